@@ -1,0 +1,37 @@
+# Warnings, sanitizers and the per-layer library helper.
+
+add_library(hfshard_options INTERFACE)
+target_compile_options(hfshard_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wold-style-cast -Wnon-virtual-dtor
+  -Woverloaded-virtual $<$<BOOL:${HFSHARD_WERROR}>:-Werror>)
+if(HFSHARD_SANITIZE)
+  target_compile_options(hfshard_options INTERFACE -fsanitize=${HFSHARD_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(hfshard_options INTERFACE -fsanitize=${HFSHARD_SANITIZE})
+endif()
+
+# hfshard_layer(NAME DIRECTORY LINKS...): one static library from all .cpp files of a folder of src.
+# The libraries it links to are the layers above it; an include of a lower layer fails at link time and in
+# scripts/check_layers.py.
+function(hfshard_layer name directory)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${directory}/*.cpp)
+  if(NOT sources)
+    file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/empty.cpp "")
+    set(sources ${CMAKE_CURRENT_BINARY_DIR}/empty.cpp)
+  endif()
+  string(REPLACE "/" "_" suffix ${name})
+  add_library(hfshard_${suffix} STATIC ${sources})
+  add_library(hfshard::${suffix} ALIAS hfshard_${suffix})
+  target_include_directories(hfshard_${suffix} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(hfshard_${suffix} PUBLIC hfshard_options ${ARGN})
+endfunction()
+
+# hfshard_add_test(NAME LABEL SOURCES... [LINK libs]): one gtest program, one ctest test.
+function(hfshard_add_test name label)
+  cmake_parse_arguments(arg "" "" "LINK" ${ARGN})
+  add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${name} PRIVATE ${arg_LINK} GTest::gtest GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE HFSHARD_TEST_DATA="${PROJECT_SOURCE_DIR}/tests")
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 600)
+endfunction()
