@@ -1,0 +1,140 @@
+#include "hfshard/error.h"
+
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+
+namespace hfshard {
+namespace {
+
+struct CodeInfo {
+  std::string_view name;
+  int exit_status;
+};
+
+// In the order of ErrorCode.
+constexpr std::array<CodeInfo, 11> kCodes{{{"usage", 2},
+                                           {"bad_input", 3},
+                                           {"corrupt", 3},
+                                           {"unsupported", 3},
+                                           {"not_found", 3},
+                                           {"conflict", 3},
+                                           {"limit", 3},
+                                           {"io", 4},
+                                           {"network", 4},
+                                           {"internal", 70},
+                                           {"cancelled", 130}}};
+constexpr CodeInfo kUnknownCode{"internal", 70};
+
+const CodeInfo& info_of(ErrorCode code) noexcept {
+  const auto index = static_cast<std::size_t>(code);
+  return index < kCodes.size() ? kCodes[index] : kUnknownCode;
+}
+
+// __FILE__ is absolute in most builds; only the part from src/ on means something to a reader.
+std::string_view within_project(std::string_view path) {
+  for (const std::string_view root : {"/src/", "/include/", "/tests/"}) {
+    const auto at = path.rfind(root);
+    if (at != std::string_view::npos) return path.substr(at + 1);
+  }
+  return path;
+}
+
+void append_fact(std::string& out, std::string_view label, std::string_view value) {
+  fmt::format_to(std::back_inserter(out), "\n  {:<8}{}", label, value);
+}
+
+}  // namespace
+
+struct Error::Facts {
+  ErrorCode code = ErrorCode::internal;
+  std::string sentence;
+  std::string file;
+  std::string tensor;
+  std::string rule;
+  std::string hint;
+  std::optional<ByteRange> range;
+  std::uint64_t total_bytes = 0;
+  const char* source_file = "";
+  int source_line = 0;
+};
+
+std::string_view to_string(ErrorCode code) noexcept { return info_of(code).name; }
+
+int exit_status(ErrorCode code) noexcept { return info_of(code).exit_status; }
+
+Error::Error(ErrorCode code, std::string sentence, const char* source_file, int source_line)
+    : facts_(std::make_shared<Facts>()) {
+  facts_->code = code;
+  facts_->sentence = std::move(sentence);
+  facts_->source_file = source_file;
+  facts_->source_line = source_line;
+}
+
+Error& Error::in_file(std::string_view file_or_url) {
+  if (facts_->file.empty()) facts_->file = file_or_url;
+  return *this;
+}
+
+Error& Error::in_tensor(std::string_view tensor) {
+  if (facts_->tensor.empty()) facts_->tensor = tensor;
+  return *this;
+}
+
+Error& Error::at(ByteRange range, std::uint64_t total_bytes) {
+  if (!facts_->range) {
+    facts_->range = range;
+    facts_->total_bytes = total_bytes;
+  }
+  return *this;
+}
+
+Error& Error::by_rule(std::string_view rule) {
+  if (facts_->rule.empty()) facts_->rule = rule;
+  return *this;
+}
+
+Error& Error::hint(std::string_view text) {
+  if (facts_->hint.empty()) facts_->hint = text;
+  return *this;
+}
+
+ErrorCode Error::code() const noexcept { return facts_->code; }
+const std::string& Error::sentence() const noexcept { return facts_->sentence; }
+const std::string& Error::file() const noexcept { return facts_->file; }
+const std::string& Error::tensor() const noexcept { return facts_->tensor; }
+const std::string& Error::rule() const noexcept { return facts_->rule; }
+const std::string& Error::hint_text() const noexcept { return facts_->hint; }
+std::optional<ByteRange> Error::range() const noexcept { return facts_->range; }
+std::uint64_t Error::total_bytes() const noexcept { return facts_->total_bytes; }
+const char* Error::what() const noexcept { return facts_->sentence.c_str(); }
+
+std::string Error::format() const {
+  const Facts& facts = *facts_;
+  std::string out = fmt::format("error [{}]: {}", to_string(facts.code), facts.sentence);
+  if (!facts.file.empty()) append_fact(out, "file", printable(facts.file));
+  if (!facts.tensor.empty()) append_fact(out, "tensor", quote(facts.tensor));
+  if (facts.range) {
+    append_fact(out, "range",
+                fmt::format("[{}, {}) of {} bytes", facts.range->begin, facts.range->end,
+                            facts.total_bytes));
+  }
+  if (!facts.rule.empty()) append_fact(out, "rule", printable(facts.rule));
+  if (!facts.hint.empty()) append_fact(out, "hint", facts.hint);
+  if (facts.code == ErrorCode::internal) {
+    append_fact(out, "thrown",
+                fmt::format("{}:{}", within_project(facts.source_file), facts.source_line));
+  }
+  return out;
+}
+
+void check_failed(const char* condition, const char* source_file, int source_line) {
+  throw Error(ErrorCode::internal, fmt::format("check failed: {}", condition), source_file,
+              source_line)
+      .hint("this is a bug in hfshard; please report it with this message");
+}
+
+}  // namespace hfshard

@@ -1,0 +1,389 @@
+#include "base/json.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <iterator>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+
+namespace hfshard {
+namespace {
+
+constexpr std::size_t kMaxDepth = 64;
+
+Error syntax_error(std::string sentence, std::string_view name, std::size_t offset,
+                   std::size_t total) {
+  Error error(ErrorCode::bad_input, std::move(sentence));
+  error.in_file(name).at({offset, offset < total ? offset + 1 : offset}, total);
+  return error;
+}
+
+// A character iterator that tells how far the lexer has read, since SAX events carry no position.
+class CountingIterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  CountingIterator(const char* at, const char** reached) : at_(at), reached_(reached) {}
+  reference operator*() const noexcept { return *at_; }
+  CountingIterator& operator++() noexcept {
+    *reached_ = ++at_;
+    return *this;
+  }
+  friend bool operator==(const CountingIterator& a, const CountingIterator& b) noexcept {
+    return a.at_ == b.at_;
+  }
+
+ private:
+  const char* at_;
+  const char** reached_;
+};
+
+// Builds a Json from SAX events. What nlohmann-json lets pass (duplicate keys, integers that become
+// doubles, any depth) is refused here.
+class Builder {
+ public:
+  Builder(std::string_view text, std::string_view name)
+      : text_(text), name_(name), reached_(text.data()) {}
+
+  Json run() {
+    const std::size_t nul = text_.find('\0');  // the lexer would take it for the end
+    if (nul != std::string_view::npos) fail("a NUL byte in JSON", nul);
+    if (text_.starts_with("\xEF\xBB\xBF")) fail("a byte order mark before JSON", 0);
+    const char* const end = text_.data() + text_.size();
+    const bool good = nlohmann::json::sax_parse(CountingIterator(text_.data(), &reached_),
+                                                CountingIterator(end, &reached_), this);
+    HFSHARD_CHECK(good && open_.empty());
+    return std::move(root_);
+  }
+
+  bool null() { return put(Json()); }
+  bool boolean(bool value) { return put(Json(value)); }
+  bool number_integer(std::int64_t value) { return put(Json(value)); }
+  bool number_unsigned(std::uint64_t value) { return put(Json(value)); }
+  bool number_float(double value, const std::string& written) {
+    if (written.find_first_of(".eE") == std::string::npos) {
+      fail(fmt::format("the integer {} does not fit in 64 bits", written), here());
+    }
+    return put(Json(value));
+  }
+  bool string(std::string& value) { return put(Json(std::move(value))); }
+  bool binary(std::vector<std::uint8_t>& /*value*/) { return false; }
+
+  bool start_object(std::size_t /*size*/) { return open(Json(Json::Object())); }
+  bool start_array(std::size_t /*size*/) { return open(Json(Json::Array())); }
+  bool end_object() { return close(); }
+  bool end_array() { return close(); }
+
+  bool key(std::string& value) {
+    if (open_.back()->object().contains(value)) {
+      fail(fmt::format("key {} is there twice", quote(value)), here());
+    }
+    key_ = std::move(value);
+    return true;
+  }
+
+  bool parse_error(std::size_t position, const std::string& /*last_token*/,
+                   const nlohmann::json::exception& cause) {
+    // The library's text is "[json...] parse error at line 1, column 3: <what we want>".
+    std::string_view what = cause.what();
+    const auto colon = what.find(": ");
+    if (colon != std::string_view::npos) what.remove_prefix(colon + 2);
+    fail(fmt::format("malformed JSON: {}", printable(what)), position == 0 ? 0 : position - 1);
+  }
+
+ private:
+  [[noreturn]] void fail(std::string sentence, std::size_t offset) const {
+    throw syntax_error(std::move(sentence), name_, std::min(offset, text_.size()), text_.size());
+  }
+
+  // Offset of the last character read.
+  std::size_t here() const {
+    const auto read = static_cast<std::size_t>(reached_ - text_.data());
+    return read == 0 ? 0 : read - 1;
+  }
+
+  bool put(Json value) {
+    place(std::move(value));
+    return true;
+  }
+
+  Json* place(Json value) {
+    if (open_.empty()) {
+      root_ = std::move(value);
+      return &root_;
+    }
+    Json& parent = *open_.back();
+    if (parent.is_array()) return &parent.array().emplace_back(std::move(value));
+    return &parent.object().emplace(std::move(key_), std::move(value)).first->second;
+  }
+
+  bool open(Json value) {
+    if (open_.size() == kMaxDepth) fail(fmt::format("JSON deeper than {}", kMaxDepth), here());
+    open_.push_back(place(std::move(value)));
+    return true;
+  }
+
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  std::string_view text_;
+  std::string_view name_;
+  const char* reached_;
+  Json root_;
+  std::vector<Json*> open_;  // pointers stay valid: only the innermost container grows
+  std::string key_;
+};
+
+std::string_view type_name(const Json& value) {
+  if (value.is_null()) return "null";
+  if (value.is_bool()) return "a boolean";
+  if (value.is_string()) return "a string";
+  if (value.is_array()) return "an array";
+  if (value.is_object()) return "an object";
+  return value.is_integer() ? "an integer" : "a number with a fraction";
+}
+
+[[noreturn]] void wrong_type(std::string_view wanted, const Json& found) {
+  throw Error(ErrorCode::bad_input,
+              fmt::format("JSON has {} where {} is wanted", type_name(found), wanted));
+}
+
+// Decodes one UTF-8 sequence at the front of `text`; U+FFFD and one byte if it is malformed.
+std::pair<std::uint32_t, std::size_t> decode_utf8(std::string_view text) {
+  const auto byte = [&](std::size_t i) -> std::uint32_t {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
+  };
+  const std::uint32_t lead = byte(0);
+  if (lead < 0x80) return {lead, 1};
+  const std::size_t size = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  std::uint32_t code = lead & (0x7fU >> size);
+  bool good = lead >= 0xc2 && lead <= 0xf4;
+  for (std::size_t i = 1; i < size; ++i) {
+    good = good && (byte(i) & 0xc0U) == 0x80U;
+    code = (code << 6) | (byte(i) & 0x3fU);
+  }
+  constexpr std::array<std::uint32_t, 5> kSmallest{0, 0, 0x80, 0x800, 0x10000};
+  good = good && code >= kSmallest[size] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
+  return good ? std::pair{code, size} : std::pair{std::uint32_t{0xfffd}, std::size_t{1}};
+}
+
+void append_escape(std::string& out, std::uint32_t unit) {
+  fmt::format_to(std::back_inserter(out), "\\u{:04x}", unit);
+}
+
+void append_string(std::string& out, std::string_view text) {
+  out.push_back('"');
+  while (!text.empty()) {
+    const auto [code, size] = decode_utf8(text);
+    text.remove_prefix(size);
+    if (code == '"' || code == '\\') {
+      out.push_back('\\');
+      out.push_back(static_cast<char>(code));
+    } else if (code >= 0x20 && code < 0x7f) {
+      out.push_back(static_cast<char>(code));
+    } else if (code == '\n') {
+      out += "\\n";
+    } else if (code == '\t') {
+      out += "\\t";
+    } else if (code >= 0x10000) {
+      append_escape(out, 0xd800 + ((code - 0x10000) >> 10));
+      append_escape(out, 0xdc00 + ((code - 0x10000) & 0x3ffU));
+    } else {
+      append_escape(out, code);
+    }
+  }
+  out.push_back('"');
+}
+
+void append_real(std::string& out, double value) {
+  HFSHARD_CHECK(std::isfinite(value));
+  std::array<char, 32> buffer{};
+  const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
+  const std::string_view digits(buffer.data(),
+                                static_cast<std::size_t>(result.ptr - buffer.data()));
+  out += digits;
+  // Keeps a real a real when it is read back.
+  if (digits.find_first_of(".e") == std::string_view::npos) out += ".0";
+}
+
+class Writer {
+ public:
+  explicit Writer(bool pretty) : pretty_(pretty) {}
+
+  void write(const Json& value, std::size_t depth) {
+    if (value.is_null()) {
+      out_ += "null";
+    } else if (value.is_bool()) {
+      out_ += value.as_bool() ? "true" : "false";
+    } else if (value.is_string()) {
+      append_string(out_, value.as_string());
+    } else if (value.is_array()) {
+      write_array(value.as_array(), depth);
+    } else if (value.is_object()) {
+      write_object(value.as_object(), depth);
+    } else {
+      write_number(value);
+    }
+  }
+
+  std::string take() { return std::move(out_); }
+
+ private:
+  void write_number(const Json& value) {
+    if (!value.is_integer()) {
+      append_real(out_, value.as_double());
+    } else if (value.as_double() < 0) {
+      out_ += std::to_string(value.as_int());
+    } else {
+      out_ += std::to_string(value.as_uint());
+    }
+  }
+
+  void write_array(const Json::Array& array, std::size_t depth) {
+    out_.push_back('[');
+    bool first = true;
+    for (const Json& item : array) {
+      next_item(first, depth + 1);
+      write(item, depth + 1);
+    }
+    close(']', array.empty(), depth);
+  }
+
+  void write_object(const Json::Object& object, std::size_t depth) {
+    out_.push_back('{');
+    bool first = true;
+    for (const auto& [key, item] : object) {
+      next_item(first, depth + 1);
+      append_string(out_, key);
+      out_ += pretty_ ? ": " : ":";
+      write(item, depth + 1);
+    }
+    close('}', object.empty(), depth);
+  }
+
+  void next_item(bool& first, std::size_t depth) {
+    if (!first) out_.push_back(',');
+    first = false;
+    new_line(depth);
+  }
+
+  void close(char bracket, bool empty, std::size_t depth) {
+    if (!empty) new_line(depth);
+    out_.push_back(bracket);
+  }
+
+  void new_line(std::size_t depth) {
+    if (!pretty_) return;
+    out_.push_back('\n');
+    out_.append(depth * 2, ' ');
+  }
+
+  bool pretty_;
+  std::string out_;
+};
+
+}  // namespace
+
+bool Json::is_integer() const noexcept {
+  return std::holds_alternative<std::int64_t>(value_) ||
+         std::holds_alternative<std::uint64_t>(value_);
+}
+
+bool Json::is_number() const noexcept {
+  return is_integer() || std::holds_alternative<double>(value_);
+}
+
+bool Json::as_bool() const {
+  if (const auto* value = std::get_if<bool>(&value_)) return *value;
+  wrong_type("a boolean", *this);
+}
+
+std::int64_t Json::as_int() const {
+  if (const auto* value = std::get_if<std::int64_t>(&value_)) return *value;
+  if (const auto* value = std::get_if<std::uint64_t>(&value_)) {
+    throw Error(ErrorCode::bad_input, fmt::format("the integer {} is above 2^63 - 1", *value));
+  }
+  wrong_type("an integer", *this);
+}
+
+std::uint64_t Json::as_uint() const {
+  if (const auto* value = std::get_if<std::uint64_t>(&value_)) return *value;
+  if (const auto* value = std::get_if<std::int64_t>(&value_)) {
+    if (*value >= 0) return static_cast<std::uint64_t>(*value);
+    throw Error(ErrorCode::bad_input, fmt::format("{} is negative where a size is wanted", *value));
+  }
+  wrong_type("an integer of zero or more", *this);
+}
+
+double Json::as_double() const {
+  if (const auto* value = std::get_if<double>(&value_)) return *value;
+  if (const auto* value = std::get_if<std::int64_t>(&value_)) return static_cast<double>(*value);
+  if (const auto* value = std::get_if<std::uint64_t>(&value_)) return static_cast<double>(*value);
+  wrong_type("a number", *this);
+}
+
+const std::string& Json::as_string() const {
+  if (const auto* value = std::get_if<std::string>(&value_)) return *value;
+  wrong_type("a string", *this);
+}
+
+const Json::Array& Json::as_array() const {
+  if (const auto* value = std::get_if<Array>(&value_)) return *value;
+  wrong_type("an array", *this);
+}
+
+const Json::Object& Json::as_object() const {
+  if (const auto* value = std::get_if<Object>(&value_)) return *value;
+  wrong_type("an object", *this);
+}
+
+Json::Array& Json::array() {
+  if (is_null()) value_ = Array();
+  if (auto* value = std::get_if<Array>(&value_)) return *value;
+  wrong_type("an array", *this);
+}
+
+Json::Object& Json::object() {
+  if (is_null()) value_ = Object();
+  if (auto* value = std::get_if<Object>(&value_)) return *value;
+  wrong_type("an object", *this);
+}
+
+const Json* Json::find(std::string_view key) const noexcept {
+  const auto* object = std::get_if<Object>(&value_);
+  if (object == nullptr) return nullptr;
+  const auto found = object->find(key);
+  return found == object->end() ? nullptr : &found->second;
+}
+
+const Json& Json::at(std::string_view key) const {
+  if (const Json* found = find(key)) return *found;
+  throw Error(ErrorCode::bad_input, fmt::format("JSON lacks the member {}", quote(key)));
+}
+
+Json parse_json(std::string_view text, std::string_view name) { return Builder(text, name).run(); }
+
+std::string dump_json(const Json& value) {
+  Writer writer(/*pretty=*/false);
+  writer.write(value, 0);
+  return writer.take();
+}
+
+std::string dump_json_pretty(const Json& value) {
+  Writer writer(/*pretty=*/true);
+  writer.write(value, 0);
+  return writer.take() + "\n";
+}
+
+}  // namespace hfshard

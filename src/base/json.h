@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+
+/// A JSON value. Objects are sorted by key; integers and reals are kept apart.
+/// Reading is strict: duplicate keys, trailing bytes and non-UTF-8 are errors.
+class Json {
+ public:
+  using Array = std::vector<Json>;
+  using Object = std::map<std::string, Json, std::less<>>;
+
+  Json() = default;  ///< null
+  Json(std::nullptr_t) {}
+  Json(bool value) : value_(value) {}
+  Json(int value) : value_(static_cast<std::int64_t>(value)) {}
+  Json(std::int64_t value) : value_(value) {}
+  Json(std::uint32_t value) : value_(static_cast<std::int64_t>(value)) {}
+  Json(std::uint64_t value) : value_(value) {
+    // One form per number, so that equality is by value: unsigned only beyond the signed range.
+    if (value <= INT64_MAX) value_ = static_cast<std::int64_t>(value);
+  }
+  Json(double value) : value_(value) {}
+  Json(const char* value) : value_(std::string(value)) {}
+  Json(std::string value) : value_(std::move(value)) {}
+  Json(std::string_view value) : value_(std::string(value)) {}
+  Json(Array value) : value_(std::move(value)) {}
+  Json(Object value) : value_(std::move(value)) {}
+
+  bool is_null() const noexcept { return std::holds_alternative<std::monostate>(value_); }
+  bool is_bool() const noexcept { return std::holds_alternative<bool>(value_); }
+  bool is_string() const noexcept { return std::holds_alternative<std::string>(value_); }
+  bool is_array() const noexcept { return std::holds_alternative<Array>(value_); }
+  bool is_object() const noexcept { return std::holds_alternative<Object>(value_); }
+  /// True for numbers written without fraction or exponent.
+  bool is_integer() const noexcept;
+  bool is_number() const noexcept;
+
+  /// Typed access. Throws: bad_input naming the wanted and the found type; negative or fractional
+  /// sizes are errors.
+  bool as_bool() const;
+  std::int64_t as_int() const;
+  std::uint64_t as_uint() const;
+  double as_double() const;
+  const std::string& as_string() const;
+  const Array& as_array() const;
+  const Object& as_object() const;
+  Array& array();    ///< becomes an empty array if null
+  Object& object();  ///< becomes an empty object if null
+
+  /// Member of an object, or nullptr if absent (or if this is no object).
+  const Json* find(std::string_view key) const noexcept;
+  /// Member of an object. Throws: bad_input if absent.
+  const Json& at(std::string_view key) const;
+  Json& operator[](std::string_view key) { return object()[std::string(key)]; }
+
+  friend bool operator==(const Json&, const Json&) = default;
+
+ private:
+  std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::string, Array,
+               Object>
+      value_;
+};
+
+/// Parses one JSON text. `name` is the file as named in errors.
+/// Throws: bad_input with the byte offset (syntax, duplicate key, trailing bytes, depth above 64).
+Json parse_json(std::string_view text, std::string_view name);
+/// Compact, keys sorted, ASCII with \u escapes for control characters; shortest round-trip reals.
+/// Deterministic.
+std::string dump_json(const Json& value);
+/// Same, indented by two spaces and ending with a newline.
+std::string dump_json_pretty(const Json& value);
+
+}  // namespace hfshard

@@ -1,0 +1,230 @@
+#include "base/text.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/checked.h"
+
+namespace hfshard {
+namespace {
+
+struct Unit {
+  std::string_view name;
+  std::uint64_t bytes;
+};
+
+constexpr std::array<Unit, 14> kUnits{{{"", 1},
+                                       {"b", 1},
+                                       {"k", 1ULL << 10},
+                                       {"m", 1ULL << 20},
+                                       {"g", 1ULL << 30},
+                                       {"t", 1ULL << 40},
+                                       {"kib", 1ULL << 10},
+                                       {"mib", 1ULL << 20},
+                                       {"gib", 1ULL << 30},
+                                       {"tib", 1ULL << 40},
+                                       {"kb", 1'000},
+                                       {"mb", 1'000'000},
+                                       {"gb", 1'000'000'000},
+                                       {"tb", 1'000'000'000'000}}};
+
+bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
+
+char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+// Reads digits from the front of `text`; nothing on overflow. `count` is how many there were.
+std::optional<std::uint64_t> take_digits(std::string_view& text, std::size_t& count) noexcept {
+  std::uint64_t value = 0;
+  count = 0;
+  while (!text.empty() && is_digit(text.front())) {
+    const auto tens = checked_mul(value, 10);
+    const auto next =
+        tens ? checked_add(*tens, static_cast<std::uint64_t>(text.front() - '0')) : std::nullopt;
+    if (!next) return std::nullopt;
+    value = *next;
+    text.remove_prefix(1);
+    ++count;
+  }
+  return value;
+}
+
+// Matches one character against the class at the front of `pattern` (just after `[`). Nothing if
+// the class is not closed; otherwise whether it matches, and the length of the class without `[`.
+std::optional<std::pair<bool, std::size_t>> match_class(std::string_view pattern, char c) noexcept {
+  std::size_t at = 0;
+  const bool negated = !pattern.empty() && (pattern[0] == '!' || pattern[0] == '^');
+  if (negated) ++at;
+  bool found = false;
+  for (const std::size_t first = at; at < pattern.size(); ++at) {
+    if (pattern[at] == ']' && at > first) return std::pair(found != negated, at + 1);
+    if (at + 2 < pattern.size() && pattern[at + 1] == '-' && pattern[at + 2] != ']') {
+      found = found || (pattern[at] <= c && c <= pattern[at + 2]);
+      at += 2;
+    } else {
+      found = found || pattern[at] == c;
+    }
+  }
+  return std::nullopt;
+}
+
+// Pattern characters that match `c` at the front of `pattern` (not `*`); zero if they do not.
+std::size_t match_one(std::string_view pattern, char c) noexcept {
+  if (pattern.empty()) return 0;
+  if (pattern[0] == '?') return 1;
+  if (pattern[0] == '[') {
+    if (const auto result = match_class(pattern.substr(1), c)) {
+      return result->first ? result->second + 1 : 0;
+    }
+  }
+  return pattern[0] == c ? 1 : 0;
+}
+
+// Levenshtein distance, or more than `limit` once it is sure to exceed it.
+std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit) {
+  const std::size_t gap = a.size() > b.size() ? a.size() - b.size() : b.size() - a.size();
+  if (gap > limit) return limit + 1;
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i + 1;
+    std::size_t smallest = row[0];
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+      smallest = std::min(smallest, row[j + 1]);
+    }
+    if (smallest > limit) return limit + 1;
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte > 0x7e) {
+      fmt::format_to(std::back_inserter(out), "\\x{:02x}", byte);
+    } else {
+      out.push_back(c);
+    }
+  }
+  return out;
+}
+
+std::string quote(std::string_view name) {
+  std::string out = "\"";
+  for (const char c : name) {
+    if (c == '"' || c == '\\') {
+      out.push_back('\\');
+      out.push_back(c);
+    } else {
+      out += printable(std::string_view(&c, 1));
+    }
+  }
+  out.push_back('"');
+  return out;
+}
+
+std::string human_bytes(std::uint64_t bytes) {
+  constexpr std::array<std::string_view, 7> kNames{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  std::size_t unit = 0;
+  auto value = static_cast<double>(bytes);
+  while (value >= 1024 && unit + 1 < kNames.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  const std::string digits =
+      value >= 999.5 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
+  return fmt::format("{} {}", digits, kNames[unit]);
+}
+
+std::optional<std::uint64_t> parse_bytes(std::string_view text) {
+  std::size_t count = 0;
+  const auto whole = take_digits(text, count);
+  if (!whole || count == 0) return std::nullopt;
+  std::uint64_t fraction = 0;
+  std::uint64_t scale = 1;
+  if (!text.empty() && text.front() == '.') {
+    text.remove_prefix(1);
+    const auto digits = take_digits(text, count);
+    if (!digits || count == 0 || count > 6) return std::nullopt;
+    fraction = *digits;
+    for (; count > 0; --count) scale *= 10;
+  }
+  if (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  std::string name(text);
+  std::ranges::transform(name, name.begin(), lower);
+  const auto unit = std::ranges::find(kUnits, std::string_view(name), &Unit::name);
+  if (unit == kUnits.end() || (scale != 1 && unit->bytes == 1)) return std::nullopt;
+  const auto base = checked_mul(*whole, unit->bytes);
+  if (!base) return std::nullopt;
+  return checked_add(*base, fraction * unit->bytes / scale);
+}
+
+bool glob_match(std::string_view pattern, std::string_view name) {
+  std::size_t p = 0;
+  std::size_t n = 0;
+  std::size_t star = std::string_view::npos;
+  std::size_t star_name = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      star_name = n;
+    } else if (const std::size_t used = match_one(pattern.substr(p), name[n]); used != 0) {
+      p += used;
+      ++n;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      n = ++star_name;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+std::vector<std::string> near_names(std::string_view name,
+                                    const std::vector<std::string>& candidates, std::size_t count) {
+  const std::size_t limit = std::max<std::size_t>(2, name.size() / 3);
+  std::vector<std::pair<std::size_t, const std::string*>> found;
+  for (const std::string& candidate : candidates) {
+    const std::size_t distance = edit_distance(name, candidate, limit);
+    if (distance <= limit) found.emplace_back(distance, &candidate);
+  }
+  std::ranges::sort(found, [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first < b.first : *a.second < *b.second;
+  });
+  std::vector<std::string> out;
+  for (const auto& [distance, candidate] : found) {
+    if (out.size() == count) break;
+    out.push_back(*candidate);
+  }
+  return out;
+}
+
+std::string join(const std::vector<std::string>& parts, std::string_view separator) {
+  return fmt::format("{}", fmt::join(parts, separator));
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> out;
+  for (std::size_t at = text.find(separator); at != std::string_view::npos;
+       at = text.find(separator)) {
+    out.emplace_back(text.substr(0, at));
+    text.remove_prefix(at + 1);
+  }
+  out.emplace_back(text);
+  return out;
+}
+
+}  // namespace hfshard

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hfshard {
+
+/// A name from a file, in double quotes, with control and non-ASCII bytes escaped (safe for a
+/// terminal).
+std::string quote(std::string_view name);
+/// Same escapes, without the quotes: for paths on a line of their own.
+std::string printable(std::string_view text);
+/// `64 MiB`, `1.19 GiB`, `20 B`: binary units, three significant digits.
+std::string human_bytes(std::uint64_t bytes);
+/// Parses `64MiB`, `2GiB`, `512K`, `1000000`, `1.5GiB`; K/M/G/T and KiB/MiB/... are binary,
+/// KB/MB/GB decimal; case does not matter. Nothing if malformed or beyond 64 bits.
+std::optional<std::uint64_t> parse_bytes(std::string_view text);
+/// Shell-style glob over a whole name: `*` any run (dots too), `?` one character, `[abc]` classes.
+bool glob_match(std::string_view pattern, std::string_view name);
+/// The up to `count` candidates nearest to `name` by edit distance, nearest first; far ones are
+/// left out.
+std::vector<std::string> near_names(std::string_view name,
+                                    const std::vector<std::string>& candidates,
+                                    std::size_t count = 3);
+/// Joins with a separator.
+std::string join(const std::vector<std::string>& parts, std::string_view separator);
+/// Splits at every separator; n separators give n + 1 parts.
+std::vector<std::string> split(std::string_view text, char separator);
+
+}  // namespace hfshard

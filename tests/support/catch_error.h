@@ -1,0 +1,21 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+
+/// Runs the action and returns the Error it throws; the test fails if it throws none.
+template <typename Action>
+Error catch_error(Action&& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "no error was thrown";
+  return Error(ErrorCode::internal, "no error was thrown");
+}
+
+}  // namespace hfshard

@@ -1,0 +1,63 @@
+#include "base/arena.h"
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "support/catch_error.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+
+TEST(Arena, BlocksDoNotOverlapAndComeBack) {
+  Arena arena(8 * kPage);
+  {
+    Arena::Block a = arena.take(3 * kPage);
+    Arena::Block b = arena.take(1);
+    EXPECT_EQ(b.bytes().size(), kPage);
+    std::memset(a.bytes().data(), 1, a.bytes().size());
+    std::memset(b.bytes().data(), 2, b.bytes().size());
+    EXPECT_EQ(a.bytes().back(), std::byte{1});
+    EXPECT_EQ(b.bytes().front(), std::byte{2});
+  }
+  EXPECT_EQ(arena.take(8 * kPage).bytes().size(), 8 * kPage);  // coalesced again
+  EXPECT_EQ(arena.peak_bytes(), 8 * kPage);
+}
+
+TEST(Arena, WaitsUntilTheWholeNeedIsFree) {
+  Arena arena(4 * kPage);
+  Arena::Block held = arena.take(3 * kPage);
+  std::atomic<bool> got{false};
+  std::thread waiter([&] {
+    const Arena::Block block = arena.take(2 * kPage);
+    got.store(true);
+  });
+  EXPECT_FALSE(got.load());
+  held.release();
+  waiter.join();
+  EXPECT_TRUE(got.load());
+}
+
+TEST(Arena, CloseEndsAWait) {
+  Arena arena(kPage);
+  const Arena::Block held = arena.take(kPage);
+  std::thread closer([&] { arena.close(); });
+  const Error error = catch_error([&] { arena.take(kPage); });
+  closer.join();
+  EXPECT_EQ(error.code(), ErrorCode::cancelled);
+}
+
+TEST(Arena, MoreThanItHoldsIsOurBug) {
+  Arena arena(kPage);
+  EXPECT_EQ(catch_error([&] { arena.take(2 * kPage); }).code(), ErrorCode::internal);
+}
+
+}  // namespace
+}  // namespace hfshard

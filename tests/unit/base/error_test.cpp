@@ -1,0 +1,71 @@
+#include "hfshard/error.h"
+
+#include <gtest/gtest.h>
+
+#include "support/catch_error.h"
+
+namespace hfshard {
+namespace {
+
+TEST(Error, FormatPrintsOneFactPerLine) {
+  Error error(ErrorCode::corrupt, "tensor data passes the end of the file");
+  error.in_file("model-00002-of-00004.safetensors")
+      .in_tensor("model.layers.7.mlp.up_proj.weight")
+      .at({117440512, 234881024}, 200000000)
+      .by_rule("mappings/llama.json#/schemes/maxtext/3")
+      .hint("compare the file size with the index");
+  EXPECT_EQ(error.format(),
+            "error [corrupt]: tensor data passes the end of the file\n"
+            "  file    model-00002-of-00004.safetensors\n"
+            "  tensor  \"model.layers.7.mlp.up_proj.weight\"\n"
+            "  range   [117440512, 234881024) of 200000000 bytes\n"
+            "  rule    mappings/llama.json#/schemes/maxtext/3\n"
+            "  hint    compare the file size with the index");
+}
+
+TEST(Error, FormatLeavesOutWhatIsNotKnown) {
+  EXPECT_EQ(Error(ErrorCode::usage, "no source is given").format(),
+            "error [usage]: no source is given");
+}
+
+TEST(Error, TerminalControlBytesInNamesAreEscaped) {
+  const Error error = Error(ErrorCode::io, "x").in_file("a\x1b[2J").in_tensor("b\n\"c\\\xff");
+  EXPECT_EQ(error.format(),
+            "error [io]: x\n  file    a\\x1b[2J\n  tensor  \"b\\x0a\\\"c\\\\\\xff\"");
+}
+
+TEST(Error, TheFirstFactWins) {
+  Error error(ErrorCode::io, "x");
+  error.in_file("inner").in_tensor("t").at({1, 2}, 3).by_rule("r").hint("h");
+  error.in_file("outer").in_tensor("u").at({4, 5}, 6).by_rule("s").hint("i");
+  EXPECT_EQ(error.file(), "inner");
+  EXPECT_EQ(error.tensor(), "t");
+  EXPECT_EQ(error.range(), (ByteRange{1, 2}));
+  EXPECT_EQ(error.total_bytes(), 3U);
+  EXPECT_EQ(error.rule(), "r");
+  EXPECT_EQ(error.hint_text(), "h");
+}
+
+TEST(Error, EveryCodeHasANameAndAnExitStatus) {
+  const auto last = static_cast<int>(ErrorCode::cancelled);
+  for (int i = 0; i <= last; ++i) EXPECT_FALSE(to_string(static_cast<ErrorCode>(i)).empty());
+  EXPECT_EQ(to_string(ErrorCode::bad_input), "bad_input");
+  EXPECT_EQ(exit_status(ErrorCode::usage), 2);
+  EXPECT_EQ(exit_status(ErrorCode::bad_input), 3);
+  EXPECT_EQ(exit_status(ErrorCode::limit), 3);
+  EXPECT_EQ(exit_status(ErrorCode::io), 4);
+  EXPECT_EQ(exit_status(ErrorCode::network), 4);
+  EXPECT_EQ(exit_status(ErrorCode::internal), 70);
+  EXPECT_EQ(exit_status(ErrorCode::cancelled), 130);
+}
+
+TEST(Error, AFailedCheckIsInternalAndNamesTheCondition) {
+  const int three = 3;
+  const Error error = catch_error([&] { HFSHARD_CHECK(three == 4); });
+  EXPECT_EQ(error.code(), ErrorCode::internal);
+  EXPECT_EQ(error.sentence(), "check failed: three == 4");
+  EXPECT_NE(error.format().find("tests/unit/base/error_test.cpp:"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace hfshard

@@ -1,0 +1,93 @@
+#include "base/json.h"
+
+#include <gtest/gtest.h>
+
+#include "support/catch_error.h"
+#include "support/json_rejections.h"
+
+namespace hfshard {
+namespace {
+
+TEST(Json, KeepsIntegersAndRealsApart) {
+  const Json json = parse_json(R"({"a": [1, -2, 1.0, 1e2, true, null, "x"], "b": {}})", "t.json");
+  const Json::Array& a = json.at("a").as_array();
+  EXPECT_EQ(a[0].as_int(), 1);
+  EXPECT_EQ(a[0].as_uint(), 1U);
+  EXPECT_EQ(a[0].as_double(), 1.0);
+  EXPECT_EQ(a[1].as_int(), -2);
+  EXPECT_FALSE(a[2].is_integer());
+  EXPECT_EQ(a[3].as_double(), 100.0);
+  EXPECT_TRUE(a[4].as_bool());
+  EXPECT_TRUE(a[5].is_null());
+  EXPECT_EQ(a[6].as_string(), "x");
+  EXPECT_TRUE(json.at("b").as_object().empty());
+  EXPECT_EQ(json.find("c"), nullptr);
+}
+
+TEST(Json, ReadsTheWholeRangeOf64Bits) {
+  EXPECT_EQ(parse_json("18446744073709551615", "t").as_uint(), UINT64_MAX);
+  EXPECT_EQ(parse_json("-9223372036854775808", "t").as_int(), INT64_MIN);
+  EXPECT_EQ(parse_json("7", "t"), Json(std::uint64_t{7}));
+  EXPECT_EQ(catch_error([] { parse_json("18446744073709551615", "t").as_int(); }).code(),
+            ErrorCode::bad_input);
+}
+
+TEST(Json, RefusesWhatTheSharedSuiteLists) {
+  for (const auto& [what, text] : json_rejections()) {
+    const Error error = catch_error([&] { parse_json(text, "bad.json"); });
+    EXPECT_EQ(error.code(), ErrorCode::bad_input) << what;
+    EXPECT_EQ(error.file(), "bad.json") << what;
+    EXPECT_TRUE(error.range()) << what;
+    EXPECT_EQ(error.total_bytes(), text.size()) << what;
+  }
+}
+
+TEST(Json, ErrorsCarryTheByteOffset) {
+  const Error error = catch_error([] { parse_json(R"({"a":1,"a":2})", "t"); });
+  EXPECT_EQ(error.range(), (ByteRange{9, 10}));  // where the second key ends
+  EXPECT_EQ(catch_error([] { parse_json("[1,x]", "t"); }).range(), (ByteRange{3, 4}));
+  EXPECT_EQ(catch_error([] { parse_json("[1] ]", "t"); }).range(), (ByteRange{4, 5}));
+}
+
+TEST(Json, DepthIsLimited) {
+  const auto nested = [](std::size_t depth) {
+    return std::string(depth, '[') + std::string(depth, ']');
+  };
+  EXPECT_TRUE(parse_json(nested(64), "t").is_array());
+  EXPECT_EQ(catch_error([&] { parse_json(nested(65), "t"); }).range(), (ByteRange{64, 65}));
+}
+
+TEST(Json, TypedAccessRefusesOtherTypes) {
+  const auto code = [](auto action) { return catch_error(action).code(); };
+  EXPECT_EQ(code([] { Json(1.5).as_uint(); }), ErrorCode::bad_input);
+  EXPECT_EQ(code([] { Json(-1).as_uint(); }), ErrorCode::bad_input);
+  EXPECT_EQ(code([] { Json("1").as_int(); }), ErrorCode::bad_input);
+  EXPECT_EQ(code([] { Json(1).as_bool(); }), ErrorCode::bad_input);
+  EXPECT_EQ(code([] { Json(true).as_double(); }), ErrorCode::bad_input);
+  EXPECT_EQ(code([] { Json(1).as_string(); }), ErrorCode::bad_input);
+  EXPECT_EQ(code([] { Json().as_array(); }), ErrorCode::bad_input);
+  EXPECT_EQ(code([] { Json(1).as_object(); }), ErrorCode::bad_input);
+  EXPECT_EQ(code([] { Json(Json::Object()).at("x"); }), ErrorCode::bad_input);
+  EXPECT_EQ(code([] { Json(1).array(); }), ErrorCode::bad_input);
+  EXPECT_EQ(code([] { Json(1).object(); }), ErrorCode::bad_input);
+}
+
+TEST(Json, DumpIsSortedCompactAndAscii) {
+  Json json;
+  json["b"] = Json::Array{1, 2.0, 0.1, -3, "\u00e9\U0001F600\n\x01\"\\", nullptr, false};
+  json["a"] = UINT64_MAX;
+  EXPECT_EQ(dump_json(json), R"({"a":18446744073709551615,"b":[1,2.0,0.1,-3,)"
+                             R"("\u00e9\ud83d\ude00\n\u0001\"\\",null,false]})");
+  EXPECT_EQ(parse_json(dump_json(json), "t"), json);
+  EXPECT_EQ(parse_json(dump_json_pretty(json), "t"), json);
+  EXPECT_EQ(dump_json_pretty(Json(Json::Object{{"x", Json::Array{}}, {"y", Json::Array{1}}})),
+            "{\n  \"x\": [],\n  \"y\": [\n    1\n  ]\n}\n");
+}
+
+TEST(Json, DumpReplacesInvalidUtf8) {
+  EXPECT_EQ(dump_json(Json("a\xff\xc0\x80\xed\xa0\x80z")),
+            R"("a\ufffd\ufffd\ufffd\ufffd\ufffd\ufffdz")");
+}
+
+}  // namespace
+}  // namespace hfshard

@@ -1,0 +1,74 @@
+#include "base/text.h"
+
+#include <gtest/gtest.h>
+
+namespace hfshard {
+namespace {
+
+TEST(Text, HumanBytesHasThreeDigits) {
+  EXPECT_EQ(human_bytes(0), "0 B");
+  EXPECT_EQ(human_bytes(20), "20 B");
+  EXPECT_EQ(human_bytes(1023), "1023 B");
+  EXPECT_EQ(human_bytes(std::uint64_t{64} << 20), "64 MiB");
+  EXPECT_EQ(human_bytes(1277752771), "1.19 GiB");
+  EXPECT_EQ(human_bytes(UINT64_MAX), "16 EiB");
+}
+
+TEST(Text, ParseBytesKnowsBinaryAndDecimalUnits) {
+  EXPECT_EQ(parse_bytes("1000000"), 1000000U);
+  EXPECT_EQ(parse_bytes("64MiB"), 64U << 20);
+  EXPECT_EQ(parse_bytes("512K"), 512U << 10);
+  EXPECT_EQ(parse_bytes("2gib"), std::uint64_t{2} << 30);
+  EXPECT_EQ(parse_bytes("1.5GiB"), std::uint64_t{3} << 29);
+  EXPECT_EQ(parse_bytes("3GB"), 3'000'000'000U);
+  EXPECT_EQ(parse_bytes("64 MiB"), 64U << 20);
+  EXPECT_EQ(parse_bytes("18446744073709551615"), UINT64_MAX);
+}
+
+TEST(Text, ParseBytesRefusesWhatItCannotRead) {
+  for (const char* text : {"", "MiB", "-1", "1.5", "1.GiB", ".5GiB", "1e3", "12 apples", "+1",
+                           "0x10", "18446744073709551616", "99999999TiB", "1GiB ", " 1", "1  K"}) {
+    EXPECT_FALSE(parse_bytes(text)) << text;
+  }
+}
+
+TEST(Text, GlobMatchesWholeNames) {
+  EXPECT_TRUE(glob_match("*", ""));
+  EXPECT_TRUE(glob_match("model.layers.*.weight", "model.layers.0.mlp.up.weight"));
+  EXPECT_FALSE(glob_match("model.layers.*.weight", "model.layers.0.mlp.up.bias"));
+  EXPECT_TRUE(glob_match("a?c", "abc"));
+  EXPECT_FALSE(glob_match("a?c", "ac"));
+  EXPECT_TRUE(glob_match("*a*a*b", "aaaab"));
+  EXPECT_FALSE(glob_match("*a*a*b", "aaaac"));
+  EXPECT_TRUE(glob_match("x[0-9a].w", "x7.w"));
+  EXPECT_TRUE(glob_match("x[0-9a].w", "xa.w"));
+  EXPECT_FALSE(glob_match("x[!0-9].w", "x7.w"));
+  EXPECT_TRUE(glob_match("x[]]", "x]"));
+  EXPECT_TRUE(glob_match("x[", "x["));
+  EXPECT_TRUE(glob_match("x[a-]", "x-"));
+  EXPECT_FALSE(glob_match("", "x"));
+}
+
+TEST(Text, NearNamesAreSortedByDistanceAndFarOnesLeftOut) {
+  const std::vector<std::string> axes{"fsdp", "tensor", "expert", "data", "fsdp_transpose"};
+  EXPECT_EQ(near_names("fdsp", axes), (std::vector<std::string>{"fsdp"}));
+  EXPECT_EQ(near_names("exprt", axes), (std::vector<std::string>{"expert"}));
+  EXPECT_TRUE(near_names("zzzzzz", axes).empty());
+  EXPECT_EQ(near_names("ab", {"b", "abc", "ab", "a"}, 2), (std::vector<std::string>{"ab", "a"}));
+}
+
+TEST(Text, QuoteEscapesWhatATerminalWouldObey) {
+  EXPECT_EQ(quote("a\"b\\c"), "\"a\\\"b\\\\c\"");
+  EXPECT_EQ(quote("\x1b[31m\x7f"), "\"\\x1b[31m\\x7f\"");
+  EXPECT_EQ(printable("/a \"b\""), "/a \"b\"");
+}
+
+TEST(Text, SplitAndJoinAreInverse) {
+  EXPECT_EQ(split("a..b", '.'), (std::vector<std::string>{"a", "", "b"}));
+  EXPECT_EQ(split("", '.'), (std::vector<std::string>{""}));
+  EXPECT_EQ(join({"a", "", "b"}, "."), "a..b");
+  EXPECT_EQ(join({}, ", "), "");
+}
+
+}  // namespace
+}  // namespace hfshard
