@@ -1,0 +1,195 @@
+#include "bytes/files.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <dirent.h>
+#include <fcntl.h>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include <sys/file.h>
+#include <sys/stat.h>
+
+namespace hfshard {
+namespace {
+
+constexpr mode_t kFileMode = 0644;
+constexpr mode_t kDirectoryMode = 0755;
+
+struct CloseDirectory {
+  void operator()(DIR* directory) const noexcept { ::closedir(directory); }
+};
+
+// The file system or kernel does not know the flags of renameat2.
+bool lacks_renameat2(int error_number) noexcept {
+  return error_number == EINVAL || error_number == ENOSYS || error_number == ENOTSUP;
+}
+
+std::string_view without_trailing_slashes(std::string_view path) noexcept {
+  while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
+  return path;
+}
+
+}  // namespace
+
+FileStamp stamp_of(const struct stat& info) noexcept {
+  return {static_cast<std::uint64_t>(info.st_size),
+          std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec,
+          static_cast<std::uint64_t>(info.st_ino)};
+}
+
+std::optional<FileInfo> file_info(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
+    throw sys::failure("look up", path, errno);
+  }
+  const FileKind kind = S_ISREG(info.st_mode)   ? FileKind::regular
+                        : S_ISDIR(info.st_mode) ? FileKind::directory
+                                                : FileKind::other;
+  return FileInfo{kind, stamp_of(info)};
+}
+
+bool exists(const std::string& path) {
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) == 0) return true;
+  if (errno == ENOENT || errno == ENOTDIR) return false;
+  throw sys::failure("look up", path, errno);
+}
+
+std::vector<std::string> list_directory(const std::string& path) {
+  const std::unique_ptr<DIR, CloseDirectory> directory(::opendir(path.c_str()));
+  if (directory == nullptr) {
+    if (errno != ENOENT) throw sys::failure("list", path, errno);
+    throw Error(ErrorCode::not_found, "no such directory").in_file(path);
+  }
+  std::vector<std::string> names;
+  errno = 0;
+  while (const dirent* entry = ::readdir(directory.get())) {
+    const std::string_view name = &entry->d_name[0];
+    if (name != "." && name != "..") names.emplace_back(name);
+    errno = 0;
+  }
+  if (errno != 0) throw sys::failure("list", path, errno);
+  std::ranges::sort(names);
+  return names;
+}
+
+std::string read_file(const std::string& path, std::uint64_t max_bytes) {
+  const FileSource source(path);
+  if (source.size_bytes() > max_bytes) {
+    throw Error(ErrorCode::limit, fmt::format("the file has {} bytes, at most {} are read whole",
+                                              source.size_bytes(), max_bytes))
+        .in_file(path);
+  }
+  std::string text(source.size_bytes(), '\0');
+  source.read_at(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+std::string join_path(std::string_view directory, std::string_view name) {
+  if (directory.empty()) return std::string(name);
+  return fmt::format("{}{}{}", directory, directory.back() == '/' ? "" : "/", name);
+}
+
+std::string parent_path(std::string_view path) {
+  path = without_trailing_slashes(path);
+  const auto slash = path.rfind('/');
+  if (slash == std::string_view::npos) return ".";
+  if (slash == 0) return "/";
+  return std::string(without_trailing_slashes(path.substr(0, slash)));
+}
+
+void make_directories(const std::string& path) {
+  if (sys::mkdir(path.c_str(), kDirectoryMode) == 0) return;
+  int error_number = errno;
+  if (error_number == ENOENT && parent_path(path) != path) {
+    make_directories(parent_path(path));
+    if (sys::mkdir(path.c_str(), kDirectoryMode) == 0) return;
+    error_number = errno;
+  }
+  const auto info = error_number == EEXIST ? file_info(path) : std::nullopt;
+  if (info && info->kind == FileKind::directory) return;
+  if (error_number != EEXIST && error_number != ENOTDIR) {
+    throw sys::failure("make the directory", path, error_number);
+  }
+  throw Error(ErrorCode::conflict, "a file is where a directory must be").in_file(path);
+}
+
+void fsync_directory(const std::string& path) {
+  const sys::Descriptor fd(sys::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.get() < 0) throw sys::failure("open the directory", path, errno);
+  if (sys::fsync(fd.get(), path.c_str()) == 0) return;
+  // Some network file systems refuse to sync a directory; their names are durable on return.
+  if (errno != EINVAL && errno != ENOTSUP) throw sys::failure("sync the directory", path, errno);
+}
+
+void rename_path(const std::string& from, const std::string& to) {
+  if (sys::rename(from.c_str(), to.c_str()) != 0) {
+    const int error_number = errno;
+    throw sys::failure(fmt::format("rename to {}", quote(to)), from, error_number);
+  }
+}
+
+void rename_noreplace(const std::string& from, const std::string& to) {
+  if (sys::renameat2(from.c_str(), to.c_str(), RENAME_NOREPLACE) == 0) return;
+  const int error_number = errno;
+  if (error_number == EEXIST || (lacks_renameat2(error_number) && exists(to))) {
+    throw Error(ErrorCode::conflict, "the name exists already").in_file(to);
+  }
+  if (!lacks_renameat2(error_number)) {
+    throw sys::failure(fmt::format("rename to {}", quote(to)), from, error_number);
+  }
+  rename_path(from, to);
+}
+
+bool rename_exchange(const std::string& a, const std::string& b) {
+  if (sys::renameat2(a.c_str(), b.c_str(), RENAME_EXCHANGE) == 0) return true;
+  const int error_number = errno;
+  if (!lacks_renameat2(error_number)) {
+    throw sys::failure(fmt::format("exchange with {}", quote(b)), a, error_number);
+  }
+  const std::string aside = a + ".swap";
+  rename_path(b, aside);
+  rename_path(a, b);
+  rename_path(aside, a);
+  return false;
+}
+
+void remove_tree(const std::string& path) {
+  if (sys::remove_all(path.c_str()) != 0) throw sys::failure("remove", path, errno);
+}
+
+std::uint64_t free_bytes(const std::string& path) {
+  std::string at = path;
+  unsigned long long bytes = 0;
+  while (sys::free_bytes(at.c_str(), &bytes) != 0) {
+    const int error_number = errno;
+    const std::string parent = parent_path(at);
+    if (error_number != ENOENT || parent == at) {
+      throw sys::failure("ask for free space", at, error_number);
+    }
+    at = parent;
+  }
+  return bytes;
+}
+
+DirectoryLock::DirectoryLock(const std::string& directory, Mode mode) {
+  const std::string path = join_path(directory, "lock");
+  fd_ = sys::Descriptor(sys::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kFileMode));
+  if (fd_.get() < 0) throw sys::failure("open the lock", path, errno);
+  const int operation = (mode == Mode::exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB;
+  int result = sys::flock(fd_.get(), operation, path.c_str());
+  while (result != 0 && errno == EINTR) result = sys::flock(fd_.get(), operation, path.c_str());
+  held_ = result == 0;
+  if (held_ || errno == ENOLCK || errno == ENOTSUP || errno == ENOSYS) return;
+  if (errno != EWOULDBLOCK) throw sys::failure("lock", path, errno);
+  throw Error(ErrorCode::conflict, "another process works in this directory")
+      .in_file(directory)
+      .hint("wait until it ends, or stop it; the lock goes away with the process");
+}
+
+}  // namespace hfshard

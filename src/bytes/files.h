@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bytes/source.h"
+#include "bytes/syscalls.h"
+
+namespace hfshard {
+
+enum class FileKind : std::uint8_t { regular, directory, other };
+
+/// What a path leads to, links followed.
+struct FileInfo {
+  FileKind kind = FileKind::other;
+  FileStamp stamp;
+};
+
+/// Nothing if the path leads nowhere (a dangling link too). Throws: io.
+std::optional<FileInfo> file_info(const std::string& path);
+/// True if a name is there, be it a dangling link. Throws: io.
+bool exists(const std::string& path);
+/// Names in a directory, sorted bytewise, without `.` and `..`. Throws: not_found, io.
+std::vector<std::string> list_directory(const std::string& path);
+/// A whole file as text. Throws: not_found, bad_input (not a regular file), corrupt (it shrank),
+/// limit (more than `max_bytes`), io.
+std::string read_file(const std::string& path, std::uint64_t max_bytes = std::uint64_t{1} << 28);
+/// `directory/name`, with one separator.
+std::string join_path(std::string_view directory, std::string_view name);
+/// The directory part: `a` for `a/b`, `.` for `b`, `/` for `/b`; trailing slashes are ignored.
+std::string parent_path(std::string_view path);
+
+/// Creates a directory and missing parents; one that exists is fine. Throws: conflict (a file is
+/// in the way), io.
+void make_directories(const std::string& path);
+/// Makes the names in a directory durable. Throws: io.
+void fsync_directory(const std::string& path);
+/// Renames, replacing a file or an empty directory at `to`. Not durable before fsync_directory of
+/// both parents. Throws: io.
+void rename_path(const std::string& from, const std::string& to);
+/// Same, but throws conflict if `to` exists. Atomic where the file system can.
+void rename_noreplace(const std::string& from, const std::string& to);
+/// Swaps two existing names. Returns false where the file system cannot do it at once, and three
+/// renames (through `<a>.swap`) were made instead. Throws: io.
+bool rename_exchange(const std::string& a, const std::string& b);
+/// Removes a file, link or directory tree; one that is not there is fine. Throws: io.
+void remove_tree(const std::string& path);
+/// Space that may still be written at `path` or, if it is not there, at its nearest parent.
+/// Throws: io.
+std::uint64_t free_bytes(const std::string& path);
+
+/// Holds the file `lock` of a directory for as long as it lives, against other processes and other
+/// objects of this one. The kernel releases it when the process dies; the file stays.
+class DirectoryLock {
+ public:
+  enum class Mode : std::uint8_t { exclusive, shared };
+  /// Throws: conflict (taken), io.
+  DirectoryLock(const std::string& directory, Mode mode);
+  /// False where the file system has no locks (some network ones): nothing is protected then.
+  bool held() const noexcept { return held_; }
+
+ private:
+  sys::Descriptor fd_;
+  bool held_ = false;
+};
+
+}  // namespace hfshard

@@ -1,0 +1,115 @@
+#include "bytes/output.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/checked.h"
+#include "base/coding.h"
+#include <sys/stat.h>
+
+namespace hfshard {
+namespace {
+
+constexpr mode_t kFileMode = 0644;
+// One call takes at most 0x7ffff000 bytes on Linux; smaller steps keep the loop honest.
+constexpr std::size_t kMaxCallBytes = std::size_t{1} << 30;
+constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
+
+// Collects small pieces so that the file is written in large ones.
+class BufferedWriter {
+ public:
+  explicit BufferedWriter(OutputFile& file) : file_(file) { buffer_.reserve(kBufferBytes); }
+
+  void put(std::span<const std::byte> bytes) {
+    if (buffer_.size() + bytes.size() > kBufferBytes) flush();
+    if (bytes.size() >= kBufferBytes) {
+      file_.write_at(offset_, bytes);
+      offset_ += bytes.size();
+    } else {
+      buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+    }
+  }
+
+  void flush() {
+    file_.write_at(offset_, buffer_);
+    offset_ += buffer_.size();
+    buffer_.clear();
+  }
+
+ private:
+  OutputFile& file_;
+  std::vector<std::byte> buffer_;
+  std::uint64_t offset_ = 0;
+};
+
+}  // namespace
+
+OutputFile::OutputFile(std::string path)
+    : path_(std::move(path)),
+      fd_(sys::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kFileMode)) {
+  if (fd_.get() < 0) throw sys::failure("open for writing", path_, errno);
+}
+
+void OutputFile::write_at(std::uint64_t offset_bytes, std::span<const std::byte> bytes) {
+  HFSHARD_CHECK(in_range(offset_bytes, bytes.size(),
+                         static_cast<std::uint64_t>(std::numeric_limits<off_t>::max())));
+  auto offset = static_cast<off_t>(offset_bytes);
+  while (!bytes.empty()) {
+    const std::size_t wanted = std::min(bytes.size(), kMaxCallBytes);
+    const ssize_t written = sys::pwrite(fd_.get(), bytes.data(), wanted, offset, path_.c_str());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw sys::failure("write", path_, errno);
+    // Zero for a non-zero request has no meaning for a regular file; better an error than a loop.
+    if (written == 0) throw sys::failure("write", path_, EIO);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+    offset += written;
+  }
+}
+
+void OutputFile::start_writeback(std::uint64_t offset_bytes, std::uint64_t length_bytes) noexcept {
+  ::sync_file_range(fd_.get(), static_cast<off64_t>(offset_bytes),
+                    static_cast<off64_t>(length_bytes), SYNC_FILE_RANGE_WRITE);
+}
+
+void OutputFile::sync_data() {
+  if (sys::fdatasync(fd_.get(), path_.c_str()) != 0) throw sys::failure("sync", path_, errno);
+}
+
+std::uint64_t OutputFile::size_bytes() const {
+  struct stat info {};
+  if (::fstat(fd_.get(), &info) != 0) throw sys::failure("stat", path_, errno);
+  return static_cast<std::uint64_t>(info.st_size);
+}
+
+void OutputFile::resize(std::uint64_t size_bytes) {
+  if (sys::ftruncate(fd_.get(), static_cast<off_t>(size_bytes), path_.c_str()) != 0) {
+    throw sys::failure("resize", path_, errno);
+  }
+}
+
+void write_file_durably(const std::string& path,
+                        const std::function<void(const ByteSink&)>& produce) {
+  const std::string temporary = path + ".tmp";
+  {
+    OutputFile file(temporary);
+    file.resize(0);
+    BufferedWriter writer(file);
+    produce([&writer](std::span<const std::byte> bytes) { writer.put(bytes); });
+    writer.flush();
+    file.sync_data();
+  }
+  rename_path(temporary, path);
+  fsync_directory(parent_path(path));
+}
+
+void write_file_durably(const std::string& path, std::string_view text) {
+  write_file_durably(path, [text](const ByteSink& sink) { sink(as_bytes(text)); });
+}
+
+}  // namespace hfshard

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "bytes/files.h"
+#include "bytes/syscalls.h"
+
+namespace hfshard {
+
+/// Receives the bytes of one file in order.
+using ByteSink = std::function<void(std::span<const std::byte>)>;
+
+/// A file written at offsets. What it holds already stays (a resumed run fills in the rest).
+/// Threads: write_at may be called concurrently for disjoint ranges.
+class OutputFile {
+ public:
+  /// Opens or creates; never truncates. Throws: io.
+  explicit OutputFile(std::string path);
+  const std::string& path() const noexcept { return path_; }
+  /// Writes all of `bytes` there, or throws io (a full disk is said as such).
+  void write_at(std::uint64_t offset_bytes, std::span<const std::byte> bytes);
+  /// Asks the system to begin writing a range to the disk, so that a later sync_data finds little
+  /// left. Never fails.
+  void start_writeback(std::uint64_t offset_bytes, std::uint64_t length_bytes) noexcept;
+  /// Makes the bytes written so far, and the size, durable. Throws: io.
+  void sync_data();
+  /// Current size. Throws: io.
+  std::uint64_t size_bytes() const;
+  /// Cuts or extends (with zeros). Throws: io.
+  void resize(std::uint64_t size_bytes);
+
+ private:
+  std::string path_;
+  sys::Descriptor fd_;
+};
+
+/// Writes a file as one step: `<path>.tmp`, fsync, rename over `path`, fsync of the directory.
+/// After a crash `path` holds the old bytes, all of the new ones, or is absent as before. `produce`
+/// is given a sink and calls it with the bytes in order. Throws: io, and what produce throws.
+void write_file_durably(const std::string& path,
+                        const std::function<void(const ByteSink&)>& produce);
+void write_file_durably(const std::string& path, std::string_view text);
+
+}  // namespace hfshard

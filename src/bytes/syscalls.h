@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "hfshard/error.h"
+
+/// System calls that may fail, as the system has them (-1 and errno), with one seam for fault
+/// tests. `path` names the file to the hook and nothing else.
+namespace hfshard::sys {
+
+/// Asked before every call; returns 0 to let it happen or the errno to fail it with. `call` is
+/// `open`, `pread`, `pwrite`, `fdatasync`, `fsync`, `rename`, `renameat2`, `mkdir`, `mmap`,
+/// `flock`, `truncate`, `statvfs`, `madvise`, `remove_all`. Called from any thread.
+using FaultHook = int (*)(const char* call, const char* path);
+/// For tests; nullptr takes the hook away.
+void set_fault_hook(FaultHook hook) noexcept;
+
+int open(const char* path, int flags, mode_t mode = 0) noexcept;
+ssize_t pread(int fd, void* to, std::size_t size, off_t offset, const char* path) noexcept;
+ssize_t pwrite(int fd, const void* from, std::size_t size, off_t offset, const char* path) noexcept;
+int ftruncate(int fd, off_t size, const char* path) noexcept;
+int fdatasync(int fd, const char* path) noexcept;
+int fsync(int fd, const char* path) noexcept;
+int flock(int fd, int operation, const char* path) noexcept;
+int mkdir(const char* path, mode_t mode) noexcept;
+int rename(const char* from, const char* to) noexcept;
+/// `flags`: RENAME_NOREPLACE or RENAME_EXCHANGE.
+int renameat2(const char* from, const char* to, unsigned int flags) noexcept;
+/// Bytes that an unprivileged user may still write.
+int free_bytes(const char* path, unsigned long long* bytes) noexcept;
+/// Private read-only mapping; MAP_FAILED on failure.
+void* map_private(int fd, std::size_t size, const char* path) noexcept;
+/// Prefaults a mapping; fails with EFAULT where touching it would raise SIGBUS.
+int populate_read(void* at, std::size_t size, const char* path) noexcept;
+/// Removes a directory with all it holds; links are removed, not followed.
+int remove_all(const char* path) noexcept;
+
+/// A file descriptor that closes itself. Errors of close are not reported: sync before.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) noexcept : fd_(fd) {}
+  ~Descriptor();
+  Descriptor(Descriptor&& other) noexcept;
+  Descriptor& operator=(Descriptor&& other) noexcept;
+  int get() const noexcept { return fd_; }
+  /// Gives the descriptor away.
+  int release() noexcept;
+
+ private:
+  int fd_ = -1;
+};
+
+/// The error for a failed call: `cannot <doing>: <errno text>`, code io. A full disk is said as
+/// such, with a hint that staging is resumable.
+Error failure(std::string_view doing, const std::string& path, int error_number);
+
+}  // namespace hfshard::sys

@@ -1,0 +1,109 @@
+#include "bytes/output.h"
+
+#include <cerrno>
+#include <numeric>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/coding.h"
+#include "support/catch_error.h"
+#include "support/syscall_faults.h"
+#include "support/temp_dir.h"
+
+namespace hfshard {
+namespace {
+
+TEST(OutputFile, WritesAtOffsetsAndKeepsWhatIsThere) {
+  const TempDir dir;
+  {
+    OutputFile file(dir / "f");
+    file.write_at(4, as_bytes("4567"));
+    file.sync_data();
+    EXPECT_EQ(file.size_bytes(), 8U);
+  }
+  OutputFile again(dir / "f");
+  again.write_at(0, as_bytes("0123"));
+  again.write_at(8, {});
+  EXPECT_EQ(read_text(dir / "f"), "01234567");
+  again.resize(6);
+  EXPECT_EQ(read_text(dir / "f"), "012345");
+}
+
+TEST(OutputFile, AFullDiskIsSaidWithAHintToResume) {
+  const TempDir dir;
+  OutputFile file(dir / "f");
+  const SyscallFault fault("pwrite", 1, ENOSPC);
+  const Error error = catch_error([&] { file.write_at(0, as_bytes("x")); });
+  EXPECT_EQ(error.code(), ErrorCode::io);
+  EXPECT_EQ(error.sentence(), "no space left on device");
+  EXPECT_EQ(error.file(), dir / "f");
+  EXPECT_NE(error.hint_text().find("resumable"), std::string::npos);
+}
+
+TEST(OutputFile, InterruptedWritesAreRepeatedAndOtherFailuresAreIo) {
+  const TempDir dir;
+  OutputFile file(dir / "f");
+  {
+    const SyscallFault fault("pwrite", 1, EINTR, 2);
+    file.write_at(0, as_bytes("data"));
+  }
+  EXPECT_EQ(read_text(dir / "f"), "data");
+  const auto code_when = [&](const char* call, auto action) {
+    const SyscallFault fault(call, 1, EIO);
+    return catch_error(action).code();
+  };
+  EXPECT_EQ(code_when("pwrite", [&] { file.write_at(0, as_bytes("x")); }), ErrorCode::io);
+  EXPECT_EQ(code_when("fdatasync", [&] { file.sync_data(); }), ErrorCode::io);
+  EXPECT_EQ(code_when("truncate", [&] { file.resize(1); }), ErrorCode::io);
+  EXPECT_EQ(code_when("open", [&] { OutputFile(dir / "g"); }), ErrorCode::io);
+}
+
+TEST(WriteFileDurably, JoinsSmallAndLargePieces) {
+  const TempDir dir;
+  std::string wanted;
+  write_file_durably(dir / "f", [&](const ByteSink& sink) {
+    for (std::size_t size : {3U, 1U << 20, 0U, 700'000U, 700'000U, 5U}) {
+      std::string piece(size, '\0');
+      std::iota(piece.begin(), piece.end(), static_cast<char>(wanted.size()));
+      sink(as_bytes(piece));
+      wanted += piece;
+    }
+  });
+  EXPECT_EQ(read_text(dir / "f"), wanted);
+  write_file_durably(dir / "f", "short");
+  EXPECT_EQ(read_text(dir / "f"), "short");
+  EXPECT_EQ(list_directory(dir.path()), (std::vector<std::string>{"f"}));
+}
+
+// Every call in turn fails: the old bytes or the new ones, never a mixture.
+TEST(WriteFileDurably, AFailureLeavesTheOldOrTheNewFile) {
+  int failures = 0;
+  for (int nth = 1;; ++nth) {
+    const TempDir dir;
+    write_text(dir / "f", "old");
+    bool failed = false;
+    bool fired = false;
+    {
+      const SyscallFault fault("", nth, EIO);
+      try {
+        write_file_durably(dir / "f", "the new text");
+      } catch (const Error& error) {
+        failed = true;
+        EXPECT_EQ(error.code(), ErrorCode::io);
+      }
+      fired = fault.fired();
+    }
+    const std::string left = read_text(dir / "f");
+    EXPECT_TRUE(left == "the new text" || (failed && left == "old")) << nth;
+    if (!fired) break;
+    EXPECT_TRUE(failed) << nth;
+    ++failures;
+    write_file_durably(dir / "f", "again");
+    EXPECT_EQ(read_text(dir / "f"), "again");
+  }
+  EXPECT_GE(failures, 6);
+}
+
+}  // namespace
+}  // namespace hfshard
