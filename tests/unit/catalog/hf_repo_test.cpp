@@ -1,0 +1,315 @@
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "catalog/hf_index.h"
+#include "support/catch_error.h"
+#include "support/safetensors_builder.h"
+#include "support/temp_dir.h"
+
+#include "hfshard/catalog.h"
+
+namespace hfshard {
+namespace {
+
+using Names = std::vector<std::string>;
+
+void write_model(const std::string& path, const Names& tensors) {
+  SafetensorsBuilder builder;
+  for (const std::string& name : tensors) builder.tensor(name, DType::bf16, {2, 2});
+  builder.write(path);
+}
+
+Names tensor_names(const Catalog& catalog) {
+  Names names;
+  for (const TensorInfo& tensor : catalog.tensors) names.push_back(tensor.name);
+  return names;
+}
+
+Error open_error(const std::string& path) {
+  return catch_error([&] { open_catalog(path); });
+}
+
+// Two files, tensors "a" and "c" in the first, "b" in the second, and an index.
+void write_indexed(const TempDir& dir) {
+  write_model(dir / "model-00001-of-00002.safetensors", {"a", "c"});
+  write_model(dir / "model-00002-of-00002.safetensors", {"b"});
+  write_text(dir / kIndexName, index_json({{"a", "model-00001-of-00002.safetensors"},
+                                           {"b", "model-00002-of-00002.safetensors"},
+                                           {"c", "model-00001-of-00002.safetensors"}}));
+}
+
+TEST(OpenCatalog, ReadsAnIndexedDirectorySortedByName) {
+  const TempDir dir;
+  write_indexed(dir);
+  write_text(dir / "config.json", "{\"x\": 1}\n");
+  const Catalog catalog = open_catalog(dir.path());
+  EXPECT_EQ(catalog.location, dir.path());
+  EXPECT_EQ(tensor_names(catalog), (Names{"a", "b", "c"}));
+  ASSERT_EQ(catalog.files.size(), 2U);
+  EXPECT_EQ(catalog.files[1].name, "model-00002-of-00002.safetensors");
+  EXPECT_EQ(catalog.files[1].path, dir / "model-00002-of-00002.safetensors");
+  EXPECT_EQ(catalog.files[1].size_bytes, std::filesystem::file_size(catalog.files[1].path));
+  EXPECT_EQ(catalog.files[1].header_sha256.size(), 64U);
+  EXPECT_EQ(catalog.tensors[1].file, 1U);
+  EXPECT_EQ(catalog.config_text, "{\"x\": 1}\n");
+  EXPECT_EQ(catalog.find("b"), 1U);
+  EXPECT_FALSE(catalog.find("bb"));
+  EXPECT_TRUE(catalog.notes.empty());
+}
+
+TEST(OpenCatalog, FilesTheIndexDoesNotListAreIgnoredAndSaid) {
+  const TempDir dir;
+  write_indexed(dir);
+  write_text(dir / "consolidated.00.safetensors", "not even a safetensors file");
+  write_text(dir / "original/consolidated.00.pth", "x");
+  const Catalog catalog = open_catalog(dir.path());
+  EXPECT_EQ(catalog.files.size(), 2U);
+  ASSERT_EQ(catalog.notes.size(), 2U);
+  EXPECT_NE(catalog.notes[0].find("consolidated.00.safetensors"), std::string::npos);
+  EXPECT_NE(catalog.notes[1].find("original/"), std::string::npos);
+}
+
+TEST(OpenCatalog, AMissingFileOfTheIndexIsNotFoundAndNamed) {
+  const TempDir dir;
+  write_indexed(dir);
+  std::filesystem::remove(dir / "model-00002-of-00002.safetensors");
+  const Error error = open_error(dir.path());
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_EQ(error.file(), dir / "model-00002-of-00002.safetensors");
+}
+
+TEST(OpenCatalog, AMissingFileDuringADownloadIsBadInputWithAHint) {
+  for (const char* partial : {"x.incomplete", ".cache/huggingface/download/x.incomplete"}) {
+    const TempDir dir;
+    write_indexed(dir);
+    std::filesystem::remove(dir / "model-00002-of-00002.safetensors");
+    write_text(dir / partial, "");
+    const Error error = open_error(dir.path());
+    EXPECT_EQ(error.code(), ErrorCode::bad_input) << partial;
+    EXPECT_EQ(error.file(), dir / "model-00002-of-00002.safetensors");
+    EXPECT_NE(error.hint_text().find("x.incomplete"), std::string::npos);
+  }
+}
+
+TEST(OpenCatalog, SnapshotLinksOfTheHubCacheAreFollowed) {
+  const TempDir dir;
+  write_model(dir / "blobs/0123", {"a"});
+  std::filesystem::create_directories(dir / "snapshots/rev");
+  std::filesystem::create_symlink("../../blobs/0123", dir / "snapshots/rev/model.safetensors");
+  EXPECT_EQ(tensor_names(open_catalog(dir / "snapshots/rev")), (Names{"a"}));
+  EXPECT_EQ(tensor_names(open_catalog(dir / "snapshots/rev/")), (Names{"a"}));
+
+  const Error root = open_error(dir.path());
+  EXPECT_EQ(root.code(), ErrorCode::not_found);
+  EXPECT_NE(root.hint_text().find("snapshots/"), std::string::npos);
+
+  std::filesystem::remove(dir / "blobs/0123");
+  EXPECT_EQ(open_error(dir / "snapshots/rev").code(), ErrorCode::not_found);
+  write_text(dir / "blobs/0123.incomplete", "");
+  EXPECT_EQ(open_error(dir / "snapshots/rev").code(), ErrorCode::bad_input);
+}
+
+TEST(OpenCatalog, ATensorInAnotherFileThanTheIndexSaysIsBadInput) {
+  const TempDir dir;
+  write_indexed(dir);
+  write_text(dir / kIndexName, index_json({{"a", "model-00001-of-00002.safetensors"},
+                                           {"b", "model-00002-of-00002.safetensors"},
+                                           {"c", "model-00002-of-00002.safetensors"}}));
+  const Error error = open_error(dir.path());
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.tensor(), "c");
+  EXPECT_EQ(error.file(), dir / "model-00002-of-00002.safetensors");
+  EXPECT_NE(error.hint_text().find("model-00001"), std::string::npos);
+}
+
+TEST(OpenCatalog, ATensorOfTheIndexThatNoFileHoldsIsBadInput) {
+  for (const char* name : {"0", "bb", "z"}) {  // before, between and after those that are there
+    const TempDir dir;
+    write_model(dir / "model-00001-of-00001.safetensors", {"a", "c"});
+    const std::string file = "model-00001-of-00001.safetensors";
+    write_text(dir / kIndexName, index_json({{"a", file}, {"c", file}, {name, file}}));
+    const Error error = open_error(dir.path());
+    EXPECT_EQ(error.code(), ErrorCode::bad_input);
+    EXPECT_EQ(error.tensor(), name);
+    EXPECT_EQ(error.file(), dir / file);
+  }
+}
+
+TEST(OpenCatalog, ATensorThatTheIndexDoesNotListIsBadInput) {
+  for (const char* name : {"0", "bb", "z"}) {
+    const TempDir dir;
+    const std::string file = "model-00001-of-00001.safetensors";
+    write_model(dir / file, {"a", "c", name});
+    write_text(dir / kIndexName, index_json({{"a", file}, {"c", file}}));
+    const Error error = open_error(dir.path());
+    EXPECT_EQ(error.code(), ErrorCode::bad_input);
+    EXPECT_EQ(error.tensor(), name);
+    EXPECT_EQ(error.file(), dir / file);
+    EXPECT_TRUE(error.range());
+  }
+}
+
+TEST(OpenCatalog, ATensorInTwoFilesIsBadInputWithOrWithoutAnIndex) {
+  const TempDir dir;
+  write_indexed(dir);
+  write_model(dir / "model-00002-of-00002.safetensors", {"a", "b"});
+  for (const bool indexed : {true, false}) {
+    if (!indexed) std::filesystem::remove(dir / kIndexName);
+    const Error error = open_error(dir.path());
+    EXPECT_EQ(error.code(), ErrorCode::bad_input);
+    EXPECT_EQ(error.tensor(), "a");
+    EXPECT_EQ(error.file(), dir / "model-00001-of-00002.safetensors");
+    EXPECT_NE(error.sentence().find("model-00002"), std::string::npos);
+  }
+}
+
+TEST(OpenCatalog, AnIndexThatLeavesItsDirectoryIsRefused) {
+  for (const char* file : {"../x.safetensors", "/tmp/x.safetensors", "a/../../x.safetensors", "",
+                           "a//x.safetensors", "./x.safetensors"}) {
+    const TempDir dir;
+    write_text(dir / kIndexName, index_json({{"a", file}}));
+    const Error error = open_error(dir.path());
+    EXPECT_EQ(error.code(), ErrorCode::bad_input) << file;
+    EXPECT_EQ(error.file(), dir / kIndexName) << file;
+  }
+}
+
+TEST(OpenCatalog, AMalformedIndexIsBadInputAndNamed) {
+  for (const char* text :
+       {"", "{", "[]", "{}", R"({"weight_map":{}})", R"({"weight_map":[]})",
+        R"({"weight_map":{"a":1}})", R"({"weight_map":{"a":"m.safetensors","a":"m.safetensors"}})",
+        "version https://git-lfs.github.com/spec/v1\n"}) {
+    const TempDir dir;
+    write_text(dir / kIndexName, text);
+    const Error error = open_error(dir.path());
+    EXPECT_EQ(error.code(), ErrorCode::bad_input) << text;
+    EXPECT_EQ(error.file(), dir / kIndexName) << text;
+  }
+  const TempDir dir;
+  write_text(dir / kIndexName, index_json({{"a", "pytorch_model.bin"}}));
+  EXPECT_EQ(open_error(dir.path()).code(), ErrorCode::unsupported);
+}
+
+TEST(OpenCatalog, ReadsFilesInSubdirectoriesThatTheIndexLists) {
+  const TempDir dir;
+  write_model(dir / "parts/m.safetensors", {"a"});
+  write_text(dir / kIndexName, index_json({{"a", "parts/m.safetensors"}}));
+  EXPECT_EQ(open_catalog(dir.path()).files.at(0).name, "parts/m.safetensors");
+}
+
+TEST(OpenCatalog, WithoutAnIndexReadsAllModelFiles) {
+  const TempDir dir;
+  write_model(dir / "model-00001-of-00002.safetensors", {"a", "c"});
+  write_model(dir / "model-00002-of-00002.safetensors", {"b"});
+  write_model(dir / "consolidated.safetensors", {"x"});
+  const Catalog catalog = open_catalog(dir.path());
+  EXPECT_EQ(tensor_names(catalog), (Names{"a", "b", "c"}));
+  EXPECT_EQ(catalog.notes.size(), 1U);
+}
+
+TEST(OpenCatalog, WithoutAnIndexAMissingNumberedPartIsNotFound) {
+  const TempDir dir;
+  write_model(dir / "model-00001-of-00003.safetensors", {"a"});
+  write_model(dir / "model-00003-of-00003.safetensors", {"b"});
+  const Error error = open_error(dir.path());
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_EQ(error.file(), dir / "model-00002-of-00003.safetensors");
+}
+
+TEST(OpenCatalog, WithoutAnIndexTheOnlySafetensorsFileIsTaken) {
+  const TempDir dir;
+  write_model(dir / "weights.safetensors", {"a"});
+  EXPECT_EQ(tensor_names(open_catalog(dir.path())), (Names{"a"}));
+  write_model(dir / "more.safetensors", {"b"});
+  const Error error = open_error(dir.path());
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.file(), dir.path());
+}
+
+TEST(OpenCatalog, OtherWeightFormatsAreUnsupportedAndNamed) {
+  for (const char* name : {"pytorch_model.bin", "consolidated.00.pth", "model.pt", "q4.gguf"}) {
+    const TempDir dir;
+    write_text(dir / name, "x");
+    write_text(dir / "config.json", "{}");
+    const Error error = open_error(dir.path());
+    EXPECT_EQ(error.code(), ErrorCode::unsupported) << name;
+    EXPECT_EQ(error.file(), dir.path()) << name;
+    EXPECT_NE(error.sentence().find(name), std::string::npos) << name;
+    EXPECT_FALSE(error.hint_text().empty()) << name;
+    EXPECT_EQ(open_error(dir / name).code(), ErrorCode::unsupported) << name;
+  }
+}
+
+TEST(OpenCatalog, AnAdapterIsUnsupported) {
+  const TempDir dir;
+  write_text(dir / "adapter_config.json", "{}");
+  write_model(dir / "adapter_model.safetensors", {"a"});
+  for (const std::string& path : {dir.path(), dir / "adapter_model.safetensors"}) {
+    const Error error = open_error(path);
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_NE(error.hint_text().find("merge"), std::string::npos);
+  }
+  std::filesystem::remove(dir / "adapter_model.safetensors");
+  EXPECT_EQ(open_error(dir.path()).code(), ErrorCode::unsupported);
+}
+
+TEST(OpenCatalog, ReadsOneFileWithTheConfigBesideIt) {
+  const TempDir dir;
+  write_model(dir / "any.safetensors", {"a"});
+  EXPECT_EQ(open_catalog(dir / "any.safetensors").config_text, "");
+  write_text(dir / "config.json", "{}");
+  const Catalog catalog = open_catalog(dir / "any.safetensors");
+  EXPECT_EQ(catalog.config_text, "{}");
+  EXPECT_EQ(catalog.files.at(0).name, "any.safetensors");
+  EXPECT_EQ(catalog.files.at(0).path, dir / "any.safetensors");
+}
+
+TEST(OpenCatalog, AMissingPathIsNotFoundAndHubIdsGetAHint) {
+  const TempDir dir;
+  const Error error = open_error(dir / "none");
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_EQ(error.file(), dir / "none");
+  for (const char* id : {"Qwen/Qwen3-0.6B", "hf://Qwen/Qwen3-0.6B@main"}) {
+    const Error hub = open_error(id);
+    EXPECT_EQ(hub.code(), ErrorCode::not_found);
+    EXPECT_NE(hub.hint_text().find("download"), std::string::npos) << id;
+  }
+  EXPECT_EQ(open_error(dir.path()).code(), ErrorCode::not_found);  // an empty directory
+  std::filesystem::create_symlink("nowhere", dir / "link");
+  EXPECT_FALSE(open_error(dir / "link").hint_text().empty());
+}
+
+TEST(OpenCatalog, ErrorsInAFileNameTheFile) {
+  const TempDir dir;
+  write_indexed(dir);
+  SafetensorsBuilder()
+      .tensor("b", DType::f32, {4})
+      .lie_about_range("b", {0, 4096})
+      .write(dir / "model-00002-of-00002.safetensors");
+  const Error error = open_error(dir.path());
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  EXPECT_EQ(error.file(), dir / "model-00002-of-00002.safetensors");
+  EXPECT_EQ(error.tensor(), "b");
+}
+
+TEST(OpenCatalog, SideFilesAreThoseThatTravelWithAModel) {
+  const TempDir dir;
+  write_indexed(dir);
+  for (const char* name :
+       {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
+        "tokenizer.model", "special_tokens_map.json", "vocab.json", "merges.txt",
+        "chat_template.jinja", "preprocessor_config.json", "README.md", "LICENSE",
+        "training_args.bin", "tokenizer.safetensors", ".gitattributes"}) {
+    write_text(dir / name, "{}");
+  }
+  std::filesystem::create_directory(dir / "tokenizer_dir");
+  const Catalog catalog = open_catalog(dir.path());
+  EXPECT_EQ(catalog.side_files,
+            (Names{"chat_template.jinja", "config.json", "generation_config.json", "merges.txt",
+                   "preprocessor_config.json", "special_tokens_map.json", "tokenizer.json",
+                   "tokenizer.model", "tokenizer_config.json", "vocab.json"}));
+}
+
+}  // namespace
+}  // namespace hfshard
