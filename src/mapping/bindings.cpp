@@ -1,0 +1,119 @@
+#include "mapping/bindings.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+constexpr std::string_view kOption = "option.";
+
+}  // namespace
+
+Bindings::Bindings(const MappingTable& table, const Json& config, const Options& options,
+                   Exists exists)
+    : table_(table), config_(config), options_(options), exists_(std::move(exists)) {}
+
+ExprValue Bindings::lookup(const std::string& name) const {
+  for (auto loop = loops_.rbegin(); loop != loops_.rend(); ++loop) {
+    if (loop->name == name) return loop->value;
+  }
+  const auto found = table_.dims.find(name);
+  if (found != table_.dims.end()) return dim(name, found->second);
+  if (name.starts_with(kOption)) return option(name.substr(kOption.size()));
+  return config(name);
+}
+
+bool Bindings::tensor_exists(std::string_view name) const { return exists_ && exists_(name); }
+
+ExprValue Bindings::dim(const std::string& name, const Expr& expr) const {
+  const auto known = dims_.find(name);
+  if (known != dims_.end()) return known->second;
+  if (std::ranges::find(computing_, name) != computing_.end()) {
+    throw Error(ErrorCode::bad_input, fmt::format("dim {} is defined by itself", quote(name)))
+        .by_rule(expr.pointer());
+  }
+  computing_.push_back(name);
+  ExprValue value = expr.evaluate(*this);
+  computing_.pop_back();
+  return dims_.emplace(name, std::move(value)).first->second;
+}
+
+ExprValue Bindings::option(const std::string& name) const {
+  const auto found = options_.find(name);
+  if (found == options_.end()) {
+    return Absent{fmt::format("option {} is needed and not given", quote(name)), /*option=*/true};
+  }
+  const std::string& text = found->second;
+  if (text == "true" || text == "false") return text == "true";
+  std::int64_t number = 0;
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (!text.empty() && result.ec == std::errc{} && result.ptr == text.data() + text.size()) {
+    return number;
+  }
+  return text;
+}
+
+ExprValue Bindings::config(const std::string& path) const {
+  const Json* at = &config_;
+  for (const std::string& key : split(path, '.')) {
+    at = at->find(key);
+    if (at == nullptr) break;
+  }
+  if (at == nullptr || at->is_null()) {
+    return Absent{fmt::format("config.json has no {}, which family {} needs", quote(path),
+                              quote(table_.family))};
+  }
+  if (at->is_bool()) return at->as_bool();
+  if (at->is_string()) return at->as_string();
+  if (at->is_integer()) return at->as_int();
+  if (at->is_number()) return at->as_double();
+  throw Error(
+      ErrorCode::bad_input,
+      fmt::format("{} of config.json is neither a number, a text nor a boolean", quote(path)));
+}
+
+std::uint64_t Bindings::extent(const std::string& dim) const {
+  for (auto loop = loops_.rbegin(); loop != loops_.rend(); ++loop) {
+    if (loop->name == dim) return static_cast<std::uint64_t>(loop->end - loop->begin);
+  }
+  const auto found = table_.dims.find(dim);
+  HFSHARD_CHECK(found != table_.dims.end());  // the loader checked it
+  const ExprValue found_value = this->dim(dim, found->second);
+  const auto* number = std::get_if<std::int64_t>(&found_value);
+  if (number == nullptr) {
+    const auto* absent = std::get_if<Absent>(&found_value);
+    throw Error(ErrorCode::bad_input, absent != nullptr
+                                          ? absent->message
+                                          : fmt::format("dim {} is no integer", quote(dim)))
+        .by_rule(found->second.pointer());
+  }
+  const std::int64_t value = *number;
+  if (value < 0) {
+    throw Error(ErrorCode::bad_input, fmt::format("dim {} is {}", quote(dim), value))
+        .by_rule(found->second.pointer());
+  }
+  return static_cast<std::uint64_t>(value);
+}
+
+void Bindings::push_loop(const LoopRule& loop) {
+  OpenLoop out{loop.name, loop.begin.integer(*this), loop.end.integer(*this), 0};
+  // A loop counts tensors, so a count that no checkpoint has is a mistake of the config.
+  constexpr std::int64_t kMaxCount = 1 << 20;
+  if (out.begin < 0 || out.end < out.begin || out.end - out.begin > kMaxCount) {
+    throw Error(ErrorCode::bad_input, fmt::format("loop {} runs from {} to {}, at most {} times",
+                                                  quote(loop.name), out.begin, out.end, kMaxCount))
+        .by_rule(loop.end.pointer());
+  }
+  out.value = out.begin;
+  loops_.push_back(std::move(out));
+}
+
+}  // namespace hfshard

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "mapping/pattern.h"
+#include "mapping/table.h"
+
+namespace hfshard {
+
+/// Answers every name of a family's expressions: loops, dims, options, config paths (in this
+/// order). Dims are computed on first use. Borrows everything; not thread-safe.
+class Bindings final : public DimScope {
+ public:
+  using Options = std::map<std::string, std::string>;
+  using Exists = std::function<bool(std::string_view)>;
+
+  /// `exists` answers exists('tensor'); may be empty (nothing exists).
+  Bindings(const MappingTable& table, const Json& config, const Options& options, Exists exists);
+
+  ExprValue lookup(const std::string& name) const override;
+  bool tensor_exists(std::string_view name) const override;
+  std::uint64_t extent(const std::string& dim) const override;
+
+  const MappingTable& table() const noexcept { return table_; }
+
+  /// Opens a loop (inside those that are open). Throws: bad_input if it ends before it begins.
+  void push_loop(const LoopRule& loop);
+  void pop_loop() { loops_.pop_back(); }
+  /// The range of the loop opened last.
+  std::int64_t loop_begin() const { return loops_.back().begin; }
+  std::int64_t loop_end() const { return loops_.back().end; }
+  /// Sets the counter of the `depth`-th open loop, outermost first.
+  void set_loop(std::size_t depth, std::int64_t value) { loops_[depth].value = value; }
+  std::size_t loop_count() const noexcept { return loops_.size(); }
+
+ private:
+  struct OpenLoop {
+    std::string name;
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+    std::int64_t value = 0;
+  };
+
+  ExprValue option(const std::string& name) const;
+  ExprValue config(const std::string& path) const;
+  ExprValue dim(const std::string& name, const Expr& expr) const;
+
+  const MappingTable& table_;
+  const Json& config_;
+  const Options& options_;
+  Exists exists_;
+  std::vector<OpenLoop> loops_;
+  mutable std::map<std::string, ExprValue, std::less<>> dims_;
+  mutable std::vector<std::string> computing_;  // dims being computed, to find cycles
+};
+
+}  // namespace hfshard

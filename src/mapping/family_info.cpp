@@ -1,0 +1,244 @@
+#include "mapping/family_info.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "mapping/find.h"
+#include "mapping/resolve.h"
+#include "mapping/table.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+constexpr std::string_view kMainScheme = "maxtext";
+
+bool has_form(const MappingTable& table, bool stacked) {
+  for (const Scheme& scheme : table.schemes) {
+    for (const LayerGroup& group : scheme.groups) {
+      if (!(stacked ? group.stacked : group.separate)) return false;
+    }
+  }
+  return true;
+}
+
+const Scheme& main_scheme(const MappingTable& table) {
+  const Scheme* scheme = table.scheme(kMainScheme);
+  return scheme != nullptr ? *scheme : table.schemes.front();
+}
+
+// Rows of `mappings show`, in the order of the rules.
+class FamilyPrinter {
+ public:
+  FamilyPrinter(const MappingTable& table, const Json& config, bool stacked)
+      : scheme_(main_scheme(table)), bindings_(table, config, options_, {}), stacked_(stacked) {}
+
+  std::vector<ShownRule> rows() {
+    const ResolvedModel model = resolve(scheme_, bindings_, stacked_);
+    for (const ResolvedRule& resolved : model.rules) add_rule(resolved);
+    for (const ResolvedFill& resolved : model.fills) add_fill(resolved);
+    for (const ResolvedDrop& resolved : model.drops) add_drop(resolved);
+    return std::move(rows_);
+  }
+
+ private:
+  struct Prefixes {
+    std::string source;
+    std::string target;
+  };
+
+  Prefixes prefixes(const void* rule) const {
+    std::string root = join(scheme_.root, ".");
+    if (!root.empty()) root += '.';
+    for (const LayerGroup& group : scheme_.groups) {
+      const bool mine =
+          std::ranges::any_of(group.rules, [&](const Rule& r) { return &r == rule; }) ||
+          std::ranges::any_of(group.fills, [&](const FillRule& f) { return &f == rule; });
+      if (!mine) continue;
+      return {group.hf.text(), root + (stacked_ ? group.stacked : group.separate)->text()};
+    }
+    return {"", root};
+  }
+
+  // The row of this rule, made on its first leaf.
+  std::pair<ShownRule*, bool> row(const void* rule) {
+    const auto [found, added] = index_.emplace(rule, rows_.size());
+    if (added) rows_.emplace_back();
+    return {&rows_[found->second], added};
+  }
+
+  static std::string shown_axes(const std::vector<std::string>& axes) {
+    std::vector<std::string> out;
+    for (const std::string& axis : axes) out.push_back(axis.empty() ? "-" : axis);
+    return join(out, ", ");
+  }
+
+  std::string shown_value(const ValueRule& value) const {
+    std::vector<std::string> out;
+    for (const auto& [sign, constant] : {std::pair{"*", &value.mul}, std::pair{"+", &value.add}}) {
+      if (!*constant) continue;
+      out.push_back(fmt::format("{} {:.9g} ({} in {})", sign, (*constant)->expr.real(bindings_),
+                                (*constant)->expr.text(), to_string((*constant)->const_dtype)));
+    }
+    return join(out, " ");
+  }
+
+  void add_rule(const ResolvedRule& resolved) {
+    const Rule& rule = *resolved.rule;
+    const auto [out, added] = row(&rule);
+    if (!added) {
+      out->count += resolved.sources.size();
+      return;
+    }
+    const Prefixes prefix = prefixes(&rule);
+    out->source = prefix.source + rule.source.text();
+    out->target = prefix.target + rule.target.text();
+    out->source_shape = to_string(resolved.source_layout.shape);
+    out->target_shape = to_string(resolved.target_layout.shape);
+    out->source_pattern = rule.source_pattern.text;
+    out->target_pattern = rule.target_pattern.text;
+    out->axes = shown_axes(resolved.axes);
+    out->value = shown_value(rule.modifiers.value);
+    out->rule = rule.pointer;
+    out->count = resolved.sources.size();
+  }
+
+  void add_fill(const ResolvedFill& resolved) {
+    const FillRule& rule = *resolved.rule;
+    const auto [out, added] = row(&rule);
+    if (!added) {
+      ++out->count;
+      return;
+    }
+    out->source = fmt::format("(filled with {})", rule.scalar);
+    out->target = prefixes(&rule).target + rule.target.text();
+    out->target_shape = to_string(resolved.layout.shape);
+    out->target_pattern = rule.pattern.text;
+    out->axes = shown_axes(resolved.axes);
+    out->rule = rule.pointer;
+  }
+
+  void add_drop(const ResolvedDrop& resolved) {
+    const DropRule& rule = *resolved.rule;
+    const auto [out, added] = row(&rule);
+    if (!added) return;
+    out->source = rule.source.text();
+    if (!rule.pattern.whole) out->source_shape = to_string(resolved.layout.shape);
+    out->source_pattern = rule.pattern.text;
+    out->target = "(dropped: " + rule.why + ")";
+    out->rule = rule.pointer;
+    out->count = resolved.sources.size();
+  }
+
+  const Scheme& scheme_;
+  const Bindings::Options options_;
+  Bindings bindings_;
+  bool stacked_;
+  std::vector<ShownRule> rows_;
+  std::map<const void*, std::size_t> index_;
+};
+
+// A dim that is read from the config (`hidden_size`, `head_dim ?? D / H`), not computed.
+bool is_free(const MappingTable& table, const Expr& expr, const Bindings& bindings) {
+  const std::vector<std::string> names = expr.names();
+  if (names.empty() || table.dims.contains(names[0]) || names[0].starts_with("option."))
+    return false;
+  const bool plain = expr.text() == names[0] || expr.text().starts_with(names[0] + " ??");
+  return plain && std::holds_alternative<std::int64_t>(bindings.lookup(names[0]));
+}
+
+using NamedDims = std::vector<std::pair<std::string, std::int64_t>>;
+
+// Whether `value` is the product of two or more of the dims from `from` on, without the dim `skip`.
+bool is_product(const NamedDims& dims, std::size_t skip, std::size_t from, std::size_t taken,
+                std::int64_t value) {
+  if (value == 1) return taken >= 2;
+  for (std::size_t i = from; i < dims.size(); ++i) {
+    if (i == skip || dims[i].second < 2 || value % dims[i].second != 0) continue;
+    if (is_product(dims, skip, i + 1, taken + 1, value / dims[i].second)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<FamilyInfo> list_families() {
+  std::vector<FamilyInfo> out;
+  for (const FamilyFile& file : embedded_families()) {
+    const MappingTable table = load_table(file);
+    FamilyInfo info;
+    info.name = table.family;
+    info.model_types = table.model_types;
+    info.architectures = table.architectures;
+    for (const Scheme& scheme : table.schemes) info.schemes.push_back(scheme.name);
+    info.stacked = has_form(table, true);
+    info.separate = has_form(table, false);
+    info.example = table.example;
+    out.push_back(std::move(info));
+  }
+  return out;
+}
+
+std::vector<ExpectedTensor> expected_tensors(const std::string& family, const Json& config) {
+  const MappingTable table = load_table(family_by_name(family));
+  const Bindings::Options options;
+  Bindings bindings(table, config, options, {});
+  const ResolvedModel model = resolve(main_scheme(table), bindings, has_form(table, true));
+  std::map<std::string, Shape> shapes;
+  for (const ResolvedRule& rule : model.rules) {
+    for (const std::string& name : rule.sources) {
+      const auto [found, added] = shapes.emplace(name, rule.source_layout.shape);
+      if (added || found->second == rule.source_layout.shape) continue;
+      throw Error(ErrorCode::bad_input,
+                  fmt::format("rules give {} the shapes {} and {}", quote(name),
+                              to_string(found->second), to_string(rule.source_layout.shape)))
+          .in_tensor(name)
+          .by_rule(rule.rule->pointer);
+    }
+  }
+  std::vector<ExpectedTensor> out;
+  for (auto& [name, shape] : shapes) out.push_back({name, shape});
+  return out;
+}
+
+std::vector<ShownRule> show_family(const std::string& family, const Json& config, bool stacked) {
+  const MappingTable table = load_table(family_by_name(family));
+  return FamilyPrinter(table, config, stacked).rows();
+}
+
+std::vector<std::string> lint_family(const FamilyFile& file) {
+  const MappingTable table = load_table(file);
+  const Bindings::Options options;
+  const Bindings bindings(table, table.example, options, {});
+  NamedDims dims;
+  for (const auto& [name, expr] : table.dims) {
+    if (is_free(table, expr, bindings)) dims.emplace_back(name, expr.integer(bindings));
+  }
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    const auto& [name, value] = dims[i];
+    if (value < 2) out.push_back(fmt::format("dim {} is {} in the example", quote(name), value));
+    for (std::size_t j = i + 1; j < dims.size(); ++j) {
+      if (dims[j].second != value) continue;
+      out.push_back(fmt::format("dims {} and {} are both {} in the example", quote(name),
+                                quote(dims[j].first), value));
+    }
+    if (value >= 2 && is_product(dims, i, 0, 0, value)) {
+      out.push_back(
+          fmt::format("dim {} is {} in the example, a product of others", quote(name), value));
+    }
+  }
+  for (const Scheme& scheme : table.schemes) {
+    for (const LayerGroup& group : scheme.groups) {
+      if (group.sources.empty()) out.push_back(group.pointer + " cites no source");
+    }
+  }
+  return out;
+}
+
+}  // namespace hfshard

@@ -1,0 +1,254 @@
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "mapping/load_reader.h"
+#include "mapping/load_rules.h"
+#include "mapping/table.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+constexpr std::int64_t kSchemaVersion = 1;
+
+std::vector<Conditional> read_conditionals(const JsonAt& at) {
+  std::vector<Conditional> out;
+  for (const JsonAt& pair : at.elements()) {
+    if (pair.size() != 2) pair.fail("a pair [text, condition] is needed here");
+    out.push_back({pair.at(std::size_t{1}).expr(), pair.at(std::size_t{0}).text()});
+  }
+  return out;
+}
+
+DecodeRule read_decode(const JsonAt& at) {
+  at.check_keys(Block::decode);
+  DecodeRule out;
+  out.pointer = at.pointer();
+  out.kind = at.at("kind").text();
+  out.scale = at.at("scale").text();
+  if (at.has("name")) out.name = at.at("name").text();
+  if (at.has("dtype")) {
+    out.dtype = dtype_from_safetensors(at.at("dtype").text());
+    if (!out.dtype) at.at("dtype").fail("this is no dtype of safetensors");
+  }
+  if (!out.name && !out.dtype) at.fail("a decoder needs a name or a dtype");
+  if (at.has("block")) static_cast<void>(at.at("block").text());
+  if (at.has("as")) static_cast<void>(at.at("as").text());
+  return out;
+}
+
+class TableLoader {
+ public:
+  TableLoader(const Json& json, const FamilyFile& file)
+      : root_(json, std::string(file.path) + "#"), path_(file.path) {}
+
+  MappingTable load() {
+    root_.check_keys(Block::family);
+    table_.path = path_;
+    if (root_.at("schema").integer() != kSchemaVersion) {
+      root_.at("schema").fail(fmt::format("this program reads schema {}", kSchemaVersion));
+    }
+    header();
+    const JsonAt dims = root_.at("dims");
+    for (const std::string& name : dims.keys()) table_.dims.emplace(name, dims.at(name).expr());
+    if (root_.has("require")) table_.require = read_requirements(root_.at("require"));
+    if (root_.has("notes")) table_.notes = read_conditionals(root_.at("notes"));
+    if (root_.has("model_names")) table_.model_names = read_conditionals(root_.at("model_names"));
+    if (root_.has("drop")) table_.drops = read_drops(root_.at("drop"), nullptr);
+    if (root_.has("decode")) {
+      for (const JsonAt& at : root_.at("decode").elements())
+        table_.decodes.push_back(read_decode(at));
+    }
+    const JsonAt schemes = root_.at("schemes");
+    for (const std::string& name : schemes.keys()) scheme(name, schemes.at(name));
+    if (table_.schemes.empty()) schemes.fail("a scheme is needed here");
+    options();
+    return std::move(table_);
+  }
+
+ private:
+  void header() {
+    table_.family = root_.at("family").text();
+    const JsonAt match = root_.at("match");
+    match.check_keys(Block::match);
+    table_.model_types = match.at("model_type").texts();
+    if (match.has("architectures")) table_.architectures = match.at("architectures").texts();
+    if (root_.has("source")) table_.sources = root_.at("source").texts();
+    if (!root_.at("example").json().is_object())
+      root_.at("example").fail("an object is needed here");
+    table_.example = root_.at("example").json();
+  }
+
+  std::vector<DropRule> read_drops(const JsonAt& at, const Scheme* scheme) const {
+    std::vector<DropRule> out;
+    for (const JsonAt& drop : at.elements())
+      out.push_back(read_drop(drop, {&table_, scheme, nullptr}));
+    return out;
+  }
+
+  void scheme(const std::string& name, const JsonAt& at) {
+    at.check_keys(Block::scheme, /*open=*/true);
+    Scheme out;
+    out.name = name;
+    out.pointer = at.pointer();
+    const std::string& root = at.at("root").text();
+    if (!root.empty()) out.root = split(root, '.');
+    const std::int64_t scan_axis = at.at("scan_axis").integer();
+    if (scan_axis < 0 || scan_axis >= static_cast<std::int64_t>(Shape::kMaxRank)) {
+      at.at("scan_axis")
+          .fail(fmt::format("scan_axis is {}, at most {}", scan_axis, Shape::kMaxRank - 1));
+    }
+    out.scan_axis = static_cast<std::size_t>(scan_axis);
+    out.axes = read_axes(at.at("axes"));
+    out.sources = at.at("source").texts();
+    if (at.has("global")) {
+      for (const JsonAt& rule : at.at("global").elements()) {
+        out.global.push_back(read_rule(rule, {&table_, &out, nullptr}));
+      }
+    }
+    if (at.has("fill")) {
+      for (const JsonAt& fill : at.at("fill").elements()) {
+        out.fills.push_back(read_fill(fill, {&table_, &out, nullptr}));
+      }
+    }
+    if (at.has("drop")) out.drops = read_drops(at.at("drop"), &out);
+    for (const std::string& key : at.keys()) {
+      const auto known = block_keys(Block::scheme);
+      const bool is_key =
+          std::ranges::any_of(known, [&](const BlockKey& k) { return k.name == key; });
+      if (!is_key) out.groups.push_back(group(key, at, out));
+    }
+    table_.schemes.push_back(std::move(out));
+  }
+
+  LayerGroup group(const std::string& name, const JsonAt& scheme_at, const Scheme& scheme) const {
+    const JsonAt at = scheme_at.at(name);
+    if (!at.json().is_object()) {
+      at.fail(fmt::format("key {} is unknown, and no layer group (an object)", quote(name)));
+    }
+    at.check_keys(Block::group);
+    LayerGroup out;
+    out.pointer = at.pointer();
+    out.name = name;
+    out.loops = read_loops(at.at("for"));
+    out.hf = NameTemplate(at.at("hf").text(), at.at("hf").pointer());
+    placement(at, scheme, out);
+    if (at.has("require")) out.require = read_requirements(at.at("require"));
+    if (at.has("source")) out.sources = at.at("source").texts();
+    const RuleContext context{&table_, &scheme, &out.loops};
+    if (at.has("use")) {
+      const JsonAt use = at.at("use");
+      for (const std::string& part : use.texts()) {
+        if (!scheme_at.has("parts")) use.fail("the scheme has no parts");
+        for (const JsonAt& rule : scheme_at.at("parts").at(part).elements()) {
+          out.rules.push_back(read_rule(rule, context));
+        }
+      }
+    }
+    if (at.has("rules")) {
+      for (const JsonAt& rule : at.at("rules").elements())
+        out.rules.push_back(read_rule(rule, context));
+    }
+    if (at.has("fill")) {
+      for (const JsonAt& fill : at.at("fill").elements())
+        out.fills.push_back(read_fill(fill, context));
+    }
+    if (out.rules.empty()) at.fail("a layer group needs rules or parts to use");
+    return out;
+  }
+
+  // Where the leaves of a group are: `stacked` [prefix, index...] and `separate` prefix.
+  static void placement(const JsonAt& at, const Scheme& scheme, LayerGroup& out) {
+    if (!at.has("stacked") && !at.has("separate"))
+      at.fail("key \"stacked\" or \"separate\" is missing");
+    if (at.has("separate")) {
+      out.separate = NameTemplate(at.at("separate").text(), at.at("separate").pointer());
+    }
+    if (!at.has("stacked")) return;
+    const JsonAt stacked = at.at("stacked");
+    if (stacked.size() == 0) stacked.fail("stacked is [prefix, stack index...]");
+    out.stacked = NameTemplate(stacked.at(std::size_t{0}).text(), stacked.pointer());
+    for (std::size_t i = 1; i < stacked.size(); ++i) {
+      out.stack_index.push_back(stacked.at(i).expr());
+      bool named = false;
+      for (const std::string& name : out.stack_index.back().names()) {
+        named = named || scheme.axes.contains(name);
+      }
+      if (!named) stacked.at(i).fail("the stack axis has no logical name; add its loop under axes");
+    }
+  }
+
+  void add_options(const Expr& expr) {
+    for (const std::string& name : expr.names()) {
+      if (name.starts_with("option.")) table_.options.push_back(name.substr(7));
+    }
+  }
+
+  void add_options(const RuleModifiers& modifiers) {
+    if (modifiers.when) add_options(*modifiers.when);
+    for (const LoopRule& loop : modifiers.loops) add_options(loop.end);
+  }
+
+  // Which options the family knows: those that its conditions and dims use.
+  void options() {
+    for (const auto& [name, expr] : table_.dims) add_options(expr);
+    for (const Requirement& item : table_.require) add_options(item.expr);
+    for (const Conditional& item : table_.notes) add_options(item.when);
+    for (const Conditional& item : table_.model_names) add_options(item.when);
+    for (const DropRule& drop : table_.drops) add_options(drop.modifiers);
+    for (const Scheme& scheme : table_.schemes) {
+      for (const Rule& rule : scheme.global) add_options(rule.modifiers);
+      for (const FillRule& fill : scheme.fills) add_options(fill.modifiers);
+      for (const DropRule& drop : scheme.drops) add_options(drop.modifiers);
+      for (const LayerGroup& group : scheme.groups) {
+        for (const Rule& rule : group.rules) add_options(rule.modifiers);
+        for (const FillRule& fill : group.fills) add_options(fill.modifiers);
+      }
+    }
+    std::ranges::sort(table_.options);
+    const auto rest = std::ranges::unique(table_.options);
+    table_.options.erase(rest.begin(), rest.end());
+  }
+
+  JsonAt root_;
+  std::string path_;
+  MappingTable table_;
+};
+
+}  // namespace
+
+const Scheme* MappingTable::scheme(std::string_view name) const noexcept {
+  for (const Scheme& candidate : schemes) {
+    if (candidate.name == name) return &candidate;
+  }
+  return nullptr;
+}
+
+MappingTable load_table(const FamilyFile& file) {
+  const Json json = parse_json(file.text, file.path);
+  return TableLoader(json, file).load();
+}
+
+bool is_norm_scale(std::string_view target, const Pattern& pattern) noexcept {
+  return pattern.axes.size() == 1 && target.ends_with(".scale");
+}
+
+std::optional<std::string> axis_name(const PatternNode& node, const AxisNames& rule,
+                                     const AxisNames& scheme) {
+  std::vector<std::string> dims;
+  collect_dims(node, dims);
+  if (dims.empty()) return std::string();
+  for (const AxisNames* names : {&rule, &scheme}) {
+    for (const std::string& dim : dims) {
+      const auto found = names->find(dim);
+      if (found != names->end()) return found->second;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace hfshard

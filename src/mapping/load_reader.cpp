@@ -1,0 +1,114 @@
+#include "mapping/load_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+// RFC 6901 escapes.
+std::string escaped(std::string_view key) {
+  std::string out;
+  for (const char c : key) {
+    if (c == '~') {
+      out += "~0";
+    } else if (c == '/') {
+      out += "~1";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+void JsonAt::fail(const std::string& sentence) const {
+  throw Error(ErrorCode::bad_input, sentence).by_rule(pointer_);
+}
+
+void JsonAt::check_keys(Block block, bool open) const {
+  const auto known = block_keys(block);
+  std::vector<std::string> names;
+  for (const BlockKey& key : known) names.emplace_back(key.name);
+  for (const std::string& key : keys()) {
+    if (open || std::ranges::find(names, key) != names.end()) continue;
+    Error error(ErrorCode::bad_input, fmt::format("unknown key {}", quote(key)));
+    const std::vector<std::string> near = near_names(key, names, 1);
+    if (!near.empty()) error.hint(fmt::format("did you mean {}", quote(near[0])));
+    throw error.by_rule(pointer_);
+  }
+  for (const BlockKey& key : known) {
+    if (key.required && !has(key.name)) fail(fmt::format("key {} is missing", quote(key.name)));
+  }
+}
+
+JsonAt JsonAt::at(std::string_view key) const {
+  const Json* found = json_->find(key);
+  if (found == nullptr) fail(fmt::format("key {} is missing", quote(key)));
+  return {*found, pointer_ + "/" + escaped(key)};
+}
+
+JsonAt JsonAt::at(std::size_t index) const {
+  if (index >= size()) fail(fmt::format("element {} is missing, there are {}", index, size()));
+  return {json_->as_array()[index], fmt::format("{}/{}", pointer_, index)};
+}
+
+std::size_t JsonAt::size() const {
+  if (!json_->is_array()) fail("an array is needed here");
+  return json_->as_array().size();
+}
+
+std::vector<JsonAt> JsonAt::elements() const {
+  std::vector<JsonAt> out;
+  for (std::size_t i = 0; i < size(); ++i) out.push_back(at(i));
+  return out;
+}
+
+std::vector<std::string> JsonAt::keys() const {
+  if (!json_->is_object()) fail("an object is needed here");
+  std::vector<std::string> out;
+  for (const auto& [key, value] : json_->as_object()) out.push_back(key);
+  return out;
+}
+
+const std::string& JsonAt::text() const {
+  if (!json_->is_string()) fail("a text is needed here");
+  return json_->as_string();
+}
+
+std::int64_t JsonAt::integer() const {
+  if (!json_->is_integer()) fail("an integer is needed here");
+  return json_->as_int();
+}
+
+double JsonAt::real() const {
+  if (!json_->is_number()) fail("a number is needed here");
+  return json_->as_double();
+}
+
+bool JsonAt::boolean() const {
+  if (!json_->is_bool()) fail("true or false is needed here");
+  return json_->as_bool();
+}
+
+std::vector<std::string> JsonAt::texts() const {
+  if (json_->is_string()) return {json_->as_string()};
+  std::vector<std::string> out;
+  for (const JsonAt& element : elements()) out.push_back(element.text());
+  return out;
+}
+
+Expr JsonAt::expr() const {
+  if (json_->is_integer()) return Expr(fmt::format("{}", json_->as_int()), pointer_);
+  if (json_->is_bool()) return Expr(json_->as_bool() ? "true" : "false", pointer_);
+  return Expr(text(), pointer_);
+}
+
+}  // namespace hfshard

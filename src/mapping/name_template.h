@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mapping/expr.h"
+
+namespace hfshard {
+
+/// A name with expressions in braces: `model.layers.{l}.mlp.`. Parsed once; immutable.
+class NameTemplate {
+ public:
+  NameTemplate() = default;
+  /// Throws: bad_input (unbalanced braces, expression).
+  NameTemplate(std::string_view text, std::string_view pointer);
+
+  /// Appends the name to `out`; the integers of its expressions come from `scope`.
+  void append(const Scope& scope, std::string& out) const;
+  std::string name(const Scope& scope) const;
+  /// As written.
+  const std::string& text() const noexcept { return text_; }
+  /// Names that occur in its expressions.
+  std::vector<std::string> names() const;
+
+ private:
+  struct Part {
+    std::string literal;     ///< before the expression
+    std::vector<Expr> expr;  ///< none or one
+  };
+  std::string text_;
+  std::vector<Part> parts_;
+};
+
+}  // namespace hfshard

@@ -1,0 +1,298 @@
+#include "mapping/resolve.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+using Counters = std::vector<std::int64_t>;
+
+// Opens the loops and runs `body` for every combination of their counters, the last loop fastest.
+void for_each(Bindings& bindings, const std::vector<LoopRule>& loops,
+              const std::function<void(const Counters&)>& body) {
+  const std::size_t depth = bindings.loop_count();
+  Counters begin;
+  Counters end;
+  bool empty = false;
+  for (const LoopRule& loop : loops) {
+    bindings.push_loop(loop);
+    begin.push_back(bindings.loop_begin());
+    end.push_back(bindings.loop_end());
+    empty = empty || begin.back() == end.back();
+  }
+  Counters at = begin;
+  bool more = !empty;
+  while (more) {
+    body(at);
+    more = false;
+    for (std::size_t i = loops.size(); i-- > 0;) {
+      more = ++at[i] < end[i];
+      if (!more) at[i] = begin[i];
+      bindings.set_loop(depth + i, at[i]);
+      if (more) break;
+    }
+  }
+  for (std::size_t i = 0; i < loops.size(); ++i) bindings.pop_loop();
+}
+
+// One iteration of a group's loops, and its place along the stack axes.
+struct Slot {
+  Counters counters;
+  Counters index;
+};
+
+// The slots that share one target prefix: one leaf per rule.
+struct Placement {
+  std::string prefix;
+  std::vector<std::uint64_t> stack;
+  std::vector<Slot> slots;
+};
+
+class Resolver {
+ public:
+  Resolver(const Scheme& scheme, Bindings& bindings, bool stacked)
+      : scheme_(scheme), bindings_(bindings), stacked_(stacked) {
+    for (const std::string& key : scheme.root) root_ += key + ".";
+  }
+
+  ResolvedModel resolve() {
+    require(bindings_.table().require);
+    const Placement whole{"", {}, {Slot{}}};
+    for (const Rule& rule : scheme_.global) resolve_rule(rule, nullptr, whole);
+    for (const FillRule& fill : scheme_.fills) resolve_fill(fill, nullptr, whole);
+    for (const LayerGroup& group : scheme_.groups) resolve_group(group);
+    for (const DropRule& drop : bindings_.table().drops) resolve_drop(drop);
+    for (const DropRule& drop : scheme_.drops) resolve_drop(drop);
+    return std::move(out_);
+  }
+
+ private:
+  void require(const std::vector<Requirement>& list) const {
+    for (const Requirement& item : list) {
+      if (!item.expr.truth(bindings_)) {
+        throw Error(ErrorCode::unsupported, item.why)
+            .by_rule(item.expr.pointer())
+            .hint(fmt::format("the condition is {}", quote(item.expr.text())));
+      }
+    }
+  }
+
+  void resolve_group(const LayerGroup& group) {
+    require(group.require);
+    const auto& prefix = stacked_ ? group.stacked : group.separate;
+    if (!prefix) {
+      throw Error(ErrorCode::unsupported,
+                  fmt::format("layers {} of family {} have no {} form", quote(group.name),
+                              quote(bindings_.table().family), stacked_ ? "stacked" : "separate"))
+          .by_rule(group.pointer)
+          .hint(stacked_ ? "--layers separate" : "--layers stacked");
+    }
+    const std::vector<Placement> placements = place(group, *prefix);
+    for (const LoopRule& loop : group.loops) bindings_.push_loop(loop);
+    for (const Rule& rule : group.rules) {
+      for (const Placement& placement : placements) resolve_rule(rule, &group, placement);
+    }
+    for (const FillRule& fill : group.fills) {
+      for (const Placement& placement : placements) resolve_fill(fill, &group, placement);
+    }
+    for (std::size_t i = 0; i < group.loops.size(); ++i) bindings_.pop_loop();
+  }
+
+  std::vector<Placement> place(const LayerGroup& group, const NameTemplate& prefix) {
+    std::vector<Placement> out;
+    for_each(bindings_, group.loops, [&](const Counters& counters) {
+      Slot slot{counters, {}};
+      if (stacked_) {
+        for (const Expr& index : group.stack_index) slot.index.push_back(index.integer(bindings_));
+      }
+      std::string name = prefix.name(bindings_);
+      auto found = std::ranges::find(out, name, &Placement::prefix);
+      if (found == out.end()) found = out.insert(out.end(), Placement{std::move(name), {}, {}});
+      found->slots.push_back(std::move(slot));
+    });
+    for (Placement& placement : out) check_stack(group, placement);
+    return out;
+  }
+
+  // The stack indices must be the cells of a box, each once.
+  static void check_stack(const LayerGroup& group, Placement& placement) {
+    std::vector<Slot>& slots = placement.slots;
+    std::ranges::sort(slots, {}, &Slot::index);
+    std::uint64_t cells = 1;
+    for (std::size_t axis = 0; axis < slots.front().index.size(); ++axis) {
+      std::int64_t last = 0;
+      bool negative = false;
+      for (const Slot& slot : slots) {
+        last = std::max(last, slot.index[axis]);
+        negative = negative || slot.index[axis] < 0;
+      }
+      if (negative || static_cast<std::uint64_t>(last) >= slots.size())
+        fail_stack(group, placement);
+      placement.stack.push_back(static_cast<std::uint64_t>(last) + 1);
+      cells *= placement.stack.back();
+    }
+    const auto twice = std::ranges::adjacent_find(slots, {}, &Slot::index);
+    if (twice != slots.end() || cells != slots.size()) fail_stack(group, placement);
+  }
+
+  [[noreturn]] static void fail_stack(const LayerGroup& group, const Placement& placement) {
+    throw Error(ErrorCode::bad_input,
+                fmt::format("the {} layers under {} do not fill their stack from 0 without gaps",
+                            placement.slots.size(), quote(placement.prefix)))
+        .by_rule(group.pointer);
+  }
+
+  void open_slot(const Slot& slot) {
+    for (std::size_t i = 0; i < slot.counters.size(); ++i) bindings_.set_loop(i, slot.counters[i]);
+  }
+
+  // Whether the rule applies; it must for all layers of a stack or for none.
+  bool applies(const RuleModifiers& modifiers, std::string_view pointer,
+               const Placement& placement) {
+    if (!modifiers.when) return true;
+    std::size_t yes = 0;
+    for (const Slot& slot : placement.slots) {
+      open_slot(slot);
+      if (modifiers.when->truth(bindings_)) ++yes;
+    }
+    if (yes == 0 || yes == placement.slots.size()) return yes != 0;
+    throw Error(ErrorCode::unsupported,
+                fmt::format("the rule holds for {} of the {} layers that are stacked under {}", yes,
+                            placement.slots.size(), quote(placement.prefix)))
+        .by_rule(pointer)
+        .hint("--layers separate");
+  }
+
+  void resolve_rule(const Rule& rule, const LayerGroup* group, const Placement& placement) {
+    if (!applies(rule.modifiers, rule.pointer, placement)) return;
+    const std::vector<std::string> in_name = rule.target.names();
+    std::vector<LoopRule> name_loops;
+    std::vector<LoopRule> dim_loops;
+    for (const LoopRule& loop : rule.modifiers.loops) {
+      const bool named = std::ranges::find(in_name, loop.name) != in_name.end();
+      (named ? name_loops : dim_loops).push_back(loop);
+    }
+    for_each(bindings_, name_loops, [&](const Counters&) {
+      ResolvedRule out;
+      out.rule = &rule;
+      out.target = root_ + placement.prefix;
+      rule.target.append(bindings_, out.target);
+      for (const Slot& slot : placement.slots) {
+        open_slot(slot);
+        for_each(bindings_, dim_loops, [&](const Counters&) {
+          std::string name;
+          if (group != nullptr) group->hf.append(bindings_, name);
+          rule.source.append(bindings_, name);
+          out.sources.push_back(std::move(name));
+        });
+      }
+      lay_out_rule(rule, group, placement, dim_loops, out);
+      out_.rules.push_back(std::move(out));
+    });
+  }
+
+  void lay_out_rule(const Rule& rule, const LayerGroup* group, const Placement& placement,
+                    const std::vector<LoopRule>& dim_loops, ResolvedRule& out) {
+    for (const LoopRule& loop : dim_loops) bindings_.push_loop(loop);
+    out.source_layout = lay_out(rule.source_pattern, bindings_, {}, 0, rule.pointer);
+    out.target_layout =
+        lay_out(rule.target_pattern, bindings_, placement.stack, scheme_.scan_axis, rule.pointer);
+    for (std::size_t i = 0; i < dim_loops.size(); ++i) bindings_.pop_loop();
+    out.loops = stack_loops(placement, out.target_layout);
+    for (const LoopRule& loop : dim_loops) {
+      const auto walk = std::ranges::find(out.target_layout.walks, loop.name, &Walk::dim);
+      HFSHARD_CHECK(walk != out.target_layout.walks.end());
+      out.loops.push_back({loop.name, walk->extent, walk->step});
+      out.target_layout.walks.erase(walk);
+    }
+    name_axes(rule.target_pattern, rule.target.text(), rule.modifiers.axes, group, placement,
+              out.axes, out.stacked);
+  }
+
+  static std::vector<ResolvedLoop> stack_loops(const Placement& placement, const Layout& layout) {
+    std::vector<ResolvedLoop> out;
+    for (std::size_t i = 0; i < placement.stack.size(); ++i) {
+      out.push_back({"", placement.stack[i], layout.stack_steps[i]});
+    }
+    return out;
+  }
+
+  void name_axes(const Pattern& pattern, std::string_view target, const AxisNames& names,
+                 const LayerGroup* group, const Placement& placement,
+                 std::vector<std::string>& axes, std::vector<bool>& stacked) const {
+    for (const PatternNode& node : pattern.axes) {
+      const bool overridden = axis_name(node, names, {}).has_value();
+      if (is_norm_scale(target, pattern) && !overridden) {
+        axes.emplace_back("norm");
+      } else {
+        axes.push_back(axis_name(node, names, scheme_.axes).value_or(""));
+      }
+    }
+    stacked.assign(axes.size(), false);
+    const auto at = static_cast<std::ptrdiff_t>(std::min(scheme_.scan_axis, axes.size()));
+    for (std::size_t i = placement.stack.size(); i-- > 0;) {
+      axes.insert(axes.begin() + at, stack_name(group->stack_index[i]));
+      stacked.insert(stacked.begin() + at, true);
+    }
+  }
+
+  // The stack axis bears the logical name of the loop in its index; the loader checked that there
+  // is one.
+  std::string stack_name(const Expr& index) const {
+    for (const std::string& name : index.names()) {
+      const auto found = scheme_.axes.find(name);
+      if (found != scheme_.axes.end()) return found->second;
+    }
+    return "";
+  }
+
+  void resolve_fill(const FillRule& fill, const LayerGroup* group, const Placement& placement) {
+    if (!applies(fill.modifiers, fill.pointer, placement)) return;
+    for_each(bindings_, fill.modifiers.loops, [&](const Counters&) {
+      ResolvedFill out;
+      out.rule = &fill;
+      out.target = root_ + placement.prefix;
+      fill.target.append(bindings_, out.target);
+      out.layout =
+          lay_out(fill.pattern, bindings_, placement.stack, scheme_.scan_axis, fill.pointer);
+      out.loops = stack_loops(placement, out.layout);
+      name_axes(fill.pattern, fill.target.text(), fill.modifiers.axes, group, placement, out.axes,
+                out.stacked);
+      out_.fills.push_back(std::move(out));
+    });
+  }
+
+  void resolve_drop(const DropRule& drop) {
+    if (drop.modifiers.when && !drop.modifiers.when->truth(bindings_)) return;
+    ResolvedDrop out;
+    out.rule = &drop;
+    if (!drop.pattern.whole) out.layout = lay_out(drop.pattern, bindings_, {}, 0, drop.pointer);
+    for_each(bindings_, drop.modifiers.loops, [&](const Counters&) {
+      out.sources.push_back(drop.source.name(bindings_));
+      if (drop.same_as) out.same_as.push_back(drop.same_as->name(bindings_));
+    });
+    out_.drops.push_back(std::move(out));
+  }
+
+  const Scheme& scheme_;
+  Bindings& bindings_;
+  bool stacked_;
+  std::string root_;
+  ResolvedModel out_;
+};
+
+}  // namespace
+
+ResolvedModel resolve(const Scheme& scheme, Bindings& bindings, bool stacked) {
+  return Resolver(scheme, bindings, stacked).resolve();
+}
+
+}  // namespace hfshard

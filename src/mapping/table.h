@@ -1,0 +1,170 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+#include "mapping/expr.h"
+#include "mapping/family.h"
+#include "mapping/name_template.h"
+#include "mapping/pattern.h"
+
+#include "hfshard/dtype.h"
+
+namespace hfshard {
+
+/// A constant of a value rule: computed in f64, rounded to `const_dtype`, used in f32.
+struct ValueConstant {
+  Expr expr;
+  DType const_dtype = DType::f32;
+};
+
+/// x -> x * mul + add.
+struct ValueRule {
+  std::optional<ValueConstant> mul;
+  std::optional<ValueConstant> add;
+};
+
+/// `name` runs over begin <= i < end.
+struct LoopRule {
+  std::string name;
+  Expr begin;
+  Expr end;
+};
+
+/// Logical axis of a dim; an empty name says that the dim has none.
+using AxisNames = std::map<std::string, std::string, std::less<>>;
+
+/// What the modifiers of a rule, a fill or a drop may say.
+struct RuleModifiers {
+  std::optional<Expr> when;
+  std::vector<LoopRule> loops;
+  AxisNames axes;
+  ValueRule value;
+  std::optional<DType> dtype;       ///< a floor: narrower floats are widened to it
+  std::vector<std::string> repeat;  ///< dims that only the target has
+  bool copy = false;
+  bool decode = false;
+};
+
+/// One rule: a source shape and a target shape over the same dims. Names exclude the prefixes of
+/// the layer group.
+struct Rule {
+  std::string pointer;  ///< `mappings/qwen3.json#/schemes/maxtext/layer/rules/4`
+  NameTemplate source;
+  Pattern source_pattern;
+  NameTemplate target;
+  Pattern target_pattern;
+  RuleModifiers modifiers;
+};
+
+/// A constant in a region of a leaf.
+struct FillRule {
+  std::string pointer;
+  double scalar = 0;
+  NameTemplate target;
+  Pattern pattern;
+  RuleModifiers modifiers;
+};
+
+/// A region of source tensors that goes nowhere. The name may hold `*`.
+struct DropRule {
+  std::string pointer;
+  NameTemplate source;
+  Pattern pattern;
+  RuleModifiers modifiers;
+  std::string why;
+  std::optional<NameTemplate> same_as;
+};
+
+/// A condition on the config, and what to say where it does not hold.
+struct Requirement {
+  Expr expr;
+  std::string why;
+};
+
+/// Layers (or blocks) that share rules: the stack axes are inserted at scan_axis when layers are
+/// stacked.
+struct LayerGroup {
+  std::string pointer;
+  std::string name;
+  std::vector<LoopRule> loops;
+  NameTemplate hf;                       ///< prefix of source names
+  std::optional<NameTemplate> stacked;   ///< prefix of leaves when stacked
+  std::vector<Expr> stack_index;         ///< position along each stack axis
+  std::optional<NameTemplate> separate;  ///< prefix of leaves when not
+  std::vector<Requirement> require;
+  std::vector<Rule> rules;
+  std::vector<FillRule> fills;
+  std::vector<std::string> sources;
+};
+
+/// One target tree of a family.
+struct Scheme {
+  std::string name;
+  std::string pointer;
+  std::vector<std::string> root;  ///< keys above the names: params, params
+  std::size_t scan_axis = 1;
+  AxisNames axes;
+  std::vector<Rule> global;
+  std::vector<FillRule> fills;
+  std::vector<DropRule> drops;
+  std::vector<LayerGroup> groups;
+  std::vector<std::string> sources;
+};
+
+/// Which tensors are stored in a coded form. This release reads none of them, and says so.
+struct DecodeRule {
+  std::string pointer;
+  std::string kind;                 ///< block, mx
+  std::optional<std::string> name;  ///< glob on tensor names
+  std::optional<DType> dtype;
+  std::string scale;  ///< name of the scale tensor
+};
+
+/// A note or a model name, with the condition under which it holds.
+struct Conditional {
+  Expr when;
+  std::string text;
+};
+
+/// One family file, checked: pure data. Every source tensor is matched exactly once or listed under
+/// drop.
+struct MappingTable {
+  std::string family;
+  std::string path;  ///< "mappings/qwen3.json"
+  std::vector<std::string> model_types;
+  std::vector<std::string> architectures;
+  std::vector<std::string> options;  ///< names of option.* that its expressions use, sorted
+  std::map<std::string, Expr, std::less<>> dims;
+  std::vector<Requirement> require;
+  std::vector<Conditional> notes;
+  std::vector<Conditional> model_names;
+  std::vector<DropRule> drops;
+  std::vector<DecodeRule> decodes;
+  std::vector<Scheme> schemes;
+  std::vector<std::string> sources;
+  Json example;
+
+  /// The scheme of this name, or nullptr.
+  const Scheme* scheme(std::string_view name) const noexcept;
+};
+
+/// Reads a family file. Throws: bad_input with the JSON pointer (unknown key, wrong type, pattern,
+/// expression, a dim that only one side has, an axis without a logical name).
+MappingTable load_table(const FamilyFile& file);
+
+/// Logical axis of one axis of a target pattern: of its first dim that has an entry, the rule's
+/// before the scheme's. Nothing if no dim has one; a fixed index has none ("").
+std::optional<std::string> axis_name(const PatternNode& node, const AxisNames& rule,
+                                     const AxisNames& scheme);
+
+/// Whether a leaf with this name and rank has the norm axis by default: a 1-d `.scale`.
+bool is_norm_scale(std::string_view target, const Pattern& pattern) noexcept;
+
+}  // namespace hfshard

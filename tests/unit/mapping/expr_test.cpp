@@ -1,0 +1,129 @@
+#include "mapping/expr.h"
+
+#include <cmath>
+#include <map>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "support/catch_error.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+class FixedScope final : public Scope {
+ public:
+  ExprValue lookup(const std::string& name) const override {
+    const auto found = values.find(name);
+    if (found != values.end()) return found->second;
+    return Absent{"config.json has no " + name, name.starts_with("option.")};
+  }
+  bool tensor_exists(std::string_view name) const override { return name == "model.norm.weight"; }
+
+  std::map<std::string, ExprValue> values = {{"D", std::int64_t{26}},
+                                             {"H", std::int64_t{4}},
+                                             {"h", std::int64_t{10}},
+                                             {"big", std::int64_t{0x7fffffffffffffff}},
+                                             {"tied", true},
+                                             {"ratio", 0.25},
+                                             {"rope.type", std::string("llama3")}};
+};
+
+std::int64_t integer(const std::string& text) {
+  return Expr(text, "f.json#/x").integer(FixedScope());
+}
+bool truth(const std::string& text) { return Expr(text, "f.json#/x").truth(FixedScope()); }
+Error failure(const std::string& text) {
+  return catch_error([&] { Expr(text, "f.json#/x").evaluate(FixedScope()); });
+}
+
+TEST(Expr, ComputesWithTheUsualPrecedence) {
+  EXPECT_EQ(integer("1 + 2 * 3"), 7);
+  EXPECT_EQ(integer("(1 + 2) * 3"), 9);
+  EXPECT_EQ(integer("10 - 3 - 2"), 5);
+  EXPECT_EQ(integer("H * h / 8"), 5);
+  EXPECT_EQ(integer("D // H"), 6);
+  EXPECT_EQ(integer("D % H"), 2);
+  EXPECT_EQ(integer("-D + 30"), 4);
+  EXPECT_EQ(integer("(r2 ?? 5)*h"), 50);
+}
+
+TEST(Expr, ComparesAndChooses) {
+  EXPECT_TRUE(truth("D > 25 && H <= 4 || false"));
+  EXPECT_TRUE(truth("rope.type == 'llama3'"));
+  EXPECT_FALSE(truth("rope.type != 'llama3'"));
+  EXPECT_TRUE(truth("!(D == 4)"));
+  EXPECT_TRUE(truth("tied == true"));
+  EXPECT_EQ(integer("tied ? H : h"), 4);
+  EXPECT_EQ(integer("false ? 1 : true ? 2 : 3"), 2);
+  EXPECT_TRUE(truth("exists('model.norm.weight')"));
+  EXPECT_FALSE(truth("exists('lm_head.weight')"));
+}
+
+TEST(Expr, CoalesceTakesTheFirstThatIsThere) {
+  EXPECT_EQ(integer("head_dim ?? D / 2"), 13);
+  EXPECT_EQ(integer("a.b ?? c.d ?? h"), 10);
+  EXPECT_TRUE(truth("(a.b ?? 'default') == 'default'"));
+}
+
+TEST(Expr, DoesNotEvaluateWhatIsNotChosen) {
+  EXPECT_EQ(integer("tied ? 1 : missing"), 1);
+  EXPECT_EQ(integer("h ?? missing"), 10);
+  EXPECT_FALSE(truth("false && missing > 1"));
+  EXPECT_TRUE(truth("true || missing > 1"));
+}
+
+TEST(Expr, AnOptionThatWasNotGivenIsFalse) {
+  EXPECT_FALSE(truth("option.mtp"));
+  EXPECT_TRUE(truth("!option.mtp"));
+  EXPECT_FALSE(truth("option.rope == 'halves'"));
+  EXPECT_EQ(integer("option.vocab ?? D"), 26);
+  EXPECT_EQ(failure("option.vocab + 1").code(), ErrorCode::bad_input);
+}
+
+TEST(Expr, ValuesAreComputedInReals) {
+  EXPECT_EQ(Expr("1 / sqrt(h)", "").real(FixedScope()), 1.0 / std::sqrt(10.0));
+  EXPECT_EQ(Expr("ratio * 2", "").real(FixedScope()), 0.5);
+  EXPECT_EQ(Expr("1 / H", "").real(FixedScope()), 0.25);
+}
+
+TEST(Expr, ErrorsCarryTheExpressionAndItsPointer) {
+  const Error error = failure("D / H");
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.rule(), "f.json#/x");
+  EXPECT_NE(error.sentence().find("D / H"), std::string::npos);
+  EXPECT_NE(error.sentence().find("26 / 4"), std::string::npos);
+}
+
+TEST(Expr, RefusesOverflowAndWrongKinds) {
+  for (const char* text :
+       {"big + 1", "big * 2", "0 - big - big", "D / 0", "D % 0", "(0 - D) // 4", "tied + 1",
+        "rope.type + 1", "D == 'x'", "ratio + 1", "sqrt(D)", "missing + 1", "missing == 1",
+        "ratio == ratio", "'a' ? 1 : 2", "rope.type && true"}) {
+    SCOPED_TRACE(text);
+    EXPECT_EQ(failure(text).code(), ErrorCode::bad_input);
+  }
+  EXPECT_EQ(catch_error([] { Expr("5 // 2", "").real(FixedScope()); }).code(),
+            ErrorCode::bad_input);
+  EXPECT_EQ(catch_error([] { integer("true"); }).code(), ErrorCode::bad_input);
+}
+
+TEST(Expr, RefusesWhatDoesNotParse) {
+  for (const char* text : {"", "1 +", "(1", "1)", "a b", "'open", "1 ? 2", "#", "sqrt 2",
+                           "exists(x)", "99999999999999999999", "a..b", "== 1", "1 & 2"}) {
+    SCOPED_TRACE(text);
+    EXPECT_EQ(failure(text).code(), ErrorCode::bad_input);
+  }
+  EXPECT_EQ(failure(std::string(1000, '(') + "1").code(), ErrorCode::bad_input);
+  EXPECT_EQ(failure(std::string(1000, '!') + "1").code(), ErrorCode::bad_input);
+}
+
+TEST(Expr, ListsItsNames) {
+  EXPECT_EQ(Expr("a.b ?? D + option.x", "").names(),
+            (std::vector<std::string>{"a.b", "D", "option.x"}));
+}
+
+}  // namespace
+}  // namespace hfshard

@@ -1,0 +1,217 @@
+#include "mapping/resolve.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "support/catch_error.h"
+#include "unit/mapping/tiny_family.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+using Options = std::map<std::string, std::string>;
+
+struct Resolved {
+  explicit Resolved(
+      std::string_view text, bool stacked = true, const Options& given = {},
+      const std::string& config_text = R"({"hidden_size": 7, "num_hidden_layers": 4})")
+      : table(load_table(tiny_file(text))),
+        config(parse_json(config_text, "config.json")),
+        options(given),
+        bindings(table, config, options, {}),
+        model(resolve(table.schemes[0], bindings, stacked)) {}
+
+  const ResolvedRule* find(const std::string& target) const {
+    const auto found = std::ranges::find(model.rules, target, &ResolvedRule::target);
+    return found == model.rules.end() ? nullptr : &*found;
+  }
+
+  MappingTable table;
+  Json config;
+  Options options;
+  Bindings bindings;
+  ResolvedModel model;
+};
+
+Error failure(std::string_view text, bool stacked = true) {
+  return catch_error([&] { Resolved(text, stacked); });
+}
+
+TEST(Resolve, StackedLayersShareALeaf) {
+  const Resolved resolved(kTinyFamily);
+  const ResolvedRule* leaf = resolved.find("params.decoder.layers.wi.kernel");
+  ASSERT_NE(leaf, nullptr);
+  EXPECT_EQ(leaf->target_layout.shape, (Shape{7, 4, 5}));
+  EXPECT_EQ(leaf->axes, (std::vector<std::string>{"embed", "layers", "mlp"}));
+  EXPECT_EQ(leaf->stacked, (std::vector<bool>{false, true, false}));
+  ASSERT_EQ(leaf->loops.size(), 1U);
+  EXPECT_EQ(leaf->loops[0].extent, 4U);
+  EXPECT_EQ(leaf->loops[0].target_step, 5U);
+  EXPECT_EQ(leaf->sources.size(), 4U);
+  EXPECT_EQ(leaf->sources[3], "layers.3.up.weight");
+}
+
+TEST(Resolve, SeparateLayersHaveALeafEach) {
+  const Resolved resolved(kTinyFamily, false);
+  const ResolvedRule* leaf = resolved.find("params.decoder.layers_3.wi.kernel");
+  ASSERT_NE(leaf, nullptr);
+  EXPECT_EQ(leaf->target_layout.shape, (Shape{7, 5}));
+  EXPECT_EQ(leaf->sources, (std::vector<std::string>{"layers.3.up.weight"}));
+}
+
+TEST(Resolve, AnExpertLoopIsAnAxisAndRunsInsideTheLayers) {
+  const Resolved resolved(kTinyFamily);
+  const ResolvedRule* leaf = resolved.find("params.decoder.layers.experts");
+  ASSERT_NE(leaf, nullptr);
+  EXPECT_EQ(leaf->target_layout.shape, (Shape{2, 4, 7, 5}));
+  EXPECT_EQ(leaf->axes, (std::vector<std::string>{"exp", "layers", "embed", "mlp"}));
+  ASSERT_EQ(leaf->loops.size(), 2U);
+  EXPECT_EQ(leaf->loops[0].target_step, 35U);
+  EXPECT_EQ(leaf->loops[1].target_step, 140U);
+  EXPECT_EQ(leaf->sources[1], "layers.0.experts.1.weight");
+  EXPECT_EQ(leaf->sources[2], "layers.1.experts.0.weight");
+}
+
+TEST(Resolve, ANameLoopMakesALeafForEachCounter) {
+  std::string text = tiny_family_with("experts [e D F]", "expert_{e} [D F]");
+  const std::string axes = ", \"axes\": {\"e\": \"exp\"}";
+  text.erase(text.find(axes), axes.size());
+  const Resolved resolved(text);
+  const ResolvedRule* leaf = resolved.find("params.decoder.layers.expert_1");
+  ASSERT_NE(leaf, nullptr);
+  EXPECT_EQ(leaf->target_layout.shape, (Shape{7, 4, 5}));
+  EXPECT_EQ(leaf->sources[2], "layers.2.experts.1.weight");
+}
+
+TEST(Resolve, ACycleOfLayersMakesSeveralStacks) {
+  const Resolved resolved(tiny_family_with("[\"decoder.layers.\", \"l\"]",
+                                           "[\"decoder.layers_{l % cyc}.\", \"l // cyc\"]"));
+  const ResolvedRule* leaf = resolved.find("params.decoder.layers_1.wi.kernel");
+  ASSERT_NE(leaf, nullptr);
+  EXPECT_EQ(leaf->target_layout.shape, (Shape{7, 2, 5}));
+  EXPECT_EQ(leaf->sources, (std::vector<std::string>{"layers.1.up.weight", "layers.3.up.weight"}));
+}
+
+TEST(Resolve, TwoStackIndicesMakeTwoAxes) {
+  const Resolved resolved(tiny_family_with("[\"decoder.layers.\", \"l\"]",
+                                           "[\"decoder.layers.\", \"l // cyc\", \"l % cyc\"]"));
+  const ResolvedRule* leaf = resolved.find("params.decoder.layers.wi.kernel");
+  ASSERT_NE(leaf, nullptr);
+  EXPECT_EQ(leaf->target_layout.shape, (Shape{7, 2, 2, 5}));
+  ASSERT_EQ(leaf->loops.size(), 2U);
+  EXPECT_EQ(leaf->loops[0].target_step, 10U);
+  EXPECT_EQ(leaf->loops[1].target_step, 5U);
+  EXPECT_EQ(leaf->stacked, (std::vector<bool>{false, true, true, false}));
+}
+
+TEST(Resolve, AReversedStackOrdersItsSources) {
+  const Resolved resolved(
+      tiny_family_with("[\"decoder.layers.\", \"l\"]", "[\"decoder.layers.\", \"L - 1 - l\"]"));
+  EXPECT_EQ(resolved.find("params.decoder.layers.wi.kernel")->sources[0], "layers.3.up.weight");
+}
+
+TEST(Resolve, ALoopMayBeginLater) {
+  const Resolved resolved(tiny_family_with("{\"l\": \"L\"}", "{\"l\": \"1 .. L\"}"), false);
+  EXPECT_EQ(resolved.find("params.decoder.layers_0.wi.kernel"), nullptr);
+  EXPECT_NE(resolved.find("params.decoder.layers_1.wi.kernel"), nullptr);
+}
+
+TEST(Resolve, RefusesAStackWithGapsOrTwins) {
+  for (const char* index : {"l + 1", "l * 2", "l // 2", "l - 1", "0 * l"}) {
+    SCOPED_TRACE(index);
+    const std::string text = tiny_family_with(
+        "[\"decoder.layers.\", \"l\"]", "[\"decoder.layers.\", \"" + std::string(index) + "\"]");
+    const Error error = failure(text);
+    EXPECT_EQ(error.code(), ErrorCode::bad_input);
+    EXPECT_EQ(error.rule(), "mappings/tiny.json#/schemes/maxtext/layer");
+  }
+  EXPECT_EQ(failure(tiny_family_with("decoder.layers_{l}.", "decoder.x."), false).code(),
+            ErrorCode::bad_input);
+}
+
+TEST(Resolve, RefusesALayoutThatTheFamilyLacks) {
+  const Error stacked = failure(tiny_family_with("\"stacked\": [\"decoder.layers.\", \"l\"],", ""));
+  EXPECT_EQ(stacked.code(), ErrorCode::unsupported);
+  EXPECT_EQ(stacked.hint_text(), "--layers separate");
+  const Error separate =
+      failure(tiny_family_with("\"separate\": \"decoder.layers_{l}.\",", ""), false);
+  EXPECT_EQ(separate.code(), ErrorCode::unsupported);
+  EXPECT_EQ(separate.hint_text(), "--layers stacked");
+}
+
+TEST(Resolve, AConditionHoldsForAllLayersOfAStackOrForNone) {
+  const std::string some = tiny_family_with("[D F]\"]]}", "[D F]\", {\"when\": \"l > 1\"}]]}");
+  EXPECT_EQ(failure(some).code(), ErrorCode::unsupported);
+  const Resolved separate(some, false);
+  EXPECT_EQ(separate.find("params.decoder.layers_1.wi.kernel"), nullptr);
+  EXPECT_NE(separate.find("params.decoder.layers_2.wi.kernel"), nullptr);
+  const Resolved none(tiny_family_with("[D F]\"]]}", "[D F]\", {\"when\": \"l > 9\"}]]}"));
+  EXPECT_EQ(none.find("params.decoder.layers.wi.kernel"), nullptr);
+}
+
+TEST(Resolve, RefusesWhatTheFamilyRequiresOtherwise) {
+  const std::string text = tiny_family_with(
+      "\"dims\"", "\"require\": [[\"L % 3 == 0\", \"three layers belong together\"]], \"dims\"");
+  const Error error = failure(text);
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.sentence(), "three layers belong together");
+  EXPECT_EQ(error.rule(), "mappings/tiny.json#/require/0/0");
+}
+
+TEST(Resolve, DropsAreExpanded) {
+  const Resolved resolved(tiny_family_with("[\"old.* [*]\", {\"why\": \"unused\"}]",
+                                           "[\"layers.{m}.twin [D]\", {\"for\": {\"m\": \"L\"}, "
+                                           "\"same_as\": \"layers.{m}.up\", \"why\": \"w\"}]"));
+  ASSERT_EQ(resolved.model.drops.size(), 1U);
+  EXPECT_EQ(resolved.model.drops[0].sources.size(), 4U);
+  EXPECT_EQ(resolved.model.drops[0].sources[2], "layers.2.twin");
+  EXPECT_EQ(resolved.model.drops[0].same_as[2], "layers.2.up");
+}
+
+TEST(Bindings, OptionsAreTyped) {
+  const std::string text = tiny_family_with("\"F\": 5", "\"F\": \"option.width ?? 5\"");
+  EXPECT_EQ(Resolved(text, true, {{"width", "6"}})
+                .find("params.decoder.layers.wi.kernel")
+                ->target_layout.shape,
+            (Shape{7, 4, 6}));
+  EXPECT_EQ(catch_error([&] {
+              Resolved(text, true, {{"width", "wide"}});
+            }).code(),
+            ErrorCode::bad_input);
+  EXPECT_EQ(catch_error([&] {
+              Resolved(text, true, {{"width", "-6"}});
+            }).code(),
+            ErrorCode::bad_input);
+}
+
+TEST(Bindings, NullIsAbsentAndOtherKindsAreErrors) {
+  const auto with = [](const std::string& experts) {
+    return Resolved(
+        kTinyFamily, true, {},
+        R"({"hidden_size": 7, "num_hidden_layers": 4, "num_experts": )" + experts + "}");
+  };
+  EXPECT_EQ(with("null").find("params.decoder.layers.experts")->target_layout.shape[0], 2U);
+  EXPECT_EQ(with("3").find("params.decoder.layers.experts")->target_layout.shape[0], 3U);
+  for (const char* text : {"[1]", "\"3\"", "3.5", "-1", "99999999", "true"}) {
+    SCOPED_TRACE(text);
+    EXPECT_EQ(catch_error([&] { with(text); }).code(), ErrorCode::bad_input);
+  }
+}
+
+TEST(Bindings, ADimThatNeedsItselfIsAnError) {
+  const std::string text = tiny_family_with("\"F\": 5", "\"F\": \"cyc\", \"G\": \"F\"");
+  const std::string cycle = [&] {
+    std::string out = text;
+    return out.replace(out.find("\"cyc\": 2"), 8, "\"cyc\": \"G\"");
+  }();
+  EXPECT_EQ(failure(cycle).code(), ErrorCode::bad_input);
+}
+
+}  // namespace
+}  // namespace hfshard
