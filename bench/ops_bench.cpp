@@ -1,0 +1,194 @@
+// Inner loops of src/ops, in target bytes per second of one thread. Ceiling: Memcpy over the same bytes.
+// Sources and targets rotate through kPoolBytes, so that nothing stays in the caches between calls; payloads of
+// safetensors files are unaligned, so sources begin kSkew bytes after an aligned address.
+
+#include <benchmark/benchmark.h>
+
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "ops/move.h"
+#include "ops/value.h"
+#include "unit/ops/reference.h"
+
+namespace hfshard {
+namespace {
+
+constexpr std::size_t kPoolBytes = std::size_t{192} << 20;
+constexpr std::size_t kSkew = 24;
+
+/// Random, seeded, made once.
+std::vector<std::byte>& source_pool() {
+  static std::vector<std::byte> pool = [] {
+    std::vector<std::byte> out(kPoolBytes + kSkew);
+    std::mt19937_64 random(7);
+    for (std::size_t i = 0; i + 8 <= out.size(); i += 8) {
+      const std::uint64_t bits = random();
+      std::memcpy(&out[i], &bits, 8);
+    }
+    return out;
+  }();
+  return pool;
+}
+
+std::vector<std::byte>& target_pool() {
+  static std::vector<std::byte> pool(kPoolBytes);
+  return pool;
+}
+
+/// One call works on `src_bytes` of source and fills `dst_bytes`; `maps` are all moved in one iteration.
+struct Work {
+  std::vector<IndexMap> maps;
+  std::size_t element_bytes = 0;
+  std::size_t src_bytes = 0;
+  std::size_t dst_bytes = 0;
+};
+
+void run(benchmark::State& state, const Work& work) {
+  const std::span<const std::byte> sources = std::span(source_pool()).subspan(kSkew);
+  const std::span<std::byte> targets = target_pool();
+  std::vector<std::byte> expected(work.dst_bytes);
+  std::uint64_t moved = 0;
+  for (const IndexMap& map : work.maps) {
+    reference::move_elements(map, work.element_bytes, sources.data(), expected.data());
+    moved += map.count() * work.element_bytes;
+    move_elements(map, work.element_bytes, sources.first(work.src_bytes),
+                  targets.first(work.dst_bytes));
+  }
+  if (moved == work.dst_bytes &&
+      std::memcmp(expected.data(), targets.data(), work.dst_bytes) != 0) {
+    return state.SkipWithError("wrong result");
+  }
+  const std::size_t places = kPoolBytes / std::max(work.src_bytes, work.dst_bytes);
+  std::size_t place = 0;
+  for (auto _ : state) {
+    for (const IndexMap& map : work.maps) {
+      move_elements(map, work.element_bytes,
+                    sources.subspan(place * work.src_bytes, work.src_bytes),
+                    targets.subspan(place * work.dst_bytes, work.dst_bytes));
+    }
+    place = (place + 1) % places;
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(moved));
+}
+
+std::int64_t as_step(std::uint64_t step) { return static_cast<std::int64_t>(step); }
+
+void Memcpy(benchmark::State& state) {
+  const auto bytes = static_cast<std::size_t>(state.range(0));
+  run(state, {{IndexMap{0, 0, {{bytes, 1, 1}}}}, 1, bytes, bytes});
+}
+
+/// `[n m] -> [m n]` in one call. Arguments: element bytes, n, m.
+void Transpose(benchmark::State& state) {
+  const auto bytes = static_cast<std::size_t>(state.range(0));
+  const auto rows = static_cast<std::uint64_t>(state.range(1));
+  const auto columns = static_cast<std::uint64_t>(state.range(2));
+  const IndexMap map{0, 0, {{columns, 1, as_step(rows)}, {rows, as_step(columns), 1}}};
+  run(state, {{map}, bytes, rows * columns * bytes, rows * columns * bytes});
+}
+
+/// As a run does it: bands of source rows into 16 chunks `[m/16 n]` that lie one after the other.
+/// Arguments: element bytes, n, m, rows of a band.
+void TransposeBands(benchmark::State& state) {
+  const auto bytes = static_cast<std::size_t>(state.range(0));
+  const auto rows = static_cast<std::uint64_t>(state.range(1));
+  const auto columns = static_cast<std::uint64_t>(state.range(2));
+  const auto band = static_cast<std::uint64_t>(state.range(3));
+  const std::uint64_t width = columns / 16;
+  Work work{{}, bytes, rows * columns * bytes, rows * columns * bytes};
+  for (std::uint64_t row = 0; row < rows; row += band) {
+    for (std::uint64_t chunk = 0; chunk < 16; ++chunk) {
+      work.maps.push_back({row * columns + chunk * width,
+                           chunk * width * rows + row,
+                           {{width, 1, as_step(rows)}, {band, as_step(columns), 1}}});
+    }
+  }
+  run(state, work);
+}
+
+/// `[(H t c) D] -> [D H (c t)]`: H = 16, t = 2, c = 64, D = 2048. Argument: element bytes.
+void RotaryInterleave(benchmark::State& state) {
+  const auto bytes = static_cast<std::size_t>(state.range(0));
+  const IndexMap map{
+      0, 0, {{2048, 1, 2048}, {16, 128 * 2048, 128}, {64, 2048, 2}, {2, 64 * 2048, 1}}};
+  run(state, {{map}, bytes, 2048 * 2048 * bytes, 2048 * 2048 * bytes});
+}
+
+/// `[E D (F 0/2)] -> [E D F]`: E = 4, D = 720, F = 1440. Argument: element bytes.
+void InterleavedHalves(benchmark::State& state) {
+  const auto bytes = static_cast<std::size_t>(state.range(0));
+  const IndexMap map{0, 0, {{4 * 720 * 1440, 2, 1}}};
+  run(state, {{map}, bytes, 4 * 720 * 2880 * bytes, 4 * 720 * 1440 * bytes});
+}
+
+/// `[D (F 0/2)] -> [F D]`, strided and transposed: D = 1440, F = 1440. Argument: element bytes.
+void StridedTranspose(benchmark::State& state) {
+  const auto bytes = static_cast<std::size_t>(state.range(0));
+  const IndexMap map{0, 0, {{1440, 2, 1440}, {1440, 2880, 1}}};
+  run(state, {{map}, bytes, 1440 * 2880 * bytes, 1440 * 1440 * bytes});
+}
+
+/// `[a b X] -> [b a X]` with runs of X bytes. Argument: run bytes.
+void Runs(benchmark::State& state) {
+  const auto bytes = static_cast<std::uint64_t>(state.range(0));
+  const std::uint64_t rows = 64;
+  const std::uint64_t columns = (std::uint64_t{4} << 20) / rows / bytes;
+  const IndexMap map{0,
+                     0,
+                     {{columns, as_step(bytes), as_step(rows * bytes)},
+                      {rows, as_step(columns * bytes), as_step(bytes)},
+                      {bytes, 1, 1}}};
+  run(state, {{map}, 1, rows * columns * bytes, rows * columns * bytes});
+}
+
+/// Set-up cost: a map of 16 elements.
+void SmallMap(benchmark::State& state) {
+  run(state, {{IndexMap{0, 0, {{4, 1, 4}, {4, 4, 1}}}}, 2, 32, 32});
+}
+
+void ApplyValue(benchmark::State& state, DType from, DType to, const Value& value) {
+  constexpr std::uint64_t kCount = std::uint64_t{1} << 20;
+  const std::size_t src_bytes = packed_bytes(from, kCount);
+  const std::size_t dst_bytes = packed_bytes(to, kCount);
+  const std::span<const std::byte> sources = std::span(source_pool()).subspan(kSkew);
+  const std::span<std::byte> targets = target_pool();
+  const std::size_t places = kPoolBytes / std::max(src_bytes, dst_bytes);
+  std::size_t place = 0;
+  for (auto _ : state) {
+    apply_value(value, from, to, kCount, sources.subspan(place * src_bytes, src_bytes),
+                targets.subspan(place * dst_bytes, dst_bytes));
+    place = (place + 1) % places;
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(dst_bytes));
+}
+
+BENCHMARK(Memcpy)->Arg(64 << 10)->Arg(4 << 20);
+BENCHMARK(Transpose)
+    ->Args({1, 2048, 2048})
+    ->Args({2, 3072, 1024})
+    ->Args({2, 2048, 2048})
+    ->Args({2, 1999, 2003})
+    ->Args({4, 2048, 2048});
+BENCHMARK(TransposeBands)
+    ->Args({1, 3072, 1024, 512})
+    ->Args({2, 3072, 1024, 512})
+    ->Args({2, 3072, 1024, 64})
+    ->Args({2, 4096, 4096, 1024})
+    ->Args({4, 3072, 1024, 512});
+BENCHMARK(RotaryInterleave)->Arg(2)->Arg(4);
+BENCHMARK(InterleavedHalves)->Arg(1)->Arg(2)->Arg(4);
+BENCHMARK(StridedTranspose)->Arg(2)->Arg(4);
+BENCHMARK(Runs)->Arg(4)->Arg(8)->Arg(12)->Arg(24)->Arg(64)->Arg(256)->Arg(4096);
+BENCHMARK(SmallMap);
+BENCHMARK_CAPTURE(ApplyValue, mul_bf16_bf16, DType::bf16, DType::bf16, Value{0.088F, {}});
+BENCHMARK_CAPTURE(ApplyValue, add_bf16_f32, DType::bf16, DType::f32, Value{{}, 1.0F});
+BENCHMARK_CAPTURE(ApplyValue, cast_f32_bf16, DType::f32, DType::bf16, Value{});
+BENCHMARK_CAPTURE(ApplyValue, cast_f16_bf16, DType::f16, DType::bf16, Value{});
+BENCHMARK_CAPTURE(ApplyValue, cast_f32_f16, DType::f32, DType::f16, Value{});
+
+}  // namespace
+}  // namespace hfshard

@@ -1,0 +1,103 @@
+#include "ops/index_map.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "hfshard/error.h"
+#include "ops/index_step.h"
+
+namespace hfshard {
+namespace {
+
+/// True if stepping `outer` continues where `inner` ends, on both sides.
+bool continues(const Digit& outer, const Digit& inner) noexcept {
+  const auto extent = static_cast<std::int64_t>(inner.extent);
+  return outer.src_step == inner.src_step * extent && outer.dst_step == inner.dst_step * extent;
+}
+
+/// Merges one pair of digits; false when no pair can be merged.
+bool merge_one(DigitList& digits) noexcept {
+  for (std::size_t outer = 0; outer < digits.size(); ++outer) {
+    for (std::size_t inner = digits.size(); inner-- > 0;) {
+      if (inner == outer || !continues(digits[outer], digits[inner])) continue;
+      digits[inner].extent *= digits[outer].extent;
+      digits.erase(outer);
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+DigitList::DigitList(std::initializer_list<Digit> digits) {
+  for (const Digit& digit : digits) push_back(digit);
+}
+
+void DigitList::push_back(const Digit& digit) {
+  if (size_ == kMax) {
+    throw Error(ErrorCode::unsupported, "an index map has more than 16 digits")
+        .hint("merge dims that always stand together in the rule's patterns");
+  }
+  items_[size_++] = digit;
+}
+
+void DigitList::erase(std::size_t index) noexcept {
+  std::copy(begin() + index + 1, end(), begin() + index);
+  --size_;
+}
+
+bool operator==(const DigitList& a, const DigitList& b) noexcept {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
+
+std::uint64_t IndexMap::count() const noexcept {
+  std::uint64_t product = 1;
+  for (const Digit& digit : digits) product *= digit.extent;
+  return product;
+}
+
+IndexMap inverse(const IndexMap& map) {
+  IndexMap out = map;
+  std::swap(out.src_base, out.dst_base);
+  for (Digit& digit : out.digits) std::swap(digit.src_step, digit.dst_step);
+  return out;
+}
+
+IndexMap normalize(const IndexMap& map) {
+  IndexMap out{.src_base = map.src_base, .dst_base = map.dst_base, .digits = {}};
+  for (Digit digit : map.digits) {
+    if (digit.extent == 0) return {.src_base = 0, .dst_base = 0, .digits = {Digit{.extent = 0}}};
+    if (digit.extent == 1) continue;
+    if (digit.dst_step < 0 || (digit.dst_step == 0 && digit.src_step < 0)) {
+      // Counting the other way visits the same pairs.
+      out.src_base = advance(out.src_base, digit.extent - 1, digit.src_step);
+      out.dst_base = advance(out.dst_base, digit.extent - 1, digit.dst_step);
+      digit.src_step = -digit.src_step;
+      digit.dst_step = -digit.dst_step;
+    }
+    out.digits.push_back(digit);
+  }
+  const auto slower = [](const Digit& a, const Digit& b) {
+    return std::tie(a.dst_step, a.src_step, a.extent) > std::tie(b.dst_step, b.src_step, b.extent);
+  };
+  std::sort(out.digits.begin(), out.digits.end(), slower);
+  while (merge_one(out.digits)) {
+  }
+  std::sort(out.digits.begin(), out.digits.end(), slower);
+  return out;
+}
+
+Kernel classify(const IndexMap& map) {
+  bool src_unit = false;
+  bool dst_unit = false;
+  for (const Digit& digit : map.digits) {
+    if (digit.src_step == 1 && digit.dst_step == 1) return Kernel::runs;
+    src_unit = src_unit || digit.src_step == 1;
+    dst_unit = dst_unit || digit.dst_step == 1;
+  }
+  if (map.count() <= 1) return Kernel::runs;
+  return src_unit && dst_unit ? Kernel::transpose : Kernel::gather;
+}
+
+}  // namespace hfshard

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ops/index_map.h"
+#include "ops/value.h"
+
+#include "hfshard/dtype.h"
+
+namespace hfshard {
+
+/// One tensor of the target tree.
+struct Leaf {
+  std::string path;               ///< dotted: "params.params.decoder.layers.mlp.wi_0.kernel"
+  std::vector<std::string> keys;  ///< the same as key path; keys may not hold '.' or '/'
+  DType dtype = DType::bf16;
+  Shape shape;
+  std::vector<std::string> axes;  ///< logical axis name per dim; "" where a dim has none
+  std::vector<bool>
+      stacked;  ///< per dim: inserted by stacking layers (extent 1 per chunk before growth)
+};
+
+/// A counter that picks the source tensor (layers, experts); target offset advances by dst_step
+/// elements.
+struct Loop {
+  std::uint64_t extent = 1;
+  std::int64_t dst_step = 0;
+};
+
+/// Reserved for the decoders (FP8 blocks, MXFP4, ...): which one, and its scale tensors. None
+/// exists in this release.
+struct Decode {};
+
+/// One compiled rule: sources (row-major over loops, outermost first) all go through the same map.
+/// The target offset of element i of source (j0, j1, ..) is sum(jk * loops[k].dst_step) + map
+/// target offset.
+struct Transfer {
+  std::uint32_t target = 0;  ///< index into CompiledModel::leaves
+  std::uint32_t rule = 0;    ///< index into CompiledModel::rules
+  std::vector<Loop> loops;
+  std::vector<std::uint32_t>
+      sources;         ///< indices into the catalog's tensors; size = product of loop extents
+  Shape source_shape;  ///< of every source
+  DType source_dtype = DType::bf16;
+  IndexMap map;  ///< within one source; digits never span two axes of the leaf
+  Value value;
+  std::optional<Decode> decode;
+  bool copy =
+      false;  ///< the source elements are used by another rule too, which counts as their owner
+};
+
+/// A constant in a region of a leaf. Only the target side of the map is used (src steps are 0).
+struct Fill {
+  std::uint32_t target = 0;
+  std::uint32_t rule = 0;
+  IndexMap map;
+  double scalar = 0;
+};
+
+/// A region of a source tensor that goes nowhere, by name. Only the source side of the map is used.
+struct Drop {
+  std::uint32_t source = 0;
+  std::uint32_t rule = 0;
+  IndexMap map;
+  std::string why;
+  std::optional<std::uint32_t> same_as;  ///< catalog index; the run checks that the bytes agree
+};
+
+/// Everything the mapping decides, compiled against one catalog: grows with names, never with
+/// elements.
+struct CompiledModel {
+  std::string family;  ///< "qwen3"; "hf" for --scheme hf
+  std::string scheme;  ///< "maxtext", "hf"
+  bool stacked = false;
+  std::vector<std::string>
+      rules;  ///< rule pointers, `mappings/qwen3.json#/schemes/maxtext/layer/rules/4`
+  std::vector<Leaf> leaves;  ///< sorted by path
+  std::vector<Transfer> transfers;
+  std::vector<Fill> fills;
+  std::vector<Drop> drops;
+  std::vector<std::string> notes;  ///< to be printed: "load as llama3.1-*", ...
+  std::vector<std::string>
+      model_names;  ///< MaxText model_name values that fit, best first; may be empty
+};
+
+}  // namespace hfshard
