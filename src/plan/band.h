@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "ops/index_map.h"
+
+#include "hfshard/dtype.h"
+
+namespace hfshard {
+
+/// A piece of one source that is read at once: elements [begin, begin + length) of the flattened
+/// tensor, and the part of the map whose source elements lie in it (source offsets still relative
+/// to the whole tensor).
+struct Band {
+  std::uint64_t begin = 0;
+  std::uint64_t length = 0;
+  IndexMap map;
+};
+
+/// Elements of a source row, the unit that is hashed and never split: the last axis; the whole
+/// tensor when 1-d or 0-d.
+std::uint64_t row_length(const Shape& source_shape);
+
+/// Splits every digit of `map` so that none straddles a multiple of `row` on the source side.
+/// Throws: internal when a digit cannot be split evenly (patterns follow the source's axes, so none
+/// does).
+IndexMap split_at_rows(const IndexMap& map, const Shape& source_shape);
+
+/// Cuts `map` (split at rows) into bands of about `band_elements` source elements, never within a
+/// row, and calls `visit` for each, in source order. Holes of more than `gap_elements` end a band.
+void for_each_band(const IndexMap& map, std::uint64_t row, std::uint64_t band_elements,
+                   std::uint64_t gap_elements, const std::function<void(const Band&)>& visit);
+
+/// Upper bound of Band::length for a source of `numel` elements.
+std::uint64_t largest_band(std::uint64_t numel, std::uint64_t row, std::uint64_t band_elements);
+
+/// Calls `visit(part)` for each row of `map` in source order: `part` is the map within one row.
+void for_each_row(const IndexMap& map, std::uint64_t row,
+                  const std::function<void(const IndexMap& part)>& visit);
+
+}  // namespace hfshard

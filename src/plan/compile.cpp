@@ -1,0 +1,111 @@
+#include "plan/compile.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "mapping/find.h"
+#include "plan/compile_parts.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+constexpr std::string_view kHfScheme = "hf";
+
+Json read_config(const Catalog& catalog) {
+  if (catalog.config_text.empty()) {
+    throw Error(ErrorCode::not_found, "the source has no config.json, which names the family")
+        .in_file(catalog.location)
+        .hint("put config.json beside the tensors, or use --scheme hf to keep names and shapes");
+  }
+  return parse_json(catalog.config_text, "config.json");
+}
+
+const FamilyFile& family_of(const Json& config) {
+  if (const FamilyFile* file = find_family(config)) return *file;
+  const Json* model_type = config.find("model_type");
+  const bool named = model_type != nullptr && model_type->is_string();
+  const std::vector<std::string> known = known_model_types();
+  const std::vector<std::string> near =
+      named ? near_names(model_type->as_string(), known) : std::vector<std::string>{};
+  throw Error(ErrorCode::unsupported,
+              named ? fmt::format("no family knows model_type {}", quote(model_type->as_string()))
+                    : std::string("config.json has no model_type"))
+      .in_file("config.json")
+      .hint(fmt::format("{} {}; --scheme hf keeps names and shapes and needs no family",
+                        near.empty() ? "known model types are" : "near model types are",
+                        join(near.empty() ? known : near, ", ")));
+}
+
+const Scheme& scheme_of(const MappingTable& table, const std::string& name) {
+  if (const Scheme* scheme = table.scheme(name)) return *scheme;
+  std::vector<std::string> names{std::string(kHfScheme)};
+  for (const Scheme& scheme : table.schemes) names.push_back(scheme.name);
+  throw Error(ErrorCode::unsupported,
+              fmt::format("family {} has no scheme {}", quote(table.family), quote(name)))
+      .hint("its schemes are " + join(names, ", "));
+}
+
+void check_options(const MappingTable& table, const MappingOptions& options) {
+  for (const auto& [name, value] : options.options) {
+    if (std::ranges::find(table.options, name) != table.options.end()) continue;
+    throw Error(ErrorCode::usage,
+                fmt::format("family {} has no option {}", quote(table.family), quote(name)))
+        .hint(table.options.empty() ? std::string("it has none")
+                                    : "its options are " + join(table.options, ", "));
+  }
+}
+
+CompiledModel compile_family(const Catalog& catalog, const MappingOptions& options) {
+  const Json config = read_config(catalog);
+  const MappingTable table = load_table(family_of(config));
+  const Scheme& scheme = scheme_of(table, options.scheme);
+  check_options(table, options);
+  Bindings bindings(table, config, options.options,
+                    [&](std::string_view name) { return catalog.find(name).has_value(); });
+  const ResolvedModel resolved = resolve(scheme, bindings, options.stacked);
+
+  ModelBuilder builder(catalog, options);
+  CompiledModel& model = builder.model();
+  model.family = table.family;
+  model.stacked = options.stacked;
+  compile_rules(table, scheme, bindings, resolved, builder);
+  for (const Conditional& note : table.notes) {
+    if (note.when.truth(bindings)) model.notes.push_back(note.text);
+  }
+  for (const Conditional& name : table.model_names) {
+    if (name.when.truth(bindings)) model.model_names.push_back(name.text);
+  }
+  return builder.finish();
+}
+
+CompiledModel compile_names(const Catalog& catalog, const MappingOptions& options) {
+  if (!options.options.empty()) {
+    throw Error(ErrorCode::usage,
+                fmt::format("--scheme hf has no option {}", quote(options.options.begin()->first)));
+  }
+  ModelBuilder builder(catalog, options);
+  builder.model().family = std::string(kHfScheme);
+  compile_hf(builder);
+  return builder.finish();
+}
+
+}  // namespace
+
+CompiledModel compile_model(const Catalog& catalog, const MappingOptions& options) {
+  CompiledModel model = options.scheme == kHfScheme ? compile_names(catalog, options)
+                                                    : compile_family(catalog, options);
+  const std::vector<CheckFinding> findings = prove(catalog, model);
+  if (!findings.empty()) {
+    throw Error(ErrorCode::bad_input, findings.front().what)
+        .in_tensor(findings.front().tensor)
+        .by_rule(findings.front().rule);
+  }
+  return model;
+}
+
+}  // namespace hfshard

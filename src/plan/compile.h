@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "ops/transfer.h"
+
+#include "hfshard/catalog.h"
+#include "hfshard/mapping.h"
+
+namespace hfshard {
+
+/// Finds the family by config.json (model_type, then architectures), compiles its rules against the
+/// catalog and proves them (tiling both ways, shapes, unused rules, unmatched tensors). With scheme
+/// "hf" no family is needed: names are split at '.', shapes as stored. Throws: bad_input /
+/// unsupported / not_found with the rule's JSON pointer, tensor, shapes and a hint (near family
+/// names and --scheme hf for an unknown family; first three unmatched tensors and nearest rules).
+CompiledModel compile_model(const Catalog& catalog, const MappingOptions& options);
+
+/// One finding of `mappings check`.
+struct CheckFinding {
+  std::string tensor;  ///< source or target name
+  std::string rule;    ///< JSON pointer, may be empty
+  std::string what;
+};
+
+/// Proves that sources and targets are tiled exactly; used by compile_model (which throws the first
+/// finding) and by `mappings check` (which lists all).
+std::vector<CheckFinding> prove(const Catalog& catalog, const CompiledModel& model);
+
+}  // namespace hfshard

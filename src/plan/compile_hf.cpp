@@ -1,0 +1,36 @@
+#include <utility>
+
+#include "plan/compile_parts.h"
+
+namespace hfshard {
+
+void compile_hf(ModelBuilder& builder) {
+  CompiledModel& model = builder.model();
+  const std::uint32_t rule = builder.rule("--scheme hf");
+  const Catalog& catalog = builder.catalog();
+  model.leaves.reserve(catalog.tensors.size());
+  model.transfers.reserve(catalog.tensors.size());
+  for (std::uint32_t i = 0; i < catalog.tensors.size(); ++i) {
+    if (builder.excluded(i)) continue;
+    const TensorInfo& tensor = catalog.tensors[i];
+    Leaf leaf;
+    leaf.path = tensor.name;
+    leaf.keys = split_path(tensor.name);
+    leaf.dtype = tensor.dtype;
+    leaf.shape = tensor.shape;
+    leaf.axes.assign(tensor.shape.rank(), "");
+    leaf.stacked.assign(tensor.shape.rank(), false);
+    Transfer transfer;
+    transfer.target = static_cast<std::uint32_t>(model.leaves.size());
+    transfer.rule = rule;
+    transfer.sources = {i};
+    transfer.source_shape = tensor.shape;
+    transfer.source_dtype = tensor.dtype;
+    transfer.map = identity_map(tensor.shape);
+    model.leaves.push_back(std::move(leaf));
+    model.transfers.push_back(std::move(transfer));
+    builder.mark(i, TensorUse::mapped);
+  }
+}
+
+}  // namespace hfshard

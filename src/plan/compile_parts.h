@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "mapping/resolve.h"
+#include "ops/transfer.h"
+
+#include "hfshard/catalog.h"
+#include "hfshard/mapping.h"
+
+namespace hfshard {
+
+/// What became of each tensor of the catalog.
+enum class TensorUse : std::uint8_t { none, excluded, mapped, dropped };
+
+/// A tensor that a rule names and the catalog lacks.
+struct MissingTensor {
+  std::string name;
+  std::string rule;
+};
+
+/// A compiled model while it grows; every scheme goes through it.
+class ModelBuilder {
+ public:
+  ModelBuilder(const Catalog& catalog, const MappingOptions& options);
+
+  /// Applies --include and --exclude: what is left out becomes a named drop.
+  void exclude(const MappingOptions& options);
+  std::uint32_t rule(std::string_view pointer);
+  bool excluded(std::uint32_t tensor) const { return uses_[tensor] == TensorUse::excluded; }
+  void mark(std::uint32_t tensor, TensorUse use) { uses_[tensor] = use; }
+  TensorUse use(std::uint32_t tensor) const { return uses_[tensor]; }
+  /// Drops all of a tensor.
+  void drop_whole(std::uint32_t tensor, std::uint32_t rule, std::string why);
+  /// Sorts the leaves by path and checks that no path is the prefix of another.
+  CompiledModel finish();
+
+  const Catalog& catalog() const noexcept { return catalog_; }
+  CompiledModel& model() noexcept { return model_; }
+
+ private:
+  void sort_leaves();
+  void check_prefixes() const;
+
+  const Catalog& catalog_;
+  CompiledModel model_;
+  std::vector<TensorUse> uses_;
+  std::unordered_map<std::string, std::uint32_t> rules_;
+};
+
+/// Identity over a tensor, one digit per axis with more than one element.
+IndexMap identity_map(const Shape& shape);
+
+/// Splits a dotted leaf path into keys. Throws: bad_input (empty component, '/').
+std::vector<std::string> split_path(const std::string& path);
+
+/// Adds transfers, fills and drops of a resolved mapping. Throws as compile_model.
+void compile_rules(const MappingTable& table, const Scheme& scheme, const Bindings& bindings,
+                   const ResolvedModel& resolved, ModelBuilder& builder);
+
+/// Adds one transfer per tensor, for --scheme hf.
+void compile_hf(ModelBuilder& builder);
+
+/// Throws unless the tensor has the rule's shape: names the axis and both extents.
+void check_shape(const Catalog& catalog, const TensorInfo& tensor, const Pattern& pattern,
+                 const Shape& expected, const Bindings& bindings, std::string_view pointer);
+
+/// Throws if tensors are unmatched or missing.
+void check_names(const MappingTable& table, const Scheme& scheme, const ModelBuilder& builder,
+                 const std::vector<MissingTensor>& missing);
+
+}  // namespace hfshard

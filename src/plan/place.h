@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "hfshard/dtype.h"
+
+namespace hfshard {
+
+/// How one chunk of a leaf lies on disk. A chunk is a sequence of cells (inner chunks in C order;
+/// one cell when the grid has no inner chunks), each `cell_bytes` of packed row-major elements
+/// followed by `cell_suffix_bytes` (crc32c), then `tail_bytes` (the shard index). All full size,
+/// edge chunks too.
+struct ChunkForm {
+  std::uint64_t cell_bytes = 0;
+  std::uint32_t cells = 1;
+  std::uint32_t cell_suffix_bytes = 0;
+  std::uint32_t tail_bytes = 0;
+  std::uint64_t stored_bytes() const noexcept {
+    return cells * (cell_bytes + cell_suffix_bytes) + tail_bytes;
+  }
+};
+
+/// Where a chunk is: data file index and byte range there.
+struct ChunkPlace {
+  std::uint32_t file = 0;
+  std::uint64_t offset_bytes = 0;
+  std::uint64_t length_bytes = 0;
+};
+
+/// Answers where chunks are, from the plan, in closed form.
+class Placements {
+ public:
+  virtual ~Placements() = default;
+  /// Relative path of a data file within the item directory: "d/00000".
+  virtual std::string file_path(std::uint32_t file) const = 0;
+  virtual std::uint32_t file_count() const = 0;
+  /// `chunk`: coordinates in the leaf's chunk grid.
+  virtual ChunkPlace place(std::uint32_t leaf, const Shape& chunk) const = 0;
+};
+
+}  // namespace hfshard

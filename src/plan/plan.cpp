@@ -1,0 +1,295 @@
+#include "plan/plan.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "base/checked.h"
+#include "base/digest.h"
+#include "base/version.h"
+#include "mapping/family.h"
+#include "plan/options_json.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+
+std::string Plan::file_path(std::uint32_t file) const { return fmt::format("d/{:05}", file); }
+
+std::uint32_t Plan::file_count() const { return static_cast<std::uint32_t>(file_begin.size() - 1); }
+
+ChunkPlace Plan::place(std::uint32_t leaf, const Shape& chunk) const {
+  const UnitForm& unit = units[leaf];
+  const ChunkIndex index = locate(unit, chunk);
+  const Group& group = groups[leaf_groups[leaf_group_begin[leaf] + index.loop_index]];
+  const std::uint64_t address =
+      group.address + index.unit * unit.region_bytes() + index.position * unit.stride_bytes;
+  const auto after = std::ranges::upper_bound(file_begin, address);
+  const auto file = static_cast<std::uint32_t>(after - file_begin.begin() - 1);
+  return {file, address - file_begin[file], unit.form.stored_bytes()};
+}
+
+std::uint64_t Plan::address_of(const UnitRef& ref) const {
+  if (ref.group == groups.size()) return end_address();
+  const Group& group = groups[ref.group];
+  return group.address + ref.unit * units[group.leaf].region_bytes();
+}
+
+UnitRef Plan::unit_at(std::uint64_t address) const {
+  if (address == end_address()) return {static_cast<std::uint32_t>(groups.size()), 0};
+  const auto after = std::ranges::upper_bound(groups, address, {}, &Group::address);
+  HFSHARD_CHECK(after != groups.begin());
+  UnitRef ref;
+  ref.group = static_cast<std::uint32_t>(after - groups.begin() - 1);
+  const Group& group = groups[ref.group];
+  const std::uint64_t region = units[group.leaf].region_bytes();
+  HFSHARD_CHECK((address - group.address) % region == 0);
+  ref.unit = (address - group.address) / region;
+  return ref;
+}
+
+UnitRef Plan::next(const UnitRef& ref) const {
+  if (ref.unit + 1 < units[groups[ref.group].leaf].units_per_group)
+    return {ref.group, ref.unit + 1};
+  return {ref.group + 1, 0};
+}
+
+std::span<const std::uint32_t> Plan::transfers_of(std::uint32_t leaf) const {
+  return std::span(leaf_transfers)
+      .subspan(leaf_transfer_begin[leaf],
+               leaf_transfer_begin[leaf + 1] - leaf_transfer_begin[leaf]);
+}
+
+std::span<const std::uint32_t> Plan::fills_of(std::uint32_t leaf) const {
+  return std::span(leaf_fills)
+      .subspan(leaf_fill_begin[leaf], leaf_fill_begin[leaf + 1] - leaf_fill_begin[leaf]);
+}
+
+namespace {
+
+// Counting sort of items by their target leaf: begin[] and the item indices.
+template <typename Item>
+void index_by_target(const std::vector<Item>& items, std::size_t leaves,
+                     std::vector<std::uint32_t>& begin, std::vector<std::uint32_t>& order) {
+  begin.assign(leaves + 1, 0);
+  for (const Item& item : items) ++begin[item.target + 1];
+  std::partial_sum(begin.begin(), begin.end(), begin.begin());
+  order.resize(items.size());
+  std::vector<std::uint32_t> next(begin.begin(), begin.end() - 1);
+  for (std::uint32_t i = 0; i < items.size(); ++i) order[next[items[i].target]++] = i;
+}
+
+// Source position of the first unit of a group: what tile order follows.
+std::pair<std::uint32_t, std::uint64_t> source_position(const Plan& plan, const Group& group) {
+  const auto transfers = plan.transfers_of(group.leaf);
+  if (transfers.empty()) return {UINT32_MAX, 0};
+  const Transfer& first = plan.model.transfers[transfers.front()];
+  const Leaf& leaf = plan.model.leaves[group.leaf];
+  const UnitForm& unit = plan.units[group.leaf];
+  const Shape origin = unit_origin(unit, group.loop_index, 0);
+  const Shape strides = leaf.shape.strides();
+  std::uint64_t source = 0;
+  for (const Loop& loop : first.loops) {
+    std::size_t axis = 0;
+    while (axis + 1 < strides.rank() && static_cast<std::int64_t>(strides[axis]) > loop.dst_step)
+      ++axis;
+    const auto per_index = static_cast<std::uint64_t>(loop.dst_step) / strides[axis];
+    const std::uint64_t begin =
+        unit.closed[axis] ? 0 : origin[axis] * plan.grids[group.leaf].chunk[axis];
+    const std::uint64_t index = loop.extent > 1 ? std::min(begin / per_index, loop.extent - 1) : 0;
+    source = source * loop.extent + index;
+  }
+  const TensorInfo& info = plan.catalog.tensors[first.sources[source]];
+  return {info.file, info.begin_bytes};
+}
+
+void order_groups(Plan& plan) {
+  struct Keyed {
+    std::uint32_t file;
+    std::uint64_t offset;
+    Group group;
+  };
+  std::vector<Keyed> keyed;
+  for (std::uint32_t leaf = 0; leaf < plan.units.size(); ++leaf) {
+    const UnitForm& unit = plan.units[leaf];
+    if (unit.units_per_group == 0 || unit.chunks_per_unit == 0) continue;
+    for (std::uint32_t loop = 0; loop < unit.groups; ++loop) {
+      const Group group{leaf, loop, 0};
+      const auto [file, offset] = source_position(plan, group);
+      keyed.push_back({file, offset, group});
+    }
+  }
+  std::ranges::sort(keyed, [](const Keyed& a, const Keyed& b) {
+    return std::tie(a.file, a.offset, a.group.leaf, a.group.loop_index) <
+           std::tie(b.file, b.offset, b.group.leaf, b.group.loop_index);
+  });
+  plan.groups.clear();
+  plan.groups.reserve(keyed.size());
+  for (const Keyed& item : keyed) plan.groups.push_back(item.group);
+}
+
+void place_groups(Plan& plan) {
+  std::uint64_t address = 0;
+  plan.leaf_group_begin.assign(plan.units.size() + 1, 0);
+  for (std::size_t leaf = 0; leaf < plan.units.size(); ++leaf) {
+    plan.leaf_group_begin[leaf + 1] = plan.leaf_group_begin[leaf] + plan.units[leaf].groups;
+  }
+  plan.leaf_groups.assign(plan.leaf_group_begin.back(), 0);
+  for (std::uint32_t i = 0; i < plan.groups.size(); ++i) {
+    Group& group = plan.groups[i];
+    group.address = address;
+    const UnitForm& unit = plan.units[group.leaf];
+    address += unit.units_per_group * unit.region_bytes();
+    plan.leaf_groups[plan.leaf_group_begin[group.leaf] + group.loop_index] = i;
+  }
+  plan.totals.output_bytes = address;
+}
+
+// Data files are runs of units, cut by output bytes only.
+void cut_files(Plan& plan) {
+  const Limits& limits = plan.limits;
+  const std::uint64_t most = std::clamp(plan.totals.output_bytes / limits.file_share,
+                                        limits.file_min_bytes, limits.file_max_bytes);
+  plan.file_begin.assign(1, 0);
+  for (const Group& group : plan.groups) {
+    const UnitForm& unit = plan.units[group.leaf];
+    const std::uint64_t region = unit.region_bytes();
+    std::uint64_t done = 0;
+    while (done < unit.units_per_group) {
+      const std::uint64_t address = group.address + done * region;
+      const std::uint64_t used = address - plan.file_begin.back();
+      const std::uint64_t room = used < most ? (most - used) / region : 0;
+      if (room == 0 && used > 0) {
+        plan.file_begin.push_back(address);
+        continue;
+      }
+      done += std::max<std::uint64_t>(room, 1);
+    }
+  }
+  if (plan.totals.output_bytes > 0) plan.file_begin.push_back(plan.totals.output_bytes);
+}
+
+void count_totals(Plan& plan) {
+  PlanTotals& totals = plan.totals;
+  totals = {.output_bytes = totals.output_bytes};
+  totals.tensors = plan.catalog.tensors.size();
+  for (const Transfer& transfer : plan.model.transfers) {
+    totals.source_bytes += ceil_div(
+        transfer.map.count() * transfer.sources.size() * size_bits(transfer.source_dtype), 8);
+  }
+  totals.dropped = plan.model.drops.size();
+  for (std::uint32_t leaf = 0; leaf < plan.units.size(); ++leaf) {
+    const UnitForm& unit = plan.units[leaf];
+    totals.units += unit.groups * unit.units_per_group;
+    totals.chunks += unit.groups * unit.units_per_group * unit.chunks_per_unit;
+    totals.largest_need_bytes =
+        std::max(totals.largest_need_bytes, unit.region_bytes() + unit.scratch_bytes);
+  }
+}
+
+Json limits_identity(const Limits& limits) {
+  Json out;
+  out["floor"] = limits.floor_bytes;
+  out["fan"] = limits.fan_bytes;
+  out["fan_small"] = limits.fan_small_bytes;
+  out["slab"] = limits.slab_bytes;
+  out["run"] = limits.run_bytes;
+  out["merge"] = limits.merge_bytes;
+  out["file_min"] = limits.file_min_bytes;
+  out["file_max"] = limits.file_max_bytes;
+  out["file_share"] = limits.file_share;
+  out["outer_shards"] = limits.outer_shards;
+  out["alignment"] = limits.alignment_bytes;
+  return out;
+}
+
+// design.md 2.8: tool version, mapping, source identity and every byte-affecting option.
+void identify(Plan& plan, std::string_view rules_text) {
+  Json& parts = plan.identity;
+  parts["version"] = kVersion;
+  parts["options"] = options_json(plan.options);
+  parts["rules"] = sha256_hex(rules_text);
+  parts["limits"] = limits_identity(plan.limits);
+  parts["family"] = plan.model.family;
+  for (const FamilyFile& family : embedded_families()) {
+    if (family.name == plan.model.family) parts["mapping"] = sha256_hex(family.text);
+  }
+  Json& source = parts["source"];
+  source["config"] = sha256_hex(plan.catalog.config_text);
+  for (const CatalogFile& file : plan.catalog.files) {
+    Json entry;
+    entry["name"] = file.name;
+    entry["bytes"] = file.size_bytes;
+    entry["header"] = file.header_sha256;
+    source["files"].array().push_back(std::move(entry));
+  }
+  plan.id = sha256_hex(dump_json(parts));
+}
+
+Shape refined_shard(const Leaf& leaf, const AxisRules& rules, const std::vector<Mesh>& meshes) {
+  Shape shard = leaf.shape;
+  for (const Mesh& mesh : meshes) {
+    const Shape counts = shard_counts(leaf, rules, mesh);
+    for (std::size_t d = 0; d < shard.rank(); ++d) {
+      if (shard[d] != 0) shard[d] = std::gcd(shard[d], leaf.shape[d] / counts[d]);
+    }
+  }
+  for (std::size_t d = 0; d < shard.rank(); ++d) shard[d] = std::max<std::uint64_t>(shard[d], 1);
+  return shard;
+}
+
+}  // namespace
+
+void index_plan(Plan& plan) {
+  const std::size_t leaves = plan.model.leaves.size();
+  index_by_target(plan.model.transfers, leaves, plan.leaf_transfer_begin, plan.leaf_transfers);
+  index_by_target(plan.model.fills, leaves, plan.leaf_fill_begin, plan.leaf_fills);
+  plan.slot_begin.assign(1, 0);
+  for (const Transfer& transfer : plan.model.transfers) {
+    plan.slot_begin.push_back(plan.slot_begin.back() + transfer.sources.size());
+  }
+}
+
+void lay_out(Plan& plan) {
+  order_groups(plan);
+  place_groups(plan);
+  cut_files(plan);
+  count_totals(plan);
+}
+
+Plan build_plan(Catalog catalog, CompiledModel model, const PlanOptions& options,
+                const FormFunction& form, const Limits& limits) {
+  Plan plan;
+  plan.catalog = std::move(catalog);
+  plan.model = std::move(model);
+  plan.options = options;
+  plan.limits = limits;
+  const std::string_view rules_text =
+      options.rules_text ? std::string_view(*options.rules_text) : embedded_axis_rules();
+  plan.rules = parse_axis_rules(rules_text, options.rules_name);
+  for (const std::string& text : options.meshes)
+    plan.meshes.push_back(parse_mesh(text, plan.rules));
+  if (plan.meshes.empty()) plan.meshes.push_back(default_mesh(plan.model.leaves, plan.rules));
+  index_plan(plan);
+  std::vector<const Transfer*> transfers;
+  plan.grids.reserve(plan.model.leaves.size());
+  plan.units.reserve(plan.model.leaves.size());
+  for (std::uint32_t i = 0; i < plan.model.leaves.size(); ++i) {
+    const Leaf& leaf = plan.model.leaves[i];
+    transfers.clear();
+    for (const std::uint32_t t : plan.transfers_of(i))
+      transfers.push_back(&plan.model.transfers[t]);
+    const Transfer* first = transfers.empty() ? nullptr : transfers.front();
+    plan.grids.push_back(cut_grid(leaf, refined_shard(leaf, plan.rules, plan.meshes),
+                                  source_order(leaf, first), options.chunk_bytes, limits));
+    plan.units.push_back(
+        make_unit_form(leaf, plan.grids.back(), transfers, form(leaf, plan.grids.back()), limits));
+  }
+  lay_out(plan);
+  identify(plan, rules_text);
+  return plan;
+}
+
+}  // namespace hfshard

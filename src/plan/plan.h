@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "ops/transfer.h"
+#include "plan/grid.h"
+#include "plan/limits.h"
+#include "plan/mesh.h"
+#include "plan/place.h"
+#include "plan/tile.h"
+
+#include "hfshard/catalog.h"
+#include "hfshard/plan.h"
+
+namespace hfshard {
+
+/// One unit of the plan, by position.
+struct UnitRef {
+  std::uint32_t group = 0;
+  std::uint64_t unit = 0;
+  friend bool operator==(const UnitRef&, const UnitRef&) = default;
+};
+
+/// Totals that a person wants to see before anything moves.
+struct PlanTotals {
+  std::uint64_t tensors = 0;
+  std::uint64_t dropped = 0;
+  std::uint64_t source_bytes = 0;  ///< bytes that rules read
+  std::uint64_t output_bytes = 0;  ///< data files, alignment included
+  std::uint64_t chunks = 0;
+  std::uint64_t units = 0;
+  std::uint64_t largest_need_bytes = 0;  ///< of one unit: region and scratch
+};
+
+/// The plan: which bytes go where. Immutable once built; its memory grows with names, never with
+/// chunks or elements. The concatenation of all data files is one address space; a file is a run of
+/// whole units.
+class Plan final : public Placements {
+ public:
+  Catalog catalog;
+  CompiledModel model;
+  PlanOptions options;
+  Limits limits;
+  AxisRules rules;
+  std::vector<Mesh> meshes;
+  std::vector<Grid> grids;      ///< per leaf
+  std::vector<UnitForm> units;  ///< per leaf
+  std::vector<Group> groups;    ///< in source order; addresses ascend
+  std::vector<std::uint64_t>
+      file_begin;  ///< address of each file's first unit, then the end of the last
+  PlanTotals totals;
+  Json identity;   ///< the parts of the plan id
+  std::string id;  ///< 64 hex digits
+
+  std::string file_path(std::uint32_t file) const override;
+  std::uint32_t file_count() const override;
+  ChunkPlace place(std::uint32_t leaf, const Shape& chunk) const override;
+
+  std::uint64_t end_address() const noexcept { return file_begin.back(); }
+  std::uint64_t address_of(const UnitRef& ref) const;
+  /// The unit that starts at `address`, which must be one.
+  UnitRef unit_at(std::uint64_t address) const;
+  /// The unit after `ref`; past the last one group == groups.size().
+  UnitRef next(const UnitRef& ref) const;
+  const Group& group_of(const UnitRef& ref) const { return groups[ref.group]; }
+
+  /// Transfers (indices) that write a leaf, and fills.
+  std::span<const std::uint32_t> transfers_of(std::uint32_t leaf) const;
+  std::span<const std::uint32_t> fills_of(std::uint32_t leaf) const;
+  /// Digest slot of a transfer's source: one per (rule, source tensor).
+  std::uint64_t digest_slot(std::uint32_t transfer, std::uint64_t source) const {
+    return slot_begin[transfer] + source;
+  }
+  std::uint64_t digest_slots() const { return slot_begin.back(); }
+
+  // Indices built once by build_plan.
+  std::vector<std::uint32_t> leaf_transfers, leaf_transfer_begin;
+  std::vector<std::uint32_t> leaf_fills, leaf_fill_begin;
+  std::vector<std::uint32_t> leaf_groups;  ///< group index by (leaf, loop_index)
+  std::vector<std::uint64_t> leaf_group_begin;
+  std::vector<std::uint64_t> slot_begin;
+};
+
+/// Answers the target's question about a leaf (Target::form), so that plan need not know targets.
+using FormFunction = std::function<ChunkForm(const Leaf&, const Grid&)>;
+
+/// Builds the plan. Throws: what make_unit_form, parse_mesh, shard_counts and `form` throw.
+Plan build_plan(Catalog catalog, CompiledModel model, const PlanOptions& options,
+                const FormFunction& form, const Limits& limits);
+
+/// Fills the indices of a plan whose model is set (leaf_transfers, leaf_fills, slot_begin).
+void index_plan(Plan& plan);
+
+/// Orders and places the units of a plan whose model, grids and units are set; cuts files and
+/// counts totals.
+void lay_out(Plan& plan);
+
+}  // namespace hfshard
