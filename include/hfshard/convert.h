@@ -1,0 +1,50 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "hfshard/plan.h"
+
+namespace hfshard {
+
+/// Options of a run that never affect bytes.
+struct RunOptions {
+  std::string out;  ///< ignored for target "null"
+  std::uint64_t max_memory_bytes = std::uint64_t{2} << 30;
+  unsigned jobs = 0;  ///< kernel threads; 0: one per core
+  bool resume = false;
+  bool overwrite = false;
+  std::uint32_t worker = 0;  ///< --worker I/N
+  std::uint32_t workers = 1;
+  const std::atomic<bool>* stop = nullptr;  ///< set by Ctrl-C: drain, commit, throw cancelled
+};
+
+/// Told how far a run is. Called from one thread at a time.
+class Reporter {
+ public:
+  virtual ~Reporter() = default;
+  virtual void started(std::uint64_t total_bytes, std::uint64_t already_done_bytes) = 0;
+  /// Bytes of output committed since the last call; `stage` is what the run waits for: "read",
+  /// "kernels", "write".
+  virtual void advanced(std::uint64_t bytes) = 0;
+  virtual void note(const std::string& text) = 0;
+};
+
+/// What a run did.
+struct RunResult {
+  bool already_done = false;        ///< --resume of a finished output
+  bool published = false;           ///< false for a worker's share
+  std::string path;                 ///< of the item directory: OUT/0/items
+  std::uint64_t written_bytes = 0;  ///< data files, this run
+  std::uint64_t skipped_bytes = 0;  ///< found done in the journals
+  std::uint64_t source_bytes = 0;   ///< read by this run (rules' bytes of the tiles it moved)
+  std::uint64_t peak_arena_bytes = 0;
+  std::uint64_t journal_records = 0;
+  std::string root_digest;  ///< hex; empty for a worker's share
+  double seconds = 0;
+};
+
+}  // namespace hfshard

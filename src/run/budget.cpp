@@ -1,0 +1,57 @@
+#include "run/budget.h"
+
+#include <algorithm>
+#include <malloc.h>
+
+#include <fmt/format.h>
+
+#include "base/checked.h"
+#include "base/text.h"
+#include "run/pipeline.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+// Libraries' writable data, the main heap's slack, and what the C library and oneTBB keep beside
+// the heap: 11 to 14 MiB were seen under `ulimit -d` on Debian 12.
+constexpr std::uint64_t kProcessBytes = 24 * kMiB;
+// A thread: 512 KiB of stack and its share of heap for the bookkeeping of tiles.
+constexpr std::uint64_t kThreadBytes = kMiB;
+}  // namespace
+
+std::uint64_t heap_bytes() noexcept {
+  const struct mallinfo2 info = ::mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+void confine_heap() noexcept { ::mallopt(M_ARENA_MAX, 2); }
+
+Budget state_budget(const Plan& plan, std::uint64_t max_memory_bytes, unsigned jobs,
+                    std::uint64_t extra_need_bytes) {
+  Budget budget;
+  budget.control_bytes = heap_bytes();
+  budget.fixed_bytes = kProcessBytes + pipeline_threads(jobs) * kThreadBytes;
+  const std::uint64_t least = plan.totals.largest_need_bytes + extra_need_bytes;
+  budget.need_bytes = round_up(
+      std::max(budget.control_bytes + budget.fixed_bytes + least, 4 * budget.control_bytes), kMiB);
+  const std::uint64_t taken = budget.control_bytes + budget.fixed_bytes;
+  budget.arena_bytes = max_memory_bytes > taken ? max_memory_bytes - taken : 0;
+  return budget;
+}
+
+Budget make_budget(const Plan& plan, std::uint64_t max_memory_bytes, unsigned jobs,
+                   std::uint64_t extra_need_bytes) {
+  const Budget budget = state_budget(plan, max_memory_bytes, jobs, extra_need_bytes);
+  if (max_memory_bytes < budget.need_bytes) {
+    throw Error(ErrorCode::limit,
+                fmt::format("--max-memory {} is too small, this plan needs {} ({} bytes)",
+                            human_bytes(max_memory_bytes), human_bytes(budget.need_bytes),
+                            budget.need_bytes))
+        .hint(fmt::format("pass --max-memory {}MiB or more", budget.need_bytes / kMiB));
+  }
+  return budget;
+}
+
+}  // namespace hfshard

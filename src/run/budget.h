@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+
+#include "plan/plan.h"
+
+namespace hfshard {
+
+/// How --max-memory is divided (design.md 7, memory is a theorem).
+struct Budget {
+  std::uint64_t control_bytes = 0;  ///< heap in use after planning: catalog, plan, names
+  std::uint64_t fixed_bytes = 0;    ///< stacks, libraries' data, bookkeeping of tiles in flight
+  std::uint64_t arena_bytes = 0;    ///< what is left for the data plane
+  std::uint64_t need_bytes = 0;     ///< smallest --max-memory that is accepted
+};
+
+/// Heap bytes in use by this process now.
+std::uint64_t heap_bytes() noexcept;
+/// Keeps malloc from spreading over per-thread heaps. Call once, before threads start.
+void confine_heap() noexcept;
+
+/// Divides `max_memory_bytes`; `extra_need_bytes` comes on top of the
+/// largest unit (what verify holds beside it).
+/// Throws: limit, naming what is needed, if the largest unit does not fit, or if the control plane
+/// takes more than a quarter.
+Budget make_budget(const Plan& plan, std::uint64_t max_memory_bytes, unsigned jobs,
+                   std::uint64_t extra_need_bytes);
+/// The same figures without refusing; arena_bytes is 0 where the budget is too small.
+Budget state_budget(const Plan& plan, std::uint64_t max_memory_bytes, unsigned jobs,
+                    std::uint64_t extra_need_bytes);
+
+}  // namespace hfshard

@@ -1,0 +1,340 @@
+#include "run/convert.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "bytes/files.h"
+#include "bytes/output.h"
+#include "run/budget.h"
+#include "run/manifest.h"
+#include "run/publish.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The data files being written: opened on first use, closed when everything before them is durable.
+class DataFiles {
+ public:
+  DataFiles(const Plan& plan, std::string root) : plan_(plan), root_(std::move(root)) {}
+
+  OutputFile& open(std::uint32_t file) {
+    const std::lock_guard lock(mutex_);
+    auto& slot = open_[file];
+    if (!slot) {
+      slot = std::make_unique<OutputFile>(join_path(root_, plan_.file_path(file)));
+      new_names_ = true;
+    }
+    return *slot;
+  }
+  // Makes files [first, last] and their names durable; all but the last are complete and are
+  // closed.
+  void sync(std::uint32_t first, std::uint32_t last) {
+    for (std::uint32_t file = first; file <= last; ++file) open(file).sync_data();
+    const std::lock_guard lock(mutex_);
+    if (new_names_) fsync_directory(parent_path(join_path(root_, plan_.file_path(first))));
+    new_names_ = false;
+    open_.erase(open_.lower_bound(first), open_.lower_bound(last));
+  }
+
+ private:
+  const Plan& plan_;
+  std::string root_;
+  std::mutex mutex_;
+  std::map<std::uint32_t, std::unique_ptr<OutputFile>> open_;
+  bool new_names_ = false;
+};
+
+// Writes regions, and journals groups of them after their data is durable.
+class StagingSink final : public TileSink {
+ public:
+  StagingSink(const Plan& plan, DataFiles& files, JournalWriter& journal, Reporter& reporter)
+      : plan_(plan), files_(files), journal_(journal), reporter_(reporter), since_(Clock::now()) {}
+
+  void store(const Tile& tile, std::span<const std::byte> region) override {
+    constexpr std::size_t kBlockBytes = std::size_t{8} << 20;
+    OutputFile& file = files_.open(tile.file);
+    std::uint64_t offset = tile.begin_address - plan_.file_begin[tile.file];
+    while (!region.empty()) {
+      const auto block = region.first(std::min(region.size(), kBlockBytes));
+      file.write_at(offset, block);
+      file.start_writeback(offset, block.size());
+      offset += block.size();
+      region = region.subspan(block.size());
+    }
+  }
+
+  void commit(Tile& tile) override {
+    if (pending_.end != 0 && tile.begin_address != pending_.end)
+      flush();  // resumed past finished work
+    if (pending_.end == 0) {
+      pending_.begin = tile.begin_address;
+      first_file_ = tile.file;
+      since_ = Clock::now();
+    }
+    pending_.end = tile.end_address;
+    last_file_ = tile.file;
+    for (const SlotDigest& digest : tile.digests) sums_[digest.slot] += digest.sum;
+    written_bytes_ += tile.region_bytes();
+    reporter_.advanced(tile.region_bytes());
+    const auto waited =
+        std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - since_);
+    if (pending_.end - pending_.begin >= plan_.limits.commit_bytes ||
+        waited.count() >= static_cast<std::int64_t>(plan_.limits.commit_ms)) {
+      flush();
+    }
+  }
+
+  // Data first, then the record that speaks of it.
+  void flush() {
+    if (pending_.end == 0) return;
+    files_.sync(first_file_, last_file_);
+    pending_.digests.clear();
+    for (const auto& [slot, sum] : sums_) pending_.digests.push_back({slot, sum});
+    journal_.append(pending_);
+    ++records_;
+    sums_.clear();
+    pending_ = {};
+  }
+
+  std::uint64_t written_bytes() const { return written_bytes_; }
+  std::uint64_t records() const { return records_; }
+
+ private:
+  const Plan& plan_;
+  DataFiles& files_;
+  JournalWriter& journal_;
+  Reporter& reporter_;
+  JournalRecord pending_;
+  std::map<std::uint64_t, Digest128> sums_;
+  std::uint32_t first_file_ = 0;
+  std::uint32_t last_file_ = 0;
+  Clock::time_point since_;
+  std::uint64_t written_bytes_ = 0;
+  std::uint64_t records_ = 0;
+};
+
+// --to null: the same work, nowhere to put it.
+class NullSink final : public TileSink {
+ public:
+  explicit NullSink(Reporter& reporter) : reporter_(reporter) {}
+  void store(const Tile&, std::span<const std::byte>) override {}
+  void commit(Tile& tile) override {
+    written_bytes_ += tile.region_bytes();
+    reporter_.advanced(tile.region_bytes());
+  }
+  std::uint64_t written_bytes() const { return written_bytes_; }
+
+ private:
+  Reporter& reporter_;
+  std::uint64_t written_bytes_ = 0;
+};
+
+// Copies that a rule claims to be equal (`same_as`) are compared, segment by segment.
+void check_same_as(const Plan& plan, const OpenSources& sources, Arena& arena) {
+  for (const Drop& drop : plan.model.drops) {
+    if (!drop.same_as) continue;
+    const TensorInfo& one = plan.catalog.tensors[drop.source];
+    const TensorInfo& other = plan.catalog.tensors[*drop.same_as];
+    const std::uint64_t segment = std::min(plan.limits.segment_bytes, arena.size_bytes() / 2);
+    const Arena::Block block = arena.take(2 * segment);
+    for (std::uint64_t at = 0; at < one.size_bytes; at += segment) {
+      const std::uint64_t size = std::min(segment, one.size_bytes - at);
+      const auto a = block.bytes().first(size);
+      const auto b = block.bytes().subspan(segment, size);
+      sources[one.file]->read_at(one.begin_bytes + at, a);
+      sources[other.file]->read_at(other.begin_bytes + at, b);
+      if (std::memcmp(a.data(), b.data(), size) != 0) {
+        throw Error(ErrorCode::bad_input,
+                    fmt::format("this tensor would be dropped as a copy of {}, but differs from it",
+                                quote(other.name)))
+            .in_file(plan.catalog.files[one.file].path)
+            .in_tensor(one.name)
+            .at({one.begin_bytes + at, one.begin_bytes + at + size},
+                plan.catalog.files[one.file].size_bytes)
+            .by_rule(plan.model.rules[drop.rule]);
+      }
+    }
+  }
+}
+
+void check_disk(const Plan& plan, const RunOptions& options, std::uint64_t done_bytes) {
+  const std::uint64_t wanted = plan.totals.output_bytes - done_bytes;
+  const std::uint64_t free = free_bytes(out_paths(options.out, plan.options.step).parent);
+  if (free < wanted) {
+    throw Error(ErrorCode::limit,
+                fmt::format("the output needs {} more, the file system has {} free",
+                            human_bytes(wanted), human_bytes(free)))
+        .in_file(options.out)
+        .hint("free some space or choose another output; nothing has been written");
+  }
+}
+
+struct Work {
+  std::function<void(Tile&)> admitted;
+  std::function<void(Tile&)> apply;
+};
+
+Work make_work(const Plan& plan, const Target& target, const UnitFiller& filler) {
+  Work work;
+  work.admitted = [&](Tile& tile) {
+    for (const UnitRef& unit : tile.units) filler.hint(unit);
+  };
+  work.apply = [&](Tile& tile) {
+    auto region = tile.block.bytes().first(tile.region_bytes());
+    const auto scratch = tile.block.bytes().subspan(tile.region_bytes());
+    for (const UnitRef& unit : tile.units) {
+      const UnitForm& form = plan.units[plan.group_of(unit).leaf];
+      const auto part = region.first(form.region_bytes());
+      filler.fill(unit, part, scratch, tile.digests);
+      for (std::uint64_t k = 0; k < form.chunks_per_unit; ++k) {
+        target.encode(form.form, part.subspan(k * form.stride_bytes, form.form.stored_bytes()));
+      }
+      region = region.subspan(form.region_bytes());
+    }
+  };
+  return work;
+}
+
+void throw_cancelled(const RunOptions& options) {
+  throw Error(ErrorCode::cancelled, "stopped; everything written so far is kept")
+      .in_file(options.out)
+      .hint("run the same command with --resume to go on");
+}
+
+RunResult run_null(const Plan& plan, const Target& target, const RunOptions& options,
+                   Reporter& reporter, const std::function<void(Stage, const Tile&)>& hook) {
+  const auto began = Clock::now();
+  const OpenSources sources = open_sources(plan.catalog);
+  const Budget budget = make_budget(plan, options.max_memory_bytes, options.jobs, 0);
+  Arena arena(budget.arena_bytes);
+  check_same_as(plan, sources, arena);
+  const UnitFiller filler(plan, sources);
+  const Work work = make_work(plan, target, filler);
+  NullSink sink(reporter);
+  const ByteRange share = worker_share(plan, options.worker, options.workers);
+  reporter.started(share.end - share.begin, 0);
+  TileCursor cursor(plan, share.begin, share.end, nullptr, arena.size_bytes());
+  if (!run_pipeline(cursor, arena, work.admitted, work.apply, sink,
+                    {options.jobs, options.stop, hook})) {
+    throw_cancelled(options);
+  }
+  RunResult result;
+  result.written_bytes = sink.written_bytes();
+  result.source_bytes = plan.totals.source_bytes;
+  result.peak_arena_bytes = arena.peak_bytes();
+  result.seconds = std::chrono::duration<double>(Clock::now() - began).count();
+  return result;
+}
+
+// True when OUT already carries exactly this plan and --resume asks for nothing else.
+bool already_published(const Plan& plan, const RunOptions& options) {
+  const OutPaths paths = out_paths(options.out, plan.options.step);
+  return options.resume && out_state(paths.out, plan.options.step) == OutState::step &&
+         published_plan_id(join_path(paths.out, std::to_string(plan.options.step))) == plan.id;
+}
+
+RunResult published_result(const Plan& plan, const Target& target, const RunOptions& options) {
+  RunResult result;
+  const OutPaths paths = out_paths(options.out, plan.options.step);
+  result.path =
+      join_path(join_path(paths.out, std::to_string(plan.options.step)), target.data_root());
+  return result;
+}
+
+void finish(const Plan& plan, const Target& target, const Staging& staging,
+            const RunOptions& options, RunResult& result) {
+  const JournalState state = read_journals(staging.paths().staging, plan.id, plan.digest_slots());
+  if (!state.covers(0, plan.end_address())) {
+    std::uint64_t at = 0;
+    for (const JournalRecord& record : state.done) {
+      if (record.begin > at) break;
+      at = record.end;
+    }
+    const auto after = std::ranges::upper_bound(plan.file_begin, at);
+    throw Error(ErrorCode::conflict,
+                fmt::format("{} of {} are not written yet, from data file {} on",
+                            human_bytes(plan.end_address() - state.done_bytes()),
+                            human_bytes(plan.end_address()), after - plan.file_begin.begin() - 1))
+        .in_file(staging.paths().staging)
+        .hint("run the workers that are missing, or the convert command with --resume");
+  }
+  publish(plan, target, staging, options, state.sums);
+  result.published = true;
+  result.root_digest = root_digest(plan, state.sums);
+}
+
+}  // namespace
+
+ByteRange worker_share(const Plan& plan, std::uint32_t worker, std::uint32_t workers) {
+  const std::uint64_t files = plan.file_count();
+  return {plan.file_begin[files * worker / workers],
+          plan.file_begin[files * (worker + 1) / workers]};
+}
+
+RunResult run_convert(const Plan& plan, const Target& target, const RunOptions& options,
+                      Reporter& reporter, const std::function<void(Stage, const Tile&)>& hook) {
+  if (target.name() == "null") return run_null(plan, target, options, reporter, hook);
+  const auto began = Clock::now();
+  RunResult result = published_result(plan, target, options);
+  if (already_published(plan, options)) {
+    result.already_done = true;
+    return result;
+  }
+  check_output(plan, options);
+  const OutPaths paths = out_paths(options.out, plan.options.step);
+  const OpenSources sources = open_sources(plan.catalog);
+  const Budget budget = make_budget(plan, options.max_memory_bytes, options.jobs, 0);
+  if (!exists(paths.staging)) check_disk(plan, options, 0);
+  const Staging staging(plan, paths, options.workers > 1);
+  const JournalState done = read_journals(paths.staging, plan.id, 0);
+  check_disk(plan, options, done.done_bytes());
+  const std::string root = join_path(paths.step, target.data_root());
+  make_directories(parent_path(join_path(root, plan.file_path(0))));
+  Arena arena(budget.arena_bytes);
+  if (options.worker == 0) check_same_as(plan, sources, arena);
+  const UnitFiller filler(plan, sources);
+  const Work work = make_work(plan, target, filler);
+  DataFiles files(plan, root);
+  JournalWriter journal(paths.staging, plan.id, options.worker, options.workers);
+  StagingSink sink(plan, files, journal, reporter);
+  const ByteRange share = worker_share(plan, options.worker, options.workers);
+  TileCursor cursor(plan, share.begin, share.end, &done, arena.size_bytes());
+  reporter.started(plan.end_address(), done.done_bytes());
+  const bool complete = run_pipeline(cursor, arena, work.admitted, work.apply, sink,
+                                     {options.jobs, options.stop, hook});
+  sink.flush();
+  if (!complete) throw_cancelled(options);
+  result.written_bytes = sink.written_bytes();
+  result.skipped_bytes = done.done_bytes();
+  result.source_bytes = plan.totals.source_bytes;
+  result.peak_arena_bytes = arena.peak_bytes();
+  result.journal_records = done.records + sink.records();
+  if (options.workers == 1) finish(plan, target, staging, options, result);
+  result.seconds = std::chrono::duration<double>(Clock::now() - began).count();
+  return result;
+}
+
+RunResult run_finalize(const Plan& plan, const Target& target, const RunOptions& options,
+                       Reporter& reporter) {
+  const auto began = Clock::now();
+  RunResult result = published_result(plan, target, options);
+  const OutPaths paths = out_paths(options.out, plan.options.step);
+  const Staging staging(plan, paths, false);
+  reporter.started(plan.end_address(), plan.end_address());
+  finish(plan, target, staging, options, result);
+  result.seconds = std::chrono::duration<double>(Clock::now() - began).count();
+  return result;
+}
+
+}  // namespace hfshard

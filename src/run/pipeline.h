@@ -1,0 +1,80 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/arena.h"
+#include "plan/plan.h"
+#include "run/journal.h"
+#include "run/target.h"
+#include "run/unit_filler.h"
+
+#include "hfshard/convert.h"
+
+namespace hfshard {
+
+/// Consecutive units of one data file, at most Limits::merge_bytes of output unless one unit is
+/// larger.
+struct Tile {
+  std::vector<UnitRef> units;
+  std::uint32_t file = 0;
+  std::uint64_t begin_address = 0;
+  std::uint64_t end_address = 0;
+  std::uint64_t need_bytes = 0;  ///< region and scratch
+  Arena::Block block;
+  std::vector<SlotDigest> digests;
+  std::uint64_t region_bytes() const noexcept { return end_address - begin_address; }
+};
+
+/// Walks the tiles of [begin, end) of the plan's address space in order, leaving out what `done`
+/// covers.
+class TileCursor {
+ public:
+  /// Units are merged only while a tile's need stays within `most_need_bytes`.
+  TileCursor(const Plan& plan, std::uint64_t begin, std::uint64_t end, const JournalState* done,
+             std::uint64_t most_need_bytes);
+  /// Fills `tile` with the next one; false at the end.
+  bool next(Tile& tile);
+
+ private:
+  const Plan& plan_;
+  UnitRef at_;
+  std::uint64_t end_;
+  const JournalState* done_;
+  std::uint64_t most_need_;
+};
+
+/// Where the pipeline calls a test's hook: a test throws from each while admit waits.
+enum class Stage : std::uint8_t { admit, apply, store, commit };
+
+/// Where finished tiles go.
+class TileSink {
+ public:
+  virtual ~TileSink() = default;
+  /// Called concurrently, in any order.
+  virtual void store(const Tile& tile, std::span<const std::byte> region) = 0;
+  /// Called in plan order by one thread at a time.
+  virtual void commit(Tile& tile) = 0;
+};
+
+struct PipelineOptions {
+  unsigned jobs = 0;
+  const std::atomic<bool>* stop = nullptr;
+  std::function<void(Stage, const Tile&)> hook;  ///< for tests
+};
+
+/// Moves every tile of the cursor: admit, apply, store, commit (design.md 7). `fill` does a tile's
+/// work in parallel. Returns false if it was stopped by `stop`: everything admitted before is
+/// committed. Throws: the first failure of any stage, after all running stages have ended.
+bool run_pipeline(TileCursor& cursor, Arena& arena, const std::function<void(Tile&)>& admitted,
+                  const std::function<void(Tile&)>& apply, TileSink& sink,
+                  const PipelineOptions& options);
+
+/// Threads that a run with this many jobs uses: kernels, and two more for blocking writes and
+/// waits.
+unsigned pipeline_threads(unsigned jobs) noexcept;
+
+}  // namespace hfshard

@@ -1,0 +1,213 @@
+#include "run/staging.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "bytes/output.h"
+#include "plan/options_json.h"
+#include <sys/stat.h>
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_directory(const std::string& path) {
+  const auto info = file_info(path);
+  return info && info->kind == FileKind::directory;
+}
+
+bool is_decimal(const std::string& name) {
+  return !name.empty() && std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// Absolute, links resolved as far as the path exists.
+fs::path canonical(const std::string& path) { return fs::weakly_canonical(fs::absolute(path)); }
+
+bool inside(const fs::path& inner, const fs::path& outer) {
+  const auto mismatch = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
+  return mismatch.first == outer.end();
+}
+
+Json stamps(const Plan& plan) {
+  Json out{Json::Array{}};
+  for (const CatalogFile& file : plan.catalog.files) {
+    Json entry;
+    entry["name"] = file.name;
+    entry["bytes"] = file.size_bytes;
+    entry["mtime_ns"] = file.mtime_ns;
+    entry["inode"] = file.inode;
+    out.array().push_back(std::move(entry));
+  }
+  return out;
+}
+
+Json plan_record(const Plan& plan) {
+  Json record;
+  record["plan_id"] = plan.id;
+  record["identity"] = plan.identity;
+  record["source"] = canonical(plan.catalog.location).string();
+  record["sources"] = stamps(plan);
+  return record;
+}
+
+// Paths of the members in which two JSON values differ, at most `most`.
+void list_differences(const Json& a, const Json& b, const std::string& at,
+                      std::vector<std::string>& out) {
+  if (a == b || out.size() >= 4) return;
+  if (!a.is_object() || !b.is_object()) {
+    out.push_back(fmt::format("{}: {} there, {} here", at.empty() ? "plan" : at,
+                              dump_json(a).substr(0, 60), dump_json(b).substr(0, 60)));
+    return;
+  }
+  Json::Object both = a.as_object();
+  both.insert(b.as_object().begin(), b.as_object().end());
+  for (const auto& [key, unused] : both) {
+    const Json* left = a.find(key);
+    const Json* right = b.find(key);
+    list_differences(left ? *left : Json(), right ? *right : Json(),
+                     at.empty() ? key : at + "." + key, out);
+  }
+}
+
+void check_same_plan(const Plan& plan, const OutPaths& paths, const std::string& record_path) {
+  const Json found = parse_json(read_file(record_path), record_path);
+  const Json wanted = plan_record(plan);
+  if (found.at("plan_id") != wanted.at("plan_id")) {
+    std::vector<std::string> differences;
+    list_differences(found.at("identity"), wanted.at("identity"), "", differences);
+    throw Error(ErrorCode::conflict,
+                fmt::format("a run with another plan was started for this output ({})",
+                            join(differences, "; ")))
+        .in_file(paths.staging)
+        .hint(fmt::format("finish it with its own options, or remove it: hfshard clean {}",
+                          paths.out));
+  }
+  if (found.at("sources") == wanted.at("sources")) return;
+  for (std::size_t i = 0; i < plan.catalog.files.size(); ++i) {
+    if (found.at("sources").as_array()[i] == wanted.at("sources").as_array()[i]) continue;
+    throw Error(ErrorCode::conflict,
+                "the source changed since this run was started (size, time or inode)")
+        .in_file(plan.catalog.files[i].path)
+        .hint(fmt::format("start over: hfshard clean {}", paths.out));
+  }
+}
+
+}  // namespace
+
+OutPaths out_paths(const std::string& out, std::uint64_t step) {
+  OutPaths paths;
+  paths.out = out;
+  while (paths.out.size() > 1 && paths.out.back() == '/') paths.out.pop_back();
+  const std::string name = fs::path(paths.out).filename().string();
+  if (name.empty() || name == "." || name == "..") {
+    throw Error(ErrorCode::usage,
+                fmt::format("the output needs a name of its own, not {}", quote(out)));
+  }
+  paths.parent = parent_path(paths.out);
+  paths.staging = join_path(paths.parent, "." + name + ".hfshard");
+  paths.tree = join_path(paths.staging, "out");
+  paths.step = join_path(paths.tree, std::to_string(step));
+  return paths;
+}
+
+OutState out_state(const std::string& out, std::uint64_t step) {
+  if (!exists(out)) return OutState::absent;
+  if (!is_directory(out)) return OutState::foreign;
+  const std::vector<std::string> names = list_directory(out);
+  if (names.empty()) return OutState::absent;
+  if (std::ranges::find(names, std::to_string(step)) != names.end()) return OutState::step;
+  const bool root = std::ranges::any_of(names, [&](const std::string& name) {
+    return is_decimal(name) && exists(join_path(join_path(out, name), "_CHECKPOINT_METADATA"));
+  });
+  return root ? OutState::root : OutState::foreign;
+}
+
+std::string published_plan_id(const std::string& step_directory) {
+  const std::string path = join_path(step_directory, "_CHECKPOINT_METADATA");
+  if (!exists(path)) return {};
+  const Json metadata = parse_json(read_file(path), path);
+  const Json* custom = metadata.find("custom_metadata");
+  const Json* ours = custom ? custom->find("hfshard") : nullptr;
+  const Json* id = ours ? ours->find("plan_id") : nullptr;
+  return id && id->is_string() ? id->as_string() : std::string();
+}
+
+void check_output(const Plan& plan, const RunOptions& options) {
+  const OutPaths paths = out_paths(options.out, plan.options.step);
+  const fs::path out = canonical(paths.out);
+  const fs::path input = canonical(plan.catalog.location);
+  const bool directory = is_directory(plan.catalog.location);
+  if (directory ? inside(out, input) || inside(input, out) : inside(input, out)) {
+    throw Error(ErrorCode::conflict, "the output and the input lie inside each other")
+        .in_file(paths.out)
+        .hint("choose an output outside of " + plan.catalog.location);
+  }
+  const auto here = file_info(paths.out);
+  if (here && here->kind == FileKind::directory) {
+    std::error_code ignored;
+    const fs::path parent = canonical(paths.parent);
+    struct stat own = {};
+    struct stat above = {};
+    if (::stat(paths.out.c_str(), &own) == 0 && ::stat(parent.c_str(), &above) == 0 &&
+        own.st_dev != above.st_dev) {
+      throw Error(ErrorCode::conflict,
+                  "the output is a mount point, which cannot be published by renaming")
+          .in_file(paths.out)
+          .hint("name a new directory inside it");
+    }
+  }
+  switch (out_state(paths.out, plan.options.step)) {
+    case OutState::absent:
+    case OutState::root:
+      return;
+    case OutState::step:
+      if (options.overwrite) return;
+      if (options.resume &&
+          published_plan_id(join_path(paths.out, std::to_string(plan.options.step))) == plan.id)
+        return;
+      throw Error(ErrorCode::conflict,
+                  fmt::format("the output already has step {}", plan.options.step))
+          .in_file(paths.out)
+          .hint("choose another output or --step, or pass --overwrite");
+    case OutState::foreign:
+      throw Error(ErrorCode::conflict, "the output exists and is not a checkpoint")
+          .in_file(paths.out)
+          .hint("choose a path that does not exist; hfshard never deletes what it did not write");
+  }
+}
+
+StagedPlan read_staged_plan(const std::string& out) {
+  const std::string path = join_path(out_paths(out, 0).staging, "plan.json");
+  if (!exists(path)) {
+    throw Error(ErrorCode::not_found,
+                "no run was started for this output, there is no staging directory")
+        .in_file(out)
+        .hint("run convert first; a finished output has no staging directory");
+  }
+  const Json record = parse_json(read_file(path), path);
+  return {record.at("source").as_string(), options_from_json(record.at("identity").at("options"))};
+}
+
+Staging::Staging(const Plan& plan, const OutPaths& paths, bool shared) : paths_(paths) {
+  make_directories(paths.staging);
+  lock_.emplace(paths.staging,
+                shared ? DirectoryLock::Mode::shared : DirectoryLock::Mode::exclusive);
+  const std::string record_path = join_path(paths.staging, "plan.json");
+  if (exists(record_path)) {
+    check_same_plan(plan, paths, record_path);
+    continued_ = true;
+  } else {
+    write_file_durably(record_path, dump_json_pretty(plan_record(plan)));
+  }
+  make_directories(paths.step);
+  fsync_directory(paths.parent);
+}
+
+}  // namespace hfshard
