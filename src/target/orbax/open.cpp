@@ -1,0 +1,385 @@
+#include "target/orbax/open.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/checked.h"
+#include "base/coding.h"
+#include "base/text.h"
+#include "bytes/files.h"
+#include "bytes/source.h"
+#include "hfshard/error.h"
+#include "plan/grid.h"
+#include "target/orbax/metadata.h"
+#include "target/orbax/ocdbt/reader.h"
+#include "target/orbax/tree.h"
+#include "target/orbax/zarr/array.h"
+#include "target/orbax/zarr/codec.h"
+
+namespace hfshard::target::orbax {
+namespace {
+
+constexpr std::uint64_t kMaxTreeBytes = std::uint64_t{1} << 30;
+constexpr std::size_t kOpenFiles = 64;
+constexpr std::uint32_t kInline = UINT32_MAX;
+
+// Data files of a database: sizes are known, and some are kept open.
+class DataFiles {
+ public:
+  explicit DataFiles(std::string root) : root_(std::move(root)) {}
+
+  // Number of a file, by its path below the root; looked up on first use.
+  std::uint32_t number(std::string_view path) {
+    if (!paths_.empty() && last_ == path) return last_number_;
+    const auto [found, fresh] =
+        numbers_.try_emplace(std::string(path), static_cast<std::uint32_t>(paths_.size()));
+    if (fresh) {
+      paths_.push_back(join_path(root_, path));
+      const auto info = file_info(paths_.back());
+      if (!info) {
+        throw Error(ErrorCode::not_found, "a data file of the checkpoint is missing")
+            .in_file(paths_.back());
+      }
+      sizes_.push_back(info->stamp.size_bytes);
+    }
+    last_ = path;
+    return last_number_ = found->second;
+  }
+
+  const std::string& path(std::uint32_t file) const { return paths_[file]; }
+  std::uint64_t size_bytes(std::uint32_t file) const { return sizes_[file]; }
+
+  std::shared_ptr<const FileSource> open(std::uint32_t file) const {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [number, source] : open_) {
+      if (number == file) return source;
+    }
+    auto source = std::make_shared<const FileSource>(paths_[file]);
+    if (open_.size() < kOpenFiles) {
+      open_.emplace_back(file, source);
+    } else {
+      open_[evict_++ % kOpenFiles] = {file, source};
+    }
+    return source;
+  }
+
+ private:
+  std::string root_;
+  std::unordered_map<std::string, std::uint32_t> numbers_;
+  std::vector<std::string> paths_;
+  std::vector<std::uint64_t> sizes_;
+  std::string last_;
+  std::uint32_t last_number_ = 0;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::pair<std::uint32_t, std::shared_ptr<const FileSource>>> open_;
+  mutable std::size_t evict_ = 0;
+};
+
+// Where a chunk is. The stored length is the form's.
+struct Slot {
+  std::uint64_t chunk = 0;         // linear index in the grid
+  std::uint64_t offset_bytes = 0;  // in the file, or in the inline values
+  std::uint32_t file = 0;
+};
+
+struct LeafIndex {
+  zarr::Array array;
+  ChunkForm form;
+  Shape counts;
+  std::uint64_t chunks = 0;
+  bool found = false;       // its zarr.json was there
+  std::vector<Slot> slots;  // sorted by chunk
+};
+
+// Number of chunks of a grid; nothing on overflow.
+std::optional<std::uint64_t> chunk_total(const Shape& counts) {
+  if (std::ranges::find(counts, std::uint64_t{0}) != counts.end()) return 0;
+  std::optional<std::uint64_t> total = 1;
+  for (const std::uint64_t count : counts) {
+    if (total) total = checked_mul(*total, count);
+  }
+  return total;
+}
+
+class OrbaxCheckpoint final : public OpenedCheckpoint {
+ public:
+  explicit OrbaxCheckpoint(const Location& at);
+
+  const std::vector<OpenedLeaf>& leaves() const override { return leaves_; }
+  const Json& custom_metadata() const override { return custom_; }
+  bool has_chunk(std::uint32_t leaf, const Shape& chunk) const override {
+    return find(leaf, chunk) != nullptr;
+  }
+  std::uint64_t scratch_bytes(std::uint32_t leaf) const override {
+    const LeafIndex& index = index_[leaf];
+    return index.array.sharded ? index.form.stored_bytes() : 0;
+  }
+  void read_chunk(std::uint32_t leaf, const Shape& chunk, std::span<std::byte> out,
+                  std::span<std::byte> scratch) const override;
+
+ private:
+  void read_tree(const Location& at);
+  void read_arrays(const ocdbt::Database& database);
+  void read_chunks(const ocdbt::Database& database);
+  void add_array(const ocdbt::Entry& entry, std::string_view path, std::string_view database);
+  void add_chunk(const ocdbt::Entry& entry, std::string_view database);
+  void finish_leaf(std::uint32_t leaf);
+  std::uint32_t leaf_number(std::string_view path, std::string_view database) const;
+  const Slot* find(std::uint32_t leaf, const Shape& chunk) const;
+  std::string load(const ocdbt::Entry& entry);
+  void fetch(const Slot& slot, std::uint64_t skip_bytes, std::span<std::byte> out) const;
+  void decode(const LeafIndex& index, const Slot& slot, std::span<std::byte> out,
+              std::span<std::byte> scratch) const;
+
+  DataFiles files_;
+  std::string inline_name_;
+  std::string inline_bytes_;
+  std::vector<OpenedLeaf> leaves_;
+  std::vector<LeafIndex> index_;
+  Json custom_;
+};
+
+OrbaxCheckpoint::OrbaxCheckpoint(const Location& at) : files_(at.item) {
+  read_tree(at);
+  const ocdbt::Database database(at.item);
+  inline_name_ = database.name();
+  // Two walks, since the chunks of an array come before its zarr.json.
+  read_arrays(database);
+  read_chunks(database);
+}
+
+void OrbaxCheckpoint::read_tree(const Location& at) {
+  const std::string path = join_path(at.item, kTreeFile);
+  Tree tree = parse_tree(read_file(path, kMaxTreeBytes), path);
+  leaves_.resize(tree.arrays.size());
+  index_.resize(tree.arrays.size());
+  for (std::size_t i = 0; i < leaves_.size(); ++i) leaves_[i].path = std::move(tree.arrays[i]);
+  custom_ = std::move(tree.custom_metadata);
+  if (custom_.is_null() && !at.step.empty()) {
+    const std::string step = join_path(at.step, kStepFile);
+    if (exists(step)) {
+      const Json json = parse_json(read_file(step), step);
+      if (const Json* custom = json.find("custom_metadata")) custom_ = *custom;
+    }
+  }
+  if (custom_.is_null()) custom_ = Json::Object();
+}
+
+std::uint32_t OrbaxCheckpoint::leaf_number(std::string_view path, std::string_view database) const {
+  const auto found = std::ranges::lower_bound(leaves_, path, {}, [](const OpenedLeaf& leaf) {
+    return std::string_view(leaf.path);
+  });
+  if (found == leaves_.end() || found->path != path) {
+    throw Error(ErrorCode::corrupt, "the index has an array that _METADATA does not list")
+        .in_file(database)
+        .in_tensor(path);
+  }
+  return static_cast<std::uint32_t>(found - leaves_.begin());
+}
+
+// The value of a small entry.
+std::string OrbaxCheckpoint::load(const ocdbt::Entry& entry) {
+  if (entry.is_inline) return std::string(entry.inline_bytes);
+  const std::uint32_t file = files_.number(entry.path);
+  if (!in_range(entry.offset_bytes, entry.length_bytes, files_.size_bytes(file))) {
+    throw Error(ErrorCode::corrupt, "array metadata passes the end of its data file")
+        .in_file(files_.path(file))
+        .at({entry.offset_bytes, entry.offset_bytes + entry.length_bytes},
+            files_.size_bytes(file));
+  }
+  if (entry.length_bytes > ocdbt::kMaxInlineBytes) {
+    throw Error(ErrorCode::limit,
+                fmt::format("array metadata of {} bytes; at most {} are read", entry.length_bytes,
+                            ocdbt::kMaxInlineBytes))
+        .in_file(files_.path(file));
+  }
+  std::vector<std::byte> bytes(entry.length_bytes);
+  files_.open(file)->read_at(entry.offset_bytes, bytes);
+  return std::string(as_text(bytes));
+}
+
+void OrbaxCheckpoint::add_array(const ocdbt::Entry& entry, std::string_view path,
+                                std::string_view database) {
+  const std::uint32_t number = leaf_number(path, database);
+  OpenedLeaf& leaf = leaves_[number];
+  LeafIndex& index = index_[number];
+  index.array = zarr::parse_array(load(entry), database, path);
+  index.form = index.array.form();
+  index.counts = chunk_counts(index.array.shape, index.array.chunk);
+  index.found = true;
+  const auto total = chunk_total(index.counts);
+  if (!total) {
+    throw Error(ErrorCode::corrupt, "an array of more than 2^64 chunks")
+        .in_file(database)
+        .in_tensor(path);
+  }
+  index.chunks = *total;
+  leaf.dtype = index.array.dtype;
+  leaf.shape = index.array.shape;
+  leaf.chunk_shape = index.array.chunk;
+  leaf.inner_shape = index.array.inner;
+  if (index.array.sharded) leaf.codecs.emplace_back("sharding_indexed");
+  leaf.codecs.emplace_back("bytes");
+  if (index.array.crc32c) leaf.codecs.emplace_back("crc32c");
+}
+
+void OrbaxCheckpoint::read_arrays(const ocdbt::Database& database) {
+  const std::string ending = "/" + std::string(kArrayFile);
+  database.walk([&](const ocdbt::Entry& entry) {
+    if (entry.key.ends_with("/.zarray")) {
+      throw Error(ErrorCode::unsupported, "an array of zarr v2 is not supported")
+          .in_file(database.name())
+          .in_tensor(entry.key.substr(0, entry.key.rfind('/')));
+    }
+    if (!entry.key.ends_with(ending)) return;
+    const std::string_view path = entry.key.substr(0, entry.key.size() - ending.size());
+    if (path.find('/') != std::string_view::npos) {
+      throw Error(ErrorCode::unsupported, "an array name with a slash is not supported")
+          .in_file(database.name())
+          .in_tensor(path);
+    }
+    add_array(entry, path, database.name());
+  });
+  for (std::size_t i = 0; i < leaves_.size(); ++i) {
+    if (!index_[i].found) {
+      throw Error(ErrorCode::corrupt, "a leaf of _METADATA has no zarr.json in the index")
+          .in_file(database.name())
+          .in_tensor(leaves_[i].path);
+    }
+  }
+}
+
+void OrbaxCheckpoint::add_chunk(const ocdbt::Entry& entry, std::string_view database) {
+  const std::size_t slash = std::min(entry.key.find('/'), entry.key.size());
+  const std::string_view path = entry.key.substr(0, slash);
+  const std::string_view key = slash < entry.key.size() ? entry.key.substr(slash + 1) : "";
+  if (key == kArrayFile) return;
+  LeafIndex& index = index_[leaf_number(path, database)];
+  const auto fail = [&](std::string sentence) -> Error {
+    Error error(ErrorCode::corrupt, std::move(sentence));
+    error.in_file(database).in_tensor(path);
+    return error;
+  };
+  const auto chunk = zarr::parse_chunk_key(index.array.keys, index.counts.rank(), key);
+  if (!chunk) throw fail(fmt::format("the index has the key {}, which is no chunk", quote(entry.key)));
+  Slot slot;
+  for (std::size_t axis = 0; axis < chunk->rank(); ++axis) {
+    if ((*chunk)[axis] >= index.counts[axis]) {
+      throw fail(fmt::format("chunk {} is outside of the grid {}", quote(key),
+                             to_string(index.counts)));
+    }
+    slot.chunk = slot.chunk * index.counts[axis] + (*chunk)[axis];
+  }
+  if (entry.length_bytes != index.form.stored_bytes()) {
+    throw fail(fmt::format("chunk {} has {} bytes; {} are wanted", quote(key), entry.length_bytes,
+                           index.form.stored_bytes()));
+  }
+  if (entry.is_inline) {
+    slot.file = kInline;
+    slot.offset_bytes = inline_bytes_.size();
+    inline_bytes_ += entry.inline_bytes;
+  } else {
+    slot.file = files_.number(entry.path);
+    slot.offset_bytes = entry.offset_bytes;
+    if (!in_range(entry.offset_bytes, entry.length_bytes, files_.size_bytes(slot.file))) {
+      throw Error(ErrorCode::corrupt, fmt::format("chunk {} passes the end of its data file", quote(key)))
+          .in_file(files_.path(slot.file))
+          .in_tensor(path)
+          .at({entry.offset_bytes, entry.offset_bytes + entry.length_bytes},
+              files_.size_bytes(slot.file));
+    }
+  }
+  index.slots.push_back(slot);
+}
+
+void OrbaxCheckpoint::read_chunks(const ocdbt::Database& database) {
+  database.walk([&](const ocdbt::Entry& entry) { add_chunk(entry, database.name()); });
+  for (LeafIndex& index : index_) {
+    index.slots.shrink_to_fit();
+    std::ranges::sort(index.slots, {}, &Slot::chunk);
+  }
+}
+
+const Slot* OrbaxCheckpoint::find(std::uint32_t leaf, const Shape& chunk) const {
+  const LeafIndex& index = index_[leaf];
+  HFSHARD_CHECK(chunk.rank() == index.counts.rank());
+  std::uint64_t linear = 0;
+  for (std::size_t axis = 0; axis < chunk.rank(); ++axis) {
+    if (chunk[axis] >= index.counts[axis]) return nullptr;
+    linear = linear * index.counts[axis] + chunk[axis];
+  }
+  if (index.slots.size() == index.chunks) return &index.slots[linear];
+  const auto found = std::ranges::lower_bound(index.slots, linear, {}, &Slot::chunk);
+  return found != index.slots.end() && found->chunk == linear ? &*found : nullptr;
+}
+
+void OrbaxCheckpoint::fetch(const Slot& slot, std::uint64_t skip_bytes,
+                            std::span<std::byte> out) const {
+  if (slot.file != kInline) {
+    files_.open(slot.file)->read_at(slot.offset_bytes + skip_bytes, out);
+    return;
+  }
+  const auto from = as_bytes(inline_bytes_).subspan(slot.offset_bytes + skip_bytes, out.size());
+  std::ranges::copy(from, out.begin());
+}
+
+void OrbaxCheckpoint::decode(const LeafIndex& index, const Slot& slot, std::span<std::byte> out,
+                             std::span<std::byte> scratch) const {
+  if (index.array.sharded) {
+    HFSHARD_CHECK(scratch.size() >= index.form.stored_bytes());
+    const auto stored = scratch.first(index.form.stored_bytes());
+    fetch(slot, 0, stored);
+    zarr::open_shard(index.array, stored, out);
+    return;
+  }
+  // Straight to where it belongs: a second, tiny read is cheaper than a copy of the chunk.
+  fetch(slot, 0, out);
+  if (!index.array.crc32c) return;
+  std::array<std::byte, 4> suffix{};
+  fetch(slot, out.size(), suffix);
+  zarr::check_cell(out, suffix);
+}
+
+void OrbaxCheckpoint::read_chunk(std::uint32_t leaf, const Shape& chunk, std::span<std::byte> out,
+                                 std::span<std::byte> scratch) const {
+  const LeafIndex& index = index_[leaf];
+  HFSHARD_CHECK(out.size() == index.form.cell_bytes * index.form.cells);
+  const std::string key = zarr::chunk_key(index.array.keys, chunk);
+  const Slot* slot = find(leaf, chunk);
+  if (slot == nullptr) {
+    throw Error(ErrorCode::not_found, fmt::format("chunk {} is missing", quote(key)))
+        .in_file(inline_name_)
+        .in_tensor(leaves_[leaf].path);
+  }
+  try {
+    decode(index, *slot, out, scratch);
+  } catch (const Error& error) {
+    // The decoder knows ranges within the chunk only; the file's name and range are known here.
+    if (error.code() != ErrorCode::corrupt || !error.file().empty()) throw;
+    const bool is_inline = slot->file == kInline;
+    const ByteRange within = error.range().value_or(ByteRange{0, index.form.stored_bytes()});
+    throw Error(error.code(), fmt::format("chunk {}: {}", quote(key), error.sentence()))
+        .in_file(is_inline ? inline_name_ : files_.path(slot->file))
+        .in_tensor(leaves_[leaf].path)
+        .at({slot->offset_bytes + within.begin, slot->offset_bytes + within.end},
+            is_inline ? inline_bytes_.size() : files_.size_bytes(slot->file));
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<OpenedCheckpoint> open_checkpoint(const std::string& path) {
+  return std::make_unique<OrbaxCheckpoint>(locate(path));
+}
+
+}  // namespace hfshard::target::orbax

@@ -1,0 +1,45 @@
+#include "target/orbax/orbax.h"
+
+#include <fmt/format.h>
+
+#include "hfshard/error.h"
+#include "target/orbax/metadata.h"
+#include "target/orbax/open.h"
+#include "target/orbax/zarr/array.h"
+#include "target/orbax/zarr/codec.h"
+
+namespace hfshard::target::orbax {
+namespace {
+
+class OrbaxTarget final : public Target {
+ public:
+  std::string_view name() const override { return "orbax"; }
+
+  ChunkForm form(const Leaf& leaf, const Grid& grid, bool checksum) const override {
+    try {
+      return zarr::make_array(leaf.dtype, leaf.shape, grid.chunk, grid.inner, checksum).form();
+    } catch (Error& error) {  // only here is the leaf known
+      throw error.in_tensor(leaf.path);
+    }
+  }
+
+  void encode(const ChunkForm& form, std::span<std::byte> stored) const override {
+    zarr::seal_chunk(form, stored);
+  }
+
+  std::vector<SideFile> metadata(const TreeSpec& tree, const Placements& placed) const override {
+    return side_files(tree, placed);
+  }
+
+  std::string data_root() const override { return std::string(kItemDirectory); }
+
+  std::unique_ptr<OpenedCheckpoint> open(const std::string& path) const override {
+    return open_checkpoint(path);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Target> make_orbax_target() { return std::make_unique<OrbaxTarget>(); }
+
+}  // namespace hfshard::target::orbax

@@ -1,0 +1,531 @@
+#include <functional>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/coding.h"
+#include "base/crc32c.h"
+#include "support/catch_error.h"
+#include "support/temp_dir.h"
+#include "target/orbax/ocdbt/manifest.h"
+#include "target/orbax/ocdbt/node.h"
+#include "target/orbax/ocdbt/reader.h"
+#include "target/orbax/ocdbt/writer.h"
+#include "unit/target/orbax_examples.h"
+
+namespace hfshard::target::orbax::ocdbt {
+namespace {
+
+using namespace hfshard::orbax_examples;
+
+constexpr std::uint64_t kTime = 1700000000000000000;
+
+Manifest example_manifest(const std::string& file) {
+  Manifest out;
+  for (std::size_t i = 0; i < out.uuid.size(); ++i) out.uuid[i] = static_cast<std::byte>(i);
+  out.config.zstd = false;
+  out.files = {{file, 0}};
+  out.versions.resize(1);
+  out.versions[0].commit_time_ns = kTime;
+  return out;
+}
+
+Manifest manifest_a() {
+  Manifest out = example_manifest(kFileA);
+  out.versions[0].offset_bytes = 8;
+  out.versions[0].length_bytes = 78;
+  out.versions[0].statistics = {2, 78, 8};
+  return out;
+}
+
+Node leaf_a() {
+  Node out;
+  out.files = {{kFileA, 0}};
+  out.keys = {{0, 9}, {2, 1}};
+  out.suffixes = "w/.zarray0";
+  out.values = {{true, 0, 0, 2}, {false, 0, 0, 8}};
+  out.inline_bytes = "{}";
+  return out;
+}
+
+Node leaf_c() {
+  Node out;
+  out.files = {{kFileC0, 16}, {kFileC1, 16}};
+  out.keys = {{0, 7}, {4, 3}, {2, 9}};
+  out.suffixes = "w/c/0/01/0zarr.json";
+  out.values = {{false, 0, 0, 5}, {false, 1, 0, 5}, {true, 0, 0, 2}};
+  out.inline_bytes = "{}";
+  return out;
+}
+
+Node decode(const std::string& bytes) {
+  return decode_node(as_bytes(bytes), {"d/node", 100, 100 + bytes.size()});
+}
+
+Manifest decode_m(const std::string& bytes) {
+  return decode_manifest(as_bytes(bytes), {"manifest.ocdbt", 0, bytes.size()});
+}
+
+// Puts length and checksum right again, so that damage to the body reaches the parser.
+std::string reseal(std::string bytes) {
+  std::array<std::byte, 8> length{};
+  store_le(length.data(), std::uint64_t{bytes.size()});
+  bytes.replace(4, 8, as_text(length));
+  std::array<std::byte, 4> crc{};
+  store_le(crc.data(), crc32c(as_bytes(bytes).first(bytes.size() - 4)));
+  bytes.replace(bytes.size() - 4, 4, as_text(crc));
+  return bytes;
+}
+
+struct Listed {
+  bool is_inline = false;
+  std::string inline_bytes;
+  std::string path;
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+  friend bool operator==(const Listed&, const Listed&) = default;
+};
+
+std::map<std::string, Listed> list(const std::string& root) {
+  std::map<std::string, Listed> out;
+  Database(root).walk([&](const Entry& entry) {
+    const Listed value{entry.is_inline, std::string(entry.inline_bytes), std::string(entry.path),
+                       entry.offset_bytes, entry.length_bytes};
+    EXPECT_TRUE(out.emplace(std::string(entry.key), value).second);
+  });
+  return out;
+}
+
+// Writes a database whose values need not exist.
+struct Database1 {
+  TempDir dir;
+  std::vector<std::size_t> node_sizes;
+  Version root;
+
+  explicit Database1(TreeLimits limits, const std::function<void(TreeWriter&)>& fill) {
+    std::string nodes;
+    TreeWriter writer(
+        "d/n", [](std::uint32_t file) { return "d/v" + std::to_string(file); },
+        [&](std::span<const std::byte> bytes) {
+          nodes += as_text(bytes);
+          node_sizes.push_back(bytes.size());
+        },
+        limits);
+    fill(writer);
+    root = writer.finish();
+    Manifest manifest = example_manifest("d/n");
+    manifest.versions[0] = root;
+    write_text(dir / "d/n", nodes);
+    write_text(dir / "manifest.ocdbt", encode_manifest(manifest));
+  }
+};
+
+TEST(OcdbtExamples, ManifestsAreReadAndWrittenByteForByte) {
+  EXPECT_EQ(encode_manifest(manifest_a()), kManifestA);
+  EXPECT_EQ(decode_m(kManifestA), manifest_a());
+  Manifest empty = example_manifest("");
+  empty.versions[0].offset_bytes = UINT64_MAX;
+  empty.versions[0].length_bytes = UINT64_MAX;
+  EXPECT_EQ(encode_manifest(empty), kManifestEmpty);
+  EXPECT_EQ(decode_m(kManifestEmpty), empty);
+  EXPECT_TRUE(decode_m(kManifestEmpty).versions[0].empty());
+}
+
+TEST(OcdbtExamples, LeavesAreReadAndWrittenByteForByte) {
+  EXPECT_EQ(encode_node(leaf_a()), kLeafA);
+  EXPECT_EQ(decode(kLeafA), leaf_a());
+  EXPECT_EQ(encode_node(leaf_c()), kLeafC);
+  EXPECT_EQ(decode(kLeafC), leaf_c());
+}
+
+TEST(OcdbtExamples, TreeWriterMakesTheTwoLevelTreeByteForByte) {
+  std::string nodes;
+  TreeWriter writer(
+      kNodesB, [](std::uint32_t file) { return file == 0 ? kFileB0 : kFileB1; },
+      [&](std::span<const std::byte> bytes) { nodes += as_text(bytes); }, {2, 1 << 20});
+  writer.add_range("p.a/c/0", {0, 0, 16});
+  writer.add_inline("p.a/zarr.json", R"({"A":1})");
+  writer.add_range("p.b/c/0", {1, 0, 16});
+  writer.add_inline("p.b/zarr.json", R"({"B":1})");
+  Manifest manifest = example_manifest(kNodesB);
+  manifest.versions[0] = writer.finish();
+  manifest.versions[0].commit_time_ns = kTime;
+  EXPECT_EQ(nodes, kLeafB0 + kLeafB1 + kRootB);
+  EXPECT_EQ(encode_manifest(manifest), kManifestB);
+}
+
+TEST(OcdbtExamples, DatabasesAreListed) {
+  TempDir dir;
+  write_text(dir / "a/manifest.ocdbt", kManifestA);
+  write_text(dir / ("a/" + kFileA), "ABCDEFGH" + kLeafA);
+  EXPECT_EQ(list(dir / "a"), (std::map<std::string, Listed>{
+                                 {"w/.zarray", {true, "{}", "", 0, 2}},
+                                 {"w/0", {false, "", kFileA, 0, 8}}}));
+  write_text(dir / "b/manifest.ocdbt", kManifestB);
+  write_text(dir / ("b/" + kNodesB), kLeafB0 + kLeafB1 + kRootB);
+  EXPECT_EQ(list(dir / "b"), (std::map<std::string, Listed>{
+                                 {"p.a/c/0", {false, "", kFileB0, 0, 16}},
+                                 {"p.a/zarr.json", {true, R"({"A":1})", "", 0, 7}},
+                                 {"p.b/c/0", {false, "", kFileB1, 0, 16}},
+                                 {"p.b/zarr.json", {true, R"({"B":1})", "", 0, 7}}}));
+  write_text(dir / "e/manifest.ocdbt", kManifestEmpty);
+  EXPECT_TRUE(list(dir / "e").empty());
+}
+
+TEST(OcdbtExamples, BasePathsReachTheValues) {
+  TempDir dir;
+  Manifest manifest = example_manifest("d/root");
+  manifest.versions[0].length_bytes = kLeafC.size();
+  write_text(dir / "manifest.ocdbt", encode_manifest(manifest));
+  write_text(dir / "d/root", kLeafC);
+  EXPECT_EQ(list(dir.path()), (std::map<std::string, Listed>{
+                                  {"w/c/0/0", {false, "", kFileC0, 0, 5}},
+                                  {"w/c/1/0", {false, "", kFileC1, 0, 5}},
+                                  {"w/zarr.json", {true, "{}", "", 0, 2}}}));
+}
+
+TEST(OcdbtReader, BasePathOfAChildNodeIsPutInFrontOfItsFiles) {
+  TempDir dir;
+  Node root;
+  root.height = 1;
+  root.files = {{"child/d/n", 6}};
+  root.keys = {{0, 9}};
+  root.suffixes = "w/.zarray";
+  root.children = {{0, 0, kLeafA.size(), 0, {}}};
+  Manifest manifest = example_manifest("d/root");
+  const std::string bytes = encode_node(root);
+  manifest.versions[0].root_height = 1;
+  manifest.versions[0].length_bytes = bytes.size();
+  write_text(dir / "manifest.ocdbt", encode_manifest(manifest));
+  write_text(dir / "d/root", bytes);
+  write_text(dir / "child/d/n", kLeafA);
+  EXPECT_EQ(list(dir.path()).at("w/0").path, "child/" + kFileA);
+}
+
+TEST(OcdbtReader, AKeyMayEndWhereTheCommonPrefixEnds) {
+  const Database1 db({2, 1 << 20}, [](TreeWriter& writer) {
+    for (const char* key : {"a", "b", "c"}) writer.add_inline(key, "x");
+  });
+  EXPECT_EQ(db.root.root_height, 1);
+  const auto found = list(db.dir.path());
+  ASSERT_EQ(found.size(), 3U);
+  EXPECT_TRUE(found.contains("c"));  // alone in its node: its stored key is empty
+}
+
+TEST(OcdbtWriter, TreesOfEveryHeightComeBackWithHonestStatistics) {
+  for (const std::uint32_t entries : {2U, 3U, 7U, 1000U}) {
+    std::map<std::string, Listed> expected;
+    for (int i = 0; i < 300; ++i) {
+      const std::string leaf = "params.layer_" + std::to_string(i % 17) + "/c/" + std::to_string(i);
+      expected[leaf] = {false, "", "d/v" + std::to_string(i % 5), std::uint64_t(i) << 33, 100};
+    }
+    for (int i = 0; i < 17; ++i) {
+      expected["params.layer_" + std::to_string(i) + "/zarr.json"] = {true, "{}", "", 0, 2};
+    }
+    const Database1 db({entries, 1 << 20}, [&](TreeWriter& writer) {
+      for (const auto& [key, value] : expected) {
+        if (value.is_inline) {
+          writer.add_inline(key, value.inline_bytes);
+        } else {
+          const auto file = static_cast<std::uint32_t>(value.path.back() - '0');
+          writer.add_range(key, {file, value.offset, value.length});
+        }
+      }
+    });
+    EXPECT_EQ(list(db.dir.path()), expected) << entries;
+    const std::size_t tree_bytes =
+        std::accumulate(db.node_sizes.begin(), db.node_sizes.end(), std::size_t{0});
+    EXPECT_EQ(db.root.statistics, (Statistics{317, tree_bytes, 30000}));
+    EXPECT_EQ(db.root.root_height > 0, entries < 317);
+    EXPECT_EQ(db.root.root_height >= 7, entries == 2);
+  }
+}
+
+TEST(OcdbtWriter, NodesAreCutBySizeToo) {
+  const Database1 db({1000, 4096}, [](TreeWriter& writer) {
+    for (int i = 100; i < 200; ++i) writer.add_inline(std::to_string(i), std::string(900, 'x'));
+  });
+  for (const std::size_t size : db.node_sizes) EXPECT_LT(size, 5500U);
+  EXPECT_EQ(list(db.dir.path()).size(), 100U);
+}
+
+TEST(OcdbtWriter, NoKeysMakeTheEmptyRoot) {
+  const Database1 db({}, [](TreeWriter&) {});
+  EXPECT_TRUE(db.root.empty());
+  EXPECT_TRUE(list(db.dir.path()).empty());
+}
+
+TEST(OcdbtWriter, RefusesWhatTheFormatCannotHold) {
+  const auto with = [](const std::function<void(TreeWriter&)>& fill) {
+    return catch_error([&] { Database1({}, fill); });
+  };
+  EXPECT_EQ(with([](TreeWriter& w) { w.add_inline(std::string(65536, 'k'), ""); }).code(),
+            ErrorCode::limit);
+  EXPECT_EQ(with([](TreeWriter& w) { w.add_inline("k", std::string((1 << 20) + 1, 'v')); }).code(),
+            ErrorCode::limit);
+  const auto twice = [](TreeWriter& w) {
+    w.add_inline("b", "");
+    w.add_inline("a", "");
+  };
+  EXPECT_EQ(with(twice).code(), ErrorCode::internal);
+}
+
+TEST(OcdbtWriter, HoldsKeysOfTheGreatestLength) {
+  const std::string a = std::string(65534, 'k') + "a";
+  const std::string b = std::string(65534, 'k') + "b";
+  const Database1 db({}, [&](TreeWriter& w) {
+    w.add_inline(a, "1");
+    w.add_inline(b, std::string(1 << 20, 'v'));
+  });
+  EXPECT_EQ(list(db.dir.path()).at(b).length, std::uint64_t{1} << 20);
+}
+
+TEST(OcdbtDamage, EveryFlippedByteOfANodeOrManifestIsCorrupt) {
+  for (const std::string& good : {kLeafA, kLeafC, kRootB, kManifestB, kManifestEmpty}) {
+    for (std::size_t i = 0; i < good.size(); ++i) {
+      std::string bad = good;
+      bad[i] = static_cast<char>(bad[i] ^ 0x20);
+      const bool manifest = good[2] == kManifestA[2];
+      const Error e = catch_error([&] {
+        if (manifest) {
+          decode_m(bad);
+        } else {
+          decode(bad);
+        }
+      });
+      EXPECT_EQ(e.code(), ErrorCode::corrupt) << i;
+      EXPECT_EQ(e.file(), manifest ? "manifest.ocdbt" : "d/node");
+    }
+  }
+}
+
+TEST(OcdbtDamage, EveryTruncationIsCorruptEvenWithARightChecksum) {
+  for (std::size_t size = 0; size < kLeafC.size(); ++size) {
+    std::string bad = kLeafC.substr(0, size);
+    EXPECT_EQ(catch_error([&] { decode(bad); }).code(), ErrorCode::corrupt) << size;
+    if (size < 18) continue;
+    bad = reseal(bad);
+    const Error e = catch_error([&] { decode(bad); });
+    EXPECT_EQ(e.code(), ErrorCode::corrupt) << size;
+    EXPECT_EQ(e.file(), "d/node");
+    EXPECT_TRUE(e.range().has_value());
+  }
+  for (std::size_t size = 18; size < kManifestB.size(); ++size) {
+    const std::string bad = reseal(kManifestB.substr(0, size));
+    EXPECT_EQ(catch_error([&] { decode_m(bad); }).code(), ErrorCode::corrupt) << size;
+  }
+}
+
+TEST(OcdbtDamage, EveryChangedBodyByteIsReadOrCorruptButNeverWorse) {
+  for (const std::string& good : {kLeafA, kLeafC, kRootB}) {
+    for (std::size_t i = 14; i + 4 < good.size(); ++i) {
+      for (const int value : {0x00, 0x01, 0x7f, 0x80, 0xff}) {
+        std::string bad = good;
+        bad[i] = static_cast<char>(value);
+        try {
+          decode(reseal(bad));
+        } catch (const Error& e) {
+          EXPECT_EQ(e.code(), ErrorCode::corrupt);
+        }
+      }
+    }
+  }
+}
+
+struct Damage {
+  const char* what;
+  std::string bytes;
+  ErrorCode code;
+};
+
+TEST(OcdbtDamage, EnvelopeFieldsAreChecked) {
+  const auto with = [](std::size_t at, char value) {
+    std::string bad = kLeafA;
+    bad[at] = value;
+    return reseal(bad);
+  };
+  std::string wrong_length = kLeafA;
+  wrong_length[4] = 0x4f;
+  const std::vector<Damage> cases{
+      {"magic", with(3, '\xdf'), ErrorCode::corrupt},
+      {"manifest for a node", kManifestA, ErrorCode::corrupt},
+      {"length", wrong_length, ErrorCode::corrupt},
+      {"version", with(12, 1), ErrorCode::corrupt},
+      {"zstd", with(13, 1), ErrorCode::unsupported},
+      {"unknown compression", with(13, 2), ErrorCode::corrupt},
+      {"trailing byte", reseal(kLeafA.substr(0, 74) + "x" + kLeafA.substr(74)), ErrorCode::corrupt},
+  };
+  for (const Damage& damage : cases) {
+    const Error e = catch_error([&] { decode(damage.bytes); });
+    EXPECT_EQ(e.code(), damage.code) << damage.what;
+    EXPECT_EQ(e.file(), "d/node") << damage.what;
+  }
+  EXPECT_EQ(catch_error([&] { decode(wrong_length); }).range(), (ByteRange{100, 178}));
+}
+
+TEST(OcdbtDamage, ZstdIsNamedInTheError) {
+  std::string bad = kManifestA;
+  bad[13] = 1;
+  const Error e = catch_error([&] { decode_m(reseal(bad)); });
+  EXPECT_EQ(e.code(), ErrorCode::unsupported);
+  EXPECT_NE(e.sentence().find("zstd"), std::string::npos);
+}
+
+TEST(OcdbtDamage, NodeFieldsAreChecked) {
+  const auto leaf = [](const std::function<void(Node&)>& change) {
+    Node node = leaf_a();
+    change(node);
+    return encode_node(node);
+  };
+  const std::vector<std::pair<const char*, std::string>> cases{
+      {"keys out of order", leaf([](Node& n) { n.suffixes.back() = '-'; })},
+      {"equal keys", leaf([](Node& n) { n.keys[1] = {9, 0}; n.suffixes.pop_back(); })},
+      {"prefix too long", leaf([](Node& n) { n.keys[1].prefix = 10; })},
+      {"file number", leaf([](Node& n) { n.values[1].file = 1; })},
+      {"offset", leaf([](Node& n) { n.values[1].offset_bytes = UINT64_MAX; })},
+      {"end", leaf([](Node& n) { n.values[1] = {false, 0, kMaxEndOffset, 1}; })},
+      {"inline too long", leaf([](Node& n) { n.values[0].length_bytes = kMaxInlineBytes + 1; })},
+      {"base path too long", leaf([](Node& n) { n.files[0].base_bytes = 35; })},
+      {"value kind", [] {
+         std::string bad = kLeafA;
+         bad[0x44] = 2;
+         return reseal(bad);
+       }()},
+      {"no entries", [] {
+         std::string bad = kLeafA;
+         bad[0x34] = 0;
+         return reseal(bad);
+       }()},
+      {"varint without end", reseal(kLeafA.substr(0, 15) + std::string(12, '\xff') + "1234")},
+  };
+  for (const auto& [what, bytes] : cases) {
+    EXPECT_EQ(catch_error([&] { decode(bytes); }).code(), ErrorCode::corrupt) << what;
+  }
+}
+
+TEST(OcdbtDamage, HugeCountsAreRefusedBeforeMemoryIsTaken) {
+  std::string body(1, '\0');
+  put_varint(body, std::uint64_t{1} << 60);
+  EXPECT_EQ(catch_error([&] { decode(seal(kNodeMagic, body)); }).code(), ErrorCode::corrupt);
+  body.resize(1);
+  put_varint(body, 0);
+  put_varint(body, (1U << 20) + 1);
+  EXPECT_EQ(catch_error([&] { decode(seal(kNodeMagic, body)); }).code(), ErrorCode::corrupt);
+}
+
+TEST(OcdbtDamage, ManifestFieldsAreChecked) {
+  const auto with = [](const std::function<void(Manifest&)>& change) {
+    Manifest manifest = manifest_a();
+    change(manifest);
+    return encode_manifest(manifest);
+  };
+  const std::vector<Damage> cases{
+      {"generation 0", with([](Manifest& m) { m.versions[0].generation = 0; }), ErrorCode::corrupt},
+      {"generations in place",
+       with([](Manifest& m) { m.versions.push_back(m.versions[0]); }), ErrorCode::corrupt},
+      {"root file", with([](Manifest& m) { m.versions[0].file = 1; }), ErrorCode::corrupt},
+      {"arity 0", with([](Manifest& m) { m.config.version_tree_arity_log2 = 0; }), ErrorCode::corrupt},
+      {"arity 17", with([](Manifest& m) { m.config.version_tree_arity_log2 = 17; }),
+       ErrorCode::corrupt},
+      {"root end", with([](Manifest& m) { m.versions[0].offset_bytes = kMaxEndOffset; }),
+       ErrorCode::corrupt},
+      {"half a root", with([](Manifest& m) { m.versions[0].length_bytes = UINT64_MAX; }),
+       ErrorCode::corrupt},
+      {"numbered", reseal(kManifestA.substr(0, 30) + '\1' + kManifestA.substr(31)),
+       ErrorCode::unsupported},
+      {"unknown kind", reseal(kManifestA.substr(0, 30) + '\2' + kManifestA.substr(31)),
+       ErrorCode::corrupt},
+      {"file behind the end", kManifestA + "x", ErrorCode::corrupt},
+  };
+  for (const Damage& damage : cases) {
+    const Error e = catch_error([&] { decode_m(damage.bytes); });
+    EXPECT_EQ(e.code(), damage.code) << damage.what;
+    EXPECT_EQ(e.file(), "manifest.ocdbt");
+  }
+}
+
+TEST(OcdbtManifest, SeveralVersionsAndOlderOnesAreReadOver) {
+  Manifest manifest = manifest_a();
+  manifest.config.zstd = true;
+  manifest.config.zstd_level = -3;
+  manifest.versions.push_back(manifest.versions[0]);
+  manifest.versions[1].generation = 17;
+  manifest.versions[1].offset_bytes = 4096;
+  EXPECT_EQ(decode_m(encode_manifest(manifest)), manifest);
+  // One reference to a version tree node: generation, file, offset, length, count, time, height.
+  std::string bytes = encode_manifest(manifest);
+  bytes.resize(bytes.size() - 5);
+  bytes += std::string("\x01\x10\x00\x05\x06\x10", 6) + std::string(8, '\7') + '\1' + "crc!";
+  EXPECT_EQ(decode_m(reseal(bytes)), manifest);
+}
+
+TEST(OcdbtReader, RelationsBetweenNodesAreChecked) {
+  TempDir dir;
+  const auto walk_with_root = [&](const std::string& root, const std::string& leaf,
+                                  std::uint64_t length) {
+    Manifest manifest = example_manifest("d/root");
+    manifest.versions[0].root_height = 1;
+    manifest.versions[0].length_bytes = length;
+    write_text(dir / "manifest.ocdbt", encode_manifest(manifest));
+    write_text(dir / "d/root", root);
+    write_text(dir / "d/leaf", leaf);
+    return catch_error([&] { list(dir.path()); });
+  };
+  Node root;
+  root.height = 1;
+  root.files = {{"d/leaf", 0}};
+  root.keys = {{0, 9}, {2, 1}};
+  root.suffixes = "w/.zarray1";
+  root.children = {{0, 0, kLeafA.size(), 0, {}}, {0, 0, kLeafA.size(), 0, {}}};
+  const std::string bytes = encode_node(root);
+
+  Error e = walk_with_root(bytes, kLeafA, bytes.size());
+  EXPECT_EQ(e.code(), ErrorCode::corrupt);  // the second child starts below w/1
+  EXPECT_EQ(e.file(), dir / "d/leaf");
+
+  Node repeated = root;
+  repeated.suffixes = "w/.zarray0";
+  repeated.keys = {{0, 2}, {2, 8}};
+  repeated.children[0].common_prefix = repeated.children[1].common_prefix = 0;
+  repeated.suffixes = "w/.zarray";
+  repeated.keys = {{0, 2}, {2, 7}};
+  const std::string again = encode_node(repeated);
+  EXPECT_EQ(walk_with_root(again, kLeafA, again.size()).code(), ErrorCode::corrupt);  // keys twice
+
+  e = walk_with_root(bytes, kLeafA.substr(0, 60), bytes.size());
+  EXPECT_EQ(e.code(), ErrorCode::corrupt);
+  EXPECT_EQ(e.range(), (ByteRange{0, kLeafA.size()}));
+  EXPECT_EQ(e.total_bytes(), 60U);
+  EXPECT_EQ(walk_with_root(kLeafA, kLeafA, kLeafA.size()).code(), ErrorCode::corrupt);  // height
+  EXPECT_EQ(walk_with_root(bytes, kLeafA, bytes.size() - 1).code(), ErrorCode::corrupt);
+}
+
+TEST(OcdbtReader, PathsThatLeaveTheDirectoryAreCorrupt) {
+  for (const char* path : {"../d", "/etc/passwd", "d/../../x", "d//x", "./d", "", "d/"}) {
+    TempDir dir;
+    Node leaf = leaf_a();
+    leaf.files = {{path, 0}};
+    const std::string bytes = encode_node(leaf);
+    Manifest manifest = example_manifest("d/root");
+    manifest.versions[0].length_bytes = bytes.size();
+    write_text(dir / "manifest.ocdbt", encode_manifest(manifest));
+    write_text(dir / "d/root", bytes);
+    EXPECT_EQ(catch_error([&] { list(dir.path()); }).code(), ErrorCode::corrupt) << path;
+  }
+}
+
+TEST(OcdbtReader, MissingFilesAreNotFound) {
+  TempDir dir;
+  EXPECT_EQ(catch_error([&] { list(dir.path()); }).code(), ErrorCode::not_found);
+  write_text(dir / "manifest.ocdbt", kManifestA);
+  const Error e = catch_error([&] { list(dir.path()); });
+  EXPECT_EQ(e.code(), ErrorCode::not_found);
+  EXPECT_EQ(e.file(), dir / kFileA);
+}
+
+}  // namespace
+}  // namespace hfshard::target::orbax::ocdbt
