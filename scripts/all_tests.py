@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Writes build/all/CTestTestfile.cmake: the checks, and the tests of several presets, as one ctest suite.
+
+ctest can include the suites of other build directories, but not under a prefix, and the same names in three presets
+would collide. So this asks each preset's ctest for its tests and writes them again as `<preset>.<name>`, with all
+their properties. Run by scripts/test; one suite means one summary.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+# Exit status by which a test says that it could not run (a missing peer).
+SKIP_STATUS = 77
+
+# Properties whose values name other tests or fixtures of the same preset.
+PREFIXED = {"DEPENDS", "FIXTURES_REQUIRED", "FIXTURES_SETUP", "FIXTURES_CLEANUP"}
+
+SANITIZER_ENVIRONMENT = {
+    "asan": [
+        "ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1",
+        "UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1",
+    ],
+    "tsan": [
+        "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions="
+        + os.path.join(ROOT, "tests", "tsan_suppressions.txt"),
+    ],
+}
+
+
+def bracket(text):
+    """A CMake bracket argument, in which nothing is special."""
+    equals = "="
+    while f"]{equals}]" in text:
+        equals += "="
+    return f"[{equals}[{text}]{equals}]"
+
+
+def value_text(prefix, name, value):
+    """One property value as CMake text; lists are joined with semicolons."""
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, (int, float)):
+        return f"{value:g}" if value < 1e6 else str(int(value))
+    if isinstance(value, str):
+        value = [value]
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise SystemExit(f"all_tests: property {name} has a value that is not known here: {value}")
+    if name in PREFIXED:
+        value = [f"{prefix}.{item}" for item in value]
+    return ";".join(item.replace(";", "\\;") for item in value)
+
+
+def add_test(name, command, properties):
+    """Text of one test: its command and its properties."""
+    lines = [f"add_test({bracket(name)} {' '.join(bracket(part) for part in command)})"]
+    for key, text in properties.items():
+        lines.append(f"set_tests_properties({bracket(name)} PROPERTIES {key} {bracket(text)})")
+    return "\n".join(lines) + "\n"
+
+
+def preset_tests(ctest, build, prefix, only_fast):
+    """Text of all tests of one build directory."""
+    command = [ctest, "--test-dir", build, "--show-only=json-v1"]
+    if only_fast:
+        command += ["-L", "^fast$"]
+    listing = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    out = []
+    for test in listing["tests"]:
+        name = f"{prefix}.{test['name']}"
+        command = test.get("command")
+        if not command:
+            command = ["sh", "-c", f"echo {name}: its program was not built; exit 1"]
+        properties = {}
+        for entry in test.get("properties", []):
+            properties[entry["name"]] = value_text(prefix, entry["name"], entry["value"])
+        properties.setdefault("SKIP_RETURN_CODE", str(SKIP_STATUS))
+        properties.setdefault("TIMEOUT", "900")
+        environment = [item for item in SANITIZER_ENVIRONMENT.get(prefix, [])
+                       if item.split("=")[0] + "=" not in properties.get("ENVIRONMENT", "")]
+        if environment:
+            given = [properties["ENVIRONMENT"]] if "ENVIRONMENT" in properties else []
+            properties["ENVIRONMENT"] = ";".join(given + environment)
+        properties["LABELS"] = ";".join(filter(None, [properties.get("LABELS", ""), prefix]))
+        out.append(add_test(name, command, properties))
+    return out
+
+
+def lint_tests(python):
+    """The checks on the sources, as tests."""
+    def script(name, *arguments):
+        return [python, os.path.join(ROOT, "scripts", name), *arguments]
+
+    base = {"LABELS": "lint", "TIMEOUT": "300", "WORKING_DIRECTORY": ROOT}
+    tidy = base | {"TIMEOUT": "1800", "PROCESSORS": str(os.cpu_count() or 2)}
+    return [
+        add_test("lint.format", [os.path.join(ROOT, "scripts", "check_format")], base),
+        add_test("lint.layers", script("check_layers.py"), base),
+        add_test("lint.style", script("check_style.py"), base),
+        add_test("lint.tidy", script("run_tidy.py"), tidy),
+        add_test("lint.selftest",
+                 [python, "-m", "unittest", "discover", "-s", "tests/lint", "-p", "*_test.py"], base),
+    ]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--ctest", default="ctest")
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--only-fast", action="store_true", help="only fast tests of every preset")
+    parser.add_argument("presets", nargs="+", help="asan and tsan always give their fast tests only")
+    arguments = parser.parse_args()
+    text = ["# Written by scripts/all_tests.py.\n"]
+    text += lint_tests(arguments.python)
+    for preset in arguments.presets:
+        only_fast = arguments.only_fast or preset in SANITIZER_ENVIRONMENT
+        text += preset_tests(arguments.ctest, os.path.join(ROOT, "build", preset), preset, only_fast)
+    out = os.path.join(ROOT, "build", "all")
+    os.makedirs(out, exist_ok=True)
+    with open(os.path.join(out, "CTestTestfile.cmake"), "w", encoding="utf-8") as file:
+        file.write("\n".join(text))
+    print(f"   {sum(part.count('add_test(') for part in text)} tests in build/all")
+
+
+if __name__ == "__main__":
+    main()

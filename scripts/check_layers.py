@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Checks that the folders of src depend on each other only in flow order, and on third parties only where agreed.
+
+A file in src/<layer> may include its own folder and the folders before it in LAYERS; a format never includes another
+format; each third-party header has its places (THIRD_PARTY); only `tool` prints, reads the environment or exits.
+A public header belongs to the layer that implements it (PUBLIC_LAYER) and includes no third party.
+See docs/adr/0002-layers-in-flow-order.md.
+"""
+
+import re
+import sys
+
+import lint_common
+
+LAYERS = ("base", "bytes", "catalog", "mapping", "ops", "plan", "run", "target", "tool")
+
+# include/hfshard/<name>.h -> the layer that implements it.
+PUBLIC_LAYER = {
+    "error": "base",
+    "dtype": "base",
+    "catalog": "catalog",
+    "mapping": "mapping",
+    "plan": "plan",
+    "verify": "run",
+    "convert": "run",
+    "hfshard": "tool",
+}
+
+# Prefix of an angle include -> regular expression of the files that may have it.
+THIRD_PARTY = {
+    "nlohmann/": r"src/base/json\.cpp",
+    "simdjson": r"src/catalog/safetensors\.cpp",
+    "curl/": r"src/bytes/http\.cpp",
+    "zstd": r"src/base/zstd\.cpp",
+    "xxhash": r"src/base/digest\.cpp",
+    "openssl/": r"src/base/(digest|sha256)\.cpp",
+    "tbb/": r"src/run/.*",
+    "oneapi/": r"src/run/.*",
+    "CLI/": r"src/tool/.*",
+    "fmt/": r"src/.*\.cpp",
+}
+
+# Angle includes of the system, beside the C++ library's (which have neither a dot nor a slash in their names).
+SYSTEM = re.compile(
+    r"^(sys|linux|asm)/[a-z0-9_]+\.h$"
+    r"|^(dirent|errno|fcntl|fnmatch|glob|limits|malloc|poll|pthread|sched|signal|stdio|stdlib|string|strings|time|unistd)\.h$"
+    r"|^[a-z0-9]*intrin\.h$|^cpuid\.h$|^sanitizer/[a-z_]+\.h$")
+STANDARD = re.compile(r"^[a-z0-9_]+$")
+
+# What only `tool` may do. iostream is refused as a whole: it exists to print.
+TOOL_ONLY = re.compile(
+    r"#\s*include\s*<(iostream|print|fmt/ostream\.h)>"
+    r"|\bstd::(cout|cerr|clog)\b"
+    r"|(?<![\w.>])(?:std::|::)?(?:printf|fprintf|vprintf|vfprintf|puts|fputs|putchar|fputc|perror|getenv|secure_getenv"
+    r"|setenv|exit|_exit|quick_exit|abort)\s*\("
+    r"|\bfmt::print(ln)?\s*\(")
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
+
+
+def layer_of(path):
+    """Position in LAYERS and name of the format, if any, for a file below src or include."""
+    parts = path.split("/")
+    if parts[0] == "include":
+        layer = PUBLIC_LAYER.get(parts[-1].removesuffix(".h"))
+    else:
+        layer = parts[1] if parts[1] in LAYERS else None
+    if layer is None:
+        return None, None
+    return LAYERS.index(layer), parts[2] if layer == "target" and len(parts) > 3 else None
+
+
+def check_project_include(path, name):
+    """A quoted include; returns what is wrong with it, or None."""
+    if name.startswith("hfshard/"):
+        target = "include/" + name
+    else:
+        target = "src/" + name
+    if "/" not in name or ".." in name:
+        return f'"{name}" must be written from src or include: "layer/name.h"'
+    if path.startswith("include/") and not name.startswith("hfshard/"):
+        return f'a public header includes the private "{name}"'
+    layer, target_format = layer_of(target)
+    own_layer, own_format = layer_of(path)
+    if layer is None:
+        known = "PUBLIC_LAYER" if target.startswith("include/") else "LAYERS"
+        return f'"{name}" belongs to no layer that scripts/check_layers.py knows ({known})'
+    if layer > own_layer:
+        return f'{LAYERS[own_layer]} may not include "{name}": {LAYERS[layer]} comes later in the flow'
+    if target_format and target_format != own_format and LAYERS[own_layer] == "target":
+        return f'format {own_format or "code shared by formats"} may not include format {target_format}: "{name}"'
+    return None
+
+
+def check_angle_include(path, name):
+    """An angle include; returns what is wrong with it, or None."""
+    for prefix, places in THIRD_PARTY.items():
+        if name.startswith(prefix):
+            if path.startswith("include/"):
+                return f"<{name}> in a public header"
+            if not re.fullmatch(places, path):
+                return f"<{name}> belongs in {places}"
+            return None
+    if STANDARD.match(name) or SYSTEM.match(name):
+        return None
+    return f"<{name}> is neither standard nor listed in scripts/check_layers.py"
+
+
+def check_text(path, text):
+    """All problems of one file below src or include, as `path:line: sentence`."""
+    problems = []
+    if layer_of(path)[0] is None:
+        return [f"{path}:1: this file is in no layer that scripts/check_layers.py knows"]
+
+    def line_of(position):
+        return text.count("\n", 0, position) + 1
+
+    with_strings = lint_common.strip_cpp(text, keep_strings=True)
+    for match in INCLUDE.finditer(with_strings):
+        check = check_project_include if match.group(1) == '"' else check_angle_include
+        problem = check(path, match.group(2))
+        if problem:
+            problems.append(f"{path}:{line_of(match.start())}: {problem}")
+    if not path.startswith("src/tool/"):
+        for match in TOOL_ONLY.finditer(lint_common.strip_cpp(text)):
+            found = match.group(0).rstrip("( ")
+            problems.append(f"{path}:{line_of(match.start())}: only tool may print, read the environment or exit: "
+                            f"{found}")
+    return problems
+
+
+def check_tree(root):
+    """All problems of a tree."""
+    problems = []
+    for path in lint_common.project_files(root):
+        in_layers = path.startswith(("src/", "include/")) and path.endswith((".h", ".cpp"))
+        if in_layers:
+            problems += check_text(path, lint_common.read_text(root, path))
+    return problems
+
+
+if __name__ == "__main__":
+    sys.exit(lint_common.report(check_tree(lint_common.ROOT), "check_layers"))

@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""Checks the rules of the tree that no compiler checks: sizes, ASCII, forbidden words, valid JSON and YAML.
+
+Each rule is a function from a path and its text to problems; the tests are in tests/lint/check_style_test.py.
+Data made by others (lint_common.DATA) is only checked for its size.
+"""
+
+import json
+import os
+import re
+import sys
+
+import lint_common
+
+try:
+    import yaml
+except ImportError:
+    yaml = None
+
+HEADER_LINES = 250
+SOURCE_LINES = 500
+FUNCTION_LINES = 70
+FILE_BYTES = 256 * 1024
+
+REINTERPRET_CAST_PLACES = ("src/base/coding.h", "include/hfshard/tensor.h", "src/base/tensor.h", "src/bytes/mmap.cpp",
+                           "tests/fuzz/")
+JSON_WITH_MISTAKES = re.compile(r"(^|/)bad(/|_|-)")
+# The recorded output of a command is what it is.
+VERBATIM = (".out", ".err", ".exit")
+
+
+def is_cpp(path):
+    return path.endswith((".h", ".cpp"))
+
+
+def is_product(path):
+    return path.startswith(("src/", "include/"))
+
+
+def line_at(text, position):
+    return text.count("\n", 0, position) + 1
+
+
+def find_all(pattern, path, text, sentence):
+    """One problem per match of a pattern."""
+    return [f"{path}:{line_at(text, match.start())}: {sentence}" for match in re.finditer(pattern, text, re.M)]
+
+
+class Scopes:
+    """A rough reading of C++ scopes: enough for the length of functions and for what stands at file scope.
+
+    `functions` holds (first line, last line) of every body outside other functions; `outside(position)` is true for
+    positions that are in no function.
+    """
+
+    _CONTAINER = re.compile(r"^(?:template\s*<.*>\s*)?(?:inline\s+)?(?:typedef\s+)?"
+                            r"(?:namespace|class|struct|union|enum|extern)\b(?!.*\)\s*(?:const|noexcept|override|->|$))",
+                            re.S)
+    _MEMBER_LIST = re.compile(r"\)\s*(?:noexcept\s*(?:\([^()]*\))?\s*)?:(?!:)")
+
+    def __init__(self, stripped):
+        self.functions = []
+        self._spans = []
+        self._text = re.sub(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", lambda m: re.sub(r"[^\n]", " ", m.group(0)), stripped,
+                            flags=re.M)
+        self._scan()
+
+    def _scan(self):
+        text = self._text
+        position = begin = parentheses = 0
+        while position < len(text):
+            char = text[position]
+            if char in "([":
+                parentheses += 1
+            elif char in ")]":
+                parentheses = max(0, parentheses - 1)
+            elif parentheses == 0 and char == "{":
+                header = text[begin:position].strip()
+                if not self._is_container(header):
+                    end = self._match(position)
+                    if "(" in header and not self._is_member(header):
+                        self._add(begin, position, end)
+                    if not self._is_member(header):
+                        begin = end + 1
+                    position = end
+                else:
+                    begin = position + 1
+            elif parentheses == 0 and char in ";}":
+                begin = position + 1
+            position += 1
+
+    def _is_container(self, header):
+        return bool(self._CONTAINER.match(header))
+
+    def _is_member(self, header):
+        """True before the brace of one member in a constructor's list: `X::X() : a_` or `, b_`."""
+        match = self._MEMBER_LIST.search(header)
+        if not match:
+            return False
+        return bool(re.search(r"[\w>]$", header[match.end():]))
+
+    def _match(self, position):
+        depth = 0
+        for index in range(position, len(self._text)):
+            depth += {"{": 1, "}": -1}.get(self._text[index], 0)
+            if depth == 0:
+                return index
+        return len(self._text)
+
+    def _add(self, begin, brace, end):
+        start = begin + len(self._text[begin:brace]) - len(self._text[begin:brace].lstrip())
+        self.functions.append((line_at(self._text, start), line_at(self._text, end)))
+        self._spans.append((brace, end))
+
+    def outside(self, position):
+        return not any(begin <= position <= end for begin, end in self._spans)
+
+
+def check_cpp(path, text):
+    """Rules for every C++ file."""
+    problems = []
+    stripped = lint_common.strip_cpp(text)
+    lines = text.count("\n")
+    limit = HEADER_LINES if path.endswith(".h") else SOURCE_LINES
+    if lines > limit:
+        problems.append(f"{path}:1: {lines} lines; the limit is {limit}")
+    if path.endswith(".h") and not re.search(r"^#pragma once$", stripped, re.M):
+        problems.append(f"{path}:1: a header starts with #pragma once")
+    scopes = Scopes(stripped)
+    for begin, end in scopes.functions:
+        if end - begin + 1 > FUNCTION_LINES:
+            problems.append(f"{path}:{begin}: a function of {end - begin + 1} lines; the limit is {FUNCTION_LINES}")
+    for match in re.finditer(r"\busing\s+namespace\b", stripped):
+        if scopes.outside(match.start()):
+            problems.append(f"{path}:{line_at(text, match.start())}: using namespace outside a function")
+    if not path.startswith(REINTERPRET_CAST_PLACES):
+        problems += find_all(r"\breinterpret_cast\b", path, stripped,
+                             "reinterpret_cast; read bytes with load_le, store_le or memcpy")
+    if is_product(path):
+        problems += find_all(r"(?<![\w.])assert\s*\(|#\s*include\s*<(?:cassert|assert\.h)>", path, stripped,
+                             "assert is compiled out of a release; throw Error for input, HFSHARD_CHECK for our bugs")
+    return problems
+
+
+def check_words(path, text):
+    """Rules for every text file."""
+    problems = []
+    for match in re.finditer(r"[^\x00-\x7f]", text):
+        problems.append(f"{path}:{line_at(text, match.start())}: not ASCII: {match.group(0)!r}")
+        break
+    places = "|".join(("work", "root", "home", "farm"))
+    problems += find_all(rf"(?<![\w.\-/}})$>*])/(?:{places})/[\w.]", path, text, "a path of one machine")
+    words = "|".join(("TO" + "DO", "FIX" + "ME", "X" * 3))
+    problems += find_all(rf"\b(?:{words})\b(?!\(#(?:\d+|n)\))", path, text, "an open end needs an issue: (#123) after it")
+    if path.endswith(VERBATIM):
+        return problems
+    problems += find_all(r"\r$", path, text, "a carriage return at the end of the line")
+    if not path.endswith(".md"):
+        problems += find_all(r"[ \t]+$", path, text, "blanks at the end of the line")
+    if text and not text.endswith("\n"):
+        problems.append(f"{path}:{line_at(text, len(text))}: no newline at the end of the file")
+    return problems
+
+
+def refuse_duplicates(pairs):
+    """object_pairs_hook that refuses what json silently merges."""
+    keys = [key for key, _ in pairs]
+    repeated = {key for key in keys if keys.count(key) > 1} if len(set(keys)) != len(keys) else set()
+    if repeated:
+        raise ValueError(f"the key {sorted(repeated)[0]!r} appears twice")
+    return dict(pairs)
+
+
+def refuse_constant(name):
+    raise ValueError(f"{name} is not JSON")
+
+
+def check_data_languages(path, text):
+    """JSON and YAML files must parse."""
+    name = os.path.basename(path)
+    try:
+        if path.endswith(".json") and not JSON_WITH_MISTAKES.search(path):
+            json.loads(text, object_pairs_hook=refuse_duplicates, parse_constant=refuse_constant)
+        elif yaml and (path.endswith((".yaml", ".yml")) or name in (".clang-format", ".clang-tidy")):
+            list(yaml.safe_load_all(text))
+    except ValueError as error:
+        return [f"{path}:{getattr(error, 'lineno', 1)}: not valid JSON: {error}"]
+    except Exception as error:  # yaml.YAMLError, which cannot be named where yaml is absent.
+        return [f"{path}:1: not valid YAML: {error}"]
+    return []
+
+
+def check_file(root, path):
+    """All problems of one file."""
+    full = os.path.join(root, path)
+    size = os.path.getsize(full)
+    problems = []
+    if size > FILE_BYTES:
+        problems.append(f"{path}:1: {size} bytes; the limit is {FILE_BYTES}")
+    if lint_common.is_data(path):
+        return problems
+    with open(full, "rb") as file:
+        raw = file.read()
+    if b"\0" in raw:
+        return problems  # Not text.
+    text = raw.decode("utf-8", errors="replace")
+    problems += check_data_languages(path, text)
+    problems += check_words(path, text)
+    if is_cpp(path):
+        problems += check_cpp(path, text)
+    return problems
+
+
+def check_tree(root):
+    """All problems of a tree."""
+    problems = []
+    for path in lint_common.project_files(root):
+        if path != "LICENSE":
+            problems += check_file(root, path)
+    return problems
+
+
+if __name__ == "__main__":
+    if yaml is None:
+        print("check_style: PyYAML is missing; YAML files are not checked", file=sys.stderr)
+    sys.exit(lint_common.report(check_tree(lint_common.ROOT), "check_style"))

@@ -1,0 +1,104 @@
+# Shared by quickstart and test: messages, packages, a fitting CMake. Sourced, never run.
+# Sets `root` (the top of the tree) and goes there.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+
+packages_build=(g++ cmake ninja-build pkg-config python3 nlohmann-json3-dev libsimdjson-dev libcli11-dev
+  libtbb-dev libxxhash-dev libssl-dev libfmt-dev)
+packages_test=(libgtest-dev libgmock-dev libbenchmark-dev clang-format-14 clang-tidy-14 python3-venv
+  python3-pip python3-yaml git)
+
+say() { printf '\n== %s\n' "$*"; }
+note() { printf '   %s\n' "$*"; }
+fail() {
+  printf '\n%s: %s\n' "$(basename "$0")" "$*" >&2
+  exit 1
+}
+
+# as_root COMMAND...: runs it as root, through sudo only when needed.
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then
+    env DEBIAN_FRONTEND=noninteractive "$@"
+  else
+    sudo env DEBIAN_FRONTEND=noninteractive "$@"
+  fi
+}
+
+# install_packages NAME...: installs what is missing, and touches nothing when nothing is.
+install_packages() {
+  local missing=() name
+  if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+    note "no apt-get here; on this system the packages that match these must be present:"
+    note "$*"
+    return 0
+  fi
+  for name in "$@"; do
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null)" = installed ] || missing+=("$name")
+  done
+  if [ ${#missing[@]} -eq 0 ]; then
+    note "all ${#} packages are already installed"
+    return 0
+  fi
+  if [ "$(id -u)" -ne 0 ] && ! command -v sudo >/dev/null; then
+    fail "these packages are missing, and there is neither root nor sudo to install them: ${missing[*]}"
+  fi
+  note "installing: ${missing[*]}"
+  mkdir -p build
+  {
+    as_root apt-get update -q </dev/null &&
+      as_root apt-get install -q -y --no-install-recommends "${missing[@]}" </dev/null
+  } >build/apt.log 2>&1 || {
+    tail -n 20 build/apt.log >&2
+    fail "apt-get failed; the whole output is in build/apt.log"
+  }
+}
+
+# version_at_least HAVE WANT: compares dotted versions.
+version_at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
+
+# pick_cmake: sets `cmake` and `ctest`. The system's own comes first: a newer one that pip or pyenv put in front of
+# PATH may search other prefixes than the one that the packages above went to.
+pick_cmake() {
+  local candidate have
+  for candidate in /usr/bin/cmake "$(command -v cmake || true)"; do
+    [ -n "$candidate" ] && [ -x "$candidate" ] || continue
+    have=$("$candidate" --version 2>/dev/null | sed -n '1s/.*version \([0-9.]*\).*/\1/p')
+    [ -n "$have" ] && version_at_least "$have" 3.25 || continue
+    cmake=$candidate
+    ctest=$(dirname "$candidate")/ctest
+    [ -x "$ctest" ] || continue
+    return 0
+  done
+  fail "CMake 3.25 or newer is needed"
+}
+
+jobs() {
+  local count
+  count=$(nproc 2>/dev/null || echo 2)
+  echo "${CMAKE_BUILD_PARALLEL_LEVEL:-$count}"
+}
+
+# build_preset PRESET [-DNAME=VALUE...] [--target NAME...]: configures and builds, as quietly as it can; everything goes
+# to build/<preset>.log.
+build_preset() {
+  local preset=$1 log options=() targets=()
+  shift
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --target) targets+=(--target "$2"); shift 2 ;;
+      *) options+=("$1"); shift ;;
+    esac
+  done
+  if command -v ccache >/dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
+  mkdir -p build
+  log=build/$preset.log
+  "$cmake" --preset "$preset" "${options[@]}" >"$log" 2>&1 </dev/null || {
+    tail -n 30 "$log" >&2
+    fail "configuring $preset failed; the whole output is in $log"
+  }
+  nice "$cmake" --build --preset "$preset" -j "$(jobs)" "${targets[@]}" >>"$log" 2>&1 </dev/null || {
+    grep -E -A 6 '(error|FAILED|undefined reference)' "$log" | head -n 60 >&2 || tail -n 30 "$log" >&2
+    fail "building $preset failed; the whole output is in $log"
+  }
+}

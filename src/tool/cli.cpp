@@ -1,0 +1,118 @@
+#include "tool/cli.h"
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "base/version.h"
+#include "run/budget.h"
+#include "tool/interrupt.h"
+#include "tool/tool.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+std::atomic<bool> g_interrupted{
+    false};  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): set by a signal
+
+extern "C" void on_interrupt(int) { g_interrupted.store(true); }
+
+Json error_json(const Error& error) {
+  Json out;
+  out["code"] = to_string(error.code());
+  out["message"] = error.sentence();
+  if (!error.file().empty()) out["file"] = error.file();
+  if (!error.tensor().empty()) out["tensor"] = error.tensor();
+  if (!error.rule().empty()) out["rule"] = error.rule();
+  if (!error.hint_text().empty()) out["hint"] = error.hint_text();
+  if (const auto range = error.range()) {
+    out["begin_bytes"] = range->begin;
+    out["end_bytes"] = range->end;
+    out["total_bytes"] = error.total_bytes();
+  }
+  return out;
+}
+
+int report(const Session& session, const Error& error) {
+  if (session.json) {
+    Json object;
+    object["error"] = error_json(error);
+    print_json("error", std::move(object));
+  }
+  std::fputs(("hfshard: " + error.format() + "\n").c_str(), stderr);
+  return exit_status(error.code());
+}
+
+int run_guarded(Session& session) {
+  try {
+    return session.run();
+  } catch (const Error& error) {  // the one place where errors become text
+    return report(session, error);
+  } catch (const std::bad_alloc&) {
+    return report(session, Error(ErrorCode::limit, "out of memory")
+                               .hint("lower --jobs, or give the process more memory"));
+  } catch (const std::exception& error) {
+    return report(session, Error(ErrorCode::internal, error.what()));
+  }
+}
+
+}  // namespace
+
+const std::atomic<bool>& watch_interrupts() {
+  struct sigaction action = {};
+  action.sa_handler = on_interrupt;
+  action.sa_flags = static_cast<int>(
+      SA_RESETHAND);  // a second Ctrl-C ends the process at once; staging survives that too
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+  return g_interrupted;
+}
+
+void print_line(const std::string& text) { std::fputs((text + "\n").c_str(), stdout); }
+
+void print_note(const Session& session, const std::string& text) {
+  if (!session.quiet) std::fputs((text + "\n").c_str(), stderr);
+}
+
+void print_json(std::string_view command, Json object) {
+  object["schema"] = 1;
+  object["command"] = command;
+  print_line(dump_json(object));
+}
+
+void add_common_flags(CLI::App& command, Session& session) {
+  command.add_flag("--json", session.json, "print one JSON object on stdout (schema 1)");
+  command.add_flag("-q,--quiet", session.quiet, "no progress and no notes on stderr");
+}
+
+int tool_main(int argc, const char* const* argv, const Limits& limits) {
+  confine_heap();
+  Session session;
+  session.limits = limits;
+  CLI::App app("hfshard: HuggingFace checkpoints to sharded Orbax checkpoints, in bounded memory",
+               "hfshard");
+  app.set_version_flag("--version", std::string("hfshard ") + kVersion);
+  app.require_subcommand(1);
+  add_convert_command(app, session);
+  add_plan_command(app, session);
+  add_verify_command(app, session);
+  add_mappings_command(app, session);
+  add_inspect_command(app, session);
+  add_finalize_command(app, session);
+  add_clean_command(app, session);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& done) {  // --help, --version
+    return app.exit(done);
+  } catch (const CLI::ParseError& error) {  // CLI11 reports wrong flags this way
+    return report(session, Error(ErrorCode::usage, error.what()).hint("see hfshard --help"));
+  }
+  return run_guarded(session);
+}
+
+}  // namespace hfshard

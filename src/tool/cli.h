@@ -1,0 +1,46 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "plan/limits.h"
+
+namespace CLI {
+class App;
+}
+
+namespace hfshard {
+
+/// What all commands share. Each add_*_command defines one subcommand with its flags (name,
+/// default, unit and help in one place) and sets `session.run` in its callback; tool_main runs it,
+/// prints errors and returns the exit status.
+struct Session {
+  bool json = false;   ///< --json: one object on stdout
+  bool quiet = false;  ///< --quiet: no progress, no notes
+  Limits limits;       ///< the product's constants; the test tool shrinks them
+  /// The chosen command; returns the exit status (0, 3 for findings of `mappings check`, 5 for
+  /// differences).
+  std::function<int()> run;
+};
+
+/// stdout, with a newline. Results only.
+void print_line(const std::string& text);
+/// stderr, with a newline. Progress, notes and errors.
+void print_note(const Session& session, const std::string& text);
+/// One JSON object on stdout: adds "schema": 1 and "command".
+void print_json(std::string_view command, Json object);
+
+/// Adds --json and --quiet to a subcommand.
+void add_common_flags(CLI::App& command, Session& session);
+
+void add_convert_command(CLI::App& app, Session& session);
+void add_plan_command(CLI::App& app, Session& session);
+void add_verify_command(CLI::App& app, Session& session);
+void add_finalize_command(CLI::App& app, Session& session);
+void add_clean_command(CLI::App& app, Session& session);
+void add_inspect_command(CLI::App& app, Session& session);
+void add_mappings_command(CLI::App& app, Session& session);
+
+}  // namespace hfshard

@@ -1,0 +1,390 @@
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "bytes/files.h"
+#include "tool/check.h"
+#include "tool/cli.h"
+#include "tool/example.h"
+#include "tool/mapping_flags.h"
+#include "tool/progress.h"
+#include "tool/text_table.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+Json texts_json(const std::vector<std::string>& texts) {
+  Json::Array out;
+  for (const std::string& text : texts) out.emplace_back(text);
+  return out;
+}
+
+std::vector<std::string> layouts_of(const FamilyInfo& info) {
+  std::vector<std::string> out;
+  if (info.stacked) out.emplace_back("stacked");
+  if (info.separate) out.emplace_back("separate");
+  return out;
+}
+
+std::string config_text_of(const std::string& file) {
+  return file.empty() ? std::string() : read_file(file);
+}
+
+// -- list
+
+int run_list(const Session& session) {
+  const std::vector<FamilyInfo> families = list_families();
+  if (session.json) {
+    Json::Array items;
+    for (const FamilyInfo& info : families) {
+      Json item;
+      item["name"] = info.name;
+      item["model_types"] = texts_json(info.model_types);
+      item["architectures"] = texts_json(info.architectures);
+      item["schemes"] = texts_json(info.schemes);
+      item["layers"] = texts_json(layouts_of(info));
+      items.push_back(std::move(item));
+    }
+    Json object;
+    object["families"] = std::move(items);
+    print_json("mappings list", std::move(object));
+    return 0;
+  }
+  TextTable table({"family", "model types", "schemes", "layers"});
+  for (const FamilyInfo& info : families) {
+    table.add({info.name, join(info.model_types, ", "), join(info.schemes, ", "),
+               join(layouts_of(info), ", ")});
+  }
+  for (const std::string& line : table.lines(0)) print_line(line);
+  return 0;
+}
+
+void add_list_command(CLI::App& parent, Session& session) {
+  CLI::App* command = parent.add_subcommand("list", "list the model families that are known");
+  add_common_flags(*command, session);
+  command->callback([&session] { session.run = [&session] { return run_list(session); }; });
+}
+
+// -- show
+
+struct ShowFlags {
+  std::string family;
+  std::string config;
+  std::string layers = "stacked";
+};
+
+// `2048 x 1024` as numbers; null where a row has no shape.
+Json shape_json(const std::string& text) {
+  if (text.empty()) return nullptr;
+  Json::Array out;
+  std::uint64_t value = 0;
+  bool inside = false;
+  for (const char c : text + " ") {
+    const bool digit = c >= '0' && c <= '9';
+    if (digit) value = value * 10 + static_cast<std::uint64_t>(c - '0');
+    if (!digit && inside) out.emplace_back(std::exchange(value, 0));
+    inside = digit;
+  }
+  return out;
+}
+
+Json rule_json(const ShownRule& row) {
+  Json out;
+  out["source"] = row.source;
+  out["source_pattern"] = row.source_pattern;
+  out["source_shape"] = shape_json(row.source_shape);
+  out["target"] = row.target;
+  out["target_pattern"] = row.target_pattern;
+  out["target_shape"] = shape_json(row.target_shape);
+  out["axes"] = row.axes;
+  out["value"] = row.value;
+  out["rule"] = row.rule;
+  out["count"] = row.count;
+  return out;
+}
+
+// The parts that are there, two blanks apart.
+std::string spaced(const std::vector<std::string>& parts) {
+  std::string out;
+  for (const std::string& part : parts) {
+    if (part.empty()) continue;
+    if (!out.empty()) out += "  ";
+    out += part;
+  }
+  return out;
+}
+
+int run_show(const ShowFlags& flags, const Session& session) {
+  const Json config = example_config(flags.family, config_text_of(flags.config), flags.config);
+  const std::vector<ShownRule> rows = show_family(flags.family, config, flags.layers == "stacked");
+  if (session.json) {
+    Json::Array rules;
+    for (const ShownRule& row : rows) rules.push_back(rule_json(row));
+    Json object;
+    object["family"] = flags.family;
+    object["layers"] = flags.layers;
+    object["config"] = config;
+    object["rules"] = std::move(rules);
+    print_json("mappings show", std::move(object));
+    return 0;
+  }
+  print_line(fmt::format("family {}, layers {}, shapes for {}", flags.family, flags.layers,
+                         flags.config.empty() ? "its example" : printable(flags.config)));
+  for (const ShownRule& row : rows) {
+    print_line(spaced({row.source, row.source_pattern, row.source_shape,
+                       row.count > 1 ? fmt::format("({} tensors)", row.count) : ""}));
+    print_line("  -> " + spaced({row.target, row.target_pattern, row.target_shape,
+                                 row.axes.empty() ? "" : "axes " + row.axes,
+                                 row.value.empty() ? "" : "value " + row.value}));
+  }
+  return 0;
+}
+
+void add_show_command(CLI::App& parent, Session& session) {
+  CLI::App* command = parent.add_subcommand("show", "show the rules of a family with their shapes");
+  const auto flags = std::make_shared<ShowFlags>();
+  command->add_option("FAMILY", flags->family, "a name from `mappings list`")->required();
+  command
+      ->add_option("--config", flags->config,
+                   "config.json for the shapes (default the family's example)")
+      ->type_name("FILE");
+  add_layers_flag(*command, flags->layers);
+  add_common_flags(*command, session);
+  command->callback(
+      [flags, &session] { session.run = [flags, &session] { return run_show(*flags, session); }; });
+}
+
+// -- check
+
+struct CheckFlags {
+  std::string source;
+  bool all = false;
+  MappingFlags mapping;
+};
+
+Json report_json(const CheckReport& report) {
+  Json out;
+  out["family"] = report.family;
+  out["scheme"] = report.scheme;
+  out["layers"] = report.layers;
+  out["tensors"] = report.tensors;
+  out["leaves"] = report.leaves;
+  out["rules"] = texts_json(report.rules);
+  Json::Array dropped;
+  for (const CheckReport::Dropped& drop : report.dropped) {
+    Json item;
+    item["tensor"] = drop.tensor;
+    item["why"] = drop.why;
+    item["rule"] = drop.rule;
+    dropped.push_back(std::move(item));
+  }
+  out["dropped"] = std::move(dropped);
+  out["notes"] = texts_json(report.notes);
+  Json::Array problems;
+  for (const CheckReport::Problem& problem : report.problems) {
+    Json item;
+    item["tensor"] = problem.tensor;
+    item["region"] = problem.what;
+    item["rule"] = problem.rule;
+    if (!problem.hint.empty()) item["hint"] = problem.hint;
+    problems.push_back(std::move(item));
+  }
+  out["problems"] = std::move(problems);
+  return out;
+}
+
+void print_problems(const CheckReport& report) {
+  for (const CheckReport::Problem& problem : report.problems) {
+    print_line("problem  " + printable(problem.what));
+    if (!problem.tensor.empty()) print_line("  tensor  " + quote(problem.tensor));
+    if (!problem.rule.empty()) print_line("  rule    " + printable(problem.rule));
+    if (!problem.hint.empty()) print_line("  hint    " + printable(problem.hint));
+  }
+}
+
+// One line per reason: a tower that is left out has hundreds of tensors.
+void print_dropped(const CheckReport& report) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
+  for (const CheckReport::Dropped& drop : report.dropped) {
+    auto found = std::ranges::find(reasons, drop.why, &decltype(reasons)::value_type::first);
+    if (found == reasons.end()) found = reasons.insert(reasons.end(), {drop.why, {}});
+    found->second.push_back(drop.tensor);
+  }
+  for (const auto& [why, tensors] : reasons) {
+    print_line(tensors.size() == 1
+                   ? fmt::format("dropped  {}: {}", quote(tensors[0]), printable(why))
+                   : fmt::format("dropped  {} regions, first {}: {}", tensors.size(),
+                                 quote(tensors[0]), printable(why)));
+  }
+}
+
+std::string headline(const CheckReport& report) {
+  std::string out = fmt::format("family {}, scheme {}", report.family, report.scheme);
+  if (report.scheme != "hf") out += ", layers " + report.layers;
+  return out;
+}
+
+int run_check_source(const CheckFlags& flags, const Session& session) {
+  const Catalog catalog = open_catalog(flags.source);
+  const CheckReport report = check_mapping(catalog, mapping_options(flags.mapping));
+  const int status = report.problems.empty() ? 0 : exit_status(ErrorCode::bad_input);
+  if (session.json) {
+    print_json("mappings check", report_json(report));
+    return status;
+  }
+  for (const std::string& note : catalog.notes) print_note(session, note);
+  print_line(headline(report));
+  print_problems(report);
+  if (!report.problems.empty()) return status;
+  print_line(fmt::format("rules    {}", report.rules.size()));
+  print_line(fmt::format("tensors  {}", report.tensors));
+  print_line(fmt::format("leaves   {}", report.leaves));
+  print_dropped(report);
+  for (const std::string& note : report.notes) print_line("note     " + printable(note));
+  print_line(
+      "accounted: every element of the leaves has one origin, and every element of the tensors one "
+      "use");
+  return status;
+}
+
+int run_check_all(const Session& session) {
+  Json::Array items;
+  std::uint64_t problems = 0;
+  std::uint64_t count = 0;
+  for (const FamilyInfo& info : list_families()) {
+    for (const std::string& layers : layouts_of(info)) {
+      const CheckReport report = check_example(info, layers == "stacked");
+      ++count;
+      problems += report.problems.size();
+      if (session.json) {
+        items.push_back(report_json(report));
+        continue;
+      }
+      print_line(fmt::format("{:<8} {}: {} rules, {} tensors, {} leaves, {} dropped",
+                             report.problems.empty() ? "ok" : "WRONG", headline(report),
+                             report.rules.size(), report.tensors, report.leaves,
+                             report.dropped.size()));
+      print_problems(report);
+    }
+  }
+  if (session.json) {
+    Json object;
+    object["checks"] = std::move(items);
+    object["problem_count"] = problems;
+    print_json("mappings check", std::move(object));
+  } else {
+    print_line(fmt::format("{} checks, {} problems", count, problems));
+  }
+  return problems == 0 ? 0 : exit_status(ErrorCode::bad_input);
+}
+
+void add_check_command(CLI::App& parent, Session& session) {
+  CLI::App* command = parent.add_subcommand(
+      "check", "prove that a family's rules account for every element of a source; writes nothing");
+  const auto flags = std::make_shared<CheckFlags>();
+  command->add_option("SOURCE", flags->source, "HuggingFace directory or one .safetensors file");
+  command->add_flag("--all", flags->all,
+                    "check every family at its example config, in each of its layouts");
+  add_mapping_flags(*command, flags->mapping);
+  add_common_flags(*command, session);
+  command->callback([flags, &session] {
+    session.run = [flags, &session] {
+      if (flags->all == !flags->source.empty()) {
+        throw Error(ErrorCode::usage, "mappings check wants either a SOURCE or --all");
+      }
+      return flags->all ? run_check_all(session) : run_check_source(*flags, session);
+    };
+  });
+}
+
+// -- example
+
+struct ExampleFlags {
+  std::string config;
+  std::string dtype = "bf16";
+  std::string shard_bytes = "4GiB";
+  ExampleOptions options;
+};
+
+int run_example(ExampleFlags& flags, const Session& session) {
+  ExampleOptions& options = flags.options;
+  options.config_text = config_text_of(flags.config);
+  options.dtype = dtype_from_string(flags.dtype).value_or(DType::bf16);
+  const auto shard_bytes = parse_bytes(flags.shard_bytes);
+  if (!shard_bytes || *shard_bytes == 0) {
+    throw Error(ErrorCode::usage, fmt::format("--shard-bytes wants a size such as 4GiB, not {}",
+                                              quote(flags.shard_bytes)));
+  }
+  options.shard_bytes = *shard_bytes;
+  // The bar is gone before results are printed.
+  const ExampleResult result = write_example(options, *make_progress(session.quiet));
+  if (session.json) {
+    Json object;
+    object["family"] = options.family;
+    object["out"] = options.out;
+    object["seed"] = options.seed;
+    object["sparse"] = options.sparse;
+    object["dtype"] = flags.dtype;
+    object["tensors"] = result.tensors;
+    object["files"] = result.files;
+    object["data_bytes"] = result.data_bytes;
+    object["file_bytes"] = result.file_bytes;
+    print_json("mappings example", std::move(object));
+    return 0;
+  }
+  print_line(fmt::format("{}: {} tensors in {} file{}, {} ({} bytes){}", printable(options.out),
+                         result.tensors, result.files, result.files == 1 ? "" : "s",
+                         human_bytes(result.data_bytes), result.data_bytes,
+                         options.sparse ? ", sparse: all zeros, no disk used" : ""));
+  return 0;
+}
+
+void add_example_command(CLI::App& parent, Session& session) {
+  CLI::App* command = parent.add_subcommand(
+      "example", "write a checkpoint of a family with random weights, of any size");
+  const auto flags = std::make_shared<ExampleFlags>();
+  ExampleOptions& options = flags->options;
+  command->add_option("FAMILY", options.family, "a name from `mappings list`")->required();
+  command->add_option("OUT", options.out, "directory to make; an existing one must be empty")
+      ->required();
+  command
+      ->add_option("--config", flags->config,
+                   "config.json, copied as it is (default the family's tiny example)")
+      ->type_name("FILE");
+  command->add_option("--seed", options.seed, "seed of the random weights (default 0)")
+      ->type_name("N");
+  command->add_flag("--sparse", options.sparse,
+                    "full sizes but no data, so that it takes no disk (default random data)");
+  command->add_option("--dtype", flags->dtype, "dtype of all tensors (default bf16)")
+      ->type_name("bf16|f16|f32")
+      ->check(CLI::IsMember({"bf16", "f16", "f32"}).description(""));
+  command
+      ->add_option("--shard-bytes", flags->shard_bytes,
+                   "most tensor bytes in one file (default 4GiB)")
+      ->type_name("BYTES");
+  add_common_flags(*command, session);
+  command->callback([flags, &session] {
+    session.run = [flags, &session] { return run_example(*flags, session); };
+  });
+}
+
+}  // namespace
+
+void add_mappings_command(CLI::App& app, Session& session) {
+  CLI::App* command = app.add_subcommand(
+      "mappings", "the model families: list them, show or check rules, write an example");
+  command->require_subcommand(1);
+  add_list_command(*command, session);
+  add_show_command(*command, session);
+  add_check_command(*command, session);
+  add_example_command(*command, session);
+}
+
+}  // namespace hfshard

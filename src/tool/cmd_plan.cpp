@@ -1,0 +1,71 @@
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "bytes/files.h"
+#include "run/staging.h"
+#include "tool/cli.h"
+#include "tool/plan_flags.h"
+#include "tool/plan_report.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+int show_plan(Session& session, const PlanFlags& plan_flags, const RunFlags& run_flags) {
+  const PlanOptions wanted = plan_options(plan_flags);
+  const RunOptions options = run_options(run_flags);
+  const auto target = make_target(wanted.target);
+  const Plan plan = make_plan(plan_flags.source, wanted, *target, session.limits);
+  print_notes(session, plan);
+  const Budget budget = state_budget(plan, options.max_memory_bytes, options.jobs, 0);
+  Json disk;
+  if (!options.out.empty()) {
+    check_output(plan, options);
+    disk["free_bytes"] = free_bytes(out_paths(options.out, wanted.step).parent);
+    disk["fits"] = disk["free_bytes"].as_uint() >= plan.totals.output_bytes;
+  }
+  if (session.json) {
+    Json object = plan_json(plan, budget);
+    object["disk"] = disk;
+    print_json("plan", std::move(object));
+  } else {
+    print_plan(plan, budget);
+    if (!disk.is_null()) {
+      print_line(fmt::format("disk      {} free, {}", human_bytes(disk["free_bytes"].as_uint()),
+                             disk["fits"].as_bool() ? "enough" : "too little"));
+    }
+  }
+  if (options.max_memory_bytes < budget.need_bytes)
+    make_budget(plan, options.max_memory_bytes, options.jobs, 0);
+  if (!disk.is_null() && !disk["fits"].as_bool()) {
+    throw Error(ErrorCode::limit, fmt::format("the output needs {}, the file system has {} free",
+                                              human_bytes(plan.totals.output_bytes),
+                                              human_bytes(disk["free_bytes"].as_uint())))
+        .in_file(options.out)
+        .hint("free some space or choose another output");
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app, Session& session) {
+  CLI::App* command = app.add_subcommand(
+      "plan", "show what convert would do: tensors, chunks, bytes, memory; reads headers only");
+  const auto plan_flags = std::make_shared<PlanFlags>();
+  const auto run_flags = std::make_shared<RunFlags>();
+  add_plan_flags(*command, *plan_flags);
+  add_run_flags(*command, *run_flags);
+  add_common_flags(*command, session);
+  command->callback([&session, plan_flags, run_flags] {
+    session.run = [&session, plan_flags, run_flags] {
+      return show_plan(session, *plan_flags, *run_flags);
+    };
+  });
+}
+
+}  // namespace hfshard

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "mapping/family_info.h"
+
+#include "hfshard/catalog.h"
+#include "hfshard/convert.h"
+
+namespace hfshard {
+
+/// What `mappings example` writes.
+struct ExampleOptions {
+  std::string family;
+  std::string out;
+  std::string config_text;  ///< config.json verbatim; empty: the family's example
+  std::uint64_t seed = 0;
+  bool sparse = false;  ///< full sizes, no data: takes no disk, reads as zeros
+  DType dtype = DType::bf16;
+  std::uint64_t shard_bytes = std::uint64_t{4}
+                              << 30;  ///< largest data of a file with several tensors
+};
+
+struct ExampleResult {
+  std::uint64_t tensors = 0;
+  std::uint64_t files = 0;       ///< safetensors files
+  std::uint64_t data_bytes = 0;  ///< of tensors
+  std::uint64_t file_bytes = 0;  ///< of safetensors files
+};
+
+/// Whether values of this type can be made: bf16, f16, f32.
+bool can_fill(DType dtype) noexcept;
+
+/// The family's row of list_families. Throws: not_found with near names.
+FamilyInfo family_info(const std::string& family);
+
+/// The config that is used: `text` parsed, or the family's example where it is empty.
+/// Throws: bad_input (malformed, or it belongs to another family).
+Json example_config(const std::string& family, const std::string& text, const std::string& name);
+
+/// A catalog of the tensors that a checkpoint of this config has, in memory: as if it lay in one
+/// file.
+Catalog example_catalog(const std::string& family, const Json& config, DType dtype);
+
+/// Writes a checkpoint as HuggingFace stores it: config.json, safetensors files (with an index when
+/// there are several), tokenizer and generation config. Tensors lie in natural order (layer 2
+/// before layer 10); bytes depend on seed, name, shape and dtype only. Memory: names, and one
+/// buffer. Throws: conflict (OUT exists and is not an empty directory), limit (disk), bad_input,
+/// not_found, io.
+ExampleResult write_example(const ExampleOptions& options, Reporter& reporter);
+
+/// Elements' bytes [8 * first_word, ...) of the tensor's stream: finite, both signs, magnitudes of
+/// 2^-8 to 1, every bit of the mantissa random. `out` is filled as far as it goes.
+void fill_random(std::uint64_t stream, std::uint64_t first_word, DType dtype,
+                 std::span<std::byte> out);
+
+/// Names compared with runs of digits as numbers: `layers.2` before `layers.10`.
+bool natural_less(std::string_view a, std::string_view b) noexcept;
+
+}  // namespace hfshard

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hfshard/mapping.h"
+
+namespace CLI {
+class App;
+}
+
+namespace hfshard {
+
+/// The flags that choose a mapping, as typed. One definition for every command that has them.
+struct MappingFlags {
+  std::string scheme = "maxtext";
+  std::string layers = "stacked";
+  std::vector<std::string> options;  ///< NAME=VALUE
+  std::vector<std::string> with;
+  std::optional<std::uint64_t> vocab;
+  std::vector<std::string> include;
+  std::vector<std::string> exclude;
+};
+
+/// Adds --layers alone, for commands that need no more.
+void add_layers_flag(CLI::App& command, std::string& layers);
+/// Adds --scheme, --layers, --option, --with, --vocab, --include and --exclude.
+/// `flags` must outlive the parsing.
+void add_mapping_flags(CLI::App& command, MappingFlags& flags);
+/// Throws: usage (an option without `=`, or given twice).
+MappingOptions mapping_options(const MappingFlags& flags);
+
+}  // namespace hfshard

@@ -1,0 +1,168 @@
+#include "tool/plan_flags.h"
+
+#include <charconv>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "bytes/files.h"
+#include "plan/compile.h"
+#include "target/null/null.h"
+#include "target/orbax/orbax.h"
+
+#include "hfshard/catalog.h"
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+std::uint64_t bytes_of(const std::string& text, std::string_view flag) {
+  const auto bytes = parse_bytes(text);
+  if (!bytes || *bytes == 0) {
+    throw Error(ErrorCode::usage, fmt::format("{} {} is not a size", flag, quote(text)))
+        .hint("write 64MiB, 2GiB or a number of bytes");
+  }
+  return *bytes;
+}
+
+const std::string& one_of(const std::string& value, const std::vector<std::string>& known,
+                          std::string_view flag) {
+  for (const std::string& name : known) {
+    if (name == value) return value;
+  }
+  throw Error(ErrorCode::usage, fmt::format("{} {} is not known", flag, quote(value)))
+      .hint("known are " + join(known, ", "));
+}
+
+void parse_worker(const std::string& text, RunOptions& options) {
+  const std::size_t slash = text.find('/');
+  const char* end = text.data() + text.size();
+  const char* middle = text.data() + (slash == std::string::npos ? text.size() : slash);
+  const auto first = std::from_chars(text.data(), middle, options.worker);
+  const auto second = std::from_chars(middle == end ? end : middle + 1, end, options.workers);
+  if (first.ec != std::errc() || first.ptr != middle || second.ec != std::errc() ||
+      second.ptr != end || options.worker >= options.workers) {
+    throw Error(ErrorCode::usage,
+                fmt::format("--worker {} is not I/N with 0 <= I < N", quote(text)))
+        .hint("four workers are 0/4, 1/4, 2/4 and 3/4, then hfshard finalize OUT");
+  }
+}
+
+}  // namespace
+
+void add_plan_flags(CLI::App& command, PlanFlags& flags) {
+  command.add_option("SOURCE", flags.source, "HuggingFace directory or one .safetensors file")
+      ->required();
+  command.add_option("--to", flags.to, "orbax, or null to discard the output (default orbax)");
+  command.add_option("--scheme", flags.scheme,
+                     "maxtext, or hf for unchanged names and shapes (default maxtext)");
+  command.add_option("--layers", flags.layers,
+                     "stacked (scan_layers=true) or separate (default stacked)");
+  command
+      .add_option("--mesh", flags.meshes,
+                  "mesh that will load it, NAME=N,...; may be repeated (default fsdp, at most 16)")
+      ->allow_extra_args(false);
+  command.add_option("--rules", flags.rules_file, "logical axis rules, JSON (default MaxText's)");
+  command.add_option("--chunk-bytes", flags.chunk_bytes, "largest chunk (default 64MiB)");
+  command.add_option("--checksum", flags.checksum,
+                     "crc32c in every chunk, or none (default crc32c)");
+  command.add_option("--step", flags.step, "step number of the checkpoint (default 0)");
+  command.add_option(
+      "--vocab", flags.vocab,
+      "vocabulary rows of the target, padded with zeros or cut (default the source's)");
+  command
+      .add_option("--option", flags.options,
+                  "NAME=VALUE for the family's rules, such as rope=halves")
+      ->allow_extra_args(false);
+  command
+      .add_option("--include", flags.include,
+                  "only source tensors that match this glob; may be repeated")
+      ->allow_extra_args(false);
+  command
+      .add_option("--exclude", flags.exclude,
+                  "leave out source tensors that match this glob; may be repeated")
+      ->allow_extra_args(false);
+}
+
+void add_run_flags(CLI::App& command, RunFlags& flags) {
+  command.add_option("OUT", flags.out,
+                     "output directory; becomes OUT/<step>/items (none with --to null)");
+  command.add_option("--max-memory", flags.max_memory,
+                     "bound on memory, 512MiB always suffices (default 2GiB)");
+  command.add_option("-j,--jobs", flags.jobs, "kernel threads (default one per core)");
+  command.add_option("--worker", flags.worker, "run share I of N; publish with finalize");
+  command.add_flag("--resume", flags.resume,
+                   "go on where a stopped run ended; does nothing if it is complete");
+  command.add_flag("--overwrite", flags.overwrite,
+                   "replace an existing step when the new one is complete");
+}
+
+PlanOptions plan_options(const PlanFlags& flags) {
+  PlanOptions options;
+  options.target = one_of(flags.to, {"orbax", "null"}, "--to");
+  options.mapping.scheme =
+      flags.scheme.empty() ? "maxtext" : one_of(flags.scheme, {"maxtext", "hf"}, "--scheme");
+  options.mapping.stacked = one_of(flags.layers, {"stacked", "separate"}, "--layers") == "stacked";
+  if (options.mapping.scheme == "hf") options.mapping.stacked = false;
+  options.meshes = flags.meshes;
+  options.chunk_bytes = bytes_of(flags.chunk_bytes, "--chunk-bytes");
+  options.checksum = one_of(flags.checksum, {"crc32c", "none"}, "--checksum") == "crc32c";
+  options.step = flags.step;
+  options.mapping.include = flags.include;
+  options.mapping.exclude = flags.exclude;
+  if (flags.vocab != 0) options.mapping.options["vocab"] = std::to_string(flags.vocab);
+  for (const std::string& item : flags.options) {
+    const std::size_t equals = item.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      throw Error(ErrorCode::usage, fmt::format("--option {} is not NAME=VALUE", quote(item)));
+    }
+    options.mapping.options[item.substr(0, equals)] = item.substr(equals + 1);
+  }
+  if (!flags.rules_file.empty()) {
+    options.rules_text = read_file(flags.rules_file);
+    options.rules_name = flags.rules_file;
+  } else if (options.mapping.scheme == "hf" && !flags.meshes.empty()) {
+    throw Error(ErrorCode::usage, "--scheme hf has no logical axes, so --mesh needs --rules")
+        .hint(
+            "rules for --scheme hf name the dimensions dim_0, dim_1, ...: [[\"dim_0\", "
+            "[\"fsdp\"]]]");
+  }
+  return options;
+}
+
+RunOptions run_options(const RunFlags& flags) {
+  RunOptions options;
+  options.out = flags.out;
+  options.max_memory_bytes = bytes_of(flags.max_memory, "--max-memory");
+  options.jobs = flags.jobs;
+  options.resume = flags.resume;
+  options.overwrite = flags.overwrite;
+  if (flags.resume && flags.overwrite) {
+    throw Error(ErrorCode::usage, "--resume and --overwrite exclude each other");
+  }
+  if (!flags.worker.empty()) parse_worker(flags.worker, options);
+  return options;
+}
+
+std::unique_ptr<Target> make_target(const std::string& name) {
+  if (name == "null") return target::null::make_null_target();
+  return target::orbax::make_orbax_target();
+}
+
+Plan make_plan(const std::string& source, const PlanOptions& options, const Target& target,
+               const Limits& limits) {
+  Catalog catalog = open_catalog(source);
+  CompiledModel model = compile_model(catalog, options.mapping);
+  if (options.mapping.scheme == "hf" && options.rules_text) {
+    for (Leaf& leaf : model.leaves) {
+      for (std::size_t d = 0; d < leaf.axes.size(); ++d) leaf.axes[d] = fmt::format("dim_{}", d);
+    }
+  }
+  const auto form = [&](const Leaf& leaf, const Grid& grid) {
+    return target.form(leaf, grid, options.checksum);
+  };
+  return build_plan(std::move(catalog), std::move(model), options, form, limits);
+}
+
+}  // namespace hfshard

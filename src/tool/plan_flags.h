@@ -1,0 +1,58 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/plan.h"
+#include "run/target.h"
+
+#include "hfshard/convert.h"
+
+namespace CLI {
+class App;
+}
+
+namespace hfshard {
+
+/// The flags that convert and plan share, as typed.
+struct PlanFlags {
+  std::string source;
+  std::string to = "orbax";
+  std::string scheme;  ///< empty: what `to` implies
+  std::string layers = "stacked";
+  std::vector<std::string> meshes;
+  std::string rules_file;
+  std::string chunk_bytes = "64MiB";
+  std::string checksum = "crc32c";
+  std::uint64_t step = 0;
+  std::uint64_t vocab = 0;
+  std::vector<std::string> options;
+  std::vector<std::string> include;
+  std::vector<std::string> exclude;
+};
+
+/// The flags of a run.
+struct RunFlags {
+  std::string out;
+  std::string max_memory = "2GiB";
+  unsigned jobs = 0;
+  std::string worker;  ///< "I/N"
+  bool resume = false;
+  bool overwrite = false;
+};
+
+void add_plan_flags(CLI::App& command, PlanFlags& flags);
+void add_run_flags(CLI::App& command, RunFlags& flags);
+
+/// Checks and converts. Throws: usage.
+PlanOptions plan_options(const PlanFlags& flags);
+RunOptions run_options(const RunFlags& flags);
+
+/// Opens the source and plans it.
+Plan make_plan(const std::string& source, const PlanOptions& options, const Target& target,
+               const Limits& limits);
+
+/// The target that `--to` names. Throws: usage with near names.
+std::unique_ptr<Target> make_target(const std::string& name);
+
+}  // namespace hfshard

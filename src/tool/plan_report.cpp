@@ -1,0 +1,131 @@
+#include "tool/plan_report.h"
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+
+namespace hfshard {
+namespace {
+
+Json json_shape(const Shape& shape) {
+  Json out{Json::Array{}};
+  for (const std::uint64_t extent : shape) out.array().emplace_back(extent);
+  return out;
+}
+
+std::string list(const Shape& shape) {
+  std::vector<std::string> parts;
+  for (const std::uint64_t extent : shape) parts.push_back(std::to_string(extent));
+  return "[" + join(parts, ", ") + "]";
+}
+
+std::string mesh_text(const Plan& plan) {
+  std::vector<std::string> parts;
+  for (const Mesh& mesh : plan.meshes) {
+    parts.push_back(mesh.axes.empty() ? "one device" : to_string(mesh));
+  }
+  return join(parts, " and ") +
+         (plan.options.meshes.empty() ? " (chosen, pass --mesh to change)" : "");
+}
+
+Json leaf_json(const Plan& plan, std::size_t index) {
+  const Leaf& leaf = plan.model.leaves[index];
+  const Grid& grid = plan.grids[index];
+  Json out;
+  out["path"] = leaf.path;
+  out["shape"] = json_shape(leaf.shape);
+  out["dtype"] = to_string(leaf.dtype);
+  out["axes"] = Json::Array{};
+  for (const std::string& axis : leaf.axes)
+    out["axes"].array().push_back(axis.empty() ? Json() : Json(axis));
+  out["shard"] = json_shape(grid.shard);
+  out["chunk"] = json_shape(grid.chunk);
+  if (grid.has_inner()) out["inner"] = json_shape(grid.inner);
+  out["chunks"] = chunk_counts(leaf.shape, grid.chunk).numel();
+  out["bytes"] = packed_bytes(leaf.dtype, leaf.shape.numel());
+  return out;
+}
+
+}  // namespace
+
+Json plan_json(const Plan& plan, const Budget& budget) {
+  Json out;
+  out["plan_id"] = plan.id;
+  out["family"] = plan.model.family;
+  out["identity"] = plan.identity;
+  out["meshes"] = Json::Array{};
+  for (const Mesh& mesh : plan.meshes) out["meshes"].array().emplace_back(to_string(mesh));
+  out["tensors"] = plan.totals.tensors;
+  out["dropped"] = plan.totals.dropped;
+  out["source_bytes"] = plan.totals.source_bytes;
+  out["output_bytes"] = plan.totals.output_bytes;
+  out["files"] = std::uint64_t{plan.file_count()};
+  out["chunks"] = plan.totals.chunks;
+  out["units"] = plan.totals.units;
+  out["largest_unit_bytes"] = plan.totals.largest_need_bytes;
+  out["need_memory_bytes"] = budget.need_bytes;
+  out["control_memory_bytes"] = budget.control_bytes;
+  out["peak_memory_bytes"] = budget.control_bytes + budget.fixed_bytes + budget.arena_bytes;
+  out["model_names"] = Json::Array{};
+  for (const std::string& name : plan.model.model_names)
+    out["model_names"].array().emplace_back(name);
+  out["leaves"] = Json::Array{};
+  for (std::size_t i = 0; i < plan.model.leaves.size(); ++i)
+    out["leaves"].array().push_back(leaf_json(plan, i));
+  return out;
+}
+
+void print_plan(const Plan& plan, const Budget& budget) {
+  constexpr std::size_t kShownLeaves = 400;
+  print_line(fmt::format("plan      {}", plan.id));
+  print_line(fmt::format("family    {} ({}, {})", plan.model.family, plan.model.scheme,
+                         plan.model.stacked ? "stacked" : "separate"));
+  print_line(fmt::format("mesh      {}", mesh_text(plan)));
+  print_line(fmt::format("source    {} tensors in {} files, {} read", plan.totals.tensors,
+                         plan.catalog.files.size(), human_bytes(plan.totals.source_bytes)));
+  print_line(fmt::format("output    {} in {} data files, {} chunks, {} leaves",
+                         human_bytes(plan.totals.output_bytes), plan.file_count(),
+                         plan.totals.chunks, plan.model.leaves.size()));
+  print_line(
+      fmt::format("memory    at most {}, {} would do ({} for the plan itself)",
+                  human_bytes(budget.control_bytes + budget.fixed_bytes + budget.arena_bytes),
+                  human_bytes(budget.need_bytes), human_bytes(budget.control_bytes)));
+  for (std::size_t i = 0; i < std::min(plan.model.leaves.size(), kShownLeaves); ++i) {
+    const Leaf& leaf = plan.model.leaves[i];
+    const Grid& grid = plan.grids[i];
+    print_line(fmt::format("  {} {} {} axes [{}] shard {} chunk {} x {}", leaf.path,
+                           to_string(leaf.dtype), list(leaf.shape), join(leaf.axes, ", "),
+                           list(grid.shard), list(grid.chunk),
+                           chunk_counts(leaf.shape, grid.chunk).numel()));
+  }
+  if (plan.model.leaves.size() > kShownLeaves) {
+    print_line(fmt::format("  ... and {} more leaves (--json lists all)",
+                           plan.model.leaves.size() - kShownLeaves));
+  }
+}
+
+void print_notes(const Session& session, const Plan& plan) {
+  for (const std::string& note : plan.catalog.notes) print_note(session, "note: " + note);
+  for (const std::string& note : plan.model.notes) print_note(session, "note: " + note);
+  std::map<std::string, std::vector<std::string>> drops;
+  for (const Drop& drop : plan.model.drops)
+    drops[drop.why].push_back(plan.catalog.tensors[drop.source].name);
+  for (const auto& [why, names] : drops) {
+    const std::string rest = names.size() > 1 ? fmt::format(" and {} more", names.size() - 1) : "";
+    print_note(session,
+               fmt::format("note: not converted: {}{}: {}", quote(names.front()), rest, why));
+  }
+}
+
+std::string next_command(const Plan& plan, const std::string& items) {
+  if (plan.model.scheme != "maxtext") return fmt::format("hfshard inspect {}", items);
+  std::string text = fmt::format("load_parameters_path={} scan_layers={}", items,
+                                 plan.model.stacked ? "true" : "false");
+  if (!plan.model.model_names.empty()) text += " model_name=" + join(plan.model.model_names, "|");
+  return text;
+}
+
+}  // namespace hfshard

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "plan/plan.h"
+#include "run/budget.h"
+#include "tool/cli.h"
+
+namespace hfshard {
+
+/// The plan for `plan --json`: totals, options, and leaves complete enough to rebuild the layout.
+Json plan_json(const Plan& plan, const Budget& budget);
+/// The same for a person.
+void print_plan(const Plan& plan, const Budget& budget);
+/// Notes of the source and the mapping, and every named drop (grouped by reason), on stderr.
+void print_notes(const Session& session, const Plan& plan);
+/// The command that loads a published checkpoint.
+std::string next_command(const Plan& plan, const std::string& items);
+
+}  // namespace hfshard

@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Kills conversions with SIGKILL at random instants, resumes them, and compares the outputs byte for byte.
+
+After each kill the output is absent or complete, never a mixture; `convert --resume` then gives the tree that an
+uninterrupted conversion gives. Some rounds are killed several times before they may finish. Rounds that finish before
+the signal comes do not count. The seed is printed; `--seed` repeats a run's instants.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import harness
+
+
+def kill_once(fault, name, seconds, reference, options):
+    """Starts a conversion and kills it at a random instant; true when it was still running."""
+    process = fault.start(fault.convert(name, *options))
+    time.sleep(fault.random.uniform(0, seconds))
+    killed = process.poll() is None
+    if killed:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    if process.returncode not in (0, -signal.SIGKILL):
+        fault.expect(False, f"a conversion ended by itself with {process.returncode}")
+    if os.path.lexists(fault.path(name)):
+        fault.expect(fault.tree(name) == reference, "the output was published before it was complete")
+    return process.returncode == -signal.SIGKILL
+
+
+def main():
+    with harness.Fault(__doc__.splitlines()[0]) as fault:
+        reference, seconds = fault.reference()
+        print(f"{len(reference)} entries, {seconds:.2f} s uninterrupted", flush=True)
+        done = attempts = resumed = 0
+        while done < fault.arguments.rounds:
+            attempts += 1
+            fault.expect(attempts <= 10 * fault.arguments.rounds, "most conversions end before they can be killed")
+            name = f"out{attempts}"
+            if not kill_once(fault, name, seconds, reference, []):
+                continue
+            for _ in range(fault.random.choice((0, 0, 1, 3))):
+                kill_once(fault, name, seconds, reference, ["--resume"])
+            resumed += os.path.isdir(fault.staging(name))
+            finished = subprocess.run(fault.convert(name, "--resume"), capture_output=True, text=True, check=False)
+            fault.check(finished)
+            fault.expect_same(name, reference, f"round {done + 1}")
+            done += 1
+        print(f"{done} of {fault.arguments.rounds} rounds identical; {resumed} resumed from a staging directory, "
+              f"{attempts - done} conversions ended before the kill")
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+"""scripts/all_tests.py must keep every property of a preset's tests, and a skipped or failed test must stay one."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+CTEST = "/usr/bin/ctest" if os.path.exists("/usr/bin/ctest") else shutil.which("ctest")
+
+SUITE = """
+add_test(passes "sh" "-c" "test \\"$A\\" = 'x y'")
+set_tests_properties(passes PROPERTIES LABELS "fast;unit" ENVIRONMENT "A=x y;B=2" TIMEOUT "12")
+add_test(fails "sh" "-c" "exit 1")
+set_tests_properties(fails PROPERTIES LABELS "fast")
+add_test(no_peer "sh" "-c" "echo PEER MISSING x; exit 77")
+set_tests_properties(no_peer PROPERTIES LABELS "interop")
+add_test(makes "sh" "-c" "exit 0")
+set_tests_properties(makes PROPERTIES FIXTURES_SETUP "made")
+add_test(uses "sh" "-c" "exit 0")
+set_tests_properties(uses PROPERTIES FIXTURES_REQUIRED "made" DEPENDS "makes")
+add_test(absent "NOT_AVAILABLE_NOWHERE")
+"""
+
+
+@unittest.skipUnless(CTEST, "ctest is missing")
+class AllTestsTest(unittest.TestCase):
+    def run_suite(self, *presets):
+        with tempfile.TemporaryDirectory() as root:
+            os.makedirs(os.path.join(root, "scripts"))
+            shutil.copy(os.path.join(ROOT, "scripts", "all_tests.py"), os.path.join(root, "scripts"))
+            for preset in presets:
+                os.makedirs(os.path.join(root, "build", preset))
+                with open(os.path.join(root, "build", preset, "CTestTestfile.cmake"), "w", encoding="utf-8") as file:
+                    file.write(SUITE)
+            subprocess.run([sys.executable, os.path.join(root, "scripts", "all_tests.py"), "--ctest", CTEST, *presets],
+                           check=True, capture_output=True)
+            done = subprocess.run([CTEST, "--test-dir", os.path.join(root, "build", "all"), "-LE", "lint"],
+                                  capture_output=True, text=True, check=False)
+            return done.returncode, done.stdout + done.stderr
+
+    def test_outcomes_and_names(self):
+        status, said = self.run_suite("release", "asan")
+        self.assertNotEqual(status, 0)
+        for line in ("release.passes .+ Passed", "release.fails .+Failed", "release.no_peer .+Skipped",
+                     "release.uses .+ Passed", "release.absent .+Failed", "asan.passes .+ Passed"):
+            self.assertRegex(said, line)
+        self.assertNotIn("asan.no_peer", said)
+        self.assertEqual(said.count("tests passed"), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,77 @@
+"""Plants violations of the layer rule in a small tree and sees scripts/check_layers.py find each."""
+
+import os
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "scripts"))
+import check_layers  # noqa: E402
+
+
+class CheckLayersTest(unittest.TestCase):
+    def problems(self, path, text):
+        with tempfile.TemporaryDirectory() as root:
+            full = os.path.join(root, path)
+            os.makedirs(os.path.dirname(full))
+            with open(full, "w", encoding="utf-8") as file:
+                file.write(text)
+            return check_layers.check_tree(root)
+
+    def refused(self, path, text, part):
+        found = self.problems(path, text)
+        self.assertEqual(len(found), 1, found)
+        self.assertIn(part, found[0])
+
+    def allowed(self, path, text):
+        self.assertEqual(self.problems(path, text), [])
+
+    def test_a_layer_may_include_itself_and_those_before_it(self):
+        self.allowed("src/plan/grid.cpp", '#include "plan/grid.h"\n#include <vector>\n#include "base/text.h"\n')
+        self.allowed("src/target/orbax/a.cpp", '#include "target/orbax/b.h"\n#include "run/target.h"\n')
+        self.allowed("src/base/text.cpp", '#include <sys/stat.h>\n#include <immintrin.h>\n#include "hfshard/error.h"\n')
+
+    def test_a_later_layer_is_refused(self):
+        self.refused("src/base/text.cpp", '#include "plan/grid.h"\n', "plan comes later in the flow")
+        self.refused("src/run/run.cpp", '#include "target/orbax/form.h"\n', "target comes later")
+        self.refused("src/base/text.cpp", '#include "hfshard/catalog.h"\n', "catalog comes later")
+        self.refused("include/hfshard/error.h", '#include "hfshard/catalog.h"\n', "catalog comes later")
+
+    def test_a_format_never_includes_another(self):
+        self.refused("src/target/orbax/a.cpp", '#include "target/dcp/b.h"\n', "may not include format dcp")
+        self.refused("src/target/shared.cpp", '#include "target/dcp/b.h"\n', "may not include format dcp")
+        self.allowed("src/tool/targets.cpp", '#include "target/dcp/b.h"\n#include "target/orbax/b.h"\n')
+
+    def test_includes_are_written_from_the_top(self):
+        self.refused("src/plan/grid.cpp", '#include "grid.h"\n', "must be written from src or include")
+        self.refused("src/plan/grid.cpp", '#include "../base/text.h"\n', "must be written from src or include")
+
+    def test_third_parties_have_their_places(self):
+        self.allowed("src/base/json.cpp", "#include <nlohmann/json.hpp>\n#include <fmt/format.h>\n")
+        self.refused("src/plan/plan.cpp", "#include <nlohmann/json.hpp>\n", "belongs in")
+        self.refused("src/plan/plan.h", "#include <fmt/format.h>\n", "belongs in")
+        self.refused("src/plan/plan.cpp", "#include <tbb/parallel_pipeline.h>\n", "belongs in")
+        self.refused("src/plan/plan.cpp", "#include <boost/any.hpp>\n", "neither standard nor listed")
+
+    def test_a_public_header_has_no_third_party_and_nothing_private(self):
+        self.refused("include/hfshard/error.h", "#include <fmt/format.h>\n", "in a public header")
+        self.refused("include/hfshard/catalog.h", '#include "base/text.h"\n', "includes the private")
+
+    def test_only_tool_prints_reads_the_environment_or_exits(self):
+        self.allowed("src/tool/main.cpp", '#include <iostream>\nint main() { std::cout << 1; }\n')
+        for line in ('printf("x");', "std::cerr << 1;", 'std::getenv("A");', "std::exit(1);", "::exit(1);",
+                     'fmt::print("x");', "fputs(a, stderr);", "#include <iostream>"):
+            self.refused("src/run/run.cpp", line + "\n", "only tool may print")
+
+    def test_comments_literals_and_like_names_do_not_count(self):
+        self.allowed("src/run/run.cpp",
+                     '// printf("x");\n/* exit(1) */\nconst char* a = "exit(1)";\nthis->exit(1);\nsnprintf(b, 1, "");\n'
+                     'on_exit(1);\n// #include "tool/tool.h"\n')
+
+    def test_a_file_outside_the_layers_is_refused(self):
+        self.refused("src/util/x.cpp", "", "in no layer")
+        self.refused("include/hfshard/util.h", "#pragma once\n", "in no layer")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,106 @@
+"""Plants violations of each style rule in a small tree and sees scripts/check_style.py find each."""
+
+import os
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "scripts"))
+import check_style  # noqa: E402
+
+
+def body(lines):
+    return "".join(f"  call({n});\n" for n in range(lines))
+
+
+class CheckStyleTest(unittest.TestCase):
+    def problems(self, path, text):
+        with tempfile.TemporaryDirectory() as root:
+            full = os.path.join(root, path)
+            os.makedirs(os.path.dirname(full), exist_ok=True)
+            with open(full, "wb") as file:
+                file.write(text if isinstance(text, bytes) else text.encode())
+            return check_style.check_tree(root)
+
+    def refused(self, path, text, part):
+        found = self.problems(path, text)
+        self.assertEqual(len(found), 1, found)
+        self.assertIn(part, found[0])
+
+    def allowed(self, path, text):
+        self.assertEqual(self.problems(path, text), [])
+
+    def test_sizes_of_files(self):
+        self.allowed("src/a.h", "#pragma once\n" + "int a;\n" * 249)
+        self.refused("src/a.h", "#pragma once\n" + "int a;\n" * 250, "251 lines; the limit is 250")
+        self.allowed("src/a.cpp", "int a;\n" * 500)
+        self.refused("src/a.cpp", "int a;\n" * 501, "501 lines; the limit is 500")
+        self.refused("tests/golden/x.bin", b"\0" * (256 * 1024 + 1), "262145 bytes; the limit is 262144")
+
+    def test_length_of_functions(self):
+        self.allowed("src/a.cpp", "void f() {\n" + body(68) + "}\n")
+        self.refused("src/a.cpp", "void f() {\n" + body(69) + "}\n", "a.cpp:1: a function of 71 lines")
+        self.refused("src/a.cpp", "namespace x {\nclass A {\n  void f(int a = {}) const {\n" + body(69) + "  }\n};\n}\n",
+                     "a.cpp:3: a function of 71 lines")
+        self.refused("src/a.cpp", "A::A(int a)\n    : a_{a}, b_(1), c_{} {\n" + body(69) + "}\n",
+                     "a.cpp:1: a function of 72 lines")
+        self.refused("src/a.cpp", "TEST(A, B) {\n" + body(69) + "}\n", "a function of 71 lines")
+
+    def test_long_tables_and_classes_are_not_functions(self):
+        self.allowed("src/a.cpp", "constexpr A kTable[] = {\n" + "    {1, f(2)},\n" * 100 + "};\n")
+        self.allowed("src/a.cpp", "namespace {\nstruct A {\n" + "  int f() { return 1; }\n" * 100 + "};\n}\n")
+        self.allowed("src/a.cpp", "#define A(x) \\\n  do { \\\n  } while (0)\nint a;\n")
+
+    def test_ascii_only(self):
+        self.refused("docs/a.md", "a dash \u2013 here\n", "not ASCII")
+
+    def test_data_made_by_others_is_only_measured(self):
+        self.allowed("tests/golden/a.json", "{\u2013\n")
+        self.allowed("tests/oracle/qwen3/config.json", "{}")
+        self.refused("tests/oracle/README.md", "no end", "no newline at the end")
+
+    def test_reinterpret_cast_has_its_places(self):
+        self.refused("src/run/a.cpp", "auto a = reinterpret_cast<int*>(b);\n", "reinterpret_cast")
+        self.allowed("src/base/coding.h", "#pragma once\nauto a = reinterpret_cast<int*>(b);\n")
+        self.allowed("src/run/a.cpp", "// no reinterpret_cast here\n")
+
+    def test_assert_is_refused_in_the_product(self):
+        self.refused("src/a.cpp", "void f() { assert(true); }\n", "compiled out of a release")
+        self.refused("src/a.cpp", "#include <cassert>\n", "compiled out of a release")
+        self.allowed("src/a.cpp", "static_assert(true);\n")
+
+    def test_pragma_once(self):
+        self.refused("src/a.h", "int a;\n", "#pragma once")
+
+    def test_using_namespace(self):
+        self.refused("src/a.cpp", "using namespace std;\n", "outside a function")
+        self.refused("src/a.cpp", "namespace a {\nusing namespace std;\n}\n", "outside a function")
+        self.allowed("src/a.cpp", "void f() {\n  using namespace std::literals;\n}\n")
+
+    def test_paths_of_one_machine(self):
+        for folder in ("work", "root", "home", "farm"):
+            self.refused("scripts/a.sh", f"cd /{folder}/project\n", "a path of one machine")
+            self.refused("scripts/a.sh", f'a="/{folder}/project"\n', "a path of one machine")
+        self.allowed("scripts/a.sh", "cd build/work/project; ls ${root}/home/x https://example.org/home/x\n")
+
+    def test_open_ends_need_an_issue(self):
+        self.refused("src/a.cpp", "// TO" + "DO: later\n", "needs an issue")
+        self.allowed("src/a.cpp", "// TO" + "DO(#12): later\n")
+
+    def test_json_and_yaml_must_parse(self):
+        self.refused("mappings/a.json", '{"a": 1,}\n', "not valid JSON")
+        self.refused("mappings/a.json", '{"a": 1, "a": 2}\n', "appears twice")
+        self.refused("mappings/a.json", '{"a": NaN}\n', "not valid JSON")
+        self.allowed("tests/unit/bad/a.json", "{\n")
+        if check_style.yaml:
+            self.refused("a.yaml", "a: [1\n", "not valid YAML")
+
+    def test_ends_of_lines_and_files(self):
+        self.refused("src/a.cpp", "int a; \n", "blanks at the end")
+        self.refused("src/a.cpp", "int a;\r\nint b;\n", "carriage return")
+        self.refused("src/a.cpp", "int a;", "no newline at the end")
+        self.allowed("tests/cli/a.out", "a  \nb")
+
+
+if __name__ == "__main__":
+    unittest.main()
