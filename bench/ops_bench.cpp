@@ -1,12 +1,13 @@
-// Inner loops of src/ops, in target bytes per second of one thread. Ceiling: Memcpy over the same bytes.
-// Sources and targets rotate through kPoolBytes, so that nothing stays in the caches between calls; payloads of
-// safetensors files are unaligned, so sources begin kSkew bytes after an aligned address.
-
-#include <benchmark/benchmark.h>
+// Inner loops of src/ops, in target bytes per second of one thread. Ceiling: Memcpy over the same
+// bytes. Sources and targets rotate through kPoolBytes, so that nothing stays in the caches between
+// calls; payloads of safetensors files are unaligned, so sources begin kSkew bytes after an aligned
+// address.
 
 #include <cstring>
 #include <random>
 #include <vector>
+
+#include <benchmark/benchmark.h>
 
 #include "ops/move.h"
 #include "ops/value.h"
@@ -37,7 +38,8 @@ std::vector<std::byte>& target_pool() {
   return pool;
 }
 
-/// One call works on `src_bytes` of source and fills `dst_bytes`; `maps` are all moved in one iteration.
+/// One call works on `src_bytes` of source and fills `dst_bytes`; `maps` are all moved in one
+/// iteration.
 struct Work {
   std::vector<IndexMap> maps;
   std::size_t element_bytes = 0;

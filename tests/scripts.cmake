@@ -20,3 +20,31 @@ foreach(fault IN ITEMS kill_resume interrupt refused_write changed_source)
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/${fault}.py ${fault_options})
   set_tests_properties(fault.${fault} PROPERTIES LABELS slow TIMEOUT 900 RUN_SERIAL TRUE)
 endforeach()
+
+# The recipes of scripts/cluster, each on this machine.
+add_test(NAME cluster.recipes
+  COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/cluster/recipes.py --hfshard $<TARGET_FILE:hfshard_testtool>
+    --limits file_min_bytes=8192,file_max_bytes=16384,merge_bytes=4096,floor_bytes=256)
+set_tests_properties(cluster.recipes PROPERTIES LABELS slow TIMEOUT 600)
+
+# Every end-to-end bench once, small, so that none rots. What does not depend on speed is still checked: results, memory.
+set(e2e ${CMAKE_CURRENT_LIST_DIR}/../bench/e2e)
+set(e2e_options --hfshard $<TARGET_FILE:hfshard> --work ${CMAKE_CURRENT_BINARY_DIR} --runs 1)
+add_test(NAME bench.convert
+  COMMAND ${Python3_EXECUTABLE} ${e2e}/convert.py ${e2e_options} --layers 2 --vocab 8192)
+add_test(NAME bench.sparse
+  COMMAND ${Python3_EXECUTABLE} ${e2e}/sparse.py ${e2e_options} --layers 2 4 --vocab 8192 --most-slope 1000000)
+add_test(NAME bench.plan
+  COMMAND ${Python3_EXECUTABLE} ${e2e}/plan.py ${e2e_options} --most-seconds 60)
+set_tests_properties(bench.convert bench.sparse bench.plan PROPERTIES LABELS slow TIMEOUT 900 RUN_SERIAL TRUE)
+
+add_test(NAME fault.disk_full
+  COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/disk_full.py ${fault_options})
+set_tests_properties(fault.disk_full PROPERTIES LABELS slow TIMEOUT 900 RUN_SERIAL TRUE SKIP_RETURN_CODE 77)
+
+if(TARGET hfshard_testtool)
+  add_test(NAME fault.determinism
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/determinism.py
+      --hfshard $<TARGET_FILE:hfshard_testtool>)
+  set_tests_properties(fault.determinism PROPERTIES LABELS slow TIMEOUT 900)
+endif()

@@ -22,8 +22,8 @@ Bindings::Bindings(const MappingTable& table, const Json& config, const Options&
     : table_(table), config_(config), options_(options), exists_(std::move(exists)) {}
 
 ExprValue Bindings::lookup(const std::string& name) const {
-  for (auto loop = loops_.rbegin(); loop != loops_.rend(); ++loop) {
-    if (loop->name == name) return loop->value;
+  for (const OpenLoop& loop : loops_) {
+    if (loop.name == name) return loop.value;
   }
   const auto found = table_.dims.find(name);
   if (found != table_.dims.end()) return dim(name, found->second);
@@ -81,8 +81,8 @@ ExprValue Bindings::config(const std::string& path) const {
 }
 
 std::uint64_t Bindings::extent(const std::string& dim) const {
-  for (auto loop = loops_.rbegin(); loop != loops_.rend(); ++loop) {
-    if (loop->name == dim) return static_cast<std::uint64_t>(loop->end - loop->begin);
+  for (const OpenLoop& loop : loops_) {
+    if (loop.name == dim) return static_cast<std::uint64_t>(loop.end - loop.begin);
   }
   const auto found = table_.dims.find(dim);
   HFSHARD_CHECK(found != table_.dims.end());  // the loader checked it

@@ -74,6 +74,7 @@ class FamilyPrinter {
 
   static std::string shown_axes(const std::vector<std::string>& axes) {
     std::vector<std::string> out;
+    out.reserve(axes.size());
     for (const std::string& axis : axes) out.push_back(axis.empty() ? "-" : axis);
     return join(out, ", ");
   }
@@ -202,6 +203,7 @@ std::vector<ExpectedTensor> expected_tensors(const std::string& family, const Js
     }
   }
   std::vector<ExpectedTensor> out;
+  out.reserve(shapes.size());
   for (auto& [name, shape] : shapes) out.push_back({name, shape});
   return out;
 }

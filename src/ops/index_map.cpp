@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <tuple>
 
-#include "hfshard/error.h"
 #include "ops/index_step.h"
+
+#include "hfshard/error.h"
 
 namespace hfshard {
 namespace {
@@ -39,12 +40,28 @@ void DigitList::push_back(const Digit& digit) {
     throw Error(ErrorCode::unsupported, "an index map has more than 16 digits")
         .hint("merge dims that always stand together in the rule's patterns");
   }
-  items_[size_++] = digit;
+  if (size_ < kInline) {
+    items_[size_++] = digit;
+    return;
+  }
+  if (size_ == kInline) spill_.assign(items_.begin(), items_.end());
+  spill_.push_back(digit);
+  ++size_;
+}
+
+void DigitList::clear() noexcept {
+  spill_.clear();
+  size_ = 0;
 }
 
 void DigitList::erase(std::size_t index) noexcept {
   std::copy(begin() + index + 1, end(), begin() + index);
   --size_;
+  if (size_ < kInline) return;
+  spill_.pop_back();
+  if (size_ > kInline) return;
+  std::copy(spill_.begin(), spill_.end(), items_.begin());
+  spill_.clear();
 }
 
 bool operator==(const DigitList& a, const DigitList& b) noexcept {

@@ -19,7 +19,8 @@ struct Digit {
   friend bool operator==(const Digit&, const Digit&) = default;
 };
 
-/// Up to 16 digits, inline.
+/// Up to 16 digits. Four are held inline, as nearly every rule of every family has at most that many: a model of a
+/// hundred thousand tensors has as many maps.
 class DigitList {
  public:
   static constexpr std::size_t kMax = 16;
@@ -27,26 +28,28 @@ class DigitList {
   DigitList(std::initializer_list<Digit> digits);
   std::size_t size() const noexcept { return size_; }
   bool empty() const noexcept { return size_ == 0; }
-  Digit& operator[](std::size_t i) noexcept { return items_[i]; }
-  const Digit& operator[](std::size_t i) const noexcept { return items_[i]; }
-  Digit* begin() noexcept { return items_.data(); }
-  Digit* end() noexcept { return items_.data() + size_; }
-  const Digit* begin() const noexcept { return items_.data(); }
-  const Digit* end() const noexcept { return items_.data() + size_; }
+  Digit& operator[](std::size_t i) noexcept { return begin()[i]; }
+  const Digit& operator[](std::size_t i) const noexcept { return begin()[i]; }
+  Digit* begin() noexcept { return size_ > kInline ? spill_.data() : items_.data(); }
+  Digit* end() noexcept { return begin() + size_; }
+  const Digit* begin() const noexcept { return size_ > kInline ? spill_.data() : items_.data(); }
+  const Digit* end() const noexcept { return begin() + size_; }
   /// Throws: unsupported beyond kMax.
   void push_back(const Digit& digit);
   void erase(std::size_t index) noexcept;
-  void clear() noexcept { size_ = 0; }
+  void clear() noexcept;
   friend bool operator==(const DigitList& a, const DigitList& b) noexcept;
 
  private:
-  std::array<Digit, kMax> items_{};
+  static constexpr std::size_t kInline = 4;
+  std::array<Digit, kInline> items_{};  // used while size_ <= kInline
+  std::vector<Digit> spill_;            // all digits beyond that, else empty
   std::size_t size_ = 0;
 };
 
 /// dst[dst_base + sum i_k*dst_step_k] = f(src[src_base + sum i_k*src_step_k]), 0 <= i_k < extent_k.
-/// Offsets are in elements of the flattened (row-major) tensors. Digits are ordered slow to fast on the target side
-/// as the pattern wrote them; order carries no meaning.
+/// Offsets are in elements of the flattened (row-major) tensors. Digits are ordered slow to fast on
+/// the target side as the pattern wrote them; order carries no meaning.
 struct IndexMap {
   std::uint64_t src_base = 0;
   std::uint64_t dst_base = 0;
@@ -57,7 +60,8 @@ struct IndexMap {
   friend bool operator==(const IndexMap&, const IndexMap&) = default;
 };
 
-/// Half-open box in a tensor's coordinates: begin[a] <= x[a] < begin[a] + extent[a]. Ranks agree with the shape.
+/// Half-open box in a tensor's coordinates: begin[a] <= x[a] < begin[a] + extent[a]. Ranks agree
+/// with the shape.
 struct Box {
   Shape begin;
   Shape extent;
@@ -66,26 +70,31 @@ struct Box {
 /// Swaps the two sides.
 IndexMap inverse(const IndexMap& map);
 
-/// Canonical form: drops digits of extent 1, merges digits contiguous on both sides, sorts by dst_step descending
-/// (then src_step). Equal maps compare equal. A map with a zero extent becomes one digit of extent 0.
+/// Canonical form: drops digits of extent 1, merges digits contiguous on both sides, sorts by
+/// dst_step descending (then src_step). Equal maps compare equal. A map with a zero extent becomes
+/// one digit of extent 0.
 IndexMap normalize(const IndexMap& map);
 
-/// Splits every digit so that none spans more than one axis of a row-major target of shape `dst_shape`, so that
-/// `restrict_to` can be used on it. Throws: internal if a digit straddles an axis unevenly.
+/// Splits every digit so that none spans more than one axis of a row-major target of shape
+/// `dst_shape`, so that `restrict_to` can be used on it. Throws: internal if a digit straddles an
+/// axis unevenly.
 IndexMap split_by_axes(const IndexMap& map, const Shape& dst_shape);
 
-/// Appends to `out` the parts of `map` whose target element lies in `box` (head/body/tail per axis where an axis has
-/// several digits). `map` must have no digit that spans two axes of `dst_shape` (as compiled, or split_by_axes).
-/// dst offsets stay offsets in the whole target. The parts are disjoint and cover the intersection exactly.
-void restrict_to(const IndexMap& map, const Shape& dst_shape, const Box& box, std::vector<IndexMap>& out);
+/// Appends to `out` the parts of `map` whose target element lies in `box` (head/body/tail per axis
+/// where an axis has several digits). `map` must have no digit that spans two axes of `dst_shape`
+/// (as compiled, or split_by_axes). dst offsets stay offsets in the whole target. The parts are
+/// disjoint and cover the intersection exactly.
+void restrict_to(const IndexMap& map, const Shape& dst_shape, const Box& box,
+                 std::vector<IndexMap>& out);
 
-/// Rewrites target offsets from the row-major `dst_shape` to those of a packed row-major buffer that holds only `box`.
-/// Every element of the map must lie in the box.
+/// Rewrites target offsets from the row-major `dst_shape` to those of a packed row-major buffer
+/// that holds only `box`. Every element of the map must lie in the box.
 IndexMap rebase_to_box(const IndexMap& map, const Shape& dst_shape, const Box& box);
 
 enum class Side : std::uint8_t { source, target };
 
-/// What a failed tiling looks like: an element that is covered `times` times (0 or more than 1), or out of range.
+/// What a failed tiling looks like: an element that is covered `times` times (0 or more than 1), or
+/// out of range.
 struct TilingFault {
   bool found = false;
   std::uint64_t element = 0;  ///< linear offset of one offending element
@@ -93,9 +102,11 @@ struct TilingFault {
   std::size_t map_index = 0;  ///< one of the maps that cover it (0 when uncovered)
 };
 
-/// Proof that the maps cover [0, numel) of one side exactly once, symbolically: nested steps, volume sum,
-/// disjointness; never element by element for regular maps (falls back to enumerating only below 2^20 elements when
-/// the structure is not nested, and reports a fault with times == 0 and element == numel when it cannot decide).
+/// Proof that the maps cover [0, numel) of one side exactly once, symbolically, by recursion over
+/// steps; the cost depends on the number of maps and digits, not on extents. A step of 0 on that
+/// side covers an element several times, which is a fault (of a repeat, prove the source side
+/// without that digit). Structures too irregular for it are counted element by element below 2^20
+/// elements; above, a fault with times == 0 and element == numel says that it cannot decide.
 TilingFault tiles_exactly(std::uint64_t numel, std::span<const IndexMap> maps, Side side);
 
 /// Which inner loop moves this map's elements.

@@ -1,13 +1,15 @@
-// Maps and boxes of a row-major target. Every digit with a target step belongs to one axis: the one with
-// stride <= step < stride * dim. The target coordinate along an axis is its share of dst_base plus the sum of its
-// digits, so an axis is cut on its own, and the parts of a map are the products of the parts of its axes.
+// Maps and boxes of a row-major target. Every digit with a target step belongs to one axis: the one
+// with stride <= step < stride * dim. The target coordinate along an axis is its share of dst_base
+// plus the sum of its digits, so an axis is cut on its own, and the parts of a map are the products
+// of the parts of its axes.
 
 #include <algorithm>
 #include <array>
 
-#include "hfshard/error.h"
 #include "ops/index_map.h"
 #include "ops/index_step.h"
+
+#include "hfshard/error.h"
 
 namespace hfshard {
 namespace {
@@ -42,7 +44,8 @@ bool has_no_elements(const IndexMap& map, const Shape& shape) noexcept {
   return map.count() == 0 || std::find(shape.begin(), shape.end(), 0U) != shape.end();
 }
 
-/// The map with digits of extent 1 left out and all target steps >= 0, slow to fast on the target side.
+/// The map with digits of extent 1 left out and all target steps >= 0, slow to fast on the target
+/// side.
 IndexMap ascending(const IndexMap& map) {
   IndexMap out{.src_base = map.src_base, .dst_base = map.dst_base, .digits = {}};
   for (Digit digit : map.digits) {

@@ -1,22 +1,28 @@
 // Proof that maps tile one side exactly.
 //
-// 1. Each map becomes a piece: one side's base and (extent, step) digits, merged. Range and zero steps are checked.
-// 2. Pieces are sorted by base and grouped where their envelopes overlap; gaps between groups are holes.
-// 3. A group whose steps are all 1 holds plain runs, so more than one of them overlap. Else its largest step R cuts it
-//    into rows: a piece is an interval of rows times a pattern within one row (runs that cross rows are cut there).
-// 4. Rows with the same active pieces are alike: the patterns of each such interval must tile one row, which is the
+// 1. Each map becomes a piece: one side's base and (extent, step) digits, merged. Range and zero
+// steps are checked.
+// 2. Pieces are sorted by base and grouped where their envelopes overlap; gaps between groups are
+// holes.
+// 3. A group whose steps are all 1 holds plain runs, so more than one of them overlap. Else its
+// largest step R cuts it
+//    into rows: a piece is an interval of rows times a pattern within one row (runs that cross rows
+//    are cut there).
+// 4. Rows with the same active pieces are alike: the patterns of each such interval must tile one
+// row, which is the
 //    same question with smaller steps.
-// The cost depends on the number of pieces and steps, not on extents. Where a structure is so irregular that cutting
-// exceeds a budget, elements are counted one by one if there are few.
+// The cost depends on the number of pieces and steps, not on extents. Where a structure is so
+// irregular that cutting exceeds a budget, elements are counted one by one if there are few.
 
 #include <algorithm>
 #include <limits>
 #include <optional>
 
 #include "base/checked.h"
-#include "hfshard/error.h"
 #include "ops/index_map.h"
 #include "ops/index_step.h"
+
+#include "hfshard/error.h"
 
 namespace hfshard {
 namespace {
@@ -41,12 +47,10 @@ std::uint64_t last_of(const IndexMap& piece) noexcept {
 
 /// One side of a map as the target side, source steps 0.
 IndexMap one_side(const IndexMap& map, Side side) {
-  IndexMap out{.src_base = 0,
-               .dst_base = side == Side::target ? map.dst_base : map.src_base,
-               .digits = {}};
+  IndexMap out{
+      .src_base = 0, .dst_base = side == Side::target ? map.dst_base : map.src_base, .digits = {}};
   for (const Digit& digit : map.digits) {
-    out.digits.push_back(
-        {digit.extent, 0, side == Side::target ? digit.dst_step : digit.src_step});
+    out.digits.push_back({digit.extent, 0, side == Side::target ? digit.dst_step : digit.src_step});
   }
   return normalize(out);
 }
@@ -63,7 +67,8 @@ std::uint64_t times_covered(const IndexMap& piece, std::uint64_t numel, std::uin
 /// Looks for an element that is not covered exactly once.
 class Search {
  public:
-  /// Such an element of [0, length), if there is one. Pieces lie inside and have no zero extents or steps.
+  /// Such an element of [0, length), if there is one. Pieces lie inside and have no zero extents or
+  /// steps.
   std::optional<std::uint64_t> find(std::uint64_t length, std::vector<IndexMap> pieces);
   /// The budget ran out; an absent fault proves nothing.
   bool gave_up() const noexcept { return cuts_ > kMaxCuts; }
@@ -177,7 +182,8 @@ void Search::cut_into_bands(const IndexMap& piece, std::uint64_t length, std::ui
   cut_rows(pattern, length, row, Band{0, extent, {}}, repeat, out);
 }
 
-/// Cuts a pattern at row ends. Rows in the middle of a long periodic pattern are alike and become one band.
+/// Cuts a pattern at row ends. Rows in the middle of a long periodic pattern are alike and become
+/// one band.
 void Search::cut_rows(const IndexMap& pattern, std::uint64_t length, std::uint64_t row, Band at,
                       std::uint64_t repeat, std::vector<Band>& out) {
   const std::uint64_t first = pattern.dst_base / row;
@@ -207,7 +213,8 @@ void Search::cut_rows(const IndexMap& pattern, std::uint64_t length, std::uint64
     }
     for (IndexMap& part : parts) {
       part.dst_base -= r * row;
-      // A second digit of the same step overlaps in the second row at the latest; two bands show it.
+      // A second digit of the same step overlaps in the second row at the latest; two bands show
+      // it.
       for (std::uint64_t i = 0; i < std::min<std::uint64_t>(repeat, 2); ++i) {
         out.push_back(Band{r + i, r + i + rows, normalize(part)});
       }

@@ -4,7 +4,8 @@
 
 namespace hfshard {
 
-/// base + index * step, in wrapping arithmetic: a map's offsets are checked as a whole, not term by term.
+/// base + index * step, in wrapping arithmetic: a map's offsets are checked as a whole, not term by
+/// term.
 inline std::uint64_t advance(std::uint64_t base, std::uint64_t index, std::int64_t step) noexcept {
   return base + index * static_cast<std::uint64_t>(step);
 }

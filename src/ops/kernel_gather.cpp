@@ -38,10 +38,9 @@ void copy_plane(const ByteDigit& near_src, const ByteDigit& near_dst, const std:
       for (std::size_t r = i; r < i + rows; ++r) {
         const auto row = static_cast<std::ptrdiff_t>(r);
         const auto column = static_cast<std::ptrdiff_t>(j);
-        copy_line<kBytes>(src + row * near_src.src_step + column * near_dst.src_step,
-                          near_dst.src_step,
-                          dst + row * near_src.dst_step + column * near_dst.dst_step,
-                          near_dst.dst_step, columns);
+        copy_line<kBytes>(
+            src + row * near_src.src_step + column * near_dst.src_step, near_dst.src_step,
+            dst + row * near_src.dst_step + column * near_dst.dst_step, near_dst.dst_step, columns);
       }
     }
   }
@@ -83,11 +82,16 @@ void gather(const ByteDigits& digits, const std::byte* src, std::byte* dst) {
 void copy_gathered(const ByteDigits& digits, std::size_t element_bytes, const std::byte* src,
                    std::byte* dst) {
   switch (element_bytes) {
-    case 1: return gather<1>(digits, src, dst);
-    case 2: return gather<2>(digits, src, dst);
-    case 4: return gather<4>(digits, src, dst);
-    case 8: return gather<8>(digits, src, dst);
-    default: return gather<16>(digits, src, dst);
+    case 1:
+      return gather<1>(digits, src, dst);
+    case 2:
+      return gather<2>(digits, src, dst);
+    case 4:
+      return gather<4>(digits, src, dst);
+    case 8:
+      return gather<8>(digits, src, dst);
+    default:
+      return gather<16>(digits, src, dst);
   }
 }
 

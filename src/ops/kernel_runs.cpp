@@ -50,9 +50,8 @@ void copy_runs(const ByteDigits& digits, std::size_t run_bytes, const std::byte*
     if (run_bytes >= 4) return copy_all_by_two<4>(digits, run_bytes, src, dst);
     return copy_all_by_two<2>(digits, run_bytes, src, dst);
   }
-  copy_all(digits, src, dst, [run_bytes](std::byte* to, const std::byte* from) {
-    std::memcpy(to, from, run_bytes);
-  });
+  copy_all(digits, src, dst,
+           [run_bytes](std::byte* to, const std::byte* from) { std::memcpy(to, from, run_bytes); });
 }
 
 }  // namespace hfshard

@@ -1,8 +1,9 @@
-// Transposes in tiles. The chain I is contiguous in the source, the chain J contiguous in the target; each may consist
-// of several digits (interleaved or split dims), so a tile has a table of target offsets for its I positions and one
-// of source offsets for its J positions. A tile is transposed in registers into a buffer in the first-level cache,
-// then its rows go to the target as whole cache lines, past the caches where the map is large: the target is
-// not read again before it falls out of them.
+// Transposes in tiles. The chain I is contiguous in the source, the chain J contiguous in the
+// target; each may consist of several digits (interleaved or split dims), so a tile has a table of
+// target offsets for its I positions and one of source offsets for its J positions. A tile is
+// transposed in registers into a buffer in the first-level cache, then its rows go to the target as
+// whole cache lines, past the caches where the map is large: the target is not read again before it
+// falls out of them.
 
 #include <algorithm>
 #include <cstring>
@@ -16,20 +17,21 @@
 namespace hfshard {
 namespace {
 
-constexpr std::size_t kLine = 64;           ///< bytes of a cache line
+constexpr std::size_t kLine = 64;             ///< bytes of a cache line
 constexpr std::size_t kSrcBytes = 2 * kLine;  ///< of one source row in a tile
 constexpr std::size_t kDstBytes = 4 * kLine;  ///< of one target row in a tile
-constexpr std::size_t kBlockBytes = 16;     ///< of a register
+constexpr std::size_t kBlockBytes = 16;       ///< of a register
 /// Targets of maps below this size stay in the cache.
-constexpr std::size_t kStreamBytes = 256 * 1024;
-/// A plane of at most kNarrowBytes of each source row has no long reads that the processor foresees, so its rows are
-/// asked for kAhead rows before their use.
+constexpr std::size_t kStreamBytes = 16 * 1024;
+/// A plane of at most kNarrowBytes of each source row has no long reads that the processor
+/// foresees, so its rows are asked for kAhead rows before their use.
 constexpr std::size_t kNarrowBytes = 4 * kLine;
 constexpr std::size_t kAhead = 64;
 /// A chain this long needs no further digits.
 constexpr std::size_t kChainElements = 512;
 
-/// Digits that together are contiguous on one side, fast to slow; offsets are those of the other side.
+/// Digits that together are contiguous on one side, fast to slow; offsets are those of the other
+/// side.
 struct Chain {
   std::array<ByteDigit, DigitList::kMax> items;
   std::size_t size = 0;
@@ -278,9 +280,15 @@ bool copy_transposed(const ByteDigits& digits, std::size_t element_bytes, const 
     grown = i_chain.extent < j_chain.extent ? grow_i() || grow_j() : grow_j() || grow_i();
   }
   switch (element_bytes) {
-    case 1: move_planes<1>(i_chain, j_chain, outer, src, dst); break;
-    case 2: move_planes<2>(i_chain, j_chain, outer, src, dst); break;
-    default: move_planes<4>(i_chain, j_chain, outer, src, dst); break;
+    case 1:
+      move_planes<1>(i_chain, j_chain, outer, src, dst);
+      break;
+    case 2:
+      move_planes<2>(i_chain, j_chain, outer, src, dst);
+      break;
+    default:
+      move_planes<4>(i_chain, j_chain, outer, src, dst);
+      break;
   }
   return true;
 }

@@ -58,8 +58,8 @@ void for_each_offset(const ByteDigits& digits, const std::byte* src, std::byte* 
 void copy_runs(const ByteDigits& digits, std::size_t run_bytes, const std::byte* src,
                std::byte* dst);
 
-/// Moves elements of 1, 2 or 4 bytes where one digit steps by an element in the source and another in the target.
-/// False (and nothing moved) if the digits have no such pair.
+/// Moves elements of 1, 2 or 4 bytes where one digit steps by an element in the source and another
+/// in the target. False (and nothing moved) if the digits have no such pair.
 bool copy_transposed(const ByteDigits& digits, std::size_t element_bytes, const std::byte* src,
                      std::byte* dst);
 

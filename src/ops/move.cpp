@@ -1,7 +1,8 @@
 #include "ops/move.h"
 
-#include "hfshard/error.h"
 #include "ops/kernels.h"
+
+#include "hfshard/error.h"
 
 namespace hfshard {
 namespace {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ops/index_map.h"
@@ -15,12 +16,15 @@ namespace hfshard {
 /// One tensor of the target tree.
 struct Leaf {
   std::string path;               ///< dotted: "params.params.decoder.layers.mlp.wi_0.kernel"
-  std::vector<std::string> keys;  ///< the same as key path; keys may not hold '.' or '/'
   DType dtype = DType::bf16;
   Shape shape;
-  std::vector<std::string> axes;  ///< logical axis name per dim; "" where a dim has none
-  std::vector<bool>
-      stacked;  ///< per dim: inserted by stacking layers (extent 1 per chunk before growth)
+  std::vector<std::string> axes;  ///< logical axis per dim, "" where one has none; empty: no dim has
+  std::vector<bool> stacked;  ///< per dim: inserted by stacking layers; empty: none is
+
+  bool is_stacked(std::size_t dim) const { return dim < stacked.size() && stacked[dim]; }
+  std::string_view axis(std::size_t dim) const {
+    return dim < axes.size() ? std::string_view(axes[dim]) : std::string_view();
+  }
 };
 
 /// A counter that picks the source tensor (layers, experts); target offset advances by dst_step

@@ -6,16 +6,19 @@
 #include <string>
 
 #include "base/floats.h"
+
 #include "hfshard/error.h"
 
 namespace hfshard {
 namespace {
 
-/// Elements worked on at a time: constant, so that the loops are vectorised at every optimisation level.
+/// Elements worked on at a time: constant, so that the loops are vectorised at every optimisation
+/// level.
 constexpr std::size_t kBlock = 512;
 using Block = std::array<float, kBlock>;
 
-// f16 below: the functions of base/floats without branches, so that loops over them are vectorised; same bits.
+// f16 below: the functions of base/floats without branches, so that loops over them are vectorised;
+// same bits.
 
 /// A half as a float, but for infinities and NaNs.
 float widen_finite(std::uint16_t half) noexcept {
@@ -30,8 +33,8 @@ float widen_f16(std::uint16_t half, float finite) noexcept {
   return std::bit_cast<float>(bits | (half & 0x8000U) << 16);
 }
 
-/// The bits of a float that is too small for a normal half. One unit in the last place of 0.5 is the smallest half,
-/// so the addition rounds to nearest even.
+/// The bits of a float that is too small for a normal half. One unit in the last place of 0.5 is
+/// the smallest half, so the addition rounds to nearest even.
 std::uint32_t narrow_small(float value) noexcept {
   const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(value) & 0x7fffffffU;
   return std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - 0x3f000000U;
@@ -155,8 +158,7 @@ void apply_value(const Value& value, DType from, DType to, std::uint64_t count,
                  std::span<const std::byte> src, std::span<std::byte> dst) {
   if (!can_apply_value(value, from, to)) {
     throw Error(ErrorCode::unsupported, "values of dtype " + std::string(to_string(from)) +
-                                            " cannot be computed as " +
-                                            std::string(to_string(to)))
+                                            " cannot be computed as " + std::string(to_string(to)))
         .hint("casts and value rules work on f16, bf16 and f32");
   }
   HFSHARD_CHECK(src.size() == packed_bytes(from, count) && dst.size() == packed_bytes(to, count));

@@ -60,9 +60,9 @@ void check_options(const MappingTable& table, const MappingOptions& options) {
   }
 }
 
-CompiledModel compile_family(const Catalog& catalog, const MappingOptions& options) {
-  const Json config = read_config(catalog);
-  const MappingTable table = load_table(family_of(config));
+CompiledModel compile_family(const Catalog& catalog, const MappingOptions& options,
+                             const Json& config, const FamilyFile& family) {
+  const MappingTable table = load_table(family);
   const Scheme& scheme = scheme_of(table, options.scheme);
   check_options(table, options);
   Bindings bindings(table, config, options.options,
@@ -94,11 +94,7 @@ CompiledModel compile_names(const Catalog& catalog, const MappingOptions& option
   return builder.finish();
 }
 
-}  // namespace
-
-CompiledModel compile_model(const Catalog& catalog, const MappingOptions& options) {
-  CompiledModel model = options.scheme == kHfScheme ? compile_names(catalog, options)
-                                                    : compile_family(catalog, options);
+CompiledModel proved(const Catalog& catalog, CompiledModel model) {
   const std::vector<CheckFinding> findings = prove(catalog, model);
   if (!findings.empty()) {
     throw Error(ErrorCode::bad_input, findings.front().what)
@@ -106,6 +102,19 @@ CompiledModel compile_model(const Catalog& catalog, const MappingOptions& option
         .by_rule(findings.front().rule);
   }
   return model;
+}
+
+}  // namespace
+
+CompiledModel compile_model(const Catalog& catalog, const MappingOptions& options) {
+  if (options.scheme == kHfScheme) return proved(catalog, compile_names(catalog, options));
+  const Json config = read_config(catalog);
+  return proved(catalog, compile_family(catalog, options, config, family_of(config)));
+}
+
+CompiledModel compile_model(const Catalog& catalog, const MappingOptions& options,
+                            const FamilyFile& family) {
+  return proved(catalog, compile_family(catalog, options, read_config(catalog), family));
 }
 
 }  // namespace hfshard

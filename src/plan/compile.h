@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "mapping/family.h"
 #include "ops/transfer.h"
 
 #include "hfshard/catalog.h"
@@ -17,6 +18,9 @@ namespace hfshard {
 /// unsupported / not_found with the rule's JSON pointer, tensor, shapes and a hint (near family
 /// names and --scheme hf for an unknown family; first three unmatched tensors and nearest rules).
 CompiledModel compile_model(const Catalog& catalog, const MappingOptions& options);
+/// The same with the rules of this family, whatever config.json names: tests compile wrong ones.
+CompiledModel compile_model(const Catalog& catalog, const MappingOptions& options,
+                            const FamilyFile& family);
 
 /// One finding of `mappings check`.
 struct CheckFinding {

@@ -110,16 +110,14 @@ IndexMap identity_map(const Shape& shape) {
   return out;
 }
 
-std::vector<std::string> split_path(const std::string& path) {
-  std::vector<std::string> keys = split(path, '.');
-  for (const std::string& key : keys) {
+void check_path(const std::string& path) {
+  for (const std::string& key : split(path, '.')) {
     if (!key.empty() && key.find('/') == std::string::npos) continue;
     throw Error(ErrorCode::unsupported, fmt::format("name {} has {} component", quote(path),
                                                     key.empty() ? "an empty" : "a '/' in a"))
         .in_tensor(path)
         .hint("a tree path cannot hold it; leave the tensor out with --exclude");
   }
-  return keys;
 }
 
 }  // namespace hfshard

@@ -69,6 +69,7 @@ std::vector<std::string> written_names(const Scheme& scheme) {
 std::vector<std::string> nearest_rules(const Scheme& scheme, std::string_view tensor) {
   const std::vector<std::string> written = written_names(scheme);
   std::vector<std::string> plain;
+  plain.reserve(written.size());
   for (const std::string& name : written) plain.push_back(without_counters(name));
   std::vector<std::string> out;
   for (const std::string& near : near_names(without_counters(tensor), plain, 2)) {

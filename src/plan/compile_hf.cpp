@@ -15,11 +15,9 @@ void compile_hf(ModelBuilder& builder) {
     const TensorInfo& tensor = catalog.tensors[i];
     Leaf leaf;
     leaf.path = tensor.name;
-    leaf.keys = split_path(tensor.name);
+    check_path(tensor.name);
     leaf.dtype = tensor.dtype;
     leaf.shape = tensor.shape;
-    leaf.axes.assign(tensor.shape.rank(), "");
-    leaf.stacked.assign(tensor.shape.rank(), false);
     Transfer transfer;
     transfer.target = static_cast<std::uint32_t>(model.leaves.size());
     transfer.rule = rule;

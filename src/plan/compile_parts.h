@@ -55,8 +55,8 @@ class ModelBuilder {
 /// Identity over a tensor, one digit per axis with more than one element.
 IndexMap identity_map(const Shape& shape);
 
-/// Splits a dotted leaf path into keys. Throws: bad_input (empty component, '/').
-std::vector<std::string> split_path(const std::string& path);
+/// Checks a dotted leaf path. Throws: unsupported (empty component, '/').
+void check_path(const std::string& path);
 
 /// Adds transfers, fills and drops of a resolved mapping. Throws as compile_model.
 void compile_rules(const MappingTable& table, const Scheme& scheme, const Bindings& bindings,

@@ -210,7 +210,7 @@ class RuleCompiler {
     if (added) {
       Leaf out;
       out.path = path;
-      out.keys = split_path(path);
+      check_path(path);
       out.dtype = dtype;
       out.shape = shape;
       out.axes = axes;

@@ -106,46 +106,55 @@ Shape cap_counts(Shape counts, std::uint64_t most) {
   return counts;
 }
 
+Shape one_chunk(const Shape& shape) {
+  Shape chunk;
+  for (const std::uint64_t extent : shape) chunk.push_back(std::max<std::uint64_t>(extent, 1));
+  return chunk;
+}
+
+// Shards along each axis; stacked axes are cut by layers instead.
+Shape mesh_counts(const Leaf& leaf, const Shape& shard) {
+  Shape counts;
+  for (std::size_t d = 0; d < leaf.shape.rank(); ++d) {
+    counts.push_back(leaf.is_stacked(d) ? 1 : ceil_div(leaf.shape[d], shard[d]));
+  }
+  return counts;
+}
+
+// Cuts unsharded axes before sharded ones until the chunk fits, slowest in the source first.
+void cut_axes(Cutter& cutter, const Shape& outer, const std::vector<std::size_t>& order) {
+  for (const bool sharded : {false, true}) {
+    for (const std::size_t axis : order) {
+      if (cutter.fits(cutter.bytes())) return;
+      if (!cutter.leaf.is_stacked(axis) && (outer[axis] > 1) == sharded) cutter.cut(axis);
+    }
+  }
+}
+
 }  // namespace
 
 Grid cut_grid(const Leaf& leaf, const Shape& shard, const std::vector<std::size_t>& order,
               std::uint64_t chunk_bytes, const Limits& limits) {
   const std::size_t rank = leaf.shape.rank();
-  Grid grid;
-  grid.shard = shard;
   const std::uint64_t floor = std::min(limits.floor_bytes, chunk_bytes);
-  const std::uint64_t leaf_bytes = ceil_div(leaf.shape.numel() * size_bits(leaf.dtype), 8);
-  if (leaf_bytes <= floor) {
-    for (const std::uint64_t extent : leaf.shape)
-      grid.chunk.push_back(std::max<std::uint64_t>(extent, 1));
-    grid.inner = grid.chunk;
-    return grid;
+  if (ceil_div(leaf.shape.numel() * size_bits(leaf.dtype), 8) <= floor) {
+    const Shape whole = one_chunk(leaf.shape);
+    return {shard, whole, whole};
   }
-  Shape counts;
-  std::uint64_t mesh_shards = 1;
-  for (std::size_t d = 0; d < rank; ++d) {
-    counts.push_back(leaf.stacked[d] ? 1 : ceil_div(leaf.shape[d], shard[d]));
-    mesh_shards *= counts[d];
-  }
+  const Shape counts = mesh_counts(leaf, shard);
   const Shape outer = cap_counts(counts, limits.outer_shards);
   Cutter cutter{leaf, limits, chunk_bytes, outer.numel(), Shape()};
   for (std::size_t d = 0; d < rank; ++d) {
-    cutter.chunk.push_back(leaf.stacked[d] ? 1 : ceil_div(leaf.shape[d], outer[d]));
+    cutter.chunk.push_back(leaf.is_stacked(d) ? 1 : ceil_div(leaf.shape[d], outer[d]));
   }
-  for (const bool sharded : {false, true}) {
-    for (const std::size_t axis : order) {
-      if (cutter.fits(cutter.bytes())) break;
-      if (!leaf.stacked[axis] && (outer[axis] > 1) == sharded) cutter.cut(axis);
-    }
-  }
+  cut_axes(cutter, outer, order);
   for (std::size_t d = 0; d < rank && cutter.bytes() < floor; ++d) {
-    if (leaf.stacked[d]) cutter.grow(d, floor);
+    if (leaf.is_stacked(d)) cutter.grow(d, floor);
   }
-  grid.chunk = cutter.chunk;
-  grid.inner = grid.chunk;
-  if (mesh_shards > limits.outer_shards) {
+  Grid grid{shard, cutter.chunk, cutter.chunk};
+  if (counts.numel() > limits.outer_shards) {
     for (std::size_t d = 0; d < rank; ++d) {
-      if (!leaf.stacked[d]) grid.inner[d] = std::gcd(grid.chunk[d], shard[d]);
+      if (!leaf.is_stacked(d)) grid.inner[d] = std::gcd(grid.chunk[d], shard[d]);
     }
   }
   return grid;

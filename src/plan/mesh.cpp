@@ -122,6 +122,10 @@ Shape shard_counts(const Leaf& leaf, const AxisRules& rules, const Mesh& mesh) {
   const auto spec = logical_to_mesh_axes(leaf.axes, rules);
   for (std::size_t d = 0; d < leaf.shape.rank(); ++d) {
     std::uint64_t count = 1;
+    if (d >= spec.size()) {
+      counts.push_back(count);
+      continue;
+    }
     std::vector<std::string> names;
     for (const std::string& axis : spec[d]) {
       const std::uint64_t size = mesh.size_of(axis);

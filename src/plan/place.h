@@ -19,6 +19,7 @@ struct ChunkForm {
   std::uint64_t stored_bytes() const noexcept {
     return cells * (cell_bytes + cell_suffix_bytes) + tail_bytes;
   }
+  friend bool operator==(const ChunkForm&, const ChunkForm&) = default;
 };
 
 /// Where a chunk is: data file index and byte range there.

@@ -11,6 +11,7 @@
 #include "plan/grid.h"
 #include "plan/limits.h"
 #include "plan/mesh.h"
+#include "plan/per_leaf.h"
 #include "plan/place.h"
 #include "plan/tile.h"
 
@@ -48,8 +49,8 @@ class Plan final : public Placements {
   Limits limits;
   AxisRules rules;
   std::vector<Mesh> meshes;
-  std::vector<Grid> grids;      ///< per leaf
-  std::vector<UnitForm> units;  ///< per leaf
+  PerLeaf<Grid> grids;      ///< per leaf
+  PerLeaf<UnitForm> units;  ///< per leaf
   std::vector<Group> groups;    ///< in source order; addresses ascend
   std::vector<std::uint64_t>
       file_begin;  ///< address of each file's first unit, then the end of the last

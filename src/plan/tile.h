@@ -30,6 +30,7 @@ struct UnitForm {
   std::uint64_t scratch_bytes =
       0;  ///< beside the region: source band, converted band, gathered row
   std::uint64_t region_bytes() const noexcept { return chunks_per_unit * stride_bytes; }
+  friend bool operator==(const UnitForm&, const UnitForm&) = default;
 };
 
 /// One group of units: chunk coordinates along the open loop axes are fixed. Its units follow each

@@ -244,6 +244,14 @@ bool already_published(const Plan& plan, const RunOptions& options) {
          published_plan_id(join_path(paths.out, std::to_string(plan.options.step))) == plan.id;
 }
 
+// A run that died between its rename and the removal of its staging directory left the latter behind.
+void remove_leftovers(const Plan& plan, const OutPaths& paths) {
+  if (!exists(paths.staging)) return;
+  { const Staging staging(plan, paths, false); }  // refuses another plan's staging, or one in use
+  remove_tree(paths.staging);
+  fsync_directory(paths.parent);
+}
+
 RunResult published_result(const Plan& plan, const Target& target, const RunOptions& options) {
   RunResult result;
   const OutPaths paths = out_paths(options.out, plan.options.step);
@@ -287,12 +295,13 @@ RunResult run_convert(const Plan& plan, const Target& target, const RunOptions& 
   if (target.name() == "null") return run_null(plan, target, options, reporter, hook);
   const auto began = Clock::now();
   RunResult result = published_result(plan, target, options);
+  const OutPaths paths = out_paths(options.out, plan.options.step);
   if (already_published(plan, options)) {
+    remove_leftovers(plan, paths);
     result.already_done = true;
     return result;
   }
   check_output(plan, options);
-  const OutPaths paths = out_paths(options.out, plan.options.step);
   const OpenSources sources = open_sources(plan.catalog);
   const Budget budget = make_budget(plan, options.max_memory_bytes, options.jobs, 0);
   if (!exists(paths.staging)) check_disk(plan, options, 0);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <utility>
 #include <fcntl.h>
 
 #include <fmt/format.h>
@@ -120,9 +121,9 @@ std::string claim_attempt(const std::string& staging, std::uint32_t worker, std:
 
 }  // namespace
 
-JournalWriter::JournalWriter(const std::string& staging, const std::string& plan_id,
+JournalWriter::JournalWriter(const std::string& staging, std::string plan_id,
                              std::uint32_t worker, std::uint32_t workers)
-    : file_(claim_attempt(staging, worker, workers)), plan_id_(plan_id) {
+    : file_(claim_attempt(staging, worker, workers)), plan_id_(std::move(plan_id)) {
   fsync_directory(staging);
 }
 

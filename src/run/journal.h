@@ -25,7 +25,7 @@ struct JournalRecord {
 class JournalWriter {
  public:
   /// Creates the next free attempt number. Throws: io.
-  JournalWriter(const std::string& staging, const std::string& plan_id, std::uint32_t worker,
+  JournalWriter(const std::string& staging, std::string plan_id, std::uint32_t worker,
                 std::uint32_t workers);
   /// Appends and makes durable. The data that the record speaks of must be durable already.
   void append(const JournalRecord& record);

@@ -70,8 +70,8 @@ Json json_leaf(const Leaf& leaf, const Grid& grid) {
   out["axes"] = Json::Array{};
   out["stacked"] = Json::Array{};
   for (std::size_t d = 0; d < leaf.shape.rank(); ++d) {
-    out["axes"].array().emplace_back(leaf.axes[d]);
-    if (leaf.stacked[d]) out["stacked"].array().emplace_back(static_cast<std::uint64_t>(d));
+    out["axes"].array().emplace_back(leaf.axis(d));
+    if (leaf.is_stacked(d)) out["stacked"].array().emplace_back(static_cast<std::uint64_t>(d));
   }
   return out;
 }

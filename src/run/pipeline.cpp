@@ -7,14 +7,17 @@
 //  the journal.
 // A failure anywhere closes the arena before it propagates: a pipeline whose first filter waits for
 // memory that nobody will give back would never return. oneTBB then cancels the rest and rethrows
-// the first exception on the caller.
+// one exception on the caller; that may be the one of the filter that was woken, so the first one
+// is kept aside and is what the caller sees.
 
 #include "run/pipeline.h"
 
 #include <algorithm>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include <tbb/global_control.h>
 #include <tbb/parallel_pipeline.h>
@@ -103,6 +106,18 @@ struct Shared {
   const PipelineOptions& options;
   TilePool pool;
   bool stopped = false;  // written by admit, read after the pipeline
+  std::mutex mutex;
+  std::exception_ptr failure;  // the first one
+
+  void keep(std::exception_ptr error) {
+    const std::lock_guard lock(mutex);
+    if (!failure) failure = std::move(error);
+  }
+  // The failure that the caller is to see; `thrown` is what oneTBB chose.
+  [[noreturn]] void rethrow(const std::exception_ptr& thrown) {
+    const std::lock_guard lock(mutex);
+    std::rethrow_exception(failure ? failure : thrown);
+  }
 
   void call_hook(Stage stage, const Tile& tile) const {
     if (options.hook) options.hook(stage, tile);
@@ -113,6 +128,7 @@ struct Shared {
     try {
       work();
     } catch (...) {  // every failure must wake admit before it travels on
+      keep(std::current_exception());
       arena.close();
       throw;
     }
@@ -173,26 +189,30 @@ void commit(Shared& shared, Tile* tile) {
 bool run_pipeline(TileCursor& cursor, Arena& arena, const std::function<void(Tile&)>& admitted,
                   const std::function<void(Tile&)>& apply_tile, TileSink& sink,
                   const PipelineOptions& options) {
-  constexpr std::size_t kThreadStackBytes = 512 * 1024;
-  Shared shared{cursor, arena, admitted, apply_tile, sink, options, {}, false};
+  constexpr std::size_t kThreadStackBytes = std::size_t{512} << 10;
+  Shared shared{cursor, arena, admitted, apply_tile, sink, options, {}, false, {}, {}};
   const unsigned threads = pipeline_threads(options.jobs);
   const tbb::global_control parallelism(tbb::global_control::max_allowed_parallelism, threads);
   const tbb::global_control stacks(tbb::global_control::thread_stack_size, kThreadStackBytes);
   tbb::task_arena workers(static_cast<int>(threads));
-  workers.execute([&] {
-    using Mode = tbb::filter_mode;
-    tbb::parallel_pipeline(
-        std::size_t{2} * threads + 4,
-        tbb::make_filter<void, Tile*>(Mode::serial_in_order, [&](tbb::flow_control& fc) {
-          return admit(shared, fc);
-        }) & tbb::make_filter<Tile*, Tile*>(Mode::parallel, [&](Tile* tile) {
-          return apply(shared, tile);
-        }) & tbb::make_filter<Tile*, Tile*>(Mode::parallel, [&](Tile* tile) {
-          return store(shared, tile);
-        }) & tbb::make_filter<Tile*, void>(Mode::serial_in_order, [&](Tile* tile) {
-          commit(shared, tile);
-        }));
-  });
+  try {
+    workers.execute([&] {
+      using Mode = tbb::filter_mode;
+      tbb::parallel_pipeline(
+          std::size_t{2} * threads + 4,
+          tbb::make_filter<void, Tile*>(Mode::serial_in_order, [&](tbb::flow_control& fc) {
+            return admit(shared, fc);
+          }) & tbb::make_filter<Tile*, Tile*>(Mode::parallel, [&](Tile* tile) {
+            return apply(shared, tile);
+          }) & tbb::make_filter<Tile*, Tile*>(Mode::parallel, [&](Tile* tile) {
+            return store(shared, tile);
+          }) & tbb::make_filter<Tile*, void>(Mode::serial_in_order, [&](Tile* tile) {
+            commit(shared, tile);
+          }));
+    });
+  } catch (...) {  // replaced by the first failure
+    shared.rethrow(std::current_exception());
+  }
   return !shared.stopped;
 }
 

@@ -10,7 +10,6 @@
 #include "run/publish.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -20,14 +19,10 @@
 #include "bytes/files.h"
 #include "bytes/output.h"
 #include "run/manifest.h"
-#include <sys/stat.h>
-
 #include "hfshard/error.h"
 
 namespace hfshard {
 namespace {
-
-namespace fs = std::filesystem;
 
 Json custom_metadata(const Plan& plan, const std::vector<Digest128>& sums) {
   Json custom;

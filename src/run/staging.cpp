@@ -69,10 +69,10 @@ void list_differences(const Json& a, const Json& b, const std::string& at,
   Json::Object both = a.as_object();
   both.insert(b.as_object().begin(), b.as_object().end());
   for (const auto& [key, unused] : both) {
+    const std::string below = at.empty() ? key : fmt::format("{}.{}", at, key);
     const Json* left = a.find(key);
     const Json* right = b.find(key);
-    list_differences(left ? *left : Json(), right ? *right : Json(),
-                     at.empty() ? key : at + "." + key, out);
+    list_differences(left ? *left : Json(), right ? *right : Json(), below, out);
   }
 }
 

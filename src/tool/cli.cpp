@@ -61,6 +61,13 @@ int run_guarded(Session& session) {
   }
 }
 
+// What was printed must have arrived: a full disk under a redirected stdout is an error too.
+int with_output_checked(Session& session, int status) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  session.json = false;  // there is nowhere to print it
+  return report(session, Error(ErrorCode::io, "standard output cannot be written"));
+}
+
 }  // namespace
 
 const std::atomic<bool>& watch_interrupts() {
@@ -83,6 +90,19 @@ void print_json(std::string_view command, Json object) {
   object["schema"] = 1;
   object["command"] = command;
   print_line(dump_json(object));
+}
+
+void print_json_list(std::string_view command, Json object, std::string_view member,
+                     std::size_t count, const std::function<Json(std::size_t)>& item) {
+  object["schema"] = 1;
+  object["command"] = command;
+  std::string head = dump_json(object);
+  head.pop_back();  // the closing brace
+  std::fputs(fmt::format("{},\"{}\":[", head, member).c_str(), stdout);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::fputs(((i == 0 ? "\n" : ",\n") + dump_json(item(i))).c_str(), stdout);
+  }
+  std::fputs("]}\n", stdout);
 }
 
 void add_common_flags(CLI::App& command, Session& session) {
@@ -112,7 +132,7 @@ int tool_main(int argc, const char* const* argv, const Limits& limits) {
   } catch (const CLI::ParseError& error) {  // CLI11 reports wrong flags this way
     return report(session, Error(ErrorCode::usage, error.what()).hint("see hfshard --help"));
   }
-  return run_guarded(session);
+  return with_output_checked(session, run_guarded(session));
 }
 
 }  // namespace hfshard

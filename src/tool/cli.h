@@ -31,6 +31,9 @@ void print_line(const std::string& text);
 void print_note(const Session& session, const std::string& text);
 /// One JSON object on stdout: adds "schema": 1 and "command".
 void print_json(std::string_view command, Json object);
+/// The same with one long list as its last member, printed an item a line and never held whole.
+void print_json_list(std::string_view command, Json object, std::string_view member,
+                     std::size_t count, const std::function<Json(std::size_t)>& item);
 
 /// Adds --json and --quiet to a subcommand.
 void add_common_flags(CLI::App& command, Session& session);

@@ -31,7 +31,8 @@ int show_plan(Session& session, const PlanFlags& plan_flags, const RunFlags& run
   if (session.json) {
     Json object = plan_json(plan, budget);
     object["disk"] = disk;
-    print_json("plan", std::move(object));
+    print_json_list("plan", std::move(object), "leaves", plan.model.leaves.size(),
+                    [&](std::size_t i) { return leaf_json(plan, i); });
   } else {
     print_plan(plan, budget);
     if (!disk.is_null()) {

@@ -156,7 +156,9 @@ Plan make_plan(const std::string& source, const PlanOptions& options, const Targ
   CompiledModel model = compile_model(catalog, options.mapping);
   if (options.mapping.scheme == "hf" && options.rules_text) {
     for (Leaf& leaf : model.leaves) {
-      for (std::size_t d = 0; d < leaf.axes.size(); ++d) leaf.axes[d] = fmt::format("dim_{}", d);
+      for (std::size_t d = 0; d < leaf.shape.rank(); ++d) {
+        leaf.axes.push_back(fmt::format("dim_{}", d));
+      }
     }
   }
   const auto form = [&](const Leaf& leaf, const Grid& grid) {

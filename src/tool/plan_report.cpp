@@ -31,6 +31,8 @@ std::string mesh_text(const Plan& plan) {
          (plan.options.meshes.empty() ? " (chosen, pass --mesh to change)" : "");
 }
 
+}  // namespace
+
 Json leaf_json(const Plan& plan, std::size_t index) {
   const Leaf& leaf = plan.model.leaves[index];
   const Grid& grid = plan.grids[index];
@@ -39,8 +41,9 @@ Json leaf_json(const Plan& plan, std::size_t index) {
   out["shape"] = json_shape(leaf.shape);
   out["dtype"] = to_string(leaf.dtype);
   out["axes"] = Json::Array{};
-  for (const std::string& axis : leaf.axes)
-    out["axes"].array().push_back(axis.empty() ? Json() : Json(axis));
+  for (std::size_t d = 0; d < leaf.shape.rank(); ++d) {
+    out["axes"].array().push_back(leaf.axis(d).empty() ? Json() : Json(leaf.axis(d)));
+  }
   out["shard"] = json_shape(grid.shard);
   out["chunk"] = json_shape(grid.chunk);
   if (grid.has_inner()) out["inner"] = json_shape(grid.inner);
@@ -48,8 +51,6 @@ Json leaf_json(const Plan& plan, std::size_t index) {
   out["bytes"] = packed_bytes(leaf.dtype, leaf.shape.numel());
   return out;
 }
-
-}  // namespace
 
 Json plan_json(const Plan& plan, const Budget& budget) {
   Json out;
@@ -72,9 +73,6 @@ Json plan_json(const Plan& plan, const Budget& budget) {
   out["model_names"] = Json::Array{};
   for (const std::string& name : plan.model.model_names)
     out["model_names"].array().emplace_back(name);
-  out["leaves"] = Json::Array{};
-  for (std::size_t i = 0; i < plan.model.leaves.size(); ++i)
-    out["leaves"].array().push_back(leaf_json(plan, i));
   return out;
 }
 

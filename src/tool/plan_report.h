@@ -6,8 +6,10 @@
 
 namespace hfshard {
 
-/// The plan for `plan --json`: totals, options, and leaves complete enough to rebuild the layout.
+/// The plan for `plan --json`, without its leaves.
 Json plan_json(const Plan& plan, const Budget& budget);
+/// One of its leaves, complete enough to rebuild the layout.
+Json leaf_json(const Plan& plan, std::size_t leaf);
 /// The same for a person.
 void print_plan(const Plan& plan, const Budget& budget);
 /// Notes of the source and the mapping, and every named drop (grouped by reason), on stderr.

@@ -5,7 +5,8 @@
 namespace hfshard::target::orbax {
 
 std::optional<std::uint64_t> next_decimal(std::uint64_t value, std::uint64_t n) noexcept {
-  // A walk over the tree of decimal prefixes: first child, else the next sibling of the nearest ancestor.
+  // A walk over the tree of decimal prefixes: first child, else the next sibling of the nearest
+  // ancestor.
   if (value == 0) return n > 1 ? std::optional<std::uint64_t>(1) : std::nullopt;
   if (value <= (n - 1) / 10) return value * 10;
   while (value % 10 == 9 || value + 1 >= n) {

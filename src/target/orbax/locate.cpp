@@ -6,9 +6,10 @@
 #include <fmt/format.h>
 
 #include "bytes/files.h"
-#include "hfshard/error.h"
 #include "target/orbax/metadata.h"
 #include "target/orbax/open.h"
+
+#include "hfshard/error.h"
 
 namespace hfshard::target::orbax {
 namespace {
@@ -39,7 +40,8 @@ void refuse_unfinished(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
   if (name.find(kUnfinished) == std::string_view::npos) return;
-  throw Error(ErrorCode::corrupt, "an unfinished checkpoint: the name says that its writer never ended")
+  throw Error(ErrorCode::corrupt,
+              "an unfinished checkpoint: the name says that its writer never ended")
       .in_file(path);
 }
 
@@ -47,9 +49,8 @@ void check_item(const std::string& item) {
   refuse_unfinished(item);
   if (has(item, kManifestFile)) return;
   const std::vector<std::string> names = list_directory(item);
-  if (std::ranges::any_of(names, [](const std::string& name) {
-        return name.starts_with(kProcessDirectory);
-      })) {
+  if (std::ranges::any_of(
+          names, [](const std::string& name) { return name.starts_with(kProcessDirectory); })) {
     throw Error(ErrorCode::corrupt,
                 "an unfinished checkpoint: its processes wrote their parts, but nobody merged them")
         .in_file(item);
@@ -65,7 +66,8 @@ void check_item(const std::string& item) {
 std::string item_of_step(const std::string& step) {
   refuse_unfinished(step);
   // Names that MaxText and Orbax's newer interface give to the tree.
-  for (const std::string_view name : {kItemDirectory, std::string_view("state"), std::string_view("default")}) {
+  for (const std::string_view name :
+       {kItemDirectory, std::string_view("state"), std::string_view("default")}) {
     if (is_directory(join_path(step, name))) return join_path(step, name);
   }
   throw Error(ErrorCode::not_found, "a step directory without items").in_file(step);
@@ -86,7 +88,8 @@ std::string highest_step(const std::string& root) {
     if (step && (!best || *step > *best) && is_directory(join_path(root, name))) best = step;
   }
   if (best) return join_path(root, std::to_string(*best));
-  Error error(ErrorCode::not_found, "no Orbax checkpoint: neither an item, a step nor a root directory");
+  Error error(ErrorCode::not_found,
+              "no Orbax checkpoint: neither an item, a step nor a root directory");
   error.in_file(root);
   if (unfinished) error.hint("there is an unfinished checkpoint, which is not read");
   throw error;

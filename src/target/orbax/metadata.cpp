@@ -14,10 +14,11 @@
 #include "base/digest.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "hfshard/error.h"
 #include "target/orbax/key_order.h"
 #include "target/orbax/ocdbt/manifest.h"
 #include "target/orbax/zarr/array.h"
+
+#include "hfshard/error.h"
 
 namespace hfshard::target::orbax {
 namespace {
@@ -128,7 +129,8 @@ Json step_metadata(const TreeSpec& tree) {
   out["performance_metrics"] = Json::Object();
   out["init_timestamp_nsecs"] = kTimeNs;
   out["commit_timestamp_nsecs"] = kTimeNs;
-  out["custom_metadata"] = tree.custom_metadata.is_null() ? Json(Json::Object()) : tree.custom_metadata;
+  out["custom_metadata"] =
+      tree.custom_metadata.is_null() ? Json(Json::Object()) : tree.custom_metadata;
   return out;
 }
 
@@ -137,10 +139,11 @@ void check_tree(const TreeSpec& tree) {
   HFSHARD_CHECK(tree.leaves->size() == tree.grids->size());
   for (std::size_t i = 0; i < tree.leaves->size(); ++i) {
     const Leaf& leaf = (*tree.leaves)[i];
-    HFSHARD_CHECK(leaf.path.find('/') == std::string::npos && !leaf.keys.empty());
-    if (tree.with_train_state && (leaf.keys[0] == kStepLeaf || leaf.keys[0] == kOptimizerLeaf)) {
+    HFSHARD_CHECK(leaf.path.find('/') == std::string::npos && !leaf.path.empty());
+    const std::string top = leaf.path.substr(0, leaf.path.find('.'));
+    if (tree.with_train_state && (top == kStepLeaf || top == kOptimizerLeaf)) {
       throw Error(ErrorCode::bad_input,
-                  fmt::format("the name {} is taken by the training state", quote(leaf.keys[0])))
+                  fmt::format("the name {} is taken by the training state", quote(top)))
           .in_tensor(leaf.path);
     }
     array_of(tree, i);
@@ -215,7 +218,7 @@ void write_tree_metadata(const TreeSpec& tree, const ByteSink& sink) {
   };
   // The order in which Orbax flattens Flax's TrainState: step, params, opt_state.
   if (tree.with_train_state) put(tree_entry({std::string(kStepLeaf)}, "scalar", false));
-  for (const Leaf& leaf : *tree.leaves) put(tree_entry(leaf.keys, "np.ndarray", false));
+  for (const Leaf& leaf : *tree.leaves) put(tree_entry(split(leaf.path, '.'), "np.ndarray", false));
   if (tree.with_train_state) put(tree_entry({std::string(kOptimizerLeaf)}, "Dict", true));
   out.put("},\"use_ocdbt\":true,\"use_zarr3\":true,\"store_array_data_equal_to_fill_value\":true");
   out.put(",\"custom_metadata\":" + dump_json(tree.custom_metadata) + "}");
@@ -225,7 +228,8 @@ void write_tree_metadata(const TreeSpec& tree, const ByteSink& sink) {
 std::vector<SideFile> side_files(const TreeSpec& tree, const Placements& placed,
                                  ocdbt::TreeLimits limits) {
   check_tree(tree);
-  // The manifest needs to know where the root node is: from the writing of the index, or from a dry run of it.
+  // The manifest needs to know where the root node is: from the writing of the index, or from a dry
+  // run of it.
   const auto root = std::make_shared<std::optional<ocdbt::Version>>();
   const auto write_nodes = [tree, &placed, limits, root](const ByteSink& sink) {
     *root = write_index(tree, placed, limits, sink);

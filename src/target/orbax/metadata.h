@@ -20,9 +20,9 @@ inline constexpr std::string_view kArrayFile = "zarr.json";
 /// Name of MaxText's step counter, a scalar beside `params`.
 inline constexpr std::string_view kStepLeaf = "step";
 
-/// The side files in commit order (FORMAT.md 1). `tree`'s leaves and grids and `placed` must outlive the result. Each
-/// may be written any number of times, in any order.
-/// Throws: bad_input (a leaf named like MaxText's own entries), unsupported (a dtype that zarr lacks).
+/// The side files in commit order (FORMAT.md 1). `tree`'s leaves and grids and `placed` must
+/// outlive the result. Each may be written any number of times, in any order. Throws: bad_input (a
+/// leaf named like MaxText's own entries), unsupported (a dtype that zarr lacks).
 std::vector<SideFile> side_files(const TreeSpec& tree, const Placements& placed,
                                  ocdbt::TreeLimits limits = {});
 

@@ -18,13 +18,14 @@
 #include "base/text.h"
 #include "bytes/files.h"
 #include "bytes/source.h"
-#include "hfshard/error.h"
 #include "plan/grid.h"
 #include "target/orbax/metadata.h"
 #include "target/orbax/ocdbt/reader.h"
 #include "target/orbax/tree.h"
 #include "target/orbax/zarr/array.h"
 #include "target/orbax/zarr/codec.h"
+
+#include "hfshard/error.h"
 
 namespace hfshard::target::orbax {
 namespace {
@@ -92,13 +93,20 @@ struct Slot {
   std::uint32_t file = 0;
 };
 
-struct LeafIndex {
+// What one text of zarr.json says; leaves of a model share a few dozen of them.
+struct ArrayKind {
   zarr::Array array;
   ChunkForm form;
   Shape counts;
   std::uint64_t chunks = 0;
-  bool found = false;       // its zarr.json was there
-  std::vector<Slot> slots;  // sorted by chunk
+};
+
+// The chunks of a leaf, as a part of all slots; keys of one leaf follow each other in the database.
+struct LeafIndex {
+  static constexpr std::uint32_t kUnknown = UINT32_MAX;
+  std::uint32_t kind = kUnknown;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
 };
 
 // Number of chunks of a grid; nothing on overflow.
@@ -111,6 +119,16 @@ std::optional<std::uint64_t> chunk_total(const Shape& counts) {
   return total;
 }
 
+// Row-major number of a chunk; nothing outside of the grid.
+std::optional<std::uint64_t> linear_index(const Shape& counts, const Shape& chunk) {
+  std::uint64_t linear = 0;
+  for (std::size_t axis = 0; axis < chunk.rank(); ++axis) {
+    if (chunk[axis] >= counts[axis]) return std::nullopt;
+    linear = linear * counts[axis] + chunk[axis];
+  }
+  return linear;
+}
+
 class OrbaxCheckpoint final : public OpenedCheckpoint {
  public:
   explicit OrbaxCheckpoint(const Location& at);
@@ -121,8 +139,8 @@ class OrbaxCheckpoint final : public OpenedCheckpoint {
     return find(leaf, chunk) != nullptr;
   }
   std::uint64_t scratch_bytes(std::uint32_t leaf) const override {
-    const LeafIndex& index = index_[leaf];
-    return index.array.sharded ? index.form.stored_bytes() : 0;
+    const ArrayKind& kind = kind_of(leaf);
+    return kind.array.sharded ? kind.form.stored_bytes() : 0;
   }
   void read_chunk(std::uint32_t leaf, const Shape& chunk, std::span<std::byte> out,
                   std::span<std::byte> scratch) const override;
@@ -133,12 +151,15 @@ class OrbaxCheckpoint final : public OpenedCheckpoint {
   void read_chunks(const ocdbt::Database& database);
   void add_array(const ocdbt::Entry& entry, std::string_view path, std::string_view database);
   void add_chunk(const ocdbt::Entry& entry, std::string_view database);
-  void finish_leaf(std::uint32_t leaf);
   std::uint32_t leaf_number(std::string_view path, std::string_view database) const;
+  const ArrayKind& kind_of(std::uint32_t leaf) const { return kinds_[index_[leaf].kind]; }
+  std::uint32_t kind_number(const std::string& text, std::string_view path,
+                            std::string_view database);
+  Slot place(const ocdbt::Entry& entry, std::string_view path);
   const Slot* find(std::uint32_t leaf, const Shape& chunk) const;
   std::string load(const ocdbt::Entry& entry);
   void fetch(const Slot& slot, std::uint64_t skip_bytes, std::span<std::byte> out) const;
-  void decode(const LeafIndex& index, const Slot& slot, std::span<std::byte> out,
+  void decode(const ArrayKind& kind, const Slot& slot, std::span<std::byte> out,
               std::span<std::byte> scratch) const;
 
   DataFiles files_;
@@ -146,6 +167,9 @@ class OrbaxCheckpoint final : public OpenedCheckpoint {
   std::string inline_bytes_;
   std::vector<OpenedLeaf> leaves_;
   std::vector<LeafIndex> index_;
+  std::vector<ArrayKind> kinds_;
+  std::unordered_map<std::string, std::uint32_t> kind_numbers_;  // by text of zarr.json
+  std::vector<Slot> slots_;
   Json custom_;
 };
 
@@ -168,7 +192,7 @@ void OrbaxCheckpoint::read_tree(const Location& at) {
   if (custom_.is_null() && !at.step.empty()) {
     const std::string step = join_path(at.step, kStepFile);
     if (exists(step)) {
-      const Json json = parse_json(read_file(step), step);
+      const Json json = parse_metadata(read_file(step), step);
       if (const Json* custom = json.find("custom_metadata")) custom_ = *custom;
     }
   }
@@ -176,9 +200,8 @@ void OrbaxCheckpoint::read_tree(const Location& at) {
 }
 
 std::uint32_t OrbaxCheckpoint::leaf_number(std::string_view path, std::string_view database) const {
-  const auto found = std::ranges::lower_bound(leaves_, path, {}, [](const OpenedLeaf& leaf) {
-    return std::string_view(leaf.path);
-  });
+  const auto found = std::ranges::lower_bound(
+      leaves_, path, {}, [](const OpenedLeaf& leaf) { return std::string_view(leaf.path); });
   if (found == leaves_.end() || found->path != path) {
     throw Error(ErrorCode::corrupt, "the index has an array that _METADATA does not list")
         .in_file(database)
@@ -194,13 +217,11 @@ std::string OrbaxCheckpoint::load(const ocdbt::Entry& entry) {
   if (!in_range(entry.offset_bytes, entry.length_bytes, files_.size_bytes(file))) {
     throw Error(ErrorCode::corrupt, "array metadata passes the end of its data file")
         .in_file(files_.path(file))
-        .at({entry.offset_bytes, entry.offset_bytes + entry.length_bytes},
-            files_.size_bytes(file));
+        .at({entry.offset_bytes, entry.offset_bytes + entry.length_bytes}, files_.size_bytes(file));
   }
   if (entry.length_bytes > ocdbt::kMaxInlineBytes) {
-    throw Error(ErrorCode::limit,
-                fmt::format("array metadata of {} bytes; at most {} are read", entry.length_bytes,
-                            ocdbt::kMaxInlineBytes))
+    throw Error(ErrorCode::limit, fmt::format("array metadata of {} bytes; at most {} are read",
+                                              entry.length_bytes, ocdbt::kMaxInlineBytes))
         .in_file(files_.path(file));
   }
   std::vector<std::byte> bytes(entry.length_bytes);
@@ -208,29 +229,41 @@ std::string OrbaxCheckpoint::load(const ocdbt::Entry& entry) {
   return std::string(as_text(bytes));
 }
 
-void OrbaxCheckpoint::add_array(const ocdbt::Entry& entry, std::string_view path,
-                                std::string_view database) {
-  const std::uint32_t number = leaf_number(path, database);
-  OpenedLeaf& leaf = leaves_[number];
-  LeafIndex& index = index_[number];
-  index.array = zarr::parse_array(load(entry), database, path);
-  index.form = index.array.form();
-  index.counts = chunk_counts(index.array.shape, index.array.chunk);
-  index.found = true;
-  const auto total = chunk_total(index.counts);
+std::uint32_t OrbaxCheckpoint::kind_number(const std::string& text, std::string_view path,
+                                           std::string_view database) {
+  const auto next = static_cast<std::uint32_t>(kinds_.size());
+  if (const auto known = kind_numbers_.find(text); known != kind_numbers_.end()) {
+    return known->second;
+  }
+  ArrayKind kind;
+  kind.array = zarr::parse_array(text, database, path);
+  kind.form = kind.array.form();
+  kind.counts = chunk_counts(kind.array.shape, kind.array.chunk);
+  const auto total = chunk_total(kind.counts);
   if (!total) {
     throw Error(ErrorCode::corrupt, "an array of more than 2^64 chunks")
         .in_file(database)
         .in_tensor(path);
   }
-  index.chunks = *total;
-  leaf.dtype = index.array.dtype;
-  leaf.shape = index.array.shape;
-  leaf.chunk_shape = index.array.chunk;
-  leaf.inner_shape = index.array.inner;
-  if (index.array.sharded) leaf.codecs.emplace_back("sharding_indexed");
+  kind.chunks = *total;
+  kinds_.push_back(std::move(kind));
+  kind_numbers_.emplace(text, next);
+  return next;
+}
+
+void OrbaxCheckpoint::add_array(const ocdbt::Entry& entry, std::string_view path,
+                                std::string_view database) {
+  const std::uint32_t number = leaf_number(path, database);
+  index_[number].kind = kind_number(load(entry), path, database);
+  OpenedLeaf& leaf = leaves_[number];
+  const zarr::Array& array = kind_of(number).array;
+  leaf.dtype = array.dtype;
+  leaf.shape = array.shape;
+  leaf.chunk_shape = array.chunk;
+  leaf.inner_shape = array.inner;
+  if (array.sharded) leaf.codecs.emplace_back("sharding_indexed");
   leaf.codecs.emplace_back("bytes");
-  if (index.array.crc32c) leaf.codecs.emplace_back("crc32c");
+  if (array.crc32c) leaf.codecs.emplace_back("crc32c");
 }
 
 void OrbaxCheckpoint::read_arrays(const ocdbt::Database& database) {
@@ -250,8 +283,9 @@ void OrbaxCheckpoint::read_arrays(const ocdbt::Database& database) {
     }
     add_array(entry, path, database.name());
   });
+  kind_numbers_.clear();
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
-    if (!index_[i].found) {
+    if (index_[i].kind == LeafIndex::kUnknown) {
       throw Error(ErrorCode::corrupt, "a leaf of _METADATA has no zarr.json in the index")
           .in_file(database.name())
           .in_tensor(leaves_[i].path);
@@ -259,68 +293,80 @@ void OrbaxCheckpoint::read_arrays(const ocdbt::Database& database) {
   }
 }
 
+// Where an entry's bytes are; its data file must hold them.
+Slot OrbaxCheckpoint::place(const ocdbt::Entry& entry, std::string_view path) {
+  Slot slot;
+  if (entry.is_inline) {
+    slot.file = kInline;
+    slot.offset_bytes = inline_bytes_.size();
+    inline_bytes_ += entry.inline_bytes;
+    return slot;
+  }
+  slot.file = files_.number(entry.path);
+  slot.offset_bytes = entry.offset_bytes;
+  const std::uint64_t total = files_.size_bytes(slot.file);
+  if (!in_range(entry.offset_bytes, entry.length_bytes, total)) {
+    throw Error(
+        ErrorCode::corrupt,
+        fmt::format("the chunk with key {} passes the end of its data file", quote(entry.key)))
+        .in_file(files_.path(slot.file))
+        .in_tensor(path)
+        .at({entry.offset_bytes, entry.offset_bytes + entry.length_bytes}, total);
+  }
+  return slot;
+}
+
 void OrbaxCheckpoint::add_chunk(const ocdbt::Entry& entry, std::string_view database) {
   const std::size_t slash = std::min(entry.key.find('/'), entry.key.size());
   const std::string_view path = entry.key.substr(0, slash);
   const std::string_view key = slash < entry.key.size() ? entry.key.substr(slash + 1) : "";
   if (key == kArrayFile) return;
-  LeafIndex& index = index_[leaf_number(path, database)];
+  const std::uint32_t leaf = leaf_number(path, database);
+  const ArrayKind& kind = kind_of(leaf);
   const auto fail = [&](std::string sentence) -> Error {
     Error error(ErrorCode::corrupt, std::move(sentence));
     error.in_file(database).in_tensor(path);
     return error;
   };
-  const auto chunk = zarr::parse_chunk_key(index.array.keys, index.counts.rank(), key);
-  if (!chunk) throw fail(fmt::format("the index has the key {}, which is no chunk", quote(entry.key)));
-  Slot slot;
-  for (std::size_t axis = 0; axis < chunk->rank(); ++axis) {
-    if ((*chunk)[axis] >= index.counts[axis]) {
-      throw fail(fmt::format("chunk {} is outside of the grid {}", quote(key),
-                             to_string(index.counts)));
-    }
-    slot.chunk = slot.chunk * index.counts[axis] + (*chunk)[axis];
+  const auto chunk = zarr::parse_chunk_key(kind.array.keys, kind.counts.rank(), key);
+  if (!chunk) {
+    throw fail(fmt::format("the index has the key {}, which is no chunk", quote(entry.key)));
   }
-  if (entry.length_bytes != index.form.stored_bytes()) {
+  const auto linear = linear_index(kind.counts, *chunk);
+  if (!linear) {
+    throw fail(
+        fmt::format("chunk {} is outside of the grid {}", quote(key), to_string(kind.counts)));
+  }
+  if (entry.length_bytes != kind.form.stored_bytes()) {
     throw fail(fmt::format("chunk {} has {} bytes; {} are wanted", quote(key), entry.length_bytes,
-                           index.form.stored_bytes()));
+                           kind.form.stored_bytes()));
   }
-  if (entry.is_inline) {
-    slot.file = kInline;
-    slot.offset_bytes = inline_bytes_.size();
-    inline_bytes_ += entry.inline_bytes;
-  } else {
-    slot.file = files_.number(entry.path);
-    slot.offset_bytes = entry.offset_bytes;
-    if (!in_range(entry.offset_bytes, entry.length_bytes, files_.size_bytes(slot.file))) {
-      throw Error(ErrorCode::corrupt, fmt::format("chunk {} passes the end of its data file", quote(key)))
-          .in_file(files_.path(slot.file))
-          .in_tensor(path)
-          .at({entry.offset_bytes, entry.offset_bytes + entry.length_bytes},
-              files_.size_bytes(slot.file));
-    }
-  }
-  index.slots.push_back(slot);
+  LeafIndex& index = index_[leaf];
+  if (index.begin == index.end) index.begin = slots_.size();
+  slots_.push_back(place(entry, path));
+  slots_.back().chunk = *linear;
+  index.end = slots_.size();
 }
 
 void OrbaxCheckpoint::read_chunks(const ocdbt::Database& database) {
   database.walk([&](const ocdbt::Entry& entry) { add_chunk(entry, database.name()); });
-  for (LeafIndex& index : index_) {
-    index.slots.shrink_to_fit();
-    std::ranges::sort(index.slots, {}, &Slot::chunk);
+  slots_.shrink_to_fit();
+  for (const LeafIndex& index : index_) {
+    std::ranges::sort(std::span(slots_).subspan(index.begin, index.end - index.begin), {},
+                      &Slot::chunk);
   }
 }
 
 const Slot* OrbaxCheckpoint::find(std::uint32_t leaf, const Shape& chunk) const {
+  const ArrayKind& kind = kind_of(leaf);
+  HFSHARD_CHECK(chunk.rank() == kind.counts.rank());
+  const auto linear = linear_index(kind.counts, chunk);
+  if (!linear) return nullptr;
   const LeafIndex& index = index_[leaf];
-  HFSHARD_CHECK(chunk.rank() == index.counts.rank());
-  std::uint64_t linear = 0;
-  for (std::size_t axis = 0; axis < chunk.rank(); ++axis) {
-    if (chunk[axis] >= index.counts[axis]) return nullptr;
-    linear = linear * index.counts[axis] + chunk[axis];
-  }
-  if (index.slots.size() == index.chunks) return &index.slots[linear];
-  const auto found = std::ranges::lower_bound(index.slots, linear, {}, &Slot::chunk);
-  return found != index.slots.end() && found->chunk == linear ? &*found : nullptr;
+  const auto slots = std::span(slots_).subspan(index.begin, index.end - index.begin);
+  if (slots.size() == kind.chunks) return &slots[*linear];
+  const auto found = std::ranges::lower_bound(slots, *linear, {}, &Slot::chunk);
+  return found != slots.end() && found->chunk == *linear ? &*found : nullptr;
 }
 
 void OrbaxCheckpoint::fetch(const Slot& slot, std::uint64_t skip_bytes,
@@ -333,18 +379,18 @@ void OrbaxCheckpoint::fetch(const Slot& slot, std::uint64_t skip_bytes,
   std::ranges::copy(from, out.begin());
 }
 
-void OrbaxCheckpoint::decode(const LeafIndex& index, const Slot& slot, std::span<std::byte> out,
+void OrbaxCheckpoint::decode(const ArrayKind& kind, const Slot& slot, std::span<std::byte> out,
                              std::span<std::byte> scratch) const {
-  if (index.array.sharded) {
-    HFSHARD_CHECK(scratch.size() >= index.form.stored_bytes());
-    const auto stored = scratch.first(index.form.stored_bytes());
+  if (kind.array.sharded) {
+    HFSHARD_CHECK(scratch.size() >= kind.form.stored_bytes());
+    const auto stored = scratch.first(kind.form.stored_bytes());
     fetch(slot, 0, stored);
-    zarr::open_shard(index.array, stored, out);
+    zarr::open_shard(kind.array, stored, out);
     return;
   }
   // Straight to where it belongs: a second, tiny read is cheaper than a copy of the chunk.
   fetch(slot, 0, out);
-  if (!index.array.crc32c) return;
+  if (!kind.array.crc32c) return;
   std::array<std::byte, 4> suffix{};
   fetch(slot, out.size(), suffix);
   zarr::check_cell(out, suffix);
@@ -352,9 +398,9 @@ void OrbaxCheckpoint::decode(const LeafIndex& index, const Slot& slot, std::span
 
 void OrbaxCheckpoint::read_chunk(std::uint32_t leaf, const Shape& chunk, std::span<std::byte> out,
                                  std::span<std::byte> scratch) const {
-  const LeafIndex& index = index_[leaf];
-  HFSHARD_CHECK(out.size() == index.form.cell_bytes * index.form.cells);
-  const std::string key = zarr::chunk_key(index.array.keys, chunk);
+  const ArrayKind& kind = kind_of(leaf);
+  HFSHARD_CHECK(out.size() == kind.form.cell_bytes * kind.form.cells);
+  const std::string key = zarr::chunk_key(kind.array.keys, chunk);
   const Slot* slot = find(leaf, chunk);
   if (slot == nullptr) {
     throw Error(ErrorCode::not_found, fmt::format("chunk {} is missing", quote(key)))
@@ -362,12 +408,12 @@ void OrbaxCheckpoint::read_chunk(std::uint32_t leaf, const Shape& chunk, std::sp
         .in_tensor(leaves_[leaf].path);
   }
   try {
-    decode(index, *slot, out, scratch);
+    decode(kind, *slot, out, scratch);
   } catch (const Error& error) {
     // The decoder knows ranges within the chunk only; the file's name and range are known here.
     if (error.code() != ErrorCode::corrupt || !error.file().empty()) throw;
     const bool is_inline = slot->file == kInline;
-    const ByteRange within = error.range().value_or(ByteRange{0, index.form.stored_bytes()});
+    const ByteRange within = error.range().value_or(ByteRange{0, kind.form.stored_bytes()});
     throw Error(error.code(), fmt::format("chunk {}: {}", quote(key), error.sentence()))
         .in_file(is_inline ? inline_name_ : files_.path(slot->file))
         .in_tensor(leaves_[leaf].path)

@@ -13,8 +13,8 @@ struct Location {
   std::string step;  ///< the step directory; empty when the item was given and its parent is none
 };
 
-/// Finds the item directory below a manager root (the highest step), a step directory or an item directory.
-/// Throws: not_found, corrupt (unfinished), unsupported (no OCDBT), io.
+/// Finds the item directory below a manager root (the highest step), a step directory or an item
+/// directory. Throws: not_found, corrupt (unfinished), unsupported (no OCDBT), io.
 Location locate(const std::string& path);
 
 /// Opens it; reads metadata only. Throws: as Target::open.

@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "hfshard/error.h"
 #include "target/orbax/metadata.h"
 #include "target/orbax/open.h"
 #include "target/orbax/zarr/array.h"
 #include "target/orbax/zarr/codec.h"
+
+#include "hfshard/error.h"
 
 namespace hfshard::target::orbax {
 namespace {

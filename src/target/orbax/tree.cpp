@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+
 #include "hfshard/error.h"
 
 namespace hfshard::target::orbax {
@@ -16,8 +17,9 @@ namespace {
 
 constexpr std::string_view kSpace = " \t\r\n";
 
-// Splits the text of a JSON object into its members without parsing them, so that a tree of 100 thousand entries is
-// never held as one Json. It looks at brackets and strings only; each piece is parsed strictly afterwards.
+// Splits the text of a JSON object into its members without parsing them, so that a tree of 100
+// thousand entries is never held as one Json. It looks at brackets and strings only; each piece is
+// parsed strictly afterwards.
 class MemberScanner {
  public:
   explicit MemberScanner(std::string_view text) : text_(text) {
@@ -114,7 +116,8 @@ std::optional<std::string> array_path(const Json& entry) {
   }
   std::string path = join(keys, ".");
   if (type != "jax.Array" && type != "np.ndarray" && type != "scalar") {
-    throw Error(ErrorCode::unsupported, fmt::format("the value type {} is not supported", quote(type)))
+    throw Error(ErrorCode::unsupported,
+                fmt::format("the value type {} is not supported", quote(type)))
         .in_tensor(path);
   }
   return path;
@@ -168,6 +171,14 @@ Tree parse(std::string_view text, std::string_view file) {
 }
 
 }  // namespace
+
+Json parse_metadata(std::string_view text, std::string_view file) {
+  try {
+    return parse_json(text, file);
+  } catch (const Error& error) {  // as in parse_tree
+    throw Error(ErrorCode::corrupt, error.sentence()).in_file(file);
+  }
+}
 
 Tree parse_tree(std::string_view text, std::string_view file) {
   try {

@@ -18,4 +18,7 @@ struct Tree {
 /// Throws: corrupt, unsupported (not OCDBT with zarr3, an unknown kind of leaf).
 Tree parse_tree(std::string_view text, std::string_view file);
 
+/// Parses a small JSON file of a checkpoint, where what is malformed is damage. Throws: corrupt.
+Json parse_metadata(std::string_view text, std::string_view file);
+
 }  // namespace hfshard::target::orbax

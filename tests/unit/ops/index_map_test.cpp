@@ -1,11 +1,12 @@
 #include "ops/index_map.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 
-#include "hfshard/error.h"
+#include <gtest/gtest.h>
+
 #include "unit/ops/reference.h"
+
+#include "hfshard/error.h"
 
 namespace hfshard {
 namespace {
@@ -56,7 +57,8 @@ Box random_box(Random& random, const Shape& shape) {
   return box;
 }
 
-/// The same relation written otherwise: digits split, turned round, shuffled, with digits of extent 1.
+/// The same relation written otherwise: digits split, turned round, shuffled, with digits of
+/// extent 1.
 IndexMap rewritten(const IndexMap& map, Random& random) {
   std::vector<Digit> digits;
   IndexMap out{.src_base = map.src_base, .dst_base = map.dst_base, .digits = {}};
@@ -158,8 +160,8 @@ TEST(IndexMap, SplitByAxesUndoesNormalize) {
     for (const Digit& digit : split.digits) {
       for (std::size_t axis = 0; axis < strides.rank(); ++axis) {
         const auto step = static_cast<std::uint64_t>(digit.dst_step);
-        const bool crosses = step < strides[axis] && digit.extent > 1 &&
-                             step * (digit.extent - 1) >= strides[axis];
+        const bool crosses =
+            step < strides[axis] && digit.extent > 1 && step * (digit.extent - 1) >= strides[axis];
         EXPECT_FALSE(crosses);
       }
     }
@@ -248,7 +250,8 @@ TEST(RestrictTo, RebasedPartsStandWhereTheBoxHasThem) {
 }
 
 TEST(RestrictTo, InterleavedAxisHasHeadBodyAndTail) {
-  // [(H t c) D] -> [D H (c t)] with H = 3, t = 2, c = 4, D = 5; the box takes rotary elements 3 to 6.
+  // [(H t c) D] -> [D H (c t)] with H = 3, t = 2, c = 4, D = 5; the box takes rotary elements 3
+  // to 6.
   const IndexMap map{0, 0, {{5, 1, 24}, {3, 40, 8}, {4, 5, 2}, {2, 20, 1}}};
   std::vector<IndexMap> parts;
   restrict_to(map, Shape{5, 3, 8}, Box{Shape{0, 1, 3}, Shape{5, 2, 4}}, parts);

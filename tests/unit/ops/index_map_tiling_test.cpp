@@ -1,8 +1,9 @@
 #include <gtest/gtest.h>
 
-#include "hfshard/error.h"
 #include "ops/index_map.h"
 #include "unit/ops/reference.h"
+
+#include "hfshard/error.h"
 
 namespace hfshard {
 namespace {
@@ -72,8 +73,12 @@ TEST(TilesExactly, FusedQueryKeyValueWithWindows) {
   constexpr std::int64_t kGroup = 7 * kHead * kHidden;
   std::vector<IndexMap> maps{
       {0, 0, {{kHidden, 1, 1}, {8, kGroup, kGroup}, {5 * kHead, kHidden, kHidden}}},
-      {5 * kHead * kHidden, 5 * kHead * kHidden, {{8, kGroup, 0}, {kHead, kHidden, 0}, {kHidden, 1, 0}}},
-      {6 * kHead * kHidden, 6 * kHead * kHidden, {{8, kGroup, 0}, {kHead, kHidden, 0}, {kHidden, 1, 0}}},
+      {5 * kHead * kHidden,
+       5 * kHead * kHidden,
+       {{8, kGroup, 0}, {kHead, kHidden, 0}, {kHidden, 1, 0}}},
+      {6 * kHead * kHidden,
+       6 * kHead * kHidden,
+       {{8, kGroup, 0}, {kHead, kHidden, 0}, {kHidden, 1, 0}}},
   };
   EXPECT_FALSE(tiles_exactly(8 * kGroup, maps, Side::source).found);
   maps[2].src_base = maps[1].src_base;
@@ -96,12 +101,14 @@ TEST(TilesExactly, InterleavedHalvesAndPads) {
   EXPECT_EQ(hole.element, 1U);
   EXPECT_EQ(hole.times, 0U);
   // [V@0:Vm D] with a fill at [pad@V:Vm D].
-  const std::vector<IndexMap> padded{run(0, 151669 * 1024ULL), run(151669 * 1024ULL, 267 * 1024ULL)};
+  const std::vector<IndexMap> padded{run(0, 151669 * 1024ULL),
+                                     run(151669 * 1024ULL, 267 * 1024ULL)};
   EXPECT_FALSE(tiles_exactly(151936 * 1024ULL, padded, Side::target).found);
 }
 
 TEST(TilesExactly, OneMapPerExpertAndLayer) {
-  // 256 experts, 58 layers, [e l D F] written [D F] per source, and the same with the stack axis inside.
+  // 256 experts, 58 layers, [e l D F] written [D F] per source, and the same with the stack axis
+  // inside.
   constexpr std::uint64_t kExperts = 256;
   constexpr std::uint64_t kLayers = 58;
   constexpr std::int64_t kIn = 7168;
@@ -233,7 +240,8 @@ TEST(TilesExactly, AgreesWithCountingOnSoupsOfMaps) {
 }
 
 TEST(TilesExactly, PeriodicRunsUnderOtherPeriodsNeedNoCounting) {
-  // A run of 2^40 elements under a comb of step 8: the even half of rows above 2^39 is covered twice.
+  // A run of 2^40 elements under a comb of step 8: the even half of rows above 2^39 is covered
+  // twice.
   const std::uint64_t half = std::uint64_t{1} << 39;
   std::vector<IndexMap> maps{run(0, 2 * half), {0, half + 3, {{half / 8, 1, 8}}}};
   const TilingFault fault = tiles_exactly(2 * half, maps, Side::target);
@@ -249,7 +257,8 @@ TEST(TilesExactly, PeriodicRunsUnderOtherPeriodsNeedNoCounting) {
 }
 
 TEST(TilesExactly, UndecidableStructuresSaySo) {
-  // Steps 3 and 2 with long runs of both: no common period within the budget, and too large to count.
+  // Steps 3 and 2 with long runs of both: no common period within the budget, and too large to
+  // count.
   const std::uint64_t numel = std::uint64_t{1} << 24;
   std::vector<IndexMap> maps{{0, 0, {{numel / 3, 1, 3}}}, {0, 1, {{numel / 2, 1, 2}}}};
   TilingFault fault = tiles_exactly(numel, maps, Side::target);

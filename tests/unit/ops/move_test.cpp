@@ -2,8 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "hfshard/error.h"
 #include "unit/ops/reference.h"
+
+#include "hfshard/error.h"
 
 namespace hfshard {
 namespace {
@@ -27,8 +28,7 @@ void expect_moved(const IndexMap& map, std::size_t element_bytes, std::uint64_t 
                   std::uint64_t dst_elements, Random& random) {
   const std::size_t src_skew = pick(random, 0, 17);
   const std::size_t dst_skew = pick(random, 0, 65);
-  const std::vector<std::byte> src =
-      random_bytes(random, src_skew + src_elements * element_bytes);
+  const std::vector<std::byte> src = random_bytes(random, src_skew + src_elements * element_bytes);
   std::vector<std::byte> dst =
       random_bytes(random, dst_skew + dst_elements * element_bytes + kGuard);
   std::vector<std::byte> expected = dst;
@@ -62,7 +62,8 @@ TEST(MoveElements, AgreesWithTheReferenceOnLargerDims) {
 
 TEST(MoveElements, TransposesOfAllRemainders) {
   Random random(kSeed + 2);
-  const std::uint64_t sizes[] = {1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 127, 130, 259};
+  const std::uint64_t sizes[] = {1,  2,  3,  4,  7,  8,  9,   15,  16,
+                                 17, 31, 33, 63, 64, 65, 127, 130, 259};
   for (const std::uint64_t rows : sizes) {
     for (const std::uint64_t columns : sizes) {
       const std::uint64_t src_pitch = columns + rows % 3;
@@ -103,17 +104,24 @@ TEST(MoveElements, FormsOfTheMappingLanguage) {
       {"[2/3] -> [0/1]", {2, 0, {}}, 3, 1},
       {"[D] -> [D]", {0, 0, {{26, 1, 1}}}, 26, 26},
       {"[X C p q] -> [p q C X]",
-       {0, 0, {{5, 7, 126}, {7, 1, 18}, {3, 35, 6}, {6, 105, 1}}}, 630, 630},
+       {0, 0, {{5, 7, 126}, {7, 1, 18}, {3, 35, 6}, {6, 105, 1}}},
+       630,
+       630},
       {"[(H t c) D] -> [D H (c t)]",
-       {0, 0, {{26, 1, 40}, {4, 260, 10}, {5, 26, 2}, {2, 130, 1}}}, 1040, 1040},
+       {0, 0, {{26, 1, 40}, {4, 260, 10}, {5, 26, 2}, {2, 130, 1}}},
+       1040,
+       1040},
       {"[E D (F 1/2)] -> [E D F]", {1, 0, {{3, 728, 364}, {26, 28, 14}, {14, 2, 1}}}, 2184, 1092},
-      {"[E F@F:2*F D] -> [E D F]",
-       {364, 0, {{3, 728, 364}, {26, 1, 14}, {14, 26, 1}}}, 2184, 1092},
+      {"[E F@F:2*F D] -> [E D F]", {364, 0, {{3, 728, 364}, {26, 1, 14}, {14, 26, 1}}}, 2184, 1092},
       {"[(K (r h)@0:(r+2)*h) D] -> [D (K r) h]",
-       {0, 0, {{26, 1, 60}, {2, 1300, 30}, {3, 260, 10}, {10, 26, 1}}}, 2600, 1560},
+       {0, 0, {{26, 1, 60}, {2, 1300, 30}, {3, 260, 10}, {10, 26, 1}}},
+       2600,
+       1560},
       {"[V D] -> [V@0:Vm D]", {0, 0, {{22, 26, 26}, {26, 1, 1}}}, 572, 650},
       {"[(K h) D] -> [D (K r) h], repeat r",
-       {0, 0, {{26, 1, 60}, {2, 260, 30}, {3, 0, 10}, {10, 26, 1}}}, 520, 1560},
+       {0, 0, {{26, 1, 60}, {2, 260, 30}, {3, 0, 10}, {10, 26, 1}}},
+       520,
+       1560},
   };
   for (const Form& form : forms) {
     SCOPED_TRACE(form.name);

@@ -62,7 +62,8 @@ struct Rule {
   IndexMap map;
 };
 
-/// One side of a random rule: dims in a random order, grouped into axes, with windows and fixed indices.
+/// One side of a random rule: dims in a random order, grouped into axes, with windows and fixed
+/// indices.
 struct RandomSide {
   Shape shape;
   std::uint64_t base = 0;

@@ -1,14 +1,15 @@
 #include "ops/value.h"
 
-#include <gtest/gtest.h>
-
+#include <algorithm>
 #include <bit>
-#include <cstring>
 #include <random>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include "base/coding.h"
 #include "base/floats.h"
+
 #include "hfshard/error.h"
 
 namespace hfshard {
@@ -49,7 +50,7 @@ void expect_values(const Value& value, DType from, DType to, std::span<const std
   std::vector<std::byte> out(expected.size() + 3);
   apply_value(value, from, to, src.size() / (size_bits(from) / 8), std::span(shifted).subspan(1),
               std::span(out).subspan(3));
-  ASSERT_EQ(std::memcmp(out.data() + 3, expected.data(), expected.size()), 0)
+  ASSERT_TRUE(std::equal(expected.begin(), expected.end(), out.begin() + 3))
       << to_string(from) << " to " << to_string(to);
 }
 
@@ -74,12 +75,15 @@ TEST(ApplyValue, EveryHalfWidensAndComesBack) {
 }
 
 TEST(ApplyValue, NarrowingRoundsToNearestEvenEverywhere) {
-  // Around every half value: the value, the middle to the next one, and the two neighbours of the middle.
+  // Around every half value: the value, the middle to the next one, and the two neighbours of the
+  // middle.
   std::vector<std::byte> src;
   for (std::uint32_t half = 0; half < 65536; ++half) {
-    const std::uint32_t as_f16 = std::bit_cast<std::uint32_t>(f16_to_f32(static_cast<std::uint16_t>(half)));
+    const std::uint32_t as_f16 =
+        std::bit_cast<std::uint32_t>(f16_to_f32(static_cast<std::uint16_t>(half)));
     for (const std::uint32_t bits : {as_f16, half << 16}) {
-      for (const std::uint32_t delta : {0U, 1U, 0xfffU, 0x1000U, 0x1001U, 0x7fffU, 0x8000U, 0x8001U}) {
+      for (const std::uint32_t delta :
+           {0U, 1U, 0xfffU, 0x1000U, 0x1001U, 0x7fffU, 0x8000U, 0x8001U}) {
         src.resize(src.size() + 4);
         store_le(&src[src.size() - 4], bits + delta);
       }

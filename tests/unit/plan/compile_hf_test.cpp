@@ -26,11 +26,11 @@ TEST(CompileHf, KeepsNamesShapesAndDtypes) {
   EXPECT_EQ(model.rules.size(), 1U);
   ASSERT_EQ(model.leaves.size(), 3U);
   EXPECT_EQ(model.leaves[0].path, "a.b.bias");
-  EXPECT_EQ(model.leaves[1].keys, (std::vector<std::string>{"a", "b", "weight"}));
+  EXPECT_EQ(model.leaves[1].path, "a.b.weight");
   EXPECT_EQ(model.leaves[1].shape, (Shape{3, 4}));
   EXPECT_EQ(model.leaves[1].dtype, DType::f8_e4m3);
-  EXPECT_EQ(model.leaves[1].axes, (std::vector<std::string>{"", ""}));
-  EXPECT_EQ(model.leaves[1].stacked, (std::vector<bool>{false, false}));
+  EXPECT_EQ(model.leaves[1].axis(1), "");
+  EXPECT_FALSE(model.leaves[1].is_stacked(0));
   EXPECT_EQ(model.leaves[2].shape.rank(), 0U);
   EXPECT_EQ(model.transfers[1].map.digits, (DigitList{{3, 4, 4}, {4, 1, 1}}));
 }

@@ -81,8 +81,6 @@ TEST(CompileModel, AStackIsAnAxisOfItsLeaf) {
   EXPECT_EQ(leaf->shape, (Shape{26, 3, 4, 10}));
   EXPECT_EQ(leaf->axes, (std::vector<std::string>{"embed", "layers", "q_heads", "kv"}));
   EXPECT_EQ(leaf->stacked, (std::vector<bool>{false, true, false, false}));
-  EXPECT_EQ(leaf->keys, (std::vector<std::string>{"params", "params", "decoder", "layers",
-                                                  "self_attention", "query", "kernel"}));
   const Leaf* norm = find_leaf(model, "decoder.layers.self_attention.query_norm.scale");
   ASSERT_NE(norm, nullptr);
   EXPECT_EQ(norm->axes, (std::vector<std::string>{"norm", "layers"}));

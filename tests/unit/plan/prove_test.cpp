@@ -21,10 +21,7 @@ struct TwoHalves {
     model.rules = {"rule/0", "rule/1"};
     Leaf leaf;
     leaf.path = "w";
-    leaf.keys = {"w"};
     leaf.shape = {3, 4};
-    leaf.axes = {"", ""};
-    leaf.stacked = {false, false};
     model.leaves = {leaf};
     for (std::uint32_t i = 0; i < 2; ++i) {
       Transfer half;

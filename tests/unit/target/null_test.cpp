@@ -11,7 +11,7 @@ namespace {
 
 TEST(NullTarget, FormIsTheRawChunk) {
   const auto target = make_null_target();
-  const Leaf leaf{"w", {"w"}, DType::bf16, {10, 8}, {}, {}};
+  const Leaf leaf{"w", DType::bf16, {10, 8}, {}, {}};
   const ChunkForm form = target->form(leaf, {{}, {4, 8}, {2, 4}}, true);
   EXPECT_EQ(form.cells, 4U);
   EXPECT_EQ(form.cell_bytes, 16U);
@@ -19,7 +19,8 @@ TEST(NullTarget, FormIsTheRawChunk) {
   std::string stored(64, 'x');
   target->encode(form, std::as_writable_bytes(std::span(stored)));
   EXPECT_EQ(stored, std::string(64, 'x'));
-  EXPECT_EQ(target->form({"p", {"p"}, DType::f4, {8}, {}, {}}, {{}, {8}, {8}}, true).stored_bytes(), 4U);
+  EXPECT_EQ(target->form({"p", DType::f4, {8}, {}, {}}, {{}, {8}, {8}}, true).stored_bytes(),
+            4U);
 }
 
 TEST(NullTarget, NothingIsWrittenAndNothingOpens) {

@@ -34,8 +34,8 @@ void for_each_chunk(const Shape& counts, Visit&& visit) {
   }
 }
 
-/// Copies the box of `extent` elements at `origin` of a packed array into (or, with `back`, from) a packed box; what
-/// lies outside of the array is left alone.
+/// Copies the box of `extent` elements at `origin` of a packed array into (or, with `back`, from) a
+/// packed box; what lies outside of the array is left alone.
 inline void copy_box(std::string& array, const Shape& shape, std::string& box, const Shape& extent,
                      const Shape& origin, std::size_t element_bytes, bool back) {
   const Shape in_array = shape.strides();
@@ -56,8 +56,8 @@ inline void copy_box(std::string& array, const Shape& shape, std::string& box, c
   });
 }
 
-/// Makes small Orbax checkpoints of random values with the target's own parts: chunks go round robin to data files,
-/// 512 bytes apart.
+/// Makes small Orbax checkpoints of random values with the target's own parts: chunks go round
+/// robin to data files, 512 bytes apart.
 class OrbaxBuilder final : public Placements {
  public:
   explicit OrbaxBuilder(std::uint32_t files = 3, bool checksum = true)
@@ -72,7 +72,6 @@ class OrbaxBuilder final : public Placements {
                      const Shape& inner) {
     Leaf leaf;
     leaf.path = path;
-    leaf.keys = split(path, '.');
     leaf.dtype = dtype;
     leaf.shape = shape;
     added_.push_back({leaf, {chunk, chunk, inner}});
@@ -113,7 +112,7 @@ class OrbaxBuilder final : public Placements {
   }
 
   const std::vector<Leaf>& leaves() const { return leaves_; }
-  const std::vector<Grid>& grids() const { return grids_; }
+  const PerLeaf<Grid>& grids() const { return grids_; }
   const std::string& value(std::size_t leaf) const { return values_[leaf]; }
   std::string& data(std::uint32_t file) { return data_[file]; }
 
@@ -151,8 +150,8 @@ class OrbaxBuilder final : public Placements {
       const auto file = static_cast<std::uint32_t>(places_.size() % data_.size());
       std::string& data = data_[file];
       data.resize(round_up(data.size(), 512), '\0');
-      places_[{index, std::vector<std::uint64_t>(chunk.begin(), chunk.end())}] = {
-          file, data.size(), stored.size()};
+      places_[{index, std::vector<std::uint64_t>(chunk.begin(), chunk.end())}] = {file, data.size(),
+                                                                                  stored.size()};
       data += stored;
     });
   }
@@ -162,7 +161,7 @@ class OrbaxBuilder final : public Placements {
   TreeSpec tree_;
   std::vector<std::pair<Leaf, Grid>> added_;
   std::vector<Leaf> leaves_;
-  std::vector<Grid> grids_;
+  PerLeaf<Grid> grids_;
   std::vector<std::string> values_;
   std::vector<std::string> data_;
   std::map<std::pair<std::uint32_t, std::vector<std::uint64_t>>, ChunkPlace> places_;

@@ -97,9 +97,9 @@ TEST(OrbaxOpen, EveryDtypeAndFormComesBack) {
       const std::uint32_t step = leaf_index(*opened, "step");
       EXPECT_EQ(load_le<std::uint64_t>(as_bytes(read_leaf(*opened, step)).data()), 7U);
       EXPECT_TRUE(opened->custom_metadata().at("scan_layers").as_bool());
-      EXPECT_EQ(opened->leaves()[step].codecs,
-                checksum ? (std::vector<std::string>{"bytes", "crc32c"})
-                         : std::vector<std::string>{"bytes"});
+      EXPECT_EQ(opened->leaves()[step].codecs, checksum
+                                                   ? (std::vector<std::string>{"bytes", "crc32c"})
+                                                   : std::vector<std::string>{"bytes"});
     }
   }
 }
@@ -212,9 +212,9 @@ TEST(OrbaxDamage, AFlippedByteNamesLeafChunkFileAndRange) {
   };
   const std::uint64_t p = plain.offset_bytes;
   const std::uint64_t s = shard.offset_bytes;
-  for (const Case& each : {Case{0, {2, 0}, p + 3, {p, p + 14}}, Case{0, {2, 0}, p + 13, {p, p + 14}},
-                           Case{1, {1, 0}, s + 10, {s + 9, s + 18}},
-                           Case{1, {1, 0}, s + 40, {s + 36, s + 104}}}) {
+  for (const Case& each :
+       {Case{0, {2, 0}, p + 3, {p, p + 14}}, Case{0, {2, 0}, p + 13, {p, p + 14}},
+        Case{1, {1, 0}, s + 10, {s + 9, s + 18}}, Case{1, {1, 0}, s + 40, {s + 36, s + 104}}}) {
     std::string bad = good;
     bad[each.at] = static_cast<char>(bad[each.at] ^ 1);
     write_text(damaged.data_file(), bad);
@@ -295,9 +295,8 @@ TEST(OrbaxDamage, MissingChunksAreListedAndNeverZeros) {
   damaged.change_index([](ocdbt::Node& node) { remove_entry(node, 1); });
   const auto opened = make_orbax_target()->open(damaged.dir.path());
   std::vector<std::pair<std::uint32_t, Shape>> missing;
-  check_complete(*opened, [&](std::uint32_t leaf, const Shape& chunk) {
-    missing.emplace_back(leaf, chunk);
-  });
+  check_complete(
+      *opened, [&](std::uint32_t leaf, const Shape& chunk) { missing.emplace_back(leaf, chunk); });
   ASSERT_EQ(missing.size(), 1U);
   EXPECT_EQ(missing[0], (std::pair<std::uint32_t, Shape>{0, {1, 0}}));
   EXPECT_FALSE(opened->has_chunk(0, {1, 0}));
@@ -316,7 +315,7 @@ TEST(OrbaxDamage, AWholeCheckpointLacksNothing) {
 }
 
 TEST(OrbaxDamage, IndexEntriesThatFitNoLeafAreCorrupt) {
-  // Entries of the root leaf: a/c/0/0 .. a/c/3/0, a/zarr.json, s/c/0/0, s/c/1/0, s/zarr.json, step/c, step/zarr.json.
+  // Keys of the root leaf: a/c/0/0 .. a/c/3/0, a/zarr.json, s/c/0/0, s/c/1/0, s/zarr.json, ...
   const auto rename = [](std::size_t i, const std::string& from, const std::string& to) {
     return [=](ocdbt::Node& node) {
       std::size_t at = 0;

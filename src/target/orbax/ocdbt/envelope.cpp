@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/coding.h"
 #include "base/crc32c.h"
+
 #include "hfshard/error.h"
 
 namespace hfshard::target::orbax::ocdbt {
@@ -142,10 +143,11 @@ Cursor unseal(std::uint32_t magic, std::span<const std::byte> bytes, const Origi
   if (version != 0) throw fail(fmt::format("has format version {}; 0 is the last known", version));
   const std::uint64_t compression = header.varint("compression");
   if (compression == 1) {
-    throw Error(ErrorCode::unsupported,
-                fmt::format("{} was written by another tool with zstd compression, which this release "
-                            "does not read",
-                            what))
+    throw Error(
+        ErrorCode::unsupported,
+        fmt::format("{} was written by another tool with zstd compression, which this release "
+                    "does not read",
+                    what))
         .in_file(origin.file);
   }
   if (compression != 0) throw fail(fmt::format("has the unknown compression {}", compression));
@@ -162,8 +164,7 @@ void put_data_files(std::string& out, const std::vector<DataFile>& files) {
       prefix = common_prefix(files[i - 1].path, files[i].path);
       // A prefix may reach into the relative part only where both bases are the same.
       if (files[i - 1].base_bytes != files[i].base_bytes) {
-        prefix = std::min<std::size_t>(
-            {prefix, files[i - 1].base_bytes, files[i].base_bytes});
+        prefix = std::min<std::size_t>({prefix, files[i - 1].base_bytes, files[i].base_bytes});
       }
       put_varint(out, prefix);
     }
@@ -180,7 +181,8 @@ std::vector<DataFile> get_data_files(Cursor& cursor) {
   std::vector<std::uint64_t> prefixes(n, 0);
   std::vector<std::uint64_t> suffixes(n, 0);
   std::vector<DataFile> out(n);
-  for (std::size_t i = 1; i < n; ++i) prefixes[i] = cursor.varint("path prefix length", kMaxPathBytes);
+  for (std::size_t i = 1; i < n; ++i)
+    prefixes[i] = cursor.varint("path prefix length", kMaxPathBytes);
   for (auto& suffix : suffixes) suffix = cursor.varint("path suffix length", kMaxPathBytes);
   for (DataFile& file : out) {
     file.base_bytes = static_cast<std::uint32_t>(cursor.varint("base path length", kMaxPathBytes));
@@ -189,7 +191,8 @@ std::vector<DataFile> get_data_files(Cursor& cursor) {
     DataFile& file = out[i];
     if (i > 0) {
       const DataFile& last = out[i - 1];
-      if (prefixes[i] > last.path.size()) cursor.fail("a path prefix is longer than the path before");
+      if (prefixes[i] > last.path.size())
+        cursor.fail("a path prefix is longer than the path before");
       if (prefixes[i] > std::min(last.base_bytes, file.base_bytes) &&
           last.base_bytes != file.base_bytes) {
         cursor.fail("a path prefix passes the end of its base path");

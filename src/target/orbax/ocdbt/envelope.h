@@ -28,7 +28,8 @@ struct Origin {
   std::uint64_t file_bytes = 0;
 };
 
-/// Reads the fields of a body one after the other. Every failure is `corrupt` and names file and range.
+/// Reads the fields of a body one after the other. Every failure is `corrupt` and names file and
+/// range.
 class Cursor {
  public:
   /// `offset_bytes`: of `bytes` within the origin's range. Both must outlive the cursor.
@@ -61,13 +62,14 @@ void put_varint(std::string& out, std::uint64_t value);
 
 /// Puts header and checksum around a plain body.
 std::string seal(std::uint32_t magic, std::string_view body);
-/// Checks the envelope and returns a cursor over the body. `what`: "manifest" or "index node". Throws: corrupt;
-/// unsupported (zstd body). `bytes` and `origin` must outlive the cursor.
+/// Checks the envelope and returns a cursor over the body. `what`: "manifest" or "index node".
+/// Throws: corrupt; unsupported (zstd body). `bytes` and `origin` must outlive the cursor.
 Cursor unseal(std::uint32_t magic, std::span<const std::byte> bytes, const Origin& origin,
               std::string_view what);
 
-/// One row of the data file table. `path` is below the directory that the node's transitive path names; its first
-/// `base_bytes` become part of the transitive path of the nodes referenced through it.
+/// One row of the data file table. `path` is below the directory that the node's transitive path
+/// names; its first `base_bytes` become part of the transitive path of the nodes referenced through
+/// it.
 struct DataFile {
   std::string path;
   std::uint32_t base_bytes = 0;

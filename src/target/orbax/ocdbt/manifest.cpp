@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/coding.h"
+
 #include "hfshard/error.h"
 
 namespace hfshard::target::orbax::ocdbt {
@@ -36,7 +37,8 @@ Config get_config(Cursor& cursor) {
     cursor.fail(fmt::format("a version tree arity of 2^{}", out.version_tree_arity_log2));
   }
   out.zstd = cursor.varint("compression method", 1) == 1;
-  if (out.zstd) out.zstd_level = load_le<std::int32_t>(as_bytes(cursor.text("zstd level", 4)).data());
+  if (out.zstd)
+    out.zstd_level = load_le<std::int32_t>(as_bytes(cursor.text("zstd level", 4)).data());
   return out;
 }
 
@@ -64,8 +66,8 @@ void check_versions(const Cursor& cursor, const Manifest& manifest) {
       cursor.fail(fmt::format("data file number {} of {}", v.file, manifest.files.size()));
     }
     if (!v.empty() && !in_range(v.offset_bytes, v.length_bytes, kMaxEndOffset)) {
-      cursor.fail(fmt::format("root offset {} and length {} pass 2^63", v.offset_bytes,
-                              v.length_bytes));
+      cursor.fail(
+          fmt::format("root offset {} and length {} pass 2^63", v.offset_bytes, v.length_bytes));
     }
     if (v.empty() && (v.offset_bytes != UINT64_MAX || v.root_height != 0)) {
       cursor.fail("a root that is half absent");

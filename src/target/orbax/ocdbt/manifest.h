@@ -11,8 +11,9 @@
 
 namespace hfshard::target::orbax::ocdbt {
 
-/// Fixed when a database is made. The defaults are what Orbax writes, so that Orbax can also write into it.
-/// Source: google/orbax checkpoint/orbax/checkpoint/_src/serialization/tensorstore_utils.py.
+/// Fixed when a database is made. The defaults are what Orbax writes, so that Orbax can also write
+/// into it. Source: google/orbax
+/// checkpoint/orbax/checkpoint/_src/serialization/tensorstore_utils.py.
 struct Config {
   std::uint32_t max_inline_value_bytes = 1024;
   std::uint32_t max_decoded_node_bytes = 100000000;
@@ -47,7 +48,8 @@ struct Manifest {
 
 /// Writes no version tree nodes: all versions are inline.
 std::string encode_manifest(const Manifest& manifest);
-/// References to version tree nodes (older states) are read over. Throws: corrupt, unsupported (zstd, kind "numbered").
+/// References to version tree nodes (older states) are read over. Throws: corrupt, unsupported
+/// (zstd, kind "numbered").
 Manifest decode_manifest(std::span<const std::byte> bytes, const Origin& origin);
 
 }  // namespace hfshard::target::orbax::ocdbt

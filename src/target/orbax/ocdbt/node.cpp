@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/text.h"
+
 #include "hfshard/error.h"
 
 namespace hfshard::target::orbax::ocdbt {

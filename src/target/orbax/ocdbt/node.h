@@ -9,14 +9,16 @@
 
 namespace hfshard::target::orbax::ocdbt {
 
-/// Key of an entry: the first `prefix` bytes of the key before, then `suffix` bytes of Node::suffixes.
+/// Key of an entry: the first `prefix` bytes of the key before, then `suffix` bytes of
+/// Node::suffixes.
 struct NodeKey {
   std::uint32_t prefix = 0;
   std::uint32_t suffix = 0;
   friend bool operator==(const NodeKey&, const NodeKey&) = default;
 };
 
-/// Value of a leaf's entry: inline bytes (taken in order from Node::inline_bytes) or a range of a data file.
+/// Value of a leaf's entry: inline bytes (taken in order from Node::inline_bytes) or a range of a
+/// data file.
 struct NodeValue {
   bool is_inline = false;
   std::uint32_t file = 0;  ///< index into Node::files
@@ -35,8 +37,8 @@ struct NodeChild {
   friend bool operator==(const NodeChild&, const NodeChild&) = default;
 };
 
-/// A B+tree node (FORMAT.md 3.4). Leaves (height 0) have `values`, interior nodes `children`; never both.
-/// Source: google/tensorstore tensorstore/kvstore/ocdbt/format/btree.cc, btree_codec.h.
+/// A B+tree node (FORMAT.md 3.4). Leaves (height 0) have `values`, interior nodes `children`; never
+/// both. Source: google/tensorstore tensorstore/kvstore/ocdbt/format/btree.cc, btree_codec.h.
 struct Node {
   std::uint8_t height = 0;
   std::vector<DataFile> files;
@@ -49,7 +51,8 @@ struct Node {
 };
 
 std::string encode_node(const Node& node);
-/// Checks everything that the node alone can tell, strictly increasing keys included. Throws: corrupt, unsupported.
+/// Checks everything that the node alone can tell, strictly increasing keys included. Throws:
+/// corrupt, unsupported.
 Node decode_node(std::span<const std::byte> bytes, const Origin& origin);
 
 }  // namespace hfshard::target::orbax::ocdbt

@@ -12,8 +12,9 @@
 #include "base/text.h"
 #include "bytes/files.h"
 #include "bytes/source.h"
-#include "hfshard/error.h"
 #include "target/orbax/ocdbt/node.h"
+
+#include "hfshard/error.h"
 
 namespace hfshard::target::orbax::ocdbt {
 namespace {
@@ -68,8 +69,7 @@ class Walk {
   std::string checked_path(const std::string& transitive, const DataFile& file) const {
     std::string path = transitive + file.path;
     if (path.size() > kMaxPathBytes || !is_safe_path(path)) {
-      throw Error(ErrorCode::corrupt,
-                  fmt::format("the index names the data file {}", quote(path)))
+      throw Error(ErrorCode::corrupt, fmt::format("the index names the data file {}", quote(path)))
           .in_file(manifest_);
     }
     return path;
@@ -112,8 +112,8 @@ class Walk {
   // Full keys must increase over the whole walk, not only within a node.
   void check_order(const std::string& key) {
     if (keys_ > 0 && key <= last_key_) {
-      throw Error(ErrorCode::corrupt, fmt::format("key {} of the index is not above {}", quote(key),
-                                                  quote(last_key_)))
+      throw Error(ErrorCode::corrupt,
+                  fmt::format("key {} of the index is not above {}", quote(key), quote(last_key_)))
           .in_file(manifest_);
     }
     if (++keys_ > kMaxKeys) {
@@ -189,8 +189,8 @@ void Database::walk(const std::function<void(const Entry&)>& visit) const {
   const Version& version = manifest_.versions.back();
   if (version.empty()) return;
   Walk(root_, name_, visit)
-      .enter({"", "", "", manifest_.files[version.file], version.offset_bytes,
-              version.length_bytes, version.root_height});
+      .enter({"", "", "", manifest_.files[version.file], version.offset_bytes, version.length_bytes,
+              version.root_height});
 }
 
 }  // namespace hfshard::target::orbax::ocdbt

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/coding.h"
+
 #include "hfshard/error.h"
 
 namespace hfshard::target::orbax::ocdbt {
@@ -32,9 +33,8 @@ void strip_prefix(Node& node, std::uint32_t size) {
 void sort_files(Node& node) {
   std::vector<std::uint32_t> order(node.files.size());
   std::iota(order.begin(), order.end(), 0U);
-  std::ranges::sort(order, {}, [&](std::uint32_t i) -> const std::string& {
-    return node.files[i].path;
-  });
+  std::ranges::sort(order, {},
+                    [&](std::uint32_t i) -> const std::string& { return node.files[i].path; });
   std::vector<std::uint32_t> place(order.size());
   std::vector<DataFile> files;
   for (std::uint32_t i = 0; i < order.size(); ++i) {
@@ -164,7 +164,8 @@ Version TreeWriter::finish() {
     out.length_bytes = UINT64_MAX;
     return out;
   }
-  // A level that flushed before has more than one node and needs a parent; the first that has not is the root.
+  // A level that flushed before has more than one node and needs a parent; the first that has not
+  // is the root.
   std::size_t height = 0;
   while (levels_[height].flushed) flush(height++);
   const Written root = write_node(height, /*root=*/true);

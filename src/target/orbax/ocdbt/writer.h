@@ -19,8 +19,9 @@ struct TreeLimits {
   std::uint64_t node_bytes = std::uint64_t{1} << 20;
 };
 
-/// Builds a B+tree bottom-up from entries in strictly increasing key order, and streams its nodes to one file as they
-/// fill up; holds one open node per level. Call add_* for every key, then finish once.
+/// Builds a B+tree bottom-up from entries in strictly increasing key order, and streams its nodes
+/// to one file as they fill up; holds one open node per level. Call add_* for every key, then
+/// finish once.
 class TreeWriter {
  public:
   /// Path of a data file below the database root, by number.
@@ -32,20 +33,20 @@ class TreeWriter {
   /// Throws: limit (key above 65535 bytes, value above 1 MiB); internal (keys out of order).
   void add_inline(std::string_view key, std::string_view value);
   void add_range(std::string_view key, const ChunkPlace& place);
-  /// Writes what is open and returns the version to put in the manifest (its file number is 0: the node file), without
-  /// generation and time.
+  /// Writes what is open and returns the version to put in the manifest (its file number is 0: the
+  /// node file), without generation and time.
   Version finish();
 
  private:
   struct Level {
     Node node;
     std::string first_key;
-    std::string last_key;     // of the whole subtree
-    std::string last_entry;   // key of the last entry
+    std::string last_key;                          // of the whole subtree
+    std::string last_entry;                        // key of the last entry
     std::map<std::uint32_t, std::uint32_t> files;  // data file number -> index in node.files
-    Statistics statistics;    // of the entries
+    Statistics statistics;                         // of the entries
     std::uint64_t estimate_bytes = 0;
-    bool flushed = false;     // a node of this level was written before
+    bool flushed = false;  // a node of this level was written before
   };
   struct Written {
     std::string first_key;

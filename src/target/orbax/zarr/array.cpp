@@ -11,6 +11,7 @@
 #include "base/checked.h"
 #include "base/json.h"
 #include "base/text.h"
+
 #include "hfshard/error.h"
 
 namespace hfshard::target::orbax::zarr {
@@ -21,8 +22,8 @@ struct DTypeName {
   std::string_view name;
 };
 
-// Source: google/tensorstore tensorstore/driver/zarr3/metadata.cc. The packed 4-bit and 6-bit types of
-// safetensors are left out: zarr gives such an element a whole byte.
+// Source: google/tensorstore tensorstore/driver/zarr3/metadata.cc. The packed 4-bit and 6-bit types
+// of safetensors are left out: zarr gives such an element a whole byte.
 constexpr std::array<DTypeName, 19> kDTypeNames{{
     {DType::boolean, "bool"},
     {DType::u8, "uint8"},
@@ -45,8 +46,8 @@ constexpr std::array<DTypeName, 19> kDTypeNames{{
     {DType::u64, "uint64"},
 }};
 
-// Source: google/tensorstore tensorstore/kvstore/zarr3_sharding_indexed/shard_format.h allows 2^30; our form
-// holds the index size in 32 bits.
+// Source: google/tensorstore tensorstore/kvstore/zarr3_sharding_indexed/shard_format.h allows 2^30;
+// our form holds the index size in 32 bits.
 constexpr std::uint64_t kMaxCells = std::uint64_t{1} << 27;
 // Source: google/tensorstore tensorstore/kvstore/ocdbt/format/indirect_data_reference.cc.
 constexpr std::uint64_t kMaxStoredBytes = (std::uint64_t{1} << 63) - 1;
@@ -120,22 +121,23 @@ const Json& configuration(const Json& extension, const std::set<std::string_view
   check_members(extension, {"name", "configuration", "must_understand"}, "zarr.json");
   const Json* found = extension.find("configuration");
   if (found == nullptr) return kNone;
-  check_members(*found, known, fmt::format("the configuration of {}",
-                                           quote(extension.at("name").as_string())));
+  check_members(*found, known,
+                fmt::format("the configuration of {}", quote(extension.at("name").as_string())));
   return *found;
 }
 
 void check_bytes_codec(const Json& codec, std::uint32_t element_bits) {
   if (codec.at("name").as_string() != "bytes") {
-    throw unsupported(fmt::format("the codec {} is not supported",
-                                  quote(codec.at("name").as_string())));
+    throw unsupported(
+        fmt::format("the codec {} is not supported", quote(codec.at("name").as_string())));
   }
   const Json* endian = configuration(codec, {"endian"}).find("endian");
   if (endian == nullptr) {
     if (element_bits > 8) throw corrupt("the codec \"bytes\" lacks \"endian\"");
     return;
   }
-  if (endian->as_string() == "little" || (endian->as_string() == "big" && element_bits <= 8)) return;
+  if (endian->as_string() == "little" || (endian->as_string() == "big" && element_bits <= 8))
+    return;
   throw unsupported(fmt::format("byte order {} is not supported", quote(endian->as_string())));
 }
 
@@ -147,8 +149,9 @@ bool parse_cell_codecs(const Json& json, std::uint32_t element_bits) {
   if (codecs.size() == 1) return false;
   const std::string& name = codecs[1].at("name").as_string();
   if (name != "crc32c" || codecs.size() > 2) {
-    throw unsupported(fmt::format("the codec {} is not supported in this release",
-                                  quote(name != "crc32c" ? name : codecs[2].at("name").as_string())));
+    throw unsupported(
+        fmt::format("the codec {} is not supported in this release",
+                    quote(name != "crc32c" ? name : codecs[2].at("name").as_string())));
   }
   configuration(codecs[1], {});
   return true;
@@ -165,8 +168,8 @@ void parse_sharding(const Json& codec, Array& array) {
   }
   const Json* location = config.find("index_location");
   if (location != nullptr && location->as_string() != "end") {
-    throw unsupported(fmt::format("a shard index at {} is not supported",
-                                  quote(location->as_string())));
+    throw unsupported(
+        fmt::format("a shard index at {} is not supported", quote(location->as_string())));
   }
   if (array.inner.rank() != array.chunk.rank()) {
     throw corrupt("the inner chunk shape has another rank than the chunk shape");
@@ -217,14 +220,14 @@ DType parse_data_type(const Json& json) {
 }
 
 void check_kind(const Json& json) {
-  check_members(json,
-                {"zarr_format", "node_type", "shape", "data_type", "fill_value", "chunk_grid",
-                 "chunk_key_encoding", "codecs", "attributes", "dimension_names",
-                 "storage_transformers"},
-                "zarr.json");
+  check_members(
+      json,
+      {"zarr_format", "node_type", "shape", "data_type", "fill_value", "chunk_grid",
+       "chunk_key_encoding", "codecs", "attributes", "dimension_names", "storage_transformers"},
+      "zarr.json");
   if (json.at("zarr_format").as_uint() != 3) {
-    throw unsupported(fmt::format("zarr format {}; 3 is supported",
-                                  json.at("zarr_format").as_uint()));
+    throw unsupported(
+        fmt::format("zarr format {}; 3 is supported", json.at("zarr_format").as_uint()));
   }
   if (json.at("node_type").as_string() != "array") {
     throw corrupt(fmt::format("a zarr node of type {} where an array is wanted",
@@ -244,11 +247,11 @@ Array parse(const Json& json) {
   json.at("fill_value");
   const Json& grid = json.at("chunk_grid");
   if (grid.at("name").as_string() != "regular") {
-    throw unsupported(fmt::format("the chunk grid {} is not supported",
-                                  quote(grid.at("name").as_string())));
+    throw unsupported(
+        fmt::format("the chunk grid {} is not supported", quote(grid.at("name").as_string())));
   }
-  out.chunk = parse_shape(configuration(grid, {"chunk_shape"}).at("chunk_shape"), 1,
-                          "the chunk shape");
+  out.chunk =
+      parse_shape(configuration(grid, {"chunk_shape"}).at("chunk_shape"), 1, "the chunk shape");
   if (out.chunk.rank() != out.shape.rank()) {
     throw corrupt(fmt::format("the chunk shape {} has another rank than the shape {}",
                               to_string(out.chunk), to_string(out.shape)));
@@ -344,8 +347,7 @@ std::string write_array(const Array& array) {
   json["chunk_grid"]["configuration"]["chunk_shape"] = shape_json(array.chunk);
   json["chunk_key_encoding"] = named(array.keys.leading_c ? "default" : "v2");
   if (array.keys.separator != (array.keys.leading_c ? '/' : '.')) {
-    json["chunk_key_encoding"]["configuration"]["separator"] =
-        std::string(1, array.keys.separator);
+    json["chunk_key_encoding"]["configuration"]["separator"] = std::string(1, array.keys.separator);
   }
   json["codecs"] = codecs_json(array);
   return dump_json(json);

@@ -5,8 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "hfshard/dtype.h"
 #include "plan/place.h"
+
+#include "hfshard/dtype.h"
 
 namespace hfshard::target::orbax::zarr {
 

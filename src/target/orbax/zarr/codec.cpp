@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/coding.h"
 #include "base/crc32c.h"
+
 #include "hfshard/error.h"
 
 namespace hfshard::target::orbax::zarr {
@@ -17,7 +18,8 @@ constexpr std::size_t kIndexEntryBytes = 16;
 
 void put_crc(std::span<const std::byte> bytes, std::byte* to) { store_le(to, crc32c(bytes)); }
 
-// Copies one packed inner chunk to its place in the packed outer chunk, run by run along the last axis.
+// Copies one packed inner chunk to its place in the packed outer chunk, run by run along the last
+// axis.
 void scatter(const Shape& chunk, const Shape& inner, const Shape& cell, std::size_t element_bytes,
              std::span<const std::byte> from, std::span<std::byte> out) {
   const std::size_t rank = chunk.rank();
@@ -81,8 +83,9 @@ void check_cell(std::span<const std::byte> cell, std::span<const std::byte> suff
   const auto stored = load_le<std::uint32_t>(suffix.data());
   const std::uint32_t computed = crc32c(cell);
   if (stored == computed) return;
-  throw Error(ErrorCode::corrupt, fmt::format("checksum mismatch: {:08x} is stored, {:08x} is computed",
-                                              stored, computed));
+  throw Error(
+      ErrorCode::corrupt,
+      fmt::format("checksum mismatch: {:08x} is stored, {:08x} is computed", stored, computed));
 }
 
 void open_shard(const Array& array, std::span<const std::byte> stored, std::span<std::byte> out) {
@@ -100,14 +103,16 @@ void open_shard(const Array& array, std::span<const std::byte> stored, std::span
   for (std::uint64_t cell = 0; cell < form.cells; ++cell) {
     const auto offset = load_le<std::uint64_t>(entries.data() + cell * kIndexEntryBytes);
     const auto length = load_le<std::uint64_t>(entries.data() + cell * kIndexEntryBytes + 8);
-    if (length != form.cell_bytes + form.cell_suffix_bytes || !in_range(offset, length, data_bytes)) {
+    if (length != form.cell_bytes + form.cell_suffix_bytes ||
+        !in_range(offset, length, data_bytes)) {
       const bool absent = offset == UINT64_MAX && length == UINT64_MAX;
-      throw Error(ErrorCode::corrupt,
-                  absent ? fmt::format("inner chunk {} of {} is missing", cell, form.cells)
-                         : fmt::format("inner chunk {} has offset {} and length {}; length {} within {} "
-                                       "bytes is wanted",
-                                       cell, offset, length,
-                                       form.cell_bytes + form.cell_suffix_bytes, data_bytes))
+      throw Error(
+          ErrorCode::corrupt,
+          absent ? fmt::format("inner chunk {} of {} is missing", cell, form.cells)
+                 : fmt::format("inner chunk {} has offset {} and length {}; length {} within {} "
+                               "bytes is wanted",
+                               cell, offset, length, form.cell_bytes + form.cell_suffix_bytes,
+                               data_bytes))
           .at({data_bytes + cell * kIndexEntryBytes, data_bytes + (cell + 1) * kIndexEntryBytes},
               stored.size());
     }

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace hfshard {
+
+/// One value per leaf, equal ones stored once: a model has thousands of leaves and some thirty shapes, so what follows
+/// from a shape is a handful of values and an index.
+template <typename T>
+class PerLeaf {
+ public:
+  std::size_t size() const noexcept { return index_.size(); }
+  bool empty() const noexcept { return index_.empty(); }
+  const T& operator[](std::size_t leaf) const noexcept { return values_[index_[leaf]]; }
+  const T& back() const noexcept { return values_[index_.back()]; }
+  void reserve(std::size_t leaves) { index_.reserve(leaves); }
+  void clear() noexcept {
+    values_.clear();
+    index_.clear();
+  }
+  /// Appends the value of the next leaf. Looks for an equal one among the latest kLookBack distinct ones.
+  void push_back(const T& value) {
+    constexpr std::size_t kLookBack = 64;
+    for (std::size_t back = 0; back < values_.size() && back < kLookBack; ++back) {
+      const std::size_t at = values_.size() - 1 - back;
+      if (values_[at] == value) {
+        index_.push_back(static_cast<std::uint32_t>(at));
+        return;
+      }
+    }
+    index_.push_back(static_cast<std::uint32_t>(values_.size()));
+    values_.push_back(value);
+  }
+
+ private:
+  std::vector<T> values_;
+  std::vector<std::uint32_t> index_;
+};
+
+}  // namespace hfshard

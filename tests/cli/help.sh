@@ -1,0 +1,8 @@
+# Every command's help. An option that does not work yet must not stand here.
+source "$TESTS/cli/lib.bash"
+show --version
+show --help
+for command in convert plan verify inspect finalize clean mappings "mappings list" "mappings show" "mappings check" \
+  "mappings example"; do
+  show $command --help
+done

@@ -1,0 +1,176 @@
+"""Runs every command with --json in the current directory and compares the members with docs/json.md, both ways.
+
+    json_docs.py PROGRAM json.md
+
+A member that is printed must be in the table of its command; a member of a table must have been printed by some run,
+unless its meaning begins with `only`.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+COMMON = {"schema", "command"}
+# Objects whose members are not the command's own.
+OPAQUE = {"identity", "metadata", "config", "checks"}
+HEADING = "mappings check --all"
+
+
+def read_tables(path):
+    """Heading -> member -> is it optional?"""
+    tables, table = {}, None
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("## "):
+                table = tables.setdefault(line[3:].strip(), {})
+            cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+            if table is None or len(cells) != 3 or not cells[0].startswith("`"):
+                continue
+            for name in re.findall(r"`([^`]+)`", cells[0]):
+                table[name] = cells[2].startswith("only")
+    return tables
+
+
+def members(value, at=""):
+    """Every member of an object as a path: `leaves[].path`. Objects with members of their own are listed too."""
+    for key, item in value.items():
+        path = f"{at}{key}"
+        if isinstance(item, dict) and path not in OPAQUE:
+            if path != "error":
+                yield path
+            yield from members(item, path + ".")
+        elif isinstance(item, list) and item and isinstance(item[0], dict) and path not in OPAQUE:
+            for entry in item:
+                yield from members(entry, path + "[].")
+        elif not (isinstance(item, list) and not item):
+            yield path
+        else:
+            yield path + "(empty)"
+
+
+class Check:
+    """The program, the documented members, and what was seen of them."""
+
+    def __init__(self, program, tables):
+        self.program = program
+        self.tables = tables
+        self.seen = {}
+        self.problems = []
+
+    def run(self, status, heading, *words):
+        """Runs one command; its object must have the members of `heading`."""
+        done = subprocess.run([self.program, *words, "--json"], capture_output=True, text=True, check=False)
+        name = " ".join(words)
+        if done.returncode != status:
+            self.problems.append(f"{name}: status {done.returncode}, expected {status}: {done.stderr.strip()}")
+        try:
+            value = json.loads(done.stdout)
+        except ValueError as error:
+            self.problems.append(f"{name}: stdout is not one JSON object: {error}")
+            return {}
+        known = self.tables[heading]
+        seen = self.seen.setdefault(heading, set())
+        for path in set(members(value)) - COMMON:
+            if path.startswith("error."):
+                self.seen.setdefault("error", set()).add(path)
+                if path not in self.tables["error"]:
+                    self.problems.append(f"{name}: {path} is not documented")
+                continue
+            bare = path.removesuffix("(empty)")
+            seen.add(bare)
+            listed = bare in known or (path != bare and any(other.startswith(bare + "[]") for other in known))
+            if not listed:
+                self.problems.append(f"{name}: {bare} is not documented under {heading}")
+        return value
+
+    def finish(self):
+        """Members that no run has printed."""
+        for heading, table in self.tables.items():
+            for name, optional in table.items():
+                if name not in COMMON and not optional and name not in self.seen.get(heading, set()):
+                    self.problems.append(f"{heading}: {name} is documented and never printed")
+
+
+def damage(path, offset):
+    """Flips one bit of a file."""
+    with open(path, "r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)[0]
+        file.seek(offset)
+        file.write(bytes([byte ^ 1]))
+
+
+def truncate(source, copy, cut_bytes):
+    """A copy of a source whose file ends too early."""
+    shutil.copytree(source, copy)
+    path = os.path.join(copy, "model.safetensors")
+    os.truncate(path, os.path.getsize(path) - cut_bytes)
+
+
+def without_tensor(source, copy, old, new):
+    """A copy of a source in which a tensor has another name, of the same length."""
+    shutil.copytree(source, copy)
+    path = os.path.join(copy, "model.safetensors")
+    with open(path, "rb") as file:
+        data = file.read()
+    with open(path, "wb") as file:
+        file.write(data.replace(old.encode(), new.encode(), 1))
+
+
+def conversions(check):
+    check.run(0, "mappings example", "mappings", "example", "qwen3", "hf")
+    check.run(0, "plan", "plan", "hf", "out", "--mesh", "fsdp=2")
+    refused = check.run(3, "plan", "plan", "hf", "out", "--max-memory", "1MiB")
+    if "error" not in refused:
+        check.problems.append("plan that does not fit: no error in the object")
+    check.run(0, "convert", "convert", "hf", "out", "--mesh", "fsdp=2")
+    check.run(0, "convert", "convert", "hf", "out", "--mesh", "fsdp=2", "--resume")
+    check.run(3, "convert", "convert", "hf", "out")
+    check.run(0, "convert", "convert", "hf", "--to", "null")
+    check.run(0, "convert", "convert", "hf", "parts", "--worker", "0/2")
+    check.run(3, "finalize", "finalize", "parts")
+    check.run(0, "convert", "convert", "hf", "parts", "--worker", "1/2")
+    check.run(0, "finalize", "finalize", "parts")
+    check.run(0, "clean", "clean", "out")
+
+
+def readings(check):
+    check.run(0, "verify", "verify", "out", "hf")
+    check.run(0, "verify", "verify", "out")
+    check.run(0, "inspect", "inspect", "hf")
+    check.run(0, "inspect", "inspect", "out", "--data")
+    truncate("hf", "short", 100)
+    check.run(3, "inspect", "inspect", "short")
+    damage("out/0/items/d/00000", 100)
+    check.run(5, "verify", "verify", "out")
+    check.run(3, "inspect", "inspect", "out", "--data")
+    check.run(3, "inspect", "inspect", "nowhere")
+
+
+def mappings(check):
+    check.run(0, "mappings list", "mappings", "list")
+    check.run(0, "mappings show", "mappings", "show", "llama")
+    check.run(0, "mappings check", "mappings", "check", "hf", "--exclude", "lm_head*")
+    without_tensor("hf", "unmatched", "model.norm.weight", "model.gnome.weigh")
+    check.run(3, "mappings check", "mappings", "check", "unmatched")
+    check.run(0, HEADING, "mappings", "check", "--all")
+    check.run(2, "mappings check", "mappings", "check", "--bogus")
+
+
+def main():
+    program, docs = sys.argv[1:]
+    check = Check(program, read_tables(docs))
+    for part in (conversions, readings, mappings):
+        part(check)
+    check.finish()
+    for problem in check.problems:
+        print(problem)
+    print("docs/json.md: " + ("wrong" if check.problems else "ok"))
+    return 1 if check.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

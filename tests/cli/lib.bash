@@ -1,0 +1,22 @@
+# What the cases share: `source "$TESTS/cli/lib.bash"`.
+
+# Prints a command, what it says on either stream, and how it ends.
+show() {
+  echo "\$ hfshard $*"
+  "$HFSHARD" "$@" 2>&1 && echo "exit 0" || echo "exit $?"
+}
+
+# The same without the good lines: for a command of which only the end matters.
+ends() {
+  "$HFSHARD" "$@" >/dev/null 2>&1 && echo "hfshard $1: exit 0" || echo "hfshard $1: exit $?"
+}
+
+# A tiny checkpoint of a family in a directory.
+example() {
+  "$HFSHARD" mappings example "$1" "$2" --quiet >/dev/null 2>&1
+}
+
+# Everything below a directory.
+tree() {
+  find "$1" -mindepth 1 | LC_ALL=C sort
+}

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Converts to small file systems: too small from the start, filled up during the run, and read-only.
+
+The first is refused before anything is written. The second ends with status 4, names the file and what is wrong, leaves
+no output, and resumes to the identical tree once there is room. Needs the right to mount a tmpfs; skipped (77) without.
+"""
+
+import os
+import subprocess
+import sys
+import time
+
+import harness
+
+SKIP_STATUS = 77
+
+
+class SmallDisk:
+    """A tmpfs of a few megabytes."""
+
+    def __init__(self, path, size_bytes):
+        self.path = path
+        os.makedirs(path)
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "tmpfs", path], capture_output=True,
+                              text=True, check=False)
+        if done.returncode != 0:
+            print(f"SKIPPED: no small file system can be mounted here: {done.stderr.strip()}")
+            sys.exit(SKIP_STATUS)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        subprocess.run(["umount", "-l", self.path], check=True)
+
+    def free(self):
+        state = os.statvfs(self.path)
+        return state.f_bavail * state.f_frsize
+
+    def fill(self, leave_bytes):
+        """Takes all room but so much; never mind if somebody else was faster."""
+        try:
+            with open(os.path.join(self.path, "filler"), "wb") as file:
+                os.posix_fallocate(file.fileno(), 0, max(self.free() - leave_bytes, 1))
+        except OSError:
+            pass
+
+    def empty(self):
+        os.remove(os.path.join(self.path, "filler"))
+
+    def read_only(self):
+        subprocess.run(["mount", "-o", "remount,ro", self.path], check=True)
+
+
+def run(fault, name, *options):
+    return subprocess.run(fault.convert(name, *options), capture_output=True, text=True, check=False)
+
+
+def too_small_from_the_start(fault):
+    with SmallDisk(fault.path("tiny"), 8 << 20) as disk:
+        done = fault.check(run(fault, "tiny/out"), 3)
+        fault.expect("free" in done.stderr and "needs" in done.stderr, f"the message lacks the sizes:\n{done.stderr}")
+        fault.expect(os.listdir(disk.path) == [], f"something was written: {os.listdir(disk.path)}")
+
+
+def filled_during_the_run(fault, reference, size_bytes, number):
+    """One conversion whose disk fills up; False when it ended before that."""
+    name = f"disk{number}"
+    with SmallDisk(fault.path(name), size_bytes * 3 // 2) as disk:
+        process = fault.start(fault.convert(f"{name}/out"))
+        while process.poll() is None and not os.path.isdir(os.path.join(disk.path, ".out.hfshard", "out", "0", "items")):
+            time.sleep(0.001)
+        disk.fill(fault.random.randrange(4 << 20))
+        _, said = process.communicate(timeout=120)
+        if process.returncode == 0:
+            return False
+        fault.expect(process.returncode == 4, f"status {process.returncode} on a full disk:\n{said}")
+        fault.expect("file" in said and ("full" in said or "space" in said), f"the message names no cause:\n{said}")
+        fault.expect(not os.path.lexists(os.path.join(disk.path, "out")), "a failed conversion left an output")
+        disk.empty()
+        fault.check(run(fault, f"{name}/out", "--resume"))
+        fault.expect(fault.tree(f"{name}/out") == reference, "the resumed tree differs")
+        fault.expect(os.listdir(disk.path) == ["out"], f"left over: {os.listdir(disk.path)}")
+    return True
+
+
+def read_only(fault):
+    with SmallDisk(fault.path("readonly"), 1 << 30) as disk:
+        disk.read_only()
+        done = fault.check(run(fault, "readonly/out"), 4)
+        fault.expect("readonly" in done.stderr and "ead-only" in done.stderr, f"the message says:\n{done.stderr}")
+
+
+def main():
+    with harness.Fault(__doc__.splitlines()[0]) as fault:
+        too_small_from_the_start(fault)
+        reference, _ = fault.reference()
+        size = sum(os.path.getsize(os.path.join(fault.path("reference"), name))
+                   for name in reference if not name.endswith("/"))
+        wanted = min(fault.arguments.rounds, 5)
+        done = attempts = 0
+        while done < wanted:
+            attempts += 1
+            fault.expect(attempts <= 10 * wanted, "most conversions end before the disk is full")
+            done += filled_during_the_run(fault, reference, size, attempts)
+        read_only(fault)
+        print(f"{done} conversions survived a disk that filled up")
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

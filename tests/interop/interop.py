@@ -1,0 +1,92 @@
+"""What the tests with real TensorStore and Orbax share: finding the peers, running the program, damaging files."""
+
+import importlib
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ORACLE = os.path.join(HERE, os.pardir, "oracle")
+SKIP_STATUS = 77
+PEERS = ("numpy", "jax", "tensorstore", "orbax.checkpoint")
+
+# Sizes with which the fixtures, smaller than one chunk otherwise, have many chunks, tiles and files. Only the test
+# tool has --limits.
+SHRUNKEN = ["--chunk-bytes", "64", "--limits",
+            "floor_bytes=64,file_min_bytes=8192,file_max_bytes=8192,merge_bytes=16384,segment_bytes=256,"
+            "commit_bytes=8192,run_bytes=64"]
+
+
+def use_peer_python():
+    """Starts over under HFSHARD_PEER_PYTHON, the interpreter that has the peers, if that is another one."""
+    wanted = os.environ.pop("HFSHARD_PEER_PYTHON", "")
+    if wanted and wanted != sys.executable:
+        if not os.access(wanted, os.X_OK):
+            print(f"PEER MISSING {wanted}")
+            sys.exit(SKIP_STATUS)
+        os.execv(wanted, [wanted, *sys.argv])
+
+
+def import_peers():
+    """Imports the peers, on 8 simulated devices; exits with 77 when one is missing."""
+    os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    sys.path.insert(0, os.path.join(HERE, "peers"))
+    for name in PEERS:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            print(f"PEER MISSING {name}: {error}")
+            sys.exit(SKIP_STATUS)
+    import jax
+
+    logging.getLogger("absl").setLevel(logging.ERROR)
+    jax.config.update("jax_enable_x64", True)  # 64-bit leaves keep their type.
+
+
+class Program:
+    """The program under test, in one folder; counts what failed."""
+
+    def __init__(self, program, folder):
+        self.program = os.path.abspath(program)
+        self.folder = folder
+        self.failures = 0
+        self.checks = 0
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def run_any(self, *words):
+        """Runs a command that may end as it likes."""
+        return subprocess.run([self.program, *words], capture_output=True, text=True, check=False)
+
+    def run(self, *words, status=0):
+        """Runs a command; anything but the expected exit status ends the test."""
+        done = self.run_any(*words)
+        if done.returncode != status:
+            print(f"FAIL {' '.join(words)}\nended with {done.returncode}, expected {status}\n{done.stdout}{done.stderr}")
+            sys.exit(1)
+        return done
+
+    def json(self, *words, status=0):
+        return json.loads(self.run(*words, "--json", status=status).stdout)
+
+    def expect(self, condition, sentence):
+        self.checks += 1
+        if not condition:
+            self.failures += 1
+            print(f"FAIL {sentence}")
+
+    def copy(self, name, to):
+        """A fresh copy of an output."""
+        shutil.rmtree(self.path(to), ignore_errors=True)
+        shutil.copytree(self.path(name), self.path(to))
+        return self.path(to)
+
+    def verdict(self):
+        """Prints the sum and returns the exit status."""
+        print(f"{self.checks - self.failures} of {self.checks} checks passed", flush=True)
+        return 1 if self.failures or not self.checks else 0

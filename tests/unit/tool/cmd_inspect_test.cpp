@@ -1,0 +1,112 @@
+#include <cstdint>
+
+#include <gtest/gtest.h>
+
+#include "base/coding.h"
+#include "support/temp_dir.h"
+#include "unit/tool/run_tool.h"
+
+namespace hfshard {
+namespace {
+
+// An example checkpoint and what convert makes of it.
+class Inspect : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(run_tool({"mappings", "example", "qwen3", source_}).status, 0);
+    const ToolRun run = run_tool({"convert", source_, out_, "--quiet"});
+    ASSERT_EQ(run.status, 0) << run.err;
+  }
+
+  TempDir dir_;
+  std::string source_ = dir_ / "source";
+  std::string out_ = dir_ / "out";
+};
+
+TEST_F(Inspect, RootStepAndItemDirectoryAreTheSameCheckpoint) {
+  const Json leaves = run_tool({"inspect", out_, "--json"}).json().at("leaves");
+  EXPECT_GT(leaves.as_array().size(), 10U);
+  for (const std::string& path : {out_ + "/0", out_ + "/0/items", out_ + "/"}) {
+    const Json object = run_tool({"inspect", path, "--json", "--data"}).json();
+    EXPECT_EQ(object.at("leaves"), leaves);
+    EXPECT_EQ(object.at("kind").as_string(), "orbax");
+    EXPECT_TRUE(object.at("damaged").as_array().empty());
+    EXPECT_TRUE(object.at("metadata").at("scan_layers").as_bool());
+    EXPECT_EQ(object.at("metadata").at("hfshard").at("plan_id").as_string().size(), 64U);
+  }
+}
+
+TEST_F(Inspect, TextNamesLeavesAndTotals) {
+  const ToolRun run = run_tool({"inspect", out_});
+  EXPECT_EQ(run.status, 0);
+  EXPECT_NE(run.out.find("params.params.token_embedder.embedding"), std::string::npos);
+  EXPECT_NE(run.out.find("15 leaves, 15 chunks"), std::string::npos);
+  EXPECT_NE(run.out.find("hfshard.plan_id"), std::string::npos);
+}
+
+TEST_F(Inspect, AFlippedBitIsFoundByDataOnly) {
+  const std::string file = out_ + "/0/items/d/00000";
+  std::string bytes = read_text(file);
+  bytes[2] = static_cast<char>(bytes[2] ^ 1);
+  bytes[4096 + 2] = static_cast<char>(bytes[4096 + 2] ^ 1);
+  write_text(file, bytes);
+  EXPECT_EQ(run_tool({"inspect", out_}).status, 0);
+  const ToolRun run = run_tool({"inspect", out_, "--data", "--json"});
+  EXPECT_EQ(run.status, 3);
+  const Json object = run.json();
+  ASSERT_EQ(object.at("damaged").as_array().size(), 2U);  // both, not the first only
+  EXPECT_EQ(object.at("error").at("code").as_string(), "corrupt");
+  for (const Json& damage : object.at("damaged").as_array()) {
+    EXPECT_NE(damage.at("tensor").as_string().find("params."), std::string::npos);
+    EXPECT_EQ(damage.at("file").as_string(), "0/items/d/00000");
+    EXPECT_LT(damage.at("begin_bytes").as_uint(), damage.at("end_bytes").as_uint());
+  }
+  const ToolRun text = run_tool({"inspect", out_, "--data"});
+  EXPECT_EQ(text.status, 3);
+  EXPECT_NE(text.out.find("in 0/items/d/00000, bytes ["), std::string::npos);
+  EXPECT_NE(text.err.find("2 of 15 chunks are missing or damaged"), std::string::npos);
+}
+
+TEST_F(Inspect, ATruncatedDataFileIsCorrupt) {
+  const std::string file = out_ + "/0/items/d/00000";
+  write_text(file, read_text(file).substr(0, 4096));
+  EXPECT_EQ(run_tool({"inspect", out_}).status, 3);
+}
+
+TEST_F(Inspect, HuggingFaceDirectoryAndFileAreTheSame) {
+  const Json object = run_tool({"inspect", source_, "--json", "--data"}).json();
+  EXPECT_EQ(object.at("kind").as_string(), "huggingface");
+  EXPECT_EQ(object.at("metadata").at("family").as_string(), "qwen3");
+  const Json file = run_tool({"inspect", source_ + "/model.safetensors", "--json"}).json();
+  EXPECT_EQ(object.at("tensors"), file.at("tensors"));
+  EXPECT_EQ(object.at("size_bytes"), file.at("size_bytes"));
+  const ToolRun text = run_tool({"inspect", source_});
+  EXPECT_NE(text.out.find("36 tensors, 1 file, "), std::string::npos);
+}
+
+TEST_F(Inspect, ATruncatedSafetensorsFileIsCorrupt) {
+  const std::string file = source_ + "/model.safetensors";
+  const std::string bytes = read_text(file);
+  write_text(file, std::string_view(bytes).substr(0, bytes.size() - 1));
+  EXPECT_EQ(run_tool({"inspect", source_, "--data"}).status, 3);
+}
+
+TEST_F(Inspect, NamesCannotReachTheTerminalRaw) {
+  const std::string header = R"({"\u001b[2Jx":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})";
+  std::string file(8, '\0');
+  const std::uint64_t length = header.size();
+  store_le(std::as_writable_bytes(std::span(file)).data(), length);
+  write_text(dir_ / "evil.safetensors", file + header + "x");
+  const ToolRun run = run_tool({"inspect", dir_ / "evil.safetensors"});
+  EXPECT_EQ(run.status, 0);
+  EXPECT_EQ(run.out.find('\x1b'), std::string::npos);
+  EXPECT_NE(run.out.find("\\x1b[2Jx"), std::string::npos);
+}
+
+TEST_F(Inspect, WhatIsNotThereIsNotFound) {
+  EXPECT_EQ(run_tool({"inspect", dir_ / "nothing"}).status, 3);
+  EXPECT_EQ(run_tool({"inspect"}).status, 2);
+}
+
+}  // namespace
+}  // namespace hfshard

@@ -1,0 +1,217 @@
+#include "tool/example.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "base/coding.h"
+#include "base/floats.h"
+#include "bytes/files.h"
+#include "bytes/source.h"
+#include "support/catch_error.h"
+#include "support/temp_dir.h"
+#include "tool/progress.h"
+
+namespace hfshard {
+namespace {
+
+ExampleOptions options_for(const std::string& out) {
+  ExampleOptions options;
+  options.family = "qwen3";
+  options.out = out;
+  return options;
+}
+
+ExampleResult write(const ExampleOptions& options) {
+  return write_example(options, *make_progress(true));
+}
+
+TEST(Example, IsACheckpointThatOpens) {
+  const TempDir dir;
+  const ExampleResult result = write(options_for(dir / "out"));
+  const Catalog catalog = open_catalog(dir / "out");
+  EXPECT_EQ(catalog.tensors.size(), result.tensors);
+  EXPECT_EQ(result.files, 1U);
+  EXPECT_EQ(result.file_bytes, catalog.files[0].size_bytes);
+  EXPECT_EQ(catalog.side_files.size(), 3U);  // config, generation config, tokenizer config
+  for (const TensorInfo& tensor : catalog.tensors) EXPECT_EQ(tensor.dtype, DType::bf16);
+}
+
+TEST(Example, HeaderIsPaddedToEightBytesAndNamesTheFormat) {
+  const TempDir dir;
+  write(options_for(dir / "out"));
+  const std::string file = read_text(dir / "out/model.safetensors");
+  const auto length = load_le<std::uint64_t>(as_bytes(file).data());
+  EXPECT_EQ(length % 8, 0U);
+  EXPECT_EQ(file.substr(8, 32), R"({"__metadata__":{"format":"pt"},)");
+}
+
+TEST(Example, TensorsLieInNaturalOrder) {
+  EXPECT_TRUE(natural_less("model.layers.2.a", "model.layers.10.a"));
+  EXPECT_FALSE(natural_less("model.layers.10.a", "model.layers.2.a"));
+  EXPECT_TRUE(natural_less("model.layers.2.a", "model.layers.2.b"));
+  EXPECT_TRUE(natural_less("a", "a1"));
+  EXPECT_FALSE(natural_less("a", "a"));
+  EXPECT_NE(natural_less("a01", "a1"), natural_less("a1", "a01"));
+  const TempDir dir;
+  write(options_for(dir / "out"));
+  const Catalog catalog = open_catalog(dir / "out");
+  std::vector<TensorInfo> order = catalog.tensors;
+  std::ranges::sort(order, {}, &TensorInfo::begin_bytes);
+  EXPECT_TRUE(std::ranges::is_sorted(order, natural_less, &TensorInfo::name));
+}
+
+TEST(Example, ShardsHoldWholeTensorsAndAnIndex) {
+  const TempDir dir;
+  ExampleOptions options = options_for(dir / "out");
+  options.shard_bytes = 5000;
+  const ExampleResult result = write(options);
+  ASSERT_GT(result.files, 2U);
+  const Catalog catalog = open_catalog(dir / "out");
+  EXPECT_EQ(catalog.files.size(), result.files);
+  EXPECT_EQ(catalog.files[0].name,
+            "model-00001-of-0000" + std::to_string(result.files) + ".safetensors");
+  const Json index = parse_json(read_text(dir / "out/model.safetensors.index.json"), "index");
+  EXPECT_EQ(index.at("metadata").at("total_size").as_uint(), result.data_bytes);
+}
+
+TEST(Example, ATensorBeyondTheShardSizeHasAFileOfItsOwn) {
+  const TempDir dir;
+  ExampleOptions options = options_for(dir / "out");
+  options.shard_bytes = 1;
+  const ExampleResult result = write(options);
+  EXPECT_EQ(result.files, result.tensors);
+}
+
+TEST(Example, SeedAndNameDecideTheBytes) {
+  const TempDir dir;
+  ExampleOptions options = options_for(dir / "a");
+  write(options);
+  options.out = dir / "b";
+  options.shard_bytes = 5000;
+  write(options);
+  options.out = dir / "c";
+  options.seed = 1;
+  write(options);
+  const auto bytes_of = [](const std::string& where, const std::string& name) {
+    const Catalog catalog = open_catalog(where);
+    const TensorInfo& tensor = catalog.tensors[*catalog.find(name)];
+    std::string out(tensor.size_bytes, '\0');
+    const FileSource source(catalog.files[tensor.file].path);
+    source.read_at(tensor.begin_bytes, std::as_writable_bytes(std::span(out)));
+    return out;
+  };
+  const std::string name = "model.layers.1.mlp.up_proj.weight";
+  EXPECT_EQ(bytes_of(dir / "a", name), bytes_of(dir / "b", name));
+  EXPECT_NE(bytes_of(dir / "a", name), bytes_of(dir / "c", name));
+  EXPECT_NE(bytes_of(dir / "a", name), bytes_of(dir / "a", "model.layers.2.mlp.up_proj.weight"));
+}
+
+TEST(Example, SparseHasFullSizeAndNoData) {
+  const TempDir dir;
+  ExampleOptions options = options_for(dir / "full");
+  const ExampleResult full = write(options);
+  options.out = dir / "sparse";
+  options.sparse = true;
+  const ExampleResult sparse = write(options);
+  EXPECT_EQ(full.file_bytes, sparse.file_bytes);
+  const Catalog catalog = open_catalog(dir / "sparse");
+  const std::string file = read_text(catalog.files[0].path);
+  EXPECT_EQ(file.find_first_not_of('\0', file.size() - full.data_bytes), std::string::npos);
+}
+
+TEST(Example, TheGivenConfigIsCopiedVerbatim) {
+  const TempDir dir;
+  ExampleOptions options = options_for(dir / "out");
+  Json config = family_info("qwen3").example;
+  config["num_hidden_layers"] = 5;
+  options.config_text = "\n  " + dump_json(config) + "  \n";
+  write(options);
+  EXPECT_EQ(read_text(dir / "out/config.json"), options.config_text);
+  EXPECT_TRUE(open_catalog(dir / "out").find("model.layers.4.mlp.up_proj.weight").has_value());
+}
+
+TEST(Example, AConfigOfAnotherFamilyIsRefused) {
+  const TempDir dir;
+  ExampleOptions options = options_for(dir / "out");
+  options.config_text = dump_json(family_info("llama").example);
+  EXPECT_EQ(catch_error([&] { write(options); }).code(), ErrorCode::bad_input);
+  options.config_text = R"({"model_type": "nobody"})";
+  EXPECT_EQ(catch_error([&] { write(options); }).code(), ErrorCode::bad_input);
+  EXPECT_FALSE(exists(dir / "out"));
+}
+
+TEST(Example, AnUnknownFamilyIsNotFoundWithNearNames) {
+  const TempDir dir;
+  ExampleOptions options = options_for(dir / "out");
+  options.family = "qwem3";
+  const Error error = catch_error([&] { write(options); });
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_NE(error.hint_text().find("qwen3"), std::string::npos);
+}
+
+TEST(Example, ANonEmptyOutIsAConflictAndAnEmptyOneIsNot) {
+  const TempDir dir;
+  write_text(dir / "full/x", "x");
+  EXPECT_EQ(catch_error([&] { write(options_for(dir / "full")); }).code(), ErrorCode::conflict);
+  EXPECT_EQ(catch_error([&] { write(options_for(dir / "full/x")); }).code(), ErrorCode::conflict);
+  make_directories(dir / "empty");
+  EXPECT_GT(write(options_for(dir / "empty")).tensors, 0U);
+}
+
+TEST(Example, WhatDoesNotFitOnTheDiskIsRefusedBeforeAnythingIsWritten) {
+  const TempDir dir;
+  ExampleOptions options = options_for(dir / "out");
+  Json config = family_info("qwen3").example;
+  config["vocab_size"] = std::uint64_t{1} << 50;
+  options.config_text = dump_json(config);
+  EXPECT_EQ(catch_error([&] { write(options); }).code(), ErrorCode::limit);
+  EXPECT_FALSE(exists(dir / "out"));
+}
+
+float value_at(DType dtype, const std::vector<std::byte>& bytes, std::size_t index) {
+  if (dtype == DType::f32) return load_le<float>(&bytes[index * 4]);
+  const auto bits = load_le<std::uint16_t>(&bytes[index * 2]);
+  return dtype == DType::bf16 ? bf16_to_f32(bits) : f16_to_f32(bits);
+}
+
+TEST(FillRandom, ValuesAreFiniteSignedAndOfModerateSize) {
+  for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
+    std::vector<std::byte> bytes(std::size_t{1} << 16);
+    fill_random(7, 0, dtype, bytes);
+    const std::size_t count = bytes.size() * 8 / size_bits(dtype);
+    std::size_t negative = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const float value = value_at(dtype, bytes, i);
+      ASSERT_GE(std::abs(value), 1.0F / 256);
+      ASSERT_LT(std::abs(value), 1.0F);
+      negative += value < 0 ? 1 : 0;
+    }
+    EXPECT_GT(negative, count * 2 / 5);
+    EXPECT_LT(negative, count * 3 / 5);
+  }
+}
+
+TEST(FillRandom, PiecesAndOddTailsAgreeWithTheWhole) {
+  std::vector<std::byte> whole(64);
+  fill_random(3, 0, DType::bf16, whole);
+  std::vector<std::byte> piece(22);
+  fill_random(3, 2, DType::bf16, piece);
+  EXPECT_TRUE(std::ranges::equal(piece, std::span(whole).subspan(16, 22)));
+}
+
+TEST(ExampleCatalog, HasTheTensorsOfTheWrittenCheckpoint) {
+  const TempDir dir;
+  write(options_for(dir / "out"));
+  const Catalog written = open_catalog(dir / "out");
+  const Catalog made = example_catalog("qwen3", family_info("qwen3").example, DType::bf16);
+  ASSERT_EQ(made.tensors.size(), written.tensors.size());
+  for (std::size_t i = 0; i < made.tensors.size(); ++i) {
+    EXPECT_EQ(made.tensors[i].name, written.tensors[i].name);
+    EXPECT_EQ(made.tensors[i].shape, written.tensors[i].shape);
+  }
+}
+
+}  // namespace
+}  // namespace hfshard

@@ -1,0 +1,64 @@
+#include "tool/mapping_flags.h"
+
+#include <CLI/CLI.hpp>
+#include <gtest/gtest.h>
+
+#include "support/catch_error.h"
+
+namespace hfshard {
+namespace {
+
+// Parses a command line with one positional behind the flags, as `mappings check` has.
+MappingFlags parse(const std::string& line, std::string* positional = nullptr) {
+  CLI::App app;
+  MappingFlags flags;
+  std::string source;
+  app.add_option("SOURCE", source);
+  add_mapping_flags(app, flags);
+  app.parse(line);
+  if (positional != nullptr) *positional = source;
+  return flags;
+}
+
+TEST(MappingFlags, DefaultsAreMaxtextAndStacked) {
+  const MappingOptions options = mapping_options(parse(""));
+  EXPECT_EQ(options.scheme, "maxtext");
+  EXPECT_TRUE(options.stacked);
+  EXPECT_TRUE(options.options.empty());
+}
+
+TEST(MappingFlags, RepeatedFlagsLeaveThePositionalAlone) {
+  std::string source;
+  const MappingOptions options = mapping_options(
+      parse("--include a* --include b* --exclude c* --option rope=halves --with mtp,vision dir",
+            &source));
+  EXPECT_EQ(source, "dir");
+  EXPECT_EQ(options.include, (std::vector<std::string>{"a*", "b*"}));
+  EXPECT_EQ(options.exclude, (std::vector<std::string>{"c*"}));
+  EXPECT_EQ(options.options, (std::map<std::string, std::string>{
+                                 {"mtp", "true"}, {"rope", "halves"}, {"vision", "true"}}));
+}
+
+TEST(MappingFlags, VocabIsAnOptionOfTheFamily) {
+  EXPECT_EQ(mapping_options(parse("--vocab 32000")).options.at("vocab"), "32000");
+}
+
+TEST(MappingFlags, SchemeHfHasNoStackedLayers) {
+  EXPECT_FALSE(mapping_options(parse("--scheme hf")).stacked);
+}
+
+TEST(MappingFlags, UnknownWordsAreRefused) {
+  EXPECT_THROW(parse("--scheme torch"), CLI::ParseError);
+  EXPECT_THROW(parse("--layers both"), CLI::ParseError);
+}
+
+TEST(MappingFlags, MalformedAndRepeatedOptionsAreUsageErrors) {
+  for (const char* line : {"--option rope", "--option =halves", "--with mtp,,vision",
+                           "--with mtp --option mtp=false", "--vocab 5 --option vocab=6"}) {
+    const MappingFlags flags = parse(line);
+    EXPECT_EQ(catch_error([&] { mapping_options(flags); }).code(), ErrorCode::usage) << line;
+  }
+}
+
+}  // namespace
+}  // namespace hfshard

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "tool/tool.h"
+
+namespace hfshard {
+
+/// What one command printed and how it ended.
+struct ToolRun {
+  int status = 0;
+  std::string out;
+  std::string err;
+  Json json() const { return parse_json(out, "stdout"); }
+};
+
+/// Runs `hfshard arguments...` within the test's process.
+inline ToolRun run_tool(std::initializer_list<std::string> arguments) {
+  std::vector<const char*> argv{"hfshard"};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  ToolRun run;
+  run.status = tool_main(static_cast<int>(argv.size()), argv.data());
+  run.out = testing::internal::GetCapturedStdout();
+  run.err = testing::internal::GetCapturedStderr();
+  return run;
+}
+
+}  // namespace hfshard
