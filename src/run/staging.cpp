@@ -10,6 +10,7 @@
 #include "bytes/output.h"
 #include "plan/options_json.h"
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "hfshard/error.h"
 
@@ -99,6 +100,15 @@ void check_same_plan(const Plan& plan, const OutPaths& paths, const std::string&
   }
 }
 
+// Workers that start together all write the same record: each under a name of its own, so that
+// whoever renames last changes nothing.
+void write_record(const Plan& plan, const OutPaths& paths, const std::string& record_path) {
+  const std::string own = fmt::format("{}.{}", record_path, ::getpid());
+  write_file_durably(own, dump_json_pretty(plan_record(plan)));
+  rename_path(own, record_path);
+  fsync_directory(paths.staging);
+}
+
 }  // namespace
 
 OutPaths out_paths(const std::string& out, std::uint64_t step) {
@@ -148,6 +158,13 @@ void check_output(const Plan& plan, const RunOptions& options) {
     throw Error(ErrorCode::conflict, "the output and the input lie inside each other")
         .in_file(paths.out)
         .hint("choose an output outside of " + plan.catalog.location);
+  }
+  std::error_code unreadable;
+  if (fs::is_symlink(fs::symlink_status(paths.out, unreadable))) {
+    throw Error(ErrorCode::conflict,
+                "the output is a symbolic link, which cannot be published by renaming")
+        .in_file(paths.out)
+        .hint(fmt::format("name what it leads to: {}", out.string()));
   }
   const auto here = file_info(paths.out);
   if (here && here->kind == FileKind::directory) {
@@ -204,7 +221,8 @@ Staging::Staging(const Plan& plan, const OutPaths& paths, bool shared) : paths_(
     check_same_plan(plan, paths, record_path);
     continued_ = true;
   } else {
-    write_file_durably(record_path, dump_json_pretty(plan_record(plan)));
+    write_record(plan, paths, record_path);
+    check_same_plan(plan, paths, record_path);  // another worker may have been first
   }
   make_directories(paths.step);
   fsync_directory(paths.parent);

@@ -15,6 +15,17 @@
 namespace hfshard {
 namespace {
 
+// Throws what convert would refuse before it moves a byte: too little memory, too little disk.
+void check_fits(const Plan& plan, const RunOptions& options, const Json& disk) {
+  make_budget(plan, options.max_memory_bytes, options.jobs, 0);
+  if (disk.is_null() || disk.at("fits").as_bool()) return;
+  throw Error(ErrorCode::limit, fmt::format("the output needs {}, the file system has {} free",
+                                            human_bytes(plan.totals.output_bytes),
+                                            human_bytes(disk.at("free_bytes").as_uint())))
+      .in_file(options.out)
+      .hint("free some space or choose another output");
+}
+
 int show_plan(Session& session, const PlanFlags& plan_flags, const RunFlags& run_flags) {
   const PlanOptions wanted = plan_options(plan_flags);
   const RunOptions options = run_options(run_flags);
@@ -29,26 +40,19 @@ int show_plan(Session& session, const PlanFlags& plan_flags, const RunFlags& run
     disk["fits"] = disk["free_bytes"].as_uint() >= plan.totals.output_bytes;
   }
   if (session.json) {
+    check_fits(plan, options, disk);  // one object: the plan or the error
     Json object = plan_json(plan, budget);
     object["disk"] = disk;
     print_json_list("plan", std::move(object), "leaves", plan.model.leaves.size(),
                     [&](std::size_t i) { return leaf_json(plan, i); });
-  } else {
-    print_plan(plan, budget);
-    if (!disk.is_null()) {
-      print_line(fmt::format("disk      {} free, {}", human_bytes(disk["free_bytes"].as_uint()),
-                             disk["fits"].as_bool() ? "enough" : "too little"));
-    }
+    return 0;
   }
-  if (options.max_memory_bytes < budget.need_bytes)
-    make_budget(plan, options.max_memory_bytes, options.jobs, 0);
-  if (!disk.is_null() && !disk["fits"].as_bool()) {
-    throw Error(ErrorCode::limit, fmt::format("the output needs {}, the file system has {} free",
-                                              human_bytes(plan.totals.output_bytes),
-                                              human_bytes(disk["free_bytes"].as_uint())))
-        .in_file(options.out)
-        .hint("free some space or choose another output");
+  print_plan(plan, budget);
+  if (!disk.is_null()) {
+    print_line(fmt::format("disk      {} free, {}", human_bytes(disk["free_bytes"].as_uint()),
+                           disk["fits"].as_bool() ? "enough" : "too little"));
   }
+  check_fits(plan, options, disk);
   return 0;
 }
 

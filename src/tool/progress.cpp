@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <unistd.h>
 
@@ -22,11 +23,17 @@ constexpr double kLongestEtaSeconds = 99 * 3600.0;
 constexpr double kShortestRateSeconds = 0.2;  // before that a rate says nothing
 
 std::string clock_text(double seconds) {
-  const auto whole = static_cast<std::uint64_t>(seconds + 0.5);
+  const auto whole = static_cast<std::uint64_t>(std::llround(seconds));
   const std::uint64_t hours = whole / 3600;
   const std::uint64_t minutes = whole / 60 % 60;
   if (hours > 0) return fmt::format("{}:{:02}:{:02}", hours, minutes, whole % 60);
   return fmt::format("{}:{:02}", minutes, whole % 60);
+}
+
+// Nothing here may fail: a run must not end because its bar cannot be drawn.
+void put(const std::string& text) {
+  static_cast<void>(std::fputs(text.c_str(), stderr));
+  static_cast<void>(std::fflush(stderr));
 }
 
 std::size_t terminal_columns() {
@@ -35,7 +42,6 @@ std::size_t terminal_columns() {
   return size.ws_col;
 }
 
-// Nothing here may fail: a run must not end because its bar cannot be drawn.
 class TerminalProgress final : public Reporter {
  public:
   TerminalProgress() = default;
@@ -57,7 +63,7 @@ class TerminalProgress final : public Reporter {
   void note(const std::string& text) override {
     const bool shown = shown_;
     clear();
-    std::fprintf(stderr, "%s\n", text.c_str());
+    put(text + "\n");
     if (shown) draw();
   }
 
@@ -66,15 +72,13 @@ class TerminalProgress final : public Reporter {
     drawn_ = Clock::now();
     figures_.seconds = std::chrono::duration<double>(drawn_ - begin_).count();
     const std::string line = progress_line(figures_, terminal_columns() - 1);
-    std::fprintf(stderr, "\r%s\x1b[K", line.c_str());
-    std::fflush(stderr);
+    put("\r" + line + "\x1b[K");
     shown_ = true;
   }
 
   void clear() {
     if (!shown_) return;
-    std::fputs("\r\x1b[K", stderr);
-    std::fflush(stderr);
+    put("\r\x1b[K");
     shown_ = false;
   }
 
@@ -91,7 +95,7 @@ class PlainProgress final : public Reporter {
   void started(std::uint64_t /*total_bytes*/, std::uint64_t /*already_done_bytes*/) override {}
   void advanced(std::uint64_t /*bytes*/) override {}
   void note(const std::string& text) override {
-    if (!quiet_) std::fprintf(stderr, "%s\n", text.c_str());
+    if (!quiet_) put(text + "\n");
   }
 
  private:

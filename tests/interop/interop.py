@@ -30,12 +30,12 @@ def use_peer_python():
         os.execv(wanted, [wanted, *sys.argv])
 
 
-def import_peers():
+def import_peers(*more):
     """Imports the peers, on 8 simulated devices; exits with 77 when one is missing."""
     os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     sys.path.insert(0, os.path.join(HERE, "peers"))
-    for name in PEERS:
+    for name in (*PEERS, *more):
         try:
             importlib.import_module(name)
         except ImportError as error:

@@ -97,6 +97,20 @@ TEST_F(StagingTest, ALinkIntoTheInputIsSeenThrough) {
   EXPECT_FALSE(exists(join_path(source_, "out")));
 }
 
+// Publishing renames over OUT, and staging is its sibling: both would miss what the link leads to.
+TEST_F(StagingTest, ALinkIsNoOutput) {
+  make_directories(dir_ / "elsewhere");
+  std::filesystem::create_directory_symlink(dir_ / "elsewhere", out_);
+  for (const bool overwrite : {false, true}) {
+    RunOptions options = to_output(out_);
+    options.overwrite = overwrite;
+    const Error error = refused(small_plan(source_), options);
+    EXPECT_EQ(error.code(), ErrorCode::conflict);
+    EXPECT_NE(error.hint_text().find("elsewhere"), std::string::npos) << error.hint_text();
+  }
+  EXPECT_FALSE(exists(out_paths(out_, 0).staging));
+}
+
 TEST_F(StagingTest, AnOutputThatIsNoCheckpointIsLeftAlone) {
   const Plan plan = small_plan(source_);
   write_text(dir_ / "full/notes.txt", "mine");

@@ -48,9 +48,9 @@ class FakeCheckpoint final : public OpenedCheckpoint {
     EXPECT_EQ(scratch.size(), 10U);
     switch (state(chunk)) {
       case State::corrupt:
-        throw Error(ErrorCode::corrupt, "wrong checksum").in_file("/root/d/0").at({4, 10}, 20);
+        throw Error(ErrorCode::corrupt, "wrong checksum").in_file("checkpoint/d/0").at({4, 10}, 20);
       case State::refused:
-        throw Error(ErrorCode::io, "cannot read").in_file("/root/d/1");
+        throw Error(ErrorCode::io, "cannot read").in_file("checkpoint/d/1");
       case State::bug:
         throw Error(ErrorCode::internal, "a bug");
       default:
@@ -72,7 +72,7 @@ class FakeCheckpoint final : public OpenedCheckpoint {
 using State = FakeCheckpoint::State;
 
 DamageList read_all(const FakeCheckpoint& fake) {
-  return read_chunks(fake, "/root", *make_progress(true));
+  return read_chunks(fake, "checkpoint", *make_progress(true));
 }
 
 TEST(FindMissingChunks, CountsAllAndListsTheFirst) {
