@@ -86,8 +86,8 @@ class Search {
                                             std::vector<Band> bands);
   void cut_into_bands(const IndexMap& piece, std::uint64_t length, std::uint64_t row,
                       std::vector<Band>& out);
-  void cut_rows(const IndexMap& pattern, std::uint64_t length, std::uint64_t row, Band at,
-                std::uint64_t repeat, std::vector<Band>& out);
+  void cut_rows(const IndexMap& pattern, std::uint64_t length, std::uint64_t row,
+                std::uint64_t extent, std::uint64_t repeat, std::vector<Band>& out);
 
   std::uint64_t cuts_ = 0;
 };
@@ -179,19 +179,19 @@ void Search::cut_into_bands(const IndexMap& piece, std::uint64_t length, std::ui
       repeat *= digit.extent;
     }
   }
-  cut_rows(pattern, length, row, Band{0, extent, {}}, repeat, out);
+  cut_rows(pattern, length, row, extent, repeat, out);
 }
 
-/// Cuts a pattern at row ends. Rows in the middle of a long periodic pattern are alike and become
-/// one band.
-void Search::cut_rows(const IndexMap& pattern, std::uint64_t length, std::uint64_t row, Band at,
-                      std::uint64_t repeat, std::vector<Band>& out) {
+/// Cuts a pattern, repeated over `extent` rows, at row ends. Rows in the middle of a long periodic
+/// pattern are alike and become one band.
+void Search::cut_rows(const IndexMap& pattern, std::uint64_t length, std::uint64_t row,
+                      std::uint64_t extent, std::uint64_t repeat, std::vector<Band>& out) {
   const std::uint64_t first = pattern.dst_base / row;
   const std::uint64_t last = last_of(pattern) / row;
   // Rows [alike_begin, alike_end) see the slowest digit unclipped and its step divides the row.
   std::uint64_t alike_begin = 0;
   std::uint64_t alike_end = 0;
-  if (!pattern.digits.empty() && at.end == 1 && repeat == 1) {
+  if (!pattern.digits.empty() && extent == 1 && repeat == 1) {
     const Digit& digit = pattern.digits[0];
     const auto step = static_cast<std::uint64_t>(digit.dst_step);
     const std::uint64_t inner = last_of(pattern) - pattern.dst_base - (digit.extent - 1) * step;
@@ -203,7 +203,7 @@ void Search::cut_rows(const IndexMap& pattern, std::uint64_t length, std::uint64
   }
   for (std::uint64_t r = first; r <= last && !gave_up(); ++r) {
     const bool alike = r >= alike_begin && r < alike_end;
-    const std::uint64_t rows = alike ? alike_end - r : at.end;
+    const std::uint64_t rows = alike ? alike_end - r : extent;
     std::vector<IndexMap> parts;
     if (first == last) {
       parts.push_back(pattern);
@@ -213,8 +213,7 @@ void Search::cut_rows(const IndexMap& pattern, std::uint64_t length, std::uint64
     }
     for (IndexMap& part : parts) {
       part.dst_base -= r * row;
-      // A second digit of the same step overlaps in the second row at the latest; two bands show
-      // it.
+      // A second digit of the same step overlaps in the second row at the latest: two bands.
       for (std::uint64_t i = 0; i < std::min<std::uint64_t>(repeat, 2); ++i) {
         out.push_back(Band{r + i, r + i + rows, normalize(part)});
       }

@@ -22,7 +22,7 @@ constexpr std::size_t kSrcBytes = 2 * kLine;  ///< of one source row in a tile
 constexpr std::size_t kDstBytes = 4 * kLine;  ///< of one target row in a tile
 constexpr std::size_t kBlockBytes = 16;       ///< of a register
 /// Targets of maps below this size stay in the cache.
-constexpr std::size_t kStreamBytes = 16 * 1024;
+constexpr std::size_t kStreamBytes = std::size_t{16} * 1024;
 /// A plane of at most kNarrowBytes of each source row has no long reads that the processor
 /// foresees, so its rows are asked for kAhead rows before their use.
 constexpr std::size_t kNarrowBytes = 4 * kLine;
@@ -111,7 +111,7 @@ void transpose_block(const std::byte* src, const std::ptrdiff_t* rows, std::byte
 }
 
 std::size_t misalignment(const std::byte* address, std::size_t alignment) noexcept {
-  return reinterpret_cast<std::uintptr_t>(address) % alignment;
+  return std::bit_cast<std::uintptr_t>(address) % alignment;
 }
 
 /// Copies a row, its whole cache lines past the caches.
@@ -269,15 +269,13 @@ bool copy_transposed(const ByteDigits& digits, std::size_t element_bytes, const 
   if (!extend(i_chain, element_bytes, outer, src_step)) return false;
   if (!extend(j_chain, element_bytes, outer, dst_step)) return false;
   // A digit that fits both chains goes to the shorter one.
-  for (bool grown = true; grown;) {
-    grown = false;
-    const auto grow_i = [&] {
-      return i_chain.extent < kChainElements && extend(i_chain, element_bytes, outer, src_step);
-    };
-    const auto grow_j = [&] {
-      return j_chain.extent < kChainElements && extend(j_chain, element_bytes, outer, dst_step);
-    };
-    grown = i_chain.extent < j_chain.extent ? grow_i() || grow_j() : grow_j() || grow_i();
+  const auto grow_i = [&] {
+    return i_chain.extent < kChainElements && extend(i_chain, element_bytes, outer, src_step);
+  };
+  const auto grow_j = [&] {
+    return j_chain.extent < kChainElements && extend(j_chain, element_bytes, outer, dst_step);
+  };
+  while (i_chain.extent < j_chain.extent ? grow_i() || grow_j() : grow_j() || grow_i()) {
   }
   switch (element_bytes) {
     case 1:

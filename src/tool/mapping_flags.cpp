@@ -39,8 +39,6 @@ void add_mapping_flags(CLI::App& command, MappingFlags& flags) {
   add_layers_flag(command, flags.layers);
   add_list(command, "--option", flags.options, "NAME=VALUE",
            "an option of the family's rules; may be repeated (default none)");
-  add_list(command, "--with", flags.with, "LIST",
-           "optional parts to map too, separated by commas (default none)");
   command
       .add_option("--vocab", flags.vocab,
                   "vocabulary rows of the target, padded with zeros or cut (default the source's)")
@@ -62,14 +60,6 @@ MappingOptions mapping_options(const MappingFlags& flags) {
                   fmt::format("--option wants NAME=VALUE, not {}", quote(option)));
     }
     set_option(out, option.substr(0, equals), option.substr(equals + 1));
-  }
-  for (const std::string& list : flags.with) {
-    for (const std::string& name : split(list, ',')) {
-      if (name.empty()) {
-        throw Error(ErrorCode::usage, fmt::format("--with has an empty name in {}", quote(list)));
-      }
-      set_option(out, name, "true");
-    }
   }
   if (flags.vocab) set_option(out, "vocab", std::to_string(*flags.vocab));
   out.include = flags.include;

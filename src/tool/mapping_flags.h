@@ -18,7 +18,6 @@ struct MappingFlags {
   std::string scheme = "maxtext";
   std::string layers = "stacked";
   std::vector<std::string> options;  ///< NAME=VALUE
-  std::vector<std::string> with;
   std::optional<std::uint64_t> vocab;
   std::vector<std::string> include;
   std::vector<std::string> exclude;
@@ -26,7 +25,7 @@ struct MappingFlags {
 
 /// Adds --layers alone, for commands that need no more.
 void add_layers_flag(CLI::App& command, std::string& layers);
-/// Adds --scheme, --layers, --option, --with, --vocab, --include and --exclude.
+/// Adds --scheme, --layers, --option, --vocab, --include and --exclude.
 /// `flags` must outlive the parsing.
 void add_mapping_flags(CLI::App& command, MappingFlags& flags);
 /// Throws: usage (an option without `=`, or given twice).

@@ -55,10 +55,7 @@ void add_plan_flags(CLI::App& command, PlanFlags& flags) {
   command.add_option("SOURCE", flags.source, "HuggingFace directory or one .safetensors file")
       ->required();
   command.add_option("--to", flags.to, "orbax, or null to discard the output (default orbax)");
-  command.add_option("--scheme", flags.scheme,
-                     "maxtext, or hf for unchanged names and shapes (default maxtext)");
-  command.add_option("--layers", flags.layers,
-                     "stacked (scan_layers=true) or separate (default stacked)");
+  add_mapping_flags(command, flags.mapping);
   command
       .add_option("--mesh", flags.meshes,
                   "mesh that will load it, NAME=N,...; may be repeated (default fsdp, at most 16)")
@@ -68,21 +65,6 @@ void add_plan_flags(CLI::App& command, PlanFlags& flags) {
   command.add_option("--checksum", flags.checksum,
                      "crc32c in every chunk, or none (default crc32c)");
   command.add_option("--step", flags.step, "step number of the checkpoint (default 0)");
-  command.add_option(
-      "--vocab", flags.vocab,
-      "vocabulary rows of the target, padded with zeros or cut (default the source's)");
-  command
-      .add_option("--option", flags.options,
-                  "NAME=VALUE for the family's rules, such as rope=halves")
-      ->allow_extra_args(false);
-  command
-      .add_option("--include", flags.include,
-                  "only source tensors that match this glob; may be repeated")
-      ->allow_extra_args(false);
-  command
-      .add_option("--exclude", flags.exclude,
-                  "leave out source tensors that match this glob; may be repeated")
-      ->allow_extra_args(false);
 }
 
 void add_run_flags(CLI::App& command, RunFlags& flags) {
@@ -101,24 +83,11 @@ void add_run_flags(CLI::App& command, RunFlags& flags) {
 PlanOptions plan_options(const PlanFlags& flags) {
   PlanOptions options;
   options.target = one_of(flags.to, {"orbax", "null"}, "--to");
-  options.mapping.scheme =
-      flags.scheme.empty() ? "maxtext" : one_of(flags.scheme, {"maxtext", "hf"}, "--scheme");
-  options.mapping.stacked = one_of(flags.layers, {"stacked", "separate"}, "--layers") == "stacked";
-  if (options.mapping.scheme == "hf") options.mapping.stacked = false;
+  options.mapping = mapping_options(flags.mapping);
   options.meshes = flags.meshes;
   options.chunk_bytes = bytes_of(flags.chunk_bytes, "--chunk-bytes");
   options.checksum = one_of(flags.checksum, {"crc32c", "none"}, "--checksum") == "crc32c";
   options.step = flags.step;
-  options.mapping.include = flags.include;
-  options.mapping.exclude = flags.exclude;
-  if (flags.vocab != 0) options.mapping.options["vocab"] = std::to_string(flags.vocab);
-  for (const std::string& item : flags.options) {
-    const std::size_t equals = item.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      throw Error(ErrorCode::usage, fmt::format("--option {} is not NAME=VALUE", quote(item)));
-    }
-    options.mapping.options[item.substr(0, equals)] = item.substr(equals + 1);
-  }
   if (!flags.rules_file.empty()) {
     options.rules_text = read_file(flags.rules_file);
     options.rules_name = flags.rules_file;

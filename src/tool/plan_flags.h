@@ -5,6 +5,7 @@
 
 #include "plan/plan.h"
 #include "run/target.h"
+#include "tool/mapping_flags.h"
 
 #include "hfshard/convert.h"
 
@@ -18,17 +19,12 @@ namespace hfshard {
 struct PlanFlags {
   std::string source;
   std::string to = "orbax";
-  std::string scheme;  ///< empty: what `to` implies
-  std::string layers = "stacked";
+  MappingFlags mapping;
   std::vector<std::string> meshes;
   std::string rules_file;
   std::string chunk_bytes = "64MiB";
   std::string checksum = "crc32c";
   std::uint64_t step = 0;
-  std::uint64_t vocab = 0;
-  std::vector<std::string> options;
-  std::vector<std::string> include;
-  std::vector<std::string> exclude;
 };
 
 /// The flags of a run.

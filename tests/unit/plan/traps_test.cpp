@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
+#include <map>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "base/coding.h"
 #include "base/digest.h"
 #include "base/json.h"
 #include "bytes/files.h"
@@ -131,13 +134,13 @@ std::vector<Trap> traps() {
       {"llama_scale_of_another_head_size",
        "llama3.1",
        "llama",
-       {{query + R"(: {"mul": {"expr": "1 / sqrt(h)")",
-         query + R"(: {"mul": {"expr": "1 / sqrt(h + 1)")"}},
+       {{query + R"x(: {"mul": {"expr": "1 / sqrt(h)")x",
+         query + R"x(: {"mul": {"expr": "1 / sqrt(h + 1)")x"}},
        {"self_attention/query/kernel"}},
       {"mixtral_scale_left_out",
        "mixtral",
        "mixtral",
-       {{scale + R"({"expr": "1 / sqrt(h)", "const_dtype": "f32"}}}])",
+       {{scale + R"x({"expr": "1 / sqrt(h)", "const_dtype": "f32"}}}])x",
          R"("self_attention.query.kernel [D H h]"])"}},
        {"self_attention/query/kernel"}},
       {"mixtral_w1_and_w3_swapped",

@@ -115,7 +115,7 @@ TEST_P(PipelineFailure, LeavesAResumableConversion) {
   convert(plan, to_output(dir / "undisturbed"));
   const auto wanted = tree_of(dir / "undisturbed");
   std::uint64_t resumed_past_work = 0;
-  for (const std::uint64_t nth : {1U, 2U, 7U, 40U}) {
+  for (const std::uint64_t nth : {1U, 7U, 40U}) {
     SCOPED_TRACE(nth);
     const std::string out = dir / (std::string("out") + std::to_string(nth));
     std::atomic<std::uint64_t> seen = 0;

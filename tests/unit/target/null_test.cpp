@@ -19,8 +19,7 @@ TEST(NullTarget, FormIsTheRawChunk) {
   std::string stored(64, 'x');
   target->encode(form, std::as_writable_bytes(std::span(stored)));
   EXPECT_EQ(stored, std::string(64, 'x'));
-  EXPECT_EQ(target->form({"p", DType::f4, {8}, {}, {}}, {{}, {8}, {8}}, true).stored_bytes(),
-            4U);
+  EXPECT_EQ(target->form({"p", DType::f4, {8}, {}, {}}, {{}, {8}, {8}}, true).stored_bytes(), 4U);
 }
 
 TEST(NullTarget, NothingIsWrittenAndNothingOpens) {

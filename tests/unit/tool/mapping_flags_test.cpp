@@ -30,13 +30,12 @@ TEST(MappingFlags, DefaultsAreMaxtextAndStacked) {
 TEST(MappingFlags, RepeatedFlagsLeaveThePositionalAlone) {
   std::string source;
   const MappingOptions options = mapping_options(
-      parse("--include a* --include b* --exclude c* --option rope=halves --with mtp,vision dir",
+      parse("--include a* --include b* --exclude c* --option rope=halves dir",
             &source));
   EXPECT_EQ(source, "dir");
   EXPECT_EQ(options.include, (std::vector<std::string>{"a*", "b*"}));
   EXPECT_EQ(options.exclude, (std::vector<std::string>{"c*"}));
-  EXPECT_EQ(options.options, (std::map<std::string, std::string>{
-                                 {"mtp", "true"}, {"rope", "halves"}, {"vision", "true"}}));
+  EXPECT_EQ(options.options, (std::map<std::string, std::string>{{"rope", "halves"}}));
 }
 
 TEST(MappingFlags, VocabIsAnOptionOfTheFamily) {
@@ -53,8 +52,8 @@ TEST(MappingFlags, UnknownWordsAreRefused) {
 }
 
 TEST(MappingFlags, MalformedAndRepeatedOptionsAreUsageErrors) {
-  for (const char* line : {"--option rope", "--option =halves", "--with mtp,,vision",
-                           "--with mtp --option mtp=false", "--vocab 5 --option vocab=6"}) {
+  for (const char* line : {"--option rope", "--option =halves", "--option a=1 --option a=2",
+                           "--vocab 5 --option vocab=6"}) {
     const MappingFlags flags = parse(line);
     EXPECT_EQ(catch_error([&] { mapping_options(flags); }).code(), ErrorCode::usage) << line;
   }
