@@ -6,6 +6,7 @@
 // falls out of them.
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "ops/kernels.h"

@@ -19,6 +19,8 @@ constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kProcessBytes = 24 * kMiB;
 // A thread: 512 KiB of stack and its share of heap for the bookkeeping of tiles.
 constexpr std::uint64_t kThreadBytes = kMiB;
+// More than this in flight for each thread gains nothing: fresh pages cost more than they hide.
+constexpr std::uint64_t kUsefulBytes = 48 * kMiB;
 }  // namespace
 
 std::uint64_t heap_bytes() noexcept {
@@ -37,7 +39,8 @@ Budget state_budget(const Plan& plan, std::uint64_t max_memory_bytes, unsigned j
   budget.need_bytes = round_up(
       std::max(budget.control_bytes + budget.fixed_bytes + least, 4 * budget.control_bytes), kMiB);
   const std::uint64_t taken = budget.control_bytes + budget.fixed_bytes;
-  budget.arena_bytes = max_memory_bytes > taken ? max_memory_bytes - taken : 0;
+  const std::uint64_t useful = std::max(2 * least, pipeline_threads(jobs) * kUsefulBytes);
+  budget.arena_bytes = max_memory_bytes > taken ? std::min(max_memory_bytes - taken, useful) : 0;
   return budget;
 }
 
