@@ -3,12 +3,15 @@
 // calls; payloads of safetensors files are unaligned, so sources begin kSkew bytes after an aligned
 // address.
 
+#include <array>
 #include <cstring>
 #include <random>
 #include <vector>
 
 #include <benchmark/benchmark.h>
 
+#include "base/coding.h"
+#include "base/floats.h"
 #include "ops/move.h"
 #include "ops/value.h"
 #include "unit/ops/reference.h"
@@ -151,12 +154,38 @@ void SmallMap(benchmark::State& state) {
   run(state, {{IndexMap{0, 0, {{4, 1, 4}, {4, 4, 1}}}}, 2, 32, 32});
 }
 
+float widened(DType dtype, const std::byte* at) {
+  if (dtype == DType::f32) return load_le<float>(at);
+  const auto bits = load_le<std::uint16_t>(at);
+  return dtype == DType::bf16 ? bf16_to_f32(bits) : f16_to_f32(bits);
+}
+
+/// Whether the first elements are what base/floats makes of them, one by one.
+bool right_values(DType from, DType to, const Value& value, std::span<const std::byte> src,
+                  std::span<const std::byte> dst) {
+  const std::size_t from_bytes = size_bits(from) / 8;
+  const std::size_t to_bytes = size_bits(to) / 8;
+  for (std::size_t i = 0; i < 10007; ++i) {
+    float x = widened(from, &src[i * from_bytes]);
+    if (value.mul) x = x * *value.mul;
+    if (value.add) x = x + *value.add;
+    std::array<std::byte, 4> expected{};
+    if (to == DType::f32) store_le(expected.data(), x);
+    if (to == DType::f16) store_le(expected.data(), f32_to_f16(x));
+    if (to == DType::bf16) store_le(expected.data(), f32_to_bf16(x));
+    if (std::memcmp(expected.data(), &dst[i * to_bytes], to_bytes) != 0) return false;
+  }
+  return true;
+}
+
 void ApplyValue(benchmark::State& state, DType from, DType to, const Value& value) {
   constexpr std::uint64_t kCount = std::uint64_t{1} << 20;
   const std::size_t src_bytes = packed_bytes(from, kCount);
   const std::size_t dst_bytes = packed_bytes(to, kCount);
   const std::span<const std::byte> sources = std::span(source_pool()).subspan(kSkew);
   const std::span<std::byte> targets = target_pool();
+  apply_value(value, from, to, kCount, sources.first(src_bytes), targets.first(dst_bytes));
+  if (!right_values(from, to, value, sources, targets)) return state.SkipWithError("wrong result");
   const std::size_t places = kPoolBytes / std::max(src_bytes, dst_bytes);
   std::size_t place = 0;
   for (auto _ : state) {

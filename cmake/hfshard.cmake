@@ -3,7 +3,7 @@
 add_library(hfshard_options INTERFACE)
 target_compile_options(hfshard_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wold-style-cast -Wnon-virtual-dtor
-  -Woverloaded-virtual $<$<BOOL:${HFSHARD_WERROR}>:-Werror>)
+  -Woverloaded-virtual -ffp-contract=off $<$<BOOL:${HFSHARD_WERROR}>:-Werror>)
 if(HFSHARD_SANITIZE)
   target_compile_options(hfshard_options INTERFACE -fsanitize=${HFSHARD_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(hfshard_options INTERFACE -fsanitize=${HFSHARD_SANITIZE})

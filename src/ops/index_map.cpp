@@ -1,6 +1,7 @@
 #include "ops/index_map.h"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 
 #include "ops/index_step.h"
@@ -70,8 +71,12 @@ bool operator==(const DigitList& a, const DigitList& b) noexcept {
 
 std::uint64_t IndexMap::count() const noexcept {
   std::uint64_t product = 1;
-  for (const Digit& digit : digits) product *= digit.extent;
-  return product;
+  bool overflow = false;
+  for (const Digit& digit : digits) {
+    if (digit.extent == 0) return 0;
+    overflow = __builtin_mul_overflow(product, digit.extent, &product) || overflow;
+  }
+  return overflow ? std::numeric_limits<std::uint64_t>::max() : product;
 }
 
 IndexMap inverse(const IndexMap& map) {

@@ -19,8 +19,8 @@ struct Digit {
   friend bool operator==(const Digit&, const Digit&) = default;
 };
 
-/// Up to 16 digits. Four are held inline, as nearly every rule of every family has at most that many: a model of a
-/// hundred thousand tensors has as many maps.
+/// Up to 16 digits. Four are held inline, as nearly every rule of every family has at most that
+/// many: a model of a hundred thousand tensors has as many maps.
 class DigitList {
  public:
   static constexpr std::size_t kMax = 16;
@@ -55,7 +55,7 @@ struct IndexMap {
   std::uint64_t dst_base = 0;
   DigitList digits;
 
-  /// Number of (source, target) element pairs. Zero if an extent is zero.
+  /// Number of (source, target) element pairs, saturating. Zero if an extent is zero.
   std::uint64_t count() const noexcept;
   friend bool operator==(const IndexMap&, const IndexMap&) = default;
 };

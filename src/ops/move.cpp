@@ -22,7 +22,7 @@ struct Reach {
   /// Whether all touched elements lie in `bytes` bytes.
   bool inside(std::uint64_t base, std::size_t element_bytes, std::size_t bytes) const noexcept {
     const std::uint64_t elements = bytes / element_bytes;
-    return base < elements && static_cast<std::uint64_t>(-low) <= base &&
+    return base < elements && std::uint64_t{0} - static_cast<std::uint64_t>(low) <= base &&
            static_cast<std::uint64_t>(high) < elements - base;
   }
 };
@@ -37,6 +37,48 @@ void check_inside(const IndexMap& map, std::size_t element_bytes, std::size_t sr
   }
   HFSHARD_CHECK(src.inside(map.src_base, element_bytes, src_bytes));
   HFSHARD_CHECK(dst.inside(map.dst_base, element_bytes, dst_bytes));
+}
+
+/// Merges digits that are contiguous on both sides, as `normalize` does.
+void merge(ByteDigits& digits) noexcept {
+  for (std::size_t outer = 0; outer < digits.size;) {
+    bool merged = false;
+    for (std::size_t inner = digits.size; inner-- > 0 && !merged;) {
+      const ByteDigit slow = digits.items[outer];
+      ByteDigit& fast = digits.items[inner];
+      const auto extent = static_cast<std::ptrdiff_t>(fast.extent);
+      merged = inner != outer && slow.src_step == fast.src_step * extent &&
+               slow.dst_step == fast.dst_step * extent;
+      if (merged) fast.extent *= slow.extent;
+    }
+    if (merged) digits.take(outer);
+    outer = merged ? 0 : outer + 1;
+  }
+}
+
+/// The digits of a map in bytes, slow to fast on the target side, all target steps >= 0. Moves the
+/// pointers from the bases to the first pair. Unlike `normalize` it never allocates.
+ByteDigits digits_in_bytes(const IndexMap& map, std::ptrdiff_t width, const std::byte*& src,
+                           std::byte*& dst) noexcept {
+  ByteDigits out;
+  for (const Digit& digit : map.digits) {
+    if (digit.extent == 1) continue;
+    ByteDigit next{digit.extent, digit.src_step * width, digit.dst_step * width};
+    if (next.dst_step < 0) {
+      const auto last = static_cast<std::ptrdiff_t>(next.extent - 1);
+      src += last * next.src_step;
+      dst += last * next.dst_step;
+      next.src_step = -next.src_step;
+      next.dst_step = -next.dst_step;
+    }
+    std::size_t at = out.size++;
+    for (; at > 0 && out.items[at - 1].dst_step < next.dst_step; --at) {
+      out.items[at] = out.items[at - 1];
+    }
+    out.items[at] = next;
+  }
+  merge(out);
+  return out;
 }
 
 /// Takes the digit that is contiguous on both sides; returns the bytes of a run.
@@ -61,14 +103,9 @@ void move_elements(const IndexMap& map, std::size_t element_bytes, std::span<con
   HFSHARD_CHECK(is_element_size(element_bytes));
   if (map.count() == 0) return;
   check_inside(map, element_bytes, src.size(), dst.size());
-  const IndexMap canonical = normalize(map);
-  const auto width = static_cast<std::ptrdiff_t>(element_bytes);
-  ByteDigits digits;
-  for (const Digit& digit : canonical.digits) {
-    digits.push_back({digit.extent, digit.src_step * width, digit.dst_step * width});
-  }
-  const std::byte* from = src.data() + canonical.src_base * element_bytes;
-  std::byte* to = dst.data() + canonical.dst_base * element_bytes;
+  const std::byte* from = src.data() + map.src_base * element_bytes;
+  std::byte* to = dst.data() + map.dst_base * element_bytes;
+  ByteDigits digits = digits_in_bytes(map, static_cast<std::ptrdiff_t>(element_bytes), from, to);
   // Short runs are wide elements: what is left may still be a transpose.
   const std::size_t run_bytes = take_run(digits, element_bytes);
   if (!is_element_size(run_bytes)) return copy_runs(digits, run_bytes, from, to);

@@ -15,10 +15,11 @@ namespace hfshard {
 
 /// One tensor of the target tree.
 struct Leaf {
-  std::string path;               ///< dotted: "params.params.decoder.layers.mlp.wi_0.kernel"
+  std::string path;  ///< dotted: "params.params.decoder.layers.mlp.wi_0.kernel"
   DType dtype = DType::bf16;
   Shape shape;
-  std::vector<std::string> axes;  ///< logical axis per dim, "" where one has none; empty: no dim has
+  std::vector<std::string>
+      axes;                   ///< logical axis per dim, "" where one has none; empty: no dim has
   std::vector<bool> stacked;  ///< per dim: inserted by stacking layers; empty: none is
 
   bool is_stacked(std::size_t dim) const { return dim < stacked.size() && stacked[dim]; }

@@ -6,8 +6,8 @@
 
 namespace hfshard {
 
-/// One value per leaf, equal ones stored once: a model has thousands of leaves and some thirty shapes, so what follows
-/// from a shape is a handful of values and an index.
+/// One value per leaf, equal ones stored once: a model has thousands of leaves and some thirty
+/// shapes, so what follows from a shape is a handful of values and an index.
 template <typename T>
 class PerLeaf {
  public:
@@ -20,7 +20,8 @@ class PerLeaf {
     values_.clear();
     index_.clear();
   }
-  /// Appends the value of the next leaf. Looks for an equal one among the latest kLookBack distinct ones.
+  /// Appends the value of the next leaf. Looks for an equal one among the latest kLookBack distinct
+  /// ones.
   void push_back(const T& value) {
     constexpr std::size_t kLookBack = 64;
     for (std::size_t back = 0; back < values_.size() && back < kLookBack; ++back) {

@@ -49,9 +49,9 @@ class Plan final : public Placements {
   Limits limits;
   AxisRules rules;
   std::vector<Mesh> meshes;
-  PerLeaf<Grid> grids;      ///< per leaf
-  PerLeaf<UnitForm> units;  ///< per leaf
-  std::vector<Group> groups;    ///< in source order; addresses ascend
+  PerLeaf<Grid> grids;        ///< per leaf
+  PerLeaf<UnitForm> units;    ///< per leaf
+  std::vector<Group> groups;  ///< in source order; addresses ascend
   std::vector<std::uint64_t>
       file_begin;  ///< address of each file's first unit, then the end of the last
   PlanTotals totals;

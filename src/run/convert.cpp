@@ -15,6 +15,7 @@
 #include "run/budget.h"
 #include "run/manifest.h"
 #include "run/publish.h"
+#include "run/recover.h"
 
 #include "hfshard/error.h"
 
@@ -244,11 +245,12 @@ bool already_published(const Plan& plan, const RunOptions& options) {
          published_plan_id(join_path(paths.out, std::to_string(plan.options.step))) == plan.id;
 }
 
-// A run that died between its rename and the removal of its staging directory left the latter behind.
+// A run that died between its rename and the removal of its staging directory left the latter
+// behind.
 void remove_leftovers(const Plan& plan, const OutPaths& paths) {
   if (!exists(paths.staging)) return;
   { const Staging staging(plan, paths, false); }  // refuses another plan's staging, or one in use
-  remove_tree(paths.staging);
+  remove_staging(paths);
   fsync_directory(paths.parent);
 }
 

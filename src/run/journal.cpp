@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <utility>
 #include <fcntl.h>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -121,8 +121,8 @@ std::string claim_attempt(const std::string& staging, std::uint32_t worker, std:
 
 }  // namespace
 
-JournalWriter::JournalWriter(const std::string& staging, std::string plan_id,
-                             std::uint32_t worker, std::uint32_t workers)
+JournalWriter::JournalWriter(const std::string& staging, std::string plan_id, std::uint32_t worker,
+                             std::uint32_t workers)
     : file_(claim_attempt(staging, worker, workers)), plan_id_(std::move(plan_id)) {
   fsync_directory(staging);
 }

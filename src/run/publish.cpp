@@ -4,7 +4,8 @@
 //  2. hf/: config, tokenizer and generation files
 //  3. fsync of every directory of the staged tree, bottom-up
 //  4. the staged tree is opened by our own reader; every chunk key of every leaf must be there
-//  5. one rename (an exchange with --overwrite) and fsync of the parent
+//  5. a note that the step is about to leave staging (recover.h), then one rename (an exchange with
+//     --overwrite) and fsync of the parent
 //  6. the staging directory is removed: the only deletion, and only here and in `clean`
 
 #include "run/publish.h"
@@ -19,6 +20,8 @@
 #include "bytes/files.h"
 #include "bytes/output.h"
 #include "run/manifest.h"
+#include "run/recover.h"
+
 #include "hfshard/error.h"
 
 namespace hfshard {
@@ -56,6 +59,7 @@ void write_side_files(const Plan& plan, const Target& target, const std::string&
 }
 
 void carry_hf_files(const Plan& plan, const std::string& hf) {
+  remove_tree(hf);  // an interrupted publish may have exchanged it for an older one
   if (plan.catalog.side_files.empty()) return;
   make_directories(hf);
   const auto info = file_info(plan.catalog.location);
@@ -158,13 +162,14 @@ void publish(const Plan& plan, const Target& target, const Staging& staging,
   carry_hf_files(plan, join_path(paths.tree, "hf"));
   sync_tree(paths.tree);
   check_staged(target, paths.step);
+  mark_publishing(paths);
   if (before == OutState::absent) {
     rename_path(paths.tree, paths.out);  // replaces an empty directory, refuses a full one
   } else {
     place_step(plan, paths, options.overwrite);
   }
   fsync_directory(paths.parent);
-  remove_tree(paths.staging);
+  remove_staging(paths);
   fsync_directory(paths.parent);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <unistd.h>
 
 #include <fmt/format.h>
 
@@ -9,8 +10,8 @@
 #include "base/text.h"
 #include "bytes/output.h"
 #include "plan/options_json.h"
+#include "run/recover.h"
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "hfshard/error.h"
 
@@ -216,6 +217,14 @@ Staging::Staging(const Plan& plan, const OutPaths& paths, bool shared) : paths_(
   make_directories(paths.staging);
   lock_.emplace(paths.staging,
                 shared ? DirectoryLock::Mode::shared : DirectoryLock::Mode::exclusive);
+  const bool published = recover(paths) == StagingUse::published;
+  if (shared && published) {
+    throw Error(ErrorCode::conflict, "a run of this output was interrupted after it had published")
+        .in_file(paths.staging)
+        .hint(fmt::format("remove what it left: hfshard clean {}", paths.out));
+  }
+  // Without journals nothing there is known to be good; without this a tree could keep old files.
+  if (published || (!shared && !has_journals(paths))) empty_staging(paths);
   const std::string record_path = join_path(paths.staging, "plan.json");
   if (exists(record_path)) {
     check_same_plan(plan, paths, record_path);

@@ -22,7 +22,7 @@ namespace hfshard {
 /// What a target is told when it writes its metadata.
 struct TreeSpec {
   const std::vector<Leaf>* leaves = nullptr;  ///< sorted by path
-  const PerLeaf<Grid>* grids = nullptr;   ///< one per leaf
+  const PerLeaf<Grid>* grids = nullptr;       ///< one per leaf
   std::uint64_t step = 0;
   std::string plan_id;           ///< 64 hex digits
   Json custom_metadata;          ///< object: scan_layers, plan id, root digest

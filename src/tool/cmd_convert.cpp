@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "bytes/files.h"
 #include "run/convert.h"
+#include "run/recover.h"
 #include "tool/cli.h"
 #include "tool/interrupt.h"
 #include "tool/plan_flags.h"
@@ -96,12 +97,13 @@ int finalize(Session& session, const std::string& out) {
 }
 
 int clean(Session& session, const std::string& out) {
-  const std::string staging = out_paths(out, 0).staging;
+  const OutPaths paths = out_paths(out, 0);
+  const std::string& staging = paths.staging;
   const bool there = exists(staging);
   if (there) {
     const DirectoryLock lock(staging,
                              DirectoryLock::Mode::exclusive);  // refuses while a run uses it
-    remove_tree(staging);
+    remove_staging(paths);
   }
   if (session.json) {
     Json object;

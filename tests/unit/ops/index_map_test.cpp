@@ -99,10 +99,36 @@ TEST(DigitList, HoldsSixteenDigitsAndRefusesMore) {
   EXPECT_EQ(digits, DigitList());
 }
 
+TEST(DigitList, GrowsAndShrinksAcrossItsInlinePart) {
+  for (std::uint64_t size = 1; size <= DigitList::kMax; ++size) {
+    for (std::uint64_t removed = 0; removed < size; ++removed) {
+      DigitList digits;
+      std::vector<Digit> expected;
+      for (std::uint64_t i = 0; i < size; ++i) {
+        digits.push_back({i, 0, 0});
+        expected.push_back({i, 0, 0});
+      }
+      while (removed < expected.size()) {
+        digits.erase(removed);
+        expected.erase(expected.begin() + static_cast<std::ptrdiff_t>(removed));
+        ASSERT_TRUE(std::equal(digits.begin(), digits.end(), expected.begin(), expected.end()));
+      }
+      const DigitList copy = digits;
+      digits.push_back({99, 0, 0});
+      expected.push_back({99, 0, 0});
+      ASSERT_TRUE(std::equal(digits.begin(), digits.end(), expected.begin(), expected.end()));
+      EXPECT_EQ(copy.size() + 1, digits.size());
+    }
+  }
+}
+
 TEST(IndexMap, CountIsTheProductOfExtents) {
   EXPECT_EQ(IndexMap{}.count(), 1U);
   EXPECT_EQ((IndexMap{0, 0, {{3, 1, 1}, {4, 3, 3}}}).count(), 12U);
   EXPECT_EQ((IndexMap{0, 0, {{3, 1, 1}, {0, 3, 3}}}).count(), 0U);
+  const std::uint64_t large = std::uint64_t{1} << 40;
+  EXPECT_EQ((IndexMap{0, 0, {{large, 0, 0}, {large, 0, 0}}}).count(), ~std::uint64_t{0});
+  EXPECT_EQ((IndexMap{0, 0, {{large, 0, 0}, {large, 0, 0}, {0, 0, 0}}}).count(), 0U);
 }
 
 TEST(IndexMap, InverseTwiceIsTheSameMap) {

@@ -1,5 +1,7 @@
 #include "ops/move.h"
 
+#include <limits>
+
 #include <gtest/gtest.h>
 
 #include "unit/ops/reference.h"
@@ -166,6 +168,8 @@ TEST(MoveElements, OffsetsOutsideTheBuffersAreBugs) {
       {0, 0, {{2, 1, std::int64_t{1} << 62}}},
       {0, 0, {{4, 1, std::int64_t{1} << 62}}},
       {~std::uint64_t{0}, 0, {}},
+      {0, 0, {{std::uint64_t{1} << 32, 1, 0}, {std::uint64_t{1} << 32, 0, 1}}},
+      {0, 0, {{2, std::numeric_limits<std::int64_t>::min(), 1}}},
   };
   for (const IndexMap& map : bad) {
     try {

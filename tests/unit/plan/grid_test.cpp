@@ -51,7 +51,8 @@ TEST(Grid, Beyond32ShardsInnerChunksFollowTheMesh) {
 TEST(Grid, TinyChunksAreCutSlowAxisFirstAndGrownAlongTheLayers) {
   const Leaf leaf = make_leaf({20, 3, 28}, {false, true, false});
   const Grid grid = cut_grid(leaf, {5, 3, 14}, {1, 2, 0}, 64, {});
-  // 5 x 14 elements of 2 bytes: the slower axis is divided by 7; three layers then still fit 64 bytes.
+  // 5 x 14 elements of 2 bytes: the slower axis is divided by 7; three layers then still fit 64
+  // bytes.
   EXPECT_EQ(grid.chunk, (Shape{5, 3, 2}));
 }
 

@@ -47,8 +47,7 @@ Leaves compiled(const std::string& directory, const std::string& text, bool stac
   const Catalog catalog = open_catalog(directory);
   MappingOptions options;
   options.stacked = stacked;
-  return reference::execute(catalog,
-                            compile_model(catalog, options, {"test", "test.json", text}));
+  return reference::execute(catalog, compile_model(catalog, options, {"test", "test.json", text}));
 }
 
 // Names of the leaves whose bytes are not those of expected.json.
@@ -58,8 +57,7 @@ std::vector<std::string> wrong_leaves(const std::string& fixture, const std::str
   const Leaves leaves = compiled(directory, text, stacked);
   const Json expected = parse_json(read_file(directory + "/expected.json"), "expected.json");
   std::vector<std::string> wrong;
-  for (const auto& [path, facts] :
-       expected.at(stacked ? "scanned" : "unscanned").as_object()) {
+  for (const auto& [path, facts] : expected.at(stacked ? "scanned" : "unscanned").as_object()) {
     std::string dotted = "params.params." + path;
     std::ranges::replace(dotted, '/', '.');
     Sha256 sha;
@@ -96,7 +94,8 @@ TEST_P(Traps, TheOracleRefusesTheWrongTable) {
 }
 
 std::vector<Trap> traps() {
-  const std::string query = R"("self_attention.query.kernel [D H (c t)]", {"when": "inter", "value")";
+  const std::string query =
+      R"("self_attention.query.kernel [D H (c t)]", {"when": "inter", "value")";
   const std::string scale = R"("self_attention.query.kernel [D H h]", {"value": {"mul": )";
   return {
       {"qwen3_gate_and_up_swapped",

@@ -34,7 +34,8 @@ TEST(HandOver, WhatAFilterWritesIsSeenByTheNext) {
   TileCursor cursor(plan, 0, plan.end_address(), nullptr, arena.size_bytes());
   PipelineOptions options;
   options.jobs = 2;
-  EXPECT_TRUE(run_pipeline(cursor, arena, [](Tile&) {}, fill, sink, options));
+  EXPECT_TRUE(run_pipeline(
+      cursor, arena, [](Tile&) {}, fill, sink, options));
   EXPECT_EQ(sink.wrong.load(), 0U);
   EXPECT_GT(sink.sums.size(), 20U);
   EXPECT_TRUE(std::ranges::is_sorted(sink.sums)) << "commits are not in plan order";

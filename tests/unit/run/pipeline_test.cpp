@@ -99,8 +99,9 @@ TEST_P(PipelineFailure, ReturnsThoughAdmitWaitsForMemory) {
   CountingSink sink;
   TileCursor cursor(plan, 0, plan.end_address(), nullptr, arena.size_bytes());
   in_time([&] {
-    EXPECT_THROW(
-        run_pipeline(cursor, arena, [](Tile&) {}, [](Tile&) {}, sink, options), Planted);
+    EXPECT_THROW(run_pipeline(
+                     cursor, arena, [](Tile&) {}, [](Tile&) {}, sink, options),
+                 Planted);
   });
   EXPECT_LT(sink.committed, plan.end_address());
 }
@@ -111,7 +112,9 @@ TEST_P(PipelineFailure, LeavesAResumableConversion) {
   const TempDir dir;
   PlanOptions options = small_options();
   options.mapping.stacked = false;
-  const Plan plan = small_plan(copy_fixture("mixtral", dir / "source"), options);
+  Limits limits = small_limits();
+  limits.commit_bytes = std::uint64_t{512} << 10;  // each takes two syncs
+  const Plan plan = small_plan(copy_fixture("mixtral", dir / "source"), options, limits);
   convert(plan, to_output(dir / "undisturbed"));
   const auto wanted = tree_of(dir / "undisturbed");
   std::uint64_t resumed_past_work = 0;

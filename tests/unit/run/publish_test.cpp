@@ -22,9 +22,8 @@ class PublishTest : public testing::Test {
     const std::string directory = join_path(out_, std::to_string(step));
     QuietReporter reporter;
     const auto opened = make_target("orbax")->open(directory);
-    const VerifyResult result =
-        verify_digests(*opened, read_manifest(join_path(directory, kManifestName)), to_output(out_),
-                       reporter);
+    const VerifyResult result = verify_digests(
+        *opened, read_manifest(join_path(directory, kManifestName)), to_output(out_), reporter);
     EXPECT_TRUE(result.differences.empty());
     EXPECT_GT(result.chunks, 100U);
   }
@@ -48,8 +47,7 @@ TEST_F(PublishTest, AStepIsAddedToARootAndTheOtherStepsStay) {
 TEST_F(PublishTest, AnExistingStepIsRefusedAndStays) {
   convert(plan_of_step(0), to_output(out_));
   const auto before = tree_of(dir_.path());
-  const Error error =
-      catch_error([&] { convert(plan_of_step(0, 128), to_output(out_)); });
+  const Error error = catch_error([&] { convert(plan_of_step(0, 128), to_output(out_)); });
   EXPECT_EQ(error.code(), ErrorCode::conflict);
   EXPECT_EQ(differing(before, tree_of(dir_.path())), "");
 }

@@ -160,8 +160,7 @@ TEST_F(StagingTest, WorkersShareTheStagingAndOnlyFinalizePublishes) {
     EXPECT_FALSE(convert(plan, options).published);
     EXPECT_FALSE(exists(out_));
   }
-  const Error error =
-      catch_error([&] { run_finalize(plan, *target, to_output(out_), reporter); });
+  const Error error = catch_error([&] { run_finalize(plan, *target, to_output(out_), reporter); });
   EXPECT_EQ(error.code(), ErrorCode::conflict);
   EXPECT_FALSE(exists(out_));
   options.worker = 1;

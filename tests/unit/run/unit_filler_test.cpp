@@ -138,8 +138,7 @@ struct RandomModel {
         apply_value({}, transfer.source_dtype, leaf.dtype, transfer.source_shape.numel(),
                     std::as_bytes(std::span(raw)), std::as_writable_bytes(std::span(ready)));
         const std::uint64_t shift =
-            transfer.loops.empty() ? 0
-                                   : s * static_cast<std::uint64_t>(transfer.loops[0].dst_step);
+            transfer.loops.empty() ? 0 : s * static_cast<std::uint64_t>(transfer.loops[0].dst_step);
         for (const auto& [src, dst] : reference::pairs(transfer.map))
           out[transfer.target][dst + shift] = ready.substr(src * element, element);
       }

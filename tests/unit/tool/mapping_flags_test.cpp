@@ -30,8 +30,7 @@ TEST(MappingFlags, DefaultsAreMaxtextAndStacked) {
 TEST(MappingFlags, RepeatedFlagsLeaveThePositionalAlone) {
   std::string source;
   const MappingOptions options = mapping_options(
-      parse("--include a* --include b* --exclude c* --option rope=halves dir",
-            &source));
+      parse("--include a* --include b* --exclude c* --option rope=halves dir", &source));
   EXPECT_EQ(source, "dir");
   EXPECT_EQ(options.include, (std::vector<std::string>{"a*", "b*"}));
   EXPECT_EQ(options.exclude, (std::vector<std::string>{"c*"}));
