@@ -14,26 +14,26 @@ Shape chunk_counts(const Shape& shape, const Shape& chunk) {
   return counts;
 }
 
+std::size_t axis_of(const Shape& strides, std::int64_t dst_step) noexcept {
+  std::size_t axis = 0;
+  while (axis + 1 < strides.rank() && static_cast<std::int64_t>(strides[axis]) > dst_step) ++axis;
+  return axis;
+}
+
 std::vector<std::size_t> source_order(const Leaf& leaf, const Transfer* first) {
   constexpr std::int64_t kPicksSource = INT64_MAX;
   std::vector<std::int64_t> step(leaf.shape.rank(),
                                  0);  // largest source step per axis; 0: not moved
   if (first != nullptr) {
     const Shape strides = leaf.shape.strides();
-    const auto axis_of = [&](std::int64_t dst_step) {
-      std::size_t axis = 0;
-      while (axis + 1 < strides.rank() && static_cast<std::int64_t>(strides[axis]) > dst_step)
-        ++axis;
-      return axis;
-    };
     for (const Digit& digit : first->map.digits) {
       if (digit.extent < 2) continue;
-      std::int64_t& slot = step[axis_of(digit.dst_step)];
+      std::int64_t& slot = step[axis_of(strides, digit.dst_step)];
       slot = std::max(slot, std::abs(digit.src_step));
     }
     std::int64_t rank = kPicksSource;
     for (const Loop& loop : first->loops) {
-      if (loop.extent > 1) step[axis_of(loop.dst_step)] = rank--;
+      if (loop.extent > 1) step[axis_of(strides, loop.dst_step)] = rank--;
     }
   }
   std::vector<std::size_t> order(leaf.shape.rank());

@@ -24,6 +24,9 @@ struct Grid {
 /// Number of chunks along each axis: ceil(shape / chunk); a zero dim has none.
 Shape chunk_counts(const Shape& shape, const Shape& chunk);
 
+/// The axis that a target step moves along, in a tensor with these row-major strides.
+std::size_t axis_of(const Shape& strides, std::int64_t dst_step) noexcept;
+
 /// How fast each axis of a leaf moves in its first source: axes ordered slow to fast. Axes that
 /// pick the source tensor (loops) come first; axes that no rule moves come last.
 std::vector<std::size_t> source_order(const Leaf& leaf, const Transfer* first);

@@ -92,9 +92,7 @@ std::pair<std::uint32_t, std::uint64_t> source_position(const Plan& plan, const 
   const Shape strides = leaf.shape.strides();
   std::uint64_t source = 0;
   for (const Loop& loop : first.loops) {
-    std::size_t axis = 0;
-    while (axis + 1 < strides.rank() && static_cast<std::int64_t>(strides[axis]) > loop.dst_step)
-      ++axis;
+    const std::size_t axis = axis_of(strides, loop.dst_step);
     const auto per_index = static_cast<std::uint64_t>(loop.dst_step) / strides[axis];
     const std::uint64_t begin =
         unit.closed[axis] ? 0 : origin[axis] * plan.grids[group.leaf].chunk[axis];

@@ -14,12 +14,6 @@
 namespace hfshard {
 namespace {
 
-std::size_t axis_of(const Shape& strides, std::int64_t dst_step) {
-  std::size_t axis = 0;
-  while (axis + 1 < strides.rank() && static_cast<std::int64_t>(strides[axis]) > dst_step) ++axis;
-  return axis;
-}
-
 // The digits of the leading map, fastest in the source first, each with its leaf axis.
 struct SourceDigit {
   Digit digit;

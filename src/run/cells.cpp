@@ -75,34 +75,45 @@ std::vector<Cell> unit_cells(const Plan& plan, const UnitRef& ref) {
   return out;
 }
 
-void scatter(const Leaf& leaf, const std::vector<Cell>& cells, std::uint64_t cell_bytes,
-             const IndexMap& map, std::span<const std::byte> src, std::span<std::byte> region,
-             std::vector<IndexMap>& pieces) {
-  const std::size_t element = size_bits(leaf.dtype) / 8;
+namespace {
+
+// Calls `move(piece, cell bytes)` for the part of `map` in each cell, target offsets within the
+// cell.
+template <typename Bytes, typename Move>
+void for_each_piece(const Leaf& leaf, const std::vector<Cell>& cells, std::uint64_t cell_bytes,
+                    const IndexMap& map, std::span<Bytes> region, std::vector<IndexMap>& pieces,
+                    const Move& move) {
   for (const Cell& cell : cells) {
     if (is_empty(cell.clipped)) continue;
     pieces.clear();
     restrict_to(map, leaf.shape, cell.clipped, pieces);
     for (const IndexMap& piece : pieces) {
-      move_elements(rebase_to_box(piece, leaf.shape, cell.full), element, src,
-                    region.subspan(cell.offset_bytes, cell_bytes));
+      move(rebase_to_box(piece, leaf.shape, cell.full),
+           region.subspan(cell.offset_bytes, cell_bytes));
     }
   }
+}
+
+}  // namespace
+
+void scatter(const Leaf& leaf, const std::vector<Cell>& cells, std::uint64_t cell_bytes,
+             const IndexMap& map, std::span<const std::byte> src, std::span<std::byte> region,
+             std::vector<IndexMap>& pieces) {
+  const std::size_t element = size_bits(leaf.dtype) / 8;
+  for_each_piece(leaf, cells, cell_bytes, map, region, pieces,
+                 [&](const IndexMap& piece, std::span<std::byte> cell) {
+                   move_elements(piece, element, src, cell);
+                 });
 }
 
 void gather(const Leaf& leaf, const std::vector<Cell>& cells, std::uint64_t cell_bytes,
             const IndexMap& map, std::span<const std::byte> region, std::span<std::byte> src,
             std::vector<IndexMap>& pieces) {
   const std::size_t element = size_bits(leaf.dtype) / 8;
-  for (const Cell& cell : cells) {
-    if (is_empty(cell.clipped)) continue;
-    pieces.clear();
-    restrict_to(map, leaf.shape, cell.clipped, pieces);
-    for (const IndexMap& piece : pieces) {
-      move_elements(inverse(rebase_to_box(piece, leaf.shape, cell.full)), element,
-                    region.subspan(cell.offset_bytes, cell_bytes), src);
-    }
-  }
+  for_each_piece(leaf, cells, cell_bytes, map, region, pieces,
+                 [&](const IndexMap& piece, std::span<const std::byte> cell) {
+                   move_elements(inverse(piece), element, cell, src);
+                 });
 }
 
 std::vector<std::byte> scalar_bytes(double scalar, DType dtype) {

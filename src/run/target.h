@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "bytes/output.h"
 #include "ops/transfer.h"
 #include "plan/grid.h"
 #include "plan/per_leaf.h"
@@ -29,9 +30,6 @@ struct TreeSpec {
   bool checksum = true;          ///< crc32c codec
   bool with_train_state = true;  ///< MaxText's `step` scalar and empty `opt_state`
 };
-
-/// Receives the bytes of one side file in order.
-using ByteSink = std::function<void(std::span<const std::byte>)>;
 
 /// A metadata file: path relative to the step directory, and a function that streams its bytes.
 struct SideFile {

@@ -20,9 +20,7 @@ struct LoopRange {
 LoopRange loop_range(const Transfer& transfer, const Loop& loop, const Shape& shape,
                      const Shape& strides, const Box& box) {
   if (loop.extent <= 1) return {0, loop.extent};
-  std::size_t axis = 0;
-  while (axis + 1 < strides.rank() && static_cast<std::int64_t>(strides[axis]) > loop.dst_step)
-    ++axis;
+  const std::size_t axis = axis_of(strides, loop.dst_step);
   const auto stride = strides[axis];
   const std::uint64_t per = static_cast<std::uint64_t>(loop.dst_step) / stride;
   const std::uint64_t base = transfer.map.dst_base / stride % shape[axis];
