@@ -26,7 +26,7 @@ SANITIZER_ENVIRONMENT = {
         "UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1",
     ],
     "tsan": [
-        "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions="
+        "TSAN_OPTIONS=halt_on_error=1:ignore_noninstrumented_modules=1:second_deadlock_stack=1:suppressions="
         + os.path.join(ROOT, "tests", "tsan_suppressions.txt"),
     ],
 }

@@ -210,8 +210,8 @@ class TableLoader {
       }
     }
     std::ranges::sort(table_.options);
-    const auto rest = std::ranges::unique(table_.options);
-    table_.options.erase(rest.begin(), rest.end());
+    const auto rest = std::unique(table_.options.begin(), table_.options.end());
+    table_.options.erase(rest, table_.options.end());
   }
 
   JsonAt root_;

@@ -6,7 +6,6 @@
 // falls out of them.
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "ops/kernels.h"
@@ -112,7 +111,9 @@ void transpose_block(const std::byte* src, const std::ptrdiff_t* rows, std::byte
 }
 
 std::size_t misalignment(const std::byte* address, std::size_t alignment) noexcept {
-  return std::bit_cast<std::uintptr_t>(address) % alignment;
+  std::uintptr_t value = 0;
+  std::memcpy(&value, &address, sizeof value);
+  return value % alignment;
 }
 
 /// Copies a row, its whole cache lines past the caches.

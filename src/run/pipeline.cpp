@@ -19,11 +19,8 @@
 #include <thread>
 #include <utility>
 
-#include <tbb/global_control.h>
-#include <tbb/parallel_pipeline.h>
-#include <tbb/task_arena.h>
-
 #include "run/handover.h"
+#include "run/tbb_stages.h"
 
 #include "hfshard/error.h"
 
@@ -96,124 +93,138 @@ class TilePool {
   std::vector<Tile*> free_;
 };
 
-// What all filters share.
-struct Shared {
-  TileCursor& cursor;
-  Arena& arena;
-  const std::function<void(Tile&)>& admitted;
-  const std::function<void(Tile&)>& apply;
-  TileSink& sink;
-  const PipelineOptions& options;
-  TilePool pool;
-  bool stopped = false;  // written by admit, read after the pipeline
-  std::mutex mutex;
-  std::exception_ptr failure;  // the first one
+// The four filters. `begun_` and `ended_` stand for the caller's own hand-over: the caller gives
+// everything away before the first stage runs and takes it back after the last; `*_turn_` for that
+// from one call of a serial filter to the next, which oneTBB orders.
+class TileStages final : public PipelineStages {
+ public:
+  TileStages(TileCursor& cursor, Arena& arena, const std::function<void(Tile&)>& admitted,
+             const std::function<void(Tile&)>& apply, TileSink& sink,
+             const PipelineOptions& options)
+      : cursor_(cursor),
+        arena_(arena),
+        admitted_(admitted),
+        apply_(apply),
+        sink_(sink),
+        options_(options) {}
 
+  // Returns false if it was stopped.
+  bool run() {
+    const unsigned threads = pipeline_threads(options_.jobs);
+    hand_over(&begun_);
+    try {
+      run_stages(*this, threads, std::size_t{2} * threads + 4);
+    } catch (...) {  // oneTBB may have chosen a wait that our own failure ended
+      take_over(&ended_);
+      rethrow(std::current_exception());
+    }
+    take_over(&ended_);
+    return !stopped_;
+  }
+
+  void* admit() override {
+    Tile* tile = nullptr;
+    guarded([&] {
+      take_over(&admit_turn_);
+      if (options_.stop != nullptr && options_.stop->load()) {
+        stopped_ = true;
+        return;
+      }
+      Tile* next = pool_.take();
+      if (!cursor_.next(*next)) return;
+      call_hook(Stage::admit, *next);
+      admitted_(*next);
+      next->block = arena_.take(next->need_bytes);
+      tile = next;
+      hand_over(tile);
+      hand_over(&admit_turn_);
+    });
+    return tile;
+  }
+
+  void apply(void* item) override {
+    auto* tile = static_cast<Tile*>(item);
+    take_over(tile);
+    guarded([&] {
+      call_hook(Stage::apply, *tile);
+      apply_(*tile);
+      hand_over(tile);
+    });
+  }
+
+  void store(void* item) override {
+    auto* tile = static_cast<Tile*>(item);
+    take_over(tile);
+    guarded([&] {
+      call_hook(Stage::store, *tile);
+      sink_.store(*tile, tile->block.bytes().first(tile->region_bytes()));
+      tile->block.release();
+      hand_over(tile);
+    });
+  }
+
+  void commit(void* item) override {
+    auto* tile = static_cast<Tile*>(item);
+    take_over(tile);
+    guarded([&] {
+      take_over(&commit_turn_);
+      call_hook(Stage::commit, *tile);
+      sink_.commit(*tile);
+      pool_.give_back(tile);
+      hand_over(&commit_turn_);
+    });
+  }
+
+ private:
   void keep(std::exception_ptr error) {
-    const std::lock_guard lock(mutex);
-    if (!failure) failure = std::move(error);
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = std::move(error);
   }
   // The failure that the caller is to see; `thrown` is what oneTBB chose.
   [[noreturn]] void rethrow(const std::exception_ptr& thrown) {
-    const std::lock_guard lock(mutex);
-    std::rethrow_exception(failure ? failure : thrown);
+    const std::lock_guard lock(mutex_);
+    std::rethrow_exception(failure_ ? failure_ : thrown);
   }
-
   void call_hook(Stage stage, const Tile& tile) const {
-    if (options.hook) options.hook(stage, tile);
+    if (options_.hook) options_.hook(stage, tile);
   }
   // Runs one filter's work; see the protocol above for why the arena is closed first.
   template <typename Work>
-  void guarded(Work&& work) {
+  void guarded(const Work& work) {
+    take_over(&begun_);
     try {
       work();
     } catch (...) {  // every failure must wake admit before it travels on
       keep(std::current_exception());
-      arena.close();
+      arena_.close();
+      hand_over(&ended_);
       throw;
     }
+    hand_over(&ended_);
   }
+
+  TileCursor& cursor_;
+  Arena& arena_;
+  const std::function<void(Tile&)>& admitted_;
+  const std::function<void(Tile&)>& apply_;
+  TileSink& sink_;
+  const PipelineOptions& options_;
+  TilePool pool_;
+  bool stopped_ = false;  // written by admit, read after the pipeline
+  std::mutex mutex_;
+  std::exception_ptr failure_;  // the first one
+  char begun_ = 0;
+  char ended_ = 0;
+  char admit_turn_ = 0;  // from one call of a serial filter to the next
+  char commit_turn_ = 0;
 };
-
-Tile* admit(Shared& shared, tbb::flow_control& control) {
-  Tile* tile = nullptr;
-  shared.guarded([&] {
-    if (shared.options.stop != nullptr && shared.options.stop->load()) {
-      shared.stopped = true;
-      return;
-    }
-    Tile* next = shared.pool.take();
-    if (!shared.cursor.next(*next)) return;
-    shared.call_hook(Stage::admit, *next);
-    shared.admitted(*next);
-    next->block = shared.arena.take(next->need_bytes);
-    hand_over(next);
-    tile = next;
-  });
-  if (tile == nullptr) control.stop();
-  return tile;
-}
-
-Tile* apply(Shared& shared, Tile* tile) {
-  take_over(tile);
-  shared.guarded([&] {
-    shared.call_hook(Stage::apply, *tile);
-    shared.apply(*tile);
-  });
-  hand_over(tile);
-  return tile;
-}
-
-Tile* store(Shared& shared, Tile* tile) {
-  take_over(tile);
-  shared.guarded([&] {
-    shared.call_hook(Stage::store, *tile);
-    shared.sink.store(*tile, tile->block.bytes().first(tile->region_bytes()));
-    tile->block.release();
-  });
-  hand_over(tile);
-  return tile;
-}
-
-void commit(Shared& shared, Tile* tile) {
-  take_over(tile);
-  shared.guarded([&] {
-    shared.call_hook(Stage::commit, *tile);
-    shared.sink.commit(*tile);
-    shared.pool.give_back(tile);
-  });
-}
 
 }  // namespace
 
 bool run_pipeline(TileCursor& cursor, Arena& arena, const std::function<void(Tile&)>& admitted,
-                  const std::function<void(Tile&)>& apply_tile, TileSink& sink,
+                  const std::function<void(Tile&)>& apply, TileSink& sink,
                   const PipelineOptions& options) {
-  constexpr std::size_t kThreadStackBytes = std::size_t{512} << 10;
-  Shared shared{cursor, arena, admitted, apply_tile, sink, options, {}, false, {}, {}};
-  const unsigned threads = pipeline_threads(options.jobs);
-  const tbb::global_control parallelism(tbb::global_control::max_allowed_parallelism, threads);
-  const tbb::global_control stacks(tbb::global_control::thread_stack_size, kThreadStackBytes);
-  tbb::task_arena workers(static_cast<int>(threads));
-  try {
-    workers.execute([&] {
-      using Mode = tbb::filter_mode;
-      tbb::parallel_pipeline(
-          std::size_t{2} * threads + 4,
-          tbb::make_filter<void, Tile*>(Mode::serial_in_order, [&](tbb::flow_control& fc) {
-            return admit(shared, fc);
-          }) & tbb::make_filter<Tile*, Tile*>(Mode::parallel, [&](Tile* tile) {
-            return apply(shared, tile);
-          }) & tbb::make_filter<Tile*, Tile*>(Mode::parallel, [&](Tile* tile) {
-            return store(shared, tile);
-          }) & tbb::make_filter<Tile*, void>(Mode::serial_in_order, [&](Tile* tile) {
-            commit(shared, tile);
-          }));
-    });
-  } catch (...) {  // replaced by the first failure
-    shared.rethrow(std::current_exception());
-  }
-  return !shared.stopped;
+  return TileStages(cursor, arena, admitted, apply, sink, options).run();
 }
 
 }  // namespace hfshard

@@ -22,6 +22,11 @@ std::atomic<bool> g_interrupted{
 
 extern "C" void on_interrupt(int) { g_interrupted.store(true); }
 
+// What cannot be printed has nobody to tell.
+void put(const std::string& text, std::FILE* to) {
+  static_cast<void>(std::fputs(text.c_str(), to));
+}
+
 Json error_json(const Error& error) {
   Json out;
   out["code"] = to_string(error.code());
@@ -44,7 +49,7 @@ int report(const Session& session, const Error& error) {
     object["error"] = error_json(error);
     print_json("error", std::move(object));
   }
-  std::fputs(("hfshard: " + error.format() + "\n").c_str(), stderr);
+  put(("hfshard: " + error.format() + "\n"), stderr);
   return exit_status(error.code());
 }
 
@@ -80,10 +85,10 @@ const std::atomic<bool>& watch_interrupts() {
   return g_interrupted;
 }
 
-void print_line(const std::string& text) { std::fputs((text + "\n").c_str(), stdout); }
+void print_line(const std::string& text) { put((text + "\n"), stdout); }
 
 void print_note(const Session& session, const std::string& text) {
-  if (!session.quiet) std::fputs((text + "\n").c_str(), stderr);
+  if (!session.quiet) put((text + "\n"), stderr);
 }
 
 void print_json(std::string_view command, Json object) {
@@ -98,11 +103,11 @@ void print_json_list(std::string_view command, Json object, std::string_view mem
   object["command"] = command;
   std::string head = dump_json(object);
   head.pop_back();  // the closing brace
-  std::fputs(fmt::format("{},\"{}\":[", head, member).c_str(), stdout);
+  put(fmt::format("{},\"{}\":[", head, member), stdout);
   for (std::size_t i = 0; i < count; ++i) {
-    std::fputs(((i == 0 ? "\n" : ",\n") + dump_json(item(i))).c_str(), stdout);
+    put(((i == 0 ? "\n" : ",\n") + dump_json(item(i))), stdout);
   }
-  std::fputs("]}\n", stdout);
+  put("]}\n", stdout);
 }
 
 void add_common_flags(CLI::App& command, Session& session) {

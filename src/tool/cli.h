@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "plan/limits.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own
 class App;
 }
 

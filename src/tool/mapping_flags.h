@@ -7,7 +7,7 @@
 
 #include "hfshard/mapping.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own
 class App;
 }
 

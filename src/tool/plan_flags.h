@@ -9,7 +9,7 @@
 
 #include "hfshard/convert.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own
 class App;
 }
 

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstddef>
+
+namespace hfshard {
+
+/// The four filters of a run as plain calls; an item is a pointer that travels through them.
+class PipelineStages {
+ public:
+  virtual ~PipelineStages() = default;
+  /// The next item, in order; nullptr ends the pipeline. One call at a time.
+  virtual void* admit() = 0;
+  /// Called concurrently.
+  virtual void apply(void* item) = 0;
+  virtual void store(void* item) = 0;
+  /// In the order of admission. One call at a time.
+  virtual void commit(void* item) = 0;
+};
+
+/// Runs the stages with oneTBB on `threads` threads, at most `tokens` items at a time, and returns
+/// when all have ended. Rethrows the first exception of any stage. The thread sanitizer does not
+/// look at tbb_stages.cpp, the one file that includes oneTBB: the distribution's library is not
+/// instrumented, and half of it lives in headers. What the stages do is looked at (handover.h).
+void run_stages(PipelineStages& stages, unsigned threads, std::size_t tokens);
+
+}  // namespace hfshard
