@@ -49,7 +49,7 @@ int report(const Session& session, const Error& error) {
     object["error"] = error_json(error);
     print_json("error", std::move(object));
   }
-  put(("hfshard: " + error.format() + "\n"), stderr);
+  put("hfshard: " + error.format() + "\n", stderr);
   return exit_status(error.code());
 }
 
@@ -85,10 +85,10 @@ const std::atomic<bool>& watch_interrupts() {
   return g_interrupted;
 }
 
-void print_line(const std::string& text) { put((text + "\n"), stdout); }
+void print_line(const std::string& text) { put(text + "\n", stdout); }
 
 void print_note(const Session& session, const std::string& text) {
-  if (!session.quiet) put((text + "\n"), stderr);
+  if (!session.quiet) put(text + "\n", stderr);
 }
 
 void print_json(std::string_view command, Json object) {
@@ -105,7 +105,7 @@ void print_json_list(std::string_view command, Json object, std::string_view mem
   head.pop_back();  // the closing brace
   put(fmt::format("{},\"{}\":[", head, member), stdout);
   for (std::size_t i = 0; i < count; ++i) {
-    put(((i == 0 ? "\n" : ",\n") + dump_json(item(i))), stdout);
+    put((i == 0 ? "\n" : ",\n") + dump_json(item(i)), stdout);
   }
   put("]}\n", stdout);
 }
