@@ -13,7 +13,7 @@ endforeach()
 set(fault_options --hfshard $<TARGET_FILE:hfshard>)
 if(TARGET hfshard_testtool)
   set(fault_options --hfshard $<TARGET_FILE:hfshard_testtool>
-    --limits file_min_bytes=4194304,file_max_bytes=8388608,merge_bytes=2097152,commit_bytes=4194304)
+    --limits file_min_bytes=4194304,file_max_bytes=8388608,merge_bytes=2097152,commit_bytes=2097152)
 endif()
 foreach(fault IN ITEMS kill_resume interrupt refused_write changed_source)
   add_test(NAME fault.${fault}
@@ -26,6 +26,11 @@ add_test(NAME cluster.recipes
   COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/cluster/recipes.py --hfshard $<TARGET_FILE:hfshard_testtool>
     --limits file_min_bytes=8192,file_max_bytes=16384,merge_bytes=4096,floor_bytes=256)
 set_tests_properties(cluster.recipes PROPERTIES LABELS slow TIMEOUT 600)
+
+# Every family at every size that it lists, and no fewer sizes than were promised.
+add_test(NAME mappings.check_all
+  COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/interop/check_all.py --hfshard $<TARGET_FILE:hfshard>)
+set_tests_properties(mappings.check_all PROPERTIES LABELS slow TIMEOUT 120)
 
 # Every end-to-end bench once, small, so that none rots. What does not depend on speed is still checked: results, memory.
 set(e2e ${CMAKE_CURRENT_LIST_DIR}/../bench/e2e)

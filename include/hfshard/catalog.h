@@ -46,6 +46,17 @@ struct Catalog {
   std::optional<std::uint32_t> find(std::string_view name) const noexcept;
 };
 
+/// Tensor names of a model that is not downloaded: its config.json and its index.
+struct NameList {
+  std::string location;
+  std::string config_text;
+  std::vector<std::string> names;  ///< sorted
+};
+
+/// The names of a directory that has config.json and model.safetensors.index.json and none of the
+/// files that the index lists; nothing for any other location. Throws: bad_input (index), io.
+std::optional<NameList> open_names(const std::string& location);
+
 /// Opens a HuggingFace directory (with an index, one file, or several files and no index) or one
 /// `.safetensors` file. The index and the headers must agree. Throws: not_found, bad_input,
 /// corrupt, unsupported (only .bin/.pth/GGUF, adapters), io; each names file and tensor.

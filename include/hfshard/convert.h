@@ -43,7 +43,8 @@ struct RunResult {
   std::uint64_t source_bytes = 0;   ///< read by this run (rules' bytes of the tiles it moved)
   std::uint64_t peak_arena_bytes = 0;
   std::uint64_t journal_records = 0;
-  std::string root_digest;  ///< hex; empty for a worker's share
+  std::uint64_t overflows = 0;  ///< finite values that a cast made infinite, whole output
+  std::string root_digest;      ///< hex; empty for a worker's share
   double seconds = 0;
 };
 

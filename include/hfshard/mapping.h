@@ -5,7 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "hfshard/dtype.h"
+
 namespace hfshard {
+
+/// --cast GLOB=DTYPE: the leaves whose path matches get this dtype.
+struct Cast {
+  std::string glob;
+  DType dtype = DType::f32;
+};
 
 /// What the user chose that changes the mapping.
 struct MappingOptions {
@@ -15,6 +23,10 @@ struct MappingOptions {
       options;  ///< --option NAME=VALUE, --with a,b (value "true"), --vocab N ("vocab")
   std::vector<std::string> include;  ///< globs on source names; empty = all
   std::vector<std::string> exclude;
+  std::optional<DType>
+      dtype;  ///< --dtype of all float leaves; absent: as stored, bf16 where it was quantised
+  bool keep_dtype = false;  ///< --dtype keep: as stored, and quantised tensors are refused
+  std::vector<Cast> casts;  ///< the last one that matches a leaf decides, whatever its rule says
 };
 
 }  // namespace hfshard

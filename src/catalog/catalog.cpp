@@ -151,6 +151,23 @@ std::optional<std::uint32_t> Catalog::find(std::string_view name) const noexcept
   return static_cast<std::uint32_t>(at - tensors.begin());
 }
 
+std::optional<NameList> open_names(const std::string& location) {
+  const auto info = file_info(location);
+  const std::string index_path = join_path(location, kIndexName);
+  if (!info || info->kind != FileKind::directory || !file_info(index_path)) return std::nullopt;
+  const HfIndex index = read_hf_index(index_path);
+  for (const std::string& name : index.files) {
+    if (exists(join_path(location, name))) return std::nullopt;
+  }
+  NameList out;
+  out.location = location;
+  out.config_text = read_config(location);
+  if (out.config_text.empty()) return std::nullopt;
+  out.names.reserve(index.tensors.size());
+  for (const auto& [name, file] : index.tensors) out.names.push_back(name);
+  return out;
+}
+
 Catalog open_catalog(const std::string& location) {
   const auto info = file_info(location);
   if (!info) throw_no_location(location);

@@ -15,6 +15,15 @@ namespace {
 
 constexpr std::string_view kOption = "option.";
 
+// One step of a config path: a key of an object, or an index of a list.
+const Json* member(const Json& at, const std::string& key) {
+  if (!at.is_array()) return at.find(key);
+  std::size_t index = 0;
+  const auto result = std::from_chars(key.data(), key.data() + key.size(), index);
+  const bool number = result.ec == std::errc{} && result.ptr == key.data() + key.size();
+  return number && index < at.as_array().size() ? &at.as_array()[index] : nullptr;
+}
+
 }  // namespace
 
 Bindings::Bindings(const MappingTable& table, const Json& config, const Options& options,
@@ -64,7 +73,7 @@ ExprValue Bindings::option(const std::string& name) const {
 ExprValue Bindings::config(const std::string& path) const {
   const Json* at = &config_;
   for (const std::string& key : split(path, '.')) {
-    at = at->find(key);
+    at = member(*at, key);
     if (at == nullptr) break;
   }
   if (at == nullptr || at->is_null()) {

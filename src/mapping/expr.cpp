@@ -45,6 +45,11 @@ class Evaluator {
         fmt::format("expression {} needs an integer and finds {}", quote(tree_.text), kind_of(of)));
   }
 
+  std::string name_part(const ExprValue& of) const {
+    if (const auto* text = std::get_if<std::string>(&of)) return *text;
+    return std::to_string(integer(of));
+  }
+
   double real(const ExprValue& of) const {
     if (const auto* number = std::get_if<double>(&of)) return *number;
     return static_cast<double>(integer(of));
@@ -201,6 +206,11 @@ ExprValue Expr::evaluate(const Scope& scope) const {
 std::int64_t Expr::integer(const Scope& scope) const {
   const Evaluator evaluator(*tree_, scope, false);
   return evaluator.integer(evaluator.root());
+}
+
+std::string Expr::name_part(const Scope& scope) const {
+  const Evaluator evaluator(*tree_, scope, false);
+  return evaluator.name_part(evaluator.root());
 }
 
 bool Expr::truth(const Scope& scope) const {

@@ -44,6 +44,8 @@ class Expr {
   ExprValue evaluate(const Scope& scope) const;
   /// The value as an integer.
   std::int64_t integer(const Scope& scope) const;
+  /// The value as part of a name: an integer or a text.
+  std::string name_part(const Scope& scope) const;
   /// The value as a condition: booleans, integers (not zero), an option that was not given (false).
   bool truth(const Scope& scope) const;
   /// The value computed in f64, for constants of value rules.

@@ -178,7 +178,7 @@ class Parser {
     const std::size_t begin = at_;
     while (at_ < tree_.text.size()) {
       const bool dot = tree_.text[at_] == '.' && at_ + 1 < tree_.text.size() &&
-                       is_name_start(tree_.text[at_ + 1]);
+                       is_name_part(tree_.text[at_ + 1]);
       if (!dot && !is_name_part(tree_.text[at_])) break;
       ++at_;
     }

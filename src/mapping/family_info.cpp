@@ -16,27 +16,11 @@
 namespace hfshard {
 namespace {
 
-constexpr std::string_view kMainScheme = "maxtext";
-
-bool has_form(const MappingTable& table, bool stacked) {
-  for (const Scheme& scheme : table.schemes) {
-    for (const LayerGroup& group : scheme.groups) {
-      if (!(stacked ? group.stacked : group.separate)) return false;
-    }
-  }
-  return true;
-}
-
-const Scheme& main_scheme(const MappingTable& table) {
-  const Scheme* scheme = table.scheme(kMainScheme);
-  return scheme != nullptr ? *scheme : table.schemes.front();
-}
-
 // Rows of `mappings show`, in the order of the rules.
 class FamilyPrinter {
  public:
   FamilyPrinter(const MappingTable& table, const Json& config, bool stacked)
-      : scheme_(main_scheme(table)), bindings_(table, config, options_, {}), stacked_(stacked) {}
+      : scheme_(table.main_scheme()), bindings_(table, config, options_, {}), stacked_(stacked) {}
 
   std::vector<ShownRule> rows() {
     const ResolvedModel model = resolve(scheme_, bindings_, stacked_);
@@ -177,35 +161,23 @@ std::vector<FamilyInfo> list_families() {
     info.model_types = table.model_types;
     info.architectures = table.architectures;
     for (const Scheme& scheme : table.schemes) info.schemes.push_back(scheme.name);
-    info.stacked = has_form(table, true);
-    info.separate = has_form(table, false);
+    info.options = table.options;
+    const Bindings::Options none;
+    Bindings bindings(table, table.example, none, {});
+    info.stacked = has_layout(table.main_scheme(), bindings, true);
+    info.separate = has_layout(table.main_scheme(), bindings, false);
     info.example = table.example;
+    info.sizes = table.sizes;
     out.push_back(std::move(info));
   }
   return out;
 }
 
-std::vector<ExpectedTensor> expected_tensors(const std::string& family, const Json& config) {
+bool family_has_layout(const std::string& family, const Json& config,
+                       const std::map<std::string, std::string>& options, bool stacked) {
   const MappingTable table = load_table(family_by_name(family));
-  const Bindings::Options options;
   Bindings bindings(table, config, options, {});
-  const ResolvedModel model = resolve(main_scheme(table), bindings, has_form(table, true));
-  std::map<std::string, Shape> shapes;
-  for (const ResolvedRule& rule : model.rules) {
-    for (const std::string& name : rule.sources) {
-      const auto [found, added] = shapes.emplace(name, rule.source_layout.shape);
-      if (added || found->second == rule.source_layout.shape) continue;
-      throw Error(ErrorCode::bad_input,
-                  fmt::format("rules give {} the shapes {} and {}", quote(name),
-                              to_string(found->second), to_string(rule.source_layout.shape)))
-          .in_tensor(name)
-          .by_rule(rule.rule->pointer);
-    }
-  }
-  std::vector<ExpectedTensor> out;
-  out.reserve(shapes.size());
-  for (auto& [name, shape] : shapes) out.push_back({name, shape});
-  return out;
+  return has_layout(table.main_scheme(), bindings, stacked);
 }
 
 std::vector<ShownRule> show_family(const std::string& family, const Json& config, bool stacked) {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,9 +19,11 @@ struct FamilyInfo {
   std::vector<std::string> model_types;
   std::vector<std::string> architectures;
   std::vector<std::string> schemes;
-  bool stacked = true;
+  std::vector<std::string> options;  ///< names of option.* that its rules use
+  bool stacked = true;               ///< the example can be
   bool separate = true;
-  Json example;  ///< config.json of the tiny example
+  Json example;                                    ///< config.json of the tiny example
+  std::map<std::string, Json, std::less<>> sizes;  ///< name -> config.json facts of a real model
 };
 /// All families, sorted by name.
 std::vector<FamilyInfo> list_families();
@@ -27,12 +31,21 @@ std::vector<FamilyInfo> list_families();
 /// One tensor that a checkpoint of this family with this config has.
 struct ExpectedTensor {
   std::string name;
-  Shape shape;
+  Shape shape;                 ///< as stored
+  std::optional<DType> dtype;  ///< of codes and their scales; absent: the model's own
+  bool scale = false;
 };
-/// Every source tensor that the family's rules name for this config (drops with `same_as` left
-/// out), sorted by name: what `mappings example` writes. Throws: not_found (family, near names),
-/// bad_input (config key missing).
-std::vector<ExpectedTensor> expected_tensors(const std::string& family, const Json& config);
+/// Every source tensor that the family's rules name for this config and these options (drops with
+/// `same_as` left out), sorted by name: what `mappings example` writes. With a
+/// `quantization_config` the weights of its layers are coded. Throws: not_found (family, near
+/// names), bad_input (config key missing), unsupported (a requirement of the family).
+std::vector<ExpectedTensor> expected_tensors(
+    const std::string& family, const Json& config,
+    const std::map<std::string, std::string>& options = {});
+
+/// Whether this config of the family can have its layers stacked (or separate).
+bool family_has_layout(const std::string& family, const Json& config,
+                       const std::map<std::string, std::string>& options, bool stacked);
 
 /// One row of `mappings show`.
 struct ShownRule {

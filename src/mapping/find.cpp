@@ -49,9 +49,12 @@ std::vector<std::string> known_model_types() {
   std::vector<std::string> out;
   for (const FamilyFile& file : embedded_families()) {
     const Json json = parse_json(file.text, file.path);
-    for (const Json& name : json.at("match").at("model_type").as_array()) {
-      out.push_back(name.as_string());
+    const Json& names = json.at("match").at("model_type");
+    if (names.is_string()) {
+      out.push_back(names.as_string());
+      continue;
     }
+    for (const Json& name : names.as_array()) out.push_back(name.as_string());
   }
   std::ranges::sort(out);
   return out;

@@ -24,20 +24,31 @@ std::vector<Conditional> read_conditionals(const JsonAt& at) {
   return out;
 }
 
+DecodeKind read_kind(const JsonAt& at) {
+  for (const DecodeKind kind :
+       {DecodeKind::block, DecodeKind::tensor, DecodeKind::mx, DecodeKind::int4}) {
+    if (at.text() == to_string(kind)) return kind;
+  }
+  at.fail(fmt::format("a decoder is block, tensor, mx or int4, not {}", quote(at.text())));
+}
+
 DecodeRule read_decode(const JsonAt& at) {
   at.check_keys(Block::decode);
   DecodeRule out;
   out.pointer = at.pointer();
-  out.kind = at.at("kind").text();
+  out.kind = read_kind(at.at("kind"));
   out.scale = at.at("scale").text();
+  if (at.has("when")) out.when = at.at("when").expr();
   if (at.has("name")) out.name = at.at("name").text();
   if (at.has("dtype")) {
     out.dtype = dtype_from_safetensors(at.at("dtype").text());
     if (!out.dtype) at.at("dtype").fail("this is no dtype of safetensors");
   }
   if (!out.name && !out.dtype) at.fail("a decoder needs a name or a dtype");
-  if (at.has("block")) static_cast<void>(at.at("block").text());
-  if (at.has("as")) static_cast<void>(at.at("as").text());
+  if (at.has("block")) {
+    for (const JsonAt& extent : at.at("block").elements()) out.block.push_back(extent.expr());
+    if (out.block.size() != 2) at.at("block").fail("a block has rows and columns");
+  }
   return out;
 }
 
@@ -58,6 +69,7 @@ class TableLoader {
     if (root_.has("require")) table_.require = read_requirements(root_.at("require"));
     if (root_.has("notes")) table_.notes = read_conditionals(root_.at("notes"));
     if (root_.has("model_names")) table_.model_names = read_conditionals(root_.at("model_names"));
+    if (root_.has("sizes")) sizes(root_.at("sizes"));
     if (root_.has("drop")) table_.drops = read_drops(root_.at("drop"), nullptr);
     if (root_.has("decode")) {
       for (const JsonAt& at : root_.at("decode").elements())
@@ -81,6 +93,13 @@ class TableLoader {
     if (!root_.at("example").json().is_object())
       root_.at("example").fail("an object is needed here");
     table_.example = root_.at("example").json();
+  }
+
+  void sizes(const JsonAt& at) {
+    for (const std::string& name : at.keys()) {
+      if (!at.at(name).json().is_object()) at.at(name).fail("an object is needed here");
+      table_.sizes.emplace(name, at.at(name).json());
+    }
   }
 
   std::vector<DropRule> read_drops(const JsonAt& at, const Scheme* scheme) const {
@@ -226,6 +245,11 @@ const Scheme* MappingTable::scheme(std::string_view name) const noexcept {
     if (candidate.name == name) return &candidate;
   }
   return nullptr;
+}
+
+const Scheme& MappingTable::main_scheme() const noexcept {
+  const Scheme* found = scheme("maxtext");
+  return found != nullptr ? *found : schemes.front();
 }
 
 MappingTable load_table(const FamilyFile& file) {

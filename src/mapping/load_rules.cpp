@@ -63,10 +63,6 @@ RuleModifiers read_modifiers(const JsonAt& at, Block block) {
   if (at.has("value")) out.value = read_value(at.at("value"));
   if (at.has("repeat")) out.repeat = at.at("repeat").texts();
   if (at.has("copy")) out.copy = at.at("copy").boolean();
-  if (at.has("decode")) {
-    static_cast<void>(at.at("decode").text());
-    out.decode = true;
-  }
   return out;
 }
 

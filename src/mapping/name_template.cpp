@@ -32,8 +32,7 @@ NameTemplate::NameTemplate(std::string_view text, std::string_view pointer) : te
 void NameTemplate::append(const Scope& scope, std::string& out) const {
   for (const Part& part : parts_) {
     out += part.literal;
-    for (const Expr& expr : part.expr)
-      fmt::format_to(std::back_inserter(out), "{}", expr.integer(scope));
+    for (const Expr& expr : part.expr) out += expr.name_part(scope);
   }
 }
 

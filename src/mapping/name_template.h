@@ -15,7 +15,7 @@ class NameTemplate {
   /// Throws: bad_input (unbalanced braces, expression).
   NameTemplate(std::string_view text, std::string_view pointer);
 
-  /// Appends the name to `out`; the integers of its expressions come from `scope`.
+  /// Appends the name to `out`; the integers and texts of its expressions come from `scope`.
   void append(const Scope& scope, std::string& out) const;
   std::string name(const Scope& scope) const;
   /// As written.

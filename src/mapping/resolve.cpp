@@ -43,6 +43,13 @@ void for_each(Bindings& bindings, const std::vector<LoopRule>& loops,
   for (std::size_t i = 0; i < loops.size(); ++i) bindings.pop_loop();
 }
 
+// Whether this config has none of these layers.
+bool is_empty(Bindings& bindings, const LayerGroup& group) {
+  bool any = false;
+  for_each(bindings, group.loops, [&](const Counters&) { any = true; });
+  return !any;
+}
+
 // One iteration of a group's loops, and its place along the stack axes.
 struct Slot {
   Counters counters;
@@ -87,6 +94,7 @@ class Resolver {
 
   void resolve_group(const LayerGroup& group) {
     require(group.require);
+    if (is_empty(bindings_, group)) return;
     const auto& prefix = stacked_ ? group.stacked : group.separate;
     if (!prefix) {
       throw Error(ErrorCode::unsupported,
@@ -290,6 +298,12 @@ class Resolver {
 };
 
 }  // namespace
+
+bool has_layout(const Scheme& scheme, Bindings& bindings, bool stacked) {
+  return std::ranges::all_of(scheme.groups, [&](const LayerGroup& group) {
+    return (stacked ? group.stacked : group.separate).has_value() || is_empty(bindings, group);
+  });
+}
 
 ResolvedModel resolve(const Scheme& scheme, Bindings& bindings, bool stacked) {
   return Resolver(scheme, bindings, stacked).resolve();

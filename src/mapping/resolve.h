@@ -59,4 +59,7 @@ struct ResolvedModel {
 /// form, `require`).
 ResolvedModel resolve(const Scheme& scheme, Bindings& bindings, bool stacked);
 
+/// Whether every layer group that this config has can be stacked (or separate).
+bool has_layout(const Scheme& scheme, Bindings& bindings, bool stacked);
+
 }  // namespace hfshard

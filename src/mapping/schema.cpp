@@ -13,7 +13,8 @@ constexpr Block kBlocks[] = {Block::family,         Block::match,          Block
 constexpr BlockKey kFamily[] = {{"schema", true},   {"family", true},  {"match", true},
                                 {"dims", true},     {"schemes", true}, {"example", true},
                                 {"source", false},  {"drop", false},   {"decode", false},
-                                {"require", false}, {"notes", false},  {"model_names", false}};
+                                {"require", false}, {"notes", false},  {"model_names", false},
+                                {"sizes", false}};
 constexpr BlockKey kMatch[] = {{"model_type", true}, {"architectures", false}};
 constexpr BlockKey kScheme[] = {{"root", true},   {"scan_axis", true}, {"axes", true},
                                 {"source", true}, {"global", false},   {"fill", false},
@@ -21,9 +22,9 @@ constexpr BlockKey kScheme[] = {{"root", true},   {"scan_axis", true}, {"axes", 
 constexpr BlockKey kGroup[] = {{"for", true},       {"hf", true},       {"stacked", false},
                                {"separate", false}, {"rules", false},   {"use", false},
                                {"fill", false},     {"require", false}, {"source", false}};
-constexpr BlockKey kRule[] = {{"when", false},   {"for", false},    {"axes", false},
-                              {"value", false},  {"decode", false}, {"dtype", false},
-                              {"repeat", false}, {"copy", false},   {"source", false}};
+constexpr BlockKey kRule[] = {{"when", false},  {"for", false},   {"axes", false},
+                              {"value", false}, {"dtype", false}, {"repeat", false},
+                              {"copy", false},  {"source", false}};
 constexpr BlockKey kFill[] = {
     {"when", false}, {"for", false}, {"axes", false}, {"dtype", false}, {"source", false}};
 constexpr BlockKey kDrop[] = {
@@ -31,7 +32,7 @@ constexpr BlockKey kDrop[] = {
 constexpr BlockKey kValue[] = {{"mul", false}, {"add", false}};
 constexpr BlockKey kConstant[] = {{"expr", true}, {"const_dtype", true}};
 constexpr BlockKey kDecode[] = {{"kind", true},   {"scale", true},  {"name", false},
-                                {"dtype", false}, {"block", false}, {"as", false}};
+                                {"dtype", false}, {"block", false}, {"when", false}};
 
 }  // namespace
 

@@ -49,7 +49,6 @@ struct RuleModifiers {
   std::optional<DType> dtype;       ///< a floor: narrower floats are widened to it
   std::vector<std::string> repeat;  ///< dims that only the target has
   bool copy = false;
-  bool decode = false;
 };
 
 /// One rule: a source shape and a target shape over the same dims. Names exclude the prefixes of
@@ -118,13 +117,23 @@ struct Scheme {
   std::vector<std::string> sources;
 };
 
-/// Which tensors are stored in a coded form. This release reads none of them, and says so.
+/// How a coded tensor is stored: `block` and `tensor` are 8-bit floats with a scale per block or
+/// per tensor, `mx` is packed E2M1, `int4` packed offset-8 integers.
+enum class DecodeKind : std::uint8_t { block, tensor, mx, int4 };
+
+/// Which tensors are stored in a coded form, and where their scales are.
 struct DecodeRule {
   std::string pointer;
-  std::string kind;                 ///< block, mx
+  DecodeKind kind = DecodeKind::block;
+  std::optional<Expr> when;
   std::optional<std::string> name;  ///< glob on tensor names
-  std::optional<DType> dtype;
-  std::string scale;  ///< name of the scale tensor
+  std::optional<DType> dtype;       ///< as stored
+  std::string scale;  ///< name of the scale tensor; {name} is the tensor's, {stem} its beginning up
+                      ///< to what the glob's end matched
+  std::vector<Expr> block;  ///< rows and columns of a block; empty: what the shapes say
+
+  bool matches(std::string_view tensor, DType stored) const;
+  std::string scale_name(std::string_view tensor) const;
 };
 
 /// A note or a model name, with the condition under which it holds.
@@ -150,10 +159,17 @@ struct MappingTable {
   std::vector<Scheme> schemes;
   std::vector<std::string> sources;
   Json example;
+  /// Model name -> the facts of its config.json that the rules read.
+  std::map<std::string, Json, std::less<>> sizes;
 
   /// The scheme of this name, or nullptr.
   const Scheme* scheme(std::string_view name) const noexcept;
+  /// MaxText's, or the first one where the family has none.
+  const Scheme& main_scheme() const noexcept;
 };
+
+/// Name in a family's `decode`: "block".
+std::string_view to_string(DecodeKind kind) noexcept;
 
 /// Reads a family file. Throws: bad_input with the JSON pointer (unknown key, wrong type, pattern,
 /// expression, a dim that only one side has, an axis without a logical name).

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ops/decode.h"
 #include "ops/index_map.h"
 #include "ops/value.h"
 
@@ -35,9 +36,19 @@ struct Loop {
   std::int64_t dst_step = 0;
 };
 
-/// Reserved for the decoders (FP8 blocks, MXFP4, ...): which one, and its scale tensors. None
-/// exists in this release.
-struct Decode {};
+/// The decoder of a quantised source, and its scale tensors.
+struct Decode {
+  BlockScale form;
+  std::vector<std::uint32_t> scales;  ///< indices into the catalog's tensors, as Transfer::sources
+
+  /// Upper bound of the bytes of scales that a run of `count` elements needs.
+  std::uint64_t most_scale_bytes(std::uint64_t count) const noexcept {
+    return most_scales(form, count) * size_bits(form.scale_dtype) / 8;
+  }
+};
+
+/// A run of packed codes is widened to whole bytes: by less than this many codes.
+inline constexpr std::uint64_t kCodesAround = 2;
 
 /// One compiled rule: sources (row-major over loops, outermost first) all go through the same map.
 /// The target offset of element i of source (j0, j1, ..) is sum(jk * loops[k].dst_step) + map
@@ -48,13 +59,18 @@ struct Transfer {
   std::vector<Loop> loops;
   std::vector<std::uint32_t>
       sources;         ///< indices into the catalog's tensors; size = product of loop extents
-  Shape source_shape;  ///< of every source
-  DType source_dtype = DType::bf16;
-  IndexMap map;  ///< within one source; digits never span two axes of the leaf
+  Shape source_shape;  ///< of every source; of packed codes: in codes
+  DType source_dtype = DType::bf16;  ///< of packed codes: f4, whatever they are stored as
+  IndexMap map;                      ///< within one source; digits never span two axes of the leaf
   Value value;
   std::optional<Decode> decode;
   bool copy =
       false;  ///< the source elements are used by another rule too, which counts as their owner
+
+  /// Whether elements are computed rather than moved.
+  bool converts(DType target_dtype) const noexcept {
+    return decode || !value.empty() || source_dtype != target_dtype;
+  }
 };
 
 /// A constant in a region of a leaf. Only the target side of the map is used (src steps are 0).

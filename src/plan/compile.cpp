@@ -1,11 +1,14 @@
 #include "plan/compile.h"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "bytes/files.h"
 #include "mapping/find.h"
 #include "plan/compile_parts.h"
 
@@ -16,16 +19,22 @@ namespace {
 
 constexpr std::string_view kHfScheme = "hf";
 
+// Where the config of a source stands, as errors name it.
+std::string config_path(const std::string& location) {
+  const bool file = location.ends_with(".safetensors");
+  return join_path(file ? parent_path(location) : location, "config.json");
+}
+
 Json read_config(const Catalog& catalog) {
   if (catalog.config_text.empty()) {
     throw Error(ErrorCode::not_found, "the source has no config.json, which names the family")
         .in_file(catalog.location)
         .hint("put config.json beside the tensors, or use --scheme hf to keep names and shapes");
   }
-  return parse_json(catalog.config_text, "config.json");
+  return parse_json(catalog.config_text, config_path(catalog.location));
 }
 
-const FamilyFile& family_of(const Json& config) {
+const FamilyFile& family_of(const Json& config, const std::string& location) {
   if (const FamilyFile* file = find_family(config)) return *file;
   const Json* model_type = config.find("model_type");
   const bool named = model_type != nullptr && model_type->is_string();
@@ -35,7 +44,7 @@ const FamilyFile& family_of(const Json& config) {
   throw Error(ErrorCode::unsupported,
               named ? fmt::format("no family knows model_type {}", quote(model_type->as_string()))
                     : std::string("config.json has no model_type"))
-      .in_file("config.json")
+      .in_file(config_path(location))
       .hint(fmt::format("{} {}; --scheme hf keeps names and shapes and needs no family",
                         near.empty() ? "known model types are" : "near model types are",
                         join(near.empty() ? known : near, ", ")));
@@ -60,6 +69,15 @@ void check_options(const MappingTable& table, const MappingOptions& options) {
   }
 }
 
+std::vector<std::string> texts_that_hold(const std::vector<Conditional>& list,
+                                         const Bindings& bindings) {
+  std::vector<std::string> out;
+  for (const Conditional& item : list) {
+    if (item.when.truth(bindings)) out.push_back(item.text);
+  }
+  return out;
+}
+
 CompiledModel compile_family(const Catalog& catalog, const MappingOptions& options,
                              const Json& config, const FamilyFile& family) {
   const MappingTable table = load_table(family);
@@ -74,12 +92,8 @@ CompiledModel compile_family(const Catalog& catalog, const MappingOptions& optio
   model.family = table.family;
   model.stacked = options.stacked;
   compile_rules(table, scheme, bindings, resolved, builder);
-  for (const Conditional& note : table.notes) {
-    if (note.when.truth(bindings)) model.notes.push_back(note.text);
-  }
-  for (const Conditional& name : table.model_names) {
-    if (name.when.truth(bindings)) model.model_names.push_back(name.text);
-  }
+  model.notes = texts_that_hold(table.notes, bindings);
+  model.model_names = texts_that_hold(table.model_names, bindings);
   return builder.finish();
 }
 
@@ -104,12 +118,88 @@ CompiledModel proved(const Catalog& catalog, CompiledModel model) {
   return model;
 }
 
+// Marks the names that a resolved mapping uses.
+class NameMatcher {
+ public:
+  NameMatcher(const NameList& list, const MappingTable& table, const Bindings& bindings)
+      : names_(list.names), table_(table), bindings_(bindings), used_(list.names.size(), false) {}
+
+  void match(const ResolvedModel& model, NameCheck& out) {
+    std::set<std::string_view> leaves;
+    for (const ResolvedRule& rule : model.rules) {
+      leaves.insert(rule.target);
+      for (const std::string& name : rule.sources) need(name, rule.rule->pointer, out);
+      if (std::ranges::find(out.rules, rule.rule->pointer) == out.rules.end())
+        out.rules.push_back(rule.rule->pointer);
+    }
+    for (const ResolvedFill& fill : model.fills) leaves.insert(fill.target);
+    out.leaves = leaves.size();
+    for (const ResolvedDrop& drop : model.drops) {
+      for (const std::string& glob : drop.sources) leave(glob, *drop.rule, out);
+    }
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      if (!used_[i])
+        out.findings.push_back({names_[i], {}, "no rule and no drop matches the name"});
+    }
+  }
+
+ private:
+  void need(const std::string& name, const std::string& pointer, NameCheck& out) {
+    const auto found = std::ranges::lower_bound(names_, name);
+    if (found == names_.end() || *found != name) {
+      out.findings.push_back({name, pointer, "the index lacks a tensor that the rule needs"});
+      return;
+    }
+    used_[static_cast<std::size_t>(found - names_.begin())] = true;
+    // Which tensors are coded is in the headers; a scale that is there is taken for one.
+    for (const DecodeRule& rule : table_.decodes) {
+      if (rule.name && !glob_match(*rule.name, name)) continue;
+      if (rule.when && !rule.when->truth(bindings_)) continue;
+      const auto scale = std::ranges::lower_bound(names_, rule.scale_name(name));
+      if (scale != names_.end() && *scale == rule.scale_name(name))
+        used_[static_cast<std::size_t>(scale - names_.begin())] = true;
+    }
+  }
+
+  void leave(const std::string& glob, const DropRule& rule, NameCheck& out) {
+    const bool plain = glob.find('*') == std::string::npos;
+    const auto first = plain ? std::ranges::lower_bound(names_, glob) : names_.begin();
+    for (auto name = first; name != names_.end() && (!plain || *name == glob); ++name) {
+      if (!plain && !glob_match(glob, *name)) continue;
+      used_[static_cast<std::size_t>(name - names_.begin())] = true;
+      out.dropped.push_back({*name, rule.pointer, rule.why});
+    }
+  }
+
+  const std::vector<std::string>& names_;
+  const MappingTable& table_;
+  const Bindings& bindings_;
+  std::vector<bool> used_;
+};
+
 }  // namespace
+
+NameCheck check_names(const NameList& list, const MappingOptions& options) {
+  const Json config = parse_json(list.config_text, config_path(list.location));
+  const MappingTable table = load_table(family_of(config, list.location));
+  check_options(table, options);
+  Bindings bindings(table, config, options.options, [&](std::string_view name) {
+    return std::ranges::binary_search(list.names, name);
+  });
+  const ResolvedModel resolved =
+      resolve(scheme_of(table, options.scheme), bindings, options.stacked);
+  NameCheck out;
+  out.family = table.family;
+  NameMatcher(list, table, bindings).match(resolved, out);
+  out.notes = texts_that_hold(table.notes, bindings);
+  return out;
+}
 
 CompiledModel compile_model(const Catalog& catalog, const MappingOptions& options) {
   if (options.scheme == kHfScheme) return proved(catalog, compile_names(catalog, options));
   const Json config = read_config(catalog);
-  return proved(catalog, compile_family(catalog, options, config, family_of(config)));
+  return proved(catalog,
+                compile_family(catalog, options, config, family_of(config, catalog.location)));
 }
 
 CompiledModel compile_model(const Catalog& catalog, const MappingOptions& options,

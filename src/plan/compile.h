@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,19 @@ struct CheckFinding {
   std::string rule;    ///< JSON pointer, may be empty
   std::string what;
 };
+
+/// What a model's tensor names alone say about a mapping: names that no rule and no drop matches,
+/// names that rules need and the model lacks. Shapes, dtypes and tiling are not seen.
+struct NameCheck {
+  std::string family;
+  std::uint64_t leaves = 0;
+  std::vector<std::string> rules;     ///< pointers of those that name a tensor
+  std::vector<CheckFinding> dropped;  ///< `what`: why
+  std::vector<std::string> notes;
+  std::vector<CheckFinding> findings;
+};
+/// Throws: as compile_model, for what concerns config.json and options.
+NameCheck check_names(const NameList& list, const MappingOptions& options);
 
 /// Proves that sources and targets are tiled exactly; used by compile_model (which throws the first
 /// finding) and by `mappings check` (which lists all).

@@ -23,7 +23,7 @@ const std::string* first_match(const std::vector<std::string>& globs, std::strin
 }  // namespace
 
 ModelBuilder::ModelBuilder(const Catalog& catalog, const MappingOptions& options)
-    : catalog_(catalog), uses_(catalog.tensors.size(), TensorUse::none) {
+    : catalog_(catalog), options_(options), uses_(catalog.tensors.size(), TensorUse::none) {
   model_.scheme = options.scheme;
   exclude(options);
 }

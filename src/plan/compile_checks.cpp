@@ -129,8 +129,8 @@ void check_shape(const Catalog& catalog, const TensorInfo& tensor, const Pattern
   }
 }
 
-void check_names(const MappingTable& table, const Scheme& scheme, const ModelBuilder& builder,
-                 const std::vector<MissingTensor>& missing) {
+void check_all_used(const MappingTable& table, const Scheme& scheme, const ModelBuilder& builder,
+                    const std::vector<MissingTensor>& missing) {
   std::vector<std::string> unmatched;
   const Catalog& catalog = builder.catalog();
   for (std::uint32_t i = 0; i < catalog.tensors.size(); ++i) {

@@ -1,6 +1,10 @@
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "plan/compile_parts.h"
+
+#include "hfshard/error.h"
 
 namespace hfshard {
 
@@ -16,7 +20,14 @@ void compile_hf(ModelBuilder& builder) {
     Leaf leaf;
     leaf.path = tensor.name;
     check_path(tensor.name);
-    leaf.dtype = tensor.dtype;
+    leaf.dtype = leaf_dtype(builder.options(), tensor.name, tensor.dtype, {});
+    if (!can_apply_value({}, tensor.dtype, leaf.dtype)) {
+      throw Error(ErrorCode::unsupported,
+                  fmt::format("a cast from {} to {} is not possible", to_string(tensor.dtype),
+                              to_string(leaf.dtype)))
+          .in_tensor(tensor.name)
+          .hint("casts work on f16, bf16 and f32; leave it out with --exclude");
+    }
     leaf.shape = tensor.shape;
     Transfer transfer;
     transfer.target = static_cast<std::uint32_t>(model.leaves.size());

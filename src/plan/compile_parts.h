@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -40,6 +41,7 @@ class ModelBuilder {
   CompiledModel finish();
 
   const Catalog& catalog() const noexcept { return catalog_; }
+  const MappingOptions& options() const noexcept { return options_; }
   CompiledModel& model() noexcept { return model_; }
 
  private:
@@ -47,10 +49,29 @@ class ModelBuilder {
   void check_prefixes() const;
 
   const Catalog& catalog_;
+  MappingOptions options_;
   CompiledModel model_;
   std::vector<TensorUse> uses_;
   std::unordered_map<std::string, std::uint32_t> rules_;
 };
+
+/// The decoder that a family has for this tensor, or nullptr if it holds plain values.
+const DecodeRule* find_decode(const MappingTable& table, const Bindings& bindings,
+                              const TensorInfo& tensor);
+
+/// Whether a coded tensor holds codes of the shape that a rule shows.
+bool holds_codes(const DecodeRule& rule, const TensorInfo& tensor, const Shape& view);
+
+/// Finds the scales of coded sources and marks them as used. `view` is the shape in codes.
+/// Throws: not_found (scales), bad_input (their dtype or shape).
+Decode compile_decode(const DecodeRule& rule, const Bindings& bindings,
+                      const std::vector<std::uint32_t>& sources, const Shape& view,
+                      ModelBuilder& builder);
+
+/// What --dtype and --cast make of a leaf whose source has the dtype `natural`; `floor` is the
+/// rule's. Only a cast goes below the floor.
+DType leaf_dtype(const MappingOptions& options, std::string_view path, DType natural,
+                 const std::optional<DType>& floor);
 
 /// Identity over a tensor, one digit per axis with more than one element.
 IndexMap identity_map(const Shape& shape);
@@ -70,7 +91,7 @@ void check_shape(const Catalog& catalog, const TensorInfo& tensor, const Pattern
                  const Shape& expected, const Bindings& bindings, std::string_view pointer);
 
 /// Throws if tensors are unmatched or missing.
-void check_names(const MappingTable& table, const Scheme& scheme, const ModelBuilder& builder,
-                 const std::vector<MissingTensor>& missing);
+void check_all_used(const MappingTable& table, const Scheme& scheme, const ModelBuilder& builder,
+                    const std::vector<MissingTensor>& missing);
 
 }  // namespace hfshard

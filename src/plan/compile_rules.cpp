@@ -15,12 +15,6 @@
 namespace hfshard {
 namespace {
 
-// A float that is narrower than the floor becomes the floor.
-DType floored(DType source, const std::optional<DType>& floor) {
-  if (!floor || !is_float(source) || size_bits(source) >= size_bits(*floor)) return source;
-  return *floor;
-}
-
 float constant(const ValueConstant& rule, const Bindings& bindings) {
   const auto value = static_cast<float>(rule.expr.real(bindings));
   return rule.const_dtype == DType::bf16 ? bf16_to_f32(f32_to_bf16(value)) : value;
@@ -56,22 +50,23 @@ class RuleCompiler {
     if (sources.empty()) return;
     const Rule& rule = *resolved.rule;
     const TensorInfo& first = tensor(sources.front());
-    for (const std::uint32_t source : sources) check_source(rule, first, tensor(source), resolved);
+    const DecodeRule* decoder = find_decode(table_, bindings_, first);
+    for (const std::uint32_t source : sources)
+      check_source(decoder, first, tensor(source), resolved);
     Transfer out;
     out.rule = builder_.rule(rule.pointer);
-    out.source_shape = first.shape;
+    out.source_shape = resolved.source_layout.shape;
     out.source_dtype = first.dtype;
+    if (decoder != nullptr) {
+      out.decode = compile_decode(*decoder, bindings_, sources, out.source_shape, builder_);
+      if (code_bits(out.decode->form.code) == 4) out.source_dtype = DType::f4;
+    }
     out.value = value_of(rule.modifiers.value, bindings_);
     out.copy = rule.modifiers.copy;
-    const DType dtype = floored(first.dtype, rule.modifiers.dtype);
-    if ((!out.value.empty() || dtype != first.dtype) &&
-        !can_apply_value(out.value, first.dtype, dtype)) {
-      throw Error(ErrorCode::unsupported,
-                  fmt::format("the rule computes with values and cannot for dtype {}",
-                              to_string(first.dtype)))
-          .in_tensor(first.name)
-          .by_rule(rule.pointer);
-    }
+    const DType natural = decoder != nullptr ? DType::bf16 : first.dtype;
+    const DType dtype =
+        leaf_dtype(builder_.options(), resolved.target, natural, rule.modifiers.dtype);
+    check_values(out, first, dtype, rule);
     out.target = leaf(resolved.target, dtype, resolved.target_layout.shape, resolved.axes,
                       resolved.stacked, rule.pointer);
     for (const ResolvedLoop& loop : resolved.loops) {
@@ -158,6 +153,7 @@ class RuleCompiler {
         missing = true;
       } else if (builder_.excluded(*found)) {
         excluded = &name;
+        leave_out_scales(tensor(*found));
       } else {
         builder_.mark(*found, TensorUse::mapped);
         out.push_back(*found);
@@ -171,35 +167,63 @@ class RuleCompiler {
     return out;
   }
 
-  void check_source(const Rule& rule, const TensorInfo& first, const TensorInfo& other,
-                    const ResolvedRule& resolved) const {
-    check_decode(rule, other);
-    check_shape(builder_.catalog(), other, rule.source_pattern, resolved.source_layout.shape,
-                bindings_, rule.pointer);
-    if (other.dtype == first.dtype) return;
-    throw Error(ErrorCode::bad_input,
-                fmt::format("dtype is {} here and {} in {}, and both go to leaf {}",
-                            safetensors_name(other.dtype), safetensors_name(first.dtype),
-                            quote(first.name), quote(resolved.target)))
-        .in_tensor(other.name)
-        .in_file(builder_.catalog().files[other.file].name)
-        .by_rule(rule.pointer)
-        .hint("--layers separate keeps a dtype for each layer");
+  // The scales of a coded tensor that is left out go with it.
+  void leave_out_scales(const TensorInfo& coded) {
+    const DecodeRule* decoder = find_decode(table_, bindings_, coded);
+    if (decoder == nullptr) return;
+    const auto scales = builder_.catalog().find(decoder->scale_name(coded.name));
+    if (!scales || builder_.use(*scales) != TensorUse::none) return;
+    builder_.drop_whole(*scales, builder_.rule(decoder->pointer),
+                        fmt::format("scales of {}, which is left out", quote(coded.name)));
+    builder_.mark(*scales, TensorUse::excluded);
   }
 
-  void check_decode(const Rule& rule, const TensorInfo& info) const {
-    bool coded = rule.modifiers.decode;
-    for (const DecodeRule& decode : table_.decodes) {
-      coded = coded || ((!decode.dtype || *decode.dtype == info.dtype) &&
-                        (!decode.name || glob_match(*decode.name, info.name)));
+  void check_source(const DecodeRule* decoder, const TensorInfo& first, const TensorInfo& other,
+                    const ResolvedRule& resolved) const {
+    const Rule& rule = *resolved.rule;
+    const Shape& shape = resolved.source_layout.shape;
+    if (find_decode(table_, bindings_, other) != decoder || other.dtype != first.dtype) {
+      throw Error(ErrorCode::bad_input,
+                  fmt::format("dtype is {} here and {} in {}, and both go to leaf {}",
+                              safetensors_name(other.dtype), safetensors_name(first.dtype),
+                              quote(first.name), quote(resolved.target)))
+          .in_tensor(other.name)
+          .in_file(builder_.catalog().files[other.file].name)
+          .by_rule(rule.pointer)
+          .hint("--layers separate keeps a dtype for each layer");
     }
-    if (!coded) return;
-    throw Error(ErrorCode::unsupported,
-                fmt::format("the tensor is quantised ({}), and this release has no decoder",
-                            safetensors_name(info.dtype)))
-        .in_tensor(info.name)
+    if (decoder != nullptr && holds_codes(*decoder, other, shape)) return;
+    check_shape(builder_.catalog(), other, rule.source_pattern, shape, bindings_, rule.pointer);
+    if (decoder == nullptr) return;
+    throw Error(ErrorCode::bad_input,
+                fmt::format("{} packed codes of shape {} are needed, and the tensor is {} {}",
+                            to_string(decoder->kind), to_string(shape),
+                            safetensors_name(other.dtype), to_string(other.shape)))
+        .in_tensor(other.name)
+        .in_file(builder_.catalog().files[other.file].name)
+        .by_rule(rule.pointer);
+  }
+
+  // Whether the leaf's values can be computed at all.
+  void check_values(const Transfer& out, const TensorInfo& first, DType dtype,
+                    const Rule& rule) const {
+    if (out.decode && builder_.options().keep_dtype) {
+      throw Error(ErrorCode::unsupported,
+                  fmt::format("the tensor is quantised ({} with scales), which the target cannot "
+                              "hold as it is",
+                              safetensors_name(first.dtype)))
+          .in_tensor(first.name)
+          .by_rule(rule.pointer)
+          .hint("--dtype bf16 or --dtype f32 decodes it");
+    }
+    const DType from = out.decode ? DType::f32 : first.dtype;
+    const bool same = !out.decode && out.value.empty() && dtype == first.dtype;
+    if (same || can_apply_value(out.value, from, dtype)) return;
+    throw Error(ErrorCode::unsupported, fmt::format("values of dtype {} cannot be computed as {}",
+                                                    to_string(first.dtype), to_string(dtype)))
+        .in_tensor(first.name)
         .by_rule(rule.pointer)
-        .hint("convert a checkpoint that is stored in bf16");
+        .hint("casts and value rules work on f16, bf16 and f32");
   }
 
   std::uint32_t leaf(const std::string& path, DType dtype, const Shape& shape,
@@ -287,7 +311,7 @@ void compile_rules(const MappingTable& table, const Scheme& scheme, const Bindin
   for (const ResolvedRule& rule : resolved.rules) compiler.transfer(rule);
   compiler.check_left_out();
   for (const ResolvedDrop& drop : resolved.drops) compiler.drop(drop);
-  check_names(table, scheme, builder, compiler.missing());
+  check_all_used(table, scheme, builder, compiler.missing());
   for (const ResolvedFill& fill : resolved.fills) compiler.fill(fill);
 }
 

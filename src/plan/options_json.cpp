@@ -1,5 +1,7 @@
 #include "plan/options_json.h"
 
+#include "hfshard/error.h"
+
 namespace hfshard {
 namespace {
 
@@ -30,6 +32,13 @@ Json options_json(const PlanOptions& options) {
   out["exclude"] = strings(options.mapping.exclude);
   out["option"].object();
   for (const auto& [name, value] : options.mapping.options) out["option"][name] = value;
+  const MappingOptions& mapping = options.mapping;
+  out["dtype"] = mapping.dtype ? Json(to_string(*mapping.dtype))
+                               : Json(mapping.keep_dtype ? "keep" : "default");
+  out["cast"] = Json::Array{};
+  for (const Cast& cast : mapping.casts) {
+    out["cast"].array().emplace_back(cast.glob + "=" + std::string(to_string(cast.dtype)));
+  }
   out["rules"] = options.rules_text ? Json(*options.rules_text) : Json();
   return out;
 }
@@ -47,6 +56,16 @@ PlanOptions options_from_json(const Json& json) {
   out.mapping.exclude = strings_of(json.at("exclude"));
   for (const auto& [name, value] : json.at("option").as_object()) {
     out.mapping.options[name] = value.as_string();
+  }
+  const std::string& dtype = json.at("dtype").as_string();
+  out.mapping.dtype = dtype_from_string(dtype);
+  out.mapping.keep_dtype = dtype == "keep";
+  for (const std::string& cast : strings_of(json.at("cast"))) {
+    const std::size_t equals = cast.rfind('=');
+    const auto to = dtype_from_string(cast.substr(equals + 1));
+    if (equals == std::string::npos || !to)
+      throw Error(ErrorCode::corrupt, "a recorded cast has no dtype");
+    out.mapping.casts.push_back({cast.substr(0, equals), *to});
   }
   if (!json.at("rules").is_null()) {
     out.rules_text = json.at("rules").as_string();

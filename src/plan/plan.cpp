@@ -176,6 +176,9 @@ void count_totals(Plan& plan) {
   for (const Transfer& transfer : plan.model.transfers) {
     totals.source_bytes += ceil_div(
         transfer.map.count() * transfer.sources.size() * size_bits(transfer.source_dtype), 8);
+    if (!transfer.decode) continue;
+    for (const std::uint32_t scale : transfer.decode->scales)
+      totals.source_bytes += plan.catalog.tensors[scale].size_bytes;
   }
   totals.dropped = plan.model.drops.size();
   for (std::uint32_t leaf = 0; leaf < plan.units.size(); ++leaf) {

@@ -110,6 +110,22 @@ class Prover {
     return out;
   }
 
+  // The shape that rules see: of packed codes, the codes.
+  const Shape& shape_of(std::uint32_t tensor, std::uint32_t user) const {
+    const bool packed = user != kNone && model_.transfers[user].decode;
+    return packed ? model_.transfers[user].source_shape : catalog_.tensors[tensor].shape;
+  }
+
+  // Tensors that are used up as the scales of others.
+  std::vector<bool> scales() const {
+    std::vector<bool> out(catalog_.tensors.size(), false);
+    for (const Transfer& transfer : model_.transfers) {
+      if (!transfer.decode) continue;
+      for (const std::uint32_t scale : transfer.decode->scales) out[scale] = true;
+    }
+    return out;
+  }
+
   // A tensor that one transfer uses and nothing drops is proved once for all tensors of that
   // transfer.
   void sources() {
@@ -124,19 +140,20 @@ class Prover {
       }
     }
     for (const Drop& drop : model_.drops) ++uses[drop.source];
+    const std::vector<bool> is_scale = scales();
     std::vector<std::vector<Region>> shared(tensors_shared(uses, user));
     std::vector<bool> proved(model_.transfers.size(), false);
     for (std::uint32_t i = 0; i < tensors; ++i) {
       const TensorInfo& tensor = catalog_.tensors[i];
       if (shared_index_[i] != kNone) {
-        check(tensor.name, tensor.shape, shared[shared_index_[i]], Side::source);
+        check(tensor.name, shape_of(i, user[i]), shared[shared_index_[i]], Side::source);
       } else if (user[i] == kNone) {
-        check(tensor.name, tensor.shape, {}, Side::source);
+        if (!is_scale[i]) check(tensor.name, tensor.shape, {}, Side::source);
       } else if (!proved[user[i]]) {
         proved[user[i]] = true;
         const Transfer& transfer = model_.transfers[user[i]];
         const Region region{without_repeats(transfer.map), transfer.rule};
-        check(tensor.name, tensor.shape, {&region, 1}, Side::source);
+        check(tensor.name, shape_of(i, user[i]), {&region, 1}, Side::source);
       }
     }
   }

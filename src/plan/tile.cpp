@@ -77,10 +77,12 @@ std::uint64_t scratch_for(const Leaf& leaf, const Transfer& transfer, const Limi
   const std::uint64_t elements =
       largest_band(transfer.source_shape.numel(), row,
                    std::max<std::uint64_t>(limits.segment_bytes * 8 / in_bits, 1));
-  const bool converts = !transfer.value.empty() || transfer.source_dtype != leaf.dtype;
   const auto padded = [](std::uint64_t bits) { return round_up(ceil_div(bits, 8), 64); };
-  return padded(elements * in_bits) + (converts ? padded(elements * out_bits) : 0) +
-         padded(row * out_bits);
+  const std::uint64_t around = transfer.decode ? kCodesAround : 0;
+  std::uint64_t scratch = padded((elements + around) * in_bits) + padded(row * out_bits);
+  if (transfer.converts(leaf.dtype)) scratch += padded((elements + around) * out_bits);
+  if (transfer.decode) scratch += padded(transfer.decode->most_scale_bytes(elements + around) * 8);
+  return scratch;
 }
 
 }  // namespace

@@ -86,6 +86,7 @@ class StagingSink final : public TileSink {
     pending_.end = tile.end_address;
     last_file_ = tile.file;
     for (const SlotDigest& digest : tile.digests) sums_[digest.slot] += digest.sum;
+    pending_.overflows += tile.overflows;
     written_bytes_ += tile.region_bytes();
     reporter_.advanced(tile.region_bytes());
     const auto waited =
@@ -131,13 +132,16 @@ class NullSink final : public TileSink {
   explicit NullSink(Reporter& reporter) : reporter_(reporter) {}
   void store(const Tile&, std::span<const std::byte>) override {}
   void commit(Tile& tile) override {
+    overflows_ += tile.overflows;
     written_bytes_ += tile.region_bytes();
     reporter_.advanced(tile.region_bytes());
   }
   std::uint64_t written_bytes() const { return written_bytes_; }
+  std::uint64_t overflows() const { return overflows_; }
 
  private:
   Reporter& reporter_;
+  std::uint64_t overflows_ = 0;
   std::uint64_t written_bytes_ = 0;
 };
 
@@ -197,7 +201,7 @@ Work make_work(const Plan& plan, const Target& target, const UnitFiller& filler)
     for (const UnitRef& unit : tile.units) {
       const UnitForm& form = plan.units[plan.group_of(unit).leaf];
       const auto part = region.first(form.region_bytes());
-      filler.fill(unit, part, scratch, tile.digests);
+      tile.overflows += filler.fill(unit, part, scratch, tile.digests);
       for (std::uint64_t k = 0; k < form.chunks_per_unit; ++k) {
         target.encode(form.form, part.subspan(k * form.stride_bytes, form.form.stored_bytes()));
       }
@@ -232,6 +236,7 @@ RunResult run_null(const Plan& plan, const Target& target, const RunOptions& opt
   }
   RunResult result;
   result.written_bytes = sink.written_bytes();
+  result.overflows = sink.overflows();
   result.source_bytes = plan.totals.source_bytes;
   result.peak_arena_bytes = arena.peak_bytes();
   result.seconds = std::chrono::duration<double>(Clock::now() - began).count();
@@ -281,6 +286,8 @@ void finish(const Plan& plan, const Target& target, const Staging& staging,
   }
   publish(plan, target, staging, options, state.sums);
   result.published = true;
+  result.journal_records = state.records;
+  result.overflows = state.overflows;
   result.root_digest = root_digest(plan, state.sums);
 }
 

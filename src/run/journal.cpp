@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint32_t kMagic = 0x314a4648;  // "HFJ1"
 constexpr std::size_t kHeader = 8;
-constexpr std::size_t kFixed = 32 + 3 * 8;
+constexpr std::size_t kFixed = 32 + 4 * 8;
 constexpr std::size_t kPerSlot = 24;
 constexpr std::uint64_t kMaxJournal = std::uint64_t{1} << 32;
 
@@ -41,7 +41,8 @@ std::vector<std::byte> encode_record(const JournalRecord& record, const std::str
   put_plan_id(at, plan_id);
   store_le(at + 32, record.begin);
   store_le(at + 40, record.end);
-  store_le(at + 48, static_cast<std::uint64_t>(record.digests.size()));
+  store_le(at + 48, record.overflows);
+  store_le(at + 56, static_cast<std::uint64_t>(record.digests.size()));
   at += kFixed;
   for (const SlotDigest& digest : record.digests) {
     store_le(at, digest.slot);
@@ -68,7 +69,8 @@ bool decode_record(std::span<const std::byte>& bytes, const std::string& plan_id
   if (!std::equal(id, id + 32, at)) return false;
   out.begin = load_le<std::uint64_t>(at + 32);
   out.end = load_le<std::uint64_t>(at + 40);
-  const auto count = load_le<std::uint64_t>(at + 48);
+  out.overflows = load_le<std::uint64_t>(at + 48);
+  const auto count = load_le<std::uint64_t>(at + 56);
   if (count != (payload - kFixed) / kPerSlot || out.begin >= out.end) return false;
   at += kFixed;
   out.digests.clear();
@@ -168,6 +170,7 @@ JournalState read_journals(const std::string& staging, const std::string& plan_i
       if (digest.slot < slots) state.sums[digest.slot] += digest.sum;
     }
     record.digests = {};
+    state.overflows += record.overflows;
   }
   return state;
 }

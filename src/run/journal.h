@@ -16,12 +16,13 @@ struct JournalRecord {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
   std::vector<SlotDigest> digests;
+  std::uint64_t overflows = 0;  ///< finite values that became infinite
 };
 
 /// Append-only journal of one attempt of one worker: `journal.<worker>-<workers>.<attempt>`.
-/// Record: magic "HFJ1", u32 payload bytes, payload (plan id 32 bytes, begin u64, end u64, count
-/// u64, then slot u64 and digest 16 bytes each), u32 crc32c over all before it; little-endian. Not
-/// thread-safe.
+/// Record: magic "HFJ1", u32 payload bytes, payload (plan id 32 bytes, begin u64, end u64,
+/// overflows u64, count u64, then slot u64 and digest 16 bytes each), u32 crc32c over all before
+/// it; little-endian. Not thread-safe.
 class JournalWriter {
  public:
   /// Creates the next free attempt number. Throws: io.
@@ -42,6 +43,7 @@ struct JournalState {
   std::vector<JournalRecord> done;  ///< disjoint, ascending; digests moved into `sums`
   std::vector<Digest128> sums;      ///< per slot
   std::uint64_t records = 0;        ///< valid ones read
+  std::uint64_t overflows = 0;      ///< of exactly those
   bool covers(std::uint64_t begin, std::uint64_t end) const;
   std::uint64_t done_bytes() const;
 };

@@ -76,6 +76,18 @@ Json json_leaf(const Leaf& leaf, const Grid& grid) {
   return out;
 }
 
+Json json_decode(const Transfer& transfer) {
+  const BlockScale& form = transfer.decode->form;
+  Json out;
+  out["code"] = to_string(form.code);
+  out["shape"] = json_shape(transfer.source_shape);
+  out["block"] = Json::Array{Json(form.row_block), Json(form.col_block)};
+  out["scales"] = Json::Array{};
+  for (const std::uint32_t scale : transfer.decode->scales)
+    out["scales"].array().emplace_back(std::uint64_t{scale});
+  return out;
+}
+
 Json json_transfer(const Plan& plan, std::uint32_t index, const std::vector<Digest128>& sums) {
   const Transfer& transfer = plan.model.transfers[index];
   Json out;
@@ -95,6 +107,7 @@ Json json_transfer(const Plan& plan, std::uint32_t index, const std::vector<Dige
   if (transfer.value.mul) out["mul"] = double{*transfer.value.mul};
   if (transfer.value.add) out["add"] = double{*transfer.value.add};
   if (transfer.copy) out["copy"] = true;
+  if (transfer.decode) out["decode"] = json_decode(transfer);
   return out;
 }
 
@@ -180,6 +193,10 @@ void read_transfer(const Json& json, Plan& plan, std::vector<Digest128>& sums) {
   const TensorInfo& first = plan.catalog.tensors[transfer.sources.front()];
   transfer.source_shape = first.shape;
   transfer.source_dtype = first.dtype;
+  if (const Json* decode = json.find("decode")) {  // the shape in codes; the values are in the leaf
+    transfer.source_shape = shape_of(decode->at("shape"));
+    if (transfer.source_shape.numel() != first.shape.numel()) transfer.source_dtype = DType::f4;
+  }
   plan.model.transfers.push_back(std::move(transfer));
 }
 

@@ -33,6 +33,7 @@ TileCursor::TileCursor(const Plan& plan, std::uint64_t begin, std::uint64_t end,
 bool TileCursor::next(Tile& tile) {
   tile.units.clear();
   tile.digests.clear();
+  tile.overflows = 0;
   tile.need_bytes = 0;
   std::uint64_t scratch = 0;
   for (std::uint64_t address = plan_.address_of(at_); address < end_;

@@ -26,6 +26,7 @@ struct Tile {
   std::uint64_t need_bytes = 0;  ///< region and scratch
   Arena::Block block;
   std::vector<SlotDigest> digests;
+  std::uint64_t overflows = 0;  ///< finite values that became infinite
   std::uint64_t region_bytes() const noexcept { return end_address - begin_address; }
 };
 

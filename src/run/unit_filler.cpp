@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/checked.h"
+#include "ops/decode.h"
 #include "ops/value.h"
 #include "plan/band.h"
 #include "run/cells.h"
@@ -37,17 +38,85 @@ bool has_edges(const Leaf& leaf, const Grid& grid) {
   return false;
 }
 
-struct Scratch {
-  std::span<std::byte> raw, converted, row;
-};
+// Reads the bands of one source tensor for one leaf, and makes them the leaf's values.
+class BandReader {
+ public:
+  BandReader(const Plan& plan, const OpenSources& sources, const UnitPart& part, DType leaf_dtype,
+             std::span<std::byte> scratch)
+      : plan_(plan),
+        sources_(sources),
+        transfer_(plan.model.transfers[part.transfer]),
+        info_(plan.catalog.tensors[transfer_.sources[part.source]]),
+        leaf_dtype_(leaf_dtype),
+        in_bits_(size_bits(transfer_.source_dtype)) {
+    if (transfer_.decode) scales_ = &plan.catalog.tensors[transfer_.decode->scales[part.source]];
+    const std::uint64_t band = largest_band(transfer_.source_shape.numel(), row(), most());
+    const std::uint64_t widest = band + (transfer_.decode ? kCodesAround : 0);
+    const auto cut = [&](std::uint64_t bits) {
+      const auto out = scratch.first(round_up(ceil_div(bits, 8), 64));
+      scratch = scratch.subspan(out.size());
+      return out;
+    };
+    raw_ = cut(widest * in_bits_);
+    if (transfer_.converts(leaf_dtype)) converted_ = cut(widest * size_bits(leaf_dtype));
+    if (transfer_.decode) scale_bytes_ = cut(transfer_.decode->most_scale_bytes(widest) * 8);
+    row_ = scratch;
+  }
 
-Scratch divide_scratch(std::span<std::byte> bytes, std::uint64_t raw, std::uint64_t converted) {
-  Scratch out;
-  out.raw = bytes.first(round_up(raw, 64));
-  out.converted = bytes.subspan(out.raw.size(), round_up(converted, 64));
-  out.row = bytes.subspan(out.raw.size() + out.converted.size());
-  return out;
-}
+  std::uint64_t row() const { return row_length(transfer_.source_shape); }
+  // Elements that a band may have.
+  std::uint64_t most() const {
+    return std::max<std::uint64_t>(plan_.limits.segment_bytes * 8 / in_bits_, 1);
+  }
+  // Elements between two parts of a band that are read with them.
+  std::uint64_t gap() const { return plan_.limits.run_bytes * 8 / in_bits_; }
+  std::span<std::byte> row_scratch() const { return row_; }
+  std::uint64_t overflows() const { return overflows_; }
+  const TensorInfo& info() const { return info_; }
+
+  // The elements of the band and, of packed codes, those that share its first and last byte.
+  struct Values {
+    std::uint64_t begin = 0;
+    std::span<const std::byte> bytes;
+  };
+
+  Values read(const Band& band) {
+    const std::uint64_t per_byte = in_bits_ < 8 ? 8 / in_bits_ : 1;
+    const std::uint64_t begin = band.begin / per_byte * per_byte;
+    const std::uint64_t length = round_up(band.begin + band.length, per_byte) - begin;
+    const auto raw = raw_.first(length * in_bits_ / 8);
+    sources_[info_.file]->read_at(info_.begin_bytes + begin * in_bits_ / 8, raw);
+    if (!transfer_.converts(leaf_dtype_)) return {begin, raw};
+    const auto values = converted_.first(length * size_bits(leaf_dtype_) / 8);
+    if (transfer_.decode) {
+      const BlockScale& form = transfer_.decode->form;
+      apply_decode(form, transfer_.value, leaf_dtype_, begin, length, raw,
+                   read_scales(scale_range(form, begin, length)), values, overflows_);
+    } else {
+      overflows_ +=
+          apply_value(transfer_.value, transfer_.source_dtype, leaf_dtype_, length, raw, values);
+    }
+    return {begin, values};
+  }
+
+ private:
+  std::span<const std::byte> read_scales(const ScaleRange& range) {
+    const std::size_t size = size_bits(scales_->dtype) / 8;
+    const auto out = scale_bytes_.first(range.count * size);
+    sources_[scales_->file]->read_at(scales_->begin_bytes + range.first * size, out);
+    return out;
+  }
+
+  const Plan& plan_;
+  const OpenSources& sources_;
+  const Transfer& transfer_;
+  const TensorInfo& info_;
+  const TensorInfo* scales_ = nullptr;
+  DType leaf_dtype_;
+  std::uint64_t in_bits_;
+  std::span<std::byte> raw_, converted_, scale_bytes_, row_;
+  std::uint64_t overflows_ = 0;
+};
 
 }  // namespace
 
@@ -63,7 +132,7 @@ void UnitFiller::hint(const UnitRef& ref) const {
     for (const Digit& digit : part.map.digits) {
       span += (digit.extent - 1) * static_cast<std::uint64_t>(digit.src_step);
     }
-    const std::uint64_t bits = size_bits(info.dtype);
+    const std::uint64_t bits = size_bits(transfer.source_dtype);
     sources_[info.file]->will_need(info.begin_bytes + part.map.src_base * bits / 8,
                                    ceil_div(span * bits, 8));
   });
@@ -96,49 +165,38 @@ void UnitFiller::fill_constants(const UnitRef& ref, const std::vector<Cell>& cel
   }
 }
 
-void UnitFiller::fill(const UnitRef& ref, std::span<std::byte> region, std::span<std::byte> scratch,
-                      std::vector<SlotDigest>& digests) const {
+std::uint64_t UnitFiller::fill(const UnitRef& ref, std::span<std::byte> region,
+                               std::span<std::byte> scratch,
+                               std::vector<SlotDigest>& digests) const {
   const std::uint32_t index = plan_.group_of(ref).leaf;
   const Leaf& leaf = plan_.model.leaves[index];
   const UnitForm& form = plan_.units[index];
   const std::vector<Cell> cells = unit_cells(plan_, ref);
   fill_constants(ref, cells, region);
   std::vector<IndexMap> pieces;
+  std::uint64_t overflows = 0;
   for_each_part(plan_, ref, [&](const UnitPart& part) {
     const Transfer& transfer = plan_.model.transfers[part.transfer];
-    const TensorInfo& info = plan_.catalog.tensors[transfer.sources[part.source]];
-    const std::size_t in_bytes = size_bits(info.dtype) / 8;
-    const std::size_t out_bytes = size_bits(leaf.dtype) / 8;
-    const bool converts = !transfer.value.empty() || info.dtype != leaf.dtype;
-    const std::uint64_t row = row_length(transfer.source_shape);
-    const std::uint64_t most = std::max<std::uint64_t>(plan_.limits.segment_bytes / in_bytes, 1);
-    const std::uint64_t band_most = largest_band(transfer.source_shape.numel(), row, most);
-    const Scratch buffers =
-        divide_scratch(scratch, band_most * in_bytes, converts ? band_most * out_bytes : 0);
+    BandReader reader(plan_, sources_, part, leaf.dtype, scratch);
     const RowHasher hasher(transfer, leaf.dtype);
     SlotDigest digest{plan_.digest_slot(part.transfer, part.source), {}};
     try {
-      for_each_band(part.map, row, most, plan_.limits.run_bytes / in_bytes, [&](const Band& band) {
-        const auto raw = buffers.raw.first(band.length * in_bytes);
-        sources_[info.file]->read_at(info.begin_bytes + band.begin * in_bytes, raw);
-        std::span<const std::byte> ready = raw;
-        if (converts) {
-          const auto converted = buffers.converted.first(band.length * out_bytes);
-          apply_value(transfer.value, info.dtype, leaf.dtype, band.length, raw, converted);
-          ready = converted;
-        }
-        hasher.add(band.map, band.begin, ready, buffers.row, digest.sum);
+      for_each_band(part.map, reader.row(), reader.most(), reader.gap(), [&](const Band& band) {
+        const BandReader::Values values = reader.read(band);
+        hasher.add(band.map, values.begin, values.bytes, reader.row_scratch(), digest.sum);
         IndexMap local = band.map;
-        local.src_base -= band.begin;
-        scatter(leaf, cells, form.form.cell_bytes, local, ready, region, pieces);
+        local.src_base -= values.begin;
+        scatter(leaf, cells, form.form.cell_bytes, local, values.bytes, region, pieces);
       });
     } catch (Error& error) {  // the source knows its bytes, not what they were for
-      throw error.in_file(plan_.catalog.files[info.file].path)
-          .in_tensor(info.name)
+      throw error.in_file(plan_.catalog.files[reader.info().file].path)
+          .in_tensor(reader.info().name)
           .by_rule(plan_.model.rules[transfer.rule]);
     }
     digests.push_back(digest);
+    overflows += reader.overflows();
   });
+  return overflows;
 }
 
 }  // namespace hfshard

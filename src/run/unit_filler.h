@@ -35,10 +35,11 @@ class UnitFiller {
   std::uint64_t scratch_bytes(const UnitRef& ref) const;
   /// Tells the operating system which source bytes the unit will read.
   void hint(const UnitRef& ref) const;
-  /// Fills `region` and appends one digest contribution per source tensor read.
-  /// Throws: what the sources throw, with the tensor's name and rule.
-  void fill(const UnitRef& ref, std::span<std::byte> region, std::span<std::byte> scratch,
-            std::vector<SlotDigest>& digests) const;
+  /// Fills `region` and appends one digest contribution per source tensor read. Returns how many
+  /// finite values became infinite. Throws: what the sources throw, with the tensor's name and
+  /// rule.
+  std::uint64_t fill(const UnitRef& ref, std::span<std::byte> region, std::span<std::byte> scratch,
+                     std::vector<SlotDigest>& digests) const;
 
  private:
   void fill_constants(const UnitRef& ref, const std::vector<Cell>& cells,

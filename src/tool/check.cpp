@@ -1,5 +1,9 @@
 #include "tool/check.h"
 
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string_view>
 #include <utility>
 
 #include "mapping/find.h"
@@ -23,10 +27,10 @@ bool is_finding(const Error& error) {
   return about_input && (!error.tensor().empty() || !error.rule().empty());
 }
 
-std::string family_of(const Catalog& catalog, const MappingOptions& options) {
+std::string family_of(const std::string& config_text, const MappingOptions& options) {
   if (options.scheme == "hf") return "hf";
-  if (catalog.config_text.empty()) return {};
-  const FamilyFile* family = find_family(parse_json(catalog.config_text, "config.json"));
+  if (config_text.empty()) return {};
+  const FamilyFile* family = find_family(parse_json(config_text, "config.json"));
   return family == nullptr ? std::string() : std::string(family->name);
 }
 
@@ -47,7 +51,7 @@ void add_model(const Catalog& catalog, CompiledModel model, CheckReport& out) {
 
 CheckReport empty_report(const Catalog& catalog, const MappingOptions& options) {
   CheckReport out;
-  out.family = family_of(catalog, options);
+  out.family = family_of(catalog.config_text, options);
   out.scheme = options.scheme;
   out.layers = options.stacked ? "stacked" : "separate";
   out.tensors = catalog.tensors.size();
@@ -67,28 +71,111 @@ CheckReport check_mapping(const Catalog& catalog, const MappingOptions& options)
   return out;
 }
 
-CheckReport check_example(const FamilyInfo& info, bool stacked) {
-  MappingOptions options;
-  options.stacked = stacked;
+CheckReport check_mapping(const NameList& list, const MappingOptions& options) {
   CheckReport out;
-  out.family = info.name;
   out.scheme = options.scheme;
-  out.layers = stacked ? "stacked" : "separate";
+  out.layers = options.stacked ? "stacked" : "separate";
+  out.tensors = list.names.size();
+  out.shapes_seen = false;
+  out.family = family_of(list.config_text, options);
   try {
-    const Catalog catalog = example_catalog(info.name, info.example, DType::bf16);
-    out = empty_report(catalog, options);
-    add_model(catalog, compile_model(catalog, options), out);
-    const FamilyFile& file = family_by_name(info.name);
-    for (std::string& weakness : lint_family(file)) {
-      out.problems.push_back({{}, std::move(weakness), std::string(file.path), {}});
-    }
-    if (out.family != info.name) {
-      out.problems.push_back({{}, "the example's model_type is not the family's own", {}, {}});
-    }
-  } catch (const Error& error) {  // the other families are checked all the same
-    if (error.code() == ErrorCode::internal) throw;
+    NameCheck check = check_names(list, options);
+    out.leaves = check.leaves;
+    out.rules = std::move(check.rules);
+    out.notes = std::move(check.notes);
+    for (CheckFinding& drop : check.dropped)
+      out.dropped.push_back({std::move(drop.tensor), std::move(drop.what), std::move(drop.rule)});
+    for (CheckFinding& finding : check.findings)
+      out.problems.push_back(
+          {std::move(finding.tensor), std::move(finding.what), std::move(finding.rule), {}});
+  } catch (const Error& error) {
+    if (!is_finding(error)) throw;
     out.problems.push_back(problem_of(error));
   }
+  return out;
+}
+
+namespace {
+
+using Options = std::map<std::string, std::string>;
+
+// Parts of a model that are converted only when --with names them.
+constexpr std::array<std::string_view, 3> kParts = {"mtp", "vision", "audio"};
+
+// One family, one config: the checks of it.
+class FamilyCheck {
+ public:
+  FamilyCheck(const FamilyInfo& info, std::string name, const Json& config)
+      : info_(info), name_(std::move(name)), config_(config) {
+    for (const std::string_view part : kParts) {
+      if (std::ranges::find(info.options, part) != info.options.end())
+        parts_.emplace(std::string(part), "true");
+    }
+  }
+
+  void run(std::vector<CheckReport>& out) {
+    bool all_parts = !parts_.empty();
+    Catalog catalog;
+    try {
+      if (all_parts) catalog = example_catalog(info_.name, config_, DType::bf16, parts_);
+    } catch (const Error& error) {  // this size has no such part, and its rules say so
+      if (error.code() != ErrorCode::unsupported) throw;
+      all_parts = false;
+    }
+    if (!all_parts) catalog = example_catalog(info_.name, config_, DType::bf16);
+    check(catalog, {}, out);
+    if (all_parts) check(catalog, parts_, out);
+  }
+
+ private:
+  void check(const Catalog& catalog, const Options& parts, std::vector<CheckReport>& out) {
+    for (const bool stacked : {true, false}) {
+      if (!family_has_layout(info_.name, config_, parts, stacked)) continue;
+      MappingOptions options;
+      options.stacked = stacked;
+      options.options = parts;
+      CheckReport report = empty_report(catalog, options);
+      report.config = name_;
+      for (const auto& [part, value] : parts) report.with.push_back(part);
+      try {
+        add_model(catalog, compile_model(catalog, options), report);
+      } catch (const Error& error) {  // the others are checked all the same
+        if (error.code() == ErrorCode::internal) throw;
+        report.problems.push_back(problem_of(error));
+      }
+      if (report.family != info_.name)
+        report.problems.push_back({{}, "the config's model_type is not the family's own", {}, {}});
+      out.push_back(std::move(report));
+    }
+  }
+
+  const FamilyInfo& info_;
+  std::string name_;
+  const Json& config_;
+  Options parts_;
+};
+
+}  // namespace
+
+std::vector<CheckReport> check_family(const FamilyInfo& info) {
+  std::vector<CheckReport> out;
+  const auto check = [&](const std::string& name, const Json& config) {
+    try {
+      FamilyCheck(info, name, config).run(out);
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::internal) throw;
+      CheckReport report;
+      report.family = info.name;
+      report.config = name;
+      report.problems.push_back(problem_of(error));
+      out.push_back(std::move(report));
+    }
+  };
+  check("example", info.example);
+  const FamilyFile& file = family_by_name(info.name);
+  for (std::string& weakness : lint_family(file))
+    out.front().problems.push_back({{}, std::move(weakness), std::string(file.path), {}});
+  for (const auto& [name, config] : info.sizes) check(name, config);
   return out;
 }
 

@@ -27,7 +27,10 @@ struct CheckReport {
   std::string family;  ///< empty if it could not be told
   std::string scheme;
   std::string layers;
-  std::uint64_t tensors = 0;  ///< of the source
+  std::string config;             ///< "example", or the name of one of the family's sizes
+  bool shapes_seen = true;        ///< false: names only, the model is not downloaded
+  std::vector<std::string> with;  ///< parts that are converted: mtp, vision, audio
+  std::uint64_t tensors = 0;      ///< of the source
   std::uint64_t leaves = 0;
   std::vector<std::string> rules;  ///< pointers of those that were used
   std::vector<Dropped> dropped;
@@ -40,7 +43,12 @@ struct CheckReport {
 /// ...
 CheckReport check_mapping(const Catalog& catalog, const MappingOptions& options);
 
-/// The same for a family's example, with tensors made up from its rules; every error is a problem.
-CheckReport check_example(const FamilyInfo& info, bool stacked);
+/// The same with names only. --include, --exclude and --scheme hf have nothing to say there.
+CheckReport check_mapping(const NameList& list, const MappingOptions& options);
+
+/// The same for a family's example and each of its sizes, in every layout that they have, with and
+/// without the parts that `--with` asks for; tensors are made up from the rules. Every error is a
+/// problem.
+std::vector<CheckReport> check_family(const FamilyInfo& info);
 
 }  // namespace hfshard

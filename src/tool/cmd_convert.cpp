@@ -29,6 +29,7 @@ Json result_json(const Plan& plan, const RunResult& result) {
   out["skipped_bytes"] = result.skipped_bytes;
   out["peak_arena_bytes"] = result.peak_arena_bytes;
   out["journal_records"] = result.journal_records;
+  out["overflows"] = result.overflows;
   out["root_digest"] = result.root_digest;
   out["seconds"] = result.seconds;
   out["model_names"] = Json::Array{};
@@ -41,6 +42,10 @@ void print_published(const Plan& plan, const RunResult& result, const std::strin
   print_line(fmt::format("published {} ({} in {:.2f} s)", result.path,
                          human_bytes(plan.totals.output_bytes), result.seconds));
   print_line(fmt::format("digest    {}", result.root_digest));
+  if (result.overflows > 0) {
+    print_line(fmt::format("overflow  {} finite values became infinite: their dtype is too narrow",
+                           result.overflows));
+  }
   print_line(fmt::format("next      {}", next_command(plan, result.path)));
   if (!plan.catalog.side_files.empty()) {
     print_line(fmt::format("tokenizer {}", join_path(out, "hf")));

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -174,6 +176,9 @@ Json report_json(const CheckReport& report) {
   out["family"] = report.family;
   out["scheme"] = report.scheme;
   out["layers"] = report.layers;
+  if (!report.config.empty()) out["config"] = report.config;
+  if (!report.config.empty()) out["with"] = texts_json(report.with);
+  out["shapes_seen"] = report.shapes_seen;
   out["tensors"] = report.tensors;
   out["leaves"] = report.leaves;
   out["rules"] = texts_json(report.rules);
@@ -232,8 +237,11 @@ std::string headline(const CheckReport& report) {
 }
 
 int run_check_source(const CheckFlags& flags, const Session& session) {
-  const Catalog catalog = open_catalog(flags.source);
-  const CheckReport report = check_mapping(catalog, mapping_options(flags.mapping));
+  const MappingOptions options = mapping_options(flags.mapping);
+  const std::optional<NameList> names = open_names(flags.source);
+  const Catalog catalog = names ? Catalog{} : open_catalog(flags.source);
+  const CheckReport report =
+      names ? check_mapping(*names, options) : check_mapping(catalog, options);
   const int status = report.problems.empty() ? 0 : exit_status(ErrorCode::bad_input);
   if (session.json) {
     print_json("mappings check", report_json(report));
@@ -248,9 +256,11 @@ int run_check_source(const CheckFlags& flags, const Session& session) {
   print_line(fmt::format("leaves   {}", report.leaves));
   print_dropped(report);
   for (const std::string& note : report.notes) print_line("note     " + printable(note));
-  print_line(
-      "accounted: every element of the leaves has one origin, and every element of the tensors one "
-      "use");
+  print_line(report.shapes_seen
+                 ? "accounted: every element of the leaves has one origin, and every element of "
+                   "the tensors one use"
+                 : "names only: every tensor of the index has a rule or a named drop, and every "
+                   "rule its tensors; shapes were not seen, as no listed file is here");
   return status;
 }
 
@@ -258,29 +268,33 @@ int run_check_all(const Session& session) {
   Json::Array items;
   std::uint64_t problems = 0;
   std::uint64_t count = 0;
+  std::set<std::pair<std::string, std::string>> sizes;
   for (const FamilyInfo& info : list_families()) {
-    for (const std::string& layers : layouts_of(info)) {
-      const CheckReport report = check_example(info, layers == "stacked");
+    for (const CheckReport& report : check_family(info)) {
       ++count;
       problems += report.problems.size();
+      if (report.config != "example") sizes.emplace(report.family, report.config);
       if (session.json) {
         items.push_back(report_json(report));
         continue;
       }
-      print_line(fmt::format("{:<8} {}: {} rules, {} tensors, {} leaves, {} dropped",
-                             report.problems.empty() ? "ok" : "WRONG", headline(report),
-                             report.rules.size(), report.tensors, report.leaves,
-                             report.dropped.size()));
+      print_line(
+          fmt::format("{:<5} {} {} {}{}: {} rules, {} tensors, {} leaves, {} dropped",
+                      report.problems.empty() ? "ok" : "WRONG", report.family, report.config,
+                      report.layers, report.with.empty() ? "" : " with " + join(report.with, ","),
+                      report.rules.size(), report.tensors, report.leaves, report.dropped.size()));
       print_problems(report);
     }
   }
   if (session.json) {
     Json object;
     object["checks"] = std::move(items);
+    object["size_count"] = static_cast<std::uint64_t>(sizes.size());
     object["problem_count"] = problems;
     print_json("mappings check", std::move(object));
   } else {
-    print_line(fmt::format("{} checks, {} problems", count, problems));
+    print_line(
+        fmt::format("{} checks, {} model sizes, {} problems", count, sizes.size(), problems));
   }
   return problems == 0 ? 0 : exit_status(ErrorCode::bad_input);
 }
@@ -290,8 +304,10 @@ void add_check_command(CLI::App& parent, Session& session) {
       "check", "prove that a family's rules account for every element of a source; writes nothing");
   const auto flags = std::make_shared<CheckFlags>();
   command->add_option("SOURCE", flags->source, "HuggingFace directory or one .safetensors file");
-  command->add_flag("--all", flags->all,
-                    "check every family at its example config, in each of its layouts");
+  command->add_flag(
+      "--all", flags->all,
+      "check every family at its example config and at every size that it lists, in each "
+      "layout, with and without the parts that --with names");
   add_mapping_flags(*command, flags->mapping);
   add_common_flags(*command, session);
   command->callback([flags, &session] {
@@ -310,6 +326,7 @@ struct ExampleFlags {
   std::string config;
   std::string dtype = "bf16";
   std::string shard_bytes = "4GiB";
+  MappingFlags parts;  // --with and --option only
   ExampleOptions options;
 };
 
@@ -323,6 +340,7 @@ int run_example(ExampleFlags& flags, const Session& session) {
                                               quote(flags.shard_bytes)));
   }
   options.shard_bytes = *shard_bytes;
+  options.options = mapping_options(flags.parts).options;
   // The bar is gone before results are printed.
   const ExampleResult result = write_example(options, *make_progress(session.quiet));
   if (session.json) {
@@ -365,6 +383,7 @@ void add_example_command(CLI::App& parent, Session& session) {
   command->add_option("--dtype", flags->dtype, "dtype of all tensors (default bf16)")
       ->type_name("bf16|f16|f32")
       ->check(CLI::IsMember({"bf16", "f16", "f32"}).description(""));
+  add_part_flags(*command, flags->parts);
   command
       ->add_option("--shard-bytes", flags->shard_bytes,
                    "most tensor bytes in one file (default 4GiB)")

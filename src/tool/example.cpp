@@ -47,7 +47,11 @@ struct Lanes {
   std::uint64_t add = 0;
 };
 
-Lanes lanes_of(DType dtype) {
+Lanes lanes_of(DType dtype, bool scale) {
+  if (scale && (dtype == DType::u8 || dtype == DType::f8_e8m0))
+    return {0x0303030303030303ULL, 0x7d7d7d7d7d7d7d7dULL};
+  if (dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2) return {0xbfbfbfbfbfbfbfbfULL, 0};
+  if (!is_float(dtype) || dtype == DType::f4) return {~0ULL, 0};
   if (dtype == DType::bf16) return {0x83ff83ff83ff83ffULL, 0x3b803b803b803b80ULL};
   if (dtype == DType::f16) return {0x9fff9fff9fff9fffULL, 0x1c001c001c001c00ULL};
   HFSHARD_CHECK(dtype == DType::f32);
@@ -62,7 +66,7 @@ struct Shard {
 };
 
 std::uint64_t tensor_bytes(const ExpectedTensor& tensor, DType dtype) {
-  return packed_bytes(dtype, tensor.shape.numel());
+  return packed_bytes(tensor.dtype.value_or(dtype), tensor.shape.numel());
 }
 
 std::vector<Shard> make_shards(const std::vector<ExpectedTensor>& tensors,
@@ -93,7 +97,7 @@ std::string header_text(const Shard& shard, DType dtype) {
     const std::uint64_t end = begin + tensor_bytes(*tensor, dtype);
     fmt::format_to(std::back_inserter(out),
                    R"(,{}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
-                   dump_json(Json(tensor->name)), safetensors_name(dtype),
+                   dump_json(Json(tensor->name)), safetensors_name(tensor->dtype.value_or(dtype)),
                    fmt::join(tensor->shape.begin(), tensor->shape.end(), ","), begin, end);
     begin = end;
   }
@@ -140,21 +144,22 @@ class Writer {
     std::uint64_t offset = header.size();
     for (const ExpectedTensor* tensor : shard.tensors) {
       const std::uint64_t bytes = tensor_bytes(*tensor, options_.dtype);
-      write_tensor(file, offset, tensor->name, bytes);
+      write_tensor(file, offset, *tensor, bytes);
       offset += bytes;
     }
     return size;
   }
 
  private:
-  void write_tensor(OutputFile& file, std::uint64_t offset, const std::string& name,
+  void write_tensor(OutputFile& file, std::uint64_t offset, const ExpectedTensor& tensor,
                     std::uint64_t bytes) {
-    const std::uint64_t stream = hash_block(options_.seed, as_bytes(name)).low;
+    const std::uint64_t stream = hash_block(options_.seed, as_bytes(tensor.name)).low;
+    const DType dtype = tensor.dtype.value_or(options_.dtype);
     for (std::uint64_t done = 0; done < bytes;) {
       const std::size_t step =
           static_cast<std::size_t>(std::min<std::uint64_t>(bytes - done, buffer_.size()));
       const std::span<std::byte> piece = std::span(buffer_).first(step);
-      fill_random(stream, done / kWordBytes, options_.dtype, piece);
+      fill_random(stream, done / kWordBytes, dtype, piece, tensor.scale);
       file.write_at(offset + done, piece);
       reporter_.advanced(step);
       done += step;
@@ -225,8 +230,8 @@ bool natural_less(std::string_view a, std::string_view b) noexcept {
 }
 
 void fill_random(std::uint64_t stream, std::uint64_t first_word, DType dtype,
-                 std::span<std::byte> out) {
-  const Lanes lanes = lanes_of(dtype);
+                 std::span<std::byte> out, bool scale) {
+  const Lanes lanes = lanes_of(dtype, scale);
   std::uint64_t counter = stream + first_word * kGolden;
   std::byte* at = out.data();
   for (std::size_t words = out.size() / kWordBytes; words > 0; --words) {
@@ -264,19 +269,20 @@ Json example_config(const std::string& family, const std::string& text, const st
   return config;
 }
 
-Catalog example_catalog(const std::string& family, const Json& config, DType dtype) {
+Catalog example_catalog(const std::string& family, const Json& config, DType dtype,
+                        const std::map<std::string, std::string>& options) {
   Catalog out;
   out.location = "the example of family " + family;
   out.config_text = dump_json(config);
   out.files.resize(1);
   out.files[0].name = out.files[0].path = "model.safetensors";
-  for (ExpectedTensor& expected : expected_tensors(family, config)) {
+  for (ExpectedTensor& expected : expected_tensors(family, config, options)) {
     TensorInfo tensor;
     tensor.name = std::move(expected.name);
-    tensor.dtype = dtype;
+    tensor.dtype = expected.dtype.value_or(dtype);
     tensor.shape = expected.shape;
     tensor.begin_bytes = out.files[0].size_bytes;
-    tensor.size_bytes = packed_bytes(dtype, tensor.shape.numel());
+    tensor.size_bytes = packed_bytes(tensor.dtype, tensor.shape.numel());
     out.files[0].size_bytes += tensor.size_bytes;
     out.tensors.push_back(std::move(tensor));
   }
@@ -288,7 +294,7 @@ ExampleResult write_example(const ExampleOptions& options, Reporter& reporter) {
   HFSHARD_CHECK(can_fill(options.dtype));
   check_out(options.out);
   const Json config = example_config(options.family, options.config_text, "config.json");
-  std::vector<ExpectedTensor> tensors = expected_tensors(options.family, config);
+  std::vector<ExpectedTensor> tensors = expected_tensors(options.family, config, options.options);
   std::ranges::sort(tensors, natural_less, &ExpectedTensor::name);
   const std::vector<Shard> shards = make_shards(tensors, options);
 

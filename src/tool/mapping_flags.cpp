@@ -21,6 +21,15 @@ void set_option(MappingOptions& options, const std::string& name, const std::str
   throw Error(ErrorCode::usage, fmt::format("option {} is given twice", quote(name)));
 }
 
+Cast read_cast(const std::string& text) {
+  const std::size_t equals = text.rfind('=');
+  const auto dtype = dtype_from_string(equals == std::string::npos ? "" : text.substr(equals + 1));
+  const bool known = dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::f32;
+  if (known && equals > 0) return {text.substr(0, equals), *dtype};
+  throw Error(ErrorCode::usage, fmt::format("--cast wants GLOB=DTYPE, not {}", quote(text)))
+      .hint("the dtypes are bf16, f16 and f32; the glob is for leaf paths, as plan prints them");
+}
+
 }  // namespace
 
 void add_layers_flag(CLI::App& command, std::string& layers) {
@@ -30,6 +39,13 @@ void add_layers_flag(CLI::App& command, std::string& layers) {
       ->check(CLI::IsMember({"stacked", "separate"}).description(""));
 }
 
+void add_part_flags(CLI::App& command, MappingFlags& flags) {
+  add_list(command, "--option", flags.options, "NAME=VALUE",
+           "an option of the family's rules; may be repeated (default none)");
+  add_list(command, "--with", flags.with, "NAME,...",
+           "take parts that a loader may not want too: mtp, vision, audio (default none)");
+}
+
 void add_mapping_flags(CLI::App& command, MappingFlags& flags) {
   command
       .add_option("--scheme", flags.scheme,
@@ -37,12 +53,20 @@ void add_mapping_flags(CLI::App& command, MappingFlags& flags) {
       ->type_name("maxtext|hf")
       ->check(CLI::IsMember({"maxtext", "hf"}).description(""));
   add_layers_flag(command, flags.layers);
-  add_list(command, "--option", flags.options, "NAME=VALUE",
-           "an option of the family's rules; may be repeated (default none)");
+  add_part_flags(command, flags);
   command
       .add_option("--vocab", flags.vocab,
                   "vocabulary rows of the target, padded with zeros or cut (default the source's)")
       ->type_name("N");
+  command
+      .add_option("--dtype", flags.dtype,
+                  "dtype of all float leaves but those that their rule keeps wider; keep refuses "
+                  "quantised tensors (default as stored, bf16 where it is quantised)")
+      ->type_name("keep|bf16|f16|f32")
+      ->check(CLI::IsMember({"keep", "bf16", "f16", "f32"}).description(""));
+  add_list(command, "--cast", flags.casts, "GLOB=DTYPE",
+           "dtype of the leaves whose path matches, whatever their rule says; the last match wins; "
+           "may be repeated (default none)");
   add_list(command, "--include", flags.include, "GLOB",
            "only source tensors that match this glob; may be repeated (default all)");
   add_list(command, "--exclude", flags.exclude, "GLOB",
@@ -61,6 +85,15 @@ MappingOptions mapping_options(const MappingFlags& flags) {
     }
     set_option(out, option.substr(0, equals), option.substr(equals + 1));
   }
+  for (const std::string& list : flags.with) {
+    for (const std::string& name : split(list, ',')) {
+      if (name.empty()) throw Error(ErrorCode::usage, "--with has an empty name");
+      set_option(out, name, "true");
+    }
+  }
+  for (const std::string& cast : flags.casts) out.casts.push_back(read_cast(cast));
+  out.keep_dtype = flags.dtype == "keep";
+  if (flags.dtype && !out.keep_dtype) out.dtype = dtype_from_string(*flags.dtype);
   if (flags.vocab) set_option(out, "vocab", std::to_string(*flags.vocab));
   out.include = flags.include;
   out.exclude = flags.exclude;

@@ -19,13 +19,18 @@ struct MappingFlags {
   std::string layers = "stacked";
   std::vector<std::string> options;  ///< NAME=VALUE
   std::optional<std::uint64_t> vocab;
+  std::vector<std::string> with;  ///< NAME,...
+  std::optional<std::string> dtype;
+  std::vector<std::string> casts;  ///< GLOB=DTYPE
   std::vector<std::string> include;
   std::vector<std::string> exclude;
 };
 
 /// Adds --layers alone, for commands that need no more.
 void add_layers_flag(CLI::App& command, std::string& layers);
-/// Adds --scheme, --layers, --option, --vocab, --include and --exclude.
+/// Adds --option and --with alone: which parts of a model there are.
+void add_part_flags(CLI::App& command, MappingFlags& flags);
+/// Adds --scheme, --layers, --option, --with, --vocab, --dtype, --cast, --include and --exclude.
 /// `flags` must outlive the parsing.
 void add_mapping_flags(CLI::App& command, MappingFlags& flags);
 /// Throws: usage (an option without `=`, or given twice).

@@ -4,8 +4,12 @@
 After each kill the output is absent or complete, never a mixture; `convert --resume` then gives the tree that an
 uninterrupted conversion gives. Some rounds are killed several times before they may finish. Rounds that finish before
 the signal comes do not count. The seed is printed; `--seed` repeats a run's instants.
+
+An uninterrupted run must write at least 20 journal records, and some of the resumed runs must find work that is done
+and not do it again: else the kills would show nothing.
 """
 
+import json
 import os
 import signal
 import subprocess
@@ -30,11 +34,20 @@ def kill_once(fault, name, seconds, reference, options):
     return process.returncode == -signal.SIGKILL
 
 
+def count_records(fault):
+    """Journal records of an uninterrupted conversion."""
+    counted = fault.check(subprocess.run(fault.convert("counted", "--json"), capture_output=True, text=True, check=False))
+    records = json.loads(counted.stdout)["journal_records"]
+    fault.expect(records >= 20, f"the conversion writes {records} journal records, at least 20 are wanted")
+    return records
+
+
 def main():
     with harness.Fault(__doc__.splitlines()[0]) as fault:
         reference, seconds = fault.reference()
-        print(f"{len(reference)} entries, {seconds:.2f} s uninterrupted", flush=True)
-        done = attempts = resumed = 0
+        records = count_records(fault)
+        print(f"{len(reference)} entries, {records} journal records, {seconds:.2f} s uninterrupted", flush=True)
+        done = attempts = resumed = skipped = 0
         while done < fault.arguments.rounds:
             attempts += 1
             fault.expect(attempts <= 10 * fault.arguments.rounds, "most conversions end before they can be killed")
@@ -44,12 +57,14 @@ def main():
             for _ in range(fault.random.choice((0, 0, 1, 3))):
                 kill_once(fault, name, seconds, reference, ["--resume"])
             resumed += os.path.isdir(fault.staging(name))
-            finished = subprocess.run(fault.convert(name, "--resume"), capture_output=True, text=True, check=False)
-            fault.check(finished)
+            finished = subprocess.run(fault.convert(name, "--resume", "--json"), capture_output=True, text=True,
+                                      check=False)
+            skipped += json.loads(fault.check(finished).stdout)["skipped_bytes"] > 0
             fault.expect_same(name, reference, f"round {done + 1}")
             done += 1
         print(f"{done} of {fault.arguments.rounds} rounds identical; {resumed} resumed from a staging directory, "
-              f"{attempts - done} conversions ended before the kill")
+              f"{skipped} of them skipped finished work, {attempts - done} conversions ended before the kill")
+        fault.expect(skipped > 0, "no resumed conversion skipped finished work")
         return 0
 
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -48,6 +49,20 @@ TEST(Expr, ComputesWithTheUsualPrecedence) {
   EXPECT_EQ(integer("D % H"), 2);
   EXPECT_EQ(integer("-D + 30"), 4);
   EXPECT_EQ(integer("(r2 ?? 5)*h"), 50);
+}
+
+TEST(Expr, IsPartOfANameAsAnIntegerOrAText) {
+  const FixedScope scope;
+  EXPECT_EQ(Expr("D / 2", "f.json#/x").name_part(scope), "13");
+  EXPECT_EQ(Expr("tied ? rope.type : 'none'", "f.json#/x").name_part(scope), "llama3");
+  const Error error = catch_error([&] { Expr("tied", "f.json#/x").name_part(scope); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.rule(), "f.json#/x");
+}
+
+TEST(Expr, PathsMayHaveNumbers) {
+  EXPECT_EQ(Expr("layer_types.3 ?? 7", "f.json#/x").names(),
+            (std::vector<std::string>{"layer_types.3"}));
 }
 
 TEST(Expr, ComparesAndChooses) {

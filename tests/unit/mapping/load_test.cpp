@@ -112,6 +112,31 @@ TEST(LoadTable, NamesThePlaceOfAMistake) {
   }
 }
 
+TEST(LoadTable, ADecoderMatchesByNameAndDtypeAndNamesItsScales) {
+  const MappingTable table = load_table(tiny_file(tiny_family_with(
+      "\"dims\"",
+      R"("decode": [{"kind": "mx", "name": "*_blocks", "dtype": "U8", "scale": "{stem}_scales"},
+                   {"kind": "block", "dtype": "F8_E4M3", "scale": "{name}_s", "block": [4, "F"]}],
+         "dims")")));
+  ASSERT_EQ(table.decodes.size(), 2U);
+  EXPECT_EQ(table.decodes[0].kind, DecodeKind::mx);
+  EXPECT_TRUE(table.decodes[0].matches("a.up_blocks", DType::u8));
+  EXPECT_FALSE(table.decodes[0].matches("a.up_blocks", DType::bf16));
+  EXPECT_FALSE(table.decodes[0].matches("a.up", DType::u8));
+  EXPECT_EQ(table.decodes[0].scale_name("a.up_blocks"), "a.up_scales");
+  EXPECT_EQ(table.decodes[1].scale_name("a.weight"), "a.weight_s");
+  EXPECT_EQ(table.decodes[1].block.size(), 2U);
+  for (const char* wrong :
+       {R"({"kind": "gguf", "dtype": "U8", "scale": "s"})", R"({"kind": "mx", "scale": "s"})",
+        R"({"kind": "block", "dtype": "U8", "scale": "s", "block": [4]})"}) {
+    const std::string text = "\"decode\": [" + std::string(wrong) + "], \"dims\"";
+    const Error error =
+        catch_error([&] { load_table(tiny_file(tiny_family_with("\"dims\"", text))); });
+    EXPECT_EQ(error.code(), ErrorCode::bad_input);
+    EXPECT_NE(error.rule().find("#/decode/0"), std::string::npos);
+  }
+}
+
 TEST(LoadTable, RefusesADuplicateKey) {
   const std::string text =
       tiny_family_with("\"family\": \"tiny\",", "\"family\": \"a\", \"family\": \"b\",");

@@ -57,6 +57,33 @@ TEST(Resolve, StackedLayersShareALeaf) {
   EXPECT_EQ(leaf->sources[3], "layers.3.up.weight");
 }
 
+TEST(Resolve, AListOfTheConfigIsIndexed) {
+  const std::string family =
+      tiny_family_with(R"("E": "num_experts ?? 2")", R"("E": "experts.1 ?? 2")");
+  const std::string with = R"({"hidden_size": 7, "num_hidden_layers": 4, "experts": [9, 3]})";
+  const std::string without = R"({"hidden_size": 7, "num_hidden_layers": 4, "experts": [9]})";
+  EXPECT_EQ(Resolved(family, true, {}, with).find("params.decoder.layers.experts")->loops[1].extent,
+            3U);
+  EXPECT_EQ(
+      Resolved(family, true, {}, without).find("params.decoder.layers.experts")->loops[1].extent,
+      2U);
+}
+
+TEST(Resolve, ATextOfADimIsPartOfAName) {
+  std::string family = tiny_family_with(R"("hf": "layers.{l}.")", R"("hf": "{pre}layers.{l}.")");
+  family.replace(family.find(R"("cyc": 2)"), 8, R"("cyc": 2, "pre": "'model.'")");
+  const Resolved resolved(family);
+  EXPECT_EQ(resolved.find("params.decoder.layers.wi.kernel")->sources[3],
+            "model.layers.3.up.weight");
+}
+
+TEST(Resolve, AGroupWithoutLayersNeedsNoForm) {
+  const std::string family = tiny_family_with(R"("stacked": ["decoder.layers.", "l"],)", "");
+  EXPECT_EQ(failure(family).code(), ErrorCode::unsupported);
+  const Resolved none(family, true, {}, R"({"hidden_size": 7, "num_hidden_layers": 0})");
+  EXPECT_EQ(none.model.rules.size(), 1U);
+}
+
 TEST(Resolve, SeparateLayersHaveALeafEach) {
   const Resolved resolved(kTinyFamily, false);
   const ResolvedRule* leaf = resolved.find("params.decoder.layers_3.wi.kernel");

@@ -13,13 +13,13 @@ namespace hfshard {
 namespace {
 
 // What no embedded family uses: compiled from a family file that only the test knows.
-CompiledModel compile_text(const std::string& text, const Catalog& catalog) {
+CompiledModel compile_text(const std::string& text, const Catalog& catalog,
+                           const MappingOptions& options = {}) {
   const MappingTable table = load_table(tiny_file(text));
   const Json config = parse_json(R"({"hidden_size": 7, "num_hidden_layers": 2})", "config.json");
-  const std::map<std::string, std::string> options;
-  Bindings bindings(table, config, options, {});
+  Bindings bindings(table, config, options.options, {});
   const ResolvedModel resolved = resolve(table.schemes[0], bindings, true);
-  ModelBuilder builder(catalog, MappingOptions{});
+  ModelBuilder builder(catalog, options);
   compile_rules(table, table.schemes[0], bindings, resolved, builder);
   return builder.finish();
 }
@@ -145,20 +145,138 @@ TEST(CompileRules, ADropThatARuleUsesTooFailsTheProof) {
   EXPECT_EQ(prove(catalog, compile_text(text, catalog)).size(), 1U);
 }
 
-TEST(CompileRules, QuantisedTensorsAreUnsupported) {
-  const std::string by_dtype = tiny_family_with("\"dims\"",
-                                                "\"decode\": [{\"dtype\": \"F8_E4M3\", \"kind\": "
-                                                "\"block\", \"scale\": \"{name}_s\"}], \"dims\"");
+// The tiny family with a decoder.
+std::string with_decoder(const std::string& decoder) {
+  return tiny_family_with("\"dims\"", "\"decode\": [" + decoder + "], \"dims\"");
+}
+
+constexpr const char* kBlocks =
+    R"({"dtype": "F8_E4M3", "kind": "block", "scale": "{name}_s", "block": [4, 3]})";
+
+FakeCatalog coded_catalog() {
+  FakeCatalog out = tiny_catalog();
+  for (const char* layer : {"layers.0.", "layers.1."}) {
+    out.get(std::string(layer) + "up.weight").dtype = DType::f8_e4m3;
+    out.add(std::string(layer) + "up.weight_s", {2, 3}, DType::f32);
+  }
+  return out;
+}
+
+const Transfer& transfer_of(const CompiledModel& model, std::string_view path) {
+  const auto leaf = std::ranges::find(model.leaves, path, &Leaf::path);
+  const auto index = static_cast<std::uint32_t>(leaf - model.leaves.begin());
+  return *std::ranges::find(model.transfers, index, &Transfer::target);
+}
+
+TEST(CompileRules, CodedTensorsBecomeBf16AndUseUpTheirScales) {
+  const FakeCatalog catalog = coded_catalog();
+  const CompiledModel model = compile_text(with_decoder(kBlocks), catalog);
+  EXPECT_TRUE(prove(catalog, model).empty());
+  const Transfer& transfer = transfer_of(model, "params.decoder.layers.wi.kernel");
+  ASSERT_TRUE(transfer.decode);
+  EXPECT_EQ(transfer.decode->form, (BlockScale{Code::f8_e4m3, DType::f32, 5, 7, 4, 3}));
+  ASSERT_EQ(transfer.decode->scales.size(), 2U);
+  EXPECT_EQ(catalog.tensors[transfer.decode->scales[1]].name, "layers.1.up.weight_s");
+  EXPECT_EQ(model.leaves[transfer.target].dtype, DType::bf16);
+}
+
+// The rule's axis of 8 codes is stored as 2 groups of 2 bytes.
+TEST(CompileRules, PackedCodesHaveTheirOwnShape) {
+  std::string coded = with_norm_rule(
+      "[\"up_blocks [cyc g]\", \"up.kernel [cyc g]\", {\"axes\": {\"cyc\": null, \"g\": null}}]");
+  coded.replace(coded.find("\"cyc\": 2"), 8, "\"cyc\": 2, \"g\": 8");
+  coded.replace(coded.find("\"dims\""), 6,
+                "\"decode\": [{\"name\": \"*_blocks\", \"kind\": \"mx\", \"scale\": "
+                "\"{stem}_scales\"}], \"dims\"");
   FakeCatalog catalog = tiny_catalog();
-  EXPECT_NO_THROW(compile_text(by_dtype, catalog));
-  catalog.get("norm.weight").dtype = DType::f8_e4m3;
-  const Error error = catch_error([&] { compile_text(by_dtype, catalog); });
+  catalog.remove("norm.weight").add("up_blocks", {2, 2, 2}, DType::u8);
+  catalog.add("up_scales", {2, 2}, DType::u8);
+  const CompiledModel model = compile_text(coded, catalog);
+  EXPECT_TRUE(prove(catalog, model).empty());
+  const Transfer& transfer = transfer_of(model, "params.up.kernel");
+  EXPECT_EQ(transfer.source_dtype, DType::f4);
+  EXPECT_EQ(transfer.source_shape, (Shape{2, 8}));
+  EXPECT_EQ(transfer.decode->form, (BlockScale{Code::f4_e2m1, DType::u8, 2, 8, 1, 4}));
+  catalog.get("up_blocks").shape = {2, 2, 4};
+  EXPECT_EQ(catch_error([&] { compile_text(coded, catalog); }).code(), ErrorCode::bad_input);
+}
+
+struct DecodeFault {
+  const char* what;
+  ErrorCode code;
+  void (*spoil)(FakeCatalog&);
+};
+
+TEST(CompileRules, ScalesThatDoNotFitAreRefused) {
+  const DecodeFault faults[] = {
+      {"missing", ErrorCode::not_found,
+       [](FakeCatalog& catalog) { catalog.remove("layers.1.up.weight_s"); }},
+      {"another shape", ErrorCode::bad_input,
+       [](FakeCatalog& catalog) {
+         catalog.get("layers.0.up.weight_s").shape = {2, 2};
+         catalog.get("layers.1.up.weight_s").shape = {2, 2};
+       }},
+      {"one of another shape", ErrorCode::bad_input,
+       [](FakeCatalog& catalog) {
+         catalog.get("layers.1.up.weight_s").shape = {3, 2};
+       }},
+      {"no scale dtype", ErrorCode::bad_input,
+       [](FakeCatalog& catalog) { catalog.get("layers.0.up.weight_s").dtype = DType::i32; }},
+      {"one layer not coded", ErrorCode::bad_input,
+       [](FakeCatalog& catalog) { catalog.get("layers.1.up.weight").dtype = DType::bf16; }}};
+  for (const DecodeFault& fault : faults) {
+    SCOPED_TRACE(fault.what);
+    FakeCatalog catalog = coded_catalog();
+    fault.spoil(catalog);
+    EXPECT_EQ(catch_error([&] { compile_text(with_decoder(kBlocks), catalog); }).code(),
+              fault.code);
+  }
+}
+
+TEST(CompileRules, KeepRefusesCodedTensorsByName) {
+  MappingOptions options;
+  options.keep_dtype = true;
+  const Error error =
+      catch_error([&] { compile_text(with_decoder(kBlocks), coded_catalog(), options); });
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.tensor(), "layers.0.up.weight");
+}
+
+TEST(CompileRules, ScalesOfWhatIsLeftOutGoWithIt) {
+  MappingOptions options;
+  options.exclude = {"*.up.weight"};
+  const FakeCatalog catalog = coded_catalog();
+  const CompiledModel model = compile_text(with_decoder(kBlocks), catalog, options);
+  EXPECT_TRUE(prove(catalog, model).empty());
+  EXPECT_EQ(model.drops.size(), 4U);
+}
+
+TEST(CompileRules, CastsDecideOverDtypeAndFloor) {
+  const std::string text =
+      with_norm_rule("[\"norm.weight [D]\", \"norm.scale [D]\", {\"dtype\": \"f32\"}]");
+  const FakeCatalog catalog = tiny_catalog();
+  MappingOptions options;
+  options.dtype = DType::f16;
+  CompiledModel model = compile_text(text, catalog, options);
+  EXPECT_EQ(model.leaves[0].dtype, DType::f16);
+  EXPECT_EQ(model.leaves[2].dtype, DType::f32);
+  options.casts = {{"*.scale", DType::f16}, {"*norm*", DType::bf16}, {"*wi*", DType::f32}};
+  model = compile_text(text, catalog, options);
+  EXPECT_EQ(model.leaves[1].dtype, DType::f32);
+  EXPECT_EQ(model.leaves[2].dtype, DType::bf16);
+}
+
+TEST(CompileRules, CastsLeaveIntegersAloneAndRefuseF64) {
+  MappingOptions options;
+  options.dtype = DType::bf16;
+  FakeCatalog catalog = tiny_catalog();
+  catalog.get("norm.weight").dtype = DType::i64;
+  EXPECT_EQ(compile_text(std::string(kTinyFamily), catalog, options).leaves[2].dtype, DType::i64);
+  catalog.get("norm.weight").dtype = DType::f64;
+  const Error error =
+      catch_error([&] { compile_text(std::string(kTinyFamily), catalog, options); });
   EXPECT_EQ(error.code(), ErrorCode::unsupported);
   EXPECT_EQ(error.tensor(), "norm.weight");
-  const std::string by_rule =
-      with_norm_rule("[\"norm.weight [D]\", \"norm.scale [D]\", {\"decode\": \"mx\"}]");
-  EXPECT_EQ(catch_error([&] { compile_text(by_rule, tiny_catalog()); }).code(),
-            ErrorCode::unsupported);
 }
 
 TEST(CompileRules, ALeafCannotBeABranchToo) {

@@ -1,5 +1,9 @@
 #include "tool/check.h"
 
+#include <set>
+#include <string>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "support/catch_error.h"
@@ -10,24 +14,72 @@ namespace {
 
 Catalog qwen3() { return example_catalog("qwen3", family_info("qwen3").example, DType::bf16); }
 
-TEST(CheckExample, EveryFamilyIsAccountedInEachOfItsLayouts) {
-  for (const FamilyInfo& info : list_families()) {
-    for (const bool stacked : {true, false}) {
-      if (!(stacked ? info.stacked : info.separate)) continue;
-      const CheckReport report = check_example(info, stacked);
+// The sizes of real models take seconds: tests/cli/check_all.sh.
+TEST(CheckFamily, EveryExampleIsAccounted) {
+  for (FamilyInfo& info : list_families()) {
+    info.sizes.clear();
+    std::set<std::string> checked;
+    for (const CheckReport& report : check_family(info)) {
       EXPECT_EQ(report.family, info.name);
       EXPECT_GT(report.leaves, 0U);
+      checked.insert(report.config);
       for (const CheckReport::Problem& problem : report.problems) {
-        ADD_FAILURE() << info.name << ": " << problem.what << " " << problem.rule;
+        ADD_FAILURE() << info.name << ": " << problem.what << " " << problem.tensor << " "
+                      << problem.rule;
       }
     }
+    EXPECT_EQ(checked, (std::set<std::string>{"example"}));
   }
 }
 
-TEST(CheckExample, ABrokenExampleIsAProblemNotAnError) {
+TEST(CheckFamily, PartsAreCheckedWithAndWithoutThem) {
+  FamilyInfo info = family_info("gemma3");
+  info.sizes.clear();
+  std::set<std::vector<std::string>> with;
+  for (const CheckReport& report : check_family(info)) with.insert(report.with);
+  EXPECT_EQ(with, (std::set<std::vector<std::string>>{{}, {"vision"}}));
+}
+
+TEST(CheckFamily, ABrokenExampleIsAProblemNotAnError) {
   FamilyInfo info = family_info("qwen3");
+  const Json good = info.example;
   info.example.object().erase("hidden_size");
-  EXPECT_FALSE(check_example(info, true).problems.empty());
+  info.sizes = {{"good", good}};
+  const std::vector<CheckReport> reports = check_family(info);
+  EXPECT_FALSE(reports.front().problems.empty());
+  EXPECT_EQ(reports.back().config, "good");
+  EXPECT_TRUE(reports.back().problems.empty());
+}
+
+NameList names_of(const Catalog& catalog) {
+  NameList out{"somewhere", catalog.config_text, {}};
+  for (const TensorInfo& tensor : catalog.tensors) out.names.push_back(tensor.name);
+  return out;
+}
+
+TEST(CheckNames, AreAllMatchedForEveryFamily) {
+  for (const FamilyInfo& info : list_families()) {
+    const NameList names = names_of(example_catalog(info.name, info.example, DType::bf16));
+    MappingOptions options;
+    options.stacked = info.stacked;
+    const CheckReport report = check_mapping(names, options);
+    EXPECT_FALSE(report.shapes_seen);
+    EXPECT_EQ(report.family, info.name);
+    for (const CheckReport::Problem& problem : report.problems)
+      ADD_FAILURE() << info.name << ": " << problem.what << " " << problem.tensor;
+  }
+}
+
+TEST(CheckNames, EveryStrangeAndEveryMissingNameIsListed) {
+  NameList names = names_of(qwen3());
+  names.names.erase(names.names.begin());
+  names.names.emplace_back("zebra.bias");
+  names.names.emplace_back("zebra.weight");
+  const CheckReport report = check_mapping(names, {});
+  ASSERT_EQ(report.problems.size(), 3U);
+  EXPECT_EQ(report.problems[0].tensor, "lm_head.weight");
+  EXPECT_TRUE(report.problems[0].rule.starts_with("mappings/qwen3.json#/"));
+  EXPECT_EQ(report.problems[2].tensor, "zebra.weight");
 }
 
 TEST(CheckMapping, AnUnmatchedTensorIsAProblemThatNamesIt) {

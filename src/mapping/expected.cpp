@@ -1,0 +1,137 @@
+// The tensors that a checkpoint of a family has: what the rules name, as it would be stored.
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/checked.h"
+#include "base/text.h"
+#include "mapping/family_info.h"
+#include "mapping/find.h"
+#include "mapping/resolve.h"
+#include "mapping/table.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+// Source: OCP Microscaling Formats (MX) Specification 1.0, section 5.2: 32 elements share a scale.
+constexpr std::uint64_t kMxBlock = 32;
+constexpr std::uint64_t kCodeBits = 4;
+
+// What is not quantised in published checkpoints: `modules_to_not_convert` and the like.
+constexpr std::array<std::string_view, 8> kPlain = {
+    "*embed*", "*lm_head*", "head.*", "*norm*", "*.gate.*", "*router*", "*vis*", "*mtp.*eh_*"};
+
+bool is_quantised(const Json& config) {
+  const auto has = [](const Json& at) {
+    const Json* found = at.find("quantization_config");
+    return found != nullptr && !found->is_null();
+  };
+  const Json* text = config.find("text_config");
+  return has(config) || (text != nullptr && has(*text));
+}
+
+class Expected {
+ public:
+  Expected(const MappingTable& table, const Bindings& bindings, bool quantised)
+      : table_(table), bindings_(bindings), quantised_(quantised) {}
+
+  void add(const std::string& name, const Shape& shape, const std::string& pointer) {
+    const auto [found, added] = shapes_.emplace(name, shape);
+    if (!added) {
+      if (found->second == shape) return;
+      throw Error(ErrorCode::bad_input,
+                  fmt::format("rules give {} the shapes {} and {}", quote(name),
+                              to_string(found->second), to_string(shape)))
+          .in_tensor(name)
+          .by_rule(pointer);
+    }
+    const DecodeRule* rule = decoder(name, shape);
+    if (rule == nullptr) {
+      out_.push_back({name, shape, {}, false});
+      return;
+    }
+    add_codes(*rule, name, shape);
+  }
+
+  std::vector<ExpectedTensor> take() && {
+    std::ranges::sort(out_, {}, &ExpectedTensor::name);
+    return std::move(out_);
+  }
+
+ private:
+  const DecodeRule* decoder(std::string_view name, const Shape& shape) const {
+    if (!quantised_ || shape.rank() < 2) return nullptr;
+    for (const DecodeRule& rule : table_.decodes) {
+      if (rule.name ? !glob_match(*rule.name, name) : !name.ends_with(".weight")) continue;
+      if (rule.when && !rule.when->truth(bindings_)) continue;
+      const bool packed = rule.kind == DecodeKind::mx || rule.kind == DecodeKind::int4;
+      const bool plain = !packed && std::ranges::any_of(kPlain, [&](std::string_view glob) {
+        return glob_match(glob, name);
+      });
+      if (!plain) return &rule;
+    }
+    return nullptr;
+  }
+
+  std::uint64_t block(const DecodeRule& rule, std::size_t axis, std::uint64_t usual) const {
+    if (rule.block.empty()) return usual;
+    return static_cast<std::uint64_t>(
+        std::max<std::int64_t>(rule.block[axis].integer(bindings_), 1));
+  }
+
+  void add_codes(const DecodeRule& rule, const std::string& name, const Shape& shape) {
+    const std::size_t last = shape.rank() - 1;
+    Shape stored = shape;
+    Shape scales = shape;
+    DType codes = rule.dtype.value_or(DType::f8_e4m3);
+    DType scale = DType::f32;
+    if (rule.kind == DecodeKind::mx) {
+      codes = rule.dtype.value_or(DType::u8);
+      scale = DType::u8;
+    } else if (rule.kind == DecodeKind::int4) {
+      codes = rule.dtype.value_or(DType::i32);
+      scale = DType::bf16;
+    }
+    if (rule.kind == DecodeKind::tensor) {
+      scales = Shape{};
+    } else if (rule.kind == DecodeKind::block) {
+      scales[last - 1] = ceil_div(shape[last - 1], block(rule, 0, 1));
+      scales[last] = ceil_div(shape[last], block(rule, 1, 1));
+    } else {
+      stored[last] = shape[last] * kCodeBits / size_bits(codes);
+      scales[last] = ceil_div(shape[last], block(rule, 1, kMxBlock));
+    }
+    out_.push_back({name, stored, codes, false});
+    out_.push_back({rule.scale_name(name), scales, scale, true});
+  }
+
+  const MappingTable& table_;
+  const Bindings& bindings_;
+  bool quantised_;
+  std::map<std::string, Shape> shapes_;
+  std::vector<ExpectedTensor> out_;
+};
+
+}  // namespace
+
+std::vector<ExpectedTensor> expected_tensors(const std::string& family, const Json& config,
+                                             const std::map<std::string, std::string>& options) {
+  const MappingTable table = load_table(family_by_name(family));
+  Bindings bindings(table, config, options, {});
+  const Scheme& scheme = table.main_scheme();
+  const ResolvedModel model = resolve(scheme, bindings, has_layout(scheme, bindings, true));
+  Expected out(table, bindings, is_quantised(config));
+  for (const ResolvedRule& rule : model.rules) {
+    for (const std::string& name : rule.sources)
+      out.add(name, rule.source_layout.shape, rule.rule->pointer);
+  }
+  return std::move(out).take();
+}
+
+}  // namespace hfshard
