@@ -19,8 +19,9 @@ namespace {
 // Rows of `mappings show`, in the order of the rules.
 class FamilyPrinter {
  public:
-  FamilyPrinter(const MappingTable& table, const Json& config, bool stacked)
-      : scheme_(table.main_scheme()), bindings_(table, config, options_, {}), stacked_(stacked) {}
+  FamilyPrinter(const MappingTable& table, const Json& config, bool stacked,
+                const Bindings::Options& options)
+      : scheme_(table.main_scheme()), bindings_(table, config, options, {}), stacked_(stacked) {}
 
   std::vector<ShownRule> rows() {
     const ResolvedModel model = resolve(scheme_, bindings_, stacked_);
@@ -121,7 +122,6 @@ class FamilyPrinter {
   }
 
   const Scheme& scheme_;
-  const Bindings::Options options_;
   Bindings bindings_;
   bool stacked_;
   std::vector<ShownRule> rows_;
@@ -180,9 +180,10 @@ bool family_has_layout(const std::string& family, const Json& config,
   return has_layout(table.main_scheme(), bindings, stacked);
 }
 
-std::vector<ShownRule> show_family(const std::string& family, const Json& config, bool stacked) {
+std::vector<ShownRule> show_family(const std::string& family, const Json& config, bool stacked,
+                                   const std::map<std::string, std::string>& options) {
   const MappingTable table = load_table(family_by_name(family));
-  return FamilyPrinter(table, config, stacked).rows();
+  return FamilyPrinter(table, config, stacked, options).rows();
 }
 
 std::vector<std::string> lint_family(const FamilyFile& file) {

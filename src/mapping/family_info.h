@@ -53,7 +53,8 @@ struct ShownRule {
       target_pattern;
   std::uint64_t count = 1;  ///< how many tensors of the loop it stands for
 };
-std::vector<ShownRule> show_family(const std::string& family, const Json& config, bool stacked);
+std::vector<ShownRule> show_family(const std::string& family, const Json& config, bool stacked,
+                                   const std::map<std::string, std::string>& options = {});
 
 /// What is wrong with a family's example: a config in which two dims are equal, or one is the
 /// product of others, or is below 2, hides shape-preserving mistakes. Dims that follow from others

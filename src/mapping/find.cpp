@@ -11,20 +11,41 @@
 namespace hfshard {
 namespace {
 
-bool holds(const Json& names, std::string_view wanted) {
-  if (names.is_string()) return names.as_string() == wanted;
-  if (!names.is_array()) return false;
-  return std::ranges::any_of(names.as_array(), [&](const Json& name) {
-    return name.is_string() && name.as_string() == wanted;
-  });
+// What one family is found by.
+struct Match {
+  const FamilyFile* file = nullptr;
+  std::vector<std::string> model_types;
+  std::vector<std::string> architectures;
+};
+
+std::vector<std::string> texts(const Json* json) {
+  std::vector<std::string> out;
+  if (json == nullptr) return out;
+  if (json->is_string()) out.push_back(json->as_string());
+  if (!json->is_array()) return out;
+  for (const Json& text : json->as_array()) {
+    if (text.is_string()) out.push_back(text.as_string());
+  }
+  return out;
 }
 
-const FamilyFile* family_with(std::string_view key, std::string_view wanted) {
-  for (const FamilyFile& file : embedded_families()) {
-    const Json json = parse_json(file.text, file.path);
-    const Json* match = json.find("match");
-    const Json* names = match == nullptr ? nullptr : match->find(key);
-    if (names != nullptr && holds(*names, wanted)) return &file;
+// Parsed once: reading every family file for each question takes milliseconds.
+const std::vector<Match>& matches() {
+  static const std::vector<Match> all = [] {
+    std::vector<Match> out;
+    for (const FamilyFile& file : embedded_families()) {
+      const Json json = parse_json(file.text, file.path);
+      const Json& match = json.at("match");
+      out.push_back({&file, texts(match.find("model_type")), texts(match.find("architectures"))});
+    }
+    return out;
+  }();
+  return all;
+}
+
+const FamilyFile* family_with(std::vector<std::string> Match::*names, std::string_view wanted) {
+  for (const Match& match : matches()) {
+    if (std::ranges::find(match.*names, wanted) != (match.*names).end()) return match.file;
   }
   return nullptr;
 }
@@ -34,28 +55,22 @@ const FamilyFile* family_with(std::string_view key, std::string_view wanted) {
 const FamilyFile* find_family(const Json& config) {
   const Json* model_type = config.find("model_type");
   if (model_type != nullptr && model_type->is_string()) {
-    if (const FamilyFile* file = family_with("model_type", model_type->as_string())) return file;
+    if (const FamilyFile* file = family_with(&Match::model_types, model_type->as_string()))
+      return file;
   }
   const Json* architectures = config.find("architectures");
   if (architectures == nullptr || !architectures->is_array()) return nullptr;
   for (const Json& name : architectures->as_array()) {
     if (!name.is_string()) continue;
-    if (const FamilyFile* file = family_with("architectures", name.as_string())) return file;
+    if (const FamilyFile* file = family_with(&Match::architectures, name.as_string())) return file;
   }
   return nullptr;
 }
 
 std::vector<std::string> known_model_types() {
   std::vector<std::string> out;
-  for (const FamilyFile& file : embedded_families()) {
-    const Json json = parse_json(file.text, file.path);
-    const Json& names = json.at("match").at("model_type");
-    if (names.is_string()) {
-      out.push_back(names.as_string());
-      continue;
-    }
-    for (const Json& name : names.as_array()) out.push_back(name.as_string());
-  }
+  for (const Match& match : matches())
+    out.insert(out.end(), match.model_types.begin(), match.model_types.end());
   std::ranges::sort(out);
   return out;
 }

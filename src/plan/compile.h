@@ -23,6 +23,9 @@ CompiledModel compile_model(const Catalog& catalog, const MappingOptions& option
 CompiledModel compile_model(const Catalog& catalog, const MappingOptions& options,
                             const FamilyFile& family);
 
+/// The same without the proof, for those who want every finding of prove().
+CompiledModel compile_unproved(const Catalog& catalog, const MappingOptions& options);
+
 /// One finding of `mappings check`.
 struct CheckFinding {
   std::string tensor;  ///< source or target name

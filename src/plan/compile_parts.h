@@ -79,6 +79,18 @@ IndexMap identity_map(const Shape& shape);
 /// Checks a dotted leaf path. Throws: unsupported (empty component, '/').
 void check_path(const std::string& path);
 
+/// Where the config.json of a source stands, as errors name it.
+std::string config_path(const std::string& location);
+/// The family of a config. Throws: unsupported, with near names.
+const FamilyFile& family_of(const Json& config, const std::string& location);
+/// Throws: unsupported, with the schemes that there are.
+const Scheme& scheme_of(const MappingTable& table, const std::string& name);
+/// Throws: usage, if the family has no such option.
+void check_options(const MappingTable& table, const MappingOptions& options);
+/// The notes or model names whose condition is true.
+std::vector<std::string> texts_that_hold(const std::vector<Conditional>& list,
+                                         const Bindings& bindings);
+
 /// Adds transfers, fills and drops of a resolved mapping. Throws as compile_model.
 void compile_rules(const MappingTable& table, const Scheme& scheme, const Bindings& bindings,
                    const ResolvedModel& resolved, ModelBuilder& builder);

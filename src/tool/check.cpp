@@ -58,15 +58,32 @@ CheckReport empty_report(const Catalog& catalog, const MappingOptions& options) 
   return out;
 }
 
+// Whatever else the names say, beside what the first problem named.
+void add_other_names(const Catalog& catalog, const MappingOptions& options, CheckReport& out) {
+  NameList list{catalog.location, catalog.config_text, {}};
+  for (const TensorInfo& tensor : catalog.tensors) list.names.push_back(tensor.name);
+  try {
+    for (CheckFinding& finding : check_names(list, options).findings) {
+      if (finding.tensor == out.problems.front().tensor) continue;
+      out.problems.push_back(
+          {std::move(finding.tensor), std::move(finding.what), std::move(finding.rule), {}});
+    }
+  } catch (const Error& error) {  // the same problem stops this too
+    if (!is_finding(error)) throw;
+  }
+}
+
 }  // namespace
 
 CheckReport check_mapping(const Catalog& catalog, const MappingOptions& options) {
   CheckReport out = empty_report(catalog, options);
   try {
-    add_model(catalog, compile_model(catalog, options), out);
-  } catch (const Error& error) {  // the first problem ends a compilation; here it is the result
+    add_model(catalog, compile_unproved(catalog, options), out);
+  } catch (const Error& error) {  // the first problem ends a compilation; here it is a result
     if (!is_finding(error)) throw;
     out.problems.push_back(problem_of(error));
+    if (options.scheme != "hf" && options.include.empty() && options.exclude.empty())
+      add_other_names(catalog, options, out);
   }
   return out;
 }

@@ -3,10 +3,13 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "base/version.h"
 #include "run/budget.h"
 #include "tool/interrupt.h"
@@ -73,6 +76,23 @@ int with_output_checked(Session& session, int status) {
   return report(session, Error(ErrorCode::io, "standard output cannot be written"));
 }
 
+// CLI11 says only that a command is missing; this says which word is none.
+void check_command(const CLI::App& app, int argc, const char* const* argv, int at) {
+  if (at >= argc || argv[at][0] == '-') return;
+  const std::string word = argv[at];
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    names.push_back(command->get_name());
+    if (command->get_name() != word) continue;
+    if (!command->get_subcommands({}).empty()) check_command(*command, argc, argv, at + 1);
+    return;
+  }
+  const std::vector<std::string> near = near_names(word, names);
+  throw Error(ErrorCode::usage, fmt::format("there is no command {}", quote(word)))
+      .hint(near.empty() ? "commands are " + join(names, ", ")
+                         : "did you mean " + join(near, " or ") + "?");
+}
+
 }  // namespace
 
 const std::atomic<bool>& watch_interrupts() {
@@ -131,9 +151,12 @@ int tool_main(int argc, const char* const* argv, const Limits& limits) {
   add_finalize_command(app, session);
   add_clean_command(app, session);
   try {
+    check_command(app, argc, argv, 1);
     app.parse(argc, argv);
   } catch (const CLI::Success& done) {  // --help, --version
     return app.exit(done);
+  } catch (const Error& error) {
+    return report(session, error);
   } catch (const CLI::ParseError& error) {  // CLI11 reports wrong flags this way
     return report(session, Error(ErrorCode::usage, error.what()).hint("see hfshard --help"));
   }

@@ -80,6 +80,7 @@ struct ShowFlags {
   std::string family;
   std::string config;
   std::string layers = "stacked";
+  MappingFlags parts;  // --with and --option only
 };
 
 // `2048 x 1024` as numbers; null where a row has no shape.
@@ -125,7 +126,8 @@ std::string spaced(const std::vector<std::string>& parts) {
 
 int run_show(const ShowFlags& flags, const Session& session) {
   const Json config = example_config(flags.family, config_text_of(flags.config), flags.config);
-  const std::vector<ShownRule> rows = show_family(flags.family, config, flags.layers == "stacked");
+  const std::vector<ShownRule> rows = show_family(flags.family, config, flags.layers == "stacked",
+                                                  mapping_options(flags.parts).options);
   if (session.json) {
     Json::Array rules;
     for (const ShownRule& row : rows) rules.push_back(rule_json(row));
@@ -158,6 +160,7 @@ void add_show_command(CLI::App& parent, Session& session) {
                    "config.json for the shapes (default the family's example)")
       ->type_name("FILE");
   add_layers_flag(*command, flags->layers);
+  add_part_flags(*command, flags->parts);
   add_common_flags(*command, session);
   command->callback(
       [flags, &session] { session.run = [flags, &session] { return run_show(*flags, session); }; });

@@ -10,21 +10,8 @@
 #include "tool/plan_flags.h"
 #include "tool/plan_report.h"
 
-#include "hfshard/error.h"
-
 namespace hfshard {
 namespace {
-
-// Throws what convert would refuse before it moves a byte: too little memory, too little disk.
-void check_fits(const Plan& plan, const RunOptions& options, const Json& disk) {
-  make_budget(plan, options.max_memory_bytes, options.jobs, 0);
-  if (disk.is_null() || disk.at("fits").as_bool()) return;
-  throw Error(ErrorCode::limit, fmt::format("the output needs {}, the file system has {} free",
-                                            human_bytes(plan.totals.output_bytes),
-                                            human_bytes(disk.at("free_bytes").as_uint())))
-      .in_file(options.out)
-      .hint("free some space or choose another output");
-}
 
 int show_plan(Session& session, const PlanFlags& plan_flags, const RunFlags& run_flags) {
   const PlanOptions wanted = plan_options(plan_flags);
@@ -40,7 +27,7 @@ int show_plan(Session& session, const PlanFlags& plan_flags, const RunFlags& run
     disk["fits"] = disk["free_bytes"].as_uint() >= plan.totals.output_bytes;
   }
   if (session.json) {
-    check_fits(plan, options, disk);  // one object: the plan or the error
+    make_budget(plan, options.max_memory_bytes, options.jobs, 0);  // one object: plan or error
     Json object = plan_json(plan, budget);
     object["disk"] = disk;
     print_json_list("plan", std::move(object), "leaves", plan.model.leaves.size(),
@@ -50,9 +37,9 @@ int show_plan(Session& session, const PlanFlags& plan_flags, const RunFlags& run
   print_plan(plan, budget);
   if (!disk.is_null()) {
     print_line(fmt::format("disk      {} free, {}", human_bytes(disk["free_bytes"].as_uint()),
-                           disk["fits"].as_bool() ? "enough" : "too little"));
+                           disk["fits"].as_bool() ? "enough" : "too little for convert"));
   }
-  check_fits(plan, options, disk);
+  make_budget(plan, options.max_memory_bytes, options.jobs, 0);  // throws what convert would
   return 0;
 }
 

@@ -6,6 +6,8 @@ show convert
 show convert in
 show convert in out --no-such-flag
 show conver in out
+show frobnicate
+show mappings chek in
 show convert in out --layers staked
 show convert in out --to orbx
 show convert in out --scheme maxtex

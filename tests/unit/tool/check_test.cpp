@@ -92,6 +92,19 @@ TEST(CheckMapping, AnUnmatchedTensorIsAProblemThatNamesIt) {
   EXPECT_EQ(report.family, "qwen3");
 }
 
+TEST(CheckMapping, EveryStrangeAndEveryMissingTensorIsAProblem) {
+  Catalog catalog = qwen3();
+  catalog.tensors.push_back(catalog.tensors.back());
+  catalog.tensors.back().name = "zebra.bias";
+  catalog.tensors.push_back(catalog.tensors.back());
+  catalog.tensors.back().name = "zebra.weight";
+  catalog.tensors.erase(catalog.tensors.begin());
+  std::set<std::string> named;
+  for (const CheckReport::Problem& problem : check_mapping(catalog, {}).problems)
+    named.insert(problem.tensor);
+  EXPECT_EQ(named, (std::set<std::string>{"lm_head.weight", "zebra.bias", "zebra.weight"}));
+}
+
 TEST(CheckMapping, AWrongShapeIsAProblemWithItsRule) {
   Catalog catalog = qwen3();
   catalog.tensors[*catalog.find("model.norm.weight")].shape = {3};
