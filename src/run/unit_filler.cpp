@@ -74,7 +74,8 @@ class BandReader {
   std::uint64_t overflows() const { return overflows_; }
   const TensorInfo& info() const { return info_; }
 
-  // The elements of the band and, of packed codes, those that share its first and last byte.
+  // The elements of the band and, of packed codes, those that share its first and last byte; rows
+  // that the band's map leaves out hold anything.
   struct Values {
     std::uint64_t begin = 0;
     std::span<const std::byte> bytes;
@@ -87,24 +88,59 @@ class BandReader {
     const auto raw = raw_.first(length * in_bits_ / 8);
     sources_[info_.file]->read_at(info_.begin_bytes + begin * in_bits_ / 8, raw);
     if (!transfer_.converts(leaf_dtype_)) return {begin, raw};
+    if (transfer_.decode) read_scales(scale_range(transfer_.decode->form, begin, length));
     const auto values = converted_.first(length * size_bits(leaf_dtype_) / 8);
-    if (transfer_.decode) {
-      const BlockScale& form = transfer_.decode->form;
-      apply_decode(form, transfer_.value, leaf_dtype_, begin, length, raw,
-                   read_scales(scale_range(form, begin, length)), values, overflows_);
-    } else {
-      overflows_ +=
-          apply_value(transfer_.value, transfer_.source_dtype, leaf_dtype_, length, raw, values);
-    }
+    convert_rows(band, begin, begin + length, raw, values);
     return {begin, values};
   }
 
  private:
-  std::span<const std::byte> read_scales(const ScaleRange& range) {
+  // Converts the rows that the band's map uses, in runs of rows that follow each other: of
+  // interleaved rows (gate and up of one tensor) each leaf computes its own half only.
+  void convert_rows(const Band& band, std::uint64_t begin, std::uint64_t end,
+                    std::span<const std::byte> raw, std::span<std::byte> values) {
+    std::uint64_t run_begin = begin;
+    std::uint64_t run_end = begin;
+    const auto flush = [&] {
+      if (run_begin == run_end) return;
+      const auto part = [&](auto bytes, std::uint64_t bits) {
+        return bytes.subspan((run_begin - begin) * bits / 8, (run_end - run_begin) * bits / 8);
+      };
+      convert(run_begin, run_end - run_begin, part(raw, in_bits_),
+              part(values, size_bits(leaf_dtype_)));
+    };
+    for_each_row(band.map, row(), [&](const IndexMap& part) {
+      const std::uint64_t row_begin = part.src_base / row() * row();
+      const std::uint64_t from = std::max(row_begin, begin);
+      if (from > run_end) {
+        flush();
+        run_begin = from;
+      }
+      run_end = std::max(run_end, std::min(row_begin + row(), end));
+    });
+    flush();
+  }
+
+  void convert(std::uint64_t begin, std::uint64_t count, std::span<const std::byte> raw,
+               std::span<std::byte> values) {
+    if (!transfer_.decode) {
+      overflows_ += apply_value(transfer_.value, transfer_.source_dtype, leaf_dtype_, count, raw,
+                                values);
+      return;
+    }
+    const BlockScale& form = transfer_.decode->form;
+    const ScaleRange range = scale_range(form, begin, count);
     const std::size_t size = size_bits(scales_->dtype) / 8;
-    const auto out = scale_bytes_.first(range.count * size);
-    sources_[scales_->file]->read_at(scales_->begin_bytes + range.first * size, out);
-    return out;
+    apply_decode(form, transfer_.value, leaf_dtype_, begin, count, raw,
+                 scale_bytes_.subspan((range.first - first_scale_) * size, range.count * size),
+                 values, overflows_);
+  }
+
+  void read_scales(const ScaleRange& range) {
+    const std::size_t size = size_bits(scales_->dtype) / 8;
+    first_scale_ = range.first;
+    sources_[scales_->file]->read_at(scales_->begin_bytes + range.first * size,
+                                     scale_bytes_.first(range.count * size));
   }
 
   const Plan& plan_;
@@ -115,6 +151,7 @@ class BandReader {
   DType leaf_dtype_;
   std::uint64_t in_bits_;
   std::span<std::byte> raw_, converted_, scale_bytes_, row_;
+  std::uint64_t first_scale_ = 0;  // what scale_bytes_ begins with
   std::uint64_t overflows_ = 0;
 };
 
