@@ -87,7 +87,10 @@ class Evaluator {
         return !equal(value(node.args[0]), value(node.args[1]));
       case ExprOp::coalesce: {
         ExprValue left = value(node.args[0]);
-        return std::holds_alternative<Absent>(left) ? value(node.args[1]) : left;
+        if (!std::holds_alternative<Absent>(left)) return left;
+        ExprValue right = value(node.args[1]);
+        // Where nothing is there, the first place is the one to name.
+        return std::holds_alternative<Absent>(right) ? left : right;
       }
       case ExprOp::square_root:
         return square_root(value(node.args[0]));

@@ -19,5 +19,7 @@ const std::vector<FamilyFile>& embedded_families();
 std::string_view embedded_axis_rules();
 /// mappings/schema.json.
 std::string_view embedded_schema();
+/// mappings/proof.json: what tests/interop/proof.py has shown for each family.
+std::string_view embedded_proof();
 
 }  // namespace hfshard

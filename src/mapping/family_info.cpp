@@ -152,8 +152,24 @@ bool is_product(const NamedDims& dims, std::size_t skip, std::size_t from, std::
 
 }  // namespace
 
+namespace {
+
+FamilyProof proof_of(const Json& all, const std::string& family) {
+  FamilyProof out;
+  const Json* at = all.find(family);
+  if (at == nullptr) return out;
+  out.accounted = at->at("accounted").as_uint();
+  out.executed = at->at("executed").as_uint();
+  out.by_maxtext = at->at("right_by_maxtext").as_uint();
+  out.by_own_oracle = at->at("right_by_own_oracle").as_uint();
+  return out;
+}
+
+}  // namespace
+
 std::vector<FamilyInfo> list_families() {
   std::vector<FamilyInfo> out;
+  const Json proof = parse_json(embedded_proof(), "mappings/proof.json");
   for (const FamilyFile& file : embedded_families()) {
     const MappingTable table = load_table(file);
     FamilyInfo info;
@@ -162,6 +178,7 @@ std::vector<FamilyInfo> list_families() {
     info.architectures = table.architectures;
     for (const Scheme& scheme : table.schemes) info.schemes.push_back(scheme.name);
     info.options = table.options;
+    info.proof = proof_of(proof, table.family);
     const Bindings::Options none;
     Bindings bindings(table, table.example, none, {});
     info.stacked = has_layout(table.main_scheme(), bindings, true);

@@ -13,6 +13,14 @@
 
 namespace hfshard {
 
+/// How far a family is shown to be right; made by tests/interop/proof.py, never typed.
+struct FamilyProof {
+  std::uint64_t accounted = 0;      ///< published models whose every element has its place
+  std::uint64_t executed = 0;       ///< checkpoints that were converted and verified
+  std::uint64_t by_maxtext = 0;     ///< of them, bit-equal to what MaxText's own converter makes
+  std::uint64_t by_own_oracle = 0;  ///< bit-equal to tests/oracle/make_numpy_oracles.py
+};
+
 /// One row of `mappings list`.
 struct FamilyInfo {
   std::string name;
@@ -22,6 +30,7 @@ struct FamilyInfo {
   std::vector<std::string> options;  ///< names of option.* that its rules use
   bool stacked = true;               ///< the example can be
   bool separate = true;
+  FamilyProof proof;
   Json example;                                    ///< config.json of the tiny example
   std::map<std::string, Json, std::less<>> sizes;  ///< name -> config.json facts of a real model
 };

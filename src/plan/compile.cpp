@@ -34,6 +34,7 @@ CompiledModel compile_family(const Catalog& catalog, const MappingOptions& optio
   Bindings bindings(table, config, options.options,
                     [&](std::string_view name) { return catalog.find(name).has_value(); });
   const ResolvedModel resolved = resolve(scheme, bindings, options.stacked);
+  check_quantisation(table, config, catalog.location);
 
   ModelBuilder builder(catalog, options);
   CompiledModel& model = builder.model();

@@ -79,6 +79,7 @@ NameCheck check_names(const NameList& list, const MappingOptions& options) {
   });
   const ResolvedModel resolved =
       resolve(scheme_of(table, options.scheme), bindings, options.stacked);
+  check_quantisation(table, config, list.location);
   NameCheck out;
   out.family = table.family;
   NameMatcher(list, table, bindings).match(resolved, out);

@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -30,6 +33,22 @@ Matrix matrix_of(const Shape& shape) {
     }
   }
   return out;
+}
+
+// What `quantization_config.quant_method` is called where a `decode` of a family can describe it.
+// Source: huggingface/transformers src/transformers/utils/quantization_config.py,
+// QuantizationMethod.
+constexpr std::array<std::string_view, 3> kMethods = {"fp8", "mxfp4", "compressed-tensors"};
+
+// The quant_method of a config or of its text part; empty if it is not quantised.
+std::string quant_method(const Json& config) {
+  const Json* text = config.find("text_config");
+  for (const Json* at : {&config, text}) {
+    const Json* found = at == nullptr ? nullptr : at->find("quantization_config");
+    const Json* method = found == nullptr ? nullptr : found->find("quant_method");
+    if (method != nullptr && method->is_string()) return method->as_string();
+  }
+  return {};
 }
 
 bool is_packed(DecodeKind kind) { return kind == DecodeKind::mx || kind == DecodeKind::int4; }
@@ -150,6 +169,18 @@ class DecodeCompiler {
 };
 
 }  // namespace
+
+void check_quantisation(const MappingTable& table, const Json& config,
+                        const std::string& location) {
+  const std::string method = quant_method(config);
+  if (method.empty()) return;
+  const bool known = std::ranges::find(kMethods, method) != kMethods.end();
+  if (known && !table.decodes.empty()) return;
+  throw Error(ErrorCode::unsupported, fmt::format("family {} has no decoder for quant_method {}",
+                                                  quote(table.family), quote(method)))
+      .in_file(config_path(location))
+      .hint("convert the checkpoint that was not quantised, or --scheme hf to keep the codes");
+}
 
 const DecodeRule* find_decode(const MappingTable& table, const Bindings& bindings,
                               const TensorInfo& tensor) {

@@ -55,6 +55,9 @@ class ModelBuilder {
   std::unordered_map<std::string, std::uint32_t> rules_;
 };
 
+/// Throws: unsupported, if the config names a quantisation that nothing here decodes.
+void check_quantisation(const MappingTable& table, const Json& config, const std::string& location);
+
 /// The decoder that a family has for this tensor, or nullptr if it holds plain values.
 const DecodeRule* find_decode(const MappingTable& table, const Bindings& bindings,
                               const TensorInfo& tensor);

@@ -45,6 +45,46 @@ class RuleCompiler {
   RuleCompiler(const MappingTable& table, const Bindings& bindings, ModelBuilder& builder)
       : table_(table), bindings_(bindings), builder_(builder), model_(builder.model()) {}
 
+  // Marks every tensor that a rule or a drop names: before any shape is looked at, so that a model
+  // of another generation is told by its names.
+  void match_names(const ResolvedModel& model) {
+    for (const ResolvedRule& rule : model.rules) {
+      for (const std::string& name : rule.sources) {
+        const auto found = builder_.catalog().find(name);
+        if (!found) {
+          missing_.push_back({name, rule.rule->pointer});
+        } else if (!builder_.excluded(*found)) {
+          builder_.mark(*found, TensorUse::mapped);
+          mark_scales(tensor(*found));
+        }
+      }
+    }
+    for (const ResolvedDrop& drop : model.drops) {
+      for (const std::string& name : drop.sources) {
+        for_each_tensor(name, [&](std::uint32_t found) {
+          if (builder_.use(found) == TensorUse::none) builder_.mark(found, TensorUse::dropped);
+        });
+      }
+    }
+  }
+
+  // The scales of a coded tensor that is excluded go with it.
+  void leave_out_scales(const ResolvedModel& model) {
+    for (const ResolvedRule& rule : model.rules) {
+      for (const std::string& name : rule.sources) {
+        const auto coded = builder_.catalog().find(name);
+        if (!coded || !builder_.excluded(*coded)) continue;
+        const DecodeRule* decoder = find_decode(table_, bindings_, tensor(*coded));
+        if (decoder == nullptr) continue;
+        const auto scales = builder_.catalog().find(decoder->scale_name(name));
+        if (!scales || builder_.use(*scales) != TensorUse::none) continue;
+        builder_.drop_whole(*scales, builder_.rule(decoder->pointer),
+                            fmt::format("scales of {}, which is left out", quote(name)));
+        builder_.mark(*scales, TensorUse::excluded);
+      }
+    }
+  }
+
   void transfer(const ResolvedRule& resolved) {
     const std::vector<std::uint32_t> sources = find_sources(resolved);
     if (sources.empty()) return;
@@ -74,7 +114,6 @@ class RuleCompiler {
     }
     out.map = map_of(resolved.source_layout, resolved.target_layout);
     out.sources = sources;
-    for (const std::uint32_t source : sources) builder_.mark(source, TensorUse::mapped);
     model_.transfers.push_back(std::move(out));
   }
 
@@ -110,14 +149,7 @@ class RuleCompiler {
     for (std::size_t i = 0; i < resolved.sources.size(); ++i) {
       const std::string& name = resolved.sources[i];
       const std::string same_as = resolved.same_as.empty() ? "" : resolved.same_as[i];
-      if (name.find('*') == std::string::npos) {
-        const auto found = builder_.catalog().find(name);
-        if (found) drop_one(resolved, *found, same_as);
-        continue;
-      }
-      for (std::uint32_t t = 0; t < builder_.catalog().tensors.size(); ++t) {
-        if (glob_match(name, tensor(t).name)) drop_one(resolved, t, same_as);
-      }
+      for_each_tensor(name, [&](std::uint32_t found) { drop_one(resolved, found, same_as); });
     }
   }
 
@@ -132,6 +164,26 @@ class RuleCompiler {
 
  private:
   const TensorInfo& tensor(std::uint32_t index) const { return builder_.catalog().tensors[index]; }
+
+  // Every tensor with this name, which may hold `*`.
+  template <typename Visit>
+  void for_each_tensor(const std::string& name, const Visit& visit) const {
+    if (name.find('*') == std::string::npos) {
+      const auto found = builder_.catalog().find(name);
+      if (found) visit(*found);
+      return;
+    }
+    for (std::uint32_t t = 0; t < builder_.catalog().tensors.size(); ++t) {
+      if (glob_match(name, tensor(t).name)) visit(t);
+    }
+  }
+
+  void mark_scales(const TensorInfo& coded) {
+    const DecodeRule* decoder = find_decode(table_, bindings_, coded);
+    if (decoder == nullptr) return;
+    const auto scales = builder_.catalog().find(decoder->scale_name(coded.name));
+    if (scales) builder_.mark(*scales, TensorUse::mapped);
+  }
 
   [[noreturn]] static void fail_partly(const std::string& target, const std::string& name) {
     throw Error(ErrorCode::usage,
@@ -149,13 +201,10 @@ class RuleCompiler {
     for (const std::string& name : resolved.sources) {
       const auto found = builder_.catalog().find(name);
       if (!found) {
-        missing_.push_back({name, resolved.rule->pointer});
         missing = true;
       } else if (builder_.excluded(*found)) {
         excluded = &name;
-        leave_out_scales(tensor(*found));
       } else {
-        builder_.mark(*found, TensorUse::mapped);
         out.push_back(*found);
       }
     }
@@ -165,17 +214,6 @@ class RuleCompiler {
     }
     if (missing) out.clear();
     return out;
-  }
-
-  // The scales of a coded tensor that is left out go with it.
-  void leave_out_scales(const TensorInfo& coded) {
-    const DecodeRule* decoder = find_decode(table_, bindings_, coded);
-    if (decoder == nullptr) return;
-    const auto scales = builder_.catalog().find(decoder->scale_name(coded.name));
-    if (!scales || builder_.use(*scales) != TensorUse::none) return;
-    builder_.drop_whole(*scales, builder_.rule(decoder->pointer),
-                        fmt::format("scales of {}, which is left out", quote(coded.name)));
-    builder_.mark(*scales, TensorUse::excluded);
   }
 
   void check_source(const DecodeRule* decoder, const TensorInfo& first, const TensorInfo& other,
@@ -278,7 +316,6 @@ class RuleCompiler {
       }
     }
     if (!same_as.empty()) out.same_as = twin(rule, info, same_as);
-    if (builder_.use(source) == TensorUse::none) builder_.mark(source, TensorUse::dropped);
     model_.drops.push_back(std::move(out));
   }
 
@@ -308,10 +345,12 @@ class RuleCompiler {
 void compile_rules(const MappingTable& table, const Scheme& scheme, const Bindings& bindings,
                    const ResolvedModel& resolved, ModelBuilder& builder) {
   RuleCompiler compiler(table, bindings, builder);
+  compiler.match_names(resolved);
+  compiler.leave_out_scales(resolved);
+  check_all_used(table, scheme, builder, compiler.missing());
   for (const ResolvedRule& rule : resolved.rules) compiler.transfer(rule);
   compiler.check_left_out();
   for (const ResolvedDrop& drop : resolved.drops) compiler.drop(drop);
-  check_all_used(table, scheme, builder, compiler.missing());
   for (const ResolvedFill& fill : resolved.fills) compiler.fill(fill);
 }
 

@@ -124,8 +124,8 @@ class BandReader {
   void convert(std::uint64_t begin, std::uint64_t count, std::span<const std::byte> raw,
                std::span<std::byte> values) {
     if (!transfer_.decode) {
-      overflows_ += apply_value(transfer_.value, transfer_.source_dtype, leaf_dtype_, count, raw,
-                                values);
+      overflows_ +=
+          apply_value(transfer_.value, transfer_.source_dtype, leaf_dtype_, count, raw, values);
       return;
     }
     const BlockScale& form = transfer_.decode->form;

@@ -60,6 +60,10 @@ TEST(Expr, IsPartOfANameAsAnIntegerOrAText) {
   EXPECT_EQ(error.rule(), "f.json#/x");
 }
 
+TEST(Expr, WhereAllAlternativesAreAbsentTheFirstIsNamed) {
+  EXPECT_NE(failure("(a.b ?? c) + 1").sentence().find("a.b"), std::string::npos);
+}
+
 TEST(Expr, PathsMayHaveNumbers) {
   EXPECT_EQ(Expr("layer_types.3 ?? 7", "f.json#/x").names(),
             (std::vector<std::string>{"layer_types.3"}));
