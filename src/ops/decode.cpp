@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -17,7 +18,7 @@ namespace {
 
 constexpr std::size_t kByteValues = 256;
 // Source: OCP Microscaling Formats (MX) Specification 1.0, section 5.4.1: E8M0, bias 127.
-constexpr int kE8M0Bias = 127;
+constexpr std::uint32_t kTwoToMinus127 = 0x00400000U;
 constexpr std::uint8_t kE8M0Nan = 0xff;
 
 // A float of `exponent_bits` and `mantissa_bits` below its sign, by the rule of IEEE 754 without
@@ -95,7 +96,9 @@ float scale_value(DType dtype, const std::byte* at) {
       const auto byte = load_le<std::uint8_t>(at);
       if (dtype == DType::f8_e8m0 && byte == kE8M0Nan)
         return std::numeric_limits<float>::quiet_NaN();
-      return std::ldexp(1.0F, static_cast<int>(byte) - kE8M0Bias);
+      // The byte is the exponent of a float: the bias is the same. 2^-127 is subnormal; 255 gives
+      // infinity, as 2^128 in f32 does.
+      return std::bit_cast<float>(byte == 0 ? kTwoToMinus127 : std::uint32_t{byte} << 23);
     }
   }
 }
