@@ -31,7 +31,7 @@ std::vector<std::string> texts(const Json* json) {
 
 // Parsed once: reading every family file for each question takes milliseconds.
 const std::vector<Match>& matches() {
-  static const std::vector<Match> all = [] {
+  static const std::vector<Match> kAll = [] {
     std::vector<Match> out;
     for (const FamilyFile& file : embedded_families()) {
       const Json json = parse_json(file.text, file.path);
@@ -40,7 +40,7 @@ const std::vector<Match>& matches() {
     }
     return out;
   }();
-  return all;
+  return kAll;
 }
 
 const FamilyFile* family_with(std::vector<std::string> Match::*names, std::string_view wanted) {

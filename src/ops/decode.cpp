@@ -78,10 +78,10 @@ struct CodeTable {
 };
 
 const CodeTable& table_of(Code code) {
-  static const std::array<CodeTable, 4> tables = {CodeTable(Code::f8_e4m3),
-                                                  CodeTable(Code::f8_e5m2),
-                                                  CodeTable(Code::f4_e2m1), CodeTable(Code::int4)};
-  return tables[static_cast<std::size_t>(code)];
+  static const std::array<CodeTable, 4> kTables = {CodeTable(Code::f8_e4m3),
+                                                   CodeTable(Code::f8_e5m2),
+                                                   CodeTable(Code::f4_e2m1), CodeTable(Code::int4)};
+  return kTables[static_cast<std::size_t>(code)];
 }
 
 float scale_value(DType dtype, const std::byte* at) {

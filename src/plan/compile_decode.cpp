@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -213,8 +214,8 @@ Decode compile_decode(const DecodeRule& rule, const Bindings& bindings,
 DType leaf_dtype(const MappingOptions& options, std::string_view path, DType natural,
                  const std::optional<DType>& floor) {
   if (!is_float(natural)) return natural;
-  for (auto cast = options.casts.rbegin(); cast != options.casts.rend(); ++cast) {
-    if (glob_match(cast->glob, path)) return cast->dtype;
+  for (const Cast& cast : std::ranges::reverse_view(options.casts)) {
+    if (glob_match(cast.glob, path)) return cast.dtype;
   }
   const DType wanted = options.dtype.value_or(natural);
   return floor && size_bits(wanted) < size_bits(*floor) ? *floor : wanted;
