@@ -53,7 +53,9 @@ class BandReader {
     const std::uint64_t band = largest_band(transfer_.source_shape.numel(), row(), most());
     const std::uint64_t widest = band + (transfer_.decode ? kCodesAround : 0);
     const auto cut = [&](std::uint64_t bits) {
-      const auto out = scratch.first(round_up(ceil_div(bits, 8), 64));
+      const std::uint64_t bytes = round_up(ceil_div(bits, 8), 64);
+      HFSHARD_CHECK(bytes <= scratch.size());  // the plan counted it
+      const auto out = scratch.first(bytes);
       scratch = scratch.subspan(out.size());
       return out;
     };
@@ -61,6 +63,7 @@ class BandReader {
     if (transfer_.converts(leaf_dtype)) converted_ = cut(widest * size_bits(leaf_dtype));
     if (transfer_.decode) scale_bytes_ = cut(transfer_.decode->most_scale_bytes(widest) * 8);
     row_ = scratch;
+    HFSHARD_CHECK(row() * size_bits(leaf_dtype) / 8 <= row_.size());
   }
 
   std::uint64_t row() const { return row_length(transfer_.source_shape); }
