@@ -61,6 +61,7 @@ RuleModifiers read_modifiers(const JsonAt& at, Block block) {
   if (at.has("dtype")) out.dtype = read_dtype(at.at("dtype"));
   if (block == Block::fill_modifiers) return out;
   if (at.has("value")) out.value = read_value(at.at("value"));
+  if (at.has("stays")) out.stays = read_dtype(at.at("stays"));
   if (at.has("repeat")) out.repeat = at.at("repeat").texts();
   if (at.has("copy")) out.copy = at.at("copy").boolean();
   return out;

@@ -22,9 +22,9 @@ constexpr BlockKey kScheme[] = {{"root", true},   {"scan_axis", true}, {"axes", 
 constexpr BlockKey kGroup[] = {{"for", true},       {"hf", true},       {"stacked", false},
                                {"separate", false}, {"rules", false},   {"use", false},
                                {"fill", false},     {"require", false}, {"source", false}};
-constexpr BlockKey kRule[] = {{"when", false},  {"for", false},   {"axes", false},
-                              {"value", false}, {"dtype", false}, {"repeat", false},
-                              {"copy", false},  {"source", false}};
+constexpr BlockKey kRule[] = {{"when", false},   {"for", false},   {"axes", false},
+                              {"value", false},  {"dtype", false}, {"stays", false},
+                              {"repeat", false}, {"copy", false},  {"source", false}};
 constexpr BlockKey kFill[] = {
     {"when", false}, {"for", false}, {"axes", false}, {"dtype", false}, {"source", false}};
 constexpr BlockKey kDrop[] = {

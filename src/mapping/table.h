@@ -47,6 +47,7 @@ struct RuleModifiers {
   AxisNames axes;
   ValueRule value;
   std::optional<DType> dtype;       ///< a floor: narrower floats are widened to it
+  std::optional<DType> stays;       ///< a source of this dtype is not narrowed by --dtype
   std::vector<std::string> repeat;  ///< dims that only the target has
   bool copy = false;
 };

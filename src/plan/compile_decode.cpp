@@ -212,13 +212,13 @@ Decode compile_decode(const DecodeRule& rule, const Bindings& bindings,
 }
 
 DType leaf_dtype(const MappingOptions& options, std::string_view path, DType natural,
-                 const std::optional<DType>& floor) {
+                 const DTypeRule& rule) {
   if (!is_float(natural)) return natural;
   for (const Cast& cast : std::ranges::reverse_view(options.casts)) {
     if (glob_match(cast.glob, path)) return cast.dtype;
   }
-  const DType wanted = options.dtype.value_or(natural);
-  return floor && size_bits(wanted) < size_bits(*floor) ? *floor : wanted;
+  const DType wanted = rule.stays == natural ? natural : options.dtype.value_or(natural);
+  return rule.floor && size_bits(wanted) < size_bits(*rule.floor) ? *rule.floor : wanted;
 }
 
 }  // namespace hfshard

@@ -71,10 +71,15 @@ Decode compile_decode(const DecodeRule& rule, const Bindings& bindings,
                       const std::vector<std::uint32_t>& sources, const Shape& view,
                       ModelBuilder& builder);
 
-/// What --dtype and --cast make of a leaf whose source has the dtype `natural`; `floor` is the
-/// rule's. Only a cast goes below the floor.
+/// What a rule says about the dtype of its leaf.
+struct DTypeRule {
+  std::optional<DType> floor;
+  std::optional<DType> stays;
+};
+/// What --dtype and --cast make of a leaf whose source has the dtype `natural`. Only a cast goes
+/// below what the rule says.
 DType leaf_dtype(const MappingOptions& options, std::string_view path, DType natural,
-                 const std::optional<DType>& floor);
+                 const DTypeRule& rule);
 
 /// Identity over a tensor, one digit per axis with more than one element.
 IndexMap identity_map(const Shape& shape);

@@ -104,8 +104,8 @@ class RuleCompiler {
     out.value = value_of(rule.modifiers.value, bindings_);
     out.copy = rule.modifiers.copy;
     const DType natural = decoder != nullptr ? DType::bf16 : first.dtype;
-    const DType dtype =
-        leaf_dtype(builder_.options(), resolved.target, natural, rule.modifiers.dtype);
+    const DType dtype = leaf_dtype(builder_.options(), resolved.target, natural,
+                                   {rule.modifiers.dtype, rule.modifiers.stays});
     check_values(out, first, dtype, rule);
     out.target = leaf(resolved.target, dtype, resolved.target_layout.shape, resolved.axes,
                       resolved.stacked, rule.pointer);

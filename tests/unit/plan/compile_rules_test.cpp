@@ -266,6 +266,19 @@ TEST(CompileRules, CastsDecideOverDtypeAndFloor) {
   EXPECT_EQ(model.leaves[2].dtype, DType::bf16);
 }
 
+TEST(CompileRules, WhatStaysIsNarrowedByACastOnly) {
+  const std::string text =
+      with_norm_rule("[\"norm.weight [D]\", \"norm.scale [D]\", {\"stays\": \"f32\"}]");
+  FakeCatalog catalog = tiny_catalog();
+  MappingOptions options;
+  options.dtype = DType::f16;
+  EXPECT_EQ(compile_text(text, catalog, options).leaves[2].dtype, DType::f16);
+  catalog.get("norm.weight").dtype = DType::f32;
+  EXPECT_EQ(compile_text(text, catalog, options).leaves[2].dtype, DType::f32);
+  options.casts = {{"*.scale", DType::bf16}};
+  EXPECT_EQ(compile_text(text, catalog, options).leaves[2].dtype, DType::bf16);
+}
+
 TEST(CompileRules, CastsLeaveIntegersAloneAndRefuseF64) {
   MappingOptions options;
   options.dtype = DType::bf16;
