@@ -21,6 +21,10 @@ constexpr std::uint64_t kProcessBytes = 24 * kMiB;
 constexpr std::uint64_t kThreadBytes = kMiB;
 // More than this in flight for each thread gains nothing: fresh pages cost more than they hide.
 constexpr std::uint64_t kUsefulBytes = 48 * kMiB;
+// What one command says must be enough for another one with the same plan, whose heap is not quite
+// the same.
+constexpr std::uint64_t kHeapMargin = kMiB / 4;
+constexpr std::uint64_t kHeapMarginShare = 16;
 }  // namespace
 
 std::uint64_t heap_bytes() noexcept {
@@ -36,8 +40,12 @@ Budget state_budget(const Plan& plan, std::uint64_t max_memory_bytes, unsigned j
   budget.control_bytes = heap_bytes();
   budget.fixed_bytes = kProcessBytes + pipeline_threads(jobs) * kThreadBytes;
   const std::uint64_t least = plan.totals.largest_need_bytes + extra_need_bytes;
-  budget.need_bytes = round_up(
-      std::max(budget.control_bytes + budget.fixed_bytes + least, 4 * budget.control_bytes), kMiB);
+  const auto need = [&](std::uint64_t control) {
+    return round_up(std::max(control + budget.fixed_bytes + least, 4 * control), kMiB);
+  };
+  budget.least_bytes = need(budget.control_bytes);
+  budget.need_bytes =
+      need(budget.control_bytes + kHeapMargin + budget.control_bytes / kHeapMarginShare);
   const std::uint64_t taken = budget.control_bytes + budget.fixed_bytes;
   const std::uint64_t useful = std::max(2 * least, pipeline_threads(jobs) * kUsefulBytes);
   budget.arena_bytes = max_memory_bytes > taken ? std::min(max_memory_bytes - taken, useful) : 0;
@@ -47,7 +55,7 @@ Budget state_budget(const Plan& plan, std::uint64_t max_memory_bytes, unsigned j
 Budget make_budget(const Plan& plan, std::uint64_t max_memory_bytes, unsigned jobs,
                    std::uint64_t extra_need_bytes) {
   const Budget budget = state_budget(plan, max_memory_bytes, jobs, extra_need_bytes);
-  if (max_memory_bytes < budget.need_bytes) {
+  if (max_memory_bytes < budget.least_bytes) {
     throw Error(ErrorCode::limit,
                 fmt::format("--max-memory {} is too small, this plan needs {} ({} bytes)",
                             human_bytes(max_memory_bytes), human_bytes(budget.need_bytes),

@@ -11,7 +11,8 @@ struct Budget {
   std::uint64_t control_bytes = 0;  ///< heap in use after planning: catalog, plan, names
   std::uint64_t fixed_bytes = 0;    ///< stacks, libraries' data, bookkeeping of tiles in flight
   std::uint64_t arena_bytes = 0;    ///< for the data plane: what is left, or as much as is useful
-  std::uint64_t need_bytes = 0;     ///< smallest --max-memory that is accepted
+  std::uint64_t need_bytes = 0;     ///< --max-memory that is accepted by every command
+  std::uint64_t least_bytes = 0;    ///< below this one refuses: a little less
 };
 
 /// Heap bytes in use by this process now.
