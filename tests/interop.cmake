@@ -1,15 +1,33 @@
 # Tests with real TensorStore and Orbax, in the Python that HFSHARD_PEER_PYTHON names; skipped where they are missing.
 if(TARGET hfshard_testtool)
   set(interop_dir ${CMAKE_CURRENT_LIST_DIR}/interop)
+  set(oracle_dir ${CMAKE_CURRENT_LIST_DIR}/oracle)
   function(hfshard_add_interop name script)
     add_test(NAME interop.${name}
       COMMAND ${Python3_EXECUTABLE} ${interop_dir}/${script} --hfshard $<TARGET_FILE:hfshard_testtool> ${ARGN})
     set_tests_properties(interop.${name} PROPERTIES LABELS interop TIMEOUT 600 SKIP_RETURN_CODE 77)
   endfunction()
 
-  foreach(fixture IN ITEMS qwen3 llama3.1 mixtral)
+  # These need no peer.
+  add_test(NAME hub_names
+    COMMAND ${Python3_EXECUTABLE} ${interop_dir}/hub_names.py --hfshard $<TARGET_FILE:hfshard_testtool>)
+  set_tests_properties(hub_names PROPERTIES LABELS slow TIMEOUT 300)
+  foreach(part RANGE 1 2)
+    add_test(NAME abstract_trees_${part}
+      COMMAND ${Python3_EXECUTABLE} ${interop_dir}/abstract.py --hfshard $<TARGET_FILE:hfshard_testtool> --part ${part}/2)
+    set_tests_properties(abstract_trees_${part} PROPERTIES LABELS slow TIMEOUT 600)
+  endforeach()
+
+  # Every directory of tests/oracle with an expected.json.
+  file(GLOB expected CONFIGURE_DEPENDS RELATIVE ${oracle_dir} ${oracle_dir}/*/expected.json)
+  foreach(file IN LISTS expected)
+    get_filename_component(fixture ${file} DIRECTORY)
     hfshard_add_interop(fixture_${fixture} fixtures.py ${fixture})
   endforeach()
   hfshard_add_interop(corruption corruption.py)
   hfshard_add_interop(axis_rules axis_rules.py)
+  hfshard_add_interop(decoders decoders.py)
+  hfshard_add_interop(proof proof.py)
+  add_test(NAME interop.numpy_oracles COMMAND ${Python3_EXECUTABLE} ${oracle_dir}/make_numpy_oracles.py --check)
+  set_tests_properties(interop.numpy_oracles PROPERTIES LABELS interop TIMEOUT 600 SKIP_RETURN_CODE 77)
 endif()
