@@ -30,7 +30,8 @@ std::string_view to_string(DecodeKind kind) noexcept {
 }
 
 bool DecodeRule::matches(std::string_view tensor, DType stored) const {
-  return (!dtype || *dtype == stored) && (!name || glob_match(*name, tensor));
+  return (dtypes.empty() || std::ranges::find(dtypes, stored) != dtypes.end()) &&
+         (!name || glob_match(*name, tensor));
 }
 
 std::string DecodeRule::scale_name(std::string_view tensor) const {

@@ -36,6 +36,10 @@ bool is_quantised(const Json& config) {
   return has(config) || (text != nullptr && has(*text));
 }
 
+DType stored_as(const DecodeRule& rule, DType usual) {
+  return rule.dtypes.empty() ? usual : rule.dtypes.front();
+}
+
 class Expected {
  public:
   Expected(const MappingTable& table, const Bindings& bindings, bool quantised)
@@ -89,13 +93,13 @@ class Expected {
     const std::size_t last = shape.rank() - 1;
     Shape stored = shape;
     Shape scales = shape;
-    DType codes = rule.dtype.value_or(DType::f8_e4m3);
+    DType codes = stored_as(rule, DType::f8_e4m3);
     DType scale = DType::f32;
     if (rule.kind == DecodeKind::mx) {
-      codes = rule.dtype.value_or(DType::u8);
+      codes = stored_as(rule, DType::u8);
       scale = DType::u8;
     } else if (rule.kind == DecodeKind::int4) {
-      codes = rule.dtype.value_or(DType::i32);
+      codes = stored_as(rule, DType::i32);
       scale = DType::bf16;
     }
     if (rule.kind == DecodeKind::tensor) {

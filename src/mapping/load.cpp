@@ -41,10 +41,13 @@ DecodeRule read_decode(const JsonAt& at) {
   if (at.has("when")) out.when = at.at("when").expr();
   if (at.has("name")) out.name = at.at("name").text();
   if (at.has("dtype")) {
-    out.dtype = dtype_from_safetensors(at.at("dtype").text());
-    if (!out.dtype) at.at("dtype").fail("this is no dtype of safetensors");
+    for (const std::string& text : at.at("dtype").texts()) {
+      const auto dtype = dtype_from_safetensors(text);
+      if (!dtype) at.at("dtype").fail(fmt::format("{} is no dtype of safetensors", quote(text)));
+      out.dtypes.push_back(*dtype);
+    }
   }
-  if (!out.name && !out.dtype) at.fail("a decoder needs a name or a dtype");
+  if (!out.name && out.dtypes.empty()) at.fail("a decoder needs a name or a dtype");
   if (at.has("block")) {
     for (const JsonAt& extent : at.at("block").elements()) out.block.push_back(extent.expr());
     if (out.block.size() != 2) at.at("block").fail("a block has rows and columns");

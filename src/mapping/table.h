@@ -128,7 +128,7 @@ struct DecodeRule {
   DecodeKind kind = DecodeKind::block;
   std::optional<Expr> when;
   std::optional<std::string> name;  ///< glob on tensor names
-  std::optional<DType> dtype;       ///< as stored
+  std::vector<DType> dtypes;        ///< as stored; empty: any
   std::string scale;  ///< name of the scale tensor; {name} is the tensor's, {stem} its beginning up
                       ///< to what the glob's end matched
   std::vector<Expr> block;  ///< rows and columns of a block; empty: what the shapes say

@@ -126,8 +126,10 @@ class RuleCompiler {
                   fmt::format("leaf {} has only fills and needs a dtype", quote(resolved.target)))
           .by_rule(rule.pointer);
     }
-    const DType dtype =
-        known == leaves_.end() ? *rule.modifiers.dtype : model_.leaves[known->second].dtype;
+    const DType dtype = known != leaves_.end()
+                            ? model_.leaves[known->second].dtype
+                            : leaf_dtype(builder_.options(), resolved.target, *rule.modifiers.dtype,
+                                         {rule.modifiers.dtype, {}});
     Fill out;
     out.rule = builder_.rule(rule.pointer);
     out.scalar = rule.scalar;
