@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <ranges>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -214,9 +213,9 @@ Decode compile_decode(const DecodeRule& rule, const Bindings& bindings,
 DType leaf_dtype(const MappingOptions& options, std::string_view path, DType natural,
                  const DTypeRule& rule) {
   if (!is_float(natural)) return natural;
-  for (const Cast& cast : std::ranges::reverse_view(options.casts)) {
-    if (glob_match(cast.glob, path)) return cast.dtype;
-  }
+  const auto cast = std::find_if(options.casts.rbegin(), options.casts.rend(),
+                                 [&](const Cast& item) { return glob_match(item.glob, path); });
+  if (cast != options.casts.rend()) return cast->dtype;
   const DType wanted = rule.stays == natural ? natural : options.dtype.value_or(natural);
   return rule.floor && size_bits(wanted) < size_bits(*rule.floor) ? *rule.floor : wanted;
 }
