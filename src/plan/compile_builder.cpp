@@ -61,6 +61,7 @@ void ModelBuilder::drop_whole(std::uint32_t tensor, std::uint32_t rule, std::str
 CompiledModel ModelBuilder::finish() {
   if (!std::ranges::is_sorted(model_.leaves, {}, &Leaf::path)) sort_leaves();
   check_prefixes();
+  check_casts();
   return std::move(model_);
 }
 
@@ -79,6 +80,17 @@ void ModelBuilder::sort_leaves() {
   model_.leaves = std::move(sorted);
   for (Transfer& transfer : model_.transfers) transfer.target = place[transfer.target];
   for (Fill& fill : model_.fills) fill.target = place[fill.target];
+}
+
+// A cast that nothing follows is a misspelt one.
+void ModelBuilder::check_casts() const {
+  for (const Cast& cast : options_.casts) {
+    const auto matched = [&](const Leaf& leaf) { return glob_match(cast.glob, leaf.path); };
+    if (std::ranges::any_of(model_.leaves, matched)) continue;
+    throw Error(ErrorCode::usage,
+                fmt::format("no leaf matches --cast {}={}", cast.glob, to_string(cast.dtype)))
+        .hint("the glob is for dotted leaf paths, as plan prints them: *query.kernel");
+  }
 }
 
 // In sorted order, whatever a path is a prefix of follows it; `open` holds the paths that the

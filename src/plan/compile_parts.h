@@ -37,7 +37,8 @@ class ModelBuilder {
   TensorUse use(std::uint32_t tensor) const { return uses_[tensor]; }
   /// Drops all of a tensor.
   void drop_whole(std::uint32_t tensor, std::uint32_t rule, std::string why);
-  /// Sorts the leaves by path and checks that no path is the prefix of another.
+  /// Sorts the leaves by path; checks that no path is the prefix of another, and that every cast
+  /// has a leaf.
   CompiledModel finish();
 
   const Catalog& catalog() const noexcept { return catalog_; }
@@ -47,6 +48,7 @@ class ModelBuilder {
  private:
   void sort_leaves();
   void check_prefixes() const;
+  void check_casts() const;
 
   const Catalog& catalog_;
   MappingOptions options_;

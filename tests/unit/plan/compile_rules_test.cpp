@@ -266,6 +266,15 @@ TEST(CompileRules, CastsDecideOverDtypeAndFloor) {
   EXPECT_EQ(model.leaves[2].dtype, DType::bf16);
 }
 
+TEST(CompileRules, ACastWithoutALeafIsAUsageError) {
+  MappingOptions options;
+  options.casts = {{"*wi*", DType::f32}, {"*nothing*", DType::f32}};
+  const Error error =
+      catch_error([&] { compile_text(std::string(kTinyFamily), tiny_catalog(), options); });
+  EXPECT_EQ(error.code(), ErrorCode::usage);
+  EXPECT_NE(error.sentence().find("*nothing*=f32"), std::string::npos);
+}
+
 TEST(CompileRules, WhatStaysIsNarrowedByACastOnly) {
   const std::string text =
       with_norm_rule("[\"norm.weight [D]\", \"norm.scale [D]\", {\"stays\": \"f32\"}]");
