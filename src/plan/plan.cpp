@@ -10,6 +10,7 @@
 #include "base/digest.h"
 #include "base/version.h"
 #include "mapping/family.h"
+#include "plan/band.h"
 #include "plan/options_json.h"
 
 #include "hfshard/error.h"
@@ -169,17 +170,49 @@ void cut_files(Plan& plan) {
   if (plan.totals.output_bytes > 0) plan.file_begin.push_back(plan.totals.output_bytes);
 }
 
+// Elements that one source of a transfer makes the run read: bands, and the short holes in them.
+std::uint64_t read_elements(const Transfer& transfer, const Limits& limits) {
+  const std::uint64_t bits = size_bits(transfer.source_dtype);
+  const std::uint64_t most = std::max<std::uint64_t>(limits.segment_bytes * 8 / bits, 1);
+  std::uint64_t out = 0;
+  for_each_band(split_at_rows(transfer.map, transfer.source_shape),
+                row_length(transfer.source_shape), most, limits.run_bytes * 8 / bits,
+                [&](const Band& band) { out += band.length; });
+  return out;
+}
+
+// How many tensors feed several leaves; the run reads them once for each.
+std::uint64_t shared_tensors(const Plan& plan) {
+  constexpr std::uint32_t kNone = UINT32_MAX;
+  constexpr std::uint32_t kSeveral = kNone - 1;
+  std::vector<std::uint32_t> leaf(plan.catalog.tensors.size(), kNone);
+  std::uint64_t out = 0;
+  for (const Transfer& transfer : plan.model.transfers) {
+    for (const std::uint32_t source : transfer.sources) {
+      if (leaf[source] == kNone) {
+        leaf[source] = transfer.target;
+      } else if (leaf[source] != transfer.target && leaf[source] != kSeveral) {
+        leaf[source] = kSeveral;
+        ++out;
+      }
+    }
+  }
+  return out;
+}
+
 void count_totals(Plan& plan) {
   PlanTotals& totals = plan.totals;
   totals = {.output_bytes = totals.output_bytes};
   totals.tensors = plan.catalog.tensors.size();
   for (const Transfer& transfer : plan.model.transfers) {
-    totals.source_bytes += ceil_div(
-        transfer.map.count() * transfer.sources.size() * size_bits(transfer.source_dtype), 8);
+    totals.source_bytes +=
+        ceil_div(read_elements(transfer, plan.limits) * size_bits(transfer.source_dtype), 8) *
+        transfer.sources.size();
     if (!transfer.decode) continue;
     for (const std::uint32_t scale : transfer.decode->scales)
       totals.source_bytes += plan.catalog.tensors[scale].size_bytes;
   }
+  totals.shared_tensors = shared_tensors(plan);
   totals.dropped = plan.model.drops.size();
   for (std::uint32_t leaf = 0; leaf < plan.units.size(); ++leaf) {
     const UnitForm& unit = plan.units[leaf];

@@ -31,8 +31,9 @@ struct UnitRef {
 struct PlanTotals {
   std::uint64_t tensors = 0;
   std::uint64_t dropped = 0;
-  std::uint64_t source_bytes = 0;  ///< bytes that rules read
-  std::uint64_t output_bytes = 0;  ///< data files, alignment included
+  std::uint64_t source_bytes = 0;    ///< that are read: short holes between parts, and scales, too
+  std::uint64_t shared_tensors = 0;  ///< that feed several leaves; read once for each
+  std::uint64_t output_bytes = 0;    ///< data files, alignment included
   std::uint64_t chunks = 0;
   std::uint64_t units = 0;
   std::uint64_t largest_need_bytes = 0;  ///< of one unit: region and scratch

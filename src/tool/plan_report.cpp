@@ -62,6 +62,7 @@ Json plan_json(const Plan& plan, const Budget& budget) {
   out["tensors"] = plan.totals.tensors;
   out["dropped"] = plan.totals.dropped;
   out["source_bytes"] = plan.totals.source_bytes;
+  out["shared_tensors"] = plan.totals.shared_tensors;
   out["output_bytes"] = plan.totals.output_bytes;
   out["files"] = std::uint64_t{plan.file_count()};
   out["chunks"] = plan.totals.chunks;
@@ -84,6 +85,10 @@ void print_plan(const Plan& plan, const Budget& budget) {
   print_line(fmt::format("mesh      {}", mesh_text(plan)));
   print_line(fmt::format("source    {} tensors in {} files, {} read", plan.totals.tensors,
                          plan.catalog.files.size(), human_bytes(plan.totals.source_bytes)));
+  if (plan.totals.shared_tensors > 0) {
+    print_line(fmt::format("shared    {} tensors feed several leaves and are read once for each",
+                           plan.totals.shared_tensors));
+  }
   print_line(fmt::format("output    {} in {} data files, {} chunks, {} leaves",
                          human_bytes(plan.totals.output_bytes), plan.file_count(),
                          plan.totals.chunks, plan.model.leaves.size()));
