@@ -1,29 +1,33 @@
 #!/usr/bin/env python3
-"""`mappings check --all`: every family at its example and at every size that it lists, at least 54 sizes, in 10 s."""
+"""`mappings check --all`: every family at its example and at every size that it lists.
+
+At least 54 sizes, in 10 s of processor time: the program has one thread here, and other tests run beside this one.
+"""
 
 import argparse
 import json
+import resource
 import subprocess
 import sys
-import time
 
 LEAST_SIZES = 54
 MOST_SECONDS = 10
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hfshard", required=True)
-    started = time.monotonic()
     done = subprocess.run([parser.parse_args().hfshard, "mappings", "check", "--all", "--json"], capture_output=True,
                           text=True, check=False)
-    seconds = time.monotonic() - started
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = used.ru_utime + used.ru_stime
     found = json.loads(done.stdout)
-    print(f"{len(found['checks'])} checks, {found['size_count']} sizes, {found['problem_count']} problems, {seconds:.1f} s")
+    problems = found["problem_count"]
+    print(f"{len(found['checks'])} checks, {found['size_count']} sizes, {problems} problems, {seconds:.1f} s")
     for check in found["checks"]:
         for problem in check["problems"]:
             print(f"FAIL: {check['family']} {check.get('config')} {check['layers']}: {problem}")
-    good = done.returncode == 0 and found["problem_count"] == 0
+    good = done.returncode == 0 and problems == 0
     return 0 if good and found["size_count"] >= LEAST_SIZES and seconds <= MOST_SECONDS else 1
 
 
