@@ -192,6 +192,15 @@ def from_heads(weight, heads, width):
     return weight.T.reshape(heads, width, weight.shape[0])
 
 
+def put_biased_attention(c, p, d):
+    """The four projections of a layer, each with a bias."""
+    for name, heads in (("q", d["H"]), ("k", d["K"]), ("v", d["K"])):
+        c.plain(f"{p}self_attn.{name}_proj.weight", heads * d["h"], d["D"])
+        c.plain(f"{p}self_attn.{name}_proj.bias", heads * d["h"])
+    c.plain(f"{p}self_attn.o_proj.weight", d["D"], d["H"] * d["h"])
+    c.plain(f"{p}self_attn.o_proj.bias", d["D"])
+
+
 def gated_mlp(w, prefix, names=("gate_proj", "up_proj", "down_proj")):
     """wi_0, wi_1 and wo of a gated MLP."""
     return {f"{leaf}/kernel": w(f"{prefix}{name}.weight").T for leaf, name in zip(("wi_0", "wi_1", "wo"), names)}

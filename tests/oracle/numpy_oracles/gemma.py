@@ -198,9 +198,7 @@ def gemma4_dense():
 
     def trees(w):
         layers = [gemma4_layer(w, f"model.layers.{i}.", side) for i, side in enumerate(sides)]
-        top = {"token_embedder/embedding": scaled(w("model.embed_tokens.weight"), root(d["D"])),
-               "decoder/decoder_norm/scale": w("model.norm.weight")}
-        return tree_pair(top, layers, gemma4_scanned(layers))
+        return gemma4_trees(w, d, layers)
     return c, {"trees": trees}
 
 
@@ -251,10 +249,15 @@ def gemma4_split():
 
     def trees(w):
         layers = [gemma4_moe_layer(w, f"model.layers.{i}.", side) for i, side in enumerate(sides)]
-        top = {"token_embedder/embedding": scaled(w("model.embed_tokens.weight"), root(d["D"])),
-               "decoder/decoder_norm/scale": w("model.norm.weight")}
-        return tree_pair(top, layers, gemma4_scanned(layers))
+        return gemma4_trees(w, d, layers)
     return c, {"trees": trees}
+
+
+def gemma4_trees(w, d, layers):
+    """Both trees of a text model, from its layers."""
+    top = {"token_embedder/embedding": scaled(w("model.embed_tokens.weight"), root(d["D"])),
+           "decoder/decoder_norm/scale": w("model.norm.weight")}
+    return tree_pair(top, layers, gemma4_scanned(layers))
 
 
 def gemma4_moe_layer(w, p, side):

@@ -4,7 +4,7 @@ Source: AI-Hypercomputer/maxtext e591f30c src/maxtext/checkpoint_conversion/util
 standalone_scripts/dequantize_mxfp4.py:44-70, 122-140.
 """
 
-from .common import Checkpoint, check_dims, from_heads, in_heads, stacked, under
+from .common import Checkpoint, check_dims, from_heads, in_heads, put_biased_attention, stacked, under
 
 
 def config_of(d, layers, **more):
@@ -23,11 +23,7 @@ def store(c, d, layers, packed):
         p = f"model.layers.{i}."
         for norm in ("input_layernorm", "post_attention_layernorm"):
             c.plain(f"{p}{norm}.weight", d["D"])
-        for name, heads in (("q", d["H"]), ("k", d["K"]), ("v", d["K"])):
-            c.plain(f"{p}self_attn.{name}_proj.weight", heads * d["h"], d["D"])
-            c.plain(f"{p}self_attn.{name}_proj.bias", heads * d["h"])
-        c.plain(f"{p}self_attn.o_proj.weight", d["D"], d["H"] * d["h"])
-        c.plain(f"{p}self_attn.o_proj.bias", d["D"])
+        put_biased_attention(c, p, d)
         c.plain(f"{p}self_attn.sinks", d["H"])
         c.plain(f"{p}mlp.router.weight", d["E"], d["D"])
         c.plain(f"{p}mlp.router.bias", d["E"])

@@ -4,7 +4,7 @@ Source: AI-Hypercomputer/maxtext e591f30c src/maxtext/checkpoint_conversion/util
 src/maxtext/models/olmo3.py:115-150 (biases of all four projections), :270 (blocks of four layers).
 """
 
-from .common import Checkpoint, check_dims, gated_mlp, stacked, under
+from .common import Checkpoint, check_dims, gated_mlp, put_biased_attention, stacked, under
 from .dense import attention, config_of
 
 CYCLE = 4
@@ -19,11 +19,7 @@ def store(c, d):
         p = f"model.layers.{i}."
         for norm in ("post_attention_layernorm", "post_feedforward_layernorm"):
             c.plain(f"{p}{norm}.weight", d["D"])
-        for name, heads in (("q", d["H"]), ("k", d["K"]), ("v", d["K"])):
-            c.plain(f"{p}self_attn.{name}_proj.weight", heads * d["h"], d["D"])
-            c.plain(f"{p}self_attn.{name}_proj.bias", heads * d["h"])
-        c.plain(f"{p}self_attn.o_proj.weight", d["D"], d["H"] * d["h"])
-        c.plain(f"{p}self_attn.o_proj.bias", d["D"])
+        put_biased_attention(c, p, d)
         c.plain(f"{p}self_attn.q_norm.weight", d["H"] * d["h"])
         c.plain(f"{p}self_attn.k_norm.weight", d["K"] * d["h"])
         for name, shape in (("gate", (d["F"], d["D"])), ("up", (d["F"], d["D"])), ("down", (d["D"], d["F"]))):

@@ -312,6 +312,18 @@ def vl_out_in():
     return c, {"trees": trees}
 
 
+def put_moe_text(c, prefix, head, layers):
+    """The text part with one tensor per expert in every layer."""
+    put_top(c, prefix, head)
+    for i in range(layers):
+        p = f"{prefix}layers.{i}."
+        put_norms(c, p)
+        put_attention(c, p)
+        c.plain(f"{p}mlp.gate.weight", DIMS["E"], DIMS["D"])
+        for e in range(DIMS["E"]):
+            put_mlp(c.plain, f"{p}mlp.experts.{e}.", DIMS["Fe"])
+
+
 def omni_text():
     """The thinker's text part; towers, talker and vocoder go nowhere."""
     text = text_config("qwen3_omni_moe_text", 3, **moe_facts(), tie_word_embeddings=False)
@@ -319,14 +331,7 @@ def omni_text():
               "thinker_config": {"model_type": "qwen3_omni_moe_thinker", "text_config": text}}
     c = Checkpoint("qwen3-omni-text", config)
     prefix, head = "thinker.model.", "thinker.lm_head.weight"
-    put_top(c, prefix, head)
-    for i in range(3):
-        p = f"{prefix}layers.{i}."
-        put_norms(c, p)
-        put_attention(c, p)
-        c.plain(f"{p}mlp.gate.weight", DIMS["E"], DIMS["D"])
-        for e in range(DIMS["E"]):
-            put_mlp(c.plain, f"{p}mlp.experts.{e}.", DIMS["Fe"])
+    put_moe_text(c, prefix, head, 3)
     for tensor in ("thinker.visual.pos_embed.weight", "thinker.audio_tower.conv_out.weight",
                    "talker.model.norm.weight", "code2wav.decoder.0.conv.weight"):
         c.ignored(tensor, 6, 4)

@@ -5,8 +5,7 @@ Source: AI-Hypercomputer/maxtext e591f30c src/maxtext/checkpoint_conversion/util
 """
 
 from .common import Checkpoint, check_dims, from_heads, in_heads, under
-from .qwen import (DIMS, moe_facts, one_by_one, put_attention, put_mlp, put_norms, put_top, qwen3_layer, text_config,
-                   top_leaves, tree_pair)
+from .qwen import moe_facts, one_by_one, put_moe_text, qwen3_layer, text_config, top_leaves, tree_pair
 
 LAYERS = 3
 VISION = {"Dv": 12, "Fv": 20, "Hw": 3, "N": 9, "C": 5, "t": 2, "p": 7, "Do": 11}
@@ -148,17 +147,6 @@ def audio_leaves(w, tower):
             **under("audio_encoder/Qwen3OmniAudioProjector_0/", projector)}
 
 
-def put_text(c, prefix, head):
-    put_top(c, prefix, head)
-    for i in range(LAYERS):
-        p = f"{prefix}layers.{i}."
-        put_norms(c, p)
-        put_attention(c, p)
-        c.plain(f"{p}mlp.gate.weight", DIMS["E"], DIMS["D"])
-        for e in range(DIMS["E"]):
-            put_mlp(c.plain, f"{p}mlp.experts.{e}.", DIMS["Fe"])
-
-
 def trees_of(prefix, head, towers):
     def trees(w):
         layers = [qwen3_layer(w, f"{prefix}layers.{i}.", one_by_one) for i in range(LAYERS)]
@@ -173,7 +161,7 @@ def vl_flat():
               "text_config": text, "vision_config": vision_config("qwen3_vl_moe"), "tie_word_embeddings": False}
     c = Checkpoint("qwen3-vl-flat", config, {"vision": "true"})
     prefix, tower, merger = "model.language_model.", "model.visual.", ("norm", "linear_fc1", "linear_fc2")
-    put_text(c, prefix, "lm_head.weight")
+    put_moe_text(c, prefix, "lm_head.weight", LAYERS)
     put_vision(c, tower, merger)
     return c, {"trees": trees_of(prefix, "lm_head.weight", lambda w: vision_leaves(w, tower, merger, "Qwen3VL"))}
 
@@ -187,7 +175,7 @@ def omni_flat():
               "thinker_config": thinker}
     c = Checkpoint("qwen3-omni-flat", config, {"vision": "true", "audio": "true"})
     prefix, head, merger = "thinker.model.", "thinker.lm_head.weight", ("ln_q", "mlp.0", "mlp.2")
-    put_text(c, prefix, head)
+    put_moe_text(c, prefix, head, LAYERS)
     put_vision(c, "thinker.visual.", merger)
     put_audio(c, "thinker.audio_tower.")
     c.ignored("talker.model.norm.weight", 6)

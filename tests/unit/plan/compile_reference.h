@@ -45,6 +45,17 @@ void for_each_element(const IndexMap& map, const Body& body) {
   }
 }
 
+/// What the loops add to the target offsets of one source of a transfer.
+inline std::uint64_t loop_offset(const Transfer& transfer, std::size_t source) {
+  std::uint64_t out = 0;
+  for (std::size_t k = transfer.loops.size(); k-- > 0;) {
+    const Loop& loop = transfer.loops[k];
+    out += source % loop.extent * static_cast<std::uint64_t>(loop.dst_step);
+    source /= loop.extent;
+  }
+  return out;
+}
+
 inline float read_value(DType dtype, const std::byte* at) {
   if (dtype == DType::f32) return load_le<float>(at);
   if (dtype == DType::f16) return f16_to_f32(load_le<std::uint16_t>(at));
@@ -72,13 +83,7 @@ inline std::map<std::string, std::vector<std::byte>> execute(const Catalog& cata
     const std::size_t to = size_bits(leaf.dtype) / 8;
     for (std::size_t s = 0; s < transfer.sources.size(); ++s) {
       const auto bytes = read_tensor(catalog, catalog.tensors[transfer.sources[s]]);
-      std::uint64_t offset = 0;
-      std::uint64_t rest = s;
-      for (std::size_t k = transfer.loops.size(); k-- > 0;) {
-        offset += rest % transfer.loops[k].extent *
-                  static_cast<std::uint64_t>(transfer.loops[k].dst_step);
-        rest /= transfer.loops[k].extent;
-      }
+      const std::uint64_t offset = loop_offset(transfer, s);
       for_each_element(transfer.map, [&](std::uint64_t src, std::uint64_t dst) {
         std::byte* target = out[transfer.target].data() + (dst + offset) * to;
         const std::byte* source = bytes.data() + src * from;
