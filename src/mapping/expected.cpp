@@ -74,10 +74,9 @@ class Expected {
     for (const DecodeRule& rule : table_.decodes) {
       if (rule.name ? !glob_match(*rule.name, name) : !name.ends_with(".weight")) continue;
       if (rule.when && !rule.when->truth(bindings_)) continue;
-      const bool packed = rule.kind == DecodeKind::mx || rule.kind == DecodeKind::int4;
-      const bool plain = !packed && std::ranges::any_of(kPlain, [&](std::string_view glob) {
-        return glob_match(glob, name);
-      });
+      const bool plain = !is_packed(rule.kind) &&
+                         std::ranges::any_of(
+                             kPlain, [&](std::string_view glob) { return glob_match(glob, name); });
       if (!plain) return &rule;
     }
     return nullptr;

@@ -122,6 +122,11 @@ struct Scheme {
 /// per tensor, `mx` is packed E2M1, `int4` packed offset-8 integers.
 enum class DecodeKind : std::uint8_t { block, tensor, mx, int4 };
 
+/// Whether several codes share a byte or a word.
+constexpr bool is_packed(DecodeKind kind) noexcept {
+  return kind == DecodeKind::mx || kind == DecodeKind::int4;
+}
+
 /// Which tensors are stored in a coded form, and where their scales are.
 struct DecodeRule {
   std::string pointer;

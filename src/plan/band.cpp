@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/checked.h"
+
 #include "hfshard/error.h"
 
 namespace hfshard {
@@ -114,6 +116,23 @@ void for_each_band(const IndexMap& map, std::uint64_t row, std::uint64_t band_el
 
 std::uint64_t largest_band(std::uint64_t numel, std::uint64_t row, std::uint64_t band_elements) {
   return std::min(numel, std::max(row, band_elements));
+}
+
+BandForm band_form(const Transfer& transfer, DType leaf_dtype, const Limits& limits) {
+  const std::uint64_t in_bits = size_bits(transfer.source_dtype);
+  const std::uint64_t out_bits = size_bits(leaf_dtype);
+  const auto padded = [](std::uint64_t bits) { return round_up(ceil_div(bits, 8), 64); };
+  BandForm out;
+  out.row = row_length(transfer.source_shape);
+  out.most = std::max<std::uint64_t>(limits.segment_bytes * 8 / in_bits, 1);
+  out.gap = limits.run_bytes * 8 / in_bits;
+  const std::uint64_t widest = largest_band(transfer.source_shape.numel(), out.row, out.most) +
+                               (transfer.decode ? kCodesAround : 0);
+  out.raw_bytes = padded(widest * in_bits);
+  if (transfer.converts(leaf_dtype)) out.converted_bytes = padded(widest * out_bits);
+  if (transfer.decode) out.scale_bytes = padded(transfer.decode->most_scale_bytes(widest) * 8);
+  out.row_bytes = padded(out.row * out_bits);
+  return out;
 }
 
 void for_each_row(const IndexMap& map, std::uint64_t row,

@@ -4,6 +4,8 @@
 #include <functional>
 
 #include "ops/index_map.h"
+#include "ops/transfer.h"
+#include "plan/limits.h"
 
 #include "hfshard/dtype.h"
 
@@ -34,6 +36,22 @@ void for_each_band(const IndexMap& map, std::uint64_t row, std::uint64_t band_el
 
 /// Upper bound of Band::length for a source of `numel` elements.
 std::uint64_t largest_band(std::uint64_t numel, std::uint64_t row, std::uint64_t band_elements);
+
+/// How one source of a transfer is read for its leaf, and the bytes of every buffer that it takes.
+/// The plan counts them and the run cuts them, both from here.
+struct BandForm {
+  std::uint64_t row = 1;              ///< elements of a source row
+  std::uint64_t most = 1;             ///< elements that a band should have
+  std::uint64_t gap = 0;              ///< elements between two parts that are read with them
+  std::uint64_t raw_bytes = 0;        ///< the band as stored
+  std::uint64_t converted_bytes = 0;  ///< as the leaf stores it; 0 if it is moved as it is
+  std::uint64_t scale_bytes = 0;      ///< its scales; 0 if it is not coded
+  std::uint64_t row_bytes = 0;        ///< a row of the leaf's dtype, gathered
+  std::uint64_t scratch_bytes() const noexcept {
+    return raw_bytes + converted_bytes + scale_bytes + row_bytes;
+  }
+};
+BandForm band_form(const Transfer& transfer, DType leaf_dtype, const Limits& limits);
 
 /// Calls `visit(part)` for each row of `map` in source order: `part` is the map within one row.
 void for_each_row(const IndexMap& map, std::uint64_t row,

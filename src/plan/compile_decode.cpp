@@ -51,8 +51,6 @@ std::string quant_method(const Json& config) {
   return {};
 }
 
-bool is_packed(DecodeKind kind) { return kind == DecodeKind::mx || kind == DecodeKind::int4; }
-
 class DecodeCompiler {
  public:
   DecodeCompiler(const DecodeRule& rule, const Bindings& bindings, ModelBuilder& builder)

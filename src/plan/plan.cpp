@@ -171,12 +171,9 @@ void cut_files(Plan& plan) {
 }
 
 // Elements that one source of a transfer makes the run read: bands, and the short holes in them.
-std::uint64_t read_elements(const Transfer& transfer, const Limits& limits) {
-  const std::uint64_t bits = size_bits(transfer.source_dtype);
-  const std::uint64_t most = std::max<std::uint64_t>(limits.segment_bytes * 8 / bits, 1);
+std::uint64_t read_elements(const Transfer& transfer, const BandForm& form) {
   std::uint64_t out = 0;
-  for_each_band(split_at_rows(transfer.map, transfer.source_shape),
-                row_length(transfer.source_shape), most, limits.run_bytes * 8 / bits,
+  for_each_band(split_at_rows(transfer.map, transfer.source_shape), form.row, form.most, form.gap,
                 [&](const Band& band) { out += band.length; });
   return out;
 }
@@ -205,8 +202,10 @@ void count_totals(Plan& plan) {
   totals = {.output_bytes = totals.output_bytes};
   totals.tensors = plan.catalog.tensors.size();
   for (const Transfer& transfer : plan.model.transfers) {
+    const DType leaf_dtype = plan.model.leaves[transfer.target].dtype;
+    const BandForm form = band_form(transfer, leaf_dtype, plan.limits);
     totals.source_bytes +=
-        ceil_div(read_elements(transfer, plan.limits) * size_bits(transfer.source_dtype), 8) *
+        ceil_div(read_elements(transfer, form) * size_bits(transfer.source_dtype), 8) *
         transfer.sources.size();
     if (!transfer.decode) continue;
     for (const std::uint32_t scale : transfer.decode->scales)

@@ -70,21 +70,6 @@ void close_axes(const Leaf& leaf, const Grid& grid, const Transfer& first, const
   }
 }
 
-std::uint64_t scratch_for(const Leaf& leaf, const Transfer& transfer, const Limits& limits) {
-  const std::uint64_t row = row_length(transfer.source_shape);
-  const std::uint64_t in_bits = size_bits(transfer.source_dtype);
-  const std::uint64_t out_bits = size_bits(leaf.dtype);
-  const std::uint64_t elements =
-      largest_band(transfer.source_shape.numel(), row,
-                   std::max<std::uint64_t>(limits.segment_bytes * 8 / in_bits, 1));
-  const auto padded = [](std::uint64_t bits) { return round_up(ceil_div(bits, 8), 64); };
-  const std::uint64_t around = transfer.decode ? kCodesAround : 0;
-  std::uint64_t scratch = padded((elements + around) * in_bits) + padded(row * out_bits);
-  if (transfer.converts(leaf.dtype)) scratch += padded((elements + around) * out_bits);
-  if (transfer.decode) scratch += padded(transfer.decode->most_scale_bytes(elements + around) * 8);
-  return scratch;
-}
-
 }  // namespace
 
 UnitForm make_unit_form(const Leaf& leaf, const Grid& grid,
@@ -117,7 +102,8 @@ UnitForm make_unit_form(const Leaf& leaf, const Grid& grid,
     if (unit.loop[d] && !unit.closed[d]) unit.groups *= unit.counts[d];
   }
   for (const Transfer* transfer : transfers) {
-    unit.scratch_bytes = std::max(unit.scratch_bytes, scratch_for(leaf, *transfer, limits));
+    unit.scratch_bytes =
+        std::max(unit.scratch_bytes, band_form(*transfer, leaf.dtype, limits).scratch_bytes());
   }
   const std::uint64_t slab = limits.slab_bytes + unit.chunks_per_unit * limits.alignment_bytes;
   if (unit.region_bytes() > slab) {

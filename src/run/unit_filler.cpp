@@ -43,36 +43,26 @@ class BandReader {
  public:
   BandReader(const Plan& plan, const OpenSources& sources, const UnitPart& part, DType leaf_dtype,
              std::span<std::byte> scratch)
-      : plan_(plan),
-        sources_(sources),
+      : sources_(sources),
         transfer_(plan.model.transfers[part.transfer]),
         info_(plan.catalog.tensors[transfer_.sources[part.source]]),
         leaf_dtype_(leaf_dtype),
-        in_bits_(size_bits(transfer_.source_dtype)) {
+        in_bits_(size_bits(transfer_.source_dtype)),
+        form_(band_form(transfer_, leaf_dtype, plan.limits)) {
     if (transfer_.decode) scales_ = &plan.catalog.tensors[transfer_.decode->scales[part.source]];
-    const std::uint64_t band = largest_band(transfer_.source_shape.numel(), row(), most());
-    const std::uint64_t widest = band + (transfer_.decode ? kCodesAround : 0);
-    const auto cut = [&](std::uint64_t bits) {
-      const std::uint64_t bytes = round_up(ceil_div(bits, 8), 64);
+    const auto cut = [&](std::uint64_t bytes) {
       HFSHARD_CHECK(bytes <= scratch.size());  // the plan counted it
       const auto out = scratch.first(bytes);
-      scratch = scratch.subspan(out.size());
+      scratch = scratch.subspan(bytes);
       return out;
     };
-    raw_ = cut(widest * in_bits_);
-    if (transfer_.converts(leaf_dtype)) converted_ = cut(widest * size_bits(leaf_dtype));
-    if (transfer_.decode) scale_bytes_ = cut(transfer_.decode->most_scale_bytes(widest) * 8);
-    row_ = scratch;
-    HFSHARD_CHECK(row() * size_bits(leaf_dtype) / 8 <= row_.size());
+    raw_ = cut(form_.raw_bytes);
+    converted_ = cut(form_.converted_bytes);
+    scale_bytes_ = cut(form_.scale_bytes);
+    row_ = cut(form_.row_bytes);
   }
 
-  std::uint64_t row() const { return row_length(transfer_.source_shape); }
-  // Elements that a band may have.
-  std::uint64_t most() const {
-    return std::max<std::uint64_t>(plan_.limits.segment_bytes * 8 / in_bits_, 1);
-  }
-  // Elements between two parts of a band that are read with them.
-  std::uint64_t gap() const { return plan_.limits.run_bytes * 8 / in_bits_; }
+  const BandForm& form() const { return form_; }
   std::span<std::byte> row_scratch() const { return row_; }
   std::uint64_t overflows() const { return overflows_; }
   const TensorInfo& info() const { return info_; }
@@ -112,14 +102,14 @@ class BandReader {
       convert(run_begin, run_end - run_begin, part(raw, in_bits_),
               part(values, size_bits(leaf_dtype_)));
     };
-    for_each_row(band.map, row(), [&](const IndexMap& part) {
-      const std::uint64_t row_begin = part.src_base / row() * row();
+    for_each_row(band.map, form_.row, [&](const IndexMap& part) {
+      const std::uint64_t row_begin = part.src_base / form_.row * form_.row;
       const std::uint64_t from = std::max(row_begin, begin);
       if (from > run_end) {
         flush();
         run_begin = from;
       }
-      run_end = std::max(run_end, std::min(row_begin + row(), end));
+      run_end = std::max(run_end, std::min(row_begin + form_.row, end));
     });
     flush();
   }
@@ -146,13 +136,13 @@ class BandReader {
                                      scale_bytes_.first(range.count * size));
   }
 
-  const Plan& plan_;
   const OpenSources& sources_;
   const Transfer& transfer_;
   const TensorInfo& info_;
   const TensorInfo* scales_ = nullptr;
   DType leaf_dtype_;
   std::uint64_t in_bits_;
+  BandForm form_;
   std::span<std::byte> raw_, converted_, scale_bytes_, row_;
   std::uint64_t first_scale_ = 0;  // what scale_bytes_ begins with
   std::uint64_t overflows_ = 0;
@@ -221,7 +211,8 @@ std::uint64_t UnitFiller::fill(const UnitRef& ref, std::span<std::byte> region,
     const RowHasher hasher(transfer, leaf.dtype);
     SlotDigest digest{plan_.digest_slot(part.transfer, part.source), {}};
     try {
-      for_each_band(part.map, reader.row(), reader.most(), reader.gap(), [&](const Band& band) {
+      const BandForm& bands = reader.form();
+      for_each_band(part.map, bands.row, bands.most, bands.gap, [&](const Band& band) {
         const BandReader::Values values = reader.read(band);
         hasher.add(band.map, values.begin, values.bytes, reader.row_scratch(), digest.sum);
         IndexMap local = band.map;
