@@ -12,6 +12,7 @@
 
 #include "base/coding.h"
 #include "base/floats.h"
+#include "ops/decode.h"
 #include "ops/move.h"
 #include "ops/value.h"
 #include "unit/ops/reference.h"
@@ -197,6 +198,89 @@ void ApplyValue(benchmark::State& state, DType from, DType to, const Value& valu
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(dst_bytes));
 }
 
+/// FP8 as DeepSeek-V3 has it, MXFP4 as gpt-oss.
+const BlockScale kFp8{Code::f8_e4m3, DType::f32, 2048, 2048, 128, 128};
+const BlockScale kMxfp4{Code::f4_e2m1, DType::u8, 2048, 2048, 1, 32};
+
+std::vector<std::byte> scales_of(const BlockScale& form) {
+  std::vector<std::byte> out(form.scales_per_matrix() * size_bits(form.scale_dtype) / 8);
+  std::mt19937 random(11);
+  for (std::size_t i = 0; i < out.size(); i += size_bits(form.scale_dtype) / 8) {
+    if (form.scale_dtype == DType::f32) {
+      store_le(&out[i], static_cast<float>(random() % 1000 + 1) * 1e-4F);
+    } else {
+      out[i] = static_cast<std::byte>(110 + random() % 20);
+    }
+  }
+  return out;
+}
+
+/// Codes to bf16 as a run does it: bands of 1 MiB of values. With `moves` they stay in the cache
+/// and go from there to `[cols rows]`.
+void decode_matrix(const BlockScale& form, bool moves, std::span<const std::byte> codes,
+                   std::span<const std::byte> scales, std::span<std::byte> values,
+                   std::span<std::byte> dst) {
+  constexpr std::uint64_t kBandRows = 256;
+  std::uint64_t overflows = 0;
+  for (std::uint64_t row = 0; row < form.rows; row += kBandRows) {
+    const std::uint64_t begin = row * form.cols;
+    const std::uint64_t count = kBandRows * form.cols;
+    const std::uint64_t bits = code_bits(form.code);
+    const ScaleRange range = scale_range(form, begin, count);
+    const std::size_t size = size_bits(form.scale_dtype) / 8;
+    const auto band = moves ? values.first(count * 2) : dst.subspan(begin * 2, count * 2);
+    apply_decode(form, {}, DType::bf16, begin, count,
+                 codes.subspan(begin * bits / 8, count * bits / 8),
+                 scales.subspan(range.first * size, range.count * size), band, overflows);
+    if (!moves) continue;
+    move_elements(
+        {0, row, {{form.cols, 1, as_step(form.rows)}, {kBandRows, as_step(form.cols), 1}}}, 2, band,
+        dst);
+  }
+}
+
+/// Whether the first row is what decoding code by code gives.
+bool right_codes(const BlockScale& form, bool moves, std::span<const std::byte> codes,
+                 std::span<const std::byte> scales, std::span<const std::byte> dst) {
+  const std::uint64_t step = moves ? form.rows : 1;
+  const std::size_t size = size_bits(form.scale_dtype) / 8;
+  for (std::uint64_t i = 0; i < form.cols; i += 2) {
+    std::array<std::byte, 4> expected{};
+    std::uint64_t overflows = 0;
+    apply_decode(form, {}, DType::bf16, i, 2,
+                 codes.subspan(i * code_bits(form.code) / 8, 2 * code_bits(form.code) / 8),
+                 scales.subspan(i / form.col_block * size, size), expected, overflows,
+                 Simd::portable);
+    if (std::memcmp(expected.data(), &dst[2 * i * step], 2) != 0 ||
+        std::memcmp(&expected[2], &dst[2 * (i + 1) * step], 2) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void Decode(benchmark::State& state, const BlockScale& form, bool moves) {
+  const std::size_t src_bytes = form.rows * form.cols * code_bits(form.code) / 8;
+  const std::size_t dst_bytes = form.rows * form.cols * 2;
+  const std::span<const std::byte> sources = std::span(source_pool()).subspan(kSkew);
+  const std::span<std::byte> targets = target_pool();
+  const std::vector<std::byte> scales = scales_of(form);
+  std::vector<std::byte> values(dst_bytes);
+  decode_matrix(form, moves, sources.first(src_bytes), scales, values, targets.first(dst_bytes));
+  if (!right_codes(form, moves, sources, scales, targets)) {
+    return state.SkipWithError("wrong result");
+  }
+  const std::size_t places = kPoolBytes / dst_bytes;
+  std::size_t place = 0;
+  for (auto _ : state) {
+    decode_matrix(form, moves, sources.subspan(place * src_bytes, src_bytes), scales, values,
+                  targets.subspan(place * dst_bytes, dst_bytes));
+    place = (place + 1) % places;
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(dst_bytes));
+}
+
 BENCHMARK(Memcpy)->Arg(64 << 10)->Arg(4 << 20);
 BENCHMARK(Transpose)
     ->Args({1, 2048, 2048})
@@ -220,6 +304,10 @@ BENCHMARK_CAPTURE(ApplyValue, add_bf16_f32, DType::bf16, DType::f32, Value{{}, 1
 BENCHMARK_CAPTURE(ApplyValue, cast_f32_bf16, DType::f32, DType::bf16, Value{});
 BENCHMARK_CAPTURE(ApplyValue, cast_f16_bf16, DType::f16, DType::bf16, Value{});
 BENCHMARK_CAPTURE(ApplyValue, cast_f32_f16, DType::f32, DType::f16, Value{});
+BENCHMARK_CAPTURE(Decode, fp8, kFp8, false);
+BENCHMARK_CAPTURE(Decode, fp8_transposed, kFp8, true);
+BENCHMARK_CAPTURE(Decode, mxfp4, kMxfp4, false);
+BENCHMARK_CAPTURE(Decode, mxfp4_transposed, kMxfp4, true);
 
 }  // namespace
 }  // namespace hfshard

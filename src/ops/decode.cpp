@@ -3,86 +3,26 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "base/checked.h"
 #include "base/coding.h"
+#include "ops/code_values.h"
+#include "ops/expand_codes.h"
 #include "ops/float_block.h"
+#include "ops/simd.h"
 
 #include "hfshard/error.h"
 
 namespace hfshard {
 namespace {
 
-constexpr std::size_t kByteValues = 256;
+// Runs shorter than this are not worth a whole block.
+constexpr std::size_t kShortRun = 8;
 // Source: OCP Microscaling Formats (MX) Specification 1.0, section 5.4.1: E8M0, bias 127.
 constexpr std::uint32_t kTwoToMinus127 = 0x00400000U;
 constexpr std::uint8_t kE8M0Nan = 0xff;
-
-// A float of `exponent_bits` and `mantissa_bits` below its sign, by the rule of IEEE 754 without
-// its special values.
-float small_float(unsigned code, int exponent_bits, int mantissa_bits) {
-  const unsigned mantissa = code & ((1U << mantissa_bits) - 1);
-  const int exponent = static_cast<int>(code >> mantissa_bits & ((1U << exponent_bits) - 1));
-  const bool negative = (code >> (exponent_bits + mantissa_bits) & 1U) != 0;
-  const int bias = (1 << (exponent_bits - 1)) - 1;
-  const float fraction =
-      std::ldexp(static_cast<float>(mantissa), -mantissa_bits) + (exponent > 0 ? 1.0F : 0.0F);
-  const float magnitude = std::ldexp(fraction, std::max(exponent, 1) - bias);
-  return negative ? -magnitude : magnitude;
-}
-
-// Source: OCP 8-bit Floating Point Specification 1.0, section 5.
-float f8_e4m3_value(unsigned code) {
-  if ((code & 0x7fU) == 0x7fU) return std::numeric_limits<float>::quiet_NaN();
-  return small_float(code, 4, 3);
-}
-
-float f8_e5m2_value(unsigned code) {
-  const unsigned magnitude = code & 0x7fU;
-  if (magnitude > 0x7cU) return std::numeric_limits<float>::quiet_NaN();
-  if (magnitude == 0x7cU) {
-    const float infinity = std::numeric_limits<float>::infinity();
-    return (code & 0x80U) != 0 ? -infinity : infinity;
-  }
-  return small_float(code, 5, 2);
-}
-
-float code_value(Code code, unsigned bits) {
-  switch (code) {
-    case Code::f8_e4m3:
-      return f8_e4m3_value(bits);
-    case Code::f8_e5m2:
-      return f8_e5m2_value(bits);
-    case Code::f4_e2m1:
-      return small_float(bits, 2, 1);
-    case Code::int4:
-      return static_cast<float>(bits) - 8.0F;
-  }
-  HFSHARD_CHECK(false);
-  return 0;
-}
-
-// The one or two values of every byte.
-struct CodeTable {
-  std::array<std::array<float, 2>, kByteValues> values{};
-  explicit CodeTable(Code code) {
-    for (unsigned byte = 0; byte < kByteValues; ++byte) {
-      const bool packed = code_bits(code) == 4;
-      values[byte][0] = code_value(code, packed ? byte & 15U : byte);
-      values[byte][1] = packed ? code_value(code, byte >> 4) : 0.0F;
-    }
-  }
-};
-
-const CodeTable& table_of(Code code) {
-  static const std::array<CodeTable, 4> kTables = {CodeTable(Code::f8_e4m3),
-                                                   CodeTable(Code::f8_e5m2),
-                                                   CodeTable(Code::f4_e2m1), CodeTable(Code::int4)};
-  return kTables[static_cast<std::size_t>(code)];
-}
 
 float scale_value(DType dtype, const std::byte* at) {
   switch (dtype) {
@@ -103,91 +43,218 @@ float scale_value(DType dtype, const std::byte* at) {
   }
 }
 
-// Walks the elements of one call in blocks; within a block, in runs that share a scale.
-class Decoder {
+// Walks the elements of one call in runs that share a scale. The divisions are all at its start.
+class ScaleRuns {
  public:
-  Decoder(const BlockScale& form, std::uint64_t begin, std::uint64_t count,
-          std::span<const std::byte> scales)
+  ScaleRuns(const BlockScale& form, std::uint64_t begin, std::uint64_t count,
+            std::span<const std::byte> scales)
       : form_(form),
-        table_(table_of(form.code)),
-        first_scale_(scale_range(form, begin, count).first),
         scales_(scales),
         scale_bytes_(size_bits(form.scale_dtype) / 8),
-        row_(begin / form.cols),
-        col_(begin % form.cols) {}
+        per_row_(form.scales_per_row()) {
+    const std::uint64_t row = begin / form.cols;
+    const std::uint64_t column = begin % form.cols;
+    row_ = row % form.rows;
+    row_in_block_ = row_ % form.row_block;
+    block_ = column / form.col_block;
+    row_scales_ = row / form.rows * form.scales_per_matrix() + row_ / form.row_block * per_row_ -
+                  scale_range(form, begin, count).first;
+    begin_block(column % form.col_block);
+  }
 
-  // The next `count` values; what follows them in the block is zero.
-  void next(const std::byte* codes, std::size_t count, FloatBlock& block) {
-    widen(codes, count, block);
-    for (std::size_t at = 0; at < count;) {
-      const std::uint64_t in_block = form_.col_block - col_ % form_.col_block;
-      const auto run = static_cast<std::size_t>(
-          std::min({in_block, form_.cols - col_, static_cast<std::uint64_t>(count - at)}));
-      std::fill_n(factors_.begin() + static_cast<std::ptrdiff_t>(at), run, scale_here());
-      at += run;
-      col_ += run;
-      if (col_ == form_.cols) {
-        col_ = 0;
-        ++row_;
-      }
-    }
-    std::fill(factors_.begin() + static_cast<std::ptrdiff_t>(count), factors_.end(), 0.0F);
-    for (std::size_t i = 0; i < kFloatBlock; ++i) block[i] *= factors_[i];
+  float scale() const noexcept {
+    return scale_value(form_.scale_dtype, &scales_[(row_scales_ + block_) * scale_bytes_]);
+  }
+
+  // The length of the run that begins here, at most `most`; the next one begins behind it.
+  std::size_t take(std::uint64_t most) noexcept {
+    const std::uint64_t count = std::min(most, left_);
+    left_ -= count;
+    if (left_ == 0) next_block();
+    return static_cast<std::size_t>(count);
   }
 
  private:
-  float scale_here() const {
-    const std::uint64_t matrix = row_ / form_.rows;
-    const std::uint64_t row = row_ % form_.rows;
-    const std::uint64_t index = matrix * form_.scales_per_matrix() +
-                                row / form_.row_block * form_.scales_per_row() +
-                                col_ / form_.col_block;
-    return scale_value(form_.scale_dtype,
-                       scales_.subspan((index - first_scale_) * scale_bytes_, scale_bytes_).data());
+  void begin_block(std::uint64_t skipped) noexcept {
+    left_ = std::min(form_.col_block, form_.cols - block_ * form_.col_block) - skipped;
   }
 
-  void widen(const std::byte* codes, std::size_t count, FloatBlock& block) const {
-    std::fill(block.begin() + static_cast<std::ptrdiff_t>(count), block.end(), 0.0F);
-    if (code_bits(form_.code) == 8) {
-      for (std::size_t i = 0; i < count; ++i)
-        block[i] = table_.values[std::to_integer<std::size_t>(codes[i])][0];
-      return;
+  void next_block() noexcept {
+    if (++block_ == per_row_) {
+      block_ = 0;
+      ++row_in_block_;
+      if (++row_ == form_.rows) row_ = 0;
+      if (row_ == 0 || row_in_block_ == form_.row_block) {  // the last block of rows may be smaller
+        row_in_block_ = 0;
+        row_scales_ += per_row_;
+      }
     }
-    for (std::size_t i = 0; i < count / 2; ++i) {
-      const auto& pair = table_.values[std::to_integer<std::size_t>(codes[i])];
-      std::memcpy(&block[2 * i], pair.data(), sizeof pair);
-    }
-    if (count % 2 != 0)
-      block[count - 1] = table_.values[std::to_integer<std::size_t>(codes[count / 2])][0];
+    begin_block(0);
   }
 
   const BlockScale& form_;
-  const CodeTable& table_;
-  std::uint64_t first_scale_;
   std::span<const std::byte> scales_;
   std::size_t scale_bytes_;
-  std::uint64_t row_;
-  std::uint64_t col_;
-  FloatBlock factors_{};
+  std::uint64_t per_row_;
+  std::uint64_t row_ = 0;
+  std::uint64_t row_in_block_ = 0;
+  std::uint64_t block_ = 0;       // within the row
+  std::uint64_t row_scales_ = 0;  // index of the row's first scale in scales_, modulo 2^64
+  std::uint64_t left_ = 0;        // elements of the block
 };
 
-template <typename To>
-std::uint64_t decode_all(Decoder& decoder, const Value& value, std::uint64_t count,
-                         std::uint32_t bits_per_code, const std::byte* codes, std::byte* dst) {
-  FloatBlock block;
-  std::array<typename To::Bits, kFloatBlock> bits;
+// Elements of one scale.
+struct Run {
+  float scale = 0;
+  std::uint64_t begin = 0;
+  std::size_t count = 0;
+};
+
+// The loops for one code and one target dtype.
+template <typename Code, typename To>
+class Decoder {
+ public:
+  using Bits = typename To::Bits;
+
+  Decoder(const Value& value, const std::byte* codes, std::byte* dst) noexcept
+      : value_(value), codes_(codes), dst_(dst) {}
+
+  // Codes of a byte.
+  std::uint64_t decode_bytes(const Run& run) const {
+    std::uint64_t overflows = 0;
+    for (std::size_t done = 0; done < run.count; done += kFloatBlock) {
+      const std::size_t count = std::min(kFloatBlock, run.count - done);
+      const std::byte* from = codes_ + run.begin + done;
+      std::byte* to = dst_ + (run.begin + done) * sizeof(Bits);
+      overflows += count < kShortRun ? decode_few(run.scale, count, from, to)
+                                     : decode_block(run.scale, count, from, to);
+    }
+    return overflows;
+  }
+
+  // Codes of a nibble: the 16 values of a scale are computed once.
+  template <Simd kLevel>
+  std::uint64_t decode_nibbles(const Run& run) const {
+    CodeTable<Bits> table;
+    for (std::uint32_t code = 0; code < table.size(); ++code) {
+      table[code] = narrow(source(code, run.scale));
+    }
+    std::uint64_t at = run.begin;
+    const std::uint64_t end = run.begin + run.count;
+    if (at % 2 != 0) put(table, at++);
+    const auto bytes = static_cast<std::size_t>((end - at) / 2);
+    expand_codes<kLevel>(table, codes_ + at / 2, bytes, dst_ + at * sizeof(Bits));
+    if ((end - at) % 2 != 0) put(table, end - 1);
+    std::uint32_t infinite = 0;
+    for (const Bits bits : table) {
+      infinite |= (bits & To::kMagnitude) == To::kInfinity ? 1U : 0U;
+    }
+    return infinite == 0 ? 0 : count_nibbles(run, table);
+  }
+
+ private:
+  static float source(std::uint32_t code, float scale) noexcept {
+    return Code::value(code) * scale;
+  }
+
+  Bits narrow(float x) const noexcept { return To::narrow(value_(x)); }
+
+  std::uint64_t decode_block(float scale, std::size_t count, const std::byte* codes,
+                             std::byte* dst) const {
+    std::array<std::uint8_t, kFloatBlock> in{};
+    BitsBlock<To> out;
+    if (count == kFloatBlock) {
+      std::memcpy(in.data(), codes, kFloatBlock);
+    } else {
+      std::memcpy(in.data(), codes, count);
+    }
+    for (std::size_t i = 0; i < kFloatBlock; ++i) out[i] = narrow(source(in[i], scale));
+    if (count == kFloatBlock) {
+      std::memcpy(dst, out.data(), sizeof out);
+    } else {
+      std::memcpy(dst, out.data(), count * sizeof(Bits));
+    }
+    if (!has_infinity<To>(out)) return 0;
+    return count_overflows<To>(out, count, [&](std::size_t i) { return source(in[i], scale); });
+  }
+
+  std::uint64_t decode_few(float scale, std::size_t count, const std::byte* codes,
+                           std::byte* dst) const {
+    BitsBlock<To> out;
+    for (std::size_t i = 0; i < count; ++i) {
+      out[i] = narrow(source(std::to_integer<std::uint32_t>(codes[i]), scale));
+    }
+    std::memcpy(dst, out.data(), count * sizeof(Bits));
+    return count_overflows<To>(out, count, [&](std::size_t i) {
+      return source(std::to_integer<std::uint32_t>(codes[i]), scale);
+    });
+  }
+
+  std::uint32_t nibble(std::uint64_t at) const noexcept {
+    return std::to_integer<std::uint32_t>(codes_[at / 2]) >> (at % 2 * 4) & 15U;
+  }
+
+  void put(const CodeTable<Bits>& table, std::uint64_t at) const noexcept {
+    std::memcpy(dst_ + at * sizeof(Bits), &table[nibble(at)], sizeof(Bits));
+  }
+
+  std::uint64_t count_nibbles(const Run& run, const CodeTable<Bits>& table) const noexcept {
+    std::uint64_t overflows = 0;
+    for (std::uint64_t at = run.begin; at < run.begin + run.count; ++at) {
+      const std::uint32_t code = nibble(at);
+      const bool infinite = (table[code] & To::kMagnitude) == To::kInfinity;
+      if (infinite && is_finite_bits(source(code, run.scale))) ++overflows;
+    }
+    return overflows;
+  }
+
+  FullValue value_;
+  const std::byte* codes_;
+  std::byte* dst_;
+};
+
+// All that one call works on.
+struct Job {
+  const BlockScale& form;
+  const Value& value;
+  std::uint64_t begin;
+  std::uint64_t count;
+  std::span<const std::byte> codes;
+  std::span<const std::byte> scales;
+  std::span<std::byte> dst;
+};
+
+template <Simd kLevel, bool kNibbles, typename Code, typename To>
+std::uint64_t decode_all(const Job& job) {
+  const Decoder<Code, To> decoder(job.value, job.codes.data(), job.dst.data());
+  ScaleRuns runs(job.form, job.begin, job.count, job.scales);
   std::uint64_t overflows = 0;
-  for (std::uint64_t done = 0; done < count; done += kFloatBlock) {
-    const auto now = static_cast<std::size_t>(std::min<std::uint64_t>(kFloatBlock, count - done));
-    decoder.next(codes + done * bits_per_code / 8, now, block);
-    const FloatBlock source = block;
-    compute_block(value, block);
-    narrow_block<To>(block, bits);
-    overflows += count_overflows<To>(source, bits);
-    std::memcpy(dst + done * sizeof(typename To::Bits), bits.data(),
-                now * sizeof(typename To::Bits));
+  for (std::uint64_t done = 0; done < job.count;) {
+    Run run{runs.scale(), done, 0};
+    run.count = runs.take(job.count - done);
+    if constexpr (kNibbles) {
+      overflows += decoder.template decode_nibbles<kLevel>(run);
+    } else {
+      overflows += decoder.decode_bytes(run);
+    }
+    done += run.count;
   }
   return overflows;
+}
+
+template <Simd kLevel, typename To>
+std::uint64_t decode_code(const Job& job) {
+  switch (job.form.code) {
+    case Code::f8_e4m3:
+      return decode_all<kLevel, false, F8E4M3, To>(job);
+    case Code::f8_e5m2:
+      return decode_all<kLevel, false, F8E5M2, To>(job);
+    case Code::f4_e2m1:
+      return decode_all<kLevel, true, F4E2M1, To>(job);
+    case Code::int4:
+      return decode_all<kLevel, true, Int4, To>(job);
+  }
+  return 0;
 }
 
 }  // namespace
@@ -245,19 +312,22 @@ bool is_scale_dtype(DType dtype) noexcept {
 void apply_decode(const BlockScale& form, const Value& value, DType to, std::uint64_t begin,
                   std::uint64_t count, std::span<const std::byte> codes,
                   std::span<const std::byte> scales, std::span<std::byte> dst,
-                  std::uint64_t& overflows) {
+                  std::uint64_t& overflows, Simd simd) {
   const std::uint32_t bits = code_bits(form.code);
   HFSHARD_CHECK(begin * bits % 8 == 0 && codes.size() == ceil_div(count * bits, 8));
   HFSHARD_CHECK(dst.size() == packed_bytes(to, count));
   HFSHARD_CHECK(can_apply_value(value, DType::f32, to));
-  Decoder decoder(form, begin, count, scales);
-  if (to == DType::bf16) {
-    overflows += decode_all<Bf16>(decoder, value, count, bits, codes.data(), dst.data());
-  } else if (to == DType::f16) {
-    overflows += decode_all<F16>(decoder, value, count, bits, codes.data(), dst.data());
-  } else {
-    overflows += decode_all<F32>(decoder, value, count, bits, codes.data(), dst.data());
-  }
+  if (count == 0) return;
+  const Job job{form, value, begin, count, codes, scales, dst};
+  run_as(simd, [&](auto level) {
+    if (to == DType::bf16) {
+      overflows += decode_code<level(), Bf16>(job);
+    } else if (to == DType::f16) {
+      overflows += decode_code<level(), F16>(job);
+    } else {
+      overflows += decode_code<level(), F32>(job);
+    }
+  });
 }
 
 }  // namespace hfshard

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/cpu.h"
 #include "ops/value.h"
 
 #include "hfshard/dtype.h"
@@ -62,10 +63,10 @@ bool is_scale_dtype(DType dtype) noexcept;
 /// rounded once to `to` (bf16, f16, f32), nearest even. `codes` holds them packed (a 4-bit `begin`
 /// is even), `scales` those of scale_range(). A NaN code or scale gives NaN; a u8 scale of 255 is
 /// 2^128, which is infinite, a f8_e8m0 one is NaN. Adds to `overflows` the finite values that
-/// became infinite. Thread-safe.
+/// became infinite. `simd` changes no bits. Thread-safe.
 void apply_decode(const BlockScale& form, const Value& value, DType to, std::uint64_t begin,
                   std::uint64_t count, std::span<const std::byte> codes,
                   std::span<const std::byte> scales, std::span<std::byte> dst,
-                  std::uint64_t& overflows);
+                  std::uint64_t& overflows, Simd simd = best_simd());
 
 }  // namespace hfshard

@@ -1,32 +1,45 @@
-// Transposes in tiles. The chain I is contiguous in the source, the chain J contiguous in the
-// target; each may consist of several digits (interleaved or split dims), so a tile has a table of
-// target offsets for its I positions and one of source offsets for its J positions. A tile is
-// transposed in registers into a buffer in the first-level cache, then its rows go to the target as
-// whole cache lines, past the caches where the map is large: the target is not read again before it
-// falls out of them.
+// Transposes in tiles. The chain I is contiguous in the source, or takes every second, third or
+// fourth element of it; the chain J is contiguous in the target. Each may consist of several digits
+// (interleaved or split dims), so a tile has a table of target offsets for its I positions and one
+// of source offsets for its J positions.
+//
+// 1. What a tile has of its source rows is copied side by side to the stage, and what a later tile
+//    has of them is asked for.
+// 2. Blocks of the stage are transposed in registers into the buffer.
+// 3. The rows of the buffer go to the target as whole cache lines, past the caches where the target
+//    is large: it is not read again before it falls out of them. What a row has of its last line
+//    waits for the next tile.
 
 #include <algorithm>
 #include <cstring>
 
 #include "ops/kernels.h"
-
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
+#include "ops/pick.h"
+#include "ops/simd.h"
+#include "ops/transpose_block.h"
 
 namespace hfshard {
 namespace {
 
-constexpr std::size_t kLine = 64;             ///< bytes of a cache line
+constexpr std::size_t kLine = kLineBytes;
 constexpr std::size_t kSrcBytes = 2 * kLine;  ///< of one source row in a tile
 constexpr std::size_t kDstBytes = 4 * kLine;  ///< of one target row in a tile
-constexpr std::size_t kBlockBytes = 16;       ///< of a register
-/// Targets of maps below this size stay in the cache.
-constexpr std::size_t kStreamBytes = std::size_t{16} * 1024;
+constexpr std::size_t kMostTileRows = 64;     ///< keeps the buffer in the first-level cache
+/// A row of the buffer has room for the line that was begun by the tile before.
+constexpr std::size_t kPitch = kLine + kDstBytes;
+/// Tiles of I that go along J together, so that few lines wait.
+constexpr std::size_t kStripTiles = 16;
+/// Targets below this size stay in the cache.
+constexpr std::size_t kStreamBytes = std::size_t{64} * 1024;
+/// Shorter rows go through the caches too, which measures faster: most are in a page of their own.
+constexpr std::size_t kStreamRowBytes = 8 * kLine;
 /// A plane of at most kNarrowBytes of each source row has no long reads that the processor
 /// foresees, so its rows are asked for kAhead rows before their use.
 constexpr std::size_t kNarrowBytes = 4 * kLine;
 constexpr std::size_t kAhead = 64;
+/// The second-level cache, as __builtin_prefetch numbers them: rows whose distance is a power of
+/// two have no room in the first.
+constexpr int kSecondLevel = 2;
 /// A chain this long needs no further digits.
 constexpr std::size_t kChainElements = 512;
 
@@ -67,175 +80,184 @@ void fill_offsets(const Chain& chain, std::size_t first, std::size_t count, Step
   }
 }
 
-#if defined(__SSE2__)
-template <std::size_t kBytes>
-__m128i unpack_low(__m128i a, __m128i b) noexcept {
-  if constexpr (kBytes == 1) return _mm_unpacklo_epi8(a, b);
-  if constexpr (kBytes == 2) return _mm_unpacklo_epi16(a, b);
-  return _mm_unpacklo_epi32(a, b);
-}
-
-template <std::size_t kBytes>
-__m128i unpack_high(__m128i a, __m128i b) noexcept {
-  if constexpr (kBytes == 1) return _mm_unpackhi_epi8(a, b);
-  if constexpr (kBytes == 2) return _mm_unpackhi_epi16(a, b);
-  return _mm_unpackhi_epi32(a, b);
-}
-#endif
-
-/// Transposes one square block of 16-byte rows. `rows` holds a source pointer for each.
-template <std::size_t kBytes>
-void transpose_block(const std::byte* src, const std::ptrdiff_t* rows, std::byte* out,
-                     std::size_t out_pitch) noexcept {
-  constexpr std::size_t kSide = kBlockBytes / kBytes;
-#if defined(__SSE2__)
-  __m128i a[kSide];
-  __m128i b[kSide];
-  for (std::size_t k = 0; k < kSide; ++k) std::memcpy(&a[k], src + rows[k], kBlockBytes);
-  // Each pass interleaves the first half of the rows with the second; log2(side) passes transpose.
-  for (std::size_t pass = 1; pass < kSide; pass *= 2) {
-    for (std::size_t k = 0; k < kSide / 2; ++k) {
-      b[2 * k] = unpack_low<kBytes>(a[k], a[k + kSide / 2]);
-      b[2 * k + 1] = unpack_high<kBytes>(a[k], a[k + kSide / 2]);
-    }
-    for (std::size_t k = 0; k < kSide; ++k) a[k] = b[k];
-  }
-  for (std::size_t k = 0; k < kSide; ++k) std::memcpy(out + k * out_pitch, &a[k], kBlockBytes);
-#else
-  for (std::size_t i = 0; i < kSide; ++i) {
-    for (std::size_t k = 0; k < kSide; ++k) {
-      std::memcpy(out + i * out_pitch + k * kBytes, src + rows[k] + i * kBytes, kBytes);
-    }
-  }
-#endif
-}
-
-std::size_t misalignment(const std::byte* address, std::size_t alignment) noexcept {
+std::size_t misalignment(const std::byte* address) noexcept {
   std::uintptr_t value = 0;
   std::memcpy(&value, &address, sizeof value);
-  return value % alignment;
+  return value % kLine;
 }
 
-/// Copies a row, its whole cache lines past the caches.
-void stream_row(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
-#if defined(__SSE2__)
-  const std::size_t head = (kLine - misalignment(to, kLine)) % kLine;
-  if (bytes >= head + kLine) {
-    std::memcpy(to, from, head);
-    std::size_t done = head;
-    for (; bytes - done >= kLine; done += kLine) {
-      for (std::size_t k = done; k < done + kLine; k += kBlockBytes) {
-        __m128i value;
-        std::memcpy(&value, from + k, kBlockBytes);
-        _mm_stream_si128(static_cast<__m128i*>(static_cast<void*>(to + k)), value);
-      }
-    }
-    std::memcpy(to + done, from + done, bytes - done);
-    return;
-  }
-#endif
-  std::memcpy(to, from, bytes);
-}
-
-/// Asks for the cache lines of `bytes` bytes.
+/// Asks for the cache lines of `bytes` bytes that are needed soon.
 void prefetch(const std::byte* from, std::size_t bytes) noexcept {
-  for (std::size_t k = 0; k < bytes; k += kLine) __builtin_prefetch(from + k, 0, 2);
-  __builtin_prefetch(from + bytes - 1, 0, 2);
+  for (std::size_t k = 0; k < bytes; k += kLine) __builtin_prefetch(from + k, 0, kSecondLevel);
+  __builtin_prefetch(from + bytes - 1, 0, kSecondLevel);
 }
+
+/// The two sides of a plane. `stride` is the source step of I in elements.
+struct Sides {
+  Chain i;
+  Chain j;
+  std::size_t stride = 1;
+  bool stream = false;
+};
 
 /// All tiles of one I x J plane.
-template <std::size_t kBytes>
+template <Simd kLevel, std::size_t kBytes>
 class Plane {
  public:
-  Plane(const Chain& i_chain, const Chain& j_chain, bool stream) noexcept
-      : i_chain_(i_chain), j_chain_(j_chain), stream_(stream) {}
+  explicit Plane(const Sides& sides) noexcept : sides_(sides) {
+    for (std::size_t k = 0; k < kTileI; ++k) {
+      out_rows_[k] = static_cast<std::ptrdiff_t>(k * kPitch);
+    }
+  }
 
   void move(const std::byte* src, std::byte* dst) noexcept {
-    // Tiles end at cache lines of the target, so that lines are written whole.
-    const std::size_t skew = misalignment(dst, kLine);
+    for (std::size_t i = 0; i < sides_.i.extent; i += kStrip) {
+      move_strip(src, dst, i, std::min(kStrip, sides_.i.extent - i));
+    }
+  }
+
+ private:
+  static constexpr std::size_t kTileI = std::min(kSrcBytes / kBytes, kMostTileRows);
+  static constexpr std::size_t kTileJ = kDstBytes / kBytes;
+  static constexpr std::size_t kStageBytes = kTileI * kBytes;  // of one source row in a tile
+  static constexpr std::size_t kStrip = kStripTiles * kTileI;
+  static constexpr std::size_t kSide = kLaneBytes / kBytes;
+
+  std::size_t src_bytes(std::size_t rows) const noexcept {
+    return ((rows - 1) * sides_.stride + 1) * kBytes;
+  }
+
+  void move_strip(const std::byte* src, std::byte* dst, std::size_t begin,
+                  std::size_t length) noexcept {
+    // Tiles end at cache lines of the target where its rows are aligned alike.
+    const std::size_t skew = misalignment(dst);
     const std::size_t first = skew % kBytes == 0 ? (kDstBytes - skew) / kBytes : kTileJ;
-    const bool narrow = i_chain_.extent * kBytes <= kNarrowBytes;
-    for (std::size_t j = 0; j < j_chain_.extent;) {
-      const std::size_t columns = std::min(j == 0 ? first : kTileJ, j_chain_.extent - j);
-      const std::size_t known = std::min(columns + kAhead, j_chain_.extent - j);
+    const std::size_t ahead = src_bytes(length) <= kNarrowBytes ? src_bytes(length) : 0;
+    for (std::size_t j = 0; j < sides_.j.extent;) {
+      const std::size_t columns = std::min(j == 0 ? first : kTileJ, sides_.j.extent - j);
+      const std::size_t known = std::min(columns + kAhead, sides_.j.extent - j);
       fill_offsets(
-          j_chain_, j, known, [](const ByteDigit& digit) { return digit.src_step; },
+          sides_.j, j, known, [](const ByteDigit& digit) { return digit.src_step; },
           src_rows_.data());
-      if (narrow) {
-        std::fill(&src_rows_[known], &src_rows_[columns + kAhead], src_rows_[known - 1]);
-        if (j == 0) ask_for(src, 0, std::min(known, kAhead));
+      const std::byte* from = src + begin * sides_.stride * kBytes;
+      std::fill(&src_rows_[known], &src_rows_[columns + kAhead], src_rows_[known - 1]);
+      for (std::size_t k = 0; ahead != 0 && j == 0 && k < std::min(known, kAhead); ++k) {
+        prefetch(from + src_rows_[k], ahead);
       }
-      for (std::size_t i = 0; i < i_chain_.extent; i += kTileI) {
-        const std::size_t rows = std::min(kTileI, i_chain_.extent - i);
-        transpose_tile(src + i * kBytes, rows, columns, narrow && i == 0);
-        write_tile(dst + j * kBytes, i, rows, columns);
+      for (std::size_t i = 0; i < length; i += kTileI) {
+        const std::size_t rows = std::min(kTileI, length - i);
+        place_rows(dst, begin + i, rows, j);
+        transpose_tile(from + i * sides_.stride * kBytes, rows, columns, i == 0 ? ahead : 0);
+        write_tile(dst, i, rows, j, columns);
       }
       j += columns;
     }
   }
 
- private:
-  static constexpr std::size_t kSide = kBlockBytes / kBytes;
-  static constexpr std::size_t kTileI = kSrcBytes / kBytes;
-  static constexpr std::size_t kTileJ = kDstBytes / kBytes;
-
-  void ask_for(const std::byte* src, std::size_t first, std::size_t count) noexcept {
-    for (std::size_t k = first; k < first + count; ++k) {
-      prefetch(src + src_rows_[k], i_chain_.extent * kBytes);
-    }
-  }
-
-  void transpose_tile(const std::byte* src, std::size_t rows, std::size_t columns,
-                      bool ahead) noexcept {
-    if (rows < kSide || columns < kSide) return copy_scalar(src, rows, columns);
-    for (std::size_t j = 0;; j = std::min(j + kSide, columns - kSide)) {
-      if (ahead) ask_for(src, j + kAhead, kSide);
-      // The last block of an uneven tile overlaps the one before.
-      for (std::size_t i = 0;; i = std::min(i + kSide, rows - kSide)) {
-        transpose_block<kBytes>(src + i * kBytes, &src_rows_[j],
-                                &buffer_[i * kDstBytes + j * kBytes], kDstBytes);
-        if (i + kSide == rows) break;
-      }
-      if (j + kSide == columns) break;
-    }
-  }
-
-  void copy_scalar(const std::byte* src, std::size_t rows, std::size_t columns) noexcept {
-    for (std::size_t i = 0; i < rows; ++i) {
-      for (std::size_t j = 0; j < columns; ++j) {
-        std::memcpy(&buffer_[i * kDstBytes + j * kBytes], src + src_rows_[j] + i * kBytes, kBytes);
-      }
-    }
-  }
-
-  void write_tile(std::byte* dst, std::size_t first, std::size_t rows,
-                  std::size_t columns) noexcept {
+  /// Finds where the rows of a tile begin, and lets each begin in the buffer as it does in its
+  /// line.
+  void place_rows(const std::byte* dst, std::size_t first, std::size_t rows,
+                  std::size_t j) noexcept {
     fill_offsets(
-        i_chain_, first, rows, [](const ByteDigit& digit) { return digit.dst_step; },
+        sides_.i, first, rows, [](const ByteDigit& digit) { return digit.dst_step; },
         dst_rows_.data());
-    for (std::size_t i = 0; i < rows; ++i) {
-      std::byte* to = dst + dst_rows_[i];
-      const std::byte* from = &buffer_[i * kDstBytes];
-      if (stream_) {
-        stream_row(to, from, columns * kBytes);
-      } else {
-        std::memcpy(to, from, columns * kBytes);
+    if (!sides_.stream) return;
+    for (std::size_t k = 0; k < rows; ++k) {
+      const std::size_t lead = misalignment(dst + dst_rows_[k] + j * kBytes);
+      out_rows_[k] = static_cast<std::ptrdiff_t>(k * kPitch + lead);
+    }
+  }
+
+  /// In whole blocks; what they have beyond the tile goes to parts of the buffer that are not used.
+  void transpose_tile(const std::byte* src, std::size_t rows, std::size_t columns,
+                      std::size_t ahead) noexcept {
+    const bool few = ahead != 0 && sides_.j.extent <= kAhead;
+    for (std::size_t j = 0; j < columns; ++j) {
+      if (ahead != 0) prefetch(src + src_rows_[j + kAhead], ahead);
+      const std::byte* from = src + src_rows_[j];
+      stage_row(from, rows, &stage_[j * kStageBytes]);
+      // So many rows are too many for the processor to foresee. The tile after the next: the next
+      // one is read too soon for a request to help. Rows that were all asked for at once are those
+      // of a small map, and what comes next to them is not asked for.
+      const std::size_t bytes = few ? 0 : kStageBytes * sides_.stride;
+      for (std::size_t k = 0; k < bytes; k += kLine) {
+        __builtin_prefetch(from + 2 * bytes + k, 0, kSecondLevel);
+      }
+    }
+    for (std::size_t j = 0; j < columns; j += block_rows<kLevel, kBytes>()) {
+      for (std::size_t i = 0; i < rows; i += kSide) {
+        transpose_block<kLevel, kBytes, kStageBytes>(&stage_[j * kStageBytes + i * kBytes],
+                                                     &buffer_[j * kBytes], &out_rows_[i]);
       }
     }
   }
 
-  const Chain& i_chain_;
-  const Chain& j_chain_;
-  bool stream_;
+  /// Copies what a tile has of a source row to the stage: rows whose distance is a power of two
+  /// would drive each other out of the cache while they are transposed.
+  void stage_row(const std::byte* from, std::size_t rows, std::byte* to) const noexcept {
+    if (sides_.stride != 1) return pick<kBytes>(from, to, rows, sides_.stride);
+    rows == kTileI ? std::memcpy(to, from, kStageBytes) : std::memcpy(to, from, rows * kBytes);
+  }
+
+  void write_tile(std::byte* dst, std::size_t waiting, std::size_t rows, std::size_t j,
+                  std::size_t columns) noexcept {
+    const bool last = j + columns == sides_.j.extent;
+    for (std::size_t k = 0; k < rows; ++k) {
+      std::byte* to = dst + dst_rows_[k] + j * kBytes;
+      if (sides_.stream) {
+        const auto lead = static_cast<std::size_t>(out_rows_[k]) - k * kPitch;
+        stream_row(to, &buffer_[k * kPitch], {lead, columns * kBytes, j == 0, last},
+                   &waiting_[(waiting + k) * kLine]);
+      } else {
+        std::memcpy(to, &buffer_[k * kPitch], columns * kBytes);
+      }
+    }
+  }
+
+  /// `bytes` of a row, which begin `lead` bytes into a line.
+  struct Part {
+    std::size_t lead;
+    std::size_t bytes;
+    bool first;
+    bool last;
+  };
+
+  /// Writes the whole lines of a row; `row` begins where the line does. `line` is what the row has
+  /// of its last line, from one tile to the next.
+  static void stream_row(std::byte* to, std::byte* row, const Part& part,
+                         std::byte* line) noexcept {
+    const std::size_t end = part.lead + part.bytes;
+    std::byte* const begin = to - static_cast<std::ptrdiff_t>(part.lead);
+    std::size_t done = 0;
+    if (part.lead != 0 && part.first) {
+      done = std::min(kLine, end);
+      std::memcpy(to, row + part.lead, done - part.lead);
+    } else if (part.lead != 0) {
+      std::memcpy(row, line, part.lead);
+    }
+    for (; end - done >= kLine; done += kLine) stream_line<kLevel>(begin + done, row + done);
+    if (done == end) return;
+    if (part.last) {
+      std::memcpy(begin + done, row + done, end - done);
+    } else {
+      std::memcpy(line, row + done, kLine);
+    }
+  }
+
+  const Sides& sides_;
   std::array<std::ptrdiff_t, kTileJ + kAhead> src_rows_;
   std::array<std::ptrdiff_t, kTileI> dst_rows_;
-  alignas(kLine) std::array<std::byte, kTileI * kDstBytes> buffer_;
+  std::array<std::ptrdiff_t, kTileI> out_rows_;
+  alignas(kLine) std::array<std::byte, kTileJ * kStageBytes> stage_;
+  alignas(kLine) std::array<std::byte, kTileI * kPitch> buffer_;
+  alignas(kLine) std::array<std::byte, kStrip * kLine> waiting_;
 };
 
-/// Moves a digit that continues `chain` on one side from `digits`; false if there is none.
+/// Moves the digit whose step is `unit` times what the chain has from `digits`; false if there is
+/// none.
 template <typename Step>
-bool extend(Chain& chain, std::size_t element_bytes, ByteDigits& digits, Step step) noexcept {
-  const auto wanted = static_cast<std::ptrdiff_t>(chain.extent * element_bytes);
+bool extend(Chain& chain, std::size_t unit_bytes, ByteDigits& digits, Step step) noexcept {
+  const auto wanted = static_cast<std::ptrdiff_t>(chain.extent * unit_bytes);
   for (std::size_t k = 0; k < digits.size; ++k) {
     if (step(digits.items[k]) == wanted) {
       chain.add(digits.take(k));
@@ -245,51 +267,67 @@ bool extend(Chain& chain, std::size_t element_bytes, ByteDigits& digits, Step st
   return false;
 }
 
-template <std::size_t kBytes>
-void move_planes(const Chain& i_chain, const Chain& j_chain, const ByteDigits& outer,
-                 const std::byte* src, std::byte* dst) {
-  std::size_t bytes = i_chain.extent * j_chain.extent * kBytes;
-  for (std::size_t k = 0; k < outer.size; ++k) bytes *= outer.items[k].extent;
-  const bool stream = bytes >= kStreamBytes;
-  Plane<kBytes> plane(i_chain, j_chain, stream);
+/// Takes the two chains out of `digits`; false if there are none.
+bool find_sides(std::size_t element_bytes, ByteDigits& digits, Sides& sides) noexcept {
+  const auto src_step = [](const ByteDigit& digit) { return digit.src_step; };
+  const auto dst_step = [](const ByteDigit& digit) { return digit.dst_step; };
+  // J first: a digit that is contiguous in the target is no strided I.
+  if (!extend(sides.j, element_bytes, digits, dst_step)) return false;
+  while (!extend(sides.i, element_bytes * sides.stride, digits, src_step)) {
+    if (++sides.stride > kMostStride) return false;
+  }
+  // A digit that fits both chains goes to the shorter one.
+  const auto grow_i = [&] {
+    return sides.i.extent < kChainElements &&
+           extend(sides.i, element_bytes * sides.stride, digits, src_step);
+  };
+  const auto grow_j = [&] {
+    return sides.j.extent < kChainElements && extend(sides.j, element_bytes, digits, dst_step);
+  };
+  while (sides.i.extent < sides.j.extent ? grow_i() || grow_j() : grow_j() || grow_i()) {
+  }
+  return true;
+}
+
+/// Bytes from the first to the last that a map touches in the target.
+std::size_t target_reach(const ByteDigits& digits) noexcept {
+  std::size_t reach = 0;
+  for (std::size_t k = 0; k < digits.size; ++k) {
+    reach += (digits.items[k].extent - 1) * static_cast<std::size_t>(digits.items[k].dst_step);
+  }
+  return reach;
+}
+
+template <Simd kLevel, std::size_t kBytes>
+void move_planes(const Sides& sides, const ByteDigits& outer, const std::byte* src,
+                 std::byte* dst) {
+  Plane<kLevel, kBytes> plane(sides);
   for_each_offset(outer, src, dst,
                   [&](const std::byte* from, std::byte* to) { plane.move(from, to); });
-#if defined(__SSE2__)
-  if (stream) _mm_sfence();
-#endif
 }
 
 }  // namespace
 
 bool copy_transposed(const ByteDigits& digits, std::size_t element_bytes, const std::byte* src,
-                     std::byte* dst) {
+                     std::byte* dst, Simd simd) {
   ByteDigits outer = digits;
-  Chain i_chain;
-  Chain j_chain;
-  const auto src_step = [](const ByteDigit& digit) { return digit.src_step; };
-  const auto dst_step = [](const ByteDigit& digit) { return digit.dst_step; };
-  if (!extend(i_chain, element_bytes, outer, src_step)) return false;
-  if (!extend(j_chain, element_bytes, outer, dst_step)) return false;
-  // A digit that fits both chains goes to the shorter one.
-  const auto grow_i = [&] {
-    return i_chain.extent < kChainElements && extend(i_chain, element_bytes, outer, src_step);
-  };
-  const auto grow_j = [&] {
-    return j_chain.extent < kChainElements && extend(j_chain, element_bytes, outer, dst_step);
-  };
-  while (i_chain.extent < j_chain.extent ? grow_i() || grow_j() : grow_j() || grow_i()) {
-  }
-  switch (element_bytes) {
-    case 1:
-      move_planes<1>(i_chain, j_chain, outer, src, dst);
-      break;
-    case 2:
-      move_planes<2>(i_chain, j_chain, outer, src, dst);
-      break;
-    default:
-      move_planes<4>(i_chain, j_chain, outer, src, dst);
-      break;
-  }
+  Sides sides;
+  if (!find_sides(element_bytes, outer, sides)) return false;
+  sides.stream = simd != Simd::portable && target_reach(digits) >= kStreamBytes &&
+                 sides.j.extent * element_bytes >= kStreamRowBytes;
+  run_as(simd, [&](auto level) {
+    switch (element_bytes) {
+      case 1:
+        return move_planes<level(), 1>(sides, outer, src, dst);
+      case 2:
+        return move_planes<level(), 2>(sides, outer, src, dst);
+      case 4:
+        return move_planes<level(), 4>(sides, outer, src, dst);
+      default:
+        return move_planes<level(), 8>(sides, outer, src, dst);
+    }
+  });
+  if (sides.stream) finish_streams();
   return true;
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/cpu.h"
 #include "ops/index_map.h"
 
 namespace hfshard {
@@ -58,10 +59,15 @@ void for_each_offset(const ByteDigits& digits, const std::byte* src, std::byte* 
 void copy_runs(const ByteDigits& digits, std::size_t run_bytes, const std::byte* src,
                std::byte* dst);
 
-/// Moves elements of 1, 2 or 4 bytes where one digit steps by an element in the source and another
-/// in the target. False (and nothing moved) if the digits have no such pair.
+/// Moves elements of 1, 2, 4 or 8 bytes where one digit steps by an element in the target, and
+/// another by one to four in the source. False (and nothing moved) if the digits have no such pair.
 bool copy_transposed(const ByteDigits& digits, std::size_t element_bytes, const std::byte* src,
-                     std::byte* dst);
+                     std::byte* dst, Simd simd);
+
+/// Moves elements of 1, 2, 4 or 8 bytes where one digit steps by an element in the target and by
+/// two to four in the source. False (and nothing moved) if there is none.
+bool copy_picked(const ByteDigits& digits, std::size_t element_bytes, const std::byte* src,
+                 std::byte* dst, Simd simd);
 
 /// Moves elements of 1, 2, 4, 8 or 16 bytes whatever the steps are.
 void copy_gathered(const ByteDigits& digits, std::size_t element_bytes, const std::byte* src,

@@ -99,7 +99,7 @@ bool is_element_size(std::size_t bytes) noexcept {
 }  // namespace
 
 void move_elements(const IndexMap& map, std::size_t element_bytes, std::span<const std::byte> src,
-                   std::span<std::byte> dst) {
+                   std::span<std::byte> dst, Simd simd) {
   HFSHARD_CHECK(is_element_size(element_bytes));
   if (map.count() == 0) return;
   check_inside(map, element_bytes, src.size(), dst.size());
@@ -109,7 +109,10 @@ void move_elements(const IndexMap& map, std::size_t element_bytes, std::span<con
   // Short runs are wide elements: what is left may still be a transpose.
   const std::size_t run_bytes = take_run(digits, element_bytes);
   if (!is_element_size(run_bytes)) return copy_runs(digits, run_bytes, from, to);
-  if (run_bytes <= 4 && copy_transposed(digits, run_bytes, from, to)) return;
+  if (run_bytes <= 8) {
+    if (copy_picked(digits, run_bytes, from, to, simd)) return;
+    if (copy_transposed(digits, run_bytes, from, to, simd)) return;
+  }
   copy_gathered(digits, run_bytes, from, to);
 }
 

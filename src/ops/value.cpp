@@ -5,39 +5,55 @@
 #include <string>
 
 #include "ops/float_block.h"
+#include "ops/simd.h"
 
 #include "hfshard/error.h"
 
 namespace hfshard {
 namespace {
 
+// The loops for one pair of dtypes.
+template <typename From, typename To, bool kComputes>
+struct Converter {
+  FullValue value;
+
+  // One block, of which `count` elements count. Returns the overflows.
+  std::uint64_t convert(const BitsBlock<From>& in, std::size_t count, BitsBlock<To>& out) const {
+    for (std::size_t i = 0; i < kFloatBlock; ++i) {
+      const float x = From::widen(in[i]);
+      out[i] = To::narrow(kComputes ? value(x) : x);
+    }
+    if (!has_infinity<To>(out)) return 0;
+    return count_overflows<To>(out, count, [&](std::size_t i) { return From::widen(in[i]); });
+  }
+
+  std::uint64_t all(std::uint64_t count, const std::byte* src, std::byte* dst) const {
+    BitsBlock<From> in{};
+    BitsBlock<To> out{};
+    std::uint64_t overflows = 0;
+    std::uint64_t done = 0;
+    for (; count - done >= kFloatBlock; done += kFloatBlock) {
+      std::memcpy(in.data(), src + done * sizeof in[0], sizeof in);
+      overflows += convert(in, kFloatBlock, out);
+      std::memcpy(dst + done * sizeof out[0], out.data(), sizeof out);
+    }
+    const auto rest = static_cast<std::size_t>(count - done);
+    if (rest == 0) return overflows;
+    in = {};
+    std::memcpy(in.data(), src + done * sizeof in[0], rest * sizeof in[0]);
+    overflows += convert(in, rest, out);
+    std::memcpy(dst + done * sizeof out[0], out.data(), rest * sizeof out[0]);
+    return overflows;
+  }
+};
+
 template <typename From, typename To>
 std::uint64_t apply_all(const Value& value, std::uint64_t count, const std::byte* src,
                         std::byte* dst) {
-  constexpr std::size_t kFrom = sizeof(typename From::Bits);
-  constexpr std::size_t kTo = sizeof(typename To::Bits);
-  FloatBlock block;
-  std::array<typename To::Bits, kFloatBlock> bits;
-  std::uint64_t overflows = 0;
-  const auto work = [&](const std::byte* from) {
-    widen_block<From>(from, block);
-    const FloatBlock source = block;
-    compute_block(value, block);
-    narrow_block<To>(block, bits);
-    overflows += count_overflows<To>(source, bits);
-  };
-  std::uint64_t done = 0;
-  for (; count - done >= kFloatBlock; done += kFloatBlock) {
-    work(src + done * kFrom);
-    std::memcpy(dst + done * kTo, bits.data(), sizeof bits);
-  }
-  if (done == count) return overflows;
-  const std::size_t rest = count - done;
-  std::array<std::byte, kFloatBlock * sizeof(float)> bytes{};
-  std::memcpy(bytes.data(), src + done * kFrom, rest * kFrom);
-  work(bytes.data());
-  std::memcpy(dst + done * kTo, bits.data(), rest * kTo);
-  return overflows;
+  const FullValue full(value);
+  // A widening without a value keeps the bits of signalling NaNs.
+  if (value.empty()) return Converter<From, To, false>{full}.all(count, src, dst);
+  return Converter<From, To, true>{full}.all(count, src, dst);
 }
 
 template <typename From>
@@ -59,7 +75,7 @@ bool can_apply_value(const Value& value, DType from, DType to) noexcept {
 }
 
 std::uint64_t apply_value(const Value& value, DType from, DType to, std::uint64_t count,
-                          std::span<const std::byte> src, std::span<std::byte> dst) {
+                          std::span<const std::byte> src, std::span<std::byte> dst, Simd simd) {
   if (!can_apply_value(value, from, to)) {
     throw Error(ErrorCode::unsupported, "values of dtype " + std::string(to_string(from)) +
                                             " cannot be computed as " + std::string(to_string(to)))
@@ -71,9 +87,17 @@ std::uint64_t apply_value(const Value& value, DType from, DType to, std::uint64_
     std::memcpy(dst.data(), src.data(), src.size());
     return 0;
   }
-  if (from == DType::bf16) return apply_from<Bf16>(value, to, count, src.data(), dst.data());
-  if (from == DType::f16) return apply_from<F16>(value, to, count, src.data(), dst.data());
-  return apply_from<F32>(value, to, count, src.data(), dst.data());
+  std::uint64_t overflows = 0;
+  run_as(simd, [&](auto) {
+    if (from == DType::bf16) {
+      overflows = apply_from<Bf16>(value, to, count, src.data(), dst.data());
+    } else if (from == DType::f16) {
+      overflows = apply_from<F16>(value, to, count, src.data(), dst.data());
+    } else {
+      overflows = apply_from<F32>(value, to, count, src.data(), dst.data());
+    }
+  });
+  return overflows;
 }
 
 }  // namespace hfshard

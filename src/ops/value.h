@@ -5,6 +5,8 @@
 #include <optional>
 #include <span>
 
+#include "base/cpu.h"
+
 #include "hfshard/dtype.h"
 
 namespace hfshard {
@@ -21,9 +23,11 @@ struct Value {
 /// Applies `value` to `count` elements of `from` and stores them as `to`. Sources: f16, bf16, f32;
 /// targets: f16, bf16, f32. With an empty value and from == to the bits are copied unchanged; from
 /// -> f32 widening is exact. Spans hold exactly count elements, unaligned. Returns how many finite
-/// values became infinite. Thread-safe. Throws: unsupported (naming the dtypes) for other pairs.
+/// values became infinite. `simd` changes no bits. Thread-safe. Throws: unsupported (naming the
+/// dtypes) for other pairs.
 std::uint64_t apply_value(const Value& value, DType from, DType to, std::uint64_t count,
-                          std::span<const std::byte> src, std::span<std::byte> dst);
+                          std::span<const std::byte> src, std::span<std::byte> dst,
+                          Simd simd = best_simd());
 
 /// Whether apply_value accepts the pair.
 bool can_apply_value(const Value& value, DType from, DType to) noexcept;

@@ -1,0 +1,48 @@
+#include "ops/kernels.h"
+#include "ops/pick.h"
+#include "ops/simd.h"
+
+namespace hfshard {
+namespace {
+
+template <std::size_t kBytes>
+void pick_rows(const ByteDigits& outer, std::size_t count, std::size_t stride, const std::byte* src,
+               std::byte* dst) {
+  for_each_offset(outer, src, dst, [&](const std::byte* from, std::byte* to) {
+    pick<kBytes>(from, to, count, stride);
+  });
+}
+
+}  // namespace
+
+bool copy_picked(const ByteDigits& digits, std::size_t element_bytes, const std::byte* src,
+                 std::byte* dst, Simd simd) {
+  const auto step = static_cast<std::ptrdiff_t>(element_bytes);
+  std::size_t at = 0;
+  while (at < digits.size && digits.items[at].dst_step != step) ++at;
+  if (at == digits.size) return false;
+  ByteDigits outer = digits;
+  const ByteDigit inner = outer.take(at);
+  // An element may be a run of smaller ones, which need not be a multiple of it apart.
+  if (inner.src_step % step != 0) return false;
+  const std::ptrdiff_t stride = inner.src_step / step;
+  if (stride < 2 || stride > static_cast<std::ptrdiff_t>(kMostStride)) return false;
+  const auto times = static_cast<std::size_t>(stride);
+  // What g++ 12 makes of these loops for AVX2, whose shuffles stay within 16 bytes, is half as
+  // fast.
+  run_as(simd == Simd::avx2 ? Simd::sse2 : simd, [&](auto) {
+    switch (element_bytes) {
+      case 1:
+        return pick_rows<1>(outer, inner.extent, times, src, dst);
+      case 2:
+        return pick_rows<2>(outer, inner.extent, times, src, dst);
+      case 4:
+        return pick_rows<4>(outer, inner.extent, times, src, dst);
+      default:
+        return pick_rows<8>(outer, inner.extent, times, src, dst);
+    }
+  });
+  return true;
+}
+
+}  // namespace hfshard
