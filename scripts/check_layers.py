@@ -17,6 +17,7 @@ LAYERS = ("base", "bytes", "catalog", "mapping", "ops", "plan", "run", "target",
 # include/hfshard/<name>.h -> the layer that implements it.
 PUBLIC_LAYER = {
     "error": "base",
+    "io": "bytes",
     "dtype": "base",
     "catalog": "catalog",
     "mapping": "mapping",

@@ -21,6 +21,15 @@ foreach(fault IN ITEMS kill_resume interrupt refused_write changed_source)
   set_tests_properties(fault.${fault} PROPERTIES LABELS slow TIMEOUT 900 RUN_SERIAL TRUE)
 endforeach()
 
+# What is asked of the system, and what when it refuses. A sanitizer asks for more, which no bound here knows.
+if(NOT HFSHARD_SANITIZE)
+  add_test(NAME fault.memory
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/memory.py --hfshard $<TARGET_FILE:hfshard>)
+  add_test(NAME fault.out_of_memory
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/out_of_memory.py ${fault_options})
+  set_tests_properties(fault.memory fault.out_of_memory PROPERTIES LABELS slow TIMEOUT 900 RUN_SERIAL TRUE)
+endif()
+
 # The recipes of scripts/cluster, each on this machine.
 add_test(NAME cluster.recipes
   COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/cluster/recipes.py --hfshard $<TARGET_FILE:hfshard_testtool>

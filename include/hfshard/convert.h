@@ -6,20 +6,31 @@
 #include <string>
 #include <vector>
 
+#include "hfshard/io.h"
 #include "hfshard/plan.h"
 
 namespace hfshard {
+
+/// How the source's files come below an output that is linked.
+enum class ShardLinks : std::uint8_t {
+  automatic,  ///< a hard link, or else a symbolic one
+  hard,
+  symbolic,
+  reflink,  ///< a copy that shares its blocks, where the file system has them
+};
 
 /// Options of a run that never affect bytes.
 struct RunOptions {
   std::string out;  ///< ignored for target "null"
   std::uint64_t max_memory_bytes = std::uint64_t{2} << 30;
   unsigned jobs = 0;  ///< kernel threads; 0: one per core
+  IoMode io = IoMode::automatic;
   bool resume = false;
   bool overwrite = false;
   std::uint32_t worker = 0;  ///< --worker I/N
   std::uint32_t workers = 1;
-  const std::atomic<bool>* stop = nullptr;  ///< set by Ctrl-C: drain, commit, throw cancelled
+  ShardLinks shards = ShardLinks::automatic;  ///< of a plan that links
+  const std::atomic<bool>* stop = nullptr;    ///< set by Ctrl-C: drain, commit, throw cancelled
 };
 
 /// Told how far a run is. Called from one thread at a time.
@@ -43,8 +54,10 @@ struct RunResult {
   std::uint64_t source_bytes = 0;   ///< read by this run (rules' bytes of the tiles it moved)
   std::uint64_t peak_arena_bytes = 0;
   std::uint64_t journal_records = 0;
-  std::uint64_t overflows = 0;  ///< finite values that a cast made infinite, whole output
-  std::string root_digest;      ///< hex; empty for a worker's share
+  std::uint64_t overflows = 0;   ///< finite values that a cast made infinite, whole output
+  std::string root_digest;       ///< hex; empty for a worker's share
+  std::vector<IoChoice> reads;   ///< how source files were read
+  std::vector<IoChoice> writes;  ///< how data files were written
   double seconds = 0;
 };
 

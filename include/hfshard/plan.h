@@ -19,6 +19,9 @@ struct PlanOptions {
   std::uint64_t chunk_bytes = std::uint64_t{64} << 20;
   std::uint64_t step = 0;
   bool checksum = true;
+  bool link = false;  ///< index only: chunks are byte ranges of the source's files where they can
+  bool in_place = false;  ///< and the index lies in the source's directory
+  bool digests = true;    ///< record the digests of what is linked, which takes reading it
 };
 
 }  // namespace hfshard

@@ -56,6 +56,8 @@ Arena::Arena(std::uint64_t size_bytes) : size_(round_up(std::max(size_bytes, kPa
 
 Arena::~Arena() { ::munmap(base_, size_); }
 
+void Arena::prefer_large_pages() noexcept { (void)::madvise(base_, size_, MADV_HUGEPAGE); }
+
 Arena::Block Arena::take(std::uint64_t need_bytes) {
   const std::uint64_t need = round_up(std::max<std::uint64_t>(need_bytes, 1), kPage);
   HFSHARD_CHECK(need <= size_);

@@ -11,6 +11,8 @@
 
 #include "base/checked.h"
 #include "base/coding.h"
+#include "bytes/drop_behind.h"
+#include "bytes/storage.h"
 #include <sys/stat.h>
 
 namespace hfshard {
@@ -50,31 +52,62 @@ class BufferedWriter {
 
 }  // namespace
 
-OutputFile::OutputFile(std::string path)
+OutputFile::OutputFile(std::string path, IoMode wanted)
     : path_(std::move(path)),
       fd_(sys::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kFileMode)) {
   if (fd_.get() < 0) throw sys::failure("open for writing", path_, errno);
+  why_ = wanted == IoMode::automatic ? "written back at once" : "as asked";
+  if (wanted == IoMode::mmap) why_ = "outputs are not mapped";
+  if (wanted != IoMode::direct) return;
+  direct_ = sys::Descriptor(sys::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_DIRECT));
+  if (direct_.get() >= 0) alignment_ = direct_alignment(direct_.get(), path_);
+  if (alignment_ == 0) why_ = "direct writes are refused";
+}
+
+bool OutputFile::fits_direct(std::uint64_t offset,
+                             std::span<const std::byte> bytes) const noexcept {
+  return alignment_ != 0 && offset % alignment_ == 0 && bytes.size() % alignment_ == 0 &&
+         is_aligned(bytes, alignment_);
 }
 
 void OutputFile::write_at(std::uint64_t offset_bytes, std::span<const std::byte> bytes) {
   HFSHARD_CHECK(in_range(offset_bytes, bytes.size(),
                          static_cast<std::uint64_t>(std::numeric_limits<off_t>::max())));
-  auto offset = static_cast<off_t>(offset_bytes);
+  bool refused = false;
   while (!bytes.empty()) {
+    const bool direct = !refused && fits_direct(offset_bytes, bytes);
     const std::size_t wanted = std::min(bytes.size(), kMaxCallBytes);
-    const ssize_t written = sys::pwrite(fd_.get(), bytes.data(), wanted, offset, path_.c_str());
+    const ssize_t written = sys::pwrite(direct ? direct_.get() : fd_.get(), bytes.data(), wanted,
+                                        static_cast<off_t>(offset_bytes), path_.c_str());
     if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EINVAL && direct) {
+      refused = true;
+      continue;
+    }
     if (written < 0) throw sys::failure("write", path_, errno);
     // Zero for a non-zero request has no meaning for a regular file; better an error than a loop.
     if (written == 0) throw sys::failure("write", path_, EIO);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
-    offset += written;
+    offset_bytes += static_cast<std::uint64_t>(written);
   }
 }
 
 void OutputFile::start_writeback(std::uint64_t offset_bytes, std::uint64_t length_bytes) noexcept {
   ::sync_file_range(fd_.get(), static_cast<off64_t>(offset_bytes),
                     static_cast<off64_t>(length_bytes), SYNC_FILE_RANGE_WRITE);
+}
+
+void OutputFile::settle(std::uint64_t offset_bytes, std::uint64_t length_bytes) {
+  if (sys::write_out(fd_.get(), static_cast<off_t>(offset_bytes), static_cast<off_t>(length_bytes),
+                     path_.c_str()) != 0) {
+    if (errno == ENOSYS || errno == EINVAL || errno == ESPIPE) return;  // sync_data will do it
+    throw sys::failure("write", path_, errno);
+  }
+  drop_from_cache(fd_.get(), offset_bytes, length_bytes);
+}
+
+void OutputFile::drop_cached() noexcept {
+  (void)::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_DONTNEED);
 }
 
 void OutputFile::sync_data() {

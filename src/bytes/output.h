@@ -5,9 +5,12 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "bytes/files.h"
 #include "bytes/syscalls.h"
+
+#include "hfshard/io.h"
 
 namespace hfshard {
 
@@ -18,14 +21,24 @@ using ByteSink = std::function<void(std::span<const std::byte>)>;
 /// Threads: write_at may be called concurrently for disjoint ranges.
 class OutputFile {
  public:
-  /// Opens or creates; never truncates. Throws: io.
-  explicit OutputFile(std::string path);
+  /// Opens or creates; never truncates. With IoMode::direct, what is aligned passes the page cache
+  /// by where the file system can do that; the other modes are buffered. Throws: io.
+  explicit OutputFile(std::string path, IoMode wanted = IoMode::buffered);
   const std::string& path() const noexcept { return path_; }
+  /// Direct or buffered.
+  IoMode mode() const noexcept { return alignment_ != 0 ? IoMode::direct : IoMode::buffered; }
+  /// Why it is this mode, a few words.
+  std::string_view why() const noexcept { return why_; }
   /// Writes all of `bytes` there, or throws io (a full disk is said as such).
   void write_at(std::uint64_t offset_bytes, std::span<const std::byte> bytes);
   /// Asks the system to begin writing a range to the disk, so that a later sync_data finds little
   /// left. Never fails.
   void start_writeback(std::uint64_t offset_bytes, std::uint64_t length_bytes) noexcept;
+  /// Waits until the disk has a range, and takes it out of the page cache. Makes nothing durable.
+  /// Throws: io.
+  void settle(std::uint64_t offset_bytes, std::uint64_t length_bytes);
+  /// Takes what the disk has already out of the page cache. Never fails.
+  void drop_cached() noexcept;
   /// Makes the bytes written so far, and the size, durable. Throws: io.
   void sync_data();
   /// Current size. Throws: io.
@@ -34,8 +47,13 @@ class OutputFile {
   void resize(std::uint64_t size_bytes);
 
  private:
+  bool fits_direct(std::uint64_t offset, std::span<const std::byte> bytes) const noexcept;
+
   std::string path_;
   sys::Descriptor fd_;
+  sys::Descriptor direct_;
+  std::uint64_t alignment_ = 0;  // of direct writes; 0 if there are none
+  std::string_view why_;
 };
 
 /// Writes a file as one step: `<path>.tmp`, fsync, rename over `path`, fsync of the directory.

@@ -92,25 +92,38 @@ void* copy_to_memory(const std::string& path, int fd, std::size_t size) {
 }
 
 // Maps and prefaults; nullptr where the kernel or the file system cannot do that.
-void* map_populated(const std::string& path, int fd, std::size_t size) {
-  void* at = sys::map_private(fd, size, path.c_str());
+void* map_populated(const std::string& path, int fd, std::uint64_t offset, std::size_t size) {
+  void* at = sys::map_private(fd, size, path.c_str(), static_cast<off_t>(offset));
   if (at == MAP_FAILED) {
     if (errno == ENODEV || errno == EINVAL) return nullptr;
     throw sys::failure("map", path, errno);
   }
   int result = sys::populate_read(at, size, path.c_str());
   while (result != 0 && errno == EINTR) result = sys::populate_read(at, size, path.c_str());
-  if (result == 0) return at;
   const int error_number = errno;
+  // The last page of a file that shrank within it reads as zeros.
+  struct stat info {};
+  const bool shrank =
+      ::fstat(fd, &info) == 0 && !in_range(offset, size, static_cast<std::uint64_t>(info.st_size));
+  if (result == 0 && !shrank) return at;
   ::munmap(at, size);
-  if (error_number == EINVAL) return nullptr;  // Linux before 5.14
-  if (error_number == EFAULT) throw_shrunk(path, fd, {0, size});
+  if (result != 0 && error_number == EINVAL) return nullptr;  // Linux before 5.14
+  if (shrank || error_number == EFAULT) throw_shrunk(path, fd, {offset, offset + size});
   throw sys::failure("read", path, error_number);
 }
 
 }  // namespace
 
+View Source::view(std::uint64_t offset_bytes, std::uint64_t length_bytes,
+                  std::span<std::byte> scratch) const {
+  const auto out = scratch.first(length_bytes);
+  read_at(offset_bytes, out);
+  return View(out);
+}
+
 void Source::will_need(std::uint64_t /*offset_bytes*/, std::uint64_t /*length_bytes*/) const {}
+
+void Source::done_with(std::uint64_t /*offset_bytes*/, std::uint64_t /*length_bytes*/) const {}
 
 FileSource::FileSource(std::string path) : path_(std::move(path)) {
   fd_ = open_regular(path_, stamp_).release();
@@ -124,19 +137,35 @@ const std::string& FileSource::name() const { return path_; }
 
 FileStamp FileSource::stamp() const { return stamp_; }
 
+void FileSource::check_range(std::uint64_t offset_bytes, std::uint64_t length_bytes) const {
+  if (in_range(offset_bytes, length_bytes, stamp_.size_bytes)) return;
+  const std::uint64_t end =
+      checked_add(offset_bytes, length_bytes).value_or(std::numeric_limits<std::uint64_t>::max());
+  throw Error(ErrorCode::corrupt, "a range to read passes the end of the file")
+      .in_file(path_)
+      .at({offset_bytes, end}, stamp_.size_bytes);
+}
+
 void FileSource::read_at(std::uint64_t offset_bytes, std::span<std::byte> out) const {
-  if (!in_range(offset_bytes, out.size(), stamp_.size_bytes)) {
-    const std::uint64_t end =
-        checked_add(offset_bytes, out.size()).value_or(std::numeric_limits<std::uint64_t>::max());
-    throw Error(ErrorCode::corrupt, "a range to read passes the end of the file")
-        .in_file(path_)
-        .at({offset_bytes, end}, stamp_.size_bytes);
-  }
+  check_range(offset_bytes, out.size());
   read_exactly(path_, fd_, offset_bytes, out);
+}
+
+std::optional<MappedBytes> FileSource::map(std::uint64_t offset_bytes,
+                                           std::uint64_t length_bytes) const {
+  check_range(offset_bytes, length_bytes);
+  if (length_bytes == 0) return MappedBytes();
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const std::uint64_t skip = offset_bytes % page;
+  const std::uint64_t size = skip + length_bytes;
+  const void* at = map_populated(path_, fd_, offset_bytes - skip, size);
+  if (at == nullptr) return std::nullopt;
+  return MappedBytes(at, size, skip);
 }
 
 void FileSource::will_need(std::uint64_t offset_bytes, std::uint64_t length_bytes) const {
   if (!in_range(offset_bytes, length_bytes, stamp_.size_bytes)) return;
+  if (length_bytes == 0) return;  // to the system this is all of the file
   // A hint: failure changes nothing.
   (void)::posix_fadvise(fd_, static_cast<off_t>(offset_bytes), static_cast<off_t>(length_bytes),
                         POSIX_FADV_WILLNEED);
@@ -153,7 +182,7 @@ MappedBytes::MappedBytes(const std::string& path, std::uint64_t length_bytes) {
   }
   if (length_bytes == 0) return;
   const auto size = static_cast<std::size_t>(length_bytes);
-  void* at = map_populated(path, fd.get(), size);
+  void* at = map_populated(path, fd.get(), 0, size);
   if (at == nullptr) at = copy_to_memory(path, fd.get(), size);
   data_ = static_cast<const std::byte*>(at);
   size_ = size;
@@ -163,12 +192,18 @@ MappedBytes::~MappedBytes() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
+MappedBytes::MappedBytes(const void* data, std::size_t size, std::size_t skip) noexcept
+    : data_(static_cast<const std::byte*>(data)), size_(size), skip_(skip) {}
+
 MappedBytes::MappedBytes(MappedBytes&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      skip_(std::exchange(other.skip_, 0)) {}
 
 MappedBytes& MappedBytes::operator=(MappedBytes&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(skip_, other.skip_);
   return *this;
 }
 

@@ -1,5 +1,6 @@
 #include "bytes/syscalls.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -11,15 +12,22 @@
 
 #include <fmt/format.h>
 
+#include <linux/fs.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 
 namespace hfshard::sys {
 namespace {
 
 // Linux 5.14; older C libraries lack the name.
 constexpr int kMadvPopulateRead = 22;
+
+// Linux 6.5; the same number on every machine.
+constexpr long kCachestat = 451;
 
 std::atomic<FaultHook> fault_hook{nullptr};  // a seam for tests; never set otherwise
 
@@ -30,6 +38,28 @@ bool injected(const char* call, const char* path) noexcept {
   if (error_number == 0) return false;
   errno = error_number;
   return true;
+}
+
+// Looks at windows spread over the file.
+int sample_cached_bytes(int fd, std::uint64_t size, std::uint64_t page,
+                        std::uint64_t* bytes) noexcept {
+  constexpr std::uint64_t kWindows = 32;
+  const std::uint64_t pages = (size + page - 1) / page;
+  const std::uint64_t step = std::max<std::uint64_t>(pages / kWindows, 1);
+  std::uint64_t seen = 0;
+  std::uint64_t cached = 0;
+  for (std::uint64_t at = 0; at < pages; at += step) {
+    void* window = ::mmap(nullptr, page, PROT_READ, MAP_PRIVATE, fd, static_cast<off_t>(at * page));
+    if (window == MAP_FAILED) return -1;
+    unsigned char there = 0;
+    const int result = ::mincore(window, page, &there);
+    ::munmap(window, page);
+    if (result != 0) return -1;
+    ++seen;
+    cached += there & 1U;
+  }
+  *bytes = seen == 0 ? 0 : size / seen * cached;
+  return 0;
 }
 
 }  // namespace
@@ -75,6 +105,18 @@ int renameat2(const char* from, const char* to, unsigned int flags) noexcept {
   return injected("renameat2", from) ? -1 : ::renameat2(AT_FDCWD, from, AT_FDCWD, to, flags);
 }
 
+int link(const char* from, const char* to) noexcept {
+  return injected("link", to) ? -1 : ::link(from, to);
+}
+
+int symlink(const char* from, const char* to) noexcept {
+  return injected("symlink", to) ? -1 : ::symlink(from, to);
+}
+
+int clone(int to, int from, const char* path) noexcept {
+  return injected("clone", path) ? -1 : ::ioctl(to, FICLONE, from);
+}
+
 int free_bytes(const char* path, unsigned long long* bytes) noexcept {
   struct statvfs info {};
   if (injected("statvfs", path) || ::statvfs(path, &info) != 0) return -1;
@@ -82,13 +124,50 @@ int free_bytes(const char* path, unsigned long long* bytes) noexcept {
   return 0;
 }
 
-void* map_private(int fd, std::size_t size, const char* path) noexcept {
+void* map_private(int fd, std::size_t size, const char* path, off_t offset) noexcept {
   if (injected("mmap", path)) return MAP_FAILED;
-  return ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
+  return ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, offset);
 }
 
 int populate_read(void* at, std::size_t size, const char* path) noexcept {
   return injected("madvise", path) ? -1 : ::madvise(at, size, kMadvPopulateRead);
+}
+
+int write_out(int fd, off_t offset, off_t size, const char* path) noexcept {
+  constexpr unsigned kAndWait =
+      SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+  return injected("sync_file_range", path) ? -1 : ::sync_file_range(fd, offset, size, kAndWait);
+}
+
+int direct_alignment(int fd, const char* path, std::uint64_t* alignment) noexcept {
+  if (injected("statx", path)) return -1;
+#ifdef STATX_DIOALIGN
+  struct statx info {};
+  if (::statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &info) != 0) return -1;
+  if ((info.stx_mask & STATX_DIOALIGN) != 0) {
+    *alignment = std::max(info.stx_dio_mem_align, info.stx_dio_offset_align);
+    return 0;
+  }
+#endif
+  errno = ENOSYS;
+  return -1;
+}
+
+int cached_bytes(int fd, std::uint64_t size, const char* path, std::uint64_t* bytes) noexcept {
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  struct {
+    std::uint64_t offset, length;
+  } const range{0, size};
+  struct {
+    std::uint64_t cached, dirty, writeback, evicted, recently_evicted;
+  } found{};
+  if (!injected("cachestat", path) && ::syscall(kCachestat, fd, &range, &found, 0) == 0) {
+    *bytes = std::min(found.cached * page, size);
+    return 0;
+  }
+  // To others than those who may write a file, mincore(2) says that all of it is there.
+  if (injected("mincore", path) || ::access(path, W_OK) != 0) return -1;
+  return sample_cached_bytes(fd, size, page, bytes);
 }
 
 int remove_all(const char* path) noexcept {
@@ -124,6 +203,7 @@ Error failure(std::string_view doing, const std::string& path, int error_number)
   Error error(ErrorCode::io,
               fmt::format("cannot {}: {}", doing, std::generic_category().message(error_number)));
   error.in_file(path);
+  if (error_number == ENOMEM) error.hint("give the process more memory (ulimit -d, ulimit -v)");
   return error;
 }
 

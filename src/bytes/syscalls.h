@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -15,7 +16,8 @@ namespace hfshard::sys {
 
 /// Asked before every call; returns 0 to let it happen or the errno to fail it with. `call` is
 /// `open`, `pread`, `pwrite`, `fdatasync`, `fsync`, `rename`, `renameat2`, `mkdir`, `mmap`,
-/// `flock`, `truncate`, `statvfs`, `madvise`, `remove_all`. Called from any thread.
+/// `flock`, `truncate`, `statvfs`, `madvise`, `remove_all`, `link`, `symlink`, `clone`,
+/// `sync_file_range`, `statx`, `cachestat`, `mincore`. Called from any thread.
 using FaultHook = int (*)(const char* call, const char* path);
 /// For tests; nullptr takes the hook away.
 void set_fault_hook(FaultHook hook) noexcept;
@@ -31,12 +33,26 @@ int mkdir(const char* path, mode_t mode) noexcept;
 int rename(const char* from, const char* to) noexcept;
 /// `flags`: RENAME_NOREPLACE or RENAME_EXCHANGE.
 int renameat2(const char* from, const char* to, unsigned int flags) noexcept;
+int link(const char* from, const char* to) noexcept;
+int symlink(const char* from, const char* to) noexcept;
+/// Makes `to` share all blocks of `from`; see ioctl_ficlone(2).
+int clone(int to, int from, const char* path) noexcept;
 /// Bytes that an unprivileged user may still write.
 int free_bytes(const char* path, unsigned long long* bytes) noexcept;
-/// Private read-only mapping; MAP_FAILED on failure.
-void* map_private(int fd, std::size_t size, const char* path) noexcept;
+/// Private read-only mapping of `size` bytes from `offset`, a multiple of the page size; MAP_FAILED
+/// on failure.
+void* map_private(int fd, std::size_t size, const char* path, off_t offset = 0) noexcept;
 /// Prefaults a mapping; fails with EFAULT where touching it would raise SIGBUS.
 int populate_read(void* at, std::size_t size, const char* path) noexcept;
+/// Writes the dirty pages of a range and waits until the disk has them. Unlike fdatasync, nothing
+/// else that belongs to the file. A failure is told once, here or by fdatasync.
+int write_out(int fd, off_t offset, off_t size, const char* path) noexcept;
+/// The larger of the two alignments that direct I/O wants, 0 where it is refused; fails where
+/// statx(2) does not know.
+int direct_alignment(int fd, const char* path, std::uint64_t* alignment) noexcept;
+/// Bytes of [0, size) that are in the page cache: counted, or estimated from a sample on kernels
+/// that do not count. Fails where the system does not tell, as of files that we may not write.
+int cached_bytes(int fd, std::uint64_t size, const char* path, std::uint64_t* bytes) noexcept;
 /// Removes a directory with all it holds; links are removed, not followed.
 int remove_all(const char* path) noexcept;
 

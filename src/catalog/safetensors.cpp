@@ -41,7 +41,8 @@ void check(simdjson::error_code code, std::string_view wanted) {
     case simdjson::NUMBER_OUT_OF_RANGE:
       throw bad_header(fmt::format("the header has something else where {} is wanted", wanted));
     case simdjson::MEMALLOC:
-      throw Error(ErrorCode::limit, "not enough memory to read the header");
+      throw Error(ErrorCode::limit, "not enough memory to read the header")
+          .hint("give the process more memory (ulimit -d, ulimit -v)");
     default:
       throw Error(ErrorCode::corrupt,
                   fmt::format("the header is not valid JSON: {}", simdjson::error_message(code)));

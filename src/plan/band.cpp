@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "bytes/source.h"
 
 #include "hfshard/error.h"
 
@@ -128,7 +129,7 @@ BandForm band_form(const Transfer& transfer, DType leaf_dtype, const Limits& lim
   out.gap = limits.run_bytes * 8 / in_bits;
   const std::uint64_t widest = largest_band(transfer.source_shape.numel(), out.row, out.most) +
                                (transfer.decode ? kCodesAround : 0);
-  out.raw_bytes = padded(widest * in_bits);
+  out.raw_bytes = padded(widest * in_bits) + kViewSlackBytes;
   if (transfer.converts(leaf_dtype)) out.converted_bytes = padded(widest * out_bits);
   if (transfer.decode) out.scale_bytes = padded(transfer.decode->most_scale_bytes(widest) * 8);
   out.row_bytes = padded(out.row * out_bits);

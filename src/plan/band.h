@@ -43,7 +43,7 @@ struct BandForm {
   std::uint64_t row = 1;              ///< elements of a source row
   std::uint64_t most = 1;             ///< elements that a band should have
   std::uint64_t gap = 0;              ///< elements between two parts that are read with them
-  std::uint64_t raw_bytes = 0;        ///< the band as stored
+  std::uint64_t raw_bytes = 0;        ///< the band as stored, with Source::view's slack
   std::uint64_t converted_bytes = 0;  ///< as the leaf stores it; 0 if it is moved as it is
   std::uint64_t scale_bytes = 0;      ///< its scales; 0 if it is not coded
   std::uint64_t row_bytes = 0;        ///< a row of the leaf's dtype, gathered

@@ -17,6 +17,9 @@ struct Grid {
   Shape shard;
   Shape chunk;
   Shape inner;
+  std::vector<std::uint8_t>
+      order{};          ///< axes as a chunk is stored, slow to fast; empty: as they are
+  bool linked = false;  ///< chunks are bytes of the source's files (plan/link.h)
   bool has_inner() const noexcept { return !(chunk == inner); }
   friend bool operator==(const Grid&, const Grid&) = default;
 };

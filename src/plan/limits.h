@@ -21,12 +21,17 @@ struct Limits {
   std::uint64_t file_share = 64;
   std::uint64_t outer_shards = 32;       ///< beyond these, inner chunks follow the mesh
   std::uint64_t alignment_bytes = 4096;  ///< every chunk starts at a multiple
+  /// Pieces of longer tensors that are shorter are not linked: they load too slowly, and their
+  /// index is long. Only in the plan id of a plan that links.
+  std::uint64_t link_piece_bytes = std::uint64_t{16} << 10;
 
   std::uint64_t merge_bytes = std::uint64_t{32}
                               << 20;  ///< neighbouring units are one tile up to this
   std::uint64_t segment_bytes = std::uint64_t{2} << 20;  ///< source bytes read and moved at once
   std::uint64_t commit_bytes = std::uint64_t{1} << 30;   ///< data per journal record
   std::uint64_t commit_ms = 5000;                        ///< or this much time
+  std::uint64_t cached_bytes = std::uint64_t{256}
+                               << 20;  ///< of sources, and of output, left in the page cache
 };
 
 /// A digest block of a 1-d tensor is a run of this many bytes (design.md 7, Digests). Part of the

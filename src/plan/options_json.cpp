@@ -28,6 +28,10 @@ Json options_json(const PlanOptions& options) {
   out["chunk_bytes"] = options.chunk_bytes;
   out["step"] = options.step;
   out["checksum"] = options.checksum ? "crc32c" : "none";
+  if (options.link) {
+    out["link"] = options.in_place ? "in-place" : "files";
+    out["digests"] = options.digests;
+  }
   out["include"] = strings(options.mapping.include);
   out["exclude"] = strings(options.mapping.exclude);
   out["option"].object();
@@ -52,6 +56,9 @@ PlanOptions options_from_json(const Json& json) {
   out.chunk_bytes = json.at("chunk_bytes").as_uint();
   out.step = json.at("step").as_uint();
   out.checksum = json.at("checksum").as_string() == "crc32c";
+  out.link = json.find("link") != nullptr;
+  out.in_place = out.link && json.at("link").as_string() == "in-place";
+  out.digests = !out.link || json.at("digests").as_bool();
   out.mapping.include = strings_of(json.at("include"));
   out.mapping.exclude = strings_of(json.at("exclude"));
   for (const auto& [name, value] : json.at("option").as_object()) {

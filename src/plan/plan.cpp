@@ -11,17 +11,41 @@
 #include "base/version.h"
 #include "mapping/family.h"
 #include "plan/band.h"
+#include "plan/link.h"
 #include "plan/options_json.h"
 
 #include "hfshard/error.h"
 
 namespace hfshard {
 
-std::string Plan::file_path(std::uint32_t file) const { return fmt::format("d/{:05}", file); }
+std::string Plan::file_path(std::uint32_t file) const {
+  if (file < file_count()) return fmt::format("d/{:05}", file);
+  const std::string& name = catalog.files[file - file_count()].name;
+  return options.in_place ? name : "d/" + name;
+}
 
 std::uint32_t Plan::file_count() const { return static_cast<std::uint32_t>(file_begin.size() - 1); }
 
+namespace {
+
+// A chunk of a linked leaf, in a file of the source.
+ChunkPlace linked_place(const Plan& plan, std::uint32_t leaf, const Shape& chunk) {
+  const std::vector<const Transfer*> transfers = plan.leading_to(leaf);
+  const Leaf& info = plan.model.leaves[leaf];
+  const Grid& grid = plan.grids[leaf];
+  const auto found = linked_chunk(info, grid, transfers, chunk);
+  HFSHARD_CHECK(found.has_value());
+  const TensorInfo& source =
+      plan.catalog.tensors[transfers[found->transfer]->sources[found->source]];
+  return {plan.file_count() + source.file,
+          source.begin_bytes + packed_bytes(info.dtype, found->begin),
+          packed_bytes(info.dtype, grid.chunk.numel())};
+}
+
+}  // namespace
+
 ChunkPlace Plan::place(std::uint32_t leaf, const Shape& chunk) const {
+  if (grids[leaf].linked) return linked_place(*this, leaf, chunk);
   const UnitForm& unit = units[leaf];
   const ChunkIndex index = locate(unit, chunk);
   const Group& group = groups[leaf_groups[leaf_group_begin[leaf] + index.loop_index]];
@@ -66,6 +90,26 @@ std::span<const std::uint32_t> Plan::transfers_of(std::uint32_t leaf) const {
 std::span<const std::uint32_t> Plan::fills_of(std::uint32_t leaf) const {
   return std::span(leaf_fills)
       .subspan(leaf_fill_begin[leaf], leaf_fill_begin[leaf + 1] - leaf_fill_begin[leaf]);
+}
+
+std::vector<const Transfer*> Plan::leading_to(std::uint32_t leaf) const {
+  std::vector<const Transfer*> out;
+  for (const std::uint32_t t : transfers_of(leaf)) out.push_back(&model.transfers[t]);
+  return out;
+}
+
+std::vector<std::uint32_t> linked_files(const Plan& plan) {
+  std::vector<bool> used(plan.catalog.files.size(), false);
+  for (const Transfer& transfer : plan.model.transfers) {
+    if (!plan.grids[transfer.target].linked) continue;
+    for (const std::uint32_t source : transfer.sources)
+      used[plan.catalog.tensors[source].file] = true;
+  }
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t file = 0; file < used.size(); ++file) {
+    if (used[file]) out.push_back(file);
+  }
+  return out;
 }
 
 namespace {
@@ -185,6 +229,7 @@ std::uint64_t shared_tensors(const Plan& plan) {
   std::vector<std::uint32_t> leaf(plan.catalog.tensors.size(), kNone);
   std::uint64_t out = 0;
   for (const Transfer& transfer : plan.model.transfers) {
+    if (plan.grids[transfer.target].linked) continue;
     for (const std::uint32_t source : transfer.sources) {
       if (leaf[source] == kNone) {
         leaf[source] = transfer.target;
@@ -202,6 +247,7 @@ void count_totals(Plan& plan) {
   totals = {.output_bytes = totals.output_bytes};
   totals.tensors = plan.catalog.tensors.size();
   for (const Transfer& transfer : plan.model.transfers) {
+    if (plan.grids[transfer.target].linked) continue;
     const DType leaf_dtype = plan.model.leaves[transfer.target].dtype;
     const BandForm form = band_form(transfer, leaf_dtype, plan.limits);
     totals.source_bytes +=
@@ -215,6 +261,12 @@ void count_totals(Plan& plan) {
   totals.dropped = plan.model.drops.size();
   for (std::uint32_t leaf = 0; leaf < plan.units.size(); ++leaf) {
     const UnitForm& unit = plan.units[leaf];
+    if (const Grid& grid = plan.grids[leaf]; grid.linked) {
+      const Leaf& info = plan.model.leaves[leaf];
+      ++totals.linked_leaves;
+      totals.linked_bytes += packed_bytes(info.dtype, info.shape.numel());
+      totals.linked_chunks += chunk_counts(info.shape, grid.chunk).numel();
+    }
     totals.units += unit.groups * unit.units_per_group;
     totals.chunks += unit.groups * unit.units_per_group * unit.chunks_per_unit;
     totals.largest_need_bytes =
@@ -245,6 +297,7 @@ void identify(Plan& plan, std::string_view rules_text) {
   parts["options"] = options_json(plan.options);
   parts["rules"] = sha256_hex(rules_text);
   parts["limits"] = limits_identity(plan.limits);
+  if (plan.options.link) parts["limits"]["link_piece"] = plan.limits.link_piece_bytes;
   parts["family"] = plan.model.family;
   for (const FamilyFile& family : embedded_families()) {
     if (family.name == plan.model.family) parts["mapping"] = sha256_hex(family.text);
@@ -271,6 +324,32 @@ Shape refined_shard(const Leaf& leaf, const AxisRules& rules, const std::vector<
   }
   for (std::size_t d = 0; d < shard.rank(); ++d) shard[d] = std::max<std::uint64_t>(shard[d], 1);
   return shard;
+}
+
+// A leaf that the run writes.
+void cut_leaf(Plan& plan, std::uint32_t index, const FormFunction& form) {
+  const Leaf& leaf = plan.model.leaves[index];
+  const std::vector<const Transfer*> transfers = plan.leading_to(index);
+  const Transfer* first = transfers.empty() ? nullptr : transfers.front();
+  plan.grids.push_back(cut_grid(leaf, refined_shard(leaf, plan.rules, plan.meshes),
+                                source_order(leaf, first), plan.options.chunk_bytes, plan.limits));
+  plan.units.push_back(make_unit_form(leaf, plan.grids.back(), transfers,
+                                      form(leaf, plan.grids.back()), plan.limits));
+}
+
+// A leaf whose chunks are where they are; false, and noted, if that cannot be.
+bool link_leaf(Plan& plan, std::uint32_t index) {
+  const Leaf& leaf = plan.model.leaves[index];
+  LinkChoice choice = link_grid(leaf, plan.leading_to(index), !plan.fills_of(index).empty(),
+                                refined_shard(leaf, plan.rules, plan.meshes),
+                                plan.options.chunk_bytes, plan.limits);
+  if (!choice.grid) {
+    plan.not_linked.push_back({index, std::move(choice.why)});
+    return false;
+  }
+  plan.grids.push_back(*choice.grid);
+  plan.units.push_back(UnitForm{});  // no units
+  return true;
 }
 
 }  // namespace
@@ -306,19 +385,10 @@ Plan build_plan(Catalog catalog, CompiledModel model, const PlanOptions& options
     plan.meshes.push_back(parse_mesh(text, plan.rules));
   if (plan.meshes.empty()) plan.meshes.push_back(default_mesh(plan.model.leaves, plan.rules));
   index_plan(plan);
-  std::vector<const Transfer*> transfers;
   plan.grids.reserve(plan.model.leaves.size());
   plan.units.reserve(plan.model.leaves.size());
   for (std::uint32_t i = 0; i < plan.model.leaves.size(); ++i) {
-    const Leaf& leaf = plan.model.leaves[i];
-    transfers.clear();
-    for (const std::uint32_t t : plan.transfers_of(i))
-      transfers.push_back(&plan.model.transfers[t]);
-    const Transfer* first = transfers.empty() ? nullptr : transfers.front();
-    plan.grids.push_back(cut_grid(leaf, refined_shard(leaf, plan.rules, plan.meshes),
-                                  source_order(leaf, first), options.chunk_bytes, limits));
-    plan.units.push_back(
-        make_unit_form(leaf, plan.grids.back(), transfers, form(leaf, plan.grids.back()), limits));
+    if (!options.link || !link_leaf(plan, i)) cut_leaf(plan, i, form);
   }
   lay_out(plan);
   identify(plan, rules_text);

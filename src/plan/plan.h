@@ -37,11 +37,20 @@ struct PlanTotals {
   std::uint64_t chunks = 0;
   std::uint64_t units = 0;
   std::uint64_t largest_need_bytes = 0;  ///< of one unit: region and scratch
+  std::uint64_t linked_leaves = 0;       ///< whose chunks are bytes of the source's files
+  std::uint64_t linked_bytes = 0;
+  std::uint64_t linked_chunks = 0;
+};
+
+/// A leaf that could not be linked.
+struct NotLinked {
+  std::uint32_t leaf = 0;
+  std::string why;
 };
 
 /// The plan: which bytes go where. Immutable once built; its memory grows with names, never with
 /// chunks or elements. The concatenation of all data files is one address space; a file is a run of
-/// whole units.
+/// whole units. Linked leaves have no units: their chunks lie in the source's files.
 class Plan final : public Placements {
  public:
   Catalog catalog;
@@ -56,10 +65,12 @@ class Plan final : public Placements {
   std::vector<std::uint64_t>
       file_begin;  ///< address of each file's first unit, then the end of the last
   PlanTotals totals;
-  Json identity;   ///< the parts of the plan id
-  std::string id;  ///< 64 hex digits
+  Json identity;                      ///< the parts of the plan id
+  std::string id;                     ///< 64 hex digits
+  std::vector<NotLinked> not_linked;  ///< of a plan that links: leaves that are converted, and why
 
   std::string file_path(std::uint32_t file) const override;
+  /// Data files that the run writes; numbers from here on are those of the source's files.
   std::uint32_t file_count() const override;
   ChunkPlace place(std::uint32_t leaf, const Shape& chunk) const override;
 
@@ -74,9 +85,15 @@ class Plan final : public Placements {
   /// Transfers (indices) that write a leaf, and fills.
   std::span<const std::uint32_t> transfers_of(std::uint32_t leaf) const;
   std::span<const std::uint32_t> fills_of(std::uint32_t leaf) const;
+  /// The transfers that write a leaf.
+  std::vector<const Transfer*> leading_to(std::uint32_t leaf) const;
   /// Digest slot of a transfer's source: one per (rule, source tensor).
   std::uint64_t digest_slot(std::uint32_t transfer, std::uint64_t source) const {
     return slot_begin[transfer] + source;
+  }
+  /// Whether the digests of a transfer are recorded: not of what is only linked.
+  bool has_digest(std::uint32_t transfer) const {
+    return options.digests || !grids[model.transfers[transfer].target].linked;
   }
   std::uint64_t digest_slots() const { return slot_begin.back(); }
 
@@ -94,6 +111,9 @@ using FormFunction = std::function<ChunkForm(const Leaf&, const Grid&)>;
 /// Builds the plan. Throws: what make_unit_form, parse_mesh, shard_counts and `form` throw.
 Plan build_plan(Catalog catalog, CompiledModel model, const PlanOptions& options,
                 const FormFunction& form, const Limits& limits);
+
+/// The files of the catalog, by index, that hold chunks of linked leaves, ascending.
+std::vector<std::uint32_t> linked_files(const Plan& plan);
 
 /// Fills the indices of a plan whose model is set (leaf_transfers, leaf_fills, slot_begin).
 void index_plan(Plan& plan);

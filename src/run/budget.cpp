@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/text.h"
+#include "run/grant.h"
 #include "run/pipeline.h"
 
 #include "hfshard/error.h"
@@ -62,6 +63,8 @@ Budget make_budget(const Plan& plan, std::uint64_t max_memory_bytes, unsigned jo
                             budget.need_bytes))
         .hint(fmt::format("pass --max-memory {}MiB or more", budget.need_bytes / kMiB));
   }
+  require_grant(budget.control_bytes + budget.fixed_bytes + budget.arena_bytes,
+                pipeline_threads(jobs));
   return budget;
 }
 

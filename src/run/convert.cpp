@@ -5,14 +5,13 @@
 #include <cstring>
 #include <map>
 #include <memory>
-#include <mutex>
 
 #include <fmt/format.h>
 
 #include "base/text.h"
 #include "bytes/files.h"
-#include "bytes/output.h"
 #include "run/budget.h"
+#include "run/data_files.h"
 #include "run/manifest.h"
 #include "run/publish.h"
 #include "run/recover.h"
@@ -24,38 +23,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The data files being written: opened on first use, closed when everything before them is durable.
-class DataFiles {
- public:
-  DataFiles(const Plan& plan, std::string root) : plan_(plan), root_(std::move(root)) {}
-
-  OutputFile& open(std::uint32_t file) {
-    const std::lock_guard lock(mutex_);
-    auto& slot = open_[file];
-    if (!slot) {
-      slot = std::make_unique<OutputFile>(join_path(root_, plan_.file_path(file)));
-      new_names_ = true;
-    }
-    return *slot;
-  }
-  // Makes files [first, last] and their names durable; all but the last are complete and are
-  // closed.
-  void sync(std::uint32_t first, std::uint32_t last) {
-    for (std::uint32_t file = first; file <= last; ++file) open(file).sync_data();
-    const std::lock_guard lock(mutex_);
-    if (new_names_) fsync_directory(parent_path(join_path(root_, plan_.file_path(first))));
-    new_names_ = false;
-    open_.erase(open_.lower_bound(first), open_.lower_bound(last));
-  }
-
- private:
-  const Plan& plan_;
-  std::string root_;
-  std::mutex mutex_;
-  std::map<std::uint32_t, std::unique_ptr<OutputFile>> open_;
-  bool new_names_ = false;
-};
-
 // Writes regions, and journals groups of them after their data is durable.
 class StagingSink final : public TileSink {
  public:
@@ -63,18 +30,7 @@ class StagingSink final : public TileSink {
       : plan_(plan), files_(files), journal_(journal), reporter_(reporter), since_(Clock::now()) {}
 
   void store(const Tile& tile, std::span<const std::byte> region) override {
-    // Linux caches a write in pages as large as the call: beyond 2 MiB those come from memory that
-    // a virtual machine never touched, which its host maps at 0.3 to 0.5 GB/s (bench/README.md).
-    constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
-    OutputFile& file = files_.open(tile.file);
-    std::uint64_t offset = tile.begin_address - plan_.file_begin[tile.file];
-    while (!region.empty()) {
-      const auto block = region.first(std::min(region.size(), kBlockBytes));
-      file.write_at(offset, block);
-      file.start_writeback(offset, block.size());
-      offset += block.size();
-      region = region.subspan(block.size());
-    }
+    files_.write(tile.file, tile.begin_address, region);
   }
 
   void commit(Tile& tile) override {
@@ -91,6 +47,7 @@ class StagingSink final : public TileSink {
     pending_.overflows += tile.overflows;
     written_bytes_ += tile.region_bytes();
     reporter_.advanced(tile.region_bytes());
+    files_.written_to(tile.end_address);
     const auto waited =
         std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - since_);
     if (pending_.end - pending_.begin >= plan_.limits.commit_bytes ||
@@ -161,6 +118,7 @@ void check_same_as(const Plan& plan, const OpenSources& sources, Arena& arena) {
       const auto b = block.bytes().subspan(segment, size);
       sources[one.file]->read_at(one.begin_bytes + at, a);
       sources[other.file]->read_at(other.begin_bytes + at, b);
+      sources[other.file]->done_with(other.begin_bytes + at, size);
       if (std::memcmp(a.data(), b.data(), size) != 0) {
         throw Error(ErrorCode::bad_input,
                     fmt::format("this tensor would be dropped as a copy of {}, but differs from it",
@@ -222,9 +180,10 @@ void throw_cancelled(const RunOptions& options) {
 RunResult run_null(const Plan& plan, const Target& target, const RunOptions& options,
                    Reporter& reporter, const std::function<void(Stage, const Tile&)>& hook) {
   const auto began = Clock::now();
-  const OpenSources sources = open_sources(plan.catalog);
+  const OpenSources sources = open_sources(plan.catalog, options.io, plan.limits.cached_bytes);
   const Budget budget = make_budget(plan, options.max_memory_bytes, options.jobs, 0);
   Arena arena(budget.arena_bytes);
+  if (any_direct(sources)) arena.prefer_large_pages();
   check_same_as(plan, sources, arena);
   const UnitFiller filler(plan, sources);
   const Work work = make_work(plan, target, filler);
@@ -240,6 +199,7 @@ RunResult run_null(const Plan& plan, const Target& target, const RunOptions& opt
   result.written_bytes = sink.written_bytes();
   result.overflows = sink.overflows();
   result.source_bytes = plan.totals.source_bytes;
+  result.reads = choices_of(sources);
   result.peak_arena_bytes = arena.peak_bytes();
   result.seconds = std::chrono::duration<double>(Clock::now() - began).count();
   return result;
@@ -248,6 +208,7 @@ RunResult run_null(const Plan& plan, const Target& target, const RunOptions& opt
 // True when OUT already carries exactly this plan and --resume asks for nothing else.
 bool already_published(const Plan& plan, const RunOptions& options) {
   const OutPaths paths = out_paths(options.out, plan.options.step);
+  if (plan.options.in_place) return options.resume && published_plan_id(paths.out) == plan.id;
   return options.resume && out_state(paths.out, plan.options.step) == OutState::step &&
          published_plan_id(join_path(paths.out, std::to_string(plan.options.step))) == plan.id;
 }
@@ -264,14 +225,14 @@ void remove_leftovers(const Plan& plan, const OutPaths& paths) {
 RunResult published_result(const Plan& plan, const Target& target, const RunOptions& options) {
   RunResult result;
   const OutPaths paths = out_paths(options.out, plan.options.step);
-  result.path =
-      join_path(join_path(paths.out, std::to_string(plan.options.step)), target.data_root());
+  const std::string step = join_path(paths.out, std::to_string(plan.options.step));
+  result.path = plan.options.in_place ? paths.out : item_directory(plan, target, step);
   return result;
 }
 
 void finish(const Plan& plan, const Target& target, const Staging& staging,
-            const RunOptions& options, RunResult& result) {
-  const JournalState state = read_journals(staging.paths().staging, plan.id, plan.digest_slots());
+            const RunOptions& options, Reporter& reporter, RunResult& result) {
+  JournalState state = read_journals(staging.paths().staging, plan.id, plan.digest_slots());
   if (!state.covers(0, plan.end_address())) {
     std::uint64_t at = 0;
     for (const JournalRecord& record : state.done) {
@@ -286,7 +247,7 @@ void finish(const Plan& plan, const Target& target, const Staging& staging,
         .in_file(staging.paths().staging)
         .hint("run the workers that are missing, or the convert command with --resume");
   }
-  publish(plan, target, staging, options, state.sums);
+  publish(plan, target, staging, options, state.sums, reporter);
   result.published = true;
   result.journal_records = state.records;
   result.overflows = state.overflows;
@@ -313,34 +274,38 @@ RunResult run_convert(const Plan& plan, const Target& target, const RunOptions& 
     return result;
   }
   check_output(plan, options);
-  const OpenSources sources = open_sources(plan.catalog);
+  const OpenSources sources = open_sources(plan.catalog, options.io, plan.limits.cached_bytes);
   const Budget budget = make_budget(plan, options.max_memory_bytes, options.jobs, 0);
   if (!exists(paths.staging)) check_disk(plan, options, 0);
   const Staging staging(plan, paths, options.workers > 1);
   const JournalState done = read_journals(paths.staging, plan.id, 0);
   check_disk(plan, options, done.done_bytes());
-  const std::string root = join_path(paths.step, target.data_root());
-  make_directories(parent_path(join_path(root, plan.file_path(0))));
-  Arena arena(budget.arena_bytes);
-  if (options.worker == 0) check_same_as(plan, sources, arena);
+  const std::string root = item_directory(plan, target, paths.step);
+  make_directories(join_path(root, "d"));
+  auto arena = std::make_unique<Arena>(budget.arena_bytes);
+  if (any_direct(sources) || options.io == IoMode::direct) arena->prefer_large_pages();
+  if (options.worker == 0) check_same_as(plan, sources, *arena);
   const UnitFiller filler(plan, sources);
   const Work work = make_work(plan, target, filler);
-  DataFiles files(plan, root);
+  DataFiles files(plan, root, options.io);
   JournalWriter journal(paths.staging, plan.id, options.worker, options.workers);
   StagingSink sink(plan, files, journal, reporter);
   const ByteRange share = worker_share(plan, options.worker, options.workers);
-  TileCursor cursor(plan, share.begin, share.end, &done, arena.size_bytes());
+  TileCursor cursor(plan, share.begin, share.end, &done, arena->size_bytes());
   reporter.started(plan.end_address(), done.done_bytes());
-  const bool complete = run_pipeline(cursor, arena, work.admitted, work.apply, sink,
+  const bool complete = run_pipeline(cursor, *arena, work.admitted, work.apply, sink,
                                      {options.jobs, options.stop, hook});
   sink.flush();
   if (!complete) throw_cancelled(options);
   result.written_bytes = sink.written_bytes();
   result.skipped_bytes = done.done_bytes();
+  result.writes = files.choices();
   result.source_bytes = plan.totals.source_bytes;
-  result.peak_arena_bytes = arena.peak_bytes();
+  result.reads = choices_of(sources);
+  result.peak_arena_bytes = arena->peak_bytes();
+  arena.reset();  // publishing may need one of its own
   result.journal_records = done.records + sink.records();
-  if (options.workers == 1) finish(plan, target, staging, options, result);
+  if (options.workers == 1) finish(plan, target, staging, options, reporter, result);
   result.seconds = std::chrono::duration<double>(Clock::now() - began).count();
   return result;
 }
@@ -352,7 +317,7 @@ RunResult run_finalize(const Plan& plan, const Target& target, const RunOptions&
   const OutPaths paths = out_paths(options.out, plan.options.step);
   const Staging staging(plan, paths, false);
   reporter.started(plan.end_address(), plan.end_address());
-  finish(plan, target, staging, options, result);
+  finish(plan, target, staging, options, reporter, result);
   result.seconds = std::chrono::duration<double>(Clock::now() - began).count();
   return result;
 }

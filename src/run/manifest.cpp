@@ -67,6 +67,7 @@ Json json_leaf(const Leaf& leaf, const Grid& grid) {
   out["shard"] = json_shape(grid.shard);
   out["chunk"] = json_shape(grid.chunk);
   if (grid.has_inner()) out["inner"] = json_shape(grid.inner);
+  if (grid.linked) out["linked"] = true;
   out["axes"] = Json::Array{};
   out["stacked"] = Json::Array{};
   for (std::size_t d = 0; d < leaf.shape.rank(); ++d) {
@@ -102,7 +103,8 @@ Json json_transfer(const Plan& plan, std::uint32_t index, const std::vector<Dige
   out["digests"] = Json::Array{};
   for (std::size_t i = 0; i < transfer.sources.size(); ++i) {
     out["sources"].array().emplace_back(std::uint64_t{transfer.sources[i]});
-    out["digests"].array().emplace_back(to_hex(sums[plan.digest_slot(index, i)]));
+    if (plan.has_digest(index))
+      out["digests"].array().emplace_back(to_hex(sums[plan.digest_slot(index, i)]));
   }
   if (transfer.value.mul) out["mul"] = double{*transfer.value.mul};
   if (transfer.value.add) out["add"] = double{*transfer.value.add};
@@ -155,6 +157,7 @@ void read_leaf(const Json& json, Plan& plan) {
   grid.shard = shape_of(json.at("shard"));
   grid.chunk = shape_of(json.at("chunk"));
   grid.inner = json.find("inner") ? shape_of(json.at("inner")) : grid.chunk;
+  grid.linked = json.find("linked") != nullptr;
   for (const Json& axis : json.at("axes").as_array()) leaf.axes.push_back(axis.as_string());
   leaf.stacked.assign(leaf.shape.rank(), false);
   for (const Json& axis : json.at("stacked").as_array()) leaf.stacked.at(axis.as_uint()) = true;
@@ -176,19 +179,24 @@ void read_transfer(const Json& json, Plan& plan, std::vector<Digest128>& sums) {
   for (const Json& source : json.at("sources").as_array()) {
     transfer.sources.push_back(static_cast<std::uint32_t>(source.as_uint()));
   }
-  for (const Json& digest : json.at("digests").as_array()) {
-    sums.push_back(digest_from_hex(digest.as_string()));
-  }
+  const Json::Array& digests = json.at("digests").as_array();
+  for (const Json& digest : digests) sums.push_back(digest_from_hex(digest.as_string()));
   if (const Json* mul = json.find("mul")) transfer.value.mul = static_cast<float>(mul->as_double());
   if (const Json* add = json.find("add")) transfer.value.add = static_cast<float>(add->as_double());
   transfer.copy = json.find("copy") != nullptr;
   const bool sound = transfer.target < plan.model.leaves.size() &&
                      transfer.rule < plan.model.rules.size() && !transfer.sources.empty() &&
-                     transfer.sources.size() == json.at("digests").as_array().size();
+                     (transfer.sources.size() == digests.size() || digests.empty());
   if (!sound) throw Error(ErrorCode::corrupt, "a rule names a leaf or source that is not listed");
   for (const std::uint32_t source : transfer.sources) {
     if (source >= plan.catalog.tensors.size())
       throw Error(ErrorCode::corrupt, "a rule names a source that is not listed");
+  }
+  if (digests.empty()) {  // linked only
+    if (!plan.grids[transfer.target].linked)
+      throw Error(ErrorCode::corrupt, "a rule of a leaf that is not linked has no digests");
+    plan.options.digests = false;
+    sums.resize(sums.size() + transfer.sources.size());
   }
   const TensorInfo& first = plan.catalog.tensors[transfer.sources.front()];
   transfer.source_shape = first.shape;
@@ -244,7 +252,7 @@ std::string root_digest(const Plan& plan, const std::vector<Digest128>& sums) {
       hash.update(fmt::format("{}\n{}\n{}\n{}\n", plan.catalog.tensors[transfer.sources[i]].name,
                               plan.model.rules[transfer.rule],
                               plan.model.leaves[transfer.target].path,
-                              to_hex(sums[plan.digest_slot(t, i)])));
+                              plan.has_digest(t) ? to_hex(sums[plan.digest_slot(t, i)]) : "-"));
     }
   }
   return to_hex(std::span<const std::byte>(hash.finish()));

@@ -150,8 +150,23 @@ std::string published_plan_id(const std::string& step_directory) {
   return id && id->is_string() ? id->as_string() : std::string();
 }
 
+namespace {
+
+// An index may be put into the source's directory if none is there, or this one.
+void check_in_place(const Plan& plan, const RunOptions& options, const OutPaths& paths) {
+  const std::string manifest = join_path(paths.out, "manifest.ocdbt");
+  if (!exists(manifest) || options.overwrite) return;
+  if (options.resume && published_plan_id(paths.out) == plan.id) return;
+  throw Error(ErrorCode::conflict, "the directory has an index already")
+      .in_file(manifest)
+      .hint("pass --overwrite to replace it");
+}
+
+}  // namespace
+
 void check_output(const Plan& plan, const RunOptions& options) {
   const OutPaths paths = out_paths(options.out, plan.options.step);
+  if (plan.options.in_place) return check_in_place(plan, options, paths);
   const fs::path out = canonical(paths.out);
   const fs::path input = canonical(plan.catalog.location);
   const bool directory = is_directory(plan.catalog.location);

@@ -29,6 +29,7 @@ struct TreeSpec {
   Json custom_metadata;          ///< object: scan_layers, plan id, root digest
   bool checksum = true;          ///< crc32c codec
   bool with_train_state = true;  ///< MaxText's `step` scalar and empty `opt_state`
+  bool direct = false;           ///< the step directory is the item directory too
 };
 
 /// A metadata file: path relative to the step directory, and a function that streams its bytes.
@@ -79,8 +80,10 @@ class Target {
   /// Each streams itself; none is held whole beyond names. Paths are relative to the step directory
   /// ("items/manifest.ocdbt").
   virtual std::vector<SideFile> metadata(const TreeSpec& tree, const Placements& placed) const = 0;
-  /// Where data files go, relative to the step directory ("items").
+  /// Where data files go, relative to the step directory ("items"); not for TreeSpec::direct.
   virtual std::string data_root() const = 0;
+  /// The metadata file without which a directory is no checkpoint, in the item directory.
+  virtual std::string commit_file() const = 0;
   /// Opens a checkpoint directory (root, step or item directory). Throws: corrupt, not_found,
   /// unsupported, io.
   virtual std::unique_ptr<OpenedCheckpoint> open(const std::string& path) const = 0;

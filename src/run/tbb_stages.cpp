@@ -7,7 +7,6 @@
 namespace hfshard {
 
 void run_stages(PipelineStages& stages, unsigned threads, std::size_t tokens) {
-  constexpr std::size_t kThreadStackBytes = std::size_t{512} << 10;
   const tbb::global_control parallelism(tbb::global_control::max_allowed_parallelism, threads);
   const tbb::global_control stacks(tbb::global_control::thread_stack_size, kThreadStackBytes);
   const auto admit = [&](tbb::flow_control& control) {

@@ -4,6 +4,9 @@
 
 namespace hfshard {
 
+/// Of every thread but the caller's.
+inline constexpr std::size_t kThreadStackBytes = std::size_t{512} << 10;
+
 /// The four filters of a run as plain calls; an item is a pointer that travels through them.
 class PipelineStages {
  public:

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/checked.h"
+#include "bytes/storage.h"
 #include "ops/decode.h"
 #include "ops/value.h"
 #include "plan/band.h"
@@ -14,11 +15,13 @@
 
 namespace hfshard {
 
-OpenSources open_sources(const Catalog& catalog) {
+OpenSources open_sources(const Catalog& catalog, IoMode mode, std::uint64_t cached_bytes) {
+  // Not at once: tensors that feed two leaves are read by tiles that are near each other.
+  const auto behind = std::make_shared<DropBehind>(cached_bytes);
   OpenSources out;
   out.reserve(catalog.files.size());
   for (const CatalogFile& file : catalog.files) {
-    auto source = std::make_unique<FileSource>(file.path);
+    auto source = std::make_unique<DataSource>(file.path, mode, behind);
     if (source->stamp() != FileStamp{file.size_bytes, file.mtime_ns, file.inode}) {
       throw Error(ErrorCode::conflict, "the source changed while it was being read")
           .in_file(file.path)
@@ -29,7 +32,35 @@ OpenSources open_sources(const Catalog& catalog) {
   return out;
 }
 
+std::vector<IoChoice> choices_of(const OpenSources& sources) {
+  std::vector<IoChoice> out;
+  for (const auto& source : sources) count_choice(out, source->mode(), source->why());
+  return out;
+}
+
+bool any_direct(const OpenSources& sources) {
+  return std::ranges::any_of(sources,
+                             [](const auto& source) { return source->mode() == IoMode::direct; });
+}
+
 namespace {
+
+// The elements of a band and, of packed codes, those that share its first and last byte.
+struct StoredBand {
+  std::uint64_t begin = 0;
+  std::uint64_t length = 0;
+  ByteRange file;  ///< where they are
+};
+
+StoredBand stored_band(const Band& band, const TensorInfo& info, std::uint64_t bits) {
+  const std::uint64_t per_byte = bits < 8 ? 8 / bits : 1;
+  StoredBand out;
+  out.begin = band.begin / per_byte * per_byte;
+  out.length = round_up(band.begin + band.length, per_byte) - out.begin;
+  out.file.begin = info.begin_bytes + out.begin * bits / 8;
+  out.file.end = out.file.begin + out.length * bits / 8;
+  return out;
+}
 
 bool has_edges(const Leaf& leaf, const Grid& grid) {
   for (std::size_t d = 0; d < leaf.shape.rank(); ++d) {
@@ -67,24 +98,30 @@ class BandReader {
   std::uint64_t overflows() const { return overflows_; }
   const TensorInfo& info() const { return info_; }
 
-  // The elements of the band and, of packed codes, those that share its first and last byte; rows
-  // that the band's map leaves out hold anything.
+  // The stored elements of a band; rows that its map leaves out hold anything.
   struct Values {
     std::uint64_t begin = 0;
     std::span<const std::byte> bytes;
   };
 
+  // Valid until the next call of this or of release.
   Values read(const Band& band) {
-    const std::uint64_t per_byte = in_bits_ < 8 ? 8 / in_bits_ : 1;
-    const std::uint64_t begin = band.begin / per_byte * per_byte;
-    const std::uint64_t length = round_up(band.begin + band.length, per_byte) - begin;
-    const auto raw = raw_.first(length * in_bits_ / 8);
-    sources_[info_.file]->read_at(info_.begin_bytes + begin * in_bits_ / 8, raw);
-    if (!transfer_.converts(leaf_dtype_)) return {begin, raw};
-    if (transfer_.decode) read_scales(scale_range(transfer_.decode->form, begin, length));
-    const auto values = converted_.first(length * size_bits(leaf_dtype_) / 8);
-    convert_rows(band, begin, begin + length, raw, values);
-    return {begin, values};
+    const StoredBand stored = stored_band(band, info_, in_bits_);
+    range_ = stored.file;
+    view_ = sources_[info_.file]->view(range_.begin, range_.end - range_.begin, raw_);
+    if (!transfer_.converts(leaf_dtype_)) return {stored.begin, view_.bytes()};
+    if (transfer_.decode) {
+      read_scales(scale_range(transfer_.decode->form, stored.begin, stored.length));
+    }
+    const auto values = converted_.first(stored.length * size_bits(leaf_dtype_) / 8);
+    convert_rows(band, stored.begin, stored.begin + stored.length, view_.bytes(), values);
+    return {stored.begin, values};
+  }
+
+  // The values were used.
+  void release() {
+    view_ = View();
+    sources_[info_.file]->done_with(range_.begin, range_.end - range_.begin);
   }
 
  private:
@@ -132,8 +169,10 @@ class BandReader {
   void read_scales(const ScaleRange& range) {
     const std::size_t size = size_bits(scales_->dtype) / 8;
     first_scale_ = range.first;
-    sources_[scales_->file]->read_at(scales_->begin_bytes + range.first * size,
-                                     scale_bytes_.first(range.count * size));
+    const std::uint64_t begin = scales_->begin_bytes + range.first * size;
+    const Source& source = *sources_[scales_->file];
+    source.read_at(begin, scale_bytes_.first(range.count * size));
+    source.done_with(begin, range.count * size);
   }
 
   const OpenSources& sources_;
@@ -144,6 +183,8 @@ class BandReader {
   std::uint64_t in_bits_;
   BandForm form_;
   std::span<std::byte> raw_, converted_, scale_bytes_, row_;
+  View view_;
+  ByteRange range_;
   std::uint64_t first_scale_ = 0;  // what scale_bytes_ begins with
   std::uint64_t overflows_ = 0;
 };
@@ -155,16 +196,24 @@ std::uint64_t UnitFiller::scratch_bytes(const UnitRef& ref) const {
 }
 
 void UnitFiller::hint(const UnitRef& ref) const {
+  const Leaf& leaf = plan_.model.leaves[plan_.group_of(ref).leaf];
   for_each_part(plan_, ref, [&](const UnitPart& part) {
     const Transfer& transfer = plan_.model.transfers[part.transfer];
     const TensorInfo& info = plan_.catalog.tensors[transfer.sources[part.source]];
-    std::uint64_t span = 1;
-    for (const Digit& digit : part.map.digits) {
-      span += (digit.extent - 1) * static_cast<std::uint64_t>(digit.src_step);
-    }
-    const std::uint64_t bits = size_bits(transfer.source_dtype);
-    sources_[info.file]->will_need(info.begin_bytes + part.map.src_base * bits / 8,
-                                   ceil_div(span * bits, 8));
+    const BandForm form = band_form(transfer, leaf.dtype, plan_.limits);
+    ByteRange run;  // bands that follow each other are one hint
+    const auto flush = [&] {
+      if (run.begin != run.end) sources_[info.file]->will_need(run.begin, run.end - run.begin);
+    };
+    for_each_band(part.map, form.row, form.most, form.gap, [&](const Band& band) {
+      const ByteRange next = stored_band(band, info, size_bits(transfer.source_dtype)).file;
+      if (next.begin > run.end) {
+        flush();
+        run.begin = next.begin;
+      }
+      run.end = next.end;
+    });
+    flush();
   });
 }
 
@@ -218,6 +267,7 @@ std::uint64_t UnitFiller::fill(const UnitRef& ref, std::span<std::byte> region,
         IndexMap local = band.map;
         local.src_base -= values.begin;
         scatter(leaf, cells, form.form.cell_bytes, local, values.bytes, region, pieces);
+        reader.release();
       });
     } catch (Error& error) {  // the source knows its bytes, not what they were for
       throw error.in_file(plan_.catalog.files[reader.info().file].path)

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/digest.h"
-#include "bytes/source.h"
+#include "bytes/data_source.h"
 #include "plan/plan.h"
 #include "run/cells.h"
 
@@ -20,10 +20,15 @@ struct SlotDigest {
 };
 
 /// The source files of a plan, opened once. Index = CatalogFile index.
-using OpenSources = std::vector<std::unique_ptr<Source>>;
-/// Opens every file of the catalog and compares size, mtime and inode with it.
+using OpenSources = std::vector<std::unique_ptr<DataSource>>;
+/// Opens every file of the catalog and compares size, mtime and inode with it. About `cached_bytes`
+/// of what is read stay in the page cache, and what was there before.
 /// Throws: not_found, io, conflict (the file changed since it was planned).
-OpenSources open_sources(const Catalog& catalog);
+OpenSources open_sources(const Catalog& catalog, IoMode mode = IoMode::automatic,
+                         std::uint64_t cached_bytes = Limits{}.cached_bytes);
+/// How they are read.
+std::vector<IoChoice> choices_of(const OpenSources& sources);
+bool any_direct(const OpenSources& sources);
 
 /// Reads the sources of a unit and lays its chunks out as they will be on disk (suffixes and tails
 /// are the target's). Const and thread-safe; uses no memory but what it is given, beyond a few

@@ -6,77 +6,10 @@
 #include "base/digest.h"
 #include "ops/move.h"
 #include "plan/band.h"
+#include "plan/parts.h"
 
 namespace hfshard {
 namespace {
-
-struct LoopRange {
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
-};
-
-// Which indices of a loop reach into the box: coordinates [i * per, i * per + width) of the loop's
-// axis, shifted by base.
-LoopRange loop_range(const Transfer& transfer, const Loop& loop, const Shape& shape,
-                     const Shape& strides, const Box& box) {
-  if (loop.extent <= 1) return {0, loop.extent};
-  const std::size_t axis = axis_of(strides, loop.dst_step);
-  const auto stride = strides[axis];
-  const std::uint64_t per = static_cast<std::uint64_t>(loop.dst_step) / stride;
-  const std::uint64_t base = transfer.map.dst_base / stride % shape[axis];
-  std::uint64_t width = 1;
-  const auto add_width = [&](std::uint64_t extent, std::int64_t dst_step) {
-    const auto step = static_cast<std::uint64_t>(dst_step);
-    if (extent > 1 && step >= stride && step < stride * shape[axis])
-      width += (extent - 1) * (step / stride);
-  };
-  for (const Digit& digit : transfer.map.digits) add_width(digit.extent, digit.dst_step);
-  for (const Loop& other : transfer.loops) {
-    if (&other != &loop) add_width(other.extent, other.dst_step);
-  }
-  LoopRange range;
-  const std::uint64_t low = box.begin[axis];
-  const std::uint64_t high = low + box.extent[axis];
-  if (low >= base + width) range.begin = (low - base - width) / per + 1;
-  range.end = high > base ? std::min(loop.extent, (high - base - 1) / per + 1) : 0;
-  return range;
-}
-
-void parts_of_transfer(const Plan& plan, std::uint32_t index, const Leaf& leaf, const Box& box,
-                       const std::function<void(const UnitPart&)>& visit) {
-  const Transfer& transfer = plan.model.transfers[index];
-  const Shape strides = leaf.shape.strides();
-  std::vector<LoopRange> ranges;
-  for (const Loop& loop : transfer.loops) {
-    ranges.push_back(loop_range(transfer, loop, leaf.shape, strides, box));
-    if (ranges.back().begin >= ranges.back().end) return;
-  }
-  const IndexMap split = split_at_rows(transfer.map, transfer.source_shape);
-  std::vector<std::uint64_t> at(ranges.size());
-  for (std::size_t k = 0; k < ranges.size(); ++k) at[k] = ranges[k].begin;
-  std::vector<IndexMap> pieces;
-  for (;;) {
-    UnitPart part;
-    part.transfer = index;
-    IndexMap moved = split;
-    for (std::size_t k = 0; k < at.size(); ++k) {
-      part.source = part.source * transfer.loops[k].extent + at[k];
-      moved.dst_base += at[k] * static_cast<std::uint64_t>(transfer.loops[k].dst_step);
-    }
-    pieces.clear();
-    restrict_to(moved, leaf.shape, box, pieces);
-    for (const IndexMap& piece : pieces) {
-      part.map = piece;
-      visit(part);
-    }
-    std::size_t k = at.size();
-    while (k > 0 && ++at[k - 1] == ranges[k - 1].end) {
-      --k;
-      at[k] = ranges[k].begin;
-    }
-    if (k == 0) return;
-  }
-}
 
 bool whole_row(const IndexMap& part, std::uint64_t row) {
   const IndexMap merged = normalize(part);
@@ -114,8 +47,13 @@ void for_each_part(const Plan& plan, const UnitRef& ref,
   const UnitForm& form = plan.units[group.leaf];
   const Shape origin = unit_origin(form, group.loop_index, ref.unit);
   const Box box = unit_box(leaf, plan.grids[group.leaf], form, origin);
-  for (const std::uint32_t transfer : plan.transfers_of(group.leaf)) {
-    parts_of_transfer(plan, transfer, leaf, box, visit);
+  for (const std::uint32_t index : plan.transfers_of(group.leaf)) {
+    const Transfer& transfer = plan.model.transfers[index];
+    const IndexMap split = split_at_rows(transfer.map, transfer.source_shape);
+    for_each_source_part(transfer, split, leaf, box,
+                         [&](std::uint64_t source, const IndexMap& map) {
+                           visit({index, source, map});
+                         });
   }
 }
 

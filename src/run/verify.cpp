@@ -75,8 +75,10 @@ std::vector<std::optional<std::uint32_t>> match_leaves(const OpenedCheckpoint& o
 // chunks.
 class Reading {
  public:
-  // `hold_chunk`: a chunk beside the region (to compare with it).
-  Reading(const OpenedCheckpoint& opened, Plan& plan, bool hold_chunk)
+  // `hold_chunk`: a chunk beside the region (to compare with it). `wanted`: leaves to be read; all
+  // without it.
+  Reading(const OpenedCheckpoint& opened, Plan& plan, bool hold_chunk,
+          const std::vector<bool>* wanted = nullptr)
       : opened_(opened), plan_(plan), leaf_of_(match_leaves(opened, plan, findings)) {
     plan.limits.alignment_bytes = 64;
     plan.limits.slab_bytes = UINT64_MAX / 4;
@@ -100,7 +102,7 @@ class Reading {
       fill_scratch_.push_back(round_up(unit.scratch_bytes, 64));
       unit.scratch_bytes = fill_scratch_.back() + (hold_chunk ? round_up(form.cell_bytes, 64) : 0) +
                            (leaf_of_[i] ? opened.scratch_bytes(*leaf_of_[i]) : 0);
-      if (!leaf_of_[i]) unit.groups = 0;
+      if (!leaf_of_[i] || (wanted != nullptr && !(*wanted)[i])) unit.groups = 0;
       plan.grids.push_back(grid);
       plan.units.push_back(unit);
     }
@@ -235,11 +237,12 @@ void hash_unit(const Plan& plan, const UnitRef& ref, std::span<const std::byte> 
 
 }  // namespace
 
-VerifyResult verify_digests(const OpenedCheckpoint& opened, Manifest manifest,
-                            const RunOptions& options, Reporter& reporter) {
-  Plan& plan = manifest.plan;
-  Reading reading(opened, plan, false);
-  std::vector<Digest128> sums(plan.digest_slots());
+OutputDigests digest_output(const OpenedCheckpoint& opened, Plan plan,
+                            const std::vector<bool>& wanted, const RunOptions& options,
+                            Reporter& reporter) {
+  Reading reading(opened, plan, false, &wanted);
+  OutputDigests out;
+  out.sums.resize(plan.digest_slots());
   std::vector<std::atomic<bool>> damaged(plan.model.leaves.size());
   const auto apply = [&](Tile& tile) {
     auto region = tile.block.bytes().first(tile.region_bytes());
@@ -261,18 +264,41 @@ VerifyResult verify_digests(const OpenedCheckpoint& opened, Manifest manifest,
       region = region.subspan(form.region_bytes());
     }
   };
-  VerifyResult result = run_units(reading, plan, options, reporter, apply, sums);
+  out.result = run_units(reading, plan, options, reporter, apply, out.sums);
+  for (std::size_t leaf = 0; leaf < damaged.size(); ++leaf) {
+    out.damaged.push_back(damaged[leaf].load());
+    out.incomplete.push_back(plan.units[leaf].groups == 0);
+  }
+  return out;
+}
+
+VerifyResult verify_digests(const OpenedCheckpoint& opened, const Manifest& manifest,
+                            const RunOptions& options, Reporter& reporter) {
+  const Plan& plan = manifest.plan;
+  std::vector<bool> wanted(plan.model.leaves.size(), true);
+  std::uint64_t unrecorded = 0;
+  for (std::uint32_t t = 0; t < plan.model.transfers.size(); ++t) {
+    const std::uint32_t leaf = plan.model.transfers[t].target;
+    if (plan.has_digest(t) || !wanted[leaf]) continue;
+    wanted[leaf] = false;
+    const Leaf& info = plan.model.leaves[leaf];
+    unrecorded += packed_bytes(info.dtype, info.shape.numel());
+  }
+  const OutputDigests found = digest_output(opened, plan, wanted, options, reporter);
+  VerifyResult result = found.result;
+  result.unrecorded_bytes = unrecorded;
   for (std::uint32_t t = 0; t < plan.model.transfers.size(); ++t) {
     const Transfer& transfer = plan.model.transfers[t];
     const Leaf& leaf = plan.model.leaves[transfer.target];
-    if (damaged[transfer.target].load() || plan.units[transfer.target].groups == 0)
+    if (found.damaged[transfer.target] || found.incomplete[transfer.target])
       continue;  // named already
     for (std::size_t i = 0; i < transfer.sources.size(); ++i) {
       const std::uint64_t slot = plan.digest_slot(t, i);
-      if (sums[slot] == manifest.sums[slot]) continue;
-      result.differences.push_back({leaf.path, "", plan.catalog.tensors[transfer.sources[i]].name,
-                                    fmt::format("digest {} differs from the recorded {}",
-                                                to_hex(sums[slot]), to_hex(manifest.sums[slot]))});
+      if (found.sums[slot] == manifest.sums[slot]) continue;
+      result.differences.push_back(
+          {leaf.path, "", plan.catalog.tensors[transfer.sources[i]].name,
+           fmt::format("digest {} differs from the recorded {}", to_hex(found.sums[slot]),
+                       to_hex(manifest.sums[slot]))});
     }
   }
   if (root_digest(plan, manifest.sums) != manifest.root) {

@@ -63,7 +63,8 @@ int run_guarded(Session& session) {
     return report(session, error);
   } catch (const std::bad_alloc&) {
     return report(session, Error(ErrorCode::limit, "out of memory")
-                               .hint("lower --jobs, or give the process more memory"));
+                               .hint("lower --jobs, or give the process more memory; a "
+                                     "conversion that was begun goes on with --resume"));
   } catch (const std::exception& error) {
     return report(session, Error(ErrorCode::internal, error.what()));
   }
@@ -144,6 +145,7 @@ int tool_main(int argc, const char* const* argv, const Limits& limits) {
   app.set_version_flag("--version", std::string("hfshard ") + kVersion);
   app.require_subcommand(1);
   add_convert_command(app, session);
+  add_link_command(app, session);
   add_plan_command(app, session);
   add_verify_command(app, session);
   add_mappings_command(app, session);

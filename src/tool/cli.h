@@ -39,6 +39,7 @@ void print_json_list(std::string_view command, Json object, std::string_view mem
 void add_common_flags(CLI::App& command, Session& session);
 
 void add_convert_command(CLI::App& app, Session& session);
+void add_link_command(CLI::App& app, Session& session);
 void add_plan_command(CLI::App& app, Session& session);
 void add_verify_command(CLI::App& app, Session& session);
 void add_finalize_command(CLI::App& app, Session& session);

@@ -18,6 +18,18 @@
 namespace hfshard {
 namespace {
 
+Json io_json(const std::vector<IoChoice>& choices) {
+  Json out = Json::Array{};
+  for (const IoChoice& choice : choices) {
+    Json item;
+    item["mode"] = std::string(to_string(choice.mode));
+    item["why"] = choice.why;
+    item["files"] = choice.files;
+    out.array().push_back(std::move(item));
+  }
+  return out;
+}
+
 Json result_json(const Plan& plan, const RunResult& result) {
   Json out;
   out["plan_id"] = plan.id;
@@ -32,6 +44,8 @@ Json result_json(const Plan& plan, const RunResult& result) {
   out["overflows"] = result.overflows;
   out["root_digest"] = result.root_digest;
   out["seconds"] = result.seconds;
+  out["io"]["read"] = io_json(result.reads);
+  out["io"]["write"] = io_json(result.writes);
   out["model_names"] = Json::Array{};
   for (const std::string& name : plan.model.model_names)
     out["model_names"].array().emplace_back(name);

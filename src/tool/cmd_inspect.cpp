@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "run/links.h"
 #include "tool/cli.h"
 #include "tool/inspect.h"
 #include "tool/progress.h"
@@ -49,7 +50,7 @@ Json damage_json(const Damage& damage) {
 }
 
 std::string damage_text(const Damage& damage) {
-  std::string out = "damaged  " + quote(damage.tensor);
+  std::string out = "damaged  " + (damage.tensor.empty() ? "a file" : quote(damage.tensor));
   if (damage.chunk) {
     out += fmt::format(" chunk [{}]", fmt::join(damage.chunk->begin(), damage.chunk->end(), ", "));
   }
@@ -203,12 +204,24 @@ void print_orbax(const OpenedCheckpoint& opened, const std::string& path) {
   print_facts(facts);
 }
 
+// Chunks of linked files have no checksums; what says that a file changed is its time.
+void add_link_damage(const std::string& path, DamageList& found) {
+  const std::string step = step_directory(path);
+  if (step.empty()) return;
+  for (const LinkFinding& link : check_links(step)) {
+    found.items.push_back(
+        {"", std::nullopt, ErrorCode::corrupt, link.what, link.file, std::nullopt});
+    ++found.count;
+  }
+}
+
 int inspect_orbax(const InspectFlags& flags, const Session& session) {
   const std::unique_ptr<OpenedCheckpoint> opened = open_orbax(flags.path);
   if (!session.json) print_orbax(*opened, flags.path);
   DamageList found;
   if (flags.data) {
     found = read_chunks(*opened, flags.path, *make_progress(session.quiet));
+    add_link_damage(flags.path, found);
   } else {
     found = find_missing_chunks(*opened, kListedMissing);
   }

@@ -6,8 +6,10 @@
 #include "base/text.h"
 #include "bytes/files.h"
 #include "plan/options_json.h"
+#include "run/links.h"
 #include "run/verify.h"
 #include "tool/cli.h"
+#include "tool/inspect.h"
 #include "tool/interrupt.h"
 #include "tool/plan_flags.h"
 #include "tool/progress.h"
@@ -19,39 +21,16 @@ namespace {
 
 constexpr int kDiffers = 5;
 
-// The step directory that holds the manifest: OUT/<step>, OUT itself, or the parent of
-// OUT/<step>/items.
-std::string step_directory(const std::string& out) {
-  if (exists(join_path(out, kManifestName))) return out;
-  if (exists(join_path(parent_path(out), kManifestName))) return parent_path(out);
-  std::string best;
-  std::uint64_t highest = 0;
-  if (const auto info = file_info(out); info && info->kind == FileKind::directory) {
-    for (const std::string& name : list_directory(out)) {
-      const bool decimal =
-          !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
-      if (!decimal || name.size() > 18 || !exists(join_path(join_path(out, name), kManifestName)))
-        continue;
-      const std::uint64_t step = std::stoull(name);
-      if (best.empty() || step >= highest) best = join_path(out, name);
-      highest = std::max(highest, step);
-    }
-  }
-  if (best.empty()) {
-    throw Error(ErrorCode::not_found, "no hfshard.json here, so there is nothing to verify against")
-        .in_file(out)
-        .hint("outputs of other tools are read by: hfshard inspect --data");
-  }
-  return best;
-}
-
-int report(Session& session, const std::string& step, const VerifyResult& result) {
+int report(Session& session, const std::string& step, VerifyResult result) {
+  for (const LinkFinding& link : check_links(step))
+    result.differences.push_back({"", "", "", fmt::format("{} ({})", link.what, link.file)});
   if (session.json) {
     Json object;
     object["path"] = step;
     object["checked_bytes"] = result.checked_bytes;
     object["chunks"] = result.chunks;
     object["tensors"] = result.tensors;
+    object["unrecorded_bytes"] = result.unrecorded_bytes;
     object["differences"] = Json::Array{};
     for (const Difference& difference : result.differences) {
       Json entry;
@@ -64,10 +43,16 @@ int report(Session& session, const std::string& step, const VerifyResult& result
     print_json("verify", std::move(object));
   } else {
     for (const Difference& difference : result.differences) {
-      std::string where = quote(difference.leaf);
+      std::string where = difference.leaf.empty() ? "the output" : quote(difference.leaf);
       if (!difference.chunk.empty()) where += fmt::format(" chunk ({})", difference.chunk);
       if (!difference.tensor.empty()) where += fmt::format(" from {}", quote(difference.tensor));
       print_line(fmt::format("differs   {}: {}", where, difference.what));
+    }
+    if (result.unrecorded_bytes > 0) {
+      print_line(
+          fmt::format("linked    {} without digests: of their files only size and time were "
+                      "looked at",
+                      human_bytes(result.unrecorded_bytes)));
     }
     print_line(fmt::format("{} {}: {} in {} chunks, {} source tensors, {} differences",
                            result.differences.empty() ? "verified " : "FAILED   ", step,
@@ -82,13 +67,18 @@ int verify(Session& session, const std::string& out, const std::string& source,
   RunOptions options = run_options(flags);
   options.stop = &watch_interrupts();
   const std::string step = step_directory(out);
-  Manifest manifest = read_manifest(join_path(step, kManifestName));
+  if (step.empty()) {
+    throw Error(ErrorCode::not_found, "no hfshard.json here, so there is nothing to verify against")
+        .in_file(out)
+        .hint("outputs of other tools are read by: hfshard inspect --data");
+  }
+  const Manifest manifest = read_manifest(join_path(step, kManifestName));
   const PlanOptions recorded = options_from_json(manifest.plan.identity.at("options"));
   const auto target = make_target(recorded.target);
   const auto opened = target->open(step);
   const auto progress = make_progress(session.quiet);
   if (source.empty()) {
-    return report(session, step, verify_digests(*opened, std::move(manifest), options, *progress));
+    return report(session, step, verify_digests(*opened, manifest, options, *progress));
   }
   const Plan plan = make_plan(source, recorded, *target, session.limits);
   return report(session, step, verify_source(*opened, plan, options, *progress));

@@ -9,6 +9,7 @@
 #include "bytes/source.h"
 #include "mapping/find.h"
 #include "plan/grid.h"
+#include "run/manifest.h"
 #include "target/orbax/metadata.h"
 #include "target/orbax/orbax.h"
 
@@ -107,6 +108,25 @@ bool is_orbax(const std::string& path) {
 
 std::unique_ptr<OpenedCheckpoint> open_orbax(const std::string& path) {
   return target::orbax::make_orbax_target()->open(path);
+}
+
+std::string step_directory(const std::string& out) {
+  if (exists(join_path(out, kManifestName))) return out;
+  if (exists(join_path(parent_path(out), kManifestName))) return parent_path(out);
+  std::string best;
+  std::uint64_t highest = 0;
+  if (const auto info = file_info(out); info && info->kind == FileKind::directory) {
+    for (const std::string& name : list_directory(out)) {
+      const bool decimal =
+          !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
+      if (!decimal || name.size() > 18 || !exists(join_path(join_path(out, name), kManifestName)))
+        continue;
+      const std::uint64_t step = std::stoull(name);
+      if (best.empty() || step >= highest) best = join_path(out, name);
+      highest = std::max(highest, step);
+    }
+  }
+  return best;
 }
 
 std::uint64_t chunk_total(const OpenedLeaf& leaf) {

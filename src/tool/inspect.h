@@ -42,6 +42,10 @@ bool is_orbax(const std::string& path);
 /// Throws: as Target::open.
 std::unique_ptr<OpenedCheckpoint> open_orbax(const std::string& path);
 
+/// The step directory with hfshard.json that `out` means: itself, its parent (of an item directory)
+/// or its highest step. Empty if there is none. Throws: io.
+std::string step_directory(const std::string& out);
+
 /// Number of chunks of a leaf's grid.
 std::uint64_t chunk_total(const OpenedLeaf& leaf);
 /// Looks up the key of every chunk; lists the first `listed` that are missing, counts all.

@@ -49,6 +49,16 @@ void parse_worker(const std::string& text, RunOptions& options) {
   }
 }
 
+IoMode io_mode(const std::string& text) {
+  std::vector<std::string> names;
+  for (const IoMode mode : {IoMode::automatic, IoMode::direct, IoMode::buffered, IoMode::mmap}) {
+    if (to_string(mode) == text) return mode;
+    names.emplace_back(to_string(mode));
+  }
+  one_of(text, names, "--io");
+  return IoMode::automatic;
+}
+
 }  // namespace
 
 void add_plan_flags(CLI::App& command, PlanFlags& flags) {
@@ -73,6 +83,8 @@ void add_run_flags(CLI::App& command, RunFlags& flags) {
   command.add_option("--max-memory", flags.max_memory,
                      "bound on memory, 512MiB always suffices (default 2GiB)");
   command.add_option("-j,--jobs", flags.jobs, "kernel threads (default one per core)");
+  command.add_option("--io", flags.io,
+                     "how file data moves: auto, direct, buffered or mmap (default auto)");
   command.add_option("--worker", flags.worker, "run share I of N; publish with finalize");
   command.add_flag("--resume", flags.resume,
                    "go on where a stopped run ended; does nothing if it is complete");
@@ -105,6 +117,7 @@ RunOptions run_options(const RunFlags& flags) {
   options.out = flags.out;
   options.max_memory_bytes = bytes_of(flags.max_memory, "--max-memory");
   options.jobs = flags.jobs;
+  options.io = io_mode(flags.io);
   options.resume = flags.resume;
   options.overwrite = flags.overwrite;
   if (flags.resume && flags.overwrite) {

@@ -32,6 +32,7 @@ struct RunFlags {
   std::string out;
   std::string max_memory = "2GiB";
   unsigned jobs = 0;
+  std::string io = "auto";
   std::string worker;  ///< "I/N"
   bool resume = false;
   bool overwrite = false;

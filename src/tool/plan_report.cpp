@@ -47,6 +47,7 @@ Json leaf_json(const Plan& plan, std::size_t index) {
   out["shard"] = json_shape(grid.shard);
   out["chunk"] = json_shape(grid.chunk);
   if (grid.has_inner()) out["inner"] = json_shape(grid.inner);
+  if (grid.linked) out["linked"] = true;
   out["chunks"] = chunk_counts(leaf.shape, grid.chunk).numel();
   out["bytes"] = packed_bytes(leaf.dtype, leaf.shape.numel());
   return out;
@@ -67,6 +68,12 @@ Json plan_json(const Plan& plan, const Budget& budget) {
   out["files"] = std::uint64_t{plan.file_count()};
   out["chunks"] = plan.totals.chunks;
   out["units"] = plan.totals.units;
+  if (plan.options.link) {
+    out["linked_bytes"] = plan.totals.linked_bytes;
+    out["linked_leaves"] = plan.totals.linked_leaves;
+    out["linked_chunks"] = plan.totals.linked_chunks;
+    out["not_linked"] = not_linked_json(plan);
+  }
   out["largest_unit_bytes"] = plan.totals.largest_need_bytes;
   out["need_memory_bytes"] = budget.need_bytes;
   out["control_memory_bytes"] = budget.control_bytes;
@@ -75,6 +82,75 @@ Json plan_json(const Plan& plan, const Budget& budget) {
   for (const std::string& name : plan.model.model_names)
     out["model_names"].array().emplace_back(name);
   return out;
+}
+
+Json load_json(const Plan& plan, const LoadCost& cost) {
+  Json out;
+  out["mesh"] = to_string(cost.mesh);
+  out["hosts"] = std::uint64_t{cost.hosts.size()};
+  out["needed_bytes"] = cost.needed_bytes();
+  out["read_bytes"] = cost.read_bytes();
+  out["largest_request_bytes"] = cost.largest_request_bytes;
+  out["per_host"] = Json::Array{};
+  for (const HostLoad& host : cost.hosts) {
+    Json entry;
+    entry["needed_bytes"] = host.needed_bytes;
+    entry["read_bytes"] = host.read_bytes;
+    entry["requests"] = host.requests;
+    out["per_host"].array().push_back(std::move(entry));
+  }
+  out["refused"] = Json::Array{};
+  for (const std::uint32_t leaf : cost.refused)
+    out["refused"].array().emplace_back(plan.model.leaves[leaf].path);
+  return out;
+}
+
+void print_load(const Plan& plan, const LoadCost& cost) {
+  HostLoad most;
+  for (const HostLoad& host : cost.hosts) {
+    most.needed_bytes = std::max(most.needed_bytes, host.needed_bytes);
+    most.read_bytes = std::max(most.read_bytes, host.read_bytes);
+    most.requests = std::max(most.requests, host.requests);
+  }
+  const double needed = static_cast<double>(std::max<std::uint64_t>(cost.needed_bytes(), 1));
+  print_line(
+      fmt::format("load      on {}: a host of {} needs {}, reads {} in {} requests ({:.2f}x)",
+                  to_string(cost.mesh), cost.hosts.size(), human_bytes(most.needed_bytes),
+                  human_bytes(most.read_bytes), most.requests,
+                  static_cast<double>(cost.read_bytes()) / needed));
+  if (cost.refused.empty()) return;
+  print_line(
+      fmt::format("warning   Orbax's byte limiter refuses {} leaves there, {} the first: a "
+                  "request of up to {}; use this mesh for --mesh, or set "
+                  "restore_concurrent_gb above it",
+                  cost.refused.size(), plan.model.leaves[cost.refused.front()].path,
+                  human_bytes(cost.largest_request_bytes)));
+}
+
+Json not_linked_json(const Plan& plan) {
+  Json out{Json::Array{}};
+  for (const NotLinked& item : plan.not_linked) {
+    Json entry;
+    entry["path"] = plan.model.leaves[item.leaf].path;
+    entry["why"] = item.why;
+    out.array().push_back(std::move(entry));
+  }
+  return out;
+}
+
+// What share is linked, and what is not, by reason.
+void print_links(const Plan& plan) {
+  const double all = static_cast<double>(plan.totals.linked_bytes + plan.totals.output_bytes);
+  const double share = all > 0 ? 100.0 * static_cast<double>(plan.totals.linked_bytes) / all : 0;
+  print_line(fmt::format("linked    {:.1f}% of the bytes: {} in {} chunks of {} leaves", share,
+                         human_bytes(plan.totals.linked_bytes), plan.totals.linked_chunks,
+                         plan.totals.linked_leaves));
+  std::map<std::string, std::vector<std::uint32_t>> reasons;
+  for (const NotLinked& item : plan.not_linked) reasons[item.why].push_back(item.leaf);
+  for (const auto& [why, leaves] : reasons) {
+    print_line(fmt::format("converted {} leaves, {} the first: {}", leaves.size(),
+                           plan.model.leaves[leaves.front()].path, why));
+  }
 }
 
 void print_plan(const Plan& plan, const Budget& budget) {
@@ -92,6 +168,7 @@ void print_plan(const Plan& plan, const Budget& budget) {
   print_line(fmt::format("output    {} in {} data files, {} chunks, {} leaves",
                          human_bytes(plan.totals.output_bytes), plan.file_count(),
                          plan.totals.chunks, plan.model.leaves.size()));
+  if (plan.options.link) print_links(plan);
   print_line(
       fmt::format("memory    at most {}, {} would do ({} for the plan itself)",
                   human_bytes(budget.control_bytes + budget.fixed_bytes + budget.arena_bytes),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "plan/load.h"
 #include "plan/plan.h"
 #include "run/budget.h"
 #include "tool/cli.h"
@@ -12,6 +13,11 @@ Json plan_json(const Plan& plan, const Budget& budget);
 Json leaf_json(const Plan& plan, std::size_t leaf);
 /// The same for a person.
 void print_plan(const Plan& plan, const Budget& budget);
+/// What loading on a mesh costs: `mesh`, `hosts`, `per_host[]`, `refused[]`, ...
+Json load_json(const Plan& plan, const LoadCost& cost);
+void print_load(const Plan& plan, const LoadCost& cost);
+/// Leaves that a plan could not link, with the reasons: `[{"path", "why"}]`.
+Json not_linked_json(const Plan& plan);
 /// Notes of the source and the mapping, and every named drop (grouped by reason), on stderr.
 void print_notes(const Session& session, const Plan& plan);
 /// The command that loads a published checkpoint.

@@ -135,6 +135,9 @@ def conversions(check):
     check.run(0, "convert", "convert", "hf", "parts", "--worker", "1/2")
     check.run(0, "finalize", "finalize", "parts")
     check.run(0, "clean", "clean", "out")
+    check.run(0, "plan", "plan", "hf", "--link", "--dtype", "f32")
+    check.run(0, "plan", "plan", "hf", "--mesh", "fsdp=2", "--load-mesh", "fsdp=2", "--devices-per-host", "2")
+    check.run(0, "link", "link", "hf", "linked", "--cast", "*norm*=f32")
 
 
 def readings(check):

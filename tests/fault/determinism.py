@@ -2,7 +2,7 @@
 """Converts one source in many ways and compares the outputs byte for byte.
 
 One thread, two threads, four workers and finalize (one of them run twice), the smallest --max-memory that the plan
-accepts, another output path, a run that is started again: all give the same tree. Two plans are equal too.
+accepts, every --io, another output path, a run that is started again: all give the same tree. Two plans are equal too.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import tempfile
 ORACLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "oracle")
 SHRUNKEN = ["--chunk-bytes", "{chunk}", "--limits",
             "floor_bytes=64,file_min_bytes={file},file_max_bytes={file},merge_bytes=16384,segment_bytes=256,"
-            "commit_bytes=8192,run_bytes=64"]
+            "commit_bytes=8192,run_bytes=64,cached_bytes=16384"]
 # No dimension divides another, and none is a power of two, so that every chunk grid has edges.
 UNEVEN = {
     "architectures": ["Qwen3ForCausalLM"],
@@ -108,6 +108,9 @@ def check(program, folder, source, options, what, shrunken):
         "two threads": lambda: runs.convert("two", "-j", "2"),
         "eight threads": lambda: runs.convert("eight", "-j", "8"),
         "the smallest memory": lambda: runs.convert("least", "--max-memory", need),
+        "direct I/O": lambda: runs.convert("direct", "--io", "direct"),
+        "buffered I/O": lambda: runs.convert("buffered", "--io", "buffered"),
+        "mapped sources": lambda: runs.convert("mapped", "--io", "mmap"),
         "another path": lambda: runs.convert("elsewhere/with a blank"),
         "workers": lambda: runs.workers("shared"),
     }

@@ -4,12 +4,13 @@
 The forms: stacked and separate layers, as far as expected.json has them; the default mesh and another one that divides
 the model; the default sizes and sizes so small that every matrix has several chunks. Each leaf must have the shape,
 dtype and SHA-256 that expected.json gives. Then --dtype bf16 and f32, the same checkpoint without its options (towers
-become named drops), and the differences that are declared in differences.json. Three families are read in every way
+become named drops), `hfshard link` of it, and the differences that are declared in differences.json. Three families are read in every way
 that peers/orbax_read.py knows; the others by TensorStore, by MaxText's load call, and by that call onto 8 devices.
 """
 
 import argparse
 import itertools
+import json
 import sys
 import tempfile
 
@@ -117,6 +118,31 @@ def check_form(tool, oracle, layers, mesh, shrunken):
     if every or (mesh and shrunken):
         tool.run("verify", output, oracle.path, "--quiet")
         tool.run("verify", output, "--quiet")
+
+
+def check_linked(tool, oracle, layers, mesh, shrunken):
+    """The same tree over the source's own files; what cannot be linked lies in a data file beside it."""
+    words = ["--layers", layers, *(["--mesh", mesh] if mesh else []), *(interop.SHRUNKEN if shrunken else []),
+             *oracle.words()]
+    what = f"{oracle.name} link --layers {layers}{' --mesh ' + mesh if mesh else ''}{' shrunken' if shrunken else ''}"
+    output = tool.path(f"{layers}-linked-{'small' if shrunken else 'usual'}")
+    done = tool.run_any("link", oracle.path, output, "--quiet", "--json", "--digests", *words)
+    report = json.loads(done.stdout)
+    if done.returncode != 0:  # of a quantised checkpoint, say, nothing may be left to link
+        tool.expect(report["error"]["code"] == "unsupported" and "can be linked" in report["error"]["message"],
+                    f"{what}: {report['error']}")
+        return
+    tool.expect(report["linked_leaves"] > 0, f"{what}: no leaf is linked")
+    every = oracle.name in READ_IN_EVERY_WAY
+    if every:
+        ways = lambda readers: ways_of(readers, not shrunken, shrunken)
+    else:
+        ways = lambda readers: ways_of(readers, False, shrunken)
+    read_back(tool, output, oracle.kept(layers), ways, what)
+    converted = tool.json("convert", oracle.path, tool.path("same"), "--overwrite", "--quiet", *words)
+    tool.expect(report["root_digest"] == converted["root_digest"], f"{what}: another root digest than convert's")
+    tool.run("verify", output, oracle.path, "--quiet")
+    tool.run("verify", output, "--quiet")
 
 
 def check_dtypes(tool, oracle, layers):
@@ -253,6 +279,8 @@ def main():
             other = mesh_that_divides(tool, oracle, layers)
             for mesh, shrunken in itertools.product(("", other), (False, True)):
                 check_form(tool, oracle, layers, mesh, shrunken)
+            check_linked(tool, oracle, layers, "", False)
+            check_linked(tool, oracle, layers, other, True)
             check_dtypes(tool, oracle, layers)
             check_drops(tool, oracle, layers)
             check_without_options(tool, oracle, layers)

@@ -17,7 +17,7 @@ PEERS = ("numpy", "jax", "tensorstore", "orbax.checkpoint")
 # tool has --limits.
 SHRUNKEN = ["--chunk-bytes", "64", "--limits",
             "floor_bytes=64,file_min_bytes=8192,file_max_bytes=8192,merge_bytes=16384,segment_bytes=256,"
-            "commit_bytes=8192,run_bytes=64"]
+            "commit_bytes=8192,run_bytes=64,link_piece_bytes=1"]
 
 
 def use_peer_python():

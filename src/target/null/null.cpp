@@ -29,6 +29,7 @@ class NullTarget final : public Target {
   }
 
   std::string data_root() const override { return "items"; }
+  std::string commit_file() const override { return {}; }
 
   std::unique_ptr<OpenedCheckpoint> open(const std::string& path) const override {
     throw Error(ErrorCode::unsupported, "the null format keeps nothing that could be opened")

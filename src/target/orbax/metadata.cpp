@@ -52,7 +52,7 @@ zarr::Array array_of(const TreeSpec& tree, std::size_t index) {
   const Leaf& leaf = (*tree.leaves)[index];
   const Grid& grid = (*tree.grids)[index];
   try {
-    return zarr::make_array(leaf.dtype, leaf.shape, grid.chunk, grid.inner, tree.checksum);
+    return zarr::make_array(leaf.dtype, leaf.shape, grid, tree.checksum);
   } catch (Error& error) {  // only here is the leaf known
     throw error.in_tensor(leaf.path);
   }
@@ -124,7 +124,11 @@ std::string make_manifest(const TreeSpec& tree, ocdbt::Version root) {
 
 Json step_metadata(const TreeSpec& tree) {
   Json out;
-  out["item_handlers"][kItemDirectory] = kHandler;
+  if (tree.direct) {
+    out["item_handlers"] = kHandler;
+  } else {
+    out["item_handlers"][kItemDirectory] = kHandler;
+  }
   out["metrics"] = Json::Object();
   out["performance_metrics"] = Json::Object();
   out["init_timestamp_nsecs"] = kTimeNs;
@@ -234,7 +238,7 @@ std::vector<SideFile> side_files(const TreeSpec& tree, const Placements& placed,
   const auto write_nodes = [tree, &placed, limits, root](const ByteSink& sink) {
     *root = write_index(tree, placed, limits, sink);
   };
-  const std::string item = std::string(kItemDirectory) + "/";
+  const std::string item = tree.direct ? std::string() : std::string(kItemDirectory) + "/";
   const std::string done = "Checkpoint commit was successful\n";
   std::vector<SideFile> out;
   out.push_back({item + std::string(kNodeFile), write_nodes});
@@ -244,7 +248,7 @@ std::vector<SideFile> side_files(const TreeSpec& tree, const Placements& placed,
                  }});
   out.push_back({item + std::string(kTreeFile),
                  [tree](const ByteSink& sink) { write_tree_metadata(tree, sink); }});
-  out.push_back(constant(item + std::string(kCommitFile), done));
+  if (!tree.direct) out.push_back(constant(item + std::string(kCommitFile), done));
   out.push_back(constant(std::string(kStepFile), dump_json(step_metadata(tree))));
   out.push_back(constant(std::string(kCommitFile), done));
   return out;

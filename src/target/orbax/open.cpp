@@ -86,10 +86,11 @@ class DataFiles {
   mutable std::size_t evict_ = 0;
 };
 
-// Where a chunk is. The stored length is the form's.
+// Where a chunk is.
 struct Slot {
   std::uint64_t chunk = 0;         // linear index in the grid
   std::uint64_t offset_bytes = 0;  // in the file, or in the inline values
+  std::uint64_t length_bytes = 0;
   std::uint32_t file = 0;
 };
 
@@ -97,8 +98,11 @@ struct Slot {
 struct ArrayKind {
   zarr::Array array;
   ChunkForm form;
+  zarr::Array::StoredBytes stored;
   Shape counts;
   std::uint64_t chunks = 0;
+  // Decoded straight from the file to where it belongs.
+  bool is_plain() const noexcept { return !array.sharded && !array.zstd && array.order.empty(); }
 };
 
 // The chunks of a leaf, as a part of all slots; keys of one leaf follow each other in the database.
@@ -107,6 +111,7 @@ struct LeafIndex {
   std::uint32_t kind = kUnknown;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
+  std::uint64_t longest_bytes = 0;  // of the stored chunks
 };
 
 // Number of chunks of a grid; nothing on overflow.
@@ -140,7 +145,8 @@ class OrbaxCheckpoint final : public OpenedCheckpoint {
   }
   std::uint64_t scratch_bytes(std::uint32_t leaf) const override {
     const ArrayKind& kind = kind_of(leaf);
-    return kind.array.sharded ? kind.form.stored_bytes() : 0;
+    if (kind.is_plain()) return 0;
+    return zarr::open_scratch_bytes(kind.array) + index_[leaf].longest_bytes;
   }
   void read_chunk(std::uint32_t leaf, const Shape& chunk, std::span<std::byte> out,
                   std::span<std::byte> scratch) const override;
@@ -159,7 +165,7 @@ class OrbaxCheckpoint final : public OpenedCheckpoint {
   const Slot* find(std::uint32_t leaf, const Shape& chunk) const;
   std::string load(const ocdbt::Entry& entry);
   void fetch(const Slot& slot, std::uint64_t skip_bytes, std::span<std::byte> out) const;
-  void decode(const ArrayKind& kind, const Slot& slot, std::span<std::byte> out,
+  void decode(const ArrayKind& kind, const Shape& chunk, const Slot& slot, std::span<std::byte> out,
               std::span<std::byte> scratch) const;
 
   DataFiles files_;
@@ -238,6 +244,7 @@ std::uint32_t OrbaxCheckpoint::kind_number(const std::string& text, std::string_
   ArrayKind kind;
   kind.array = zarr::parse_array(text, database, path);
   kind.form = kind.array.form();
+  kind.stored = kind.array.stored_bytes();
   kind.counts = chunk_counts(kind.array.shape, kind.array.chunk);
   const auto total = chunk_total(kind.counts);
   if (!total) {
@@ -261,8 +268,10 @@ void OrbaxCheckpoint::add_array(const ocdbt::Entry& entry, std::string_view path
   leaf.shape = array.shape;
   leaf.chunk_shape = array.chunk;
   leaf.inner_shape = array.inner;
+  if (!array.order.empty()) leaf.codecs.emplace_back("transpose");
   if (array.sharded) leaf.codecs.emplace_back("sharding_indexed");
   leaf.codecs.emplace_back("bytes");
+  if (array.zstd) leaf.codecs.emplace_back("zstd");
   if (array.crc32c) leaf.codecs.emplace_back("crc32c");
 }
 
@@ -296,6 +305,7 @@ void OrbaxCheckpoint::read_arrays(const ocdbt::Database& database) {
 // Where an entry's bytes are; its data file must hold them.
 Slot OrbaxCheckpoint::place(const ocdbt::Entry& entry, std::string_view path) {
   Slot slot;
+  slot.length_bytes = entry.length_bytes;
   if (entry.is_inline) {
     slot.file = kInline;
     slot.offset_bytes = inline_bytes_.size();
@@ -337,15 +347,19 @@ void OrbaxCheckpoint::add_chunk(const ocdbt::Entry& entry, std::string_view data
     throw fail(
         fmt::format("chunk {} is outside of the grid {}", quote(key), to_string(kind.counts)));
   }
-  if (entry.length_bytes != kind.form.stored_bytes()) {
-    throw fail(fmt::format("chunk {} has {} bytes; {} are wanted", quote(key), entry.length_bytes,
-                           kind.form.stored_bytes()));
+  auto [least, most] = kind.stored;
+  if (entry.length_bytes < least) least = kind.array.least_stored_bytes(*chunk);
+  if (entry.length_bytes < least || entry.length_bytes > most) {
+    throw fail(
+        fmt::format("chunk {} has {} bytes; {} are wanted", quote(key), entry.length_bytes,
+                    least == most ? std::to_string(most) : fmt::format("{} to {}", least, most)));
   }
   LeafIndex& index = index_[leaf];
   if (index.begin == index.end) index.begin = slots_.size();
   slots_.push_back(place(entry, path));
   slots_.back().chunk = *linear;
   index.end = slots_.size();
+  index.longest_bytes = std::max(index.longest_bytes, entry.length_bytes);
 }
 
 void OrbaxCheckpoint::read_chunks(const ocdbt::Database& database) {
@@ -379,13 +393,14 @@ void OrbaxCheckpoint::fetch(const Slot& slot, std::uint64_t skip_bytes,
   std::ranges::copy(from, out.begin());
 }
 
-void OrbaxCheckpoint::decode(const ArrayKind& kind, const Slot& slot, std::span<std::byte> out,
-                             std::span<std::byte> scratch) const {
-  if (kind.array.sharded) {
-    HFSHARD_CHECK(scratch.size() >= kind.form.stored_bytes());
-    const auto stored = scratch.first(kind.form.stored_bytes());
+void OrbaxCheckpoint::decode(const ArrayKind& kind, const Shape& chunk, const Slot& slot,
+                             std::span<std::byte> out, std::span<std::byte> scratch) const {
+  if (!kind.is_plain()) {
+    const std::uint64_t opener = zarr::open_scratch_bytes(kind.array);
+    HFSHARD_CHECK(in_range(opener, slot.length_bytes, scratch.size()));
+    const auto stored = scratch.subspan(opener, slot.length_bytes);
     fetch(slot, 0, stored);
-    zarr::open_shard(kind.array, stored, out);
+    zarr::open_chunk(kind.array, chunk, stored, out, scratch.first(opener));
     return;
   }
   // Straight to where it belongs: a second, tiny read is cheaper than a copy of the chunk.
@@ -408,12 +423,12 @@ void OrbaxCheckpoint::read_chunk(std::uint32_t leaf, const Shape& chunk, std::sp
         .in_tensor(leaves_[leaf].path);
   }
   try {
-    decode(kind, *slot, out, scratch);
+    decode(kind, chunk, *slot, out, scratch);
   } catch (const Error& error) {
     // The decoder knows ranges within the chunk only; the file's name and range are known here.
     if (error.code() != ErrorCode::corrupt || !error.file().empty()) throw;
     const bool is_inline = slot->file == kInline;
-    const ByteRange within = error.range().value_or(ByteRange{0, kind.form.stored_bytes()});
+    const ByteRange within = error.range().value_or(ByteRange{0, slot->length_bytes});
     throw Error(error.code(), fmt::format("chunk {}: {}", quote(key), error.sentence()))
         .in_file(is_inline ? inline_name_ : files_.path(slot->file))
         .in_tensor(leaves_[leaf].path)

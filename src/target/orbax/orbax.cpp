@@ -18,7 +18,7 @@ class OrbaxTarget final : public Target {
 
   ChunkForm form(const Leaf& leaf, const Grid& grid, bool checksum) const override {
     try {
-      return zarr::make_array(leaf.dtype, leaf.shape, grid.chunk, grid.inner, checksum).form();
+      return zarr::make_array(leaf.dtype, leaf.shape, grid, checksum).form();
     } catch (Error& error) {  // only here is the leaf known
       throw error.in_tensor(leaf.path);
     }
@@ -33,6 +33,8 @@ class OrbaxTarget final : public Target {
   }
 
   std::string data_root() const override { return std::string(kItemDirectory); }
+
+  std::string commit_file() const override { return std::string(kManifestFile); }
 
   std::unique_ptr<OpenedCheckpoint> open(const std::string& path) const override {
     return open_checkpoint(path);

@@ -118,7 +118,7 @@ def merged(item):
 
 
 def real_orbax(item):
-  """What Orbax writes by default: zstd nodes, which this release refuses."""
+  """What Orbax writes by default: zstd in manifest, nodes and chunks."""
   import orbax.checkpoint as ocp
 
   ocp.PyTreeCheckpointer(use_zarr3=True).save(os.path.abspath(item), {"a": np.arange(4, dtype=np.int32)})

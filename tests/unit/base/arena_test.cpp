@@ -31,6 +31,24 @@ TEST(Arena, BlocksDoNotOverlapAndComeBack) {
   EXPECT_EQ(arena.peak_bytes(), 8 * kPage);
 }
 
+// So a run touches no more pages than it held at one time, however large the arena.
+TEST(Arena, FreedMemoryIsUsedBeforeFreshMemory) {
+  Arena arena(64 * kPage);
+  const std::byte* const begin = arena.take(kPage).bytes().data();
+  Arena::Block a = arena.take(2 * kPage);
+  Arena::Block b = arena.take(3 * kPage);
+  for (int round = 0; round < 100; ++round) {
+    a.release();  // the older one, so that what is free lies in two places
+    a = arena.take(2 * kPage);
+    b.release();
+    b = arena.take(round % 2 == 0 ? 1 : 3 * kPage);
+    for (const Arena::Block* block : {&a, &b}) {
+      EXPECT_LE(block->bytes().data() + block->bytes().size(), begin + 5 * kPage) << round;
+    }
+  }
+  EXPECT_EQ(arena.peak_bytes(), 5 * kPage);
+}
+
 TEST(Arena, WaitsUntilTheWholeNeedIsFree) {
   Arena arena(4 * kPage);
   Arena::Block held = arena.take(3 * kPage);

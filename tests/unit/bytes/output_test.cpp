@@ -1,6 +1,8 @@
 #include "bytes/output.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <memory>
 #include <numeric>
 #include <vector>
 
@@ -57,6 +59,56 @@ TEST(OutputFile, InterruptedWritesAreRepeatedAndOtherFailuresAreIo) {
   EXPECT_EQ(code_when("fdatasync", [&] { file.sync_data(); }), ErrorCode::io);
   EXPECT_EQ(code_when("truncate", [&] { file.resize(1); }), ErrorCode::io);
   EXPECT_EQ(code_when("open", [&] { OutputFile(dir / "g"); }), ErrorCode::io);
+}
+
+TEST(OutputFile, DirectWritesAndOthersAreOneFile) {
+  const TempDir dir;
+  std::vector<std::byte> memory(3 * 4096);
+  void* at = memory.data();
+  std::size_t room = memory.size();
+  std::align(4096, 8192, at, room);
+  const auto block = std::span(memory).last(room).first(8192);
+  std::fill(block.begin(), block.begin() + 4096, std::byte{'a'});
+  std::fill(block.begin() + 4096, block.end(), std::byte{'b'});
+  OutputFile file(dir / "f", IoMode::direct);
+  file.write_at(4096, block);                      // direct, where that can be
+  file.write_at(0, block.first(4096));             // direct too
+  file.write_at(12'288, block.first(100));         // not a whole block
+  file.write_at(12'388, block.subspan(4000, 96));  // nor aligned
+  file.sync_data();
+  EXPECT_EQ(read_text(dir / "f"),
+            std::string(8192, 'a') + std::string(4096, 'b') + std::string(196, 'a'));
+  EXPECT_EQ(file.why(), file.mode() == IoMode::direct ? "as asked" : "direct writes are refused");
+  if (file.mode() != IoMode::direct) return;
+  const SyscallFault fault("pwrite", 1, EINVAL);
+  file.write_at(0, block.subspan(4096));
+  EXPECT_EQ(read_text(dir / "f").substr(4095, 2), "ba");
+}
+
+TEST(OutputFile, WhereDirectWritesAreRefusedItIsBuffered) {
+  const TempDir dir;
+  const SyscallFault fault("open", 2, EINVAL);
+  OutputFile file(dir / "f", IoMode::direct);
+  EXPECT_EQ(file.mode(), IoMode::buffered);
+  EXPECT_EQ(file.why(), "direct writes are refused");
+  file.write_at(0, as_bytes("data"));
+  EXPECT_EQ(read_text(dir / "f"), "data");
+}
+
+TEST(OutputFile, SettlingKeepsTheBytesAndTellsFailures) {
+  const TempDir dir;
+  OutputFile file(dir / "f");
+  file.write_at(0, as_bytes("0123456789"));
+  file.settle(0, 10);
+  file.settle(5, 5);
+  file.drop_cached();
+  EXPECT_EQ(read_text(dir / "f"), "0123456789");
+  {
+    const SyscallFault fault("sync_file_range", 1, ENOSYS);
+    file.settle(0, 10);
+  }
+  const SyscallFault fault("sync_file_range", 1, EIO);
+  EXPECT_EQ(catch_error([&] { file.settle(0, 10); }).code(), ErrorCode::io);
 }
 
 TEST(WriteFileDurably, JoinsSmallAndLargePieces) {

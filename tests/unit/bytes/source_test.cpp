@@ -147,7 +147,9 @@ TEST(MappedBytes, OtherFailuresAreIo) {
   write_text(dir / "f", "0123456789");
   for (const char* call : {"mmap", "madvise", "open"}) {
     const SyscallFault fault(call, 1, ENOMEM);
-    EXPECT_EQ(catch_error([&] { MappedBytes(dir / "f", 10); }).code(), ErrorCode::io) << call;
+    const Error error = catch_error([&] { MappedBytes(dir / "f", 10); });
+    EXPECT_EQ(error.code(), ErrorCode::io) << call;
+    EXPECT_NE(error.hint_text(), "") << call;
   }
 }
 

@@ -42,6 +42,7 @@ class LackingTarget final : public Target {
     return real_->metadata(tree, placed);
   }
   std::string data_root() const override { return real_->data_root(); }
+  std::string commit_file() const override { return real_->commit_file(); }
   std::unique_ptr<OpenedCheckpoint> open(const std::string& path) const override {
     return std::make_unique<Lacking>(real_->open(path));
   }

@@ -7,6 +7,7 @@
 
 #include "base/coding.h"
 #include "support/catch_error.h"
+#include "support/zstd_frames.h"
 #include "unit/target/orbax_ocdbt_objects.h"
 
 namespace hfshard::target::orbax::ocdbt {
@@ -83,7 +84,7 @@ TEST(OcdbtDamage, EnvelopeFieldsAreChecked) {
       {"manifest for a node", kManifestA, ErrorCode::corrupt},
       {"length", wrong_length, ErrorCode::corrupt},
       {"version", with(12, 1), ErrorCode::corrupt},
-      {"zstd", with(13, 1), ErrorCode::unsupported},
+      {"plain body said to be zstd", with(13, 1), ErrorCode::corrupt},
       {"unknown compression", with(13, 2), ErrorCode::corrupt},
       {"trailing byte", reseal(kLeafA.substr(0, 74) + "x" + kLeafA.substr(74)), ErrorCode::corrupt},
   };
@@ -95,12 +96,50 @@ TEST(OcdbtDamage, EnvelopeFieldsAreChecked) {
   EXPECT_EQ(catch_error([&] { decode(wrong_length); }).range(), (ByteRange{100, 178}));
 }
 
-TEST(OcdbtDamage, ZstdIsNamedInTheError) {
-  std::string bad = kManifestA;
+// The body of an envelope as one zstd frame, and what stands behind it.
+std::string zipped(std::string envelope, const FrameOptions& options = {},
+                   const std::string& behind = "") {
+  const std::string body = envelope.substr(14, envelope.size() - 18);
+  envelope[13] = 1;
+  return reseal(envelope.substr(0, 14) + zstd_frame(body, options) + behind + "1234");
+}
+
+TEST(OcdbtZstd, CompressedObjectsAreThePlainOnes) {
+  for (const bool stated : {false, true}) {
+    const FrameOptions options{1, 0, stated, stated};
+    EXPECT_EQ(decode(zipped(kLeafA, options)), decode(kLeafA));
+    EXPECT_EQ(decode(zipped(kRootB, options)), decode(kRootB));
+    EXPECT_EQ(decode_m(zipped(kManifestB, options)), decode_m(kManifestB));
+  }
+}
+
+TEST(OcdbtZstd, DamageNamesTheWholeObject) {
+  const std::string frame = zipped(kLeafA);
+  std::string short_body = kLeafA;
+  short_body.erase(60, 1);
+  const std::vector<std::pair<const char*, std::string>> cases{
+      {"truncated", reseal(frame.substr(0, frame.size() - 6) + "1234")},
+      {"bytes behind", zipped(kLeafA, {}, "x")},
+      {"a second frame", zipped(kLeafA, {}, zstd_frame("x"))},
+      {"a body too short", zipped(short_body)},
+      {"a body too long", zipped(kLeafA.substr(0, 74) + "x" + kLeafA.substr(74))},
+  };
+  for (const auto& [what, bytes] : cases) {
+    const Error e = catch_error([&, &at = bytes] { decode(at); });
+    EXPECT_EQ(e.code(), ErrorCode::corrupt) << what;
+    EXPECT_EQ(e.file(), "d/node") << what;
+    EXPECT_EQ(e.range(), (ByteRange{100, 100 + bytes.size()})) << what;
+  }
+}
+
+TEST(OcdbtZstd, ABodyBeyondTheLimitIsRefused) {
+  // A frame that states 2^30 bytes of content and has an empty block.
+  const std::string frame("\x28\xb5\x2f\xfd\xa0\0\0\0\x40\x01\0\0", 12);
+  std::string bad = kLeafA.substr(0, 14) + frame + "1234";
   bad[13] = 1;
-  const Error e = catch_error([&] { decode_m(reseal(bad)); });
-  EXPECT_EQ(e.code(), ErrorCode::unsupported);
-  EXPECT_NE(e.sentence().find("zstd"), std::string::npos);
+  const Error e = catch_error([&] { decode(reseal(bad)); });
+  EXPECT_EQ(e.code(), ErrorCode::limit);
+  EXPECT_EQ(e.file(), "d/node");
 }
 
 TEST(OcdbtDamage, NodeFieldsAreChecked) {

@@ -372,12 +372,19 @@ TEST(OrbaxGolden, TensorStoresTreeOfSeveralLevelsIsRead) { expect_golden("single
 
 TEST(OrbaxGolden, TensorStoresMergedDatabasesAreRead) { expect_golden("merged"); }
 
-TEST(OrbaxGolden, ZstdIndexIsUnsupportedAndSaysSo) {
+TEST(OrbaxGolden, WhatOrbaxWritesByDefaultIsRead) {
   const std::string item = std::string(HFSHARD_TEST_DATA) + "/golden/orbax/real_orbax";
-  const Error e = catch_error([&] { make_orbax_target()->open(item); });
-  EXPECT_EQ(e.code(), ErrorCode::unsupported);
-  EXPECT_EQ(e.file(), item + "/manifest.ocdbt");
-  EXPECT_NE(e.sentence().find("zstd"), std::string::npos);
+  const auto opened = make_orbax_target()->open(item);
+  ASSERT_EQ(opened->leaves().size(), 1U);
+  const OpenedLeaf& leaf = opened->leaves()[0];
+  EXPECT_EQ(leaf.path, "a");
+  EXPECT_EQ(leaf.dtype, DType::i32);
+  EXPECT_EQ(leaf.codecs, (std::vector<std::string>{"sharding_indexed", "bytes", "zstd"}));
+  const std::string bytes = read_leaf(*opened, 0);
+  ASSERT_EQ(bytes.size(), 16U);
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(load_le<std::uint32_t>(as_bytes(bytes).data() + 4 * i), i);
+  }
 }
 
 }  // namespace

@@ -111,7 +111,7 @@ TEST(ZarrArray, HarmlessMembersArePassedOver) {
 
 TEST(ZarrArray, WhatIsNotUnderstoodIsRefusedWithFileAndLeaf) {
   const std::string crc = R"({"name":"crc32c"}],"data)";
-  const std::string zstd = R"({"name":"zstd","configuration":{"level":1,"checksum":false}}],"data)";
+  const std::string zstd = R"({"name":"zstd","configuration":{"level":1,"checksum":false}})";
   struct Case {
     std::string text;
     ErrorCode code;
@@ -119,7 +119,10 @@ TEST(ZarrArray, WhatIsNotUnderstoodIsRefusedWithFileAndLeaf) {
   const auto u = ErrorCode::unsupported;
   const auto c = ErrorCode::corrupt;
   const std::vector<Case> cases{
-      {changed(kPlain, crc, zstd), u},
+      {changed(kPlain, crc, R"({"name":"gzip"}],"data)"), u},
+      {changed(kPlain, crc, R"({"name":"crc32c"},)" + zstd + R"(],"data)"), u},
+      {changed(kPlain, crc, zstd + "," + zstd + R"(],"data)"), u},
+      {changed(kPlain, crc, R"({"name":"zstd","configuration":{"dictionary":"x"}}],"data)"), u},
       {changed(kPlain, crc, R"({"name":"crc32c"},{"name":"crc32c"}],"data)"), u},
       {changed(kPlain, crc, R"({"name":"crc32c","configuration":{"a":1}}],"data)"), u},
       {changed(kPlain, R"("bytes")", R"("transpose")"), u},
@@ -156,6 +159,7 @@ TEST(ZarrArray, WhatIsNotUnderstoodIsRefusedWithFileAndLeaf) {
                R"("name":"sharding_indexed"},{"name":"crc32c"})"),
        u},
       {changed(kSharded, R"({"name":"crc32c"}]},)", R"({"name":"zstd"}]},)"), u},
+      {changed(kSharded, R"({"name":"crc32c"}]},)", zstd + R"(,{"name":"crc32c"}]},)"), c},
       {changed(kSharded, R"([8]},"name":"regular")", R"([1073741824]},"name":"regular")"),
        ErrorCode::limit},
       {R"({"zarr_format":3)", c},
@@ -207,6 +211,18 @@ TEST(ZarrForm, StatesWhatSurroundsAChunk) {
   EXPECT_EQ(target->form(none, {{}, {1, 4}, {1, 4}}, true).cell_bytes, 16U);
 }
 
+TEST(ZarrForm, StoredLengthsOfChunksAtTheEdgeHaveARange) {
+  Array array = make_array(DType::u16, {5, 30}, {4, 20}, {1, 5}, true);
+  EXPECT_EQ(array.stored_bytes().least, 16U * 14U + 260U);
+  EXPECT_EQ(array.stored_bytes().most, 16U * 14U + 260U);
+  EXPECT_EQ(array.least_stored_bytes({0, 0}), 16U * 14U + 260U);
+  EXPECT_EQ(array.least_stored_bytes({0, 1}), 8U * 14U + 260U);
+  EXPECT_EQ(array.least_stored_bytes({1, 1}), 2U * 14U + 260U);
+  array.zstd = true;
+  EXPECT_EQ(array.stored_bytes().least, 16U * 4U + 260U);
+  EXPECT_EQ(array.stored_bytes().most, 16U * (73U + 4U) + 260U);
+}
+
 TEST(ZarrForm, EncodeFillsChecksumsAndIndex) {
   const ChunkForm form = make_array(DType::i32, {8}, {8}, {4}, true).form();
   std::string stored(form.stored_bytes(), '\0');
@@ -253,7 +269,9 @@ struct Shard {
   Shard() : stored(random_bytes(array.form().stored_bytes())), out(48, '\0') {
     seal_chunk(array.form(), std::as_writable_bytes(std::span(stored)));
   }
-  void open() { open_shard(array, as_bytes(stored), std::as_writable_bytes(std::span(out))); }
+  void open(const Shape& chunk = {0, 0}) {
+    open_chunk(array, chunk, as_bytes(stored), std::as_writable_bytes(std::span(out)), {});
+  }
   void seal_index() {
     std::array<std::byte, 4> crc{};
     store_le(crc.data(), crc32c(as_bytes(stored).subspan(64, 64)));
@@ -301,6 +319,24 @@ TEST(ZarrShard, EveryFlippedByteIsCorruptAndHasARange) {
     EXPECT_EQ(e.code(), ErrorCode::corrupt);
     EXPECT_EQ(e.range(),
               i < 64 ? (ByteRange{i / 16 * 16, i / 16 * 16 + 16}) : (ByteRange{64, 132}));
+  }
+}
+
+// TensorStore writes no inner chunks that lie outside of the array.
+TEST(ZarrShard, InnerChunksOutsideOfTheArrayMayBeMissing) {
+  Shard shard;
+  shard.open();
+  const std::string whole = shard.out;
+  shard.put_index(32, UINT64_MAX);
+  shard.put_index(40, UINT64_MAX);
+  EXPECT_EQ(catch_error([&] { shard.open(); }).code(), ErrorCode::corrupt);
+  shard.array.shape = {6, 12};
+  EXPECT_EQ(catch_error([&] { shard.open({0, 1}); }).code(), ErrorCode::corrupt);
+  shard.open({1, 1});  // rows 6 and 7 of 6
+  EXPECT_EQ(shard.out.substr(0, 24), whole.substr(0, 24));
+  for (const std::size_t row : {2U, 3U}) {
+    EXPECT_EQ(shard.out.substr(row * 12, 6), std::string(6, '\0'));
+    EXPECT_EQ(shard.out.substr(row * 12 + 6, 6), whole.substr(row * 12 + 6, 6));
   }
 }
 

@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/coding.h"
 #include "base/crc32c.h"
+#include "base/zstd.h"
 
 #include "hfshard/error.h"
 
@@ -90,6 +91,7 @@ void Cursor::finish() const {
 }
 
 void Cursor::fail(std::string sentence) const {
+  if (packed_bytes_ > 0) throw damaged(*origin_, packed_bytes_, std::move(sentence));
   const std::uint64_t at = origin_->begin_bytes + offset_bytes_ + at_;
   throw Error(ErrorCode::corrupt, std::move(sentence))
       .in_file(origin_->file)
@@ -119,7 +121,7 @@ std::string seal(std::uint32_t magic, std::string_view body) {
 }
 
 Cursor unseal(std::uint32_t magic, std::span<const std::byte> bytes, const Origin& origin,
-              std::string_view what) {
+              std::string_view what, std::vector<std::byte>& unpacked) {
   const auto fail = [&](std::string sentence) -> Error {
     return damaged(origin, bytes.size(), fmt::format("{} {}", what, sentence));
   };
@@ -142,16 +144,16 @@ Cursor unseal(std::uint32_t magic, std::span<const std::byte> bytes, const Origi
   const std::uint64_t version = header.varint("format version");
   if (version != 0) throw fail(fmt::format("has format version {}; 0 is the last known", version));
   const std::uint64_t compression = header.varint("compression");
-  if (compression == 1) {
-    throw Error(
-        ErrorCode::unsupported,
-        fmt::format("{} was written by another tool with zstd compression, which this release "
-                    "does not read",
-                    what))
-        .in_file(origin.file);
+  if (compression == 0) return header;
+  if (compression != 1) throw fail(fmt::format("has the unknown compression {}", compression));
+  try {
+    unpacked = decode_zstd(checked.last(header.left()), kMaxNodeBytes);
+  } catch (const Error& error) {  // only here are file and range known
+    throw Error(error.code(), fmt::format("{} holds {}", what, error.sentence()))
+        .in_file(origin.file)
+        .at({origin.begin_bytes, origin.begin_bytes + bytes.size()}, origin.file_bytes);
   }
-  if (compression != 0) throw fail(fmt::format("has the unknown compression {}", compression));
-  return header;
+  return Cursor::unpacked(unpacked, origin, bytes.size());
 }
 
 void put_data_files(std::string& out, const std::vector<DataFile>& files) {

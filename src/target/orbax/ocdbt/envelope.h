@@ -20,6 +20,8 @@ inline constexpr std::uint64_t kMaxPathBytes = 65535;
 inline constexpr std::uint64_t kMaxInlineBytes = std::uint64_t{1} << 20;
 inline constexpr std::uint64_t kMaxNodeEntries = std::uint64_t{1} << 20;
 inline constexpr std::uint64_t kMaxEndOffset = (std::uint64_t{1} << 63) - 1;
+/// Orbax cuts nodes at 100 MB; 2^20 entries are some 100 MB as well.
+inline constexpr std::uint64_t kMaxNodeBytes = std::uint64_t{512} << 20;
 
 /// Where bytes came from, for errors.
 struct Origin {
@@ -35,6 +37,14 @@ class Cursor {
   /// `offset_bytes`: of `bytes` within the origin's range. Both must outlive the cursor.
   Cursor(std::span<const std::byte> bytes, const Origin& origin, std::uint64_t offset_bytes)
       : bytes_(bytes), origin_(&origin), offset_bytes_(offset_bytes) {}
+  /// A decompressed body, whose fields have no places in the file: errors name the `size_bytes` of
+  /// the whole envelope.
+  static Cursor unpacked(std::span<const std::byte> bytes, const Origin& origin,
+                         std::uint64_t size_bytes) {
+    Cursor out(bytes, origin, 0);
+    out.packed_bytes_ = size_bytes;
+    return out;
+  }
 
   std::uint8_t u8(std::string_view field);
   std::uint64_t u64_le(std::string_view field);
@@ -54,6 +64,7 @@ class Cursor {
   std::span<const std::byte> bytes_;
   const Origin* origin_;
   std::uint64_t offset_bytes_;
+  std::uint64_t packed_bytes_ = 0;  // of the envelope; 0: `bytes_` are the file's
   std::size_t at_ = 0;
 };
 
@@ -62,10 +73,11 @@ void put_varint(std::string& out, std::uint64_t value);
 
 /// Puts header and checksum around a plain body.
 std::string seal(std::uint32_t magic, std::string_view body);
-/// Checks the envelope and returns a cursor over the body. `what`: "manifest" or "index node".
-/// Throws: corrupt; unsupported (zstd body). `bytes` and `origin` must outlive the cursor.
+/// Checks the envelope and returns a cursor over the body, which goes to `unpacked` if it is
+/// compressed. `what`: "manifest" or "index node". Throws: corrupt; limit (a body beyond
+/// kMaxNodeBytes). `bytes`, `origin` and `unpacked` must outlive the cursor.
 Cursor unseal(std::uint32_t magic, std::span<const std::byte> bytes, const Origin& origin,
-              std::string_view what);
+              std::string_view what, std::vector<std::byte>& unpacked);
 
 /// One row of the data file table. `path` is below the directory that the node's transitive path
 /// names; its first `base_bytes` become part of the transitive path of the nodes referenced through

@@ -125,7 +125,8 @@ std::string encode_manifest(const Manifest& manifest) {
 }
 
 Manifest decode_manifest(std::span<const std::byte> bytes, const Origin& origin) {
-  Cursor cursor = unseal(kManifestMagic, bytes, origin, "manifest");
+  std::vector<std::byte> unpacked;
+  Cursor cursor = unseal(kManifestMagic, bytes, origin, "manifest", unpacked);
   Manifest out;
   std::ranges::copy(as_bytes(cursor.text("uuid", out.uuid.size())), out.uuid.begin());
   const std::uint8_t kind = cursor.u8("manifest kind");

@@ -49,7 +49,7 @@ struct Manifest {
 /// Writes no version tree nodes: all versions are inline.
 std::string encode_manifest(const Manifest& manifest);
 /// References to version tree nodes (older states) are read over. Throws: corrupt, unsupported
-/// (zstd, kind "numbered").
+/// (kind "numbered"), limit.
 Manifest decode_manifest(std::span<const std::byte> bytes, const Origin& origin);
 
 }  // namespace hfshard::target::orbax::ocdbt

@@ -160,7 +160,8 @@ std::string encode_node(const Node& node) {
 }
 
 Node decode_node(std::span<const std::byte> bytes, const Origin& origin) {
-  Cursor cursor = unseal(kNodeMagic, bytes, origin, "index node");
+  std::vector<std::byte> unpacked;
+  Cursor cursor = unseal(kNodeMagic, bytes, origin, "index node", unpacked);
   Node node;
   node.height = cursor.u8("height");
   node.files = get_data_files(cursor);

@@ -52,7 +52,7 @@ struct Node {
 
 std::string encode_node(const Node& node);
 /// Checks everything that the node alone can tell, strictly increasing keys included. Throws:
-/// corrupt, unsupported.
+/// corrupt, limit.
 Node decode_node(std::span<const std::byte> bytes, const Origin& origin);
 
 }  // namespace hfshard::target::orbax::ocdbt

@@ -21,8 +21,6 @@ namespace {
 
 // A manifest holds a file table and some versions.
 constexpr std::uint64_t kMaxManifestBytes = std::uint64_t{64} << 20;
-// Orbax cuts nodes at 100 MB; 2^20 entries are some 100 MB as well.
-constexpr std::uint64_t kMaxNodeBytes = std::uint64_t{512} << 20;
 // Small files can describe huge trees, since nodes may be referenced more than once.
 constexpr std::uint64_t kMaxKeys = std::uint64_t{1} << 26;
 

@@ -29,8 +29,7 @@ class Database {
   const std::string& name() const noexcept { return name_; }
   const Manifest& manifest() const noexcept { return manifest_; }
   /// Visits all keys in byte order; holds one node per level. Node references, key order across
-  /// nodes and path names are checked, ranges of values are not. Throws: corrupt, unsupported
-  /// (zstd), limit, io.
+  /// nodes and path names are checked, ranges of values are not. Throws: corrupt, limit, io.
   void walk(const std::function<void(const Entry&)>& visit) const;
 
  private:

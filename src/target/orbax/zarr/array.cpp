@@ -11,6 +11,7 @@
 #include "base/checked.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "base/zstd.h"
 
 #include "hfshard/error.h"
 
@@ -64,6 +65,15 @@ Json named(std::string_view name) {
   return out;
 }
 
+// Source: google/tensorstore tensorstore/driver/zarr3/codec/transpose.cc.
+Json transpose_codec(const std::vector<std::uint8_t>& order) {
+  Json out = named("transpose");
+  out["configuration"]["order"] = Json::Array{};
+  for (const std::uint8_t axis : order)
+    out["configuration"]["order"].array().emplace_back(std::uint64_t{axis});
+  return out;
+}
+
 // [bytes] or [bytes, crc32c].
 Json cell_codecs(std::uint32_t element_bits, bool crc32c) {
   Json bytes = named("bytes");
@@ -75,6 +85,8 @@ Json cell_codecs(std::uint32_t element_bits, bool crc32c) {
 
 Json codecs_json(const Array& array) {
   Json cells = cell_codecs(size_bits(array.dtype), array.crc32c);
+  if (!array.order.empty())
+    cells.array().insert(cells.array().begin(), transpose_codec(array.order));
   if (!array.sharded) return cells;
   Json sharding = named("sharding_indexed");
   sharding["configuration"]["chunk_shape"] = shape_json(array.inner);
@@ -141,20 +153,32 @@ void check_bytes_codec(const Json& codec, std::uint32_t element_bits) {
   throw unsupported(fmt::format("byte order {} is not supported", quote(endian->as_string())));
 }
 
-// [bytes] -> false, [bytes, crc32c] -> true.
-bool parse_cell_codecs(const Json& json, std::uint32_t element_bits) {
+struct CellCodecs {
+  bool zstd = false;
+  bool crc32c = false;
+};
+
+// `bytes`, then `zstd`, then `crc32c`; the last two may be absent.
+// Source: google/tensorstore tensorstore/driver/zarr3/codec/zstd.cc for the configuration.
+CellCodecs parse_cell_codecs(const Json& json, std::uint32_t element_bits) {
   const Json::Array& codecs = json.as_array();
   if (codecs.empty()) throw corrupt("an empty list of codecs");
   check_bytes_codec(codecs[0], element_bits);
-  if (codecs.size() == 1) return false;
-  const std::string& name = codecs[1].at("name").as_string();
-  if (name != "crc32c" || codecs.size() > 2) {
-    throw unsupported(
-        fmt::format("the codec {} is not supported in this release",
-                    quote(name != "crc32c" ? name : codecs[2].at("name").as_string())));
+  CellCodecs out;
+  for (std::size_t i = 1; i < codecs.size(); ++i) {
+    const std::string& name = codecs[i].at("name").as_string();
+    if (name == "zstd" && !out.zstd && !out.crc32c) {
+      configuration(codecs[i], {"level", "checksum"});
+      out.zstd = true;
+    } else if (name == "crc32c" && !out.crc32c) {
+      configuration(codecs[i], {});
+      out.crc32c = true;
+    } else {
+      throw unsupported(fmt::format("the codec {} after {} is not supported", quote(name),
+                                    quote(codecs[i - 1].at("name").as_string())));
+    }
   }
-  configuration(codecs[1], {});
-  return true;
+  return out;
 }
 
 void parse_sharding(const Json& codec, Array& array) {
@@ -162,10 +186,12 @@ void parse_sharding(const Json& codec, Array& array) {
       configuration(codec, {"chunk_shape", "codecs", "index_codecs", "index_location"});
   array.sharded = true;
   array.inner = parse_shape(config.at("chunk_shape"), 1, "the inner chunk shape");
-  array.crc32c = parse_cell_codecs(config.at("codecs"), size_bits(array.dtype));
-  if (!parse_cell_codecs(config.at("index_codecs"), 64)) {
-    throw unsupported("a shard index without crc32c is not supported");
-  }
+  const CellCodecs cells = parse_cell_codecs(config.at("codecs"), size_bits(array.dtype));
+  array.zstd = cells.zstd;
+  array.crc32c = cells.crc32c;
+  const CellCodecs index = parse_cell_codecs(config.at("index_codecs"), 64);
+  if (!index.crc32c) throw unsupported("a shard index without crc32c is not supported");
+  if (index.zstd) throw corrupt("a compressed shard index, whose size nothing tells");
   const Json* location = config.find("index_location");
   if (location != nullptr && location->as_string() != "end") {
     throw unsupported(
@@ -182,14 +208,39 @@ void parse_sharding(const Json& codec, Array& array) {
   }
 }
 
+std::vector<std::uint8_t> parse_transpose(const Json& codec, std::size_t rank) {
+  const Json& order = configuration(codec, {"order"}).at("order");
+  std::vector<std::uint8_t> out;
+  if (!order.is_array())
+    throw unsupported("an order of \"transpose\" that is no list is not supported");
+  std::vector<bool> seen(rank, false);
+  for (const Json& axis : order.as_array()) {
+    const std::uint64_t index = axis.as_uint();
+    if (index >= rank || seen[index] || out.size() == rank)
+      throw corrupt("the order of \"transpose\" is no permutation of the axes");
+    seen[index] = true;
+    out.push_back(static_cast<std::uint8_t>(index));
+  }
+  if (out.size() != rank) throw corrupt("the order of \"transpose\" is no permutation of the axes");
+  return std::ranges::is_sorted(out) ? std::vector<std::uint8_t>() : out;
+}
+
 void parse_codecs(const Json& json, Array& array) {
-  const Json::Array& codecs = json.as_array();
+  const Json::Array& all = json.as_array();
+  if (all.empty()) throw corrupt("an empty list of codecs");
+  const bool transposed = all[0].at("name").as_string() == "transpose";
+  if (transposed) array.order = parse_transpose(all[0], array.chunk.rank());
+  const Json rest{Json::Array(all.begin() + (transposed ? 1 : 0), all.end())};
+  const Json::Array& codecs = rest.as_array();
   if (codecs.empty()) throw corrupt("an empty list of codecs");
   if (codecs[0].at("name").as_string() != "sharding_indexed") {
-    array.crc32c = parse_cell_codecs(json, size_bits(array.dtype));
+    const CellCodecs cells = parse_cell_codecs(rest, size_bits(array.dtype));
+    array.zstd = cells.zstd;
+    array.crc32c = cells.crc32c;
     array.inner = array.chunk;
     return;
   }
+  if (!array.order.empty()) throw unsupported("\"transpose\" around inner chunks is not supported");
   if (codecs.size() != 1) throw unsupported("a codec after \"sharding_indexed\" is not supported");
   parse_sharding(codecs[0], array);
 }
@@ -258,8 +309,14 @@ Array parse(const Json& json) {
   }
   out.keys = parse_key_encoding(json.at("chunk_key_encoding"));
   parse_codecs(json.at("codecs"), out);
-  out.form();
+  out.stored_bytes();
   return out;
+}
+
+// A chunk of so many cells; the form fits in 64 bits, and so does this.
+std::uint64_t least_bytes(const Array& array, const ChunkForm& form, std::uint64_t cells) {
+  const std::uint64_t cell = array.zstd ? zstd_least_bytes(form.cell_bytes) : form.cell_bytes;
+  return cells * (cell + form.cell_suffix_bytes) + form.tail_bytes;
 }
 
 std::optional<std::uint64_t> parse_index(std::string_view text) {
@@ -299,6 +356,28 @@ ChunkForm Array::form() const {
   return out;
 }
 
+Array::StoredBytes Array::stored_bytes() const {
+  const ChunkForm all = form();
+  if (!zstd) return {all.stored_bytes(), all.stored_bytes()};
+  const auto cell = checked_add(zstd_most_bytes(all.cell_bytes), all.cell_suffix_bytes);
+  const auto cells = cell ? checked_mul(*cell, all.cells) : std::nullopt;
+  const auto most = cells ? checked_add(*cells, all.tail_bytes) : std::nullopt;
+  if (!most || *most > kMaxStoredBytes) {
+    throw Error(ErrorCode::limit, fmt::format("a chunk of {} {} elements is too large",
+                                              to_string(chunk), to_string(dtype)));
+  }
+  return {least_bytes(*this, all, all.cells), *most};
+}
+
+std::uint64_t Array::least_stored_bytes(const Shape& at) const {
+  std::uint64_t cells = 1;
+  for (std::size_t axis = 0; axis < at.rank(); ++axis) {
+    const std::uint64_t left = shape[axis] - at[axis] * chunk[axis];
+    cells *= ceil_div(std::min(left, chunk[axis]), inner[axis]);
+  }
+  return least_bytes(*this, form(), cells);
+}
+
 Array make_array(DType dtype, const Shape& shape, const Shape& chunk, const Shape& inner,
                  bool crc32c) {
   HFSHARD_CHECK(chunk.rank() == shape.rank() && inner.rank() == shape.rank());
@@ -322,6 +401,12 @@ Array make_array(DType dtype, const Shape& shape, const Shape& chunk, const Shap
   return out;
 }
 
+Array make_array(DType dtype, const Shape& shape, const Grid& grid, bool crc32c) {
+  Array out = make_array(dtype, shape, grid.chunk, grid.inner, crc32c && !grid.linked);
+  out.order = grid.order;
+  return out;
+}
+
 std::optional<std::string_view> data_type_name(DType dtype) noexcept {
   for (const DTypeName& entry : kDTypeNames) {
     if (entry.dtype == dtype) return entry.name;
@@ -337,6 +422,7 @@ std::optional<DType> data_type_from_name(std::string_view name) noexcept {
 }
 
 std::string write_array(const Array& array) {
+  HFSHARD_CHECK(!array.zstd);
   Json json;
   json["zarr_format"] = 3;
   json["node_type"] = "array";

@@ -1,12 +1,17 @@
 #include "target/orbax/zarr/codec.h"
 
+#include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "base/checked.h"
 #include "base/coding.h"
 #include "base/crc32c.h"
+#include "base/zstd.h"
+#include "ops/index_map.h"
+#include "ops/move.h"
 
 #include "hfshard/error.h"
 
@@ -56,6 +61,118 @@ Shape cell_at(const Array& array, std::uint64_t index) {
   return out;
 }
 
+// Checks the checksum behind a cell and takes it off.
+std::span<const std::byte> without_crc(std::span<const std::byte> stored) {
+  if (stored.size() < kCrcBytes) {
+    throw Error(ErrorCode::corrupt, fmt::format("{} bytes, too few for a checksum", stored.size()));
+  }
+  const auto cell = stored.first(stored.size() - kCrcBytes);
+  check_cell(cell, stored.last(kCrcBytes));
+  return cell;
+}
+
+// A cell of `size` bytes behind its checksum: in `stored` itself or, decompressed, in `out`; where
+// that is empty, in the part of `scratch` that the decoder leaves.
+std::span<const std::byte> open_cell(const Array& array, std::span<const std::byte> stored,
+                                     std::uint64_t size, std::span<std::byte> out,
+                                     std::span<std::byte> scratch) {
+  if (array.zstd) {
+    const auto at = out.empty() ? scratch.subspan(zstd_scratch_bytes(), size) : out;
+    decode_zstd(stored, at, scratch.first(zstd_scratch_bytes()));
+    return at;
+  }
+  if (stored.size() != size) {
+    throw Error(ErrorCode::corrupt,
+                fmt::format("{} bytes where {} are wanted", stored.size(), size));
+  }
+  return stored;
+}
+
+// Decodes a chunk stored in `array.order` into `out`, row-major.
+void undo_transpose(const Array& array, std::span<const std::byte> stored,
+                    std::span<std::byte> out) {
+  const Shape strides = array.chunk.strides();
+  IndexMap map;
+  std::uint64_t run = 1;
+  for (std::size_t k = array.order.size(); k-- > 0;) {
+    const std::size_t axis = array.order[k];
+    map.digits.push_back({array.chunk[axis], static_cast<std::int64_t>(run),
+                          static_cast<std::int64_t>(strides[axis])});
+    run *= array.chunk[axis];
+  }
+  move_elements(normalize(map), size_bits(array.dtype) / 8, stored, out);
+}
+
+// True if no element of an inner chunk lies in the array.
+bool is_outside(const Array& array, const Shape& chunk, const Shape& cell) {
+  for (std::size_t axis = 0; axis < chunk.rank(); ++axis) {
+    const std::uint64_t begin = chunk[axis] * array.chunk[axis] + cell[axis] * array.inner[axis];
+    if (begin >= array.shape[axis]) return true;
+  }
+  return false;
+}
+
+// Where the index says that a cell is; nothing if it is not there and need not be.
+std::optional<ByteRange> cell_range(const Array& array, const ChunkForm& form,
+                                    std::span<const std::byte> stored, std::uint64_t cell,
+                                    bool may_be_absent) {
+  const std::uint64_t data_bytes = stored.size() - form.tail_bytes;
+  const std::uint64_t at = data_bytes + cell * kIndexEntryBytes;
+  const auto offset = load_le<std::uint64_t>(stored.data() + at);
+  const auto length = load_le<std::uint64_t>(stored.data() + at + 8);
+  const std::uint64_t wanted = form.cell_bytes + form.cell_suffix_bytes;
+  const bool absent = offset == UINT64_MAX && length == UINT64_MAX;
+  if (absent && may_be_absent) return std::nullopt;
+  if (in_range(offset, length, data_bytes) && (array.zstd || length == wanted)) {
+    return ByteRange{offset, offset + length};
+  }
+  throw Error(
+      ErrorCode::corrupt,
+      absent ? fmt::format("inner chunk {} of {} is missing", cell, form.cells)
+             : fmt::format("inner chunk {} has offset {} and length {}; {} within {} bytes "
+                           "is wanted",
+                           cell, offset, length,
+                           array.zstd ? "a range" : fmt::format("length {}", wanted), data_bytes))
+      .at({at, at + kIndexEntryBytes}, stored.size());
+}
+
+void check_index(const ChunkForm& form, std::span<const std::byte> stored) {
+  if (stored.size() < form.tail_bytes) {
+    throw Error(ErrorCode::corrupt, fmt::format("{} bytes, too few for an index of {}",
+                                                stored.size(), form.tail_bytes));
+  }
+  const auto index = stored.last(form.tail_bytes);
+  const auto entries = index.first(index.size() - kCrcBytes);
+  if (crc32c(entries) == load_le<std::uint32_t>(entries.data() + entries.size())) return;
+  throw Error(ErrorCode::corrupt, "checksum mismatch in the index of inner chunks")
+      .at({stored.size() - index.size(), stored.size()}, stored.size());
+}
+
+void open_shard(const Array& array, const Shape& chunk, std::span<const std::byte> stored,
+                std::span<std::byte> out, std::span<std::byte> scratch) {
+  const ChunkForm form = array.form();
+  check_index(form, stored);
+  const bool direct = form.cells == 1;
+  const auto place = direct ? out : std::span<std::byte>();
+  if (is_outside(array, chunk, cell_at(array, form.cells - 1))) {
+    std::ranges::fill(out, std::byte{0});
+  }
+  for (std::uint64_t index = 0; index < form.cells; ++index) {
+    const Shape cell = cell_at(array, index);
+    const auto range = cell_range(array, form, stored, index, is_outside(array, chunk, cell));
+    if (!range) continue;
+    try {
+      auto bytes = stored.subspan(range->begin, range->end - range->begin);
+      if (array.crc32c) bytes = without_crc(bytes);
+      bytes = open_cell(array, bytes, form.cell_bytes, place, scratch);
+      if (direct && array.zstd) return;
+      scatter(array.chunk, array.inner, cell, size_bits(array.dtype) / 8, bytes, out);
+    } catch (Error& error) {  // only here is the range known
+      throw error.at(*range, stored.size());
+    }
+  }
+}
+
 }  // namespace
 
 void seal_chunk(const ChunkForm& form, std::span<std::byte> stored) {
@@ -88,43 +205,30 @@ void check_cell(std::span<const std::byte> cell, std::span<const std::byte> suff
       fmt::format("checksum mismatch: {:08x} is stored, {:08x} is computed", stored, computed));
 }
 
-void open_shard(const Array& array, std::span<const std::byte> stored, std::span<std::byte> out) {
+std::uint64_t open_scratch_bytes(const Array& array) {
+  if (!array.zstd) return 0;
   const ChunkForm form = array.form();
-  HFSHARD_CHECK(array.sharded && stored.size() == form.stored_bytes() &&
-                out.size() == form.cell_bytes * form.cells);
-  const std::span<const std::byte> index = stored.last(form.tail_bytes);
-  const std::uint64_t data_bytes = stored.size() - index.size();
-  const auto entries = index.first(index.size() - kCrcBytes);
-  if (crc32c(entries) != load_le<std::uint32_t>(entries.data() + entries.size())) {
-    throw Error(ErrorCode::corrupt, "checksum mismatch in the index of inner chunks")
-        .at({data_bytes, stored.size()}, stored.size());
+  const bool elsewhere = form.cells > 1 || !array.order.empty();
+  return zstd_scratch_bytes() + (elsewhere ? form.cell_bytes : 0);
+}
+
+void open_chunk(const Array& array, const Shape& chunk, std::span<const std::byte> stored,
+                std::span<std::byte> out, std::span<std::byte> scratch) {
+  const ChunkForm form = array.form();
+  HFSHARD_CHECK(out.size() == form.cell_bytes * form.cells);
+  HFSHARD_CHECK(scratch.size() >= open_scratch_bytes(array));
+  if (array.sharded) {
+    open_shard(array, chunk, stored, out, scratch);
+    return;
   }
-  const std::size_t element_bytes = size_bits(array.dtype) / 8;
-  for (std::uint64_t cell = 0; cell < form.cells; ++cell) {
-    const auto offset = load_le<std::uint64_t>(entries.data() + cell * kIndexEntryBytes);
-    const auto length = load_le<std::uint64_t>(entries.data() + cell * kIndexEntryBytes + 8);
-    if (length != form.cell_bytes + form.cell_suffix_bytes ||
-        !in_range(offset, length, data_bytes)) {
-      const bool absent = offset == UINT64_MAX && length == UINT64_MAX;
-      throw Error(
-          ErrorCode::corrupt,
-          absent ? fmt::format("inner chunk {} of {} is missing", cell, form.cells)
-                 : fmt::format("inner chunk {} has offset {} and length {}; length {} within {} "
-                               "bytes is wanted",
-                               cell, offset, length, form.cell_bytes + form.cell_suffix_bytes,
-                               data_bytes))
-          .at({data_bytes + cell * kIndexEntryBytes, data_bytes + (cell + 1) * kIndexEntryBytes},
-              stored.size());
-    }
-    const auto bytes = stored.subspan(offset, form.cell_bytes);
-    if (array.crc32c) {
-      try {
-        check_cell(bytes, stored.subspan(offset + form.cell_bytes, kCrcBytes));
-      } catch (Error& error) {  // only here is the range known
-        throw error.at({offset, offset + length}, stored.size());
-      }
-    }
-    scatter(array.chunk, array.inner, cell_at(array, cell), element_bytes, bytes, out);
+  const bool direct = array.order.empty();
+  const auto packed = array.crc32c ? without_crc(stored) : stored;
+  const auto cell =
+      open_cell(array, packed, form.cell_bytes, direct ? out : std::span<std::byte>(), scratch);
+  if (!direct) {
+    undo_transpose(array, cell, out);
+  } else if (!array.zstd) {
+    std::ranges::copy(cell, out.begin());
   }
 }
 

@@ -1,0 +1,189 @@
+#include "plan/load.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/checked.h"
+#include "plan/link.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+// How one leaf is spread over the mesh.
+struct Spread {
+  std::vector<std::vector<std::size_t>> axes;  // per dim: mesh axes, slow to fast
+  Shape shard;                                 // extents
+};
+
+Spread spread_of(const Leaf& leaf, const AxisRules& rules, const Mesh& mesh) {
+  Spread out;
+  const Shape counts = shard_counts(leaf, rules, mesh);
+  const auto names = logical_to_mesh_axes(leaf.axes, rules);
+  for (std::size_t dim = 0; dim < leaf.shape.rank(); ++dim) {
+    out.shard.push_back(leaf.shape[dim] / std::max<std::uint64_t>(counts[dim], 1));
+    std::vector<std::size_t> axes;
+    if (dim < names.size()) {
+      for (const std::string& name : names[dim]) {
+        const auto at = std::ranges::find(mesh.axes, name, &Mesh::Axis::name);
+        if (at != mesh.axes.end()) axes.push_back(static_cast<std::size_t>(at - mesh.axes.begin()));
+      }
+    }
+    out.axes.push_back(std::move(axes));
+  }
+  return out;
+}
+
+// Coordinates of a device on the mesh.
+std::vector<std::uint64_t> coordinates(const Mesh& mesh, std::uint64_t device) {
+  std::vector<std::uint64_t> out(mesh.axes.size());
+  for (std::size_t axis = mesh.axes.size(); axis-- > 0;) {
+    out[axis] = device % mesh.axes[axis].size;
+    device /= mesh.axes[axis].size;
+  }
+  return out;
+}
+
+// Which shard of a leaf a device holds, per dim.
+std::vector<std::uint64_t> shard_of(const Spread& spread, const Mesh& mesh,
+                                    const std::vector<std::uint64_t>& device) {
+  std::vector<std::uint64_t> out;
+  for (const std::vector<std::size_t>& axes : spread.axes) {
+    std::uint64_t index = 0;
+    for (const std::size_t axis : axes) index = index * mesh.axes[axis].size + device[axis];
+    out.push_back(index);
+  }
+  return out;
+}
+
+// Half-open range of cells of `extent` that a shard touches along each dim.
+Box cells_of(const std::vector<std::uint64_t>& shard, const Shape& shard_shape,
+             const Shape& extent) {
+  Box out;
+  for (std::size_t dim = 0; dim < shard.size(); ++dim) {
+    const std::uint64_t begin = shard[dim] * shard_shape[dim] / extent[dim];
+    out.begin.push_back(begin);
+    out.extent.push_back(ceil_div((shard[dim] + 1) * shard_shape[dim], extent[dim]) - begin);
+  }
+  return out;
+}
+
+// Number of cells in a union of boxes, by cutting space at all of their sides.
+std::uint64_t count_union(const std::vector<Box>& boxes) {
+  if (boxes.size() == 1) return boxes.front().extent.numel();
+  const std::size_t rank = boxes.front().extent.rank();
+  std::vector<std::vector<std::uint64_t>> sides(rank);
+  Shape counts;
+  for (std::size_t dim = 0; dim < rank; ++dim) {
+    for (const Box& box : boxes) {
+      sides[dim].push_back(box.begin[dim]);
+      sides[dim].push_back(box.begin[dim] + box.extent[dim]);
+    }
+    std::ranges::sort(sides[dim]);
+    sides[dim].erase(std::unique(sides[dim].begin(), sides[dim].end()), sides[dim].end());
+    counts.push_back(sides[dim].size() - 1);
+  }
+  std::uint64_t total = 0;
+  for_each_chunk(counts, [&](const Shape& at) {
+    const bool covered = std::ranges::any_of(boxes, [&](const Box& box) {
+      for (std::size_t dim = 0; dim < rank; ++dim) {
+        const std::uint64_t side = sides[dim][at[dim]];
+        if (side < box.begin[dim] || side >= box.begin[dim] + box.extent[dim]) return false;
+      }
+      return true;
+    });
+    if (!covered) return;
+    std::uint64_t cells = 1;
+    for (std::size_t dim = 0; dim < rank; ++dim)
+      cells *= sides[dim][at[dim] + 1] - sides[dim][at[dim]];
+    total += cells;
+  });
+  return total;
+}
+
+// Bytes of a stored cell, its checksum included, and of an outer chunk's index.
+struct CellBytes {
+  std::uint64_t cell = 0;
+  std::uint64_t index = 0;
+};
+
+CellBytes cell_bytes(const Plan& plan, std::uint32_t leaf) {
+  const Grid& grid = plan.grids[leaf];
+  if (grid.linked) return {packed_bytes(plan.model.leaves[leaf].dtype, grid.chunk.numel()), 0};
+  const ChunkForm& form = plan.units[leaf].form;
+  return {form.cell_bytes + form.cell_suffix_bytes, form.tail_bytes};
+}
+
+// What the devices of one host need of one leaf.
+void add_leaf(const Plan& plan, std::uint32_t index, const Spread& spread, const Mesh& mesh,
+              const std::vector<std::vector<std::uint64_t>>& devices, HostLoad& host) {
+  const Leaf& leaf = plan.model.leaves[index];
+  const Grid& grid = plan.grids[index];
+  if (leaf.shape.numel() == 0) return;
+  std::set<std::vector<std::uint64_t>> shards;
+  for (const auto& device : devices) shards.insert(shard_of(spread, mesh, device));
+  std::vector<Box> cells;
+  std::vector<Box> chunks;
+  for (const auto& shard : shards) {
+    cells.push_back(cells_of(shard, spread.shard, grid.inner));
+    chunks.push_back(cells_of(shard, spread.shard, grid.chunk));
+  }
+  const CellBytes bytes = cell_bytes(plan, index);
+  const std::uint64_t touched = count_union(cells);
+  const std::uint64_t indices = bytes.index > 0 ? count_union(chunks) : 0;
+  host.needed_bytes += shards.size() * packed_bytes(leaf.dtype, spread.shard.numel());
+  host.read_bytes += touched * bytes.cell + indices * bytes.index;
+  host.requests += touched + indices;
+}
+
+}  // namespace
+
+std::uint64_t LoadCost::needed_bytes() const {
+  std::uint64_t out = 0;
+  for (const HostLoad& host : hosts) out += host.needed_bytes;
+  return out;
+}
+
+std::uint64_t LoadCost::read_bytes() const {
+  std::uint64_t out = 0;
+  for (const HostLoad& host : hosts) out += host.read_bytes;
+  return out;
+}
+
+LoadCost load_cost(const Plan& plan, const Mesh& mesh, std::uint64_t devices_per_host) {
+  LoadCost out;
+  out.mesh = mesh;
+  std::uint64_t devices = 1;
+  for (const Mesh::Axis& axis : mesh.axes) devices *= axis.size;
+  if (devices % devices_per_host != 0) {
+    throw Error(ErrorCode::bad_input,
+                fmt::format("{} devices of the mesh {} are no whole number of hosts of {}", devices,
+                            to_string(mesh), devices_per_host));
+  }
+  out.hosts.resize(devices / devices_per_host);
+  for (std::uint32_t leaf = 0; leaf < plan.model.leaves.size(); ++leaf) {
+    const Leaf& info = plan.model.leaves[leaf];
+    const Spread spread = spread_of(info, plan.rules, mesh);
+    bool refused = false;
+    for (std::uint64_t host = 0; host < out.hosts.size(); ++host) {
+      std::vector<std::vector<std::uint64_t>> held;
+      for (std::uint64_t d = 0; d < devices_per_host; ++d) {
+        held.push_back(coordinates(mesh, host * devices_per_host + d));
+        const Box cells =
+            cells_of(shard_of(spread, mesh, held.back()), spread.shard, plan.grids[leaf].inner);
+        const std::uint64_t request =
+            packed_bytes(info.dtype, cells.extent.numel() * plan.grids[leaf].inner.numel());
+        out.largest_request_bytes = std::max(out.largest_request_bytes, request);
+        refused = refused || request >= kOrbaxRequestLimit;
+      }
+      add_leaf(plan, leaf, spread, mesh, held, out.hosts[host]);
+    }
+    if (refused) out.refused.push_back(leaf);
+  }
+  return out;
+}
+
+}  // namespace hfshard

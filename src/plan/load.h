@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace hfshard {
+
+/// What one host reads of a checkpoint that it loads.
+struct HostLoad {
+  std::uint64_t needed_bytes = 0;  ///< its devices' shards, equal ones once
+  std::uint64_t read_bytes = 0;    ///< the stored chunks that those touch, each once
+  std::uint64_t requests = 0;      ///< byte ranges that are fetched
+};
+
+/// What loading a checkpoint on a mesh costs.
+struct LoadCost {
+  Mesh mesh;
+  std::vector<HostLoad> hosts;
+  std::uint64_t largest_request_bytes = 0;  ///< of one shard of one leaf, as Orbax counts it
+  std::vector<std::uint32_t> refused;       ///< leaves whose requests Orbax's byte limiter refuses
+  std::uint64_t needed_bytes() const;
+  std::uint64_t read_bytes() const;
+};
+
+/// Bytes of one request that Orbax refuses: it must be less than `restore_concurrent_gb`, 96 unless
+/// told otherwise, times 10^9. Source: google/orbax
+/// checkpoint/orbax/checkpoint/_src/handlers/pytree_checkpoint_handler.py DEFAULT_CONCURRENT_GB,
+/// _src/serialization/limits.py.
+inline constexpr std::uint64_t kOrbaxRequestLimit = std::uint64_t{96} * 1000 * 1000 * 1000;
+
+/// Devices of the mesh in the order of its axes, row-major; `devices_per_host` neighbours are one
+/// host. A chunk (of inner chunks: each one, and the index of each outer one) is a request, however
+/// many shards of the host touch it: TensorStore fetches whole chunks, and a chunk that is wanted
+/// several times at once, once. Throws: bad_input (a dimension does not divide, or hosts do not).
+LoadCost load_cost(const Plan& plan, const Mesh& mesh, std::uint64_t devices_per_host);
+
+}  // namespace hfshard

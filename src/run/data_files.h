@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bytes/output.h"
+#include "plan/plan.h"
+
+#include "hfshard/io.h"
+
+namespace hfshard {
+
+/// The data files of a run: opened on first use, closed when everything before them is durable. Of
+/// what was written, Limits::cached_bytes stay in the page cache, and as much may wait for the
+/// disk.
+class DataFiles {
+ public:
+  /// `root`: the directory that the plan's names are relative to.
+  DataFiles(const Plan& plan, std::string root, IoMode mode)
+      : plan_(plan), root_(std::move(root)), mode_(mode) {}
+  /// Writes a region of one file at its address in the plan. Concurrently for disjoint ones.
+  /// Throws: io.
+  void write(std::uint32_t file, std::uint64_t address, std::span<const std::byte> region);
+  /// Everything before `address` was written. Waits for the disk and gives cache back where too
+  /// much piled up. One thread at a time. Throws: io.
+  void written_to(std::uint64_t address);
+  /// Makes files [first, last] and their names durable; all but the last are complete and are
+  /// closed. Throws: io.
+  void sync(std::uint32_t first, std::uint32_t last);
+  /// How the files opened so far are written.
+  std::vector<IoChoice> choices() const;
+
+ private:
+  OutputFile& open(std::uint32_t file);
+
+  const Plan& plan_;
+  std::string root_;
+  IoMode mode_;
+  mutable std::mutex mutex_;
+  std::map<std::uint32_t, std::unique_ptr<OutputFile>> open_;
+  std::vector<IoChoice> choices_;
+  bool new_names_ = false;
+  std::uint64_t settled_ = 0;  // address up to which no cache is used; of written_to only
+};
+
+}  // namespace hfshard

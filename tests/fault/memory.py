@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+"""Anonymous and mapped memory together stay within --max-memory: full-size models, sparse, to `--to null`.
+
+DeepSeek-V3 671B (FP8 and its scales), gpt-oss-120b (MXFP4) and Llama-3.1-405B, at 512 MiB and at 2 GiB: `plan`, and
+some of the shares of 2 GiB of output that `convert --worker I/N` makes. Each runs twice: under
+`ulimit -d` of its --max-memory, so that an allocation too much is refused, and in a cgroup that holds just as much
+memory without swap, so that it would be killed. Where no cgroup can be made, that is printed and the rest is done.
+
+Then, at one --max-memory, a model of two layers and the full one, and two models whose embeddings differ eightfold:
+the peaks, less the names and rules of each, differ by no more than the one piece of work that a full arena may lack.
+"""
+
+import argparse
+import json
+import os
+import resource
+import sys
+import tempfile
+
+import watch
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+MODELS = (("deepseek", "deepseek3-671b"), ("gpt_oss", "gpt-oss-120b"), ("llama", "llama3.1-405b"))
+BUDGETS = {"512MiB": 512 * watch.MIB, "2GiB": 2 * watch.GIB}
+SLOPE_MEMORY = "512MiB"
+# An arena is full when the next piece of work does not fit; so much of it may never be touched.
+MOST_SLOPE_MIB = 32
+SHARE_BYTES = 2 * watch.GIB
+
+
+def expect(condition, sentence):
+    if not condition:
+        print(f"FAIL: {sentence}")
+        sys.exit(1)
+
+
+def mib(count):
+    return f"{count / watch.MIB:.1f}"
+
+
+def published(family, size):
+    """The config.json that the rules of a family list for a size."""
+    with open(os.path.join(ROOT, "mappings", f"{family}.json"), encoding="ascii") as file:
+        return json.load(file)["sizes"][size]
+
+
+def check_sparse(folder):
+    """Ends the test where holes take disk: the models have up to 750 GB."""
+    path = os.path.join(folder, "hole")
+    with open(path, "wb") as file:
+        file.truncate(watch.GIB)
+        used = os.fstat(file.fileno()).st_blocks * 512
+    os.remove(path)
+    expect(used < watch.MIB, f"{folder} is on a file system without sparse files ({used} bytes for a hole of 1 GiB); "
+           "choose another one with --work")
+
+
+class Memory:
+    """The program under test, and where its sources are made."""
+
+    def __init__(self, arguments, folder):
+        self.hfshard = os.path.abspath(arguments.hfshard)
+        self.jobs = ["--jobs", str(arguments.jobs)]
+        self.shares = arguments.shares
+        self.folder = folder
+        self.group_refusal = ""
+
+    def make(self, family, name, config):
+        """A sparse checkpoint; its path."""
+        path = os.path.join(self.folder, name)
+        with open(path + ".json", "w", encoding="ascii") as file:
+            json.dump(config, file)
+        made = watch.json_of(watch.run([self.hfshard, "mappings", "example", family, path, "--config", path + ".json",
+                                        "--sparse", "--json", "--quiet"]))
+        print(f"{name}: {made['tensors']} tensors, {made['data_bytes'] / 1e9:.1f} GB, sparse", flush=True)
+        return path
+
+    def plan(self, source, memory, **limits):
+        """What `plan --json` says, and how it ran."""
+        done = watch.run([self.hfshard, "plan", source, "--to", "null", "--json", "--max-memory", memory, *self.jobs],
+                         **limits)
+        return watch.json_of(done), done
+
+    def share(self, source, memory, share, shares, **limits):
+        """Converts one share to null."""
+        done = watch.run([self.hfshard, "convert", source, "--to", "null", "--json", "--max-memory", memory,
+                          "--worker", f"{share}/{shares}", *self.jobs], **limits)
+        expect(watch.json_of(done)["written_bytes"] > 0, f"an empty share: {done}")
+        return done
+
+    def in_group(self, budget, work):
+        """Runs `work(group)` in a cgroup that holds `budget`; None where there can be none."""
+        group = watch.make_group(budget)
+        if isinstance(group, str):
+            self.group_refusal = group
+            return None
+        with group:
+            done = work(group)
+        expect(done.oom_kills == 0, f"killed for memory within a cgroup of {mib(budget)} MiB: {done}")
+        return done
+
+
+def share_count(plan):
+    return max(1, plan["output_bytes"] // SHARE_BYTES)
+
+
+def chosen(shares, count):
+    """`count` of the shares, the first one and the middle one before others. Units follow the order of the source."""
+    if count == 1:
+        return [shares // 2]
+    return sorted({(shares - 1) * k // (count - 1) for k in range(count)})
+
+
+def check_model(memory, source, text, budget):
+    """`plan` and some shares, under each kind of limit. Returns a row of the table."""
+    data = {"limits": {resource.RLIMIT_DATA: budget}}
+    plan, planned = memory.plan(source, text, **data)
+    shares = share_count(plan)
+    memory.in_group(budget, lambda group: memory.plan(source, text, group=group)[1])
+    limited, grouped = [planned], []
+    for share in chosen(shares, memory.shares):
+        limited.append(memory.share(source, text, share, shares, **data))
+        done = memory.in_group(budget, lambda group, share=share: memory.share(source, text, share, shares, group=group))
+        grouped += [done] if done else []
+    for done in limited + grouped:
+        expect(done.peak_bytes <= budget,
+               f"VmHWM is {mib(done.peak_bytes)} MiB with --max-memory {text}: {' '.join(done.command)}")
+    most = [max(getattr(done, name) for done in limited + grouped)
+            for name in ("peak_bytes", "anonymous_bytes", "mapped_bytes")]
+    group = [max((getattr(done, name) for done in grouped), default=0)
+             for name in ("group_anonymous_bytes", "group_bytes")]
+    seconds = max(done.seconds for done in limited + grouped)
+    return [os.path.basename(source), text, plan["files"], mib(plan["need_memory_bytes"]),
+            mib(plan["peak_memory_bytes"]), mib(planned.peak_bytes), *map(mib, most), *map(mib, group),
+            f"{seconds:.1f}"]
+
+
+def peak_without_plan(memory, source, wanted):
+    """The highest peak of the wanted shares at SLOPE_MEMORY, less what the plan itself takes: names, not bytes."""
+    plan, _ = memory.plan(source, SLOPE_MEMORY)
+    shares = share_count(plan)
+    done = [memory.share(source, SLOPE_MEMORY, share, shares) for share in wanted(shares)]
+    return max(one.peak_bytes for one in done) - plan["control_memory_bytes"]
+
+
+def check_slope(memory):
+    """Of one family: a model of 2 layers, the full one, and one whose embedding is eight times as large."""
+    family, size = "gpt_oss", "gpt-oss-120b"
+    config = published(family, size)
+    few = memory.make(family, "few-layers", config | {"num_hidden_layers": 2})
+    large = memory.make(family, "large-embedding", config | {"vocab_size": 8 * config["vocab_size"]})
+    full = os.path.join(memory.folder, size)
+    rows = [["grows", "peak of the smaller, MiB", "of the larger", "difference"]]
+    for what, smaller, larger, wanted in (("number of layers", few, full, lambda shares: [shares // 2]),
+                                          ("largest tensor", full, large, lambda shares: [0, shares - 1])):
+        peaks = [peak_without_plan(memory, source, wanted) for source in (smaller, larger)]
+        rows.append([what, *map(mib, peaks), mib(peaks[1] - peaks[0])])
+    print_table(rows)
+    for row in rows[1:]:
+        expect(float(row[-1]) <= MOST_SLOPE_MIB, f"memory grows with the {row[0]}")
+
+
+def print_table(rows):
+    widths = [max(len(str(row[k])) for row in rows) for k in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(str(cell).rjust(width) for cell, width in zip(row, widths)))
+    sys.stdout.flush()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--hfshard", required=True)
+    parser.add_argument("--work", help="where the sparse models are made (default: the directory for temporary files)")
+    parser.add_argument("--jobs", type=int, default=48,
+                        help="threads (default 48: so many may hold more than 2 GiB, so that --max-memory binds)")
+    parser.add_argument("--shares", type=int, default=2, help="data files of each model that are converted (default 2)")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="hfshard-memory-", dir=arguments.work) as folder:
+        check_sparse(folder)
+        memory = Memory(arguments, folder)
+        rows = [["model", "--max-memory", "files", "need", "claim", "plan", "VmHWM", "anonymous", "mapped",
+                 "group anon", "group all", "seconds"]]
+        for family, size in MODELS:
+            source = memory.make(family, size, published(family, size))
+            rows += [check_model(memory, source, text, budget) for text, budget in BUDGETS.items()]
+        print_table(rows)
+        check_slope(memory)
+        if memory.group_refusal:
+            print(f"NOT DONE: no cgroup with a memory limit can be made here: {memory.group_refusal}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

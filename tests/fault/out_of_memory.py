@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""Conversions whose limits are below what --max-memory claims: memory, address space and threads run out midway.
+
+Each run succeeds, or ends with status 3 or 4, one error and a hint: no signal, no terminate, no "bug in hfshard". No
+output appears before it is complete, and `--resume` without the limit gives the tree of an undisturbed conversion.
+A limit that is there from the start is met before anything is written; one that falls midway, at any allocation.
+What is too little for the dynamic loader is not tried: the steps begin where `--version` works.
+"""
+
+import os
+import resource
+import shutil
+import sys
+import time
+
+import harness
+import watch
+
+NOBODY = 65534
+# Above the least at which the program starts at all. A conversion wants about 240 MiB of data here.
+STEPS_MIB = (0, 0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 80, 120, 160, 200, 208, 216, 224, 240, 320)
+TOP_MIB = 400
+MEMORY = ["--max-memory", "512MiB", "--jobs", "2"]
+
+
+def least_mib(fault, limit):
+    """The least value of a limit, in quarters of a MiB, with which the program starts."""
+    low, high = 0, 4096
+    while high - low > 1:
+        middle = (low + high) // 2
+        done = watch.run(fault.command("--version"), {limit: middle * watch.MIB // 4})
+        low, high = (low, middle) if done.status == 0 else (middle, high)
+    return high / 4
+
+
+def check_end(fault, done, when):
+    """The error that a run ended with, "" when it succeeded. A run that failed must have said so properly."""
+    fault.expect(done.status in (0, 3, 4), f"{when}: {done}")
+    if done.status == 0:
+        return ""
+    lines = done.err.splitlines()
+    errors = [line for line in lines if line.startswith("hfshard: error [")]
+    fault.expect(len(errors) == 1, f"{when}: not one error: {done}")
+    fault.expect(any(line.startswith("  hint") for line in lines), f"{when}: the error has no hint: {done}")
+    return errors[0]
+
+
+def finish(fault, reference, name, done, when):
+    """Checks how a conversion ended, and does the rest of it without limits; the error, or "" when it succeeded."""
+    error = check_end(fault, done, when)
+    if error:
+        fault.expect(not os.path.lexists(fault.path(name)), f"{when}: a failed conversion left an output")
+        rest = watch.run(fault.convert(name, "--resume", *MEMORY))
+        fault.expect(rest.status == 0, f"{when}: cannot be resumed: {rest}")
+    fault.expect_same(name, reference, when)
+    shutil.rmtree(fault.path(name))
+    return error
+
+
+def squeeze(fault, reference, name, when, **options):
+    """One conversion under limits, and what follows; the error, or "" when it succeeded."""
+    return finish(fault, reference, name, watch.run(fault.convert(name, *MEMORY), **options), when)
+
+
+def report(what, said):
+    """How many runs ended how."""
+    print(f"{what}: {len(said)} runs, {said.count('')} succeeded")
+    for line in sorted(set(said) - {""}):
+        print(f"  {said.count(line)} x {line}")
+    sys.stdout.flush()
+
+
+def memory(fault, reference, limit, what):
+    """Steps of one limit for convert, and for the commands that read what it wrote."""
+    least = least_mib(fault, limit)
+    steps = [least + step for step in STEPS_MIB]
+    steps += [least + fault.random.uniform(0, TOP_MIB) for _ in range(fault.arguments.rounds)]
+    steps += [least + fault.random.uniform(0, 16) for _ in range(fault.arguments.rounds)]
+    said = {"convert": []}
+    others = {"plan": ["plan", fault.path("source"), *MEMORY],
+              "verify": ["verify", fault.path("reference"), fault.path("source"), *MEMORY, "--quiet"],
+              "inspect": ["inspect", fault.path("reference")],
+              "check": ["mappings", "check", fault.path("source")]}
+    for number, mib in enumerate(sorted(steps)):
+        bound = {limit: int(mib * watch.MIB)}
+        when = f"{what} of {mib:.2f} MiB"
+        said["convert"].append(squeeze(fault, reference, f"{what}{number}", when, limits=bound))
+        for command, words in others.items():
+            done = watch.run(fault.command(*words), bound)
+            said.setdefault(command, []).append(check_end(fault, done, f"{command}, {when}"))
+    for command, lines in said.items():
+        report(f"{command}, {what} from {least:.2f} MiB on", lines)
+    fault.expect("" in said["convert"], f"no conversion fits into any of these: {what}")
+    fault.expect(any(said["convert"]), f"every conversion fits into each of these: {what}")
+
+
+def midway(fault, reference, seconds):
+    """The limit falls below what is in use while a conversion writes: whatever it asks for from then on is refused."""
+    said = []
+    for number in range(3 * fault.arguments.rounds):
+        name = f"midway{number}"
+        process = fault.start(fault.convert(name, *MEMORY))
+        items = os.path.join(fault.staging(name), "out", "0", "items")
+        while process.poll() is None and not os.path.isdir(items):
+            time.sleep(0.001)
+        time.sleep(fault.random.uniform(0, seconds))
+        try:
+            limit = resource.RLIMIT_AS if number % 2 else resource.RLIMIT_DATA
+            resource.prlimit(process.pid, limit, (watch.MIB, watch.MIB))
+        except ProcessLookupError:
+            pass
+        out, err = process.communicate(timeout=120)
+        done = watch.Outcome(process.args, process.returncode, out, err, 0, 0)
+        said.append(finish(fault, reference, name, done, f"midway, round {number}"))
+    report("limits that fall midway", said)
+    fault.expect(any(said), "no conversion noticed that its limit fell")
+
+
+def threads(fault, reference):
+    """A user who may have only so many threads. The superuser may have any number, so another one runs the program."""
+    user = NOBODY if os.geteuid() == 0 else None
+    if user is not None:
+        os.chmod(fault.folder, 0o777)
+        done = watch.run(fault.command("--version"), user=user)
+        if done.status != 0:
+            print(f"NOT DONE: threads that cannot be made, as another user cannot run the program: {done}")
+            return
+    said = []
+    for most in range(1, 9):
+        options = {"limits": {resource.RLIMIT_NPROC: most}, "user": user}
+        name = f"threads{most}"
+        said.append(squeeze(fault, reference, name, f"{most} threads", **options))
+    report("at most 1 to 8 threads", said)
+    fault.expect(any(said), "no limit on threads made a difference")
+
+
+def main():
+    with harness.Fault(__doc__.splitlines()[0]) as fault:
+        reference, seconds = fault.reference()
+        memory(fault, reference, resource.RLIMIT_DATA, "data")
+        memory(fault, reference, resource.RLIMIT_AS, "address space")
+        threads(fault, reference)
+        midway(fault, reference, seconds)
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

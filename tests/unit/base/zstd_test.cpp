@@ -1,0 +1,149 @@
+#include "base/zstd.h"
+
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/coding.h"
+#include "support/catch_error.h"
+#include "support/zstd_frames.h"
+
+namespace hfshard {
+namespace {
+
+std::string half_random(std::size_t size) {
+  std::mt19937 random(5);
+  std::string out(size, 'a');
+  for (std::size_t i = 0; i < size; i += 2) out[i] = static_cast<char>(random() & 0x3fU);
+  return out;
+}
+
+std::string decoded(const std::string& frame, std::size_t size) {
+  std::string out(size, '?');
+  // At an odd address, and not a byte more than is asked for.
+  std::vector<std::byte> scratch(zstd_scratch_bytes() + 1);
+  decode_zstd(as_bytes(frame), std::as_writable_bytes(std::span(out)),
+              std::span(scratch).subspan(1));
+  return out;
+}
+
+Error fails(const std::string& frame, std::size_t size) {
+  return catch_error([&] { decoded(frame, size); });
+}
+
+TEST(Zstd, FramesOfEveryKindAreDecoded) {
+  for (const std::size_t size : {1U, 2U, 1000U, 131072U, 131073U, 700000U}) {
+    for (const std::string& content : {half_random(size), std::string(size, '\0')}) {
+      for (const int level : {-7, 1, 3, 22}) {
+        if (level > 3 && size > 1000) continue;  // slow
+        for (const bool stated : {false, true}) {
+          const std::string frame = zstd_frame(content, {level, 0, stated, stated});
+          EXPECT_EQ(decoded(frame, size), content);
+          const auto whole = decode_zstd(as_bytes(frame), 700000);
+          EXPECT_EQ(as_text(whole), content);
+          EXPECT_GE(frame.size(), zstd_least_bytes(size));
+          EXPECT_LE(frame.size(), zstd_most_bytes(size));
+        }
+      }
+    }
+  }
+}
+
+TEST(Zstd, WindowsBeyondEveryDefaultNeedNoMoreMemory) {
+  const std::string content = half_random(300000);
+  for (const int log : {10, 27, 30}) {
+    const std::string frame = zstd_frame(content, {1, log, false, false});
+    EXPECT_EQ(decoded(frame, content.size()), content);
+    EXPECT_EQ(as_text(decode_zstd(as_bytes(frame), content.size())), content);
+  }
+  // The level's own tables would be of gigabytes at 2^31: the field of the header is set by hand.
+  std::string frame = zstd_frame(content, {1, 27, false, false});
+  ASSERT_EQ(static_cast<unsigned char>(frame[5]), (27U - 10U) << 3U);
+  frame[5] = static_cast<char>((31U - 10U) << 3U);
+  EXPECT_EQ(decoded(frame, content.size()), content);
+}
+
+TEST(Zstd, ContentOfAnotherSizeIsCorrupt) {
+  for (const bool stated : {false, true}) {
+    const std::string frame = zstd_frame(half_random(1000), {3, 0, stated, false});
+    for (const std::size_t size : {1U, 999U, 1001U, 5000U}) {
+      EXPECT_EQ(fails(frame, size).code(), ErrorCode::corrupt) << size;
+    }
+  }
+}
+
+TEST(Zstd, OneWholeFrameAndNothingElse) {
+  const std::string frame = zstd_frame(half_random(1000));
+  const std::string second = zstd_frame("b");
+  const std::string skippable("\x50\x2a\x4d\x18\x02\0\0\0xx", 10);
+  const std::vector<std::pair<const char*, std::string>> cases{
+      {"nothing", ""},
+      {"a byte behind", frame + '\0'},
+      {"a frame behind", frame + second},
+      {"an empty frame behind", frame + zstd_frame("")},
+      {"a skippable frame behind", frame + skippable},
+      {"a skippable frame in front", skippable + frame},
+      {"a skippable frame alone", skippable},
+      {"an old format", "\x27\xb5\x2f\xfd" + frame.substr(4)},
+  };
+  for (const auto& [what, bytes] : cases) {
+    EXPECT_EQ(fails(bytes, 1000).code(), ErrorCode::corrupt) << what;
+    EXPECT_EQ(catch_error([&, &at = bytes] { decode_zstd(as_bytes(at), 5000); }).code(),
+              ErrorCode::corrupt)
+        << what;
+  }
+  for (std::size_t size = 0; size < frame.size(); ++size) {
+    EXPECT_EQ(fails(frame.substr(0, size), 1000).code(), ErrorCode::corrupt) << size;
+  }
+}
+
+TEST(Zstd, AFlippedBitIsFoundByTheChecksumOrChangesNothingButBytes) {
+  const std::string content = half_random(300);
+  for (const bool checksum : {false, true}) {
+    const std::string frame = zstd_frame(content, {3, 0, true, checksum});
+    std::size_t silent = 0;
+    for (std::size_t bit = 0; bit < 8 * frame.size(); ++bit) {
+      std::string bad = frame;
+      bad[bit / 8] = static_cast<char>(static_cast<unsigned char>(bad[bit / 8]) ^ (1U << bit % 8));
+      try {
+        const std::string out = decoded(bad, content.size());
+        silent += out != content ? 1U : 0U;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::corrupt);
+      }
+    }
+    EXPECT_EQ(silent > 0, !checksum);
+  }
+}
+
+TEST(Zstd, ContentBeyondTheLimitIsRefused) {
+  const std::string content(3 << 20, 'x');
+  for (const bool stated : {false, true}) {
+    const std::string frame = zstd_frame(content, {3, 0, stated, false});
+    EXPECT_EQ(as_text(decode_zstd(as_bytes(frame), content.size())), content);
+    const Error e = catch_error([&] { decode_zstd(as_bytes(frame), content.size() - 1); });
+    EXPECT_EQ(e.code(), ErrorCode::limit);
+  }
+}
+
+TEST(Zstd, AStatedSizeThatCannotBeIsRefusedBeforeMemoryIsTaken) {
+  std::string frame = zstd_frame(std::string(1 << 20, 'x'));
+  ASSERT_EQ(static_cast<unsigned char>(frame[4]) >> 6U, 2U);  // the size has four bytes
+  const std::size_t at = (static_cast<unsigned char>(frame[4]) & 0x20U) != 0 ? 5 : 6;
+  frame[at + 3] = '\x70';
+  const Error e = catch_error([&] { decode_zstd(as_bytes(frame), UINT64_MAX / 2); });
+  EXPECT_EQ(e.code(), ErrorCode::corrupt);
+}
+
+TEST(Zstd, BoundsDoNotWrap) {
+  EXPECT_EQ(zstd_most_bytes(UINT64_MAX - 5), UINT64_MAX);
+  EXPECT_EQ(zstd_most_bytes(1000), ZSTD_compressBound(1000));
+  EXPECT_EQ(zstd_most_bytes(1ULL << 40), ZSTD_compressBound(1ULL << 40));
+  EXPECT_EQ(zstd_least_bytes(1000), 0U);
+}
+
+}  // namespace
+}  // namespace hfshard
