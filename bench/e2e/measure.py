@@ -17,6 +17,10 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MIB = 1 << 20
 
+# Larger models of other kinds: name -> family and config. Widths of real models, fewer layers.
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "models.json"), encoding="ascii") as models_file:
+    MODELS = json.load(models_file)
+
 # What shapes and bytes of Qwen/Qwen3-0.6B follow from (its config.json, abridged).
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "qwen3-0.6b.json"), encoding="ascii") as config_file:
     QWEN3_06B = json.load(config_file)
@@ -48,6 +52,14 @@ class Outcome:
     seconds: float
     peak_bytes: int  # VmHWM of the command and what it started
     output: str
+    read_bytes: int = 0  # that its read calls returned, the page cache included
+    written_bytes: int = 0  # that its write calls took
+
+
+def io_counters(pid):
+    """/proc/PID/io of a process that has ended and was not waited for."""
+    with open(f"/proc/{pid}/io", encoding="ascii") as file:
+        return {name: int(value) for name, value in (line.split(":") for line in file)}
 
 
 def run(command, data_limit_bytes=None):
@@ -58,15 +70,17 @@ def run(command, data_limit_bytes=None):
         started = time.monotonic()
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                                    preexec_fn=limit if data_limit_bytes else None)
-        _, status, usage = os.wait4(process.pid, 0)
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         seconds = time.monotonic() - started
+        counted = io_counters(process.pid)
+        _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
         err.seek(0)
         output = out.read().decode()
         if process.returncode != 0:
             sys.exit(f"{' '.join(command)}\nended with {process.returncode}\n{output}{err.read().decode()}")
-    return Outcome(seconds, usage.ru_maxrss * 1024, output)
+    return Outcome(seconds, usage.ru_maxrss * 1024, output, counted["rchar"], counted["wchar"])
 
 
 def files_of(path):
@@ -101,12 +115,12 @@ def fill_cache(path):
     return "read before"
 
 
-def make_example(hfshard, out, config, *options):
-    """Writes a Qwen3 checkpoint of this config; returns the bytes of its tensors."""
+def make_example(hfshard, out, config, *options, family="qwen3"):
+    """Writes a checkpoint of this config; returns the bytes of its tensors."""
     path = out + ".config.json"
     with open(path, "w", encoding="ascii") as file:
         json.dump(config, file, indent=2)
-    done = run([hfshard, "mappings", "example", "qwen3", out, "--config", path, "--json", "--quiet", *options])
+    done = run([hfshard, "mappings", "example", family, out, "--config", path, "--json", "--quiet", *options])
     return json.loads(done.output)["data_bytes"]
 
 

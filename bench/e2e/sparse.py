@@ -2,14 +2,17 @@
 """Memory does not grow with the model: the peak of a 1.2 GB and of a 10 GB conversion of one family.
 
 Both inputs are sparse (full sizes, no disk, all zeros), of Qwen3-0.6B's widths with 28 and with 330 layers, and go to
-`--to null`, under `ulimit -d` of their --max-memory. The printed figure is VmHWM, the largest of all runs; the slope
-is what a further GB of input costs; it is not quite 0 because a run need not touch all of its arena. Exit status 1 when a peak exceeds its --max-memory, or a slope its bound.
+`--to null`, or with `--disk` to a checkpoint in --work that is removed again, under `ulimit -d` of their --max-memory.
+The printed figure is VmHWM, the largest of all runs; the slope is what a further GB of input costs; it is not quite 0
+because a run need not touch all of its arena. Exit status 1 when a peak exceeds its --max-memory, or a slope its bound.
 """
 
 import os
+import shutil
 import sys
 
 import measure
+
 
 def parse():
     parser = measure.arguments(__doc__, runs=3)
@@ -17,6 +20,7 @@ def parse():
     parser.add_argument("--vocab", type=int, default=measure.QWEN3_06B["vocab_size"],
                         help="rows of the embedding (default 151936)")
     parser.add_argument("--most-slope", type=float, default=2, help="bound on it, in MiB per GB (default 2)")
+    parser.add_argument("--disk", action="store_true", help="write checkpoints instead of discarding them")
     parser.add_argument("--max-memory", nargs="+", default=["512MiB", "2GiB"], metavar="SIZE")
     parser.add_argument("--layouts", nargs="+", default=["stacked", "separate"])
     return parser.parse_args()
@@ -24,10 +28,16 @@ def parse():
 
 def peak_of(options, source, layout, memory, times):
     """The largest VmHWM of all runs."""
-    command = [options.hfshard, "convert", source, "--to", "null", "--mesh", "fsdp=16", "--layers", layout,
-               "--max-memory", memory, "--quiet"]
-    done = [measure.run(command, data_limit_bytes=measure.parse_size(memory)) for _ in range(options.runs)]
-    times[f"null/{os.path.basename(source)}/{layout}/{memory}"] = [one.seconds for one in done]
+    out = source + ".out"
+    to = [out] if options.disk else ["--to", "null"]
+    command = [options.hfshard, "convert", source, *to, "--mesh", "fsdp=16", "--layers", layout, "--max-memory", memory,
+               "--quiet"]
+    done = []
+    for _ in range(options.runs):
+        done.append(measure.run(command, data_limit_bytes=measure.parse_size(memory)))
+        shutil.rmtree(out, ignore_errors=True)
+    times[f"{'disk' if options.disk else 'null'}/{os.path.basename(source)}/{layout}/{memory}"] = [
+        one.seconds for one in done]
     return max(one.peak_bytes for one in done)
 
 
