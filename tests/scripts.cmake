@@ -50,7 +50,9 @@ add_test(NAME bench.sparse
   COMMAND ${Python3_EXECUTABLE} ${e2e}/sparse.py ${e2e_options} --layers 2 4 --vocab 8192 --most-slope 1000000)
 add_test(NAME bench.plan
   COMMAND ${Python3_EXECUTABLE} ${e2e}/plan.py ${e2e_options} --most-seconds 60)
-set_tests_properties(bench.convert bench.sparse bench.plan PROPERTIES LABELS slow TIMEOUT 900 RUN_SERIAL TRUE)
+add_test(NAME bench.link
+  COMMAND ${Python3_EXECUTABLE} ${e2e}/link.py ${e2e_options} --most-seconds 60 60)
+set_tests_properties(bench.convert bench.sparse bench.plan bench.link PROPERTIES LABELS slow TIMEOUT 900 RUN_SERIAL TRUE)
 
 add_test(NAME fault.disk_full
   COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/disk_full.py ${fault_options})
