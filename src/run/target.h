@@ -57,7 +57,7 @@ class OpenedCheckpoint {
   /// Where a chunk is stored ("items/d/00003"), or nothing if its key is missing.
   virtual bool has_chunk(std::uint32_t leaf, const Shape& chunk) const = 0;
   /// Reads and decodes one chunk, packed row-major of the leaf's chunk_shape, into `out` (exact
-  /// size), using only `scratch` (at least stored size) beside it. Throws: corrupt (checksum,
+  /// size), using only `scratch` (scratch_bytes of the leaf) beside it. Throws: corrupt (checksum,
   /// truncated) and not_found (missing), naming leaf, chunk, file and byte range.
   virtual void read_chunk(std::uint32_t leaf, const Shape& chunk, std::span<std::byte> out,
                           std::span<std::byte> scratch) const = 0;
