@@ -121,6 +121,8 @@ def threads(fault, reference):
     user = NOBODY if os.geteuid() == 0 else None
     if user is not None:
         os.chmod(fault.folder, 0o777)
+        # Where it was built may be closed to others.
+        fault.arguments.hfshard = shutil.copy2(fault.arguments.hfshard, fault.path("program"))
         done = watch.run(fault.command("--version"), user=user)
         if done.status != 0:
             print(f"NOT DONE: threads that cannot be made, as another user cannot run the program: {done}")
