@@ -1,7 +1,9 @@
 #include "run/grant.h"
 
 #include <array>
+#include <charconv>
 #include <cstdio>
+#include <cstring>
 #include <latch>
 #include <memory>
 #include <new>
@@ -24,15 +26,21 @@ namespace {
 // Anonymous memory and stacks that this process has mapped, as RLIMIT_DATA counts them; nothing
 // where the system does not say.
 std::uint64_t mapped_data_bytes() {
-  constexpr std::size_t kDataField = 5;
-  std::array<unsigned long long, kDataField + 1> pages{};
+  constexpr int kDataField = 5;
+  std::array<char, 256> line{};
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen("/proc/self/statm", "re"),
                                                              &std::fclose);
-  if (!file) return 0;
-  for (unsigned long long& field : pages) {
-    if (std::fscanf(file.get(), "%llu", &field) != 1) return 0;
+  if (!file || std::fgets(line.data(), static_cast<int>(line.size()), file.get()) == nullptr)
+    return 0;
+  const char* at = line.data();
+  for (int field = 0; field < kDataField; ++field) {
+    at = std::strchr(at, ' ');
+    if (at == nullptr) return 0;
+    ++at;
   }
-  return pages[kDataField] * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  std::uint64_t pages = 0;
+  if (std::from_chars(at, line.data() + line.size(), pages).ec != std::errc()) return 0;
+  return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
 // Takes some heap, so that the heap for threads is there too, and stays until all are.

@@ -140,7 +140,7 @@ Json not_linked_json(const Plan& plan) {
 
 // What share is linked, and what is not, by reason.
 void print_links(const Plan& plan) {
-  const double all = static_cast<double>(plan.totals.linked_bytes + plan.totals.output_bytes);
+  const auto all = static_cast<double>(plan.totals.linked_bytes + plan.totals.output_bytes);
   const double share = all > 0 ? 100.0 * static_cast<double>(plan.totals.linked_bytes) / all : 0;
   print_line(fmt::format("linked    {:.1f}% of the bytes: {} in {} chunks of {} leaves", share,
                          human_bytes(plan.totals.linked_bytes), plan.totals.linked_chunks,
