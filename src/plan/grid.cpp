@@ -14,6 +14,17 @@ Shape chunk_counts(const Shape& shape, const Shape& chunk) {
   return counts;
 }
 
+void for_each_chunk(const Shape& counts, const std::function<bool(const Shape& chunk)>& visit) {
+  if (std::ranges::find(counts, std::uint64_t{0}) != counts.end()) return;
+  Shape at = counts;
+  for (std::size_t axis = 0; axis < at.rank(); ++axis) at[axis] = 0;
+  while (visit(at)) {
+    std::size_t axis = at.rank();
+    while (axis > 0 && ++at[axis - 1] == counts[axis - 1]) at[--axis] = 0;
+    if (axis == 0) return;
+  }
+}
+
 std::size_t axis_of(const Shape& strides, std::int64_t dst_step) noexcept {
   std::size_t axis = 0;
   while (axis + 1 < strides.rank() && static_cast<std::int64_t>(strides[axis]) > dst_step) ++axis;

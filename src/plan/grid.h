@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "ops/transfer.h"
@@ -26,6 +27,9 @@ struct Grid {
 
 /// Number of chunks along each axis: ceil(shape / chunk); a zero dim has none.
 Shape chunk_counts(const Shape& shape, const Shape& chunk);
+
+/// Calls `visit` with the place of every chunk, row-major, until it returns false.
+void for_each_chunk(const Shape& counts, const std::function<bool(const Shape& chunk)>& visit);
 
 /// The axis that a target step moves along, in a tensor with these row-major strides.
 std::size_t axis_of(const Shape& strides, std::int64_t dst_step) noexcept;

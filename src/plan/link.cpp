@@ -150,18 +150,6 @@ bool stored_so(const IndexMap& part, const Leaf& leaf, const Grid& grid) {
 
 }  // namespace
 
-void for_each_chunk(const Shape& counts, const std::function<void(const Shape& chunk)>& visit) {
-  Shape chunk;
-  for (std::size_t axis = 0; axis < counts.rank(); ++axis) chunk.push_back(0);
-  for (std::uint64_t left = counts.numel(); left > 0; --left) {
-    visit(chunk);
-    for (std::size_t axis = counts.rank(); axis-- > 0;) {
-      if (++chunk[axis] < counts[axis]) break;
-      chunk[axis] = 0;
-    }
-  }
-}
-
 std::optional<LinkedChunk> linked_chunk(const Leaf& leaf, const Grid& grid,
                                         std::span<const Transfer* const> transfers,
                                         const Shape& chunk) {
@@ -216,7 +204,7 @@ LinkChoice link_grid(const Leaf& leaf, std::span<const Transfer* const> transfer
   grid.linked = true;
   bool sound = true;
   for_each_chunk(chunk_counts(leaf.shape, grid.chunk), [&](const Shape& chunk) {
-    sound = sound && linked_chunk(leaf, grid, transfers, chunk).has_value();
+    return sound = linked_chunk(leaf, grid, transfers, chunk).has_value();
   });
   if (sound) {
     out.grid = std::move(grid);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -36,8 +35,5 @@ struct LinkedChunk {
 std::optional<LinkedChunk> linked_chunk(const Leaf& leaf, const Grid& grid,
                                         std::span<const Transfer* const> transfers,
                                         const Shape& chunk);
-
-/// Calls `visit` for every chunk of a grid, row-major.
-void for_each_chunk(const Shape& counts, const std::function<void(const Shape& chunk)>& visit);
 
 }  // namespace hfshard

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "base/checked.h"
-#include "plan/link.h"
 
 #include "hfshard/error.h"
 
@@ -95,11 +94,11 @@ std::uint64_t count_union(const std::vector<Box>& boxes) {
       }
       return true;
     });
-    if (!covered) return;
-    std::uint64_t cells = 1;
+    std::uint64_t cells = covered ? 1 : 0;
     for (std::size_t dim = 0; dim < rank; ++dim)
       cells *= sides[dim][at[dim] + 1] - sides[dim][at[dim]];
     total += cells;
+    return true;
   });
   return total;
 }
@@ -117,19 +116,25 @@ CellBytes cell_bytes(const Plan& plan, std::uint32_t leaf) {
   return {form.cell_bytes + form.cell_suffix_bytes, form.tail_bytes};
 }
 
-// What the devices of one host need of one leaf.
-void add_leaf(const Plan& plan, std::uint32_t index, const Spread& spread, const Mesh& mesh,
-              const std::vector<std::vector<std::uint64_t>>& devices, HostLoad& host) {
+// Adds what the devices of one host need of one leaf. Returns the bytes of the largest request of a
+// shard, as Orbax counts it.
+std::uint64_t add_leaf(const Plan& plan, std::uint32_t index, const Spread& spread,
+                       const Mesh& mesh, std::uint64_t first_device, std::uint64_t devices,
+                       HostLoad& host) {
   const Leaf& leaf = plan.model.leaves[index];
   const Grid& grid = plan.grids[index];
-  if (leaf.shape.numel() == 0) return;
+  if (leaf.shape.numel() == 0) return 0;
   std::set<std::vector<std::uint64_t>> shards;
-  for (const auto& device : devices) shards.insert(shard_of(spread, mesh, device));
+  for (std::uint64_t d = 0; d < devices; ++d)
+    shards.insert(shard_of(spread, mesh, coordinates(mesh, first_device + d)));
   std::vector<Box> cells;
   std::vector<Box> chunks;
+  std::uint64_t request = 0;
   for (const auto& shard : shards) {
     cells.push_back(cells_of(shard, spread.shard, grid.inner));
     chunks.push_back(cells_of(shard, spread.shard, grid.chunk));
+    const std::uint64_t wanted = cells.back().extent.numel() * grid.inner.numel();
+    request = std::max(request, packed_bytes(leaf.dtype, wanted));
   }
   const CellBytes bytes = cell_bytes(plan, index);
   const std::uint64_t touched = count_union(cells);
@@ -137,6 +142,7 @@ void add_leaf(const Plan& plan, std::uint32_t index, const Spread& spread, const
   host.needed_bytes += shards.size() * packed_bytes(leaf.dtype, spread.shard.numel());
   host.read_bytes += touched * bytes.cell + indices * bytes.index;
   host.requests += touched + indices;
+  return request;
 }
 
 }  // namespace
@@ -165,23 +171,14 @@ LoadCost load_cost(const Plan& plan, const Mesh& mesh, std::uint64_t devices_per
   }
   out.hosts.resize(devices / devices_per_host);
   for (std::uint32_t leaf = 0; leaf < plan.model.leaves.size(); ++leaf) {
-    const Leaf& info = plan.model.leaves[leaf];
-    const Spread spread = spread_of(info, plan.rules, mesh);
-    bool refused = false;
+    const Spread spread = spread_of(plan.model.leaves[leaf], plan.rules, mesh);
+    std::uint64_t largest = 0;
     for (std::uint64_t host = 0; host < out.hosts.size(); ++host) {
-      std::vector<std::vector<std::uint64_t>> held;
-      for (std::uint64_t d = 0; d < devices_per_host; ++d) {
-        held.push_back(coordinates(mesh, host * devices_per_host + d));
-        const Box cells =
-            cells_of(shard_of(spread, mesh, held.back()), spread.shard, plan.grids[leaf].inner);
-        const std::uint64_t request =
-            packed_bytes(info.dtype, cells.extent.numel() * plan.grids[leaf].inner.numel());
-        out.largest_request_bytes = std::max(out.largest_request_bytes, request);
-        refused = refused || request >= kOrbaxRequestLimit;
-      }
-      add_leaf(plan, leaf, spread, mesh, held, out.hosts[host]);
+      largest = std::max(largest, add_leaf(plan, leaf, spread, mesh, host * devices_per_host,
+                                           devices_per_host, out.hosts[host]));
     }
-    if (refused) out.refused.push_back(leaf);
+    out.largest_request_bytes = std::max(out.largest_request_bytes, largest);
+    if (largest >= kOrbaxRequestLimit) out.refused.push_back(leaf);
   }
   return out;
 }

@@ -208,9 +208,7 @@ RunResult run_null(const Plan& plan, const Target& target, const RunOptions& opt
 // True when OUT already carries exactly this plan and --resume asks for nothing else.
 bool already_published(const Plan& plan, const RunOptions& options) {
   const OutPaths paths = out_paths(options.out, plan.options.step);
-  if (plan.options.in_place) return options.resume && published_plan_id(paths.out) == plan.id;
-  return options.resume && out_state(paths.out, plan.options.step) == OutState::step &&
-         published_plan_id(join_path(paths.out, std::to_string(plan.options.step))) == plan.id;
+  return options.resume && published_plan_id(published_step(plan, paths)) == plan.id;
 }
 
 // A run that died between its rename and the removal of its staging directory left the latter
@@ -225,8 +223,7 @@ void remove_leftovers(const Plan& plan, const OutPaths& paths) {
 RunResult published_result(const Plan& plan, const Target& target, const RunOptions& options) {
   RunResult result;
   const OutPaths paths = out_paths(options.out, plan.options.step);
-  const std::string step = join_path(paths.out, std::to_string(plan.options.step));
-  result.path = plan.options.in_place ? paths.out : item_directory(plan, target, step);
+  result.path = item_directory(plan, target, published_step(plan, paths));
   return result;
 }
 

@@ -30,11 +30,6 @@ std::vector<LinkKind> kinds(ShardLinks how) {
   return {LinkKind::hard, LinkKind::symbolic};
 }
 
-// `path` below `directory`, as it is written in the record.
-std::string relative(const std::string& path, const std::string& directory) {
-  return path == directory ? std::string() : path.substr(directory.size() + 1);
-}
-
 }  // namespace
 
 void give_name(const std::string& from, const std::string& to, ShardLinks how) {
@@ -58,7 +53,7 @@ void link_shards(const Plan& plan, const std::string& step, const std::string& i
     // Beside the index nothing is needed in the end; while it is staged, it leads to the files.
     give_name(file.path, to, plan.options.in_place ? ShardLinks::symbolic : how);
     Json entry;
-    entry["path"] = relative(to, step);
+    entry["path"] = to.substr(step.size() + 1);
     entry["bytes"] = file.size_bytes;
     entry["mtime_ns"] = file.mtime_ns;
     record["files"].array().push_back(std::move(entry));

@@ -120,7 +120,7 @@ void check_staged(const Target& target, const std::string& step) {
 
 // Puts the staged step into an existing root.
 void place_step(const Plan& plan, const OutPaths& paths, bool overwrite) {
-  const std::string step = join_path(paths.out, std::to_string(plan.options.step));
+  const std::string step = published_step(plan, paths);
   const std::string staged_hf = join_path(paths.tree, "hf");
   const std::string hf = join_path(paths.out, "hf");
   if (exists(staged_hf)) {
@@ -174,7 +174,7 @@ void complete_step(const Plan& plan, const Target& target, const std::string& st
   write_side_files(plan, target, step, sums);
 }
 
-// Relative paths of the files of a directory, without what is linked in place.
+// Relative paths of the files of a directory.
 void list_files(const std::string& directory, const std::string& below,
                 std::vector<std::string>& out) {
   for (const std::string& name : list_directory(directory)) {
@@ -221,16 +221,10 @@ void check_complete(const OpenedCheckpoint& opened,
                     const std::function<void(std::uint32_t leaf, const Shape& chunk)>& missing) {
   for (std::uint32_t leaf = 0; leaf < opened.leaves().size(); ++leaf) {
     const OpenedLeaf& info = opened.leaves()[leaf];
-    const Shape counts = chunk_counts(info.shape, info.chunk_shape);
-    Shape chunk;
-    for (std::size_t d = 0; d < counts.rank(); ++d) chunk.push_back(0);
-    for (std::uint64_t left = counts.numel(); left > 0; --left) {
+    for_each_chunk(chunk_counts(info.shape, info.chunk_shape), [&](const Shape& chunk) {
       if (!opened.has_chunk(leaf, chunk)) missing(leaf, chunk);
-      for (std::size_t d = counts.rank(); d-- > 0;) {
-        if (++chunk[d] < counts[d]) break;
-        chunk[d] = 0;
-      }
-    }
+      return true;
+    });
   }
 }
 

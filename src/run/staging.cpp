@@ -128,6 +128,11 @@ OutPaths out_paths(const std::string& out, std::uint64_t step) {
   return paths;
 }
 
+std::string published_step(const Plan& plan, const OutPaths& paths) {
+  return plan.options.in_place ? paths.out
+                               : join_path(paths.out, std::to_string(plan.options.step));
+}
+
 OutState out_state(const std::string& out, std::uint64_t step) {
   if (!exists(out)) return OutState::absent;
   if (!is_directory(out)) return OutState::foreign;
@@ -202,9 +207,7 @@ void check_output(const Plan& plan, const RunOptions& options) {
       return;
     case OutState::step:
       if (options.overwrite) return;
-      if (options.resume &&
-          published_plan_id(join_path(paths.out, std::to_string(plan.options.step))) == plan.id)
-        return;
+      if (options.resume && published_plan_id(published_step(plan, paths)) == plan.id) return;
       throw Error(ErrorCode::conflict,
                   fmt::format("the output already has step {}", plan.options.step))
           .in_file(paths.out)

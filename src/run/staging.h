@@ -30,6 +30,8 @@ struct OutPaths {
 };
 /// Throws: usage (empty name, `.`, `/`).
 OutPaths out_paths(const std::string& out, std::uint64_t step);
+/// Where the step will stand: <out>/<step>; for an index in place OUT itself, which is the source.
+std::string published_step(const Plan& plan, const OutPaths& paths);
 OutState out_state(const std::string& out, std::uint64_t step);
 /// Plan id recorded in a published step directory; empty if there is none.
 std::string published_plan_id(const std::string& step_directory);

@@ -200,6 +200,7 @@ void UnitFiller::hint(const UnitRef& ref) const {
   for_each_part(plan_, ref, [&](const UnitPart& part) {
     const Transfer& transfer = plan_.model.transfers[part.transfer];
     const TensorInfo& info = plan_.catalog.tensors[transfer.sources[part.source]];
+    if (sources_[info.file]->mode() == IoMode::direct) return;  // to which hints are nothing
     const BandForm form = band_form(transfer, leaf.dtype, plan_.limits);
     ByteRange run;  // bands that follow each other are one hint
     const auto flush = [&] {

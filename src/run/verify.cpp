@@ -85,12 +85,8 @@ class Reading {
     plan.grids.clear();
     plan.units.clear();
     index_plan(plan);
-    std::vector<const Transfer*> transfers;
     for (std::uint32_t i = 0; i < plan.model.leaves.size(); ++i) {
       const Leaf& leaf = plan.model.leaves[i];
-      transfers.clear();
-      for (const std::uint32_t t : plan.transfers_of(i))
-        transfers.push_back(&plan.model.transfers[t]);
       Grid grid;
       grid.chunk = leaf_of_[i] ? opened.leaves()[*leaf_of_[i]].chunk_shape : leaf.shape;
       for (std::uint64_t* at = &grid.chunk[0]; at != &grid.chunk[0] + grid.chunk.rank(); ++at) {
@@ -98,7 +94,7 @@ class Reading {
       }
       grid.inner = grid.shard = grid.chunk;
       const ChunkForm form{packed_bytes(leaf.dtype, grid.chunk.numel()), 1, 0, 0};
-      UnitForm unit = make_unit_form(leaf, grid, transfers, form, plan.limits);
+      UnitForm unit = make_unit_form(leaf, grid, plan.leading_to(i), form, plan.limits);
       fill_scratch_.push_back(round_up(unit.scratch_bytes, 64));
       unit.scratch_bytes = fill_scratch_.back() + (hold_chunk ? round_up(form.cell_bytes, 64) : 0) +
                            (leaf_of_[i] ? opened.scratch_bytes(*leaf_of_[i]) : 0);

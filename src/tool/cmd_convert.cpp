@@ -31,19 +31,13 @@ Json io_json(const std::vector<IoChoice>& choices) {
 }
 
 Json result_json(const Plan& plan, const RunResult& result) {
-  Json out;
-  out["plan_id"] = plan.id;
-  out["path"] = result.path;
-  out["published"] = result.published || result.already_done;
-  out["already_done"] = result.already_done;
+  Json out = outcome_json(plan, result);
   out["output_bytes"] = plan.totals.output_bytes;
   out["written_bytes"] = result.written_bytes;
   out["skipped_bytes"] = result.skipped_bytes;
   out["peak_arena_bytes"] = result.peak_arena_bytes;
   out["journal_records"] = result.journal_records;
   out["overflows"] = result.overflows;
-  out["root_digest"] = result.root_digest;
-  out["seconds"] = result.seconds;
   out["io"]["read"] = io_json(result.reads);
   out["io"]["write"] = io_json(result.writes);
   out["model_names"] = Json::Array{};

@@ -28,12 +28,9 @@ struct LinkFlags {
 };
 
 ShardLinks shard_links(const std::string& text) {
-  if (text == "auto") return ShardLinks::automatic;
-  if (text == "hard") return ShardLinks::hard;
-  if (text == "symbolic") return ShardLinks::symbolic;
-  if (text == "reflink") return ShardLinks::reflink;
-  throw Error(ErrorCode::usage, fmt::format("--shards {} is not known", quote(text)))
-      .hint("known are auto, hard, symbolic, reflink");
+  constexpr ShardLinks kKinds[] = {ShardLinks::automatic, ShardLinks::hard, ShardLinks::symbolic,
+                                   ShardLinks::reflink};
+  return kKinds[one_of(text, {"auto", "hard", "symbolic", "reflink"}, "--shards")];
 }
 
 // A name of its own for a directory given as `.` or `x/..`.
@@ -82,18 +79,9 @@ void print_linked(const Plan& plan, const RunResult& result) {
 }
 
 Json link_json(const Plan& plan, const RunResult& result) {
-  Json out;
-  out["plan_id"] = plan.id;
-  out["path"] = result.path;
-  out["published"] = result.published || result.already_done;
-  out["already_done"] = result.already_done;
-  out["linked_bytes"] = plan.totals.linked_bytes;
-  out["linked_leaves"] = plan.totals.linked_leaves;
-  out["linked_chunks"] = plan.totals.linked_chunks;
+  Json out = outcome_json(plan, result);
+  add_linked(plan, out);
   out["written_bytes"] = plan.totals.output_bytes;
-  out["not_linked"] = not_linked_json(plan);
-  out["root_digest"] = result.root_digest;
-  out["seconds"] = result.seconds;
   return out;
 }
 
@@ -137,12 +125,11 @@ void add_link_command(CLI::App& app, Session& session) {
   const auto run_flags = std::make_shared<RunFlags>();
   const auto flags = std::make_shared<LinkFlags>();
   command->footer(
-      "Chunks are byte ranges of the source's files, which get a second name below OUT. What "
-      "cannot "
-      "be linked (computed\nor quantised values, casts) is converted into a side data file. An "
-      "edit "
-      "of the source in place is an edit of OUT;\na source that is deleted stays as long as a hard "
-      "link does.");
+      "Chunks are byte ranges of the source's files, which get a second name below OUT. What\n"
+      "cannot be linked (computed or quantised values, casts) is converted into a side data file.\n"
+      "An edit of the source in place is an edit of OUT; a source that is deleted stays as long "
+      "as\n"
+      "a hard link does.");
   add_plan_flags(*command, *plan_flags);
   command->remove_option(command->get_option("--to"));
   add_run_flags(*command, *run_flags);

@@ -28,18 +28,6 @@ bool is_decimal(const std::string& name) {
          std::ranges::all_of(name, [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-// Calls `visit` with the place of every chunk, the last axis fastest, until it returns false.
-void for_each_chunk(const Shape& counts, const std::function<bool(const Shape&)>& visit) {
-  if (std::ranges::find(counts, std::uint64_t{0}) != counts.end()) return;
-  Shape at = counts;
-  for (std::size_t axis = 0; axis < at.rank(); ++axis) at[axis] = 0;
-  while (visit(at)) {
-    std::size_t axis = at.rank();
-    while (axis > 0 && ++at[axis - 1] == counts[axis - 1]) at[--axis] = 0;
-    if (axis == 0) return;
-  }
-}
-
 Damage missing_chunk(const OpenedLeaf& leaf, const Shape& chunk) {
   Damage out;
   out.tensor = leaf.path;

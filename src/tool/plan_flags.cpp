@@ -1,5 +1,6 @@
 #include "tool/plan_flags.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include <CLI/CLI.hpp>
@@ -26,15 +27,6 @@ std::uint64_t bytes_of(const std::string& text, std::string_view flag) {
   return *bytes;
 }
 
-const std::string& one_of(const std::string& value, const std::vector<std::string>& known,
-                          std::string_view flag) {
-  for (const std::string& name : known) {
-    if (name == value) return value;
-  }
-  throw Error(ErrorCode::usage, fmt::format("{} {} is not known", flag, quote(value)))
-      .hint("known are " + join(known, ", "));
-}
-
 void parse_worker(const std::string& text, RunOptions& options) {
   const std::size_t slash = text.find('/');
   const char* end = text.data() + text.size();
@@ -49,17 +41,23 @@ void parse_worker(const std::string& text, RunOptions& options) {
   }
 }
 
+constexpr IoMode kIoModes[] = {IoMode::automatic, IoMode::direct, IoMode::buffered, IoMode::mmap};
+
 IoMode io_mode(const std::string& text) {
   std::vector<std::string> names;
-  for (const IoMode mode : {IoMode::automatic, IoMode::direct, IoMode::buffered, IoMode::mmap}) {
-    if (to_string(mode) == text) return mode;
-    names.emplace_back(to_string(mode));
-  }
-  one_of(text, names, "--io");
-  return IoMode::automatic;
+  for (const IoMode mode : kIoModes) names.emplace_back(to_string(mode));
+  return kIoModes[one_of(text, names, "--io")];
 }
 
 }  // namespace
+
+std::size_t one_of(const std::string& value, const std::vector<std::string>& known,
+                   std::string_view flag) {
+  const auto at = std::ranges::find(known, value);
+  if (at != known.end()) return static_cast<std::size_t>(at - known.begin());
+  throw Error(ErrorCode::usage, fmt::format("{} {} is not known", flag, quote(value)))
+      .hint("known are " + join(known, ", "));
+}
 
 void add_plan_flags(CLI::App& command, PlanFlags& flags) {
   command.add_option("SOURCE", flags.source, "HuggingFace directory or one .safetensors file")
@@ -94,11 +92,12 @@ void add_run_flags(CLI::App& command, RunFlags& flags) {
 
 PlanOptions plan_options(const PlanFlags& flags) {
   PlanOptions options;
-  options.target = one_of(flags.to, {"orbax", "null"}, "--to");
+  one_of(flags.to, {"orbax", "null"}, "--to");
+  options.target = flags.to;
   options.mapping = mapping_options(flags.mapping);
   options.meshes = flags.meshes;
   options.chunk_bytes = bytes_of(flags.chunk_bytes, "--chunk-bytes");
-  options.checksum = one_of(flags.checksum, {"crc32c", "none"}, "--checksum") == "crc32c";
+  options.checksum = one_of(flags.checksum, {"crc32c", "none"}, "--checksum") == 0;
   options.step = flags.step;
   if (!flags.rules_file.empty()) {
     options.rules_text = read_file(flags.rules_file);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "plan/plan.h"
@@ -44,6 +45,10 @@ void add_run_flags(CLI::App& command, RunFlags& flags);
 /// Checks and converts. Throws: usage.
 PlanOptions plan_options(const PlanFlags& flags);
 RunOptions run_options(const RunFlags& flags);
+
+/// Position of `value` among those that a flag knows. Throws: usage, naming them.
+std::size_t one_of(const std::string& value, const std::vector<std::string>& known,
+                   std::string_view flag);
 
 /// Opens the source and plans it.
 Plan make_plan(const std::string& source, const PlanOptions& options, const Target& target,

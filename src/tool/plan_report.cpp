@@ -33,6 +33,30 @@ std::string mesh_text(const Plan& plan) {
 
 }  // namespace
 
+void add_linked(const Plan& plan, Json& out) {
+  out["linked_bytes"] = plan.totals.linked_bytes;
+  out["linked_leaves"] = plan.totals.linked_leaves;
+  out["linked_chunks"] = plan.totals.linked_chunks;
+  Json& rest = out["not_linked"] = Json::Array{};
+  for (const NotLinked& item : plan.not_linked) {
+    Json entry;
+    entry["path"] = plan.model.leaves[item.leaf].path;
+    entry["why"] = item.why;
+    rest.array().push_back(std::move(entry));
+  }
+}
+
+Json outcome_json(const Plan& plan, const RunResult& result) {
+  Json out;
+  out["plan_id"] = plan.id;
+  out["path"] = result.path;
+  out["published"] = result.published || result.already_done;
+  out["already_done"] = result.already_done;
+  out["root_digest"] = result.root_digest;
+  out["seconds"] = result.seconds;
+  return out;
+}
+
 Json leaf_json(const Plan& plan, std::size_t index) {
   const Leaf& leaf = plan.model.leaves[index];
   const Grid& grid = plan.grids[index];
@@ -68,12 +92,7 @@ Json plan_json(const Plan& plan, const Budget& budget) {
   out["files"] = std::uint64_t{plan.file_count()};
   out["chunks"] = plan.totals.chunks;
   out["units"] = plan.totals.units;
-  if (plan.options.link) {
-    out["linked_bytes"] = plan.totals.linked_bytes;
-    out["linked_leaves"] = plan.totals.linked_leaves;
-    out["linked_chunks"] = plan.totals.linked_chunks;
-    out["not_linked"] = not_linked_json(plan);
-  }
+  if (plan.options.link) add_linked(plan, out);
   out["largest_unit_bytes"] = plan.totals.largest_need_bytes;
   out["need_memory_bytes"] = budget.need_bytes;
   out["control_memory_bytes"] = budget.control_bytes;
@@ -125,17 +144,6 @@ void print_load(const Plan& plan, const LoadCost& cost) {
                   "restore_concurrent_gb above it",
                   cost.refused.size(), plan.model.leaves[cost.refused.front()].path,
                   human_bytes(cost.largest_request_bytes)));
-}
-
-Json not_linked_json(const Plan& plan) {
-  Json out{Json::Array{}};
-  for (const NotLinked& item : plan.not_linked) {
-    Json entry;
-    entry["path"] = plan.model.leaves[item.leaf].path;
-    entry["why"] = item.why;
-    out.array().push_back(std::move(entry));
-  }
-  return out;
 }
 
 // What share is linked, and what is not, by reason.

@@ -5,6 +5,8 @@
 #include "run/budget.h"
 #include "tool/cli.h"
 
+#include "hfshard/convert.h"
+
 namespace hfshard {
 
 /// The plan for `plan --json`, without its leaves.
@@ -16,8 +18,11 @@ void print_plan(const Plan& plan, const Budget& budget);
 /// What loading on a mesh costs: `mesh`, `hosts`, `per_host[]`, `refused[]`, ...
 Json load_json(const Plan& plan, const LoadCost& cost);
 void print_load(const Plan& plan, const LoadCost& cost);
-/// Leaves that a plan could not link, with the reasons: `[{"path", "why"}]`.
-Json not_linked_json(const Plan& plan);
+/// Adds what a plan links, and `not_linked`: the leaves that it could not, `[{"path", "why"}]`.
+void add_linked(const Plan& plan, Json& out);
+/// What every run that publishes says of itself: `plan_id`, `path`, `published`, `already_done`,
+/// `root_digest`, `seconds`.
+Json outcome_json(const Plan& plan, const RunResult& result);
 /// Notes of the source and the mapping, and every named drop (grouped by reason), on stderr.
 void print_notes(const Session& session, const Plan& plan);
 /// The command that loads a published checkpoint.
