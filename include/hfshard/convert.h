@@ -49,6 +49,7 @@ struct RunResult {
   bool already_done = false;        ///< --resume of a finished output
   bool published = false;           ///< false for a worker's share
   std::string path;                 ///< of the item directory: OUT/0/items
+  std::uint64_t output_bytes = 0;   ///< of all data files; compressed, at most until published
   std::uint64_t written_bytes = 0;  ///< data files, this run
   std::uint64_t skipped_bytes = 0;  ///< found done in the journals
   std::uint64_t source_bytes = 0;   ///< read by this run (rules' bytes of the tiles it moved)

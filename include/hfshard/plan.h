@@ -9,6 +9,13 @@
 
 namespace hfshard {
 
+/// How chunks are encoded.
+struct Encoding {
+  bool checksum = true;  ///< crc32c behind every cell
+  int zstd_level = 0;    ///< 1 to 22; 0: not compressed
+  friend bool operator==(const Encoding&, const Encoding&) = default;
+};
+
 /// Every option that affects bytes (design.md 2.8). Anything else is an option of the run.
 struct PlanOptions {
   MappingOptions mapping;
@@ -18,7 +25,7 @@ struct PlanOptions {
   std::string rules_name = "mappings/rules/maxtext.json";  ///< in errors
   std::uint64_t chunk_bytes = std::uint64_t{64} << 20;
   std::uint64_t step = 0;
-  bool checksum = true;
+  Encoding encoding;
   bool link = false;  ///< index only: chunks are byte ranges of the source's files where they can
   bool in_place = false;  ///< and the index lies in the source's directory
   bool digests = true;    ///< record the digests of what is linked, which takes reading it

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include <fmt/format.h>
-// For the decoder without allocations: two functions, unchanged since zstd 1.3.
+// For the encoder and decoder without allocations: functions that are unchanged since zstd 1.3.
 #define ZSTD_STATIC_LINKING_ONLY  // NOLINT(readability-identifier-naming): zstd's own name
 #include <zstd.h>
 #include <zstd_errors.h>
@@ -90,6 +90,31 @@ void decode_zstd(std::span<const std::byte> frame, std::span<std::byte> out,
   throw damaged(size ? fmt::format("a zstd frame of {} bytes of content, where {} are wanted",
                                    *size, out.size())
                      : fmt::format("a zstd frame of more than {} bytes of content", out.size()));
+}
+
+std::string_view zstd_version() noexcept { return ZSTD_versionString(); }
+
+std::uint64_t zstd_encoder_bytes(int level, std::uint64_t content_bytes) noexcept {
+  const ZSTD_compressionParameters form = ZSTD_getCParams(level, content_bytes, 0);
+  return ZSTD_estimateCCtxSize_usingCParams(form) + kAlignment;
+}
+
+std::uint64_t encode_zstd(std::span<const std::byte> content, int level, std::span<std::byte> frame,
+                          std::span<std::byte> scratch) {
+  HFSHARD_CHECK(frame.size() >= zstd_most_bytes(content.size()));
+  void* at = scratch.data();
+  std::size_t left = scratch.size();
+  HFSHARD_CHECK(std::align(kAlignment, 1, at, left) != nullptr);
+  ZSTD_CCtx* encoder = ZSTD_initStaticCCtx(at, left);
+  HFSHARD_CHECK(encoder != nullptr);
+  // A static encoder starts without the defaults, one of which is to state the content size.
+  HFSHARD_CHECK(ZSTD_isError(ZSTD_CCtx_reset(encoder, ZSTD_reset_session_and_parameters)) == 0);
+  HFSHARD_CHECK(ZSTD_isError(ZSTD_CCtx_setParameter(encoder, ZSTD_c_compressionLevel, level)) == 0);
+  // The frame's room is the same on every call: what remains of it may steer the encoder.
+  const std::size_t size = ZSTD_compress2(encoder, frame.data(), zstd_most_bytes(content.size()),
+                                          content.data(), content.size());
+  HFSHARD_CHECK(ZSTD_isError(size) == 0);  // room and scratch are as the library asks for
+  return size;
 }
 
 std::vector<std::byte> decode_zstd(std::span<const std::byte> frame, std::uint64_t most_bytes) {

@@ -103,7 +103,8 @@ std::uint64_t count_union(const std::vector<Box>& boxes) {
   return total;
 }
 
-// Bytes of a stored cell, its checksum included, and of an outer chunk's index.
+// Bytes of a stored cell, its checksum included, and of an outer chunk's index; compressed, at
+// most.
 struct CellBytes {
   std::uint64_t cell = 0;
   std::uint64_t index = 0;
@@ -113,7 +114,7 @@ CellBytes cell_bytes(const Plan& plan, std::uint32_t leaf) {
   const Grid& grid = plan.grids[leaf];
   if (grid.linked) return {packed_bytes(plan.model.leaves[leaf].dtype, grid.chunk.numel()), 0};
   const ChunkForm& form = plan.units[leaf].form;
-  return {form.cell_bytes + form.cell_suffix_bytes, form.tail_bytes};
+  return {form.cell_step_bytes(), form.tail_bytes};
 }
 
 // Adds what the devices of one host need of one leaf. Returns the bytes of the largest request of a

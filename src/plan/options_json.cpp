@@ -27,7 +27,8 @@ Json options_json(const PlanOptions& options) {
   out["mesh"] = strings(options.meshes);
   out["chunk_bytes"] = options.chunk_bytes;
   out["step"] = options.step;
-  out["checksum"] = options.checksum ? "crc32c" : "none";
+  out["checksum"] = options.encoding.checksum ? "crc32c" : "none";
+  if (options.encoding.zstd_level != 0) out["zstd"] = std::uint64_t(options.encoding.zstd_level);
   if (options.link) {
     out["link"] = options.in_place ? "in-place" : "files";
     out["digests"] = options.digests;
@@ -55,7 +56,9 @@ PlanOptions options_from_json(const Json& json) {
   out.meshes = strings_of(json.at("mesh"));
   out.chunk_bytes = json.at("chunk_bytes").as_uint();
   out.step = json.at("step").as_uint();
-  out.checksum = json.at("checksum").as_string() == "crc32c";
+  out.encoding.checksum = json.at("checksum").as_string() == "crc32c";
+  if (const Json* level = json.find("zstd"))
+    out.encoding.zstd_level = static_cast<int>(level->as_uint());
   out.link = json.find("link") != nullptr;
   out.in_place = out.link && json.at("link").as_string() == "in-place";
   out.digests = !out.link || json.at("digests").as_bool();

@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/digest.h"
 #include "base/version.h"
+#include "base/zstd.h"
 #include "mapping/family.h"
 #include "plan/band.h"
 #include "plan/link.h"
@@ -60,6 +61,19 @@ std::uint64_t Plan::address_of(const UnitRef& ref) const {
   if (ref.group == groups.size()) return end_address();
   const Group& group = groups[ref.group];
   return group.address + ref.unit * units[group.leaf].region_bytes();
+}
+
+std::uint64_t Plan::chunks_before(const UnitRef& ref) const {
+  if (ref.group == groups.size()) return totals.chunks;
+  const Group& group = groups[ref.group];
+  return group.first_chunk + ref.unit * units[group.leaf].chunks_per_unit;
+}
+
+std::uint64_t Plan::chunks_before(std::uint32_t leaf, const Shape& chunk) const {
+  const UnitForm& unit = units[leaf];
+  const ChunkIndex index = locate(unit, chunk);
+  const Group& group = groups[leaf_groups[leaf_group_begin[leaf] + index.loop_index]];
+  return group.first_chunk + index.unit * unit.chunks_per_unit + index.position;
 }
 
 UnitRef Plan::unit_at(std::uint64_t address) const {
@@ -159,7 +173,7 @@ void order_groups(Plan& plan) {
     const UnitForm& unit = plan.units[leaf];
     if (unit.units_per_group == 0 || unit.chunks_per_unit == 0) continue;
     for (std::uint32_t loop = 0; loop < unit.groups; ++loop) {
-      const Group group{leaf, loop, 0};
+      const Group group{leaf, loop};
       const auto [file, offset] = source_position(plan, group);
       keyed.push_back({file, offset, group});
     }
@@ -175,6 +189,7 @@ void order_groups(Plan& plan) {
 
 void place_groups(Plan& plan) {
   std::uint64_t address = 0;
+  std::uint64_t chunks = 0;
   plan.leaf_group_begin.assign(plan.units.size() + 1, 0);
   for (std::size_t leaf = 0; leaf < plan.units.size(); ++leaf) {
     plan.leaf_group_begin[leaf + 1] = plan.leaf_group_begin[leaf] + plan.units[leaf].groups;
@@ -184,7 +199,9 @@ void place_groups(Plan& plan) {
     Group& group = plan.groups[i];
     group.address = address;
     const UnitForm& unit = plan.units[group.leaf];
+    group.first_chunk = chunks;
     address += unit.units_per_group * unit.region_bytes();
+    chunks += unit.units_per_group * unit.chunks_per_unit;
     plan.leaf_groups[plan.leaf_group_begin[group.leaf] + group.loop_index] = i;
   }
   plan.totals.output_bytes = address;
@@ -295,6 +312,7 @@ void identify(Plan& plan, std::string_view rules_text) {
   Json& parts = plan.identity;
   parts["version"] = kVersion;
   parts["options"] = options_json(plan.options);
+  if (plan.options.encoding.zstd_level != 0) parts["zstd"] = zstd_version();
   parts["rules"] = sha256_hex(rules_text);
   parts["limits"] = limits_identity(plan.limits);
   if (plan.options.link) parts["limits"]["link_piece"] = plan.limits.link_piece_bytes;

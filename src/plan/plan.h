@@ -50,7 +50,9 @@ struct NotLinked {
 
 /// The plan: which bytes go where. Immutable once built; its memory grows with names, never with
 /// chunks or elements. The concatenation of all data files is one address space; a file is a run of
-/// whole units. Linked leaves have no units: their chunks lie in the source's files.
+/// whole units. Linked leaves have no units: their chunks lie in the source's files. Of compressed
+/// chunks the address space has the most that they can take; where they end up is known only when
+/// they are written (run/packing.h).
 class Plan final : public Placements {
  public:
   Catalog catalog;
@@ -76,6 +78,9 @@ class Plan final : public Placements {
 
   std::uint64_t end_address() const noexcept { return file_begin.back(); }
   std::uint64_t address_of(const UnitRef& ref) const;
+  /// How many chunks lie before a unit, and before a chunk, in the concatenation of all data files.
+  std::uint64_t chunks_before(const UnitRef& ref) const;
+  std::uint64_t chunks_before(std::uint32_t leaf, const Shape& chunk) const;
   /// The unit that starts at `address`, which must be one.
   UnitRef unit_at(std::uint64_t address) const;
   /// The unit after `ref`; past the last one group == groups.size().

@@ -105,7 +105,10 @@ UnitForm make_unit_form(const Leaf& leaf, const Grid& grid,
     unit.scratch_bytes =
         std::max(unit.scratch_bytes, band_form(*transfer, leaf.dtype, limits).scratch_bytes());
   }
-  const std::uint64_t slab = limits.slab_bytes + unit.chunks_per_unit * limits.alignment_bytes;
+  unit.scratch_bytes = std::max(unit.scratch_bytes, form.scratch_bytes);
+  const std::uint64_t growth = form.cells * form.cell_growth_bytes;
+  const std::uint64_t slab =
+      limits.slab_bytes + unit.chunks_per_unit * (limits.alignment_bytes + growth);
   if (unit.region_bytes() > slab) {
     throw Error(ErrorCode::limit,
                 fmt::format("one source row of this tensor feeds {} of output, more than the {} "

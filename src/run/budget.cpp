@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/text.h"
 #include "run/grant.h"
+#include "run/packing.h"
 #include "run/pipeline.h"
 
 #include "hfshard/error.h"
@@ -39,7 +40,8 @@ Budget state_budget(const Plan& plan, std::uint64_t max_memory_bytes, unsigned j
                     std::uint64_t extra_need_bytes) {
   Budget budget;
   budget.control_bytes = heap_bytes();
-  budget.fixed_bytes = kProcessBytes + pipeline_threads(jobs) * kThreadBytes;
+  budget.fixed_bytes =
+      kProcessBytes + pipeline_threads(jobs) * kThreadBytes + packing_heap_bytes(plan);
   const std::uint64_t least = plan.totals.largest_need_bytes + extra_need_bytes;
   const auto need = [&](std::uint64_t control) {
     return round_up(std::max(control + budget.fixed_bytes + least, 4 * control), kMiB);

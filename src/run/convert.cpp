@@ -3,16 +3,20 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include <fmt/format.h>
 
+#include "base/checked.h"
 #include "base/text.h"
 #include "bytes/files.h"
 #include "run/budget.h"
 #include "run/data_files.h"
 #include "run/manifest.h"
+#include "run/packing.h"
 #include "run/publish.h"
 #include "run/recover.h"
 
@@ -26,11 +30,19 @@ using Clock = std::chrono::steady_clock;
 // Writes regions, and journals groups of them after their data is durable.
 class StagingSink final : public TileSink {
  public:
-  StagingSink(const Plan& plan, DataFiles& files, JournalWriter& journal, Reporter& reporter)
-      : plan_(plan), files_(files), journal_(journal), reporter_(reporter), since_(Clock::now()) {}
+  StagingSink(const Plan& plan, const JournalState& done, DataFiles& files, JournalWriter& journal,
+              Reporter& reporter)
+      : plan_(plan), files_(files), journal_(journal), reporter_(reporter), since_(Clock::now()) {
+    if (is_packed(plan)) packing_.emplace(plan, done);
+  }
+
+  bool places() const override { return packing_.has_value(); }
+  void place(Tile& tile) override {
+    tile.offset_bytes = packing_->place(tile.begin_address, tile.lengths);
+  }
 
   void store(const Tile& tile, std::span<const std::byte> region) override {
-    files_.write(tile.file, tile.begin_address, region);
+    files_.write(tile.file, tile.offset_bytes, region);
   }
 
   void commit(Tile& tile) override {
@@ -45,9 +57,10 @@ class StagingSink final : public TileSink {
     last_file_ = tile.file;
     for (const SlotDigest& digest : tile.digests) sums_[digest.slot] += digest.sum;
     pending_.overflows += tile.overflows;
-    written_bytes_ += tile.region_bytes();
+    std::ranges::copy(tile.lengths, std::back_inserter(pending_.lengths));
+    written_bytes_ += tile.stored_bytes;
     reporter_.advanced(tile.region_bytes());
-    files_.written_to(tile.end_address);
+    files_.written(tile.file, {tile.offset_bytes, tile.offset_bytes + tile.stored_bytes});
     const auto waited =
         std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - since_);
     if (pending_.end - pending_.begin >= plan_.limits.commit_bytes ||
@@ -76,6 +89,7 @@ class StagingSink final : public TileSink {
   DataFiles& files_;
   JournalWriter& journal_;
   Reporter& reporter_;
+  std::optional<Packing> packing_;
   JournalRecord pending_;
   std::map<std::uint64_t, Digest128> sums_;
   std::uint32_t first_file_ = 0;
@@ -134,6 +148,7 @@ void check_same_as(const Plan& plan, const OpenSources& sources, Arena& arena) {
 }
 
 void check_disk(const Plan& plan, const RunOptions& options, std::uint64_t done_bytes) {
+  if (is_packed(plan)) return;  // nothing tells how much it will be
   const std::uint64_t wanted = plan.totals.output_bytes - done_bytes;
   const std::uint64_t free = free_bytes(out_paths(options.out, plan.options.step).parent);
   if (free < wanted) {
@@ -150,22 +165,36 @@ struct Work {
   std::function<void(Tile&)> apply;
 };
 
+// Moves an encoded chunk behind those before it, which is never past its own place.
+void pack(Tile& tile, std::span<const std::byte> chunk, const Limits& limits) {
+  const auto to = tile.block.bytes().subspan(tile.stored_bytes);
+  const std::uint64_t size = round_up(std::uint64_t{chunk.size()}, limits.alignment_bytes);
+  std::memmove(to.data(), chunk.data(), chunk.size());
+  std::ranges::fill(to.subspan(chunk.size(), size - chunk.size()), std::byte{0});
+  tile.lengths.push_back(static_cast<std::uint32_t>(chunk.size()));
+  tile.stored_bytes += size;
+}
+
 Work make_work(const Plan& plan, const Target& target, const UnitFiller& filler) {
   Work work;
   work.admitted = [&](Tile& tile) {
     for (const UnitRef& unit : tile.units) filler.hint(unit);
   };
   work.apply = [&](Tile& tile) {
-    auto region = tile.block.bytes().first(tile.region_bytes());
+    const auto region = tile.block.bytes().first(tile.region_bytes());
     const auto scratch = tile.block.bytes().subspan(tile.region_bytes());
+    std::uint64_t filled = 0;
+    if (is_packed(plan)) tile.stored_bytes = 0;
     for (const UnitRef& unit : tile.units) {
       const UnitForm& form = plan.units[plan.group_of(unit).leaf];
-      const auto part = region.first(form.region_bytes());
+      const auto part = region.subspan(filled, form.region_bytes());
       tile.overflows += filler.fill(unit, part, scratch, tile.digests);
       for (std::uint64_t k = 0; k < form.chunks_per_unit; ++k) {
-        target.encode(form.form, part.subspan(k * form.stride_bytes, form.form.stored_bytes()));
+        const auto chunk = part.subspan(k * form.stride_bytes, form.form.stored_bytes());
+        const std::uint64_t length = target.encode(form.form, chunk, scratch);
+        if (is_packed(plan)) pack(tile, chunk.first(length), plan.limits);
       }
-      region = region.subspan(form.region_bytes());
+      filled += form.region_bytes();
     }
   };
   return work;
@@ -196,6 +225,7 @@ RunResult run_null(const Plan& plan, const Target& target, const RunOptions& opt
     throw_cancelled(options);
   }
   RunResult result;
+  result.output_bytes = plan.totals.output_bytes;
   result.written_bytes = sink.written_bytes();
   result.overflows = sink.overflows();
   result.source_bytes = plan.totals.source_bytes;
@@ -222,6 +252,7 @@ void remove_leftovers(const Plan& plan, const OutPaths& paths) {
 
 RunResult published_result(const Plan& plan, const Target& target, const RunOptions& options) {
   RunResult result;
+  result.output_bytes = plan.totals.output_bytes;
   const OutPaths paths = out_paths(options.out, plan.options.step);
   result.path = item_directory(plan, target, published_step(plan, paths));
   return result;
@@ -244,7 +275,13 @@ void finish(const Plan& plan, const Target& target, const Staging& staging,
         .in_file(staging.paths().staging)
         .hint("run the workers that are missing, or the convert command with --resume");
   }
-  publish(plan, target, staging, options, state.sums, reporter);
+  if (is_packed(plan)) {
+    const PackedPlacements placed(plan, state);
+    publish(plan, placed, target, staging, options, state.sums, reporter);
+    result.output_bytes = placed.total_bytes();
+  } else {
+    publish(plan, plan, target, staging, options, state.sums, reporter);
+  }
   result.published = true;
   result.journal_records = state.records;
   result.overflows = state.overflows;
@@ -286,7 +323,7 @@ RunResult run_convert(const Plan& plan, const Target& target, const RunOptions& 
   const Work work = make_work(plan, target, filler);
   DataFiles files(plan, root, options.io);
   JournalWriter journal(paths.staging, plan.id, options.worker, options.workers);
-  StagingSink sink(plan, files, journal, reporter);
+  StagingSink sink(plan, done, files, journal, reporter);
   const ByteRange share = worker_share(plan, options.worker, options.workers);
   TileCursor cursor(plan, share.begin, share.end, &done, arena->size_bytes());
   reporter.started(plan.end_address(), done.done_bytes());
@@ -295,7 +332,7 @@ RunResult run_convert(const Plan& plan, const Target& target, const RunOptions& 
   sink.flush();
   if (!complete) throw_cancelled(options);
   result.written_bytes = sink.written_bytes();
-  result.skipped_bytes = done.done_bytes();
+  result.skipped_bytes = stored_bytes(plan, done);
   result.writes = files.choices();
   result.source_bytes = plan.totals.source_bytes;
   result.reads = choices_of(sources);

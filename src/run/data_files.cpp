@@ -26,35 +26,40 @@ OutputFile& DataFiles::open(std::uint32_t file) {
   return *slot;
 }
 
-void DataFiles::write(std::uint32_t file, std::uint64_t address,
+void DataFiles::write(std::uint32_t file, std::uint64_t offset_bytes,
                       std::span<const std::byte> region) {
   OutputFile& out = open(file);
   const bool direct = out.mode() == IoMode::direct;
   const std::size_t most = direct ? kDirectBlock : kBufferedBlock;
-  std::uint64_t offset = address - plan_.file_begin[file];
   while (!region.empty()) {
     const auto block = region.first(std::min(region.size(), most));
-    out.write_at(offset, block);
-    if (!direct) out.start_writeback(offset, block.size());
-    offset += block.size();
+    out.write_at(offset_bytes, block);
+    if (!direct) out.start_writeback(offset_bytes, block.size());
+    offset_bytes += block.size();
     region = region.subspan(block.size());
   }
 }
 
-void DataFiles::written_to(std::uint64_t address) {
-  if (address < plan_.limits.cached_bytes) return;
-  const std::uint64_t end = address - plan_.limits.cached_bytes;
-  while (settled_ < end) {
-    const auto after = std::ranges::upper_bound(plan_.file_begin, settled_);
-    const auto file = static_cast<std::uint32_t>(after - plan_.file_begin.begin() - 1);
-    const std::uint64_t until = std::min(end, *after);
+void DataFiles::written(std::uint32_t file, ByteRange range) {
+  if (!cached_.empty() && cached_.back().file == file && cached_.back().range.end == range.begin) {
+    cached_.back().range.end = range.end;
+  } else {
+    cached_.push_back({file, range});
+  }
+  cached_bytes_ += range.end - range.begin;
+  while (cached_bytes_ > plan_.limits.cached_bytes) {
+    auto& [oldest, bytes] = cached_.front();
+    const std::uint64_t over = cached_bytes_ - plan_.limits.cached_bytes;
+    const std::uint64_t size = std::min(over, bytes.end - bytes.begin);
     OutputFile* out = nullptr;
     {
       const std::lock_guard lock(mutex_);
-      if (const auto slot = open_.find(file); slot != open_.end()) out = slot->second.get();
+      if (const auto slot = open_.find(oldest); slot != open_.end()) out = slot->second.get();
     }
-    if (out != nullptr) out->settle(settled_ - plan_.file_begin[file], until - settled_);
-    settled_ = until;
+    if (out != nullptr) out->settle(bytes.begin, size);
+    bytes.begin += size;
+    cached_bytes_ -= size;
+    if (bytes.begin == bytes.end) cached_.pop_front();
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -11,6 +12,7 @@
 #include "bytes/output.h"
 #include "plan/plan.h"
 
+#include "hfshard/error.h"
 #include "hfshard/io.h"
 
 namespace hfshard {
@@ -23,12 +25,11 @@ class DataFiles {
   /// `root`: the directory that the plan's names are relative to.
   DataFiles(const Plan& plan, std::string root, IoMode mode)
       : plan_(plan), root_(std::move(root)), mode_(mode) {}
-  /// Writes a region of one file at its address in the plan. Concurrently for disjoint ones.
-  /// Throws: io.
-  void write(std::uint32_t file, std::uint64_t address, std::span<const std::byte> region);
-  /// Everything before `address` was written. Waits for the disk and gives cache back where too
-  /// much piled up. One thread at a time. Throws: io.
-  void written_to(std::uint64_t address);
+  /// Writes a region of one file. Concurrently for disjoint ones. Throws: io.
+  void write(std::uint32_t file, std::uint64_t offset_bytes, std::span<const std::byte> region);
+  /// A range of one file was written; called in plan order. Waits for the disk and gives cache back
+  /// where too much piled up. One thread at a time. Throws: io.
+  void written(std::uint32_t file, ByteRange range);
   /// Makes files [first, last] and their names durable; all but the last are complete and are
   /// closed. Throws: io.
   void sync(std::uint32_t first, std::uint32_t last);
@@ -45,7 +46,12 @@ class DataFiles {
   std::map<std::uint32_t, std::unique_ptr<OutputFile>> open_;
   std::vector<IoChoice> choices_;
   bool new_names_ = false;
-  std::uint64_t settled_ = 0;  // address up to which no cache is used; of written_to only
+  struct Piece {
+    std::uint32_t file = 0;
+    ByteRange range;
+  };
+  std::deque<Piece> cached_;        // what was written last; of written() only
+  std::uint64_t cached_bytes_ = 0;  // their sum
 };
 
 }  // namespace hfshard

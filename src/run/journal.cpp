@@ -18,10 +18,11 @@
 namespace hfshard {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x314a4648;  // "HFJ1"
+constexpr std::uint32_t kMagic = 0x324a4648;  // "HFJ2"
 constexpr std::size_t kHeader = 8;
 constexpr std::size_t kFixed = 32 + 4 * 8;
 constexpr std::size_t kPerSlot = 24;
+constexpr std::size_t kPerChunk = 4;
 constexpr std::uint64_t kMaxJournal = std::uint64_t{1} << 32;
 
 void put_plan_id(std::byte* to, const std::string& plan_id) {
@@ -33,7 +34,8 @@ void put_plan_id(std::byte* to, const std::string& plan_id) {
 }
 
 std::vector<std::byte> encode_record(const JournalRecord& record, const std::string& plan_id) {
-  const std::size_t payload = kFixed + record.digests.size() * kPerSlot;
+  const std::size_t payload =
+      kFixed + record.digests.size() * kPerSlot + record.lengths.size() * kPerChunk;
   std::vector<std::byte> out(kHeader + payload + 4);
   store_le(out.data(), kMagic);
   store_le(out.data() + 4, static_cast<std::uint32_t>(payload));
@@ -49,6 +51,10 @@ std::vector<std::byte> encode_record(const JournalRecord& record, const std::str
     store_le(at + 8, digest.sum.low);
     store_le(at + 16, digest.sum.high);
     at += kPerSlot;
+  }
+  for (const std::uint32_t length : record.lengths) {
+    store_le(at, length);
+    at += kPerChunk;
   }
   store_le(at, crc32c(std::span(out).first(kHeader + payload)));
   return out;
@@ -71,13 +77,18 @@ bool decode_record(std::span<const std::byte>& bytes, const std::string& plan_id
   out.end = load_le<std::uint64_t>(at + 40);
   out.overflows = load_le<std::uint64_t>(at + 48);
   const auto count = load_le<std::uint64_t>(at + 56);
-  if (count != (payload - kFixed) / kPerSlot || out.begin >= out.end) return false;
+  if (count > (payload - kFixed) / kPerSlot || out.begin >= out.end) return false;
+  const std::size_t lengths = payload - kFixed - count * kPerSlot;
+  if (lengths % kPerChunk != 0) return false;
   at += kFixed;
   out.digests.clear();
   for (std::uint64_t i = 0; i < count; ++i, at += kPerSlot) {
     out.digests.push_back({load_le<std::uint64_t>(at),
                            {load_le<std::uint64_t>(at + 8), load_le<std::uint64_t>(at + 16)}});
   }
+  out.lengths.clear();
+  for (std::size_t i = 0; i < lengths / kPerChunk; ++i, at += kPerChunk)
+    out.lengths.push_back(load_le<std::uint32_t>(at));
   bytes = bytes.subspan(kHeader + payload + 4);
   return true;
 }

@@ -16,13 +16,14 @@ struct JournalRecord {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
   std::vector<SlotDigest> digests;
-  std::uint64_t overflows = 0;  ///< finite values that became infinite
+  std::uint64_t overflows = 0;           ///< finite values that became infinite
+  std::vector<std::uint32_t> lengths{};  ///< of every chunk in the run, if they are compressed
 };
 
 /// Append-only journal of one attempt of one worker: `journal.<worker>-<workers>.<attempt>`.
-/// Record: magic "HFJ1", u32 payload bytes, payload (plan id 32 bytes, begin u64, end u64,
-/// overflows u64, count u64, then slot u64 and digest 16 bytes each), u32 crc32c over all before
-/// it; little-endian. Not thread-safe.
+/// Record: magic "HFJ2", u32 payload bytes, payload (plan id 32 bytes, begin u64, end u64,
+/// overflows u64, count u64, then slot u64 and digest 16 bytes each, then a u32 for every chunk
+/// length), u32 crc32c over all before it; little-endian. Not thread-safe.
 class JournalWriter {
  public:
   /// Creates the next free attempt number. Throws: io.

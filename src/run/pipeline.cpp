@@ -2,6 +2,7 @@
 //  1. admit (in plan order): the next tile takes its whole need from the arena. The only place that
 //  waits for memory.
 //  2. apply (parallel): sources are read and moved into the tile's region; chunks are encoded.
+//     of compressed chunks: place (in plan order), since each lies behind the one before it
 //  3. store (parallel): the region is written; its memory goes back.
 //  4. commit (in plan order): group fdatasync of data, then one journal record, then fdatasync of
 //  the journal.
@@ -33,6 +34,7 @@ TileCursor::TileCursor(const Plan& plan, std::uint64_t begin, std::uint64_t end,
 bool TileCursor::next(Tile& tile) {
   tile.units.clear();
   tile.digests.clear();
+  tile.lengths.clear();
   tile.overflows = 0;
   tile.need_bytes = 0;
   std::uint64_t scratch = 0;
@@ -60,6 +62,8 @@ bool TileCursor::next(Tile& tile) {
   }
   if (tile.units.empty()) return false;
   tile.need_bytes = tile.region_bytes() + scratch;
+  tile.offset_bytes = tile.begin_address - plan_.file_begin[tile.file];
+  tile.stored_bytes = tile.region_bytes();
   return true;
 }
 
@@ -153,12 +157,26 @@ class TileStages final : public PipelineStages {
     });
   }
 
+  bool places() const override { return sink_.places(); }
+
+  void place(void* item) override {
+    auto* tile = static_cast<Tile*>(item);
+    take_over(tile);
+    guarded([&] {
+      take_over(&place_turn_);
+      call_hook(Stage::place, *tile);
+      sink_.place(*tile);
+      hand_over(tile);
+      hand_over(&place_turn_);
+    });
+  }
+
   void store(void* item) override {
     auto* tile = static_cast<Tile*>(item);
     take_over(tile);
     guarded([&] {
       call_hook(Stage::store, *tile);
-      sink_.store(*tile, tile->block.bytes().first(tile->region_bytes()));
+      sink_.store(*tile, tile->block.bytes().first(tile->stored_bytes));
       tile->block.release();
       hand_over(tile);
     });
@@ -217,6 +235,7 @@ class TileStages final : public PipelineStages {
   char begun_ = 0;
   char ended_ = 0;
   char admit_turn_ = 0;  // from one call of a serial filter to the next
+  char place_turn_ = 0;
   char commit_turn_ = 0;
 };
 

@@ -26,7 +26,10 @@ struct Tile {
   std::uint64_t need_bytes = 0;  ///< region and scratch
   Arena::Block block;
   std::vector<SlotDigest> digests;
-  std::uint64_t overflows = 0;  ///< finite values that became infinite
+  std::uint64_t overflows = 0;         ///< finite values that became infinite
+  std::vector<std::uint32_t> lengths;  ///< of its chunks, if they are compressed
+  std::uint64_t offset_bytes = 0;      ///< in its file; of compressed chunks, set by place
+  std::uint64_t stored_bytes = 0;      ///< of its region, that are written; after apply
   std::uint64_t region_bytes() const noexcept { return end_address - begin_address; }
 };
 
@@ -49,12 +52,16 @@ class TileCursor {
 };
 
 /// Where the pipeline calls a test's hook: a test throws from each while admit waits.
-enum class Stage : std::uint8_t { admit, apply, store, commit };
+enum class Stage : std::uint8_t { admit, apply, place, store, commit };
 
 /// Where finished tiles go.
 class TileSink {
  public:
   virtual ~TileSink() = default;
+  /// Whether a tile's place depends on those before it: then `place` is called between apply and
+  /// store, in plan order by one thread at a time.
+  virtual bool places() const { return false; }
+  virtual void place(Tile& /*tile*/) {}
   /// Called concurrently, in any order.
   virtual void store(const Tile& tile, std::span<const std::byte> region) = 0;
   /// Called in plan order by one thread at a time.

@@ -45,20 +45,20 @@ Json custom_metadata(const Plan& plan, const std::vector<Digest128>& sums) {
   return custom;
 }
 
-void write_side_files(const Plan& plan, const Target& target, const std::string& step,
-                      const std::vector<Digest128>& sums) {
+void write_side_files(const Plan& plan, const Placements& placed, const Target& target,
+                      const std::string& step, const std::vector<Digest128>& sums) {
   TreeSpec tree;
   tree.leaves = &plan.model.leaves;
   tree.grids = &plan.grids;
   tree.step = plan.options.step;
   tree.plan_id = plan.id;
   tree.custom_metadata = custom_metadata(plan, sums);
-  tree.checksum = plan.options.checksum;
+  tree.encoding = plan.options.encoding;
   tree.with_train_state = plan.model.scheme == "maxtext";
   tree.direct = plan.options.in_place;
   write_file_durably(join_path(step, kManifestName),
                      [&](const ByteSink& sink) { write_manifest(plan, sums, sink); });
-  for (const SideFile& file : target.metadata(tree, plan)) {
+  for (const SideFile& file : target.metadata(tree, placed)) {
     const std::string path = join_path(step, file.path);
     make_directories(parent_path(path));
     write_file_durably(path, file.write);
@@ -164,14 +164,15 @@ void hash_linked(const Plan& plan, const Target& target, const std::string& step
 }
 
 // Everything that a staged step lacks beside its data files.
-void complete_step(const Plan& plan, const Target& target, const std::string& step,
-                   const RunOptions& options, std::vector<Digest128>& sums, Reporter& reporter) {
-  write_side_files(plan, target, step, sums);
+void complete_step(const Plan& plan, const Placements& placed, const Target& target,
+                   const std::string& step, const RunOptions& options, std::vector<Digest128>& sums,
+                   Reporter& reporter) {
+  write_side_files(plan, placed, target, step, sums);
   if (!plan.options.link) return;
   link_shards(plan, step, item_directory(plan, target, step), options.shards);
   if (!plan.options.digests) return;
   hash_linked(plan, target, step, options, sums, reporter);
-  write_side_files(plan, target, step, sums);
+  write_side_files(plan, placed, target, step, sums);
 }
 
 // Relative paths of the files of a directory.
@@ -228,11 +229,12 @@ void check_complete(const OpenedCheckpoint& opened,
   }
 }
 
-void publish(const Plan& plan, const Target& target, const Staging& staging,
-             const RunOptions& options, std::vector<Digest128>& sums, Reporter& reporter) {
+void publish(const Plan& plan, const Placements& placed, const Target& target,
+             const Staging& staging, const RunOptions& options, std::vector<Digest128>& sums,
+             Reporter& reporter) {
   const OutPaths& paths = staging.paths();
   if (plan.options.in_place) {
-    complete_step(plan, target, paths.step, options, sums, reporter);
+    complete_step(plan, placed, target, paths.step, options, sums, reporter);
     sync_tree(paths.tree);
     check_staged(target, paths.step);
     place_index(plan, target, paths);
@@ -243,7 +245,7 @@ void publish(const Plan& plan, const Target& target, const Staging& staging,
   const OutState before = out_state(paths.out, plan.options.step);
   const bool done_before = before == OutState::step && !options.overwrite;
   if (done_before || before == OutState::foreign) check_output(plan, options);
-  complete_step(plan, target, paths.step, options, sums, reporter);
+  complete_step(plan, placed, target, paths.step, options, sums, reporter);
   carry_hf_files(plan, options, join_path(paths.tree, "hf"));
   sync_tree(paths.tree);
   check_staged(target, paths.step);

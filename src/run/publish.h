@@ -18,8 +18,9 @@ namespace hfshard {
 /// the top of publish.cpp. Throws: conflict (a differing hf/), corrupt (a chunk is missing), io.
 /// Nothing is deleted before the rename. Of a plan that links, the source's files get their names
 /// here, and `sums` the digests of what is linked if they are wanted.
-void publish(const Plan& plan, const Target& target, const Staging& staging,
-             const RunOptions& options, std::vector<Digest128>& sums, Reporter& reporter);
+void publish(const Plan& plan, const Placements& placed, const Target& target,
+             const Staging& staging, const RunOptions& options, std::vector<Digest128>& sums,
+             Reporter& reporter);
 
 /// Where the item directory of a step directory is.
 std::string item_directory(const Plan& plan, const Target& target, const std::string& step);

@@ -17,6 +17,7 @@
 #include "plan/place.h"
 
 #include "hfshard/dtype.h"
+#include "hfshard/plan.h"
 
 namespace hfshard {
 
@@ -25,9 +26,9 @@ struct TreeSpec {
   const std::vector<Leaf>* leaves = nullptr;  ///< sorted by path
   const PerLeaf<Grid>* grids = nullptr;       ///< one per leaf
   std::uint64_t step = 0;
-  std::string plan_id;           ///< 64 hex digits
-  Json custom_metadata;          ///< object: scan_layers, plan id, root digest
-  bool checksum = true;          ///< crc32c codec
+  std::string plan_id;   ///< 64 hex digits
+  Json custom_metadata;  ///< object: scan_layers, plan id, root digest
+  Encoding encoding;
   bool with_train_state = true;  ///< MaxText's `step` scalar and empty `opt_state`
   bool direct = false;           ///< the step directory is the item directory too
 };
@@ -72,10 +73,12 @@ class Target {
   virtual std::string_view name() const = 0;
   /// What surrounds a chunk on disk. Throws: unsupported (a dtype or rank the format lacks, by
   /// name).
-  virtual ChunkForm form(const Leaf& leaf, const Grid& grid, bool checksum) const = 0;
+  virtual ChunkForm form(const Leaf& leaf, const Grid& grid, const Encoding& encoding) const = 0;
   /// Completes one chunk in place: cells are filled, suffixes and tail are not. `stored` has
-  /// stored_bytes(). Called concurrently.
-  virtual void encode(const ChunkForm& form, std::span<std::byte> stored) const = 0;
+  /// stored_bytes(), `scratch` the form's scratch_bytes. Returns the length of the chunk, which is
+  /// at the front of `stored`: all of it unless it is compressed. Called concurrently.
+  virtual std::uint64_t encode(const ChunkForm& form, std::span<std::byte> stored,
+                               std::span<std::byte> scratch) const = 0;
   /// The side files that make the data files a checkpoint, in commit order; the last one publishes.
   /// Each streams itself; none is held whole beyond names. Paths are relative to the step directory
   /// ("items/manifest.ocdbt").

@@ -18,6 +18,10 @@ void run_stages(PipelineStages& stages, unsigned threads, std::size_t tokens) {
     stages.apply(item);
     return item;
   };
+  const auto place = [&](void* item) {
+    stages.place(item);
+    return item;
+  };
   const auto store = [&](void* item) {
     stages.store(item);
     return item;
@@ -26,10 +30,11 @@ void run_stages(PipelineStages& stages, unsigned threads, std::size_t tokens) {
   using Mode = tbb::filter_mode;
   tbb::task_arena workers(static_cast<int>(threads));
   workers.execute([&] {
+    auto work = tbb::make_filter<void, void*>(Mode::serial_in_order, admit) &
+                tbb::make_filter<void*, void*>(Mode::parallel, apply);
+    if (stages.places()) work &= tbb::make_filter<void*, void*>(Mode::serial_in_order, place);
     tbb::parallel_pipeline(tokens,
-                           tbb::make_filter<void, void*>(Mode::serial_in_order, admit) &
-                               tbb::make_filter<void*, void*>(Mode::parallel, apply) &
-                               tbb::make_filter<void*, void*>(Mode::parallel, store) &
+                           work & tbb::make_filter<void*, void*>(Mode::parallel, store) &
                                tbb::make_filter<void*, void>(Mode::serial_in_order, commit));
   });
 }

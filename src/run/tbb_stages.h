@@ -7,7 +7,7 @@ namespace hfshard {
 /// Of every thread but the caller's.
 inline constexpr std::size_t kThreadStackBytes = std::size_t{512} << 10;
 
-/// The four filters of a run as plain calls; an item is a pointer that travels through them.
+/// The filters of a run as plain calls; an item is a pointer that travels through them.
 class PipelineStages {
  public:
   virtual ~PipelineStages() = default;
@@ -15,6 +15,11 @@ class PipelineStages {
   virtual void* admit() = 0;
   /// Called concurrently.
   virtual void apply(void* item) = 0;
+  /// Whether there is a filter `place` behind `apply`; in the order of admission, one call at a
+  /// time.
+  virtual bool places() const = 0;
+  virtual void place(void* item) = 0;
+  /// Called concurrently.
   virtual void store(void* item) = 0;
   /// In the order of admission. One call at a time.
   virtual void commit(void* item) = 0;

@@ -32,7 +32,7 @@ Json io_json(const std::vector<IoChoice>& choices) {
 
 Json result_json(const Plan& plan, const RunResult& result) {
   Json out = outcome_json(plan, result);
-  out["output_bytes"] = plan.totals.output_bytes;
+  out["output_bytes"] = result.output_bytes;
   out["written_bytes"] = result.written_bytes;
   out["skipped_bytes"] = result.skipped_bytes;
   out["peak_arena_bytes"] = result.peak_arena_bytes;
@@ -48,7 +48,7 @@ Json result_json(const Plan& plan, const RunResult& result) {
 
 void print_published(const Plan& plan, const RunResult& result, const std::string& out) {
   print_line(fmt::format("published {} ({} in {:.2f} s)", result.path,
-                         human_bytes(plan.totals.output_bytes), result.seconds));
+                         human_bytes(result.output_bytes), result.seconds));
   print_line(fmt::format("digest    {}", result.root_digest));
   if (result.overflows > 0) {
     print_line(fmt::format("overflow  {} finite values became infinite: their dtype is too narrow",

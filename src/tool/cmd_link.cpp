@@ -67,8 +67,8 @@ void check_links_asked(const Plan& plan, const LinkFlags& flags) {
 
 void print_linked(const Plan& plan, const RunResult& result) {
   print_line(fmt::format("published {} ({} linked, {} written, in {:.2f} s)", result.path,
-                         human_bytes(plan.totals.linked_bytes),
-                         human_bytes(plan.totals.output_bytes), result.seconds));
+                         human_bytes(plan.totals.linked_bytes), human_bytes(result.output_bytes),
+                         result.seconds));
   if (plan.options.digests) {
     print_line(fmt::format("digest    {}", result.root_digest));
   } else {
@@ -132,6 +132,7 @@ void add_link_command(CLI::App& app, Session& session) {
       "a hard link does.");
   add_plan_flags(*command, *plan_flags);
   command->remove_option(command->get_option("--to"));
+  command->remove_option(command->get_option("--compress"));
   add_run_flags(*command, *run_flags);
   command->remove_option(command->get_option("--worker"));
   command->add_option("--shards", flags->shards,

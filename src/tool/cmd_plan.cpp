@@ -40,6 +40,8 @@ int show_plan(Session& session, const PlanFlags& plan_flags, const RunFlags& run
   PlanOptions wanted = plan_options(plan_flags);
   wanted.link = flags.link;
   wanted.digests = !flags.link;
+  if (flags.link && wanted.encoding.zstd_level != 0)
+    throw Error(ErrorCode::usage, "--link takes no --compress: what is linked stays as it is");
   const RunOptions options = run_options(run_flags);
   const auto target = make_target(wanted.target);
   const Plan plan = make_plan(plan_flags.source, wanted, *target, session.limits);

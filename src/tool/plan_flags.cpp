@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "base/zstd.h"
 #include "bytes/files.h"
 #include "plan/compile.h"
 #include "target/null/null.h"
@@ -41,6 +42,22 @@ void parse_worker(const std::string& text, RunOptions& options) {
   }
 }
 
+// "none" is 0.
+int zstd_level(const std::string& text) {
+  if (text == "none") return 0;
+  if (text == "zstd") return 1;
+  constexpr std::string_view kBefore = "zstd:";
+  int level = 0;
+  const char* end = text.data() + text.size();
+  if (text.starts_with(kBefore)) {
+    const auto parsed = std::from_chars(text.data() + kBefore.size(), end, level);
+    if (parsed.ec == std::errc() && parsed.ptr == end && level >= 1 && level <= kMostZstdLevel)
+      return level;
+  }
+  throw Error(ErrorCode::usage, fmt::format("--compress {} is not known", quote(text)))
+      .hint(fmt::format("known are none, zstd, and zstd:1 to zstd:{}", kMostZstdLevel));
+}
+
 constexpr IoMode kIoModes[] = {IoMode::automatic, IoMode::direct, IoMode::buffered, IoMode::mmap};
 
 IoMode io_mode(const std::string& text) {
@@ -72,6 +89,8 @@ void add_plan_flags(CLI::App& command, PlanFlags& flags) {
   command.add_option("--chunk-bytes", flags.chunk_bytes, "largest chunk (default 64MiB)");
   command.add_option("--checksum", flags.checksum,
                      "crc32c in every chunk, or none (default crc32c)");
+  command.add_option("--compress", flags.compress,
+                     "zstd[:LEVEL], 1 (the default) to 22, in every chunk, or none (default none)");
   command.add_option("--step", flags.step, "step number of the checkpoint (default 0)");
 }
 
@@ -97,7 +116,10 @@ PlanOptions plan_options(const PlanFlags& flags) {
   options.mapping = mapping_options(flags.mapping);
   options.meshes = flags.meshes;
   options.chunk_bytes = bytes_of(flags.chunk_bytes, "--chunk-bytes");
-  options.checksum = one_of(flags.checksum, {"crc32c", "none"}, "--checksum") == 0;
+  options.encoding.zstd_level = zstd_level(flags.compress);
+  if (options.target == "null" && options.encoding.zstd_level != 0)
+    throw Error(ErrorCode::usage, "--to null encodes nothing, so it takes no --compress");
+  options.encoding.checksum = one_of(flags.checksum, {"crc32c", "none"}, "--checksum") == 0;
   options.step = flags.step;
   if (!flags.rules_file.empty()) {
     options.rules_text = read_file(flags.rules_file);
@@ -143,7 +165,7 @@ Plan make_plan(const std::string& source, const PlanOptions& options, const Targ
     }
   }
   const auto form = [&](const Leaf& leaf, const Grid& grid) {
-    return target.form(leaf, grid, options.checksum);
+    return target.form(leaf, grid, options.encoding);
   };
   return build_plan(std::move(catalog), std::move(model), options, form, limits);
 }

@@ -25,6 +25,7 @@ struct PlanFlags {
   std::string rules_file;
   std::string chunk_bytes = "64MiB";
   std::string checksum = "crc32c";
+  std::string compress = "none";
   std::uint64_t step = 0;
 };
 

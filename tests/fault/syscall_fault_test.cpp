@@ -35,7 +35,7 @@ class SyscallFaultTest : public testing::Test {
   // One data file, one chunk per leaf: few calls, all kinds of them.
   Plan plan_with(bool checksum) const {
     PlanOptions options;
-    options.checksum = checksum;
+    options.encoding.checksum = checksum;
     return small_plan(source_, options, {});
   }
 

@@ -9,7 +9,7 @@ class NullTarget final : public Target {
  public:
   std::string_view name() const override { return "null"; }
 
-  ChunkForm form(const Leaf& leaf, const Grid& grid, bool /*checksum*/) const override {
+  ChunkForm form(const Leaf& leaf, const Grid& grid, const Encoding& /*encoding*/) const override {
     ChunkForm out;
     for (std::size_t axis = 0; axis < grid.chunk.rank(); ++axis) {
       if (grid.inner[axis] == 0) continue;
@@ -19,8 +19,10 @@ class NullTarget final : public Target {
     return out;
   }
 
-  void encode(const ChunkForm& form, std::span<std::byte> stored) const override {
+  std::uint64_t encode(const ChunkForm& form, std::span<std::byte> stored,
+                       std::span<std::byte> /*scratch*/) const override {
     HFSHARD_CHECK(stored.size() == form.stored_bytes());
+    return stored.size();
   }
 
   std::vector<SideFile> metadata(const TreeSpec& /*tree*/,

@@ -52,7 +52,7 @@ zarr::Array array_of(const TreeSpec& tree, std::size_t index) {
   const Leaf& leaf = (*tree.leaves)[index];
   const Grid& grid = (*tree.grids)[index];
   try {
-    return zarr::make_array(leaf.dtype, leaf.shape, grid, tree.checksum);
+    return zarr::make_array(leaf.dtype, leaf.shape, grid, tree.encoding);
   } catch (Error& error) {  // only here is the leaf known
     throw error.in_tensor(leaf.path);
   }
@@ -62,7 +62,7 @@ std::string step_value(const TreeSpec& tree) {
   std::array<std::byte, 8> bytes{};
   store_le(bytes.data(), tree.step);
   std::string out(as_text(bytes));
-  if (!tree.checksum) return out;
+  if (!tree.encoding.checksum) return out;
   std::array<std::byte, 4> suffix{};
   store_le(suffix.data(), crc32c(bytes));
   out += as_text(suffix);
@@ -70,7 +70,7 @@ std::string step_value(const TreeSpec& tree) {
 }
 
 void add_step(const TreeSpec& tree, ocdbt::TreeWriter& writer) {
-  const zarr::Array array = zarr::make_array(DType::i64, {}, {}, {}, tree.checksum);
+  const zarr::Array array = zarr::make_array(DType::i64, {}, {}, {}, {tree.encoding.checksum});
   writer.add_inline(fmt::format("{}/c", kStepLeaf), step_value(tree));
   writer.add_inline(fmt::format("{}/{}", kStepLeaf, kArrayFile), zarr::write_array(array));
 }

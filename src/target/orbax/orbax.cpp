@@ -16,16 +16,20 @@ class OrbaxTarget final : public Target {
  public:
   std::string_view name() const override { return "orbax"; }
 
-  ChunkForm form(const Leaf& leaf, const Grid& grid, bool checksum) const override {
+  ChunkForm form(const Leaf& leaf, const Grid& grid, const Encoding& encoding) const override {
     try {
-      return zarr::make_array(leaf.dtype, leaf.shape, grid, checksum).form();
+      const zarr::Array array = zarr::make_array(leaf.dtype, leaf.shape, grid, encoding);
+      ChunkForm out = array.form();
+      out.scratch_bytes = zarr::seal_scratch_bytes(array);
+      return out;
     } catch (Error& error) {  // only here is the leaf known
       throw error.in_tensor(leaf.path);
     }
   }
 
-  void encode(const ChunkForm& form, std::span<std::byte> stored) const override {
-    zarr::seal_chunk(form, stored);
+  std::uint64_t encode(const ChunkForm& form, std::span<std::byte> stored,
+                       std::span<std::byte> scratch) const override {
+    return zarr::seal_chunk(form, stored, scratch);
   }
 
   std::vector<SideFile> metadata(const TreeSpec& tree, const Placements& placed) const override {

@@ -52,6 +52,40 @@ TEST(Zstd, FramesOfEveryKindAreDecoded) {
   }
 }
 
+// At an odd address, into dirty memory, and not a byte more than is asked for.
+std::string encoded(const std::string& content, int level, int dirt) {
+  std::string frame(zstd_most_bytes(content.size()), static_cast<char>(dirt));
+  std::vector<std::byte> scratch(zstd_encoder_bytes(level, content.size()) + 1,
+                                 static_cast<std::byte>(dirt));
+  frame.resize(encode_zstd(as_bytes(content), level, std::as_writable_bytes(std::span(frame)),
+                           std::span(scratch).subspan(1)));
+  return frame;
+}
+
+TEST(Zstd, FramesAreTheLibrarysOwnWhateverMemoryHeld) {
+  for (const std::size_t size : {0U, 1U, 2U, 1000U, 131072U, 131073U, 700000U}) {
+    for (const std::string& content : {half_random(size), std::string(size, '\0')}) {
+      for (const int level : {1, 2, 3, 6, 9, 13, 19, kMostZstdLevel}) {
+        const std::string frame = encoded(content, level, 0);
+        EXPECT_EQ(frame, zstd_frame(content, {.level = level})) << size << " at level " << level;
+        EXPECT_EQ(encoded(content, level, 0xff), frame) << size << " at level " << level;
+        EXPECT_EQ(decoded(frame, size), content);
+      }
+    }
+  }
+}
+
+TEST(Zstd, WhatCannotBeCompressedFitsIntoItsRoom) {
+  std::mt19937 random(7);
+  for (const std::size_t size : {100U, 131072U, 400001U}) {
+    std::string content(size, '\0');
+    for (char& byte : content) byte = static_cast<char>(random());
+    const std::string frame = encoded(content, 1, 0);
+    EXPECT_GT(frame.size(), size);
+    EXPECT_EQ(decoded(frame, size), content);
+  }
+}
+
 TEST(Zstd, WindowsBeyondEveryDefaultNeedNoMoreMemory) {
   const std::string content = half_random(300000);
   for (const int log : {10, 27, 30}) {

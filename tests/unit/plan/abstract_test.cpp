@@ -62,7 +62,7 @@ Plan plan_for(const Json& model, bool stacked, const std::string& mesh) {
   options.meshes = {mesh};
   const auto target = target::orbax::make_orbax_target();
   const auto form = [&](const Leaf& leaf, const Grid& grid) {
-    return target->form(leaf, grid, options.checksum);
+    return target->form(leaf, grid, options.encoding);
   };
   CompiledModel compiled = compile_model(catalog, options.mapping);
   return build_plan(catalog, std::move(compiled), options, form, {});

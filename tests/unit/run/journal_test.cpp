@@ -38,6 +38,26 @@ TEST(Journal, RecordsComeBackAndAddUp) {
   EXPECT_EQ(state.done_bytes(), 30U);
 }
 
+TEST(Journal, ChunkLengthsComeBackBehindTheDigests) {
+  const TempDir dir;
+  {
+    JournalWriter writer(dir.path(), kPlan, 0, 1);
+    JournalRecord first = record(0, 10, 0, 5);
+    first.digests.push_back({1, {9, 0}});
+    first.lengths = {7, 4096, UINT32_MAX};
+    writer.append(first);
+    JournalRecord second = record(10, 30, 0, 7);
+    second.lengths = {1, 2};
+    writer.append(second);
+  }
+  const JournalState state = read_journals(dir.path(), kPlan, 2);
+  ASSERT_EQ(state.done.size(), 2U);
+  EXPECT_EQ(state.done[0].lengths, (std::vector<std::uint32_t>{7, 4096, UINT32_MAX}));
+  EXPECT_EQ(state.done[1].lengths, (std::vector<std::uint32_t>{1, 2}));
+  EXPECT_EQ(state.sums[0], (Digest128{12, 0}));
+  EXPECT_EQ(state.sums[1], (Digest128{9, 0}));
+}
+
 TEST(Journal, NothingAfterTheFirstBadRecordIsTrusted) {
   const TempDir dir;
   {

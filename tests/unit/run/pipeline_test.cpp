@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <future>
 #include <stdexcept>
+#include <tuple>
 
 #include <gtest/gtest.h>
 
@@ -23,7 +24,7 @@ struct Planted : std::runtime_error {
 };
 
 const char* name_of(Stage stage) {
-  constexpr const char* kNames[] = {"admit", "apply", "store", "commit"};
+  constexpr const char* kNames[] = {"admit", "apply", "place", "store", "commit"};
   return kNames[static_cast<std::size_t>(stage)];
 }
 
@@ -58,12 +59,14 @@ class Milestone {
 };
 
 struct CountingSink final : TileSink {
+  bool places() const override { return true; }
   void store(const Tile&, std::span<const std::byte>) override {}
   void commit(Tile& tile) override { committed += tile.region_bytes(); }
   std::uint64_t committed = 0;
 };
 
 class PipelineFailure : public testing::TestWithParam<Stage> {};
+class ConversionFailure : public testing::TestWithParam<std::tuple<Stage, int>> {};
 
 // Memory for exactly one tile: while the first one is under way, admit stands in the arena with the
 // second.
@@ -106,24 +109,32 @@ TEST_P(PipelineFailure, ReturnsThoughAdmitWaitsForMemory) {
   EXPECT_LT(sink.committed, plan.end_address());
 }
 
-// The same at the level of a whole conversion: whatever fails, what is written stays, and a resumed
-// run gives the tree of an undisturbed one.
-TEST_P(PipelineFailure, LeavesAResumableConversion) {
+// The same at the level of a whole conversion, compressed or not: whatever fails, what is written
+// stays, and a resumed run gives the tree of an undisturbed one.
+TEST_P(ConversionFailure, LeavesAResumableConversion) {
   const TempDir dir;
+  const auto [failing, level] = GetParam();
   PlanOptions options = small_options();
+  options.encoding.zstd_level = level;
   options.mapping.stacked = false;
   Limits limits = small_limits();
   limits.commit_bytes = std::uint64_t{512} << 10;  // each takes two syncs
+  if (level > 0) {                                 // at 4096 every chunk would take the same room
+    limits.alignment_bytes = 16;
+    limits.merge_bytes = 1024;
+    limits.file_min_bytes = limits.file_max_bytes = 8192;
+    limits.commit_bytes = 8192;
+  }
   const Plan plan = small_plan(copy_fixture("mixtral", dir / "source"), options, limits);
-  convert(plan, to_output(dir / "undisturbed"));
+  const std::uint64_t output_bytes = convert(plan, to_output(dir / "undisturbed")).output_bytes;
   const auto wanted = tree_of(dir / "undisturbed");
   std::uint64_t resumed_past_work = 0;
   for (const std::uint64_t nth : {1U, 7U, 40U}) {
     SCOPED_TRACE(nth);
     const std::string out = dir / (std::string("out") + std::to_string(nth));
     std::atomic<std::uint64_t> seen = 0;
-    const Hook hook = [&](Stage stage, const Tile&) {
-      if (stage == GetParam() && ++seen == nth) throw Planted("planted");
+    const Hook hook = [&, wanted_stage = failing](Stage stage, const Tile&) {
+      if (stage == wanted_stage && ++seen == nth) throw Planted("planted");
     };
     in_time([&] { EXPECT_THROW(convert(plan, to_output(out), hook), Planted); });
     EXPECT_FALSE(exists(out));
@@ -133,7 +144,9 @@ TEST_P(PipelineFailure, LeavesAResumableConversion) {
     const RunResult result = convert(plan, again);
     resumed_past_work += result.skipped_bytes > 0;
     EXPECT_TRUE(result.published);
-    EXPECT_EQ(result.skipped_bytes + result.written_bytes, plan.end_address());
+    EXPECT_EQ(result.skipped_bytes + result.written_bytes, output_bytes);
+    EXPECT_EQ(result.output_bytes, output_bytes);
+    EXPECT_EQ(output_bytes == plan.end_address(), level == 0);
     EXPECT_EQ(differing(tree_of(out), wanted), "");
     EXPECT_FALSE(exists(out_paths(out, 0).staging));
   }
@@ -141,8 +154,20 @@ TEST_P(PipelineFailure, LeavesAResumableConversion) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Stages, PipelineFailure,
-                         testing::Values(Stage::admit, Stage::apply, Stage::store, Stage::commit),
+                         testing::Values(Stage::admit, Stage::apply, Stage::place, Stage::store,
+                                         Stage::commit),
                          [](const auto& one) { return std::string(name_of(one.param)); });
+const auto form_name = [](const auto& one) {
+  const auto [stage, level] = one.param;
+  return std::string(name_of(stage)) + (level > 0 ? "Compressed" : "");
+};
+INSTANTIATE_TEST_SUITE_P(Stages, ConversionFailure,
+                         testing::Combine(testing::Values(Stage::admit, Stage::apply, Stage::store,
+                                                          Stage::commit),
+                                          testing::Values(0, 1)),
+                         form_name);
+INSTANTIATE_TEST_SUITE_P(Place, ConversionFailure, testing::Values(std::tuple{Stage::place, 1}),
+                         form_name);
 
 TEST(Pipeline, AStopDrainsAndCommitsWhatWasAdmitted) {
   const TempDir dir;

@@ -32,11 +32,12 @@ class Lacking final : public OpenedCheckpoint {
 class LackingTarget final : public Target {
  public:
   std::string_view name() const override { return real_->name(); }
-  ChunkForm form(const Leaf& leaf, const Grid& grid, bool checksum) const override {
-    return real_->form(leaf, grid, checksum);
+  ChunkForm form(const Leaf& leaf, const Grid& grid, const Encoding& encoding) const override {
+    return real_->form(leaf, grid, encoding);
   }
-  void encode(const ChunkForm& form, std::span<std::byte> stored) const override {
-    real_->encode(form, stored);
+  std::uint64_t encode(const ChunkForm& form, std::span<std::byte> stored,
+                       std::span<std::byte> scratch) const override {
+    return real_->encode(form, stored, scratch);
   }
   std::vector<SideFile> metadata(const TreeSpec& tree, const Placements& placed) const override {
     return real_->metadata(tree, placed);

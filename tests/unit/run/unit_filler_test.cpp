@@ -168,7 +168,7 @@ Cut random_cut(Random& random) {
   cut.options.chunk_bytes = std::uint64_t{8} << pick(random, 0, 6);
   cut.options.meshes = {random() % 2 == 0 ? "fsdp=2" : "fsdp=1"};
   cut.options.rules_text = R"([["split", ["fsdp"]]])";
-  cut.options.checksum = random() % 2 == 0;
+  cut.options.encoding.checksum = random() % 2 == 0;
   cut.limits.floor_bytes = std::uint64_t{1} << pick(random, 3, 8);
   cut.limits.run_bytes = std::uint64_t{1} << pick(random, 2, 6);
   cut.limits.merge_bytes = std::uint64_t{1} << pick(random, 6, 14);
@@ -182,7 +182,7 @@ Cut random_cut(Random& random) {
 Plan cut_plan(const Catalog& catalog, const CompiledModel& model, const Cut& cut) {
   const auto target = make_target("orbax");
   const auto form = [&](const Leaf& leaf, const Grid& grid) {
-    return target->form(leaf, grid, cut.options.checksum);
+    return target->form(leaf, grid, cut.options.encoding);
   };
   return build_plan(catalog, model, cut.options, form, cut.limits);
 }

@@ -54,7 +54,7 @@ TEST_F(VerifyTest, ASourceThatDiffersInOneBitIsSeenInTheChunkThatItFeeds) {
 
 TEST_F(VerifyTest, DigestsSeeADamageThatNoChecksumGuards) {
   PlanOptions options = small_options();
-  options.checksum = false;
+  options.encoding.checksum = false;
   convert(small_plan(source_, options), to_output(out_));
   EXPECT_TRUE(digests().empty());
   flip(join_path(out_, "0/items/d/00000"), 0);

@@ -12,14 +12,14 @@ namespace {
 TEST(NullTarget, FormIsTheRawChunk) {
   const auto target = make_null_target();
   const Leaf leaf{"w", DType::bf16, {10, 8}, {}, {}};
-  const ChunkForm form = target->form(leaf, {{}, {4, 8}, {2, 4}}, true);
+  const ChunkForm form = target->form(leaf, {{}, {4, 8}, {2, 4}}, {});
   EXPECT_EQ(form.cells, 4U);
   EXPECT_EQ(form.cell_bytes, 16U);
   EXPECT_EQ(form.stored_bytes(), 64U);
   std::string stored(64, 'x');
-  target->encode(form, std::as_writable_bytes(std::span(stored)));
+  target->encode(form, std::as_writable_bytes(std::span(stored)), {});
   EXPECT_EQ(stored, std::string(64, 'x'));
-  EXPECT_EQ(target->form({"p", DType::f4, {8}, {}, {}}, {{}, {8}, {8}}, true).stored_bytes(), 4U);
+  EXPECT_EQ(target->form({"p", DType::f4, {8}, {}, {}}, {{}, {8}, {8}}, {}).stored_bytes(), 4U);
 }
 
 TEST(NullTarget, NothingIsWrittenAndNothingOpens) {

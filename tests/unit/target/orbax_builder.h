@@ -60,12 +60,12 @@ inline void copy_box(std::string& array, const Shape& shape, std::string& box, c
 /// robin to data files, 512 bytes apart.
 class OrbaxBuilder final : public Placements {
  public:
-  explicit OrbaxBuilder(std::uint32_t files = 3, bool checksum = true)
-      : checksum_(checksum), data_(files) {
+  explicit OrbaxBuilder(std::uint32_t files = 3, const Encoding& encoding = {})
+      : encoding_(encoding), data_(files) {
     tree_.plan_id = std::string(64, 'a');
     tree_.custom_metadata["scan_layers"] = true;
     tree_.step = 7;
-    tree_.checksum = checksum;
+    tree_.encoding = encoding;
   }
 
   OrbaxBuilder& leaf(const std::string& path, DType dtype, const Shape& shape, const Shape& chunk,
@@ -129,7 +129,7 @@ class OrbaxBuilder final : public Placements {
     const auto target = target::orbax::make_orbax_target();
     const Leaf& leaf = leaves_[index];
     const Grid& grid = grids_[index];
-    const ChunkForm form = target->form(leaf, grid, checksum_);
+    const ChunkForm form = target->form(leaf, grid, encoding_);
     Shape cells = grid.chunk;
     for (std::size_t d = 0; d < cells.rank(); ++d) cells[d] = grid.chunk[d] / grid.inner[d];
     for_each_chunk(chunk_counts(leaf.shape, grid.chunk), [&](const Shape& chunk) {
@@ -144,9 +144,10 @@ class OrbaxBuilder final : public Placements {
         copy_box(values_[index], leaf.shape, box, grid.inner, origin, size_bits(leaf.dtype) / 8,
                  /*back=*/false);
         stored.replace(at, box.size(), box);
-        at += form.cell_bytes + form.cell_suffix_bytes;
+        at += form.cell_step_bytes();
       });
-      target->encode(form, std::as_writable_bytes(std::span(stored)));
+      std::vector<std::byte> scratch(form.scratch_bytes);
+      stored.resize(target->encode(form, std::as_writable_bytes(std::span(stored)), scratch));
       const auto file = static_cast<std::uint32_t>(places_.size() % data_.size());
       std::string& data = data_[file];
       data.resize(round_up(data.size(), 512), '\0');
@@ -156,7 +157,7 @@ class OrbaxBuilder final : public Placements {
     });
   }
 
-  bool checksum_;
+  Encoding encoding_;
   std::mt19937 random_{20240607};
   TreeSpec tree_;
   std::vector<std::pair<Leaf, Grid>> added_;

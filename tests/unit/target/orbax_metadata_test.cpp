@@ -117,7 +117,7 @@ TEST(OrbaxMetadata, StepFileHoldsHandlersAndConstants) {
 
 TEST(OrbaxMetadata, StepIsAnInlineScalarWithOrWithoutChecksum) {
   for (const bool checksum : {true, false}) {
-    OrbaxBuilder builder(1, checksum);
+    OrbaxBuilder builder(1, {checksum});
     builder.leaf("params.params.w", DType::f32, {4}, {4});
     builder.leaf("zz", DType::f32, {4}, {4}).build();
     builder.tree().step = 0x0102030405;

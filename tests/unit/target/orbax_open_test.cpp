@@ -67,8 +67,8 @@ void expect_same(const OrbaxBuilder& builder, const OpenedCheckpoint& opened) {
 }
 
 // Every supported dtype and form of array.
-OrbaxBuilder all_forms(bool checksum = true) {
-  OrbaxBuilder builder(4, checksum);
+OrbaxBuilder all_forms(const Encoding& encoding = {}) {
+  OrbaxBuilder builder(4, encoding);
   for (std::size_t i = 0; i < kDTypeCount; ++i) {
     const auto dtype = static_cast<DType>(i);
     if (zarr::data_type_name(dtype)) {
@@ -87,7 +87,7 @@ OrbaxBuilder all_forms(bool checksum = true) {
 
 TEST(OrbaxOpen, EveryDtypeAndFormComesBack) {
   for (const bool checksum : {true, false}) {
-    OrbaxBuilder builder = all_forms(checksum);
+    OrbaxBuilder builder = all_forms({checksum});
     builder.build();
     for (const std::uint32_t entries : {2U, 5U, 32768U}) {
       TempDir dir;
@@ -101,6 +101,21 @@ TEST(OrbaxOpen, EveryDtypeAndFormComesBack) {
                                                    ? (std::vector<std::string>{"bytes", "crc32c"})
                                                    : std::vector<std::string>{"bytes"});
     }
+  }
+}
+
+TEST(OrbaxOpen, EveryDtypeAndFormComesBackCompressed) {
+  for (const Encoding encoding : {Encoding{true, 1}, Encoding{false, 9}}) {
+    OrbaxBuilder builder = all_forms(encoding);
+    builder.build();
+    TempDir dir;
+    builder.write(dir / "0", {5, 1 << 20});
+    const auto opened = make_orbax_target()->open(dir.path());
+    expect_same(builder, *opened);
+    std::vector<std::string> codecs{"bytes", "zstd"};
+    if (encoding.checksum) codecs.emplace_back("crc32c");
+    EXPECT_EQ(opened->leaves()[leaf_index(*opened, "params.params.w-x")].codecs, codecs);
+    EXPECT_EQ(opened->leaves()[leaf_index(*opened, "step")].codecs.size(), codecs.size() - 1);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "base/coding.h"
 #include "base/crc32c.h"
 #include "base/json.h"
+#include "base/zstd.h"
 #include "support/catch_error.h"
 #include "target/orbax/orbax.h"
 #include "target/orbax/zarr/array.h"
@@ -53,12 +54,29 @@ std::string random_bytes(std::size_t size) {
 }
 
 TEST(ZarrArray, TextIsWhatTensorStoreWrites) {
-  const Array plain = make_array(DType::bf16, {151936, 1024}, {9496, 1024}, {9496, 1024}, true);
+  const Array plain =
+      make_array(DType::bf16, {151936, 1024}, {9496, 1024}, {9496, 1024}, Encoding{});
   EXPECT_EQ(write_array(plain), kPlain);
   EXPECT_EQ(parse_array(kPlain, "f", "w"), plain);
-  const Array sharded = make_array(DType::i32, {8}, {8}, {4}, true);
+  const Array sharded = make_array(DType::i32, {8}, {8}, {4}, Encoding{});
   EXPECT_EQ(write_array(sharded), kSharded);
   EXPECT_EQ(parse_array(kSharded, "f", "w"), sharded);
+}
+
+// Source: TensorStore 0.1.86's own zarr.json for these codecs.
+TEST(ZarrArray, ZstdIsWhatTensorStoreWrites) {
+  const std::string zstd = R"({"configuration":{"checksum":false,"level":3},"name":"zstd"},)";
+  for (const auto& [text, shape, chunk, inner] :
+       {std::tuple{kPlain, Shape{151936, 1024}, Shape{9496, 1024}, Shape{9496, 1024}},
+        std::tuple{kSharded, Shape{8}, Shape{8}, Shape{4}}}) {
+    const bool plain = chunk == inner;
+    const Array array =
+        make_array(plain ? DType::bf16 : DType::i32, shape, chunk, inner, {.zstd_level = 3});
+    const std::string crc = R"({"name":"crc32c"}])";
+    const std::string wanted = changed(text, crc, zstd + crc);
+    EXPECT_EQ(write_array(array), wanted);
+    EXPECT_EQ(parse_array(wanted, "f", "w"), array);
+  }
 }
 
 TEST(ZarrArray, EveryDtypeComesBack) {
@@ -66,11 +84,11 @@ TEST(ZarrArray, EveryDtypeComesBack) {
   for (const DType dtype : kSupported) {
     for (const bool crc : {false, true}) {
       for (const Shape& inner : {Shape{4, 6}, Shape{2, 3}}) {
-        const Array array = make_array(dtype, {9, 7}, {4, 6}, inner, crc);
+        const Array array = make_array(dtype, {9, 7}, {4, 6}, inner, Encoding{crc});
         EXPECT_EQ(parse_array(write_array(array), "f", "w"), array) << to_string(dtype);
       }
     }
-    const std::string scalar = write_array(make_array(dtype, {}, {}, {}, true));
+    const std::string scalar = write_array(make_array(dtype, {}, {}, {}, Encoding{}));
     EXPECT_EQ(parse_array(scalar, "f", "w").shape, Shape{});
     EXPECT_EQ(scalar.find("endian") != std::string::npos, size_bits(dtype) > 8);
     const Json fill = parse_json(scalar, "f").at("fill_value");
@@ -82,7 +100,7 @@ TEST(ZarrArray, EveryDtypeComesBack) {
 TEST(ZarrArray, PackedTypesAreUnsupportedByNameOfTheLeaf) {
   for (const DType dtype : kPacked) {
     const Error e = catch_error([&] {
-      make_orbax_target()->form({"a.b", dtype, {8}, {}, {}}, {{8}, {8}, {8}}, true);
+      make_orbax_target()->form({"a.b", dtype, {8}, {}, {}}, {{8}, {8}, {8}}, {});
     });
     EXPECT_EQ(e.code(), ErrorCode::unsupported);
     EXPECT_EQ(e.tensor(), "a.b");
@@ -194,25 +212,25 @@ TEST(ZarrChunkKeys, AreWrittenAndParsedBack) {
 TEST(ZarrForm, StatesWhatSurroundsAChunk) {
   const auto target = make_orbax_target();
   const Leaf leaf{"w", DType::bf16, {10, 8}, {}, {}};
-  const ChunkForm plain = target->form(leaf, {{}, {4, 8}, {4, 8}}, true);
+  const ChunkForm plain = target->form(leaf, {{}, {4, 8}, {4, 8}}, {});
   EXPECT_EQ(plain.cell_bytes, 64U);
   EXPECT_EQ(plain.cells, 1U);
   EXPECT_EQ(plain.stored_bytes(), 68U);
-  EXPECT_EQ(target->form(leaf, {{}, {4, 8}, {4, 8}}, false).stored_bytes(), 64U);
-  const ChunkForm inner = target->form(leaf, {{}, {4, 8}, {2, 4}}, true);
+  EXPECT_EQ(target->form(leaf, {{}, {4, 8}, {4, 8}}, {false}).stored_bytes(), 64U);
+  const ChunkForm inner = target->form(leaf, {{}, {4, 8}, {2, 4}}, {});
   EXPECT_EQ(inner.cell_bytes, 16U);
   EXPECT_EQ(inner.cells, 4U);
   EXPECT_EQ(inner.tail_bytes, 68U);
   EXPECT_EQ(inner.stored_bytes(), 4U * 20U + 68U);
-  EXPECT_EQ(target->form(leaf, {{}, {4, 8}, {2, 4}}, false).stored_bytes(), 64U + 68U);
+  EXPECT_EQ(target->form(leaf, {{}, {4, 8}, {2, 4}}, {false}).stored_bytes(), 64U + 68U);
   const Leaf scalar{"s", DType::i64, {}, {}, {}};
-  EXPECT_EQ(target->form(scalar, {}, true).stored_bytes(), 12U);
+  EXPECT_EQ(target->form(scalar, {}, {}).stored_bytes(), 12U);
   const Leaf none{"n", DType::f32, {0, 4}, {}, {}};
-  EXPECT_EQ(target->form(none, {{}, {1, 4}, {1, 4}}, true).cell_bytes, 16U);
+  EXPECT_EQ(target->form(none, {{}, {1, 4}, {1, 4}}, {}).cell_bytes, 16U);
 }
 
 TEST(ZarrForm, StoredLengthsOfChunksAtTheEdgeHaveARange) {
-  Array array = make_array(DType::u16, {5, 30}, {4, 20}, {1, 5}, true);
+  Array array = make_array(DType::u16, {5, 30}, {4, 20}, {1, 5}, Encoding{});
   EXPECT_EQ(array.stored_bytes().least, 16U * 14U + 260U);
   EXPECT_EQ(array.stored_bytes().most, 16U * 14U + 260U);
   EXPECT_EQ(array.least_stored_bytes({0, 0}), 16U * 14U + 260U);
@@ -224,13 +242,13 @@ TEST(ZarrForm, StoredLengthsOfChunksAtTheEdgeHaveARange) {
 }
 
 TEST(ZarrForm, EncodeFillsChecksumsAndIndex) {
-  const ChunkForm form = make_array(DType::i32, {8}, {8}, {4}, true).form();
+  const ChunkForm form = make_array(DType::i32, {8}, {8}, {4}, Encoding{}).form();
   std::string stored(form.stored_bytes(), '\0');
   for (std::size_t i = 0; i < 16; ++i) {
     stored[i] = static_cast<char>(i);
     stored[20 + i] = static_cast<char>(100 + i);
   }
-  make_orbax_target()->encode(form, std::as_writable_bytes(std::span(stored)));
+  make_orbax_target()->encode(form, std::as_writable_bytes(std::span(stored)), {});
   const auto bytes = as_bytes(stored);
   EXPECT_EQ(load_le<std::uint32_t>(bytes.data() + 16), crc32c(bytes.first(16)));
   EXPECT_EQ(load_le<std::uint32_t>(bytes.data() + 36), crc32c(bytes.subspan(20, 16)));
@@ -238,6 +256,39 @@ TEST(ZarrForm, EncodeFillsChecksumsAndIndex) {
     EXPECT_EQ(load_le<std::uint64_t>(bytes.data() + at), static_cast<std::uint64_t>(value));
   }
   EXPECT_EQ(load_le<std::uint32_t>(bytes.data() + 72), crc32c(bytes.subspan(40, 32)));
+}
+
+// Frames, checksums over them and the index follow each other without gaps.
+TEST(ZarrForm, EncodePacksFrames) {
+  const Array array = make_array(DType::u8, {600}, {600}, {200}, {.zstd_level = 5});
+  const ChunkForm form = array.form();
+  EXPECT_EQ(form.cell_step_bytes(), 200U + form.cell_growth_bytes + 4U);
+  std::string stored(form.stored_bytes(), '\x7f');
+  const std::string values = random_bytes(600);
+  for (std::size_t cell = 0; cell < 3; ++cell) {
+    const std::string part = cell == 1 ? std::string(200, 'b') : values.substr(200 * cell, 200);
+    stored.replace(cell * form.cell_step_bytes(), 200, part);
+  }
+  std::vector<std::byte> scratch(seal_scratch_bytes(array));
+  stored.resize(seal_chunk(form, std::as_writable_bytes(std::span(stored)), scratch));
+  const auto bytes = as_bytes(stored);
+  const auto index = bytes.last(3 * 16 + 4);
+  std::uint64_t end = 0;
+  for (std::size_t cell = 0; cell < 3; ++cell) {
+    EXPECT_EQ(load_le<std::uint64_t>(index.data() + 16 * cell), end);
+    const auto length = load_le<std::uint64_t>(index.data() + 16 * cell + 8);
+    const auto frame = bytes.subspan(end, length - 4);
+    EXPECT_EQ(load_le<std::uint32_t>(frame.data() + frame.size()), crc32c(frame));
+    EXPECT_EQ(decode_zstd(frame, 200).size(), 200U);
+    EXPECT_EQ(length < 100, cell == 1) << "random bytes do not shrink";
+    end += length;
+  }
+  EXPECT_EQ(end + index.size(), bytes.size());
+  EXPECT_EQ(load_le<std::uint32_t>(index.data() + 48), crc32c(index.first(48)));
+  std::string out(600, '\0');
+  std::vector<std::byte> opening(open_scratch_bytes(array));
+  open_chunk(array, {0}, bytes, std::as_writable_bytes(std::span(out)), opening);
+  EXPECT_EQ(out, values.substr(0, 200) + std::string(200, 'b') + values.substr(400));
 }
 
 // A shard whose one inner chunk is in Orbax's own form.
@@ -248,7 +299,7 @@ TEST(ZarrForm, IndexAgreesWithOrbax) {
   ChunkForm form;
   form.cell_bytes = 41;
   form.tail_bytes = 20;
-  make_orbax_target()->encode(form, std::as_writable_bytes(std::span(stored)));
+  make_orbax_target()->encode(form, std::as_writable_bytes(std::span(stored)), {});
   EXPECT_EQ(stored.substr(41),
             std::string(8, '\0') + '\x29' + std::string(7, '\0') + "\x8e\x86\x77\x44");
 }
@@ -256,18 +307,18 @@ TEST(ZarrForm, IndexAgreesWithOrbax) {
 TEST(ZarrForm, TooManyInnerChunksAreALimit) {
   const Leaf leaf{"w", DType::u8, {1ULL << 30}, {}, {}};
   const Error e = catch_error([&] {
-    make_orbax_target()->form(leaf, {{}, {1ULL << 30}, {1}}, true);
+    make_orbax_target()->form(leaf, {{}, {1ULL << 30}, {1}}, {});
   });
   EXPECT_EQ(e.code(), ErrorCode::limit);
   EXPECT_EQ(e.tensor(), "w");
 }
 
 struct Shard {
-  Array array = make_array(DType::u16, {4, 6}, {4, 6}, {2, 3}, true);
+  Array array = make_array(DType::u16, {4, 6}, {4, 6}, {2, 3}, Encoding{});
   std::string stored;
   std::string out;
   Shard() : stored(random_bytes(array.form().stored_bytes())), out(48, '\0') {
-    seal_chunk(array.form(), std::as_writable_bytes(std::span(stored)));
+    seal_chunk(array.form(), std::as_writable_bytes(std::span(stored)), {});
   }
   void open(const Shape& chunk = {0, 0}) {
     open_chunk(array, chunk, as_bytes(stored), std::as_writable_bytes(std::span(out)), {});

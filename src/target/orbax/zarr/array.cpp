@@ -53,6 +53,10 @@ constexpr std::uint64_t kMaxCells = std::uint64_t{1} << 27;
 // Source: google/tensorstore tensorstore/kvstore/ocdbt/format/indirect_data_reference.cc.
 constexpr std::uint64_t kMaxStoredBytes = (std::uint64_t{1} << 63) - 1;
 
+// Of a configuration without one.
+// Source: google/tensorstore tensorstore/internal/compression/zstd_compressor.h.
+constexpr int kDefaultZstdLevel = 1;
+
 Json shape_json(const Shape& shape) {
   Json::Array out;
   for (const std::uint64_t extent : shape) out.emplace_back(extent);
@@ -74,24 +78,35 @@ Json transpose_codec(const std::vector<std::uint8_t>& order) {
   return out;
 }
 
-// [bytes] or [bytes, crc32c].
-Json cell_codecs(std::uint32_t element_bits, bool crc32c) {
+// `bytes`, then `zstd` of some level, then `crc32c`; the last two may be absent.
+// Source: google/tensorstore tensorstore/driver/zarr3/codec/zstd.cc for the configuration.
+struct CellCodecs {
+  std::optional<int> zstd;
+  bool crc32c = false;
+};
+
+Json cell_codecs_json(std::uint32_t element_bits, const CellCodecs& codecs) {
   Json bytes = named("bytes");
   if (element_bits > 8) bytes["configuration"]["endian"] = "little";
   Json::Array out{std::move(bytes)};
-  if (crc32c) out.push_back(named("crc32c"));
+  if (codecs.zstd) {
+    Json& zstd = out.emplace_back(named("zstd"));
+    zstd["configuration"]["level"] = std::int64_t{*codecs.zstd};
+    zstd["configuration"]["checksum"] = false;
+  }
+  if (codecs.crc32c) out.push_back(named("crc32c"));
   return out;
 }
 
 Json codecs_json(const Array& array) {
-  Json cells = cell_codecs(size_bits(array.dtype), array.crc32c);
+  Json cells = cell_codecs_json(size_bits(array.dtype), {array.zstd, array.crc32c});
   if (!array.order.empty())
     cells.array().insert(cells.array().begin(), transpose_codec(array.order));
   if (!array.sharded) return cells;
   Json sharding = named("sharding_indexed");
   sharding["configuration"]["chunk_shape"] = shape_json(array.inner);
   sharding["configuration"]["codecs"] = std::move(cells);
-  sharding["configuration"]["index_codecs"] = cell_codecs(64, /*crc32c=*/true);
+  sharding["configuration"]["index_codecs"] = cell_codecs_json(64, {.zstd = {}, .crc32c = true});
   return Json::Array{std::move(sharding)};
 }
 
@@ -153,13 +168,6 @@ void check_bytes_codec(const Json& codec, std::uint32_t element_bits) {
   throw unsupported(fmt::format("byte order {} is not supported", quote(endian->as_string())));
 }
 
-struct CellCodecs {
-  bool zstd = false;
-  bool crc32c = false;
-};
-
-// `bytes`, then `zstd`, then `crc32c`; the last two may be absent.
-// Source: google/tensorstore tensorstore/driver/zarr3/codec/zstd.cc for the configuration.
 CellCodecs parse_cell_codecs(const Json& json, std::uint32_t element_bits) {
   const Json::Array& codecs = json.as_array();
   if (codecs.empty()) throw corrupt("an empty list of codecs");
@@ -168,8 +176,8 @@ CellCodecs parse_cell_codecs(const Json& json, std::uint32_t element_bits) {
   for (std::size_t i = 1; i < codecs.size(); ++i) {
     const std::string& name = codecs[i].at("name").as_string();
     if (name == "zstd" && !out.zstd && !out.crc32c) {
-      configuration(codecs[i], {"level", "checksum"});
-      out.zstd = true;
+      const Json* level = configuration(codecs[i], {"level", "checksum"}).find("level");
+      out.zstd = level != nullptr ? static_cast<int>(level->as_int()) : kDefaultZstdLevel;
     } else if (name == "crc32c" && !out.crc32c) {
       configuration(codecs[i], {});
       out.crc32c = true;
@@ -346,7 +354,10 @@ ChunkForm Array::form() const {
   out.cells = static_cast<std::uint32_t>(cells);
   out.cell_suffix_bytes = crc32c ? 4 : 0;
   out.tail_bytes = sharded ? static_cast<std::uint32_t>(16 * cells + 4) : 0;
-  const auto cell = checked_add(out.cell_bytes, out.cell_suffix_bytes);
+  const std::uint64_t most = zstd ? zstd_most_bytes(out.cell_bytes) : out.cell_bytes;
+  out.zstd_level = zstd.value_or(0);
+  out.cell_growth_bytes = most - out.cell_bytes;
+  const auto cell = checked_add(most, out.cell_suffix_bytes);
   const auto all = cell ? checked_mul(*cell, cells) : std::nullopt;
   const auto stored = all ? checked_add(*all, out.tail_bytes) : std::nullopt;
   if (!stored || *stored > kMaxStoredBytes) {
@@ -358,15 +369,7 @@ ChunkForm Array::form() const {
 
 Array::StoredBytes Array::stored_bytes() const {
   const ChunkForm all = form();
-  if (!zstd) return {all.stored_bytes(), all.stored_bytes()};
-  const auto cell = checked_add(zstd_most_bytes(all.cell_bytes), all.cell_suffix_bytes);
-  const auto cells = cell ? checked_mul(*cell, all.cells) : std::nullopt;
-  const auto most = cells ? checked_add(*cells, all.tail_bytes) : std::nullopt;
-  if (!most || *most > kMaxStoredBytes) {
-    throw Error(ErrorCode::limit, fmt::format("a chunk of {} {} elements is too large",
-                                              to_string(chunk), to_string(dtype)));
-  }
-  return {least_bytes(*this, all, all.cells), *most};
+  return {least_bytes(*this, all, all.cells), all.stored_bytes()};
 }
 
 std::uint64_t Array::least_stored_bytes(const Shape& at) const {
@@ -379,7 +382,7 @@ std::uint64_t Array::least_stored_bytes(const Shape& at) const {
 }
 
 Array make_array(DType dtype, const Shape& shape, const Shape& chunk, const Shape& inner,
-                 bool crc32c) {
+                 const Encoding& encoding) {
   HFSHARD_CHECK(chunk.rank() == shape.rank() && inner.rank() == shape.rank());
   if (!data_type_name(dtype)) {
     throw Error(ErrorCode::unsupported,
@@ -392,7 +395,8 @@ Array make_array(DType dtype, const Shape& shape, const Shape& chunk, const Shap
   out.chunk = chunk;
   out.inner = inner;
   out.sharded = !(chunk == inner);
-  out.crc32c = crc32c;
+  out.crc32c = encoding.checksum;
+  if (encoding.zstd_level != 0) out.zstd = encoding.zstd_level;
   for (std::size_t axis = 0; axis < shape.rank(); ++axis) {
     out.chunk[axis] = std::max<std::uint64_t>(out.chunk[axis], 1);
     out.inner[axis] = std::max<std::uint64_t>(out.inner[axis], 1);
@@ -401,8 +405,9 @@ Array make_array(DType dtype, const Shape& shape, const Shape& chunk, const Shap
   return out;
 }
 
-Array make_array(DType dtype, const Shape& shape, const Grid& grid, bool crc32c) {
-  Array out = make_array(dtype, shape, grid.chunk, grid.inner, crc32c && !grid.linked);
+Array make_array(DType dtype, const Shape& shape, const Grid& grid, const Encoding& encoding) {
+  const Encoding own = grid.linked ? Encoding{.checksum = false} : encoding;
+  Array out = make_array(dtype, shape, grid.chunk, grid.inner, own);
   out.order = grid.order;
   return out;
 }
@@ -422,7 +427,6 @@ std::optional<DType> data_type_from_name(std::string_view name) noexcept {
 }
 
 std::string write_array(const Array& array) {
-  HFSHARD_CHECK(!array.zstd);
   Json json;
   json["zarr_format"] = 3;
   json["node_type"] = "array";

@@ -10,6 +10,7 @@
 #include "plan/place.h"
 
 #include "hfshard/dtype.h"
+#include "hfshard/plan.h"
 
 namespace hfshard::target::orbax::zarr {
 
@@ -28,14 +29,14 @@ struct Array {
   Shape chunk;                        ///< every extent at least 1
   Shape inner;                        ///< equal to chunk when not sharded; divides it
   bool sharded = false;               ///< `sharding_indexed`, index at the end with crc32c
-  bool zstd = false;                  ///< each cell is one frame; read only
+  std::optional<int> zstd;            ///< each cell is one frame of this level
   bool crc32c = true;                 ///< after each cell
   std::vector<std::uint8_t> order{};  ///< codec `transpose`: axes as stored; empty: as they are
   KeyEncoding keys;
   friend bool operator==(const Array&, const Array&) = default;
 
-  /// What a chunk looks like on disk; with zstd, what it looks like decompressed. Throws: limit
-  /// (beyond 64-bit sizes or 2^27 inner chunks).
+  /// What a chunk looks like on disk; with zstd, before encoding. scratch_bytes is not set. Throws:
+  /// limit (beyond 64-bit sizes or 2^27 inner chunks).
   ChunkForm form() const;
   /// How long a stored chunk may be that has all its cells; both are the form's size unless there
   /// is zstd. Throws: limit.
@@ -52,16 +53,15 @@ struct Array {
 /// The array that holds `shape` cut as told; extents of 0 become 1, as the format demands.
 /// Throws: unsupported (a dtype that zarr lacks).
 Array make_array(DType dtype, const Shape& shape, const Shape& chunk, const Shape& inner,
-                 bool crc32c);
-/// The array of a leaf cut by `grid`. A linked leaf has no checksums: its bytes are the source's.
-Array make_array(DType dtype, const Shape& shape, const Grid& grid, bool crc32c);
+                 const Encoding& encoding);
+/// The array of a leaf cut by `grid`. A linked leaf is not encoded: its bytes are the source's.
+Array make_array(DType dtype, const Shape& shape, const Grid& grid, const Encoding& encoding);
 
 /// Name in `data_type`; nothing for packed 4-bit and 6-bit types, which zarr cannot store.
 std::optional<std::string_view> data_type_name(DType dtype) noexcept;
 std::optional<DType> data_type_from_name(std::string_view name) noexcept;
 
-/// The text of `zarr.json`: compact, members sorted; the form that TensorStore itself writes. Not
-/// for arrays with zstd.
+/// The text of `zarr.json`: compact, members sorted; the form that TensorStore itself writes.
 std::string write_array(const Array& array);
 /// Parses `zarr.json`. Errors name `file` and `leaf`. Throws: corrupt, unsupported.
 Array parse_array(std::string_view text, std::string_view file, std::string_view leaf);

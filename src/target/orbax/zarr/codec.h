@@ -11,8 +11,13 @@
 
 namespace hfshard::target::orbax::zarr {
 
-/// Fills cell checksums and the shard index of a chunk whose cells are in place.
-void seal_chunk(const ChunkForm& form, std::span<std::byte> stored);
+/// Scratch of seal_chunk: a frame and its encoder.
+std::uint64_t seal_scratch_bytes(const Array& array);
+
+/// Encodes a chunk whose cells are in place: frames, checksums, shard index, one behind the other.
+/// Returns their length. `scratch` has seal_scratch_bytes() of the form's array.
+std::uint64_t seal_chunk(const ChunkForm& form, std::span<std::byte> stored,
+                         std::span<std::byte> scratch);
 
 /// Verifies a checksum at the end of a cell. Throws: corrupt.
 void check_cell(std::span<const std::byte> cell, std::span<const std::byte> suffix);
