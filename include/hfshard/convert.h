@@ -23,7 +23,8 @@ enum class ShardLinks : std::uint8_t {
 struct RunOptions {
   std::string out;  ///< ignored for target "null"
   std::uint64_t max_memory_bytes = std::uint64_t{2} << 30;
-  unsigned jobs = 0;  ///< kernel threads; 0: one per core
+  unsigned jobs = 0;        ///< kernel threads; 0: one per core
+  unsigned io_threads = 2;  ///< more, while those wait for reads and writes
   IoMode io = IoMode::automatic;
   bool resume = false;
   bool overwrite = false;

@@ -50,13 +50,14 @@ Arena::Arena(std::uint64_t size_bytes) : size_(round_up(std::max(size_bytes, kPa
         .hint("lower --max-memory, or raise the limit (ulimit -d, cgroup)");
   }
   base_ = static_cast<std::byte*>(mapped);
+  // Pages of 2 MiB where the system has them: strided kernels miss fewer translations, and a device
+  // moves a block in few pieces (bench/README.md).
+  (void)::madvise(base_, size_, MADV_HUGEPAGE);
   free_.reserve(1024);  // give_back must not allocate
   free_.push_back({0, size_});
 }
 
 Arena::~Arena() { ::munmap(base_, size_); }
-
-void Arena::prefer_large_pages() noexcept { (void)::madvise(base_, size_, MADV_HUGEPAGE); }
 
 Arena::Block Arena::take(std::uint64_t need_bytes) {
   const std::uint64_t need = round_up(std::max<std::uint64_t>(need_bytes, 1), kPage);

@@ -42,9 +42,6 @@ class Arena {
   Arena& operator=(const Arena&) = delete;
 
   std::uint64_t size_bytes() const noexcept { return size_; }
-  /// Asks for pages of 2 MiB, before the memory is touched: a device then moves a block in few
-  /// pieces. A hint.
-  void prefer_large_pages() noexcept;
   /// Takes `need_bytes`, waiting until they are free. Throws: cancelled once closed; internal if
   /// need > size.
   Block take(std::uint64_t need_bytes);

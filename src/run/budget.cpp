@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "run/grant.h"
 #include "run/packing.h"
-#include "run/pipeline.h"
 
 #include "hfshard/error.h"
 
@@ -36,12 +35,11 @@ std::uint64_t heap_bytes() noexcept {
 
 void confine_heap() noexcept { ::mallopt(M_ARENA_MAX, 2); }
 
-Budget state_budget(const Plan& plan, std::uint64_t max_memory_bytes, unsigned jobs,
+Budget state_budget(const Plan& plan, std::uint64_t max_memory_bytes, unsigned threads,
                     std::uint64_t extra_need_bytes) {
   Budget budget;
   budget.control_bytes = heap_bytes();
-  budget.fixed_bytes =
-      kProcessBytes + pipeline_threads(jobs) * kThreadBytes + packing_heap_bytes(plan);
+  budget.fixed_bytes = kProcessBytes + threads * kThreadBytes + packing_heap_bytes(plan);
   const std::uint64_t least = plan.totals.largest_need_bytes + extra_need_bytes;
   const auto need = [&](std::uint64_t control) {
     return round_up(std::max(control + budget.fixed_bytes + least, 4 * control), kMiB);
@@ -50,14 +48,14 @@ Budget state_budget(const Plan& plan, std::uint64_t max_memory_bytes, unsigned j
   budget.need_bytes =
       need(budget.control_bytes + kHeapMargin + budget.control_bytes / kHeapMarginShare);
   const std::uint64_t taken = budget.control_bytes + budget.fixed_bytes;
-  const std::uint64_t useful = std::max(2 * least, pipeline_threads(jobs) * kUsefulBytes);
+  const std::uint64_t useful = std::max(2 * least, threads * kUsefulBytes);
   budget.arena_bytes = max_memory_bytes > taken ? std::min(max_memory_bytes - taken, useful) : 0;
   return budget;
 }
 
-Budget make_budget(const Plan& plan, std::uint64_t max_memory_bytes, unsigned jobs,
+Budget make_budget(const Plan& plan, std::uint64_t max_memory_bytes, unsigned threads,
                    std::uint64_t extra_need_bytes) {
-  const Budget budget = state_budget(plan, max_memory_bytes, jobs, extra_need_bytes);
+  const Budget budget = state_budget(plan, max_memory_bytes, threads, extra_need_bytes);
   if (max_memory_bytes < budget.least_bytes) {
     throw Error(ErrorCode::limit,
                 fmt::format("--max-memory {} is too small, this plan needs {} ({} bytes)",
@@ -65,8 +63,7 @@ Budget make_budget(const Plan& plan, std::uint64_t max_memory_bytes, unsigned jo
                             budget.need_bytes))
         .hint(fmt::format("pass --max-memory {}MiB or more", budget.need_bytes / kMiB));
   }
-  require_grant(budget.control_bytes + budget.fixed_bytes + budget.arena_bytes,
-                pipeline_threads(jobs));
+  require_grant(budget.control_bytes + budget.fixed_bytes + budget.arena_bytes, threads);
   return budget;
 }
 

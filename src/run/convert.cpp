@@ -210,9 +210,8 @@ RunResult run_null(const Plan& plan, const Target& target, const RunOptions& opt
                    Reporter& reporter, const std::function<void(Stage, const Tile&)>& hook) {
   const auto began = Clock::now();
   const OpenSources sources = open_sources(plan.catalog, options.io, plan.limits.cached_bytes);
-  const Budget budget = make_budget(plan, options.max_memory_bytes, options.jobs, 0);
+  const Budget budget = make_budget(plan, options.max_memory_bytes, pipeline_threads(options), 0);
   Arena arena(budget.arena_bytes);
-  if (any_direct(sources)) arena.prefer_large_pages();
   check_same_as(plan, sources, arena);
   const UnitFiller filler(plan, sources);
   const Work work = make_work(plan, target, filler);
@@ -221,7 +220,7 @@ RunResult run_null(const Plan& plan, const Target& target, const RunOptions& opt
   reporter.started(share.end - share.begin, 0);
   TileCursor cursor(plan, share.begin, share.end, nullptr, arena.size_bytes());
   if (!run_pipeline(cursor, arena, work.admitted, work.apply, sink,
-                    {options.jobs, options.stop, hook})) {
+                    {pipeline_threads(options), options.stop, hook})) {
     throw_cancelled(options);
   }
   RunResult result;
@@ -309,7 +308,7 @@ RunResult run_convert(const Plan& plan, const Target& target, const RunOptions& 
   }
   check_output(plan, options);
   const OpenSources sources = open_sources(plan.catalog, options.io, plan.limits.cached_bytes);
-  const Budget budget = make_budget(plan, options.max_memory_bytes, options.jobs, 0);
+  const Budget budget = make_budget(plan, options.max_memory_bytes, pipeline_threads(options), 0);
   if (!exists(paths.staging)) check_disk(plan, options, 0);
   const Staging staging(plan, paths, options.workers > 1);
   const JournalState done = read_journals(paths.staging, plan.id, 0);
@@ -317,7 +316,6 @@ RunResult run_convert(const Plan& plan, const Target& target, const RunOptions& 
   const std::string root = item_directory(plan, target, paths.step);
   make_directories(join_path(root, "d"));
   auto arena = std::make_unique<Arena>(budget.arena_bytes);
-  if (any_direct(sources) || options.io == IoMode::direct) arena->prefer_large_pages();
   if (options.worker == 0) check_same_as(plan, sources, *arena);
   const UnitFiller filler(plan, sources);
   const Work work = make_work(plan, target, filler);
@@ -328,7 +326,7 @@ RunResult run_convert(const Plan& plan, const Target& target, const RunOptions& 
   TileCursor cursor(plan, share.begin, share.end, &done, arena->size_bytes());
   reporter.started(plan.end_address(), done.done_bytes());
   const bool complete = run_pipeline(cursor, *arena, work.admitted, work.apply, sink,
-                                     {options.jobs, options.stop, hook});
+                                     {pipeline_threads(options), options.stop, hook});
   sink.flush();
   if (!complete) throw_cancelled(options);
   result.written_bytes = sink.written_bytes();

@@ -67,9 +67,9 @@ bool TileCursor::next(Tile& tile) {
   return true;
 }
 
-unsigned pipeline_threads(unsigned jobs) noexcept {
-  const unsigned kernels = jobs > 0 ? jobs : std::max(1U, std::thread::hardware_concurrency());
-  return kernels + 2;
+unsigned pipeline_threads(const RunOptions& options) noexcept {
+  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+  return (options.jobs > 0 ? options.jobs : cores) + options.io_threads;
 }
 
 namespace {
@@ -115,7 +115,7 @@ class TileStages final : public PipelineStages {
 
   // Returns false if it was stopped.
   bool run() {
-    const unsigned threads = pipeline_threads(options_.jobs);
+    const unsigned threads = options_.threads;
     hand_over(&begun_);
     try {
       run_stages(*this, threads, std::size_t{2} * threads + 4);

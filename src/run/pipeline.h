@@ -69,7 +69,7 @@ class TileSink {
 };
 
 struct PipelineOptions {
-  unsigned jobs = 0;
+  unsigned threads = 1;
   const std::atomic<bool>* stop = nullptr;
   std::function<void(Stage, const Tile&)> hook;  ///< for tests
 };
@@ -81,8 +81,7 @@ bool run_pipeline(TileCursor& cursor, Arena& arena, const std::function<void(Til
                   const std::function<void(Tile&)>& apply, TileSink& sink,
                   const PipelineOptions& options);
 
-/// Threads that a run with this many jobs uses: kernels, and two more for blocking writes and
-/// waits.
-unsigned pipeline_threads(unsigned jobs) noexcept;
+/// Threads that a run uses: kernels, and more for blocking reads and writes.
+unsigned pipeline_threads(const RunOptions& options) noexcept;
 
 }  // namespace hfshard

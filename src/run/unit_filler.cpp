@@ -38,11 +38,6 @@ std::vector<IoChoice> choices_of(const OpenSources& sources) {
   return out;
 }
 
-bool any_direct(const OpenSources& sources) {
-  return std::ranges::any_of(sources,
-                             [](const auto& source) { return source->mode() == IoMode::direct; });
-}
-
 namespace {
 
 // The elements of a band and, of packed codes, those that share its first and last byte.

@@ -28,7 +28,6 @@ OpenSources open_sources(const Catalog& catalog, IoMode mode = IoMode::automatic
                          std::uint64_t cached_bytes = Limits{}.cached_bytes);
 /// How they are read.
 std::vector<IoChoice> choices_of(const OpenSources& sources);
-bool any_direct(const OpenSources& sources);
 
 /// Reads the sources of a unit and lays its chunks out as they will be on disk (suffixes and tails
 /// are the target's). Const and thread-safe; uses no memory but what it is given, beyond a few

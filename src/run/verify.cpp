@@ -149,13 +149,14 @@ class CountingSink final : public TileSink {
 VerifyResult run_units(Reading& reading, const Plan& plan, const RunOptions& options,
                        Reporter& reporter, const std::function<void(Tile&)>& apply,
                        std::vector<Digest128>& sums) {
-  const Budget budget = make_budget(plan, options.max_memory_bytes, options.jobs, 0);
+  const Budget budget = make_budget(plan, options.max_memory_bytes, pipeline_threads(options), 0);
   Arena arena(budget.arena_bytes);
   CountingSink sink(reporter, sums);
   TileCursor cursor(plan, 0, plan.end_address(), nullptr, arena.size_bytes());
   reporter.started(plan.end_address(), 0);
   const auto nothing = [](Tile&) {};
-  if (!run_pipeline(cursor, arena, nothing, apply, sink, {options.jobs, options.stop, {}})) {
+  if (!run_pipeline(cursor, arena, nothing, apply, sink,
+                    {pipeline_threads(options), options.stop, {}})) {
     throw Error(ErrorCode::cancelled, "stopped before everything was verified");
   }
   VerifyResult result;

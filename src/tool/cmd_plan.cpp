@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "bytes/files.h"
+#include "run/pipeline.h"
 #include "run/staging.h"
 #include "tool/cli.h"
 #include "tool/plan_flags.h"
@@ -46,7 +47,7 @@ int show_plan(Session& session, const PlanFlags& plan_flags, const RunFlags& run
   const auto target = make_target(wanted.target);
   const Plan plan = make_plan(plan_flags.source, wanted, *target, session.limits);
   print_notes(session, plan);
-  const Budget budget = state_budget(plan, options.max_memory_bytes, options.jobs, 0);
+  const Budget budget = state_budget(plan, options.max_memory_bytes, pipeline_threads(options), 0);
   const std::vector<LoadCost> loads = load_costs(plan, flags);
   Json disk;
   if (!options.out.empty()) {
@@ -55,7 +56,8 @@ int show_plan(Session& session, const PlanFlags& plan_flags, const RunFlags& run
     disk["fits"] = disk["free_bytes"].as_uint() >= plan.totals.output_bytes;
   }
   if (session.json) {
-    make_budget(plan, options.max_memory_bytes, options.jobs, 0);  // one object: plan or error
+    make_budget(plan, options.max_memory_bytes, pipeline_threads(options),
+                0);  // one object: plan or error
     Json object = plan_json(plan, budget);
     object["disk"] = disk;
     if (!loads.empty()) object["loads"] = Json::Array{};
@@ -70,7 +72,8 @@ int show_plan(Session& session, const PlanFlags& plan_flags, const RunFlags& run
     print_line(fmt::format("disk      {} free, {}", human_bytes(disk["free_bytes"].as_uint()),
                            disk["fits"].as_bool() ? "enough" : "too little for convert"));
   }
-  make_budget(plan, options.max_memory_bytes, options.jobs, 0);  // throws what convert would
+  make_budget(plan, options.max_memory_bytes, pipeline_threads(options),
+              0);  // throws what convert would
   return 0;
 }
 

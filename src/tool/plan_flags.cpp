@@ -102,6 +102,11 @@ void add_run_flags(CLI::App& command, RunFlags& flags) {
   command.add_option("-j,--jobs", flags.jobs, "kernel threads (default one per core)");
   command.add_option("--io", flags.io,
                      "how file data moves: auto, direct, buffered or mmap (default auto)");
+  command
+      .add_option("--io-threads", flags.io_threads,
+                  "threads beside the kernels', so that reads and writes keep the disk busy "
+                  "(default 2)")
+      ->check(CLI::Range(0, 256).description(""));
   command.add_option("--worker", flags.worker, "run share I of N; publish with finalize");
   command.add_flag("--resume", flags.resume,
                    "go on where a stopped run ended; does nothing if it is complete");
@@ -138,6 +143,7 @@ RunOptions run_options(const RunFlags& flags) {
   options.out = flags.out;
   options.max_memory_bytes = bytes_of(flags.max_memory, "--max-memory");
   options.jobs = flags.jobs;
+  options.io_threads = flags.io_threads;
   options.io = io_mode(flags.io);
   options.resume = flags.resume;
   options.overwrite = flags.overwrite;

@@ -34,6 +34,7 @@ struct RunFlags {
   std::string out;
   std::string max_memory = "2GiB";
   unsigned jobs = 0;
+  unsigned io_threads = 2;
   std::string io = "auto";
   std::string worker;  ///< "I/N"
   bool resume = false;

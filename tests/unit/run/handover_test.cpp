@@ -33,7 +33,7 @@ TEST(HandOver, WhatAFilterWritesIsSeenByTheNext) {
   };
   TileCursor cursor(plan, 0, plan.end_address(), nullptr, arena.size_bytes());
   PipelineOptions options;
-  options.jobs = 2;
+  options.threads = 4;
   EXPECT_TRUE(run_pipeline(
       cursor, arena, [](Tile&) {}, fill, sink, options));
   EXPECT_EQ(sink.wrong.load(), 0U);

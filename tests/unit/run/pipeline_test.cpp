@@ -82,7 +82,7 @@ TEST_P(PipelineFailure, ReturnsThoughAdmitWaitsForMemory) {
   Milestone admitted;
   std::uint64_t asked = 0;
   PipelineOptions options;
-  options.jobs = 2;
+  options.threads = 4;
   options.hook = [&](Stage stage, const Tile& at) {
     if (stage == Stage::admit) {
       admitted.reach(++asked);

@@ -26,7 +26,7 @@ int main() {
   };
   TileCursor cursor(plan, 0, plan.end_address(), nullptr, arena.size_bytes());
   PipelineOptions options;
-  options.jobs = 2;
+  options.threads = 4;
   run_pipeline(
       cursor, arena, [](Tile&) {}, racing, sink, options);
   std::printf("no race was reported; %llu tiles\n", static_cast<unsigned long long>(shared));
