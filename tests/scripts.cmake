@@ -21,6 +21,11 @@ foreach(fault IN ITEMS kill_resume interrupt refused_write changed_source)
   set_tests_properties(fault.${fault} PROPERTIES LABELS slow TIMEOUT 900 RUN_SERIAL TRUE)
 endforeach()
 
+add_test(NAME fault.kill_resume_compressed
+  COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/kill_resume.py ${fault_options}
+    --option=--compress=zstd)
+set_tests_properties(fault.kill_resume_compressed PROPERTIES LABELS slow TIMEOUT 900 RUN_SERIAL TRUE)
+
 # What is asked of the system, and what when it refuses. A sanitizer asks for more, which no bound here knows.
 if(NOT HFSHARD_SANITIZE)
   add_test(NAME fault.memory

@@ -3,6 +3,7 @@
 
 One thread, two threads, four workers and finalize (one of them run twice), the smallest --max-memory that the plan
 accepts, every --io, another output path, a run that is started again: all give the same tree. Two plans are equal too.
+Compressed chunks, whose places no plan knows, are one of the forms.
 """
 
 import argparse
@@ -18,6 +19,8 @@ ORACLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "or
 SHRUNKEN = ["--chunk-bytes", "{chunk}", "--limits",
             "floor_bytes=64,file_min_bytes={file},file_max_bytes={file},merge_bytes=16384,segment_bytes=256,"
             "commit_bytes=8192,run_bytes=64,cached_bytes=16384"]
+# Widened values and rows of zeros, so that compressed chunks have many lengths.
+COMPRESSED = ["--compress", "zstd:3", "--dtype", "f32", "--vocab", "1500"]
 # No dimension divides another, and none is a power of two, so that every chunk grid has edges.
 UNEVEN = {
     "architectures": ["Qwen3ForCausalLM"],
@@ -102,11 +105,17 @@ def check(program, folder, source, options, what, shrunken):
         print(f"FAIL {what}: only {plan['units']} units in {plan['files']} files")
         return 1
     reference = runs.convert("reference", "-j", "1")
+    written = sum(os.path.getsize(os.path.join(reference, name)) for name in files_of(reference)
+                  if os.path.basename(name).isdecimal() and os.path.isfile(os.path.join(reference, name)))
+    if "--compress" in options and written > 0.75 * plan["output_bytes"]:
+        print(f"FAIL {what}: {written} bytes are written, hardly less than the {plan['output_bytes']} planned")
+        return 1
     need = str(json.loads(texts[0])["need_memory_bytes"])
     os.mkdir(os.path.join(folder, "elsewhere"))
     others = {
         "two threads": lambda: runs.convert("two", "-j", "2"),
-        "eight threads": lambda: runs.convert("eight", "-j", "8"),
+        "eight threads": lambda: runs.convert("eight", "-j", "8", "--io-threads", "5"),
+        "one thread in all": lambda: runs.convert("single", "-j", "1", "--io-threads", "0"),
         "the smallest memory": lambda: runs.convert("least", "--max-memory", need),
         "direct I/O": lambda: runs.convert("direct", "--io", "direct"),
         "buffered I/O": lambda: runs.convert("buffered", "--io", "buffered"),
@@ -135,15 +144,16 @@ def main():
         uneven = os.path.join(folder, "uneven")
         subprocess.run([program, "mappings", "example", "qwen3", uneven, "--config", config], check=True,
                        stdout=subprocess.DEVNULL)
-        sources = {"uneven qwen3": (uneven, "4096", "262144"),
-                   "mixtral": (os.path.join(ORACLE, "mixtral"), "64", "8192")}
-        for name, (source, chunk, file_bytes) in sources.items():
-            for layers in ("stacked", "separate"):
-                for shrunken in (False, True):
-                    sizes = [word.format(chunk=chunk, file=file_bytes) for word in SHRUNKEN] if shrunken else []
-                    what = f"{name} {layers}{' shrunken' if shrunken else ''}"
-                    options = ["--layers", layers, "--mesh", "fsdp=2", *sizes]
-                    failures += check(program, os.path.join(folder, what), source, options, what, shrunken)
+        sources = {"uneven qwen3": (uneven, "4096", "16384", "262144"),
+                   "mixtral": (os.path.join(ORACLE, "mixtral"), "64", "8192", "8192")}
+        for name, (source, chunk, compressed, file_bytes) in sources.items():
+            forms = [(layers, shrunken, []) for layers in ("stacked", "separate") for shrunken in (False, True)]
+            for layers, shrunken, more in (*forms, ("stacked", True, COMPRESSED)):
+                cut = {"chunk": compressed if more else chunk, "file": file_bytes}
+                sizes = [word.format(**cut) for word in SHRUNKEN] if shrunken else []
+                what = f"{name} {layers}{' shrunken' if shrunken else ''}{' compressed' if more else ''}"
+                options = ["--layers", layers, "--mesh", "fsdp=2", *more, *sizes]
+                failures += check(program, os.path.join(folder, what), source, options, what, shrunken)
     return 1 if failures else 0
 
 

@@ -38,6 +38,8 @@ class Fault:
         parser = argparse.ArgumentParser(description=description)
         parser.add_argument("--hfshard", required=True, help="the program, or the test tool with the same commands")
         parser.add_argument("--limits", help="passed to convert as --limits; only the test tool has that option")
+        parser.add_argument("--option", action="append", default=[], metavar="WORD",
+                            help="passed to every convert, as in --option=--compress=zstd; may be repeated")
         parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "little"))
         parser.add_argument("--rounds", type=int, default=20)
         self.arguments = parser.parse_args()
@@ -71,7 +73,7 @@ class Fault:
         """The command that converts the source to `name`."""
         limits = ["--limits", self.arguments.limits] if self.arguments.limits else []
         return self.command("convert", self.path("source"), self.path(name), "--mesh", "fsdp=4", "--quiet", *limits,
-                            *options)
+                            *self.arguments.option, *options)
 
     def run(self, *words):
         return self.check(subprocess.run(self.command(*words), capture_output=True, text=True, check=False))
