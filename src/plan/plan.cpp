@@ -45,11 +45,15 @@ ChunkPlace linked_place(const Plan& plan, std::uint32_t leaf, const Shape& chunk
 
 }  // namespace
 
+const Group& Plan::group_of(std::uint32_t leaf, const ChunkIndex& index) const {
+  return groups[leaf_groups[leaf_group_begin[leaf] + index.loop_index]];
+}
+
 ChunkPlace Plan::place(std::uint32_t leaf, const Shape& chunk) const {
   if (grids[leaf].linked) return linked_place(*this, leaf, chunk);
   const UnitForm& unit = units[leaf];
   const ChunkIndex index = locate(unit, chunk);
-  const Group& group = groups[leaf_groups[leaf_group_begin[leaf] + index.loop_index]];
+  const Group& group = group_of(leaf, index);
   const std::uint64_t address =
       group.address + index.unit * unit.region_bytes() + index.position * unit.stride_bytes;
   const auto after = std::ranges::upper_bound(file_begin, address);
@@ -72,7 +76,7 @@ std::uint64_t Plan::chunks_before(const UnitRef& ref) const {
 std::uint64_t Plan::chunks_before(std::uint32_t leaf, const Shape& chunk) const {
   const UnitForm& unit = units[leaf];
   const ChunkIndex index = locate(unit, chunk);
-  const Group& group = groups[leaf_groups[leaf_group_begin[leaf] + index.loop_index]];
+  const Group& group = group_of(leaf, index);
   return group.first_chunk + index.unit * unit.chunks_per_unit + index.position;
 }
 

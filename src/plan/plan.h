@@ -86,6 +86,7 @@ class Plan final : public Placements {
   /// The unit after `ref`; past the last one group == groups.size().
   UnitRef next(const UnitRef& ref) const;
   const Group& group_of(const UnitRef& ref) const { return groups[ref.group]; }
+  const Group& group_of(std::uint32_t leaf, const ChunkIndex& index) const;
 
   /// Transfers (indices) that write a leaf, and fills.
   std::span<const std::uint32_t> transfers_of(std::uint32_t leaf) const;

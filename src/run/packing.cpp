@@ -87,8 +87,9 @@ ChunkPlace PackedPlacements::place(std::uint32_t leaf, const Shape& chunk) const
 }
 
 std::uint64_t packing_heap_bytes(const Plan& plan) noexcept {
-  // Records as they are read and parsed, then lengths and offsets.
-  constexpr std::uint64_t kPerChunk = 4 + 4 + 4 + 8;
+  // While publishing: lengths as a run found and placed them, records as text and parsed, lengths
+  // and offsets of the index.
+  constexpr std::uint64_t kPerChunk = 2 * 4 + 2 * 4 + 4 + 8;
   return is_packed(plan) ? plan.totals.chunks * kPerChunk : 0;
 }
 

@@ -69,8 +69,10 @@ int show_plan(Session& session, const PlanFlags& plan_flags, const RunFlags& run
   print_plan(plan, budget);
   for (const LoadCost& cost : loads) print_load(plan, cost);
   if (!disk.is_null()) {
+    const char* lacking = wanted.encoding.zstd_level != 0 ? "enough only if it compresses well"
+                                                          : "too little for convert";
     print_line(fmt::format("disk      {} free, {}", human_bytes(disk["free_bytes"].as_uint()),
-                           disk["fits"].as_bool() ? "enough" : "too little for convert"));
+                           disk["fits"].as_bool() ? "enough" : lacking));
   }
   make_budget(plan, options.max_memory_bytes, pipeline_threads(options),
               0);  // throws what convert would
