@@ -18,6 +18,14 @@ show convert in out --mesh fsdp=2,fsdp=2
 show convert in out --max-memory lots
 show convert in out --chunk-bytes 0
 show convert in out --worker 4/4
+show convert in out --io fast
+show convert in out --io-threads 257
+show convert in out --compress zstd:23
+show convert in out --compress gzip
+show convert in --to null --compress zstd
+show plan in --link --compress zstd
+show link in out --compress zstd
+show link in out --shards hardly
 show convert in out --option rope
 show convert in out --option nonsense=1
 show convert in out --resume --overwrite
