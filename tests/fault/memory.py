@@ -2,9 +2,10 @@
 """Anonymous and mapped memory together stay within --max-memory: full-size models, sparse, to `--to null`.
 
 DeepSeek-V3 671B (FP8 and its scales), gpt-oss-120b (MXFP4) and Llama-3.1-405B, at 512 MiB and at 2 GiB: `plan`, and
-some of the shares of 2 GiB of output that `convert --worker I/N` makes. Each runs twice: under
-`ulimit -d` of its --max-memory, so that an allocation too much is refused, and in a cgroup that holds just as much
-memory without swap, so that it would be killed. Where no cgroup can be made, that is printed and the rest is done.
+some of the shares of 2 GiB of output that `convert --worker I/N` makes; of Llama a share of compressed chunks, to the
+disk, too. Each runs twice: under `ulimit -d` of its --max-memory, so that an allocation too much is refused, and in a
+cgroup that holds just as much memory without swap, so that it would be killed. Where no cgroup can be made, that is
+printed and the rest is done.
 
 Then, at one --max-memory, a model of two layers and the full one, and two models whose embeddings differ eightfold:
 the peaks, less the names and rules of each, differ by no more than the one piece of work that a full arena may lack.
@@ -135,6 +136,24 @@ def check_model(memory, source, text, budget):
             f"{seconds:.1f}"]
 
 
+def check_compressed(memory, source, text, budget):
+    """A share of compressed chunks, to the disk: zeros, of which little is left. The encoder's state counts too."""
+    words = ["--compress", "zstd:19", "--json", "--max-memory", text, *memory.jobs]
+    data = {"limits": {resource.RLIMIT_DATA: budget}}
+    plan = watch.json_of(watch.run([memory.hfshard, "plan", source, *words], **data))
+    shares = share_count(plan)
+    out = os.path.join(memory.folder, "compressed-" + text)
+    command = [memory.hfshard, "convert", source, out, "--worker", f"{shares // 2}/{shares}", *words]
+    limited = watch.run(command, **data)
+    expect(0 < watch.json_of(limited)["written_bytes"] < SHARE_BYTES / 8, f"zeros were not compressed: {limited}")
+    watch.run([memory.hfshard, "clean", out])
+    grouped = memory.in_group(budget, lambda group: watch.run(command, group=group))
+    most = max(done.peak_bytes for done in (limited, grouped) if done)
+    print(f"{os.path.basename(source)} zstd:19, {text}: {mib(plan['need_memory_bytes'])} MiB needed, "
+          f"{mib(plan['peak_memory_bytes'])} claimed, VmHWM {mib(most)}", flush=True)
+    expect(most <= budget, f"VmHWM is {mib(most)} MiB with --max-memory {text}: {' '.join(command)}")
+
+
 def peak_without_plan(memory, source, wanted):
     """The highest peak of the wanted shares at SLOPE_MEMORY, less what the plan itself takes: names, not bytes."""
     plan, _ = memory.plan(source, SLOPE_MEMORY)
@@ -184,6 +203,8 @@ def main():
             source = memory.make(family, size, published(family, size))
             rows += [check_model(memory, source, text, budget) for text, budget in BUDGETS.items()]
         print_table(rows)
+        for text, budget in BUDGETS.items():
+            check_compressed(memory, source, text, budget)
         check_slope(memory)
         if memory.group_refusal:
             print(f"NOT DONE: no cgroup with a memory limit can be made here: {memory.group_refusal}")
