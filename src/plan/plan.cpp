@@ -45,15 +45,15 @@ ChunkPlace linked_place(const Plan& plan, std::uint32_t leaf, const Shape& chunk
 
 }  // namespace
 
-const Group& Plan::group_of(std::uint32_t leaf, const ChunkIndex& index) const {
-  return groups[leaf_groups[leaf_group_begin[leaf] + index.loop_index]];
+std::uint32_t Plan::group_number(std::uint32_t leaf, const ChunkIndex& index) const {
+  return leaf_groups[leaf_group_begin[leaf] + index.loop_index];
 }
 
 ChunkPlace Plan::place(std::uint32_t leaf, const Shape& chunk) const {
   if (grids[leaf].linked) return linked_place(*this, leaf, chunk);
   const UnitForm& unit = units[leaf];
   const ChunkIndex index = locate(unit, chunk);
-  const Group& group = group_of(leaf, index);
+  const Group& group = groups[group_number(leaf, index)];
   const std::uint64_t address =
       group.address + index.unit * unit.region_bytes() + index.position * unit.stride_bytes;
   const auto after = std::ranges::upper_bound(file_begin, address);
@@ -69,15 +69,14 @@ std::uint64_t Plan::address_of(const UnitRef& ref) const {
 
 std::uint64_t Plan::chunks_before(const UnitRef& ref) const {
   if (ref.group == groups.size()) return totals.chunks;
-  const Group& group = groups[ref.group];
-  return group.first_chunk + ref.unit * units[group.leaf].chunks_per_unit;
+  return group_chunks[ref.group] + ref.unit * units[groups[ref.group].leaf].chunks_per_unit;
 }
 
 std::uint64_t Plan::chunks_before(std::uint32_t leaf, const Shape& chunk) const {
   const UnitForm& unit = units[leaf];
   const ChunkIndex index = locate(unit, chunk);
-  const Group& group = group_of(leaf, index);
-  return group.first_chunk + index.unit * unit.chunks_per_unit + index.position;
+  return group_chunks[group_number(leaf, index)] + index.unit * unit.chunks_per_unit +
+         index.position;
 }
 
 UnitRef Plan::unit_at(std::uint64_t address) const {
@@ -172,12 +171,15 @@ void order_groups(Plan& plan) {
     std::uint64_t offset;
     Group group;
   };
+  std::uint64_t groups = 0;
+  for (std::size_t leaf = 0; leaf < plan.units.size(); ++leaf) groups += plan.units[leaf].groups;
   std::vector<Keyed> keyed;
+  keyed.reserve(groups);
   for (std::uint32_t leaf = 0; leaf < plan.units.size(); ++leaf) {
     const UnitForm& unit = plan.units[leaf];
     if (unit.units_per_group == 0 || unit.chunks_per_unit == 0) continue;
     for (std::uint32_t loop = 0; loop < unit.groups; ++loop) {
-      const Group group{leaf, loop};
+      const Group group{leaf, loop, 0};
       const auto [file, offset] = source_position(plan, group);
       keyed.push_back({file, offset, group});
     }
@@ -194,6 +196,7 @@ void order_groups(Plan& plan) {
 void place_groups(Plan& plan) {
   std::uint64_t address = 0;
   std::uint64_t chunks = 0;
+  plan.group_chunks.clear();
   plan.leaf_group_begin.assign(plan.units.size() + 1, 0);
   for (std::size_t leaf = 0; leaf < plan.units.size(); ++leaf) {
     plan.leaf_group_begin[leaf + 1] = plan.leaf_group_begin[leaf] + plan.units[leaf].groups;
@@ -203,7 +206,7 @@ void place_groups(Plan& plan) {
     Group& group = plan.groups[i];
     group.address = address;
     const UnitForm& unit = plan.units[group.leaf];
-    group.first_chunk = chunks;
+    if (plan.options.encoding.zstd_level != 0) plan.group_chunks.push_back(chunks);
     address += unit.units_per_group * unit.region_bytes();
     chunks += unit.units_per_group * unit.chunks_per_unit;
     plan.leaf_groups[plan.leaf_group_begin[group.leaf] + group.loop_index] = i;
@@ -381,6 +384,7 @@ void index_plan(Plan& plan) {
   index_by_target(plan.model.transfers, leaves, plan.leaf_transfer_begin, plan.leaf_transfers);
   index_by_target(plan.model.fills, leaves, plan.leaf_fill_begin, plan.leaf_fills);
   plan.slot_begin.assign(1, 0);
+  plan.slot_begin.reserve(plan.model.transfers.size() + 1);
   for (const Transfer& transfer : plan.model.transfers) {
     plan.slot_begin.push_back(plan.slot_begin.back() + transfer.sources.size());
   }

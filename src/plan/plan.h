@@ -79,6 +79,7 @@ class Plan final : public Placements {
   std::uint64_t end_address() const noexcept { return file_begin.back(); }
   std::uint64_t address_of(const UnitRef& ref) const;
   /// How many chunks lie before a unit, and before a chunk, in the concatenation of all data files.
+  /// Of a plan that compresses.
   std::uint64_t chunks_before(const UnitRef& ref) const;
   std::uint64_t chunks_before(std::uint32_t leaf, const Shape& chunk) const;
   /// The unit that starts at `address`, which must be one.
@@ -86,7 +87,7 @@ class Plan final : public Placements {
   /// The unit after `ref`; past the last one group == groups.size().
   UnitRef next(const UnitRef& ref) const;
   const Group& group_of(const UnitRef& ref) const { return groups[ref.group]; }
-  const Group& group_of(std::uint32_t leaf, const ChunkIndex& index) const;
+  std::uint32_t group_number(std::uint32_t leaf, const ChunkIndex& index) const;
 
   /// Transfers (indices) that write a leaf, and fills.
   std::span<const std::uint32_t> transfers_of(std::uint32_t leaf) const;
@@ -108,6 +109,7 @@ class Plan final : public Placements {
   std::vector<std::uint32_t> leaf_fills, leaf_fill_begin;
   std::vector<std::uint32_t> leaf_groups;  ///< group index by (leaf, loop_index)
   std::vector<std::uint64_t> leaf_group_begin;
+  std::vector<std::uint64_t> group_chunks;  ///< chunks before each group, if they are compressed
   std::vector<std::uint64_t> slot_begin;
 };
 

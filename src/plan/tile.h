@@ -37,9 +37,8 @@ struct UnitForm {
 /// other on disk.
 struct Group {
   std::uint32_t leaf = 0;
-  std::uint32_t loop_index = 0;   ///< row-major over the open loop axes
-  std::uint64_t address = 0;      ///< of its first unit in the concatenation of all data files
-  std::uint64_t first_chunk = 0;  ///< how many chunks lie before it there
+  std::uint32_t loop_index = 0;  ///< row-major over the open loop axes
+  std::uint64_t address = 0;     ///< of its first unit in the concatenation of all data files
 };
 
 /// Decides which axes are closed and sizes everything. `transfers` are those of this leaf, the
