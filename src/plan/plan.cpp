@@ -56,9 +56,13 @@ ChunkPlace Plan::place(std::uint32_t leaf, const Shape& chunk) const {
   const Group& group = groups[group_number(leaf, index)];
   const std::uint64_t address =
       group.address + index.unit * unit.region_bytes() + index.position * unit.stride_bytes;
-  const auto after = std::ranges::upper_bound(file_begin, address);
-  const auto file = static_cast<std::uint32_t>(after - file_begin.begin() - 1);
+  const std::uint32_t file = file_at(address);
   return {file, address - file_begin[file], unit.form.stored_bytes()};
+}
+
+std::uint32_t Plan::file_at(std::uint64_t address) const {
+  const auto after = std::ranges::upper_bound(file_begin, address);
+  return static_cast<std::uint32_t>(after - file_begin.begin() - 1);
 }
 
 std::uint64_t Plan::address_of(const UnitRef& ref) const {
@@ -206,7 +210,7 @@ void place_groups(Plan& plan) {
     Group& group = plan.groups[i];
     group.address = address;
     const UnitForm& unit = plan.units[group.leaf];
-    if (plan.options.encoding.zstd_level != 0) plan.group_chunks.push_back(chunks);
+    if (plan.is_packed()) plan.group_chunks.push_back(chunks);
     address += unit.units_per_group * unit.region_bytes();
     chunks += unit.units_per_group * unit.chunks_per_unit;
     plan.leaf_groups[plan.leaf_group_begin[group.leaf] + group.loop_index] = i;
@@ -319,7 +323,7 @@ void identify(Plan& plan, std::string_view rules_text) {
   Json& parts = plan.identity;
   parts["version"] = kVersion;
   parts["options"] = options_json(plan.options);
-  if (plan.options.encoding.zstd_level != 0) parts["zstd"] = zstd_version();
+  if (plan.is_packed()) parts["zstd"] = zstd_version();
   parts["rules"] = sha256_hex(rules_text);
   parts["limits"] = limits_identity(plan.limits);
   if (plan.options.link) parts["limits"]["link_piece"] = plan.limits.link_piece_bytes;

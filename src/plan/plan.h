@@ -78,6 +78,10 @@ class Plan final : public Placements {
 
   std::uint64_t end_address() const noexcept { return file_begin.back(); }
   std::uint64_t address_of(const UnitRef& ref) const;
+  /// The data file that holds an address below end_address().
+  std::uint32_t file_at(std::uint64_t address) const;
+  /// Whether chunks are compressed, so that they lie where writing puts them (run/packing.h).
+  bool is_packed() const noexcept { return options.encoding.zstd_level != 0; }
   /// How many chunks lie before a unit, and before a chunk, in the concatenation of all data files.
   /// Of a plan that compresses.
   std::uint64_t chunks_before(const UnitRef& ref) const;

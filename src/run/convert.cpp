@@ -33,7 +33,7 @@ class StagingSink final : public TileSink {
   StagingSink(const Plan& plan, const JournalState& done, DataFiles& files, JournalWriter& journal,
               Reporter& reporter)
       : plan_(plan), files_(files), journal_(journal), reporter_(reporter), since_(Clock::now()) {
-    if (is_packed(plan)) packing_.emplace(plan, done);
+    if (plan.is_packed()) packing_.emplace(plan, done);
   }
 
   bool places() const override { return packing_.has_value(); }
@@ -148,7 +148,7 @@ void check_same_as(const Plan& plan, const OpenSources& sources, Arena& arena) {
 }
 
 void check_disk(const Plan& plan, const RunOptions& options, std::uint64_t done_bytes) {
-  if (is_packed(plan)) return;  // nothing tells how much it will be
+  if (plan.is_packed()) return;  // nothing tells how much it will be
   const std::uint64_t wanted = plan.totals.output_bytes - done_bytes;
   const std::uint64_t free = free_bytes(out_paths(options.out, plan.options.step).parent);
   if (free < wanted) {
@@ -184,7 +184,7 @@ Work make_work(const Plan& plan, const Target& target, const UnitFiller& filler)
     const auto region = tile.block.bytes().first(tile.region_bytes());
     const auto scratch = tile.block.bytes().subspan(tile.region_bytes());
     std::uint64_t filled = 0;
-    if (is_packed(plan)) tile.stored_bytes = 0;
+    if (plan.is_packed()) tile.stored_bytes = 0;
     for (const UnitRef& unit : tile.units) {
       const UnitForm& form = plan.units[plan.group_of(unit).leaf];
       const auto part = region.subspan(filled, form.region_bytes());
@@ -192,7 +192,7 @@ Work make_work(const Plan& plan, const Target& target, const UnitFiller& filler)
       for (std::uint64_t k = 0; k < form.chunks_per_unit; ++k) {
         const auto chunk = part.subspan(k * form.stride_bytes, form.form.stored_bytes());
         const std::uint64_t length = target.encode(form.form, chunk, scratch);
-        if (is_packed(plan)) pack(tile, chunk.first(length), plan.limits);
+        if (plan.is_packed()) pack(tile, chunk.first(length), plan.limits);
       }
       filled += form.region_bytes();
     }
@@ -266,15 +266,14 @@ void finish(const Plan& plan, const Target& target, const Staging& staging,
       if (record.begin > at) break;
       at = record.end;
     }
-    const auto after = std::ranges::upper_bound(plan.file_begin, at);
     throw Error(ErrorCode::conflict,
                 fmt::format("{} of {} are not written yet, from data file {} on",
                             human_bytes(plan.end_address() - state.done_bytes()),
-                            human_bytes(plan.end_address()), after - plan.file_begin.begin() - 1))
+                            human_bytes(plan.end_address()), plan.file_at(at)))
         .in_file(staging.paths().staging)
         .hint("run the workers that are missing, or the convert command with --resume");
   }
-  if (is_packed(plan)) {
+  if (plan.is_packed()) {
     const PackedPlacements placed(plan, state);
     publish(plan, placed, target, staging, options, state.sums, reporter);
     result.output_bytes = placed.total_bytes();

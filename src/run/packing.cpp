@@ -28,15 +28,14 @@ std::uint64_t aligned_sum(std::span<const std::uint32_t> lengths, const Limits& 
   return out;
 }
 
-std::uint64_t first_chunk_of_file(const Plan& plan, std::uint64_t address) {
-  const auto after = std::ranges::upper_bound(plan.file_begin, address);
-  return plan.chunks_before(plan.unit_at(*(after - 1)));
+std::uint64_t first_chunk_of_file(const Plan& plan, std::uint32_t file) {
+  return plan.chunks_before(plan.unit_at(plan.file_begin[file]));
 }
 
 }  // namespace
 
 std::uint64_t stored_bytes(const Plan& plan, const JournalState& done) {
-  if (!is_packed(plan)) return done.done_bytes();
+  if (!plan.is_packed()) return done.done_bytes();
   std::uint64_t out = 0;
   for (const JournalRecord& record : done.done) out += aligned_sum(record.lengths, plan.limits);
   return out;
@@ -47,7 +46,8 @@ Packing::Packing(const Plan& plan, const JournalState& done)
 
 std::uint64_t Packing::place(std::uint64_t address, std::span<const std::uint32_t> lengths) {
   const std::uint64_t chunk = plan_.chunks_before(plan_.unit_at(address));
-  if (const std::uint64_t first = first_chunk_of_file(plan_, address); next_ <= first) {
+  if (const std::uint64_t first = first_chunk_of_file(plan_, plan_.file_at(address));
+      next_ <= first) {
     next_ = first;
     offset_ = 0;
   }
@@ -68,8 +68,8 @@ PackedPlacements::PackedPlacements(const Plan& plan, const JournalState& done)
     : plan_(plan), lengths_(known_lengths(plan, done)) {
   offsets_.reserve(lengths_.size());
   for (std::uint32_t file = 0; file < plan.file_count(); ++file) {
-    first_chunk_.push_back(plan.chunks_before(plan.unit_at(plan.file_begin[file])));
-    const std::uint64_t end = plan.chunks_before(plan.unit_at(plan.file_begin[file + 1]));
+    first_chunk_.push_back(first_chunk_of_file(plan, file));
+    const std::uint64_t end = first_chunk_of_file(plan, file + 1);
     std::uint64_t offset = 0;
     for (std::uint64_t chunk = first_chunk_.back(); chunk < end; ++chunk) {
       offsets_.push_back(offset);
@@ -90,7 +90,7 @@ std::uint64_t packing_heap_bytes(const Plan& plan) noexcept {
   // While publishing: lengths as a run found and placed them, records as text and parsed, lengths
   // and offsets of the index.
   constexpr std::uint64_t kPerChunk = 2 * 4 + 2 * 4 + 4 + 8;
-  return is_packed(plan) ? plan.totals.chunks * kPerChunk : 0;
+  return plan.is_packed() ? plan.totals.chunks * kPerChunk : 0;
 }
 
 }  // namespace hfshard

@@ -14,9 +14,6 @@ namespace hfshard {
 // multiple of Limits::alignment_bytes. How long they are is known when they are encoded; journal
 // records keep it for resumed runs, for workers and for the index.
 
-/// Whether chunks of a plan are as long as encoding makes them.
-inline bool is_packed(const Plan& plan) noexcept { return plan.options.encoding.zstd_level != 0; }
-
 /// Bytes of data files that are done.
 std::uint64_t stored_bytes(const Plan& plan, const JournalState& done);
 

@@ -46,8 +46,7 @@ bool TileCursor::next(Tile& tile) {
       if (!tile.units.empty()) break;
       continue;
     }
-    const auto after = std::ranges::upper_bound(plan_.file_begin, address);
-    const auto file = static_cast<std::uint32_t>(after - plan_.file_begin.begin() - 1);
+    const std::uint32_t file = plan_.file_at(address);
     if (tile.units.empty()) {
       tile.file = file;
       tile.begin_address = address;

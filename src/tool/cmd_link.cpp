@@ -127,8 +127,8 @@ void add_link_command(CLI::App& app, Session& session) {
   command->footer(
       "Chunks are byte ranges of the source's files, which get a second name below OUT. What\n"
       "cannot be linked (computed or quantised values, casts) is converted into a side data file.\n"
-      "An edit of the source in place is an edit of OUT; a source that is deleted stays as long "
-      "as\n"
+      "An edit of the source in place is an edit of OUT; "
+      "a source that is deleted stays as long as\n"
       "a hard link does.");
   add_plan_flags(*command, *plan_flags);
   command->remove_option(command->get_option("--to"));

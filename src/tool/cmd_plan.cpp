@@ -47,7 +47,8 @@ int show_plan(Session& session, const PlanFlags& plan_flags, const RunFlags& run
   const auto target = make_target(wanted.target);
   const Plan plan = make_plan(plan_flags.source, wanted, *target, session.limits);
   print_notes(session, plan);
-  const Budget budget = state_budget(plan, options.max_memory_bytes, pipeline_threads(options), 0);
+  const unsigned threads = pipeline_threads(options);
+  const Budget budget = state_budget(plan, options.max_memory_bytes, threads, 0);
   const std::vector<LoadCost> loads = load_costs(plan, flags);
   Json disk;
   if (!options.out.empty()) {
@@ -56,8 +57,7 @@ int show_plan(Session& session, const PlanFlags& plan_flags, const RunFlags& run
     disk["fits"] = disk["free_bytes"].as_uint() >= plan.totals.output_bytes;
   }
   if (session.json) {
-    make_budget(plan, options.max_memory_bytes, pipeline_threads(options),
-                0);  // one object: plan or error
+    make_budget(plan, options.max_memory_bytes, threads, 0);  // one object: plan or error
     Json object = plan_json(plan, budget);
     object["disk"] = disk;
     if (!loads.empty()) object["loads"] = Json::Array{};
@@ -69,13 +69,12 @@ int show_plan(Session& session, const PlanFlags& plan_flags, const RunFlags& run
   print_plan(plan, budget);
   for (const LoadCost& cost : loads) print_load(plan, cost);
   if (!disk.is_null()) {
-    const char* lacking = wanted.encoding.zstd_level != 0 ? "enough only if it compresses well"
-                                                          : "too little for convert";
+    const char* lacking =
+        plan.is_packed() ? "enough only if it compresses well" : "too little for convert";
     print_line(fmt::format("disk      {} free, {}", human_bytes(disk["free_bytes"].as_uint()),
                            disk["fits"].as_bool() ? "enough" : lacking));
   }
-  make_budget(plan, options.max_memory_bytes, pipeline_threads(options),
-              0);  // throws what convert would
+  make_budget(plan, options.max_memory_bytes, threads, 0);  // throws what convert would
   return 0;
 }
 

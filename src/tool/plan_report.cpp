@@ -174,9 +174,8 @@ void print_plan(const Plan& plan, const Budget& budget) {
                            plan.totals.shared_tensors));
   }
   print_line(fmt::format("output    {}{} in {} data files, {} chunks, {} leaves",
-                         plan.options.encoding.zstd_level != 0 ? "at most " : "",
-                         human_bytes(plan.totals.output_bytes), plan.file_count(),
-                         plan.totals.chunks, plan.model.leaves.size()));
+                         plan.is_packed() ? "at most " : "", human_bytes(plan.totals.output_bytes),
+                         plan.file_count(), plan.totals.chunks, plan.model.leaves.size()));
   if (plan.options.link) print_links(plan);
   print_line(
       fmt::format("memory    at most {}, {} would do ({} for the plan itself)",
