@@ -27,6 +27,7 @@ SLOPE_MEMORY = "512MiB"
 # An arena is full when the next piece of work does not fit; so much of it may never be touched.
 MOST_SLOPE_MIB = 32
 SHARE_BYTES = 2 * watch.GIB
+TO_NULL = ("--to", "null")
 
 
 def expect(condition, sentence):
@@ -76,15 +77,14 @@ class Memory:
         print(f"{name}: {made['tensors']} tensors, {made['data_bytes'] / 1e9:.1f} GB, sparse", flush=True)
         return path
 
-    def plan(self, source, memory, **limits):
+    def plan(self, source, memory, words=TO_NULL, **limits):
         """What `plan --json` says, and how it ran."""
-        done = watch.run([self.hfshard, "plan", source, "--to", "null", "--json", "--max-memory", memory, *self.jobs],
-                         **limits)
+        done = watch.run([self.hfshard, "plan", source, *words, "--json", "--max-memory", memory, *self.jobs], **limits)
         return watch.json_of(done), done
 
-    def share(self, source, memory, share, shares, **limits):
-        """Converts one share to null."""
-        done = watch.run([self.hfshard, "convert", source, "--to", "null", "--json", "--max-memory", memory,
+    def share(self, source, memory, share, shares, words=TO_NULL, **limits):
+        """Converts one share."""
+        done = watch.run([self.hfshard, "convert", source, *words, "--json", "--max-memory", memory,
                           "--worker", f"{share}/{shares}", *self.jobs], **limits)
         expect(watch.json_of(done)["written_bytes"] > 0, f"an empty share: {done}")
         return done
@@ -138,20 +138,20 @@ def check_model(memory, source, text, budget):
 
 def check_compressed(memory, source, text, budget):
     """A share of compressed chunks, to the disk: zeros, of which little is left. The encoder's state counts too."""
-    words = ["--compress", "zstd:19", "--json", "--max-memory", text, *memory.jobs]
+    compress = ("--compress", "zstd:19")
     data = {"limits": {resource.RLIMIT_DATA: budget}}
-    plan = watch.json_of(watch.run([memory.hfshard, "plan", source, *words], **data))
+    plan, _ = memory.plan(source, text, compress, **data)
     shares = share_count(plan)
     out = os.path.join(memory.folder, "compressed-" + text)
-    command = [memory.hfshard, "convert", source, out, "--worker", f"{shares // 2}/{shares}", *words]
-    limited = watch.run(command, **data)
-    expect(0 < watch.json_of(limited)["written_bytes"] < SHARE_BYTES / 8, f"zeros were not compressed: {limited}")
+    share = lambda **limits: memory.share(source, text, shares // 2, shares, (out, *compress), **limits)
+    limited = share(**data)
+    expect(watch.json_of(limited)["written_bytes"] < SHARE_BYTES / 8, f"zeros were not compressed: {limited}")
     watch.run([memory.hfshard, "clean", out])
-    grouped = memory.in_group(budget, lambda group: watch.run(command, group=group))
+    grouped = memory.in_group(budget, lambda group: share(group=group))
     most = max(done.peak_bytes for done in (limited, grouped) if done)
     print(f"{os.path.basename(source)} zstd:19, {text}: {mib(plan['need_memory_bytes'])} MiB needed, "
           f"{mib(plan['peak_memory_bytes'])} claimed, VmHWM {mib(most)}", flush=True)
-    expect(most <= budget, f"VmHWM is {mib(most)} MiB with --max-memory {text}: {' '.join(command)}")
+    expect(most <= budget, f"VmHWM is {mib(most)} MiB with --max-memory {text}: {' '.join(limited.command)}")
 
 
 def peak_without_plan(memory, source, wanted):

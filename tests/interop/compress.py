@@ -257,17 +257,10 @@ def check_flip(tool, output, place, offset, checked):
     item = peer.item_path(output)
     what = f"{os.path.basename(output)}: {array} chunk {key} flipped at {offset - begin} of {end - begin}"
     good = read_array(item, array)
-    with open(os.path.join(item, "d", name), "r+b") as data:
-        data.seek(offset)
-        byte = data.read(1)
-        data.seek(offset)
-        data.write(bytes([byte[0] ^ (1 << offset % 8)]))
-        data.flush()
+    with peer.flipped_bits(os.path.join(item, "d", name), offset, 1 << offset % 8):
         seen = read_array(item, array)
         inspect, verify = (tool.run_any(*words, "--quiet", "--json") for words in
                            (["inspect", output, "--data"], ["verify", output]))
-        data.seek(offset)
-        data.write(byte)
     came = "refused" if seen is None else "changed" if seen != good else "harmless"
     damaged, differences = json.loads(inspect.stdout)["damaged"], json.loads(verify.stdout)["differences"]
     tool.expect(came == "refused" or not checked, f"{what}: TensorStore reads it")

@@ -71,18 +71,15 @@ def names_chunk(differences, array, chunk, tensor_key):
 
 
 def check_flips(tool, output, chunks, most):
+    import orbax_peer as peer
+
     item = os.path.join(output, "0", "items")
     chosen = positions_of(chunks)
     step = max(1, (len(chosen) - 3) // most)
     for number, (chunk, offset) in enumerate(chosen[:-3:step] + chosen[-3:]):
         name, begin, end, array, key = chunk
         where = f"{array} chunk {key} at {name}:{offset}"
-        with open(os.path.join(item, "d", name), "r+b") as data:
-            data.seek(offset)
-            byte = data.read(1)
-            data.seek(offset)
-            data.write(bytes([byte[0] ^ (1 << number % 8)]))
-            data.flush()
+        with peer.flipped_bits(os.path.join(item, "d", name), offset, 1 << number % 8):
             tool.expect(refused(item) is None, f"{where}: Orbax loads it")
             verify = tool.json("verify", output, "--quiet", status=5)
             tool.expect(len(verify["differences"]) == 1 and names_chunk(verify["differences"], array, key, "leaf"),
@@ -94,8 +91,6 @@ def check_flips(tool, output, chunks, most):
             tool.expect(said["file"].endswith(f"d/{name}") and said["begin_bytes"] <= offset < said["end_bytes"]
                         and (said["begin_bytes"], said["end_bytes"]) == (begin, end),
                         f"{where}: inspect names {said}, the chunk is {begin} to {end}")
-            data.seek(offset)
-            data.write(byte)
     tool.run("verify", output, "--quiet")
 
 

@@ -269,17 +269,12 @@ def chunk_places(item):
 
 def flipped(tool, item, place, offset, good):
     """What inspect says of one flipped bit: None if nothing; the leaf's values are then looked at by the caller."""
+    import orbax_peer as peer
+
     array, chunk, path, begin, end = place
-    with open(path, "r+b") as data:
-        data.seek(offset)
-        byte = data.read(1)
-        data.seek(offset)
-        data.write(bytes([byte[0] ^ 0x10]))
-        data.flush()
+    with peer.flipped_bits(path, offset, 0x10):
         report = json.loads(tool.run_any("inspect", item, "--data", "--quiet", "--json").stdout)
         same = report["damaged_count"] > 0 or dump(tool, item, array) == good
-        data.seek(offset)
-        data.write(byte)
     if report["damaged_count"] == 0:
         return None, same
     said = report["damaged"][0]

@@ -85,15 +85,8 @@ def main():
       if place is None:
         continue
       path, offset = place
-      with open(path, "r+b") as data:
-        data.seek(offset)
-        byte = data.read(1)
-        data.seek(offset)
-        data.write(bytes([byte[0] ^ 0x10]))
-        data.flush()
+      with peer.flipped_bits(path, offset, 0x10):
         silent = load(copy)
-        data.seek(offset)
-        data.write(byte)
       tried += 1
       where = f"{name} at {os.path.relpath(path, copy)}:{offset}"
       if silent:

@@ -1,5 +1,6 @@
 """What the Orbax and TensorStore peers share: opening arrays, hashing them, comparing with expected.json."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -18,6 +19,22 @@ def item_path(path):
 
 def kvstore(item):
   return {"driver": "ocdbt", "base": {"driver": "file", "path": item + "/"}}
+
+
+@contextlib.contextmanager
+def flipped_bits(path, offset, mask):
+  """A file with some bits of one byte changed, as long as the block runs."""
+  with open(path, "r+b") as data:
+    data.seek(offset)
+    byte = data.read(1)
+    data.seek(offset)
+    data.write(bytes([byte[0] ^ mask]))
+    data.flush()
+    try:
+      yield
+    finally:
+      data.seek(offset)
+      data.write(byte)
 
 
 def array_names(item):
