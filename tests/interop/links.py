@@ -2,10 +2,11 @@
 """`hfshard link`: names of the source's files, the index in place, what cannot be linked, and edits of the source.
 
 fixtures.py reads linked outputs of every family; this is about the files. Real Orbax and TensorStore read each output,
-bit for bit, against the oracle's expected.json.
+bit for bit, against the oracle's expected.json, or the source's own bytes where names and shapes stay.
 """
 
 import argparse
+import hashlib
 import itertools
 import json
 import os
@@ -17,7 +18,10 @@ import interop
 import oracle_dirs
 
 PLAIN, SCALED = "qwen3", "llama3.1"  # all of the first can be linked; queries of the second are scaled
+QUANTISED = "deepseek3-fp8"
 MESH = {"fsdp": 4, "tensor": 2}
+# What numpy calls the dtypes of safetensors.
+DTYPES = {"BF16": "bfloat16", "F32": "float32", "F8_E4M3": "float8_e4m3fn"}
 
 
 def read_back(tool, item, expected, what, in_step):
@@ -111,6 +115,33 @@ def check_in_place(tool, oracles, number):
     tool.run("verify", scaled, "--quiet")
 
 
+def stored(folder):
+    """The tensors of its files, as orbax_peer.describe() says them, by nothing but their headers and bytes."""
+    found = {}
+    for shard in shards(folder):
+        with open(os.path.join(folder, shard), "rb") as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+            data = file.read()
+        header.pop("__metadata__", None)
+        found |= {name: {"shape": entry["shape"], "dtype": DTYPES[entry["dtype"]],
+                         "sha256": hashlib.sha256(data[slice(*entry["data_offsets"])]).hexdigest()}
+                  for name, entry in header.items()}
+    return found
+
+
+def check_stored_names(tool, number):
+    """--scheme hf: all of any model can be linked, scaled queries and codes too."""
+    import orbax_peer as peer
+
+    for name in (SCALED, QUANTISED):
+        source, output = fresh_source(tool, name, number), tool.path("stored-" + name)
+        report = tool.json("link", source, output, "--scheme", "hf", "--quiet")
+        tool.expect(report["not_linked"] == [], f"--scheme hf of {name}: {report['not_linked']} are not linked")
+        item = peer.item_path(output)
+        found = {leaf: peer.describe(peer.open_array(item, leaf).read().result()) for leaf in peer.array_names(item)}
+        tool.expect(peer.compare(f"--scheme hf of {name}", stored(source), found) == 0, f"{name}: tensors differ")
+
+
 def flip(path, keep_time):
     """Changes one byte of the data of a file, where it lies."""
     info = os.stat(path)
@@ -161,6 +192,7 @@ def main():
         tool = interop.Program(arguments.hfshard, folder)
         check_names(tool, oracles[PLAIN], number)
         check_in_place(tool, oracles, number)
+        check_stored_names(tool, number)
         check_edits(tool, number)
         return tool.verdict()
 
