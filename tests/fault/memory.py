@@ -5,7 +5,7 @@ DeepSeek-V3 671B (FP8 and its scales), gpt-oss-120b (MXFP4) and Llama-3.1-405B, 
 some of the shares of 2 GiB of output that `convert --worker I/N` makes; of Llama a share of compressed chunks, to the
 disk, too. Each runs twice: under `ulimit -d` of its --max-memory, so that an allocation too much is refused, and in a
 cgroup that holds just as much memory without swap, so that it would be killed. Where no cgroup can be made, that is
-printed and the rest is done.
+printed and the rest is done. With --whole each model is converted from end to end instead (an hour and a half).
 
 Then, at one --max-memory, a model of two layers and the full one, and two models whose embeddings differ eightfold:
 the peaks, less the names and rules of each, differ by no more than the one piece of work that a full arena may lack.
@@ -27,6 +27,7 @@ SLOPE_MEMORY = "512MiB"
 # An arena is full when the next piece of work does not fit; so much of it may never be touched.
 MOST_SLOPE_MIB = 32
 SHARE_BYTES = 2 * watch.GIB
+MOST_SECONDS = 3600
 TO_NULL = ("--to", "null")
 
 
@@ -64,6 +65,7 @@ class Memory:
         self.hfshard = os.path.abspath(arguments.hfshard)
         self.jobs = ["--jobs", str(arguments.jobs)]
         self.shares = arguments.shares
+        self.whole = arguments.whole
         self.folder = folder
         self.group_refusal = ""
 
@@ -85,7 +87,7 @@ class Memory:
     def share(self, source, memory, share, shares, words=TO_NULL, **limits):
         """Converts one share."""
         done = watch.run([self.hfshard, "convert", source, *words, "--json", "--max-memory", memory,
-                          "--worker", f"{share}/{shares}", *self.jobs], **limits)
+                          "--worker", f"{share}/{shares}", *self.jobs], timeout=MOST_SECONDS, **limits)
         expect(watch.json_of(done)["written_bytes"] > 0, f"an empty share: {done}")
         return done
 
@@ -116,7 +118,7 @@ def check_model(memory, source, text, budget):
     """`plan` and some shares, under each kind of limit. Returns a row of the table."""
     data = {"limits": {resource.RLIMIT_DATA: budget}}
     plan, planned = memory.plan(source, text, **data)
-    shares = share_count(plan)
+    shares = 1 if memory.whole else share_count(plan)
     memory.in_group(budget, lambda group: memory.plan(source, text, group=group)[1])
     limited, grouped = [planned], []
     for share in chosen(shares, memory.shares):
@@ -193,6 +195,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=48,
                         help="threads (default 48: so many may hold more than 2 GiB, so that --max-memory binds)")
     parser.add_argument("--shares", type=int, default=2, help="data files of each model that are converted (default 2)")
+    parser.add_argument("--whole", action="store_true", help="convert the models from end to end")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="hfshard-memory-", dir=arguments.work) as folder:
         check_sparse(folder)
