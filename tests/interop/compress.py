@@ -231,9 +231,7 @@ def check_stored_dtypes(tool):
     for compress in ("none", "zstd:7"):
         output = tool.path("stored-" + compress)
         tool.run("convert", source, output, "--scheme", "hf", "--quiet", "--compress", compress)
-        item = peer.item_path(output)
-        found[compress] = {name: peer.describe(peer.open_array(item, name).read().result())
-                           for name in peer.array_names(item)}
+        found[compress] = peer.describe_arrays(peer.item_path(output))
     dtypes = {facts["dtype"] for facts in found["none"].values()}
     tool.expect({"float8_e4m3fn", "float32", "bfloat16"} <= dtypes, f"--scheme hf: dtypes are {dtypes}")
     tool.expect(peer.compare("--scheme hf", found["none"], found["zstd:7"]) == 0, "--scheme hf: leaves differ")

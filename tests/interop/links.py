@@ -137,8 +137,7 @@ def check_stored_names(tool, number):
         source, output = fresh_source(tool, name, number), tool.path("stored-" + name)
         report = tool.json("link", source, output, "--scheme", "hf", "--quiet")
         tool.expect(report["not_linked"] == [], f"--scheme hf of {name}: {report['not_linked']} are not linked")
-        item = peer.item_path(output)
-        found = {leaf: peer.describe(peer.open_array(item, leaf).read().result()) for leaf in peer.array_names(item)}
+        found = peer.describe_arrays(peer.item_path(output))
         tool.expect(peer.compare(f"--scheme hf of {name}", stored(source), found) == 0, f"{name}: tensors differ")
 
 

@@ -69,6 +69,11 @@ def describe(value):
   }
 
 
+def describe_arrays(item):
+  """All arrays of the database, under their own names."""
+  return {name: describe(open_array(item, name).read().result()) for name in array_names(item)}
+
+
 def flatten(tree, prefix=""):
   """{'a': {'b': x}} -> {'a/b': x}."""
   out = {}
