@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Two real JAX processes restore an Orbax item over one mesh, with MaxText's call; load.py starts them.
 
-    load_two.py child ITEM SOURCE LEAVES.json PROCESS PORT DEVICES
+    load_two.py child ITEM SOURCE LEAVES.json PROCESS PORT DEVICES FACTS.json
 
 Each process has DEVICES simulated CPU devices; the mesh is fsdp over those of both. LEAVES.json gives the shape of each
 leaf and the axis that fsdp splits (null: replicated). Each process compares its shards of three leaves with the source.
 What each read from the data files is what strace saw of its reads, if strace is here, else what TensorStore counted,
-which includes the index.
+which includes the index. What a process found goes to FACTS.json: its standard output is shared with JAX's own libraries,
+which write lines of theirs there, after ours too.
 """
 
 import json
@@ -67,11 +68,12 @@ def run(folder, item, source, leaves, devices):
     with open(task, "w", encoding="utf-8") as file:
         json.dump(leaves, file)
     port = free_port()
-    processes, traces = [], []
+    processes, traces, found = [], [], []
     for number in range(2):
         traces.append(os.path.join(folder, f"two.{number}.strace"))
+        found.append(os.path.join(folder, f"two.{number}.json"))
         command = [sys.executable, os.path.abspath(__file__), "child", item, source, task, str(number), str(port),
-                   str(devices)]
+                   str(devices), found[-1]]
         processes.append(subprocess.Popen(traced(command, traces[-1]), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                           stderr=subprocess.PIPE, text=True))
     try:
@@ -83,9 +85,10 @@ def run(folder, item, source, leaves, devices):
         if process.returncode != 0:
             sys.exit(f"one of two JAX processes ended with {process.returncode}\n{out}{err[-4000:]}")
     facts = []
-    for (out, _), trace in zip(ends, traces):
+    for path, trace in zip(found, traces):
         by_strace = os.path.exists(trace)
-        said = json.loads(out.splitlines()[-1])
+        with open(path, encoding="utf-8") as file:
+            said = json.load(file)
         facts.append((*(data_reads(trace, item) if by_strace else (said["bytes"], said["requests"])), by_strace))
     return facts
 
@@ -113,7 +116,7 @@ def restore(item, shapes, mesh):
     return {"params." + leaf.replace("/", "."): array for leaf, array in peer.flatten(restored["params"]).items()}
 
 
-def child(item, source, task, number, port, devices):
+def child(item, source, task, number, port, devices, facts):
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path.insert(0, os.path.join(here, os.pardir, os.pardir, "tests", "interop", "peers"))
     os.environ["JAX_PLATFORMS"] = "cpu"
@@ -134,10 +137,11 @@ def child(item, source, task, number, port, devices):
     for name in load_host.CHECKED:
         for shard in arrays[name].addressable_shards:
             wanted.check(name, shard.index, np.asarray(shard.data))
-    print(json.dumps({"bytes": total, "requests": requests}))
+    with open(facts, "w", encoding="utf-8") as file:
+        json.dump({"bytes": total, "requests": requests}, file)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 8 or sys.argv[1] != "child":
+    if len(sys.argv) != 9 or sys.argv[1] != "child":
         sys.exit(__doc__)
     child(*sys.argv[2:])
