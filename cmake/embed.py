@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""embed.py OUT.cpp MAPPINGS_DIR: writes one .cpp that holds every mappings/*.json, the axis rules, the schema and the proof."""
+"""embed.py OUT.cpp MAPPINGS_DIR: writes one .cpp that holds every mappings/*.json: families, common.json, the schema and the proof."""
 import pathlib
 import sys
 
@@ -11,10 +11,11 @@ def literal(path):
 
 def main():
     out, root = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-    families = sorted(p for p in root.glob("*.json") if p.name not in ("schema.json", "proof.json"))
-    rules, schema, proof = root / "rules" / "maxtext.json", root / "schema.json", root / "proof.json"
+    others = [root / name for name in ("common.json", "schema.json", "proof.json")]
+    families = sorted(p for p in root.glob("*.json") if p not in others)
+    common, schema, proof = others
     lines = ['#include "mapping/family.h"', "", "namespace hfshard {", "namespace {"]
-    for path in [*families, rules, schema, proof]:
+    for path in [*families, *others]:
         name = "k_" + path.stem.replace("-", "_").replace(".", "_")
         data = path.read_bytes() if path.exists() else b""
         lines.append(f"const char {name}[] = {{" + "".join(f"{b}," for b in data) + "0};")
@@ -32,7 +33,7 @@ def main():
         ident = "k_" + path.stem.replace("-", "_").replace(".", "_")
         lines.append(f"std::string_view {name}() {{ return {{{ident}, {size}}}; }}")
 
-    getter("embedded_axis_rules", rules)
+    getter("embedded_common", common)
     getter("embedded_schema", schema)
     getter("embedded_proof", proof)
     lines.append("}  // namespace hfshard")

@@ -12,25 +12,33 @@ import sys
 
 import lint_common
 
-LAYERS = ("base", "bytes", "catalog", "mapping", "ops", "plan", "run", "target", "tool")
+LAYERS = ("base", "bytes", "catalog", "format", "mapping", "ops", "plan", "run", "service", "tool")
+
+# The one file that lists the formats, its header, the layers that know them only by the interface that catalog declares, and
+# those that may ask the table, but include no single format.
+FORMAT_TABLE = "src/format/formats.cpp"
+FORMAT_TABLE_HEADER = "format/formats.h"
+KNOW_NO_FORMAT = ("mapping", "ops", "plan", "run")
+KNOW_THE_TABLE = ("service", "tool")
 
 # include/hfshard/<name>.h -> the layer that implements it.
 PUBLIC_LAYER = {
     "error": "base",
     "io": "bytes",
     "dtype": "base",
-    "catalog": "catalog",
+    "encoding": "catalog",
     "mapping": "mapping",
     "plan": "plan",
     "verify": "run",
+    "report": "service",
     "convert": "run",
-    "hfshard": "tool",
+    "hfshard": "service",
 }
 
 # Prefix of an angle include -> regular expression of the files that may have it.
 THIRD_PARTY = {
     "nlohmann/": r"src/base/json\.cpp",
-    "simdjson": r"src/catalog/safetensors\.cpp",
+    "simdjson": r"src/format/(safetensors/safetensors|orbax/tree)\.cpp",
     "curl/": r"src/bytes/http\.cpp",
     "zstd": r"src/base/zstd\.cpp",
     "xxhash": r"src/base/digest\.cpp",
@@ -68,7 +76,7 @@ def layer_of(path):
         layer = parts[1] if parts[1] in LAYERS else None
     if layer is None:
         return None, None
-    return LAYERS.index(layer), parts[2] if layer == "target" and len(parts) > 3 else None
+    return LAYERS.index(layer), parts[2] if layer == "format" and len(parts) > 3 else None
 
 
 def check_project_include(path, name):
@@ -88,8 +96,12 @@ def check_project_include(path, name):
         return f'"{name}" belongs to no layer that scripts/check_layers.py knows ({known})'
     if layer > own_layer:
         return f'{LAYERS[own_layer]} may not include "{name}": {LAYERS[layer]} comes later in the flow'
-    if target_format and target_format != own_format and LAYERS[own_layer] == "target":
+    if target_format and target_format != own_format and LAYERS[own_layer] == "format" and path != FORMAT_TABLE:
         return f'format {own_format or "code shared by formats"} may not include format {target_format}: "{name}"'
+    if LAYERS[layer] == "format" and LAYERS[own_layer] in KNOW_NO_FORMAT:
+        return f'{LAYERS[own_layer]} knows formats only through catalog/format.h, not "{name}"'
+    if LAYERS[layer] == "format" and LAYERS[own_layer] in KNOW_THE_TABLE and name != FORMAT_TABLE_HEADER:
+        return f'{LAYERS[own_layer]} knows formats only through {FORMAT_TABLE_HEADER}, not "{name}"'
     return None
 
 

@@ -18,6 +18,12 @@ if(TARGET hfshard_testtool)
     set_tests_properties(abstract_trees_${part} PROPERTIES LABELS slow TIMEOUT 600)
   endforeach()
 
+  # All bytes of every oracle's output, as golden/bytes.txt has them; the frames only with the same release of zstd.
+  set(golden_bytes ${CMAKE_CURRENT_LIST_DIR}/golden/bytes.py --hfshard $<TARGET_FILE:hfshard_testtool>)
+  add_test(NAME golden.bytes COMMAND ${Python3_EXECUTABLE} ${golden_bytes})
+  add_test(NAME golden.bytes_compressed COMMAND ${Python3_EXECUTABLE} ${golden_bytes} --compress)
+  set_tests_properties(golden.bytes golden.bytes_compressed PROPERTIES LABELS slow TIMEOUT 600 SKIP_RETURN_CODE 77)
+
   # Every directory of tests/oracle with an expected.json.
   file(GLOB expected CONFIGURE_DEPENDS RELATIVE ${oracle_dir} ${oracle_dir}/*/expected.json)
   foreach(file IN LISTS expected)
@@ -28,6 +34,7 @@ if(TARGET hfshard_testtool)
   hfshard_add_interop(axis_rules axis_rules.py)
   hfshard_add_interop(links links.py)
   hfshard_add_interop(compress compress.py)
+  hfshard_add_interop(ragged ragged.py)
   hfshard_add_interop(decoders decoders.py)
   hfshard_add_interop(proof proof.py)
   hfshard_add_interop(read_orbax read_orbax.py)

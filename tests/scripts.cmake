@@ -15,7 +15,7 @@ if(TARGET hfshard_testtool)
   set(fault_options --hfshard $<TARGET_FILE:hfshard_testtool>
     --limits file_min_bytes=4194304,file_max_bytes=8388608,merge_bytes=2097152,commit_bytes=2097152)
 endif()
-foreach(fault IN ITEMS kill_resume interrupt refused_write changed_source)
+foreach(fault IN ITEMS kill_resume interrupt refused_write changed_source truncated_source)
   add_test(NAME fault.${fault}
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/${fault}.py ${fault_options})
   set_tests_properties(fault.${fault} PROPERTIES LABELS slow TIMEOUT 900 RUN_SERIAL TRUE)
@@ -25,6 +25,10 @@ add_test(NAME fault.kill_resume_compressed
   COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/kill_resume.py ${fault_options}
     --option=--compress=zstd)
 set_tests_properties(fault.kill_resume_compressed PROPERTIES LABELS slow TIMEOUT 900 RUN_SERIAL TRUE)
+
+add_test(NAME fault.cpus
+  COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/cpus.py ${fault_options})
+set_tests_properties(fault.cpus PROPERTIES LABELS slow TIMEOUT 300 RUN_SERIAL TRUE SKIP_RETURN_CODE 77)
 
 # What is asked of the system, and what when it refuses. A sanitizer asks for more, which no bound here knows.
 if(NOT HFSHARD_SANITIZE)
@@ -39,7 +43,11 @@ endif()
 add_test(NAME cluster.recipes
   COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/cluster/recipes.py --hfshard $<TARGET_FILE:hfshard_testtool>
     --limits file_min_bytes=8192,file_max_bytes=16384,merge_bytes=4096,floor_bytes=256)
-set_tests_properties(cluster.recipes PROPERTIES LABELS slow TIMEOUT 600)
+add_test(NAME cluster.same_pids
+  COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/cluster/same_pids.py
+    --hfshard $<TARGET_FILE:hfshard_testtool>
+    --limits file_min_bytes=8192,file_max_bytes=16384,merge_bytes=4096,floor_bytes=256)
+set_tests_properties(cluster.recipes cluster.same_pids PROPERTIES LABELS slow TIMEOUT 600 SKIP_RETURN_CODE 77)
 
 # Every family at every size that it lists, and no fewer sizes than were promised.
 add_test(NAME mappings.check_all
@@ -64,6 +72,10 @@ add_test(NAME fault.disk_full
 set_tests_properties(fault.disk_full PROPERTIES LABELS slow TIMEOUT 900 RUN_SERIAL TRUE SKIP_RETURN_CODE 77)
 
 if(TARGET hfshard_testtool)
+  add_test(NAME fault.kill_publish
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/kill_publish.py
+      --hfshard $<TARGET_FILE:hfshard_testtool>)
+  set_tests_properties(fault.kill_publish PROPERTIES LABELS slow TIMEOUT 900)
   add_test(NAME fault.determinism
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/determinism.py
       --hfshard $<TARGET_FILE:hfshard_testtool>)

@@ -1,13 +1,18 @@
 // hfshard_testtool: the product with sizes that users cannot set, so that tiny fixtures have many
 // chunks, tiles, files and journal records. Same command line, and anywhere in it one `--limits
-// name=value,...` (fields of plan/limits.h). And one command more, since the product never writes
-// out what it reads: `dump ORBAX LEAF FILE` writes a leaf's elements to a file, packed, row-major.
+// name=value,...` (fields of plan/limits.h), and one `--die-at N`: the process is killed before the
+// N-th system call that may change a file or directory. And one command more, since the product
+// never writes out what it reads: `dump ORBAX LEAF FILE` writes a leaf's elements to a file,
+// packed, row-major.
 
 #include <algorithm>
+#include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <span>
 #include <string>
@@ -16,10 +21,11 @@
 
 #include "base/coding.h"
 #include "base/text.h"
-#include "plan/grid.h"
+#include "bytes/syscalls.h"
+#include "catalog/format.h"
+#include "format/orbax/orbax.h"
+#include "ops/read_piece.h"
 #include "plan/limits.h"
-#include "run/target.h"
-#include "target/orbax/orbax.h"
 #include "tool/tool.h"
 
 #include "hfshard/error.h"
@@ -40,8 +46,9 @@ hfshard::Shape origin_of(std::size_t rank) {
 }
 
 // Copies the part of a packed chunk that lies in the packed array, element by element.
-void copy_chunk(const hfshard::OpenedLeaf& leaf, const hfshard::Shape& chunk,
-                std::span<const std::byte> from, std::span<std::byte> array) {
+void copy_chunk(const hfshard::Array& leaf, const hfshard::Shape& extent,
+                const hfshard::Shape& chunk, std::span<const std::byte> from,
+                std::span<std::byte> array) {
   const std::size_t element = hfshard::size_bits(leaf.dtype) / 8;
   const hfshard::Shape strides = leaf.shape.strides();
   hfshard::Shape at = origin_of(chunk.rank());
@@ -50,32 +57,32 @@ void copy_chunk(const hfshard::OpenedLeaf& leaf, const hfshard::Shape& chunk,
     std::uint64_t to = 0;
     bool inside = true;
     for (std::size_t axis = 0; axis < at.rank(); ++axis) {
-      const std::uint64_t index = chunk[axis] * leaf.chunk_shape[axis] + at[axis];
+      const std::uint64_t index = chunk[axis] * extent[axis] + at[axis];
       inside = inside && index < leaf.shape[axis];
       to += index * strides[axis];
     }
     if (inside) std::memcpy(array.data() + to * element, from.data() + read, element);
     read += element;
-  } while (advance(at, leaf.chunk_shape));
+  } while (advance(at, extent));
 }
 
 int dump(const std::string& checkpoint, const std::string& path, const std::string& to) {
-  const auto opened = hfshard::target::orbax::make_orbax_target()->open(checkpoint);
-  const auto& leaves = opened->leaves();
-  const auto found = std::ranges::find(leaves, path, &hfshard::OpenedLeaf::path);
-  if (found == leaves.end()) {
+  const auto opened = hfshard::format::orbax::orbax_format().open(checkpoint);
+  const auto index = opened->catalog().find(path);
+  if (!index) {
     throw hfshard::Error(hfshard::ErrorCode::not_found, "no such leaf").in_tensor(path);
   }
-  const auto index = static_cast<std::uint32_t>(found - leaves.begin());
-  std::vector<std::byte> array(hfshard::packed_bytes(found->dtype, found->shape.numel()));
-  std::vector<std::byte> chunk(hfshard::packed_bytes(found->dtype, found->chunk_shape.numel()));
-  std::vector<std::byte> scratch(opened->scratch_bytes(index));
-  const hfshard::Shape counts = hfshard::chunk_counts(found->shape, found->chunk_shape);
+  const hfshard::TensorInfo& info = opened->catalog().tensors[*index];
+  const hfshard::Shape extent = opened->catalog().grid_of(*index).chunk;
+  std::vector<std::byte> array(hfshard::packed_bytes(info.dtype, info.shape.numel()));
+  std::vector<std::byte> chunk(hfshard::packed_bytes(info.dtype, extent.numel()));
+  std::vector<std::byte> scratch(hfshard::row_major_scratch_bytes(*opened, *index));
+  const hfshard::Shape counts = hfshard::chunk_counts(info.shape, extent);
   hfshard::Shape at = origin_of(counts.rank());
   bool more = counts.numel() > 0;
   while (more) {
-    opened->read_chunk(index, at, chunk, scratch);
-    copy_chunk(*found, at, chunk, array);
+    hfshard::read_row_major(*opened, *index, at, chunk, scratch);
+    copy_chunk(info, extent, at, chunk, array);
     more = advance(at, counts);
   }
   std::ofstream file(to, std::ios::binary);
@@ -124,21 +131,44 @@ bool set_limits(hfshard::Limits& limits, std::string_view text) {
   return true;
 }
 
+// Takes an option of this program and its value out of the command line; null if it is not there.
+const char* take_option(std::vector<const char*>& words, std::string_view name) {
+  for (std::size_t i = 1; i + 1 < words.size(); ++i) {
+    if (words[i] != name) continue;
+    const char* value = words[i + 1];
+    const auto at = words.begin() + static_cast<std::ptrdiff_t>(i);
+    words.erase(at, at + 2);
+    return value;
+  }
+  return nullptr;
+}
+
+std::atomic<long> g_calls_left{0};
+
+// Calls that look or sync change nothing that outlives the process, and what opening makes is seen
+// before the next call: at those there is nothing to see that is not seen at the others.
+int die_at(const char* call, const char* /*path*/) {
+  static constexpr std::string_view kChanging[] = {"pwrite", "truncate", "mkdir",   "rename",
+                                                   "unlink", "rmdir",    "symlink", "renameat2",
+                                                   "link",   "clone"};
+  if (std::ranges::find(kChanging, call) == std::end(kChanging)) return 0;
+  if (--g_calls_left == 0) std::raise(SIGKILL);
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   hfshard::Limits limits;
   std::vector<const char*> rest(argv, argv + argc);
   if (rest.size() > 1 && std::string_view(rest[1]) == "dump") return dump_main(rest);
-  for (std::size_t i = 1; i + 1 < rest.size(); ++i) {
-    if (std::string_view(rest[i]) != "--limits") continue;
-    if (!set_limits(limits, rest[i + 1])) {
-      std::fputs("hfshard_testtool: unknown limit\n", stderr);
-      return 2;
-    }
-    const auto at = rest.begin() + static_cast<std::ptrdiff_t>(i);
-    rest.erase(at, at + 2);
-    break;
+  if (const char* text = take_option(rest, "--limits"); text && !set_limits(limits, text)) {
+    std::fputs("hfshard_testtool: unknown limit\n", stderr);
+    return 2;
+  }
+  if (const char* text = take_option(rest, "--die-at")) {
+    g_calls_left = std::strtol(text, nullptr, 10);
+    hfshard::sys::set_fault_hook(&die_at);
   }
   return hfshard::tool_main(static_cast<int>(rest.size()), rest.data(), limits);
 }

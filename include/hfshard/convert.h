@@ -11,6 +11,9 @@
 
 namespace hfshard {
 
+struct Limits;
+struct PlanSummary;
+
 /// How the source's files come below an output that is linked.
 enum class ShardLinks : std::uint8_t {
   automatic,  ///< a hard link, or else a symbolic one
@@ -23,7 +26,7 @@ enum class ShardLinks : std::uint8_t {
 struct RunOptions {
   std::string out;  ///< ignored for target "null"
   std::uint64_t max_memory_bytes = std::uint64_t{2} << 30;
-  unsigned jobs = 0;        ///< kernel threads; 0: one per core
+  unsigned jobs = 0;        ///< kernel threads; 0: one for each CPU that this process may use
   unsigned io_threads = 2;  ///< more, while those wait for reads and writes
   IoMode io = IoMode::automatic;
   bool resume = false;
@@ -32,12 +35,15 @@ struct RunOptions {
   std::uint32_t workers = 1;
   ShardLinks shards = ShardLinks::automatic;  ///< of a plan that links
   const std::atomic<bool>* stop = nullptr;    ///< set by Ctrl-C: drain, commit, throw cancelled
+  const Limits* limits = nullptr;             ///< sizes that only tests change; null: the product's
 };
 
 /// Told how far a run is. Called from one thread at a time.
 class Reporter {
  public:
   virtual ~Reporter() = default;
+  /// What is going to be done, before anything is written.
+  virtual void planned(const PlanSummary& /*plan*/) {}
   virtual void started(std::uint64_t total_bytes, std::uint64_t already_done_bytes) = 0;
   /// Bytes of output committed since the last call; `stage` is what the run waits for: "read",
   /// "kernels", "write".

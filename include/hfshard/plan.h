@@ -5,24 +5,19 @@
 #include <string>
 #include <vector>
 
+#include "hfshard/encoding.h"
 #include "hfshard/mapping.h"
 
 namespace hfshard {
 
-/// How chunks are encoded.
-struct Encoding {
-  bool checksum = true;  ///< crc32c behind every cell
-  int zstd_level = 0;    ///< 1 to 22; 0: not compressed
-  friend bool operator==(const Encoding&, const Encoding&) = default;
-};
-
 /// Every option that affects bytes (design.md 2.8). Anything else is an option of the run.
 struct PlanOptions {
   MappingOptions mapping;
-  std::string target = "orbax";           ///< "orbax" or "null"
-  std::vector<std::string> meshes;        ///< as typed: "fsdp=16,expert=2"; empty: default_mesh
-  std::optional<std::string> rules_text;  ///< contents of --rules FILE; absent: MaxText's default
-  std::string rules_name = "mappings/rules/maxtext.json";  ///< in errors
+  std::string target = "orbax";     ///< "orbax" or "null"
+  std::vector<std::string> meshes;  ///< as typed: "fsdp=16,expert=2"; empty: default_mesh
+  std::optional<std::string>
+      rules_text;  ///< contents of --rules FILE; absent: the scheme's default
+  std::string rules_name = "default axis rules";  ///< in errors
   std::uint64_t chunk_bytes = std::uint64_t{64} << 20;
   std::uint64_t step = 0;
   Encoding encoding;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <clocale>
+#include <fnmatch.h>
 #include <numeric>
 #include <utility>
 
@@ -52,36 +54,23 @@ std::optional<std::uint64_t> take_digits(std::string_view& text, std::size_t& co
   return value;
 }
 
-// Matches one character against the class at the front of `pattern` (just after `[`). Nothing if
-// the class is not closed; otherwise whether it matches, and the length of the class without `[`.
-std::optional<std::pair<bool, std::size_t>> match_class(std::string_view pattern, char c) noexcept {
-  std::size_t at = 0;
-  const bool negated = !pattern.empty() && (pattern[0] == '!' || pattern[0] == '^');
-  if (negated) ++at;
-  bool found = false;
-  for (const std::size_t first = at; at < pattern.size(); ++at) {
-    if (pattern[at] == ']' && at > first) return std::pair(found != negated, at + 1);
-    if (at + 2 < pattern.size() && pattern[at + 1] == '-' && pattern[at + 2] != ']') {
-      found = found || (pattern[at] <= c && c <= pattern[at + 2]);
-      at += 2;
-    } else {
-      found = found || pattern[at] == c;
-    }
-  }
-  return std::nullopt;
-}
+// The C locale for this thread while it lives. What a glob matches decides what is written, so it
+// must not depend on the locale of the host or of the program that calls the library.
+class CLocale {
+ public:
+  CLocale() : before_(::uselocale(plain())) {}
+  CLocale(const CLocale&) = delete;
+  CLocale& operator=(const CLocale&) = delete;
+  ~CLocale() { ::uselocale(before_); }
 
-// Pattern characters that match `c` at the front of `pattern` (not `*`); zero if they do not.
-std::size_t match_one(std::string_view pattern, char c) noexcept {
-  if (pattern.empty()) return 0;
-  if (pattern[0] == '?') return 1;
-  if (pattern[0] == '[') {
-    if (const auto result = match_class(pattern.substr(1), c)) {
-      return result->first ? result->second + 1 : 0;
-    }
+ private:
+  static ::locale_t plain() {
+    static const ::locale_t kLocale = ::newlocale(LC_ALL_MASK, "C", nullptr);
+    return kLocale;
   }
-  return pattern[0] == c ? 1 : 0;
-}
+
+  ::locale_t before_;
+};
 
 // Levenshtein distance, or more than `limit` once it is sure to exceed it.
 std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit) {
@@ -171,26 +160,12 @@ std::optional<std::uint64_t> parse_bytes(std::string_view text) {
 }
 
 bool glob_match(std::string_view pattern, std::string_view name) {
-  std::size_t p = 0;
-  std::size_t n = 0;
-  std::size_t star = std::string_view::npos;
-  std::size_t star_name = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      star_name = n;
-    } else if (const std::size_t used = match_one(pattern.substr(p), name[n]); used != 0) {
-      p += used;
-      ++n;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      n = ++star_name;
-    } else {
-      return false;
-    }
+  // fnmatch ends at a NUL, and would take a name for its beginning.
+  if (pattern.find('\0') != std::string_view::npos || name.find('\0') != std::string_view::npos) {
+    return false;
   }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
+  const CLocale plain;
+  return ::fnmatch(std::string(pattern).c_str(), std::string(name).c_str(), FNM_NOESCAPE) == 0;
 }
 
 std::vector<std::string> near_names(std::string_view name,

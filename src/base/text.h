@@ -18,7 +18,9 @@ std::string human_bytes(std::uint64_t bytes);
 /// Parses `64MiB`, `2GiB`, `512K`, `1000000`, `1.5GiB`; K/M/G/T and KiB/MiB/... are binary,
 /// KB/MB/GB decimal; case does not matter. Nothing if malformed or beyond 64 bits.
 std::optional<std::uint64_t> parse_bytes(std::string_view text);
-/// Shell-style glob over a whole name: `*` any run (dots too), `?` one character, `[abc]` classes.
+/// Shell-style glob over a whole name, as fnmatch(3) has it: `*` any run (dots and slashes too),
+/// `?` one byte, `[a-c]`, `[!a]` and `[[:digit:]]` sets of bytes, in every locale alike; a
+/// backslash is itself. A name with a NUL byte matches nothing.
 bool glob_match(std::string_view pattern, std::string_view name);
 /// The up to `count` candidates nearest to `name` by edit distance, nearest first; far ones are
 /// left out.

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <memory>
+#include <new>
 #include <optional>
 
 #include <fmt/format.h>
-// For the encoder and decoder without allocations: functions that are unchanged since zstd 1.3.
+// For encoder and decoder without allocations, and output in one place: as zstd 1.4.5 has them.
 #define ZSTD_STATIC_LINKING_ONLY  // NOLINT(readability-identifier-naming): zstd's own name
 #include <zstd.h>
 #include <zstd_errors.h>
@@ -50,17 +51,17 @@ std::optional<std::uint64_t> check_frame(std::span<const std::byte> frame) {
 
 // Decodes a checked frame; nothing if it holds more than out.size() bytes.
 std::optional<std::uint64_t> decode(std::span<const std::byte> frame, std::span<std::byte> out,
-                                    std::span<std::byte> scratch) {
-  void* at = scratch.data();
-  std::size_t left = scratch.size();
-  HFSHARD_CHECK(std::align(kAlignment, ZSTD_estimateDCtxSize(), at, left) != nullptr);
-  ZSTD_DCtx* decoder = ZSTD_initStaticDCtx(at, left);
-  HFSHARD_CHECK(decoder != nullptr);
+                                    ZSTD_DCtx* decoder) {
   const std::size_t size =
       ZSTD_decompressDCtx(decoder, out.data(), out.size(), frame.data(), frame.size());
   if (ZSTD_isError(size) == 0) return size;
   if (ZSTD_getErrorCode(size) == ZSTD_error_dstSize_tooSmall) return std::nullopt;
   throw damaged(fmt::format("a damaged zstd frame: {}", ZSTD_getErrorName(size)));
+}
+
+Error other_content(std::uint64_t found, std::uint64_t wanted) {
+  return damaged(
+      fmt::format("a zstd frame of {} bytes of content, where {} are wanted", found, wanted));
 }
 
 }  // namespace
@@ -76,20 +77,75 @@ std::uint64_t zstd_least_bytes(std::uint64_t content_bytes) noexcept {
   return content_bytes / kBlockBytes * kLeastBlockBytes;
 }
 
-std::uint64_t zstd_scratch_bytes() noexcept { return ZSTD_estimateDCtxSize() + kAlignment; }
+std::uint64_t ZstdStream::scratch_bytes(std::uint64_t window_bytes) noexcept {
+  const std::uint64_t in_place = ZSTD_estimateDCtxSize() + kBlockBytes;
+  return kAlignment + (window_bytes == 0 ? in_place : ZSTD_estimateDStreamSize(window_bytes));
+}
 
-void decode_zstd(std::span<const std::byte> frame, std::span<std::byte> out,
-                 std::span<std::byte> scratch) {
-  const auto stated = check_frame(frame);
-  if (stated && *stated != out.size()) {
-    throw damaged(fmt::format("a zstd frame of {} bytes of content, where {} are wanted", *stated,
-                              out.size()));
+ZstdStream::ZstdStream(std::uint64_t content_bytes, std::uint64_t window_bytes,
+                       std::span<std::byte> scratch)
+    : content_bytes_(content_bytes), window_bytes_(window_bytes) {
+  HFSHARD_CHECK(scratch.size() >= scratch_bytes(window_bytes));
+  void* at = scratch.data();
+  std::size_t left = scratch.size();
+  HFSHARD_CHECK(std::align(kAlignment, ZSTD_estimateDCtxSize(), at, left) != nullptr);
+  ZSTD_DCtx* decoder = ZSTD_initStaticDStream(at, left);
+  HFSHARD_CHECK(decoder != nullptr);
+  const auto set = [&](ZSTD_dParameter parameter, int value) {
+    HFSHARD_CHECK(ZSTD_isError(ZSTD_DCtx_setParameter(decoder, parameter, value)) == 0);
+  };
+  set(ZSTD_d_windowLogMax, ZSTD_WINDOWLOG_MAX);  // what is too large is said by check_header
+  if (window_bytes == 0) set(ZSTD_d_stableOutBuffer, 1);
+  decoder_ = decoder;
+}
+
+void ZstdStream::check_header(std::span<const std::byte> input) const {
+  if (input.size() < 4 || load_le<std::uint32_t>(input.data()) != ZSTD_MAGICNUMBER)
+    throw damaged("bytes that are no zstd frame");
+  ZSTD_frameHeader header;
+  const std::size_t wanted = ZSTD_getFrameHeader(&header, input.data(), input.size());
+  if (ZSTD_isError(wanted) != 0) {
+    throw damaged(fmt::format("a damaged zstd frame: {}", ZSTD_getErrorName(wanted)));
   }
-  const auto size = decode(frame, out, scratch);
-  if (size == out.size()) return;
-  throw damaged(size ? fmt::format("a zstd frame of {} bytes of content, where {} are wanted",
-                                   *size, out.size())
-                     : fmt::format("a zstd frame of more than {} bytes of content", out.size()));
+  if (wanted != 0) throw damaged("a zstd frame that ends within its header");
+  const bool stated = header.frameContentSize != ZSTD_CONTENTSIZE_UNKNOWN;
+  if (stated && header.frameContentSize != content_bytes_)
+    throw other_content(header.frameContentSize, content_bytes_);
+  const std::uint64_t window = stated ? std::min<std::uint64_t>(header.windowSize, content_bytes_)
+                                      : std::uint64_t{header.windowSize};
+  const std::uint64_t most =
+      window_bytes_ != 0 ? window_bytes_ : std::uint64_t{1} << ZSTD_WINDOWLOG_MAX;
+  if (window <= most) return;
+  throw Error(ErrorCode::limit, fmt::format("a zstd frame with a window of {} bytes; at most {} "
+                                            "are decoded step by step",
+                                            window, most));
+}
+
+ZstdStream::Step ZstdStream::step(std::span<const std::byte> input, std::span<std::byte> out) {
+  if (!started_) {
+    check_header(input);
+    begin_ = out.data();
+    started_ = true;
+  }
+  ZSTD_inBuffer in{input.data(), input.size(), 0};
+  ZSTD_outBuffer to{out.data(), out.size(), 0};
+  if (window_bytes_ == 0) {
+    HFSHARD_CHECK(out.empty() || out.data() == begin_ + made_);
+    to = {begin_, content_bytes_, made_};
+  }
+  const std::size_t before = to.pos;
+  const std::size_t left = ZSTD_decompressStream(static_cast<ZSTD_DCtx*>(decoder_), &to, &in);
+  if (ZSTD_isError(left) != 0) {
+    if (ZSTD_getErrorCode(left) == ZSTD_error_dstSize_tooSmall) {
+      throw damaged(fmt::format("a zstd frame of more than {} bytes of content", content_bytes_));
+    }
+    throw damaged(fmt::format("a damaged zstd frame: {}", ZSTD_getErrorName(left)));
+  }
+  const Step out_step{in.pos, to.pos - before};
+  made_ += out_step.made;
+  done_ = left == 0;
+  if (done_ && made_ != content_bytes_) throw other_content(made_, content_bytes_);
+  return out_step;
 }
 
 std::string_view zstd_version() noexcept { return ZSTD_versionString(); }
@@ -129,11 +185,13 @@ std::vector<std::byte> decode_zstd(std::span<const std::byte> frame, std::uint64
     throw damaged(
         fmt::format("a zstd frame of {} bytes states {} bytes of content", frame.size(), *stated));
   }
-  std::vector<std::byte> scratch(zstd_scratch_bytes());
+  const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> decoder(ZSTD_createDCtx(),
+                                                                     ZSTD_freeDCtx);
+  if (!decoder) throw std::bad_alloc();
   std::vector<std::byte> out(stated.value_or(
       std::min(most_bytes, std::max<std::uint64_t>(kFirstGuessBytes, 8 * frame.size()))));
   while (true) {
-    const auto size = decode(frame, out, scratch);
+    const auto size = decode(frame, out, decoder.get());
     if (size && (!stated || *size == *stated)) {
       out.resize(*size);
       return out;

@@ -8,22 +8,49 @@
 
 namespace hfshard {
 
-// zstd, one frame at a time. A frame is never decoded into a window: what a match copies is taken
-// from the output itself, so that frames of every window size need the same memory.
+// zstd, one frame at a time. Where the output is in one place, what a match copies is taken from
+// it, so that frames of every window size need the same memory; else there is a window.
 
 /// Longest and shortest frame that an encoder makes of so many bytes.
 /// Source: facebook/zstd lib/zstd.h, ZSTD_COMPRESSBOUND; doc/zstd_compression_format.md, Blocks.
 std::uint64_t zstd_most_bytes(std::uint64_t content_bytes) noexcept;
 std::uint64_t zstd_least_bytes(std::uint64_t content_bytes) noexcept;
 
-/// What decode_zstd needs beside input and output: about 160 KiB.
-std::uint64_t zstd_scratch_bytes() noexcept;
+/// Decodes one frame in steps. Allocates nothing; copies are the same decoder.
+class ZstdStream {
+ public:
+  /// So much of a frame, or all of it, must be in the first step's input: its header.
+  static constexpr std::size_t kHeaderBytes = 18;
+  struct Step {
+    std::size_t used = 0;  ///< of the input
+    std::size_t made = 0;  ///< of the output
+  };
 
-/// Decodes into `out`. Allocates nothing; `scratch` has zstd_scratch_bytes(). The content size in
-/// the frame's header may be absent. Throws: corrupt unless `frame` is exactly one whole frame of
-/// exactly out.size() bytes, with the right checksum if it has one.
-void decode_zstd(std::span<const std::byte> frame, std::span<std::byte> out,
-                 std::span<std::byte> scratch);
+  ZstdStream() = default;
+  /// For a frame of exactly `content_bytes`. With a window of 0 the outputs of all steps follow
+  /// each other in memory, and are everything from the first on; else frames with a window up to
+  /// this are decoded to anywhere. `scratch` has scratch_bytes(window_bytes).
+  ZstdStream(std::uint64_t content_bytes, std::uint64_t window_bytes, std::span<std::byte> scratch);
+  /// About 290 KiB; with a window, that and 260 KiB more.
+  static std::uint64_t scratch_bytes(std::uint64_t window_bytes) noexcept;
+
+  /// Decodes until the input is used or the output is full. The content size in the frame's header
+  /// may be absent. Throws: corrupt unless this is a frame of exactly content_bytes, with the right
+  /// checksum if it has one; limit (a larger window).
+  Step step(std::span<const std::byte> input, std::span<std::byte> out);
+  /// Whether the frame has ended.
+  bool done() const noexcept { return done_; }
+
+ private:
+  void check_header(std::span<const std::byte> input) const;
+  void* decoder_ = nullptr;
+  std::byte* begin_ = nullptr;
+  std::uint64_t content_bytes_ = 0;
+  std::uint64_t window_bytes_ = 0;
+  std::uint64_t made_ = 0;
+  bool started_ = false;
+  bool done_ = false;
+};
 
 /// Levels that encode_zstd knows.
 /// Source: facebook/zstd lib/compress/clevels.h, ZSTD_MAX_CLEVEL. Negative ones are left out.
@@ -41,7 +68,8 @@ std::uint64_t zstd_encoder_bytes(int level, std::uint64_t content_bytes) noexcep
 std::uint64_t encode_zstd(std::span<const std::byte> content, int level, std::span<std::byte> frame,
                           std::span<std::byte> scratch);
 
-/// Decodes one frame of unknown size. Throws: corrupt; limit (more than `most_bytes`).
+/// Decodes one frame of unknown size. Throws: corrupt unless `frame` is exactly one whole frame;
+/// limit (more than `most_bytes`).
 std::vector<std::byte> decode_zstd(std::span<const std::byte> frame, std::uint64_t most_bytes);
 
 }  // namespace hfshard

@@ -10,6 +10,7 @@
 
 #include "base/checked.h"
 #include "bytes/storage.h"
+#include <sys/stat.h>
 
 #include "hfshard/error.h"
 
@@ -39,7 +40,7 @@ void DataSource::choose(IoMode wanted) {
   if (wanted == IoMode::buffered) return;
   if (wanted == IoMode::direct) {
     if (!open_direct()) why_ = "direct reads are refused";
-  } else if (!network.empty()) {  // a mapping of it may end the process when the network fails
+  } else if (!network.empty()) {  // a mapping of it fails, late, when the network does
     why_ = fmt::format("on {}", network);
   } else if (wanted == IoMode::mmap) {
     mode_ = IoMode::mmap;
@@ -54,6 +55,9 @@ bool DataSource::open_direct() {
   direct_ = sys::Descriptor(
       sys::open(file_.name().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_DIRECT));
   if (direct_.get() < 0) return false;
+  struct stat info {};
+  if (::fstat(direct_.get(), &info) != 0) throw sys::failure("stat", file_.name(), errno);
+  if (stamp_of(info) != file_.stamp()) throw changed_source(file_.name());
   alignment_ = direct_alignment(direct_.get(), file_.name());
   if (alignment_ == 0) return false;
   mode_ = IoMode::direct;
@@ -101,6 +105,11 @@ View DataSource::read_direct(std::uint64_t offset, std::uint64_t length,
   const std::uint64_t from = std::clamp(got, skip, needed);
   if (from < needed) file_.read_at(begin + from, buffer.subspan(from, needed - from));
   return View(buffer.subspan(skip, length));
+}
+
+void DataSource::check_used(const View& view, std::uint64_t offset_bytes,
+                            std::uint64_t length_bytes) const {
+  if (view.gone()) file_.throw_gone(offset_bytes, length_bytes);
 }
 
 void DataSource::will_need(std::uint64_t offset_bytes, std::uint64_t length_bytes) const {

@@ -29,7 +29,12 @@ class DataSource final : public Source {
             std::span<std::byte> scratch) const override;
   void will_need(std::uint64_t offset_bytes, std::uint64_t length_bytes) const override;
   void done_with(std::uint64_t offset_bytes, std::uint64_t length_bytes) const override;
+  /// A view of this range was used, and its bytes were the file's. Throws: corrupt (it shrank
+  /// meanwhile), io.
+  void check_used(const View& view, std::uint64_t offset_bytes, std::uint64_t length_bytes) const;
   FileStamp stamp() const { return file_.stamp(); }
+  /// Throws: as FileSource::check_unchanged.
+  void check_unchanged() const { file_.check_unchanged(); }
   /// Never automatic.
   IoMode mode() const noexcept { return mode_; }
   /// Why it is this mode, a few words.

@@ -10,18 +10,29 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include <sys/file.h>
 #include <sys/stat.h>
 
 namespace hfshard {
 namespace {
 
-constexpr mode_t kFileMode = 0644;
 constexpr mode_t kDirectoryMode = 0755;
 
 struct CloseDirectory {
   void operator()(DIR* directory) const noexcept { ::closedir(directory); }
 };
+
+std::vector<std::string> names_in(DIR& directory, const std::string& path) {
+  std::vector<std::string> names;
+  errno = 0;
+  while (const dirent* entry = ::readdir(&directory)) {
+    const std::string_view name = &entry->d_name[0];
+    if (name != "." && name != "..") names.emplace_back(name);
+    errno = 0;
+  }
+  if (errno != 0) throw sys::failure("list", path, errno);
+  std::ranges::sort(names);
+  return names;
+}
 
 // The file system or kernel does not know the flags of renameat2.
 bool lacks_renameat2(int error_number) noexcept {
@@ -53,9 +64,21 @@ std::optional<FileInfo> file_info(const std::string& path) {
   return FileInfo{kind, stamp_of(info)};
 }
 
+bool is_directory(const std::string& path) {
+  const auto info = file_info(path);
+  return info && info->kind == FileKind::directory;
+}
+
 bool exists(const std::string& path) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) == 0) return true;
+  if (errno == ENOENT || errno == ENOTDIR) return false;
+  throw sys::failure("look up", path, errno);
+}
+
+bool is_symlink(const std::string& path) {
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) == 0) return S_ISLNK(info.st_mode);
   if (errno == ENOENT || errno == ENOTDIR) return false;
   throw sys::failure("look up", path, errno);
 }
@@ -66,16 +89,18 @@ std::vector<std::string> list_directory(const std::string& path) {
     if (errno != ENOENT) throw sys::failure("list", path, errno);
     throw Error(ErrorCode::not_found, "no such directory").in_file(path);
   }
-  std::vector<std::string> names;
-  errno = 0;
-  while (const dirent* entry = ::readdir(directory.get())) {
-    const std::string_view name = &entry->d_name[0];
-    if (name != "." && name != "..") names.emplace_back(name);
-    errno = 0;
-  }
-  if (errno != 0) throw sys::failure("list", path, errno);
-  std::ranges::sort(names);
-  return names;
+  return names_in(*directory, path);
+}
+
+std::vector<std::string> list_directory_at(int directory, const std::string& path) {
+  // A descriptor of its own, since reading moves the position.
+  sys::Descriptor own(
+      sys::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, path.c_str()));
+  const std::unique_ptr<DIR, CloseDirectory> opened(own.get() < 0 ? nullptr
+                                                                  : ::fdopendir(own.get()));
+  if (opened == nullptr) throw sys::failure("list", path, errno);
+  (void)own.release();  // closed with the stream
+  return names_in(*opened, path);
 }
 
 std::string read_file(const std::string& path, std::uint64_t max_bytes) {
@@ -127,6 +152,15 @@ void fsync_directory(const std::string& path) {
   if (errno != EINVAL && errno != ENOTSUP) throw sys::failure("sync the directory", path, errno);
 }
 
+void sync_tree(const std::string& directory) {
+  for (const std::string& name : list_directory(directory)) {
+    const std::string path = join_path(directory, name);
+    const auto info = file_info(path);
+    if (info && info->kind == FileKind::directory) sync_tree(path);
+  }
+  fsync_directory(directory);
+}
+
 void rename_path(const std::string& from, const std::string& to) {
   if (sys::rename(from.c_str(), to.c_str()) != 0) {
     const int error_number = errno;
@@ -159,8 +193,30 @@ bool rename_exchange(const std::string& a, const std::string& b) {
   return false;
 }
 
-void remove_tree(const std::string& path) {
-  if (sys::remove_all(path.c_str()) != 0) throw sys::failure("remove", path, errno);
+void remove_tree(const std::string& path) { remove_tree_at(AT_FDCWD, path, path); }
+
+void remove_tree_at(int directory, const std::string& name, const std::string& path) {
+  if (sys::unlinkat(directory, name.c_str(), 0, path.c_str()) == 0) return;
+  const int error_number = errno;
+  if (error_number == ENOENT || error_number == ENOTDIR) return;
+  if (error_number != EISDIR && error_number != EPERM) {
+    throw sys::failure("remove", path, error_number);
+  }
+  {
+    constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    const sys::Descriptor own(sys::openat(directory, name.c_str(), kFlags, 0, path.c_str()));
+    if (own.get() < 0) throw sys::failure("remove", path, errno == ENOTDIR ? error_number : errno);
+    for (const std::string& entry : list_directory_at(own.get(), path))
+      remove_tree_at(own.get(), entry, join_path(path, entry));
+  }
+  if (sys::unlinkat(directory, name.c_str(), AT_REMOVEDIR, path.c_str()) == 0) return;
+  if (errno != ENOENT) throw sys::failure("remove", path, errno);
+}
+
+void remove_empty_directory(const std::string& path) {
+  if (sys::unlinkat(AT_FDCWD, path.c_str(), AT_REMOVEDIR, path.c_str()) == 0) return;
+  if (errno == ENOENT || errno == ENOTEMPTY || errno == EEXIST) return;
+  throw sys::failure("remove", path, errno);
 }
 
 std::uint64_t free_bytes(const std::string& path) {
@@ -175,21 +231,6 @@ std::uint64_t free_bytes(const std::string& path) {
     at = parent;
   }
   return bytes;
-}
-
-DirectoryLock::DirectoryLock(const std::string& directory, Mode mode) {
-  const std::string path = join_path(directory, "lock");
-  fd_ = sys::Descriptor(sys::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kFileMode));
-  if (fd_.get() < 0) throw sys::failure("open the lock", path, errno);
-  const int operation = (mode == Mode::exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB;
-  int result = sys::flock(fd_.get(), operation, path.c_str());
-  while (result != 0 && errno == EINTR) result = sys::flock(fd_.get(), operation, path.c_str());
-  held_ = result == 0;
-  if (held_ || errno == ENOLCK || errno == ENOTSUP || errno == ENOSYS) return;
-  if (errno != EWOULDBLOCK) throw sys::failure("lock", path, errno);
-  throw Error(ErrorCode::conflict, "another process works in this directory")
-      .in_file(directory)
-      .hint("wait until it ends, or stop it; the lock goes away with the process");
 }
 
 }  // namespace hfshard

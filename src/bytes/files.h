@@ -21,10 +21,16 @@ struct FileInfo {
 
 /// Nothing if the path leads nowhere (a dangling link too). Throws: io.
 std::optional<FileInfo> file_info(const std::string& path);
+/// True if a path leads to a directory, links followed. Throws: io.
+bool is_directory(const std::string& path);
 /// True if a name is there, be it a dangling link. Throws: io.
 bool exists(const std::string& path);
+/// True if the name itself is a symbolic link. Throws: io.
+bool is_symlink(const std::string& path);
 /// Names in a directory, sorted bytewise, without `.` and `..`. Throws: not_found, io.
 std::vector<std::string> list_directory(const std::string& path);
+/// The same for an open directory; `path` is for errors.
+std::vector<std::string> list_directory_at(int directory, const std::string& path);
 /// A whole file as text. Throws: not_found, bad_input (not a regular file), corrupt (it shrank),
 /// limit (more than `max_bytes`), io.
 std::string read_file(const std::string& path, std::uint64_t max_bytes = std::uint64_t{1} << 28);
@@ -38,6 +44,8 @@ std::string parent_path(std::string_view path);
 void make_directories(const std::string& path);
 /// Makes the names in a directory durable. Throws: io.
 void fsync_directory(const std::string& path);
+/// The same for all directories of a tree, those below first. Throws: io.
+void sync_tree(const std::string& directory);
 /// Renames, replacing a file or an empty directory at `to`. Not durable before fsync_directory of
 /// both parents. Throws: io.
 void rename_path(const std::string& from, const std::string& to);
@@ -46,25 +54,17 @@ void rename_noreplace(const std::string& from, const std::string& to);
 /// Swaps two existing names. Returns false where the file system cannot do it at once, and three
 /// renames (through `<a>.swap`) were made instead. Throws: io.
 bool rename_exchange(const std::string& a, const std::string& b);
-/// Removes a file, link or directory tree; one that is not there is fine. Throws: io.
+/// Removes a file, link or directory tree; one that is not there is fine. Links are removed, not
+/// followed. Throws: io.
 void remove_tree(const std::string& path);
+/// The same for a name in an open directory, whatever its path leads to by now; `path` is for
+/// errors.
+void remove_tree_at(int directory, const std::string& name, const std::string& path);
+/// Removes a directory that holds nothing; one that holds something stays, one that is not there is
+/// fine. Throws: io.
+void remove_empty_directory(const std::string& path);
 /// Space that may still be written at `path` or, if it is not there, at its nearest parent.
 /// Throws: io.
 std::uint64_t free_bytes(const std::string& path);
-
-/// Holds the file `lock` of a directory for as long as it lives, against other processes and other
-/// objects of this one. The kernel releases it when the process dies; the file stays.
-class DirectoryLock {
- public:
-  enum class Mode : std::uint8_t { exclusive, shared };
-  /// Throws: conflict (taken), io.
-  DirectoryLock(const std::string& directory, Mode mode);
-  /// False where the file system has no locks (some network ones): nothing is protected then.
-  bool held() const noexcept { return held_; }
-
- private:
-  sys::Descriptor fd_;
-  bool held_ = false;
-};
 
 }  // namespace hfshard

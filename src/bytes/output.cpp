@@ -11,8 +11,10 @@
 
 #include "base/checked.h"
 #include "base/coding.h"
+#include "base/text.h"
 #include "bytes/drop_behind.h"
 #include "bytes/storage.h"
+#include <sys/random.h>
 #include <sys/stat.h>
 
 namespace hfshard {
@@ -124,6 +126,61 @@ void OutputFile::resize(std::uint64_t size_bytes) {
   if (sys::ftruncate(fd_.get(), static_cast<off_t>(size_bytes), path_.c_str()) != 0) {
     throw sys::failure("resize", path_, errno);
   }
+}
+
+namespace {
+
+// A name that no other process has, on this machine or another: process ids repeat from one
+// container to the next. Made exclusively, so that even a repeated number does no harm.
+std::string make_unique_name(const std::string& path) {
+  for (;;) {
+    std::uint64_t number = 0;
+    if (::getrandom(&number, sizeof(number), 0) != static_cast<ssize_t>(sizeof(number)))
+      throw sys::failure("find a name beside", path, errno);
+    std::string name = fmt::format("{}.{:016x}", path, number);
+    const sys::Descriptor made(
+        sys::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kFileMode));
+    if (made.get() >= 0) return name;
+    if (errno != EEXIST) throw sys::failure("open for writing", name, errno);
+  }
+}
+
+// Gives a file a name that must be free, without the one it has where the system can link. Links
+// are tried first: what network file systems do not know is a rename that replaces nothing.
+bool take_free_name(const std::string& from, const std::string& to) {
+  if (sys::link(from.c_str(), to.c_str()) == 0) return true;
+  const int error_number = errno;
+  if (error_number == EEXIST) return false;
+  if (error_number != EPERM && error_number != ENOTSUP && error_number != ENOSYS &&
+      error_number != EMLINK) {
+    throw sys::failure(fmt::format("link to {}", quote(to)), from, error_number);
+  }
+  try {
+    rename_noreplace(from, to);
+  } catch (const Error& error) {  // a name that is taken is an answer here
+    if (error.code() != ErrorCode::conflict) throw;
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool create_file_durably(const std::string& path, std::string_view text) {
+  const std::string own = make_unique_name(path);
+  bool made = false;
+  try {
+    OutputFile file(own);
+    file.write_at(0, as_bytes(text));
+    file.sync_data();
+    made = take_free_name(own, path);
+  } catch (...) {  // nobody else knows the name
+    (void)sys::unlinkat(AT_FDCWD, own.c_str(), 0, own.c_str());
+    throw;
+  }
+  remove_tree(own);
+  if (made) fsync_directory(parent_path(path));
+  return made;
 }
 
 void write_file_durably(const std::string& path,

@@ -63,4 +63,9 @@ void write_file_durably(const std::string& path,
                         const std::function<void(const ByteSink&)>& produce);
 void write_file_durably(const std::string& path, std::string_view text);
 
+/// Makes a file that is not there yet, whole or not at all, whoever else makes it at the same time
+/// on this machine or another. False, and nothing made, if the name was taken. Durable when it
+/// returns true. Throws: io.
+bool create_file_durably(const std::string& path, std::string_view text);
+
 }  // namespace hfshard

@@ -11,6 +11,7 @@
 
 #include "base/checked.h"
 #include "bytes/files.h"
+#include "bytes/storage.h"
 #include "bytes/syscalls.h"
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -35,12 +36,11 @@ Error open_failure(const std::string& path, int error_number) {
   return error;
 }
 
-// Opens a regular file and tells its stamp. Throws: not_found, bad_input, io.
-sys::Descriptor open_regular(const std::string& path, FileStamp& stamp) {
+// Opens a regular file and says what it is. Throws: not_found, bad_input, io.
+sys::Descriptor open_regular(const std::string& path, struct stat& info) {
   // O_NONBLOCK: opening a fifo must not wait for a writer. It has no effect on regular files.
   sys::Descriptor fd(sys::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0) throw open_failure(path, errno);
-  struct stat info {};
   if (::fstat(fd.get(), &info) != 0) throw sys::failure("stat", path, errno);
   if (!S_ISREG(info.st_mode)) {
     throw Error(ErrorCode::bad_input, S_ISDIR(info.st_mode)
@@ -48,8 +48,20 @@ sys::Descriptor open_regular(const std::string& path, FileStamp& stamp) {
                                           : "not a regular file")
         .in_file(path);
   }
-  stamp = stamp_of(info);
   return fd;
+}
+
+InodeState state_of(const struct stat& info) noexcept {
+  return {std::int64_t{info.st_ctim.tv_sec} * 1'000'000'000 + info.st_ctim.tv_nsec,
+          static_cast<std::uint64_t>(info.st_nlink), static_cast<std::uint64_t>(info.st_mode),
+          static_cast<std::uint64_t>(info.st_uid), static_cast<std::uint64_t>(info.st_gid)};
+}
+
+// A write whose time was put back is seen by the time of the inode's change, which nobody can set.
+// Another name for the file, or another owner, changes that too.
+bool was_written(const InodeState& then, const InodeState& now) noexcept {
+  return now.ctime_ns != then.ctime_ns && now.links == then.links && now.mode == then.mode &&
+         now.owner == then.owner && now.group == then.group;
 }
 
 [[noreturn]] void throw_shrunk(const std::string& path, int fd, ByteRange wanted) {
@@ -77,20 +89,6 @@ void read_exactly(const std::string& path, int fd, std::uint64_t offset, std::sp
   }
 }
 
-// Anonymous memory with the file's bytes, for kernels and file systems that cannot map and
-// populate.
-void* copy_to_memory(const std::string& path, int fd, std::size_t size) {
-  void* at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (at == MAP_FAILED) throw sys::failure("reserve memory for", path, errno);
-  try {
-    read_exactly(path, fd, 0, {static_cast<std::byte*>(at), size});
-  } catch (...) {  // gives the memory back, since no object owns it yet
-    ::munmap(at, size);
-    throw;
-  }
-  return at;
-}
-
 // Maps and prefaults; nullptr where the kernel or the file system cannot do that.
 void* map_populated(const std::string& path, int fd, std::uint64_t offset, std::size_t size) {
   void* at = sys::map_private(fd, size, path.c_str(), static_cast<off_t>(offset));
@@ -114,6 +112,13 @@ void* map_populated(const std::string& path, int fd, std::uint64_t offset, std::
 
 }  // namespace
 
+Error changed_source(const std::string& path) {
+  Error error(ErrorCode::conflict, "the source changed while it was being read");
+  error.in_file(path).hint(
+      "wait until the download or copy is done and run the same command again");
+  return error;
+}
+
 View Source::view(std::uint64_t offset_bytes, std::uint64_t length_bytes,
                   std::span<std::byte> scratch) const {
   const auto out = scratch.first(length_bytes);
@@ -126,7 +131,11 @@ void Source::will_need(std::uint64_t /*offset_bytes*/, std::uint64_t /*length_by
 void Source::done_with(std::uint64_t /*offset_bytes*/, std::uint64_t /*length_bytes*/) const {}
 
 FileSource::FileSource(std::string path) : path_(std::move(path)) {
-  fd_ = open_regular(path_, stamp_).release();
+  struct stat info {};
+  fd_ = open_regular(path_, info).release();
+  stamp_ = stamp_of(info);
+  state_ = state_of(info);
+  local_ = network_file_system(fd_).empty();
 }
 
 FileSource::~FileSource() { ::close(fd_); }
@@ -158,9 +167,48 @@ std::optional<MappedBytes> FileSource::map(std::uint64_t offset_bytes,
   const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   const std::uint64_t skip = offset_bytes % page;
   const std::uint64_t size = skip + length_bytes;
-  const void* at = map_populated(path_, fd_, offset_bytes - skip, size);
+  void* at = map_populated(path_, fd_, offset_bytes - skip, size);
   if (at == nullptr) return std::nullopt;
-  return MappedBytes(at, size, skip);
+  MappingGuard guard(at, size);
+  if (!guard) {  // better to read than to end by a signal
+    ::munmap(at, size);
+    return std::nullopt;
+  }
+  return MappedBytes(at, size, skip, std::move(guard));
+}
+
+MappedBytes FileSource::copy(std::uint64_t offset_bytes, std::uint64_t length_bytes) const {
+  check_range(offset_bytes, length_bytes);
+  if (length_bytes == 0) return {};
+  void* at =
+      ::mmap(nullptr, length_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) throw sys::failure("reserve memory for", path_, errno);
+  MappedBytes out(at, length_bytes, 0, MappingGuard());
+  read_exactly(path_, fd_, offset_bytes, {static_cast<std::byte*>(at), length_bytes});
+  return out;
+}
+
+void FileSource::throw_gone(std::uint64_t offset_bytes, std::uint64_t length_bytes) const {
+  const ByteRange range{offset_bytes, offset_bytes + length_bytes};
+  struct stat info {};
+  const bool shrank =
+      ::fstat(fd_, &info) == 0 &&
+      !in_range(offset_bytes, length_bytes, static_cast<std::uint64_t>(info.st_size));
+  if (shrank) throw_shrunk(path_, fd_, range);
+  // It has grown again, or the disk failed.
+  throw Error(ErrorCode::io, "a mapped page of the file could not be read")
+      .in_file(path_)
+      .at(range, stamp_.size_bytes)
+      .hint("run the same command again; --io buffered names a disk's error");
+}
+
+void FileSource::check_unchanged() const {
+  struct stat own {};
+  if (::fstat(fd_, &own) != 0) throw sys::failure("stat", path_, errno);
+  if (stamp_of(own) != stamp_ || (local_ && was_written(state_, state_of(own))))
+    throw changed_source(path_);
+  const auto named = file_info(path_);
+  if (!named || named->stamp != stamp_) throw changed_source(path_);
 }
 
 void FileSource::will_need(std::uint64_t offset_bytes, std::uint64_t length_bytes) const {
@@ -171,39 +219,29 @@ void FileSource::will_need(std::uint64_t offset_bytes, std::uint64_t length_byte
                         POSIX_FADV_WILLNEED);
 }
 
-MappedBytes::MappedBytes(const std::string& path, std::uint64_t length_bytes) {
-  FileStamp stamp;
-  const sys::Descriptor fd = open_regular(path, stamp);
-  if (length_bytes > stamp.size_bytes) {
-    throw Error(ErrorCode::corrupt, "the file is shorter than what is to be read")
-        .in_file(path)
-        .at({0, length_bytes}, stamp.size_bytes)
-        .hint(kDownloadHint);
-  }
-  if (length_bytes == 0) return;
-  const auto size = static_cast<std::size_t>(length_bytes);
-  void* at = map_populated(path, fd.get(), 0, size);
-  if (at == nullptr) at = copy_to_memory(path, fd.get(), size);
-  data_ = static_cast<const std::byte*>(at);
-  size_ = size;
-}
-
 MappedBytes::~MappedBytes() {
+  guard_ = MappingGuard();  // before other mappings may have these addresses
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
-MappedBytes::MappedBytes(const void* data, std::size_t size, std::size_t skip) noexcept
-    : data_(static_cast<const std::byte*>(data)), size_(size), skip_(skip) {}
+MappedBytes::MappedBytes(const void* data, std::size_t size, std::size_t skip,
+                         MappingGuard guard) noexcept
+    : data_(static_cast<const std::byte*>(data)),
+      size_(size),
+      skip_(skip),
+      guard_(std::move(guard)) {}
 
 MappedBytes::MappedBytes(MappedBytes&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)),
-      skip_(std::exchange(other.skip_, 0)) {}
+      skip_(std::exchange(other.skip_, 0)),
+      guard_(std::move(other.guard_)) {}
 
 MappedBytes& MappedBytes::operator=(MappedBytes&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   std::swap(skip_, other.skip_);
+  std::swap(guard_, other.guard_);
   return *this;
 }
 

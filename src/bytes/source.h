@@ -8,28 +8,34 @@
 #include <string>
 #include <utility>
 
+#include "bytes/mapping_guard.h"
+
+#include "hfshard/error.h"
+
 struct stat;
 
 namespace hfshard {
 
-/// A read-only private mapping of a piece of a file, populated up front so that a short file is an
-/// error here and not a signal later. The bytes live as long as this object.
+/// A read-only mapping: a window into a file, or memory with a copy of its bytes. A window is
+/// populated up front, so that a short file is an error here, and guarded: what is truncated later
+/// reads as zeros, and `gone` says so. The bytes live as long as this object.
 class MappedBytes {
  public:
   MappedBytes() = default;
-  /// [0, length): headers and small tensors. Throws: corrupt (shorter than length), io.
-  MappedBytes(const std::string& path, std::uint64_t length_bytes);
   ~MappedBytes();
   MappedBytes(MappedBytes&& other) noexcept;
   MappedBytes& operator=(MappedBytes&& other) noexcept;
   std::span<const std::byte> bytes() const noexcept { return {data_ + skip_, size_ - skip_}; }
+  /// Asked after the bytes were used: some of them were not the file's.
+  bool gone() const noexcept { return guard_.gone(); }
 
  private:
   friend class FileSource;
-  MappedBytes(const void* data, std::size_t size, std::size_t skip) noexcept;
+  MappedBytes(const void* data, std::size_t size, std::size_t skip, MappingGuard guard) noexcept;
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
   std::size_t skip_ = 0;
+  MappingGuard guard_;
 };
 
 /// A range of a file: in memory that the caller gave, or in a mapping that this object holds.
@@ -39,6 +45,8 @@ class View {
   explicit View(std::span<const std::byte> bytes) : bytes_(bytes) {}
   explicit View(MappedBytes mapping) : mapping_(std::move(mapping)), bytes_(mapping_.bytes()) {}
   std::span<const std::byte> bytes() const noexcept { return bytes_; }
+  /// As MappedBytes::gone.
+  bool gone() const noexcept { return mapping_.gone(); }
 
  private:
   MappedBytes mapping_;
@@ -77,6 +85,18 @@ struct FileStamp {
 };
 FileStamp stamp_of(const struct stat& info) noexcept;
 
+/// What else changes when a file is written to, and what explains that it did without a write.
+struct InodeState {
+  std::int64_t ctime_ns = 0;
+  std::uint64_t links = 0;
+  std::uint64_t mode = 0;
+  std::uint64_t owner = 0;
+  std::uint64_t group = 0;
+};
+
+/// The error for a source that is not what it was: code conflict.
+Error changed_source(const std::string& path);
+
 /// A local file, opened read-only (links are followed). `name` is the path as given.
 /// Throws: not_found, io, bad_input (a directory, fifo, ...).
 class FileSource final : public Source {
@@ -90,10 +110,16 @@ class FileSource final : public Source {
   void read_at(std::uint64_t offset_bytes, std::span<std::byte> out) const override;
   void will_need(std::uint64_t offset_bytes, std::uint64_t length_bytes) const override;
   FileStamp stamp() const;
-  /// A range as a mapping of the file's pages; nothing where the kernel or the file system cannot
-  /// map and populate. A file that is truncated while the mapping lives ends the process.
-  /// Throws: as read_at.
+  /// Compares the file with what it was when it was opened, and with what its name leads to now.
+  /// Throws: conflict (it was written to, replaced or removed), io.
+  void check_unchanged() const;
+  /// A range as a guarded mapping of the file's pages; nothing where that cannot be had. Throws: as
+  /// read_at.
   std::optional<MappedBytes> map(std::uint64_t offset_bytes, std::uint64_t length_bytes) const;
+  /// A range read into memory that goes back to the system with the object. Throws: as read_at.
+  MappedBytes copy(std::uint64_t offset_bytes, std::uint64_t length_bytes) const;
+  /// The error for a range whose mapping was gone when it was used.
+  [[noreturn]] void throw_gone(std::uint64_t offset_bytes, std::uint64_t length_bytes) const;
   /// Throws corrupt unless the range lies in the file.
   void check_range(std::uint64_t offset_bytes, std::uint64_t length_bytes) const;
   int descriptor() const noexcept { return fd_; }
@@ -102,6 +128,8 @@ class FileSource final : public Source {
   std::string path_;
   int fd_ = -1;
   FileStamp stamp_;
+  InodeState state_;
+  bool local_ = false;
 };
 
 }  // namespace hfshard

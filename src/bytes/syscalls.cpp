@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <fcntl.h>
-#include <filesystem>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
@@ -31,12 +30,25 @@ constexpr long kCachestat = 451;
 
 std::atomic<FaultHook> fault_hook{nullptr};  // a seam for tests; never set otherwise
 
+int ask_hook(const char* call, const char* path) noexcept {
+  const FaultHook hook = fault_hook.load(std::memory_order_acquire);
+  return hook == nullptr ? 0 : hook(call, path);
+}
+
 // True if the hook wants this call to fail; errno is then set.
 bool injected(const char* call, const char* path) noexcept {
-  const FaultHook hook = fault_hook.load(std::memory_order_acquire);
-  const int error_number = hook == nullptr ? 0 : hook(call, path);
-  if (error_number == 0) return false;
+  const int error_number = ask_hook(call, path);
+  if (error_number <= 0) return false;
   errno = error_number;
+  return true;
+}
+
+// The same for a transfer of `size` bytes, which the hook may cut.
+bool injected(const char* call, const char* path, std::size_t& size) noexcept {
+  const int answer = ask_hook(call, path);
+  if (answer < 0) size = std::min(size, static_cast<std::size_t>(-static_cast<long>(answer)));
+  if (answer <= 0) return false;
+  errno = answer;
   return true;
 }
 
@@ -70,13 +82,17 @@ int open(const char* path, int flags, mode_t mode) noexcept {
   return injected("open", path) ? -1 : ::open(path, flags, mode);
 }
 
+int openat(int directory, const char* name, int flags, mode_t mode, const char* path) noexcept {
+  return injected("open", path) ? -1 : ::openat(directory, name, flags, mode);
+}
+
 ssize_t pread(int fd, void* to, std::size_t size, off_t offset, const char* path) noexcept {
-  return injected("pread", path) ? -1 : ::pread(fd, to, size, offset);
+  return injected("pread", path, size) ? -1 : ::pread(fd, to, size, offset);
 }
 
 ssize_t pwrite(int fd, const void* from, std::size_t size, off_t offset,
                const char* path) noexcept {
-  return injected("pwrite", path) ? -1 : ::pwrite(fd, from, size, offset);
+  return injected("pwrite", path, size) ? -1 : ::pwrite(fd, from, size, offset);
 }
 
 int ftruncate(int fd, off_t size, const char* path) noexcept {
@@ -170,13 +186,9 @@ int cached_bytes(int fd, std::uint64_t size, const char* path, std::uint64_t* by
   return sample_cached_bytes(fd, size, page, bytes);
 }
 
-int remove_all(const char* path) noexcept {
-  if (injected("remove_all", path)) return -1;
-  std::error_code error;
-  std::filesystem::remove_all(path, error);
-  if (!error) return 0;
-  errno = error.value();
-  return -1;
+int unlinkat(int directory, const char* name, int flags, const char* path) noexcept {
+  if (injected((flags & AT_REMOVEDIR) != 0 ? "rmdir" : "unlink", path)) return -1;
+  return ::unlinkat(directory, name, flags);
 }
 
 Descriptor::~Descriptor() {

@@ -16,13 +16,16 @@ namespace hfshard::sys {
 
 /// Asked before every call; returns 0 to let it happen or the errno to fail it with. `call` is
 /// `open`, `pread`, `pwrite`, `fdatasync`, `fsync`, `rename`, `renameat2`, `mkdir`, `mmap`,
-/// `flock`, `truncate`, `statvfs`, `madvise`, `remove_all`, `link`, `symlink`, `clone`,
-/// `sync_file_range`, `statx`, `cachestat`, `mincore`. Called from any thread.
+/// `flock`, `truncate`, `statvfs`, `madvise`, `unlink`, `rmdir`, `link`, `symlink`, `clone`,
+/// `sync_file_range`, `statx`, `cachestat`, `mincore`. Of `pread` and `pwrite`, -N lets at most N
+/// bytes pass. Called from any thread.
 using FaultHook = int (*)(const char* call, const char* path);
 /// For tests; nullptr takes the hook away.
 void set_fault_hook(FaultHook hook) noexcept;
 
 int open(const char* path, int flags, mode_t mode = 0) noexcept;
+/// `name` is looked up in a directory; `path` names it to the hook.
+int openat(int directory, const char* name, int flags, mode_t mode, const char* path) noexcept;
 ssize_t pread(int fd, void* to, std::size_t size, off_t offset, const char* path) noexcept;
 ssize_t pwrite(int fd, const void* from, std::size_t size, off_t offset, const char* path) noexcept;
 int ftruncate(int fd, off_t size, const char* path) noexcept;
@@ -53,8 +56,8 @@ int direct_alignment(int fd, const char* path, std::uint64_t* alignment) noexcep
 /// Bytes of [0, size) that are in the page cache: counted, or estimated from a sample on kernels
 /// that do not count. Fails where the system does not tell, as of files that we may not write.
 int cached_bytes(int fd, std::uint64_t size, const char* path, std::uint64_t* bytes) noexcept;
-/// Removes a directory with all it holds; links are removed, not followed.
-int remove_all(const char* path) noexcept;
+/// `flags`: AT_REMOVEDIR, or 0 for what is no directory.
+int unlinkat(int directory, const char* name, int flags, const char* path) noexcept;
 
 /// A file descriptor that closes itself. Errors of close are not reported: sync before.
 class Descriptor {

@@ -1,148 +1,8 @@
-#include "hfshard/catalog.h"
+#include "catalog/catalog.h"
 
 #include <algorithm>
-#include <utility>
-
-#include <fmt/format.h>
-
-#include "base/text.h"
-#include "bytes/files.h"
-#include "catalog/hf_index.h"
-#include "catalog/hf_repo.h"
-#include "catalog/safetensors.h"
 
 namespace hfshard {
-namespace {
-
-constexpr std::uint64_t kMaxConfigBytes = 16U << 20;
-
-// `org/name`, `hf://org/name@revision`.
-bool looks_like_hub_id(std::string_view location) {
-  if (location.starts_with("hf://")) return true;
-  const std::vector<std::string> parts = split(location, '/');
-  if (parts.size() != 2) return false;
-  return std::ranges::all_of(parts, [](const std::string& part) {
-    return !part.empty() && part[0] != '.' && part[0] != '~' &&
-           part.find_first_of(" \\") == std::string::npos;
-  });
-}
-
-[[noreturn]] void throw_no_location(const std::string& location) {
-  Error error(ErrorCode::not_found, "no such file or directory");
-  error.in_file(location);
-  if (looks_like_hub_id(location)) {
-    error.hint(
-        "if this is a model on the hub, download it first (hf download ORG/NAME "
-        "--local-dir DIR) and name the directory");
-  } else if (exists(location)) {
-    error.hint("the name is a link that leads nowhere");
-  }
-  throw error;
-}
-
-// Reads the header of one more file.
-void add_file(Catalog& catalog, const std::string& path, std::string name) {
-  SafetensorsHeader header = parse_safetensors(path);
-  const auto id = static_cast<std::uint32_t>(catalog.files.size());
-  catalog.files.push_back({path, std::move(name), header.stamp.size_bytes, header.stamp.mtime_ns,
-                           header.stamp.inode, std::move(header.sha256)});
-  for (TensorInfo& tensor : header.tensors) {
-    tensor.file = id;
-    catalog.tensors.push_back(std::move(tensor));
-  }
-}
-
-void sort_tensors(Catalog& catalog) {
-  std::ranges::sort(catalog.tensors, [](const TensorInfo& a, const TensorInfo& b) {
-    return a.name != b.name ? a.name < b.name : a.file < b.file;
-  });
-  const auto twice = std::ranges::adjacent_find(
-      catalog.tensors, {}, [](const TensorInfo& t) -> const std::string& { return t.name; });
-  if (twice == catalog.tensors.end()) return;
-  throw Error(ErrorCode::bad_input, fmt::format("the tensor is in two files, also in {}",
-                                                quote(catalog.files[std::next(twice)->file].name)))
-      .in_file(catalog.files[twice->file].path)
-      .in_tensor(twice->name);
-}
-
-[[noreturn]] void throw_absent(const Catalog& catalog, const std::string& name,
-                               std::uint32_t file) {
-  Error error(ErrorCode::bad_input, "the index places the tensor in a file that does not hold it");
-  error.in_file(catalog.files[file].path).in_tensor(name);
-  if (const auto found = catalog.find(name)) {
-    error.hint(fmt::format("it is in {}; the index and the files may be of different revisions",
-                           quote(catalog.files[catalog.tensors[*found].file].name)));
-  } else {
-    error.hint("the index and the files may be of different revisions");
-  }
-  throw error;
-}
-
-// Both lists are sorted by name and free of duplicates.
-void check_against_index(const Catalog& catalog, const HfIndex& index) {
-  auto listed = index.tensors.begin();
-  for (const TensorInfo& tensor : catalog.tensors) {
-    if (listed != index.tensors.end() && listed->first < tensor.name) {
-      throw_absent(catalog, listed->first, listed->second);
-    }
-    if (listed == index.tensors.end() || listed->first != tensor.name) {
-      throw Error(ErrorCode::bad_input, "the file holds a tensor that the index does not list")
-          .in_file(catalog.files[tensor.file].path)
-          .in_tensor(tensor.name)
-          .at(tensor.range(), catalog.files[tensor.file].size_bytes)
-          .hint("the index and the files may be of different revisions");
-    }
-    if (listed->second != tensor.file) throw_absent(catalog, tensor.name, listed->second);
-    ++listed;
-  }
-  if (listed != index.tensors.end()) throw_absent(catalog, listed->first, listed->second);
-}
-
-std::string read_config(const std::string& directory) {
-  const std::string path = join_path(directory, "config.json");
-  return file_info(path) ? read_file(path, kMaxConfigBytes) : std::string();
-}
-
-Catalog open_directory(const std::string& location) {
-  const std::vector<std::string> entries = list_directory(location);
-  Catalog catalog;
-  catalog.location = location;
-  HfIndex index;
-  HfFiles chosen;
-  if (std::ranges::binary_search(entries, kIndexName)) {
-    index = read_hf_index(join_path(location, kIndexName));
-    chosen = choose_with_index(location, entries, index.files);
-  } else {
-    chosen = choose_without_index(location, entries);
-  }
-  catalog.tensors.reserve(index.tensors.size());
-  for (const std::string& name : chosen.names) add_file(catalog, join_path(location, name), name);
-  sort_tensors(catalog);
-  if (chosen.has_index) check_against_index(catalog, index);
-  catalog.config_text = read_config(location);
-  catalog.side_files = find_side_files(location, entries);
-  catalog.notes = std::move(chosen.notes);
-  return catalog;
-}
-
-Catalog open_file(const std::string& location) {
-  const std::string directory = parent_path(location);
-  const std::string name = location.substr(location.rfind('/') + 1);
-  if (!name.ends_with(".safetensors")) {
-    throw Error(ErrorCode::unsupported, "the file is not named *.safetensors")
-        .in_file(location)
-        .hint("only safetensors weights can be read");
-  }
-  if (name == "adapter_model.safetensors") refuse_adapter(location, {name});
-  Catalog catalog;
-  catalog.location = location;
-  add_file(catalog, location, name);
-  sort_tensors(catalog);
-  catalog.config_text = read_config(directory);
-  return catalog;
-}
-
-}  // namespace
 
 std::optional<std::uint32_t> Catalog::find(std::string_view name) const noexcept {
   const auto at = std::ranges::lower_bound(
@@ -151,27 +11,18 @@ std::optional<std::uint32_t> Catalog::find(std::string_view name) const noexcept
   return static_cast<std::uint32_t>(at - tensors.begin());
 }
 
-std::optional<NameList> open_names(const std::string& location) {
-  const auto info = file_info(location);
-  const std::string index_path = join_path(location, kIndexName);
-  if (!info || info->kind != FileKind::directory || !file_info(index_path)) return std::nullopt;
-  const HfIndex index = read_hf_index(index_path);
-  for (const std::string& name : index.files) {
-    if (exists(join_path(location, name))) return std::nullopt;
-  }
-  NameList out;
-  out.location = location;
-  out.config_text = read_config(location);
-  if (out.config_text.empty()) return std::nullopt;
-  out.names.reserve(index.tensors.size());
-  for (const auto& [name, file] : index.tensors) out.names.push_back(name);
-  return out;
+Grid Catalog::grid_of(std::uint32_t array) const {
+  const TensorInfo& info = tensors[array];
+  if (!info.is_whole()) return cuts[info.cut].grid;
+  Shape whole;
+  for (const std::uint64_t extent : info.shape) whole.push_back(std::max<std::uint64_t>(extent, 1));
+  return {whole, whole, whole};
 }
 
-Catalog open_catalog(const std::string& location) {
-  const auto info = file_info(location);
-  if (!info) throw_no_location(location);
-  return info->kind == FileKind::directory ? open_directory(location) : open_file(location);
+const std::vector<std::string>& Catalog::codecs_of(std::uint32_t array) const {
+  static const std::vector<std::string> kNone;
+  const TensorInfo& info = tensors[array];
+  return info.is_whole() ? kNone : cuts[info.cut].codecs;
 }
 
 }  // namespace hfshard

@@ -14,6 +14,7 @@ namespace hfshard {
 namespace {
 
 constexpr std::string_view kOption = "option.";
+constexpr std::string_view kWhole = "config.";  // config.json itself, whatever config_at says
 
 // One step of a config path: a key of an object, or an index of a list.
 const Json* member(const Json& at, const std::string& key) {
@@ -22,6 +23,16 @@ const Json* member(const Json& at, const std::string& key) {
   const auto result = std::from_chars(key.data(), key.data() + key.size(), index);
   const bool number = result.ec == std::errc{} && result.ptr == key.data() + key.size();
   return number && index < at.as_array().size() ? &at.as_array()[index] : nullptr;
+}
+
+// What stands at a dotted path; null counts as absent.
+const Json* find_path(const Json& root, std::string_view path) {
+  const Json* at = &root;
+  for (const std::string& key : split(path, '.')) {
+    at = member(*at, key);
+    if (at == nullptr) return nullptr;
+  }
+  return at->is_null() ? nullptr : at;
 }
 
 }  // namespace
@@ -70,13 +81,24 @@ ExprValue Bindings::option(const std::string& name) const {
   return text;
 }
 
-ExprValue Bindings::config(const std::string& path) const {
-  const Json* at = &config_;
-  for (const std::string& key : split(path, '.')) {
-    at = member(*at, key);
-    if (at == nullptr) break;
+const Json* Bindings::find_config(const std::string& path) const {
+  if (path.starts_with(kWhole)) return find_path(config_, path.substr(kWhole.size()));
+  for (const std::string& place : table_.config_at) {
+    const Json* at = place == "." ? find_path(config_, path)
+                                  : find_path(config_, fmt::format("{}.{}", place, path));
+    if (at != nullptr) return at;
   }
-  if (at == nullptr || at->is_null()) {
+  return nullptr;
+}
+
+std::int64_t Bindings::length(const std::string& path) const {
+  const Json* at = find_config(path);
+  return at != nullptr && at->is_array() ? static_cast<std::int64_t>(at->as_array().size()) : 0;
+}
+
+ExprValue Bindings::config(const std::string& path) const {
+  const Json* at = find_config(path);
+  if (at == nullptr) {
     return Absent{fmt::format("config.json has no {}, which family {} needs", quote(path),
                               quote(table_.family))};
   }
@@ -114,11 +136,14 @@ std::uint64_t Bindings::extent(const std::string& dim) const {
 
 void Bindings::push_loop(const LoopRule& loop) {
   OpenLoop out{loop.name, loop.begin.integer(*this), loop.end.integer(*this), 0};
-  // A loop counts tensors, so a count that no checkpoint has is a mistake of the config.
-  constexpr std::int64_t kMaxCount = 1 << 20;
-  if (out.begin < 0 || out.end < out.begin || out.end - out.begin > kMaxCount) {
+  // Loops count tensors, so a count that no checkpoint has is a mistake of the config; so is one
+  // within others.
+  constexpr std::int64_t kMaxCount = 1 << 18;
+  std::int64_t most = kMaxCount;
+  for (const OpenLoop& open : loops_) most /= std::max<std::int64_t>(open.end - open.begin, 1);
+  if (out.begin < 0 || out.end < out.begin || out.end - out.begin > most) {
     throw Error(ErrorCode::bad_input, fmt::format("loop {} runs from {} to {}, at most {} times",
-                                                  quote(loop.name), out.begin, out.end, kMaxCount))
+                                                  quote(loop.name), out.begin, out.end, most))
         .by_rule(loop.end.pointer());
   }
   out.value = out.begin;

@@ -14,7 +14,8 @@
 namespace hfshard {
 
 /// Answers every name of a family's expressions: loops, dims, options, config paths (in this
-/// order). Dims are computed on first use. Borrows everything; not thread-safe.
+/// order; config paths below each place of config_at in turn).
+/// Dims are computed on first use. Borrows everything; not thread-safe.
 class Bindings final : public DimScope {
  public:
   using Options = std::map<std::string, std::string>;
@@ -25,6 +26,7 @@ class Bindings final : public DimScope {
 
   ExprValue lookup(const std::string& name) const override;
   bool tensor_exists(std::string_view name) const override;
+  std::int64_t length(const std::string& path) const override;
   std::uint64_t extent(const std::string& dim) const override;
 
   const MappingTable& table() const noexcept { return table_; }
@@ -48,6 +50,7 @@ class Bindings final : public DimScope {
   };
 
   ExprValue option(const std::string& name) const;
+  const Json* find_config(const std::string& path) const;
   ExprValue config(const std::string& path) const;
   ExprValue dim(const std::string& name, const Expr& expr) const;
 

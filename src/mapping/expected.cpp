@@ -125,7 +125,12 @@ class Expected {
 
 std::vector<ExpectedTensor> expected_tensors(const std::string& family, const Json& config,
                                              const std::map<std::string, std::string>& options) {
-  const MappingTable table = load_table(family_by_name(family));
+  return expected_tensors(family_by_name(family), config, options);
+}
+
+std::vector<ExpectedTensor> expected_tensors(const FamilyFile& family, const Json& config,
+                                             const std::map<std::string, std::string>& options) {
+  const MappingTable table = load_table(family);
   Bindings bindings(table, config, options, {});
   const Scheme& scheme = table.main_scheme();
   const ResolvedModel model = resolve(scheme, bindings, has_layout(scheme, bindings, true));

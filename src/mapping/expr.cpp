@@ -73,6 +73,10 @@ class Evaluator {
         return scope_.lookup(node.text);
       case ExprOp::exists:
         return scope_.tensor_exists(node.text);
+      case ExprOp::element:
+        return element(node);
+      case ExprOp::length:
+        return scope_.length(node.text);
       case ExprOp::logical_not:
         return !truth(value(node.args[0]));
       case ExprOp::logical_and:
@@ -101,6 +105,15 @@ class Evaluator {
     }
   }
 
+  ExprValue element(const ExprNode& node) const {
+    const std::int64_t index = integer(value(node.args[0]));
+    if (index < 0) {
+      fail(fmt::format("expression {} looks up element {} of {}", quote(tree_.text), index,
+                       quote(node.text)));
+    }
+    return scope_.lookup(fmt::format("{}.{}{}", node.text, index, node.tail));
+  }
+
   bool equal(const ExprValue& a, const ExprValue& b) const {
     for (const ExprValue* side : {&a, &b}) {
       if (const auto* absent = std::get_if<Absent>(side)) {
@@ -124,7 +137,15 @@ class Evaluator {
   }
 
   ExprValue arithmetic(ExprOp op, const ExprValue& a, const ExprValue& b) const {
-    return real_ ? on_reals(op, real(a), real(b)) : on_integers(op, integer(a), integer(b));
+    const bool reals =
+        real_ ||
+        (is_order(op) && (std::holds_alternative<double>(a) || std::holds_alternative<double>(b)));
+    return reals ? on_reals(op, real(a), real(b)) : on_integers(op, integer(a), integer(b));
+  }
+
+  static bool is_order(ExprOp op) {
+    return op == ExprOp::less || op == ExprOp::less_equal || op == ExprOp::greater ||
+           op == ExprOp::greater_equal;
   }
 
   ExprValue on_reals(ExprOp op, double a, double b) const {

@@ -27,6 +27,8 @@ class Scope {
   virtual ExprValue lookup(const std::string& name) const = 0;
   /// Whether the source has this tensor.
   virtual bool tensor_exists(std::string_view name) const = 0;
+  /// Elements of the list at a config path; none if it is absent.
+  virtual std::int64_t length(const std::string& path) const = 0;
 };
 
 struct ExprTree;

@@ -174,7 +174,8 @@ class Parser {
     return push(std::move(node));
   }
 
-  std::uint32_t name() {
+  // A dotted path, or what is left of one.
+  std::string path() {
     const std::size_t begin = at_;
     while (at_ < tree_.text.size()) {
       const bool dot = tree_.text[at_] == '.' && at_ + 1 < tree_.text.size() &&
@@ -182,8 +183,35 @@ class Parser {
       if (!dot && !is_name_part(tree_.text[at_])) break;
       ++at_;
     }
+    return tree_.text.substr(begin, at_ - begin);
+  }
+
+  // `list[index].rest`
+  std::uint32_t element(ExprNode node) {
+    ++at_;
+    node.op = ExprOp::element;
+    node.args[0] = choose();
+    expect("]");
+    node.tail = path();
+    return push(std::move(node));
+  }
+
+  std::uint32_t length() {
+    expect("(");
+    skip_blanks();
     ExprNode node;
-    node.text = tree_.text.substr(begin, at_ - begin);
+    node.op = ExprOp::length;
+    node.text = path();
+    if (node.text.empty() || !is_name_start(node.text[0])) fail("a list of config.json");
+    expect(")");
+    return push(std::move(node));
+  }
+
+  std::uint32_t name() {
+    ExprNode node;
+    node.text = path();
+    if (at_ < tree_.text.size() && tree_.text[at_] == '[') return element(std::move(node));
+    if (node.text == "length") return length();
     if (node.text == "sqrt") {
       expect("(");
       const std::uint32_t inner = choose();

@@ -14,6 +14,8 @@ enum class ExprOp : std::uint8_t {
   boolean,
   name,
   exists,
+  element,  ///< text[args[0]] and, behind it, tail
+  length,
   negate,
   logical_not,
   square_root,
@@ -38,7 +40,8 @@ enum class ExprOp : std::uint8_t {
 struct ExprNode {
   ExprOp op = ExprOp::number;
   std::int64_t number = 0;  ///< number; 0 or 1 for a boolean
-  std::string text;         ///< text, name, tensor of exists()
+  std::string text;         ///< text, name, tensor of exists(), list of an element or a length
+  std::string tail;         ///< of an element: what follows the bracket
   std::array<std::uint32_t, 3> args{};
 };
 

@@ -45,7 +45,8 @@ class FamilyPrinter {
           std::ranges::any_of(group.rules, [&](const Rule& r) { return &r == rule; }) ||
           std::ranges::any_of(group.fills, [&](const FillRule& f) { return &f == rule; });
       if (!mine) continue;
-      return {group.hf.text(), root + (stacked_ ? group.stacked : group.separate)->text()};
+      return {group.hf.shown(bindings_),
+              root + (stacked_ ? group.stacked : group.separate)->text()};
     }
     return {"", root};
   }
@@ -82,7 +83,7 @@ class FamilyPrinter {
       return;
     }
     const Prefixes prefix = prefixes(&rule);
-    out->source = prefix.source + rule.source.text();
+    out->source = prefix.source + rule.source.shown(bindings_);
     out->target = prefix.target + rule.target.text();
     out->source_shape = to_string(resolved.source_layout.shape);
     out->target_shape = to_string(resolved.target_layout.shape);
@@ -113,7 +114,7 @@ class FamilyPrinter {
     const DropRule& rule = *resolved.rule;
     const auto [out, added] = row(&rule);
     if (!added) return;
-    out->source = rule.source.text();
+    out->source = rule.source.shown(bindings_);
     if (!rule.pattern.whole) out->source_shape = to_string(resolved.layout.shape);
     out->source_pattern = rule.pattern.text;
     out->target = "(dropped: " + rule.why + ")";
@@ -167,39 +168,53 @@ FamilyProof proof_of(const Json& all, const std::string& family) {
 
 }  // namespace
 
+FamilyInfo info_of_family(const FamilyFile& file, bool built_in) {
+  const MappingTable table = load_table(file);
+  FamilyInfo info;
+  info.name = table.family;
+  info.model_types = table.model_types;
+  info.architectures = table.architectures;
+  for (const Scheme& scheme : table.schemes) info.schemes.push_back(scheme.name);
+  info.options = table.options;
+  if (built_in) {
+    static const Json kProof = parse_json(embedded_proof(), "mappings/proof.json");
+    info.proof = proof_of(kProof, table.family);
+  }
+  const Bindings::Options none;
+  Bindings bindings(table, table.example, none, {});
+  info.stacked = has_layout(table.main_scheme(), bindings, true);
+  info.separate = has_layout(table.main_scheme(), bindings, false);
+  info.example = table.example;
+  info.sizes = table.sizes;
+  return info;
+}
+
 std::vector<FamilyInfo> list_families() {
   std::vector<FamilyInfo> out;
-  const Json proof = parse_json(embedded_proof(), "mappings/proof.json");
-  for (const FamilyFile& file : embedded_families()) {
-    const MappingTable table = load_table(file);
-    FamilyInfo info;
-    info.name = table.family;
-    info.model_types = table.model_types;
-    info.architectures = table.architectures;
-    for (const Scheme& scheme : table.schemes) info.schemes.push_back(scheme.name);
-    info.options = table.options;
-    info.proof = proof_of(proof, table.family);
-    const Bindings::Options none;
-    Bindings bindings(table, table.example, none, {});
-    info.stacked = has_layout(table.main_scheme(), bindings, true);
-    info.separate = has_layout(table.main_scheme(), bindings, false);
-    info.example = table.example;
-    info.sizes = table.sizes;
-    out.push_back(std::move(info));
-  }
+  for (const FamilyFile& file : embedded_families()) out.push_back(info_of_family(file, true));
   return out;
 }
 
 bool family_has_layout(const std::string& family, const Json& config,
                        const std::map<std::string, std::string>& options, bool stacked) {
-  const MappingTable table = load_table(family_by_name(family));
+  return family_has_layout(family_by_name(family), config, options, stacked);
+}
+
+bool family_has_layout(const FamilyFile& family, const Json& config,
+                       const std::map<std::string, std::string>& options, bool stacked) {
+  const MappingTable table = load_table(family);
   Bindings bindings(table, config, options, {});
   return has_layout(table.main_scheme(), bindings, stacked);
 }
 
 std::vector<ShownRule> show_family(const std::string& family, const Json& config, bool stacked,
                                    const std::map<std::string, std::string>& options) {
-  const MappingTable table = load_table(family_by_name(family));
+  return show_family(family_by_name(family), config, stacked, options);
+}
+
+std::vector<ShownRule> show_family(const FamilyFile& family, const Json& config, bool stacked,
+                                   const std::map<std::string, std::string>& options) {
+  const MappingTable table = load_table(family);
   return FamilyPrinter(table, config, stacked, options).rows();
 }
 

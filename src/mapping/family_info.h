@@ -34,8 +34,10 @@ struct FamilyInfo {
   Json example;                                    ///< config.json of the tiny example
   std::map<std::string, Json, std::less<>> sizes;  ///< name -> config.json facts of a real model
 };
-/// All families, sorted by name.
+/// All built-in families, sorted by name.
 std::vector<FamilyInfo> list_families();
+/// The row of a built-in family or of the user's own; only `built_in` ones have a proof.
+FamilyInfo info_of_family(const FamilyFile& file, bool built_in);
 
 /// One tensor that a checkpoint of this family with this config has.
 struct ExpectedTensor {
@@ -51,9 +53,13 @@ struct ExpectedTensor {
 std::vector<ExpectedTensor> expected_tensors(
     const std::string& family, const Json& config,
     const std::map<std::string, std::string>& options = {});
+std::vector<ExpectedTensor> expected_tensors(const FamilyFile& family, const Json& config,
+                                             const std::map<std::string, std::string>& options);
 
 /// Whether this config of the family can have its layers stacked (or separate).
 bool family_has_layout(const std::string& family, const Json& config,
+                       const std::map<std::string, std::string>& options, bool stacked);
+bool family_has_layout(const FamilyFile& family, const Json& config,
                        const std::map<std::string, std::string>& options, bool stacked);
 
 /// One row of `mappings show`.
@@ -64,6 +70,8 @@ struct ShownRule {
 };
 std::vector<ShownRule> show_family(const std::string& family, const Json& config, bool stacked,
                                    const std::map<std::string, std::string>& options = {});
+std::vector<ShownRule> show_family(const FamilyFile& family, const Json& config, bool stacked,
+                                   const std::map<std::string, std::string>& options);
 
 /// What is wrong with a family's example: a config in which two dims are equal, or one is the
 /// product of others, or is below 2, hides shape-preserving mistakes. Dims that follow from others

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "mapping/table.h"
 
 #include "hfshard/error.h"
 
@@ -29,15 +30,29 @@ std::vector<std::string> texts(const Json* json) {
   return out;
 }
 
+Match match_of(const FamilyFile& file) {
+  const Json json = parse_json(file.text, file.path);
+  const Json& match = json.at("match");
+  return {&file, texts(match.find("model_type")), texts(match.find("architectures"))};
+}
+
+bool names_any(const std::vector<std::string>& names, const Json* wanted) {
+  return std::ranges::any_of(texts(wanted), [&](const std::string& name) {
+    return std::ranges::find(names, name) != names.end();
+  });
+}
+
+bool is_replaced(std::string_view family, std::span<const MappingFile> own) {
+  return std::ranges::find(own, family, &MappingFile::family) != own.end();
+}
+
+FamilyFile file_of(const MappingFile& own) { return {own.family, own.name, own.text}; }
+
 // Parsed once: reading every family file for each question takes milliseconds.
 const std::vector<Match>& matches() {
   static const std::vector<Match> kAll = [] {
     std::vector<Match> out;
-    for (const FamilyFile& file : embedded_families()) {
-      const Json json = parse_json(file.text, file.path);
-      const Json& match = json.at("match");
-      out.push_back({&file, texts(match.find("model_type")), texts(match.find("architectures"))});
-    }
+    for (const FamilyFile& file : embedded_families()) out.push_back(match_of(file));
     return out;
   }();
   return kAll;
@@ -67,6 +82,38 @@ const FamilyFile* find_family(const Json& config) {
   return nullptr;
 }
 
+std::optional<FamilyFile> find_family(const Json& config, std::span<const MappingFile> own) {
+  for (const char* key : {"model_type", "architectures"}) {
+    for (const MappingFile& file : own) {
+      const FamilyFile family = file_of(file);
+      const Match match = match_of(family);
+      if (names_any(*key == 'm' ? match.model_types : match.architectures, config.find(key)))
+        return family;
+    }
+  }
+  const FamilyFile* built_in = find_family(config);
+  if (built_in == nullptr || is_replaced(built_in->name, own)) return std::nullopt;
+  return *built_in;
+}
+
+std::vector<FamilyFile> all_families(std::span<const MappingFile> own) {
+  std::vector<FamilyFile> out;
+  for (const MappingFile& file : own) out.push_back(file_of(file));
+  for (const FamilyFile& file : embedded_families()) {
+    if (!is_replaced(file.name, own)) out.push_back(file);
+  }
+  std::ranges::stable_sort(out, {}, &FamilyFile::name);
+  return out;
+}
+
+MappingFile own_mapping(const std::string& path, std::string text) {
+  MappingFile out;
+  out.name = path.substr(path.rfind('/') + 1);
+  out.text = std::move(text);
+  out.family = load_table({"", out.name, out.text}).family;
+  return out;
+}
+
 std::vector<std::string> known_model_types() {
   std::vector<std::string> out;
   for (const Match& match : matches())
@@ -76,8 +123,16 @@ std::vector<std::string> known_model_types() {
 }
 
 const FamilyFile& family_by_name(std::string_view name) {
-  std::vector<std::string> names;
   for (const FamilyFile& file : embedded_families()) {
+    if (file.name == name) return file;
+  }
+  family_by_name(name, {});  // throws
+  throw Error(ErrorCode::internal, "a family is there and is not");
+}
+
+FamilyFile family_by_name(std::string_view name, std::span<const MappingFile> own) {
+  std::vector<std::string> names;
+  for (const FamilyFile& file : all_families(own)) {
     if (file.name == name) return file;
     names.emplace_back(file.name);
   }

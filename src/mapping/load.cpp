@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "mapping/expand.h"
 #include "mapping/load_reader.h"
 #include "mapping/load_rules.h"
 #include "mapping/table.h"
@@ -57,8 +58,8 @@ DecodeRule read_decode(const JsonAt& at) {
 
 class TableLoader {
  public:
-  TableLoader(const Json& json, const FamilyFile& file)
-      : root_(json, std::string(file.path) + "#"), path_(file.path) {}
+  TableLoader(const ExpandedFamily& family, const FamilyFile& file)
+      : root_(family.json, std::string(file.path) + "#", family.origins), path_(file.path) {}
 
   MappingTable load() {
     root_.check_keys(Block::family);
@@ -69,9 +70,7 @@ class TableLoader {
     header();
     const JsonAt dims = root_.at("dims");
     for (const std::string& name : dims.keys()) table_.dims.emplace(name, dims.at(name).expr());
-    if (root_.has("require")) table_.require = read_requirements(root_.at("require"));
-    if (root_.has("notes")) table_.notes = read_conditionals(root_.at("notes"));
-    if (root_.has("model_names")) table_.model_names = read_conditionals(root_.at("model_names"));
+    if (root_.has("config_at")) table_.config_at = root_.at("config_at").texts();
     if (root_.has("sizes")) sizes(root_.at("sizes"));
     if (root_.has("drop")) table_.drops = read_drops(root_.at("drop"), nullptr);
     if (root_.has("decode")) {
@@ -125,8 +124,12 @@ class TableLoader {
           .fail(fmt::format("scan_axis is {}, at most {}", scan_axis, Shape::kMaxRank - 1));
     }
     out.scan_axis = static_cast<std::size_t>(scan_axis);
-    out.axes = read_axes(at.at("axes"));
+    axis_rules(at, out);
+    out.axes = read_axes(at.at("axes"), out.axis_names);
     out.sources = at.at("source").texts();
+    if (at.has("require")) out.require = read_requirements(at.at("require"));
+    if (at.has("notes")) out.notes = read_conditionals(at.at("notes"));
+    if (at.has("model_names")) out.model_names = model_names(at.at("model_names"));
     if (at.has("global")) {
       for (const JsonAt& rule : at.at("global").elements()) {
         out.global.push_back(read_rule(rule, {&table_, &out, nullptr}));
@@ -145,6 +148,47 @@ class TableLoader {
       if (!is_key) out.groups.push_back(group(key, at, out));
     }
     table_.schemes.push_back(std::move(out));
+  }
+
+  // The logical axes that a rule may name: those of the axis rules, and those that need none.
+  static void axis_rules(const JsonAt& at, Scheme& out) {
+    if (!at.has("axis_rules")) return;
+    out.axis_rules = at.at("axis_rules").json();
+    for (const JsonAt& rule : at.at("axis_rules").elements()) {
+      if (rule.size() != 2) rule.fail("an axis rule is [logical axis, [mesh axis, ...]]");
+      out.axis_names.push_back(rule.at(std::size_t{0}).text());
+    }
+    if (at.has("axes_without_rules")) {
+      for (const std::string& axis : at.at("axes_without_rules").texts())
+        out.axis_names.push_back(axis);
+    }
+    std::ranges::sort(out.axis_names);
+    // Not std::ranges::unique: clang 14 does not compile its result.
+    out.axis_names.erase(std::unique(out.axis_names.begin(), out.axis_names.end()),
+                         out.axis_names.end());
+  }
+
+  ModelNames model_names(const JsonAt& at) const {
+    at.check_keys(Block::model_names);
+    ModelNames out;
+    for (const JsonAt& expr : at.at("by").elements()) out.by.push_back(expr.expr());
+    if (at.has("when")) out.when = at.at("when").expr();
+    if (at.has("without")) out.without = at.at("without").texts();
+    if (at.has("more")) out.more = read_conditionals(at.at("more"));
+    if (at.has("options")) {
+      for (const std::string& name : at.at("options").keys()) {
+        const JsonAt options = at.at("options").at(name);
+        for (const std::string& option : options.keys())
+          out.options[name][option] = options.at(option).text();
+      }
+    }
+    for (const std::string& name : out.without) known_size(at.at("without"), name);
+    for (const auto& [name, options] : out.options) known_size(at.at("options"), name);
+    return out;
+  }
+
+  void known_size(const JsonAt& at, const std::string& name) const {
+    if (!table_.sizes.contains(name)) at.fail(fmt::format("{} is none of the sizes", quote(name)));
   }
 
   LayerGroup group(const std::string& name, const JsonAt& scheme_at, const Scheme& scheme) const {
@@ -218,11 +262,11 @@ class TableLoader {
   // Which options the family knows: those that its conditions and dims use.
   void options() {
     for (const auto& [name, expr] : table_.dims) add_options(expr);
-    for (const Requirement& item : table_.require) add_options(item.expr);
-    for (const Conditional& item : table_.notes) add_options(item.when);
-    for (const Conditional& item : table_.model_names) add_options(item.when);
     for (const DropRule& drop : table_.drops) add_options(drop.modifiers);
     for (const Scheme& scheme : table_.schemes) {
+      for (const Requirement& item : scheme.require) add_options(item.expr);
+      for (const Conditional& item : scheme.notes) add_options(item.when);
+      if (scheme.model_names.when) add_options(*scheme.model_names.when);
       for (const Rule& rule : scheme.global) add_options(rule.modifiers);
       for (const FillRule& fill : scheme.fills) add_options(fill.modifiers);
       for (const DropRule& drop : scheme.drops) add_options(drop.modifiers);
@@ -256,8 +300,8 @@ const Scheme& MappingTable::main_scheme() const noexcept {
 }
 
 MappingTable load_table(const FamilyFile& file) {
-  const Json json = parse_json(file.text, file.path);
-  return TableLoader(json, file).load();
+  const ExpandedFamily family = expand_family(file);
+  return TableLoader(family, file).load();
 }
 
 bool is_norm_scale(std::string_view target, const Pattern& pattern) noexcept {

@@ -29,8 +29,27 @@ std::string escaped(std::string_view key) {
 
 }  // namespace
 
+std::string JsonAt::pointer() const {
+  return at_.used_by.empty() ? at_.pointer : at_.used_by + " -> " + at_.pointer;
+}
+
+JsonAt JsonAt::child(const Json& json, std::string_view step) const {
+  JsonAt out = *this;
+  out.json_ = &json;
+  out.path_.append("/").append(step);
+  if (origins_ != nullptr) {
+    const auto found = origins_->find(out.path_);
+    if (found != origins_->end()) {
+      out.at_ = found->second;
+      return out;
+    }
+  }
+  if (at_.exact) out.at_.pointer.append("/").append(step);
+  return out;
+}
+
 void JsonAt::fail(const std::string& sentence) const {
-  throw Error(ErrorCode::bad_input, sentence).by_rule(pointer_);
+  throw Error(ErrorCode::bad_input, sentence).by_rule(pointer());
 }
 
 void JsonAt::check_keys(Block block, bool open) const {
@@ -42,7 +61,7 @@ void JsonAt::check_keys(Block block, bool open) const {
     Error error(ErrorCode::bad_input, fmt::format("unknown key {}", quote(key)));
     const std::vector<std::string> near = near_names(key, names, 1);
     if (!near.empty()) error.hint(fmt::format("did you mean {}", quote(near[0])));
-    throw error.by_rule(pointer_);
+    throw error.by_rule(pointer());
   }
   for (const BlockKey& key : known) {
     if (key.required && !has(key.name)) fail(fmt::format("key {} is missing", quote(key.name)));
@@ -52,12 +71,12 @@ void JsonAt::check_keys(Block block, bool open) const {
 JsonAt JsonAt::at(std::string_view key) const {
   const Json* found = json_->find(key);
   if (found == nullptr) fail(fmt::format("key {} is missing", quote(key)));
-  return {*found, pointer_ + "/" + escaped(key)};
+  return child(*found, escaped(key));
 }
 
 JsonAt JsonAt::at(std::size_t index) const {
   if (index >= size()) fail(fmt::format("element {} is missing, there are {}", index, size()));
-  return {json_->as_array()[index], fmt::format("{}/{}", pointer_, index)};
+  return child(json_->as_array()[index], std::to_string(index));
 }
 
 std::size_t JsonAt::size() const {
@@ -106,9 +125,9 @@ std::vector<std::string> JsonAt::texts() const {
 }
 
 Expr JsonAt::expr() const {
-  if (json_->is_integer()) return Expr(fmt::format("{}", json_->as_int()), pointer_);
-  if (json_->is_bool()) return Expr(json_->as_bool() ? "true" : "false", pointer_);
-  return Expr(text(), pointer_);
+  if (json_->is_integer()) return Expr(fmt::format("{}", json_->as_int()), pointer());
+  if (json_->is_bool()) return Expr(json_->as_bool() ? "true" : "false", pointer());
+  return Expr(text(), pointer());
 }
 
 }  // namespace hfshard

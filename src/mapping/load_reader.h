@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/json.h"
@@ -11,14 +13,27 @@
 
 namespace hfshard {
 
+/// Where a value of an expanded family stands in the files that were written.
+struct Origin {
+  std::string pointer;
+  std::string used_by;  ///< where the family uses the part that it is from; empty: its own
+  bool exact = true;    ///< false: put together of several places, so its members have no own
+};
+/// By the path in the expanded family: `/schemes/maxtext/layer/rules/3`.
+using Origins = std::map<std::string, Origin, std::less<>>;
+
 /// A JSON value together with its pointer, so that every wrong type is an error that says where it
 /// stands. Borrows the value; copies of it must not outlive the document.
 class JsonAt {
  public:
-  JsonAt(const Json& json, std::string pointer) : json_(&json), pointer_(std::move(pointer)) {}
+  JsonAt(const Json& json, std::string pointer) : json_(&json), at_{std::move(pointer), {}, true} {}
+  /// The root of an expanded family; `origins` must outlive this.
+  JsonAt(const Json& json, std::string pointer, const Origins& origins)
+      : json_(&json), at_{std::move(pointer), {}, true}, origins_(&origins) {}
 
   const Json& json() const noexcept { return *json_; }
-  const std::string& pointer() const noexcept { return pointer_; }
+  /// Where it stands, as errors name it.
+  std::string pointer() const;
   /// Throws bad_input with this pointer.
   [[noreturn]] void fail(const std::string& sentence) const;
 
@@ -45,8 +60,12 @@ class JsonAt {
   Expr expr() const;
 
  private:
+  JsonAt child(const Json& json, std::string_view step) const;
+
   const Json* json_;
-  std::string pointer_;
+  Origin at_;
+  const Origins* origins_ = nullptr;
+  std::string path_;  ///< in the expanded family
 };
 
 }  // namespace hfshard

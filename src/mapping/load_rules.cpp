@@ -50,14 +50,14 @@ ValueRule read_value(const JsonAt& at) {
   return out;
 }
 
-RuleModifiers read_modifiers(const JsonAt& at, Block block) {
+RuleModifiers read_modifiers(const JsonAt& at, Block block, const RuleContext& context) {
   at.check_keys(block);
   RuleModifiers out;
   if (at.has("when")) out.when = at.at("when").expr();
   if (at.has("for")) out.loops = read_loops(at.at("for"));
   if (at.has("source")) static_cast<void>(at.at("source").texts());
   if (block == Block::drop_modifiers) return out;
-  if (at.has("axes")) out.axes = read_axes(at.at("axes"));
+  if (at.has("axes")) out.axes = read_axes(at.at("axes"), context.scheme->axis_names);
   if (at.has("dtype")) out.dtype = read_dtype(at.at("dtype"));
   if (block == Block::fill_modifiers) return out;
   if (at.has("value")) out.value = read_value(at.at("value"));
@@ -187,11 +187,18 @@ std::vector<LoopRule> read_loops(const JsonAt& at) {
   return out;
 }
 
-AxisNames read_axes(const JsonAt& at) {
+AxisNames read_axes(const JsonAt& at, const std::vector<std::string>& known) {
   AxisNames out;
   for (const std::string& dim : at.keys()) {
     const JsonAt axis = at.at(dim);
     out[dim] = axis.json().is_null() ? std::string() : axis.text();
+    if (out[dim].empty() || known.empty() || contains(known, out[dim])) continue;
+    Error error(ErrorCode::bad_input,
+                fmt::format("the axis rules know no logical axis {}", quote(out[dim])));
+    const std::vector<std::string> near = near_names(out[dim], known);
+    throw error.by_rule(axis.pointer())
+        .hint((near.empty() ? "they know " : "near names are ") +
+              join(near.empty() ? known : near, ", "));
   }
   return out;
 }
@@ -217,7 +224,8 @@ Rule read_rule(const JsonAt& at, const RuleContext& context) {
   out.source_pattern = parse_pattern(source_pattern, at.pointer());
   out.target_pattern = parse_pattern(target_pattern, at.pointer());
   if (out.source_pattern.whole || out.target_pattern.whole) at.fail("[*] is for drops");
-  if (at.size() == 3) out.modifiers = read_modifiers(at.at(std::size_t{2}), Block::rule_modifiers);
+  if (at.size() == 3)
+    out.modifiers = read_modifiers(at.at(std::size_t{2}), Block::rule_modifiers, context);
   const RuleCheck check(at, context, out.modifiers);
   check.dims(out.source_pattern, false);
   check.dims(out.target_pattern, true);
@@ -236,7 +244,8 @@ FillRule read_fill(const JsonAt& at, const RuleContext& context) {
   out.target = NameTemplate(target, at.pointer());
   out.pattern = parse_pattern(pattern, at.pointer());
   if (out.pattern.whole) at.fail("[*] is for drops");
-  if (at.size() == 3) out.modifiers = read_modifiers(at.at(std::size_t{2}), Block::fill_modifiers);
+  if (at.size() == 3)
+    out.modifiers = read_modifiers(at.at(std::size_t{2}), Block::fill_modifiers, context);
   const RuleCheck check(at, context, out.modifiers);
   check.dims(out.pattern, false);
   return out;
@@ -250,7 +259,7 @@ DropRule read_drop(const JsonAt& at, const RuleContext& context) {
   out.source = NameTemplate(source, at.pointer());
   out.pattern = parse_pattern(pattern, at.pointer());
   const JsonAt modifiers = at.at(std::size_t{1});
-  out.modifiers = read_modifiers(modifiers, Block::drop_modifiers);
+  out.modifiers = read_modifiers(modifiers, Block::drop_modifiers, context);
   out.why = modifiers.at("why").text();
   if (modifiers.has("same_as")) {
     out.same_as = NameTemplate(modifiers.at("same_as").text(), modifiers.pointer());

@@ -16,7 +16,8 @@ struct RuleContext {
 };
 
 std::vector<LoopRule> read_loops(const JsonAt& at);
-AxisNames read_axes(const JsonAt& at);
+/// `known`: logical axes that there are; empty: any. Throws: bad_input with near names.
+AxisNames read_axes(const JsonAt& at, const std::vector<std::string>& known);
 std::vector<Requirement> read_requirements(const JsonAt& at);
 Rule read_rule(const JsonAt& at, const RuleContext& context);
 FillRule read_fill(const JsonAt& at, const RuleContext& context);

@@ -42,6 +42,20 @@ std::string NameTemplate::name(const Scope& scope) const {
   return out;
 }
 
+std::string NameTemplate::shown(const Scope& scope) const {
+  std::string out;
+  for (const Part& part : parts_) {
+    out += part.literal;
+    for (const Expr& expr : part.expr) {
+      const bool plain = expr.names() == std::vector<std::string>{expr.text()};
+      const ExprValue value = plain ? scope.lookup(expr.text()) : ExprValue(Absent{});
+      const auto* text = std::get_if<std::string>(&value);
+      out += text != nullptr ? *text : "{" + expr.text() + "}";
+    }
+  }
+  return out;
+}
+
 std::vector<std::string> NameTemplate::names() const {
   std::vector<std::string> out;
   for (const Part& part : parts_) {

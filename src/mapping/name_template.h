@@ -18,6 +18,8 @@ class NameTemplate {
   /// Appends the name to `out`; the integers and texts of its expressions come from `scope`.
   void append(const Scope& scope, std::string& out) const;
   std::string name(const Scope& scope) const;
+  /// As written, but for names that are worth a text: `{pre}layers.{l}.` is `model.layers.{l}.`.
+  std::string shown(const Scope& scope) const;
   /// As written.
   const std::string& text() const noexcept { return text_; }
   /// Names that occur in its expressions.

@@ -71,7 +71,7 @@ class Resolver {
   }
 
   ResolvedModel resolve() {
-    require(bindings_.table().require);
+    require(scheme_.require);
     const Placement whole{"", {}, {Slot{}}};
     for (const Rule& rule : scheme_.global) resolve_rule(rule, nullptr, whole);
     for (const FillRule& fill : scheme_.fills) resolve_fill(fill, nullptr, whole);

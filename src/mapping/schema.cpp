@@ -5,21 +5,38 @@
 namespace hfshard {
 namespace {
 
-constexpr Block kBlocks[] = {Block::family,         Block::match,          Block::scheme,
-                             Block::group,          Block::rule_modifiers, Block::fill_modifiers,
-                             Block::drop_modifiers, Block::value,          Block::constant,
-                             Block::decode};
+constexpr Block kBlocks[] = {Block::family,
+                             Block::match,
+                             Block::scheme,
+                             Block::group,
+                             Block::rule_modifiers,
+                             Block::fill_modifiers,
+                             Block::drop_modifiers,
+                             Block::value,
+                             Block::constant,
+                             Block::decode,
+                             Block::model_names,
+                             Block::sizes,
+                             Block::use,
+                             Block::local_part,
+                             Block::rule_block,
+                             Block::part,
+                             Block::part_scheme,
+                             Block::common,
+                             Block::common_scheme};
 
-constexpr BlockKey kFamily[] = {{"schema", true},   {"family", true},  {"match", true},
-                                {"dims", true},     {"schemes", true}, {"example", true},
-                                {"source", false},  {"drop", false},   {"decode", false},
-                                {"require", false}, {"notes", false},  {"model_names", false},
-                                {"sizes", false}};
+constexpr BlockKey kFamily[] = {
+    {"schema", true}, {"family", true},   {"match", true},     {"schemes", true}, {"example", true},
+    {"dims", false},  {"source", false},  {"drop", false},     {"decode", false}, {"sizes", false},
+    {"use", false},   {"tensors", false}, {"config_at", false}};
 constexpr BlockKey kMatch[] = {{"model_type", true}, {"architectures", false}};
-constexpr BlockKey kScheme[] = {{"root", true},   {"scan_axis", true}, {"axes", true},
-                                {"source", true}, {"global", false},   {"fill", false},
-                                {"drop", false},  {"parts", false}};
-constexpr BlockKey kGroup[] = {{"for", true},       {"hf", true},       {"stacked", false},
+constexpr BlockKey kScheme[] = {
+    {"source", true},     {"root", false},       {"scan_axis", false},
+    {"axes", false},      {"axis_rules", false}, {"axes_without_rules", false},
+    {"modifiers", false}, {"use", false},        {"require", false},
+    {"notes", false},     {"global", false},     {"fill", false},
+    {"drop", false},      {"parts", false},      {"model_names", false}};
+constexpr BlockKey kGroup[] = {{"for", false},      {"hf", false},      {"stacked", false},
                                {"separate", false}, {"rules", false},   {"use", false},
                                {"fill", false},     {"require", false}, {"source", false}};
 constexpr BlockKey kRule[] = {{"when", false},   {"for", false},   {"axes", false},
@@ -33,6 +50,24 @@ constexpr BlockKey kValue[] = {{"mul", false}, {"add", false}};
 constexpr BlockKey kConstant[] = {{"expr", true}, {"const_dtype", true}};
 constexpr BlockKey kDecode[] = {{"kind", true},   {"scale", true},  {"name", false},
                                 {"dtype", false}, {"block", false}, {"when", false}};
+constexpr BlockKey kModelNames[] = {
+    {"by", true}, {"when", false}, {"options", false}, {"without", false}, {"more", false}};
+constexpr BlockKey kSizes[] = {{"models", true}, {"keys", false}, {"all", false}};
+constexpr BlockKey kUse[] = {{"part", true},  {"at", false},   {"to", false},  {"when", false},
+                             {"dims", false}, {"only", false}, {"with", false}};
+constexpr BlockKey kLocalPart[] = {{"use", false}, {"rules", false}};
+constexpr BlockKey kRuleBlock[] = {{"rules", true}, {"to", false}, {"with", false}};
+constexpr BlockKey kPart[] = {{"about", true},    {"at", false},   {"dims", false},
+                              {"tensors", false}, {"drop", false}, {"decode", false},
+                              {"schemes", false}};
+constexpr BlockKey kPartScheme[] = {
+    {"to", false},    {"axes", false}, {"rules", false}, {"fill", false},    {"require", false},
+    {"notes", false}, {"for", false},  {"hf", false},    {"stacked", false}, {"separate", false}};
+constexpr BlockKey kCommon[] = {
+    {"schema", true}, {"sources", true}, {"schemes", true}, {"parts", true}};
+constexpr BlockKey kCommonScheme[] = {{"root", true},       {"scan_axis", true},
+                                      {"axes", true},       {"axis_rules", true},
+                                      {"modifiers", false}, {"axes_without_rules", false}};
 
 }  // namespace
 
@@ -58,6 +93,24 @@ std::string_view to_string(Block block) noexcept {
       return "constant";
     case Block::decode:
       return "decode";
+    case Block::model_names:
+      return "model_names";
+    case Block::sizes:
+      return "sizes";
+    case Block::use:
+      return "use";
+    case Block::local_part:
+      return "local_part";
+    case Block::rule_block:
+      return "rule_block";
+    case Block::part:
+      return "part";
+    case Block::part_scheme:
+      return "part_scheme";
+    case Block::common:
+      return "common";
+    case Block::common_scheme:
+      return "common_scheme";
   }
   return "";
 }
@@ -86,6 +139,24 @@ std::span<const BlockKey> block_keys(Block block) noexcept {
       return kConstant;
     case Block::decode:
       return kDecode;
+    case Block::model_names:
+      return kModelNames;
+    case Block::sizes:
+      return kSizes;
+    case Block::use:
+      return kUse;
+    case Block::local_part:
+      return kLocalPart;
+    case Block::rule_block:
+      return kRuleBlock;
+    case Block::part:
+      return kPart;
+    case Block::part_scheme:
+      return kPartScheme;
+    case Block::common:
+      return kCommon;
+    case Block::common_scheme:
+      return kCommonScheme;
   }
   return {};
 }

@@ -17,6 +17,15 @@ enum class Block {
   value,
   constant,
   decode,
+  model_names,
+  sizes,
+  use,
+  local_part,
+  rule_block,
+  part,
+  part_scheme,
+  common,
+  common_scheme,
 };
 
 /// A key that the loader accepts in a block.

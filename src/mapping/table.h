@@ -104,6 +104,23 @@ struct LayerGroup {
   std::vector<std::string> sources;
 };
 
+/// A note, with the condition under which it holds.
+struct Conditional {
+  Expr when;
+  std::string text;
+};
+
+/// Which of the family's sizes a model has: those for which the expressions under `by` are
+/// worth the same.
+struct ModelNames {
+  std::vector<Expr> by;
+  std::optional<Expr> when;  ///< no size fits where this is false
+  /// Model name -> options under which its size is read (its name stands for more than its config).
+  std::map<std::string, std::map<std::string, std::string>, std::less<>> options;
+  std::vector<std::string> without;  ///< sizes that have no name in this scheme
+  std::vector<Conditional> more;     ///< names beside the sizes
+};
+
 /// One target tree of a family.
 struct Scheme {
   std::string name;
@@ -111,6 +128,11 @@ struct Scheme {
   std::vector<std::string> root;  ///< keys above the names: params, params
   std::size_t scan_axis = 1;
   AxisNames axes;
+  Json axis_rules;                      ///< default logical axis rules; null: none
+  std::vector<std::string> axis_names;  ///< logical axes that there are, sorted; empty: any
+  std::vector<Requirement> require;
+  std::vector<Conditional> notes;
+  ModelNames model_names;
   std::vector<Rule> global;
   std::vector<FillRule> fills;
   std::vector<DropRule> drops;
@@ -142,12 +164,6 @@ struct DecodeRule {
   std::string scale_name(std::string_view tensor) const;
 };
 
-/// A note or a model name, with the condition under which it holds.
-struct Conditional {
-  Expr when;
-  std::string text;
-};
-
 /// One family file, checked: pure data. Every source tensor is matched exactly once or listed under
 /// drop.
 struct MappingTable {
@@ -155,11 +171,9 @@ struct MappingTable {
   std::string path;  ///< "mappings/qwen3.json"
   std::vector<std::string> model_types;
   std::vector<std::string> architectures;
-  std::vector<std::string> options;  ///< names of option.* that its expressions use, sorted
+  std::vector<std::string> options;         ///< names of option.* that its expressions use, sorted
+  std::vector<std::string> config_at{"."};  ///< where config paths are looked up, in turn
   std::map<std::string, Expr, std::less<>> dims;
-  std::vector<Requirement> require;
-  std::vector<Conditional> notes;
-  std::vector<Conditional> model_names;
   std::vector<DropRule> drops;
   std::vector<DecodeRule> decodes;
   std::vector<Scheme> schemes;
@@ -177,8 +191,9 @@ struct MappingTable {
 /// Name in a family's `decode`: "block".
 std::string_view to_string(DecodeKind kind) noexcept;
 
-/// Reads a family file. Throws: bad_input with the JSON pointer (unknown key, wrong type, pattern,
-/// expression, a dim that only one side has, an axis without a logical name).
+/// Reads a family file, with the parts that it uses. Throws: bad_input with the JSON pointer
+/// (unknown key, wrong type, pattern, expression, a dim that only one side has, an axis without a
+/// logical name).
 MappingTable load_table(const FamilyFile& file);
 
 /// Logical axis of one axis of a target pattern: of its first dim that has an entry, the rule's

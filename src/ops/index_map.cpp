@@ -11,10 +11,16 @@
 namespace hfshard {
 namespace {
 
+/// True if `step` is that of `inner` times its extent; sizes that do not fit are refused later.
+bool steps_on(std::int64_t step, std::int64_t inner, std::uint64_t extent) noexcept {
+  std::int64_t next = 0;
+  return !__builtin_mul_overflow(inner, extent, &next) && step == next;
+}
+
 /// True if stepping `outer` continues where `inner` ends, on both sides.
 bool continues(const Digit& outer, const Digit& inner) noexcept {
-  const auto extent = static_cast<std::int64_t>(inner.extent);
-  return outer.src_step == inner.src_step * extent && outer.dst_step == inner.dst_step * extent;
+  return steps_on(outer.src_step, inner.src_step, inner.extent) &&
+         steps_on(outer.dst_step, inner.dst_step, inner.extent);
 }
 
 /// Merges one pair of digits; false when no pair can be merged.

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "catalog/array.h"
 #include "ops/decode.h"
 #include "ops/index_map.h"
 #include "ops/value.h"
@@ -13,21 +13,6 @@
 #include "hfshard/dtype.h"
 
 namespace hfshard {
-
-/// One tensor of the target tree.
-struct Leaf {
-  std::string path;  ///< dotted: "params.params.decoder.layers.mlp.wi_0.kernel"
-  DType dtype = DType::bf16;
-  Shape shape;
-  std::vector<std::string>
-      axes;                   ///< logical axis per dim, "" where one has none; empty: no dim has
-  std::vector<bool> stacked;  ///< per dim: inserted by stacking layers; empty: none is
-
-  bool is_stacked(std::size_t dim) const { return dim < stacked.size() && stacked[dim]; }
-  std::string_view axis(std::size_t dim) const {
-    return dim < axes.size() ? std::string_view(axes[dim]) : std::string_view();
-  }
-};
 
 /// A counter that picks the source tensor (layers, experts); target offset advances by dst_step
 /// elements.
@@ -102,6 +87,7 @@ struct CompiledModel {
   std::vector<Transfer> transfers;
   std::vector<Fill> fills;
   std::vector<Drop> drops;
+  std::string axis_rules;          ///< the scheme's default logical axis rules, as JSON text
   std::vector<std::string> notes;  ///< to be printed: "load as llama3.1-*", ...
   std::vector<std::string>
       model_names;  ///< MaxText model_name values that fit, best first; may be empty

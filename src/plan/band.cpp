@@ -49,16 +49,28 @@ class BandCutter {
     }
   }
 
+  // Elements in all bands from a level on: they are the same wherever it begins.
+  std::uint64_t elements(std::size_t level) const {
+    if (is_one_band(level)) return span_[level];
+    const Digit& digit = split_.outer[level];
+    const auto step = static_cast<std::uint64_t>(digit.src_step);
+    const std::uint64_t rest = span_[level + 1];
+    if (!in_blocks(level)) return digit.extent * elements(level + 1);
+    const std::uint64_t take = block_of(level);
+    const std::uint64_t left = digit.extent % take;
+    const std::uint64_t last = left == 0 ? 0 : rest + (left - 1) * step;
+    return digit.extent / take * (rest + (take - 1) * step) + last;
+  }
+
   void cut(std::size_t level, std::uint64_t src, std::uint64_t dst) const {
-    if (level == split_.outer.size() || (dense_[level] && span_[level] <= band_)) {
+    if (is_one_band(level)) {
       emit(level, level < split_.outer.size() ? split_.outer[level].extent : 1, src, dst);
       return;
     }
     const Digit& digit = split_.outer[level];
     const auto step = static_cast<std::uint64_t>(digit.src_step);
-    const std::uint64_t rest = span_[level + 1];
-    const bool blocks = dense_[level] && rest <= band_;
-    const std::uint64_t take = blocks ? 1 + (band_ - rest) / step : 1;
+    const bool blocks = in_blocks(level);
+    const std::uint64_t take = blocks ? block_of(level) : 1;
     for (std::uint64_t i = 0; i < digit.extent; i += take) {
       const std::uint64_t at = src + i * step;
       const std::uint64_t to = dst + i * static_cast<std::uint64_t>(digit.dst_step);
@@ -71,6 +83,16 @@ class BandCutter {
   }
 
  private:
+  bool is_one_band(std::size_t level) const {
+    return level == split_.outer.size() || (dense_[level] && span_[level] <= band_);
+  }
+  // Whether bands are runs of steps of this digit, and of how many.
+  bool in_blocks(std::size_t level) const { return dense_[level] && span_[level + 1] <= band_; }
+  std::uint64_t block_of(std::size_t level) const {
+    const auto step = static_cast<std::uint64_t>(split_.outer[level].src_step);
+    return 1 + (band_ - span_[level + 1]) / step;
+  }
+
   // One band: `extent` steps of digit `level` and all digits below it.
   void emit(std::size_t level, std::uint64_t extent, std::uint64_t src, std::uint64_t dst) const {
     Band band;
@@ -113,6 +135,14 @@ void for_each_band(const IndexMap& map, std::uint64_t row, std::uint64_t band_el
   if (map.count() == 0) return;
   const Split split = split_digits(map, row);
   BandCutter(split, band_elements, gap_elements, visit).cut(0, map.src_base, map.dst_base);
+}
+
+std::uint64_t banded_elements(const IndexMap& map, std::uint64_t row, std::uint64_t band_elements,
+                              std::uint64_t gap_elements) {
+  if (map.count() == 0) return 0;
+  const Split split = split_digits(map, row);
+  const std::function<void(const Band&)> none;
+  return BandCutter(split, band_elements, gap_elements, none).elements(0);
 }
 
 std::uint64_t largest_band(std::uint64_t numel, std::uint64_t row, std::uint64_t band_elements) {

@@ -34,6 +34,10 @@ IndexMap split_at_rows(const IndexMap& map, const Shape& source_shape);
 void for_each_band(const IndexMap& map, std::uint64_t row, std::uint64_t band_elements,
                    std::uint64_t gap_elements, const std::function<void(const Band&)>& visit);
 
+/// Elements in all bands that for_each_band would make, without making them.
+std::uint64_t banded_elements(const IndexMap& map, std::uint64_t row, std::uint64_t band_elements,
+                              std::uint64_t gap_elements);
+
 /// Upper bound of Band::length for a source of `numel` elements.
 std::uint64_t largest_band(std::uint64_t numel, std::uint64_t row, std::uint64_t band_elements);
 

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "bytes/files.h"
 #include "mapping/find.h"
+#include "mapping/model_names.h"
 #include "plan/compile_parts.h"
 
 #include "hfshard/error.h"
@@ -41,8 +42,9 @@ CompiledModel compile_family(const Catalog& catalog, const MappingOptions& optio
   model.family = table.family;
   model.stacked = options.stacked;
   compile_rules(table, scheme, bindings, resolved, builder);
-  model.notes = texts_that_hold(table.notes, bindings);
-  model.model_names = texts_that_hold(table.model_names, bindings);
+  if (!scheme.axis_rules.is_null()) model.axis_rules = dump_json(scheme.axis_rules);
+  model.notes = texts_that_hold(scheme.notes, bindings);
+  model.model_names = names_that_fit(table, scheme, bindings);
   return builder.finish();
 }
 
@@ -74,8 +76,22 @@ std::string config_path(const std::string& location) {
   return join_path(file ? parent_path(location) : location, "config.json");
 }
 
-const FamilyFile& family_of(const Json& config, const std::string& location) {
-  if (const FamilyFile* file = find_family(config)) return *file;
+FamilyFile family_of(const Json& config, const std::string& location,
+                     const std::vector<MappingFile>& own) {
+  const std::optional<FamilyFile> found = find_family(config, own);
+  const auto asked = std::ranges::find(own, true, &MappingFile::asked);
+  const bool is_asked = found && std::ranges::any_of(own, [&](const MappingFile& file) {
+                          return file.asked && file.family == found->name;
+                        });
+  if (asked != own.end() && !is_asked) {
+    throw Error(
+        ErrorCode::bad_input,
+        fmt::format("the mapping of family {} does not match config.json", quote(asked->family)))
+        .in_file(config_path(location))
+        .by_rule(asked->name + "#/match")
+        .hint("the file's `match` lists the model types and architectures that it is for");
+  }
+  if (found) return *found;
   const Json* model_type = config.find("model_type");
   const bool named = model_type != nullptr && model_type->is_string();
   const std::vector<std::string> known = known_model_types();
@@ -121,7 +137,8 @@ std::vector<std::string> texts_that_hold(const std::vector<Conditional>& list,
 CompiledModel compile_unproved(const Catalog& catalog, const MappingOptions& options) {
   if (options.scheme == kHfScheme) return compile_names(catalog, options);
   const Json config = read_config(catalog);
-  return compile_family(catalog, options, config, family_of(config, catalog.location));
+  return compile_family(catalog, options, config,
+                        family_of(config, catalog.location, options.files));
 }
 
 CompiledModel compile_model(const Catalog& catalog, const MappingOptions& options) {

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "base/json.h"
+#include "catalog/catalog.h"
 #include "mapping/family.h"
 #include "ops/transfer.h"
 
-#include "hfshard/catalog.h"
 #include "hfshard/mapping.h"
 
 namespace hfshard {

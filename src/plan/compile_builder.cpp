@@ -59,7 +59,7 @@ void ModelBuilder::drop_whole(std::uint32_t tensor, std::uint32_t rule, std::str
 }
 
 CompiledModel ModelBuilder::finish() {
-  if (!std::ranges::is_sorted(model_.leaves, {}, &Leaf::path)) sort_leaves();
+  if (!std::ranges::is_sorted(model_.leaves, {}, &Leaf::name)) sort_leaves();
   check_prefixes();
   check_casts();
   return std::move(model_);
@@ -69,7 +69,7 @@ void ModelBuilder::sort_leaves() {
   std::vector<std::uint32_t> order(model_.leaves.size());
   std::iota(order.begin(), order.end(), 0U);
   std::ranges::sort(order, {},
-                    [&](std::uint32_t i) { return std::string_view(model_.leaves[i].path); });
+                    [&](std::uint32_t i) { return std::string_view(model_.leaves[i].name); });
   std::vector<Leaf> sorted;
   sorted.reserve(order.size());
   std::vector<std::uint32_t> place(order.size());
@@ -85,7 +85,7 @@ void ModelBuilder::sort_leaves() {
 // A cast that nothing follows is a misspelt one.
 void ModelBuilder::check_casts() const {
   for (const Cast& cast : options_.casts) {
-    const auto matched = [&](const Leaf& leaf) { return glob_match(cast.glob, leaf.path); };
+    const auto matched = [&](const Leaf& leaf) { return glob_match(cast.glob, leaf.name); };
     if (std::ranges::any_of(model_.leaves, matched)) continue;
     throw Error(ErrorCode::usage,
                 fmt::format("no leaf matches --cast {}={}", cast.glob, to_string(cast.dtype)))
@@ -98,16 +98,16 @@ void ModelBuilder::check_casts() const {
 void ModelBuilder::check_prefixes() const {
   std::vector<const std::string*> open;
   for (const Leaf& leaf : model_.leaves) {
-    while (!open.empty() && !leaf.path.starts_with(*open.back())) open.pop_back();
+    while (!open.empty() && !leaf.name.starts_with(*open.back())) open.pop_back();
     for (const std::string* shorter : open) {
-      if (leaf.path.size() > shorter->size() && leaf.path[shorter->size()] != '.') continue;
+      if (leaf.name.size() > shorter->size() && leaf.name[shorter->size()] != '.') continue;
       throw Error(ErrorCode::unsupported,
                   fmt::format("leaf {} would also have to be the branch of {}", quote(*shorter),
-                              quote(leaf.path)))
+                              quote(leaf.name)))
           .in_tensor(*shorter)
           .hint("leave one of them out with --exclude");
     }
-    open.push_back(&leaf.path);
+    open.push_back(&leaf.name);
   }
 }
 

@@ -72,18 +72,18 @@ class NameMatcher {
 
 NameCheck check_names(const NameList& list, const MappingOptions& options) {
   const Json config = parse_json(list.config_text, config_path(list.location));
-  const MappingTable table = load_table(family_of(config, list.location));
+  const MappingTable table = load_table(family_of(config, list.location, options.files));
   check_options(table, options);
   Bindings bindings(table, config, options.options, [&](std::string_view name) {
     return std::ranges::binary_search(list.names, name);
   });
-  const ResolvedModel resolved =
-      resolve(scheme_of(table, options.scheme), bindings, options.stacked);
+  const Scheme& scheme = scheme_of(table, options.scheme);
+  const ResolvedModel resolved = resolve(scheme, bindings, options.stacked);
   check_quantisation(table, config, list.location);
   NameCheck out;
   out.family = table.family;
   NameMatcher(list, table, bindings).match(resolved, out);
-  out.notes = texts_that_hold(table.notes, bindings);
+  out.notes = texts_that_hold(scheme.notes, bindings);
   return out;
 }
 

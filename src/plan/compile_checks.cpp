@@ -56,18 +56,20 @@ std::string without_counters(std::string_view name) {
   return out;
 }
 
-// Source names of all rules, as they are written.
-std::vector<std::string> written_names(const Scheme& scheme) {
+// Source names of all rules, with their loops.
+std::vector<std::string> written_names(const Scheme& scheme, const Bindings& bindings) {
   std::vector<std::string> out;
-  for (const Rule& rule : scheme.global) out.push_back(rule.source.text());
+  for (const Rule& rule : scheme.global) out.push_back(rule.source.shown(bindings));
   for (const LayerGroup& group : scheme.groups) {
-    for (const Rule& rule : group.rules) out.push_back(group.hf.text() + rule.source.text());
+    for (const Rule& rule : group.rules)
+      out.push_back(group.hf.shown(bindings) + rule.source.shown(bindings));
   }
   return out;
 }
 
-std::vector<std::string> nearest_rules(const Scheme& scheme, std::string_view tensor) {
-  const std::vector<std::string> written = written_names(scheme);
+std::vector<std::string> nearest_rules(const Scheme& scheme, const Bindings& bindings,
+                                       std::string_view tensor) {
+  const std::vector<std::string> written = written_names(scheme, bindings);
   std::vector<std::string> plain;
   plain.reserve(written.size());
   for (const std::string& name : written) plain.push_back(without_counters(name));
@@ -82,6 +84,7 @@ std::vector<std::string> nearest_rules(const Scheme& scheme, std::string_view te
 }
 
 [[noreturn]] void fail_unmatched(const MappingTable& table, const Scheme& scheme,
+                                 const Bindings& bindings,
                                  const std::vector<std::string>& unmatched,
                                  const std::vector<MissingTensor>& missing) {
   std::vector<std::string> named;
@@ -89,7 +92,7 @@ std::vector<std::string> nearest_rules(const Scheme& scheme, std::string_view te
     named.push_back(quote(unmatched[i]));
   }
   std::string hint;
-  const std::vector<std::string> near = nearest_rules(scheme, unmatched.front());
+  const std::vector<std::string> near = nearest_rules(scheme, bindings, unmatched.front());
   if (!near.empty()) hint = "nearest rules are for " + join(near, " and ") + "; ";
   if (!missing.empty()) {
     hint += fmt::format("{} tensors that the rules need are missing, first {}; ", missing.size(),
@@ -129,14 +132,14 @@ void check_shape(const Catalog& catalog, const TensorInfo& tensor, const Pattern
   }
 }
 
-void check_all_used(const MappingTable& table, const Scheme& scheme, const ModelBuilder& builder,
-                    const std::vector<MissingTensor>& missing) {
+void check_all_used(const MappingTable& table, const Scheme& scheme, const Bindings& bindings,
+                    const ModelBuilder& builder, const std::vector<MissingTensor>& missing) {
   std::vector<std::string> unmatched;
   const Catalog& catalog = builder.catalog();
   for (std::uint32_t i = 0; i < catalog.tensors.size(); ++i) {
     if (builder.use(i) == TensorUse::none) unmatched.push_back(catalog.tensors[i].name);
   }
-  if (!unmatched.empty()) fail_unmatched(table, scheme, unmatched, missing);
+  if (!unmatched.empty()) fail_unmatched(table, scheme, bindings, unmatched, missing);
   if (missing.empty()) return;
   throw Error(ErrorCode::not_found,
               missing.size() == 1

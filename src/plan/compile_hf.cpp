@@ -18,7 +18,7 @@ void compile_hf(ModelBuilder& builder) {
     if (builder.excluded(i)) continue;
     const TensorInfo& tensor = catalog.tensors[i];
     Leaf leaf;
-    leaf.path = tensor.name;
+    leaf.name = tensor.name;
     check_path(tensor.name);
     leaf.dtype = leaf_dtype(builder.options(), tensor.name, tensor.dtype, {});
     if (!can_apply_value({}, tensor.dtype, leaf.dtype)) {

@@ -7,10 +7,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "catalog/catalog.h"
 #include "mapping/resolve.h"
 #include "ops/transfer.h"
 
-#include "hfshard/catalog.h"
 #include "hfshard/mapping.h"
 
 namespace hfshard {
@@ -91,8 +91,10 @@ void check_path(const std::string& path);
 
 /// Where the config.json of a source stands, as errors name it.
 std::string config_path(const std::string& location);
-/// The family of a config. Throws: unsupported, with near names.
-const FamilyFile& family_of(const Json& config, const std::string& location);
+/// The family of a config, the user's own first. Throws: unsupported, with near names; bad_input,
+/// if a mapping was asked for and is not the model's.
+FamilyFile family_of(const Json& config, const std::string& location,
+                     const std::vector<MappingFile>& own);
 /// Throws: unsupported, with the schemes that there are.
 const Scheme& scheme_of(const MappingTable& table, const std::string& name);
 /// Throws: usage, if the family has no such option.
@@ -113,7 +115,7 @@ void check_shape(const Catalog& catalog, const TensorInfo& tensor, const Pattern
                  const Shape& expected, const Bindings& bindings, std::string_view pointer);
 
 /// Throws if tensors are unmatched or missing.
-void check_all_used(const MappingTable& table, const Scheme& scheme, const ModelBuilder& builder,
-                    const std::vector<MissingTensor>& missing);
+void check_all_used(const MappingTable& table, const Scheme& scheme, const Bindings& bindings,
+                    const ModelBuilder& builder, const std::vector<MissingTensor>& missing);
 
 }  // namespace hfshard

@@ -273,7 +273,7 @@ class RuleCompiler {
         leaves_.emplace(path, static_cast<std::uint32_t>(model_.leaves.size()));
     if (added) {
       Leaf out;
-      out.path = path;
+      out.name = path;
       check_path(path);
       out.dtype = dtype;
       out.shape = shape;
@@ -349,7 +349,7 @@ void compile_rules(const MappingTable& table, const Scheme& scheme, const Bindin
   RuleCompiler compiler(table, bindings, builder);
   compiler.match_names(resolved);
   compiler.leave_out_scales(resolved);
-  check_all_used(table, scheme, builder, compiler.missing());
+  check_all_used(table, scheme, bindings, builder, compiler.missing());
   for (const ResolvedRule& rule : resolved.rules) compiler.transfer(rule);
   compiler.check_left_out();
   for (const ResolvedDrop& drop : resolved.drops) compiler.drop(drop);

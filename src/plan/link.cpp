@@ -105,11 +105,8 @@ void cut_run(Shape& chunk, const std::vector<std::size_t>& slow_first, const Sha
     if (bytes() <= chunk_bytes) return;
     const std::uint64_t extent = chunk[axis];
     const std::uint64_t rest = bytes() / extent;
-    std::uint64_t divisor = 1;
-    while (divisor < extent && (extent % divisor != 0 || rest * (extent / divisor) > chunk_bytes)) {
-      ++divisor;
-    }
-    chunk[axis] = extent / divisor;
+    const std::uint64_t room = std::max<std::uint64_t>(chunk_bytes / rest, 1);
+    chunk[axis] = extent / divisors_near(extent, ceil_div(extent, room)).enough;
   }
 }
 

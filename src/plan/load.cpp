@@ -113,7 +113,7 @@ struct CellBytes {
 CellBytes cell_bytes(const Plan& plan, std::uint32_t leaf) {
   const Grid& grid = plan.grids[leaf];
   if (grid.linked) return {packed_bytes(plan.model.leaves[leaf].dtype, grid.chunk.numel()), 0};
-  const ChunkForm& form = plan.units[leaf].form;
+  const PieceForm& form = plan.units[leaf].form;
   return {form.cell_step_bytes(), form.tail_bytes};
 }
 
@@ -160,11 +160,32 @@ std::uint64_t LoadCost::read_bytes() const {
   return out;
 }
 
+namespace {
+
+std::uint64_t devices_of(const Mesh& mesh, std::uint64_t devices_per_host) {
+  constexpr std::uint64_t kMaxDevices = std::uint64_t{1} << 16;
+  constexpr std::uint64_t kMaxDevicesPerHost = 256;
+  if (devices_per_host > kMaxDevicesPerHost) {
+    throw Error(ErrorCode::limit, fmt::format("{} devices on one host; at most {} are counted",
+                                              devices_per_host, kMaxDevicesPerHost));
+  }
+  std::uint64_t devices = 1;
+  for (const Mesh::Axis& axis : mesh.axes) {
+    if (axis.size > kMaxDevices / devices) {
+      throw Error(ErrorCode::limit, fmt::format("the mesh {} has more than {} devices",
+                                                to_string(mesh), kMaxDevices));
+    }
+    devices *= axis.size;
+  }
+  return devices;
+}
+
+}  // namespace
+
 LoadCost load_cost(const Plan& plan, const Mesh& mesh, std::uint64_t devices_per_host) {
   LoadCost out;
   out.mesh = mesh;
-  std::uint64_t devices = 1;
-  for (const Mesh::Axis& axis : mesh.axes) devices *= axis.size;
+  const std::uint64_t devices = devices_of(mesh, devices_per_host);
   if (devices % devices_per_host != 0) {
     throw Error(ErrorCode::bad_input,
                 fmt::format("{} devices of the mesh {} are no whole number of hosts of {}", devices,

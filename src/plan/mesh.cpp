@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
 
+#include "base/checked.h"
 #include "base/json.h"
 #include "base/text.h"
 
@@ -121,26 +123,26 @@ Shape shard_counts(const Leaf& leaf, const AxisRules& rules, const Mesh& mesh) {
   Shape counts;
   const auto spec = logical_to_mesh_axes(leaf.axes, rules);
   for (std::size_t d = 0; d < leaf.shape.rank(); ++d) {
-    std::uint64_t count = 1;
+    std::optional<std::uint64_t> count = 1;
     if (d >= spec.size()) {
-      counts.push_back(count);
+      counts.push_back(1);
       continue;
     }
     std::vector<std::string> names;
     for (const std::string& axis : spec[d]) {
       const std::uint64_t size = mesh.size_of(axis);
       if (size > 1) names.push_back(fmt::format("{}={}", axis, size));
-      count *= size;
+      if (count) count = checked_mul(*count, size);
     }
-    if (leaf.shape[d] % count != 0) {
+    if (!count || leaf.shape[d] % *count != 0) {
       throw Error(ErrorCode::bad_input,
                   fmt::format("dimension {} ({}) of {} is {}, which {} does not divide", d,
                               leaf.axes[d], to_string(leaf.shape), leaf.shape[d], join(names, ",")))
-          .in_tensor(leaf.path)
+          .in_tensor(leaf.name)
           .hint(
               "choose a mesh whose sizes divide every dimension; MaxText refuses such a mesh too");
     }
-    counts.push_back(count);
+    counts.push_back(*count);
   }
   return counts;
 }

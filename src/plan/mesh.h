@@ -33,8 +33,8 @@ struct AxisRules {
   std::vector<std::string> mesh_axes() const;
 };
 
-/// Parses rules in the form of mappings/rules/maxtext.json: [["vocab", ["tensor", ...]], ...].
-/// Throws: bad_input naming the file and the entry.
+/// Parses rules in the form of `axis_rules` of mappings/common.json: [["vocab", ["tensor", ...]],
+/// ...]. Throws: bad_input naming the file and the entry.
 AxisRules parse_axis_rules(std::string_view text, std::string_view name);
 
 /// Parses `fsdp=16,expert=2`. Throws: usage for an unknown or repeated axis (with near names), a

@@ -44,6 +44,14 @@ Json options_json(const PlanOptions& options) {
   for (const Cast& cast : mapping.casts) {
     out["cast"].array().emplace_back(cast.glob + "=" + std::string(to_string(cast.dtype)));
   }
+  // Without its folder: workers may find it in different places.
+  for (const MappingFile& file : mapping.files) {
+    Json entry;
+    entry["family"] = file.family;
+    entry["name"] = file.name;
+    entry["text"] = file.text;
+    out["mapping"].array().push_back(std::move(entry));
+  }
   out["rules"] = options.rules_text ? Json(*options.rules_text) : Json();
   return out;
 }
@@ -76,6 +84,12 @@ PlanOptions options_from_json(const Json& json) {
     if (equals == std::string::npos || !to)
       throw Error(ErrorCode::corrupt, "a recorded cast has no dtype");
     out.mapping.casts.push_back({cast.substr(0, equals), *to});
+  }
+  if (const Json* files = json.find("mapping")) {
+    for (const Json& file : files->as_array()) {
+      out.mapping.files.push_back({file.at("family").as_string(), file.at("name").as_string(),
+                                   file.at("text").as_string()});
+    }
   }
   if (!json.at("rules").is_null()) {
     out.rules_text = json.at("rules").as_string();

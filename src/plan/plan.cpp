@@ -8,9 +8,12 @@
 
 #include "base/checked.h"
 #include "base/digest.h"
+#include "base/text.h"
 #include "base/version.h"
 #include "base/zstd.h"
 #include "mapping/family.h"
+#include "mapping/find.h"
+#include "mapping/model_names.h"
 #include "plan/band.h"
 #include "plan/link.h"
 #include "plan/options_json.h"
@@ -30,7 +33,7 @@ std::uint32_t Plan::file_count() const { return static_cast<std::uint32_t>(file_
 namespace {
 
 // A chunk of a linked leaf, in a file of the source.
-ChunkPlace linked_place(const Plan& plan, std::uint32_t leaf, const Shape& chunk) {
+Place linked_place(const Plan& plan, std::uint32_t leaf, const Shape& chunk) {
   const std::vector<const Transfer*> transfers = plan.leading_to(leaf);
   const Leaf& info = plan.model.leaves[leaf];
   const Grid& grid = plan.grids[leaf];
@@ -49,7 +52,7 @@ std::uint32_t Plan::group_number(std::uint32_t leaf, const ChunkIndex& index) co
   return leaf_groups[leaf_group_begin[leaf] + index.loop_index];
 }
 
-ChunkPlace Plan::place(std::uint32_t leaf, const Shape& chunk) const {
+Place Plan::place(std::uint32_t leaf, const Shape& chunk) const {
   if (grids[leaf].linked) return linked_place(*this, leaf, chunk);
   const UnitForm& unit = units[leaf];
   const ChunkIndex index = locate(unit, chunk);
@@ -135,6 +138,10 @@ std::vector<std::uint32_t> linked_files(const Plan& plan) {
 
 namespace {
 
+// A pebibyte is several hundred times the largest model; what is above it is a mistyped size.
+constexpr std::uint64_t kMaxOutputBytes = std::uint64_t{1} << 50;
+constexpr std::uint64_t kMaxGroups = std::uint64_t{1} << 28;
+
 // Counting sort of items by their target leaf: begin[] and the item indices.
 template <typename Item>
 void index_by_target(const std::vector<Item>& items, std::size_t leaves,
@@ -177,6 +184,12 @@ void order_groups(Plan& plan) {
   };
   std::uint64_t groups = 0;
   for (std::size_t leaf = 0; leaf < plan.units.size(); ++leaf) groups += plan.units[leaf].groups;
+  if (groups > kMaxGroups) {
+    throw Error(ErrorCode::limit, fmt::format("the output has {} groups of chunks, more than the "
+                                              "{} that a plan holds",
+                                              groups, kMaxGroups))
+        .hint("larger chunks are fewer: --chunk-bytes");
+  }
   std::vector<Keyed> keyed;
   keyed.reserve(groups);
   for (std::uint32_t leaf = 0; leaf < plan.units.size(); ++leaf) {
@@ -216,6 +229,30 @@ void place_groups(Plan& plan) {
     plan.leaf_groups[plan.leaf_group_begin[group.leaf] + group.loop_index] = i;
   }
   plan.totals.output_bytes = address;
+  if (address > kMaxOutputBytes) {
+    throw Error(ErrorCode::limit,
+                fmt::format("{} chunks, each at a multiple of {}, are {} of output, more than the "
+                            "{} that are planned",
+                            chunks, human_bytes(plan.limits.alignment_bytes), human_bytes(address),
+                            human_bytes(kMaxOutputBytes)))
+        .hint("larger chunks take less: --chunk-bytes");
+  }
+}
+
+// Refuses sizes that can only be a mistake, so that nothing below overflows or runs on.
+void check_sizes(const CompiledModel& model) {
+  std::uint64_t total = 0;
+  for (const Leaf& leaf : model.leaves) {
+    const std::uint64_t bits = size_bits(leaf.dtype);
+    const std::uint64_t bytes = leaf.shape.numel() / 8 * bits + leaf.shape.numel() % 8 * bits / 8;
+    total = leaf.shape.numel() > kMaxOutputBytes ? leaf.shape.numel() : total + bytes;
+    if (total <= kMaxOutputBytes) continue;
+    throw Error(ErrorCode::limit, fmt::format("the output is larger than {}; this tensor is {} {}",
+                                              human_bytes(kMaxOutputBytes), to_string(leaf.dtype),
+                                              to_string(leaf.shape)))
+        .in_tensor(leaf.name)
+        .hint("look at the sizes in config.json and at --vocab");
+  }
 }
 
 // Data files are runs of units, cut by output bytes only.
@@ -244,10 +281,8 @@ void cut_files(Plan& plan) {
 
 // Elements that one source of a transfer makes the run read: bands, and the short holes in them.
 std::uint64_t read_elements(const Transfer& transfer, const BandForm& form) {
-  std::uint64_t out = 0;
-  for_each_band(split_at_rows(transfer.map, transfer.source_shape), form.row, form.most, form.gap,
-                [&](const Band& band) { out += band.length; });
-  return out;
+  return banded_elements(split_at_rows(transfer.map, transfer.source_shape), form.row, form.most,
+                         form.gap);
 }
 
 // How many tensors feed several leaves; the run reads them once for each.
@@ -328,8 +363,10 @@ void identify(Plan& plan, std::string_view rules_text) {
   parts["limits"] = limits_identity(plan.limits);
   if (plan.options.link) parts["limits"]["link_piece"] = plan.limits.link_piece_bytes;
   parts["family"] = plan.model.family;
-  for (const FamilyFile& family : embedded_families()) {
-    if (family.name == plan.model.family) parts["mapping"] = sha256_hex(family.text);
+  for (const FamilyFile& family : all_families(plan.options.mapping.files)) {
+    if (family.name != plan.model.family) continue;
+    parts["mapping"] = sha256_hex(family.text);
+    parts["parts"] = sha256_hex(embedded_common());
   }
   Json& source = parts["source"];
   source["config"] = sha256_hex(plan.catalog.config_text);
@@ -361,7 +398,8 @@ void cut_leaf(Plan& plan, std::uint32_t index, const FormFunction& form) {
   const std::vector<const Transfer*> transfers = plan.leading_to(index);
   const Transfer* first = transfers.empty() ? nullptr : transfers.front();
   plan.grids.push_back(cut_grid(leaf, refined_shard(leaf, plan.rules, plan.meshes),
-                                source_order(leaf, first), plan.options.chunk_bytes, plan.limits));
+                                source_order(leaf, first), plan.options.chunk_bytes, plan.limits,
+                                row_axes(leaf, first)));
   plan.units.push_back(make_unit_form(leaf, plan.grids.back(), transfers,
                                       form(leaf, plan.grids.back()), plan.limits));
 }
@@ -408,8 +446,10 @@ Plan build_plan(Catalog catalog, CompiledModel model, const PlanOptions& options
   plan.model = std::move(model);
   plan.options = options;
   plan.limits = limits;
-  const std::string_view rules_text =
-      options.rules_text ? std::string_view(*options.rules_text) : embedded_axis_rules();
+  check_sizes(plan.model);
+  std::string rules_text = plan.model.axis_rules;
+  if (rules_text.empty()) rules_text = default_axis_rules(plan.model.scheme);
+  if (options.rules_text) rules_text = *options.rules_text;
   plan.rules = parse_axis_rules(rules_text, options.rules_name);
   for (const std::string& text : options.meshes)
     plan.meshes.push_back(parse_mesh(text, plan.rules));

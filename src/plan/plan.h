@@ -7,15 +7,15 @@
 #include <vector>
 
 #include "base/json.h"
+#include "catalog/catalog.h"
+#include "catalog/per_leaf.h"
+#include "catalog/piece.h"
 #include "ops/transfer.h"
 #include "plan/grid.h"
 #include "plan/limits.h"
 #include "plan/mesh.h"
-#include "plan/per_leaf.h"
-#include "plan/place.h"
 #include "plan/tile.h"
 
-#include "hfshard/catalog.h"
 #include "hfshard/plan.h"
 
 namespace hfshard {
@@ -74,7 +74,7 @@ class Plan final : public Placements {
   std::string file_path(std::uint32_t file) const override;
   /// Data files that the run writes; numbers from here on are those of the source's files.
   std::uint32_t file_count() const override;
-  ChunkPlace place(std::uint32_t leaf, const Shape& chunk) const override;
+  Place place(std::uint32_t leaf, const Shape& chunk) const override;
 
   std::uint64_t end_address() const noexcept { return file_begin.back(); }
   std::uint64_t address_of(const UnitRef& ref) const;
@@ -117,8 +117,8 @@ class Plan final : public Placements {
   std::vector<std::uint64_t> slot_begin;
 };
 
-/// Answers the target's question about a leaf (Target::form), so that plan need not know targets.
-using FormFunction = std::function<ChunkForm(const Leaf&, const Grid&)>;
+/// Answers the target's question about a leaf (Format::form), so that plan need not know targets.
+using FormFunction = std::function<PieceForm(const Leaf&, const Grid&)>;
 
 /// Builds the plan. Throws: what make_unit_form, parse_mesh, shard_counts and `form` throw.
 Plan build_plan(Catalog catalog, CompiledModel model, const PlanOptions& options,

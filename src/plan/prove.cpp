@@ -96,7 +96,7 @@ class Prover {
           regions.push_back({fill.map, fill.rule});
         }
       }
-      check(model_.leaves[leaf].path, model_.leaves[leaf].shape, regions, Side::target);
+      check(model_.leaves[leaf].name, model_.leaves[leaf].shape, regions, Side::target);
     }
   }
 

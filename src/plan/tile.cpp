@@ -73,7 +73,7 @@ void close_axes(const Leaf& leaf, const Grid& grid, const Transfer& first, const
 }  // namespace
 
 UnitForm make_unit_form(const Leaf& leaf, const Grid& grid,
-                        std::span<const Transfer* const> transfers, const ChunkForm& form,
+                        std::span<const Transfer* const> transfers, const PieceForm& form,
                         const Limits& limits) {
   UnitForm unit;
   const std::size_t rank = leaf.shape.rank();
@@ -114,7 +114,7 @@ UnitForm make_unit_form(const Leaf& leaf, const Grid& grid,
                 fmt::format("one source row of this tensor feeds {} of output, more than the {} "
                             "that are held at once",
                             human_bytes(unit.region_bytes()), human_bytes(limits.slab_bytes)))
-        .in_tensor(leaf.path)
+        .in_tensor(leaf.name)
         .hint("use a mesh with fewer shards for this tensor");
   }
   return unit;

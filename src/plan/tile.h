@@ -4,12 +4,11 @@
 #include <span>
 #include <vector>
 
+#include "catalog/catalog.h"
+#include "catalog/piece.h"
 #include "ops/transfer.h"
 #include "plan/grid.h"
 #include "plan/limits.h"
-#include "plan/place.h"
-
-#include "hfshard/catalog.h"
 
 namespace hfshard {
 
@@ -22,7 +21,7 @@ struct UnitForm {
   std::vector<bool> closed;         ///< per axis
   std::vector<bool> loop;           ///< per axis: moved by a loop of the first transfer
   std::vector<std::uint8_t> order;  ///< open non-loop axes, slowest in the source first
-  ChunkForm form;
+  PieceForm form;
   std::uint64_t stride_bytes = 0;     ///< from chunk to chunk on disk (aligned)
   std::uint64_t chunks_per_unit = 0;  ///< product of counts over closed axes
   std::uint64_t units_per_group = 0;  ///< product of counts over `order`
@@ -42,9 +41,9 @@ struct Group {
 };
 
 /// Decides which axes are closed and sizes everything. `transfers` are those of this leaf, the
-/// first one leads. Throws: limit when a unit would exceed the slab; unsupported as Target::form.
+/// first one leads. Throws: limit when a unit would exceed the slab; unsupported as Format::form.
 UnitForm make_unit_form(const Leaf& leaf, const Grid& grid,
-                        std::span<const Transfer* const> transfers, const ChunkForm& form,
+                        std::span<const Transfer* const> transfers, const PieceForm& form,
                         const Limits& limits);
 
 /// Chunk coordinates of unit `unit` of a group; closed axes are 0.

@@ -14,7 +14,7 @@ namespace hfshard {
 namespace {
 
 // Appends the cells of one chunk in C order of the inner grid.
-void append_cells(const Leaf& leaf, const Grid& grid, const ChunkForm& form, const Shape& chunk,
+void append_cells(const Leaf& leaf, const Grid& grid, const PieceForm& form, const Shape& chunk,
                   std::uint64_t chunk_offset, std::vector<Cell>& out) {
   const std::size_t rank = leaf.shape.rank();
   Shape at;

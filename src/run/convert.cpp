@@ -19,6 +19,7 @@
 #include "run/packing.h"
 #include "run/publish.h"
 #include "run/recover.h"
+#include "run/stop.h"
 
 #include "hfshard/error.h"
 
@@ -30,9 +31,14 @@ using Clock = std::chrono::steady_clock;
 // Writes regions, and journals groups of them after their data is durable.
 class StagingSink final : public TileSink {
  public:
-  StagingSink(const Plan& plan, const JournalState& done, DataFiles& files, JournalWriter& journal,
-              Reporter& reporter)
-      : plan_(plan), files_(files), journal_(journal), reporter_(reporter), since_(Clock::now()) {
+  StagingSink(const Plan& plan, const OpenSources& sources, const JournalState& done,
+              DataFiles& files, JournalWriter& journal, Reporter& reporter)
+      : plan_(plan),
+        sources_(sources),
+        files_(files),
+        journal_(journal),
+        reporter_(reporter),
+        since_(Clock::now()) {
     if (plan.is_packed()) packing_.emplace(plan, done);
   }
 
@@ -69,10 +75,11 @@ class StagingSink final : public TileSink {
     }
   }
 
-  // Data first, then the record that speaks of it.
+  // Data first, then the record that speaks of it; and only of data that is of one source.
   void flush() {
     if (pending_.end == 0) return;
     files_.sync(first_file_, last_file_);
+    check_unchanged(sources_);
     pending_.digests.clear();
     for (const auto& [slot, sum] : sums_) pending_.digests.push_back({slot, sum});
     journal_.append(pending_);
@@ -86,6 +93,7 @@ class StagingSink final : public TileSink {
 
  private:
   const Plan& plan_;
+  const OpenSources& sources_;
   DataFiles& files_;
   JournalWriter& journal_;
   Reporter& reporter_;
@@ -119,7 +127,8 @@ class NullSink final : public TileSink {
 };
 
 // Copies that a rule claims to be equal (`same_as`) are compared, segment by segment.
-void check_same_as(const Plan& plan, const OpenSources& sources, Arena& arena) {
+void check_same_as(const Plan& plan, const OpenSources& sources, const RunOptions& options,
+                   Arena& arena) {
   for (const Drop& drop : plan.model.drops) {
     if (!drop.same_as) continue;
     const TensorInfo& one = plan.catalog.tensors[drop.source];
@@ -127,6 +136,7 @@ void check_same_as(const Plan& plan, const OpenSources& sources, Arena& arena) {
     const std::uint64_t segment = std::min(plan.limits.segment_bytes, arena.size_bytes() / 2);
     const Arena::Block block = arena.take(2 * segment);
     for (std::uint64_t at = 0; at < one.size_bytes; at += segment) {
+      check_stop(options);
       const std::uint64_t size = std::min(segment, one.size_bytes - at);
       const auto a = block.bytes().first(size);
       const auto b = block.bytes().subspan(segment, size);
@@ -175,7 +185,7 @@ void pack(Tile& tile, std::span<const std::byte> chunk, const Limits& limits) {
   tile.stored_bytes += size;
 }
 
-Work make_work(const Plan& plan, const Target& target, const UnitFiller& filler) {
+Work make_work(const Plan& plan, const Format& target, const UnitFiller& filler) {
   Work work;
   work.admitted = [&](Tile& tile) {
     for (const UnitRef& unit : tile.units) filler.hint(unit);
@@ -200,19 +210,14 @@ Work make_work(const Plan& plan, const Target& target, const UnitFiller& filler)
   return work;
 }
 
-void throw_cancelled(const RunOptions& options) {
-  throw Error(ErrorCode::cancelled, "stopped; everything written so far is kept")
-      .in_file(options.out)
-      .hint("run the same command with --resume to go on");
-}
-
-RunResult run_null(const Plan& plan, const Target& target, const RunOptions& options,
+RunResult run_null(const Plan& plan, const Format& target, const RunOptions& options,
                    Reporter& reporter, const std::function<void(Stage, const Tile&)>& hook) {
   const auto began = Clock::now();
   const OpenSources sources = open_sources(plan.catalog, options.io, plan.limits.cached_bytes);
-  const Budget budget = make_budget(plan, options.max_memory_bytes, pipeline_threads(options), 0);
+  const unsigned threads = pipeline_threads(options);
+  const Budget budget = make_budget(plan, options.max_memory_bytes, threads, 0);
   Arena arena(budget.arena_bytes);
-  check_same_as(plan, sources, arena);
+  check_same_as(plan, sources, options, arena);
   const UnitFiller filler(plan, sources);
   const Work work = make_work(plan, target, filler);
   NullSink sink(reporter);
@@ -220,9 +225,10 @@ RunResult run_null(const Plan& plan, const Target& target, const RunOptions& opt
   reporter.started(share.end - share.begin, 0);
   TileCursor cursor(plan, share.begin, share.end, nullptr, arena.size_bytes());
   if (!run_pipeline(cursor, arena, work.admitted, work.apply, sink,
-                    {pipeline_threads(options), options.stop, hook})) {
-    throw_cancelled(options);
+                    {threads, options.stop, hook})) {
+    throw_stopped(options);
   }
+  check_unchanged(sources);
   RunResult result;
   result.output_bytes = plan.totals.output_bytes;
   result.written_bytes = sink.written_bytes();
@@ -234,22 +240,32 @@ RunResult run_null(const Plan& plan, const Target& target, const RunOptions& opt
   return result;
 }
 
-// True when OUT already carries exactly this plan and --resume asks for nothing else.
-bool already_published(const Plan& plan, const RunOptions& options) {
-  const OutPaths paths = out_paths(options.out, plan.options.step);
-  return options.resume && published_plan_id(published_step(plan, paths)) == plan.id;
-}
-
 // A run that died between its rename and the removal of its staging directory left the latter
 // behind.
 void remove_leftovers(const Plan& plan, const OutPaths& paths) {
   if (!exists(paths.staging)) return;
-  { const Staging staging(plan, paths, false); }  // refuses another plan's staging, or one in use
-  remove_staging(paths);
-  fsync_directory(paths.parent);
+  const Staging staging(paths, false);  // refuses one in use
+  staging.check(plan);                  // and another plan's
+  staging.remove();
 }
 
-RunResult published_result(const Plan& plan, const Target& target, const RunOptions& options) {
+// The nearest directory at or above `path` that is there.
+std::string existing_parent(std::string path) {
+  while (!exists(path) && parent_path(path) != path) path = parent_path(path);
+  return path;
+}
+
+// Makes the names of all directories from `top` down to `bottom`, which lies below it, durable: the
+// files' names are worth nothing without those above them. All of them in every run, since the one
+// that made them may have been killed before it could.
+void sync_down(const std::string& top, const std::string& bottom) {
+  for (std::string at = bottom;; at = parent_path(at)) {
+    fsync_directory(at);
+    if (at == top || parent_path(at) == at) return;
+  }
+}
+
+RunResult published_result(const Plan& plan, const Format& target, const RunOptions& options) {
   RunResult result;
   result.output_bytes = plan.totals.output_bytes;
   const OutPaths paths = out_paths(options.out, plan.options.step);
@@ -257,7 +273,7 @@ RunResult published_result(const Plan& plan, const Target& target, const RunOpti
   return result;
 }
 
-void finish(const Plan& plan, const Target& target, const Staging& staging,
+void finish(const Plan& plan, const Format& target, const Staging& staging,
             const RunOptions& options, Reporter& reporter, RunResult& result) {
   JournalState state = read_journals(staging.paths().staging, plan.id, plan.digest_slots());
   if (!state.covers(0, plan.end_address())) {
@@ -294,40 +310,46 @@ ByteRange worker_share(const Plan& plan, std::uint32_t worker, std::uint32_t wor
           plan.file_begin[files * (worker + 1) / workers]};
 }
 
-RunResult run_convert(const Plan& plan, const Target& target, const RunOptions& options,
+RunResult run_convert(const Plan& plan, const Format& target, const RunOptions& options,
                       Reporter& reporter, const std::function<void(Stage, const Tile&)>& hook) {
   if (target.name() == "null") return run_null(plan, target, options, reporter, hook);
   const auto began = Clock::now();
   RunResult result = published_result(plan, target, options);
   const OutPaths paths = out_paths(options.out, plan.options.step);
-  if (already_published(plan, options)) {
+  if (options.resume && is_published(plan, target, paths)) {
     remove_leftovers(plan, paths);
     result.already_done = true;
     return result;
   }
-  check_output(plan, options);
+  // Beside what stands nothing may be made; what an interrupted run has left is put back first.
+  if (!exists(paths.staging)) check_output(plan, options);
   const OpenSources sources = open_sources(plan.catalog, options.io, plan.limits.cached_bytes);
-  const Budget budget = make_budget(plan, options.max_memory_bytes, pipeline_threads(options), 0);
+  const unsigned threads = pipeline_threads(options);
+  const Budget budget = make_budget(plan, options.max_memory_bytes, threads, 0);
+  const std::string known = existing_parent(paths.parent);
   if (!exists(paths.staging)) check_disk(plan, options, 0);
-  const Staging staging(plan, paths, options.workers > 1);
+  Staging staging(paths, options.workers > 1);
+  check_output(plan, options);
+  staging.begin(plan);
   const JournalState done = read_journals(paths.staging, plan.id, 0);
   check_disk(plan, options, done.done_bytes());
   const std::string root = item_directory(plan, target, paths.step);
   make_directories(join_path(root, "d"));
+  sync_down(known, join_path(root, "d"));
   auto arena = std::make_unique<Arena>(budget.arena_bytes);
-  if (options.worker == 0) check_same_as(plan, sources, *arena);
+  if (options.worker == 0) check_same_as(plan, sources, options, *arena);
   const UnitFiller filler(plan, sources);
   const Work work = make_work(plan, target, filler);
   DataFiles files(plan, root, options.io);
   JournalWriter journal(paths.staging, plan.id, options.worker, options.workers);
-  StagingSink sink(plan, done, files, journal, reporter);
+  StagingSink sink(plan, sources, done, files, journal, reporter);
   const ByteRange share = worker_share(plan, options.worker, options.workers);
   TileCursor cursor(plan, share.begin, share.end, &done, arena->size_bytes());
   reporter.started(plan.end_address(), done.done_bytes());
-  const bool complete = run_pipeline(cursor, *arena, work.admitted, work.apply, sink,
-                                     {pipeline_threads(options), options.stop, hook});
+  const bool complete =
+      run_pipeline(cursor, *arena, work.admitted, work.apply, sink, {threads, options.stop, hook});
   sink.flush();
-  if (!complete) throw_cancelled(options);
+  if (!complete) throw_stopped(options);
   result.written_bytes = sink.written_bytes();
   result.skipped_bytes = stored_bytes(plan, done);
   result.writes = files.choices();
@@ -341,12 +363,18 @@ RunResult run_convert(const Plan& plan, const Target& target, const RunOptions& 
   return result;
 }
 
-RunResult run_finalize(const Plan& plan, const Target& target, const RunOptions& options,
+RunResult run_finalize(const Plan& plan, const Format& target, const RunOptions& options,
                        Reporter& reporter) {
   const auto began = Clock::now();
   RunResult result = published_result(plan, target, options);
   const OutPaths paths = out_paths(options.out, plan.options.step);
-  const Staging staging(plan, paths, false);
+  Staging staging(paths, false);
+  if (is_published(plan, target, paths) && (staging.published() || !has_journals(paths))) {
+    staging.remove();
+    result.already_done = true;
+    return result;
+  }
+  staging.begin(plan);
   reporter.started(plan.end_address(), plan.end_address());
   finish(plan, target, staging, options, reporter, result);
   result.seconds = std::chrono::duration<double>(Clock::now() - began).count();

@@ -1,10 +1,10 @@
 #pragma once
 
+#include "catalog/format.h"
 #include "plan/plan.h"
 #include "run/journal.h"
 #include "run/pipeline.h"
 #include "run/staging.h"
-#include "run/target.h"
 
 #include "hfshard/convert.h"
 
@@ -13,11 +13,12 @@ namespace hfshard {
 /// Runs a plan into its target: staging, pipeline, journal and, unless this is one worker of
 /// several, publish. `hook` is for tests. Throws: what every part throws; what is written stays,
 /// resumable.
-RunResult run_convert(const Plan& plan, const Target& target, const RunOptions& options,
+RunResult run_convert(const Plan& plan, const Format& target, const RunOptions& options,
                       Reporter& reporter, const std::function<void(Stage, const Tile&)>& hook = {});
 
-/// Publishes an output whose workers are done. Throws: conflict naming the missing shares.
-RunResult run_finalize(const Plan& plan, const Target& target, const RunOptions& options,
+/// Publishes an output whose workers are done; one that an interrupted run has published is done
+/// already. Throws: conflict naming the missing shares.
+RunResult run_finalize(const Plan& plan, const Format& target, const RunOptions& options,
                        Reporter& reporter);
 
 /// The part of the address space that worker I of N writes: whole files.

@@ -1,11 +1,18 @@
 #include "run/manifest.h"
 
+#include <algorithm>
+#include <tuple>
+
 #include <fmt/format.h>
 
+#include "base/checked.h"
 #include "base/coding.h"
 #include "base/json.h"
+#include "base/json_shape.h"
 #include "base/version.h"
 #include "bytes/files.h"
+#include "ops/index_map.h"
+#include "plan/band.h"
 
 #include "hfshard/error.h"
 
@@ -14,12 +21,6 @@ namespace {
 
 constexpr std::uint64_t kSchema = 1;
 constexpr std::uint64_t kMaxManifest = std::uint64_t{1} << 31;
-
-Json json_shape(const Shape& shape) {
-  Json out{Json::Array{}};
-  for (const std::uint64_t extent : shape) out.array().emplace_back(extent);
-  return out;
-}
 
 Shape shape_of(const Json& json) {
   Shape shape;
@@ -55,18 +56,18 @@ Json json_tensor(const TensorInfo& info) {
   Json out;
   out["name"] = info.name;
   out["dtype"] = to_string(info.dtype);
-  out["shape"] = json_shape(info.shape);
+  out["shape"] = shape_json(info.shape);
   return out;
 }
 
 Json json_leaf(const Leaf& leaf, const Grid& grid) {
   Json out;
-  out["path"] = leaf.path;
+  out["path"] = leaf.name;
   out["dtype"] = to_string(leaf.dtype);
-  out["shape"] = json_shape(leaf.shape);
-  out["shard"] = json_shape(grid.shard);
-  out["chunk"] = json_shape(grid.chunk);
-  if (grid.has_inner()) out["inner"] = json_shape(grid.inner);
+  out["shape"] = shape_json(leaf.shape);
+  out["shard"] = shape_json(grid.shard);
+  out["chunk"] = shape_json(grid.chunk);
+  if (grid.has_inner()) out["inner"] = shape_json(grid.inner);
   if (grid.linked) out["linked"] = true;
   out["axes"] = Json::Array{};
   out["stacked"] = Json::Array{};
@@ -81,7 +82,7 @@ Json json_decode(const Transfer& transfer) {
   const BlockScale& form = transfer.decode->form;
   Json out;
   out["code"] = to_string(form.code);
-  out["shape"] = json_shape(transfer.source_shape);
+  out["shape"] = shape_json(transfer.source_shape);
   out["block"] = Json::Array{Json(form.row_block), Json(form.col_block)};
   out["scales"] = Json::Array{};
   for (const std::uint32_t scale : transfer.decode->scales)
@@ -151,7 +152,7 @@ DType dtype_of(const Json& json) {
 void read_leaf(const Json& json, Plan& plan) {
   Leaf leaf;
   Grid grid;
-  leaf.path = json.at("path").as_string();
+  leaf.name = json.at("path").as_string();
   leaf.dtype = dtype_of(json.at("dtype"));
   leaf.shape = shape_of(json.at("shape"));
   grid.shard = shape_of(json.at("shard"));
@@ -160,9 +161,13 @@ void read_leaf(const Json& json, Plan& plan) {
   grid.linked = json.find("linked") != nullptr;
   for (const Json& axis : json.at("axes").as_array()) leaf.axes.push_back(axis.as_string());
   leaf.stacked.assign(leaf.shape.rank(), false);
-  for (const Json& axis : json.at("stacked").as_array()) leaf.stacked.at(axis.as_uint()) = true;
+  for (const Json& axis : json.at("stacked").as_array()) {
+    if (axis.as_uint() >= leaf.stacked.size())
+      throw Error(ErrorCode::corrupt, "a leaf is stacked along an axis that it lacks");
+    leaf.stacked[axis.as_uint()] = true;
+  }
   if (grid.chunk.rank() != leaf.shape.rank() || grid.inner.rank() != leaf.shape.rank()) {
-    throw Error(ErrorCode::corrupt, "a chunk's rank differs from its leaf's").in_tensor(leaf.path);
+    throw Error(ErrorCode::corrupt, "a chunk's rank differs from its leaf's").in_tensor(leaf.name);
   }
   plan.model.leaves.push_back(std::move(leaf));
   plan.grids.push_back(grid);
@@ -174,7 +179,9 @@ void read_transfer(const Json& json, Plan& plan, std::vector<Digest128>& sums) {
   transfer.rule = static_cast<std::uint32_t>(json.at("rule").as_uint());
   transfer.map = map_of(json.at("map"));
   for (const Json& loop : json.at("loops").as_array()) {
-    transfer.loops.push_back({loop.as_array().at(0).as_uint(), loop.as_array().at(1).as_int()});
+    const Json::Array& parts = loop.as_array();
+    if (parts.size() != 2) throw Error(ErrorCode::corrupt, "a loop has two numbers");
+    transfer.loops.push_back({parts[0].as_uint(), parts[1].as_int()});
   }
   for (const Json& source : json.at("sources").as_array()) {
     transfer.sources.push_back(static_cast<std::uint32_t>(source.as_uint()));
@@ -214,9 +221,52 @@ void read_fill(const Json& json, Plan& plan) {
   fill.rule = static_cast<std::uint32_t>(json.at("rule").as_uint());
   fill.map = map_of(json.at("map"));
   fill.scalar = json.at("value").as_double();
-  if (fill.target >= plan.model.leaves.size())
-    throw Error(ErrorCode::corrupt, "a fill names a leaf that is not listed");
+  if (fill.target >= plan.model.leaves.size() || fill.rule >= plan.model.rules.size())
+    throw Error(ErrorCode::corrupt, "a fill names a leaf or rule that is not listed");
   plan.model.fills.push_back(std::move(fill));
+}
+
+// How many elements of its leaf a map reaches, which must all lie in the leaf.
+std::uint64_t reach_of(const IndexMap& map, const Leaf& leaf) {
+  Box whole{leaf.shape, leaf.shape};
+  for (std::size_t d = 0; d < leaf.shape.rank(); ++d) whole.begin[d] = 0;
+  std::vector<IndexMap> pieces;
+  restrict_to(map, leaf.shape, whole, pieces);
+  return map.count();
+}
+
+// The same of a rule, whose map must lie in its sources too.
+std::uint64_t reach_of(const Transfer& transfer, const Leaf& leaf) {
+  IndexMap all = split_at_rows(transfer.map, transfer.source_shape);
+  for (const Loop& loop : transfer.loops) all.digits.push_back({loop.extent, 0, loop.dst_step});
+  const std::uint64_t reach = reach_of(all, leaf);
+  if (reach != checked_mul(transfer.map.count(), std::uint64_t{transfer.sources.size()}))
+    throw Error(ErrorCode::corrupt, "the loops of a rule do not count its sources");
+  return reach;
+}
+
+// What no rule or fill reaches would not be verified: rules and fills together reach every element
+// of every leaf, as those of a plan do.
+void check_coverage(const Plan& plan) {
+  const CompiledModel& model = plan.model;
+  std::vector<std::uint64_t> reached(model.leaves.size(), 0);
+  const auto add = [&](std::uint32_t target, const auto& item) {
+    const Leaf& leaf = model.leaves[target];
+    try {
+      reached[target] = checked_add(reached[target], reach_of(item, leaf)).value_or(UINT64_MAX);
+    } catch (const Error& error) {  // index maps speak of our own bugs, but this one was read
+      throw Error(ErrorCode::corrupt, "the map of a rule or fill fits no leaf: " + error.sentence())
+          .in_tensor(leaf.name);
+    }
+  };
+  for (const Transfer& transfer : model.transfers) add(transfer.target, transfer);
+  for (const Fill& fill : model.fills) add(fill.target, fill.map);
+  for (std::size_t i = 0; i < reached.size(); ++i) {
+    if (reached[i] == model.leaves[i].shape.numel()) continue;
+    throw Error(ErrorCode::corrupt, fmt::format("rules and fills reach {} of {} elements",
+                                                reached[i], model.leaves[i].shape.numel()))
+        .in_tensor(model.leaves[i].name);
+  }
 }
 
 void read_body(const Json& json, Manifest& out) {
@@ -240,20 +290,27 @@ void read_body(const Json& json, Manifest& out) {
   for (const Json& transfer : json.at("transfers").as_array())
     read_transfer(transfer, plan, out.sums);
   for (const Json& fill : json.at("fills").as_array()) read_fill(fill, plan);
+  check_coverage(plan);
 }
 
 }  // namespace
 
 std::string root_digest(const Plan& plan, const std::vector<Digest128>& sums) {
-  Sha256 hash;
+  // Leaves and tensors are sorted by name, so their numbers are.
+  std::vector<std::tuple<std::uint32_t, std::uint32_t, std::string>> lines;
+  lines.reserve(sums.size());
   for (std::uint32_t t = 0; t < plan.model.transfers.size(); ++t) {
     const Transfer& transfer = plan.model.transfers[t];
     for (std::size_t i = 0; i < transfer.sources.size(); ++i) {
-      hash.update(fmt::format("{}\n{}\n{}\n{}\n", plan.catalog.tensors[transfer.sources[i]].name,
-                              plan.model.rules[transfer.rule],
-                              plan.model.leaves[transfer.target].path,
-                              plan.has_digest(t) ? to_hex(sums[plan.digest_slot(t, i)]) : "-"));
+      lines.emplace_back(transfer.target, transfer.sources[i],
+                         plan.has_digest(t) ? to_hex(sums[plan.digest_slot(t, i)]) : "-");
     }
+  }
+  std::ranges::sort(lines);
+  Sha256 hash;
+  for (const auto& [leaf, tensor, digest] : lines) {
+    hash.update(fmt::format("{}\n{}\n{}\n", plan.model.leaves[leaf].name,
+                            plan.catalog.tensors[tensor].name, digest));
   }
   return to_hex(std::span<const std::byte>(hash.finish()));
 }
@@ -291,13 +348,17 @@ void write_manifest(const Plan& plan, const std::vector<Digest128>& sums, const 
 
 Manifest read_manifest(const std::string& path) {
   Manifest out;
-  const Json json = parse_json(read_file(path, kMaxManifest), path);
+  const std::string text = read_file(path, kMaxManifest);
   try {
+    const Json json = parse_json(text, path);
     if (json.at("schema").as_uint() != kSchema) {
       throw Error(ErrorCode::unsupported, "the manifest was written by a newer hfshard");
     }
     read_body(json, out);
   } catch (Error& error) {  // adds the file, which the JSON accessors do not know
+    // What contradicts itself here is damage; the strict parser speaks of inputs.
+    if (error.code() == ErrorCode::bad_input)
+      throw Error(ErrorCode::corrupt, error.sentence()).in_file(path);
     throw error.in_file(path);
   }
   index_plan(out.plan);

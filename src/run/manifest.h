@@ -12,7 +12,8 @@ namespace hfshard {
 /// Name of the manifest in the step directory.
 inline constexpr const char* kManifestName = "hfshard.json";
 
-/// Digest over all digests, in slot order: SHA-256 of lines "tensor, rule, leaf, digest". Hex.
+/// Digest over all digests: SHA-256 of the lines "leaf, tensor, digest", sorted. It says what the
+/// output holds and what that was made of, not how the mapping spells or orders its rules. Hex.
 std::string root_digest(const Plan& plan, const std::vector<Digest128>& sums);
 
 /// Streams hfshard.json: sources, leaves, resolved rules and digests; enough for a newer tool to

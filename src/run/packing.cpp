@@ -79,7 +79,7 @@ PackedPlacements::PackedPlacements(const Plan& plan, const JournalState& done)
   }
 }
 
-ChunkPlace PackedPlacements::place(std::uint32_t leaf, const Shape& chunk) const {
+Place PackedPlacements::place(std::uint32_t leaf, const Shape& chunk) const {
   const std::uint64_t number = plan_.chunks_before(leaf, chunk);
   const auto after = std::ranges::upper_bound(first_chunk_, number);
   return {static_cast<std::uint32_t>(after - first_chunk_.begin() - 1), offsets_[number],

@@ -39,7 +39,7 @@ class PackedPlacements final : public Placements {
   PackedPlacements(const Plan& plan, const JournalState& done);
   std::string file_path(std::uint32_t file) const override { return plan_.file_path(file); }
   std::uint32_t file_count() const override { return plan_.file_count(); }
-  ChunkPlace place(std::uint32_t leaf, const Shape& chunk) const override;
+  Place place(std::uint32_t leaf, const Shape& chunk) const override;
   /// Of all data files.
   std::uint64_t total_bytes() const noexcept { return total_bytes_; }
 

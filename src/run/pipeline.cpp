@@ -17,9 +17,9 @@
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <utility>
 
+#include "run/cpus.h"
 #include "run/handover.h"
 #include "run/tbb_stages.h"
 
@@ -66,9 +66,12 @@ bool TileCursor::next(Tile& tile) {
   return true;
 }
 
-unsigned pipeline_threads(const RunOptions& options) noexcept {
-  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
-  return (options.jobs > 0 ? options.jobs : cores) + options.io_threads;
+unsigned kernel_threads(const RunOptions& options) {
+  return options.jobs > 0 ? options.jobs : usable_cpus();
+}
+
+unsigned pipeline_threads(const RunOptions& options) {
+  return kernel_threads(options) + options.io_threads;
 }
 
 namespace {

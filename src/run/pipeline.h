@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/arena.h"
+#include "catalog/format.h"
 #include "plan/plan.h"
 #include "run/journal.h"
-#include "run/target.h"
 #include "run/unit_filler.h"
 
 #include "hfshard/convert.h"
@@ -81,7 +81,10 @@ bool run_pipeline(TileCursor& cursor, Arena& arena, const std::function<void(Til
                   const std::function<void(Tile&)>& apply, TileSink& sink,
                   const PipelineOptions& options);
 
-/// Threads that a run uses: kernels, and more for blocking reads and writes.
-unsigned pipeline_threads(const RunOptions& options) noexcept;
+/// Threads for kernels: --jobs, or one for each CPU that this process may use (cpus.h).
+unsigned kernel_threads(const RunOptions& options);
+/// Threads that a run uses: those, and more for blocking reads and writes. Asked once a run: the
+/// answer may change.
+unsigned pipeline_threads(const RunOptions& options);
 
 }  // namespace hfshard

@@ -9,14 +9,15 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json.h"
 #include "bytes/files.h"
 #include "bytes/output.h"
+#include "run/in_place.h"
 
 namespace hfshard {
 namespace {
 
 constexpr const char* kMarkName = "publishing.json";
+constexpr const char* kHfName = "hf";
 constexpr std::string_view kAside = ".swap";  // of rename_exchange
 
 std::uint64_t inode_of(const std::string& path) {
@@ -25,6 +26,13 @@ std::uint64_t inode_of(const std::string& path) {
 }
 
 bool is_journal(const std::string& name) { return name.starts_with("journal."); }
+
+std::string mark_path(const OutPaths& paths) { return join_path(paths.staging, kMarkName); }
+
+Json read_mark(const OutPaths& paths) {
+  const std::string path = mark_path(paths);
+  return exists(path) ? parse_json(read_file(path), path) : Json();
+}
 
 // An exchange by three renames moves OUT's own directory aside first; an interrupted one leaves it
 // there.
@@ -40,20 +48,57 @@ void put_back(const OutPaths& paths) {
   }
 }
 
+// hf/ goes into place before the step does: without the step it goes back.
+void take_back_hf(const OutPaths& paths, std::uint64_t staged_inode) {
+  const std::string staged = join_path(paths.tree, kHfName);
+  const std::string hf = join_path(paths.out, kHfName);
+  if (staged_inode == 0 || inode_of(hf) != staged_inode) return;
+  if (exists(staged)) {
+    rename_exchange(staged, hf);
+  } else {
+    rename_noreplace(hf, staged);
+    put_back(paths);
+  }
+  fsync_directory(paths.out);
+}
+
+StagingUse use_of(const OutPaths& paths, const Json& mark) {
+  if (mark.is_null()) return StagingUse::go_on;
+  if (is_index_mark(mark)) return index_use(paths, mark);
+  // The mark knows the step; who cleans does not.
+  const std::string step = join_path(paths.staging, mark.at("step").as_string());
+  return inode_of(step) == mark.at("inode").as_uint() ? StagingUse::go_on : StagingUse::published;
+}
+
 }  // namespace
 
 void mark_publishing(const OutPaths& paths) {
   Json mark;
+  mark["step"] = paths.step.substr(paths.staging.size() + 1);
   mark["inode"] = inode_of(paths.step);
-  write_file_durably(join_path(paths.staging, kMarkName), dump_json_pretty(mark));
+  mark["hf"] = inode_of(join_path(paths.tree, kHfName));
+  write_mark(paths, mark);
 }
 
+void write_mark(const OutPaths& paths, const Json& mark) {
+  write_file_durably(mark_path(paths), dump_json_pretty(mark));
+}
+
+void remove_mark(const OutPaths& paths) {
+  remove_tree(mark_path(paths));
+  fsync_directory(paths.staging);
+}
+
+StagingUse staging_use(const OutPaths& paths) { return use_of(paths, read_mark(paths)); }
+
 StagingUse recover(const OutPaths& paths) {
-  const std::string path = join_path(paths.staging, kMarkName);
-  if (!exists(path)) return StagingUse::go_on;
+  const Json mark = read_mark(paths);
+  if (mark.is_null()) return StagingUse::go_on;
+  if (is_index_mark(mark)) return take_back_index(paths, mark);
   put_back(paths);
-  const std::uint64_t staged = parse_json(read_file(path), path).at("inode").as_uint();
-  return inode_of(paths.step) == staged ? StagingUse::go_on : StagingUse::published;
+  const StagingUse use = use_of(paths, mark);
+  if (use == StagingUse::go_on) take_back_hf(paths, mark.at("hf").as_uint());
+  return use;
 }
 
 bool has_journals(const OutPaths& paths) {
@@ -63,22 +108,29 @@ bool has_journals(const OutPaths& paths) {
   return false;
 }
 
-void empty_staging(const OutPaths& paths) {
-  put_back(paths);
-  const std::vector<std::string> names = list_directory(paths.staging);
-  for (const std::string& name : names) {
-    if (is_journal(name)) remove_tree(join_path(paths.staging, name));
+void empty_staging(const OwnedDirectory& staging, const OutPaths& paths) {
+  if (recover(paths) == StagingUse::go_on) {
+    staging.remove(kMarkName);  // with less than all of it, it would say published
+    staging.sync();
   }
-  fsync_directory(paths.staging);
+  const std::vector<std::string> names = staging.list();
   for (const std::string& name : names) {
-    if (name != "lock") remove_tree(join_path(paths.staging, name));
+    if (is_journal(name)) staging.remove(name);
   }
-  fsync_directory(paths.staging);
+  staging.sync();
+  for (const std::string& name : names) {
+    if (!is_journal(name) && name != kMarkName && name != kPlanRecordName) staging.remove(name);
+  }
+  staging.remove(kPlanRecordName);
+  staging.sync();
+  staging.remove(kMarkName);
+  staging.sync();
 }
 
-void remove_staging(const OutPaths& paths) {
-  empty_staging(paths);
-  remove_tree(paths.staging);
+void remove_staging(const OwnedDirectory& staging, const OutPaths& paths) {
+  empty_staging(staging, paths);
+  staging.remove_itself();
+  fsync_directory(paths.parent);
 }
 
 }  // namespace hfshard

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <unistd.h>
 
 #include <fmt/format.h>
 
@@ -19,11 +18,6 @@ namespace hfshard {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool is_directory(const std::string& path) {
-  const auto info = file_info(path);
-  return info && info->kind == FileKind::directory;
-}
 
 bool is_decimal(const std::string& name) {
   return !name.empty() && std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
@@ -101,15 +95,6 @@ void check_same_plan(const Plan& plan, const OutPaths& paths, const std::string&
   }
 }
 
-// Workers that start together all write the same record: each under a name of its own, so that
-// whoever renames last changes nothing.
-void write_record(const Plan& plan, const OutPaths& paths, const std::string& record_path) {
-  const std::string own = fmt::format("{}.{}", record_path, ::getpid());
-  write_file_durably(own, dump_json_pretty(plan_record(plan)));
-  rename_path(own, record_path);
-  fsync_directory(paths.staging);
-}
-
 }  // namespace
 
 OutPaths out_paths(const std::string& out, std::uint64_t step) {
@@ -145,6 +130,12 @@ OutState out_state(const std::string& out, std::uint64_t step) {
   return root ? OutState::root : OutState::foreign;
 }
 
+bool is_checkpoint_step(const std::string& directory) {
+  if (is_symlink(directory)) return false;
+  const auto metadata = file_info(join_path(directory, "_CHECKPOINT_METADATA"));
+  return metadata && metadata->kind == FileKind::regular;
+}
+
 std::string published_plan_id(const std::string& step_directory) {
   const std::string path = join_path(step_directory, "_CHECKPOINT_METADATA");
   if (!exists(path)) return {};
@@ -157,21 +148,65 @@ std::string published_plan_id(const std::string& step_directory) {
 
 namespace {
 
-// An index may be put into the source's directory if none is there, or this one.
-void check_in_place(const Plan& plan, const RunOptions& options, const OutPaths& paths) {
+std::uint64_t device_of(const std::string& path) {
+  struct stat info = {};
+  return ::stat(path.c_str(), &info) == 0 ? info.st_dev : 0;
+}
+
+// What is staged gets its name by renaming, which no file system does to another one.
+void refuse_mount_point(const OutPaths& paths, const std::string& hint) {
+  const std::uint64_t own = device_of(paths.out);
+  const std::uint64_t above = device_of(canonical(paths.parent).string());
+  if (own == 0 || above == 0 || own == above) return;
+  throw Error(ErrorCode::conflict,
+              "the output is a mount point, which cannot be published by renaming")
+      .in_file(paths.out)
+      .hint(hint);
+}
+
+// An index may be put into the source's directory if none is there.
+void check_in_place(const RunOptions& options, const OutPaths& paths) {
+  refuse_mount_point(paths, "name a directory inside it, or link to another output");
   const std::string manifest = join_path(paths.out, "manifest.ocdbt");
   if (!exists(manifest) || options.overwrite) return;
-  if (options.resume && published_plan_id(paths.out) == plan.id) return;
   throw Error(ErrorCode::conflict, "the directory has an index already")
       .in_file(manifest)
       .hint("pass --overwrite to replace it");
+}
+
+// Staging is emptied in the end, and no file of the source may go with it.
+void refuse_source_in_staging(const Plan& plan, const OutPaths& paths) {
+  const fs::path staging = canonical(paths.staging);
+  std::vector<std::string> files = {plan.catalog.location};
+  for (const CatalogFile& file : plan.catalog.files) files.push_back(file.path);
+  for (const std::string& file : files) {
+    if (!inside(canonical(file), staging)) continue;
+    throw Error(ErrorCode::conflict, "the input lies inside the output's staging directory")
+        .in_file(file)
+        .hint(fmt::format("choose another output: its name must not lead to {}", paths.staging));
+  }
+}
+
+void check_step(const Plan& plan, const RunOptions& options, const OutPaths& paths) {
+  const std::string step = published_step(plan, paths);
+  if (options.resume && published_plan_id(step) == plan.id) return;
+  if (!is_checkpoint_step(step)) {
+    throw Error(ErrorCode::conflict, "what has the name of the step is not a checkpoint")
+        .in_file(step)
+        .hint("choose another output or --step; hfshard never deletes what it did not write");
+  }
+  if (options.overwrite) return;
+  throw Error(ErrorCode::conflict, fmt::format("the output already has step {}", plan.options.step))
+      .in_file(paths.out)
+      .hint("choose another output or --step, or pass --overwrite");
 }
 
 }  // namespace
 
 void check_output(const Plan& plan, const RunOptions& options) {
   const OutPaths paths = out_paths(options.out, plan.options.step);
-  if (plan.options.in_place) return check_in_place(plan, options, paths);
+  refuse_source_in_staging(plan, paths);
+  if (plan.options.in_place) return check_in_place(options, paths);
   const fs::path out = canonical(paths.out);
   const fs::path input = canonical(plan.catalog.location);
   const bool directory = is_directory(plan.catalog.location);
@@ -180,38 +215,21 @@ void check_output(const Plan& plan, const RunOptions& options) {
         .in_file(paths.out)
         .hint("choose an output outside of " + plan.catalog.location);
   }
-  std::error_code unreadable;
-  if (fs::is_symlink(fs::symlink_status(paths.out, unreadable))) {
+  if (is_symlink(paths.out)) {
     throw Error(ErrorCode::conflict,
                 "the output is a symbolic link, which cannot be published by renaming")
         .in_file(paths.out)
         .hint(fmt::format("name what it leads to: {}", out.string()));
   }
   const auto here = file_info(paths.out);
-  if (here && here->kind == FileKind::directory) {
-    std::error_code ignored;
-    const fs::path parent = canonical(paths.parent);
-    struct stat own = {};
-    struct stat above = {};
-    if (::stat(paths.out.c_str(), &own) == 0 && ::stat(parent.c_str(), &above) == 0 &&
-        own.st_dev != above.st_dev) {
-      throw Error(ErrorCode::conflict,
-                  "the output is a mount point, which cannot be published by renaming")
-          .in_file(paths.out)
-          .hint("name a new directory inside it");
-    }
-  }
+  if (here && here->kind == FileKind::directory)
+    refuse_mount_point(paths, "name a new directory inside it");
   switch (out_state(paths.out, plan.options.step)) {
     case OutState::absent:
     case OutState::root:
       return;
     case OutState::step:
-      if (options.overwrite) return;
-      if (options.resume && published_plan_id(published_step(plan, paths)) == plan.id) return;
-      throw Error(ErrorCode::conflict,
-                  fmt::format("the output already has step {}", plan.options.step))
-          .in_file(paths.out)
-          .hint("choose another output or --step, or pass --overwrite");
+      return check_step(plan, options, paths);
     case OutState::foreign:
       throw Error(ErrorCode::conflict, "the output exists and is not a checkpoint")
           .in_file(paths.out)
@@ -219,8 +237,12 @@ void check_output(const Plan& plan, const RunOptions& options) {
   }
 }
 
+bool has_staged_plan(const std::string& out) {
+  return exists(join_path(out_paths(out, 0).staging, kPlanRecordName));
+}
+
 StagedPlan read_staged_plan(const std::string& out) {
-  const std::string path = join_path(out_paths(out, 0).staging, "plan.json");
+  const std::string path = join_path(out_paths(out, 0).staging, kPlanRecordName);
   if (!exists(path)) {
     throw Error(ErrorCode::not_found,
                 "no run was started for this output, there is no staging directory")
@@ -231,28 +253,41 @@ StagedPlan read_staged_plan(const std::string& out) {
   return {record.at("source").as_string(), options_from_json(record.at("identity").at("options"))};
 }
 
-Staging::Staging(const Plan& plan, const OutPaths& paths, bool shared) : paths_(paths) {
-  make_directories(paths.staging);
-  lock_.emplace(paths.staging,
-                shared ? DirectoryLock::Mode::shared : DirectoryLock::Mode::exclusive);
-  const bool published = recover(paths) == StagingUse::published;
-  if (shared && published) {
+Staging::Staging(const OutPaths& paths, bool shared)
+    : paths_(paths),
+      shared_(shared),
+      directory_(OwnedDirectory::claim(
+          paths.staging, shared ? OwnedDirectory::Mode::shared : OwnedDirectory::Mode::exclusive)),
+      use_(shared ? staging_use(paths) : recover(paths)) {
+  if (shared && published()) {
     throw Error(ErrorCode::conflict, "a run of this output was interrupted after it had published")
         .in_file(paths.staging)
         .hint(fmt::format("remove what it left: hfshard clean {}", paths.out));
   }
+}
+
+void Staging::begin(const Plan& plan) {
   // Without journals nothing there is known to be good; without this a tree could keep old files.
-  if (published || (!shared && !has_journals(paths))) empty_staging(paths);
-  const std::string record_path = join_path(paths.staging, "plan.json");
-  if (exists(record_path)) {
-    check_same_plan(plan, paths, record_path);
-    continued_ = true;
-  } else {
-    write_record(plan, paths, record_path);
-    check_same_plan(plan, paths, record_path);  // another worker may have been first
-  }
-  make_directories(paths.step);
-  fsync_directory(paths.parent);
+  if (published() || (!shared_ && !has_journals(paths_))) empty_staging(directory_, paths_);
+  use_ = StagingUse::go_on;
+  const std::string record_path = join_path(paths_.staging, kPlanRecordName);
+  if (exists(record_path) || !create_file_durably(record_path, dump_json_pretty(plan_record(plan))))
+    check_same_plan(plan, paths_, record_path);  // of the last run, or of a worker that was first
+  make_directories(paths_.step);
+  fsync_directory(paths_.parent);
+}
+
+void Staging::check(const Plan& plan) const {
+  const std::string record_path = join_path(paths_.staging, kPlanRecordName);
+  if (exists(record_path)) check_same_plan(plan, paths_, record_path);
+}
+
+void Staging::remove() const { remove_staging(directory_, paths_); }
+
+bool clean_staging(const OutPaths& paths) {
+  const auto directory = OwnedDirectory::find(paths.staging, OwnedDirectory::Mode::exclusive);
+  if (directory) remove_staging(*directory, paths);
+  return directory.has_value();
 }
 
 }  // namespace hfshard

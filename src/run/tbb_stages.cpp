@@ -1,6 +1,7 @@
 #include "run/tbb_stages.h"
 
 #include <tbb/global_control.h>
+#include <tbb/info.h>
 #include <tbb/parallel_pipeline.h>
 #include <tbb/task_arena.h>
 
@@ -38,5 +39,7 @@ void run_stages(PipelineStages& stages, unsigned threads, std::size_t tokens) {
                                tbb::make_filter<void*, void>(Mode::serial_in_order, commit));
   });
 }
+
+unsigned process_concurrency() { return static_cast<unsigned>(tbb::info::default_concurrency()); }
 
 }  // namespace hfshard

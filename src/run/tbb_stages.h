@@ -31,4 +31,7 @@ class PipelineStages {
 /// instrumented, and half of it lives in headers. What the stages do is looked at (handover.h).
 void run_stages(PipelineStages& stages, unsigned threads, std::size_t tokens);
 
+/// CPUs that the affinity mask of this process leaves it, as oneTBB counts them.
+unsigned process_concurrency();
+
 }  // namespace hfshard

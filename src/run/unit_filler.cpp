@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/checked.h"
+#include "bytes/files.h"
 #include "bytes/storage.h"
 #include "ops/decode.h"
 #include "ops/value.h"
@@ -23,13 +24,23 @@ OpenSources open_sources(const Catalog& catalog, IoMode mode, std::uint64_t cach
   for (const CatalogFile& file : catalog.files) {
     auto source = std::make_unique<DataSource>(file.path, mode, behind);
     if (source->stamp() != FileStamp{file.size_bytes, file.mtime_ns, file.inode}) {
-      throw Error(ErrorCode::conflict, "the source changed while it was being read")
-          .in_file(file.path)
-          .hint("wait until the download or copy is done and run the same command again");
+      throw changed_source(file.path);
     }
     out.push_back(std::move(source));
   }
   return out;
+}
+
+void check_unchanged(const OpenSources& sources) {
+  for (const auto& source : sources) source->check_unchanged();
+}
+
+void check_unchanged(const Catalog& catalog) {
+  for (const CatalogFile& file : catalog.files) {
+    const auto info = file_info(file.path);
+    if (!info || info->stamp != FileStamp{file.size_bytes, file.mtime_ns, file.inode})
+      throw changed_source(file.path);
+  }
 }
 
 std::vector<IoChoice> choices_of(const OpenSources& sources) {
@@ -57,11 +68,10 @@ StoredBand stored_band(const Band& band, const TensorInfo& info, std::uint64_t b
   return out;
 }
 
-bool has_edges(const Leaf& leaf, const Grid& grid) {
-  for (std::size_t d = 0; d < leaf.shape.rank(); ++d) {
-    if (leaf.shape[d] % grid.chunk[d] != 0) return true;
-  }
-  return false;
+// Whether a part of a unit lies outside of the leaf. Most units of a ragged grid have none.
+bool has_edges(const std::vector<Cell>& cells) {
+  return std::ranges::any_of(
+      cells, [](const Cell& cell) { return !(cell.full.extent == cell.clipped.extent); });
 }
 
 // Reads the bands of one source tensor for one leaf, and makes them the leaf's values.
@@ -113,8 +123,9 @@ class BandReader {
     return {stored.begin, values};
   }
 
-  // The values were used.
+  // The values were used. Throws if they were not the file's.
   void release() {
+    sources_[info_.file]->check_used(view_, range_.begin, range_.end - range_.begin);
     view_ = View();
     sources_[info_.file]->done_with(range_.begin, range_.end - range_.begin);
   }
@@ -219,7 +230,7 @@ void UnitFiller::fill_constants(const UnitRef& ref, const std::vector<Cell>& cel
   const Leaf& leaf = plan_.model.leaves[index];
   const UnitForm& form = plan_.units[index];
   const auto fills = plan_.fills_of(index);
-  if (has_edges(leaf, plan_.grids[index]) || !fills.empty()) {
+  if (has_edges(cells) || !fills.empty()) {
     std::memset(region.data(), 0, region.size());
   } else {  // only the gaps between chunks
     for (std::uint64_t k = 0; k < form.chunks_per_unit; ++k) {

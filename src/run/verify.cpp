@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/text.h"
 #include "ops/move.h"
+#include "ops/read_piece.h"
 #include "plan/band.h"
 #include "run/budget.h"
 #include "run/cells.h"
@@ -49,23 +50,23 @@ class Findings {
 
 // Which opened leaf holds each planned one; leaves that differ in shape, dtype or presence are
 // findings.
-std::vector<std::optional<std::uint32_t>> match_leaves(const OpenedCheckpoint& opened,
-                                                       const Plan& plan, Findings& findings) {
+std::vector<std::optional<std::uint32_t>> match_leaves(const Checkpoint& opened, const Plan& plan,
+                                                       Findings& findings) {
   std::vector<std::optional<std::uint32_t>> out;
   for (const Leaf& leaf : plan.model.leaves) {
-    const auto& all = opened.leaves();
-    const auto at = std::ranges::lower_bound(all, leaf.path, {}, &OpenedLeaf::path);
-    if (at == all.end() || at->path != leaf.path) {
-      findings.add({leaf.path, "", "", "the leaf is missing"});
+    const auto found = opened.catalog().find(leaf.name);
+    const TensorInfo* at = found ? &opened.catalog().tensors[*found] : nullptr;
+    if (at == nullptr) {
+      findings.add({leaf.name, "", "", "the leaf is missing"});
       out.emplace_back();
     } else if (!(at->shape == leaf.shape) || at->dtype != leaf.dtype) {
       findings.add(
-          {leaf.path, "", "",
+          {leaf.name, "", "",
            fmt::format("the leaf is {} {}, not {} {}", to_string(at->dtype), to_string(at->shape),
                        to_string(leaf.dtype), to_string(leaf.shape))});
       out.emplace_back();
     } else {
-      out.emplace_back(static_cast<std::uint32_t>(at - all.begin()));
+      out.push_back(found);
     }
   }
   return out;
@@ -77,7 +78,7 @@ class Reading {
  public:
   // `hold_chunk`: a chunk beside the region (to compare with it). `wanted`: leaves to be read; all
   // without it.
-  Reading(const OpenedCheckpoint& opened, Plan& plan, bool hold_chunk,
+  Reading(const Checkpoint& opened, Plan& plan, bool hold_chunk,
           const std::vector<bool>* wanted = nullptr)
       : opened_(opened), plan_(plan), leaf_of_(match_leaves(opened, plan, findings)) {
     plan.limits.alignment_bytes = 64;
@@ -88,16 +89,16 @@ class Reading {
     for (std::uint32_t i = 0; i < plan.model.leaves.size(); ++i) {
       const Leaf& leaf = plan.model.leaves[i];
       Grid grid;
-      grid.chunk = leaf_of_[i] ? opened.leaves()[*leaf_of_[i]].chunk_shape : leaf.shape;
+      grid.chunk = leaf_of_[i] ? opened.catalog().grid_of(*leaf_of_[i]).chunk : leaf.shape;
       for (std::uint64_t* at = &grid.chunk[0]; at != &grid.chunk[0] + grid.chunk.rank(); ++at) {
         *at = std::max<std::uint64_t>(*at, 1);
       }
       grid.inner = grid.shard = grid.chunk;
-      const ChunkForm form{packed_bytes(leaf.dtype, grid.chunk.numel()), 1, 0, 0};
+      const PieceForm form{packed_bytes(leaf.dtype, grid.chunk.numel()), 1, 0, 0};
       UnitForm unit = make_unit_form(leaf, grid, plan.leading_to(i), form, plan.limits);
       fill_scratch_.push_back(round_up(unit.scratch_bytes, 64));
       unit.scratch_bytes = fill_scratch_.back() + (hold_chunk ? round_up(form.cell_bytes, 64) : 0) +
-                           (leaf_of_[i] ? opened.scratch_bytes(*leaf_of_[i]) : 0);
+                           (leaf_of_[i] ? row_major_scratch_bytes(opened, *leaf_of_[i]) : 0);
       if (!leaf_of_[i] || (wanted != nullptr && !(*wanted)[i])) unit.groups = 0;
       plan.grids.push_back(grid);
       plan.units.push_back(unit);
@@ -109,13 +110,13 @@ class Reading {
   bool read(std::uint32_t leaf, const Shape& chunk, std::span<std::byte> out,
             std::span<std::byte> scratch) {
     try {
-      opened_.read_chunk(*leaf_of_[leaf], chunk, out, scratch);
+      read_row_major(opened_, *leaf_of_[leaf], chunk, out, scratch);
       return true;
     } catch (const Error& error) {  // verify lists all damage instead of stopping at the first
       if (error.code() != ErrorCode::corrupt && error.code() != ErrorCode::not_found) throw;
       std::string what = error.sentence();
       if (!error.file().empty()) what += fmt::format(" ({})", error.file());
-      findings.add({plan_.model.leaves[leaf].path, chunk_name(chunk), "", what});
+      findings.add({plan_.model.leaves[leaf].name, chunk_name(chunk), "", what});
       return false;
     }
   }
@@ -125,7 +126,7 @@ class Reading {
   Findings findings;
 
  private:
-  const OpenedCheckpoint& opened_;
+  const Checkpoint& opened_;
   Plan& plan_;
   std::vector<std::optional<std::uint32_t>> leaf_of_;
   std::vector<std::uint64_t> fill_scratch_;
@@ -149,14 +150,14 @@ class CountingSink final : public TileSink {
 VerifyResult run_units(Reading& reading, const Plan& plan, const RunOptions& options,
                        Reporter& reporter, const std::function<void(Tile&)>& apply,
                        std::vector<Digest128>& sums) {
-  const Budget budget = make_budget(plan, options.max_memory_bytes, pipeline_threads(options), 0);
+  const unsigned threads = pipeline_threads(options);
+  const Budget budget = make_budget(plan, options.max_memory_bytes, threads, 0);
   Arena arena(budget.arena_bytes);
   CountingSink sink(reporter, sums);
   TileCursor cursor(plan, 0, plan.end_address(), nullptr, arena.size_bytes());
   reporter.started(plan.end_address(), 0);
   const auto nothing = [](Tile&) {};
-  if (!run_pipeline(cursor, arena, nothing, apply, sink,
-                    {pipeline_threads(options), options.stop, {}})) {
+  if (!run_pipeline(cursor, arena, nothing, apply, sink, {threads, options.stop, {}})) {
     throw Error(ErrorCode::cancelled, "stopped before everything was verified");
   }
   VerifyResult result;
@@ -195,7 +196,7 @@ void check_fills(const Plan& plan, const UnitRef& ref, const std::vector<Cell>& 
       }
     }
     if (wrong) {
-      findings.add({leaf.path, "", "",
+      findings.add({leaf.name, "", "",
                     fmt::format("elements that {} fills are not {}", plan.model.rules[item.rule],
                                 item.scalar)});
     }
@@ -232,11 +233,20 @@ void hash_unit(const Plan& plan, const UnitRef& ref, std::span<const std::byte> 
   check_fills(plan, ref, cells, region, findings);
 }
 
+// Leaves that the plan does not have. Training's step is in every output and no plan.
+void add_unknown_leaves(const Checkpoint& opened, const Plan& plan, const std::string& what,
+                        VerifyResult& result) {
+  for (const TensorInfo& leaf : opened.catalog().tensors) {
+    const auto known = std::ranges::lower_bound(plan.model.leaves, leaf.name, {}, &Leaf::name);
+    if (known != plan.model.leaves.end() && known->name == leaf.name) continue;
+    if (leaf.name != "step") result.differences.push_back({leaf.name, "", "", what});
+  }
+}
+
 }  // namespace
 
-OutputDigests digest_output(const OpenedCheckpoint& opened, Plan plan,
-                            const std::vector<bool>& wanted, const RunOptions& options,
-                            Reporter& reporter) {
+OutputDigests digest_output(const Checkpoint& opened, Plan plan, const std::vector<bool>& wanted,
+                            const RunOptions& options, Reporter& reporter) {
   Reading reading(opened, plan, false, &wanted);
   OutputDigests out;
   out.sums.resize(plan.digest_slots());
@@ -269,7 +279,7 @@ OutputDigests digest_output(const OpenedCheckpoint& opened, Plan plan,
   return out;
 }
 
-VerifyResult verify_digests(const OpenedCheckpoint& opened, const Manifest& manifest,
+VerifyResult verify_digests(const Checkpoint& opened, const Manifest& manifest,
                             const RunOptions& options, Reporter& reporter) {
   const Plan& plan = manifest.plan;
   std::vector<bool> wanted(plan.model.leaves.size(), true);
@@ -293,11 +303,12 @@ VerifyResult verify_digests(const OpenedCheckpoint& opened, const Manifest& mani
       const std::uint64_t slot = plan.digest_slot(t, i);
       if (found.sums[slot] == manifest.sums[slot]) continue;
       result.differences.push_back(
-          {leaf.path, "", plan.catalog.tensors[transfer.sources[i]].name,
+          {leaf.name, "", plan.catalog.tensors[transfer.sources[i]].name,
            fmt::format("digest {} differs from the recorded {}", to_hex(found.sums[slot]),
                        to_hex(manifest.sums[slot]))});
     }
   }
+  add_unknown_leaves(opened, plan, "the manifest does not have this leaf", result);
   if (root_digest(plan, manifest.sums) != manifest.root) {
     result.differences.push_back(
         {"", "", "", "the recorded digests do not add up to the root digest"});
@@ -305,8 +316,8 @@ VerifyResult verify_digests(const OpenedCheckpoint& opened, const Manifest& mani
   return result;
 }
 
-VerifyResult verify_source(const OpenedCheckpoint& opened, const Plan& built,
-                           const RunOptions& options, Reporter& reporter) {
+VerifyResult verify_source(const Checkpoint& opened, const Plan& built, const RunOptions& options,
+                           Reporter& reporter) {
   Plan plan = built;
   Reading reading(opened, plan, true);
   const OpenSources sources = open_sources(plan.catalog);
@@ -320,7 +331,7 @@ VerifyResult verify_source(const OpenedCheckpoint& opened, const Plan& built,
     if (std::memcmp(found.data(), wanted.data(), wanted.size()) == 0) return;
     const auto at = std::ranges::mismatch(found, wanted).in1 - found.begin();
     const std::size_t element = size_bits(plan.model.leaves[leaf].dtype) / 8;
-    reading.findings.add({plan.model.leaves[leaf].path, chunk_name(chunk), "",
+    reading.findings.add({plan.model.leaves[leaf].name, chunk_name(chunk), "",
                           fmt::format("differs from the source's, first at element {} of the chunk",
                                       static_cast<std::size_t>(at) / element)});
   };
@@ -342,13 +353,8 @@ VerifyResult verify_source(const OpenedCheckpoint& opened, const Plan& built,
     }
   };
   VerifyResult result = run_units(reading, plan, options, reporter, apply, sums);
-  for (const OpenedLeaf& leaf : opened.leaves()) {
-    const auto known = std::ranges::lower_bound(plan.model.leaves, leaf.path, {}, &Leaf::path);
-    const bool train_state = leaf.path == "step";
-    if (!train_state && (known == plan.model.leaves.end() || known->path != leaf.path)) {
-      result.differences.push_back({leaf.path, "", "", "the source has nothing for this leaf"});
-    }
-  }
+  check_unchanged(sources);  // differences from two versions at once would mean nothing
+  add_unknown_leaves(opened, plan, "the source has nothing for this leaf", result);
   return result;
 }
 

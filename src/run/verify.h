@@ -4,29 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "catalog/format.h"
 #include "plan/plan.h"
 #include "run/manifest.h"
-#include "run/target.h"
 
 #include "hfshard/convert.h"
+#include "hfshard/verify.h"
 
 namespace hfshard {
-
-/// One thing that is not as it should be.
-struct Difference {
-  std::string leaf;    ///< dotted path
-  std::string chunk;   ///< chunk coordinates "0, 3", empty when the finding is about a whole tensor
-  std::string tensor;  ///< source tensor, if known
-  std::string what;
-};
-
-struct VerifyResult {
-  std::uint64_t checked_bytes = 0;
-  std::uint64_t unrecorded_bytes = 0;  ///< of linked leaves without digests: not read
-  std::uint64_t chunks = 0;
-  std::uint64_t tensors = 0;
-  std::vector<Difference> differences;  ///< all of them
-};
 
 /// What a reading of leaves through the inverse of their rules gives.
 struct OutputDigests {
@@ -36,20 +21,19 @@ struct OutputDigests {
   std::vector<bool> incomplete;  ///< per leaf: missing, of another form, or not wanted
 };
 /// Reads and hashes the leaves that are `wanted`. Memory as run_convert. Throws: limit, io.
-OutputDigests digest_output(const OpenedCheckpoint& opened, Plan plan,
-                            const std::vector<bool>& wanted, const RunOptions& options,
-                            Reporter& reporter);
+OutputDigests digest_output(const Checkpoint& opened, Plan plan, const std::vector<bool>& wanted,
+                            const RunOptions& options, Reporter& reporter);
 
 /// Recomputes the recorded digests from the output alone, through the inverse of the recorded
 /// rules, and checks every chunk's checksum and every fill. Damaged and missing chunks are
 /// differences. Memory as run_convert. Throws: limit, io, corrupt (metadata or manifest
 /// unreadable).
-VerifyResult verify_digests(const OpenedCheckpoint& opened, const Manifest& manifest,
+VerifyResult verify_digests(const Checkpoint& opened, const Manifest& manifest,
                             const RunOptions& options, Reporter& reporter);
 
 /// Computes the output again from its source and compares every byte. `plan` is built from the
 /// source with the recorded options. Throws: as above.
-VerifyResult verify_source(const OpenedCheckpoint& opened, const Plan& plan,
-                           const RunOptions& options, Reporter& reporter);
+VerifyResult verify_source(const Checkpoint& opened, const Plan& plan, const RunOptions& options,
+                           Reporter& reporter);
 
 }  // namespace hfshard

@@ -30,8 +30,8 @@ bool is_finding(const Error& error) {
 std::string family_of(const std::string& config_text, const MappingOptions& options) {
   if (options.scheme == "hf") return "hf";
   if (config_text.empty()) return {};
-  const FamilyFile* family = find_family(parse_json(config_text, "config.json"));
-  return family == nullptr ? std::string() : std::string(family->name);
+  const auto family = find_family(parse_json(config_text, "config.json"), options.files);
+  return family ? std::string(family->name) : std::string();
 }
 
 void add_model(const Catalog& catalog, CompiledModel model, CheckReport& out) {
@@ -122,8 +122,9 @@ constexpr std::array<std::string_view, 3> kParts = {"mtp", "vision", "audio"};
 // One family, one config: the checks of it.
 class FamilyCheck {
  public:
-  FamilyCheck(const FamilyInfo& info, std::string name, const Json& config)
-      : info_(info), name_(std::move(name)), config_(config) {
+  FamilyCheck(const FamilyFile& file, const FamilyInfo& info, const std::vector<MappingFile>& own,
+              std::string name, const Json& config)
+      : file_(file), info_(info), own_(own), name_(std::move(name)), config_(config) {
     for (const std::string_view part : kParts) {
       if (std::ranges::find(info.options, part) != info.options.end())
         parts_.emplace(std::string(part), "true");
@@ -134,12 +135,12 @@ class FamilyCheck {
     bool all_parts = !parts_.empty();
     Catalog catalog;
     try {
-      if (all_parts) catalog = example_catalog(info_.name, config_, DType::bf16, parts_);
+      if (all_parts) catalog = example_catalog(file_, config_, DType::bf16, parts_);
     } catch (const Error& error) {  // this size has no such part, and its rules say so
       if (error.code() != ErrorCode::unsupported) throw;
       all_parts = false;
     }
-    if (!all_parts) catalog = example_catalog(info_.name, config_, DType::bf16);
+    if (!all_parts) catalog = example_catalog(file_, config_, DType::bf16, {});
     check(catalog, {}, out);
     if (all_parts) check(catalog, parts_, out);
   }
@@ -147,15 +148,16 @@ class FamilyCheck {
  private:
   void check(const Catalog& catalog, const Options& parts, std::vector<CheckReport>& out) {
     for (const bool stacked : {true, false}) {
-      if (!family_has_layout(info_.name, config_, parts, stacked)) continue;
+      if (!family_has_layout(file_, config_, parts, stacked)) continue;
       MappingOptions options;
       options.stacked = stacked;
       options.options = parts;
+      options.files = own_;
       CheckReport report = empty_report(catalog, options);
       report.config = name_;
       for (const auto& [part, value] : parts) report.with.push_back(part);
       try {
-        add_model(catalog, compile_model(catalog, options), report);
+        add_model(catalog, compile_model(catalog, options, file_), report);
       } catch (const Error& error) {  // the others are checked all the same
         if (error.code() == ErrorCode::internal) throw;
         report.problems.push_back(problem_of(error));
@@ -166,7 +168,9 @@ class FamilyCheck {
     }
   }
 
+  const FamilyFile& file_;
   const FamilyInfo& info_;
+  const std::vector<MappingFile>& own_;
   std::string name_;
   const Json& config_;
   Options parts_;
@@ -175,10 +179,15 @@ class FamilyCheck {
 }  // namespace
 
 std::vector<CheckReport> check_family(const FamilyInfo& info) {
+  return check_family(family_by_name(info.name), info, {});
+}
+
+std::vector<CheckReport> check_family(const FamilyFile& file, const FamilyInfo& info,
+                                      const std::vector<MappingFile>& own) {
   std::vector<CheckReport> out;
   const auto check = [&](const std::string& name, const Json& config) {
     try {
-      FamilyCheck(info, name, config).run(out);
+      FamilyCheck(file, info, own, name, config).run(out);
     } catch (const Error& error) {
       if (error.code() == ErrorCode::internal) throw;
       CheckReport report;
@@ -189,7 +198,6 @@ std::vector<CheckReport> check_family(const FamilyInfo& info) {
     }
   };
   check("example", info.example);
-  const FamilyFile& file = family_by_name(info.name);
   for (std::string& weakness : lint_family(file))
     out.front().problems.push_back({{}, std::move(weakness), std::string(file.path), {}});
   for (const auto& [name, config] : info.sizes) check(name, config);

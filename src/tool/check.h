@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "catalog/catalog.h"
 #include "mapping/family_info.h"
 
-#include "hfshard/catalog.h"
 #include "hfshard/mapping.h"
 
 namespace hfshard {
@@ -50,5 +50,8 @@ CheckReport check_mapping(const NameList& list, const MappingOptions& options);
 /// without the parts that `--with` asks for; tensors are made up from the rules. Every error is a
 /// problem.
 std::vector<CheckReport> check_family(const FamilyInfo& info);
+/// The same for the family of a file, beside the user's own ones.
+std::vector<CheckReport> check_family(const FamilyFile& file, const FamilyInfo& info,
+                                      const std::vector<MappingFile>& own);
 
 }  // namespace hfshard

@@ -1,19 +1,17 @@
+#include <algorithm>
 #include <memory>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "bytes/files.h"
-#include "run/convert.h"
-#include "run/recover.h"
 #include "tool/cli.h"
 #include "tool/interrupt.h"
 #include "tool/plan_flags.h"
 #include "tool/plan_report.h"
 #include "tool/progress.h"
 
-#include "hfshard/error.h"
+#include "hfshard/hfshard.h"
 
 namespace hfshard {
 namespace {
@@ -30,102 +28,106 @@ Json io_json(const std::vector<IoChoice>& choices) {
   return out;
 }
 
-Json result_json(const Plan& plan, const RunResult& result) {
-  Json out = outcome_json(plan, result);
-  out["output_bytes"] = result.output_bytes;
-  out["written_bytes"] = result.written_bytes;
-  out["skipped_bytes"] = result.skipped_bytes;
-  out["peak_arena_bytes"] = result.peak_arena_bytes;
-  out["journal_records"] = result.journal_records;
-  out["overflows"] = result.overflows;
-  out["io"]["read"] = io_json(result.reads);
-  out["io"]["write"] = io_json(result.writes);
+Json result_json(const ConvertReport& report) {
+  const RunResult& run = report.run;
+  Json out = outcome_json(report);
+  out["output_bytes"] = run.output_bytes;
+  out["written_bytes"] = run.written_bytes;
+  out["skipped_bytes"] = run.skipped_bytes;
+  out["peak_arena_bytes"] = run.peak_arena_bytes;
+  out["journal_records"] = run.journal_records;
+  out["overflows"] = run.overflows;
+  out["io"]["read"] = io_json(run.reads);
+  out["io"]["write"] = io_json(run.writes);
   out["model_names"] = Json::Array{};
-  for (const std::string& name : plan.model.model_names)
+  for (const std::string& name : report.plan.model_names)
     out["model_names"].array().emplace_back(name);
   return out;
 }
 
-void print_published(const Plan& plan, const RunResult& result, const std::string& out) {
-  print_line(fmt::format("published {} ({} in {:.2f} s)", result.path,
-                         human_bytes(result.output_bytes), result.seconds));
-  print_line(fmt::format("digest    {}", result.root_digest));
-  if (result.overflows > 0) {
+void print_published(const ConvertReport& report, const std::string& out) {
+  const RunResult& run = report.run;
+  print_line(fmt::format("published {} ({} in {:.2f} s)", run.path, human_bytes(run.output_bytes),
+                         run.seconds));
+  print_line(fmt::format("digest    {}", run.root_digest));
+  if (run.overflows > 0) {
     print_line(fmt::format("overflow  {} finite values became infinite: their dtype is too narrow",
-                           result.overflows));
+                           run.overflows));
   }
-  print_line(fmt::format("next      {}", next_command(plan, result.path)));
-  if (!plan.catalog.side_files.empty()) {
-    print_line(fmt::format("tokenizer {}", join_path(out, "hf")));
+  print_line(fmt::format("next      {}", next_command(report.plan, run.path)));
+  if (report.plan.carries_tokenizer) {
+    print_line(fmt::format("tokenizer {}/hf", out));
   }
 }
 
-int convert(Session& session, const PlanFlags& plan_flags, const RunFlags& run_flags) {
+void print_complete(const RunResult& run) {
+  print_line(fmt::format("complete  {} carries this plan already", run.path));
+}
+
+void print_converted(const ConvertReport& report, const RunOptions& options) {
+  const RunResult& run = report.run;
+  if (run.already_done) {
+    print_complete(run);
+  } else if (run.published) {
+    print_published(report, options.out);
+  } else if (options.out.empty()) {
+    print_line(
+        fmt::format("discarded {} in {:.2f} s ({}/s)", human_bytes(run.written_bytes), run.seconds,
+                    human_bytes(static_cast<std::uint64_t>(static_cast<double>(run.written_bytes) /
+                                                           std::max(run.seconds, 1e-9)))));
+  } else {
+    print_line(fmt::format("worker {}/{} wrote {}; when all have: hfshard finalize {}",
+                           options.worker, options.workers, human_bytes(run.written_bytes),
+                           options.out));
+  }
+}
+
+int run_convert_command(Session& session, const PlanFlags& plan_flags, const RunFlags& run_flags) {
   const PlanOptions wanted = plan_options(plan_flags);
-  RunOptions options = run_options(run_flags);
+  RunOptions options = run_options(session, run_flags);
   const bool discards = wanted.target == "null";
   if (options.out.empty() != discards) {
     throw Error(ErrorCode::usage,
                 discards ? "--to null takes no OUT" : "convert needs SOURCE and OUT");
   }
   options.stop = &watch_interrupts();
-  const auto target = make_target(wanted.target);
-  const Plan plan = make_plan(plan_flags.source, wanted, *target, session.limits);
-  print_notes(session, plan);
   const auto progress = make_progress(session.quiet);
-  const RunResult result = run_convert(plan, *target, options, *progress);
+  const ConvertReport report = convert(plan_flags.source, wanted, options, *progress);
   if (session.json) {
-    print_json("convert", result_json(plan, result));
-  } else if (result.already_done) {
-    print_line(fmt::format("complete  {} carries this plan already", result.path));
-  } else if (result.published) {
-    print_published(plan, result, options.out);
-  } else if (discards) {
-    print_line(fmt::format(
-        "discarded {} in {:.2f} s ({}/s)", human_bytes(result.written_bytes), result.seconds,
-        human_bytes(static_cast<std::uint64_t>(static_cast<double>(result.written_bytes) /
-                                               std::max(result.seconds, 1e-9)))));
+    print_json("convert", result_json(report));
   } else {
-    print_line(fmt::format("worker {}/{} wrote {}; when all have: hfshard finalize {}",
-                           options.worker, options.workers, human_bytes(result.written_bytes),
-                           options.out));
+    print_converted(report, options);
   }
   return 0;
 }
 
-int finalize(Session& session, const std::string& out) {
-  const StagedPlan staged = read_staged_plan(out);
-  const auto target = make_target(staged.options.target);
-  const Plan plan = make_plan(staged.source, staged.options, *target, session.limits);
+int run_finalize_command(Session& session, const std::string& out) {
   RunOptions options;
   options.out = out;
+  options.limits = &session.limits;
+  options.stop = &watch_interrupts();
   const auto progress = make_progress(session.quiet);
-  const RunResult result = run_finalize(plan, *target, options, *progress);
+  const ConvertReport report = finalize(options, *progress);
   if (session.json) {
-    print_json("finalize", result_json(plan, result));
+    print_json("finalize", result_json(report));
+  } else if (report.run.already_done) {
+    print_complete(report.run);
   } else {
-    print_published(plan, result, out);
+    print_published(report, out);
   }
   return 0;
 }
 
-int clean(Session& session, const std::string& out) {
-  const OutPaths paths = out_paths(out, 0);
-  const std::string& staging = paths.staging;
-  const bool there = exists(staging);
-  if (there) {
-    const DirectoryLock lock(staging,
-                             DirectoryLock::Mode::exclusive);  // refuses while a run uses it
-    remove_staging(paths);
-  }
+int run_clean_command(Session& session, const std::string& out) {
+  const CleanReport report = clean(out);
   if (session.json) {
     Json object;
-    object["removed"] = there;
-    object["path"] = staging;
+    object["removed"] = report.removed;
+    object["path"] = report.path;
     print_json("clean", std::move(object));
   } else {
-    print_line(there ? fmt::format("removed   {}", staging)
-                     : fmt::format("nothing   {} is not there", staging));
+    print_line(report.removed ? fmt::format("removed   {}", report.path)
+                              : fmt::format("nothing   {} is not there", report.path));
   }
   return 0;
 }
@@ -141,7 +143,7 @@ void add_convert_command(CLI::App& app, Session& session) {
   add_common_flags(*command, session);
   command->callback([&session, plan_flags, run_flags] {
     session.run = [&session, plan_flags, run_flags] {
-      return convert(session, *plan_flags, *run_flags);
+      return run_convert_command(session, *plan_flags, *run_flags);
     };
   });
 }
@@ -151,8 +153,9 @@ void add_finalize_command(CLI::App& app, Session& session) {
   const auto out = std::make_shared<std::string>();
   command->add_option("OUT", *out, "the output of the workers' convert commands")->required();
   add_common_flags(*command, session);
-  command->callback(
-      [&session, out] { session.run = [&session, out] { return finalize(session, *out); }; });
+  command->callback([&session, out] {
+    session.run = [&session, out] { return run_finalize_command(session, *out); };
+  });
 }
 
 void add_clean_command(CLI::App& app, Session& session) {
@@ -161,8 +164,9 @@ void add_clean_command(CLI::App& app, Session& session) {
   const auto out = std::make_shared<std::string>();
   command->add_option("OUT", *out, "the output whose staging directory goes")->required();
   add_common_flags(*command, session);
-  command->callback(
-      [&session, out] { session.run = [&session, out] { return clean(session, *out); }; });
+  command->callback([&session, out] {
+    session.run = [&session, out] { return run_clean_command(session, *out); };
+  });
 }
 
 }  // namespace hfshard

@@ -8,14 +8,17 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "base/json_shape.h"
 #include "base/text.h"
+#include "catalog/catalog.h"
+#include "format/formats.h"
 #include "run/links.h"
+#include "service/step.h"
 #include "tool/cli.h"
 #include "tool/inspect.h"
 #include "tool/progress.h"
 #include "tool/text_table.h"
 
-#include "hfshard/catalog.h"
 #include "hfshard/error.h"
 
 namespace hfshard {
@@ -28,12 +31,6 @@ struct InspectFlags {
   std::string path;
   bool data = false;
 };
-
-Json shape_json(const Shape& shape) {
-  Json::Array out;
-  for (const std::uint64_t extent : shape) out.emplace_back(extent);
-  return out;
-}
 
 Json damage_json(const Damage& damage) {
   Json out;
@@ -135,76 +132,130 @@ int finish(Json object, const DamageList& found, const InspectFlags& flags,
   return status;
 }
 
-// -- Orbax
-
-std::uint64_t leaf_bytes(const OpenedLeaf& leaf) {
-  return packed_bytes(leaf.dtype, leaf.shape.numel());
+std::uint64_t array_bytes(const Array& array) {
+  return packed_bytes(array.dtype, array.shape.numel());
 }
 
-Json orbax_json(const OpenedCheckpoint& opened) {
-  Json::Array leaves;
+struct Totals {
   std::uint64_t bytes = 0;
   std::uint64_t chunks = 0;
-  for (const OpenedLeaf& leaf : opened.leaves()) {
-    Json item;
-    item["path"] = leaf.path;
-    item["dtype"] = to_string(leaf.dtype);
-    item["shape"] = shape_json(leaf.shape);
-    item["chunk"] = shape_json(leaf.chunk_shape);
-    if (!(leaf.inner_shape == leaf.chunk_shape)) item["inner"] = shape_json(leaf.inner_shape);
-    item["chunks"] = chunk_total(leaf);
-    item["size_bytes"] = leaf_bytes(leaf);
-    Json::Array codecs;
-    for (const std::string& codec : leaf.codecs) codecs.emplace_back(codec);
-    item["codecs"] = std::move(codecs);
-    leaves.push_back(std::move(item));
-    bytes += leaf_bytes(leaf);
-    chunks += chunk_total(leaf);
+};
+
+Totals totals_of(const Catalog& catalog) {
+  Totals out;
+  for (std::uint32_t i = 0; i < catalog.tensors.size(); ++i) {
+    out.bytes += array_bytes(catalog.tensors[i]);
+    out.chunks += chunk_total(catalog, i);
   }
-  Json out;
-  out["kind"] = "orbax";
-  out["leaves"] = std::move(leaves);
-  out["chunks"] = chunks;
-  out["size_bytes"] = bytes;
-  out["metadata"] = opened.custom_metadata();
   return out;
 }
 
-void print_orbax(const OpenedCheckpoint& opened, const std::string& path) {
-  const std::vector<OpenedLeaf>& leaves = opened.leaves();
-  const bool inner = std::ranges::any_of(
-      leaves, [](const OpenedLeaf& leaf) { return !(leaf.inner_shape == leaf.chunk_shape); });
-  std::vector<std::string> heading{"leaf", "dtype", "shape", "chunk"};
-  if (inner) heading.emplace_back("inner chunk");
-  heading.insert(heading.end(), {"chunks", "bytes"});
+// What the format keeps beside the arrays, and what the model's config says.
+Json metadata_of(const Catalog& catalog) {
+  Json out = config_facts(catalog);
+  if (!catalog.attributes.is_object()) return out;
+  for (const auto& [key, value] : catalog.attributes.as_object()) out[key] = value;
+  return out;
+}
+
+Json array_json(const Catalog& catalog, std::uint32_t i) {
+  const TensorInfo& array = catalog.tensors[i];
+  Json item;
+  item[catalog.wording.name] = array.name;
+  item["dtype"] = to_string(array.dtype);
+  item["shape"] = shape_json(array.shape);
+  item["size_bytes"] = array_bytes(array);
+  if (catalog.wording.has_cuts) {
+    const Grid grid = catalog.grid_of(i);
+    item["chunk"] = shape_json(grid.chunk);
+    if (grid.has_inner()) item["inner"] = shape_json(grid.inner);
+    item["chunks"] = chunk_total(catalog, i);
+    Json::Array codecs;
+    for (const std::string& codec : catalog.codecs_of(i)) codecs.emplace_back(codec);
+    item["codecs"] = std::move(codecs);
+  }
+  if (catalog.wording.has_files) {
+    item["file"] = catalog.files[array.file].name;
+    item["begin_bytes"] = array.begin_bytes;
+  }
+  return item;
+}
+
+Json catalog_json(const Catalog& catalog) {
+  const Wording& wording = catalog.wording;
+  const Totals totals = totals_of(catalog);
+  Json out;
+  out["kind"] = wording.kind;
+  Json::Array arrays;
+  for (std::uint32_t i = 0; i < catalog.tensors.size(); ++i)
+    arrays.push_back(array_json(catalog, i));
+  out[wording.arrays] = std::move(arrays);
+  out["size_bytes"] = totals.bytes;
+  if (wording.has_cuts) out["chunks"] = totals.chunks;
+  if (wording.has_files) {
+    Json::Array files;
+    for (const CatalogFile& file : catalog.files) {
+      Json item;
+      item["name"] = file.name;
+      item["size_bytes"] = file.size_bytes;
+      files.push_back(std::move(item));
+    }
+    out["files"] = std::move(files);
+  }
+  out["metadata"] = metadata_of(catalog);
+  return out;
+}
+
+TextTable array_table(const Catalog& catalog) {
+  const Wording& wording = catalog.wording;
+  const bool has_inner =
+      std::ranges::any_of(catalog.cuts, [](const Cut& cut) { return cut.grid.has_inner(); });
+  std::vector<std::string> heading{wording.array, "dtype", "shape"};
+  if (wording.has_cuts) heading.emplace_back("chunk");
+  if (has_inner) heading.emplace_back("inner chunk");
+  if (wording.has_cuts) heading.emplace_back("chunks");
+  heading.emplace_back("bytes");
+  if (wording.has_files) heading.emplace_back("file");
   TextTable table(std::move(heading));
-  std::uint64_t bytes = 0;
-  std::uint64_t chunks = 0;
-  std::set<std::string> codecs;
-  for (const OpenedLeaf& leaf : leaves) {
-    std::vector<std::string> row{printable(leaf.path), std::string(to_string(leaf.dtype)),
-                                 to_string(leaf.shape), to_string(leaf.chunk_shape)};
-    if (inner) row.push_back(to_string(leaf.inner_shape));
-    row.push_back(std::to_string(chunk_total(leaf)));
-    row.push_back(human_bytes(leaf_bytes(leaf)));
+  for (std::uint32_t i = 0; i < catalog.tensors.size(); ++i) {
+    const TensorInfo& array = catalog.tensors[i];
+    const Grid grid = catalog.grid_of(i);
+    std::vector<std::string> row{printable(array.name), std::string(to_string(array.dtype)),
+                                 to_string(array.shape)};
+    if (wording.has_cuts) row.push_back(to_string(grid.chunk));
+    if (has_inner) row.push_back(to_string(grid.inner));
+    if (wording.has_cuts) row.push_back(std::to_string(chunk_total(catalog, i)));
+    row.push_back(human_bytes(array_bytes(array)));
+    if (wording.has_files) row.push_back(printable(catalog.files[array.file].name));
     table.add(std::move(row));
-    bytes += leaf_bytes(leaf);
-    chunks += chunk_total(leaf);
-    codecs.insert(printable(join(leaf.codecs, " + ")));
   }
-  print_line("orbax checkpoint " + printable(path));
-  for (const std::string& line : table.lines()) print_line(line);
-  print_line(fmt::format("{} leaves, {} chunks, {} ({} bytes)", leaves.size(), chunks,
-                         human_bytes(bytes), bytes));
-  std::vector<std::pair<std::string, std::string>> facts{
-      {"codecs", join({codecs.begin(), codecs.end()}, "; ")}};
-  if (opened.custom_metadata().is_object()) {
-    add_metadata_lines("", opened.custom_metadata(), facts);
+  return table;
+}
+
+void print_catalog(const Catalog& catalog, const std::string& path) {
+  const Wording& wording = catalog.wording;
+  const Totals totals = totals_of(catalog);
+  print_line(wording.kind + " checkpoint " + printable(path));
+  for (const std::string& line : array_table(catalog).lines()) print_line(line);
+  std::string counts = fmt::format("{} {}", catalog.tensors.size(), wording.arrays);
+  if (wording.has_cuts) counts += fmt::format(", {} chunks", totals.chunks);
+  if (wording.has_files) {
+    counts +=
+        fmt::format(", {} file{}", catalog.files.size(), catalog.files.size() == 1 ? "" : "s");
   }
+  print_line(fmt::format("{}, {} ({} bytes)", counts, human_bytes(totals.bytes), totals.bytes));
+  std::vector<std::pair<std::string, std::string>> facts;
+  if (wording.has_cuts) {
+    std::set<std::string> codecs;
+    for (std::uint32_t i = 0; i < catalog.tensors.size(); ++i)
+      codecs.insert(printable(join(catalog.codecs_of(i), " + ")));
+    facts.emplace_back("codecs", join({codecs.begin(), codecs.end()}, "; "));
+  }
+  add_metadata_lines("", metadata_of(catalog), facts);
   print_facts(facts);
 }
 
-// Chunks of linked files have no checksums; what says that a file changed is its time.
+// Bytes of linked files have no checksums; what says that a file changed is its time.
 void add_link_damage(const std::string& path, DamageList& found) {
   const std::string step = step_directory(path);
   if (step.empty()) return;
@@ -215,9 +266,11 @@ void add_link_damage(const std::string& path, DamageList& found) {
   }
 }
 
-int inspect_orbax(const InspectFlags& flags, const Session& session) {
-  const std::unique_ptr<OpenedCheckpoint> opened = open_orbax(flags.path);
-  if (!session.json) print_orbax(*opened, flags.path);
+int inspect(const InspectFlags& flags, const Session& session) {
+  const std::unique_ptr<Checkpoint> opened = open_checkpoint(flags.path);
+  const Catalog& catalog = opened->catalog();
+  for (const std::string& note : catalog.notes) print_note(session, note);
+  if (!session.json) print_catalog(catalog, flags.path);
   DamageList found;
   if (flags.data) {
     found = read_chunks(*opened, flags.path, *make_progress(session.quiet));
@@ -226,69 +279,7 @@ int inspect_orbax(const InspectFlags& flags, const Session& session) {
     found = find_missing_chunks(*opened, kListedMissing);
   }
   Json object;
-  if (session.json) object = orbax_json(*opened);
-  return finish(std::move(object), found, flags, session);
-}
-
-// -- HuggingFace
-
-Json huggingface_json(const Catalog& catalog) {
-  Json::Array tensors;
-  std::uint64_t bytes = 0;
-  for (const TensorInfo& tensor : catalog.tensors) {
-    Json item;
-    item["name"] = tensor.name;
-    item["dtype"] = to_string(tensor.dtype);
-    item["shape"] = shape_json(tensor.shape);
-    item["file"] = catalog.files[tensor.file].name;
-    item["begin_bytes"] = tensor.begin_bytes;
-    item["size_bytes"] = tensor.size_bytes;
-    bytes += tensor.size_bytes;
-    tensors.push_back(std::move(item));
-  }
-  Json out;
-  out["kind"] = "huggingface";
-  out["tensors"] = std::move(tensors);
-  Json::Array files;
-  for (const CatalogFile& file : catalog.files) {
-    Json item;
-    item["name"] = file.name;
-    item["size_bytes"] = file.size_bytes;
-    files.push_back(std::move(item));
-  }
-  out["files"] = std::move(files);
-  out["size_bytes"] = bytes;
-  out["metadata"] = config_facts(catalog);
-  return out;
-}
-
-void print_huggingface(const Catalog& catalog, const std::string& path) {
-  TextTable table({"tensor", "dtype", "shape", "bytes", "file"});
-  std::uint64_t bytes = 0;
-  for (const TensorInfo& tensor : catalog.tensors) {
-    table.add({printable(tensor.name), std::string(to_string(tensor.dtype)),
-               to_string(tensor.shape), human_bytes(tensor.size_bytes),
-               printable(catalog.files[tensor.file].name)});
-    bytes += tensor.size_bytes;
-  }
-  print_line("huggingface checkpoint " + printable(path));
-  for (const std::string& line : table.lines()) print_line(line);
-  print_line(fmt::format("{} tensors, {} file{}, {} ({} bytes)", catalog.tensors.size(),
-                         catalog.files.size(), catalog.files.size() == 1 ? "" : "s",
-                         human_bytes(bytes), bytes));
-  std::vector<std::pair<std::string, std::string>> facts;
-  add_metadata_lines("", config_facts(catalog), facts);
-  print_facts(facts);
-}
-
-int inspect_huggingface(const InspectFlags& flags, const Session& session) {
-  const Catalog catalog = open_catalog(flags.path);
-  for (const std::string& note : catalog.notes) print_note(session, note);
-  if (!session.json) print_huggingface(catalog, flags.path);
-  DamageList found;
-  if (flags.data) found = read_tensors(catalog, *make_progress(session.quiet));
-  Json object;
-  if (session.json) object = huggingface_json(catalog);
+  if (session.json) object = catalog_json(catalog);
   return finish(std::move(object), found, flags, session);
 }
 
@@ -306,12 +297,8 @@ void add_inspect_command(CLI::App& app, Session& session) {
   command->add_flag("--data", flags->data,
                     "read all data too and list whatever is damaged (default metadata only)");
   add_common_flags(*command, session);
-  command->callback([flags, &session] {
-    session.run = [flags, &session] {
-      return is_orbax(flags->path) ? inspect_orbax(*flags, session)
-                                   : inspect_huggingface(*flags, session);
-    };
-  });
+  command->callback(
+      [flags, &session] { session.run = [flags, &session] { return inspect(*flags, session); }; });
 }
 
 }  // namespace hfshard

@@ -1,20 +1,16 @@
-#include <filesystem>
 #include <memory>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "bytes/files.h"
-#include "run/convert.h"
-#include "run/staging.h"
 #include "tool/cli.h"
 #include "tool/interrupt.h"
 #include "tool/plan_flags.h"
 #include "tool/plan_report.h"
 #include "tool/progress.h"
 
-#include "hfshard/error.h"
+#include "hfshard/hfshard.h"
 
 namespace hfshard {
 namespace {
@@ -33,85 +29,46 @@ ShardLinks shard_links(const std::string& text) {
   return kKinds[one_of(text, {"auto", "hard", "symbolic", "reflink"}, "--shards")];
 }
 
-// A name of its own for a directory given as `.` or `x/..`.
-std::string own_name(const std::string& directory) {
-  std::error_code error;
-  const auto real = std::filesystem::canonical(directory, error);
-  return error ? directory : real.string();
-}
-
-// What cannot be linked must be allowed to be written, or is an error that says all of it.
-void check_links_asked(const Plan& plan, const LinkFlags& flags) {
-  constexpr std::size_t kShown = 8;
-  if (plan.totals.linked_leaves == 0) {
-    throw Error(ErrorCode::unsupported,
-                fmt::format("nothing of this checkpoint can be linked; {}: {}",
-                            plan.model.leaves.at(plan.not_linked.at(0).leaf).path,
-                            plan.not_linked.at(0).why))
-        .in_file(plan.catalog.location)
-        .hint("use convert");
-  }
-  if (!flags.in_place || flags.side_file || plan.not_linked.empty()) return;
-  std::vector<std::string> shown;
-  for (const NotLinked& item : plan.not_linked) {
-    if (shown.size() == kShown) break;
-    shown.push_back(fmt::format("{}: {}", plan.model.leaves[item.leaf].path, item.why));
-  }
-  const std::size_t more = plan.not_linked.size() - shown.size();
-  throw Error(ErrorCode::unsupported,
-              fmt::format("{} leaves cannot be linked ({}{})", plan.not_linked.size(),
-                          join(shown, "; "), more > 0 ? fmt::format("; and {} more", more) : ""))
-      .in_file(plan.catalog.location)
-      .hint("pass --side-file to write them, converted, beside the source's files");
-}
-
-void print_linked(const Plan& plan, const RunResult& result) {
-  print_line(fmt::format("published {} ({} linked, {} written, in {:.2f} s)", result.path,
-                         human_bytes(plan.totals.linked_bytes), human_bytes(result.output_bytes),
-                         result.seconds));
-  if (plan.options.digests) {
-    print_line(fmt::format("digest    {}", result.root_digest));
+void print_linked(const ConvertReport& report, bool digests) {
+  const RunResult& run = report.run;
+  print_line(fmt::format("published {} ({} linked, {} written, in {:.2f} s)", run.path,
+                         human_bytes(report.plan.linked_bytes), human_bytes(run.output_bytes),
+                         run.seconds));
+  if (digests) {
+    print_line(fmt::format("digest    {}", run.root_digest));
   } else {
     print_line("digest    none of what is linked; --digests reads and records them");
   }
-  print_line(fmt::format("next      {}", next_command(plan, result.path)));
+  print_line(fmt::format("next      {}", next_command(report.plan, run.path)));
   print_line("note      chunks as HuggingFace stores them load slower than those of convert");
 }
 
-Json link_json(const Plan& plan, const RunResult& result) {
-  Json out = outcome_json(plan, result);
-  add_linked(plan, out);
-  out["written_bytes"] = plan.totals.output_bytes;
+Json link_json(const ConvertReport& report) {
+  Json out = outcome_json(report);
+  add_linked(report.plan, out);
+  out["written_bytes"] = report.plan.output_bytes;
   return out;
 }
 
-int link(Session& session, const PlanFlags& plan_flags, const RunFlags& run_flags,
-         const LinkFlags& flags) {
-  PlanOptions wanted = plan_options(plan_flags);
-  RunOptions options = run_options(run_flags);
-  wanted.link = true;
-  wanted.in_place = flags.in_place;
-  wanted.digests = flags.digests;
+int run_link_command(Session& session, const PlanFlags& plan_flags, const RunFlags& run_flags,
+                     const LinkFlags& flags) {
+  RunOptions options = run_options(session, run_flags);
   options.shards = shard_links(flags.shards);
   if (options.out.empty() != flags.in_place) {
     throw Error(ErrorCode::usage, flags.in_place ? "--in-place takes no OUT"
                                                  : "link needs SOURCE and OUT, or --in-place");
   }
-  std::string source = plan_flags.source;
-  if (flags.in_place) options.out = source = own_name(source);
   options.stop = &watch_interrupts();
-  const auto target = make_target(wanted.target);
-  const Plan plan = make_plan(source, wanted, *target, session.limits);
-  print_notes(session, plan);
-  check_links_asked(plan, flags);
   const auto progress = make_progress(session.quiet);
-  const RunResult result = run_convert(plan, *target, options, *progress);
+  const ConvertReport report =
+      link(plan_flags.source, plan_options(plan_flags),
+           {flags.in_place, flags.side_file, flags.digests}, options, *progress);
   if (session.json) {
-    print_json("link", link_json(plan, result));
-  } else if (result.already_done) {
-    print_line(fmt::format("complete  {} carries this plan already", result.path));
+    print_json("link", link_json(report));
+  } else if (report.run.already_done) {
+    print_line(fmt::format("complete  {} carries this plan already", report.run.path));
   } else {
-    print_linked(plan, result);
+    print_linked(report, flags.digests);
   }
   return 0;
 }
@@ -147,7 +104,7 @@ void add_link_command(CLI::App& app, Session& session) {
   add_common_flags(*command, session);
   command->callback([&session, plan_flags, run_flags, flags] {
     session.run = [&session, plan_flags, run_flags, flags] {
-      return link(session, *plan_flags, *run_flags, *flags);
+      return run_link_command(session, *plan_flags, *run_flags, *flags);
     };
   });
 }

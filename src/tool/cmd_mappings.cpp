@@ -10,6 +10,8 @@
 
 #include "base/text.h"
 #include "bytes/files.h"
+#include "format/formats.h"
+#include "mapping/find.h"
 #include "tool/check.h"
 #include "tool/cli.h"
 #include "tool/example.h"
@@ -39,10 +41,29 @@ std::string config_text_of(const std::string& file) {
   return file.empty() ? std::string() : read_file(file);
 }
 
+// Rows of all families, the user's own among them.
+std::vector<FamilyInfo> infos_of(const std::vector<MappingFile>& own) {
+  std::vector<FamilyInfo> out;
+  for (const FamilyFile& file : all_families(own)) {
+    const bool mine = std::ranges::find(own, file.name, &MappingFile::family) != own.end();
+    out.push_back(info_of_family(file, !mine));
+  }
+  return out;
+}
+
+// The family that a command names, or that of its only --mapping.
+FamilyFile chosen_family(const std::string& name, const std::vector<MappingFile>& own) {
+  if (!name.empty()) return family_by_name(name, own);
+  const auto asked = [](const MappingFile& file) { return file.asked; };
+  if (std::ranges::count_if(own, asked) != 1)
+    throw Error(ErrorCode::usage, "a FAMILY is needed, or one --mapping FILE");
+  return family_by_name(std::ranges::find_if(own, asked)->family, own);
+}
+
 // -- list
 
 int run_list(const Session& session) {
-  const std::vector<FamilyInfo> families = list_families();
+  const std::vector<FamilyInfo> families = infos_of(own_mappings({}));
   if (session.json) {
     Json::Array items;
     for (const FamilyInfo& info : families) {
@@ -138,21 +159,24 @@ std::string spaced(const std::vector<std::string>& parts) {
 }
 
 int run_show(const ShowFlags& flags, const Session& session) {
-  const Json config = example_config(flags.family, config_text_of(flags.config), flags.config);
-  const std::vector<ShownRule> rows = show_family(flags.family, config, flags.layers == "stacked",
-                                                  mapping_options(flags.parts).options);
+  const MappingOptions options = mapping_options(flags.parts);
+  const FamilyFile family = chosen_family(flags.family, options.files);
+  const Json config =
+      example_config(family, config_text_of(flags.config), flags.config, options.files);
+  const std::vector<ShownRule> rows =
+      show_family(family, config, flags.layers == "stacked", options.options);
   if (session.json) {
     Json::Array rules;
     for (const ShownRule& row : rows) rules.push_back(rule_json(row));
     Json object;
-    object["family"] = flags.family;
+    object["family"] = family.name;
     object["layers"] = flags.layers;
     object["config"] = config;
     object["rules"] = std::move(rules);
     print_json("mappings show", std::move(object));
     return 0;
   }
-  print_line(fmt::format("family {}, layers {}, shapes for {}", flags.family, flags.layers,
+  print_line(fmt::format("family {}, layers {}, shapes for {}", family.name, flags.layers,
                          flags.config.empty() ? "its example" : printable(flags.config)));
   for (const ShownRule& row : rows) {
     print_line(spaced({row.source, row.source_pattern, row.source_shape,
@@ -167,7 +191,8 @@ int run_show(const ShowFlags& flags, const Session& session) {
 void add_show_command(CLI::App& parent, Session& session) {
   CLI::App* command = parent.add_subcommand("show", "show the rules of a family with their shapes");
   const auto flags = std::make_shared<ShowFlags>();
-  command->add_option("FAMILY", flags->family, "a name from `mappings list`")->required();
+  command->add_option("FAMILY", flags->family,
+                      "a name from `mappings list` (default that of --mapping)");
   command
       ->add_option("--config", flags->config,
                    "config.json for the shapes (default the family's example)")
@@ -280,13 +305,18 @@ int run_check_source(const CheckFlags& flags, const Session& session) {
   return status;
 }
 
-int run_check_all(const Session& session) {
+// All families, or those of --mapping alone.
+int run_check_families(const CheckFlags& flags, const Session& session) {
+  const std::vector<MappingFile> own = mapping_options(flags.mapping).files;
   Json::Array items;
   std::uint64_t problems = 0;
   std::uint64_t count = 0;
   std::set<std::pair<std::string, std::string>> sizes;
-  for (const FamilyInfo& info : list_families()) {
-    for (const CheckReport& report : check_family(info)) {
+  for (const FamilyFile& file : all_families(own)) {
+    const auto mine = std::ranges::find(own, file.name, &MappingFile::family);
+    if (!flags.all && (mine == own.end() || !mine->asked)) continue;
+    for (const CheckReport& report :
+         check_family(file, info_of_family(file, mine == own.end()), own)) {
       ++count;
       problems += report.problems.size();
       if (report.config != "example") sizes.emplace(report.family, report.config);
@@ -328,10 +358,12 @@ void add_check_command(CLI::App& parent, Session& session) {
   add_common_flags(*command, session);
   command->callback([flags, &session] {
     session.run = [flags, &session] {
-      if (flags->all == !flags->source.empty()) {
-        throw Error(ErrorCode::usage, "mappings check wants either a SOURCE or --all");
+      const bool families = flags->all || (flags->source.empty() && !flags->mapping.files.empty());
+      if (families == !flags->source.empty()) {
+        throw Error(ErrorCode::usage,
+                    "mappings check wants a SOURCE, or --all, or --mapping FILE for its family");
       }
-      return flags->all ? run_check_all(session) : run_check_source(*flags, session);
+      return families ? run_check_families(*flags, session) : run_check_source(*flags, session);
     };
   });
 }
@@ -356,7 +388,10 @@ int run_example(ExampleFlags& flags, const Session& session) {
                                               quote(flags.shard_bytes)));
   }
   options.shard_bytes = *shard_bytes;
-  options.options = mapping_options(flags.parts).options;
+  MappingOptions chosen = mapping_options(flags.parts);
+  options.options = std::move(chosen.options);
+  options.own = std::move(chosen.files);
+  options.family = chosen_family(options.family, options.own).name;
   // The bar is gone before results are printed.
   const ExampleResult result = write_example(options, *make_progress(session.quiet));
   if (session.json) {

@@ -1,17 +1,12 @@
 #include <memory>
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
 
-#include "base/text.h"
-#include "bytes/files.h"
-#include "run/pipeline.h"
-#include "run/staging.h"
 #include "tool/cli.h"
 #include "tool/plan_flags.h"
 #include "tool/plan_report.h"
 
-#include "hfshard/error.h"
+#include "hfshard/hfshard.h"
 
 namespace hfshard {
 namespace {
@@ -23,19 +18,6 @@ struct ShowFlags {
   std::uint64_t devices_per_host = 1;
 };
 
-// Of a plan that links, loading on the meshes that it was made for is asked about unless others
-// are.
-std::vector<LoadCost> load_costs(const Plan& plan, const ShowFlags& flags) {
-  std::vector<LoadCost> out;
-  if (flags.devices_per_host == 0)
-    throw Error(ErrorCode::usage, "--devices-per-host is at least 1");
-  for (const std::string& mesh : flags.load_meshes)
-    out.push_back(load_cost(plan, parse_mesh(mesh, plan.rules), flags.devices_per_host));
-  if (!flags.link || !out.empty()) return out;
-  for (const Mesh& mesh : plan.meshes) out.push_back(load_cost(plan, mesh, flags.devices_per_host));
-  return out;
-}
-
 int show_plan(Session& session, const PlanFlags& plan_flags, const RunFlags& run_flags,
               const ShowFlags& flags) {
   PlanOptions wanted = plan_options(plan_flags);
@@ -43,38 +25,18 @@ int show_plan(Session& session, const PlanFlags& plan_flags, const RunFlags& run
   wanted.digests = !flags.link;
   if (flags.link && wanted.encoding.zstd_level != 0)
     throw Error(ErrorCode::usage, "--link takes no --compress: what is linked stays as it is");
-  const RunOptions options = run_options(run_flags);
-  const auto target = make_target(wanted.target);
-  const Plan plan = make_plan(plan_flags.source, wanted, *target, session.limits);
-  print_notes(session, plan);
-  const unsigned threads = pipeline_threads(options);
-  const Budget budget = state_budget(plan, options.max_memory_bytes, threads, 0);
-  const std::vector<LoadCost> loads = load_costs(plan, flags);
-  Json disk;
-  if (!options.out.empty()) {
-    check_output(plan, options);
-    disk["free_bytes"] = free_bytes(out_paths(options.out, wanted.step).parent);
-    disk["fits"] = disk["free_bytes"].as_uint() >= plan.totals.output_bytes;
-  }
+  const PlanReport report =
+      plan(plan_flags.source, wanted, run_options(session, run_flags),
+           {flags.load_meshes, flags.devices_per_host, session.json ? UINT64_MAX : kShownLeaves});
+  for (const std::string& line : note_lines(report.summary)) print_note(session, line);
   if (session.json) {
-    make_budget(plan, options.max_memory_bytes, threads, 0);  // one object: plan or error
-    Json object = plan_json(plan, budget);
-    object["disk"] = disk;
-    if (!loads.empty()) object["loads"] = Json::Array{};
-    for (const LoadCost& cost : loads) object["loads"].array().push_back(load_json(plan, cost));
-    print_json_list("plan", std::move(object), "leaves", plan.model.leaves.size(),
-                    [&](std::size_t i) { return leaf_json(plan, i); });
+    if (report.refusal) throw Error(*report.refusal);  // one object: plan or error
+    print_json_list("plan", plan_json(report), "leaves", report.leaves.size(),
+                    [&](std::size_t i) { return leaf_json(report.leaves[i]); });
     return 0;
   }
-  print_plan(plan, budget);
-  for (const LoadCost& cost : loads) print_load(plan, cost);
-  if (!disk.is_null()) {
-    const char* lacking =
-        plan.is_packed() ? "enough only if it compresses well" : "too little for convert";
-    print_line(fmt::format("disk      {} free, {}", human_bytes(disk["free_bytes"].as_uint()),
-                           disk["fits"].as_bool() ? "enough" : lacking));
-  }
-  make_budget(plan, options.max_memory_bytes, threads, 0);  // throws what convert would
+  print_plan(report);
+  if (report.refusal) throw Error(*report.refusal);
   return 0;
 }
 

@@ -4,29 +4,22 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "bytes/files.h"
-#include "plan/options_json.h"
-#include "run/links.h"
-#include "run/verify.h"
 #include "tool/cli.h"
-#include "tool/inspect.h"
 #include "tool/interrupt.h"
 #include "tool/plan_flags.h"
 #include "tool/progress.h"
 
-#include "hfshard/error.h"
+#include "hfshard/hfshard.h"
 
 namespace hfshard {
 namespace {
 
 constexpr int kDiffers = 5;
 
-int report(Session& session, const std::string& step, VerifyResult result) {
-  for (const LinkFinding& link : check_links(step))
-    result.differences.push_back({"", "", "", fmt::format("{} ({})", link.what, link.file)});
+int report(const Session& session, const VerifyResult& result) {
   if (session.json) {
     Json object;
-    object["path"] = step;
+    object["path"] = result.path;
     object["checked_bytes"] = result.checked_bytes;
     object["chunks"] = result.chunks;
     object["tensors"] = result.tensors;
@@ -55,33 +48,19 @@ int report(Session& session, const std::string& step, VerifyResult result) {
                       human_bytes(result.unrecorded_bytes)));
     }
     print_line(fmt::format("{} {}: {} in {} chunks, {} source tensors, {} differences",
-                           result.differences.empty() ? "verified " : "FAILED   ", step,
+                           result.differences.empty() ? "verified " : "FAILED   ", result.path,
                            human_bytes(result.checked_bytes), result.chunks, result.tensors,
                            result.differences.size()));
   }
   return result.differences.empty() ? 0 : kDiffers;
 }
 
-int verify(Session& session, const std::string& out, const std::string& source,
-           const RunFlags& flags) {
-  RunOptions options = run_options(flags);
+int run_verify_command(Session& session, const std::string& out, const std::string& source,
+                       const RunFlags& flags) {
+  RunOptions options = run_options(session, flags);
   options.stop = &watch_interrupts();
-  const std::string step = step_directory(out);
-  if (step.empty()) {
-    throw Error(ErrorCode::not_found, "no hfshard.json here, so there is nothing to verify against")
-        .in_file(out)
-        .hint("outputs of other tools are read by: hfshard inspect --data");
-  }
-  const Manifest manifest = read_manifest(join_path(step, kManifestName));
-  const PlanOptions recorded = options_from_json(manifest.plan.identity.at("options"));
-  const auto target = make_target(recorded.target);
-  const auto opened = target->open(step);
   const auto progress = make_progress(session.quiet);
-  if (source.empty()) {
-    return report(session, step, verify_digests(*opened, manifest, options, *progress));
-  }
-  const Plan plan = make_plan(source, recorded, *target, session.limits);
-  return report(session, step, verify_source(*opened, plan, options, *progress));
+  return report(session, verify(out, source, options, *progress));
 }
 
 }  // namespace
@@ -98,10 +77,13 @@ void add_verify_command(CLI::App& app, Session& session) {
   command->add_option("SOURCE", *source,
                       "what it was converted from (default: recorded digests only)");
   command->add_option("--max-memory", flags->max_memory, "bound on memory (default 2GiB)");
-  command->add_option("-j,--jobs", flags->jobs, "kernel threads (default one per core)");
+  command->add_option("-j,--jobs", flags->jobs,
+                      "kernel threads (default: one for each CPU that this process may use)");
   add_common_flags(*command, session);
   command->callback([&session, out, source, flags] {
-    session.run = [&session, out, source, flags] { return verify(session, *out, *source, *flags); };
+    session.run = [&session, out, source, flags] {
+      return run_verify_command(session, *out, *source, *flags);
+    };
   });
 }
 

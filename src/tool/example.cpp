@@ -245,24 +245,25 @@ void fill_random(std::uint64_t stream, std::uint64_t first_word, DType dtype,
 }
 
 FamilyInfo family_info(const std::string& family) {
-  family_by_name(family);
-  std::vector<FamilyInfo> all = list_families();
-  const auto found = std::ranges::find(all, family, &FamilyInfo::name);
-  HFSHARD_CHECK(found != all.end());
-  return std::move(*found);
+  return info_of_family(family_by_name(family), true);
 }
 
 Json example_config(const std::string& family, const std::string& text, const std::string& name) {
-  FamilyInfo info = family_info(family);
+  return example_config(family_by_name(family), text, name);
+}
+
+Json example_config(const FamilyFile& family, const std::string& text, const std::string& name,
+                    const std::vector<MappingFile>& own) {
+  FamilyInfo info = info_of_family(family, false);
   if (text.empty()) return std::move(info.example);
   Json config = parse_json(text, name);
-  const FamilyFile* found = find_family(config);
-  if (found == nullptr || found->name != family) {
-    throw Error(ErrorCode::bad_input,
-                found == nullptr
-                    ? fmt::format("the config's model_type is none of family {}", quote(family))
-                    : fmt::format("the config belongs to family {}, not to {}", quote(found->name),
-                                  quote(family)))
+  const auto found = find_family(config, own);
+  if (!found || found->name != family.name) {
+    throw Error(
+        ErrorCode::bad_input,
+        !found ? fmt::format("the config's model_type is none of family {}", quote(family.name))
+               : fmt::format("the config belongs to family {}, not to {}", quote(found->name),
+                             quote(family.name)))
         .in_file(name)
         .hint("its model_type must be one of " + join(info.model_types, ", "));
   }
@@ -271,8 +272,13 @@ Json example_config(const std::string& family, const std::string& text, const st
 
 Catalog example_catalog(const std::string& family, const Json& config, DType dtype,
                         const std::map<std::string, std::string>& options) {
+  return example_catalog(family_by_name(family), config, dtype, options);
+}
+
+Catalog example_catalog(const FamilyFile& family, const Json& config, DType dtype,
+                        const std::map<std::string, std::string>& options) {
   Catalog out;
-  out.location = "the example of family " + family;
+  out.location = "the example of family " + std::string(family.name);
   out.config_text = dump_json(config);
   out.files.resize(1);
   out.files[0].name = out.files[0].path = "model.safetensors";
@@ -293,8 +299,9 @@ Catalog example_catalog(const std::string& family, const Json& config, DType dty
 ExampleResult write_example(const ExampleOptions& options, Reporter& reporter) {
   HFSHARD_CHECK(can_fill(options.dtype));
   check_out(options.out);
-  const Json config = example_config(options.family, options.config_text, "config.json");
-  std::vector<ExpectedTensor> tensors = expected_tensors(options.family, config, options.options);
+  const FamilyFile family = family_by_name(options.family, options.own);
+  const Json config = example_config(family, options.config_text, "config.json", options.own);
+  std::vector<ExpectedTensor> tensors = expected_tensors(family, config, options.options);
   std::ranges::sort(tensors, natural_less, &ExpectedTensor::name);
   const std::vector<Shard> shards = make_shards(tensors, options);
 

@@ -8,15 +8,16 @@
 #include <vector>
 
 #include "base/json.h"
+#include "catalog/catalog.h"
 #include "mapping/family_info.h"
 
-#include "hfshard/catalog.h"
 #include "hfshard/convert.h"
 
 namespace hfshard {
 
 /// What `mappings example` writes.
 struct ExampleOptions {
+  std::vector<MappingFile> own;  ///< families before the built-in ones
   std::string family;
   std::string out;
   std::string config_text;  ///< config.json verbatim; empty: the family's example
@@ -38,17 +39,21 @@ struct ExampleResult {
 /// Whether values of this type can be made: bf16, f16, f32.
 bool can_fill(DType dtype) noexcept;
 
-/// The family's row of list_families. Throws: not_found with near names.
+/// The row of a built-in family. Throws: not_found with near names.
 FamilyInfo family_info(const std::string& family);
 
 /// The config that is used: `text` parsed, or the family's example where it is empty.
 /// Throws: bad_input (malformed, or it belongs to another family).
+Json example_config(const FamilyFile& family, const std::string& text, const std::string& name,
+                    const std::vector<MappingFile>& own = {});
 Json example_config(const std::string& family, const std::string& text, const std::string& name);
 
 /// A catalog of the tensors that a checkpoint of this config has, in memory: as if it lay in one
 /// file.
 Catalog example_catalog(const std::string& family, const Json& config, DType dtype,
                         const std::map<std::string, std::string>& options = {});
+Catalog example_catalog(const FamilyFile& family, const Json& config, DType dtype,
+                        const std::map<std::string, std::string>& options);
 
 /// Writes a checkpoint as HuggingFace stores it: config.json, safetensors files (with an index when
 /// there are several), tokenizer and generation config. Tensors lie in natural order (layer 2

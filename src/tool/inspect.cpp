@@ -1,44 +1,31 @@
 #include "tool/inspect.h"
 
 #include <algorithm>
-#include <cctype>
-#include <functional>
+#include <numeric>
 #include <utility>
 
 #include "bytes/files.h"
-#include "bytes/source.h"
+#include "format/formats.h"
 #include "mapping/find.h"
-#include "plan/grid.h"
-#include "run/manifest.h"
-#include "target/orbax/metadata.h"
-#include "target/orbax/orbax.h"
 
 namespace hfshard {
 namespace {
 
 constexpr std::size_t kBufferBytes = std::size_t{4} << 20;
 
-bool is_directory(const std::string& path) {
-  const auto info = file_info(path);
-  return info && info->kind == FileKind::directory;
-}
-
-bool is_decimal(const std::string& name) {
-  return !name.empty() &&
-         std::ranges::all_of(name, [](unsigned char c) { return std::isdigit(c) != 0; });
-}
-
-Damage missing_chunk(const OpenedLeaf& leaf, const Shape& chunk) {
+Damage missing_chunk(const Array& leaf, const Shape& chunk) {
   Damage out;
-  out.tensor = leaf.path;
+  out.tensor = leaf.name;
   out.chunk = chunk;
   out.code = ErrorCode::not_found;
   out.message = "the chunk is missing: the index has no key for it";
   return out;
 }
 
-// A path within the checkpoint is shown relative to it.
-std::string relative_to(const std::string& root, const std::string& file) {
+// A file of the catalog has a name; another one within the checkpoint is shown relative to it.
+std::string shown_name(const Catalog& catalog, const std::string& root, const std::string& file) {
+  const auto known = std::ranges::find(catalog.files, file, &CatalogFile::path);
+  if (known != catalog.files.end()) return known->name;
   std::string prefix = root;
   while (prefix.ends_with('/')) prefix.pop_back();
   prefix += '/';
@@ -59,75 +46,62 @@ Damage damage_of(const Error& error, const std::string& tensor) {
   return out;
 }
 
-void read_range(const FileSource& source, ByteRange range, std::span<std::byte> buffer,
-                Reporter& reporter) {
-  while (range.begin < range.end) {
-    const auto step =
-        static_cast<std::size_t>(std::min<std::uint64_t>(range.end - range.begin, buffer.size()));
-    source.read_at(range.begin, buffer.first(step));
-    reporter.advanced(step);
-    range.begin += step;
-  }
+// Arrays in the order of their places in files; cut ones as they come.
+std::vector<std::uint32_t> reading_order(const Catalog& catalog) {
+  std::vector<std::uint32_t> order(catalog.tensors.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::ranges::stable_sort(order, {}, [&](std::uint32_t array) {
+    const TensorInfo& info = catalog.tensors[array];
+    return std::pair(info.file, info.begin_bytes);
+  });
+  return order;
 }
+
+// Reads pieces one after another and keeps what it needs for that.
+class PieceDrain {
+ public:
+  PieceDrain(const Checkpoint& opened, Reporter& reporter) : opened_(opened), reporter_(reporter) {}
+
+  // The piece is there, which bounds its size by that of a file.
+  void read(std::uint32_t array, const Shape& at) {
+    const TensorInfo& info = opened_.catalog().tensors[array];
+    const Grid grid = opened_.catalog().grid_of(array);
+    const std::uint64_t cell = packed_bytes(info.dtype, grid.inner.numel());
+    const bool whole = !info.is_whole() && cell <= kWholeCellBytes;
+    const PieceSteps steps = whole ? PieceSteps::whole_cells : PieceSteps::any;
+    buffer_.resize(whole ? cell : kBufferBytes);
+    scratch_.resize(opened_.scratch_bytes(array, steps));
+    std::uint64_t left = packed_bytes(info.dtype, grid.chunk.numel());
+    const auto reader = opened_.open_piece(array, at, steps, scratch_);
+    while (left > 0) {
+      const auto part = std::span(buffer_).first(std::min<std::uint64_t>(left, buffer_.size()));
+      reader->read(part);
+      reporter_.advanced(part.size());
+      left -= part.size();
+    }
+  }
+
+ private:
+  const Checkpoint& opened_;
+  Reporter& reporter_;
+  std::vector<std::byte> buffer_;
+  std::vector<std::byte> scratch_;
+};
 
 }  // namespace
 
-bool is_orbax(const std::string& path) {
-  namespace orbax = target::orbax;
-  constexpr std::string_view kUnfinished = ".orbax-checkpoint-tmp";
-  if (!is_directory(path)) return false;
-  const std::vector<std::string> names = list_directory(path);
-  const auto has = [&](std::string_view name) {
-    return std::ranges::find(names, name) != names.end();
-  };
-  if (has(orbax::kManifestFile) || has(orbax::kTreeFile) || has(orbax::kStepFile)) return true;
-  if (std::ranges::any_of(names, [](const std::string& name) {
-        return name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json");
-      })) {
-    return false;
-  }
-  return std::ranges::any_of(names, [&](const std::string& name) {
-    if (name.find(kUnfinished) != std::string::npos || name.starts_with("ocdbt.process_"))
-      return true;
-    return (name == orbax::kItemDirectory || is_decimal(name)) &&
-           is_directory(join_path(path, name));
-  });
+std::uint64_t chunk_total(const Catalog& catalog, std::uint32_t array) {
+  return chunk_counts(catalog.tensors[array].shape, catalog.grid_of(array).chunk).numel();
 }
 
-std::unique_ptr<OpenedCheckpoint> open_orbax(const std::string& path) {
-  return target::orbax::make_orbax_target()->open(path);
-}
-
-std::string step_directory(const std::string& out) {
-  if (exists(join_path(out, kManifestName))) return out;
-  if (exists(join_path(parent_path(out), kManifestName))) return parent_path(out);
-  std::string best;
-  std::uint64_t highest = 0;
-  if (const auto info = file_info(out); info && info->kind == FileKind::directory) {
-    for (const std::string& name : list_directory(out)) {
-      const bool decimal =
-          !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
-      if (!decimal || name.size() > 18 || !exists(join_path(join_path(out, name), kManifestName)))
-        continue;
-      const std::uint64_t step = std::stoull(name);
-      if (best.empty() || step >= highest) best = join_path(out, name);
-      highest = std::max(highest, step);
-    }
-  }
-  return best;
-}
-
-std::uint64_t chunk_total(const OpenedLeaf& leaf) {
-  return chunk_counts(leaf.shape, leaf.chunk_shape).numel();
-}
-
-DamageList find_missing_chunks(const OpenedCheckpoint& opened, std::size_t listed) {
+DamageList find_missing_chunks(const Checkpoint& opened, std::size_t listed) {
   DamageList out;
-  for (std::uint32_t i = 0; i < opened.leaves().size(); ++i) {
-    const OpenedLeaf& leaf = opened.leaves()[i];
-    out.checked += chunk_total(leaf);
-    for_each_chunk(chunk_counts(leaf.shape, leaf.chunk_shape), [&](const Shape& at) {
-      if (opened.has_chunk(i, at)) return true;
+  const Catalog& catalog = opened.catalog();
+  for (std::uint32_t i = 0; i < catalog.tensors.size(); ++i) {
+    const TensorInfo& leaf = catalog.tensors[i];
+    out.checked += chunk_total(catalog, i);
+    for_each_chunk(chunk_counts(leaf.shape, catalog.grid_of(i).chunk), [&](const Shape& at) {
+      if (opened.has_piece(i, at)) return true;
       ++out.count;
       if (out.items.size() < listed) out.items.push_back(missing_chunk(leaf, at));
       out.more = out.count >= kMostMissing;
@@ -138,75 +112,37 @@ DamageList find_missing_chunks(const OpenedCheckpoint& opened, std::size_t liste
   return out;
 }
 
-DamageList read_chunks(const OpenedCheckpoint& opened, const std::string& root,
-                       Reporter& reporter) {
+DamageList read_chunks(const Checkpoint& opened, const std::string& root, Reporter& reporter) {
   std::uint64_t total = 0;
-  for (const OpenedLeaf& leaf : opened.leaves())
-    total += packed_bytes(leaf.dtype, leaf.shape.numel());
+  const Catalog& catalog = opened.catalog();
+  for (const TensorInfo& array : catalog.tensors)
+    total += packed_bytes(array.dtype, array.shape.numel());
   reporter.started(total, 0);
   DamageList out;
-  std::vector<std::byte> chunk;
-  std::vector<std::byte> scratch;
+  if (!catalog.wording.has_cuts) out.unit = catalog.wording.arrays;
+  PieceDrain drain(opened, reporter);
   const auto visit = [&](std::uint32_t i, const Shape& at) {
-    const OpenedLeaf& leaf = opened.leaves()[i];
-    if (!opened.has_chunk(i, at)) {
-      out.items.push_back(missing_chunk(leaf, at));
+    const TensorInfo& array = catalog.tensors[i];
+    if (!opened.has_piece(i, at)) {
+      out.items.push_back(missing_chunk(array, at));
     } else {
-      // Only now: that the chunk is there bounds its size by that of a file.
-      chunk.resize(packed_bytes(leaf.dtype, leaf.chunk_shape.numel()));
-      scratch.resize(opened.scratch_bytes(i));
       try {
-        opened.read_chunk(i, at, chunk, scratch);
+        drain.read(i, at);
       } catch (const Error& error) {  // all damage is listed, not the first only
-        out.items.push_back(damage_of(error, leaf.path));
-        out.items.back().chunk = at;
-        out.items.back().file = relative_to(root, error.file());
+        out.items.push_back(damage_of(error, array.name));
+        if (!array.is_whole()) out.items.back().chunk = at;
+        out.items.back().file = shown_name(catalog, root, error.file());
       }
-      reporter.advanced(chunk.size());
     }
     out.more = out.items.size() >= kMostMissing;
     return !out.more;
   };
-  for (std::uint32_t i = 0; i < opened.leaves().size() && !out.more; ++i) {
-    const OpenedLeaf& leaf = opened.leaves()[i];
-    out.checked += chunk_total(leaf);
-    for_each_chunk(chunk_counts(leaf.shape, leaf.chunk_shape),
+  for (const std::uint32_t i : reading_order(catalog)) {
+    const TensorInfo& array = catalog.tensors[i];
+    out.checked += array.is_whole() ? 1 : chunk_total(catalog, i);
+    for_each_chunk(chunk_counts(array.shape, catalog.grid_of(i).chunk),
                    [&](const Shape& at) { return visit(i, at); });
-  }
-  out.count = out.items.size();
-  return out;
-}
-
-DamageList read_tensors(const Catalog& catalog, Reporter& reporter) {
-  std::vector<const TensorInfo*> order;
-  std::uint64_t total = 0;
-  for (const TensorInfo& tensor : catalog.tensors) {
-    order.push_back(&tensor);
-    total += tensor.size_bytes;
-  }
-  std::ranges::sort(order, {}, [](const TensorInfo* tensor) {
-    return std::pair(tensor->file, tensor->begin_bytes);
-  });
-  reporter.started(total, 0);
-  DamageList out;
-  out.unit = "tensors";
-  out.checked = order.size();
-  std::vector<std::byte> buffer(kBufferBytes);
-  std::optional<FileSource> source;
-  std::uint32_t opened = 0;
-  for (const TensorInfo* tensor : order) {
-    const CatalogFile& file = catalog.files[tensor->file];
-    try {
-      if (!source || opened != tensor->file) {
-        source.reset();
-        source.emplace(file.path);
-        opened = tensor->file;
-      }
-      read_range(*source, tensor->range(), buffer, reporter);
-    } catch (const Error& error) {  // all damage is listed, not the first only
-      out.items.push_back(damage_of(error, tensor->name));
-      out.items.back().file = file.name;
-    }
+    if (out.more) break;
   }
   out.count = out.items.size();
   return out;

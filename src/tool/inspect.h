@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/json.h"
-#include "run/target.h"
+#include "catalog/catalog.h"
+#include "catalog/format.h"
 
-#include "hfshard/catalog.h"
 #include "hfshard/convert.h"
 
 namespace hfshard {
@@ -37,24 +37,18 @@ struct DamageList {
 /// index makes up can have any number of chunks, those that exist are bounded by the index.
 inline constexpr std::uint64_t kMostMissing = 1'000'000;
 
-/// Whether the directory's entries are those of an Orbax root, step or item directory. Throws: io.
-bool is_orbax(const std::string& path);
-/// Throws: as Target::open.
-std::unique_ptr<OpenedCheckpoint> open_orbax(const std::string& path);
-
-/// The step directory with hfshard.json that `out` means: itself, its parent (of an item directory)
-/// or its highest step. Empty if there is none. Throws: io.
-std::string step_directory(const std::string& out);
-
-/// Number of chunks of a leaf's grid.
-std::uint64_t chunk_total(const OpenedLeaf& leaf);
+/// Number of chunks of an array.
+std::uint64_t chunk_total(const Catalog& catalog, std::uint32_t array);
 /// Looks up the key of every chunk; lists the first `listed` that are missing, counts all.
-DamageList find_missing_chunks(const OpenedCheckpoint& opened, std::size_t listed);
-/// Reads every chunk; a damaged one does not end it. Memory: one chunk and its scratch.
-/// Throws: what is no damage (limit, internal, ...).
-DamageList read_chunks(const OpenedCheckpoint& opened, const std::string& root, Reporter& reporter);
-/// Reads every byte of every tensor, likewise. Memory: one buffer.
-DamageList read_tensors(const Catalog& catalog, Reporter& reporter);
+DamageList find_missing_chunks(const Checkpoint& opened, std::size_t listed);
+/// Reads every chunk, in the order of the source's files where it has them; a damaged one does not
+/// end it. Memory: a buffer, or one cell up to kWholeCellBytes, and scratch. Throws: what is no
+/// damage (limit, internal, ...).
+DamageList read_chunks(const Checkpoint& opened, const std::string& root, Reporter& reporter);
+
+/// Cells up to this are decoded at once, which is what every encoder's frames allow; beyond, step
+/// by step.
+inline constexpr std::uint64_t kWholeCellBytes = std::uint64_t{128} << 20;
 
 /// Model type, architectures and family of a source's config, as far as it has them.
 Json config_facts(const Catalog& catalog);

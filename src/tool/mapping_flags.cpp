@@ -1,9 +1,15 @@
 #include "tool/mapping_flags.h"
 
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "bytes/files.h"
+#include "mapping/find.h"
 
 #include "hfshard/error.h"
 
@@ -44,6 +50,32 @@ void add_part_flags(CLI::App& command, MappingFlags& flags) {
            "an option of the family's rules; may be repeated (default none)");
   add_list(command, "--with", flags.with, "NAME,...",
            "take parts that a loader may not want too: mtp, vision, audio (default none)");
+  add_list(command, "--mapping", flags.files, "FILE",
+           "a model family of your own, or a changed one in place of the built-in one; may be "
+           "repeated (default none; HFSHARD_MAPPINGS names a directory of such files)");
+}
+
+std::vector<MappingFile> own_mappings(const MappingFlags& flags) {
+  std::vector<MappingFile> out;
+  const auto add = [&](const std::string& path, bool asked) {
+    MappingFile file = own_mapping(path, read_file(path));
+    file.asked = asked;
+    const auto same = std::ranges::find(out, file.family, &MappingFile::family);
+    if (same == out.end()) {
+      out.push_back(std::move(file));
+    } else if (asked == same->asked) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("two mapping files are of family {}", quote(file.family)))
+          .in_file(path);
+    }
+  };
+  for (const std::string& path : flags.files) add(path, true);
+  const char* directory = std::getenv("HFSHARD_MAPPINGS");  // NOLINT(concurrency-mt-unsafe)
+  if (directory == nullptr || *directory == '\0') return out;
+  for (const std::string& name : list_directory(directory)) {
+    if (name.ends_with(".json")) add(join_path(directory, name), false);
+  }
+  return out;
 }
 
 void add_mapping_flags(CLI::App& command, MappingFlags& flags) {
@@ -95,6 +127,11 @@ MappingOptions mapping_options(const MappingFlags& flags) {
   out.keep_dtype = flags.dtype == "keep";
   if (flags.dtype && !out.keep_dtype) out.dtype = dtype_from_string(*flags.dtype);
   if (flags.vocab) set_option(out, "vocab", std::to_string(*flags.vocab));
+  if (flags.scheme != "hf") {
+    out.files = own_mappings(flags);
+  } else if (!flags.files.empty()) {
+    throw Error(ErrorCode::usage, "--scheme hf keeps names and shapes, so it takes no --mapping");
+  }
   out.include = flags.include;
   out.exclude = flags.exclude;
   return out;

@@ -24,16 +24,20 @@ struct MappingFlags {
   std::vector<std::string> casts;  ///< GLOB=DTYPE
   std::vector<std::string> include;
   std::vector<std::string> exclude;
+  std::vector<std::string> files;  ///< --mapping FILE
 };
 
 /// Adds --layers alone, for commands that need no more.
 void add_layers_flag(CLI::App& command, std::string& layers);
-/// Adds --option and --with alone: which parts of a model there are.
+/// Adds --option, --with and --mapping alone: which parts of a model there are, by which mapping.
 void add_part_flags(CLI::App& command, MappingFlags& flags);
 /// Adds --scheme, --layers, --option, --with, --vocab, --dtype, --cast, --include and --exclude.
 /// `flags` must outlive the parsing.
 void add_mapping_flags(CLI::App& command, MappingFlags& flags);
-/// Throws: usage (an option without `=`, or given twice).
+/// The user's own families: those of --mapping, then those of the directory that the environment
+/// names by HFSHARD_MAPPINGS. Throws: io, not_found, bad_input (a file that does not load).
+std::vector<MappingFile> own_mappings(const MappingFlags& flags);
+/// Reads the files of own_mappings. Throws: usage (an option without `=`, or given twice).
 MappingOptions mapping_options(const MappingFlags& flags);
 
 }  // namespace hfshard

@@ -9,11 +9,8 @@
 #include "base/text.h"
 #include "base/zstd.h"
 #include "bytes/files.h"
-#include "plan/compile.h"
-#include "target/null/null.h"
-#include "target/orbax/orbax.h"
+#include "format/formats.h"
 
-#include "hfshard/catalog.h"
 #include "hfshard/error.h"
 
 namespace hfshard {
@@ -99,7 +96,8 @@ void add_run_flags(CLI::App& command, RunFlags& flags) {
                      "output directory; becomes OUT/<step>/items (none with --to null)");
   command.add_option("--max-memory", flags.max_memory,
                      "bound on memory, 512MiB always suffices (default 2GiB)");
-  command.add_option("-j,--jobs", flags.jobs, "kernel threads (default one per core)");
+  command.add_option("-j,--jobs", flags.jobs,
+                     "kernel threads (default: one for each CPU that this process may use)");
   command.add_option("--io", flags.io,
                      "how file data moves: auto, direct, buffered or mmap (default auto)");
   command
@@ -116,7 +114,7 @@ void add_run_flags(CLI::App& command, RunFlags& flags) {
 
 PlanOptions plan_options(const PlanFlags& flags) {
   PlanOptions options;
-  one_of(flags.to, {"orbax", "null"}, "--to");
+  one_of(flags.to, target_names(), "--to");
   options.target = flags.to;
   options.mapping = mapping_options(flags.mapping);
   options.meshes = flags.meshes;
@@ -138,8 +136,9 @@ PlanOptions plan_options(const PlanFlags& flags) {
   return options;
 }
 
-RunOptions run_options(const RunFlags& flags) {
+RunOptions run_options(const Session& session, const RunFlags& flags) {
   RunOptions options;
+  options.limits = &session.limits;
   options.out = flags.out;
   options.max_memory_bytes = bytes_of(flags.max_memory, "--max-memory");
   options.jobs = flags.jobs;
@@ -152,28 +151,6 @@ RunOptions run_options(const RunFlags& flags) {
   }
   if (!flags.worker.empty()) parse_worker(flags.worker, options);
   return options;
-}
-
-std::unique_ptr<Target> make_target(const std::string& name) {
-  if (name == "null") return target::null::make_null_target();
-  return target::orbax::make_orbax_target();
-}
-
-Plan make_plan(const std::string& source, const PlanOptions& options, const Target& target,
-               const Limits& limits) {
-  Catalog catalog = open_catalog(source);
-  CompiledModel model = compile_model(catalog, options.mapping);
-  if (options.mapping.scheme == "hf" && options.rules_text) {
-    for (Leaf& leaf : model.leaves) {
-      for (std::size_t d = 0; d < leaf.shape.rank(); ++d) {
-        leaf.axes.push_back(fmt::format("dim_{}", d));
-      }
-    }
-  }
-  const auto form = [&](const Leaf& leaf, const Grid& grid) {
-    return target.form(leaf, grid, options.encoding);
-  };
-  return build_plan(std::move(catalog), std::move(model), options, form, limits);
 }
 
 }  // namespace hfshard

@@ -4,11 +4,11 @@
 #include <string_view>
 #include <vector>
 
-#include "plan/plan.h"
-#include "run/target.h"
+#include "tool/cli.h"
 #include "tool/mapping_flags.h"
 
 #include "hfshard/convert.h"
+#include "hfshard/plan.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own
 class App;
@@ -46,17 +46,10 @@ void add_run_flags(CLI::App& command, RunFlags& flags);
 
 /// Checks and converts. Throws: usage.
 PlanOptions plan_options(const PlanFlags& flags);
-RunOptions run_options(const RunFlags& flags);
+RunOptions run_options(const Session& session, const RunFlags& flags);
 
 /// Position of `value` among those that a flag knows. Throws: usage, naming them.
 std::size_t one_of(const std::string& value, const std::vector<std::string>& known,
                    std::string_view flag);
-
-/// Opens the source and plans it.
-Plan make_plan(const std::string& source, const PlanOptions& options, const Target& target,
-               const Limits& limits);
-
-/// The target that `--to` names. Throws: usage with near names.
-std::unique_ptr<Target> make_target(const std::string& name);
 
 }  // namespace hfshard

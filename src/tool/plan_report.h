@@ -1,31 +1,31 @@
 #pragma once
 
-#include "plan/load.h"
-#include "plan/plan.h"
-#include "run/budget.h"
-#include "tool/cli.h"
+#include <cstdint>
+#include <string>
+#include <vector>
 
-#include "hfshard/convert.h"
+#include "base/json.h"
+
+#include "hfshard/report.h"
 
 namespace hfshard {
 
-/// The plan for `plan --json`, without its leaves.
-Json plan_json(const Plan& plan, const Budget& budget);
+/// `plan --json`, without its leaves and `disk`.
+Json plan_json(const PlanReport& report);
 /// One of its leaves, complete enough to rebuild the layout.
-Json leaf_json(const Plan& plan, std::size_t leaf);
+Json leaf_json(const PlannedLeaf& leaf);
+/// Leaves that print_plan shows; more are counted.
+inline constexpr std::uint64_t kShownLeaves = 400;
 /// The same for a person.
-void print_plan(const Plan& plan, const Budget& budget);
-/// What loading on a mesh costs: `mesh`, `hosts`, `per_host[]`, `refused[]`, ...
-Json load_json(const Plan& plan, const LoadCost& cost);
-void print_load(const Plan& plan, const LoadCost& cost);
+void print_plan(const PlanReport& report);
 /// Adds what a plan links, and `not_linked`: the leaves that it could not, `[{"path", "why"}]`.
-void add_linked(const Plan& plan, Json& out);
+void add_linked(const PlanSummary& plan, Json& out);
 /// What every run that publishes says of itself: `plan_id`, `path`, `published`, `already_done`,
 /// `root_digest`, `seconds`.
-Json outcome_json(const Plan& plan, const RunResult& result);
-/// Notes of the source and the mapping, and every named drop (grouped by reason), on stderr.
-void print_notes(const Session& session, const Plan& plan);
+Json outcome_json(const ConvertReport& report);
+/// Notes of the source and the mapping, and every named drop (grouped by reason).
+std::vector<std::string> note_lines(const PlanSummary& plan);
 /// The command that loads a published checkpoint.
-std::string next_command(const Plan& plan, const std::string& items);
+std::string next_command(const PlanSummary& plan, const std::string& items);
 
 }  // namespace hfshard

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "tool/plan_report.h"
 #include <sys/ioctl.h>
 
 namespace hfshard {
@@ -48,6 +49,10 @@ class TerminalProgress final : public Reporter {
   TerminalProgress(const TerminalProgress&) = delete;
   TerminalProgress& operator=(const TerminalProgress&) = delete;
   ~TerminalProgress() override { clear(); }
+
+  void planned(const PlanSummary& plan) override {
+    for (const std::string& line : note_lines(plan)) note(line);
+  }
 
   void started(std::uint64_t total_bytes, std::uint64_t already_done_bytes) override {
     figures_ = {total_bytes, already_done_bytes, already_done_bytes, 0};
@@ -92,6 +97,9 @@ class TerminalProgress final : public Reporter {
 class PlainProgress final : public Reporter {
  public:
   explicit PlainProgress(bool quiet) : quiet_(quiet) {}
+  void planned(const PlanSummary& plan) override {
+    for (const std::string& line : note_lines(plan)) note(line);
+  }
   void started(std::uint64_t /*total_bytes*/, std::uint64_t /*already_done_bytes*/) override {}
   void advanced(std::uint64_t /*bytes*/) override {}
   void note(const std::string& text) override {

@@ -20,8 +20,18 @@ show finalize shared --quiet
 ends convert in shared --mesh fsdp=2 --worker 2/3
 show finalize shared --quiet
 diff -r out shared && echo "the same tree"
+show finalize shared --quiet
+show finalize nothing --quiet
 echo "-- clean"
 ends convert in left --mesh fsdp=2 --worker 0/3
 ls -A
 show clean left --quiet
 ls -A
+echo "-- what is not ours"
+cp -r in .theirs.hfshard
+show convert in theirs --quiet
+show clean theirs --quiet
+show convert .theirs.hfshard theirs --quiet
+ls .theirs.hfshard
+mkdir -p step/0 && cp in/config.json step/0
+show convert in step --overwrite --quiet

@@ -2,7 +2,7 @@
 """Runs the recipes of scripts/cluster on this machine; each must give the tree that one process gives.
 
 `local` runs as it is. The Slurm script and the commands of the Kubernetes manifest run with the variables that the
-engine would set, one process per index, the highest index first, and one index twice.
+engine would set, one process per index, all at the same time, and one index twice.
 """
 
 import argparse
@@ -29,6 +29,17 @@ def run(command, **variables):
                           check=False)
     if done.returncode != 0:
         sys.exit(f"FAIL: {' '.join(command)}\nended with {done.returncode}\n{done.stdout}{done.stderr}")
+
+
+def run_together(commands):
+    """Starts (command, variables) all at once and waits for each; any failure is the test's."""
+    started = [(command, subprocess.Popen(command, env=os.environ | variables, stdin=subprocess.DEVNULL, text=True,
+                                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
+               for command, variables in commands]
+    ended = [(command, process.communicate()[0], process.returncode) for command, process in started]
+    for command, said, status in ended:
+        if status != 0:
+            sys.exit(f"FAIL: {' '.join(command)}\nended with {status}\n{said}")
 
 
 def same(left, right):
@@ -68,9 +79,10 @@ def run_local(folder, source, reference):
 def run_slurm(folder, source, reference):
     out = os.path.join(folder, "slurm")
     script = os.path.join(RECIPES, "slurm.sbatch")
-    for index in [*reversed(range(WORKERS)), 1]:
-        run([script], SOURCE=source, OUT=out, OPTIONS=f"--mesh {MESH}", SLURM_ARRAY_TASK_ID=str(index + 10),
-            SLURM_ARRAY_TASK_MIN="10", SLURM_ARRAY_TASK_COUNT=str(WORKERS), SLURM_CPUS_PER_TASK="2")
+    run_together([([script], {
+        "SOURCE": source, "OUT": out, "OPTIONS": f"--mesh {MESH}", "SLURM_ARRAY_TASK_ID": str(index + 10),
+        "SLURM_ARRAY_TASK_MIN": "10", "SLURM_ARRAY_TASK_COUNT": str(WORKERS), "SLURM_CPUS_PER_TASK": "2"})
+        for index in [*reversed(range(WORKERS)), 1]])
     run(["hfshard", "finalize", out])
     expect_same(out, reference, "slurm.sbatch")
 
@@ -87,8 +99,8 @@ def run_kubernetes(folder, source, reference):
     if int(values["WORKERS"]) != convert["spec"]["completions"]:
         sys.exit("FAIL: kubernetes.yaml: WORKERS is not the number of completions")
     command = [part.replace("fsdp=16", MESH) for part in container["command"]]
-    for index in [*reversed(range(WORKERS)), 1]:
-        run(command, SOURCE=source, OUT=out, WORKERS=str(WORKERS), JOB_COMPLETION_INDEX=str(index))
+    run_together([(command, {"SOURCE": source, "OUT": out, "WORKERS": str(WORKERS), "JOB_COMPLETION_INDEX": str(index)})
+                  for index in [*reversed(range(WORKERS)), 1]])
     run(finalize["spec"]["template"]["spec"]["containers"][0]["command"], OUT=out)
     expect_same(out, reference, "kubernetes.yaml")
 

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
-"""Changes the source between a kill and the resume: resuming must refuse, and name the file.
+"""Changes the source between a kill and the resume, and during a run: that must be refused, and the file named.
 
-The staging directory stays as it was, and once the source is as before, resuming gives the uninterrupted tree.
+Between a kill and the resume: the staging directory stays as it was, and once the source is as before, resuming gives
+the uninterrupted tree. During a run, read in each way, at random instants: a rewrite of equal size, another file under
+the name, an edit in place, the same with its time put back, bytes appended. A run that ends with status 0 has published
+the old tree or the new one, never a mixture; every other one ends with 3 or 4 and has published nothing.
 """
 
 import os
@@ -27,6 +30,83 @@ def killed(fault, name, seconds):
     fault.expect(False, "no conversion was killed in time")
 
 
+def rewrite(path, data):
+    with open(path, "wb") as file:
+        file.write(data)
+
+
+def replace(path, data):
+    rewrite(path + ".new", data)
+    os.rename(path + ".new", path)
+
+
+def edit(path, data):
+    """In place, from the front to the end, a piece at a time: as long as the reader takes."""
+    with open(path, "r+b") as file:
+        for at in range(0, len(data), 1 << 20):
+            file.seek(at)
+            file.write(data[at:at + (1 << 20)])
+
+
+def edit_quietly(path, data):
+    before = os.stat(path)
+    edit(path, data)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def append(path, _):
+    with open(path, "ab") as file:
+        file.write(b"more")
+
+
+def other_values(data):
+    """The same file with every value another one: the header and the size stay."""
+    begin = 8 + int.from_bytes(data[:8], "little")
+    ones = int.from_bytes(b"\1" * (len(data) - begin), "little")
+    values = int.from_bytes(data[begin:], "little") ^ ones
+    return data[:begin] + values.to_bytes(len(data) - begin, "little")
+
+
+def check_changes(fault, reference, seconds):
+    """Rounds of changes during a run. Returns a count of endings by kind and status."""
+    source = fault.path("source")
+    path = max((os.path.join(source, name) for name in os.listdir(source) if name.endswith(".safetensors")),
+               key=os.path.getsize)
+    with open(path, "rb") as file:
+        old = file.read()
+    new = other_values(old)
+    rewrite(path, new)
+    fault.check(subprocess.run(fault.convert("new"), capture_output=True, text=True, check=False))
+    other = fault.tree("new")
+    same = {key for key in reference if reference[key] == other.get(key)}
+    fault.expect(len(same) < len(reference), "the two versions of the source give one tree")
+    endings = {}
+    kinds = (rewrite, replace, edit, edit_quietly, append)
+    modes = ("auto", "direct", "buffered", "mmap")
+    for number in range(fault.arguments.rounds * 3):
+        kind, mode = kinds[number % len(kinds)], modes[number // len(kinds) % len(modes)]
+        rewrite(path, old)
+        name = f"changed{number}"
+        process = fault.start(fault.convert(name, "--io", mode))
+        time.sleep(fault.random.uniform(0.0, 1.0) * seconds)
+        kind(path, new)
+        _, said = process.communicate(timeout=120)
+        status = process.returncode
+        when = f"{kind.__name__} during --io {mode}, round {number}"
+        fault.expect(status in (0, 3, 4), f"{when}: status {status}\n{said}")
+        if status == 0:
+            tree = fault.tree(name)
+            fault.expect(tree in (reference, other), f"{when}: a mixture of two versions was published")
+            subprocess.run(["rm", "-rf", fault.path(name)], check=True)
+        else:
+            fault.expect(os.path.basename(path) in said, f"{when}: the message does not name the file\n{said}")
+            fault.expect(not os.path.lexists(fault.path(name)), f"{when}: a refused run left an output")
+            fault.run("clean", fault.path(name))
+        endings[kind.__name__, status] = endings.get((kind.__name__, status), 0) + 1
+    rewrite(path, old)
+    return endings
+
+
 def main():
     with harness.Fault(__doc__.splitlines()[0]) as fault:
         reference, seconds = fault.reference()
@@ -44,6 +124,11 @@ def main():
         fault.check(subprocess.run(fault.convert(name, "--resume"), capture_output=True, text=True, check=False))
         fault.expect_same(name, reference, "after the source was restored")
         print("a changed source is refused by name, and the staging directory survives it")
+        endings = check_changes(fault, reference, seconds)
+        for (kind, status), count in sorted(endings.items()):
+            print(f"{kind} during a run: {count} ended with {status}")
+        fault.expect(sum(count for (_, status), count in endings.items() if status == 3) > 0,
+                     "no change fell into a run")
         return 0
 
 

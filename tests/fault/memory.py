@@ -44,7 +44,21 @@ def mib(count):
 def published(family, size):
     """The config.json that the rules of a family list for a size."""
     with open(os.path.join(ROOT, "mappings", f"{family}.json"), encoding="ascii") as file:
-        return json.load(file)["sizes"][size]
+        sizes = json.load(file)["sizes"]
+    if "models" not in sizes:
+        return sizes[size]
+    row = sizes["models"][size]
+    while isinstance(row, str):  # another name of a size
+        row = sizes["models"][row]
+    keys, own = sizes["keys"], len(sizes["keys"])
+    config = {}
+    for path, value in (sizes["all"] | dict(zip(keys, row)) | (row[own] if len(row) > own else {})).items():
+        at = config
+        *parents, name = path.split(".")
+        for parent in parents:
+            at = at.setdefault(parent, {})
+        at[name] = value
+    return config
 
 
 def check_sparse(folder):

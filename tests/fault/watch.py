@@ -94,13 +94,13 @@ class Group:
                 time.sleep(0.1)
 
 
-def group_parents():
-    """Directories below which a cgroup with a memory controller might be made."""
+def group_parents(controller):
+    """Directories below which a cgroup with a controller might be made."""
     with open("/proc/self/cgroup", encoding="ascii") as file:
         lines = [line.rstrip("\n").split(":", 2) for line in file]
     for _, controllers, own in lines:
-        if "memory" in controllers.split(","):
-            return [os.path.join("/sys/fs/cgroup/memory", own.lstrip("/"))]
+        if controller in controllers.split(","):
+            return [os.path.join("/sys/fs/cgroup", controller, own.lstrip("/"))]
     own = next((own for number, _, own in lines if number == "0"), "/")
     path = os.path.normpath(os.path.join("/sys/fs/cgroup", own.lstrip("/")))
     # A group that holds processes gives no controllers to those below it; the one above it does.
@@ -110,7 +110,7 @@ def group_parents():
 def make_group(limit_bytes):
     """A Group, or the reason why there can be none."""
     reason = "this process is in no cgroup"
-    for parent in group_parents():
+    for parent in group_parents("memory"):
         path = os.path.join(parent, f"hfshard-test-{os.getpid()}-{time.monotonic_ns()}")
         try:
             os.mkdir(path)

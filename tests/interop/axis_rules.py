@@ -68,8 +68,8 @@ def main():
     interop.use_peer_python()
     interop.import_peers("flax")
     chosen = random.Random(arguments.seed)
-    with open(os.path.join(interop.HERE, "..", "..", "mappings", "rules", "maxtext.json"), encoding="utf-8") as file:
-        maxtext = json.load(file)
+    with open(os.path.join(interop.HERE, "..", "..", "mappings", "common.json"), encoding="utf-8") as file:
+        maxtext = json.load(file)["schemes"]["maxtext"]["axis_rules"]
     with tempfile.TemporaryDirectory(prefix="hfshard-interop-") as folder:
         tool = interop.Program(arguments.hfshard, folder)
         for fixture in ("qwen3", "llama3.1", "mixtral"):

@@ -69,7 +69,8 @@ def main():
     interop.import_peers()
     with tempfile.TemporaryDirectory(prefix="hfshard-proof-") as folder:
         tool = interop.Program(arguments.hfshard, folder)
-        text = json.dumps(measure(tool), indent=2) + "\n"
+        rows = [f"  {json.dumps(family)}: {json.dumps(facts)}" for family, facts in sorted(measure(tool).items())]
+        text = "{\n" + ",\n".join(rows) + "\n}\n"
         if arguments.update:
             with open(PROOF, "w", encoding="utf-8") as file:
                 file.write(text)

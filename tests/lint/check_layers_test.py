@@ -28,19 +28,30 @@ class CheckLayersTest(unittest.TestCase):
 
     def test_a_layer_may_include_itself_and_those_before_it(self):
         self.allowed("src/plan/grid.cpp", '#include "plan/grid.h"\n#include <vector>\n#include "base/text.h"\n')
-        self.allowed("src/target/orbax/a.cpp", '#include "target/orbax/b.h"\n#include "run/target.h"\n')
+        self.allowed("src/format/orbax/a.cpp", '#include "format/orbax/b.h"\n#include "catalog/format.h"\n')
         self.allowed("src/base/text.cpp", '#include <sys/stat.h>\n#include <immintrin.h>\n#include "hfshard/error.h"\n')
 
     def test_a_later_layer_is_refused(self):
         self.refused("src/base/text.cpp", '#include "plan/grid.h"\n', "plan comes later in the flow")
-        self.refused("src/run/run.cpp", '#include "target/orbax/form.h"\n', "target comes later")
-        self.refused("src/base/text.cpp", '#include "hfshard/catalog.h"\n', "catalog comes later")
-        self.refused("include/hfshard/error.h", '#include "hfshard/catalog.h"\n', "catalog comes later")
+        self.refused("src/catalog/a.h", '#include "format/formats.h"\n', "format comes later")
+        self.refused("src/base/text.cpp", '#include "catalog/catalog.h"\n', "catalog comes later")
+        self.refused("include/hfshard/error.h", '#include "hfshard/plan.h"\n', "plan comes later")
 
     def test_a_format_never_includes_another(self):
-        self.refused("src/target/orbax/a.cpp", '#include "target/dcp/b.h"\n', "may not include format dcp")
-        self.refused("src/target/shared.cpp", '#include "target/dcp/b.h"\n', "may not include format dcp")
-        self.allowed("src/tool/targets.cpp", '#include "target/dcp/b.h"\n#include "target/orbax/b.h"\n')
+        self.refused("src/format/orbax/a.cpp", '#include "format/dcp/b.h"\n', "may not include format dcp")
+        self.refused("src/format/shared.cpp", '#include "format/dcp/b.h"\n', "may not include format dcp")
+        self.allowed("src/format/formats.cpp", '#include "format/dcp/b.h"\n#include "format/orbax/b.h"\n')
+
+    def test_plan_and_run_know_no_format(self):
+        self.refused("src/plan/plan.cpp", '#include "format/orbax/b.h"\n', "only through catalog/format.h")
+        self.refused("src/run/run.cpp", '#include "format/formats.h"\n', "only through catalog/format.h")
+        self.allowed("src/run/run.cpp", '#include "catalog/format.h"\n')
+
+    def test_service_and_tool_know_the_table_of_formats_only(self):
+        for layer in ("service", "tool"):
+            self.allowed(f"src/{layer}/a.cpp", '#include "format/formats.h"\n#include "catalog/format.h"\n')
+            self.refused(f"src/{layer}/a.cpp", '#include "format/orbax/b.h"\n', "only through format/formats.h")
+            self.refused(f"src/{layer}/a.cpp", '#include "format/other.h"\n', "only through format/formats.h")
 
     def test_includes_are_written_from_the_top(self):
         self.refused("src/plan/grid.cpp", '#include "grid.h"\n', "must be written from src or include")
@@ -55,7 +66,7 @@ class CheckLayersTest(unittest.TestCase):
 
     def test_a_public_header_has_no_third_party_and_nothing_private(self):
         self.refused("include/hfshard/error.h", "#include <fmt/format.h>\n", "in a public header")
-        self.refused("include/hfshard/catalog.h", '#include "base/text.h"\n', "includes the private")
+        self.refused("include/hfshard/plan.h", '#include "base/text.h"\n', "includes the private")
 
     def test_only_tool_prints_reads_the_environment_or_exits(self):
         self.allowed("src/tool/main.cpp", '#include <iostream>\nint main() { std::cout << 1; }\n')

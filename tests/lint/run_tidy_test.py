@@ -30,6 +30,13 @@ class RunTidyTest(unittest.TestCase):
         with open(os.path.join(self.root, name), "w", encoding="utf-8") as file:
             file.write(text)
 
+    def put_source(self, path, text, more=""):
+        """The only file of the tree."""
+        os.makedirs(os.path.dirname(os.path.join(self.root, path)), exist_ok=True)
+        self.write(path, text)
+        self.write("build/release/compile_commands.json", json.dumps([{
+            "directory": self.root, "file": path, "command": f"g++ -std=c++20 {more} -c {path}"}]))
+
     def run_tidy(self):
         environment = {key: value for key, value in os.environ.items() if key != "HFSHARD_TIDY_BUILD"}
         done = subprocess.run([sys.executable, os.path.join(self.root, "scripts", "run_tidy.py")], env=environment,
@@ -48,6 +55,25 @@ class RunTidyTest(unittest.TestCase):
         self.assertEqual(status, 1, said)
         self.assertIn("src/base/a.h:4:5: error: invalid case style for function 'Thrice'", said)
         self.assertIn("1 of 1 files", self.run_tidy()[1])
+
+    def test_memory_is_analyzed_where_it_is_handled(self):
+        text = "int take(bool good) {\n  int* value = nullptr;\n  if (good) return 1;\n  return *value;\n}\n"
+        for folder, found in (("base", True), ("bytes", True), ("format/x", True), ("ops", True), ("run", True),
+                              ("plan", False), ("mapping", False), ("tool", False)):
+            self.put_source(f"src/{folder}/a.cpp", text)
+            status, said = self.run_tidy()
+            self.assertEqual((status, "clang-analyzer-core.NullDereference" in said), (int(found), found), folder + said)
+
+    def test_a_precompiled_header_hides_no_missing_include(self):
+        self.write("cmake_pch.hxx", "#include <string>\n")
+        self.write("cmake_pch.hxx.gch", "not for clang")
+        pch = f"-Winvalid-pch -include {self.root}/cmake_pch.hxx"
+        self.put_source("src/base/a.cpp", "#include <string>\n\nstd::string text() { return {}; }\n", pch)
+        self.assertEqual(self.run_tidy()[0], 0, self.run_tidy()[1])
+        self.put_source("src/base/a.cpp", "std::string text() { return {}; }\n", pch)
+        status, said = self.run_tidy()
+        self.assertEqual(status, 1, said)
+        self.assertIn("undeclared identifier 'std'", said)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "bytes/files.h"
+#include "format/formats.h"
 #include "mapping/bindings.h"
 #include "mapping/family_info.h"
 #include "mapping/find.h"
@@ -241,7 +242,7 @@ class CaseMaker {
                                  leaves.as_object().size()));
     for (std::uint32_t i = 0; i < model.leaves.size(); ++i) {
       const Leaf& leaf = model.leaves[i];
-      std::string path = leaf.path;
+      std::string path = leaf.name;
       constexpr std::string_view kRoot = "params.params.";
       if (path.starts_with(kRoot)) path.erase(0, kRoot.size());
       std::ranges::replace(path, '.', '/');
@@ -306,7 +307,7 @@ class CaseMaker {
   void add_derived(Case derived) {
     for (std::uint32_t i = 0; i < derived.original.leaves.size(); ++i) {
       if (execute_leaf(derived, derived.original, i) != derived.right[i])
-        fail(derived.name, "wrong bytes in " + derived.original.leaves[i].path);
+        fail(derived.name, "wrong bytes in " + derived.original.leaves[i].name);
     }
     cases_.push_back(std::move(derived));
   }

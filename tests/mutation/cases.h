@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "catalog/catalog.h"
 #include "mapping/family.h"
 #include "ops/transfer.h"
 
-#include "hfshard/catalog.h"
 #include "hfshard/mapping.h"
 
 namespace hfshard::mutation {

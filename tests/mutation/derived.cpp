@@ -14,7 +14,7 @@ constexpr std::string_view kStack = ".layers.";
 constexpr std::size_t kScanAxis = 1;
 
 std::optional<std::size_t> find_leaf(const Case& in, std::string_view path) {
-  const auto found = std::ranges::find(in.original.leaves, path, &Leaf::path);
+  const auto found = std::ranges::find(in.original.leaves, path, &Leaf::name);
   if (found == in.original.leaves.end()) return std::nullopt;
   return static_cast<std::size_t>(found - in.original.leaves.begin());
 }
@@ -24,8 +24,8 @@ std::optional<std::size_t> find_leaf(const Case& in, std::string_view path) {
 // The embedding's first axis is the vocabulary, and the last one of the output layer's kernel.
 Bytes with_rows(const Case& whole, std::uint32_t leaf, std::uint64_t rows) {
   const Leaf& old = whole.original.leaves[leaf];
-  const bool embedding = old.path.ends_with("token_embedder.embedding");
-  if (!embedding && !old.path.ends_with("logits_dense.kernel")) return whole.right[leaf];
+  const bool embedding = old.name.ends_with("token_embedder.embedding");
+  if (!embedding && !old.name.ends_with("logits_dense.kernel")) return whole.right[leaf];
   const std::size_t size = size_bits(old.dtype) / 8;
   const std::uint64_t had = embedding ? old.shape[0] : old.shape[1];
   const std::uint64_t width = embedding ? old.shape[1] * size : size;
@@ -40,17 +40,17 @@ Bytes with_rows(const Case& whole, std::uint32_t leaf, std::uint64_t rows) {
 }
 
 Bytes made_of(const Case& whole, const Leaf& leaf) {
-  if (const auto same = find_leaf(whole, leaf.path)) return whole.right[*same];
-  const std::size_t at = leaf.path.find(kStack);
+  if (const auto same = find_leaf(whole, leaf.name)) return whole.right[*same];
+  const std::size_t at = leaf.name.find(kStack);
   std::vector<const Bytes*> layers;
   for (std::size_t l = 0; at != std::string::npos; ++l) {
-    std::string path = leaf.path;
+    std::string path = leaf.name;
     path.replace(at, kStack.size(), fmt::format(".layers_{}.", l));
     const auto found = find_leaf(whole, path);
     if (!found) break;
     layers.push_back(&whole.right[*found]);
   }
-  if (layers.empty()) throw Error(ErrorCode::bad_input, "the oracle has nothing for " + leaf.path);
+  if (layers.empty()) throw Error(ErrorCode::bad_input, "the oracle has nothing for " + leaf.name);
   // The stack axis stands before `inner`: one run of each layer after the other.
   std::size_t inner = size_bits(leaf.dtype) / 8;
   for (std::size_t axis = std::min(kScanAxis, leaf.shape.rank() - 1) + 1; axis < leaf.shape.rank();

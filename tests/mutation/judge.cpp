@@ -106,7 +106,7 @@ std::vector<Loss> losses(const CompiledModel& model) {
 }
 
 bool same_leaf(const Leaf& a, const Leaf& b) {
-  return a.path == b.path && a.dtype == b.dtype && a.shape == b.shape;
+  return a.name == b.name && a.dtype == b.dtype && a.shape == b.shape;
 }
 
 // How a mutant's model differs from the original's.
@@ -127,7 +127,7 @@ std::string wrong_leaf(const Case& one, const Content& original, const CompiledM
                        const Content& mutant) {
   for (std::uint32_t i = 0; i < model.leaves.size(); ++i) {
     if (mutant.leaves[i] == original.leaves[i]) continue;
-    if (execute_leaf(one, model, i) != one.right[i]) return model.leaves[i].path;
+    if (execute_leaf(one, model, i) != one.right[i]) return model.leaves[i].name;
   }
   for (const Drop& drop : model.drops) {
     if (drop.same_as && (*one.bytes)[drop.source] != (*one.bytes)[*drop.same_as])

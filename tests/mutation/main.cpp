@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "mapping/expand.h"
 #include "mapping/family.h"
 #include "mutation/cases.h"
 #include "mutation/judge.h"
@@ -59,11 +60,15 @@ std::string line_of(const FamilyFile& family, const Mutant& mutant, std::string_
                      to_string(mutant.kind), verdict, mutant.before, mutant.after, reason);
 }
 
-// The family's text without what no mutant changes and no check reads: it is read a million times.
+// The expanded family, so that each has mutants of its own of the parts that families share,
+// without what no mutant changes and no check reads: it is read a million times.
 Json essence_of(const FamilyFile& family) {
-  Json out = parse_json(family.text, family.path);
-  for (const std::string_view key : {"sizes", "notes", "model_names", "source"})
-    out.object().erase(std::string(key));
+  Json out = expand_family(family).json;
+  for (const std::string_view key : {"sizes", "source"}) out.object().erase(std::string(key));
+  for (auto& [name, scheme] : out["schemes"].object()) {
+    for (const std::string_view key : {"notes", "model_names"})
+      scheme.object().erase(std::string(key));
+  }
   return out;
 }
 
@@ -86,10 +91,10 @@ std::vector<std::string> touched_rules(const FamilyFile& family, const Mutant& m
 
 void judge_family(const FamilyFile& family, const Arguments& arguments, Report& out) {
   const Json json = essence_of(family);
-  const Judge judge(make_cases(family, arguments.sources));
+  const std::string unchanged = dump_json(json);
+  const Judge judge(make_cases({family.name, family.path, unchanged}, arguments.sources));
   out.cases = judge.cases().size();
   for (const Case& one : judge.cases()) out.oracles += one.has_oracle() ? 1U : 0U;
-  const std::string unchanged = dump_json(json);
   const Judgement control = judge.judge({family.name, family.path, unchanged}, {});
   if (control.verdict != Verdict::equivalent)
     throw Error(ErrorCode::internal, "the table itself is refused: " + control.reason);

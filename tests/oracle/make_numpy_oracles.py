@@ -24,9 +24,9 @@ def use_peer_python():
 
 def makers():
     """Every function that makes a checkpoint."""
-    from numpy_oracles import deepseek, deepseek_v4, dense, gemma, gpt_oss, llama4, olmo, qwen, qwen_towers
+    from numpy_oracles import deepseek, deepseek_v4, dense, gemma, gpt_oss, llama4, olmo, phi, qwen, qwen_towers
 
-    modules = (dense, olmo, llama4, gemma, gpt_oss, deepseek, deepseek_v4, qwen, qwen_towers)
+    modules = (dense, olmo, phi, llama4, gemma, gpt_oss, deepseek, deepseek_v4, qwen, qwen_towers)
     return [maker for module in modules for maker in module.MAKERS]
 
 

@@ -8,7 +8,7 @@ namespace hfshard {
 class SyscallFault {
  public:
   /// The N-th call (from 1) with this name fails with `error_number`; an empty name means any call.
-  /// `times` consecutive ones fail.
+  /// `times` consecutive ones fail. A negative number instead: they move that few bytes.
   SyscallFault(std::string call, int nth, int error_number, int times = 1);
   ~SyscallFault();
   SyscallFault(const SyscallFault&) = delete;

@@ -84,6 +84,13 @@ TEST(Json, DumpIsSortedCompactAndAscii) {
             "{\n  \"x\": [],\n  \"y\": [\n    1\n  ]\n}\n");
 }
 
+TEST(Json, DumpWritesTheShortestRealsAndOneFormOfEscape) {  // docs/adr/0018
+  const Json reals = Json::Array{1e5, 500000.5, 1e-4, 1e-6, 0.001, -0.0, 1e20, 0.03603749722242355};
+  EXPECT_EQ(dump_json(reals), "[1e+05,500000.5,1e-04,1e-06,0.001,-0.0,1e+20,0.03603749722242355]");
+  EXPECT_EQ(parse_json(dump_json(reals), "t"), reals);
+  EXPECT_EQ(dump_json(Json("\b\f\r\t\x7f/")), R"("\u0008\u000c\u000d\t\u007f/")");
+}
+
 TEST(Json, DumpReplacesInvalidUtf8) {
   EXPECT_EQ(dump_json(Json("a\xff\xc0\x80\xed\xa0\x80z")),
             R"("a\ufffd\ufffd\ufffd\ufffd\ufffd\ufffdz")");

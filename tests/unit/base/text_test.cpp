@@ -49,6 +49,43 @@ TEST(Text, GlobMatchesWholeNames) {
   EXPECT_FALSE(glob_match("", "x"));
 }
 
+TEST(Text, GlobTakesDotsSlashesAndBackslashesForOrdinaryCharacters) {
+  EXPECT_TRUE(glob_match("a*z", "a/b.c/.z"));
+  EXPECT_TRUE(glob_match("*", ".hidden"));
+  EXPECT_TRUE(glob_match("a?b", "a/b"));
+  EXPECT_TRUE(glob_match("a\\*", "a\\bc"));
+  EXPECT_FALSE(glob_match("a\\*", "a*"));
+  EXPECT_FALSE(glob_match("A", "a"));
+}
+
+TEST(Text, GlobHasNamedSets) {
+  EXPECT_TRUE(glob_match("layers.[[:digit:]].*", "layers.7.w"));
+  EXPECT_FALSE(glob_match("layers.[[:digit:]].*", "layers.x.w"));
+  EXPECT_TRUE(glob_match("x[^0-9]", "xa"));
+}
+
+TEST(Text, GlobMatchesNoPartOfANameWithNul) {
+  const std::string name("a\0b", 3);
+  EXPECT_FALSE(glob_match("a", name));
+  EXPECT_FALSE(glob_match(name, "a"));
+  EXPECT_FALSE(glob_match("*", name));
+}
+
+TEST(Text, GlobMatchesBytesInEveryLocale) {
+  const std::string before = std::setlocale(LC_ALL, nullptr);
+  if (std::setlocale(LC_ALL, "C.UTF-8") == nullptr) GTEST_SKIP() << "no C.UTF-8 here";
+  EXPECT_FALSE(glob_match("a?b",
+                          "a\xc3\xa9"
+                          "b"));  // two bytes, one character there
+  EXPECT_TRUE(glob_match("a??b",
+                         "a\xc3\xa9"
+                         "b"));
+  EXPECT_TRUE(glob_match("a?b",
+                         "a\xff"
+                         "b"));
+  std::setlocale(LC_ALL, before.c_str());
+}
+
 TEST(Text, NearNamesAreSortedByDistanceAndFarOnesLeftOut) {
   const std::vector<std::string> axes{"fsdp", "tensor", "expert", "data", "fsdp_transpose"};
   EXPECT_EQ(near_names("fdsp", axes), (std::vector<std::string>{"fsdp"}));

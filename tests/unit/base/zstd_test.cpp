@@ -1,5 +1,6 @@
 #include "base/zstd.h"
 
+#include <algorithm>
 #include <random>
 #include <string>
 #include <utility>
@@ -21,12 +22,31 @@ std::string half_random(std::size_t size) {
   return out;
 }
 
-std::string decoded(const std::string& frame, std::size_t size) {
+// How a frame is fed and drawn.
+struct Steps {
+  std::uint64_t window_bytes = 0;  // 0: to one place
+  std::size_t in = SIZE_MAX;
+  std::size_t out = SIZE_MAX;
+};
+
+std::string decoded(const std::string& frame, std::size_t size, const Steps& steps = {}) {
   std::string out(size, '?');
   // At an odd address, and not a byte more than is asked for.
-  std::vector<std::byte> scratch(zstd_scratch_bytes() + 1);
-  decode_zstd(as_bytes(frame), std::as_writable_bytes(std::span(out)),
-              std::span(scratch).subspan(1));
+  std::vector<std::byte> scratch(ZstdStream::scratch_bytes(steps.window_bytes) + 1);
+  ZstdStream stream(size, steps.window_bytes, std::span(scratch).subspan(1));
+  auto input = as_bytes(frame);
+  auto left = std::as_writable_bytes(std::span(out));
+  bool first = true;
+  while (!stream.done()) {
+    const std::size_t least = first ? ZstdStream::kHeaderBytes : 1;
+    const auto fed = input.first(std::min(input.size(), std::max(steps.in, least)));
+    const auto [used, made] = stream.step(fed, left.first(std::min(left.size(), steps.out)));
+    first = false;
+    input = input.subspan(used);
+    left = left.subspan(made);
+    if (used + made == 0 && !stream.done()) throw Error(ErrorCode::corrupt, "no way on");
+  }
+  if (!input.empty()) throw Error(ErrorCode::corrupt, "something behind the frame");
   return out;
 }
 
@@ -42,6 +62,8 @@ TEST(Zstd, FramesOfEveryKindAreDecoded) {
         for (const bool stated : {false, true}) {
           const std::string frame = zstd_frame(content, {level, 0, stated, stated});
           EXPECT_EQ(decoded(frame, size), content);
+          EXPECT_EQ(decoded(frame, size, {0, 1000, 777}), content);
+          EXPECT_EQ(decoded(frame, size, {8 << 20, 1000, 777}), content);
           const auto whole = decode_zstd(as_bytes(frame), 700000);
           EXPECT_EQ(as_text(whole), content);
           EXPECT_GE(frame.size(), zstd_least_bytes(size));
@@ -100,11 +122,26 @@ TEST(Zstd, WindowsBeyondEveryDefaultNeedNoMoreMemory) {
   EXPECT_EQ(decoded(frame, content.size()), content);
 }
 
+TEST(Zstd, AWindowBeyondTheOneGivenIsALimit) {
+  const std::string content = half_random(3000000);
+  const std::string frame = zstd_frame(content, {1, 21, false, false});
+  EXPECT_EQ(decoded(frame, content.size(), {1 << 21, 5000, 5000}), content);
+  const auto too_small = [&](const std::string& at, std::size_t size, std::uint64_t window) {
+    return catch_error([&] { decoded(at, size, {window}); });
+  };
+  EXPECT_EQ(too_small(frame, content.size(), 1 << 20).code(), ErrorCode::limit);
+  // A window is never larger than the content that the header states.
+  const std::string small = content.substr(0, 4000);
+  EXPECT_EQ(decoded(zstd_frame(small), 4000, {4000, 100, 100}), small);
+}
+
 TEST(Zstd, ContentOfAnotherSizeIsCorrupt) {
   for (const bool stated : {false, true}) {
     const std::string frame = zstd_frame(half_random(1000), {3, 0, stated, false});
     for (const std::size_t size : {1U, 999U, 1001U, 5000U}) {
       EXPECT_EQ(fails(frame, size).code(), ErrorCode::corrupt) << size;
+      const Steps steps{1 << 20, 100, 100};
+      EXPECT_EQ(catch_error([&] { decoded(frame, size, steps); }).code(), ErrorCode::corrupt);
     }
   }
 }

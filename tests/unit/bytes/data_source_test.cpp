@@ -174,6 +174,36 @@ TEST_F(DataSourceChoice, AMappingThatIsRefusedIsReadInstead) {
   EXPECT_EQ(seen(source, 700, 5000), text_.substr(700, 5000));
 }
 
+// Populating tells of a file that is short already; this one shrinks while its window is in use.
+TEST_F(DataSourceChoice, AMappingWhoseFileShrinksIsAnErrorThatNamesIt) {
+  const DataSource source(path_, IoMode::mmap, nullptr);
+  std::vector<std::byte> scratch(kSize + kViewSlackBytes);
+  for (const std::size_t left : {8192U, 100U, 0U}) {
+    write_text(path_, text_);
+    const DataSource fresh(path_, IoMode::mmap, nullptr);
+    const View view = fresh.view(4096, 8192, scratch);
+    ASSERT_NO_THROW(fresh.check_used(view, 4096, 8192));
+    std::filesystem::resize_file(path_, left);
+    const std::string seen_then(as_text(view.bytes()));
+    EXPECT_EQ(seen_then.substr(4096), std::string(4096, '\0'));
+    const Error error = catch_error([&] { fresh.check_used(view, 4096, 8192); });
+    EXPECT_EQ(error.code(), ErrorCode::corrupt);
+    EXPECT_EQ(error.file(), path_);
+    EXPECT_EQ(error.range(), (ByteRange{4096, 12288}));
+    EXPECT_EQ(error.total_bytes(), left);
+  }
+}
+
+TEST_F(DataSourceChoice, AMappedPageThatCannotBeReadIsIo) {
+  const DataSource source(path_, IoMode::mmap, nullptr);
+  std::vector<std::byte> scratch(kSize + kViewSlackBytes);
+  const View view = source.view(4096, 8192, scratch);
+  std::filesystem::resize_file(path_, 0);
+  EXPECT_EQ(static_cast<int>(view.bytes()[0]), 0);
+  std::filesystem::resize_file(path_, kSize);  // as if it had not shrunk
+  EXPECT_EQ(catch_error([&] { source.check_used(view, 4096, 8192); }).code(), ErrorCode::io);
+}
+
 TEST(DropBehind, ReadPagesLeaveTheCache) {
   const TempDir dir;
   constexpr std::uint64_t kBytes = std::uint64_t{8} << 20;

@@ -121,8 +121,12 @@ TEST(Files, RemovingATreeDoesNotFollowLinks) {
   remove_tree(dir / "tree");
   EXPECT_FALSE(exists(dir / "tree"));
   EXPECT_EQ(read_text(dir / "keep/f"), "x");
-  const SyscallFault fault("remove_all", 1, EACCES);
-  EXPECT_EQ(catch_error([&] { remove_tree(dir / "keep"); }).code(), ErrorCode::io);
+  for (const char* call : {"unlink", "rmdir", "open"}) {
+    SCOPED_TRACE(call);
+    write_text(dir / "keep/f", "x");
+    const SyscallFault fault(call, 1, EACCES);
+    EXPECT_EQ(catch_error([&] { remove_tree(dir / "keep"); }).code(), ErrorCode::io);
+  }
 }
 
 TEST(Files, SyncsDirectoriesAndToleratesFileSystemsThatCannot) {
@@ -145,35 +149,14 @@ TEST(Files, FreeSpaceIsAskedOfTheNearestParent) {
   EXPECT_EQ(catch_error([&] { free_bytes(dir.path()); }).code(), ErrorCode::io);
 }
 
-TEST(DirectoryLock, ExcludesOthersUntilItEnds) {
+TEST(Files, OnlyAnEmptyDirectoryIsRemovedAsSuch) {
   const TempDir dir;
-  {
-    const DirectoryLock first(dir.path(), DirectoryLock::Mode::exclusive);
-    EXPECT_TRUE(first.held());
-    for (const auto mode : {DirectoryLock::Mode::exclusive, DirectoryLock::Mode::shared}) {
-      const Error error = catch_error([&] { DirectoryLock(dir.path(), mode); });
-      EXPECT_EQ(error.code(), ErrorCode::conflict);
-      EXPECT_EQ(error.file(), dir.path());
-    }
-  }
-  const DirectoryLock one(dir.path(), DirectoryLock::Mode::shared);
-  const DirectoryLock two(dir.path(), DirectoryLock::Mode::shared);
-  EXPECT_EQ(catch_error([&] { DirectoryLock(dir.path(), DirectoryLock::Mode::exclusive); }).code(),
-            ErrorCode::conflict);
-}
-
-TEST(DirectoryLock, AFileSystemWithoutLocksProtectsNothing) {
-  const TempDir dir;
-  {
-    const SyscallFault fault("flock", 1, ENOLCK);
-    EXPECT_FALSE(DirectoryLock(dir.path(), DirectoryLock::Mode::exclusive).held());
-  }
-  const SyscallFault fault("flock", 1, EIO);
-  EXPECT_EQ(catch_error([&] { DirectoryLock(dir.path(), DirectoryLock::Mode::exclusive); }).code(),
-            ErrorCode::io);
-  EXPECT_EQ(
-      catch_error([&] { DirectoryLock(dir / "none", DirectoryLock::Mode::exclusive); }).code(),
-      ErrorCode::io);
+  write_text(dir / "full/f", "x");
+  make_directories(dir / "empty");
+  for (const char* name : {"full", "empty", "none"}) remove_empty_directory(dir / name);
+  EXPECT_EQ(list_directory(dir.path()), (Names{"full"}));
+  const SyscallFault fault("rmdir", 1, EACCES);
+  EXPECT_EQ(catch_error([&] { remove_empty_directory(dir / "full"); }).code(), ErrorCode::io);
 }
 
 }  // namespace

@@ -1,14 +1,17 @@
 #include "bytes/output.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <memory>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "base/coding.h"
+#include "bytes/files.h"
 #include "support/catch_error.h"
 #include "support/syscall_faults.h"
 #include "support/temp_dir.h"
@@ -30,6 +33,16 @@ TEST(OutputFile, WritesAtOffsetsAndKeepsWhatIsThere) {
   EXPECT_EQ(read_text(dir / "f"), "01234567");
   again.resize(6);
   EXPECT_EQ(read_text(dir / "f"), "012345");
+}
+
+// What a call moves may be less than what was given to it.
+TEST(OutputFile, ShortWritesGoOnWhereTheyStopped) {
+  const TempDir dir;
+  OutputFile file(dir / "f");
+  const SyscallFault fault("pwrite", 1, -3, 3);
+  file.write_at(1, as_bytes("123456789"));
+  EXPECT_TRUE(fault.fired());
+  EXPECT_EQ(read_text(dir / "f"), std::string("\0", 1) + "123456789");
 }
 
 TEST(OutputFile, AFullDiskIsSaidWithAHintToResume) {
@@ -155,6 +168,65 @@ TEST(WriteFileDurably, AFailureLeavesTheOldOrTheNewFile) {
     EXPECT_EQ(read_text(dir / "f"), "again");
   }
   EXPECT_GE(failures, 6);
+}
+
+std::vector<std::string> names_in(const TempDir& dir) { return list_directory(dir.path()); }
+
+TEST(CreateFileDurably, MakesAFileOnceAndLeavesNothingElse) {
+  const TempDir dir;
+  EXPECT_TRUE(create_file_durably(dir / "f", "first"));
+  EXPECT_FALSE(create_file_durably(dir / "f", "second"));
+  EXPECT_EQ(read_text(dir / "f"), "first");
+  EXPECT_EQ(names_in(dir), std::vector<std::string>{"f"});
+}
+
+// Process ids repeat from one container to the next, and so must not be what names differ by.
+TEST(CreateFileDurably, OneOfManyWinsAndNobodyFails) {
+  const TempDir dir;
+  for (int round = 0; round < 50; ++round) {
+    const std::string path = dir / std::to_string(round);
+    std::atomic<int> made = 0;
+    std::atomic<int> failed = 0;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 8; ++i) {
+      threads.emplace_back([&, i] {
+        try {
+          made += create_file_durably(path, std::string(1000, static_cast<char>('a' + i))) ? 1 : 0;
+        } catch (const Error&) {  // counted
+          ++failed;
+        }
+        if (read_text(path).size() != 1000) ++failed;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(made, 1);
+    EXPECT_EQ(failed, 0);
+  }
+  EXPECT_EQ(names_in(dir).size(), 50U);
+}
+
+TEST(CreateFileDurably, RenamesWhereTheFileSystemHasNoLinks) {
+  const TempDir dir;
+  for (const int number : {EPERM, ENOTSUP, ENOSYS}) {
+    const std::string path = dir / std::to_string(number);
+    for (const char* text : {"first", "second"}) {
+      const SyscallFault fault("link", 1, number);
+      EXPECT_EQ(create_file_durably(path, text), std::string_view(text) == "first");
+      EXPECT_TRUE(fault.fired());
+    }
+    EXPECT_EQ(read_text(path), "first");
+  }
+  EXPECT_EQ(names_in(dir).size(), 3U);
+}
+
+TEST(CreateFileDurably, AFailureLeavesNothing) {
+  const TempDir dir;
+  for (const char* call : {"open", "pwrite", "fdatasync", "link"}) {
+    const SyscallFault fault(call, 1, EIO);
+    EXPECT_EQ(catch_error([&] { create_file_durably(dir / "f", "text"); }).code(), ErrorCode::io)
+        << call;
+    EXPECT_TRUE(names_in(dir).empty()) << call;
+  }
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
+#include <functional>
 #include <unistd.h>
 #include <vector>
 
@@ -103,54 +105,119 @@ TEST(FileSource, LinksAreFollowed) {
   EXPECT_EQ(read(FileSource(dir / "link"), 0, 4), "data");
 }
 
-TEST(MappedBytes, MapsTheBeginning) {
+// What a call moves may be less than what was asked for, anywhere in between.
+TEST(FileSource, ShortReadsGoOnWhereTheyStopped) {
   const TempDir dir;
   write_text(dir / "f", "0123456789");
-  MappedBytes mapped(dir / "f", 4);
-  EXPECT_EQ(as_text(mapped.bytes()), "0123");
-  MappedBytes moved = std::move(mapped);
-  EXPECT_EQ(as_text(moved.bytes()), "0123");
-  moved = MappedBytes(dir / "f", 10);
+  const FileSource source(dir / "f");
+  const SyscallFault fault("pread", 1, -3, 3);
+  EXPECT_EQ(read(source, 1, 9), "123456789");
+  EXPECT_TRUE(fault.fired());
+}
+
+TEST(FileSource, CopiesARange) {
+  const TempDir dir;
+  write_text(dir / "f", "0123456789");
+  const FileSource source(dir / "f");
+  MappedBytes copy = source.copy(2, 4);
+  EXPECT_EQ(as_text(copy.bytes()), "2345");
+  MappedBytes moved = std::move(copy);
+  EXPECT_EQ(as_text(moved.bytes()), "2345");
+  moved = source.copy(0, 10);
   EXPECT_EQ(as_text(moved.bytes()), "0123456789");
-  EXPECT_TRUE(MappedBytes(dir / "f", 0).bytes().empty());
+  EXPECT_TRUE(source.copy(10, 0).bytes().empty());
+  EXPECT_EQ(catch_error([&] { (void)source.copy(8, 4); }).range(), (ByteRange{8, 12}));
+  std::filesystem::resize_file(dir / "f", 6);
+  EXPECT_EQ(as_text(moved.bytes()), "0123456789");
+  EXPECT_EQ(catch_error([&] { (void)source.copy(0, 10); }).code(), ErrorCode::corrupt);
 }
 
-TEST(MappedBytes, AShortFileIsCorrupt) {
+TEST(FileSource, AWindowIsNotMappedWhereThatIsNotSupported) {
   const TempDir dir;
   write_text(dir / "f", "0123456789");
-  const Error error = catch_error([&] { MappedBytes(dir / "f", 11); });
-  EXPECT_EQ(error.code(), ErrorCode::corrupt);
-  EXPECT_EQ(error.range(), (ByteRange{0, 11}));
-  EXPECT_EQ(error.total_bytes(), 10U);
-}
-
-TEST(MappedBytes, AFileThatShrinksBeforeItIsPopulatedIsCorrupt) {
-  const TempDir dir;
-  write_text(dir / "f", "0123456789");
-  const SyscallFault fault("madvise", 1, EFAULT);
-  EXPECT_EQ(catch_error([&] { MappedBytes(dir / "f", 10); }).code(), ErrorCode::corrupt);
-}
-
-TEST(MappedBytes, ReadsInsteadWhereMappingOrPopulatingIsNotSupported) {
-  const TempDir dir;
-  write_text(dir / "f", "0123456789");
+  const FileSource source(dir / "f");
+  EXPECT_EQ(as_text(source.map(2, 4)->bytes()), "2345");
   for (const auto& [call, number] :
        std::vector<std::pair<const char*, int>>{{"madvise", EINVAL}, {"mmap", ENODEV}}) {
     const SyscallFault fault(call, 1, number);
-    EXPECT_EQ(as_text(MappedBytes(dir / "f", 10).bytes()), "0123456789") << call;
+    EXPECT_FALSE(source.map(0, 10)) << call;
     EXPECT_TRUE(fault.fired()) << call;
   }
 }
 
-TEST(MappedBytes, OtherFailuresAreIo) {
+TEST(FileSource, AWindowThatCannotBePopulatedIsAnError) {
   const TempDir dir;
   write_text(dir / "f", "0123456789");
-  for (const char* call : {"mmap", "madvise", "open"}) {
+  const FileSource source(dir / "f");
+  {
+    const SyscallFault fault("madvise", 1, EFAULT);
+    EXPECT_EQ(catch_error([&] { source.map(0, 10); }).code(), ErrorCode::corrupt);
+  }
+  for (const char* call : {"mmap", "madvise"}) {
     const SyscallFault fault(call, 1, ENOMEM);
-    const Error error = catch_error([&] { MappedBytes(dir / "f", 10); });
+    const Error error = catch_error([&] { source.map(0, 10); });
     EXPECT_EQ(error.code(), ErrorCode::io) << call;
     EXPECT_NE(error.hint_text(), "") << call;
   }
+}
+
+class ChangedFile : public testing::Test {
+ protected:
+  ChangedFile() { write_text(path_, "0123456789"); }
+  ErrorCode after(const std::function<void()>& change) const {
+    const FileSource source(path_);
+    EXPECT_NO_THROW(source.check_unchanged());
+    change();
+    const Error error = catch_error([&] { source.check_unchanged(); });
+    EXPECT_EQ(error.file(), path_);
+    return error.code();
+  }
+  void edit(std::string_view text) const {
+    std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(3);
+    file << text;
+  }
+
+  TempDir dir_;
+  std::string path_ = dir_ / "f";
+};
+
+TEST_F(ChangedFile, IsSeenHoweverItIsChanged) {
+  EXPECT_EQ(after([&] { edit("x"); }), ErrorCode::conflict) << "in place";
+  EXPECT_EQ(after([&] { write_text(path_, "9876543210"); }), ErrorCode::conflict) << "rewritten";
+  EXPECT_EQ(after([&] { std::ofstream(path_, std::ios::app) << "more"; }), ErrorCode::conflict);
+  EXPECT_EQ(after([&] { std::filesystem::resize_file(path_, 4); }), ErrorCode::conflict);
+  EXPECT_EQ(after([&] { std::filesystem::remove(path_); }), ErrorCode::conflict) << "removed";
+}
+
+// The descriptor still leads to the old file, which is as it was.
+TEST_F(ChangedFile, IsSeenWhenAnotherOneHasItsName) {
+  EXPECT_EQ(after([&] {
+              write_text(dir_ / "new", "9876543210");
+              std::filesystem::last_write_time(dir_ / "new",
+                                               std::filesystem::last_write_time(path_));
+              std::filesystem::rename(dir_ / "new", path_);
+            }),
+            ErrorCode::conflict);
+}
+
+// As `rsync --inplace --times` does.
+TEST_F(ChangedFile, IsSeenWhenItsTimeIsPutBack) {
+  EXPECT_EQ(after([&] {
+              const auto before = std::filesystem::last_write_time(path_);
+              edit("x");
+              std::filesystem::last_write_time(path_, before);
+            }),
+            ErrorCode::conflict);
+}
+
+// `hfshard link` gives a source a second name, and so do others' backups.
+TEST_F(ChangedFile, IsNotOneThatGetsAnotherNameOrMode) {
+  const FileSource source(path_);
+  std::filesystem::create_hard_link(path_, dir_ / "second");
+  EXPECT_NO_THROW(source.check_unchanged());
+  std::filesystem::permissions(path_, std::filesystem::perms::owner_all);
+  EXPECT_NO_THROW(source.check_unchanged());
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ class FixedScope final : public Scope {
     return Absent{"config.json has no " + name, name.starts_with("option.")};
   }
   bool tensor_exists(std::string_view name) const override { return name == "model.norm.weight"; }
+  std::int64_t length(const std::string& path) const override { return path == "kinds" ? 3 : 0; }
 
   std::map<std::string, ExprValue> values = {{"D", std::int64_t{26}},
                                              {"H", std::int64_t{4}},
@@ -62,6 +63,34 @@ TEST(Expr, IsPartOfANameAsAnIntegerOrAText) {
 
 TEST(Expr, WhereAllAlternativesAreAbsentTheFirstIsNamed) {
   EXPECT_NE(failure("(a.b ?? c) + 1").sentence().find("a.b"), std::string::npos);
+}
+
+TEST(Expr, ElementsOfListsAreLookedUpByAnExpression) {
+  FixedScope scope;
+  scope.values["kinds.5"] = std::string("full");
+  scope.values["kinds.2.width"] = std::int64_t{7};
+  const auto value = [&](const std::string& text) {
+    return Expr(text, "f.json#/x").evaluate(scope);
+  };
+  EXPECT_EQ(std::get<std::string>(value("kinds[H + 1]")), "full");
+  EXPECT_EQ(std::get<std::int64_t>(value("kinds[D % H].width")), 7);
+  EXPECT_EQ(std::get<std::int64_t>(value("kinds[9] ?? 4")), 4);
+  EXPECT_EQ(Expr("kinds[H].a + h", "f.json#/x").names(), (std::vector<std::string>{"H", "h"}));
+  EXPECT_NE(failure("kinds[1 - H]").sentence().find("element -3 of \"kinds\""), std::string::npos);
+  for (const char* wrong : {"kinds[", "kinds[1", "kinds[]", "length(", "length()", "length(3)"})
+    EXPECT_EQ(failure(wrong).code(), ErrorCode::bad_input) << wrong;
+}
+
+TEST(Expr, RealsAreOrderedAndNothingElse) {
+  EXPECT_TRUE(truth("ratio < 1"));
+  EXPECT_FALSE(truth("1 <= ratio"));
+  EXPECT_EQ(failure("ratio == 1").code(), ErrorCode::bad_input);
+  EXPECT_EQ(failure("ratio * 4").code(), ErrorCode::bad_input);
+}
+
+TEST(Expr, TheLengthOfAListThatIsAbsentIsZero) {
+  EXPECT_EQ(integer("length(kinds) + 1"), 4);
+  EXPECT_EQ(integer("length(other.kinds)"), 0);
 }
 
 TEST(Expr, PathsMayHaveNumbers) {

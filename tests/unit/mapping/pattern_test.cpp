@@ -22,6 +22,7 @@ class Dims final : public DimScope {
     return static_cast<std::int64_t>(found->second);
   }
   bool tensor_exists(std::string_view) const override { return false; }
+  std::int64_t length(const std::string&) const override { return 0; }
   std::uint64_t extent(const std::string& dim) const override { return extents.at(dim); }
 
   std::map<std::string, std::uint64_t> extents = {{"D", 7},    {"H", 3}, {"h", 4}, {"F", 5},

@@ -184,11 +184,12 @@ TEST(Resolve, AConditionHoldsForAllLayersOfAStackOrForNone) {
 
 TEST(Resolve, RefusesWhatTheFamilyRequiresOtherwise) {
   const std::string text = tiny_family_with(
-      "\"dims\"", "\"require\": [[\"L % 3 == 0\", \"three layers belong together\"]], \"dims\"");
+      "\"global\"",
+      "\"require\": [[\"L % 3 == 0\", \"three layers belong together\"]], \"global\"");
   const Error error = failure(text);
   EXPECT_EQ(error.code(), ErrorCode::unsupported);
   EXPECT_EQ(error.sentence(), "three layers belong together");
-  EXPECT_EQ(error.rule(), "mappings/tiny.json#/require/0/0");
+  EXPECT_EQ(error.rule(), "mappings/tiny.json#/schemes/maxtext/require/0/0");
 }
 
 TEST(Resolve, DropsAreExpanded) {

@@ -167,6 +167,71 @@ TEST(Decode, CountsWhatBecomesInfinite) {
   EXPECT_EQ(load_le<std::uint16_t>(out.data()), 0x7c00);
 }
 
+// Finite values of a call that its target cannot hold, by the definition: a code times its scale
+// times the factor, each rounded to f32.
+std::uint64_t overflows_by_hand(const BlockScale& form, DType to, float factor, std::uint64_t begin,
+                                std::uint64_t count, const std::vector<float>& codes,
+                                const std::vector<float>& scales) {
+  std::uint64_t out = 0;
+  for (std::uint64_t i = begin; i < begin + count; ++i) {
+    const std::uint64_t row = i / form.cols;
+    const float value = codes[i] * scales[row / form.rows * form.scales_per_matrix() +
+                                          row % form.rows / form.row_block * form.scales_per_row() +
+                                          i % form.cols / form.col_block];
+    const float product = value * factor;
+    const float rounded = to == DType::f32    ? product
+                          : to == DType::bf16 ? bf16_to_f32(f32_to_bf16(product))
+                                              : f16_to_f32(f32_to_f16(product));
+    out += std::isfinite(value) && std::isinf(rounded);
+  }
+  return out;
+}
+
+// A count that is off misleads whoever decides whether f16 will do. Bytes and nibbles, short and
+// long runs of one scale, runs that begin at either nibble of a byte.
+TEST(Decode, CountsEachValueThatBecomesInfiniteOnce) {
+  std::mt19937 random(11);
+  std::uint64_t seen = 0;
+  std::uint64_t unlike = 0;
+  for (const FormCase& item :
+       {FormCase{Code::f4_e2m1, 2, 3, 64, 1, 32}, FormCase{Code::int4, 1, 5, 26, 2, 3},
+        FormCase{Code::f4_e2m1, 1, 4, 200, 3, 67}, FormCase{Code::f8_e4m3, 2, 5, 150, 2, 70},
+        FormCase{Code::f8_e5m2, 1, 3, 31, 1, 5}}) {
+    const BlockScale form{item.code, DType::f32,     item.rows,
+                          item.cols, item.row_block, item.col_block};
+    const std::uint64_t numel = item.stack * item.rows * item.cols;
+    const std::uint64_t bits = code_bits(item.code);
+    std::vector<std::byte> codes(ceil_div(numel * bits, 8));
+    for (std::byte& code : codes) code = static_cast<std::byte>(random());
+    const std::vector<float> plain = decoded(row_form(item.code, numel), numel, codes, floats({1}));
+    for (const auto& [to, large] :
+         {std::pair{DType::f16, 3e4F}, {DType::bf16, 2e38F}, {DType::f32, 2e38F}}) {
+      std::vector<float> factors(item.stack * form.scales_per_matrix());
+      for (float& factor : factors) factor = random() % 2 == 0 ? 0.5F : large;
+      const std::vector<std::byte> scales = floats(factors);
+      for (int trial = 0; trial < 20; ++trial) {
+        std::uint64_t begin = random() % numel;
+        if (bits == 4) begin -= begin % 2;
+        const std::uint64_t count = 1 + random() % (numel - begin);
+        const ScaleRange range = scale_range(form, begin, count);
+        const float factor = trial % 2 == 0 ? 1.0F : 3.0F;
+        std::vector<std::byte> out(packed_bytes(to, count));
+        std::uint64_t overflows = 7;
+        apply_decode(form, {factor, std::nullopt}, to, begin, count,
+                     std::span(codes).subspan(begin * bits / 8, ceil_div(count * bits, 8)),
+                     std::span(scales).subspan(range.first * 4, range.count * 4), out, overflows);
+        const std::uint64_t wanted =
+            overflows_by_hand(form, to, factor, begin, count, plain, factors);
+        ASSERT_EQ(overflows, 7 + wanted) << to_string(item.code) << " as " << to_string(to);
+        seen += wanted;
+        unlike += wanted != count && wanted != 0;
+      }
+    }
+  }
+  EXPECT_GT(seen, 1000U);
+  EXPECT_GT(unlike, 100U);
+}
+
 TEST(Decode, RefusesWhatCannotBeAScale) {
   EXPECT_TRUE(is_scale_dtype(DType::f8_e8m0));
   EXPECT_FALSE(is_scale_dtype(DType::i32));

@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "bytes/files.h"
+#include "format/orbax/orbax.h"
 #include "plan/plan.h"
-#include "target/orbax/orbax.h"
 #include "unit/plan/compile_support.h"
 
 namespace hfshard {
@@ -60,9 +60,9 @@ Plan plan_for(const Json& model, bool stacked, const std::string& mesh) {
   PlanOptions options;
   options.mapping.stacked = stacked;
   options.meshes = {mesh};
-  const auto target = target::orbax::make_orbax_target();
+  const Format& target = format::orbax::orbax_format();
   const auto form = [&](const Leaf& leaf, const Grid& grid) {
-    return target->form(leaf, grid, options.encoding);
+    return target.form(leaf, grid, options.encoding);
   };
   CompiledModel compiled = compile_model(catalog, options.mapping);
   return build_plan(catalog, std::move(compiled), options, form, {});
@@ -73,8 +73,8 @@ void expect_same(const Plan& plan, const std::map<std::string, const Json*>& exp
   ASSERT_EQ(plan.model.leaves.size(), expected.size());
   for (std::size_t i = 0; i < plan.model.leaves.size(); ++i) {
     const Leaf& leaf = plan.model.leaves[i];
-    SCOPED_TRACE(leaf.path);
-    const auto found = expected.find(leaf.path);
+    SCOPED_TRACE(leaf.name);
+    const auto found = expected.find(leaf.name);
     ASSERT_NE(found, expected.end());
     EXPECT_EQ(leaf.shape, shape_of(found->second->at("shape")));
     std::vector<std::string> axes;

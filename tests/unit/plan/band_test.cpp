@@ -64,6 +64,22 @@ TEST(Bands, CoverEveryPairOnceAndHoldWholeRows) {
   }
 }
 
+TEST(Bands, TheirElementsAreCountedWithoutMakingThem) {
+  IndexMap holes;  // of [5, 7, 9, 8]: rows with short and long holes between them
+  holes.digits = {{5, 504, 1}, {3, 144, 5}, {4, 16, 15}, {8, 1, 60}};
+  const std::pair<IndexMap, std::uint64_t> cases[] = {
+      {split_at_rows(heads_map(4, 10, 26), {40, 26}), 26}, {holes, 8}, {IndexMap(), 1}};
+  for (const auto& [split, row] : cases) {
+    for (const std::uint64_t most : {1U, 8U, 26U, 30U, 53U, 100U, 200U, 600U, 4000U}) {
+      for (const std::uint64_t gap : {0U, 8U, 100U, 1000U}) {
+        std::uint64_t elements = 0;
+        for_each_band(split, row, most, gap, [&](const Band& band) { elements += band.length; });
+        EXPECT_EQ(banded_elements(split, row, most, gap), elements) << most << " " << gap;
+      }
+    }
+  }
+}
+
 TEST(Bands, AHoleWiderThanTheGapEndsABand) {
   IndexMap map;  // rows 0, 10 and 20 of [30, 8]
   map.digits = {{3, 80, 8}, {8, 1, 1}};

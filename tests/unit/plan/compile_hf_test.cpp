@@ -25,8 +25,8 @@ TEST(CompileHf, KeepsNamesShapesAndDtypes) {
   EXPECT_EQ(model.family, "hf");
   EXPECT_EQ(model.rules.size(), 1U);
   ASSERT_EQ(model.leaves.size(), 3U);
-  EXPECT_EQ(model.leaves[0].path, "a.b.bias");
-  EXPECT_EQ(model.leaves[1].path, "a.b.weight");
+  EXPECT_EQ(model.leaves[0].name, "a.b.bias");
+  EXPECT_EQ(model.leaves[1].name, "a.b.weight");
   EXPECT_EQ(model.leaves[1].shape, (Shape{3, 4}));
   EXPECT_EQ(model.leaves[1].dtype, DType::f8_e4m3);
   EXPECT_EQ(model.leaves[1].axis(1), "");

@@ -7,6 +7,7 @@
 
 #include "base/digest.h"
 #include "base/json.h"
+#include "format/formats.h"
 #include "plan/compile.h"
 #include "unit/plan/compile_reference.h"
 
@@ -48,14 +49,14 @@ TEST_P(CompileOracle, MovesEveryElementWhereMaxTextDoes) {
   EXPECT_EQ(model.leaves.size(), expected.as_object().size());
   for (const auto& [path, facts] : expected.as_object()) {
     SCOPED_TRACE(path);
-    const auto found = std::ranges::find(model.leaves, dotted(path), &Leaf::path);
+    const auto found = std::ranges::find(model.leaves, dotted(path), &Leaf::name);
     ASSERT_NE(found, model.leaves.end());
     Shape shape;
     for (const Json& extent : facts.at("shape").as_array()) shape.push_back(extent.as_uint());
     EXPECT_EQ(found->shape, shape);
     EXPECT_EQ(facts.at("dtype").as_string(), found->dtype == DType::bf16 ? "bfloat16" : "float32");
     Sha256 sha;
-    sha.update(leaves.at(found->path));
+    sha.update(leaves.at(found->name));
     EXPECT_EQ(to_hex(sha.finish()), facts.at("sha256").as_string());
   }
 }

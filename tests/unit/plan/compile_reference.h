@@ -11,9 +11,8 @@
 
 #include "base/coding.h"
 #include "base/floats.h"
+#include "catalog/catalog.h"
 #include "ops/transfer.h"
-
-#include "hfshard/catalog.h"
 
 namespace hfshard::reference {
 
@@ -106,7 +105,7 @@ inline std::map<std::string, std::vector<std::byte>> execute(const Catalog& cata
     });
   }
   std::map<std::string, std::vector<std::byte>> named;
-  for (std::size_t i = 0; i < out.size(); ++i) named[model.leaves[i].path] = std::move(out[i]);
+  for (std::size_t i = 0; i < out.size(); ++i) named[model.leaves[i].name] = std::move(out[i]);
   return named;
 }
 

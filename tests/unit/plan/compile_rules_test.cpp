@@ -50,7 +50,7 @@ TEST(CompileRules, ADtypeFloorWidensNarrowFloatsOnly) {
   const std::string text =
       with_norm_rule("[\"norm.weight [D]\", \"norm.scale [D]\", {\"dtype\": \"f32\"}]");
   FakeCatalog catalog = tiny_catalog();
-  EXPECT_EQ(compile_text(text, catalog).leaves[2].path, "params.norm.scale");
+  EXPECT_EQ(compile_text(text, catalog).leaves[2].name, "params.norm.scale");
   EXPECT_EQ(compile_text(text, catalog).leaves[2].dtype, DType::f32);
   catalog.get("norm.weight").dtype = DType::f64;
   EXPECT_EQ(compile_text(text, catalog).leaves[2].dtype, DType::f64);
@@ -111,6 +111,12 @@ TEST(CompileRules, RulesOfOneLeafMustAgreeOnItsShapeAndDtype) {
   const std::string dtypes = with_norm_rule(
       "[\"norm.weight [D]\", \"a.b [D@0:2*D]\"], [\"other.weight [D]\", \"a.b [D@D:2*D]\"]");
   EXPECT_EQ(catch_error([&] { compile_text(dtypes, catalog); }).code(), ErrorCode::bad_input);
+  catalog.get("other.weight").dtype = DType::bf16;  // each of the two says what its axis means
+  EXPECT_EQ(compile_text(dtypes, catalog).leaves.size(), 3U);
+  const std::string axes = with_norm_rule(
+      "[\"norm.weight [D]\", \"a.b [D@0:2*D]\"], "
+      "[\"other.weight [D]\", \"a.b [D@D:2*D]\", {\"axes\": {\"D\": \"norm\"}}]");
+  EXPECT_EQ(catch_error([&] { compile_text(axes, catalog); }).code(), ErrorCode::bad_input);
 }
 
 TEST(CompileRules, AFillAloneNeedsADtype) {
@@ -163,7 +169,7 @@ FakeCatalog coded_catalog() {
 }
 
 const Transfer& transfer_of(const CompiledModel& model, std::string_view path) {
-  const auto leaf = std::ranges::find(model.leaves, path, &Leaf::path);
+  const auto leaf = std::ranges::find(model.leaves, path, &Leaf::name);
   const auto index = static_cast<std::uint32_t>(leaf - model.leaves.begin());
   return *std::ranges::find(model.transfers, index, &Transfer::target);
 }
@@ -197,6 +203,11 @@ TEST(CompileRules, PackedCodesHaveTheirOwnShape) {
   EXPECT_EQ(transfer.source_dtype, DType::f4);
   EXPECT_EQ(transfer.source_shape, (Shape{2, 8}));
   EXPECT_EQ(transfer.decode->form, (BlockScale{Code::f4_e2m1, DType::u8, 2, 8, 1, 4}));
+  catalog.get("up_scales").shape = {3, 2};
+  EXPECT_EQ(catch_error([&] { compile_text(coded, catalog); }).code(), ErrorCode::bad_input);
+  catalog.get("up_scales").shape = {2, 2};
+  catalog.get("up_blocks").shape = {3, 2, 2};
+  EXPECT_EQ(catch_error([&] { compile_text(coded, catalog); }).code(), ErrorCode::bad_input);
   catalog.get("up_blocks").shape = {2, 2, 4};
   EXPECT_EQ(catch_error([&] { compile_text(coded, catalog); }).code(), ErrorCode::bad_input);
 }
@@ -220,6 +231,13 @@ TEST(CompileRules, ScalesThatDoNotFitAreRefused) {
        [](FakeCatalog& catalog) {
          catalog.get("layers.1.up.weight_s").shape = {3, 2};
        }},
+      {"another shape of as many", ErrorCode::bad_input,
+       [](FakeCatalog& catalog) {
+         catalog.get("layers.0.up.weight_s").shape = {3, 2};
+         catalog.get("layers.1.up.weight_s").shape = {3, 2};
+       }},
+      {"one of another dtype", ErrorCode::bad_input,
+       [](FakeCatalog& catalog) { catalog.get("layers.1.up.weight_s").dtype = DType::bf16; }},
       {"no scale dtype", ErrorCode::bad_input,
        [](FakeCatalog& catalog) { catalog.get("layers.0.up.weight_s").dtype = DType::i32; }},
       {"one layer not coded", ErrorCode::bad_input,
@@ -231,6 +249,35 @@ TEST(CompileRules, ScalesThatDoNotFitAreRefused) {
     EXPECT_EQ(catch_error([&] { compile_text(with_decoder(kBlocks), catalog); }).code(),
               fault.code);
   }
+}
+
+TEST(CompileRules, OneScaleOfATensorIsOneNumber) {
+  const std::string whole =
+      with_decoder(R"({"dtype": "F8_E4M3", "kind": "tensor", "scale": "{name}_s"})");
+  FakeCatalog catalog = coded_catalog();
+  EXPECT_EQ(catch_error([&] { compile_text(whole, catalog); }).code(), ErrorCode::bad_input);
+  for (const Shape& shape : {Shape{}, Shape{1}}) {
+    for (const char* name : {"layers.0.up.weight_s", "layers.1.up.weight_s"})
+      catalog.get(name).shape = shape;
+    const CompiledModel model = compile_text(whole, catalog);
+    EXPECT_EQ(transfer_of(model, "params.decoder.layers.wi.kernel").decode->form,
+              (BlockScale{Code::f8_e4m3, DType::f32, 5, 7, 5, 7}));
+  }
+}
+
+// Codes that nothing decodes would become numbers that mean nothing.
+TEST(CompileRules, AQuantisationThatTheFamilyCannotDecodeIsRefused) {
+  const MappingTable plain = load_table(tiny_file(kTinyFamily));
+  const MappingTable decodes = load_table(tiny_file(with_decoder(kBlocks)));
+  const auto refusal = [](const MappingTable& table, const std::string& config) {
+    return catch_error([&] { check_quantisation(table, parse_json(config, "config.json"), "x"); });
+  };
+  const std::string known = R"({"quantization_config": {"quant_method": "fp8"}})";
+  const std::string unknown = R"({"text_config": {"quantization_config": {"quant_method": "q7"}}})";
+  EXPECT_EQ(refusal(plain, known).code(), ErrorCode::unsupported);
+  EXPECT_EQ(refusal(decodes, unknown).code(), ErrorCode::unsupported);
+  EXPECT_NO_THROW(check_quantisation(decodes, parse_json(known, "config.json"), "x"));
+  EXPECT_NO_THROW(check_quantisation(plain, parse_json("{}", "config.json"), "x"));
 }
 
 TEST(CompileRules, KeepRefusesCodedTensorsByName) {

@@ -6,10 +6,9 @@
 #include <vector>
 
 #include "base/json.h"
+#include "catalog/catalog.h"
 #include "mapping/family_info.h"
 #include "plan/compile.h"
-
-#include "hfshard/catalog.h"
 
 namespace hfshard {
 
@@ -62,7 +61,7 @@ inline Json example_config(const std::string& family, const Json::Object& replac
 }
 
 inline const Leaf* find_leaf(const CompiledModel& model, const std::string& path) {
-  const auto found = std::ranges::find(model.leaves, "params.params." + path, &Leaf::path);
+  const auto found = std::ranges::find(model.leaves, "params.params." + path, &Leaf::name);
   return found == model.leaves.end() ? nullptr : &*found;
 }
 

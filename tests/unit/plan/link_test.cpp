@@ -11,7 +11,7 @@ constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
 Leaf make_leaf(Shape shape, DType dtype = DType::bf16) {
   Leaf leaf;
-  leaf.path = "params.params.x";
+  leaf.name = "params.params.x";
   leaf.shape = shape;
   leaf.dtype = dtype;
   return leaf;
@@ -69,6 +69,42 @@ TEST(Link, ALargeMatrixIsCutIntoBandsOfRows) {
   EXPECT_EQ(choice.grid->chunk, (Shape{1000, 1, 350}));  // 700 rows would be 1.4 MB
 }
 
+// A chunk is at most as large as it is asked to be, not twice that.
+TEST(Link, AMatrixALittleLargerThanAChunkIsCutToo) {
+  const Leaf leaf = make_leaf({1000, 3, 1400});
+  const LinkChoice choice =
+      choose(leaf, {stacked_kernel(1000, 3, 1400)}, {1000, 3, 1400}, {}, 2 * kMiB);
+  ASSERT_TRUE(choice.grid) << choice.why;
+  EXPECT_EQ(choice.grid->chunk, (Shape{1000, 1, 700}));
+}
+
+TEST(Link, ASmallLeafFollowsNoMesh) {
+  const Leaf leaf = make_leaf({100, 3, 140});
+  Limits limits;
+  limits.run_bytes = 1;
+  limits.link_piece_bytes = 1;
+  LinkChoice choice = choose(leaf, {stacked_kernel(100, 3, 140)}, {100, 3, 35}, limits);
+  ASSERT_TRUE(choice.grid) << choice.why;
+  EXPECT_EQ(choice.grid->chunk, (Shape{100, 1, 140}));
+  limits.floor_bytes = 1000;
+  choice = choose(leaf, {stacked_kernel(100, 3, 140)}, {100, 3, 35}, limits);
+  EXPECT_EQ(choice.grid->chunk, (Shape{100, 1, 35}));
+}
+
+// The next axis is cut only where each piece reaches the floor, and not behind one that was cut.
+TEST(Link, TheSecondAxisIsCutWhereItsPiecesReachTheFloor) {
+  const Leaf leaf = make_leaf({4, 512, 1024});
+  Transfer transfer;
+  transfer.source_shape = leaf.shape;
+  transfer.sources = {0};
+  transfer.map.digits = {{4, 512 * 1024, 512 * 1024}, {512, 1024, 1024}, {1024, 1, 1}};
+  Limits limits;
+  EXPECT_EQ(choose(leaf, {transfer}, {4, 128, 1024}, limits).grid->chunk, leaf.shape);
+  limits.floor_bytes = 256 << 10;
+  EXPECT_EQ(choose(leaf, {transfer}, {4, 128, 1024}, limits).grid->chunk, (Shape{1, 128, 1024}));
+  EXPECT_EQ(choose(leaf, {transfer}, {2, 128, 1024}, limits).grid->chunk, (Shape{2, 512, 1024}));
+}
+
 TEST(Link, PiecesThatTheMeshWouldMakeTooShortStayWhole) {
   const Leaf leaf = make_leaf({1000, 3, 1400});
   // 1400 / 100 rows of 2000 bytes are 28 KB, less than a run that is worth a request.
@@ -99,7 +135,7 @@ TEST(Link, InterleavedRowsAreLinkedOneByOneOrNot) {
   const Leaf leaf = make_leaf({10, 8});
   EXPECT_EQ(choose(leaf, {transfer}, {10, 8}).why, "its elements lie in pieces of 20 bytes");
   Limits limits;
-  limits.link_piece_bytes = 1;
+  limits.link_piece_bytes = 20;
   const LinkChoice choice = choose(leaf, {transfer}, {10, 8}, limits);
   ASSERT_TRUE(choice.grid) << choice.why;
   EXPECT_EQ(choice.grid->chunk, (Shape{10, 1}));

@@ -15,7 +15,7 @@ class Load : public testing::Test {
  protected:
   Load() {
     Leaf leaf;
-    leaf.path = "x";
+    leaf.name = "x";
     leaf.shape = {48, 32};
     leaf.axes = {"embed", "mlp"};
     plan_.model.leaves.push_back(leaf);
@@ -52,6 +52,23 @@ TEST_F(Load, AGridThatRefinesTheMeshReadsWhatIsNeeded) {
     EXPECT_EQ(host.read_bytes, 2U * (12 * 8 * 2 + 4));
   }
   EXPECT_EQ(found.largest_request_bytes, 12U * 16 * 2);
+}
+
+TEST_F(Load, AChunkAcrossShardsIsReadForBoth) {
+  cut({20, 32}, {20, 32});  // ragged too: chunks of 20, 20 and 8 rows, all stored in full
+  const LoadCost found = cost("fsdp=2");
+  ASSERT_EQ(found.hosts.size(), 2U);
+  for (const HostLoad& host : found.hosts) {
+    EXPECT_EQ(host.needed_bytes, 24U * 32 * 2);
+    EXPECT_EQ(host.requests, 2U);
+    EXPECT_EQ(host.read_bytes, 2U * (20 * 32 * 2 + 4));
+  }
+}
+
+TEST_F(Load, NoMoreDevicesAreCountedThanThereAre) {
+  EXPECT_EQ(catch_error([&] { cost("data=65537"); }).code(), ErrorCode::limit);
+  EXPECT_EQ(catch_error([&] { cost("data=4294967296,fsdp=4294967296"); }).code(), ErrorCode::limit);
+  EXPECT_EQ(catch_error([&] { cost("data=512", 257); }).code(), ErrorCode::limit);
 }
 
 TEST_F(Load, AFinerMeshReadsWholeChunks) {
@@ -98,6 +115,25 @@ TEST_F(Load, RequestsThatOrbaxRefusesAreNamed) {
   EXPECT_EQ(found.largest_request_bytes, std::uint64_t{1} << 38);
   EXPECT_EQ(found.refused, std::vector<std::uint32_t>{0});
   EXPECT_TRUE(cost("tensor=16").refused.empty());
+}
+
+TEST_F(Load, ARequestOfExactlyTheLimitIsRefused) {
+  plan_.model.leaves[0].shape = {kOrbaxRequestLimit / 2 / 8, 8};
+  cut({1, 8}, {1, 8});
+  const LoadCost found = cost("fsdp=1");
+  EXPECT_EQ(found.largest_request_bytes, kOrbaxRequestLimit);
+  EXPECT_EQ(found.refused, std::vector<std::uint32_t>{0});
+  plan_.model.leaves[0].shape[0] -= 1;
+  EXPECT_TRUE(cost("fsdp=1").refused.empty());
+}
+
+// A dimension that two mesh axes split has as many shards as their product.
+TEST_F(Load, TwoMeshAxesOfOneDimensionCountTogether) {
+  plan_.rules = parse_axis_rules(R"([["embed", ["fsdp", "expert"]]])", "test");
+  EXPECT_EQ(cost("fsdp=2,expert=2", 4).hosts[0].needed_bytes, 48U * 32 * 2);
+  const LoadCost found = cost("fsdp=2,expert=2");
+  EXPECT_EQ(found.needed_bytes(), 48U * 32 * 2);
+  for (const HostLoad& host : found.hosts) EXPECT_EQ(host.requests, 4U);
 }
 
 TEST_F(Load, HostsMustDivideTheMesh) {

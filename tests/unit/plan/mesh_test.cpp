@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "mapping/family.h"
+#include "mapping/model_names.h"
 #include "support/catch_error.h"
 
 #include "hfshard/error.h"
@@ -10,11 +11,11 @@
 namespace hfshard {
 namespace {
 
-AxisRules maxtext_rules() { return parse_axis_rules(embedded_axis_rules(), "maxtext.json"); }
+AxisRules maxtext_rules() { return parse_axis_rules(default_axis_rules("maxtext"), "maxtext"); }
 
 Leaf leaf_of(Shape shape, std::vector<std::string> axes) {
   Leaf leaf;
-  leaf.path = "params.params.x";
+  leaf.name = "params.params.x";
   leaf.shape = shape;
   leaf.axes = std::move(axes);
   leaf.stacked.assign(shape.rank(), false);
@@ -43,6 +44,15 @@ TEST(Mesh, RefusesADimensionThatDoesNotDivideAndNamesIt) {
   EXPECT_EQ(error.code(), ErrorCode::bad_input);
   EXPECT_EQ(error.tensor(), "params.params.x");
   EXPECT_NE(error.sentence().find("fsdp=16"), std::string::npos);
+}
+
+TEST(Mesh, SizesWhoseProductOverflowsDoNotDivide) {
+  const AxisRules rules = maxtext_rules();
+  const Mesh mesh = parse_mesh("fsdp=4294967296,expert=4294967296", rules);
+  const Error error = catch_error([&] {
+    shard_counts(leaf_of({64, 20}, {"embed", ""}), rules, mesh);
+  });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
 }
 
 TEST(Mesh, UnknownAndRepeatedAxesAreUsageErrors) {

@@ -20,7 +20,7 @@ struct TwoHalves {
     }
     model.rules = {"rule/0", "rule/1"};
     Leaf leaf;
-    leaf.path = "w";
+    leaf.name = "w";
     leaf.shape = {3, 4};
     model.leaves = {leaf};
     for (std::uint32_t i = 0; i < 2; ++i) {
@@ -137,7 +137,7 @@ TEST(Prove, EmptyTensorsAndScalarsAreTiled) {
     info.name = std::to_string(catalog.tensors.size());
     info.shape = shape;
     Leaf leaf;
-    leaf.path = info.name;
+    leaf.name = info.name;
     leaf.shape = shape;
     Transfer transfer;
     transfer.target = static_cast<std::uint32_t>(model.leaves.size());

@@ -14,6 +14,8 @@
 #include "base/digest.h"
 #include "base/json.h"
 #include "bytes/files.h"
+#include "format/formats.h"
+#include "mapping/expand.h"
 #include "mapping/family_info.h"
 #include "mapping/find.h"
 #include "plan/compile.h"
@@ -31,14 +33,25 @@ struct Edit {
   std::string to;
 };
 
-// The family's text with every edit made exactly once.
+// A piece of JSON as dump_json writes it.
+std::string compact(std::string text) {
+  for (const std::string_view end : {"\",", "\":"}) {
+    for (std::size_t at = text.find(end); at != std::string::npos; at = text.find(end, at + 1)) {
+      if (text[at + 2] == ' ') text.erase(at + 2, 1);
+    }
+  }
+  return text;
+}
+
+// The text of the expanded family with every edit made exactly once.
 std::string edited(const std::string& family, const std::vector<Edit>& edits) {
-  std::string text(family_by_name(family).text);
+  std::string text = dump_json(expand_family(family_by_name(family)).json);
   for (const Edit& edit : edits) {
-    const std::size_t at = text.find(edit.from);
+    const std::string from = compact(edit.from);
+    const std::size_t at = text.find(from);
     EXPECT_NE(at, std::string::npos) << edit.from;
-    EXPECT_EQ(text.find(edit.from, at + 1), std::string::npos) << edit.from;
-    if (at != std::string::npos) text.replace(at, edit.from.size(), edit.to);
+    EXPECT_EQ(text.find(from, at + 1), std::string::npos) << edit.from;
+    if (at != std::string::npos) text.replace(at, from.size(), compact(edit.to));
   }
   return text;
 }
@@ -94,9 +107,8 @@ TEST_P(Traps, TheOracleRefusesTheWrongTable) {
 }
 
 std::vector<Trap> traps() {
-  const std::string query =
-      R"("self_attention.query.kernel [D H (c t)]", {"when": "inter", "value")";
-  const std::string scale = R"("self_attention.query.kernel [D H h]", {"value": {"mul": )";
+  const std::string query = R"("self_attention.query.kernel [D H (c t)]", {"value")";
+  const std::string scale = R"("self_attention.query.kernel [D H h]", {"value":{"mul":)";
   return {
       {"qwen3_gate_and_up_swapped",
        "qwen3",
@@ -127,19 +139,19 @@ std::vector<Trap> traps() {
       {"llama_interleave_left_out",
        "llama3.1",
        "llama",
-       {{query, R"("self_attention.query.kernel [D H (t c)]", {"when": "inter", "value")"},
+       {{query, R"("self_attention.query.kernel [D H (t c)]", {"value")"},
         {"self_attention.key.kernel [D K (c t)]", "self_attention.key.kernel [D K (t c)]"}},
        {"self_attention/query/kernel", "self_attention/key/kernel"}},
       {"llama_scale_of_another_head_size",
        "llama3.1",
        "llama",
-       {{query + R"x(: {"mul": {"expr": "1 / sqrt(h)")x",
-         query + R"x(: {"mul": {"expr": "1 / sqrt(h + 1)")x"}},
+       {{query + R"x(:{"mul":{"const_dtype":"f32","expr":"1 / sqrt(h)")x",
+         query + R"x(:{"mul":{"const_dtype":"f32","expr":"1 / sqrt(h + 1)")x"}},
        {"self_attention/query/kernel"}},
       {"mixtral_scale_left_out",
        "mixtral",
        "mixtral",
-       {{scale + R"x({"expr": "1 / sqrt(h)", "const_dtype": "f32"}}}])x",
+       {{scale + R"x({"const_dtype":"f32","expr":"1 / sqrt(h)"}}}])x",
          R"("self_attention.query.kernel [D H h]"])"}},
        {"self_attention/query/kernel"}},
       {"mixtral_w1_and_w3_swapped",

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "run/packing.h"
 #include "support/catch_error.h"
 #include "unit/run/run_support.h"
 
@@ -65,6 +66,40 @@ TEST(Budget, WhatVerifyHoldsBesideIsAdded) {
   const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
   const std::uint64_t plain = state_budget(plan, 0, 2, 0).need_bytes;
   EXPECT_EQ(state_budget(plan, 0, 2, 100 * kMiB).need_bytes, plain + 100 * kMiB);
+}
+
+// Lengths and offsets of all chunks are held while a compressed output is written and published.
+TEST(Budget, TheLengthsOfCompressedChunksAreCounted) {
+  const TempDir dir;
+  PlanOptions options = small_options();
+  options.encoding.zstd_level = 1;
+  const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"), options);
+  EXPECT_GE(packing_heap_bytes(plan), plan.totals.chunks * (2 * 4 + 2 * 4 + 4 + 8));
+  Plan plain = plan;
+  plain.options.encoding.zstd_level = 0;
+  EXPECT_EQ(packing_heap_bytes(plain), 0U);
+  EXPECT_EQ(state_budget(plan, 0, 2, 0).fixed_bytes - state_budget(plain, 0, 2, 0).fixed_bytes,
+            packing_heap_bytes(plan));
+}
+
+// Memory beyond what helps is left to the page cache and to others.
+TEST(Budget, TheArenaIsAsLargeAsItHelpsAndNoLarger) {
+  const TempDir dir;
+  Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
+  const std::uint64_t all = 1000000 * kMiB;
+  EXPECT_EQ(state_budget(plan, all, 5, 0).arena_bytes, 5 * 48 * kMiB);
+  plan.totals.largest_need_bytes = 500 * kMiB;
+  EXPECT_EQ(state_budget(plan, all, 5, 0).arena_bytes, 1000 * kMiB);
+}
+
+// The plan and its catalog may be a quarter of what is used: no more is known of the heap.
+TEST(Budget, ALargePlanNeedsFourTimesItself) {
+  const TempDir dir;
+  const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
+  const auto large = std::make_unique_for_overwrite<char[]>(200 * kMiB);
+  large[0] = 1;
+  const Budget budget = state_budget(plan, 0, 2, 0);
+  EXPECT_GE(budget.least_bytes, 4 * budget.control_bytes);
 }
 
 TEST(Budget, MoreThreadsNeedMore) {

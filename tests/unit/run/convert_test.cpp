@@ -74,6 +74,19 @@ TEST(Convert, DataAndItsNameAreDurableBeforeTheRecordThatSpeaksOfThem) {
   EXPECT_EQ(ever_synced.size(), plan.file_count());
 }
 
+// A slow run loses at most so much time, however little it has written.
+TEST(Convert, ARecordIsWrittenWhenItsTimeIsUp) {
+  const TempDir dir;
+  const std::string source = copy_fixture("qwen3", dir / "source");
+  Limits limits = small_limits();
+  limits.commit_bytes = UINT64_MAX;
+  const Plan rare = small_plan(source, small_options(), limits);
+  EXPECT_LE(convert(rare, to_output(dir / "rare")).journal_records, 2U);
+  limits.commit_ms = 0;
+  const Plan often = small_plan(source, small_options(), limits);
+  EXPECT_GE(convert(often, to_output(dir / "often")).journal_records, 20U);
+}
+
 // Everything that publishing makes visible is durable before the rename.
 TEST(Convert, TheTreeIsDurableBeforeItIsRenamed) {
   const TempDir dir;
@@ -109,7 +122,7 @@ TEST(Convert, WhatIsWrittenIsWhatTheSourceSays) {
     const RunResult result = convert(plan, to_output(out));
     EXPECT_EQ(result.written_bytes, plan.end_address());
     QuietReporter reporter;
-    const auto opened = make_target("orbax")->open(out);
+    const auto opened = format_of("orbax").open(out);
     const VerifyResult verified = verify_source(*opened, plan, to_output(out), reporter);
     EXPECT_TRUE(verified.differences.empty());
     EXPECT_EQ(verified.chunks, plan.totals.chunks);

@@ -1,7 +1,11 @@
 // A record that was damaged by a single bit, or cut short anywhere, does not count.
 
+#include <span>
+
 #include <gtest/gtest.h>
 
+#include "base/coding.h"
+#include "base/crc32c.h"
 #include "bytes/files.h"
 #include "run/journal.h"
 #include "support/temp_dir.h"
@@ -37,6 +41,31 @@ TEST_F(JournalDamage, EveryFlippedBitIsSeen) {
       EXPECT_EQ(records_of(text), 0U) << "bit " << bit << " of byte " << at;
     }
   }
+}
+
+// A record that no run writes, under a checksum that fits: of another version, or on purpose.
+TEST_F(JournalDamage, WhatContradictsItselfIsNotARecordThoughItsChecksumFits) {
+  const auto changed = [&](std::size_t at, std::uint64_t value) {
+    std::string text = whole_;
+    const auto bytes = std::as_writable_bytes(std::span(text));
+    store_le(&bytes[at], value);
+    store_le(&bytes[text.size() - 4], crc32c(bytes.first(text.size() - 4)));
+    return text;
+  };
+  constexpr std::size_t kBegin = 8 + 32;
+  constexpr std::size_t kEnd = kBegin + 8;
+  constexpr std::size_t kCount = kBegin + 24;
+  EXPECT_EQ(records_of(changed(kBegin, 63)), 1U);
+  EXPECT_EQ(records_of(changed(kBegin, 128)), 0U) << "an empty range";
+  EXPECT_EQ(records_of(changed(kEnd, 1)), 0U) << "a range that ends before it begins";
+  EXPECT_EQ(records_of(changed(kCount, 3)), 0U) << "more digests than there are";
+  EXPECT_EQ(records_of(changed(kCount, UINT64_MAX)), 0U);
+  std::string odd = whole_;  // one byte more than digests and lengths take
+  odd.insert(odd.size() - 4, 1, 'x');
+  const auto bytes = std::as_writable_bytes(std::span(odd));
+  store_le(&bytes[4], load_le<std::uint32_t>(&bytes[4]) + 1);
+  store_le(&bytes[odd.size() - 4], crc32c(bytes.first(odd.size() - 4)));
+  EXPECT_EQ(records_of(odd), 0U);
 }
 
 TEST_F(JournalDamage, EveryTruncationIsSeen) {

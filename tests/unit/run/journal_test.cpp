@@ -93,6 +93,29 @@ TEST(Journal, AnotherPlansRecordsDoNotCount) {
   EXPECT_EQ(read_journals(dir.path(), kPlan, 1).records, 0U);
 }
 
+TEST(Journal, APlanThatDiffersInItsLastDigitIsAnotherPlan) {
+  for (const std::size_t digit : {0U, 31U, 32U, 63U}) {
+    const TempDir dir;
+    std::string other = kPlan;
+    other[digit] = 'b';
+    JournalWriter(dir.path(), other, 0, 1).append(record(0, 10, 0, 1));
+    EXPECT_EQ(read_journals(dir.path(), kPlan, 1).records, 0U) << digit;
+  }
+}
+
+// Of records that overlap those count that cover most, wherever they stand.
+TEST(Journal, ALongRecordCountsBeforeAShortOneThatOverlapsItsEnd) {
+  const TempDir dir;
+  {
+    JournalWriter writer(dir.path(), kPlan, 0, 1);
+    writer.append(record(0, 100, 0, 1));
+    writer.append(record(90, 110, 0, 2));
+  }
+  const JournalState state = read_journals(dir.path(), kPlan, 1);
+  EXPECT_EQ(state.done_bytes(), 100U);
+  EXPECT_EQ(state.sums[0], (Digest128{1, 0}));
+}
+
 TEST(Journal, TwoCopiesOfOneWorkerCountOnce) {
   const TempDir dir;
   {

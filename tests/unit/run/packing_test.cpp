@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "base/checked.h"
+#include "support/catch_error.h"
 #include "unit/run/run_support.h"
+
+#include "hfshard/error.h"
 
 namespace hfshard {
 namespace {
@@ -90,6 +93,22 @@ TEST_F(PackingTest, HolesBetweenFinishedRunsAreWhereTheyWouldHaveBeen) {
   }
 }
 
+// Lengths of other chunks than the record's would shift all that follow.
+TEST_F(PackingTest, ARecordWithoutALengthForEachChunkIsRefused) {
+  JournalState state = done({3});
+  state.done[0].lengths.pop_back();
+  EXPECT_EQ(catch_error([&] { Packing(plan_, state); }).code(), ErrorCode::internal);
+  EXPECT_EQ(catch_error([&] { PackedPlacements(plan_, state); }).code(), ErrorCode::internal);
+}
+
+// A tile behind a hole has no place: nothing tells how long the hole will be.
+TEST_F(PackingTest, ATileBehindAHoleOfItsFileIsRefused) {
+  ASSERT_EQ(pieces_[0].file, pieces_[2].file);
+  Packing packing(plan_, done({0}));
+  const auto place = [&] { packing.place(pieces_[2].begin, pieces_[2].lengths); };
+  EXPECT_EQ(catch_error(place).code(), ErrorCode::internal);
+}
+
 TEST_F(PackingTest, AWorkersShareStartsWithItsOwnFile) {
   const auto offsets = wanted();
   Packing packing(plan_, {});
@@ -121,8 +140,8 @@ TEST_F(PackingTest, EveryChunkIsFoundWhereItsTileWasPlaced) {
   for (std::uint32_t leaf = 0; leaf < plan_.model.leaves.size(); ++leaf) {
     const Shape counts = chunk_counts(plan_.model.leaves[leaf].shape, plan_.grids[leaf].chunk);
     for_each_chunk(counts, [&](const Shape& chunk) {
-      const ChunkPlace place = placed.place(leaf, chunk);
-      const ChunkPlace before = plan_.place(leaf, chunk);
+      const Place place = placed.place(leaf, chunk);
+      const Place before = plan_.place(leaf, chunk);
       EXPECT_EQ(place.file, before.file);
       const auto at = chunks.find({place.file, place.offset_bytes});
       EXPECT_TRUE(at != chunks.end() && at->second == place.length_bytes);

@@ -216,6 +216,14 @@ TEST(Pipeline, TilesFollowEachOtherAndStayInTheirFile) {
   EXPECT_GT(tiles, 20U);
 }
 
+// Threads that wait for files come on top of those that compute.
+TEST(Pipeline, HasThreadsForKernelsAndForFiles) {
+  RunOptions options;
+  options.jobs = 3;
+  options.io_threads = 4;
+  EXPECT_EQ(pipeline_threads(options), 7U);
+}
+
 TEST(Pipeline, FinishedWorkIsLeftOutWholeUnitsOnly) {
   const TempDir dir;
   const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));

@@ -9,47 +9,53 @@ namespace hfshard {
 namespace {
 
 // A checkpoint without the first chunk of its second leaf.
-class Lacking final : public OpenedCheckpoint {
+class Lacking final : public Checkpoint {
  public:
-  explicit Lacking(std::unique_ptr<OpenedCheckpoint> whole) : whole_(std::move(whole)) {}
-  const std::vector<OpenedLeaf>& leaves() const override { return whole_->leaves(); }
-  const Json& custom_metadata() const override { return whole_->custom_metadata(); }
-  bool has_chunk(std::uint32_t leaf, const Shape& chunk) const override {
-    return whole_->has_chunk(leaf, chunk) && (leaf != 1 || chunk[0] != 0);
+  explicit Lacking(std::unique_ptr<Checkpoint> whole) : whole_(std::move(whole)) {}
+  const Catalog& catalog() const override { return whole_->catalog(); }
+  bool has_piece(std::uint32_t leaf, const Shape& chunk) const override {
+    return whole_->has_piece(leaf, chunk) && (leaf != 1 || chunk[0] != 0);
   }
-  void read_chunk(std::uint32_t leaf, const Shape& chunk, std::span<std::byte> out,
-                  std::span<std::byte> scratch) const override {
-    whole_->read_chunk(leaf, chunk, out, scratch);
+  std::unique_ptr<PieceReader> open_piece(std::uint32_t leaf, const Shape& chunk, PieceSteps steps,
+                                          std::span<std::byte> scratch) const override {
+    return whole_->open_piece(leaf, chunk, steps, scratch);
   }
-  std::uint64_t scratch_bytes(std::uint32_t leaf) const override {
-    return whole_->scratch_bytes(leaf);
+  std::uint64_t scratch_bytes(std::uint32_t leaf, PieceSteps steps) const override {
+    return whole_->scratch_bytes(leaf, steps);
   }
 
  private:
-  std::unique_ptr<OpenedCheckpoint> whole_;
+  std::unique_ptr<Checkpoint> whole_;
 };
 
-class LackingTarget final : public Target {
+class LackingTarget final : public Format {
  public:
-  std::string_view name() const override { return real_->name(); }
-  ChunkForm form(const Leaf& leaf, const Grid& grid, const Encoding& encoding) const override {
-    return real_->form(leaf, grid, encoding);
+  std::string_view name() const override { return real_.name(); }
+  std::optional<Found> recognise(const std::string& path) const override {
+    return real_.recognise(path);
   }
-  std::uint64_t encode(const ChunkForm& form, std::span<std::byte> stored,
+  bool writes() const override { return true; }
+  PieceForm form(const Leaf& leaf, const Grid& grid, const Encoding& encoding) const override {
+    return real_.form(leaf, grid, encoding);
+  }
+  std::uint64_t encode(const PieceForm& form, std::span<std::byte> stored,
                        std::span<std::byte> scratch) const override {
-    return real_->encode(form, stored, scratch);
+    return real_.encode(form, stored, scratch);
   }
   std::vector<SideFile> metadata(const TreeSpec& tree, const Placements& placed) const override {
-    return real_->metadata(tree, placed);
+    return real_.metadata(tree, placed);
   }
-  std::string data_root() const override { return real_->data_root(); }
-  std::string commit_file() const override { return real_->commit_file(); }
-  std::unique_ptr<OpenedCheckpoint> open(const std::string& path) const override {
-    return std::make_unique<Lacking>(real_->open(path));
+  std::string data_root() const override { return real_.data_root(); }
+  std::string commit_file() const override { return real_.commit_file(); }
+  bool committed_by(const std::string& item, const std::string& plan_id) const override {
+    return real_.committed_by(item, plan_id);
+  }
+  std::unique_ptr<Checkpoint> open(const std::string& path) const override {
+    return std::make_unique<Lacking>(real_.open(path));
   }
 
  private:
-  std::unique_ptr<Target> real_ = make_target("orbax");
+  const Format& real_ = format_of("orbax");
 };
 
 TEST(PublishCheck, ATreeThatLacksAChunkStaysInStagingAndTheChunkIsNamed) {
@@ -60,7 +66,7 @@ TEST(PublishCheck, ATreeThatLacksAChunkStaysInStagingAndTheChunkIsNamed) {
   const Error error =
       catch_error([&] { run_convert(plan, LackingTarget(), to_output(out), reporter); });
   EXPECT_EQ(error.code(), ErrorCode::corrupt);
-  EXPECT_NE(error.sentence().find(plan.model.leaves[1].path), std::string::npos)
+  EXPECT_NE(error.sentence().find(plan.model.leaves[1].name), std::string::npos)
       << error.sentence();
   EXPECT_FALSE(exists(out));
   EXPECT_TRUE(exists(out_paths(out, 0).staging));

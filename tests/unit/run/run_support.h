@@ -7,12 +7,13 @@
 #include <utility>
 
 #include "bytes/files.h"
+#include "format/formats.h"
+#include "format/orbax/orbax.h"
 #include "plan/plan.h"
 #include "run/budget.h"
 #include "run/convert.h"
+#include "service/prepare.h"
 #include "support/temp_dir.h"
-#include "target/orbax/orbax.h"
-#include "tool/plan_flags.h"
 
 #include "hfshard/convert.h"
 
@@ -56,7 +57,7 @@ inline PlanOptions small_options() {
 
 inline Plan small_plan(const std::string& source, const PlanOptions& options = small_options(),
                        const Limits& limits = small_limits()) {
-  return make_plan(source, options, *make_target(options.target), limits);
+  return make_plan(source, options, format_of(options.target), limits);
 }
 
 using Hook = std::function<void(Stage, const Tile&)>;
@@ -64,7 +65,7 @@ using Hook = std::function<void(Stage, const Tile&)>;
 /// Converts and publishes.
 inline RunResult convert(const Plan& plan, const RunOptions& options, const Hook& hook = {}) {
   QuietReporter reporter;
-  return run_convert(plan, *make_target(plan.options.target), options, reporter, hook);
+  return run_convert(plan, format_of(plan.options.target), options, reporter, hook);
 }
 
 inline RunOptions to_output(const std::string& out) {

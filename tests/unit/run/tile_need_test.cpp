@@ -30,5 +30,43 @@ TEST(TileNeed, IsTheRegionAndTheLargestScratch) {
   EXPECT_EQ(plan.totals.largest_need_bytes, largest);
 }
 
+// A tile that asks for more than the arena has would wait for ever. Units are merged up to the
+// arena and no further; one unit alone may need as much as the plan says that one unit needs.
+TEST(TileNeed, MergedUnitsStayWithinTheArena) {
+  const TempDir dir;
+  const Plan plan = small_plan(copy_fixture("llama3.1", dir / "source"));
+  const std::uint64_t least = plan.totals.largest_need_bytes;
+  std::uint64_t tiles_before = UINT64_MAX;
+  for (const std::uint64_t arena : {least, least + 1, least + 4095, least + 4096, 2 * least,
+                                    3 * least, 3 * least + 1, 5 * least}) {
+    SCOPED_TRACE(arena);
+    TileCursor cursor(plan, 0, plan.end_address(), nullptr, arena);
+    Tile tile;
+    std::uint64_t at = 0;
+    std::uint64_t tiles = 0;
+    while (cursor.next(tile)) {
+      EXPECT_EQ(tile.begin_address, at);
+      EXPECT_LE(tile.need_bytes, arena);
+      at = tile.end_address;
+      ++tiles;
+    }
+    EXPECT_EQ(at, plan.end_address());
+    EXPECT_LE(tiles, tiles_before);
+    tiles_before = tiles;
+  }
+  TileCursor measure(plan, 0, plan.end_address(), nullptr, UINT64_MAX);
+  for (Tile tile; measure.next(tile);) {  // what just fits is merged
+    if (tile.units.size() < 2 || tile.need_bytes < least) continue;
+    const std::uint64_t begin = tile.begin_address;
+    Tile again;
+    TileCursor fits(plan, begin, plan.end_address(), nullptr, tile.need_bytes);
+    ASSERT_TRUE(fits.next(again));
+    EXPECT_EQ(again.units, tile.units);
+    TileCursor lacks(plan, begin, plan.end_address(), nullptr, tile.need_bytes - 1);
+    ASSERT_TRUE(lacks.next(again));
+    EXPECT_LT(again.units.size(), tile.units.size());
+  }
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "format/formats.h"
 #include "ops/value.h"
 #include "plan/compile.h"
 #include "run/cells.h"
@@ -60,7 +61,7 @@ struct RandomModel {
   void add_leaf(std::uint32_t index) {
     const reference::Rule rule = reference::random_rule(random, 3, 6);
     Leaf leaf;
-    leaf.path = "leaf" + std::to_string(index);
+    leaf.name = "leaf" + std::to_string(index);
     leaf.shape = rule.dst_shape;
     const bool twice = leaf.shape.rank() > 0 && random() % 2 == 0;
     std::vector<IndexMap> maps{rule.map};
@@ -180,11 +181,36 @@ Cut random_cut(Random& random) {
 }
 
 Plan cut_plan(const Catalog& catalog, const CompiledModel& model, const Cut& cut) {
-  const auto target = make_target("orbax");
+  const Format& target = format_of("orbax");
   const auto form = [&](const Leaf& leaf, const Grid& grid) {
-    return target->form(leaf, grid, cut.options.encoding);
+    return target.form(leaf, grid, cut.options.encoding);
   };
   return build_plan(catalog, model, cut.options, form, cut.limits);
+}
+
+// Cuts the leaves of a plan anew, by extents that nothing divides: a chunk may end anywhere.
+std::uint64_t recut(Plan& plan, const Cut& cut, Random& random) {
+  const Format& target = format_of("orbax");
+  std::uint64_t ragged = 0;
+  PerLeaf<Grid> grids;
+  PerLeaf<UnitForm> units;
+  for (std::uint32_t leaf = 0; leaf < plan.model.leaves.size(); ++leaf) {
+    const Leaf& info = plan.model.leaves[leaf];
+    Grid grid = plan.grids[leaf];
+    for (std::size_t d = 0; d < info.shape.rank(); ++d) {
+      grid.inner[d] = pick(random, 1, std::max<std::uint64_t>(info.shape[d], 1));
+      grid.chunk[d] = grid.inner[d] * pick(random, 1, 3);
+      ragged += info.shape[d] % grid.chunk[d] != 0;
+    }
+    if (random() % 2 == 0) grid.inner = grid.chunk;
+    grids.push_back(grid);
+    units.push_back(make_unit_form(info, grid, plan.leading_to(leaf),
+                                   target.form(info, grid, cut.options.encoding), plan.limits));
+  }
+  plan.grids = grids;
+  plan.units = units;
+  lay_out(plan);
+  return ragged;
 }
 
 struct Filled {
@@ -214,7 +240,7 @@ std::string element_at(const Plan& plan, const std::vector<std::byte>& space, st
                        std::uint64_t element) {
   const Shape& shape = plan.model.leaves[leaf].shape;
   const Grid& grid = plan.grids[leaf];
-  const ChunkForm& form = plan.units[leaf].form;
+  const PieceForm& form = plan.units[leaf].form;
   const std::size_t size = size_bits(plan.model.leaves[leaf].dtype) / 8;
   Shape chunk = shape;
   std::uint64_t cell = 0;
@@ -227,7 +253,7 @@ std::string element_at(const Plan& plan, const std::vector<std::byte>& space, st
     cell = cell * (grid.chunk[d] / grid.inner[d]) + in_chunk / grid.inner[d];
     within = within * grid.inner[d] + in_chunk % grid.inner[d];
   }
-  const ChunkPlace place = plan.place(leaf, chunk);
+  const Place place = plan.place(leaf, chunk);
   EXPECT_LE(plan.file_begin[place.file] + place.offset_bytes + place.length_bytes,
             plan.file_begin[place.file + 1]);
   const std::uint64_t at = plan.file_begin[place.file] + place.offset_bytes +
@@ -237,9 +263,32 @@ std::string element_at(const Plan& plan, const std::vector<std::byte>& space, st
   return out;
 }
 
+// Whether all bytes of cells that lie outside of their leaf are zero, so that output is the same
+// whatever was in memory.
+bool edges_are_zero(const Plan& plan, const std::vector<std::byte>& space) {
+  for (UnitRef at; at.group < plan.groups.size(); at = plan.next(at)) {
+    const std::size_t size = size_bits(plan.model.leaves[plan.group_of(at).leaf].dtype) / 8;
+    for (const Cell& cell : unit_cells(plan, at)) {
+      const std::byte* bytes = space.data() + plan.address_of(at) + cell.offset_bytes;
+      bool zero = true;
+      for_each_chunk(cell.full.extent, [&](const Shape& place) {
+        bool inside = true;
+        for (std::size_t d = 0; d < place.rank(); ++d)
+          inside = inside && place[d] < cell.clipped.extent[d];
+        for (std::size_t k = 0; k < size; ++k, ++bytes)
+          zero = zero && (inside || *bytes == std::byte{0});
+        return zero;
+      });
+      if (!zero) return false;
+    }
+  }
+  return true;
+}
+
 TEST(UnitFiller, FillsWhatASlowReferenceSaysHoweverItIsCut) {
   std::uint64_t with_inner = 0;
   std::uint64_t chunks = 0;
+  std::uint64_t ragged = 0;
   for (int round = 0; round < kRounds; ++round) {
     SCOPED_TRACE("seed " + std::to_string(kSeed) + ", round " + std::to_string(round));
     RandomModel made(kSeed + static_cast<std::uint64_t>(round));
@@ -250,7 +299,9 @@ TEST(UnitFiller, FillsWhatASlowReferenceSaysHoweverItIsCut) {
     std::optional<std::vector<Digest128>> sums;
     for (int cut = 0; cut < 4; ++cut) {
       SCOPED_TRACE("cut " + std::to_string(cut));
-      const Plan plan = cut_plan(catalog, made.model, random_cut(made.random));
+      const Cut sizes = random_cut(made.random);
+      Plan plan = cut_plan(catalog, made.model, sizes);
+      if (cut % 2 == 1) ragged += recut(plan, sizes, made.random);
       const Filled filled = fill_all(plan);
       for (std::uint32_t leaf = 0; leaf < expected.size(); ++leaf) {
         with_inner += plan.grids[leaf].has_inner();
@@ -258,6 +309,7 @@ TEST(UnitFiller, FillsWhatASlowReferenceSaysHoweverItIsCut) {
           ASSERT_EQ(element_at(plan, filled.space, leaf, element), bytes)
               << "leaf " << leaf << " element " << element;
       }
+      EXPECT_TRUE(edges_are_zero(plan, filled.space));
       chunks += plan.totals.chunks;
       if (!sums) sums = filled.sums;
       EXPECT_EQ(*sums, filled.sums) << "digests depend on how the leaves are cut";
@@ -265,6 +317,48 @@ TEST(UnitFiller, FillsWhatASlowReferenceSaysHoweverItIsCut) {
   }
   EXPECT_GT(with_inner, 10U);
   EXPECT_GT(chunks, 2000U);
+  EXPECT_GT(ragged, 200U);
+}
+
+// Memory is used again and again: what lies beyond the edge of a leaf, and between chunks, must not
+// be what was there before, or no two runs write the same bytes.
+TEST(UnitFiller, WritesEveryByteOfARegionWhateverItHeld) {
+  const TempDir dir;
+  SafetensorsBuilder().tensor("t", DType::u8, {10, 7}).write(dir / "model.safetensors");
+  const Catalog catalog = open_catalog(dir / "model.safetensors");
+  MappingOptions options;
+  options.scheme = "hf";
+  options.stacked = false;
+  Cut cut;
+  cut.limits.alignment_bytes = 32;
+  cut.limits.run_bytes = 1;
+  cut.options.encoding.checksum = false;
+  for (const Shape& chunk : {Shape{10, 7}, Shape{4, 7}, Shape{3, 2}, Shape{5, 4}}) {
+    Plan plan = cut_plan(catalog, compile_model(catalog, options), cut);
+    const Grid grid{chunk, chunk, chunk};
+    const Leaf& leaf = plan.model.leaves[0];
+    plan.grids.clear();
+    plan.units.clear();
+    plan.grids.push_back(grid);
+    plan.units.push_back(make_unit_form(leaf, grid, plan.leading_to(0),
+                                        format_of("orbax").form(leaf, grid, cut.options.encoding),
+                                        plan.limits));
+    lay_out(plan);
+    const OpenSources sources = open_sources(plan.catalog);
+    const UnitFiller filler(plan, sources);
+    std::vector<std::vector<std::byte>> spaces;
+    for (const int held : {0xa5, 0x5a}) {
+      std::vector<std::byte>& space = spaces.emplace_back(plan.end_address());
+      std::ranges::fill(space, static_cast<std::byte>(held));
+      for (UnitRef at; at.group < plan.groups.size(); at = plan.next(at)) {
+        std::vector<std::byte> scratch(filler.scratch_bytes(at));
+        std::vector<SlotDigest> digests;
+        filler.fill(at, std::span(space).subspan(plan.address_of(at), plan.units[0].region_bytes()),
+                    scratch, digests);
+      }
+    }
+    EXPECT_TRUE(spaces[0] == spaces[1]) << to_string(chunk);
+  }
 }
 
 TEST(UnitFiller, ADigestDependsOnEveryByte) {

@@ -3,7 +3,9 @@
 // of.
 
 #include <algorithm>
+#include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -82,6 +84,114 @@ TEST(WriteOrder, AJournalRecordFollowsTheSyncOfItsData) {
     }
   }
   EXPECT_EQ(record, done.size());
+}
+
+bool removes(std::string_view call) { return call == "unlink" || call == "rmdir"; }
+
+// What a power cut would take: bytes and names that were changed and not synced since. Calls are
+// noted before they happen, so that a name is new if it is not there yet.
+class Durability {
+ public:
+  // `to`: of a rename, which moves to another directory; else empty.
+  void call(const std::string& name, const std::string& path, const std::string& to) {
+    if (name == "pwrite" || name == "truncate") {
+      changed_bytes_.insert(path);
+    } else if (name == "fdatasync") {
+      changed_bytes_.erase(path);
+    } else if (name == "fsync") {
+      changed_bytes_.erase(path);
+      changed_names_.erase(path);
+    } else if (name == "mkdir" || name == "open" || name == "link" || name == "symlink") {
+      if (!exists(path) && exists(parent_path(path))) changed_names_.insert(parent_path(path));
+    } else if (name.starts_with("rename") || (removes(name) && exists(path))) {
+      changed_names_.insert(parent_path(path));
+      if (!to.empty()) changed_names_.insert(parent_path(to));
+    }
+  }
+  // Of files and directories at or below a path.
+  std::string lost(const std::string& below, const std::string& beside = "") const {
+    std::string out;
+    for (const auto* all : {&changed_bytes_, &changed_names_}) {
+      for (const std::string& path : *all) {
+        if (path.starts_with(below) && (beside.empty() || !path.starts_with(beside)))
+          out += path.substr(below.size()) + " ";
+      }
+    }
+    return out;
+  }
+
+ private:
+  std::set<std::string> changed_bytes_;
+  std::set<std::string> changed_names_;
+};
+
+// The moments that others rely on, and what a power cut would take then.
+struct Moment {
+  std::string what;
+  std::string lost;
+};
+
+Durability durability;
+OutPaths watched;
+std::vector<Moment> moments;
+
+int follow(const char* call, const char* path) {
+  const std::lock_guard lock(events_mutex);
+  const std::string name(call);
+  const std::string at(path);
+  const std::string above = parent_path(parent_path(watched.parent));
+  if (name == "pwrite" && at.find("/journal.") != std::string::npos)
+    moments.push_back({"record", durability.lost(above)});
+  if (name.starts_with("rename") && (at == watched.tree || at == watched.step))
+    moments.push_back({"publish", durability.lost(watched.staging)});
+  const bool journal = at.find("/journal.") != std::string::npos;
+  if (removes(name) && journal)
+    moments.push_back({"clean", exists(at) ? durability.lost(above, watched.staging) : ""});
+  // The first one behind the journals.
+  if (removes(name) && !journal && !moments.empty() && moments.back().what == "clean")
+    moments.push_back({"remove", durability.lost(watched.staging, watched.tree)});
+  const std::string to = at == watched.tree   ? watched.out
+                         : at == watched.step ? join_path(watched.out, "0")
+                                              : "";
+  durability.call(name, at, name.starts_with("rename") ? to : "");
+  return 0;
+}
+
+// Two levels above OUT are missing, too: their names are worth as much as those below.
+std::vector<Moment> moments_of(const TempDir& dir, bool overwrite) {
+  const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
+  RunOptions options = to_output(dir / "made/here/out");
+  if (overwrite) {
+    PlanOptions wanted = small_options();
+    wanted.chunk_bytes = 128;
+    convert(small_plan(dir / "source", wanted), options);
+    options.overwrite = true;
+  }
+  options.jobs = 1;  // one thread: what is written is what was committed
+  options.io_threads = 0;
+  durability = {};
+  moments.clear();
+  watched = out_paths(options.out, 0);
+  sys::set_fault_hook(follow);
+  convert(plan, options);
+  sys::set_fault_hook(nullptr);
+  return moments;
+}
+
+TEST(WriteOrder, NothingThatIsReliedOnIsLostInAPowerCut) {
+  for (const bool overwrite : {false, true}) {
+    SCOPED_TRACE(overwrite);
+    const TempDir dir;
+    std::map<std::string, int> seen;
+    for (const Moment& moment : moments_of(dir, overwrite)) {
+      ++seen[moment.what];
+      EXPECT_EQ(moment.lost, "") << moment.what << " " << seen[moment.what];
+    }
+    EXPECT_GT(seen["record"], 20);
+    EXPECT_EQ(seen["publish"], 1);
+    EXPECT_GE(seen["clean"], 1);
+    EXPECT_EQ(seen["remove"], 1);
+  }
 }
 
 }  // namespace

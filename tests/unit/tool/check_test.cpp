@@ -19,7 +19,9 @@ TEST(CheckFamily, EveryExampleIsAccounted) {
   for (FamilyInfo& info : list_families()) {
     info.sizes.clear();
     std::set<std::string> checked;
+    std::set<std::string> layers;
     for (const CheckReport& report : check_family(info)) {
+      layers.insert(report.layers);
       EXPECT_EQ(report.family, info.name);
       EXPECT_GT(report.leaves, 0U);
       checked.insert(report.config);
@@ -29,6 +31,8 @@ TEST(CheckFamily, EveryExampleIsAccounted) {
       }
     }
     EXPECT_EQ(checked, (std::set<std::string>{"example"}));
+    EXPECT_EQ(layers.contains("stacked"), info.stacked);
+    EXPECT_TRUE(layers.contains("separate"));
   }
 }
 
@@ -122,6 +126,18 @@ TEST(CheckMapping, WhatIsExcludedIsDroppedByName) {
   ASSERT_EQ(report.dropped.size(), 1U);
   EXPECT_EQ(report.dropped[0].tensor, "model.norm.weight");
   EXPECT_FALSE(report.dropped[0].why.empty());
+}
+
+// Names are not looked at one by one then: the excluded ones would be strange, or missing.
+TEST(CheckMapping, WithIncludeOrExcludeTheFirstProblemIsTheOnlyOne) {
+  Catalog catalog = qwen3();
+  catalog.tensors[*catalog.find("model.norm.weight")].shape = {3};
+  MappingOptions options;
+  options.exclude = {"lm_head.weight"};
+  EXPECT_EQ(check_mapping(catalog, options).problems.size(), 1U);
+  options.exclude.clear();
+  options.include = {"model.*"};
+  EXPECT_EQ(check_mapping(catalog, options).problems.size(), 1U);
 }
 
 TEST(CheckMapping, AnUnknownFamilyAndAnUnknownOptionAreErrors) {

@@ -1,8 +1,10 @@
+#include <cerrno>
 #include <cstdint>
 
 #include <gtest/gtest.h>
 
 #include "base/coding.h"
+#include "support/syscall_faults.h"
 #include "support/temp_dir.h"
 #include "unit/tool/run_tool.h"
 
@@ -89,6 +91,27 @@ TEST_F(Inspect, ATruncatedSafetensorsFileIsCorrupt) {
   const std::string bytes = read_text(file);
   write_text(file, std::string_view(bytes).substr(0, bytes.size() - 1));
   EXPECT_EQ(run_tool({"inspect", source_, "--data"}).status, 3);
+}
+
+// Metadata are read whole with or without --data: only the reading of data sees this.
+TEST_F(Inspect, AReadErrorInTheDataIsFoundByDataOnlyAndARetryMayHelp) {
+  int reads = 0;
+  for (int nth = 1; reads == 0 && nth < 100; ++nth) {  // how many reads the metadata take
+    const SyscallFault fault("pread", nth, EIO);
+    run_tool({"inspect", source_, "--quiet"});
+    if (!fault.fired()) reads = nth;
+  }
+  ASSERT_GT(reads, 1);
+  {
+    const SyscallFault fault("pread", reads, EIO);
+    EXPECT_EQ(run_tool({"inspect", source_, "--quiet"}).status, 0);
+    EXPECT_FALSE(fault.fired());
+  }
+  const SyscallFault fault("pread", reads, EIO);
+  const ToolRun run = run_tool({"inspect", source_, "--data", "--json", "--quiet"});
+  EXPECT_EQ(run.status, 4);
+  EXPECT_EQ(run.json().at("damaged_count").as_uint(), 1U);
+  EXPECT_EQ(run.json().at("error").at("code").as_string(), "io");
 }
 
 TEST_F(Inspect, NamesCannotReachTheTerminalRaw) {

@@ -9,6 +9,7 @@
 #include "base/floats.h"
 #include "bytes/files.h"
 #include "bytes/source.h"
+#include "format/formats.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
 #include "tool/progress.h"

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "format/formats.h"
 #include "support/catch_error.h"
 #include "support/safetensors_builder.h"
 #include "support/temp_dir.h"
@@ -14,17 +15,39 @@ namespace hfshard {
 namespace {
 
 // A checkpoint of one [4, 6] leaf in chunks of [2, 3], whose chunks fail as told.
-class FakeCheckpoint final : public OpenedCheckpoint {
+class FakeCheckpoint final : public Checkpoint {
  public:
   enum class State { good, missing, corrupt, refused, bug };
 
+  struct Reader final : PieceReader {
+    explicit Reader(State of) : state(of) {}
+    void read(std::span<std::byte> out) override {
+      EXPECT_EQ(out.size(), 6U);
+      switch (state) {
+        case State::corrupt:
+          throw Error(ErrorCode::corrupt, "wrong checksum")
+              .in_file("checkpoint/d/0")
+              .at({4, 10}, 20);
+        case State::refused:
+          throw Error(ErrorCode::io, "cannot read").in_file("checkpoint/d/1");
+        case State::bug:
+          throw Error(ErrorCode::internal, "a bug");
+        default:
+          return;
+      }
+    }
+    void skip(std::uint64_t /*bytes*/) override {}
+    State state;
+  };
+
   FakeCheckpoint() {
-    OpenedLeaf leaf;
-    leaf.path = "a.b";
+    TensorInfo leaf;
+    leaf.name = "a.b";
     leaf.dtype = DType::u8;
-    leaf.shape = {4, 6};
-    leaf.chunk_shape = leaf.inner_shape = {2, 3};
-    leaves_.push_back(leaf);
+    leaf.cut = 0;
+    catalog_.tensors.push_back(leaf);
+    catalog_.cuts.resize(1);
+    shape({4, 6}, {2, 3});
   }
 
   FakeCheckpoint& set(std::size_t chunk, State state) {
@@ -32,41 +55,32 @@ class FakeCheckpoint final : public OpenedCheckpoint {
     return *this;
   }
   FakeCheckpoint& shape(const Shape& shape, const Shape& chunk) {
-    leaves_[0].shape = shape;
-    leaves_[0].chunk_shape = leaves_[0].inner_shape = chunk;
+    catalog_.tensors[0].shape = shape;
+    catalog_.cuts[0].grid = {chunk, chunk, chunk};
     return *this;
   }
 
-  const std::vector<OpenedLeaf>& leaves() const override { return leaves_; }
-  const Json& custom_metadata() const override { return custom_; }
-  bool has_chunk(std::uint32_t /*leaf*/, const Shape& chunk) const override {
+  const Catalog& catalog() const override { return catalog_; }
+  bool has_piece(std::uint32_t /*leaf*/, const Shape& chunk) const override {
     return state(chunk) != State::missing;
   }
-  void read_chunk(std::uint32_t /*leaf*/, const Shape& chunk, std::span<std::byte> out,
-                  std::span<std::byte> scratch) const override {
-    EXPECT_EQ(out.size(), 6U);
+  std::unique_ptr<PieceReader> open_piece(std::uint32_t /*leaf*/, const Shape& chunk,
+                                          PieceSteps /*steps*/,
+                                          std::span<std::byte> scratch) const override {
     EXPECT_EQ(scratch.size(), 10U);
-    switch (state(chunk)) {
-      case State::corrupt:
-        throw Error(ErrorCode::corrupt, "wrong checksum").in_file("checkpoint/d/0").at({4, 10}, 20);
-      case State::refused:
-        throw Error(ErrorCode::io, "cannot read").in_file("checkpoint/d/1");
-      case State::bug:
-        throw Error(ErrorCode::internal, "a bug");
-      default:
-        return;
-    }
+    return std::make_unique<Reader>(state(chunk));
   }
-  std::uint64_t scratch_bytes(std::uint32_t /*leaf*/) const override { return 10; }
+  std::uint64_t scratch_bytes(std::uint32_t /*leaf*/, PieceSteps /*steps*/) const override {
+    return 10;
+  }
 
  private:
   State state(const Shape& chunk) const {
     const std::uint64_t index = chunk[0] * 2 + chunk[1];
     return index < states_.size() ? states_[index] : State::missing;
   }
-  std::vector<OpenedLeaf> leaves_;
+  Catalog catalog_;
   std::vector<State> states_ = std::vector<State>(4, State::good);
-  Json custom_;
 };
 
 using State = FakeCheckpoint::State;
@@ -123,43 +137,68 @@ TEST(ReadChunks, ABugIsNoDamage) {
   EXPECT_EQ(catch_error([&] { read_all(fake); }).code(), ErrorCode::internal);
 }
 
-TEST(ReadTensors, ListsEveryTensorOfAFileThatWasCut) {
+TEST(ReadChunks, FilesAreNamedBelowTheRootHoweverItIsWritten) {
+  FakeCheckpoint fake;
+  fake.set(0, State::corrupt);
+  for (const char* root : {"checkpoint", "checkpoint/", "checkpoint//"}) {
+    EXPECT_EQ(read_chunks(fake, root, *make_progress(true)).items.at(0).file, "d/0") << root;
+  }
+  for (const char* root : {"check", "checkpoint/d/0", "other"}) {
+    EXPECT_EQ(read_chunks(fake, root, *make_progress(true)).items.at(0).file, "checkpoint/d/0");
+  }
+}
+
+TEST(ReadChunks, ReadsEveryFileAndLargeTensorsToTheirEnd) {
+  const TempDir dir;
+  const std::string second = dir / "model-00002-of-00002.safetensors";
+  SafetensorsBuilder().tensor("a", DType::u8, {8}).write(dir / "model-00001-of-00002.safetensors");
+  SafetensorsBuilder().tensor("b", DType::u8, {9 << 20}).write(second);
+  const std::uint64_t size = std::filesystem::file_size(second);
+  const auto damaged = [&](const Checkpoint& opened) {
+    return read_chunks(opened, dir.path(), *make_progress(true)).items;
+  };
+  EXPECT_TRUE(damaged(*open_checkpoint(dir.path())).empty());
+  const auto before_cut = open_checkpoint(dir.path());
+  std::filesystem::resize_file(second, size - 1);
+  const auto cut = damaged(*before_cut);
+  ASSERT_EQ(cut.size(), 1U);
+  EXPECT_EQ(cut[0].tensor, "b");
+  std::filesystem::resize_file(second, size);
+  const auto before_removal = open_checkpoint(dir.path());
+  std::filesystem::remove(second);
+  const auto gone = damaged(*before_removal);
+  ASSERT_EQ(gone.size(), 1U);
+  EXPECT_EQ(gone[0].tensor, "b");
+  EXPECT_EQ(gone[0].file, "model-00002-of-00002.safetensors");
+}
+
+TEST(ReadChunks, ListsEveryTensorOfAFileThatWasCut) {
   const TempDir dir;
   SafetensorsBuilder()
       .tensor("a", DType::f32, {64})
       .tensor("b", DType::f32, {64})
       .tensor("c", DType::f32, {64})
       .write(dir / "model.safetensors");
-  const Catalog catalog = open_catalog(dir.path());
-  EXPECT_EQ(read_tensors(catalog, *make_progress(true)).count, 0U);
-  std::filesystem::resize_file(dir / "model.safetensors", catalog.files[0].size_bytes - 300);
-  const DamageList found = read_tensors(catalog, *make_progress(true));
+  const auto read = [&](const Checkpoint& opened) {
+    return read_chunks(opened, dir.path(), *make_progress(true));
+  };
+  const auto opened = open_checkpoint(dir.path());
+  EXPECT_EQ(read(*opened).count, 0U);
+  EXPECT_EQ(read(*opened).checked, 3U);
+  const std::uint64_t whole = opened->catalog().files[0].size_bytes;
+  const auto fresh = open_checkpoint(dir.path());
+  std::filesystem::resize_file(dir / "model.safetensors", whole - 300);
+  const DamageList found = read(*fresh);
+  EXPECT_EQ(found.unit, "tensors");
   ASSERT_EQ(found.items.size(), 2U);
   EXPECT_EQ(found.items[0].tensor, "b");
   EXPECT_EQ(found.items[0].file, "model.safetensors");
+  EXPECT_FALSE(found.items[0].chunk.has_value());
   EXPECT_EQ(found.items[1].tensor, "c");
+  std::filesystem::resize_file(dir / "model.safetensors", whole);
+  const auto last = open_checkpoint(dir.path());
   std::filesystem::remove(dir / "model.safetensors");
-  EXPECT_EQ(read_tensors(catalog, *make_progress(true)).count, 3U);
-}
-
-TEST(IsOrbax, DecidesByWhatLiesInTheDirectory) {
-  const TempDir dir;
-  EXPECT_FALSE(is_orbax(dir / "nothing"));
-  write_text(dir / "hf/model.safetensors", "");
-  write_text(dir / "hf/0/x", "");
-  EXPECT_FALSE(is_orbax(dir / "hf"));
-  EXPECT_FALSE(is_orbax(dir / "hf/model.safetensors"));
-  write_text(dir / "root/12/items/manifest.ocdbt", "");
-  write_text(dir / "root/hf/model.safetensors.index.json", "");
-  EXPECT_TRUE(is_orbax(dir / "root"));
-  EXPECT_TRUE(is_orbax(dir / "root/12"));
-  EXPECT_TRUE(is_orbax(dir / "root/12/items"));
-  write_text(dir / "flat/_CHECKPOINT_METADATA", "{}");
-  EXPECT_TRUE(is_orbax(dir / "flat"));
-  write_text(dir / "unfinished/0.orbax-checkpoint-tmp/x", "");
-  EXPECT_TRUE(is_orbax(dir / "unfinished"));
-  write_text(dir / "file/7", "");
-  EXPECT_FALSE(is_orbax(dir / "file"));
+  EXPECT_EQ(read(*last).count, 3U);
 }
 
 TEST(ConfigFacts, AreThoseThatAreThere) {

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hfshard/convert.h"
+#include "hfshard/error.h"
+#include "hfshard/plan.h"
+#include "hfshard/report.h"
+#include "hfshard/verify.h"
+
+/// The library: everything that the command line does, for other programs. Nothing here prints,
+/// reads the environment or ends the process; several calls may run in one process at once. The one
+/// signal that is touched is SIGBUS, with IoMode::mmap alone, and it is passed on (docs/adr/0017).
+/// Failures are thrown as Error. Memory is bounded per call by RunOptions::max_memory_bytes, which
+/// does not count what the process held before.
+namespace hfshard {
+
+/// What `plan` is asked beside the plan itself.
+struct PlanQuestions {
+  std::vector<std::string> load_meshes;  ///< what loading the output on each of these would cost
+  std::uint64_t devices_per_host = 1;
+  std::uint64_t most_leaves = UINT64_MAX;  ///< that the report lists: a hundred thousand take 50 MB
+};
+
+/// Plans a conversion; reads headers only. With RunOptions::out, what a run would refuse there is
+/// thrown: conflict. Throws: usage, bad_input, corrupt, unsupported, not_found, io.
+PlanReport plan(const std::string& source, const PlanOptions& options, const RunOptions& run,
+                const PlanQuestions& questions = {});
+
+/// Converts `source` into RunOptions::out, or one worker's share of it. Throws: as plan; limit
+/// (memory, disk), conflict (the output, another run), cancelled; what is written stays, resumable.
+ConvertReport convert(const std::string& source, const PlanOptions& options, const RunOptions& run,
+                      Reporter& reporter);
+
+/// How `link` treats what cannot be linked, and the files that are.
+struct LinkOptions {
+  bool in_place = false;   ///< the index goes into the source's directory, which is the output too
+  bool side_file = false;  ///< with in_place: what cannot be linked may be written beside it
+  bool digests = false;    ///< read what is linked and record its digests
+};
+
+/// Makes the same tree with no copy: an index over the safetensors files. Throws: as convert;
+/// unsupported, listing what cannot be linked.
+ConvertReport link(const std::string& source, const PlanOptions& options, const LinkOptions& link,
+                   const RunOptions& run, Reporter& reporter);
+
+/// Publishes an output that N workers wrote; one that is published is RunResult::already_done.
+/// Throws: conflict naming the missing shares, not_found (no run was started).
+ConvertReport finalize(const RunOptions& run, Reporter& reporter);
+
+/// Removes the staging directory of an unfinished output, and puts back what a killed run had moved
+/// there. Throws: conflict (it is in use, or not ours), io.
+CleanReport clean(const std::string& out);
+
+/// Checks an output: against the digests that it carries, or, with a `source`, byte for byte.
+/// Differences are results, not errors. Throws: not_found, corrupt (manifest, metadata), limit, io.
+VerifyResult verify(const std::string& out, const std::string& source, const RunOptions& run,
+                    Reporter& reporter);
+
+}  // namespace hfshard

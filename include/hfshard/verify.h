@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace hfshard {
+
+/// One thing that is not as it should be.
+struct Difference {
+  std::string leaf;    ///< dotted path; empty when the finding is about the output as a whole
+  std::string chunk;   ///< chunk coordinates "0, 3", empty when the finding is about a whole leaf
+  std::string tensor;  ///< source tensor, if known
+  std::string what;
+};
+
+/// What verifying an output found.
+struct VerifyResult {
+  std::string path;  ///< the step directory that was verified
+  std::uint64_t checked_bytes = 0;
+  std::uint64_t unrecorded_bytes = 0;  ///< of linked leaves without digests: not read
+  std::uint64_t chunks = 0;
+  std::uint64_t tensors = 0;
+  std::vector<Difference> differences;  ///< all of them
+};
+
+}  // namespace hfshard

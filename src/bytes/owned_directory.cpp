@@ -1,0 +1,148 @@
+// Taking a directory, while others may take or remove it:
+//  1. open the directory, never through a link
+//  2. open its marker; where there is none, the directory must be empty, and the marker is made
+//     exclusively and synced
+//  3. lock the marker
+//  4. the path must still lead to the file that was locked: who had the lock before may have
+//     removed the directory, and a lock on a file without a name protects nothing. Else again from
+//     1
+// Removing it is the other way around: all else, the marker, the directory. Whoever comes between
+// the last two finds an empty directory and takes it over; then it stays.
+
+#include "bytes/owned_directory.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+
+#include "bytes/files.h"
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+constexpr mode_t kFileMode = 0644;
+constexpr mode_t kDirectoryMode = 0755;
+// Each further try means that another process has made or removed the directory meanwhile.
+constexpr int kMaxTries = 100;
+
+[[noreturn]] void refuse(const std::string& path, const char* sentence, const char* hint) {
+  throw Error(ErrorCode::conflict, sentence).in_file(path).hint(hint);
+}
+
+[[noreturn]] void refuse_in_use(const std::string& path) {
+  refuse(path, "another process works in this directory",
+         "wait until it ends, or stop it; the lock goes away with the process");
+}
+
+}  // namespace
+
+OwnedDirectory OwnedDirectory::claim(const std::string& path, Mode mode) {
+  for (int tries = 0; tries < kMaxTries; ++tries) {
+    make_directories(parent_path(path));
+    if (sys::mkdir(path.c_str(), kDirectoryMode) != 0 && errno != EEXIST) {
+      throw sys::failure("make the directory", path, errno);
+    }
+    OwnedDirectory out(path);
+    if (out.take(mode) == Taken::yes) return out;
+  }
+  refuse_in_use(path);
+}
+
+std::optional<OwnedDirectory> OwnedDirectory::find(const std::string& path, Mode mode) {
+  for (int tries = 0; tries < kMaxTries; ++tries) {
+    OwnedDirectory out(path);
+    const Taken taken = out.take(mode);
+    if (taken == Taken::yes) return out;
+    if (taken == Taken::absent) return std::nullopt;
+  }
+  refuse_in_use(path);
+}
+
+OwnedDirectory::Taken OwnedDirectory::take(Mode mode) {
+  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  directory_ = sys::Descriptor(sys::open(path_.c_str(), kFlags));
+  if (directory_.get() < 0) {
+    if (errno == ENOENT) return Taken::absent;
+    if (errno != ELOOP && errno != ENOTDIR) throw sys::failure("open the directory", path_, errno);
+    refuse(path_, "a link or a file has the name of the staging directory",
+           "move it away, or choose another output; hfshard never deletes what it did not write");
+  }
+  if (const Taken taken = open_marker(); taken != Taken::yes) return taken;
+  lock(mode);
+  return is_current() ? Taken::yes : Taken::changed;
+}
+
+OwnedDirectory::Taken OwnedDirectory::open_marker() {
+  constexpr int kFlags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  const std::string path = join_path(path_, kMarker);
+  const int directory = directory_.get();
+  marker_ = sys::Descriptor(sys::openat(directory, kMarker, kFlags, 0, path.c_str()));
+  if (marker_.get() >= 0) return Taken::yes;
+  if (errno != ENOENT) throw sys::failure("open the lock", path, errno);
+  const std::vector<std::string> names = list_directory_at(directory, path_);
+  if (std::ranges::find(names, kMarker) != names.end()) return Taken::changed;
+  if (!names.empty()) {
+    refuse(path_, "the staging directory's name is taken by a directory that hfshard did not make",
+           "move it away, or choose another output; hfshard never deletes what it did not write");
+  }
+  marker_ = sys::Descriptor(
+      sys::openat(directory, kMarker, kFlags | O_CREAT | O_EXCL, kFileMode, path.c_str()));
+  if (marker_.get() < 0) {
+    if (errno == EEXIST || errno == ENOENT) return Taken::changed;
+    throw sys::failure("make the lock", path, errno);
+  }
+  sync();
+  fsync_directory(parent_path(path_));
+  return Taken::yes;
+}
+
+void OwnedDirectory::lock(Mode mode) {
+  const std::string path = join_path(path_, kMarker);
+  const int operation = (mode == Mode::exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB;
+  int result = sys::flock(marker_.get(), operation, path.c_str());
+  while (result != 0 && errno == EINTR) result = sys::flock(marker_.get(), operation, path.c_str());
+  held_ = result == 0;
+  if (held_ || errno == ENOLCK || errno == ENOTSUP || errno == ENOSYS) return;
+  if (errno != EWOULDBLOCK) throw sys::failure("lock", path, errno);
+  refuse_in_use(path_);
+}
+
+// Whether the path leads to the file that is locked.
+bool OwnedDirectory::is_current() const {
+  struct stat locked {};
+  struct stat named {};
+  const std::string path = join_path(path_, kMarker);
+  if (::fstat(marker_.get(), &locked) != 0) throw sys::failure("look up", path, errno);
+  if (::lstat(path.c_str(), &named) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return false;
+    throw sys::failure("look up", path, errno);
+  }
+  return locked.st_ino == named.st_ino && locked.st_dev == named.st_dev;
+}
+
+std::vector<std::string> OwnedDirectory::list() const {
+  std::vector<std::string> names = list_directory_at(directory_.get(), path_);
+  std::erase(names, kMarker);
+  return names;
+}
+
+void OwnedDirectory::remove(const std::string& name) const {
+  remove_tree_at(directory_.get(), name, join_path(path_, name));
+}
+
+void OwnedDirectory::sync() const {
+  if (sys::fsync(directory_.get(), path_.c_str()) == 0) return;
+  // Some network file systems refuse to sync a directory; their names are durable on return.
+  if (errno != EINVAL && errno != ENOTSUP) throw sys::failure("sync the directory", path_, errno);
+}
+
+void OwnedDirectory::remove_itself() const {
+  remove(kMarker);
+  remove_empty_directory(path_);
+}
+
+}  // namespace hfshard

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hfshard/dtype.h"
+
+namespace hfshard {
+
+/// A named array of a checkpoint, whoever wrote it or is to write it.
+struct Array {
+  std::string name;  ///< of a tree: its keys, dotted
+  DType dtype = DType::bf16;
+  Shape shape;
+};
+
+/// An array of a tree that is to be written, with what its dims mean.
+struct Leaf : Array {
+  std::vector<std::string>
+      axes;                   ///< logical axis per dim, "" where one has none; empty: no dim has
+  std::vector<bool> stacked;  ///< per dim: inserted by stacking layers; empty: none is
+
+  bool is_stacked(std::size_t dim) const { return dim < stacked.size() && stacked[dim]; }
+  std::string_view axis(std::size_t dim) const {
+    return dim < axes.size() ? std::string_view(axes[dim]) : std::string_view();
+  }
+};
+
+}  // namespace hfshard

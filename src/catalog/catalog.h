@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "catalog/array.h"
+#include "catalog/grid.h"
+
+#include "hfshard/dtype.h"
+#include "hfshard/error.h"
+
+namespace hfshard {
+
+/// How arrays of one kind are cut into pieces, and what a piece goes through.
+struct Cut {
+  Grid grid;
+  std::vector<std::string> codecs;  ///< as the format names them, in the order of encoding
+};
+
+/// An array as it is stored: one plain piece (packed, row-major, little-endian bytes in one file),
+/// or pieces of a grid, which Checkpoint::open_piece finds.
+struct TensorInfo : Array {
+  static constexpr std::uint32_t kWhole = UINT32_MAX;
+  std::uint32_t file = 0;         ///< of one plain piece: index into Catalog::files
+  std::uint32_t cut = kWhole;     ///< index into Catalog::cuts; kWhole: one plain piece
+  std::uint64_t begin_bytes = 0;  ///< absolute offset in the file (payloads may be unaligned)
+  std::uint64_t size_bytes = 0;
+  bool is_whole() const noexcept { return cut == kWhole; }
+  ByteRange range() const noexcept { return {begin_bytes, begin_bytes + size_bytes}; }
+};
+
+/// One file of a source, as named in errors and as it enters the plan id.
+struct CatalogFile {
+  std::string path;  ///< to open it
+  std::string name;  ///< relative to the source directory
+  std::uint64_t size_bytes = 0;
+  std::int64_t mtime_ns = 0;
+  std::uint64_t inode = 0;
+  std::string header_sha256;  ///< hex, of the 8-byte length and the JSON header
+};
+
+/// How reports speak of the checkpoints of a format, and what there is to say about their arrays.
+struct Wording {
+  std::string kind;        ///< "huggingface"
+  std::string array;       ///< "tensor"
+  std::string arrays;      ///< "tensors"
+  std::string name;        ///< member that names an array in JSON: "name"
+  bool has_cuts = false;   ///< how arrays are cut, and what the pieces went through
+  bool has_files = false;  ///< in which file an array is, and where
+};
+
+/// What a checkpoint consists of. Opening one reads metadata only. Arrays are sorted by name
+/// (bytewise).
+struct Catalog {
+  std::string location;  ///< as given by the user
+  Wording wording;
+  std::vector<CatalogFile> files;
+  std::vector<TensorInfo> tensors;
+  std::vector<Cut> cuts;    ///< of the arrays that are not one plain piece
+  Json attributes;          ///< object of what the format keeps beside the arrays; or null
+  std::string config_text;  ///< config.json verbatim; empty if there is none
+  std::vector<std::string>
+      side_files;  ///< names of tokenizer, generation config, ... to carry along, sorted
+  std::vector<std::string> notes;  ///< to be printed: ignored files and why
+
+  /// Index of the array with this name. O(log n).
+  std::optional<std::uint32_t> find(std::string_view name) const noexcept;
+  /// The pieces of an array.
+  Grid grid_of(std::uint32_t array) const;
+  /// What they went through; empty for plain ones.
+  const std::vector<std::string>& codecs_of(std::uint32_t array) const;
+};
+
+/// Tensor names of a model that is not downloaded: its config.json and its index.
+struct NameList {
+  std::string location;
+  std::string config_text;
+  std::vector<std::string> names;  ///< sorted
+};
+
+}  // namespace hfshard

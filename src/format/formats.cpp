@@ -1,0 +1,59 @@
+#include "format/formats.h"
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "format/null/null.h"
+#include "format/orbax/orbax.h"
+#include "format/safetensors/format.h"
+#include "format/safetensors/open.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+
+std::span<const Format* const> all_formats() {
+  static const std::array<const Format*, 3> kFormats = {
+      &format::orbax::orbax_format(),
+      &format::safetensors::safetensors_format(),
+      &format::null::null_format(),
+  };
+  return kFormats;
+}
+
+const Format& format_of(std::string_view name) {
+  for (const Format* format : all_formats()) {
+    if (format->name() == name) return *format;
+  }
+  throw Error(ErrorCode::usage, fmt::format("there is no format {}", quote(name)))
+      .hint("known are " + join(target_names(), ", "));
+}
+
+std::vector<std::string> target_names() {
+  std::vector<std::string> out;
+  for (const Format* format : all_formats()) {
+    if (format->writes()) out.emplace_back(format->name());
+  }
+  return out;
+}
+
+std::unique_ptr<Checkpoint> open_checkpoint(const std::string& path) {
+  for (const Format* format : all_formats()) {
+    if (format->recognise(path)) return format->open(path);
+  }
+  return format::safetensors::open_checkpoint(path);
+}
+
+Catalog open_catalog(const std::string& location) {
+  return format::safetensors::open_catalog(location);
+}
+
+std::optional<NameList> open_names(const std::string& location) {
+  return format::safetensors::open_names(location);
+}
+
+}  // namespace hfshard

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "catalog/format.h"
+
+namespace hfshard {
+
+/// Every format of this program, in the order in which a place is looked at.
+std::span<const Format* const> all_formats();
+
+/// The format of that name. Throws: usage, naming those that can be written.
+const Format& format_of(std::string_view name);
+/// Names of those that can be written.
+std::vector<std::string> target_names();
+
+/// Opens a checkpoint of whatever format recognises the place; what none does is opened as a
+/// HuggingFace directory, which says what is missing there. Throws: as Format::open.
+std::unique_ptr<Checkpoint> open_checkpoint(const std::string& path);
+
+/// What convert and link read: a place whose arrays are plain pieces, whatever else lies there.
+/// Throws: as Format::open.
+Catalog open_catalog(const std::string& location);
+/// Of a place that has the metadata of such a checkpoint and none of its data. Throws: bad_input,
+/// io.
+std::optional<NameList> open_names(const std::string& location);
+
+}  // namespace hfshard

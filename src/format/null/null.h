@@ -1,0 +1,10 @@
+#pragma once
+
+#include "catalog/format.h"
+
+namespace hfshard::format::null {
+
+/// Discards: raw chunks, no metadata, nothing to open. For benches and memory tests.
+const Format& null_format();
+
+}  // namespace hfshard::format::null

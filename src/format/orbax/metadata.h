@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "catalog/format.h"
+#include "format/orbax/ocdbt/writer.h"
+
+namespace hfshard::format::orbax {
+
+inline constexpr std::string_view kItemDirectory = "items";
+inline constexpr std::string_view kManifestFile = "manifest.ocdbt";
+inline constexpr std::string_view kTreeFile = "_METADATA";
+inline constexpr std::string_view kStepFile = "_CHECKPOINT_METADATA";
+inline constexpr std::string_view kCommitFile = "commit_success.txt";
+/// Below the item directory; data files may have any other name.
+inline constexpr std::string_view kNodeFile = "d/btree";
+inline constexpr std::string_view kArrayFile = "zarr.json";
+/// Name of MaxText's step counter, a scalar beside `params`.
+inline constexpr std::string_view kStepLeaf = "step";
+
+/// The side files in commit order (FORMAT.md 1). `tree`'s leaves and grids and `placed` must
+/// outlive the result. Each may be written any number of times, in any order. Throws: bad_input (a
+/// leaf named like MaxText's own entries), unsupported (a dtype that zarr lacks).
+std::vector<SideFile> side_files(const TreeSpec& tree, const Placements& placed,
+                                 ocdbt::TreeLimits limits = {});
+
+/// True if the database of an item directory is the one of this plan, by its uuid. Throws: io.
+bool is_manifest_of(const std::string& item, const std::string& plan_id);
+
+/// Streams `_METADATA`.
+void write_tree_metadata(const TreeSpec& tree, const ByteSink& sink);
+/// Python's str() of a tuple of strings: `('params', 'a')`, `('a',)`.
+std::string tuple_text(const std::vector<std::string>& keys);
+
+}  // namespace hfshard::format::orbax

@@ -1,0 +1,194 @@
+#include "format/orbax/ocdbt/reader.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/checked.h"
+#include "base/coding.h"
+#include "base/text.h"
+#include "bytes/files.h"
+#include "bytes/source.h"
+#include "format/orbax/ocdbt/node.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard::format::orbax::ocdbt {
+namespace {
+
+// A manifest holds a file table and some versions.
+constexpr std::uint64_t kMaxManifestBytes = std::uint64_t{64} << 20;
+// Small files can describe huge trees, since nodes may be referenced more than once.
+constexpr std::uint64_t kMaxKeys = std::uint64_t{1} << 26;
+
+// Source: google/tensorstore tensorstore/kvstore/file/util.cc for what a path may not hold.
+bool is_safe_path(std::string_view path) {
+  if (path.find('\0') != std::string_view::npos) return false;
+  while (true) {
+    const std::size_t end = std::min(path.find('/'), path.size());
+    const std::string_view part = path.substr(0, end);
+    if (part.empty() || part == "." || part == "..") return false;
+    if (end == path.size()) return true;
+    path.remove_prefix(end + 1);
+  }
+}
+
+// Where a node is, and what its parent promises of it.
+struct NodeRef {
+  std::string transitive;  // directory part that comes from the parents' base paths
+  std::string prefix;      // of all keys below
+  std::string lower;       // the stored keys are not below this one
+  DataFile file;
+  std::uint64_t offset_bytes = 0;
+  std::uint64_t length_bytes = 0;
+  std::uint8_t height = 0;
+};
+
+class Walk {
+ public:
+  Walk(const std::string& root, const std::string& manifest,
+       const std::function<void(const Entry&)>& visit)
+      : root_(root), manifest_(manifest), visit_(visit) {}
+
+  void enter(const NodeRef& ref) {
+    const Node node = read(ref);
+    const std::string transitive = ref.transitive + ref.file.path.substr(0, ref.file.base_bytes);
+    if (node.height == 0) {
+      visit_leaf(ref, node, transitive);
+    } else {
+      visit_children(ref, node, transitive);
+    }
+  }
+
+ private:
+  std::string checked_path(const std::string& transitive, const DataFile& file) const {
+    std::string path = transitive + file.path;
+    if (path.size() > kMaxPathBytes || !is_safe_path(path)) {
+      throw Error(ErrorCode::corrupt, fmt::format("the index names the data file {}", quote(path)))
+          .in_file(manifest_);
+    }
+    return path;
+  }
+
+  const FileSource& open(const std::string& path) {
+    if (!source_ || source_->name() != path) source_.emplace(path);
+    return *source_;
+  }
+
+  Node read(const NodeRef& ref) {
+    const FileSource& file = open(join_path(root_, checked_path(ref.transitive, ref.file)));
+    const Origin origin{file.name(), ref.offset_bytes, file.size_bytes()};
+    if (!in_range(ref.offset_bytes, ref.length_bytes, file.size_bytes())) {
+      throw Error(ErrorCode::corrupt, "an index node passes the end of the file")
+          .in_file(file.name())
+          .at({ref.offset_bytes, ref.offset_bytes + ref.length_bytes}, file.size_bytes());
+    }
+    if (ref.length_bytes > kMaxNodeBytes) {
+      throw Error(ErrorCode::limit, fmt::format("an index node of {} bytes; at most {} are read",
+                                                ref.length_bytes, kMaxNodeBytes))
+          .in_file(file.name());
+    }
+    std::vector<std::byte> bytes(ref.length_bytes);
+    file.read_at(ref.offset_bytes, bytes);
+    Node node = decode_node(bytes, origin);
+    const std::string_view first = std::string_view(node.suffixes).substr(0, node.keys[0].suffix);
+    if (node.height != ref.height || first < ref.lower) {
+      throw Error(ErrorCode::corrupt,
+                  node.height != ref.height
+                      ? fmt::format("an index node of height {} where {} is wanted", node.height,
+                                    ref.height)
+                      : std::string("an index node starts below the key that its parent states"))
+          .in_file(file.name())
+          .at({ref.offset_bytes, ref.offset_bytes + ref.length_bytes}, file.size_bytes());
+    }
+    return node;
+  }
+
+  // Full keys must increase over the whole walk, not only within a node.
+  void check_order(const std::string& key) {
+    if (keys_ > 0 && key <= last_key_) {
+      throw Error(ErrorCode::corrupt,
+                  fmt::format("key {} of the index is not above {}", quote(key), quote(last_key_)))
+          .in_file(manifest_);
+    }
+    if (++keys_ > kMaxKeys) {
+      throw Error(ErrorCode::limit, fmt::format("the index has more than {} keys", kMaxKeys))
+          .in_file(manifest_);
+    }
+    last_key_ = key;
+  }
+
+  void visit_leaf(const NodeRef& ref, const Node& node, const std::string& transitive) {
+    std::vector<std::string> paths;
+    for (const DataFile& file : node.files) paths.push_back(checked_path(transitive, file));
+    std::string key = ref.prefix;
+    std::size_t at = 0;
+    std::size_t inline_at = 0;
+    for (std::size_t i = 0; i < node.keys.size(); ++i) {
+      key.resize(ref.prefix.size() + node.keys[i].prefix);
+      key.append(node.suffixes, at, node.keys[i].suffix);
+      at += node.keys[i].suffix;
+      check_order(key);
+      const NodeValue& value = node.values[i];
+      Entry entry;
+      entry.key = key;
+      entry.is_inline = value.is_inline;
+      entry.length_bytes = value.length_bytes;
+      if (value.is_inline) {
+        entry.inline_bytes =
+            std::string_view(node.inline_bytes).substr(inline_at, value.length_bytes);
+        inline_at += value.length_bytes;
+      } else {
+        entry.path = paths[value.file];
+        entry.offset_bytes = value.offset_bytes;
+      }
+      visit_(entry);
+    }
+  }
+
+  void visit_children(const NodeRef& ref, const Node& node, const std::string& transitive) {
+    std::string key;
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < node.keys.size(); ++i) {
+      key.resize(node.keys[i].prefix);
+      key.append(node.suffixes, at, node.keys[i].suffix);
+      at += node.keys[i].suffix;
+      const NodeChild& child = node.children[i];
+      if (++nodes_ > kMaxKeys) {
+        throw Error(ErrorCode::limit, "the index has too many nodes").in_file(manifest_);
+      }
+      enter({transitive, ref.prefix + key.substr(0, child.common_prefix),
+             key.substr(child.common_prefix), node.files[child.file], child.offset_bytes,
+             child.length_bytes, static_cast<std::uint8_t>(node.height - 1)});
+    }
+  }
+
+  const std::string& root_;
+  const std::string& manifest_;
+  const std::function<void(const Entry&)>& visit_;
+  std::optional<FileSource> source_;
+  std::string last_key_;
+  std::uint64_t keys_ = 0;
+  std::uint64_t nodes_ = 0;
+};
+
+}  // namespace
+
+Database::Database(std::string root)
+    : root_(std::move(root)), name_(join_path(root_, "manifest.ocdbt")) {
+  const std::string text = read_file(name_, kMaxManifestBytes);
+  manifest_ = decode_manifest(as_bytes(text), {name_, 0, text.size()});
+}
+
+void Database::walk(const std::function<void(const Entry&)>& visit) const {
+  const Version& version = manifest_.versions.back();
+  if (version.empty()) return;
+  Walk(root_, name_, visit)
+      .enter({"", "", "", manifest_.files[version.file], version.offset_bytes, version.length_bytes,
+              version.root_height});
+}
+
+}  // namespace hfshard::format::orbax::ocdbt

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "catalog/format.h"
+
+namespace hfshard::format::orbax {
+
+/// Orbax checkpoints: zarr3 arrays in an OCDBT database (FORMAT.md).
+const Format& orbax_format();
+
+}  // namespace hfshard::format::orbax

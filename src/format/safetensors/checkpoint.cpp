@@ -1,0 +1,76 @@
+#include <algorithm>
+
+#include "bytes/open_files.h"
+#include "format/safetensors/open.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard::format::safetensors {
+namespace {
+
+// One tensor: the bytes of its range, as they are.
+class TensorReader final : public PieceReader {
+ public:
+  TensorReader(const TensorInfo& tensor, std::shared_ptr<const FileSource> file)
+      : tensor_(tensor), file_(std::move(file)), next_(tensor.begin_bytes) {}
+
+  void read(std::span<std::byte> out) override {
+    HFSHARD_CHECK(out.size() <= tensor_.range().end - next_);
+    try {
+      file_->read_at(next_, out);
+    } catch (Error& error) {  // only here is the tensor known
+      throw error.in_tensor(tensor_.name);
+    }
+    next_ += out.size();
+  }
+  void skip(std::uint64_t bytes) override {
+    HFSHARD_CHECK(bytes <= tensor_.range().end - next_);
+    next_ += bytes;
+  }
+
+ private:
+  const TensorInfo& tensor_;
+  std::shared_ptr<const FileSource> file_;
+  std::uint64_t next_;
+};
+
+class SafetensorsCheckpoint final : public Checkpoint {
+ public:
+  explicit SafetensorsCheckpoint(Catalog catalog) : catalog_(std::move(catalog)) {}
+
+  const Catalog& catalog() const override { return catalog_; }
+  // Headers that leave out bytes of their file are refused, so each tensor is there: one piece.
+  bool has_piece(std::uint32_t array, const Shape& piece) const override {
+    const Shape& shape = catalog_.tensors[array].shape;
+    return piece.rank() == shape.rank() &&
+           std::ranges::all_of(piece, [](std::uint64_t at) { return at == 0; }) &&
+           std::ranges::find(shape, std::uint64_t{0}) == shape.end();
+  }
+  std::unique_ptr<PieceReader> open_piece(std::uint32_t array, const Shape& piece,
+                                          PieceSteps /*steps*/,
+                                          std::span<std::byte> /*scratch*/) const override {
+    HFSHARD_CHECK(has_piece(array, piece));
+    const TensorInfo& tensor = catalog_.tensors[array];
+    try {
+      return std::make_unique<TensorReader>(
+          tensor, files_.open(tensor.file, catalog_.files[tensor.file].path));
+    } catch (Error& error) {  // only here is the tensor known
+      throw error.in_tensor(tensor.name);
+    }
+  }
+  std::uint64_t scratch_bytes(std::uint32_t /*array*/, PieceSteps /*steps*/) const override {
+    return 0;
+  }
+
+ private:
+  Catalog catalog_;
+  OpenFiles files_;
+};
+
+}  // namespace
+
+std::unique_ptr<Checkpoint> open_checkpoint(const std::string& location) {
+  return std::make_unique<SafetensorsCheckpoint>(open_catalog(location));
+}
+
+}  // namespace hfshard::format::safetensors

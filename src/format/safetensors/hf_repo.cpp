@@ -1,0 +1,258 @@
+#include "format/safetensors/hf_repo.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "bytes/files.h"
+
+namespace hfshard::format::safetensors {
+namespace {
+
+using Names = std::vector<std::string>;
+
+constexpr std::uint64_t kMaxSideFileBytes = 256U << 20;
+constexpr std::array<std::string_view, 20> kSidePatterns{"config.json",
+                                                         "generation_config.json",
+                                                         "tokenizer*",
+                                                         "vocab.*",
+                                                         "merges.txt",
+                                                         "special_tokens_map.json",
+                                                         "*.model",
+                                                         "added_tokens.json",
+                                                         "*.tiktoken",
+                                                         "tekken.json",
+                                                         "chat_template*",
+                                                         "*.jinja",
+                                                         "processor_config.json",
+                                                         "preprocessor_config.json",
+                                                         "video_preprocessor_config.json",
+                                                         "image_processor_config.json",
+                                                         "configuration_*.py",
+                                                         "tokenization_*.py",
+                                                         "modeling_*.py",
+                                                         "processing_*.py"};
+constexpr std::array<std::string_view, 7> kOtherWeights{"*.bin", "*.pth",     "*.pt",  "*.gguf",
+                                                        "*.h5",  "*.msgpack", "*.ckpt"};
+constexpr std::array<std::string_view, 2> kAdapterFiles{"adapter_config.json",
+                                                        "adapter_model.safetensors"};
+
+template <std::size_t n>
+bool matches_any(const std::array<std::string_view, n>& patterns, std::string_view name) {
+  return std::ranges::any_of(patterns, [&](std::string_view p) { return glob_match(p, name); });
+}
+
+Names matching(const Names& entries, std::string_view pattern) {
+  Names out;
+  for (const std::string& entry : entries) {
+    if (glob_match(pattern, entry)) out.push_back(entry);
+  }
+  return out;
+}
+
+bool contains(const Names& entries, std::string_view name) {
+  return std::ranges::binary_search(entries, name);
+}
+
+// The first few names, quoted, and how many more there are.
+std::string sample(const Names& names) {
+  constexpr std::size_t kShown = 4;
+  Names quoted;
+  for (std::size_t i = 0; i < std::min(kShown, names.size()); ++i) {
+    quoted.push_back(quote(names[i]));
+  }
+  std::string out = join(quoted, ", ");
+  if (names.size() > kShown) out += fmt::format(" and {} more", names.size() - kShown);
+  return out;
+}
+
+std::optional<std::string> first_incomplete(const std::string& directory) {
+  const auto info = file_info(directory);
+  if (!info || info->kind != FileKind::directory) return std::nullopt;
+  const Names found = matching(list_directory(directory), "*.incomplete");
+  if (found.empty()) return std::nullopt;
+  return join_path(directory, found.front());
+}
+
+// A download in progress leaves `*.incomplete` in the directory, in its own cache folder, or, for a
+// snapshot of the hub's cache, among the blobs.
+// Source: huggingface/huggingface_hub src/huggingface_hub/file_download.py and _local_folder.py.
+std::optional<std::string> find_incomplete(const std::string& directory) {
+  const Names places{directory, join_path(directory, ".cache/huggingface/download"),
+                     join_path(directory, "../../blobs")};
+  const bool snapshot = parent_path(directory).ends_with("snapshots");
+  for (std::size_t i = 0; i < (snapshot ? places.size() : places.size() - 1); ++i) {
+    if (auto found = first_incomplete(places[i])) return found;
+  }
+  return std::nullopt;
+}
+
+// `what` says who needs the file.
+[[noreturn]] void throw_missing(const std::string& directory, const std::string& name,
+                                std::string_view what) {
+  const std::string path = join_path(directory, name);
+  if (const auto incomplete = find_incomplete(directory)) {
+    throw Error(ErrorCode::bad_input,
+                fmt::format("the download is not complete: {} is missing", quote(name)))
+        .in_file(path)
+        .hint(fmt::format("finish the download first; partial file: {}", printable(*incomplete)));
+  }
+  throw Error(ErrorCode::not_found, fmt::format("a file that {} is missing", what))
+      .in_file(path)
+      .hint(exists(path) ? "the name is a link to a file that is missing; download it again"
+                         : "the download may be partial");
+}
+
+bool leads_to_file(const std::string& path) {
+  const auto info = file_info(path);
+  return info && info->kind == FileKind::regular;
+}
+
+struct Part {
+  std::string prefix;  // all before the number
+  std::uint32_t number = 0;
+  std::uint32_t count = 0;
+};
+
+std::optional<std::uint32_t> five_digits(std::string_view text) {
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.size() != 5 || error != std::errc() || end != text.data() + text.size()) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+// `model-00002-of-00004.safetensors`.
+std::optional<Part> parse_part(std::string_view name) {
+  constexpr std::string_view kTail = "00000-of-00000.safetensors";
+  if (name.size() < kTail.size()) return std::nullopt;
+  const std::string_view tail = name.substr(name.size() - kTail.size());
+  const auto number = five_digits(tail.substr(0, 5));
+  const auto count = five_digits(tail.substr(9, 5));
+  if (!number || !count || tail.substr(5, 4) != "-of-" || !tail.ends_with(".safetensors")) {
+    return std::nullopt;
+  }
+  return Part{std::string(name.substr(0, name.size() - kTail.size())), *number, *count};
+}
+
+// Numbered files must all be there: without an index nothing else tells that one is missing.
+void check_parts(const std::string& directory, const Names& names) {
+  for (const std::string& name : names) {
+    const auto part = parse_part(name);
+    if (!part) continue;
+    // From 0 or from 1: whichever the first file of the series says.
+    const auto nth = [&](std::uint32_t i) {
+      return fmt::format("{}{:05}-of-{:05}.safetensors", part->prefix, i, part->count);
+    };
+    const std::uint32_t first = contains(names, nth(0)) ? 0 : 1;
+    for (std::uint32_t i = first; i < first + part->count; ++i) {
+      if (!contains(names, nth(i))) throw_missing(directory, nth(i), "the numbered parts need");
+    }
+  }
+}
+
+[[noreturn]] void throw_no_weights(const std::string& directory, const Names& entries) {
+  refuse_adapter(directory, entries);
+  if (find_incomplete(directory)) throw_missing(directory, "model.safetensors", "is needed");
+  Names others;
+  for (const std::string& entry : entries) {
+    if (matches_any(kOtherWeights, entry) && entry != "training_args.bin") others.push_back(entry);
+  }
+  if (!others.empty()) {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("only safetensors weights can be read; found {}", sample(others)))
+        .in_file(directory)
+        .hint(
+            "save the model as safetensors first, for example with "
+            "save_pretrained(safe_serialization=True)");
+  }
+  Error error(ErrorCode::not_found, "no safetensors file in the directory");
+  error.in_file(directory);
+  if (contains(entries, "snapshots")) {
+    error.hint("this is a folder of the hub's cache; name one of its snapshots/<revision> folders");
+  } else if (!matching(entries, "*.index.json").empty()) {
+    error.hint(fmt::format("the only index read is {}", "model.safetensors.index.json"));
+  }
+  throw error;
+}
+
+}  // namespace
+
+void refuse_adapter(const std::string& directory, const Names& entries) {
+  for (const std::string_view name : kAdapterFiles) {
+    if (!contains(entries, name)) continue;
+    throw Error(ErrorCode::unsupported,
+                fmt::format("this is an adapter, not a whole model: found {}", quote(name)))
+        .in_file(directory)
+        .hint("merge the adapter into its base model first (peft: merge_and_unload)");
+  }
+}
+
+HfFiles choose_without_index(const std::string& directory, const Names& entries) {
+  HfFiles out;
+  Names all = matching(entries, "*.safetensors");
+  out.names = matching(all, "model*.safetensors");
+  if (out.names.empty()) {
+    if (all.empty() || contains(all, "adapter_model.safetensors")) {
+      throw_no_weights(directory, entries);
+    }
+    if (all.size() > 1) {
+      throw Error(
+          ErrorCode::bad_input,
+          fmt::format("several safetensors files, no index and none named model*: {}", sample(all)))
+          .in_file(directory)
+          .hint("name the one file to convert");
+    }
+    out.names = all;
+  }
+  check_parts(directory, out.names);
+  for (const std::string& name : out.names) {
+    if (!leads_to_file(join_path(directory, name))) throw_missing(directory, name, "is needed");
+  }
+  std::erase_if(all, [&](const std::string& name) { return contains(out.names, name); });
+  if (!all.empty()) {
+    out.notes.push_back(fmt::format("ignored (not named model*.safetensors): {}", sample(all)));
+  }
+  return out;
+}
+
+HfFiles choose_with_index(const std::string& directory, const Names& entries, const Names& listed) {
+  HfFiles out;
+  out.has_index = true;
+  out.names = listed;
+  for (const std::string& name : listed) {
+    if (!leads_to_file(join_path(directory, name)))
+      throw_missing(directory, name, "the index lists");
+  }
+  Names ignored = matching(entries, "*.safetensors");
+  std::erase_if(ignored, [&](const std::string& name) { return contains(listed, name); });
+  if (!ignored.empty()) {
+    out.notes.push_back(fmt::format("ignored (not listed in the index): {}", sample(ignored)));
+  }
+  if (contains(entries, "original")) {
+    out.notes.emplace_back("ignored (not listed in the index): \"original/\"");
+  }
+  return out;
+}
+
+std::vector<std::string> find_side_files(const std::string& directory, const Names& entries) {
+  Names out;
+  for (const std::string& entry : entries) {
+    if (!matches_any(kSidePatterns, entry)) continue;
+    if (entry.ends_with(".safetensors") || entry.ends_with(".index.json")) continue;
+    if (matches_any(kOtherWeights, entry)) continue;
+    const auto info = file_info(join_path(directory, entry));
+    if (!info || info->kind != FileKind::regular) continue;
+    if (info->stamp.size_bytes <= kMaxSideFileBytes) out.push_back(entry);
+  }
+  return out;
+}
+
+}  // namespace hfshard::format::safetensors

@@ -1,0 +1,53 @@
+#include "ops/read_piece.h"
+
+#include "ops/index_map.h"
+#include "ops/move.h"
+
+namespace hfshard {
+namespace {
+
+// From the elements of a cell as it is stored to their places in the row-major piece.
+IndexMap undo_order(const Grid& grid, const Shape& cell) {
+  const Shape strides = grid.chunk.strides();
+  IndexMap map;
+  std::uint64_t run = 1;
+  for (std::size_t k = grid.inner.rank(); k-- > 0;) {
+    const std::size_t axis = grid.order.empty() ? k : grid.order[k];
+    map.dst_base += cell[axis] * grid.inner[axis] * strides[axis];
+    map.digits.push_back({grid.inner[axis], static_cast<std::int64_t>(run),
+                          static_cast<std::int64_t>(strides[axis])});
+    run *= grid.inner[axis];
+  }
+  return normalize(map);
+}
+
+// Of a cell that cannot be read to where it belongs.
+std::uint64_t cell_bytes(const Catalog& catalog, std::uint32_t array, const Grid& grid) {
+  if (grid.order.empty() && !grid.has_inner()) return 0;
+  return packed_bytes(catalog.tensors[array].dtype, grid.inner.numel());
+}
+
+}  // namespace
+
+std::uint64_t row_major_scratch_bytes(const Checkpoint& checkpoint, std::uint32_t array) {
+  const Catalog& catalog = checkpoint.catalog();
+  return cell_bytes(catalog, array, catalog.grid_of(array)) +
+         checkpoint.scratch_bytes(array, PieceSteps::whole_cells);
+}
+
+void read_row_major(const Checkpoint& checkpoint, std::uint32_t array, const Shape& piece,
+                    std::span<std::byte> out, std::span<std::byte> scratch) {
+  const Grid grid = checkpoint.catalog().grid_of(array);
+  const auto stored = scratch.first(cell_bytes(checkpoint.catalog(), array, grid));
+  const auto reader =
+      checkpoint.open_piece(array, piece, PieceSteps::whole_cells, scratch.subspan(stored.size()));
+  if (stored.empty()) return reader->read(out);
+  const std::size_t element = size_bits(checkpoint.catalog().tensors[array].dtype) / 8;
+  for_each_chunk(chunk_counts(grid.chunk, grid.inner), [&](const Shape& cell) {
+    reader->read(stored);
+    move_elements(undo_order(grid, cell), element, stored, out);
+    return true;
+  });
+}
+
+}  // namespace hfshard

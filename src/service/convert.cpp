@@ -1,0 +1,122 @@
+#include "run/convert.h"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "bytes/files.h"
+#include "format/formats.h"
+#include "plan/options_json.h"
+#include "run/manifest.h"
+#include "run/publish.h"
+#include "run/staging.h"
+#include "service/prepare.h"
+#include "service/step.h"
+#include "service/summary.h"
+
+#include "hfshard/hfshard.h"
+
+namespace hfshard {
+namespace {
+
+// A name of its own for a directory given as `.` or `x/..`.
+std::string own_name(const std::string& directory) {
+  std::error_code error;
+  const auto real = std::filesystem::canonical(directory, error);
+  return error ? directory : real.string();
+}
+
+// What cannot be linked must be allowed to be written, or is an error that says all of it.
+void check_links_asked(const PlanSummary& plan, const LinkOptions& link) {
+  constexpr std::size_t kShown = 8;
+  if (plan.linked_leaves == 0) {
+    const NotLinkedLeaf& first = plan.not_linked.at(0);
+    throw Error(
+        ErrorCode::unsupported,
+        fmt::format("nothing of this checkpoint can be linked; {}: {}", first.path, first.why))
+        .in_file(plan.source)
+        .hint("use convert");
+  }
+  if (!link.in_place || link.side_file || plan.not_linked.empty()) return;
+  std::vector<std::string> shown;
+  for (const NotLinkedLeaf& item : plan.not_linked) {
+    if (shown.size() == kShown) break;
+    shown.push_back(fmt::format("{}: {}", item.path, item.why));
+  }
+  const std::size_t more = plan.not_linked.size() - shown.size();
+  throw Error(ErrorCode::unsupported,
+              fmt::format("{} leaves cannot be linked ({}{})", plan.not_linked.size(),
+                          join(shown, "; "), more > 0 ? fmt::format("; and {} more", more) : ""))
+      .in_file(plan.source)
+      .hint("pass --side-file to write them, converted, beside the source's files");
+}
+
+// No run is to be published: one that ended after publishing may have been.
+ConvertReport finalized_before(const std::string& out) {
+  const OutPaths paths = out_paths(out, 0);
+  const std::string step = step_directory(paths.out);
+  if (parent_path(step) != paths.out) read_staged_plan(out);  // throws: nothing was started
+  const Manifest manifest = read_manifest(join_path(step, kManifestName));
+  const Plan& plan = manifest.plan;
+  const Format& target = format_of(options_from_json(plan.identity.at("options")).target);
+  clean_staging(paths);
+  ConvertReport report;
+  report.plan.id = plan.id;
+  report.plan.identity = dump_json(plan.identity);
+  report.plan.family = plan.model.family;
+  report.plan.scheme = plan.model.scheme;
+  report.plan.stacked = plan.model.stacked;
+  report.run.already_done = true;
+  report.run.path = item_directory(plan, target, step);
+  report.run.root_digest = manifest.root;
+  return report;
+}
+
+}  // namespace
+
+ConvertReport convert(const std::string& source, const PlanOptions& options, const RunOptions& run,
+                      Reporter& reporter) {
+  const Format& target = format_of(options.target);
+  const Plan plan = make_plan(source, options, target, limits_of(run));
+  ConvertReport out{summarise(plan), {}};
+  reporter.planned(out.plan);
+  out.run = run_convert(plan, target, run, reporter);
+  return out;
+}
+
+ConvertReport link(const std::string& source, const PlanOptions& options, const LinkOptions& link,
+                   const RunOptions& run, Reporter& reporter) {
+  PlanOptions wanted = options;
+  wanted.link = true;
+  wanted.in_place = link.in_place;
+  wanted.digests = link.digests;
+  RunOptions where = run;
+  if (link.in_place) where.out = own_name(source);
+  const Format& target = format_of(wanted.target);
+  const Plan plan = make_plan(link.in_place ? where.out : source, wanted, target, limits_of(run));
+  ConvertReport out{summarise(plan), {}};
+  reporter.planned(out.plan);
+  check_links_asked(out.plan, link);
+  out.run = run_convert(plan, target, where, reporter);
+  return out;
+}
+
+ConvertReport finalize(const RunOptions& run, Reporter& reporter) {
+  if (!has_staged_plan(run.out)) return finalized_before(run.out);
+  const StagedPlan staged = read_staged_plan(run.out);
+  const Format& target = format_of(staged.options.target);
+  const Plan plan = make_plan(staged.source, staged.options, target, limits_of(run));
+  ConvertReport out{summarise(plan), {}};
+  reporter.planned(out.plan);
+  out.run = run_finalize(plan, target, run, reporter);
+  return out;
+}
+
+CleanReport clean(const std::string& out) {
+  const OutPaths paths = out_paths(out, 0);
+  return {paths.staging, clean_staging(paths)};
+}
+
+}  // namespace hfshard

@@ -1,0 +1,67 @@
+#include <algorithm>
+
+#include "bytes/files.h"
+#include "format/formats.h"
+#include "plan/load.h"
+#include "run/budget.h"
+#include "run/pipeline.h"
+#include "run/staging.h"
+#include "service/prepare.h"
+#include "service/summary.h"
+
+#include "hfshard/hfshard.h"
+
+namespace hfshard {
+namespace {
+
+// Of a plan that links, loading on the meshes that it was made for is asked about unless others
+// are.
+std::vector<LoadReport> load_reports(const Plan& plan, const PlanQuestions& questions) {
+  std::vector<LoadReport> out;
+  const auto ask = [&](const Mesh& mesh) {
+    out.push_back(load_report(plan, load_cost(plan, mesh, questions.devices_per_host)));
+  };
+  for (const std::string& mesh : questions.load_meshes) ask(parse_mesh(mesh, plan.rules));
+  if (!plan.options.link || !out.empty()) return out;
+  for (const Mesh& mesh : plan.meshes) ask(mesh);
+  return out;
+}
+
+// What a run would refuse for lack of memory or threads.
+std::optional<Error> refusal(const Plan& plan, const RunOptions& run, unsigned threads) {
+  try {
+    make_budget(plan, run.max_memory_bytes, threads, 0);
+    return std::nullopt;
+  } catch (const Error& error) {  // a result here: the plan is shown all the same
+    return error;
+  }
+}
+
+}  // namespace
+
+PlanReport plan(const std::string& source, const PlanOptions& options, const RunOptions& run,
+                const PlanQuestions& questions) {
+  if (questions.devices_per_host == 0)
+    throw Error(ErrorCode::usage, "--devices-per-host is at least 1");
+  const Plan made = make_plan(source, options, format_of(options.target), limits_of(run));
+  PlanReport out;
+  out.summary = summarise(made);
+  const unsigned kernels = kernel_threads(run);
+  const unsigned threads = kernels + run.io_threads;
+  const Budget budget = state_budget(made, run.max_memory_bytes, threads, 0);
+  out.memory = {budget.need_bytes, budget.control_bytes,
+                budget.control_bytes + budget.fixed_bytes + budget.arena_bytes, kernels, threads};
+  out.loads = load_reports(made, questions);
+  if (!run.out.empty()) {
+    check_output(made, run);
+    out.free_bytes = free_bytes(out_paths(run.out, options.step).parent);
+  }
+  out.refusal = refusal(made, run, threads);
+  const std::uint64_t listed =
+      std::min<std::uint64_t>(made.model.leaves.size(), questions.most_leaves);
+  out.leaves.reserve(listed);
+  for (std::size_t leaf = 0; leaf < listed; ++leaf) out.leaves.push_back(planned_leaf(made, leaf));
+  return out;
+}
+
+}  // namespace hfshard

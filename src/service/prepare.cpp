@@ -1,0 +1,35 @@
+#include "service/prepare.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "format/formats.h"
+#include "plan/compile.h"
+
+namespace hfshard {
+
+Limits limits_of(const RunOptions& run) { return run.limits != nullptr ? *run.limits : Limits{}; }
+
+Plan make_plan(const std::string& source, const PlanOptions& options, const Format& target,
+               const Limits& limits) {
+  Catalog catalog = open_catalog(source);
+  CompiledModel model = compile_model(catalog, options.mapping);
+  if (options.mapping.scheme == "hf" && options.rules_text) {
+    for (Leaf& leaf : model.leaves) {
+      for (std::size_t d = 0; d < leaf.shape.rank(); ++d) {
+        leaf.axes.push_back(fmt::format("dim_{}", d));
+      }
+    }
+  }
+  // Of the user's own families, the plan records the one that it was made with.
+  PlanOptions recorded = options;
+  std::erase_if(recorded.mapping.files,
+                [&](const MappingFile& file) { return file.family != model.family; });
+  const auto form = [&](const Leaf& leaf, const Grid& grid) {
+    return target.form(leaf, grid, options.encoding);
+  };
+  return build_plan(std::move(catalog), std::move(model), recorded, form, limits);
+}
+
+}  // namespace hfshard

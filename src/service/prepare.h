@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+#include "catalog/format.h"
+#include "plan/limits.h"
+#include "plan/plan.h"
+
+#include "hfshard/convert.h"
+
+namespace hfshard {
+
+/// Opens the source and plans it.
+Plan make_plan(const std::string& source, const PlanOptions& options, const Format& target,
+               const Limits& limits);
+
+/// The sizes of a run: the product's, unless a test brings others.
+Limits limits_of(const RunOptions& run);
+
+}  // namespace hfshard

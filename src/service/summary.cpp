@@ -1,0 +1,92 @@
+#include "service/summary.h"
+
+#include <map>
+
+#include "base/json.h"
+
+namespace hfshard {
+namespace {
+
+std::vector<DroppedTensors> drops_by_reason(const Plan& plan) {
+  std::map<std::string, std::vector<std::string>> by_reason;
+  for (const Drop& drop : plan.model.drops)
+    by_reason[drop.why].push_back(plan.catalog.tensors[drop.source].name);
+  std::vector<DroppedTensors> out;
+  out.reserve(by_reason.size());
+  for (auto& [why, names] : by_reason) out.push_back({why, std::move(names)});
+  return out;
+}
+
+void add_totals(const Plan& plan, PlanSummary& out) {
+  const PlanTotals& totals = plan.totals;
+  out.source_files = plan.catalog.files.size();
+  out.tensors = totals.tensors;
+  out.dropped = totals.dropped;
+  out.source_bytes = totals.source_bytes;
+  out.shared_tensors = totals.shared_tensors;
+  out.output_bytes = totals.output_bytes;
+  out.files = plan.file_count();
+  out.leaves = plan.model.leaves.size();
+  out.chunks = totals.chunks;
+  out.units = totals.units;
+  out.largest_unit_bytes = totals.largest_need_bytes;
+  out.linked_leaves = totals.linked_leaves;
+  out.linked_bytes = totals.linked_bytes;
+  out.linked_chunks = totals.linked_chunks;
+}
+
+}  // namespace
+
+PlanSummary summarise(const Plan& plan) {
+  PlanSummary out;
+  out.id = plan.id;
+  out.identity = dump_json(plan.identity);
+  out.family = plan.model.family;
+  out.scheme = plan.model.scheme;
+  out.stacked = plan.model.stacked;
+  out.compresses = plan.is_packed();
+  out.source = plan.catalog.location;
+  for (const Mesh& mesh : plan.meshes) out.meshes.push_back(to_string(mesh));
+  out.mesh_chosen = plan.options.meshes.empty();
+  out.notes = plan.catalog.notes;
+  out.notes.insert(out.notes.end(), plan.model.notes.begin(), plan.model.notes.end());
+  out.drops = drops_by_reason(plan);
+  out.model_names = plan.model.model_names;
+  out.carries_tokenizer = !plan.catalog.side_files.empty();
+  add_totals(plan, out);
+  out.links = plan.options.link;
+  for (const NotLinked& item : plan.not_linked)
+    out.not_linked.push_back({plan.model.leaves[item.leaf].name, item.why});
+  return out;
+}
+
+PlannedLeaf planned_leaf(const Plan& plan, std::size_t leaf) {
+  const Leaf& info = plan.model.leaves[leaf];
+  const Grid& grid = plan.grids[leaf];
+  PlannedLeaf out;
+  out.path = info.name;
+  out.dtype = info.dtype;
+  out.shape = info.shape;
+  for (std::size_t d = 0; d < info.shape.rank(); ++d) out.axes.emplace_back(info.axis(d));
+  out.shard = grid.shard;
+  out.chunk = grid.chunk;
+  if (grid.has_inner()) out.inner = grid.inner;
+  out.linked = grid.linked;
+  out.chunks = chunk_counts(info.shape, grid.chunk).numel();
+  out.bytes = packed_bytes(info.dtype, info.shape.numel());
+  return out;
+}
+
+LoadReport load_report(const Plan& plan, const LoadCost& cost) {
+  LoadReport out;
+  out.mesh = to_string(cost.mesh);
+  for (const HostLoad& host : cost.hosts)
+    out.hosts.push_back({host.needed_bytes, host.read_bytes, host.requests});
+  out.needed_bytes = cost.needed_bytes();
+  out.read_bytes = cost.read_bytes();
+  out.largest_request_bytes = cost.largest_request_bytes;
+  for (const std::uint32_t leaf : cost.refused) out.refused.push_back(plan.model.leaves[leaf].name);
+  return out;
+}
+
+}  // namespace hfshard

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstddef>
+
+#include "plan/load.h"
+#include "plan/plan.h"
+
+#include "hfshard/report.h"
+
+namespace hfshard {
+
+/// What a plan says, for people and programs: copies, so that it outlives the plan.
+PlanSummary summarise(const Plan& plan);
+/// One of its leaves.
+PlannedLeaf planned_leaf(const Plan& plan, std::size_t leaf);
+/// What loading it on a mesh costs.
+LoadReport load_report(const Plan& plan, const LoadCost& cost);
+
+}  // namespace hfshard

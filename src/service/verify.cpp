@@ -1,0 +1,38 @@
+#include "run/verify.h"
+
+#include <fmt/format.h>
+
+#include "bytes/files.h"
+#include "format/formats.h"
+#include "plan/options_json.h"
+#include "run/links.h"
+#include "service/prepare.h"
+#include "service/step.h"
+
+#include "hfshard/hfshard.h"
+
+namespace hfshard {
+
+VerifyResult verify(const std::string& out, const std::string& source, const RunOptions& run,
+                    Reporter& reporter) {
+  const std::string step = step_directory(out);
+  if (step.empty()) {
+    throw Error(ErrorCode::not_found, "no hfshard.json here, so there is nothing to verify against")
+        .in_file(out)
+        .hint("outputs of other tools are read by: hfshard inspect --data");
+  }
+  const Manifest manifest = read_manifest(join_path(step, kManifestName));
+  const PlanOptions recorded = options_from_json(manifest.plan.identity.at("options"));
+  const Format& target = format_of(recorded.target);
+  const auto opened = target.open(step);
+  VerifyResult result =
+      source.empty() ? verify_digests(*opened, manifest, run, reporter)
+                     : verify_source(*opened, make_plan(source, recorded, target, limits_of(run)),
+                                     run, reporter);
+  result.path = step;
+  for (const LinkFinding& link : check_links(step))
+    result.differences.push_back({"", "", "", fmt::format("{} ({})", link.what, link.file)});
+  return result;
+}
+
+}  // namespace hfshard

@@ -1,0 +1,33 @@
+#include "format/null/null.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "support/catch_error.h"
+
+namespace hfshard::format::null {
+namespace {
+
+TEST(NullFormat, FormIsTheRawChunk) {
+  const Format& target = null_format();
+  const Leaf leaf{"w", DType::bf16, {10, 8}, {}, {}};
+  const PieceForm form = target.form(leaf, {{}, {4, 8}, {2, 4}}, {});
+  EXPECT_EQ(form.cells, 4U);
+  EXPECT_EQ(form.cell_bytes, 16U);
+  EXPECT_EQ(form.stored_bytes(), 64U);
+  std::string stored(64, 'x');
+  target.encode(form, std::as_writable_bytes(std::span(stored)), {});
+  EXPECT_EQ(stored, std::string(64, 'x'));
+  EXPECT_EQ(target.form({"e", DType::f32, {0, 4}, {}, {}}, {{}, {0, 4}, {0, 4}}, {}).cells, 1U);
+  EXPECT_EQ(target.form({"p", DType::f4, {8}, {}, {}}, {{}, {8}, {8}}, {}).stored_bytes(), 4U);
+}
+
+TEST(NullFormat, NothingIsWrittenAndNothingOpens) {
+  const Format& target = null_format();
+  EXPECT_EQ(target.name(), "null");
+  EXPECT_EQ(catch_error([&] { target.open("x"); }).code(), ErrorCode::unsupported);
+}
+
+}  // namespace
+}  // namespace hfshard::format::null

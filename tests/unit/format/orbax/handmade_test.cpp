@@ -1,0 +1,217 @@
+// Databases that our own writer does not make: what other tools write, and what is not supported.
+
+#include <filesystem>
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include "base/coding.h"
+#include "base/crc32c.h"
+#include "format/orbax/metadata.h"
+#include "format/orbax/ocdbt/writer.h"
+#include "format/orbax/orbax.h"
+#include "format/orbax/zarr/array.h"
+#include "ops/read_piece.h"
+#include "support/catch_error.h"
+#include "support/temp_dir.h"
+#include "unit/format/orbax/ocdbt_objects.h"
+
+namespace hfshard::format::orbax {
+namespace {
+
+// An item directory with the leaf "w", whose keys a test chooses; values lie in d/v0.
+struct HandMade {
+  using Fill = std::function<void(ocdbt::TreeWriter&)>;
+
+  HandMade(const Fill& fill, const std::string& values = "") {
+    std::string nodes;
+    ocdbt::TreeWriter writer(
+        "d/n", [](std::uint32_t) { return "d/v0"; },
+        [&](std::span<const std::byte> bytes) { nodes += as_text(bytes); });
+    fill(writer);
+    ocdbt::Manifest manifest = ocdbt::example_manifest("d/n");
+    manifest.versions[0] = writer.finish();
+    manifest.versions[0].generation = 1;
+    write_text(dir / "manifest.ocdbt", ocdbt::encode_manifest(manifest));
+    write_text(dir / "d/n", nodes);
+    write_text(dir / "d/v0", values);
+    std::vector<Leaf> leaves(1);
+    leaves[0].name = "w";
+    TreeSpec tree;
+    tree.leaves = &leaves;
+    tree.with_train_state = false;
+    tree.custom_metadata["from"] = "item";
+    std::string text;
+    write_tree_metadata(tree, [&](std::span<const std::byte> bytes) { text += as_text(bytes); });
+    write_text(dir / "_METADATA", text);
+  }
+  std::unique_ptr<Checkpoint> open() const { return orbax_format().open(dir.path()); }
+  Error error() const {
+    return catch_error([&] { open(); });
+  }
+
+  TempDir dir;
+};
+
+std::string array_text(const Shape& shape, const Shape& chunk, const Shape& inner) {
+  return zarr::write_array(zarr::make_array(DType::u8, shape, chunk, inner, Encoding{}));
+}
+
+std::string le32(std::uint32_t value) {
+  std::array<std::byte, 4> bytes{};
+  store_le(bytes.data(), value);
+  return std::string(as_text(bytes));
+}
+
+std::string le64(std::uint64_t value) {
+  std::array<std::byte, 8> bytes{};
+  store_le(bytes.data(), value);
+  return std::string(as_text(bytes));
+}
+
+std::string sealed(const std::string& bytes) { return bytes + le32(crc32c(as_bytes(bytes))); }
+
+std::string read_first(const Checkpoint& opened) {
+  const Shape chunk = opened.catalog().grid_of(0).chunk;
+  Shape first = chunk;
+  for (std::size_t d = 0; d < first.rank(); ++d) first[d] = 0;
+  std::string out(packed_bytes(opened.catalog().tensors[0].dtype, chunk.numel()), '?');
+  std::vector<std::byte> scratch(row_major_scratch_bytes(opened, 0));
+  read_row_major(opened, 0, first, std::as_writable_bytes(std::span(out)), scratch);
+  return out;
+}
+
+TEST(OrbaxHandMade, SeveralChunksInTheIndexItselfAreRead) {
+  const HandMade made([](ocdbt::TreeWriter& writer) {
+    writer.add_inline("w/c/0", sealed("abcd"));
+    writer.add_inline("w/c/1", sealed("efgh"));
+    writer.add_inline("w/zarr.json", array_text({8}, {4}, {4}));
+  });
+  const auto opened = made.open();
+  EXPECT_EQ(read_first(*opened), "abcd");
+  std::string second(4, '?');
+  opened->open_piece(0, {1}, PieceSteps::whole_cells, {})
+      ->read(std::as_writable_bytes(std::span(second)));
+  EXPECT_EQ(second, "efgh");
+}
+
+TEST(OrbaxHandMade, ADamagedChunkInTheIndexIsNamedWithTheManifest) {
+  const HandMade made([](ocdbt::TreeWriter& writer) {
+    writer.add_inline("w/c/0", "abcdXXXX");
+    writer.add_inline("w/zarr.json", array_text({4}, {4}, {4}));
+  });
+  const auto opened = made.open();
+  const Error error = catch_error([&] { read_first(*opened); });
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  EXPECT_EQ(error.file(), made.dir / "manifest.ocdbt");
+  EXPECT_EQ(error.tensor(), "w");
+  EXPECT_EQ(error.range(), (ByteRange{0, 8}));
+  EXPECT_EQ(error.total_bytes(), 8U);
+}
+
+// TensorStore leaves out inner chunks beyond the array's end: such a chunk is shorter.
+TEST(OrbaxHandMade, AChunkAtTheEdgeMayLackItsInnerChunksOutsideOfTheArray) {
+  const std::string cell = sealed("ab");
+  const std::string index =
+      sealed(le64(0) + le64(cell.size()) + le64(UINT64_MAX) + le64(UINT64_MAX));
+  const std::string chunk = cell + index;
+  const auto with = [&](const std::string& stored, std::uint64_t extent) {
+    return HandMade(
+        [&](ocdbt::TreeWriter& writer) {
+          writer.add_range("w/c/0", {0, 0, stored.size()});
+          writer.add_inline("w/zarr.json", array_text({extent}, {4}, {2}));
+        },
+        stored);
+  };
+  EXPECT_EQ(read_first(*with(chunk, 2).open()), std::string("ab\0\0", 4));
+  EXPECT_EQ(with(chunk, 3).error().code(), ErrorCode::corrupt);  // it reaches into the second
+  EXPECT_EQ(with(chunk.substr(1), 2).error().code(), ErrorCode::corrupt);
+  EXPECT_EQ(with(chunk + std::string(7, 'x'), 2).error().code(), ErrorCode::corrupt);
+}
+
+TEST(OrbaxHandMade, ArrayMetadataMayLieInADataFileButNotPassItsEndOrTheLimit) {
+  const std::string text = array_text({4}, {4}, {4});
+  const auto with = [&](std::uint64_t length) {
+    return [length](ocdbt::TreeWriter& writer) {
+      writer.add_inline("w/c/0", sealed("abcd"));
+      writer.add_range("w/zarr.json", {0, 3, length});
+    };
+  };
+  EXPECT_EQ(read_first(*HandMade(with(text.size()), "..." + text).open()), "abcd");
+  const HandMade cut(with(text.size()), "..." + text.substr(1));
+  EXPECT_EQ(cut.error().code(), ErrorCode::corrupt);
+  EXPECT_EQ(cut.error().file(), cut.dir / "d/v0");
+  EXPECT_EQ(cut.error().range(), (ByteRange{3, 3 + text.size()}));
+  EXPECT_NE(cut.error().sentence().find("array metadata"), std::string::npos);
+  const HandMade large(with(ocdbt::kMaxInlineBytes + 1),
+                       "..." + text + std::string(ocdbt::kMaxInlineBytes, ' '));
+  EXPECT_EQ(large.error().code(), ErrorCode::limit);
+  EXPECT_EQ(large.error().file(), large.dir / "d/v0");
+}
+
+std::string turned_text(const std::string& order) {
+  return R"({"chunk_grid":{"configuration":{"chunk_shape":[2,3,4]},"name":"regular"},)"
+         R"("chunk_key_encoding":{"name":"default"},"codecs":[{"configuration":{"order":)" +
+         order +
+         R"(},"name":"transpose"},{"name":"bytes"}],"data_type":"uint8","fill_value":0,)"
+         R"("node_type":"array","shape":[2,3,4],"zarr_format":3})";
+}
+
+// Source: the zarr3 specification, transpose: axis i of what is stored is axis order[i] of the
+// array.
+TEST(OrbaxHandMade, ChunksStoredInAnyOrderOfTheirAxesComeBack) {
+  std::string values;
+  for (char c = 'A'; c < 'A' + 24; ++c) values += c;
+  const Shape extent{2, 3, 4};
+  for (const std::vector<std::size_t>& order : std::vector<std::vector<std::size_t>>{
+           {0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}) {
+    std::string stored;
+    std::vector<std::size_t> at(3);
+    for (at[order[0]] = 0; at[order[0]] < extent[order[0]]; ++at[order[0]]) {
+      for (at[order[1]] = 0; at[order[1]] < extent[order[1]]; ++at[order[1]]) {
+        for (at[order[2]] = 0; at[order[2]] < extent[order[2]]; ++at[order[2]]) {
+          stored += values[(at[0] * 3 + at[1]) * 4 + at[2]];
+        }
+      }
+    }
+    const std::string name = "[" + std::to_string(order[0]) + "," + std::to_string(order[1]) + "," +
+                             std::to_string(order[2]) + "]";
+    const HandMade made([&](ocdbt::TreeWriter& writer) {
+      writer.add_inline("w/c/0/0/0", stored);
+      writer.add_inline("w/zarr.json", turned_text(name));
+    });
+    const auto opened = made.open();
+    EXPECT_EQ(read_first(*opened), values) << name;
+    // A chunk is turned from beside where its elements go; the caller gives the room.
+    EXPECT_EQ(row_major_scratch_bytes(*opened, 0), name == "[0,1,2]" ? 0U : 24U);
+  }
+}
+
+TEST(OrbaxHandMade, WhatIsNotSupportedOrMakesNoSenseIsNamed) {
+  const HandMade older([](ocdbt::TreeWriter& writer) { writer.add_inline("w/.zarray", "{}"); });
+  EXPECT_EQ(older.error().code(), ErrorCode::unsupported);
+  EXPECT_EQ(older.error().tensor(), "w");
+  const HandMade nested([](ocdbt::TreeWriter& writer) {
+    writer.add_inline("a/b/zarr.json", array_text({4}, {4}, {4}));
+    writer.add_inline("w/zarr.json", array_text({4}, {4}, {4}));
+  });
+  EXPECT_EQ(nested.error().code(), ErrorCode::unsupported);
+  EXPECT_EQ(nested.error().tensor(), "a/b");
+  const std::uint64_t many = std::uint64_t{1} << 40;
+  const HandMade countless([&](ocdbt::TreeWriter& writer) {
+    writer.add_inline("w/zarr.json", array_text({many, many}, {1, 1}, {1, 1}));
+  });
+  EXPECT_EQ(countless.error().code(), ErrorCode::corrupt);
+  EXPECT_EQ(countless.error().tensor(), "w");
+}
+
+TEST(OrbaxHandMade, TheItemsOwnMetadataGoesBeforeTheSteps) {
+  const HandMade made([](ocdbt::TreeWriter& writer) {
+    writer.add_inline("w/zarr.json", array_text({4}, {4}, {4}));
+  });
+  write_text(made.dir / "_CHECKPOINT_METADATA", R"({"custom_metadata":{"from":"step"}})");
+  EXPECT_EQ(made.open()->catalog().attributes.at("from").as_string(), "item");
+}
+
+}  // namespace
+}  // namespace hfshard::format::orbax

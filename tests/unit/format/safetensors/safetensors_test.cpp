@@ -1,0 +1,344 @@
+#include "format/safetensors/safetensors.h"
+
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include "base/digest.h"
+#include "support/catch_error.h"
+#include "support/json_rejections.h"
+#include "support/safetensors_builder.h"
+#include "support/temp_dir.h"
+
+namespace hfshard::format::safetensors {
+namespace {
+
+SafetensorsHeader parse_bytes_of_file(const std::string& bytes) {
+  const TempDir dir;
+  write_text(dir / "m.safetensors", bytes);
+  return parse_safetensors(dir / "m.safetensors");
+}
+
+Error refusal(const std::string& bytes) {
+  const TempDir dir;
+  write_text(dir / "m.safetensors", bytes);
+  Error error = catch_error([&] { parse_safetensors(dir / "m.safetensors"); });
+  EXPECT_EQ(error.file(), dir / "m.safetensors");
+  return error;
+}
+
+Error refusal(const SafetensorsBuilder& builder) { return refusal(builder.build()); }
+
+// A file with this header and one byte of data.
+Error header_refusal(const std::string& header) {
+  return refusal(SafetensorsBuilder().tensor("x", DType::u8, {1}).raw_header(header));
+}
+
+SafetensorsBuilder one_tensor() { return SafetensorsBuilder().tensor("w", DType::f32, {4}); }
+
+TEST(SafetensorsHeader, ReadsNamesShapesAndAbsoluteRanges) {
+  SafetensorsBuilder builder;
+  builder.metadata("format", "pt")
+      .tensor("b", DType::bf16, {2, 3})
+      .tensor("a", DType::f32, {})
+      .tensor("empty", DType::i64, {4, 0});
+  const std::string bytes = builder.build();
+  const SafetensorsHeader header = parse_bytes_of_file(bytes);
+  EXPECT_EQ(header.data_begin_bytes, 8 + builder.header().size());
+  EXPECT_EQ(header.sha256, sha256_hex(bytes.substr(0, header.data_begin_bytes)));
+  EXPECT_EQ(header.stamp.size_bytes, bytes.size());
+  ASSERT_EQ(header.tensors.size(), 3U);
+  EXPECT_EQ(header.tensors[0].name, "b");
+  EXPECT_EQ(header.tensors[0].shape, (Shape{2, 3}));
+  EXPECT_EQ(header.tensors[0].range(),
+            (ByteRange{header.data_begin_bytes, header.data_begin_bytes + 12}));
+  EXPECT_EQ(header.tensors[1].name, "a");
+  EXPECT_EQ(header.tensors[1].size_bytes, 4U);
+  EXPECT_EQ(header.tensors[2].size_bytes, 0U);
+  EXPECT_EQ(header.tensors[2].begin_bytes, bytes.size());
+}
+
+// Where an empty tensor lies says nothing: also before one that begins there, whatever their names.
+TEST(SafetensorsHeader, EmptyTensorsMayLieBetweenOthers) {
+  for (const char* name : {"0", "m", "z"}) {
+    const SafetensorsHeader header = parse_bytes_of_file(SafetensorsBuilder()
+                                                             .tensor("a", DType::u8, {4})
+                                                             .tensor(name, DType::f32, {0, 7})
+                                                             .tensor("b", DType::u8, {4})
+                                                             .build());
+    EXPECT_EQ(header.tensors.size(), 3U);
+  }
+}
+
+TEST(SafetensorsHeader, ReadsEveryDType) {
+  SafetensorsBuilder builder;
+  for (std::size_t i = 0; i < kDTypeCount; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    builder.tensor(std::string(to_string(dtype)), dtype, {4, 2});
+  }
+  const SafetensorsHeader header = parse_bytes_of_file(builder.build());
+  ASSERT_EQ(header.tensors.size(), kDTypeCount);
+  for (const TensorInfo& tensor : header.tensors) {
+    EXPECT_EQ(tensor.name, to_string(tensor.dtype));
+    EXPECT_EQ(tensor.size_bytes, size_bits(tensor.dtype)) << tensor.name;  // 8 elements
+  }
+}
+
+TEST(SafetensorsHeader, AcceptsNoTensorsPaddingSkewAndEscapedNames) {
+  EXPECT_TRUE(parse_bytes_of_file(SafetensorsBuilder().build()).tensors.empty());
+  for (std::uint64_t skew = 0; skew < 8; ++skew) {
+    const SafetensorsHeader header = parse_bytes_of_file(one_tensor().align(8, skew).build());
+    EXPECT_EQ(header.data_begin_bytes % 8, skew);
+  }
+  const std::string name = "\"\\\n\u00e9\U0001F600";
+  const SafetensorsHeader header =
+      parse_bytes_of_file(SafetensorsBuilder().tensor(name, DType::u8, {1}).build());
+  EXPECT_EQ(header.tensors.at(0).name, name);
+}
+
+// The reader may look past the header: it must not matter what and how much is there.
+TEST(SafetensorsHeader, ReadsHeadersFollowedByAnyAmountOfData) {
+  for (std::uint64_t size : {0U, 1U, 31U, 32U, 63U, 64U, 65U, 5000U}) {
+    const std::string data(size, '"');
+    const auto header =
+        parse_bytes_of_file(SafetensorsBuilder().tensor("w", DType::u8, Shape{size}, data).build());
+    EXPECT_EQ(header.tensors.at(0).size_bytes, size);
+  }
+}
+
+TEST(SafetensorsHeader, RefusesWhatTheSharedJsonSuiteLists) {
+  // The one that all of them are damaged forms of.
+  EXPECT_EQ(parse_bytes_of_file(
+                SafetensorsBuilder()
+                    .tensor("a", DType::u8, {1})
+                    .raw_header(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})")
+                    .build())
+                .tensors.size(),
+            1U);
+  for (const auto& [what, text] : json_rejections()) {
+    const Error error = header_refusal(text);
+    EXPECT_TRUE(error.code() == ErrorCode::corrupt || error.code() == ErrorCode::bad_input)
+        << what << ": " << error.format();
+  }
+}
+
+TEST(SafetensorsHeader, ALoneSurrogateInAStringIsCorrupt) {
+  const std::string entry = R"({"dtype":"U8","shape":[1],"data_offsets":[0,1]})";
+  for (const char* name : {R"(\udc00)", R"(x\udfff)", R"(\ud800)", R"(\ud800x)"}) {
+    EXPECT_EQ(header_refusal("{\"" + std::string(name) + "\":" + entry + "}").code(),
+              ErrorCode::corrupt)
+        << name;
+  }
+}
+
+TEST(SafetensorsHeader, AnEmptyOrTinyFileIsCorrupt) {
+  EXPECT_EQ(refusal("").code(), ErrorCode::corrupt);
+  EXPECT_EQ(refusal("").range(), (ByteRange{0, 8}));
+  const Error tiny = refusal("abc");
+  EXPECT_EQ(tiny.code(), ErrorCode::corrupt);
+  EXPECT_EQ(tiny.range(), (ByteRange{0, 8}));
+  EXPECT_EQ(tiny.total_bytes(), 3U);
+  EXPECT_EQ(refusal(std::string(8, '\0')).code(), ErrorCode::corrupt);
+}
+
+TEST(SafetensorsHeader, AGitLfsPointerIsNamedWithItsRemedy) {
+  const Error error =
+      refusal("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n");
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_NE(error.hint_text().find("git lfs pull"), std::string::npos);
+}
+
+TEST(SafetensorsHeader, AHeaderLongerThanTheFileOrTheLimitIsCorrupt) {
+  const std::string good = one_tensor().build();
+  const Error longer = refusal(one_tensor().raw_length(good.size()));
+  EXPECT_EQ(longer.code(), ErrorCode::corrupt);
+  EXPECT_EQ(longer.range(), (ByteRange{8, 8 + good.size()}));
+  EXPECT_EQ(longer.total_bytes(), good.size());
+  const Error greatest = refusal(one_tensor().raw_length(kMaxHeaderBytes));
+  EXPECT_EQ(greatest.range(), (ByteRange{8, 8 + kMaxHeaderBytes}));  // only the file is too short
+  for (const std::uint64_t length : {kMaxHeaderBytes + 1, UINT64_MAX}) {
+    const Error error = refusal(one_tensor().raw_length(length));
+    EXPECT_EQ(error.code(), ErrorCode::corrupt);
+    EXPECT_EQ(error.range(), (ByteRange{0, 8}));
+  }
+}
+
+TEST(SafetensorsHeader, AHeaderThatDoesNotBeginWithABraceIsCorrupt) {
+  for (const char* text : {" {}", "[]", "null", "<!DOCTYPE html>"}) {
+    const Error error = header_refusal(text);
+    EXPECT_EQ(error.code(), ErrorCode::corrupt) << text;
+    EXPECT_EQ(error.range(), (ByteRange{8, 9})) << text;
+  }
+}
+
+TEST(SafetensorsHeader, DuplicateNamesAreRefused) {
+  SafetensorsBuilder builder;
+  builder.tensor("w", DType::u8, {1}).tensor("w", DType::u8, {1});
+  const Error error = refusal(builder);
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.tensor(), "w");
+}
+
+TEST(SafetensorsHeader, DuplicateOrUnknownOrMissingMembersAreRefused) {
+  const Error twice = refusal(one_tensor().extra_member("w", R"("dtype":"F32")"));
+  EXPECT_EQ(twice.code(), ErrorCode::bad_input);
+  EXPECT_EQ(twice.tensor(), "w");
+  const Error unknown = refusal(one_tensor().extra_member("w", R"("strides":[1])"));
+  EXPECT_EQ(unknown.code(), ErrorCode::bad_input);
+  EXPECT_NE(unknown.sentence().find("strides"), std::string::npos);
+  for (const char* entry :
+       {R"({"shape":[1],"data_offsets":[0,1]})", R"({"dtype":"U8","data_offsets":[0,1]})",
+        R"({"dtype":"U8","shape":[1]})", "{}", "[]", "1", "null"}) {
+    const Error error = header_refusal(std::string(R"({"x":)") + entry + "}");
+    EXPECT_EQ(error.code(), ErrorCode::bad_input) << entry;
+    EXPECT_EQ(error.tensor(), "x") << entry;
+  }
+}
+
+TEST(SafetensorsHeader, MetadataMustBeStringsAndUnique) {
+  for (const char* metadata : {R"({"a":1})", R"({"a":null})", R"({"a":{}})", "[]", "null", "\"x\"",
+                               R"({"a":"1","a":"2"})"}) {
+    const Error error = header_refusal(std::string(R"({"__metadata__":)") + metadata +
+                                       R"(,"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})");
+    EXPECT_EQ(error.code(), ErrorCode::bad_input) << metadata;
+  }
+  EXPECT_EQ(header_refusal(R"({"__metadata__":{},"__metadata__":{}})").code(),
+            ErrorCode::bad_input);
+}
+
+TEST(SafetensorsHeader, NegativeAndFractionalSizesAreRefused) {
+  for (const char* shape :
+       {"[-4]", "[4.0]", "[4.5]", "[4e0]", "[\"4\"]", "[null]", "[[4]]", "4", "{}", "null"}) {
+    const Error error = refusal(one_tensor().lie_about("w", "shape", shape));
+    EXPECT_EQ(error.code(), ErrorCode::bad_input) << shape;
+    EXPECT_EQ(error.tensor(), "w") << shape;
+  }
+  for (const char* offsets :
+       {"[-1,16]", "[0,16.0]", "[0]", "[0,16,16]", "[]", "16", "[0,\"16\"]"}) {
+    const Error error = refusal(one_tensor().lie_about("w", "data_offsets", offsets));
+    EXPECT_EQ(error.code(), ErrorCode::bad_input) << offsets;
+    EXPECT_EQ(error.tensor(), "w") << offsets;
+  }
+}
+
+TEST(SafetensorsHeader, AShapeThatOverflowsIsRefused) {
+  const Error error = refusal(one_tensor().lie_about("w", "shape", "[4294967296,4294967296,2]"));
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.tensor(), "w");
+  const Error bits = refusal(one_tensor().lie_about("w", "shape", "[18446744073709551615]"));
+  EXPECT_EQ(bits.code(), ErrorCode::bad_input);
+}
+
+TEST(SafetensorsHeader, NineDimsAreUnsupported) {
+  const Error error = refusal(one_tensor().lie_about("w", "shape", "[1,1,1,1,1,1,1,1,4]"));
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.tensor(), "w");
+}
+
+TEST(SafetensorsHeader, AnUnknownDTypeIsUnsupportedAndNamed) {
+  const Error error = refusal(one_tensor().lie_about("w", "dtype", "\"F128\""));
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.tensor(), "w");
+  EXPECT_NE(error.sentence().find("F128"), std::string::npos);
+  EXPECT_EQ(refusal(one_tensor().lie_about("w", "dtype", "7")).code(), ErrorCode::bad_input);
+}
+
+TEST(SafetensorsHeader, ASizeThatDoesNotFollowFromTheShapeIsCorrupt) {
+  const SafetensorsBuilder builder = one_tensor().lie_about("w", "shape", "[5]");
+  const Error error = refusal(builder);
+  const std::uint64_t begin = 8 + builder.header().size();
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  EXPECT_EQ(error.tensor(), "w");
+  EXPECT_EQ(error.range(), (ByteRange{begin, begin + 16}));
+}
+
+TEST(SafetensorsHeader, SubByteElementsMustFillTheLastByte) {
+  const Error error =
+      refusal(SafetensorsBuilder().tensor("w", DType::f4, {4}).lie_about("w", "shape", "[3]"));
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.tensor(), "w");
+}
+
+TEST(SafetensorsHeader, RangePastEndIsCorruptAndNamesTheTensor) {
+  const SafetensorsBuilder builder = one_tensor().lie_about_range("w", {0, 4096});
+  const std::uint64_t begin = 8 + builder.header().size();
+  const Error error = refusal(builder);
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  EXPECT_EQ(error.tensor(), "w");
+  EXPECT_EQ(error.range(), (ByteRange{begin, begin + 4096}));
+  EXPECT_EQ(error.total_bytes(), begin + 16);
+}
+
+TEST(SafetensorsHeader, ReversedAndOverflowingRangesAreCorrupt) {
+  for (const ByteRange range :
+       {ByteRange{16, 0}, ByteRange{UINT64_MAX - 1, UINT64_MAX}, ByteRange{0, UINT64_MAX}}) {
+    const Error error = refusal(one_tensor().lie_about_range("w", range));
+    EXPECT_EQ(error.code(), ErrorCode::corrupt);
+    EXPECT_EQ(error.tensor(), "w");
+  }
+}
+
+TEST(SafetensorsHeader, HolesAndOverlapsAreCorrupt) {
+  SafetensorsBuilder two;
+  two.tensor("a", DType::u8, {8}).tensor("b", DType::u8, {8});
+  const Error overlap = refusal(SafetensorsBuilder(two).lie_about_range("b", {7, 15}));
+  EXPECT_EQ(overlap.code(), ErrorCode::corrupt);
+  EXPECT_EQ(overlap.tensor(), "b");
+  const Error same = refusal(SafetensorsBuilder(two).lie_about_range("b", {0, 8}));
+  EXPECT_EQ(same.code(), ErrorCode::corrupt);
+  const SafetensorsBuilder holed = SafetensorsBuilder(two).lie_about_range("a", {0, 7});
+  const Error hole = refusal(holed);
+  const std::uint64_t begin = 8 + holed.header().size();
+  EXPECT_EQ(hole.code(), ErrorCode::corrupt);
+  EXPECT_EQ(hole.tensor(), "b");
+  EXPECT_EQ(hole.range(), (ByteRange{begin + 8, begin + 16}));
+  const Error first = refusal(one_tensor().lie_about_range("w", {1, 16}));
+  EXPECT_EQ(first.code(), ErrorCode::corrupt);
+}
+
+TEST(SafetensorsHeader, AFileLongerOrShorterThanItsHeaderIsCorrupt) {
+  const std::string good = one_tensor().build();
+  const Error longer = refusal(good + "xyz");
+  EXPECT_EQ(longer.code(), ErrorCode::corrupt);
+  EXPECT_EQ(longer.range(), (ByteRange{good.size(), good.size() + 3}));
+  EXPECT_EQ(longer.total_bytes(), good.size() + 3);
+  const Error shorter = refusal(good.substr(0, good.size() - 1));
+  EXPECT_EQ(shorter.code(), ErrorCode::corrupt);
+  EXPECT_EQ(shorter.tensor(), "w");
+  EXPECT_EQ(shorter.range(), (ByteRange{good.size() - 16, good.size()}));
+  EXPECT_EQ(shorter.total_bytes(), good.size() - 1);
+  EXPECT_NE(shorter.hint_text().find("partial"), std::string::npos);
+}
+
+// Every prefix and every single flipped header byte: an error or a consistent header, never a
+// crash.
+TEST(SafetensorsHeader, AnyDamageToTheHeaderIsAnErrorOrStaysConsistent) {
+  const std::string good = SafetensorsBuilder()
+                               .metadata("format", "pt")
+                               .tensor("w", DType::f32, {2, 2})
+                               .tensor("v", DType::bf16, {3})
+                               .build();
+  const TempDir dir;
+  const auto attempt = [&](const std::string& bytes) {
+    write_text(dir / "m.safetensors", bytes);
+    try {
+      for (const TensorInfo& t : parse_safetensors(dir / "m.safetensors").tensors) {
+        EXPECT_EQ(t.size_bytes, packed_bytes(t.dtype, t.shape.numel()));
+        EXPECT_LE(t.begin_bytes + t.size_bytes, bytes.size());
+      }
+    } catch (const Error& error) {
+      EXPECT_NE(error.code(), ErrorCode::internal) << error.format();
+    }
+  };
+  for (std::size_t size = 0; size < good.size(); ++size) attempt(good.substr(0, size));
+  for (std::size_t at = 0; at < good.size(); ++at) {
+    for (const int flip : {1, 2, 32, 128}) {
+      std::string bytes = good;
+      bytes[at] = static_cast<char>(bytes[at] ^ flip);
+      attempt(bytes);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hfshard::format::safetensors

@@ -1,0 +1,205 @@
+// What the user chose survives plan.json: workers, `finalize` and `verify` build the plan again
+// from there, and an option that is lost on the way is another output under the same command.
+
+#include "plan/options_json.h"
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "support/catch_error.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+// Every member of PlanOptions as text, those of its structs after each other. A structured binding
+// names all members of a struct: with one more this does not compile, until the member is listed
+// here, in options_json, in options_from_json, and has a change below.
+constexpr std::size_t kRulesName = 12;
+std::vector<std::string> members_of(const PlanOptions& options) {
+  const auto& [mapping, target, meshes, rules_text, rules_name, chunk_bytes, step, encoding, link,
+               in_place, digests] = options;
+  const auto& [scheme, stacked, values, include, exclude, dtype, keep_dtype, files, casts] =
+      mapping;
+  const auto& [checksum, zstd_level] = encoding;
+  const auto joined = [](const std::vector<std::string>& items) {
+    std::string out;
+    for (const std::string& item : items) out += "[" + item + "]";
+    return out;
+  };
+  std::string named;
+  for (const auto& [name, value] : values) named += "[" + name + "][" + value + "]";
+  std::string cast_text;
+  for (const auto& [glob, to] : casts)
+    cast_text += "[" + glob + "][" + std::string(to_string(to)) + "]";
+  std::string
+      file_text;  // all but `asked`: how a file was named is no longer asked when it is read
+  for (const auto& [family, name, text, asked] : files)
+    file_text += "[" + family + "][" + name + "][" + text + "]";
+  return {scheme,
+          std::to_string(static_cast<int>(stacked)),
+          named,
+          joined(include),
+          joined(exclude),
+          dtype ? std::string(to_string(*dtype)) : "none",
+          std::to_string(static_cast<int>(keep_dtype)),
+          file_text,
+          cast_text,
+          target,
+          joined(meshes),
+          rules_text ? "[" + *rules_text + "]" : "none",
+          rules_name,
+          std::to_string(chunk_bytes),
+          std::to_string(step),
+          std::to_string(static_cast<int>(checksum)),
+          std::to_string(zstd_level),
+          std::to_string(static_cast<int>(link)),
+          std::to_string(static_cast<int>(in_place)),
+          std::to_string(static_cast<int>(digests))};
+}
+
+struct Change {
+  const char* what;
+  std::function<void(PlanOptions&)> apply;
+};
+
+// Each changes one thing that the command line can change. `rules_name` only stands in errors.
+const std::vector<Change>& changes() {
+  static const std::vector<Change> all = {
+      {"scheme", [](PlanOptions& o) { o.mapping.scheme = "hf"; }},
+      {"layers", [](PlanOptions& o) { o.mapping.stacked = false; }},
+      {"option",
+       [](PlanOptions& o) {
+         o.mapping.options = {{"rope", "halves"}, {"vocab", "7"}};
+       }},
+      {"include",
+       [](PlanOptions& o) {
+         o.mapping.include = {"a.*", "b=\"x\"\\"};
+       }},
+      {"exclude",
+       [](PlanOptions& o) {
+         o.mapping.exclude = {"*.bias", "vision*"};
+       }},
+      {"dtype f32", [](PlanOptions& o) { o.mapping.dtype = DType::f32; }},
+      {"dtype f16", [](PlanOptions& o) { o.mapping.dtype = DType::f16; }},
+      {"dtype bf16", [](PlanOptions& o) { o.mapping.dtype = DType::bf16; }},
+      {"keep", [](PlanOptions& o) { o.mapping.keep_dtype = true; }},
+      {"cast",
+       [](PlanOptions& o) {
+         o.mapping.casts = {{"*query.kernel", DType::f32}, {"a=b*", DType::f16}};
+       }},
+      {"casts in another order",
+       [](PlanOptions& o) {
+         o.mapping.casts = {{"a=b*", DType::f16}, {"*query.kernel", DType::f32}};
+       }},
+      {"mapping",
+       [](PlanOptions& o) {
+         o.mapping.files = {{"mine", "mine.json", "{\"family\": \"mine\"}\n"}, {"b", "b", ""}};
+       }},
+      {"target", [](PlanOptions& o) { o.target = "null"; }},
+      {"mesh", [](PlanOptions& o) { o.meshes = {"fsdp=4"}; }},
+      {"two meshes",
+       [](PlanOptions& o) {
+         o.meshes = {"fsdp=4", "fsdp=8,tensor=2"};
+       }},
+      {"rules", [](PlanOptions& o) { o.rules_text = "[[\"embed\", [\"fsdp\"]]]\n"; }},
+      {"empty rules", [](PlanOptions& o) { o.rules_text = ""; }},
+      {"chunk_bytes", [](PlanOptions& o) { o.chunk_bytes = UINT64_MAX; }},
+      {"step", [](PlanOptions& o) { o.step = 12000; }},
+      {"no checksum", [](PlanOptions& o) { o.encoding.checksum = false; }},
+      {"zstd 1", [](PlanOptions& o) { o.encoding.zstd_level = 1; }},
+      {"zstd 22", [](PlanOptions& o) { o.encoding.zstd_level = 22; }},
+      {"link", [](PlanOptions& o) { o.link = true; }},
+      {"link in place", [](PlanOptions& o) { o.link = o.in_place = true; }},
+      {"link without digests",
+       [](PlanOptions& o) {
+         o.link = true;
+         o.digests = false;
+       }},
+  };
+  return all;
+}
+
+PlanOptions changed_by(const Change& change) {
+  PlanOptions options;
+  change.apply(options);
+  return options;
+}
+
+// As plan.json is read: through its text.
+PlanOptions read_back(const PlanOptions& options) {
+  return options_from_json(parse_json(dump_json_pretty(options_json(options)), "plan.json"));
+}
+
+void expect_survives(const PlanOptions& options) {
+  std::vector<std::string> wanted = members_of(options);
+  std::vector<std::string> found = members_of(read_back(options));
+  wanted.erase(wanted.begin() + kRulesName);
+  found.erase(found.begin() + kRulesName);
+  EXPECT_EQ(found, wanted);
+  EXPECT_EQ(read_back(options).rules_name,
+            options.rules_text ? "recorded rules" : PlanOptions().rules_name);
+}
+
+TEST(OptionsJson, EveryOptionComesBackFromPlanJson) {
+  expect_survives({});
+  for (const Change& change : changes()) {
+    SCOPED_TRACE(change.what);
+    expect_survives(changed_by(change));
+  }
+}
+
+// Options that are recorded under one name must not hide each other.
+TEST(OptionsJson, EveryPairOfOptionsComesBackFromPlanJson) {
+  for (const Change& first : changes()) {
+    for (const Change& second : changes()) {
+      PlanOptions both = changed_by(first);
+      second.apply(both);
+      if (both.mapping.keep_dtype && both.mapping.dtype) continue;  // --dtype has one value
+      SCOPED_TRACE(std::string(first.what) + ", " + second.what);
+      expect_survives(both);
+    }
+  }
+}
+
+TEST(OptionsJson, EveryMemberHasAChange) {
+  const std::vector<std::string> before = members_of({});
+  std::set<std::size_t> seen{kRulesName};
+  for (const Change& change : changes()) {
+    const std::vector<std::string> after = members_of(changed_by(change));
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      if (before[i] != after[i]) seen.insert(i);
+    }
+  }
+  EXPECT_EQ(seen.size(), before.size());
+}
+
+// The record is part of the plan id, so no two of these may share one.
+TEST(OptionsJson, DifferentOptionsHaveDifferentRecords) {
+  std::set<std::string> records{dump_json(options_json({}))};
+  for (const Change& change : changes()) {
+    EXPECT_TRUE(records.insert(dump_json(options_json(changed_by(change)))).second) << change.what;
+  }
+}
+
+TEST(OptionsJson, ADamagedRecordIsRefused) {
+  const Json good = options_json({});
+  for (const auto& [member, unused] : good.as_object()) {
+    Json::Object without = good.as_object();
+    without.erase(member);
+    EXPECT_THROW(options_from_json(Json(without)), Error) << member;
+  }
+  for (const char* cast : {"no dtype", "x=", "x=f33", "="}) {
+    Json bad = good;
+    bad["cast"].array().emplace_back(cast);
+    EXPECT_EQ(catch_error([&] { options_from_json(bad); }).code(), ErrorCode::corrupt) << cast;
+  }
+}
+
+}  // namespace
+}  // namespace hfshard

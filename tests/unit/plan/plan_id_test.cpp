@@ -1,0 +1,184 @@
+// The plan id says which bytes a run writes: whoever goes on with an output (a resumed run, another
+// worker, finalize) compares nothing else. So whatever decides about a byte must change it.
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/digest.h"
+#include "base/version.h"
+#include "base/zstd.h"
+#include "mapping/family.h"
+#include "mapping/find.h"
+#include "mapping/model_names.h"
+#include "plan/options_json.h"
+#include "plan/plan.h"
+#include "unit/plan/compile_support.h"
+
+namespace hfshard {
+namespace {
+
+// All that a plan is made of.
+struct Inputs {
+  Catalog catalog;
+  PlanOptions options;
+  Limits limits;
+
+  Inputs() {
+    FakeCatalog fake = FakeCatalog::of("qwen3", example_config("qwen3"));
+    fake.files[0].header_sha256 = "1111";
+    fake.files[0].size_bytes = 1000;
+    catalog = fake;
+    for (TensorInfo& info : catalog.tensors)
+      info.size_bytes = packed_bytes(info.dtype, info.shape.numel());
+    options.meshes = {"fsdp=2"};
+  }
+};
+
+PieceForm plain_form(const Leaf& leaf, const Grid& grid) {
+  PieceForm form;
+  form.cell_bytes = packed_bytes(leaf.dtype, grid.chunk.numel());
+  return form;
+}
+
+Plan plan_of(const Inputs& inputs) {
+  return build_plan(inputs.catalog, compile_model(inputs.catalog, inputs.options.mapping),
+                    inputs.options, plain_form, inputs.limits);
+}
+
+struct Change {
+  const char* what;
+  std::function<void(Inputs&)> apply;
+};
+
+const std::vector<Change>& changes() {
+  static const std::vector<Change> all = {
+      {"config.json, by a space", [](Inputs& in) { in.catalog.config_text += " "; }},
+      {"a header", [](Inputs& in) { in.catalog.files[0].header_sha256 = "2222"; }},
+      {"a file's size", [](Inputs& in) { in.catalog.files[0].size_bytes = 1001; }},
+      {"a file's name", [](Inputs& in) { in.catalog.files[0].name = "other.safetensors"; }},
+      {"one more file", [](Inputs& in) { in.catalog.files.emplace_back(); }},
+      {"axis rules", [](Inputs& in) { in.options.rules_text = "[[\"embed\", [\"fsdp\"]]]"; }},
+      {"the same axis rules in another form",
+       [](Inputs& in) { in.options.rules_text = "[[\"embed\",  [\"fsdp\"]]]"; }},
+      {"the layout of layers", [](Inputs& in) { in.options.mapping.stacked = false; }},
+      {"the scheme",
+       [](Inputs& in) {
+         in.options.mapping.scheme = "hf";
+         in.options.mapping.stacked = false;
+       }},
+      {"a dtype", [](Inputs& in) { in.options.mapping.dtype = DType::f32; }},
+      {"a tensor left out", [](Inputs& in) { in.options.mapping.exclude = {"model.norm.weight"}; }},
+      {"another mesh", [](Inputs& in) { in.options.meshes = {"fsdp=1"}; }},
+      {"a second mesh",
+       [](Inputs& in) {
+         in.options.meshes = {"fsdp=2", "fsdp=1"};
+       }},
+      {"the chunk size", [](Inputs& in) { in.options.chunk_bytes /= 2; }},
+      {"no checksum", [](Inputs& in) { in.options.encoding.checksum = false; }},
+      {"compression", [](Inputs& in) { in.options.encoding.zstd_level = 3; }},
+      {"another level", [](Inputs& in) { in.options.encoding.zstd_level = 4; }},
+      {"the step", [](Inputs& in) { in.options.step = 1; }},
+      {"linking", [](Inputs& in) { in.options.link = true; }},
+      {"linking in place", [](Inputs& in) { in.options.link = in.options.in_place = true; }},
+      {"linking from other pieces on",
+       [](Inputs& in) {
+         in.options.link = true;
+         in.limits.link_piece_bytes = 1;
+       }},
+  };
+  return all;
+}
+
+TEST(PlanId, ChangesWithEveryThingThatDecidesAboutBytes) {
+  std::set<std::string> ids{plan_of({}).id};
+  for (const Change& change : changes()) {
+    Inputs inputs;
+    change.apply(inputs);
+    EXPECT_TRUE(ids.insert(plan_of(inputs).id).second) << change.what;
+  }
+}
+
+// What a plan cannot be built with here in another version is in the id as it is.
+TEST(PlanId, HoldsTheHashesAndVersionsItself) {
+  Inputs inputs;
+  inputs.options.encoding.zstd_level = 3;
+  const Plan plan = plan_of(inputs);
+  const Json& parts = plan.identity;
+  EXPECT_EQ(plan.id, sha256_hex(dump_json(parts)));
+  EXPECT_EQ(parts.at("version"), Json(kVersion));
+  EXPECT_EQ(parts.at("zstd"), Json(zstd_version()));
+  EXPECT_EQ(parts.at("rules"), Json(sha256_hex(default_axis_rules("maxtext"))));
+  EXPECT_EQ(parts.at("family"), Json("qwen3"));
+  const auto family = std::ranges::find(embedded_families(), "qwen3", &FamilyFile::name);
+  ASSERT_NE(family, embedded_families().end());
+  EXPECT_EQ(parts.at("mapping"), Json(sha256_hex(family->text)));
+  EXPECT_EQ(parts.at("parts"), Json(sha256_hex(embedded_common())));
+  const Json& source = parts.at("source");
+  EXPECT_EQ(source.at("config"), Json(sha256_hex(inputs.catalog.config_text)));
+  ASSERT_EQ(source.at("files").as_array().size(), 1U);
+  EXPECT_EQ(source.at("files").as_array()[0].at("header"), Json("1111"));
+}
+
+// A mapping of the user's own counts by its text, and its text survives plan.json.
+TEST(PlanId, ChangesWithTheTextOfAMappingOfOnesOwn) {
+  const std::string text(family_by_name("qwen3").text);
+  Inputs inputs;
+  const std::string built_in = plan_of(inputs).id;
+  inputs.options.mapping.files = {own_mapping("here/mine.json", text)};
+  const Plan plan = plan_of(inputs);
+  EXPECT_NE(plan.id, built_in);
+  EXPECT_EQ(plan.identity.at("mapping"), Json(sha256_hex(text)));
+  inputs.options.mapping.files = {own_mapping("elsewhere/mine.json", text)};
+  EXPECT_EQ(plan_of(inputs).id, plan.id);
+  inputs.options.mapping.files = {own_mapping("here/mine.json", text + " ")};
+  EXPECT_NE(plan_of(inputs).id, plan.id);
+  const PlanOptions read = options_from_json(plan.identity.at("options"));
+  ASSERT_EQ(read.mapping.files.size(), 1U);
+  EXPECT_EQ(read.mapping.files[0].family, "qwen3");
+  EXPECT_EQ(read.mapping.files[0].name, "mine.json");
+  EXPECT_EQ(read.mapping.files[0].text, text);
+}
+
+// Without compression the library's version decides nothing, and an update of it keeps a run.
+TEST(PlanId, TheVersionOfZstdCountsOnlyWhereItCompresses) {
+  EXPECT_EQ(plan_of({}).identity.find("zstd"), nullptr);
+}
+
+// Each member of Limits; a structured binding names them all, so that a new one is put on one side.
+TEST(PlanId, ChangesWithTheLimitsThatShapeTheOutputAndNoOthers) {
+  Inputs inputs;
+  const std::string before = plan_of(inputs).id;
+  auto& [floor, fan, fan_small, slab, run, file_min, file_max, file_share, outer_shards, alignment,
+         link_piece, merge, segment, commit, commit_ms, cached] = inputs.limits;
+  for (std::uint64_t* const shaping : {&floor, &fan, &fan_small, &slab, &run, &file_min, &file_max,
+                                       &file_share, &outer_shards, &alignment, &merge}) {
+    const std::uint64_t kept = *shaping;
+    *shaping *= 2;
+    if (shaping == &file_min) *shaping = kept / 2;
+    EXPECT_NE(plan_of(inputs).id, before) << "member " << shaping - &floor;
+    *shaping = kept;
+  }
+  for (std::uint64_t* const other : {&link_piece, &segment, &commit, &commit_ms, &cached}) {
+    *other *= 2;
+    EXPECT_EQ(plan_of(inputs).id, before) << "member " << other - &floor;
+  }
+}
+
+// Where a source lies and when it was copied there changes no byte: another machine goes on.
+TEST(PlanId, DoesNotDependOnWhereTheSourceLies) {
+  Inputs inputs;
+  const std::string before = plan_of(inputs).id;
+  inputs.catalog.location = "elsewhere";
+  inputs.catalog.files[0].path = "elsewhere/model.safetensors";
+  inputs.catalog.files[0].mtime_ns = 5;
+  inputs.catalog.files[0].inode = 6;
+  EXPECT_EQ(plan_of(inputs).id, before);
+}
+
+}  // namespace
+}  // namespace hfshard

@@ -1,0 +1,97 @@
+// How many finite values became infinite is told once, for the whole output: in one go, resumed, in
+// shares, and to nowhere.
+
+#include <atomic>
+#include <limits>
+#include <span>
+#include <stdexcept>
+
+#include <gtest/gtest.h>
+
+#include "base/coding.h"
+#include "support/safetensors_builder.h"
+#include "unit/run/run_support.h"
+
+namespace hfshard {
+namespace {
+
+constexpr std::uint64_t kTensors = 6;
+constexpr std::uint64_t kRows = 50;
+constexpr std::uint64_t kCols = 33;
+
+class OverflowCount : public testing::Test {
+ protected:
+  // Every seventh value is too large for f16; values that are infinite already do not count.
+  OverflowCount() {
+    SafetensorsBuilder builder;
+    for (std::uint64_t tensor = 0; tensor < kTensors; ++tensor) {
+      std::string bytes(kRows * kCols * 4, '\0');
+      for (std::uint64_t i = 0; i < kRows * kCols; ++i) {
+        const bool large = i % 7 == tensor;
+        const bool infinite = i % 11 == 5;
+        const float value = infinite ? std::numeric_limits<float>::infinity()
+                            : large  ? -1e6F
+                                     : 3.0F;
+        store_le(&std::as_writable_bytes(std::span(bytes))[4 * i], value);
+        wanted_ += large && !infinite;
+      }
+      builder.tensor("t" + std::to_string(tensor), DType::f32, {kRows, kCols}, bytes);
+    }
+    builder.write(dir_ / "source/model.safetensors");
+  }
+
+  Plan plan_to(const std::string& target) const {
+    PlanOptions options = small_options();
+    options.mapping.scheme = "hf";
+    options.mapping.stacked = false;
+    options.mapping.dtype = DType::f16;
+    options.target = target;
+    Limits limits = small_limits();
+    limits.merge_bytes = 8192;
+    limits.commit_bytes = 8192;
+    limits.file_min_bytes = limits.file_max_bytes = 16384;
+    return small_plan(dir_ / "source", options, limits);
+  }
+
+  TempDir dir_;
+  std::uint64_t wanted_ = 0;
+};
+
+TEST_F(OverflowCount, OfOneRun) {
+  const Plan plan = plan_to("orbax");
+  ASSERT_GT(plan.totals.units, 20U);
+  EXPECT_EQ(convert(plan, to_output(dir_ / "out")).overflows, wanted_);
+  EXPECT_EQ(convert(plan_to("null"), to_output("")).overflows, wanted_);
+}
+
+TEST_F(OverflowCount, OfARunThatWasInterrupted) {
+  const Plan plan = plan_to("orbax");
+  std::atomic<int> tiles = 0;
+  const Hook hook = [&](Stage stage, const Tile&) {
+    if (stage == Stage::commit && ++tiles == 9) throw std::runtime_error("planted");
+  };
+  EXPECT_THROW(convert(plan, to_output(dir_ / "out"), hook), std::runtime_error);
+  RunOptions options = to_output(dir_ / "out");
+  options.resume = true;
+  const RunResult result = convert(plan, options);
+  EXPECT_GT(result.skipped_bytes, 0U);
+  EXPECT_GT(result.written_bytes, 0U);
+  EXPECT_EQ(result.overflows, wanted_);
+}
+
+TEST_F(OverflowCount, OfWorkersOneOfThemTwice) {
+  const Plan plan = plan_to("orbax");
+  RunOptions options = to_output(dir_ / "out");
+  options.workers = 3;
+  for (const std::uint32_t worker : {1U, 2U, 0U, 2U}) {
+    options.worker = worker;
+    convert(plan, options);
+  }
+  QuietReporter reporter;
+  const RunResult result =
+      run_finalize(plan, format_of("orbax"), to_output(dir_ / "out"), reporter);
+  EXPECT_EQ(result.overflows, wanted_);
+}
+
+}  // namespace
+}  // namespace hfshard
