@@ -1,9 +1,9 @@
 // hfshard_testtool: the product with sizes that users cannot set, so that tiny fixtures have many
 // chunks, tiles, files and journal records. Same command line, and anywhere in it one `--limits
-// name=value,...` (fields of plan/limits.h), and one `--die-at N`: the process is killed before the
-// N-th system call that may change a file or directory. And one command more, since the product
-// never writes out what it reads: `dump ORBAX LEAF FILE` writes a leaf's elements to a file,
-// packed, row-major.
+// name=value,...` (fields of plan/layout/limits.h), and one `--die-at N`: the process is killed
+// before the N-th system call that may change a file or directory. And one command more, since the
+// product never writes out what it reads: `dump ORBAX LEAF FILE` writes a leaf's elements to a
+// file, packed, row-major.
 
 #include <algorithm>
 #include <atomic>
@@ -25,7 +25,7 @@
 #include "catalog/format.h"
 #include "format/orbax/orbax.h"
 #include "ops/read_piece.h"
-#include "plan/limits.h"
+#include "plan/layout/limits.h"
 #include "tool/tool.h"
 
 #include "hfshard/error.h"

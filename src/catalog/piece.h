@@ -37,7 +37,7 @@ struct Place {
 };
 
 /// Answers where chunks are: the plan, in closed form; of compressed chunks, what was written
-/// (run/packing.h).
+/// (run/moving/packing.h).
 class Placements {
  public:
   virtual ~Placements() = default;

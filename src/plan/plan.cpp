@@ -14,8 +14,8 @@
 #include "mapping/family.h"
 #include "mapping/find.h"
 #include "mapping/model_names.h"
-#include "plan/band.h"
-#include "plan/link.h"
+#include "plan/cost/link_grid.h"
+#include "plan/layout/band.h"
 #include "plan/options_json.h"
 
 #include "hfshard/error.h"

@@ -11,10 +11,10 @@
 #include "catalog/per_leaf.h"
 #include "catalog/piece.h"
 #include "ops/transfer.h"
-#include "plan/grid.h"
-#include "plan/limits.h"
-#include "plan/mesh.h"
-#include "plan/tile.h"
+#include "plan/layout/cut_grid.h"
+#include "plan/layout/limits.h"
+#include "plan/layout/mesh.h"
+#include "plan/layout/unit.h"
 
 #include "hfshard/plan.h"
 
@@ -52,7 +52,7 @@ struct NotLinked {
 /// chunks or elements. The concatenation of all data files is one address space; a file is a run of
 /// whole units. Linked leaves have no units: their chunks lie in the source's files. Of compressed
 /// chunks the address space has the most that they can take; where they end up is known only when
-/// they are written (run/packing.h).
+/// they are written (run/moving/packing.h).
 class Plan final : public Placements {
  public:
   Catalog catalog;
@@ -80,7 +80,8 @@ class Plan final : public Placements {
   std::uint64_t address_of(const UnitRef& ref) const;
   /// The data file that holds an address below end_address().
   std::uint32_t file_at(std::uint64_t address) const;
-  /// Whether chunks are compressed, so that they lie where writing puts them (run/packing.h).
+  /// Whether chunks are compressed, so that they lie where writing puts them
+  /// (run/moving/packing.h).
   bool is_packed() const noexcept { return options.encoding.zstd_level != 0; }
   /// How many chunks lie before a unit, and before a chunk, in the concatenation of all data files.
   /// Of a plan that compresses.

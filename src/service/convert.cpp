@@ -1,5 +1,3 @@
-#include "run/convert.h"
-
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -9,9 +7,10 @@
 #include "bytes/files.h"
 #include "format/formats.h"
 #include "plan/options_json.h"
-#include "run/manifest.h"
-#include "run/publish.h"
-#include "run/staging.h"
+#include "run/checking/output_manifest.h"
+#include "run/conversion.h"
+#include "run/keeping/publish.h"
+#include "run/keeping/staging.h"
 #include "service/prepare.h"
 #include "service/step.h"
 #include "service/summary.h"

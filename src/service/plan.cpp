@@ -2,10 +2,10 @@
 
 #include "bytes/files.h"
 #include "format/formats.h"
-#include "plan/load.h"
-#include "run/budget.h"
-#include "run/pipeline.h"
-#include "run/staging.h"
+#include "plan/cost/mesh_load.h"
+#include "run/keeping/staging.h"
+#include "run/moving/budget.h"
+#include "run/moving/pipeline.h"
 #include "service/prepare.h"
 #include "service/summary.h"
 

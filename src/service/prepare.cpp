@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "format/formats.h"
-#include "plan/compile.h"
+#include "plan/compile/compile_model.h"
 
 namespace hfshard {
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "catalog/format.h"
-#include "plan/limits.h"
+#include "plan/layout/limits.h"
 #include "plan/plan.h"
 
 #include "hfshard/convert.h"

@@ -2,7 +2,7 @@
 
 #include "bytes/files.h"
 #include "format/formats.h"
-#include "run/manifest.h"
+#include "run/checking/output_manifest.h"
 
 namespace hfshard {
 

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "plan/load.h"
+#include "plan/cost/mesh_load.h"
 #include "plan/plan.h"
 
 #include "hfshard/report.h"

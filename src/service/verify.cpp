@@ -1,11 +1,10 @@
-#include "run/verify.h"
-
 #include <fmt/format.h>
 
 #include "bytes/files.h"
 #include "format/formats.h"
 #include "plan/options_json.h"
-#include "run/links.h"
+#include "run/checking/read_back.h"
+#include "run/keeping/linked_files.h"
 #include "service/prepare.h"
 #include "service/step.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "mapping/find.h"
-#include "plan/compile.h"
+#include "plan/compile/compile_model.h"
 #include "tool/example.h"
 
 #include "hfshard/error.h"

@@ -11,7 +11,7 @@
 
 #include "base/text.h"
 #include "base/version.h"
-#include "run/budget.h"
+#include "run/moving/budget.h"
 #include "tool/interrupt.h"
 #include "tool/tool.h"
 

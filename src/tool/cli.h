@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/json.h"
-#include "plan/limits.h"
+#include "plan/layout/limits.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own
 class App;

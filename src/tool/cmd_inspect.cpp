@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "catalog/catalog.h"
 #include "format/formats.h"
-#include "run/links.h"
+#include "run/keeping/linked_files.h"
 #include "service/step.h"
 #include "tool/cli.h"
 #include "tool/inspect.h"

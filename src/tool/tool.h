@@ -1,6 +1,6 @@
 #pragma once
 
-#include "plan/limits.h"
+#include "plan/layout/limits.h"
 
 namespace hfshard {
 

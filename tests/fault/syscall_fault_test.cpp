@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "bytes/syscalls.h"
-#include "run/recover.h"
+#include "run/keeping/recover.h"
 #include "support/syscall_faults.h"
 #include "unit/run/run_support.h"
 

@@ -27,12 +27,12 @@ class CheckLayersTest(unittest.TestCase):
         self.assertEqual(self.problems(path, text), [])
 
     def test_a_layer_may_include_itself_and_those_before_it(self):
-        self.allowed("src/plan/grid.cpp", '#include "plan/grid.h"\n#include <vector>\n#include "base/text.h"\n')
+        self.allowed("src/plan/layout/cut_grid.cpp", '#include "plan/layout/cut_grid.h"\n#include <vector>\n#include "base/text.h"\n')
         self.allowed("src/format/orbax/a.cpp", '#include "format/orbax/b.h"\n#include "catalog/format.h"\n')
         self.allowed("src/base/text.cpp", '#include <sys/stat.h>\n#include <immintrin.h>\n#include "hfshard/error.h"\n')
 
     def test_a_later_layer_is_refused(self):
-        self.refused("src/base/text.cpp", '#include "plan/grid.h"\n', "plan comes later in the flow")
+        self.refused("src/base/text.cpp", '#include "plan/layout/cut_grid.h"\n', "plan comes later in the flow")
         self.refused("src/catalog/a.h", '#include "format/formats.h"\n', "format comes later")
         self.refused("src/base/text.cpp", '#include "catalog/catalog.h"\n', "catalog comes later")
         self.refused("include/hfshard/error.h", '#include "hfshard/plan.h"\n', "plan comes later")
@@ -54,8 +54,8 @@ class CheckLayersTest(unittest.TestCase):
             self.refused(f"src/{layer}/a.cpp", '#include "format/other.h"\n', "only through format/formats.h")
 
     def test_includes_are_written_from_the_top(self):
-        self.refused("src/plan/grid.cpp", '#include "grid.h"\n', "must be written from src or include")
-        self.refused("src/plan/grid.cpp", '#include "../base/text.h"\n', "must be written from src or include")
+        self.refused("src/plan/layout/cut_grid.cpp", '#include "grid.h"\n', "must be written from src or include")
+        self.refused("src/plan/layout/cut_grid.cpp", '#include "../base/text.h"\n', "must be written from src or include")
 
     def test_third_parties_have_their_places(self):
         self.allowed("src/base/json.cpp", "#include <nlohmann/json.hpp>\n#include <fmt/format.h>\n")

@@ -22,7 +22,7 @@
 #include "mapping/resolve.h"
 #include "mapping/table.h"
 #include "mutation/derived.h"
-#include "plan/compile.h"
+#include "plan/compile/compile_model.h"
 #include "tool/example.h"
 
 #include "hfshard/error.h"

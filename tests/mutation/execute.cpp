@@ -4,7 +4,7 @@
 #include "mutation/cases.h"
 #include "ops/decode.h"
 #include "ops/value.h"
-#include "unit/plan/compile_reference.h"
+#include "unit/plan/compile/compile_reference.h"
 
 namespace hfshard::mutation {
 namespace {

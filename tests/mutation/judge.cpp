@@ -9,7 +9,7 @@
 
 #include "mapping/family_info.h"
 #include "mapping/table.h"
-#include "plan/compile.h"
+#include "plan/compile/compile_model.h"
 
 #include "hfshard/error.h"
 

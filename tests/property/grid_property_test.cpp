@@ -9,7 +9,7 @@
 
 #include "base/checked.h"
 #include "format/orbax/zarr/array.h"
-#include "plan/grid.h"
+#include "plan/layout/cut_grid.h"
 #include "unit/ops/reference.h"
 
 namespace hfshard {

@@ -11,7 +11,7 @@
 #include "bytes/files.h"
 #include "format/orbax/orbax.h"
 #include "plan/plan.h"
-#include "unit/plan/compile_support.h"
+#include "unit/plan/compile/compile_support.h"
 
 namespace hfshard {
 namespace {

@@ -17,7 +17,7 @@
 #include "mapping/model_names.h"
 #include "plan/options_json.h"
 #include "plan/plan.h"
-#include "unit/plan/compile_support.h"
+#include "unit/plan/compile/compile_support.h"
 
 namespace hfshard {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "run/verify.h"
+#include "run/checking/read_back.h"
 #include "support/catch_error.h"
 #include "unit/run/run_support.h"
 

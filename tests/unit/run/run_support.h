@@ -10,8 +10,8 @@
 #include "format/formats.h"
 #include "format/orbax/orbax.h"
 #include "plan/plan.h"
-#include "run/budget.h"
-#include "run/convert.h"
+#include "run/conversion.h"
+#include "run/moving/budget.h"
 #include "service/prepare.h"
 #include "support/temp_dir.h"
 

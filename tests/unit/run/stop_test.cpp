@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "bytes/syscalls.h"
-#include "run/publish.h"
+#include "run/keeping/publish.h"
 #include "support/catch_error.h"
 #include "unit/run/run_support.h"
 

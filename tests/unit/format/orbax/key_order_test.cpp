@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "format/orbax/zarr/array.h"
-#include "plan/grid.h"
+#include "plan/layout/cut_grid.h"
 
 namespace hfshard::format::orbax {
 namespace {

@@ -15,7 +15,7 @@
 #include "format/orbax/ocdbt/node.h"
 #include "format/orbax/zarr/array.h"
 #include "ops/read_piece.h"
-#include "run/publish.h"
+#include "run/keeping/publish.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
 #include "unit/format/orbax/builder.h"

@@ -1,0 +1,135 @@
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "plan/compile/steps.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+// The first glob that matches, or nullptr.
+const std::string* first_match(const std::vector<std::string>& globs, std::string_view name) {
+  for (const std::string& glob : globs) {
+    if (glob_match(glob, name)) return &glob;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+ModelBuilder::ModelBuilder(const Catalog& catalog, const MappingOptions& options)
+    : catalog_(catalog), options_(options), uses_(catalog.tensors.size(), TensorUse::none) {
+  model_.scheme = options.scheme;
+  exclude(options);
+}
+
+void ModelBuilder::exclude(const MappingOptions& options) {
+  if (options.include.empty() && options.exclude.empty()) return;
+  for (std::uint32_t i = 0; i < catalog_.tensors.size(); ++i) {
+    const std::string& name = catalog_.tensors[i].name;
+    const std::string* glob = first_match(options.exclude, name);
+    const bool outside = !options.include.empty() && first_match(options.include, name) == nullptr;
+    if (glob == nullptr && !outside) continue;
+    const std::string why =
+        glob != nullptr ? fmt::format("--exclude {}", quote(*glob)) : "not in --include";
+    drop_whole(i, rule(glob != nullptr ? "--exclude" : "--include"), why);
+    mark(i, TensorUse::excluded);
+  }
+}
+
+std::uint32_t ModelBuilder::rule(std::string_view pointer) {
+  const auto [found, added] =
+      rules_.emplace(std::string(pointer), static_cast<std::uint32_t>(model_.rules.size()));
+  if (added) model_.rules.emplace_back(pointer);
+  return found->second;
+}
+
+void ModelBuilder::drop_whole(std::uint32_t tensor, std::uint32_t rule, std::string why) {
+  Drop drop;
+  drop.source = tensor;
+  drop.rule = rule;
+  drop.map = identity_map(catalog_.tensors[tensor].shape);
+  drop.why = std::move(why);
+  model_.drops.push_back(std::move(drop));
+}
+
+CompiledModel ModelBuilder::finish() {
+  if (!std::ranges::is_sorted(model_.leaves, {}, &Leaf::name)) sort_leaves();
+  check_prefixes();
+  check_casts();
+  return std::move(model_);
+}
+
+void ModelBuilder::sort_leaves() {
+  std::vector<std::uint32_t> order(model_.leaves.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::ranges::sort(order, {},
+                    [&](std::uint32_t i) { return std::string_view(model_.leaves[i].name); });
+  std::vector<Leaf> sorted;
+  sorted.reserve(order.size());
+  std::vector<std::uint32_t> place(order.size());
+  for (std::uint32_t i = 0; i < order.size(); ++i) {
+    sorted.push_back(std::move(model_.leaves[order[i]]));
+    place[order[i]] = i;
+  }
+  model_.leaves = std::move(sorted);
+  for (Transfer& transfer : model_.transfers) transfer.target = place[transfer.target];
+  for (Fill& fill : model_.fills) fill.target = place[fill.target];
+}
+
+// A cast that nothing follows is a misspelt one.
+void ModelBuilder::check_casts() const {
+  for (const Cast& cast : options_.casts) {
+    const auto matched = [&](const Leaf& leaf) { return glob_match(cast.glob, leaf.name); };
+    if (std::ranges::any_of(model_.leaves, matched)) continue;
+    throw Error(ErrorCode::usage,
+                fmt::format("no leaf matches --cast {}={}", cast.glob, to_string(cast.dtype)))
+        .hint("the glob is for dotted leaf paths, as plan prints them: *query.kernel");
+  }
+}
+
+// In sorted order, whatever a path is a prefix of follows it; `open` holds the paths that the
+// current one begins with.
+void ModelBuilder::check_prefixes() const {
+  std::vector<const std::string*> open;
+  for (const Leaf& leaf : model_.leaves) {
+    while (!open.empty() && !leaf.name.starts_with(*open.back())) open.pop_back();
+    for (const std::string* shorter : open) {
+      if (leaf.name.size() > shorter->size() && leaf.name[shorter->size()] != '.') continue;
+      throw Error(ErrorCode::unsupported,
+                  fmt::format("leaf {} would also have to be the branch of {}", quote(*shorter),
+                              quote(leaf.name)))
+          .in_tensor(*shorter)
+          .hint("leave one of them out with --exclude");
+    }
+    open.push_back(&leaf.name);
+  }
+}
+
+IndexMap identity_map(const Shape& shape) {
+  IndexMap out;
+  const Shape strides = shape.strides();
+  for (std::size_t axis = 0; axis < shape.rank(); ++axis) {
+    if (shape[axis] == 1) continue;
+    const auto step = static_cast<std::int64_t>(strides[axis]);
+    out.digits.push_back({shape[axis], step, step});
+  }
+  return out;
+}
+
+void check_path(const std::string& path) {
+  for (const std::string& key : split(path, '.')) {
+    if (!key.empty() && key.find('/') == std::string::npos) continue;
+    throw Error(ErrorCode::unsupported, fmt::format("name {} has {} component", quote(path),
+                                                    key.empty() ? "an empty" : "a '/' in a"))
+        .in_tensor(path)
+        .hint("a tree path cannot hold it; leave the tensor out with --exclude");
+  }
+}
+
+}  // namespace hfshard

@@ -1,0 +1,90 @@
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+#include "base/text.h"
+#include "plan/compile/compile_model.h"
+#include "plan/compile/steps.h"
+
+namespace hfshard {
+namespace {
+
+// Marks the names that a resolved mapping uses.
+class NameMatcher {
+ public:
+  NameMatcher(const NameList& list, const MappingTable& table, const Bindings& bindings)
+      : names_(list.names), table_(table), bindings_(bindings), used_(list.names.size(), false) {}
+
+  void match(const ResolvedModel& model, NameCheck& out) {
+    std::set<std::string_view> leaves;
+    for (const ResolvedRule& rule : model.rules) {
+      leaves.insert(rule.target);
+      for (const std::string& name : rule.sources) need(name, rule.rule->pointer, out);
+      if (std::ranges::find(out.rules, rule.rule->pointer) == out.rules.end())
+        out.rules.push_back(rule.rule->pointer);
+    }
+    for (const ResolvedFill& fill : model.fills) leaves.insert(fill.target);
+    out.leaves = leaves.size();
+    for (const ResolvedDrop& drop : model.drops) {
+      for (const std::string& glob : drop.sources) leave(glob, *drop.rule, out);
+    }
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      if (!used_[i])
+        out.findings.push_back({names_[i], {}, "no rule and no drop matches the name"});
+    }
+  }
+
+ private:
+  void need(const std::string& name, const std::string& pointer, NameCheck& out) {
+    const auto found = std::ranges::lower_bound(names_, name);
+    if (found == names_.end() || *found != name) {
+      out.findings.push_back({name, pointer, "the index lacks a tensor that the rule needs"});
+      return;
+    }
+    used_[static_cast<std::size_t>(found - names_.begin())] = true;
+    // Which tensors are coded is in the headers; a scale that is there is taken for one.
+    for (const DecodeRule& rule : table_.decodes) {
+      if (rule.name && !glob_match(*rule.name, name)) continue;
+      if (rule.when && !rule.when->truth(bindings_)) continue;
+      const auto scale = std::ranges::lower_bound(names_, rule.scale_name(name));
+      if (scale != names_.end() && *scale == rule.scale_name(name))
+        used_[static_cast<std::size_t>(scale - names_.begin())] = true;
+    }
+  }
+
+  void leave(const std::string& glob, const DropRule& rule, NameCheck& out) {
+    const bool plain = glob.find('*') == std::string::npos;
+    const auto first = plain ? std::ranges::lower_bound(names_, glob) : names_.begin();
+    for (auto name = first; name != names_.end() && (!plain || *name == glob); ++name) {
+      if (!plain && !glob_match(glob, *name)) continue;
+      used_[static_cast<std::size_t>(name - names_.begin())] = true;
+      out.dropped.push_back({*name, rule.pointer, rule.why});
+    }
+  }
+
+  const std::vector<std::string>& names_;
+  const MappingTable& table_;
+  const Bindings& bindings_;
+  std::vector<bool> used_;
+};
+
+}  // namespace
+
+NameCheck check_names(const NameList& list, const MappingOptions& options) {
+  const Json config = parse_json(list.config_text, config_path(list.location));
+  const MappingTable table = load_table(family_of(config, list.location, options.files));
+  check_options(table, options);
+  Bindings bindings(table, config, options.options, [&](std::string_view name) {
+    return std::ranges::binary_search(list.names, name);
+  });
+  const Scheme& scheme = scheme_of(table, options.scheme);
+  const ResolvedModel resolved = resolve(scheme, bindings, options.stacked);
+  check_quantisation(table, config, list.location);
+  NameCheck out;
+  out.family = table.family;
+  NameMatcher(list, table, bindings).match(resolved, out);
+  out.notes = texts_that_hold(scheme.notes, bindings);
+  return out;
+}
+
+}  // namespace hfshard

@@ -1,0 +1,153 @@
+#include "plan/compile/compile_model.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "bytes/files.h"
+#include "mapping/find.h"
+#include "mapping/model_names.h"
+#include "plan/compile/steps.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+constexpr std::string_view kHfScheme = "hf";
+
+Json read_config(const Catalog& catalog) {
+  if (catalog.config_text.empty()) {
+    throw Error(ErrorCode::not_found, "the source has no config.json, which names the family")
+        .in_file(catalog.location)
+        .hint("put config.json beside the tensors, or use --scheme hf to keep names and shapes");
+  }
+  return parse_json(catalog.config_text, config_path(catalog.location));
+}
+
+CompiledModel compile_family(const Catalog& catalog, const MappingOptions& options,
+                             const Json& config, const FamilyFile& family) {
+  const MappingTable table = load_table(family);
+  const Scheme& scheme = scheme_of(table, options.scheme);
+  check_options(table, options);
+  Bindings bindings(table, config, options.options,
+                    [&](std::string_view name) { return catalog.find(name).has_value(); });
+  const ResolvedModel resolved = resolve(scheme, bindings, options.stacked);
+  check_quantisation(table, config, catalog.location);
+
+  ModelBuilder builder(catalog, options);
+  CompiledModel& model = builder.model();
+  model.family = table.family;
+  model.stacked = options.stacked;
+  compile_rules(table, scheme, bindings, resolved, builder);
+  if (!scheme.axis_rules.is_null()) model.axis_rules = dump_json(scheme.axis_rules);
+  model.notes = texts_that_hold(scheme.notes, bindings);
+  model.model_names = names_that_fit(table, scheme, bindings);
+  return builder.finish();
+}
+
+CompiledModel compile_names(const Catalog& catalog, const MappingOptions& options) {
+  if (!options.options.empty()) {
+    throw Error(ErrorCode::usage,
+                fmt::format("--scheme hf has no option {}", quote(options.options.begin()->first)));
+  }
+  ModelBuilder builder(catalog, options);
+  builder.model().family = std::string(kHfScheme);
+  compile_hf(builder);
+  return builder.finish();
+}
+
+CompiledModel proved(const Catalog& catalog, CompiledModel model) {
+  const std::vector<CheckFinding> findings = prove(catalog, model);
+  if (!findings.empty()) {
+    throw Error(ErrorCode::bad_input, findings.front().what)
+        .in_tensor(findings.front().tensor)
+        .by_rule(findings.front().rule);
+  }
+  return model;
+}
+
+}  // namespace
+
+std::string config_path(const std::string& location) {
+  const bool file = location.ends_with(".safetensors");
+  return join_path(file ? parent_path(location) : location, "config.json");
+}
+
+FamilyFile family_of(const Json& config, const std::string& location,
+                     const std::vector<MappingFile>& own) {
+  const std::optional<FamilyFile> found = find_family(config, own);
+  const auto asked = std::ranges::find(own, true, &MappingFile::asked);
+  const bool is_asked = found && std::ranges::any_of(own, [&](const MappingFile& file) {
+                          return file.asked && file.family == found->name;
+                        });
+  if (asked != own.end() && !is_asked) {
+    throw Error(
+        ErrorCode::bad_input,
+        fmt::format("the mapping of family {} does not match config.json", quote(asked->family)))
+        .in_file(config_path(location))
+        .by_rule(asked->name + "#/match")
+        .hint("the file's `match` lists the model types and architectures that it is for");
+  }
+  if (found) return *found;
+  const Json* model_type = config.find("model_type");
+  const bool named = model_type != nullptr && model_type->is_string();
+  const std::vector<std::string> known = known_model_types();
+  const std::vector<std::string> near =
+      named ? near_names(model_type->as_string(), known) : std::vector<std::string>{};
+  throw Error(ErrorCode::unsupported,
+              named ? fmt::format("no family knows model_type {}", quote(model_type->as_string()))
+                    : std::string("config.json has no model_type"))
+      .in_file(config_path(location))
+      .hint(fmt::format("{} {}; --scheme hf keeps names and shapes and needs no family",
+                        near.empty() ? "known model types are" : "near model types are",
+                        join(near.empty() ? known : near, ", ")));
+}
+
+const Scheme& scheme_of(const MappingTable& table, const std::string& name) {
+  if (const Scheme* scheme = table.scheme(name)) return *scheme;
+  std::vector<std::string> names{std::string(kHfScheme)};
+  for (const Scheme& scheme : table.schemes) names.push_back(scheme.name);
+  throw Error(ErrorCode::unsupported,
+              fmt::format("family {} has no scheme {}", quote(table.family), quote(name)))
+      .hint("its schemes are " + join(names, ", "));
+}
+
+void check_options(const MappingTable& table, const MappingOptions& options) {
+  for (const auto& [name, value] : options.options) {
+    if (std::ranges::find(table.options, name) != table.options.end()) continue;
+    throw Error(ErrorCode::usage,
+                fmt::format("family {} has no option {}", quote(table.family), quote(name)))
+        .hint(table.options.empty() ? std::string("it has none")
+                                    : "its options are " + join(table.options, ", "));
+  }
+}
+
+std::vector<std::string> texts_that_hold(const std::vector<Conditional>& list,
+                                         const Bindings& bindings) {
+  std::vector<std::string> out;
+  for (const Conditional& item : list) {
+    if (item.when.truth(bindings)) out.push_back(item.text);
+  }
+  return out;
+}
+
+CompiledModel compile_unproved(const Catalog& catalog, const MappingOptions& options) {
+  if (options.scheme == kHfScheme) return compile_names(catalog, options);
+  const Json config = read_config(catalog);
+  return compile_family(catalog, options, config,
+                        family_of(config, catalog.location, options.files));
+}
+
+CompiledModel compile_model(const Catalog& catalog, const MappingOptions& options) {
+  return proved(catalog, compile_unproved(catalog, options));
+}
+
+CompiledModel compile_model(const Catalog& catalog, const MappingOptions& options,
+                            const FamilyFile& family) {
+  return proved(catalog, compile_family(catalog, options, read_config(catalog), family));
+}
+
+}  // namespace hfshard

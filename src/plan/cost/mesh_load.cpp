@@ -1,0 +1,208 @@
+#include "plan/cost/mesh_load.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/checked.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+// How one leaf is spread over the mesh.
+struct Spread {
+  std::vector<std::vector<std::size_t>> axes;  // per dim: mesh axes, slow to fast
+  Shape shard;                                 // extents
+};
+
+Spread spread_of(const Leaf& leaf, const AxisRules& rules, const Mesh& mesh) {
+  Spread out;
+  const Shape counts = shard_counts(leaf, rules, mesh);
+  const auto names = logical_to_mesh_axes(leaf.axes, rules);
+  for (std::size_t dim = 0; dim < leaf.shape.rank(); ++dim) {
+    out.shard.push_back(leaf.shape[dim] / std::max<std::uint64_t>(counts[dim], 1));
+    std::vector<std::size_t> axes;
+    if (dim < names.size()) {
+      for (const std::string& name : names[dim]) {
+        const auto at = std::ranges::find(mesh.axes, name, &Mesh::Axis::name);
+        if (at != mesh.axes.end()) axes.push_back(static_cast<std::size_t>(at - mesh.axes.begin()));
+      }
+    }
+    out.axes.push_back(std::move(axes));
+  }
+  return out;
+}
+
+// Coordinates of a device on the mesh.
+std::vector<std::uint64_t> coordinates(const Mesh& mesh, std::uint64_t device) {
+  std::vector<std::uint64_t> out(mesh.axes.size());
+  for (std::size_t axis = mesh.axes.size(); axis-- > 0;) {
+    out[axis] = device % mesh.axes[axis].size;
+    device /= mesh.axes[axis].size;
+  }
+  return out;
+}
+
+// Which shard of a leaf a device holds, per dim.
+std::vector<std::uint64_t> shard_of(const Spread& spread, const Mesh& mesh,
+                                    const std::vector<std::uint64_t>& device) {
+  std::vector<std::uint64_t> out;
+  for (const std::vector<std::size_t>& axes : spread.axes) {
+    std::uint64_t index = 0;
+    for (const std::size_t axis : axes) index = index * mesh.axes[axis].size + device[axis];
+    out.push_back(index);
+  }
+  return out;
+}
+
+// Half-open range of cells of `extent` that a shard touches along each dim.
+Box cells_of(const std::vector<std::uint64_t>& shard, const Shape& shard_shape,
+             const Shape& extent) {
+  Box out;
+  for (std::size_t dim = 0; dim < shard.size(); ++dim) {
+    const std::uint64_t begin = shard[dim] * shard_shape[dim] / extent[dim];
+    out.begin.push_back(begin);
+    out.extent.push_back(ceil_div((shard[dim] + 1) * shard_shape[dim], extent[dim]) - begin);
+  }
+  return out;
+}
+
+// Number of cells in a union of boxes, by cutting space at all of their sides.
+std::uint64_t count_union(const std::vector<Box>& boxes) {
+  if (boxes.size() == 1) return boxes.front().extent.numel();
+  const std::size_t rank = boxes.front().extent.rank();
+  std::vector<std::vector<std::uint64_t>> sides(rank);
+  Shape counts;
+  for (std::size_t dim = 0; dim < rank; ++dim) {
+    for (const Box& box : boxes) {
+      sides[dim].push_back(box.begin[dim]);
+      sides[dim].push_back(box.begin[dim] + box.extent[dim]);
+    }
+    std::ranges::sort(sides[dim]);
+    sides[dim].erase(std::unique(sides[dim].begin(), sides[dim].end()), sides[dim].end());
+    counts.push_back(sides[dim].size() - 1);
+  }
+  std::uint64_t total = 0;
+  for_each_chunk(counts, [&](const Shape& at) {
+    const bool covered = std::ranges::any_of(boxes, [&](const Box& box) {
+      for (std::size_t dim = 0; dim < rank; ++dim) {
+        const std::uint64_t side = sides[dim][at[dim]];
+        if (side < box.begin[dim] || side >= box.begin[dim] + box.extent[dim]) return false;
+      }
+      return true;
+    });
+    std::uint64_t cells = covered ? 1 : 0;
+    for (std::size_t dim = 0; dim < rank; ++dim)
+      cells *= sides[dim][at[dim] + 1] - sides[dim][at[dim]];
+    total += cells;
+    return true;
+  });
+  return total;
+}
+
+// Bytes of a stored cell, its checksum included, and of an outer chunk's index; compressed, at
+// most.
+struct CellBytes {
+  std::uint64_t cell = 0;
+  std::uint64_t index = 0;
+};
+
+CellBytes cell_bytes(const Plan& plan, std::uint32_t leaf) {
+  const Grid& grid = plan.grids[leaf];
+  if (grid.linked) return {packed_bytes(plan.model.leaves[leaf].dtype, grid.chunk.numel()), 0};
+  const PieceForm& form = plan.units[leaf].form;
+  return {form.cell_step_bytes(), form.tail_bytes};
+}
+
+// Adds what the devices of one host need of one leaf. Returns the bytes of the largest request of a
+// shard, as Orbax counts it.
+std::uint64_t add_leaf(const Plan& plan, std::uint32_t index, const Spread& spread,
+                       const Mesh& mesh, std::uint64_t first_device, std::uint64_t devices,
+                       HostLoad& host) {
+  const Leaf& leaf = plan.model.leaves[index];
+  const Grid& grid = plan.grids[index];
+  if (leaf.shape.numel() == 0) return 0;
+  std::set<std::vector<std::uint64_t>> shards;
+  for (std::uint64_t d = 0; d < devices; ++d)
+    shards.insert(shard_of(spread, mesh, coordinates(mesh, first_device + d)));
+  std::vector<Box> cells;
+  std::vector<Box> chunks;
+  std::uint64_t request = 0;
+  for (const auto& shard : shards) {
+    cells.push_back(cells_of(shard, spread.shard, grid.inner));
+    chunks.push_back(cells_of(shard, spread.shard, grid.chunk));
+    const std::uint64_t wanted = cells.back().extent.numel() * grid.inner.numel();
+    request = std::max(request, packed_bytes(leaf.dtype, wanted));
+  }
+  const CellBytes bytes = cell_bytes(plan, index);
+  const std::uint64_t touched = count_union(cells);
+  const std::uint64_t indices = bytes.index > 0 ? count_union(chunks) : 0;
+  host.needed_bytes += shards.size() * packed_bytes(leaf.dtype, spread.shard.numel());
+  host.read_bytes += touched * bytes.cell + indices * bytes.index;
+  host.requests += touched + indices;
+  return request;
+}
+
+}  // namespace
+
+std::uint64_t LoadCost::needed_bytes() const {
+  std::uint64_t out = 0;
+  for (const HostLoad& host : hosts) out += host.needed_bytes;
+  return out;
+}
+
+std::uint64_t LoadCost::read_bytes() const {
+  std::uint64_t out = 0;
+  for (const HostLoad& host : hosts) out += host.read_bytes;
+  return out;
+}
+
+namespace {
+
+std::uint64_t devices_of(const Mesh& mesh, std::uint64_t devices_per_host) {
+  constexpr std::uint64_t kMaxDevices = std::uint64_t{1} << 16;
+  constexpr std::uint64_t kMaxDevicesPerHost = 256;
+  if (devices_per_host > kMaxDevicesPerHost) {
+    throw Error(ErrorCode::limit, fmt::format("{} devices on one host; at most {} are counted",
+                                              devices_per_host, kMaxDevicesPerHost));
+  }
+  std::uint64_t devices = 1;
+  for (const Mesh::Axis& axis : mesh.axes) {
+    if (axis.size > kMaxDevices / devices) {
+      throw Error(ErrorCode::limit, fmt::format("the mesh {} has more than {} devices",
+                                                to_string(mesh), kMaxDevices));
+    }
+    devices *= axis.size;
+  }
+  return devices;
+}
+
+}  // namespace
+
+LoadCost load_cost(const Plan& plan, const Mesh& mesh, std::uint64_t devices_per_host) {
+  LoadCost out;
+  out.mesh = mesh;
+  const std::uint64_t devices = devices_of(mesh, devices_per_host);
+  if (devices % devices_per_host != 0) {
+    throw Error(ErrorCode::bad_input,
+                fmt::format("{} devices of the mesh {} are no whole number of hosts of {}", devices,
+                            to_string(mesh), devices_per_host));
+  }
+  out.hosts.resize(devices / devices_per_host);
+  for (std::uint32_t leaf = 0; leaf < plan.model.leaves.size(); ++leaf) {
+    const Spread spread = spread_of(plan.model.leaves[leaf], plan.rules, mesh);
+    std::uint64_t largest = 0;
+    for (std::uint64_t host = 0; host < out.hosts.size(); ++host) {
+      largest = std::max(largest, add_leaf(plan, leaf, spread, mesh, host * devices_per_host,
+                                           devices_per_host, out.hosts[host]));
+    }
+    out.largest_request_bytes = std::max(out.largest_request_bytes, largest);
+    if (largest >= kOrbaxRequestLimit) out.refused.push_back(leaf);
+  }
+  return out;
+}
+
+}  // namespace hfshard

@@ -1,0 +1,368 @@
+#include "run/checking/output_manifest.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "base/checked.h"
+#include "base/coding.h"
+#include "base/json.h"
+#include "base/json_shape.h"
+#include "base/version.h"
+#include "bytes/files.h"
+#include "ops/index_map.h"
+#include "plan/layout/band.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+constexpr std::uint64_t kSchema = 1;
+constexpr std::uint64_t kMaxManifest = std::uint64_t{1} << 31;
+
+Shape shape_of(const Json& json) {
+  Shape shape;
+  for (const Json& extent : json.as_array()) shape.push_back(extent.as_uint());
+  return shape;
+}
+
+Json json_map(const IndexMap& map) {
+  Json out;
+  out["src"] = map.src_base;
+  out["dst"] = map.dst_base;
+  out["digits"] = Json::Array{};
+  for (const Digit& digit : map.digits) {
+    out["digits"].array().emplace_back(
+        Json::Array{Json(digit.extent), Json(digit.src_step), Json(digit.dst_step)});
+  }
+  return out;
+}
+
+IndexMap map_of(const Json& json) {
+  IndexMap map;
+  map.src_base = json.at("src").as_uint();
+  map.dst_base = json.at("dst").as_uint();
+  for (const Json& digit : json.at("digits").as_array()) {
+    const Json::Array& parts = digit.as_array();
+    if (parts.size() != 3) throw Error(ErrorCode::corrupt, "a digit has three numbers");
+    map.digits.push_back({parts[0].as_uint(), parts[1].as_int(), parts[2].as_int()});
+  }
+  return map;
+}
+
+Json json_tensor(const TensorInfo& info) {
+  Json out;
+  out["name"] = info.name;
+  out["dtype"] = to_string(info.dtype);
+  out["shape"] = shape_json(info.shape);
+  return out;
+}
+
+Json json_leaf(const Leaf& leaf, const Grid& grid) {
+  Json out;
+  out["path"] = leaf.name;
+  out["dtype"] = to_string(leaf.dtype);
+  out["shape"] = shape_json(leaf.shape);
+  out["shard"] = shape_json(grid.shard);
+  out["chunk"] = shape_json(grid.chunk);
+  if (grid.has_inner()) out["inner"] = shape_json(grid.inner);
+  if (grid.linked) out["linked"] = true;
+  out["axes"] = Json::Array{};
+  out["stacked"] = Json::Array{};
+  for (std::size_t d = 0; d < leaf.shape.rank(); ++d) {
+    out["axes"].array().emplace_back(leaf.axis(d));
+    if (leaf.is_stacked(d)) out["stacked"].array().emplace_back(static_cast<std::uint64_t>(d));
+  }
+  return out;
+}
+
+Json json_decode(const Transfer& transfer) {
+  const BlockScale& form = transfer.decode->form;
+  Json out;
+  out["code"] = to_string(form.code);
+  out["shape"] = shape_json(transfer.source_shape);
+  out["block"] = Json::Array{Json(form.row_block), Json(form.col_block)};
+  out["scales"] = Json::Array{};
+  for (const std::uint32_t scale : transfer.decode->scales)
+    out["scales"].array().emplace_back(std::uint64_t{scale});
+  return out;
+}
+
+Json json_transfer(const Plan& plan, std::uint32_t index, const std::vector<Digest128>& sums) {
+  const Transfer& transfer = plan.model.transfers[index];
+  Json out;
+  out["leaf"] = std::uint64_t{transfer.target};
+  out["rule"] = std::uint64_t{transfer.rule};
+  out["map"] = json_map(transfer.map);
+  out["loops"] = Json::Array{};
+  for (const Loop& loop : transfer.loops) {
+    out["loops"].array().emplace_back(Json::Array{Json(loop.extent), Json(loop.dst_step)});
+  }
+  out["sources"] = Json::Array{};
+  out["digests"] = Json::Array{};
+  for (std::size_t i = 0; i < transfer.sources.size(); ++i) {
+    out["sources"].array().emplace_back(std::uint64_t{transfer.sources[i]});
+    if (plan.has_digest(index))
+      out["digests"].array().emplace_back(to_hex(sums[plan.digest_slot(index, i)]));
+  }
+  if (transfer.value.mul) out["mul"] = double{*transfer.value.mul};
+  if (transfer.value.add) out["add"] = double{*transfer.value.add};
+  if (transfer.copy) out["copy"] = true;
+  if (transfer.decode) out["decode"] = json_decode(transfer);
+  return out;
+}
+
+Json json_fill(const Fill& fill) {
+  Json out;
+  out["leaf"] = std::uint64_t{fill.target};
+  out["rule"] = std::uint64_t{fill.rule};
+  out["map"] = json_map(fill.map);
+  out["value"] = fill.scalar;
+  return out;
+}
+
+Json json_drop(const Drop& drop) {
+  Json out;
+  out["source"] = std::uint64_t{drop.source};
+  out["rule"] = std::uint64_t{drop.rule};
+  out["why"] = drop.why;
+  if (drop.same_as) out["same_as"] = std::uint64_t{*drop.same_as};
+  return out;
+}
+
+// Writes `"name":[` and the items, one a line, `]`.
+template <typename Item>
+void write_list(const ByteSink& sink, std::string_view name, std::size_t count, const Item& item) {
+  sink(as_bytes(fmt::format(",\n\"{}\":[", name)));
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string line = (i == 0 ? "\n" : ",\n") + dump_json(item(i));
+    sink(as_bytes(line));
+  }
+  sink(as_bytes("]"));
+}
+
+DType dtype_of(const Json& json) {
+  const auto dtype = dtype_from_string(json.as_string());
+  if (!dtype) throw Error(ErrorCode::corrupt, "unknown dtype " + json.as_string());
+  return *dtype;
+}
+
+void read_leaf(const Json& json, Plan& plan) {
+  Leaf leaf;
+  Grid grid;
+  leaf.name = json.at("path").as_string();
+  leaf.dtype = dtype_of(json.at("dtype"));
+  leaf.shape = shape_of(json.at("shape"));
+  grid.shard = shape_of(json.at("shard"));
+  grid.chunk = shape_of(json.at("chunk"));
+  grid.inner = json.find("inner") ? shape_of(json.at("inner")) : grid.chunk;
+  grid.linked = json.find("linked") != nullptr;
+  for (const Json& axis : json.at("axes").as_array()) leaf.axes.push_back(axis.as_string());
+  leaf.stacked.assign(leaf.shape.rank(), false);
+  for (const Json& axis : json.at("stacked").as_array()) {
+    if (axis.as_uint() >= leaf.stacked.size())
+      throw Error(ErrorCode::corrupt, "a leaf is stacked along an axis that it lacks");
+    leaf.stacked[axis.as_uint()] = true;
+  }
+  if (grid.chunk.rank() != leaf.shape.rank() || grid.inner.rank() != leaf.shape.rank()) {
+    throw Error(ErrorCode::corrupt, "a chunk's rank differs from its leaf's").in_tensor(leaf.name);
+  }
+  plan.model.leaves.push_back(std::move(leaf));
+  plan.grids.push_back(grid);
+}
+
+void read_transfer(const Json& json, Plan& plan, std::vector<Digest128>& sums) {
+  Transfer transfer;
+  transfer.target = static_cast<std::uint32_t>(json.at("leaf").as_uint());
+  transfer.rule = static_cast<std::uint32_t>(json.at("rule").as_uint());
+  transfer.map = map_of(json.at("map"));
+  for (const Json& loop : json.at("loops").as_array()) {
+    const Json::Array& parts = loop.as_array();
+    if (parts.size() != 2) throw Error(ErrorCode::corrupt, "a loop has two numbers");
+    transfer.loops.push_back({parts[0].as_uint(), parts[1].as_int()});
+  }
+  for (const Json& source : json.at("sources").as_array()) {
+    transfer.sources.push_back(static_cast<std::uint32_t>(source.as_uint()));
+  }
+  const Json::Array& digests = json.at("digests").as_array();
+  for (const Json& digest : digests) sums.push_back(digest_from_hex(digest.as_string()));
+  if (const Json* mul = json.find("mul")) transfer.value.mul = static_cast<float>(mul->as_double());
+  if (const Json* add = json.find("add")) transfer.value.add = static_cast<float>(add->as_double());
+  transfer.copy = json.find("copy") != nullptr;
+  const bool sound = transfer.target < plan.model.leaves.size() &&
+                     transfer.rule < plan.model.rules.size() && !transfer.sources.empty() &&
+                     (transfer.sources.size() == digests.size() || digests.empty());
+  if (!sound) throw Error(ErrorCode::corrupt, "a rule names a leaf or source that is not listed");
+  for (const std::uint32_t source : transfer.sources) {
+    if (source >= plan.catalog.tensors.size())
+      throw Error(ErrorCode::corrupt, "a rule names a source that is not listed");
+  }
+  if (digests.empty()) {  // linked only
+    if (!plan.grids[transfer.target].linked)
+      throw Error(ErrorCode::corrupt, "a rule of a leaf that is not linked has no digests");
+    plan.options.digests = false;
+    sums.resize(sums.size() + transfer.sources.size());
+  }
+  const TensorInfo& first = plan.catalog.tensors[transfer.sources.front()];
+  transfer.source_shape = first.shape;
+  transfer.source_dtype = first.dtype;
+  if (const Json* decode = json.find("decode")) {  // the shape in codes; the values are in the leaf
+    transfer.source_shape = shape_of(decode->at("shape"));
+    if (transfer.source_shape.numel() != first.shape.numel()) transfer.source_dtype = DType::f4;
+  }
+  plan.model.transfers.push_back(std::move(transfer));
+}
+
+void read_fill(const Json& json, Plan& plan) {
+  Fill fill;
+  fill.target = static_cast<std::uint32_t>(json.at("leaf").as_uint());
+  fill.rule = static_cast<std::uint32_t>(json.at("rule").as_uint());
+  fill.map = map_of(json.at("map"));
+  fill.scalar = json.at("value").as_double();
+  if (fill.target >= plan.model.leaves.size() || fill.rule >= plan.model.rules.size())
+    throw Error(ErrorCode::corrupt, "a fill names a leaf or rule that is not listed");
+  plan.model.fills.push_back(std::move(fill));
+}
+
+// How many elements of its leaf a map reaches, which must all lie in the leaf.
+std::uint64_t reach_of(const IndexMap& map, const Leaf& leaf) {
+  Box whole{leaf.shape, leaf.shape};
+  for (std::size_t d = 0; d < leaf.shape.rank(); ++d) whole.begin[d] = 0;
+  std::vector<IndexMap> pieces;
+  restrict_to(map, leaf.shape, whole, pieces);
+  return map.count();
+}
+
+// The same of a rule, whose map must lie in its sources too.
+std::uint64_t reach_of(const Transfer& transfer, const Leaf& leaf) {
+  IndexMap all = split_at_rows(transfer.map, transfer.source_shape);
+  for (const Loop& loop : transfer.loops) all.digits.push_back({loop.extent, 0, loop.dst_step});
+  const std::uint64_t reach = reach_of(all, leaf);
+  if (reach != checked_mul(transfer.map.count(), std::uint64_t{transfer.sources.size()}))
+    throw Error(ErrorCode::corrupt, "the loops of a rule do not count its sources");
+  return reach;
+}
+
+// What no rule or fill reaches would not be verified: rules and fills together reach every element
+// of every leaf, as those of a plan do.
+void check_coverage(const Plan& plan) {
+  const CompiledModel& model = plan.model;
+  std::vector<std::uint64_t> reached(model.leaves.size(), 0);
+  const auto add = [&](std::uint32_t target, const auto& item) {
+    const Leaf& leaf = model.leaves[target];
+    try {
+      reached[target] = checked_add(reached[target], reach_of(item, leaf)).value_or(UINT64_MAX);
+    } catch (const Error& error) {  // index maps speak of our own bugs, but this one was read
+      throw Error(ErrorCode::corrupt, "the map of a rule or fill fits no leaf: " + error.sentence())
+          .in_tensor(leaf.name);
+    }
+  };
+  for (const Transfer& transfer : model.transfers) add(transfer.target, transfer);
+  for (const Fill& fill : model.fills) add(fill.target, fill.map);
+  for (std::size_t i = 0; i < reached.size(); ++i) {
+    if (reached[i] == model.leaves[i].shape.numel()) continue;
+    throw Error(ErrorCode::corrupt, fmt::format("rules and fills reach {} of {} elements",
+                                                reached[i], model.leaves[i].shape.numel()))
+        .in_tensor(model.leaves[i].name);
+  }
+}
+
+void read_body(const Json& json, Manifest& out) {
+  Plan& plan = out.plan;
+  plan.id = json.at("plan_id").as_string();
+  plan.identity = json.at("identity");
+  out.root = json.at("root_digest").as_string();
+  plan.model.family = json.at("family").as_string();
+  plan.model.scheme = json.at("scheme").as_string();
+  plan.model.stacked = json.at("layers").as_string() == "stacked";
+  plan.options.step = json.at("step").as_uint();
+  for (const Json& rule : json.at("rules").as_array()) plan.model.rules.push_back(rule.as_string());
+  for (const Json& tensor : json.at("tensors").as_array()) {
+    TensorInfo info;
+    info.name = tensor.at("name").as_string();
+    info.dtype = dtype_of(tensor.at("dtype"));
+    info.shape = shape_of(tensor.at("shape"));
+    plan.catalog.tensors.push_back(std::move(info));
+  }
+  for (const Json& leaf : json.at("leaves").as_array()) read_leaf(leaf, plan);
+  for (const Json& transfer : json.at("transfers").as_array())
+    read_transfer(transfer, plan, out.sums);
+  for (const Json& fill : json.at("fills").as_array()) read_fill(fill, plan);
+  check_coverage(plan);
+}
+
+}  // namespace
+
+std::string root_digest(const Plan& plan, const std::vector<Digest128>& sums) {
+  // Leaves and tensors are sorted by name, so their numbers are.
+  std::vector<std::tuple<std::uint32_t, std::uint32_t, std::string>> lines;
+  lines.reserve(sums.size());
+  for (std::uint32_t t = 0; t < plan.model.transfers.size(); ++t) {
+    const Transfer& transfer = plan.model.transfers[t];
+    for (std::size_t i = 0; i < transfer.sources.size(); ++i) {
+      lines.emplace_back(transfer.target, transfer.sources[i],
+                         plan.has_digest(t) ? to_hex(sums[plan.digest_slot(t, i)]) : "-");
+    }
+  }
+  std::ranges::sort(lines);
+  Sha256 hash;
+  for (const auto& [leaf, tensor, digest] : lines) {
+    hash.update(fmt::format("{}\n{}\n{}\n", plan.model.leaves[leaf].name,
+                            plan.catalog.tensors[tensor].name, digest));
+  }
+  return to_hex(std::span<const std::byte>(hash.finish()));
+}
+
+void write_manifest(const Plan& plan, const std::vector<Digest128>& sums, const ByteSink& sink) {
+  Json head;
+  head["schema"] = kSchema;
+  head["tool"] = std::string("hfshard ") + kVersion;
+  head["plan_id"] = plan.id;
+  head["root_digest"] = root_digest(plan, sums);
+  head["family"] = plan.model.family;
+  head["scheme"] = plan.model.scheme;
+  head["layers"] = plan.model.stacked ? "stacked" : "separate";
+  head["step"] = plan.options.step;
+  head["identity"] = plan.identity;
+  std::string text = dump_json(head);
+  text.pop_back();  // the closing brace: the lists follow
+  sink(as_bytes(text));
+  const CompiledModel& model = plan.model;
+  write_list(sink, "drops", model.drops.size(),
+             [&](std::size_t i) { return json_drop(model.drops[i]); });
+  write_list(sink, "fills", model.fills.size(),
+             [&](std::size_t i) { return json_fill(model.fills[i]); });
+  write_list(sink, "leaves", model.leaves.size(),
+             [&](std::size_t i) { return json_leaf(model.leaves[i], plan.grids[i]); });
+  write_list(sink, "rules", model.rules.size(),
+             [&](std::size_t i) { return Json(model.rules[i]); });
+  write_list(sink, "tensors", plan.catalog.tensors.size(),
+             [&](std::size_t i) { return json_tensor(plan.catalog.tensors[i]); });
+  write_list(sink, "transfers", model.transfers.size(), [&](std::size_t i) {
+    return json_transfer(plan, static_cast<std::uint32_t>(i), sums);
+  });
+  sink(as_bytes("}\n"));
+}
+
+Manifest read_manifest(const std::string& path) {
+  Manifest out;
+  const std::string text = read_file(path, kMaxManifest);
+  try {
+    const Json json = parse_json(text, path);
+    if (json.at("schema").as_uint() != kSchema) {
+      throw Error(ErrorCode::unsupported, "the manifest was written by a newer hfshard");
+    }
+    read_body(json, out);
+  } catch (Error& error) {  // adds the file, which the JSON accessors do not know
+    // What contradicts itself here is damage; the strict parser speaks of inputs.
+    if (error.code() == ErrorCode::bad_input)
+      throw Error(ErrorCode::corrupt, error.sentence()).in_file(path);
+    throw error.in_file(path);
+  }
+  index_plan(out.plan);
+  return out;
+}
+
+}  // namespace hfshard

@@ -1,0 +1,361 @@
+#include "run/checking/read_back.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "base/checked.h"
+#include "base/text.h"
+#include "ops/move.h"
+#include "ops/read_piece.h"
+#include "plan/layout/band.h"
+#include "run/moving/budget.h"
+#include "run/moving/cells.h"
+#include "run/moving/pipeline.h"
+#include "run/moving/unit_filler.h"
+#include "run/moving/unit_parts.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+std::string chunk_name(const Shape& chunk) {
+  std::vector<std::string> parts;
+  for (const std::uint64_t index : chunk) parts.push_back(std::to_string(index));
+  return join(parts, ", ");
+}
+
+// Differences from all threads.
+class Findings {
+ public:
+  void add(Difference difference) {
+    const std::lock_guard lock(mutex_);
+    items_.push_back(std::move(difference));
+  }
+  std::vector<Difference> take() {
+    std::ranges::sort(items_, [](const Difference& a, const Difference& b) {
+      return std::tie(a.leaf, a.chunk, a.tensor, a.what) <
+             std::tie(b.leaf, b.chunk, b.tensor, b.what);
+    });
+    return std::move(items_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Difference> items_;
+};
+
+// Which opened leaf holds each planned one; leaves that differ in shape, dtype or presence are
+// findings.
+std::vector<std::optional<std::uint32_t>> match_leaves(const Checkpoint& opened, const Plan& plan,
+                                                       Findings& findings) {
+  std::vector<std::optional<std::uint32_t>> out;
+  for (const Leaf& leaf : plan.model.leaves) {
+    const auto found = opened.catalog().find(leaf.name);
+    const TensorInfo* at = found ? &opened.catalog().tensors[*found] : nullptr;
+    if (at == nullptr) {
+      findings.add({leaf.name, "", "", "the leaf is missing"});
+      out.emplace_back();
+    } else if (!(at->shape == leaf.shape) || at->dtype != leaf.dtype) {
+      findings.add(
+          {leaf.name, "", "",
+           fmt::format("the leaf is {} {}, not {} {}", to_string(at->dtype), to_string(at->shape),
+                       to_string(leaf.dtype), to_string(leaf.shape))});
+      out.emplace_back();
+    } else {
+      out.push_back(found);
+    }
+  }
+  return out;
+}
+
+// Everything both ways of verifying share: the plan as the output is really cut, and reading its
+// chunks.
+class Reading {
+ public:
+  // `hold_chunk`: a chunk beside the region (to compare with it). `wanted`: leaves to be read; all
+  // without it.
+  Reading(const Checkpoint& opened, Plan& plan, bool hold_chunk,
+          const std::vector<bool>* wanted = nullptr)
+      : opened_(opened), plan_(plan), leaf_of_(match_leaves(opened, plan, findings)) {
+    plan.limits.alignment_bytes = 64;
+    plan.limits.slab_bytes = UINT64_MAX / 4;
+    plan.grids.clear();
+    plan.units.clear();
+    index_plan(plan);
+    for (std::uint32_t i = 0; i < plan.model.leaves.size(); ++i) {
+      const Leaf& leaf = plan.model.leaves[i];
+      Grid grid;
+      grid.chunk = leaf_of_[i] ? opened.catalog().grid_of(*leaf_of_[i]).chunk : leaf.shape;
+      for (std::uint64_t* at = &grid.chunk[0]; at != &grid.chunk[0] + grid.chunk.rank(); ++at) {
+        *at = std::max<std::uint64_t>(*at, 1);
+      }
+      grid.inner = grid.shard = grid.chunk;
+      const PieceForm form{packed_bytes(leaf.dtype, grid.chunk.numel()), 1, 0, 0};
+      UnitForm unit = make_unit_form(leaf, grid, plan.leading_to(i), form, plan.limits);
+      fill_scratch_.push_back(round_up(unit.scratch_bytes, 64));
+      unit.scratch_bytes = fill_scratch_.back() + (hold_chunk ? round_up(form.cell_bytes, 64) : 0) +
+                           (leaf_of_[i] ? row_major_scratch_bytes(opened, *leaf_of_[i]) : 0);
+      if (!leaf_of_[i] || (wanted != nullptr && !(*wanted)[i])) unit.groups = 0;
+      plan.grids.push_back(grid);
+      plan.units.push_back(unit);
+    }
+    lay_out(plan);
+  }
+
+  // Reads one chunk; a damaged or missing one is a finding and false.
+  bool read(std::uint32_t leaf, const Shape& chunk, std::span<std::byte> out,
+            std::span<std::byte> scratch) {
+    try {
+      read_row_major(opened_, *leaf_of_[leaf], chunk, out, scratch);
+      return true;
+    } catch (const Error& error) {  // verify lists all damage instead of stopping at the first
+      if (error.code() != ErrorCode::corrupt && error.code() != ErrorCode::not_found) throw;
+      std::string what = error.sentence();
+      if (!error.file().empty()) what += fmt::format(" ({})", error.file());
+      findings.add({plan_.model.leaves[leaf].name, chunk_name(chunk), "", what});
+      return false;
+    }
+  }
+
+  std::uint64_t fill_scratch(std::uint32_t leaf) const { return fill_scratch_[leaf]; }
+
+  Findings findings;
+
+ private:
+  const Checkpoint& opened_;
+  Plan& plan_;
+  std::vector<std::optional<std::uint32_t>> leaf_of_;
+  std::vector<std::uint64_t> fill_scratch_;
+};
+
+class CountingSink final : public TileSink {
+ public:
+  CountingSink(Reporter& reporter, std::vector<Digest128>& sums)
+      : reporter_(reporter), sums_(sums) {}
+  void store(const Tile&, std::span<const std::byte>) override {}
+  void commit(Tile& tile) override {
+    for (const SlotDigest& digest : tile.digests) sums_[digest.slot] += digest.sum;
+    reporter_.advanced(tile.region_bytes());
+  }
+
+ private:
+  Reporter& reporter_;
+  std::vector<Digest128>& sums_;
+};
+
+VerifyResult run_units(Reading& reading, const Plan& plan, const RunOptions& options,
+                       Reporter& reporter, const std::function<void(Tile&)>& apply,
+                       std::vector<Digest128>& sums) {
+  const unsigned threads = pipeline_threads(options);
+  const Budget budget = make_budget(plan, options.max_memory_bytes, threads, 0);
+  Arena arena(budget.arena_bytes);
+  CountingSink sink(reporter, sums);
+  TileCursor cursor(plan, 0, plan.end_address(), nullptr, arena.size_bytes());
+  reporter.started(plan.end_address(), 0);
+  const auto nothing = [](Tile&) {};
+  if (!run_pipeline(cursor, arena, nothing, apply, sink, {threads, options.stop, {}})) {
+    throw Error(ErrorCode::cancelled, "stopped before everything was verified");
+  }
+  VerifyResult result;
+  result.chunks = plan.totals.chunks;
+  for (std::uint32_t i = 0; i < plan.units.size(); ++i) {
+    if (plan.units[i].groups > 0) {
+      result.checked_bytes +=
+          packed_bytes(plan.model.leaves[i].dtype, plan.model.leaves[i].shape.numel());
+    }
+  }
+  result.tensors = plan.digest_slots();
+  result.differences = reading.findings.take();
+  return result;
+}
+
+// Every element of a fill in this unit has its constant.
+void check_fills(const Plan& plan, const UnitRef& ref, const std::vector<Cell>& cells,
+                 std::span<const std::byte> region, Findings& findings) {
+  const std::uint32_t index = plan.group_of(ref).leaf;
+  const Leaf& leaf = plan.model.leaves[index];
+  const std::size_t element = size_bits(leaf.dtype) / 8;
+  std::vector<IndexMap> pieces;
+  for (const std::uint32_t fill : plan.fills_of(index)) {
+    const Fill& item = plan.model.fills[fill];
+    const std::vector<std::byte> wanted = scalar_bytes(item.scalar, leaf.dtype);
+    bool wrong = false;
+    for (const Cell& cell : cells) {
+      pieces.clear();
+      restrict_to(item.map, leaf.shape, cell.clipped, pieces);
+      for (const IndexMap& piece : pieces) {
+        const IndexMap local = rebase_to_box(piece, leaf.shape, cell.full);
+        for_each_row(inverse(local), 1, [&](const IndexMap& at) {
+          const auto offset = cell.offset_bytes + at.src_base * element;
+          wrong = wrong || std::memcmp(region.data() + offset, wanted.data(), element) != 0;
+        });
+      }
+    }
+    if (wrong) {
+      findings.add({leaf.name, "", "",
+                    fmt::format("elements that {} fills are not {}", plan.model.rules[item.rule],
+                                item.scalar)});
+    }
+  }
+}
+
+// Hashes the unit's rows in source order, from its chunks.
+void hash_unit(const Plan& plan, const UnitRef& ref, std::span<const std::byte> region,
+               std::span<std::byte> scratch, Tile& tile, Findings& findings) {
+  const std::uint32_t index = plan.group_of(ref).leaf;
+  const Leaf& leaf = plan.model.leaves[index];
+  const UnitForm& form = plan.units[index];
+  const std::size_t element = size_bits(leaf.dtype) / 8;
+  const std::vector<Cell> cells = unit_cells(plan, ref);
+  std::vector<IndexMap> pieces;
+  for_each_part(plan, ref, [&](const UnitPart& part) {
+    const Transfer& transfer = plan.model.transfers[part.transfer];
+    const std::uint64_t row = row_length(transfer.source_shape);
+    const std::size_t in_bytes = size_bits(transfer.source_dtype) / 8;
+    const std::uint64_t most =
+        std::max<std::uint64_t>(plan.limits.segment_bytes / std::max(in_bytes, element), 1);
+    const RowHasher hasher(transfer, leaf.dtype);
+    SlotDigest digest{plan.digest_slot(part.transfer, part.source), {}};
+    for_each_band(part.map, row, most, 0, [&](const Band& band) {
+      const std::uint64_t size = band.length * element;
+      IndexMap local = band.map;
+      local.src_base -= band.begin;
+      gather(leaf, cells, form.form.cell_bytes, local, region, scratch.first(size), pieces);
+      hasher.add(band.map, band.begin, scratch.first(size), scratch.subspan(round_up(size, 64)),
+                 digest.sum);
+    });
+    tile.digests.push_back(digest);
+  });
+  check_fills(plan, ref, cells, region, findings);
+}
+
+// Leaves that the plan does not have. Training's step is in every output and no plan.
+void add_unknown_leaves(const Checkpoint& opened, const Plan& plan, const std::string& what,
+                        VerifyResult& result) {
+  for (const TensorInfo& leaf : opened.catalog().tensors) {
+    const auto known = std::ranges::lower_bound(plan.model.leaves, leaf.name, {}, &Leaf::name);
+    if (known != plan.model.leaves.end() && known->name == leaf.name) continue;
+    if (leaf.name != "step") result.differences.push_back({leaf.name, "", "", what});
+  }
+}
+
+}  // namespace
+
+OutputDigests digest_output(const Checkpoint& opened, Plan plan, const std::vector<bool>& wanted,
+                            const RunOptions& options, Reporter& reporter) {
+  Reading reading(opened, plan, false, &wanted);
+  OutputDigests out;
+  out.sums.resize(plan.digest_slots());
+  std::vector<std::atomic<bool>> damaged(plan.model.leaves.size());
+  const auto apply = [&](Tile& tile) {
+    auto region = tile.block.bytes().first(tile.region_bytes());
+    const auto scratch = tile.block.bytes().subspan(tile.region_bytes());
+    for (const UnitRef& ref : tile.units) {
+      const std::uint32_t leaf = plan.group_of(ref).leaf;
+      const UnitForm& form = plan.units[leaf];
+      const auto part = region.first(form.region_bytes());
+      std::uint64_t offset = 0;
+      for (const Shape& chunk : unit_chunks(plan, ref)) {
+        const auto bytes = part.subspan(offset, form.form.cell_bytes);
+        if (!reading.read(leaf, chunk, bytes, scratch.subspan(reading.fill_scratch(leaf)))) {
+          damaged[leaf].store(true);
+          std::memset(bytes.data(), 0, bytes.size());
+        }
+        offset += form.stride_bytes;
+      }
+      hash_unit(plan, ref, part, scratch, tile, reading.findings);
+      region = region.subspan(form.region_bytes());
+    }
+  };
+  out.result = run_units(reading, plan, options, reporter, apply, out.sums);
+  for (std::size_t leaf = 0; leaf < damaged.size(); ++leaf) {
+    out.damaged.push_back(damaged[leaf].load());
+    out.incomplete.push_back(plan.units[leaf].groups == 0);
+  }
+  return out;
+}
+
+VerifyResult verify_digests(const Checkpoint& opened, const Manifest& manifest,
+                            const RunOptions& options, Reporter& reporter) {
+  const Plan& plan = manifest.plan;
+  std::vector<bool> wanted(plan.model.leaves.size(), true);
+  std::uint64_t unrecorded = 0;
+  for (std::uint32_t t = 0; t < plan.model.transfers.size(); ++t) {
+    const std::uint32_t leaf = plan.model.transfers[t].target;
+    if (plan.has_digest(t) || !wanted[leaf]) continue;
+    wanted[leaf] = false;
+    const Leaf& info = plan.model.leaves[leaf];
+    unrecorded += packed_bytes(info.dtype, info.shape.numel());
+  }
+  const OutputDigests found = digest_output(opened, plan, wanted, options, reporter);
+  VerifyResult result = found.result;
+  result.unrecorded_bytes = unrecorded;
+  for (std::uint32_t t = 0; t < plan.model.transfers.size(); ++t) {
+    const Transfer& transfer = plan.model.transfers[t];
+    const Leaf& leaf = plan.model.leaves[transfer.target];
+    if (found.damaged[transfer.target] || found.incomplete[transfer.target])
+      continue;  // named already
+    for (std::size_t i = 0; i < transfer.sources.size(); ++i) {
+      const std::uint64_t slot = plan.digest_slot(t, i);
+      if (found.sums[slot] == manifest.sums[slot]) continue;
+      result.differences.push_back(
+          {leaf.name, "", plan.catalog.tensors[transfer.sources[i]].name,
+           fmt::format("digest {} differs from the recorded {}", to_hex(found.sums[slot]),
+                       to_hex(manifest.sums[slot]))});
+    }
+  }
+  add_unknown_leaves(opened, plan, "the manifest does not have this leaf", result);
+  if (root_digest(plan, manifest.sums) != manifest.root) {
+    result.differences.push_back(
+        {"", "", "", "the recorded digests do not add up to the root digest"});
+  }
+  return result;
+}
+
+VerifyResult verify_source(const Checkpoint& opened, const Plan& built, const RunOptions& options,
+                           Reporter& reporter) {
+  Plan plan = built;
+  Reading reading(opened, plan, true);
+  const OpenSources sources = open_sources(plan.catalog);
+  const UnitFiller filler(plan, sources);
+  std::vector<Digest128> sums(plan.digest_slots());
+  const auto compare = [&](std::uint32_t leaf, const Shape& chunk,
+                           std::span<const std::byte> wanted, std::span<std::byte> scratch) {
+    const auto found = scratch.subspan(reading.fill_scratch(leaf), wanted.size());
+    const auto rest = scratch.subspan(reading.fill_scratch(leaf) + round_up(wanted.size(), 64));
+    if (!reading.read(leaf, chunk, found, rest)) return;
+    if (std::memcmp(found.data(), wanted.data(), wanted.size()) == 0) return;
+    const auto at = std::ranges::mismatch(found, wanted).in1 - found.begin();
+    const std::size_t element = size_bits(plan.model.leaves[leaf].dtype) / 8;
+    reading.findings.add({plan.model.leaves[leaf].name, chunk_name(chunk), "",
+                          fmt::format("differs from the source's, first at element {} of the chunk",
+                                      static_cast<std::size_t>(at) / element)});
+  };
+  const auto apply = [&](Tile& tile) {
+    auto region = tile.block.bytes().first(tile.region_bytes());
+    const auto scratch = tile.block.bytes().subspan(tile.region_bytes());
+    std::vector<SlotDigest> unused;
+    for (const UnitRef& ref : tile.units) {
+      const std::uint32_t leaf = plan.group_of(ref).leaf;
+      const UnitForm& form = plan.units[leaf];
+      const auto part = region.first(form.region_bytes());
+      filler.fill(ref, part, scratch.first(reading.fill_scratch(leaf)), unused);
+      std::uint64_t offset = 0;
+      for (const Shape& chunk : unit_chunks(plan, ref)) {
+        compare(leaf, chunk, part.subspan(offset, form.form.cell_bytes), scratch);
+        offset += form.stride_bytes;
+      }
+      region = region.subspan(form.region_bytes());
+    }
+  };
+  VerifyResult result = run_units(reading, plan, options, reporter, apply, sums);
+  check_unchanged(sources);  // differences from two versions at once would mean nothing
+  add_unknown_leaves(opened, plan, "the source has nothing for this leaf", result);
+  return result;
+}
+
+}  // namespace hfshard

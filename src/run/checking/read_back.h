@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "catalog/format.h"
+#include "plan/plan.h"
+#include "run/checking/output_manifest.h"
+
+#include "hfshard/convert.h"
+#include "hfshard/verify.h"
+
+namespace hfshard {
+
+/// What a reading of leaves through the inverse of their rules gives.
+struct OutputDigests {
+  VerifyResult result;           ///< damage, and fills that are not as they should be
+  std::vector<Digest128> sums;   ///< per slot
+  std::vector<bool> damaged;     ///< per leaf: some chunk could not be read, and was said
+  std::vector<bool> incomplete;  ///< per leaf: missing, of another form, or not wanted
+};
+/// Reads and hashes the leaves that are `wanted`. Memory as run_convert. Throws: limit, io.
+OutputDigests digest_output(const Checkpoint& opened, Plan plan, const std::vector<bool>& wanted,
+                            const RunOptions& options, Reporter& reporter);
+
+/// Recomputes the recorded digests from the output alone, through the inverse of the recorded
+/// rules, and checks every chunk's checksum and every fill. Damaged and missing chunks are
+/// differences. Memory as run_convert. Throws: limit, io, corrupt (metadata or manifest
+/// unreadable).
+VerifyResult verify_digests(const Checkpoint& opened, const Manifest& manifest,
+                            const RunOptions& options, Reporter& reporter);
+
+/// Computes the output again from its source and compares every byte. `plan` is built from the
+/// source with the recorded options. Throws: as above.
+VerifyResult verify_source(const Checkpoint& opened, const Plan& plan, const RunOptions& options,
+                           Reporter& reporter);
+
+}  // namespace hfshard

@@ -1,0 +1,384 @@
+#include "run/conversion.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/checked.h"
+#include "base/text.h"
+#include "bytes/files.h"
+#include "run/checking/output_manifest.h"
+#include "run/keeping/publish.h"
+#include "run/keeping/recover.h"
+#include "run/moving/budget.h"
+#include "run/moving/data_files.h"
+#include "run/moving/packing.h"
+#include "run/stop.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Writes regions, and journals groups of them after their data is durable.
+class StagingSink final : public TileSink {
+ public:
+  StagingSink(const Plan& plan, const OpenSources& sources, const JournalState& done,
+              DataFiles& files, JournalWriter& journal, Reporter& reporter)
+      : plan_(plan),
+        sources_(sources),
+        files_(files),
+        journal_(journal),
+        reporter_(reporter),
+        since_(Clock::now()) {
+    if (plan.is_packed()) packing_.emplace(plan, done);
+  }
+
+  bool places() const override { return packing_.has_value(); }
+  void place(Tile& tile) override {
+    tile.offset_bytes = packing_->place(tile.begin_address, tile.lengths);
+  }
+
+  void store(const Tile& tile, std::span<const std::byte> region) override {
+    files_.write(tile.file, tile.offset_bytes, region);
+  }
+
+  void commit(Tile& tile) override {
+    if (pending_.end != 0 && tile.begin_address != pending_.end)
+      flush();  // resumed past finished work
+    if (pending_.end == 0) {
+      pending_.begin = tile.begin_address;
+      first_file_ = tile.file;
+      since_ = Clock::now();
+    }
+    pending_.end = tile.end_address;
+    last_file_ = tile.file;
+    for (const SlotDigest& digest : tile.digests) sums_[digest.slot] += digest.sum;
+    pending_.overflows += tile.overflows;
+    std::ranges::copy(tile.lengths, std::back_inserter(pending_.lengths));
+    written_bytes_ += tile.stored_bytes;
+    reporter_.advanced(tile.region_bytes());
+    files_.written(tile.file, {tile.offset_bytes, tile.offset_bytes + tile.stored_bytes});
+    const auto waited =
+        std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - since_);
+    if (pending_.end - pending_.begin >= plan_.limits.commit_bytes ||
+        waited.count() >= static_cast<std::int64_t>(plan_.limits.commit_ms)) {
+      flush();
+    }
+  }
+
+  // Data first, then the record that speaks of it; and only of data that is of one source.
+  void flush() {
+    if (pending_.end == 0) return;
+    files_.sync(first_file_, last_file_);
+    check_unchanged(sources_);
+    pending_.digests.clear();
+    for (const auto& [slot, sum] : sums_) pending_.digests.push_back({slot, sum});
+    journal_.append(pending_);
+    ++records_;
+    sums_.clear();
+    pending_ = {};
+  }
+
+  std::uint64_t written_bytes() const { return written_bytes_; }
+  std::uint64_t records() const { return records_; }
+
+ private:
+  const Plan& plan_;
+  const OpenSources& sources_;
+  DataFiles& files_;
+  JournalWriter& journal_;
+  Reporter& reporter_;
+  std::optional<Packing> packing_;
+  JournalRecord pending_;
+  std::map<std::uint64_t, Digest128> sums_;
+  std::uint32_t first_file_ = 0;
+  std::uint32_t last_file_ = 0;
+  Clock::time_point since_;
+  std::uint64_t written_bytes_ = 0;
+  std::uint64_t records_ = 0;
+};
+
+// --to null: the same work, nowhere to put it.
+class NullSink final : public TileSink {
+ public:
+  explicit NullSink(Reporter& reporter) : reporter_(reporter) {}
+  void store(const Tile&, std::span<const std::byte>) override {}
+  void commit(Tile& tile) override {
+    overflows_ += tile.overflows;
+    written_bytes_ += tile.region_bytes();
+    reporter_.advanced(tile.region_bytes());
+  }
+  std::uint64_t written_bytes() const { return written_bytes_; }
+  std::uint64_t overflows() const { return overflows_; }
+
+ private:
+  Reporter& reporter_;
+  std::uint64_t overflows_ = 0;
+  std::uint64_t written_bytes_ = 0;
+};
+
+// Copies that a rule claims to be equal (`same_as`) are compared, segment by segment.
+void check_same_as(const Plan& plan, const OpenSources& sources, const RunOptions& options,
+                   Arena& arena) {
+  for (const Drop& drop : plan.model.drops) {
+    if (!drop.same_as) continue;
+    const TensorInfo& one = plan.catalog.tensors[drop.source];
+    const TensorInfo& other = plan.catalog.tensors[*drop.same_as];
+    const std::uint64_t segment = std::min(plan.limits.segment_bytes, arena.size_bytes() / 2);
+    const Arena::Block block = arena.take(2 * segment);
+    for (std::uint64_t at = 0; at < one.size_bytes; at += segment) {
+      check_stop(options);
+      const std::uint64_t size = std::min(segment, one.size_bytes - at);
+      const auto a = block.bytes().first(size);
+      const auto b = block.bytes().subspan(segment, size);
+      sources[one.file]->read_at(one.begin_bytes + at, a);
+      sources[other.file]->read_at(other.begin_bytes + at, b);
+      sources[other.file]->done_with(other.begin_bytes + at, size);
+      if (std::memcmp(a.data(), b.data(), size) != 0) {
+        throw Error(ErrorCode::bad_input,
+                    fmt::format("this tensor would be dropped as a copy of {}, but differs from it",
+                                quote(other.name)))
+            .in_file(plan.catalog.files[one.file].path)
+            .in_tensor(one.name)
+            .at({one.begin_bytes + at, one.begin_bytes + at + size},
+                plan.catalog.files[one.file].size_bytes)
+            .by_rule(plan.model.rules[drop.rule]);
+      }
+    }
+  }
+}
+
+void check_disk(const Plan& plan, const RunOptions& options, std::uint64_t done_bytes) {
+  if (plan.is_packed()) return;  // nothing tells how much it will be
+  const std::uint64_t wanted = plan.totals.output_bytes - done_bytes;
+  const std::uint64_t free = free_bytes(out_paths(options.out, plan.options.step).parent);
+  if (free < wanted) {
+    throw Error(ErrorCode::limit,
+                fmt::format("the output needs {} more, the file system has {} free",
+                            human_bytes(wanted), human_bytes(free)))
+        .in_file(options.out)
+        .hint("free some space or choose another output; nothing has been written");
+  }
+}
+
+struct Work {
+  std::function<void(Tile&)> admitted;
+  std::function<void(Tile&)> apply;
+};
+
+// Moves an encoded chunk behind those before it, which is never past its own place.
+void pack(Tile& tile, std::span<const std::byte> chunk, const Limits& limits) {
+  const auto to = tile.block.bytes().subspan(tile.stored_bytes);
+  const std::uint64_t size = round_up(std::uint64_t{chunk.size()}, limits.alignment_bytes);
+  std::memmove(to.data(), chunk.data(), chunk.size());
+  std::ranges::fill(to.subspan(chunk.size(), size - chunk.size()), std::byte{0});
+  tile.lengths.push_back(static_cast<std::uint32_t>(chunk.size()));
+  tile.stored_bytes += size;
+}
+
+Work make_work(const Plan& plan, const Format& target, const UnitFiller& filler) {
+  Work work;
+  work.admitted = [&](Tile& tile) {
+    for (const UnitRef& unit : tile.units) filler.hint(unit);
+  };
+  work.apply = [&](Tile& tile) {
+    const auto region = tile.block.bytes().first(tile.region_bytes());
+    const auto scratch = tile.block.bytes().subspan(tile.region_bytes());
+    std::uint64_t filled = 0;
+    if (plan.is_packed()) tile.stored_bytes = 0;
+    for (const UnitRef& unit : tile.units) {
+      const UnitForm& form = plan.units[plan.group_of(unit).leaf];
+      const auto part = region.subspan(filled, form.region_bytes());
+      tile.overflows += filler.fill(unit, part, scratch, tile.digests);
+      for (std::uint64_t k = 0; k < form.chunks_per_unit; ++k) {
+        const auto chunk = part.subspan(k * form.stride_bytes, form.form.stored_bytes());
+        const std::uint64_t length = target.encode(form.form, chunk, scratch);
+        if (plan.is_packed()) pack(tile, chunk.first(length), plan.limits);
+      }
+      filled += form.region_bytes();
+    }
+  };
+  return work;
+}
+
+RunResult run_null(const Plan& plan, const Format& target, const RunOptions& options,
+                   Reporter& reporter, const std::function<void(Stage, const Tile&)>& hook) {
+  const auto began = Clock::now();
+  const OpenSources sources = open_sources(plan.catalog, options.io, plan.limits.cached_bytes);
+  const unsigned threads = pipeline_threads(options);
+  const Budget budget = make_budget(plan, options.max_memory_bytes, threads, 0);
+  Arena arena(budget.arena_bytes);
+  check_same_as(plan, sources, options, arena);
+  const UnitFiller filler(plan, sources);
+  const Work work = make_work(plan, target, filler);
+  NullSink sink(reporter);
+  const ByteRange share = worker_share(plan, options.worker, options.workers);
+  reporter.started(share.end - share.begin, 0);
+  TileCursor cursor(plan, share.begin, share.end, nullptr, arena.size_bytes());
+  if (!run_pipeline(cursor, arena, work.admitted, work.apply, sink,
+                    {threads, options.stop, hook})) {
+    throw_stopped(options);
+  }
+  check_unchanged(sources);
+  RunResult result;
+  result.output_bytes = plan.totals.output_bytes;
+  result.written_bytes = sink.written_bytes();
+  result.overflows = sink.overflows();
+  result.source_bytes = plan.totals.source_bytes;
+  result.reads = choices_of(sources);
+  result.peak_arena_bytes = arena.peak_bytes();
+  result.seconds = std::chrono::duration<double>(Clock::now() - began).count();
+  return result;
+}
+
+// A run that died between its rename and the removal of its staging directory left the latter
+// behind.
+void remove_leftovers(const Plan& plan, const OutPaths& paths) {
+  if (!exists(paths.staging)) return;
+  const Staging staging(paths, false);  // refuses one in use
+  staging.check(plan);                  // and another plan's
+  staging.remove();
+}
+
+// The nearest directory at or above `path` that is there.
+std::string existing_parent(std::string path) {
+  while (!exists(path) && parent_path(path) != path) path = parent_path(path);
+  return path;
+}
+
+// Makes the names of all directories from `top` down to `bottom`, which lies below it, durable: the
+// files' names are worth nothing without those above them. All of them in every run, since the one
+// that made them may have been killed before it could.
+void sync_down(const std::string& top, const std::string& bottom) {
+  for (std::string at = bottom;; at = parent_path(at)) {
+    fsync_directory(at);
+    if (at == top || parent_path(at) == at) return;
+  }
+}
+
+RunResult published_result(const Plan& plan, const Format& target, const RunOptions& options) {
+  RunResult result;
+  result.output_bytes = plan.totals.output_bytes;
+  const OutPaths paths = out_paths(options.out, plan.options.step);
+  result.path = item_directory(plan, target, published_step(plan, paths));
+  return result;
+}
+
+void finish(const Plan& plan, const Format& target, const Staging& staging,
+            const RunOptions& options, Reporter& reporter, RunResult& result) {
+  JournalState state = read_journals(staging.paths().staging, plan.id, plan.digest_slots());
+  if (!state.covers(0, plan.end_address())) {
+    std::uint64_t at = 0;
+    for (const JournalRecord& record : state.done) {
+      if (record.begin > at) break;
+      at = record.end;
+    }
+    throw Error(ErrorCode::conflict,
+                fmt::format("{} of {} are not written yet, from data file {} on",
+                            human_bytes(plan.end_address() - state.done_bytes()),
+                            human_bytes(plan.end_address()), plan.file_at(at)))
+        .in_file(staging.paths().staging)
+        .hint("run the workers that are missing, or the convert command with --resume");
+  }
+  if (plan.is_packed()) {
+    const PackedPlacements placed(plan, state);
+    publish(plan, placed, target, staging, options, state.sums, reporter);
+    result.output_bytes = placed.total_bytes();
+  } else {
+    publish(plan, plan, target, staging, options, state.sums, reporter);
+  }
+  result.published = true;
+  result.journal_records = state.records;
+  result.overflows = state.overflows;
+  result.root_digest = root_digest(plan, state.sums);
+}
+
+}  // namespace
+
+ByteRange worker_share(const Plan& plan, std::uint32_t worker, std::uint32_t workers) {
+  const std::uint64_t files = plan.file_count();
+  return {plan.file_begin[files * worker / workers],
+          plan.file_begin[files * (worker + 1) / workers]};
+}
+
+RunResult run_convert(const Plan& plan, const Format& target, const RunOptions& options,
+                      Reporter& reporter, const std::function<void(Stage, const Tile&)>& hook) {
+  if (target.name() == "null") return run_null(plan, target, options, reporter, hook);
+  const auto began = Clock::now();
+  RunResult result = published_result(plan, target, options);
+  const OutPaths paths = out_paths(options.out, plan.options.step);
+  if (options.resume && is_published(plan, target, paths)) {
+    remove_leftovers(plan, paths);
+    result.already_done = true;
+    return result;
+  }
+  // Beside what stands nothing may be made; what an interrupted run has left is put back first.
+  if (!exists(paths.staging)) check_output(plan, options);
+  const OpenSources sources = open_sources(plan.catalog, options.io, plan.limits.cached_bytes);
+  const unsigned threads = pipeline_threads(options);
+  const Budget budget = make_budget(plan, options.max_memory_bytes, threads, 0);
+  const std::string known = existing_parent(paths.parent);
+  if (!exists(paths.staging)) check_disk(plan, options, 0);
+  Staging staging(paths, options.workers > 1);
+  check_output(plan, options);
+  staging.begin(plan);
+  const JournalState done = read_journals(paths.staging, plan.id, 0);
+  check_disk(plan, options, done.done_bytes());
+  const std::string root = item_directory(plan, target, paths.step);
+  make_directories(join_path(root, "d"));
+  sync_down(known, join_path(root, "d"));
+  auto arena = std::make_unique<Arena>(budget.arena_bytes);
+  if (options.worker == 0) check_same_as(plan, sources, options, *arena);
+  const UnitFiller filler(plan, sources);
+  const Work work = make_work(plan, target, filler);
+  DataFiles files(plan, root, options.io);
+  JournalWriter journal(paths.staging, plan.id, options.worker, options.workers);
+  StagingSink sink(plan, sources, done, files, journal, reporter);
+  const ByteRange share = worker_share(plan, options.worker, options.workers);
+  TileCursor cursor(plan, share.begin, share.end, &done, arena->size_bytes());
+  reporter.started(plan.end_address(), done.done_bytes());
+  const bool complete =
+      run_pipeline(cursor, *arena, work.admitted, work.apply, sink, {threads, options.stop, hook});
+  sink.flush();
+  if (!complete) throw_stopped(options);
+  result.written_bytes = sink.written_bytes();
+  result.skipped_bytes = stored_bytes(plan, done);
+  result.writes = files.choices();
+  result.source_bytes = plan.totals.source_bytes;
+  result.reads = choices_of(sources);
+  result.peak_arena_bytes = arena->peak_bytes();
+  arena.reset();  // publishing may need one of its own
+  result.journal_records = done.records + sink.records();
+  if (options.workers == 1) finish(plan, target, staging, options, reporter, result);
+  result.seconds = std::chrono::duration<double>(Clock::now() - began).count();
+  return result;
+}
+
+RunResult run_finalize(const Plan& plan, const Format& target, const RunOptions& options,
+                       Reporter& reporter) {
+  const auto began = Clock::now();
+  RunResult result = published_result(plan, target, options);
+  const OutPaths paths = out_paths(options.out, plan.options.step);
+  Staging staging(paths, false);
+  if (is_published(plan, target, paths) && (staging.published() || !has_journals(paths))) {
+    staging.remove();
+    result.already_done = true;
+    return result;
+  }
+  staging.begin(plan);
+  reporter.started(plan.end_address(), plan.end_address());
+  finish(plan, target, staging, options, reporter, result);
+  result.seconds = std::chrono::duration<double>(Clock::now() - began).count();
+  return result;
+}
+
+}  // namespace hfshard

@@ -1,0 +1,372 @@
+// Publishing, in this order; a crash between any two lines leaves the old output or the new one,
+// and staging:
+// Until the note of step 5 it can be stopped; nothing is published then.
+//  1. the target's metadata files and hfshard.json, each written beside itself, synced and renamed;
+//     of a plan that links: the names of the source's files, and with digests what follows from
+//     reading them through the index
+//  2. hf/: config, tokenizer and generation files
+//  3. fsync of every directory of the staged tree, bottom-up
+//  4. the staged tree is opened by our own reader; every chunk key of every leaf must be there
+//  5. what stands at OUT is looked at again, since all this took its time
+//  6. a note that the step is about to leave staging (recover.h), then one rename (an exchange with
+//     --overwrite) and fsync of the parent
+//  7. the staging directory is removed: the only deletion, and only here and in `clean`
+// An index in place has a protocol of its own instead of 6: in_place.cpp.
+
+#include "run/keeping/publish.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/coding.h"
+#include "base/text.h"
+#include "base/version.h"
+#include "bytes/files.h"
+#include "bytes/output.h"
+#include "run/checking/output_manifest.h"
+#include "run/checking/read_back.h"
+#include "run/keeping/in_place.h"
+#include "run/keeping/linked_files.h"
+#include "run/keeping/recover.h"
+#include "run/moving/unit_filler.h"
+#include "run/stop.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+Json custom_metadata(const Plan& plan, const std::vector<Digest128>& sums) {
+  Json custom;
+  custom["scan_layers"] = plan.model.stacked;
+  Json& ours = custom["hfshard"];
+  ours["plan_id"] = plan.id;
+  ours["root_digest"] = root_digest(plan, sums);
+  ours["version"] = kVersion;
+  ours["family"] = plan.model.family;
+  ours["scheme"] = plan.model.scheme;
+  return custom;
+}
+
+// Bytes on their way to a file, of which there may be many.
+ByteSink stoppable(const ByteSink& sink, const RunOptions& options) {
+  return [&sink, &options](std::span<const std::byte> bytes) {
+    check_stop(options);
+    sink(bytes);
+  };
+}
+
+void write_side_files(const Plan& plan, const Placements& placed, const Format& target,
+                      const std::string& step, const RunOptions& options,
+                      const std::vector<Digest128>& sums) {
+  TreeSpec tree;
+  tree.leaves = &plan.model.leaves;
+  tree.grids = &plan.grids;
+  tree.step = plan.options.step;
+  tree.plan_id = plan.id;
+  tree.custom_metadata = custom_metadata(plan, sums);
+  tree.encoding = plan.options.encoding;
+  tree.with_train_state = plan.model.scheme == "maxtext";
+  tree.direct = plan.options.in_place;
+  write_file_durably(join_path(step, kManifestName), [&](const ByteSink& sink) {
+    write_manifest(plan, sums, stoppable(sink, options));
+  });
+  for (const SideFile& file : target.metadata(tree, placed)) {
+    const std::string path = join_path(step, file.path);
+    make_directories(parent_path(path));
+    write_file_durably(path, [&](const ByteSink& sink) { file.write(stoppable(sink, options)); });
+  }
+}
+
+constexpr std::size_t kCopyBytes = std::size_t{1} << 20;
+
+// Calls `part(offset, size)` for a whole file, piece by piece.
+template <typename Part>
+void for_each_piece(std::uint64_t size_bytes, const RunOptions& options, const Part& part) {
+  for (std::uint64_t at = 0; at < size_bytes; at += kCopyBytes) {
+    check_stop(options);
+    part(at, std::min<std::uint64_t>(kCopyBytes, size_bytes - at));
+  }
+}
+
+void copy_file(const std::string& from, const std::string& to, const RunOptions& options) {
+  const FileSource source(from);
+  std::vector<std::byte> buffer(std::min<std::uint64_t>(kCopyBytes, source.size_bytes()));
+  write_file_durably(to, [&](const ByteSink& sink) {
+    for_each_piece(source.size_bytes(), options, [&](std::uint64_t at, std::uint64_t size) {
+      source.read_at(at, std::span(buffer).first(size));
+      sink(std::span(buffer).first(size));
+    });
+  });
+}
+
+bool same_bytes(const std::string& one, const std::string& other, const RunOptions& options) {
+  const FileSource a(one);
+  const FileSource b(other);
+  if (a.size_bytes() != b.size_bytes()) return false;
+  std::vector<std::byte> buffer(2 * kCopyBytes);
+  bool same = true;
+  for_each_piece(a.size_bytes(), options, [&](std::uint64_t at, std::uint64_t size) {
+    const auto left = std::span(buffer).first(size);
+    const auto right = std::span(buffer).subspan(kCopyBytes, size);
+    a.read_at(at, left);
+    b.read_at(at, right);
+    same = same && std::ranges::equal(left, right);
+  });
+  return same;
+}
+
+void carry_hf_files(const Plan& plan, const RunOptions& options, const std::string& hf) {
+  remove_tree(hf);  // an interrupted publish may have left an older one, or part of one
+  remove_tree(hf + ".swap");
+  if (plan.catalog.side_files.empty()) return;
+  make_directories(hf);
+  const auto info = file_info(plan.catalog.location);
+  const std::string directory = info && info->kind == FileKind::directory
+                                    ? plan.catalog.location
+                                    : parent_path(plan.catalog.location);
+  for (const std::string& name : plan.catalog.side_files) {
+    const std::string from = join_path(directory, name);
+    if (plan.options.link) {
+      give_name(from, join_path(hf, name), options.shards);
+    } else {
+      copy_file(from, join_path(hf, name), options);
+    }
+    // It decided what was converted.
+    if (name == "config.json" && read_file(join_path(hf, name)) != plan.catalog.config_text)
+      throw changed_source(from);
+  }
+}
+
+// Names and bytes of two flat directories agree.
+bool same_files(const std::string& a, const std::string& b, const RunOptions& options) {
+  const std::vector<std::string> names = list_directory(a);
+  if (names != list_directory(b)) return false;
+  return std::ranges::all_of(names, [&](const std::string& name) {
+    return same_bytes(join_path(a, name), join_path(b, name), options);
+  });
+}
+
+void check_staged(const Format& target, const std::string& step, const RunOptions& options) {
+  const auto opened = target.open(step);
+  std::uint64_t missing = 0;
+  std::string first;
+  check_complete(
+      *opened,
+      [&](std::uint32_t leaf, const Shape& chunk) {
+        if (missing++ == 0)
+          first =
+              fmt::format("{} chunk {}", opened->catalog().tensors[leaf].name, to_string(chunk));
+      },
+      options.stop);
+  check_stop(options);
+  if (missing > 0) {
+    throw Error(
+        ErrorCode::corrupt,
+        fmt::format("the staged checkpoint lacks {} chunks, the first is {}", missing, first))
+        .in_file(step)
+        .hint("this is a bug or a damaged file system; hfshard clean and convert again");
+  }
+}
+
+// How the staged hf/ comes into an existing root.
+enum class HfPlace { stays, moves, exchanges };
+
+// Only steps of ours carry an hf/. What the new one has no file for may be anybody's.
+bool is_carried(const OutPaths& paths, const std::string& staged, const std::string& hf) {
+  const auto info = file_info(hf);
+  if (is_symlink(hf) || !info || info->kind != FileKind::directory) return false;
+  for (const std::string& name : list_directory(hf)) {
+    const auto file = file_info(join_path(hf, name));
+    if (!file || file->kind != FileKind::regular || !exists(join_path(staged, name))) return false;
+  }
+  return std::ranges::any_of(list_directory(paths.out), [&](const std::string& name) {
+    return !published_plan_id(join_path(paths.out, name)).empty();
+  });
+}
+
+HfPlace hf_place(const OutPaths& paths, const RunOptions& options) {
+  const std::string staged = join_path(paths.tree, "hf");
+  const std::string hf = join_path(paths.out, "hf");
+  if (!exists(staged)) return HfPlace::stays;
+  if (!exists(hf)) return HfPlace::moves;
+  const auto info = file_info(hf);
+  if (info && info->kind == FileKind::directory && same_files(staged, hf, options))
+    return HfPlace::stays;
+  if (!options.overwrite) {
+    throw Error(ErrorCode::conflict, "the root carries other HuggingFace files than this source")
+        .in_file(hf)
+        .hint("steps of one root belong to one model; choose another output");
+  }
+  if (is_carried(paths, staged, hf)) return HfPlace::exchanges;
+  throw Error(ErrorCode::conflict, "the root has an hf/ with files that hfshard did not write")
+      .in_file(hf)
+      .hint("move it away; hfshard never deletes what it did not write");
+}
+
+// Puts the staged step into an existing root.
+void place_step(const Plan& plan, const OutPaths& paths, HfPlace hf_moves) {
+  const std::string step = published_step(plan, paths);
+  const std::string staged_hf = join_path(paths.tree, "hf");
+  const std::string hf = join_path(paths.out, "hf");
+  if (hf_moves == HfPlace::moves) rename_noreplace(staged_hf, hf);
+  if (hf_moves == HfPlace::exchanges) rename_exchange(staged_hf, hf);
+  if (exists(step)) {
+    rename_exchange(paths.step, step);
+  } else {
+    rename_noreplace(paths.step, step);
+  }
+  fsync_directory(paths.out);
+}
+
+// The digests of linked leaves, read through the staged index.
+void hash_linked(const Plan& plan, const Format& target, const std::string& step,
+                 const RunOptions& options, std::vector<Digest128>& sums, Reporter& reporter) {
+  const auto opened = target.open(step);
+  std::vector<bool> wanted;
+  for (std::size_t leaf = 0; leaf < plan.model.leaves.size(); ++leaf)
+    wanted.push_back(plan.grids[leaf].linked);
+  const OutputDigests found = [&] {
+    try {
+      return digest_output(*opened, plan, wanted, options, reporter);
+    } catch (const Error& error) {  // here, what was stopped can be resumed
+      if (error.code() == ErrorCode::cancelled) check_stop(options);
+      throw;
+    }
+  }();
+  if (!found.result.differences.empty()) {
+    const Difference& first = found.result.differences.front();
+    throw Error(ErrorCode::corrupt, first.what).in_file(step).in_tensor(first.leaf);
+  }
+  for (std::uint32_t t = 0; t < plan.model.transfers.size(); ++t) {
+    if (!wanted[plan.model.transfers[t].target]) continue;
+    for (std::uint64_t slot = plan.digest_slot(t, 0); slot < plan.digest_slot(t + 1, 0); ++slot)
+      sums[slot] = found.sums[slot];
+  }
+}
+
+// Everything that a staged step lacks beside its data files.
+void complete_step(const Plan& plan, const Placements& placed, const Format& target,
+                   const std::string& step, const RunOptions& options, std::vector<Digest128>& sums,
+                   Reporter& reporter) {
+  write_side_files(plan, placed, target, step, options, sums);
+  if (!plan.options.link) return;
+  link_shards(plan, step, item_directory(plan, target, step), options.shards);
+  if (!plan.options.digests) return;
+  hash_linked(plan, target, step, options, sums, reporter);
+  write_side_files(plan, placed, target, step, options, sums);
+}
+
+// Relative paths of the files of a directory.
+void list_files(const std::string& directory, const std::string& below,
+                std::vector<std::string>& out) {
+  for (const std::string& name : list_directory(directory)) {
+    const std::string path = join_path(directory, name);
+    const std::string own = below.empty() ? name : join_path(below, name);
+    const auto info = file_info(path);
+    if (info && info->kind == FileKind::directory) {
+      list_files(path, own, out);
+    } else {
+      out.push_back(own);
+    }
+  }
+}
+
+// What the staged index consists of, and what of the one that it replaces it has no file for.
+IndexFiles index_files(const Plan& plan, const Format& target, const OutPaths& paths) {
+  IndexFiles out;
+  list_files(paths.step, "", out.files);
+  for (const std::uint32_t file : linked_files(plan))
+    std::erase(out.files, plan.file_path(plan.file_count() + file));
+  // What makes the directory a checkpoint comes last.
+  const std::string last = target.commit_file();
+  std::erase(out.files, last);
+  out.files.push_back(last);
+  const std::string old_id = published_plan_id(paths.out);
+  if (old_id.empty() || !target.committed_by(paths.out, old_id)) return out;
+  for (std::uint32_t file = plan.file_count();; ++file) {
+    const std::string name = fmt::format("d/{:05}", file);  // as the plan names its own
+    if (!exists(join_path(paths.out, name))) return out;
+    out.stale.push_back(name);
+  }
+}
+
+// Only an index is replaced by an index.
+void check_names(const OutPaths& paths, const std::vector<std::string>& files) {
+  if (exists(join_path(paths.out, files.back()))) return;
+  for (const std::string& file : files) {
+    if (!exists(join_path(paths.out, file))) continue;
+    throw Error(ErrorCode::conflict,
+                "the directory has no index, but a file with the name of one of its files")
+        .in_file(join_path(paths.out, file))
+        .hint("move it away; hfshard never deletes what it did not write");
+  }
+}
+
+void publish_in_place(const Plan& plan, const Format& target, const Staging& staging,
+                      const RunOptions& options) {
+  const OutPaths& paths = staging.paths();
+  sync_tree(paths.tree);
+  check_staged(target, paths.step, options);
+  check_unchanged(plan.catalog);
+  check_stop(options);
+  check_output(plan, options);
+  const IndexFiles index = index_files(plan, target, paths);
+  check_names(paths, index.files);
+  place_index(paths, index);
+  staging.remove();
+}
+
+}  // namespace
+
+bool is_published(const Plan& plan, const Format& target, const OutPaths& paths) {
+  const std::string step = published_step(plan, paths);
+  if (published_plan_id(step) != plan.id) return false;
+  return target.committed_by(item_directory(plan, target, step), plan.id);
+}
+
+std::string item_directory(const Plan& plan, const Format& target, const std::string& step) {
+  return plan.options.in_place ? step : join_path(step, target.data_root());
+}
+
+void check_complete(const Checkpoint& opened,
+                    const std::function<void(std::uint32_t leaf, const Shape& chunk)>& missing,
+                    const std::atomic<bool>* stop) {
+  const Catalog& catalog = opened.catalog();
+  for (std::uint32_t leaf = 0; leaf < catalog.tensors.size(); ++leaf) {
+    const Shape counts = chunk_counts(catalog.tensors[leaf].shape, catalog.grid_of(leaf).chunk);
+    for_each_chunk(counts, [&](const Shape& chunk) {
+      if (stop != nullptr && stop->load(std::memory_order_relaxed)) return false;
+      if (!opened.has_piece(leaf, chunk)) missing(leaf, chunk);
+      return true;
+    });
+  }
+}
+
+void publish(const Plan& plan, const Placements& placed, const Format& target,
+             const Staging& staging, const RunOptions& options, std::vector<Digest128>& sums,
+             Reporter& reporter) {
+  const OutPaths& paths = staging.paths();
+  check_output(plan, options);
+  complete_step(plan, placed, target, paths.step, options, sums, reporter);
+  if (plan.options.in_place) return publish_in_place(plan, target, staging, options);
+  carry_hf_files(plan, options, join_path(paths.tree, "hf"));
+  sync_tree(paths.tree);
+  check_staged(target, paths.step, options);
+  check_unchanged(plan.catalog);
+  check_stop(options);
+  check_output(plan, options);
+  const bool absent = out_state(paths.out, plan.options.step) == OutState::absent;
+  const HfPlace hf = absent ? HfPlace::stays : hf_place(paths, options);
+  mark_publishing(paths);
+  if (absent) {
+    rename_path(paths.tree, paths.out);  // replaces an empty directory, refuses a full one
+  } else {
+    place_step(plan, paths, hf);
+  }
+  fsync_directory(paths.parent);
+  staging.remove();
+}
+
+}  // namespace hfshard

@@ -1,0 +1,136 @@
+// A run may end at any instant, also between the rename that publishes and the removal of the
+// staging directory. Then the journals still say that all data is written, but the staged step is
+// gone or, after an exchange, is the old one: believing them would publish old data under new
+// metadata. So the inode of the staged step is noted before the rename, and compared afterwards.
+
+#include "run/keeping/recover.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bytes/files.h"
+#include "bytes/output.h"
+#include "run/keeping/in_place.h"
+
+namespace hfshard {
+namespace {
+
+constexpr const char* kMarkName = "publishing.json";
+constexpr const char* kHfName = "hf";
+constexpr std::string_view kAside = ".swap";  // of rename_exchange
+
+std::uint64_t inode_of(const std::string& path) {
+  const auto info = file_info(path);
+  return info ? info->stamp.inode : 0;
+}
+
+bool is_journal(const std::string& name) { return name.starts_with("journal."); }
+
+std::string mark_path(const OutPaths& paths) { return join_path(paths.staging, kMarkName); }
+
+Json read_mark(const OutPaths& paths) {
+  const std::string path = mark_path(paths);
+  return exists(path) ? parse_json(read_file(path), path) : Json();
+}
+
+// An exchange by three renames moves OUT's own directory aside first; an interrupted one leaves it
+// there.
+void put_back(const OutPaths& paths) {
+  if (!exists(paths.tree) || !exists(paths.out)) return;
+  for (const std::string& name : list_directory(paths.tree)) {
+    if (!name.ends_with(kAside)) continue;
+    const std::string own = name.substr(0, name.size() - kAside.size());
+    const std::string place = join_path(paths.out, own);
+    if (exists(place)) continue;
+    rename_noreplace(join_path(paths.tree, name), place);
+    fsync_directory(paths.out);
+  }
+}
+
+// hf/ goes into place before the step does: without the step it goes back.
+void take_back_hf(const OutPaths& paths, std::uint64_t staged_inode) {
+  const std::string staged = join_path(paths.tree, kHfName);
+  const std::string hf = join_path(paths.out, kHfName);
+  if (staged_inode == 0 || inode_of(hf) != staged_inode) return;
+  if (exists(staged)) {
+    rename_exchange(staged, hf);
+  } else {
+    rename_noreplace(hf, staged);
+    put_back(paths);
+  }
+  fsync_directory(paths.out);
+}
+
+StagingUse use_of(const OutPaths& paths, const Json& mark) {
+  if (mark.is_null()) return StagingUse::go_on;
+  if (is_index_mark(mark)) return index_use(paths, mark);
+  // The mark knows the step; who cleans does not.
+  const std::string step = join_path(paths.staging, mark.at("step").as_string());
+  return inode_of(step) == mark.at("inode").as_uint() ? StagingUse::go_on : StagingUse::published;
+}
+
+}  // namespace
+
+void mark_publishing(const OutPaths& paths) {
+  Json mark;
+  mark["step"] = paths.step.substr(paths.staging.size() + 1);
+  mark["inode"] = inode_of(paths.step);
+  mark["hf"] = inode_of(join_path(paths.tree, kHfName));
+  write_mark(paths, mark);
+}
+
+void write_mark(const OutPaths& paths, const Json& mark) {
+  write_file_durably(mark_path(paths), dump_json_pretty(mark));
+}
+
+void remove_mark(const OutPaths& paths) {
+  remove_tree(mark_path(paths));
+  fsync_directory(paths.staging);
+}
+
+StagingUse staging_use(const OutPaths& paths) { return use_of(paths, read_mark(paths)); }
+
+StagingUse recover(const OutPaths& paths) {
+  const Json mark = read_mark(paths);
+  if (mark.is_null()) return StagingUse::go_on;
+  if (is_index_mark(mark)) return take_back_index(paths, mark);
+  put_back(paths);
+  const StagingUse use = use_of(paths, mark);
+  if (use == StagingUse::go_on) take_back_hf(paths, mark.at("hf").as_uint());
+  return use;
+}
+
+bool has_journals(const OutPaths& paths) {
+  for (const std::string& name : list_directory(paths.staging)) {
+    if (is_journal(name)) return true;
+  }
+  return false;
+}
+
+void empty_staging(const OwnedDirectory& staging, const OutPaths& paths) {
+  if (recover(paths) == StagingUse::go_on) {
+    staging.remove(kMarkName);  // with less than all of it, it would say published
+    staging.sync();
+  }
+  const std::vector<std::string> names = staging.list();
+  for (const std::string& name : names) {
+    if (is_journal(name)) staging.remove(name);
+  }
+  staging.sync();
+  for (const std::string& name : names) {
+    if (!is_journal(name) && name != kMarkName && name != kPlanRecordName) staging.remove(name);
+  }
+  staging.remove(kPlanRecordName);
+  staging.sync();
+  staging.remove(kMarkName);
+  staging.sync();
+}
+
+void remove_staging(const OwnedDirectory& staging, const OutPaths& paths) {
+  empty_staging(staging, paths);
+  staging.remove_itself();
+  fsync_directory(paths.parent);
+}
+
+}  // namespace hfshard

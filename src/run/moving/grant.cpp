@@ -1,0 +1,101 @@
+#include "run/moving/grant.h"
+
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <latch>
+#include <memory>
+#include <new>
+#include <pthread.h>
+#include <system_error>
+#include <unistd.h>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "run/moving/tbb_stages.h"
+#include <sys/mman.h>
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+// Anonymous memory and stacks that this process has mapped, as RLIMIT_DATA counts them; nothing
+// where the system does not say.
+std::uint64_t mapped_data_bytes() {
+  constexpr int kDataField = 5;
+  std::array<char, 256> line{};
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen("/proc/self/statm", "re"),
+                                                             &std::fclose);
+  if (!file || std::fgets(line.data(), static_cast<int>(line.size()), file.get()) == nullptr)
+    return 0;
+  const char* at = line.data();
+  for (int field = 0; field < kDataField; ++field) {
+    at = std::strchr(at, ' ');
+    if (at == nullptr) return 0;
+    ++at;
+  }
+  std::uint64_t pages = 0;
+  if (std::from_chars(at, line.data() + line.size(), pages).ec != std::errc()) return 0;
+  return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// Takes some heap, so that the heap for threads is there too, and stays until all are.
+void* try_thread(void* all_there) {
+  constexpr std::size_t kSomeBytes = 64;
+  void* some = ::operator new(kSomeBytes, std::nothrow);
+  static_cast<std::latch*>(all_there)->wait();
+  return some;
+}
+
+void require_threads(unsigned threads) {
+  std::vector<pthread_t> made;
+  made.reserve(threads);
+  std::latch all_there(1);
+  pthread_attr_t attributes;
+  int error = ::pthread_attr_init(&attributes);
+  if (error == 0) error = ::pthread_attr_setstacksize(&attributes, kThreadStackBytes);
+  while (error == 0 && made.size() + 1 < threads) {
+    pthread_t one{};
+    error = ::pthread_create(&one, &attributes, &try_thread, &all_there);
+    if (error == 0) made.push_back(one);
+  }
+  all_there.count_down();
+  bool starved = false;
+  for (const pthread_t one : made) {
+    void* some = nullptr;
+    ::pthread_join(one, &some);
+    starved |= some == nullptr;
+    ::operator delete(some);
+  }
+  ::pthread_attr_destroy(&attributes);
+  if (error == 0 && starved) throw std::bad_alloc();
+  if (error != 0) {
+    throw Error(ErrorCode::limit,
+                fmt::format("the system refuses thread {} of {}: {}", made.size() + 2, threads,
+                            std::generic_category().message(error)))
+        .hint("lower --jobs, or raise the limit (ulimit -u, ulimit -v, cgroup pids.max)");
+  }
+}
+
+}  // namespace
+
+void require_grant(std::uint64_t claim_bytes, unsigned threads) {
+  require_threads(threads);
+  const std::uint64_t mapped = mapped_data_bytes();
+  if (mapped == 0 || mapped >= claim_bytes) return;
+  const std::uint64_t rest = claim_bytes - mapped;
+  void* trial = ::mmap(nullptr, rest, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (trial == MAP_FAILED) {
+    throw Error(ErrorCode::limit,
+                fmt::format("the system refuses {} of the {} that this run may use",
+                            human_bytes(rest), human_bytes(claim_bytes)))
+        .hint("lower --max-memory, or raise the limit (ulimit -d, ulimit -v)");
+  }
+  ::munmap(trial, rest);
+}
+
+}  // namespace hfshard

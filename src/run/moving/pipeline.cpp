@@ -1,0 +1,252 @@
+// The run, as four filters of one oneTBB pipeline:
+//  1. admit (in plan order): the next tile takes its whole need from the arena. The only place that
+//  waits for memory.
+//  2. apply (parallel): sources are read and moved into the tile's region; chunks are encoded.
+//     of compressed chunks: place (in plan order), since each lies behind the one before it
+//  3. store (parallel): the region is written; its memory goes back.
+//  4. commit (in plan order): group fdatasync of data, then one journal record, then fdatasync of
+//  the journal.
+// A failure anywhere closes the arena before it propagates: a pipeline whose first filter waits for
+// memory that nobody will give back would never return. oneTBB then cancels the rest and rethrows
+// one exception on the caller; that may be the one of the filter that was woken, so the first one
+// is kept aside and is what the caller sees.
+
+#include "run/moving/pipeline.h"
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "run/moving/cpus.h"
+#include "run/moving/handover.h"
+#include "run/moving/tbb_stages.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+
+TileCursor::TileCursor(const Plan& plan, std::uint64_t begin, std::uint64_t end,
+                       const JournalState* done, std::uint64_t most_need_bytes)
+    : plan_(plan), at_(plan.unit_at(begin)), end_(end), done_(done), most_need_(most_need_bytes) {}
+
+bool TileCursor::next(Tile& tile) {
+  tile.units.clear();
+  tile.digests.clear();
+  tile.lengths.clear();
+  tile.overflows = 0;
+  tile.need_bytes = 0;
+  std::uint64_t scratch = 0;
+  for (std::uint64_t address = plan_.address_of(at_); address < end_;
+       at_ = plan_.next(at_), address = plan_.address_of(at_)) {
+    const UnitForm& form = plan_.units[plan_.group_of(at_).leaf];
+    const std::uint64_t region = form.region_bytes();
+    if (done_ != nullptr && done_->covers(address, address + region)) {
+      if (!tile.units.empty()) break;
+      continue;
+    }
+    const std::uint32_t file = plan_.file_at(address);
+    if (tile.units.empty()) {
+      tile.file = file;
+      tile.begin_address = address;
+    } else {
+      const std::uint64_t merged = address + region - tile.begin_address;
+      const std::uint64_t need = merged + std::max(scratch, form.scratch_bytes);
+      if (file != tile.file || merged > plan_.limits.merge_bytes || need > most_need_) break;
+    }
+    tile.units.push_back(at_);
+    tile.end_address = address + region;
+    scratch = std::max(scratch, form.scratch_bytes);
+  }
+  if (tile.units.empty()) return false;
+  tile.need_bytes = tile.region_bytes() + scratch;
+  tile.offset_bytes = tile.begin_address - plan_.file_begin[tile.file];
+  tile.stored_bytes = tile.region_bytes();
+  return true;
+}
+
+unsigned kernel_threads(const RunOptions& options) {
+  return options.jobs > 0 ? options.jobs : usable_cpus();
+}
+
+unsigned pipeline_threads(const RunOptions& options) {
+  return kernel_threads(options) + options.io_threads;
+}
+
+namespace {
+
+// Tiles are reused: at most one per pipeline token exists.
+class TilePool {
+ public:
+  Tile* take() {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) {
+      all_.push_back(std::make_unique<Tile>());
+      return all_.back().get();
+    }
+    Tile* tile = free_.back();
+    free_.pop_back();
+    return tile;
+  }
+  void give_back(Tile* tile) {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(tile);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Tile>> all_;
+  std::vector<Tile*> free_;
+};
+
+// The four filters. `begun_` and `ended_` stand for the caller's own hand-over: the caller gives
+// everything away before the first stage runs and takes it back after the last; `*_turn_` for that
+// from one call of a serial filter to the next, which oneTBB orders.
+class TileStages final : public PipelineStages {
+ public:
+  TileStages(TileCursor& cursor, Arena& arena, const std::function<void(Tile&)>& admitted,
+             const std::function<void(Tile&)>& apply, TileSink& sink,
+             const PipelineOptions& options)
+      : cursor_(cursor),
+        arena_(arena),
+        admitted_(admitted),
+        apply_(apply),
+        sink_(sink),
+        options_(options) {}
+
+  // Returns false if it was stopped.
+  bool run() {
+    const unsigned threads = options_.threads;
+    hand_over(&begun_);
+    try {
+      run_stages(*this, threads, std::size_t{2} * threads + 4);
+    } catch (...) {  // oneTBB may have chosen a wait that our own failure ended
+      take_over(&ended_);
+      rethrow(std::current_exception());
+    }
+    take_over(&ended_);
+    return !stopped_;
+  }
+
+  void* admit() override {
+    Tile* tile = nullptr;
+    guarded([&] {
+      take_over(&admit_turn_);
+      if (options_.stop != nullptr && options_.stop->load()) {
+        stopped_ = true;
+        return;
+      }
+      Tile* next = pool_.take();
+      if (!cursor_.next(*next)) return;
+      call_hook(Stage::admit, *next);
+      admitted_(*next);
+      next->block = arena_.take(next->need_bytes);
+      tile = next;
+      hand_over(tile);
+      hand_over(&admit_turn_);
+    });
+    return tile;
+  }
+
+  void apply(void* item) override {
+    auto* tile = static_cast<Tile*>(item);
+    take_over(tile);
+    guarded([&] {
+      call_hook(Stage::apply, *tile);
+      apply_(*tile);
+      hand_over(tile);
+    });
+  }
+
+  bool places() const override { return sink_.places(); }
+
+  void place(void* item) override {
+    auto* tile = static_cast<Tile*>(item);
+    take_over(tile);
+    guarded([&] {
+      take_over(&place_turn_);
+      call_hook(Stage::place, *tile);
+      sink_.place(*tile);
+      hand_over(tile);
+      hand_over(&place_turn_);
+    });
+  }
+
+  void store(void* item) override {
+    auto* tile = static_cast<Tile*>(item);
+    take_over(tile);
+    guarded([&] {
+      call_hook(Stage::store, *tile);
+      sink_.store(*tile, tile->block.bytes().first(tile->stored_bytes));
+      tile->block.release();
+      hand_over(tile);
+    });
+  }
+
+  void commit(void* item) override {
+    auto* tile = static_cast<Tile*>(item);
+    take_over(tile);
+    guarded([&] {
+      take_over(&commit_turn_);
+      call_hook(Stage::commit, *tile);
+      sink_.commit(*tile);
+      pool_.give_back(tile);
+      hand_over(&commit_turn_);
+    });
+  }
+
+ private:
+  void keep(std::exception_ptr error) {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = std::move(error);
+  }
+  // The failure that the caller is to see; `thrown` is what oneTBB chose.
+  [[noreturn]] void rethrow(const std::exception_ptr& thrown) {
+    const std::lock_guard lock(mutex_);
+    std::rethrow_exception(failure_ ? failure_ : thrown);
+  }
+  void call_hook(Stage stage, const Tile& tile) const {
+    if (options_.hook) options_.hook(stage, tile);
+  }
+  // Runs one filter's work; see the protocol above for why the arena is closed first.
+  template <typename Work>
+  void guarded(const Work& work) {
+    take_over(&begun_);
+    try {
+      work();
+    } catch (...) {  // every failure must wake admit before it travels on
+      keep(std::current_exception());
+      arena_.close();
+      hand_over(&ended_);
+      throw;
+    }
+    hand_over(&ended_);
+  }
+
+  TileCursor& cursor_;
+  Arena& arena_;
+  const std::function<void(Tile&)>& admitted_;
+  const std::function<void(Tile&)>& apply_;
+  TileSink& sink_;
+  const PipelineOptions& options_;
+  TilePool pool_;
+  bool stopped_ = false;  // written by admit, read after the pipeline
+  std::mutex mutex_;
+  std::exception_ptr failure_;  // the first one
+  char begun_ = 0;
+  char ended_ = 0;
+  char admit_turn_ = 0;  // from one call of a serial filter to the next
+  char place_turn_ = 0;
+  char commit_turn_ = 0;
+};
+
+}  // namespace
+
+bool run_pipeline(TileCursor& cursor, Arena& arena, const std::function<void(Tile&)>& admitted,
+                  const std::function<void(Tile&)>& apply, TileSink& sink,
+                  const PipelineOptions& options) {
+  return TileStages(cursor, arena, admitted, apply, sink, options).run();
+}
+
+}  // namespace hfshard

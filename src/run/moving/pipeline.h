@@ -1,0 +1,90 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/arena.h"
+#include "catalog/format.h"
+#include "plan/plan.h"
+#include "run/keeping/journal.h"
+#include "run/moving/unit_filler.h"
+
+#include "hfshard/convert.h"
+
+namespace hfshard {
+
+/// Consecutive units of one data file, at most Limits::merge_bytes of output unless one unit is
+/// larger.
+struct Tile {
+  std::vector<UnitRef> units;
+  std::uint32_t file = 0;
+  std::uint64_t begin_address = 0;
+  std::uint64_t end_address = 0;
+  std::uint64_t need_bytes = 0;  ///< region and scratch
+  Arena::Block block;
+  std::vector<SlotDigest> digests;
+  std::uint64_t overflows = 0;         ///< finite values that became infinite
+  std::vector<std::uint32_t> lengths;  ///< of its chunks, if they are compressed
+  std::uint64_t offset_bytes = 0;      ///< in its file; of compressed chunks, set by place
+  std::uint64_t stored_bytes = 0;      ///< of its region, that are written; after apply
+  std::uint64_t region_bytes() const noexcept { return end_address - begin_address; }
+};
+
+/// Walks the tiles of [begin, end) of the plan's address space in order, leaving out what `done`
+/// covers.
+class TileCursor {
+ public:
+  /// Units are merged only while a tile's need stays within `most_need_bytes`.
+  TileCursor(const Plan& plan, std::uint64_t begin, std::uint64_t end, const JournalState* done,
+             std::uint64_t most_need_bytes);
+  /// Fills `tile` with the next one; false at the end.
+  bool next(Tile& tile);
+
+ private:
+  const Plan& plan_;
+  UnitRef at_;
+  std::uint64_t end_;
+  const JournalState* done_;
+  std::uint64_t most_need_;
+};
+
+/// Where the pipeline calls a test's hook: a test throws from each while admit waits.
+enum class Stage : std::uint8_t { admit, apply, place, store, commit };
+
+/// Where finished tiles go.
+class TileSink {
+ public:
+  virtual ~TileSink() = default;
+  /// Whether a tile's place depends on those before it: then `place` is called between apply and
+  /// store, in plan order by one thread at a time.
+  virtual bool places() const { return false; }
+  virtual void place(Tile& /*tile*/) {}
+  /// Called concurrently, in any order.
+  virtual void store(const Tile& tile, std::span<const std::byte> region) = 0;
+  /// Called in plan order by one thread at a time.
+  virtual void commit(Tile& tile) = 0;
+};
+
+struct PipelineOptions {
+  unsigned threads = 1;
+  const std::atomic<bool>* stop = nullptr;
+  std::function<void(Stage, const Tile&)> hook;  ///< for tests
+};
+
+/// Moves every tile of the cursor: admit, apply, store, commit (design.md 7). `fill` does a tile's
+/// work in parallel. Returns false if it was stopped by `stop`: everything admitted before is
+/// committed. Throws: the first failure of any stage, after all running stages have ended.
+bool run_pipeline(TileCursor& cursor, Arena& arena, const std::function<void(Tile&)>& admitted,
+                  const std::function<void(Tile&)>& apply, TileSink& sink,
+                  const PipelineOptions& options);
+
+/// Threads for kernels: --jobs, or one for each CPU that this process may use (cpus.h).
+unsigned kernel_threads(const RunOptions& options);
+/// Threads that a run uses: those, and more for blocking reads and writes. Asked once a run: the
+/// answer may change.
+unsigned pipeline_threads(const RunOptions& options);
+
+}  // namespace hfshard

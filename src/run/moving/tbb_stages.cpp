@@ -1,0 +1,45 @@
+#include "run/moving/tbb_stages.h"
+
+#include <tbb/global_control.h>
+#include <tbb/info.h>
+#include <tbb/parallel_pipeline.h>
+#include <tbb/task_arena.h>
+
+namespace hfshard {
+
+void run_stages(PipelineStages& stages, unsigned threads, std::size_t tokens) {
+  const tbb::global_control parallelism(tbb::global_control::max_allowed_parallelism, threads);
+  const tbb::global_control stacks(tbb::global_control::thread_stack_size, kThreadStackBytes);
+  const auto admit = [&](tbb::flow_control& control) {
+    void* item = stages.admit();
+    if (item == nullptr) control.stop();
+    return item;
+  };
+  const auto apply = [&](void* item) {
+    stages.apply(item);
+    return item;
+  };
+  const auto place = [&](void* item) {
+    stages.place(item);
+    return item;
+  };
+  const auto store = [&](void* item) {
+    stages.store(item);
+    return item;
+  };
+  const auto commit = [&](void* item) { stages.commit(item); };
+  using Mode = tbb::filter_mode;
+  tbb::task_arena workers(static_cast<int>(threads));
+  workers.execute([&] {
+    auto work = tbb::make_filter<void, void*>(Mode::serial_in_order, admit) &
+                tbb::make_filter<void*, void*>(Mode::parallel, apply);
+    if (stages.places()) work &= tbb::make_filter<void*, void*>(Mode::serial_in_order, place);
+    tbb::parallel_pipeline(tokens,
+                           work & tbb::make_filter<void*, void*>(Mode::parallel, store) &
+                               tbb::make_filter<void*, void>(Mode::serial_in_order, commit));
+  });
+}
+
+unsigned process_concurrency() { return static_cast<unsigned>(tbb::info::default_concurrency()); }
+
+}  // namespace hfshard

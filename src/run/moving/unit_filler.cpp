@@ -1,0 +1,290 @@
+#include "run/moving/unit_filler.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked.h"
+#include "bytes/files.h"
+#include "bytes/storage.h"
+#include "ops/decode.h"
+#include "ops/value.h"
+#include "plan/layout/band.h"
+#include "run/moving/cells.h"
+#include "run/moving/unit_parts.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+
+OpenSources open_sources(const Catalog& catalog, IoMode mode, std::uint64_t cached_bytes) {
+  // Not at once: tensors that feed two leaves are read by tiles that are near each other.
+  const auto behind = std::make_shared<DropBehind>(cached_bytes);
+  OpenSources out;
+  out.reserve(catalog.files.size());
+  for (const CatalogFile& file : catalog.files) {
+    auto source = std::make_unique<DataSource>(file.path, mode, behind);
+    if (source->stamp() != FileStamp{file.size_bytes, file.mtime_ns, file.inode}) {
+      throw changed_source(file.path);
+    }
+    out.push_back(std::move(source));
+  }
+  return out;
+}
+
+void check_unchanged(const OpenSources& sources) {
+  for (const auto& source : sources) source->check_unchanged();
+}
+
+void check_unchanged(const Catalog& catalog) {
+  for (const CatalogFile& file : catalog.files) {
+    const auto info = file_info(file.path);
+    if (!info || info->stamp != FileStamp{file.size_bytes, file.mtime_ns, file.inode})
+      throw changed_source(file.path);
+  }
+}
+
+std::vector<IoChoice> choices_of(const OpenSources& sources) {
+  std::vector<IoChoice> out;
+  for (const auto& source : sources) count_choice(out, source->mode(), source->why());
+  return out;
+}
+
+namespace {
+
+// The elements of a band and, of packed codes, those that share its first and last byte.
+struct StoredBand {
+  std::uint64_t begin = 0;
+  std::uint64_t length = 0;
+  ByteRange file;  ///< where they are
+};
+
+StoredBand stored_band(const Band& band, const TensorInfo& info, std::uint64_t bits) {
+  const std::uint64_t per_byte = bits < 8 ? 8 / bits : 1;
+  StoredBand out;
+  out.begin = band.begin / per_byte * per_byte;
+  out.length = round_up(band.begin + band.length, per_byte) - out.begin;
+  out.file.begin = info.begin_bytes + out.begin * bits / 8;
+  out.file.end = out.file.begin + out.length * bits / 8;
+  return out;
+}
+
+// Whether a part of a unit lies outside of the leaf. Most units of a ragged grid have none.
+bool has_edges(const std::vector<Cell>& cells) {
+  return std::ranges::any_of(
+      cells, [](const Cell& cell) { return !(cell.full.extent == cell.clipped.extent); });
+}
+
+// Reads the bands of one source tensor for one leaf, and makes them the leaf's values.
+class BandReader {
+ public:
+  BandReader(const Plan& plan, const OpenSources& sources, const UnitPart& part, DType leaf_dtype,
+             std::span<std::byte> scratch)
+      : sources_(sources),
+        transfer_(plan.model.transfers[part.transfer]),
+        info_(plan.catalog.tensors[transfer_.sources[part.source]]),
+        leaf_dtype_(leaf_dtype),
+        in_bits_(size_bits(transfer_.source_dtype)),
+        form_(band_form(transfer_, leaf_dtype, plan.limits)) {
+    if (transfer_.decode) scales_ = &plan.catalog.tensors[transfer_.decode->scales[part.source]];
+    const auto cut = [&](std::uint64_t bytes) {
+      HFSHARD_CHECK(bytes <= scratch.size());  // the plan counted it
+      const auto out = scratch.first(bytes);
+      scratch = scratch.subspan(bytes);
+      return out;
+    };
+    raw_ = cut(form_.raw_bytes);
+    converted_ = cut(form_.converted_bytes);
+    scale_bytes_ = cut(form_.scale_bytes);
+    row_ = cut(form_.row_bytes);
+  }
+
+  const BandForm& form() const { return form_; }
+  std::span<std::byte> row_scratch() const { return row_; }
+  std::uint64_t overflows() const { return overflows_; }
+  const TensorInfo& info() const { return info_; }
+
+  // The stored elements of a band; rows that its map leaves out hold anything.
+  struct Values {
+    std::uint64_t begin = 0;
+    std::span<const std::byte> bytes;
+  };
+
+  // Valid until the next call of this or of release.
+  Values read(const Band& band) {
+    const StoredBand stored = stored_band(band, info_, in_bits_);
+    range_ = stored.file;
+    view_ = sources_[info_.file]->view(range_.begin, range_.end - range_.begin, raw_);
+    if (!transfer_.converts(leaf_dtype_)) return {stored.begin, view_.bytes()};
+    if (transfer_.decode) {
+      read_scales(scale_range(transfer_.decode->form, stored.begin, stored.length));
+    }
+    const auto values = converted_.first(stored.length * size_bits(leaf_dtype_) / 8);
+    convert_rows(band, stored.begin, stored.begin + stored.length, view_.bytes(), values);
+    return {stored.begin, values};
+  }
+
+  // The values were used. Throws if they were not the file's.
+  void release() {
+    sources_[info_.file]->check_used(view_, range_.begin, range_.end - range_.begin);
+    view_ = View();
+    sources_[info_.file]->done_with(range_.begin, range_.end - range_.begin);
+  }
+
+ private:
+  // Converts the rows that the band's map uses, in runs of rows that follow each other: of
+  // interleaved rows (gate and up of one tensor) each leaf computes its own half only.
+  void convert_rows(const Band& band, std::uint64_t begin, std::uint64_t end,
+                    std::span<const std::byte> raw, std::span<std::byte> values) {
+    std::uint64_t run_begin = begin;
+    std::uint64_t run_end = begin;
+    const auto flush = [&] {
+      if (run_begin == run_end) return;
+      const auto part = [&](auto bytes, std::uint64_t bits) {
+        return bytes.subspan((run_begin - begin) * bits / 8, (run_end - run_begin) * bits / 8);
+      };
+      convert(run_begin, run_end - run_begin, part(raw, in_bits_),
+              part(values, size_bits(leaf_dtype_)));
+    };
+    for_each_row(band.map, form_.row, [&](const IndexMap& part) {
+      const std::uint64_t row_begin = part.src_base / form_.row * form_.row;
+      const std::uint64_t from = std::max(row_begin, begin);
+      if (from > run_end) {
+        flush();
+        run_begin = from;
+      }
+      run_end = std::max(run_end, std::min(row_begin + form_.row, end));
+    });
+    flush();
+  }
+
+  void convert(std::uint64_t begin, std::uint64_t count, std::span<const std::byte> raw,
+               std::span<std::byte> values) {
+    if (!transfer_.decode) {
+      overflows_ +=
+          apply_value(transfer_.value, transfer_.source_dtype, leaf_dtype_, count, raw, values);
+      return;
+    }
+    const BlockScale& form = transfer_.decode->form;
+    const ScaleRange range = scale_range(form, begin, count);
+    const std::size_t size = size_bits(scales_->dtype) / 8;
+    apply_decode(form, transfer_.value, leaf_dtype_, begin, count, raw,
+                 scale_bytes_.subspan((range.first - first_scale_) * size, range.count * size),
+                 values, overflows_);
+  }
+
+  void read_scales(const ScaleRange& range) {
+    const std::size_t size = size_bits(scales_->dtype) / 8;
+    first_scale_ = range.first;
+    const std::uint64_t begin = scales_->begin_bytes + range.first * size;
+    const Source& source = *sources_[scales_->file];
+    source.read_at(begin, scale_bytes_.first(range.count * size));
+    source.done_with(begin, range.count * size);
+  }
+
+  const OpenSources& sources_;
+  const Transfer& transfer_;
+  const TensorInfo& info_;
+  const TensorInfo* scales_ = nullptr;
+  DType leaf_dtype_;
+  std::uint64_t in_bits_;
+  BandForm form_;
+  std::span<std::byte> raw_, converted_, scale_bytes_, row_;
+  View view_;
+  ByteRange range_;
+  std::uint64_t first_scale_ = 0;  // what scale_bytes_ begins with
+  std::uint64_t overflows_ = 0;
+};
+
+}  // namespace
+
+std::uint64_t UnitFiller::scratch_bytes(const UnitRef& ref) const {
+  return plan_.units[plan_.group_of(ref).leaf].scratch_bytes;
+}
+
+void UnitFiller::hint(const UnitRef& ref) const {
+  const Leaf& leaf = plan_.model.leaves[plan_.group_of(ref).leaf];
+  for_each_part(plan_, ref, [&](const UnitPart& part) {
+    const Transfer& transfer = plan_.model.transfers[part.transfer];
+    const TensorInfo& info = plan_.catalog.tensors[transfer.sources[part.source]];
+    if (sources_[info.file]->mode() == IoMode::direct) return;  // to which hints are nothing
+    const BandForm form = band_form(transfer, leaf.dtype, plan_.limits);
+    ByteRange run;  // bands that follow each other are one hint
+    const auto flush = [&] {
+      if (run.begin != run.end) sources_[info.file]->will_need(run.begin, run.end - run.begin);
+    };
+    for_each_band(part.map, form.row, form.most, form.gap, [&](const Band& band) {
+      const ByteRange next = stored_band(band, info, size_bits(transfer.source_dtype)).file;
+      if (next.begin > run.end) {
+        flush();
+        run.begin = next.begin;
+      }
+      run.end = next.end;
+    });
+    flush();
+  });
+}
+
+void UnitFiller::fill_constants(const UnitRef& ref, const std::vector<Cell>& cells,
+                                std::span<std::byte> region) const {
+  const std::uint32_t index = plan_.group_of(ref).leaf;
+  const Leaf& leaf = plan_.model.leaves[index];
+  const UnitForm& form = plan_.units[index];
+  const auto fills = plan_.fills_of(index);
+  if (has_edges(cells) || !fills.empty()) {
+    std::memset(region.data(), 0, region.size());
+  } else {  // only the gaps between chunks
+    for (std::uint64_t k = 0; k < form.chunks_per_unit; ++k) {
+      const auto gap = region.subspan(k * form.stride_bytes, form.stride_bytes)
+                           .subspan(form.form.stored_bytes());
+      std::memset(gap.data(), 0, gap.size());
+    }
+  }
+  std::vector<IndexMap> pieces;
+  for (const std::uint32_t fill : fills) {
+    const Fill& item = plan_.model.fills[fill];
+    if (item.scalar == 0) continue;
+    IndexMap map = item.map;
+    map.src_base = 0;
+    for (Digit& digit : map.digits) digit.src_step = 0;
+    scatter(leaf, cells, form.form.cell_bytes, map, scalar_bytes(item.scalar, leaf.dtype), region,
+            pieces);
+  }
+}
+
+std::uint64_t UnitFiller::fill(const UnitRef& ref, std::span<std::byte> region,
+                               std::span<std::byte> scratch,
+                               std::vector<SlotDigest>& digests) const {
+  const std::uint32_t index = plan_.group_of(ref).leaf;
+  const Leaf& leaf = plan_.model.leaves[index];
+  const UnitForm& form = plan_.units[index];
+  const std::vector<Cell> cells = unit_cells(plan_, ref);
+  fill_constants(ref, cells, region);
+  std::vector<IndexMap> pieces;
+  std::uint64_t overflows = 0;
+  for_each_part(plan_, ref, [&](const UnitPart& part) {
+    const Transfer& transfer = plan_.model.transfers[part.transfer];
+    BandReader reader(plan_, sources_, part, leaf.dtype, scratch);
+    const RowHasher hasher(transfer, leaf.dtype);
+    SlotDigest digest{plan_.digest_slot(part.transfer, part.source), {}};
+    try {
+      const BandForm& bands = reader.form();
+      for_each_band(part.map, bands.row, bands.most, bands.gap, [&](const Band& band) {
+        const BandReader::Values values = reader.read(band);
+        hasher.add(band.map, values.begin, values.bytes, reader.row_scratch(), digest.sum);
+        IndexMap local = band.map;
+        local.src_base -= values.begin;
+        scatter(leaf, cells, form.form.cell_bytes, local, values.bytes, region, pieces);
+        reader.release();
+      });
+    } catch (Error& error) {  // the source knows its bytes, not what they were for
+      throw error.in_file(plan_.catalog.files[reader.info().file].path)
+          .in_tensor(reader.info().name)
+          .by_rule(plan_.model.rules[transfer.rule]);
+    }
+    digests.push_back(digest);
+    overflows += reader.overflows();
+  });
+  return overflows;
+}
+
+}  // namespace hfshard

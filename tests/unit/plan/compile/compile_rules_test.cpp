@@ -1,0 +1,360 @@
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "plan/compile/steps.h"
+#include "support/catch_error.h"
+#include "unit/mapping/tiny_family.h"
+#include "unit/plan/compile/compile_support.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+// What no embedded family uses: compiled from a family file that only the test knows.
+CompiledModel compile_text(const std::string& text, const Catalog& catalog,
+                           const MappingOptions& options = {}) {
+  const MappingTable table = load_table(tiny_file(text));
+  const Json config = parse_json(R"({"hidden_size": 7, "num_hidden_layers": 2})", "config.json");
+  Bindings bindings(table, config, options.options, {});
+  const ResolvedModel resolved = resolve(table.schemes[0], bindings, true);
+  ModelBuilder builder(catalog, options);
+  compile_rules(table, table.schemes[0], bindings, resolved, builder);
+  return builder.finish();
+}
+
+FakeCatalog tiny_catalog() {
+  FakeCatalog out;
+  out.add("norm.weight", {7});
+  for (const char* layer : {"layers.0.", "layers.1."}) {
+    out.add(std::string(layer) + "up.weight", {5, 7});
+    out.add(std::string(layer) + "experts.0.weight", {5, 7});
+    out.add(std::string(layer) + "experts.1.weight", {5, 7});
+  }
+  return out;
+}
+
+std::string with_norm_rule(const std::string& rules) {
+  return tiny_family_with("[\"norm.weight [D]\", \"norm.scale [D]\"]", rules);
+}
+
+TEST(CompileRules, TheTinyFamilyCompilesAndIsProved) {
+  const FakeCatalog catalog = tiny_catalog();
+  const CompiledModel model = compile_text(std::string(kTinyFamily), catalog);
+  EXPECT_EQ(model.leaves.size(), 3U);
+  EXPECT_TRUE(prove(catalog, model).empty());
+}
+
+TEST(CompileRules, ADtypeFloorWidensNarrowFloatsOnly) {
+  const std::string text =
+      with_norm_rule("[\"norm.weight [D]\", \"norm.scale [D]\", {\"dtype\": \"f32\"}]");
+  FakeCatalog catalog = tiny_catalog();
+  EXPECT_EQ(compile_text(text, catalog).leaves[2].name, "params.norm.scale");
+  EXPECT_EQ(compile_text(text, catalog).leaves[2].dtype, DType::f32);
+  catalog.get("norm.weight").dtype = DType::f64;
+  EXPECT_EQ(compile_text(text, catalog).leaves[2].dtype, DType::f64);
+}
+
+TEST(CompileRules, AConstantIsRoundedToItsDtype) {
+  const std::string text = with_norm_rule(
+      "[\"norm.weight [D]\", \"norm.scale [D]\", {\"value\": {\"mul\": {\"expr\": \"sqrt(D)\", "
+      "\"const_dtype\": \"bf16\"}, \"add\": {\"expr\": 1, \"const_dtype\": \"f32\"}}}]");
+  const CompiledModel model = compile_text(text, tiny_catalog());
+  EXPECT_EQ(model.transfers[0].value.mul, 2.640625F);
+  EXPECT_EQ(model.transfers[0].value.add, 1.0F);
+}
+
+TEST(CompileRules, WindowsAndFixedIndicesSplitATensor) {
+  const std::string text = with_norm_rule(
+      "[\"norm.weight [D@0:2*D]\", \"a.scale [D]\"], [\"norm.weight [D@D:2*D]\", \"b.scale [D]\"]");
+  FakeCatalog catalog = tiny_catalog();
+  catalog.get("norm.weight").shape = {14};
+  const CompiledModel model = compile_text(text, catalog);
+  EXPECT_TRUE(prove(catalog, model).empty());
+  EXPECT_EQ(model.transfers[1].map.src_base, 7U);
+  const std::string even = with_norm_rule(
+      "[\"norm.weight [(D 0/2)]\", \"a.scale [D]\"], [\"norm.weight [(D 1/2)]\", \"b.scale [D]\"]");
+  EXPECT_TRUE(prove(catalog, compile_text(even, catalog)).empty());
+}
+
+TEST(CompileRules, CopiesAndRepeatsUseASourceAgain) {
+  const std::string text = with_norm_rule(
+      "[\"norm.weight [D]\", \"a.scale [D]\"], [\"norm.weight [D]\", \"b.scale [D]\", {\"copy\": "
+      "true}], "
+      "[\"norm.weight [D]\", \"c.kernel [cyc D]\", {\"copy\": true, \"repeat\": \"cyc\", \"axes\": "
+      "{\"cyc\": null}}]");
+  const FakeCatalog catalog = tiny_catalog();
+  const CompiledModel model = compile_text(text, catalog);
+  EXPECT_TRUE(prove(catalog, model).empty());
+  EXPECT_EQ(model.transfers[2].map.digits[0], (Digit{2, 0, 7}));
+}
+
+TEST(CompileRules, ASourceThatIsUsedTwiceWithoutCopyFailsTheProof) {
+  const FakeCatalog catalog = tiny_catalog();
+  const CompiledModel model = compile_text(
+      with_norm_rule(
+          "[\"norm.weight [D]\", \"a.scale [D]\"], [\"norm.weight [D]\", \"b.scale [D]\"]"),
+      catalog);
+  const auto findings = prove(catalog, model);
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].tensor, "norm.weight");
+}
+
+TEST(CompileRules, RulesOfOneLeafMustAgreeOnItsShapeAndDtype) {
+  FakeCatalog catalog = tiny_catalog();
+  catalog.add("other.weight", {5});
+  const std::string shapes = with_norm_rule(
+      "[\"norm.weight [D]\", \"a.scale [D]\"], [\"other.weight [F]\", \"a.scale [F]\"]");
+  EXPECT_EQ(catch_error([&] { compile_text(shapes, catalog); }).code(), ErrorCode::bad_input);
+  catalog.remove("other.weight").add("other.weight", {7}, DType::f32);
+  const std::string dtypes = with_norm_rule(
+      "[\"norm.weight [D]\", \"a.b [D@0:2*D]\"], [\"other.weight [D]\", \"a.b [D@D:2*D]\"]");
+  EXPECT_EQ(catch_error([&] { compile_text(dtypes, catalog); }).code(), ErrorCode::bad_input);
+  catalog.get("other.weight").dtype = DType::bf16;  // each of the two says what its axis means
+  EXPECT_EQ(compile_text(dtypes, catalog).leaves.size(), 3U);
+  const std::string axes = with_norm_rule(
+      "[\"norm.weight [D]\", \"a.b [D@0:2*D]\"], "
+      "[\"other.weight [D]\", \"a.b [D@D:2*D]\", {\"axes\": {\"D\": \"norm\"}}]");
+  EXPECT_EQ(catch_error([&] { compile_text(axes, catalog); }).code(), ErrorCode::bad_input);
+}
+
+TEST(CompileRules, AFillAloneNeedsADtype) {
+  const std::string without =
+      tiny_family_with("\"parts\"", "\"fill\": [[1, \"ones.scale [D]\"]], \"parts\"");
+  EXPECT_EQ(catch_error([&] { compile_text(without, tiny_catalog()); }).code(),
+            ErrorCode::bad_input);
+  const std::string text = tiny_family_with(
+      "\"parts\"", "\"fill\": [[1, \"ones.scale [D]\", {\"dtype\": \"f32\"}]], \"parts\"");
+  const FakeCatalog catalog = tiny_catalog();
+  const CompiledModel model = compile_text(text, catalog);
+  ASSERT_EQ(model.fills.size(), 1U);
+  EXPECT_EQ(model.fills[0].scalar, 1.0);
+  EXPECT_EQ(model.leaves[model.fills[0].target].dtype, DType::f32);
+  EXPECT_TRUE(prove(catalog, model).empty());
+}
+
+TEST(CompileRules, AFillOfAGroupCoversTheStack) {
+  const std::string text = tiny_family_with(
+      "\"use\": [\"mlp\"]",
+      "\"use\": [\"mlp\"], \"fill\": [[1, \"one.scale [D]\", {\"dtype\": \"bf16\"}]]");
+  const FakeCatalog catalog = tiny_catalog();
+  const CompiledModel model = compile_text(text, catalog);
+  ASSERT_EQ(model.fills.size(), 1U);
+  EXPECT_EQ(model.leaves[model.fills[0].target].shape, (Shape{7, 2}));
+  EXPECT_TRUE(prove(catalog, model).empty());
+}
+
+TEST(CompileRules, ADropThatARuleUsesTooFailsTheProof) {
+  FakeCatalog catalog = tiny_catalog();
+  const std::string text = tiny_family_with("old.* [*]", "norm.* [*]");
+  EXPECT_EQ(prove(catalog, compile_text(text, catalog)).size(), 1U);
+}
+
+// The tiny family with a decoder.
+std::string with_decoder(const std::string& decoder) {
+  return tiny_family_with("\"dims\"", "\"decode\": [" + decoder + "], \"dims\"");
+}
+
+constexpr const char* kBlocks =
+    R"({"dtype": "F8_E4M3", "kind": "block", "scale": "{name}_s", "block": [4, 3]})";
+
+FakeCatalog coded_catalog() {
+  FakeCatalog out = tiny_catalog();
+  for (const char* layer : {"layers.0.", "layers.1."}) {
+    out.get(std::string(layer) + "up.weight").dtype = DType::f8_e4m3;
+    out.add(std::string(layer) + "up.weight_s", {2, 3}, DType::f32);
+  }
+  return out;
+}
+
+const Transfer& transfer_of(const CompiledModel& model, std::string_view path) {
+  const auto leaf = std::ranges::find(model.leaves, path, &Leaf::name);
+  const auto index = static_cast<std::uint32_t>(leaf - model.leaves.begin());
+  return *std::ranges::find(model.transfers, index, &Transfer::target);
+}
+
+TEST(CompileRules, CodedTensorsBecomeBf16AndUseUpTheirScales) {
+  const FakeCatalog catalog = coded_catalog();
+  const CompiledModel model = compile_text(with_decoder(kBlocks), catalog);
+  EXPECT_TRUE(prove(catalog, model).empty());
+  const Transfer& transfer = transfer_of(model, "params.decoder.layers.wi.kernel");
+  ASSERT_TRUE(transfer.decode);
+  EXPECT_EQ(transfer.decode->form, (BlockScale{Code::f8_e4m3, DType::f32, 5, 7, 4, 3}));
+  ASSERT_EQ(transfer.decode->scales.size(), 2U);
+  EXPECT_EQ(catalog.tensors[transfer.decode->scales[1]].name, "layers.1.up.weight_s");
+  EXPECT_EQ(model.leaves[transfer.target].dtype, DType::bf16);
+}
+
+// The rule's axis of 8 codes is stored as 2 groups of 2 bytes.
+TEST(CompileRules, PackedCodesHaveTheirOwnShape) {
+  std::string coded = with_norm_rule(
+      "[\"up_blocks [cyc g]\", \"up.kernel [cyc g]\", {\"axes\": {\"cyc\": null, \"g\": null}}]");
+  coded.replace(coded.find("\"cyc\": 2"), 8, "\"cyc\": 2, \"g\": 8");
+  coded.replace(coded.find("\"dims\""), 6,
+                "\"decode\": [{\"name\": \"*_blocks\", \"kind\": \"mx\", \"scale\": "
+                "\"{stem}_scales\"}], \"dims\"");
+  FakeCatalog catalog = tiny_catalog();
+  catalog.remove("norm.weight").add("up_blocks", {2, 2, 2}, DType::u8);
+  catalog.add("up_scales", {2, 2}, DType::u8);
+  const CompiledModel model = compile_text(coded, catalog);
+  EXPECT_TRUE(prove(catalog, model).empty());
+  const Transfer& transfer = transfer_of(model, "params.up.kernel");
+  EXPECT_EQ(transfer.source_dtype, DType::f4);
+  EXPECT_EQ(transfer.source_shape, (Shape{2, 8}));
+  EXPECT_EQ(transfer.decode->form, (BlockScale{Code::f4_e2m1, DType::u8, 2, 8, 1, 4}));
+  catalog.get("up_scales").shape = {3, 2};
+  EXPECT_EQ(catch_error([&] { compile_text(coded, catalog); }).code(), ErrorCode::bad_input);
+  catalog.get("up_scales").shape = {2, 2};
+  catalog.get("up_blocks").shape = {3, 2, 2};
+  EXPECT_EQ(catch_error([&] { compile_text(coded, catalog); }).code(), ErrorCode::bad_input);
+  catalog.get("up_blocks").shape = {2, 2, 4};
+  EXPECT_EQ(catch_error([&] { compile_text(coded, catalog); }).code(), ErrorCode::bad_input);
+}
+
+struct DecodeFault {
+  const char* what;
+  ErrorCode code;
+  void (*spoil)(FakeCatalog&);
+};
+
+TEST(CompileRules, ScalesThatDoNotFitAreRefused) {
+  const DecodeFault faults[] = {
+      {"missing", ErrorCode::not_found,
+       [](FakeCatalog& catalog) { catalog.remove("layers.1.up.weight_s"); }},
+      {"another shape", ErrorCode::bad_input,
+       [](FakeCatalog& catalog) {
+         catalog.get("layers.0.up.weight_s").shape = {2, 2};
+         catalog.get("layers.1.up.weight_s").shape = {2, 2};
+       }},
+      {"one of another shape", ErrorCode::bad_input,
+       [](FakeCatalog& catalog) {
+         catalog.get("layers.1.up.weight_s").shape = {3, 2};
+       }},
+      {"another shape of as many", ErrorCode::bad_input,
+       [](FakeCatalog& catalog) {
+         catalog.get("layers.0.up.weight_s").shape = {3, 2};
+         catalog.get("layers.1.up.weight_s").shape = {3, 2};
+       }},
+      {"one of another dtype", ErrorCode::bad_input,
+       [](FakeCatalog& catalog) { catalog.get("layers.1.up.weight_s").dtype = DType::bf16; }},
+      {"no scale dtype", ErrorCode::bad_input,
+       [](FakeCatalog& catalog) { catalog.get("layers.0.up.weight_s").dtype = DType::i32; }},
+      {"one layer not coded", ErrorCode::bad_input,
+       [](FakeCatalog& catalog) { catalog.get("layers.1.up.weight").dtype = DType::bf16; }}};
+  for (const DecodeFault& fault : faults) {
+    SCOPED_TRACE(fault.what);
+    FakeCatalog catalog = coded_catalog();
+    fault.spoil(catalog);
+    EXPECT_EQ(catch_error([&] { compile_text(with_decoder(kBlocks), catalog); }).code(),
+              fault.code);
+  }
+}
+
+TEST(CompileRules, OneScaleOfATensorIsOneNumber) {
+  const std::string whole =
+      with_decoder(R"({"dtype": "F8_E4M3", "kind": "tensor", "scale": "{name}_s"})");
+  FakeCatalog catalog = coded_catalog();
+  EXPECT_EQ(catch_error([&] { compile_text(whole, catalog); }).code(), ErrorCode::bad_input);
+  for (const Shape& shape : {Shape{}, Shape{1}}) {
+    for (const char* name : {"layers.0.up.weight_s", "layers.1.up.weight_s"})
+      catalog.get(name).shape = shape;
+    const CompiledModel model = compile_text(whole, catalog);
+    EXPECT_EQ(transfer_of(model, "params.decoder.layers.wi.kernel").decode->form,
+              (BlockScale{Code::f8_e4m3, DType::f32, 5, 7, 5, 7}));
+  }
+}
+
+// Codes that nothing decodes would become numbers that mean nothing.
+TEST(CompileRules, AQuantisationThatTheFamilyCannotDecodeIsRefused) {
+  const MappingTable plain = load_table(tiny_file(kTinyFamily));
+  const MappingTable decodes = load_table(tiny_file(with_decoder(kBlocks)));
+  const auto refusal = [](const MappingTable& table, const std::string& config) {
+    return catch_error([&] { check_quantisation(table, parse_json(config, "config.json"), "x"); });
+  };
+  const std::string known = R"({"quantization_config": {"quant_method": "fp8"}})";
+  const std::string unknown = R"({"text_config": {"quantization_config": {"quant_method": "q7"}}})";
+  EXPECT_EQ(refusal(plain, known).code(), ErrorCode::unsupported);
+  EXPECT_EQ(refusal(decodes, unknown).code(), ErrorCode::unsupported);
+  EXPECT_NO_THROW(check_quantisation(decodes, parse_json(known, "config.json"), "x"));
+  EXPECT_NO_THROW(check_quantisation(plain, parse_json("{}", "config.json"), "x"));
+}
+
+TEST(CompileRules, KeepRefusesCodedTensorsByName) {
+  MappingOptions options;
+  options.keep_dtype = true;
+  const Error error =
+      catch_error([&] { compile_text(with_decoder(kBlocks), coded_catalog(), options); });
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.tensor(), "layers.0.up.weight");
+}
+
+TEST(CompileRules, ScalesOfWhatIsLeftOutGoWithIt) {
+  MappingOptions options;
+  options.exclude = {"*.up.weight"};
+  const FakeCatalog catalog = coded_catalog();
+  const CompiledModel model = compile_text(with_decoder(kBlocks), catalog, options);
+  EXPECT_TRUE(prove(catalog, model).empty());
+  EXPECT_EQ(model.drops.size(), 4U);
+}
+
+TEST(CompileRules, CastsDecideOverDtypeAndFloor) {
+  const std::string text =
+      with_norm_rule("[\"norm.weight [D]\", \"norm.scale [D]\", {\"dtype\": \"f32\"}]");
+  const FakeCatalog catalog = tiny_catalog();
+  MappingOptions options;
+  options.dtype = DType::f16;
+  CompiledModel model = compile_text(text, catalog, options);
+  EXPECT_EQ(model.leaves[0].dtype, DType::f16);
+  EXPECT_EQ(model.leaves[2].dtype, DType::f32);
+  options.casts = {{"*.scale", DType::f16}, {"*norm*", DType::bf16}, {"*wi*", DType::f32}};
+  model = compile_text(text, catalog, options);
+  EXPECT_EQ(model.leaves[1].dtype, DType::f32);
+  EXPECT_EQ(model.leaves[2].dtype, DType::bf16);
+}
+
+TEST(CompileRules, ACastWithoutALeafIsAUsageError) {
+  MappingOptions options;
+  options.casts = {{"*wi*", DType::f32}, {"*nothing*", DType::f32}};
+  const Error error =
+      catch_error([&] { compile_text(std::string(kTinyFamily), tiny_catalog(), options); });
+  EXPECT_EQ(error.code(), ErrorCode::usage);
+  EXPECT_NE(error.sentence().find("*nothing*=f32"), std::string::npos);
+}
+
+TEST(CompileRules, WhatStaysIsNarrowedByACastOnly) {
+  const std::string text =
+      with_norm_rule("[\"norm.weight [D]\", \"norm.scale [D]\", {\"stays\": \"f32\"}]");
+  FakeCatalog catalog = tiny_catalog();
+  MappingOptions options;
+  options.dtype = DType::f16;
+  EXPECT_EQ(compile_text(text, catalog, options).leaves[2].dtype, DType::f16);
+  catalog.get("norm.weight").dtype = DType::f32;
+  EXPECT_EQ(compile_text(text, catalog, options).leaves[2].dtype, DType::f32);
+  options.casts = {{"*.scale", DType::bf16}};
+  EXPECT_EQ(compile_text(text, catalog, options).leaves[2].dtype, DType::bf16);
+}
+
+TEST(CompileRules, CastsLeaveIntegersAloneAndRefuseF64) {
+  MappingOptions options;
+  options.dtype = DType::bf16;
+  FakeCatalog catalog = tiny_catalog();
+  catalog.get("norm.weight").dtype = DType::i64;
+  EXPECT_EQ(compile_text(std::string(kTinyFamily), catalog, options).leaves[2].dtype, DType::i64);
+  catalog.get("norm.weight").dtype = DType::f64;
+  const Error error =
+      catch_error([&] { compile_text(std::string(kTinyFamily), catalog, options); });
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.tensor(), "norm.weight");
+}
+
+TEST(CompileRules, ALeafCannotBeABranchToo) {
+  const std::string text = with_norm_rule(
+      "[\"norm.weight [D]\", \"a.scale [D]\"], [\"norm.weight [D]\", \"a.scale.b [D]\", {\"copy\": "
+      "true}]");
+  EXPECT_EQ(catch_error([&] { compile_text(text, tiny_catalog()); }).code(),
+            ErrorCode::unsupported);
+}
+
+}  // namespace
+}  // namespace hfshard

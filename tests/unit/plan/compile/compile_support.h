@@ -1,0 +1,68 @@
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+#include "catalog/catalog.h"
+#include "mapping/family_info.h"
+#include "plan/compile/compile_model.h"
+
+namespace hfshard {
+
+/// A catalog without files, to compile against.
+struct FakeCatalog : Catalog {
+  FakeCatalog() {
+    location = "fake";
+    CatalogFile file;
+    file.name = "model.safetensors";
+    files.push_back(file);
+  }
+
+  /// Every tensor that the family's rules name for the config.
+  static FakeCatalog of(const std::string& family, const Json& config) {
+    FakeCatalog out;
+    out.config_text = dump_json(config);
+    for (const ExpectedTensor& tensor : expected_tensors(family, config)) {
+      out.add(tensor.name, tensor.shape);
+    }
+    return out;
+  }
+
+  FakeCatalog& add(const std::string& name, const Shape& shape, DType dtype = DType::bf16) {
+    TensorInfo info;
+    info.name = name;
+    info.shape = shape;
+    info.dtype = dtype;
+    tensors.insert(std::ranges::lower_bound(tensors, name, {}, &TensorInfo::name), info);
+    return *this;
+  }
+
+  FakeCatalog& remove(const std::string& name) {
+    std::erase_if(tensors, [&](const TensorInfo& info) { return info.name == name; });
+    return *this;
+  }
+
+  TensorInfo& get(const std::string& name) {
+    return *std::ranges::find(tensors, name, &TensorInfo::name);
+  }
+};
+
+/// The example config of a family, with a few members replaced.
+inline Json example_config(const std::string& family, const Json::Object& replaced = {}) {
+  for (FamilyInfo& info : list_families()) {
+    if (info.name != family) continue;
+    for (const auto& [key, value] : replaced) info.example[key] = value;
+    return info.example;
+  }
+  return {};
+}
+
+inline const Leaf* find_leaf(const CompiledModel& model, const std::string& path) {
+  const auto found = std::ranges::find(model.leaves, "params.params." + path, &Leaf::name);
+  return found == model.leaves.end() ? nullptr : &*found;
+}
+
+}  // namespace hfshard

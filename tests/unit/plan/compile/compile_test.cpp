@@ -1,0 +1,354 @@
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "plan/compile/compile_model.h"
+#include "support/catch_error.h"
+#include "unit/plan/compile/compile_support.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+// Where the rule of qwen3's queries stands: the family's use of a part, and the part's rule.
+constexpr std::string_view kQueryRule =
+    "mappings/qwen3.json#/schemes/maxtext/layer/use/2 -> "
+    "mappings/common.json#/parts/attention/schemes/maxtext/rules/0";
+
+const std::string kQuery = "model.layers.1.self_attn.q_proj.weight";
+
+FakeCatalog qwen3(const Json::Object& replaced = {}) {
+  return FakeCatalog::of("qwen3", example_config("qwen3", replaced));
+}
+
+FakeCatalog llama(const Json::Object& replaced = {}) {
+  return FakeCatalog::of("llama", example_config("llama", replaced));
+}
+
+CompiledModel compile(const Catalog& catalog, const MappingOptions& options = {}) {
+  return compile_model(catalog, options);
+}
+
+Error failure(const Catalog& catalog, const MappingOptions& options = {}) {
+  return catch_error([&] { compile_model(catalog, options); });
+}
+
+MappingOptions separate() {
+  MappingOptions options;
+  options.stacked = false;
+  return options;
+}
+
+MappingOptions with_option(const std::string& name, const std::string& value) {
+  MappingOptions options;
+  options.options[name] = value;
+  return options;
+}
+
+TEST(CompileModel, EveryFamilyCompilesItsExampleInBothLayouts) {
+  for (const FamilyInfo& info : list_families()) {
+    for (const bool stacked : {true, false}) {
+      if (!(stacked ? info.stacked : info.separate)) continue;
+      SCOPED_TRACE(info.name + (stacked ? " stacked" : " separate"));
+      MappingOptions options;
+      options.stacked = stacked;
+      const FakeCatalog catalog = FakeCatalog::of(info.name, info.example);
+      const CompiledModel model = compile(catalog, options);
+      EXPECT_EQ(model.family, info.name);
+      EXPECT_EQ(model.stacked, stacked);
+      EXPECT_TRUE(std::ranges::is_sorted(model.leaves, {}, &Leaf::name));
+      EXPECT_TRUE(prove(catalog, model).empty());
+    }
+  }
+}
+
+// restrict_to needs this of every compiled map.
+TEST(CompileModel, NoDigitSpansTwoAxesOfItsLeaf) {
+  for (const FamilyInfo& info : list_families()) {
+    const CompiledModel model = compile(FakeCatalog::of(info.name, info.example));
+    for (const Transfer& transfer : model.transfers) {
+      SCOPED_TRACE(model.rules[transfer.rule]);
+      const Shape& shape = model.leaves[transfer.target].shape;
+      EXPECT_EQ(split_by_axes(transfer.map, shape).digits.size(), transfer.map.digits.size());
+    }
+  }
+}
+
+TEST(CompileModel, AStackIsAnAxisOfItsLeaf) {
+  const CompiledModel model = compile(qwen3());
+  const Leaf* leaf = find_leaf(model, "decoder.layers.self_attention.query.kernel");
+  ASSERT_NE(leaf, nullptr);
+  EXPECT_EQ(leaf->shape, (Shape{26, 3, 4, 10}));
+  EXPECT_EQ(leaf->axes, (std::vector<std::string>{"embed", "layers", "q_heads", "kv"}));
+  EXPECT_EQ(leaf->stacked, (std::vector<bool>{false, true, false, false}));
+  const Leaf* norm = find_leaf(model, "decoder.layers.self_attention.query_norm.scale");
+  ASSERT_NE(norm, nullptr);
+  EXPECT_EQ(norm->axes, (std::vector<std::string>{"norm", "layers"}));
+}
+
+TEST(CompileModel, TheDtypeOfTheSourceIsKept) {
+  FakeCatalog catalog = qwen3();
+  catalog.get("model.norm.weight").dtype = DType::f32;
+  const CompiledModel model = compile(catalog);
+  EXPECT_EQ(find_leaf(model, "decoder.decoder_norm.scale")->dtype, DType::f32);
+  EXPECT_EQ(find_leaf(model, "token_embedder.embedding")->dtype, DType::bf16);
+}
+
+TEST(CompileModel, NamesTheModelsThatFit) {
+  const Json config = example_config("qwen3", {{"hidden_size", 1024},
+                                               {"num_hidden_layers", 28},
+                                               {"num_attention_heads", 16},
+                                               {"num_key_value_heads", 8},
+                                               {"head_dim", 128},
+                                               {"intermediate_size", 3072},
+                                               {"vocab_size", 151936},
+                                               {"tie_word_embeddings", true}});
+  EXPECT_EQ(compile(FakeCatalog::of("qwen3", config)).model_names,
+            (std::vector<std::string>{"qwen3-0.6b"}));
+  EXPECT_TRUE(compile(qwen3()).model_names.empty());
+}
+
+TEST(CompileModel, AShapeThatContradictsTheConfigNamesTheDim) {
+  FakeCatalog catalog = qwen3();
+  catalog.get(kQuery).shape = {80, 26};
+  const Error error = failure(catalog);
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.rule(), kQueryRule);
+  EXPECT_EQ(error.tensor(), kQuery);
+  EXPECT_EQ(error.file(), "model.safetensors");
+  EXPECT_EQ(error.sentence(), "axis \"h\" is 10 here, 20 in \"" + kQuery + "\" (80 x 26)");
+}
+
+TEST(CompileModel, AShapeWithNoSuchDimNamesTheAxis) {
+  FakeCatalog catalog = qwen3();
+  catalog.get(kQuery).shape = {41, 26};
+  EXPECT_EQ(failure(catalog).sentence(),
+            "axis \"(H h)\" is 40 here, 41 in \"" + kQuery + "\" (41 x 26)");
+  catalog.get(kQuery).shape = {40, 27};
+  EXPECT_EQ(failure(catalog).sentence(),
+            "axis \"D\" is 26 here, 27 in \"" + kQuery + "\" (40 x 27)");
+  catalog.get(kQuery).shape = {1040};
+  EXPECT_EQ(failure(catalog).sentence(),
+            "pattern \"[(H h) D]\" has 2 axes here, 1 in \"" + kQuery + "\" (1040)");
+}
+
+TEST(CompileModel, AMissingTensorIsNamedWithItsRule) {
+  const Error error = failure(qwen3().remove(kQuery));
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_EQ(error.tensor(), kQuery);
+  EXPECT_EQ(error.rule(), kQueryRule);
+}
+
+TEST(CompileModel, TensorsOfAnotherGenerationAreListedWithTheNearestRules) {
+  FakeCatalog catalog = qwen3();
+  for (int i = 0; i < 5; ++i) {
+    const std::string name = "model.layers." + std::to_string(i) + ".mlp.gate_up_proj.weight";
+    catalog.add(name, {28, 26});
+  }
+  catalog.remove("model.layers.0.mlp.gate_proj.weight");
+  const Error error = failure(catalog);
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.tensor(), "model.layers.0.mlp.gate_up_proj.weight");
+  EXPECT_NE(error.sentence().find("5 tensors match no rule of family \"qwen3\""),
+            std::string::npos);
+  EXPECT_NE(error.sentence().find("model.layers.2.mlp.gate_up_proj.weight"), std::string::npos);
+  EXPECT_EQ(error.sentence().find("model.layers.3.mlp"), std::string::npos);
+  EXPECT_NE(error.hint_text().find("model.layers.{l}.mlp.gate_proj.weight"), std::string::npos);
+}
+
+TEST(CompileModel, LayersOfDifferentDtypesCannotBeStacked) {
+  FakeCatalog catalog = qwen3();
+  catalog.get(kQuery).dtype = DType::f32;
+  const Error error = failure(catalog);
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.tensor(), kQuery);
+  const CompiledModel model = compile(catalog, separate());
+  EXPECT_EQ(find_leaf(model, "decoder.layers_1.self_attention.query.kernel")->dtype, DType::f32);
+}
+
+TEST(CompileModel, TheConfigMustBeThereAndNameAFamily) {
+  FakeCatalog catalog = qwen3();
+  catalog.config_text = "";
+  EXPECT_EQ(failure(catalog).code(), ErrorCode::not_found);
+  catalog.config_text = R"({"model_type": "qwen33"})";
+  const Error unknown = failure(catalog);
+  EXPECT_EQ(unknown.code(), ErrorCode::unsupported);
+  EXPECT_NE(unknown.hint_text().find("qwen3"), std::string::npos);
+  EXPECT_NE(unknown.hint_text().find("--scheme hf"), std::string::npos);
+  catalog.config_text = "{}";
+  EXPECT_EQ(failure(catalog).code(), ErrorCode::unsupported);
+  catalog.config_text = "{";
+  EXPECT_EQ(failure(catalog).code(), ErrorCode::bad_input);
+}
+
+TEST(CompileModel, UnknownSchemesAndOptionsAreRefused) {
+  MappingOptions options;
+  options.scheme = "torchtitan";
+  EXPECT_EQ(failure(qwen3(), options).code(), ErrorCode::unsupported);
+  const Error error = failure(qwen3(), with_option("rope", "halves"));
+  EXPECT_EQ(error.code(), ErrorCode::usage);
+  EXPECT_NE(error.hint_text().find("vocab"), std::string::npos);
+}
+
+TEST(CompileModel, AHeadThatIsStoredTwiceIsComparedAndDropped) {
+  FakeCatalog catalog = qwen3({{"tie_word_embeddings", true}});
+  EXPECT_TRUE(compile(catalog).drops.empty());
+  catalog.add("lm_head.weight", {22, 26});
+  const CompiledModel model = compile(catalog);
+  EXPECT_EQ(find_leaf(model, "decoder.logits_dense.kernel"), nullptr);
+  ASSERT_EQ(model.drops.size(), 1U);
+  EXPECT_EQ(model.drops[0].same_as, catalog.find("model.embed_tokens.weight"));
+  catalog.get("lm_head.weight").dtype = DType::f32;
+  EXPECT_EQ(failure(catalog).code(), ErrorCode::bad_input);
+}
+
+TEST(CompileModel, AnExcludedLeafDisappearsAndIsANamedDrop) {
+  MappingOptions options;
+  options.exclude = {"lm_head.*", "*.q_norm.weight"};
+  const CompiledModel model = compile(qwen3(), options);
+  EXPECT_EQ(find_leaf(model, "decoder.logits_dense.kernel"), nullptr);
+  EXPECT_EQ(find_leaf(model, "decoder.layers.self_attention.query_norm.scale"), nullptr);
+  EXPECT_NE(find_leaf(model, "decoder.layers.self_attention.key_norm.scale"), nullptr);
+  ASSERT_EQ(model.drops.size(), 4U);
+  EXPECT_EQ(model.drops[0].why, "--exclude \"lm_head.*\"");
+}
+
+TEST(CompileModel, IncludeKeepsOnlyWhatItNames) {
+  MappingOptions options;
+  options.include = {"model.norm.weight"};
+  const FakeCatalog catalog = qwen3();
+  const CompiledModel model = compile(catalog, options);
+  ASSERT_EQ(model.leaves.size(), 1U);
+  EXPECT_EQ(model.drops.size(), catalog.tensors.size() - 1);
+}
+
+TEST(CompileModel, ALeafThatIsLeftPartlyCoveredIsAnError) {
+  MappingOptions options;
+  options.exclude = {kQuery};
+  const Error error = failure(qwen3(), options);
+  EXPECT_EQ(error.code(), ErrorCode::usage);
+  EXPECT_EQ(error.tensor(), kQuery);
+  options.stacked = false;
+  EXPECT_EQ(find_leaf(compile(qwen3(), options), "decoder.layers_1.self_attention.query.kernel"),
+            nullptr);
+}
+
+TEST(CompileModel, ExcludeAcceptsTensorsThatNoRuleKnows) {
+  MappingOptions options;
+  options.exclude = {"extra.*"};
+  EXPECT_EQ(compile(qwen3().add("extra.w", {3}), options).drops.size(), 1U);
+}
+
+TEST(CompileModel, VocabPadsWithZerosOrCutsRows) {
+  const CompiledModel padded = compile(qwen3(), with_option("vocab", "32"));
+  EXPECT_EQ(find_leaf(padded, "token_embedder.embedding")->shape, (Shape{32, 26}));
+  EXPECT_EQ(find_leaf(padded, "decoder.logits_dense.kernel")->shape, (Shape{26, 32}));
+  EXPECT_EQ(padded.fills.size(), 2U);
+  const CompiledModel cut = compile(qwen3(), with_option("vocab", "20"));
+  EXPECT_EQ(find_leaf(cut, "token_embedder.embedding")->shape, (Shape{20, 26}));
+  EXPECT_EQ(find_leaf(cut, "decoder.logits_dense.kernel")->shape, (Shape{26, 20}));
+  EXPECT_EQ(cut.drops.size(), 2U);
+  EXPECT_EQ(failure(qwen3(), with_option("vocab", "-1")).code(), ErrorCode::bad_input);
+  EXPECT_EQ(failure(qwen3(), with_option("vocab", "many")).code(), ErrorCode::bad_input);
+}
+
+TEST(CompileModel, AnExcludedLeafTakesItsFillWithIt) {
+  MappingOptions options = with_option("vocab", "32");
+  options.exclude = {"lm_head.weight"};
+  EXPECT_EQ(compile(qwen3(), options).fills.size(), 1U);
+}
+
+TEST(CompileModel, AConditionOfTheFamilyIsUnsupportedWhereItFails) {
+  for (const char* key : {"attention_bias", "mlp_bias"}) {
+    SCOPED_TRACE(key);
+    FakeCatalog catalog = llama();
+    catalog.config_text = dump_json(example_config("llama", {{key, true}}));
+    EXPECT_EQ(failure(catalog).code(), ErrorCode::unsupported);
+  }
+}
+
+const Transfer& transfer_to(const CompiledModel& model, const std::string& path) {
+  const Leaf* leaf = find_leaf(model, path);
+  const auto index = static_cast<std::uint32_t>(leaf - model.leaves.data());
+  return *std::ranges::find(model.transfers, index, &Transfer::target);
+}
+
+TEST(CompileLlama, ScalesTheQueryByTheRootOfTheHeadWidth) {
+  const CompiledModel model = compile(llama());
+  const Value& value = transfer_to(model, "decoder.layers.self_attention.query.kernel").value;
+  EXPECT_EQ(value.mul, static_cast<float>(1.0 / std::sqrt(14.0)));
+  EXPECT_FALSE(value.add);
+  EXPECT_TRUE(transfer_to(model, "decoder.layers.self_attention.key.kernel").value.empty());
+}
+
+TEST(CompileLlama, RefusesToComputeWithOtherDtypes) {
+  FakeCatalog catalog = llama();
+  for (TensorInfo& info : catalog.tensors) info.dtype = DType::i8;
+  EXPECT_EQ(failure(catalog).code(), ErrorCode::unsupported);
+}
+
+// Element c of a head lies at 2 c when interleaved, and stays at c when not.
+std::int64_t step_of_neighbours(const CompiledModel& model) {
+  const Transfer& key = transfer_to(model, "decoder.layers.self_attention.key.kernel");
+  for (const Digit& digit : key.map.digits) {
+    if (digit.src_step == 26) return digit.dst_step;
+  }
+  return 0;
+}
+
+TEST(CompileLlama, InterleavesWhereMaxTextWantsPairs) {
+  const Json null_scaling(nullptr);
+  EXPECT_EQ(step_of_neighbours(compile(llama())), 2);
+  EXPECT_EQ(step_of_neighbours(compile(llama({{"rope_scaling", null_scaling}}))), 1);
+  EXPECT_EQ(step_of_neighbours(compile(llama(), with_option("rope", "halves"))), 1);
+  Json parameters;
+  parameters["rope_type"] = "llama3";
+  EXPECT_EQ(step_of_neighbours(
+                compile(llama({{"rope_scaling", null_scaling}, {"rope_parameters", parameters}}))),
+            2);
+  EXPECT_EQ(failure(llama(), with_option("rope", "thirds")).code(), ErrorCode::unsupported);
+}
+
+TEST(CompileLlama, SaysHowTheResultIsLoaded) {
+  const Json::Object large = {{"hidden_size", 8192},       {"num_hidden_layers", 80},
+                              {"num_attention_heads", 64}, {"num_key_value_heads", 8},
+                              {"head_dim", Json(nullptr)}, {"intermediate_size", 28672},
+                              {"vocab_size", 128256}};
+  const CompiledModel paired = compile(llama(large));
+  EXPECT_EQ(paired.model_names,
+            (std::vector<std::string>{"llama3.1-70b", "llama3.1-70b-Instruct"}));
+  EXPECT_EQ(paired.notes.size(), 2U);
+  const CompiledModel halves = compile(llama(large), with_option("rope", "halves"));
+  EXPECT_EQ(halves.model_names, (std::vector<std::string>{"llama3.3-70b"}));
+  EXPECT_EQ(halves.notes.size(), 1U);
+}
+
+TEST(CompileLlama, DropsTheRotaryFrequenciesOfOldFiles) {
+  FakeCatalog catalog = llama();
+  catalog.add("model.layers.0.self_attn.rotary_emb.inv_freq", {7}, DType::f32);
+  const CompiledModel model = compile(catalog);
+  ASSERT_EQ(model.drops.size(), 1U);
+  EXPECT_FALSE(model.drops[0].why.empty());
+}
+
+TEST(CompileMixtral, ExpertsAreALoopInsideTheLayers) {
+  const CompiledModel model = compile(FakeCatalog::of("mixtral", example_config("mixtral")));
+  const Leaf* leaf = find_leaf(model, "decoder.layers.MoeBlock_0.wo");
+  ASSERT_NE(leaf, nullptr);
+  EXPECT_EQ(leaf->shape, (Shape{9, 3, 14, 26}));
+  EXPECT_EQ(leaf->axes, (std::vector<std::string>{"exp", "layers", "mlp_moe", "embed_moe"}));
+  const Transfer& transfer = transfer_to(model, "decoder.layers.MoeBlock_0.wo");
+  ASSERT_EQ(transfer.loops.size(), 2U);
+  EXPECT_EQ(transfer.loops[0].extent, 3U);
+  EXPECT_EQ(transfer.loops[1].extent, 9U);
+  EXPECT_EQ(transfer.loops[1].dst_step, 3 * 14 * 26);
+  EXPECT_EQ(find_leaf(model, "decoder.layers.MoeBlock_0.gate.kernel")->axes,
+            (std::vector<std::string>{"embed", "layers", ""}));
+}
+
+}  // namespace
+}  // namespace hfshard

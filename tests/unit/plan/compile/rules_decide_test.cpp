@@ -1,0 +1,38 @@
+// What decides: the first axis rule that fits, and the proof before any plan.
+
+#include <gtest/gtest.h>
+
+#include "plan/layout/mesh.h"
+#include "support/catch_error.h"
+#include "unit/mapping/tiny_family.h"
+#include "unit/plan/compile/compile_support.h"
+
+namespace hfshard {
+namespace {
+
+using Spec = std::vector<std::vector<std::string>>;
+
+TEST(AxisRuleOrder, TheFirstRuleThatFitsWins) {
+  const AxisRules rules =
+      parse_axis_rules(R"([["a", ["x"]], ["b", ["x", "y"]], ["b", ["y"]], ["a", ["z"]]])", "t");
+  EXPECT_EQ(logical_to_mesh_axes({"a"}, rules), (Spec{{"x"}}));
+  EXPECT_EQ(logical_to_mesh_axes({"b"}, rules), (Spec{{"x", "y"}}));
+  EXPECT_EQ(logical_to_mesh_axes({"b", "a"}, rules), (Spec{{"y"}, {"x"}}));
+}
+
+TEST(CompileModelProof, ATensorThatTwoRulesMoveIsRefused) {
+  FakeCatalog catalog;
+  catalog.config_text = R"({"model_type": "tiny", "hidden_size": 7, "num_hidden_layers": 1})";
+  catalog.add("norm.weight", {7}).add("layers.0.up.weight", {5, 7});
+  catalog.add("layers.0.experts.0.weight", {5, 7}).add("layers.0.experts.1.weight", {5, 7});
+  EXPECT_EQ(compile_model(catalog, {}, tiny_file(kTinyFamily)).leaves.size(), 3U);
+  const std::string twice =
+      tiny_family_with(R"(["norm.weight [D]", "norm.scale [D]"])",
+                       R"(["norm.weight [D]", "a.scale [D]"], ["norm.weight [D]", "b.scale [D]"])");
+  const Error error = catch_error([&] { compile_model(catalog, {}, tiny_file(twice)); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.tensor(), "norm.weight");
+}
+
+}  // namespace
+}  // namespace hfshard

@@ -1,0 +1,144 @@
+#include "plan/cost/mesh_load.h"
+
+#include <gtest/gtest.h>
+
+#include "support/catch_error.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+// One leaf [48, 32] of bf16 in chunks [12, 8] with checksums; fsdp splits the first dim, tensor the
+// second.
+class Load : public testing::Test {
+ protected:
+  Load() {
+    Leaf leaf;
+    leaf.name = "x";
+    leaf.shape = {48, 32};
+    leaf.axes = {"embed", "mlp"};
+    plan_.model.leaves.push_back(leaf);
+    plan_.rules = parse_axis_rules(
+        R"([["embed", ["fsdp"]], ["mlp", ["tensor"]], ["batch", ["data"]]])", "test");
+    cut({12, 8}, {12, 8});
+  }
+
+  void cut(const Shape& chunk, const Shape& inner) {
+    plan_.grids.clear();
+    plan_.units.clear();
+    plan_.grids.push_back({{48, 32}, chunk, inner});
+    UnitForm unit;
+    unit.form.cell_bytes = 2 * inner.numel();
+    unit.form.cell_suffix_bytes = 4;
+    unit.form.cells = static_cast<std::uint32_t>(chunk.numel() / inner.numel());
+    unit.form.tail_bytes = unit.form.cells > 1 ? 16 * unit.form.cells + 4 : 0;
+    plan_.units.push_back(unit);
+  }
+
+  LoadCost cost(const std::string& mesh, std::uint64_t devices_per_host = 1) {
+    return load_cost(plan_, parse_mesh(mesh, plan_.rules), devices_per_host);
+  }
+
+  Plan plan_;
+};
+
+TEST_F(Load, AGridThatRefinesTheMeshReadsWhatIsNeeded) {
+  const LoadCost found = cost("fsdp=4,tensor=2");
+  ASSERT_EQ(found.hosts.size(), 8U);
+  for (const HostLoad& host : found.hosts) {
+    EXPECT_EQ(host.needed_bytes, 12U * 16 * 2);
+    EXPECT_EQ(host.requests, 2U);
+    EXPECT_EQ(host.read_bytes, 2U * (12 * 8 * 2 + 4));
+  }
+  EXPECT_EQ(found.largest_request_bytes, 12U * 16 * 2);
+}
+
+TEST_F(Load, AChunkAcrossShardsIsReadForBoth) {
+  cut({20, 32}, {20, 32});  // ragged too: chunks of 20, 20 and 8 rows, all stored in full
+  const LoadCost found = cost("fsdp=2");
+  ASSERT_EQ(found.hosts.size(), 2U);
+  for (const HostLoad& host : found.hosts) {
+    EXPECT_EQ(host.needed_bytes, 24U * 32 * 2);
+    EXPECT_EQ(host.requests, 2U);
+    EXPECT_EQ(host.read_bytes, 2U * (20 * 32 * 2 + 4));
+  }
+}
+
+TEST_F(Load, NoMoreDevicesAreCountedThanThereAre) {
+  EXPECT_EQ(catch_error([&] { cost("data=65537"); }).code(), ErrorCode::limit);
+  EXPECT_EQ(catch_error([&] { cost("data=4294967296,fsdp=4294967296"); }).code(), ErrorCode::limit);
+  EXPECT_EQ(catch_error([&] { cost("data=512", 257); }).code(), ErrorCode::limit);
+}
+
+TEST_F(Load, AFinerMeshReadsWholeChunks) {
+  const LoadCost found = cost("fsdp=16");
+  ASSERT_EQ(found.hosts.size(), 16U);
+  EXPECT_EQ(found.hosts[0].needed_bytes, 3U * 32 * 2);
+  EXPECT_EQ(found.hosts[0].requests, 4U);
+  EXPECT_EQ(found.hosts[0].read_bytes, 4U * (12 * 8 * 2 + 4));
+  EXPECT_EQ(found.needed_bytes(), 48U * 32 * 2);
+  EXPECT_EQ(found.read_bytes(), 16U * 4 * (12 * 8 * 2 + 4));
+}
+
+TEST_F(Load, ShardsThatAreNoChunksTouchTheirNeighbours) {
+  cut({16, 32}, {16, 32});
+  const LoadCost found = cost("fsdp=4");  // rows 12 .. 24 lie in two chunks of 16
+  EXPECT_EQ(found.hosts[0].requests, 1U);
+  EXPECT_EQ(found.hosts[1].requests, 2U);
+  EXPECT_EQ(found.hosts[3].requests, 1U);
+}
+
+TEST_F(Load, AHostReadsAChunkOnceHoweverManyOfItsDevicesWantIt) {
+  const LoadCost replicated = cost("tensor=2,data=4", 8);
+  EXPECT_EQ(replicated.hosts[0].needed_bytes, 48U * 32 * 2);
+  EXPECT_EQ(replicated.hosts[0].requests, 16U);
+  const LoadCost shared = cost("fsdp=16", 4);  // four devices share each row of chunks
+  EXPECT_EQ(shared.hosts[0].needed_bytes, 12U * 32 * 2);
+  EXPECT_EQ(shared.hosts[0].requests, 4U);
+  cut({16, 32}, {16, 32});
+  EXPECT_EQ(cost("fsdp=4", 2).hosts[0].requests, 2U);  // rows 0 .. 24 of both devices: two chunks
+}
+
+TEST_F(Load, InnerChunksAreFetchedOneByOneAfterTheIndex) {
+  cut({24, 32}, {12, 8});
+  const LoadCost found = cost("fsdp=4");
+  EXPECT_EQ(found.hosts[0].requests, 1U + 4);
+  EXPECT_EQ(found.hosts[0].read_bytes, 4U * (12 * 8 * 2 + 4) + (16 * 8 + 4));
+}
+
+TEST_F(Load, RequestsThatOrbaxRefusesAreNamed) {
+  EXPECT_TRUE(cost("fsdp=4").refused.empty());
+  plan_.model.leaves[0].shape = {std::uint64_t{1} << 20, std::uint64_t{1} << 17};
+  cut({std::uint64_t{1} << 20, 8}, {std::uint64_t{1} << 20, 8});
+  const LoadCost found = cost("fsdp=4");  // each shard touches all of 2^38 bytes
+  EXPECT_EQ(found.largest_request_bytes, std::uint64_t{1} << 38);
+  EXPECT_EQ(found.refused, std::vector<std::uint32_t>{0});
+  EXPECT_TRUE(cost("tensor=16").refused.empty());
+}
+
+TEST_F(Load, ARequestOfExactlyTheLimitIsRefused) {
+  plan_.model.leaves[0].shape = {kOrbaxRequestLimit / 2 / 8, 8};
+  cut({1, 8}, {1, 8});
+  const LoadCost found = cost("fsdp=1");
+  EXPECT_EQ(found.largest_request_bytes, kOrbaxRequestLimit);
+  EXPECT_EQ(found.refused, std::vector<std::uint32_t>{0});
+  plan_.model.leaves[0].shape[0] -= 1;
+  EXPECT_TRUE(cost("fsdp=1").refused.empty());
+}
+
+// A dimension that two mesh axes split has as many shards as their product.
+TEST_F(Load, TwoMeshAxesOfOneDimensionCountTogether) {
+  plan_.rules = parse_axis_rules(R"([["embed", ["fsdp", "expert"]]])", "test");
+  EXPECT_EQ(cost("fsdp=2,expert=2", 4).hosts[0].needed_bytes, 48U * 32 * 2);
+  const LoadCost found = cost("fsdp=2,expert=2");
+  EXPECT_EQ(found.needed_bytes(), 48U * 32 * 2);
+  for (const HostLoad& host : found.hosts) EXPECT_EQ(host.requests, 4U);
+}
+
+TEST_F(Load, HostsMustDivideTheMesh) {
+  EXPECT_EQ(catch_error([&] { cost("fsdp=4", 3); }).code(), ErrorCode::bad_input);
+}
+
+}  // namespace
+}  // namespace hfshard

@@ -1,0 +1,117 @@
+#include "plan/layout/band.h"
+
+#include <cstdint>
+#include <random>
+#include <set>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace hfshard {
+namespace {
+
+// Every (source, target) pair of a map, by enumeration.
+std::set<std::pair<std::uint64_t, std::uint64_t>> pairs_of(const IndexMap& map) {
+  std::set<std::pair<std::uint64_t, std::uint64_t>> out;
+  std::vector<std::uint64_t> at(map.digits.size(), 0);
+  for (std::uint64_t n = map.count(); n > 0; --n) {
+    std::uint64_t src = map.src_base;
+    std::uint64_t dst = map.dst_base;
+    for (std::size_t k = 0; k < at.size(); ++k) {
+      src += at[k] * static_cast<std::uint64_t>(map.digits[k].src_step);
+      dst += at[k] * static_cast<std::uint64_t>(map.digits[k].dst_step);
+    }
+    out.emplace(src, dst);
+    for (std::size_t k = at.size(); k-- > 0;) {
+      if (++at[k] < map.digits[k].extent) break;
+      at[k] = 0;
+    }
+  }
+  return out;
+}
+
+// [(H h) D] -> [D H h] of one layer.
+IndexMap heads_map(std::uint64_t heads, std::uint64_t width, std::uint64_t d) {
+  IndexMap map;
+  map.digits = {{d, 1, static_cast<std::int64_t>(heads * width)},
+                {heads, static_cast<std::int64_t>(width * d), static_cast<std::int64_t>(width)},
+                {width, static_cast<std::int64_t>(d), 1}};
+  return map;
+}
+
+TEST(Bands, CoverEveryPairOnceAndHoldWholeRows) {
+  for (const std::uint64_t most : {1U, 5U, 26U, 53U, 200U, 4000U}) {
+    const IndexMap map = heads_map(4, 10, 26);
+    const std::uint64_t row = row_length({40, 26});
+    std::set<std::pair<std::uint64_t, std::uint64_t>> seen;
+    std::uint64_t count = 0;
+    std::uint64_t last = 0;
+    for_each_band(split_at_rows(map, {40, 26}), row, most, 0, [&](const Band& band) {
+      EXPECT_GE(band.begin, last);
+      last = band.begin;
+      EXPECT_EQ(band.begin % row, 0U);
+      EXPECT_EQ(band.length % row, 0U);
+      EXPECT_LE(band.length, largest_band(40 * 26, row, most));
+      for (const auto& pair : pairs_of(band.map)) {
+        EXPECT_GE(pair.first, band.begin);
+        EXPECT_LT(pair.first, band.begin + band.length);
+        seen.insert(pair);
+      }
+      count += band.map.count();
+    });
+    EXPECT_EQ(count, map.count()) << most;
+    EXPECT_EQ(seen, pairs_of(map)) << most;
+  }
+}
+
+TEST(Bands, TheirElementsAreCountedWithoutMakingThem) {
+  IndexMap holes;  // of [5, 7, 9, 8]: rows with short and long holes between them
+  holes.digits = {{5, 504, 1}, {3, 144, 5}, {4, 16, 15}, {8, 1, 60}};
+  const std::pair<IndexMap, std::uint64_t> cases[] = {
+      {split_at_rows(heads_map(4, 10, 26), {40, 26}), 26}, {holes, 8}, {IndexMap(), 1}};
+  for (const auto& [split, row] : cases) {
+    for (const std::uint64_t most : {1U, 8U, 26U, 30U, 53U, 100U, 200U, 600U, 4000U}) {
+      for (const std::uint64_t gap : {0U, 8U, 100U, 1000U}) {
+        std::uint64_t elements = 0;
+        for_each_band(split, row, most, gap, [&](const Band& band) { elements += band.length; });
+        EXPECT_EQ(banded_elements(split, row, most, gap), elements) << most << " " << gap;
+      }
+    }
+  }
+}
+
+TEST(Bands, AHoleWiderThanTheGapEndsABand) {
+  IndexMap map;  // rows 0, 10 and 20 of [30, 8]
+  map.digits = {{3, 80, 8}, {8, 1, 1}};
+  std::vector<std::uint64_t> begins;
+  for_each_band(map, 8, 1000, 16, [&](const Band& band) {
+    begins.push_back(band.begin);
+    EXPECT_EQ(band.length, 8U);
+  });
+  EXPECT_EQ(begins, (std::vector<std::uint64_t>{0, 80, 160}));
+  begins.clear();
+  for_each_band(map, 8, 1000, 100, [&](const Band& band) { begins.push_back(band.begin); });
+  EXPECT_EQ(begins, (std::vector<std::uint64_t>{0}));
+}
+
+TEST(Rows, AreVisitedInSourceOrderAndPartitionTheMap) {
+  const IndexMap map = heads_map(3, 4, 7);
+  std::uint64_t next = 0;
+  std::uint64_t count = 0;
+  for_each_row(split_at_rows(map, {12, 7}), 7, [&](const IndexMap& part) {
+    EXPECT_EQ(part.src_base, next);
+    next += 7;
+    count += part.count();
+  });
+  EXPECT_EQ(next, 84U);
+  EXPECT_EQ(count, 84U);
+}
+
+TEST(Rows, ScalarsAndVectorsAreOneRow) {
+  EXPECT_EQ(row_length({}), 1U);
+  EXPECT_EQ(row_length({9}), 9U);
+  EXPECT_EQ(row_length({3, 5}), 5U);
+}
+
+}  // namespace
+}  // namespace hfshard

@@ -1,0 +1,76 @@
+#include "plan/layout/mesh.h"
+
+#include <gtest/gtest.h>
+
+#include "mapping/family.h"
+#include "mapping/model_names.h"
+#include "support/catch_error.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+AxisRules maxtext_rules() { return parse_axis_rules(default_axis_rules("maxtext"), "maxtext"); }
+
+Leaf leaf_of(Shape shape, std::vector<std::string> axes) {
+  Leaf leaf;
+  leaf.name = "params.params.x";
+  leaf.shape = shape;
+  leaf.axes = std::move(axes);
+  leaf.stacked.assign(shape.rank(), false);
+  return leaf;
+}
+
+TEST(Mesh, SplitsEmbedByFsdpAndExpertTogether) {
+  const AxisRules rules = maxtext_rules();
+  const Leaf leaf = leaf_of({1024, 28, 3072}, {"embed", "layers", "mlp"});
+  EXPECT_EQ(shard_counts(leaf, rules, parse_mesh("fsdp=16,expert=2", rules)), (Shape{32, 1, 1}));
+  EXPECT_EQ(shard_counts(leaf, rules, parse_mesh("fsdp=8,tensor=2", rules)), (Shape{8, 1, 2}));
+}
+
+TEST(Mesh, ARuleIsTakenWholeOrNotAtAllAndSizeOneAxesAreInUse) {
+  // mlp takes fsdp_transpose (size 1 here), so embed beside it falls to its second rule.
+  const auto spec = logical_to_mesh_axes({"embed", "mlp"}, maxtext_rules());
+  EXPECT_EQ(spec[0],
+            (std::vector<std::string>{"fsdp", "context", "context_usp_ulysses", "expert"}));
+}
+
+TEST(Mesh, RefusesADimensionThatDoesNotDivideAndNamesIt) {
+  const AxisRules rules = maxtext_rules();
+  const Error error = catch_error([&] {
+    shard_counts(leaf_of({50, 20}, {"vocab", "embed_vocab"}), rules, parse_mesh("fsdp=16", rules));
+  });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.tensor(), "params.params.x");
+  EXPECT_NE(error.sentence().find("fsdp=16"), std::string::npos);
+}
+
+TEST(Mesh, SizesWhoseProductOverflowsDoNotDivide) {
+  const AxisRules rules = maxtext_rules();
+  const Mesh mesh = parse_mesh("fsdp=4294967296,expert=4294967296", rules);
+  const Error error = catch_error([&] {
+    shard_counts(leaf_of({64, 20}, {"embed", ""}), rules, mesh);
+  });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+}
+
+TEST(Mesh, UnknownAndRepeatedAxesAreUsageErrors) {
+  const AxisRules rules = maxtext_rules();
+  const Error unknown = catch_error([&] { parse_mesh("fdsp=16", rules); });
+  EXPECT_EQ(unknown.code(), ErrorCode::usage);
+  EXPECT_NE(unknown.hint_text().find("fsdp"), std::string::npos);
+  EXPECT_EQ(catch_error([&] { parse_mesh("fsdp=2,fsdp=4", rules); }).code(), ErrorCode::usage);
+  EXPECT_EQ(catch_error([&] { parse_mesh("fsdp=0", rules); }).code(), ErrorCode::usage);
+  EXPECT_EQ(catch_error([&] { parse_mesh("fsdp=2x", rules); }).code(), ErrorCode::usage);
+}
+
+TEST(Mesh, TheDefaultIsTheLargestPowerOfTwoThatDividesEveryEmbedDim) {
+  const AxisRules rules = maxtext_rules();
+  EXPECT_EQ(to_string(default_mesh({leaf_of({20, 3}, {"embed", ""})}, rules)), "fsdp=4");
+  EXPECT_EQ(to_string(default_mesh({leaf_of({1024, 3}, {"embed", ""})}, rules)), "fsdp=16");
+  EXPECT_EQ(to_string(default_mesh({leaf_of({21, 3}, {"", "norm"})}, rules)), "");
+}
+
+}  // namespace
+}  // namespace hfshard

@@ -1,0 +1,137 @@
+#include "run/conversion.h"
+
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "bytes/syscalls.h"
+#include "run/checking/output_manifest.h"
+#include "run/checking/read_back.h"
+#include "unit/run/run_support.h"
+
+namespace hfshard {
+namespace {
+
+// What a run asked of the system, in order.
+struct Call {
+  std::string name;
+  std::string path;
+  bool on_journal() const { return path.find("/journal.") != std::string::npos; }
+  // A data file, not the database's own node file beside them.
+  bool on_data() const {
+    const std::size_t at = path.rfind("/items/d/");
+    return at != std::string::npos && path.find_first_not_of("0123456789", at + 9) == path.npos;
+  }
+};
+
+std::mutex g_mutex;
+std::vector<Call> g_calls;
+
+int record_call(const char* call, const char* path) {
+  const std::lock_guard lock(g_mutex);
+  g_calls.push_back({call, path == nullptr ? "" : path});
+  return 0;
+}
+
+std::vector<Call> calls_of(const Plan& plan, const std::string& out) {
+  g_calls.clear();
+  sys::set_fault_hook(&record_call);
+  convert(plan, to_output(out));
+  sys::set_fault_hook(nullptr);
+  return g_calls;
+}
+
+// A record may only speak of data that is durable: no kill shows a missing sync, a power cut does.
+TEST(Convert, DataAndItsNameAreDurableBeforeTheRecordThatSpeaksOfThem) {
+  const TempDir dir;
+  const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
+  std::uint64_t records = 0;
+  std::uint64_t data_syncs = 0;
+  bool journal_synced = true;
+  bool names_synced = false;
+  std::set<std::string> ever_synced;
+  for (const Call& call : calls_of(plan, dir / "out")) {
+    if (call.name == "fdatasync" && call.on_data()) {
+      ++data_syncs;
+      ever_synced.insert(call.path);
+    }
+    names_synced = names_synced || (call.name == "fsync" && call.path.ends_with("/items/d"));
+    if (call.name == "fdatasync" && call.on_journal()) journal_synced = true;
+    if (call.name != "pwrite" || !call.on_journal()) continue;
+    ++records;
+    EXPECT_TRUE(journal_synced) << "record " << records << " follows one that is not durable";
+    EXPECT_TRUE(names_synced) << "record " << records << " speaks of a file without a name";
+    EXPECT_GT(data_syncs, 0U) << "record " << records << " speaks of data that is not durable";
+    data_syncs = 0;
+    journal_synced = false;
+  }
+  EXPECT_TRUE(journal_synced);
+  EXPECT_GE(records, 20U);
+  EXPECT_EQ(ever_synced.size(), plan.file_count());
+}
+
+// A slow run loses at most so much time, however little it has written.
+TEST(Convert, ARecordIsWrittenWhenItsTimeIsUp) {
+  const TempDir dir;
+  const std::string source = copy_fixture("qwen3", dir / "source");
+  Limits limits = small_limits();
+  limits.commit_bytes = UINT64_MAX;
+  const Plan rare = small_plan(source, small_options(), limits);
+  EXPECT_LE(convert(rare, to_output(dir / "rare")).journal_records, 2U);
+  limits.commit_ms = 0;
+  const Plan often = small_plan(source, small_options(), limits);
+  EXPECT_GE(convert(often, to_output(dir / "often")).journal_records, 20U);
+}
+
+// Everything that publishing makes visible is durable before the rename.
+TEST(Convert, TheTreeIsDurableBeforeItIsRenamed) {
+  const TempDir dir;
+  const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
+  const OutPaths paths = out_paths(dir / "out", 0);
+  std::set<std::string> synced;
+  bool published = false;
+  bool parent_synced = false;
+  for (const Call& call : calls_of(plan, paths.out)) {
+    if (call.name == "fsync" && !published) synced.insert(call.path);
+    if (call.name == "fsync" && published) parent_synced |= call.path == paths.parent;
+    if (call.name == "pwrite" && !call.on_journal()) {
+      EXPECT_FALSE(published) << call.path << " is written after the rename";
+    }
+    published = published || (call.name.starts_with("rename") && call.path == paths.tree);
+  }
+  EXPECT_TRUE(published);
+  EXPECT_TRUE(parent_synced);
+  for (const char* below : {"", "/0", "/0/items", "/0/items/d", "/hf"}) {
+    EXPECT_TRUE(synced.contains(paths.tree + below)) << below;
+  }
+}
+
+// Not only alike, but right: the digests are those of the source, however the run is cut.
+TEST(Convert, WhatIsWrittenIsWhatTheSourceSays) {
+  const TempDir dir;
+  const std::string source = copy_fixture("mixtral", dir / "source");
+  for (const bool stacked : {true, false}) {
+    PlanOptions options = small_options();
+    options.mapping.stacked = stacked;
+    const Plan plan = small_plan(source, options);
+    const std::string out = dir / (stacked ? "stacked" : "separate");
+    const RunResult result = convert(plan, to_output(out));
+    EXPECT_EQ(result.written_bytes, plan.end_address());
+    QuietReporter reporter;
+    const auto opened = format_of("orbax").open(out);
+    const VerifyResult verified = verify_source(*opened, plan, to_output(out), reporter);
+    EXPECT_TRUE(verified.differences.empty());
+    EXPECT_EQ(verified.chunks, plan.totals.chunks);
+    Manifest manifest = read_manifest(join_path(join_path(out, "0"), kManifestName));
+    EXPECT_EQ(manifest.root, result.root_digest);
+    EXPECT_TRUE(
+        verify_digests(*opened, std::move(manifest), to_output(out), reporter).differences.empty());
+  }
+}
+
+}  // namespace
+}  // namespace hfshard

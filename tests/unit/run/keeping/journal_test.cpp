@@ -1,0 +1,136 @@
+#include "run/keeping/journal.h"
+
+#include <gtest/gtest.h>
+
+#include "bytes/files.h"
+#include "support/temp_dir.h"
+
+namespace hfshard {
+namespace {
+
+const std::string kPlan(64, 'a');
+const std::string kOther(64, 'b');
+
+JournalRecord record(std::uint64_t begin, std::uint64_t end, std::uint64_t slot,
+                     std::uint64_t sum) {
+  return {begin, end, {{slot, {sum, 0}}}};
+}
+
+std::string only_journal(const std::string& directory) {
+  for (const std::string& name : list_directory(directory)) {
+    if (name.starts_with("journal.")) return join_path(directory, name);
+  }
+  return {};
+}
+
+TEST(Journal, RecordsComeBackAndAddUp) {
+  const TempDir dir;
+  {
+    JournalWriter writer(dir.path(), kPlan, 0, 1);
+    writer.append(record(0, 10, 0, 5));
+    writer.append(record(10, 30, 0, 7));
+  }
+  const JournalState state = read_journals(dir.path(), kPlan, 2);
+  EXPECT_EQ(state.records, 2U);
+  EXPECT_EQ(state.sums[0], (Digest128{12, 0}));
+  EXPECT_TRUE(state.covers(0, 30));
+  EXPECT_FALSE(state.covers(0, 31));
+  EXPECT_EQ(state.done_bytes(), 30U);
+}
+
+TEST(Journal, ChunkLengthsComeBackBehindTheDigests) {
+  const TempDir dir;
+  {
+    JournalWriter writer(dir.path(), kPlan, 0, 1);
+    JournalRecord first = record(0, 10, 0, 5);
+    first.digests.push_back({1, {9, 0}});
+    first.lengths = {7, 4096, UINT32_MAX};
+    writer.append(first);
+    JournalRecord second = record(10, 30, 0, 7);
+    second.lengths = {1, 2};
+    writer.append(second);
+  }
+  const JournalState state = read_journals(dir.path(), kPlan, 2);
+  ASSERT_EQ(state.done.size(), 2U);
+  EXPECT_EQ(state.done[0].lengths, (std::vector<std::uint32_t>{7, 4096, UINT32_MAX}));
+  EXPECT_EQ(state.done[1].lengths, (std::vector<std::uint32_t>{1, 2}));
+  EXPECT_EQ(state.sums[0], (Digest128{12, 0}));
+  EXPECT_EQ(state.sums[1], (Digest128{9, 0}));
+}
+
+TEST(Journal, NothingAfterTheFirstBadRecordIsTrusted) {
+  const TempDir dir;
+  {
+    JournalWriter writer(dir.path(), kPlan, 0, 1);
+    writer.append(record(0, 10, 0, 1));
+    writer.append(record(10, 20, 0, 2));
+    writer.append(record(20, 30, 0, 4));
+  }
+  std::string text = read_file(only_journal(dir.path()));
+  text[text.size() / 2] = static_cast<char>(text[text.size() / 2] ^ 1);
+  write_file_durably(only_journal(dir.path()), text);
+  const JournalState state = read_journals(dir.path(), kPlan, 1);
+  EXPECT_EQ(state.records, 1U);
+  EXPECT_FALSE(state.covers(10, 20));
+}
+
+TEST(Journal, ATornTailIsIgnored) {
+  const TempDir dir;
+  {
+    JournalWriter writer(dir.path(), kPlan, 0, 1);
+    writer.append(record(0, 10, 0, 1));
+    writer.append(record(10, 20, 0, 2));
+  }
+  std::string text = read_file(only_journal(dir.path()));
+  text.resize(text.size() - 3);
+  write_file_durably(only_journal(dir.path()), text);
+  EXPECT_EQ(read_journals(dir.path(), kPlan, 1).records, 1U);
+}
+
+TEST(Journal, AnotherPlansRecordsDoNotCount) {
+  const TempDir dir;
+  JournalWriter(dir.path(), kOther, 0, 1).append(record(0, 10, 0, 1));
+  EXPECT_EQ(read_journals(dir.path(), kPlan, 1).records, 0U);
+}
+
+TEST(Journal, APlanThatDiffersInItsLastDigitIsAnotherPlan) {
+  for (const std::size_t digit : {0U, 31U, 32U, 63U}) {
+    const TempDir dir;
+    std::string other = kPlan;
+    other[digit] = 'b';
+    JournalWriter(dir.path(), other, 0, 1).append(record(0, 10, 0, 1));
+    EXPECT_EQ(read_journals(dir.path(), kPlan, 1).records, 0U) << digit;
+  }
+}
+
+// Of records that overlap those count that cover most, wherever they stand.
+TEST(Journal, ALongRecordCountsBeforeAShortOneThatOverlapsItsEnd) {
+  const TempDir dir;
+  {
+    JournalWriter writer(dir.path(), kPlan, 0, 1);
+    writer.append(record(0, 100, 0, 1));
+    writer.append(record(90, 110, 0, 2));
+  }
+  const JournalState state = read_journals(dir.path(), kPlan, 1);
+  EXPECT_EQ(state.done_bytes(), 100U);
+  EXPECT_EQ(state.sums[0], (Digest128{1, 0}));
+}
+
+TEST(Journal, TwoCopiesOfOneWorkerCountOnce) {
+  const TempDir dir;
+  {
+    JournalWriter first(dir.path(), kPlan, 1, 4);
+    JournalWriter second(dir.path(), kPlan, 1, 4);
+    first.append(record(0, 10, 0, 1));
+    first.append(record(10, 20, 0, 2));
+    first.append(record(20, 30, 0, 4));
+    second.append(record(0, 18, 0, 100));
+    second.append(record(18, 25, 0, 200));
+  }
+  const JournalState state = read_journals(dir.path(), kPlan, 1);
+  EXPECT_TRUE(state.covers(0, 30));
+  EXPECT_EQ(state.sums[0], (Digest128{7, 0}));
+}
+
+}  // namespace
+}  // namespace hfshard

@@ -1,0 +1,67 @@
+#include "run/moving/grant.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "support/catch_error.h"
+#include <sys/resource.h>
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+constexpr std::uint64_t kClaimBytes = 1024 * kMiB;
+
+// Lowers a soft limit for as long as it lives.
+class Lowered {
+ public:
+  Lowered(decltype(RLIMIT_DATA) which, std::uint64_t bytes) : which_(which) {
+    ::getrlimit(which_, &before_);
+    struct rlimit lower = before_;
+    lower.rlim_cur = bytes;
+    ::setrlimit(which_, &lower);
+  }
+  ~Lowered() { ::setrlimit(which_, &before_); }
+  Lowered(const Lowered&) = delete;
+  Lowered& operator=(const Lowered&) = delete;
+
+ private:
+  decltype(RLIMIT_DATA) which_;
+  struct rlimit before_ = {};
+};
+
+TEST(Grant, WhatTheSystemHasIsGranted) {
+  EXPECT_NO_THROW(require_grant(kClaimBytes, 8));
+  EXPECT_NO_THROW(require_grant(0, 1));
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// What is mapped already counts, so a limit that equals the claim suffices.
+TEST(Grant, ALimitAtTheClaimSuffices) {
+  const Lowered limit(RLIMIT_DATA, kClaimBytes);
+  EXPECT_NO_THROW(require_grant(kClaimBytes, 2));
+}
+
+TEST(Grant, ALimitBelowTheClaimIsRefused) {
+  for (const auto which : {RLIMIT_DATA, RLIMIT_AS}) {
+    const Lowered limit(which, kClaimBytes / 2);
+    const Error error = catch_error([] { require_grant(kClaimBytes, 2); });
+    EXPECT_EQ(error.code(), ErrorCode::limit);
+    EXPECT_NE(error.hint_text(), "");
+  }
+}
+
+// 512 KiB each.
+TEST(Grant, ThreadsWithoutRoomForTheirStacksAreRefused) {
+  const Lowered limit(RLIMIT_DATA, kClaimBytes);
+  const Error error = catch_error([] { require_grant(0, 4096); });
+  EXPECT_EQ(error.code(), ErrorCode::limit);
+  EXPECT_NE(error.sentence().find("of 4096"), std::string::npos) << error.sentence();
+}
+#endif
+
+}  // namespace
+}  // namespace hfshard
