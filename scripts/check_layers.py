@@ -21,6 +21,12 @@ FORMAT_TABLE_HEADER = "format/formats.h"
 KNOW_NO_FORMAT = ("mapping", "ops", "plan", "run")
 KNOW_THE_TABLE = ("service", "tool")
 
+# Rooms of a layer -> the rooms beside it that they may use. Files above the rooms may use all, and no room uses them.
+ROOMS = {
+    "plan": {"compile": (), "layout": ("compile",), "cost": ("layout", "compile")},
+    "run": {"moving": (), "keeping": ("moving",), "checking": ("moving",)},
+}
+
 # include/hfshard/<name>.h -> the layer that implements it.
 PUBLIC_LAYER = {
     "error": "base",
@@ -79,6 +85,21 @@ def layer_of(path):
     return LAYERS.index(layer), parts[2] if layer == "format" and len(parts) > 3 else None
 
 
+def check_rooms(path, name):
+    """A quoted include within one layer; returns what is wrong with it, or None."""
+    own, target = path.split("/"), ("src/" + name).split("/")
+    rooms = ROOMS.get(target[1])
+    if rooms is None or own[:2] != target[:2] or len(own) < 4:
+        return None
+    if own[2] not in rooms:
+        return f"{own[1]}/{own[2]} is no room that scripts/check_layers.py knows (ROOMS)"
+    if len(target) < 4:
+        return f'the room {own[1]}/{own[2]} may not include "{name}", which is above it'
+    if target[2] != own[2] and target[2] not in rooms[own[2]]:
+        return f'the room {own[1]}/{own[2]} may not include "{name}"'
+    return None
+
+
 def check_project_include(path, name):
     """A quoted include; returns what is wrong with it, or None."""
     if name.startswith("hfshard/"):
@@ -102,7 +123,7 @@ def check_project_include(path, name):
         return f'{LAYERS[own_layer]} knows formats only through catalog/format.h, not "{name}"'
     if LAYERS[layer] == "format" and LAYERS[own_layer] in KNOW_THE_TABLE and name != FORMAT_TABLE_HEADER:
         return f'{LAYERS[own_layer]} knows formats only through {FORMAT_TABLE_HEADER}, not "{name}"'
-    return None
+    return check_rooms(path, name)
 
 
 def check_angle_include(path, name):

@@ -171,7 +171,7 @@ std::uint64_t window_offset(const PatternNode& node, const DimScope& scope,
 
 // Appends the node's walks; `step` is the distance of neighbours along the node.
 void walk(const PatternNode& node, std::uint64_t step, const DimScope& scope,
-          std::string_view pointer, Layout& out) {
+          std::string_view pointer, LaidOutPattern& out) {
   out.base += window_offset(node, scope, pointer) * step;
   if (node.kind == PatternNode::Kind::fixed) {
     out.base += node.index * step;
@@ -242,9 +242,10 @@ Shape pattern_shape(const Pattern& pattern, const DimScope& scope, std::string_v
   return out;
 }
 
-Layout lay_out(const Pattern& pattern, const DimScope& scope, std::span<const std::uint64_t> stack,
-               std::size_t at, std::string_view pointer) {
-  Layout out;
+LaidOutPattern lay_out(const Pattern& pattern, const DimScope& scope,
+                       std::span<const std::uint64_t> stack, std::size_t at,
+                       std::string_view pointer) {
+  LaidOutPattern out;
   out.shape = pattern_shape(pattern, scope, pointer);
   const std::size_t rank = out.shape.rank();
   const std::size_t first = std::min(at, rank);

@@ -60,7 +60,7 @@ struct Walk {
 
 /// A pattern with numbers: the tensor's shape, the offset of its first element and the walks, slow
 /// to fast.
-struct Layout {
+struct LaidOutPattern {
   Shape shape;
   std::uint64_t base = 0;
   std::vector<Walk> walks;
@@ -72,8 +72,9 @@ struct Layout {
 Shape pattern_shape(const Pattern& pattern, const DimScope& scope, std::string_view pointer);
 
 /// Lays the pattern out row-major, with the stack axes inserted before axis min(at, rank).
-Layout lay_out(const Pattern& pattern, const DimScope& scope, std::span<const std::uint64_t> stack,
-               std::size_t at, std::string_view pointer);
+LaidOutPattern lay_out(const Pattern& pattern, const DimScope& scope,
+                       std::span<const std::uint64_t> stack, std::size_t at,
+                       std::string_view pointer);
 
 /// Extent of one node (of its whole axis, where it has a window).
 std::uint64_t node_extent(const PatternNode& node, const DimScope& scope, std::string_view pointer);

@@ -225,7 +225,8 @@ class Resolver {
               out.axes, out.stacked);
   }
 
-  static std::vector<ResolvedLoop> stack_loops(const Placement& placement, const Layout& layout) {
+  static std::vector<ResolvedLoop> stack_loops(const Placement& placement,
+                                               const LaidOutPattern& layout) {
     std::vector<ResolvedLoop> out;
     for (std::size_t i = 0; i < placement.stack.size(); ++i) {
       out.push_back({"", placement.stack[i], layout.stack_steps[i]});

@@ -24,8 +24,8 @@ struct ResolvedRule {
   std::string target;                ///< dotted path of the leaf
   std::vector<std::string> sources;  ///< row-major over loops, outermost first
   std::vector<ResolvedLoop> loops;
-  Layout source_layout;
-  Layout target_layout;           ///< of the whole leaf
+  LaidOutPattern source_layout;
+  LaidOutPattern target_layout;   ///< of the whole leaf
   std::vector<std::string> axes;  ///< per axis of the leaf
   std::vector<bool> stacked;
 };
@@ -35,7 +35,7 @@ struct ResolvedFill {
   const FillRule* rule = nullptr;
   std::string target;
   std::vector<ResolvedLoop> loops;
-  Layout layout;
+  LaidOutPattern layout;
   std::vector<std::string> axes;
   std::vector<bool> stacked;
 };
@@ -45,7 +45,7 @@ struct ResolvedDrop {
   const DropRule* rule = nullptr;
   std::vector<std::string> sources;
   std::vector<std::string> same_as;  ///< parallel to sources, or empty
-  Layout layout;                     ///< unused when the pattern is [*]
+  LaidOutPattern layout;             ///< unused when the pattern is [*]
 };
 
 struct ResolvedModel {

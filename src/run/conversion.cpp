@@ -14,12 +14,15 @@
 #include "base/text.h"
 #include "bytes/files.h"
 #include "run/checking/output_manifest.h"
+#include "run/checking/read_back.h"
+#include "run/keeping/linked_files.h"
 #include "run/keeping/publish.h"
 #include "run/keeping/recover.h"
 #include "run/moving/budget.h"
 #include "run/moving/data_files.h"
 #include "run/moving/packing.h"
-#include "run/stop.h"
+#include "run/moving/stop.h"
+#include "run/moving/unit_filler.h"
 
 #include "hfshard/error.h"
 
@@ -69,8 +72,8 @@ class StagingSink final : public TileSink {
     files_.written(tile.file, {tile.offset_bytes, tile.offset_bytes + tile.stored_bytes});
     const auto waited =
         std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - since_);
-    if (pending_.end - pending_.begin >= plan_.limits.commit_bytes ||
-        waited.count() >= static_cast<std::int64_t>(plan_.limits.commit_ms)) {
+    if (pending_.end - pending_.begin >= plan_.limits().commit_bytes ||
+        waited.count() >= static_cast<std::int64_t>(plan_.limits().commit_ms)) {
       flush();
     }
   }
@@ -129,11 +132,11 @@ class NullSink final : public TileSink {
 // Copies that a rule claims to be equal (`same_as`) are compared, segment by segment.
 void check_same_as(const Plan& plan, const OpenSources& sources, const RunOptions& options,
                    Arena& arena) {
-  for (const Drop& drop : plan.model.drops) {
+  for (const Drop& drop : plan.model().drops) {
     if (!drop.same_as) continue;
-    const TensorInfo& one = plan.catalog.tensors[drop.source];
-    const TensorInfo& other = plan.catalog.tensors[*drop.same_as];
-    const std::uint64_t segment = std::min(plan.limits.segment_bytes, arena.size_bytes() / 2);
+    const TensorInfo& one = plan.catalog().tensors[drop.source];
+    const TensorInfo& other = plan.catalog().tensors[*drop.same_as];
+    const std::uint64_t segment = std::min(plan.limits().segment_bytes, arena.size_bytes() / 2);
     const Arena::Block block = arena.take(2 * segment);
     for (std::uint64_t at = 0; at < one.size_bytes; at += segment) {
       check_stop(options);
@@ -147,11 +150,11 @@ void check_same_as(const Plan& plan, const OpenSources& sources, const RunOption
         throw Error(ErrorCode::bad_input,
                     fmt::format("this tensor would be dropped as a copy of {}, but differs from it",
                                 quote(other.name)))
-            .in_file(plan.catalog.files[one.file].path)
+            .in_file(plan.catalog().files[one.file].path)
             .in_tensor(one.name)
             .at({one.begin_bytes + at, one.begin_bytes + at + size},
-                plan.catalog.files[one.file].size_bytes)
-            .by_rule(plan.model.rules[drop.rule]);
+                plan.catalog().files[one.file].size_bytes)
+            .by_rule(plan.model().rules[drop.rule]);
       }
     }
   }
@@ -159,8 +162,8 @@ void check_same_as(const Plan& plan, const OpenSources& sources, const RunOption
 
 void check_disk(const Plan& plan, const RunOptions& options, std::uint64_t done_bytes) {
   if (plan.is_packed()) return;  // nothing tells how much it will be
-  const std::uint64_t wanted = plan.totals.output_bytes - done_bytes;
-  const std::uint64_t free = free_bytes(out_paths(options.out, plan.options.step).parent);
+  const std::uint64_t wanted = plan.totals().output_bytes - done_bytes;
+  const std::uint64_t free = free_bytes(out_paths(options.out, plan.options().step).parent);
   if (free < wanted) {
     throw Error(ErrorCode::limit,
                 fmt::format("the output needs {} more, the file system has {} free",
@@ -196,13 +199,13 @@ Work make_work(const Plan& plan, const Format& target, const UnitFiller& filler)
     std::uint64_t filled = 0;
     if (plan.is_packed()) tile.stored_bytes = 0;
     for (const UnitRef& unit : tile.units) {
-      const UnitForm& form = plan.units[plan.group_of(unit).leaf];
+      const UnitForm& form = plan.units()[plan.group_of(unit).leaf];
       const auto part = region.subspan(filled, form.region_bytes());
       tile.overflows += filler.fill(unit, part, scratch, tile.digests);
       for (std::uint64_t k = 0; k < form.chunks_per_unit; ++k) {
         const auto chunk = part.subspan(k * form.stride_bytes, form.form.stored_bytes());
         const std::uint64_t length = target.encode(form.form, chunk, scratch);
-        if (plan.is_packed()) pack(tile, chunk.first(length), plan.limits);
+        if (plan.is_packed()) pack(tile, chunk.first(length), plan.limits());
       }
       filled += form.region_bytes();
     }
@@ -213,7 +216,7 @@ Work make_work(const Plan& plan, const Format& target, const UnitFiller& filler)
 RunResult run_null(const Plan& plan, const Format& target, const RunOptions& options,
                    Reporter& reporter, const std::function<void(Stage, const Tile&)>& hook) {
   const auto began = Clock::now();
-  const OpenSources sources = open_sources(plan.catalog, options.io, plan.limits.cached_bytes);
+  const OpenSources sources = open_sources(plan.catalog(), options.io, plan.limits().cached_bytes);
   const unsigned threads = pipeline_threads(options);
   const Budget budget = make_budget(plan, options.max_memory_bytes, threads, 0);
   Arena arena(budget.arena_bytes);
@@ -230,10 +233,10 @@ RunResult run_null(const Plan& plan, const Format& target, const RunOptions& opt
   }
   check_unchanged(sources);
   RunResult result;
-  result.output_bytes = plan.totals.output_bytes;
+  result.output_bytes = plan.totals().output_bytes;
   result.written_bytes = sink.written_bytes();
   result.overflows = sink.overflows();
-  result.source_bytes = plan.totals.source_bytes;
+  result.source_bytes = plan.totals().source_bytes;
   result.reads = choices_of(sources);
   result.peak_arena_bytes = arena.peak_bytes();
   result.seconds = std::chrono::duration<double>(Clock::now() - began).count();
@@ -267,15 +270,27 @@ void sync_down(const std::string& top, const std::string& bottom) {
 
 RunResult published_result(const Plan& plan, const Format& target, const RunOptions& options) {
   RunResult result;
-  result.output_bytes = plan.totals.output_bytes;
-  const OutPaths paths = out_paths(options.out, plan.options.step);
-  result.path = item_directory(plan, target, published_step(plan, paths));
+  result.output_bytes = plan.totals().output_bytes;
+  const OutPaths paths = out_paths(options.out, plan.options().step);
+  result.path = item_directory(plan.options(), target, published_step(plan, paths));
   return result;
+}
+
+// Writes everything that makes the staged data files an output.
+OutputDigests describe(const Plan& plan, const Placements& placed, const Format& target,
+                       const Staging& staging, const RunOptions& options,
+                       const std::vector<Digest128>& sums) {
+  OutputDigests digests = output_digests(plan, sums);
+  write_staged(staging, options,
+               {kManifestName, [&](const ByteSink& sink) { write_manifest(plan, digests, sink); }});
+  write_index(plan, placed, target, staging, options, digests.root);
+  return digests;
 }
 
 void finish(const Plan& plan, const Format& target, const Staging& staging,
             const RunOptions& options, Reporter& reporter, RunResult& result) {
-  JournalState state = read_journals(staging.paths().staging, plan.id, plan.digest_slots());
+  JournalState state =
+      read_journals(staging.paths().staging, plan.id(), plan.model().digest_slots());
   if (!state.covers(0, plan.end_address())) {
     std::uint64_t at = 0;
     for (const JournalRecord& record : state.done) {
@@ -289,25 +304,33 @@ void finish(const Plan& plan, const Format& target, const Staging& staging,
         .in_file(staging.paths().staging)
         .hint("run the workers that are missing, or the convert command with --resume");
   }
-  if (plan.is_packed()) {
-    const PackedPlacements placed(plan, state);
-    publish(plan, placed, target, staging, options, state.sums, reporter);
-    result.output_bytes = placed.total_bytes();
-  } else {
-    publish(plan, plan, target, staging, options, state.sums, reporter);
+  check_output(plan, options);
+  std::optional<PackedPlacements> packed;
+  if (plan.is_packed()) result.output_bytes = packed.emplace(plan, state).total_bytes();
+  const Placements& placed = packed ? static_cast<const Placements&>(*packed) : plan;
+  OutputDigests digests = describe(plan, placed, target, staging, options, state.sums);
+  if (plan.options().link) {
+    const std::string& step = staging.paths().step;
+    link_shards(plan, step, item_directory(plan.options(), target, step), options.shards);
+    if (plan.options().digests) {
+      digest_linked(*target.open(step), plan, options, state.sums, reporter);
+      digests = describe(plan, placed, target, staging, options, state.sums);
+    }
   }
+  packed.reset();
+  publish(plan, target, staging, options);
   result.published = true;
   result.journal_records = state.records;
   result.overflows = state.overflows;
-  result.root_digest = root_digest(plan, state.sums);
+  result.root_digest = digests.root;
 }
 
 }  // namespace
 
 ByteRange worker_share(const Plan& plan, std::uint32_t worker, std::uint32_t workers) {
   const std::uint64_t files = plan.file_count();
-  return {plan.file_begin[files * worker / workers],
-          plan.file_begin[files * (worker + 1) / workers]};
+  return {plan.file_begin()[files * worker / workers],
+          plan.file_begin()[files * (worker + 1) / workers]};
 }
 
 RunResult run_convert(const Plan& plan, const Format& target, const RunOptions& options,
@@ -315,7 +338,7 @@ RunResult run_convert(const Plan& plan, const Format& target, const RunOptions& 
   if (target.name() == "null") return run_null(plan, target, options, reporter, hook);
   const auto began = Clock::now();
   RunResult result = published_result(plan, target, options);
-  const OutPaths paths = out_paths(options.out, plan.options.step);
+  const OutPaths paths = out_paths(options.out, plan.options().step);
   if (options.resume && is_published(plan, target, paths)) {
     remove_leftovers(plan, paths);
     result.already_done = true;
@@ -323,7 +346,7 @@ RunResult run_convert(const Plan& plan, const Format& target, const RunOptions& 
   }
   // Beside what stands nothing may be made; what an interrupted run has left is put back first.
   if (!exists(paths.staging)) check_output(plan, options);
-  const OpenSources sources = open_sources(plan.catalog, options.io, plan.limits.cached_bytes);
+  const OpenSources sources = open_sources(plan.catalog(), options.io, plan.limits().cached_bytes);
   const unsigned threads = pipeline_threads(options);
   const Budget budget = make_budget(plan, options.max_memory_bytes, threads, 0);
   const std::string known = existing_parent(paths.parent);
@@ -331,17 +354,17 @@ RunResult run_convert(const Plan& plan, const Format& target, const RunOptions& 
   Staging staging(paths, options.workers > 1);
   check_output(plan, options);
   staging.begin(plan);
-  const JournalState done = read_journals(paths.staging, plan.id, 0);
+  const JournalState done = read_journals(paths.staging, plan.id(), 0);
   check_disk(plan, options, done.done_bytes());
-  const std::string root = item_directory(plan, target, paths.step);
+  const std::string root = item_directory(plan.options(), target, paths.step);
   make_directories(join_path(root, "d"));
   sync_down(known, join_path(root, "d"));
   auto arena = std::make_unique<Arena>(budget.arena_bytes);
   if (options.worker == 0) check_same_as(plan, sources, options, *arena);
   const UnitFiller filler(plan, sources);
   const Work work = make_work(plan, target, filler);
-  DataFiles files(plan, root, options.io);
-  JournalWriter journal(paths.staging, plan.id, options.worker, options.workers);
+  DataFiles files(plan, root, options.io, plan.limits().cached_bytes);
+  JournalWriter journal(paths.staging, plan.id(), options.worker, options.workers);
   StagingSink sink(plan, sources, done, files, journal, reporter);
   const ByteRange share = worker_share(plan, options.worker, options.workers);
   TileCursor cursor(plan, share.begin, share.end, &done, arena->size_bytes());
@@ -353,7 +376,7 @@ RunResult run_convert(const Plan& plan, const Format& target, const RunOptions& 
   result.written_bytes = sink.written_bytes();
   result.skipped_bytes = stored_bytes(plan, done);
   result.writes = files.choices();
-  result.source_bytes = plan.totals.source_bytes;
+  result.source_bytes = plan.totals().source_bytes;
   result.reads = choices_of(sources);
   result.peak_arena_bytes = arena->peak_bytes();
   arena.reset();  // publishing may need one of its own
@@ -367,7 +390,7 @@ RunResult run_finalize(const Plan& plan, const Format& target, const RunOptions&
                        Reporter& reporter) {
   const auto began = Clock::now();
   RunResult result = published_result(plan, target, options);
-  const OutPaths paths = out_paths(options.out, plan.options.step);
+  const OutPaths paths = out_paths(options.out, plan.options().step);
   Staging staging(paths, false);
   if (is_published(plan, target, paths) && (staging.published() || !has_journals(paths))) {
     staging.remove();

@@ -58,18 +58,18 @@ ConvertReport finalized_before(const std::string& out) {
   const std::string step = step_directory(paths.out);
   if (parent_path(step) != paths.out) read_staged_plan(out);  // throws: nothing was started
   const Manifest manifest = read_manifest(join_path(step, kManifestName));
-  const Plan& plan = manifest.plan;
-  const Format& target = format_of(options_from_json(plan.identity.at("options")).target);
+  const PlanOptions recorded = options_from_json(manifest.identity.at("options"));
+  const Format& target = format_of(recorded.target);
   clean_staging(paths);
   ConvertReport report;
-  report.plan.id = plan.id;
-  report.plan.identity = dump_json(plan.identity);
-  report.plan.family = plan.model.family;
-  report.plan.scheme = plan.model.scheme;
-  report.plan.stacked = plan.model.stacked;
+  report.plan.id = manifest.plan_id;
+  report.plan.identity = dump_json(manifest.identity);
+  report.plan.family = manifest.model->family;
+  report.plan.scheme = manifest.model->scheme;
+  report.plan.stacked = manifest.model->stacked;
   report.run.already_done = true;
-  report.run.path = item_directory(plan, target, step);
-  report.run.root_digest = manifest.root;
+  report.run.path = item_directory(recorded, target, step);
+  report.run.root_digest = manifest.digests.root;
   return report;
 }
 

@@ -19,11 +19,12 @@ namespace {
 std::vector<LoadReport> load_reports(const Plan& plan, const PlanQuestions& questions) {
   std::vector<LoadReport> out;
   const auto ask = [&](const Mesh& mesh) {
-    out.push_back(load_report(plan, load_cost(plan, mesh, questions.devices_per_host)));
+    out.push_back(
+        load_report(plan, load_cost(plan, plan.rules(), mesh, questions.devices_per_host)));
   };
-  for (const std::string& mesh : questions.load_meshes) ask(parse_mesh(mesh, plan.rules));
-  if (!plan.options.link || !out.empty()) return out;
-  for (const Mesh& mesh : plan.meshes) ask(mesh);
+  for (const std::string& mesh : questions.load_meshes) ask(parse_mesh(mesh, plan.rules()));
+  if (!plan.options().link || !out.empty()) return out;
+  for (const Mesh& mesh : plan.meshes()) ask(mesh);
   return out;
 }
 
@@ -58,7 +59,7 @@ PlanReport plan(const std::string& source, const PlanOptions& options, const Run
   }
   out.refusal = refusal(made, run, threads);
   const std::uint64_t listed =
-      std::min<std::uint64_t>(made.model.leaves.size(), questions.most_leaves);
+      std::min<std::uint64_t>(made.model().leaves.size(), questions.most_leaves);
   out.leaves.reserve(listed);
   for (std::size_t leaf = 0; leaf < listed; ++leaf) out.leaves.push_back(planned_leaf(made, leaf));
   return out;

@@ -29,7 +29,7 @@ Plan make_plan(const std::string& source, const PlanOptions& options, const Form
   const auto form = [&](const Leaf& leaf, const Grid& grid) {
     return target.form(leaf, grid, options.encoding);
   };
-  return build_plan(std::move(catalog), std::move(model), recorded, form, limits);
+  return build_plan(make_model(std::move(catalog), std::move(model)), recorded, form, limits);
 }
 
 }  // namespace hfshard

@@ -9,8 +9,8 @@ namespace {
 
 std::vector<DroppedTensors> drops_by_reason(const Plan& plan) {
   std::map<std::string, std::vector<std::string>> by_reason;
-  for (const Drop& drop : plan.model.drops)
-    by_reason[drop.why].push_back(plan.catalog.tensors[drop.source].name);
+  for (const Drop& drop : plan.model().drops)
+    by_reason[drop.why].push_back(plan.catalog().tensors[drop.source].name);
   std::vector<DroppedTensors> out;
   out.reserve(by_reason.size());
   for (auto& [why, names] : by_reason) out.push_back({why, std::move(names)});
@@ -18,15 +18,15 @@ std::vector<DroppedTensors> drops_by_reason(const Plan& plan) {
 }
 
 void add_totals(const Plan& plan, PlanSummary& out) {
-  const PlanTotals& totals = plan.totals;
-  out.source_files = plan.catalog.files.size();
+  const LayoutTotals& totals = plan.totals();
+  out.source_files = plan.catalog().files.size();
   out.tensors = totals.tensors;
   out.dropped = totals.dropped;
   out.source_bytes = totals.source_bytes;
   out.shared_tensors = totals.shared_tensors;
   out.output_bytes = totals.output_bytes;
   out.files = plan.file_count();
-  out.leaves = plan.model.leaves.size();
+  out.leaves = plan.model().leaves.size();
   out.chunks = totals.chunks;
   out.units = totals.units;
   out.largest_unit_bytes = totals.largest_need_bytes;
@@ -39,30 +39,30 @@ void add_totals(const Plan& plan, PlanSummary& out) {
 
 PlanSummary summarise(const Plan& plan) {
   PlanSummary out;
-  out.id = plan.id;
-  out.identity = dump_json(plan.identity);
-  out.family = plan.model.family;
-  out.scheme = plan.model.scheme;
-  out.stacked = plan.model.stacked;
+  out.id = plan.id();
+  out.identity = dump_json(plan.identity());
+  out.family = plan.model().family;
+  out.scheme = plan.model().scheme;
+  out.stacked = plan.model().stacked;
   out.compresses = plan.is_packed();
-  out.source = plan.catalog.location;
-  for (const Mesh& mesh : plan.meshes) out.meshes.push_back(to_string(mesh));
-  out.mesh_chosen = plan.options.meshes.empty();
-  out.notes = plan.catalog.notes;
-  out.notes.insert(out.notes.end(), plan.model.notes.begin(), plan.model.notes.end());
+  out.source = plan.catalog().location;
+  for (const Mesh& mesh : plan.meshes()) out.meshes.push_back(to_string(mesh));
+  out.mesh_chosen = plan.options().meshes.empty();
+  out.notes = plan.catalog().notes;
+  out.notes.insert(out.notes.end(), plan.model().notes.begin(), plan.model().notes.end());
   out.drops = drops_by_reason(plan);
-  out.model_names = plan.model.model_names;
-  out.carries_tokenizer = !plan.catalog.side_files.empty();
+  out.model_names = plan.model().model_names;
+  out.carries_tokenizer = !plan.catalog().side_files.empty();
   add_totals(plan, out);
-  out.links = plan.options.link;
-  for (const NotLinked& item : plan.not_linked)
-    out.not_linked.push_back({plan.model.leaves[item.leaf].name, item.why});
+  out.links = plan.options().link;
+  for (const NotLinked& item : plan.not_linked())
+    out.not_linked.push_back({plan.model().leaves[item.leaf].name, item.why});
   return out;
 }
 
 PlannedLeaf planned_leaf(const Plan& plan, std::size_t leaf) {
-  const Leaf& info = plan.model.leaves[leaf];
-  const Grid& grid = plan.grids[leaf];
+  const Leaf& info = plan.model().leaves[leaf];
+  const Grid& grid = plan.grids()[leaf];
   PlannedLeaf out;
   out.path = info.name;
   out.dtype = info.dtype;
@@ -85,7 +85,8 @@ LoadReport load_report(const Plan& plan, const LoadCost& cost) {
   out.needed_bytes = cost.needed_bytes();
   out.read_bytes = cost.read_bytes();
   out.largest_request_bytes = cost.largest_request_bytes;
-  for (const std::uint32_t leaf : cost.refused) out.refused.push_back(plan.model.leaves[leaf].name);
+  for (const std::uint32_t leaf : cost.refused)
+    out.refused.push_back(plan.model().leaves[leaf].name);
   return out;
 }
 

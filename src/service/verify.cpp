@@ -21,7 +21,7 @@ VerifyResult verify(const std::string& out, const std::string& source, const Run
         .hint("outputs of other tools are read by: hfshard inspect --data");
   }
   const Manifest manifest = read_manifest(join_path(step, kManifestName));
-  const PlanOptions recorded = options_from_json(manifest.plan.identity.at("options"));
+  const PlanOptions recorded = options_from_json(manifest.identity.at("options"));
   const Format& target = format_of(recorded.target);
   const auto opened = target.open(step);
   VerifyResult result =

@@ -47,6 +47,15 @@ class CheckLayersTest(unittest.TestCase):
         self.refused("src/run/run.cpp", '#include "format/formats.h"\n', "only through catalog/format.h")
         self.allowed("src/run/run.cpp", '#include "catalog/format.h"\n')
 
+    def test_a_room_knows_the_rooms_below_it_and_nothing_above(self):
+        self.refused("src/run/moving/a.cpp", '#include "run/keeping/b.h"\n', "room run/moving may not include")
+        self.refused("src/run/keeping/a.cpp", '#include "run/checking/b.h"\n', "room run/keeping may not include")
+        self.refused("src/run/checking/a.cpp", '#include "run/conversion.h"\n', "which is above it")
+        self.refused("src/plan/layout/a.cpp", '#include "plan/cost/b.h"\n', "room plan/layout may not include")
+        self.refused("src/run/other/a.cpp", '#include "run/moving/b.h"\n', "is no room")
+        self.allowed("src/run/keeping/a.cpp", '#include "run/moving/b.h"\n#include "plan/plan.h"\n')
+        self.allowed("src/run/conversion.cpp", '#include "run/keeping/b.h"\n#include "run/checking/b.h"\n')
+
     def test_service_and_tool_know_the_table_of_formats_only(self):
         for layer in ("service", "tool"):
             self.allowed(f"src/{layer}/a.cpp", '#include "format/formats.h"\n#include "catalog/format.h"\n')

@@ -27,7 +27,7 @@ Value value_of(const ValueRule& rule, const Bindings& bindings) {
   return out;
 }
 
-IndexMap map_of(const Layout& source, const Layout& target) {
+IndexMap map_of(const LaidOutPattern& source, const LaidOutPattern& target) {
   IndexMap out;
   out.src_base = source.base;
   out.dst_base = target.base;

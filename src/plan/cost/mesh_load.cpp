@@ -110,20 +110,20 @@ struct CellBytes {
   std::uint64_t index = 0;
 };
 
-CellBytes cell_bytes(const Plan& plan, std::uint32_t leaf) {
-  const Grid& grid = plan.grids[leaf];
-  if (grid.linked) return {packed_bytes(plan.model.leaves[leaf].dtype, grid.chunk.numel()), 0};
-  const PieceForm& form = plan.units[leaf].form;
+CellBytes cell_bytes(const Layout& layout, std::uint32_t leaf) {
+  const Grid& grid = layout.grids()[leaf];
+  if (grid.linked) return {packed_bytes(layout.model().leaves[leaf].dtype, grid.chunk.numel()), 0};
+  const PieceForm& form = layout.units()[leaf].form;
   return {form.cell_step_bytes(), form.tail_bytes};
 }
 
 // Adds what the devices of one host need of one leaf. Returns the bytes of the largest request of a
 // shard, as Orbax counts it.
-std::uint64_t add_leaf(const Plan& plan, std::uint32_t index, const Spread& spread,
+std::uint64_t add_leaf(const Layout& layout, std::uint32_t index, const Spread& spread,
                        const Mesh& mesh, std::uint64_t first_device, std::uint64_t devices,
                        HostLoad& host) {
-  const Leaf& leaf = plan.model.leaves[index];
-  const Grid& grid = plan.grids[index];
+  const Leaf& leaf = layout.model().leaves[index];
+  const Grid& grid = layout.grids()[index];
   if (leaf.shape.numel() == 0) return 0;
   std::set<std::vector<std::uint64_t>> shards;
   for (std::uint64_t d = 0; d < devices; ++d)
@@ -137,7 +137,7 @@ std::uint64_t add_leaf(const Plan& plan, std::uint32_t index, const Spread& spre
     const std::uint64_t wanted = cells.back().extent.numel() * grid.inner.numel();
     request = std::max(request, packed_bytes(leaf.dtype, wanted));
   }
-  const CellBytes bytes = cell_bytes(plan, index);
+  const CellBytes bytes = cell_bytes(layout, index);
   const std::uint64_t touched = count_union(cells);
   const std::uint64_t indices = bytes.index > 0 ? count_union(chunks) : 0;
   host.needed_bytes += shards.size() * packed_bytes(leaf.dtype, spread.shard.numel());
@@ -182,7 +182,8 @@ std::uint64_t devices_of(const Mesh& mesh, std::uint64_t devices_per_host) {
 
 }  // namespace
 
-LoadCost load_cost(const Plan& plan, const Mesh& mesh, std::uint64_t devices_per_host) {
+LoadCost load_cost(const Layout& layout, const AxisRules& rules, const Mesh& mesh,
+                   std::uint64_t devices_per_host) {
   LoadCost out;
   out.mesh = mesh;
   const std::uint64_t devices = devices_of(mesh, devices_per_host);
@@ -192,11 +193,11 @@ LoadCost load_cost(const Plan& plan, const Mesh& mesh, std::uint64_t devices_per
                             to_string(mesh), devices_per_host));
   }
   out.hosts.resize(devices / devices_per_host);
-  for (std::uint32_t leaf = 0; leaf < plan.model.leaves.size(); ++leaf) {
-    const Spread spread = spread_of(plan.model.leaves[leaf], plan.rules, mesh);
+  for (std::uint32_t leaf = 0; leaf < layout.model().leaves.size(); ++leaf) {
+    const Spread spread = spread_of(layout.model().leaves[leaf], rules, mesh);
     std::uint64_t largest = 0;
     for (std::uint64_t host = 0; host < out.hosts.size(); ++host) {
-      largest = std::max(largest, add_leaf(plan, leaf, spread, mesh, host * devices_per_host,
+      largest = std::max(largest, add_leaf(layout, leaf, spread, mesh, host * devices_per_host,
                                            devices_per_host, out.hosts[host]));
     }
     out.largest_request_bytes = std::max(out.largest_request_bytes, largest);

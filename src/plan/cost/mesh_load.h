@@ -3,7 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/plan.h"
+#include "plan/layout/layout.h"
+#include "plan/layout/mesh.h"
 
 namespace hfshard {
 
@@ -34,6 +35,7 @@ inline constexpr std::uint64_t kOrbaxRequestLimit = std::uint64_t{96} * 1000 * 1
 /// host. A chunk (of inner chunks: each one, and the index of each outer one) is a request, however
 /// many shards of the host touch it: TensorStore fetches whole chunks, and a chunk that is wanted
 /// several times at once, once. Throws: bad_input (a dimension does not divide, or hosts do not).
-LoadCost load_cost(const Plan& plan, const Mesh& mesh, std::uint64_t devices_per_host);
+LoadCost load_cost(const Layout& layout, const AxisRules& rules, const Mesh& mesh,
+                   std::uint64_t devices_per_host);
 
 }  // namespace hfshard

@@ -34,6 +34,10 @@ struct Limits {
                                << 20;  ///< of sources, and of output, left in the page cache
 };
 
+/// The largest output that is planned. A pebibyte is several hundred times the largest model; what
+/// is above it is a mistyped size.
+inline constexpr std::uint64_t kMaxOutputBytes = std::uint64_t{1} << 50;
+
 /// A digest block of a 1-d tensor is a run of this many bytes (design.md 7, Digests). Part of the
 /// format.
 inline constexpr std::uint64_t kDigestRunBytes = std::uint64_t{64} << 10;

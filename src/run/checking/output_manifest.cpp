@@ -90,8 +90,8 @@ Json json_decode(const Transfer& transfer) {
   return out;
 }
 
-Json json_transfer(const Plan& plan, std::uint32_t index, const std::vector<Digest128>& sums) {
-  const Transfer& transfer = plan.model.transfers[index];
+Json json_transfer(const Model& model, std::uint32_t index, const OutputDigests& digests) {
+  const Transfer& transfer = model.transfers[index];
   Json out;
   out["leaf"] = std::uint64_t{transfer.target};
   out["rule"] = std::uint64_t{transfer.rule};
@@ -104,8 +104,8 @@ Json json_transfer(const Plan& plan, std::uint32_t index, const std::vector<Dige
   out["digests"] = Json::Array{};
   for (std::size_t i = 0; i < transfer.sources.size(); ++i) {
     out["sources"].array().emplace_back(std::uint64_t{transfer.sources[i]});
-    if (plan.has_digest(index))
-      out["digests"].array().emplace_back(to_hex(sums[plan.digest_slot(index, i)]));
+    if (digests.recorded[index])
+      out["digests"].array().emplace_back(to_hex(digests.sums[model.digest_slot(index, i)]));
   }
   if (transfer.value.mul) out["mul"] = double{*transfer.value.mul};
   if (transfer.value.add) out["add"] = double{*transfer.value.add};
@@ -149,7 +149,16 @@ DType dtype_of(const Json& json) {
   return *dtype;
 }
 
-void read_leaf(const Json& json, Plan& plan) {
+// A manifest while it is read.
+struct Parts {
+  Catalog catalog;
+  CompiledModel compiled;
+  std::vector<bool> linked;  // per leaf
+  std::vector<Digest128> sums;
+  std::vector<bool> recorded;
+};
+
+void read_leaf(const Json& json, Parts& parts) {
   Leaf leaf;
   Grid grid;
   leaf.name = json.at("path").as_string();
@@ -169,61 +178,61 @@ void read_leaf(const Json& json, Plan& plan) {
   if (grid.chunk.rank() != leaf.shape.rank() || grid.inner.rank() != leaf.shape.rank()) {
     throw Error(ErrorCode::corrupt, "a chunk's rank differs from its leaf's").in_tensor(leaf.name);
   }
-  plan.model.leaves.push_back(std::move(leaf));
-  plan.grids.push_back(grid);
+  parts.compiled.leaves.push_back(std::move(leaf));
+  parts.linked.push_back(grid.linked);
 }
 
-void read_transfer(const Json& json, Plan& plan, std::vector<Digest128>& sums) {
+void read_transfer(const Json& json, Parts& parts) {
   Transfer transfer;
   transfer.target = static_cast<std::uint32_t>(json.at("leaf").as_uint());
   transfer.rule = static_cast<std::uint32_t>(json.at("rule").as_uint());
   transfer.map = map_of(json.at("map"));
   for (const Json& loop : json.at("loops").as_array()) {
-    const Json::Array& parts = loop.as_array();
-    if (parts.size() != 2) throw Error(ErrorCode::corrupt, "a loop has two numbers");
-    transfer.loops.push_back({parts[0].as_uint(), parts[1].as_int()});
+    const Json::Array& pair = loop.as_array();
+    if (pair.size() != 2) throw Error(ErrorCode::corrupt, "a loop has two numbers");
+    transfer.loops.push_back({pair[0].as_uint(), pair[1].as_int()});
   }
   for (const Json& source : json.at("sources").as_array()) {
     transfer.sources.push_back(static_cast<std::uint32_t>(source.as_uint()));
   }
   const Json::Array& digests = json.at("digests").as_array();
-  for (const Json& digest : digests) sums.push_back(digest_from_hex(digest.as_string()));
+  for (const Json& digest : digests) parts.sums.push_back(digest_from_hex(digest.as_string()));
   if (const Json* mul = json.find("mul")) transfer.value.mul = static_cast<float>(mul->as_double());
   if (const Json* add = json.find("add")) transfer.value.add = static_cast<float>(add->as_double());
   transfer.copy = json.find("copy") != nullptr;
-  const bool sound = transfer.target < plan.model.leaves.size() &&
-                     transfer.rule < plan.model.rules.size() && !transfer.sources.empty() &&
+  const bool sound = transfer.target < parts.compiled.leaves.size() &&
+                     transfer.rule < parts.compiled.rules.size() && !transfer.sources.empty() &&
                      (transfer.sources.size() == digests.size() || digests.empty());
   if (!sound) throw Error(ErrorCode::corrupt, "a rule names a leaf or source that is not listed");
   for (const std::uint32_t source : transfer.sources) {
-    if (source >= plan.catalog.tensors.size())
+    if (source >= parts.catalog.tensors.size())
       throw Error(ErrorCode::corrupt, "a rule names a source that is not listed");
   }
   if (digests.empty()) {  // linked only
-    if (!plan.grids[transfer.target].linked)
+    if (!parts.linked[transfer.target])
       throw Error(ErrorCode::corrupt, "a rule of a leaf that is not linked has no digests");
-    plan.options.digests = false;
-    sums.resize(sums.size() + transfer.sources.size());
+    parts.sums.resize(parts.sums.size() + transfer.sources.size());
   }
-  const TensorInfo& first = plan.catalog.tensors[transfer.sources.front()];
+  const TensorInfo& first = parts.catalog.tensors[transfer.sources.front()];
   transfer.source_shape = first.shape;
   transfer.source_dtype = first.dtype;
   if (const Json* decode = json.find("decode")) {  // the shape in codes; the values are in the leaf
     transfer.source_shape = shape_of(decode->at("shape"));
     if (transfer.source_shape.numel() != first.shape.numel()) transfer.source_dtype = DType::f4;
   }
-  plan.model.transfers.push_back(std::move(transfer));
+  parts.recorded.push_back(!digests.empty());
+  parts.compiled.transfers.push_back(std::move(transfer));
 }
 
-void read_fill(const Json& json, Plan& plan) {
+void read_fill(const Json& json, Parts& parts) {
   Fill fill;
   fill.target = static_cast<std::uint32_t>(json.at("leaf").as_uint());
   fill.rule = static_cast<std::uint32_t>(json.at("rule").as_uint());
   fill.map = map_of(json.at("map"));
   fill.scalar = json.at("value").as_double();
-  if (fill.target >= plan.model.leaves.size() || fill.rule >= plan.model.rules.size())
+  if (fill.target >= parts.compiled.leaves.size() || fill.rule >= parts.compiled.rules.size())
     throw Error(ErrorCode::corrupt, "a fill names a leaf or rule that is not listed");
-  plan.model.fills.push_back(std::move(fill));
+  parts.compiled.fills.push_back(std::move(fill));
 }
 
 // How many elements of its leaf a map reaches, which must all lie in the leaf.
@@ -247,8 +256,7 @@ std::uint64_t reach_of(const Transfer& transfer, const Leaf& leaf) {
 
 // What no rule or fill reaches would not be verified: rules and fills together reach every element
 // of every leaf, as those of a plan do.
-void check_coverage(const Plan& plan) {
-  const CompiledModel& model = plan.model;
+void check_coverage(const CompiledModel& model) {
   std::vector<std::uint64_t> reached(model.leaves.size(), 0);
   const auto add = [&](std::uint32_t target, const auto& item) {
     const Leaf& leaf = model.leaves[target];
@@ -270,78 +278,91 @@ void check_coverage(const Plan& plan) {
 }
 
 void read_body(const Json& json, Manifest& out) {
-  Plan& plan = out.plan;
-  plan.id = json.at("plan_id").as_string();
-  plan.identity = json.at("identity");
-  out.root = json.at("root_digest").as_string();
-  plan.model.family = json.at("family").as_string();
-  plan.model.scheme = json.at("scheme").as_string();
-  plan.model.stacked = json.at("layers").as_string() == "stacked";
-  plan.options.step = json.at("step").as_uint();
-  for (const Json& rule : json.at("rules").as_array()) plan.model.rules.push_back(rule.as_string());
+  Parts parts;
+  out.plan_id = json.at("plan_id").as_string();
+  out.identity = json.at("identity");
+  out.digests.root = json.at("root_digest").as_string();
+  parts.compiled.family = json.at("family").as_string();
+  parts.compiled.scheme = json.at("scheme").as_string();
+  parts.compiled.stacked = json.at("layers").as_string() == "stacked";
+  out.step = json.at("step").as_uint();
+  for (const Json& rule : json.at("rules").as_array())
+    parts.compiled.rules.push_back(rule.as_string());
   for (const Json& tensor : json.at("tensors").as_array()) {
     TensorInfo info;
     info.name = tensor.at("name").as_string();
     info.dtype = dtype_of(tensor.at("dtype"));
     info.shape = shape_of(tensor.at("shape"));
-    plan.catalog.tensors.push_back(std::move(info));
+    parts.catalog.tensors.push_back(std::move(info));
   }
-  for (const Json& leaf : json.at("leaves").as_array()) read_leaf(leaf, plan);
-  for (const Json& transfer : json.at("transfers").as_array())
-    read_transfer(transfer, plan, out.sums);
-  for (const Json& fill : json.at("fills").as_array()) read_fill(fill, plan);
-  check_coverage(plan);
+  for (const Json& leaf : json.at("leaves").as_array()) read_leaf(leaf, parts);
+  for (const Json& transfer : json.at("transfers").as_array()) read_transfer(transfer, parts);
+  for (const Json& fill : json.at("fills").as_array()) read_fill(fill, parts);
+  check_coverage(parts.compiled);
+  out.model = make_model(std::move(parts.catalog), std::move(parts.compiled));
+  out.digests.sums = std::move(parts.sums);
+  out.digests.recorded = std::move(parts.recorded);
 }
 
 }  // namespace
 
-std::string root_digest(const Plan& plan, const std::vector<Digest128>& sums) {
+std::string root_digest(const Model& model, const std::vector<Digest128>& sums,
+                        const std::vector<bool>& recorded) {
   // Leaves and tensors are sorted by name, so their numbers are.
   std::vector<std::tuple<std::uint32_t, std::uint32_t, std::string>> lines;
   lines.reserve(sums.size());
-  for (std::uint32_t t = 0; t < plan.model.transfers.size(); ++t) {
-    const Transfer& transfer = plan.model.transfers[t];
+  for (std::uint32_t t = 0; t < model.transfers.size(); ++t) {
+    const Transfer& transfer = model.transfers[t];
     for (std::size_t i = 0; i < transfer.sources.size(); ++i) {
       lines.emplace_back(transfer.target, transfer.sources[i],
-                         plan.has_digest(t) ? to_hex(sums[plan.digest_slot(t, i)]) : "-");
+                         recorded[t] ? to_hex(sums[model.digest_slot(t, i)]) : "-");
     }
   }
   std::ranges::sort(lines);
   Sha256 hash;
   for (const auto& [leaf, tensor, digest] : lines) {
-    hash.update(fmt::format("{}\n{}\n{}\n", plan.model.leaves[leaf].name,
-                            plan.catalog.tensors[tensor].name, digest));
+    hash.update(fmt::format("{}\n{}\n{}\n", model.leaves[leaf].name,
+                            model.catalog.tensors[tensor].name, digest));
   }
   return to_hex(std::span<const std::byte>(hash.finish()));
 }
 
-void write_manifest(const Plan& plan, const std::vector<Digest128>& sums, const ByteSink& sink) {
+OutputDigests output_digests(const Plan& plan, std::vector<Digest128> sums) {
+  OutputDigests out;
+  out.sums = std::move(sums);
+  for (std::uint32_t t = 0; t < plan.model().transfers.size(); ++t)
+    out.recorded.push_back(plan.has_digest(t));
+  out.root = root_digest(plan.model(), out.sums, out.recorded);
+  return out;
+}
+
+void write_manifest(const Plan& plan, const OutputDigests& digests, const ByteSink& sink) {
+  const Model& model = plan.model();
   Json head;
   head["schema"] = kSchema;
   head["tool"] = std::string("hfshard ") + kVersion;
-  head["plan_id"] = plan.id;
-  head["root_digest"] = root_digest(plan, sums);
-  head["family"] = plan.model.family;
-  head["scheme"] = plan.model.scheme;
-  head["layers"] = plan.model.stacked ? "stacked" : "separate";
-  head["step"] = plan.options.step;
-  head["identity"] = plan.identity;
+  head["plan_id"] = plan.id();
+  head["root_digest"] = digests.root;
+  head["family"] = model.family;
+  head["scheme"] = model.scheme;
+  head["layers"] = model.stacked ? "stacked" : "separate";
+  head["step"] = plan.options().step;
+  head["identity"] = plan.identity();
   std::string text = dump_json(head);
   text.pop_back();  // the closing brace: the lists follow
   sink(as_bytes(text));
-  const CompiledModel& model = plan.model;
   write_list(sink, "drops", model.drops.size(),
              [&](std::size_t i) { return json_drop(model.drops[i]); });
   write_list(sink, "fills", model.fills.size(),
              [&](std::size_t i) { return json_fill(model.fills[i]); });
   write_list(sink, "leaves", model.leaves.size(),
-             [&](std::size_t i) { return json_leaf(model.leaves[i], plan.grids[i]); });
+             [&](std::size_t i) { return json_leaf(model.leaves[i], plan.grids()[i]); });
   write_list(sink, "rules", model.rules.size(),
              [&](std::size_t i) { return Json(model.rules[i]); });
-  write_list(sink, "tensors", plan.catalog.tensors.size(),
-             [&](std::size_t i) { return json_tensor(plan.catalog.tensors[i]); });
+  write_list(sink, "tensors", model.catalog.tensors.size(),
+             [&](std::size_t i) { return json_tensor(model.catalog.tensors[i]); });
   write_list(sink, "transfers", model.transfers.size(), [&](std::size_t i) {
-    return json_transfer(plan, static_cast<std::uint32_t>(i), sums);
+    return json_transfer(model, static_cast<std::uint32_t>(i), digests);
   });
   sink(as_bytes("}\n"));
 }
@@ -361,7 +382,6 @@ Manifest read_manifest(const std::string& path) {
       throw Error(ErrorCode::corrupt, error.sentence()).in_file(path);
     throw error.in_file(path);
   }
-  index_plan(out.plan);
   return out;
 }
 

@@ -14,6 +14,7 @@
 #include "run/moving/budget.h"
 #include "run/moving/cells.h"
 #include "run/moving/pipeline.h"
+#include "run/moving/stop.h"
 #include "run/moving/unit_filler.h"
 #include "run/moving/unit_parts.h"
 
@@ -50,10 +51,10 @@ class Findings {
 
 // Which opened leaf holds each planned one; leaves that differ in shape, dtype or presence are
 // findings.
-std::vector<std::optional<std::uint32_t>> match_leaves(const Checkpoint& opened, const Plan& plan,
+std::vector<std::optional<std::uint32_t>> match_leaves(const Checkpoint& opened, const Model& model,
                                                        Findings& findings) {
   std::vector<std::optional<std::uint32_t>> out;
-  for (const Leaf& leaf : plan.model.leaves) {
+  for (const Leaf& leaf : model.leaves) {
     const auto found = opened.catalog().find(leaf.name);
     const TensorInfo* at = found ? &opened.catalog().tensors[*found] : nullptr;
     if (at == nullptr) {
@@ -72,39 +73,20 @@ std::vector<std::optional<std::uint32_t>> match_leaves(const Checkpoint& opened,
   return out;
 }
 
-// Everything both ways of verifying share: the plan as the output is really cut, and reading its
-// chunks.
+// Everything both ways of verifying share: the model laid out as the output is really cut, and
+// reading its chunks.
 class Reading {
  public:
   // `hold_chunk`: a chunk beside the region (to compare with it). `wanted`: leaves to be read; all
   // without it.
-  Reading(const Checkpoint& opened, Plan& plan, bool hold_chunk,
-          const std::vector<bool>* wanted = nullptr)
-      : opened_(opened), plan_(plan), leaf_of_(match_leaves(opened, plan, findings)) {
-    plan.limits.alignment_bytes = 64;
-    plan.limits.slab_bytes = UINT64_MAX / 4;
-    plan.grids.clear();
-    plan.units.clear();
-    index_plan(plan);
-    for (std::uint32_t i = 0; i < plan.model.leaves.size(); ++i) {
-      const Leaf& leaf = plan.model.leaves[i];
-      Grid grid;
-      grid.chunk = leaf_of_[i] ? opened.catalog().grid_of(*leaf_of_[i]).chunk : leaf.shape;
-      for (std::uint64_t* at = &grid.chunk[0]; at != &grid.chunk[0] + grid.chunk.rank(); ++at) {
-        *at = std::max<std::uint64_t>(*at, 1);
-      }
-      grid.inner = grid.shard = grid.chunk;
-      const PieceForm form{packed_bytes(leaf.dtype, grid.chunk.numel()), 1, 0, 0};
-      UnitForm unit = make_unit_form(leaf, grid, plan.leading_to(i), form, plan.limits);
-      fill_scratch_.push_back(round_up(unit.scratch_bytes, 64));
-      unit.scratch_bytes = fill_scratch_.back() + (hold_chunk ? round_up(form.cell_bytes, 64) : 0) +
-                           (leaf_of_[i] ? row_major_scratch_bytes(opened, *leaf_of_[i]) : 0);
-      if (!leaf_of_[i] || (wanted != nullptr && !(*wanted)[i])) unit.groups = 0;
-      plan.grids.push_back(grid);
-      plan.units.push_back(unit);
-    }
-    lay_out(plan);
-  }
+  Reading(const Checkpoint& opened, const std::shared_ptr<const Model>& model, const Limits& limits,
+          bool hold_chunk, const std::vector<bool>* wanted = nullptr)
+      : opened_(opened),
+        leaf_of_(match_leaves(opened, *model, findings)),
+        layout_(model, cut(*model, reading_limits(limits), hold_chunk, wanted),
+                reading_limits(limits), false) {}
+
+  const Layout& layout() const noexcept { return layout_; }
 
   // Reads one chunk; a damaged or missing one is a finding and false.
   bool read(std::uint32_t leaf, const Shape& chunk, std::span<std::byte> out,
@@ -116,7 +98,7 @@ class Reading {
       if (error.code() != ErrorCode::corrupt && error.code() != ErrorCode::not_found) throw;
       std::string what = error.sentence();
       if (!error.file().empty()) what += fmt::format(" ({})", error.file());
-      findings.add({plan_.model.leaves[leaf].name, chunk_name(chunk), "", what});
+      findings.add({layout_.model().leaves[leaf].name, chunk_name(chunk), "", what});
       return false;
     }
   }
@@ -126,10 +108,41 @@ class Reading {
   Findings findings;
 
  private:
+  // Chunks are read one by one, into regions of any size.
+  static Limits reading_limits(Limits limits) {
+    limits.alignment_bytes = 64;
+    limits.slab_bytes = UINT64_MAX / 4;
+    return limits;
+  }
+
+  // The leaves as they are cut in the output.
+  CutLeaves cut(const Model& model, const Limits& limits, bool hold_chunk,
+                const std::vector<bool>* wanted) {
+    CutLeaves out;
+    for (std::uint32_t i = 0; i < model.leaves.size(); ++i) {
+      const Leaf& leaf = model.leaves[i];
+      Grid grid;
+      grid.chunk = leaf_of_[i] ? opened_.catalog().grid_of(*leaf_of_[i]).chunk : leaf.shape;
+      for (std::uint64_t* at = &grid.chunk[0]; at != &grid.chunk[0] + grid.chunk.rank(); ++at) {
+        *at = std::max<std::uint64_t>(*at, 1);
+      }
+      grid.inner = grid.shard = grid.chunk;
+      const PieceForm form{packed_bytes(leaf.dtype, grid.chunk.numel()), 1, 0, 0};
+      UnitForm unit = make_unit_form(leaf, grid, model.leading_to(i), form, limits);
+      fill_scratch_.push_back(round_up(unit.scratch_bytes, 64));
+      unit.scratch_bytes = fill_scratch_.back() + (hold_chunk ? round_up(form.cell_bytes, 64) : 0) +
+                           (leaf_of_[i] ? row_major_scratch_bytes(opened_, *leaf_of_[i]) : 0);
+      if (!leaf_of_[i] || (wanted != nullptr && !(*wanted)[i])) unit.groups = 0;
+      out.grids.push_back(grid);
+      out.units.push_back(unit);
+    }
+    return out;
+  }
+
   const Checkpoint& opened_;
-  Plan& plan_;
   std::vector<std::optional<std::uint32_t>> leaf_of_;
   std::vector<std::uint64_t> fill_scratch_;
+  Layout layout_;
 };
 
 class CountingSink final : public TileSink {
@@ -147,41 +160,41 @@ class CountingSink final : public TileSink {
   std::vector<Digest128>& sums_;
 };
 
-VerifyResult run_units(Reading& reading, const Plan& plan, const RunOptions& options,
-                       Reporter& reporter, const std::function<void(Tile&)>& apply,
-                       std::vector<Digest128>& sums) {
+VerifyResult run_units(Reading& reading, const RunOptions& options, Reporter& reporter,
+                       const std::function<void(Tile&)>& apply, std::vector<Digest128>& sums) {
+  const Layout& layout = reading.layout();
   const unsigned threads = pipeline_threads(options);
-  const Budget budget = make_budget(plan, options.max_memory_bytes, threads, 0);
+  const Budget budget = make_budget(layout, options.max_memory_bytes, threads, 0);
   Arena arena(budget.arena_bytes);
   CountingSink sink(reporter, sums);
-  TileCursor cursor(plan, 0, plan.end_address(), nullptr, arena.size_bytes());
-  reporter.started(plan.end_address(), 0);
+  TileCursor cursor(layout, 0, layout.end_address(), nullptr, arena.size_bytes());
+  reporter.started(layout.end_address(), 0);
   const auto nothing = [](Tile&) {};
   if (!run_pipeline(cursor, arena, nothing, apply, sink, {threads, options.stop, {}})) {
     throw Error(ErrorCode::cancelled, "stopped before everything was verified");
   }
   VerifyResult result;
-  result.chunks = plan.totals.chunks;
-  for (std::uint32_t i = 0; i < plan.units.size(); ++i) {
-    if (plan.units[i].groups > 0) {
+  result.chunks = layout.totals().chunks;
+  for (std::uint32_t i = 0; i < layout.units().size(); ++i) {
+    if (layout.units()[i].groups > 0) {
       result.checked_bytes +=
-          packed_bytes(plan.model.leaves[i].dtype, plan.model.leaves[i].shape.numel());
+          packed_bytes(layout.model().leaves[i].dtype, layout.model().leaves[i].shape.numel());
     }
   }
-  result.tensors = plan.digest_slots();
+  result.tensors = layout.model().digest_slots();
   result.differences = reading.findings.take();
   return result;
 }
 
 // Every element of a fill in this unit has its constant.
-void check_fills(const Plan& plan, const UnitRef& ref, const std::vector<Cell>& cells,
+void check_fills(const Layout& layout, const UnitRef& ref, const std::vector<Cell>& cells,
                  std::span<const std::byte> region, Findings& findings) {
-  const std::uint32_t index = plan.group_of(ref).leaf;
-  const Leaf& leaf = plan.model.leaves[index];
+  const std::uint32_t index = layout.group_of(ref).leaf;
+  const Leaf& leaf = layout.model().leaves[index];
   const std::size_t element = size_bits(leaf.dtype) / 8;
   std::vector<IndexMap> pieces;
-  for (const std::uint32_t fill : plan.fills_of(index)) {
-    const Fill& item = plan.model.fills[fill];
+  for (const std::uint32_t fill : layout.model().fills_of(index)) {
+    const Fill& item = layout.model().fills[fill];
     const std::vector<std::byte> wanted = scalar_bytes(item.scalar, leaf.dtype);
     bool wrong = false;
     for (const Cell& cell : cells) {
@@ -197,29 +210,29 @@ void check_fills(const Plan& plan, const UnitRef& ref, const std::vector<Cell>& 
     }
     if (wrong) {
       findings.add({leaf.name, "", "",
-                    fmt::format("elements that {} fills are not {}", plan.model.rules[item.rule],
-                                item.scalar)});
+                    fmt::format("elements that {} fills are not {}",
+                                layout.model().rules[item.rule], item.scalar)});
     }
   }
 }
 
 // Hashes the unit's rows in source order, from its chunks.
-void hash_unit(const Plan& plan, const UnitRef& ref, std::span<const std::byte> region,
+void hash_unit(const Layout& layout, const UnitRef& ref, std::span<const std::byte> region,
                std::span<std::byte> scratch, Tile& tile, Findings& findings) {
-  const std::uint32_t index = plan.group_of(ref).leaf;
-  const Leaf& leaf = plan.model.leaves[index];
-  const UnitForm& form = plan.units[index];
+  const std::uint32_t index = layout.group_of(ref).leaf;
+  const Leaf& leaf = layout.model().leaves[index];
+  const UnitForm& form = layout.units()[index];
   const std::size_t element = size_bits(leaf.dtype) / 8;
-  const std::vector<Cell> cells = unit_cells(plan, ref);
+  const std::vector<Cell> cells = unit_cells(layout, ref);
   std::vector<IndexMap> pieces;
-  for_each_part(plan, ref, [&](const UnitPart& part) {
-    const Transfer& transfer = plan.model.transfers[part.transfer];
+  for_each_part(layout, ref, [&](const UnitPart& part) {
+    const Transfer& transfer = layout.model().transfers[part.transfer];
     const std::uint64_t row = row_length(transfer.source_shape);
     const std::size_t in_bytes = size_bits(transfer.source_dtype) / 8;
     const std::uint64_t most =
-        std::max<std::uint64_t>(plan.limits.segment_bytes / std::max(in_bytes, element), 1);
+        std::max<std::uint64_t>(layout.limits().segment_bytes / std::max(in_bytes, element), 1);
     const RowHasher hasher(transfer, leaf.dtype);
-    SlotDigest digest{plan.digest_slot(part.transfer, part.source), {}};
+    SlotDigest digest{layout.model().digest_slot(part.transfer, part.source), {}};
     for_each_band(part.map, row, most, 0, [&](const Band& band) {
       const std::uint64_t size = band.length * element;
       IndexMap local = band.map;
@@ -230,36 +243,46 @@ void hash_unit(const Plan& plan, const UnitRef& ref, std::span<const std::byte> 
     });
     tile.digests.push_back(digest);
   });
-  check_fills(plan, ref, cells, region, findings);
+  check_fills(layout, ref, cells, region, findings);
 }
 
-// Leaves that the plan does not have. Training's step is in every output and no plan.
-void add_unknown_leaves(const Checkpoint& opened, const Plan& plan, const std::string& what,
+// Leaves that the model does not have. Training's step is in every output and no model.
+void add_unknown_leaves(const Checkpoint& opened, const Model& model, const std::string& what,
                         VerifyResult& result) {
   for (const TensorInfo& leaf : opened.catalog().tensors) {
-    const auto known = std::ranges::lower_bound(plan.model.leaves, leaf.name, {}, &Leaf::name);
-    if (known != plan.model.leaves.end() && known->name == leaf.name) continue;
+    const auto known = std::ranges::lower_bound(model.leaves, leaf.name, {}, &Leaf::name);
+    if (known != model.leaves.end() && known->name == leaf.name) continue;
     if (leaf.name != "step") result.differences.push_back({leaf.name, "", "", what});
   }
 }
 
+// Linked leaves of a plan.
+std::vector<bool> linked_leaves(const Plan& plan) {
+  std::vector<bool> out;
+  for (std::size_t leaf = 0; leaf < plan.model().leaves.size(); ++leaf)
+    out.push_back(plan.grids()[leaf].linked);
+  return out;
+}
+
 }  // namespace
 
-OutputDigests digest_output(const Checkpoint& opened, Plan plan, const std::vector<bool>& wanted,
-                            const RunOptions& options, Reporter& reporter) {
-  Reading reading(opened, plan, false, &wanted);
-  OutputDigests out;
-  out.sums.resize(plan.digest_slots());
-  std::vector<std::atomic<bool>> damaged(plan.model.leaves.size());
+LeafDigests digest_output(const Checkpoint& opened, const std::shared_ptr<const Model>& model,
+                          const std::vector<bool>& wanted, const Limits& limits,
+                          const RunOptions& options, Reporter& reporter) {
+  Reading reading(opened, model, limits, false, &wanted);
+  const Layout& layout = reading.layout();
+  LeafDigests out;
+  out.sums.resize(model->digest_slots());
+  std::vector<std::atomic<bool>> damaged(model->leaves.size());
   const auto apply = [&](Tile& tile) {
     auto region = tile.block.bytes().first(tile.region_bytes());
     const auto scratch = tile.block.bytes().subspan(tile.region_bytes());
     for (const UnitRef& ref : tile.units) {
-      const std::uint32_t leaf = plan.group_of(ref).leaf;
-      const UnitForm& form = plan.units[leaf];
+      const std::uint32_t leaf = layout.group_of(ref).leaf;
+      const UnitForm& form = layout.units()[leaf];
       const auto part = region.first(form.region_bytes());
       std::uint64_t offset = 0;
-      for (const Shape& chunk : unit_chunks(plan, ref)) {
+      for (const Shape& chunk : unit_chunks(layout, ref)) {
         const auto bytes = part.subspan(offset, form.form.cell_bytes);
         if (!reading.read(leaf, chunk, bytes, scratch.subspan(reading.fill_scratch(leaf)))) {
           damaged[leaf].store(true);
@@ -267,62 +290,89 @@ OutputDigests digest_output(const Checkpoint& opened, Plan plan, const std::vect
         }
         offset += form.stride_bytes;
       }
-      hash_unit(plan, ref, part, scratch, tile, reading.findings);
+      hash_unit(layout, ref, part, scratch, tile, reading.findings);
       region = region.subspan(form.region_bytes());
     }
   };
-  out.result = run_units(reading, plan, options, reporter, apply, out.sums);
+  out.result = run_units(reading, options, reporter, apply, out.sums);
   for (std::size_t leaf = 0; leaf < damaged.size(); ++leaf) {
     out.damaged.push_back(damaged[leaf].load());
-    out.incomplete.push_back(plan.units[leaf].groups == 0);
+    out.incomplete.push_back(layout.units()[leaf].groups == 0);
   }
   return out;
 }
 
+void digest_linked(const Checkpoint& opened, const Plan& plan, const RunOptions& options,
+                   std::vector<Digest128>& sums, Reporter& reporter) {
+  const Model& model = plan.model();
+  const std::vector<bool> wanted = linked_leaves(plan);
+  const LeafDigests found = [&] {
+    try {
+      return digest_output(opened, plan.shared_model(), wanted, plan.limits(), options, reporter);
+    } catch (const Error& error) {  // here, what was stopped can be resumed
+      if (error.code() == ErrorCode::cancelled) check_stop(options);
+      throw;
+    }
+  }();
+  if (!found.result.differences.empty()) {
+    const Difference& first = found.result.differences.front();
+    throw Error(ErrorCode::corrupt, first.what)
+        .in_file(opened.catalog().location)
+        .in_tensor(first.leaf);
+  }
+  for (std::uint32_t t = 0; t < model.transfers.size(); ++t) {
+    if (!wanted[model.transfers[t].target]) continue;
+    for (std::uint64_t slot = model.digest_slot(t, 0); slot < model.digest_slot(t + 1, 0); ++slot)
+      sums[slot] = found.sums[slot];
+  }
+}
+
 VerifyResult verify_digests(const Checkpoint& opened, const Manifest& manifest,
                             const RunOptions& options, Reporter& reporter) {
-  const Plan& plan = manifest.plan;
-  std::vector<bool> wanted(plan.model.leaves.size(), true);
+  const Model& model = *manifest.model;
+  const OutputDigests& wanted = manifest.digests;
+  std::vector<bool> read(model.leaves.size(), true);
   std::uint64_t unrecorded = 0;
-  for (std::uint32_t t = 0; t < plan.model.transfers.size(); ++t) {
-    const std::uint32_t leaf = plan.model.transfers[t].target;
-    if (plan.has_digest(t) || !wanted[leaf]) continue;
-    wanted[leaf] = false;
-    const Leaf& info = plan.model.leaves[leaf];
+  for (std::uint32_t t = 0; t < model.transfers.size(); ++t) {
+    const std::uint32_t leaf = model.transfers[t].target;
+    if (wanted.recorded[t] || !read[leaf]) continue;
+    read[leaf] = false;
+    const Leaf& info = model.leaves[leaf];
     unrecorded += packed_bytes(info.dtype, info.shape.numel());
   }
-  const OutputDigests found = digest_output(opened, plan, wanted, options, reporter);
+  const LeafDigests found = digest_output(opened, manifest.model, read, {}, options, reporter);
   VerifyResult result = found.result;
   result.unrecorded_bytes = unrecorded;
-  for (std::uint32_t t = 0; t < plan.model.transfers.size(); ++t) {
-    const Transfer& transfer = plan.model.transfers[t];
-    const Leaf& leaf = plan.model.leaves[transfer.target];
+  for (std::uint32_t t = 0; t < model.transfers.size(); ++t) {
+    const Transfer& transfer = model.transfers[t];
+    const Leaf& leaf = model.leaves[transfer.target];
     if (found.damaged[transfer.target] || found.incomplete[transfer.target])
       continue;  // named already
     for (std::size_t i = 0; i < transfer.sources.size(); ++i) {
-      const std::uint64_t slot = plan.digest_slot(t, i);
-      if (found.sums[slot] == manifest.sums[slot]) continue;
+      const std::uint64_t slot = model.digest_slot(t, i);
+      if (found.sums[slot] == wanted.sums[slot]) continue;
       result.differences.push_back(
-          {leaf.name, "", plan.catalog.tensors[transfer.sources[i]].name,
+          {leaf.name, "", model.catalog.tensors[transfer.sources[i]].name,
            fmt::format("digest {} differs from the recorded {}", to_hex(found.sums[slot]),
-                       to_hex(manifest.sums[slot]))});
+                       to_hex(wanted.sums[slot]))});
     }
   }
-  add_unknown_leaves(opened, plan, "the manifest does not have this leaf", result);
-  if (root_digest(plan, manifest.sums) != manifest.root) {
+  add_unknown_leaves(opened, model, "the manifest does not have this leaf", result);
+  if (root_digest(model, wanted.sums, wanted.recorded) != wanted.root) {
     result.differences.push_back(
         {"", "", "", "the recorded digests do not add up to the root digest"});
   }
   return result;
 }
 
-VerifyResult verify_source(const Checkpoint& opened, const Plan& built, const RunOptions& options,
+VerifyResult verify_source(const Checkpoint& opened, const Plan& plan, const RunOptions& options,
                            Reporter& reporter) {
-  Plan plan = built;
-  Reading reading(opened, plan, true);
-  const OpenSources sources = open_sources(plan.catalog);
-  const UnitFiller filler(plan, sources);
-  std::vector<Digest128> sums(plan.digest_slots());
+  Reading reading(opened, plan.shared_model(), plan.limits(), true);
+  const Layout& layout = reading.layout();
+  const Model& model = plan.model();
+  const OpenSources sources = open_sources(model.catalog);
+  const UnitFiller filler(layout, sources);
+  std::vector<Digest128> sums(model.digest_slots());
   const auto compare = [&](std::uint32_t leaf, const Shape& chunk,
                            std::span<const std::byte> wanted, std::span<std::byte> scratch) {
     const auto found = scratch.subspan(reading.fill_scratch(leaf), wanted.size());
@@ -330,8 +380,8 @@ VerifyResult verify_source(const Checkpoint& opened, const Plan& built, const Ru
     if (!reading.read(leaf, chunk, found, rest)) return;
     if (std::memcmp(found.data(), wanted.data(), wanted.size()) == 0) return;
     const auto at = std::ranges::mismatch(found, wanted).in1 - found.begin();
-    const std::size_t element = size_bits(plan.model.leaves[leaf].dtype) / 8;
-    reading.findings.add({plan.model.leaves[leaf].name, chunk_name(chunk), "",
+    const std::size_t element = size_bits(model.leaves[leaf].dtype) / 8;
+    reading.findings.add({model.leaves[leaf].name, chunk_name(chunk), "",
                           fmt::format("differs from the source's, first at element {} of the chunk",
                                       static_cast<std::size_t>(at) / element)});
   };
@@ -340,21 +390,21 @@ VerifyResult verify_source(const Checkpoint& opened, const Plan& built, const Ru
     const auto scratch = tile.block.bytes().subspan(tile.region_bytes());
     std::vector<SlotDigest> unused;
     for (const UnitRef& ref : tile.units) {
-      const std::uint32_t leaf = plan.group_of(ref).leaf;
-      const UnitForm& form = plan.units[leaf];
+      const std::uint32_t leaf = layout.group_of(ref).leaf;
+      const UnitForm& form = layout.units()[leaf];
       const auto part = region.first(form.region_bytes());
       filler.fill(ref, part, scratch.first(reading.fill_scratch(leaf)), unused);
       std::uint64_t offset = 0;
-      for (const Shape& chunk : unit_chunks(plan, ref)) {
+      for (const Shape& chunk : unit_chunks(layout, ref)) {
         compare(leaf, chunk, part.subspan(offset, form.form.cell_bytes), scratch);
         offset += form.stride_bytes;
       }
       region = region.subspan(form.region_bytes());
     }
   };
-  VerifyResult result = run_units(reading, plan, options, reporter, apply, sums);
+  VerifyResult result = run_units(reading, options, reporter, apply, sums);
   check_unchanged(sources);  // differences from two versions at once would mean nothing
-  add_unknown_leaves(opened, plan, "the source has nothing for this leaf", result);
+  add_unknown_leaves(opened, model, "the source has nothing for this leaf", result);
   return result;
 }
 

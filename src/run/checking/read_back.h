@@ -1,7 +1,6 @@
 #pragma once
 
-#include <cstdint>
-#include <string>
+#include <memory>
 #include <vector>
 
 #include "catalog/format.h"
@@ -14,15 +13,21 @@
 namespace hfshard {
 
 /// What a reading of leaves through the inverse of their rules gives.
-struct OutputDigests {
+struct LeafDigests {
   VerifyResult result;           ///< damage, and fills that are not as they should be
   std::vector<Digest128> sums;   ///< per slot
   std::vector<bool> damaged;     ///< per leaf: some chunk could not be read, and was said
   std::vector<bool> incomplete;  ///< per leaf: missing, of another form, or not wanted
 };
-/// Reads and hashes the leaves that are `wanted`. Memory as run_convert. Throws: limit, io.
-OutputDigests digest_output(const Checkpoint& opened, Plan plan, const std::vector<bool>& wanted,
-                            const RunOptions& options, Reporter& reporter);
+/// Reads and hashes the leaves that are `wanted`, cut as the output is. `limits` bound the reading.
+/// Memory as run_convert. Throws: limit, io.
+LeafDigests digest_output(const Checkpoint& opened, const std::shared_ptr<const Model>& model,
+                          const std::vector<bool>& wanted, const Limits& limits,
+                          const RunOptions& options, Reporter& reporter);
+/// Puts the digests of the linked leaves of a plan into `sums`, read through its index. Throws:
+/// corrupt (what is not there, or damaged), cancelled (with how to go on), as above.
+void digest_linked(const Checkpoint& opened, const Plan& plan, const RunOptions& options,
+                   std::vector<Digest128>& sums, Reporter& reporter);
 
 /// Recomputes the recorded digests from the output alone, through the inverse of the recorded
 /// rules, and checks every chunk's checksum and every fill. Damaged and missing chunks are

@@ -147,21 +147,6 @@ void JournalWriter::append(const JournalRecord& record) {
   file_.sync_data();
 }
 
-bool JournalState::covers(std::uint64_t begin, std::uint64_t end) const {
-  auto at = std::ranges::upper_bound(done, begin, {}, &JournalRecord::end);
-  while (at != done.end() && at->begin <= begin && begin < end) {
-    begin = at->end;
-    ++at;
-  }
-  return begin >= end;
-}
-
-std::uint64_t JournalState::done_bytes() const {
-  std::uint64_t bytes = 0;
-  for (const JournalRecord& record : done) bytes += record.end - record.begin;
-  return bytes;
-}
-
 JournalState read_journals(const std::string& staging, const std::string& plan_id,
                            std::uint64_t slots) {
   std::vector<JournalRecord> records;

@@ -2,23 +2,11 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
-#include "base/digest.h"
 #include "bytes/output.h"
-#include "run/moving/unit_filler.h"
+#include "run/moving/record.h"
 
 namespace hfshard {
-
-/// One committed run of output: the data files hold [begin, end) of the plan's address space
-/// durably, and these are the digests of what it read.
-struct JournalRecord {
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
-  std::vector<SlotDigest> digests;
-  std::uint64_t overflows = 0;           ///< finite values that became infinite
-  std::vector<std::uint32_t> lengths{};  ///< of every chunk in the run, if they are compressed
-};
 
 /// Append-only journal of one attempt of one worker: `journal.<worker>-<workers>.<attempt>`.
 /// Record: magic "HFJ2", u32 payload bytes, payload (plan id 32 bytes, begin u64, end u64,
@@ -36,17 +24,6 @@ class JournalWriter {
   OutputFile file_;
   std::string plan_id_;
   std::uint64_t size_bytes_ = 0;
-};
-
-/// What the journals of a staging directory prove together: disjoint intervals, ascending, and the
-/// digest sums of exactly those.
-struct JournalState {
-  std::vector<JournalRecord> done;  ///< disjoint, ascending; digests moved into `sums`
-  std::vector<Digest128> sums;      ///< per slot
-  std::uint64_t records = 0;        ///< valid ones read
-  std::uint64_t overflows = 0;      ///< of exactly those
-  bool covers(std::uint64_t begin, std::uint64_t end) const;
-  std::uint64_t done_bytes() const;
 };
 
 /// Reads every journal of `staging`, each up to its first bad record or foreign plan id. Records

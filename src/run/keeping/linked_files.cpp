@@ -47,11 +47,11 @@ void link_shards(const Plan& plan, const std::string& step, const std::string& i
                  ShardLinks how) {
   Json record;
   record["files"] = Json::Array{};
-  for (const std::uint32_t index : linked_files(plan)) {
-    const CatalogFile& file = plan.catalog.files[index];
+  for (const std::uint32_t index : plan.linked_files()) {
+    const CatalogFile& file = plan.catalog().files[index];
     const std::string to = join_path(item, plan.file_path(plan.file_count() + index));
     // Beside the index nothing is needed in the end; while it is staged, it leads to the files.
-    give_name(file.path, to, plan.options.in_place ? ShardLinks::symbolic : how);
+    give_name(file.path, to, plan.options().in_place ? ShardLinks::symbolic : how);
     Json entry;
     entry["path"] = to.substr(step.size() + 1);
     entry["bytes"] = file.size_bytes;

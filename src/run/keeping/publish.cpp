@@ -1,9 +1,9 @@
 // Publishing, in this order; a crash between any two lines leaves the old output or the new one,
 // and staging:
 // Until the note of step 5 it can be stopped; nothing is published then.
-//  1. the target's metadata files and hfshard.json, each written beside itself, synced and renamed;
-//     of a plan that links: the names of the source's files, and with digests what follows from
-//     reading them through the index
+//  1. hfshard.json and the target's metadata files, each written beside itself, synced and renamed;
+//     of a plan that links, the names of the source's files, and with digests all of it once more,
+//     with what reading them through the index gave (run/conversion.cpp)
 //  2. hf/: config, tokenizer and generation files
 //  3. fsync of every directory of the staged tree, bottom-up
 //  4. the staged tree is opened by our own reader; every chunk key of every leaf must be there
@@ -24,28 +24,26 @@
 #include "base/version.h"
 #include "bytes/files.h"
 #include "bytes/output.h"
-#include "run/checking/output_manifest.h"
-#include "run/checking/read_back.h"
 #include "run/keeping/in_place.h"
 #include "run/keeping/linked_files.h"
 #include "run/keeping/recover.h"
+#include "run/moving/stop.h"
 #include "run/moving/unit_filler.h"
-#include "run/stop.h"
 
 #include "hfshard/error.h"
 
 namespace hfshard {
 namespace {
 
-Json custom_metadata(const Plan& plan, const std::vector<Digest128>& sums) {
+Json custom_metadata(const Plan& plan, const std::string& root_digest) {
   Json custom;
-  custom["scan_layers"] = plan.model.stacked;
+  custom["scan_layers"] = plan.model().stacked;
   Json& ours = custom["hfshard"];
-  ours["plan_id"] = plan.id;
-  ours["root_digest"] = root_digest(plan, sums);
+  ours["plan_id"] = plan.id();
+  ours["root_digest"] = root_digest;
   ours["version"] = kVersion;
-  ours["family"] = plan.model.family;
-  ours["scheme"] = plan.model.scheme;
+  ours["family"] = plan.model().family;
+  ours["scheme"] = plan.model().scheme;
   return custom;
 }
 
@@ -55,28 +53,6 @@ ByteSink stoppable(const ByteSink& sink, const RunOptions& options) {
     check_stop(options);
     sink(bytes);
   };
-}
-
-void write_side_files(const Plan& plan, const Placements& placed, const Format& target,
-                      const std::string& step, const RunOptions& options,
-                      const std::vector<Digest128>& sums) {
-  TreeSpec tree;
-  tree.leaves = &plan.model.leaves;
-  tree.grids = &plan.grids;
-  tree.step = plan.options.step;
-  tree.plan_id = plan.id;
-  tree.custom_metadata = custom_metadata(plan, sums);
-  tree.encoding = plan.options.encoding;
-  tree.with_train_state = plan.model.scheme == "maxtext";
-  tree.direct = plan.options.in_place;
-  write_file_durably(join_path(step, kManifestName), [&](const ByteSink& sink) {
-    write_manifest(plan, sums, stoppable(sink, options));
-  });
-  for (const SideFile& file : target.metadata(tree, placed)) {
-    const std::string path = join_path(step, file.path);
-    make_directories(parent_path(path));
-    write_file_durably(path, [&](const ByteSink& sink) { file.write(stoppable(sink, options)); });
-  }
 }
 
 constexpr std::size_t kCopyBytes = std::size_t{1} << 20;
@@ -120,21 +96,21 @@ bool same_bytes(const std::string& one, const std::string& other, const RunOptio
 void carry_hf_files(const Plan& plan, const RunOptions& options, const std::string& hf) {
   remove_tree(hf);  // an interrupted publish may have left an older one, or part of one
   remove_tree(hf + ".swap");
-  if (plan.catalog.side_files.empty()) return;
+  if (plan.catalog().side_files.empty()) return;
   make_directories(hf);
-  const auto info = file_info(plan.catalog.location);
+  const auto info = file_info(plan.catalog().location);
   const std::string directory = info && info->kind == FileKind::directory
-                                    ? plan.catalog.location
-                                    : parent_path(plan.catalog.location);
-  for (const std::string& name : plan.catalog.side_files) {
+                                    ? plan.catalog().location
+                                    : parent_path(plan.catalog().location);
+  for (const std::string& name : plan.catalog().side_files) {
     const std::string from = join_path(directory, name);
-    if (plan.options.link) {
+    if (plan.options().link) {
       give_name(from, join_path(hf, name), options.shards);
     } else {
       copy_file(from, join_path(hf, name), options);
     }
     // It decided what was converted.
-    if (name == "config.json" && read_file(join_path(hf, name)) != plan.catalog.config_text)
+    if (name == "config.json" && read_file(join_path(hf, name)) != plan.catalog().config_text)
       throw changed_source(from);
   }
 }
@@ -220,44 +196,6 @@ void place_step(const Plan& plan, const OutPaths& paths, HfPlace hf_moves) {
   fsync_directory(paths.out);
 }
 
-// The digests of linked leaves, read through the staged index.
-void hash_linked(const Plan& plan, const Format& target, const std::string& step,
-                 const RunOptions& options, std::vector<Digest128>& sums, Reporter& reporter) {
-  const auto opened = target.open(step);
-  std::vector<bool> wanted;
-  for (std::size_t leaf = 0; leaf < plan.model.leaves.size(); ++leaf)
-    wanted.push_back(plan.grids[leaf].linked);
-  const OutputDigests found = [&] {
-    try {
-      return digest_output(*opened, plan, wanted, options, reporter);
-    } catch (const Error& error) {  // here, what was stopped can be resumed
-      if (error.code() == ErrorCode::cancelled) check_stop(options);
-      throw;
-    }
-  }();
-  if (!found.result.differences.empty()) {
-    const Difference& first = found.result.differences.front();
-    throw Error(ErrorCode::corrupt, first.what).in_file(step).in_tensor(first.leaf);
-  }
-  for (std::uint32_t t = 0; t < plan.model.transfers.size(); ++t) {
-    if (!wanted[plan.model.transfers[t].target]) continue;
-    for (std::uint64_t slot = plan.digest_slot(t, 0); slot < plan.digest_slot(t + 1, 0); ++slot)
-      sums[slot] = found.sums[slot];
-  }
-}
-
-// Everything that a staged step lacks beside its data files.
-void complete_step(const Plan& plan, const Placements& placed, const Format& target,
-                   const std::string& step, const RunOptions& options, std::vector<Digest128>& sums,
-                   Reporter& reporter) {
-  write_side_files(plan, placed, target, step, options, sums);
-  if (!plan.options.link) return;
-  link_shards(plan, step, item_directory(plan, target, step), options.shards);
-  if (!plan.options.digests) return;
-  hash_linked(plan, target, step, options, sums, reporter);
-  write_side_files(plan, placed, target, step, options, sums);
-}
-
 // Relative paths of the files of a directory.
 void list_files(const std::string& directory, const std::string& below,
                 std::vector<std::string>& out) {
@@ -277,7 +215,7 @@ void list_files(const std::string& directory, const std::string& below,
 IndexFiles index_files(const Plan& plan, const Format& target, const OutPaths& paths) {
   IndexFiles out;
   list_files(paths.step, "", out.files);
-  for (const std::uint32_t file : linked_files(plan))
+  for (const std::uint32_t file : plan.linked_files())
     std::erase(out.files, plan.file_path(plan.file_count() + file));
   // What makes the directory a checkpoint comes last.
   const std::string last = target.commit_file();
@@ -309,7 +247,7 @@ void publish_in_place(const Plan& plan, const Format& target, const Staging& sta
   const OutPaths& paths = staging.paths();
   sync_tree(paths.tree);
   check_staged(target, paths.step, options);
-  check_unchanged(plan.catalog);
+  check_unchanged(plan.catalog());
   check_stop(options);
   check_output(plan, options);
   const IndexFiles index = index_files(plan, target, paths);
@@ -322,12 +260,13 @@ void publish_in_place(const Plan& plan, const Format& target, const Staging& sta
 
 bool is_published(const Plan& plan, const Format& target, const OutPaths& paths) {
   const std::string step = published_step(plan, paths);
-  if (published_plan_id(step) != plan.id) return false;
-  return target.committed_by(item_directory(plan, target, step), plan.id);
+  if (published_plan_id(step) != plan.id()) return false;
+  return target.committed_by(item_directory(plan.options(), target, step), plan.id());
 }
 
-std::string item_directory(const Plan& plan, const Format& target, const std::string& step) {
-  return plan.options.in_place ? step : join_path(step, target.data_root());
+std::string item_directory(const PlanOptions& options, const Format& target,
+                           const std::string& step) {
+  return options.in_place ? step : join_path(step, target.data_root());
 }
 
 void check_complete(const Checkpoint& opened,
@@ -344,20 +283,39 @@ void check_complete(const Checkpoint& opened,
   }
 }
 
-void publish(const Plan& plan, const Placements& placed, const Format& target,
-             const Staging& staging, const RunOptions& options, std::vector<Digest128>& sums,
-             Reporter& reporter) {
+void write_index(const Plan& plan, const Placements& placed, const Format& target,
+                 const Staging& staging, const RunOptions& options,
+                 const std::string& root_digest) {
+  TreeSpec tree;
+  tree.leaves = &plan.model().leaves;
+  tree.grids = &plan.grids();
+  tree.step = plan.options().step;
+  tree.plan_id = plan.id();
+  tree.custom_metadata = custom_metadata(plan, root_digest);
+  tree.encoding = plan.options().encoding;
+  tree.with_train_state = plan.model().scheme == "maxtext";
+  tree.direct = plan.options().in_place;
+  for (const SideFile& file : target.metadata(tree, placed)) write_staged(staging, options, file);
+}
+
+void write_staged(const Staging& staging, const RunOptions& options, const SideFile& file) {
+  const std::string path = join_path(staging.paths().step, file.path);
+  make_directories(parent_path(path));
+  write_file_durably(path, [&](const ByteSink& sink) { file.write(stoppable(sink, options)); });
+}
+
+void publish(const Plan& plan, const Format& target, const Staging& staging,
+             const RunOptions& options) {
   const OutPaths& paths = staging.paths();
   check_output(plan, options);
-  complete_step(plan, placed, target, paths.step, options, sums, reporter);
-  if (plan.options.in_place) return publish_in_place(plan, target, staging, options);
+  if (plan.options().in_place) return publish_in_place(plan, target, staging, options);
   carry_hf_files(plan, options, join_path(paths.tree, "hf"));
   sync_tree(paths.tree);
   check_staged(target, paths.step, options);
-  check_unchanged(plan.catalog);
+  check_unchanged(plan.catalog());
   check_stop(options);
   check_output(plan, options);
-  const bool absent = out_state(paths.out, plan.options.step) == OutState::absent;
+  const bool absent = out_state(paths.out, plan.options().step) == OutState::absent;
   const HfPlace hf = absent ? HfPlace::stays : hf_place(paths, options);
   mark_publishing(paths);
   if (absent) {

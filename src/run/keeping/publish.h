@@ -3,9 +3,7 @@
 #include <atomic>
 #include <functional>
 #include <string>
-#include <vector>
 
-#include "base/digest.h"
 #include "catalog/format.h"
 #include "plan/plan.h"
 #include "run/keeping/staging.h"
@@ -14,21 +12,26 @@
 
 namespace hfshard {
 
-/// Writes the side files, reopens the staged tree with our reader and checks every chunk of every
-/// leaf, then renames it into place and removes the staging directory. The order is the protocol at
-/// the top of publish.cpp. Throws: conflict (a differing hf/; what stands at OUT may not be
-/// replaced), corrupt (a chunk is missing), io.
-/// Nothing is deleted before the rename. Of a plan that links, the source's files get their names
-/// here, and `sums` the digests of what is linked if they are wanted.
-void publish(const Plan& plan, const Placements& placed, const Format& target,
-             const Staging& staging, const RunOptions& options, std::vector<Digest128>& sums,
-             Reporter& reporter);
+/// Writes a file of the staged step, durably. Throws: io, cancelled.
+void write_staged(const Staging& staging, const RunOptions& options, const SideFile& file);
+
+/// Writes the side files of the format into the staged step. Throws: io, cancelled.
+void write_index(const Plan& plan, const Placements& placed, const Format& target,
+                 const Staging& staging, const RunOptions& options, const std::string& root_digest);
+
+/// Reopens the staged tree with our reader and checks every chunk of every leaf, then renames it
+/// into place and removes the staging directory. The order is the protocol at the top of
+/// publish.cpp. Throws: conflict (a differing hf/; what stands at OUT may not be replaced), corrupt
+/// (a chunk is missing), io. Nothing is deleted before the rename.
+void publish(const Plan& plan, const Format& target, const Staging& staging,
+             const RunOptions& options);
 
 /// True if OUT carries this plan, whole.
 bool is_published(const Plan& plan, const Format& target, const OutPaths& paths);
 
 /// Where the item directory of a step directory is.
-std::string item_directory(const Plan& plan, const Format& target, const std::string& step);
+std::string item_directory(const PlanOptions& options, const Format& target,
+                           const std::string& step);
 
 /// Calls `missing` for every chunk of every leaf that the checkpoint lacks; once `stop` is set,
 /// for no more.

@@ -33,7 +33,7 @@ bool inside(const fs::path& inner, const fs::path& outer) {
 
 Json stamps(const Plan& plan) {
   Json out{Json::Array{}};
-  for (const CatalogFile& file : plan.catalog.files) {
+  for (const CatalogFile& file : plan.catalog().files) {
     Json entry;
     entry["name"] = file.name;
     entry["bytes"] = file.size_bytes;
@@ -46,9 +46,9 @@ Json stamps(const Plan& plan) {
 
 Json plan_record(const Plan& plan) {
   Json record;
-  record["plan_id"] = plan.id;
-  record["identity"] = plan.identity;
-  record["source"] = canonical(plan.catalog.location).string();
+  record["plan_id"] = plan.id();
+  record["identity"] = plan.identity();
+  record["source"] = canonical(plan.catalog().location).string();
   record["sources"] = stamps(plan);
   return record;
 }
@@ -86,11 +86,11 @@ void check_same_plan(const Plan& plan, const OutPaths& paths, const std::string&
                           paths.out));
   }
   if (found.at("sources") == wanted.at("sources")) return;
-  for (std::size_t i = 0; i < plan.catalog.files.size(); ++i) {
+  for (std::size_t i = 0; i < plan.catalog().files.size(); ++i) {
     if (found.at("sources").as_array()[i] == wanted.at("sources").as_array()[i]) continue;
     throw Error(ErrorCode::conflict,
                 "the source changed since this run was started (size, time or inode)")
-        .in_file(plan.catalog.files[i].path)
+        .in_file(plan.catalog().files[i].path)
         .hint(fmt::format("start over: hfshard clean {}", paths.out));
   }
 }
@@ -114,8 +114,8 @@ OutPaths out_paths(const std::string& out, std::uint64_t step) {
 }
 
 std::string published_step(const Plan& plan, const OutPaths& paths) {
-  return plan.options.in_place ? paths.out
-                               : join_path(paths.out, std::to_string(plan.options.step));
+  return plan.options().in_place ? paths.out
+                                 : join_path(paths.out, std::to_string(plan.options().step));
 }
 
 OutState out_state(const std::string& out, std::uint64_t step) {
@@ -177,8 +177,8 @@ void check_in_place(const RunOptions& options, const OutPaths& paths) {
 // Staging is emptied in the end, and no file of the source may go with it.
 void refuse_source_in_staging(const Plan& plan, const OutPaths& paths) {
   const fs::path staging = canonical(paths.staging);
-  std::vector<std::string> files = {plan.catalog.location};
-  for (const CatalogFile& file : plan.catalog.files) files.push_back(file.path);
+  std::vector<std::string> files = {plan.catalog().location};
+  for (const CatalogFile& file : plan.catalog().files) files.push_back(file.path);
   for (const std::string& file : files) {
     if (!inside(canonical(file), staging)) continue;
     throw Error(ErrorCode::conflict, "the input lies inside the output's staging directory")
@@ -189,14 +189,15 @@ void refuse_source_in_staging(const Plan& plan, const OutPaths& paths) {
 
 void check_step(const Plan& plan, const RunOptions& options, const OutPaths& paths) {
   const std::string step = published_step(plan, paths);
-  if (options.resume && published_plan_id(step) == plan.id) return;
+  if (options.resume && published_plan_id(step) == plan.id()) return;
   if (!is_checkpoint_step(step)) {
     throw Error(ErrorCode::conflict, "what has the name of the step is not a checkpoint")
         .in_file(step)
         .hint("choose another output or --step; hfshard never deletes what it did not write");
   }
   if (options.overwrite) return;
-  throw Error(ErrorCode::conflict, fmt::format("the output already has step {}", plan.options.step))
+  throw Error(ErrorCode::conflict,
+              fmt::format("the output already has step {}", plan.options().step))
       .in_file(paths.out)
       .hint("choose another output or --step, or pass --overwrite");
 }
@@ -204,16 +205,16 @@ void check_step(const Plan& plan, const RunOptions& options, const OutPaths& pat
 }  // namespace
 
 void check_output(const Plan& plan, const RunOptions& options) {
-  const OutPaths paths = out_paths(options.out, plan.options.step);
+  const OutPaths paths = out_paths(options.out, plan.options().step);
   refuse_source_in_staging(plan, paths);
-  if (plan.options.in_place) return check_in_place(options, paths);
+  if (plan.options().in_place) return check_in_place(options, paths);
   const fs::path out = canonical(paths.out);
-  const fs::path input = canonical(plan.catalog.location);
-  const bool directory = is_directory(plan.catalog.location);
+  const fs::path input = canonical(plan.catalog().location);
+  const bool directory = is_directory(plan.catalog().location);
   if (directory ? inside(out, input) || inside(input, out) : inside(input, out)) {
     throw Error(ErrorCode::conflict, "the output and the input lie inside each other")
         .in_file(paths.out)
-        .hint("choose an output outside of " + plan.catalog.location);
+        .hint("choose an output outside of " + plan.catalog().location);
   }
   if (is_symlink(paths.out)) {
     throw Error(ErrorCode::conflict,
@@ -224,7 +225,7 @@ void check_output(const Plan& plan, const RunOptions& options) {
   const auto here = file_info(paths.out);
   if (here && here->kind == FileKind::directory)
     refuse_mount_point(paths, "name a new directory inside it");
-  switch (out_state(paths.out, plan.options.step)) {
+  switch (out_state(paths.out, plan.options().step)) {
     case OutState::absent:
     case OutState::root:
       return;

@@ -35,12 +35,12 @@ std::uint64_t heap_bytes() noexcept {
 
 void confine_heap() noexcept { ::mallopt(M_ARENA_MAX, 2); }
 
-Budget state_budget(const Plan& plan, std::uint64_t max_memory_bytes, unsigned threads,
+Budget state_budget(const Layout& layout, std::uint64_t max_memory_bytes, unsigned threads,
                     std::uint64_t extra_need_bytes) {
   Budget budget;
   budget.control_bytes = heap_bytes();
-  budget.fixed_bytes = kProcessBytes + threads * kThreadBytes + packing_heap_bytes(plan);
-  const std::uint64_t least = plan.totals.largest_need_bytes + extra_need_bytes;
+  budget.fixed_bytes = kProcessBytes + threads * kThreadBytes + packing_heap_bytes(layout);
+  const std::uint64_t least = layout.totals().largest_need_bytes + extra_need_bytes;
   const auto need = [&](std::uint64_t control) {
     return round_up(std::max(control + budget.fixed_bytes + least, 4 * control), kMiB);
   };
@@ -53,9 +53,9 @@ Budget state_budget(const Plan& plan, std::uint64_t max_memory_bytes, unsigned t
   return budget;
 }
 
-Budget make_budget(const Plan& plan, std::uint64_t max_memory_bytes, unsigned threads,
+Budget make_budget(const Layout& layout, std::uint64_t max_memory_bytes, unsigned threads,
                    std::uint64_t extra_need_bytes) {
-  const Budget budget = state_budget(plan, max_memory_bytes, threads, extra_need_bytes);
+  const Budget budget = state_budget(layout, max_memory_bytes, threads, extra_need_bytes);
   if (max_memory_bytes < budget.least_bytes) {
     throw Error(ErrorCode::limit,
                 fmt::format("--max-memory {} is too small, this plan needs {} ({} bytes)",

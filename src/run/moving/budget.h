@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "plan/plan.h"
+#include "plan/layout/layout.h"
 
 namespace hfshard {
 
@@ -24,10 +24,10 @@ void confine_heap() noexcept;
 /// largest unit (what verify holds beside it).
 /// Throws: limit, naming what is needed, if the largest unit does not fit, if the control plane
 /// takes more than a quarter, or if the system does not grant the memory or the threads.
-Budget make_budget(const Plan& plan, std::uint64_t max_memory_bytes, unsigned threads,
+Budget make_budget(const Layout& layout, std::uint64_t max_memory_bytes, unsigned threads,
                    std::uint64_t extra_need_bytes);
 /// The same figures without refusing; arena_bytes is 0 where the budget is too small.
-Budget state_budget(const Plan& plan, std::uint64_t max_memory_bytes, unsigned threads,
+Budget state_budget(const Layout& layout, std::uint64_t max_memory_bytes, unsigned threads,
                     std::uint64_t extra_need_bytes);
 
 }  // namespace hfshard

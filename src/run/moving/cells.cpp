@@ -44,9 +44,9 @@ bool is_empty(const Box& box) {
 
 }  // namespace
 
-std::vector<Shape> unit_chunks(const Plan& plan, const UnitRef& ref) {
-  const Group& group = plan.group_of(ref);
-  const UnitForm& form = plan.units[group.leaf];
+std::vector<Shape> unit_chunks(const Layout& layout, const UnitRef& ref) {
+  const Group& group = layout.group_of(ref);
+  const UnitForm& form = layout.units()[group.leaf];
   const Shape origin = unit_origin(form, group.loop_index, ref.unit);
   std::vector<Shape> out;
   out.reserve(form.chunks_per_unit);
@@ -62,14 +62,14 @@ std::vector<Shape> unit_chunks(const Plan& plan, const UnitRef& ref) {
   return out;
 }
 
-std::vector<Cell> unit_cells(const Plan& plan, const UnitRef& ref) {
-  const std::uint32_t leaf = plan.group_of(ref).leaf;
-  const UnitForm& form = plan.units[leaf];
+std::vector<Cell> unit_cells(const Layout& layout, const UnitRef& ref) {
+  const std::uint32_t leaf = layout.group_of(ref).leaf;
+  const UnitForm& form = layout.units()[leaf];
   std::vector<Cell> out;
   out.reserve(form.chunks_per_unit * form.form.cells);
   std::uint64_t offset = 0;
-  for (const Shape& chunk : unit_chunks(plan, ref)) {
-    append_cells(plan.model.leaves[leaf], plan.grids[leaf], form.form, chunk, offset, out);
+  for (const Shape& chunk : unit_chunks(layout, ref)) {
+    append_cells(layout.model().leaves[leaf], layout.grids()[leaf], form.form, chunk, offset, out);
     offset += form.stride_bytes;
   }
   return out;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ops/transfer.h"
-#include "plan/plan.h"
+#include "plan/layout/layout.h"
 
 namespace hfshard {
 
@@ -18,9 +18,9 @@ struct Cell {
 };
 
 /// Chunk coordinates of every chunk of a unit, in region order.
-std::vector<Shape> unit_chunks(const Plan& plan, const UnitRef& ref);
+std::vector<Shape> unit_chunks(const Layout& layout, const UnitRef& ref);
 /// The cells of a unit in region order. Chunks of the unit follow each other every `stride_bytes`.
-std::vector<Cell> unit_cells(const Plan& plan, const UnitRef& ref);
+std::vector<Cell> unit_cells(const Layout& layout, const UnitRef& ref);
 
 /// Moves the elements of `map` (source offsets relative to `src`, target offsets in the whole leaf)
 /// into every cell that they fall in. `pieces` is working memory, reused between calls.

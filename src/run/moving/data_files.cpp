@@ -19,7 +19,7 @@ OutputFile& DataFiles::open(std::uint32_t file) {
   const std::lock_guard lock(mutex_);
   auto& slot = open_[file];
   if (!slot) {
-    slot = std::make_unique<OutputFile>(join_path(root_, plan_.file_path(file)), mode_);
+    slot = std::make_unique<OutputFile>(join_path(root_, names_.file_path(file)), mode_);
     count_choice(choices_, slot->mode(), slot->why());
     new_names_ = true;
   }
@@ -47,9 +47,9 @@ void DataFiles::written(std::uint32_t file, ByteRange range) {
     cached_.push_back({file, range});
   }
   cached_bytes_ += range.end - range.begin;
-  while (cached_bytes_ > plan_.limits.cached_bytes) {
+  while (cached_bytes_ > most_cached_) {
     auto& [oldest, bytes] = cached_.front();
-    const std::uint64_t over = cached_bytes_ - plan_.limits.cached_bytes;
+    const std::uint64_t over = cached_bytes_ - most_cached_;
     const std::uint64_t size = std::min(over, bytes.end - bytes.begin);
     OutputFile* out = nullptr;
     {
@@ -70,7 +70,7 @@ void DataFiles::sync(std::uint32_t first, std::uint32_t last) {
     if (file != last) out.drop_cached();
   }
   const std::lock_guard lock(mutex_);
-  if (new_names_) fsync_directory(parent_path(join_path(root_, plan_.file_path(first))));
+  if (new_names_) fsync_directory(parent_path(join_path(root_, names_.file_path(first))));
   new_names_ = false;
   open_.erase(open_.lower_bound(first), open_.lower_bound(last));
 }

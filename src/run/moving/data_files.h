@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bytes/output.h"
-#include "plan/plan.h"
+#include "catalog/piece.h"
 
 #include "hfshard/error.h"
 #include "hfshard/io.h"
@@ -18,13 +18,13 @@
 namespace hfshard {
 
 /// The data files of a run: opened on first use, closed when everything before them is durable. Of
-/// what was written, Limits::cached_bytes stay in the page cache, and as much may wait for the
+/// what was written, `cached_bytes` stay in the page cache, and as much may wait for the
 /// disk.
 class DataFiles {
  public:
-  /// `root`: the directory that the plan's names are relative to.
-  DataFiles(const Plan& plan, std::string root, IoMode mode)
-      : plan_(plan), root_(std::move(root)), mode_(mode) {}
+  /// `root`: the directory that the names are relative to.
+  DataFiles(const Placements& names, std::string root, IoMode mode, std::uint64_t cached_bytes)
+      : names_(names), root_(std::move(root)), mode_(mode), most_cached_(cached_bytes) {}
   /// Writes a region of one file. Concurrently for disjoint ones. Throws: io.
   void write(std::uint32_t file, std::uint64_t offset_bytes, std::span<const std::byte> region);
   /// A range of one file was written; called in plan order. Waits for the disk and gives cache back
@@ -39,9 +39,10 @@ class DataFiles {
  private:
   OutputFile& open(std::uint32_t file);
 
-  const Plan& plan_;
+  const Placements& names_;
   std::string root_;
   IoMode mode_;
+  std::uint64_t most_cached_;
   mutable std::mutex mutex_;
   std::map<std::uint32_t, std::unique_ptr<OutputFile>> open_;
   std::vector<IoChoice> choices_;

@@ -9,11 +9,11 @@
 namespace hfshard {
 namespace {
 
-std::vector<std::uint32_t> known_lengths(const Plan& plan, const JournalState& done) {
-  std::vector<std::uint32_t> out(plan.totals.chunks, 0);
+std::vector<std::uint32_t> known_lengths(const Layout& layout, const JournalState& done) {
+  std::vector<std::uint32_t> out(layout.totals().chunks, 0);
   for (const JournalRecord& record : done.done) {
-    const std::uint64_t first = plan.chunks_before(plan.unit_at(record.begin));
-    const std::uint64_t end = plan.chunks_before(plan.unit_at(record.end));
+    const std::uint64_t first = layout.chunks_before(layout.unit_at(record.begin));
+    const std::uint64_t end = layout.chunks_before(layout.unit_at(record.end));
     HFSHARD_CHECK(record.lengths.size() == end - first);  // a record under this plan's id
     std::ranges::copy(record.lengths, out.begin() + static_cast<std::ptrdiff_t>(first));
   }
@@ -28,25 +28,25 @@ std::uint64_t aligned_sum(std::span<const std::uint32_t> lengths, const Limits& 
   return out;
 }
 
-std::uint64_t first_chunk_of_file(const Plan& plan, std::uint32_t file) {
-  return plan.chunks_before(plan.unit_at(plan.file_begin[file]));
+std::uint64_t first_chunk_of_file(const Layout& layout, std::uint32_t file) {
+  return layout.chunks_before(layout.unit_at(layout.file_begin()[file]));
 }
 
 }  // namespace
 
-std::uint64_t stored_bytes(const Plan& plan, const JournalState& done) {
-  if (!plan.is_packed()) return done.done_bytes();
+std::uint64_t stored_bytes(const Layout& layout, const JournalState& done) {
+  if (!layout.is_packed()) return done.done_bytes();
   std::uint64_t out = 0;
-  for (const JournalRecord& record : done.done) out += aligned_sum(record.lengths, plan.limits);
+  for (const JournalRecord& record : done.done) out += aligned_sum(record.lengths, layout.limits());
   return out;
 }
 
-Packing::Packing(const Plan& plan, const JournalState& done)
-    : plan_(plan), lengths_(known_lengths(plan, done)) {}
+Packing::Packing(const Layout& layout, const JournalState& done)
+    : layout_(layout), lengths_(known_lengths(layout, done)) {}
 
 std::uint64_t Packing::place(std::uint64_t address, std::span<const std::uint32_t> lengths) {
-  const std::uint64_t chunk = plan_.chunks_before(plan_.unit_at(address));
-  if (const std::uint64_t first = first_chunk_of_file(plan_, plan_.file_at(address));
+  const std::uint64_t chunk = layout_.chunks_before(layout_.unit_at(address));
+  if (const std::uint64_t first = first_chunk_of_file(layout_, layout_.file_at(address));
       next_ <= first) {
     next_ = first;
     offset_ = 0;
@@ -54,7 +54,7 @@ std::uint64_t Packing::place(std::uint64_t address, std::span<const std::uint32_
   const auto walk = [&](std::uint64_t to) {
     const auto passed = std::span(lengths_).subspan(next_, to - next_);
     HFSHARD_CHECK(std::ranges::find(passed, 0U) == passed.end());
-    offset_ += aligned_sum(passed, plan_.limits);
+    offset_ += aligned_sum(passed, layout_.limits());
     next_ = to;
   };
   walk(chunk);
@@ -73,7 +73,7 @@ PackedPlacements::PackedPlacements(const Plan& plan, const JournalState& done)
     std::uint64_t offset = 0;
     for (std::uint64_t chunk = first_chunk_.back(); chunk < end; ++chunk) {
       offsets_.push_back(offset);
-      offset += round_up(std::uint64_t{lengths_[chunk]}, plan.limits.alignment_bytes);
+      offset += round_up(std::uint64_t{lengths_[chunk]}, plan.limits().alignment_bytes);
     }
     total_bytes_ += offset;
   }
@@ -86,11 +86,11 @@ Place PackedPlacements::place(std::uint32_t leaf, const Shape& chunk) const {
           lengths_[number]};
 }
 
-std::uint64_t packing_heap_bytes(const Plan& plan) noexcept {
+std::uint64_t packing_heap_bytes(const Layout& layout) noexcept {
   // While publishing: lengths as a run found and placed them, records as text and parsed, lengths
   // and offsets of the index.
   constexpr std::uint64_t kPerChunk = 2 * 4 + 2 * 4 + 4 + 8;
-  return plan.is_packed() ? plan.totals.chunks * kPerChunk : 0;
+  return layout.is_packed() ? layout.totals().chunks * kPerChunk : 0;
 }
 
 }  // namespace hfshard

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "plan/plan.h"
-#include "run/keeping/journal.h"
+#include "run/moving/record.h"
 
 namespace hfshard {
 
@@ -15,19 +15,19 @@ namespace hfshard {
 // records keep it for resumed runs, for workers and for the index.
 
 /// Bytes of data files that are done.
-std::uint64_t stored_bytes(const Plan& plan, const JournalState& done);
+std::uint64_t stored_bytes(const Layout& layout, const JournalState& done);
 
 /// Says where the chunks of a tile go, tile after tile in plan order.
 class Packing {
  public:
   /// `done`: what other runs of the plan have written.
-  Packing(const Plan& plan, const JournalState& done);
+  Packing(const Layout& layout, const JournalState& done);
   /// Offset, in its data file, of the unit at `address`, whose chunks and those behind it have
   /// `lengths`. Everything before it in the file was placed or done. One call at a time.
   std::uint64_t place(std::uint64_t address, std::span<const std::uint32_t> lengths);
 
  private:
-  const Plan& plan_;
+  const Layout& layout_;
   std::vector<std::uint32_t> lengths_;  // by chunk, in plan order; 0 where not known yet
   std::uint64_t next_ = 0;              // the chunk that comes after what was walked
   std::uint64_t offset_ = 0;            // where that one goes
@@ -52,6 +52,6 @@ class PackedPlacements final : public Placements {
 };
 
 /// Heap that placing the chunks of a plan takes, for the budget.
-std::uint64_t packing_heap_bytes(const Plan& plan) noexcept;
+std::uint64_t packing_heap_bytes(const Layout& layout) noexcept;
 
 }  // namespace hfshard

@@ -27,9 +27,13 @@
 
 namespace hfshard {
 
-TileCursor::TileCursor(const Plan& plan, std::uint64_t begin, std::uint64_t end,
+TileCursor::TileCursor(const Layout& layout, std::uint64_t begin, std::uint64_t end,
                        const JournalState* done, std::uint64_t most_need_bytes)
-    : plan_(plan), at_(plan.unit_at(begin)), end_(end), done_(done), most_need_(most_need_bytes) {}
+    : layout_(layout),
+      at_(layout.unit_at(begin)),
+      end_(end),
+      done_(done),
+      most_need_(most_need_bytes) {}
 
 bool TileCursor::next(Tile& tile) {
   tile.units.clear();
@@ -38,22 +42,22 @@ bool TileCursor::next(Tile& tile) {
   tile.overflows = 0;
   tile.need_bytes = 0;
   std::uint64_t scratch = 0;
-  for (std::uint64_t address = plan_.address_of(at_); address < end_;
-       at_ = plan_.next(at_), address = plan_.address_of(at_)) {
-    const UnitForm& form = plan_.units[plan_.group_of(at_).leaf];
+  for (std::uint64_t address = layout_.address_of(at_); address < end_;
+       at_ = layout_.next(at_), address = layout_.address_of(at_)) {
+    const UnitForm& form = layout_.units()[layout_.group_of(at_).leaf];
     const std::uint64_t region = form.region_bytes();
     if (done_ != nullptr && done_->covers(address, address + region)) {
       if (!tile.units.empty()) break;
       continue;
     }
-    const std::uint32_t file = plan_.file_at(address);
+    const std::uint32_t file = layout_.file_at(address);
     if (tile.units.empty()) {
       tile.file = file;
       tile.begin_address = address;
     } else {
       const std::uint64_t merged = address + region - tile.begin_address;
       const std::uint64_t need = merged + std::max(scratch, form.scratch_bytes);
-      if (file != tile.file || merged > plan_.limits.merge_bytes || need > most_need_) break;
+      if (file != tile.file || merged > layout_.limits().merge_bytes || need > most_need_) break;
     }
     tile.units.push_back(at_);
     tile.end_address = address + region;
@@ -61,7 +65,7 @@ bool TileCursor::next(Tile& tile) {
   }
   if (tile.units.empty()) return false;
   tile.need_bytes = tile.region_bytes() + scratch;
-  tile.offset_bytes = tile.begin_address - plan_.file_begin[tile.file];
+  tile.offset_bytes = tile.begin_address - layout_.file_begin()[tile.file];
   tile.stored_bytes = tile.region_bytes();
   return true;
 }

@@ -8,9 +8,8 @@
 
 #include "base/arena.h"
 #include "catalog/format.h"
-#include "plan/plan.h"
-#include "run/keeping/journal.h"
-#include "run/moving/unit_filler.h"
+#include "plan/layout/layout.h"
+#include "run/moving/record.h"
 
 #include "hfshard/convert.h"
 
@@ -38,13 +37,13 @@ struct Tile {
 class TileCursor {
  public:
   /// Units are merged only while a tile's need stays within `most_need_bytes`.
-  TileCursor(const Plan& plan, std::uint64_t begin, std::uint64_t end, const JournalState* done,
+  TileCursor(const Layout& layout, std::uint64_t begin, std::uint64_t end, const JournalState* done,
              std::uint64_t most_need_bytes);
   /// Fills `tile` with the next one; false at the end.
   bool next(Tile& tile);
 
  private:
-  const Plan& plan_;
+  const Layout& layout_;
   UnitRef at_;
   std::uint64_t end_;
   const JournalState* done_;

@@ -77,15 +77,16 @@ bool has_edges(const std::vector<Cell>& cells) {
 // Reads the bands of one source tensor for one leaf, and makes them the leaf's values.
 class BandReader {
  public:
-  BandReader(const Plan& plan, const OpenSources& sources, const UnitPart& part, DType leaf_dtype,
-             std::span<std::byte> scratch)
+  BandReader(const Layout& layout, const OpenSources& sources, const UnitPart& part,
+             DType leaf_dtype, std::span<std::byte> scratch)
       : sources_(sources),
-        transfer_(plan.model.transfers[part.transfer]),
-        info_(plan.catalog.tensors[transfer_.sources[part.source]]),
+        transfer_(layout.model().transfers[part.transfer]),
+        info_(layout.catalog().tensors[transfer_.sources[part.source]]),
         leaf_dtype_(leaf_dtype),
         in_bits_(size_bits(transfer_.source_dtype)),
-        form_(band_form(transfer_, leaf_dtype, plan.limits)) {
-    if (transfer_.decode) scales_ = &plan.catalog.tensors[transfer_.decode->scales[part.source]];
+        form_(band_form(transfer_, leaf_dtype, layout.limits())) {
+    if (transfer_.decode)
+      scales_ = &layout.catalog().tensors[transfer_.decode->scales[part.source]];
     const auto cut = [&](std::uint64_t bytes) {
       HFSHARD_CHECK(bytes <= scratch.size());  // the plan counted it
       const auto out = scratch.first(bytes);
@@ -198,16 +199,16 @@ class BandReader {
 }  // namespace
 
 std::uint64_t UnitFiller::scratch_bytes(const UnitRef& ref) const {
-  return plan_.units[plan_.group_of(ref).leaf].scratch_bytes;
+  return layout_.units()[layout_.group_of(ref).leaf].scratch_bytes;
 }
 
 void UnitFiller::hint(const UnitRef& ref) const {
-  const Leaf& leaf = plan_.model.leaves[plan_.group_of(ref).leaf];
-  for_each_part(plan_, ref, [&](const UnitPart& part) {
-    const Transfer& transfer = plan_.model.transfers[part.transfer];
-    const TensorInfo& info = plan_.catalog.tensors[transfer.sources[part.source]];
+  const Leaf& leaf = layout_.model().leaves[layout_.group_of(ref).leaf];
+  for_each_part(layout_, ref, [&](const UnitPart& part) {
+    const Transfer& transfer = layout_.model().transfers[part.transfer];
+    const TensorInfo& info = layout_.catalog().tensors[transfer.sources[part.source]];
     if (sources_[info.file]->mode() == IoMode::direct) return;  // to which hints are nothing
-    const BandForm form = band_form(transfer, leaf.dtype, plan_.limits);
+    const BandForm form = band_form(transfer, leaf.dtype, layout_.limits());
     ByteRange run;  // bands that follow each other are one hint
     const auto flush = [&] {
       if (run.begin != run.end) sources_[info.file]->will_need(run.begin, run.end - run.begin);
@@ -226,10 +227,10 @@ void UnitFiller::hint(const UnitRef& ref) const {
 
 void UnitFiller::fill_constants(const UnitRef& ref, const std::vector<Cell>& cells,
                                 std::span<std::byte> region) const {
-  const std::uint32_t index = plan_.group_of(ref).leaf;
-  const Leaf& leaf = plan_.model.leaves[index];
-  const UnitForm& form = plan_.units[index];
-  const auto fills = plan_.fills_of(index);
+  const std::uint32_t index = layout_.group_of(ref).leaf;
+  const Leaf& leaf = layout_.model().leaves[index];
+  const UnitForm& form = layout_.units()[index];
+  const auto fills = layout_.model().fills_of(index);
   if (has_edges(cells) || !fills.empty()) {
     std::memset(region.data(), 0, region.size());
   } else {  // only the gaps between chunks
@@ -241,7 +242,7 @@ void UnitFiller::fill_constants(const UnitRef& ref, const std::vector<Cell>& cel
   }
   std::vector<IndexMap> pieces;
   for (const std::uint32_t fill : fills) {
-    const Fill& item = plan_.model.fills[fill];
+    const Fill& item = layout_.model().fills[fill];
     if (item.scalar == 0) continue;
     IndexMap map = item.map;
     map.src_base = 0;
@@ -254,18 +255,18 @@ void UnitFiller::fill_constants(const UnitRef& ref, const std::vector<Cell>& cel
 std::uint64_t UnitFiller::fill(const UnitRef& ref, std::span<std::byte> region,
                                std::span<std::byte> scratch,
                                std::vector<SlotDigest>& digests) const {
-  const std::uint32_t index = plan_.group_of(ref).leaf;
-  const Leaf& leaf = plan_.model.leaves[index];
-  const UnitForm& form = plan_.units[index];
-  const std::vector<Cell> cells = unit_cells(plan_, ref);
+  const std::uint32_t index = layout_.group_of(ref).leaf;
+  const Leaf& leaf = layout_.model().leaves[index];
+  const UnitForm& form = layout_.units()[index];
+  const std::vector<Cell> cells = unit_cells(layout_, ref);
   fill_constants(ref, cells, region);
   std::vector<IndexMap> pieces;
   std::uint64_t overflows = 0;
-  for_each_part(plan_, ref, [&](const UnitPart& part) {
-    const Transfer& transfer = plan_.model.transfers[part.transfer];
-    BandReader reader(plan_, sources_, part, leaf.dtype, scratch);
+  for_each_part(layout_, ref, [&](const UnitPart& part) {
+    const Transfer& transfer = layout_.model().transfers[part.transfer];
+    BandReader reader(layout_, sources_, part, leaf.dtype, scratch);
     const RowHasher hasher(transfer, leaf.dtype);
-    SlotDigest digest{plan_.digest_slot(part.transfer, part.source), {}};
+    SlotDigest digest{layout_.model().digest_slot(part.transfer, part.source), {}};
     try {
       const BandForm& bands = reader.form();
       for_each_band(part.map, bands.row, bands.most, bands.gap, [&](const Band& band) {
@@ -277,9 +278,9 @@ std::uint64_t UnitFiller::fill(const UnitRef& ref, std::span<std::byte> region,
         reader.release();
       });
     } catch (Error& error) {  // the source knows its bytes, not what they were for
-      throw error.in_file(plan_.catalog.files[reader.info().file].path)
+      throw error.in_file(layout_.catalog().files[reader.info().file].path)
           .in_tensor(reader.info().name)
-          .by_rule(plan_.model.rules[transfer.rule]);
+          .by_rule(layout_.model().rules[transfer.rule]);
     }
     digests.push_back(digest);
     overflows += reader.overflows();

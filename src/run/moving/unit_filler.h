@@ -6,18 +6,12 @@
 #include <span>
 #include <vector>
 
-#include "base/digest.h"
 #include "bytes/data_source.h"
-#include "plan/plan.h"
+#include "plan/layout/layout.h"
 #include "run/moving/cells.h"
+#include "run/moving/record.h"
 
 namespace hfshard {
-
-/// What one unit adds to the digest of one (rule, source tensor).
-struct SlotDigest {
-  std::uint64_t slot = 0;
-  Digest128 sum;
-};
 
 /// The source files of a plan, opened once. Index = CatalogFile index.
 using OpenSources = std::vector<std::unique_ptr<DataSource>>;
@@ -39,7 +33,8 @@ std::vector<IoChoice> choices_of(const OpenSources& sources);
 /// kilobytes of bookkeeping.
 class UnitFiller {
  public:
-  UnitFiller(const Plan& plan, const OpenSources& sources) : plan_(plan), sources_(sources) {}
+  UnitFiller(const Layout& layout, const OpenSources& sources)
+      : layout_(layout), sources_(sources) {}
   /// Bytes that fill() needs beside the region.
   std::uint64_t scratch_bytes(const UnitRef& ref) const;
   /// Tells the operating system which source bytes the unit will read.
@@ -53,7 +48,7 @@ class UnitFiller {
  private:
   void fill_constants(const UnitRef& ref, const std::vector<Cell>& cells,
                       std::span<std::byte> region) const;
-  const Plan& plan_;
+  const Layout& layout_;
   const OpenSources& sources_;
 };
 

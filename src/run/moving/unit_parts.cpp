@@ -40,15 +40,15 @@ IndexMap gather_map(const IndexMap& part, std::uint64_t band_begin) {
 
 }  // namespace
 
-void for_each_part(const Plan& plan, const UnitRef& ref,
+void for_each_part(const Layout& layout, const UnitRef& ref,
                    const std::function<void(const UnitPart&)>& visit) {
-  const Group& group = plan.group_of(ref);
-  const Leaf& leaf = plan.model.leaves[group.leaf];
-  const UnitForm& form = plan.units[group.leaf];
+  const Group& group = layout.group_of(ref);
+  const Leaf& leaf = layout.model().leaves[group.leaf];
+  const UnitForm& form = layout.units()[group.leaf];
   const Shape origin = unit_origin(form, group.loop_index, ref.unit);
-  const Box box = unit_box(leaf, plan.grids[group.leaf], form, origin);
-  for (const std::uint32_t index : plan.transfers_of(group.leaf)) {
-    const Transfer& transfer = plan.model.transfers[index];
+  const Box box = unit_box(leaf, layout.grids()[group.leaf], form, origin);
+  for (const std::uint32_t index : layout.model().transfers_of(group.leaf)) {
+    const Transfer& transfer = layout.model().transfers[index];
     const IndexMap split = split_at_rows(transfer.map, transfer.source_shape);
     for_each_source_part(transfer, split, leaf, box,
                          [&](std::uint64_t source, const IndexMap& map) {

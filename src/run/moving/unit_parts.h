@@ -6,7 +6,7 @@
 
 #include "base/digest.h"
 #include "ops/transfer.h"
-#include "plan/plan.h"
+#include "plan/layout/layout.h"
 
 namespace hfshard {
 
@@ -19,7 +19,7 @@ struct UnitPart {
 };
 
 /// Visits the parts of a unit in source order of each rule.
-void for_each_part(const Plan& plan, const UnitRef& ref,
+void for_each_part(const Layout& layout, const UnitRef& ref,
                    const std::function<void(const UnitPart&)>& visit);
 
 /// Hashes the rows of a band. `bytes` holds the band's elements in source order in the target

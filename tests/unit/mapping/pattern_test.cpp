@@ -30,68 +30,68 @@ class Dims final : public DimScope {
                                                   {"zero", 0}, {"l", 9}};
 };
 
-Layout laid_out(const std::string& text, std::vector<std::uint64_t> stack = {},
-                std::size_t at = 1) {
+LaidOutPattern laid_out(const std::string& text, std::vector<std::uint64_t> stack = {},
+                        std::size_t at = 1) {
   return lay_out(parse_pattern(text, "p"), Dims(), stack, at, "p");
 }
 
 // Offset of the element at these positions of the walks.
-std::uint64_t offset(const Layout& layout, const std::map<std::string, std::uint64_t>& at) {
+std::uint64_t offset(const LaidOutPattern& layout, const std::map<std::string, std::uint64_t>& at) {
   std::uint64_t out = layout.base;
   for (const Walk& walk : layout.walks) out += at.at(walk.dim) * walk.step;
   return out;
 }
 
 TEST(Pattern, APlainShapeHasRowMajorSteps) {
-  const Layout layout = laid_out("[D F h]");
+  const LaidOutPattern layout = laid_out("[D F h]");
   EXPECT_EQ(layout.shape, (Shape{7, 5, 4}));
   EXPECT_EQ(offset(layout, {{"D", 2}, {"F", 3}, {"h", 1}}), 2U * 20 + 3 * 4 + 1);
 }
 
 TEST(Pattern, AProductIsOneAxisWithSeveralWalks) {
-  const Layout layout = laid_out("[(H h) D]");
+  const LaidOutPattern layout = laid_out("[(H h) D]");
   EXPECT_EQ(layout.shape, (Shape{12, 7}));
   EXPECT_EQ(offset(layout, {{"H", 2}, {"h", 3}, {"D", 5}}), (2U * 4 + 3) * 7 + 5);
 }
 
 TEST(Pattern, ProductsNest) {
-  const Layout layout = laid_out("[(K (r h)) D]");
+  const LaidOutPattern layout = laid_out("[(K (r h)) D]");
   EXPECT_EQ(layout.shape, (Shape{48, 7}));
   EXPECT_EQ(offset(layout, {{"K", 5}, {"r", 1}, {"h", 3}, {"D", 6}}),
             ((5U * 2 + 1) * 4 + 3) * 7 + 6);
 }
 
 TEST(Pattern, AFixedIndexMovesTheBase) {
-  const Layout layout = laid_out("[D (F 1/2)]");
+  const LaidOutPattern layout = laid_out("[D (F 1/2)]");
   EXPECT_EQ(layout.shape, (Shape{7, 10}));
   EXPECT_EQ(offset(layout, {{"D", 3}, {"F", 4}}), 3U * 10 + 4 * 2 + 1);
   EXPECT_EQ(laid_out("[2/3]").base, 2U);
 }
 
 TEST(Pattern, AWindowIsAPartOfALongerAxis) {
-  const Layout layout = laid_out("[V@0:Vm D]");
+  const LaidOutPattern layout = laid_out("[V@0:Vm D]");
   EXPECT_EQ(layout.shape, (Shape{13, 7}));
   EXPECT_EQ(layout.base, 0U);
-  const Layout second = laid_out("[D F@F:2*F]");
+  const LaidOutPattern second = laid_out("[D F@F:2*F]");
   EXPECT_EQ(second.shape, (Shape{7, 10}));
   EXPECT_EQ(offset(second, {{"D", 1}, {"F", 2}}), 10U + 5 + 2);
 }
 
 TEST(Pattern, AWindowInAProductSplitsEachOuterIndex) {
   // q, k, v of each of the K groups lie together: r query heads, one key head, one value head.
-  const Layout query = laid_out("[(K (r h)@0:(r+2)*h) D]");
+  const LaidOutPattern query = laid_out("[(K (r h)@0:(r+2)*h) D]");
   EXPECT_EQ(query.shape, (Shape{6 * 16, 7}));
   EXPECT_EQ(offset(query, {{"K", 2}, {"r", 1}, {"h", 3}, {"D", 4}}), (2U * 16 + 1 * 4 + 3) * 7 + 4);
-  const Layout key = laid_out("[(K h@r*h:(r+2)*h) D]");
+  const LaidOutPattern key = laid_out("[(K h@r*h:(r+2)*h) D]");
   EXPECT_EQ(offset(key, {{"K", 2}, {"h", 3}, {"D", 4}}), (2U * 16 + 8 + 3) * 7 + 4);
 }
 
 TEST(Pattern, StackAxesAreInserted) {
-  const Layout layout = laid_out("[D H h]", {9});
+  const LaidOutPattern layout = laid_out("[D H h]", {9});
   EXPECT_EQ(layout.shape, (Shape{7, 9, 3, 4}));
   EXPECT_EQ(layout.stack_steps, (std::vector<std::uint64_t>{12}));
   EXPECT_EQ(offset(layout, {{"D", 1}, {"H", 2}, {"h", 3}}), 108U + 2 * 4 + 3);
-  const Layout two = laid_out("[D F]", {2, 5});
+  const LaidOutPattern two = laid_out("[D F]", {2, 5});
   EXPECT_EQ(two.shape, (Shape{7, 2, 5, 5}));
   EXPECT_EQ(two.stack_steps, (std::vector<std::uint64_t>{25, 5}));
   EXPECT_EQ(laid_out("[D]", {9}).shape, (Shape{7, 9}));

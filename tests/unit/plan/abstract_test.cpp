@@ -65,14 +65,14 @@ Plan plan_for(const Json& model, bool stacked, const std::string& mesh) {
     return target.form(leaf, grid, options.encoding);
   };
   CompiledModel compiled = compile_model(catalog, options.mapping);
-  return build_plan(catalog, std::move(compiled), options, form, {});
+  return build_plan(make_model(catalog, std::move(compiled)), options, form, {});
 }
 
 void expect_same(const Plan& plan, const std::map<std::string, const Json*>& expected,
                  const std::string& mesh) {
-  ASSERT_EQ(plan.model.leaves.size(), expected.size());
-  for (std::size_t i = 0; i < plan.model.leaves.size(); ++i) {
-    const Leaf& leaf = plan.model.leaves[i];
+  ASSERT_EQ(plan.model().leaves.size(), expected.size());
+  for (std::size_t i = 0; i < plan.model().leaves.size(); ++i) {
+    const Leaf& leaf = plan.model().leaves[i];
     SCOPED_TRACE(leaf.name);
     const auto found = expected.find(leaf.name);
     ASSERT_NE(found, expected.end());
@@ -81,9 +81,9 @@ void expect_same(const Plan& plan, const std::map<std::string, const Json*>& exp
     for (std::size_t d = 0; d < leaf.shape.rank(); ++d) axes.emplace_back(leaf.axis(d));
     EXPECT_EQ(axes, axes_of(found->second->at("axes")));
     const Shape shard = shape_of(found->second->at("shard").at(mesh));
-    EXPECT_EQ(plan.grids[i].shard, shard);
+    EXPECT_EQ(plan.grids()[i].shard, shard);
     for (std::size_t d = 0; d < shard.rank(); ++d) {
-      const Grid& grid = plan.grids[i];
+      const Grid& grid = plan.grids()[i];
       EXPECT_TRUE(grid.chunk[d] % shard[d] == 0 || shard[d] % grid.chunk[d] == 0)
           << "a chunk of " << grid.chunk[d] << " lies across shards of " << shard[d];
     }

@@ -89,7 +89,7 @@ struct Made {
       out.cell_suffix_bytes = 4;
       return out;
     };
-    return build_plan(catalog, model, options, form, limits);
+    return build_plan(make_model(catalog, model), options, form, limits);
   }
 };
 
@@ -117,7 +117,7 @@ TEST(Plan, SeveralMeshesAreAllServed) {
   made.leaf("x", {made.tensor(in, {48, 36})}, {48, 36});
   const auto shard_of = [&](std::vector<std::string> meshes) {
     made.options.meshes = std::move(meshes);
-    return made.build().grids[0].shard;
+    return made.build().grids()[0].shard;
   };
   EXPECT_EQ(shard_of({"fsdp=4"}), (Shape{12, 36}));
   EXPECT_EQ(shard_of({"tensor=3"}), (Shape{48, 12}));
@@ -126,7 +126,7 @@ TEST(Plan, SeveralMeshesAreAllServed) {
   EXPECT_EQ(shard_of({"fsdp=4", "fsdp=6"}), (Shape{4, 36}));
   EXPECT_EQ(shard_of({"fsdp=6", "fsdp=4"}), (Shape{4, 36}));
   EXPECT_EQ(shard_of({"fsdp=8", "fsdp=3,tensor=2", "tensor=9"}), (Shape{2, 2}));
-  EXPECT_EQ(made.build().meshes.size(), 3U);
+  EXPECT_EQ(made.build().meshes().size(), 3U);
 }
 
 TEST(Plan, EveryOneOfSeveralMeshesMustDivide) {
@@ -149,21 +149,23 @@ TEST(Plan, EveryChunkHasAPlaceOfItsOwnInItsUnit) {
     ASSERT_GT(plan.file_count(), 1U);
     std::set<std::uint64_t> addresses;
     std::uint64_t chunks = 0;
-    for (std::uint32_t leaf = 0; leaf < plan.model.leaves.size(); ++leaf) {
-      const UnitForm& unit = plan.units[leaf];
+    for (std::uint32_t leaf = 0; leaf < plan.model().leaves.size(); ++leaf) {
+      const UnitForm& unit = plan.units()[leaf];
       for_each_chunk(unit.counts, [&](const Shape& chunk) {
         ++chunks;
         const Place place = plan.place(leaf, chunk);
-        const std::uint64_t address = plan.file_begin[place.file] + place.offset_bytes;
+        const std::uint64_t address = plan.file_begin()[place.file] + place.offset_bytes;
         EXPECT_TRUE(addresses.insert(address).second);
-        EXPECT_EQ(address % plan.limits.alignment_bytes, 0U);
-        EXPECT_LE(address + place.length_bytes, plan.file_begin[place.file + 1]);
+        EXPECT_EQ(address % plan.limits().alignment_bytes, 0U);
+        EXPECT_LE(address + place.length_bytes, plan.file_begin()[place.file + 1]);
         EXPECT_EQ(place.length_bytes, unit.form.stored_bytes());
         const ChunkIndex index = locate(unit, chunk);
-        const UnitRef ref{plan.group_number(leaf, index), index.unit};
+        const std::uint64_t before = index.position * unit.stride_bytes;
+        const UnitRef ref = plan.unit_at(plan.address_of(leaf, chunk) - before);
+        EXPECT_EQ(ref.unit, index.unit);
         EXPECT_EQ(plan.group_of(ref).leaf, leaf);
         EXPECT_EQ(plan.group_of(ref).loop_index, index.loop_index);
-        EXPECT_EQ(plan.address_of(ref) + index.position * unit.stride_bytes, address);
+        EXPECT_EQ(plan.address_of(ref) + before, address);
         Shape origin = unit_origin(unit, index.loop_index, index.unit);
         for (std::size_t d = 0; d < origin.rank(); ++d)
           EXPECT_EQ(origin[d], unit.closed[d] ? 0 : chunk[d]);
@@ -173,7 +175,7 @@ TEST(Plan, EveryChunkHasAPlaceOfItsOwnInItsUnit) {
         return true;
       });
     }
-    EXPECT_EQ(chunks, plan.totals.chunks);
+    EXPECT_EQ(chunks, plan.totals().chunks);
   }
 }
 
@@ -185,14 +187,14 @@ TEST(Plan, UnitsFollowEachOtherAndAreFoundByTheirAddress) {
   std::uint64_t chunks = 0;
   std::uint64_t units = 0;
   UnitRef at;
-  for (; at.group < plan.groups.size(); at = plan.next(at)) {
-    const UnitForm& unit = plan.units[plan.group_of(at).leaf];
+  for (; at.group < plan.groups().size(); at = plan.next(at)) {
+    const UnitForm& unit = plan.units()[plan.group_of(at).leaf];
     EXPECT_EQ(plan.address_of(at), address);
     EXPECT_EQ(plan.unit_at(address), at);
     EXPECT_EQ(plan.chunks_before(at), chunks);
     const std::uint32_t file = plan.file_at(address);
-    EXPECT_GE(address, plan.file_begin[file]);
-    EXPECT_LE(address + unit.region_bytes(), plan.file_begin[file + 1]);
+    EXPECT_GE(address, plan.file_begin()[file]);
+    EXPECT_LE(address + unit.region_bytes(), plan.file_begin()[file + 1]);
     EXPECT_EQ(plan.file_at(address + unit.region_bytes() - 1), file);
     address += unit.region_bytes();
     chunks += unit.chunks_per_unit;
@@ -202,22 +204,22 @@ TEST(Plan, UnitsFollowEachOtherAndAreFoundByTheirAddress) {
   EXPECT_EQ(plan.address_of(at), address);
   EXPECT_EQ(plan.unit_at(address), at);
   EXPECT_EQ(plan.chunks_before(at), chunks);
-  EXPECT_EQ(plan.totals.chunks, chunks);
-  EXPECT_EQ(plan.totals.units, units);
-  EXPECT_EQ(plan.totals.output_bytes, address);
+  EXPECT_EQ(plan.totals().chunks, chunks);
+  EXPECT_EQ(plan.totals().units, units);
+  EXPECT_EQ(plan.totals().output_bytes, address);
 }
 
 // A run reads its sources from front to back; the order of the leaves' names is not that of files.
 TEST(Plan, UnitsFollowTheOrderOfTheirSources) {
   const Plan plan = three_layers().build();
   std::vector<std::pair<std::uint32_t, std::uint64_t>> read;
-  for (const Group& group : plan.groups) {
-    const Transfer& transfer = *plan.leading_to(group.leaf)[0];
-    const UnitForm& unit = plan.units[group.leaf];
+  for (const Group& group : plan.groups()) {
+    const Transfer& transfer = *plan.model().leading_to(group.leaf)[0];
+    const UnitForm& unit = plan.units()[group.leaf];
     const Shape origin = unit_origin(unit, group.loop_index, 0);
     const std::uint64_t layer =
-        transfer.loops.empty() ? 0 : origin[0] * plan.grids[group.leaf].chunk[0];
-    const TensorInfo& info = plan.catalog.tensors[transfer.sources[layer]];
+        transfer.loops.empty() ? 0 : origin[0] * plan.grids()[group.leaf].chunk[0];
+    const TensorInfo& info = plan.catalog().tensors[transfer.sources[layer]];
     read.emplace_back(info.file, info.begin_bytes);
   }
   ASSERT_EQ(read.size(), 5U);
@@ -237,17 +239,16 @@ TEST(Plan, UnitsOfSeveralLayersFollowTheirFirstSource) {
   made.limits.floor_bytes = 96;  // two layers of 48 bytes
   const auto order_of = [](const Plan& plan) {
     std::vector<std::uint32_t> out;
-    for (const Group& group : plan.groups) out.push_back(group.loop_index);
+    for (const Group& group : plan.groups()) out.push_back(group.loop_index);
     return out;
   };
-  Plan plan = made.build();
-  ASSERT_EQ(plan.grids[0].chunk, (Shape{2, 4, 6}));
+  const Plan plan = made.build();
+  ASSERT_EQ(plan.grids()[0].chunk, (Shape{2, 4, 6}));
   EXPECT_EQ(order_of(plan), (std::vector<std::uint32_t>{1, 2, 0}));  // files c, e, f
 
   Leaf& leaf = made.model.leaves[0];
   leaf.shape[0] = 8;  // layers 6 and 7 come from elsewhere
-  plan = made.build();
-  EXPECT_EQ(order_of(plan),
+  EXPECT_EQ(order_of(made.build()),
             (std::vector<std::uint32_t>{3, 1, 2, 0}));  // file b of layer 5, c, e, f
 }
 
@@ -260,21 +261,21 @@ TEST(Plan, FilesAreAsLargeAsTheyMayBeAndHoldWholeUnits) {
     const Plan plan = made.build();
     std::uint32_t file = 0;
     std::uint64_t units_in_file = 0;
-    for (UnitRef at; at.group < plan.groups.size(); at = plan.next(at)) {
+    for (UnitRef at; at.group < plan.groups().size(); at = plan.next(at)) {
       const std::uint64_t address = plan.address_of(at);
       const std::uint64_t end = plan.address_of(plan.next(at));
       if (plan.file_at(address) != file) {
         EXPECT_GT(units_in_file, 0U);
         EXPECT_EQ(plan.file_at(address), ++file);
-        EXPECT_EQ(plan.file_begin[file], address);
-        EXPECT_GT(end - plan.file_begin[file - 1], most) << "this unit had room before";
+        EXPECT_EQ(plan.file_begin()[file], address);
+        EXPECT_GT(end - plan.file_begin()[file - 1], most) << "this unit had room before";
         units_in_file = 0;
       }
       ++units_in_file;
-      EXPECT_TRUE(units_in_file == 1 || end - plan.file_begin[file] <= most);
+      EXPECT_TRUE(units_in_file == 1 || end - plan.file_begin()[file] <= most);
     }
     EXPECT_EQ(plan.file_count(), file + 1);
-    EXPECT_EQ(plan.file_begin.back(), plan.end_address());
+    EXPECT_EQ(plan.file_begin().back(), plan.end_address());
   }
 }
 
@@ -288,7 +289,7 @@ TEST(Plan, TheSizeOfAFileIsAShareOfAllWithinItsBounds) {
     const Plan plan = made.build();
     std::uint64_t out = 0;
     for (std::uint32_t file = 0; file < plan.file_count(); ++file)
-      out = std::max(out, plan.file_begin[file + 1] - plan.file_begin[file]);
+      out = std::max(out, plan.file_begin()[file + 1] - plan.file_begin()[file]);
     return out;
   };
   EXPECT_LE(largest(16, all), all / 4);
@@ -300,23 +301,23 @@ TEST(Plan, TheSizeOfAFileIsAShareOfAllWithinItsBounds) {
 // What a person is told before anything moves.
 TEST(Plan, TotalsCountEachThingOnce) {
   Made made = three_layers();
-  Plan plan = made.build();
-  EXPECT_EQ(plan.totals.tensors, 5U);
-  EXPECT_EQ(plan.totals.source_bytes, 2U * (6 + 3 * 24 * 40 + 40));
-  EXPECT_EQ(plan.totals.shared_tensors, 0U);
-  EXPECT_EQ(plan.digest_slots(), 5U);
-  EXPECT_EQ(plan.totals.linked_leaves, 0U);
+  const Plan plan = made.build();
+  EXPECT_EQ(plan.totals().tensors, 5U);
+  EXPECT_EQ(plan.totals().source_bytes, 2U * (6 + 3 * 24 * 40 + 40));
+  EXPECT_EQ(plan.totals().shared_tensors, 0U);
+  EXPECT_EQ(plan.model().digest_slots(), 5U);
+  EXPECT_EQ(plan.totals().linked_leaves, 0U);
   std::uint64_t need = 0;
   for (std::uint32_t leaf = 0; leaf < 3; ++leaf)
-    need = std::max(need, plan.units[leaf].region_bytes() + plan.units[leaf].scratch_bytes);
-  EXPECT_EQ(plan.totals.largest_need_bytes, need);
+    need = std::max(need, plan.units()[leaf].region_bytes() + plan.units()[leaf].scratch_bytes);
+  EXPECT_EQ(plan.totals().largest_need_bytes, need);
 
   made.leaf("twice", {4}, {40}, {"cols"});  // a tensor that feeds three leaves is one shared tensor
   made.leaf("thrice", {4}, {40}, {"cols"});
   made.model.transfers.back().copy = true;
-  plan = made.build();
-  EXPECT_EQ(plan.totals.shared_tensors, 1U);
-  EXPECT_EQ(plan.totals.source_bytes, 2U * (6 + 3 * 24 * 40 + 3 * 40));
+  const Plan shared = made.build();
+  EXPECT_EQ(shared.totals().shared_tensors, 1U);
+  EXPECT_EQ(shared.totals().source_bytes, 2U * (6 + 3 * 24 * 40 + 3 * 40));
 }
 
 // Codes count as they are stored, and their scales with them.
@@ -329,7 +330,7 @@ TEST(Plan, TotalsCountCodesAndScalesAsTheyAreStored) {
   Transfer& transfer = made.model.transfers[0];
   transfer.source_dtype = DType::f4;
   transfer.decode = Decode{{Code::f4_e2m1, DType::f32, 4, 32, 1, 16}, {scales}};
-  EXPECT_EQ(made.build().totals.source_bytes, 4U * 16 + 4 * 2 * 4);
+  EXPECT_EQ(made.build().totals().source_bytes, 4U * 16 + 4 * 2 * 4);
 }
 
 TEST(Plan, WhatIsLinkedIsCountedApart) {
@@ -338,26 +339,27 @@ TEST(Plan, WhatIsLinkedIsCountedApart) {
   made.limits.link_piece_bytes = 1;
   made.model.transfers[0].value.mul = 2.0F;  // the head is computed
   const Plan plan = made.build();
-  EXPECT_EQ(plan.totals.linked_leaves, 2U);
-  EXPECT_EQ(plan.totals.linked_bytes, 2U * (3 * 24 * 40 + 40));
-  EXPECT_EQ(plan.totals.source_bytes, 2U * 6);
-  ASSERT_EQ(plan.not_linked.size(), 1U);
-  EXPECT_EQ(plan.not_linked[0].leaf, 0U);
-  EXPECT_EQ(linked_files(plan), (std::vector<std::uint32_t>{0, 1}));
+  EXPECT_EQ(plan.totals().linked_leaves, 2U);
+  EXPECT_EQ(plan.totals().linked_bytes, 2U * (3 * 24 * 40 + 40));
+  EXPECT_EQ(plan.totals().source_bytes, 2U * 6);
+  ASSERT_EQ(plan.not_linked().size(), 1U);
+  EXPECT_EQ(plan.not_linked()[0].leaf, 0U);
+  EXPECT_EQ(plan.linked_files(), (std::vector<std::uint32_t>{0, 1}));
   EXPECT_EQ(plan.file_count(), 1U);
   EXPECT_EQ(plan.file_path(0), "d/00000");
   EXPECT_EQ(plan.file_path(1), "d/a");
   EXPECT_EQ(plan.file_path(2), "d/b");
-  ASSERT_GT(plan.totals.linked_chunks, 4U);
+  ASSERT_GT(plan.totals().linked_chunks, 4U);
   std::uint64_t chunks = 0;
   std::map<std::uint32_t, std::uint64_t> bytes;
   for_each_chunk(
-      chunk_counts(plan.model.leaves[1].shape, plan.grids[1].chunk), [&](const Shape& chunk) {
+      chunk_counts(plan.model().leaves[1].shape, plan.grids()[1].chunk), [&](const Shape& chunk) {
         const Place place = plan.place(1, chunk);
         bytes[place.file] += place.length_bytes;
-        const TensorInfo& info = plan.catalog.tensors[plan.model.transfers[1].sources[chunk[0]]];
+        const TensorInfo& info =
+            plan.catalog().tensors[plan.model().transfers[1].sources[chunk[0]]];
         EXPECT_EQ(place.file, 1 + info.file);
-        const Shape& extent = plan.grids[1].chunk;
+        const Shape& extent = plan.grids()[1].chunk;
         EXPECT_EQ(extent[2], 40U);
         EXPECT_EQ(place.offset_bytes, info.begin_bytes + 2 * chunk[1] * extent[1] * extent[2]);
         EXPECT_LE(place.offset_bytes + place.length_bytes, info.range().end);

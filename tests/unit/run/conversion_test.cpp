@@ -125,9 +125,9 @@ TEST(Convert, WhatIsWrittenIsWhatTheSourceSays) {
     const auto opened = format_of("orbax").open(out);
     const VerifyResult verified = verify_source(*opened, plan, to_output(out), reporter);
     EXPECT_TRUE(verified.differences.empty());
-    EXPECT_EQ(verified.chunks, plan.totals.chunks);
+    EXPECT_EQ(verified.chunks, plan.totals().chunks);
     Manifest manifest = read_manifest(join_path(join_path(out, "0"), kManifestName));
-    EXPECT_EQ(manifest.root, result.root_digest);
+    EXPECT_EQ(manifest.digests.root, result.root_digest);
     EXPECT_TRUE(
         verify_digests(*opened, std::move(manifest), to_output(out), reporter).differences.empty());
   }

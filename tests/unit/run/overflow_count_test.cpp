@@ -59,7 +59,7 @@ class OverflowCount : public testing::Test {
 
 TEST_F(OverflowCount, OfOneRun) {
   const Plan plan = plan_to("orbax");
-  ASSERT_GT(plan.totals.units, 20U);
+  ASSERT_GT(plan.totals().units, 20U);
   EXPECT_EQ(convert(plan, to_output(dir_ / "out")).overflows, wanted_);
   EXPECT_EQ(convert(plan_to("null"), to_output("")).overflows, wanted_);
 }

@@ -65,7 +65,7 @@ using Hook = std::function<void(Stage, const Tile&)>;
 /// Converts and publishes.
 inline RunResult convert(const Plan& plan, const RunOptions& options, const Hook& hook = {}) {
   QuietReporter reporter;
-  return run_convert(plan, format_of(plan.options.target), options, reporter, hook);
+  return run_convert(plan, format_of(plan.options().target), options, reporter, hook);
 }
 
 inline RunOptions to_output(const std::string& out) {

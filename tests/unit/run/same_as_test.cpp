@@ -6,6 +6,7 @@
 #include "support/catch_error.h"
 #include "support/safetensors_builder.h"
 #include "tool/example.h"
+#include "unit/run/plan_parts.h"
 #include "unit/run/run_support.h"
 
 namespace hfshard {
@@ -55,15 +56,17 @@ TEST_F(SameAs, ACopyThatDiffersInOneByteAnywhereIsRefusedAndNothingIsPublished) 
                                std::size_t{2 * segment}, embedding_.size() - 1}) {
     std::string copy = embedding_;
     copy[at] = static_cast<char>(copy[at] ^ 1);
-    Plan plan = with_head(copy);
     for (const char* target : {"orbax", "null"}) {
-      plan.options.target = target;
+      PlanParts parts(with_head(copy));
+      parts.facts.options.target = target;
+      const Plan plan = parts.build();
       const Error error = catch_error([&] { convert(plan, to_output(out_)); });
       EXPECT_EQ(error.code(), ErrorCode::bad_input) << at << " " << target;
       EXPECT_EQ(error.tensor(), "lm_head.weight");
       EXPECT_EQ(error.file(), join_path(source_, "model-head.safetensors"));
       EXPECT_FALSE(error.rule().empty());
-      const TensorInfo& head = plan.catalog.tensors[plan.catalog.find("lm_head.weight").value()];
+      const TensorInfo& head =
+          plan.catalog().tensors[plan.catalog().find("lm_head.weight").value()];
       ASSERT_TRUE(error.range().has_value()) << at;
       EXPECT_LE(error.range()->begin, head.begin_bytes + at);
       EXPECT_GT(error.range()->end, head.begin_bytes + at);

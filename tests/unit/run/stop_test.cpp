@@ -1,7 +1,7 @@
 // Ctrl-C is looked at wherever a run may spend more than an instant, and until the last rename
 // nothing is published.
 
-#include "run/stop.h"
+#include "run/moving/stop.h"
 
 #include <atomic>
 #include <string>
@@ -12,6 +12,7 @@
 #include "bytes/syscalls.h"
 #include "run/keeping/publish.h"
 #include "support/catch_error.h"
+#include "unit/run/plan_parts.h"
 #include "unit/run/run_support.h"
 
 namespace hfshard {
@@ -74,21 +75,23 @@ class StopTest : public testing::Test {
 };
 
 // The largest tensor, dropped as a copy of another one.
-Plan with_copy(Plan plan, std::uint32_t other) {
+PlanParts with_copy(const Plan& plan) {
   std::uint32_t largest = 0;
-  for (std::uint32_t i = 0; i < plan.catalog.tensors.size(); ++i) {
-    if (plan.catalog.tensors[i].size_bytes > plan.catalog.tensors[largest].size_bytes) largest = i;
+  for (std::uint32_t i = 0; i < plan.catalog().tensors.size(); ++i) {
+    if (plan.catalog().tensors[i].size_bytes > plan.catalog().tensors[largest].size_bytes)
+      largest = i;
   }
   Drop drop;
   drop.source = largest;
-  drop.same_as = other == UINT32_MAX ? largest : other;
-  plan.model.drops.push_back(drop);
-  return plan;
+  drop.same_as = largest;
+  PlanParts out(plan);
+  out.model.drops.push_back(drop);
+  return out;
 }
 
 TEST_F(StopTest, IsSeenWhileCopiesAreCompared) {
-  const Plan plan = with_copy(small_plan(source_), UINT32_MAX);
-  ASSERT_GT(plan.catalog.tensors[plan.model.drops.back().source].size_bytes, 6 * 256U);
+  const Plan plan = with_copy(small_plan(source_)).build();
+  ASSERT_GT(plan.catalog().tensors[plan.model().drops.back().source].size_bytes, 6 * 256U);
   press_at("pread", 5, ".safetensors");
   EXPECT_EQ(catch_error([&] { convert(plan, stoppable()); }).code(), ErrorCode::cancelled);
   EXPECT_LE(calls_after, 1);  // the other copy of the same segment
@@ -192,29 +195,30 @@ TEST_F(StopTest, ComesTooLateOnceTheRenameIsNear) {
 
 // Not the first segment alone, and not all but the last byte.
 TEST_F(StopTest, CopiesAreComparedToTheirLastByte) {
-  Plan plan = with_copy(small_plan(source_), UINT32_MAX);
-  const TensorInfo one = plan.catalog.tensors[plan.model.drops.back().source];
-  std::string text = read_file(plan.catalog.files[one.file].path);
+  PlanParts plan = with_copy(small_plan(source_));
+  const TensorInfo one = plan.model.catalog.tensors[plan.model.drops.back().source];
+  std::string text = read_file(plan.model.catalog.files[one.file].path);
   const auto add_file = [&](const std::string& name) {
     const std::string path = dir_ / name;
     write_text(path, text);
     const FileStamp stamp = file_info(path)->stamp;
-    CatalogFile file = plan.catalog.files[one.file];
+    CatalogFile file = plan.model.catalog.files[one.file];
     file.path = path;
     file.mtime_ns = stamp.mtime_ns;
     file.inode = stamp.inode;
     TensorInfo other = one;
     other.name = "copy in " + name;
-    other.file = static_cast<std::uint32_t>(plan.catalog.files.size());
-    plan.catalog.files.push_back(file);
-    plan.catalog.tensors.push_back(other);
-    plan.model.drops.back().same_as = static_cast<std::uint32_t>(plan.catalog.tensors.size() - 1);
+    other.file = static_cast<std::uint32_t>(plan.model.catalog.files.size());
+    plan.model.catalog.files.push_back(file);
+    plan.model.catalog.tensors.push_back(other);
+    plan.model.drops.back().same_as =
+        static_cast<std::uint32_t>(plan.model.catalog.tensors.size() - 1);
   };
   add_file("equal");
-  EXPECT_TRUE(convert(plan, to_output(dir_ / "one")).published);
+  EXPECT_TRUE(convert(plan.build(), to_output(dir_ / "one")).published);
   text[one.begin_bytes + one.size_bytes - 1] ^= 1;
   add_file("last");
-  const Error error = catch_error([&] { convert(plan, to_output(dir_ / "two")); });
+  const Error error = catch_error([&] { convert(plan.build(), to_output(dir_ / "two")); });
   EXPECT_EQ(error.code(), ErrorCode::bad_input);
   EXPECT_EQ(error.tensor(), one.name);
   EXPECT_EQ(error.range().value().end, one.begin_bytes + one.size_bytes);

@@ -14,33 +14,34 @@ namespace {
 class Load : public testing::Test {
  protected:
   Load() {
-    Leaf leaf;
-    leaf.name = "x";
-    leaf.shape = {48, 32};
-    leaf.axes = {"embed", "mlp"};
-    plan_.model.leaves.push_back(leaf);
-    plan_.rules = parse_axis_rules(
-        R"([["embed", ["fsdp"]], ["mlp", ["tensor"]], ["batch", ["data"]]])", "test");
+    leaf_.name = "x";
+    leaf_.shape = {48, 32};
+    leaf_.axes = {"embed", "mlp"};
     cut({12, 8}, {12, 8});
   }
 
   void cut(const Shape& chunk, const Shape& inner) {
-    plan_.grids.clear();
-    plan_.units.clear();
-    plan_.grids.push_back({{48, 32}, chunk, inner});
+    cut_ = {};
+    cut_.grids.push_back({{48, 32}, chunk, inner});
     UnitForm unit;
     unit.form.cell_bytes = 2 * inner.numel();
     unit.form.cell_suffix_bytes = 4;
     unit.form.cells = static_cast<std::uint32_t>(chunk.numel() / inner.numel());
     unit.form.tail_bytes = unit.form.cells > 1 ? 16 * unit.form.cells + 4 : 0;
-    plan_.units.push_back(unit);
+    cut_.units.push_back(unit);
   }
 
   LoadCost cost(const std::string& mesh, std::uint64_t devices_per_host = 1) {
-    return load_cost(plan_, parse_mesh(mesh, plan_.rules), devices_per_host);
+    CompiledModel model;
+    model.leaves.push_back(leaf_);
+    return load_cost(Layout(make_model({}, model), cut_, {}, false), rules_,
+                     parse_mesh(mesh, rules_), devices_per_host);
   }
 
-  Plan plan_;
+  Leaf leaf_;
+  CutLeaves cut_;
+  AxisRules rules_ = parse_axis_rules(
+      R"([["embed", ["fsdp"]], ["mlp", ["tensor"]], ["batch", ["data"]]])", "test");
 };
 
 TEST_F(Load, AGridThatRefinesTheMeshReadsWhatIsNeeded) {
@@ -109,7 +110,7 @@ TEST_F(Load, InnerChunksAreFetchedOneByOneAfterTheIndex) {
 
 TEST_F(Load, RequestsThatOrbaxRefusesAreNamed) {
   EXPECT_TRUE(cost("fsdp=4").refused.empty());
-  plan_.model.leaves[0].shape = {std::uint64_t{1} << 20, std::uint64_t{1} << 17};
+  leaf_.shape = {std::uint64_t{1} << 20, std::uint64_t{1} << 17};
   cut({std::uint64_t{1} << 20, 8}, {std::uint64_t{1} << 20, 8});
   const LoadCost found = cost("fsdp=4");  // each shard touches all of 2^38 bytes
   EXPECT_EQ(found.largest_request_bytes, std::uint64_t{1} << 38);
@@ -118,18 +119,18 @@ TEST_F(Load, RequestsThatOrbaxRefusesAreNamed) {
 }
 
 TEST_F(Load, ARequestOfExactlyTheLimitIsRefused) {
-  plan_.model.leaves[0].shape = {kOrbaxRequestLimit / 2 / 8, 8};
+  leaf_.shape = {kOrbaxRequestLimit / 2 / 8, 8};
   cut({1, 8}, {1, 8});
   const LoadCost found = cost("fsdp=1");
   EXPECT_EQ(found.largest_request_bytes, kOrbaxRequestLimit);
   EXPECT_EQ(found.refused, std::vector<std::uint32_t>{0});
-  plan_.model.leaves[0].shape[0] -= 1;
+  leaf_.shape[0] -= 1;
   EXPECT_TRUE(cost("fsdp=1").refused.empty());
 }
 
 // A dimension that two mesh axes split has as many shards as their product.
 TEST_F(Load, TwoMeshAxesOfOneDimensionCountTogether) {
-  plan_.rules = parse_axis_rules(R"([["embed", ["fsdp", "expert"]]])", "test");
+  rules_ = parse_axis_rules(R"([["embed", ["fsdp", "expert"]]])", "test");
   EXPECT_EQ(cost("fsdp=2,expert=2", 4).hosts[0].needed_bytes, 48U * 32 * 2);
   const LoadCost found = cost("fsdp=2,expert=2");
   EXPECT_EQ(found.needed_bytes(), 48U * 32 * 2);

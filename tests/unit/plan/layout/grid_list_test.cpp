@@ -46,9 +46,9 @@ FakeCatalog catalog_of(const Json& model) {
 
 std::string text_of(const Plan& plan) {
   std::string out;
-  for (std::size_t i = 0; i < plan.model.leaves.size(); ++i) {
-    const Grid& grid = plan.grids[i];
-    out += fmt::format("{} {} / {} / {}\n", plan.model.leaves[i].name, to_string(grid.shard),
+  for (std::size_t i = 0; i < plan.model().leaves.size(); ++i) {
+    const Grid& grid = plan.grids()[i];
+    out += fmt::format("{} {} / {} / {}\n", plan.model().leaves[i].name, to_string(grid.shard),
                        to_string(grid.chunk), to_string(grid.inner));
   }
   return out;
@@ -62,8 +62,8 @@ std::string line_of(const Catalog& catalog, const CompiledModel& model, const Pl
     return target.form(leaf, grid, options.encoding);
   };
   try {
-    const Plan plan = build_plan(catalog, model, options, form, {});
-    return fmt::format("{} {} {}\n", what, plan.totals.chunks,
+    const Plan plan = build_plan(make_model(catalog, model), options, form, {});
+    return fmt::format("{} {} {}\n", what, plan.totals().chunks,
                        sha256_hex(text_of(plan)).substr(0, 16));
   } catch (const Error& error) {  // a mesh that does not divide, or a unit above the slab
     return fmt::format("{} {}\n", what, to_string(error.code()));

@@ -15,60 +15,81 @@ namespace hfshard {
 namespace {
 
 // Two rules into two leaves; the first takes two tensors, the second is linked.
-Plan two_rules() {
-  Plan plan;
-  plan.catalog.tensors.resize(3);
-  for (std::size_t i = 0; i < 3; ++i) plan.catalog.tensors[i].name = std::string(1, "abc"[i]);
-  plan.model.rules = {"r0", "r1"};
-  plan.model.leaves = {{{"p", DType::bf16, {2}}, {}, {}}, {{"q", DType::bf16, {1}}, {}, {}}};
-  plan.model.transfers.resize(2);
-  plan.model.transfers[0].sources = {0, 1};
-  plan.model.transfers[1].sources = {2};
-  plan.model.transfers[1].rule = plan.model.transfers[1].target = 1;
-  Grid grid;
-  plan.grids.push_back(grid);
-  grid.linked = true;
-  plan.grids.push_back(grid);
-  index_plan(plan);
-  return plan;
-}
+struct TwoRules {
+  TwoRules() {
+    catalog.tensors.resize(3);
+    for (std::size_t i = 0; i < 3; ++i) catalog.tensors[i].name = std::string(1, "abc"[i]);
+    model.rules = {"r0", "r1"};
+    model.leaves = {{{"p", DType::bf16, {2}}, {}, {}}, {{"q", DType::bf16, {1}}, {}, {}}};
+    model.transfers.resize(2);
+    model.transfers[0].sources = {0, 1};
+    model.transfers[1].sources = {2};
+    model.transfers[1].rule = model.transfers[1].target = 1;
+    for (const Leaf& leaf : model.leaves) {
+      Grid grid{leaf.shape, leaf.shape, leaf.shape};
+      grid.linked = leaf.name == "q";
+      cut.grids.push_back(grid);
+      cut.units.push_back(UnitForm{});
+    }
+  }
+
+  Plan build() const {
+    PlanFacts facts;
+    facts.options.digests = digests;
+    return {Layout(make_model(catalog, model), cut, {}, false), facts};
+  }
+
+  Catalog catalog;
+  CompiledModel model;
+  CutLeaves cut;
+  bool digests = true;
+};
 
 const std::vector<Digest128> kSums{{1, 2}, {3, 4}, {5, 6}};
 
+std::string root_of(const TwoRules& made, const std::vector<Digest128>& sums) {
+  return output_digests(made.build(), sums).root;
+}
+
+Json manifest_of(const TwoRules& made) {
+  const Plan plan = made.build();
+  std::string text;
+  write_manifest(plan, output_digests(plan, kSums),
+                 [&](std::span<const std::byte> bytes) { text += as_text(bytes); });
+  return parse_json(text, "hfshard.json");
+}
+
 // The text is part of the format: docs/json.md.
 TEST(RootDigest, IsOverAllSlotsByLeafAndTensor) {
-  const Plan plan = two_rules();
+  const TwoRules made;
   const std::string zeros(15, '0');
   const std::string text = "p\na\n" + zeros + "2" + zeros + "1\n" +  //
                            "p\nb\n" + zeros + "4" + zeros + "3\n" +  //
                            "q\nc\n" + zeros + "6" + zeros + "5\n";
-  EXPECT_EQ(root_digest(plan, kSums), sha256_hex(text));
-  EXPECT_NE(root_digest(plan, {kSums[1], kSums[0], kSums[2]}), sha256_hex(text));
+  EXPECT_EQ(root_of(made, kSums), sha256_hex(text));
+  EXPECT_NE(root_of(made, {kSums[1], kSums[0], kSums[2]}), sha256_hex(text));
 }
 
 TEST(RootDigest, OfALeafThatIsOnlyLinkedHasADash) {
-  Plan plan = two_rules();
-  plan.options.digests = false;
+  TwoRules made;
+  made.digests = false;
   const std::string zeros(15, '0');
-  EXPECT_EQ(root_digest(plan, kSums),
-            sha256_hex("p\na\n" + zeros + "2" + zeros + "1\n" +  //
-                       "p\nb\n" + zeros + "4" + zeros + "3\n" +  //
-                       "q\nc\n-\n"));
+  EXPECT_EQ(root_of(made, kSums), sha256_hex("p\na\n" + zeros + "2" + zeros + "1\n" +  //
+                                             "p\nb\n" + zeros + "4" + zeros + "3\n" +  //
+                                             "q\nc\n-\n"));
 }
 
 TEST(RootDigest, DoesNotDependOnHowRulesAreNamedOrOrdered) {
-  const Plan plan = two_rules();
-  Plan other = two_rules();
+  TwoRules other;
   other.model.rules = {"elsewhere", "r1"};
   std::swap(other.model.transfers[0], other.model.transfers[1]);
-  index_plan(other);
-  EXPECT_EQ(root_digest(other, {kSums[2], kSums[0], kSums[1]}), root_digest(plan, kSums));
+  EXPECT_EQ(root_of(other, {kSums[2], kSums[0], kSums[1]}), root_of({}, kSums));
 }
 
 // Verify needs neither, but whoever maps the output back does: docs/json.md.
 TEST(WriteManifest, RecordsHowValuesWereMade) {
-  Plan plan = two_rules();
-  Transfer& made = plan.model.transfers[0];
+  TwoRules rules;
+  Transfer& made = rules.model.transfers[0];
   made.value.mul = 0.5F;
   made.value.add = 2.0F;
   made.copy = true;
@@ -83,10 +104,8 @@ TEST(WriteManifest, RecordsHowValuesWereMade) {
   drop.rule = 1;
   drop.why = "stored twice";
   drop.same_as = 1;
-  plan.model.drops.push_back(drop);
-  std::string text;
-  write_manifest(plan, kSums, [&](std::span<const std::byte> bytes) { text += as_text(bytes); });
-  const Json json = parse_json(text, "hfshard.json");
+  rules.model.drops.push_back(drop);
+  const Json json = manifest_of(rules);
   const Json& transfer = json.at("transfers").as_array().at(0);
   EXPECT_EQ(transfer.at("mul").as_double(), 0.5);
   EXPECT_EQ(transfer.at("add").as_double(), 2.0);
@@ -100,18 +119,16 @@ TEST(WriteManifest, RecordsHowValuesWereMade) {
 }
 
 TEST(WriteManifest, RecordsInnerChunksAndWhatIsLinked) {
-  Plan plan = two_rules();
+  TwoRules rules;
   Grid grid;
   grid.shard = grid.chunk = {2};
   grid.inner = {1};
-  plan.grids.clear();
-  plan.grids.push_back(grid);
+  rules.cut.grids = {};
+  rules.cut.grids.push_back(grid);
   grid.inner = grid.chunk = {1};
   grid.linked = true;
-  plan.grids.push_back(grid);
-  std::string text;
-  write_manifest(plan, kSums, [&](std::span<const std::byte> bytes) { text += as_text(bytes); });
-  const Json json = parse_json(text, "hfshard.json");
+  rules.cut.grids.push_back(grid);
+  const Json json = manifest_of(rules);
   const Json& leaves = json.at("leaves");
   EXPECT_EQ(dump_json(leaves.as_array()[0].at("inner")), "[1]");
   EXPECT_EQ(leaves.as_array()[0].find("linked"), nullptr);

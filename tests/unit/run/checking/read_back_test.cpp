@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "run/checking/output_manifest.h"
+#include "unit/run/plan_parts.h"
 #include "unit/run/run_support.h"
 
 namespace hfshard {
@@ -51,7 +52,7 @@ class VerifyTest : public testing::Test {
   // Where the stored element lies; `element` is an offset in the leaf.
   std::pair<std::string, std::size_t> place_of(const Plan& plan, std::uint32_t leaf,
                                                const Shape& at) const {
-    const Shape& chunk = plan.grids[leaf].chunk;
+    const Shape& chunk = plan.grids()[leaf].chunk;
     Shape index = at;
     std::uint64_t within = 0;
     for (std::size_t d = 0; d < at.rank(); ++d) {
@@ -60,16 +61,16 @@ class VerifyTest : public testing::Test {
     }
     const Place place = plan.place(leaf, index);
     return {join_path(out_, "0/items/" + plan.file_path(place.file)),
-            place.offset_bytes + within * size_bits(plan.model.leaves[leaf].dtype) / 8};
+            place.offset_bytes + within * size_bits(plan.model().leaves[leaf].dtype) / 8};
   }
 
   // Changes the byte at `from_end` of every chunk; returns how many there are.
   std::size_t flip_every_chunk(const Plan& plan, bool last) const {
     std::map<std::string, std::string> files;
     std::size_t count = 0;
-    for (std::uint32_t leaf = 0; leaf < plan.model.leaves.size(); ++leaf) {
+    for (std::uint32_t leaf = 0; leaf < plan.model().leaves.size(); ++leaf) {
       for_each_chunk(
-          chunk_counts(plan.model.leaves[leaf].shape, plan.grids[leaf].chunk),
+          chunk_counts(plan.model().leaves[leaf].shape, plan.grids()[leaf].chunk),
           [&](const Shape& chunk) {
             const Place place = plan.place(leaf, chunk);
             const std::string path = join_path(out_, "0/items/" + plan.file_path(place.file));
@@ -85,9 +86,9 @@ class VerifyTest : public testing::Test {
     return count;
   }
 
-  std::uint32_t leaf_number(const Plan& plan, const std::string& path) const {
-    for (std::uint32_t leaf = 0; leaf < plan.model.leaves.size(); ++leaf) {
-      if (plan.model.leaves[leaf].name == path) return leaf;
+  std::uint32_t leaf_number(const Model& model, const std::string& path) const {
+    for (std::uint32_t leaf = 0; leaf < model.leaves.size(); ++leaf) {
+      if (model.leaves[leaf].name == path) return leaf;
     }
     ADD_FAILURE() << path;
     return 0;
@@ -105,8 +106,8 @@ TEST_F(VerifyTest, ASourceThatDiffersInOneBitIsSeenInTheChunkThatItFeeds) {
   EXPECT_TRUE(against(source_).empty());
   const std::string other = copy_fixture("qwen3", dir_ / "other");
   const TensorInfo& tensor =
-      plan.catalog.tensors[plan.catalog.find("model.embed_tokens.weight").value()];
-  const std::string& file = plan.catalog.files[tensor.file].name;
+      plan.catalog().tensors[plan.catalog().find("model.embed_tokens.weight").value()];
+  const std::string& file = plan.catalog().files[tensor.file].name;
   flip(join_path(other, file), tensor.begin_bytes + tensor.size_bytes - 2);
   const std::vector<Difference> found = against(other);
   ASSERT_EQ(found.size(), 1U);
@@ -130,7 +131,7 @@ TEST_F(VerifyTest, TheFirstAndTheLastByteOfEveryChunkCount) {
   const Plan plan = small_plan(source_, unguarded());
   convert(plan, to_output(out_));
   std::set<std::string> all;
-  for (const Leaf& leaf : plan.model.leaves) all.insert(leaf.name);
+  for (const Leaf& leaf : plan.model().leaves) all.insert(leaf.name);
   for (const bool last : {true, false}) {
     const std::size_t chunks = flip_every_chunk(plan, last);
     EXPECT_GT(chunks, 100U);
@@ -138,8 +139,8 @@ TEST_F(VerifyTest, TheFirstAndTheLastByteOfEveryChunkCount) {
     EXPECT_EQ(found.size(), chunks) << last;
     for (const Difference& difference : found) {
       EXPECT_FALSE(difference.chunk.empty());
-      const std::uint32_t leaf = leaf_number(plan, difference.leaf);
-      const std::uint64_t element = last ? plan.grids[leaf].chunk.numel() - 1 : 0;
+      const std::uint32_t leaf = leaf_number(plan.model(), difference.leaf);
+      const std::uint64_t element = last ? plan.grids()[leaf].chunk.numel() - 1 : 0;
       EXPECT_NE(difference.what.find("element " + std::to_string(element) + " "), std::string::npos)
           << difference.what;
     }
@@ -153,16 +154,17 @@ TEST_F(VerifyTest, TheFirstAndTheLastByteOfEveryChunkCount) {
 TEST_F(VerifyTest, EveryBitOfARecordedDigestIsCompared) {
   convert(small_plan(source_), to_output(out_));
   const Manifest good = manifest();
-  for (const std::size_t slot : {std::size_t{0}, good.sums.size() - 1}) {
+  for (const std::size_t slot : {std::size_t{0}, good.digests.sums.size() - 1}) {
     for (const unsigned bit : {0U, 31U, 32U, 63U}) {
       for (const bool high : {true, false}) {
         Manifest bad = good;
-        (high ? bad.sums[slot].high : bad.sums[slot].low) ^= std::uint64_t{1} << bit;
-        bad.root = root_digest(bad.plan, bad.sums);
+        (high ? bad.digests.sums[slot].high : bad.digests.sums[slot].low) ^= std::uint64_t{1}
+                                                                             << bit;
+        bad.digests.root = root_digest(*bad.model, bad.digests.sums, bad.digests.recorded);
         const std::vector<Difference> found = digests(bad);
         ASSERT_EQ(found.size(), 1U) << slot << " " << bit << " " << high;
         EXPECT_FALSE(found[0].tensor.empty());
-        EXPECT_NE(found[0].what.find(to_hex(bad.sums[slot])), std::string::npos);
+        EXPECT_NE(found[0].what.find(to_hex(bad.digests.sums[slot])), std::string::npos);
       }
     }
   }
@@ -172,15 +174,15 @@ TEST_F(VerifyTest, ARootDigestThatTheDigestsDoNotMakeIsADifference) {
   convert(small_plan(source_), to_output(out_));
   const Manifest good = manifest();
   EXPECT_TRUE(digests(good).empty());
-  for (const std::size_t at : {std::size_t{0}, good.root.size() - 1}) {
+  for (const std::size_t at : {std::size_t{0}, good.digests.root.size() - 1}) {
     Manifest bad = good;
-    bad.root[at] = bad.root[at] == '0' ? '1' : '0';
+    bad.digests.root[at] = bad.digests.root[at] == '0' ? '1' : '0';
     const std::vector<Difference> found = digests(bad);
     ASSERT_EQ(found.size(), 1U);
     EXPECT_EQ(found[0].leaf, "");
   }
   Manifest shorter = good;
-  shorter.root.pop_back();
+  shorter.digests.root.pop_back();
   EXPECT_EQ(digests(shorter).size(), 1U);
 }
 
@@ -188,24 +190,27 @@ TEST_F(VerifyTest, ARootDigestThatTheDigestsDoNotMakeIsADifference) {
 TEST_F(VerifyTest, ALeafOfAnotherDtypeOrShapeIsADifferenceAndSoIsAMissingOne) {
   convert(small_plan(source_), to_output(out_));
   const Manifest good = manifest();
-  const std::uint32_t leaf = leaf_number(good.plan, "params.params.token_embedder.embedding");
+  const std::uint32_t leaf = leaf_number(*good.model, "params.params.token_embedder.embedding");
   const auto found_with = [&](const auto& change) {
     Manifest bad = good;
-    change(bad.plan.model.leaves[leaf]);
-    bad.root = root_digest(bad.plan, bad.sums);
+    CompiledModel changed = *good.model;
+    change(changed.leaves[leaf]);
+    bad.model = make_model(good.model->catalog, changed);
+    bad.digests.root = root_digest(*bad.model, bad.digests.sums, bad.digests.recorded);
     std::vector<Difference> found = digests(bad);
     EXPECT_EQ(found.size(), 1U);
     found.resize(1);
-    EXPECT_EQ(found[0].leaf, bad.plan.model.leaves[leaf].name);
+    EXPECT_EQ(found[0].leaf, bad.model->leaves[leaf].name);
     return found[0].what;
   };
   EXPECT_NE(found_with([](Leaf& item) { item.dtype = DType::f16; }).find("bf16"),
             std::string::npos);
   EXPECT_NE(found_with([](Leaf& item) { std::swap(item.shape[0], item.shape[1]); }).find("20"),
             std::string::npos);
-  Plan plan = small_plan(source_);
-  plan.model.leaves[leaf].dtype = DType::i16;
-  EXPECT_EQ(leaves_of(against(plan)), (std::set<std::string>{plan.model.leaves[leaf].name}));
+  PlanParts parts(small_plan(source_));
+  parts.model.leaves[leaf].dtype = DType::i16;
+  EXPECT_EQ(leaves_of(against(parts.build())),
+            (std::set<std::string>{parts.model.leaves[leaf].name}));
 }
 
 TEST_F(VerifyTest, ALeafThatIsMissingOrThatNothingIsKnownOfIsADifference) {
@@ -237,15 +242,15 @@ TEST_F(VerifyTest, EveryElementOfAFillIsComparedWithItsConstant) {
   const Plan plan = small_plan(source_, options);
   convert(plan, to_output(out_));
   EXPECT_TRUE(digests().empty());
-  const std::uint32_t leaf = leaf_number(plan, "params.params.token_embedder.embedding");
-  ASSERT_EQ(plan.model.leaves[leaf].shape, (Shape{56, 20}));
+  const std::uint32_t leaf = leaf_number(plan.model(), "params.params.token_embedder.embedding");
+  ASSERT_EQ(plan.model().leaves[leaf].shape, (Shape{56, 20}));
   for (const Shape& at : {Shape{50, 0}, Shape{53, 7}, Shape{55, 19}}) {
     for (const std::size_t byte : {0U, 1U}) {
       const auto [file, offset] = place_of(plan, leaf, at);
       flip(file, offset + byte);
       const std::vector<Difference> found = digests();
       ASSERT_EQ(found.size(), 1U);
-      EXPECT_EQ(found[0].leaf, plan.model.leaves[leaf].name);
+      EXPECT_EQ(found[0].leaf, plan.model().leaves[leaf].name);
       EXPECT_EQ(found[0].tensor, "");
       EXPECT_EQ(against(plan).size(), 1U);
       flip(file, offset + byte);
@@ -311,9 +316,10 @@ TEST_F(VerifyTest, WhatIsOnlyLinkedIsCountedAsUnrecordedAndNotRead) {
   EXPECT_TRUE(result.differences.empty());
   std::uint64_t linked = 0;
   std::uint64_t converted = 0;
-  for (std::uint32_t leaf = 0; leaf < plan.model.leaves.size(); ++leaf) {
-    const Leaf& info = plan.model.leaves[leaf];
-    (plan.grids[leaf].linked ? linked : converted) += packed_bytes(info.dtype, info.shape.numel());
+  for (std::uint32_t leaf = 0; leaf < plan.model().leaves.size(); ++leaf) {
+    const Leaf& info = plan.model().leaves[leaf];
+    (plan.grids()[leaf].linked ? linked : converted) +=
+        packed_bytes(info.dtype, info.shape.numel());
   }
   EXPECT_GT(linked, 0U);
   EXPECT_EQ(result.unrecorded_bytes, linked);

@@ -66,7 +66,7 @@ TEST(PublishCheck, ATreeThatLacksAChunkStaysInStagingAndTheChunkIsNamed) {
   const Error error =
       catch_error([&] { run_convert(plan, LackingTarget(), to_output(out), reporter); });
   EXPECT_EQ(error.code(), ErrorCode::corrupt);
-  EXPECT_NE(error.sentence().find(plan.model.leaves[1].name), std::string::npos)
+  EXPECT_NE(error.sentence().find(plan.model().leaves[1].name), std::string::npos)
       << error.sentence();
   EXPECT_FALSE(exists(out));
   EXPECT_TRUE(exists(out_paths(out, 0).staging));

@@ -69,7 +69,7 @@ TEST_F(PublishTest, OverwriteExchangesOneStepAndKeepsTheOthers) {
   EXPECT_TRUE(convert(wanted, options).published);
   EXPECT_EQ(differing(other, tree_of(join_path(out_, "1"))), "");
   EXPECT_NE(differing(old, tree_of(join_path(out_, "0"))), "");
-  EXPECT_EQ(published_plan_id(join_path(out_, "0")), wanted.id);
+  EXPECT_EQ(published_plan_id(join_path(out_, "0")), wanted.id());
   EXPECT_EQ(list_directory(dir_.path()), (std::vector<std::string>{"out", "source"}));
   expect_verified(0);
 }

@@ -179,7 +179,7 @@ TEST_F(StagingTest, WorkersShareTheStagingAndOnlyFinalizePublishes) {
   convert(plan, options);
   convert(plan, options);  // a worker that is started again
   const StagedPlan staged = read_staged_plan(out_);
-  EXPECT_EQ(small_plan(staged.source, staged.options).id, plan.id);
+  EXPECT_EQ(small_plan(staged.source, staged.options).id(), plan.id());
   EXPECT_TRUE(run_finalize(plan, target, to_output(out_), reporter).published);
   EXPECT_EQ(differing(tree_of(out_), tree_of(dir_ / "alone")), "");
 }
@@ -316,11 +316,13 @@ TEST(Staging, AConfigEditedBetweenTheSharesOfTwoWorkersIsRefused) {
   ASSERT_NE(at, std::string::npos);
   write_text(config, after.replace(at, 8, "\"linear\""));
   const Plan second = small_plan(source);
-  ASSERT_EQ(second.file_begin, first.file_begin);
+  ASSERT_EQ(second.file_begin(), first.file_begin());
   const auto map_of_query = [](const Plan& plan) {
     const auto leaf = std::ranges::find_if(
-        plan.model.leaves, [](const Leaf& one) { return one.name.ends_with("query.kernel"); });
-    return plan.leading_to(static_cast<std::uint32_t>(leaf - plan.model.leaves.begin()))[0]->map;
+        plan.model().leaves, [](const Leaf& one) { return one.name.ends_with("query.kernel"); });
+    return plan.model()
+        .leading_to(static_cast<std::uint32_t>(leaf - plan.model().leaves.begin()))[0]
+        ->map;
   };
   ASSERT_NE(map_of_query(first), map_of_query(second)) << "the edit changes no layout";
 

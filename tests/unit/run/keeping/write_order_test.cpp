@@ -60,7 +60,7 @@ TEST(WriteOrder, AJournalRecordFollowsTheSyncOfItsData) {
                        }),
                std::runtime_error);
   sys::set_fault_hook(nullptr);
-  done = read_journals(staging, plan.id, plan.digest_slots()).done;
+  done = read_journals(staging, plan.id(), plan.model().digest_slots()).done;
   ASSERT_GT(done.size(), 20U);
   std::size_t record = 0;
   std::uint64_t committed = 0;
@@ -76,7 +76,8 @@ TEST(WriteOrder, AJournalRecordFollowsTheSyncOfItsData) {
       const JournalRecord& speaks_of = done[record++];
       EXPECT_GE(committed, speaks_of.end) << "record " << record;
       for (std::uint32_t file = 0; file < plan.file_count(); ++file) {
-        if (plan.file_begin[file] >= speaks_of.end || plan.file_begin[file + 1] <= speaks_of.begin)
+        if (plan.file_begin()[file] >= speaks_of.end ||
+            plan.file_begin()[file + 1] <= speaks_of.begin)
           continue;
         EXPECT_NE(std::ranges::find(synced, plan.file_path(file)), synced.end())
             << "record " << record << " speaks of " << plan.file_path(file);

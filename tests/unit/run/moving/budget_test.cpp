@@ -7,6 +7,7 @@
 
 #include "run/moving/packing.h"
 #include "support/catch_error.h"
+#include "unit/run/plan_parts.h"
 #include "unit/run/run_support.h"
 
 namespace hfshard {
@@ -44,7 +45,7 @@ TEST(Budget, OneStepBelowTheNeedIsRefused) {
   EXPECT_EQ(catch_error([&] { make_budget(plan, stated.least_bytes - kMiB, 2, 0); }).code(),
             ErrorCode::limit);
   const Budget budget = make_budget(plan, need, 2, 0);
-  EXPECT_GE(budget.arena_bytes, plan.totals.largest_need_bytes);
+  EXPECT_GE(budget.arena_bytes, plan.totals().largest_need_bytes);
   EXPECT_LE(budget.arena_bytes + budget.control_bytes + budget.fixed_bytes, need);
 }
 
@@ -74,9 +75,10 @@ TEST(Budget, TheLengthsOfCompressedChunksAreCounted) {
   PlanOptions options = small_options();
   options.encoding.zstd_level = 1;
   const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"), options);
-  EXPECT_GE(packing_heap_bytes(plan), plan.totals.chunks * (2 * 4 + 2 * 4 + 4 + 8));
-  Plan plain = plan;
-  plain.options.encoding.zstd_level = 0;
+  EXPECT_GE(packing_heap_bytes(plan), plan.totals().chunks * (2 * 4 + 2 * 4 + 4 + 8));
+  PlanParts parts(plan);
+  parts.packed = false;
+  const Plan plain = parts.build();
   EXPECT_EQ(packing_heap_bytes(plain), 0U);
   EXPECT_EQ(state_budget(plan, 0, 2, 0).fixed_bytes - state_budget(plain, 0, 2, 0).fixed_bytes,
             packing_heap_bytes(plan));
@@ -85,11 +87,17 @@ TEST(Budget, TheLengthsOfCompressedChunksAreCounted) {
 // Memory beyond what helps is left to the page cache and to others.
 TEST(Budget, TheArenaIsAsLargeAsItHelpsAndNoLarger) {
   const TempDir dir;
-  Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
+  const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
   const std::uint64_t all = 1000000 * kMiB;
   EXPECT_EQ(state_budget(plan, all, 5, 0).arena_bytes, 5 * 48 * kMiB);
-  plan.totals.largest_need_bytes = 500 * kMiB;
-  EXPECT_EQ(state_budget(plan, all, 5, 0).arena_bytes, 1000 * kMiB);
+  PlanParts large(plan);
+  large.cut.units = {};
+  for (std::size_t leaf = 0; leaf < plan.units().size(); ++leaf) {
+    UnitForm unit = plan.units()[leaf];
+    unit.scratch_bytes = 500 * kMiB - unit.region_bytes();
+    large.cut.units.push_back(unit);
+  }
+  EXPECT_EQ(state_budget(large.build(), all, 5, 0).arena_bytes, 1000 * kMiB);
 }
 
 // The plan and its catalog may be a quarter of what is used: no more is known of the heap.

@@ -15,6 +15,7 @@
 #include "base/coding.h"
 #include "base/floats.h"
 #include "format/formats.h"
+#include "run/moving/unit_filler.h"
 #include "support/safetensors_builder.h"
 #include "unit/ops/reference.h"
 #include "unit/run/run_support.h"
@@ -261,7 +262,7 @@ Plan random_plan(const Catalog& catalog, const CompiledModel& model, Random& ran
   const auto form = [&](const Leaf& leaf, const Grid& grid) {
     return target.form(leaf, grid, options.encoding);
   };
-  return build_plan(catalog, model, options, form, limits);
+  return build_plan(make_model(catalog, model), options, form, limits);
 }
 
 struct Filled {
@@ -274,13 +275,13 @@ struct Filled {
 Filled fill_all(const Plan& plan) {
   Filled out;
   out.space.assign(plan.end_address(), std::byte{0xa5});
-  out.sums.resize(plan.digest_slots());
-  const OpenSources sources = open_sources(plan.catalog);
+  out.sums.resize(plan.model().digest_slots());
+  const OpenSources sources = open_sources(plan.catalog());
   const UnitFiller filler(plan, sources);
-  for (UnitRef at; at.group < plan.groups.size(); at = plan.next(at)) {
+  for (UnitRef at; at.group < plan.groups().size(); at = plan.next(at)) {
     std::vector<std::byte> scratch(filler.scratch_bytes(at), std::byte{0xa5});
     std::vector<SlotDigest> digests;
-    const std::uint64_t region = plan.units[plan.group_of(at).leaf].region_bytes();
+    const std::uint64_t region = plan.units()[plan.group_of(at).leaf].region_bytes();
     out.overflows += filler.fill(at, std::span(out.space).subspan(plan.address_of(at), region),
                                  scratch, digests);
     for (const SlotDigest& digest : digests) out.sums[digest.slot] += digest.sum;
@@ -290,9 +291,9 @@ Filled fill_all(const Plan& plan) {
 
 std::string element_at(const Plan& plan, const std::vector<std::byte>& space,
                        std::uint64_t element) {
-  const Shape& shape = plan.model.leaves[0].shape;
-  const Grid& grid = plan.grids[0];
-  const std::size_t size = size_bits(plan.model.leaves[0].dtype) / 8;
+  const Shape& shape = plan.model().leaves[0].shape;
+  const Grid& grid = plan.grids()[0];
+  const std::size_t size = size_bits(plan.model().leaves[0].dtype) / 8;
   Shape chunk = shape;
   std::uint64_t within = 0;
   const Shape strides = shape.strides();
@@ -303,8 +304,8 @@ std::string element_at(const Plan& plan, const std::vector<std::byte>& space,
   }
   const Place place = plan.place(0, chunk);
   std::string out(size, '\0');
-  std::memcpy(out.data(), &space[plan.file_begin[place.file] + place.offset_bytes + within * size],
-              size);
+  std::memcpy(out.data(),
+              &space[plan.file_begin()[place.file] + place.offset_bytes + within * size], size);
   return out;
 }
 
@@ -323,9 +324,9 @@ TEST(CodedFiller, FillsWhatASlowReferenceSaysHoweverItIsCut) {
     for (int cut = 0; cut < 3; ++cut) {
       SCOPED_TRACE("cut " + std::to_string(cut));
       const Plan plan = random_plan(catalog, made.model, made.random);
-      cuts_with_several_units += plan.totals.units > 3;
+      cuts_with_several_units += plan.totals().units > 3;
       const Filled filled = fill_all(plan);
-      ASSERT_FALSE(plan.grids[0].has_inner());
+      ASSERT_FALSE(plan.grids()[0].has_inner());
       for (const auto& [element, bytes] : wanted.elements)
         ASSERT_EQ(element_at(plan, filled.space, element), bytes) << "element " << element;
       EXPECT_EQ(filled.overflows, wanted.overflows);

@@ -19,15 +19,19 @@ std::size_t open_descriptors() {
   return out;
 }
 
+class Names final : public Placements {
+ public:
+  std::string file_path(std::uint32_t file) const override { return "d/" + std::to_string(file); }
+  std::uint32_t file_count() const override { return 4; }
+  Place place(std::uint32_t, const Shape&) const override { return {}; }
+};
+
 class DataFilesTest : public testing::Test {
  protected:
-  DataFilesTest() {
-    plan_.file_begin = {0, 1, 2, 3, 4};
-    make_directories(dir_ / "d");
-  }
+  DataFilesTest() { make_directories(dir_ / "d"); }
 
   TempDir dir_;
-  Plan plan_;
+  Names names_;
 };
 
 // A region is written in blocks: the second one must not land on the first.
@@ -37,20 +41,20 @@ TEST_F(DataFilesTest, ALargeRegionIsWrittenWhole) {
     std::string text(begin + (std::size_t{19} << 20) + 4096, 'x');
     for (std::size_t i = 0; i < text.size(); ++i)
       text[i] = static_cast<char>((i * 2654435761U) >> 13 & 0x7fU);
-    DataFiles files(plan_, dir_.path(), mode);
+    DataFiles files(names_, dir_.path(), mode, Limits().cached_bytes);
     const auto bytes = std::as_bytes(std::span(text));
     files.write(1, begin, bytes.subspan(begin));
     files.write(1, 0, bytes.first(begin));
     files.written(1, {0, text.size()});
     files.sync(1, 1);
-    EXPECT_TRUE(read_file(dir_ / plan_.file_path(1)) == text);
-    std::filesystem::remove(dir_ / plan_.file_path(1));
+    EXPECT_TRUE(read_file(dir_ / names_.file_path(1)) == text);
+    std::filesystem::remove(dir_ / names_.file_path(1));
   }
 }
 
 // A model has thousands of data files, and a process a thousand descriptors.
 TEST_F(DataFilesTest, FilesThatAreDurableAreClosedButForTheLast) {
-  DataFiles files(plan_, dir_.path(), IoMode::buffered);
+  DataFiles files(names_, dir_.path(), IoMode::buffered, Limits().cached_bytes);
   const std::size_t before = open_descriptors();
   const std::string text(100, 'x');
   for (const std::uint32_t file : {0U, 1U, 2U})
@@ -62,7 +66,7 @@ TEST_F(DataFilesTest, FilesThatAreDurableAreClosedButForTheLast) {
   EXPECT_EQ(open_descriptors(), before + 1);
   files.sync(2, 2);
   for (const std::uint32_t file : {0U, 1U, 2U})
-    EXPECT_EQ(read_file(dir_ / plan_.file_path(file)).size(), file == 2 ? 200U : 100U);
+    EXPECT_EQ(read_file(dir_ / names_.file_path(file)).size(), file == 2 ? 200U : 100U);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ class PackingTest : public testing::Test {
     while (cursor.next(tile)) {
       Piece piece{tile.file, tile.begin_address, tile.end_address, {}};
       for (const UnitRef& unit : tile.units) {
-        for (std::uint64_t k = 0; k < plan_.units[plan_.group_of(unit).leaf].chunks_per_unit; ++k)
+        for (std::uint64_t k = 0; k < plan_.units()[plan_.group_of(unit).leaf].chunks_per_unit; ++k)
           piece.lengths.push_back(length = (length * 37 + 11) % 9001 + 1);
       }
       pieces_.push_back(std::move(piece));
@@ -137,8 +137,8 @@ TEST_F(PackingTest, EveryChunkIsFoundWhereItsTileWasPlaced) {
   for (const auto& [file, end] : ends) total += end;
   EXPECT_EQ(placed.total_bytes(), total);
   std::size_t found = 0;
-  for (std::uint32_t leaf = 0; leaf < plan_.model.leaves.size(); ++leaf) {
-    const Shape counts = chunk_counts(plan_.model.leaves[leaf].shape, plan_.grids[leaf].chunk);
+  for (std::uint32_t leaf = 0; leaf < plan_.model().leaves.size(); ++leaf) {
+    const Shape counts = chunk_counts(plan_.model().leaves[leaf].shape, plan_.grids()[leaf].chunk);
     for_each_chunk(counts, [&](const Shape& chunk) {
       const Place place = placed.place(leaf, chunk);
       const Place before = plan_.place(leaf, chunk);
@@ -149,7 +149,7 @@ TEST_F(PackingTest, EveryChunkIsFoundWhereItsTileWasPlaced) {
       return ++found > 0;
     });
   }
-  EXPECT_EQ(found, plan_.totals.chunks);
+  EXPECT_EQ(found, plan_.totals().chunks);
   EXPECT_TRUE(chunks.empty());
 }
 

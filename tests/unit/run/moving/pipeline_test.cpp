@@ -188,7 +188,7 @@ TEST(Pipeline, AStopDrainsAndCommitsWhatWasAdmitted) {
   EXPECT_NE(error.hint_text().find("--resume"), std::string::npos);
   EXPECT_FALSE(exists(dir / "out"));
   const JournalState state =
-      read_journals(out_paths(dir / "out", 0).staging, plan.id, plan.digest_slots());
+      read_journals(out_paths(dir / "out", 0).staging, plan.id(), plan.model().digest_slots());
   EXPECT_EQ(state.done_bytes(), admitted_bytes.load());
   EXPECT_LT(state.done_bytes(), plan.end_address());
   options.stop = nullptr;
@@ -207,9 +207,9 @@ TEST(Pipeline, TilesFollowEachOtherAndStayInTheirFile) {
   while (cursor.next(tile)) {
     ++tiles;
     EXPECT_EQ(tile.begin_address, at);
-    EXPECT_GE(tile.begin_address, plan.file_begin[tile.file]);
-    EXPECT_LE(tile.end_address, plan.file_begin[tile.file + 1]);
-    EXPECT_TRUE(tile.units.size() == 1 || tile.region_bytes() <= plan.limits.merge_bytes);
+    EXPECT_GE(tile.begin_address, plan.file_begin()[tile.file]);
+    EXPECT_LE(tile.end_address, plan.file_begin()[tile.file + 1]);
+    EXPECT_TRUE(tile.units.size() == 1 || tile.region_bytes() <= plan.limits().merge_bytes);
     at = tile.end_address;
   }
   EXPECT_EQ(at, plan.end_address());

@@ -19,7 +19,7 @@ TEST(TileNeed, IsTheRegionAndTheLargestScratch) {
     std::uint64_t region = 0;
     std::uint64_t scratch = 0;
     for (const UnitRef& unit : tile.units) {
-      const UnitForm& form = plan.units[plan.group_of(unit).leaf];
+      const UnitForm& form = plan.units()[plan.group_of(unit).leaf];
       region += form.region_bytes();
       scratch = std::max(scratch, form.scratch_bytes);
       largest = std::max(largest, form.region_bytes() + form.scratch_bytes);
@@ -27,7 +27,7 @@ TEST(TileNeed, IsTheRegionAndTheLargestScratch) {
     EXPECT_GT(scratch, 0U);
     EXPECT_EQ(tile.need_bytes, region + scratch);
   }
-  EXPECT_EQ(plan.totals.largest_need_bytes, largest);
+  EXPECT_EQ(plan.totals().largest_need_bytes, largest);
 }
 
 // A tile that asks for more than the arena has would wait for ever. Units are merged up to the
@@ -35,7 +35,7 @@ TEST(TileNeed, IsTheRegionAndTheLargestScratch) {
 TEST(TileNeed, MergedUnitsStayWithinTheArena) {
   const TempDir dir;
   const Plan plan = small_plan(copy_fixture("llama3.1", dir / "source"));
-  const std::uint64_t least = plan.totals.largest_need_bytes;
+  const std::uint64_t least = plan.totals().largest_need_bytes;
   std::uint64_t tiles_before = UINT64_MAX;
   for (const std::uint64_t arena : {least, least + 1, least + 4095, least + 4096, 2 * least,
                                     3 * least, 3 * least + 1, 5 * least}) {

@@ -15,6 +15,7 @@
 #include "run/moving/cells.h"
 #include "support/safetensors_builder.h"
 #include "unit/ops/reference.h"
+#include "unit/run/plan_parts.h"
 #include "unit/run/run_support.h"
 
 namespace hfshard {
@@ -185,32 +186,29 @@ Plan cut_plan(const Catalog& catalog, const CompiledModel& model, const Cut& cut
   const auto form = [&](const Leaf& leaf, const Grid& grid) {
     return target.form(leaf, grid, cut.options.encoding);
   };
-  return build_plan(catalog, model, cut.options, form, cut.limits);
+  return build_plan(make_model(catalog, model), cut.options, form, cut.limits);
 }
 
 // Cuts the leaves of a plan anew, by extents that nothing divides: a chunk may end anywhere.
-std::uint64_t recut(Plan& plan, const Cut& cut, Random& random) {
+Plan recut(const Plan& plan, const Cut& cut, Random& random, std::uint64_t& ragged) {
   const Format& target = format_of("orbax");
-  std::uint64_t ragged = 0;
-  PerLeaf<Grid> grids;
-  PerLeaf<UnitForm> units;
-  for (std::uint32_t leaf = 0; leaf < plan.model.leaves.size(); ++leaf) {
-    const Leaf& info = plan.model.leaves[leaf];
-    Grid grid = plan.grids[leaf];
+  PlanParts parts(plan);
+  parts.cut = {};
+  for (std::uint32_t leaf = 0; leaf < plan.model().leaves.size(); ++leaf) {
+    const Leaf& info = plan.model().leaves[leaf];
+    Grid grid = plan.grids()[leaf];
     for (std::size_t d = 0; d < info.shape.rank(); ++d) {
       grid.inner[d] = pick(random, 1, std::max<std::uint64_t>(info.shape[d], 1));
       grid.chunk[d] = grid.inner[d] * pick(random, 1, 3);
       ragged += info.shape[d] % grid.chunk[d] != 0;
     }
     if (random() % 2 == 0) grid.inner = grid.chunk;
-    grids.push_back(grid);
-    units.push_back(make_unit_form(info, grid, plan.leading_to(leaf),
-                                   target.form(info, grid, cut.options.encoding), plan.limits));
+    parts.cut.grids.push_back(grid);
+    parts.cut.units.push_back(make_unit_form(info, grid, plan.model().leading_to(leaf),
+                                             target.form(info, grid, cut.options.encoding),
+                                             plan.limits()));
   }
-  plan.grids = grids;
-  plan.units = units;
-  lay_out(plan);
-  return ragged;
+  return parts.build();
 }
 
 struct Filled {
@@ -221,14 +219,14 @@ struct Filled {
 Filled fill_all(const Plan& plan) {
   Filled out;
   out.space.assign(plan.end_address(), std::byte{kPoison});
-  out.sums.resize(plan.digest_slots());
-  const OpenSources sources = open_sources(plan.catalog);
+  out.sums.resize(plan.model().digest_slots());
+  const OpenSources sources = open_sources(plan.catalog());
   const UnitFiller filler(plan, sources);
-  for (UnitRef at; at.group < plan.groups.size(); at = plan.next(at)) {
+  for (UnitRef at; at.group < plan.groups().size(); at = plan.next(at)) {
     filler.hint(at);
     std::vector<std::byte> scratch(filler.scratch_bytes(at), std::byte{kPoison});
     std::vector<SlotDigest> digests;
-    const std::uint64_t region = plan.units[plan.group_of(at).leaf].region_bytes();
+    const std::uint64_t region = plan.units()[plan.group_of(at).leaf].region_bytes();
     filler.fill(at, std::span(out.space).subspan(plan.address_of(at), region), scratch, digests);
     for (const SlotDigest& digest : digests) out.sums[digest.slot] += digest.sum;
   }
@@ -238,10 +236,10 @@ Filled fill_all(const Plan& plan) {
 // The bytes of one element, found through the plan's placement and the grid alone.
 std::string element_at(const Plan& plan, const std::vector<std::byte>& space, std::uint32_t leaf,
                        std::uint64_t element) {
-  const Shape& shape = plan.model.leaves[leaf].shape;
-  const Grid& grid = plan.grids[leaf];
-  const PieceForm& form = plan.units[leaf].form;
-  const std::size_t size = size_bits(plan.model.leaves[leaf].dtype) / 8;
+  const Shape& shape = plan.model().leaves[leaf].shape;
+  const Grid& grid = plan.grids()[leaf];
+  const PieceForm& form = plan.units()[leaf].form;
+  const std::size_t size = size_bits(plan.model().leaves[leaf].dtype) / 8;
   Shape chunk = shape;
   std::uint64_t cell = 0;
   std::uint64_t within = 0;
@@ -254,9 +252,9 @@ std::string element_at(const Plan& plan, const std::vector<std::byte>& space, st
     within = within * grid.inner[d] + in_chunk % grid.inner[d];
   }
   const Place place = plan.place(leaf, chunk);
-  EXPECT_LE(plan.file_begin[place.file] + place.offset_bytes + place.length_bytes,
-            plan.file_begin[place.file + 1]);
-  const std::uint64_t at = plan.file_begin[place.file] + place.offset_bytes +
+  EXPECT_LE(plan.file_begin()[place.file] + place.offset_bytes + place.length_bytes,
+            plan.file_begin()[place.file + 1]);
+  const std::uint64_t at = plan.file_begin()[place.file] + place.offset_bytes +
                            cell * (form.cell_bytes + form.cell_suffix_bytes) + within * size;
   std::string out(size, '\0');
   std::memcpy(out.data(), space.data() + at, size);
@@ -266,8 +264,8 @@ std::string element_at(const Plan& plan, const std::vector<std::byte>& space, st
 // Whether all bytes of cells that lie outside of their leaf are zero, so that output is the same
 // whatever was in memory.
 bool edges_are_zero(const Plan& plan, const std::vector<std::byte>& space) {
-  for (UnitRef at; at.group < plan.groups.size(); at = plan.next(at)) {
-    const std::size_t size = size_bits(plan.model.leaves[plan.group_of(at).leaf].dtype) / 8;
+  for (UnitRef at; at.group < plan.groups().size(); at = plan.next(at)) {
+    const std::size_t size = size_bits(plan.model().leaves[plan.group_of(at).leaf].dtype) / 8;
     for (const Cell& cell : unit_cells(plan, at)) {
       const std::byte* bytes = space.data() + plan.address_of(at) + cell.offset_bytes;
       bool zero = true;
@@ -300,17 +298,17 @@ TEST(UnitFiller, FillsWhatASlowReferenceSaysHoweverItIsCut) {
     for (int cut = 0; cut < 4; ++cut) {
       SCOPED_TRACE("cut " + std::to_string(cut));
       const Cut sizes = random_cut(made.random);
-      Plan plan = cut_plan(catalog, made.model, sizes);
-      if (cut % 2 == 1) ragged += recut(plan, sizes, made.random);
+      const Plan regular = cut_plan(catalog, made.model, sizes);
+      const Plan plan = cut % 2 == 1 ? recut(regular, sizes, made.random, ragged) : regular;
       const Filled filled = fill_all(plan);
       for (std::uint32_t leaf = 0; leaf < expected.size(); ++leaf) {
-        with_inner += plan.grids[leaf].has_inner();
+        with_inner += plan.grids()[leaf].has_inner();
         for (const auto& [element, bytes] : expected[leaf])
           ASSERT_EQ(element_at(plan, filled.space, leaf, element), bytes)
               << "leaf " << leaf << " element " << element;
       }
       EXPECT_TRUE(edges_are_zero(plan, filled.space));
-      chunks += plan.totals.chunks;
+      chunks += plan.totals().chunks;
       if (!sums) sums = filled.sums;
       EXPECT_EQ(*sums, filled.sums) << "digests depend on how the leaves are cut";
     }
@@ -334,26 +332,26 @@ TEST(UnitFiller, WritesEveryByteOfARegionWhateverItHeld) {
   cut.limits.run_bytes = 1;
   cut.options.encoding.checksum = false;
   for (const Shape& chunk : {Shape{10, 7}, Shape{4, 7}, Shape{3, 2}, Shape{5, 4}}) {
-    Plan plan = cut_plan(catalog, compile_model(catalog, options), cut);
+    PlanParts parts(cut_plan(catalog, compile_model(catalog, options), cut));
     const Grid grid{chunk, chunk, chunk};
-    const Leaf& leaf = plan.model.leaves[0];
-    plan.grids.clear();
-    plan.units.clear();
-    plan.grids.push_back(grid);
-    plan.units.push_back(make_unit_form(leaf, grid, plan.leading_to(0),
-                                        format_of("orbax").form(leaf, grid, cut.options.encoding),
-                                        plan.limits));
-    lay_out(plan);
-    const OpenSources sources = open_sources(plan.catalog);
+    const Leaf& leaf = parts.model.leaves[0];
+    parts.cut = {};
+    parts.cut.grids.push_back(grid);
+    parts.cut.units.push_back(
+        make_unit_form(leaf, grid, parts.model.leading_to(0),
+                       format_of("orbax").form(leaf, grid, cut.options.encoding), parts.limits));
+    const Plan plan = parts.build();
+    const OpenSources sources = open_sources(plan.catalog());
     const UnitFiller filler(plan, sources);
     std::vector<std::vector<std::byte>> spaces;
     for (const int held : {0xa5, 0x5a}) {
       std::vector<std::byte>& space = spaces.emplace_back(plan.end_address());
       std::ranges::fill(space, static_cast<std::byte>(held));
-      for (UnitRef at; at.group < plan.groups.size(); at = plan.next(at)) {
+      for (UnitRef at; at.group < plan.groups().size(); at = plan.next(at)) {
         std::vector<std::byte> scratch(filler.scratch_bytes(at));
         std::vector<SlotDigest> digests;
-        filler.fill(at, std::span(space).subspan(plan.address_of(at), plan.units[0].region_bytes()),
+        filler.fill(at,
+                    std::span(space).subspan(plan.address_of(at), plan.units()[0].region_bytes()),
                     scratch, digests);
       }
     }

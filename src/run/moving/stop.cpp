@@ -1,4 +1,4 @@
-#include "run/stop.h"
+#include "run/moving/stop.h"
 
 #include "hfshard/error.h"
 

@@ -1,0 +1,246 @@
+#include "plan/layout/layout.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/checked.h"
+#include "base/text.h"
+#include "plan/layout/band.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+constexpr std::uint64_t kMaxGroups = std::uint64_t{1} << 28;
+
+// Source position of the first unit of a group: what tile order follows.
+std::pair<std::uint32_t, std::uint64_t> source_position(const Model& model, const CutLeaves& cut,
+                                                        const Group& group) {
+  const auto transfers = model.transfers_of(group.leaf);
+  if (transfers.empty()) return {UINT32_MAX, 0};
+  const Transfer& first = model.transfers[transfers.front()];
+  const Leaf& leaf = model.leaves[group.leaf];
+  const UnitForm& unit = cut.units[group.leaf];
+  const Shape origin = unit_origin(unit, group.loop_index, 0);
+  const Shape strides = leaf.shape.strides();
+  std::uint64_t source = 0;
+  for (const Loop& loop : first.loops) {
+    const std::size_t axis = axis_of(strides, loop.dst_step);
+    const auto per_index = static_cast<std::uint64_t>(loop.dst_step) / strides[axis];
+    const std::uint64_t begin =
+        unit.closed[axis] ? 0 : origin[axis] * cut.grids[group.leaf].chunk[axis];
+    const std::uint64_t index = loop.extent > 1 ? std::min(begin / per_index, loop.extent - 1) : 0;
+    source = source * loop.extent + index;
+  }
+  const TensorInfo& info = model.catalog.tensors[first.sources[source]];
+  return {info.file, info.begin_bytes};
+}
+
+// Elements that one source of a transfer makes the run read: bands, and the short holes in them.
+std::uint64_t read_elements(const Transfer& transfer, const BandForm& form) {
+  return banded_elements(split_at_rows(transfer.map, transfer.source_shape), form.row, form.most,
+                         form.gap);
+}
+
+// How many tensors feed several leaves; the run reads them once for each.
+std::uint64_t shared_tensors(const Model& model, const PerLeaf<Grid>& grids) {
+  constexpr std::uint32_t kNone = UINT32_MAX;
+  constexpr std::uint32_t kSeveral = kNone - 1;
+  std::vector<std::uint32_t> leaf(model.catalog.tensors.size(), kNone);
+  std::uint64_t out = 0;
+  for (const Transfer& transfer : model.transfers) {
+    if (grids[transfer.target].linked) continue;
+    for (const std::uint32_t source : transfer.sources) {
+      if (leaf[source] == kNone) {
+        leaf[source] = transfer.target;
+      } else if (leaf[source] != transfer.target && leaf[source] != kSeveral) {
+        leaf[source] = kSeveral;
+        ++out;
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Layout::Layout(std::shared_ptr<const Model> model, CutLeaves cut, const Limits& limits, bool packed)
+    : model_(std::move(model)), cut_(std::move(cut)), limits_(limits), packed_(packed) {
+  order_groups();
+  place_groups();
+  cut_files();
+  count_totals();
+}
+
+std::uint32_t Layout::group_number(std::uint32_t leaf, const ChunkIndex& index) const {
+  return leaf_groups_[leaf_group_begin_[leaf] + index.loop_index];
+}
+
+std::uint64_t Layout::address_of(std::uint32_t leaf, const Shape& chunk) const {
+  const UnitForm& unit = cut_.units[leaf];
+  const ChunkIndex index = locate(unit, chunk);
+  return groups_[group_number(leaf, index)].address + index.unit * unit.region_bytes() +
+         index.position * unit.stride_bytes;
+}
+
+std::uint32_t Layout::file_at(std::uint64_t address) const {
+  const auto after = std::ranges::upper_bound(file_begin_, address);
+  return static_cast<std::uint32_t>(after - file_begin_.begin() - 1);
+}
+
+std::uint64_t Layout::address_of(const UnitRef& ref) const {
+  if (ref.group == groups_.size()) return end_address();
+  const Group& group = groups_[ref.group];
+  return group.address + ref.unit * cut_.units[group.leaf].region_bytes();
+}
+
+std::uint64_t Layout::chunks_before(const UnitRef& ref) const {
+  if (ref.group == groups_.size()) return totals_.chunks;
+  return group_chunks_[ref.group] + ref.unit * cut_.units[groups_[ref.group].leaf].chunks_per_unit;
+}
+
+std::uint64_t Layout::chunks_before(std::uint32_t leaf, const Shape& chunk) const {
+  const UnitForm& unit = cut_.units[leaf];
+  const ChunkIndex index = locate(unit, chunk);
+  return group_chunks_[group_number(leaf, index)] + index.unit * unit.chunks_per_unit +
+         index.position;
+}
+
+UnitRef Layout::unit_at(std::uint64_t address) const {
+  if (address == end_address()) return {static_cast<std::uint32_t>(groups_.size()), 0};
+  const auto after = std::ranges::upper_bound(groups_, address, {}, &Group::address);
+  HFSHARD_CHECK(after != groups_.begin());
+  UnitRef ref;
+  ref.group = static_cast<std::uint32_t>(after - groups_.begin() - 1);
+  const Group& group = groups_[ref.group];
+  const std::uint64_t region = cut_.units[group.leaf].region_bytes();
+  HFSHARD_CHECK((address - group.address) % region == 0);
+  ref.unit = (address - group.address) / region;
+  return ref;
+}
+
+UnitRef Layout::next(const UnitRef& ref) const {
+  if (ref.unit + 1 < cut_.units[groups_[ref.group].leaf].units_per_group)
+    return {ref.group, ref.unit + 1};
+  return {ref.group + 1, 0};
+}
+
+void Layout::order_groups() {
+  struct Keyed {
+    std::uint32_t file;
+    std::uint64_t offset;
+    Group group;
+  };
+  std::uint64_t groups = 0;
+  for (std::size_t leaf = 0; leaf < cut_.units.size(); ++leaf) groups += cut_.units[leaf].groups;
+  if (groups > kMaxGroups) {
+    throw Error(ErrorCode::limit, fmt::format("the output has {} groups of chunks, more than the "
+                                              "{} that a plan holds",
+                                              groups, kMaxGroups))
+        .hint("larger chunks are fewer: --chunk-bytes");
+  }
+  std::vector<Keyed> keyed;
+  keyed.reserve(groups);
+  for (std::uint32_t leaf = 0; leaf < cut_.units.size(); ++leaf) {
+    const UnitForm& unit = cut_.units[leaf];
+    if (unit.units_per_group == 0 || unit.chunks_per_unit == 0) continue;
+    for (std::uint32_t loop = 0; loop < unit.groups; ++loop) {
+      const Group group{leaf, loop, 0};
+      const auto [file, offset] = source_position(*model_, cut_, group);
+      keyed.push_back({file, offset, group});
+    }
+  }
+  std::ranges::sort(keyed, [](const Keyed& a, const Keyed& b) {
+    return std::tie(a.file, a.offset, a.group.leaf, a.group.loop_index) <
+           std::tie(b.file, b.offset, b.group.leaf, b.group.loop_index);
+  });
+  groups_.reserve(keyed.size());
+  for (const Keyed& item : keyed) groups_.push_back(item.group);
+}
+
+void Layout::place_groups() {
+  std::uint64_t address = 0;
+  std::uint64_t chunks = 0;
+  leaf_group_begin_.assign(cut_.units.size() + 1, 0);
+  for (std::size_t leaf = 0; leaf < cut_.units.size(); ++leaf) {
+    leaf_group_begin_[leaf + 1] = leaf_group_begin_[leaf] + cut_.units[leaf].groups;
+  }
+  leaf_groups_.assign(leaf_group_begin_.back(), 0);
+  for (std::uint32_t i = 0; i < groups_.size(); ++i) {
+    Group& group = groups_[i];
+    group.address = address;
+    const UnitForm& unit = cut_.units[group.leaf];
+    if (packed_) group_chunks_.push_back(chunks);
+    address += unit.units_per_group * unit.region_bytes();
+    chunks += unit.units_per_group * unit.chunks_per_unit;
+    leaf_groups_[leaf_group_begin_[group.leaf] + group.loop_index] = i;
+  }
+  totals_.output_bytes = address;
+  if (address > kMaxOutputBytes) {
+    throw Error(ErrorCode::limit,
+                fmt::format("{} chunks, each at a multiple of {}, are {} of output, more than the "
+                            "{} that are planned",
+                            chunks, human_bytes(limits_.alignment_bytes), human_bytes(address),
+                            human_bytes(kMaxOutputBytes)))
+        .hint("larger chunks take less: --chunk-bytes");
+  }
+}
+
+// Data files are runs of units, cut by output bytes only.
+void Layout::cut_files() {
+  const std::uint64_t most = std::clamp(totals_.output_bytes / limits_.file_share,
+                                        limits_.file_min_bytes, limits_.file_max_bytes);
+  file_begin_.assign(1, 0);
+  for (const Group& group : groups_) {
+    const UnitForm& unit = cut_.units[group.leaf];
+    const std::uint64_t region = unit.region_bytes();
+    std::uint64_t done = 0;
+    while (done < unit.units_per_group) {
+      const std::uint64_t address = group.address + done * region;
+      const std::uint64_t used = address - file_begin_.back();
+      const std::uint64_t room = used < most ? (most - used) / region : 0;
+      if (room == 0 && used > 0) {
+        file_begin_.push_back(address);
+        continue;
+      }
+      done += std::max<std::uint64_t>(room, 1);
+    }
+  }
+  if (totals_.output_bytes > 0) file_begin_.push_back(totals_.output_bytes);
+}
+
+void Layout::count_totals() {
+  totals_.tensors = model_->catalog.tensors.size();
+  for (const Transfer& transfer : model_->transfers) {
+    if (cut_.grids[transfer.target].linked) continue;
+    const DType leaf_dtype = model_->leaves[transfer.target].dtype;
+    const BandForm form = band_form(transfer, leaf_dtype, limits_);
+    totals_.source_bytes +=
+        ceil_div(read_elements(transfer, form) * size_bits(transfer.source_dtype), 8) *
+        transfer.sources.size();
+    if (!transfer.decode) continue;
+    for (const std::uint32_t scale : transfer.decode->scales)
+      totals_.source_bytes += model_->catalog.tensors[scale].size_bytes;
+  }
+  totals_.shared_tensors = shared_tensors(*model_, cut_.grids);
+  totals_.dropped = model_->drops.size();
+  for (std::uint32_t leaf = 0; leaf < cut_.units.size(); ++leaf) {
+    const UnitForm& unit = cut_.units[leaf];
+    if (const Grid& grid = cut_.grids[leaf]; grid.linked) {
+      const Leaf& info = model_->leaves[leaf];
+      ++totals_.linked_leaves;
+      totals_.linked_bytes += packed_bytes(info.dtype, info.shape.numel());
+      totals_.linked_chunks += chunk_counts(info.shape, grid.chunk).numel();
+    }
+    totals_.units += unit.groups * unit.units_per_group;
+    totals_.chunks += unit.groups * unit.units_per_group * unit.chunks_per_unit;
+    totals_.largest_need_bytes =
+        std::max(totals_.largest_need_bytes, unit.region_bytes() + unit.scratch_bytes);
+  }
+}
+
+}  // namespace hfshard

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "catalog/per_leaf.h"
+#include "plan/compile/model.h"
+#include "plan/layout/cut_grid.h"
+#include "plan/layout/limits.h"
+#include "plan/layout/unit.h"
+
+namespace hfshard {
+
+/// One unit of a layout, by position.
+struct UnitRef {
+  std::uint32_t group = 0;
+  std::uint64_t unit = 0;
+  friend bool operator==(const UnitRef&, const UnitRef&) = default;
+};
+
+/// Totals that a person wants to see before anything moves.
+struct LayoutTotals {
+  std::uint64_t tensors = 0;
+  std::uint64_t dropped = 0;
+  std::uint64_t source_bytes = 0;    ///< that are read: short holes between parts, and scales, too
+  std::uint64_t shared_tensors = 0;  ///< that feed several leaves; read once for each
+  std::uint64_t output_bytes = 0;    ///< data files, alignment included
+  std::uint64_t chunks = 0;
+  std::uint64_t units = 0;
+  std::uint64_t largest_need_bytes = 0;  ///< of one unit: region and scratch
+  std::uint64_t linked_leaves = 0;       ///< whose chunks are bytes of the source's files
+  std::uint64_t linked_bytes = 0;
+  std::uint64_t linked_chunks = 0;
+};
+
+/// How each leaf of a model is cut.
+struct CutLeaves {
+  PerLeaf<Grid> grids;
+  PerLeaf<UnitForm> units;  ///< without groups: a leaf that is not moved
+};
+
+/// Where every chunk of a model lies: the units of all leaves one behind the other, in the order of
+/// the source, in one address space that is cut into data files, which are runs of whole units.
+/// Immutable; its memory grows with names, never with chunks or elements. Of compressed chunks the
+/// address space has the most that they can take (run/moving/packing.h). A plan is one; reading an
+/// output back takes another one of the same model, cut as the output is.
+class Layout {
+ public:
+  /// Orders the units, places them, cuts the files and counts. `packed`: chunks will be compressed.
+  /// Throws: limit (too many groups, or more output than can be meant).
+  Layout(std::shared_ptr<const Model> model, CutLeaves cut, const Limits& limits, bool packed);
+
+  const Model& model() const noexcept { return *model_; }
+  const std::shared_ptr<const Model>& shared_model() const noexcept { return model_; }
+  const Catalog& catalog() const noexcept { return model_->catalog; }
+  const Limits& limits() const noexcept { return limits_; }
+  const PerLeaf<Grid>& grids() const noexcept { return cut_.grids; }
+  const PerLeaf<UnitForm>& units() const noexcept { return cut_.units; }
+  /// In source order; addresses ascend.
+  const std::vector<Group>& groups() const noexcept { return groups_; }
+  /// Address of each file's first unit, then the end of the last.
+  const std::vector<std::uint64_t>& file_begin() const noexcept { return file_begin_; }
+  const LayoutTotals& totals() const noexcept { return totals_; }
+  /// Whether chunks are compressed, so that they lie where writing puts them.
+  bool is_packed() const noexcept { return packed_; }
+
+  /// Data files that the run writes.
+  std::uint32_t data_files() const noexcept {
+    return static_cast<std::uint32_t>(file_begin_.size() - 1);
+  }
+  std::uint64_t end_address() const noexcept { return file_begin_.back(); }
+  std::uint64_t address_of(const UnitRef& ref) const;
+  /// The data file that holds an address below end_address().
+  std::uint32_t file_at(std::uint64_t address) const;
+  /// How many chunks lie before a unit, and before a chunk, in the address space. Of compressed
+  /// ones only.
+  std::uint64_t chunks_before(const UnitRef& ref) const;
+  std::uint64_t chunks_before(std::uint32_t leaf, const Shape& chunk) const;
+  /// Address of a chunk of a leaf that has units.
+  std::uint64_t address_of(std::uint32_t leaf, const Shape& chunk) const;
+  /// The unit that starts at `address`, which must be one.
+  UnitRef unit_at(std::uint64_t address) const;
+  /// The unit after `ref`; past the last one group == groups().size().
+  UnitRef next(const UnitRef& ref) const;
+  const Group& group_of(const UnitRef& ref) const { return groups_[ref.group]; }
+
+ private:
+  void order_groups();
+  void place_groups();
+  void cut_files();
+  void count_totals();
+  std::uint32_t group_number(std::uint32_t leaf, const ChunkIndex& index) const;
+
+  std::shared_ptr<const Model> model_;
+  CutLeaves cut_;
+  Limits limits_;
+  bool packed_;
+  std::vector<Group> groups_;
+  std::vector<std::uint64_t> group_chunks_;  // chunks before each group, if they are compressed
+  std::vector<std::uint32_t> leaf_groups_;   // group index by (leaf, loop_index)
+  std::vector<std::uint64_t> leaf_group_begin_;
+  std::vector<std::uint64_t> file_begin_;
+  LayoutTotals totals_;
+};
+
+}  // namespace hfshard

@@ -1,0 +1,22 @@
+#include "run/moving/record.h"
+
+#include <algorithm>
+
+namespace hfshard {
+
+bool JournalState::covers(std::uint64_t begin, std::uint64_t end) const {
+  auto at = std::ranges::upper_bound(done, begin, {}, &JournalRecord::end);
+  while (at != done.end() && at->begin <= begin && begin < end) {
+    begin = at->end;
+    ++at;
+  }
+  return begin >= end;
+}
+
+std::uint64_t JournalState::done_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const JournalRecord& record : done) bytes += record.end - record.begin;
+  return bytes;
+}
+
+}  // namespace hfshard

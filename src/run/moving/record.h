@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/digest.h"
+
+namespace hfshard {
+
+/// What one unit adds to the digest of one (rule, source tensor).
+struct SlotDigest {
+  std::uint64_t slot = 0;
+  Digest128 sum;
+};
+
+/// One committed run of output: the data files hold [begin, end) of the plan's address space
+/// durably, and these are the digests of what it read.
+struct JournalRecord {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::vector<SlotDigest> digests;
+  std::uint64_t overflows = 0;           ///< finite values that became infinite
+  std::vector<std::uint32_t> lengths{};  ///< of every chunk in the run, if they are compressed
+};
+
+/// What the journals of a staging directory prove together: disjoint intervals, ascending, and the
+/// digest sums of exactly those.
+struct JournalState {
+  std::vector<JournalRecord> done;  ///< disjoint, ascending; digests moved into `sums`
+  std::vector<Digest128> sums;      ///< per slot
+  std::uint64_t records = 0;        ///< valid ones read
+  std::uint64_t overflows = 0;      ///< of exactly those
+  bool covers(std::uint64_t begin, std::uint64_t end) const;
+  std::uint64_t done_bytes() const;
+};
+
+}  // namespace hfshard

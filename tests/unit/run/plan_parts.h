@@ -1,0 +1,28 @@
+#pragma once
+
+#include "plan/plan.h"
+
+namespace hfshard {
+
+/// What a plan is made of, for tests that want another one than any options give. Nothing of the
+/// product changes a plan.
+struct PlanParts {
+  explicit PlanParts(const Plan& plan)
+      : model(plan.model()),
+        cut{plan.grids(), plan.units()},
+        limits(plan.limits()),
+        packed(plan.is_packed()),
+        facts{plan.options(), plan.rules(), plan.meshes(), plan.not_linked(), plan.identity()} {}
+
+  Plan build() const {
+    return {Layout(make_model(model.catalog, model), cut, limits, packed), facts};
+  }
+
+  Model model;
+  CutLeaves cut;
+  Limits limits;
+  bool packed;
+  PlanFacts facts;
+};
+
+}  // namespace hfshard
