@@ -19,6 +19,7 @@
 #include "run/moving/budget.h"
 #include "run/moving/data_files.h"
 #include "run/moving/packing.h"
+#include "run/moving/sources.h"
 #include "run/stop.h"
 
 #include "hfshard/error.h"

@@ -29,7 +29,7 @@
 #include "run/keeping/in_place.h"
 #include "run/keeping/linked_files.h"
 #include "run/keeping/recover.h"
-#include "run/moving/unit_filler.h"
+#include "run/moving/sources.h"
 #include "run/stop.h"
 
 #include "hfshard/error.h"
