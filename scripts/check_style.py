@@ -5,6 +5,7 @@ Each rule is a function from a path and its text to problems; the tests are in t
 Data made by others (lint_common.DATA) is only checked for its size.
 """
 
+import glob
 import json
 import os
 import re
@@ -21,9 +22,9 @@ HEADER_LINES = 250
 SOURCE_LINES = 500
 FUNCTION_LINES = 70
 FILE_BYTES = 256 * 1024
+GLOSSARY_WORDS = 40
 
-REINTERPRET_CAST_PLACES = ("src/base/coding.h", "include/hfshard/tensor.h", "src/base/tensor.h", "src/bytes/mmap.cpp",
-                           "tests/fuzz/")
+REINTERPRET_CAST_PLACE = "src/base/coding.h"
 JSON_WITH_MISTAKES = re.compile(r"(^|/)bad(/|_|-)")
 # The recorded output of a command is what it is.
 VERBATIM = (".out", ".err", ".exit")
@@ -133,7 +134,7 @@ def check_cpp(path, text):
     for match in re.finditer(r"\busing\s+namespace\b", stripped):
         if scopes.outside(match.start()):
             problems.append(f"{path}:{line_at(text, match.start())}: using namespace outside a function")
-    if not path.startswith(REINTERPRET_CAST_PLACES):
+    if path != REINTERPRET_CAST_PLACE:
         problems += find_all(r"\breinterpret_cast\b", path, stripped,
                              "reinterpret_cast; read bytes with load_le, store_le or memcpy")
     if is_product(path):
@@ -190,6 +191,60 @@ def check_data_languages(path, text):
     return []
 
 
+# A path in a document: below a folder of the tree, or an include of a header or source. What holds a <name> is a pattern,
+# a file called x is any file, and what follows `owner/name ` is in that repository.
+TREE_PATH = re.compile(r"(?:src|include|tests|scripts|docs|bench|cmake|mappings|\.ci)/[\w./*{},-]*")
+SOURCE_PATH = re.compile(r"[\w./*{},-]+/[\w.*{},-]+\.(?:h|cpp|\{h,cpp\})")
+OTHER_TREE = re.compile(r"(?<![\w/])[\w.-]+/[\w.-]+ \Z")
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def alternatives(path):
+    """`a.{h,cpp}` as `a.h` and `a.cpp`."""
+    match = re.search(r"\{([^{}]*)\}", path)
+    if not match:
+        return [path]
+    return [one for part in match.group(1).split(",")
+            for one in alternatives(path[:match.start()] + part + path[match.end():])]
+
+
+def is_there(root, path, folders):
+    return any(glob.glob(os.path.join(root, folder, path)) for folder in folders)
+
+
+def check_paths(root, path, text):
+    """The files that a document names exist: in backquotes, and as the targets of links."""
+    problems = []
+    for match in re.finditer(r"`([^`\n]+)`", text):
+        if OTHER_TREE.search(text, max(0, match.start() - 80), match.start()):
+            continue
+        for word in match.group(1).split():
+            named = word.rstrip(".,:;")
+            if re.match(r"x[._]", os.path.basename(named)):
+                continue
+            if TREE_PATH.fullmatch(named):
+                folders = ("",)
+            elif SOURCE_PATH.fullmatch(named):
+                folders = ("", "src", "include", os.path.dirname(path))
+            else:
+                continue
+            problems += [f"{path}:{line_at(text, match.start())}: there is no {one}"
+                         for one in alternatives(named) if not is_there(root, one, folders)]
+    for match in LINK.finditer(text):
+        if "://" not in match.group(1) and not is_there(root, match.group(1), (os.path.dirname(path),)):
+            problems.append(f"{path}:{line_at(text, match.start())}: there is no {match.group(1)}")
+    return problems
+
+
+def check_glossary(path, text):
+    """A glossary that nobody can keep in mind is none."""
+    words = re.findall(r"^\| \*\*([^*]+)\*\* \|", text, re.M)
+    problems = [f"{path}:1: {word} is explained twice" for word in sorted(set(words)) if words.count(word) > 1]
+    if len(words) > GLOSSARY_WORDS:
+        problems.append(f"{path}:1: {len(words)} words; the limit is {GLOSSARY_WORDS}")
+    return problems
+
+
 def check_file(root, path):
     """All problems of one file."""
     full = os.path.join(root, path)
@@ -208,6 +263,10 @@ def check_file(root, path):
     problems += check_words(path, text)
     if is_cpp(path):
         problems += check_cpp(path, text)
+    if path.endswith(".md"):
+        problems += check_paths(root, path, text)
+    if path == "docs/glossary.md":
+        problems += check_glossary(path, text)
     return problems
 
 

@@ -8,7 +8,7 @@
 
 namespace hfshard {
 
-/// Unaligned little-endian access; the one place (with base/tensor.h) where bytes become numbers.
+/// Unaligned little-endian access; the one place where bytes become numbers.
 template <typename T>
 T load_le(const std::byte* from) noexcept {
   static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);

@@ -21,6 +21,7 @@
 #include "run/moving/budget.h"
 #include "run/moving/data_files.h"
 #include "run/moving/packing.h"
+#include "run/moving/sources.h"
 #include "run/moving/stop.h"
 #include "run/moving/unit_filler.h"
 

@@ -87,6 +87,35 @@ class CheckStyleTest(unittest.TestCase):
         self.refused("src/a.cpp", "// TO" + "DO: later\n", "needs an issue")
         self.allowed("src/a.cpp", "// TO" + "DO(#12): later\n")
 
+    def problems_beside(self, files, path, text):
+        """The problems of one file in a tree with others."""
+        with tempfile.TemporaryDirectory() as root:
+            for name, content in [(name, "") for name in files] + [(path, text)]:
+                full = os.path.join(root, name)
+                os.makedirs(os.path.dirname(full), exist_ok=True)
+                with open(full, "w", encoding="utf-8") as file:
+                    file.write(content)
+            return check_style.check_file(root, path)
+
+    def test_documents_name_files_that_exist(self):
+        files = ["src/plan/unit.h", "src/plan/unit.cpp", "include/hfshard/io.h", "tests/cli/a.sh", "docs/b.md"]
+        for text in ("`src/plan/unit.h`", "`plan/unit.{h,cpp}`", "`hfshard/io.h`", "`tests/cli/*.sh`", "`src/plan/`, `docs`",
+                     "`src/<layer>/x.cpp`", "`python3 tests/cli/a.sh --all`", "`tests/cli/x.sh`", "[b](b.md) [s](../src/plan)",
+                     "[w](https://example.org/none.md)", "owner/name `src/none.py`", "`a/b` `application/json`"):
+            self.assertEqual(self.problems_beside(files, "docs/a.md", text + "\n"), [], text)
+        for text, missing in (("`src/none.h`", "src/none.h"), ("`plan/none.h`", "plan/none.h"),
+                              ("`plan/unit.{h,cpp}` `scripts/none`", "scripts/none"), ("[b](none.md)", "none.md"),
+                              ("`tests/cli/*.py`", "tests/cli/*.py"), ("see `src/none.py`", "src/none.py"),
+                              ("`cat docs/none.md`", "docs/none.md")):
+            found = self.problems_beside(files, "docs/a.md", "\n" + text + "\n")
+            self.assertEqual(found, [f"docs/a.md:2: there is no {missing}"], text)
+
+    def test_the_glossary_is_short(self):
+        line = "| **{}** | a word |\n"
+        self.allowed("docs/glossary.md", "".join(line.format(n) for n in range(40)))
+        self.refused("docs/glossary.md", "".join(line.format(n) for n in range(41)), "41 words; the limit is 40")
+        self.refused("docs/glossary.md", line.format("unit") * 2, "unit is explained twice")
+
     def test_json_and_yaml_must_parse(self):
         self.refused("mappings/a.json", '{"a": 1,}\n', "not valid JSON")
         self.refused("mappings/a.json", '{"a": 1, "a": 2}\n', "appears twice")

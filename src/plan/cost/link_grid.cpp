@@ -159,11 +159,11 @@ std::optional<LinkedChunk> linked_chunk(const Leaf& leaf, const Grid& grid,
   bool one_run = true;
   for (std::size_t t = 0; t < transfers.size(); ++t) {
     const IndexMap map = axis_map(*transfers[t], leaf);
-    for_each_source_part(*transfers[t], map, leaf, box,
-                         [&](std::uint64_t source, const IndexMap& part) {
-                           one_run = one_run && !out && stored_so(part, leaf, grid);
-                           out = LinkedChunk{t, source, part.src_base};
-                         });
+    SourcePartCursor parts(*transfers[t], map, leaf, box);
+    while (const SourcePart* part = parts.next()) {
+      one_run = one_run && !out && stored_so(part->map, leaf, grid);
+      out = LinkedChunk{t, part->source, part->map.src_base};
+    }
   }
   return one_run ? out : std::nullopt;
 }

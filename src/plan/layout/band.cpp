@@ -1,7 +1,8 @@
 #include "plan/layout/band.h"
 
 #include <algorithm>
-#include <vector>
+#include <array>
+#include <utility>
 
 #include "base/checked.h"
 #include "bytes/source.h"
@@ -13,7 +14,7 @@ namespace {
 
 // Digits that pick the row, slowest first, and those that move within it.
 struct Split {
-  std::vector<Digit> outer;
+  DigitList outer;
   DigitList inner;
   std::uint64_t inner_span = 1;
 };
@@ -29,95 +30,10 @@ Split split_digits(const IndexMap& map, std::uint64_t row) {
       split.inner_span += (digit.extent - 1) * step;
     }
   }
-  std::ranges::stable_sort(split.outer,
-                           [](const Digit& a, const Digit& b) { return a.src_step > b.src_step; });
+  std::stable_sort(split.outer.begin(), split.outer.end(),
+                   [](const Digit& a, const Digit& b) { return a.src_step > b.src_step; });
   return split;
 }
-
-class BandCutter {
- public:
-  BandCutter(const Split& split, std::uint64_t band, std::uint64_t gap,
-             const std::function<void(const Band&)>& visit)
-      : split_(split), band_(band), visit_(visit) {
-    // span_[k] and dense_[k]: of the digits from level k on, together with the row.
-    span_.assign(split.outer.size() + 1, split.inner_span);
-    dense_.assign(split.outer.size() + 1, true);
-    for (std::size_t k = split.outer.size(); k-- > 0;) {
-      const auto step = static_cast<std::uint64_t>(split.outer[k].src_step);
-      span_[k] = span_[k + 1] + (split.outer[k].extent - 1) * step;
-      dense_[k] = dense_[k + 1] && (step <= span_[k + 1] || step - span_[k + 1] <= gap);
-    }
-  }
-
-  // Elements in all bands from a level on: they are the same wherever it begins.
-  std::uint64_t elements(std::size_t level) const {
-    if (is_one_band(level)) return span_[level];
-    const Digit& digit = split_.outer[level];
-    const auto step = static_cast<std::uint64_t>(digit.src_step);
-    const std::uint64_t rest = span_[level + 1];
-    if (!in_blocks(level)) return digit.extent * elements(level + 1);
-    const std::uint64_t take = block_of(level);
-    const std::uint64_t left = digit.extent % take;
-    const std::uint64_t last = left == 0 ? 0 : rest + (left - 1) * step;
-    return digit.extent / take * (rest + (take - 1) * step) + last;
-  }
-
-  void cut(std::size_t level, std::uint64_t src, std::uint64_t dst) const {
-    if (is_one_band(level)) {
-      emit(level, level < split_.outer.size() ? split_.outer[level].extent : 1, src, dst);
-      return;
-    }
-    const Digit& digit = split_.outer[level];
-    const auto step = static_cast<std::uint64_t>(digit.src_step);
-    const bool blocks = in_blocks(level);
-    const std::uint64_t take = blocks ? block_of(level) : 1;
-    for (std::uint64_t i = 0; i < digit.extent; i += take) {
-      const std::uint64_t at = src + i * step;
-      const std::uint64_t to = dst + i * static_cast<std::uint64_t>(digit.dst_step);
-      if (blocks) {
-        emit(level, std::min(take, digit.extent - i), at, to);
-      } else {
-        cut(level + 1, at, to);
-      }
-    }
-  }
-
- private:
-  bool is_one_band(std::size_t level) const {
-    return level == split_.outer.size() || (dense_[level] && span_[level] <= band_);
-  }
-  // Whether bands are runs of steps of this digit, and of how many.
-  bool in_blocks(std::size_t level) const { return dense_[level] && span_[level + 1] <= band_; }
-  std::uint64_t block_of(std::size_t level) const {
-    const auto step = static_cast<std::uint64_t>(split_.outer[level].src_step);
-    return 1 + (band_ - span_[level + 1]) / step;
-  }
-
-  // One band: `extent` steps of digit `level` and all digits below it.
-  void emit(std::size_t level, std::uint64_t extent, std::uint64_t src, std::uint64_t dst) const {
-    Band band;
-    band.begin = src;
-    band.length = span_[std::min(level + 1, split_.outer.size())];
-    band.map.src_base = src;
-    band.map.dst_base = dst;
-    for (std::size_t k = level; k < split_.outer.size(); ++k) {
-      Digit digit = split_.outer[k];
-      if (k == level) {
-        digit.extent = extent;
-        band.length += (extent - 1) * static_cast<std::uint64_t>(digit.src_step);
-      }
-      band.map.digits.push_back(digit);
-    }
-    for (const Digit& digit : split_.inner) band.map.digits.push_back(digit);
-    visit_(band);
-  }
-
-  const Split& split_;
-  std::uint64_t band_;
-  const std::function<void(const Band&)>& visit_;
-  std::vector<std::uint64_t> span_;
-  std::vector<bool> dense_;
-};
 
 }  // namespace
 
@@ -130,19 +46,90 @@ IndexMap split_at_rows(const IndexMap& map, const Shape& source_shape) {
   return inverse(split_by_axes(inverse(map), source_shape));
 }
 
-void for_each_band(const IndexMap& map, std::uint64_t row, std::uint64_t band_elements,
-                   std::uint64_t gap_elements, const std::function<void(const Band&)>& visit) {
-  if (map.count() == 0) return;
-  const Split split = split_digits(map, row);
-  BandCutter(split, band_elements, gap_elements, visit).cut(0, map.src_base, map.dst_base);
+bool DigitCounter::advance() noexcept {
+  for (std::size_t k = digits_.size(); k-- > 0;) {
+    const Digit& digit = digits_[k];
+    if (++index_[k] < digit.extent) {
+      src_ += static_cast<std::uint64_t>(digit.src_step);
+      dst_ += static_cast<std::uint64_t>(digit.dst_step);
+      return true;
+    }
+    index_[k] = 0;
+    src_ -= (digit.extent - 1) * static_cast<std::uint64_t>(digit.src_step);
+    dst_ -= (digit.extent - 1) * static_cast<std::uint64_t>(digit.dst_step);
+  }
+  return false;
 }
 
-std::uint64_t banded_elements(const IndexMap& map, std::uint64_t row, std::uint64_t band_elements,
-                              std::uint64_t gap_elements) {
-  if (map.count() == 0) return 0;
+BandCursor::BandCursor(const IndexMap& map, std::uint64_t row, std::uint64_t band_elements,
+                       std::uint64_t gap_elements)
+    : at_end_(map.count() == 0), counter_(map.src_base, map.dst_base) {
+  if (at_end_) return;
   const Split split = split_digits(map, row);
-  const std::function<void(const Band&)> none;
-  return BandCutter(split, band_elements, gap_elements, none).elements(0);
+  const std::size_t count = split.outer.size();
+  // Of the digits from k on, together with the row: the elements they span, and whether no hole
+  // between them is too wide.
+  std::array<std::uint64_t, DigitList::kMax + 1> span{};
+  std::array<bool, DigitList::kMax + 1> dense{};
+  span[count] = split.inner_span;
+  dense[count] = true;
+  for (std::size_t k = count; k-- > 0;) {
+    const auto step = static_cast<std::uint64_t>(split.outer[k].src_step);
+    span[k] = span[k + 1] + (split.outer[k].extent - 1) * step;
+    dense[k] = dense[k + 1] && (step <= span[k + 1] || step - span[k + 1] <= gap_elements);
+  }
+  std::size_t level = 0;  // of the digit whose steps are put together
+  std::uint64_t turns = 1;
+  for (; level < count && !(dense[level] && span[level + 1] <= band_elements); ++level) {
+    counter_.push_back(split.outer[level]);
+    turns *= split.outer[level].extent;
+  }
+  has_steps_ = level < count;
+  steps_.span_elements = span[has_steps_ ? level + 1 : count];
+  if (has_steps_) {
+    const Digit& digit = split.outer[level];
+    steps_.step_elements = static_cast<std::uint64_t>(digit.src_step);
+    steps_.in_all = digit.extent;
+    const std::uint64_t fit = 1 + (band_elements - steps_.span_elements) / steps_.step_elements;
+    steps_.in_band = std::min(digit.extent, fit);
+    const auto in_band = static_cast<std::int64_t>(steps_.in_band);
+    counter_.push_back({ceil_div(digit.extent, steps_.in_band), digit.src_step * in_band,
+                        digit.dst_step * in_band});
+  }
+  const std::uint64_t left = steps_.in_all % steps_.in_band;
+  elements_ = turns * (steps_.in_all / steps_.in_band * length_of(steps_.in_band) +
+                       (left == 0 ? 0 : length_of(left)));
+  for (; level < count; ++level) band_.map.digits.push_back(split.outer[level]);
+  for (const Digit& digit : split.inner) band_.map.digits.push_back(digit);
+}
+
+const Band* BandCursor::next() noexcept {
+  if (at_end_) return nullptr;
+  const std::uint64_t steps = std::min(steps_.in_band, steps_.in_all - steps_.used);
+  steps_.used = (steps_.used + steps) % steps_.in_all;
+  band_.begin = counter_.src();
+  band_.length = length_of(steps);
+  band_.map.src_base = counter_.src();
+  band_.map.dst_base = counter_.dst();
+  if (has_steps_) band_.map.digits[0].extent = steps;
+  at_end_ = !counter_.advance();
+  return &band_;
+}
+
+RowCursor::RowCursor(const IndexMap& map, std::uint64_t row)
+    : at_end_(map.count() == 0), counter_(map.src_base, map.dst_base) {
+  if (at_end_) return;
+  Split split = split_digits(map, row);
+  for (const Digit& digit : split.outer) counter_.push_back(digit);
+  part_.digits = std::move(split.inner);
+}
+
+const IndexMap* RowCursor::next() noexcept {
+  if (at_end_) return nullptr;
+  part_.src_base = counter_.src();
+  part_.dst_base = counter_.dst();
+  at_end_ = !counter_.advance();
+  return &part_;
 }
 
 std::uint64_t largest_band(std::uint64_t numel, std::uint64_t row, std::uint64_t band_elements) {
@@ -164,27 +151,6 @@ BandForm band_form(const Transfer& transfer, DType leaf_dtype, const Limits& lim
   if (transfer.decode) out.scale_bytes = padded(transfer.decode->most_scale_bytes(widest) * 8);
   out.row_bytes = padded(out.row * out_bits);
   return out;
-}
-
-void for_each_row(const IndexMap& map, std::uint64_t row,
-                  const std::function<void(const IndexMap& part)>& visit) {
-  if (map.count() == 0) return;
-  const Split split = split_digits(map, row);
-  std::vector<std::uint64_t> index(split.outer.size(), 0);
-  IndexMap part;
-  part.digits = split.inner;
-  for (;;) {
-    part.src_base = map.src_base;
-    part.dst_base = map.dst_base;
-    for (std::size_t k = 0; k < index.size(); ++k) {
-      part.src_base += index[k] * static_cast<std::uint64_t>(split.outer[k].src_step);
-      part.dst_base += index[k] * static_cast<std::uint64_t>(split.outer[k].dst_step);
-    }
-    visit(part);
-    std::size_t k = index.size();
-    while (k > 0 && ++index[k - 1] == split.outer[k - 1].extent) index[--k] = 0;
-    if (k == 0) return;
-  }
 }
 
 }  // namespace hfshard

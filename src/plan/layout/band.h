@@ -1,7 +1,7 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <functional>
 
 #include "ops/index_map.h"
 #include "ops/transfer.h"
@@ -29,14 +29,67 @@ std::uint64_t row_length(const Shape& source_shape);
 /// does).
 IndexMap split_at_rows(const IndexMap& map, const Shape& source_shape);
 
-/// Cuts `map` (split at rows) into bands of about `band_elements` source elements, never within a
-/// row, and calls `visit` for each, in source order. Holes of more than `gap_elements` end a band.
-void for_each_band(const IndexMap& map, std::uint64_t row, std::uint64_t band_elements,
-                   std::uint64_t gap_elements, const std::function<void(const Band&)>& visit);
+/// Counts through digits, the first one slowest: the offsets on both sides of where it stands.
+class DigitCounter {
+ public:
+  DigitCounter() = default;
+  DigitCounter(std::uint64_t src_base, std::uint64_t dst_base) : src_(src_base), dst_(dst_base) {}
+  void push_back(const Digit& digit) { digits_.push_back(digit); }
+  std::uint64_t src() const noexcept { return src_; }
+  std::uint64_t dst() const noexcept { return dst_; }
+  /// Goes to the next combination; after the last one to the first again, and returns false.
+  bool advance() noexcept;
 
-/// Elements in all bands that for_each_band would make, without making them.
-std::uint64_t banded_elements(const IndexMap& map, std::uint64_t row, std::uint64_t band_elements,
-                              std::uint64_t gap_elements);
+ private:
+  DigitList digits_;
+  std::array<std::uint64_t, DigitList::kMax> index_{};
+  std::uint64_t src_ = 0;
+  std::uint64_t dst_ = 0;
+};
+
+/// The bands of a map that is split at rows, in source order: about `band_elements` source elements
+/// each, never a part of a row. Holes of more than `gap_elements` end a band.
+class BandCursor {
+ public:
+  BandCursor(const IndexMap& map, std::uint64_t row, std::uint64_t band_elements,
+             std::uint64_t gap_elements);
+  /// The next band, valid until the next call; nullptr at the end.
+  const Band* next() noexcept;
+  /// Elements in all bands, counted without making them.
+  std::uint64_t elements() const noexcept { return elements_; }
+
+ private:
+  // A band is as many steps of one digit as fit, and all of the faster digits.
+  struct Steps {
+    std::uint64_t in_all = 1;
+    std::uint64_t in_band = 1;  // at most
+    std::uint64_t used = 0;     // by the bands since the slower digits moved
+    std::uint64_t step_elements = 0;
+    std::uint64_t span_elements = 1;  // of one step
+  };
+  std::uint64_t length_of(std::uint64_t steps) const noexcept {
+    return steps_.span_elements + (steps - 1) * steps_.step_elements;
+  }
+  bool at_end_ = true;
+  bool has_steps_ = false;  // else a band is a row
+  Steps steps_;
+  DigitCounter counter_;  // where the bands begin
+  std::uint64_t elements_ = 0;
+  Band band_;
+};
+
+/// The rows of a map that is split at rows, in source order: the map within each.
+class RowCursor {
+ public:
+  RowCursor(const IndexMap& map, std::uint64_t row);
+  /// The next row's part, valid until the next call; nullptr at the end.
+  const IndexMap* next() noexcept;
+
+ private:
+  bool at_end_ = true;
+  DigitCounter counter_;  // where the rows' parts begin
+  IndexMap part_;
+};
 
 /// Upper bound of Band::length for a source of `numel` elements.
 std::uint64_t largest_band(std::uint64_t numel, std::uint64_t row, std::uint64_t band_elements);
@@ -56,9 +109,5 @@ struct BandForm {
   }
 };
 BandForm band_form(const Transfer& transfer, DType leaf_dtype, const Limits& limits);
-
-/// Calls `visit(part)` for each row of `map` in source order: `part` is the map within one row.
-void for_each_row(const IndexMap& map, std::uint64_t row,
-                  const std::function<void(const IndexMap& part)>& visit);
 
 }  // namespace hfshard

@@ -42,8 +42,8 @@ std::pair<std::uint32_t, std::uint64_t> source_position(const Model& model, cons
 
 // Elements that one source of a transfer makes the run read: bands, and the short holes in them.
 std::uint64_t read_elements(const Transfer& transfer, const BandForm& form) {
-  return banded_elements(split_at_rows(transfer.map, transfer.source_shape), form.row, form.most,
-                         form.gap);
+  const IndexMap map = split_at_rows(transfer.map, transfer.source_shape);
+  return BandCursor(map, form.row, form.most, form.gap).elements();
 }
 
 // How many tensors feed several leaves; the run reads them once for each.

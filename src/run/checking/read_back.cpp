@@ -14,6 +14,8 @@
 #include "run/moving/budget.h"
 #include "run/moving/cells.h"
 #include "run/moving/pipeline.h"
+#include "run/moving/row_hasher.h"
+#include "run/moving/sources.h"
 #include "run/moving/stop.h"
 #include "run/moving/unit_filler.h"
 #include "run/moving/unit_parts.h"
@@ -202,10 +204,11 @@ void check_fills(const Layout& layout, const UnitRef& ref, const std::vector<Cel
       restrict_to(item.map, leaf.shape, cell.clipped, pieces);
       for (const IndexMap& piece : pieces) {
         const IndexMap local = rebase_to_box(piece, leaf.shape, cell.full);
-        for_each_row(inverse(local), 1, [&](const IndexMap& at) {
-          const auto offset = cell.offset_bytes + at.src_base * element;
+        RowCursor elements(inverse(local), 1);
+        while (const IndexMap* at = elements.next()) {
+          const auto offset = cell.offset_bytes + at->src_base * element;
           wrong = wrong || std::memcmp(region.data() + offset, wanted.data(), element) != 0;
-        });
+        }
       }
     }
     if (wrong) {
@@ -225,24 +228,26 @@ void hash_unit(const Layout& layout, const UnitRef& ref, std::span<const std::by
   const std::size_t element = size_bits(leaf.dtype) / 8;
   const std::vector<Cell> cells = unit_cells(layout, ref);
   std::vector<IndexMap> pieces;
-  for_each_part(layout, ref, [&](const UnitPart& part) {
-    const Transfer& transfer = layout.model().transfers[part.transfer];
+  UnitPartCursor parts(layout, ref);
+  while (const UnitPart* part = parts.next()) {
+    const Transfer& transfer = layout.model().transfers[part->transfer];
     const std::uint64_t row = row_length(transfer.source_shape);
     const std::size_t in_bytes = size_bits(transfer.source_dtype) / 8;
     const std::uint64_t most =
         std::max<std::uint64_t>(layout.limits().segment_bytes / std::max(in_bytes, element), 1);
     const RowHasher hasher(transfer, leaf.dtype);
-    SlotDigest digest{layout.model().digest_slot(part.transfer, part.source), {}};
-    for_each_band(part.map, row, most, 0, [&](const Band& band) {
-      const std::uint64_t size = band.length * element;
-      IndexMap local = band.map;
-      local.src_base -= band.begin;
+    SlotDigest digest{layout.model().digest_slot(part->transfer, part->source), {}};
+    BandCursor bands(part->map, row, most, 0);
+    while (const Band* band = bands.next()) {
+      const std::uint64_t size = band->length * element;
+      IndexMap local = band->map;
+      local.src_base -= band->begin;
       gather(leaf, cells, form.form.cell_bytes, local, region, scratch.first(size), pieces);
-      hasher.add(band.map, band.begin, scratch.first(size), scratch.subspan(round_up(size, 64)),
+      hasher.add(band->map, band->begin, scratch.first(size), scratch.subspan(round_up(size, 64)),
                  digest.sum);
-    });
+    }
     tile.digests.push_back(digest);
-  });
+  }
   check_fills(layout, ref, cells, region, findings);
 }
 

@@ -27,8 +27,8 @@
 #include "run/keeping/in_place.h"
 #include "run/keeping/linked_files.h"
 #include "run/keeping/recover.h"
+#include "run/moving/sources.h"
 #include "run/moving/stop.h"
-#include "run/moving/unit_filler.h"
 
 #include "hfshard/error.h"
 

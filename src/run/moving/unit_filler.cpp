@@ -4,51 +4,16 @@
 #include <cstring>
 
 #include "base/checked.h"
-#include "bytes/files.h"
-#include "bytes/storage.h"
 #include "ops/decode.h"
 #include "ops/value.h"
 #include "plan/layout/band.h"
 #include "run/moving/cells.h"
+#include "run/moving/row_hasher.h"
 #include "run/moving/unit_parts.h"
 
 #include "hfshard/error.h"
 
 namespace hfshard {
-
-OpenSources open_sources(const Catalog& catalog, IoMode mode, std::uint64_t cached_bytes) {
-  // Not at once: tensors that feed two leaves are read by tiles that are near each other.
-  const auto behind = std::make_shared<DropBehind>(cached_bytes);
-  OpenSources out;
-  out.reserve(catalog.files.size());
-  for (const CatalogFile& file : catalog.files) {
-    auto source = std::make_unique<DataSource>(file.path, mode, behind);
-    if (source->stamp() != FileStamp{file.size_bytes, file.mtime_ns, file.inode}) {
-      throw changed_source(file.path);
-    }
-    out.push_back(std::move(source));
-  }
-  return out;
-}
-
-void check_unchanged(const OpenSources& sources) {
-  for (const auto& source : sources) source->check_unchanged();
-}
-
-void check_unchanged(const Catalog& catalog) {
-  for (const CatalogFile& file : catalog.files) {
-    const auto info = file_info(file.path);
-    if (!info || info->stamp != FileStamp{file.size_bytes, file.mtime_ns, file.inode})
-      throw changed_source(file.path);
-  }
-}
-
-std::vector<IoChoice> choices_of(const OpenSources& sources) {
-  std::vector<IoChoice> out;
-  for (const auto& source : sources) count_choice(out, source->mode(), source->why());
-  return out;
-}
-
 namespace {
 
 // The elements of a band and, of packed codes, those that share its first and last byte.
@@ -146,15 +111,16 @@ class BandReader {
       convert(run_begin, run_end - run_begin, part(raw, in_bits_),
               part(values, size_bits(leaf_dtype_)));
     };
-    for_each_row(band.map, form_.row, [&](const IndexMap& part) {
-      const std::uint64_t row_begin = part.src_base / form_.row * form_.row;
+    RowCursor rows(band.map, form_.row);
+    while (const IndexMap* part = rows.next()) {
+      const std::uint64_t row_begin = part->src_base / form_.row * form_.row;
       const std::uint64_t from = std::max(row_begin, begin);
       if (from > run_end) {
         flush();
         run_begin = from;
       }
       run_end = std::max(run_end, std::min(row_begin + form_.row, end));
-    });
+    }
     flush();
   }
 
@@ -204,25 +170,27 @@ std::uint64_t UnitFiller::scratch_bytes(const UnitRef& ref) const {
 
 void UnitFiller::hint(const UnitRef& ref) const {
   const Leaf& leaf = layout_.model().leaves[layout_.group_of(ref).leaf];
-  for_each_part(layout_, ref, [&](const UnitPart& part) {
-    const Transfer& transfer = layout_.model().transfers[part.transfer];
-    const TensorInfo& info = layout_.catalog().tensors[transfer.sources[part.source]];
-    if (sources_[info.file]->mode() == IoMode::direct) return;  // to which hints are nothing
+  UnitPartCursor parts(layout_, ref);
+  while (const UnitPart* part = parts.next()) {
+    const Transfer& transfer = layout_.model().transfers[part->transfer];
+    const TensorInfo& info = layout_.catalog().tensors[transfer.sources[part->source]];
+    if (sources_[info.file]->mode() == IoMode::direct) continue;  // to which hints are nothing
     const BandForm form = band_form(transfer, leaf.dtype, layout_.limits());
     ByteRange run;  // bands that follow each other are one hint
     const auto flush = [&] {
       if (run.begin != run.end) sources_[info.file]->will_need(run.begin, run.end - run.begin);
     };
-    for_each_band(part.map, form.row, form.most, form.gap, [&](const Band& band) {
-      const ByteRange next = stored_band(band, info, size_bits(transfer.source_dtype)).file;
+    BandCursor bands(part->map, form.row, form.most, form.gap);
+    while (const Band* band = bands.next()) {
+      const ByteRange next = stored_band(*band, info, size_bits(transfer.source_dtype)).file;
       if (next.begin > run.end) {
         flush();
         run.begin = next.begin;
       }
       run.end = next.end;
-    });
+    }
     flush();
-  });
+  }
 }
 
 void UnitFiller::fill_constants(const UnitRef& ref, const std::vector<Cell>& cells,
@@ -262,21 +230,23 @@ std::uint64_t UnitFiller::fill(const UnitRef& ref, std::span<std::byte> region,
   fill_constants(ref, cells, region);
   std::vector<IndexMap> pieces;
   std::uint64_t overflows = 0;
-  for_each_part(layout_, ref, [&](const UnitPart& part) {
-    const Transfer& transfer = layout_.model().transfers[part.transfer];
-    BandReader reader(layout_, sources_, part, leaf.dtype, scratch);
+  UnitPartCursor parts(layout_, ref);
+  while (const UnitPart* part = parts.next()) {
+    const Transfer& transfer = layout_.model().transfers[part->transfer];
+    BandReader reader(layout_, sources_, *part, leaf.dtype, scratch);
     const RowHasher hasher(transfer, leaf.dtype);
-    SlotDigest digest{layout_.model().digest_slot(part.transfer, part.source), {}};
+    SlotDigest digest{layout_.model().digest_slot(part->transfer, part->source), {}};
     try {
-      const BandForm& bands = reader.form();
-      for_each_band(part.map, bands.row, bands.most, bands.gap, [&](const Band& band) {
-        const BandReader::Values values = reader.read(band);
-        hasher.add(band.map, values.begin, values.bytes, reader.row_scratch(), digest.sum);
-        IndexMap local = band.map;
+      const BandForm& read = reader.form();
+      BandCursor bands(part->map, read.row, read.most, read.gap);
+      while (const Band* band = bands.next()) {
+        const BandReader::Values values = reader.read(*band);
+        hasher.add(band->map, values.begin, values.bytes, reader.row_scratch(), digest.sum);
+        IndexMap local = band->map;
         local.src_base -= values.begin;
         scatter(leaf, cells, form.form.cell_bytes, local, values.bytes, region, pieces);
         reader.release();
-      });
+      }
     } catch (Error& error) {  // the source knows its bytes, not what they were for
       throw error.in_file(layout_.catalog().files[reader.info().file].path)
           .in_tensor(reader.info().name)
@@ -284,7 +254,7 @@ std::uint64_t UnitFiller::fill(const UnitRef& ref, std::span<std::byte> region,
     }
     digests.push_back(digest);
     overflows += reader.overflows();
-  });
+  }
   return overflows;
 }
 

@@ -2,31 +2,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
-#include "bytes/data_source.h"
 #include "plan/layout/layout.h"
 #include "run/moving/cells.h"
 #include "run/moving/record.h"
+#include "run/moving/sources.h"
 
 namespace hfshard {
-
-/// The source files of a plan, opened once. Index = CatalogFile index.
-using OpenSources = std::vector<std::unique_ptr<DataSource>>;
-/// Opens every file of the catalog and compares size, mtime and inode with it. About `cached_bytes`
-/// of what is read stay in the page cache, and what was there before.
-/// Throws: not_found, io, conflict (the file changed since it was planned).
-OpenSources open_sources(const Catalog& catalog, IoMode mode = IoMode::automatic,
-                         std::uint64_t cached_bytes = Limits{}.cached_bytes);
-/// Compares every file with what it was when it was opened, by descriptor and by name: what was
-/// read until now is of one version. Throws: conflict (naming the file), io.
-void check_unchanged(const OpenSources& sources);
-/// The same by name, with the catalog. Throws: as above.
-void check_unchanged(const Catalog& catalog);
-/// How they are read.
-std::vector<IoChoice> choices_of(const OpenSources& sources);
 
 /// Reads the sources of a unit and lays its chunks out as they will be on disk (suffixes and tails
 /// are the target's). Const and thread-safe; uses no memory but what it is given, beyond a few

@@ -1,12 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <optional>
 #include <span>
 
-#include "base/digest.h"
 #include "ops/transfer.h"
 #include "plan/layout/layout.h"
+#include "plan/layout/source_part.h"
 
 namespace hfshard {
 
@@ -18,24 +19,21 @@ struct UnitPart {
   IndexMap map;
 };
 
-/// Visits the parts of a unit in source order of each rule.
-void for_each_part(const Layout& layout, const UnitRef& ref,
-                   const std::function<void(const UnitPart&)>& visit);
-
-/// Hashes the rows of a band. `bytes` holds the band's elements in source order in the target
-/// dtype; `row_scratch` a row.
-class RowHasher {
+/// The parts of a unit, in source order of each rule. The layout must outlive the cursor.
+class UnitPartCursor {
  public:
-  RowHasher(const Transfer& transfer, DType target_dtype);
-  /// Adds every row of `map` (a band's map; source offsets relative to the tensor) to `sum`.
-  void add(const IndexMap& map, std::uint64_t band_begin, std::span<const std::byte> bytes,
-           std::span<std::byte> row_scratch, Digest128& sum) const;
+  UnitPartCursor(const Layout& layout, const UnitRef& ref);
+  /// The next part, valid until the next call; nullptr at the end.
+  const UnitPart* next();
 
  private:
-  void add_block(std::uint64_t block, std::span<const std::byte> row, Digest128& sum) const;
-  std::uint64_t row_ = 1;
-  std::size_t element_bytes_ = 1;
-  bool one_d_ = false;
+  const Layout& layout_;
+  const Leaf& leaf_;
+  Box box_;
+  std::span<const std::uint32_t> transfers_;
+  std::size_t used_ = 0;                     // of them
+  std::optional<SourcePartCursor> sources_;  // of the last one
+  UnitPart part_;
 };
 
 }  // namespace hfshard

@@ -14,7 +14,7 @@ namespace {
 
 Catalog qwen3() { return example_catalog("qwen3", family_info("qwen3").example, DType::bf16); }
 
-// The sizes of real models take seconds: tests/cli/check_all.sh.
+// The sizes of real models take seconds: tests/interop/check_all.py.
 TEST(CheckFamily, EveryExampleIsAccounted) {
   for (FamilyInfo& info : list_families()) {
     info.sizes.clear();

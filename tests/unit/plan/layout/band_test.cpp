@@ -46,19 +46,20 @@ TEST(Bands, CoverEveryPairOnceAndHoldWholeRows) {
     std::set<std::pair<std::uint64_t, std::uint64_t>> seen;
     std::uint64_t count = 0;
     std::uint64_t last = 0;
-    for_each_band(split_at_rows(map, {40, 26}), row, most, 0, [&](const Band& band) {
-      EXPECT_GE(band.begin, last);
-      last = band.begin;
-      EXPECT_EQ(band.begin % row, 0U);
-      EXPECT_EQ(band.length % row, 0U);
-      EXPECT_LE(band.length, largest_band(40 * 26, row, most));
-      for (const auto& pair : pairs_of(band.map)) {
-        EXPECT_GE(pair.first, band.begin);
-        EXPECT_LT(pair.first, band.begin + band.length);
+    BandCursor bands(split_at_rows(map, {40, 26}), row, most, 0);
+    while (const Band* band = bands.next()) {
+      EXPECT_GE(band->begin, last);
+      last = band->begin;
+      EXPECT_EQ(band->begin % row, 0U);
+      EXPECT_EQ(band->length % row, 0U);
+      EXPECT_LE(band->length, largest_band(40 * 26, row, most));
+      for (const auto& pair : pairs_of(band->map)) {
+        EXPECT_GE(pair.first, band->begin);
+        EXPECT_LT(pair.first, band->begin + band->length);
         seen.insert(pair);
       }
-      count += band.map.count();
-    });
+      count += band->map.count();
+    }
     EXPECT_EQ(count, map.count()) << most;
     EXPECT_EQ(seen, pairs_of(map)) << most;
   }
@@ -73,8 +74,9 @@ TEST(Bands, TheirElementsAreCountedWithoutMakingThem) {
     for (const std::uint64_t most : {1U, 8U, 26U, 30U, 53U, 100U, 200U, 600U, 4000U}) {
       for (const std::uint64_t gap : {0U, 8U, 100U, 1000U}) {
         std::uint64_t elements = 0;
-        for_each_band(split, row, most, gap, [&](const Band& band) { elements += band.length; });
-        EXPECT_EQ(banded_elements(split, row, most, gap), elements) << most << " " << gap;
+        BandCursor bands(split, row, most, gap);
+        while (const Band* band = bands.next()) elements += band->length;
+        EXPECT_EQ(bands.elements(), elements) << most << " " << gap;
       }
     }
   }
@@ -84,13 +86,15 @@ TEST(Bands, AHoleWiderThanTheGapEndsABand) {
   IndexMap map;  // rows 0, 10 and 20 of [30, 8]
   map.digits = {{3, 80, 8}, {8, 1, 1}};
   std::vector<std::uint64_t> begins;
-  for_each_band(map, 8, 1000, 16, [&](const Band& band) {
-    begins.push_back(band.begin);
-    EXPECT_EQ(band.length, 8U);
-  });
+  BandCursor apart(map, 8, 1000, 16);
+  while (const Band* band = apart.next()) {
+    begins.push_back(band->begin);
+    EXPECT_EQ(band->length, 8U);
+  }
   EXPECT_EQ(begins, (std::vector<std::uint64_t>{0, 80, 160}));
   begins.clear();
-  for_each_band(map, 8, 1000, 100, [&](const Band& band) { begins.push_back(band.begin); });
+  BandCursor together(map, 8, 1000, 100);
+  while (const Band* band = together.next()) begins.push_back(band->begin);
   EXPECT_EQ(begins, (std::vector<std::uint64_t>{0}));
 }
 
@@ -98,11 +102,12 @@ TEST(Rows, AreVisitedInSourceOrderAndPartitionTheMap) {
   const IndexMap map = heads_map(3, 4, 7);
   std::uint64_t next = 0;
   std::uint64_t count = 0;
-  for_each_row(split_at_rows(map, {12, 7}), 7, [&](const IndexMap& part) {
-    EXPECT_EQ(part.src_base, next);
+  RowCursor rows(split_at_rows(map, {12, 7}), 7);
+  while (const IndexMap* part = rows.next()) {
+    EXPECT_EQ(part->src_base, next);
     next += 7;
-    count += part.count();
-  });
+    count += part->count();
+  }
   EXPECT_EQ(next, 84U);
   EXPECT_EQ(count, 84U);
 }

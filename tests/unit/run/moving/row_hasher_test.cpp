@@ -1,4 +1,4 @@
-#include "run/moving/unit_parts.h"
+#include "run/moving/row_hasher.h"
 
 #include <random>
 #include <string>

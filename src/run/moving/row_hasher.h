@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/digest.h"
+#include "ops/transfer.h"
+
+namespace hfshard {
+
+/// Hashes the rows of a band. `bytes` holds the band's elements in source order in the target
+/// dtype; `row_scratch` a row.
+class RowHasher {
+ public:
+  RowHasher(const Transfer& transfer, DType target_dtype);
+  /// Adds every row of `map` (a band's map; source offsets relative to the tensor) to `sum`.
+  void add(const IndexMap& map, std::uint64_t band_begin, std::span<const std::byte> bytes,
+           std::span<std::byte> row_scratch, Digest128& sum) const;
+
+ private:
+  void add_block(std::uint64_t block, std::span<const std::byte> row, Digest128& sum) const;
+  std::uint64_t row_ = 1;
+  std::size_t element_bytes_ = 1;
+  bool one_d_ = false;
+};
+
+}  // namespace hfshard
