@@ -10,6 +10,7 @@
 #include "catalog/array.h"
 #include "catalog/grid.h"
 
+#include "hfshard/checkpoint.h"
 #include "hfshard/dtype.h"
 #include "hfshard/error.h"
 
@@ -41,16 +42,6 @@ struct CatalogFile {
   std::int64_t mtime_ns = 0;
   std::uint64_t inode = 0;
   std::string header_sha256;  ///< hex, of the 8-byte length and the JSON header
-};
-
-/// How reports speak of the checkpoints of a format, and what there is to say about their arrays.
-struct Wording {
-  std::string kind;        ///< "huggingface"
-  std::string array;       ///< "tensor"
-  std::string arrays;      ///< "tensors"
-  std::string name;        ///< member that names an array in JSON: "name"
-  bool has_cuts = false;   ///< how arrays are cut, and what the pieces went through
-  bool has_files = false;  ///< in which file an array is, and where
 };
 
 /// What a checkpoint consists of. Opening one reads metadata only. Arrays are sorted by name
