@@ -66,6 +66,9 @@ struct Catalog {
   const std::vector<std::string>& codecs_of(std::uint32_t array) const;
 };
 
+/// Heap that a catalog holds (base/heap.h).
+std::uint64_t heap_bytes(const Catalog& catalog);
+
 /// Tensor names of a model that is not downloaded: its config.json and its index.
 struct NameList {
   std::string location;

@@ -7,9 +7,11 @@
 #include <fmt/format.h>
 
 #include "base/checked.h"
+#include "base/heap.h"
 #include "base/text.h"
 #include "ops/move.h"
 #include "ops/read_piece.h"
+#include "plan/cost/heap.h"
 #include "plan/layout/band.h"
 #include "run/moving/budget.h"
 #include "run/moving/cells.h"
@@ -123,6 +125,9 @@ class Reading {
 
   std::uint64_t fill_scratch(std::uint32_t leaf) const { return fill_scratch_[leaf]; }
 
+  // Heap beside the plan as the output is cut: the checkpoint, and the plan that this one is of.
+  std::uint64_t held_bytes() const { return opened_.heap_bytes() + heap_bytes(plan_); }
+
   Findings findings;
 
  private:
@@ -151,7 +156,8 @@ VerifyResult run_units(Reading& reading, const Plan& plan, const RunOptions& opt
                        Reporter& reporter, const std::function<void(Tile&)>& apply,
                        std::vector<Digest128>& sums) {
   const unsigned threads = pipeline_threads(options);
-  const Budget budget = make_budget(plan, options.max_memory_bytes, threads, 0);
+  const std::uint64_t held = reading.held_bytes() + 2 * heap_bytes(sums);
+  const Budget budget = make_budget(plan, options.max_memory_bytes, threads, held);
   Arena arena(budget.arena_bytes);
   CountingSink sink(reporter, sums);
   TileCursor cursor(plan, 0, plan.end_address(), nullptr, arena.size_bytes());
