@@ -39,6 +39,15 @@ if(NOT HFSHARD_SANITIZE)
   set_tests_properties(fault.memory fault.out_of_memory PROPERTIES LABELS slow TIMEOUT 900 RUN_SERIAL TRUE)
 endif()
 
+# What is installed suffices for a program of others. A sanitizer would have to be theirs too.
+if(NOT HFSHARD_SANITIZE)
+  add_test(NAME install.library
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/install/library.py --build ${PROJECT_BINARY_DIR}
+      --cmake ${CMAKE_COMMAND} --generator ${CMAKE_GENERATOR} --compiler ${CMAKE_CXX_COMPILER}
+      --work ${CMAKE_CURRENT_BINARY_DIR})
+  set_tests_properties(install.library PROPERTIES LABELS slow TIMEOUT 600)
+endif()
+
 # The recipes of scripts/cluster, each on this machine.
 add_test(NAME cluster.recipes
   COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/cluster/recipes.py --hfshard $<TARGET_FILE:hfshard_testtool>

@@ -2,7 +2,7 @@
 // chunks, tiles, files and journal records. Same command line, and anywhere in it one `--limits
 // name=value,...` (fields of plan/layout/limits.h), and one `--die-at N`: the process is killed
 // before the N-th system call that may change a file or directory. And one command more, since the
-// product never writes out what it reads: `dump ORBAX LEAF FILE` writes a leaf's elements to a
+// product never writes out what it reads: `dump CHECKPOINT LEAF FILE` writes a leaf's elements to a
 // file, packed, row-major.
 
 #include <algorithm>
@@ -10,11 +10,9 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,77 +20,27 @@
 #include "base/coding.h"
 #include "base/text.h"
 #include "bytes/syscalls.h"
-#include "catalog/format.h"
-#include "format/orbax/orbax.h"
-#include "ops/read_piece.h"
 #include "plan/layout/limits.h"
 #include "tool/tool.h"
 
-#include "hfshard/error.h"
+#include "hfshard/hfshard.h"
 
 namespace {
 
-// The next place of a grid, row-major; false behind the last one.
-bool advance(hfshard::Shape& at, const hfshard::Shape& counts) {
-  std::size_t axis = at.rank();
-  while (axis > 0 && ++at[axis - 1] == counts[axis - 1]) at[--axis] = 0;
-  return axis > 0;
-}
-
-hfshard::Shape origin_of(std::size_t rank) {
-  hfshard::Shape out;
-  while (out.rank() < rank) out.push_back(0);
-  return out;
-}
-
-// Copies the part of a packed chunk that lies in the packed array, element by element.
-void copy_chunk(const hfshard::Array& leaf, const hfshard::Shape& extent,
-                const hfshard::Shape& chunk, std::span<const std::byte> from,
-                std::span<std::byte> array) {
-  const std::size_t element = hfshard::size_bits(leaf.dtype) / 8;
-  const hfshard::Shape strides = leaf.shape.strides();
-  hfshard::Shape at = origin_of(chunk.rank());
-  std::size_t read = 0;
-  do {
-    std::uint64_t to = 0;
-    bool inside = true;
-    for (std::size_t axis = 0; axis < at.rank(); ++axis) {
-      const std::uint64_t index = chunk[axis] * extent[axis] + at[axis];
-      inside = inside && index < leaf.shape[axis];
-      to += index * strides[axis];
-    }
-    if (inside) std::memcpy(array.data() + to * element, from.data() + read, element);
-    read += element;
-  } while (advance(at, extent));
-}
-
 int dump(const std::string& checkpoint, const std::string& path, const std::string& to) {
-  const auto opened = hfshard::format::orbax::orbax_format().open(checkpoint);
-  const auto index = opened->catalog().find(path);
-  if (!index) {
-    throw hfshard::Error(hfshard::ErrorCode::not_found, "no such leaf").in_tensor(path);
-  }
-  const hfshard::TensorInfo& info = opened->catalog().tensors[*index];
-  const hfshard::Shape extent = opened->catalog().grid_of(*index).chunk;
-  std::vector<std::byte> array(hfshard::packed_bytes(info.dtype, info.shape.numel()));
-  std::vector<std::byte> chunk(hfshard::packed_bytes(info.dtype, extent.numel()));
-  std::vector<std::byte> scratch(hfshard::row_major_scratch_bytes(*opened, *index));
-  const hfshard::Shape counts = hfshard::chunk_counts(info.shape, extent);
-  hfshard::Shape at = origin_of(counts.rank());
-  bool more = counts.numel() > 0;
-  while (more) {
-    hfshard::read_row_major(*opened, *index, at, chunk, scratch);
-    copy_chunk(info, extent, at, chunk, array);
-    more = advance(at, counts);
-  }
+  const hfshard::CheckpointReader opened = hfshard::open(checkpoint);
+  const auto array = opened.find(path);
+  if (!array) throw hfshard::Error(hfshard::ErrorCode::not_found, "no such leaf").in_tensor(path);
+  std::vector<std::byte> elements(opened.info().arrays[*array].size_bytes);
+  opened.read_rows(*array, 0, elements);
   std::ofstream file(to, std::ios::binary);
-  file << hfshard::as_text(array);
+  file << hfshard::as_text(elements);
   return file.flush() ? 0 : 4;
 }
 
 int dump_main(const std::vector<const char*>& words) {
   if (words.size() != 5) {
-    std::fputs("hfshard_testtool: dump ORBAX LEAF FILE\n", stderr);
+    std::fputs("hfshard_testtool: dump CHECKPOINT LEAF FILE\n", stderr);
     return 2;
   }
   try {
@@ -170,5 +118,5 @@ int main(int argc, char** argv) {
     g_calls_left = std::strtol(text, nullptr, 10);
     hfshard::sys::set_fault_hook(&die_at);
   }
-  return hfshard::tool_main(static_cast<int>(rest.size()), rest.data(), limits);
+  return hfshard::tool_main(static_cast<int>(rest.size()), rest.data(), &limits);
 }

@@ -38,17 +38,16 @@ struct RunOptions {
   const Limits* limits = nullptr;             ///< sizes that only tests change; null: the product's
 };
 
-/// Told how far a run is. Called from one thread at a time.
+/// Told how far a run is; this one does not listen. Called from one thread at a time.
 class Reporter {
  public:
   virtual ~Reporter() = default;
   /// What is going to be done, before anything is written.
   virtual void planned(const PlanSummary& /*plan*/) {}
-  virtual void started(std::uint64_t total_bytes, std::uint64_t already_done_bytes) = 0;
-  /// Bytes of output committed since the last call; `stage` is what the run waits for: "read",
-  /// "kernels", "write".
-  virtual void advanced(std::uint64_t bytes) = 0;
-  virtual void note(const std::string& text) = 0;
+  virtual void started(std::uint64_t /*total_bytes*/, std::uint64_t /*already_done_bytes*/) {}
+  /// Bytes of output committed, or read, since the last call.
+  virtual void advanced(std::uint64_t /*bytes*/) {}
+  virtual void note(const std::string& /*text*/) {}
 };
 
 /// What a run did.

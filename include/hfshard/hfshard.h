@@ -6,7 +6,10 @@
 
 #include "hfshard/convert.h"
 #include "hfshard/error.h"
+#include "hfshard/inspect.h"
+#include "hfshard/mappings.h"
 #include "hfshard/plan.h"
+#include "hfshard/reader.h"
 #include "hfshard/report.h"
 #include "hfshard/verify.h"
 
@@ -14,8 +17,12 @@
 /// reads the environment or ends the process; several calls may run in one process at once. The one
 /// signal that is touched is SIGBUS, with IoMode::mmap alone, and it is passed on (docs/adr/0017).
 /// Failures are thrown as Error. Memory is bounded per call by RunOptions::max_memory_bytes, which
-/// does not count what the process held before.
+/// does not count what the process holds otherwise. Threads are oneTBB's, in an arena of each call;
+/// its bound on the threads of the process is raised while they are on (docs/adr/0021).
 namespace hfshard {
+
+/// Names of the formats that can be written: what PlanOptions::target may be.
+std::vector<std::string> targets();
 
 /// What `plan` is asked beside the plan itself.
 struct PlanQuestions {
@@ -58,5 +65,13 @@ CleanReport clean(const std::string& out);
 /// Differences are results, not errors. Throws: not_found, corrupt (manifest, metadata), limit, io.
 VerifyResult verify(const std::string& out, const std::string& source, const RunOptions& run,
                     Reporter& reporter);
+
+/// Opens a checkpoint of any format to read its elements. Throws: not_found, corrupt, unsupported,
+/// io.
+CheckpointReader open(const std::string& place);
+
+/// Says what is in a checkpoint of any format; damage is a result, not an error. Memory: names, a
+/// buffer, or one cell of at most 128 MiB, and a decoder. Throws: as open; limit.
+InspectReport inspect(const std::string& place, const InspectOptions& options, Reporter& reporter);
 
 }  // namespace hfshard

@@ -24,4 +24,8 @@ struct IoChoice {
   std::uint64_t files = 0;
 };
 
+/// A whole file as text. Throws: not_found, bad_input (not a regular file), corrupt (it shrank),
+/// limit (more than `max_bytes`), io.
+std::string read_file(const std::string& path, std::uint64_t max_bytes = std::uint64_t{1} << 28);
+
 }  // namespace hfshard

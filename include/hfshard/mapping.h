@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -37,6 +38,28 @@ struct MappingOptions {
   bool keep_dtype = false;         ///< --dtype keep: as stored, and quantised tensors are refused
   std::vector<MappingFile> files;  ///< --mapping FILE and HFSHARD_MAPPINGS; a plan keeps its own
   std::vector<Cast> casts;  ///< the last one that matches a leaf decides, whatever its rule says
+};
+
+/// How far a family is shown to be right; made by tests/interop/proof.py, never typed.
+struct FamilyProof {
+  std::uint64_t accounted = 0;      ///< published models whose every element has its place
+  std::uint64_t executed = 0;       ///< checkpoints that were converted and verified
+  std::uint64_t by_maxtext = 0;     ///< of them, bit-equal to what MaxText's own converter makes
+  std::uint64_t by_own_oracle = 0;  ///< bit-equal to tests/oracle/make_numpy_oracles.py
+};
+
+/// A rule of a family with the shapes that it has for one config.
+struct ShownRule {
+  std::string source;                 ///< name of its tensors; "(filled with 0)" of a fill
+  std::optional<Shape> source_shape;  ///< absent of fills, and of what is dropped whole
+  std::string source_pattern;
+  std::string target;  ///< path of its leaves; "(dropped: why)" where there is none
+  std::optional<Shape> target_shape;
+  std::string target_pattern;
+  std::string axes;         ///< logical axis per dim, "-" where one has none: "embed, -"
+  std::string value;        ///< what happens to values, empty if nothing
+  std::string rule;         ///< JSON pointer
+  std::uint64_t count = 1;  ///< how many tensors of the loop it stands for
 };
 
 }  // namespace hfshard

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/heap.h"
 #include "base/text.h"
 
 namespace hfshard {
@@ -384,6 +385,12 @@ std::string dump_json_pretty(const Json& value) {
   Writer writer(/*pretty=*/true);
   writer.write(value, 0);
   return writer.take() + "\n";
+}
+
+std::uint64_t heap_bytes(const Json& value) {
+  if (value.is_string()) return heap_bytes(value.as_string());
+  if (value.is_array()) return heap_bytes<Json>(value.as_array());
+  return value.is_object() ? heap_bytes(value.as_object()) : 0;
 }
 
 }  // namespace hfshard

@@ -71,6 +71,9 @@ class Json {
       value_;
 };
 
+/// Heap that a value holds (base/heap.h).
+std::uint64_t heap_bytes(const Json& value);
+
 /// Parses one JSON text. `name` is the file as named in errors.
 /// Throws: bad_input with the byte offset (syntax, duplicate key, trailing bytes, depth above 64).
 Json parse_json(std::string_view text, std::string_view name);

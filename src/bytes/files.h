@@ -9,6 +9,8 @@
 #include "bytes/source.h"
 #include "bytes/syscalls.h"
 
+#include "hfshard/io.h"
+
 namespace hfshard {
 
 enum class FileKind : std::uint8_t { regular, directory, other };
@@ -31,9 +33,6 @@ bool is_symlink(const std::string& path);
 std::vector<std::string> list_directory(const std::string& path);
 /// The same for an open directory; `path` is for errors.
 std::vector<std::string> list_directory_at(int directory, const std::string& path);
-/// A whole file as text. Throws: not_found, bad_input (not a regular file), corrupt (it shrank),
-/// limit (more than `max_bytes`), io.
-std::string read_file(const std::string& path, std::uint64_t max_bytes = std::uint64_t{1} << 28);
 /// `directory/name`, with one separator.
 std::string join_path(std::string_view directory, std::string_view name);
 /// The directory part: `a` for `a/b`, `.` for `b`, `/` for `/b`; trailing slashes are ignored.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/heap.h"
+
 namespace hfshard {
 
 std::optional<std::uint32_t> Catalog::find(std::string_view name) const noexcept {
@@ -23,6 +25,22 @@ const std::vector<std::string>& Catalog::codecs_of(std::uint32_t array) const {
   static const std::vector<std::string> kNone;
   const TensorInfo& info = tensors[array];
   return info.is_whole() ? kNone : cuts[info.cut].codecs;
+}
+
+std::uint64_t heap_bytes(const Catalog& catalog) {
+  const Wording& wording = catalog.wording;
+  std::uint64_t out = heap_bytes(catalog.location) + heap_bytes(wording.kind) +
+                      heap_bytes(wording.array) + heap_bytes(wording.arrays) +
+                      heap_bytes(wording.name);
+  out += heap_bytes(catalog.files, [](const CatalogFile& file) {
+    return heap_bytes(file.path) + heap_bytes(file.name) + heap_bytes(file.header_sha256);
+  });
+  out += heap_bytes(catalog.tensors, [](const TensorInfo& info) { return heap_bytes(info.name); });
+  out += heap_bytes(catalog.cuts, [](const Cut& cut) {
+    return heap_bytes(cut.grid.order) + heap_bytes(cut.codecs);
+  });
+  return out + heap_bytes(catalog.attributes) + heap_bytes(catalog.config_text) +
+         heap_bytes(catalog.side_files) + heap_bytes(catalog.notes);
 }
 
 }  // namespace hfshard

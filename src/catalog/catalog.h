@@ -10,6 +10,7 @@
 #include "catalog/array.h"
 #include "catalog/grid.h"
 
+#include "hfshard/checkpoint.h"
 #include "hfshard/dtype.h"
 #include "hfshard/error.h"
 
@@ -43,16 +44,6 @@ struct CatalogFile {
   std::string header_sha256;  ///< hex, of the 8-byte length and the JSON header
 };
 
-/// How reports speak of the checkpoints of a format, and what there is to say about their arrays.
-struct Wording {
-  std::string kind;        ///< "huggingface"
-  std::string array;       ///< "tensor"
-  std::string arrays;      ///< "tensors"
-  std::string name;        ///< member that names an array in JSON: "name"
-  bool has_cuts = false;   ///< how arrays are cut, and what the pieces went through
-  bool has_files = false;  ///< in which file an array is, and where
-};
-
 /// What a checkpoint consists of. Opening one reads metadata only. Arrays are sorted by name
 /// (bytewise).
 struct Catalog {
@@ -74,6 +65,9 @@ struct Catalog {
   /// What they went through; empty for plain ones.
   const std::vector<std::string>& codecs_of(std::uint32_t array) const;
 };
+
+/// Heap that a catalog holds (base/heap.h).
+std::uint64_t heap_bytes(const Catalog& catalog);
 
 /// Tensor names of a model that is not downloaded: its config.json and its index.
 struct NameList {

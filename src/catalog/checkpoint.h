@@ -51,6 +51,8 @@ class Checkpoint {
   /// Largest scratch that a reader of this array's pieces needs. It grows neither with the piece
   /// nor with what is stored, but for the index of its inner chunks.
   virtual std::uint64_t scratch_bytes(std::uint32_t array, PieceSteps steps) const = 0;
+  /// Heap that it holds while it is open (base/heap.h): names, and where pieces are.
+  virtual std::uint64_t heap_bytes() const { return hfshard::heap_bytes(catalog()); }
 };
 
 }  // namespace hfshard

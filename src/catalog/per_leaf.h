@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/heap.h"
+
 namespace hfshard {
 
 /// One value per leaf, equal ones stored once: a model has thousands of leaves and some thirty
@@ -15,6 +17,11 @@ class PerLeaf {
   bool empty() const noexcept { return index_.empty(); }
   const T& operator[](std::size_t leaf) const noexcept { return values_[index_[leaf]]; }
   const T& back() const noexcept { return values_[index_.back()]; }
+  /// Heap that it holds (base/heap.h); `of` tells what a value holds.
+  template <typename Of>
+  std::uint64_t heap_bytes(const Of& of) const {
+    return hfshard::heap_bytes(values_, of) + hfshard::heap_bytes(index_);
+  }
   void reserve(std::size_t leaves) { index_.reserve(leaves); }
   void clear() noexcept {
     values_.clear();

@@ -85,8 +85,8 @@ class FamilyPrinter {
     const Prefixes prefix = prefixes(&rule);
     out->source = prefix.source + rule.source.shown(bindings_);
     out->target = prefix.target + rule.target.text();
-    out->source_shape = to_string(resolved.source_layout.shape);
-    out->target_shape = to_string(resolved.target_layout.shape);
+    out->source_shape = resolved.source_layout.shape;
+    out->target_shape = resolved.target_layout.shape;
     out->source_pattern = rule.source_pattern.text;
     out->target_pattern = rule.target_pattern.text;
     out->axes = shown_axes(resolved.axes);
@@ -104,7 +104,7 @@ class FamilyPrinter {
     }
     out->source = fmt::format("(filled with {})", rule.scalar);
     out->target = prefixes(&rule).target + rule.target.text();
-    out->target_shape = to_string(resolved.layout.shape);
+    out->target_shape = resolved.layout.shape;
     out->target_pattern = rule.pattern.text;
     out->axes = shown_axes(resolved.axes);
     out->rule = rule.pointer;
@@ -115,7 +115,7 @@ class FamilyPrinter {
     const auto [out, added] = row(&rule);
     if (!added) return;
     out->source = rule.source.shown(bindings_);
-    if (!rule.pattern.whole) out->source_shape = to_string(resolved.layout.shape);
+    if (!rule.pattern.whole) out->source_shape = resolved.layout.shape;
     out->source_pattern = rule.pattern.text;
     out->target = "(dropped: " + rule.why + ")";
     out->rule = rule.pointer;

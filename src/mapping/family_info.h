@@ -10,18 +10,11 @@
 #include "mapping/family.h"
 
 #include "hfshard/dtype.h"
+#include "hfshard/mapping.h"
 
 namespace hfshard {
 
-/// How far a family is shown to be right; made by tests/interop/proof.py, never typed.
-struct FamilyProof {
-  std::uint64_t accounted = 0;      ///< published models whose every element has its place
-  std::uint64_t executed = 0;       ///< checkpoints that were converted and verified
-  std::uint64_t by_maxtext = 0;     ///< of them, bit-equal to what MaxText's own converter makes
-  std::uint64_t by_own_oracle = 0;  ///< bit-equal to tests/oracle/make_numpy_oracles.py
-};
-
-/// One row of `mappings list`.
+/// What a family file says of itself.
 struct FamilyInfo {
   std::string name;
   std::vector<std::string> model_types;
@@ -62,12 +55,7 @@ bool family_has_layout(const std::string& family, const Json& config,
 bool family_has_layout(const FamilyFile& family, const Json& config,
                        const std::map<std::string, std::string>& options, bool stacked);
 
-/// One row of `mappings show`.
-struct ShownRule {
-  std::string source, source_shape, target, target_shape, axes, value, rule, source_pattern,
-      target_pattern;
-  std::uint64_t count = 1;  ///< how many tensors of the loop it stands for
-};
+/// The rules of a family for one config, in their order: rows of `mappings show`.
 std::vector<ShownRule> show_family(const std::string& family, const Json& config, bool stacked,
                                    const std::map<std::string, std::string>& options = {});
 std::vector<ShownRule> show_family(const FamilyFile& family, const Json& config, bool stacked,

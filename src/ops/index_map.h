@@ -7,6 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "base/heap.h"
+
 #include "hfshard/dtype.h"
 
 namespace hfshard {
@@ -38,6 +40,10 @@ class DigitList {
   void push_back(const Digit& digit);
   void erase(std::size_t index) noexcept;
   void clear() noexcept;
+  /// Heap that it holds (base/heap.h).
+  std::uint64_t heap_bytes() const noexcept {
+    return heap_block(spill_.capacity() * sizeof(Digit));
+  }
   friend bool operator==(const DigitList& a, const DigitList& b) noexcept;
 
  private:

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/digest.h"
+#include "base/heap.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "base/zstd.h"
@@ -20,11 +21,43 @@
 #include "hfshard/error.h"
 
 namespace hfshard {
+namespace {
+
+std::uint64_t of_options(const PlanOptions& options) {
+  const MappingOptions& mapping = options.mapping;
+  return heap_bytes(options.meshes) + (options.rules_text ? heap_bytes(*options.rules_text) : 0) +
+         heap_bytes(mapping.options) + heap_bytes(mapping.include) + heap_bytes(mapping.exclude) +
+         heap_bytes(mapping.files,
+                    [](const MappingFile& file) {
+                      return heap_bytes(file.family) + heap_bytes(file.name) +
+                             heap_bytes(file.text);
+                    }) +
+         heap_bytes(mapping.casts, [](const Cast& cast) { return heap_bytes(cast.glob); });
+}
+
+std::uint64_t of_rule(const AxisRules::Rule& rule) {
+  return heap_bytes(rule.logical) + heap_bytes(rule.mesh_axes);
+}
+
+std::uint64_t of_mesh(const Mesh& mesh) {
+  return heap_bytes(mesh.axes, [](const Mesh::Axis& axis) { return heap_bytes(axis.name); });
+}
+
+}  // namespace
 
 Plan::Plan(Layout layout, PlanFacts facts)
     : Layout(std::move(layout)),
       facts_(std::move(facts)),
       id_(sha256_hex(dump_json(facts_.identity))) {}
+
+std::uint64_t Plan::heap_bytes() const {
+  return Layout::heap_bytes() + of_options(facts_.options) +
+         hfshard::heap_bytes(facts_.rules.rules, of_rule) +
+         hfshard::heap_bytes(facts_.meshes, of_mesh) + hfshard::heap_bytes(facts_.identity) +
+         hfshard::heap_bytes(id_) +
+         hfshard::heap_bytes(facts_.not_linked,
+                             [](const NotLinked& item) { return hfshard::heap_bytes(item.why); });
+}
 
 std::string Plan::file_path(std::uint32_t file) const {
   if (file < data_files()) return fmt::format("d/{:05}", file);

@@ -44,6 +44,8 @@ class Plan final : public Layout, public Placements {
   /// 64 hex digits.
   const std::string& id() const noexcept { return id_; }
 
+  std::uint64_t heap_bytes() const override;
+
   std::string file_path(std::uint32_t file) const override;
   /// Numbers from here on are those of the source's files.
   std::uint32_t file_count() const override { return data_files(); }

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <malloc.h>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,6 @@
 
 #include "base/text.h"
 #include "base/version.h"
-#include "run/moving/budget.h"
 #include "tool/interrupt.h"
 #include "tool/tool.h"
 
@@ -136,8 +136,10 @@ void add_common_flags(CLI::App& command, Session& session) {
   command.add_flag("-q,--quiet", session.quiet, "no progress and no notes on stderr");
 }
 
-int tool_main(int argc, const char* const* argv, const Limits& limits) {
-  confine_heap();
+int tool_main(int argc, const char* const* argv, const Limits* limits) {
+  // Before threads start: malloc does not spread over heaps of theirs, and so stays in what
+  // a plan counts for it.
+  ::mallopt(M_ARENA_MAX, 2);
   Session session;
   session.limits = limits;
   CLI::App app("hfshard: HuggingFace checkpoints to sharded Orbax checkpoints, in bounded memory",

@@ -5,7 +5,8 @@
 #include <string_view>
 
 #include "base/json.h"
-#include "plan/layout/limits.h"
+
+#include "hfshard/convert.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own
 class App;
@@ -17,9 +18,9 @@ namespace hfshard {
 /// default, unit and help in one place) and sets `session.run` in its callback; tool_main runs it,
 /// prints errors and returns the exit status.
 struct Session {
-  bool json = false;   ///< --json: one object on stdout
-  bool quiet = false;  ///< --quiet: no progress, no notes
-  Limits limits;       ///< the product's constants; the test tool shrinks them
+  bool json = false;               ///< --json: one object on stdout
+  bool quiet = false;              ///< --quiet: no progress, no notes
+  const Limits* limits = nullptr;  ///< RunOptions::limits: of the test tool
   /// The chosen command; returns the exit status (0, 3 for findings of `mappings check`, 5 for
   /// differences).
   std::function<int()> run;

@@ -104,7 +104,7 @@ int run_convert_command(Session& session, const PlanFlags& plan_flags, const Run
 int run_finalize_command(Session& session, const std::string& out) {
   RunOptions options;
   options.out = out;
-  options.limits = &session.limits;
+  options.limits = session.limits;
   options.stop = &watch_interrupts();
   const auto progress = make_progress(session.quiet);
   const ConvertReport report = finalize(options, *progress);

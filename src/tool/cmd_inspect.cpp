@@ -10,22 +10,14 @@
 
 #include "base/json_shape.h"
 #include "base/text.h"
-#include "catalog/catalog.h"
-#include "format/formats.h"
-#include "run/keeping/linked_files.h"
-#include "service/step.h"
 #include "tool/cli.h"
-#include "tool/inspect.h"
 #include "tool/progress.h"
 #include "tool/text_table.h"
 
-#include "hfshard/error.h"
+#include "hfshard/hfshard.h"
 
 namespace hfshard {
 namespace {
-
-// Without --data only so many missing chunks are listed; all are counted.
-constexpr std::size_t kListedMissing = 20;
 
 struct InspectFlags {
   std::string path;
@@ -103,98 +95,41 @@ void print_facts(const std::vector<std::pair<std::string, std::string>>& facts) 
   }
 }
 
-void print_damage(const DamageList& found) {
-  for (const Damage& damage : found.items) print_line(damage_text(damage));
-}
-
-// Ends the command: prints what was found wrong, or the object; returns the exit status.
-int finish(Json object, const DamageList& found, const InspectFlags& flags,
-           const Session& session) {
-  if (!session.json) {
-    print_damage(found);
-    if (found.count > 0) throw damage_error(found, flags);
-    return 0;
-  }
-  Json::Array damaged;
-  for (const Damage& damage : found.items) damaged.push_back(damage_json(damage));
-  object["damaged"] = std::move(damaged);
-  object["damaged_count"] = found.count;
-  object["data_read"] = flags.data;
-  int status = 0;
-  if (found.count > 0) {
-    const Error error = damage_error(found, flags);
-    object["error"]["code"] = to_string(error.code());
-    object["error"]["message"] = error.sentence();
-    object["error"]["file"] = error.file();
-    status = exit_status(error.code());
-  }
-  print_json("inspect", std::move(object));
-  return status;
-}
-
-std::uint64_t array_bytes(const Array& array) {
-  return packed_bytes(array.dtype, array.shape.numel());
-}
-
-struct Totals {
-  std::uint64_t bytes = 0;
-  std::uint64_t chunks = 0;
-};
-
-Totals totals_of(const Catalog& catalog) {
-  Totals out;
-  for (std::uint32_t i = 0; i < catalog.tensors.size(); ++i) {
-    out.bytes += array_bytes(catalog.tensors[i]);
-    out.chunks += chunk_total(catalog, i);
-  }
-  return out;
-}
-
-// What the format keeps beside the arrays, and what the model's config says.
-Json metadata_of(const Catalog& catalog) {
-  Json out = config_facts(catalog);
-  if (!catalog.attributes.is_object()) return out;
-  for (const auto& [key, value] : catalog.attributes.as_object()) out[key] = value;
-  return out;
-}
-
-Json array_json(const Catalog& catalog, std::uint32_t i) {
-  const TensorInfo& array = catalog.tensors[i];
+Json array_json(const CheckpointInfo& checkpoint, const StoredArray& array) {
+  const Wording& wording = checkpoint.wording;
   Json item;
-  item[catalog.wording.name] = array.name;
+  item[wording.name] = array.name;
   item["dtype"] = to_string(array.dtype);
   item["shape"] = shape_json(array.shape);
-  item["size_bytes"] = array_bytes(array);
-  if (catalog.wording.has_cuts) {
-    const Grid grid = catalog.grid_of(i);
-    item["chunk"] = shape_json(grid.chunk);
-    if (grid.has_inner()) item["inner"] = shape_json(grid.inner);
-    item["chunks"] = chunk_total(catalog, i);
+  item["size_bytes"] = array.size_bytes;
+  if (wording.has_cuts) {
+    item["chunk"] = shape_json(array.chunk);
+    if (array.inner) item["inner"] = shape_json(*array.inner);
+    item["chunks"] = array.chunks;
     Json::Array codecs;
-    for (const std::string& codec : catalog.codecs_of(i)) codecs.emplace_back(codec);
+    for (const std::string& codec : array.codecs) codecs.emplace_back(codec);
     item["codecs"] = std::move(codecs);
   }
-  if (catalog.wording.has_files) {
-    item["file"] = catalog.files[array.file].name;
+  if (wording.has_files) {
+    item["file"] = checkpoint.files[array.file].name;
     item["begin_bytes"] = array.begin_bytes;
   }
   return item;
 }
 
-Json catalog_json(const Catalog& catalog) {
-  const Wording& wording = catalog.wording;
-  const Totals totals = totals_of(catalog);
+Json checkpoint_json(const CheckpointInfo& checkpoint) {
+  const Wording& wording = checkpoint.wording;
   Json out;
   out["kind"] = wording.kind;
   Json::Array arrays;
-  for (std::uint32_t i = 0; i < catalog.tensors.size(); ++i)
-    arrays.push_back(array_json(catalog, i));
+  for (const StoredArray& array : checkpoint.arrays)
+    arrays.push_back(array_json(checkpoint, array));
   out[wording.arrays] = std::move(arrays);
-  out["size_bytes"] = totals.bytes;
-  if (wording.has_cuts) out["chunks"] = totals.chunks;
+  out["size_bytes"] = checkpoint.size_bytes;
+  if (wording.has_cuts) out["chunks"] = checkpoint.chunks;
   if (wording.has_files) {
     Json::Array files;
-    for (const CatalogFile& file : catalog.files) {
+    for (const StoredFile& file : checkpoint.files) {
       Json item;
       item["name"] = file.name;
       item["size_bytes"] = file.size_bytes;
@@ -202,14 +137,14 @@ Json catalog_json(const Catalog& catalog) {
     }
     out["files"] = std::move(files);
   }
-  out["metadata"] = metadata_of(catalog);
+  out["metadata"] = parse_json(checkpoint.metadata, "metadata");
   return out;
 }
 
-TextTable array_table(const Catalog& catalog) {
-  const Wording& wording = catalog.wording;
-  const bool has_inner =
-      std::ranges::any_of(catalog.cuts, [](const Cut& cut) { return cut.grid.has_inner(); });
+TextTable array_table(const CheckpointInfo& checkpoint) {
+  const Wording& wording = checkpoint.wording;
+  const bool has_inner = std::ranges::any_of(
+      checkpoint.arrays, [](const StoredArray& array) { return array.inner.has_value(); });
   std::vector<std::string> heading{wording.array, "dtype", "shape"};
   if (wording.has_cuts) heading.emplace_back("chunk");
   if (has_inner) heading.emplace_back("inner chunk");
@@ -217,70 +152,72 @@ TextTable array_table(const Catalog& catalog) {
   heading.emplace_back("bytes");
   if (wording.has_files) heading.emplace_back("file");
   TextTable table(std::move(heading));
-  for (std::uint32_t i = 0; i < catalog.tensors.size(); ++i) {
-    const TensorInfo& array = catalog.tensors[i];
-    const Grid grid = catalog.grid_of(i);
+  for (const StoredArray& array : checkpoint.arrays) {
     std::vector<std::string> row{printable(array.name), std::string(to_string(array.dtype)),
                                  to_string(array.shape)};
-    if (wording.has_cuts) row.push_back(to_string(grid.chunk));
-    if (has_inner) row.push_back(to_string(grid.inner));
-    if (wording.has_cuts) row.push_back(std::to_string(chunk_total(catalog, i)));
-    row.push_back(human_bytes(array_bytes(array)));
-    if (wording.has_files) row.push_back(printable(catalog.files[array.file].name));
+    if (wording.has_cuts) row.push_back(to_string(array.chunk));
+    if (has_inner) row.push_back(to_string(array.inner.value_or(array.chunk)));
+    if (wording.has_cuts) row.push_back(std::to_string(array.chunks));
+    row.push_back(human_bytes(array.size_bytes));
+    if (wording.has_files) row.push_back(printable(checkpoint.files[array.file].name));
     table.add(std::move(row));
   }
   return table;
 }
 
-void print_catalog(const Catalog& catalog, const std::string& path) {
-  const Wording& wording = catalog.wording;
-  const Totals totals = totals_of(catalog);
-  print_line(wording.kind + " checkpoint " + printable(path));
-  for (const std::string& line : array_table(catalog).lines()) print_line(line);
-  std::string counts = fmt::format("{} {}", catalog.tensors.size(), wording.arrays);
-  if (wording.has_cuts) counts += fmt::format(", {} chunks", totals.chunks);
+void print_checkpoint(const CheckpointInfo& checkpoint) {
+  const Wording& wording = checkpoint.wording;
+  print_line(wording.kind + " checkpoint " + printable(checkpoint.path));
+  for (const std::string& line : array_table(checkpoint).lines()) print_line(line);
+  std::string counts = fmt::format("{} {}", checkpoint.arrays.size(), wording.arrays);
+  if (wording.has_cuts) counts += fmt::format(", {} chunks", checkpoint.chunks);
   if (wording.has_files) {
-    counts +=
-        fmt::format(", {} file{}", catalog.files.size(), catalog.files.size() == 1 ? "" : "s");
+    counts += fmt::format(", {} file{}", checkpoint.files.size(),
+                          checkpoint.files.size() == 1 ? "" : "s");
   }
-  print_line(fmt::format("{}, {} ({} bytes)", counts, human_bytes(totals.bytes), totals.bytes));
+  print_line(fmt::format("{}, {} ({} bytes)", counts, human_bytes(checkpoint.size_bytes),
+                         checkpoint.size_bytes));
   std::vector<std::pair<std::string, std::string>> facts;
   if (wording.has_cuts) {
     std::set<std::string> codecs;
-    for (std::uint32_t i = 0; i < catalog.tensors.size(); ++i)
-      codecs.insert(printable(join(catalog.codecs_of(i), " + ")));
+    for (const StoredArray& array : checkpoint.arrays)
+      codecs.insert(printable(join(array.codecs, " + ")));
     facts.emplace_back("codecs", join({codecs.begin(), codecs.end()}, "; "));
   }
-  add_metadata_lines("", metadata_of(catalog), facts);
+  add_metadata_lines("", parse_json(checkpoint.metadata, "metadata"), facts);
   print_facts(facts);
 }
 
-// Bytes of linked files have no checksums; what says that a file changed is its time.
-void add_link_damage(const std::string& path, DamageList& found) {
-  const std::string step = step_directory(path);
-  if (step.empty()) return;
-  for (const LinkFinding& link : check_links(step)) {
-    found.items.push_back(
-        {"", std::nullopt, ErrorCode::corrupt, link.what, link.file, std::nullopt});
-    ++found.count;
-  }
+Json report_json(const InspectReport& report, const InspectFlags& flags) {
+  Json out = checkpoint_json(report.checkpoint);
+  Json::Array damaged;
+  for (const Damage& damage : report.damage.items) damaged.push_back(damage_json(damage));
+  out["damaged"] = std::move(damaged);
+  out["damaged_count"] = report.damage.count;
+  out["data_read"] = flags.data;
+  if (report.damage.count == 0) return out;
+  const Error error = damage_error(report.damage, flags);
+  out["error"]["code"] = to_string(error.code());
+  out["error"]["message"] = error.sentence();
+  out["error"]["file"] = error.file();
+  return out;
 }
 
-int inspect(const InspectFlags& flags, const Session& session) {
-  const std::unique_ptr<Checkpoint> opened = open_checkpoint(flags.path);
-  const Catalog& catalog = opened->catalog();
-  for (const std::string& note : catalog.notes) print_note(session, note);
-  if (!session.json) print_catalog(catalog, flags.path);
-  DamageList found;
-  if (flags.data) {
-    found = read_chunks(*opened, flags.path, *make_progress(session.quiet));
-    add_link_damage(flags.path, found);
-  } else {
-    found = find_missing_chunks(*opened, kListedMissing);
+void print_report(const InspectReport& report) {
+  print_checkpoint(report.checkpoint);
+  for (const Damage& damage : report.damage.items) print_line(damage_text(damage));
+}
+
+int run_inspect(const InspectFlags& flags, const Session& session) {
+  // The bar is gone before results are printed.
+  const InspectReport report = inspect(flags.path, {flags.data}, *make_progress(session.quiet));
+  if (session.json) {
+    print_json("inspect", report_json(report, flags));
+    return report.damage.count == 0 ? 0 : exit_status(damage_error(report.damage, flags).code());
   }
-  Json object;
-  if (session.json) object = catalog_json(catalog);
-  return finish(std::move(object), found, flags, session);
+  print_report(report);
+  if (report.damage.count > 0) throw damage_error(report.damage, flags);
+  return 0;
 }
 
 }  // namespace
@@ -297,8 +234,9 @@ void add_inspect_command(CLI::App& app, Session& session) {
   command->add_flag("--data", flags->data,
                     "read all data too and list whatever is damaged (default metadata only)");
   add_common_flags(*command, session);
-  command->callback(
-      [flags, &session] { session.run = [flags, &session] { return inspect(*flags, session); }; });
+  command->callback([flags, &session] {
+    session.run = [flags, &session] { return run_inspect(*flags, session); };
+  });
 }
 
 }  // namespace hfshard

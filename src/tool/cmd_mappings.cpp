@@ -8,18 +8,14 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "base/json_shape.h"
 #include "base/text.h"
-#include "bytes/files.h"
-#include "format/formats.h"
-#include "mapping/find.h"
-#include "tool/check.h"
 #include "tool/cli.h"
-#include "tool/example.h"
 #include "tool/mapping_flags.h"
 #include "tool/progress.h"
 #include "tool/text_table.h"
 
-#include "hfshard/error.h"
+#include "hfshard/hfshard.h"
 
 namespace hfshard {
 namespace {
@@ -30,75 +26,57 @@ Json texts_json(const std::vector<std::string>& texts) {
   return out;
 }
 
-std::vector<std::string> layouts_of(const FamilyInfo& info) {
-  std::vector<std::string> out;
-  if (info.stacked) out.emplace_back("stacked");
-  if (info.separate) out.emplace_back("separate");
-  return out;
-}
-
 std::string config_text_of(const std::string& file) {
   return file.empty() ? std::string() : read_file(file);
 }
 
-// Rows of all families, the user's own among them.
-std::vector<FamilyInfo> infos_of(const std::vector<MappingFile>& own) {
-  std::vector<FamilyInfo> out;
-  for (const FamilyFile& file : all_families(own)) {
-    const bool mine = std::ranges::find(own, file.name, &MappingFile::family) != own.end();
-    out.push_back(info_of_family(file, !mine));
+// -- list
+
+Json families_json(const std::vector<FamilySummary>& families) {
+  Json::Array items;
+  for (const FamilySummary& family : families) {
+    Json item;
+    item["name"] = family.name;
+    item["model_types"] = texts_json(family.model_types);
+    item["architectures"] = texts_json(family.architectures);
+    item["schemes"] = texts_json(family.schemes);
+    item["layers"] = texts_json(family.layers);
+    item["accounted"] = family.proof.accounted;
+    item["executed"] = family.proof.executed;
+    item["right_by_maxtext"] = family.proof.by_maxtext;
+    item["right_by_own_oracle"] = family.proof.by_own_oracle;
+    items.push_back(std::move(item));
   }
+  Json out;
+  out["families"] = std::move(items);
   return out;
 }
 
-// The family that a command names, or that of its only --mapping.
-FamilyFile chosen_family(const std::string& name, const std::vector<MappingFile>& own) {
-  if (!name.empty()) return family_by_name(name, own);
-  const auto asked = [](const MappingFile& file) { return file.asked; };
-  if (std::ranges::count_if(own, asked) != 1)
-    throw Error(ErrorCode::usage, "a FAMILY is needed, or one --mapping FILE");
-  return family_by_name(std::ranges::find_if(own, asked)->family, own);
-}
-
-// -- list
-
-int run_list(const Session& session) {
-  const std::vector<FamilyInfo> families = infos_of(own_mappings({}));
-  if (session.json) {
-    Json::Array items;
-    for (const FamilyInfo& info : families) {
-      Json item;
-      item["name"] = info.name;
-      item["model_types"] = texts_json(info.model_types);
-      item["architectures"] = texts_json(info.architectures);
-      item["schemes"] = texts_json(info.schemes);
-      item["layers"] = texts_json(layouts_of(info));
-      item["accounted"] = info.proof.accounted;
-      item["executed"] = info.proof.executed;
-      item["right_by_maxtext"] = info.proof.by_maxtext;
-      item["right_by_own_oracle"] = info.proof.by_own_oracle;
-      items.push_back(std::move(item));
-    }
-    Json object;
-    object["families"] = std::move(items);
-    print_json("mappings list", std::move(object));
-    return 0;
-  }
+void print_families(const std::vector<FamilySummary>& families) {
   TextTable table({"family", "layers", "accounted", "executed", "right", "model types"});
-  for (const FamilyInfo& info : families) {
-    const FamilyProof& proof = info.proof;
+  for (const FamilySummary& family : families) {
+    const FamilyProof& proof = family.proof;
     std::vector<std::string> right;
     if (proof.by_maxtext > 0) right.push_back(fmt::format("MaxText {}", proof.by_maxtext));
     if (proof.by_own_oracle > 0) right.push_back(fmt::format("numpy {}", proof.by_own_oracle));
-    table.add({info.name, join(layouts_of(info), ", "), fmt::format("{}", proof.accounted),
+    table.add({family.name, join(family.layers, ", "), fmt::format("{}", proof.accounted),
                fmt::format("{}", proof.executed), right.empty() ? "-" : join(right, ", "),
-               join(info.model_types, ", ")});
+               join(family.model_types, ", ")});
   }
   for (const std::string& line : table.lines(0)) print_line(line);
   print_line(
       "accounted: published models of which every element has its place; executed: test "
       "checkpoints that were converted and verified; right: of them, bit-equal to MaxText's "
       "own converter, or to an independent one in numpy");
+}
+
+int run_list(const Session& session) {
+  const std::vector<FamilySummary> families = list_mappings(own_mappings({}));
+  if (session.json) {
+    print_json("mappings list", families_json(families));
+  } else {
+    print_families(families);
+  }
   return 0;
 }
 
@@ -117,29 +95,20 @@ struct ShowFlags {
   MappingFlags parts;  // --with and --option only
 };
 
-// `2048 x 1024` as numbers; null where a row has no shape.
-Json shape_json(const std::string& text) {
-  if (text.empty()) return nullptr;
-  Json::Array out;
-  std::uint64_t value = 0;
-  bool inside = false;
-  for (const char c : text + " ") {
-    const bool digit = c >= '0' && c <= '9';
-    if (digit) value = value * 10 + static_cast<std::uint64_t>(c - '0');
-    if (!digit && inside) out.emplace_back(std::exchange(value, 0));
-    inside = digit;
-  }
-  return out;
+Json extents_json(const std::optional<Shape>& shape) { return shape ? shape_json(*shape) : Json(); }
+
+std::string extents_text(const std::optional<Shape>& shape) {
+  return shape ? to_string(*shape) : std::string();
 }
 
 Json rule_json(const ShownRule& row) {
   Json out;
   out["source"] = row.source;
   out["source_pattern"] = row.source_pattern;
-  out["source_shape"] = shape_json(row.source_shape);
+  out["source_shape"] = extents_json(row.source_shape);
   out["target"] = row.target;
   out["target_pattern"] = row.target_pattern;
-  out["target_shape"] = shape_json(row.target_shape);
+  out["target_shape"] = extents_json(row.target_shape);
   out["axes"] = row.axes;
   out["value"] = row.value;
   out["rule"] = row.rule;
@@ -158,32 +127,39 @@ std::string spaced(const std::vector<std::string>& parts) {
   return out;
 }
 
-int run_show(const ShowFlags& flags, const Session& session) {
-  const MappingOptions options = mapping_options(flags.parts);
-  const FamilyFile family = chosen_family(flags.family, options.files);
-  const Json config =
-      example_config(family, config_text_of(flags.config), flags.config, options.files);
-  const std::vector<ShownRule> rows =
-      show_family(family, config, flags.layers == "stacked", options.options);
-  if (session.json) {
-    Json::Array rules;
-    for (const ShownRule& row : rows) rules.push_back(rule_json(row));
-    Json object;
-    object["family"] = family.name;
-    object["layers"] = flags.layers;
-    object["config"] = config;
-    object["rules"] = std::move(rules);
-    print_json("mappings show", std::move(object));
-    return 0;
-  }
-  print_line(fmt::format("family {}, layers {}, shapes for {}", family.name, flags.layers,
+Json show_json(const FamilyRules& shown, const std::string& layers) {
+  Json::Array rules;
+  for (const ShownRule& row : shown.rules) rules.push_back(rule_json(row));
+  Json out;
+  out["family"] = shown.family;
+  out["layers"] = layers;
+  out["config"] = parse_json(shown.config, "config");
+  out["rules"] = std::move(rules);
+  return out;
+}
+
+void print_show(const FamilyRules& shown, const ShowFlags& flags) {
+  print_line(fmt::format("family {}, layers {}, shapes for {}", shown.family, flags.layers,
                          flags.config.empty() ? "its example" : printable(flags.config)));
-  for (const ShownRule& row : rows) {
-    print_line(spaced({row.source, row.source_pattern, row.source_shape,
+  for (const ShownRule& row : shown.rules) {
+    print_line(spaced({row.source, row.source_pattern, extents_text(row.source_shape),
                        row.count > 1 ? fmt::format("({} tensors)", row.count) : ""}));
-    print_line("  -> " + spaced({row.target, row.target_pattern, row.target_shape,
+    print_line("  -> " + spaced({row.target, row.target_pattern, extents_text(row.target_shape),
                                  row.axes.empty() ? "" : "axes " + row.axes,
                                  row.value.empty() ? "" : "value " + row.value}));
+  }
+}
+
+int run_show(const ShowFlags& flags, const Session& session) {
+  MappingOptions options = mapping_options(flags.parts);
+  const FamilyRules shown =
+      show_mapping({std::move(options.files), flags.family, config_text_of(flags.config),
+                    flags.config, std::move(options.options)},
+                   flags.layers == "stacked");
+  if (session.json) {
+    print_json("mappings show", show_json(shown, flags.layers));
+  } else {
+    print_show(shown, flags);
   }
   return 0;
 }
@@ -277,21 +253,10 @@ std::string headline(const CheckReport& report) {
   return out;
 }
 
-int run_check_source(const CheckFlags& flags, const Session& session) {
-  const MappingOptions options = mapping_options(flags.mapping);
-  const std::optional<NameList> names = open_names(flags.source);
-  const Catalog catalog = names ? Catalog{} : open_catalog(flags.source);
-  const CheckReport report =
-      names ? check_mapping(*names, options) : check_mapping(catalog, options);
-  const int status = report.problems.empty() ? 0 : exit_status(ErrorCode::bad_input);
-  if (session.json) {
-    print_json("mappings check", report_json(report));
-    return status;
-  }
-  for (const std::string& note : catalog.notes) print_note(session, note);
+void print_check(const CheckReport& report) {
   print_line(headline(report));
   print_problems(report);
-  if (!report.problems.empty()) return status;
+  if (!report.problems.empty()) return;
   print_line(fmt::format("rules    {}", report.rules.size()));
   print_line(fmt::format("tensors  {}", report.tensors));
   print_line(fmt::format("leaves   {}", report.leaves));
@@ -302,47 +267,69 @@ int run_check_source(const CheckFlags& flags, const Session& session) {
                    "the tensors one use"
                  : "names only: every tensor of the index has a rule or a named drop, and every "
                    "rule its tensors; shapes were not seen, as no listed file is here");
-  return status;
+}
+
+int run_check_source(const CheckFlags& flags, const Session& session) {
+  const CheckReport report = check_mapping(flags.source, mapping_options(flags.mapping));
+  if (session.json) {
+    print_json("mappings check", report_json(report));
+  } else {
+    for (const std::string& note : report.source_notes) print_note(session, note);
+    print_check(report);
+  }
+  return report.problems.empty() ? 0 : exit_status(ErrorCode::bad_input);
+}
+
+struct CheckTotals {
+  std::uint64_t sizes = 0;  // models that are no examples
+  std::uint64_t problems = 0;
+};
+
+CheckTotals totals_of(const std::vector<CheckReport>& reports) {
+  CheckTotals out;
+  std::set<std::pair<std::string, std::string>> sizes;
+  for (const CheckReport& report : reports) {
+    out.problems += report.problems.size();
+    if (report.config != "example") sizes.emplace(report.family, report.config);
+  }
+  out.sizes = sizes.size();
+  return out;
+}
+
+Json checks_json(const std::vector<CheckReport>& reports, const CheckTotals& totals) {
+  Json::Array items;
+  for (const CheckReport& report : reports) items.push_back(report_json(report));
+  Json out;
+  out["checks"] = std::move(items);
+  out["size_count"] = totals.sizes;
+  out["problem_count"] = totals.problems;
+  return out;
+}
+
+void print_checks(const std::vector<CheckReport>& reports, const CheckTotals& totals) {
+  for (const CheckReport& report : reports) {
+    print_line(
+        fmt::format("{:<5} {} {} {}{}: {} rules, {} tensors, {} leaves, {} dropped",
+                    report.problems.empty() ? "ok" : "WRONG", report.family, report.config,
+                    report.layers, report.with.empty() ? "" : " with " + join(report.with, ","),
+                    report.rules.size(), report.tensors, report.leaves, report.dropped.size()));
+    print_problems(report);
+  }
+  print_line(fmt::format("{} checks, {} model sizes, {} problems", reports.size(), totals.sizes,
+                         totals.problems));
 }
 
 // All families, or those of --mapping alone.
 int run_check_families(const CheckFlags& flags, const Session& session) {
-  const std::vector<MappingFile> own = mapping_options(flags.mapping).files;
-  Json::Array items;
-  std::uint64_t problems = 0;
-  std::uint64_t count = 0;
-  std::set<std::pair<std::string, std::string>> sizes;
-  for (const FamilyFile& file : all_families(own)) {
-    const auto mine = std::ranges::find(own, file.name, &MappingFile::family);
-    if (!flags.all && (mine == own.end() || !mine->asked)) continue;
-    for (const CheckReport& report :
-         check_family(file, info_of_family(file, mine == own.end()), own)) {
-      ++count;
-      problems += report.problems.size();
-      if (report.config != "example") sizes.emplace(report.family, report.config);
-      if (session.json) {
-        items.push_back(report_json(report));
-        continue;
-      }
-      print_line(
-          fmt::format("{:<5} {} {} {}{}: {} rules, {} tensors, {} leaves, {} dropped",
-                      report.problems.empty() ? "ok" : "WRONG", report.family, report.config,
-                      report.layers, report.with.empty() ? "" : " with " + join(report.with, ","),
-                      report.rules.size(), report.tensors, report.leaves, report.dropped.size()));
-      print_problems(report);
-    }
-  }
+  const std::vector<CheckReport> reports =
+      check_mappings(mapping_options(flags.mapping).files, flags.all);
+  const CheckTotals totals = totals_of(reports);
   if (session.json) {
-    Json object;
-    object["checks"] = std::move(items);
-    object["size_count"] = static_cast<std::uint64_t>(sizes.size());
-    object["problem_count"] = problems;
-    print_json("mappings check", std::move(object));
+    print_json("mappings check", checks_json(reports, totals));
   } else {
-    print_line(
-        fmt::format("{} checks, {} model sizes, {} problems", count, sizes.size(), problems));
+    print_checks(reports, totals);
   }
-  return problems == 0 ? 0 : exit_status(ErrorCode::bad_input);
+  return totals.problems == 0 ? 0 : exit_status(ErrorCode::bad_input);
 }
 
 void add_check_command(CLI::App& parent, Session& session) {
@@ -378,40 +365,53 @@ struct ExampleFlags {
   ExampleOptions options;
 };
 
-int run_example(ExampleFlags& flags, const Session& session) {
-  ExampleOptions& options = flags.options;
-  options.config_text = config_text_of(flags.config);
-  options.dtype = dtype_from_string(flags.dtype).value_or(DType::bf16);
+// What was asked for. Throws: usage, io.
+ExampleOptions example_options(const ExampleFlags& flags) {
+  ExampleOptions out = flags.options;
+  out.config_text = config_text_of(flags.config);
+  out.dtype = dtype_from_string(flags.dtype).value_or(DType::bf16);
   const auto shard_bytes = parse_bytes(flags.shard_bytes);
   if (!shard_bytes || *shard_bytes == 0) {
     throw Error(ErrorCode::usage, fmt::format("--shard-bytes wants a size such as 4GiB, not {}",
                                               quote(flags.shard_bytes)));
   }
-  options.shard_bytes = *shard_bytes;
+  out.shard_bytes = *shard_bytes;
   MappingOptions chosen = mapping_options(flags.parts);
-  options.options = std::move(chosen.options);
-  options.own = std::move(chosen.files);
-  options.family = chosen_family(options.family, options.own).name;
-  // The bar is gone before results are printed.
-  const ExampleResult result = write_example(options, *make_progress(session.quiet));
-  if (session.json) {
-    Json object;
-    object["family"] = options.family;
-    object["out"] = options.out;
-    object["seed"] = options.seed;
-    object["sparse"] = options.sparse;
-    object["dtype"] = flags.dtype;
-    object["tensors"] = result.tensors;
-    object["files"] = result.files;
-    object["data_bytes"] = result.data_bytes;
-    object["file_bytes"] = result.file_bytes;
-    print_json("mappings example", std::move(object));
-    return 0;
-  }
+  out.options = std::move(chosen.options);
+  out.own = std::move(chosen.files);
+  return out;
+}
+
+Json example_json(const ExampleOptions& options, const ExampleResult& result) {
+  Json out;
+  out["family"] = options.family;
+  out["out"] = options.out;
+  out["seed"] = options.seed;
+  out["sparse"] = options.sparse;
+  out["dtype"] = to_string(options.dtype);
+  out["tensors"] = result.tensors;
+  out["files"] = result.files;
+  out["data_bytes"] = result.data_bytes;
+  out["file_bytes"] = result.file_bytes;
+  return out;
+}
+
+void print_example(const ExampleOptions& options, const ExampleResult& result) {
   print_line(fmt::format("{}: {} tensors in {} file{}, {} ({} bytes){}", printable(options.out),
                          result.tensors, result.files, result.files == 1 ? "" : "s",
                          human_bytes(result.data_bytes), result.data_bytes,
                          options.sparse ? ", sparse: all zeros, no disk used" : ""));
+}
+
+int run_example(const ExampleFlags& flags, const Session& session) {
+  const ExampleOptions options = example_options(flags);
+  // The bar is gone before results are printed.
+  const ExampleResult result = write_example(options, *make_progress(session.quiet));
+  if (session.json) {
+    print_json("mappings example", example_json(options, result));
+  } else {
+    print_example(options, result);
+  }
   return 0;
 }
 

@@ -16,43 +16,42 @@ namespace {
 
 constexpr int kDiffers = 5;
 
-int report(const Session& session, const VerifyResult& result) {
-  if (session.json) {
-    Json object;
-    object["path"] = result.path;
-    object["checked_bytes"] = result.checked_bytes;
-    object["chunks"] = result.chunks;
-    object["tensors"] = result.tensors;
-    object["unrecorded_bytes"] = result.unrecorded_bytes;
-    object["differences"] = Json::Array{};
-    for (const Difference& difference : result.differences) {
-      Json entry;
-      entry["leaf"] = difference.leaf;
-      entry["chunk"] = difference.chunk;
-      entry["tensor"] = difference.tensor;
-      entry["what"] = difference.what;
-      object["differences"].array().push_back(std::move(entry));
-    }
-    print_json("verify", std::move(object));
-  } else {
-    for (const Difference& difference : result.differences) {
-      std::string where = difference.leaf.empty() ? "the output" : quote(difference.leaf);
-      if (!difference.chunk.empty()) where += fmt::format(" chunk ({})", difference.chunk);
-      if (!difference.tensor.empty()) where += fmt::format(" from {}", quote(difference.tensor));
-      print_line(fmt::format("differs   {}: {}", where, difference.what));
-    }
-    if (result.unrecorded_bytes > 0) {
-      print_line(
-          fmt::format("linked    {} without digests: of their files only size and time were "
-                      "looked at",
-                      human_bytes(result.unrecorded_bytes)));
-    }
-    print_line(fmt::format("{} {}: {} in {} chunks, {} source tensors, {} differences",
-                           result.differences.empty() ? "verified " : "FAILED   ", result.path,
-                           human_bytes(result.checked_bytes), result.chunks, result.tensors,
-                           result.differences.size()));
+Json verify_json(const VerifyResult& result) {
+  Json out;
+  out["path"] = result.path;
+  out["checked_bytes"] = result.checked_bytes;
+  out["chunks"] = result.chunks;
+  out["tensors"] = result.tensors;
+  out["unrecorded_bytes"] = result.unrecorded_bytes;
+  out["differences"] = Json::Array{};
+  for (const Difference& difference : result.differences) {
+    Json entry;
+    entry["leaf"] = difference.leaf;
+    entry["chunk"] = difference.chunk;
+    entry["tensor"] = difference.tensor;
+    entry["what"] = difference.what;
+    out["differences"].array().push_back(std::move(entry));
   }
-  return result.differences.empty() ? 0 : kDiffers;
+  return out;
+}
+
+void print_verified(const VerifyResult& result) {
+  for (const Difference& difference : result.differences) {
+    std::string where = difference.leaf.empty() ? "the output" : quote(difference.leaf);
+    if (!difference.chunk.empty()) where += fmt::format(" chunk ({})", difference.chunk);
+    if (!difference.tensor.empty()) where += fmt::format(" from {}", quote(difference.tensor));
+    print_line(fmt::format("differs   {}: {}", where, difference.what));
+  }
+  if (result.unrecorded_bytes > 0) {
+    print_line(
+        fmt::format("linked    {} without digests: of their files only size and time were "
+                    "looked at",
+                    human_bytes(result.unrecorded_bytes)));
+  }
+  print_line(fmt::format("{} {}: {} in {} chunks, {} source tensors, {} differences",
+                         result.differences.empty() ? "verified " : "FAILED   ", result.path,
+                         human_bytes(result.checked_bytes), result.chunks, result.tensors,
+                         result.differences.size()));
 }
 
 int run_verify_command(Session& session, const std::string& out, const std::string& source,
@@ -60,7 +59,13 @@ int run_verify_command(Session& session, const std::string& out, const std::stri
   RunOptions options = run_options(session, flags);
   options.stop = &watch_interrupts();
   const auto progress = make_progress(session.quiet);
-  return report(session, verify(out, source, options, *progress));
+  const VerifyResult result = verify(out, source, options, *progress);
+  if (session.json) {
+    print_json("verify", verify_json(result));
+  } else {
+    print_verified(result);
+  }
+  return result.differences.empty() ? 0 : kDiffers;
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "tool/mapping_flags.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -8,10 +7,9 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "bytes/files.h"
-#include "mapping/find.h"
 
 #include "hfshard/error.h"
+#include "hfshard/mappings.h"
 
 namespace hfshard {
 namespace {
@@ -56,26 +54,8 @@ void add_part_flags(CLI::App& command, MappingFlags& flags) {
 }
 
 std::vector<MappingFile> own_mappings(const MappingFlags& flags) {
-  std::vector<MappingFile> out;
-  const auto add = [&](const std::string& path, bool asked) {
-    MappingFile file = own_mapping(path, read_file(path));
-    file.asked = asked;
-    const auto same = std::ranges::find(out, file.family, &MappingFile::family);
-    if (same == out.end()) {
-      out.push_back(std::move(file));
-    } else if (asked == same->asked) {
-      throw Error(ErrorCode::usage,
-                  fmt::format("two mapping files are of family {}", quote(file.family)))
-          .in_file(path);
-    }
-  };
-  for (const std::string& path : flags.files) add(path, true);
   const char* directory = std::getenv("HFSHARD_MAPPINGS");  // NOLINT(concurrency-mt-unsafe)
-  if (directory == nullptr || *directory == '\0') return out;
-  for (const std::string& name : list_directory(directory)) {
-    if (name.ends_with(".json")) add(join_path(directory, name), false);
-  }
-  return out;
+  return read_mappings(flags.files, directory == nullptr ? "" : directory);
 }
 
 void add_mapping_flags(CLI::App& command, MappingFlags& flags) {

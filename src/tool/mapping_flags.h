@@ -35,7 +35,7 @@ void add_part_flags(CLI::App& command, MappingFlags& flags);
 /// `flags` must outlive the parsing.
 void add_mapping_flags(CLI::App& command, MappingFlags& flags);
 /// The user's own families: those of --mapping, then those of the directory that the environment
-/// names by HFSHARD_MAPPINGS. Throws: io, not_found, bad_input (a file that does not load).
+/// names by HFSHARD_MAPPINGS. Throws: as read_mappings.
 std::vector<MappingFile> own_mappings(const MappingFlags& flags);
 /// Reads the files of own_mappings. Throws: usage (an option without `=`, or given twice).
 MappingOptions mapping_options(const MappingFlags& flags);

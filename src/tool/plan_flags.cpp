@@ -8,10 +8,8 @@
 
 #include "base/text.h"
 #include "base/zstd.h"
-#include "bytes/files.h"
-#include "format/formats.h"
 
-#include "hfshard/error.h"
+#include "hfshard/hfshard.h"
 
 namespace hfshard {
 namespace {
@@ -114,7 +112,7 @@ void add_run_flags(CLI::App& command, RunFlags& flags) {
 
 PlanOptions plan_options(const PlanFlags& flags) {
   PlanOptions options;
-  one_of(flags.to, target_names(), "--to");
+  one_of(flags.to, targets(), "--to");
   options.target = flags.to;
   options.mapping = mapping_options(flags.mapping);
   options.meshes = flags.meshes;
@@ -138,7 +136,7 @@ PlanOptions plan_options(const PlanFlags& flags) {
 
 RunOptions run_options(const Session& session, const RunFlags& flags) {
   RunOptions options;
-  options.limits = &session.limits;
+  options.limits = session.limits;
   options.out = flags.out;
   options.max_memory_bytes = bytes_of(flags.max_memory, "--max-memory");
   options.jobs = flags.jobs;

@@ -1,11 +1,11 @@
 #pragma once
 
-#include "plan/layout/limits.h"
+#include "hfshard/convert.h"
 
 namespace hfshard {
 
 /// The whole program: parses the command line, runs one command, prints, and returns the exit
-/// status. `limits` are constants in the product; only the test tool passes others.
-int tool_main(int argc, const char* const* argv, const Limits& limits = {});
+/// status. `limits` is RunOptions::limits, which only the test tool sets.
+int tool_main(int argc, const char* const* argv, const Limits* limits = nullptr);
 
 }  // namespace hfshard

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <random>
 #include <set>
 
@@ -14,6 +15,8 @@
 #include "support/catch_error.h"
 #include "support/checkpoint_builder.h"
 #include "support/temp_dir.h"
+
+#include "hfshard/hfshard.h"
 
 namespace hfshard::conformance {
 namespace {
@@ -86,6 +89,13 @@ std::string read_array(const Checkpoint& opened, std::uint32_t array) {
   return out;
 }
 
+std::string read_rows(const CheckpointReader& opened, std::size_t array, std::uint64_t begin,
+                      std::size_t bytes) {
+  std::string out(bytes, '?');
+  opened.read_rows(array, begin, std::as_writable_bytes(std::span(out)));
+  return out;
+}
+
 // The first thing that goes wrong in reading all of it; an error of no code if nothing does.
 std::optional<Error> first_damage(const Sample& sample, std::size_t step) {
   try {
@@ -114,6 +124,69 @@ TEST_P(Reading, EveryArrayComesBack) {
       EXPECT_EQ(info.dtype, expected.dtype);
       EXPECT_EQ(info.shape, expected.shape);
       EXPECT_TRUE(read_array(*opened, *array) == expected.bytes);
+    }
+  }
+}
+
+// What programs get of it (hfshard/reader.h): all rows at once, each alone, and from each on.
+TEST_P(Reading, EveryRowComesBackFromTheLibrary) {
+  for (const Sample& sample : samples_) {
+    SCOPED_TRACE(sample.what);
+    const CheckpointReader opened = open(sample.path);
+    for (const Expected& expected : sample.arrays) {
+      SCOPED_TRACE(expected.name.substr(0, 60));
+      const auto array = opened.find(expected.name);
+      ASSERT_TRUE(array.has_value());
+      EXPECT_EQ(opened.info().arrays[*array].shape, expected.shape);
+      EXPECT_EQ(opened.info().arrays[*array].size_bytes, expected.bytes.size());
+      const std::uint64_t rows = expected.shape.rank() == 0 ? 1 : expected.shape[0];
+      const std::size_t row = rows == 0 ? 0 : expected.bytes.size() / rows;
+      EXPECT_TRUE(read_rows(opened, *array, 0, expected.bytes.size()) == expected.bytes);
+      if (row * rows != expected.bytes.size() || size_bits(expected.dtype) < 8) continue;
+      for (std::uint64_t begin = 0; row > 0 && begin < std::min<std::uint64_t>(rows, 50); ++begin) {
+        EXPECT_TRUE(read_rows(opened, *array, begin, row) ==
+                    expected.bytes.substr(begin * row, row))
+            << begin;
+        EXPECT_TRUE(read_rows(opened, *array, begin, (rows - begin) * row) ==
+                    expected.bytes.substr(begin * row))
+            << begin;
+      }
+    }
+  }
+}
+
+TEST_P(Reading, TheLibraryReadsPiecesAndRefusesWhatIsNone) {
+  for (const Sample& sample : samples_) {
+    SCOPED_TRACE(sample.what);
+    const auto inside = open_checkpoint(sample.path);
+    const CheckpointReader opened = open(sample.path);
+    for_each_piece(inside->catalog(), [&](std::uint32_t array, const Shape& place) {
+      std::string wanted(piece_bytes(inside->catalog(), array), '?');
+      std::vector<std::byte> scratch(row_major_scratch_bytes(*inside, array));
+      read_row_major(*inside, array, place, std::as_writable_bytes(std::span(wanted)), scratch);
+      std::string found(opened.piece_bytes(array), '!');
+      const auto out = std::as_writable_bytes(std::span(found));
+      EXPECT_TRUE(opened.has_piece(array, place));
+      opened.read_piece(array, place, out);
+      EXPECT_TRUE(found == wanted);
+      Shape more = place;
+      more.push_back(0);
+      for (const auto& wrong : {std::function([&] { opened.read_piece(array, more, out); }),
+                                std::function([&] { opened.read_piece(array, place, {}); }),
+                                std::function([&] { opened.has_piece(array, more); })}) {
+        EXPECT_EQ(catch_error(wrong).code(), ErrorCode::usage);
+      }
+    });
+    const std::size_t none = opened.info().arrays.size();
+    EXPECT_EQ(catch_error([&] { opened.piece_bytes(none); }).code(), ErrorCode::usage);
+    for (std::size_t array = 0; array < none; ++array) {
+      const StoredArray& of = opened.info().arrays[array];
+      if (of.size_bytes == 0) continue;
+      const std::uint64_t rows = of.shape.rank() == 0 ? 1 : of.shape[0];
+      const auto from_last = [&] { read_rows(opened, array, rows, of.size_bytes / rows); };
+      EXPECT_EQ(catch_error(from_last).code(), ErrorCode::usage) << of.name;
+      const auto too_much = [&] { read_rows(opened, array, 0, of.size_bytes + 1); };
+      EXPECT_EQ(catch_error(too_much).code(), ErrorCode::usage) << of.name;
     }
   }
 }

@@ -56,11 +56,19 @@ class CheckLayersTest(unittest.TestCase):
         self.allowed("src/run/keeping/a.cpp", '#include "run/moving/b.h"\n#include "plan/plan.h"\n')
         self.allowed("src/run/conversion.cpp", '#include "run/keeping/b.h"\n#include "run/checking/b.h"\n')
 
-    def test_service_and_tool_know_the_table_of_formats_only(self):
-        for layer in ("service", "tool"):
-            self.allowed(f"src/{layer}/a.cpp", '#include "format/formats.h"\n#include "catalog/format.h"\n')
-            self.refused(f"src/{layer}/a.cpp", '#include "format/orbax/b.h"\n', "only through format/formats.h")
-            self.refused(f"src/{layer}/a.cpp", '#include "format/other.h"\n', "only through format/formats.h")
+    def test_service_knows_the_table_of_formats_only(self):
+        self.allowed("src/service/a.cpp", '#include "format/formats.h"\n#include "catalog/format.h"\n')
+        self.refused("src/service/a.cpp", '#include "format/orbax/b.h"\n', "only through format/formats.h")
+        self.refused("src/service/a.cpp", '#include "format/other.h"\n', "only through format/formats.h")
+
+    def test_tool_knows_the_library_from_outside(self):
+        self.allowed("src/tool/a.cpp", '#include "tool/b.h"\n#include "base/text.h"\n#include "hfshard/hfshard.h"\n')
+        for name in ("service/step.h", "run/stop.h", "plan/plan.h", "catalog/catalog.h", "bytes/files.h", "format/formats.h"):
+            self.refused("src/tool/a.cpp", f'#include "{name}"\n', "through hfshard/hfshard.h")
+
+    def test_the_parser_of_command_lines_is_the_tools(self):
+        self.allowed("src/tool/a.cpp", "#include <CLI/CLI.hpp>\n")
+        self.refused("src/service/a.cpp", "#include <CLI/CLI.hpp>\n", "belongs in")
 
     def test_includes_are_written_from_the_top(self):
         self.refused("src/plan/layout/cut_grid.cpp", '#include "grid.h"\n', "must be written from src or include")

@@ -23,7 +23,7 @@
 #include "mapping/table.h"
 #include "mutation/derived.h"
 #include "plan/compile/compile_model.h"
-#include "tool/example.h"
+#include "service/example.h"
 
 #include "hfshard/error.h"
 

@@ -13,6 +13,7 @@
 
 #include "base/checked.h"
 #include "base/coding.h"
+#include "base/heap.h"
 #include "base/text.h"
 #include "bytes/files.h"
 #include "bytes/open_files.h"
@@ -202,6 +203,10 @@ class OrbaxCheckpoint final : public Checkpoint {
   std::uint64_t scratch_bytes(std::uint32_t leaf, PieceSteps steps) const override {
     const ArrayKind& kind = kind_of(leaf);
     return zarr::chunk_scratch_bytes(kind.array, kind.form, index_[leaf].longest_bytes, steps);
+  }
+  std::uint64_t heap_bytes() const override {
+    return hfshard::heap_bytes(catalog_) + hfshard::heap_bytes(index_) +
+           hfshard::heap_bytes(slots_) + hfshard::heap_bytes(inline_bytes_);
   }
   std::unique_ptr<PieceReader> open_piece(std::uint32_t leaf, const Shape& chunk, PieceSteps steps,
                                           std::span<std::byte> scratch) const override;

@@ -3,6 +3,8 @@
 #include <numeric>
 #include <utility>
 
+#include "base/heap.h"
+
 namespace hfshard {
 namespace {
 
@@ -16,6 +18,16 @@ void index_by_target(const std::vector<Item>& items, std::size_t leaves,
   order.resize(items.size());
   std::vector<std::uint32_t> next(begin.begin(), begin.end() - 1);
   for (std::uint32_t i = 0; i < items.size(); ++i) order[next[items[i].target]++] = i;
+}
+
+std::uint64_t of_leaf(const Leaf& leaf) {
+  return heap_bytes(leaf.name) + heap_bytes(leaf.axes) + heap_bytes(leaf.stacked);
+}
+
+std::uint64_t of_transfer(const Transfer& transfer) {
+  return heap_bytes(transfer.loops) + heap_bytes(transfer.sources) +
+         transfer.map.digits.heap_bytes() +
+         (transfer.decode ? heap_bytes(transfer.decode->scales) : 0);
 }
 
 }  // namespace
@@ -45,6 +57,20 @@ std::vector<const Transfer*> Model::leading_to(std::uint32_t leaf) const {
   std::vector<const Transfer*> out;
   for (const std::uint32_t t : transfers_of(leaf)) out.push_back(&transfers[t]);
   return out;
+}
+
+std::uint64_t Model::heap_bytes() const {
+  return hfshard::heap_bytes(catalog) + hfshard::heap_bytes(rules) +
+         hfshard::heap_bytes(leaves, of_leaf) + hfshard::heap_bytes(transfers, of_transfer) +
+         hfshard::heap_bytes(fills, [](const Fill& fill) { return fill.map.digits.heap_bytes(); }) +
+         hfshard::heap_bytes(drops,
+                             [](const Drop& drop) {
+                               return drop.map.digits.heap_bytes() + hfshard::heap_bytes(drop.why);
+                             }) +
+         hfshard::heap_bytes(axis_rules) + hfshard::heap_bytes(notes) +
+         hfshard::heap_bytes(model_names) + hfshard::heap_bytes(leaf_transfers_) +
+         hfshard::heap_bytes(leaf_transfer_begin_) + hfshard::heap_bytes(leaf_fills_) +
+         hfshard::heap_bytes(leaf_fill_begin_) + hfshard::heap_bytes(slot_begin_);
 }
 
 std::shared_ptr<const Model> make_model(Catalog catalog, CompiledModel compiled) {

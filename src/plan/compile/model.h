@@ -28,6 +28,8 @@ class Model final : public CompiledModel {
     return slot_begin_[transfer] + source;
   }
   std::uint64_t digest_slots() const { return slot_begin_.back(); }
+  /// Heap that it holds, its catalog included (base/heap.h).
+  std::uint64_t heap_bytes() const;
 
  private:
   std::vector<std::uint32_t> leaf_transfers_, leaf_transfer_begin_;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/checked.h"
+#include "base/heap.h"
 #include "base/text.h"
 #include "plan/layout/band.h"
 
@@ -66,6 +67,10 @@ std::uint64_t shared_tensors(const Model& model, const PerLeaf<Grid>& grids) {
   return out;
 }
 
+std::uint64_t of_unit(const UnitForm& form) {
+  return heap_bytes(form.closed) + heap_bytes(form.loop) + heap_bytes(form.order);
+}
+
 }  // namespace
 
 Layout::Layout(std::shared_ptr<const Model> model, CutLeaves cut, const Limits& limits, bool packed)
@@ -74,6 +79,14 @@ Layout::Layout(std::shared_ptr<const Model> model, CutLeaves cut, const Limits& 
   place_groups();
   cut_files();
   count_totals();
+}
+
+std::uint64_t Layout::heap_bytes() const {
+  return model_->heap_bytes() +
+         cut_.grids.heap_bytes([](const Grid& grid) { return hfshard::heap_bytes(grid.order); }) +
+         cut_.units.heap_bytes(of_unit) + hfshard::heap_bytes(groups_) +
+         hfshard::heap_bytes(group_chunks_) + hfshard::heap_bytes(leaf_groups_) +
+         hfshard::heap_bytes(leaf_group_begin_) + hfshard::heap_bytes(file_begin_);
 }
 
 std::uint32_t Layout::group_number(std::uint32_t leaf, const ChunkIndex& index) const {

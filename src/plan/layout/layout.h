@@ -51,6 +51,15 @@ class Layout {
   /// Throws: limit (too many groups, or more output than can be meant).
   Layout(std::shared_ptr<const Model> model, CutLeaves cut, const Limits& limits, bool packed);
 
+  virtual ~Layout() = default;
+  Layout(const Layout&) = default;
+  Layout(Layout&&) = default;
+  Layout& operator=(const Layout&) = delete;
+  Layout& operator=(Layout&&) = delete;
+
+  /// Heap that it holds, its model included (base/heap.h): the control plane of a run.
+  virtual std::uint64_t heap_bytes() const;
+
   const Model& model() const noexcept { return *model_; }
   const std::shared_ptr<const Model>& shared_model() const noexcept { return model_; }
   const Catalog& catalog() const noexcept { return model_->catalog; }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/checked.h"
+#include "base/heap.h"
 #include "base/text.h"
 #include "ops/move.h"
 #include "ops/read_piece.h"
@@ -107,6 +108,8 @@ class Reading {
 
   std::uint64_t fill_scratch(std::uint32_t leaf) const { return fill_scratch_[leaf]; }
 
+  const Checkpoint& opened() const noexcept { return opened_; }
+
   Findings findings;
 
  private:
@@ -162,11 +165,14 @@ class CountingSink final : public TileSink {
   std::vector<Digest128>& sums_;
 };
 
-VerifyResult run_units(Reading& reading, const RunOptions& options, Reporter& reporter,
-                       const std::function<void(Tile&)>& apply, std::vector<Digest128>& sums) {
+// `beside_bytes`: heap that the caller holds beside the checkpoint and the model.
+VerifyResult run_units(Reading& reading, std::uint64_t beside_bytes, const RunOptions& options,
+                       Reporter& reporter, const std::function<void(Tile&)>& apply,
+                       std::vector<Digest128>& sums) {
   const Layout& layout = reading.layout();
   const unsigned threads = pipeline_threads(options);
-  const Budget budget = make_budget(layout, options.max_memory_bytes, threads, 0);
+  const std::uint64_t held = reading.opened().heap_bytes() + beside_bytes + 2 * heap_bytes(sums);
+  const Budget budget = make_budget(layout, options.max_memory_bytes, threads, held);
   Arena arena(budget.arena_bytes);
   CountingSink sink(reporter, sums);
   TileCursor cursor(layout, 0, layout.end_address(), nullptr, arena.size_bytes());
@@ -261,6 +267,11 @@ void add_unknown_leaves(const Checkpoint& opened, const Model& model, const std:
   }
 }
 
+// Heap of a plan beside its model, which the layout of what is read shares.
+std::uint64_t beside_model(const Plan& plan) {
+  return plan.heap_bytes() - plan.model().heap_bytes();
+}
+
 // Linked leaves of a plan.
 std::vector<bool> linked_leaves(const Plan& plan) {
   std::vector<bool> out;
@@ -273,7 +284,8 @@ std::vector<bool> linked_leaves(const Plan& plan) {
 
 LeafDigests digest_output(const Checkpoint& opened, const std::shared_ptr<const Model>& model,
                           const std::vector<bool>& wanted, const Limits& limits,
-                          const RunOptions& options, Reporter& reporter) {
+                          std::uint64_t beside_bytes, const RunOptions& options,
+                          Reporter& reporter) {
   Reading reading(opened, model, limits, false, &wanted);
   const Layout& layout = reading.layout();
   LeafDigests out;
@@ -299,7 +311,7 @@ LeafDigests digest_output(const Checkpoint& opened, const std::shared_ptr<const 
       region = region.subspan(form.region_bytes());
     }
   };
-  out.result = run_units(reading, options, reporter, apply, out.sums);
+  out.result = run_units(reading, beside_bytes, options, reporter, apply, out.sums);
   for (std::size_t leaf = 0; leaf < damaged.size(); ++leaf) {
     out.damaged.push_back(damaged[leaf].load());
     out.incomplete.push_back(layout.units()[leaf].groups == 0);
@@ -313,7 +325,8 @@ void digest_linked(const Checkpoint& opened, const Plan& plan, const RunOptions&
   const std::vector<bool> wanted = linked_leaves(plan);
   const LeafDigests found = [&] {
     try {
-      return digest_output(opened, plan.shared_model(), wanted, plan.limits(), options, reporter);
+      return digest_output(opened, plan.shared_model(), wanted, plan.limits(), beside_model(plan),
+                           options, reporter);
     } catch (const Error& error) {  // here, what was stopped can be resumed
       if (error.code() == ErrorCode::cancelled) check_stop(options);
       throw;
@@ -345,7 +358,8 @@ VerifyResult verify_digests(const Checkpoint& opened, const Manifest& manifest,
     const Leaf& info = model.leaves[leaf];
     unrecorded += packed_bytes(info.dtype, info.shape.numel());
   }
-  const LeafDigests found = digest_output(opened, manifest.model, read, {}, options, reporter);
+  const LeafDigests found =
+      digest_output(opened, manifest.model, read, {}, heap_bytes(wanted.sums), options, reporter);
   VerifyResult result = found.result;
   result.unrecorded_bytes = unrecorded;
   for (std::uint32_t t = 0; t < model.transfers.size(); ++t) {
@@ -407,7 +421,7 @@ VerifyResult verify_source(const Checkpoint& opened, const Plan& plan, const Run
       region = region.subspan(form.region_bytes());
     }
   };
-  VerifyResult result = run_units(reading, options, reporter, apply, sums);
+  VerifyResult result = run_units(reading, beside_model(plan), options, reporter, apply, sums);
   check_unchanged(sources);  // differences from two versions at once would mean nothing
   add_unknown_leaves(opened, model, "the source has nothing for this leaf", result);
   return result;

@@ -19,11 +19,13 @@ struct LeafDigests {
   std::vector<bool> damaged;     ///< per leaf: some chunk could not be read, and was said
   std::vector<bool> incomplete;  ///< per leaf: missing, of another form, or not wanted
 };
-/// Reads and hashes the leaves that are `wanted`, cut as the output is. `limits` bound the reading.
-/// Memory as run_convert. Throws: limit, io.
+/// Reads and hashes the leaves that are `wanted`, cut as the output is. `limits` bound the reading;
+/// `beside_bytes` is heap that the caller holds beside the checkpoint and the model. Memory as
+/// run_convert. Throws: limit, io.
 LeafDigests digest_output(const Checkpoint& opened, const std::shared_ptr<const Model>& model,
                           const std::vector<bool>& wanted, const Limits& limits,
-                          const RunOptions& options, Reporter& reporter);
+                          std::uint64_t beside_bytes, const RunOptions& options,
+                          Reporter& reporter);
 /// Puts the digests of the linked leaves of a plan into `sums`, read through its index. Throws:
 /// corrupt (what is not there, or damaged), cancelled (with how to go on), as above.
 void digest_linked(const Checkpoint& opened, const Plan& plan, const RunOptions& options,

@@ -1,7 +1,6 @@
 #include "run/moving/budget.h"
 
 #include <algorithm>
-#include <malloc.h>
 
 #include <fmt/format.h>
 
@@ -9,6 +8,7 @@
 #include "base/text.h"
 #include "run/moving/grant.h"
 #include "run/moving/packing.h"
+#include "run/moving/tbb_stages.h"
 
 #include "hfshard/error.h"
 
@@ -22,25 +22,18 @@ constexpr std::uint64_t kProcessBytes = 24 * kMiB;
 constexpr std::uint64_t kThreadBytes = kMiB;
 // More than this in flight for each thread gains nothing: fresh pages cost more than they hide.
 constexpr std::uint64_t kUsefulBytes = 48 * kMiB;
-// What one command says must be enough for another one with the same plan, whose heap is not quite
-// the same.
+// What `plan` says must be enough for a run of the same plan, whose vectors may have grown another
+// way.
 constexpr std::uint64_t kHeapMargin = kMiB / 4;
 constexpr std::uint64_t kHeapMarginShare = 16;
 }  // namespace
 
-std::uint64_t heap_bytes() noexcept {
-  const struct mallinfo2 info = ::mallinfo2();
-  return info.uordblks + info.hblkhd;
-}
-
-void confine_heap() noexcept { ::mallopt(M_ARENA_MAX, 2); }
-
 Budget state_budget(const Layout& layout, std::uint64_t max_memory_bytes, unsigned threads,
-                    std::uint64_t extra_need_bytes) {
+                    std::uint64_t held_bytes) {
   Budget budget;
-  budget.control_bytes = heap_bytes();
+  budget.control_bytes = layout.heap_bytes() + held_bytes;
   budget.fixed_bytes = kProcessBytes + threads * kThreadBytes + packing_heap_bytes(layout);
-  const std::uint64_t least = layout.totals().largest_need_bytes + extra_need_bytes;
+  const std::uint64_t least = layout.totals().largest_need_bytes;
   const auto need = [&](std::uint64_t control) {
     return round_up(std::max(control + budget.fixed_bytes + least, 4 * control), kMiB);
   };
@@ -54,8 +47,8 @@ Budget state_budget(const Layout& layout, std::uint64_t max_memory_bytes, unsign
 }
 
 Budget make_budget(const Layout& layout, std::uint64_t max_memory_bytes, unsigned threads,
-                   std::uint64_t extra_need_bytes) {
-  const Budget budget = state_budget(layout, max_memory_bytes, threads, extra_need_bytes);
+                   std::uint64_t held_bytes) {
+  const Budget budget = state_budget(layout, max_memory_bytes, threads, held_bytes);
   if (max_memory_bytes < budget.least_bytes) {
     throw Error(ErrorCode::limit,
                 fmt::format("--max-memory {} is too small, this plan needs {} ({} bytes)",
@@ -63,7 +56,8 @@ Budget make_budget(const Layout& layout, std::uint64_t max_memory_bytes, unsigne
                             budget.need_bytes))
         .hint(fmt::format("pass --max-memory {}MiB or more", budget.need_bytes / kMiB));
   }
-  require_grant(budget.control_bytes + budget.fixed_bytes + budget.arena_bytes, threads);
+  const std::uint64_t share = threads * (kThreadBytes - kThreadStackBytes);
+  require_grant(budget.arena_bytes + packing_heap_bytes(layout) + share, threads);
   return budget;
 }
 

@@ -8,26 +8,21 @@ namespace hfshard {
 
 /// How --max-memory is divided (design.md 7, memory is a theorem).
 struct Budget {
-  std::uint64_t control_bytes = 0;  ///< heap in use after planning: catalog, plan, names
+  std::uint64_t control_bytes = 0;  ///< heap of the plan, and of what is held beside it
   std::uint64_t fixed_bytes = 0;    ///< stacks, libraries' data, bookkeeping of tiles in flight
   std::uint64_t arena_bytes = 0;    ///< for the data plane: what is left, or as much as is useful
   std::uint64_t need_bytes = 0;     ///< --max-memory that is accepted by every command
   std::uint64_t least_bytes = 0;    ///< below this one refuses: a little less
 };
 
-/// Heap bytes in use by this process now.
-std::uint64_t heap_bytes() noexcept;
-/// Keeps malloc from spreading over per-thread heaps. Call once, before threads start.
-void confine_heap() noexcept;
-
-/// Divides `max_memory_bytes`; `extra_need_bytes` comes on top of the
-/// largest unit (what verify holds beside it).
-/// Throws: limit, naming what is needed, if the largest unit does not fit, if the control plane
-/// takes more than a quarter, or if the system does not grant the memory or the threads.
+/// Divides `max_memory_bytes`; `held_bytes` is the heap that the run holds beside the plan. What
+/// the process holds for others does not count. Throws: limit, naming what is needed, if the
+/// largest unit does not fit, if the control plane takes more than a quarter, or if the system does
+/// not grant the memory or the threads.
 Budget make_budget(const Layout& layout, std::uint64_t max_memory_bytes, unsigned threads,
-                   std::uint64_t extra_need_bytes);
+                   std::uint64_t held_bytes);
 /// The same figures without refusing; arena_bytes is 0 where the budget is too small.
 Budget state_budget(const Layout& layout, std::uint64_t max_memory_bytes, unsigned threads,
-                    std::uint64_t extra_need_bytes);
+                    std::uint64_t held_bytes);
 
 }  // namespace hfshard

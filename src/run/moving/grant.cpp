@@ -1,15 +1,10 @@
 #include "run/moving/grant.h"
 
-#include <array>
-#include <charconv>
-#include <cstdio>
-#include <cstring>
 #include <latch>
-#include <memory>
+#include <mutex>
 #include <new>
 #include <pthread.h>
 #include <system_error>
-#include <unistd.h>
 #include <vector>
 
 #include <fmt/format.h>
@@ -22,26 +17,6 @@
 
 namespace hfshard {
 namespace {
-
-// Anonymous memory and stacks that this process has mapped, as RLIMIT_DATA counts them; nothing
-// where the system does not say.
-std::uint64_t mapped_data_bytes() {
-  constexpr int kDataField = 5;
-  std::array<char, 256> line{};
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen("/proc/self/statm", "re"),
-                                                             &std::fclose);
-  if (!file || std::fgets(line.data(), static_cast<int>(line.size()), file.get()) == nullptr)
-    return 0;
-  const char* at = line.data();
-  for (int field = 0; field < kDataField; ++field) {
-    at = std::strchr(at, ' ');
-    if (at == nullptr) return 0;
-    ++at;
-  }
-  std::uint64_t pages = 0;
-  if (std::from_chars(at, line.data() + line.size(), pages).ec != std::errc()) return 0;
-  return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-}
 
 // Takes some heap, so that the heap for threads is there too, and stays until all are.
 void* try_thread(void* all_there) {
@@ -84,18 +59,18 @@ void require_threads(unsigned threads) {
 }  // namespace
 
 void require_grant(std::uint64_t claim_bytes, unsigned threads) {
+  static std::mutex mutex;  // what one trial holds must not fail another
+  const std::lock_guard lock(mutex);
   require_threads(threads);
-  const std::uint64_t mapped = mapped_data_bytes();
-  if (mapped == 0 || mapped >= claim_bytes) return;
-  const std::uint64_t rest = claim_bytes - mapped;
-  void* trial = ::mmap(nullptr, rest, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (claim_bytes == 0) return;
+  void* trial =
+      ::mmap(nullptr, claim_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (trial == MAP_FAILED) {
-    throw Error(ErrorCode::limit,
-                fmt::format("the system refuses {} of the {} that this run may use",
-                            human_bytes(rest), human_bytes(claim_bytes)))
+    throw Error(ErrorCode::limit, fmt::format("the system refuses the {} that this run may use",
+                                              human_bytes(claim_bytes)))
         .hint("lower --max-memory, or raise the limit (ulimit -d, ulimit -v)");
   }
-  ::munmap(trial, rest);
+  ::munmap(trial, claim_bytes);
 }
 
 }  // namespace hfshard

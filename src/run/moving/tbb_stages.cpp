@@ -1,5 +1,8 @@
 #include "run/moving/tbb_stages.h"
 
+#include <mutex>
+#include <optional>
+
 #include <tbb/global_control.h>
 #include <tbb/info.h>
 #include <tbb/parallel_pipeline.h>
@@ -7,8 +10,35 @@
 
 namespace hfshard {
 
+namespace {
+
+// oneTBB has one bound for the threads of a process, and of several settings the smallest holds. So
+// that no run takes threads from another, there is one setting, for all runs that are on.
+class Threads {
+ public:
+  explicit Threads(unsigned threads) : threads_(threads) { change(threads_, 0); }
+  ~Threads() { change(0, threads_); }
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+
+ private:
+  static void change(std::size_t more, std::size_t less) {
+    static std::mutex mutex;
+    static std::size_t wanted = 0;
+    static std::optional<tbb::global_control> bound;
+    const std::lock_guard lock(mutex);
+    wanted = wanted + more - less;
+    bound.reset();
+    if (wanted > 0) bound.emplace(tbb::global_control::max_allowed_parallelism, wanted);
+  }
+
+  const std::size_t threads_;
+};
+
+}  // namespace
+
 void run_stages(PipelineStages& stages, unsigned threads, std::size_t tokens) {
-  const tbb::global_control parallelism(tbb::global_control::max_allowed_parallelism, threads);
+  const Threads ours(threads);
   const tbb::global_control stacks(tbb::global_control::thread_stack_size, kThreadStackBytes);
   const auto admit = [&](tbb::flow_control& control) {
     void* item = stages.admit();

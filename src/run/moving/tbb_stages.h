@@ -25,10 +25,11 @@ class PipelineStages {
   virtual void commit(void* item) = 0;
 };
 
-/// Runs the stages with oneTBB on `threads` threads, at most `tokens` items at a time, and returns
-/// when all have ended. Rethrows the first exception of any stage. The thread sanitizer does not
-/// look at tbb_stages.cpp, the one file that includes oneTBB: the distribution's library is not
-/// instrumented, and half of it lives in headers. What the stages do is looked at (handover.h).
+/// Runs the stages with oneTBB on `threads` threads of this call's own arena, at most `tokens`
+/// items at a time, and returns when all have ended; several calls may be on at once. Rethrows the
+/// first exception of any stage. The thread sanitizer does not look at tbb_stages.cpp, the one file
+/// that includes oneTBB: the distribution's library is not instrumented, and half of it lives in
+/// headers. What the stages do is looked at (handover.h).
 void run_stages(PipelineStages& stages, unsigned threads, std::size_t tokens);
 
 /// CPUs that the affinity mask of this process leaves it, as oneTBB counts them.

@@ -151,9 +151,9 @@ TEST(ShowFamily, HasARowForEachRuleThatApplies) {
       std::ranges::find(stacked, "model.layers.{l}.self_attn.q_proj.weight", &ShownRule::source);
   ASSERT_NE(query, stacked.end());
   EXPECT_EQ(query->count, 5U);
-  EXPECT_EQ(query->source_shape, "84 x 26");
+  EXPECT_EQ(query->source_shape, (Shape{84, 26}));
   EXPECT_EQ(query->target, "params.params.decoder.layers.self_attention.query.kernel");
-  EXPECT_EQ(query->target_shape, "26 x 5 x 6 x 14");
+  EXPECT_EQ(query->target_shape, (Shape{26, 5, 6, 14}));
   EXPECT_EQ(query->target_pattern, "[D H (c t)]");
   EXPECT_EQ(query->axes, "embed, layers, q_heads, kv");
   EXPECT_NE(query->value.find("1 / sqrt(h)"), std::string::npos);

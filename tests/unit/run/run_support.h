@@ -20,12 +20,7 @@
 namespace hfshard {
 
 /// Says nothing.
-class QuietReporter final : public Reporter {
- public:
-  void started(std::uint64_t, std::uint64_t) override {}
-  void advanced(std::uint64_t) override {}
-  void note(const std::string&) override {}
-};
+using QuietReporter = Reporter;
 
 /// Sizes with which the fixtures of tests/oracle have hundreds of units and many data files.
 inline Limits small_limits() {

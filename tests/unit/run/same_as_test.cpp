@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "format/safetensors/safetensors.h"
+#include "service/example.h"
 #include "support/catch_error.h"
 #include "support/safetensors_builder.h"
-#include "tool/example.h"
 #include "unit/run/plan_parts.h"
 #include "unit/run/run_support.h"
 

@@ -1,6 +1,9 @@
 #include "run/moving/grant.h"
 
+#include <fstream>
+#include <future>
 #include <string>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -39,10 +42,34 @@ TEST(Grant, WhatTheSystemHasIsGranted) {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-// What is mapped already counts, so a limit that equals the claim suffices.
-TEST(Grant, ALimitAtTheClaimSuffices) {
-  const Lowered limit(RLIMIT_DATA, kClaimBytes);
-  EXPECT_NO_THROW(require_grant(kClaimBytes, 2));
+// Private writable memory of this process, as RLIMIT_DATA counts it: field 6 of statm, in pages.
+std::uint64_t mapped_data_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t pages = 0;
+  for (int field = 0; field < 6; ++field) file >> pages;
+  return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// What the process holds for others is no part of it.
+TEST(Grant, TheClaimComesOnTopOfWhatTheProcessHas) {
+  const std::uint64_t has = mapped_data_bytes();
+  {
+    const Lowered limit(RLIMIT_DATA, has + kClaimBytes + 8 * kMiB);
+    EXPECT_NO_THROW(require_grant(kClaimBytes, 2));
+  }
+  const Lowered limit(RLIMIT_DATA, has + kClaimBytes - 8 * kMiB);
+  EXPECT_EQ(catch_error([] { require_grant(kClaimBytes, 2); }).code(), ErrorCode::limit);
+}
+
+// Each alone would be granted, both at once would not.
+TEST(Grant, TwoAtOnceWaitForEachOther) {
+  const Lowered limit(RLIMIT_DATA, mapped_data_bytes() + kClaimBytes * 3 / 2);
+  const auto claim = [] {
+    for (int i = 0; i < 200; ++i) require_grant(kClaimBytes, 2);
+  };
+  auto other = std::async(std::launch::async, claim);
+  EXPECT_NO_THROW(claim());
+  EXPECT_NO_THROW(other.get());
 }
 
 TEST(Grant, ALimitBelowTheClaimIsRefused) {

@@ -1,12 +1,9 @@
-#include "tool/inspect.h"
+#include "service/damage.h"
 
 #include <algorithm>
 #include <numeric>
 #include <utility>
-
-#include "bytes/files.h"
-#include "format/formats.h"
-#include "mapping/find.h"
+#include <vector>
 
 namespace hfshard {
 namespace {
@@ -145,17 +142,6 @@ DamageList read_chunks(const Checkpoint& opened, const std::string& root, Report
     if (out.more) break;
   }
   out.count = out.items.size();
-  return out;
-}
-
-Json config_facts(const Catalog& catalog) {
-  Json out = Json::Object();
-  if (catalog.config_text.empty()) return out;
-  const Json config = parse_json(catalog.config_text, "config.json");
-  for (const std::string_view key : {"model_type", "architectures"}) {
-    if (const Json* value = config.find(key)) out[key] = *value;
-  }
-  if (const FamilyFile* family = find_family(config)) out["family"] = family->name;
   return out;
 }
 

@@ -1,4 +1,4 @@
-#include "tool/example.h"
+#include "service/example.h"
 
 #include <algorithm>
 #include <cctype>
@@ -171,6 +171,12 @@ class Writer {
   std::vector<std::byte> buffer_;
 };
 
+void check_dtype(DType dtype) {
+  if (dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::f32) return;
+  throw Error(ErrorCode::usage,
+              fmt::format("an example's dtype is bf16, f16 or f32, not {}", to_string(dtype)));
+}
+
 void check_out(const std::string& out) {
   const auto info = file_info(out);
   if (!info && !exists(out)) return;
@@ -206,10 +212,6 @@ std::string_view take_number(std::string_view& text) noexcept {
 
 }  // namespace
 
-bool can_fill(DType dtype) noexcept {
-  return dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::f32;
-}
-
 bool natural_less(std::string_view a, std::string_view b) noexcept {
   const std::string_view whole_a = a;
   const std::string_view whole_b = b;
@@ -242,6 +244,14 @@ void fill_random(std::uint64_t stream, std::uint64_t first_word, DType dtype,
   const std::uint64_t last = (mix(counter + kGolden) & lanes.keep) + lanes.add;
   const std::size_t rest = out.size() % kWordBytes;
   if (rest > 0) std::memcpy(at, &last, rest);
+}
+
+FamilyFile chosen_family(const FamilyChoice& choice) {
+  if (!choice.family.empty()) return family_by_name(choice.family, choice.own);
+  const auto asked = [](const MappingFile& file) { return file.asked; };
+  if (std::ranges::count_if(choice.own, asked) != 1)
+    throw Error(ErrorCode::usage, "a FAMILY is needed, or one --mapping FILE");
+  return family_by_name(std::ranges::find_if(choice.own, asked)->family, choice.own);
 }
 
 FamilyInfo family_info(const std::string& family) {
@@ -297,10 +307,10 @@ Catalog example_catalog(const FamilyFile& family, const Json& config, DType dtyp
 }
 
 ExampleResult write_example(const ExampleOptions& options, Reporter& reporter) {
-  HFSHARD_CHECK(can_fill(options.dtype));
+  check_dtype(options.dtype);
+  const FamilyFile family = chosen_family(options);
   check_out(options.out);
-  const FamilyFile family = family_by_name(options.family, options.own);
-  const Json config = example_config(family, options.config_text, "config.json", options.own);
+  const Json config = example_config(family, options.config_text, options.config_name, options.own);
   std::vector<ExpectedTensor> tensors = expected_tensors(family, config, options.options);
   std::ranges::sort(tensors, natural_less, &ExpectedTensor::name);
   const std::vector<Shard> shards = make_shards(tensors, options);

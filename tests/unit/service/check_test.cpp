@@ -1,4 +1,4 @@
-#include "tool/check.h"
+#include "service/check.h"
 
 #include <set>
 #include <string>
@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "service/example.h"
 #include "support/catch_error.h"
-#include "tool/example.h"
 
 namespace hfshard {
 namespace {

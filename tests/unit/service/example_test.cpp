@@ -1,4 +1,4 @@
-#include "tool/example.h"
+#include "service/example.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,7 +12,6 @@
 #include "format/formats.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
-#include "tool/progress.h"
 
 namespace hfshard {
 namespace {
@@ -25,7 +24,8 @@ ExampleOptions options_for(const std::string& out) {
 }
 
 ExampleResult write(const ExampleOptions& options) {
-  return write_example(options, *make_progress(true));
+  Reporter quiet;
+  return write_example(options, quiet);
 }
 
 TEST(Example, IsACheckpointThatOpens) {

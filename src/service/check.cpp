@@ -1,4 +1,4 @@
-#include "tool/check.h"
+#include "service/check.h"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 
 #include "mapping/find.h"
 #include "plan/compile/compile_model.h"
-#include "tool/example.h"
+#include "service/example.h"
 
 #include "hfshard/error.h"
 

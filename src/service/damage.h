@@ -1,37 +1,15 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <string>
-#include <vector>
 
-#include "base/json.h"
-#include "catalog/catalog.h"
-#include "catalog/format.h"
+#include "catalog/checkpoint.h"
 
 #include "hfshard/convert.h"
+#include "hfshard/inspect.h"
 
 namespace hfshard {
-
-/// One chunk or tensor that cannot be read.
-struct Damage {
-  std::string tensor;
-  std::optional<Shape> chunk;  ///< its place in the grid
-  ErrorCode code = ErrorCode::corrupt;
-  std::string message;
-  std::string file;
-  std::optional<ByteRange> range;
-};
-
-/// Everything that was found. `items` may be cut short; `count` is not, unless `more` says so.
-struct DamageList {
-  std::vector<Damage> items;
-  std::uint64_t count = 0;
-  std::uint64_t checked = 0;
-  bool more = false;  ///< the search gave up after kMostMissing
-  std::string unit = "chunks";
-};
 
 /// A checkpoint that lacks more chunks than this is not searched further: a grid that a damaged
 /// index makes up can have any number of chunks, those that exist are bounded by the index.
@@ -49,8 +27,5 @@ DamageList read_chunks(const Checkpoint& opened, const std::string& root, Report
 /// Cells up to this are decoded at once, which is what every encoder's frames allow; beyond, step
 /// by step.
 inline constexpr std::uint64_t kWholeCellBytes = std::uint64_t{128} << 20;
-
-/// Model type, architectures and family of a source's config, as far as it has them.
-Json config_facts(const Catalog& catalog);
 
 }  // namespace hfshard

@@ -1,4 +1,4 @@
-#include "tool/inspect.h"
+#include "service/damage.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -6,10 +6,10 @@
 #include <gtest/gtest.h>
 
 #include "format/formats.h"
+#include "service/describe.h"
 #include "support/catch_error.h"
 #include "support/safetensors_builder.h"
 #include "support/temp_dir.h"
-#include "tool/progress.h"
 
 namespace hfshard {
 namespace {
@@ -85,9 +85,9 @@ class FakeCheckpoint final : public Checkpoint {
 
 using State = FakeCheckpoint::State;
 
-DamageList read_all(const FakeCheckpoint& fake) {
-  return read_chunks(fake, "checkpoint", *make_progress(true));
-}
+Reporter quiet;
+
+DamageList read_all(const FakeCheckpoint& fake) { return read_chunks(fake, "checkpoint", quiet); }
 
 TEST(FindMissingChunks, CountsAllAndListsTheFirst) {
   FakeCheckpoint fake;
@@ -141,10 +141,10 @@ TEST(ReadChunks, FilesAreNamedBelowTheRootHoweverItIsWritten) {
   FakeCheckpoint fake;
   fake.set(0, State::corrupt);
   for (const char* root : {"checkpoint", "checkpoint/", "checkpoint//"}) {
-    EXPECT_EQ(read_chunks(fake, root, *make_progress(true)).items.at(0).file, "d/0") << root;
+    EXPECT_EQ(read_chunks(fake, root, quiet).items.at(0).file, "d/0") << root;
   }
   for (const char* root : {"check", "checkpoint/d/0", "other"}) {
-    EXPECT_EQ(read_chunks(fake, root, *make_progress(true)).items.at(0).file, "checkpoint/d/0");
+    EXPECT_EQ(read_chunks(fake, root, quiet).items.at(0).file, "checkpoint/d/0");
   }
 }
 
@@ -155,7 +155,7 @@ TEST(ReadChunks, ReadsEveryFileAndLargeTensorsToTheirEnd) {
   SafetensorsBuilder().tensor("b", DType::u8, {9 << 20}).write(second);
   const std::uint64_t size = std::filesystem::file_size(second);
   const auto damaged = [&](const Checkpoint& opened) {
-    return read_chunks(opened, dir.path(), *make_progress(true)).items;
+    return read_chunks(opened, dir.path(), quiet).items;
   };
   EXPECT_TRUE(damaged(*open_checkpoint(dir.path())).empty());
   const auto before_cut = open_checkpoint(dir.path());
@@ -180,7 +180,7 @@ TEST(ReadChunks, ListsEveryTensorOfAFileThatWasCut) {
       .tensor("c", DType::f32, {64})
       .write(dir / "model.safetensors");
   const auto read = [&](const Checkpoint& opened) {
-    return read_chunks(opened, dir.path(), *make_progress(true));
+    return read_chunks(opened, dir.path(), quiet);
   };
   const auto opened = open_checkpoint(dir.path());
   EXPECT_EQ(read(*opened).count, 0U);

@@ -1,0 +1,100 @@
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "bytes/files.h"
+#include "format/formats.h"
+#include "mapping/find.h"
+#include "service/check.h"
+#include "service/example.h"
+
+#include "hfshard/hfshard.h"
+
+namespace hfshard {
+namespace {
+
+// What the user has of this family; the end of `own` if nothing.
+auto find_own(const std::vector<MappingFile>& own, std::string_view family) {
+  return std::ranges::find(own, family, &MappingFile::family);
+}
+
+FamilyInfo info_beside(const FamilyFile& file, const std::vector<MappingFile>& own) {
+  return info_of_family(file, find_own(own, file.name) == own.end());
+}
+
+FamilySummary summary_of(FamilyInfo info) {
+  FamilySummary out;
+  out.name = std::move(info.name);
+  out.model_types = std::move(info.model_types);
+  out.architectures = std::move(info.architectures);
+  out.schemes = std::move(info.schemes);
+  if (info.stacked) out.layers.emplace_back("stacked");
+  if (info.separate) out.layers.emplace_back("separate");
+  out.proof = info.proof;
+  return out;
+}
+
+}  // namespace
+
+MappingFile read_mapping(const std::string& path) { return own_mapping(path, read_file(path)); }
+
+std::vector<MappingFile> read_mappings(const std::vector<std::string>& asked,
+                                       const std::string& directory) {
+  std::vector<MappingFile> out;
+  const auto add = [&](const std::string& path, bool is_asked) {
+    MappingFile file = read_mapping(path);
+    file.asked = is_asked;
+    const auto same = find_own(out, file.family);
+    if (same == out.end()) {
+      out.push_back(std::move(file));
+    } else if (is_asked == same->asked) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("two mapping files are of family {}", quote(file.family)))
+          .in_file(path);
+    }
+  };
+  for (const std::string& path : asked) add(path, true);
+  if (directory.empty()) return out;
+  for (const std::string& name : list_directory(directory)) {
+    if (name.ends_with(".json")) add(join_path(directory, name), false);
+  }
+  return out;
+}
+
+std::vector<FamilySummary> list_mappings(const std::vector<MappingFile>& own) {
+  std::vector<FamilySummary> out;
+  for (const FamilyFile& file : all_families(own))
+    out.push_back(summary_of(info_beside(file, own)));
+  return out;
+}
+
+FamilyRules show_mapping(const FamilyChoice& choice, bool stacked) {
+  const FamilyFile family = chosen_family(choice);
+  const Json config = example_config(family, choice.config_text, choice.config_name, choice.own);
+  return {std::string(family.name), dump_json(config),
+          show_family(family, config, stacked, choice.options)};
+}
+
+CheckReport check_mapping(const std::string& source, const MappingOptions& options) {
+  if (const std::optional<NameList> names = open_names(source))
+    return check_mapping(*names, options);
+  Catalog catalog = open_catalog(source);
+  CheckReport out = check_mapping(catalog, options);
+  out.source_notes = std::move(catalog.notes);
+  return out;
+}
+
+std::vector<CheckReport> check_mappings(const std::vector<MappingFile>& own, bool all) {
+  std::vector<CheckReport> out;
+  for (const FamilyFile& file : all_families(own)) {
+    const auto mine = find_own(own, file.name);
+    if (!all && (mine == own.end() || !mine->asked)) continue;
+    std::ranges::move(check_family(file, info_beside(file, own), own), std::back_inserter(out));
+  }
+  return out;
+}
+
+}  // namespace hfshard
