@@ -11,9 +11,10 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "base/zstd.h"
+#include "bytes/files.h"
 #include "mapping/family.h"
 #include "mapping/find.h"
-#include "mapping/model_names.h"
+#include "mapping/scheme_defaults.h"
 #include "plan/cost/link_grid.h"
 #include "plan/layout/band.h"
 #include "plan/options_json.h"
@@ -23,9 +24,13 @@
 namespace hfshard {
 
 std::string Plan::file_path(std::uint32_t file) const {
-  if (file < file_count()) return fmt::format("d/{:05}", file);
+  if (file < file_count()) return files.data_file(file);
   const std::string& name = catalog.files[file - file_count()].name;
-  return options.in_place ? name : "d/" + name;
+  return options.in_place ? name : files.linked_prefix.value_or("") + name;
+}
+
+std::string Plan::item_directory(const std::string& step) const {
+  return options.in_place || files.item.empty() ? step : join_path(step, files.item);
 }
 
 std::uint32_t Plan::file_count() const { return static_cast<std::uint32_t>(file_begin.size() - 1); }
@@ -60,7 +65,7 @@ Place Plan::place(std::uint32_t leaf, const Shape& chunk) const {
   const std::uint64_t address =
       group.address + index.unit * unit.region_bytes() + index.position * unit.stride_bytes;
   const std::uint32_t file = file_at(address);
-  return {file, address - file_begin[file], unit.form.stored_bytes()};
+  return {file, offset_in(file, address), unit.form.stored_bytes()};
 }
 
 std::uint32_t Plan::file_at(std::uint64_t address) const {
@@ -277,6 +282,8 @@ void cut_files(Plan& plan) {
     }
   }
   if (plan.totals.output_bytes > 0) plan.file_begin.push_back(plan.totals.output_bytes);
+  plan.totals.output_bytes +=
+      plan.file_count() * plan.files.begin_bytes(plan.limits.alignment_bytes);
 }
 
 // Elements that one source of a transfer makes the run read: bands, and the short holes in them.
@@ -440,12 +447,14 @@ void lay_out(Plan& plan) {
 }
 
 Plan build_plan(Catalog catalog, CompiledModel model, const PlanOptions& options,
-                const FormFunction& form, const Limits& limits) {
+                const FormFunction& form, const FileLayout& files, const Limits& limits) {
   Plan plan;
   plan.catalog = std::move(catalog);
   plan.model = std::move(model);
   plan.options = options;
+  plan.files = files;
   plan.limits = limits;
+  if (files.alignment_bytes != 0) plan.limits.alignment_bytes = files.alignment_bytes;
   check_sizes(plan.model);
   std::string rules_text = plan.model.axis_rules;
   if (rules_text.empty()) rules_text = default_axis_rules(plan.model.scheme);

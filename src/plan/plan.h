@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "catalog/catalog.h"
+#include "catalog/format.h"
 #include "catalog/per_leaf.h"
 #include "catalog/piece.h"
 #include "ops/transfer.h"
@@ -58,6 +59,7 @@ class Plan final : public Placements {
   Catalog catalog;
   CompiledModel model;
   PlanOptions options;
+  FileLayout files;
   Limits limits;
   AxisRules rules;
   std::vector<Mesh> meshes;
@@ -80,6 +82,12 @@ class Plan final : public Placements {
   std::uint64_t address_of(const UnitRef& ref) const;
   /// The data file that holds an address below end_address().
   std::uint32_t file_at(std::uint64_t address) const;
+  /// Where an address of a data file is in it.
+  std::uint64_t offset_in(std::uint32_t file, std::uint64_t address) const {
+    return files.begin_bytes(limits.alignment_bytes) + address - file_begin[file];
+  }
+  /// Where all names of files are relative to, in the directory of a step.
+  std::string item_directory(const std::string& step) const;
   /// Whether chunks are compressed, so that they lie where writing puts them
   /// (run/moving/packing.h).
   bool is_packed() const noexcept { return options.encoding.zstd_level != 0; }
@@ -123,7 +131,7 @@ using FormFunction = std::function<PieceForm(const Leaf&, const Grid&)>;
 
 /// Builds the plan. Throws: what make_unit_form, parse_mesh, shard_counts and `form` throw.
 Plan build_plan(Catalog catalog, CompiledModel model, const PlanOptions& options,
-                const FormFunction& form, const Limits& limits);
+                const FormFunction& form, const FileLayout& files, const Limits& limits);
 
 /// The files of the catalog, by index, that hold chunks of linked leaves, ascending.
 std::vector<std::uint32_t> linked_files(const Plan& plan);

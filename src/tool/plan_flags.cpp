@@ -55,6 +55,16 @@ int zstd_level(const std::string& text) {
       .hint(fmt::format("known are none, zstd, and zstd:1 to zstd:{}", kMostZstdLevel));
 }
 
+// "orbax, or null to discard the output (default orbax)".
+std::string target_help() {
+  std::vector<std::string> kept;
+  std::vector<std::string> discarding;
+  for (const std::string& name : target_names())
+    (format_of(name).discards() ? discarding : kept).push_back(name);
+  return fmt::format("{}, or {} to discard the output (default {})", join(kept, ", "),
+                     join(discarding, ", "), default_target().name());
+}
+
 constexpr IoMode kIoModes[] = {IoMode::automatic, IoMode::direct, IoMode::buffered, IoMode::mmap};
 
 IoMode io_mode(const std::string& text) {
@@ -76,7 +86,7 @@ std::size_t one_of(const std::string& value, const std::vector<std::string>& kno
 void add_plan_flags(CLI::App& command, PlanFlags& flags) {
   command.add_option("SOURCE", flags.source, "HuggingFace directory or one .safetensors file")
       ->required();
-  command.add_option("--to", flags.to, "orbax, or null to discard the output (default orbax)");
+  command.add_option("--to", flags.to, target_help());
   add_mapping_flags(command, flags.mapping);
   command
       .add_option("--mesh", flags.meshes,
@@ -93,7 +103,7 @@ void add_plan_flags(CLI::App& command, PlanFlags& flags) {
 
 void add_run_flags(CLI::App& command, RunFlags& flags) {
   command.add_option("OUT", flags.out,
-                     "output directory; becomes OUT/<step>/items (none with --to null)");
+                     "output directory; becomes OUT/<step>/items (none if --to discards it)");
   command.add_option("--max-memory", flags.max_memory,
                      "bound on memory, 512MiB always suffices (default 2GiB)");
   command.add_option("-j,--jobs", flags.jobs,
@@ -114,14 +124,17 @@ void add_run_flags(CLI::App& command, RunFlags& flags) {
 
 PlanOptions plan_options(const PlanFlags& flags) {
   PlanOptions options;
-  one_of(flags.to, target_names(), "--to");
-  options.target = flags.to;
+  if (!flags.to.empty()) one_of(flags.to, target_names(), "--to");
+  const Format& target = format_of(flags.to);
+  options.target = target.name();
   options.mapping = mapping_options(flags.mapping);
   options.meshes = flags.meshes;
   options.chunk_bytes = bytes_of(flags.chunk_bytes, "--chunk-bytes");
   options.encoding.zstd_level = zstd_level(flags.compress);
-  if (options.target == "null" && options.encoding.zstd_level != 0)
-    throw Error(ErrorCode::usage, "--to null encodes nothing, so it takes no --compress");
+  if (target.discards() && options.encoding.zstd_level != 0) {
+    throw Error(ErrorCode::usage,
+                fmt::format("--to {} encodes nothing, so it takes no --compress", target.name()));
+  }
   options.encoding.checksum = one_of(flags.checksum, {"crc32c", "none"}, "--checksum") == 0;
   options.step = flags.step;
   if (!flags.rules_file.empty()) {

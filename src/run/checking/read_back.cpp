@@ -8,6 +8,7 @@
 
 #include "base/checked.h"
 #include "base/text.h"
+#include "mapping/scheme_defaults.h"
 #include "ops/move.h"
 #include "ops/read_piece.h"
 #include "plan/layout/band.h"
@@ -233,13 +234,14 @@ void hash_unit(const Plan& plan, const UnitRef& ref, std::span<const std::byte> 
   check_fills(plan, ref, cells, region, findings);
 }
 
-// Leaves that the plan does not have. Training's step is in every output and no plan.
+// Leaves that the plan does not have, nor the scheme adds.
 void add_unknown_leaves(const Checkpoint& opened, const Plan& plan, const std::string& what,
                         VerifyResult& result) {
+  const std::string step = tree_extras(plan.model.scheme).step;
   for (const TensorInfo& leaf : opened.catalog().tensors) {
     const auto known = std::ranges::lower_bound(plan.model.leaves, leaf.name, {}, &Leaf::name);
     if (known != plan.model.leaves.end() && known->name == leaf.name) continue;
-    if (leaf.name != "step") result.differences.push_back({leaf.name, "", "", what});
+    if (leaf.name != step) result.differences.push_back({leaf.name, "", "", what});
   }
 }
 

@@ -21,6 +21,7 @@ class Load : public testing::Test {
     plan_.model.leaves.push_back(leaf);
     plan_.rules = parse_axis_rules(
         R"([["embed", ["fsdp"]], ["mlp", ["tensor"]], ["batch", ["data"]]])", "test");
+    plan_.files.refused_request_bytes = kLimit;
     cut({12, 8}, {12, 8});
   }
 
@@ -40,6 +41,7 @@ class Load : public testing::Test {
     return load_cost(plan_, parse_mesh(mesh, plan_.rules), devices_per_host);
   }
 
+  static constexpr std::uint64_t kLimit = std::uint64_t{96} * 1000 * 1000 * 1000;
   Plan plan_;
 };
 
@@ -118,10 +120,10 @@ TEST_F(Load, RequestsThatOrbaxRefusesAreNamed) {
 }
 
 TEST_F(Load, ARequestOfExactlyTheLimitIsRefused) {
-  plan_.model.leaves[0].shape = {kOrbaxRequestLimit / 2 / 8, 8};
+  plan_.model.leaves[0].shape = {kLimit / 2 / 8, 8};
   cut({1, 8}, {1, 8});
   const LoadCost found = cost("fsdp=1");
-  EXPECT_EQ(found.largest_request_bytes, kOrbaxRequestLimit);
+  EXPECT_EQ(found.largest_request_bytes, kLimit);
   EXPECT_EQ(found.refused, std::vector<std::uint32_t>{0});
   plan_.model.leaves[0].shape[0] -= 1;
   EXPECT_TRUE(cost("fsdp=1").refused.empty());

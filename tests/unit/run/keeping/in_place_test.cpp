@@ -70,11 +70,11 @@ TEST_F(InPlaceTest, TheOldIndexIsWholeAgainWhereverTheNewOneStopped) {
     int moves = 0;
     for (; interrupted(plan_, overwriting(source_), moves); ++moves) {
       SCOPED_TRACE(moves);
-      EXPECT_TRUE(clean_staging(out_paths(source_, 0)));
+      EXPECT_TRUE(clean_staging(out_paths(source_)));
       EXPECT_EQ(differing(before, tree_of(source_)), "");
     }
     EXPECT_GT(moves, 6);
-    EXPECT_EQ(published_plan_id(source_), plan_.id);
+    EXPECT_EQ(published_plan_id(format_of("orbax"), source_), plan_.id);
     for (const auto& [name, unused] : tree_of(source_)) {
       if (!bare.contains(name)) remove_tree(join_path(source_, name));
     }
@@ -98,7 +98,7 @@ TEST_F(InPlaceTest, TheMetadataAloneIsNotBelieved) {
   EXPECT_TRUE(convert(plan_, resuming(source_)).already_done);
   convert(old_plan_, overwriting(source_));
   write_text(path, ours);
-  EXPECT_EQ(published_plan_id(source_), plan_.id);
+  EXPECT_EQ(published_plan_id(format_of("orbax"), source_), "");
   const Error error = catch_error([&] { convert(plan_, resuming(source_)); });
   EXPECT_EQ(error.code(), ErrorCode::conflict);
   write_text(join_path(source_, "manifest.ocdbt"), "damaged");
