@@ -48,6 +48,7 @@ TEST(OrbaxMetadata, SideFilesComeInCommitOrder) {
   EXPECT_EQ(layout.linked_prefix, "d/");
   EXPECT_EQ(layout.commit_file, "manifest.ocdbt");
   EXPECT_EQ(layout.begin_bytes(4096), 0U);
+  EXPECT_EQ(layout.refused_request_bytes, std::uint64_t{96} * 1000 * 1000 * 1000);
 }
 
 TEST(OrbaxMetadata, AnyOrderOfWritingGivesTheSameBytes) {

@@ -119,6 +119,19 @@ TEST_F(Load, RequestsThatOrbaxRefusesAreNamed) {
   EXPECT_TRUE(cost("tensor=16").refused.empty());
 }
 
+// What stands around the cells of a chunk tells where they are: one more request for both.
+TEST_F(Load, TheHeadOfAChunkIsReadWithItsTail) {
+  cut({12, 8}, {6, 8});
+  const HostLoad plain = cost("fsdp=4,tensor=2").hosts[0];
+  UnitForm unit = plan_.units[0];
+  unit.form.head_bytes = 100;
+  plan_.units.clear();
+  plan_.units.push_back(unit);
+  const HostLoad found = cost("fsdp=4,tensor=2").hosts[0];
+  EXPECT_EQ(found.requests, plain.requests);
+  EXPECT_EQ(found.read_bytes, plain.read_bytes + 2U * 100);
+}
+
 TEST_F(Load, ARequestOfExactlyTheLimitIsRefused) {
   plan_.model.leaves[0].shape = {kLimit / 2 / 8, 8};
   cut({1, 8}, {1, 8});

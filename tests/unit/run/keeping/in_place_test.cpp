@@ -90,6 +90,16 @@ TEST_F(InPlaceTest, DataFilesOfTheOldIndexGoWithIt) {
             (std::vector<std::string>{"00000", "btree", "notes.txt"}));
 }
 
+// What another program's index names is replaced where ours has the same names, and else stays.
+TEST_F(InPlaceTest, DataFilesOfAnIndexThatIsNotOursStay) {
+  convert(old_plan_, to_output(source_));
+  ASSERT_TRUE(exists(join_path(source_, "d/00001")));
+  write_text(join_path(source_, "_CHECKPOINT_METADATA"), "{}");
+  const std::string theirs = read_file(join_path(source_, "d/00001"));
+  convert(plan_, overwriting(source_));
+  EXPECT_EQ(read_file(join_path(source_, "d/00001")), theirs);
+}
+
 // The metadata of one index and the manifest of another: nobody's checkpoint.
 TEST_F(InPlaceTest, TheMetadataAloneIsNotBelieved) {
   convert(plan_, to_output(source_));

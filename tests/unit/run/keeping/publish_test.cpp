@@ -70,6 +70,9 @@ TEST_F(PublishTest, OverwriteExchangesOneStepAndKeepsTheOthers) {
   EXPECT_EQ(differing(other, tree_of(join_path(out_, "1"))), "");
   EXPECT_NE(differing(old, tree_of(join_path(out_, "0"))), "");
   EXPECT_EQ(published_plan_id(format_of("orbax"), join_path(out_, "0")), wanted.id);
+  // Only the step's own directory carries it: what is above and below leads to it.
+  EXPECT_EQ(published_plan_id(format_of("orbax"), out_), "");
+  EXPECT_EQ(published_plan_id(format_of("orbax"), join_path(out_, "0/items")), "");
   EXPECT_EQ(list_directory(dir_.path()), (std::vector<std::string>{"out", "source"}));
   expect_verified(0);
 }
