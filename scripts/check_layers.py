@@ -2,8 +2,8 @@
 """Checks that the folders of src depend on each other only in flow order, and on third parties only where agreed.
 
 A file in src/<layer> may include its own folder and the folders before it in LAYERS; a format never includes another
-format; `tool` includes base and the public headers only, and only it prints, reads the environment or exits; each third-party
-header has its places (THIRD_PARTY).
+format; `plan` and `run` hold no word of a single format or loader (FORMAT_WORDS); `tool` includes base and the public headers
+only, and only it prints, reads the environment or exits; each third-party header has its places (THIRD_PARTY).
 A public header belongs to the layer that implements it (PUBLIC_LAYER) and includes no third party.
 See docs/adr/0002-layers-in-flow-order.md.
 """
@@ -30,6 +30,14 @@ ROOMS = {
     "plan": {"compile": (), "layout": ("compile",), "cost": ("layout", "compile")},
     "run": {"moving": (), "keeping": ("moving",), "checking": ("moving",)},
 }
+
+# What `plan` and `run` never say, in code, literals or comments: names of formats and loaders, of their files, and of what
+# loaders look for. A format answers for these (catalog/format.h), or a scheme does (mapping/scheme_defaults.h). A comment that
+# cites a `Source:` may name it.
+NEUTRAL = ("src/plan/", "src/run/")
+FORMAT_WORDS = re.compile(
+    r'orbax|ocdbt|zarr|maxtext|_checkpoint_metadata|commit_success|scan_layers|opt_state|"d/|"items["/]|"null"', re.I)
+COMMENT_BLOCK = re.compile(r"(?:^[ \t]*//[^\n]*\n)+|//[^\n]*|/\*.*?\*/", re.M | re.S)
 
 # include/hfshard/<name>.h -> the layer that implements it.
 PUBLIC_LAYER = {
@@ -150,6 +158,14 @@ def check_angle_include(path, name):
     return f"<{name}> is neither standard nor listed in scripts/check_layers.py"
 
 
+def without_sources(text):
+    """The text with comments that cite a source blanked out; lines stay where they are."""
+    def blank(match):
+        return re.sub(r"[^\n]", " ", match.group(0)) if "Source:" in match.group(0) else match.group(0)
+
+    return COMMENT_BLOCK.sub(blank, text)
+
+
 def check_text(path, text):
     """All problems of one file below src or include, as `path:line: sentence`."""
     problems = []
@@ -170,6 +186,10 @@ def check_text(path, text):
             found = match.group(0).rstrip("( ")
             problems.append(f"{path}:{line_of(match.start())}: only tool may print, read the environment or exit: "
                             f"{found}")
+    if path.startswith(NEUTRAL):
+        for match in FORMAT_WORDS.finditer(without_sources(text)):
+            problems.append(f"{path}:{line_of(match.start())}: plan and run say nothing of a single format: "
+                            f"{match.group(0)}")
     return problems
 
 

@@ -24,7 +24,7 @@ enum class ShardLinks : std::uint8_t {
 
 /// Options of a run that never affect bytes.
 struct RunOptions {
-  std::string out;  ///< ignored for target "null"
+  std::string out;  ///< ignored by a target that discards
   std::uint64_t max_memory_bytes = std::uint64_t{2} << 30;
   unsigned jobs = 0;        ///< kernel threads; 0: one for each CPU that this process may use
   unsigned io_threads = 2;  ///< more, while those wait for reads and writes

@@ -21,8 +21,13 @@
 /// its bound on the threads of the process is raised while they are on (docs/adr/0021).
 namespace hfshard {
 
-/// Names of the formats that can be written: what PlanOptions::target may be.
-std::vector<std::string> targets();
+/// A format that can be written.
+struct Target {
+  std::string name;       ///< for PlanOptions::target
+  bool discards = false;  ///< nothing is kept of what is written
+};
+/// All of them; the first one is written unless another one is asked for.
+std::vector<Target> targets();
 
 /// What `plan` is asked beside the plan itself.
 struct PlanQuestions {

@@ -13,7 +13,7 @@ namespace hfshard {
 /// Every option that affects bytes (design.md 2.8). Anything else is an option of the run.
 struct PlanOptions {
   MappingOptions mapping;
-  std::string target = "orbax";     ///< "orbax" or "null"
+  std::string target;               ///< name of a format that is written; empty: the default one
   std::vector<std::string> meshes;  ///< as typed: "fsdp=16,expert=2"; empty: default_mesh
   std::optional<std::string>
       rules_text;  ///< contents of --rules FILE; absent: the scheme's default

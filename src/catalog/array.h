@@ -28,4 +28,11 @@ struct Leaf : Array {
   }
 };
 
+/// What a tree holds beside its arrays, since a scheme's loaders look for it. Empty names: nothing.
+struct TreeExtras {
+  std::string step;   ///< name of a 64-bit integer, the step's number
+  std::string empty;  ///< name of a subtree without anything in it
+  friend bool operator==(const TreeExtras&, const TreeExtras&) = default;
+};
+
 }  // namespace hfshard

@@ -29,16 +29,40 @@ struct TreeSpec {
   const PerLeaf<Grid>* grids = nullptr;       ///< one per leaf
   std::uint64_t step = 0;
   std::string plan_id;   ///< 64 hex digits
-  Json custom_metadata;  ///< object: scan_layers, plan id, root digest
+  Json custom_metadata;  ///< object: plan id, root digest, what the scheme's loaders read
   Encoding encoding;
-  bool with_train_state = true;  ///< MaxText's `step` scalar and empty `opt_state`
-  bool direct = false;           ///< the step directory is the item directory too
+  TreeExtras extras;
+  bool direct = false;  ///< the step directory is the item directory too
 };
 
 /// A metadata file: path relative to the step directory, and a function that streams its bytes.
 struct SideFile {
   std::string path;
   std::function<void(const ByteSink&)> write;
+};
+
+/// What plan and run must know of a format before there is anything to describe. Names are relative
+/// and never change: resumed runs and workers find each other's files by them.
+struct FileLayout {
+  std::string step_prefix;  ///< of the name of a step's directory, which ends in its number
+  std::string item;         ///< below it: what all further names are relative to; empty: itself
+  std::string data_prefix;  ///< "d/": of the name of a data file, its number and a suffix follow
+  std::string data_suffix;
+  std::uint64_t alignment_bytes = 0;  ///< pieces start at multiples; 0: no matter, the plan chooses
+  std::string leading;                ///< bytes at the front of every data file
+  /// Where files of a source have names, if pieces may lie in those.
+  std::optional<std::string> linked_prefix;
+  /// The metadata file without which there is no checkpoint. Where a checkpoint gets its files one
+  /// by one (link --in-place), it comes last.
+  std::string commit_file;
+  /// Who loads this format refuses to read so many bytes of an array for one shard.
+  std::uint64_t refused_request_bytes = UINT64_MAX;
+
+  std::string step_directory(std::uint64_t step) const;
+  /// Five digits at least.
+  std::string data_file(std::uint32_t number) const;
+  /// Where the first piece of a data file may lie, with what `alignment` the plan has.
+  std::uint64_t begin_bytes(std::uint64_t alignment) const noexcept;
 };
 
 /// Which checkpoint a place means.
@@ -49,8 +73,10 @@ struct Found {
     bool published = false;  ///< the file that commits the step is there
     friend bool operator==(const Step&, const Step&) = default;
   };
-  std::string directory;    ///< that carries it: a step's, or the place itself
-  std::string plan_id;      ///< that it was published with; empty if another program wrote it
+  std::string directory;  ///< that carries it: a step's, or the place itself
+  /// That it was published with. Empty if another program wrote it, and if the file that commits is
+  /// not there or not of this plan.
+  std::string plan_id;
   std::vector<Step> steps;  ///< below the place, by number; the last is meant
 };
 
@@ -79,12 +105,9 @@ class Format {
   /// Each streams itself; none is held whole beyond names. Paths are relative to the step directory
   /// ("items/manifest.ocdbt").
   virtual std::vector<SideFile> metadata(const TreeSpec& tree, const Placements& placed) const = 0;
-  /// Where data files go, relative to the step directory ("items"); not for TreeSpec::direct.
-  virtual std::string data_root() const = 0;
-  /// The metadata file without which a directory is no checkpoint, in the item directory.
-  virtual std::string commit_file() const = 0;
-  /// True if the commit file is there and is the one that a plan has written. Throws: io.
-  virtual bool committed_by(const std::string& item, const std::string& plan_id) const = 0;
+  virtual FileLayout layout() const = 0;
+  /// Whether what is written is kept nowhere: then nothing is staged and published.
+  virtual bool discards() const { return false; }
 };
 
 }  // namespace hfshard

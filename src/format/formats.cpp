@@ -1,5 +1,6 @@
 #include "format/formats.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -25,7 +26,16 @@ std::span<const Format* const> all_formats() {
   return kFormats;
 }
 
+const Format& default_target() {
+  const auto formats = all_formats();
+  const auto found = std::ranges::find_if(
+      formats, [](const Format* format) { return format->writes() && !format->discards(); });
+  HFSHARD_CHECK(found != formats.end());
+  return **found;
+}
+
 const Format& format_of(std::string_view name) {
+  if (name.empty()) return default_target();
   for (const Format* format : all_formats()) {
     if (format->name() == name) return *format;
   }

@@ -14,7 +14,10 @@ namespace hfshard {
 /// Every format of this program, in the order in which a place is looked at.
 std::span<const Format* const> all_formats();
 
-/// The format of that name. Throws: usage, naming those that can be written.
+/// The format that is written unless another one is asked for.
+const Format& default_target();
+/// The format of that name; of an empty one, the default target. Throws: usage, naming those that
+/// can be written.
 const Format& format_of(std::string_view name);
 /// Names of those that can be written.
 std::vector<std::string> target_names();

@@ -227,7 +227,7 @@ class Expander {
         const JsonAt shared = common.at(key);
         for (const std::string& word : shared.keys())
           words_.modifiers.emplace(word, shared.at(word));
-      } else if (key != "axes" && out.find(key) == nullptr) {
+      } else if (key != "axes" && key != "loader" && out.find(key) == nullptr) {
         out[key] = common.at(key).json();
         out_.origins[path_ + "/" + key] = {common.at(key).pointer(), {}, true};
       }

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "mapping/expand.h"
-
 namespace hfshard {
 namespace {
 
@@ -42,12 +40,6 @@ std::vector<std::string> names_that_fit(const MappingTable& table, const Scheme&
     if (item.when.truth(model)) out.push_back(item.text);
   }
   return out;
-}
-
-std::string default_axis_rules(std::string_view scheme) {
-  const Json& schemes = common_mappings().at("schemes");
-  const Json* found = schemes.find(scheme);
-  return dump_json((found != nullptr ? *found : schemes.at("maxtext")).at("axis_rules"));
 }
 
 }  // namespace hfshard

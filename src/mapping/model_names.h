@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "mapping/bindings.h"
@@ -13,9 +12,5 @@ namespace hfshard {
 /// by Scheme::model_names, sorted, then the names that have a condition of their own.
 std::vector<std::string> names_that_fit(const MappingTable& table, const Scheme& scheme,
                                         const Bindings& model);
-
-/// The default logical axis rules of a scheme, as text; of an unknown one, such as "hf", those of
-/// MaxText.
-std::string default_axis_rules(std::string_view scheme);
 
 }  // namespace hfshard

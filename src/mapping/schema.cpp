@@ -65,9 +65,13 @@ constexpr BlockKey kPartScheme[] = {
     {"notes", false}, {"for", false},  {"hf", false},    {"stacked", false}, {"separate", false}};
 constexpr BlockKey kCommon[] = {
     {"schema", true}, {"sources", true}, {"schemes", true}, {"parts", true}};
-constexpr BlockKey kCommonScheme[] = {{"root", true},       {"scan_axis", true},
-                                      {"axes", true},       {"axis_rules", true},
-                                      {"modifiers", false}, {"axes_without_rules", false}};
+constexpr BlockKey kCommonScheme[] = {{"root", true},
+                                      {"scan_axis", true},
+                                      {"axes", true},
+                                      {"axis_rules", true},
+                                      {"loader", true},
+                                      {"modifiers", false},
+                                      {"axes_without_rules", false}};
 
 }  // namespace
 

@@ -11,9 +11,10 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "base/zstd.h"
+#include "bytes/files.h"
 #include "mapping/family.h"
 #include "mapping/find.h"
-#include "mapping/model_names.h"
+#include "mapping/scheme_defaults.h"
 #include "plan/cost/link_grid.h"
 #include "plan/layout/band.h"
 #include "plan/options_json.h"
@@ -60,9 +61,13 @@ std::uint64_t Plan::heap_bytes() const {
 }
 
 std::string Plan::file_path(std::uint32_t file) const {
-  if (file < data_files()) return fmt::format("d/{:05}", file);
+  if (file < data_files()) return files().data_file(file);
   const std::string& name = catalog().files[file - data_files()].name;
-  return options().in_place ? name : "d/" + name;
+  return options().in_place ? name : files().linked_prefix.value_or("") + name;
+}
+
+std::string Plan::item_directory(const std::string& step) const {
+  return options().in_place || files().item.empty() ? step : join_path(step, files().item);
 }
 
 // A chunk of a linked leaf, in a file of the source.
@@ -81,7 +86,7 @@ Place Plan::place(std::uint32_t leaf, const Shape& chunk) const {
   if (grids()[leaf].linked) return linked_place(leaf, chunk);
   const std::uint64_t address = address_of(leaf, chunk);
   const std::uint32_t file = file_at(address);
-  return {file, address - file_begin()[file], units()[leaf].form.stored_bytes()};
+  return {file, offset_in(file, address), units()[leaf].form.stored_bytes()};
 }
 
 std::vector<std::uint32_t> Plan::linked_files() const {
@@ -224,7 +229,9 @@ class Cutter {
 }  // namespace
 
 Plan build_plan(std::shared_ptr<const Model> model, const PlanOptions& options,
-                const FormFunction& form, const Limits& limits) {
+                const FormFunction& form, const FileLayout& files, const Limits& sizes) {
+  Limits limits = sizes;
+  if (files.alignment_bytes != 0) limits.alignment_bytes = files.alignment_bytes;
   check_sizes(*model);
   std::string rules_text = model->axis_rules;
   if (rules_text.empty()) rules_text = default_axis_rules(model->scheme);
@@ -237,7 +244,7 @@ Plan build_plan(std::shared_ptr<const Model> model, const PlanOptions& options,
   if (facts.meshes.empty()) facts.meshes.push_back(default_mesh(model->leaves, facts.rules));
   facts.identity = identity_of(*model, options, limits, rules_text);
   CutLeaves cut = Cutter(*model, facts, form, limits).cut(facts.not_linked);
-  Layout layout(std::move(model), std::move(cut), limits, options.encoding.zstd_level != 0);
+  Layout layout(std::move(model), std::move(cut), limits, options.encoding.zstd_level != 0, files);
   return {std::move(layout), std::move(facts)};
 }
 

@@ -50,6 +50,8 @@ class Plan final : public Layout, public Placements {
   /// Numbers from here on are those of the source's files.
   std::uint32_t file_count() const override { return data_files(); }
   Place place(std::uint32_t leaf, const Shape& chunk) const override;
+  /// Where all names of files are relative to, in the directory of a step.
+  std::string item_directory(const std::string& step) const;
   /// The files of the catalog, by index, that hold chunks of linked leaves, ascending.
   std::vector<std::uint32_t> linked_files() const;
   /// Whether the digests of a transfer are recorded: not of what is only linked.
@@ -70,6 +72,6 @@ using FormFunction = std::function<PieceForm(const Leaf&, const Grid&)>;
 /// Cuts and lays out a model as the options ask. Throws: what make_unit_form, parse_mesh,
 /// shard_counts, Layout and `form` throw.
 Plan build_plan(std::shared_ptr<const Model> model, const PlanOptions& options,
-                const FormFunction& form, const Limits& limits);
+                const FormFunction& form, const FileLayout& files, const Limits& limits);
 
 }  // namespace hfshard

@@ -111,10 +111,10 @@ class StagingSink final : public TileSink {
   std::uint64_t records_ = 0;
 };
 
-// --to null: the same work, nowhere to put it.
-class NullSink final : public TileSink {
+// The same work, nowhere to put it.
+class DiscardingSink final : public TileSink {
  public:
-  explicit NullSink(Reporter& reporter) : reporter_(reporter) {}
+  explicit DiscardingSink(Reporter& reporter) : reporter_(reporter) {}
   void store(const Tile&, std::span<const std::byte>) override {}
   void commit(Tile& tile) override {
     overflows_ += tile.overflows;
@@ -164,7 +164,7 @@ void check_same_as(const Plan& plan, const OpenSources& sources, const RunOption
 void check_disk(const Plan& plan, const RunOptions& options, std::uint64_t done_bytes) {
   if (plan.is_packed()) return;  // nothing tells how much it will be
   const std::uint64_t wanted = plan.totals().output_bytes - done_bytes;
-  const std::uint64_t free = free_bytes(out_paths(options.out, plan.options().step).parent);
+  const std::uint64_t free = free_bytes(out_paths(plan, options.out).parent);
   if (free < wanted) {
     throw Error(ErrorCode::limit,
                 fmt::format("the output needs {} more, the file system has {} free",
@@ -214,8 +214,8 @@ Work make_work(const Plan& plan, const Format& target, const UnitFiller& filler)
   return work;
 }
 
-RunResult run_null(const Plan& plan, const Format& target, const RunOptions& options,
-                   Reporter& reporter, const std::function<void(Stage, const Tile&)>& hook) {
+RunResult run_discarding(const Plan& plan, const Format& target, const RunOptions& options,
+                         Reporter& reporter, const std::function<void(Stage, const Tile&)>& hook) {
   const auto began = Clock::now();
   const OpenSources sources = open_sources(plan.catalog(), options.io, plan.limits().cached_bytes);
   const unsigned threads = pipeline_threads(options);
@@ -224,7 +224,7 @@ RunResult run_null(const Plan& plan, const Format& target, const RunOptions& opt
   check_same_as(plan, sources, options, arena);
   const UnitFiller filler(plan, sources);
   const Work work = make_work(plan, target, filler);
-  NullSink sink(reporter);
+  DiscardingSink sink(reporter);
   const ByteRange share = worker_share(plan, options.worker, options.workers);
   reporter.started(share.end - share.begin, 0);
   TileCursor cursor(plan, share.begin, share.end, nullptr, arena.size_bytes());
@@ -269,11 +269,11 @@ void sync_down(const std::string& top, const std::string& bottom) {
   }
 }
 
-RunResult published_result(const Plan& plan, const Format& target, const RunOptions& options) {
+RunResult published_result(const Plan& plan, const RunOptions& options) {
   RunResult result;
   result.output_bytes = plan.totals().output_bytes;
-  const OutPaths paths = out_paths(options.out, plan.options().step);
-  result.path = item_directory(plan.options(), target, published_step(plan, paths));
+  const OutPaths paths = out_paths(plan, options.out);
+  result.path = plan.item_directory(published_step(plan, paths));
   return result;
 }
 
@@ -305,14 +305,14 @@ void finish(const Plan& plan, const Format& target, const Staging& staging,
         .in_file(staging.paths().staging)
         .hint("run the workers that are missing, or the convert command with --resume");
   }
-  check_output(plan, options);
+  check_output(plan, target, options);
   std::optional<PackedPlacements> packed;
   if (plan.is_packed()) result.output_bytes = packed.emplace(plan, state).total_bytes();
   const Placements& placed = packed ? static_cast<const Placements&>(*packed) : plan;
   OutputDigests digests = describe(plan, placed, target, staging, options, state.sums);
   if (plan.options().link) {
     const std::string& step = staging.paths().step;
-    link_shards(plan, step, item_directory(plan.options(), target, step), options.shards);
+    link_shards(plan, step, plan.item_directory(step), options.shards);
     if (plan.options().digests) {
       digest_linked(*target.open(step), plan, options, state.sums, reporter);
       digests = describe(plan, placed, target, staging, options, state.sums);
@@ -336,35 +336,36 @@ ByteRange worker_share(const Plan& plan, std::uint32_t worker, std::uint32_t wor
 
 RunResult run_convert(const Plan& plan, const Format& target, const RunOptions& options,
                       Reporter& reporter, const std::function<void(Stage, const Tile&)>& hook) {
-  if (target.name() == "null") return run_null(plan, target, options, reporter, hook);
+  if (target.discards()) return run_discarding(plan, target, options, reporter, hook);
   const auto began = Clock::now();
-  RunResult result = published_result(plan, target, options);
-  const OutPaths paths = out_paths(options.out, plan.options().step);
+  RunResult result = published_result(plan, options);
+  const OutPaths paths = out_paths(plan, options.out);
   if (options.resume && is_published(plan, target, paths)) {
     remove_leftovers(plan, paths);
     result.already_done = true;
     return result;
   }
   // Beside what stands nothing may be made; what an interrupted run has left is put back first.
-  if (!exists(paths.staging)) check_output(plan, options);
+  if (!exists(paths.staging)) check_output(plan, target, options);
   const OpenSources sources = open_sources(plan.catalog(), options.io, plan.limits().cached_bytes);
   const unsigned threads = pipeline_threads(options);
   const Budget budget = make_budget(plan, options.max_memory_bytes, threads, 0);
   const std::string known = existing_parent(paths.parent);
   if (!exists(paths.staging)) check_disk(plan, options, 0);
   Staging staging(paths, options.workers > 1);
-  check_output(plan, options);
+  check_output(plan, target, options);
   staging.begin(plan);
   const JournalState done = read_journals(paths.staging, plan.id(), 0);
   check_disk(plan, options, done.done_bytes());
-  const std::string root = item_directory(plan.options(), target, paths.step);
-  make_directories(join_path(root, "d"));
-  sync_down(known, join_path(root, "d"));
+  const std::string root = plan.item_directory(paths.step);
+  const std::string data = parent_path(join_path(root, plan.files().data_file(0)));
+  make_directories(data);
+  sync_down(known, data);
   auto arena = std::make_unique<Arena>(budget.arena_bytes);
   if (options.worker == 0) check_same_as(plan, sources, options, *arena);
   const UnitFiller filler(plan, sources);
   const Work work = make_work(plan, target, filler);
-  DataFiles files(plan, root, options.io, plan.limits().cached_bytes);
+  DataFiles files(plan, root, plan.files().leading, options.io, plan.limits().cached_bytes);
   JournalWriter journal(paths.staging, plan.id(), options.worker, options.workers);
   StagingSink sink(plan, sources, done, files, journal, reporter);
   const ByteRange share = worker_share(plan, options.worker, options.workers);
@@ -390,8 +391,8 @@ RunResult run_convert(const Plan& plan, const Format& target, const RunOptions& 
 RunResult run_finalize(const Plan& plan, const Format& target, const RunOptions& options,
                        Reporter& reporter) {
   const auto began = Clock::now();
-  RunResult result = published_result(plan, target, options);
-  const OutPaths paths = out_paths(options.out, plan.options().step);
+  RunResult result = published_result(plan, options);
+  const OutPaths paths = out_paths(plan, options.out);
   Staging staging(paths, false);
   if (is_published(plan, target, paths) && (staging.published() || !has_journals(paths))) {
     staging.remove();

@@ -54,7 +54,7 @@ void check_links_asked(const PlanSummary& plan, const LinkOptions& link) {
 
 // No run is to be published: one that ended after publishing may have been.
 ConvertReport finalized_before(const std::string& out) {
-  const OutPaths paths = out_paths(out, 0);
+  const OutPaths paths = out_paths(out);
   const std::string step = step_directory(paths.out);
   if (parent_path(step) != paths.out) read_staged_plan(out);  // throws: nothing was started
   const Manifest manifest = read_manifest(join_path(step, kManifestName));
@@ -68,7 +68,7 @@ ConvertReport finalized_before(const std::string& out) {
   report.plan.scheme = manifest.model->scheme;
   report.plan.stacked = manifest.model->stacked;
   report.run.already_done = true;
-  report.run.path = item_directory(recorded, target, step);
+  report.run.path = recorded.in_place ? step : join_path(step, target.layout().item);
   report.run.root_digest = manifest.digests.root;
   return report;
 }
@@ -114,7 +114,7 @@ ConvertReport finalize(const RunOptions& run, Reporter& reporter) {
 }
 
 CleanReport clean(const std::string& out) {
-  const OutPaths paths = out_paths(out, 0);
+  const OutPaths paths = out_paths(out);
   return {paths.staging, clean_staging(paths)};
 }
 

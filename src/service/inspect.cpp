@@ -41,6 +41,13 @@ InspectReport inspect(const std::string& place, const InspectOptions& options, R
   return out;
 }
 
-std::vector<std::string> targets() { return target_names(); }
+std::vector<Target> targets() {
+  std::vector<Target> out{{std::string(default_target().name()), false}};
+  for (const Format* format : all_formats()) {
+    if (format->writes() && format != &default_target())
+      out.push_back({std::string(format->name()), format->discards()});
+  }
+  return out;
+}
 
 }  // namespace hfshard

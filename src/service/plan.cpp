@@ -44,7 +44,8 @@ PlanReport plan(const std::string& source, const PlanOptions& options, const Run
                 const PlanQuestions& questions) {
   if (questions.devices_per_host == 0)
     throw Error(ErrorCode::usage, "--devices-per-host is at least 1");
-  const Plan made = make_plan(source, options, format_of(options.target), limits_of(run));
+  const Format& target = format_of(options.target);
+  const Plan made = make_plan(source, options, target, limits_of(run));
   PlanReport out;
   out.summary = summarise(made);
   const unsigned kernels = kernel_threads(run);
@@ -54,8 +55,8 @@ PlanReport plan(const std::string& source, const PlanOptions& options, const Run
                 budget.control_bytes + budget.fixed_bytes + budget.arena_bytes, kernels, threads};
   out.loads = load_reports(made, questions);
   if (!run.out.empty()) {
-    check_output(made, run);
-    out.free_bytes = free_bytes(out_paths(run.out, options.step).parent);
+    check_output(made, target, run);
+    out.free_bytes = free_bytes(out_paths(run.out).parent);
   }
   out.refusal = refusal(made, run, threads);
   const std::uint64_t listed =

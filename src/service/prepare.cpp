@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "format/formats.h"
 #include "plan/compile/compile_model.h"
 
@@ -13,6 +14,12 @@ Limits limits_of(const RunOptions& run) { return run.limits != nullptr ? *run.li
 
 Plan make_plan(const std::string& source, const PlanOptions& options, const Format& target,
                const Limits& limits) {
+  const FileLayout files = target.layout();
+  if (options.link && !files.linked_prefix) {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("checkpoints of the format {} cannot lie in the files of a source",
+                            quote(target.name())));
+  }
   Catalog catalog = open_catalog(source);
   CompiledModel model = compile_model(catalog, options.mapping);
   if (options.mapping.scheme == "hf" && options.rules_text) {
@@ -24,12 +31,14 @@ Plan make_plan(const std::string& source, const PlanOptions& options, const Form
   }
   // Of the user's own families, the plan records the one that it was made with.
   PlanOptions recorded = options;
+  recorded.target = target.name();
   std::erase_if(recorded.mapping.files,
                 [&](const MappingFile& file) { return file.family != model.family; });
   const auto form = [&](const Leaf& leaf, const Grid& grid) {
     return target.form(leaf, grid, options.encoding);
   };
-  return build_plan(make_model(std::move(catalog), std::move(model)), recorded, form, limits);
+  return build_plan(make_model(std::move(catalog), std::move(model)), recorded, form, files,
+                    limits);
 }
 
 }  // namespace hfshard

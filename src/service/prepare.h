@@ -10,7 +10,8 @@
 
 namespace hfshard {
 
-/// Opens the source and plans it.
+/// Opens the source and plans it. Throws: unsupported (a format that cannot link), and what
+/// open_catalog, compile_model and build_plan throw.
 Plan make_plan(const std::string& source, const PlanOptions& options, const Format& target,
                const Limits& limits);
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "format/formats.h"
 #include "tool/cli.h"
 #include "tool/interrupt.h"
 #include "tool/plan_flags.h"
@@ -85,10 +86,10 @@ void print_converted(const ConvertReport& report, const RunOptions& options) {
 int run_convert_command(Session& session, const PlanFlags& plan_flags, const RunFlags& run_flags) {
   const PlanOptions wanted = plan_options(plan_flags);
   RunOptions options = run_options(session, run_flags);
-  const bool discards = wanted.target == "null";
+  const bool discards = format_of(wanted.target).discards();
   if (options.out.empty() != discards) {
-    throw Error(ErrorCode::usage,
-                discards ? "--to null takes no OUT" : "convert needs SOURCE and OUT");
+    throw Error(ErrorCode::usage, discards ? fmt::format("--to {} takes no OUT", wanted.target)
+                                           : "convert needs SOURCE and OUT");
   }
   options.stop = &watch_interrupts();
   const auto progress = make_progress(session.quiet);

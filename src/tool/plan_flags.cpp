@@ -53,6 +53,25 @@ int zstd_level(const std::string& text) {
       .hint(fmt::format("known are none, zstd, and zstd:1 to zstd:{}", kMostZstdLevel));
 }
 
+// "orbax, or null to discard the output (default orbax)".
+std::string target_help() {
+  std::vector<std::string> kept;
+  std::vector<std::string> discarding;
+  for (const Target& target : targets())
+    (target.discards ? discarding : kept).push_back(target.name);
+  return fmt::format("{}, or {} to discard the output (default {})", join(kept, ", "),
+                     join(discarding, ", "), targets().front().name);
+}
+
+// The one of that name, or the default one.
+Target target_of(const std::string& name) {
+  const std::vector<Target> known = targets();
+  if (name.empty()) return known.front();
+  std::vector<std::string> names;
+  for (const Target& target : known) names.push_back(target.name);
+  return known[one_of(name, names, "--to")];
+}
+
 constexpr IoMode kIoModes[] = {IoMode::automatic, IoMode::direct, IoMode::buffered, IoMode::mmap};
 
 IoMode io_mode(const std::string& text) {
@@ -74,7 +93,7 @@ std::size_t one_of(const std::string& value, const std::vector<std::string>& kno
 void add_plan_flags(CLI::App& command, PlanFlags& flags) {
   command.add_option("SOURCE", flags.source, "HuggingFace directory or one .safetensors file")
       ->required();
-  command.add_option("--to", flags.to, "orbax, or null to discard the output (default orbax)");
+  command.add_option("--to", flags.to, target_help());
   add_mapping_flags(command, flags.mapping);
   command
       .add_option("--mesh", flags.meshes,
@@ -91,7 +110,7 @@ void add_plan_flags(CLI::App& command, PlanFlags& flags) {
 
 void add_run_flags(CLI::App& command, RunFlags& flags) {
   command.add_option("OUT", flags.out,
-                     "output directory; becomes OUT/<step>/items (none with --to null)");
+                     "output directory; becomes OUT/<step>/items (none if --to discards it)");
   command.add_option("--max-memory", flags.max_memory,
                      "bound on memory, 512MiB always suffices (default 2GiB)");
   command.add_option("-j,--jobs", flags.jobs,
@@ -112,14 +131,16 @@ void add_run_flags(CLI::App& command, RunFlags& flags) {
 
 PlanOptions plan_options(const PlanFlags& flags) {
   PlanOptions options;
-  one_of(flags.to, targets(), "--to");
-  options.target = flags.to;
+  const Target target = target_of(flags.to);
+  options.target = target.name;
   options.mapping = mapping_options(flags.mapping);
   options.meshes = flags.meshes;
   options.chunk_bytes = bytes_of(flags.chunk_bytes, "--chunk-bytes");
   options.encoding.zstd_level = zstd_level(flags.compress);
-  if (options.target == "null" && options.encoding.zstd_level != 0)
-    throw Error(ErrorCode::usage, "--to null encodes nothing, so it takes no --compress");
+  if (target.discards && options.encoding.zstd_level != 0) {
+    throw Error(ErrorCode::usage,
+                fmt::format("--to {} encodes nothing, so it takes no --compress", target.name));
+  }
   options.encoding.checksum = one_of(flags.checksum, {"crc32c", "none"}, "--checksum") == 0;
   options.step = flags.step;
   if (!flags.rules_file.empty()) {

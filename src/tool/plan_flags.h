@@ -19,7 +19,7 @@ namespace hfshard {
 /// The flags that convert and plan share, as typed.
 struct PlanFlags {
   std::string source;
-  std::string to = "orbax";
+  std::string to;
   MappingFlags mapping;
   std::vector<std::string> meshes;
   std::string rules_file;

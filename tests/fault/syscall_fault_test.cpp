@@ -58,7 +58,7 @@ class SyscallFaultTest : public testing::Test {
 
   void expect_new() const {
     EXPECT_EQ(differing(tree_of(out_), new_tree_), "");
-    EXPECT_FALSE(exists(out_paths(out_, 0).staging));
+    EXPECT_FALSE(exists(out_paths(out_).staging));
   }
 
   TempDir dir_;
@@ -138,7 +138,7 @@ TEST_F(SyscallFaultTest, AnExchangeByThreeRenamesLosesNothing) {
     sys::set_fault_hook(nullptr);
     if (!exists(join_path(out_, "0"))) {
       aside = true;
-      const OutPaths paths = out_paths(out_, 0);
+      const OutPaths paths = out_paths(out_);
       EXPECT_EQ(recover(paths), StagingUse::go_on);
       EXPECT_EQ(differing(tree_of(out_), old_tree_), "");
     }

@@ -43,7 +43,7 @@ class CheckLayersTest(unittest.TestCase):
         self.allowed("src/format/formats.cpp", '#include "format/dcp/b.h"\n#include "format/orbax/b.h"\n')
 
     def test_plan_and_run_know_no_format(self):
-        self.refused("src/plan/plan.cpp", '#include "format/orbax/b.h"\n', "only through catalog/format.h")
+        self.refused("src/plan/plan.cpp", '#include "format/dcp/b.h"\n', "only through catalog/format.h")
         self.refused("src/run/run.cpp", '#include "format/formats.h"\n', "only through catalog/format.h")
         self.allowed("src/run/run.cpp", '#include "catalog/format.h"\n')
 
@@ -69,6 +69,17 @@ class CheckLayersTest(unittest.TestCase):
     def test_the_parser_of_command_lines_is_the_tools(self):
         self.allowed("src/tool/a.cpp", "#include <CLI/CLI.hpp>\n")
         self.refused("src/service/a.cpp", "#include <CLI/CLI.hpp>\n", "belongs in")
+
+    def test_plan_and_run_say_nothing_of_a_single_format(self):
+        for line in ('const char* a = "d/";', 'join_path(out, "items");', 'name == "null"', "// as Orbax has it", "kOcdbtLimit",
+                     'custom["scan_layers"]', 'scheme == "maxtext"', 'exists("_CHECKPOINT_METADATA")',
+                     "/* commit_success.txt */", 'leaf == "opt_state"'):
+            for folder in ("src/run/keeping", "src/plan"):
+                self.refused(f"{folder}/a.cpp", f"\n{line}\n", "a.cpp:2: plan and run say nothing")
+            self.allowed("src/tool/a.cpp", f"{line}\n")
+        self.allowed("src/plan/a.cpp", "// A bound of theirs.\n// Source: google/orbax a/b.py, LIMIT.\nint a = 1;\n")
+        self.refused("src/plan/a.cpp", "// Source: google/orbax a/b.py.\nint a = 1;\n// Orbax again\n", "a.cpp:3")
+        self.allowed("src/run/a.cpp", 'const char* a = "dir/null/item";\n')
 
     def test_includes_are_written_from_the_top(self):
         self.refused("src/plan/layout/cut_grid.cpp", '#include "grid.h"\n', "must be written from src or include")

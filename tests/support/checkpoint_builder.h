@@ -55,14 +55,19 @@ inline void copy_box(std::string& array, const Shape& shape, std::string& box, c
 }
 
 /// Makes small checkpoints of random values with a format's own parts: chunks go round robin to
-/// data files, 512 bytes apart.
+/// data files, 512 bytes apart
+/// unless the format says otherwise.
 class CheckpointBuilder : public Placements {
  public:
   explicit CheckpointBuilder(const Format& format, std::uint32_t files = 3,
                              const Encoding& encoding = {})
-      : format_(format), encoding_(encoding), data_(files) {
+      : format_(format),
+        layout_(format.layout()),
+        encoding_(encoding),
+        data_(files, layout_.leading) {
     tree_.plan_id = std::string(64, 'a');
     tree_.custom_metadata["scan_layers"] = true;
+    tree_.extras = {"step", "opt_state"};
     tree_.step = 7;
     tree_.encoding = encoding;
   }
@@ -112,16 +117,14 @@ class CheckpointBuilder : public Placements {
   }
 
   std::string data_path(const std::string& step, std::uint32_t file) const {
-    return join_path(join_path(step, format_.data_root()), file_path(file));
+    return join_path(join_path(step, layout_.item), file_path(file));
   }
   const std::vector<Leaf>& leaves() const { return leaves_; }
   const PerLeaf<Grid>& grids() const { return grids_; }
   const std::string& value(std::size_t leaf) const { return values_[leaf]; }
   std::string& data(std::uint32_t file) { return data_[file]; }
 
-  std::string file_path(std::uint32_t file) const override {
-    return "d/" + std::string(5 - std::to_string(file).size(), '0') + std::to_string(file);
-  }
+  std::string file_path(std::uint32_t file) const override { return layout_.data_file(file); }
   std::uint32_t file_count() const override { return static_cast<std::uint32_t>(data_.size()); }
   Place place(std::uint32_t leaf, const Shape& chunk) const override {
     return places_.at({leaf, std::vector<std::uint64_t>(chunk.begin(), chunk.end())});
@@ -134,9 +137,10 @@ class CheckpointBuilder : public Placements {
     const PieceForm form = format_.form(leaf, grid, encoding_);
     Shape cells = grid.chunk;
     for (std::size_t d = 0; d < cells.rank(); ++d) cells[d] = grid.chunk[d] / grid.inner[d];
+    const std::uint64_t alignment = layout_.alignment_bytes != 0 ? layout_.alignment_bytes : 512;
     for_each_chunk(chunk_counts(leaf.shape, grid.chunk), [&](const Shape& chunk) {
       std::string stored(form.stored_bytes(), '\0');
-      std::size_t at = 0;
+      std::size_t at = form.head_bytes;
       for_each_chunk(cells, [&](const Shape& cell) {
         Shape origin = cell;
         for (std::size_t d = 0; d < cell.rank(); ++d) {
@@ -152,7 +156,7 @@ class CheckpointBuilder : public Placements {
       stored.resize(format_.encode(form, std::as_writable_bytes(std::span(stored)), scratch));
       const auto file = static_cast<std::uint32_t>(places_.size() % data_.size());
       std::string& data = data_[file];
-      data.resize(round_up(data.size(), 512), '\0');
+      data.resize(round_up(data.size(), alignment), '\0');
       places_[{index, std::vector<std::uint64_t>(chunk.begin(), chunk.end())}] = {file, data.size(),
                                                                                   stored.size()};
       data += stored;
@@ -160,6 +164,7 @@ class CheckpointBuilder : public Placements {
   }
 
   const Format& format_;
+  FileLayout layout_;
   Encoding encoding_;
   std::mt19937 random_{20240607};
   TreeSpec tree_;

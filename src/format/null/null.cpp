@@ -39,11 +39,8 @@ class NullFormat final : public Format {
     return {};
   }
 
-  std::string data_root() const override { return "items"; }
-  std::string commit_file() const override { return {}; }
-  bool committed_by(const std::string& /*item*/, const std::string& /*plan_id*/) const override {
-    return false;
-  }
+  FileLayout layout() const override { return {}; }
+  bool discards() const override { return true; }
 };
 
 }  // namespace

@@ -24,6 +24,11 @@ bool has(const std::string& directory, std::string_view name) {
   return exists(join_path(directory, name));
 }
 
+bool is_file(const std::string& path) {
+  const auto info = file_info(path);
+  return info && info->kind == FileKind::regular;
+}
+
 // Steps are plain decimal names: "0", "120"; neither "05" nor "step_5".
 std::optional<std::uint64_t> step_number(std::string_view name) {
   if (name.empty() || (name.size() > 1 && name[0] == '0')) return std::nullopt;
@@ -89,7 +94,7 @@ std::vector<Found::Step> steps_below(const std::string& root) {
     const auto number = step_number(name);
     const std::string directory = join_path(root, name);
     if (number && is_directory(directory))
-      out.push_back({*number, directory, has(directory, kStepFile)});
+      out.push_back({*number, directory, is_file(join_path(directory, kStepFile))});
   }
   std::ranges::sort(out, {}, &Found::Step::number);
   return out;
@@ -128,8 +133,9 @@ bool looks_like_orbax(const std::string& path) {
   });
 }
 
-// Of what this program wrote. Metadata that cannot be read is no reason to recognise nothing.
-std::string plan_id_of(const std::string& step) {
+// What metadata say of the plan that wrote them. What cannot be read is no reason to recognise
+// nothing.
+std::string stated_plan_id(const std::string& step) {
   const std::string path = join_path(step, kStepFile);
   if (!exists(path)) return {};
   try {
@@ -142,6 +148,14 @@ std::string plan_id_of(const std::string& step) {
     if (error.code() == ErrorCode::io) throw;
     return {};
   }
+}
+
+// Metadata alone say nothing: an index in place gets its files one by one.
+std::string plan_id_of(const std::string& step) {
+  std::string id = stated_plan_id(step);
+  if (id.empty()) return id;
+  const bool ours = is_manifest_of(join_path(step, kItemDirectory), id) || is_manifest_of(step, id);
+  return ours ? id : std::string();
 }
 
 }  // namespace

@@ -27,7 +27,6 @@ namespace {
 // Output is deterministic: every time in it is this one.
 constexpr std::uint64_t kTimeNs = 1700000000000000000;
 constexpr std::size_t kBufferBytes = std::size_t{1} << 16;
-constexpr std::string_view kOptimizerLeaf = "opt_state";
 constexpr std::string_view kHandler =
     "orbax.checkpoint._src.handlers.pytree_checkpoint_handler.PyTreeCheckpointHandler";
 
@@ -72,8 +71,8 @@ std::string step_value(const TreeSpec& tree) {
 
 void add_step(const TreeSpec& tree, ocdbt::TreeWriter& writer) {
   const zarr::Array array = zarr::make_array(DType::i64, {}, {}, {}, {tree.encoding.checksum});
-  writer.add_inline(fmt::format("{}/c", kStepLeaf), step_value(tree));
-  writer.add_inline(fmt::format("{}/{}", kStepLeaf, kArrayFile), zarr::write_array(array));
+  writer.add_inline(fmt::format("{}/c", tree.extras.step), step_value(tree));
+  writer.add_inline(fmt::format("{}/{}", tree.extras.step, kArrayFile), zarr::write_array(array));
 }
 
 void add_leaf(const TreeSpec& tree, const Placements& placed, std::size_t index,
@@ -99,9 +98,9 @@ ocdbt::Version write_index(const TreeSpec& tree, const Placements& placed, ocdbt
   ocdbt::TreeWriter writer(
       std::string(kNodeFile), [&](std::uint32_t file) { return placed.file_path(file); }, sink,
       limits);
-  bool step_due = tree.with_train_state;
+  bool step_due = !tree.extras.step.empty();
   for (const std::size_t index : order) {
-    if (step_due && array_before(kStepLeaf, leaves[index].name)) {
+    if (step_due && array_before(tree.extras.step, leaves[index].name)) {
       add_step(tree, writer);
       step_due = false;
     }
@@ -152,7 +151,7 @@ void check_tree(const TreeSpec& tree) {
     const Leaf& leaf = (*tree.leaves)[i];
     HFSHARD_CHECK(leaf.name.find('/') == std::string::npos && !leaf.name.empty());
     const std::string top = leaf.name.substr(0, leaf.name.find('.'));
-    if (tree.with_train_state && (top == kStepLeaf || top == kOptimizerLeaf)) {
+    if (!top.empty() && (top == tree.extras.step || top == tree.extras.empty)) {
       throw Error(ErrorCode::bad_input,
                   fmt::format("the name {} is taken by the training state", quote(top)))
           .in_tensor(leaf.name);
@@ -240,9 +239,9 @@ void write_tree_metadata(const TreeSpec& tree, const ByteSink& sink) {
     out.put(entry);
   };
   // The order in which Orbax flattens Flax's TrainState: step, params, opt_state.
-  if (tree.with_train_state) put(tree_entry({std::string(kStepLeaf)}, "scalar", false));
+  if (!tree.extras.step.empty()) put(tree_entry({tree.extras.step}, "scalar", false));
   for (const Leaf& leaf : *tree.leaves) put(tree_entry(split(leaf.name, '.'), "np.ndarray", false));
-  if (tree.with_train_state) put(tree_entry({std::string(kOptimizerLeaf)}, "Dict", true));
+  if (!tree.extras.empty.empty()) put(tree_entry({tree.extras.empty}, "Dict", true));
   out.put("},\"use_ocdbt\":true,\"use_zarr3\":true,\"store_array_data_equal_to_fill_value\":true");
   out.put(",\"custom_metadata\":" + dump_json(tree.custom_metadata) + "}");
   out.flush();

@@ -14,15 +14,14 @@ inline constexpr std::string_view kManifestFile = "manifest.ocdbt";
 inline constexpr std::string_view kTreeFile = "_METADATA";
 inline constexpr std::string_view kStepFile = "_CHECKPOINT_METADATA";
 inline constexpr std::string_view kCommitFile = "commit_success.txt";
-/// Below the item directory; data files may have any other name.
+/// Of the names of data files, which are relative to the item directory, as those of nodes are.
+inline constexpr std::string_view kDataPrefix = "d/";
 inline constexpr std::string_view kNodeFile = "d/btree";
 inline constexpr std::string_view kArrayFile = "zarr.json";
-/// Name of MaxText's step counter, a scalar beside `params`.
-inline constexpr std::string_view kStepLeaf = "step";
 
 /// The side files in commit order (FORMAT.md 1). `tree`'s leaves and grids and `placed` must
 /// outlive the result. Each may be written any number of times, in any order. Throws: bad_input (a
-/// leaf named like MaxText's own entries), unsupported (a dtype that zarr lacks).
+/// leaf named like one of the tree's extras), unsupported (a dtype that zarr lacks).
 std::vector<SideFile> side_files(const TreeSpec& tree, const Placements& placed,
                                  ocdbt::TreeLimits limits = {});
 

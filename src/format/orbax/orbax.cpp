@@ -12,6 +12,12 @@
 namespace hfshard::format::orbax {
 namespace {
 
+// Bytes of one request that Orbax's byte limiter refuses: it must be less than
+// `restore_concurrent_gb`, 96 unless told otherwise, times 10^9. Source: google/orbax
+// checkpoint/orbax/checkpoint/_src/handlers/pytree_checkpoint_handler.py DEFAULT_CONCURRENT_GB,
+// _src/serialization/limits.py.
+constexpr std::uint64_t kRefusedRequestBytes = std::uint64_t{96} * 1000 * 1000 * 1000;
+
 class OrbaxFormat final : public Format {
  public:
   std::string_view name() const override { return "orbax"; }
@@ -46,11 +52,14 @@ class OrbaxFormat final : public Format {
     return side_files(tree, placed);
   }
 
-  std::string data_root() const override { return std::string(kItemDirectory); }
-
-  std::string commit_file() const override { return std::string(kManifestFile); }
-  bool committed_by(const std::string& item, const std::string& plan_id) const override {
-    return is_manifest_of(item, plan_id);
+  FileLayout layout() const override {
+    FileLayout out;
+    out.item = kItemDirectory;
+    out.data_prefix = kDataPrefix;
+    out.linked_prefix = kDataPrefix;
+    out.commit_file = kManifestFile;
+    out.refused_request_bytes = kRefusedRequestBytes;
+    return out;
   }
 };
 

@@ -50,11 +50,7 @@ class SafetensorsFormat final : public Format {
                                  const Placements& /*placed*/) const override {
     throw_read_only();
   }
-  std::string data_root() const override { throw_read_only(); }
-  std::string commit_file() const override { throw_read_only(); }
-  bool committed_by(const std::string& /*item*/, const std::string& /*plan_id*/) const override {
-    throw_read_only();
-  }
+  FileLayout layout() const override { throw_read_only(); }
 };
 
 }  // namespace

@@ -114,11 +114,11 @@ CellBytes cell_bytes(const Layout& layout, std::uint32_t leaf) {
   const Grid& grid = layout.grids()[leaf];
   if (grid.linked) return {packed_bytes(layout.model().leaves[leaf].dtype, grid.chunk.numel()), 0};
   const PieceForm& form = layout.units()[leaf].form;
-  return {form.cell_step_bytes(), form.tail_bytes};
+  return {form.cell_step_bytes(), std::uint64_t{form.head_bytes} + form.tail_bytes};
 }
 
 // Adds what the devices of one host need of one leaf. Returns the bytes of the largest request of a
-// shard, as Orbax counts it.
+// shard.
 std::uint64_t add_leaf(const Layout& layout, std::uint32_t index, const Spread& spread,
                        const Mesh& mesh, std::uint64_t first_device, std::uint64_t devices,
                        HostLoad& host) {
@@ -201,7 +201,7 @@ LoadCost load_cost(const Layout& layout, const AxisRules& rules, const Mesh& mes
                                            devices_per_host, out.hosts[host]));
     }
     out.largest_request_bytes = std::max(out.largest_request_bytes, largest);
-    if (largest >= kOrbaxRequestLimit) out.refused.push_back(leaf);
+    if (largest >= layout.files().refused_request_bytes) out.refused.push_back(leaf);
   }
   return out;
 }

@@ -19,17 +19,11 @@ struct HostLoad {
 struct LoadCost {
   Mesh mesh;
   std::vector<HostLoad> hosts;
-  std::uint64_t largest_request_bytes = 0;  ///< of one shard of one leaf, as Orbax counts it
-  std::vector<std::uint32_t> refused;       ///< leaves whose requests Orbax's byte limiter refuses
+  std::uint64_t largest_request_bytes = 0;  ///< of one shard of one leaf: the cells that it touches
+  std::vector<std::uint32_t> refused;       ///< leaves whose requests the format's loader refuses
   std::uint64_t needed_bytes() const;
   std::uint64_t read_bytes() const;
 };
-
-/// Bytes of one request that Orbax refuses: it must be less than `restore_concurrent_gb`, 96 unless
-/// told otherwise, times 10^9. Source: google/orbax
-/// checkpoint/orbax/checkpoint/_src/handlers/pytree_checkpoint_handler.py DEFAULT_CONCURRENT_GB,
-/// _src/serialization/limits.py.
-inline constexpr std::uint64_t kOrbaxRequestLimit = std::uint64_t{96} * 1000 * 1000 * 1000;
 
 /// Devices of the mesh in the order of its axes, row-major; `devices_per_host` neighbours are one
 /// host. A chunk (of inner chunks: each one, and the index of each outer one) is a request, however

@@ -73,8 +73,13 @@ std::uint64_t of_unit(const UnitForm& form) {
 
 }  // namespace
 
-Layout::Layout(std::shared_ptr<const Model> model, CutLeaves cut, const Limits& limits, bool packed)
-    : model_(std::move(model)), cut_(std::move(cut)), limits_(limits), packed_(packed) {
+Layout::Layout(std::shared_ptr<const Model> model, CutLeaves cut, const Limits& limits, bool packed,
+               FileLayout files)
+    : model_(std::move(model)),
+      cut_(std::move(cut)),
+      files_(std::move(files)),
+      limits_(limits),
+      packed_(packed) {
   order_groups();
   place_groups();
   cut_files();
@@ -224,6 +229,7 @@ void Layout::cut_files() {
     }
   }
   if (totals_.output_bytes > 0) file_begin_.push_back(totals_.output_bytes);
+  totals_.output_bytes += data_files() * files_.begin_bytes(limits_.alignment_bytes);
 }
 
 void Layout::count_totals() {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "catalog/format.h"
 #include "catalog/per_leaf.h"
 #include "plan/compile/model.h"
 #include "plan/layout/cut_grid.h"
@@ -48,8 +49,10 @@ struct CutLeaves {
 class Layout {
  public:
   /// Orders the units, places them, cuts the files and counts. `packed`: chunks will be compressed.
+  /// `files`: what the format says of its data files; nothing of one that is read back.
   /// Throws: limit (too many groups, or more output than can be meant).
-  Layout(std::shared_ptr<const Model> model, CutLeaves cut, const Limits& limits, bool packed);
+  Layout(std::shared_ptr<const Model> model, CutLeaves cut, const Limits& limits, bool packed,
+         FileLayout files = {});
 
   virtual ~Layout() = default;
   Layout(const Layout&) = default;
@@ -71,6 +74,7 @@ class Layout {
   /// Address of each file's first unit, then the end of the last.
   const std::vector<std::uint64_t>& file_begin() const noexcept { return file_begin_; }
   const LayoutTotals& totals() const noexcept { return totals_; }
+  const FileLayout& files() const noexcept { return files_; }
   /// Whether chunks are compressed, so that they lie where writing puts them.
   bool is_packed() const noexcept { return packed_; }
 
@@ -82,6 +86,10 @@ class Layout {
   std::uint64_t address_of(const UnitRef& ref) const;
   /// The data file that holds an address below end_address().
   std::uint32_t file_at(std::uint64_t address) const;
+  /// Where an address of a data file is in it.
+  std::uint64_t offset_in(std::uint32_t file, std::uint64_t address) const {
+    return files_.begin_bytes(limits_.alignment_bytes) + address - file_begin_[file];
+  }
   /// How many chunks lie before a unit, and before a chunk, in the address space. Of compressed
   /// ones only.
   std::uint64_t chunks_before(const UnitRef& ref) const;
@@ -103,6 +111,7 @@ class Layout {
 
   std::shared_ptr<const Model> model_;
   CutLeaves cut_;
+  FileLayout files_;
   Limits limits_;
   bool packed_;
   std::vector<Group> groups_;

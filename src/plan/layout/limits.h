@@ -19,8 +19,9 @@ struct Limits {
                                  << 20;  ///< data files: total / file_share within min .. max
   std::uint64_t file_max_bytes = std::uint64_t{2} << 30;
   std::uint64_t file_share = 64;
-  std::uint64_t outer_shards = 32;       ///< beyond these, inner chunks follow the mesh
-  std::uint64_t alignment_bytes = 4096;  ///< every chunk starts at a multiple
+  std::uint64_t outer_shards = 32;  ///< beyond these, inner chunks follow the mesh
+  /// Every chunk starts at a multiple, unless the format says of which.
+  std::uint64_t alignment_bytes = 4096;
   /// Pieces of longer tensors that are shorter are not linked: they load too slowly, and their
   /// index is long. Only in the plan id of a plan that links.
   std::uint64_t link_piece_bytes = std::uint64_t{16} << 10;

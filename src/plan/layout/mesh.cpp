@@ -139,8 +139,7 @@ Shape shard_counts(const Leaf& leaf, const AxisRules& rules, const Mesh& mesh) {
                   fmt::format("dimension {} ({}) of {} is {}, which {} does not divide", d,
                               leaf.axes[d], to_string(leaf.shape), leaf.shape[d], join(names, ",")))
           .in_tensor(leaf.name)
-          .hint(
-              "choose a mesh whose sizes divide every dimension; MaxText refuses such a mesh too");
+          .hint("choose a mesh whose sizes divide every dimension; loaders refuse such a mesh too");
     }
     counts.push_back(*count);
   }

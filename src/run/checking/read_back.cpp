@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/heap.h"
 #include "base/text.h"
+#include "mapping/scheme_defaults.h"
 #include "ops/move.h"
 #include "ops/read_piece.h"
 #include "plan/layout/band.h"
@@ -257,13 +258,14 @@ void hash_unit(const Layout& layout, const UnitRef& ref, std::span<const std::by
   check_fills(layout, ref, cells, region, findings);
 }
 
-// Leaves that the model does not have. Training's step is in every output and no model.
+// Leaves that the model does not have, nor the scheme adds.
 void add_unknown_leaves(const Checkpoint& opened, const Model& model, const std::string& what,
                         VerifyResult& result) {
+  const std::string step = tree_extras(model.scheme).step;
   for (const TensorInfo& leaf : opened.catalog().tensors) {
     const auto known = std::ranges::lower_bound(model.leaves, leaf.name, {}, &Leaf::name);
     if (known != model.leaves.end() && known->name == leaf.name) continue;
-    if (leaf.name != "step") result.differences.push_back({leaf.name, "", "", what});
+    if (leaf.name != step) result.differences.push_back({leaf.name, "", "", what});
   }
 }
 

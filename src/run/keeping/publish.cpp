@@ -24,6 +24,7 @@
 #include "base/version.h"
 #include "bytes/files.h"
 #include "bytes/output.h"
+#include "mapping/scheme_defaults.h"
 #include "run/keeping/in_place.h"
 #include "run/keeping/linked_files.h"
 #include "run/keeping/recover.h"
@@ -37,7 +38,7 @@ namespace {
 
 Json custom_metadata(const Plan& plan, const std::string& root_digest) {
   Json custom;
-  custom["scan_layers"] = plan.model().stacked;
+  custom[stacked_flag(plan.model().scheme)] = plan.model().stacked;
   Json& ours = custom["hfshard"];
   ours["plan_id"] = plan.id();
   ours["root_digest"] = root_digest;
@@ -150,19 +151,21 @@ void check_staged(const Format& target, const std::string& step, const RunOption
 enum class HfPlace { stays, moves, exchanges };
 
 // Only steps of ours carry an hf/. What the new one has no file for may be anybody's.
-bool is_carried(const OutPaths& paths, const std::string& staged, const std::string& hf) {
+bool is_carried(const Format& target, const OutPaths& paths, const std::string& staged,
+                const std::string& hf) {
   const auto info = file_info(hf);
   if (is_symlink(hf) || !info || info->kind != FileKind::directory) return false;
   for (const std::string& name : list_directory(hf)) {
     const auto file = file_info(join_path(hf, name));
     if (!file || file->kind != FileKind::regular || !exists(join_path(staged, name))) return false;
   }
-  return std::ranges::any_of(list_directory(paths.out), [&](const std::string& name) {
-    return !published_plan_id(join_path(paths.out, name)).empty();
-  });
+  const auto found = target.recognise(paths.out);
+  return found && std::ranges::any_of(found->steps, [&](const Found::Step& step) {
+           return !published_plan_id(target, step.directory).empty();
+         });
 }
 
-HfPlace hf_place(const OutPaths& paths, const RunOptions& options) {
+HfPlace hf_place(const Format& target, const OutPaths& paths, const RunOptions& options) {
   const std::string staged = join_path(paths.tree, "hf");
   const std::string hf = join_path(paths.out, "hf");
   if (!exists(staged)) return HfPlace::stays;
@@ -175,7 +178,7 @@ HfPlace hf_place(const OutPaths& paths, const RunOptions& options) {
         .in_file(hf)
         .hint("steps of one root belong to one model; choose another output");
   }
-  if (is_carried(paths, staged, hf)) return HfPlace::exchanges;
+  if (is_carried(target, paths, staged, hf)) return HfPlace::exchanges;
   throw Error(ErrorCode::conflict, "the root has an hf/ with files that hfshard did not write")
       .in_file(hf)
       .hint("move it away; hfshard never deletes what it did not write");
@@ -218,13 +221,12 @@ IndexFiles index_files(const Plan& plan, const Format& target, const OutPaths& p
   for (const std::uint32_t file : plan.linked_files())
     std::erase(out.files, plan.file_path(plan.file_count() + file));
   // What makes the directory a checkpoint comes last.
-  const std::string last = target.commit_file();
+  const std::string& last = plan.files().commit_file;
   std::erase(out.files, last);
   out.files.push_back(last);
-  const std::string old_id = published_plan_id(paths.out);
-  if (old_id.empty() || !target.committed_by(paths.out, old_id)) return out;
+  if (published_plan_id(target, paths.out).empty()) return out;
   for (std::uint32_t file = plan.file_count();; ++file) {
-    const std::string name = fmt::format("d/{:05}", file);  // as the plan names its own
+    const std::string name = plan.files().data_file(file);
     if (!exists(join_path(paths.out, name))) return out;
     out.stale.push_back(name);
   }
@@ -249,7 +251,7 @@ void publish_in_place(const Plan& plan, const Format& target, const Staging& sta
   check_staged(target, paths.step, options);
   check_unchanged(plan.catalog());
   check_stop(options);
-  check_output(plan, options);
+  check_output(plan, target, options);
   const IndexFiles index = index_files(plan, target, paths);
   check_names(paths, index.files);
   place_index(paths, index);
@@ -259,14 +261,7 @@ void publish_in_place(const Plan& plan, const Format& target, const Staging& sta
 }  // namespace
 
 bool is_published(const Plan& plan, const Format& target, const OutPaths& paths) {
-  const std::string step = published_step(plan, paths);
-  if (published_plan_id(step) != plan.id()) return false;
-  return target.committed_by(item_directory(plan.options(), target, step), plan.id());
-}
-
-std::string item_directory(const PlanOptions& options, const Format& target,
-                           const std::string& step) {
-  return options.in_place ? step : join_path(step, target.data_root());
+  return published_plan_id(target, published_step(plan, paths)) == plan.id();
 }
 
 void check_complete(const Checkpoint& opened,
@@ -293,7 +288,7 @@ void write_index(const Plan& plan, const Placements& placed, const Format& targe
   tree.plan_id = plan.id();
   tree.custom_metadata = custom_metadata(plan, root_digest);
   tree.encoding = plan.options().encoding;
-  tree.with_train_state = plan.model().scheme == "maxtext";
+  tree.extras = tree_extras(plan.model().scheme);
   tree.direct = plan.options().in_place;
   for (const SideFile& file : target.metadata(tree, placed)) write_staged(staging, options, file);
 }
@@ -307,16 +302,16 @@ void write_staged(const Staging& staging, const RunOptions& options, const SideF
 void publish(const Plan& plan, const Format& target, const Staging& staging,
              const RunOptions& options) {
   const OutPaths& paths = staging.paths();
-  check_output(plan, options);
+  check_output(plan, target, options);
   if (plan.options().in_place) return publish_in_place(plan, target, staging, options);
   carry_hf_files(plan, options, join_path(paths.tree, "hf"));
   sync_tree(paths.tree);
   check_staged(target, paths.step, options);
   check_unchanged(plan.catalog());
   check_stop(options);
-  check_output(plan, options);
-  const bool absent = out_state(paths.out, plan.options().step) == OutState::absent;
-  const HfPlace hf = absent ? HfPlace::stays : hf_place(paths, options);
+  check_output(plan, target, options);
+  const bool absent = out_state(plan, target, paths.out) == OutState::absent;
+  const HfPlace hf = absent ? HfPlace::stays : hf_place(target, paths, options);
   mark_publishing(paths);
   if (absent) {
     rename_path(paths.tree, paths.out);  // replaces an empty directory, refuses a full one

@@ -29,10 +29,6 @@ void publish(const Plan& plan, const Format& target, const Staging& staging,
 /// True if OUT carries this plan, whole.
 bool is_published(const Plan& plan, const Format& target, const OutPaths& paths);
 
-/// Where the item directory of a step directory is.
-std::string item_directory(const PlanOptions& options, const Format& target,
-                           const std::string& step);
-
 /// Calls `missing` for every chunk of every leaf that the checkpoint lacks; once `stop` is set,
 /// for no more.
 void check_complete(const Checkpoint& opened,

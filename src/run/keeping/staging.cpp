@@ -19,10 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_decimal(const std::string& name) {
-  return !name.empty() && std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
-}
-
 // Absolute, links resolved as far as the path exists.
 fs::path canonical(const std::string& path) { return fs::weakly_canonical(fs::absolute(path)); }
 
@@ -97,7 +93,7 @@ void check_same_plan(const Plan& plan, const OutPaths& paths, const std::string&
 
 }  // namespace
 
-OutPaths out_paths(const std::string& out, std::uint64_t step) {
+OutPaths out_paths(const std::string& out, const std::string& step) {
   OutPaths paths;
   paths.out = out;
   while (paths.out.size() > 1 && paths.out.back() == '/') paths.out.pop_back();
@@ -109,41 +105,34 @@ OutPaths out_paths(const std::string& out, std::uint64_t step) {
   paths.parent = parent_path(paths.out);
   paths.staging = join_path(paths.parent, "." + name + ".hfshard");
   paths.tree = join_path(paths.staging, "out");
-  paths.step = join_path(paths.tree, std::to_string(step));
+  paths.step = step.empty() ? paths.tree : join_path(paths.tree, step);
   return paths;
 }
 
-std::string published_step(const Plan& plan, const OutPaths& paths) {
-  return plan.options().in_place ? paths.out
-                                 : join_path(paths.out, std::to_string(plan.options().step));
+OutPaths out_paths(const Plan& plan, const std::string& out) {
+  return out_paths(out, plan.files().step_directory(plan.options().step));
 }
 
-OutState out_state(const std::string& out, std::uint64_t step) {
+std::string published_step(const Plan& plan, const OutPaths& paths) {
+  if (plan.options().in_place) return paths.out;
+  return join_path(paths.out, plan.files().step_directory(plan.options().step));
+}
+
+OutState out_state(const Plan& plan, const Format& target, const std::string& out) {
   if (!exists(out)) return OutState::absent;
   if (!is_directory(out)) return OutState::foreign;
   const std::vector<std::string> names = list_directory(out);
   if (names.empty()) return OutState::absent;
-  if (std::ranges::find(names, std::to_string(step)) != names.end()) return OutState::step;
-  const bool root = std::ranges::any_of(names, [&](const std::string& name) {
-    return is_decimal(name) && exists(join_path(join_path(out, name), "_CHECKPOINT_METADATA"));
-  });
+  const std::string step = plan.files().step_directory(plan.options().step);
+  if (std::ranges::find(names, step) != names.end()) return OutState::step;
+  const auto found = target.recognise(out);
+  const bool root = found && std::ranges::any_of(found->steps, &Found::Step::published);
   return root ? OutState::root : OutState::foreign;
 }
 
-bool is_checkpoint_step(const std::string& directory) {
-  if (is_symlink(directory)) return false;
-  const auto metadata = file_info(join_path(directory, "_CHECKPOINT_METADATA"));
-  return metadata && metadata->kind == FileKind::regular;
-}
-
-std::string published_plan_id(const std::string& step_directory) {
-  const std::string path = join_path(step_directory, "_CHECKPOINT_METADATA");
-  if (!exists(path)) return {};
-  const Json metadata = parse_json(read_file(path), path);
-  const Json* custom = metadata.find("custom_metadata");
-  const Json* ours = custom ? custom->find("hfshard") : nullptr;
-  const Json* id = ours ? ours->find("plan_id") : nullptr;
-  return id && id->is_string() ? id->as_string() : std::string();
+std::string published_plan_id(const Format& target, const std::string& step_directory) {
+  const auto found = target.recognise(step_directory);
+  return found && found->directory == step_directory ? found->plan_id : std::string();
 }
 
 namespace {
@@ -165,12 +154,12 @@ void refuse_mount_point(const OutPaths& paths, const std::string& hint) {
 }
 
 // An index may be put into the source's directory if none is there.
-void check_in_place(const RunOptions& options, const OutPaths& paths) {
+void check_in_place(const Plan& plan, const RunOptions& options, const OutPaths& paths) {
   refuse_mount_point(paths, "name a directory inside it, or link to another output");
-  const std::string manifest = join_path(paths.out, "manifest.ocdbt");
-  if (!exists(manifest) || options.overwrite) return;
+  const std::string index = join_path(paths.out, plan.files().commit_file);
+  if (!exists(index) || options.overwrite) return;
   throw Error(ErrorCode::conflict, "the directory has an index already")
-      .in_file(manifest)
+      .in_file(index)
       .hint("pass --overwrite to replace it");
 }
 
@@ -187,10 +176,20 @@ void refuse_source_in_staging(const Plan& plan, const OutPaths& paths) {
   }
 }
 
-void check_step(const Plan& plan, const RunOptions& options, const OutPaths& paths) {
+// A step of OUT, whoever wrote it. What only leads to one is not OUT's.
+bool is_checkpoint_step(const Format& target, const std::string& out, const std::string& step) {
+  const auto found = target.recognise(out);
+  return !is_symlink(step) && found &&
+         std::ranges::any_of(found->steps, [&](const Found::Step& each) {
+           return each.published && each.directory == step;
+         });
+}
+
+void check_step(const Plan& plan, const Format& target, const RunOptions& options,
+                const OutPaths& paths) {
   const std::string step = published_step(plan, paths);
-  if (options.resume && published_plan_id(step) == plan.id()) return;
-  if (!is_checkpoint_step(step)) {
+  if (options.resume && published_plan_id(target, step) == plan.id()) return;
+  if (!is_checkpoint_step(target, paths.out, step)) {
     throw Error(ErrorCode::conflict, "what has the name of the step is not a checkpoint")
         .in_file(step)
         .hint("choose another output or --step; hfshard never deletes what it did not write");
@@ -204,10 +203,10 @@ void check_step(const Plan& plan, const RunOptions& options, const OutPaths& pat
 
 }  // namespace
 
-void check_output(const Plan& plan, const RunOptions& options) {
-  const OutPaths paths = out_paths(options.out, plan.options().step);
+void check_output(const Plan& plan, const Format& target, const RunOptions& options) {
+  const OutPaths paths = out_paths(plan, options.out);
   refuse_source_in_staging(plan, paths);
-  if (plan.options().in_place) return check_in_place(options, paths);
+  if (plan.options().in_place) return check_in_place(plan, options, paths);
   const fs::path out = canonical(paths.out);
   const fs::path input = canonical(plan.catalog().location);
   const bool directory = is_directory(plan.catalog().location);
@@ -225,12 +224,12 @@ void check_output(const Plan& plan, const RunOptions& options) {
   const auto here = file_info(paths.out);
   if (here && here->kind == FileKind::directory)
     refuse_mount_point(paths, "name a new directory inside it");
-  switch (out_state(paths.out, plan.options().step)) {
+  switch (out_state(plan, target, paths.out)) {
     case OutState::absent:
     case OutState::root:
       return;
     case OutState::step:
-      return check_step(plan, options, paths);
+      return check_step(plan, target, options, paths);
     case OutState::foreign:
       throw Error(ErrorCode::conflict, "the output exists and is not a checkpoint")
           .in_file(paths.out)
@@ -239,11 +238,11 @@ void check_output(const Plan& plan, const RunOptions& options) {
 }
 
 bool has_staged_plan(const std::string& out) {
-  return exists(join_path(out_paths(out, 0).staging, kPlanRecordName));
+  return exists(join_path(out_paths(out).staging, kPlanRecordName));
 }
 
 StagedPlan read_staged_plan(const std::string& out) {
-  const std::string path = join_path(out_paths(out, 0).staging, kPlanRecordName);
+  const std::string path = join_path(out_paths(out).staging, kPlanRecordName);
   if (!exists(path)) {
     throw Error(ErrorCode::not_found,
                 "no run was started for this output, there is no staging directory")

@@ -6,6 +6,7 @@
 
 #include "bytes/files.h"
 #include "bytes/owned_directory.h"
+#include "catalog/format.h"
 #include "plan/plan.h"
 
 #include "hfshard/convert.h"
@@ -29,29 +30,29 @@ enum class StagingUse : std::uint8_t {
 /// Name, in the staging directory, of what says which plan it belongs to.
 inline constexpr const char* kPlanRecordName = "plan.json";
 
-/// Names derived from OUT. Staging is a sibling, never inside OUT, and has no suffix that Orbax
-/// deletes.
+/// Names derived from OUT. Staging is a sibling, never inside OUT, and has no suffix by which a
+/// loader would know what it may delete.
 struct OutPaths {
   std::string out;  ///< as typed, without trailing slashes
   std::string parent;
   std::string staging;  ///< <parent>/.<name>.hfshard
   std::string tree;     ///< <staging>/out
-  std::string step;     ///< <staging>/out/<step>
+  std::string step;     ///< <staging>/out/<step>; as tree if no step was named
 };
-/// Throws: usage (empty name, `.`, `/`).
-OutPaths out_paths(const std::string& out, std::uint64_t step);
+/// `step`: FileLayout::step_directory. Throws: usage (empty name, `.`, `/`).
+OutPaths out_paths(const std::string& out, const std::string& step = {});
+/// Those of a plan.
+OutPaths out_paths(const Plan& plan, const std::string& out);
 /// Where the step will stand: <out>/<step>; for an index in place OUT itself, which is the source.
 std::string published_step(const Plan& plan, const OutPaths& paths);
-OutState out_state(const std::string& out, std::uint64_t step);
-/// Plan id recorded in a published step directory; empty if there is none.
-std::string published_plan_id(const std::string& step_directory);
-/// True if a directory is the step of a checkpoint, whoever wrote it.
-bool is_checkpoint_step(const std::string& directory);
+OutState out_state(const Plan& plan, const Format& target, const std::string& out);
+/// Plan id with which the checkpoint of a step directory was published; empty if there is none.
+std::string published_plan_id(const Format& target, const std::string& step_directory);
 
 /// Refuses outputs that must not be touched before anything is written.
 /// Throws: conflict (exists; output inside input or the reverse, or input inside staging; a mount
 /// point; with overwrite, a step that is no checkpoint), io.
-void check_output(const Plan& plan, const RunOptions& options);
+void check_output(const Plan& plan, const Format& target, const RunOptions& options);
 
 /// What a staging directory says about the plan it belongs to, for `finalize`.
 struct StagedPlan {

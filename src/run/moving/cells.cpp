@@ -21,7 +21,7 @@ void append_cells(const Leaf& leaf, const Grid& grid, const PieceForm& form, con
   for (std::size_t d = 0; d < rank; ++d) at.push_back(0);
   for (std::uint32_t k = 0; k < form.cells; ++k) {
     Cell cell;
-    cell.offset_bytes = chunk_offset + k * form.cell_step_bytes();
+    cell.offset_bytes = chunk_offset + form.head_bytes + k * form.cell_step_bytes();
     for (std::size_t d = 0; d < rank; ++d) {
       const std::uint64_t begin = chunk[d] * grid.chunk[d] + at[d] * grid.inner[d];
       const std::uint64_t length = leaf.shape[d];

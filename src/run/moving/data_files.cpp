@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/coding.h"
 #include "bytes/files.h"
 #include "bytes/storage.h"
 
@@ -21,6 +22,8 @@ OutputFile& DataFiles::open(std::uint32_t file) {
   if (!slot) {
     slot = std::make_unique<OutputFile>(join_path(root_, names_.file_path(file)), mode_);
     count_choice(choices_, slot->mode(), slot->why());
+    // Again in a resumed run, which the file may be new to.
+    if (!leading_.empty()) slot->write_at(0, as_bytes(leading_));
     new_names_ = true;
   }
   return *slot;

@@ -22,9 +22,15 @@ namespace hfshard {
 /// disk.
 class DataFiles {
  public:
-  /// `root`: the directory that the names are relative to.
-  DataFiles(const Placements& names, std::string root, IoMode mode, std::uint64_t cached_bytes)
-      : names_(names), root_(std::move(root)), mode_(mode), most_cached_(cached_bytes) {}
+  /// `root`: the directory that the names are relative to; `leading`: the bytes at the front of
+  /// every file.
+  DataFiles(const Placements& names, std::string root, std::string leading, IoMode mode,
+            std::uint64_t cached_bytes)
+      : names_(names),
+        root_(std::move(root)),
+        leading_(std::move(leading)),
+        mode_(mode),
+        most_cached_(cached_bytes) {}
   /// Writes a region of one file. Concurrently for disjoint ones. Throws: io.
   void write(std::uint32_t file, std::uint64_t offset_bytes, std::span<const std::byte> region);
   /// A range of one file was written; called in plan order. Waits for the disk and gives cache back
@@ -41,6 +47,7 @@ class DataFiles {
 
   const Placements& names_;
   std::string root_;
+  std::string leading_;
   IoMode mode_;
   std::uint64_t most_cached_;
   mutable std::mutex mutex_;

@@ -49,7 +49,7 @@ std::uint64_t Packing::place(std::uint64_t address, std::span<const std::uint32_
   if (const std::uint64_t first = first_chunk_of_file(layout_, layout_.file_at(address));
       next_ <= first) {
     next_ = first;
-    offset_ = 0;
+    offset_ = layout_.files().begin_bytes(layout_.limits().alignment_bytes);
   }
   const auto walk = [&](std::uint64_t to) {
     const auto passed = std::span(lengths_).subspan(next_, to - next_);
@@ -70,7 +70,7 @@ PackedPlacements::PackedPlacements(const Plan& plan, const JournalState& done)
   for (std::uint32_t file = 0; file < plan.file_count(); ++file) {
     first_chunk_.push_back(first_chunk_of_file(plan, file));
     const std::uint64_t end = first_chunk_of_file(plan, file + 1);
-    std::uint64_t offset = 0;
+    std::uint64_t offset = plan.files().begin_bytes(plan.limits().alignment_bytes);
     for (std::uint64_t chunk = first_chunk_.back(); chunk < end; ++chunk) {
       offsets_.push_back(offset);
       offset += round_up(std::uint64_t{lengths_[chunk]}, plan.limits().alignment_bytes);

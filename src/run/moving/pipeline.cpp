@@ -65,7 +65,7 @@ bool TileCursor::next(Tile& tile) {
   }
   if (tile.units.empty()) return false;
   tile.need_bytes = tile.region_bytes() + scratch;
-  tile.offset_bytes = tile.begin_address - layout_.file_begin()[tile.file];
+  tile.offset_bytes = layout_.offset_in(tile.file, tile.begin_address);
   tile.stored_bytes = tile.region_bytes();
   return true;
 }

@@ -7,6 +7,7 @@
 
 #include "mapping/bindings.h"
 #include "mapping/model_names.h"
+#include "mapping/scheme_defaults.h"
 #include "mapping/table.h"
 #include "support/catch_error.h"
 #include "unit/mapping/tiny_family.h"
@@ -203,6 +204,14 @@ TEST(CommonMappings, EveryPartIsUsedAndEveryAxisHasItsRule) {
   const Json rules = parse_json(default_axis_rules("maxtext"), "rules");
   EXPECT_EQ(rules, common_mappings().at("schemes").at("maxtext").at("axis_rules"));
   EXPECT_EQ(default_axis_rules("hf"), default_axis_rules("maxtext"));
+}
+
+// What is converted without a scheme may be loaded by MaxText, but is no train state.
+TEST(CommonMappings, OnlyAKnownSchemesLoaderLooksForMoreThanArrays) {
+  EXPECT_EQ(tree_extras("maxtext"), (TreeExtras{"step", "opt_state"}));
+  EXPECT_EQ(tree_extras("hf"), TreeExtras());
+  EXPECT_EQ(stacked_flag("maxtext"), "scan_layers");
+  EXPECT_EQ(stacked_flag("hf"), "scan_layers");
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ Plan plan_for(const Json& model, bool stacked, const std::string& mesh) {
     return target.form(leaf, grid, options.encoding);
   };
   CompiledModel compiled = compile_model(catalog, options.mapping);
-  return build_plan(make_model(catalog, std::move(compiled)), options, form, {});
+  return build_plan(make_model(catalog, std::move(compiled)), options, form, {}, {});
 }
 
 void expect_same(const Plan& plan, const std::map<std::string, const Json*>& expected,

@@ -14,7 +14,7 @@
 #include "base/zstd.h"
 #include "mapping/family.h"
 #include "mapping/find.h"
-#include "mapping/model_names.h"
+#include "mapping/scheme_defaults.h"
 #include "plan/options_json.h"
 #include "plan/plan.h"
 #include "unit/plan/compile/compile_support.h"
@@ -48,7 +48,7 @@ PieceForm plain_form(const Leaf& leaf, const Grid& grid) {
 Plan plan_of(const Inputs& inputs) {
   return build_plan(
       make_model(inputs.catalog, compile_model(inputs.catalog, inputs.options.mapping)),
-      inputs.options, plain_form, inputs.limits);
+      inputs.options, plain_form, {}, inputs.limits);
 }
 
 struct Change {

@@ -4,6 +4,7 @@
 #include "plan/plan.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -21,6 +22,7 @@ struct Made {
   Catalog catalog;
   CompiledModel model;
   PlanOptions options;
+  FileLayout files;
   Limits limits;
 
   Made() {
@@ -89,7 +91,7 @@ struct Made {
       out.cell_suffix_bytes = 4;
       return out;
     };
-    return build_plan(make_model(catalog, model), options, form, limits);
+    return build_plan(make_model(catalog, model), options, form, files, limits);
   }
 };
 
@@ -298,7 +300,35 @@ TEST(Plan, TheSizeOfAFileIsAShareOfAllWithinItsBounds) {
   EXPECT_GT(largest(all / 2, all), all / 4);
 }
 
-// What a person is told before anything moves.
+// What a format wants of its files holds for every place, whatever the sizes of the plan are.
+TEST(Plan, LeadingBytesAndAlignmentAreTheFormats) {
+  Made made = three_layers();
+  const Plan plain = made.build();
+  made.files.item = "in";
+  made.files.data_prefix = "p";
+  made.files.data_suffix = ".x";
+  made.files.alignment_bytes = 40;
+  made.files.leading = std::string(41, 'l');
+  made.limits.file_min_bytes = made.limits.file_max_bytes = 2048;
+  const Plan plan = made.build();
+  ASSERT_GT(plan.file_count(), 2U);
+  EXPECT_EQ(plan.file_path(1), "p00001.x");
+  EXPECT_EQ(plan.item_directory("a"), "a/in");
+  EXPECT_EQ(plan.totals().output_bytes, plan.end_address() + plan.file_count() * 80);
+  EXPECT_EQ(plain.totals().output_bytes, plain.end_address());
+  std::vector<std::uint64_t> lowest(plan.file_count(), UINT64_MAX);
+  for (std::uint32_t leaf = 0; leaf < plan.model().leaves.size(); ++leaf) {
+    for_each_chunk(chunk_counts(plan.model().leaves[leaf].shape, plan.grids()[leaf].chunk),
+                   std::function<bool(const Shape&)>([&](const Shape& chunk) {
+                     const Place place = plan.place(leaf, chunk);
+                     EXPECT_EQ(place.offset_bytes % 40, 0U);
+                     lowest[place.file] = std::min(lowest[place.file], place.offset_bytes);
+                     return true;
+                   }));
+  }
+  EXPECT_EQ(lowest, std::vector<std::uint64_t>(plan.file_count(), 80));
+}
+
 TEST(Plan, TotalsCountEachThingOnce) {
   Made made = three_layers();
   const Plan plan = made.build();
@@ -336,6 +366,8 @@ TEST(Plan, TotalsCountCodesAndScalesAsTheyAreStored) {
 TEST(Plan, WhatIsLinkedIsCountedApart) {
   Made made = three_layers();
   made.options.link = true;
+  made.files.data_prefix = "mine/";
+  made.files.linked_prefix = "theirs/";
   made.limits.link_piece_bytes = 1;
   made.model.transfers[0].value.mul = 2.0F;  // the head is computed
   const Plan plan = made.build();
@@ -346,9 +378,9 @@ TEST(Plan, WhatIsLinkedIsCountedApart) {
   EXPECT_EQ(plan.not_linked()[0].leaf, 0U);
   EXPECT_EQ(plan.linked_files(), (std::vector<std::uint32_t>{0, 1}));
   EXPECT_EQ(plan.file_count(), 1U);
-  EXPECT_EQ(plan.file_path(0), "d/00000");
-  EXPECT_EQ(plan.file_path(1), "d/a");
-  EXPECT_EQ(plan.file_path(2), "d/b");
+  EXPECT_EQ(plan.file_path(0), "mine/00000");
+  EXPECT_EQ(plan.file_path(1), "theirs/a");
+  EXPECT_EQ(plan.file_path(2), "theirs/b");
   ASSERT_GT(plan.totals().linked_chunks, 4U);
   std::uint64_t chunks = 0;
   std::map<std::uint32_t, std::uint64_t> bytes;

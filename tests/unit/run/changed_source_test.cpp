@@ -40,7 +40,7 @@ class ChangedSource : public testing::TestWithParam<IoMode> {
         << error.format();
     EXPECT_EQ(error.file(), file());
     EXPECT_FALSE(exists(out_));
-    remove_tree(out_paths(out_, 0).staging);
+    remove_tree(out_paths(out_).staging);
   }
   void edit_in_place() const {
     std::fstream stream(file(), std::ios::in | std::ios::out | std::ios::binary);
@@ -81,7 +81,7 @@ TEST_P(ChangedSource, NoRecordSpeaksOfWhatWasReadLater) {
                        }),
                Error);
   const JournalState state =
-      read_journals(out_paths(out_, 0).staging, plan.id(), plan.model().digest_slots());
+      read_journals(out_paths(out_).staging, plan.id(), plan.model().digest_slots());
   EXPECT_GT(state.done_bytes(), 0U);
   EXPECT_FALSE(state.covers(0, changed_at));
 }

@@ -91,7 +91,7 @@ TEST(Convert, ARecordIsWrittenWhenItsTimeIsUp) {
 TEST(Convert, TheTreeIsDurableBeforeItIsRenamed) {
   const TempDir dir;
   const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
-  const OutPaths paths = out_paths(dir / "out", 0);
+  const OutPaths paths = out_paths(dir / "out");
   std::set<std::string> synced;
   bool published = false;
   bool parent_synced = false;

@@ -12,16 +12,18 @@ struct PlanParts {
         cut{plan.grids(), plan.units()},
         limits(plan.limits()),
         packed(plan.is_packed()),
+        files(plan.files()),
         facts{plan.options(), plan.rules(), plan.meshes(), plan.not_linked(), plan.identity()} {}
 
   Plan build() const {
-    return {Layout(make_model(model.catalog, model), cut, limits, packed), facts};
+    return {Layout(make_model(model.catalog, model), cut, limits, packed, files), facts};
   }
 
   Model model;
   CutLeaves cut;
   Limits limits;
   bool packed;
+  FileLayout files;
   PlanFacts facts;
 };
 

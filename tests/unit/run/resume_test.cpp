@@ -21,7 +21,7 @@ class ResumeTest : public testing::Test {
     return small_plan(source_, small_options(), limits);
   }
   JournalState journaled(const Plan& plan) const {
-    return read_journals(out_paths(out_, 0).staging, plan.id(), plan.model().digest_slots());
+    return read_journals(out_paths(out_).staging, plan.id(), plan.model().digest_slots());
   }
   RunOptions resumed() const {
     RunOptions options = to_output(out_);

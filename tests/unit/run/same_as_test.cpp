@@ -72,7 +72,7 @@ TEST_F(SameAs, ACopyThatDiffersInOneByteAnywhereIsRefusedAndNothingIsPublished) 
       EXPECT_GT(error.range()->end, head.begin_bytes + at);
       EXPECT_FALSE(exists(out_));
     }
-    remove_tree(out_paths(out_, 0).staging);
+    remove_tree(out_paths(out_).staging);
   }
 }
 

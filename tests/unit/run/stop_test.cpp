@@ -190,7 +190,7 @@ TEST_F(StopTest, ComesTooLateOnceTheRenameIsNear) {
   press_at("rename", 1, "publishing.json.tmp");
   EXPECT_TRUE(convert(plan, stoppable()).published);
   EXPECT_TRUE(stop);
-  EXPECT_FALSE(exists(out_paths(out_, 0).staging));
+  EXPECT_FALSE(exists(out_paths(out_).staging));
 }
 
 // Not the first segment alone, and not all but the last byte.

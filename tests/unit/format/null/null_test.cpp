@@ -26,6 +26,9 @@ TEST(NullFormat, FormIsTheRawChunk) {
 TEST(NullFormat, NothingIsWrittenAndNothingOpens) {
   const Format& target = null_format();
   EXPECT_EQ(target.name(), "null");
+  EXPECT_TRUE(target.writes());
+  EXPECT_TRUE(target.discards());
+  EXPECT_FALSE(target.layout().linked_prefix.has_value());
   EXPECT_EQ(catch_error([&] { target.open("x"); }).code(), ErrorCode::unsupported);
 }
 

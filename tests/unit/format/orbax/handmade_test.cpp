@@ -39,7 +39,7 @@ struct HandMade {
     leaves[0].name = "w";
     TreeSpec tree;
     tree.leaves = &leaves;
-    tree.with_train_state = false;
+    tree.extras = {};
     tree.custom_metadata["from"] = "item";
     std::string text;
     write_tree_metadata(tree, [&](std::span<const std::byte> bytes) { text += as_text(bytes); });

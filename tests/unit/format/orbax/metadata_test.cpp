@@ -40,7 +40,15 @@ TEST(OrbaxMetadata, SideFilesComeInCommitOrder) {
   EXPECT_EQ(paths, (std::vector<std::string>{"items/d/btree", "items/manifest.ocdbt",
                                              "items/_METADATA", "items/commit_success.txt",
                                              "_CHECKPOINT_METADATA", "commit_success.txt"}));
-  EXPECT_EQ(orbax_format().data_root(), "items");
+  const FileLayout layout = orbax_format().layout();
+  EXPECT_EQ(layout.step_directory(7), "7");
+  EXPECT_EQ(layout.item, "items");
+  EXPECT_EQ(layout.data_file(12), "d/00012");
+  EXPECT_EQ(layout.data_file(123456), "d/123456");
+  EXPECT_EQ(layout.linked_prefix, "d/");
+  EXPECT_EQ(layout.commit_file, "manifest.ocdbt");
+  EXPECT_EQ(layout.begin_bytes(4096), 0U);
+  EXPECT_EQ(layout.refused_request_bytes, std::uint64_t{96} * 1000 * 1000 * 1000);
 }
 
 TEST(OrbaxMetadata, AnyOrderOfWritingGivesTheSameBytes) {
@@ -73,7 +81,7 @@ TEST(OrbaxMetadata, TreeTextIsAsOrbaxWantsIt) {
 
 TEST(OrbaxMetadata, WithoutTrainStateThereAreOnlyTheLeaves) {
   OrbaxBuilder builder;
-  builder.tree().with_train_state = false;
+  builder.tree().extras = {};
   builder.leaf("step", DType::f32, {4}, {4}).build();  // the name is free then
   const Json json = parse_json(tree_text(builder.tree()), "_METADATA");
   EXPECT_EQ(json.at("tree_metadata").as_object().size(), 1U);
@@ -184,6 +192,7 @@ TEST(OrbaxTree, ManyEntriesAreParsedOneByOne) {
   }
   TreeSpec tree;
   tree.leaves = &leaves;
+  tree.extras = {"step", "opt_state"};
   const Tree parsed = parse_tree(tree_text(tree), "_METADATA");
   EXPECT_EQ(parsed.arrays.size(), leaves.size() + 1);
   EXPECT_TRUE(std::ranges::is_sorted(parsed.arrays));

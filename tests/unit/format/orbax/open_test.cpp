@@ -169,9 +169,13 @@ TEST(OrbaxRecognise, DecidesByWhatLiesInTheDirectory) {
 
 TEST(OrbaxRecognise, SaysWhichStepIsMeantAndWhoPublishedIt) {
   const TempDir dir;
-  write_text(dir / "9/_CHECKPOINT_METADATA",
-             R"({"custom_metadata":{"hfshard":{"plan_id":"nine"}}})");
-  write_text(dir / "9/items/manifest.ocdbt", "");
+  const auto publish = [&](char id) {
+    OrbaxBuilder builder;
+    builder.tree().plan_id = std::string(64, id);
+    builder.tree().custom_metadata["hfshard"]["plan_id"] = builder.tree().plan_id;
+    builder.leaf("w", DType::f32, {4}, {4}).build().write(dir / "9");
+  };
+  publish('9');
   write_text(dir / "10/items/manifest.ocdbt", "");
   write_text(dir / "011/items/manifest.ocdbt", "");
   const Found root = orbax_format().recognise(dir.path()).value();
@@ -182,9 +186,16 @@ TEST(OrbaxRecognise, SaysWhichStepIsMeantAndWhoPublishedIt) {
   for (const std::string& place : {dir / "9", dir / "9/items"}) {
     const Found step = orbax_format().recognise(place).value();
     EXPECT_EQ(step.directory, dir / "9");
-    EXPECT_EQ(step.plan_id, "nine");
+    EXPECT_EQ(step.plan_id, std::string(64, '9'));
     EXPECT_TRUE(step.steps.empty());
   }
+  // The index of one plan under the metadata of another: nobody's.
+  const std::string manifest = read_text(dir / "9/items/manifest.ocdbt");
+  publish('8');
+  EXPECT_EQ(orbax_format().recognise(dir / "9").value().plan_id, std::string(64, '8'));
+  write_text(dir / "9/items/manifest.ocdbt", manifest);
+  EXPECT_EQ(orbax_format().recognise(dir / "9").value().plan_id, "");
+  publish('9');
   for (const char* text : {"{\"custom_metadata\"", "{}", "7", R"({"custom_metadata":3})"}) {
     write_text(dir / "9/_CHECKPOINT_METADATA", text);
     EXPECT_EQ(orbax_format().recognise(dir / "9").value().plan_id, "") << text;

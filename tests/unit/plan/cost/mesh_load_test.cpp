@@ -34,10 +34,13 @@ class Load : public testing::Test {
   LoadCost cost(const std::string& mesh, std::uint64_t devices_per_host = 1) {
     CompiledModel model;
     model.leaves.push_back(leaf_);
-    return load_cost(Layout(make_model({}, model), cut_, {}, false), rules_,
-                     parse_mesh(mesh, rules_), devices_per_host);
+    FileLayout files;
+    files.refused_request_bytes = kLimit;
+    const Layout layout(make_model({}, model), cut_, {}, false, files);
+    return load_cost(layout, rules_, parse_mesh(mesh, rules_), devices_per_host);
   }
 
+  static constexpr std::uint64_t kLimit = std::uint64_t{96} * 1000 * 1000 * 1000;
   Leaf leaf_;
   CutLeaves cut_;
   AxisRules rules_ = parse_axis_rules(
@@ -118,11 +121,24 @@ TEST_F(Load, RequestsThatOrbaxRefusesAreNamed) {
   EXPECT_TRUE(cost("tensor=16").refused.empty());
 }
 
+// What stands around the cells of a chunk tells where they are: one more request for both.
+TEST_F(Load, TheHeadOfAChunkIsReadWithItsTail) {
+  cut({12, 8}, {6, 8});
+  const HostLoad plain = cost("fsdp=4,tensor=2").hosts[0];
+  UnitForm unit = cut_.units[0];
+  unit.form.head_bytes = 100;
+  cut_.units = {};
+  cut_.units.push_back(unit);
+  const HostLoad found = cost("fsdp=4,tensor=2").hosts[0];
+  EXPECT_EQ(found.requests, plain.requests);
+  EXPECT_EQ(found.read_bytes, plain.read_bytes + 2U * 100);
+}
+
 TEST_F(Load, ARequestOfExactlyTheLimitIsRefused) {
-  leaf_.shape = {kOrbaxRequestLimit / 2 / 8, 8};
+  leaf_.shape = {kLimit / 2 / 8, 8};
   cut({1, 8}, {1, 8});
   const LoadCost found = cost("fsdp=1");
-  EXPECT_EQ(found.largest_request_bytes, kOrbaxRequestLimit);
+  EXPECT_EQ(found.largest_request_bytes, kLimit);
   EXPECT_EQ(found.refused, std::vector<std::uint32_t>{0});
   leaf_.shape[0] -= 1;
   EXPECT_TRUE(cost("fsdp=1").refused.empty());

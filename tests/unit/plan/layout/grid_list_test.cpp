@@ -62,7 +62,7 @@ std::string line_of(const Catalog& catalog, const CompiledModel& model, const Pl
     return target.form(leaf, grid, options.encoding);
   };
   try {
-    const Plan plan = build_plan(make_model(catalog, model), options, form, {});
+    const Plan plan = build_plan(make_model(catalog, model), options, form, {}, {});
     return fmt::format("{} {} {}\n", what, plan.totals().chunks,
                        sha256_hex(text_of(plan)).substr(0, 16));
   } catch (const Error& error) {  // a mesh that does not divide, or a unit above the slab

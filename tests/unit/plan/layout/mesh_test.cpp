@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "mapping/family.h"
-#include "mapping/model_names.h"
+#include "mapping/scheme_defaults.h"
 #include "support/catch_error.h"
 
 #include "hfshard/error.h"

@@ -70,11 +70,11 @@ TEST_F(InPlaceTest, TheOldIndexIsWholeAgainWhereverTheNewOneStopped) {
     int moves = 0;
     for (; interrupted(plan_, overwriting(source_), moves); ++moves) {
       SCOPED_TRACE(moves);
-      EXPECT_TRUE(clean_staging(out_paths(source_, 0)));
+      EXPECT_TRUE(clean_staging(out_paths(source_)));
       EXPECT_EQ(differing(before, tree_of(source_)), "");
     }
     EXPECT_GT(moves, 6);
-    EXPECT_EQ(published_plan_id(source_), plan_.id());
+    EXPECT_EQ(published_plan_id(format_of("orbax"), source_), plan_.id());
     for (const auto& [name, unused] : tree_of(source_)) {
       if (!bare.contains(name)) remove_tree(join_path(source_, name));
     }
@@ -90,6 +90,16 @@ TEST_F(InPlaceTest, DataFilesOfTheOldIndexGoWithIt) {
             (std::vector<std::string>{"00000", "btree", "notes.txt"}));
 }
 
+// What another program's index names is replaced where ours has the same names, and else stays.
+TEST_F(InPlaceTest, DataFilesOfAnIndexThatIsNotOursStay) {
+  convert(old_plan_, to_output(source_));
+  ASSERT_TRUE(exists(join_path(source_, "d/00001")));
+  write_text(join_path(source_, "_CHECKPOINT_METADATA"), "{}");
+  const std::string theirs = read_file(join_path(source_, "d/00001"));
+  convert(plan_, overwriting(source_));
+  EXPECT_EQ(read_file(join_path(source_, "d/00001")), theirs);
+}
+
 // The metadata of one index and the manifest of another: nobody's checkpoint.
 TEST_F(InPlaceTest, TheMetadataAloneIsNotBelieved) {
   convert(plan_, to_output(source_));
@@ -98,7 +108,7 @@ TEST_F(InPlaceTest, TheMetadataAloneIsNotBelieved) {
   EXPECT_TRUE(convert(plan_, resuming(source_)).already_done);
   convert(old_plan_, overwriting(source_));
   write_text(path, ours);
-  EXPECT_EQ(published_plan_id(source_), plan_.id());
+  EXPECT_EQ(published_plan_id(format_of("orbax"), source_), "");
   const Error error = catch_error([&] { convert(plan_, resuming(source_)); });
   EXPECT_EQ(error.code(), ErrorCode::conflict);
   write_text(join_path(source_, "manifest.ocdbt"), "damaged");

@@ -45,11 +45,7 @@ class LackingTarget final : public Format {
   std::vector<SideFile> metadata(const TreeSpec& tree, const Placements& placed) const override {
     return real_.metadata(tree, placed);
   }
-  std::string data_root() const override { return real_.data_root(); }
-  std::string commit_file() const override { return real_.commit_file(); }
-  bool committed_by(const std::string& item, const std::string& plan_id) const override {
-    return real_.committed_by(item, plan_id);
-  }
+  FileLayout layout() const override { return real_.layout(); }
   std::unique_ptr<Checkpoint> open(const std::string& path) const override {
     return std::make_unique<Lacking>(real_.open(path));
   }
@@ -69,7 +65,7 @@ TEST(PublishCheck, ATreeThatLacksAChunkStaysInStagingAndTheChunkIsNamed) {
   EXPECT_NE(error.sentence().find(plan.model().leaves[1].name), std::string::npos)
       << error.sentence();
   EXPECT_FALSE(exists(out));
-  EXPECT_TRUE(exists(out_paths(out, 0).staging));
+  EXPECT_TRUE(exists(out_paths(out).staging));
   EXPECT_TRUE(convert(plan, to_output(out)).published);
 }
 

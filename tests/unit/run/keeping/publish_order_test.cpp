@@ -35,7 +35,7 @@ int watch(const char* call, const char* path) {
 class PublishOrder : public testing::Test {
  protected:
   void run(const Plan& plan, const RunOptions& options) {
-    paths_ = out_paths(options.out, plan.options().step);
+    paths_ = out_paths(plan, options.out);
     calls.clear();
     sys::set_fault_hook(watch);
     convert(plan, options);

@@ -69,7 +69,10 @@ TEST_F(PublishTest, OverwriteExchangesOneStepAndKeepsTheOthers) {
   EXPECT_TRUE(convert(wanted, options).published);
   EXPECT_EQ(differing(other, tree_of(join_path(out_, "1"))), "");
   EXPECT_NE(differing(old, tree_of(join_path(out_, "0"))), "");
-  EXPECT_EQ(published_plan_id(join_path(out_, "0")), wanted.id());
+  EXPECT_EQ(published_plan_id(format_of("orbax"), join_path(out_, "0")), wanted.id());
+  // Only the step's own directory carries it: what is above and below leads to it.
+  EXPECT_EQ(published_plan_id(format_of("orbax"), out_), "");
+  EXPECT_EQ(published_plan_id(format_of("orbax"), join_path(out_, "0/items")), "");
   EXPECT_EQ(list_directory(dir_.path()), (std::vector<std::string>{"out", "source"}));
   expect_verified(0);
 }
@@ -105,7 +108,7 @@ TEST_F(PublishTest, CarriedFilesAreComparedByTheirBytes) {
   EXPECT_EQ(error.code(), ErrorCode::conflict);
   EXPECT_EQ(error.file(), join_path(out_, "hf"));
   EXPECT_EQ(differing(before, tree_of(out_)), "");
-  EXPECT_TRUE(clean_staging(out_paths(out_, 0)));
+  EXPECT_TRUE(clean_staging(out_paths(out_)));
   RunOptions options = to_output(out_);
   options.overwrite = true;
   convert(plan_of_step(0, 128), options);
@@ -136,7 +139,7 @@ TEST_F(PublishTest, AnHfThatHfshardDidNotWriteStays) {
     EXPECT_EQ(error.code(), ErrorCode::conflict);
     EXPECT_EQ(error.file(), hf);
     EXPECT_EQ(differing(before, tree_of(out_)), "");
-    EXPECT_TRUE(clean_staging(out_paths(out_, 0)));
+    EXPECT_TRUE(clean_staging(out_paths(out_)));
     EXPECT_EQ(differing(before, tree_of(out_)), "");
     remove_tree(out_);
   }
@@ -204,7 +207,7 @@ TEST_F(PublishTest, FinalizeKnowsWhatIsPublishedAlready) {
     options.worker = worker;
     convert(plan, options);
   }
-  const std::string staging = out_paths(out_, 0).staging;
+  const std::string staging = out_paths(out_).staging;
   sys::set_fault_hook(&dies_at_removal);
   EXPECT_THROW(run_finalize(plan, target, to_output(out_), reporter), Error);
   sys::set_fault_hook(nullptr);

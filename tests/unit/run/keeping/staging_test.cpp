@@ -23,7 +23,7 @@ void leave_halfway(const Plan& plan, const std::string& out) {
     if (stage == Stage::commit && ++tiles == 10) throw std::runtime_error("planted");
   };
   EXPECT_THROW(convert(plan, to_output(out), hook), std::runtime_error);
-  EXPECT_TRUE(exists(out_paths(out, 0).staging));
+  EXPECT_TRUE(exists(out_paths(out).staging));
 }
 
 PlanOptions options_of_step(std::uint64_t step) {
@@ -45,15 +45,15 @@ class StagingTest : public testing::Test {
 
 TEST_F(StagingTest, AnotherPlanIsRefusedAndTheDifferingFieldNamed) {
   leave_halfway(small_plan(source_), out_);
-  const auto before = tree_of(out_paths(out_, 0).staging);
+  const auto before = tree_of(out_paths(out_).staging);
   PlanOptions other = small_options();
   other.chunk_bytes = 128;
   const Error error = refused(small_plan(source_, other), to_output(out_));
   EXPECT_EQ(error.code(), ErrorCode::conflict);
   EXPECT_NE(error.sentence().find("options.chunk_bytes: 64 there, 128 here"), std::string::npos)
       << error.sentence();
-  EXPECT_EQ(error.file(), out_paths(out_, 0).staging);
-  EXPECT_EQ(differing(before, tree_of(out_paths(out_, 0).staging)), "");
+  EXPECT_EQ(error.file(), out_paths(out_).staging);
+  EXPECT_EQ(differing(before, tree_of(out_paths(out_).staging)), "");
   EXPECT_TRUE(convert(small_plan(source_), to_output(out_)).published);
 }
 
@@ -76,7 +76,7 @@ TEST_F(StagingTest, AChangedSourceIsRefusedByName) {
   const Error error = refused(small_plan(source_), resume);
   EXPECT_EQ(error.code(), ErrorCode::conflict);
   EXPECT_EQ(error.file(), file);
-  EXPECT_TRUE(exists(out_paths(out_, 0).staging));
+  EXPECT_TRUE(exists(out_paths(out_).staging));
   std::filesystem::last_write_time(file, before);
   EXPECT_TRUE(convert(small_plan(source_), resume).published);
 }
@@ -120,7 +120,7 @@ TEST_F(StagingTest, ALinkIsNoOutput) {
     EXPECT_EQ(error.code(), ErrorCode::conflict);
     EXPECT_NE(error.hint_text().find("elsewhere"), std::string::npos) << error.hint_text();
   }
-  EXPECT_FALSE(exists(out_paths(out_, 0).staging));
+  EXPECT_FALSE(exists(out_paths(out_).staging));
 }
 
 TEST_F(StagingTest, AnOutputThatIsNoCheckpointIsLeftAlone) {
@@ -132,7 +132,7 @@ TEST_F(StagingTest, AnOutputThatIsNoCheckpointIsLeftAlone) {
     RunOptions options = to_output(dir_ / name);
     options.overwrite = true;
     EXPECT_EQ(refused(plan, options).code(), ErrorCode::conflict);
-    EXPECT_FALSE(exists(out_paths(options.out, 0).staging));
+    EXPECT_FALSE(exists(out_paths(options.out).staging));
   }
   EXPECT_EQ(read_file(dir_ / "full/notes.txt"), "mine");
   EXPECT_EQ(read_file(dir_ / "file"), "mine");
@@ -186,7 +186,7 @@ TEST_F(StagingTest, WorkersShareTheStagingAndOnlyFinalizePublishes) {
 
 // `.out.hfshard` may be anything: a source, somebody's work, a link to either.
 TEST_F(StagingTest, WhatHfshardDidNotMakeIsNeverEmptied) {
-  const std::string staging = out_paths(out_, 0).staging;
+  const std::string staging = out_paths(out_).staging;
   PlanOptions linked;
   linked.link = true;
   const std::string elsewhere = copy_fixture("gemma2", dir_ / "elsewhere");
@@ -208,7 +208,7 @@ TEST_F(StagingTest, WhatHfshardDidNotMakeIsNeverEmptied) {
         EXPECT_EQ(refused(small_plan(source, options), resume).code(), ErrorCode::conflict);
       }
     }
-    const Error error = catch_error([&] { clean_staging(out_paths(out_, 0)); });
+    const Error error = catch_error([&] { clean_staging(out_paths(out_)); });
     EXPECT_EQ(error.code(), ErrorCode::conflict);
     EXPECT_EQ(error.file(), staging);
     EXPECT_EQ(differing(before, tree_of(dir_.path())), "");
@@ -220,17 +220,17 @@ TEST_F(StagingTest, WhatHfshardDidNotMakeIsNeverEmptied) {
 TEST_F(StagingTest, ARecordWithoutTheMarkerIsNoStaging) {
   const Plan plan = small_plan(source_);
   leave_halfway(plan, out_);
-  const std::string staging = out_paths(out_, 0).staging;
+  const std::string staging = out_paths(out_).staging;
   remove_tree(join_path(staging, OwnedDirectory::kMarker));
   const auto before = tree_of(staging);
   EXPECT_EQ(refused(plan, to_output(out_)).code(), ErrorCode::conflict);
-  EXPECT_EQ(catch_error([&] { clean_staging(out_paths(out_, 0)); }).code(), ErrorCode::conflict);
+  EXPECT_EQ(catch_error([&] { clean_staging(out_paths(out_)); }).code(), ErrorCode::conflict);
   EXPECT_EQ(differing(before, tree_of(staging)), "");
 }
 
 TEST_F(StagingTest, ASourceInsideOurOwnStagingIsRefused) {
   leave_halfway(small_plan(source_), out_);
-  const std::string staging = out_paths(out_, 0).staging;
+  const std::string staging = out_paths(out_).staging;
   const std::string inside = copy_fixture("gemma2", join_path(staging, "out/source"));
   make_directories(dir_ / "links");
   for (const std::string& name : list_directory(inside))
@@ -246,9 +246,9 @@ TEST_F(StagingTest, ASourceInsideOurOwnStagingIsRefused) {
 }
 
 TEST_F(StagingTest, AnEmptyDirectoryOfItsNameBecomesStaging) {
-  make_directories(out_paths(out_, 0).staging);  // of a run that died at once
+  make_directories(out_paths(out_).staging);  // of a run that died at once
   EXPECT_TRUE(convert(small_plan(source_), to_output(out_)).published);
-  EXPECT_FALSE(exists(out_paths(out_, 0).staging));
+  EXPECT_FALSE(exists(out_paths(out_).staging));
 }
 
 // `clean` removes the directory after a run has opened its lock, and before it has it.
@@ -262,12 +262,12 @@ int remove_at_flock(const char* call, const char* /*path*/) {
 TEST_F(StagingTest, ALateLockIsNotWonOnADirectoryThatIsGone) {
   const Plan plan = small_plan(source_);
   leave_halfway(plan, out_);
-  g_removed_meanwhile = out_paths(out_, 0).staging;
+  g_removed_meanwhile = out_paths(out_).staging;
   sys::set_fault_hook(&remove_at_flock);
   bool asked = false;
   const RunResult result = convert(plan, to_output(out_), [&](Stage stage, const Tile&) {
     if (stage != Stage::commit || std::exchange(asked, true)) return;
-    EXPECT_EQ(catch_error([&] { clean_staging(out_paths(out_, 0)); }).code(), ErrorCode::conflict);
+    EXPECT_EQ(catch_error([&] { clean_staging(out_paths(out_)); }).code(), ErrorCode::conflict);
   });
   sys::set_fault_hook(nullptr);
   EXPECT_TRUE(asked);
@@ -276,7 +276,7 @@ TEST_F(StagingTest, ALateLockIsNotWonOnADirectoryThatIsGone) {
 }
 
 TEST_F(StagingTest, CleanLooksFirst) {
-  const OutPaths paths = out_paths(out_, 0);
+  const OutPaths paths = out_paths(out_);
   EXPECT_FALSE(clean_staging(paths));
   EXPECT_FALSE(exists(paths.staging));
   const Plan plan = small_plan(source_);
@@ -348,9 +348,9 @@ TEST(Staging, AConfigEditedBetweenTheSharesOfTwoWorkersIsRefused) {
 TEST(OutPaths, NamesOfTheirOwnAreWanted) {
   for (const std::string out : {"", "/", ".", "..", "a/..", "./."}) {
     SCOPED_TRACE(out);
-    EXPECT_EQ(catch_error([&] { out_paths(out, 0); }).code(), ErrorCode::usage);
+    EXPECT_EQ(catch_error([&] { out_paths(out); }).code(), ErrorCode::usage);
   }
-  const OutPaths paths = out_paths("a/b//", 7);
+  const OutPaths paths = out_paths("a/b//", "7");
   EXPECT_EQ(paths.out, "a/b");
   EXPECT_EQ(paths.staging, "a/.b.hfshard");
   EXPECT_EQ(paths.step, "a/.b.hfshard/out/7");

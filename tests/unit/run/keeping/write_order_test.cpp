@@ -46,7 +46,7 @@ int watch(const char* call, const char* path) {
 TEST(WriteOrder, AJournalRecordFollowsTheSyncOfItsData) {
   const TempDir dir;
   const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
-  const std::string staging = out_paths(dir / "out", 0).staging;
+  const std::string staging = out_paths(dir / "out").staging;
   std::vector<JournalRecord> done;
   events.clear();
   sys::set_fault_hook(watch);
@@ -172,7 +172,7 @@ std::vector<Moment> moments_of(const TempDir& dir, bool overwrite) {
   options.io_threads = 0;
   durability = {};
   moments.clear();
-  watched = out_paths(options.out, 0);
+  watched = out_paths(options.out, "0");
   sys::set_fault_hook(follow);
   convert(plan, options);
   sys::set_fault_hook(nullptr);

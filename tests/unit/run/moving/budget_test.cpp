@@ -30,7 +30,7 @@ TEST(Budget, TooLittleMemoryIsRefusedAndTheStatedNeedIsEnough) {
   options.max_memory_bytes = kMiB;
   const Error error = catch_error([&] { convert(plan, options); });
   EXPECT_EQ(error.code(), ErrorCode::limit);
-  EXPECT_FALSE(exists(out_paths(options.out, 0).staging));
+  EXPECT_FALSE(exists(out_paths(options.out).staging));
   options.max_memory_bytes = stated_bytes(error.sentence());
   ASSERT_GT(options.max_memory_bytes, kMiB) << error.sentence();
   const RunResult result = convert(plan, options);

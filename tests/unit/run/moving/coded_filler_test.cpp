@@ -262,7 +262,7 @@ Plan random_plan(const Catalog& catalog, const CompiledModel& model, Random& ran
   const auto form = [&](const Leaf& leaf, const Grid& grid) {
     return target.form(leaf, grid, options.encoding);
   };
-  return build_plan(make_model(catalog, model), options, form, limits);
+  return build_plan(make_model(catalog, model), options, form, target.layout(), limits);
 }
 
 struct Filled {

@@ -41,7 +41,7 @@ TEST_F(DataFilesTest, ALargeRegionIsWrittenWhole) {
     std::string text(begin + (std::size_t{19} << 20) + 4096, 'x');
     for (std::size_t i = 0; i < text.size(); ++i)
       text[i] = static_cast<char>((i * 2654435761U) >> 13 & 0x7fU);
-    DataFiles files(names_, dir_.path(), mode, Limits().cached_bytes);
+    DataFiles files(names_, dir_.path(), "", mode, Limits().cached_bytes);
     const auto bytes = std::as_bytes(std::span(text));
     files.write(1, begin, bytes.subspan(begin));
     files.write(1, 0, bytes.first(begin));
@@ -54,7 +54,7 @@ TEST_F(DataFilesTest, ALargeRegionIsWrittenWhole) {
 
 // A model has thousands of data files, and a process a thousand descriptors.
 TEST_F(DataFilesTest, FilesThatAreDurableAreClosedButForTheLast) {
-  DataFiles files(names_, dir_.path(), IoMode::buffered, Limits().cached_bytes);
+  DataFiles files(names_, dir_.path(), "", IoMode::buffered, Limits().cached_bytes);
   const std::size_t before = open_descriptors();
   const std::string text(100, 'x');
   for (const std::uint32_t file : {0U, 1U, 2U})

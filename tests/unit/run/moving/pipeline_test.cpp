@@ -138,7 +138,7 @@ TEST_P(ConversionFailure, LeavesAResumableConversion) {
     };
     in_time([&] { EXPECT_THROW(convert(plan, to_output(out), hook), Planted); });
     EXPECT_FALSE(exists(out));
-    EXPECT_TRUE(exists(out_paths(out, 0).staging));
+    EXPECT_TRUE(exists(out_paths(out).staging));
     RunOptions again = to_output(out);
     again.resume = true;
     const RunResult result = convert(plan, again);
@@ -148,7 +148,7 @@ TEST_P(ConversionFailure, LeavesAResumableConversion) {
     EXPECT_EQ(result.output_bytes, output_bytes);
     EXPECT_EQ(output_bytes == plan.end_address(), level == 0);
     EXPECT_EQ(differing(tree_of(out), wanted), "");
-    EXPECT_FALSE(exists(out_paths(out, 0).staging));
+    EXPECT_FALSE(exists(out_paths(out).staging));
   }
   EXPECT_GT(resumed_past_work, 0U) << "no resumed run found finished work";
 }
@@ -188,7 +188,7 @@ TEST(Pipeline, AStopDrainsAndCommitsWhatWasAdmitted) {
   EXPECT_NE(error.hint_text().find("--resume"), std::string::npos);
   EXPECT_FALSE(exists(dir / "out"));
   const JournalState state =
-      read_journals(out_paths(dir / "out", 0).staging, plan.id(), plan.model().digest_slots());
+      read_journals(out_paths(dir / "out").staging, plan.id(), plan.model().digest_slots());
   EXPECT_EQ(state.done_bytes(), admitted_bytes.load());
   EXPECT_LT(state.done_bytes(), plan.end_address());
   options.stop = nullptr;

@@ -186,7 +186,7 @@ Plan cut_plan(const Catalog& catalog, const CompiledModel& model, const Cut& cut
   const auto form = [&](const Leaf& leaf, const Grid& grid) {
     return target.form(leaf, grid, cut.options.encoding);
   };
-  return build_plan(make_model(catalog, model), cut.options, form, cut.limits);
+  return build_plan(make_model(catalog, model), cut.options, form, target.layout(), cut.limits);
 }
 
 // Cuts the leaves of a plan anew, by extents that nothing divides: a chunk may end anywhere.
