@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -72,8 +73,8 @@ class Expected {
   const DecodeRule* decoder(std::string_view name, const Shape& shape) const {
     if (!quantised_ || shape.rank() < 2) return nullptr;
     for (const DecodeRule& rule : table_.decodes) {
-      if (rule.name ? !glob_match(*rule.name, name) : !name.ends_with(".weight")) continue;
-      if (rule.when && !rule.when->truth(bindings_)) continue;
+      if (!rule.takes(name, std::nullopt, bindings_)) continue;
+      if (!rule.name && !name.ends_with(".weight")) continue;
       const bool plain = !is_packed(rule.kind) &&
                          std::ranges::any_of(
                              kPlain, [&](std::string_view glob) { return glob_match(glob, name); });
