@@ -15,7 +15,7 @@
 namespace hfshard {
 namespace {
 
-constexpr int kMaxDepth = 8;
+constexpr int kMaxNesting = 8;
 
 class PatternParser {
  public:
@@ -56,7 +56,7 @@ class PatternParser {
   }
 
   PatternNode node() {
-    if (++depth_ > kMaxDepth) fail("a shallower nesting");
+    if (++depth_ > kMaxNesting) fail("a shallower nesting");
     PatternNode out;
     if (peek('(')) {
       out = product();

@@ -55,7 +55,7 @@ std::uint32_t Plan::group_number(std::uint32_t leaf, const ChunkIndex& index) co
 Place Plan::place(std::uint32_t leaf, const Shape& chunk) const {
   if (grids[leaf].linked) return linked_place(*this, leaf, chunk);
   const UnitForm& unit = units[leaf];
-  const ChunkIndex index = locate(unit, chunk);
+  const ChunkIndex index = chunk_index(unit, chunk);
   const Group& group = groups[group_number(leaf, index)];
   const std::uint64_t address =
       group.address + index.unit * unit.region_bytes() + index.position * unit.stride_bytes;
@@ -81,7 +81,7 @@ std::uint64_t Plan::chunks_before(const UnitRef& ref) const {
 
 std::uint64_t Plan::chunks_before(std::uint32_t leaf, const Shape& chunk) const {
   const UnitForm& unit = units[leaf];
-  const ChunkIndex index = locate(unit, chunk);
+  const ChunkIndex index = chunk_index(unit, chunk);
   return group_chunks[group_number(leaf, index)] + index.unit * unit.chunks_per_unit +
          index.position;
 }

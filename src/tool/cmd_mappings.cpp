@@ -118,13 +118,13 @@ struct ShowFlags {
 };
 
 // `2048 x 1024` as numbers; null where a row has no shape.
-Json shape_json(const std::string& text) {
+Json shown_shape(const std::string& text) {
   if (text.empty()) return nullptr;
   Json::Array out;
   std::uint64_t value = 0;
   bool inside = false;
   for (const char c : text + " ") {
-    const bool digit = c >= '0' && c <= '9';
+    const bool digit = is_digit(c);
     if (digit) value = value * 10 + static_cast<std::uint64_t>(c - '0');
     if (!digit && inside) out.emplace_back(std::exchange(value, 0));
     inside = digit;
@@ -136,10 +136,10 @@ Json rule_json(const ShownRule& row) {
   Json out;
   out["source"] = row.source;
   out["source_pattern"] = row.source_pattern;
-  out["source_shape"] = shape_json(row.source_shape);
+  out["source_shape"] = shown_shape(row.source_shape);
   out["target"] = row.target;
   out["target_pattern"] = row.target_pattern;
-  out["target_shape"] = shape_json(row.target_shape);
+  out["target_shape"] = shown_shape(row.target_shape);
   out["axes"] = row.axes;
   out["value"] = row.value;
   out["rule"] = row.rule;

@@ -192,8 +192,6 @@ void check_space(const ExampleOptions& options, std::uint64_t data_bytes) {
       .hint("--sparse writes the headers only, at full size");
 }
 
-bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
-
 // Takes a run of digits, without leading zeros, from the front.
 std::string_view take_number(std::string_view& text) noexcept {
   while (text.size() > 1 && text[0] == '0' && is_digit(text[1])) text.remove_prefix(1);

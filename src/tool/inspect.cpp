@@ -104,7 +104,7 @@ DamageList find_missing_chunks(const Checkpoint& opened, std::size_t listed) {
       if (opened.has_piece(i, at)) return true;
       ++out.count;
       if (out.items.size() < listed) out.items.push_back(missing_chunk(leaf, at));
-      out.more = out.count >= kMostMissing;
+      out.more = out.count >= kMaxMissing;
       return !out.more;
     });
     if (out.more) break;
@@ -134,7 +134,7 @@ DamageList read_chunks(const Checkpoint& opened, const std::string& root, Report
         out.items.back().file = shown_name(catalog, root, error.file());
       }
     }
-    out.more = out.items.size() >= kMostMissing;
+    out.more = out.items.size() >= kMaxMissing;
     return !out.more;
   };
   for (const std::uint32_t i : reading_order(catalog)) {

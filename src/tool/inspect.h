@@ -29,13 +29,13 @@ struct DamageList {
   std::vector<Damage> items;
   std::uint64_t count = 0;
   std::uint64_t checked = 0;
-  bool more = false;  ///< the search gave up after kMostMissing
+  bool more = false;  ///< the search gave up after kMaxMissing
   std::string unit = "chunks";
 };
 
 /// A checkpoint that lacks more chunks than this is not searched further: a grid that a damaged
 /// index makes up can have any number of chunks, those that exist are bounded by the index.
-inline constexpr std::uint64_t kMostMissing = 1'000'000;
+inline constexpr std::uint64_t kMaxMissing = 1'000'000;
 
 /// Number of chunks of an array.
 std::uint64_t chunk_total(const Catalog& catalog, std::uint32_t array);

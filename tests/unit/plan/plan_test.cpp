@@ -159,7 +159,7 @@ TEST(Plan, EveryChunkHasAPlaceOfItsOwnInItsUnit) {
         EXPECT_EQ(address % plan.limits.alignment_bytes, 0U);
         EXPECT_LE(address + place.length_bytes, plan.file_begin[place.file + 1]);
         EXPECT_EQ(place.length_bytes, unit.form.stored_bytes());
-        const ChunkIndex index = locate(unit, chunk);
+        const ChunkIndex index = chunk_index(unit, chunk);
         const UnitRef ref{plan.group_number(leaf, index), index.unit};
         EXPECT_EQ(plan.group_of(ref).leaf, leaf);
         EXPECT_EQ(plan.group_of(ref).loop_index, index.loop_index);
