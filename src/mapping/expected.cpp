@@ -11,7 +11,6 @@
 #include "base/checked.h"
 #include "base/text.h"
 #include "mapping/family_info.h"
-#include "mapping/find.h"
 #include "mapping/resolve.h"
 #include "mapping/table.h"
 
@@ -123,11 +122,6 @@ class Expected {
 };
 
 }  // namespace
-
-std::vector<ExpectedTensor> expected_tensors(const std::string& family, const Json& config,
-                                             const std::map<std::string, std::string>& options) {
-  return expected_tensors(family_by_name(family), config, options);
-}
 
 std::vector<ExpectedTensor> expected_tensors(const FamilyFile& family, const Json& config,
                                              const std::map<std::string, std::string>& options) {

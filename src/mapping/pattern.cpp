@@ -236,16 +236,11 @@ std::uint64_t node_extent(const PatternNode& node, const DimScope& scope,
   return static_cast<std::uint64_t>(node.total->integer(scope));
 }
 
-Shape pattern_shape(const Pattern& pattern, const DimScope& scope, std::string_view pointer) {
-  Shape out;
-  for (const PatternNode& axis : pattern.axes) out.push_back(node_extent(axis, scope, pointer));
-  return out;
-}
-
 Layout lay_out(const Pattern& pattern, const DimScope& scope, std::span<const std::uint64_t> stack,
                std::size_t at, std::string_view pointer) {
   Layout out;
-  out.shape = pattern_shape(pattern, scope, pointer);
+  for (const PatternNode& axis : pattern.axes)
+    out.shape.push_back(node_extent(axis, scope, pointer));
   const std::size_t rank = out.shape.rank();
   const std::size_t first = std::min(at, rank);
   for (std::size_t i = 0; i < stack.size(); ++i) out.shape.insert(first + i, stack[i]);

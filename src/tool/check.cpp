@@ -178,10 +178,6 @@ class FamilyCheck {
 
 }  // namespace
 
-std::vector<CheckReport> check_family(const FamilyInfo& info) {
-  return check_family(family_by_name(info.name), info, {});
-}
-
 std::vector<CheckReport> check_family(const FamilyFile& file, const FamilyInfo& info,
                                       const std::vector<MappingFile>& own) {
   std::vector<CheckReport> out;

@@ -47,10 +47,8 @@ CheckReport check_mapping(const Catalog& catalog, const MappingOptions& options)
 CheckReport check_mapping(const NameList& list, const MappingOptions& options);
 
 /// The same for a family's example and each of its sizes, in every layout that they have, with and
-/// without the parts that `--with` asks for; tensors are made up from the rules. Every error is a
-/// problem.
-std::vector<CheckReport> check_family(const FamilyInfo& info);
-/// The same for the family of a file, beside the user's own ones.
+/// without the parts that `--with` asks for; tensors are made up from the rules. `own`: the user's
+/// families, of which this may be one. Every error is a problem.
 std::vector<CheckReport> check_family(const FamilyFile& file, const FamilyInfo& info,
                                       const std::vector<MappingFile>& own);
 

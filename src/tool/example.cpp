@@ -204,10 +204,6 @@ std::string_view take_number(std::string_view& text) noexcept {
 
 }  // namespace
 
-bool can_fill(DType dtype) noexcept {
-  return dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::f32;
-}
-
 bool natural_less(std::string_view a, std::string_view b) noexcept {
   const std::string_view whole_a = a;
   const std::string_view whole_b = b;
@@ -242,14 +238,6 @@ void fill_random(std::uint64_t stream, std::uint64_t first_word, DType dtype,
   if (rest > 0) std::memcpy(at, &last, rest);
 }
 
-FamilyInfo family_info(const std::string& family) {
-  return info_of_family(family_by_name(family), true);
-}
-
-Json example_config(const std::string& family, const std::string& text, const std::string& name) {
-  return example_config(family_by_name(family), text, name);
-}
-
 Json example_config(const FamilyFile& family, const std::string& text, const std::string& name,
                     const std::vector<MappingFile>& own) {
   FamilyInfo info = info_of_family(family, false);
@@ -266,11 +254,6 @@ Json example_config(const FamilyFile& family, const std::string& text, const std
         .hint("its model_type must be one of " + join(info.model_types, ", "));
   }
   return config;
-}
-
-Catalog example_catalog(const std::string& family, const Json& config, DType dtype,
-                        const std::map<std::string, std::string>& options) {
-  return example_catalog(family_by_name(family), config, dtype, options);
 }
 
 Catalog example_catalog(const FamilyFile& family, const Json& config, DType dtype,
@@ -295,7 +278,8 @@ Catalog example_catalog(const FamilyFile& family, const Json& config, DType dtyp
 }
 
 ExampleResult write_example(const ExampleOptions& options, Reporter& reporter) {
-  HFSHARD_CHECK(can_fill(options.dtype));
+  HFSHARD_CHECK(options.dtype == DType::bf16 || options.dtype == DType::f16 ||
+                options.dtype == DType::f32);
   check_out(options.out);
   const FamilyFile family = family_by_name(options.family, options.own);
   const Json config = example_config(family, options.config_text, "config.json", options.own);

@@ -36,24 +36,15 @@ struct ExampleResult {
   std::uint64_t file_bytes = 0;  ///< of safetensors files
 };
 
-/// Whether values of this type can be made: bf16, f16, f32.
-bool can_fill(DType dtype) noexcept;
-
-/// The row of a built-in family. Throws: not_found with near names.
-FamilyInfo family_info(const std::string& family);
-
 /// The config that is used: `text` parsed, or the family's example where it is empty.
 /// Throws: bad_input (malformed, or it belongs to another family).
 Json example_config(const FamilyFile& family, const std::string& text, const std::string& name,
                     const std::vector<MappingFile>& own = {});
-Json example_config(const std::string& family, const std::string& text, const std::string& name);
 
 /// A catalog of the tensors that a checkpoint of this config has, in memory: as if it lay in one
 /// file.
-Catalog example_catalog(const std::string& family, const Json& config, DType dtype,
-                        const std::map<std::string, std::string>& options = {});
 Catalog example_catalog(const FamilyFile& family, const Json& config, DType dtype,
-                        const std::map<std::string, std::string>& options);
+                        const std::map<std::string, std::string>& options = {});
 
 /// Writes a checkpoint as HuggingFace stores it: config.json, safetensors files (with an index when
 /// there are several), tokenizer and generation config. Tensors lie in natural order (layer 2

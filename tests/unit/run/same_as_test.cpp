@@ -6,6 +6,7 @@
 #include "support/catch_error.h"
 #include "support/safetensors_builder.h"
 #include "tool/example.h"
+#include "unit/mapping/families.h"
 #include "unit/run/run_support.h"
 
 namespace hfshard {
