@@ -33,8 +33,9 @@ CACHE = os.path.join(ROOT, "build", "tidy-cache")
 COMMANDS = os.path.join(ROOT, "build", "tidy-commands")  # DATABASE as clang can use it
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.M)
 
-# g++ writes the compile commands; clang need not know every option of g++.
-EXTRA = ["--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wno-unused-command-line-argument"]
+# g++ writes the compile commands; clang need not know every option of g++, nor of its target attributes.
+EXTRA = ["--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wno-unused-command-line-argument",
+         "--extra-arg=-Wno-ignored-attributes"]
 
 # The analyzer walks paths, which takes long. It runs where memory, descriptors and untrusted bytes are handled; in these
 # folders values are computed from values, without a pointer to lose.

@@ -11,7 +11,7 @@
 namespace hfshard {
 namespace {
 
-constexpr std::size_t kBufferBytes = std::size_t{4} << 20;
+constexpr std::size_t kReadBytes = std::size_t{4} << 20;
 
 Damage missing_chunk(const Array& leaf, const Shape& chunk) {
   Damage out;
@@ -69,7 +69,7 @@ class PieceDrain {
     const std::uint64_t cell = packed_bytes(info.dtype, grid.inner.numel());
     const bool whole = !info.is_whole() && cell <= kWholeCellBytes;
     const PieceSteps steps = whole ? PieceSteps::whole_cells : PieceSteps::any;
-    buffer_.resize(whole ? cell : kBufferBytes);
+    buffer_.resize(whole ? cell : kReadBytes);
     scratch_.resize(opened_.scratch_bytes(array, steps));
     std::uint64_t left = packed_bytes(info.dtype, grid.chunk.numel());
     const auto reader = opened_.open_piece(array, at, steps, scratch_);
