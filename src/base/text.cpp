@@ -34,8 +34,6 @@ constexpr std::array<Unit, 14> kUnits{{{"", 1},
                                        {"gb", 1'000'000'000},
                                        {"tb", 1'000'000'000'000}}};
 
-bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
-
 char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 // Reads digits from the front of `text`; nothing on overflow. `count` is how many there were.
@@ -185,6 +183,10 @@ std::vector<std::string> near_names(std::string_view name,
     out.push_back(*candidate);
   }
   return out;
+}
+
+std::size_t common_prefix(std::string_view a, std::string_view b) noexcept {
+  return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
 
 std::string join(const std::vector<std::string>& parts, std::string_view separator) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -27,6 +28,9 @@ bool glob_match(std::string_view pattern, std::string_view name);
 std::vector<std::string> near_names(std::string_view name,
                                     const std::vector<std::string>& candidates,
                                     std::size_t count = 3);
+constexpr bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
+/// How many bytes two texts begin with alike.
+std::size_t common_prefix(std::string_view a, std::string_view b) noexcept;
 /// Joins with a separator.
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 /// Splits at every separator; n separators give n + 1 parts.

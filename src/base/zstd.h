@@ -54,7 +54,7 @@ class ZstdStream {
 
 /// Levels that encode_zstd knows.
 /// Source: facebook/zstd lib/compress/clevels.h, ZSTD_MAX_CLEVEL. Negative ones are left out.
-inline constexpr int kMostZstdLevel = 22;
+inline constexpr int kMaxZstdLevel = 22;
 
 /// The library's release, "1.5.4": what a frame's bytes depend on beside content and level.
 std::string_view zstd_version() noexcept;

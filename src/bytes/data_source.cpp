@@ -21,7 +21,7 @@ namespace {
 std::span<std::byte> aligned(std::span<std::byte> scratch) {
   void* at = scratch.data();
   std::size_t room = scratch.size();
-  HFSHARD_CHECK(std::align(kMostAlignmentBytes, 1, at, room) != nullptr);
+  HFSHARD_CHECK(std::align(kMaxAlignmentBytes, 1, at, room) != nullptr);
   return scratch.last(room);
 }
 

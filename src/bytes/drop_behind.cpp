@@ -7,12 +7,12 @@
 namespace hfshard {
 namespace {
 // Bounds the memory of many short ranges; a thousand of 256 KiB are 256 MiB.
-constexpr std::size_t kMostRanges = 1024;
+constexpr std::size_t kMaxRanges = 1024;
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kLargestPage = std::uint64_t{2} << 20;
 }  // namespace
 
-DropBehind::DropBehind(std::uint64_t keep_bytes) : keep_bytes_(keep_bytes), ring_(kMostRanges) {}
+DropBehind::DropBehind(std::uint64_t keep_bytes) : keep_bytes_(keep_bytes), ring_(kMaxRanges) {}
 
 void DropBehind::add(int fd, std::uint64_t offset_bytes, std::uint64_t length_bytes) noexcept {
   std::unique_lock lock(mutex_);

@@ -15,8 +15,6 @@
 namespace hfshard {
 namespace {
 
-constexpr mode_t kDirectoryMode = 0755;
-
 struct CloseDirectory {
   void operator()(DIR* directory) const noexcept { ::closedir(directory); }
 };
@@ -129,11 +127,11 @@ std::string parent_path(std::string_view path) {
 }
 
 void make_directories(const std::string& path) {
-  if (sys::mkdir(path.c_str(), kDirectoryMode) == 0) return;
+  if (sys::mkdir(path.c_str(), sys::kDirectoryMode) == 0) return;
   int error_number = errno;
   if (error_number == ENOENT && parent_path(path) != path) {
     make_directories(parent_path(path));
-    if (sys::mkdir(path.c_str(), kDirectoryMode) == 0) return;
+    if (sys::mkdir(path.c_str(), sys::kDirectoryMode) == 0) return;
     error_number = errno;
   }
   const auto info = error_number == EEXIST ? file_info(path) : std::nullopt;

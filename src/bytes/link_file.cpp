@@ -13,8 +13,6 @@
 namespace hfshard {
 namespace {
 
-constexpr mode_t kFileMode = 0644;
-
 // What a file system says that has no links of this kind, or none to another one.
 bool cannot_link(int error_number) {
   return error_number == EXDEV || error_number == EPERM || error_number == EMLINK ||
@@ -35,7 +33,7 @@ int clone(const std::string& from, const std::string& to) {
   const sys::Descriptor source(sys::open(from.c_str(), O_RDONLY | O_CLOEXEC));
   if (source.get() < 0) return -1;
   const sys::Descriptor copy(
-      sys::open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kFileMode));
+      sys::open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, sys::kFileMode));
   if (copy.get() < 0) return -1;
   return sys::clone(copy.get(), source.get(), to.c_str());
 }

@@ -9,10 +9,10 @@ std::shared_ptr<const FileSource> OpenFiles::open(std::uint32_t number,
     if (known == number) return source;
   }
   auto source = std::make_shared<const FileSource>(path);
-  if (open_.size() < kMost) {
+  if (open_.size() < kMax) {
     open_.emplace_back(number, source);
   } else {
-    open_[evict_++ % kMost] = {number, source};
+    open_[evict_++ % kMax] = {number, source};
   }
   return source;
 }

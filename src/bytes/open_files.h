@@ -19,7 +19,7 @@ class OpenFiles {
   std::shared_ptr<const FileSource> open(std::uint32_t number, const std::string& path) const;
 
  private:
-  static constexpr std::size_t kMost = 64;
+  static constexpr std::size_t kMax = 64;
   mutable std::mutex mutex_;
   mutable std::vector<std::pair<std::uint32_t, std::shared_ptr<const FileSource>>> open_;
   mutable std::size_t evict_ = 0;

@@ -20,9 +20,6 @@
 namespace hfshard {
 namespace {
 
-constexpr mode_t kFileMode = 0644;
-// One call takes at most 0x7ffff000 bytes on Linux; smaller steps keep the loop honest.
-constexpr std::size_t kMaxCallBytes = std::size_t{1} << 30;
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 
 // Collects small pieces so that the file is written in large ones.
@@ -56,7 +53,7 @@ class BufferedWriter {
 
 OutputFile::OutputFile(std::string path, IoMode wanted)
     : path_(std::move(path)),
-      fd_(sys::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kFileMode)) {
+      fd_(sys::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, sys::kFileMode)) {
   if (fd_.get() < 0) throw sys::failure("open for writing", path_, errno);
   why_ = wanted == IoMode::automatic ? "written back at once" : "as asked";
   if (wanted == IoMode::mmap) why_ = "outputs are not mapped";
@@ -78,7 +75,7 @@ void OutputFile::write_at(std::uint64_t offset_bytes, std::span<const std::byte>
   bool refused = false;
   while (!bytes.empty()) {
     const bool direct = !refused && fits_direct(offset_bytes, bytes);
-    const std::size_t wanted = std::min(bytes.size(), kMaxCallBytes);
+    const std::size_t wanted = std::min(bytes.size(), sys::kMaxCallBytes);
     const ssize_t written = sys::pwrite(direct ? direct_.get() : fd_.get(), bytes.data(), wanted,
                                         static_cast<off_t>(offset_bytes), path_.c_str());
     if (written < 0 && errno == EINTR) continue;
@@ -139,7 +136,7 @@ std::string make_unique_name(const std::string& path) {
       throw sys::failure("find a name beside", path, errno);
     std::string name = fmt::format("{}.{:016x}", path, number);
     const sys::Descriptor made(
-        sys::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kFileMode));
+        sys::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, sys::kFileMode));
     if (made.get() >= 0) return name;
     if (errno != EEXIST) throw sys::failure("open for writing", name, errno);
   }

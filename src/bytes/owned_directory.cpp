@@ -24,8 +24,6 @@
 namespace hfshard {
 namespace {
 
-constexpr mode_t kFileMode = 0644;
-constexpr mode_t kDirectoryMode = 0755;
 // Each further try means that another process has made or removed the directory meanwhile.
 constexpr int kMaxTries = 100;
 
@@ -43,7 +41,7 @@ constexpr int kMaxTries = 100;
 OwnedDirectory OwnedDirectory::claim(const std::string& path, Mode mode) {
   for (int tries = 0; tries < kMaxTries; ++tries) {
     make_directories(parent_path(path));
-    if (sys::mkdir(path.c_str(), kDirectoryMode) != 0 && errno != EEXIST) {
+    if (sys::mkdir(path.c_str(), sys::kDirectoryMode) != 0 && errno != EEXIST) {
       throw sys::failure("make the directory", path, errno);
     }
     OwnedDirectory out(path);
@@ -90,7 +88,7 @@ OwnedDirectory::Taken OwnedDirectory::open_marker() {
            "move it away, or choose another output; hfshard never deletes what it did not write");
   }
   marker_ = sys::Descriptor(
-      sys::openat(directory, kMarker, kFlags | O_CREAT | O_EXCL, kFileMode, path.c_str()));
+      sys::openat(directory, kMarker, kFlags | O_CREAT | O_EXCL, sys::kFileMode, path.c_str()));
   if (marker_.get() < 0) {
     if (errno == EEXIST || errno == ENOENT) return Taken::changed;
     throw sys::failure("make the lock", path, errno);

@@ -19,8 +19,6 @@
 namespace hfshard {
 namespace {
 
-// One call returns at most 0x7ffff000 bytes on Linux; smaller steps keep the loop honest.
-constexpr std::size_t kMaxCallBytes = std::size_t{1} << 30;
 constexpr std::string_view kDownloadHint =
     "the file may still be downloading or is being replaced; run again when it is complete";
 
@@ -76,7 +74,7 @@ bool was_written(const InodeState& then, const InodeState& now) noexcept {
 void read_exactly(const std::string& path, int fd, std::uint64_t offset, std::span<std::byte> out) {
   const ByteRange wanted{offset, offset + out.size()};
   while (!out.empty()) {
-    const std::size_t step = std::min(out.size(), kMaxCallBytes);
+    const std::size_t step = std::min(out.size(), sys::kMaxCallBytes);
     const ssize_t got = sys::pread(fd, out.data(), step, static_cast<off_t>(offset), path.c_str());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) {

@@ -25,7 +25,7 @@ constexpr std::pair<std::uint32_t, std::string_view> kNetworkFileSystems[] = {
 };
 
 bool usable(std::uint64_t alignment) noexcept {
-  return std::has_single_bit(alignment) && alignment <= kMostAlignmentBytes;
+  return std::has_single_bit(alignment) && alignment <= kMaxAlignmentBytes;
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ std::uint64_t direct_alignment(int fd, const std::string& path) noexcept {
   if (sys::direct_alignment(fd, path.c_str(), &alignment) == 0) {
     return usable(alignment) ? std::max<std::uint64_t>(alignment, 512) : 0;
   }
-  alignas(kMostAlignmentBytes) std::array<std::byte, kMostAlignmentBytes> block{};
+  alignas(kMaxAlignmentBytes) std::array<std::byte, kMaxAlignmentBytes> block{};
   for (const std::size_t size : {std::size_t{512}, block.size()}) {
     if (sys::pread(fd, block.data(), size, 0, path.c_str()) >= 0) return size;
   }

@@ -12,13 +12,13 @@
 namespace hfshard {
 
 /// Direct I/O that asks for more than this is not used, so that buffers need no more slack.
-inline constexpr std::uint64_t kMostAlignmentBytes = 4096;
+inline constexpr std::uint64_t kMaxAlignmentBytes = 4096;
 
 /// Name of the network or user-space file system that an open file lies on, empty if it is neither.
 std::string_view network_file_system(int fd) noexcept;
 
 /// What direct I/O with this descriptor (opened for it) wants offsets, lengths and memory to be
-/// multiples of; 0 if it is refused, or wants more than kMostAlignmentBytes. Asks the system and,
+/// multiples of; 0 if it is refused, or wants more than kMaxAlignmentBytes. Asks the system and,
 /// where that does not know, tries (which needs a descriptor that reads).
 std::uint64_t direct_alignment(int fd, const std::string& path) noexcept;
 

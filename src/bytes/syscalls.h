@@ -23,6 +23,12 @@ using FaultHook = int (*)(const char* call, const char* path);
 /// For tests; nullptr takes the hook away.
 void set_fault_hook(FaultHook hook) noexcept;
 
+/// Modes of what is made.
+inline constexpr mode_t kFileMode = 0644;
+inline constexpr mode_t kDirectoryMode = 0755;
+/// One call moves at most 0x7ffff000 bytes on Linux; smaller steps keep the loops around it honest.
+inline constexpr std::size_t kMaxCallBytes = std::size_t{1} << 30;
+
 int open(const char* path, int flags, mode_t mode = 0) noexcept;
 /// `name` is looked up in a directory; `path` names it to the hook.
 int openat(int directory, const char* name, int flags, mode_t mode, const char* path) noexcept;

@@ -55,15 +55,15 @@ std::unique_ptr<Checkpoint> open_checkpoint(const std::string& path) {
   for (const Format* format : all_formats()) {
     if (format->recognise(path)) return format->open(path);
   }
-  return format::safetensors::open_checkpoint(path);
+  return format::safetensors::open_hf(path);
 }
 
 Catalog open_catalog(const std::string& location) {
-  return format::safetensors::open_catalog(location);
+  return format::safetensors::open_hf_catalog(location);
 }
 
 std::optional<NameList> open_names(const std::string& location) {
-  return format::safetensors::open_names(location);
+  return format::safetensors::open_hf_names(location);
 }
 
 }  // namespace hfshard

@@ -29,9 +29,10 @@ std::string_view to_string(DecodeKind kind) noexcept {
   return "";
 }
 
-bool DecodeRule::matches(std::string_view tensor, DType stored) const {
-  return (dtypes.empty() || std::ranges::find(dtypes, stored) != dtypes.end()) &&
-         (!name || glob_match(*name, tensor));
+bool DecodeRule::takes(std::string_view tensor, std::optional<DType> stored,
+                       const Scope& scope) const {
+  return (!stored || dtypes.empty() || std::ranges::find(dtypes, *stored) != dtypes.end()) &&
+         (!name || glob_match(*name, tensor)) && (!when || when->truth(scope));
 }
 
 std::string DecodeRule::scale_name(std::string_view tensor) const {

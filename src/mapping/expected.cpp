@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,7 +11,6 @@
 #include "base/checked.h"
 #include "base/text.h"
 #include "mapping/family_info.h"
-#include "mapping/find.h"
 #include "mapping/resolve.h"
 #include "mapping/table.h"
 
@@ -72,8 +72,8 @@ class Expected {
   const DecodeRule* decoder(std::string_view name, const Shape& shape) const {
     if (!quantised_ || shape.rank() < 2) return nullptr;
     for (const DecodeRule& rule : table_.decodes) {
-      if (rule.name ? !glob_match(*rule.name, name) : !name.ends_with(".weight")) continue;
-      if (rule.when && !rule.when->truth(bindings_)) continue;
+      if (!rule.takes(name, std::nullopt, bindings_)) continue;
+      if (!rule.name && !name.ends_with(".weight")) continue;
       const bool plain = !is_packed(rule.kind) &&
                          std::ranges::any_of(
                              kPlain, [&](std::string_view glob) { return glob_match(glob, name); });
@@ -122,11 +122,6 @@ class Expected {
 };
 
 }  // namespace
-
-std::vector<ExpectedTensor> expected_tensors(const std::string& family, const Json& config,
-                                             const std::map<std::string, std::string>& options) {
-  return expected_tensors(family_by_name(family), config, options);
-}
 
 std::vector<ExpectedTensor> expected_tensors(const FamilyFile& family, const Json& config,
                                              const std::map<std::string, std::string>& options) {

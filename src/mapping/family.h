@@ -17,8 +17,6 @@ struct FamilyFile {
 const std::vector<FamilyFile>& embedded_families();
 /// mappings/common.json: what families share.
 std::string_view embedded_common();
-/// mappings/schema.json.
-std::string_view embedded_schema();
 /// mappings/proof.json: what tests/interop/proof.py has shown for each family.
 std::string_view embedded_proof();
 

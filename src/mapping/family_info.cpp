@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "mapping/find.h"
 #include "mapping/resolve.h"
 #include "mapping/table.h"
 
@@ -189,27 +188,11 @@ FamilyInfo info_of_family(const FamilyFile& file, bool built_in) {
   return info;
 }
 
-std::vector<FamilyInfo> list_families() {
-  std::vector<FamilyInfo> out;
-  for (const FamilyFile& file : embedded_families()) out.push_back(info_of_family(file, true));
-  return out;
-}
-
-bool family_has_layout(const std::string& family, const Json& config,
-                       const std::map<std::string, std::string>& options, bool stacked) {
-  return family_has_layout(family_by_name(family), config, options, stacked);
-}
-
 bool family_has_layout(const FamilyFile& family, const Json& config,
                        const std::map<std::string, std::string>& options, bool stacked) {
   const MappingTable table = load_table(family);
   Bindings bindings(table, config, options, {});
   return has_layout(table.main_scheme(), bindings, stacked);
-}
-
-std::vector<ShownRule> show_family(const std::string& family, const Json& config, bool stacked,
-                                   const std::map<std::string, std::string>& options) {
-  return show_family(family_by_name(family), config, stacked, options);
 }
 
 std::vector<ShownRule> show_family(const FamilyFile& family, const Json& config, bool stacked,

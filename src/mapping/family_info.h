@@ -27,8 +27,6 @@ struct FamilyInfo {
   Json example;                                    ///< config.json of the tiny example
   std::map<std::string, Json, std::less<>> sizes;  ///< name -> config.json facts of a real model
 };
-/// All built-in families, sorted by name.
-std::vector<FamilyInfo> list_families();
 /// The row of a built-in family or of the user's own; only `built_in` ones have a proof.
 FamilyInfo info_of_family(const FamilyFile& file, bool built_in);
 
@@ -41,25 +39,18 @@ struct ExpectedTensor {
 };
 /// Every source tensor that the family's rules name for this config and these options (drops with
 /// `same_as` left out), sorted by name: what `mappings example` writes. With a
-/// `quantization_config` the weights of its layers are coded. Throws: not_found (family, near
-/// names), bad_input (config key missing), unsupported (a requirement of the family).
+/// `quantization_config` the weights of its layers are coded. Throws: bad_input
+/// (config key missing), unsupported (a requirement of the family).
 std::vector<ExpectedTensor> expected_tensors(
-    const std::string& family, const Json& config,
+    const FamilyFile& family, const Json& config,
     const std::map<std::string, std::string>& options = {});
-std::vector<ExpectedTensor> expected_tensors(const FamilyFile& family, const Json& config,
-                                             const std::map<std::string, std::string>& options);
 
 /// Whether this config of the family can have its layers stacked (or separate).
-bool family_has_layout(const std::string& family, const Json& config,
-                       const std::map<std::string, std::string>& options, bool stacked);
 bool family_has_layout(const FamilyFile& family, const Json& config,
                        const std::map<std::string, std::string>& options, bool stacked);
 
-/// The rules of a family for one config, in their order: rows of `mappings show`.
-std::vector<ShownRule> show_family(const std::string& family, const Json& config, bool stacked,
-                                   const std::map<std::string, std::string>& options = {});
 std::vector<ShownRule> show_family(const FamilyFile& family, const Json& config, bool stacked,
-                                   const std::map<std::string, std::string>& options);
+                                   const std::map<std::string, std::string>& options = {});
 
 /// What is wrong with a family's example: a config in which two dims are equal, or one is the
 /// product of others, or is below 2, hides shape-preserving mistakes. Dims that follow from others

@@ -122,14 +122,6 @@ std::vector<std::string> known_model_types() {
   return out;
 }
 
-const FamilyFile& family_by_name(std::string_view name) {
-  for (const FamilyFile& file : embedded_families()) {
-    if (file.name == name) return file;
-  }
-  family_by_name(name, {});  // throws
-  throw Error(ErrorCode::internal, "a family is there and is not");
-}
-
 FamilyFile family_by_name(std::string_view name, std::span<const MappingFile> own) {
   std::vector<std::string> names;
   for (const FamilyFile& file : all_families(own)) {

@@ -30,7 +30,6 @@ MappingFile own_mapping(const std::string& path, std::string text);
 std::vector<std::string> known_model_types();
 
 /// The family of this name. Throws: not_found with near names.
-const FamilyFile& family_by_name(std::string_view name);
-FamilyFile family_by_name(std::string_view name, std::span<const MappingFile> own);
+FamilyFile family_by_name(std::string_view name, std::span<const MappingFile> own = {});
 
 }  // namespace hfshard

@@ -15,7 +15,7 @@
 namespace hfshard {
 namespace {
 
-constexpr int kMaxDepth = 8;
+constexpr int kMaxNesting = 8;
 
 class PatternParser {
  public:
@@ -56,7 +56,7 @@ class PatternParser {
   }
 
   PatternNode node() {
-    if (++depth_ > kMaxDepth) fail("a shallower nesting");
+    if (++depth_ > kMaxNesting) fail("a shallower nesting");
     PatternNode out;
     if (peek('(')) {
       out = product();
@@ -236,17 +236,12 @@ std::uint64_t node_extent(const PatternNode& node, const DimScope& scope,
   return static_cast<std::uint64_t>(node.total->integer(scope));
 }
 
-Shape pattern_shape(const Pattern& pattern, const DimScope& scope, std::string_view pointer) {
-  Shape out;
-  for (const PatternNode& axis : pattern.axes) out.push_back(node_extent(axis, scope, pointer));
-  return out;
-}
-
 LaidOutPattern lay_out(const Pattern& pattern, const DimScope& scope,
                        std::span<const std::uint64_t> stack, std::size_t at,
                        std::string_view pointer) {
   LaidOutPattern out;
-  out.shape = pattern_shape(pattern, scope, pointer);
+  for (const PatternNode& axis : pattern.axes)
+    out.shape.push_back(node_extent(axis, scope, pointer));
   const std::size_t rank = out.shape.rank();
   const std::size_t first = std::min(at, rank);
   for (std::size_t i = 0; i < stack.size(); ++i) out.shape.insert(first + i, stack[i]);

@@ -67,10 +67,6 @@ struct LaidOutPattern {
   std::vector<std::uint64_t> stack_steps;  ///< one per inserted stack axis
 };
 
-/// Extents of the pattern's axes. Throws: bad_input (window outside its axis, overflow),
-/// unsupported (rank).
-Shape pattern_shape(const Pattern& pattern, const DimScope& scope, std::string_view pointer);
-
 /// Lays the pattern out row-major, with the stack axes inserted before axis min(at, rank).
 LaidOutPattern lay_out(const Pattern& pattern, const DimScope& scope,
                        std::span<const std::uint64_t> stack, std::size_t at,

@@ -36,7 +36,7 @@ struct BlockKey {
 
 /// Name of the block's definition in mappings/schema.json.
 std::string_view to_string(Block block) noexcept;
-/// Every block.
+/// Every block: tests/unit/mapping/schema_test.cpp compares each with schema.json.
 std::span<const Block> all_blocks() noexcept;
 /// The keys of a block. A scheme takes any further key as the name of a layer group.
 std::span<const BlockKey> block_keys(Block block) noexcept;

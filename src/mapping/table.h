@@ -160,7 +160,9 @@ struct DecodeRule {
                       ///< to what the glob's end matched
   std::vector<Expr> block;  ///< rows and columns of a block; empty: what the shapes say
 
-  bool matches(std::string_view tensor, DType stored) const;
+  /// Whether it is for tensors of this name that are stored so (nothing: in some dtype), with this
+  /// config.
+  bool takes(std::string_view tensor, std::optional<DType> stored, const Scope& scope) const;
   std::string scale_name(std::string_view tensor) const;
 };
 

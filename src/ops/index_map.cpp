@@ -116,16 +116,4 @@ IndexMap normalize(const IndexMap& map) {
   return out;
 }
 
-Kernel classify(const IndexMap& map) {
-  bool src_unit = false;
-  bool dst_unit = false;
-  for (const Digit& digit : map.digits) {
-    if (digit.src_step == 1 && digit.dst_step == 1) return Kernel::runs;
-    src_unit = src_unit || digit.src_step == 1;
-    dst_unit = dst_unit || digit.dst_step == 1;
-  }
-  if (map.count() <= 1) return Kernel::runs;
-  return src_unit && dst_unit ? Kernel::transpose : Kernel::gather;
-}
-
 }  // namespace hfshard

@@ -115,9 +115,4 @@ struct TilingFault {
 /// elements; above, a fault with times == 0 and element == numel says that it cannot decide.
 TilingFault tiles_exactly(std::uint64_t numel, std::span<const IndexMap> maps, Side side);
 
-/// Which inner loop moves this map's elements.
-enum class Kernel : std::uint8_t { runs, transpose, gather };
-/// `map` must be normalized.
-Kernel classify(const IndexMap& map);
-
 }  // namespace hfshard

@@ -75,7 +75,7 @@ class Search {
 
  private:
   /// Rows [begin, end), each covered by the pattern (offsets within the row).
-  struct Band {
+  struct Strip {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
     IndexMap pattern;
@@ -83,11 +83,11 @@ class Search {
 
   std::optional<std::uint64_t> find_in_group(std::uint64_t length, std::span<IndexMap> pieces);
   std::optional<std::uint64_t> find_in_rows(std::uint64_t length, std::uint64_t row,
-                                            std::vector<Band> bands);
+                                            std::vector<Strip> strips);
   void cut_into_bands(const IndexMap& piece, std::uint64_t length, std::uint64_t row,
-                      std::vector<Band>& out);
+                      std::vector<Strip>& out);
   void cut_rows(const IndexMap& pattern, std::uint64_t length, std::uint64_t row,
-                std::uint64_t extent, std::uint64_t repeat, std::vector<Band>& out);
+                std::uint64_t extent, std::uint64_t repeat, std::vector<Strip>& out);
 
   std::uint64_t cuts_ = 0;
 };
@@ -127,36 +127,36 @@ std::optional<std::uint64_t> Search::find_in_group(std::uint64_t length,
     if (pieces.size() == 1) return std::nullopt;
     return pieces[1].dst_base;
   }
-  std::vector<Band> bands;
-  bands.reserve(pieces.size());
+  std::vector<Strip> strips;
+  strips.reserve(pieces.size());
   for (const IndexMap& piece : pieces) {
-    cut_into_bands(piece, length, static_cast<std::uint64_t>(row), bands);
+    cut_into_bands(piece, length, static_cast<std::uint64_t>(row), strips);
     if (gave_up()) return std::nullopt;
   }
-  return find_in_rows(length, static_cast<std::uint64_t>(row), std::move(bands));
+  return find_in_rows(length, static_cast<std::uint64_t>(row), std::move(strips));
 }
 
 std::optional<std::uint64_t> Search::find_in_rows(std::uint64_t length, std::uint64_t row,
-                                                  std::vector<Band> bands) {
+                                                  std::vector<Strip> strips) {
   const std::uint64_t whole_rows = length / row;
   std::vector<std::uint64_t> breaks{0, whole_rows};
   if (length % row != 0) breaks.push_back(whole_rows + 1);
-  for (const Band& band : bands) {
-    breaks.push_back(band.begin);
-    breaks.push_back(band.end);
+  for (const Strip& strip : strips) {
+    breaks.push_back(strip.begin);
+    breaks.push_back(strip.end);
   }
   std::sort(breaks.begin(), breaks.end());
   breaks.erase(std::unique(breaks.begin(), breaks.end()), breaks.end());
-  std::sort(bands.begin(), bands.end(),
-            [](const Band& a, const Band& b) { return a.begin < b.begin; });
+  std::sort(strips.begin(), strips.end(),
+            [](const Strip& a, const Strip& b) { return a.begin < b.begin; });
   std::size_t next = 0;
   std::vector<std::size_t> active;
   for (std::size_t b = 0; b + 1 < breaks.size(); ++b) {
-    std::erase_if(active, [&](std::size_t i) { return bands[i].end <= breaks[b]; });
-    for (; next < bands.size() && bands[next].begin == breaks[b]; ++next) active.push_back(next);
+    std::erase_if(active, [&](std::size_t i) { return strips[i].end <= breaks[b]; });
+    for (; next < strips.size() && strips[next].begin == breaks[b]; ++next) active.push_back(next);
     std::vector<IndexMap> patterns;
     patterns.reserve(active.size());
-    for (const std::size_t i : active) patterns.push_back(bands[i].pattern);
+    for (const std::size_t i : active) patterns.push_back(strips[i].pattern);
     const std::uint64_t row_length = breaks[b] == whole_rows ? length % row : row;
     if (const auto fault = find(row_length, std::move(patterns))) return breaks[b] * row + *fault;
     if (gave_up()) return std::nullopt;
@@ -166,7 +166,7 @@ std::optional<std::uint64_t> Search::find_in_rows(std::uint64_t length, std::uin
 
 /// Separates the digits with step `row` from the pattern that they repeat.
 void Search::cut_into_bands(const IndexMap& piece, std::uint64_t length, std::uint64_t row,
-                            std::vector<Band>& out) {
+                            std::vector<Strip>& out) {
   IndexMap pattern{.src_base = 0, .dst_base = piece.dst_base, .digits = {}};
   std::uint64_t extent = 1;
   std::uint64_t repeat = 1;  // by further digits of the same step, which overlap the first
@@ -183,9 +183,9 @@ void Search::cut_into_bands(const IndexMap& piece, std::uint64_t length, std::ui
 }
 
 /// Cuts a pattern, repeated over `extent` rows, at row ends. Rows in the middle of a long periodic
-/// pattern are alike and become one band.
+/// pattern are alike and become one strip.
 void Search::cut_rows(const IndexMap& pattern, std::uint64_t length, std::uint64_t row,
-                      std::uint64_t extent, std::uint64_t repeat, std::vector<Band>& out) {
+                      std::uint64_t extent, std::uint64_t repeat, std::vector<Strip>& out) {
   const std::uint64_t first = pattern.dst_base / row;
   const std::uint64_t last = last_of(pattern) / row;
   // Rows [alike_begin, alike_end) see the slowest digit unclipped and its step divides the row.
@@ -213,9 +213,9 @@ void Search::cut_rows(const IndexMap& pattern, std::uint64_t length, std::uint64
     }
     for (IndexMap& part : parts) {
       part.dst_base -= r * row;
-      // A second digit of the same step overlaps in the second row at the latest: two bands.
+      // A second digit of the same step overlaps in the second row at the latest: two strips.
       for (std::uint64_t i = 0; i < std::min<std::uint64_t>(repeat, 2); ++i) {
-        out.push_back(Band{r + i, r + i + rows, normalize(part)});
+        out.push_back(Strip{r + i, r + i + rows, normalize(part)});
       }
     }
     if (alike) r = alike_end - 1;

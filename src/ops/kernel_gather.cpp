@@ -8,7 +8,7 @@ namespace hfshard {
 namespace {
 
 /// Elements along each side of a block: 32 lines on either side stay in the first-level cache.
-constexpr std::size_t kBlock = 32;
+constexpr std::size_t kSquare = 32;
 
 template <std::size_t kBytes>
 void copy_line(const std::byte* src, std::ptrdiff_t src_step, std::byte* dst,
@@ -31,10 +31,10 @@ void copy_line(const std::byte* src, std::ptrdiff_t src_step, std::byte* dst,
 template <std::size_t kBytes>
 void copy_plane(const ByteDigit& near_src, const ByteDigit& near_dst, const std::byte* src,
                 std::byte* dst) noexcept {
-  for (std::size_t i = 0; i < near_src.extent; i += kBlock) {
-    const std::size_t rows = std::min(kBlock, near_src.extent - i);
-    for (std::size_t j = 0; j < near_dst.extent; j += kBlock) {
-      const std::size_t columns = std::min(kBlock, near_dst.extent - j);
+  for (std::size_t i = 0; i < near_src.extent; i += kSquare) {
+    const std::size_t rows = std::min(kSquare, near_src.extent - i);
+    for (std::size_t j = 0; j < near_dst.extent; j += kSquare) {
+      const std::size_t columns = std::min(kSquare, near_dst.extent - j);
       for (std::size_t r = i; r < i + rows; ++r) {
         const auto row = static_cast<std::ptrdiff_t>(r);
         const auto column = static_cast<std::ptrdiff_t>(j);

@@ -26,7 +26,7 @@ bool copy_picked(const ByteDigits& digits, std::size_t element_bytes, const std:
   // An element may be a run of smaller ones, which need not be a multiple of it apart.
   if (inner.src_step % step != 0) return false;
   const std::ptrdiff_t stride = inner.src_step / step;
-  if (stride < 2 || stride > static_cast<std::ptrdiff_t>(kMostStride)) return false;
+  if (stride < 2 || stride > static_cast<std::ptrdiff_t>(kMaxStride)) return false;
   const auto times = static_cast<std::size_t>(stride);
   // What g++ 12 makes of these loops for AVX2, whose shuffles stay within 16 bytes, is half as
   // fast.

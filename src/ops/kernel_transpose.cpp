@@ -24,7 +24,7 @@ namespace {
 constexpr std::size_t kLine = kLineBytes;
 constexpr std::size_t kSrcBytes = 2 * kLine;  ///< of one source row in a tile
 constexpr std::size_t kDstBytes = 4 * kLine;  ///< of one target row in a tile
-constexpr std::size_t kMostTileRows = 64;     ///< keeps the buffer in the first-level cache
+constexpr std::size_t kMaxTileRows = 64;      ///< keeps the buffer in the first-level cache
 /// A row of the buffer has room for the line that was begun by the tile before.
 constexpr std::size_t kPitch = kLine + kDstBytes;
 /// Tiles of I that go along J together, so that few lines wait.
@@ -117,7 +117,7 @@ class Plane {
   }
 
  private:
-  static constexpr std::size_t kTileI = std::min(kSrcBytes / kBytes, kMostTileRows);
+  static constexpr std::size_t kTileI = std::min(kSrcBytes / kBytes, kMaxTileRows);
   static constexpr std::size_t kTileJ = kDstBytes / kBytes;
   static constexpr std::size_t kStageBytes = kTileI * kBytes;  // of one source row in a tile
   static constexpr std::size_t kStrip = kStripTiles * kTileI;
@@ -274,7 +274,7 @@ bool find_sides(std::size_t element_bytes, ByteDigits& digits, Sides& sides) noe
   // J first: a digit that is contiguous in the target is no strided I.
   if (!extend(sides.j, element_bytes, digits, dst_step)) return false;
   while (!extend(sides.i, element_bytes * sides.stride, digits, src_step)) {
-    if (++sides.stride > kMostStride) return false;
+    if (++sides.stride > kMaxStride) return false;
   }
   // A digit that fits both chains goes to the shorter one.
   const auto grow_i = [&] {

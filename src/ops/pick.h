@@ -9,7 +9,7 @@
 namespace hfshard {
 
 /// Strides that have loops of their own, from 2 on.
-inline constexpr std::size_t kMostStride = 4;
+inline constexpr std::size_t kMaxStride = 4;
 
 /// Copies `count` elements, the first of each `kStride`.
 template <std::size_t kBytes, std::size_t kStride>
@@ -38,7 +38,7 @@ template <std::size_t kBytes>
 void pick(const std::byte* src, std::byte* dst, std::size_t count, std::size_t stride) noexcept {
   if (stride == 2) return pick<kBytes, 2>(src, dst, count);
   if (stride == 3) return pick<kBytes, 3>(src, dst, count);
-  pick<kBytes, kMostStride>(src, dst, count);
+  pick<kBytes, kMaxStride>(src, dst, count);
 }
 
 }  // namespace hfshard

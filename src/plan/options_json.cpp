@@ -1,5 +1,9 @@
 #include "plan/options_json.h"
 
+#include <optional>
+
+#include "mapping/cast.h"
+
 #include "hfshard/error.h"
 
 namespace hfshard {
@@ -42,7 +46,7 @@ Json options_json(const PlanOptions& options) {
                                : Json(mapping.keep_dtype ? "keep" : "default");
   out["cast"] = Json::Array{};
   for (const Cast& cast : mapping.casts) {
-    out["cast"].array().emplace_back(cast.glob + "=" + std::string(to_string(cast.dtype)));
+    out["cast"].array().emplace_back(to_string(cast));
   }
   // Without its folder: workers may find it in different places.
   for (const MappingFile& file : mapping.files) {
@@ -78,12 +82,10 @@ PlanOptions options_from_json(const Json& json) {
   const std::string& dtype = json.at("dtype").as_string();
   out.mapping.dtype = dtype_from_string(dtype);
   out.mapping.keep_dtype = dtype == "keep";
-  for (const std::string& cast : strings_of(json.at("cast"))) {
-    const std::size_t equals = cast.rfind('=');
-    const auto to = dtype_from_string(cast.substr(equals + 1));
-    if (equals == std::string::npos || !to)
-      throw Error(ErrorCode::corrupt, "a recorded cast has no dtype");
-    out.mapping.casts.push_back({cast.substr(0, equals), *to});
+  for (const std::string& text : strings_of(json.at("cast"))) {
+    const std::optional<Cast> cast = parse_cast(text);
+    if (!cast) throw Error(ErrorCode::corrupt, "a recorded cast is not GLOB=DTYPE");
+    out.mapping.casts.push_back(*cast);
   }
   if (const Json* files = json.find("mapping")) {
     for (const Json& file : files->as_array()) {

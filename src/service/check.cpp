@@ -27,7 +27,7 @@ bool is_finding(const Error& error) {
   return about_input && (!error.tensor().empty() || !error.rule().empty());
 }
 
-std::string family_of(const std::string& config_text, const MappingOptions& options) {
+std::string family_name(const std::string& config_text, const MappingOptions& options) {
   if (options.scheme == "hf") return "hf";
   if (config_text.empty()) return {};
   const auto family = find_family(parse_json(config_text, "config.json"), options.files);
@@ -51,7 +51,7 @@ void add_model(const Catalog& catalog, CompiledModel model, CheckReport& out) {
 
 CheckReport empty_report(const Catalog& catalog, const MappingOptions& options) {
   CheckReport out;
-  out.family = family_of(catalog.config_text, options);
+  out.family = family_name(catalog.config_text, options);
   out.scheme = options.scheme;
   out.layers = options.stacked ? "stacked" : "separate";
   out.tensors = catalog.tensors.size();
@@ -94,7 +94,7 @@ CheckReport check_mapping(const NameList& list, const MappingOptions& options) {
   out.layers = options.stacked ? "stacked" : "separate";
   out.tensors = list.names.size();
   out.shapes_seen = false;
-  out.family = family_of(list.config_text, options);
+  out.family = family_name(list.config_text, options);
   try {
     NameCheck check = check_names(list, options);
     out.leaves = check.leaves;
@@ -177,10 +177,6 @@ class FamilyCheck {
 };
 
 }  // namespace
-
-std::vector<CheckReport> check_family(const FamilyInfo& info) {
-  return check_family(family_by_name(info.name), info, {});
-}
 
 std::vector<CheckReport> check_family(const FamilyFile& file, const FamilyInfo& info,
                                       const std::vector<MappingFile>& own) {

@@ -8,7 +8,7 @@
 namespace hfshard {
 namespace {
 
-constexpr std::size_t kBufferBytes = std::size_t{4} << 20;
+constexpr std::size_t kReadBytes = std::size_t{4} << 20;
 
 Damage missing_chunk(const Array& leaf, const Shape& chunk) {
   Damage out;
@@ -66,7 +66,7 @@ class PieceDrain {
     const std::uint64_t cell = packed_bytes(info.dtype, grid.inner.numel());
     const bool whole = !info.is_whole() && cell <= kWholeCellBytes;
     const PieceSteps steps = whole ? PieceSteps::whole_cells : PieceSteps::any;
-    buffer_.resize(whole ? cell : kBufferBytes);
+    buffer_.resize(whole ? cell : kReadBytes);
     scratch_.resize(opened_.scratch_bytes(array, steps));
     std::uint64_t left = packed_bytes(info.dtype, grid.chunk.numel());
     const auto reader = opened_.open_piece(array, at, steps, scratch_);
@@ -101,7 +101,7 @@ DamageList find_missing_chunks(const Checkpoint& opened, std::size_t listed) {
       if (opened.has_piece(i, at)) return true;
       ++out.count;
       if (out.items.size() < listed) out.items.push_back(missing_chunk(leaf, at));
-      out.more = out.count >= kMostMissing;
+      out.more = out.count >= kMaxMissing;
       return !out.more;
     });
     if (out.more) break;
@@ -131,7 +131,7 @@ DamageList read_chunks(const Checkpoint& opened, const std::string& root, Report
         out.items.back().file = shown_name(catalog, root, error.file());
       }
     }
-    out.more = out.items.size() >= kMostMissing;
+    out.more = out.items.size() >= kMaxMissing;
     return !out.more;
   };
   for (const std::uint32_t i : reading_order(catalog)) {

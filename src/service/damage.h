@@ -13,7 +13,7 @@ namespace hfshard {
 
 /// A checkpoint that lacks more chunks than this is not searched further: a grid that a damaged
 /// index makes up can have any number of chunks, those that exist are bounded by the index.
-inline constexpr std::uint64_t kMostMissing = 1'000'000;
+inline constexpr std::uint64_t kMaxMissing = 1'000'000;
 
 /// Number of chunks of an array.
 std::uint64_t chunk_total(const Catalog& catalog, std::uint32_t array);

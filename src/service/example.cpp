@@ -198,8 +198,6 @@ void check_space(const ExampleOptions& options, std::uint64_t data_bytes) {
       .hint("--sparse writes the headers only, at full size");
 }
 
-bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
-
 // Takes a run of digits, without leading zeros, from the front.
 std::string_view take_number(std::string_view& text) noexcept {
   while (text.size() > 1 && text[0] == '0' && is_digit(text[1])) text.remove_prefix(1);
@@ -254,14 +252,6 @@ FamilyFile chosen_family(const FamilyChoice& choice) {
   return family_by_name(std::ranges::find_if(choice.own, asked)->family, choice.own);
 }
 
-FamilyInfo family_info(const std::string& family) {
-  return info_of_family(family_by_name(family), true);
-}
-
-Json example_config(const std::string& family, const std::string& text, const std::string& name) {
-  return example_config(family_by_name(family), text, name);
-}
-
 Json example_config(const FamilyFile& family, const std::string& text, const std::string& name,
                     const std::vector<MappingFile>& own) {
   FamilyInfo info = info_of_family(family, false);
@@ -278,11 +268,6 @@ Json example_config(const FamilyFile& family, const std::string& text, const std
         .hint("its model_type must be one of " + join(info.model_types, ", "));
   }
   return config;
-}
-
-Catalog example_catalog(const std::string& family, const Json& config, DType dtype,
-                        const std::map<std::string, std::string>& options) {
-  return example_catalog(family_by_name(family), config, dtype, options);
 }
 
 Catalog example_catalog(const FamilyFile& family, const Json& config, DType dtype,

@@ -15,9 +15,6 @@
 
 namespace hfshard {
 
-/// The row of a built-in family. Throws: not_found with near names.
-FamilyInfo family_info(const std::string& family);
-
 /// The family that is meant. Throws: usage (none is named), not_found with near names.
 FamilyFile chosen_family(const FamilyChoice& choice);
 
@@ -25,14 +22,11 @@ FamilyFile chosen_family(const FamilyChoice& choice);
 /// Throws: bad_input (malformed, or it belongs to another family).
 Json example_config(const FamilyFile& family, const std::string& text, const std::string& name,
                     const std::vector<MappingFile>& own = {});
-Json example_config(const std::string& family, const std::string& text, const std::string& name);
 
 /// A catalog of the tensors that a checkpoint of this config has, in memory: as if it lay in one
 /// file.
-Catalog example_catalog(const std::string& family, const Json& config, DType dtype,
-                        const std::map<std::string, std::string>& options = {});
 Catalog example_catalog(const FamilyFile& family, const Json& config, DType dtype,
-                        const std::map<std::string, std::string>& options);
+                        const std::map<std::string, std::string>& options = {});
 
 /// Elements' bytes [8 * first_word, ...) of the tensor's stream: finite, both signs, magnitudes of
 /// 2^-8 to 1, every bit of the mantissa random. Codes are any that are finite and below 2; the

@@ -12,14 +12,14 @@ namespace hfshard {
 namespace {
 
 // The flags that only plan has, as typed.
-struct ShowFlags {
+struct PlanQuestionFlags {
   bool link = false;
   std::vector<std::string> load_meshes;
   std::uint64_t devices_per_host = 1;
 };
 
 int show_plan(Session& session, const PlanFlags& plan_flags, const RunFlags& run_flags,
-              const ShowFlags& flags) {
+              const PlanQuestionFlags& flags) {
   PlanOptions wanted = plan_options(plan_flags);
   wanted.link = flags.link;
   wanted.digests = !flags.link;
@@ -49,7 +49,7 @@ void add_plan_command(CLI::App& app, Session& session) {
   const auto run_flags = std::make_shared<RunFlags>();
   add_plan_flags(*command, *plan_flags);
   add_run_flags(*command, *run_flags);
-  const auto flags = std::make_shared<ShowFlags>();
+  const auto flags = std::make_shared<PlanQuestionFlags>();
   command->add_flag("--link", flags->link,
                     "plan what link would do: what is linked, what is not, and why");
   command

@@ -1,6 +1,7 @@
 #include "tool/mapping_flags.h"
 
 #include <cstdlib>
+#include <optional>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -26,10 +27,10 @@ void set_option(MappingOptions& options, const std::string& name, const std::str
 }
 
 Cast read_cast(const std::string& text) {
-  const std::size_t equals = text.rfind('=');
-  const auto dtype = dtype_from_string(equals == std::string::npos ? "" : text.substr(equals + 1));
-  const bool known = dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::f32;
-  if (known && equals > 0) return {text.substr(0, equals), *dtype};
+  const std::optional<Cast> cast = parse_cast(text);
+  if (cast &&
+      (cast->dtype == DType::bf16 || cast->dtype == DType::f16 || cast->dtype == DType::f32))
+    return *cast;
   throw Error(ErrorCode::usage, fmt::format("--cast wants GLOB=DTYPE, not {}", quote(text)))
       .hint("the dtypes are bf16, f16 and f32; the glob is for leaf paths, as plan prints them");
 }

@@ -46,11 +46,11 @@ int zstd_level(const std::string& text) {
   const char* end = text.data() + text.size();
   if (text.starts_with(kBefore)) {
     const auto parsed = std::from_chars(text.data() + kBefore.size(), end, level);
-    if (parsed.ec == std::errc() && parsed.ptr == end && level >= 1 && level <= kMostZstdLevel)
+    if (parsed.ec == std::errc() && parsed.ptr == end && level >= 1 && level <= kMaxZstdLevel)
       return level;
   }
   throw Error(ErrorCode::usage, fmt::format("--compress {} is not known", quote(text)))
-      .hint(fmt::format("known are none, zstd, and zstd:1 to zstd:{}", kMostZstdLevel));
+      .hint(fmt::format("known are none, zstd, and zstd:1 to zstd:{}", kMaxZstdLevel));
 }
 
 // "orbax, or null to discard the output (default orbax)".

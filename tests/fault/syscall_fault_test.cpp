@@ -20,7 +20,7 @@ namespace {
 
 using Tree = std::map<std::string, std::string>;
 
-constexpr int kMostCalls = 2000;
+constexpr int kMaxCalls = 2000;
 constexpr int kForEver = 1'000'000;
 
 class SyscallFaultTest : public testing::Test {
@@ -73,7 +73,7 @@ class SyscallFaultTest : public testing::Test {
 TEST_F(SyscallFaultTest, NothingOrTheNewOutputStands) {
   bool fired = true;
   int failures = 0;
-  for (int nth = 1; fired && nth < kMostCalls; ++nth) {
+  for (int nth = 1; fired && nth < kMaxCalls; ++nth) {
     SCOPED_TRACE("call " + std::to_string(nth));
     bool finished = false;
     {
@@ -99,7 +99,7 @@ TEST_F(SyscallFaultTest, NothingOrTheNewOutputStands) {
 TEST_F(SyscallFaultTest, TheOldOrTheNewOutputStandsWhenOverwriting) {
   bool fired = true;
   int failures = 0;
-  for (int nth = 1; fired && nth < kMostCalls; ++nth) {
+  for (int nth = 1; fired && nth < kMaxCalls; ++nth) {
     SCOPED_TRACE("call " + std::to_string(nth));
     convert(old_plan_, to_output(out_));
     {
@@ -129,7 +129,7 @@ int dies_at_rename(const char* call, const char*) {
 
 TEST_F(SyscallFaultTest, AnExchangeByThreeRenamesLosesNothing) {
   bool aside = false;
-  for (int nth = 1; nth < kMostCalls; ++nth) {
+  for (int nth = 1; nth < kMaxCalls; ++nth) {
     SCOPED_TRACE("rename " + std::to_string(nth));
     convert(old_plan_, to_output(out_));
     g_renames_left = nth;

@@ -7,6 +7,9 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "scripts"))
+import all_tests  # noqa: E402
+
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 CTEST = "/usr/bin/ctest" if os.path.exists("/usr/bin/ctest") else shutil.which("ctest")
 
@@ -49,6 +52,18 @@ class AllTestsTest(unittest.TestCase):
             self.assertRegex(said, line)
         self.assertNotIn("asan.no_peer", said)
         self.assertEqual(said.count("tests passed"), 1)
+
+    def test_unit_tests_of_sanitizers_keep_their_files_in_memory(self):
+        given = [(preset, name) for preset in ("release", "asan", "tsan") for name in ("unit_run", "property", "cli.session")
+                 if "TMPDIR=/dev/shm" in all_tests.environment_of(preset, name, True)]
+        self.assertEqual(given, [("asan", "unit_run"), ("tsan", "unit_run")])
+        self.assertNotIn("TMPDIR=/dev/shm", all_tests.environment_of("asan", "unit_run", False))
+        self.assertIn("ASAN_OPTIONS", all_tests.environment_of("asan", "property", False)[0])
+
+    def test_a_folder_on_a_disk_is_no_memory(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertFalse(all_tests.has_room(folder))
+            self.assertFalse(all_tests.has_room(os.path.join(folder, "absent")))
 
 
 if __name__ == "__main__":

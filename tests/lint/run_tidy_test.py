@@ -47,14 +47,28 @@ class RunTidyTest(unittest.TestCase):
         self.write("src/base/a.h", "#pragma once\n\nint twice(int value);\n")
         status, said = self.run_tidy()
         self.assertEqual(status, 0, said)
-        self.assertIn("1 of 1 files", said)
-        self.assertIn("0 of 1 files", self.run_tidy()[1])
+        self.assertIn("2 of 2 jobs", said)
+        self.assertIn("0 of 2 jobs", self.run_tidy()[1])
 
         self.write("src/base/a.h", "#pragma once\n\nint twice(int value);\nint Thrice(int value);\n")
         status, said = self.run_tidy()
         self.assertEqual(status, 1, said)
         self.assertIn("src/base/a.h:4:5: error: invalid case style for function 'Thrice'", said)
-        self.assertIn("1 of 1 files", self.run_tidy()[1])
+        self.assertIn("1 of 2 jobs", self.run_tidy()[1])
+
+    def test_every_source_of_a_folder_is_looked_at(self):
+        names = ["a", "b", "c/d"]
+        os.makedirs(os.path.join(self.root, "src/base/c"))
+        for name in names:
+            text = f"int {name[-1]}_once(int Wrong) {{ return Wrong; }}\n"
+            self.write(f"src/base/{name}.cpp", "namespace {\n" + text + "}  // namespace\n")
+        self.write("build/release/compile_commands.json", json.dumps([{
+            "directory": self.root, "file": f"src/base/{name}.cpp",
+            "command": f"g++ -std=c++20 -c src/base/{name}.cpp"} for name in names]))
+        status, said = self.run_tidy()
+        self.assertEqual(status, 1, said)
+        for name in names:
+            self.assertIn(f"src/base/{name}.cpp:2:16: error: invalid case style for parameter 'Wrong'", said)
 
     def test_memory_is_analyzed_where_it_is_handled(self):
         text = "int take(bool good) {\n  int* value = nullptr;\n  if (good) return 1;\n  return *value;\n}\n"

@@ -119,12 +119,14 @@ class CaseMaker {
     parts.insert(always.begin(), always.end());
     Catalog catalog;
     try {
-      if (with_parts) catalog = example_catalog(table_.family, config, DType::bf16, parts);
+      if (with_parts)
+        catalog = example_catalog(family_by_name(table_.family), config, DType::bf16, parts);
     } catch (const Error& error) {  // a variant without such a part
       if (error.code() != ErrorCode::unsupported) throw;
       with_parts = false;
     }
-    if (!with_parts) catalog = example_catalog(table_.family, config, DType::bf16, always);
+    if (!with_parts)
+      catalog = example_catalog(family_by_name(table_.family), config, DType::bf16, always);
     std::vector<Options> choices{always};
     if (with_parts) choices.push_back(parts);
     for (const Options& choice : choices) {
@@ -136,7 +138,7 @@ class CaseMaker {
 
   void example(const std::string& name, const Json& config, const Catalog& catalog,
                const Options& options, bool stacked) {
-    if (!family_has_layout(table_.family, config, options, stacked)) return;
+    if (!family_has_layout(family_by_name(table_.family), config, options, stacked)) return;
     Case out;
     out.options.options = options;
     out.options.stacked = stacked;
@@ -286,7 +288,7 @@ class CaseMaker {
     Options options = whole.options.options;
     for (const std::string_view part : kParts) options.erase(std::string(part));
     if (options == whole.options.options) return;
-    if (!family_has_layout(table_.family, config, options, stacked)) return;
+    if (!family_has_layout(family_by_name(table_.family), config, options, stacked)) return;
     Case out = derived(whole, options, stacked);
     for (const Leaf& leaf : out.original.leaves) out.right.push_back(made_of(whole, leaf));
     add_derived(std::move(out));

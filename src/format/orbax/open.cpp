@@ -34,9 +34,9 @@ constexpr std::uint64_t kMaxTreeBytes = std::uint64_t{1} << 30;
 constexpr std::uint32_t kInline = UINT32_MAX;
 
 // Data files of a database: sizes are known, and some are kept open.
-class DataFiles {
+class DatabaseFiles {
  public:
-  explicit DataFiles(std::string root) : root_(std::move(root)) {}
+  explicit DatabaseFiles(std::string root) : root_(std::move(root)) {}
 
   // Number of a file, by its path below the root; looked up on first use.
   std::uint32_t number(std::string_view path) {
@@ -100,7 +100,7 @@ struct LeafIndex {
 };
 
 // Number of chunks of a grid; nothing on overflow.
-std::optional<std::uint64_t> chunk_total(const Shape& counts) {
+std::optional<std::uint64_t> checked_count(const Shape& counts) {
   if (std::ranges::find(counts, std::uint64_t{0}) != counts.end()) return 0;
   std::optional<std::uint64_t> total = 1;
   for (const std::uint64_t count : counts) {
@@ -225,7 +225,7 @@ class OrbaxCheckpoint final : public Checkpoint {
   const Slot* find(std::uint32_t leaf, const Shape& chunk) const;
   std::string load(const ocdbt::Entry& entry);
 
-  DataFiles files_;
+  DatabaseFiles files_;
   std::string inline_name_;
   std::string inline_bytes_;
   Catalog catalog_;
@@ -304,7 +304,7 @@ std::uint32_t OrbaxCheckpoint::kind_number(const std::string& text, std::string_
   kind.form = kind.array.form();
   kind.stored = kind.array.stored_bytes();
   kind.counts = chunk_counts(kind.array.shape, kind.array.chunk);
-  const auto total = chunk_total(kind.counts);
+  const auto total = checked_count(kind.counts);
   if (!total) {
     throw Error(ErrorCode::corrupt, "an array of more than 2^64 chunks")
         .in_file(database)
@@ -463,7 +463,7 @@ std::unique_ptr<PieceReader> OrbaxCheckpoint::open_piece(std::uint32_t leaf, con
 
 }  // namespace
 
-std::unique_ptr<Checkpoint> open_checkpoint(const std::string& path) {
+std::unique_ptr<Checkpoint> open_orbax(const std::string& path) {
   return std::make_unique<OrbaxCheckpoint>(locate(path));
 }
 

@@ -24,6 +24,6 @@ struct Location {
 Location locate(const std::string& path);
 
 /// Opens it; reads metadata only. Throws: as Format::open.
-std::unique_ptr<Checkpoint> open_checkpoint(const std::string& path);
+std::unique_ptr<Checkpoint> open_orbax(const std::string& path);
 
 }  // namespace hfshard::format::orbax

@@ -27,7 +27,7 @@ class OrbaxFormat final : public Format {
   }
 
   std::unique_ptr<Checkpoint> open(const std::string& path) const override {
-    return open_checkpoint(path);
+    return open_orbax(path);
   }
 
   bool writes() const override { return true; }

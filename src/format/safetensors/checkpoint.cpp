@@ -69,8 +69,8 @@ class SafetensorsCheckpoint final : public Checkpoint {
 
 }  // namespace
 
-std::unique_ptr<Checkpoint> open_checkpoint(const std::string& location) {
-  return std::make_unique<SafetensorsCheckpoint>(open_catalog(location));
+std::unique_ptr<Checkpoint> open_hf(const std::string& location) {
+  return std::make_unique<SafetensorsCheckpoint>(open_hf_catalog(location));
 }
 
 }  // namespace hfshard::format::safetensors

@@ -33,9 +33,7 @@ class SafetensorsFormat final : public Format {
     return here ? std::optional(Found{path, {}, {}}) : std::nullopt;
   }
 
-  std::unique_ptr<Checkpoint> open(const std::string& path) const override {
-    return open_checkpoint(path);
-  }
+  std::unique_ptr<Checkpoint> open(const std::string& path) const override { return open_hf(path); }
 
   bool writes() const override { return false; }
   PieceForm form(const Leaf& /*leaf*/, const Grid& /*grid*/,

@@ -144,7 +144,7 @@ Catalog open_file(const std::string& location) {
 
 }  // namespace
 
-std::optional<NameList> open_names(const std::string& location) {
+std::optional<NameList> open_hf_names(const std::string& location) {
   const auto info = file_info(location);
   const std::string index_path = join_path(location, kIndexName);
   if (!info || info->kind != FileKind::directory || !file_info(index_path)) return std::nullopt;
@@ -161,7 +161,7 @@ std::optional<NameList> open_names(const std::string& location) {
   return out;
 }
 
-Catalog open_catalog(const std::string& location) {
+Catalog open_hf_catalog(const std::string& location) {
   const auto info = file_info(location);
   if (!info) throw_no_location(location);
   Catalog catalog =

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "mapping/cast.h"
 #include "plan/compile/steps.h"
 
 #include "hfshard/error.h"
@@ -87,8 +88,7 @@ void ModelBuilder::check_casts() const {
   for (const Cast& cast : options_.casts) {
     const auto matched = [&](const Leaf& leaf) { return glob_match(cast.glob, leaf.name); };
     if (std::ranges::any_of(model_.leaves, matched)) continue;
-    throw Error(ErrorCode::usage,
-                fmt::format("no leaf matches --cast {}={}", cast.glob, to_string(cast.dtype)))
+    throw Error(ErrorCode::usage, fmt::format("no leaf matches --cast {}", to_string(cast)))
         .hint("the glob is for dotted leaf paths, as plan prints them: *query.kernel");
   }
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string_view>
 
@@ -44,8 +45,7 @@ class NameMatcher {
     used_[static_cast<std::size_t>(found - names_.begin())] = true;
     // Which tensors are coded is in the headers; a scale that is there is taken for one.
     for (const DecodeRule& rule : table_.decodes) {
-      if (rule.name && !glob_match(*rule.name, name)) continue;
-      if (rule.when && !rule.when->truth(bindings_)) continue;
+      if (!rule.takes(name, std::nullopt, bindings_)) continue;
       const auto scale = std::ranges::lower_bound(names_, rule.scale_name(name));
       if (scale != names_.end() && *scale == rule.scale_name(name))
         used_[static_cast<std::size_t>(scale - names_.begin())] = true;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kHfScheme = "hf";
 
-Json read_config(const Catalog& catalog) {
+Json config_of(const Catalog& catalog) {
   if (catalog.config_text.empty()) {
     throw Error(ErrorCode::not_found, "the source has no config.json, which names the family")
         .in_file(catalog.location)
@@ -136,7 +136,7 @@ std::vector<std::string> texts_that_hold(const std::vector<Conditional>& list,
 
 CompiledModel compile_unproved(const Catalog& catalog, const MappingOptions& options) {
   if (options.scheme == kHfScheme) return compile_names(catalog, options);
-  const Json config = read_config(catalog);
+  const Json config = config_of(catalog);
   return compile_family(catalog, options, config,
                         family_of(config, catalog.location, options.files));
 }
@@ -147,7 +147,7 @@ CompiledModel compile_model(const Catalog& catalog, const MappingOptions& option
 
 CompiledModel compile_model(const Catalog& catalog, const MappingOptions& options,
                             const FamilyFile& family) {
-  return proved(catalog, compile_family(catalog, options, read_config(catalog), family));
+  return proved(catalog, compile_family(catalog, options, config_of(catalog), family));
 }
 
 }  // namespace hfshard

@@ -183,8 +183,7 @@ void check_quantisation(const MappingTable& table, const Json& config,
 const DecodeRule* find_decode(const MappingTable& table, const Bindings& bindings,
                               const TensorInfo& tensor) {
   for (const DecodeRule& rule : table.decodes) {
-    if (!rule.matches(tensor.name, tensor.dtype)) continue;
-    if (!rule.when || rule.when->truth(bindings)) return &rule;
+    if (rule.takes(tensor.name, tensor.dtype, bindings)) return &rule;
   }
   return nullptr;
 }

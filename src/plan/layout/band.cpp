@@ -132,10 +132,6 @@ const IndexMap* RowCursor::next() noexcept {
   return &part_;
 }
 
-std::uint64_t largest_band(std::uint64_t numel, std::uint64_t row, std::uint64_t band_elements) {
-  return std::min(numel, std::max(row, band_elements));
-}
-
 BandForm band_form(const Transfer& transfer, DType leaf_dtype, const Limits& limits) {
   const std::uint64_t in_bits = size_bits(transfer.source_dtype);
   const std::uint64_t out_bits = size_bits(leaf_dtype);
@@ -144,8 +140,9 @@ BandForm band_form(const Transfer& transfer, DType leaf_dtype, const Limits& lim
   out.row = row_length(transfer.source_shape);
   out.most = std::max<std::uint64_t>(limits.segment_bytes * 8 / in_bits, 1);
   out.gap = limits.run_bytes * 8 / in_bits;
-  const std::uint64_t widest = largest_band(transfer.source_shape.numel(), out.row, out.most) +
-                               (transfer.decode ? kCodesAround : 0);
+  const std::uint64_t widest =
+      std::min(transfer.source_shape.numel(), std::max(out.row, out.most)) +
+      (transfer.decode ? kCodesAround : 0);
   out.raw_bytes = padded(widest * in_bits) + kViewSlackBytes;
   if (transfer.converts(leaf_dtype)) out.converted_bytes = padded(widest * out_bits);
   if (transfer.decode) out.scale_bytes = padded(transfer.decode->most_scale_bytes(widest) * 8);

@@ -48,7 +48,8 @@ class DigitCounter {
 };
 
 /// The bands of a map that is split at rows, in source order: about `band_elements` source elements
-/// each, never a part of a row. Holes of more than `gap_elements` end a band.
+/// each, or one row where that is longer, never a part of one. Holes of more than `gap_elements`
+/// end a band.
 class BandCursor {
  public:
   BandCursor(const IndexMap& map, std::uint64_t row, std::uint64_t band_elements,
@@ -90,9 +91,6 @@ class RowCursor {
   DigitCounter counter_;  // where the rows' parts begin
   IndexMap part_;
 };
-
-/// Upper bound of Band::length for a source of `numel` elements.
-std::uint64_t largest_band(std::uint64_t numel, std::uint64_t row, std::uint64_t band_elements);
 
 /// How one source of a transfer is read for its leaf, and the bytes of every buffer that it takes.
 /// The plan counts them and the run cuts them, both from here.

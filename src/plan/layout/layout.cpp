@@ -100,7 +100,7 @@ std::uint32_t Layout::group_number(std::uint32_t leaf, const ChunkIndex& index) 
 
 std::uint64_t Layout::address_of(std::uint32_t leaf, const Shape& chunk) const {
   const UnitForm& unit = cut_.units[leaf];
-  const ChunkIndex index = locate(unit, chunk);
+  const ChunkIndex index = chunk_index(unit, chunk);
   return groups_[group_number(leaf, index)].address + index.unit * unit.region_bytes() +
          index.position * unit.stride_bytes;
 }
@@ -123,7 +123,7 @@ std::uint64_t Layout::chunks_before(const UnitRef& ref) const {
 
 std::uint64_t Layout::chunks_before(std::uint32_t leaf, const Shape& chunk) const {
   const UnitForm& unit = cut_.units[leaf];
-  const ChunkIndex index = locate(unit, chunk);
+  const ChunkIndex index = chunk_index(unit, chunk);
   return group_chunks_[group_number(leaf, index)] + index.unit * unit.chunks_per_unit +
          index.position;
 }

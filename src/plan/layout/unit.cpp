@@ -32,7 +32,7 @@ std::vector<SourceDigit> digits_fast_first(const Leaf& leaf, const Transfer& fir
   return out;
 }
 
-std::uint64_t unit_chunks(const UnitForm& unit) {
+std::uint64_t closed_chunks(const UnitForm& unit) {
   std::uint64_t chunks = 1;
   for (std::size_t d = 0; d < unit.counts.rank(); ++d)
     chunks *= unit.closed[d] ? unit.counts[d] : 1;
@@ -64,7 +64,7 @@ void close_axes(const Leaf& leaf, const Grid& grid, const Transfer& first, const
     if (unit.closed[item.axis]) continue;
     const std::uint64_t run = contiguous_run(digits, grid, unit);
     if (run * size_bits(first.source_dtype) / 8 >= limits.run_bytes) return;
-    const std::uint64_t wider = unit_chunks(unit) * unit.counts[item.axis] * unit.stride_bytes;
+    const std::uint64_t wider = closed_chunks(unit) * unit.counts[item.axis] * unit.stride_bytes;
     if (wider > limits.merge_bytes) return;
     unit.closed[item.axis] = true;
   }
@@ -94,7 +94,7 @@ UnitForm make_unit_form(const Leaf& leaf, const Grid& grid,
     if (!unit.closed[axis] && !unit.loop[axis])
       unit.order.push_back(static_cast<std::uint8_t>(axis));
   }
-  unit.chunks_per_unit = unit_chunks(unit);
+  unit.chunks_per_unit = closed_chunks(unit);
   unit.units_per_group = 1;
   for (const std::uint8_t axis : unit.order) unit.units_per_group *= unit.counts[axis];
   unit.groups = 1;
@@ -150,7 +150,7 @@ Box unit_box(const Leaf& leaf, const Grid& grid, const UnitForm& form, const Sha
   return box;
 }
 
-ChunkIndex locate(const UnitForm& form, const Shape& chunk) {
+ChunkIndex chunk_index(const UnitForm& form, const Shape& chunk) {
   ChunkIndex out;
   for (std::size_t d = 0; d < form.counts.rank(); ++d) {
     if (form.closed[d]) {

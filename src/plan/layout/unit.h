@@ -59,6 +59,6 @@ struct ChunkIndex {
   std::uint64_t unit = 0;
   std::uint64_t position = 0;
 };
-ChunkIndex locate(const UnitForm& form, const Shape& chunk);
+ChunkIndex chunk_index(const UnitForm& form, const Shape& chunk);
 
 }  // namespace hfshard

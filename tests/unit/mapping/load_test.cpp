@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "mapping/bindings.h"
 #include "mapping/table.h"
 #include "support/catch_error.h"
 #include "unit/mapping/tiny_family.h"
@@ -122,11 +123,13 @@ TEST(LoadTable, ADecoderMatchesByNameAndDtypeAndNamesItsScales) {
       R"("decode": [{"kind": "mx", "name": "*_blocks", "dtype": "U8", "scale": "{stem}_scales"},
                    {"kind": "block", "dtype": "F8_E4M3", "scale": "{name}_s", "block": [4, "F"]}],
          "dims")")));
+  const Bindings bindings(table, table.example, {}, {});
   ASSERT_EQ(table.decodes.size(), 2U);
   EXPECT_EQ(table.decodes[0].kind, DecodeKind::mx);
-  EXPECT_TRUE(table.decodes[0].matches("a.up_blocks", DType::u8));
-  EXPECT_FALSE(table.decodes[0].matches("a.up_blocks", DType::bf16));
-  EXPECT_FALSE(table.decodes[0].matches("a.up", DType::u8));
+  EXPECT_TRUE(table.decodes[0].takes("a.up_blocks", DType::u8, bindings));
+  EXPECT_FALSE(table.decodes[0].takes("a.up_blocks", DType::bf16, bindings));
+  EXPECT_TRUE(table.decodes[0].takes("a.up_blocks", std::nullopt, bindings));
+  EXPECT_FALSE(table.decodes[0].takes("a.up", DType::u8, bindings));
   EXPECT_EQ(table.decodes[0].scale_name("a.up_blocks"), "a.up_scales");
   EXPECT_EQ(table.decodes[1].scale_name("a.weight"), "a.weight_s");
   EXPECT_EQ(table.decodes[1].block.size(), 2U);

@@ -6,14 +6,15 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
-#include "mapping/family.h"
+#include "bytes/files.h"
 
 namespace hfshard {
 namespace {
 
 // mappings/schema.json is for editors; the loader decides. They must name the same keys.
 TEST(MappingSchema, NamesTheKeysThatTheLoaderAccepts) {
-  const Json schema = parse_json(embedded_schema(), "mappings/schema.json");
+  const Json schema =
+      parse_json(read_file(HFSHARD_TEST_DATA "/../mappings/schema.json"), "mappings/schema.json");
   for (const Block block : all_blocks()) {
     SCOPED_TRACE(std::string(to_string(block)));
     const Json& definition = schema.at("$defs").at(to_string(block));

@@ -167,14 +167,6 @@ TEST(IndexMap, NormalizeMakesAllEmptyMapsEqual) {
   EXPECT_EQ(normalize(empty).count(), 0U);
 }
 
-TEST(IndexMap, ClassifyNamesTheInnerLoop) {
-  EXPECT_EQ(classify(IndexMap{}), Kernel::runs);
-  EXPECT_EQ(classify(IndexMap{0, 0, {{4, 9, 8}, {3, 1, 1}}}), Kernel::runs);
-  EXPECT_EQ(classify(IndexMap{0, 0, {{4, 1, 3}, {3, 4, 1}}}), Kernel::transpose);
-  EXPECT_EQ(classify(IndexMap{0, 0, {{12, 2, 1}}}), Kernel::gather);
-  EXPECT_EQ(classify(IndexMap{0, 0, {{12, 1, 2}}}), Kernel::gather);
-}
-
 TEST(IndexMap, SplitByAxesUndoesNormalize) {
   Random random(kSeed);
   for (int i = 0; i < kRounds; ++i) {

@@ -161,7 +161,7 @@ TEST(Plan, EveryChunkHasAPlaceOfItsOwnInItsUnit) {
         EXPECT_EQ(address % plan.limits().alignment_bytes, 0U);
         EXPECT_LE(address + place.length_bytes, plan.file_begin()[place.file + 1]);
         EXPECT_EQ(place.length_bytes, unit.form.stored_bytes());
-        const ChunkIndex index = locate(unit, chunk);
+        const ChunkIndex index = chunk_index(unit, chunk);
         const std::uint64_t before = index.position * unit.stride_bytes;
         const UnitRef ref = plan.unit_at(plan.address_of(leaf, chunk) - before);
         EXPECT_EQ(ref.unit, index.unit);

@@ -6,6 +6,7 @@
 #include "service/example.h"
 #include "support/catch_error.h"
 #include "support/safetensors_builder.h"
+#include "unit/mapping/families.h"
 #include "unit/run/plan_parts.h"
 #include "unit/run/run_support.h"
 

@@ -8,11 +8,18 @@
 
 #include "service/example.h"
 #include "support/catch_error.h"
+#include "unit/mapping/families.h"
 
 namespace hfshard {
 namespace {
 
-Catalog qwen3() { return example_catalog("qwen3", family_info("qwen3").example, DType::bf16); }
+Catalog qwen3() {
+  return example_catalog(family_by_name("qwen3"), family_info("qwen3").example, DType::bf16);
+}
+
+std::vector<CheckReport> check_built_in(const FamilyInfo& info) {
+  return check_family(family_by_name(info.name), info, {});
+}
 
 // The sizes of real models take seconds: tests/interop/check_all.py.
 TEST(CheckFamily, EveryExampleIsAccounted) {
@@ -20,7 +27,7 @@ TEST(CheckFamily, EveryExampleIsAccounted) {
     info.sizes.clear();
     std::set<std::string> checked;
     std::set<std::string> layers;
-    for (const CheckReport& report : check_family(info)) {
+    for (const CheckReport& report : check_built_in(info)) {
       layers.insert(report.layers);
       EXPECT_EQ(report.family, info.name);
       EXPECT_GT(report.leaves, 0U);
@@ -40,7 +47,7 @@ TEST(CheckFamily, PartsAreCheckedWithAndWithoutThem) {
   FamilyInfo info = family_info("gemma3");
   info.sizes.clear();
   std::set<std::vector<std::string>> with;
-  for (const CheckReport& report : check_family(info)) with.insert(report.with);
+  for (const CheckReport& report : check_built_in(info)) with.insert(report.with);
   EXPECT_EQ(with, (std::set<std::vector<std::string>>{{}, {"vision"}}));
 }
 
@@ -49,7 +56,7 @@ TEST(CheckFamily, ABrokenExampleIsAProblemNotAnError) {
   const Json good = info.example;
   info.example.object().erase("hidden_size");
   info.sizes = {{"good", good}};
-  const std::vector<CheckReport> reports = check_family(info);
+  const std::vector<CheckReport> reports = check_built_in(info);
   EXPECT_FALSE(reports.front().problems.empty());
   EXPECT_EQ(reports.back().config, "good");
   EXPECT_TRUE(reports.back().problems.empty());
@@ -63,7 +70,8 @@ NameList names_of(const Catalog& catalog) {
 
 TEST(CheckNames, AreAllMatchedForEveryFamily) {
   for (const FamilyInfo& info : list_families()) {
-    const NameList names = names_of(example_catalog(info.name, info.example, DType::bf16));
+    const NameList names =
+        names_of(example_catalog(family_by_name(info.name), info.example, DType::bf16));
     MappingOptions options;
     options.stacked = info.stacked;
     const CheckReport report = check_mapping(names, options);

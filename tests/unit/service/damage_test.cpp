@@ -107,7 +107,7 @@ TEST(FindMissingChunks, GivesUpOnAGridThatADamagedIndexMadeUp) {
   fake.shape({std::uint64_t{1} << 40, std::uint64_t{1} << 20}, {1, 1});
   const DamageList found = find_missing_chunks(fake, 20);
   EXPECT_TRUE(found.more);
-  EXPECT_EQ(found.count, kMostMissing);
+  EXPECT_EQ(found.count, kMaxMissing);
   EXPECT_EQ(found.items.size(), 20U);
 }
 

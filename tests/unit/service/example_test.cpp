@@ -12,6 +12,7 @@
 #include "format/formats.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
+#include "unit/mapping/families.h"
 
 namespace hfshard {
 namespace {
@@ -206,7 +207,8 @@ TEST(ExampleCatalog, HasTheTensorsOfTheWrittenCheckpoint) {
   const TempDir dir;
   write(options_for(dir / "out"));
   const Catalog written = open_catalog(dir / "out");
-  const Catalog made = example_catalog("qwen3", family_info("qwen3").example, DType::bf16);
+  const Catalog made =
+      example_catalog(family_by_name("qwen3"), family_info("qwen3").example, DType::bf16);
   ASSERT_EQ(made.tensors.size(), written.tensors.size());
   for (std::size_t i = 0; i < made.tensors.size(); ++i) {
     EXPECT_EQ(made.tensors[i].name, written.tensors[i].name);

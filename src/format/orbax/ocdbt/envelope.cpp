@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/coding.h"
 #include "base/crc32c.h"
+#include "base/text.h"
 #include "base/zstd.h"
 
 #include "hfshard/error.h"
@@ -33,11 +34,6 @@ Error damaged(const Origin& origin, std::uint64_t size, std::string sentence) {
   Error error(ErrorCode::corrupt, std::move(sentence));
   error.in_file(origin.file).at({origin.begin_bytes, origin.begin_bytes + size}, origin.file_bytes);
   return error;
-}
-
-std::size_t common_prefix(std::string_view a, std::string_view b) {
-  const auto [left, right] = std::ranges::mismatch(a, b);
-  return static_cast<std::size_t>(left - a.begin());
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/coding.h"
+#include "base/text.h"
 
 #include "hfshard/error.h"
 
@@ -15,11 +16,6 @@ namespace {
 
 // Lengths, kind, file number and offset of an entry, roughly.
 constexpr std::uint64_t kEntryBytes = 16;
-
-std::uint32_t common_prefix(std::string_view a, std::string_view b) {
-  const auto [left, right] = std::ranges::mismatch(a, b);
-  return static_cast<std::uint32_t>(left - a.begin());
-}
 
 // Drops the first `size` bytes, common to all keys, from a node that was built with full keys.
 void strip_prefix(Node& node, std::uint32_t size) {
@@ -108,7 +104,7 @@ void TreeWriter::add_key(Level& level, std::string_view key) {
   if (level.node.keys.empty()) {
     level.first_key = key;
   } else {
-    out.prefix = common_prefix(level.last_entry, key);
+    out.prefix = static_cast<std::uint32_t>(common_prefix(level.last_entry, key));
   }
   out.suffix = static_cast<std::uint32_t>(key.size()) - out.prefix;
   level.node.keys.push_back(out);
@@ -137,7 +133,8 @@ TreeWriter::Written TreeWriter::write_node(std::size_t height, bool root) {
   Level level = std::exchange(levels_[height], Level{});
   levels_[height].flushed = true;
   Written out;
-  out.child.common_prefix = common_prefix(level.first_key, level.last_key);
+  out.child.common_prefix =
+      static_cast<std::uint32_t>(common_prefix(level.first_key, level.last_key));
   if (!root) strip_prefix(level.node, out.child.common_prefix);
   if (height == 0) sort_files(level.node);
   const std::string bytes = encode_node(level.node);

@@ -18,7 +18,7 @@ constexpr std::uint64_t kBlockBytes = std::uint64_t{1} << 20;
 // What is passed over but must be looked at goes here.
 constexpr std::size_t kDropBytes = std::size_t{16} << 10;
 
-Error corrupt(std::string sentence) { return {ErrorCode::corrupt, std::move(sentence)}; }
+Error bad_chunk(std::string sentence) { return {ErrorCode::corrupt, std::move(sentence)}; }
 
 // Coordinates of inner chunk `index` in C order.
 Shape cell_at(const Array& array, std::uint64_t index) {
@@ -41,7 +41,7 @@ bool is_outside(const Array& array, const Shape& chunk, const Shape& cell) {
 }
 
 std::uint64_t window_of(const Array& array, PieceSteps steps) {
-  return array.zstd && steps == PieceSteps::any ? ChunkReader::kMostWindowBytes : 0;
+  return array.zstd && steps == PieceSteps::any ? ChunkReader::kMaxWindowBytes : 0;
 }
 
 }  // namespace
@@ -142,12 +142,12 @@ void ChunkReader::drop(std::uint64_t bytes) {
 void ChunkReader::read_index() {
   const std::uint64_t total = stored_.size_bytes();
   if (total < form_.tail_bytes) {
-    throw corrupt(fmt::format("{} bytes, too few for an index of {}", total, form_.tail_bytes));
+    throw bad_chunk(fmt::format("{} bytes, too few for an index of {}", total, form_.tail_bytes));
   }
   stored_.read_at(total - form_.tail_bytes, index_);
   const auto entries = index_.first(index_.size() - kCrcBytes);
   if (crc32c(entries) != load_le<std::uint32_t>(entries.data() + entries.size())) {
-    throw corrupt("checksum mismatch in the index of inner chunks")
+    throw bad_chunk("checksum mismatch in the index of inner chunks")
         .at({total - index_.size(), total}, total);
   }
   has_index_ = true;
@@ -166,12 +166,12 @@ std::optional<ByteRange> ChunkReader::indexed_range() const {
   if (in_range(offset, length, data_bytes) && (array_.zstd || length == wanted)) {
     return ByteRange{offset, offset + length};
   }
-  throw corrupt(absent ? fmt::format("inner chunk {} of {} is missing", cell_, form_.cells)
-                       : fmt::format("inner chunk {} has offset {} and length {}; {} within {} "
-                                     "bytes is wanted",
-                                     cell_, offset, length,
-                                     array_.zstd ? "a range" : fmt::format("length {}", wanted),
-                                     data_bytes))
+  throw bad_chunk(absent ? fmt::format("inner chunk {} of {} is missing", cell_, form_.cells)
+                         : fmt::format("inner chunk {} has offset {} and length {}; {} within {} "
+                                       "bytes is wanted",
+                                       cell_, offset, length,
+                                       array_.zstd ? "a range" : fmt::format("length {}", wanted),
+                                       data_bytes))
       .at({data_bytes + at, data_bytes + at + kIndexEntryBytes}, total);
 }
 
@@ -182,11 +182,11 @@ void ChunkReader::find_cell() {
   crc_ = 0;
   if (array_.crc32c) {
     if (end_ - next_ < kCrcBytes)
-      throw corrupt(fmt::format("{} bytes, too few for a checksum", end_ - next_));
+      throw bad_chunk(fmt::format("{} bytes, too few for a checksum", end_ - next_));
     end_ -= kCrcBytes;
   }
   if (!array_.zstd && end_ - next_ != form_.cell_bytes) {
-    throw corrupt(fmt::format("{} bytes where {} are wanted", end_ - next_, form_.cell_bytes));
+    throw bad_chunk(fmt::format("{} bytes where {} are wanted", end_ - next_, form_.cell_bytes));
   }
   if (!array_.zstd) return;
   input_ = {};
@@ -231,7 +231,7 @@ void ChunkReader::check_sum() {
   stored_.read_at(end_, suffix);
   const auto stored = load_le<std::uint32_t>(suffix.data());
   if (stored == crc_) return;
-  throw corrupt(
+  throw bad_chunk(
       fmt::format("checksum mismatch: {:08x} is stored, {:08x} is computed", stored, crc_));
 }
 
@@ -258,7 +258,7 @@ bool ChunkReader::step(std::span<std::byte>& out) {
 void ChunkReader::decode(std::span<std::byte> out) {
   while (!out.empty()) {
     if (step(out)) continue;
-    throw corrupt(
+    throw bad_chunk(
         fmt::format("a zstd frame passes the end of its {} bytes", range_->end - range_->begin));
   }
 }
@@ -268,15 +268,15 @@ void ChunkReader::end_frame() {
   std::span<std::byte> none;
   while (!zstd_.done()) {
     if (step(none)) continue;
-    throw corrupt(input_.empty() ? fmt::format("a zstd frame passes the end of its {} bytes",
-                                               range_->end - range_->begin)
-                                 : fmt::format("a zstd frame of more than {} bytes of content",
-                                               form_.cell_bytes));
+    throw bad_chunk(input_.empty() ? fmt::format("a zstd frame passes the end of its {} bytes",
+                                                 range_->end - range_->begin)
+                                   : fmt::format("a zstd frame of more than {} bytes of content",
+                                                 form_.cell_bytes));
   }
   const std::uint64_t left = input_.size() + (end_ - next_);
   if (left == 0) return;
-  throw corrupt(fmt::format("a zstd frame ends {} bytes before the end of its {} bytes", left,
-                            range_->end - range_->begin));
+  throw bad_chunk(fmt::format("a zstd frame ends {} bytes before the end of its {} bytes", left,
+                              range_->end - range_->begin));
 }
 
 }  // namespace hfshard::format::orbax::zarr

@@ -32,12 +32,12 @@ class ChunkReader final : public PieceReader {
   ChunkReader(const Array& array, const PieceForm& form, const Shape& chunk, const Source& stored,
               PieceSteps steps, std::span<std::byte> scratch);
   /// Throws: corrupt (length, index, checksum, zstd frame, a missing inner chunk), limit (a zstd
-  /// window above kMostWindowBytes, in steps of any length), and what `stored` throws.
+  /// window above kMaxWindowBytes, in steps of any length), and what `stored` throws.
   void read(std::span<std::byte> out) override;
   void skip(std::uint64_t bytes) override;
 
   /// What encoders make up to level 19.
-  static constexpr std::uint64_t kMostWindowBytes = std::uint64_t{8} << 20;
+  static constexpr std::uint64_t kMaxWindowBytes = std::uint64_t{8} << 20;
 
  private:
   void read_index();

@@ -182,7 +182,7 @@ TEST(OrbaxZstd, ScratchIsThatOfTheLongestChunkUpToABlock) {
   EXPECT_EQ(opened->scratch_bytes(0, PieceSteps::whole_cells),
             ZstdStream::scratch_bytes(0) + longer.size());
   EXPECT_EQ(opened->scratch_bytes(0, PieceSteps::any),
-            ZstdStream::scratch_bytes(zarr::ChunkReader::kMostWindowBytes) + longer.size());
+            ZstdStream::scratch_bytes(zarr::ChunkReader::kMaxWindowBytes) + longer.size());
   zarr::Array array;
   array.zstd = 1;
   const std::uint64_t huge = std::uint64_t{1} << 40;

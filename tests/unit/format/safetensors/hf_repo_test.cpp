@@ -28,7 +28,7 @@ Names tensor_names(const Catalog& catalog) {
 }
 
 Error open_error(const std::string& path) {
-  return catch_error([&] { open_catalog(path); });
+  return catch_error([&] { open_hf_catalog(path); });
 }
 
 // Two files, tensors "a" and "c" in the first, "b" in the second, and an index.
@@ -44,7 +44,7 @@ TEST(OpenCatalog, ReadsAnIndexedDirectorySortedByName) {
   const TempDir dir;
   write_indexed(dir);
   write_text(dir / "config.json", "{\"x\": 1}\n");
-  const Catalog catalog = open_catalog(dir.path());
+  const Catalog catalog = open_hf_catalog(dir.path());
   EXPECT_EQ(catalog.location, dir.path());
   EXPECT_EQ(tensor_names(catalog), (Names{"a", "b", "c"}));
   ASSERT_EQ(catalog.files.size(), 2U);
@@ -64,7 +64,7 @@ TEST(OpenCatalog, FilesTheIndexDoesNotListAreIgnoredAndSaid) {
   write_indexed(dir);
   write_text(dir / "consolidated.00.safetensors", "not even a safetensors file");
   write_text(dir / "original/consolidated.00.pth", "x");
-  const Catalog catalog = open_catalog(dir.path());
+  const Catalog catalog = open_hf_catalog(dir.path());
   EXPECT_EQ(catalog.files.size(), 2U);
   ASSERT_EQ(catalog.notes.size(), 2U);
   EXPECT_NE(catalog.notes[0].find("consolidated.00.safetensors"), std::string::npos);
@@ -98,8 +98,8 @@ TEST(OpenCatalog, SnapshotLinksOfTheHubCacheAreFollowed) {
   write_model(dir / "blobs/0123", {"a"});
   std::filesystem::create_directories(dir / "snapshots/rev");
   std::filesystem::create_symlink("../../blobs/0123", dir / "snapshots/rev/model.safetensors");
-  EXPECT_EQ(tensor_names(open_catalog(dir / "snapshots/rev")), (Names{"a"}));
-  EXPECT_EQ(tensor_names(open_catalog(dir / "snapshots/rev/")), (Names{"a"}));
+  EXPECT_EQ(tensor_names(open_hf_catalog(dir / "snapshots/rev")), (Names{"a"}));
+  EXPECT_EQ(tensor_names(open_hf_catalog(dir / "snapshots/rev/")), (Names{"a"}));
 
   const Error root = open_error(dir.path());
   EXPECT_EQ(root.code(), ErrorCode::not_found);
@@ -199,7 +199,7 @@ TEST(OpenCatalog, ReadsFilesInSubdirectoriesThatTheIndexLists) {
   const TempDir dir;
   write_model(dir / "parts/m.safetensors", {"a"});
   write_text(dir / kIndexName, index_json({{"a", "parts/m.safetensors"}}));
-  EXPECT_EQ(open_catalog(dir.path()).files.at(0).name, "parts/m.safetensors");
+  EXPECT_EQ(open_hf_catalog(dir.path()).files.at(0).name, "parts/m.safetensors");
 }
 
 TEST(OpenCatalog, WithoutAnIndexReadsAllModelFiles) {
@@ -207,7 +207,7 @@ TEST(OpenCatalog, WithoutAnIndexReadsAllModelFiles) {
   write_model(dir / "model-00001-of-00002.safetensors", {"a", "c"});
   write_model(dir / "model-00002-of-00002.safetensors", {"b"});
   write_model(dir / "consolidated.safetensors", {"x"});
-  const Catalog catalog = open_catalog(dir.path());
+  const Catalog catalog = open_hf_catalog(dir.path());
   EXPECT_EQ(tensor_names(catalog), (Names{"a", "b", "c"}));
   EXPECT_EQ(catalog.notes.size(), 1U);
 }
@@ -229,7 +229,7 @@ TEST(OpenCatalog, WithoutAnIndexTheFirstAndTheLastNumberedPartMustBeThereToo) {
         return "model-0000" + std::to_string(i) + "-of-00003.safetensors";
       };
       for (std::uint32_t i = first; i < first + 3; ++i) write_model(dir / part(i), {part(i)});
-      EXPECT_EQ(open_catalog(dir.path()).files.size(), 3U);
+      EXPECT_EQ(open_hf_catalog(dir.path()).files.size(), 3U);
       std::filesystem::remove(dir / part(absent));
       const Error error = open_error(dir.path());
       EXPECT_EQ(error.code(), ErrorCode::not_found) << absent;
@@ -239,13 +239,13 @@ TEST(OpenCatalog, WithoutAnIndexTheFirstAndTheLastNumberedPartMustBeThereToo) {
   }
   const TempDir dir;  // no number, no series
   write_model(dir / "model-0000a-of-00009.safetensors", {"a"});
-  EXPECT_EQ(open_catalog(dir.path()).files.size(), 1U);
+  EXPECT_EQ(open_hf_catalog(dir.path()).files.size(), 1U);
 }
 
 TEST(OpenCatalog, WithoutAnIndexTheOnlySafetensorsFileIsTaken) {
   const TempDir dir;
   write_model(dir / "weights.safetensors", {"a"});
-  EXPECT_EQ(tensor_names(open_catalog(dir.path())), (Names{"a"}));
+  EXPECT_EQ(tensor_names(open_hf_catalog(dir.path())), (Names{"a"}));
   write_model(dir / "more.safetensors", {"b"});
   const Error error = open_error(dir.path());
   EXPECT_EQ(error.code(), ErrorCode::bad_input);
@@ -289,7 +289,7 @@ TEST(OpenCatalog, ADirectoryWithoutWeightsSaysWhatItLacks) {
 TEST(OpenCatalog, FilesAreRecordedWithTheirIdentity) {
   const TempDir dir;
   write_indexed(dir);
-  const Catalog catalog = open_catalog(dir.path());
+  const Catalog catalog = open_hf_catalog(dir.path());
   for (const CatalogFile& file : catalog.files) {
     const FileStamp stamp = file_info(file.path)->stamp;
     EXPECT_EQ(file.size_bytes, stamp.size_bytes);
@@ -304,19 +304,19 @@ TEST(OpenCatalog, FilesAreRecordedWithTheirIdentity) {
 TEST(OpenNames, NeedAnIndexAConfigAndNoneOfTheFiles) {
   const TempDir dir;
   write_indexed(dir);
-  EXPECT_FALSE(open_names(dir / "none"));
-  EXPECT_FALSE(open_names(dir.path())) << "the files are there";
+  EXPECT_FALSE(open_hf_names(dir / "none"));
+  EXPECT_FALSE(open_hf_names(dir.path())) << "the files are there";
   std::filesystem::remove(dir / "model-00001-of-00002.safetensors");
   write_text(dir / "config.json", "{}");
-  EXPECT_FALSE(open_names(dir.path())) << "one of the files is there";
+  EXPECT_FALSE(open_hf_names(dir.path())) << "one of the files is there";
   std::filesystem::remove(dir / "model-00002-of-00002.safetensors");
-  const std::optional<NameList> names = open_names(dir.path());
+  const std::optional<NameList> names = open_hf_names(dir.path());
   ASSERT_TRUE(names);
   EXPECT_EQ(names->names, (Names{"a", "b", "c"}));
   EXPECT_EQ(names->config_text, "{}");
   std::filesystem::remove(dir / "config.json");
-  EXPECT_FALSE(open_names(dir.path()));
-  EXPECT_FALSE(open_names(dir / kIndexName));
+  EXPECT_FALSE(open_hf_names(dir.path()));
+  EXPECT_FALSE(open_hf_names(dir / kIndexName));
 }
 
 TEST(OpenCatalog, AnAdapterIsUnsupported) {
@@ -335,9 +335,9 @@ TEST(OpenCatalog, AnAdapterIsUnsupported) {
 TEST(OpenCatalog, ReadsOneFileWithTheConfigBesideIt) {
   const TempDir dir;
   write_model(dir / "any.safetensors", {"a"});
-  EXPECT_EQ(open_catalog(dir / "any.safetensors").config_text, "");
+  EXPECT_EQ(open_hf_catalog(dir / "any.safetensors").config_text, "");
   write_text(dir / "config.json", "{}");
-  const Catalog catalog = open_catalog(dir / "any.safetensors");
+  const Catalog catalog = open_hf_catalog(dir / "any.safetensors");
   EXPECT_EQ(catalog.config_text, "{}");
   EXPECT_EQ(catalog.files.at(0).name, "any.safetensors");
   EXPECT_EQ(catalog.files.at(0).path, dir / "any.safetensors");
@@ -390,7 +390,7 @@ TEST(OpenCatalog, SideFilesAreThoseThatTravelWithAModel) {
   write_text(dir / "tokenizer_large.json", "{}");
   std::filesystem::resize_file(dir / "tokenizer_large.json", 256U << 20);
   std::filesystem::create_directory(dir / "tokenizer_dir");
-  const Catalog catalog = open_catalog(dir.path());
+  const Catalog catalog = open_hf_catalog(dir.path());
   EXPECT_EQ(
       catalog.side_files,
       (Names{"chat_template.jinja", "config.json", "generation_config.json", "merges.txt",

@@ -7,8 +7,8 @@
 
 #include "base/json.h"
 #include "catalog/catalog.h"
-#include "mapping/family_info.h"
 #include "plan/compile/compile_model.h"
+#include "unit/mapping/families.h"
 
 namespace hfshard {
 
@@ -25,7 +25,7 @@ struct FakeCatalog : Catalog {
   static FakeCatalog of(const std::string& family, const Json& config) {
     FakeCatalog out;
     out.config_text = dump_json(config);
-    for (const ExpectedTensor& tensor : expected_tensors(family, config)) {
+    for (const ExpectedTensor& tensor : expected_tensors(family_by_name(family), config)) {
       out.add(tensor.name, tensor.shape);
     }
     return out;
@@ -52,12 +52,9 @@ struct FakeCatalog : Catalog {
 
 /// The example config of a family, with a few members replaced.
 inline Json example_config(const std::string& family, const Json::Object& replaced = {}) {
-  for (FamilyInfo& info : list_families()) {
-    if (info.name != family) continue;
-    for (const auto& [key, value] : replaced) info.example[key] = value;
-    return info.example;
-  }
-  return {};
+  Json config = family_info(family).example;
+  for (const auto& [key, value] : replaced) config[key] = value;
+  return config;
 }
 
 inline const Leaf* find_leaf(const CompiledModel& model, const std::string& path) {

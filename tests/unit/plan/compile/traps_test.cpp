@@ -187,7 +187,7 @@ class SquareKernels : public testing::Test {
     config["head_dim"] = kHeadSize;
     config["num_hidden_layers"] = kLayers;
     SafetensorsBuilder builder;
-    const auto tensors = expected_tensors("qwen3", config);
+    const auto tensors = expected_tensors(family_by_name("qwen3"), config);
     for (std::uint64_t t = 0; t < tensors.size(); ++t) {
       names_.push_back(tensors[t].name);
       const bool matrix = tensors[t].shape.rank() == 2;

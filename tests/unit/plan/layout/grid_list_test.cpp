@@ -32,7 +32,8 @@ FakeCatalog catalog_of(const Json& model) {
   FakeCatalog out;
   const Json& config = model.at("config");
   out.config_text = dump_json(config);
-  for (const ExpectedTensor& tensor : expected_tensors(model.at("family").as_string(), config)) {
+  for (const ExpectedTensor& tensor :
+       expected_tensors(family_by_name(model.at("family").as_string()), config)) {
     TensorInfo info;
     info.name = tensor.name;
     info.shape = tensor.shape;
