@@ -1,0 +1,38 @@
+#include <gtest/gtest.h>
+
+#include "support/catch_error.h"
+#include "support/safetensors_builder.h"
+#include "support/temp_dir.h"
+
+#include "hfshard/hfshard.h"
+
+namespace hfshard {
+namespace {
+
+// Verifying holds the opened output and the plan as it is really cut beside the recorded one: with
+// thousands of names that is more than converting holds, and is said before anything is read.
+TEST(VerifyMemory, WhatIsHeldBesideThePlanCounts) {
+  const TempDir dir;
+  SafetensorsBuilder source;
+  for (int i = 0; i < 6000; ++i)
+    source.tensor("model.layers." + std::to_string(i) + ".some.tensor.weight", DType::u8, {2});
+  const std::string from = dir / "model.safetensors";
+  source.write(from);
+  PlanOptions options;
+  options.mapping.scheme = "hf";
+  RunOptions run;
+  run.out = dir / "out";
+  run.jobs = 1;
+  Reporter quiet;
+  const MemoryNeed need = plan(from, options, run).memory;
+  run.max_memory_bytes = need.need_bytes;
+  EXPECT_TRUE(convert(from, options, run, quiet).run.published);
+  const Error error = catch_error([&] { verify(run.out, "", run, quiet); });
+  EXPECT_EQ(error.code(), ErrorCode::limit);
+  run.max_memory_bytes = need.need_bytes + 10 * need.control_bytes;
+  EXPECT_TRUE(verify(run.out, "", run, quiet).differences.empty());
+  EXPECT_TRUE(verify(run.out, from, run, quiet).differences.empty());
+}
+
+}  // namespace
+}  // namespace hfshard
