@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hfshard/dtype.h"
@@ -15,6 +16,10 @@ struct Cast {
   std::string glob;
   DType dtype = DType::f32;
 };
+/// `GLOB=DTYPE`, as --cast takes it and hfshard.json records it.
+std::string to_string(const Cast& cast);
+/// Parses it, up to the last `=`. Nothing if there is no glob, or no dtype of that name.
+std::optional<Cast> parse_cast(std::string_view text);
 
 /// A family of the user's own, or a changed one: it stands before the built-in ones, and instead of
 /// the one of the same name.

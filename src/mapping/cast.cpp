@@ -1,6 +1,6 @@
-#include "mapping/cast.h"
-
 #include <fmt/format.h>
+
+#include "hfshard/mapping.h"
 
 namespace hfshard {
 

@@ -2,9 +2,8 @@
 
 #include <optional>
 
-#include "mapping/cast.h"
-
 #include "hfshard/error.h"
+#include "hfshard/mapping.h"
 
 namespace hfshard {
 namespace {

@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "mapping/cast.h"
 #include "plan/compile/steps.h"
 
 #include "hfshard/error.h"
+#include "hfshard/mapping.h"
 
 namespace hfshard {
 namespace {

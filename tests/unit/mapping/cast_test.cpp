@@ -1,6 +1,6 @@
-#include "mapping/cast.h"
-
 #include <gtest/gtest.h>
+
+#include "hfshard/mapping.h"
 
 namespace hfshard {
 namespace {
