@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "format/formats.h"
 #include "tool/cli.h"
 #include "tool/interrupt.h"
 #include "tool/plan_flags.h"
@@ -86,7 +85,7 @@ void print_converted(const ConvertReport& report, const RunOptions& options) {
 int run_convert_command(Session& session, const PlanFlags& plan_flags, const RunFlags& run_flags) {
   const PlanOptions wanted = plan_options(plan_flags);
   RunOptions options = run_options(session, run_flags);
-  const bool discards = format_of(wanted.target).discards();
+  const bool discards = target_of(wanted.target).discards;
   if (options.out.empty() != discards) {
     throw Error(ErrorCode::usage, discards ? fmt::format("--to {} takes no OUT", wanted.target)
                                            : "convert needs SOURCE and OUT");

@@ -63,15 +63,6 @@ std::string target_help() {
                      join(discarding, ", "), targets().front().name);
 }
 
-// The one of that name, or the default one.
-Target target_of(const std::string& name) {
-  const std::vector<Target> known = targets();
-  if (name.empty()) return known.front();
-  std::vector<std::string> names;
-  for (const Target& target : known) names.push_back(target.name);
-  return known[one_of(name, names, "--to")];
-}
-
 constexpr IoMode kIoModes[] = {IoMode::automatic, IoMode::direct, IoMode::buffered, IoMode::mmap};
 
 IoMode io_mode(const std::string& text) {
@@ -88,6 +79,14 @@ std::size_t one_of(const std::string& value, const std::vector<std::string>& kno
   if (at != known.end()) return static_cast<std::size_t>(at - known.begin());
   throw Error(ErrorCode::usage, fmt::format("{} {} is not known", flag, quote(value)))
       .hint("known are " + join(known, ", "));
+}
+
+Target target_of(const std::string& name) {
+  const std::vector<Target> known = targets();
+  if (name.empty()) return known.front();
+  std::vector<std::string> names;
+  for (const Target& target : known) names.push_back(target.name);
+  return known[one_of(name, names, "--to")];
 }
 
 void add_plan_flags(CLI::App& command, PlanFlags& flags) {

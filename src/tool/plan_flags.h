@@ -7,8 +7,7 @@
 #include "tool/cli.h"
 #include "tool/mapping_flags.h"
 
-#include "hfshard/convert.h"
-#include "hfshard/plan.h"
+#include "hfshard/hfshard.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own
 class App;
@@ -47,6 +46,9 @@ void add_run_flags(CLI::App& command, RunFlags& flags);
 /// Checks and converts. Throws: usage.
 PlanOptions plan_options(const PlanFlags& flags);
 RunOptions run_options(const Session& session, const RunFlags& flags);
+
+/// The target of that name; of an empty one, the default target. Throws: usage.
+Target target_of(const std::string& name);
 
 /// Position of `value` among those that a flag knows. Throws: usage, naming them.
 std::size_t one_of(const std::string& value, const std::vector<std::string>& known,
