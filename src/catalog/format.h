@@ -90,6 +90,8 @@ class Format {
   virtual std::optional<Found> recognise(const std::string& path) const = 0;
   /// Opens what was recognised; reads metadata only. Throws: corrupt, not_found, unsupported, io.
   virtual std::unique_ptr<Checkpoint> open(const std::string& path) const = 0;
+  /// Whether its arrays are plain pieces (TensorInfo::is_whole), which a run reads where they lie.
+  virtual bool plain() const { return false; }
   /// Whether this release writes the format: what follows is for those only; others throw
   /// unsupported.
   virtual bool writes() const = 0;

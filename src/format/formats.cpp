@@ -58,9 +58,23 @@ std::unique_ptr<Checkpoint> open_checkpoint(const std::string& path) {
   return format::safetensors::open_hf(path);
 }
 
-Catalog open_catalog(const std::string& location) {
-  return format::safetensors::open_hf_catalog(location);
+std::unique_ptr<Checkpoint> open_source(const std::string& location) {
+  const Format* other = nullptr;
+  for (const Format* format : all_formats()) {
+    if (!format->recognise(location)) continue;
+    if (format->plain()) return format->open(location);
+    if (other == nullptr) other = format;
+  }
+  if (other != nullptr) {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("a checkpoint of the format {} is not converted", quote(other->name())))
+        .in_file(location)
+        .hint("a source is a HuggingFace directory or one .safetensors file");
+  }
+  return format::safetensors::open_hf(location);
 }
+
+Catalog open_catalog(const std::string& location) { return open_source(location)->catalog(); }
 
 std::optional<NameList> open_names(const std::string& location) {
   return format::safetensors::open_hf_names(location);

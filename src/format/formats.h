@@ -26,8 +26,11 @@ std::vector<std::string> target_names();
 /// HuggingFace directory, which says what is missing there. Throws: as Format::open.
 std::unique_ptr<Checkpoint> open_checkpoint(const std::string& path);
 
-/// What convert and link read: a place whose arrays are plain pieces, whatever else lies there.
-/// Throws: as Format::open.
+/// Opens what convert and link read: a place whose arrays are plain pieces, whatever else lies
+/// there (an index over them, for one). Throws: unsupported (a checkpoint of another format), as
+/// Format::open.
+std::unique_ptr<Checkpoint> open_source(const std::string& location);
+/// What it consists of.
 Catalog open_catalog(const std::string& location);
 /// Of a place that has the metadata of such a checkpoint and none of its data. Throws: bad_input,
 /// io.

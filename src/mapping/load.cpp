@@ -118,12 +118,7 @@ class TableLoader {
     out.pointer = at.pointer();
     const std::string& root = at.at("root").text();
     if (!root.empty()) out.root = split(root, '.');
-    const std::int64_t scan_axis = at.at("scan_axis").integer();
-    if (scan_axis < 0 || scan_axis >= static_cast<std::int64_t>(Shape::kMaxRank)) {
-      at.at("scan_axis")
-          .fail(fmt::format("scan_axis is {}, at most {}", scan_axis, Shape::kMaxRank - 1));
-    }
-    out.scan_axis = static_cast<std::size_t>(scan_axis);
+    out.scan_axis = read_scan_axis(at.at("scan_axis"));
     axis_rules(at, out);
     out.axes = read_axes(at.at("axes"), out.axis_names);
     out.sources = at.at("source").texts();

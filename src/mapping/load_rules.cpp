@@ -62,6 +62,7 @@ RuleModifiers read_modifiers(const JsonAt& at, Block block, const RuleContext& c
   if (block == Block::fill_modifiers) return out;
   if (at.has("value")) out.value = read_value(at.at("value"));
   if (at.has("stays")) out.stays = read_dtype(at.at("stays"));
+  if (at.has("scan_axis")) out.scan_axis = read_scan_axis(at.at("scan_axis"));
   if (at.has("repeat")) out.repeat = at.at("repeat").texts();
   if (at.has("copy")) out.copy = at.at("copy").boolean();
   return out;
@@ -167,6 +168,13 @@ class RuleCheck {
 };
 
 }  // namespace
+
+std::size_t read_scan_axis(const JsonAt& at) {
+  const std::int64_t axis = at.integer();
+  if (axis < 0 || axis >= static_cast<std::int64_t>(Shape::kMaxRank))
+    at.fail(fmt::format("scan_axis is {}, at most {}", axis, Shape::kMaxRank - 1));
+  return static_cast<std::size_t>(axis);
+}
 
 std::vector<LoopRule> read_loops(const JsonAt& at) {
   std::vector<LoopRule> out;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@ struct RuleContext {
   const std::vector<LoopRule>* loops = nullptr;  ///< of the layer group, or nullptr
 };
 
+/// Reads where stack axes go. Throws: bad_input beyond the ranks that there are.
+std::size_t read_scan_axis(const JsonAt& at);
 std::vector<LoopRule> read_loops(const JsonAt& at);
 /// `known`: logical axes that there are; empty: any. Throws: bad_input with near names.
 AxisNames read_axes(const JsonAt& at, const std::vector<std::string>& known);

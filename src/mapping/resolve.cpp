@@ -211,8 +211,8 @@ class Resolver {
                     const std::vector<LoopRule>& dim_loops, ResolvedRule& out) {
     for (const LoopRule& loop : dim_loops) bindings_.push_loop(loop);
     out.source_layout = lay_out(rule.source_pattern, bindings_, {}, 0, rule.pointer);
-    out.target_layout =
-        lay_out(rule.target_pattern, bindings_, placement.stack, scheme_.scan_axis, rule.pointer);
+    out.target_layout = lay_out(rule.target_pattern, bindings_, placement.stack,
+                                scan_axis(rule.modifiers), rule.pointer);
     for (std::size_t i = 0; i < dim_loops.size(); ++i) bindings_.pop_loop();
     out.loops = stack_loops(placement, out.target_layout);
     for (const LoopRule& loop : dim_loops) {
@@ -221,8 +221,8 @@ class Resolver {
       out.loops.push_back({loop.name, walk->extent, walk->step});
       out.target_layout.walks.erase(walk);
     }
-    name_axes(rule.target_pattern, rule.target.text(), rule.modifiers.axes, group, placement,
-              out.axes, out.stacked);
+    name_axes(rule.target_pattern, rule.target.text(), rule.modifiers, group, placement, out.axes,
+              out.stacked);
   }
 
   static std::vector<ResolvedLoop> stack_loops(const Placement& placement,
@@ -234,9 +234,14 @@ class Resolver {
     return out;
   }
 
-  void name_axes(const Pattern& pattern, std::string_view target, const AxisNames& names,
+  std::size_t scan_axis(const RuleModifiers& modifiers) const {
+    return modifiers.scan_axis.value_or(scheme_.scan_axis);
+  }
+
+  void name_axes(const Pattern& pattern, std::string_view target, const RuleModifiers& modifiers,
                  const LayerGroup* group, const Placement& placement,
                  std::vector<std::string>& axes, std::vector<bool>& stacked) const {
+    const AxisNames& names = modifiers.axes;
     for (const PatternNode& node : pattern.axes) {
       const bool overridden = axis_name(node, names, {}).has_value();
       if (is_norm_scale(target, pattern) && !overridden) {
@@ -246,7 +251,7 @@ class Resolver {
       }
     }
     stacked.assign(axes.size(), false);
-    const auto at = static_cast<std::ptrdiff_t>(std::min(scheme_.scan_axis, axes.size()));
+    const auto at = static_cast<std::ptrdiff_t>(std::min(scan_axis(modifiers), axes.size()));
     for (std::size_t i = placement.stack.size(); i-- > 0;) {
       axes.insert(axes.begin() + at, stack_name(group->stack_index[i]));
       stacked.insert(stacked.begin() + at, true);
@@ -270,10 +275,10 @@ class Resolver {
       out.rule = &fill;
       out.target = root_ + placement.prefix;
       fill.target.append(bindings_, out.target);
-      out.layout =
-          lay_out(fill.pattern, bindings_, placement.stack, scheme_.scan_axis, fill.pointer);
+      out.layout = lay_out(fill.pattern, bindings_, placement.stack, scan_axis(fill.modifiers),
+                           fill.pointer);
       out.loops = stack_loops(placement, out.layout);
-      name_axes(fill.pattern, fill.target.text(), fill.modifiers.axes, group, placement, out.axes,
+      name_axes(fill.pattern, fill.target.text(), fill.modifiers, group, placement, out.axes,
                 out.stacked);
       out_.fills.push_back(std::move(out));
     });

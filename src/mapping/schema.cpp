@@ -39,9 +39,9 @@ constexpr BlockKey kScheme[] = {
 constexpr BlockKey kGroup[] = {{"for", false},      {"hf", false},      {"stacked", false},
                                {"separate", false}, {"rules", false},   {"use", false},
                                {"fill", false},     {"require", false}, {"source", false}};
-constexpr BlockKey kRule[] = {{"when", false},   {"for", false},   {"axes", false},
-                              {"value", false},  {"dtype", false}, {"stays", false},
-                              {"repeat", false}, {"copy", false},  {"source", false}};
+constexpr BlockKey kRule[] = {
+    {"when", false},  {"for", false},    {"axes", false}, {"value", false},  {"dtype", false},
+    {"stays", false}, {"repeat", false}, {"copy", false}, {"source", false}, {"scan_axis", false}};
 constexpr BlockKey kFill[] = {
     {"when", false}, {"for", false}, {"axes", false}, {"dtype", false}, {"source", false}};
 constexpr BlockKey kDrop[] = {

@@ -46,9 +46,10 @@ struct RuleModifiers {
   std::vector<LoopRule> loops;
   AxisNames axes;
   ValueRule value;
-  std::optional<DType> dtype;       ///< a floor: narrower floats are widened to it
-  std::optional<DType> stays;       ///< a source of this dtype is not narrowed by --dtype
-  std::vector<std::string> repeat;  ///< dims that only the target has
+  std::optional<DType> dtype;  ///< a floor: narrower floats are widened to it, integers become it
+  std::optional<DType> stays;  ///< a source of this dtype is not narrowed by --dtype
+  std::optional<std::size_t> scan_axis;  ///< where stack axes go, instead of the scheme's
+  std::vector<std::string> repeat;       ///< dims that only the target has
   bool copy = false;
 };
 

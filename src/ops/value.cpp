@@ -64,14 +64,24 @@ std::uint64_t apply_from(const Value& value, DType to, std::uint64_t count, cons
   return apply_all<From, F32>(value, count, src, dst);
 }
 
+// Integers as a source.
+template <typename Number>
+struct Integer {
+  using Bits = Number;
+  static float widen(Bits number) noexcept { return static_cast<float>(number); }
+};
+
 bool is_computable(DType dtype) noexcept {
   return dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::f32;
 }
 
+bool is_integer(DType dtype) noexcept { return dtype == DType::i32 || dtype == DType::i64; }
+
 }  // namespace
 
 bool can_apply_value(const Value& value, DType from, DType to) noexcept {
-  return (value.empty() && from == to) || (is_computable(from) && is_computable(to));
+  if (value.empty() && (from == to || (is_integer(from) && to == DType::f32))) return true;
+  return is_computable(from) && is_computable(to);
 }
 
 std::uint64_t apply_value(const Value& value, DType from, DType to, std::uint64_t count,
@@ -93,6 +103,10 @@ std::uint64_t apply_value(const Value& value, DType from, DType to, std::uint64_
       overflows = apply_from<Bf16>(value, to, count, src.data(), dst.data());
     } else if (from == DType::f16) {
       overflows = apply_from<F16>(value, to, count, src.data(), dst.data());
+    } else if (from == DType::i32) {
+      overflows = apply_all<Integer<std::int32_t>, F32>(value, count, src.data(), dst.data());
+    } else if (from == DType::i64) {
+      overflows = apply_all<Integer<std::int64_t>, F32>(value, count, src.data(), dst.data());
     } else {
       overflows = apply_from<F32>(value, to, count, src.data(), dst.data());
     }

@@ -153,8 +153,8 @@ Json identity_of(const Model& model, const PlanOptions& options, const Limits& l
     parts["parts"] = sha256_hex(embedded_common());
   }
   Json& source = parts["source"];
-  source["config"] = sha256_hex(model.catalog.config_text);
-  for (const CatalogFile& file : model.catalog.files) {
+  source["config"] = sha256_hex(model.catalog().config_text);
+  for (const CatalogFile& file : model.catalog().files) {
     Json entry;
     entry["name"] = file.name;
     entry["bytes"] = file.size_bytes;

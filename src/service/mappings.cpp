@@ -81,9 +81,9 @@ FamilyRules show_mapping(const FamilyChoice& choice, bool stacked) {
 CheckReport check_mapping(const std::string& source, const MappingOptions& options) {
   if (const std::optional<NameList> names = open_names(source))
     return check_mapping(*names, options);
-  Catalog catalog = open_catalog(source);
-  CheckReport out = check_mapping(catalog, options);
-  out.source_notes = std::move(catalog.notes);
+  const std::unique_ptr<Checkpoint> opened = open_source(source);
+  CheckReport out = check_mapping(opened->catalog(), options);
+  out.source_notes = opened->catalog().notes;
   return out;
 }
 

@@ -20,8 +20,8 @@ Plan make_plan(const std::string& source, const PlanOptions& options, const Form
                 fmt::format("checkpoints of the format {} cannot lie in the files of a source",
                             quote(target.name())));
   }
-  Catalog catalog = open_catalog(source);
-  CompiledModel model = compile_model(catalog, options.mapping);
+  const std::shared_ptr<const Checkpoint> opened = open_source(source);
+  CompiledModel model = compile_model(opened->catalog(), options.mapping);
   if (options.mapping.scheme == "hf" && options.rules_text) {
     for (Leaf& leaf : model.leaves) {
       for (std::size_t d = 0; d < leaf.shape.rank(); ++d) {
@@ -37,8 +37,8 @@ Plan make_plan(const std::string& source, const PlanOptions& options, const Form
   const auto form = [&](const Leaf& leaf, const Grid& grid) {
     return target.form(leaf, grid, options.encoding);
   };
-  return build_plan(make_model(std::move(catalog), std::move(model)), recorded, form, files,
-                    limits);
+  return build_plan(make_model({opened, &opened->catalog()}, std::move(model)), recorded, form,
+                    files, limits);
 }
 
 }  // namespace hfshard

@@ -218,6 +218,9 @@ def check_difference(tool, oracle, entry, layers):
         tool.expect(found and not idle, f"{what}: {idle} match none of the dropped tensors {names[:5]}")
     if "stays" in entry:
         tool.expect(oracle.stays(layers), f"{what}: no leaf that is stored in f32 is {entry['stays']}")
+    if "added" in entry:
+        _, idle = oracle_dirs.matching(sorted(tree), entry["added"])
+        tool.expect(not idle, f"{what}: no leaf is {idle}")
     if "constant" in entry:
         check_constants(tool, tree, entry["constant"], what)
     if "eager_f32" in entry:

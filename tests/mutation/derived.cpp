@@ -21,15 +21,17 @@ std::optional<std::size_t> find_leaf(const Case& in, std::string_view path) {
 
 }  // namespace
 
-// The embedding's first axis is the vocabulary, and the last one of the output layer's kernel.
+// The first axis of the embedding and of a table of tokens is the vocabulary, and the last one of
+// the output layer's kernel.
 Bytes with_rows(const Case& whole, std::uint32_t leaf, std::uint64_t rows) {
   const Leaf& old = whole.original.leaves[leaf];
-  const bool embedding = old.name.ends_with("token_embedder.embedding");
-  if (!embedding && !old.name.ends_with("logits_dense.kernel")) return whole.right[leaf];
+  const bool first =
+      old.name.ends_with("token_embedder.embedding") || old.name.ends_with(".tid2eid");
+  if (!first && !old.name.ends_with("logits_dense.kernel")) return whole.right[leaf];
   const std::size_t size = size_bits(old.dtype) / 8;
-  const std::uint64_t had = embedding ? old.shape[0] : old.shape[1];
-  const std::uint64_t width = embedding ? old.shape[1] * size : size;
-  const std::uint64_t lines = embedding ? 1 : old.shape[0];
+  const std::uint64_t had = first ? old.shape[0] : old.shape[1];
+  const std::uint64_t width = first ? old.shape[1] * size : size;
+  const std::uint64_t lines = first ? 1 : old.shape[0];
   Bytes out(lines * rows * width, std::byte{0});
   for (std::uint64_t line = 0; line < lines; ++line) {
     const auto from = whole.right[leaf].begin() + static_cast<std::ptrdiff_t>(line * had * width);

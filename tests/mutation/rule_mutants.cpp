@@ -54,6 +54,8 @@ class RuleMutants {
     for (const LoopText& loop : loops_)
       add_loop_mutants(out_, rule_, below(below(modifiers_at_, "for"), loop.name), loop);
     condition();
+    if (modifier("scan_axis") != nullptr)
+      out_.remove(Kind::stack_index, rule_, below(modifiers_at_, "scan_axis"));
     if (form_ != RuleForm::drop) floors();
     if (form_ == RuleForm::transfer) scales();
     if (form_ == RuleForm::fill) fill();

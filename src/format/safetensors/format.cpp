@@ -35,6 +35,8 @@ class SafetensorsFormat final : public Format {
 
   std::unique_ptr<Checkpoint> open(const std::string& path) const override { return open_hf(path); }
 
+  bool plain() const override { return true; }
+
   bool writes() const override { return false; }
   PieceForm form(const Leaf& /*leaf*/, const Grid& /*grid*/,
                  const Encoding& /*encoding*/) const override {

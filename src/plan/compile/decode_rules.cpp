@@ -209,7 +209,7 @@ Decode compile_decode(const DecodeRule& rule, const Bindings& bindings,
 
 DType leaf_dtype(const MappingOptions& options, std::string_view path, DType natural,
                  const DTypeRule& rule) {
-  if (!is_float(natural)) return natural;
+  if (!is_float(natural)) return rule.floor.value_or(natural);
   const auto cast = std::find_if(options.casts.rbegin(), options.casts.rend(),
                                  [&](const Cast& item) { return glob_match(item.glob, path); });
   if (cast != options.casts.rend()) return cast->dtype;

@@ -32,8 +32,8 @@ std::uint64_t of_transfer(const Transfer& transfer) {
 
 }  // namespace
 
-Model::Model(Catalog source, CompiledModel compiled)
-    : CompiledModel(std::move(compiled)), catalog(std::move(source)) {
+Model::Model(std::shared_ptr<const Catalog> catalog, CompiledModel compiled)
+    : CompiledModel(std::move(compiled)), catalog_(std::move(catalog)) {
   index_by_target(transfers, leaves.size(), leaf_transfer_begin_, leaf_transfers_);
   index_by_target(fills, leaves.size(), leaf_fill_begin_, leaf_fills_);
   slot_begin_.reserve(transfers.size() + 1);
@@ -60,7 +60,7 @@ std::vector<const Transfer*> Model::leading_to(std::uint32_t leaf) const {
 }
 
 std::uint64_t Model::heap_bytes() const {
-  return hfshard::heap_bytes(catalog) + hfshard::heap_bytes(rules) +
+  return hfshard::heap_bytes(*catalog_) + hfshard::heap_bytes(rules) +
          hfshard::heap_bytes(leaves, of_leaf) + hfshard::heap_bytes(transfers, of_transfer) +
          hfshard::heap_bytes(fills, [](const Fill& fill) { return fill.map.digits.heap_bytes(); }) +
          hfshard::heap_bytes(drops,
@@ -73,8 +73,13 @@ std::uint64_t Model::heap_bytes() const {
          hfshard::heap_bytes(leaf_fill_begin_) + hfshard::heap_bytes(slot_begin_);
 }
 
-std::shared_ptr<const Model> make_model(Catalog catalog, CompiledModel compiled) {
+std::shared_ptr<const Model> make_model(std::shared_ptr<const Catalog> catalog,
+                                        CompiledModel compiled) {
   return std::make_shared<const Model>(std::move(catalog), std::move(compiled));
+}
+
+std::shared_ptr<const Model> make_model(Catalog catalog, CompiledModel compiled) {
+  return make_model(std::make_shared<const Catalog>(std::move(catalog)), std::move(compiled));
 }
 
 }  // namespace hfshard

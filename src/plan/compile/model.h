@@ -14,10 +14,9 @@ namespace hfshard {
 /// where it goes. One for all layouts of it, which share it; nothing changes it.
 class Model final : public CompiledModel {
  public:
-  Model(Catalog source, CompiledModel compiled);
+  Model(std::shared_ptr<const Catalog> catalog, CompiledModel compiled);
 
-  Catalog catalog;
-
+  const Catalog& catalog() const noexcept { return *catalog_; }
   /// Transfers (indices) that write a leaf, and fills.
   std::span<const std::uint32_t> transfers_of(std::uint32_t leaf) const;
   std::span<const std::uint32_t> fills_of(std::uint32_t leaf) const;
@@ -32,11 +31,15 @@ class Model final : public CompiledModel {
   std::uint64_t heap_bytes() const;
 
  private:
+  std::shared_ptr<const Catalog> catalog_;
   std::vector<std::uint32_t> leaf_transfers_, leaf_transfer_begin_;
   std::vector<std::uint32_t> leaf_fills_, leaf_fill_begin_;
   std::vector<std::uint64_t> slot_begin_;
 };
 
+/// `catalog` may be an opened checkpoint's, which it then keeps open.
+std::shared_ptr<const Model> make_model(std::shared_ptr<const Catalog> catalog,
+                                        CompiledModel compiled);
 std::shared_ptr<const Model> make_model(Catalog catalog, CompiledModel compiled);
 
 }  // namespace hfshard

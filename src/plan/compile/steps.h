@@ -79,7 +79,7 @@ struct DTypeRule {
   std::optional<DType> stays;
 };
 /// What --dtype and --cast make of a leaf whose source has the dtype `natural`. Only a cast goes
-/// below what the rule says.
+/// below what the rule says. Integers become what the rule says, whatever --dtype and --cast are.
 DType leaf_dtype(const MappingOptions& options, std::string_view path, DType natural,
                  const DTypeRule& rule);
 

@@ -37,7 +37,7 @@ std::pair<std::uint32_t, std::uint64_t> source_position(const Model& model, cons
     const std::uint64_t index = loop.extent > 1 ? std::min(begin / per_index, loop.extent - 1) : 0;
     source = source * loop.extent + index;
   }
-  const TensorInfo& info = model.catalog.tensors[first.sources[source]];
+  const TensorInfo& info = model.catalog().tensors[first.sources[source]];
   return {info.file, info.begin_bytes};
 }
 
@@ -51,7 +51,7 @@ std::uint64_t read_elements(const Transfer& transfer, const BandForm& form) {
 std::uint64_t shared_tensors(const Model& model, const PerLeaf<Grid>& grids) {
   constexpr std::uint32_t kNone = UINT32_MAX;
   constexpr std::uint32_t kSeveral = kNone - 1;
-  std::vector<std::uint32_t> leaf(model.catalog.tensors.size(), kNone);
+  std::vector<std::uint32_t> leaf(model.catalog().tensors.size(), kNone);
   std::uint64_t out = 0;
   for (const Transfer& transfer : model.transfers) {
     if (grids[transfer.target].linked) continue;
@@ -233,7 +233,7 @@ void Layout::cut_files() {
 }
 
 void Layout::count_totals() {
-  totals_.tensors = model_->catalog.tensors.size();
+  totals_.tensors = model_->catalog().tensors.size();
   for (const Transfer& transfer : model_->transfers) {
     if (cut_.grids[transfer.target].linked) continue;
     const DType leaf_dtype = model_->leaves[transfer.target].dtype;
@@ -243,7 +243,7 @@ void Layout::count_totals() {
         transfer.sources.size();
     if (!transfer.decode) continue;
     for (const std::uint32_t scale : transfer.decode->scales)
-      totals_.source_bytes += model_->catalog.tensors[scale].size_bytes;
+      totals_.source_bytes += model_->catalog().tensors[scale].size_bytes;
   }
   totals_.shared_tensors = shared_tensors(*model_, cut_.grids);
   totals_.dropped = model_->drops.size();

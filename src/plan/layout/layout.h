@@ -65,7 +65,7 @@ class Layout {
 
   const Model& model() const noexcept { return *model_; }
   const std::shared_ptr<const Model>& shared_model() const noexcept { return model_; }
-  const Catalog& catalog() const noexcept { return model_->catalog; }
+  const Catalog& catalog() const noexcept { return model_->catalog(); }
   const Limits& limits() const noexcept { return limits_; }
   const PerLeaf<Grid>& grids() const noexcept { return cut_.grids; }
   const PerLeaf<UnitForm>& units() const noexcept { return cut_.units; }

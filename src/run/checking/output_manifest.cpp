@@ -322,7 +322,7 @@ std::string root_digest(const Model& model, const std::vector<Digest128>& sums,
   Sha256 hash;
   for (const auto& [leaf, tensor, digest] : lines) {
     hash.update(fmt::format("{}\n{}\n{}\n", model.leaves[leaf].name,
-                            model.catalog.tensors[tensor].name, digest));
+                            model.catalog().tensors[tensor].name, digest));
   }
   return to_hex(std::span<const std::byte>(hash.finish()));
 }
@@ -359,8 +359,8 @@ void write_manifest(const Plan& plan, const OutputDigests& digests, const ByteSi
              [&](std::size_t i) { return json_leaf(model.leaves[i], plan.grids()[i]); });
   write_list(sink, "rules", model.rules.size(),
              [&](std::size_t i) { return Json(model.rules[i]); });
-  write_list(sink, "tensors", model.catalog.tensors.size(),
-             [&](std::size_t i) { return json_tensor(model.catalog.tensors[i]); });
+  write_list(sink, "tensors", model.catalog().tensors.size(),
+             [&](std::size_t i) { return json_tensor(model.catalog().tensors[i]); });
   write_list(sink, "transfers", model.transfers.size(), [&](std::size_t i) {
     return json_transfer(model, static_cast<std::uint32_t>(i), digests);
   });

@@ -373,7 +373,7 @@ VerifyResult verify_digests(const Checkpoint& opened, const Manifest& manifest,
       const std::uint64_t slot = model.digest_slot(t, i);
       if (found.sums[slot] == wanted.sums[slot]) continue;
       result.differences.push_back(
-          {leaf.name, "", model.catalog.tensors[transfer.sources[i]].name,
+          {leaf.name, "", model.catalog().tensors[transfer.sources[i]].name,
            fmt::format("digest {} differs from the recorded {}", to_hex(found.sums[slot]),
                        to_hex(wanted.sums[slot]))});
     }
@@ -391,7 +391,7 @@ VerifyResult verify_source(const Checkpoint& opened, const Plan& plan, const Run
   Reading reading(opened, plan.shared_model(), plan.limits(), true);
   const Layout& layout = reading.layout();
   const Model& model = plan.model();
-  const OpenSources sources = open_sources(model.catalog);
+  const OpenSources sources = open_sources(model.catalog());
   const UnitFiller filler(layout, sources);
   std::vector<Digest128> sums(model.digest_slots());
   const auto compare = [&](std::uint32_t leaf, const Shape& chunk,

@@ -88,6 +88,12 @@ class Checkpoint:
         self._store(tensor, array)
         self._mean(tensor, array, array.dtype)
 
+    def table(self, tensor, shape, below):
+        """Indices below a bound, as int64, which a leaf keeps as float32."""
+        indices = self.bits(tensor, shape, below).astype(np.int64)
+        self._store(tensor, indices)
+        self._mean(tensor, indices, F32)
+
     def copy(self, tensor, of):
         """A second tensor with the bytes of another, which goes nowhere."""
         self._store(tensor, self.stored[of])

@@ -1,7 +1,8 @@
 """DeepSeek V4: the names of the released files and those of the modules, FP8 blocks, FP4 experts in three dtypes.
 
 Source: AI-Hypercomputer/maxtext e591f30c src/maxtext/checkpoint_conversion/utils/param_mapping.py:3896-4215,
-standalone_scripts/deepseek_dequantize.py:37-115, src/maxtext/layers/attention_compressed.py, src/maxtext/layers/mhc.py.
+standalone_scripts/deepseek_dequantize.py:37-115, src/maxtext/layers/attention_compressed.py, src/maxtext/layers/mhc.py,
+src/maxtext/layers/moe.py:319-332 and 443-456.
 """
 
 import re
@@ -10,8 +11,10 @@ import numpy as np
 
 from .common import E8M0, F4, F32, Checkpoint, check_dims, in_heads, stacked, under
 
-DIMS = {"D": 32, "Fe": 64, "H": 8, "h": 10, "r": 28, "G": 2, "o": 22, "Hi": 9, "di": 7, "E": 3, "V": 26}
+DIMS = {"D": 32, "Fe": 64, "H": 8, "h": 10, "r": 28, "G": 2, "o": 22, "Hi": 9, "di": 7, "E": 3, "k": 2, "V": 26}
 BLOCK = (16, 24)
+# Variables of MaxText's model that are no parameters: Tid2EidVar and MoEBiasVar.
+TABLE, BIAS = "mlp/MoeBlock_0/tid2eid", "mlp/MoeBlock_0/gate/bias"
 EXPERT_NAMES = (("wi_0", "w1"), ("wi_1", "w3"), ("wo", "w2"))
 # Names of the released files -> those of the modules, in this order.
 MODULE_NAMES = (
@@ -77,11 +80,12 @@ class Modules(Released):
 
 def config(ratios, hashed):
     d = DIMS
-    check_dims(d, ("Fe",))
+    check_dims(d, ("Fe", "k"))
     return {"architectures": ["DeepseekV4ForCausalLM"], "model_type": "deepseek_v4", "hidden_size": d["D"],
             "moe_intermediate_size": d["Fe"], "num_hidden_layers": len(ratios), "num_attention_heads": d["H"],
             "num_key_value_heads": 1, "head_dim": d["h"], "q_lora_rank": d["r"], "o_groups": d["G"],
             "o_lora_rank": d["o"], "index_n_heads": d["Hi"], "index_head_dim": d["di"], "n_routed_experts": d["E"],
+            "num_experts_per_tok": d["k"],
             "n_shared_experts": 1, "num_hash_layers": hashed, "hc_mult": 4, "compress_ratios": ratios,
             "vocab_size": d["V"], "tie_word_embeddings": False, "num_nextn_predict_layers": 1,
             "quantization_config": {"quant_method": "fp8", "fmt": "e4m3", "scale_fmt": "ue8m0",
@@ -139,9 +143,9 @@ def store_experts(c, f, i):
     d = DIMS
     c.plain(f"{f}gate.weight", d["E"], d["D"])
     if i < c.hashed:
-        c.ignored(f"{f}gate.tid2eid", values=c.bits(f"{f}gate.tid2eid", (d["V"], 2), d["E"]).astype(np.int64))
+        c.table(f"{f}gate.tid2eid", (d["V"], d["k"]), d["E"])
     else:
-        c.ignored(f"{f}gate.bias", d["E"], dtype=F32)
+        c.plain(f"{f}gate.bias", d["E"], dtype=F32)
     for name, rows, cols in (("w1", d["Fe"], d["D"]), ("w3", d["Fe"], d["D"]), ("w2", d["D"], d["Fe"])):
         c.linear(f"{f}shared_experts.{name}", rows, cols)
         for e in range(d["E"]):
@@ -180,7 +184,7 @@ def attention(w, a, ratio):
     return out
 
 
-def layer(w, i, ratio):
+def layer(w, i, ratio, hashed):
     p, f = f"layers.{i}.", f"layers.{i}.ffn."
     out = {"pre_self_attention_layer_norm/scale": w(f"{p}attn_norm.weight"),
            "post_self_attention_layer_norm/scale": w(f"{p}ffn_norm.weight"),
@@ -188,6 +192,7 @@ def layer(w, i, ratio):
            **under("mhc_mlp/", hyper_connection(w, p, "ffn")),
            **under("self_attention/", attention(w, f"{p}attn.", ratio)),
            "mlp/MoeBlock_0/gate/kernel": w(f"{f}gate.weight").T}
+    out.update({TABLE: w(f"{f}gate.tid2eid")} if hashed else {BIAS: w(f"{f}gate.bias")})
     for leaf, name in EXPERT_NAMES:
         experts = [w(f"{f}experts.{e}.{name}.weight").T for e in range(DIMS["E"])]
         out[f"mlp/MoeBlock_0/{leaf}"] = np.stack(experts)
@@ -200,21 +205,23 @@ def trees_of(ratios, hashed):
         top = {"token_embedder/embedding": w("embed.weight"), "decoder/decoder_norm/scale": w("norm.weight"),
                "decoder/logits_dense/kernel": w("head.weight").T, "decoder/hc_head/hc_fn": w("hc_head_fn").T,
                "decoder/hc_head/hc_base": w("hc_head_base"), "decoder/hc_head/hc_scale": w("hc_head_scale")}
-        layers = [layer(w, i, ratio) for i, ratio in enumerate(ratios)]
+        layers = [layer(w, i, ratio, i < hashed) for i, ratio in enumerate(ratios)]
         separate, scanned = dict(top), dict(top)
         for i, one in enumerate(layers):
             separate.update(under(f"decoder/layers_{i}/", one))
             if i < hashed:
                 scanned.update(under(f"decoder/layers_{i}/", one))
         for slot in range(2):
-            scanned.update(under(f"decoder/scanned_blocks/layers_{slot}/", stacked(layers[hashed + slot::2])))
+            block = stacked(layers[hashed + slot::2])
+            block[BIAS] = block[BIAS].T  # only parameters are stacked on axis 1
+            scanned.update(under(f"decoder/scanned_blocks/layers_{slot}/", block))
         return {"scanned": scanned, "unscanned": separate}
     return trees
 
 
 def make(c):
     store(c)
-    return c, {"trees": trees_of(c.ratios, c.hashed), "floors": ("*/mhc_norm/scale",)}
+    return c, {"trees": trees_of(c.ratios, c.hashed), "floors": ("*/mhc_norm/scale", f"*/{TABLE}")}
 
 
 def released():

@@ -57,6 +57,8 @@ const std::vector<Broken> kBroken = {
      "/schemes/maxtext/global/0", "no dim here"},
     {"\"norm.scale [D]\"", "\"norm.scale [D]\", {\"dtype\": \"f31\"}",
      "/schemes/maxtext/global/0/2/dtype", "no dtype"},
+    {"\"norm.scale [D]\"", "\"norm.scale [D]\", {\"scan_axis\": -1}",
+     "/schemes/maxtext/global/0/2/scan_axis", "-1"},
     {"\"norm.scale [D]\"", "\"norm.scale [D]\", {\"value\": {}}",
      "/schemes/maxtext/global/0/2/value", "mul or add"},
     {"\"norm.scale [D]\"", "\"norm.scale [D]\", {\"value\": {\"add\": {\"expr\": 1}}}",

@@ -137,6 +137,24 @@ TEST(Resolve, TwoStackIndicesMakeTwoAxes) {
   EXPECT_EQ(leaf->stacked, (std::vector<bool>{false, true, true, false}));
 }
 
+TEST(Resolve, ARuleMaySayWhereItsStackAxisGoes) {
+  for (const std::size_t at : {0U, 1U, 2U}) {
+    const Resolved resolved(tiny_family_with(
+        "\"wi.kernel [D F]\"", "\"wi.kernel [D F]\", {\"scan_axis\": " + std::to_string(at) + "}"));
+    const ResolvedRule* leaf = resolved.find("params.decoder.layers.wi.kernel");
+    ASSERT_NE(leaf, nullptr);
+    const Shape shapes[] = {Shape{4, 7, 5}, Shape{7, 4, 5}, Shape{7, 5, 4}};
+    EXPECT_EQ(leaf->target_layout.shape, shapes[at]);
+    EXPECT_EQ(leaf->axes[at], "layers");
+    EXPECT_TRUE(leaf->stacked[at]);
+    const std::uint64_t steps[] = {35, 5, 1};
+    EXPECT_EQ(leaf->loops[0].target_step, steps[at]);
+    const ResolvedRule* other = resolved.find("params.decoder.layers.experts");
+    ASSERT_NE(other, nullptr);
+    EXPECT_EQ(other->axes[1], "layers");
+  }
+}
+
 TEST(Resolve, AReversedStackOrdersItsSources) {
   const Resolved resolved(
       tiny_family_with("[\"decoder.layers.\", \"l\"]", "[\"decoder.layers.\", \"L - 1 - l\"]"));

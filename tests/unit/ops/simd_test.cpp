@@ -143,16 +143,18 @@ TEST(SimdLevels, MovesOfRandomRulesAgreeWithTheReference) {
 }
 
 constexpr DType kFloats[] = {DType::f16, DType::bf16, DType::f32};
+constexpr DType kSources[] = {DType::f16, DType::bf16, DType::f32, DType::i32, DType::i64};
 
 TEST(SimdLevels, ValuesHaveTheSameBits) {
   Random random(kSeed + 4);
   const Value values[] = {{}, {0.0883883461F, {}}, {{}, 1.0F}, {-3.25F, 1.0F}, {3e38F, {}}};
   for (int trial = 0; trial < 40; ++trial) {
     const std::uint64_t count = pick(random, 1, trial == 0 ? 70000 : 700);
-    for (const DType from : kFloats) {
+    for (const DType from : kSources) {
       const auto src = random_bytes(random, packed_bytes(from, count) + 1);
       for (const DType to : kFloats) {
         for (const Value& value : values) {
+          if (!can_apply_value(value, from, to)) continue;
           std::vector<std::byte> expected(packed_bytes(to, count));
           const auto bytes = std::span(src).subspan(1);
           const std::uint64_t overflows =

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -111,6 +112,35 @@ TEST(ApplyValue, EmptyValueOfOneDtypeKeepsEveryBit) {
     apply_value({}, dtype, dtype, halves.size() * 8 / size_bits(dtype), halves, out);
     EXPECT_TRUE(out == halves);
   }
+}
+
+/// Integers around the bounds of exactness, and what a conversion of C++ makes of each.
+template <typename Number>
+void expect_integers(DType from) {
+  std::vector<Number> numbers = {std::numeric_limits<Number>::min(),
+                                 std::numeric_limits<Number>::max()};
+  for (const int around : {0, 255, 1 << 24, 1 << 25, -(1 << 24)}) {
+    for (const int delta : {-2, -1, 0, 1, 2, 3}) numbers.push_back(around + delta);
+  }
+  while (numbers.size() < 150) numbers.push_back(static_cast<Number>(numbers.size() * 7919));
+  std::vector<std::byte> src(numbers.size() * sizeof(Number) + 1);
+  std::vector<std::byte> out(numbers.size() * 4 + 3);
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    store_le(&src[1 + i * sizeof(Number)], numbers[i]);
+  EXPECT_EQ(apply_value({}, from, DType::f32, numbers.size(), std::span(src).subspan(1),
+                        std::span(out).subspan(3)),
+            0U);
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    ASSERT_EQ(load_le<float>(&out[3 + i * 4]), static_cast<float>(numbers[i])) << numbers[i];
+}
+
+TEST(ApplyValue, IntegersBecomeF32) {
+  expect_integers<std::int32_t>(DType::i32);
+  expect_integers<std::int64_t>(DType::i64);
+  for (const DType to : {DType::bf16, DType::f16, DType::i32})
+    EXPECT_FALSE(can_apply_value({}, DType::i64, to));
+  EXPECT_FALSE(can_apply_value({.mul = 2.0F, .add = {}}, DType::i64, DType::f32));
+  EXPECT_FALSE(can_apply_value({}, DType::u8, DType::f32));
 }
 
 TEST(ApplyValue, OtherPairsAreUnsupportedByName) {

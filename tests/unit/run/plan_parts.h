@@ -8,7 +8,8 @@ namespace hfshard {
 /// product changes a plan.
 struct PlanParts {
   explicit PlanParts(const Plan& plan)
-      : model(plan.model()),
+      : catalog(plan.catalog()),
+        model(plan.model()),
         cut{plan.grids(), plan.units()},
         limits(plan.limits()),
         packed(plan.is_packed()),
@@ -16,10 +17,11 @@ struct PlanParts {
         facts{plan.options(), plan.rules(), plan.meshes(), plan.not_linked(), plan.identity()} {}
 
   Plan build() const {
-    return {Layout(make_model(model.catalog, model), cut, limits, packed, files), facts};
+    return {Layout(make_model(catalog, model), cut, limits, packed, files), facts};
   }
 
-  Model model;
+  Catalog catalog;
+  CompiledModel model;
   CutLeaves cut;
   Limits limits;
   bool packed;

@@ -196,23 +196,22 @@ TEST_F(StopTest, ComesTooLateOnceTheRenameIsNear) {
 // Not the first segment alone, and not all but the last byte.
 TEST_F(StopTest, CopiesAreComparedToTheirLastByte) {
   PlanParts plan = with_copy(small_plan(source_));
-  const TensorInfo one = plan.model.catalog.tensors[plan.model.drops.back().source];
-  std::string text = read_file(plan.model.catalog.files[one.file].path);
+  const TensorInfo one = plan.catalog.tensors[plan.model.drops.back().source];
+  std::string text = read_file(plan.catalog.files[one.file].path);
   const auto add_file = [&](const std::string& name) {
     const std::string path = dir_ / name;
     write_text(path, text);
     const FileStamp stamp = file_info(path)->stamp;
-    CatalogFile file = plan.model.catalog.files[one.file];
+    CatalogFile file = plan.catalog.files[one.file];
     file.path = path;
     file.mtime_ns = stamp.mtime_ns;
     file.inode = stamp.inode;
     TensorInfo other = one;
     other.name = "copy in " + name;
-    other.file = static_cast<std::uint32_t>(plan.model.catalog.files.size());
-    plan.model.catalog.files.push_back(file);
-    plan.model.catalog.tensors.push_back(other);
-    plan.model.drops.back().same_as =
-        static_cast<std::uint32_t>(plan.model.catalog.tensors.size() - 1);
+    other.file = static_cast<std::uint32_t>(plan.catalog.files.size());
+    plan.catalog.files.push_back(file);
+    plan.catalog.tensors.push_back(other);
+    plan.model.drops.back().same_as = static_cast<std::uint32_t>(plan.catalog.tensors.size() - 1);
   };
   add_file("equal");
   EXPECT_TRUE(convert(plan.build(), to_output(dir_ / "one")).published);

@@ -348,6 +348,30 @@ TEST(CompileRules, CastsLeaveIntegersAloneAndRefuseF64) {
   EXPECT_EQ(error.tensor(), "norm.weight");
 }
 
+TEST(CompileRules, IntegersBecomeWhatTheRuleSaysWhateverIsAskedFor) {
+  const std::string text =
+      with_norm_rule("[\"norm.weight [D]\", \"norm.scale [D]\", {\"dtype\": \"f32\"}]");
+  for (const DType stored : {DType::i32, DType::i64}) {
+    FakeCatalog catalog = tiny_catalog();
+    catalog.get("norm.weight").dtype = stored;
+    MappingOptions options;
+    options.dtype = DType::bf16;
+    options.casts = {{"*.scale", DType::f16}};
+    const CompiledModel model = compile_text(text, catalog, options);
+    EXPECT_EQ(model.leaves[2].dtype, DType::f32);
+    for (const Transfer& transfer : model.transfers) {
+      if (transfer.target != 2) continue;
+      EXPECT_EQ(transfer.source_dtype, stored);
+      EXPECT_TRUE(transfer.converts(DType::f32));
+    }
+  }
+  FakeCatalog catalog = tiny_catalog();
+  catalog.get("norm.weight").dtype = DType::u8;
+  const Error error = catch_error([&] { compile_text(text, catalog); });
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.tensor(), "norm.weight");
+}
+
 TEST(CompileRules, ALeafCannotBeABranchToo) {
   const std::string text = with_norm_rule(
       "[\"norm.weight [D]\", \"a.scale [D]\"], [\"norm.weight [D]\", \"a.scale.b [D]\", {\"copy\": "

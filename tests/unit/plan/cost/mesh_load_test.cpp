@@ -36,7 +36,7 @@ class Load : public testing::Test {
     model.leaves.push_back(leaf_);
     FileLayout files;
     files.refused_request_bytes = kLimit;
-    const Layout layout(make_model({}, model), cut_, {}, false, files);
+    const Layout layout(make_model(Catalog{}, model), cut_, {}, false, files);
     return load_cost(layout, rules_, parse_mesh(mesh, rules_), devices_per_host);
   }
 

@@ -195,7 +195,7 @@ TEST_F(VerifyTest, ALeafOfAnotherDtypeOrShapeIsADifferenceAndSoIsAMissingOne) {
     Manifest bad = good;
     CompiledModel changed = *good.model;
     change(changed.leaves[leaf]);
-    bad.model = make_model(good.model->catalog, changed);
+    bad.model = make_model(good.model->catalog(), changed);
     bad.digests.root = root_digest(*bad.model, bad.digests.sums, bad.digests.recorded);
     std::vector<Difference> found = digests(bad);
     EXPECT_EQ(found.size(), 1U);

@@ -332,13 +332,14 @@ TEST(UnitFiller, WritesEveryByteOfARegionWhateverItHeld) {
   cut.limits.run_bytes = 1;
   cut.options.encoding.checksum = false;
   for (const Shape& chunk : {Shape{10, 7}, Shape{4, 7}, Shape{3, 2}, Shape{5, 4}}) {
-    PlanParts parts(cut_plan(catalog, compile_model(catalog, options), cut));
+    const Plan regular = cut_plan(catalog, compile_model(catalog, options), cut);
+    PlanParts parts(regular);
     const Grid grid{chunk, chunk, chunk};
     const Leaf& leaf = parts.model.leaves[0];
     parts.cut = {};
     parts.cut.grids.push_back(grid);
     parts.cut.units.push_back(
-        make_unit_form(leaf, grid, parts.model.leading_to(0),
+        make_unit_form(leaf, grid, regular.model().leading_to(0),
                        format_of("orbax").form(leaf, grid, cut.options.encoding), parts.limits));
     const Plan plan = parts.build();
     const OpenSources sources = open_sources(plan.catalog());
