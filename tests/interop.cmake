@@ -38,6 +38,16 @@ if(TARGET hfshard_testtool)
   hfshard_add_interop(decoders decoders.py)
   hfshard_add_interop(proof proof.py)
   hfshard_add_interop(read_orbax read_orbax.py)
+
+  # In MaxText, where HFSHARD_MAXTEXT_PYTHON and HFSHARD_MAXTEXT_SRC name it: every fixture that docs/loading.md has.
+  file(STRINGS ${PROJECT_SOURCE_DIR}/docs/loading.md rows REGEX "^[|] [a-z][^|]* [|] [a-z0-9.-]* [|] (stacked|separate) [|] nnx ")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/loading.md)
+  list(TRANSFORM rows REPLACE "^[|] ([^ |]+) .*" "\\1")
+  list(REMOVE_DUPLICATES rows)
+  foreach(fixture IN LISTS rows)
+    hfshard_add_interop(maxtext_load_${fixture} maxtext_load.py ${fixture})
+  endforeach()
+
   add_test(NAME interop.load_bench
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/../bench/e2e/load.py --hfshard $<TARGET_FILE:hfshard>
       --work ${CMAKE_CURRENT_BINARY_DIR} --layers 2 --vocab 8192 --runs 1)

@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""Loads a checkpoint of tests/oracle in MaxText, through MaxText's own code, and compares its logits with transformers'.
+
+    maxtext_load.py --hfshard PROGRAM [--update] FIXTURE...
+
+Stacked and separate layers, NNX and Linen modules, and one layout with --dtype f32, which rounds nothing (and, where
+MaxText's model is known to be another one, with transformers' changed to it); docs/loading.md states for each the largest
+difference of all logits, the share of positions with the same likeliest token, or that MaxText refuses. A difference of more than twice what is
+stated fails, and so does another share, another refusal or a row too many. Where MaxText's own converter made the
+fixture's tree, the leaves must be the same, so that its figure is ours. `--update` writes the rows anew.
+HFSHARD_MAXTEXT_PYTHON and HFSHARD_MAXTEXT_SRC name MaxText (scripts/test --with-maxtext).
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import interop
+import oracle_dirs
+
+PAGE = os.path.join(interop.HERE, os.pardir, os.pardir, "docs", "loading.md")
+HEAD = "| fixture | MaxText's model | layers | modules | largest difference | largest logit | same argmax | MaxText's converter |"
+TOWERS = ("vision", "audio")
+# What is known beside expected.json: `reference`, what is changed in transformers' config where MaxText's model is another
+# one, for the row with --dtype f32; `of`, `family` and `config`: an example checkpoint with a fixture's config.json, changed
+# in these places, and the `maxtext_settings` that change with them.
+SETTINGS = os.path.join(interop.HERE, "maxtext_settings.json")
+ABSOLUTE = 2e-5  # sums of float32 in another order
+PEER = os.path.join(interop.HERE, "peers", "maxtext_logits.py")
+
+
+def use_maxtext():
+    """Starts over under MaxText's Python; ends the test where there is none."""
+    python = os.environ.get("HFSHARD_MAXTEXT_PYTHON", "")
+    if not python or not os.path.isdir(os.path.join(os.environ.get("HFSHARD_MAXTEXT_SRC", ""), "maxtext")):
+        print("PEER MISSING maxtext: HFSHARD_MAXTEXT_PYTHON and HFSHARD_MAXTEXT_SRC (scripts/test --with-maxtext)")
+        sys.exit(interop.SKIP_STATUS)
+    os.environ["HFSHARD_PEER_PYTHON"] = python
+    interop.use_peer_python()
+
+
+class Source:
+    """A checkpoint, and MaxText's name and settings for it."""
+
+    def __init__(self, tool, name):
+        known = oracle_dirs.read_json(SETTINGS).get(name, {})
+        self.name = name
+        self.oracle = oracle_dirs.OracleDir(known.get("of", name))
+        self.path = self.oracle.path
+        self.is_fixture = "of" not in known
+        facts = self.oracle.facts
+        self.model = facts["maxtext_model_name"]
+        self.settings = {**facts["maxtext_settings"], **known.get("maxtext_settings", {})}
+        self.reference = known.get("reference", {})
+        if not self.is_fixture:
+            self.path = make_example(tool, self.oracle, known)
+
+
+def make_example(tool, oracle, known):
+    """A checkpoint of text alone with random values, with the config of a fixture and what is changed in it."""
+    config = oracle_dirs.read_json(oracle.path, "config.json")
+    for name in [f"{tower}_config" for tower in TOWERS]:
+        config.pop(name, None)
+    for part, changes in known["config"].items():
+        config[part].update(changes)
+    with open(tool.path("config.json"), "w", encoding="ascii") as file:
+        json.dump(config, file)
+    tool.run("mappings", "example", known["family"], tool.path("example"), "--config", tool.path("config.json"), "--quiet")
+    return tool.path("example")
+
+
+def words_of(oracle, layers):
+    """As text: no towers."""
+    options = {name: value for name, value in oracle.options.items() if name not in TOWERS}
+    return ["--layers", layers, *oracle_dirs.words_of(options)]
+
+
+def converter_row(tool, source, layers, output):
+    """What MaxText's own converter makes of the fixture, compared with ours."""
+    import orbax_peer as peer
+
+    oracle = source.oracle
+    if not source.is_fixture:
+        return "not run"
+    if any("added" in entry for entry in oracle.differences()):
+        return "stops"
+    expected = oracle.kept(layers)
+    found = {name.removeprefix("params.params.").replace(".", "/"): facts
+             for name, facts in peer.describe_arrays(peer.item_path(output)).items() if name.startswith("params.params.")}
+    differ = [leaf for leaf, facts in found.items() if expected.get(leaf) != facts]
+    differ += [leaf for leaf in expected.keys() - found.keys() if not leaf.startswith(("vision_encoder/", "audio_encoder/"))]
+    tool.expect(not differ, f"{oracle.name} {layers}: {differ[:5]} are not as MaxText's converter makes them")
+    shipped = any("as_shipped" in oracle.tree(layers)[leaf] for leaf in found)
+    return "other leaves" if shipped else "same leaves"
+
+
+def row(source, load, answer):
+    """One row of the table; the difference is rounded up."""
+    names = [source.name, source.model, load["layers"], load["modules"]]
+    if "error" in answer:
+        return [*names, "refused: " + re.sub(r"\s+", " ", answer["error"]).replace("|", "/")[:160].strip(), "", "", ""]
+    exponent = f"{answer['difference']:.1e}".split("e")
+    return [*names, f"{float(exponent[0]) + 0.05:.1f}e{exponent[1]}", f"{answer['largest']:.2f}", f"{answer['argmax']:.0%}",
+            load["converter"]]
+
+
+def measure(tool, name):
+    """The rows of one fixture."""
+    source = Source(tool, name)
+    oracle = source.oracle
+    loads = []
+    for layers, dtype in [*((layers, "") for layers in oracle.layouts()), (oracle.layouts()[0], "f32")]:
+        output = tool.path(f"{name}-{layers}-{dtype}")
+        words = [*words_of(oracle, layers), *(["--dtype", dtype] if dtype else [])]
+        tool.run("convert", source.path, output, "--quiet", *words)
+        load = {"path": os.path.join(output, "0", "items"), "scan": layers == "stacked", "layers": layers,
+                "reference": {}, "converter": converter_row(tool, source, layers, output) if not dtype else ""}
+        if dtype:
+            load.update(layers=f"{layers}, {dtype}{', as MaxText' if source.reference else ''}", reference=source.reference)
+        loads += [{**load, "modules": modules} for modules in (["nnx"] if dtype else ["nnx", "linen"])]
+    task = {"source": source.path, "model_name": source.model, "settings": source.settings, "loads": loads}
+    done = subprocess.run([sys.executable, PEER], input=json.dumps(task), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        tool.expect(False, f"{name}: {done.stderr[-2000:]}")
+        return []
+    return [row(source, load, answer) for load, answer in zip(loads, json.loads(done.stdout), strict=True)]
+
+
+def read_page():
+    """The text before the table, its rows, and the text behind."""
+    with open(PAGE, encoding="ascii") as file:
+        before, table = file.read().split(HEAD + "\n")
+    lines = table.splitlines(keepends=True)
+    count = next((i for i, line in enumerate(lines) if not line.startswith("|")), len(lines))
+    rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines[1:count]]
+    return before, rows, "".join(lines[count:])
+
+
+def write_page(before, rows, behind):
+    with open(PAGE, "w", encoding="ascii") as file:
+        file.write(before + HEAD + "\n|---|---|---|---|---:|---:|---:|---|\n")
+        file.writelines(f"| {' | '.join(cells)} |\n" for cells in rows)
+        file.write(behind)
+
+
+def compare(tool, stated, found):
+    what = " ".join(found[:4])
+    if "refused" in stated[4] or "refused" in found[4]:
+        tool.expect(stated[4][:60] == found[4][:60], f"{what}: {found[4]}; docs/loading.md has {stated[4]}")
+        return
+    tool.expect(float(found[4]) <= max(2 * float(stated[4]), ABSOLUTE),
+                f"{what}: the largest difference is {found[4]}, docs/loading.md has {stated[4]}")
+    tool.expect(found[5:] == stated[5:], f"{what}: {found[5:]}, docs/loading.md has {stated[5:]}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--hfshard", required=True)
+    parser.add_argument("--update", action="store_true", help="writes the rows of these fixtures in docs/loading.md")
+    parser.add_argument("fixtures", nargs="+", help="folders of tests/oracle that MaxText's converter made, or examples")
+    arguments = parser.parse_args()
+    use_maxtext()
+    interop.import_peers()
+    with tempfile.TemporaryDirectory(prefix="hfshard-maxtext-") as folder:
+        tool = interop.Program(arguments.hfshard, folder)
+        for name in arguments.fixtures:
+            found = measure(tool, name)
+            print("\n".join(" | ".join(cells) for cells in found), flush=True)
+            before, rows, behind = read_page()
+            stated = [cells for cells in rows if cells[0] == name]
+            if arguments.update:
+                write_page(before, sorted([cells for cells in rows if cells[0] != name] + found), behind)
+                continue
+            tool.expect([cells[:4] for cells in stated] == sorted(cells[:4] for cells in found),
+                        f"{name}: docs/loading.md has {len(stated)} rows, {len(found)} were measured")
+            for one in found:
+                for other in stated:
+                    if other[:4] == one[:4]:
+                        compare(tool, other, one)
+        return 0 if arguments.update and not tool.failures else tool.verdict()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""Logits of checkpoints that MaxText loads through its own code, and of transformers for the same source.
+
+The task is JSON on standard input: `source` (a HuggingFace directory), `model_name` and `settings` of MaxText's
+configuration, and `loads`: a list of `{"path", "scan", "modules", "reference"}`, the item directory, whether its layers are
+stacked, "nnx" or "linen", and what is changed in transformers' config. The answer is one JSON line on standard output: for each load `difference` and `largest`, of all logits,
+and `argmax`, the share of positions at which the likeliest token is the same; or `error`, the first line of what MaxText
+says. All weights and sums are float32, so that only the checkpoint and the models' code differ.
+"""
+
+import functools
+import json
+import math
+import os
+import sys
+
+LENGTH = 16
+# What every family needs on a CPU: the reference attention, and experts whose sums are made by ragged_dot.
+SETTINGS = {
+    "run_name": "hfshard", "skip_jax_distributed_system": True, "log_config": False, "dataset_type": "synthetic",
+    "dtype": "float32", "weight_dtype": "float32", "matmul_precision": "highest", "attention": "dot_product",
+    "sparse_matmul": True, "megablox": False, "use_multimodal": False, "use_audio": False, "per_device_batch_size": 1,
+    "max_target_length": LENGTH, "override_model_config": True,
+}
+
+
+def token_ids(config):
+  """Every token that a config gives a name to, those of its parts too."""
+  for name, value in config.items():
+    if isinstance(value, dict):
+      yield from token_ids(value)
+    elif "_token_i" in str(name) and isinstance(value, int):
+      yield value
+
+
+def tokens(config):
+  """Different tokens; none stands for an image or a sound, which transformers takes out even where there is none."""
+  import numpy as np
+
+  size = config.get_text_config().vocab_size
+  count = min([size, *(special for special in token_ids(config.to_dict()) if special > size // 2)])
+  step = next(step for step in range(7, count) if math.gcd(step, count) == 1)
+  return ((np.arange(LENGTH) * step + 3) % count).astype(np.int32)
+
+
+def merge(into, changes):
+  """Nested dicts: what `changes` names is changed, in the config or in a dict of it."""
+  for name, value in changes.items():
+    inner = into.get(name) if isinstance(into, dict) else getattr(into, name)
+    if isinstance(value, dict) and isinstance(inner, dict):
+      merge(inner, value)
+    elif isinstance(into, dict):
+      into[name] = value
+    else:
+      setattr(into, name, value)
+
+
+def reference_logits(source, changes):
+  """What transformers computes; the logits and the tokens."""
+  import torch
+  import transformers
+
+  transformers.logging.set_verbosity_error()
+  config = transformers.AutoConfig.from_pretrained(source)
+  merge(config.get_text_config(), changes)
+  architecture = getattr(transformers, config.architectures[0])
+  model, loading = architecture.from_pretrained(
+      source, config=config, dtype=torch.float32, attn_implementation="eager", experts_implementation="eager",
+      output_loading_info=True)
+  # It has no layer for multi-token prediction: its tensors are left over.
+  wrong = {what: list(names)[:3] for what, names in loading.items() if names and what != "unexpected_keys"}
+  if wrong:
+    raise SystemExit(f"transformers does not load all of {source}: {wrong}")
+  model = getattr(model, "thinker", model).eval()
+  ids = tokens(config)
+  with torch.no_grad():
+    logits = model(input_ids=torch.tensor(ids[None], dtype=torch.long), use_cache=False).logits
+  return logits[0].numpy(), ids
+
+
+def configuration(task, load):
+  from maxtext.configs import pyconfig
+
+  nnx = load["modules"] == "nnx"
+  settings = {**task["settings"], **SETTINGS, "model_name": task["model_name"], "scan_layers": load["scan"],
+              "load_parameters_path": load["path"], "base_output_directory": os.path.dirname(load["path"]),
+              "enable_nnx": nnx, "pure_nnx": nnx, "pure_nnx_decoder": nnx}
+  words = [f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in settings.items()]
+  base = os.path.join(os.environ["HFSHARD_MAXTEXT_SRC"], "maxtext", "configs", "base.yml")
+  return pyconfig.initialize([sys.argv[0], base, *words])
+
+
+def loaded_logits(config, ids, modules):
+  """What MaxText computes; loads as its decoding does."""
+  # Source: AI-Hypercomputer/maxtext tests/utils/forward_pass_logit_checker.py main.
+  import jax
+  import numpy as np
+  from maxtext.common.common_types import MODEL_MODE_TRAIN
+  from maxtext.layers import quantizations
+  from maxtext.models import models
+  from maxtext.utils import maxtext_utils, model_creation_utils
+
+  mesh = jax.sharding.Mesh(maxtext_utils.create_device_mesh(config), config.mesh_axes)
+  batch = np.broadcast_to(ids, (config.global_batch_size_to_train_on, LENGTH))
+  segments = np.ones_like(batch)
+  positions = np.broadcast_to(np.arange(LENGTH, dtype=np.int32), batch.shape)
+  if modules == "nnx":
+    model = model_creation_utils.from_pretrained(config, mesh=mesh, model_mode=MODEL_MODE_TRAIN)
+    call = functools.partial(model, decoder_input_tokens=batch, decoder_positions=positions,
+                             decoder_segment_ids=segments, enable_dropout=False)
+  else:
+    model = models.transformer_as_linen(config, mesh=mesh, quant=quantizations.configure_quantization(config),
+                                        model_mode=MODEL_MODE_TRAIN)
+    key = jax.random.PRNGKey(0)
+    init = functools.partial(maxtext_utils.init_initial_state, model, None, config, False, key)
+    state, _ = maxtext_utils.setup_decode_state(config, mesh, None, init)
+    call = functools.partial(model.apply, state.params, batch, positions, segments, enable_dropout=False,
+                             rngs={"aqt": key})
+  with mesh:
+    return np.asarray(call())[0]
+
+
+def measure(task, load):
+  import numpy as np
+
+  reference, ids = reference_logits(task["source"], load["reference"])
+  try:
+    found = loaded_logits(configuration(task, load), ids, load["modules"])
+  except Exception as error:  # pylint: disable=broad-except
+    return {"error": f"{type(error).__name__}: {error}"[:1000]}
+  found = found[:, :reference.shape[1]]
+  return {"difference": float(np.abs(found - reference).max()), "largest": float(np.abs(reference).max()),
+          "argmax": float((found.argmax(-1) == reference.argmax(-1)).mean())}
+
+
+def main():
+  answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+  os.dup2(2, 1)  # MaxText prints
+  os.environ.update(JAX_PLATFORMS="cpu", XLA_FLAGS="", JAX_DISABLE_MOST_OPTIMIZATIONS="1", DECOUPLE_GCLOUD="TRUE",
+                    HF_HUB_OFFLINE="1")
+  sys.path.insert(0, os.environ["HFSHARD_MAXTEXT_SRC"])
+  task = json.load(sys.stdin)
+  print(json.dumps([measure(task, load) for load in task["loads"]]), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+  main()
