@@ -373,7 +373,13 @@ const Json& Json::at(std::string_view key) const {
   throw Error(ErrorCode::bad_input, fmt::format("JSON lacks the member {}", quote(key)));
 }
 
-Json parse_json(std::string_view text, std::string_view name) { return Builder(text, name).run(); }
+Json parse_json(std::string_view text, std::string_view name) {
+  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
+    throw Error(ErrorCode::bad_input, "the file is empty, JSON is wanted")
+        .in_file(name)
+        .at({0, 0}, text.size());
+  return Builder(text, name).run();
+}
 
 std::string dump_json(const Json& value) {
   Writer writer(/*pretty=*/false);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "base/typed.h"
 #include "format/null/null.h"
 #include "format/orbax/orbax.h"
 #include "format/safetensors/format.h"
@@ -51,7 +52,22 @@ std::vector<std::string> target_names() {
   return out;
 }
 
+namespace {
+
+void refuse_url(const std::string& location) {
+  const std::string_view scheme = url_scheme(location);
+  if (scheme.empty()) return;
+  const bool hub = scheme == "hf" || location.find("huggingface.co/") != std::string::npos;
+  throw Error(ErrorCode::unsupported, "a checkpoint is read from this machine, not from a URL")
+      .in_file(location)
+      .hint(hub ? "download it first: hf download ORG/NAME --local-dir DIR"
+                : "copy it here first; understood are directories and .safetensors files");
+}
+
+}  // namespace
+
 std::unique_ptr<Checkpoint> open_checkpoint(const std::string& path) {
+  refuse_url(path);
   for (const Format* format : all_formats()) {
     if (format->recognise(path)) return format->open(path);
   }
@@ -59,6 +75,7 @@ std::unique_ptr<Checkpoint> open_checkpoint(const std::string& path) {
 }
 
 std::unique_ptr<Checkpoint> open_source(const std::string& location) {
+  refuse_url(location);
   const Format* other = nullptr;
   for (const Format* format : all_formats()) {
     if (!format->recognise(location)) continue;

@@ -1,10 +1,13 @@
 #include "tool/cli.h"
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <malloc.h>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -47,11 +50,13 @@ Json error_json(const Error& error) {
 }
 
 int report(const Session& session, const Error& error) {
+  // What goes to standard output stands before what goes to standard error, where both are one.
   if (session.json) {
     Json object;
     object["error"] = error_json(error);
     print_json("error", std::move(object));
   }
+  static_cast<void>(std::fflush(stdout));
   put("hfshard: " + error.format() + "\n", stderr);
   return exit_status(error.code());
 }
@@ -65,6 +70,8 @@ int run_guarded(Session& session) {
     return report(session, Error(ErrorCode::limit, "out of memory")
                                .hint("lower --jobs, or give the process more memory; a "
                                      "conversion that was begun goes on with --resume"));
+  } catch (const std::system_error& error) {  // what the system refused is no bug of ours
+    return report(session, Error(ErrorCode::io, error.what()));
   } catch (const std::exception& error) {
     return report(session, Error(ErrorCode::internal, error.what()));
   }
@@ -78,20 +85,59 @@ int with_output_checked(Session& session, int status) {
 }
 
 // CLI11 says only that a command is missing; this says which word is none.
-void check_command(const CLI::App& app, int argc, const char* const* argv, int at) {
-  if (at >= argc || argv[at][0] == '-') return;
-  const std::string word = argv[at];
+void check_command(const CLI::App& app, const std::vector<std::string>& words, std::size_t at) {
+  if (at >= words.size() || words[at].starts_with("-")) return;
+  const std::string& word = words[at];
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands({})) {
     names.push_back(command->get_name());
     if (command->get_name() != word) continue;
-    if (!command->get_subcommands({}).empty()) check_command(*command, argc, argv, at + 1);
+    if (!command->get_subcommands({}).empty()) check_command(*command, words, at + 1);
     return;
   }
   const std::vector<std::string> near = near_names(word, names);
   throw Error(ErrorCode::usage, fmt::format("there is no command {}", quote(word)))
       .hint(near.empty() ? "commands are " + join(names, ", ")
                          : "did you mean " + join(near, " or ") + "?");
+}
+
+// The command that was read last, and how it is called.
+std::pair<const CLI::App*, std::string> chosen_command(const CLI::App& app) {
+  const CLI::App* at = &app;
+  std::string path = "hfshard";
+  while (!at->get_subcommands().empty()) {
+    at = at->get_subcommands().front();
+    path += " " + at->get_name();
+  }
+  return {at, path};
+}
+
+// CLI11 reports wrong flags this way.
+Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  const auto [command, path] = chosen_command(app);
+  const std::string help = fmt::format("see {} --help", path);
+  for (const std::string& word : command->remaining(true)) {
+    if (!word.starts_with("-")) continue;
+    std::vector<std::string> names;
+    for (const CLI::Option* option : command->get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+    const std::string typed = word.substr(0, word.find('='));
+    const std::vector<std::string> near = near_names(typed, names);
+    return Error(ErrorCode::usage, fmt::format("{} has no option {}", path, quote(typed)))
+        .hint(near.empty() ? help : fmt::format("did you mean {}? {}", join(near, " or "), help));
+  }
+  return Error(ErrorCode::usage, error.what()).hint(help);
+}
+
+// `hfshard help COMMAND` is `hfshard COMMAND --help`, and so is `hfshard` alone.
+std::vector<std::string> arguments_of(int argc, const char* const* argv) {
+  std::vector<std::string> out(argv + std::min(argc, 1), argv + argc);
+  if (out.empty()) return {"--help"};
+  if (out.front() != "help") return out;
+  out.erase(out.begin());
+  out.emplace_back("--help");
+  return out;
 }
 
 }  // namespace
@@ -144,7 +190,7 @@ int tool_main(int argc, const char* const* argv, const Limits* limits) {
   session.limits = limits;
   CLI::App app("hfshard: HuggingFace checkpoints to sharded Orbax checkpoints, in bounded memory",
                "hfshard");
-  app.set_version_flag("--version", std::string("hfshard ") + kVersion);
+  app.set_version_flag("-V,--version", std::string("hfshard ") + kVersion);
   app.require_subcommand(1);
   add_convert_command(app, session);
   add_link_command(app, session);
@@ -154,15 +200,21 @@ int tool_main(int argc, const char* const* argv, const Limits* limits) {
   add_inspect_command(app, session);
   add_finalize_command(app, session);
   add_clean_command(app, session);
+  std::vector<std::string> words = arguments_of(argc, argv);
+  // Once the command is known, --json is too, wherever it stands and whatever else is wrong.
+  const bool wants_json = std::ranges::find(words, "--json") != words.end();
   try {
-    check_command(app, argc, argv, 1);
-    app.parse(argc, argv);
+    check_command(app, words, 0);
+    std::ranges::reverse(words);  // CLI11 takes them from the back
+    app.parse(words);
   } catch (const CLI::Success& done) {  // --help, --version
     return app.exit(done);
   } catch (const Error& error) {
+    session.json = wants_json && !app.get_subcommands().empty();
     return report(session, error);
-  } catch (const CLI::ParseError& error) {  // CLI11 reports wrong flags this way
-    return report(session, Error(ErrorCode::usage, error.what()).hint("see hfshard --help"));
+  } catch (const CLI::ParseError& error) {
+    session.json = wants_json && !app.get_subcommands().empty();
+    return report(session, usage_error(app, error));
   }
   return with_output_checked(session, run_guarded(session));
 }

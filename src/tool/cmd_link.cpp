@@ -9,6 +9,7 @@
 #include "tool/plan_flags.h"
 #include "tool/plan_report.h"
 #include "tool/progress.h"
+#include "tool/values.h"
 
 #include "hfshard/hfshard.h"
 

@@ -14,6 +14,7 @@
 #include "tool/mapping_flags.h"
 #include "tool/progress.h"
 #include "tool/text_table.h"
+#include "tool/values.h"
 
 #include "hfshard/hfshard.h"
 
@@ -428,12 +429,13 @@ void add_example_command(CLI::App& parent, Session& session) {
                    "config.json, copied as it is (default the family's tiny example)")
       ->type_name("FILE");
   command->add_option("--seed", options.seed, "seed of the random weights (default 0)")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(whole("--seed"));
   command->add_flag("--sparse", options.sparse,
                     "full sizes but no data, so that it takes no disk (default random data)");
   command->add_option("--dtype", flags->dtype, "dtype of all tensors (default bf16)")
       ->type_name("bf16|f16|f32")
-      ->check(CLI::IsMember({"bf16", "f16", "f32"}).description(""));
+      ->check(choice("--dtype", {"bf16", "f16", "f32"}));
   add_part_flags(*command, flags->parts);
   command
       ->add_option("--shard-bytes", flags->shard_bytes,

@@ -5,6 +5,7 @@
 #include "tool/cli.h"
 #include "tool/plan_flags.h"
 #include "tool/plan_report.h"
+#include "tool/values.h"
 
 #include "hfshard/hfshard.h"
 
@@ -56,9 +57,11 @@ void add_plan_command(CLI::App& app, Session& session) {
       ->add_option("--load-mesh", flags->load_meshes,
                    "what each host would read if it is loaded on this mesh; may be repeated")
       ->allow_extra_args(false);
-  command->add_option("--devices-per-host", flags->devices_per_host,
-                      "devices that follow each other on a mesh and share a host, for --load-mesh "
-                      "(default 1)");
+  command
+      ->add_option("--devices-per-host", flags->devices_per_host,
+                   "devices that follow each other on a mesh and share a host, for --load-mesh "
+                   "(default 1)")
+      ->check(whole("--devices-per-host", 1));
   add_common_flags(*command, session);
   command->callback([&session, plan_flags, run_flags, flags] {
     session.run = [&session, plan_flags, run_flags, flags] {

@@ -8,6 +8,7 @@
 #include "tool/interrupt.h"
 #include "tool/plan_flags.h"
 #include "tool/progress.h"
+#include "tool/values.h"
 
 #include "hfshard/hfshard.h"
 
@@ -82,8 +83,10 @@ void add_verify_command(CLI::App& app, Session& session) {
   command->add_option("SOURCE", *source,
                       "what it was converted from (default: recorded digests only)");
   command->add_option("--max-memory", flags->max_memory, "bound on memory (default 2GiB)");
-  command->add_option("-j,--jobs", flags->jobs,
-                      "kernel threads (default: one for each CPU that this process may use)");
+  command
+      ->add_option("-j,--jobs", flags->jobs,
+                   "kernel threads (default: one for each CPU that this process may use)")
+      ->check(whole("--jobs", 0, kMaxJobs));
   add_common_flags(*command, session);
   command->callback([&session, out, source, flags] {
     session.run = [&session, out, source, flags] {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "tool/values.h"
 
 #include "hfshard/error.h"
 #include "hfshard/mappings.h"
@@ -41,7 +42,7 @@ void add_layers_flag(CLI::App& command, std::string& layers) {
   command
       .add_option("--layers", layers, "one array for all layers, or one for each (default stacked)")
       ->type_name("stacked|separate")
-      ->check(CLI::IsMember({"stacked", "separate"}).description(""));
+      ->check(choice("--layers", {"stacked", "separate"}));
 }
 
 void add_part_flags(CLI::App& command, MappingFlags& flags) {
@@ -64,19 +65,20 @@ void add_mapping_flags(CLI::App& command, MappingFlags& flags) {
       .add_option("--scheme", flags.scheme,
                   "maxtext, or hf for unchanged names and shapes (default maxtext)")
       ->type_name("maxtext|hf")
-      ->check(CLI::IsMember({"maxtext", "hf"}).description(""));
+      ->check(choice("--scheme", {"maxtext", "hf"}));
   add_layers_flag(command, flags.layers);
   add_part_flags(command, flags);
   command
       .add_option("--vocab", flags.vocab,
                   "vocabulary rows of the target, padded with zeros or cut (default the source's)")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(whole("--vocab", 1));
   command
       .add_option("--dtype", flags.dtype,
                   "dtype of all float leaves but those that their rule keeps wider; keep refuses "
                   "quantised tensors (default as stored, bf16 where it is quantised)")
       ->type_name("keep|bf16|f16|f32")
-      ->check(CLI::IsMember({"keep", "bf16", "f16", "f32"}).description(""));
+      ->check(choice("--dtype", {"keep", "bf16", "f16", "f32"}));
   add_list(command, "--cast", flags.casts, "GLOB=DTYPE",
            "dtype of the leaves whose path matches, whatever their rule says; the last match wins; "
            "may be repeated (default none)");

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "base/zstd.h"
+#include "tool/values.h"
 
 #include "hfshard/hfshard.h"
 
@@ -73,14 +74,6 @@ IoMode io_mode(const std::string& text) {
 
 }  // namespace
 
-std::size_t one_of(const std::string& value, const std::vector<std::string>& known,
-                   std::string_view flag) {
-  const auto at = std::ranges::find(known, value);
-  if (at != known.end()) return static_cast<std::size_t>(at - known.begin());
-  throw Error(ErrorCode::usage, fmt::format("{} {} is not known", flag, quote(value)))
-      .hint("known are " + join(known, ", "));
-}
-
 Target target_of(const std::string& name) {
   const std::vector<Target> known = targets();
   if (name.empty()) return known.front();
@@ -104,7 +97,8 @@ void add_plan_flags(CLI::App& command, PlanFlags& flags) {
                      "crc32c in every chunk, or none (default crc32c)");
   command.add_option("--compress", flags.compress,
                      "zstd[:LEVEL], 1 (the default) to 22, in every chunk, or none (default none)");
-  command.add_option("--step", flags.step, "step number of the checkpoint (default 0)");
+  command.add_option("--step", flags.step, "step number of the checkpoint (default 0)")
+      ->check(whole("--step"));
 }
 
 void add_run_flags(CLI::App& command, RunFlags& flags) {
@@ -112,15 +106,17 @@ void add_run_flags(CLI::App& command, RunFlags& flags) {
                      "output directory; becomes OUT/<step>/items (none if --to discards it)");
   command.add_option("--max-memory", flags.max_memory,
                      "bound on memory, 512MiB always suffices (default 2GiB)");
-  command.add_option("-j,--jobs", flags.jobs,
-                     "kernel threads (default: one for each CPU that this process may use)");
+  command
+      .add_option("-j,--jobs", flags.jobs,
+                  "kernel threads (default: one for each CPU that this process may use)")
+      ->check(whole("--jobs", 0, kMaxJobs));
   command.add_option("--io", flags.io,
                      "how file data moves: auto, direct, buffered or mmap (default auto)");
   command
       .add_option("--io-threads", flags.io_threads,
                   "threads beside the kernels', so that reads and writes keep the disk busy "
                   "(default 2)")
-      ->check(CLI::Range(0, 256).description(""));
+      ->check(whole("--io-threads", 0, 256));
   command.add_option("--worker", flags.worker, "run share I of N; publish with finalize");
   command.add_flag("--resume", flags.resume,
                    "go on where a stopped run ended; does nothing if it is complete");

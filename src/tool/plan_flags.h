@@ -15,6 +15,9 @@ class App;
 
 namespace hfshard {
 
+/// More threads than any machine has CPUs.
+inline constexpr std::uint64_t kMaxJobs = 65536;
+
 /// The flags that convert and plan share, as typed.
 struct PlanFlags {
   std::string source;
@@ -49,9 +52,5 @@ RunOptions run_options(const Session& session, const RunFlags& flags);
 
 /// The target of that name; of an empty one, the default target. Throws: usage.
 Target target_of(const std::string& name);
-
-/// Position of `value` among those that a flag knows. Throws: usage, naming them.
-std::size_t one_of(const std::string& value, const std::vector<std::string>& known,
-                   std::string_view flag);
 
 }  // namespace hfshard

@@ -64,3 +64,7 @@ cp "$good/model-00001-of-00002.safetensors" in/adapter_model.safetensors
 show convert in out
 echo
 tree . | grep -v '^\./in' || echo "nothing was written"
+echo "-- a config.json without a byte"
+example qwen3 empty
+: >empty/config.json
+show convert empty out

@@ -32,6 +32,30 @@ show convert in out --resume --overwrite
 show convert in . --quiet
 show convert in out --scheme hf --mesh fsdp=2
 show mappings example no-such-family new
+show convert in out --mehs fsdp=2
+show convert in out --jbos=3
+show convert in out --mesh tp=2
+show convert in out --mesh FSDP=2
+show convert in out --dtype bfloat16
+show convert in out --step -1
+show convert in out --step 99999999999999999999
+show convert in out --step 1e3
+show convert in out -j -1
+show convert in out --vocab 0
+show plan in --devices-per-host 0
+show convert in out --include 'nothing*'
+show convert in out --exclude '*.weigth'
+show convert in out --exclude '*'
+show convert in gs://bucket/out
+show link in s3://bucket/out
+show convert hf://org/name out
+show plan https://huggingface.co/org/name
+show inspect gs://bucket/out
+show finalize gs://bucket/out
+echo "-- JSON for every failure after the command's name"
+show convert in out --json --mehs fsdp=2
+show plan --json in --step x
+show mappings list --jsno --json
 ls -A
 echo "-- output that cannot be written"
 "$HFSHARD" mappings list 2>&1 >/dev/full && echo "exit 0" || echo "exit $?"

@@ -100,7 +100,10 @@ void check_against_index(const Catalog& catalog, const HfIndex& index) {
 
 std::string read_config(const std::string& directory) {
   const std::string path = join_path(directory, "config.json");
-  return file_info(path) ? read_file(path, kMaxConfigBytes) : std::string();
+  if (!file_info(path)) return {};
+  std::string text = read_file(path, kMaxConfigBytes);
+  if (text.empty()) throw Error(ErrorCode::bad_input, "the file is empty").in_file(path);
+  return text;
 }
 
 Catalog open_directory(const std::string& location) {

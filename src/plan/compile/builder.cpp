@@ -31,6 +31,8 @@ ModelBuilder::ModelBuilder(const Catalog& catalog, const MappingOptions& options
 
 void ModelBuilder::exclude(const MappingOptions& options) {
   if (options.include.empty() && options.exclude.empty()) return;
+  check_globs("--include", options.include);
+  check_globs("--exclude", options.exclude);
   for (std::uint32_t i = 0; i < catalog_.tensors.size(); ++i) {
     const std::string& name = catalog_.tensors[i].name;
     const std::string* glob = first_match(options.exclude, name);
@@ -40,6 +42,20 @@ void ModelBuilder::exclude(const MappingOptions& options) {
         glob != nullptr ? fmt::format("--exclude {}", quote(*glob)) : "not in --include";
     drop_whole(i, rule(glob != nullptr ? "--exclude" : "--include"), why);
     mark(i, TensorUse::excluded);
+  }
+}
+
+void ModelBuilder::check_globs(std::string_view flag, const std::vector<std::string>& globs) const {
+  for (const std::string& glob : globs) {
+    if (std::ranges::any_of(catalog_.tensors, [&](const TensorInfo& tensor) {
+          return glob_match(glob, tensor.name);
+        }))
+      continue;
+    throw Error(ErrorCode::usage, fmt::format("{} {} matches no tensor", flag, quote(glob)))
+        .in_file(catalog_.location)
+        .hint(
+            "a glob is for a whole name, as hfshard inspect prints them; quote it, or the shell "
+            "takes it");
   }
 }
 
@@ -60,6 +76,11 @@ void ModelBuilder::drop_whole(std::uint32_t tensor, std::uint32_t rule, std::str
 }
 
 CompiledModel ModelBuilder::finish() {
+  if (model_.leaves.empty()) {
+    throw Error(ErrorCode::bad_input, "nothing is left to be written: no rule has a tensor")
+        .in_file(catalog_.location)
+        .hint("look at --include, --exclude and the tensors: hfshard inspect");
+  }
   if (!std::ranges::is_sorted(model_.leaves, {}, &Leaf::name)) sort_leaves();
   check_prefixes();
   check_casts();

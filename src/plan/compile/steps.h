@@ -46,6 +46,8 @@ class ModelBuilder {
   CompiledModel& model() noexcept { return model_; }
 
  private:
+  /// Throws: usage, if a glob matches no tensor.
+  void check_globs(std::string_view flag, const std::vector<std::string>& globs) const;
   void sort_leaves();
   void check_prefixes() const;
   void check_casts() const;

@@ -10,6 +10,7 @@
 #include "base/checked.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "base/typed.h"
 
 #include "hfshard/error.h"
 
@@ -56,9 +57,8 @@ Mesh::Axis parse_mesh_axis(const std::string& part, std::string_view whole,
   Mesh::Axis axis;
   axis.name = part.substr(0, equals);
   if (!std::ranges::binary_search(known, axis.name)) {
-    const auto near = near_names(axis.name, known);
     throw Error(ErrorCode::usage, fmt::format("unknown mesh axis {}", quote(axis.name)))
-        .hint(near.empty() ? "axes are " + join(known, ", ") : "did you mean " + join(near, ", "));
+        .hint(name_hint(axis.name, known));
   }
   const std::string digits = equals == std::string::npos ? "" : part.substr(equals + 1);
   const auto [end, status] =

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "base/typed.h"
 #include "bytes/output.h"
 #include "plan/options_json.h"
 #include "run/keeping/recover.h"
@@ -91,9 +92,22 @@ void check_same_plan(const Plan& plan, const OutPaths& paths, const std::string&
   }
 }
 
+// What looks like a place in an object store would become a directory of that name.
+void refuse_url(const std::string& out) {
+  const std::string_view scheme = url_scheme(out);
+  if (scheme.empty()) return;
+  std::string copy = "copy it there";
+  if (scheme == "gs") copy = "then: gcloud storage cp -r DIRECTORY " + out;
+  if (scheme == "s3") copy = "then: aws s3 cp --recursive DIRECTORY " + out;
+  throw Error(ErrorCode::unsupported, "an output is a local directory, not a URL")
+      .in_file(out)
+      .hint("write to a local directory, " + copy);
+}
+
 }  // namespace
 
 OutPaths out_paths(const std::string& out, const std::string& step) {
+  refuse_url(out);
   OutPaths paths;
   paths.out = out;
   while (paths.out.size() > 1 && paths.out.back() == '/') paths.out.pop_back();

@@ -46,8 +46,8 @@ TEST(MappingFlags, SchemeHfHasNoStackedLayers) {
 }
 
 TEST(MappingFlags, UnknownWordsAreRefused) {
-  EXPECT_THROW(parse("--scheme torch"), CLI::ParseError);
-  EXPECT_THROW(parse("--layers both"), CLI::ParseError);
+  for (const char* line : {"--scheme torch", "--layers both", "--dtype int8", "--vocab -3"})
+    EXPECT_EQ(catch_error([&] { parse(line); }).code(), ErrorCode::usage) << line;
 }
 
 TEST(MappingFlags, MalformedAndRepeatedOptionsAreUsageErrors) {

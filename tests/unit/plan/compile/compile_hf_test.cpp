@@ -61,7 +61,23 @@ TEST(CompileHf, TakesNoOptionsAndNeedsNoConfig) {
   options.options["vocab"] = "3";
   EXPECT_EQ(catch_error([&] { compile_model(FakeCatalog().add("a", {3}), options); }).code(),
             ErrorCode::usage);
-  EXPECT_TRUE(compile_model(FakeCatalog(), hf()).leaves.empty());
+  EXPECT_EQ(compile_model(FakeCatalog().add("a", {3}), hf()).leaves.size(), 1U);
+}
+
+TEST(CompileHf, AGlobThatMatchesNothingAndNothingLeftAreErrors) {
+  const auto code = [](const std::vector<std::string>& include,
+                       const std::vector<std::string>& exclude) {
+    MappingOptions options = hf();
+    options.include = include;
+    options.exclude = exclude;
+    return catch_error([&] { compile_model(FakeCatalog().add("aa", {3}).add("b", {3}), options); })
+        .code();
+  };
+  EXPECT_EQ(code({"a*", "c*"}, {}), ErrorCode::usage);
+  EXPECT_EQ(code({}, {"aa", "bb"}), ErrorCode::usage);
+  EXPECT_EQ(code({}, {"*"}), ErrorCode::bad_input);
+  EXPECT_EQ(code({"a*"}, {"aa"}), ErrorCode::bad_input);
+  EXPECT_EQ(catch_error([] { compile_model(FakeCatalog(), hf()); }).code(), ErrorCode::bad_input);
 }
 
 TEST(CompileHf, ExcludedTensorsAreNamedDrops) {
