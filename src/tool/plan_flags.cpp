@@ -78,6 +78,7 @@ Target target_of(const std::string& name) {
   const std::vector<Target> known = targets();
   if (name.empty()) return known.front();
   std::vector<std::string> names;
+  names.reserve(known.size());
   for (const Target& target : known) names.push_back(target.name);
   return known[one_of(name, names, "--to")];
 }
