@@ -5,6 +5,8 @@
 #include <csignal>
 #include <cstdio>
 #include <malloc.h>
+#include <memory>
+#include <new>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -62,11 +64,15 @@ int report(const Session& session, const Error& error) {
 }
 
 int run_guarded(Session& session) {
+  // Given back before the lack of memory is reported, which takes some.
+  constexpr std::size_t kReserveBytes = std::size_t{64} << 10;
+  auto reserve = std::make_unique_for_overwrite<char[]>(kReserveBytes);
   try {
     return session.run();
   } catch (const Error& error) {  // the one place where errors become text
     return report(session, error);
   } catch (const std::bad_alloc&) {
+    reserve.reset();
     return report(session, Error(ErrorCode::limit, "out of memory")
                                .hint("lower --jobs, or give the process more memory; a "
                                      "conversion that was begun goes on with --resume"));
@@ -182,7 +188,9 @@ void add_common_flags(CLI::App& command, Session& session) {
   command.add_flag("-q,--quiet", session.quiet, "no progress and no notes on stderr");
 }
 
-int tool_main(int argc, const char* const* argv, const Limits* limits) {
+namespace {
+
+int read_and_run(int argc, const char* const* argv, const Limits* limits) {
   // Before threads start: malloc does not spread over heaps of theirs, and so stays in what
   // a plan counts for it.
   ::mallopt(M_ARENA_MAX, 2);
@@ -217,6 +225,18 @@ int tool_main(int argc, const char* const* argv, const Limits* limits) {
     return report(session, usage_error(app, error));
   }
   return with_output_checked(session, run_guarded(session));
+}
+
+}  // namespace
+
+int tool_main(int argc, const char* const* argv, const Limits* limits) {
+  try {
+    return read_and_run(argc, argv, limits);
+  } catch (const std::bad_alloc&) {  // too little for the command line itself, or for saying more
+    static_cast<void>(std::fputs(
+        "hfshard: error [limit]: out of memory\n  hint    give the process more memory\n", stderr));
+    return exit_status(ErrorCode::limit);
+  }
 }
 
 }  // namespace hfshard

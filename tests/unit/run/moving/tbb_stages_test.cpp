@@ -1,5 +1,6 @@
 #include "run/moving/tbb_stages.h"
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <future>
@@ -41,7 +42,7 @@ class Crowd final : public PipelineStages {
   }
 
  private:
-  int left_;
+  std::atomic<int> left_;  // handed over by oneTBB, which the thread sanitizer does not see
   const int wanted_;
   std::mutex mutex_;
   std::condition_variable changed_;
