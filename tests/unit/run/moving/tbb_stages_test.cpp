@@ -1,6 +1,5 @@
 #include "run/moving/tbb_stages.h"
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <future>
@@ -8,6 +7,8 @@
 
 #include <gtest/gtest.h>
 #include <tbb/global_control.h>
+
+#include "run/moving/handover.h"
 
 namespace hfshard {
 namespace {
@@ -17,14 +18,25 @@ constexpr auto kLongest = std::chrono::seconds(20);
 // Items whose `apply` waits until so many are in it at once, or until it is let go.
 class Crowd final : public PipelineStages {
  public:
-  Crowd(int items, int wanted) : left_(items), wanted_(wanted) {}
+  Crowd(int items, int wanted) : left_(items), wanted_(wanted) { hand_over(this); }
+  ~Crowd() override { take_over(this); }  // oneTBB has waited for all who used it
+  Crowd(const Crowd&) = delete;
+  Crowd& operator=(const Crowd&) = delete;
 
-  void* admit() override { return left_-- > 0 ? this : nullptr; }
+  void* admit() override {
+    take_over(this);
+    void* item = left_-- > 0 ? this : nullptr;
+    hand_over(this);
+    return item;
+  }
   void apply(void* /*item*/) override {
+    take_over(this);
     std::unique_lock lock(mutex_);
     ++inside_;
     changed_.notify_all();
     changed_.wait_for(lock, kLongest, [&] { return inside_ >= wanted_ || free_; });
+    lock.unlock();
+    hand_over(this);
   }
   bool places() const override { return false; }
   void place(void* /*item*/) override {}
@@ -42,7 +54,7 @@ class Crowd final : public PipelineStages {
   }
 
  private:
-  std::atomic<int> left_;  // handed over by oneTBB, which the thread sanitizer does not see
+  int left_;
   const int wanted_;
   std::mutex mutex_;
   std::condition_variable changed_;
