@@ -302,7 +302,6 @@ void write_staged(const Staging& staging, const RunOptions& options, const SideF
 void publish(const Plan& plan, const Format& target, const Staging& staging,
              const RunOptions& options) {
   const OutPaths& paths = staging.paths();
-  check_output(plan, target, options);
   if (plan.options().in_place) return publish_in_place(plan, target, staging, options);
   carry_hf_files(plan, options, join_path(paths.tree, "hf"));
   sync_tree(paths.tree);
