@@ -193,7 +193,7 @@ void FileSource::throw_gone(std::uint64_t offset_bytes, std::uint64_t length_byt
       ::fstat(fd_, &info) == 0 &&
       !in_range(offset_bytes, length_bytes, static_cast<std::uint64_t>(info.st_size));
   if (shrank) throw_shrunk(path_, fd_, range);
-  // It has grown again, or the disk failed.
+  check_unchanged();  // it has grown again, or the disk failed
   throw Error(ErrorCode::io, "a mapped page of the file could not be read")
       .in_file(path_)
       .at(range, stamp_.size_bytes)

@@ -118,7 +118,8 @@ class FileSource final : public Source {
   std::optional<MappedBytes> map(std::uint64_t offset_bytes, std::uint64_t length_bytes) const;
   /// A range read into memory that goes back to the system with the object. Throws: as read_at.
   MappedBytes copy(std::uint64_t offset_bytes, std::uint64_t length_bytes) const;
-  /// The error for a range whose mapping was gone when it was used.
+  /// The error for a range whose mapping was gone when it was used: corrupt (the file is shorter
+  /// than it was), conflict (it was written to meanwhile, and is as long again), io (the disk).
   [[noreturn]] void throw_gone(std::uint64_t offset_bytes, std::uint64_t length_bytes) const;
   /// Throws corrupt unless the range lies in the file.
   void check_range(std::uint64_t offset_bytes, std::uint64_t length_bytes) const;

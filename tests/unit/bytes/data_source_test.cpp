@@ -194,14 +194,22 @@ TEST_F(DataSourceChoice, AMappingWhoseFileShrinksIsAnErrorThatNamesIt) {
   }
 }
 
-TEST_F(DataSourceChoice, AMappedPageThatCannotBeReadIsIo) {
+// As when a file is written again while it is read: the page was gone, the file is long enough.
+TEST_F(DataSourceChoice, AMappingWhoseFileShrankAndGrewIsAChangedSource) {
   const DataSource source(path_, IoMode::mmap, nullptr);
   std::vector<std::byte> scratch(kSize + kViewSlackBytes);
   const View view = source.view(4096, 8192, scratch);
   std::filesystem::resize_file(path_, 0);
   EXPECT_EQ(static_cast<int>(view.bytes()[0]), 0);
-  std::filesystem::resize_file(path_, kSize);  // as if it had not shrunk
-  EXPECT_EQ(catch_error([&] { source.check_used(view, 4096, 8192); }).code(), ErrorCode::io);
+  std::filesystem::resize_file(path_, kSize);
+  EXPECT_EQ(catch_error([&] { source.check_used(view, 4096, 8192); }).code(), ErrorCode::conflict);
+}
+
+TEST_F(DataSourceChoice, AMappedPageThatCannotBeReadIsIo) {
+  const FileSource unchanged(path_);
+  const Error error = catch_error([&] { unchanged.throw_gone(4096, 8192); });
+  EXPECT_EQ(error.code(), ErrorCode::io);
+  EXPECT_EQ(error.range(), (ByteRange{4096, 12288}));
 }
 
 TEST(DropBehind, ReadPagesLeaveTheCache) {
