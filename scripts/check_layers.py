@@ -67,7 +67,7 @@ THIRD_PARTY = {
     "openssl/": r"src/base/(digest|sha256)\.cpp",
     "tbb/": r"src/run/.*",
     "oneapi/": r"src/run/.*",
-    "CLI/": r"src/tool/.*",
+    "CLI/": r"src/tool/parser\.cpp",
     "fmt/": r"src/.*\.cpp",
 }
 

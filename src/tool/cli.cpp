@@ -9,15 +9,17 @@
 #include <new>
 #include <string>
 #include <system_error>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "base/text.h"
 #include "base/version.h"
+#include "tool/help.h"
 #include "tool/interrupt.h"
+#include "tool/parser.h"
+#include "tool/progress.h"
 #include "tool/tool.h"
 
 #include "hfshard/error.h"
@@ -29,6 +31,8 @@ std::atomic<bool> g_interrupted{
     false};  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): set by a signal
 
 extern "C" void on_interrupt(int) { g_interrupted.store(true); }
+
+constexpr std::size_t kHelpColumns = 80;  // longer lines are hard to read
 
 // What cannot be printed has nobody to tell.
 void put(const std::string& text, std::FILE* to) {
@@ -63,12 +67,12 @@ int report(const Session& session, const Error& error) {
   return exit_status(error.code());
 }
 
-int run_guarded(Session& session) {
+int run_guarded(const Session& session, const Command& command) {
   // Given back before the lack of memory is reported, which takes some.
   constexpr std::size_t kReserveBytes = std::size_t{64} << 10;
   auto reserve = std::make_unique_for_overwrite<char[]>(kReserveBytes);
   try {
-    return session.run();
+    return command.run();
   } catch (const Error& error) {  // the one place where errors become text
     return report(session, error);
   } catch (const std::bad_alloc&) {
@@ -88,52 +92,6 @@ int with_output_checked(Session& session, int status) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
   session.json = false;  // there is nowhere to print it
   return report(session, Error(ErrorCode::io, "standard output cannot be written"));
-}
-
-// CLI11 says only that a command is missing; this says which word is none.
-void check_command(const CLI::App& app, const std::vector<std::string>& words, std::size_t at) {
-  if (at >= words.size() || words[at].starts_with("-")) return;
-  const std::string& word = words[at];
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands({})) {
-    names.push_back(command->get_name());
-    if (command->get_name() != word) continue;
-    if (!command->get_subcommands({}).empty()) check_command(*command, words, at + 1);
-    return;
-  }
-  const std::vector<std::string> near = near_names(word, names);
-  throw Error(ErrorCode::usage, fmt::format("there is no command {}", quote(word)))
-      .hint(near.empty() ? "commands are " + join(names, ", ")
-                         : "did you mean " + join(near, " or ") + "?");
-}
-
-// The command that was read last, and how it is called.
-std::pair<const CLI::App*, std::string> chosen_command(const CLI::App& app) {
-  const CLI::App* at = &app;
-  std::string path = "hfshard";
-  while (!at->get_subcommands().empty()) {
-    at = at->get_subcommands().front();
-    path += " " + at->get_name();
-  }
-  return {at, path};
-}
-
-// CLI11 reports wrong flags this way.
-Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
-  const auto [command, path] = chosen_command(app);
-  const std::string help = fmt::format("see {} --help", path);
-  for (const std::string& word : command->remaining(true)) {
-    if (!word.starts_with("-")) continue;
-    std::vector<std::string> names;
-    for (const CLI::Option* option : command->get_options()) {
-      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-    }
-    const std::string typed = word.substr(0, word.find('='));
-    const std::vector<std::string> near = near_names(typed, names);
-    return Error(ErrorCode::usage, fmt::format("{} has no option {}", path, quote(typed)))
-        .hint(near.empty() ? help : fmt::format("did you mean {}? {}", join(near, " or "), help));
-  }
-  return Error(ErrorCode::usage, error.what()).hint(help);
 }
 
 // `hfshard help COMMAND` is `hfshard COMMAND --help`, and so is `hfshard` alone.
@@ -183,9 +141,25 @@ void print_json_list(std::string_view command, Json object, std::string_view mem
   put("]}\n", stdout);
 }
 
-void add_common_flags(CLI::App& command, Session& session) {
-  command.add_flag("--json", session.json, "print one JSON object on stdout (schema 1)");
-  command.add_flag("-q,--quiet", session.quiet, "no progress and no notes on stderr");
+OptionTable common_table(Session& session) {
+  return {
+      {.name = "--json", .to = &session.json, .help = "print one JSON object on stdout (schema 1)"},
+      {.name = "--quiet",
+       .letter = "-q",
+       .to = &session.quiet,
+       .help = "no progress and no notes on stderr"},
+      help_option()};
+}
+
+Command program(Session& session) {
+  Command out{.name = "hfshard",
+              .summary = "HuggingFace checkpoints to sharded Orbax checkpoints, in bounded memory"};
+  out.options = {help_option(),
+                 {.name = "--version", .letter = "-V", .help = "print the version and exit"}};
+  out.commands = {convert_command(session),  link_command(session),     plan_command(session),
+                  verify_command(session),   mappings_command(session), inspect_command(session),
+                  finalize_command(session), clean_command(session)};
+  return out;
 }
 
 namespace {
@@ -196,35 +170,23 @@ int read_and_run(int argc, const char* const* argv, const Limits* limits) {
   ::mallopt(M_ARENA_MAX, 2);
   Session session;
   session.limits = limits;
-  CLI::App app("hfshard: HuggingFace checkpoints to sharded Orbax checkpoints, in bounded memory",
-               "hfshard");
-  app.set_version_flag("-V,--version", std::string("hfshard ") + kVersion);
-  app.require_subcommand(1);
-  add_convert_command(app, session);
-  add_link_command(app, session);
-  add_plan_command(app, session);
-  add_verify_command(app, session);
-  add_mappings_command(app, session);
-  add_inspect_command(app, session);
-  add_finalize_command(app, session);
-  add_clean_command(app, session);
-  std::vector<std::string> words = arguments_of(argc, argv);
-  // Once the command is known, --json is too, wherever it stands and whatever else is wrong.
-  const bool wants_json = std::ranges::find(words, "--json") != words.end();
-  try {
-    check_command(app, words, 0);
-    std::ranges::reverse(words);  // CLI11 takes them from the back
-    app.parse(words);
-  } catch (const CLI::Success& done) {  // --help, --version
-    return app.exit(done);
-  } catch (const Error& error) {
-    session.json = wants_json && !app.get_subcommands().empty();
-    return report(session, error);
-  } catch (const CLI::ParseError& error) {
-    session.json = wants_json && !app.get_subcommands().empty();
-    return report(session, usage_error(app, error));
+  const Command app = program(session);
+  const std::vector<std::string> words = arguments_of(argc, argv);
+  const Parsed parsed = parse(app, words);
+  if (parsed.error) {
+    // Once the command is known, --json is too, wherever it stands and whatever else is wrong.
+    session.json = parsed.command != &app && std::ranges::find(words, "--json") != words.end();
+    return report(session, *parsed.error);
   }
-  return with_output_checked(session, run_guarded(session));
+  if (parsed.ask != Parsed::Ask::run) {
+    put(parsed.ask == Parsed::Ask::version
+            ? fmt::format("hfshard {}\n", kVersion)
+            : help_text(*parsed.command, parsed.path,
+                        std::min(kHelpColumns, terminal_columns(STDOUT_FILENO))),
+        stdout);
+    return with_output_checked(session, 0);
+  }
+  return with_output_checked(session, run_guarded(session, *parsed.command));
 }
 
 }  // namespace

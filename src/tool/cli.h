@@ -5,25 +5,19 @@
 #include <string_view>
 
 #include "base/json.h"
+#include "tool/options.h"
 
 #include "hfshard/convert.h"
 
-namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own
-class App;
-}
-
 namespace hfshard {
 
-/// What all commands share. Each add_*_command defines one subcommand with its flags (name,
-/// default, unit and help in one place) and sets `session.run` in its callback; tool_main runs it,
-/// prints errors and returns the exit status.
+/// What all commands share. Each *_command makes the table of one (name, default, unit and help in
+/// one place); tool_main runs the chosen one, prints errors and returns the exit status: 0, 3 for
+/// findings of `mappings check`, 5 for differences.
 struct Session {
   bool json = false;               ///< --json: one object on stdout
   bool quiet = false;              ///< --quiet: no progress, no notes
   const Limits* limits = nullptr;  ///< RunOptions::limits: of the test tool
-  /// The chosen command; returns the exit status (0, 3 for findings of `mappings check`, 5 for
-  /// differences).
-  std::function<int()> run;
 };
 
 /// stdout, with a newline. Results only.
@@ -36,16 +30,19 @@ void print_json(std::string_view command, Json object);
 void print_json_list(std::string_view command, Json object, std::string_view member,
                      std::size_t count, const std::function<Json(std::size_t)>& item);
 
-/// Adds --json and --quiet to a subcommand.
-void add_common_flags(CLI::App& command, Session& session);
+/// --json, --quiet and --help, of every command that does something.
+OptionTable common_table(Session& session);
 
-void add_convert_command(CLI::App& app, Session& session);
-void add_link_command(CLI::App& app, Session& session);
-void add_plan_command(CLI::App& app, Session& session);
-void add_verify_command(CLI::App& app, Session& session);
-void add_finalize_command(CLI::App& app, Session& session);
-void add_clean_command(CLI::App& app, Session& session);
-void add_inspect_command(CLI::App& app, Session& session);
-void add_mappings_command(CLI::App& app, Session& session);
+Command convert_command(Session& session);
+Command link_command(Session& session);
+Command plan_command(Session& session);
+Command verify_command(Session& session);
+Command finalize_command(Session& session);
+Command clean_command(Session& session);
+Command inspect_command(Session& session);
+Command mappings_command(Session& session);
+
+/// The program with all its commands.
+Command program(Session& session);
 
 }  // namespace hfshard

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <memory>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "base/text.h"
@@ -82,7 +81,8 @@ void print_converted(const ConvertReport& report, const RunOptions& options) {
   }
 }
 
-int run_convert_command(Session& session, const PlanFlags& plan_flags, const RunFlags& run_flags) {
+int run_convert_command(const Session& session, const PlanFlags& plan_flags,
+                        const RunFlags& run_flags) {
   const PlanOptions wanted = plan_options(plan_flags);
   RunOptions options = run_options(session, run_flags);
   const bool discards = target_of(wanted.target).discards;
@@ -101,7 +101,7 @@ int run_convert_command(Session& session, const PlanFlags& plan_flags, const Run
   return 0;
 }
 
-int run_finalize_command(Session& session, const std::string& out) {
+int run_finalize_command(const Session& session, const std::string& out) {
   RunOptions options;
   options.out = out;
   options.limits = session.limits;
@@ -118,7 +118,7 @@ int run_finalize_command(Session& session, const std::string& out) {
   return 0;
 }
 
-int run_clean_command(Session& session, const std::string& out) {
+int run_clean_command(const Session& session, const std::string& out) {
   const CleanReport report = clean(out);
   if (session.json) {
     Json object;
@@ -134,39 +134,40 @@ int run_clean_command(Session& session, const std::string& out) {
 
 }  // namespace
 
-void add_convert_command(CLI::App& app, Session& session) {
-  CLI::App* command = app.add_subcommand("convert", "convert a HuggingFace checkpoint");
+Command convert_command(Session& session) {
   const auto plan_flags = std::make_shared<PlanFlags>();
   const auto run_flags = std::make_shared<RunFlags>();
-  add_plan_flags(*command, *plan_flags);
-  add_run_flags(*command, *run_flags);
-  add_common_flags(*command, session);
-  command->callback([&session, plan_flags, run_flags] {
-    session.run = [&session, plan_flags, run_flags] {
-      return run_convert_command(session, *plan_flags, *run_flags);
-    };
-  });
+  Command out{.name = "convert", .summary = "convert a HuggingFace checkpoint"};
+  out.positionals = {source_positional(*plan_flags), out_positional(*run_flags)};
+  out.options = joined({plan_table(*plan_flags), run_table(*run_flags), common_table(session)});
+  out.run = [&session, plan_flags, run_flags] {
+    return run_convert_command(session, *plan_flags, *run_flags);
+  };
+  return out;
 }
 
-void add_finalize_command(CLI::App& app, Session& session) {
-  CLI::App* command = app.add_subcommand("finalize", "publish an output written by N workers");
-  const auto out = std::make_shared<std::string>();
-  command->add_option("OUT", *out, "the output of the workers' convert commands")->required();
-  add_common_flags(*command, session);
-  command->callback([&session, out] {
-    session.run = [&session, out] { return run_finalize_command(session, *out); };
-  });
+Command finalize_command(Session& session) {
+  const auto path = std::make_shared<std::string>();
+  Command out{.name = "finalize", .summary = "publish an output written by N workers"};
+  out.positionals = {{.name = "OUT",
+                      .to = path.get(),
+                      .offer = Offer::directory,
+                      .help = "the output of the workers' convert commands"}};
+  out.options = common_table(session);
+  out.run = [&session, path] { return run_finalize_command(session, *path); };
+  return out;
 }
 
-void add_clean_command(CLI::App& app, Session& session) {
-  CLI::App* command =
-      app.add_subcommand("clean", "remove the staging directory of an unfinished output");
-  const auto out = std::make_shared<std::string>();
-  command->add_option("OUT", *out, "the output whose staging directory goes")->required();
-  add_common_flags(*command, session);
-  command->callback([&session, out] {
-    session.run = [&session, out] { return run_clean_command(session, *out); };
-  });
+Command clean_command(Session& session) {
+  const auto path = std::make_shared<std::string>();
+  Command out{.name = "clean", .summary = "remove the staging directory of an unfinished output"};
+  out.positionals = {{.name = "OUT",
+                      .to = path.get(),
+                      .offer = Offer::directory,
+                      .help = "the output whose staging directory goes"}};
+  out.options = common_table(session);
+  out.run = [&session, path] { return run_clean_command(session, *path); };
+  return out;
 }
 
 }  // namespace hfshard

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "base/json_shape.h"
@@ -222,21 +221,23 @@ int run_inspect(const InspectFlags& flags, const Session& session) {
 
 }  // namespace
 
-void add_inspect_command(CLI::App& app, Session& session) {
-  CLI::App* command = app.add_subcommand(
-      "inspect", "show what is in a checkpoint: names, shapes, dtypes, chunks, metadata");
+Command inspect_command(Session& session) {
   const auto flags = std::make_shared<InspectFlags>();
-  command
-      ->add_option(
-          "PATH", flags->path,
-          "HuggingFace directory, .safetensors file, or Orbax root, step or item directory")
-      ->required();
-  command->add_flag("--data", flags->data,
-                    "read all data too and list whatever is damaged (default metadata only)");
-  add_common_flags(*command, session);
-  command->callback([flags, &session] {
-    session.run = [flags, &session] { return run_inspect(*flags, session); };
-  });
+  Command out{.name = "inspect",
+              .summary = "show what is in a checkpoint: names, shapes, dtypes, chunks, metadata"};
+  out.positionals = {
+      {.name = "PATH",
+       .to = &flags->path,
+       .offer = Offer::file_or_directory,
+       .help = "HuggingFace directory, .safetensors file, or Orbax root, step or item directory"}};
+  out.options = joined({{{.name = "--data",
+                          .to = &flags->data,
+                          .group = Group::run,
+                          .help = "read all data too and list whatever is damaged",
+                          .standard = "metadata only"}},
+                        common_table(session)});
+  out.run = [flags, &session] { return run_inspect(*flags, session); };
+  return out;
 }
 
 }  // namespace hfshard

@@ -1,6 +1,5 @@
 #include <memory>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "base/text.h"
@@ -24,10 +23,34 @@ struct LinkFlags {
   bool digests = false;
 };
 
+std::vector<std::string> shard_names() { return {"auto", "hard", "symbolic", "reflink"}; }
+
 ShardLinks shard_links(const std::string& text) {
   constexpr ShardLinks kKinds[] = {ShardLinks::automatic, ShardLinks::hard, ShardLinks::symbolic,
                                    ShardLinks::reflink};
-  return kKinds[one_of(text, {"auto", "hard", "symbolic", "reflink"}, "--shards")];
+  return kKinds[one_of(text, shard_names(), "--shards")];
+}
+
+OptionTable link_table(LinkFlags& flags) {
+  return {{.name = "--shards",
+           .to = &flags.shards,
+           .value = "KIND",
+           .choices = shard_names(),
+           .group = Group::link,
+           .help = "names of the source's files: auto (hard, else symbolic), hard, symbolic, "
+                   "reflink"},
+          {.name = "--in-place",
+           .to = &flags.in_place,
+           .group = Group::link,
+           .help = "write the index into SOURCE, which then is both; takes no OUT"},
+          {.name = "--side-file",
+           .to = &flags.side_file,
+           .group = Group::link,
+           .help = "with --in-place: write what cannot be linked beside it"},
+          {.name = "--digests",
+           .to = &flags.digests,
+           .group = Group::link,
+           .help = "read what is linked and record its digests, for verify"}};
 }
 
 void print_linked(const ConvertReport& report, bool digests) {
@@ -51,7 +74,7 @@ Json link_json(const ConvertReport& report) {
   return out;
 }
 
-int run_link_command(Session& session, const PlanFlags& plan_flags, const RunFlags& run_flags,
+int run_link_command(const Session& session, const PlanFlags& plan_flags, const RunFlags& run_flags,
                      const LinkFlags& flags) {
   RunOptions options = run_options(session, run_flags);
   options.shards = shard_links(flags.shards);
@@ -76,38 +99,26 @@ int run_link_command(Session& session, const PlanFlags& plan_flags, const RunFla
 
 }  // namespace
 
-void add_link_command(CLI::App& app, Session& session) {
-  CLI::App* command = app.add_subcommand(
-      "link", "the same tree with no copy: an index over the safetensors files themselves");
+Command link_command(Session& session) {
   const auto plan_flags = std::make_shared<PlanFlags>();
   const auto run_flags = std::make_shared<RunFlags>();
   const auto flags = std::make_shared<LinkFlags>();
-  command->footer(
-      "Chunks are byte ranges of the source's files, which get a second name below OUT. What\n"
-      "cannot be linked (computed or quantised values, casts) is converted into a side data file.\n"
-      "An edit of the source in place is an edit of OUT; "
-      "a source that is deleted stays as long as\n"
-      "a hard link does.");
-  add_plan_flags(*command, *plan_flags);
-  command->remove_option(command->get_option("--to"));
-  command->remove_option(command->get_option("--compress"));
-  add_run_flags(*command, *run_flags);
-  command->remove_option(command->get_option("--worker"));
-  command->add_option("--shards", flags->shards,
-                      "names of the source's files: auto (hard, else symbolic), hard, symbolic, "
-                      "reflink (default auto)");
-  command->add_flag("--in-place", flags->in_place,
-                    "write the index into SOURCE, which then is both; takes no OUT");
-  command->add_flag("--side-file", flags->side_file,
-                    "with --in-place: write what cannot be linked beside it");
-  command->add_flag("--digests", flags->digests,
-                    "read what is linked and record its digests, for verify");
-  add_common_flags(*command, session);
-  command->callback([&session, plan_flags, run_flags, flags] {
-    session.run = [&session, plan_flags, run_flags, flags] {
-      return run_link_command(session, *plan_flags, *run_flags, *flags);
-    };
-  });
+  Command out{
+      .name = "link",
+      .summary = "the same tree with no copy: an index over the safetensors files themselves",
+      .description = {"Chunks are byte ranges of the source's files, which get a second name below "
+                      "OUT. What cannot be linked (computed or quantised values, casts) is "
+                      "converted into a side data file.",
+                      "An edit of the source in place is an edit of OUT; a source that is deleted "
+                      "stays as long as a hard link does."}};
+  out.positionals = {source_positional(*plan_flags), out_positional(*run_flags)};
+  out.options =
+      joined({without(plan_table(*plan_flags), {"--to", "--compress"}), link_table(*flags),
+              without(run_table(*run_flags), {"--worker"}), common_table(session)});
+  out.run = [&session, plan_flags, run_flags, flags] {
+    return run_link_command(session, *plan_flags, *run_flags, *flags);
+  };
+  return out;
 }
 
 }  // namespace hfshard

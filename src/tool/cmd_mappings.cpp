@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "base/json_shape.h"
@@ -14,7 +13,6 @@
 #include "tool/mapping_flags.h"
 #include "tool/progress.h"
 #include "tool/text_table.h"
-#include "tool/values.h"
 
 #include "hfshard/hfshard.h"
 
@@ -81,10 +79,11 @@ int run_list(const Session& session) {
   return 0;
 }
 
-void add_list_command(CLI::App& parent, Session& session) {
-  CLI::App* command = parent.add_subcommand("list", "list the model families that are known");
-  add_common_flags(*command, session);
-  command->callback([&session] { session.run = [&session] { return run_list(session); }; });
+Command list_command(Session& session) {
+  Command out{.name = "list", .summary = "list the model families that are known"};
+  out.options = common_table(session);
+  out.run = [&session] { return run_list(session); };
+  return out;
 }
 
 // -- show
@@ -165,20 +164,22 @@ int run_show(const ShowFlags& flags, const Session& session) {
   return 0;
 }
 
-void add_show_command(CLI::App& parent, Session& session) {
-  CLI::App* command = parent.add_subcommand("show", "show the rules of a family with their shapes");
+Command show_command(Session& session) {
   const auto flags = std::make_shared<ShowFlags>();
-  command->add_option("FAMILY", flags->family,
-                      "a name from `mappings list` (default that of --mapping)");
-  command
-      ->add_option("--config", flags->config,
-                   "config.json for the shapes (default the family's example)")
-      ->type_name("FILE");
-  add_layers_flag(*command, flags->layers);
-  add_part_flags(*command, flags->parts);
-  add_common_flags(*command, session);
-  command->callback(
-      [flags, &session] { session.run = [flags, &session] { return run_show(*flags, session); }; });
+  Command out{.name = "show", .summary = "show the rules of a family with their shapes"};
+  out.positionals = {{.name = "FAMILY",
+                      .to = &flags->family,
+                      .required = false,
+                      .offer = Offer::family,
+                      .help = "a name from `mappings list`",
+                      .standard = "that of --mapping"}};
+  out.options =
+      joined({{config_option(flags->config, "config.json for the shapes", "the family's example"),
+               layers_option(flags->layers)},
+              part_table(flags->parts),
+              common_table(session)});
+  out.run = [flags, &session] { return run_show(*flags, session); };
+  return out;
 }
 
 // -- check
@@ -333,27 +334,36 @@ int run_check_families(const CheckFlags& flags, const Session& session) {
   return totals.problems == 0 ? 0 : exit_status(ErrorCode::bad_input);
 }
 
-void add_check_command(CLI::App& parent, Session& session) {
-  CLI::App* command = parent.add_subcommand(
-      "check", "prove that a family's rules account for every element of a source; writes nothing");
+int run_check(const CheckFlags& flags, const Session& session) {
+  const bool families = flags.all || (flags.source.empty() && !flags.mapping.files.empty());
+  if (families == !flags.source.empty()) {
+    throw Error(ErrorCode::usage,
+                "mappings check wants a SOURCE, or --all, or --mapping FILE for its family");
+  }
+  return families ? run_check_families(flags, session) : run_check_source(flags, session);
+}
+
+Command check_command(Session& session) {
   const auto flags = std::make_shared<CheckFlags>();
-  command->add_option("SOURCE", flags->source, "HuggingFace directory or one .safetensors file");
-  command->add_flag(
-      "--all", flags->all,
-      "check every family at its example config and at every size that it lists, in each "
-      "layout, with and without the parts that --with names");
-  add_mapping_flags(*command, flags->mapping);
-  add_common_flags(*command, session);
-  command->callback([flags, &session] {
-    session.run = [flags, &session] {
-      const bool families = flags->all || (flags->source.empty() && !flags->mapping.files.empty());
-      if (families == !flags->source.empty()) {
-        throw Error(ErrorCode::usage,
-                    "mappings check wants a SOURCE, or --all, or --mapping FILE for its family");
-      }
-      return families ? run_check_families(*flags, session) : run_check_source(*flags, session);
-    };
-  });
+  Command out{
+      .name = "check",
+      .summary =
+          "prove that a family's rules account for every element of a source; writes nothing"};
+  out.positionals = {{.name = "SOURCE",
+                      .to = &flags->source,
+                      .required = false,
+                      .offer = Offer::file_or_directory,
+                      .help = "HuggingFace directory or one .safetensors file"}};
+  out.options = joined(
+      {{{.name = "--all",
+         .to = &flags->all,
+         .group = Group::run,
+         .help = "check every family at its example config and at every size that it lists, in "
+                 "each layout, with and without the parts that --with names"}},
+       mapping_table(flags->mapping),
+       common_table(session)});
+  out.run = [flags, &session] { return run_check(*flags, session); };
+  return out;
 }
 
 // -- example
@@ -416,47 +426,60 @@ int run_example(const ExampleFlags& flags, const Session& session) {
   return 0;
 }
 
-void add_example_command(CLI::App& parent, Session& session) {
-  CLI::App* command = parent.add_subcommand(
-      "example", "write a checkpoint of a family with random weights, of any size");
+OptionTable example_table(ExampleFlags& flags) {
+  return {{.name = "--seed",
+           .to = &flags.options.seed,
+           .value = "N",
+           .group = Group::example,
+           .help = "seed of the random weights"},
+          {.name = "--sparse",
+           .to = &flags.options.sparse,
+           .group = Group::example,
+           .help = "full sizes but no data, so that it takes no disk",
+           .standard = "random data"},
+          {.name = "--dtype",
+           .to = &flags.dtype,
+           .value = "bf16|f16|f32",
+           .choices = {"bf16", "f16", "f32"},
+           .group = Group::example,
+           .help = "dtype of all tensors"},
+          {.name = "--shard-bytes",
+           .to = &flags.shard_bytes,
+           .value = "SIZE",
+           .group = Group::example,
+           .help = "most tensor bytes in one file"}};
+}
+
+Command example_command(Session& session) {
   const auto flags = std::make_shared<ExampleFlags>();
-  ExampleOptions& options = flags->options;
-  command->add_option("FAMILY", options.family, "a name from `mappings list`")->required();
-  command->add_option("OUT", options.out, "directory to make; an existing one must be empty")
-      ->required();
-  command
-      ->add_option("--config", flags->config,
-                   "config.json, copied as it is (default the family's tiny example)")
-      ->type_name("FILE");
-  command->add_option("--seed", options.seed, "seed of the random weights (default 0)")
-      ->type_name("N")
-      ->check(whole("--seed"));
-  command->add_flag("--sparse", options.sparse,
-                    "full sizes but no data, so that it takes no disk (default random data)");
-  command->add_option("--dtype", flags->dtype, "dtype of all tensors (default bf16)")
-      ->type_name("bf16|f16|f32")
-      ->check(choice("--dtype", {"bf16", "f16", "f32"}));
-  add_part_flags(*command, flags->parts);
-  command
-      ->add_option("--shard-bytes", flags->shard_bytes,
-                   "most tensor bytes in one file (default 4GiB)")
-      ->type_name("BYTES");
-  add_common_flags(*command, session);
-  command->callback([flags, &session] {
-    session.run = [flags, &session] { return run_example(*flags, session); };
-  });
+  Command out{.name = "example",
+              .summary = "write a checkpoint of a family with random weights, of any size"};
+  out.positionals = {{.name = "FAMILY",
+                      .to = &flags->options.family,
+                      .offer = Offer::family,
+                      .help = "a name from `mappings list`"},
+                     {.name = "OUT",
+                      .to = &flags->options.out,
+                      .offer = Offer::directory,
+                      .help = "directory to make; an existing one must be empty"}};
+  out.options = joined(
+      {{config_option(flags->config, "config.json, copied as it is", "the family's tiny example")},
+       part_table(flags->parts),
+       example_table(*flags),
+       common_table(session)});
+  out.run = [flags, &session] { return run_example(*flags, session); };
+  return out;
 }
 
 }  // namespace
 
-void add_mappings_command(CLI::App& app, Session& session) {
-  CLI::App* command = app.add_subcommand(
-      "mappings", "the model families: list them, show or check rules, write an example");
-  command->require_subcommand(1);
-  add_list_command(*command, session);
-  add_show_command(*command, session);
-  add_check_command(*command, session);
-  add_example_command(*command, session);
+Command mappings_command(Session& session) {
+  Command out{.name = "mappings",
+              .summary = "the model families: list them, show or check rules, write an example"};
+  out.options = {help_option()};
+  out.commands = {list_command(session), show_command(session), check_command(session),
+                  example_command(session)};
+  return out;
 }
 
 }  // namespace hfshard

@@ -1,11 +1,8 @@
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "tool/cli.h"
 #include "tool/plan_flags.h"
 #include "tool/plan_report.h"
-#include "tool/values.h"
 
 #include "hfshard/hfshard.h"
 
@@ -19,7 +16,26 @@ struct PlanQuestionFlags {
   std::uint64_t devices_per_host = 1;
 };
 
-int show_plan(Session& session, const PlanFlags& plan_flags, const RunFlags& run_flags,
+OptionTable question_table(PlanQuestionFlags& flags) {
+  return {{.name = "--link",
+           .to = &flags.link,
+           .group = Group::link,
+           .help = "plan what link would do: what is linked, what is not, and why"},
+          {.name = "--load-mesh",
+           .to = &flags.load_meshes,
+           .value = "NAME=N,...",
+           .offer = Offer::axes,
+           .group = Group::load,
+           .help = "what each host would read if it is loaded on this mesh"},
+          {.name = "--devices-per-host",
+           .to = &flags.devices_per_host,
+           .value = "N",
+           .least = 1,
+           .group = Group::load,
+           .help = "devices that follow each other on a mesh and share a host, for --load-mesh"}};
+}
+
+int show_plan(const Session& session, const PlanFlags& plan_flags, const RunFlags& run_flags,
               const PlanQuestionFlags& flags) {
   PlanOptions wanted = plan_options(plan_flags);
   wanted.link = flags.link;
@@ -43,31 +59,21 @@ int show_plan(Session& session, const PlanFlags& plan_flags, const RunFlags& run
 
 }  // namespace
 
-void add_plan_command(CLI::App& app, Session& session) {
-  CLI::App* command = app.add_subcommand(
-      "plan", "show what convert would do: tensors, chunks, bytes, memory; reads headers only");
+Command plan_command(Session& session) {
   const auto plan_flags = std::make_shared<PlanFlags>();
   const auto run_flags = std::make_shared<RunFlags>();
-  add_plan_flags(*command, *plan_flags);
-  add_run_flags(*command, *run_flags);
   const auto flags = std::make_shared<PlanQuestionFlags>();
-  command->add_flag("--link", flags->link,
-                    "plan what link would do: what is linked, what is not, and why");
-  command
-      ->add_option("--load-mesh", flags->load_meshes,
-                   "what each host would read if it is loaded on this mesh; may be repeated")
-      ->allow_extra_args(false);
-  command
-      ->add_option("--devices-per-host", flags->devices_per_host,
-                   "devices that follow each other on a mesh and share a host, for --load-mesh "
-                   "(default 1)")
-      ->check(whole("--devices-per-host", 1));
-  add_common_flags(*command, session);
-  command->callback([&session, plan_flags, run_flags, flags] {
-    session.run = [&session, plan_flags, run_flags, flags] {
-      return show_plan(session, *plan_flags, *run_flags, *flags);
-    };
-  });
+  Command out{.name = "plan",
+              .summary =
+                  "show what convert would do: tensors, chunks, bytes, memory; reads "
+                  "headers only"};
+  out.positionals = {source_positional(*plan_flags), out_positional(*run_flags)};
+  out.options = joined({plan_table(*plan_flags), question_table(*flags), run_table(*run_flags),
+                        common_table(session)});
+  out.run = [&session, plan_flags, run_flags, flags] {
+    return show_plan(session, *plan_flags, *run_flags, *flags);
+  };
+  return out;
 }
 
 }  // namespace hfshard

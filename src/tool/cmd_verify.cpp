@@ -1,6 +1,5 @@
 #include <memory>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "base/text.h"
@@ -8,7 +7,6 @@
 #include "tool/interrupt.h"
 #include "tool/plan_flags.h"
 #include "tool/progress.h"
-#include "tool/values.h"
 
 #include "hfshard/hfshard.h"
 
@@ -55,7 +53,7 @@ void print_verified(const VerifyResult& result) {
                          result.differences.size()));
 }
 
-int run_verify_command(Session& session, const std::string& out, const std::string& source,
+int run_verify_command(const Session& session, const std::string& out, const std::string& source,
                        const RunFlags& flags) {
   RunOptions options = run_options(session, flags);
   options.stop = &watch_interrupts();
@@ -71,28 +69,30 @@ int run_verify_command(Session& session, const std::string& out, const std::stri
 
 }  // namespace
 
-void add_verify_command(CLI::App& app, Session& session) {
-  CLI::App* command = app.add_subcommand(
-      "verify",
-      "check an output: against its recorded digests, or byte for byte against its SOURCE");
-  const auto out = std::make_shared<std::string>();
+Command verify_command(Session& session) {
+  const auto path = std::make_shared<std::string>();
   const auto source = std::make_shared<std::string>();
   const auto flags = std::make_shared<RunFlags>();
-  command->add_option("OUT", *out, "output of convert: the root, a step or its items directory")
-      ->required();
-  command->add_option("SOURCE", *source,
-                      "what it was converted from (default: recorded digests only)");
-  command->add_option("--max-memory", flags->max_memory, "bound on memory (default 2GiB)");
-  command
-      ->add_option("-j,--jobs", flags->jobs,
-                   "kernel threads (default: one for each CPU that this process may use)")
-      ->check(whole("--jobs", 0, kMaxJobs));
-  add_common_flags(*command, session);
-  command->callback([&session, out, source, flags] {
-    session.run = [&session, out, source, flags] {
-      return run_verify_command(session, *out, *source, *flags);
-    };
-  });
+  Command out{
+      .name = "verify",
+      .summary =
+          "check an output: against its recorded digests, or byte for byte against its SOURCE"};
+  out.positionals = {{.name = "OUT",
+                      .to = path.get(),
+                      .offer = Offer::directory,
+                      .help = "output of convert: the root, a step or its items directory"},
+                     {.name = "SOURCE",
+                      .to = source.get(),
+                      .required = false,
+                      .offer = Offer::file_or_directory,
+                      .help = "what it was converted from",
+                      .standard = "recorded digests only"}};
+  out.options =
+      joined({only(run_table(*flags), {"--max-memory", "--jobs"}), common_table(session)});
+  out.run = [&session, path, source, flags] {
+    return run_verify_command(session, *path, *source, *flags);
+  };
+  return out;
 }
 
 }  // namespace hfshard

@@ -4,23 +4,15 @@
 #include <optional>
 #include <utility>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "tool/values.h"
 
 #include "hfshard/error.h"
 #include "hfshard/mappings.h"
 
 namespace hfshard {
 namespace {
-
-// One value each time it is given; without this CLI11 takes the positional arguments after it too.
-void add_list(CLI::App& command, const std::string& name, std::vector<std::string>& values,
-              const std::string& type, const std::string& help) {
-  command.add_option(name, values, help)->type_name(type)->allow_extra_args(false);
-}
 
 void set_option(MappingOptions& options, const std::string& name, const std::string& value) {
   if (options.options.try_emplace(name, value).second) return;
@@ -38,21 +30,45 @@ Cast read_cast(const std::string& text) {
 
 }  // namespace
 
-void add_layers_flag(CLI::App& command, std::string& layers) {
-  command
-      .add_option("--layers", layers, "one array for all layers, or one for each (default stacked)")
-      ->type_name("stacked|separate")
-      ->check(choice("--layers", {"stacked", "separate"}));
+Option layers_option(std::string& layers) {
+  return {.name = "--layers",
+          .to = &layers,
+          .value = "stacked|separate",
+          .choices = {"stacked", "separate"},
+          .group = Group::model,
+          .help = "one array for all layers, or one for each"};
 }
 
-void add_part_flags(CLI::App& command, MappingFlags& flags) {
-  add_list(command, "--option", flags.options, "NAME=VALUE",
-           "an option of the family's rules; may be repeated (default none)");
-  add_list(command, "--with", flags.with, "NAME,...",
-           "take parts that a loader may not want too: mtp, vision, audio (default none)");
-  add_list(command, "--mapping", flags.files, "FILE",
-           "a model family of your own, or a changed one in place of the built-in one; may be "
-           "repeated (default none; HFSHARD_MAPPINGS names a directory of such files)");
+OptionTable part_table(MappingFlags& flags) {
+  return {{.name = "--option",
+           .to = &flags.options,
+           .value = "NAME=VALUE",
+           .group = Group::model,
+           .help = "an option of the family's rules"},
+          {.name = "--with",
+           .to = &flags.with,
+           .value = "NAME,...",
+           .choices = {"mtp", "vision", "audio"},
+           .open = true,
+           .group = Group::model,
+           .help = "take parts that a loader may not want too: mtp, vision, audio"},
+          {.name = "--mapping",
+           .to = &flags.files,
+           .value = "FILE",
+           .offer = Offer::file,
+           .group = Group::model,
+           .help = "a model family of your own, or a changed one in place of the built-in one",
+           .standard = "none; HFSHARD_MAPPINGS names a directory of such files"}};
+}
+
+Option config_option(std::string& file, std::string help, std::string standard) {
+  return {.name = "--config",
+          .to = &file,
+          .value = "FILE",
+          .offer = Offer::file,
+          .group = Group::model,
+          .help = std::move(help),
+          .standard = std::move(standard)};
 }
 
 std::vector<MappingFile> own_mappings(const MappingFlags& flags) {
@@ -60,32 +76,62 @@ std::vector<MappingFile> own_mappings(const MappingFlags& flags) {
   return read_mappings(flags.files, directory == nullptr ? "" : directory);
 }
 
-void add_mapping_flags(CLI::App& command, MappingFlags& flags) {
-  command
-      .add_option("--scheme", flags.scheme,
-                  "maxtext, or hf for unchanged names and shapes (default maxtext)")
-      ->type_name("maxtext|hf")
-      ->check(choice("--scheme", {"maxtext", "hf"}));
-  add_layers_flag(command, flags.layers);
-  add_part_flags(command, flags);
-  command
-      .add_option("--vocab", flags.vocab,
-                  "vocabulary rows of the target, padded with zeros or cut (default the source's)")
-      ->type_name("N")
-      ->check(whole("--vocab", 1));
-  command
-      .add_option("--dtype", flags.dtype,
-                  "dtype of all float leaves but those that their rule keeps wider; keep refuses "
-                  "quantised tensors (default as stored, bf16 where it is quantised)")
-      ->type_name("keep|bf16|f16|f32")
-      ->check(choice("--dtype", {"keep", "bf16", "f16", "f32"}));
-  add_list(command, "--cast", flags.casts, "GLOB=DTYPE",
-           "dtype of the leaves whose path matches, whatever their rule says; the last match wins; "
-           "may be repeated (default none)");
-  add_list(command, "--include", flags.include, "GLOB",
-           "only source tensors that match this glob; may be repeated (default all)");
-  add_list(command, "--exclude", flags.exclude, "GLOB",
-           "leave out source tensors that match this glob; may be repeated (default none)");
+namespace {
+
+Option scheme_option(MappingFlags& flags) {
+  return {.name = "--scheme",
+          .to = &flags.scheme,
+          .value = "maxtext|hf",
+          .choices = {"maxtext", "hf"},
+          .group = Group::model,
+          .help = "maxtext, or hf for unchanged names and shapes"};
+}
+
+OptionTable tensor_table(MappingFlags& flags) {
+  return {{.name = "--vocab",
+           .to = &flags.vocab,
+           .value = "N",
+           .least = 1,
+           .group = Group::model,
+           .help = "vocabulary rows of the target, padded with zeros or cut",
+           .standard = "the source's"},
+          {.name = "--include",
+           .to = &flags.include,
+           .value = "GLOB",
+           .group = Group::model,
+           .help = "only source tensors that match this glob",
+           .standard = "all"},
+          {.name = "--exclude",
+           .to = &flags.exclude,
+           .value = "GLOB",
+           .group = Group::model,
+           .help = "leave out source tensors that match this glob"}};
+}
+
+OptionTable value_table(MappingFlags& flags) {
+  return {{.name = "--dtype",
+           .to = &flags.dtype,
+           .value = "keep|bf16|f16|f32",
+           .choices = {"keep", "bf16", "f16", "f32"},
+           .group = Group::values,
+           .help = "dtype of all float leaves but those that their rule keeps wider; keep refuses "
+                   "quantised tensors",
+           .standard = "as stored, bf16 where it is quantised"},
+          {.name = "--cast",
+           .to = &flags.casts,
+           .value = "GLOB=DTYPE",
+           .group = Group::values,
+           .help = "dtype of the leaves whose path matches, whatever their rule says; the last "
+                   "match wins"}};
+}
+
+}  // namespace
+
+OptionTable mapping_table(MappingFlags& flags) {
+  return joined({{scheme_option(flags), layers_option(flags.layers)},
+                 part_table(flags),
+                 tensor_table(flags),
+                 value_table(flags)});
 }
 
 MappingOptions mapping_options(const MappingFlags& flags) {

@@ -5,11 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "hfshard/mapping.h"
+#include "tool/options.h"
 
-namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own
-class App;
-}
+#include "hfshard/mapping.h"
 
 namespace hfshard {
 
@@ -27,13 +25,16 @@ struct MappingFlags {
   std::vector<std::string> files;  ///< --mapping FILE
 };
 
-/// Adds --layers alone, for commands that need no more.
-void add_layers_flag(CLI::App& command, std::string& layers);
-/// Adds --option, --with and --mapping alone: which parts of a model there are, by which mapping.
-void add_part_flags(CLI::App& command, MappingFlags& flags);
-/// Adds --scheme, --layers, --option, --with, --vocab, --dtype, --cast, --include and --exclude.
-/// `flags` must outlive the parsing.
-void add_mapping_flags(CLI::App& command, MappingFlags& flags);
+// The tables' options write to `flags`, which must outlive the parsing.
+
+/// --layers alone, for commands that need no more.
+Option layers_option(std::string& layers);
+/// --option, --with and --mapping alone: which parts of a model there are, by which mapping.
+OptionTable part_table(MappingFlags& flags);
+/// All of them.
+OptionTable mapping_table(MappingFlags& flags);
+/// `config.json` for the shapes of a family.
+Option config_option(std::string& file, std::string help, std::string standard);
 /// The user's own families: those of --mapping, then those of the directory that the environment
 /// names by HFSHARD_MAPPINGS. Throws: as read_mappings.
 std::vector<MappingFile> own_mappings(const MappingFlags& flags);

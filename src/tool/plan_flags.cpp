@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "base/text.h"
@@ -54,75 +53,142 @@ int zstd_level(const std::string& text) {
       .hint(fmt::format("known are none, zstd, and zstd:1 to zstd:{}", kMaxZstdLevel));
 }
 
-// "orbax, or null to discard the output (default orbax)".
+// "orbax, or null to discard the output".
 std::string target_help() {
   std::vector<std::string> kept;
   std::vector<std::string> discarding;
   for (const Target& target : targets())
     (target.discards ? discarding : kept).push_back(target.name);
-  return fmt::format("{}, or {} to discard the output (default {})", join(kept, ", "),
-                     join(discarding, ", "), targets().front().name);
+  return fmt::format("{}, or {} to discard the output", join(kept, ", "), join(discarding, ", "));
+}
+
+std::vector<std::string> target_names() {
+  std::vector<std::string> names;
+  for (const Target& target : targets()) names.push_back(target.name);
+  return names;
 }
 
 constexpr IoMode kIoModes[] = {IoMode::automatic, IoMode::direct, IoMode::buffered, IoMode::mmap};
 
-IoMode io_mode(const std::string& text) {
+std::vector<std::string> io_names() {
   std::vector<std::string> names;
   for (const IoMode mode : kIoModes) names.emplace_back(to_string(mode));
-  return kIoModes[one_of(text, names, "--io")];
+  return names;
+}
+
+OptionTable memory_table(RunFlags& flags) {
+  return {{.name = "--max-memory",
+           .to = &flags.max_memory,
+           .value = "SIZE",
+           .group = Group::run,
+           .help = "bound on memory, 512MiB always suffices"},
+          {.name = "--jobs",
+           .letter = "-j",
+           .to = &flags.jobs,
+           .value = "N",
+           .most = kMaxJobs,
+           .group = Group::run,
+           .help = "kernel threads",
+           .standard = "one for each CPU that this process may use"},
+          {.name = "--io",
+           .to = &flags.io,
+           .value = "MODE",
+           .choices = io_names(),
+           .group = Group::run,
+           .help = "how file data moves: auto, direct, buffered or mmap"},
+          {.name = "--io-threads",
+           .to = &flags.io_threads,
+           .value = "N",
+           .most = 256,
+           .group = Group::run,
+           .help = "threads beside the kernels', so that reads and writes keep the disk busy"}};
 }
 
 }  // namespace
 
 Target target_of(const std::string& name) {
-  const std::vector<Target> known = targets();
-  if (name.empty()) return known.front();
-  std::vector<std::string> names;
-  names.reserve(known.size());
-  for (const Target& target : known) names.push_back(target.name);
-  return known[one_of(name, names, "--to")];
+  return name.empty() ? targets().front() : targets()[one_of(name, target_names(), "--to")];
 }
 
-void add_plan_flags(CLI::App& command, PlanFlags& flags) {
-  command.add_option("SOURCE", flags.source, "HuggingFace directory or one .safetensors file")
-      ->required();
-  command.add_option("--to", flags.to, target_help());
-  add_mapping_flags(command, flags.mapping);
-  command
-      .add_option("--mesh", flags.meshes,
-                  "mesh that will load it, NAME=N,...; may be repeated (default fsdp, at most 16)")
-      ->allow_extra_args(false);
-  command.add_option("--rules", flags.rules_file, "logical axis rules, JSON (default MaxText's)");
-  command.add_option("--chunk-bytes", flags.chunk_bytes, "largest chunk (default 64MiB)");
-  command.add_option("--checksum", flags.checksum,
-                     "crc32c in every chunk, or none (default crc32c)");
-  command.add_option("--compress", flags.compress,
-                     "zstd[:LEVEL], 1 (the default) to 22, in every chunk, or none (default none)");
-  command.add_option("--step", flags.step, "step number of the checkpoint (default 0)")
-      ->check(whole("--step"));
+Positional source_positional(PlanFlags& flags) {
+  return {.name = "SOURCE",
+          .to = &flags.source,
+          .offer = Offer::file_or_directory,
+          .help = "HuggingFace directory or one .safetensors file"};
 }
 
-void add_run_flags(CLI::App& command, RunFlags& flags) {
-  command.add_option("OUT", flags.out,
-                     "output directory; becomes OUT/<step>/items (none if --to discards it)");
-  command.add_option("--max-memory", flags.max_memory,
-                     "bound on memory, 512MiB always suffices (default 2GiB)");
-  command
-      .add_option("-j,--jobs", flags.jobs,
-                  "kernel threads (default: one for each CPU that this process may use)")
-      ->check(whole("--jobs", 0, kMaxJobs));
-  command.add_option("--io", flags.io,
-                     "how file data moves: auto, direct, buffered or mmap (default auto)");
-  command
-      .add_option("--io-threads", flags.io_threads,
-                  "threads beside the kernels', so that reads and writes keep the disk busy "
-                  "(default 2)")
-      ->check(whole("--io-threads", 0, 256));
-  command.add_option("--worker", flags.worker, "run share I of N; publish with finalize");
-  command.add_flag("--resume", flags.resume,
-                   "go on where a stopped run ended; does nothing if it is complete");
-  command.add_flag("--overwrite", flags.overwrite,
-                   "replace an existing step when the new one is complete");
+Positional out_positional(RunFlags& flags) {
+  return {.name = "OUT",
+          .to = &flags.out,
+          .required = false,
+          .offer = Offer::directory,
+          .help = "output directory; becomes OUT/<step>/items (none if --to discards it)"};
+}
+
+OptionTable plan_table(PlanFlags& flags) {
+  const OptionTable checkpoint = {
+      {.name = "--to",
+       .to = &flags.to,
+       .value = "FORMAT",
+       .choices = target_names(),
+       .group = Group::checkpoint,
+       .help = target_help(),
+       .standard = targets().front().name},
+      {.name = "--mesh",
+       .to = &flags.meshes,
+       .value = "NAME=N,...",
+       .offer = Offer::axes,
+       .group = Group::checkpoint,
+       .help = "mesh that will load it",
+       .standard = "fsdp, at most 16"},
+      {.name = "--rules",
+       .to = &flags.rules_file,
+       .value = "FILE",
+       .offer = Offer::file,
+       .group = Group::checkpoint,
+       .help = "logical axis rules, JSON",
+       .standard = "MaxText's"},
+      {.name = "--chunk-bytes",
+       .to = &flags.chunk_bytes,
+       .value = "SIZE",
+       .group = Group::checkpoint,
+       .help = "largest chunk"},
+      {.name = "--checksum",
+       .to = &flags.checksum,
+       .value = "crc32c|none",
+       .choices = {"crc32c", "none"},
+       .group = Group::checkpoint,
+       .help = "crc32c in every chunk, or none"},
+      {.name = "--compress",
+       .to = &flags.compress,
+       .value = "none|zstd[:LEVEL]",
+       .choices = {"none", "zstd"},
+       .open = true,
+       .group = Group::checkpoint,
+       .help = "zstd of level 1 to 22 (1 if none is given) in every chunk, or none"},
+      {.name = "--step",
+       .to = &flags.step,
+       .value = "N",
+       .group = Group::checkpoint,
+       .help = "step number of the checkpoint"}};
+  return joined({mapping_table(flags.mapping), checkpoint});
+}
+
+OptionTable run_table(RunFlags& flags) {
+  return joined({memory_table(flags),
+                 {{.name = "--worker",
+                   .to = &flags.worker,
+                   .value = "I/N",
+                   .group = Group::run,
+                   .help = "run share I of N; publish with finalize"},
+                  {.name = "--resume",
+                   .to = &flags.resume,
+                   .group = Group::run,
+                   .help = "go on where a stopped run ended; does nothing if it is complete"},
+                  {.name = "--overwrite",
+                   .to = &flags.overwrite,
+                   .group = Group::run,
+                   .help = "replace an existing step when the new one is complete"}}});
 }
 
 PlanOptions plan_options(const PlanFlags& flags) {
@@ -158,7 +224,7 @@ RunOptions run_options(const Session& session, const RunFlags& flags) {
   options.max_memory_bytes = bytes_of(flags.max_memory, "--max-memory");
   options.jobs = flags.jobs;
   options.io_threads = flags.io_threads;
-  options.io = io_mode(flags.io);
+  options.io = kIoModes[one_of(flags.io, io_names(), "--io")];
   options.resume = flags.resume;
   options.overwrite = flags.overwrite;
   if (flags.resume && flags.overwrite) {

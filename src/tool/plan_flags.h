@@ -6,12 +6,9 @@
 
 #include "tool/cli.h"
 #include "tool/mapping_flags.h"
+#include "tool/options.h"
 
 #include "hfshard/hfshard.h"
-
-namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own
-class App;
-}
 
 namespace hfshard {
 
@@ -43,8 +40,12 @@ struct RunFlags {
   bool overwrite = false;
 };
 
-void add_plan_flags(CLI::App& command, PlanFlags& flags);
-void add_run_flags(CLI::App& command, RunFlags& flags);
+// What is typed goes to `flags`, which must outlive the parsing.
+
+Positional source_positional(PlanFlags& flags);
+Positional out_positional(RunFlags& flags);
+OptionTable plan_table(PlanFlags& flags);
+OptionTable run_table(RunFlags& flags);
 
 /// Checks and converts. Throws: usage.
 PlanOptions plan_options(const PlanFlags& flags);

@@ -37,12 +37,6 @@ void put(const std::string& text) {
   static_cast<void>(std::fflush(stderr));
 }
 
-std::size_t terminal_columns() {
-  struct winsize size {};
-  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kDefaultColumns;
-  return size.ws_col;
-}
-
 class TerminalProgress final : public Reporter {
  public:
   TerminalProgress() = default;
@@ -76,7 +70,7 @@ class TerminalProgress final : public Reporter {
   void draw() {
     drawn_ = Clock::now();
     figures_.seconds = std::chrono::duration<double>(drawn_ - begin_).count();
-    const std::string line = progress_line(figures_, terminal_columns() - 1);
+    const std::string line = progress_line(figures_, terminal_columns(STDERR_FILENO) - 1);
     put("\r" + line + "\x1b[K");
     shown_ = true;
   }
@@ -111,6 +105,12 @@ class PlainProgress final : public Reporter {
 };
 
 }  // namespace
+
+std::size_t terminal_columns(int stream) {
+  struct winsize size {};
+  if (::ioctl(stream, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kDefaultColumns;
+  return size.ws_col;
+}
 
 std::string progress_line(const ProgressFigures& figures, std::size_t columns) {
   const std::uint64_t done = std::min(figures.done_bytes, figures.total_bytes);

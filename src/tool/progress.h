@@ -16,6 +16,9 @@ struct ProgressFigures {
   double seconds = 0;               ///< since this run began
 };
 
+/// Columns of the terminal behind a file descriptor; 80 if it is none.
+std::size_t terminal_columns(int stream);
+
 /// The bar: `[######....]  60%  1.8 GiB of 3 GiB  350 MiB/s  0:03 left`, cut to `columns`.
 std::string progress_line(const ProgressFigures& figures, std::size_t columns);
 

@@ -1,7 +1,6 @@
 #include "tool/values.h"
 
 #include <algorithm>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -13,29 +12,19 @@
 namespace hfshard {
 
 std::size_t one_of(const std::string& value, const std::vector<std::string>& known,
-                   std::string_view flag) {
+                   std::string_view option) {
   const auto at = std::ranges::find(known, value);
   if (at != known.end()) return static_cast<std::size_t>(at - known.begin());
-  throw Error(ErrorCode::usage, fmt::format("{} {} is not known", flag, quote(value)))
+  throw Error(ErrorCode::usage, fmt::format("{} {} is not known", option, quote(value)))
       .hint(name_hint(value, known));
 }
 
-CLI::Validator choice(std::string flag, std::vector<std::string> known) {
-  const auto check = [flag = std::move(flag), known = std::move(known)](const std::string& text) {
-    one_of(text, known, flag);
-    return std::string();
-  };
-  return {check, ""};
-}
-
-CLI::Validator whole(std::string flag, std::uint64_t least, std::uint64_t most) {
-  const auto check = [flag = std::move(flag), least, most](const std::string& text) {
-    const auto value = parse_whole(text);
-    if (value && *value >= least && *value <= most) return std::string();
-    throw Error(ErrorCode::usage, fmt::format("{} wants a whole number from {} to {}, not {}", flag,
-                                              least, most, quote(text)));
-  };
-  return {check, ""};
+void check_whole(const std::string& text, std::string_view option, std::uint64_t least,
+                 std::uint64_t most) {
+  const auto value = parse_whole(text);
+  if (value && *value >= least && *value <= most) return;
+  throw Error(ErrorCode::usage, fmt::format("{} wants a whole number from {} to {}, not {}", option,
+                                            least, most, quote(text)));
 }
 
 }  // namespace hfshard

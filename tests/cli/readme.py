@@ -54,7 +54,7 @@ def missing_paths(root, text):
 def differing_flags(program, text):
     """Flags that only one of the page and `convert --help` has."""
     told = subprocess.run([program, "convert", "--help"], capture_output=True, text=True, check=True).stdout
-    known = set(re.findall(r"^ +(?:-\w,)?(--[a-z-]+)", told, re.M)) - {"--help"}
+    known = set(re.findall(r"^ +(?:-\w, )?(--[a-z-]+)", told, re.M)) - {"--help"}
     section = text.split("\n## Options\n", 1)[-1].split("\n## ", 1)[0]
     rows = "".join(re.findall(r"^\| (`.*?) \|", section, re.M))
     named = set(re.findall(r"--[a-z-]+", rows))

@@ -67,7 +67,8 @@ class CheckLayersTest(unittest.TestCase):
             self.refused("src/tool/a.cpp", f'#include "{name}"\n', "through hfshard/hfshard.h")
 
     def test_the_parser_of_command_lines_is_the_tools(self):
-        self.allowed("src/tool/a.cpp", "#include <CLI/CLI.hpp>\n")
+        self.allowed("src/tool/parser.cpp", "#include <CLI/CLI.hpp>\n")
+        self.refused("src/tool/a.cpp", "#include <CLI/CLI.hpp>\n", "belongs in")
         self.refused("src/service/a.cpp", "#include <CLI/CLI.hpp>\n", "belongs in")
 
     def test_plan_and_run_say_nothing_of_a_single_format(self):

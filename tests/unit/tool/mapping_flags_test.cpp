@@ -1,21 +1,24 @@
 #include "tool/mapping_flags.h"
 
-#include <CLI/CLI.hpp>
 #include <gtest/gtest.h>
 
+#include "base/text.h"
 #include "support/catch_error.h"
+#include "tool/parser.h"
 
 namespace hfshard {
 namespace {
 
 // Parses a command line with one positional behind the flags, as `mappings check` has.
 MappingFlags parse(const std::string& line, std::string* positional = nullptr) {
-  CLI::App app;
   MappingFlags flags;
   std::string source;
-  app.add_option("SOURCE", source);
-  add_mapping_flags(app, flags);
-  app.parse(line);
+  Command command{.name = "check", .summary = ""};
+  command.positionals = {{.name = "SOURCE", .to = &source, .required = false, .help = ""}};
+  command.options = mapping_table(flags);
+  const Parsed parsed =
+      parse(command, line.empty() ? std::vector<std::string>{} : split(line, ' '));
+  if (parsed.error) throw Error(*parsed.error);
   if (positional != nullptr) *positional = source;
   return flags;
 }

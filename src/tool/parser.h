@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tool/options.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+
+/// What a command line asks for.
+struct Parsed {
+  enum class Ask : std::uint8_t { run, help, version };
+  Ask ask = Ask::run;
+  const Command* command = nullptr;  ///< the one named last; the program if there is none
+  std::string path;                  ///< how it is called: `hfshard mappings check`
+  std::optional<Error> error;        ///< why nothing is to be done
+};
+
+/// Reads the words after the program's name, and writes what was given to the variables of the
+/// tables.
+Parsed parse(const Command& program, std::vector<std::string> words);
+
+}  // namespace hfshard

@@ -1,0 +1,101 @@
+#include "tool/help.h"
+
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include "base/text.h"
+#include "tool/cli.h"
+
+namespace hfshard {
+namespace {
+
+// Each command with how it is called, groups and the program too.
+void for_each_command(const Command& command, const std::string& path,
+                      const std::function<void(const Command&, const std::string&)>& visit) {
+  visit(command, path);
+  for (const Command& child : command.commands)
+    for_each_command(child, path + " " + child.name, visit);
+}
+
+void for_each_command(const std::function<void(const Command&, const std::string&)>& visit) {
+  Session session;
+  const Command app = program(session);
+  for_each_command(app, app.name, visit);
+}
+
+std::size_t longest_line(const std::string& text) {
+  std::size_t out = 0;
+  for (const std::string& line : split(text, '\n')) out = std::max(out, line.size());
+  return out;
+}
+
+TEST(Help, NoLineIsLongerThan80Columns) {
+  for_each_command([](const Command& command, const std::string& path) {
+    EXPECT_LE(longest_line(help_text(command, path, 80)), 80U) << path;
+  });
+}
+
+TEST(Help, WordsOfANarrowTerminalAreBrokenAtBlanksOnly) {
+  for_each_command([](const Command& command, const std::string& path) {
+    for (const std::size_t columns : {0U, 40U, 51U, 52U}) {
+      const std::string text = help_text(command, path, columns);
+      Command plain = command;
+      plain.examples.clear();  // an example is pasted, and so is never broken
+      EXPECT_LE(longest_line(help_text(plain, path, columns)), std::max<std::size_t>(columns, 40))
+          << path << " " << columns;
+      for (const Option& option : command.options)
+        EXPECT_NE(text.find(option.name), std::string::npos) << path << option.name;
+    }
+  });
+}
+
+TEST(Help, NamesEveryOptionArgumentAndCommandWithItsDefault) {
+  for_each_command([](const Command& command, const std::string& path) {
+    const std::string text = help_text(command, path, 1000);
+    for (const Option& option : command.options) {
+      std::string head = option.letter.empty() ? "      " : "  " + option.letter + ", ";
+      head += option.name + (option.value.empty() ? "" : " " + option.value);
+      EXPECT_NE(text.find("\n" + head), std::string::npos) << path << head;
+      EXPECT_NE(text.find(option_help(option) + "\n"), std::string::npos) << path << option.name;
+    }
+    for (const Positional& positional : command.positionals)
+      EXPECT_NE(text.find(positional_help(positional) + "\n"), std::string::npos)
+          << path << positional.name;
+    for (const Command& child : command.commands)
+      EXPECT_NE(text.find(child.summary + "\n"), std::string::npos) << child.name;
+  });
+}
+
+TEST(Help, TakesTheDefaultFromTheVariable) {
+  std::string size = "2GiB";
+  EXPECT_EQ(option_help({.name = "--memory", .to = &size, .value = "SIZE", .help = "a bound"}),
+            "a bound (default 2GiB)");
+  std::uint64_t step = 0;
+  EXPECT_EQ(option_help({.name = "--step", .to = &step, .value = "N", .help = "a step"}),
+            "a step (default 0)");
+  std::vector<std::string> globs;
+  EXPECT_EQ(option_help({.name = "--only", .to = &globs, .help = "some", .standard = "all"}),
+            "some (default all; may be repeated)");
+  bool on = false;
+  EXPECT_EQ(option_help({.name = "--on", .to = &on, .help = "whether"}), "whether");
+}
+
+TEST(Help, OptionsStandInGroupsInOneOrder) {
+  const OptionTable table = {{.name = "--a", .group = Group::run, .help = ""},
+                             {.name = "--b", .group = Group::model, .help = ""},
+                             {.name = "--c", .group = Group::run, .help = ""}};
+  const auto groups = grouped(table);
+  ASSERT_EQ(groups.size(), 2U);
+  EXPECT_EQ(groups[0].first, Group::model);
+  ASSERT_EQ(groups[1].second.size(), 2U);
+  EXPECT_EQ(groups[1].second[1]->name, "--c");
+}
+
+TEST(Help, WordsLongerThanALineStandAlone) {
+  EXPECT_EQ(wrapped("a bb ccccc d", 4), (std::vector<std::string>{"a bb", "ccccc", "d"}));
+  EXPECT_EQ(wrapped("", 4), (std::vector<std::string>{""}));
+}
+
+}  // namespace
+}  // namespace hfshard
