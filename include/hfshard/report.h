@@ -36,6 +36,7 @@ struct PlanSummary {
   std::vector<std::string> meshes;       ///< "fsdp=16,expert=2"; one device is empty
   bool mesh_chosen = false;              ///< nobody named one
   std::vector<std::string> notes;        ///< of the source and of the mapping
+  std::vector<std::string> warnings;     ///< what may be a mistake of the source's
   std::vector<DroppedTensors> drops;     ///< by reason
   std::vector<std::string> model_names;  ///< values of MaxText's model_name that fit, best first
   bool carries_tokenizer = false;        ///< side files go to OUT/hf

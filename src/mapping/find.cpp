@@ -96,6 +96,30 @@ std::optional<FamilyFile> find_family(const Json& config, std::span<const Mappin
   return *built_in;
 }
 
+std::string config_doubt(const Json& config, std::span<const MappingFile> own) {
+  const Json* model_type = config.find("model_type");
+  const Json* architectures = config.find("architectures");
+  if (model_type == nullptr || architectures == nullptr) return {};
+  const auto family_by = [&](const char* key, const Json& value) {
+    Json alone;
+    alone[key] = value;
+    return find_family(alone, own);
+  };
+  const auto one = family_by("model_type", *model_type);
+  const auto other = family_by("architectures", *architectures);
+  if (!other || (one && one->name == other->name)) return {};  // heads of other kinds are many
+  const std::string type = quote(join(texts(model_type), ", "));
+  const std::string names = quote(join(texts(architectures), ", "));
+  if (!one) {
+    return fmt::format("no family has the model_type {} of config.json, so {} was taken for {}",
+                       type, names, other->name);
+  }
+  return fmt::format(
+      "config.json disagrees with itself: model_type {} is of family {}, which was taken, "
+      "architectures {} of {}",
+      type, one->name, names, other->name);
+}
+
 std::vector<FamilyFile> all_families(std::span<const MappingFile> own) {
   std::vector<FamilyFile> out;
   for (const MappingFile& file : own) out.push_back(file_of(file));

@@ -20,6 +20,10 @@ const FamilyFile* find_family(const Json& config);
 /// The same, with the user's own families before the built-in ones.
 std::optional<FamilyFile> find_family(const Json& config, std::span<const MappingFile> own);
 
+/// A sentence where a config's model_type and architectures are not of one family, so that one of
+/// them is wrong; else nothing.
+std::string config_doubt(const Json& config, std::span<const MappingFile> own = {});
+
 /// Every family: the user's own, and the built-in ones but those that they replace; sorted by name.
 std::vector<FamilyFile> all_families(std::span<const MappingFile> own);
 

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/json.h"
+#include "mapping/find.h"
 
 namespace hfshard {
 namespace {
@@ -15,6 +16,15 @@ std::vector<DroppedTensors> drops_by_reason(const Plan& plan) {
   out.reserve(by_reason.size());
   for (auto& [why, names] : by_reason) out.push_back({why, std::move(names)});
   return out;
+}
+
+// With --scheme hf nothing depends on what config.json says.
+std::vector<std::string> warnings_of(const Plan& plan) {
+  const MappingOptions& mapping = plan.options().mapping;
+  const std::string& config = plan.catalog().config_text;
+  if (mapping.scheme == "hf" || config.empty()) return {};
+  const std::string doubt = config_doubt(parse_json(config, "config.json"), mapping.files);
+  return doubt.empty() ? std::vector<std::string>{} : std::vector<std::string>{doubt};
 }
 
 void add_totals(const Plan& plan, PlanSummary& out) {
@@ -50,6 +60,7 @@ PlanSummary summarise(const Plan& plan) {
   out.mesh_chosen = plan.options().meshes.empty();
   out.notes = plan.catalog().notes;
   out.notes.insert(out.notes.end(), plan.model().notes.begin(), plan.model().notes.end());
+  out.warnings = warnings_of(plan);
   out.drops = drops_by_reason(plan);
   out.model_names = plan.model().model_names;
   out.carries_tokenizer = !plan.catalog().side_files.empty();

@@ -107,6 +107,22 @@ void print_disk(const PlanReport& report) {
                          fits ? "enough" : lacking));
 }
 
+// What was found out about the source, and what is made of it.
+void add_facts(const PlanSummary& plan, Json& out) {
+  out["family"] = plan.family;
+  out["scheme"] = plan.scheme;
+  out["layers"] = plan.stacked ? "stacked" : "separate";
+  out["warnings"] = json_list(plan.warnings);
+  out["notes"] = json_list(plan.notes);
+  Json& drops = out["drops"] = Json::Array{};
+  for (const DroppedTensors& drop : plan.drops) {
+    Json entry;
+    entry["why"] = drop.why;
+    entry["tensors"] = json_list(drop.names);
+    drops.array().push_back(std::move(entry));
+  }
+}
+
 }  // namespace
 
 void add_linked(const PlanSummary& plan, Json& out) {
@@ -124,6 +140,7 @@ void add_linked(const PlanSummary& plan, Json& out) {
 
 Json outcome_json(const ConvertReport& report) {
   Json out;
+  add_facts(report.plan, out);
   out["plan_id"] = report.plan.id;
   out["path"] = report.run.path;
   out["published"] = report.run.published || report.run.already_done;
@@ -153,8 +170,8 @@ Json leaf_json(const PlannedLeaf& leaf) {
 Json plan_json(const PlanReport& report) {
   const PlanSummary& plan = report.summary;
   Json out;
+  add_facts(plan, out);
   out["plan_id"] = plan.id;
-  out["family"] = plan.family;
   out["identity"] = parse_json(plan.identity, "identity");
   out["meshes"] = json_list(plan.meshes);
   out["tensors"] = plan.tensors;
@@ -213,6 +230,7 @@ void print_plan(const PlanReport& report) {
 
 std::vector<std::string> note_lines(const PlanSummary& plan) {
   std::vector<std::string> out;
+  for (const std::string& warning : plan.warnings) out.push_back("warning: " + warning);
   for (const std::string& note : plan.notes) out.push_back("note: " + note);
   for (const DroppedTensors& drop : plan.drops) {
     const std::string rest =

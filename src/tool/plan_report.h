@@ -20,10 +20,10 @@ inline constexpr std::uint64_t kShownLeaves = 400;
 void print_plan(const PlanReport& report);
 /// Adds what a plan links, and `not_linked`: the leaves that it could not, `[{"path", "why"}]`.
 void add_linked(const PlanSummary& plan, Json& out);
-/// What every run that publishes says of itself: `plan_id`, `path`, `published`, `already_done`,
-/// `root_digest`, `seconds`.
+/// What every run that publishes says of itself: `family`, `scheme`, `layers`, `warnings`, `notes`,
+/// `drops`, `plan_id`, `path`, `published`, `already_done`, `root_digest`, `seconds`.
 Json outcome_json(const ConvertReport& report);
-/// Notes of the source and the mapping, and every named drop (grouped by reason).
+/// Warnings, notes of the source and the mapping, and every named drop (grouped by reason).
 std::vector<std::string> note_lines(const PlanSummary& plan);
 /// The command that loads a published checkpoint.
 std::string next_command(const PlanSummary& plan, const std::string& items);

@@ -120,6 +120,44 @@ def without_tensor(source, copy, old, new):
         file.write(data.replace(old.encode(), new.encode(), 1))
 
 
+def with_config(source, copy, **changes):
+    """A copy of a source whose config.json says something else too."""
+    shutil.copytree(source, copy)
+    path = os.path.join(copy, "config.json")
+    with open(path, encoding="utf-8") as file:
+        config = json.load(file)
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({**config, **changes}, file)
+
+
+def facts(check):
+    """What is said of a source beside its figures, for every command that plans: warnings, notes, drops."""
+    with_config("hf", "doubtful", architectures=["LlamaForCausalLM"])
+    shutil.copy("hf/model.safetensors", "doubtful/consolidated.safetensors")  # ignored, with a note
+    found = {
+        "plan": check.run(0, "plan", "plan", "doubtful", "--exclude", "lm_head*"),
+        "convert": check.run(0, "convert", "convert", "doubtful", "doubtful-out", "--exclude", "lm_head*"),
+        "link": check.run(0, "link", "link", "doubtful", "doubtful-linked", "--exclude", "lm_head*"),
+    }
+    check.run(0, "convert", "convert", "doubtful", "doubtful-parts", "--exclude", "lm_head*", "--worker", "0/2")
+    check.run(0, "convert", "convert", "doubtful", "doubtful-parts", "--exclude", "lm_head*", "--worker", "1/2")
+    found["finalize"] = check.run(0, "finalize", "finalize", "doubtful-parts")
+    for name, value in found.items():
+        said = {key: value.get(key) for key in ("family", "scheme", "layers")}
+        if said != {"family": "qwen3", "scheme": "maxtext", "layers": "stacked"}:
+            check.problems.append(f"{name}: {said}")
+        if not any("LlamaForCausalLM" in text and "qwen3" in text for text in value.get("warnings", [])):
+            check.problems.append(f"{name}: no warning of model_type and architectures: {value.get('warnings')}")
+        if not value.get("notes"):
+            check.problems.append(f"{name}: no notes")
+        dropped = [tensor for drop in value.get("drops", []) for tensor in drop["tensors"]]
+        if dropped != ["lm_head.weight"]:
+            check.problems.append(f"{name}: dropped are {dropped}")
+    agreed = check.run(0, "plan", "plan", "hf", "--layers", "separate")
+    if agreed.get("warnings") != [] or agreed.get("layers") != "separate":
+        check.problems.append(f"plan of what agrees: {agreed.get('warnings')}, {agreed.get('layers')}")
+
+
 def conversions(check):
     check.run(0, "mappings example", "mappings", "example", "qwen3", "hf")
     check.run(0, "plan", "plan", "hf", "out", "--mesh", "fsdp=2")
@@ -166,7 +204,7 @@ def mappings(check):
 def main():
     program, docs = sys.argv[1:]
     check = Check(program, read_tables(docs))
-    for part in (conversions, readings, mappings):
+    for part in (conversions, facts, readings, mappings):
         part(check)
     check.finish()
     for problem in check.problems:

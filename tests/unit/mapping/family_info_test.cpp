@@ -28,6 +28,23 @@ TEST(Families, TheFileNameIsTheFamilyName) {
   EXPECT_TRUE(std::ranges::is_sorted(all, {}, &FamilyInfo::name));
 }
 
+Json config_of(const char* model_type, const char* architecture) {
+  Json config;
+  config["model_type"] = model_type;
+  config["architectures"] = Json::Array{Json(architecture)};
+  return config;
+}
+
+TEST(Families, AModelTypeAndArchitecturesOfTwoFamiliesAreDoubted) {
+  const std::string doubt = config_doubt(config_of("mistral", "MixtralForCausalLM"));
+  for (const char* word : {"\"mistral\"", "\"MixtralForCausalLM\"", "family mistral", "mixtral"})
+    EXPECT_NE(doubt.find(word), std::string::npos) << doubt;
+  EXPECT_NE(config_doubt(config_of("unheard-of", "LlamaForCausalLM")), "");
+  EXPECT_EQ(config_doubt(config_of("kimi_k2", "DeepseekV3ForCausalLM")), "");      // one family
+  EXPECT_EQ(config_doubt(config_of("llama", "LlamaForTokenClassification")), "");  // unknown
+  for (const FamilyInfo& info : list_families()) EXPECT_EQ(config_doubt(info.example), "");
+}
+
 TEST(Families, EveryExampleFindsItsFamilyByTypeAndByArchitecture) {
   for (const FamilyInfo& info : list_families()) {
     SCOPED_TRACE(info.name);
