@@ -245,8 +245,18 @@ void fill_random(std::uint64_t stream, std::uint64_t first_word, DType dtype,
 }
 
 FamilyFile chosen_family(const FamilyChoice& choice) {
-  if (!choice.family.empty()) return family_by_name(choice.family, choice.own);
   const auto asked = [](const MappingFile& file) { return file.asked; };
+  const auto wanted = [&](const MappingFile& file) { return file.family == choice.family; };
+  if (!choice.family.empty()) {
+    const auto other = std::ranges::find_if(choice.own, asked);
+    if (other != choice.own.end() && std::ranges::none_of(choice.own, wanted)) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("{} is of family {}, not of {}, which is asked for",
+                              quote(other->name), quote(other->family), quote(choice.family)))
+          .hint("leave out FAMILY or --mapping");
+    }
+    return family_by_name(choice.family, choice.own);
+  }
   if (std::ranges::count_if(choice.own, asked) != 1)
     throw Error(ErrorCode::usage, "a FAMILY is needed, or one --mapping FILE");
   return family_by_name(std::ranges::find_if(choice.own, asked)->family, choice.own);

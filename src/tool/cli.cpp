@@ -18,6 +18,7 @@
 #include "base/version.h"
 #include "tool/help.h"
 #include "tool/interrupt.h"
+#include "tool/option_pairs.h"
 #include "tool/parser.h"
 #include "tool/progress.h"
 #include "tool/tool.h"
@@ -67,12 +68,13 @@ int report(const Session& session, const Error& error) {
   return exit_status(error.code());
 }
 
-int run_guarded(const Session& session, const Command& command) {
+int run_guarded(const Session& session, const Parsed& parsed) {
   // Given back before the lack of memory is reported, which takes some.
   constexpr std::size_t kReserveBytes = std::size_t{64} << 10;
   auto reserve = std::make_unique_for_overwrite<char[]>(kReserveBytes);
   try {
-    return command.run();
+    check_pairs(parsed);
+    return parsed.command->run();
   } catch (const Error& error) {  // the one place where errors become text
     return report(session, error);
   } catch (const std::bad_alloc&) {
@@ -186,7 +188,7 @@ int read_and_run(int argc, const char* const* argv, const Limits* limits) {
         stdout);
     return with_output_checked(session, 0);
   }
-  return with_output_checked(session, run_guarded(session, *parsed.command));
+  return with_output_checked(session, run_guarded(session, parsed));
 }
 
 }  // namespace

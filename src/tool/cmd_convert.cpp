@@ -85,11 +85,8 @@ int run_convert_command(const Session& session, const PlanFlags& plan_flags,
                         const RunFlags& run_flags) {
   const PlanOptions wanted = plan_options(plan_flags);
   RunOptions options = run_options(session, run_flags);
-  const bool discards = target_of(wanted.target).discards;
-  if (options.out.empty() != discards) {
-    throw Error(ErrorCode::usage, discards ? fmt::format("--to {} takes no OUT", wanted.target)
-                                           : "convert needs SOURCE and OUT");
-  }
+  if (options.out.empty() && !target_of(wanted.target).discards)
+    throw Error(ErrorCode::usage, "convert needs SOURCE and OUT");
   options.stop = &watch_interrupts();
   const auto progress = make_progress(session.quiet);
   const ConvertReport report = convert(plan_flags.source, wanted, options, *progress);
@@ -101,9 +98,10 @@ int run_convert_command(const Session& session, const PlanFlags& plan_flags,
   return 0;
 }
 
-int run_finalize_command(const Session& session, const std::string& out) {
+int run_finalize_command(const Session& session, const std::string& out, bool overwrite) {
   RunOptions options;
   options.out = out;
+  options.overwrite = overwrite;
   options.limits = session.limits;
   options.stop = &watch_interrupts();
   const auto progress = make_progress(session.quiet);
@@ -153,8 +151,15 @@ Command finalize_command(Session& session) {
                       .to = path.get(),
                       .offer = Offer::directory,
                       .help = "the output of the workers' convert commands"}};
-  out.options = common_table(session);
-  out.run = [&session, path] { return run_finalize_command(session, *path); };
+  const auto overwrite = std::make_shared<bool>(false);
+  out.options = joined({{{.name = "--overwrite",
+                          .to = overwrite.get(),
+                          .group = Group::run,
+                          .help = "replace an existing step, as the workers were told to"}},
+                        common_table(session)});
+  out.run = [&session, path, overwrite] {
+    return run_finalize_command(session, *path, *overwrite);
+  };
   return out;
 }
 

@@ -40,8 +40,6 @@ int show_plan(const Session& session, const PlanFlags& plan_flags, const RunFlag
   PlanOptions wanted = plan_options(plan_flags);
   wanted.link = flags.link;
   wanted.digests = !flags.link;
-  if (flags.link && wanted.encoding.zstd_level != 0)
-    throw Error(ErrorCode::usage, "--link takes no --compress: what is linked stays as it is");
   const PlanReport report =
       plan(plan_flags.source, wanted, run_options(session, run_flags),
            {flags.load_meshes, flags.devices_per_host, session.json ? UINT64_MAX : kShownLeaves});

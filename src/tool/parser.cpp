@@ -127,7 +127,9 @@ Parsed parse(const Command& program, std::vector<std::string> words) {
     check_command(program, words, 0);
     std::ranges::reverse(words);  // CLI11 takes them from the back
     app.parse(words);
-    find_chosen(app, out);
+    for (const CLI::Option* option : find_chosen(app, out).get_options()) {
+      if (option->count() > 0) out.given[option->get_name()] = option->results();
+    }
   } catch (const CLI::CallForHelp&) {
     out.ask = Parsed::Ask::help;
     find_chosen(app, out);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,7 +18,9 @@ struct Parsed {
   Ask ask = Ask::run;
   const Command* command = nullptr;  ///< the one named last; the program if there is none
   std::string path;                  ///< how it is called: `hfshard mappings check`
-  std::optional<Error> error;        ///< why nothing is to be done
+  /// Options and positionals by name, `--jobs` and `OUT`, with the values that were typed.
+  std::map<std::string, std::vector<std::string>> given;
+  std::optional<Error> error;  ///< why nothing is to be done
 };
 
 /// Reads the words after the program's name, and writes what was given to the variables of the

@@ -199,10 +199,6 @@ PlanOptions plan_options(const PlanFlags& flags) {
   options.meshes = flags.meshes;
   options.chunk_bytes = bytes_of(flags.chunk_bytes, "--chunk-bytes");
   options.encoding.zstd_level = zstd_level(flags.compress);
-  if (target.discards && options.encoding.zstd_level != 0) {
-    throw Error(ErrorCode::usage,
-                fmt::format("--to {} encodes nothing, so it takes no --compress", target.name));
-  }
   options.encoding.checksum = one_of(flags.checksum, {"crc32c", "none"}, "--checksum") == 0;
   options.step = flags.step;
   if (!flags.rules_file.empty()) {

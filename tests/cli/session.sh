@@ -22,6 +22,12 @@ show finalize shared --quiet
 diff -r out shared && echo "the same tree"
 show finalize shared --quiet
 show finalize nothing --quiet
+for share in 0/2 1/2; do
+  ends convert in shared --layers separate --overwrite --worker $share
+done
+show finalize shared --quiet
+ends finalize shared --overwrite
+ends verify shared in
 echo "-- clean"
 ends convert in left --mesh fsdp=2 --worker 0/3
 ls -A

@@ -59,6 +59,11 @@ TEST(Parser, EveryKindOfVariableTakesItsValue) {
   EXPECT_EQ(typed.word, "w");
   EXPECT_EQ(typed.list, (std::vector<std::string>{"x", "y"}));
   EXPECT_EQ(typed.place, "here");
+  EXPECT_EQ(parsed.given.size(), 9U);
+  EXPECT_EQ(parsed.given.at("--mode"), (std::vector<std::string>{"bcd"}));
+  EXPECT_EQ(parsed.given.at("--list"), (std::vector<std::string>{"x", "y"}));
+  EXPECT_EQ(parsed.given.at("PLACE"), (std::vector<std::string>{"here"}));
+  EXPECT_TRUE(parsed.given.contains("--flag"));
 }
 
 TEST(Parser, WhatIsNotGivenKeepsItsValue) {

@@ -1,0 +1,120 @@
+#include "tool/option_pairs.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+// An option or a positional argument, with the value that it is about; empty: any.
+struct Word {
+  std::string name;
+  std::string value = {};
+};
+
+std::string to_string(const Word& word) {
+  return word.value.empty() ? word.name : word.name + " " + word.value;
+}
+
+// With `with`, `idle` changes nothing.
+struct Pair {
+  Word with;
+  std::vector<std::string> idle;
+  const char* why;
+};
+
+// Without any of `wanted`, `idle` changes nothing.
+struct Need {
+  std::vector<std::string> idle;
+  std::vector<std::string> wanted;
+  const char* why;
+};
+
+// Which `mappings check` has for a SOURCE only; everywhere else a SOURCE is required.
+const std::vector<std::string>& of_model() {
+  static const std::vector<std::string> kNames = {"--scheme", "--layers",  "--option",
+                                                  "--with",   "--vocab",   "--dtype",
+                                                  "--cast",   "--include", "--exclude"};
+  return kNames;
+}
+constexpr const char* kWhyNotOfModel = "families are checked as they are, in each layout";
+
+// A command has only some of these options, and is asked about those that it has.
+const std::vector<Pair>& pairs() {
+  static const std::vector<Pair> kPairs = {
+      {{"--to", "null"}, {"OUT"}, "nothing is kept"},
+      {{"--to", "null"}, {"--compress", "--checksum"}, "what is discarded is not encoded"},
+      {{"--to", "null"}, {"--step"}, "what is discarded has no step"},
+      {{"--to", "null"}, {"--resume", "--overwrite"}, "nothing is kept, so nothing stands there"},
+      {{"--to", "null"}, {"--link", "--load-mesh"}, "what is discarded cannot be loaded"},
+      {{"--scheme", "hf"}, {"--layers"}, "names and shapes stay as they are"},
+      {{"--link"}, {"--compress"}, "what is linked stays as it is"},
+      {{"--link"}, {"--worker"}, "an index is made by one process"},
+      {{"--in-place"}, {"--shards"}, "the source's files keep their own names"},
+      {{"--in-place"}, {"--step"}, "an index beside the source's files has no step"},
+      {{"--all"}, of_model(), kWhyNotOfModel},
+      {{"--sparse"}, {"--seed"}, "sparse files hold zeros"},
+  };
+  return kPairs;
+}
+
+const std::vector<Need>& needs() {
+  static const std::vector<Need> kNeeds = {
+      {{"--resume", "--overwrite"}, {"OUT", "--in-place"}, "they are about an output"},
+      {of_model(), {"SOURCE"}, kWhyNotOfModel},
+      {{"--devices-per-host"}, {"--load-mesh", "--link"}, "it says which devices load together"},
+  };
+  return kNeeds;
+}
+
+// Whether the command has it.
+bool has(const Command& command, const std::string& name) {
+  return std::ranges::find(command.options, name, &Option::name) != command.options.end() ||
+         std::ranges::find(command.positionals, name, &Positional::name) !=
+             command.positionals.end();
+}
+
+bool is_given(const Parsed& parsed, const Word& word) {
+  const auto found = parsed.given.find(word.name);
+  if (found == parsed.given.end()) return false;
+  const std::vector<std::string>& values = found->second;
+  return word.value.empty() || std::ranges::find(values, word.value) != values.end();
+}
+
+void check(const Parsed& parsed, const Pair& pair) {
+  if (!is_given(parsed, pair.with)) return;
+  for (const std::string& idle : pair.idle) {
+    if (!is_given(parsed, {idle})) continue;
+    throw Error(ErrorCode::usage,
+                fmt::format("{} has no effect with {}: {}", idle, to_string(pair.with), pair.why))
+        .hint(fmt::format("leave out {} or {}", idle, to_string(pair.with)));
+  }
+}
+
+void check(const Parsed& parsed, const Need& need) {
+  std::vector<std::string> wanted = need.wanted;
+  std::erase_if(wanted, [&](const std::string& name) { return !has(*parsed.command, name); });
+  const auto given = [&](const std::string& name) { return is_given(parsed, {name}); };
+  if (wanted.empty() || std::ranges::any_of(wanted, given)) return;
+  const auto idle = std::ranges::find_if(need.idle, given);
+  if (idle == need.idle.end()) return;
+  throw Error(ErrorCode::usage,
+              fmt::format("{} has no effect without {}: {}", *idle, join(wanted, " or "), need.why))
+      .hint(fmt::format("leave out {}, or add {}", *idle, join(wanted, " or ")));
+}
+
+}  // namespace
+
+void check_pairs(const Parsed& parsed) {
+  for (const Pair& pair : pairs()) check(parsed, pair);
+  for (const Need& need : needs()) check(parsed, need);
+}
+
+}  // namespace hfshard

@@ -1,0 +1,123 @@
+"""Options of which one takes the other's effect away are refused, and each of the two works without the other.
+
+    pairs.py PROGRAM TESTS
+
+Runs in an empty directory.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+MESH = ["--load-mesh", "fsdp=2"]
+# What the command always has, what is given with it, what that leaves without effect, what each is called.
+PAIRS = [
+    (["convert", "in"], ["--to", "null"], ["OUT"], "--to null", "OUT"),
+    (["convert", "in"], ["--to", "null"], ["--compress", "zstd"], "--to null", "--compress"),
+    (["convert", "in"], ["--to", "null"], ["--checksum", "none"], "--to null", "--checksum"),
+    (["convert", "in"], ["--to", "null"], ["--step", "3"], "--to null", "--step"),
+    (["convert", "in"], ["--to", "null"], ["--resume"], "--to null", "--resume"),
+    (["convert", "in"], ["--to", "null"], ["--overwrite"], "--to null", "--overwrite"),
+    (["plan", "in"], ["--to", "null"], ["OUT"], "--to null", "OUT"),
+    (["plan", "in"], ["--to", "null"], ["--step", "3"], "--to null", "--step"),
+    (["plan", "in"], ["--to", "null"], ["--link"], "--to null", "--link"),
+    (["plan", "in"], ["--to", "null"], MESH, "--to null", "--load-mesh"),
+    (["plan", "in"], ["--scheme", "hf"], ["--layers", "separate"], "--scheme hf", "--layers"),
+    (["plan", "in"], ["--scheme", "hf"], ["--vocab", "40"], "--scheme hf", "vocab"),
+    (["plan", "in"], ["--scheme", "hf"], ["--option", "vocab=40"], "--scheme hf", "vocab"),
+    (["plan", "in"], ["--scheme", "hf"], ["--mapping", "FAMILY"], "--scheme hf", "--mapping"),
+    (["plan", "in"], ["--scheme", "hf"], ["--mesh", "fsdp=2"], "--scheme hf", "--mesh"),
+    (["plan", "in"], ["--link"], ["--compress", "zstd"], "--link", "--compress"),
+    (["plan", "in"], ["--link"], ["--worker", "0/2"], "--link", "--worker"),
+    (["plan", "in", "OUT"], ["--resume"], ["--overwrite"], "--resume", "--overwrite"),
+    (["link", "SOURCE"], ["--in-place"], ["OUT"], "--in-place", "OUT"),
+    (["link", "SOURCE"], ["--in-place"], ["OUT", "--shards", "hard"], "--in-place", "--shards"),
+    (["link", "SOURCE"], ["--in-place"], ["OUT", "--step", "3"], "--in-place", "--step"),
+    (["mappings", "check"], ["--all"], ["in", "--scheme", "hf"], "--all", "--scheme"),
+    (["mappings", "check"], ["--all"], ["in", "--layers", "separate"], "--all", "--layers"),
+    (["mappings", "check"], ["--all"], ["in", "--option", "vocab=40"], "--all", "--option"),
+    (["mappings", "check"], ["--all"], ["in", "--vocab", "40"], "--all", "--vocab"),
+    (["mappings", "check"], ["--all"], ["in", "--dtype", "f32"], "--all", "--dtype"),
+    (["mappings", "check"], ["--all"], ["in", "--cast", "*norm*=f32"], "--all", "--cast"),
+    (["mappings", "check"], ["--all"], ["in", "--include", "*"], "--all", "--include"),
+    (["mappings", "check"], ["--all"], ["in", "--exclude", "lm_head*"], "--all", "--exclude"),
+    (["mappings", "example", "qwen3", "OUT"], ["--sparse"], ["--seed", "3"], "--sparse", "--seed"),
+    (["mappings", "show"], ["--mapping", "FAMILY"], ["llama"], "--mapping", "FAMILY"),
+]
+# What the command has, what means nothing with that alone, what it is called, what it wants, what gives it an effect.
+NEEDS = [
+    (["plan", "in"], ["--resume"], "--resume", "OUT", ["OUT"]),
+    (["plan", "in"], ["--overwrite"], "--overwrite", "OUT", ["OUT"]),
+    (["plan", "in"], ["--devices-per-host", "2"], "--devices-per-host", "--load-mesh", MESH),
+    (["plan", "in"], ["--devices-per-host", "2"], "--devices-per-host", "--link", ["--link"]),
+    (["mappings", "check", "--mapping", "FAMILY"], ["--dtype", "f32"], "--dtype", "SOURCE", ["in"]),
+]
+
+
+class Runs:
+    """Runs commands whose OUT and SOURCE are new each time."""
+
+    def __init__(self, program, tests):
+        self.program = program
+        self.family = os.path.join(tests, "..", "mappings", "qwen3.json")
+        self.count = 0
+        self.problems = 0
+
+    def run(self, words):
+        """Status and what --json says."""
+        self.count += 1
+        names = {"OUT": f"out{self.count}", "SOURCE": f"source{self.count}", "FAMILY": self.family}
+        if "SOURCE" in words:
+            self.call(["mappings", "example", "qwen3", names["SOURCE"], "--quiet"])
+        return self.call([names.get(word, word) for word in words] + ["--quiet", "--json"])
+
+    def call(self, words):
+        done = subprocess.run([self.program, *words], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout
+
+    def works(self, words):
+        status, out = self.run(words)
+        if status != 0:
+            self.problems += 1
+            print(f"{' '.join(words)}: status {status}: {out[:300]}")
+
+    def refused(self, words, names):
+        status, out = self.run(words)
+        error = json.loads(out).get("error", {}) if out else {}
+        text = f"{error.get('message')} {error.get('hint')}"
+        if status != 2 or error.get("code") != "usage" or not all(name in text for name in names):
+            self.problems += 1
+            print(f"{' '.join(words)}: status {status}, wanted 2 and a word of {names}: {text}")
+
+
+def in_order(base, words):
+    """Positional arguments stand before the options."""
+    named = [word for word in words if word in ("in", "OUT")]
+    return [*base, *named, *(word for word in words if word not in named)]
+
+
+def main():
+    program, tests = sys.argv[1:]
+    runs = Runs(program, tests)
+    runs.call(["mappings", "example", "qwen3", "in", "--quiet"])
+    alone = set()
+    for base, given, idle, one, other in PAIRS:
+        # A source or output that only the second one wants; OUT beside --in-place is a pair of its own.
+        own = [word for word in idle if word in ("in", "OUT") and idle != [word]]
+        idle = [word for word in idle if word not in own]
+        runs.refused(in_order(base, [*given, *idle]), (one, other))
+        if (*base, *given) not in alone:
+            runs.works(in_order(base, given))
+            alone.add((*base, *given))
+        needs_out = base[0] == "convert" and "OUT" not in idle
+        runs.works(in_order([*base, *(["OUT"] if needs_out else [])], [*own, *idle]))
+    for base, idle, one, other, wanted in NEEDS:
+        runs.refused(in_order(base, idle), (one, other))
+        runs.works(in_order(base, [*wanted, *idle]))
+    print(f"{len(PAIRS)} pairs, {len(NEEDS)} needs, {runs.problems} wrong")
+    return 1 if runs.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
