@@ -37,6 +37,13 @@ struct ByteRange {
   friend bool operator==(const ByteRange&, const ByteRange&) = default;
 };
 
+/// A place in a text file.
+struct TextPlace {
+  std::uint64_t line = 0;    ///< from 1
+  std::uint64_t column = 0;  ///< from 1, in characters
+  friend bool operator==(const TextPlace&, const TextPlace&) = default;
+};
+
 /// The one exception type: a code, one sentence, and the facts needed to act on it.
 /// Cheap and non-throwing to copy (one shared pointer). Setters fill a fact only while it is empty,
 /// so that the throw site wins over outer layers; they return *this for chaining in a throw
@@ -50,6 +57,8 @@ class Error final : public std::exception {
   Error& in_tensor(std::string_view tensor);
   /// Byte range within the file, and the total it must lie in.
   Error& at(ByteRange range, std::uint64_t total_bytes);
+  /// Where in a text file.
+  Error& on_line(TextPlace place);
   /// JSON pointer of the rule: `mappings/llama.json#/schemes/maxtext/3`.
   Error& by_rule(std::string_view rule);
   /// What to do about it.
@@ -63,7 +72,10 @@ class Error final : public std::exception {
   const std::string& hint_text() const noexcept;
   std::optional<ByteRange> range() const noexcept;
   std::uint64_t total_bytes() const noexcept;
+  std::optional<TextPlace> place() const noexcept;
   const char* what() const noexcept override;
+  /// The same facts under another code and sentence.
+  Error reworded(ErrorCode code, std::string sentence) const;
 
   /// The whole message as a person sees it (several lines, no trailing newline):
   /// `error [corrupt]: ...` and then one fact per line.

@@ -58,6 +58,7 @@ struct Error::Facts {
   std::string hint;
   std::optional<ByteRange> range;
   std::uint64_t total_bytes = 0;
+  std::optional<TextPlace> place;
   const char* source_file = "";
   int source_line = 0;
 };
@@ -92,6 +93,11 @@ Error& Error::at(ByteRange range, std::uint64_t total_bytes) {
   return *this;
 }
 
+Error& Error::on_line(TextPlace place) {
+  if (!facts_->place) facts_->place = place;
+  return *this;
+}
+
 Error& Error::by_rule(std::string_view rule) {
   if (facts_->rule.empty()) facts_->rule = rule;
   return *this;
@@ -102,6 +108,14 @@ Error& Error::hint(std::string_view text) {
   return *this;
 }
 
+Error Error::reworded(ErrorCode code, std::string sentence) const {
+  Error out(*this);
+  out.facts_ = std::make_shared<Facts>(*facts_);
+  out.facts_->code = code;
+  out.facts_->sentence = std::move(sentence);
+  return out;
+}
+
 ErrorCode Error::code() const noexcept { return facts_->code; }
 const std::string& Error::sentence() const noexcept { return facts_->sentence; }
 const std::string& Error::file() const noexcept { return facts_->file; }
@@ -110,12 +124,16 @@ const std::string& Error::rule() const noexcept { return facts_->rule; }
 const std::string& Error::hint_text() const noexcept { return facts_->hint; }
 std::optional<ByteRange> Error::range() const noexcept { return facts_->range; }
 std::uint64_t Error::total_bytes() const noexcept { return facts_->total_bytes; }
+std::optional<TextPlace> Error::place() const noexcept { return facts_->place; }
 const char* Error::what() const noexcept { return facts_->sentence.c_str(); }
 
 std::string Error::format() const {
   const Facts& facts = *facts_;
   std::string out = fmt::format("error [{}]: {}", to_string(facts.code), facts.sentence);
   if (!facts.file.empty()) append_fact(out, "file", printable(facts.file));
+  if (facts.place) {
+    append_fact(out, "line", fmt::format("{}, column {}", facts.place->line, facts.place->column));
+  }
   if (!facts.tensor.empty()) append_fact(out, "tensor", quote(facts.tensor));
   if (facts.range) {
     append_fact(out, "range",
@@ -123,7 +141,7 @@ std::string Error::format() const {
                             facts.total_bytes));
   }
   if (!facts.rule.empty()) append_fact(out, "rule", printable(facts.rule));
-  if (!facts.hint.empty()) append_fact(out, "hint", facts.hint);
+  if (!facts.hint.empty()) append_fact(out, "hint", printable(facts.hint));
   if (facts.code == ErrorCode::internal) {
     append_fact(out, "thrown",
                 fmt::format("{}:{}", within_project(facts.source_file), facts.source_line));

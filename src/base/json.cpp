@@ -1,5 +1,6 @@
 #include "base/json.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -18,10 +19,29 @@ namespace {
 constexpr std::size_t kMaxDepth = 64;
 
 Error syntax_error(std::string sentence, std::string_view name, std::size_t offset,
-                   std::size_t total) {
+                   std::string_view text) {
+  const std::size_t total = text.size();
+  offset = std::min(offset, total);
   Error error(ErrorCode::bad_input, std::move(sentence));
   error.in_file(name).at({offset, offset < total ? offset + 1 : offset}, total);
+  error.on_line(text_place(text, offset));
   return error;
+}
+
+std::string malformed(const nlohmann::json::exception& cause) {
+  // The library's text is "[json...] parse error at line 1, column 3: <what we want>".
+  std::string_view what = cause.what();
+  const auto colon = what.find(": ");
+  if (colon != std::string_view::npos) what.remove_prefix(colon + 2);
+  return fmt::format("malformed JSON: {}", printable(what));
+}
+
+// What the library's lexer lets pass before the first byte, or takes for the end.
+void check_bytes(std::string_view text, std::string_view name) {
+  const std::size_t nul = text.find('\0');
+  if (nul != std::string_view::npos) throw syntax_error("a NUL byte in JSON", name, nul, text);
+  if (text.starts_with("\xEF\xBB\xBF"))
+    throw syntax_error("a byte order mark before JSON", name, 0, text);
 }
 
 // A character iterator that tells how far the lexer has read, since SAX events carry no position.
@@ -52,13 +72,11 @@ class CountingIterator {
 // doubles, any depth) is refused here.
 class Builder {
  public:
-  Builder(std::string_view text, std::string_view name)
-      : text_(text), name_(name), reached_(text.data()) {}
+  Builder(std::string_view text, std::string_view name, std::string_view whole)
+      : text_(text), name_(name), whole_(whole), reached_(text.data()) {}
 
   Json run() {
-    const std::size_t nul = text_.find('\0');  // the lexer would take it for the end
-    if (nul != std::string_view::npos) fail("a NUL byte in JSON", nul);
-    if (text_.starts_with("\xEF\xBB\xBF")) fail("a byte order mark before JSON", 0);
+    check_bytes(text_, name_);  // of a part: its parser has looked at the whole
     const char* const end = text_.data() + text_.size();
     const bool good = nlohmann::json::sax_parse(CountingIterator(text_.data(), &reached_),
                                                 CountingIterator(end, &reached_), this);
@@ -94,16 +112,13 @@ class Builder {
 
   bool parse_error(std::size_t position, const std::string& /*last_token*/,
                    const nlohmann::json::exception& cause) {
-    // The library's text is "[json...] parse error at line 1, column 3: <what we want>".
-    std::string_view what = cause.what();
-    const auto colon = what.find(": ");
-    if (colon != std::string_view::npos) what.remove_prefix(colon + 2);
-    fail(fmt::format("malformed JSON: {}", printable(what)), position == 0 ? 0 : position - 1);
+    fail(malformed(cause), position == 0 ? 0 : position - 1);
   }
 
  private:
   [[noreturn]] void fail(std::string sentence, std::size_t offset) const {
-    throw syntax_error(std::move(sentence), name_, std::min(offset, text_.size()), text_.size());
+    const auto begin = static_cast<std::size_t>(text_.data() - whole_.data());
+    throw syntax_error(std::move(sentence), name_, begin + std::min(offset, text_.size()), whole_);
   }
 
   // Offset of the last character read.
@@ -140,10 +155,34 @@ class Builder {
 
   std::string_view text_;
   std::string_view name_;
+  std::string_view whole_;
   const char* reached_;
   Json root_;
   std::vector<Json*> open_;  // pointers stay valid: only the innermost container grows
   std::string key_;
+};
+
+// Takes every event, so that only the grammar is looked at and nothing is held.
+struct GrammarCheck {
+  std::string_view text;
+  std::string_view name;
+
+  static bool null() { return true; }
+  static bool boolean(bool /*value*/) { return true; }
+  static bool number_integer(std::int64_t /*value*/) { return true; }
+  static bool number_unsigned(std::uint64_t /*value*/) { return true; }
+  static bool number_float(double /*value*/, const std::string& /*written*/) { return true; }
+  static bool string(const std::string& /*value*/) { return true; }
+  static bool binary(const std::vector<std::uint8_t>& /*value*/) { return true; }
+  static bool start_object(std::size_t /*size*/) { return true; }
+  static bool start_array(std::size_t /*size*/) { return true; }
+  static bool end_object() { return true; }
+  static bool end_array() { return true; }
+  static bool key(const std::string& /*value*/) { return true; }
+  bool parse_error(std::size_t position, const std::string& /*last_token*/,
+                   const nlohmann::json::exception& cause) const {
+    throw syntax_error(malformed(cause), name, position == 0 ? 0 : position - 1, text);
+  }
 };
 
 std::string_view type_name(const Json& value) {
@@ -160,34 +199,17 @@ std::string_view type_name(const Json& value) {
               fmt::format("JSON has {} where {} is wanted", type_name(found), wanted));
 }
 
-// Decodes one UTF-8 sequence at the front of `text`; U+FFFD and one byte if it is malformed.
-std::pair<std::uint32_t, std::size_t> decode_utf8(std::string_view text) {
-  const auto byte = [&](std::size_t i) -> std::uint32_t {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
-  };
-  const std::uint32_t lead = byte(0);
-  if (lead < 0x80) return {lead, 1};
-  const std::size_t size = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  std::uint32_t code = lead & (0x7fU >> size);
-  bool good = lead >= 0xc2 && lead <= 0xf4;
-  for (std::size_t i = 1; i < size; ++i) {
-    good = good && (byte(i) & 0xc0U) == 0x80U;
-    code = (code << 6) | (byte(i) & 0x3fU);
-  }
-  constexpr std::array<std::uint32_t, 5> kSmallest{0, 0, 0x80, 0x800, 0x10000};
-  good = good && code >= kSmallest[size] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
-  return good ? std::pair{code, size} : std::pair{std::uint32_t{0xfffd}, std::size_t{1}};
-}
-
 void append_escape(std::string& out, std::uint32_t unit) {
   fmt::format_to(std::back_inserter(out), "\\u{:04x}", unit);
 }
 
-void append_string(std::string& out, std::string_view text) {
+void append_string(std::string& out, std::string_view text, bool ascii) {
   out.push_back('"');
   while (!text.empty()) {
-    const auto [code, size] = decode_utf8(text);
-    text.remove_prefix(size);
+    const Utf8Char at = decode_utf8(text);
+    const std::string_view bytes = text.substr(0, at.bytes);
+    const std::uint32_t code = at.code;
+    text.remove_prefix(at.bytes);
     if (code == '"' || code == '\\') {
       out.push_back('\\');
       out.push_back(static_cast<char>(code));
@@ -197,6 +219,8 @@ void append_string(std::string& out, std::string_view text) {
       out += "\\n";
     } else if (code == '\t') {
       out += "\\t";
+    } else if (!ascii && at.valid && is_shown(code)) {
+      out += bytes;
     } else if (code >= 0x10000) {
       append_escape(out, 0xd800 + ((code - 0x10000) >> 10));
       append_escape(out, 0xdc00 + ((code - 0x10000) & 0x3ffU));
@@ -220,7 +244,7 @@ void append_real(std::string& out, double value) {
 
 class Writer {
  public:
-  explicit Writer(bool pretty) : pretty_(pretty) {}
+  Writer(bool pretty, bool ascii) : pretty_(pretty), ascii_(ascii) {}
 
   void write(const Json& value, std::size_t depth) {
     if (value.is_null()) {
@@ -228,7 +252,7 @@ class Writer {
     } else if (value.is_bool()) {
       out_ += value.as_bool() ? "true" : "false";
     } else if (value.is_string()) {
-      append_string(out_, value.as_string());
+      append_string(out_, value.as_string(), ascii_);
     } else if (value.is_array()) {
       write_array(value.as_array(), depth);
     } else if (value.is_object()) {
@@ -266,7 +290,7 @@ class Writer {
     bool first = true;
     for (const auto& [key, item] : object) {
       next_item(first, depth + 1);
-      append_string(out_, key);
+      append_string(out_, key, ascii_);
       out_ += pretty_ ? ": " : ":";
       write(item, depth + 1);
     }
@@ -291,6 +315,7 @@ class Writer {
   }
 
   bool pretty_;
+  bool ascii_;
   std::string out_;
 };
 
@@ -373,22 +398,44 @@ const Json& Json::at(std::string_view key) const {
   throw Error(ErrorCode::bad_input, fmt::format("JSON lacks the member {}", quote(key)));
 }
 
-Json parse_json(std::string_view text, std::string_view name) {
+Json parse_json(std::string_view text, std::string_view name, std::string_view whole) {
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
     throw Error(ErrorCode::bad_input, "the file is empty, JSON is wanted")
         .in_file(name)
         .at({0, 0}, text.size());
-  return Builder(text, name).run();
+  return Builder(text, name, whole.empty() ? text : whole).run();
+}
+
+void check_json(std::string_view text, std::string_view name) {
+  check_bytes(text, name);
+  GrammarCheck check{text, name};
+  HFSHARD_CHECK(nlohmann::json::sax_parse(text.begin(), text.end(), &check));
+}
+
+TextPlace text_place(std::string_view text, std::size_t offset) {
+  const std::string_view before = text.substr(0, offset);
+  const std::size_t newline = before.rfind('\n');
+  const std::string_view line =
+      newline == std::string_view::npos ? before : before.substr(newline + 1);
+  const auto is_start = [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; };
+  return {static_cast<std::uint64_t>(std::ranges::count(before, '\n')) + 1,
+          static_cast<std::uint64_t>(std::ranges::count_if(line, is_start)) + 1};
 }
 
 std::string dump_json(const Json& value) {
-  Writer writer(/*pretty=*/false);
+  Writer writer(/*pretty=*/false, /*ascii=*/true);
+  writer.write(value, 0);
+  return writer.take();
+}
+
+std::string shown_json(const Json& value) {
+  Writer writer(/*pretty=*/false, /*ascii=*/false);
   writer.write(value, 0);
   return writer.take();
 }
 
 std::string dump_json_pretty(const Json& value) {
-  Writer writer(/*pretty=*/true);
+  Writer writer(/*pretty=*/true, /*ascii=*/true);
   writer.write(value, 0);
   return writer.take() + "\n";
 }

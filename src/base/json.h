@@ -75,12 +75,20 @@ class Json {
 std::uint64_t heap_bytes(const Json& value);
 
 /// Parses one JSON text. `name` is the file as named in errors.
-/// Throws: bad_input with the byte offset (syntax, duplicate key, trailing bytes, depth above 64).
-Json parse_json(std::string_view text, std::string_view name);
+/// Throws: bad_input with the byte offset, line and column (syntax, duplicate key, trailing bytes,
+/// depth above 64): in `whole`, if that is a text of which this one is a part.
+Json parse_json(std::string_view text, std::string_view name, std::string_view whole = {});
+/// Says where a text that another parser has refused is no JSON. Memory: none, however long it is.
+/// Throws: as parse_json, of the grammar alone.
+void check_json(std::string_view text, std::string_view name);
+/// Line and column of a byte of a text.
+TextPlace text_place(std::string_view text, std::size_t offset);
 /// Compact, keys sorted, ASCII with \u escapes for control characters; shortest round-trip reals.
 /// Deterministic.
 std::string dump_json(const Json& value);
-/// Same, indented by two spaces and ending with a newline.
+/// Same as text for people: UTF-8 as it is, but no character that a terminal does not show.
+std::string shown_json(const Json& value);
+/// As dump_json, indented by two spaces and ending with a newline.
 std::string dump_json_pretty(const Json& value);
 
 }  // namespace hfshard

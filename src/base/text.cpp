@@ -70,6 +70,27 @@ class CLocale {
   ::locale_t before_;
 };
 
+struct CodeRange {
+  char32_t first;
+  char32_t last;
+};
+
+template <std::size_t N>
+constexpr bool is_in(const std::array<CodeRange, N>& ranges, char32_t code) noexcept {
+  return std::ranges::any_of(
+      ranges, [&](const CodeRange& range) { return code >= range.first && code <= range.last; });
+}
+
+// The bytes of a character as they are, or as escapes.
+void append_shown(std::string& out, std::string_view bytes, bool shown) {
+  if (shown) {
+    out += bytes;
+    return;
+  }
+  for (const char c : bytes)
+    fmt::format_to(std::back_inserter(out), "\\x{:02x}", static_cast<unsigned char>(c));
+}
+
 // Levenshtein distance, or more than `limit` once it is sure to exceed it.
 std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit) {
   const std::size_t gap = a.size() > b.size() ? a.size() - b.size() : b.size() - a.size();
@@ -93,29 +114,90 @@ std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t li
 
 }  // namespace
 
+Utf8Char decode_utf8(std::string_view text) noexcept {
+  constexpr char32_t kReplacement = 0xfffd;
+  const auto byte = [&](std::size_t i) -> std::uint32_t {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
+  };
+  const std::uint32_t lead = byte(0);
+  if (lead < 0x80) return {lead, 1, true};
+  const std::size_t size = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  std::uint32_t code = lead & (0x7fU >> size);
+  bool good = lead >= 0xc2 && lead <= 0xf4;
+  for (std::size_t i = 1; i < size; ++i) {
+    good = good && (byte(i) & 0xc0U) == 0x80;
+    code = code << 6 | (byte(i) & 0x3fU);
+  }
+  constexpr std::array<std::uint32_t, 5> kSmallest{0, 0, 0x80, 0x800, 0x10000};
+  good = good && code >= kSmallest[size] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
+  return good ? Utf8Char{code, size, true} : Utf8Char{kReplacement, 1, false};
+}
+
+bool is_shown(char32_t code) noexcept {
+  // Unicode's Cc, Cf, Zl and Zp, as far as they reach a terminal, and what is no character.
+  constexpr std::array<CodeRange, 16> kHidden{{{0x00, 0x1f},
+                                               {0x7f, 0x9f},
+                                               {0xad, 0xad},
+                                               {0x600, 0x605},
+                                               {0x61c, 0x61c},
+                                               {0x6dd, 0x6dd},
+                                               {0x70f, 0x70f},
+                                               {0x180e, 0x180e},
+                                               {0x200b, 0x200f},
+                                               {0x2028, 0x202e},
+                                               {0x2060, 0x206f},
+                                               {0xfdd0, 0xfdef},
+                                               {0xfeff, 0xfeff},
+                                               {0xfff9, 0xfffb},
+                                               {0x1d173, 0x1d17a},
+                                               {0xe0000, 0xe0fff}}};
+  return (code & 0xfffeU) != 0xfffe && !is_in(kHidden, code);
+}
+
+std::size_t display_width(std::string_view text) noexcept {
+  // Source: Unicode 15, EastAsianWidth.txt (W, F) and the blocks of combining marks, joined.
+  constexpr std::array<CodeRange, 6> kCombining{{{0x300, 0x36f},
+                                                 {0x1ab0, 0x1aff},
+                                                 {0x1dc0, 0x1dff},
+                                                 {0x20d0, 0x20ff},
+                                                 {0xfe00, 0xfe0f},
+                                                 {0xfe20, 0xfe2f}}};
+  constexpr std::array<CodeRange, 9> kWide{{{0x1100, 0x115f},
+                                            {0x2e80, 0x303e},
+                                            {0x3041, 0xa4cf},
+                                            {0xac00, 0xd7a3},
+                                            {0xf900, 0xfaff},
+                                            {0xfe30, 0xfe6f},
+                                            {0xff00, 0xff60},
+                                            {0x1f300, 0x1faff},
+                                            {0x20000, 0x3fffd}}};
+  std::size_t out = 0;
+  while (!text.empty()) {
+    const Utf8Char at = decode_utf8(text);
+    text.remove_prefix(at.bytes);
+    if (!is_in(kCombining, at.code)) out += is_in(kWide, at.code) ? std::size_t{2} : std::size_t{1};
+  }
+  return out;
+}
+
 std::string printable(std::string_view text) {
   std::string out;
   out.reserve(text.size());
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte > 0x7e) {
-      fmt::format_to(std::back_inserter(out), "\\x{:02x}", byte);
-    } else {
-      out.push_back(c);
-    }
+  while (!text.empty()) {
+    const Utf8Char at = decode_utf8(text);
+    append_shown(out, text.substr(0, at.bytes), at.valid && is_shown(at.code));
+    text.remove_prefix(at.bytes);
   }
   return out;
 }
 
 std::string quote(std::string_view name) {
   std::string out = "\"";
-  for (const char c : name) {
-    if (c == '"' || c == '\\') {
-      out.push_back('\\');
-      out.push_back(c);
-    } else {
-      out += printable(std::string_view(&c, 1));
-    }
+  while (!name.empty()) {
+    const Utf8Char at = decode_utf8(name);
+    if (at.code == '"' || at.code == '\\') out.push_back('\\');
+    append_shown(out, name.substr(0, at.bytes), at.valid && is_shown(at.code));
+    name.remove_prefix(at.bytes);
   }
   out.push_back('"');
   return out;

@@ -9,8 +9,22 @@
 
 namespace hfshard {
 
-/// A name from a file, in double quotes, with control and non-ASCII bytes escaped (safe for a
-/// terminal).
+/// A character at the front of a text.
+struct Utf8Char {
+  char32_t code = 0;      ///< U+FFFD if the bytes are no UTF-8
+  std::size_t bytes = 1;  ///< that it takes
+  bool valid = false;
+};
+/// Throws nothing; an empty text has the character 0.
+Utf8Char decode_utf8(std::string_view text) noexcept;
+/// Whether a terminal shows a character and does nothing else: no control character (C0, C1, DEL),
+/// none that changes the direction of text, ends a line or is invisible.
+bool is_shown(char32_t code) noexcept;
+/// Columns that a terminal takes for a text: none for accents that combine, two for the wide
+/// characters of East Asia and emoji.
+std::size_t display_width(std::string_view text) noexcept;
+/// A name from a file, in double quotes: UTF-8 as it is, what is not shown or is no UTF-8 escaped
+/// (safe for a terminal).
 std::string quote(std::string_view name);
 /// Same escapes, without the quotes: for paths on a line of their own.
 std::string printable(std::string_view text);

@@ -48,6 +48,10 @@ Json error_json(const Error& error) {
   if (!error.tensor().empty()) out["tensor"] = error.tensor();
   if (!error.rule().empty()) out["rule"] = error.rule();
   if (!error.hint_text().empty()) out["hint"] = error.hint_text();
+  if (const auto place = error.place()) {
+    out["line"] = place->line;
+    out["column"] = place->column;
+  }
   if (const auto range = error.range()) {
     out["begin_bytes"] = range->begin;
     out["end_bytes"] = range->end;
@@ -127,18 +131,18 @@ void print_note(const Session& session, const std::string& text) {
 void print_json(std::string_view command, Json object) {
   object["schema"] = 1;
   object["command"] = command;
-  print_line(dump_json(object));
+  print_line(shown_json(object));
 }
 
 void print_json_list(std::string_view command, Json object, std::string_view member,
                      std::size_t count, const std::function<Json(std::size_t)>& item) {
   object["schema"] = 1;
   object["command"] = command;
-  std::string head = dump_json(object);
+  std::string head = shown_json(object);
   head.pop_back();  // the closing brace
   put(fmt::format("{},\"{}\":[", head, member), stdout);
   for (std::size_t i = 0; i < count; ++i) {
-    put((i == 0 ? "\n" : ",\n") + dump_json(item(i)), stdout);
+    put((i == 0 ? "\n" : ",\n") + shown_json(item(i)), stdout);
   }
   put("]}\n", stdout);
 }

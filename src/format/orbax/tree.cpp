@@ -70,11 +70,12 @@ std::optional<std::string> array_path(const Json& entry) {
 }
 
 // Entry by entry, so that a tree of 100 thousand of them is never held as one Json.
-void parse_entries(ondemand::value entries, std::string_view file, Tree& tree) {
+void parse_entries(ondemand::value entries, std::string_view whole, std::string_view file,
+                   Tree& tree) {
   for (auto member : take(entries.get_object())) {
     ondemand::field field = take(member);
     take(field.unescaped_key());
-    auto path = array_path(parse_json(text_of(field.value()), file));
+    auto path = array_path(parse_json(text_of(field.value()), file, whole));
     if (path) tree.arrays.push_back(std::move(*path));
   }
   std::ranges::sort(tree.arrays);
@@ -93,7 +94,17 @@ void check_storage(std::string_view member, const Json& value) {
   }
 }
 
-Tree parse(std::string text, std::string_view file) {
+// What the fast parser refuses, with the place that the strict one knows.
+Error located(const Error& error, std::string_view text, std::string_view file) {
+  try {
+    check_json(text, file);
+  } catch (const Error& malformed) {
+    return malformed.reworded(ErrorCode::corrupt, malformed.sentence());
+  }
+  return error.reworded(ErrorCode::corrupt, error.sentence()).in_file(file);
+}
+
+Tree parse(std::string& text, std::string_view file) {
   Tree out;
   std::set<std::string> seen;
   text.reserve(text.size() + simdjson::SIMDJSON_PADDING);  // the parser reads that far
@@ -106,11 +117,11 @@ Tree parse(std::string text, std::string_view file) {
       throw Error(ErrorCode::corrupt, fmt::format("key {} is there twice", quote(name)));
     }
     if (name == "tree_metadata") {
-      parse_entries(field.value(), file, out);
+      parse_entries(field.value(), text, file, out);
     } else if (name == "custom_metadata") {
-      out.custom_metadata = parse_json(text_of(field.value()), file);
+      out.custom_metadata = parse_json(text_of(field.value()), file, text);
     } else {
-      check_storage(name, parse_json(text_of(field.value()), file));
+      check_storage(name, parse_json(text_of(field.value()), file, text));
     }
   }
   // Past the last value there is no location left.
@@ -130,17 +141,18 @@ Json parse_metadata(std::string_view text, std::string_view file) {
   try {
     return parse_json(text, file);
   } catch (const Error& error) {  // as in parse_tree
-    throw Error(ErrorCode::corrupt, error.sentence()).in_file(file);
+    throw error.reworded(ErrorCode::corrupt, error.sentence()).in_file(file);
   }
 }
 
 Tree parse_tree(std::string text, std::string_view file) {
   try {
-    return parse(std::move(text), file);
+    return parse(text, file);
   } catch (Error& error) {
     // What contradicts itself in a checkpoint is damage; the strict parser speaks of inputs.
     if (error.code() == ErrorCode::bad_input) {
-      throw Error(ErrorCode::corrupt, error.sentence()).in_file(file);
+      if (!error.place()) throw located(error, text, file);
+      throw error.reworded(ErrorCode::corrupt, error.sentence()).in_file(file);
     }
     throw error.in_file(file);
   }

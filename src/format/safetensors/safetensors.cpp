@@ -12,6 +12,7 @@
 #include "base/checked.h"
 #include "base/coding.h"
 #include "base/digest.h"
+#include "base/json.h"
 #include "base/text.h"
 
 namespace hfshard::format::safetensors {
@@ -189,6 +190,21 @@ std::vector<TensorInfo> read_entries(ondemand::document& document, std::uint64_t
   return tensors;
 }
 
+// Throws what is wrong with the JSON of a header, if that is why it was refused.
+void check_grammar(std::string_view text, const Error& refused) {
+  try {
+    check_json(text, "");
+  } catch (const Error& malformed) {
+    const std::uint64_t at = kLengthBytes + malformed.range()->begin;
+    constexpr std::string_view kSaidAlready = "malformed JSON: ";
+    std::string_view what = malformed.sentence();
+    if (what.starts_with(kSaidAlready)) what.remove_prefix(kSaidAlready.size());
+    Error error(ErrorCode::corrupt, fmt::format("the header is not valid JSON: {}", what));
+    error.in_tensor(refused.tensor()).at({at, at + 1}, kLengthBytes + text.size());
+    throw error.on_line(*malformed.place());
+  }
+}
+
 // The bytes 8 .. 8 + length of the mapped file, as the reader wants them: readable a little
 // further.
 std::vector<TensorInfo> parse_json_header(std::span<const std::byte> mapped, std::uint64_t length,
@@ -207,8 +223,14 @@ std::vector<TensorInfo> parse_json_header(std::span<const std::byte> mapped, std
   }
   ondemand::parser parser;
   ondemand::document document;
-  check(parser.iterate(view).get(document), "an object");
-  return read_entries(document, data_begin);
+  try {
+    check(parser.iterate(view).get(document), "an object");
+    return read_entries(document, data_begin);
+  } catch (const Error& error) {  // adds the place, which this parser does not know
+    if (error.code() != ErrorCode::corrupt && error.code() != ErrorCode::bad_input) throw;
+    check_grammar(text.substr(0, length), error);
+    throw;
+  }
 }
 
 // Checks shapes against ranges, and that the ranges cover [data_begin, file_bytes) once.

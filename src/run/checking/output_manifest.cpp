@@ -379,7 +379,7 @@ Manifest read_manifest(const std::string& path) {
   } catch (Error& error) {  // adds the file, which the JSON accessors do not know
     // What contradicts itself here is damage; the strict parser speaks of inputs.
     if (error.code() == ErrorCode::bad_input)
-      throw Error(ErrorCode::corrupt, error.sentence()).in_file(path);
+      throw error.reworded(ErrorCode::corrupt, error.sentence()).in_file(path);
     throw error.in_file(path);
   }
   return out;

@@ -23,15 +23,36 @@ TEST(Error, FormatPrintsOneFactPerLine) {
             "  hint    compare the file size with the index");
 }
 
+TEST(Error, FormatSaysWhichLineOfATextFile) {
+  Error error(ErrorCode::bad_input, "malformed JSON");
+  error.in_file("config.json").on_line({3, 12}).on_line({9, 9});
+  EXPECT_EQ(error.format(),
+            "error [bad_input]: malformed JSON\n  file    config.json\n  line    3, column 12");
+}
+
+TEST(Error, RewordingKeepsEveryFactAndLeavesTheFirstErrorAsItWas) {
+  Error error(ErrorCode::bad_input, "x");
+  error.in_file("f").in_tensor("t").at({1, 2}, 3).on_line({4, 5}).by_rule("r").hint("h");
+  const Error other = error.reworded(ErrorCode::corrupt, "y");
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.sentence(), "x");
+  EXPECT_EQ(other.code(), ErrorCode::corrupt);
+  EXPECT_EQ(other.format(),
+            "error [corrupt]: y\n  file    f\n  line    4, column 5\n  tensor  \"t\"\n"
+            "  range   [1, 2) of 3 bytes\n  rule    r\n  hint    h");
+}
+
 TEST(Error, FormatLeavesOutWhatIsNotKnown) {
   EXPECT_EQ(Error(ErrorCode::usage, "no source is given").format(),
             "error [usage]: no source is given");
 }
 
 TEST(Error, TerminalControlBytesInNamesAreEscaped) {
-  const Error error = Error(ErrorCode::io, "x").in_file("a\x1b[2J").in_tensor("b\n\"c\\\xff");
-  EXPECT_EQ(error.format(),
-            "error [io]: x\n  file    a\\x1b[2J\n  tensor  \"b\\x0a\\\"c\\\\\\xff\"");
+  const Error error =
+      Error(ErrorCode::io, "x").in_file("a\x1b[2J").in_tensor("b\n\"c\\\xff").hint("\x07");
+  EXPECT_EQ(
+      error.format(),
+      "error [io]: x\n  file    a\\x1b[2J\n  tensor  \"b\\x0a\\\"c\\\\\\xff\"\n  hint    \\x07");
 }
 
 TEST(Error, TheFirstFactWins) {

@@ -49,6 +49,37 @@ TEST(Json, ErrorsCarryTheByteOffset) {
   EXPECT_EQ(catch_error([] { parse_json("[1] ]", "t"); }).range(), (ByteRange{4, 5}));
 }
 
+TEST(Json, ErrorsCarryLineAndColumn) {
+  const auto place = [](std::string_view text) {
+    return catch_error([&] { parse_json(text, "t"); }).place();
+  };
+  EXPECT_EQ(place("{\n  \"a\": 1,\n  \"a\": 2}"), (TextPlace{3, 5}));  // where the key ends
+  EXPECT_EQ(place("[1,x]"), (TextPlace{1, 4}));
+  EXPECT_EQ(place("{\n\"\u6a21\u578b\": x}"), (TextPlace{2, 7}));  // characters, not bytes
+  EXPECT_EQ(place("[1,\r\n2"), (TextPlace{2, 2}));
+  EXPECT_EQ(place("\xEF\xBB\xBF[]"), (TextPlace{1, 1}));
+  EXPECT_EQ(place("[\n18446744073709551616]"), (TextPlace{2, 21}));
+}
+
+TEST(Json, APartHasThePlaceThatItHasInTheWhole) {
+  const std::string whole = "{\n \"a\": {\"x\": 1, \"x\": 2}\n}";
+  const std::string_view part = std::string_view(whole).substr(8, 16);
+  const Error error = catch_error([&] { parse_json(part, "t", whole); });
+  EXPECT_EQ(error.place(), (TextPlace{2, 18}));
+  EXPECT_EQ(error.range(), (ByteRange{19, 20}));
+  EXPECT_EQ(error.total_bytes(), whole.size());
+}
+
+TEST(Json, TheGrammarAloneIsCheckedWhereTheValueIsNotWanted) {
+  for (const auto& [what, text] : json_rejections()) {
+    const Error error = catch_error([&] { parse_json(text, "t"); });
+    if (error.sentence().find("malformed") == std::string::npos) continue;
+    const Error checked = catch_error([&] { check_json(text, "t"); });
+    EXPECT_EQ(checked.format(), error.format()) << what;
+  }
+  check_json(R"({"a": [1, -2, 1.5, "x", null, true], "a": {}})", "t");
+}
+
 TEST(Json, DepthIsLimited) {
   const auto nested = [](std::size_t depth) {
     return std::string(depth, '[') + std::string(depth, ']');
@@ -82,6 +113,16 @@ TEST(Json, DumpIsSortedCompactAndAscii) {
   EXPECT_EQ(parse_json(dump_json_pretty(json), "t"), json);
   EXPECT_EQ(dump_json_pretty(Json(Json::Object{{"x", Json::Array{}}, {"y", Json::Array{1}}})),
             "{\n  \"x\": [],\n  \"y\": [\n    1\n  ]\n}\n");
+}
+
+TEST(Json, ShownJsonKeepsUtf8AndEscapesWhatATerminalObeys) {
+  const std::string name = "\u00e9\u6a21\U0001F600";
+  Json json;
+  json[name] = name + "\x1b\u009b\u202e\"\\\n\xff";
+  EXPECT_EQ(shown_json(json),
+            "{\"" + name + "\":\"" + name + R"(\u001b\u009b\u202e\"\\\n\ufffd"})");
+  json[name] = name + "\x1b\u009b\u202e";
+  EXPECT_EQ(parse_json(shown_json(json), "t"), json);
 }
 
 TEST(Json, DumpWritesTheShortestRealsAndOneFormOfEscape) {  // docs/adr/0018

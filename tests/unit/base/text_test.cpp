@@ -100,6 +100,37 @@ TEST(Text, QuoteEscapesWhatATerminalWouldObey) {
   EXPECT_EQ(printable("/a \"b\""), "/a \"b\"");
 }
 
+TEST(Text, NamesInUtf8AreShownAsTheyAre) {
+  const std::string name = "M\u00fcller/\u6a21\u578b-\u03b1\U0001F600";
+  EXPECT_EQ(printable(name), name);
+  EXPECT_EQ(quote(name), "\"" + name + "\"");
+}
+
+TEST(Text, WhatIsNoUtf8IsEscapedByteByByte) {
+  EXPECT_EQ(printable("a\xff\xc3"), "a\\xff\\xc3");                           // alone, cut short
+  EXPECT_EQ(printable("\xc0\xaf\xe0\x80\xaf"), "\\xc0\\xaf\\xe0\\x80\\xaf");  // overlong
+  EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");                    // a surrogate
+  EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");           // above U+10FFFF
+}
+
+TEST(Text, CharactersThatATerminalObeysOrHidesAreEscapedInUtf8Too) {
+  EXPECT_EQ(printable("\u009b31m"), "\\xc2\\x9b31m");     // CSI of eight bits
+  EXPECT_EQ(printable("a\u202eb"), "a\\xe2\\x80\\xaeb");  // right to left from here
+  EXPECT_EQ(printable("\u2028"), "\\xe2\\x80\\xa8");
+  EXPECT_EQ(printable("\u200b\ufeff"), "\\xe2\\x80\\x8b\\xef\\xbb\\xbf");
+  EXPECT_EQ(printable("\U000E0041"), "\\xf3\\xa0\\x81\\x81");
+  EXPECT_EQ(printable("\uffff"), "\\xef\\xbf\\xbf");
+}
+
+TEST(Text, WidthIsThatOfATerminal) {
+  EXPECT_EQ(display_width(""), 0U);
+  EXPECT_EQ(display_width("abc"), 3U);
+  EXPECT_EQ(display_width("M\u00fcller"), 6U);
+  EXPECT_EQ(display_width("u\u0308"), 1U);
+  EXPECT_EQ(display_width("\u6a21\u578b"), 4U);
+  EXPECT_EQ(display_width("\U0001F600"), 2U);
+}
+
 TEST(Text, SplitAndJoinAreInverse) {
   EXPECT_EQ(split("a..b", '.'), (std::vector<std::string>{"a", "", "b"}));
   EXPECT_EQ(split("", '.'), (std::vector<std::string>{""}));

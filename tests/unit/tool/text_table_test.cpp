@@ -13,5 +13,11 @@ TEST(TextTable, PadsColumnsAndCutsTrailingBlanks) {
                                                       " wide cell  x             1", " y"}));
 }
 
+TEST(TextTable, PadsByColumnsOfATerminalNotByBytes) {
+  TextTable table({"\u6a21\u578b", "1"});
+  table.add({"abc", "2"});
+  EXPECT_EQ(table.lines(0), (std::vector<std::string>{"\u6a21\u578b  1", "abc   2"}));
+}
+
 }  // namespace
 }  // namespace hfshard

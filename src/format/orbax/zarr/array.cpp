@@ -444,8 +444,9 @@ Array parse_array(std::string_view text, std::string_view file, std::string_view
   } catch (const Error& error) {
     // What contradicts itself in a checkpoint is damage; an input would be to blame elsewhere.
     const bool damaged = error.code() == ErrorCode::bad_input;
-    throw Error(damaged ? ErrorCode::corrupt : error.code(),
-                damaged ? "zarr.json is malformed: " + error.sentence() : error.sentence())
+    throw error
+        .reworded(damaged ? ErrorCode::corrupt : error.code(),
+                  damaged ? "zarr.json is malformed: " + error.sentence() : error.sentence())
         .in_file(file)
         .in_tensor(leaf);
   }

@@ -1,0 +1,17 @@
+# Names and paths in UTF-8 are printed as they are; what a terminal would obey is not.
+source "$TESTS/cli/lib.bash"
+name="$(printf 'M\303\274ller-\346\250\241\345\236\213')"
+cp -r "$TESTS/oracle/qwen3" "$name"
+echo "-- a path"
+ends convert "$name" "out-$name"
+"$HFSHARD" inspect "out-$name" | head -1
+show verify "out-$name" --quiet
+"$HFSHARD" verify "out-$name" --json | grep -o '"path":[^,]*'
+show inspect "$name/nothing"
+"$HFSHARD" inspect "$name/nothing" --json 2>&1 | grep -o '"file":[^,]*'
+echo "-- what would change a terminal, and what is no UTF-8"
+name="$(printf 'a\033[2J\302\2331m\342\200\256b\377')"
+"$HFSHARD" inspect "$name" 2>&1 || echo "exit $?"
+"$HFSHARD" inspect "$name" --json 2>/dev/null || echo "exit $?"
+cp -r "$TESTS/oracle/qwen3" "$name"
+"$HFSHARD" inspect "$name" | head -1
