@@ -64,7 +64,11 @@ void add_other_names(const Catalog& catalog, const MappingOptions& options, Chec
   for (const TensorInfo& tensor : catalog.tensors) list.names.push_back(tensor.name);
   try {
     for (CheckFinding& finding : check_names(list, options).findings) {
-      if (finding.tensor == out.problems.front().tensor) continue;
+      CheckReport::Problem& first = out.problems.front();
+      if (finding.tensor == first.tensor) {  // the same, without the others' names
+        if (finding.rule == first.rule) first.what = std::move(finding.what);
+        continue;
+      }
       out.problems.push_back(
           {std::move(finding.tensor), std::move(finding.what), std::move(finding.rule), {}});
     }

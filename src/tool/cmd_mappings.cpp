@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "tool/cli.h"
 #include "tool/mapping_flags.h"
+#include "tool/problem_groups.h"
 #include "tool/progress.h"
 #include "tool/text_table.h"
 
@@ -225,9 +226,13 @@ Json report_json(const CheckReport& report) {
 }
 
 void print_problems(const CheckReport& report) {
-  for (const CheckReport::Problem& problem : report.problems) {
+  for (const ProblemGroup& group : group_problems(report.problems)) {
+    const CheckReport::Problem& problem = group.first;
+    const bool many = group.count > 1;
     print_line("problem  " + printable(problem.what));
-    if (!problem.tensor.empty()) print_line("  tensor  " + quote(problem.tensor));
+    if (many) print_line(fmt::format("  {} times  {}", group.count, quote(group.tensors)));
+    if (!problem.tensor.empty())
+      print_line((many ? "  first   " : "  tensor  ") + quote(problem.tensor));
     if (!problem.rule.empty()) print_line("  rule    " + printable(problem.rule));
     if (!problem.hint.empty()) print_line("  hint    " + printable(problem.hint));
   }
