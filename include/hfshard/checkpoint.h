@@ -42,7 +42,9 @@ struct StoredArray {
 
 /// What a checkpoint consists of.
 struct CheckpointInfo {
-  std::string path;  ///< as it was named
+  std::string path;                        ///< as it was named
+  std::optional<std::uint64_t> step;       ///< that was taken, of a root with steps
+  std::vector<std::uint64_t> other_steps;  ///< that there are, ascending
   Wording wording;
   std::vector<StoredArray> arrays;  ///< sorted by name
   std::vector<StoredFile> files;

@@ -67,7 +67,8 @@ ConvertReport finalize(const RunOptions& run, Reporter& reporter);
 CleanReport clean(const std::string& out);
 
 /// Checks an output: against the digests that it carries, or, with a `source`, byte for byte.
-/// Differences are results, not errors. Throws: not_found, corrupt (manifest, metadata), limit, io.
+/// Differences are results, not errors. Throws: not_found (an unfinished one too), corrupt
+/// (manifest, metadata), limit, io.
 VerifyResult verify(const std::string& out, const std::string& source, const RunOptions& run,
                     Reporter& reporter);
 
@@ -76,7 +77,8 @@ VerifyResult verify(const std::string& out, const std::string& source, const Run
 CheckpointReader open(const std::string& place);
 
 /// Says what is in a checkpoint of any format; damage is a result, not an error. Memory: names, a
-/// buffer, or one cell of at most 128 MiB, and a decoder. Throws: as open; limit.
+/// buffer, or one cell of at most 128 MiB, and a decoder. Throws: as open; limit, not_found (an
+/// output whose run has not ended, with how to go on).
 InspectReport inspect(const std::string& place, const InspectOptions& options, Reporter& reporter);
 
 }  // namespace hfshard

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,11 +17,13 @@ struct Difference {
 
 /// What verifying an output found.
 struct VerifyResult {
-  std::string path;  ///< the step directory that was verified
+  std::string path;                        ///< the step directory that was verified
+  std::optional<std::uint64_t> step;       ///< that was taken, of a root with steps
+  std::vector<std::uint64_t> other_steps;  ///< that there are, ascending
   std::uint64_t checked_bytes = 0;
   std::uint64_t unrecorded_bytes = 0;  ///< of linked leaves without digests: not read
   std::uint64_t chunks = 0;
-  std::uint64_t tensors = 0;
+  std::uint64_t tensors = 0;            ///< of the source, that what was read is made of
   std::vector<Difference> differences;  ///< all of them
 };
 

@@ -1,4 +1,5 @@
 #include <memory>
+#include <utility>
 
 #include "format/formats.h"
 #include "run/keeping/linked_files.h"
@@ -28,9 +29,13 @@ void add_link_damage(const std::string& place, DamageList& found) {
 }  // namespace
 
 InspectReport inspect(const std::string& place, const InspectOptions& options, Reporter& reporter) {
+  refuse_unfinished(place, reporter);
   const std::unique_ptr<Checkpoint> opened = open_checkpoint(place);
   InspectReport out;
   out.checkpoint = describe(opened->catalog(), place);
+  StepChoice steps = step_choice(place, opened_step(place));
+  out.checkpoint.step = steps.taken;
+  out.checkpoint.other_steps = std::move(steps.others);
   for (const std::string& note : out.checkpoint.notes) reporter.note(note);
   if (options.data) {
     out.damage = read_chunks(*opened, place, reporter);

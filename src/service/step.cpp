@@ -1,8 +1,11 @@
 #include "service/step.h"
 
+#include <algorithm>
+
 #include "bytes/files.h"
 #include "format/formats.h"
 #include "run/checking/output_manifest.h"
+#include "run/keeping/unfinished.h"
 
 namespace hfshard {
 
@@ -21,6 +24,46 @@ std::string step_directory(const std::string& out) {
     }
   }
   return highest;
+}
+
+StepChoice step_choice(const std::string& place, const std::string& directory) {
+  StepChoice out;
+  for (const Format* format : all_formats()) {
+    const auto found = format->recognise(place);
+    if (!found) continue;
+    for (const Found::Step& step : found->steps) {
+      if (step.directory == directory) {
+        out.taken = step.number;
+      } else {
+        out.others.push_back(step.number);
+      }
+    }
+    break;
+  }
+  if (!out.taken) out.others.clear();
+  return out;
+}
+
+std::string opened_step(const std::string& place) {
+  for (const Format* format : all_formats()) {
+    if (const auto found = format->recognise(place))
+      return found->steps.empty() ? std::string() : found->directory;
+  }
+  return {};
+}
+
+void refuse_unfinished(const std::string& place, Reporter& reporter) {
+  const auto run = find_unfinished(place);
+  if (!run) return;
+  if (in_staging(place)) throw unfinished_error(*run);
+  for (const Format* format : all_formats()) {
+    const auto found = format->recognise(place);
+    if (!found) continue;
+    if (!found->steps.empty() && !std::ranges::any_of(found->steps, &Found::Step::published))
+      continue;
+    return reporter.note(unfinished_note(*run));
+  }
+  throw unfinished_error(*run);
 }
 
 }  // namespace hfshard

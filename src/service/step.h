@@ -1,11 +1,30 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
+
+#include "hfshard/convert.h"
 
 namespace hfshard {
 
 /// The step directory with hfshard.json that `out` means: itself, its parent (of an item directory)
 /// or its highest step that has one. Empty if there is none. Throws: io.
 std::string step_directory(const std::string& out);
+
+/// Which of the steps below a place was taken.
+struct StepChoice {
+  std::optional<std::uint64_t> taken;  ///< absent if the place is no root with steps
+  std::vector<std::uint64_t> others;   ///< ascending
+};
+/// That `directory` was taken. Throws: io.
+StepChoice step_choice(const std::string& place, const std::string& directory);
+/// The step directory that opening a place takes; empty if there are no steps below it. Throws: io.
+std::string opened_step(const std::string& place);
+
+/// Refuses a place where a run has begun an output and nothing stands yet; of one beside a
+/// checkpoint, or of a further step, it tells. Throws: not_found (with how to go on), io.
+void refuse_unfinished(const std::string& place, Reporter& reporter);
 
 }  // namespace hfshard

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "bytes/files.h"
@@ -14,6 +16,7 @@ namespace hfshard {
 
 VerifyResult verify(const std::string& out, const std::string& source, const RunOptions& run,
                     Reporter& reporter) {
+  refuse_unfinished(out, reporter);
   const std::string step = step_directory(out);
   if (step.empty()) {
     throw Error(ErrorCode::not_found, "no hfshard.json here, so there is nothing to verify against")
@@ -29,6 +32,9 @@ VerifyResult verify(const std::string& out, const std::string& source, const Run
                      : verify_source(*opened, make_plan(source, recorded, target, limits_of(run)),
                                      run, reporter);
   result.path = step;
+  StepChoice steps = step_choice(out, step);
+  result.step = steps.taken;
+  result.other_steps = std::move(steps.others);
   for (const LinkFinding& link : check_links(step))
     result.differences.push_back({"", "", "", fmt::format("{} ({})", link.what, link.file)});
   return result;

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "tool/cli.h"
 #include "tool/progress.h"
+#include "tool/steps.h"
 #include "tool/text_table.h"
 
 #include "hfshard/hfshard.h"
@@ -68,7 +69,7 @@ Error damage_error(const DamageList& found, const InspectFlags& flags) {
 
 std::string fact_text(const Json& value) {
   if (value.is_string()) return value.as_string();
-  if (!value.is_array()) return dump_json(value);
+  if (!value.is_array()) return shown_json(value);
   std::vector<std::string> parts;
   for (const Json& part : value.as_array()) parts.push_back(fact_text(part));
   return join(parts, ", ");
@@ -88,9 +89,10 @@ void add_metadata_lines(const std::string& prefix, const Json& json,
 
 void print_facts(const std::vector<std::pair<std::string, std::string>>& facts) {
   std::size_t width = 0;
-  for (const auto& [name, value] : facts) width = std::max(width, printable(name).size());
+  for (const auto& [name, value] : facts) width = std::max(width, display_width(printable(name)));
   for (const auto& [name, value] : facts) {
-    print_line(fmt::format("{:<{}}  {}", printable(name), width, printable(value)));
+    const std::string shown = printable(name);
+    print_line(shown + std::string(width - display_width(shown) + 2, ' ') + printable(value));
   }
 }
 
@@ -120,6 +122,7 @@ Json checkpoint_json(const CheckpointInfo& checkpoint) {
   const Wording& wording = checkpoint.wording;
   Json out;
   out["kind"] = wording.kind;
+  add_steps(checkpoint.step, checkpoint.other_steps, out);
   Json::Array arrays;
   for (const StoredArray& array : checkpoint.arrays)
     arrays.push_back(array_json(checkpoint, array));
@@ -167,6 +170,8 @@ TextTable array_table(const CheckpointInfo& checkpoint) {
 void print_checkpoint(const CheckpointInfo& checkpoint) {
   const Wording& wording = checkpoint.wording;
   print_line(wording.kind + " checkpoint " + printable(checkpoint.path));
+  if (!checkpoint.other_steps.empty())
+    print_line("step " + steps_text(*checkpoint.step, checkpoint.other_steps));
   for (const std::string& line : array_table(checkpoint).lines()) print_line(line);
   std::string counts = fmt::format("{} {}", checkpoint.arrays.size(), wording.arrays);
   if (wording.has_cuts) counts += fmt::format(", {} chunks", checkpoint.chunks);

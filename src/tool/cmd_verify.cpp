@@ -7,6 +7,7 @@
 #include "tool/interrupt.h"
 #include "tool/plan_flags.h"
 #include "tool/progress.h"
+#include "tool/steps.h"
 
 #include "hfshard/hfshard.h"
 
@@ -18,6 +19,7 @@ constexpr int kDiffers = 5;
 Json verify_json(const VerifyResult& result) {
   Json out;
   out["path"] = result.path;
+  add_steps(result.step, result.other_steps, out);
   out["checked_bytes"] = result.checked_bytes;
   out["chunks"] = result.chunks;
   out["tensors"] = result.tensors;
@@ -47,10 +49,12 @@ void print_verified(const VerifyResult& result) {
                     "looked at",
                     human_bytes(result.unrecorded_bytes)));
   }
+  if (!result.other_steps.empty())
+    print_line("step      " + steps_text(*result.step, result.other_steps));
   print_line(fmt::format("{} {}: {} in {} chunks, {} source tensors, {} differences",
-                         result.differences.empty() ? "verified " : "FAILED   ", result.path,
-                         human_bytes(result.checked_bytes), result.chunks, result.tensors,
-                         result.differences.size()));
+                         result.differences.empty() ? "verified " : "FAILED   ",
+                         printable(result.path), human_bytes(result.checked_bytes), result.chunks,
+                         result.tensors, result.differences.size()));
 }
 
 int run_verify_command(const Session& session, const std::string& out, const std::string& source,

@@ -166,6 +166,17 @@ class CountingSink final : public TileSink {
   std::vector<Digest128>& sums_;
 };
 
+// How many source tensors the leaves that are read are made of: one that feeds several counts once.
+std::uint64_t tensors_read(const Layout& layout) {
+  const Model& model = layout.model();
+  std::vector<bool> feeds(model.catalog().tensors.size());
+  for (const Transfer& transfer : model.transfers) {
+    if (layout.units()[transfer.target].groups == 0) continue;
+    for (const std::uint32_t source : transfer.sources) feeds[source] = true;
+  }
+  return static_cast<std::uint64_t>(std::ranges::count(feeds, true));
+}
+
 // `beside_bytes`: heap that the caller holds beside the checkpoint and the model.
 VerifyResult run_units(Reading& reading, std::uint64_t beside_bytes, const RunOptions& options,
                        Reporter& reporter, const std::function<void(Tile&)>& apply,
@@ -190,7 +201,7 @@ VerifyResult run_units(Reading& reading, std::uint64_t beside_bytes, const RunOp
           packed_bytes(layout.model().leaves[i].dtype, layout.model().leaves[i].shape.numel());
     }
   }
-  result.tensors = layout.model().digest_slots();
+  result.tensors = tensors_read(layout);
   result.differences = reading.findings.take();
   return result;
 }

@@ -1,0 +1,53 @@
+# An output whose run has not ended: `inspect` and `verify` say so, and how to go on. A root with several steps: which.
+source "$TESTS/cli/lib.bash"
+cp -r "$TESTS/oracle/qwen3" in
+look() {
+  show inspect "$@"
+  show verify "$@"
+}
+echo "-- shares of workers"
+ends convert in out --worker 2/3
+ends convert in out --worker 0/3
+look out
+echo "-- the staging directory, and below it"
+look .out.hfshard
+show verify .out.hfshard/out/0
+(cd .out.hfshard && show inspect .)
+echo "-- a step of it, and an empty directory in its place"
+show inspect out/0 --json
+mkdir out
+show verify out/
+echo "-- finished: nothing to say"
+ends convert in out --worker 1/3
+ends finalize out
+show verify out
+echo "-- one process"
+ends convert in begun --worker 0/2
+mv .begun.hfshard/journal.0-2.0000 .begun.hfshard/journal.0-1.0000
+look begun
+ends convert in begun --resume
+show verify begun
+echo "-- an index"
+ends link in linked --worker 0/2
+look linked
+echo "-- what is left of a run that has published is no unfinished one"
+ends convert in left
+mkdir .left.hfshard
+: >.left.hfshard/hfshard.lock
+show verify left
+echo "-- of a root with several steps"
+ends convert in out --step 2
+ends convert in out --step 10
+show inspect out | head -3
+show verify out
+"$HFSHARD" inspect out --json | grep -o '"step":[0-9]*\|"other_steps":[^]]*]'
+"$HFSHARD" verify out --json | grep -o '"step":[0-9]*\|"other_steps":[^]]*]'
+show inspect out/2 | head -2
+echo "-- of which another one is not finished"
+ends convert in out --step 11 --worker 0/2
+show inspect out | head -4
+show verify out
+show verify out --quiet
+echo "-- a directory that only has such a name"
+mkdir -p .mine.hfshard
+look mine
