@@ -101,7 +101,7 @@ Error usage_error(const CLI::App& app, const Parsed& parsed, const CLI::ParseErr
     return Error(ErrorCode::usage, fmt::format("{} has no option {}", parsed.path, quote(typed)))
         .hint(near.empty() ? help : fmt::format("did you mean {}? {}", join(near, " or "), help));
   }
-  return Error(ErrorCode::usage, error.what()).hint(help);
+  return Error(ErrorCode::usage, printable(error.what())).hint(help);
 }
 
 // The command that was read last; returns CLI11's.

@@ -41,3 +41,9 @@ show convert .theirs.hfshard theirs --quiet
 ls .theirs.hfshard
 mkdir -p step/0 && cp in/config.json step/0
 show convert in step --overwrite --quiet
+echo "-- a tensor that feeds several leaves is one"
+example phi3 fused
+"$HFSHARD" inspect fused | grep ' tensors, '
+ends convert fused parts
+show verify parts --quiet
+show verify parts fused --quiet

@@ -22,18 +22,20 @@ ends convert in out --worker 1/3
 ends finalize out
 show verify out
 echo "-- one process"
-ends convert in begun --worker 0/2
-mv .begun.hfshard/journal.0-2.0000 .begun.hfshard/journal.0-1.0000
+ends convert in begun --worker 1/2
+mv .begun.hfshard/journal.1-2.0000 .begun.hfshard/journal.0-1.0000
 look begun
 ends convert in begun --resume
 show verify begun
 echo "-- an index"
-ends link in linked --worker 0/2
+ends convert in linked --worker 1/2
+mv .linked.hfshard/journal.1-2.0000 .linked.hfshard/journal.0-1.0000
+sed -i 's/"options": {/"options": {"link": "files", "digests": true,/' .linked.hfshard/plan.json
 look linked
 echo "-- what is left of a run that has published is no unfinished one"
 ends convert in left
-mkdir .left.hfshard
-: >.left.hfshard/hfshard.lock
+ends convert in left --step 1 --worker 0/2
+echo '{"step": "out/1", "inode": 1, "hf": 0}' >.left.hfshard/publishing.json
 show verify left
 echo "-- of a root with several steps"
 ends convert in out --step 2
