@@ -2,6 +2,10 @@
 source "$TESTS/cli/lib.bash"
 name="$(printf 'M\303\274ller-\346\250\241\345\236\213')"
 cp -r "$TESTS/oracle/qwen3" "$name"
+# What is printed as it is gets a name in ASCII; an escape would not.
+exec 3>&1
+exec > >(LC_ALL=C sed "s/$name/NAME/g" >&3) 2>&1
+filter=$!
 echo "-- a path"
 ends convert "$name" "out-$name"
 "$HFSHARD" inspect "out-$name" | head -1
@@ -9,6 +13,8 @@ show verify "out-$name" --quiet
 "$HFSHARD" verify "out-$name" --json | grep -o '"path":[^,]*'
 show inspect "$name/nothing"
 "$HFSHARD" inspect "$name/nothing" --json 2>&1 | grep -o '"file":[^,]*'
+exec >&3 2>&1
+wait "$filter"
 echo "-- what would change a terminal, and what is no UTF-8"
 name="$(printf 'a\033[2J\302\2331m\342\200\256b\377')"
 "$HFSHARD" inspect "$name" 2>&1 || echo "exit $?"
