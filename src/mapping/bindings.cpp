@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "base/typed.h"
 
 #include "hfshard/error.h"
 
@@ -36,6 +37,18 @@ const Json* find_path(const Json& root, std::string_view path) {
 }
 
 }  // namespace
+
+void check_options(const MappingTable& table, const Bindings::Options& options) {
+  for (const auto& [name, value] : options) {
+    if (std::ranges::find(table.options, name) != table.options.end()) continue;
+    const std::vector<std::string> near = meant_names(name, table.options);
+    throw Error(ErrorCode::usage,
+                fmt::format("family {} has no option {}", quote(table.family), quote(name)))
+        .hint(table.options.empty() ? std::string("it has none")
+              : near.empty()        ? "its options are " + join(table.options, ", ")
+                                    : "did you mean " + join(near, " or ") + "?");
+  }
+}
 
 Bindings::Bindings(const MappingTable& table, const Json& config, const Options& options,
                    Exists exists)

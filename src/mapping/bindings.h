@@ -63,4 +63,7 @@ class Bindings final : public DimScope {
   mutable std::vector<std::string> computing_;  // dims being computed, to find cycles
 };
 
+/// Throws: usage, if the family has no option of one of these names, with near ones.
+void check_options(const MappingTable& table, const Bindings::Options& options);
+
 }  // namespace hfshard

@@ -126,6 +126,7 @@ class Expected {
 std::vector<ExpectedTensor> expected_tensors(const FamilyFile& family, const Json& config,
                                              const std::map<std::string, std::string>& options) {
   const MappingTable table = load_table(family);
+  check_options(table, options);
   Bindings bindings(table, config, options, {});
   const Scheme& scheme = table.main_scheme();
   const ResolvedModel model = resolve(scheme, bindings, has_layout(scheme, bindings, true));

@@ -198,6 +198,7 @@ bool family_has_layout(const FamilyFile& family, const Json& config,
 std::vector<ShownRule> show_family(const FamilyFile& family, const Json& config, bool stacked,
                                    const std::map<std::string, std::string>& options) {
   const MappingTable table = load_table(family);
+  check_options(table, options);
   return FamilyPrinter(table, config, stacked, options).rows();
 }
 

@@ -39,8 +39,8 @@ struct ExpectedTensor {
 };
 /// Every source tensor that the family's rules name for this config and these options (drops with
 /// `same_as` left out), sorted by name: what `mappings example` writes. With a
-/// `quantization_config` the weights of its layers are coded. Throws: bad_input
-/// (config key missing), unsupported (a requirement of the family).
+/// `quantization_config` the weights of its layers are coded. Throws: usage (no such option),
+/// bad_input (config key missing), unsupported (a requirement of the family).
 std::vector<ExpectedTensor> expected_tensors(
     const FamilyFile& family, const Json& config,
     const std::map<std::string, std::string>& options = {});

@@ -160,6 +160,9 @@ OptionTable common_table(Session& session) {
 Command program(Session& session) {
   Command out{.name = "hfshard",
               .summary = "HuggingFace checkpoints to sharded Orbax checkpoints, in bounded memory"};
+  out.description = {"hfshard help COMMAND says what a command does, its options and examples."};
+  out.examples = {{"convert, and compare every byte", "hfshard convert Qwen3-8B out"},
+                  {"", "hfshard verify out Qwen3-8B"}};
   out.options = {help_option(),
                  {.name = "--version", .letter = "-V", .help = "print the version and exit"}};
   out.commands = {convert_command(session),  link_command(session),     plan_command(session),

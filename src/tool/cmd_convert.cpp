@@ -85,6 +85,7 @@ int run_convert_command(const Session& session, const PlanFlags& plan_flags,
                         const RunFlags& run_flags) {
   const PlanOptions wanted = plan_options(plan_flags);
   RunOptions options = run_options(session, run_flags);
+  if (run_flags.dry_run) return show_plan(session, plan_flags.source, wanted, options);
   if (options.out.empty() && !target_of(wanted.target).discards)
     throw Error(ErrorCode::usage, "convert needs SOURCE and OUT");
   options.stop = &watch_interrupts();
@@ -135,9 +136,27 @@ int run_clean_command(const Session& session, const std::string& out) {
 Command convert_command(Session& session) {
   const auto plan_flags = std::make_shared<PlanFlags>();
   const auto run_flags = std::make_shared<RunFlags>();
-  Command out{.name = "convert", .summary = "convert a HuggingFace checkpoint"};
+  Command out{.name = "convert",
+              .summary = "convert a HuggingFace checkpoint",
+              .description = {
+                  "The output is published in one step when it is complete. Until then it grows in "
+                  "a staging directory beside OUT, where --resume or the same command goes on and "
+                  "which clean removes."}};
   out.positionals = {source_positional(*plan_flags), out_positional(*run_flags)};
-  out.options = joined({plan_table(*plan_flags), run_table(*run_flags), common_table(session)});
+  out.options = joined({plan_table(*plan_flags),
+                        run_table(*run_flags),
+                        {dry_run_option(*run_flags)},
+                        common_table(session)});
+  out.examples = {{"for MaxText, with scan_layers=true", "hfshard convert Qwen3-8B out"},
+                  {"chunks that suit 8 x 4 devices, and one device as well",
+                   "hfshard convert Qwen3-8B out --mesh fsdp=8,tensor=4 --mesh fsdp=1"},
+                  {"scan_layers=false, all in f32",
+                   "hfshard convert Qwen3-8B out --layers separate --dtype f32"},
+                  {"names and shapes as they are stored, for any model",
+                   "hfshard convert Qwen3-8B out --scheme hf"},
+                  {"go on after Ctrl-C or a crash", "hfshard convert Qwen3-8B out --resume"},
+                  {"the second of four workers; finalize publishes",
+                   "hfshard convert Qwen3-8B out --worker 1/4"}};
   out.run = [&session, plan_flags, run_flags] {
     return run_convert_command(session, *plan_flags, *run_flags);
   };
@@ -157,6 +176,7 @@ Command finalize_command(Session& session) {
                           .group = Group::run,
                           .help = "replace an existing step, as the workers were told to"}},
                         common_table(session)});
+  out.examples = {{"when all workers of convert have ended", "hfshard finalize out"}};
   out.run = [&session, path, overwrite] {
     return run_finalize_command(session, *path, *overwrite);
   };
@@ -171,6 +191,7 @@ Command clean_command(Session& session) {
                       .offer = Offer::directory,
                       .help = "the output whose staging directory goes"}};
   out.options = common_table(session);
+  out.examples = {{"give up what a stopped convert has written", "hfshard clean out"}};
   out.run = [&session, path] { return run_clean_command(session, *path); };
   return out;
 }

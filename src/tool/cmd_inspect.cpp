@@ -241,6 +241,10 @@ Command inspect_command(Session& session) {
                           .help = "read all data too and list whatever is damaged",
                           .standard = "metadata only"}},
                         common_table(session)});
+  out.examples = {
+      {"an Orbax checkpoint", "hfshard inspect out"},
+      {"a HuggingFace checkpoint, with all its data", "hfshard inspect Qwen3-8B --data"},
+      {"for programs", "hfshard inspect out/0/items --json"}};
   out.run = [flags, &session] { return run_inspect(*flags, session); };
   return out;
 }

@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <memory>
 
 #include <fmt/format.h>
@@ -74,14 +75,26 @@ Json link_json(const ConvertReport& report) {
   return out;
 }
 
+// What is linked in place has the name of its source.
+int show_link_plan(const Session& session, const PlanFlags& plan_flags, RunOptions options,
+                   const LinkFlags& flags) {
+  PlanOptions wanted = plan_options(plan_flags);
+  wanted.link = true;
+  wanted.in_place = flags.in_place;
+  wanted.digests = flags.digests;
+  if (flags.in_place) options.out = std::filesystem::weakly_canonical(plan_flags.source).string();
+  return show_plan(session, plan_flags.source, wanted, options);
+}
+
 int run_link_command(const Session& session, const PlanFlags& plan_flags, const RunFlags& run_flags,
                      const LinkFlags& flags) {
   RunOptions options = run_options(session, run_flags);
   options.shards = shard_links(flags.shards);
-  if (options.out.empty() != flags.in_place) {
-    throw Error(ErrorCode::usage, flags.in_place ? "--in-place takes no OUT"
-                                                 : "link needs SOURCE and OUT, or --in-place");
-  }
+  if (!options.out.empty() && flags.in_place)
+    throw Error(ErrorCode::usage, "--in-place takes no OUT");
+  if (options.out.empty() && !flags.in_place && !run_flags.dry_run)
+    throw Error(ErrorCode::usage, "link needs SOURCE and OUT, or --in-place");
+  if (run_flags.dry_run) return show_link_plan(session, plan_flags, options, flags);
   options.stop = &watch_interrupts();
   const auto progress = make_progress(session.quiet);
   const ConvertReport report =
@@ -112,9 +125,17 @@ Command link_command(Session& session) {
                       "An edit of the source in place is an edit of OUT; a source that is deleted "
                       "stays as long as a hard link does."}};
   out.positionals = {source_positional(*plan_flags), out_positional(*run_flags)};
-  out.options =
-      joined({without(plan_table(*plan_flags), {"--to", "--compress"}), link_table(*flags),
-              without(run_table(*run_flags), {"--worker"}), common_table(session)});
+  out.options = joined({without(plan_table(*plan_flags), {"--to", "--compress"}),
+                        link_table(*flags),
+                        without(run_table(*run_flags), {"--worker"}),
+                        {dry_run_option(*run_flags)},
+                        common_table(session)});
+  out.examples = {{"hard links below out, nothing is copied", "hfshard link Qwen3-8B out"},
+                  {"the checkpoint itself becomes an Orbax checkpoint too",
+                   "hfshard link Qwen3-8B --in-place --side-file"},
+                  {"with names and shapes as stored all of any model is linked",
+                   "hfshard link Qwen3-8B out --scheme hf"},
+                  {"what would be linked, and what not", "hfshard link Qwen3-8B out --dry-run"}};
   out.run = [&session, plan_flags, run_flags, flags] {
     return run_link_command(session, *plan_flags, *run_flags, *flags);
   };

@@ -83,6 +83,8 @@ int run_list(const Session& session) {
 Command list_command(Session& session) {
   Command out{.name = "list", .summary = "list the model families that are known"};
   out.options = common_table(session);
+  out.examples = {{"as a table", "hfshard mappings list"},
+                  {"for programs", "hfshard mappings list --json"}};
   out.run = [&session] { return run_list(session); };
   return out;
 }
@@ -179,6 +181,9 @@ Command show_command(Session& session) {
                layers_option(flags->layers)},
               part_table(flags->parts),
               common_table(session)});
+  out.examples = {
+      {"with the shapes of a model", "hfshard mappings show qwen3 --config Qwen3-8B/config.json"},
+      {"of separate layers", "hfshard mappings show qwen3 --layers separate"}};
   out.run = [flags, &session] { return run_show(*flags, session); };
   return out;
 }
@@ -367,6 +372,8 @@ Command check_command(Session& session) {
                  "each layout, with and without the parts that --with names"}},
        mapping_table(flags->mapping),
        common_table(session)});
+  out.examples = {{"of a checkpoint", "hfshard mappings check Qwen3-8B"},
+                  {"of a family of your own", "hfshard mappings check --mapping my_family.json"}};
   out.run = [flags, &session] { return run_check(*flags, session); };
   return out;
 }
@@ -472,6 +479,9 @@ Command example_command(Session& session) {
        part_table(flags->parts),
        example_table(*flags),
        common_table(session)});
+  out.examples = {{"a tiny one", "hfshard mappings example qwen3 tiny"},
+                  {"one of a model's size that takes no disk",
+                   "hfshard mappings example qwen3 big --config Qwen3-8B/config.json --sparse"}};
   out.run = [flags, &session] { return run_example(*flags, session); };
   return out;
 }

@@ -35,14 +35,21 @@ OptionTable question_table(PlanQuestionFlags& flags) {
            .help = "devices that follow each other on a mesh and share a host, for --load-mesh"}};
 }
 
-int show_plan(const Session& session, const PlanFlags& plan_flags, const RunFlags& run_flags,
-              const PlanQuestionFlags& flags) {
+int run_plan_command(const Session& session, const PlanFlags& plan_flags, const RunFlags& run_flags,
+                     const PlanQuestionFlags& flags) {
   PlanOptions wanted = plan_options(plan_flags);
   wanted.link = flags.link;
   wanted.digests = !flags.link;
-  const PlanReport report =
-      plan(plan_flags.source, wanted, run_options(session, run_flags),
-           {flags.load_meshes, flags.devices_per_host, session.json ? UINT64_MAX : kShownLeaves});
+  return show_plan(session, plan_flags.source, wanted, run_options(session, run_flags),
+                   {flags.load_meshes, flags.devices_per_host});
+}
+
+}  // namespace
+
+int show_plan(const Session& session, const std::string& source, const PlanOptions& wanted,
+              const RunOptions& run, PlanQuestions questions) {
+  questions.most_leaves = session.json ? UINT64_MAX : kShownLeaves;
+  const PlanReport report = plan(source, wanted, run, questions);
   for (const std::string& line : note_lines(report.summary)) print_note(session, line);
   if (session.json) {
     if (report.refusal) throw Error(*report.refusal);  // one object: plan or error
@@ -55,8 +62,6 @@ int show_plan(const Session& session, const PlanFlags& plan_flags, const RunFlag
   return 0;
 }
 
-}  // namespace
-
 Command plan_command(Session& session) {
   const auto plan_flags = std::make_shared<PlanFlags>();
   const auto run_flags = std::make_shared<RunFlags>();
@@ -68,8 +73,14 @@ Command plan_command(Session& session) {
   out.positionals = {source_positional(*plan_flags), out_positional(*run_flags)};
   out.options = joined({plan_table(*plan_flags), question_table(*flags), run_table(*run_flags),
                         common_table(session)});
+  out.examples = {
+      {"sizes, memory, and whether the disk is large enough", "hfshard plan Qwen3-8B out"},
+      {"what each host of four devices reads when it loads",
+       "hfshard plan Qwen3-8B --load-mesh fsdp=16 --devices-per-host 4"},
+      {"what link would do", "hfshard plan Qwen3-8B out --link"},
+      {"every leaf, for programs", "hfshard plan Qwen3-8B --json"}};
   out.run = [&session, plan_flags, run_flags, flags] {
-    return show_plan(session, *plan_flags, *run_flags, *flags);
+    return run_plan_command(session, *plan_flags, *run_flags, *flags);
   };
   return out;
 }

@@ -93,6 +93,8 @@ Command verify_command(Session& session) {
                       .standard = "recorded digests only"}};
   out.options =
       joined({only(run_table(*flags), {"--max-memory", "--jobs"}), common_table(session)});
+  out.examples = {{"against the digests that convert recorded", "hfshard verify out"},
+                  {"every byte against the source", "hfshard verify out Qwen3-8B"}};
   out.run = [&session, path, source, flags] {
     return run_verify_command(session, *path, *source, *flags);
   };

@@ -145,7 +145,7 @@ std::string help_text(const Command& command, std::string_view path, std::size_t
   }
   if (!command.examples.empty()) sheet.heading("Examples");
   for (const Example& example : command.examples) {
-    sheet.line("  # " + example.what);  // pasted with its line, it does no harm
+    if (!example.what.empty()) sheet.line("  # " + example.what);  // pasted too, it does no harm
     sheet.line("  " + example.line);
   }
   return sheet.text();

@@ -61,7 +61,7 @@ struct Positional {
 
 /// A command line that works, and what it is for.
 struct Example {
-  std::string what;
+  std::string what;  ///< empty: it goes with the one before
   std::string line;  ///< as it is pasted: `hfshard convert SOURCE OUT`
 };
 

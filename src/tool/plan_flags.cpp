@@ -191,6 +191,13 @@ OptionTable run_table(RunFlags& flags) {
                    .help = "replace an existing step when the new one is complete"}}});
 }
 
+Option dry_run_option(RunFlags& flags) {
+  return {.name = "--dry-run",
+          .to = &flags.dry_run,
+          .group = Group::run,
+          .help = "print what plan prints, and write nothing"};
+}
+
 PlanOptions plan_options(const PlanFlags& flags) {
   PlanOptions options;
   const Target target = target_of(flags.to);

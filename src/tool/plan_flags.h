@@ -38,6 +38,7 @@ struct RunFlags {
   std::string worker;  ///< "I/N"
   bool resume = false;
   bool overwrite = false;
+  bool dry_run = false;
 };
 
 // What is typed goes to `flags`, which must outlive the parsing.
@@ -46,10 +47,17 @@ Positional source_positional(PlanFlags& flags);
 Positional out_positional(RunFlags& flags);
 OptionTable plan_table(PlanFlags& flags);
 OptionTable run_table(RunFlags& flags);
+/// --dry-run.
+Option dry_run_option(RunFlags& flags);
 
 /// Checks and converts. Throws: usage.
 PlanOptions plan_options(const PlanFlags& flags);
 RunOptions run_options(const Session& session, const RunFlags& flags);
+
+/// Plans and prints, as `plan` does and --dry-run of the commands that write; `most_leaves` of the
+/// questions is set here. Returns the exit status. Throws: as plan.
+int show_plan(const Session& session, const std::string& source, const PlanOptions& wanted,
+              const RunOptions& run, PlanQuestions questions = {});
 
 /// The target of that name; of an empty one, the default target. Throws: usage.
 Target target_of(const std::string& name);

@@ -52,6 +52,17 @@ show convert hf://org/name out
 show plan https://huggingface.co/org/name
 show inspect gs://bucket/out
 show finalize gs://bucket/out
+echo "-- names that --with and --option do not have"
+example deepseek parts
+show plan parts --with mpt
+show link parts out --option mtpp=true
+show convert parts out --with mtp,vision
+show mappings check parts --option vocb=3
+show mappings show deepseek --with mtpp
+show mappings example deepseek new --option vision=true
+show mappings check --all --with mtp
+show plan in --scheme hf --with mtp
+rm -r parts
 echo "-- JSON for every failure after the command's name"
 show convert in out --json --mehs fsdp=2
 show plan --json in --step x

@@ -73,7 +73,7 @@ class NameMatcher {
 NameCheck check_names(const NameList& list, const MappingOptions& options) {
   const Json config = parse_json(list.config_text, config_path(list.location));
   const MappingTable table = load_table(family_of(config, list.location, options.files));
-  check_options(table, options);
+  check_options(table, options.options);
   Bindings bindings(table, config, options.options, [&](std::string_view name) {
     return std::ranges::binary_search(list.names, name);
   });

@@ -31,7 +31,7 @@ CompiledModel compile_family(const Catalog& catalog, const MappingOptions& optio
                              const Json& config, const FamilyFile& family) {
   const MappingTable table = load_table(family);
   const Scheme& scheme = scheme_of(table, options.scheme);
-  check_options(table, options);
+  check_options(table, options.options);
   Bindings bindings(table, config, options.options,
                     [&](std::string_view name) { return catalog.find(name).has_value(); });
   const ResolvedModel resolved = resolve(scheme, bindings, options.stacked);
@@ -51,7 +51,8 @@ CompiledModel compile_family(const Catalog& catalog, const MappingOptions& optio
 CompiledModel compile_names(const Catalog& catalog, const MappingOptions& options) {
   if (!options.options.empty()) {
     throw Error(ErrorCode::usage,
-                fmt::format("--scheme hf has no option {}", quote(options.options.begin()->first)));
+                fmt::format("--scheme hf has no option {}", quote(options.options.begin()->first)))
+        .hint("it takes every tensor as it is stored");
   }
   ModelBuilder builder(catalog, options);
   builder.model().family = std::string(kHfScheme);
@@ -113,16 +114,6 @@ const Scheme& scheme_of(const MappingTable& table, const std::string& name) {
   throw Error(ErrorCode::unsupported,
               fmt::format("family {} has no scheme {}", quote(table.family), quote(name)))
       .hint("its schemes are " + join(names, ", "));
-}
-
-void check_options(const MappingTable& table, const MappingOptions& options) {
-  for (const auto& [name, value] : options.options) {
-    if (std::ranges::find(table.options, name) != table.options.end()) continue;
-    throw Error(ErrorCode::usage,
-                fmt::format("family {} has no option {}", quote(table.family), quote(name)))
-        .hint(table.options.empty() ? std::string("it has none")
-                                    : "its options are " + join(table.options, ", "));
-  }
 }
 
 std::vector<std::string> texts_that_hold(const std::vector<Conditional>& list,

@@ -99,8 +99,6 @@ FamilyFile family_of(const Json& config, const std::string& location,
                      const std::vector<MappingFile>& own);
 /// Throws: unsupported, with the schemes that there are.
 const Scheme& scheme_of(const MappingTable& table, const std::string& name);
-/// Throws: usage, if the family has no such option.
-void check_options(const MappingTable& table, const MappingOptions& options);
 /// The notes or model names whose condition is true.
 std::vector<std::string> texts_that_hold(const std::vector<Conditional>& list,
                                          const Bindings& bindings);

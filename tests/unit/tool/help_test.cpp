@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "tool/cli.h"
+#include "tool/parser.h"
 
 namespace hfshard {
 namespace {
@@ -64,6 +65,22 @@ TEST(Help, NamesEveryOptionArgumentAndCommandWithItsDefault) {
           << path << positional.name;
     for (const Command& child : command.commands)
       EXPECT_NE(text.find(child.summary + "\n"), std::string::npos) << child.name;
+  });
+}
+
+TEST(Help, EveryExampleIsACommandLine) {
+  for_each_command([](const Command& command, const std::string& path) {
+    EXPECT_TRUE(!command.run || !command.examples.empty()) << path;
+    for (const Example& example : command.examples) {
+      Session session;  // and variables of its own
+      const Command app = program(session);
+      std::vector<std::string> words = split(example.line, ' ');
+      ASSERT_EQ(words[0], app.name);
+      words.erase(words.begin());
+      const Parsed parsed = parse(app, words);
+      EXPECT_FALSE(parsed.error) << example.line << "\n" << parsed.error->format();
+      EXPECT_TRUE(parsed.path.starts_with(path)) << example.line;
+    }
   });
 }
 

@@ -1,0 +1,94 @@
+"""Runs the examples in the help of every command, each in a fresh directory with the checkpoint that they name.
+
+    examples.py PROGRAM ROOT
+
+`Qwen3-8B` is a small checkpoint of that family with widths that its meshes divide; `out` is its conversion where a command
+reads an output, and what two workers wrote where one finishes or removes it. An example must end with 0, and be a command
+of the help that it stands in.
+"""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+
+READS_OUTPUT = ("verify", "inspect")
+ENDS_STAGING = ("finalize", "clean")
+
+
+def output(*words):
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+
+def section(text, heading):
+    """The lines below a heading of a help, without their indent."""
+    found = re.search(rf"^{heading}:\n((?:  .*\n)*)", text, re.M)
+    return [line[2:] for line in found.group(1).splitlines()] if found else []
+
+
+def commands(program, path=()):
+    """(command, its help) of every command below the path."""
+    text = output(program, *path, "--help")
+    yield path, text
+    for line in section(text, "Commands"):
+        if not line.startswith(" "):
+            yield from commands(program, (*path, line.split()[0]))
+
+
+def make_checkpoint(program, root):
+    with open(os.path.join(root, "bench", "e2e", "qwen3-0.6b.json"), encoding="ascii") as file:
+        config = json.load(file) | {"num_hidden_layers": 2, "vocab_size": 512, "hidden_size": 64, "intermediate_size": 128,
+                                    "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 16}
+    with open("config.json", "w", encoding="ascii") as file:
+        json.dump(config, file)
+    output(program, "mappings", "example", "qwen3", "Qwen3-8B", "--config", "config.json", "--quiet")
+    shutil.copy(os.path.join(root, "mappings", "qwen3.json"), "my_family.json")
+    os.remove("config.json")
+
+
+def prepare(program, command):
+    if command[0] in READS_OUTPUT:
+        output(program, "convert", "Qwen3-8B", "out", "--quiet")
+    if command[0] in ENDS_STAGING:
+        for worker in range(2):
+            output(program, "convert", "Qwen3-8B", "out", "--quiet", "--worker", f"{worker}/2")
+
+
+def main():
+    program, root = map(os.path.abspath, sys.argv[1:])
+    base = os.getcwd()
+    os.makedirs("start")
+    os.chdir("start")
+    make_checkpoint(program, root)
+    count = 0
+    problems = []
+    for command, text in commands(program):
+        lines = section(text, "Examples")
+        if not lines and not section(text, "Commands"):
+            problems.append(f"{' '.join(command)}: no examples")
+        where = os.path.join(base, str(count))
+        for line in lines:
+            if line.startswith("# "):  # those without a word of their own go on in the same directory
+                where = os.path.join(base, str(count))
+            if line.startswith("# "):
+                continue
+            count += 1
+            words = shlex.split(line)
+            if words[:1 + len(command)] != ["hfshard", *command]:
+                problems.append(f"{' '.join(command)}: an example of another command: {line}")
+            if not os.path.exists(where):
+                shutil.copytree(os.path.join(base, "start"), where)
+                os.chdir(where)
+                prepare(program, words[1:])
+            done = subprocess.run([program, *words[1:]], capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                problems.append(f"{line}: status {done.returncode}\n{done.stdout}{done.stderr}")
+    print("\n".join(problems) if problems else "examples: ok")
+    return 1 if problems or count < 24 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
