@@ -17,7 +17,7 @@ namespace hfshard {
 /// The tensor data of one local file, moved in the way that suits it (docs/adr/0013). Errors and
 /// exactness are FileSource's, whatever the way. `view` uses that way; `read_at` is for a few bytes
 /// and goes through the page cache.
-class DataSource final : public Source {
+class DataSource final : public SourceFile {
  public:
   /// `behind` takes the pages of a file that was not cached when it was opened; may be null.
   /// Throws: as FileSource.
@@ -29,12 +29,12 @@ class DataSource final : public Source {
             std::span<std::byte> scratch) const override;
   void will_need(std::uint64_t offset_bytes, std::uint64_t length_bytes) const override;
   void done_with(std::uint64_t offset_bytes, std::uint64_t length_bytes) const override;
-  /// A view of this range was used, and its bytes were the file's. Throws: corrupt (it shrank
-  /// meanwhile), io.
-  void check_used(const View& view, std::uint64_t offset_bytes, std::uint64_t length_bytes) const;
-  FileStamp stamp() const { return file_.stamp(); }
-  /// Throws: as FileSource::check_unchanged.
-  void check_unchanged() const { file_.check_unchanged(); }
+  void check_used(const View& view, std::uint64_t offset_bytes,
+                  std::uint64_t length_bytes) const override;
+  FileIdentity identity() const override { return file_.identity(); }
+  void check_unchanged() const override { file_.check_unchanged(); }
+  bool takes_hints() const noexcept override { return mode_ != IoMode::direct; }
+  std::optional<IoChoice> choice() const override { return IoChoice{mode_, why_, 1}; }
   /// Never automatic.
   IoMode mode() const noexcept { return mode_; }
   /// Why it is this mode, a few words.

@@ -102,15 +102,7 @@ std::vector<std::string> list_directory_at(int directory, const std::string& pat
 }
 
 std::string read_file(const std::string& path, std::uint64_t max_bytes) {
-  const FileSource source(path);
-  if (source.size_bytes() > max_bytes) {
-    throw Error(ErrorCode::limit, fmt::format("the file has {} bytes, at most {} are read whole",
-                                              source.size_bytes(), max_bytes))
-        .in_file(path);
-  }
-  std::string text(source.size_bytes(), '\0');
-  source.read_at(0, std::as_writable_bytes(std::span(text)));
-  return text;
+  return read_whole(FileSource(path), max_bytes);
 }
 
 std::string join_path(std::string_view directory, std::string_view name) {

@@ -13,7 +13,12 @@
 
 namespace hfshard {
 
-enum class FileKind : std::uint8_t { regular, directory, other };
+enum class FileKind : std::uint8_t {
+  regular,
+  directory,
+  dangling,  ///< a link that leads nowhere; only where a store says so
+  other,
+};
 
 /// What a path leads to, links followed.
 struct FileInfo {

@@ -2,13 +2,13 @@
 
 namespace hfshard {
 
-std::shared_ptr<const FileSource> OpenFiles::open(std::uint32_t number,
-                                                  const std::string& path) const {
+std::shared_ptr<const SourceFile> OpenFiles::open(std::uint32_t number,
+                                                  const StorePath& path) const {
   const std::lock_guard lock(mutex_);
   for (const auto& [known, source] : open_) {
     if (known == number) return source;
   }
-  auto source = std::make_shared<const FileSource>(path);
+  std::shared_ptr<const SourceFile> source = path.open();
   if (open_.size() < kMax) {
     open_.emplace_back(number, source);
   } else {

@@ -8,20 +8,20 @@
 #include <utility>
 #include <vector>
 
-#include "bytes/source.h"
+#include "bytes/store.h"
 
 namespace hfshard {
 
 /// Keeps some of many files open, each under a number of the caller's. Thread-safe.
 class OpenFiles {
  public:
-  /// The file, opened if it is not. Throws: as FileSource.
-  std::shared_ptr<const FileSource> open(std::uint32_t number, const std::string& path) const;
+  /// The file, opened if it is not. Throws: as Store::open.
+  std::shared_ptr<const SourceFile> open(std::uint32_t number, const StorePath& path) const;
 
  private:
   static constexpr std::size_t kMax = 64;
   mutable std::mutex mutex_;
-  mutable std::vector<std::pair<std::uint32_t, std::shared_ptr<const FileSource>>> open_;
+  mutable std::vector<std::pair<std::uint32_t, std::shared_ptr<const SourceFile>>> open_;
   mutable std::size_t evict_ = 0;
 };
 

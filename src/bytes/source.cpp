@@ -128,6 +128,37 @@ void Source::will_need(std::uint64_t /*offset_bytes*/, std::uint64_t /*length_by
 
 void Source::done_with(std::uint64_t /*offset_bytes*/, std::uint64_t /*length_bytes*/) const {}
 
+MappedBytes copy_range(const Source& source, std::uint64_t offset_bytes,
+                       std::uint64_t length_bytes) {
+  if (length_bytes == 0) return {};
+  void* at =
+      ::mmap(nullptr, length_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) throw sys::failure("reserve memory for", source.name(), errno);
+  MappedBytes out(at, length_bytes, 0, MappingGuard());
+  source.read_at(offset_bytes, {static_cast<std::byte*>(at), length_bytes});
+  return out;
+}
+
+std::string read_whole(const Source& source, std::uint64_t max_bytes) {
+  if (source.size_bytes() > max_bytes) {
+    throw Error(ErrorCode::limit, fmt::format("the file has {} bytes, at most {} are read whole",
+                                              source.size_bytes(), max_bytes))
+        .in_file(source.name());
+  }
+  std::string text(source.size_bytes(), '\0');
+  source.read_at(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+FileIdentity identity_of(const FileStamp& stamp) {
+  return {stamp.size_bytes, fmt::format("{}.{}", stamp.mtime_ns, stamp.inode)};
+}
+
+void SourceFile::check_used(const View& /*view*/, std::uint64_t /*offset_bytes*/,
+                            std::uint64_t /*length_bytes*/) const {}
+
+std::optional<IoChoice> SourceFile::choice() const { return std::nullopt; }
+
 FileSource::FileSource(std::string path) : path_(std::move(path)) {
   struct stat info {};
   fd_ = open_regular(path_, info).release();
@@ -173,17 +204,6 @@ std::optional<MappedBytes> FileSource::map(std::uint64_t offset_bytes,
     return std::nullopt;
   }
   return MappedBytes(at, size, skip, std::move(guard));
-}
-
-MappedBytes FileSource::copy(std::uint64_t offset_bytes, std::uint64_t length_bytes) const {
-  check_range(offset_bytes, length_bytes);
-  if (length_bytes == 0) return {};
-  void* at =
-      ::mmap(nullptr, length_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (at == MAP_FAILED) throw sys::failure("reserve memory for", path_, errno);
-  MappedBytes out(at, length_bytes, 0, MappingGuard());
-  read_exactly(path_, fd_, offset_bytes, {static_cast<std::byte*>(at), length_bytes});
-  return out;
 }
 
 void FileSource::throw_gone(std::uint64_t offset_bytes, std::uint64_t length_bytes) const {

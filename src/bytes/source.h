@@ -11,10 +11,13 @@
 #include "bytes/mapping_guard.h"
 
 #include "hfshard/error.h"
+#include "hfshard/io.h"
 
 struct stat;
 
 namespace hfshard {
+
+class Source;
 
 /// A read-only mapping: a window into a file, or memory with a copy of its bytes. A window is
 /// populated up front, so that a short file is an error here, and guarded: what is truncated later
@@ -31,6 +34,8 @@ class MappedBytes {
 
  private:
   friend class FileSource;
+  friend MappedBytes copy_range(const Source& source, std::uint64_t offset_bytes,
+                                std::uint64_t length_bytes);
   MappedBytes(const void* data, std::size_t size, std::size_t skip, MappingGuard guard) noexcept;
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
@@ -76,6 +81,12 @@ class Source {
   virtual void done_with(std::uint64_t offset_bytes, std::uint64_t length_bytes) const;
 };
 
+/// A range read into memory that goes back to the system with the object. Throws: as read_at.
+MappedBytes copy_range(const Source& source, std::uint64_t offset_bytes,
+                       std::uint64_t length_bytes);
+/// All of it as text. Throws: limit (more than `max_bytes`), as read_at.
+std::string read_whole(const Source& source, std::uint64_t max_bytes);
+
 /// What identifies a local file between plan and resume.
 struct FileStamp {
   std::uint64_t size_bytes = 0;
@@ -84,6 +95,32 @@ struct FileStamp {
   friend bool operator==(const FileStamp&, const FileStamp&) = default;
 };
 FileStamp stamp_of(const struct stat& info) noexcept;
+
+/// What a file of a store was when it was looked at: as long as it stays the same, so do the bytes.
+struct FileIdentity {
+  std::uint64_t size_bytes = 0;
+  std::string version;  ///< compared, never understood
+  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
+};
+FileIdentity identity_of(const FileStamp& stamp);
+
+/// A file of a store (bytes/store.h), opened.
+class SourceFile : public Source {
+ public:
+  /// As it was when it was opened.
+  virtual FileIdentity identity() const = 0;
+  /// Compares the file with what it was when it was opened, and with what its name leads to now.
+  /// Throws: conflict (it was written to, replaced or removed), io.
+  virtual void check_unchanged() const = 0;
+  /// A view of this range was used, and its bytes were the file's. Throws: corrupt (it shrank
+  /// meanwhile), conflict, io.
+  virtual void check_used(const View& view, std::uint64_t offset_bytes,
+                          std::uint64_t length_bytes) const;
+  /// Whether will_need does anything, so that who would have to find out ranges for it need not.
+  virtual bool takes_hints() const noexcept { return true; }
+  /// How its data moves; nothing where there is nothing to choose.
+  virtual std::optional<IoChoice> choice() const;
+};
 
 /// What else changes when a file is written to, and what explains that it did without a write.
 struct InodeState {
@@ -99,7 +136,7 @@ Error changed_source(const std::string& path);
 
 /// A local file, opened read-only (links are followed). `name` is the path as given.
 /// Throws: not_found, io, bad_input (a directory, fifo, ...).
-class FileSource final : public Source {
+class FileSource final : public SourceFile {
  public:
   explicit FileSource(std::string path);
   ~FileSource() override;
@@ -110,14 +147,11 @@ class FileSource final : public Source {
   void read_at(std::uint64_t offset_bytes, std::span<std::byte> out) const override;
   void will_need(std::uint64_t offset_bytes, std::uint64_t length_bytes) const override;
   FileStamp stamp() const;
-  /// Compares the file with what it was when it was opened, and with what its name leads to now.
-  /// Throws: conflict (it was written to, replaced or removed), io.
-  void check_unchanged() const;
+  FileIdentity identity() const override { return identity_of(stamp_); }
+  void check_unchanged() const override;
   /// A range as a guarded mapping of the file's pages; nothing where that cannot be had. Throws: as
   /// read_at.
   std::optional<MappedBytes> map(std::uint64_t offset_bytes, std::uint64_t length_bytes) const;
-  /// A range read into memory that goes back to the system with the object. Throws: as read_at.
-  MappedBytes copy(std::uint64_t offset_bytes, std::uint64_t length_bytes) const;
   /// The error for a range whose mapping was gone when it was used: corrupt (the file is shorter
   /// than it was), conflict (it was written to meanwhile, and is as long again), io (the disk).
   [[noreturn]] void throw_gone(std::uint64_t offset_bytes, std::uint64_t length_bytes) const;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "bytes/store.h"
 #include "catalog/array.h"
 #include "catalog/grid.h"
 
@@ -36,18 +37,19 @@ struct TensorInfo : Array {
 
 /// One file of a source, as named in errors and as it enters the plan id.
 struct CatalogFile {
-  std::string path;  ///< to open it
+  StorePath path;    ///< to open it
   std::string name;  ///< relative to the source directory
   std::uint64_t size_bytes = 0;
-  std::int64_t mtime_ns = 0;
-  std::uint64_t inode = 0;
+  std::string version;        ///< FileIdentity's; not part of the plan id
   std::string header_sha256;  ///< hex, of the 8-byte length and the JSON header
+  FileIdentity identity() const { return {size_bytes, version}; }
 };
 
 /// What a checkpoint consists of. Opening one reads metadata only. Arrays are sorted by name
 /// (bytewise).
 struct Catalog {
   std::string location;  ///< as given by the user
+  StorePath directory;   ///< that side_files and names of files are relative to
   Wording wording;
   std::vector<CatalogFile> files;
   std::vector<TensorInfo> tensors;

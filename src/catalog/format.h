@@ -12,6 +12,7 @@
 
 #include "base/json.h"
 #include "bytes/output.h"
+#include "bytes/store.h"
 #include "catalog/array.h"
 #include "catalog/checkpoint.h"
 #include "catalog/grid.h"
@@ -69,7 +70,7 @@ struct FileLayout {
 struct Found {
   struct Step {
     std::uint64_t number = 0;
-    std::string directory;
+    std::string directory;   ///< in the store that was looked at
     bool published = false;  ///< the file that commits the step is there
     friend bool operator==(const Step&, const Step&) = default;
   };
@@ -87,9 +88,9 @@ class Format {
   virtual std::string_view name() const = 0;
   /// Whether there is a checkpoint of this format (an unfinished or damaged one too, of which
   /// `open` says what is wrong), and which. Throws: io.
-  virtual std::optional<Found> recognise(const std::string& path) const = 0;
+  virtual std::optional<Found> recognise(const StorePath& path) const = 0;
   /// Opens what was recognised; reads metadata only. Throws: corrupt, not_found, unsupported, io.
-  virtual std::unique_ptr<Checkpoint> open(const std::string& path) const = 0;
+  virtual std::unique_ptr<Checkpoint> open(const StorePath& path) const = 0;
   /// Whether its arrays are plain pieces (TensorInfo::is_whole), which a run reads where they lie.
   virtual bool plain() const { return false; }
   /// Whether this release writes the format: what follows is for those only; others throw

@@ -66,16 +66,16 @@ void refuse_url(const std::string& location) {
 
 }  // namespace
 
-std::unique_ptr<Checkpoint> open_checkpoint(const std::string& path) {
-  refuse_url(path);
+std::unique_ptr<Checkpoint> open_checkpoint(const StorePath& path) {
+  refuse_url(path.name());
   for (const Format* format : all_formats()) {
     if (format->recognise(path)) return format->open(path);
   }
   return format::safetensors::open_hf(path);
 }
 
-std::unique_ptr<Checkpoint> open_source(const std::string& location) {
-  refuse_url(location);
+std::unique_ptr<Checkpoint> open_source(const StorePath& location) {
+  refuse_url(location.name());
   const Format* other = nullptr;
   for (const Format* format : all_formats()) {
     if (!format->recognise(location)) continue;
@@ -85,15 +85,15 @@ std::unique_ptr<Checkpoint> open_source(const std::string& location) {
   if (other != nullptr) {
     throw Error(ErrorCode::unsupported,
                 fmt::format("a checkpoint of the format {} is not converted", quote(other->name())))
-        .in_file(location)
+        .in_file(location.text())
         .hint("a source is a HuggingFace directory or one .safetensors file");
   }
   return format::safetensors::open_hf(location);
 }
 
-Catalog open_catalog(const std::string& location) { return open_source(location)->catalog(); }
+Catalog open_catalog(const StorePath& location) { return open_source(location)->catalog(); }
 
-std::optional<NameList> open_names(const std::string& location) {
+std::optional<NameList> open_names(const StorePath& location) {
   return format::safetensors::open_hf_names(location);
 }
 

@@ -24,16 +24,16 @@ std::vector<std::string> target_names();
 
 /// Opens a checkpoint of whatever format recognises the place; what none does is opened as a
 /// HuggingFace directory, which says what is missing there. Throws: as Format::open.
-std::unique_ptr<Checkpoint> open_checkpoint(const std::string& path);
+std::unique_ptr<Checkpoint> open_checkpoint(const StorePath& path);
 
 /// Opens what convert and link read: a place whose arrays are plain pieces, whatever else lies
 /// there (an index over them, for one). Throws: unsupported (a checkpoint of another format), as
 /// Format::open.
-std::unique_ptr<Checkpoint> open_source(const std::string& location);
+std::unique_ptr<Checkpoint> open_source(const StorePath& location);
 /// What it consists of.
-Catalog open_catalog(const std::string& location);
+Catalog open_catalog(const StorePath& location);
 /// Of a place that has the metadata of such a checkpoint and none of its data. Throws: bad_input,
 /// io.
-std::optional<NameList> open_names(const std::string& location);
+std::optional<NameList> open_names(const StorePath& location);
 
 }  // namespace hfshard

@@ -151,7 +151,7 @@ void check_same_as(const Plan& plan, const OpenSources& sources, const RunOption
         throw Error(ErrorCode::bad_input,
                     fmt::format("this tensor would be dropped as a copy of {}, but differs from it",
                                 quote(other.name)))
-            .in_file(plan.catalog().files[one.file].path)
+            .in_file(plan.catalog().files[one.file].path.text())
             .in_tensor(one.name)
             .at({one.begin_bytes + at, one.begin_bytes + at + size},
                 plan.catalog().files[one.file].size_bytes)

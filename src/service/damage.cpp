@@ -21,7 +21,8 @@ Damage missing_chunk(const Array& leaf, const Shape& chunk) {
 
 // A file of the catalog has a name; another one within the checkpoint is shown relative to it.
 std::string shown_name(const Catalog& catalog, const std::string& root, const std::string& file) {
-  const auto known = std::ranges::find(catalog.files, file, &CatalogFile::path);
+  const auto known = std::ranges::find_if(
+      catalog.files, [&](const CatalogFile& each) { return each.path.text() == file; });
   if (known != catalog.files.end()) return known->name;
   std::string prefix = root;
   while (prefix.ends_with('/')) prefix.pop_back();

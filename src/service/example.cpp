@@ -286,7 +286,7 @@ Catalog example_catalog(const FamilyFile& family, const Json& config, DType dtyp
   out.location = "the example of family " + std::string(family.name);
   out.config_text = dump_json(config);
   out.files.resize(1);
-  out.files[0].name = out.files[0].path = "model.safetensors";
+  out.files[0].path = out.files[0].name = "model.safetensors";
   for (ExpectedTensor& expected : expected_tensors(family, config, options)) {
     TensorInfo tensor;
     tensor.name = std::move(expected.name);

@@ -12,7 +12,7 @@ namespace hfshard {
 
 Limits limits_of(const RunOptions& run) { return run.limits != nullptr ? *run.limits : Limits{}; }
 
-Plan make_plan(const std::string& source, const PlanOptions& options, const Format& target,
+Plan make_plan(const StorePath& source, const PlanOptions& options, const Format& target,
                const Limits& limits) {
   const FileLayout files = target.layout();
   if (options.link && !files.linked_prefix) {

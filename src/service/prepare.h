@@ -12,7 +12,7 @@ namespace hfshard {
 
 /// Opens the source and plans it. Throws: unsupported (a format that cannot link), and what
 /// open_catalog, compile_model and build_plan throw.
-Plan make_plan(const std::string& source, const PlanOptions& options, const Format& target,
+Plan make_plan(const StorePath& source, const PlanOptions& options, const Format& target,
                const Limits& limits);
 
 /// The sizes of a run: the product's, unless a test brings others.

@@ -227,7 +227,7 @@ class CaseMaker {
 
   static TensorBytes read_all(const Catalog& catalog) {
     std::vector<std::string> files;
-    for (const CatalogFile& file : catalog.files) files.push_back(read_file(file.path));
+    for (const CatalogFile& file : catalog.files) files.push_back(file.path.read());
     TensorBytes out;
     for (const TensorInfo& tensor : catalog.tensors) {
       const auto all = as_bytes(files[tensor.file]).subspan(tensor.begin_bytes, tensor.size_bytes);

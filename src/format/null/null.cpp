@@ -9,11 +9,11 @@ class NullFormat final : public Format {
  public:
   std::string_view name() const override { return "null"; }
 
-  std::optional<Found> recognise(const std::string& /*path*/) const override { return {}; }
+  std::optional<Found> recognise(const StorePath& /*path*/) const override { return {}; }
 
-  std::unique_ptr<Checkpoint> open(const std::string& path) const override {
+  std::unique_ptr<Checkpoint> open(const StorePath& path) const override {
     throw Error(ErrorCode::unsupported, "the null format keeps nothing that could be opened")
-        .in_file(path);
+        .in_file(path.text());
   }
 
   bool writes() const override { return true; }

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
-#include "bytes/files.h"
 #include "format/orbax/metadata.h"
 #include "format/orbax/open.h"
 #include "format/orbax/tree.h"
@@ -20,14 +19,7 @@ namespace {
 constexpr std::string_view kUnfinished = ".orbax-checkpoint-tmp";
 constexpr std::string_view kProcessDirectory = "ocdbt.process_";
 
-bool has(const std::string& directory, std::string_view name) {
-  return exists(join_path(directory, name));
-}
-
-bool is_file(const std::string& path) {
-  const auto info = file_info(path);
-  return info && info->kind == FileKind::regular;
-}
+bool has(const StorePath& directory, std::string_view name) { return (directory / name).exists(); }
 
 // Steps are plain decimal names: "0", "120"; neither "05" nor "step_5".
 std::optional<std::uint64_t> step_number(std::string_view name) {
@@ -44,7 +36,8 @@ bool is_decimal(std::string_view name) {
   return !name.empty() && name.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-void refuse_unfinished(std::string path) {
+void refuse_unfinished(const StorePath& place) {
+  std::string path = place.text();
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
   if (!is_unfinished(name)) return;
@@ -53,73 +46,74 @@ void refuse_unfinished(std::string path) {
       .in_file(path);
 }
 
-void check_item(const std::string& item) {
+void check_item(const StorePath& item) {
   refuse_unfinished(item);
   if (has(item, kManifestFile)) return;
-  const std::vector<std::string> names = list_directory(item);
+  const std::vector<std::string> names = item.list();
   if (std::ranges::any_of(
           names, [](const std::string& name) { return name.starts_with(kProcessDirectory); })) {
     throw Error(ErrorCode::corrupt,
                 "an unfinished checkpoint: its processes wrote their parts, but nobody merged them")
-        .in_file(item);
+        .in_file(item.text());
   }
   if (has(item, kTreeFile)) {
     throw Error(ErrorCode::unsupported,
                 "a checkpoint without manifest.ocdbt (plain array directories) is not supported")
-        .in_file(item);
+        .in_file(item.text());
   }
-  throw Error(ErrorCode::not_found, "no manifest.ocdbt: not an Orbax checkpoint").in_file(item);
+  throw Error(ErrorCode::not_found, "no manifest.ocdbt: not an Orbax checkpoint")
+      .in_file(item.text());
 }
 
-std::string item_of_step(const std::string& step) {
+StorePath item_of_step(const StorePath& step) {
   refuse_unfinished(step);
   // Names that MaxText and Orbax's newer interface give to the tree.
   for (const std::string_view name :
        {kItemDirectory, std::string_view("state"), std::string_view("default")}) {
-    if (is_directory(join_path(step, name))) return join_path(step, name);
+    if ((step / name).is_directory()) return step / name;
   }
-  throw Error(ErrorCode::not_found, "a step directory without items").in_file(step);
+  throw Error(ErrorCode::not_found, "a step directory without items").in_file(step.text());
 }
 
-bool is_item(const std::string& path) { return has(path, kManifestFile) || has(path, kTreeFile); }
+bool is_item(const StorePath& path) { return has(path, kManifestFile) || has(path, kTreeFile); }
 
-bool is_step(const std::string& path) {
-  return has(path, kStepFile) || is_directory(join_path(path, kItemDirectory));
+bool is_step(const StorePath& path) {
+  return has(path, kStepFile) || (path / kItemDirectory).is_directory();
 }
 
 // By number.
-std::vector<Found::Step> steps_below(const std::string& root) {
+std::vector<Found::Step> steps_below(const StorePath& root) {
   std::vector<Found::Step> out;
-  for (const std::string& name : list_directory(root)) {
+  for (const std::string& name : root.list()) {
     const auto number = step_number(name);
-    const std::string directory = join_path(root, name);
-    if (number && is_directory(directory))
-      out.push_back({*number, directory, is_file(join_path(directory, kStepFile))});
+    const StorePath directory = root / name;
+    if (number && directory.is_directory())
+      out.push_back({*number, directory.name(), (directory / kStepFile).is_file()});
   }
   std::ranges::sort(out, {}, &Found::Step::number);
   return out;
 }
 
-std::string highest_step(const std::string& root) {
+StorePath highest_step(const StorePath& root) {
   const std::vector<Found::Step> steps = steps_below(root);
-  if (!steps.empty()) return steps.back().directory;
+  if (!steps.empty()) return root.at(steps.back().directory);
   Error error(ErrorCode::not_found,
               "no Orbax checkpoint: neither an item, a step nor a root directory");
-  error.in_file(root);
-  if (std::ranges::any_of(list_directory(root), is_unfinished))
+  error.in_file(root.text());
+  if (std::ranges::any_of(root.list(), is_unfinished))
     error.hint("there is an unfinished checkpoint, which is not read");
   throw error;
 }
 
 // An item's metadata may lie beside it, or in the step directory around it.
-std::string step_of_item(const std::string& item) {
-  const std::string parent = join_path(item, "..");
+std::optional<StorePath> step_of_item(const StorePath& item) {
+  const StorePath parent = item / "..";
   if (has(item, kStepFile)) return item;
-  return has(parent, kStepFile) ? parent : "";
+  return has(parent, kStepFile) ? std::optional(parent) : std::nullopt;
 }
 
-bool looks_like_orbax(const std::string& path) {
-  const std::vector<std::string> names = list_directory(path);
+bool looks_like_orbax(const StorePath& path) {
+  const std::vector<std::string> names = path.list();
   const auto any = [&](const auto& is) { return std::ranges::any_of(names, is); };
   if (is_item(path) || has(path, kStepFile)) return true;
   if (any([](const std::string& name) {
@@ -129,17 +123,17 @@ bool looks_like_orbax(const std::string& path) {
   }
   return any([&](const std::string& name) {
     if (is_unfinished(name) || name.starts_with(kProcessDirectory)) return true;
-    return (name == kItemDirectory || is_decimal(name)) && is_directory(join_path(path, name));
+    return (name == kItemDirectory || is_decimal(name)) && (path / name).is_directory();
   });
 }
 
 // What metadata say of the plan that wrote them. What cannot be read is no reason to recognise
 // nothing.
-std::string stated_plan_id(const std::string& step) {
-  const std::string path = join_path(step, kStepFile);
-  if (!exists(path)) return {};
+std::string stated_plan_id(const StorePath& step) {
+  const StorePath path = step / kStepFile;
+  if (!path.exists()) return {};
   try {
-    const Json metadata = parse_metadata(read_file(path), path);
+    const Json metadata = parse_metadata(path.read(), path.text());
     const Json* custom = metadata.find("custom_metadata");
     const Json* ours = custom ? custom->find("hfshard") : nullptr;
     const Json* id = ours ? ours->find("plan_id") : nullptr;
@@ -151,35 +145,35 @@ std::string stated_plan_id(const std::string& step) {
 }
 
 // Metadata alone say nothing: an index in place gets its files one by one.
-std::string plan_id_of(const std::string& step) {
+std::string plan_id_of(const StorePath& step) {
   std::string id = stated_plan_id(step);
   if (id.empty()) return id;
-  const bool ours = is_manifest_of(join_path(step, kItemDirectory), id) || is_manifest_of(step, id);
+  const bool ours = is_manifest_of(step / kItemDirectory, id) || is_manifest_of(step, id);
   return ours ? id : std::string();
 }
 
 }  // namespace
 
-std::optional<Found> find_checkpoint(const std::string& path) {
-  if (!is_directory(path) || !looks_like_orbax(path)) return std::nullopt;
+std::optional<Found> find_checkpoint(const StorePath& path) {
+  if (!path.is_directory() || !looks_like_orbax(path)) return std::nullopt;
   Found out;
-  out.directory = path;
+  out.directory = path.name();
   if (is_item(path)) {
-    if (!has(path, kStepFile) && has(parent_path(path), kStepFile))
-      out.directory = parent_path(path);
+    if (!has(path, kStepFile) && has(path.parent(), kStepFile))
+      out.directory = path.parent().name();
   } else if (!is_step(path)) {
     out.steps = steps_below(path);
     if (!out.steps.empty()) out.directory = out.steps.back().directory;
   }
-  out.plan_id = plan_id_of(out.directory);
+  out.plan_id = plan_id_of(path.at(out.directory));
   return out;
 }
 
-Location locate(const std::string& path) {
-  if (!is_directory(path)) {
-    throw Error(exists(path) ? ErrorCode::bad_input : ErrorCode::not_found,
-                exists(path) ? "a checkpoint is a directory" : "no such directory")
-        .in_file(path);
+Location locate(const StorePath& path) {
+  if (!path.is_directory()) {
+    throw Error(path.exists() ? ErrorCode::bad_input : ErrorCode::not_found,
+                path.exists() ? "a checkpoint is a directory" : "no such directory")
+        .in_file(path.text());
   }
   Location out;
   if (is_item(path)) {
@@ -187,7 +181,7 @@ Location locate(const std::string& path) {
     out.step = step_of_item(path);
   } else {
     out.step = is_step(path) ? path : highest_step(path);
-    out.item = item_of_step(out.step);
+    out.item = item_of_step(*out.step);
   }
   check_item(out.item);
   return out;

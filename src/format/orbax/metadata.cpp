@@ -14,7 +14,6 @@
 #include "base/digest.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "bytes/files.h"
 #include "format/orbax/key_order.h"
 #include "format/orbax/ocdbt/manifest.h"
 #include "format/orbax/zarr/array.h"
@@ -208,12 +207,12 @@ SideFile constant(std::string path, std::string text) {
 
 }  // namespace
 
-bool is_manifest_of(const std::string& item, const std::string& plan_id) {
-  const std::string path = join_path(item, kManifestFile);
-  if (!exists(path)) return false;
-  const std::string bytes = read_file(path);
+bool is_manifest_of(const StorePath& item, const std::string& plan_id) {
+  const StorePath path = item / kManifestFile;
+  if (!path.exists()) return false;
+  const std::string bytes = path.read();
   try {
-    return ocdbt::decode_manifest(as_bytes(bytes), {path, 0, bytes.size()}).uuid ==
+    return ocdbt::decode_manifest(as_bytes(bytes), {path.text(), 0, bytes.size()}).uuid ==
            database_id(plan_id);
   } catch (const Error&) {  // damaged, or of a kind that we do not write: nobody's of ours
     return false;

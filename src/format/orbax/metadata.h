@@ -26,7 +26,7 @@ std::vector<SideFile> side_files(const TreeSpec& tree, const Placements& placed,
                                  ocdbt::TreeLimits limits = {});
 
 /// True if the database of an item directory is the one of this plan, by its uuid. Throws: io.
-bool is_manifest_of(const std::string& item, const std::string& plan_id);
+bool is_manifest_of(const StorePath& item, const std::string& plan_id);
 
 /// Streams `_METADATA`.
 void write_tree_metadata(const TreeSpec& tree, const ByteSink& sink);

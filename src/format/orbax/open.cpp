@@ -15,9 +15,9 @@
 #include "base/coding.h"
 #include "base/heap.h"
 #include "base/text.h"
-#include "bytes/files.h"
 #include "bytes/open_files.h"
 #include "bytes/source.h"
+#include "bytes/store.h"
 #include "catalog/grid.h"
 #include "format/orbax/metadata.h"
 #include "format/orbax/ocdbt/reader.h"
@@ -36,37 +36,39 @@ constexpr std::uint32_t kInline = UINT32_MAX;
 // Data files of a database: sizes are known, and some are kept open.
 class DatabaseFiles {
  public:
-  explicit DatabaseFiles(std::string root) : root_(std::move(root)) {}
+  explicit DatabaseFiles(StorePath root) : root_(std::move(root)) {}
 
   // Number of a file, by its path below the root; looked up on first use.
   std::uint32_t number(std::string_view path) {
-    if (!paths_.empty() && last_ == path) return last_number_;
+    if (!files_.empty() && last_ == path) return last_number_;
     const auto [found, fresh] =
-        numbers_.try_emplace(std::string(path), static_cast<std::uint32_t>(paths_.size()));
+        numbers_.try_emplace(std::string(path), static_cast<std::uint32_t>(names_.size()));
     if (fresh) {
-      paths_.push_back(join_path(root_, path));
-      const auto info = file_info(paths_.back());
-      if (!info) {
+      files_.push_back(root_ / path);
+      const auto entry = files_.back().find();
+      names_.push_back(files_.back().text());
+      if (!entry || entry->kind == FileKind::dangling) {
         throw Error(ErrorCode::not_found, "a data file of the checkpoint is missing")
-            .in_file(paths_.back());
+            .in_file(names_.back());
       }
-      sizes_.push_back(info->stamp.size_bytes);
+      sizes_.push_back(entry->identity.size_bytes);
     }
     last_ = path;
     return last_number_ = found->second;
   }
 
-  const std::string& path(std::uint32_t file) const { return paths_[file]; }
+  const std::string& name(std::uint32_t file) const { return names_[file]; }
   std::uint64_t size_bytes(std::uint32_t file) const { return sizes_[file]; }
 
-  std::shared_ptr<const FileSource> open(std::uint32_t file) const {
-    return open_.open(file, paths_[file]);
+  std::shared_ptr<const SourceFile> open(std::uint32_t file) const {
+    return open_.open(file, files_[file]);
   }
 
  private:
-  std::string root_;
+  StorePath root_;
   std::unordered_map<std::string, std::uint32_t> numbers_;
-  std::vector<std::string> paths_;
+  std::vector<StorePath> files_;
+  std::vector<std::string> names_;  // as in errors
   std::vector<std::uint64_t> sizes_;
   std::string last_;
   std::uint32_t last_number_ = 0;
@@ -134,7 +136,7 @@ Cut cut_of(const zarr::Array& array) {
 // The bytes of one stored chunk: a range of a data file, or of the values in the index.
 struct StoredChunk final : Source {
   const Slot* slot = nullptr;
-  std::shared_ptr<const FileSource> file;  // null: `bytes`
+  std::shared_ptr<const SourceFile> file;  // null: `bytes`
   std::span<const std::byte> bytes;
   const std::string* file_name = nullptr;
   std::uint64_t file_bytes = 0;
@@ -247,17 +249,17 @@ OrbaxCheckpoint::OrbaxCheckpoint(const Location& at) : files_(at.item) {
 }
 
 void OrbaxCheckpoint::read_tree(const Location& at) {
-  const std::string path = join_path(at.item, kTreeFile);
-  Tree tree = parse_tree(read_file(path, kMaxTreeBytes), path);
+  const StorePath path = at.item / kTreeFile;
+  Tree tree = parse_tree(path.read(kMaxTreeBytes), path.text());
   catalog_.tensors.resize(tree.arrays.size());
   index_.resize(tree.arrays.size());
   for (std::size_t i = 0; i < catalog_.tensors.size(); ++i)
     catalog_.tensors[i].name = std::move(tree.arrays[i]);
   catalog_.attributes = std::move(tree.custom_metadata);
-  if (catalog_.attributes.is_null() && !at.step.empty()) {
-    const std::string step = join_path(at.step, kStepFile);
-    if (exists(step)) {
-      const Json json = parse_metadata(read_file(step), step);
+  if (catalog_.attributes.is_null() && at.step) {
+    const StorePath step = *at.step / kStepFile;
+    if (step.exists()) {
+      const Json json = parse_metadata(step.read(), step.text());
       if (const Json* custom = json.find("custom_metadata")) catalog_.attributes = *custom;
     }
   }
@@ -280,13 +282,13 @@ std::string OrbaxCheckpoint::load(const ocdbt::Entry& entry) {
   const std::uint32_t file = files_.number(entry.path);
   if (!in_range(entry.offset_bytes, entry.length_bytes, files_.size_bytes(file))) {
     throw Error(ErrorCode::corrupt, "array metadata passes the end of its data file")
-        .in_file(files_.path(file))
+        .in_file(files_.name(file))
         .at({entry.offset_bytes, entry.offset_bytes + entry.length_bytes}, files_.size_bytes(file));
   }
   if (entry.length_bytes > ocdbt::kMaxInlineBytes) {
     throw Error(ErrorCode::limit, fmt::format("array metadata of {} bytes; at most {} are read",
                                               entry.length_bytes, ocdbt::kMaxInlineBytes))
-        .in_file(files_.path(file));
+        .in_file(files_.name(file));
   }
   std::vector<std::byte> bytes(entry.length_bytes);
   files_.open(file)->read_at(entry.offset_bytes, bytes);
@@ -372,7 +374,7 @@ Slot OrbaxCheckpoint::place(const ocdbt::Entry& entry, std::string_view path) {
     throw Error(
         ErrorCode::corrupt,
         fmt::format("the chunk with key {} passes the end of its data file", quote(entry.key)))
-        .in_file(files_.path(slot.file))
+        .in_file(files_.name(slot.file))
         .in_tensor(path)
         .at({entry.offset_bytes, entry.offset_bytes + entry.length_bytes}, total);
   }
@@ -454,7 +456,7 @@ std::unique_ptr<PieceReader> OrbaxCheckpoint::open_piece(std::uint32_t leaf, con
     stored.file_name = &inline_name_;
   } else {
     stored.file = files_.open(slot->file);
-    stored.file_name = &files_.path(slot->file);
+    stored.file_name = &files_.name(slot->file);
   }
   stored.file_bytes = slot->file == kInline ? inline_bytes_.size() : files_.size_bytes(slot->file);
   return std::make_unique<OrbaxPiece>(std::move(stored), kind, chunk, steps, scratch,
@@ -463,7 +465,7 @@ std::unique_ptr<PieceReader> OrbaxCheckpoint::open_piece(std::uint32_t leaf, con
 
 }  // namespace
 
-std::unique_ptr<Checkpoint> open_orbax(const std::string& path) {
+std::unique_ptr<Checkpoint> open_orbax(const StorePath& path) {
   return std::make_unique<OrbaxCheckpoint>(locate(path));
 }
 

@@ -22,11 +22,11 @@ class OrbaxFormat final : public Format {
  public:
   std::string_view name() const override { return "orbax"; }
 
-  std::optional<Found> recognise(const std::string& path) const override {
+  std::optional<Found> recognise(const StorePath& path) const override {
     return find_checkpoint(path);
   }
 
-  std::unique_ptr<Checkpoint> open(const std::string& path) const override {
+  std::unique_ptr<Checkpoint> open(const StorePath& path) const override {
     return open_orbax(path);
   }
 

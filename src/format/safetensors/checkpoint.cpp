@@ -11,7 +11,7 @@ namespace {
 // One tensor: the bytes of its range, as they are.
 class TensorReader final : public PieceReader {
  public:
-  TensorReader(const TensorInfo& tensor, std::shared_ptr<const FileSource> file)
+  TensorReader(const TensorInfo& tensor, std::shared_ptr<const SourceFile> file)
       : tensor_(tensor), file_(std::move(file)), next_(tensor.begin_bytes) {}
 
   void read(std::span<std::byte> out) override {
@@ -30,7 +30,7 @@ class TensorReader final : public PieceReader {
 
  private:
   const TensorInfo& tensor_;
-  std::shared_ptr<const FileSource> file_;
+  std::shared_ptr<const SourceFile> file_;
   std::uint64_t next_;
 };
 
@@ -69,7 +69,7 @@ class SafetensorsCheckpoint final : public Checkpoint {
 
 }  // namespace
 
-std::unique_ptr<Checkpoint> open_hf(const std::string& location) {
+std::unique_ptr<Checkpoint> open_hf(const StorePath& location) {
   return std::make_unique<SafetensorsCheckpoint>(open_hf_catalog(location));
 }
 

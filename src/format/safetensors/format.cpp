@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "bytes/files.h"
 #include "format/safetensors/open.h"
 
 #include "hfshard/error.h"
@@ -22,18 +21,19 @@ class SafetensorsFormat final : public Format {
   std::string_view name() const override { return "safetensors"; }
 
   // There is no mark beside the files themselves, and one step only.
-  std::optional<Found> recognise(const std::string& path) const override {
-    const auto info = file_info(path);
-    if (!info) return {};
-    if (info->kind != FileKind::directory)
-      return path.ends_with(kFileEnding) ? std::optional(Found{path, {}, {}}) : std::nullopt;
-    const bool here = std::ranges::any_of(list_directory(path), [](const std::string& name) {
+  std::optional<Found> recognise(const StorePath& path) const override {
+    const auto entry = path.find();
+    if (!entry || entry->kind == FileKind::dangling) return {};
+    const Found found{path.name(), {}, {}};
+    if (entry->kind != FileKind::directory)
+      return path.name().ends_with(kFileEnding) ? std::optional(found) : std::nullopt;
+    const bool here = std::ranges::any_of(path.list(), [](const std::string& name) {
       return name.ends_with(kFileEnding) || name.ends_with(kIndexEnding);
     });
-    return here ? std::optional(Found{path, {}, {}}) : std::nullopt;
+    return here ? std::optional(found) : std::nullopt;
   }
 
-  std::unique_ptr<Checkpoint> open(const std::string& path) const override { return open_hf(path); }
+  std::unique_ptr<Checkpoint> open(const StorePath& path) const override { return open_hf(path); }
 
   bool plain() const override { return true; }
 

@@ -7,7 +7,6 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "bytes/files.h"
 
 namespace hfshard::format::safetensors {
 namespace {
@@ -33,9 +32,9 @@ void check_file_name(const std::string& name) {
 
 }  // namespace
 
-HfIndex read_hf_index(const std::string& path) {
+HfIndex read_hf_index(const StorePath& path) {
   try {
-    const Json json = parse_json(read_file(path, kMaxIndexBytes), path);
+    const Json json = parse_json(path.read(kMaxIndexBytes), path.text());
     const Json::Object& weight_map = json.at("weight_map").as_object();
     std::map<std::string_view, std::uint32_t> ids;
     for (const auto& [tensor, file] : weight_map) ids.emplace(file.as_string(), 0);
@@ -51,7 +50,7 @@ HfIndex read_hf_index(const std::string& path) {
     if (index.tensors.empty()) throw Error(ErrorCode::bad_input, "the index lists no tensor");
     return index;
   } catch (Error& error) {  // opening a source: the file is known here
-    error.in_file(path);
+    error.in_file(path.text());
     throw;
   }
 }

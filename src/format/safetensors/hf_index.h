@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "bytes/store.h"
+
 namespace hfshard::format::safetensors {
 
 inline constexpr const char* kIndexName = "model.safetensors.index.json";
@@ -18,6 +20,6 @@ struct HfIndex {
 
 /// Reads an index. Throws: bad_input (malformed, no weight_map, a path that leaves the directory),
 /// unsupported (it lists other than safetensors files), io.
-HfIndex read_hf_index(const std::string& path);
+HfIndex read_hf_index(const StorePath& path);
 
 }  // namespace hfshard::format::safetensors

@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "bytes/files.h"
 
 namespace hfshard::format::safetensors {
 namespace {
@@ -72,21 +71,20 @@ std::string sample(const Names& names) {
   return out;
 }
 
-std::optional<std::string> first_incomplete(const std::string& directory) {
-  const auto info = file_info(directory);
-  if (!info || info->kind != FileKind::directory) return std::nullopt;
-  const Names found = matching(list_directory(directory), "*.incomplete");
+std::optional<std::string> first_incomplete(const StorePath& directory) {
+  if (!directory.is_directory()) return std::nullopt;
+  const Names found = matching(directory.list(), "*.incomplete");
   if (found.empty()) return std::nullopt;
-  return join_path(directory, found.front());
+  return (directory / found.front()).text();
 }
 
 // A download in progress leaves `*.incomplete` in the directory, in its own cache folder, or, for a
 // snapshot of the hub's cache, among the blobs.
 // Source: huggingface/huggingface_hub src/huggingface_hub/file_download.py and _local_folder.py.
-std::optional<std::string> find_incomplete(const std::string& directory) {
-  const Names places{directory, join_path(directory, ".cache/huggingface/download"),
-                     join_path(directory, "../../blobs")};
-  const bool snapshot = parent_path(directory).ends_with("snapshots");
+std::optional<std::string> find_incomplete(const StorePath& directory) {
+  const std::vector<StorePath> places{directory, directory / ".cache/huggingface/download",
+                                      directory / "../../blobs"};
+  const bool snapshot = directory.parent().name().ends_with("snapshots");
   for (std::size_t i = 0; i < (snapshot ? places.size() : places.size() - 1); ++i) {
     if (auto found = first_incomplete(places[i])) return found;
   }
@@ -94,24 +92,19 @@ std::optional<std::string> find_incomplete(const std::string& directory) {
 }
 
 // `what` says who needs the file.
-[[noreturn]] void throw_missing(const std::string& directory, const std::string& name,
+[[noreturn]] void throw_missing(const StorePath& directory, const std::string& name,
                                 std::string_view what) {
-  const std::string path = join_path(directory, name);
+  const StorePath path = directory / name;
   if (const auto incomplete = find_incomplete(directory)) {
     throw Error(ErrorCode::bad_input,
                 fmt::format("the download is not complete: {} is missing", quote(name)))
-        .in_file(path)
+        .in_file(path.text())
         .hint(fmt::format("finish the download first; partial file: {}", printable(*incomplete)));
   }
   throw Error(ErrorCode::not_found, fmt::format("a file that {} is missing", what))
-      .in_file(path)
-      .hint(exists(path) ? "the name is a link to a file that is missing; download it again"
-                         : "the download may be partial");
-}
-
-bool leads_to_file(const std::string& path) {
-  const auto info = file_info(path);
-  return info && info->kind == FileKind::regular;
+      .in_file(path.text())
+      .hint(path.exists() ? "the name is a link to a file that is missing; download it again"
+                          : "the download may be partial");
 }
 
 struct Part {
@@ -143,7 +136,7 @@ std::optional<Part> parse_part(std::string_view name) {
 }
 
 // Numbered files must all be there: without an index nothing else tells that one is missing.
-void check_parts(const std::string& directory, const Names& names) {
+void check_parts(const StorePath& directory, const Names& names) {
   for (const std::string& name : names) {
     const auto part = parse_part(name);
     if (!part) continue;
@@ -158,7 +151,7 @@ void check_parts(const std::string& directory, const Names& names) {
   }
 }
 
-[[noreturn]] void throw_no_weights(const std::string& directory, const Names& entries) {
+[[noreturn]] void throw_no_weights(const StorePath& directory, const Names& entries) {
   refuse_adapter(directory, entries);
   if (find_incomplete(directory)) throw_missing(directory, "model.safetensors", "is needed");
   Names others;
@@ -168,13 +161,13 @@ void check_parts(const std::string& directory, const Names& names) {
   if (!others.empty()) {
     throw Error(ErrorCode::unsupported,
                 fmt::format("only safetensors weights can be read; found {}", sample(others)))
-        .in_file(directory)
+        .in_file(directory.text())
         .hint(
             "save the model as safetensors first, for example with "
             "save_pretrained(safe_serialization=True)");
   }
   Error error(ErrorCode::not_found, "no safetensors file in the directory");
-  error.in_file(directory);
+  error.in_file(directory.text());
   if (contains(entries, "snapshots")) {
     error.hint("this is a folder of the hub's cache; name one of its snapshots/<revision> folders");
   } else if (!matching(entries, "*.index.json").empty()) {
@@ -185,17 +178,17 @@ void check_parts(const std::string& directory, const Names& names) {
 
 }  // namespace
 
-void refuse_adapter(const std::string& directory, const Names& entries) {
+void refuse_adapter(const StorePath& directory, const Names& entries) {
   for (const std::string_view name : kAdapterFiles) {
     if (!contains(entries, name)) continue;
     throw Error(ErrorCode::unsupported,
                 fmt::format("this is an adapter, not a whole model: found {}", quote(name)))
-        .in_file(directory)
+        .in_file(directory.text())
         .hint("merge the adapter into its base model first (peft: merge_and_unload)");
   }
 }
 
-HfFiles choose_without_index(const std::string& directory, const Names& entries) {
+HfFiles choose_without_index(const StorePath& directory, const Names& entries) {
   HfFiles out;
   Names all = matching(entries, "*.safetensors");
   out.names = matching(all, "model*.safetensors");
@@ -207,14 +200,14 @@ HfFiles choose_without_index(const std::string& directory, const Names& entries)
       throw Error(
           ErrorCode::bad_input,
           fmt::format("several safetensors files, no index and none named model*: {}", sample(all)))
-          .in_file(directory)
+          .in_file(directory.text())
           .hint("name the one file to convert");
     }
     out.names = all;
   }
   check_parts(directory, out.names);
   for (const std::string& name : out.names) {
-    if (!leads_to_file(join_path(directory, name))) throw_missing(directory, name, "is needed");
+    if (!(directory / name).is_file()) throw_missing(directory, name, "is needed");
   }
   std::erase_if(all, [&](const std::string& name) { return contains(out.names, name); });
   if (!all.empty()) {
@@ -223,13 +216,12 @@ HfFiles choose_without_index(const std::string& directory, const Names& entries)
   return out;
 }
 
-HfFiles choose_with_index(const std::string& directory, const Names& entries, const Names& listed) {
+HfFiles choose_with_index(const StorePath& directory, const Names& entries, const Names& listed) {
   HfFiles out;
   out.has_index = true;
   out.names = listed;
   for (const std::string& name : listed) {
-    if (!leads_to_file(join_path(directory, name)))
-      throw_missing(directory, name, "the index lists");
+    if (!(directory / name).is_file()) throw_missing(directory, name, "the index lists");
   }
   Names ignored = matching(entries, "*.safetensors");
   std::erase_if(ignored, [&](const std::string& name) { return contains(listed, name); });
@@ -242,15 +234,15 @@ HfFiles choose_with_index(const std::string& directory, const Names& entries, co
   return out;
 }
 
-std::vector<std::string> find_side_files(const std::string& directory, const Names& entries) {
+std::vector<std::string> find_side_files(const StorePath& directory, const Names& entries) {
   Names out;
   for (const std::string& entry : entries) {
     if (!matches_any(kSidePatterns, entry)) continue;
     if (entry.ends_with(".safetensors") || entry.ends_with(".index.json")) continue;
     if (matches_any(kOtherWeights, entry)) continue;
-    const auto info = file_info(join_path(directory, entry));
-    if (!info || info->kind != FileKind::regular) continue;
-    if (info->stamp.size_bytes <= kMaxSideFileBytes) out.push_back(entry);
+    const auto found = (directory / entry).find();
+    if (!found || found->kind != FileKind::regular) continue;
+    if (found->identity.size_bytes <= kMaxSideFileBytes) out.push_back(entry);
   }
   return out;
 }

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "catalog/catalog.h"
+#include "bytes/store.h"
 
 namespace hfshard::format::safetensors {
 
@@ -18,15 +18,15 @@ struct HfFiles {
 /// Chooses among the entries of a directory that has no index. Throws: not_found (nothing there, or
 /// a part is missing), unsupported (other weights only, an adapter), bad_input (cannot choose,
 /// partial downloads).
-HfFiles choose_without_index(const std::string& directory, const std::vector<std::string>& entries);
+HfFiles choose_without_index(const StorePath& directory, const std::vector<std::string>& entries);
 /// Notes on entries that an index leaves out. Throws: not_found (a listed file is missing),
 /// bad_input (because it is still being downloaded).
-HfFiles choose_with_index(const std::string& directory, const std::vector<std::string>& entries,
+HfFiles choose_with_index(const StorePath& directory, const std::vector<std::string>& entries,
                           const std::vector<std::string>& listed);
 /// Those entries that go along with a model: configs, tokenizer, chat template, model code.
-std::vector<std::string> find_side_files(const std::string& directory,
+std::vector<std::string> find_side_files(const StorePath& directory,
                                          const std::vector<std::string>& entries);
 /// Throws: unsupported, if the entries are those of an adapter.
-void refuse_adapter(const std::string& directory, const std::vector<std::string>& entries);
+void refuse_adapter(const StorePath& directory, const std::vector<std::string>& entries);
 
 }  // namespace hfshard::format::safetensors

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "bytes/files.h"
 #include "format/safetensors/hf_index.h"
 #include "format/safetensors/hf_repo.h"
 #include "format/safetensors/safetensors.h"
@@ -27,25 +26,25 @@ bool looks_like_hub_id(std::string_view location) {
   });
 }
 
-[[noreturn]] void throw_no_location(const std::string& location) {
+[[noreturn]] void throw_no_location(const StorePath& location) {
   Error error(ErrorCode::not_found, "no such file or directory");
-  error.in_file(location);
-  if (looks_like_hub_id(location)) {
+  error.in_file(location.text());
+  if (looks_like_hub_id(location.name())) {
     error.hint(
         "if this is a model on the hub, download it first (hf download ORG/NAME "
         "--local-dir DIR) and name the directory");
-  } else if (exists(location)) {
+  } else if (location.exists()) {
     error.hint("the name is a link that leads nowhere");
   }
   throw error;
 }
 
 // Reads the header of one more file.
-void add_file(Catalog& catalog, const std::string& path, std::string name) {
+void add_file(Catalog& catalog, StorePath path, std::string name) {
   SafetensorsHeader header = parse_safetensors(path);
   const auto id = static_cast<std::uint32_t>(catalog.files.size());
-  catalog.files.push_back({path, std::move(name), header.stamp.size_bytes, header.stamp.mtime_ns,
-                           header.stamp.inode, std::move(header.sha256)});
+  catalog.files.push_back({std::move(path), std::move(name), header.identity.size_bytes,
+                           std::move(header.identity.version), std::move(header.sha256)});
   for (TensorInfo& tensor : header.tensors) {
     tensor.file = id;
     catalog.tensors.push_back(std::move(tensor));
@@ -61,14 +60,14 @@ void sort_tensors(Catalog& catalog) {
   if (twice == catalog.tensors.end()) return;
   throw Error(ErrorCode::bad_input, fmt::format("the tensor is in two files, also in {}",
                                                 quote(catalog.files[std::next(twice)->file].name)))
-      .in_file(catalog.files[twice->file].path)
+      .in_file(catalog.files[twice->file].path.text())
       .in_tensor(twice->name);
 }
 
 [[noreturn]] void throw_absent(const Catalog& catalog, const std::string& name,
                                std::uint32_t file) {
   Error error(ErrorCode::bad_input, "the index places the tensor in a file that does not hold it");
-  error.in_file(catalog.files[file].path).in_tensor(name);
+  error.in_file(catalog.files[file].path.text()).in_tensor(name);
   if (const auto found = catalog.find(name)) {
     error.hint(fmt::format("it is in {}; the index and the files may be of different revisions",
                            quote(catalog.files[catalog.tensors[*found].file].name)));
@@ -87,7 +86,7 @@ void check_against_index(const Catalog& catalog, const HfIndex& index) {
     }
     if (listed == index.tensors.end() || listed->first != tensor.name) {
       throw Error(ErrorCode::bad_input, "the file holds a tensor that the index does not list")
-          .in_file(catalog.files[tensor.file].path)
+          .in_file(catalog.files[tensor.file].path.text())
           .in_tensor(tensor.name)
           .at(tensor.range(), catalog.files[tensor.file].size_bytes)
           .hint("the index and the files may be of different revisions");
@@ -98,28 +97,30 @@ void check_against_index(const Catalog& catalog, const HfIndex& index) {
   if (listed != index.tensors.end()) throw_absent(catalog, listed->first, listed->second);
 }
 
-std::string read_config(const std::string& directory) {
-  const std::string path = join_path(directory, "config.json");
-  if (!file_info(path)) return {};
-  std::string text = read_file(path, kMaxConfigBytes);
-  if (text.empty()) throw Error(ErrorCode::bad_input, "the file is empty").in_file(path);
+std::string read_config(const StorePath& directory) {
+  const StorePath path = directory / "config.json";
+  const auto entry = path.find();
+  if (!entry || entry->kind == FileKind::dangling) return {};
+  std::string text = path.read(kMaxConfigBytes);
+  if (text.empty()) throw Error(ErrorCode::bad_input, "the file is empty").in_file(path.text());
   return text;
 }
 
-Catalog open_directory(const std::string& location) {
-  const std::vector<std::string> entries = list_directory(location);
+Catalog open_directory(const StorePath& location) {
+  const std::vector<std::string> entries = location.list();
   Catalog catalog;
-  catalog.location = location;
+  catalog.location = location.text();
+  catalog.directory = location;
   HfIndex index;
   HfFiles chosen;
   if (std::ranges::binary_search(entries, kIndexName)) {
-    index = read_hf_index(join_path(location, kIndexName));
+    index = read_hf_index(location / kIndexName);
     chosen = choose_with_index(location, entries, index.files);
   } else {
     chosen = choose_without_index(location, entries);
   }
   catalog.tensors.reserve(index.tensors.size());
-  for (const std::string& name : chosen.names) add_file(catalog, join_path(location, name), name);
+  for (const std::string& name : chosen.names) add_file(catalog, location / name, name);
   sort_tensors(catalog);
   if (chosen.has_index) check_against_index(catalog, index);
   catalog.config_text = read_config(location);
@@ -128,17 +129,18 @@ Catalog open_directory(const std::string& location) {
   return catalog;
 }
 
-Catalog open_file(const std::string& location) {
-  const std::string directory = parent_path(location);
-  const std::string name = location.substr(location.rfind('/') + 1);
+Catalog open_file(const StorePath& location) {
+  const StorePath directory = location.parent();
+  const std::string name = location.name().substr(location.name().rfind('/') + 1);
   if (!name.ends_with(".safetensors")) {
     throw Error(ErrorCode::unsupported, "the file is not named *.safetensors")
-        .in_file(location)
+        .in_file(location.text())
         .hint("only safetensors weights can be read");
   }
   if (name == "adapter_model.safetensors") refuse_adapter(location, {name});
   Catalog catalog;
-  catalog.location = location;
+  catalog.location = location.text();
+  catalog.directory = directory;
   add_file(catalog, location, name);
   sort_tensors(catalog);
   catalog.config_text = read_config(directory);
@@ -147,16 +149,15 @@ Catalog open_file(const std::string& location) {
 
 }  // namespace
 
-std::optional<NameList> open_hf_names(const std::string& location) {
-  const auto info = file_info(location);
-  const std::string index_path = join_path(location, kIndexName);
-  if (!info || info->kind != FileKind::directory || !file_info(index_path)) return std::nullopt;
+std::optional<NameList> open_hf_names(const StorePath& location) {
+  const StorePath index_path = location / kIndexName;
+  if (!location.is_directory() || !index_path.is_file()) return std::nullopt;
   const HfIndex index = read_hf_index(index_path);
   for (const std::string& name : index.files) {
-    if (exists(join_path(location, name))) return std::nullopt;
+    if ((location / name).exists()) return std::nullopt;
   }
   NameList out;
-  out.location = location;
+  out.location = location.text();
   out.config_text = read_config(location);
   if (out.config_text.empty()) return std::nullopt;
   out.names.reserve(index.tensors.size());
@@ -164,11 +165,11 @@ std::optional<NameList> open_hf_names(const std::string& location) {
   return out;
 }
 
-Catalog open_hf_catalog(const std::string& location) {
-  const auto info = file_info(location);
-  if (!info) throw_no_location(location);
+Catalog open_hf_catalog(const StorePath& location) {
+  const auto entry = location.find();
+  if (!entry || entry->kind == FileKind::dangling) throw_no_location(location);
   Catalog catalog =
-      info->kind == FileKind::directory ? open_directory(location) : open_file(location);
+      entry->kind == FileKind::directory ? open_directory(location) : open_file(location);
   catalog.wording = {.kind = "huggingface",
                      .array = "tensor",
                      .arrays = "tensors",

@@ -288,7 +288,7 @@ void check_sizes(const std::vector<TensorInfo>& tensors, std::uint64_t file_byte
 }
 
 // Reads and checks the length field. Returns the header's length.
-std::uint64_t read_length(const FileSource& source) {
+std::uint64_t read_length(const Source& source) {
   const std::uint64_t file_bytes = source.size_bytes();
   if (file_bytes == 0) {
     throw Error(ErrorCode::corrupt, "the file is empty").at({0, 8}, 0).hint(kPartialHint);
@@ -321,17 +321,18 @@ std::uint64_t read_length(const FileSource& source) {
 
 }  // namespace
 
-SafetensorsHeader parse_safetensors(const std::string& path) {
+SafetensorsHeader parse_safetensors(const StorePath& path) {
   try {
-    const FileSource source(path);
+    const std::unique_ptr<SourceFile> file = path.open();
+    const SourceFile& source = *file;
     const std::uint64_t file_bytes = source.size_bytes();
     const std::uint64_t length = read_length(source);
     SafetensorsHeader header;
-    header.stamp = source.stamp();
+    header.identity = source.identity();
     header.data_begin_bytes = kLengthBytes + length;
     const std::uint64_t padded = header.data_begin_bytes + simdjson::SIMDJSON_PADDING;
     // A copy, not a mapping: the parser trusts that what it looks at twice stays the same.
-    const MappedBytes text = source.copy(0, std::min(padded, file_bytes));
+    const MappedBytes text = copy_range(source, 0, std::min(padded, file_bytes));
     header.tensors = parse_json_header(text.bytes(), length, header.data_begin_bytes);
     check_ranges(header.tensors, header.data_begin_bytes, file_bytes);
     check_sizes(header.tensors, file_bytes);
@@ -339,7 +340,7 @@ SafetensorsHeader parse_safetensors(const std::string& path) {
     source.check_unchanged();
     return header;
   } catch (Error& error) {  // opening a source: the file is known here
-    error.in_file(path);
+    error.in_file(path.text());
     throw;
   }
 }

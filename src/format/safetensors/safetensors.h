@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bytes/source.h"
+#include "bytes/store.h"
 #include "catalog/catalog.h"
 
 namespace hfshard::format::safetensors {
@@ -17,7 +17,7 @@ inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 struct SafetensorsHeader {
   std::uint64_t data_begin_bytes = 0;  ///< 8 + header length
   std::string sha256;                  ///< hex, of the first data_begin_bytes bytes
-  FileStamp stamp;                     ///< of the file when it was read
+  FileIdentity identity;               ///< of the file when it was read
   std::vector<TensorInfo> tensors;     ///< in order of their data; `file` is 0; offsets absolute
 };
 
@@ -29,6 +29,6 @@ struct SafetensorsHeader {
 /// git-lfs pointer), unsupported (dtype, rank), not_found, io; each names file, tensor and bytes.
 ///
 /// Source: huggingface/safetensors README.md and safetensors/src/tensor.rs.
-SafetensorsHeader parse_safetensors(const std::string& path);
+SafetensorsHeader parse_safetensors(const StorePath& path);
 
 }  // namespace hfshard::format::safetensors

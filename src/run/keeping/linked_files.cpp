@@ -32,6 +32,12 @@ std::vector<LinkKind> kinds(ShardLinks how) {
 
 }  // namespace
 
+std::string linkable_path(const StorePath& file) {
+  if (auto path = file.local_path()) return std::move(*path);
+  throw Error(ErrorCode::unsupported, "only a file of this machine can be linked to")
+      .in_file(file.text());
+}
+
 void give_name(const std::string& from, const std::string& to, ShardLinks how) {
   make_directories(parent_path(to));
   const std::vector<LinkKind> all = kinds(how);
@@ -51,11 +57,12 @@ void link_shards(const Plan& plan, const std::string& step, const std::string& i
     const CatalogFile& file = plan.catalog().files[index];
     const std::string to = join_path(item, plan.file_path(plan.file_count() + index));
     // Beside the index nothing is needed in the end; while it is staged, it leads to the files.
-    give_name(file.path, to, plan.options().in_place ? ShardLinks::symbolic : how);
+    const std::string from = linkable_path(file.path);
+    give_name(from, to, plan.options().in_place ? ShardLinks::symbolic : how);
     Json entry;
     entry["path"] = to.substr(step.size() + 1);
     entry["bytes"] = file.size_bytes;
-    entry["mtime_ns"] = file.mtime_ns;
+    entry["mtime_ns"] = file_info(from)->stamp.mtime_ns;
     record["files"].array().push_back(std::move(entry));
   }
   write_file_durably(join_path(step, kLinksName), dump_json_pretty(record));

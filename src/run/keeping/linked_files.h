@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "bytes/store.h"
 #include "plan/plan.h"
 
 #include "hfshard/convert.h"
@@ -27,6 +28,8 @@ struct LinkFinding {
 /// no record. Throws: corrupt (the record), io.
 std::vector<LinkFinding> check_links(const std::string& step);
 
+/// The path to link to. Throws: unsupported (the file is not of this machine).
+std::string linkable_path(const StorePath& file);
 /// Gives `to` the bytes of `from` as a second name, by the first kind that the file system has.
 /// Throws: unsupported, io.
 void give_name(const std::string& from, const std::string& to, ShardLinks how);

@@ -67,8 +67,9 @@ void for_each_piece(std::uint64_t size_bytes, const RunOptions& options, const P
   }
 }
 
-void copy_file(const std::string& from, const std::string& to, const RunOptions& options) {
-  const FileSource source(from);
+void copy_file(const StorePath& from, const std::string& to, const RunOptions& options) {
+  const std::unique_ptr<SourceFile> file = from.open();
+  const SourceFile& source = *file;
   std::vector<std::byte> buffer(std::min<std::uint64_t>(kCopyBytes, source.size_bytes()));
   write_file_durably(to, [&](const ByteSink& sink) {
     for_each_piece(source.size_bytes(), options, [&](std::uint64_t at, std::uint64_t size) {
@@ -99,20 +100,16 @@ void carry_hf_files(const Plan& plan, const RunOptions& options, const std::stri
   remove_tree(hf + ".swap");
   if (plan.catalog().side_files.empty()) return;
   make_directories(hf);
-  const auto info = file_info(plan.catalog().location);
-  const std::string directory = info && info->kind == FileKind::directory
-                                    ? plan.catalog().location
-                                    : parent_path(plan.catalog().location);
   for (const std::string& name : plan.catalog().side_files) {
-    const std::string from = join_path(directory, name);
+    const StorePath from = plan.catalog().directory / name;
     if (plan.options().link) {
-      give_name(from, join_path(hf, name), options.shards);
+      give_name(linkable_path(from), join_path(hf, name), options.shards);
     } else {
       copy_file(from, join_path(hf, name), options);
     }
     // It decided what was converted.
     if (name == "config.json" && read_file(join_path(hf, name)) != plan.catalog().config_text)
-      throw changed_source(from);
+      throw changed_source(from.text());
   }
 }
 

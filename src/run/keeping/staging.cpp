@@ -34,18 +34,24 @@ Json stamps(const Plan& plan) {
     Json entry;
     entry["name"] = file.name;
     entry["bytes"] = file.size_bytes;
-    entry["mtime_ns"] = file.mtime_ns;
-    entry["inode"] = file.inode;
+    entry["version"] = file.version;
     out.array().push_back(std::move(entry));
   }
   return out;
 }
 
+// What the user named: a directory or a file of this machine, or else nothing.
+std::optional<fs::path> local_source(const Catalog& catalog) {
+  if (!catalog.directory.local_path()) return std::nullopt;
+  return canonical(catalog.location);
+}
+
 Json plan_record(const Plan& plan) {
+  const auto local = local_source(plan.catalog());
   Json record;
   record["plan_id"] = plan.id();
   record["identity"] = plan.identity();
-  record["source"] = canonical(plan.catalog().location).string();
+  record["source"] = local ? local->string() : plan.catalog().location;
   record["sources"] = stamps(plan);
   return record;
 }
@@ -87,7 +93,7 @@ void check_same_plan(const Plan& plan, const OutPaths& paths, const std::string&
     if (found.at("sources").as_array()[i] == wanted.at("sources").as_array()[i]) continue;
     throw Error(ErrorCode::conflict,
                 "the source changed since this run was started (size, time or inode)")
-        .in_file(plan.catalog().files[i].path)
+        .in_file(plan.catalog().files[i].path.text())
         .hint(fmt::format("start over: hfshard clean {}", paths.out));
   }
 }
@@ -180,8 +186,11 @@ void check_in_place(const Plan& plan, const RunOptions& options, const OutPaths&
 // Staging is emptied in the end, and no file of the source may go with it.
 void refuse_source_in_staging(const Plan& plan, const OutPaths& paths) {
   const fs::path staging = canonical(paths.staging);
-  std::vector<std::string> files = {plan.catalog().location};
-  for (const CatalogFile& file : plan.catalog().files) files.push_back(file.path);
+  std::vector<std::string> files;
+  if (const auto local = local_source(plan.catalog())) files.push_back(plan.catalog().location);
+  for (const CatalogFile& file : plan.catalog().files) {
+    if (auto path = file.path.local_path()) files.push_back(std::move(*path));
+  }
   for (const std::string& file : files) {
     if (!inside(canonical(file), staging)) continue;
     throw Error(ErrorCode::conflict, "the input lies inside the output's staging directory")
@@ -222,9 +231,9 @@ void check_output(const Plan& plan, const Format& target, const RunOptions& opti
   refuse_source_in_staging(plan, paths);
   if (plan.options().in_place) return check_in_place(plan, options, paths);
   const fs::path out = canonical(paths.out);
-  const fs::path input = canonical(plan.catalog().location);
-  const bool directory = is_directory(plan.catalog().location);
-  if (directory ? inside(out, input) || inside(input, out) : inside(input, out)) {
+  const auto input = local_source(plan.catalog());
+  const bool directory = input && is_directory(plan.catalog().location);
+  if (input && (inside(*input, out) || (directory && inside(out, *input)))) {
     throw Error(ErrorCode::conflict, "the output and the input lie inside each other")
         .in_file(paths.out)
         .hint("choose an output outside of " + plan.catalog().location);

@@ -1,6 +1,6 @@
 #include "run/moving/sources.h"
 
-#include "bytes/files.h"
+#include "bytes/drop_behind.h"
 #include "bytes/storage.h"
 
 #include "hfshard/error.h"
@@ -13,10 +13,8 @@ OpenSources open_sources(const Catalog& catalog, IoMode mode, std::uint64_t cach
   OpenSources out;
   out.reserve(catalog.files.size());
   for (const CatalogFile& file : catalog.files) {
-    auto source = std::make_unique<DataSource>(file.path, mode, behind);
-    if (source->stamp() != FileStamp{file.size_bytes, file.mtime_ns, file.inode}) {
-      throw changed_source(file.path);
-    }
+    auto source = file.path.open_data(mode, behind);
+    if (source->identity() != file.identity()) throw changed_source(file.path.text());
     out.push_back(std::move(source));
   }
   return out;
@@ -28,15 +26,16 @@ void check_unchanged(const OpenSources& sources) {
 
 void check_unchanged(const Catalog& catalog) {
   for (const CatalogFile& file : catalog.files) {
-    const auto info = file_info(file.path);
-    if (!info || info->stamp != FileStamp{file.size_bytes, file.mtime_ns, file.inode})
-      throw changed_source(file.path);
+    const auto entry = file.path.find();
+    if (!entry || entry->identity != file.identity()) throw changed_source(file.path.text());
   }
 }
 
 std::vector<IoChoice> choices_of(const OpenSources& sources) {
   std::vector<IoChoice> out;
-  for (const auto& source : sources) count_choice(out, source->mode(), source->why());
+  for (const auto& source : sources) {
+    if (const auto choice = source->choice()) count_choice(out, choice->mode, choice->why);
+  }
   return out;
 }
 

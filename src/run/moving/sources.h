@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "bytes/data_source.h"
+#include "bytes/source.h"
 #include "catalog/catalog.h"
 #include "plan/layout/limits.h"
 
@@ -13,10 +13,10 @@
 namespace hfshard {
 
 /// The source files of a plan, opened once. Index = CatalogFile index.
-using OpenSources = std::vector<std::unique_ptr<DataSource>>;
-/// Opens every file of the catalog and compares size, mtime and inode with it. About `cached_bytes`
-/// of what is read stay in the page cache, and what was there before.
-/// Throws: not_found, io, conflict (the file changed since it was planned).
+using OpenSources = std::vector<std::unique_ptr<SourceFile>>;
+/// Opens every file of the catalog and compares its identity with what it was there. About
+/// `cached_bytes` of what is read stay in the page cache, and what was there before. Throws:
+/// not_found, io, conflict (the file changed since it was planned).
 OpenSources open_sources(const Catalog& catalog, IoMode mode = IoMode::automatic,
                          std::uint64_t cached_bytes = Limits{}.cached_bytes);
 /// Compares every file with what it was when it was opened, by descriptor and by name: what was

@@ -174,7 +174,7 @@ void UnitFiller::hint(const UnitRef& ref) const {
   while (const UnitPart* part = parts.next()) {
     const Transfer& transfer = layout_.model().transfers[part->transfer];
     const TensorInfo& info = layout_.catalog().tensors[transfer.sources[part->source]];
-    if (sources_[info.file]->mode() == IoMode::direct) continue;  // to which hints are nothing
+    if (!sources_[info.file]->takes_hints()) continue;
     const BandForm form = band_form(transfer, leaf.dtype, layout_.limits());
     ByteRange run;  // bands that follow each other are one hint
     const auto flush = [&] {
@@ -248,7 +248,7 @@ std::uint64_t UnitFiller::fill(const UnitRef& ref, std::span<std::byte> region,
         reader.release();
       }
     } catch (Error& error) {  // the source knows its bytes, not what they were for
-      throw error.in_file(layout_.catalog().files[reader.info().file].path)
+      throw error.in_file(layout_.catalog().files[reader.info().file].path.text())
           .in_tensor(reader.info().name)
           .by_rule(layout_.model().rules[transfer.rule]);
     }

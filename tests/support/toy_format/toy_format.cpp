@@ -210,7 +210,8 @@ class ToyFormat final : public Format {
  public:
   std::string_view name() const override { return "toy"; }
 
-  std::optional<Found> recognise(const std::string& path) const override {
+  std::optional<Found> recognise(const StorePath& place) const override {
+    const std::string& path = place.name();
     if (!is_directory(path)) return {};
     Found out;
     out.directory = path;
@@ -224,9 +225,9 @@ class ToyFormat final : public Format {
     return out;
   }
 
-  std::unique_ptr<Checkpoint> open(const std::string& path) const override {
+  std::unique_ptr<Checkpoint> open(const StorePath& path) const override {
     const auto found = recognise(path);
-    if (!found) throw Error(ErrorCode::not_found, "no toy checkpoint").in_file(path);
+    if (!found) throw Error(ErrorCode::not_found, "no toy checkpoint").in_file(path.text());
     return std::make_unique<ToyCheckpoint>(found->directory);
   }
 

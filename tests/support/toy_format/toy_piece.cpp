@@ -34,7 +34,7 @@ bool crc_holds(std::span<const std::byte> bytes) {
 
 class ToyPiece final : public PieceReader {
  public:
-  ToyPiece(std::shared_ptr<const FileSource> file, const Place& place, const PieceForm& form,
+  ToyPiece(std::shared_ptr<const SourceFile> file, const Place& place, const PieceForm& form,
            const std::string& array)
       : file_(std::move(file)), place_(place), form_(form), array_(array) {
     const auto leading = stored({0, kLeading.size()});
@@ -100,7 +100,7 @@ class ToyPiece final : public PieceReader {
     at_ = 0;
   }
 
-  std::shared_ptr<const FileSource> file_;
+  std::shared_ptr<const SourceFile> file_;
   Place place_;
   PieceForm form_;
   std::string array_;
@@ -160,7 +160,7 @@ std::uint64_t seal(const PieceForm& form, std::span<std::byte> stored,
   return length + tail.size();
 }
 
-std::unique_ptr<PieceReader> open_piece(std::shared_ptr<const FileSource> file, const Place& place,
+std::unique_ptr<PieceReader> open_piece(std::shared_ptr<const SourceFile> file, const Place& place,
                                         const PieceForm& form, const std::string& array) {
   return std::make_unique<ToyPiece>(std::move(file), place, form, array);
 }

@@ -20,7 +20,7 @@ PieceForm form_of(const Array& array, const Grid& grid, const Encoding& encoding
 std::uint64_t seal(const PieceForm& form, std::span<std::byte> stored,
                    std::span<std::byte> scratch);
 /// A reader of the stored piece at a place. It takes memory of its own: it is a test's.
-std::unique_ptr<PieceReader> open_piece(std::shared_ptr<const FileSource> file, const Place& place,
+std::unique_ptr<PieceReader> open_piece(std::shared_ptr<const SourceFile> file, const Place& place,
                                         const PieceForm& form, const std::string& array);
 
 }  // namespace hfshard::toy

@@ -119,17 +119,17 @@ TEST(FileSource, CopiesARange) {
   const TempDir dir;
   write_text(dir / "f", "0123456789");
   const FileSource source(dir / "f");
-  MappedBytes copy = source.copy(2, 4);
+  MappedBytes copy = copy_range(source, 2, 4);
   EXPECT_EQ(as_text(copy.bytes()), "2345");
   MappedBytes moved = std::move(copy);
   EXPECT_EQ(as_text(moved.bytes()), "2345");
-  moved = source.copy(0, 10);
+  moved = copy_range(source, 0, 10);
   EXPECT_EQ(as_text(moved.bytes()), "0123456789");
-  EXPECT_TRUE(source.copy(10, 0).bytes().empty());
-  EXPECT_EQ(catch_error([&] { (void)source.copy(8, 4); }).range(), (ByteRange{8, 12}));
+  EXPECT_TRUE(copy_range(source, 10, 0).bytes().empty());
+  EXPECT_EQ(catch_error([&] { (void)copy_range(source, 8, 4); }).range(), (ByteRange{8, 12}));
   std::filesystem::resize_file(dir / "f", 6);
   EXPECT_EQ(as_text(moved.bytes()), "0123456789");
-  EXPECT_EQ(catch_error([&] { (void)source.copy(0, 10); }).code(), ErrorCode::corrupt);
+  EXPECT_EQ(catch_error([&] { (void)copy_range(source, 0, 10); }).code(), ErrorCode::corrupt);
 }
 
 TEST(FileSource, AWindowIsNotMappedWhereThatIsNotSupported) {

@@ -38,7 +38,7 @@ struct Made {
 
   std::uint32_t file(const std::string& name) {
     CatalogFile out;
-    out.name = out.path = name;
+    out.path = out.name = name;
     catalog.files.push_back(out);
     return static_cast<std::uint32_t>(catalog.files.size() - 1);
   }

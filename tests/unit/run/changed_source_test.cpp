@@ -128,7 +128,7 @@ TEST(ChangedSourceOfWorkers, IsRefusedByFinalize) {
   RunOptions options = to_output(dir / "out");
   options.workers = 2;
   for (options.worker = 0; options.worker < 2; ++options.worker) convert(plan, options);
-  const std::string file = plan.catalog().files[0].path;
+  const std::string file = plan.catalog().files[0].path.name();
   write_text(file, read_file(file));
   QuietReporter reporter;
   const Error error = catch_error(
@@ -166,12 +166,12 @@ TEST(ChangedSourceOfVerify, IsRefused) {
   const TempDir dir;
   const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
   convert(plan, to_output(dir / "out"));
-  ChangingReporter reporter(plan.catalog().files[0].path);
+  ChangingReporter reporter(plan.catalog().files[0].path.name());
   const auto opened = format_of("orbax").open(dir / "out");
   const Error error =
       catch_error([&] { verify_source(*opened, plan, to_output(dir / "out"), reporter); });
   EXPECT_EQ(error.code(), ErrorCode::conflict);
-  EXPECT_EQ(error.file(), plan.catalog().files[0].path);
+  EXPECT_EQ(error.file(), plan.catalog().files[0].path.name());
 }
 
 }  // namespace

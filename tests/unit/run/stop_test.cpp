@@ -197,15 +197,13 @@ TEST_F(StopTest, ComesTooLateOnceTheRenameIsNear) {
 TEST_F(StopTest, CopiesAreComparedToTheirLastByte) {
   PlanParts plan = with_copy(small_plan(source_));
   const TensorInfo one = plan.catalog.tensors[plan.model.drops.back().source];
-  std::string text = read_file(plan.catalog.files[one.file].path);
+  std::string text = plan.catalog.files[one.file].path.read();
   const auto add_file = [&](const std::string& name) {
     const std::string path = dir_ / name;
     write_text(path, text);
-    const FileStamp stamp = file_info(path)->stamp;
     CatalogFile file = plan.catalog.files[one.file];
     file.path = path;
-    file.mtime_ns = stamp.mtime_ns;
-    file.inode = stamp.inode;
+    file.version = file.path.find()->identity.version;
     TensorInfo other = one;
     other.name = "copy in " + name;
     other.file = static_cast<std::uint32_t>(plan.catalog.files.size());

@@ -100,7 +100,7 @@ TEST(Example, SeedAndNameDecideTheBytes) {
     const Catalog catalog = open_catalog(where);
     const TensorInfo& tensor = catalog.tensors[*catalog.find(name)];
     std::string out(tensor.size_bytes, '\0');
-    const FileSource source(catalog.files[tensor.file].path);
+    const FileSource source(catalog.files[tensor.file].path.name());
     source.read_at(tensor.begin_bytes, std::as_writable_bytes(std::span(out)));
     return out;
   };
@@ -119,7 +119,7 @@ TEST(Example, SparseHasFullSizeAndNoData) {
   const ExampleResult sparse = write(options);
   EXPECT_EQ(full.file_bytes, sparse.file_bytes);
   const Catalog catalog = open_catalog(dir / "sparse");
-  const std::string file = read_text(catalog.files[0].path);
+  const std::string file = read_text(catalog.files[0].path.name());
   EXPECT_EQ(file.find_first_not_of('\0', file.size() - full.data_bytes), std::string::npos);
 }
 

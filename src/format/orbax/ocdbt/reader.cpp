@@ -1,7 +1,7 @@
 #include "format/orbax/ocdbt/reader.h"
 
 #include <algorithm>
-#include <optional>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -10,8 +10,6 @@
 #include "base/checked.h"
 #include "base/coding.h"
 #include "base/text.h"
-#include "bytes/files.h"
-#include "bytes/source.h"
 #include "format/orbax/ocdbt/node.h"
 
 #include "hfshard/error.h"
@@ -49,7 +47,7 @@ struct NodeRef {
 
 class Walk {
  public:
-  Walk(const std::string& root, const std::string& manifest,
+  Walk(const StorePath& root, const std::string& manifest,
        const std::function<void(const Entry&)>& visit)
       : root_(root), manifest_(manifest), visit_(visit) {}
 
@@ -73,13 +71,14 @@ class Walk {
     return path;
   }
 
-  const FileSource& open(const std::string& path) {
-    if (!source_ || source_->name() != path) source_.emplace(path);
+  const SourceFile& open(const std::string& path) {
+    if (!source_ || path_ != path) source_ = (root_ / path).open();
+    path_ = path;
     return *source_;
   }
 
   Node read(const NodeRef& ref) {
-    const FileSource& file = open(join_path(root_, checked_path(ref.transitive, ref.file)));
+    const SourceFile& file = open(checked_path(ref.transitive, ref.file));
     const Origin origin{file.name(), ref.offset_bytes, file.size_bytes()};
     if (!in_range(ref.offset_bytes, ref.length_bytes, file.size_bytes())) {
       throw Error(ErrorCode::corrupt, "an index node passes the end of the file")
@@ -166,10 +165,11 @@ class Walk {
     }
   }
 
-  const std::string& root_;
+  const StorePath& root_;
   const std::string& manifest_;
   const std::function<void(const Entry&)>& visit_;
-  std::optional<FileSource> source_;
+  std::unique_ptr<SourceFile> source_;
+  std::string path_;  // of `source_`
   std::string last_key_;
   std::uint64_t keys_ = 0;
   std::uint64_t nodes_ = 0;
@@ -177,9 +177,10 @@ class Walk {
 
 }  // namespace
 
-Database::Database(std::string root)
-    : root_(std::move(root)), name_(join_path(root_, "manifest.ocdbt")) {
-  const std::string text = read_file(name_, kMaxManifestBytes);
+Database::Database(StorePath root) : root_(std::move(root)) {
+  const StorePath manifest = root_ / "manifest.ocdbt";
+  name_ = manifest.text();
+  const std::string text = manifest.read(kMaxManifestBytes);
   manifest_ = decode_manifest(as_bytes(text), {name_, 0, text.size()});
 }
 

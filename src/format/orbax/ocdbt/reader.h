@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "bytes/store.h"
 #include "format/orbax/ocdbt/manifest.h"
 
 namespace hfshard::format::orbax::ocdbt {
@@ -23,7 +24,7 @@ struct Entry {
 class Database {
  public:
   /// Reads `<root>/manifest.ocdbt`. Throws: not_found, corrupt, unsupported, io.
-  explicit Database(std::string root);
+  explicit Database(StorePath root);
 
   /// The manifest, as named in errors.
   const std::string& name() const noexcept { return name_; }
@@ -33,7 +34,7 @@ class Database {
   void walk(const std::function<void(const Entry&)>& visit) const;
 
  private:
-  std::string root_;
+  StorePath root_;
   std::string name_;
   Manifest manifest_;
 };

@@ -42,7 +42,7 @@ TEST(OrbaxLocate, OrbaxAndMaxTextNameTheItemInThreeWays) {
 TEST(OrbaxLocate, AnItemKnowsItsStepByTheStepsOwnFile) {
   const TempDir dir;
   make_item(dir / "7/items");
-  EXPECT_EQ(locate(dir / "7/items").step, "");
+  EXPECT_FALSE(locate(dir / "7/items").step.has_value());
   write_text(dir / "7/_CHECKPOINT_METADATA", "{}");
   EXPECT_EQ(locate(dir / "7/items").step, dir / "7/items/..");
   make_item(dir / "flat");  // step and item in one, as link --in-place makes it

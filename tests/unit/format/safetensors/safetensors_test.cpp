@@ -46,7 +46,7 @@ TEST(SafetensorsHeader, ReadsNamesShapesAndAbsoluteRanges) {
   const SafetensorsHeader header = parse_bytes_of_file(bytes);
   EXPECT_EQ(header.data_begin_bytes, 8 + builder.header().size());
   EXPECT_EQ(header.sha256, sha256_hex(bytes.substr(0, header.data_begin_bytes)));
-  EXPECT_EQ(header.stamp.size_bytes, bytes.size());
+  EXPECT_EQ(header.identity.size_bytes, bytes.size());
   ASSERT_EQ(header.tensors.size(), 3U);
   EXPECT_EQ(header.tensors[0].name, "b");
   EXPECT_EQ(header.tensors[0].shape, (Shape{2, 3}));

@@ -18,7 +18,7 @@ namespace hfshard::reference {
 
 /// All bytes of a tensor.
 inline std::vector<std::byte> read_tensor(const Catalog& catalog, const TensorInfo& tensor) {
-  std::ifstream file(catalog.files[tensor.file].path, std::ios::binary);
+  std::ifstream file(catalog.files[tensor.file].path.name(), std::ios::binary);
   file.seekg(static_cast<std::streamoff>(tensor.begin_bytes));
   std::string text(tensor.size_bytes, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));

@@ -31,7 +31,7 @@ class Lacking final : public Checkpoint {
 class LackingTarget final : public Format {
  public:
   std::string_view name() const override { return real_.name(); }
-  std::optional<Found> recognise(const std::string& path) const override {
+  std::optional<Found> recognise(const StorePath& path) const override {
     return real_.recognise(path);
   }
   bool writes() const override { return true; }
@@ -46,7 +46,7 @@ class LackingTarget final : public Format {
     return real_.metadata(tree, placed);
   }
   FileLayout layout() const override { return real_.layout(); }
-  std::unique_ptr<Checkpoint> open(const std::string& path) const override {
+  std::unique_ptr<Checkpoint> open(const StorePath& path) const override {
     return std::make_unique<Lacking>(real_.open(path));
   }
 

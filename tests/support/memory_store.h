@@ -1,0 +1,100 @@
+#pragma once
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bytes/store.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+
+/// Files that this machine has no path for, as those of a hub have none.
+class MemoryStore final : public Store {
+ public:
+  struct File {
+    std::string bytes;
+    int version = 1;
+  };
+
+  /// All files below a directory of this machine, under the names that they have there.
+  explicit MemoryStore(const std::string& directory) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(directory)) {
+      if (!entry.is_regular_file()) continue;
+      const std::string name = entry.path().string().substr(directory.size() + 1);
+      files_["tree/" + name].bytes = read_file(entry.path().string());
+    }
+  }
+  /// Bytes that came later, of a later version.
+  void write(const std::string& name, std::string bytes) {
+    File& file = files_["tree/" + name];
+    file.bytes = std::move(bytes);
+    ++file.version;
+  }
+
+  std::string text(const std::string& name) const override { return "memory://" + name; }
+  std::vector<std::string> list(const std::string& name) const override {
+    std::vector<std::string> out;
+    for (const auto& [path, file] : files_) {
+      if (!path.starts_with(name + "/")) continue;
+      const std::string below = path.substr(name.size() + 1);
+      out.push_back(below.substr(0, below.find('/')));
+    }
+    std::ranges::sort(out);
+    out.erase(std::ranges::unique(out).begin(), out.end());
+    return out;
+  }
+  std::optional<StoreEntry> find(const std::string& name) const override {
+    if (const auto found = files_.find(name); found != files_.end())
+      return StoreEntry{FileKind::regular, identity(found->second)};
+    if (list(name).empty()) return std::nullopt;
+    return StoreEntry{FileKind::directory, {}};
+  }
+  std::unique_ptr<SourceFile> open(const std::string& name) const override {
+    const auto found = files_.find(name);
+    if (found == files_.end())
+      throw Error(ErrorCode::not_found, "no such file").in_file(text(name));
+    return std::make_unique<Opened>(found->second, text(name));
+  }
+  std::unique_ptr<SourceFile> open_data(const std::string& name, IoMode /*wanted*/,
+                                        std::shared_ptr<DropBehind> /*behind*/) const override {
+    return open(name);
+  }
+  std::optional<std::string> local_path(const std::string& /*name*/) const override { return {}; }
+
+ private:
+  static FileIdentity identity(const File& file) {
+    return {file.bytes.size(), std::to_string(file.version)};
+  }
+
+  class Opened final : public SourceFile {
+   public:
+    Opened(const File& file, std::string name)
+        : file_(file), name_(std::move(name)), identity_(MemoryStore::identity(file)) {}
+    std::uint64_t size_bytes() const override { return identity_.size_bytes; }
+    const std::string& name() const override { return name_; }
+    void read_at(std::uint64_t offset_bytes, std::span<std::byte> out) const override {
+      const auto all = std::as_bytes(std::span(file_.bytes));
+      if (offset_bytes > all.size() || out.size() > all.size() - offset_bytes)
+        throw Error(ErrorCode::corrupt, "a range to read passes the end").in_file(name_);
+      std::ranges::copy(all.subspan(offset_bytes, out.size()), out.begin());
+    }
+    FileIdentity identity() const override { return identity_; }
+    void check_unchanged() const override {
+      if (MemoryStore::identity(file_) != identity_) throw changed_source(name_);
+    }
+
+   private:
+    const File& file_;
+    const std::string name_;
+    const FileIdentity identity_;
+  };
+
+  std::map<std::string, File> files_;
+};
+
+}  // namespace hfshard
