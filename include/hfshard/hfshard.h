@@ -29,6 +29,9 @@ struct Target {
 /// All of them; the first one is written unless another one is asked for.
 std::vector<Target> targets();
 
+/// The mesh axes that PlanOptions::meshes may name, unless it has rules of its own; sorted.
+std::vector<std::string> mesh_axes();
+
 /// What `plan` is asked beside the plan itself.
 struct PlanQuestions {
   std::vector<std::string> load_meshes;  ///< what loading the output on each of these would cost

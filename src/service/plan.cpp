@@ -2,7 +2,9 @@
 
 #include "bytes/files.h"
 #include "format/formats.h"
+#include "mapping/scheme_defaults.h"
 #include "plan/cost/mesh_load.h"
+#include "plan/layout/mesh.h"
 #include "run/keeping/staging.h"
 #include "run/moving/budget.h"
 #include "run/moving/pipeline.h"
@@ -39,6 +41,11 @@ std::optional<Error> refusal(const Plan& plan, const RunOptions& run, unsigned t
 }
 
 }  // namespace
+
+std::vector<std::string> mesh_axes() {
+  return parse_axis_rules(default_axis_rules(MappingOptions().scheme), "the default rules")
+      .mesh_axes();
+}
 
 PlanReport plan(const std::string& source, const PlanOptions& options, const RunOptions& run,
                 const PlanQuestions& questions) {

@@ -41,6 +41,8 @@ Command finalize_command(Session& session);
 Command clean_command(Session& session);
 Command inspect_command(Session& session);
 Command mappings_command(Session& session);
+Command completions_command();
+Command man_command();
 
 /// The program with all its commands.
 Command program(Session& session);

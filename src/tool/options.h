@@ -54,6 +54,7 @@ struct Positional {
   std::string name;  ///< `SOURCE`
   std::string* to = nullptr;
   bool required = true;
+  std::vector<std::string> choices = {};
   Offer offer = Offer::nothing;
   std::string help = {};
   std::string standard = {};  ///< what stands for it if it is left out

@@ -65,7 +65,10 @@ void add_options(CLI::App& app, const Command& command) {
 
 void add_command(CLI::App& app, const Command& command) {
   for (const Positional& positional : command.positionals) {
-    app.add_option(positional.name, *positional.to, positional.help)->required(positional.required);
+    CLI::Option* added = app.add_option(positional.name, *positional.to, positional.help)
+                             ->required(positional.required);
+    if (!positional.choices.empty())
+      added->check(check_of({.name = positional.name, .choices = positional.choices}));
   }
   add_options(app, command);
   for (const Command& child : command.commands)

@@ -10,7 +10,6 @@ of the help that it stands in.
 import json
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -60,6 +59,11 @@ def prepare(program, command):
 def main():
     program, root = map(os.path.abspath, sys.argv[1:])
     base = os.getcwd()
+    os.makedirs("bin")
+    os.symlink(program, "bin/hfshard")
+    os.environ |= {"PATH": os.path.abspath("bin") + os.pathsep + os.environ["PATH"], "HOME": os.path.abspath("home")}
+    for folder in (".local/share/bash-completion/completions", ".zfunc", ".config/fish/completions"):
+        os.makedirs(os.path.join("home", folder))
     os.makedirs("start")
     os.chdir("start")
     make_checkpoint(program, root)
@@ -76,14 +80,13 @@ def main():
             if line.startswith("# "):
                 continue
             count += 1
-            words = shlex.split(line)
-            if words[:1 + len(command)] != ["hfshard", *command]:
+            if " ".join(["hfshard", *command]) not in line:
                 problems.append(f"{' '.join(command)}: an example of another command: {line}")
             if not os.path.exists(where):
                 shutil.copytree(os.path.join(base, "start"), where)
                 os.chdir(where)
-                prepare(program, words[1:])
-            done = subprocess.run([program, *words[1:]], capture_output=True, text=True, check=False)
+                prepare(program, line.split()[1:])
+            done = subprocess.run(["bash", "-c", "set -o pipefail; " + line], capture_output=True, text=True, check=False)
             if done.returncode != 0:
                 problems.append(f"{line}: status {done.returncode}\n{done.stdout}{done.stderr}")
     print("\n".join(problems) if problems else "examples: ok")

@@ -3,6 +3,6 @@ source "$TESTS/cli/lib.bash"
 show --version
 show --help
 for command in convert link plan verify inspect finalize clean mappings "mappings list" "mappings show" "mappings check" \
-  "mappings example"; do
+  "mappings example" completions man; do
   show $command --help
 done

@@ -38,6 +38,24 @@ def readme_program():
     return re.search(r"^```cpp\n(.*?)^```$", section, re.M | re.S).group(1)
 
 
+def check_pages(prefix):
+    """Completions where each shell looks for them, and a manual page of every command."""
+    pages = {"bash-completion/completions/hfshard": "bash", "zsh/site-functions/_hfshard": "zsh",
+             "fish/vendor_completions.d/hfshard.fish": "fish"}
+    hfshard = os.path.join(prefix, "bin", "hfshard")
+    for name, shell in pages.items():
+        with open(os.path.join(prefix, "share", name), encoding="utf-8") as file:
+            expect(file.read() == run(hfshard, "completions", shell), f"{name} is not what completions {shell} prints")
+    manuals = os.path.join(prefix, "share", "man", "man1")
+    for command in ([], ["convert"], ["mappings"], ["mappings", "check"]):
+        with open(os.path.join(manuals, "-".join(["hfshard", *command]) + ".1"), encoding="utf-8") as file:
+            expect(file.read() == run(hfshard, "man", *command), f"the page of {command} is not what man prints")
+    commands = set(re.findall(r"^\\fB(\S+)\\fR$", run(hfshard, "man").split(".SH COMMANDS")[1].split(".SH ")[0], re.M))
+    names = set(os.listdir(manuals))
+    expect(len(commands) > 8, f"commands: {commands}")
+    expect(all(f"hfshard-{command}.1" in names for command in commands), f"pages: {sorted(names)}")
+
+
 def make_source(hfshard, folder):
     """A checkpoint of two layers and some 100 MB; its path."""
     with open(os.path.join(ROOT, "bench", "e2e", "qwen3-0.6b.json"), encoding="ascii") as file:
@@ -60,6 +78,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="hfshard-install-", dir=arguments.work) as folder:
         path = lambda *names: os.path.join(folder, *names)
         run(arguments.cmake, "--install", arguments.build, "--prefix", path("prefix"))
+        check_pages(path("prefix"))
         with open(path("readme.cpp"), "w", encoding="utf-8") as file:
             file.write(readme_program())
         run(arguments.cmake, "-G", arguments.generator, "-S", os.path.join(ROOT, "tests", "install"), "-B", path("build"),

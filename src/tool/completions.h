@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tool/options.h"
+
+namespace hfshard {
+
+enum class Shell : std::uint8_t { bash, zsh, fish };
+
+/// The script with which a shell completes the program's command lines.
+std::string completions(const Command& program, Shell shell);
+
+// What the scripts have in common.
+
+/// All commands and groups below a program, with the words that call them: {"mappings", "check"}.
+using CommandPaths = std::vector<std::pair<std::vector<std::string>, const Command*>>;
+CommandPaths all_commands(const Command& program);
+
+/// What a shell offers for one value.
+struct Offered {
+  Offer kind = Offer::nothing;     ///< file, file_or_directory, directory; nothing: the words
+  std::vector<std::string> words;  ///< choices, families, mesh axes
+  bool list = false;               ///< several of them, separated by commas
+};
+Offered offered(const Option& option);
+Offered offered(const Positional& positional);
+
+std::string bash_completions(const Command& program);
+std::string zsh_completions(const Command& program);
+std::string fish_completions(const Command& program);
+
+}  // namespace hfshard

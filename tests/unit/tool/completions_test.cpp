@@ -1,0 +1,123 @@
+#include "tool/completions.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "base/text.h"
+#include "tool/cli.h"
+#include "tool/help.h"
+#include "tool/man.h"
+
+namespace hfshard {
+namespace {
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t out = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++out;
+  return out;
+}
+
+// The words between the quotes that `before` ends with.
+std::vector<std::string> quoted_words(const std::string& text, const std::string& before) {
+  const std::size_t at = text.find(before);
+  if (at == std::string::npos) return {};
+  const std::size_t begin = at + before.size();
+  return split(text.substr(begin, text.find('\'', begin) - begin), ' ');
+}
+
+TEST(Completions, EveryShellKnowsEveryOptionOfEveryCommand) {
+  Session session;
+  const Command app = program(session);
+  const std::string bash = completions(app, Shell::bash);
+  const std::string zsh = completions(app, Shell::zsh);
+  const std::string fish = completions(app, Shell::fish);
+  for (const auto& [words, command] : all_commands(app)) {
+    const std::string path = join(words, ".");
+    const std::size_t at = bash.find("    '" + path + "')\n");
+    ASSERT_NE(at, std::string::npos) << path;
+    const std::string in_bash = bash.substr(at, bash.find(";;", at) - at);
+    const std::vector<std::string> options = quoted_words(in_bash, "options='");
+    const std::vector<std::string> valued = quoted_words(in_bash, "valued='");
+    const std::size_t from = zsh.find("_hfshard_" + join(words, "_") + "() {");
+    ASSERT_NE(from, std::string::npos) << path;
+    const std::string in_zsh = zsh.substr(from, zsh.find("\n}\n", from) - from);
+    const std::string in_fish = (command->commands.empty() ? "__hfshard_in " : "__hfshard_at ") +
+                                join(words, " ") + "' -l ";
+    for (const Option& option : command->options) {
+      EXPECT_EQ(std::ranges::count(options, option.name), 1) << path << " " << option.name;
+      EXPECT_EQ(std::ranges::count(valued, option.name), option.value.empty() ? 0 : 1)
+          << path << " " << option.name;
+      EXPECT_GE(count(in_zsh, option.name + (option.value.empty() ? "" : "=")), 1U)
+          << path << " " << option.name;
+      EXPECT_EQ(count(fish, in_fish + option.name.substr(2) + " "), 1U)
+          << path << " " << option.name;
+    }
+  }
+}
+
+TEST(Completions, OfferWhatAValueCanBe) {
+  EXPECT_EQ(offered(Option{.name = "--a", .choices = {"x", "y"}}).words,
+            (std::vector<std::string>{"x", "y"}));
+  EXPECT_EQ(offered(Option{.name = "--a", .offer = Offer::file}).kind, Offer::file);
+  const Offered axes = offered(Option{.name = "--a", .value = "NAME=N,...", .offer = Offer::axes});
+  EXPECT_TRUE(axes.list);
+  EXPECT_NE(std::ranges::find(axes.words, "fsdp"), axes.words.end());
+  const Offered families = offered(Positional{.name = "FAMILY", .offer = Offer::family});
+  EXPECT_NE(std::ranges::find(families.words, "qwen3"), families.words.end());
+}
+
+// What troff prints of a text with the escapes that our pages have.
+std::string printed(const std::string& page) {
+  std::string out;
+  for (std::size_t i = 0; i < page.size(); ++i) {
+    if (page[i] != '\\') {
+      out += page[i] == '\n' ? ' ' : page[i];
+    } else if (page[i + 1] == 'f') {
+      i += 2;
+    } else {
+      ++i;
+      if (page[i] == '-') out += '-';
+      if (page[i] == 'e') out += '\\';
+    }
+  }
+  return out;
+}
+
+TEST(ManualPages, HaveEveryOptionExampleAndArgument) {
+  Session session;
+  const Command app = program(session);
+  const std::vector<ManualPage> pages = manual_pages(app);
+  EXPECT_EQ(pages.size(), all_commands(app).size() + 1);
+  EXPECT_EQ(pages[0].name, "hfshard");
+  for (std::size_t i = 0; i < pages.size(); ++i) {
+    const Command& command = i == 0 ? app : *all_commands(app)[i - 1].second;
+    const std::string text = printed(pages[i].text);
+    for (const Option& option : command.options) {
+      const std::string head = (option.letter.empty() ? "" : option.letter + ", ") + option.name +
+                               (option.value.empty() ? "" : " " + option.value);
+      EXPECT_NE(text.find(".TP " + head + " " + option_help(option) + " "), std::string::npos)
+          << pages[i].name << head;
+    }
+    for (const Example& example : command.examples)
+      EXPECT_NE(text.find(".EX " + example.line + " .EE"), std::string::npos) << example.line;
+    for (const Positional& positional : command.positionals)
+      EXPECT_NE(text.find(".TP " + positional.name + " " + positional_help(positional) + " "),
+                std::string::npos)
+          << pages[i].name;
+    for (const Command& child : command.commands)
+      EXPECT_NE(text.find(pages[i].name + "-" + child.name + " (1)"), std::string::npos)
+          << child.name;
+  }
+}
+
+TEST(ManualPages, TextIsNeverARequest) {
+  Command app{.name = "p", .summary = ".SH of a \\fBpath\\fR", .description = {"'tis"}};
+  const std::string text = manual_page(app, {}).text;
+  EXPECT_NE(text.find("\n\\&.SH of a \\efBpath\\efR."), std::string::npos) << text;
+  EXPECT_NE(text.find("\n\\&'tis\n"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace hfshard
