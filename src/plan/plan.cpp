@@ -177,9 +177,10 @@ Shape refined_shard(const Leaf& leaf, const AxisRules& rules, const std::vector<
 }
 
 // Cuts the leaves of a model as the options ask.
-class Cutter {
+class LeafCutter {
  public:
-  Cutter(const Model& model, const PlanFacts& facts, const FormFunction& form, const Limits& limits)
+  LeafCutter(const Model& model, const PlanFacts& facts, const FormFunction& form,
+             const Limits& limits)
       : model_(model), facts_(facts), form_(form), limits_(limits) {}
 
   CutLeaves cut(std::vector<NotLinked>& not_linked) const {
@@ -243,7 +244,7 @@ Plan build_plan(std::shared_ptr<const Model> model, const PlanOptions& options,
     facts.meshes.push_back(parse_mesh(text, facts.rules));
   if (facts.meshes.empty()) facts.meshes.push_back(default_mesh(model->leaves, facts.rules));
   facts.identity = identity_of(*model, options, limits, rules_text);
-  CutLeaves cut = Cutter(*model, facts, form, limits).cut(facts.not_linked);
+  CutLeaves cut = LeafCutter(*model, facts, form, limits).cut(facts.not_linked);
   Layout layout(std::move(model), std::move(cut), limits, options.encoding.zstd_level != 0, files);
   return {std::move(layout), std::move(facts)};
 }

@@ -16,8 +16,8 @@
 namespace hfshard::mutation {
 namespace {
 
-constexpr std::array<std::string_view, kVerdicts> kNames = {"equivalent", "lint", "accounting",
-                                                            "oracle", "survivor"};
+constexpr std::array<std::string_view, kVerdicts> kVerdictNames = {
+    "equivalent", "lint", "accounting", "oracle", "survivor"};
 constexpr std::size_t kFirstExamples = 4;
 
 // One tensor's part of a leaf, whatever rule and loop it came from.
@@ -164,7 +164,7 @@ std::optional<std::string> lint(const FamilyFile& mutant) {
 }  // namespace
 
 std::string_view to_string(Verdict verdict) noexcept {
-  return kNames[static_cast<std::size_t>(verdict)];
+  return kVerdictNames[static_cast<std::size_t>(verdict)];
 }
 
 struct Judge::Original {

@@ -10,7 +10,7 @@
 namespace hfshard::mutation {
 namespace {
 
-constexpr std::array<std::string_view, kKinds> kNames = {
+constexpr std::array<std::string_view, kKinds> kKindNames = {
     "swap two dims",     "transpose",      "another dim",     "swap two names",
     "swap gate/up",      "drop a rule",    "change an index", "change a window",
     "shift the stack",   "reorder a loop", "change a scale",  "change a dtype floor",
@@ -119,7 +119,9 @@ void add_scheme_mutants(Collector& out, const Path& scheme) {
 
 }  // namespace
 
-std::string_view to_string(Kind kind) noexcept { return kNames[static_cast<std::size_t>(kind)]; }
+std::string_view to_string(Kind kind) noexcept {
+  return kKindNames[static_cast<std::size_t>(kind)];
+}
 
 std::vector<Mutant> make_mutants(const Json& family) {
   Collector out(family);

@@ -17,8 +17,8 @@ using reference::Random;
 using reference::random_rule;
 using reference::Rule;
 
-constexpr std::uint64_t kSeed = 4711;
-constexpr int kRounds = 300;
+constexpr std::uint64_t kMoveSeed = 4711;
+constexpr int kMoveRounds = 300;
 
 std::vector<std::byte> random_bytes(Random& random, std::size_t size) {
   std::vector<std::byte> out(size);
@@ -70,8 +70,8 @@ void fill_chunk(const Rule& rule, const Box& box, const Shape& band, std::size_t
 }
 
 TEST(MoveProperty, ChunksFilledBandByBandHoldWhatTheRuleSays) {
-  Random random(kSeed);
-  for (int i = 0; i < kRounds; ++i) {
+  Random random(kMoveSeed);
+  for (int i = 0; i < kMoveRounds; ++i) {
     const Rule rule = random_rule(random, 4, 9);
     const std::size_t bytes = std::size_t{1} << pick(random, 0, 3);
     const std::vector<std::byte> src = random_bytes(random, rule.src_shape.numel() * bytes);
@@ -90,14 +90,14 @@ TEST(MoveProperty, ChunksFilledBandByBandHoldWhatTheRuleSays) {
                                  static_cast<std::int64_t>(box.extent.strides()[axis])});
       }
       reference::move_elements(window, bytes, whole.data(), expected.data());
-      ASSERT_TRUE(chunk == expected) << "round " << i << " of seed " << kSeed;
+      ASSERT_TRUE(chunk == expected) << "round " << i << " of seed " << kMoveSeed;
     });
   }
 }
 
 TEST(MoveProperty, InverseBringsTheSourceBack) {
-  Random random(kSeed + 1);
-  for (int i = 0; i < kRounds; ++i) {
+  Random random(kMoveSeed + 1);
+  for (int i = 0; i < kMoveRounds; ++i) {
     const Rule rule = random_rule(random, 5, 9);
     const std::size_t bytes = std::size_t{1} << pick(random, 0, 4);
     const std::vector<std::byte> src = random_bytes(random, rule.src_shape.numel() * bytes);
@@ -109,13 +109,13 @@ TEST(MoveProperty, InverseBringsTheSourceBack) {
     }
     move_elements(rule.map, bytes, src, dst);
     move_elements(inverse(rule.map), bytes, dst, back);
-    ASSERT_TRUE(back == src) << "round " << i << " of seed " << kSeed + 1;
+    ASSERT_TRUE(back == src) << "round " << i << " of seed " << kMoveSeed + 1;
   }
 }
 
 TEST(MoveProperty, ChunksOfAnyGridTileTheTarget) {
-  Random random(kSeed + 2);
-  for (int i = 0; i < kRounds; ++i) {
+  Random random(kMoveSeed + 2);
+  for (int i = 0; i < kMoveRounds; ++i) {
     const Rule rule = random_rule(random, 4, 9);
     std::vector<IndexMap> parts;
     for_each_chunk(rule.dst_shape, random_chunk(random, rule.dst_shape),

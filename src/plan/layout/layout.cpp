@@ -49,14 +49,14 @@ std::uint64_t read_elements(const Transfer& transfer, const BandForm& form) {
 
 // How many tensors feed several leaves; the run reads them once for each.
 std::uint64_t shared_tensors(const Model& model, const PerLeaf<Grid>& grids) {
-  constexpr std::uint32_t kNone = UINT32_MAX;
-  constexpr std::uint32_t kSeveral = kNone - 1;
-  std::vector<std::uint32_t> leaf(model.catalog().tensors.size(), kNone);
+  constexpr std::uint32_t kUnseen = UINT32_MAX;
+  constexpr std::uint32_t kSeveral = kUnseen - 1;
+  std::vector<std::uint32_t> leaf(model.catalog().tensors.size(), kUnseen);
   std::uint64_t out = 0;
   for (const Transfer& transfer : model.transfers) {
     if (grids[transfer.target].linked) continue;
     for (const std::uint32_t source : transfer.sources) {
-      if (leaf[source] == kNone) {
+      if (leaf[source] == kUnseen) {
         leaf[source] = transfer.target;
       } else if (leaf[source] != transfer.target && leaf[source] != kSeveral) {
         leaf[source] = kSeveral;

@@ -18,7 +18,7 @@ namespace hfshard {
 namespace {
 
 Json expanded(const std::string& text) { return expand_family(tiny_file(text)).json; }
-Error failure(const std::string& text) {
+Error load_failure(const std::string& text) {
   return catch_error([&] { load_table(tiny_file(text)); });
 }
 
@@ -91,17 +91,17 @@ TEST(ExpandFamily, APartIsTakenWithArguments) {
 }
 
 TEST(ExpandFamily, AnErrorNamesTheUseAndThePart) {
-  const Error error = failure(with_use(R"({"part": "mlp", "dims": {"F": "Q"}})"));
+  const Error error = load_failure(with_use(R"({"part": "mlp", "dims": {"F": "Q"}})"));
   EXPECT_EQ(error.rule(),
             "mappings/tiny.json#/schemes/maxtext/layer/use/1 -> "
             "mappings/common.json#/parts/mlp/schemes/maxtext/rules/0");
   EXPECT_NE(error.sentence().find("\"Q\" is not declared"), std::string::npos);
-  const Error part = failure(with_use("\"mpl\""));
+  const Error part = load_failure(with_use("\"mpl\""));
   EXPECT_EQ(part.rule(), "mappings/tiny.json#/schemes/maxtext/layer/use/1");
   EXPECT_NE(part.hint_text().find("mlp"), std::string::npos);
-  const Error only = failure(with_use(R"({"part": "mlp", "only": ["gat"]})"));
+  const Error only = load_failure(with_use(R"({"part": "mlp", "only": ["gat"]})"));
   EXPECT_NE(only.hint_text().find("gate"), std::string::npos);
-  EXPECT_EQ(failure(with_use(R"({"part": "mlp", "form": "x."})")).rule(),
+  EXPECT_EQ(load_failure(with_use(R"({"part": "mlp", "form": "x."})")).rule(),
             "mappings/tiny.json#/schemes/maxtext/layer/use/1");
 }
 

@@ -13,7 +13,7 @@ using reference::Random;
 using reference::random_rule;
 using reference::Rule;
 
-constexpr std::uint64_t kSeed = 977;
+constexpr std::uint64_t kTilingSeed = 977;
 
 /// A run of the target side.
 IndexMap run(std::uint64_t begin, std::uint64_t size) { return {0, begin, {{size, 1, 1}}}; }
@@ -188,7 +188,7 @@ void expect_same_verdict(std::uint64_t numel, const std::vector<IndexMap>& maps,
 }
 
 TEST(TilesExactly, AgreesWithCountingOnRandomTilings) {
-  Random random(kSeed);
+  Random random(kTilingSeed);
   for (int i = 0; i < 1000; ++i) {
     const Rule rule = random_rule(random, 4, 7);
     const std::uint64_t numel = rule.dst_shape.numel();
@@ -210,7 +210,7 @@ TEST(TilesExactly, AgreesWithCountingOnRandomTilings) {
 }
 
 TEST(TilesExactly, AgreesWithCountingOnSingleRules) {
-  Random random(kSeed + 1);
+  Random random(kTilingSeed + 1);
   for (int i = 0; i < 1000; ++i) {
     const Rule rule = random_rule(random, 4, 7);
     expect_same_verdict(rule.dst_shape.numel(), {rule.map}, Side::target);
@@ -219,7 +219,7 @@ TEST(TilesExactly, AgreesWithCountingOnSingleRules) {
 }
 
 TEST(TilesExactly, AgreesWithCountingOnSoupsOfMaps) {
-  Random random(kSeed + 2);
+  Random random(kTilingSeed + 2);
   for (int i = 0; i < 3000; ++i) {
     const std::uint64_t numel = pick(random, 1, 60);
     std::vector<IndexMap> maps;

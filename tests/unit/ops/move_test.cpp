@@ -13,17 +13,12 @@ namespace {
 
 using reference::pick;
 using reference::Random;
+using reference::random_bytes;
 using reference::random_rule;
 using reference::Rule;
 
-constexpr std::uint64_t kSeed = 31337;
+constexpr std::uint64_t kMoveSeed = 31337;
 constexpr std::size_t kGuard = 64;
-
-std::vector<std::byte> random_bytes(Random& random, std::size_t size) {
-  std::vector<std::byte> out(size);
-  for (std::byte& byte : out) byte = static_cast<std::byte>(random() & 0xffU);
-  return out;
-}
 
 /// Moves between unaligned buffers and compares everything, also what must stay untouched.
 void expect_moved(const IndexMap& map, std::size_t element_bytes, std::uint64_t src_elements,
@@ -41,7 +36,7 @@ void expect_moved(const IndexMap& map, std::size_t element_bytes, std::uint64_t 
 }
 
 TEST(MoveElements, AgreesWithTheReferenceOnRandomRules) {
-  Random random(kSeed);
+  Random random(kMoveSeed);
   for (int i = 0; i < 1500; ++i) {
     const Rule rule = random_rule(random);
     for (const std::size_t bytes : {1U, 2U, 4U, 8U, 16U}) {
@@ -53,7 +48,7 @@ TEST(MoveElements, AgreesWithTheReferenceOnRandomRules) {
 }
 
 TEST(MoveElements, AgreesWithTheReferenceOnLargerDims) {
-  Random random(kSeed + 1);
+  Random random(kMoveSeed + 1);
   for (int i = 0; i < 60; ++i) {
     const Rule rule = random_rule(random, 3, 60);
     for (const std::size_t bytes : {1U, 2U, 4U, 8U}) {
@@ -63,7 +58,7 @@ TEST(MoveElements, AgreesWithTheReferenceOnLargerDims) {
 }
 
 TEST(MoveElements, TransposesOfAllRemainders) {
-  Random random(kSeed + 2);
+  Random random(kMoveSeed + 2);
   const std::uint64_t sizes[] = {1,  2,  3,  4,  7,  8,  9,   15,  16,
                                  17, 31, 33, 63, 64, 65, 127, 130, 259};
   for (const std::uint64_t rows : sizes) {
@@ -82,7 +77,7 @@ TEST(MoveElements, TransposesOfAllRemainders) {
 }
 
 TEST(MoveElements, LargeTransposesThatStreamPastTheCache) {
-  Random random(kSeed + 3);
+  Random random(kMoveSeed + 3);
   for (const std::size_t bytes : {1U, 2U, 4U}) {
     for (const std::uint64_t pitch : {640U, 643U}) {
       const IndexMap map{5, 3, {{601, 1, static_cast<std::int64_t>(pitch)}, {613, 607, 1}}};
@@ -92,7 +87,7 @@ TEST(MoveElements, LargeTransposesThatStreamPastTheCache) {
 }
 
 TEST(MoveElements, FormsOfTheMappingLanguage) {
-  Random random(kSeed + 4);
+  Random random(kMoveSeed + 4);
   struct Form {
     const char* name;
     IndexMap map;
@@ -134,7 +129,7 @@ TEST(MoveElements, FormsOfTheMappingLanguage) {
 }
 
 TEST(MoveElements, RunsOfEveryShortLength) {
-  Random random(kSeed + 5);
+  Random random(kMoveSeed + 5);
   for (std::uint64_t run = 1; run <= 140; ++run) {
     const auto pitch = static_cast<std::int64_t>(run + 3);
     const IndexMap map{1, 2, {{5, 7 * pitch, pitch}, {7, pitch, 5 * pitch}, {run, 1, 1}}};
@@ -151,7 +146,7 @@ TEST(MoveElements, EmptyMapsTouchNothing) {
 }
 
 TEST(MoveElements, NegativeStepsWalkBackwards) {
-  Random random(kSeed + 6);
+  Random random(kMoveSeed + 6);
   expect_moved(IndexMap{11, 0, {{3, -4, 1}, {4, -1, 3}}}, 2, 12, 12, random);
   expect_moved(IndexMap{0, 11, {{12, 1, -1}}}, 4, 12, 12, random);
 }

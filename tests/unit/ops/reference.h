@@ -55,6 +55,14 @@ inline std::uint64_t pick(Random& random, std::uint64_t low, std::uint64_t high)
   return low + random() % (high - low + 1);
 }
 
+inline std::vector<std::byte> random_bytes(Random& random, std::size_t size) {
+  std::vector<std::byte> out(size);
+  for (std::byte& byte : out) byte = static_cast<std::byte>(random() & 0xffU);
+  return out;
+}
+
+inline constexpr DType kFloats[] = {DType::f16, DType::bf16, DType::f32};
+
 /// A rule as the mapping language writes it, compiled: both shapes over the same dims.
 struct Rule {
   Shape src_shape;

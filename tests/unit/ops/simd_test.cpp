@@ -16,22 +16,18 @@
 namespace hfshard {
 namespace {
 
+using reference::kFloats;
 using reference::pick;
 using reference::Random;
+using reference::random_bytes;
 
-constexpr std::uint64_t kSeed = 2718;
+constexpr std::uint64_t kSimdSeed = 2718;
 
 std::vector<Simd> levels() {
   std::vector<Simd> out;
   for (const Simd simd : kSimdLevels) {
     if (simd <= best_simd()) out.push_back(simd);
   }
-  return out;
-}
-
-std::vector<std::byte> random_bytes(Random& random, std::size_t size) {
-  std::vector<std::byte> out(size);
-  for (std::byte& byte : out) byte = static_cast<std::byte>(random() & 0xffU);
   return out;
 }
 
@@ -73,7 +69,7 @@ void expect_as_gathered(const Plane& plane, std::size_t width, Random& random) {
 }
 
 TEST(SimdLevels, TransposesAgreeWithTheGatherKernel) {
-  Random random(kSeed);
+  Random random(kSimdSeed);
   for (int trial = 0; trial < 400; ++trial) {
     Plane plane{};
     plane.columns = pick(random, 2, trial % 4 == 0 ? 300 : 70);
@@ -89,7 +85,7 @@ TEST(SimdLevels, TransposesAgreeWithTheGatherKernel) {
 }
 
 TEST(SimdLevels, LongRowsKeepWhatTheyHaveOfALineFromTileToTile) {
-  Random random(kSeed + 1);
+  Random random(kSimdSeed + 1);
   for (const std::size_t pitch : {2003U, 2048U}) {
     for (const std::size_t width : {1U, 2U, 4U, 8U}) {
       expect_as_gathered({67, 2003, 1, 1, 71, pitch}, width, random);
@@ -99,7 +95,7 @@ TEST(SimdLevels, LongRowsKeepWhatTheyHaveOfALineFromTileToTile) {
 }
 
 TEST(SimdLevels, PicksAgreeWithTheGatherKernel) {
-  Random random(kSeed + 2);
+  Random random(kSimdSeed + 2);
   for (int trial = 0; trial < 200; ++trial) {
     const std::size_t count = pick(random, 2, 300);
     const std::size_t stride = pick(random, 2, 4);
@@ -125,7 +121,7 @@ TEST(SimdLevels, PicksAgreeWithTheGatherKernel) {
 }
 
 TEST(SimdLevels, MovesOfRandomRulesAgreeWithTheReference) {
-  Random random(kSeed + 3);
+  Random random(kSimdSeed + 3);
   for (int trial = 0; trial < 300; ++trial) {
     const reference::Rule rule = reference::random_rule(random, 5, 9);
     for (const std::size_t width : {1U, 2U, 4U, 8U}) {
@@ -142,11 +138,10 @@ TEST(SimdLevels, MovesOfRandomRulesAgreeWithTheReference) {
   }
 }
 
-constexpr DType kFloats[] = {DType::f16, DType::bf16, DType::f32};
 constexpr DType kSources[] = {DType::f16, DType::bf16, DType::f32, DType::i32, DType::i64};
 
 TEST(SimdLevels, ValuesHaveTheSameBits) {
-  Random random(kSeed + 4);
+  Random random(kSimdSeed + 4);
   const Value values[] = {{}, {0.0883883461F, {}}, {{}, 1.0F}, {-3.25F, 1.0F}, {3e38F, {}}};
   for (int trial = 0; trial < 40; ++trial) {
     const std::uint64_t count = pick(random, 1, trial == 0 ? 70000 : 700);
@@ -170,12 +165,6 @@ TEST(SimdLevels, ValuesHaveTheSameBits) {
   }
 }
 
-struct FormCase {
-  Code code;
-  DType scale_dtype;
-  std::uint64_t rows, cols, row_block, col_block;
-};
-
 /// Scales that are no NaN: how a NaN is passed on is the processor's matter.
 std::vector<std::byte> random_scales(const BlockScale& form, std::uint64_t count, Random& random) {
   std::vector<std::byte> out = random_bytes(random, packed_bytes(form.scale_dtype, count));
@@ -186,16 +175,14 @@ std::vector<std::byte> random_scales(const BlockScale& form, std::uint64_t count
 }
 
 TEST(SimdLevels, DecodedValuesHaveTheSameBits) {
-  Random random(kSeed + 5);
-  const FormCase forms[] = {
+  Random random(kSimdSeed + 5);
+  const BlockScale forms[] = {
       {Code::f8_e4m3, DType::f32, 20, 300, 8, 128}, {Code::f8_e5m2, DType::f32, 20, 300, 8, 128},
       {Code::f8_e4m3, DType::u8, 9, 96, 1, 32},     {Code::f8_e4m3, DType::f32, 7, 11, 3, 3},
       {Code::f4_e2m1, DType::u8, 30, 96, 1, 32},    {Code::int4, DType::f32, 30, 70, 2, 35},
       {Code::f4_e2m1, DType::u8, 9, 1000, 1, 500},  {Code::int4, DType::f32, 11, 77, 1, 13},
   };
-  for (const FormCase& item : forms) {
-    const BlockScale form{item.code, item.scale_dtype, item.rows,
-                          item.cols, item.row_block,   item.col_block};
+  for (const BlockScale& form : forms) {
     const std::uint64_t bits = code_bits(form.code);
     const std::uint64_t numel = 3 * form.rows * form.cols;
     const auto codes = random_bytes(random, ceil_div(numel * bits, 8));

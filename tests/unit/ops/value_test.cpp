@@ -10,13 +10,14 @@
 
 #include "base/coding.h"
 #include "base/floats.h"
+#include "unit/ops/reference.h"
 
 #include "hfshard/error.h"
 
 namespace hfshard {
 namespace {
 
-constexpr DType kFloats[] = {DType::f16, DType::bf16, DType::f32};
+using reference::kFloats;
 
 float widen(DType dtype, const std::byte* at) {
   if (dtype == DType::f32) return load_le<float>(at);

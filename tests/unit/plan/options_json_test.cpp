@@ -63,14 +63,14 @@ std::vector<std::string> members_of(const PlanOptions& options) {
           std::to_string(static_cast<int>(digests))};
 }
 
-struct Change {
+struct OptionChange {
   const char* what;
   std::function<void(PlanOptions&)> apply;
 };
 
 // Each changes one thing that the command line can change. `rules_name` only stands in errors.
-const std::vector<Change>& changes() {
-  static const std::vector<Change> all = {
+const std::vector<OptionChange>& option_changes() {
+  static const std::vector<OptionChange> all = {
       {"scheme", [](PlanOptions& o) { o.mapping.scheme = "hf"; }},
       {"layers", [](PlanOptions& o) { o.mapping.stacked = false; }},
       {"option",
@@ -125,7 +125,7 @@ const std::vector<Change>& changes() {
   return all;
 }
 
-PlanOptions changed_by(const Change& change) {
+PlanOptions changed_by(const OptionChange& change) {
   PlanOptions options;
   change.apply(options);
   return options;
@@ -148,7 +148,7 @@ void expect_survives(const PlanOptions& options) {
 
 TEST(OptionsJson, EveryOptionComesBackFromPlanJson) {
   expect_survives({});
-  for (const Change& change : changes()) {
+  for (const OptionChange& change : option_changes()) {
     SCOPED_TRACE(change.what);
     expect_survives(changed_by(change));
   }
@@ -156,8 +156,8 @@ TEST(OptionsJson, EveryOptionComesBackFromPlanJson) {
 
 // Options that are recorded under one name must not hide each other.
 TEST(OptionsJson, EveryPairOfOptionsComesBackFromPlanJson) {
-  for (const Change& first : changes()) {
-    for (const Change& second : changes()) {
+  for (const OptionChange& first : option_changes()) {
+    for (const OptionChange& second : option_changes()) {
       PlanOptions both = changed_by(first);
       second.apply(both);
       if (both.mapping.keep_dtype && both.mapping.dtype) continue;  // --dtype has one value
@@ -170,7 +170,7 @@ TEST(OptionsJson, EveryPairOfOptionsComesBackFromPlanJson) {
 TEST(OptionsJson, EveryMemberHasAChange) {
   const std::vector<std::string> before = members_of({});
   std::set<std::size_t> seen{kRulesName};
-  for (const Change& change : changes()) {
+  for (const OptionChange& change : option_changes()) {
     const std::vector<std::string> after = members_of(changed_by(change));
     for (std::size_t i = 0; i < before.size(); ++i) {
       if (before[i] != after[i]) seen.insert(i);
@@ -182,7 +182,7 @@ TEST(OptionsJson, EveryMemberHasAChange) {
 // The record is part of the plan id, so no two of these may share one.
 TEST(OptionsJson, DifferentOptionsHaveDifferentRecords) {
   std::set<std::string> records{dump_json(options_json({}))};
-  for (const Change& change : changes()) {
+  for (const OptionChange& change : option_changes()) {
     EXPECT_TRUE(records.insert(dump_json(options_json(changed_by(change)))).second) << change.what;
   }
 }

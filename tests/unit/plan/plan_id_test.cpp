@@ -51,13 +51,13 @@ Plan plan_of(const Inputs& inputs) {
       inputs.options, plain_form, {}, inputs.limits);
 }
 
-struct Change {
+struct InputChange {
   const char* what;
   std::function<void(Inputs&)> apply;
 };
 
-const std::vector<Change>& changes() {
-  static const std::vector<Change> all = {
+const std::vector<InputChange>& input_changes() {
+  static const std::vector<InputChange> all = {
       {"config.json, by a space", [](Inputs& in) { in.catalog.config_text += " "; }},
       {"a header", [](Inputs& in) { in.catalog.files[0].header_sha256 = "2222"; }},
       {"a file's size", [](Inputs& in) { in.catalog.files[0].size_bytes = 1001; }},
@@ -97,7 +97,7 @@ const std::vector<Change>& changes() {
 
 TEST(PlanId, ChangesWithEveryThingThatDecidesAboutBytes) {
   std::set<std::string> ids{plan_of({}).id()};
-  for (const Change& change : changes()) {
+  for (const InputChange& change : input_changes()) {
     Inputs inputs;
     change.apply(inputs);
     EXPECT_TRUE(ids.insert(plan_of(inputs).id()).second) << change.what;

@@ -85,9 +85,9 @@ class FakeCheckpoint final : public Checkpoint {
 
 using State = FakeCheckpoint::State;
 
-Reporter quiet;
+Reporter silent;
 
-DamageList read_all(const FakeCheckpoint& fake) { return read_chunks(fake, "checkpoint", quiet); }
+DamageList read_all(const FakeCheckpoint& fake) { return read_chunks(fake, "checkpoint", silent); }
 
 TEST(FindMissingChunks, CountsAllAndListsTheFirst) {
   FakeCheckpoint fake;
@@ -141,10 +141,10 @@ TEST(ReadChunks, FilesAreNamedBelowTheRootHoweverItIsWritten) {
   FakeCheckpoint fake;
   fake.set(0, State::corrupt);
   for (const char* root : {"checkpoint", "checkpoint/", "checkpoint//"}) {
-    EXPECT_EQ(read_chunks(fake, root, quiet).items.at(0).file, "d/0") << root;
+    EXPECT_EQ(read_chunks(fake, root, silent).items.at(0).file, "d/0") << root;
   }
   for (const char* root : {"check", "checkpoint/d/0", "other"}) {
-    EXPECT_EQ(read_chunks(fake, root, quiet).items.at(0).file, "checkpoint/d/0");
+    EXPECT_EQ(read_chunks(fake, root, silent).items.at(0).file, "checkpoint/d/0");
   }
 }
 
@@ -155,7 +155,7 @@ TEST(ReadChunks, ReadsEveryFileAndLargeTensorsToTheirEnd) {
   SafetensorsBuilder().tensor("b", DType::u8, {9 << 20}).write(second);
   const std::uint64_t size = std::filesystem::file_size(second);
   const auto damaged = [&](const Checkpoint& opened) {
-    return read_chunks(opened, dir.path(), quiet).items;
+    return read_chunks(opened, dir.path(), silent).items;
   };
   EXPECT_TRUE(damaged(*open_checkpoint(dir.path())).empty());
   const auto before_cut = open_checkpoint(dir.path());
@@ -180,7 +180,7 @@ TEST(ReadChunks, ListsEveryTensorOfAFileThatWasCut) {
       .tensor("c", DType::f32, {64})
       .write(dir / "model.safetensors");
   const auto read = [&](const Checkpoint& opened) {
-    return read_chunks(opened, dir.path(), quiet);
+    return read_chunks(opened, dir.path(), silent);
   };
   const auto opened = open_checkpoint(dir.path());
   EXPECT_EQ(read(*opened).count, 0U);

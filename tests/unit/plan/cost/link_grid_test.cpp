@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "support/sizes.h"
+
 #include "hfshard/error.h"
 
 namespace hfshard {
 namespace {
-
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
 Leaf make_leaf(Shape shape, DType dtype = DType::bf16) {
   Leaf leaf;

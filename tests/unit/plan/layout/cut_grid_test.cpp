@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "catalog/piece.h"
+#include "support/sizes.h"
 
 namespace hfshard {
 namespace {
@@ -16,8 +17,6 @@ Leaf make_leaf(Shape shape, std::vector<bool> stacked, DType dtype = DType::bf16
   leaf.dtype = dtype;
   return leaf;
 }
-
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
 TEST(Grid, OneLayerPerChunkAndTheMeshShardWhenThatReachesTheFloor) {
   const Leaf leaf = make_leaf({8192, 80, 28672}, {false, true, false});

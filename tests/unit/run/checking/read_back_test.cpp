@@ -271,9 +271,9 @@ TEST_F(VerifyTest, ADamagedChunkIsOneDifference) {
 }
 
 // A checkpoint that lacks one chunk.
-class Lacking final : public Checkpoint {
+class LackingFile final : public Checkpoint {
  public:
-  explicit Lacking(std::unique_ptr<Checkpoint> whole) : whole_(std::move(whole)) {}
+  explicit LackingFile(std::unique_ptr<Checkpoint> whole) : whole_(std::move(whole)) {}
   const Catalog& catalog() const override { return whole_->catalog(); }
   bool has_piece(std::uint32_t array, const Shape& piece) const override {
     return whole_->has_piece(array, piece);
@@ -294,7 +294,7 @@ class Lacking final : public Checkpoint {
 TEST_F(VerifyTest, AMissingChunkIsADifferenceAndNoError) {
   const Plan plan = small_plan(source_);
   convert(plan, to_output(out_));
-  const Lacking opened(format_of("orbax").open(out_));
+  const LackingFile opened(format_of("orbax").open(out_));
   const std::set<std::string> lacking{opened.catalog().tensors[1].name};
   EXPECT_EQ(leaves_of(verify_source(opened, plan, to_output(out_), reporter_).differences),
             lacking);

@@ -9,9 +9,9 @@ namespace hfshard {
 namespace {
 
 // A checkpoint without the first chunk of its second leaf.
-class Lacking final : public Checkpoint {
+class LackingChunk final : public Checkpoint {
  public:
-  explicit Lacking(std::unique_ptr<Checkpoint> whole) : whole_(std::move(whole)) {}
+  explicit LackingChunk(std::unique_ptr<Checkpoint> whole) : whole_(std::move(whole)) {}
   const Catalog& catalog() const override { return whole_->catalog(); }
   bool has_piece(std::uint32_t leaf, const Shape& chunk) const override {
     return whole_->has_piece(leaf, chunk) && (leaf != 1 || chunk[0] != 0);
@@ -47,7 +47,7 @@ class LackingTarget final : public Format {
   }
   FileLayout layout() const override { return real_.layout(); }
   std::unique_ptr<Checkpoint> open(const StorePath& path) const override {
-    return std::make_unique<Lacking>(real_.open(path));
+    return std::make_unique<LackingChunk>(real_.open(path));
   }
 
  private:

@@ -18,13 +18,13 @@
 namespace hfshard {
 namespace {
 
-struct Call {
+struct PublishCall {
   std::string name;
   std::string path;
 };
 
 std::mutex calls_mutex;
-std::vector<Call> calls;
+std::vector<PublishCall> calls;
 
 int watch(const char* call, const char* path) {
   const std::lock_guard lock(calls_mutex);
@@ -60,7 +60,7 @@ class PublishOrder : public testing::Test {
   static void expect_durable(const std::string& tree, std::size_t before) {
     int names = 0;
     for (std::size_t i = 0; i < before; ++i) {
-      const Call& call = calls[i];
+      const PublishCall& call = calls[i];
       if (!call.path.starts_with(tree + "/")) continue;
       if (call.name == "pwrite" && !call.path.ends_with(".tmp")) {
         const auto sync = find("fdatasync", call.path, i);
@@ -95,7 +95,7 @@ class PublishOrder : public testing::Test {
     std::optional<std::size_t> last_journal;
     std::optional<std::size_t> other;
     for (std::size_t i = published; i < calls.size(); ++i) {
-      const Call& call = calls[i];
+      const PublishCall& call = calls[i];
       if (call.name != "unlink" && call.name != "rmdir") continue;
       if (!first) first = i;
       const bool journal = call.path.find("/journal.") != std::string::npos;
@@ -162,7 +162,7 @@ TEST_F(PublishOrder, OfAnIndexInPlace) {
   EXPECT_LT(*aside, *published);
   int moved = 0;
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    const Call& call = calls[i];
+    const PublishCall& call = calls[i];
     const bool old = call.path.starts_with(source_ + "/");
     const bool staged = call.path.starts_with(paths_.step + "/") && !call.path.ends_with(".tmp");
     if (call.name != "rename" || (!old && !staged) || i == *aside || i == *published) continue;

@@ -34,7 +34,7 @@ void note(Event event) {
 }
 
 // A call is noted before it happens: for a sync, good enough, since its thread is the journal's.
-int watch(const char* call, const char* path) {
+int watch_syncs(const char* call, const char* path) {
   const std::string_view name(path);
   if (std::string_view(call) == "fdatasync" && name.find("/d/") != std::string_view::npos)
     note({What::synced, std::string(name.substr(name.rfind("d/")))});
@@ -49,7 +49,7 @@ TEST(WriteOrder, AJournalRecordFollowsTheSyncOfItsData) {
   const std::string staging = out_paths(dir / "out").staging;
   std::vector<JournalRecord> done;
   events.clear();
-  sys::set_fault_hook(watch);
+  sys::set_fault_hook(watch_syncs);
   // The last tile is not committed, so that the journal is still there to be read.
   EXPECT_THROW(convert(plan, to_output(dir / "out"),
                        [&](Stage stage, const Tile& tile) {

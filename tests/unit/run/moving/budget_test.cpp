@@ -9,13 +9,12 @@
 #include "run/moving/packing.h"
 #include "support/catch_error.h"
 #include "support/safetensors_builder.h"
+#include "support/sizes.h"
 #include "unit/run/plan_parts.h"
 #include "unit/run/run_support.h"
 
 namespace hfshard {
 namespace {
-
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
 // The number in "... this plan needs 29 MiB (30408704 bytes)".
 std::uint64_t stated_bytes(const std::string& sentence) {

@@ -26,8 +26,8 @@ namespace {
 using reference::pick;
 using reference::Random;
 
-constexpr std::uint64_t kSeed = 99171;
-constexpr int kRounds = 120;
+constexpr std::uint64_t kCodedSeed = 99171;
+constexpr int kCodedRounds = 120;
 
 float widen(DType dtype, const std::string& text, std::size_t at) {
   const std::byte* bytes = &std::as_bytes(std::span(text))[at];
@@ -265,15 +265,15 @@ Plan random_plan(const Catalog& catalog, const CompiledModel& model, Random& ran
   return build_plan(make_model(catalog, model), options, form, target.layout(), limits);
 }
 
-struct Filled {
+struct CodedFilled {
   std::vector<std::byte> space;
   std::uint64_t overflows = 0;
   std::vector<Digest128> sums;
 };
 
 // With the scratch that the plan says and not one byte more.
-Filled fill_all(const Plan& plan) {
-  Filled out;
+CodedFilled fill_coded(const Plan& plan) {
+  CodedFilled out;
   out.space.assign(plan.end_address(), std::byte{0xa5});
   out.sums.resize(plan.model().digest_slots());
   const OpenSources sources = open_sources(plan.catalog());
@@ -312,9 +312,9 @@ std::string element_at(const Plan& plan, const std::vector<std::byte>& space,
 TEST(CodedFiller, FillsWhatASlowReferenceSaysHoweverItIsCut) {
   std::uint64_t overflows = 0;
   std::uint64_t cuts_with_several_units = 0;
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kCodedRounds; ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
-    CodedModel made(kSeed + static_cast<std::uint64_t>(round));
+    CodedModel made(kCodedSeed + static_cast<std::uint64_t>(round));
     const TempDir dir;
     made.builder.write(dir / "model.safetensors");
     const Catalog catalog = open_catalog(dir / "model.safetensors");
@@ -325,7 +325,7 @@ TEST(CodedFiller, FillsWhatASlowReferenceSaysHoweverItIsCut) {
       SCOPED_TRACE("cut " + std::to_string(cut));
       const Plan plan = random_plan(catalog, made.model, made.random);
       cuts_with_several_units += plan.totals().units > 3;
-      const Filled filled = fill_all(plan);
+      const CodedFilled filled = fill_coded(plan);
       ASSERT_FALSE(plan.grids()[0].has_inner());
       for (const auto& [element, bytes] : wanted.elements)
         ASSERT_EQ(element_at(plan, filled.space, element), bytes) << "element " << element;

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "support/catch_error.h"
+#include "support/sizes.h"
 #include <sys/resource.h>
 
 #include "hfshard/error.h"
@@ -15,7 +16,6 @@
 namespace hfshard {
 namespace {
 
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kClaimBytes = 1024 * kMiB;
 
 // Lowers a soft limit for as long as it lives.
