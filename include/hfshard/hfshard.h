@@ -37,6 +37,8 @@ struct PlanQuestions {
   std::vector<std::string> load_meshes;  ///< what loading the output on each of these would cost
   std::uint64_t devices_per_host = 1;
   std::uint64_t most_leaves = UINT64_MAX;  ///< that the report lists: a hundred thousand take 50 MB
+  bool measure =
+      false;  ///< estimate the time: reads and writes a few MB, and leaves nothing behind
 };
 
 /// Plans a conversion; reads headers only. With RunOptions::out, what a run would refuse there is

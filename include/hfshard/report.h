@@ -24,6 +24,15 @@ struct NotLinkedLeaf {
   std::string why;
 };
 
+/// Source data that the output has in another dtype.
+struct DTypeChange {
+  std::string from;                ///< a dtype, or the kind of codes: "int4"
+  std::string to;                  ///< of the leaves
+  bool decoded = false;            ///< codes with scales; else a cast
+  std::uint64_t source_bytes = 0;  ///< scales too
+  std::uint64_t output_bytes = 0;
+};
+
 /// What a plan says before anything moves.
 struct PlanSummary {
   std::string id;                        ///< 64 hex digits
@@ -41,6 +50,8 @@ struct PlanSummary {
   std::vector<std::string> model_names;  ///< values of MaxText's model_name that fit, best first
   bool carries_tokenizer = false;        ///< side files go to OUT/hf
 
+  std::uint64_t parameters = 0;     ///< elements of the leaves that hold real numbers
+  std::vector<DTypeChange> dtypes;  ///< what is decoded or cast, by dtypes
   std::uint64_t source_files = 0;
   std::uint64_t tensors = 0;
   std::uint64_t dropped = 0;
@@ -100,6 +111,17 @@ struct LoadReport {
   std::vector<std::string> refused;  ///< leaves whose requests Orbax's byte limiter refuses
 };
 
+/// How long a run may take, by a short trial of this machine: reading the source, writing where the
+/// output would go, converting a sample. Not part of the plan; two trials differ.
+struct TimeEstimate {
+  double seconds = 0;
+  double read_seconds = 0;  ///< each of these if there were nothing else to do
+  double write_seconds = 0;
+  double processor_seconds = 0;
+  bool one_disk = false;  ///< which reads and writes by turns
+  std::string limit;      ///< what takes longest: "reading", "writing", "processor"
+};
+
 /// Everything that `plan` says.
 struct PlanReport {
   PlanSummary summary;
@@ -107,6 +129,8 @@ struct PlanReport {
   MemoryNeed memory;
   std::vector<LoadReport> loads;
   std::optional<std::uint64_t> free_bytes;  ///< where the output would go; absent without OUT
+  std::optional<TimeEstimate> time;         ///< if PlanQuestions::measure
+  std::string why_no_time;                  ///< why it was not to be had
   std::optional<Error> refusal;             ///< what a run would refuse with before it begins
 };
 

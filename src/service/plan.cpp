@@ -8,6 +8,7 @@
 #include "run/keeping/staging.h"
 #include "run/moving/budget.h"
 #include "run/moving/pipeline.h"
+#include "service/estimate.h"
 #include "service/prepare.h"
 #include "service/summary.h"
 
@@ -40,6 +41,20 @@ std::optional<Error> refusal(const Plan& plan, const RunOptions& run, unsigned t
   }
 }
 
+// An estimate, or why there is none.
+void add_time(const Plan& plan, const Format& target, const RunOptions& run, unsigned kernels,
+              PlanReport& out) {
+  if (run.out.empty()) {
+    out.why_no_time = "no output is named, where writing could be tried";
+    return;
+  }
+  try {
+    out.time = estimate_time(plan, target, run, kernels);
+  } catch (const Error& error) {  // the plan does not depend on it
+    out.why_no_time = error.sentence();
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> mesh_axes() {
@@ -66,6 +81,7 @@ PlanReport plan(const std::string& source, const PlanOptions& options, const Run
     out.free_bytes = free_bytes(out_paths(run.out).parent);
   }
   out.refusal = refusal(made, run, threads);
+  if (questions.measure) add_time(made, target, run, kernels, out);
   const std::uint64_t listed =
       std::min<std::uint64_t>(made.model().leaves.size(), questions.most_leaves);
   out.leaves.reserve(listed);

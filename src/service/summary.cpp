@@ -1,6 +1,7 @@
 #include "service/summary.h"
 
 #include <map>
+#include <set>
 
 #include "base/json.h"
 #include "mapping/find.h"
@@ -25,6 +26,48 @@ std::vector<std::string> warnings_of(const Plan& plan) {
   if (mapping.scheme == "hf" || config.empty()) return {};
   const std::string doubt = config_doubt(parse_json(config, "config.json"), mapping.files);
   return doubt.empty() ? std::vector<std::string>{} : std::vector<std::string>{doubt};
+}
+
+std::uint64_t bytes_of(std::uint64_t elements, DType dtype) {
+  return (elements * size_bits(dtype) + 7) / 8;
+}
+
+// What transfers change, by the dtypes; of each scale tensor once.
+std::vector<DTypeChange> dtype_changes(const Plan& plan) {
+  std::map<std::pair<std::string, std::string>, DTypeChange> changes;
+  std::set<std::uint32_t> scales;
+  for (const Transfer& transfer : plan.model().transfers) {
+    const DType to = plan.model().leaves[transfer.target].dtype;
+    if (!transfer.decode && transfer.source_dtype == to) continue;
+    const std::string from(transfer.decode ? to_string(transfer.decode->form.code)
+                                           : to_string(transfer.source_dtype));
+    DTypeChange& change = changes[{from, std::string(to_string(to))}];
+    change.from = from;
+    change.to = to_string(to);
+    change.decoded = transfer.decode.has_value();
+    const std::uint64_t count = transfer.map.count();
+    change.output_bytes += transfer.sources.size() * bytes_of(count, to);
+    change.source_bytes +=
+        transfer.sources.size() *
+        bytes_of(std::min(count, transfer.source_shape.numel()), transfer.source_dtype);
+    if (!transfer.decode) continue;
+    for (const std::uint32_t scale : transfer.decode->scales) {
+      if (scales.insert(scale).second)
+        change.source_bytes += plan.catalog().tensors[scale].size_bytes;
+    }
+  }
+  std::vector<DTypeChange> out;
+  out.reserve(changes.size());
+  for (auto& [dtypes, change] : changes) out.push_back(std::move(change));
+  return out;
+}
+
+std::uint64_t parameters_of(const Plan& plan) {
+  std::uint64_t out = 0;
+  for (const Leaf& leaf : plan.model().leaves) {
+    if (is_float(leaf.dtype)) out += leaf.shape.numel();
+  }
+  return out;
 }
 
 void add_totals(const Plan& plan, PlanSummary& out) {
@@ -64,6 +107,8 @@ PlanSummary summarise(const Plan& plan) {
   out.drops = drops_by_reason(plan);
   out.model_names = plan.model().model_names;
   out.carries_tokenizer = !plan.catalog().side_files.empty();
+  out.parameters = parameters_of(plan);
+  out.dtypes = dtype_changes(plan);
   add_totals(plan, out);
   out.links = plan.options().link;
   for (const NotLinked& item : plan.not_linked())

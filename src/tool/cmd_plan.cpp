@@ -49,6 +49,7 @@ int run_plan_command(const Session& session, const PlanFlags& plan_flags, const 
 int show_plan(const Session& session, const std::string& source, const PlanOptions& wanted,
               const RunOptions& run, PlanQuestions questions) {
   questions.most_leaves = session.json ? UINT64_MAX : kShownLeaves;
+  questions.measure = true;
   const PlanReport report = plan(source, wanted, run, questions);
   for (const std::string& line : note_lines(report.summary)) print_note(session, line);
   if (session.json) {

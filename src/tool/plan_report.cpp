@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <map>
+#include <unistd.h>
 
 #include <fmt/format.h>
 
 #include "base/json_shape.h"
 #include "base/text.h"
 #include "tool/cli.h"
+#include "tool/help.h"
+#include "tool/progress.h"
+#include "tool/text_table.h"
 
 namespace hfshard {
 namespace {
@@ -18,10 +22,42 @@ Json json_list(const std::vector<std::string>& items) {
   return out;
 }
 
-std::string list(const Shape& shape) {
-  std::vector<std::string> parts;
-  for (const std::uint64_t extent : shape) parts.push_back(std::to_string(extent));
-  return "[" + join(parts, ", ") + "]";
+// A shape in a cell of a table.
+std::string compact(const Shape& shape) {
+  if (shape.rank() == 0) return "scalar";
+  return fmt::format("{}", fmt::join(shape.begin(), shape.end(), "x"));
+}
+
+// A line of the report: what it is about, then words that go on below themselves.
+void print_field(std::string_view label, const std::string& text) {
+  constexpr std::size_t kLabel = 10;
+  const std::size_t columns = terminal_columns(STDOUT_FILENO);
+  for (const std::string& line : wrapped(text, columns - std::min(columns, kLabel))) {
+    print_line(fmt::format("{:<{}}{}", label, kLabel, line));
+    label = "";
+  }
+}
+
+// `14022`, `752 M`, `671 B`.
+std::string human_count(std::uint64_t count) {
+  constexpr double kThousand = 1000;
+  if (count < 1000000) return std::to_string(count);
+  double value = static_cast<double>(count) / (kThousand * kThousand);
+  std::string_view unit = "M";
+  for (const std::string_view next : {"B", "T"}) {
+    if (value < kThousand - 0.5) break;
+    value /= kThousand;
+    unit = next;
+  }
+  return fmt::format(
+      "{} {}", value >= 99.5 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value), unit);
+}
+
+std::string duration_text(double seconds) {
+  if (seconds < 1) return "less than a second";
+  if (seconds < 120) return fmt::format("{:.0f} s", seconds);
+  if (seconds < 7200) return fmt::format("{:.0f} min", seconds / 60);
+  return fmt::format("{:.1f} h", seconds / 3600);
 }
 
 std::string mesh_text(const PlanSummary& plan) {
@@ -57,44 +93,60 @@ void print_load(const LoadReport& load) {
     most.requests = std::max(most.requests, host.requests);
   }
   const double needed = static_cast<double>(std::max<std::uint64_t>(load.needed_bytes, 1));
-  print_line(fmt::format(
-      "load      on {}: a host of {} needs {}, reads {} in {} requests ({:.2f}x)", load.mesh,
-      load.hosts.size(), human_bytes(most.needed_bytes), human_bytes(most.read_bytes),
-      most.requests, static_cast<double>(load.read_bytes) / needed));
+  print_field("load", fmt::format("on {}: a host of {} needs {}, reads {} in {} ({:.2f}x)",
+                                  load.mesh, load.hosts.size(), human_bytes(most.needed_bytes),
+                                  human_bytes(most.read_bytes), counted(most.requests, "request"),
+                                  static_cast<double>(load.read_bytes) / needed));
   if (load.refused.empty()) return;
-  print_line(fmt::format(
-      "warning   Orbax's byte limiter refuses {} leaves there, {} the first: a "
-      "request of up to {}; use this mesh for --mesh, or set "
-      "restore_concurrent_gb above it",
-      load.refused.size(), load.refused.front(), human_bytes(load.largest_request_bytes)));
+  print_field("warning",
+              fmt::format("Orbax's byte limiter refuses {} there, {} the first: a request of up to "
+                          "{}; use this mesh for --mesh, or set restore_concurrent_gb above it",
+                          counted(load.refused.size(), "leaf", "leaves"), load.refused.front(),
+                          human_bytes(load.largest_request_bytes)));
 }
 
 // What share is linked, and what is not, by reason.
 void print_links(const PlanSummary& plan) {
   const auto all = static_cast<double>(plan.linked_bytes + plan.output_bytes);
   const double share = all > 0 ? 100.0 * static_cast<double>(plan.linked_bytes) / all : 0;
-  print_line(fmt::format("linked    {:.1f}% of the bytes: {} in {} chunks of {} leaves", share,
-                         human_bytes(plan.linked_bytes), plan.linked_chunks, plan.linked_leaves));
+  print_field("linked",
+              fmt::format("{:.1f}% of the bytes: {} in {} of {}", share,
+                          human_bytes(plan.linked_bytes), counted(plan.linked_chunks, "chunk"),
+                          counted(plan.linked_leaves, "leaf", "leaves")));
   std::map<std::string, std::vector<std::string>> reasons;
   for (const NotLinkedLeaf& item : plan.not_linked) reasons[item.why].push_back(item.path);
   for (const auto& [why, leaves] : reasons) {
-    print_line(
-        fmt::format("converted {} leaves, {} the first: {}", leaves.size(), leaves.front(), why));
+    print_field("converted", leaves.size() == 1 ? fmt::format("1 leaf, {}: {}", leaves.front(), why)
+                                                : fmt::format("{} leaves, {} the first: {}",
+                                                              leaves.size(), leaves.front(), why));
   }
 }
 
 void print_leaves(const PlanReport& report) {
+  const auto any = [&](const auto& has) { return std::ranges::any_of(report.leaves, has); };
+  const bool inner = any([](const PlannedLeaf& leaf) { return leaf.inner.has_value(); });
+  std::vector<std::string> heading{"leaf", "dtype", "bytes", "shape", "shard", "chunk"};
+  if (inner) heading.emplace_back("inner chunk");
+  heading.emplace_back("chunks");
+  if (report.summary.links) heading.emplace_back("data");
+  TextTable table(std::move(heading));
   for (const PlannedLeaf& leaf : report.leaves) {
-    const bool named =
-        std::ranges::any_of(leaf.axes, [](const auto& axis) { return !axis.empty(); });
-    print_line(fmt::format("  {} {} {} axes [{}] shard {} chunk {} x {}", leaf.path,
-                           to_string(leaf.dtype), list(leaf.shape),
-                           named ? join(leaf.axes, ", ") : "", list(leaf.shard), list(leaf.chunk),
-                           leaf.chunks));
+    std::vector<std::string> row{leaf.path,
+                                 std::string(to_string(leaf.dtype)),
+                                 human_bytes(leaf.bytes),
+                                 compact(leaf.shape),
+                                 compact(leaf.shard),
+                                 compact(leaf.chunk)};
+    if (inner) row.push_back(compact(leaf.inner.value_or(leaf.chunk)));
+    row.push_back(std::to_string(leaf.chunks));
+    if (report.summary.links) row.emplace_back(leaf.linked ? "linked" : "written");
+    table.add(std::move(row));
   }
+  for (const std::string& line : table.lines(2, terminal_columns(STDOUT_FILENO))) print_line(line);
   if (report.summary.leaves > report.leaves.size()) {
-    print_line(fmt::format("  ... and {} more leaves (--json lists all)",
-                           report.summary.leaves - report.leaves.size()));
+    print_line(fmt::format(
+        "  ... and {} (--json lists all)",
+        counted(report.summary.leaves - report.leaves.size(), "more leaf", "more leaves")));
   }
 }
 
@@ -103,8 +155,44 @@ void print_disk(const PlanReport& report) {
   const char* lacking =
       report.summary.compresses ? "enough only if it compresses well" : "too little for convert";
   const bool fits = *report.free_bytes >= report.summary.output_bytes;
-  print_line(fmt::format("disk      {} free, {}", human_bytes(*report.free_bytes),
-                         fits ? "enough" : lacking));
+  print_field("disk", fmt::format("{} free, {}", human_bytes(*report.free_bytes),
+                                  fits ? "enough" : lacking));
+}
+
+void print_dtypes(const PlanSummary& plan) {
+  for (const DTypeChange& change : plan.dtypes) {
+    print_field(change.decoded ? "decoded" : "cast",
+                fmt::format("{} in, {} out: {} {} {}", human_bytes(change.source_bytes),
+                            human_bytes(change.output_bytes), change.from,
+                            change.decoded ? "decodes to" : "becomes", change.to));
+  }
+}
+
+void print_time(const PlanReport& report) {
+  if (!report.time) {
+    print_field("time", fmt::format("not estimated: {}", report.why_no_time));
+    return;
+  }
+  const TimeEstimate& time = *report.time;
+  print_field(
+      "time",
+      fmt::format("about {}, by a short trial of this machine; {} limits "
+                  "(reading {}, writing {}{}, processor {})",
+                  duration_text(time.seconds),
+                  time.limit == "processor" ? "the processor" : time.limit,
+                  duration_text(time.read_seconds), duration_text(time.write_seconds),
+                  time.one_disk ? " on the same disk" : "", duration_text(time.processor_seconds)));
+}
+
+Json time_json(const TimeEstimate& time) {
+  Json out;
+  out["seconds"] = time.seconds;
+  out["read_seconds"] = time.read_seconds;
+  out["write_seconds"] = time.write_seconds;
+  out["processor_seconds"] = time.processor_seconds;
+  out["one_disk"] = time.one_disk;
+  out["limit"] = time.limit;
+  return out;
 }
 
 // What was found out about the source, and what is made of it.
@@ -174,7 +262,19 @@ Json plan_json(const PlanReport& report) {
   out["plan_id"] = plan.id;
   out["identity"] = parse_json(plan.identity, "identity");
   out["meshes"] = json_list(plan.meshes);
+  out["parameters"] = plan.parameters;
+  out["dtypes"] = Json::Array{};
+  for (const DTypeChange& change : plan.dtypes) {
+    Json entry;
+    entry["from"] = change.from;
+    entry["to"] = change.to;
+    entry["decoded"] = change.decoded;
+    entry["source_bytes"] = change.source_bytes;
+    entry["output_bytes"] = change.output_bytes;
+    out["dtypes"].array().push_back(std::move(entry));
+  }
   out["tensors"] = plan.tensors;
+  out["source_files"] = plan.source_files;
   out["dropped"] = plan.dropped;
   out["source_bytes"] = plan.source_bytes;
   out["shared_tensors"] = plan.shared_tensors;
@@ -195,48 +295,72 @@ Json plan_json(const PlanReport& report) {
     out["disk"]["free_bytes"] = *report.free_bytes;
     out["disk"]["fits"] = *report.free_bytes >= plan.output_bytes;
   }
+  out["estimate"] = report.time ? time_json(*report.time) : Json();
+  if (!report.time) out["no_estimate"] = report.why_no_time;
   if (!report.loads.empty()) out["loads"] = Json::Array{};
   for (const LoadReport& load : report.loads) out["loads"].array().push_back(load_json(load));
   return out;
 }
 
+std::string family_text(const PlanSummary& plan) {
+  if (plan.scheme == "hf") return "any (hf: names and shapes as they are)";
+  return fmt::format("{} ({}, {})", plan.family, plan.scheme,
+                     plan.stacked ? "stacked" : "separate");
+}
+
 void print_plan(const PlanReport& report) {
   const PlanSummary& plan = report.summary;
-  print_line(fmt::format("plan      {}", plan.id));
-  print_line(fmt::format("family    {} ({}, {})", plan.family, plan.scheme,
-                         plan.stacked ? "stacked" : "separate"));
-  print_line(fmt::format("mesh      {}", mesh_text(plan)));
-  print_line(fmt::format("source    {} tensors in {} files, {} read", plan.tensors,
-                         plan.source_files, human_bytes(plan.source_bytes)));
+  print_field("plan", plan.id);
+  print_field("family",
+              fmt::format("{}, {} parameters", family_text(plan), human_count(plan.parameters)));
+  print_field("mesh", mesh_text(plan));
+  print_field("source",
+              fmt::format("{} in {}, {} read", counted(plan.tensors, "tensor"),
+                          counted(plan.source_files, "file"), human_bytes(plan.source_bytes)));
+  print_dtypes(plan);
   if (plan.shared_tensors > 0) {
-    print_line(fmt::format("shared    {} tensors feed several leaves and are read once for each",
-                           plan.shared_tensors));
+    print_field("shared", plan.shared_tensors == 1
+                              ? "1 tensor feeds several leaves and is read once for each"
+                              : fmt::format("{} tensors feed several leaves and are read once for "
+                                            "each",
+                                            plan.shared_tensors));
   }
-  print_line(fmt::format("output    {}{} in {} data files, {} chunks, {} leaves",
-                         plan.compresses ? "at most " : "", human_bytes(plan.output_bytes),
-                         plan.files, plan.chunks, plan.leaves));
+  print_field("output",
+              fmt::format("{}{} in {}, {}, {}", plan.compresses ? "at most " : "",
+                          human_bytes(plan.output_bytes), counted(plan.files, "data file"),
+                          counted(plan.chunks, "chunk"), counted(plan.leaves, "leaf", "leaves")));
   if (plan.links) print_links(plan);
-  print_line(fmt::format("threads   {} for kernels, {} more for reads and writes",
-                         report.memory.kernel_threads,
-                         report.memory.threads - report.memory.kernel_threads));
-  print_line(fmt::format("memory    at most {}, {} would do ({} for the plan itself)",
-                         human_bytes(report.memory.peak_bytes),
-                         human_bytes(report.memory.need_bytes),
-                         human_bytes(report.memory.control_bytes)));
+  print_field("threads", fmt::format("{} for kernels, {} more for reads and writes",
+                                     report.memory.kernel_threads,
+                                     report.memory.threads - report.memory.kernel_threads));
+  print_field("memory", fmt::format("at most {}, {} would do ({} for the plan itself)",
+                                    human_bytes(report.memory.peak_bytes),
+                                    human_bytes(report.memory.need_bytes),
+                                    human_bytes(report.memory.control_bytes)));
   print_leaves(report);
   for (const LoadReport& load : report.loads) print_load(load);
   print_disk(report);
+  print_time(report);
 }
 
 std::vector<std::string> note_lines(const PlanSummary& plan) {
-  std::vector<std::string> out;
-  for (const std::string& warning : plan.warnings) out.push_back("warning: " + warning);
-  for (const std::string& note : plan.notes) out.push_back("note: " + note);
+  std::vector<std::string> notes;
+  for (const std::string& warning : plan.warnings) notes.push_back("warning: " + warning);
+  for (const std::string& note : plan.notes) notes.push_back("note: " + note);
   for (const DroppedTensors& drop : plan.drops) {
     const std::string rest =
         drop.names.size() > 1 ? fmt::format(" and {} more", drop.names.size() - 1) : "";
-    out.push_back(
+    notes.push_back(
         fmt::format("note: not converted: {}{}: {}", quote(drop.names.front()), rest, drop.why));
+  }
+  constexpr std::size_t kHang = 2;  // of what goes on in the next line
+  std::vector<std::string> out;
+  for (const std::string& note : notes) {
+    std::string hang;
+    for (const std::string& line : wrapped(note, note_columns() - kHang)) {
+      out.push_back(hang + line);
+      hang.assign(kHang, ' ');
+    }
   }
   return out;
 }

@@ -16,6 +16,8 @@ Json plan_json(const PlanReport& report);
 Json leaf_json(const PlannedLeaf& leaf);
 /// Leaves that print_plan shows; more are counted.
 inline constexpr std::uint64_t kShownLeaves = 400;
+/// The family, its scheme and how layers lie: `qwen3 (maxtext, stacked)`.
+std::string family_text(const PlanSummary& plan);
 /// The same for a person.
 void print_plan(const PlanReport& report);
 /// Adds what a plan links, and `not_linked`: the leaves that it could not, `[{"path", "why"}]`.

@@ -4,11 +4,14 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <optional>
 #include <unistd.h>
 
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "base/typed.h"
 #include "tool/plan_report.h"
 #include <sys/ioctl.h>
 
@@ -20,6 +23,8 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kRedrawInterval = std::chrono::milliseconds(100);
 constexpr std::size_t kBarCells = 24;
 constexpr std::size_t kDefaultColumns = 80;
+constexpr std::size_t kLeastColumns = 20;  // fewer are no terminal
+constexpr std::size_t kUncutColumns = 1000000;
 constexpr double kLongestEtaSeconds = 99 * 3600.0;
 constexpr double kShortestRateSeconds = 0.2;  // before that a rate says nothing
 
@@ -104,13 +109,21 @@ class PlainProgress final : public Reporter {
   bool quiet_;
 };
 
-}  // namespace
-
-std::size_t terminal_columns(int stream) {
+// Those that the environment names, or a terminal has.
+std::optional<std::size_t> known_columns(int stream) {
+  const char* wanted = std::getenv("COLUMNS");  // NOLINT(concurrency-mt-unsafe): one thread
+  const auto given = wanted == nullptr ? std::nullopt : parse_whole(wanted);
+  if (given && *given >= kLeastColumns && *given <= kUncutColumns) return *given;
   struct winsize size {};
-  if (::ioctl(stream, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kDefaultColumns;
+  if (::ioctl(stream, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return std::nullopt;
   return size.ws_col;
 }
+
+}  // namespace
+
+std::size_t terminal_columns(int stream) { return known_columns(stream).value_or(kDefaultColumns); }
+
+std::size_t note_columns() { return known_columns(STDERR_FILENO).value_or(kUncutColumns); }
 
 std::string progress_line(const ProgressFigures& figures, std::size_t columns) {
   const std::uint64_t done = std::min(figures.done_bytes, figures.total_bytes);

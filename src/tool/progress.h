@@ -16,8 +16,11 @@ struct ProgressFigures {
   double seconds = 0;               ///< since this run began
 };
 
-/// Columns of the terminal behind a file descriptor; 80 if it is none.
+/// Columns for lines on a file descriptor: those that the environment names by COLUMNS, or of the
+/// terminal that it is; else 80.
 std::size_t terminal_columns(int stream);
+/// The same for notes on standard error, which a file has on one line each, however long.
+std::size_t note_columns();
 
 /// The bar: `[######....]  60%  1.8 GiB of 3 GiB  350 MiB/s  0:03 left`, cut to `columns`.
 std::string progress_line(const ProgressFigures& figures, std::size_t columns);

@@ -3,11 +3,27 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/text.h"
 
 #include "hfshard/error.h"
 
 namespace hfshard {
+namespace {
+
+constexpr std::size_t kGap = 2;
+constexpr std::size_t kHang = 4;  // of what stands below the first cell
+constexpr std::string_view kElision = "..";
+
+void put_cell(std::string& line, const std::string& cell, std::size_t width, bool last) {
+  line += cell;
+  if (!last) line.append(width - display_width(cell) + kGap, ' ');
+}
+
+void trim(std::string& line) { line.erase(line.find_last_not_of(' ') + 1); }
+
+}  // namespace
 
 void TextTable::add(std::vector<std::string> row) {
   if (rows_.empty()) widths_.resize(row.size());
@@ -17,19 +33,61 @@ void TextTable::add(std::vector<std::string> row) {
   rows_.push_back(std::move(row));
 }
 
-std::vector<std::string> TextTable::lines(std::size_t indent) const {
+std::vector<std::string> TextTable::lines(std::size_t indent, std::size_t columns) const {
+  std::size_t total = indent;
+  for (const std::size_t width : widths_) total += width + kGap;
+  const bool fits = total <= columns + kGap;
   std::vector<std::string> out;
-  out.reserve(rows_.size());
   for (const std::vector<std::string>& row : rows_) {
-    std::string line(indent, ' ');
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      line += row[i];
-      if (i + 1 < row.size()) line.append(widths_[i] - display_width(row[i]) + 2, ' ');
+    if (!fits) {
+      fold(row, indent, columns, out);
+      continue;
     }
-    line.erase(line.find_last_not_of(' ') + 1);
+    std::string line(indent, ' ');
+    for (std::size_t i = 0; i < row.size(); ++i)
+      put_cell(line, row[i], widths_[i], i + 1 == row.size());
+    trim(line);
     out.push_back(std::move(line));
   }
   return out;
+}
+
+void TextTable::fold(const std::vector<std::string>& row, std::size_t indent, std::size_t columns,
+                     std::vector<std::string>& out) const {
+  const std::size_t hang = indent + kHang;
+  const std::size_t room = columns - std::min(columns - 1, hang);
+  out.push_back(std::string(indent, ' ') + elided(row[0], columns - std::min(columns - 1, indent)));
+  std::string line(hang, ' ');
+  for (std::size_t i = 1; i < row.size(); ++i) {
+    const std::size_t width = std::min(widths_[i], room);
+    if (line.size() > hang && line.size() + width > columns) {
+      trim(line);
+      out.push_back(std::exchange(line, std::string(hang, ' ')));
+    }
+    put_cell(line, elided(row[i], room), width, false);
+  }
+  trim(line);
+  if (!line.empty()) out.push_back(std::move(line));
+}
+
+std::string elided(std::string_view text, std::size_t columns) {
+  if (display_width(text) <= columns) return std::string(text);
+  const std::size_t kept = columns - std::min(columns, kElision.size());
+  std::size_t front = 0;
+  for (std::size_t next = 0; display_width(text.substr(0, next)) <= kept / 2;
+       next += decode_utf8(text.substr(next)).bytes) {
+    front = next;
+  }
+  std::size_t back = front;
+  while (display_width(text.substr(back)) > kept - kept / 2)
+    back += decode_utf8(text.substr(back)).bytes;
+  return fmt::format("{}{}{}", text.substr(0, front), kElision.substr(0, columns),
+                     text.substr(back));
+}
+
+std::string counted(std::uint64_t count, std::string_view one, std::string_view many) {
+  if (count == 1) return fmt::format("1 {}", one);
+  return many.empty() ? fmt::format("{} {}s", count, one) : fmt::format("{} {}", count, many);
 }
 
 }  // namespace hfshard

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace hfshard {
@@ -12,12 +14,22 @@ class TextTable {
   explicit TextTable(std::vector<std::string> heading) { add(std::move(heading)); }
   /// A row may have fewer cells than the heading, never more.
   void add(std::vector<std::string> row);
-  /// One line per row, each indented by `indent` blanks, without trailing blanks.
-  std::vector<std::string> lines(std::size_t indent = 2) const;
+  /// One line per row, each indented by `indent` blanks, without trailing blanks. Where that takes
+  /// more than `columns`, a row's first cell has a line of its own and the others stand below it,
+  /// still in columns, in as many lines as they need; what is longer than a line is elided.
+  std::vector<std::string> lines(std::size_t indent = 2, std::size_t columns = SIZE_MAX / 2) const;
 
  private:
+  void fold(const std::vector<std::string>& row, std::size_t indent, std::size_t columns,
+            std::vector<std::string>& out) const;
+
   std::vector<std::vector<std::string>> rows_;
   std::vector<std::size_t> widths_;
 };
+
+/// A text of at most `columns`: both ends, with `..` for what is between them.
+std::string elided(std::string_view text, std::size_t columns);
+/// `1 file`, `2 files`, `0 files`; `many` where it does not end in s.
+std::string counted(std::uint64_t count, std::string_view one, std::string_view many = {});
 
 }  // namespace hfshard

@@ -54,9 +54,10 @@ def members(value, at=""):
 class Check:
     """The program, the documented members, and what was seen of them."""
 
-    def __init__(self, program, tables):
+    def __init__(self, program, docs):
         self.program = program
-        self.tables = tables
+        self.docs = docs
+        self.tables = read_tables(docs)
         self.seen = {}
         self.problems = []
 
@@ -161,6 +162,9 @@ def facts(check):
 def conversions(check):
     check.run(0, "mappings example", "mappings", "example", "qwen3", "hf")
     check.run(0, "plan", "plan", "hf", "out", "--mesh", "fsdp=2")
+    check.run(0, "mappings example", "mappings", "example", "qwen3", "large", "--dtype", "f32", "--sparse", "--config",
+              os.path.join(os.path.dirname(check.docs), "..", "bench", "e2e", "qwen3-0.6b.json"))
+    check.run(0, "plan", "plan", "large", "out", "--dtype", "bf16")
     refused = check.run(3, "plan", "plan", "hf", "out", "--max-memory", "1MiB")
     if "error" not in refused:
         check.problems.append("plan that does not fit: no error in the object")
@@ -203,7 +207,7 @@ def mappings(check):
 
 def main():
     program, docs = sys.argv[1:]
-    check = Check(program, read_tables(docs))
+    check = Check(program, docs)
     for part in (conversions, facts, readings, mappings):
         part(check)
     check.finish()

@@ -19,5 +19,33 @@ TEST(TextTable, PadsByColumnsOfATerminalNotByBytes) {
   EXPECT_EQ(table.lines(0), (std::vector<std::string>{"\u6a21\u578b  1", "abc   2"}));
 }
 
+TEST(TextTable, WhatDoesNotFitStandsBelowTheFirstCellInColumns) {
+  TextTable table({"name", "one", "two"});
+  table.add({"a.long.name.of.a.leaf", "1234567", "12"});
+  table.add({"b", "1", "1234567890"});
+  EXPECT_EQ(table.lines(2, 44).size(), 3U);  // 2 + 21 + 2 + 7 + 2 + 10
+  EXPECT_EQ(table.lines(2, 43),
+            (std::vector<std::string>{"  name", "      one      two", "  a.long.name.of.a.leaf",
+                                      "      1234567  12", "  b", "      1        1234567890"}));
+  EXPECT_EQ(table.lines(2, 20),
+            (std::vector<std::string>{"  name", "      one", "      two", "  a.long.n..f.a.leaf",
+                                      "      1234567", "      12", "  b", "      1",
+                                      "      1234567890"}));
+}
+
+TEST(TextTable, ElidedKeepsBothEnds) {
+  EXPECT_EQ(elided("abcdefgh", 8), "abcdefgh");
+  EXPECT_EQ(elided("abcdefgh", 7), "ab..fgh");
+  EXPECT_EQ(elided("abcdefgh", 2), "ab");
+}
+
+TEST(TextTable, OneIsNotMany) {
+  EXPECT_EQ(counted(0, "file"), "0 files");
+  EXPECT_EQ(counted(1, "file"), "1 file");
+  EXPECT_EQ(counted(2, "file"), "2 files");
+  EXPECT_EQ(counted(1, "leaf", "leaves"), "1 leaf");
+  EXPECT_EQ(counted(21, "leaf", "leaves"), "21 leaves");
+}
+
 }  // namespace
 }  // namespace hfshard
