@@ -51,15 +51,20 @@ PlanReport plan(const std::string& source, const PlanOptions& options, const Run
 ConvertReport convert(const std::string& source, const PlanOptions& options, const RunOptions& run,
                       Reporter& reporter);
 
+/// What cannot be linked is converted into side data files; more of it is written only if that was
+/// asked for, since `link` is about not copying.
+inline constexpr std::uint64_t kMostSideBytes = std::uint64_t{1} << 30;
+
 /// How `link` treats what cannot be linked, and the files that are.
 struct LinkOptions {
-  bool in_place = false;   ///< the index goes into the source's directory, which is the output too
-  bool side_file = false;  ///< with in_place: what cannot be linked may be written beside it
-  bool digests = false;    ///< read what is linked and record its digests
+  bool in_place = false;  ///< the index goes into the source's directory, which is the output too
+  bool side_file =
+      false;             ///< side data may be written: in_place any, else more than kMostSideBytes
+  bool digests = false;  ///< read what is linked and record its digests
 };
 
 /// Makes the same tree with no copy: an index over the safetensors files. Throws: as convert;
-/// unsupported, listing what cannot be linked.
+/// unsupported, listing what cannot be linked; usage (too much of it, without side_file).
 ConvertReport link(const std::string& source, const PlanOptions& options, const LinkOptions& link,
                    const RunOptions& run, Reporter& reporter);
 

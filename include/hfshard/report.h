@@ -33,6 +33,23 @@ struct DTypeChange {
   std::uint64_t output_bytes = 0;
 };
 
+/// What one host reads of a checkpoint that it loads.
+struct HostRead {
+  std::uint64_t needed_bytes = 0;
+  std::uint64_t read_bytes = 0;
+  std::uint64_t requests = 0;
+};
+
+/// What loading the output on a mesh costs.
+struct LoadReport {
+  std::string mesh;
+  std::vector<HostRead> hosts;
+  std::uint64_t needed_bytes = 0;
+  std::uint64_t read_bytes = 0;
+  std::uint64_t largest_request_bytes = 0;
+  std::vector<std::string> refused;  ///< leaves whose requests Orbax's byte limiter refuses
+};
+
 /// What a plan says before anything moves.
 struct PlanSummary {
   std::string id;                        ///< 64 hex digits
@@ -69,6 +86,7 @@ struct PlanSummary {
   std::uint64_t linked_bytes = 0;
   std::uint64_t linked_chunks = 0;
   std::vector<NotLinkedLeaf> not_linked;
+  std::vector<LoadReport> loads;  ///< of such a plan: on each of its meshes, a device a host
 };
 
 /// One leaf of a plan.
@@ -92,23 +110,6 @@ struct MemoryNeed {
   std::uint64_t peak_bytes = 0;     ///< with the bound that was asked for
   unsigned kernel_threads = 0;      ///< as asked for, or the CPUs that the process may use
   unsigned threads = 0;             ///< with those for reads and writes
-};
-
-/// What one host reads of a checkpoint that it loads.
-struct HostRead {
-  std::uint64_t needed_bytes = 0;
-  std::uint64_t read_bytes = 0;
-  std::uint64_t requests = 0;
-};
-
-/// What loading the output on a mesh costs.
-struct LoadReport {
-  std::string mesh;
-  std::vector<HostRead> hosts;
-  std::uint64_t needed_bytes = 0;
-  std::uint64_t read_bytes = 0;
-  std::uint64_t largest_request_bytes = 0;
-  std::vector<std::string> refused;  ///< leaves whose requests Orbax's byte limiter refuses
 };
 
 /// How long a run may take, by a short trial of this machine: reading the source, writing where the

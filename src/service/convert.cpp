@@ -38,7 +38,18 @@ void check_links_asked(const PlanSummary& plan, const LinkOptions& link) {
         .in_file(plan.source)
         .hint("use convert");
   }
-  if (!link.in_place || link.side_file || plan.not_linked.empty()) return;
+  if (link.side_file || plan.not_linked.empty()) return;
+  if (!link.in_place) {
+    if (plan.output_bytes <= kMostSideBytes) return;
+    const NotLinkedLeaf& first = plan.not_linked.front();
+    throw Error(ErrorCode::usage,
+                fmt::format("{} cannot be linked and would be written, converted; {} is the first "
+                            "of it: {}",
+                            human_bytes(plan.output_bytes), first.path, first.why))
+        .in_file(plan.source)
+        .hint(fmt::format("above {} this wants --side-file; plan --link lists what it is",
+                          human_bytes(kMostSideBytes)));
+  }
   std::vector<std::string> shown;
   for (const NotLinkedLeaf& item : plan.not_linked) {
     if (shown.size() == kShown) break;

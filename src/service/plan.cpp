@@ -19,7 +19,9 @@ namespace {
 
 // Of a plan that links, loading on the meshes that it was made for is asked about unless others
 // are.
-std::vector<LoadReport> load_reports(const Plan& plan, const PlanQuestions& questions) {
+std::vector<LoadReport> load_reports(const Plan& plan, const PlanSummary& summary,
+                                     const PlanQuestions& questions) {
+  if (questions.load_meshes.empty() && questions.devices_per_host == 1) return summary.loads;
   std::vector<LoadReport> out;
   const auto ask = [&](const Mesh& mesh) {
     out.push_back(
@@ -75,7 +77,7 @@ PlanReport plan(const std::string& source, const PlanOptions& options, const Run
   const Budget budget = state_budget(made, run.max_memory_bytes, threads, 0);
   out.memory = {budget.need_bytes, budget.control_bytes,
                 budget.control_bytes + budget.fixed_bytes + budget.arena_bytes, kernels, threads};
-  out.loads = load_reports(made, questions);
+  out.loads = load_reports(made, out.summary, questions);
   if (!run.out.empty()) {
     check_output(made, target, run);
     out.free_bytes = free_bytes(out_paths(run.out).parent);

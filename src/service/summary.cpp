@@ -113,6 +113,9 @@ PlanSummary summarise(const Plan& plan) {
   out.links = plan.options().link;
   for (const NotLinked& item : plan.not_linked())
     out.not_linked.push_back({plan.model().leaves[item.leaf].name, item.why});
+  if (!out.links) return out;
+  for (const Mesh& mesh : plan.meshes())
+    out.loads.push_back(load_report(plan, load_cost(plan, plan.rules(), mesh, 1)));
   return out;
 }
 

@@ -47,7 +47,8 @@ OptionTable link_table(LinkFlags& flags) {
           {.name = "--side-file",
            .to = &flags.side_file,
            .group = Group::link,
-           .help = "with --in-place: write what cannot be linked beside it"},
+           .help = "write what cannot be linked beside the index: any of it with --in-place, "
+                   "else more than 1GiB"},
           {.name = "--digests",
            .to = &flags.digests,
            .group = Group::link,

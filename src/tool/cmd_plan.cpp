@@ -51,7 +51,7 @@ int show_plan(const Session& session, const std::string& source, const PlanOptio
   questions.most_leaves = session.json ? UINT64_MAX : kShownLeaves;
   questions.measure = true;
   const PlanReport report = plan(source, wanted, run, questions);
-  for (const std::string& line : note_lines(report.summary)) print_note(session, line);
+  for (const std::string& line : source_notes(report.summary)) print_note(session, line);
   if (session.json) {
     if (report.refusal) throw Error(*report.refusal);  // one object: plan or error
     print_json_list("plan", plan_json(report), "leaves", report.leaves.size(),

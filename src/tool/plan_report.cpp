@@ -1,6 +1,7 @@
 #include "tool/plan_report.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <unistd.h>
 
@@ -12,6 +13,8 @@
 #include "tool/help.h"
 #include "tool/progress.h"
 #include "tool/text_table.h"
+
+#include "hfshard/hfshard.h"
 
 namespace hfshard {
 namespace {
@@ -29,13 +32,26 @@ std::string compact(const Shape& shape) {
 }
 
 // A line of the report: what it is about, then words that go on below themselves.
-void print_field(std::string_view label, const std::string& text) {
+struct Field {
+  std::string label;
+  std::string text;
+};
+
+std::vector<std::string> field_lines(const Field& field, std::size_t columns) {
   constexpr std::size_t kLabel = 10;
-  const std::size_t columns = terminal_columns(STDOUT_FILENO);
-  for (const std::string& line : wrapped(text, columns - std::min(columns, kLabel))) {
-    print_line(fmt::format("{:<{}}{}", label, kLabel, line));
-    label = "";
-  }
+  std::vector<std::string> out;
+  for (const std::string& line : wrapped(field.text, columns - std::min(columns, kLabel)))
+    out.push_back(fmt::format("{:<{}}{}", out.empty() ? field.label : "", kLabel, line));
+  return out;
+}
+
+void print_field(const Field& field) {
+  for (const std::string& line : field_lines(field, terminal_columns(STDOUT_FILENO)))
+    print_line(line);
+}
+
+void print_field(std::string_view label, const std::string& text) {
+  print_field({std::string(label), text});
 }
 
 // `14022`, `752 M`, `671 B`.
@@ -85,7 +101,13 @@ Json load_json(const LoadReport& load) {
   return out;
 }
 
-void print_load(const LoadReport& load) {
+Json loads_json(const std::vector<LoadReport>& loads) {
+  Json out = Json::Array{};
+  for (const LoadReport& load : loads) out.array().push_back(load_json(load));
+  return out;
+}
+
+std::vector<Field> load_fields(const LoadReport& load) {
   HostRead most;
   for (const HostRead& host : load.hosts) {
     most.needed_bytes = std::max(most.needed_bytes, host.needed_bytes);
@@ -93,33 +115,49 @@ void print_load(const LoadReport& load) {
     most.requests = std::max(most.requests, host.requests);
   }
   const double needed = static_cast<double>(std::max<std::uint64_t>(load.needed_bytes, 1));
-  print_field("load", fmt::format("on {}: a host of {} needs {}, reads {} in {} ({:.2f}x)",
-                                  load.mesh, load.hosts.size(), human_bytes(most.needed_bytes),
-                                  human_bytes(most.read_bytes), counted(most.requests, "request"),
-                                  static_cast<double>(load.read_bytes) / needed));
-  if (load.refused.empty()) return;
-  print_field("warning",
-              fmt::format("Orbax's byte limiter refuses {} there, {} the first: a request of up to "
-                          "{}; use this mesh for --mesh, or set restore_concurrent_gb above it",
-                          counted(load.refused.size(), "leaf", "leaves"), load.refused.front(),
-                          human_bytes(load.largest_request_bytes)));
+  std::vector<Field> out;
+  out.push_back(
+      {"load", fmt::format("on {}: a host of {} needs {}, reads {} in {} ({:.2f}x)",
+                           load.mesh.empty() ? "one device" : load.mesh, load.hosts.size(),
+                           human_bytes(most.needed_bytes), human_bytes(most.read_bytes),
+                           counted(most.requests, "request"),
+                           static_cast<double>(load.read_bytes) / needed)});
+  if (load.refused.empty()) return out;
+  out.push_back(
+      {"warning",
+       fmt::format("Orbax's byte limiter refuses {} there, {} the first: a request of up to {}; "
+                   "use this mesh for --mesh, or set restore_concurrent_gb above it",
+                   counted(load.refused.size(), "leaf", "leaves"), load.refused.front(),
+                   human_bytes(load.largest_request_bytes))});
+  return out;
 }
 
-// What share is linked, and what is not, by reason.
-void print_links(const PlanSummary& plan) {
+bool wants_side_file(const PlanSummary& plan) { return plan.output_bytes > kMostSideBytes; }
+
+// What share is linked, what is not, by reason, and what that takes.
+std::vector<Field> link_fields(const PlanSummary& plan) {
   const auto all = static_cast<double>(plan.linked_bytes + plan.output_bytes);
   const double share = all > 0 ? 100.0 * static_cast<double>(plan.linked_bytes) / all : 0;
-  print_field("linked",
-              fmt::format("{:.1f}% of the bytes: {} in {} of {}", share,
-                          human_bytes(plan.linked_bytes), counted(plan.linked_chunks, "chunk"),
-                          counted(plan.linked_leaves, "leaf", "leaves")));
+  std::vector<Field> out;
+  out.push_back(
+      {"linked", fmt::format("{:.1f}% of the bytes: {} in {} of {}", share,
+                             human_bytes(plan.linked_bytes), counted(plan.linked_chunks, "chunk"),
+                             counted(plan.linked_leaves, "leaf", "leaves"))});
   std::map<std::string, std::vector<std::string>> reasons;
   for (const NotLinkedLeaf& item : plan.not_linked) reasons[item.why].push_back(item.path);
   for (const auto& [why, leaves] : reasons) {
-    print_field("converted", leaves.size() == 1 ? fmt::format("1 leaf, {}: {}", leaves.front(), why)
-                                                : fmt::format("{} leaves, {} the first: {}",
-                                                              leaves.size(), leaves.front(), why));
+    const std::string_view rest = leaves.size() == 1 ? "" : " the first";
+    out.push_back(
+        {"converted", fmt::format("{}, {}{}: {}", counted(leaves.size(), "leaf", "leaves"),
+                                  leaves.front(), rest, why)});
   }
+  std::string copied = "nothing: all data stays in the source's files";
+  if (plan.output_bytes > 0)
+    copied = fmt::format("{} into {}", human_bytes(plan.output_bytes),
+                         counted(plan.files, "side data file"));
+  if (wants_side_file(plan)) copied += "; link wants --side-file for so much";
+  out.push_back({"copied", copied});
+  return out;
 }
 
 void print_leaves(const PlanReport& report) {
@@ -224,6 +262,8 @@ void add_linked(const PlanSummary& plan, Json& out) {
     entry["why"] = item.why;
     rest.array().push_back(std::move(entry));
   }
+  out["wants_side_file"] = wants_side_file(plan);
+  out["loads"] = loads_json(plan.loads);
 }
 
 Json outcome_json(const ConvertReport& report) {
@@ -297,8 +337,7 @@ Json plan_json(const PlanReport& report) {
   }
   out["estimate"] = report.time ? time_json(*report.time) : Json();
   if (!report.time) out["no_estimate"] = report.why_no_time;
-  if (!report.loads.empty()) out["loads"] = Json::Array{};
-  for (const LoadReport& load : report.loads) out["loads"].array().push_back(load_json(load));
+  if (!report.loads.empty()) out["loads"] = loads_json(report.loads);
   return out;
 }
 
@@ -329,7 +368,9 @@ void print_plan(const PlanReport& report) {
               fmt::format("{}{} in {}, {}, {}", plan.compresses ? "at most " : "",
                           human_bytes(plan.output_bytes), counted(plan.files, "data file"),
                           counted(plan.chunks, "chunk"), counted(plan.leaves, "leaf", "leaves")));
-  if (plan.links) print_links(plan);
+  if (plan.links) {
+    for (const Field& field : link_fields(plan)) print_field(field);
+  }
   print_field("threads", fmt::format("{} for kernels, {} more for reads and writes",
                                      report.memory.kernel_threads,
                                      report.memory.threads - report.memory.kernel_threads));
@@ -338,12 +379,14 @@ void print_plan(const PlanReport& report) {
                                     human_bytes(report.memory.need_bytes),
                                     human_bytes(report.memory.control_bytes)));
   print_leaves(report);
-  for (const LoadReport& load : report.loads) print_load(load);
+  for (const LoadReport& load : report.loads) {
+    for (const Field& field : load_fields(load)) print_field(field);
+  }
   print_disk(report);
   print_time(report);
 }
 
-std::vector<std::string> note_lines(const PlanSummary& plan) {
+std::vector<std::string> source_notes(const PlanSummary& plan) {
   std::vector<std::string> notes;
   for (const std::string& warning : plan.warnings) notes.push_back("warning: " + warning);
   for (const std::string& note : plan.notes) notes.push_back("note: " + note);
@@ -362,6 +405,17 @@ std::vector<std::string> note_lines(const PlanSummary& plan) {
       hang.assign(kHang, ' ');
     }
   }
+  return out;
+}
+
+std::vector<std::string> note_lines(const PlanSummary& plan) {
+  std::vector<std::string> out = source_notes(plan);
+  if (!plan.links) return out;
+  std::vector<Field> fields = link_fields(plan);
+  for (const LoadReport& load : plan.loads)
+    std::ranges::move(load_fields(load), std::back_inserter(fields));
+  for (const Field& field : fields)
+    std::ranges::move(field_lines(field, note_columns()), std::back_inserter(out));
   return out;
 }
 

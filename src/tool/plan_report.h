@@ -26,6 +26,8 @@ void add_linked(const PlanSummary& plan, Json& out);
 /// `drops`, `plan_id`, `path`, `published`, `already_done`, `root_digest`, `seconds`.
 Json outcome_json(const ConvertReport& report);
 /// Warnings, notes of the source and the mapping, and every named drop (grouped by reason).
+std::vector<std::string> source_notes(const PlanSummary& plan);
+/// The same for standard error before a run; of one that links, also what that is going to do.
 std::vector<std::string> note_lines(const PlanSummary& plan);
 /// The command that loads a published checkpoint.
 std::string next_command(const PlanSummary& plan, const std::string& items);

@@ -13,7 +13,7 @@ namespace hfshard {
 namespace {
 
 constexpr std::size_t kGap = 2;
-constexpr std::size_t kHang = 4;  // of what stands below the first cell
+constexpr std::size_t kHang = 2;  // of what stands below the first cell
 constexpr std::string_view kElision = "..";
 
 void put_cell(std::string& line, const std::string& cell, std::size_t width, bool last) {

@@ -65,13 +65,17 @@ def links(plan):
     for why, paths in sorted(reasons.items()):
         first = f"1 leaf, {paths[0]}" if len(paths) == 1 else f"{len(paths)} leaves, {paths[0]} the first"
         out.append(("converted", f"{first}: {why}"))
+    copied = "nothing: all data stays in the source's files"
+    if plan["output_bytes"]:
+        copied = f"{human_bytes(plan['output_bytes'])} into {counted(plan['files'], 'side data file')}"
+    out.append(("copied", copied + ("; link wants --side-file for so much" if plan["wants_side_file"] else "")))
     return out
 
 
 def loads(plan):
     for load in plan.get("loads", []):
         most = {key: max(host[key] for host in load["per_host"]) for key in ("needed_bytes", "read_bytes", "requests")}
-        yield ("load", f"on {load['mesh']}: a host of {load['hosts']} needs {human_bytes(most['needed_bytes'])}, reads "
+        yield ("load", f"on {load['mesh'] or 'one device'}: a host of {load['hosts']} needs {human_bytes(most['needed_bytes'])}, reads "
                f"{human_bytes(most['read_bytes'])} in {counted(most['requests'], 'request')} "
                f"({load['read_bytes'] / max(load['needed_bytes'], 1):.2f}x)")
 
@@ -210,6 +214,48 @@ class Check:
                 self.problems.append(f"convert of {name}: family {said.get('family')}, in JSON {family(plan)}")
 
 
+    def link(self, name, options):
+        """What plan --link says is said before anything is written, and nothing else is done then."""
+        source = os.path.join(self.oracle, name)
+        options = [word for word in options if word != "--link"]
+        plan = json.loads(self.run("plan", source, "--link", *options, "--json", "--quiet").stdout)
+        expected = [*links(plan), *loads(plan)]
+        for columns in COLUMNS:
+            out = f"linked-{name}-{columns}"
+            done = self.run("link", source, out, *options, columns=columns)
+            lines = [line for line in done.stderr.splitlines() if not line.startswith(("note:", "  "))
+                     or line.startswith(" " * 10)]
+            said, _ = spoken(lines)
+            if said != expected:
+                self.problems.append(f"link of {name} at {columns}: {said}, in JSON {expected}")
+        report = json.loads(self.run("link", source, f"linked-{name}", *options, "--json", "--quiet").stdout)
+        for key in ("linked_bytes", "linked_leaves", "linked_chunks", "not_linked", "wants_side_file", "loads", "warnings",
+                    "notes", "drops", "family", "scheme", "layers"):
+            if report[key] != plan[key]:
+                self.problems.append(f"link of {name}: {key} is {report[key]}, of plan --link {plan[key]}")
+
+    def side_file(self, source):
+        """More than 1 GiB of side data wants --side-file; the amount is said, and nothing is made."""
+        casts = ["--cast", "*mlp*=f32", "--cast", "*embedding=f32"]
+        plan = json.loads(self.run("plan", source, "--link", *casts, "--json").stdout)
+        amount = human_bytes(plan["output_bytes"])
+        text = self.run("plan", source, "--link", *casts).stdout
+        if not plan["wants_side_file"] or f"{amount} into" not in text or "link wants --side-file" not in text:
+            self.problems.append(f"plan --link of {amount} of side data does not ask for --side-file")
+        for words, status, expected in (([], 2, (amount, "1 GiB", "--side-file")),
+                                        (["--side-file"], 3, ("--max-memory", "too little", "memory"))):
+            done = subprocess.run([self.program, "link", source, "side", *casts, "--max-memory", "1MiB", "--json", *words],
+                                  capture_output=True, text=True, check=False)
+            error = json.dumps(json.loads(done.stdout)["error"])
+            if done.returncode != status or not any(word in error for word in expected):
+                self.problems.append(f"link of {amount} of side data with {words}: {done.returncode}: {error}")
+            if status == 2 and not all(word in error for word in expected):
+                self.problems.append(f"link of {amount} of side data says {error}")
+            if status == 2 and ("copied" not in done.stderr or amount not in done.stderr):
+                self.problems.append(f"link of {amount} of side data does not say so first: {done.stderr}")
+        if any("side" in name for name in os.listdir(".")):
+            self.problems.append("a refused link made something")
+
     def estimate(self, config):
         """The time is measured, said with what limits, and leaves nothing; without it the plan is the same."""
         self.run("mappings", "example", "qwen3", "big", "--sparse", "--config", config, "--json")
@@ -251,7 +297,10 @@ def main():
         check.plan(name, options)
     for name in ("deepseek3-mtp", "qwen3-omni", "mistral"):
         check.convert(name, FIXTURES[name])
+    for name in ("llama3.1", "qwen3"):
+        check.link(name, FIXTURES[name])
     check.estimate(os.path.join(tests, "..", "bench", "e2e", "qwen3-0.6b.json"))
+    check.side_file("big")
     for problem in check.problems:
         print(problem)
     print(f"{len(FIXTURES)} plans: " + ("wrong" if check.problems else "ok"))
