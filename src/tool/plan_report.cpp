@@ -163,21 +163,18 @@ std::vector<Field> link_fields(const PlanSummary& plan) {
 void print_leaves(const PlanReport& report) {
   const auto any = [&](const auto& has) { return std::ranges::any_of(report.leaves, has); };
   const bool inner = any([](const PlannedLeaf& leaf) { return leaf.inner.has_value(); });
-  std::vector<std::string> heading{"leaf", "dtype", "bytes", "shape", "shard", "chunk"};
+  const bool links = report.summary.links;
+  std::vector<std::string> heading{"leaf", "dtype", "bytes", "chunks"};
+  if (links) heading.emplace_back("data");
+  for (const char* name : {"shape", "shard", "chunk"}) heading.emplace_back(name);
   if (inner) heading.emplace_back("inner chunk");
-  heading.emplace_back("chunks");
-  if (report.summary.links) heading.emplace_back("data");
   TextTable table(std::move(heading));
   for (const PlannedLeaf& leaf : report.leaves) {
-    std::vector<std::string> row{leaf.path,
-                                 std::string(to_string(leaf.dtype)),
-                                 human_bytes(leaf.bytes),
-                                 compact(leaf.shape),
-                                 compact(leaf.shard),
-                                 compact(leaf.chunk)};
-    if (inner) row.push_back(compact(leaf.inner.value_or(leaf.chunk)));
-    row.push_back(std::to_string(leaf.chunks));
-    if (report.summary.links) row.emplace_back(leaf.linked ? "linked" : "written");
+    std::vector<std::string> row{leaf.path, std::string(to_string(leaf.dtype)),
+                                 human_bytes(leaf.bytes), std::to_string(leaf.chunks)};
+    if (links) row.emplace_back(leaf.linked ? "linked" : "written");
+    for (const Shape& shape : {leaf.shape, leaf.shard, leaf.chunk}) row.push_back(compact(shape));
+    if (leaf.inner) row.push_back(compact(*leaf.inner));
     table.add(std::move(row));
   }
   for (const std::string& line : table.lines(2, terminal_columns(STDOUT_FILENO))) print_line(line);
