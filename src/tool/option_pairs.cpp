@@ -88,7 +88,7 @@ bool is_given(const Parsed& parsed, const Word& word) {
   return word.value.empty() || std::ranges::find(values, word.value) != values.end();
 }
 
-void check(const Parsed& parsed, const Pair& pair) {
+void check_pair(const Parsed& parsed, const Pair& pair) {
   if (!is_given(parsed, pair.with)) return;
   for (const std::string& idle : pair.idle) {
     if (!is_given(parsed, {idle})) continue;
@@ -98,7 +98,7 @@ void check(const Parsed& parsed, const Pair& pair) {
   }
 }
 
-void check(const Parsed& parsed, const Need& need) {
+void check_need(const Parsed& parsed, const Need& need) {
   std::vector<std::string> wanted = need.wanted;
   std::erase_if(wanted, [&](const std::string& name) { return !has(*parsed.command, name); });
   const auto given = [&](const std::string& name) { return is_given(parsed, {name}); };
@@ -113,8 +113,8 @@ void check(const Parsed& parsed, const Need& need) {
 }  // namespace
 
 void check_pairs(const Parsed& parsed) {
-  for (const Pair& pair : pairs()) check(parsed, pair);
-  for (const Need& need : needs()) check(parsed, need);
+  for (const Pair& pair : pairs()) check_pair(parsed, pair);
+  for (const Need& need : needs()) check_need(parsed, need);
 }
 
 }  // namespace hfshard

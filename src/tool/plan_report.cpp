@@ -393,13 +393,13 @@ std::vector<std::string> source_notes(const PlanSummary& plan) {
     notes.push_back(
         fmt::format("note: not converted: {}{}: {}", quote(drop.names.front()), rest, drop.why));
   }
-  constexpr std::size_t kHang = 2;  // of what goes on in the next line
+  constexpr std::size_t kNoteHang = 2;  // of what goes on in the next line
   std::vector<std::string> out;
   for (const std::string& note : notes) {
     std::string hang;
-    for (const std::string& line : wrapped(note, note_columns() - kHang)) {
+    for (const std::string& line : wrapped(note, note_columns() - kNoteHang)) {
       out.push_back(hang + line);
-      hang.assign(kHang, ' ');
+      hang.assign(kNoteHang, ' ');
     }
   }
   return out;
