@@ -48,6 +48,10 @@ if(TARGET hfshard_testtool)
     hfshard_add_interop(maxtext_load_${fixture} maxtext_load.py ${fixture})
   endforeach()
 
+  add_test(NAME interop.first_hour
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/cli/transcript.py --hfshard $<TARGET_FILE:hfshard> --peers
+      ${PROJECT_SOURCE_DIR}/docs/first-hour.md)
+  set_tests_properties(interop.first_hour PROPERTIES LABELS interop TIMEOUT 600 SKIP_RETURN_CODE 77)
   add_test(NAME interop.load_bench
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/../bench/e2e/load.py --hfshard $<TARGET_FILE:hfshard>
       --work ${CMAKE_CURRENT_BINARY_DIR} --layers 2 --vocab 8192 --runs 1)

@@ -9,6 +9,12 @@ foreach(case IN LISTS cli_cases)
   set_tests_properties(cli.${name} PROPERTIES LABELS fast TIMEOUT 600 SKIP_RETURN_CODE 77)
 endforeach()
 
+# Every command of docs/first-hour.md; those that need Orbax are run with the peers (interop.cmake).
+add_test(NAME cli.first_hour
+  COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/cli/transcript.py --hfshard $<TARGET_FILE:hfshard>
+    ${PROJECT_SOURCE_DIR}/docs/first-hour.md)
+set_tests_properties(cli.first_hour PROPERTIES LABELS fast TIMEOUT 300)
+
 # The test tool has the same commands and one option more, with which small data has many files and commits.
 set(fault_options --hfshard $<TARGET_FILE:hfshard>)
 if(TARGET hfshard_testtool)
