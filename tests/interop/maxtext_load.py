@@ -25,7 +25,7 @@ import oracle_dirs
 PAGE = os.path.join(interop.HERE, os.pardir, os.pardir, "docs", "loading.md")
 HEAD = "| fixture | MaxText's model | layers | modules | largest difference | largest logit | same argmax | MaxText's converter |"
 TOWERS = ("vision", "audio")
-# What is known beside expected.json: `reference`, what is changed in transformers' config where MaxText's model is another
+# What is known beside expected.json: `reference`, what is changed in transformers' model where MaxText's is another
 # one, for the row with --dtype f32; `of`, `family` and `config`: an example checkpoint with a fixture's config.json, changed
 # in these places, and the `maxtext_settings` that change with them.
 SETTINGS = os.path.join(interop.HERE, "maxtext_settings.json")
@@ -57,10 +57,10 @@ class Source:
         self.settings = {**facts["maxtext_settings"], **known.get("maxtext_settings", {})}
         self.reference = known.get("reference", {})
         if not self.is_fixture:
-            self.path = make_example(tool, self.oracle, known)
+            self.path = make_example(tool, name, self.oracle, known)
 
 
-def make_example(tool, oracle, known):
+def make_example(tool, name, oracle, known):
     """A checkpoint of text alone with random values, with the config of a fixture and what is changed in it."""
     config = oracle_dirs.read_json(oracle.path, "config.json")
     for name in [f"{tower}_config" for tower in TOWERS]:
@@ -69,8 +69,8 @@ def make_example(tool, oracle, known):
         config[part].update(changes)
     with open(tool.path("config.json"), "w", encoding="ascii") as file:
         json.dump(config, file)
-    tool.run("mappings", "example", known["family"], tool.path("example"), "--config", tool.path("config.json"), "--quiet")
-    return tool.path("example")
+    tool.run("mappings", "example", known["family"], tool.path(f"{name}-source"), "--config", tool.path("config.json"), "--quiet")
+    return tool.path(f"{name}-source")
 
 
 def words_of(oracle, layers):

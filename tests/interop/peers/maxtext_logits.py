@@ -54,14 +54,24 @@ def merge(into, changes):
       setattr(into, name, value)
 
 
+def round_head(model):
+  """Makes logits as MaxText makes them of a tied embedding: the table, its scale folded in, is rounded to bfloat16."""
+  # Source: AI-Hypercomputer/maxtext layers/embeddings.py attend_on_embedding.
+  import torch
+
+  head = model.get_output_embeddings()
+  factor = model.config.get_text_config().hidden_size ** 0.5
+  head.weight = torch.nn.Parameter((head.weight * factor).bfloat16().float() / factor)
+
+
 def reference_logits(source, changes):
-  """What transformers computes; the logits and the tokens."""
+  """What transformers computes; the logits and the tokens. `changes`: of its config; with `rounded_head` see round_head."""
   import torch
   import transformers
 
   transformers.logging.set_verbosity_error()
   config = transformers.AutoConfig.from_pretrained(source)
-  merge(config.get_text_config(), changes)
+  merge(config.get_text_config(), {name: value for name, value in changes.items() if name != "rounded_head"})
   architecture = getattr(transformers, config.architectures[0])
   model, loading = architecture.from_pretrained(
       source, config=config, dtype=torch.float32, attn_implementation="eager", experts_implementation="eager",
@@ -71,6 +81,8 @@ def reference_logits(source, changes):
   if wrong:
     raise SystemExit(f"transformers does not load all of {source}: {wrong}")
   model = getattr(model, "thinker", model).eval()
+  if changes.get("rounded_head"):
+    round_head(model)
   ids = tokens(config)
   with torch.no_grad():
     logits = model(input_ids=torch.tensor(ids[None], dtype=torch.long), use_cache=False).logits
