@@ -188,6 +188,8 @@ def main():
     for problem in problems:
         print(problem)
     print(f"{os.path.basename(arguments.page)}: " + ("wrong" if problems else "ok"))
+    if problems and not arguments.update:
+        print("where what is seen is right, --update (and --peers, where Orbax is) writes it into the page")
     return 1 if problems else 0
 
 

@@ -63,8 +63,8 @@ class Source:
 def make_example(tool, name, oracle, known):
     """A checkpoint of text alone with random values, with the config of a fixture and what is changed in it."""
     config = oracle_dirs.read_json(oracle.path, "config.json")
-    for name in [f"{tower}_config" for tower in TOWERS]:
-        config.pop(name, None)
+    for tower in TOWERS:
+        config.pop(f"{tower}_config", None)
     for part, changes in known["config"].items():
         config[part].update(changes)
     with open(tool.path("config.json"), "w", encoding="ascii") as file:

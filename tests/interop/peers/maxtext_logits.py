@@ -1,10 +1,11 @@
 """Logits of checkpoints that MaxText loads through its own code, and of transformers for the same source.
 
 The task is JSON on standard input: `source` (a HuggingFace directory), `model_name` and `settings` of MaxText's
-configuration, and `loads`: a list of `{"path", "scan", "modules", "reference"}`, the item directory, whether its layers are
-stacked, "nnx" or "linen", and what is changed in transformers' config. The answer is one JSON line on standard output: for each load `difference` and `largest`, of all logits,
-and `argmax`, the share of positions at which the likeliest token is the same; or `error`, the first line of what MaxText
-says. All weights and sums are float32, so that only the checkpoint and the models' code differ.
+configuration, and `loads`: a list of `{"path", "scan", "modules", "reference"}`, the item directory, whether its layers
+are stacked, "nnx" or "linen", and what is changed in transformers' model. The answer is one JSON line on standard output:
+for each load `difference` and `largest`, of all logits, and `argmax`, the share of positions at which the likeliest token
+is the same; or `error`, the first line of what MaxText says. All weights and sums are float32, so that only the
+checkpoint and the models' code differ.
 """
 
 import functools
@@ -12,6 +13,7 @@ import json
 import math
 import os
 import sys
+from unittest import mock
 
 LENGTH = 16
 # What every family needs on a CPU: the reference attention, and experts whose sums are made by ragged_dot.
@@ -64,14 +66,38 @@ def round_head(model):
   head.weight = torch.nn.Parameter((head.weight * factor).bfloat16().float() / factor)
 
 
+def first_of_ties(model):
+  """Has indexers take the first of the tokens whose scores are equal, as MaxText's do; torch.topk takes any of them."""
+  # Source: AI-Hypercomputer/maxtext layers/attention_mla.py Indexer.generate_mask.
+  import torch
+
+  def topk(scores, count, dim=-1):
+    values, indices = torch.sort(scores, dim=dim, descending=True, stable=True)
+    return torch.return_types.topk((values[..., :count], indices[..., :count]))
+
+  def wrapped(forward):
+    def call(*words, **named):
+      with mock.patch.object(torch.Tensor, "topk", topk):
+        return forward(*words, **named)
+    return call
+
+  for module in model.modules():
+    if type(module).__name__.endswith("Indexer"):
+      module.forward = wrapped(module.forward)
+
+
+# What is changed in transformers' model beside its config.
+CHANGES = {"rounded_head": round_head, "first_of_ties": first_of_ties}
+
+
 def reference_logits(source, changes):
-  """What transformers computes; the logits and the tokens. `changes`: of its config; with `rounded_head` see round_head."""
+  """What transformers computes; the logits and the tokens. `changes`: of its config, and names of CHANGES."""
   import torch
   import transformers
 
   transformers.logging.set_verbosity_error()
   config = transformers.AutoConfig.from_pretrained(source)
-  merge(config.get_text_config(), {name: value for name, value in changes.items() if name != "rounded_head"})
+  merge(config.get_text_config(), {name: value for name, value in changes.items() if name not in CHANGES})
   architecture = getattr(transformers, config.architectures[0])
   model, loading = architecture.from_pretrained(
       source, config=config, dtype=torch.float32, attn_implementation="eager", experts_implementation="eager",
@@ -81,8 +107,8 @@ def reference_logits(source, changes):
   if wrong:
     raise SystemExit(f"transformers does not load all of {source}: {wrong}")
   model = getattr(model, "thinker", model).eval()
-  if changes.get("rounded_head"):
-    round_head(model)
+  for name in changes.keys() & CHANGES.keys():
+    CHANGES[name](model)
   ids = tokens(config)
   with torch.no_grad():
     logits = model(input_ids=torch.tensor(ids[None], dtype=torch.long), use_cache=False).logits
