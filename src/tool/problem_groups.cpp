@@ -48,8 +48,7 @@ std::string without_numbers_of_names(std::string_view sentence) {
 // "0-31", "0, 2, 5-7"
 std::string ranges_text(std::vector<std::uint64_t> numbers) {
   std::ranges::sort(numbers);
-  const auto repeated = std::ranges::unique(numbers);
-  numbers.erase(repeated.begin(), repeated.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
   std::string out;
   for (std::size_t i = 0; i < numbers.size();) {
     std::size_t last = i;
