@@ -82,6 +82,11 @@ def matches(expected, seen):
     return re.fullmatch(pattern, normal(seen)) is not None
 
 
+def heed_interrupts():
+    """What runs in the background ignores Ctrl-C, and so does all that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Machine:
     """The fresh directory and what its commands find there."""
 
@@ -116,7 +121,7 @@ class Machine:
         with tempfile.TemporaryFile() as output:
             process = subprocess.Popen(["bash", "-c", "exec " + command if interrupt else command], cwd=self.folder,
                                        env=self.environment, stdin=subprocess.DEVNULL, stdout=output,
-                                       stderr=subprocess.STDOUT)
+                                       stderr=subprocess.STDOUT, preexec_fn=heed_interrupts)
             if interrupt:
                 self._wait_for_data(process)
                 process.send_signal(signal.SIGINT)
