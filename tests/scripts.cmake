@@ -14,6 +14,11 @@ add_test(NAME cli.first_hour
   COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/cli/transcript.py --hfshard $<TARGET_FILE:hfshard>
     ${PROJECT_SOURCE_DIR}/docs/first-hour.md)
 set_tests_properties(cli.first_hour PROPERTIES LABELS fast TIMEOUT 300)
+if(TARGET hfshard_testtool)
+  add_test(NAME cli.terminal
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/cli/terminal.py --hfshard $<TARGET_FILE:hfshard_testtool>)
+  set_tests_properties(cli.terminal PROPERTIES LABELS fast TIMEOUT 600)
+endif()
 
 # The test tool has the same commands and one option more, with which small data has many files and commits.
 set(fault_options --hfshard $<TARGET_FILE:hfshard>)

@@ -1,7 +1,8 @@
 // hfshard_testtool: the product with sizes that users cannot set, so that tiny fixtures have many
 // chunks, tiles, files and journal records. Same command line, and anywhere in it one `--limits
 // name=value,...` (fields of plan/layout/limits.h), and one `--die-at N`: the process is killed
-// before the N-th system call that may change a file or directory. And one command more, since the
+// before the N-th system call that may change a file or directory, and one `--progress-ms N`: time
+// between two lines of progress where there is no terminal. And one command more, since the
 // product never writes out what it reads: `dump CHECKPOINT LEAF FILE` writes a leaf's elements to a
 // file, packed, row-major.
 
@@ -118,5 +119,8 @@ int main(int argc, char** argv) {
     g_calls_left = std::strtol(text, nullptr, 10);
     hfshard::sys::set_fault_hook(&die_at);
   }
-  return hfshard::tool_main(static_cast<int>(rest.size()), rest.data(), &limits);
+  const char* every = take_option(rest, "--progress-ms");
+  const unsigned long interval = every ? std::strtoul(every, nullptr, 10) : 30'000;
+  return hfshard::tool_main(static_cast<int>(rest.size()), rest.data(), &limits,
+                            static_cast<unsigned>(interval));
 }

@@ -38,13 +38,35 @@ struct RunOptions {
   const Limits* limits = nullptr;             ///< sizes that only tests change; null: the product's
 };
 
+/// Where the time of a run went, by stage: what its threads spent, divided by their number, and for
+/// what one of them does for all (waiting for the disk in order) all of it. The largest is the
+/// stage that limits. Bytes that are mapped are read while kernels use them, and count as theirs.
+struct StageTimes {
+  double read_seconds = 0;
+  double kernel_seconds = 0;  ///< decoding, casting, moving, hashing, encoding
+  double write_seconds = 0;
+};
+
+/// What earlier runs of the same plan have left, of the share that a run is about to write.
+struct FoundWork {
+  std::uint64_t bytes = 0;  ///< of output, as Reporter::started counts it; skipped
+  std::uint64_t total_bytes = 0;
+  std::uint32_t workers = 0;  ///< whose journals say so
+  bool asked = false;         ///< RunOptions::resume
+};
+
 /// Told how far a run is; this one does not listen. Called from one thread at a time.
 class Reporter {
  public:
   virtual ~Reporter() = default;
   /// What is going to be done, before anything is written.
   virtual void planned(const PlanSummary& /*plan*/) {}
+  /// Before `started`, by a run that goes on with the work of another, or was to.
+  virtual void resumed(const FoundWork& /*found*/) {}
+  /// A stage of work begins; of a worker, its share.
   virtual void started(std::uint64_t /*total_bytes*/, std::uint64_t /*already_done_bytes*/) {}
+  /// Since `started`, where a run knows; before each call of `advanced`.
+  virtual void timed(const StageTimes& /*times*/) {}
   /// Bytes of output committed, or read, since the last call.
   virtual void advanced(std::uint64_t /*bytes*/) {}
   virtual void note(const std::string& /*text*/) {}

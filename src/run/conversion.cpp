@@ -22,6 +22,7 @@
 #include "run/moving/data_files.h"
 #include "run/moving/packing.h"
 #include "run/moving/sources.h"
+#include "run/moving/stage_meter.h"
 #include "run/moving/stop.h"
 #include "run/moving/unit_filler.h"
 
@@ -36,12 +37,12 @@ using Clock = std::chrono::steady_clock;
 class StagingSink final : public TileSink {
  public:
   StagingSink(const Plan& plan, const OpenSources& sources, const JournalState& done,
-              DataFiles& files, JournalWriter& journal, Reporter& reporter)
+              DataFiles& files, JournalWriter& journal, StageMeter& meter)
       : plan_(plan),
         sources_(sources),
         files_(files),
         journal_(journal),
-        reporter_(reporter),
+        meter_(meter),
         since_(Clock::now()) {
     if (plan.is_packed()) packing_.emplace(plan, done);
   }
@@ -69,7 +70,7 @@ class StagingSink final : public TileSink {
     pending_.overflows += tile.overflows;
     std::ranges::copy(tile.lengths, std::back_inserter(pending_.lengths));
     written_bytes_ += tile.stored_bytes;
-    reporter_.advanced(tile.region_bytes());
+    meter_.advanced(tile.region_bytes());
     files_.written(tile.file, {tile.offset_bytes, tile.offset_bytes + tile.stored_bytes});
     const auto waited =
         std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - since_);
@@ -100,7 +101,7 @@ class StagingSink final : public TileSink {
   const OpenSources& sources_;
   DataFiles& files_;
   JournalWriter& journal_;
-  Reporter& reporter_;
+  StageMeter& meter_;
   std::optional<Packing> packing_;
   JournalRecord pending_;
   std::map<std::uint64_t, Digest128> sums_;
@@ -114,18 +115,18 @@ class StagingSink final : public TileSink {
 // The same work, nowhere to put it.
 class DiscardingSink final : public TileSink {
  public:
-  explicit DiscardingSink(Reporter& reporter) : reporter_(reporter) {}
+  explicit DiscardingSink(StageMeter& meter) : meter_(meter) {}
   void store(const Tile&, std::span<const std::byte>) override {}
   void commit(Tile& tile) override {
     overflows_ += tile.overflows;
     written_bytes_ += tile.region_bytes();
-    reporter_.advanced(tile.region_bytes());
+    meter_.advanced(tile.region_bytes());
   }
   std::uint64_t written_bytes() const { return written_bytes_; }
   std::uint64_t overflows() const { return overflows_; }
 
  private:
-  Reporter& reporter_;
+  StageMeter& meter_;
   std::uint64_t overflows_ = 0;
   std::uint64_t written_bytes_ = 0;
 };
@@ -222,14 +223,15 @@ RunResult run_discarding(const Plan& plan, const Format& target, const RunOption
   const Budget budget = make_budget(plan, options.max_memory_bytes, threads, 0);
   Arena arena(budget.arena_bytes);
   check_same_as(plan, sources, options, arena);
-  const UnitFiller filler(plan, sources);
+  StageMeter meter(reporter, threads);
+  const UnitFiller filler(plan, sources, &meter);
   const Work work = make_work(plan, target, filler);
-  DiscardingSink sink(reporter);
+  DiscardingSink sink(meter);
   const ByteRange share = worker_share(plan, options.worker, options.workers);
   reporter.started(share.end - share.begin, 0);
   TileCursor cursor(plan, share.begin, share.end, nullptr, arena.size_bytes());
   if (!run_pipeline(cursor, arena, work.admitted, work.apply, sink,
-                    {threads, options.stop, hook})) {
+                    {threads, options.stop, hook, &meter})) {
     throw_stopped(options);
   }
   check_unchanged(sources);
@@ -363,16 +365,20 @@ RunResult run_convert(const Plan& plan, const Format& target, const RunOptions& 
   sync_down(known, data);
   auto arena = std::make_unique<Arena>(budget.arena_bytes);
   if (options.worker == 0) check_same_as(plan, sources, options, *arena);
-  const UnitFiller filler(plan, sources);
+  StageMeter meter(reporter, threads);
+  const UnitFiller filler(plan, sources, &meter);
   const Work work = make_work(plan, target, filler);
   DataFiles files(plan, root, plan.files().leading, options.io, plan.limits().cached_bytes);
   JournalWriter journal(paths.staging, plan.id(), options.worker, options.workers);
-  StagingSink sink(plan, sources, done, files, journal, reporter);
+  StagingSink sink(plan, sources, done, files, journal, meter);
   const ByteRange share = worker_share(plan, options.worker, options.workers);
   TileCursor cursor(plan, share.begin, share.end, &done, arena->size_bytes());
-  reporter.started(plan.end_address(), done.done_bytes());
-  const bool complete =
-      run_pipeline(cursor, *arena, work.admitted, work.apply, sink, {threads, options.stop, hook});
+  const FoundWork found{done.done_bytes(share.begin, share.end), share.end - share.begin,
+                        done.workers, options.resume};
+  if (found.bytes > 0 || found.asked) reporter.resumed(found);
+  reporter.started(found.total_bytes, found.bytes);
+  const bool complete = run_pipeline(cursor, *arena, work.admitted, work.apply, sink,
+                                     {threads, options.stop, hook, &meter});
   sink.flush();
   if (!complete) throw_stopped(options);
   result.written_bytes = sink.written_bytes();

@@ -15,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "base/version.h"
 #include "tool/help.h"
 #include "tool/interrupt.h"
@@ -72,6 +73,23 @@ int report(const Session& session, const Error& error) {
   return exit_status(error.code());
 }
 
+// What was stopped says which command goes on with it.
+Error with_way_on(const Session& session, const Parsed& parsed, const Error& error) {
+  const bool resumes = std::ranges::any_of(
+      parsed.command->options, [](const Option& option) { return option.name == "--resume"; });
+  if (error.code() != ErrorCode::cancelled || !resumes || error.file().empty()) return error;
+  std::vector<std::string> words;
+  bool asks = false;
+  for (const std::string& word : session.words) {
+    words.push_back(shell_word(word));
+    asks = asks || word == "--resume" || word == "--overwrite";  // which goes on by itself
+  }
+  if (!asks) words.emplace_back("--resume");
+  return Error(error.code(), error.sentence())
+      .in_file(error.file())
+      .hint("go on with: " + join(words, " "));
+}
+
 int run_guarded(const Session& session, const Parsed& parsed) {
   // Given back before the lack of memory is reported, which takes some.
   constexpr std::size_t kReserveBytes = std::size_t{64} << 10;
@@ -80,7 +98,7 @@ int run_guarded(const Session& session, const Parsed& parsed) {
     check_pairs(parsed);
     return parsed.command->run();
   } catch (const Error& error) {  // the one place where errors become text
-    return report(session, error);
+    return report(session, with_way_on(session, parsed, error));
   } catch (const std::bad_alloc&) {
     reserve.reset();
     return report(session, Error(ErrorCode::limit, "out of memory")
@@ -175,12 +193,14 @@ Command program(Session& session) {
 
 namespace {
 
-int read_and_run(int argc, const char* const* argv, const Limits* limits) {
+int read_and_run(int argc, const char* const* argv, const Limits* limits, unsigned progress_ms) {
   // Before threads start: malloc does not spread over heaps of theirs, and so stays in what
   // a plan counts for it.
   ::mallopt(M_ARENA_MAX, 2);
   Session session;
   session.limits = limits;
+  session.progress_ms = progress_ms;
+  session.words.assign(argv, argv + argc);
   const Command app = program(session);
   const std::vector<std::string> words = arguments_of(argc, argv);
   const Parsed parsed = parse(app, words);
@@ -202,9 +222,9 @@ int read_and_run(int argc, const char* const* argv, const Limits* limits) {
 
 }  // namespace
 
-int tool_main(int argc, const char* const* argv, const Limits* limits) {
+int tool_main(int argc, const char* const* argv, const Limits* limits, unsigned progress_ms) {
   try {
-    return read_and_run(argc, argv, limits);
+    return read_and_run(argc, argv, limits, progress_ms);
   } catch (const std::bad_alloc&) {  // too little for the command line itself, or for saying more
     static_cast<void>(std::fputs(
         "hfshard: error [limit]: out of memory\n  hint    give the process more memory\n", stderr));

@@ -3,6 +3,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/json.h"
 #include "tool/options.h"
@@ -16,8 +17,11 @@ namespace hfshard {
 /// findings of `mappings check`, 5 for differences.
 struct Session {
   bool json = false;               ///< --json: one object on stdout
-  bool quiet = false;              ///< --quiet: no progress, no notes
+  bool quiet = false;              ///< --quiet: no notes, and no progress unless it is asked for
+  std::string progress = "auto";   ///< --progress
+  unsigned progress_ms = 0;        ///< between two lines of it, where there is no terminal
   const Limits* limits = nullptr;  ///< RunOptions::limits: of the test tool
+  std::vector<std::string> words;  ///< the command line
 };
 
 /// stdout, with a newline. Results only.

@@ -90,8 +90,9 @@ int run_convert_command(const Session& session, const PlanFlags& plan_flags,
   if (options.out.empty() && !target_of(wanted.target).discards)
     throw Error(ErrorCode::usage, "convert needs SOURCE and OUT");
   options.stop = &watch_interrupts();
-  const auto progress = make_progress(session.quiet);
+  const auto progress = make_progress(session);
   const ConvertReport report = convert(plan_flags.source, wanted, options, *progress);
+  progress->finish();
   if (session.json) {
     print_json("convert", result_json(report));
   } else {
@@ -106,8 +107,9 @@ int run_finalize_command(const Session& session, const std::string& out, bool ov
   options.overwrite = overwrite;
   options.limits = session.limits;
   options.stop = &watch_interrupts();
-  const auto progress = make_progress(session.quiet);
+  const auto progress = make_progress(session);
   const ConvertReport report = finalize(options, *progress);
+  progress->finish();
   if (session.json) {
     print_json("finalize", result_json(report));
   } else if (report.run.already_done) {
@@ -147,6 +149,7 @@ Command convert_command(Session& session) {
   out.options = joined({plan_table(*plan_flags),
                         run_table(*run_flags),
                         {dry_run_option(*run_flags)},
+                        progress_table(session),
                         common_table(session)});
   out.examples = {{"for MaxText, with scan_layers=true", "hfshard convert Qwen3-8B out"},
                   {"chunks that suit 8 x 4 devices, and one device as well",
@@ -176,6 +179,7 @@ Command finalize_command(Session& session) {
                           .to = overwrite.get(),
                           .group = Group::run,
                           .help = "replace an existing step, as the workers were told to"}},
+                        progress_table(session),
                         common_table(session)});
   out.examples = {{"when all workers of convert have ended", "hfshard finalize out"}};
   out.run = [&session, path, overwrite] {

@@ -213,8 +213,9 @@ void print_report(const InspectReport& report) {
 }
 
 int run_inspect(const InspectFlags& flags, const Session& session) {
-  // The bar is gone before results are printed.
-  const InspectReport report = inspect(flags.path, {flags.data}, *make_progress(session.quiet));
+  const auto progress = make_progress(session);
+  const InspectReport report = inspect(flags.path, {flags.data}, *progress);
+  progress->finish();
   if (session.json) {
     print_json("inspect", report_json(report, flags));
     return report.damage.count == 0 ? 0 : exit_status(damage_error(report.damage, flags).code());
@@ -240,6 +241,7 @@ Command inspect_command(Session& session) {
                           .group = Group::run,
                           .help = "read all data too and list whatever is damaged",
                           .standard = "metadata only"}},
+                        progress_table(session),
                         common_table(session)});
   out.examples = {
       {"an Orbax checkpoint", "hfshard inspect out"},

@@ -97,10 +97,11 @@ int run_link_command(const Session& session, const PlanFlags& plan_flags, const 
     throw Error(ErrorCode::usage, "link needs SOURCE and OUT, or --in-place");
   if (run_flags.dry_run) return show_link_plan(session, plan_flags, options, flags);
   options.stop = &watch_interrupts();
-  const auto progress = make_progress(session.quiet);
+  const auto progress = make_progress(session);
   const ConvertReport report =
       link(plan_flags.source, plan_options(plan_flags),
            {flags.in_place, flags.side_file, flags.digests}, options, *progress);
+  progress->finish();
   if (session.json) {
     print_json("link", link_json(report));
   } else if (report.run.already_done) {
@@ -130,6 +131,7 @@ Command link_command(Session& session) {
                         link_table(*flags),
                         without(run_table(*run_flags), {"--worker"}),
                         {dry_run_option(*run_flags)},
+                        progress_table(session),
                         common_table(session)});
   out.examples = {{"hard links below out, nothing is copied", "hfshard link Qwen3-8B out"},
                   {"the checkpoint itself becomes an Orbax checkpoint too",

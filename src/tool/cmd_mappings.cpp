@@ -428,8 +428,9 @@ void print_example(const ExampleOptions& options, const ExampleResult& result) {
 
 int run_example(const ExampleFlags& flags, const Session& session) {
   const ExampleOptions options = example_options(flags);
-  // The bar is gone before results are printed.
-  const ExampleResult result = write_example(options, *make_progress(session.quiet));
+  const auto progress = make_progress(session);
+  const ExampleResult result = write_example(options, *progress);
+  progress->finish();
   if (session.json) {
     print_json("mappings example", example_json(options, result));
   } else {
@@ -478,6 +479,7 @@ Command example_command(Session& session) {
       {{config_option(flags->config, "config.json, copied as it is", "the family's tiny example")},
        part_table(flags->parts),
        example_table(*flags),
+       progress_table(session),
        common_table(session)});
   out.examples = {{"a tiny one", "hfshard mappings example qwen3 tiny"},
                   {"one of a model's size that takes no disk",

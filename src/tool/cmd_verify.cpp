@@ -61,8 +61,9 @@ int run_verify_command(const Session& session, const std::string& out, const std
                        const RunFlags& flags) {
   RunOptions options = run_options(session, flags);
   options.stop = &watch_interrupts();
-  const auto progress = make_progress(session.quiet);
+  const auto progress = make_progress(session);
   const VerifyResult result = verify(out, source, options, *progress);
+  progress->finish();
   if (session.json) {
     print_json("verify", verify_json(result));
   } else {
@@ -91,8 +92,8 @@ Command verify_command(Session& session) {
                       .offer = Offer::file_or_directory,
                       .help = "what it was converted from",
                       .standard = "recorded digests only"}};
-  out.options =
-      joined({only(run_table(*flags), {"--max-memory", "--jobs"}), common_table(session)});
+  out.options = joined({only(run_table(*flags), {"--max-memory", "--jobs"}),
+                        progress_table(session), common_table(session)});
   out.examples = {{"against the digests that convert recorded", "hfshard verify out"},
                   {"every byte against the source", "hfshard verify out Qwen3-8B"}};
   out.run = [&session, path, source, flags] {

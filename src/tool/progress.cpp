@@ -1,12 +1,14 @@
 #include "tool/progress.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <unistd.h>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -21,7 +23,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kRedrawInterval = std::chrono::milliseconds(100);
-constexpr std::size_t kBarCells = 24;
+constexpr std::size_t kFewestCells = 8;
+constexpr std::size_t kMostCells = 40;
 constexpr std::size_t kDefaultColumns = 80;
 constexpr std::size_t kLeastColumns = 20;  // fewer are no terminal
 constexpr std::size_t kUncutColumns = 1000000;
@@ -42,113 +45,264 @@ void put(const std::string& text) {
   static_cast<void>(std::fflush(stderr));
 }
 
-class TerminalProgress final : public Reporter {
- public:
-  TerminalProgress() = default;
-  TerminalProgress(const TerminalProgress&) = delete;
-  TerminalProgress& operator=(const TerminalProgress&) = delete;
-  ~TerminalProgress() override { clear(); }
-
-  void planned(const PlanSummary& plan) override {
-    for (const std::string& line : note_lines(plan)) note(line);
-  }
-
-  void started(std::uint64_t total_bytes, std::uint64_t already_done_bytes) override {
-    figures_ = {total_bytes, already_done_bytes, already_done_bytes, 0};
-    begin_ = Clock::now();
-    draw();
-  }
-
-  void advanced(std::uint64_t bytes) override {
-    figures_.done_bytes += bytes;
-    if (Clock::now() - drawn_ >= kRedrawInterval) draw();
-  }
-
-  void note(const std::string& text) override {
-    const bool shown = shown_;
-    clear();
-    put(text + "\n");
-    if (shown) draw();
-  }
-
- private:
-  void draw() {
-    drawn_ = Clock::now();
-    figures_.seconds = std::chrono::duration<double>(drawn_ - begin_).count();
-    const std::string line = progress_line(figures_, terminal_columns(STDERR_FILENO) - 1);
-    put("\r" + line + "\x1b[K");
-    shown_ = true;
-  }
-
-  void clear() {
-    if (!shown_) return;
-    put("\r\x1b[K");
-    shown_ = false;
-  }
-
-  ProgressFigures figures_;
-  Clock::time_point begin_ = Clock::now();
-  Clock::time_point drawn_;
-  bool shown_ = false;
-};
-
-// Where there is no terminal: notes only, or nothing.
-class PlainProgress final : public Reporter {
- public:
-  explicit PlainProgress(bool quiet) : quiet_(quiet) {}
-  void planned(const PlanSummary& plan) override {
-    for (const std::string& line : note_lines(plan)) note(line);
-  }
-  void started(std::uint64_t /*total_bytes*/, std::uint64_t /*already_done_bytes*/) override {}
-  void advanced(std::uint64_t /*bytes*/) override {}
-  void note(const std::string& text) override {
-    if (!quiet_) put(text + "\n");
-  }
-
- private:
-  bool quiet_;
-};
+// Of the terminal itself, whose lines a bar must not overrun.
+std::optional<std::size_t> own_columns(int stream) {
+  struct winsize size {};
+  if (::ioctl(stream, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return std::nullopt;
+  return size.ws_col;
+}
 
 // Those that the environment names, or a terminal has.
 std::optional<std::size_t> known_columns(int stream) {
   const char* wanted = std::getenv("COLUMNS");  // NOLINT(concurrency-mt-unsafe): one thread
   const auto given = wanted == nullptr ? std::nullopt : parse_whole(wanted);
   if (given && *given >= kLeastColumns && *given <= kUncutColumns) return *given;
-  struct winsize size {};
-  if (::ioctl(stream, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return std::nullopt;
-  return size.ws_col;
+  return own_columns(stream);
 }
 
+// One that can take a line back.
+bool on_terminal() {
+  if (::isatty(STDERR_FILENO) != 1) return false;
+  const char* kind = std::getenv("TERM");  // NOLINT(concurrency-mt-unsafe): before threads start
+  return kind == nullptr || std::string_view(kind) != "dumb";
+}
+
+double part_of(const ProgressFigures& figures) {
+  if (figures.total_bytes == 0) return 1;
+  return static_cast<double>(std::min(figures.done_bytes, figures.total_bytes)) /
+         static_cast<double>(figures.total_bytes);
+}
+
+// What stands beside the bar; a text that is not known yet is empty.
+struct Texts {
+  std::string percent, bytes, rate, left, limit;
+};
+
+Texts texts_of(const ProgressFigures& figures) {
+  const std::uint64_t done = std::min(figures.done_bytes, figures.total_bytes);
+  Texts out;
+  // Rounded down, so that 100% means that everything is done.
+  out.percent = fmt::format("{}%", static_cast<int>(part_of(figures) * 100));
+  out.bytes = fmt::format("{} of {}", human_bytes(done), human_bytes(figures.total_bytes));
+  const std::uint64_t fresh = done - std::min(done, figures.earlier_bytes);
+  if (fresh > 0 && figures.seconds >= kShortestRateSeconds) {
+    const double rate = static_cast<double>(fresh) / figures.seconds;
+    out.rate = fmt::format("{}/s", human_bytes(static_cast<std::uint64_t>(rate)));
+    const double left = static_cast<double>(figures.total_bytes - done) / rate;
+    if (left > 0 && left <= kLongestEtaSeconds) out.left = fmt::format("{} left", clock_text(left));
+    if (!figures.limit.empty()) out.limit = fmt::format("limit {}", figures.limit);
+  }
+  return out;
+}
+
+// Notes, and what all kinds of progress know.
+class Notes : public Progress {
+ public:
+  explicit Notes(bool quiet) : quiet_(quiet) {}
+  void planned(const PlanSummary& plan) override {
+    for (const std::string& line : note_lines(plan)) note(line);
+  }
+  void resumed(const FoundWork& found) override {
+    if (found.bytes == 0) {
+      note("note: nothing to resume: no earlier run of this plan has written anything here");
+      return;
+    }
+    note(fmt::format("note: {}: {} of {} were written before (journals of {} {}) and are skipped{}",
+                     found.asked ? "resuming" : "going on where an earlier run stopped",
+                     human_bytes(found.bytes), human_bytes(found.total_bytes), found.workers,
+                     found.workers == 1 ? "worker" : "workers",
+                     found.asked ? "" : "; hfshard clean OUT makes a fresh start"));
+  }
+  void note(const std::string& text) override {
+    if (!quiet_) put(text + "\n");
+  }
+  void finish() override {}
+
+ private:
+  bool quiet_;
+};
+
+// What is shown of a run.
+class Shown : public Notes {
+ public:
+  using Notes::Notes;
+  void started(std::uint64_t total_bytes, std::uint64_t already_done_bytes) override {
+    figures_ = {total_bytes, already_done_bytes, already_done_bytes, 0, {}};
+    begin_ = Clock::now();
+  }
+  void timed(const StageTimes& times) override { figures_.limit = limit_of(times); }
+  void advanced(std::uint64_t bytes) override { figures_.done_bytes += bytes; }
+
+ protected:
+  const ProgressFigures& figures(Clock::time_point now) {
+    figures_.seconds = std::chrono::duration<double>(now - begin_).count();
+    return figures_;
+  }
+
+ private:
+  ProgressFigures figures_;
+  Clock::time_point begin_ = Clock::now();
+};
+
+class Bar final : public Shown {
+ public:
+  using Shown::Shown;
+  Bar(const Bar&) = delete;
+  Bar& operator=(const Bar&) = delete;
+  ~Bar() override { clear(); }
+
+  void started(std::uint64_t total_bytes, std::uint64_t already_done_bytes) override {
+    Shown::started(total_bytes, already_done_bytes);
+    draw();
+  }
+  void advanced(std::uint64_t bytes) override {
+    Shown::advanced(bytes);
+    if (Clock::now() - drawn_ >= kRedrawInterval) draw();
+  }
+  void note(const std::string& text) override {
+    const bool shown = shown_;
+    clear();
+    Shown::note(text);
+    if (shown) draw();
+  }
+  void finish() override {
+    if (shown_) draw();
+    clear();
+  }
+
+ private:
+  void draw() {
+    drawn_ = Clock::now();
+    put("\r" +
+        progress_bar(figures(drawn_), own_columns(STDERR_FILENO).value_or(kDefaultColumns) - 1) +
+        "\x1b[K");
+    shown_ = true;
+  }
+  void clear() {
+    if (!shown_) return;
+    put("\r\x1b[K");
+    shown_ = false;
+  }
+
+  Clock::time_point drawn_;
+  bool shown_ = false;
+};
+
+class Lines final : public Shown {
+ public:
+  // `whole`: the beginning and the end too.
+  Lines(bool quiet, std::chrono::milliseconds interval, bool whole)
+      : Shown(quiet), interval_(interval), whole_(whole) {}
+
+  void started(std::uint64_t total_bytes, std::uint64_t already_done_bytes) override {
+    Shown::started(total_bytes, already_done_bytes);
+    printed_ = Clock::now();
+    if (whole_) print();
+  }
+  void advanced(std::uint64_t bytes) override {
+    Shown::advanced(bytes);
+    if (Clock::now() - printed_ >= interval_) print();
+  }
+  void finish() override {
+    if (any_ && printed_bytes_ != figures(Clock::now()).done_bytes) print();
+    any_ = false;
+  }
+
+ private:
+  void print() {
+    printed_ = Clock::now();
+    any_ = true;
+    printed_bytes_ = figures(printed_).done_bytes;
+    put("progress: " + progress_line(figures(printed_)) + "\n");
+  }
+
+  std::chrono::milliseconds interval_;
+  bool whole_;
+  Clock::time_point printed_;
+  std::uint64_t printed_bytes_ = 0;
+  bool any_ = false;
+};
+
 }  // namespace
+
+std::string_view limit_of(const StageTimes& times) {
+  constexpr double kNoticeableSeconds = 0.05;
+  double most = kNoticeableSeconds;
+  std::string_view out;
+  const auto look = [&](double seconds, std::string_view name) {
+    if (seconds <= most) return;
+    most = seconds;
+    out = name;
+  };
+  look(times.read_seconds, "read");
+  look(times.kernel_seconds, "kernels");
+  look(times.write_seconds, "write");
+  return out;
+}
+
+std::string progress_bar(const ProgressFigures& figures, std::size_t columns) {
+  const Texts texts = texts_of(figures);
+  struct Field {
+    const std::string* text;
+    std::size_t width;  // of the longest that this run can have
+    bool shown = false;
+  };
+  const std::size_t bytes_width = 8 + 4 + human_bytes(figures.total_bytes).size();
+  std::array<Field, 5> fields{{{&texts.percent, 4},
+                               {&texts.bytes, bytes_width},
+                               {&texts.rate, 10},
+                               {&texts.left, 13},
+                               {&texts.limit, 13}}};
+  // Most important first; the bar gets what they leave.
+  std::size_t left = columns - std::min(columns, kFewestCells + 2);
+  for (const std::size_t index : {0U, 3U, 1U, 2U, 4U}) {
+    const std::size_t taken = fields[index].width + (index == 0 ? 1 : 2);
+    if (taken > left) break;
+    fields[index].shown = true;
+    left -= taken;
+  }
+  const std::size_t cells = std::min(kFewestCells + left, kMostCells);
+  const auto full = static_cast<std::size_t>(part_of(figures) * static_cast<double>(cells));
+  std::string out = fmt::format("[{}{}]", std::string(full, '#'), std::string(cells - full, '.'));
+  for (const Field& field : fields) {
+    if (!field.shown) continue;
+    const char* gap = &field == fields.data() ? " " : "  ";
+    out += &field == &fields.back() ? gap + *field.text
+                                    : fmt::format("{}{:>{}}", gap, *field.text, field.width);
+  }
+  out.resize(std::min(out.find_last_not_of(' ') + 1, columns));
+  return out;
+}
+
+std::string progress_line(const ProgressFigures& figures) {
+  const Texts texts = texts_of(figures);
+  std::vector<std::string> known;
+  for (const auto* text : {&texts.percent, &texts.bytes, &texts.rate, &texts.left, &texts.limit}) {
+    if (!text->empty()) known.push_back(*text);
+  }
+  return join(known, "  ");
+}
+
+std::unique_ptr<Progress> make_progress(const Session& session) {
+  const bool always = session.progress == "always";
+  if (session.progress == "never" || (session.quiet && !always))
+    return std::make_unique<Notes>(session.quiet);
+  if (on_terminal()) return std::make_unique<Bar>(session.quiet);
+  return std::make_unique<Lines>(session.quiet, std::chrono::milliseconds(session.progress_ms),
+                                 always);
+}
+
+OptionTable progress_table(Session& session) {
+  return {{.name = "--progress",
+           .to = &session.progress,
+           .value = "auto|always|never",
+           .choices = {"auto", "always", "never"},
+           .help = "a bar, without a terminal a line every 30 seconds, on stderr; always: from "
+                   "the beginning to the end, and with --quiet"}};
+}
 
 std::size_t terminal_columns(int stream) { return known_columns(stream).value_or(kDefaultColumns); }
 
 std::size_t note_columns() { return known_columns(STDERR_FILENO).value_or(kUncutColumns); }
-
-std::string progress_line(const ProgressFigures& figures, std::size_t columns) {
-  const std::uint64_t done = std::min(figures.done_bytes, figures.total_bytes);
-  const double part = figures.total_bytes == 0
-                          ? 1.0
-                          : static_cast<double>(done) / static_cast<double>(figures.total_bytes);
-  const auto cells = static_cast<std::size_t>(part * kBarCells);
-  // Rounded down, so that 100% means that everything is done.
-  std::string out = fmt::format("[{}{}] {:3}%  {} of {}", std::string(cells, '#'),
-                                std::string(kBarCells - cells, '.'), static_cast<int>(part * 100),
-                                human_bytes(done), human_bytes(figures.total_bytes));
-  const std::uint64_t fresh = done - std::min(done, figures.earlier_bytes);
-  if (fresh > 0 && figures.seconds >= kShortestRateSeconds) {
-    const double rate = static_cast<double>(fresh) / figures.seconds;
-    out += fmt::format("  {}/s", human_bytes(static_cast<std::uint64_t>(rate)));
-    const double left = static_cast<double>(figures.total_bytes - done) / rate;
-    if (left > 0 && left <= kLongestEtaSeconds) out += fmt::format("  {} left", clock_text(left));
-  }
-  if (out.size() > columns) out.resize(columns);
-  return out;
-}
-
-std::unique_ptr<Reporter> make_progress(bool quiet) {
-  if (!quiet && ::isatty(STDERR_FILENO) == 1) return std::make_unique<TerminalProgress>();
-  return std::make_unique<PlainProgress>(quiet);
-}
 
 }  // namespace hfshard

@@ -1,8 +1,12 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
+
+#include "tool/cli.h"
 
 #include "hfshard/convert.h"
 
@@ -14,19 +18,36 @@ struct ProgressFigures {
   std::uint64_t done_bytes = 0;     ///< those of earlier runs too
   std::uint64_t earlier_bytes = 0;  ///< done before this run began; not in the rate
   double seconds = 0;               ///< since this run began
+  std::string_view limit;           ///< stage that takes most time; empty: not known
 };
+
+/// `[######....]  60%   1.8 GiB of 3 GiB   350 MiB/s     0:03 left  limit write`: of that what fits
+/// into `columns`, the bar in what is left of them. The figures' places do not depend on them.
+std::string progress_bar(const ProgressFigures& figures, std::size_t columns);
+/// The same on a line of its own, without a bar: `60%  1.8 GiB of 3 GiB  350 MiB/s  0:03 left`.
+std::string progress_line(const ProgressFigures& figures);
+/// The stage that limits; empty while none has taken a noticeable time.
+std::string_view limit_of(const StageTimes& times);
+
+/// A Reporter that shows on stderr what it is told.
+class Progress : public Reporter {
+ public:
+  /// The work is done: all of it is shown, and then the bar is gone. One that is destroyed without
+  /// this (the work failed, or was stopped) only clears the bar.
+  virtual void finish() = 0;
+};
+
+/// What `--progress` asks for. On a terminal a bar, redrawn at most ten times a second; elsewhere a
+/// line every Session::progress_ms, for `always` at the beginning and the end too. Notes are
+/// printed unless --quiet, which also means `never` unless `always` was asked for.
+std::unique_ptr<Progress> make_progress(const Session& session);
+/// --progress, for a command that shows it.
+OptionTable progress_table(Session& session);
 
 /// Columns for lines on a file descriptor: those that the environment names by COLUMNS, or of the
 /// terminal that it is; else 80.
 std::size_t terminal_columns(int stream);
 /// The same for notes on standard error, which a file has on one line each, however long.
 std::size_t note_columns();
-
-/// The bar: `[######....]  60%  1.8 GiB of 3 GiB  350 MiB/s  0:03 left`, cut to `columns`.
-std::string progress_line(const ProgressFigures& figures, std::size_t columns);
-
-/// A bar on stderr with bytes, rate and ETA; silent when stderr is not a terminal or `quiet`.
-/// Redrawn at most ten times a second. Notes are printed unless `quiet`.
-std::unique_ptr<Reporter> make_progress(bool quiet);
 
 }  // namespace hfshard

@@ -5,7 +5,9 @@
 namespace hfshard {
 
 /// The whole program: parses the command line, runs one command, prints, and returns the exit
-/// status. `limits` is RunOptions::limits, which only the test tool sets.
-int tool_main(int argc, const char* const* argv, const Limits* limits = nullptr);
+/// status. What only the test tool sets: `limits`, RunOptions::limits; `progress_ms`, the time
+/// between two lines of progress where there is no terminal.
+int tool_main(int argc, const char* const* argv, const Limits* limits = nullptr,
+              unsigned progress_ms = 30'000);
 
 }  // namespace hfshard

@@ -18,6 +18,7 @@
 #include "run/moving/pipeline.h"
 #include "run/moving/row_hasher.h"
 #include "run/moving/sources.h"
+#include "run/moving/stage_meter.h"
 #include "run/moving/stop.h"
 #include "run/moving/unit_filler.h"
 #include "run/moving/unit_parts.h"
@@ -84,8 +85,9 @@ class Reading {
   // `hold_chunk`: a chunk beside the region (to compare with it). `wanted`: leaves to be read; all
   // without it.
   Reading(const Checkpoint& opened, const std::shared_ptr<const Model>& model, const Limits& limits,
-          bool hold_chunk, const std::vector<bool>* wanted = nullptr)
+          StageMeter& meter, bool hold_chunk, const std::vector<bool>* wanted = nullptr)
       : opened_(opened),
+        meter_(meter),
         leaf_of_(match_leaves(opened, *model, findings)),
         layout_(model, cut(*model, reading_limits(limits), hold_chunk, wanted),
                 reading_limits(limits), false) {}
@@ -96,6 +98,7 @@ class Reading {
   bool read(std::uint32_t leaf, const Shape& chunk, std::span<std::byte> out,
             std::span<std::byte> scratch) {
     try {
+      const StageSpan span(&meter_, Busy::read);
       read_row_major(opened_, *leaf_of_[leaf], chunk, out, scratch);
       return true;
     } catch (const Error& error) {  // verify lists all damage instead of stopping at the first
@@ -146,6 +149,7 @@ class Reading {
   }
 
   const Checkpoint& opened_;
+  StageMeter& meter_;
   std::vector<std::optional<std::uint32_t>> leaf_of_;
   std::vector<std::uint64_t> fill_scratch_;
   Layout layout_;
@@ -153,16 +157,15 @@ class Reading {
 
 class CountingSink final : public TileSink {
  public:
-  CountingSink(Reporter& reporter, std::vector<Digest128>& sums)
-      : reporter_(reporter), sums_(sums) {}
+  CountingSink(StageMeter& meter, std::vector<Digest128>& sums) : meter_(meter), sums_(sums) {}
   void store(const Tile&, std::span<const std::byte>) override {}
   void commit(Tile& tile) override {
     for (const SlotDigest& digest : tile.digests) sums_[digest.slot] += digest.sum;
-    reporter_.advanced(tile.region_bytes());
+    meter_.advanced(tile.region_bytes());
   }
 
  private:
-  Reporter& reporter_;
+  StageMeter& meter_;
   std::vector<Digest128>& sums_;
 };
 
@@ -179,18 +182,18 @@ std::uint64_t tensors_read(const Layout& layout) {
 
 // `beside_bytes`: heap that the caller holds beside the checkpoint and the model.
 VerifyResult run_units(Reading& reading, std::uint64_t beside_bytes, const RunOptions& options,
-                       Reporter& reporter, const std::function<void(Tile&)>& apply,
+                       StageMeter& meter, const std::function<void(Tile&)>& apply,
                        std::vector<Digest128>& sums) {
   const Layout& layout = reading.layout();
-  const unsigned threads = pipeline_threads(options);
+  const unsigned threads = meter.threads();
   const std::uint64_t held = reading.opened().heap_bytes() + beside_bytes + 2 * heap_bytes(sums);
   const Budget budget = make_budget(layout, options.max_memory_bytes, threads, held);
   Arena arena(budget.arena_bytes);
-  CountingSink sink(reporter, sums);
+  CountingSink sink(meter, sums);
   TileCursor cursor(layout, 0, layout.end_address(), nullptr, arena.size_bytes());
-  reporter.started(layout.end_address(), 0);
+  meter.reporter().started(layout.end_address(), 0);
   const auto nothing = [](Tile&) {};
-  if (!run_pipeline(cursor, arena, nothing, apply, sink, {threads, options.stop, {}})) {
+  if (!run_pipeline(cursor, arena, nothing, apply, sink, {threads, options.stop, {}, &meter})) {
     throw Error(ErrorCode::cancelled, "stopped before everything was verified");
   }
   VerifyResult result;
@@ -299,7 +302,8 @@ LeafDigests digest_output(const Checkpoint& opened, const std::shared_ptr<const 
                           const std::vector<bool>& wanted, const Limits& limits,
                           std::uint64_t beside_bytes, const RunOptions& options,
                           Reporter& reporter) {
-  Reading reading(opened, model, limits, false, &wanted);
+  StageMeter meter(reporter, pipeline_threads(options));
+  Reading reading(opened, model, limits, meter, false, &wanted);
   const Layout& layout = reading.layout();
   LeafDigests out;
   out.sums.resize(model->digest_slots());
@@ -324,7 +328,7 @@ LeafDigests digest_output(const Checkpoint& opened, const std::shared_ptr<const 
       region = region.subspan(form.region_bytes());
     }
   };
-  out.result = run_units(reading, beside_bytes, options, reporter, apply, out.sums);
+  out.result = run_units(reading, beside_bytes, options, meter, apply, out.sums);
   for (std::size_t leaf = 0; leaf < damaged.size(); ++leaf) {
     out.damaged.push_back(damaged[leaf].load());
     out.incomplete.push_back(layout.units()[leaf].groups == 0);
@@ -399,11 +403,12 @@ VerifyResult verify_digests(const Checkpoint& opened, const Manifest& manifest,
 
 VerifyResult verify_source(const Checkpoint& opened, const Plan& plan, const RunOptions& options,
                            Reporter& reporter) {
-  Reading reading(opened, plan.shared_model(), plan.limits(), true);
+  StageMeter meter(reporter, pipeline_threads(options));
+  Reading reading(opened, plan.shared_model(), plan.limits(), meter, true);
   const Layout& layout = reading.layout();
   const Model& model = plan.model();
   const OpenSources sources = open_sources(model.catalog());
-  const UnitFiller filler(layout, sources);
+  const UnitFiller filler(layout, sources, &meter);
   std::vector<Digest128> sums(model.digest_slots());
   const auto compare = [&](std::uint32_t leaf, const Shape& chunk,
                            std::span<const std::byte> wanted, std::span<std::byte> scratch) {
@@ -434,7 +439,7 @@ VerifyResult verify_source(const Checkpoint& opened, const Plan& plan, const Run
       region = region.subspan(form.region_bytes());
     }
   };
-  VerifyResult result = run_units(reading, beside_model(plan), options, reporter, apply, sums);
+  VerifyResult result = run_units(reading, beside_model(plan), options, meter, apply, sums);
   check_unchanged(sources);  // differences from two versions at once would mean nothing
   add_unknown_leaves(opened, model, "the source has nothing for this leaf", result);
   return result;

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <charconv>
 #include <fcntl.h>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -150,15 +151,20 @@ void JournalWriter::append(const JournalRecord& record) {
 JournalState read_journals(const std::string& staging, const std::string& plan_id,
                            std::uint64_t slots) {
   std::vector<JournalRecord> records;
+  std::set<std::string> workers;
   for (const std::string& name : list_directory(staging)) {
     if (!name.starts_with("journal.")) continue;
     const std::string text = read_file(join_path(staging, name), kMaxJournal);
     std::span<const std::byte> rest = as_bytes(text);
     JournalRecord record;
-    while (decode_record(rest, plan_id, record)) records.push_back(record);
+    while (decode_record(rest, plan_id, record)) {
+      records.push_back(record);
+      workers.insert(name.substr(0, name.rfind('.')));  // one may have begun several times
+    }
   }
   JournalState state;
   state.records = records.size();
+  state.workers = static_cast<std::uint32_t>(workers.size());
   state.done = select_disjoint(std::move(records));
   state.sums.assign(slots, {});
   for (JournalRecord& record : state.done) {

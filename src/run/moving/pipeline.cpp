@@ -158,6 +158,7 @@ class TileStages final : public PipelineStages {
     take_over(tile);
     guarded([&] {
       call_hook(Stage::apply, *tile);
+      const StageSpan span(options_.meter, Busy::apply);
       apply_(*tile);
       hand_over(tile);
     });
@@ -171,6 +172,7 @@ class TileStages final : public PipelineStages {
     guarded([&] {
       take_over(&place_turn_);
       call_hook(Stage::place, *tile);
+      const StageSpan span(options_.meter, Busy::in_order);
       sink_.place(*tile);
       hand_over(tile);
       hand_over(&place_turn_);
@@ -182,6 +184,7 @@ class TileStages final : public PipelineStages {
     take_over(tile);
     guarded([&] {
       call_hook(Stage::store, *tile);
+      const StageSpan span(options_.meter, Busy::store);
       sink_.store(*tile, tile->block.bytes().first(tile->stored_bytes));
       tile->block.release();
       hand_over(tile);
@@ -194,6 +197,7 @@ class TileStages final : public PipelineStages {
     guarded([&] {
       take_over(&commit_turn_);
       call_hook(Stage::commit, *tile);
+      const StageSpan span(options_.meter, Busy::in_order);
       sink_.commit(*tile);
       pool_.give_back(tile);
       hand_over(&commit_turn_);

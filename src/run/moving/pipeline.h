@@ -10,6 +10,7 @@
 #include "catalog/format.h"
 #include "plan/layout/layout.h"
 #include "run/moving/record.h"
+#include "run/moving/stage_meter.h"
 
 #include "hfshard/convert.h"
 
@@ -71,6 +72,7 @@ struct PipelineOptions {
   unsigned threads = 1;
   const std::atomic<bool>* stop = nullptr;
   std::function<void(Stage, const Tile&)> hook;  ///< for tests
+  StageMeter* meter = nullptr;
 };
 
 /// Moves every tile of the cursor: admit, apply, store, commit (design.md 7). `fill` does a tile's

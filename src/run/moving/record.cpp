@@ -13,9 +13,12 @@ bool JournalState::covers(std::uint64_t begin, std::uint64_t end) const {
   return begin >= end;
 }
 
-std::uint64_t JournalState::done_bytes() const {
+std::uint64_t JournalState::done_bytes(std::uint64_t begin, std::uint64_t end) const {
   std::uint64_t bytes = 0;
-  for (const JournalRecord& record : done) bytes += record.end - record.begin;
+  for (const JournalRecord& record : done) {
+    const std::uint64_t from = std::max(record.begin, begin);
+    bytes += std::max(std::min(record.end, end), from) - from;
+  }
   return bytes;
 }
 

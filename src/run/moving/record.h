@@ -30,8 +30,9 @@ struct JournalState {
   std::vector<Digest128> sums;      ///< per slot
   std::uint64_t records = 0;        ///< valid ones read
   std::uint64_t overflows = 0;      ///< of exactly those
+  std::uint32_t workers = 0;        ///< that wrote them
   bool covers(std::uint64_t begin, std::uint64_t end) const;
-  std::uint64_t done_bytes() const;
+  std::uint64_t done_bytes(std::uint64_t begin = 0, std::uint64_t end = UINT64_MAX) const;
 };
 
 }  // namespace hfshard

@@ -10,9 +10,10 @@ void check_stop(const RunOptions& options) {
 }
 
 void throw_stopped(const RunOptions& options) {
+  if (options.out.empty()) throw Error(ErrorCode::cancelled, "stopped; nothing was to be kept");
   throw Error(ErrorCode::cancelled, "stopped; everything written so far is kept")
       .in_file(options.out)
-      .hint("run the same command again to go on; convert and link want --resume for that");
+      .hint("run the same command again to go on, convert and link with --resume");
 }
 
 }  // namespace hfshard

@@ -42,9 +42,10 @@ bool has_edges(const std::vector<Cell>& cells) {
 // Reads the bands of one source tensor for one leaf, and makes them the leaf's values.
 class BandReader {
  public:
-  BandReader(const Layout& layout, const OpenSources& sources, const UnitPart& part,
-             DType leaf_dtype, std::span<std::byte> scratch)
+  BandReader(const Layout& layout, const OpenSources& sources, StageMeter* meter,
+             const UnitPart& part, DType leaf_dtype, std::span<std::byte> scratch)
       : sources_(sources),
+        meter_(meter),
         transfer_(layout.model().transfers[part.transfer]),
         info_(layout.catalog().tensors[transfer_.sources[part.source]]),
         leaf_dtype_(leaf_dtype),
@@ -79,7 +80,10 @@ class BandReader {
   Values read(const Band& band) {
     const StoredBand stored = stored_band(band, info_, in_bits_);
     range_ = stored.file;
-    view_ = sources_[info_.file]->view(range_.begin, range_.end - range_.begin, raw_);
+    {
+      const StageSpan span(meter_, Busy::read);
+      view_ = sources_[info_.file]->view(range_.begin, range_.end - range_.begin, raw_);
+    }
     if (!transfer_.converts(leaf_dtype_)) return {stored.begin, view_.bytes()};
     if (transfer_.decode) {
       read_scales(scale_range(transfer_.decode->form, stored.begin, stored.length));
@@ -144,11 +148,13 @@ class BandReader {
     first_scale_ = range.first;
     const std::uint64_t begin = scales_->begin_bytes + range.first * size;
     const Source& source = *sources_[scales_->file];
+    const StageSpan span(meter_, Busy::read);
     source.read_at(begin, scale_bytes_.first(range.count * size));
     source.done_with(begin, range.count * size);
   }
 
   const OpenSources& sources_;
+  StageMeter* meter_;
   const Transfer& transfer_;
   const TensorInfo& info_;
   const TensorInfo* scales_ = nullptr;
@@ -233,7 +239,7 @@ std::uint64_t UnitFiller::fill(const UnitRef& ref, std::span<std::byte> region,
   UnitPartCursor parts(layout_, ref);
   while (const UnitPart* part = parts.next()) {
     const Transfer& transfer = layout_.model().transfers[part->transfer];
-    BandReader reader(layout_, sources_, *part, leaf.dtype, scratch);
+    BandReader reader(layout_, sources_, meter_, *part, leaf.dtype, scratch);
     const RowHasher hasher(transfer, leaf.dtype);
     SlotDigest digest{layout_.model().digest_slot(part->transfer, part->source), {}};
     try {

@@ -9,6 +9,7 @@
 #include "run/moving/cells.h"
 #include "run/moving/record.h"
 #include "run/moving/sources.h"
+#include "run/moving/stage_meter.h"
 
 namespace hfshard {
 
@@ -17,8 +18,9 @@ namespace hfshard {
 /// kilobytes of bookkeeping.
 class UnitFiller {
  public:
-  UnitFiller(const Layout& layout, const OpenSources& sources)
-      : layout_(layout), sources_(sources) {}
+  /// `meter` is told how long reads take.
+  UnitFiller(const Layout& layout, const OpenSources& sources, StageMeter* meter = nullptr)
+      : layout_(layout), sources_(sources), meter_(meter) {}
   /// Bytes that fill() needs beside the region.
   std::uint64_t scratch_bytes(const UnitRef& ref) const;
   /// Tells the operating system which source bytes the unit will read.
@@ -34,6 +36,7 @@ class UnitFiller {
                       std::span<std::byte> region) const;
   const Layout& layout_;
   const OpenSources& sources_;
+  StageMeter* meter_;
 };
 
 }  // namespace hfshard

@@ -5,6 +5,16 @@
 namespace hfshard {
 namespace {
 
+TEST(Text, ShellWordsAreQuotedWhereTheyMustBe) {
+  EXPECT_EQ(shell_word("/a/b-c_d.e,f:g=h@i%j+0"), "/a/b-c_d.e,f:g=h@i%j+0");
+  EXPECT_EQ(shell_word(""), "''");
+  EXPECT_EQ(shell_word("a b"), "'a b'");
+  EXPECT_EQ(shell_word("it's"), R"('it'\''s')");
+  EXPECT_EQ(shell_word("x=[]"), "'x=[]'");
+  EXPECT_EQ(shell_word("~"), "'~'");
+  EXPECT_EQ(shell_word("$(a)"), "'$(a)'");
+}
+
 TEST(Text, HumanBytesHasThreeDigits) {
   EXPECT_EQ(human_bytes(0), "0 B");
   EXPECT_EQ(human_bytes(20), "20 B");

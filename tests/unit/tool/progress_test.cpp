@@ -2,49 +2,89 @@
 
 #include <gtest/gtest.h>
 
+#include "unit/tool/run_tool.h"
+
 namespace hfshard {
 namespace {
 
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 
-TEST(Progress, ShowsBytesRateAndTimeLeft) {
-  EXPECT_EQ(progress_line({4 * kGiB, kGiB, 0, 2}, 100),
-            "[######..................]  25%  1 GiB of 4 GiB  512 MiB/s  0:06 left");
+TEST(Progress, ShowsBytesRateTimeLeftAndTheStageThatLimits) {
+  EXPECT_EQ(progress_line({4 * kGiB, kGiB, 0, 2, "write"}),
+            "25%  1 GiB of 4 GiB  512 MiB/s  0:06 left  limit write");
 }
 
 TEST(Progress, EarlierBytesCountAsDoneButNotInTheRate) {
-  EXPECT_EQ(progress_line({4 * kGiB, 3 * kGiB, 2 * kGiB, 4}, 100),
-            "[##################......]  75%  3 GiB of 4 GiB  256 MiB/s  0:04 left");
+  EXPECT_EQ(progress_line({4 * kGiB, 3 * kGiB, 2 * kGiB, 4, {}}),
+            "75%  3 GiB of 4 GiB  256 MiB/s  0:04 left");
 }
 
 TEST(Progress, HasNoRateBeforeAnythingIsKnown) {
-  EXPECT_EQ(progress_line({kGiB, 0, 0, 5}, 100), "[........................]   0%  0 B of 1 GiB");
+  EXPECT_EQ(progress_line({kGiB, 0, 0, 5, "read"}), "0%  0 B of 1 GiB");
 }
 
 TEST(Progress, IsFullAtTheEndEvenOfNothing) {
-  EXPECT_EQ(progress_line({kGiB, kGiB, 0, 2}, 100),
-            "[########################] 100%  1 GiB of 1 GiB  512 MiB/s");
-  EXPECT_EQ(progress_line({0, 0, 0, 0}, 100), "[########################] 100%  0 B of 0 B");
-}
-
-TEST(Progress, NeverPassesTheTerminalsWidthNorTheTotal) {
-  EXPECT_EQ(progress_line({kGiB, 2 * kGiB, 0, 2}, 10), "[#########");
+  EXPECT_EQ(progress_line({kGiB, kGiB, 0, 2, {}}), "100%  1 GiB of 1 GiB  512 MiB/s");
+  EXPECT_EQ(progress_line({0, 0, 0, 0, {}}), "100%  0 B of 0 B");
+  EXPECT_EQ(progress_bar({0, 0, 0, 0, {}}, 25), "[##################] 100%");
 }
 
 TEST(Progress, LongRunsHaveHours) {
-  EXPECT_TRUE(progress_line({kGiB * 7200 + kGiB, kGiB, 0, 1}, 100).ends_with("2:00:00 left"));
+  EXPECT_TRUE(progress_line({kGiB * 7200 + kGiB, kGiB, 0, 1, {}}).ends_with("2:00:00 left"));
 }
 
-TEST(Progress, WithoutATerminalThereAreNotesOnly) {
+TEST(Progress, ABarShowsWhatFitsAndKeepsThePlaceOfEverything) {
+  const ProgressFigures some{4 * kGiB, kGiB, 0, 2, "kernels"};
+  EXPECT_EQ(progress_bar(some, 79),
+            "[##.........]  25%     1 GiB of 4 GiB   512 MiB/s      0:06 left  limit kernels");
+  EXPECT_EQ(progress_bar(some, 60), "[####...............]  25%     1 GiB of 4 GiB      0:06 left");
+  EXPECT_EQ(progress_bar(some, 39), "[####.............]  25%      0:06 left");
+  EXPECT_EQ(progress_bar({4 * kGiB, 0, 0, 0, {}}, 79), "[...........]   0%       0 B of 4 GiB");
+  for (std::size_t columns = 0; columns < 200; ++columns)
+    EXPECT_LE(progress_bar(some, columns).size(), columns);
+}
+
+TEST(Progress, TheStageThatLimitsIsTheOneThatTakesMostTime) {
+  EXPECT_EQ(limit_of({0, 0, 0}), "");
+  EXPECT_EQ(limit_of({0.01, 0.02, 0.03}), "");
+  EXPECT_EQ(limit_of({3, 2, 1}), "read");
+  EXPECT_EQ(limit_of({1, 3, 2}), "kernels");
+  EXPECT_EQ(limit_of({1, 2, 3}), "write");
+}
+
+std::string shown(const std::string& asked, bool quiet, unsigned progress_ms) {
+  Session session;
+  session.progress = asked;
+  session.quiet = quiet;
+  session.progress_ms = progress_ms;
   testing::internal::CaptureStderr();
-  for (const bool quiet : {false, true}) {
-    const auto progress = make_progress(quiet);
+  {
+    const auto progress = make_progress(session);
     progress->started(100, 0);
     progress->advanced(50);
-    progress->note(quiet ? "unheard" : "heard");
+    progress->note("heard");
     progress->advanced(50);
+    progress->finish();
   }
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "heard\n");
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(Progress, WithoutATerminalThereAreLinesAtIntervals) {
+  constexpr unsigned kLong = 1'000'000;
+  EXPECT_EQ(shown("auto", false, kLong), "heard\n");
+  EXPECT_EQ(shown("auto", false, 0),
+            "progress: 50%  50 B of 100 B\nheard\nprogress: 100%  100 B of 100 B\n");
+  EXPECT_EQ(shown("auto", true, 0), "");
+  EXPECT_EQ(shown("never", false, 0), "heard\n");
+  EXPECT_EQ(shown("always", false, kLong),
+            "progress: 0%  0 B of 100 B\nheard\nprogress: 100%  100 B of 100 B\n");
+  EXPECT_EQ(shown("always", true, kLong),
+            "progress: 0%  0 B of 100 B\nprogress: 100%  100 B of 100 B\n");
+}
+
+TEST(Progress, AskedForInAnotherWordIsRefused) {
+  const ToolRun run = run_tool({"verify", "nowhere", "--progress", "sometimes"});
+  EXPECT_EQ(run.status, 2);
 }
 
 }  // namespace

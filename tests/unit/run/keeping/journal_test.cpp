@@ -38,6 +38,20 @@ TEST(Journal, RecordsComeBackAndAddUp) {
   EXPECT_EQ(state.done_bytes(), 30U);
 }
 
+TEST(Journal, WorkersAreCountedOnceAndOnlyIfTheyWroteSomething) {
+  const TempDir dir;
+  JournalWriter(dir.path(), kPlan, 0, 3).append(record(0, 10, 0, 5));
+  JournalWriter(dir.path(), kPlan, 0, 3).append(record(10, 20, 0, 5));  // it was begun again
+  JournalWriter(dir.path(), kPlan, 2, 3).append(record(30, 50, 0, 5));
+  JournalWriter(dir.path(), kOther, 1, 3).append(record(20, 30, 0, 5));
+  const JournalWriter idle(dir.path(), kPlan, 1, 2);
+  const JournalState state = read_journals(dir.path(), kPlan, 2);
+  EXPECT_EQ(state.workers, 2U);
+  EXPECT_EQ(state.done_bytes(), 40U);
+  EXPECT_EQ(state.done_bytes(5, 35), 20U);
+  EXPECT_EQ(state.done_bytes(20, 30), 0U);
+}
+
 TEST(Journal, ChunkLengthsComeBackBehindTheDigests) {
   const TempDir dir;
   {

@@ -1,0 +1,29 @@
+#include "run/moving/stage_meter.h"
+
+#include <algorithm>
+
+namespace hfshard {
+
+double StageMeter::seconds(Busy what) const noexcept {
+  constexpr double kPerSecond = 1e9;
+  return static_cast<double>(ns_[static_cast<std::size_t>(what)].load(std::memory_order_relaxed)) /
+         kPerSecond;
+}
+
+StageTimes StageMeter::times() const noexcept {
+  const double threads = std::max(threads_, 1U);
+  const double read = seconds(Busy::read);
+  StageTimes out;
+  out.read_seconds = read / threads;
+  // Read after `read`, which another thread may have ended since.
+  out.kernel_seconds = std::max(seconds(Busy::apply) - read, 0.0) / threads;
+  out.write_seconds = seconds(Busy::store) / threads + seconds(Busy::in_order);
+  return out;
+}
+
+void StageMeter::advanced(std::uint64_t bytes) {
+  reporter_.timed(times());
+  reporter_.advanced(bytes);
+}
+
+}  // namespace hfshard

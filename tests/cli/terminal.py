@@ -1,0 +1,339 @@
+#!/usr/bin/env python3
+"""What a person at a terminal sees: the bar, what is left of it, and what a log and a pipe get instead.
+
+    terminal.py --hfshard TESTTOOL      (the test tool: its --limits make a small source long, its --progress-ms a log busy)
+
+The terminal is a real one (pty), and `screen` plays what was written to it.
+"""
+
+import argparse
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+import unittest
+
+CONFIG = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 256, "intermediate_size": 512,
+          "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64,
+          "vocab_size": 8192, "max_position_embeddings": 1024, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0,
+          "hidden_act": "silu", "attention_bias": False, "tie_word_embeddings": True, "torch_dtype": "bfloat16"}
+LIMITS = ["--limits", "file_min_bytes=65536,file_max_bytes=131072,merge_bytes=8192,floor_bytes=4096,commit_bytes=65536"]
+STEPS = ["--chunk-bytes", "8KiB", "--jobs", "1"]
+# So many chunks and files that a run takes a while on any machine.
+LONG = ["--limits", "slab_bytes=2048,run_bytes=64,file_min_bytes=65536,file_max_bytes=131072,merge_bytes=1024,"
+        "floor_bytes=1024,commit_bytes=1"]
+TIMEOUT_SECONDS = 120
+PROGRAM = None
+
+
+def command(*words):
+    return [PROGRAM, *words]
+
+
+def convert(name, *options):
+    return command("convert", "source", name, *STEPS, *LIMITS, *options)
+
+
+def convert_long(name, *options):
+    return command("convert", "source", name, *STEPS, *LONG, *options)
+
+
+def set_columns(terminal, columns):
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+
+
+class Terminal:
+    """A command with its stderr on a terminal, and its stdout there too or in a pipe."""
+
+    def __init__(self, words, columns=80, stdout_too=True, kind="xterm"):
+        self.written = b""
+        self._ours, theirs = pty.openpty()
+        set_columns(theirs, columns)
+        environment = {**os.environ, "TERM": kind, "LC_ALL": "C"}
+
+        def take_terminal():  # so that Ctrl-C reaches the command
+            os.setsid()
+            fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
+
+        self._process = subprocess.Popen(words, stdin=theirs, stdout=theirs if stdout_too else subprocess.PIPE,
+                                         stderr=theirs, env=environment, preexec_fn=take_terminal)
+        os.close(theirs)
+
+    def read_until(self, pattern):
+        """Reads until the pattern was written; False if the command ends without it."""
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while re.search(pattern, self.written) is None:
+            if not select.select([self._ours], [], [], max(deadline - time.monotonic(), 0))[0]:
+                raise TimeoutError(f"nothing for {TIMEOUT_SECONDS} s after {self.written[-500:]}")
+            try:
+                block = os.read(self._ours, 65536)
+            except OSError:  # how Linux tells that the other side is closed
+                block = b""
+            if not block:
+                return False
+            self.written += block
+        return True
+
+    def press(self, key):
+        os.write(self._ours, key)
+
+    def end(self):
+        """Waits; (exit status, what was written to the terminal, stdout where it is a pipe)."""
+        self.read_until(rb"(?!)")
+        out = self._process.communicate(timeout=TIMEOUT_SECONDS)[0]
+        os.close(self._ours)
+        return self._process.returncode, self.written.decode(), (out or b"").decode()
+
+
+def on_terminal(words, **options):
+    return Terminal(words, **options).end()
+
+
+def screen(written):
+    """The lines that stand there in the end."""
+    lines, at = [""], 0
+    for token in re.findall(r"\x1b\[K|\r|\n|[^\x1b\r\n]+|\x1b", written):
+        if token == "\r":
+            at = 0
+        elif token == "\n":
+            lines.append("")
+            at = 0
+        elif token == "\x1b[K":
+            lines[-1] = lines[-1][:at]
+        else:
+            lines[-1] = lines[-1][:at].ljust(at) + token + lines[-1][at + len(token):]
+            at += len(token)
+    return [line.rstrip() for line in lines if line.strip()]
+
+
+def bars(written):
+    """Every bar that was drawn."""
+    return re.findall(r"\r(\[[#.]*\][^\r\n\x1b]*)", written)
+
+
+def piped(words, status=0):
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_SECONDS,
+                          check=False)
+    assert done.returncode == status, f"{words} ended with {done.returncode}\n{done.stdout}{done.stderr}"
+    return done
+
+
+def progress_lines(text):
+    return [line for line in text.splitlines() if line.startswith("progress: ")]
+
+
+class InAFolder(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls._temporary = tempfile.TemporaryDirectory(prefix="hfshard-terminal-")
+        os.chdir(cls._temporary.name)
+        with open("config.json", "w", encoding="utf-8") as file:
+            json.dump(CONFIG, file)
+        piped(command("mappings", "example", "qwen3", "source", "--config", "config.json"))
+
+    @classmethod
+    def tearDownClass(cls):
+        os.chdir("/")
+        cls._temporary.cleanup()
+
+
+class Bar(InAFolder):
+    def test_is_gone_before_the_result_and_ends_full(self):
+        commands = {"convert": convert("out"), "verify": command("verify", "out", "source"),
+                    "inspect": command("inspect", "out", "--data"),
+                    "link": command("link", "source", "linked", "--digests"),
+                    "mappings example": command("mappings", "example", "qwen3", "more", "--config", "config.json")}
+        for name, words in commands.items():
+            with self.subTest(name):
+                status, written, _ = on_terminal(words)
+                self.assertEqual(status, 0, written)
+                self.assertGreaterEqual(len(bars(written)), 2)
+                self.assertIn(" 100% ", bars(written)[-1])
+                self.assertNotIn("#", "".join(screen(written)))
+                # The result follows on a line that was cleared, and nothing is drawn after it.
+                cleared = written.rfind("\r\x1b[K")
+                self.assertGreater(cleared, written.rfind(bars(written)[-1]))
+                self.assertNotIn("\x1b", written[cleared + 4:])
+                self.assertGreater(len(written[cleared + 4:].strip()), 10)
+
+    def test_of_finalize_too(self):
+        for worker in ("0/2", "1/2"):
+            status, written, _ = on_terminal(convert("shared", "--worker", worker))
+            self.assertEqual(status, 0, written)
+            self.assertIn(" 100% ", bars(written)[-1], "a worker's bar is of its share")
+        status, written, _ = on_terminal(command("finalize", "shared", *LIMITS))
+        self.assertEqual(status, 0, written)
+        self.assertIn(" 100% ", bars(written)[-1])
+        self.assertTrue(any(line.startswith("published shared/0/items") for line in screen(written)), written)
+
+    def test_never_reaches_standard_output(self):
+        status, written, out = on_terminal(convert("piped"), stdout_too=False)
+        self.assertEqual(status, 0)
+        self.assertTrue(bars(written))
+        self.assertTrue(out.startswith("published piped/0/items"), out)
+        self.assertFalse(set("\r\x1b#") & set(out))
+
+    def test_stands_beside_json_and_not_in_it(self):
+        status, written, out = on_terminal(convert("json", "--json"), stdout_too=False)
+        self.assertEqual(status, 0)
+        self.assertTrue(bars(written))
+        self.assertEqual(json.loads(out)["command"], "convert")
+        status, written, _ = on_terminal(convert("json", "--json", "--resume"))
+        self.assertEqual(status, 0)
+        _, written, _ = on_terminal(command("verify", "json", "--json"))
+        self.assertTrue(bars(written))
+        self.assertEqual(json.loads(screen(written)[-1])["command"], "verify")
+
+    def test_follows_the_width_of_the_terminal(self):
+        cells = {}
+        for columns in (30, 40, 80, 100, 160):
+            status, written, _ = on_terminal(convert_long(f"wide{columns}"), columns=columns)
+            self.assertEqual(status, 0, written)
+            drawn = bars(written)
+            self.assertLess(max(map(len, drawn)), columns)
+            self.assertEqual(len({bar.index("]") for bar in drawn}), 1, "the bar does not change its length")
+            cells[columns] = drawn[0].index("]") - 1
+            self.assertGreaterEqual(cells[columns], 8)
+            self.assertEqual(any(" of " in bar for bar in drawn), columns >= 80)
+            self.assertEqual(any("/s" in bar for bar in drawn), columns >= 80)
+            shutil.rmtree(f"wide{columns}")
+        self.assertGreater(cells[160], cells[80])
+
+    def test_never_means_never(self):
+        for options in (["--progress", "never"], ["--quiet"]):
+            status, written, _ = on_terminal(convert("never" + options[0], *options))
+            self.assertEqual(status, 0)
+            self.assertEqual(bars(written), [])
+            self.assertNotIn("\x1b", written)
+
+    def test_is_lines_where_the_terminal_cannot_take_a_line_back(self):
+        status, written, _ = on_terminal(convert("dumb", "--progress-ms", "0"), kind="dumb")
+        self.assertEqual(status, 0)
+        self.assertEqual(bars(written), [])
+        self.assertTrue(progress_lines(written.replace("\r\n", "\n")))
+
+
+class Log(InAFolder):
+    def test_has_a_line_each_interval_and_one_at_the_end(self):
+        done = piped(convert("out", "--progress-ms", "1"))
+        lines = progress_lines(done.stderr)
+        self.assertGreaterEqual(len(lines), 2)
+        percent = [int(re.match(r"progress: (\d+)%  [\d.]+ \w+ of [\d.]+ MiB", line)[1]) for line in lines]
+        self.assertEqual(percent, sorted(percent))
+        self.assertEqual(percent[-1], 100)
+        self.assertTrue(done.stdout.startswith("published out/0/items"), done.stdout)
+        self.assertNotIn("progress", done.stdout)
+        self.assertNotIn("\x1b", done.stderr)
+
+    def test_names_rate_time_left_and_the_stage_that_limits(self):
+        done = piped(convert_long("named", "--progress-ms", "100"))
+        self.assertRegex(done.stderr, r"progress: \d+%  .* of .*  [\d.]+ \w+/s  \d+:\d\d left  limit (read|kernels|write)\n")
+        shutil.rmtree("named")
+
+    def test_of_a_short_run_is_empty(self):
+        done = piped(convert("short"))
+        self.assertEqual(progress_lines(done.stderr), [])
+
+    def test_is_whole_when_always_is_asked_for_even_with_quiet(self):
+        for options in ([], ["--quiet"]):
+            done = piped(convert(f"always{len(options)}", "--progress", "always", *options))
+            lines = progress_lines(done.stderr)
+            self.assertIn(" 0%  ", lines[0])
+            self.assertIn(" 100%  ", lines[-1])
+
+    def test_is_empty_when_never_is_asked_for(self):
+        done = piped(convert("none", "--progress", "never", "--progress-ms", "0"))
+        self.assertEqual(progress_lines(done.stderr), [])
+
+    def test_refuses_other_words_before_anything_is_made(self):
+        for words in (convert("word", "--progress", "allways"), command("verify", "word", "--progress", "allways")):
+            done = piped(words, status=2)
+            self.assertIn("always", done.stderr)
+        self.assertFalse(os.path.exists(".word.hfshard"))
+
+
+class Stopped(InAFolder):
+    def killed(self, name, calls, *options):
+        """A conversion that dies in the middle."""
+        piped(convert_long(name, "--die-at", str(calls), *options), status=-signal.SIGKILL)
+
+    def test_run_clears_its_bar_and_prints_what_goes_on_with_it(self):
+        os.mkdir("it's here")
+        for attempt in range(20):
+            name = f"it's here/out{attempt}"
+            terminal = Terminal(convert_long(name))
+            if terminal.read_until(rb"\] +[1-9]\d?%"):
+                terminal.press(b"\x03")
+            status, written, _ = terminal.end()
+            if status == 0:
+                continue  # it was faster
+            self.assertEqual(status, 130, written)
+            left = screen(written)
+            self.assertFalse([line for line in left if "#" in line or "^C" in line], left)
+            self.assertTrue(any("[cancelled]" in line for line in left), left)
+            hint = [line.split("go on with: ")[1] for line in left if "go on with: " in line]
+            self.assertEqual(len(hint), 1, left)
+            self.assertTrue(hint[0].endswith(" --resume"))
+            done = piped(["bash", "-c", hint[0] + " " + " ".join(LONG)])
+            self.assertIn("published it's here", done.stdout)
+            self.assertRegex(done.stderr, r"note: resuming: .* of .* were written before \(journals of 1 worker\)")
+            return
+        self.fail("every conversion ended before Ctrl-C")
+
+    def test_run_without_a_way_on_promises_none(self):
+        for _ in range(20):
+            terminal = Terminal(command("convert", "source", "--to", "null", *STEPS, *LONG))
+            if terminal.read_until(rb"\] +[1-9]?\d%"):
+                terminal.press(b"\x03")
+            status, written, _ = terminal.end()
+            if status == 0:
+                continue  # it was faster
+            self.assertEqual(status, 130, written)
+            self.assertNotIn("--resume", written)
+            self.assertIn("nothing was to be kept", written)
+            return
+        self.fail("every conversion ended before Ctrl-C")
+
+    def test_run_is_resumed_and_says_what_it_skips(self):
+        self.killed("killed", 1000)
+        skipped = r"[\d.]+ [KM]iB of [\d.]+ MiB were written before \(journals of 1 worker\) and are skipped"
+        done = piped(convert_long("killed", "--die-at", "400"), status=-signal.SIGKILL)
+        self.assertRegex(done.stderr, rf"note: going on where an earlier run stopped: {skipped}; hfshard clean OUT")
+        done = piped(convert_long("killed", "--resume"))
+        self.assertRegex(done.stderr, rf"note: resuming: {skipped}\n")
+        done = piped(convert_long("killed", "--resume"))
+        self.assertNotIn("resuming", done.stderr)
+
+    def test_run_of_workers_says_how_many_were_there(self):
+        for worker in ("0/3", "2/3"):
+            done = piped(convert("workers", "--worker", worker))
+            self.assertNotIn("going on", done.stderr, "another worker's share is nothing to go on with")
+        done = piped(convert("workers", "--resume"))
+        self.assertRegex(done.stderr, r"note: resuming: .* \(journals of 2 workers\)")
+
+    def test_nothing_to_resume_is_said(self):
+        done = piped(convert("fresh", "--resume"))
+        self.assertIn("note: nothing to resume", done.stderr)
+
+
+def main():
+    global PROGRAM
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--hfshard", required=True, help="the test tool")
+    arguments, rest = parser.parse_known_args()
+    PROGRAM = os.path.abspath(arguments.hfshard)
+    unittest.main(argv=[sys.argv[0], *rest])
+
+
+if __name__ == "__main__":
+    main()
