@@ -65,7 +65,9 @@ struct PlanSummary {
   std::vector<std::string> warnings;     ///< what may be a mistake of the source's
   std::vector<DroppedTensors> drops;     ///< by reason
   std::vector<std::string> model_names;  ///< values of MaxText's model_name that fit, best first
-  bool carries_tokenizer = false;        ///< side files go to OUT/hf
+  std::string load_path;  ///< option of the loader that names RunResult::path; empty: not known
+  std::vector<std::string> load_words;  ///< what else it is told, as NAME=VALUE
+  bool carries_tokenizer = false;       ///< side files go to OUT/hf
 
   std::uint64_t parameters = 0;     ///< elements of the leaves that hold real numbers
   std::vector<DTypeChange> dtypes;  ///< what is decoded or cast, by dtypes

@@ -25,6 +25,31 @@ std::vector<Conditional> read_conditionals(const JsonAt& at) {
   return out;
 }
 
+// `NAME=TEXT`, or `NAME={expression}`.
+LoadOption read_load_option(const JsonAt& at, std::string_view word) {
+  const std::size_t equals = word.find('=');
+  if (equals == 0 || equals == std::string_view::npos)
+    at.fail(fmt::format("{} is not NAME=VALUE", quote(word)));
+  LoadOption out{std::string(word.substr(0, equals)), std::string(word.substr(equals + 1)), {}};
+  if (out.text.starts_with('{') && out.text.ends_with('}'))
+    out.value.emplace(std::string_view(out.text).substr(1, out.text.size() - 2), at.pointer());
+  return out;
+}
+
+std::vector<Note> read_notes(const JsonAt& at) {
+  std::vector<Note> out;
+  for (const JsonAt& note : at.elements()) {
+    if (note.size() != 2 && note.size() != 3)
+      note.fail("a pair [text, condition] is needed here, or with the options to load with");
+    out.push_back({{note.at(std::size_t{1}).expr(), note.at(std::size_t{0}).text()}, {}});
+    if (note.size() == 2) continue;
+    const JsonAt words = note.at(std::size_t{2});
+    for (const std::string& word : split(words.text(), ' '))
+      out.back().load.push_back(read_load_option(words, word));
+  }
+  return out;
+}
+
 DecodeKind read_kind(const JsonAt& at) {
   for (const DecodeKind kind :
        {DecodeKind::block, DecodeKind::tensor, DecodeKind::mx, DecodeKind::int4}) {
@@ -123,7 +148,7 @@ class TableLoader {
     out.axes = read_axes(at.at("axes"), out.axis_names);
     out.sources = at.at("source").texts();
     if (at.has("require")) out.require = read_requirements(at.at("require"));
-    if (at.has("notes")) out.notes = read_conditionals(at.at("notes"));
+    if (at.has("notes")) out.notes = read_notes(at.at("notes"));
     if (at.has("model_names")) out.model_names = model_names(at.at("model_names"));
     if (at.has("global")) {
       for (const JsonAt& rule : at.at("global").elements()) {
@@ -249,6 +274,13 @@ class TableLoader {
     }
   }
 
+  void add_options(const Note& note) {
+    add_options(note.when);
+    for (const LoadOption& option : note.load) {
+      if (option.value) add_options(*option.value);
+    }
+  }
+
   void add_options(const RuleModifiers& modifiers) {
     if (modifiers.when) add_options(*modifiers.when);
     for (const LoopRule& loop : modifiers.loops) add_options(loop.end);
@@ -260,7 +292,7 @@ class TableLoader {
     for (const DropRule& drop : table_.drops) add_options(drop.modifiers);
     for (const Scheme& scheme : table_.schemes) {
       for (const Requirement& item : scheme.require) add_options(item.expr);
-      for (const Conditional& item : scheme.notes) add_options(item.when);
+      for (const Note& note : scheme.notes) add_options(note);
       if (scheme.model_names.when) add_options(*scheme.model_names.when);
       for (const Rule& rule : scheme.global) add_options(rule.modifiers);
       for (const FillRule& fill : scheme.fills) add_options(fill.modifiers);

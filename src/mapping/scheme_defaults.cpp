@@ -30,6 +30,14 @@ TreeExtras tree_extras(std::string_view scheme) {
   return {loader.at("step").as_string(), loader.at("empty").as_string()};
 }
 
+LoaderOptions loader_options(std::string_view scheme) {
+  const Json* found = find_scheme(scheme);
+  if (found == nullptr) return {};
+  const Json& loader = found->at("loader");
+  return {loader.at("path").as_string(), loader.at("stacked").as_string(),
+          loader.at("model").as_string(), loader.at("override").as_string()};
+}
+
 std::string stacked_flag(std::string_view scheme) {
   return scheme_or_main(scheme).at("loader").at("stacked").as_string();
 }

@@ -105,10 +105,22 @@ struct LayerGroup {
   std::vector<std::string> sources;
 };
 
-/// A note, with the condition under which it holds.
+/// A text, with the condition under which it holds.
 struct Conditional {
   Expr when;
   std::string text;
+};
+
+/// An option that a loader must be given: `attention_bias=true`, or with a value of the model's.
+struct LoadOption {
+  std::string name;
+  std::string text;           ///< the value as it stands
+  std::optional<Expr> value;  ///< or what it is worth
+};
+
+/// A note, and with what to load where it holds.
+struct Note : Conditional {
+  std::vector<LoadOption> load;
 };
 
 /// Which of the family's sizes a model has: those for which the expressions under `by` are
@@ -132,7 +144,7 @@ struct Scheme {
   Json axis_rules;                      ///< default logical axis rules; null: none
   std::vector<std::string> axis_names;  ///< logical axes that there are, sorted; empty: any
   std::vector<Requirement> require;
-  std::vector<Conditional> notes;
+  std::vector<Note> notes;
   ModelNames model_names;
   std::vector<Rule> global;
   std::vector<FillRule> fills;

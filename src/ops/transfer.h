@@ -91,6 +91,7 @@ struct CompiledModel {
   std::vector<std::string> notes;  ///< to be printed: "load as llama3.1-*", ...
   std::vector<std::string>
       model_names;  ///< MaxText model_name values that fit, best first; may be empty
+  std::vector<std::string> load_words;  ///< what its loader is told beside the place: NAME=VALUE
 };
 
 }  // namespace hfshard

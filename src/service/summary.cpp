@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "mapping/find.h"
+#include "mapping/scheme_defaults.h"
 
 namespace hfshard {
 namespace {
@@ -106,6 +107,8 @@ PlanSummary summarise(const Plan& plan) {
   out.warnings = warnings_of(plan);
   out.drops = drops_by_reason(plan);
   out.model_names = plan.model().model_names;
+  out.load_words = plan.model().load_words;
+  out.load_path = loader_options(plan.model().scheme).path;
   out.carries_tokenizer = !plan.catalog().side_files.empty();
   out.parameters = parameters_of(plan);
   out.dtypes = dtype_changes(plan);

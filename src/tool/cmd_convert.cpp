@@ -54,7 +54,7 @@ void print_published(const ConvertReport& report, const std::string& out) {
     print_line(fmt::format("overflow  {} finite values became infinite: their dtype is too narrow",
                            run.overflows));
   }
-  print_line(fmt::format("next      {}", next_command(report.plan, run.path)));
+  print_next(report.plan, run.path);
   if (report.plan.carries_tokenizer) {
     print_line(fmt::format("tokenizer {}/hf", out));
   }

@@ -65,7 +65,7 @@ void print_linked(const ConvertReport& report, bool digests) {
   } else {
     print_line("digest    none of what is linked; --digests reads and records them");
   }
-  print_line(fmt::format("next      {}", next_command(report.plan, run.path)));
+  print_next(report.plan, run.path);
   print_line("note      chunks as HuggingFace stores them load slower than those of convert");
 }
 

@@ -475,12 +475,10 @@ Command example_command(Session& session) {
                       .to = &flags->options.out,
                       .offer = Offer::directory,
                       .help = "directory to make; an existing one must be empty"}};
-  out.options = joined(
-      {{config_option(flags->config, "config.json, copied as it is", "the family's tiny example")},
-       part_table(flags->parts),
-       example_table(*flags),
-       progress_table(session),
-       common_table(session)});
+  const OptionTable config = {
+      config_option(flags->config, "config.json, copied as it is", "the family's tiny example")};
+  out.options = joined({config, part_table(flags->parts), example_table(*flags),
+                        progress_table(session), common_table(session)});
   out.examples = {{"a tiny one", "hfshard mappings example qwen3 tiny"},
                   {"one of a model's size that takes no disk",
                    "hfshard mappings example qwen3 big --config Qwen3-8B/config.json --sparse"}};

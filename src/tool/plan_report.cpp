@@ -1,6 +1,7 @@
 #include "tool/plan_report.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 #include <map>
 #include <unistd.h>
@@ -272,6 +273,8 @@ Json outcome_json(const ConvertReport& report) {
   out["already_done"] = report.run.already_done;
   out["root_digest"] = report.run.root_digest;
   out["seconds"] = report.run.seconds;
+  out["next"] = json_list(report.run.published ? next_words(report.plan, report.run.path)
+                                               : std::vector<std::string>());
   return out;
 }
 
@@ -327,6 +330,7 @@ Json plan_json(const PlanReport& report) {
   out["control_memory_bytes"] = report.memory.control_bytes;
   out["peak_memory_bytes"] = report.memory.peak_bytes;
   out["model_names"] = json_list(plan.model_names);
+  out["load_words"] = json_list(plan.load_words);
   out["disk"] = Json();
   if (report.free_bytes) {
     out["disk"]["free_bytes"] = *report.free_bytes;
@@ -416,12 +420,25 @@ std::vector<std::string> note_lines(const PlanSummary& plan) {
   return out;
 }
 
-std::string next_command(const PlanSummary& plan, const std::string& items) {
-  if (plan.scheme != "maxtext") return fmt::format("hfshard inspect {}", items);
-  std::string text =
-      fmt::format("load_parameters_path={} scan_layers={}", items, plan.stacked ? "true" : "false");
-  if (!plan.model_names.empty()) text += " model_name=" + join(plan.model_names, "|");
-  return text;
+std::vector<std::string> next_words(const PlanSummary& plan, const std::string& items) {
+  const std::string place = std::filesystem::absolute(items).lexically_normal().string();
+  if (plan.load_path.empty()) return {"hfshard", "inspect", place};
+  std::vector<std::string> out{plan.load_path + "=" + place};
+  out.insert(out.end(), plan.load_words.begin(), plan.load_words.end());
+  return out;
+}
+
+void print_next(const PlanSummary& plan, const std::string& items) {
+  std::vector<std::string> words;
+  for (const std::string& word : next_words(plan, items)) words.push_back(shell_word(word));
+  print_line("next      " + join(words, " "));
+  if (plan.load_path.empty()) return;
+  if (plan.model_names.empty()) {
+    print_line("          no name of a model fits: name what differs from the defaults too");
+  } else if (plan.model_names.size() > 1) {
+    print_line("          names that fit too: " +
+               join({plan.model_names.begin() + 1, plan.model_names.end()}, ", "));
+  }
 }
 
 }  // namespace hfshard

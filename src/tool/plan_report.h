@@ -29,7 +29,9 @@ Json outcome_json(const ConvertReport& report);
 std::vector<std::string> source_notes(const PlanSummary& plan);
 /// The same for standard error before a run; of one that links, also what that is going to do.
 std::vector<std::string> note_lines(const PlanSummary& plan);
-/// The command that loads a published checkpoint.
-std::string next_command(const PlanSummary& plan, const std::string& items);
+/// The words that follow a loader's command for a published checkpoint, or a command that shows it.
+std::vector<std::string> next_words(const PlanSummary& plan, const std::string& items);
+/// The same for a person, to be pasted into a shell; and below it the other names that fit.
+void print_next(const PlanSummary& plan, const std::string& items);
 
 }  // namespace hfshard

@@ -3,7 +3,7 @@
     readme.py PROGRAM ROOT
 
 A session is a ```console block; its commands begin with `$ `, and what follows up to the next one is stdout and stderr
-together. `...` stands for any number of lines. Times, rates and plan ids are not compared. `$ echo $?` gives the status of
+together. `...` stands for any number of lines. Times, rates and plan ids are not compared; the current directory is /data. `$ echo $?` gives the status of
 the command before; any other command must end with 0 unless `$ echo $?` follows it. Every path of the tree that the page
 names must exist, and its table of options must have the flags of `convert --help`.
 """
@@ -33,6 +33,7 @@ def normal(text):
     """Text without what differs from run to run and from version to version."""
     text = re.sub(r"\d+\.\d+ s\b", "N s", text)
     text = re.sub(r"\([^()]*/s\)", "(RATE)", text)
+    text = text.replace(os.getcwd() + "/", "/data/")
     return re.sub(r"\b(plan(?:_id)? +)[0-9a-f]{64}", r"\1ID", text)
 
 

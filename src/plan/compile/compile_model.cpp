@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "bytes/files.h"
 #include "mapping/find.h"
+#include "mapping/load_words.h"
 #include "mapping/model_names.h"
 #include "plan/compile/steps.h"
 
@@ -45,6 +46,7 @@ CompiledModel compile_family(const Catalog& catalog, const MappingOptions& optio
   if (!scheme.axis_rules.is_null()) model.axis_rules = dump_json(scheme.axis_rules);
   model.notes = texts_that_hold(scheme.notes, bindings);
   model.model_names = names_that_fit(table, scheme, bindings);
+  model.load_words = load_words(scheme, bindings, options.stacked, model.model_names);
   return builder.finish();
 }
 
@@ -116,10 +118,9 @@ const Scheme& scheme_of(const MappingTable& table, const std::string& name) {
       .hint("its schemes are " + join(names, ", "));
 }
 
-std::vector<std::string> texts_that_hold(const std::vector<Conditional>& list,
-                                         const Bindings& bindings) {
+std::vector<std::string> texts_that_hold(const std::vector<Note>& list, const Bindings& bindings) {
   std::vector<std::string> out;
-  for (const Conditional& item : list) {
+  for (const Note& item : list) {
     if (item.when.truth(bindings)) out.push_back(item.text);
   }
   return out;

@@ -99,9 +99,8 @@ FamilyFile family_of(const Json& config, const std::string& location,
                      const std::vector<MappingFile>& own);
 /// Throws: unsupported, with the schemes that there are.
 const Scheme& scheme_of(const MappingTable& table, const std::string& name);
-/// The notes or model names whose condition is true.
-std::vector<std::string> texts_that_hold(const std::vector<Conditional>& list,
-                                         const Bindings& bindings);
+/// The notes whose condition is true.
+std::vector<std::string> texts_that_hold(const std::vector<Note>& list, const Bindings& bindings);
 
 /// Adds transfers, fills and drops of a resolved mapping. Throws as compile_model.
 void compile_rules(const MappingTable& table, const Scheme& scheme, const Bindings& bindings,
