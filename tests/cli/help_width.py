@@ -19,6 +19,7 @@ def lines_in(columns, words):
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     child = os.fork()
     if child == 0:
+        os.environ.pop("COLUMNS", None)  # it would win over the terminal
         os.dup2(slave, 1)
         os.execv(words[0], words)
     os.close(slave)
