@@ -2,6 +2,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -90,9 +91,17 @@ void add_metadata_lines(const std::string& prefix, const Json& json,
 void print_facts(const std::vector<std::pair<std::string, std::string>>& facts) {
   std::size_t width = 0;
   for (const auto& [name, value] : facts) width = std::max(width, display_width(printable(name)));
+  const std::size_t columns = file_columns(STDOUT_FILENO);
   for (const auto& [name, value] : facts) {
     const std::string shown = printable(name);
-    print_line(shown + std::string(width - display_width(shown) + 2, ' ') + printable(value));
+    const std::string text = printable(value);
+    const std::string line = shown + std::string(width - display_width(shown) + 2, ' ') + text;
+    if (display_width(line) <= columns) {
+      print_line(line);
+    } else {  // whole, so that it can be copied
+      print_line(shown);
+      print_line("  " + text);
+    }
   }
 }
 
@@ -149,18 +158,18 @@ TextTable array_table(const CheckpointInfo& checkpoint) {
       checkpoint.arrays, [](const StoredArray& array) { return array.inner.has_value(); });
   std::vector<std::string> heading{wording.array, "dtype", "shape"};
   if (wording.has_cuts) heading.emplace_back("chunk");
-  if (has_inner) heading.emplace_back("inner chunk");
   if (wording.has_cuts) heading.emplace_back("chunks");
   heading.emplace_back("bytes");
+  if (has_inner) heading.emplace_back("inner chunk");
   if (wording.has_files) heading.emplace_back("file");
   TextTable table(std::move(heading));
   for (const StoredArray& array : checkpoint.arrays) {
     std::vector<std::string> row{printable(array.name), std::string(to_string(array.dtype)),
                                  to_string(array.shape)};
     if (wording.has_cuts) row.push_back(to_string(array.chunk));
-    if (has_inner) row.push_back(to_string(array.inner.value_or(array.chunk)));
     if (wording.has_cuts) row.push_back(std::to_string(array.chunks));
     row.push_back(human_bytes(array.size_bytes));
+    if (has_inner) row.push_back(to_string(array.inner.value_or(array.chunk)));
     if (wording.has_files) row.push_back(printable(checkpoint.files[array.file].name));
     table.add(std::move(row));
   }
@@ -172,13 +181,10 @@ void print_checkpoint(const CheckpointInfo& checkpoint) {
   print_line(wording.kind + " checkpoint " + printable(checkpoint.path));
   if (!checkpoint.other_steps.empty())
     print_line("step " + steps_text(*checkpoint.step, checkpoint.other_steps));
-  for (const std::string& line : array_table(checkpoint).lines()) print_line(line);
+  print_table(array_table(checkpoint), 2);
   std::string counts = fmt::format("{} {}", checkpoint.arrays.size(), wording.arrays);
   if (wording.has_cuts) counts += fmt::format(", {} chunks", checkpoint.chunks);
-  if (wording.has_files) {
-    counts += fmt::format(", {} file{}", checkpoint.files.size(),
-                          checkpoint.files.size() == 1 ? "" : "s");
-  }
+  if (wording.has_files) counts += ", " + counted(checkpoint.files.size(), "file");
   print_line(fmt::format("{}, {} ({} bytes)", counts, human_bytes(checkpoint.size_bytes),
                          checkpoint.size_bytes));
   std::vector<std::pair<std::string, std::string>> facts;

@@ -178,7 +178,7 @@ void print_leaves(const PlanReport& report) {
     if (leaf.inner) row.push_back(compact(*leaf.inner));
     table.add(std::move(row));
   }
-  for (const std::string& line : table.lines(2, terminal_columns(STDOUT_FILENO))) print_line(line);
+  print_table(table, 2);
   if (report.summary.leaves > report.leaves.size()) {
     print_line(fmt::format(
         "  ... and {} (--json lists all)",
@@ -401,7 +401,7 @@ std::vector<std::string> source_notes(const PlanSummary& plan) {
   std::vector<std::string> out;
   for (const std::string& note : notes) {
     std::string hang;
-    for (const std::string& line : wrapped(note, note_columns() - kNoteHang)) {
+    for (const std::string& line : wrapped(note, file_columns(STDERR_FILENO) - kNoteHang)) {
       out.push_back(hang + line);
       hang.assign(kNoteHang, ' ');
     }
@@ -416,7 +416,7 @@ std::vector<std::string> note_lines(const PlanSummary& plan) {
   for (const LoadReport& load : plan.loads)
     std::ranges::move(load_fields(load), std::back_inserter(fields));
   for (const Field& field : fields)
-    std::ranges::move(field_lines(field, note_columns()), std::back_inserter(out));
+    std::ranges::move(field_lines(field, file_columns(STDERR_FILENO)), std::back_inserter(out));
   return out;
 }
 

@@ -303,6 +303,6 @@ OptionTable progress_table(Session& session) {
 
 std::size_t terminal_columns(int stream) { return known_columns(stream).value_or(kDefaultColumns); }
 
-std::size_t note_columns() { return known_columns(STDERR_FILENO).value_or(kUncutColumns); }
+std::size_t file_columns(int stream) { return known_columns(stream).value_or(kUncutColumns); }
 
 }  // namespace hfshard

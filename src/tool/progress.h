@@ -47,7 +47,7 @@ OptionTable progress_table(Session& session);
 /// Columns for lines on a file descriptor: those that the environment names by COLUMNS, or of the
 /// terminal that it is; else 80.
 std::size_t terminal_columns(int stream);
-/// The same for notes on standard error, which a file has on one line each, however long.
-std::size_t note_columns();
+/// The same for what a file or a pipe has on one line each, however long: rows of tables, notes.
+std::size_t file_columns(int stream);
 
 }  // namespace hfshard

@@ -1,11 +1,14 @@
 #include "tool/text_table.h"
 
 #include <algorithm>
+#include <unistd.h>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "tool/cli.h"
+#include "tool/progress.h"
 
 #include "hfshard/error.h"
 
@@ -68,6 +71,10 @@ void TextTable::fold(const std::vector<std::string>& row, std::size_t indent, st
   }
   trim(line);
   if (!line.empty()) out.push_back(std::move(line));
+}
+
+void print_table(const TextTable& table, std::size_t indent) {
+  for (const std::string& line : table.lines(indent, file_columns(STDOUT_FILENO))) print_line(line);
 }
 
 std::string elided(std::string_view text, std::size_t columns) {

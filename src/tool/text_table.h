@@ -27,6 +27,9 @@ class TextTable {
   std::vector<std::size_t> widths_;
 };
 
+/// Prints one on standard output, in the columns that it has (file_columns).
+void print_table(const TextTable& table, std::size_t indent);
+
 /// A text of at most `columns`: both ends, with `..` for what is between them.
 std::string elided(std::string_view text, std::size_t columns);
 /// `1 file`, `2 files`, `0 files`; `many` where it does not end in s.
