@@ -270,13 +270,40 @@ def check_file(root, path):
     return problems
 
 
+# A function at file scope, on the line where its definition begins.
+FILE_FUNCTION = re.compile(r"^(?!(?:return|using|namespace|struct|class|enum|constexpr|else)\b|[A-Z_]+\()"
+                           r"(?:template <[^\n]*> )?[A-Za-z_\[][^\n(]*?[\s&*]([a-z_]\w*)\(", re.M)
+TEST_PROGRAM = re.compile(r"tests/(unit/[^/]+|conformance)/.*\.cpp$")
+
+
+def check_test_names(texts):
+    """The gate compiles a test program as one file, where two functions of one name are overloads: a call may then mean
+    the other file's, and compile. `texts` maps paths to texts."""
+    places = {}
+    for path, text in sorted(texts.items()):
+        program = TEST_PROGRAM.match(path)
+        if not program:
+            continue
+        for match in FILE_FUNCTION.finditer(lint_common.strip_cpp(text)):
+            places.setdefault((program.group(1), match.group(1)), {}).setdefault(path, line_at(text, match.start()))
+    problems = []
+    for (_, name), lines in sorted(places.items()):
+        first, *others = lines.items()
+        problems += [f"{path}:{line}: {first[0]} has a function {name} too" for path, line in others]
+    return problems
+
+
 def check_tree(root):
     """All problems of a tree."""
     problems = []
+    tests = {}
     for path in lint_common.project_files(root):
         if path != "LICENSE":
             problems += check_file(root, path)
-    return problems
+        if TEST_PROGRAM.match(path):
+            with open(os.path.join(root, path), encoding="utf-8") as file:
+                tests[path] = file.read()
+    return problems + check_test_names(tests)
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ std::string read_whole(const Checkpoint& opened, std::uint32_t array, const Shap
                     [](std::size_t left) { return left; });
 }
 
-std::string read_array(const Checkpoint& opened, std::uint32_t array) {
+std::string read_pieces(const Checkpoint& opened, std::uint32_t array) {
   const TensorInfo& info = opened.catalog().tensors[array];
   const Shape extent = opened.catalog().grid_of(array).chunk;
   if (info.is_whole()) {
@@ -124,7 +124,7 @@ TEST_P(Reading, EveryArrayComesBack) {
       const TensorInfo& info = opened->catalog().tensors[*array];
       EXPECT_EQ(info.dtype, expected.dtype);
       EXPECT_EQ(info.shape, expected.shape);
-      EXPECT_TRUE(read_array(*opened, *array) == expected.bytes);
+      EXPECT_TRUE(read_pieces(*opened, *array) == expected.bytes);
     }
   }
 }

@@ -116,6 +116,18 @@ class CheckStyleTest(unittest.TestCase):
         self.refused("docs/glossary.md", "".join(line.format(n) for n in range(41)), "41 words; the limit is 40")
         self.refused("docs/glossary.md", line.format("unit") * 2, "unit is explained twice")
 
+    def test_a_function_of_a_test_program_has_one_place(self):
+        def found(**texts):
+            return check_style.check_test_names({f"tests/{name.replace('__', '/')}.cpp": text for name, text in texts.items()})
+
+        one = "namespace {\nError failure(const std::string& text) {\n  return failure(text);\n}\n}\n"
+        other = "\nError failure(std::string_view text, bool stacked = true) {\n"
+        self.assertEqual(found(unit__a__x=one, unit__a__y=other), ["tests/unit/a/y.cpp:2: tests/unit/a/x.cpp has a function failure too"])
+        self.assertEqual(found(unit__a__x=one, unit__a__deep__y=other)[0].split(":")[0], "tests/unit/a/x.cpp")
+        self.assertEqual(found(conformance__x=one, conformance__y=other)[0].split(":")[0], "tests/conformance/y.cpp")
+        self.assertEqual(found(unit__a__x=one, unit__b__y=other, conformance__z=one), [])
+        self.assertEqual(found(unit__a__x=one + other, unit__a__y="void use() {\n  failure(a);\n}\nTEST(A, B) {\n"), [])
+
     def test_json_and_yaml_must_parse(self):
         self.refused("mappings/a.json", '{"a": 1,}\n', "not valid JSON")
         self.refused("mappings/a.json", '{"a": 1, "a": 2}\n', "appears twice")

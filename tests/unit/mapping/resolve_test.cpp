@@ -39,7 +39,7 @@ struct Resolved {
   ResolvedModel model;
 };
 
-Error failure(std::string_view text, bool stacked = true) {
+Error resolve_failure(std::string_view text, bool stacked = true) {
   return catch_error([&] { Resolved(text, stacked); });
 }
 
@@ -79,7 +79,7 @@ TEST(Resolve, ATextOfADimIsPartOfAName) {
 
 TEST(Resolve, AGroupWithoutLayersNeedsNoForm) {
   const std::string family = tiny_family_with(R"("stacked": ["decoder.layers.", "l"],)", "");
-  EXPECT_EQ(failure(family).code(), ErrorCode::unsupported);
+  EXPECT_EQ(resolve_failure(family).code(), ErrorCode::unsupported);
   const Resolved none(family, true, {}, R"({"hidden_size": 7, "num_hidden_layers": 0})");
   EXPECT_EQ(none.model.rules.size(), 1U);
 }
@@ -172,27 +172,28 @@ TEST(Resolve, RefusesAStackWithGapsOrTwins) {
     SCOPED_TRACE(index);
     const std::string text = tiny_family_with(
         "[\"decoder.layers.\", \"l\"]", "[\"decoder.layers.\", \"" + std::string(index) + "\"]");
-    const Error error = failure(text);
+    const Error error = resolve_failure(text);
     EXPECT_EQ(error.code(), ErrorCode::bad_input);
     EXPECT_EQ(error.rule(), "mappings/tiny.json#/schemes/maxtext/layer");
   }
-  EXPECT_EQ(failure(tiny_family_with("decoder.layers_{l}.", "decoder.x."), false).code(),
+  EXPECT_EQ(resolve_failure(tiny_family_with("decoder.layers_{l}.", "decoder.x."), false).code(),
             ErrorCode::bad_input);
 }
 
 TEST(Resolve, RefusesALayoutThatTheFamilyLacks) {
-  const Error stacked = failure(tiny_family_with("\"stacked\": [\"decoder.layers.\", \"l\"],", ""));
+  const Error stacked =
+      resolve_failure(tiny_family_with("\"stacked\": [\"decoder.layers.\", \"l\"],", ""));
   EXPECT_EQ(stacked.code(), ErrorCode::unsupported);
   EXPECT_EQ(stacked.hint_text(), "--layers separate");
   const Error separate =
-      failure(tiny_family_with("\"separate\": \"decoder.layers_{l}.\",", ""), false);
+      resolve_failure(tiny_family_with("\"separate\": \"decoder.layers_{l}.\",", ""), false);
   EXPECT_EQ(separate.code(), ErrorCode::unsupported);
   EXPECT_EQ(separate.hint_text(), "--layers stacked");
 }
 
 TEST(Resolve, AConditionHoldsForAllLayersOfAStackOrForNone) {
   const std::string some = tiny_family_with("[D F]\"]]}", "[D F]\", {\"when\": \"l > 1\"}]]}");
-  EXPECT_EQ(failure(some).code(), ErrorCode::unsupported);
+  EXPECT_EQ(resolve_failure(some).code(), ErrorCode::unsupported);
   const Resolved separate(some, false);
   EXPECT_EQ(separate.find("params.decoder.layers_1.wi.kernel"), nullptr);
   EXPECT_NE(separate.find("params.decoder.layers_2.wi.kernel"), nullptr);
@@ -204,7 +205,7 @@ TEST(Resolve, RefusesWhatTheFamilyRequiresOtherwise) {
   const std::string text = tiny_family_with(
       "\"global\"",
       "\"require\": [[\"L % 3 == 0\", \"three layers belong together\"]], \"global\"");
-  const Error error = failure(text);
+  const Error error = resolve_failure(text);
   EXPECT_EQ(error.code(), ErrorCode::unsupported);
   EXPECT_EQ(error.sentence(), "three layers belong together");
   EXPECT_EQ(error.rule(), "mappings/tiny.json#/schemes/maxtext/require/0/0");
@@ -256,7 +257,7 @@ TEST(Bindings, ADimThatNeedsItselfIsAnError) {
     std::string out = text;
     return out.replace(out.find("\"cyc\": 2"), 8, "\"cyc\": \"G\"");
   }();
-  EXPECT_EQ(failure(cycle).code(), ErrorCode::bad_input);
+  EXPECT_EQ(resolve_failure(cycle).code(), ErrorCode::bad_input);
 }
 
 }  // namespace

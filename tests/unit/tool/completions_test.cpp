@@ -69,7 +69,7 @@ TEST(Completions, OfferWhatAValueCanBe) {
 }
 
 // What troff prints of a text with the escapes that our pages have.
-std::string printed(const std::string& page) {
+std::string printed_page(const std::string& page) {
   std::string out;
   for (std::size_t i = 0; i < page.size(); ++i) {
     if (page[i] != '\\') {
@@ -93,7 +93,7 @@ TEST(ManualPages, HaveEveryOptionExampleAndArgument) {
   EXPECT_EQ(pages[0].name, "hfshard");
   for (std::size_t i = 0; i < pages.size(); ++i) {
     const Command& command = i == 0 ? app : *all_commands(app)[i - 1].second;
-    const std::string text = printed(pages[i].text);
+    const std::string text = printed_page(pages[i].text);
     for (const Option& option : command.options) {
       const std::string head = (option.letter.empty() ? "" : option.letter + ", ") + option.name +
                                (option.value.empty() ? "" : " " + option.value);

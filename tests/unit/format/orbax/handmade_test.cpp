@@ -53,7 +53,7 @@ struct HandMade {
   TempDir dir;
 };
 
-std::string array_text(const Shape& shape, const Shape& chunk, const Shape& inner) {
+std::string packed_array(const Shape& shape, const Shape& chunk, const Shape& inner) {
   return zarr::write_array(zarr::make_array(DType::u8, shape, chunk, inner, Encoding{}));
 }
 
@@ -85,7 +85,7 @@ TEST(OrbaxHandMade, SeveralChunksInTheIndexItselfAreRead) {
   const HandMade made([](ocdbt::TreeWriter& writer) {
     writer.add_inline("w/c/0", sealed("abcd"));
     writer.add_inline("w/c/1", sealed("efgh"));
-    writer.add_inline("w/zarr.json", array_text({8}, {4}, {4}));
+    writer.add_inline("w/zarr.json", packed_array({8}, {4}, {4}));
   });
   const auto opened = made.open();
   EXPECT_EQ(read_first(*opened), "abcd");
@@ -98,7 +98,7 @@ TEST(OrbaxHandMade, SeveralChunksInTheIndexItselfAreRead) {
 TEST(OrbaxHandMade, ADamagedChunkInTheIndexIsNamedWithTheManifest) {
   const HandMade made([](ocdbt::TreeWriter& writer) {
     writer.add_inline("w/c/0", "abcdXXXX");
-    writer.add_inline("w/zarr.json", array_text({4}, {4}, {4}));
+    writer.add_inline("w/zarr.json", packed_array({4}, {4}, {4}));
   });
   const auto opened = made.open();
   const Error error = catch_error([&] { read_first(*opened); });
@@ -119,7 +119,7 @@ TEST(OrbaxHandMade, AChunkAtTheEdgeMayLackItsInnerChunksOutsideOfTheArray) {
     return HandMade(
         [&](ocdbt::TreeWriter& writer) {
           writer.add_range("w/c/0", {0, 0, stored.size()});
-          writer.add_inline("w/zarr.json", array_text({extent}, {4}, {2}));
+          writer.add_inline("w/zarr.json", packed_array({extent}, {4}, {2}));
         },
         stored);
   };
@@ -130,7 +130,7 @@ TEST(OrbaxHandMade, AChunkAtTheEdgeMayLackItsInnerChunksOutsideOfTheArray) {
 }
 
 TEST(OrbaxHandMade, ArrayMetadataMayLieInADataFileButNotPassItsEndOrTheLimit) {
-  const std::string text = array_text({4}, {4}, {4});
+  const std::string text = packed_array({4}, {4}, {4});
   const auto with = [&](std::uint64_t length) {
     return [length](ocdbt::TreeWriter& writer) {
       writer.add_inline("w/c/0", sealed("abcd"));
@@ -192,14 +192,14 @@ TEST(OrbaxHandMade, WhatIsNotSupportedOrMakesNoSenseIsNamed) {
   EXPECT_EQ(older.error().code(), ErrorCode::unsupported);
   EXPECT_EQ(older.error().tensor(), "w");
   const HandMade nested([](ocdbt::TreeWriter& writer) {
-    writer.add_inline("a/b/zarr.json", array_text({4}, {4}, {4}));
-    writer.add_inline("w/zarr.json", array_text({4}, {4}, {4}));
+    writer.add_inline("a/b/zarr.json", packed_array({4}, {4}, {4}));
+    writer.add_inline("w/zarr.json", packed_array({4}, {4}, {4}));
   });
   EXPECT_EQ(nested.error().code(), ErrorCode::unsupported);
   EXPECT_EQ(nested.error().tensor(), "a/b");
   const std::uint64_t many = std::uint64_t{1} << 40;
   const HandMade countless([&](ocdbt::TreeWriter& writer) {
-    writer.add_inline("w/zarr.json", array_text({many, many}, {1, 1}, {1, 1}));
+    writer.add_inline("w/zarr.json", packed_array({many, many}, {1, 1}, {1, 1}));
   });
   EXPECT_EQ(countless.error().code(), ErrorCode::corrupt);
   EXPECT_EQ(countless.error().tensor(), "w");
@@ -207,7 +207,7 @@ TEST(OrbaxHandMade, WhatIsNotSupportedOrMakesNoSenseIsNamed) {
 
 TEST(OrbaxHandMade, TheItemsOwnMetadataGoesBeforeTheSteps) {
   const HandMade made([](ocdbt::TreeWriter& writer) {
-    writer.add_inline("w/zarr.json", array_text({4}, {4}, {4}));
+    writer.add_inline("w/zarr.json", packed_array({4}, {4}, {4}));
   });
   write_text(made.dir / "_CHECKPOINT_METADATA", R"({"custom_metadata":{"from":"step"}})");
   EXPECT_EQ(made.open()->catalog().attributes.at("from").as_string(), "item");

@@ -9,7 +9,7 @@
 namespace hfshard {
 namespace {
 
-Leaf make_leaf(Shape shape, DType dtype = DType::bf16) {
+Leaf linked_leaf(Shape shape, DType dtype = DType::bf16) {
   Leaf leaf;
   leaf.name = "params.params.x";
   leaf.shape = shape;
@@ -37,7 +37,7 @@ LinkChoice choose(const Leaf& leaf, const std::vector<Transfer>& transfers, cons
 }
 
 TEST(Link, AStackedKernelIsATransposedMatrixALayer) {
-  const Leaf leaf = make_leaf({1000, 3, 1400});
+  const Leaf leaf = linked_leaf({1000, 3, 1400});
   const Transfer transfer = stacked_kernel(1000, 3, 1400);
   const LinkChoice choice = choose(leaf, {transfer}, {500, 3, 1400});
   ASSERT_TRUE(choice.grid) << choice.why;
@@ -52,7 +52,7 @@ TEST(Link, AStackedKernelIsATransposedMatrixALayer) {
 }
 
 TEST(Link, TheSlowAxisOfTheSourceFollowsTheMesh) {
-  const Leaf leaf = make_leaf({1000, 3, 1400});
+  const Leaf leaf = linked_leaf({1000, 3, 1400});
   const Transfer transfer = stacked_kernel(1000, 3, 1400);
   const LinkChoice choice = choose(leaf, {transfer}, {1000, 3, 350});
   ASSERT_TRUE(choice.grid) << choice.why;
@@ -62,7 +62,7 @@ TEST(Link, TheSlowAxisOfTheSourceFollowsTheMesh) {
 }
 
 TEST(Link, ALargeMatrixIsCutIntoBandsOfRows) {
-  const Leaf leaf = make_leaf({1000, 3, 1400});
+  const Leaf leaf = linked_leaf({1000, 3, 1400});
   const LinkChoice choice =
       choose(leaf, {stacked_kernel(1000, 3, 1400)}, {1000, 3, 1400}, {}, 1 * kMiB);
   ASSERT_TRUE(choice.grid) << choice.why;
@@ -71,7 +71,7 @@ TEST(Link, ALargeMatrixIsCutIntoBandsOfRows) {
 
 // A chunk is at most as large as it is asked to be, not twice that.
 TEST(Link, AMatrixALittleLargerThanAChunkIsCutToo) {
-  const Leaf leaf = make_leaf({1000, 3, 1400});
+  const Leaf leaf = linked_leaf({1000, 3, 1400});
   const LinkChoice choice =
       choose(leaf, {stacked_kernel(1000, 3, 1400)}, {1000, 3, 1400}, {}, 2 * kMiB);
   ASSERT_TRUE(choice.grid) << choice.why;
@@ -79,7 +79,7 @@ TEST(Link, AMatrixALittleLargerThanAChunkIsCutToo) {
 }
 
 TEST(Link, ASmallLeafFollowsNoMesh) {
-  const Leaf leaf = make_leaf({100, 3, 140});
+  const Leaf leaf = linked_leaf({100, 3, 140});
   Limits limits;
   limits.run_bytes = 1;
   limits.link_piece_bytes = 1;
@@ -93,7 +93,7 @@ TEST(Link, ASmallLeafFollowsNoMesh) {
 
 // The next axis is cut only where each piece reaches the floor, and not behind one that was cut.
 TEST(Link, TheSecondAxisIsCutWhereItsPiecesReachTheFloor) {
-  const Leaf leaf = make_leaf({4, 512, 1024});
+  const Leaf leaf = linked_leaf({4, 512, 1024});
   Transfer transfer;
   transfer.source_shape = leaf.shape;
   transfer.sources = {0};
@@ -106,7 +106,7 @@ TEST(Link, TheSecondAxisIsCutWhereItsPiecesReachTheFloor) {
 }
 
 TEST(Link, PiecesThatTheMeshWouldMakeTooShortStayWhole) {
-  const Leaf leaf = make_leaf({1000, 3, 1400});
+  const Leaf leaf = linked_leaf({1000, 3, 1400});
   // 1400 / 100 rows of 2000 bytes are 28 KB, less than a run that is worth a request.
   const LinkChoice choice = choose(leaf, {stacked_kernel(1000, 3, 1400)}, {1000, 3, 14});
   ASSERT_TRUE(choice.grid) << choice.why;
@@ -118,7 +118,7 @@ TEST(Link, AnUnmovedMatrixHasNoOrder) {
   transfer.source_shape = {300, 70};
   transfer.sources = {0};
   transfer.map.digits.push_back({300 * 70, 1, 1});
-  const LinkChoice choice = choose(make_leaf({300, 70}), {transfer}, {300, 70});
+  const LinkChoice choice = choose(linked_leaf({300, 70}), {transfer}, {300, 70});
   ASSERT_TRUE(choice.grid) << choice.why;
   EXPECT_EQ(choice.grid->chunk, (Shape{300, 70}));
   EXPECT_TRUE(choice.grid->order.empty());
@@ -132,7 +132,7 @@ TEST(Link, InterleavedRowsAreLinkedOneByOneOrNot) {
   transfer.map.digits.push_back({10, 1, 8});
   transfer.map.digits.push_back({4, 10, 2});
   transfer.map.digits.push_back({2, 40, 1});
-  const Leaf leaf = make_leaf({10, 8});
+  const Leaf leaf = linked_leaf({10, 8});
   EXPECT_EQ(choose(leaf, {transfer}, {10, 8}).why, "its elements lie in pieces of 20 bytes");
   Limits limits;
   limits.link_piece_bytes = 20;
@@ -154,7 +154,7 @@ TEST(Link, TwoSourcesSideBySideAreTwoChunks) {
   for (Transfer& transfer : transfers) transfer.sources = {0};
   Limits limits;
   limits.link_piece_bytes = 1;
-  const Leaf leaf = make_leaf({50, 7});
+  const Leaf leaf = linked_leaf({50, 7});
   const LinkChoice choice = choose(leaf, transfers, {50, 7}, limits);
   ASSERT_TRUE(choice.grid) << choice.why;
   EXPECT_EQ(choice.grid->chunk, (Shape{10, 7}));
@@ -166,7 +166,7 @@ TEST(Link, TwoSourcesSideBySideAreTwoChunks) {
 }
 
 TEST(Link, WhatIsComputedIsRefusedByName) {
-  const Leaf leaf = make_leaf({1000, 3, 1400});
+  const Leaf leaf = linked_leaf({1000, 3, 1400});
   Transfer scaled = stacked_kernel(1000, 3, 1400);
   scaled.value.mul = 0.5F;
   EXPECT_EQ(choose(leaf, {scaled}, leaf.shape).why, "its values are computed");

@@ -13,7 +13,7 @@ namespace {
 
 AxisRules maxtext_rules() { return parse_axis_rules(default_axis_rules("maxtext"), "maxtext"); }
 
-Leaf leaf_of(Shape shape, std::vector<std::string> axes) {
+Leaf leaf_with_axes(Shape shape, std::vector<std::string> axes) {
   Leaf leaf;
   leaf.name = "params.params.x";
   leaf.shape = shape;
@@ -24,7 +24,7 @@ Leaf leaf_of(Shape shape, std::vector<std::string> axes) {
 
 TEST(Mesh, SplitsEmbedByFsdpAndExpertTogether) {
   const AxisRules rules = maxtext_rules();
-  const Leaf leaf = leaf_of({1024, 28, 3072}, {"embed", "layers", "mlp"});
+  const Leaf leaf = leaf_with_axes({1024, 28, 3072}, {"embed", "layers", "mlp"});
   EXPECT_EQ(shard_counts(leaf, rules, parse_mesh("fsdp=16,expert=2", rules)), (Shape{32, 1, 1}));
   EXPECT_EQ(shard_counts(leaf, rules, parse_mesh("fsdp=8,tensor=2", rules)), (Shape{8, 1, 2}));
 }
@@ -39,7 +39,8 @@ TEST(Mesh, ARuleIsTakenWholeOrNotAtAllAndSizeOneAxesAreInUse) {
 TEST(Mesh, RefusesADimensionThatDoesNotDivideAndNamesIt) {
   const AxisRules rules = maxtext_rules();
   const Error error = catch_error([&] {
-    shard_counts(leaf_of({50, 20}, {"vocab", "embed_vocab"}), rules, parse_mesh("fsdp=16", rules));
+    shard_counts(leaf_with_axes({50, 20}, {"vocab", "embed_vocab"}), rules,
+                 parse_mesh("fsdp=16", rules));
   });
   EXPECT_EQ(error.code(), ErrorCode::bad_input);
   EXPECT_EQ(error.tensor(), "params.params.x");
@@ -50,7 +51,7 @@ TEST(Mesh, SizesWhoseProductOverflowsDoNotDivide) {
   const AxisRules rules = maxtext_rules();
   const Mesh mesh = parse_mesh("fsdp=4294967296,expert=4294967296", rules);
   const Error error = catch_error([&] {
-    shard_counts(leaf_of({64, 20}, {"embed", ""}), rules, mesh);
+    shard_counts(leaf_with_axes({64, 20}, {"embed", ""}), rules, mesh);
   });
   EXPECT_EQ(error.code(), ErrorCode::bad_input);
 }
@@ -67,9 +68,9 @@ TEST(Mesh, UnknownAndRepeatedAxesAreUsageErrors) {
 
 TEST(Mesh, TheDefaultIsTheLargestPowerOfTwoThatDividesEveryEmbedDim) {
   const AxisRules rules = maxtext_rules();
-  EXPECT_EQ(to_string(default_mesh({leaf_of({20, 3}, {"embed", ""})}, rules)), "fsdp=4");
-  EXPECT_EQ(to_string(default_mesh({leaf_of({1024, 3}, {"embed", ""})}, rules)), "fsdp=16");
-  EXPECT_EQ(to_string(default_mesh({leaf_of({21, 3}, {"", "norm"})}, rules)), "");
+  EXPECT_EQ(to_string(default_mesh({leaf_with_axes({20, 3}, {"embed", ""})}, rules)), "fsdp=4");
+  EXPECT_EQ(to_string(default_mesh({leaf_with_axes({1024, 3}, {"embed", ""})}, rules)), "fsdp=16");
+  EXPECT_EQ(to_string(default_mesh({leaf_with_axes({21, 3}, {"", "norm"})}, rules)), "");
 }
 
 }  // namespace

@@ -289,8 +289,8 @@ CodedFilled fill_coded(const Plan& plan) {
   return out;
 }
 
-std::string element_at(const Plan& plan, const std::vector<std::byte>& space,
-                       std::uint64_t element) {
+std::string coded_element_at(const Plan& plan, const std::vector<std::byte>& space,
+                             std::uint64_t element) {
   const Shape& shape = plan.model().leaves[0].shape;
   const Grid& grid = plan.grids()[0];
   const std::size_t size = size_bits(plan.model().leaves[0].dtype) / 8;
@@ -328,7 +328,7 @@ TEST(CodedFiller, FillsWhatASlowReferenceSaysHoweverItIsCut) {
       const CodedFilled filled = fill_coded(plan);
       ASSERT_FALSE(plan.grids()[0].has_inner());
       for (const auto& [element, bytes] : wanted.elements)
-        ASSERT_EQ(element_at(plan, filled.space, element), bytes) << "element " << element;
+        ASSERT_EQ(coded_element_at(plan, filled.space, element), bytes) << "element " << element;
       EXPECT_EQ(filled.overflows, wanted.overflows);
       if (!sums) sums = filled.sums;
       EXPECT_EQ(*sums, filled.sums);
