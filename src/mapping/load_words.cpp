@@ -46,6 +46,7 @@ std::vector<std::string> load_words(const Scheme& scheme, const Bindings& model,
   // What the named model's own settings say otherwise, its loader refuses without this.
   if (overrides && !names.empty()) words.emplace_back(known.override_model, "true");
   std::vector<std::string> out;
+  out.reserve(words.size());
   for (const auto& [name, value] : words) out.push_back(fmt::format("{}={}", name, value));
   return out;
 }

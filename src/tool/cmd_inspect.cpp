@@ -95,7 +95,8 @@ void print_facts(const std::vector<std::pair<std::string, std::string>>& facts) 
   for (const auto& [name, value] : facts) {
     const std::string shown = printable(name);
     const std::string text = printable(value);
-    const std::string line = shown + std::string(width - display_width(shown) + 2, ' ') + text;
+    const std::string line =
+        fmt::format("{}{:{}}{}", shown, "", width - display_width(shown) + 2, text);
     if (display_width(line) <= columns) {
       print_line(line);
     } else {  // whole, so that it can be copied

@@ -24,7 +24,7 @@ def killed(fault, name, seconds):
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        if os.path.isdir(fault.staging(name)):
+        if os.path.isfile(os.path.join(fault.staging(name), "plan.json")):  # before that it is of no source
             return name
         name += "x"
     fault.expect(False, "no conversion was killed in time")
