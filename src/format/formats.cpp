@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -66,12 +67,17 @@ void refuse_url(const std::string& location) {
 
 }  // namespace
 
+std::optional<Recognised> recognise(const StorePath& path) {
+  for (const Format* format : all_formats()) {
+    if (auto found = format->recognise(path)) return Recognised{format, std::move(*found)};
+  }
+  return std::nullopt;
+}
+
 std::unique_ptr<Checkpoint> open_checkpoint(const StorePath& path) {
   refuse_url(path.name());
-  for (const Format* format : all_formats()) {
-    if (format->recognise(path)) return format->open(path);
-  }
-  return format::safetensors::open_hf(path);
+  const auto recognised = recognise(path);
+  return recognised ? recognised->format->open(path) : format::safetensors::open_hf(path);
 }
 
 std::unique_ptr<Checkpoint> open_source(const StorePath& location) {

@@ -22,6 +22,14 @@ const Format& format_of(std::string_view name);
 /// Names of those that can be written.
 std::vector<std::string> target_names();
 
+/// The format that a place is of, and what it found there.
+struct Recognised {
+  const Format* format = nullptr;
+  Found found;
+};
+/// The first format that recognises a place; nothing if none does. Throws: io.
+std::optional<Recognised> recognise(const StorePath& path);
+
 /// Opens a checkpoint of whatever format recognises the place; what none does is opened as a
 /// HuggingFace directory, which says what is missing there. Throws: as Format::open.
 std::unique_ptr<Checkpoint> open_checkpoint(const StorePath& path);

@@ -33,7 +33,7 @@ InspectReport inspect(const std::string& place, const InspectOptions& options, R
   const std::unique_ptr<Checkpoint> opened = open_checkpoint(place);
   InspectReport out;
   out.checkpoint = describe(opened->catalog(), place);
-  StepChoice steps = step_choice(place, opened_step(place));
+  StepChoice steps = step_choice(place);
   out.checkpoint.step = steps.taken;
   out.checkpoint.other_steps = std::move(steps.others);
   for (const std::string& note : out.checkpoint.notes) reporter.note(note);

@@ -26,30 +26,20 @@ std::string step_directory(const std::string& out) {
   return highest;
 }
 
-StepChoice step_choice(const std::string& place, const std::string& directory) {
+StepChoice step_choice(const std::string& place, const std::optional<std::string>& directory) {
   StepChoice out;
-  for (const Format* format : all_formats()) {
-    const auto found = format->recognise(place);
-    if (!found) continue;
-    for (const Found::Step& step : found->steps) {
-      if (step.directory == directory) {
-        out.taken = step.number;
-      } else {
-        out.others.push_back(step.number);
-      }
+  const auto recognised = recognise(place);
+  if (!recognised) return out;
+  const Found& found = recognised->found;
+  for (const Found::Step& step : found.steps) {
+    if (step.directory == directory.value_or(found.directory)) {
+      out.taken = step.number;
+    } else {
+      out.others.push_back(step.number);
     }
-    break;
   }
   if (!out.taken) out.others.clear();
   return out;
-}
-
-std::string opened_step(const std::string& place) {
-  for (const Format* format : all_formats()) {
-    if (const auto found = format->recognise(place))
-      return found->steps.empty() ? std::string() : found->directory;
-  }
-  return {};
 }
 
 void refuse_unfinished(const std::string& place, Reporter& reporter) {

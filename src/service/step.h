@@ -18,10 +18,9 @@ struct StepChoice {
   std::optional<std::uint64_t> taken;  ///< absent if the place is no root with steps
   std::vector<std::uint64_t> others;   ///< ascending
 };
-/// That `directory` was taken. Throws: io.
-StepChoice step_choice(const std::string& place, const std::string& directory);
-/// The step directory that opening a place takes; empty if there are no steps below it. Throws: io.
-std::string opened_step(const std::string& place);
+/// That `directory` was taken; without one, what opening the place takes. Throws: io.
+StepChoice step_choice(const std::string& place,
+                       const std::optional<std::string>& directory = std::nullopt);
 
 /// Refuses a place where a run has begun an output and nothing stands yet; of one beside a
 /// checkpoint, or of a further step, it tells. Throws: not_found (with how to go on), io.
