@@ -123,7 +123,7 @@ OutPaths out_paths(const std::string& out, const std::string& step) {
                 fmt::format("the output needs a name of its own, not {}", quote(out)));
   }
   paths.parent = parent_path(paths.out);
-  paths.staging = join_path(paths.parent, "." + name + ".hfshard");
+  paths.staging = join_path(paths.parent, "." + name + std::string(kStagingSuffix));
   paths.tree = join_path(paths.staging, "out");
   paths.step = step.empty() ? paths.tree : join_path(paths.tree, step);
   return paths;

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "bytes/files.h"
 #include "bytes/owned_directory.h"
@@ -27,6 +28,8 @@ enum class StagingUse : std::uint8_t {
   published,  ///< its step is in place already; what it holds is the old one, or nothing
 };
 
+/// Of the name of a staging directory, after a dot and the output's name.
+inline constexpr std::string_view kStagingSuffix = ".hfshard";
 /// Name, in the staging directory, of what says which plan it belongs to.
 inline constexpr const char* kPlanRecordName = "plan.json";
 

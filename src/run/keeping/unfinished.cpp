@@ -20,10 +20,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kSuffix = ".hfshard";
-
 bool is_staging_name(std::string_view name) {
-  return name.size() > kSuffix.size() + 1 && name.starts_with('.') && name.ends_with(kSuffix);
+  return name.size() > kStagingSuffix.size() + 1 && name.starts_with('.') &&
+         name.ends_with(kStagingSuffix);
 }
 
 // The staging directory that a place is or lies in; empty if none.
@@ -41,7 +40,7 @@ std::string staging_around(const std::string& place) {
 std::string out_of(const std::string& staging) {
   const fs::path path(staging);
   std::string name = path.filename().string();
-  name = name.substr(1, name.size() - kSuffix.size() - 1);
+  name = name.substr(1, name.size() - kStagingSuffix.size() - 1);
   return (path.parent_path() / name).string();
 }
 
