@@ -39,6 +39,8 @@ if(TARGET hfshard_testtool)
   hfshard_add_interop(proof proof.py)
   hfshard_add_interop(read_orbax read_orbax.py)
   hfshard_add_interop(next_words next_words.py)
+  # The hub of tests/support, as the real client sees it.
+  hfshard_add_interop(hub_peer hub_peer.py)
 
   # In MaxText, where HFSHARD_MAXTEXT_PYTHON and HFSHARD_MAXTEXT_SRC name it: every fixture that docs/loading.md has.
   file(STRINGS ${PROJECT_SOURCE_DIR}/docs/loading.md rows REGEX "^[|] [a-z][^|]* [|] [a-z0-9.-]* [|] (stacked|separate) [|] nnx ")

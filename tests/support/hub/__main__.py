@@ -1,0 +1,74 @@
+"""python3 -m hub serve --repo org/name=DIR[@REVISION] ... [--root DIR] [--port-file FILE]: serves until it is ended.
+
+--root DIR serves every directory DIR/org/name as well. The port file gets JSON once all listeners are there: endpoint,
+data, control. A test reads and steers the hub below the control URL (control.py).
+"""
+
+import argparse
+import json
+import os
+import signal
+import sys
+import tempfile
+import threading
+
+from hub import Hub
+from hub.tls import Tls
+
+
+def repositories(arguments):
+    """(id, revision, directory), in the order said."""
+    for text in arguments.repo:
+        repo_id, _, place = text.partition("=")
+        directory, at, revision = place.rpartition("@")
+        if not at or not os.path.isdir(directory):
+            directory, revision = place, "main"
+        yield repo_id, revision, directory
+    if arguments.root:
+        for organisation in sorted(os.listdir(arguments.root)):
+            for name in sorted(os.listdir(os.path.join(arguments.root, organisation))):
+                yield f"{organisation}/{name}", "main", os.path.join(arguments.root, organisation, name)
+
+
+def serve(arguments, tls):
+    with Hub(tls=tls) as hub:
+        for repo_id, revision, directory in repositories(arguments):
+            repo = hub.repos.get(repo_id) or hub.add(repo_id, large_bytes=arguments.large_bytes)
+            repo.commit(directory, revision)
+        hub.page_size = arguments.page_size
+        hub.tokens = {token: "somebody" for token in arguments.token}
+        where = json.dumps({"endpoint": hub.endpoint, "data": hub.data.origin, "control": hub.hub.origin + "/_control/",
+                            "ca_file": hub.ca_file})
+        if arguments.port_file:
+            with open(arguments.port_file + ".part", "w", encoding="utf-8") as file:
+                file.write(where)
+            os.rename(arguments.port_file + ".part", arguments.port_file)
+        else:
+            print(where, flush=True)
+        stopped = threading.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stopped.set())
+        stopped.wait()
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="hub", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    command = commands.add_parser("serve")
+    command.add_argument("--repo", action="append", default=[], metavar="ID=DIR[@REVISION]")
+    command.add_argument("--root", metavar="DIR")
+    command.add_argument("--port-file", metavar="FILE")
+    command.add_argument("--page-size", type=int, default=1000)
+    command.add_argument("--large-bytes", type=int, default=10 << 20, help="files from this size on are stored elsewhere")
+    command.add_argument("--token", action="append", default=[], help="a token that is known")
+    command.add_argument("--tls", action="store_true")
+    arguments = parser.parse_args()
+    if not arguments.tls:
+        return serve(arguments, None)
+    with tempfile.TemporaryDirectory() as directory:
+        return serve(arguments, Tls(directory))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
