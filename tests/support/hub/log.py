@@ -6,6 +6,8 @@ import threading
 import time
 import urllib.parse
 
+SETTLE_SECONDS = 1
+
 Violation = collections.namedtuple("Violation", "kind text")
 
 
@@ -25,6 +27,7 @@ class Entry:
     connection: int = 0
     at_seconds: float = 0.0
     seconds: float = 0.0
+    done: bool = False
     headers: dict = dataclasses.field(default_factory=dict)
 
 
@@ -42,6 +45,7 @@ class Log:
                       at_seconds=time.monotonic() - self._begin,
                       headers={name: "..." if name in ("authorization", "cookie") else value
                                for name, value in request.headers.items()})
+        request.entry = entry
         with self._lock:
             self._entries.append(entry)
         return entry
@@ -53,11 +57,20 @@ class Log:
     def entries(self, **wanted):
         """Those whose members are as said; `path_has` is a part of the path, decoded."""
         part = wanted.pop("path_has", "")
-        with self._lock:
-            found = list(self._entries)
+        found = self._settled()
         return [entry for entry in found
                 if part in urllib.parse.unquote(entry.path) + "\n" + entry.file
                 and all(getattr(entry, name) == value for name, value in wanted.items())]
+
+    def _settled(self):
+        """All entries, after answers on their way have gone out: a client may know the last byte before we do."""
+        until = time.monotonic() + SETTLE_SECONDS
+        while True:
+            with self._lock:
+                found = list(self._entries)
+            if all(entry.done for entry in found) or time.monotonic() > until:
+                return found
+            time.sleep(0.001)
 
     def violations(self, *kinds):
         with self._lock:

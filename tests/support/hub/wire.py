@@ -27,6 +27,7 @@ class Request:
     def __init__(self, method, target, headers, body, connection):
         self.method, self.target, self.headers, self.body, self.connection = method, target, headers, body, connection
         self.path, _, self.query = target.partition("?")
+        self.entry = None  # of the log
 
     def range(self, size):
         """(begin, end) of the first range asked for, (0, size) if none, None if it begins beyond the end."""
@@ -154,7 +155,11 @@ class Connection:
                 self.socket = self.listener.tls.wrap_socket(self.socket, server_side=True)
             while not self.stopping.is_set():
                 request = self.read()
-                self.listener.serve(request, self)
+                try:
+                    self.listener.serve(request, self)
+                finally:
+                    if request.entry is not None:
+                        request.entry.done = True
                 if request.headers.get("connection", "").lower() == "close":
                     break
         self.close()
