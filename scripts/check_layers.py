@@ -3,7 +3,8 @@
 
 A file in src/<layer> may include its own folder and the folders before it in LAYERS; a format never includes another
 format; `plan` and `run` hold no word of a single format or loader (FORMAT_WORDS); `tool` includes base and the public headers
-only, and only it prints, reads the environment or exits; each third-party header has its places (THIRD_PARTY).
+only, and only it prints, reads the environment or exits; some layers know of no thread (THREADLESS); each third-party header
+has its places (THIRD_PARTY).
 A public header belongs to the layer that implements it (PUBLIC_LAYER) and includes no third party.
 See docs/adr/0002-layers-in-flow-order.md.
 """
@@ -77,6 +78,11 @@ SYSTEM = re.compile(
     r"|^(dirent|errno|fcntl|fnmatch|glob|limits|malloc|poll|pthread|sched|signal|stdio|stdlib|string|strings|time|unistd)\.h$"
     r"|^[a-z0-9]*intrin\.h$|^cpuid\.h$|^sanitizer/[a-z_]+\.h$")
 STANDARD = re.compile(r"^[a-z0-9_]+$")
+
+# Layers that start no thread and share nothing but constants, so that the thread sanitizer need not run their tests by themselves.
+THREADLESS = ("catalog", "format", "mapping", "ops", "plan")
+THREADS = re.compile(r"<(thread|mutex|shared_mutex|atomic|future|condition_variable|semaphore|latch|barrier|stop_token"
+                     r"|pthread[.]h)>|\bthread_local\b")
 
 # What only `tool` may do. iostream is refused as a whole: it exists to print.
 TOOL_ONLY = re.compile(
@@ -186,6 +192,10 @@ def check_text(path, text):
             found = match.group(0).rstrip("( ")
             problems.append(f"{path}:{line_of(match.start())}: only tool may print, read the environment or exit: "
                             f"{found}")
+    if path.startswith(tuple(f"src/{layer}/" for layer in THREADLESS)):
+        for match in THREADS.finditer(with_strings):
+            problems.append(f"{path}:{line_of(match.start())}: threads begin in run; the thread sanitizer does not run the "
+                            f"tests of this layer: {match.group(0)}")
     if path.startswith(NEUTRAL):
         for match in FORMAT_WORDS.finditer(without_sources(text)):
             problems.append(f"{path}:{line_of(match.start())}: plan and run say nothing of a single format: "

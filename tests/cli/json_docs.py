@@ -201,7 +201,10 @@ def mappings(check):
     check.run(0, "mappings check", "mappings", "check", "hf", "--exclude", "lm_head*")
     without_tensor("hf", "unmatched", "model.norm.weight", "model.gnome.weigh")
     check.run(3, "mappings check", "mappings", "check", "unmatched")
-    check.run(0, HEADING, "mappings", "check", "--all")
+    if os.environ.get("SANITIZED"):
+        del check.tables[HEADING]  # a minute there, and unit_plan compiles every table under the same sanitizer
+    else:
+        check.run(0, HEADING, "mappings", "check", "--all")
     check.run(2, "mappings check", "mappings", "check", "--bogus")
 
 

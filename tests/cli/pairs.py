@@ -77,6 +77,8 @@ class Runs:
         return done.returncode, done.stdout
 
     def works(self, words):
+        if words == ["mappings", "check", "--all"] and os.environ.get("SANITIZED"):
+            return  # a minute there, and unit_plan compiles every table under the same sanitizer
         status, out = self.run(words)
         if status != 0:
             self.problems += 1

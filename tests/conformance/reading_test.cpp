@@ -15,6 +15,7 @@
 #include "ops/read_piece.h"
 #include "support/catch_error.h"
 #include "support/checkpoint_builder.h"
+#include "support/sizes.h"
 #include "support/temp_dir.h"
 
 #include "hfshard/hfshard.h"
@@ -241,7 +242,7 @@ TEST_P(Reading, WhereChecksumsAreNoFlippedByteIsRead) {
     const auto opened = open_tested(sample.path);
     for (const std::string& file : sample.data_files) {
       const std::string good = read_text(file);
-      for (int i = 0; i < 12; ++i) {
+      for (int i = 0; i < cases(12); ++i) {
         std::string bad = good;
         const std::size_t at = random() % good.size();
         bad[at] = static_cast<char>(static_cast<unsigned char>(bad[at]) ^ (1U << random() % 8));

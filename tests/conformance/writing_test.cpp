@@ -23,6 +23,7 @@
 #include "support/catch_error.h"
 #include "support/checkpoint_builder.h"
 #include "support/safetensors_builder.h"
+#include "support/sizes.h"
 
 namespace hfshard::conformance {
 namespace {
@@ -239,9 +240,10 @@ TEST_P(Writing, AbandonedAnywhereItGoesOnToTheSameBytes) {
           [&](Stage stage, const Tile&) { tiles += stage == Stage::commit ? 1 : 0; });
     const auto whole = tree_of(dir_ / "whole");
     ASSERT_GE(tiles, 10);
-    for (int nth = 0; nth < tiles; nth += 1 + tiles / 12) {
+    bool by_signal = false;
+    for (int nth = 0; nth < tiles; nth += 1 + tiles / cases(12)) {
       SCOPED_TRACE(fmt::format("{} of {} tiles, level {}", nth, tiles.load(), zstd_level));
-      const bool by_signal = nth % 2 == 0;
+      by_signal = !by_signal;
       std::atomic<bool> stop = false;
       std::atomic<int> seen = 0;
       RunOptions options = to_output(dir_ / "out");
@@ -380,7 +382,7 @@ TEST_P(Writing, DamageIsFoundOrChangesNoArray) {
       if (good.empty()) continue;
       const std::string file = join_path(step_of(out), path);
       SCOPED_TRACE(fmt::format("{} crc {} zstd {}", path, encoding.checksum, encoding.zstd_level));
-      for (int i = 0; i < 6; ++i) {
+      for (int i = 0; i < cases(6); ++i) {
         std::string bad = good;
         const std::size_t at = random() % good.size();
         bad[at] = static_cast<char>(static_cast<unsigned char>(bad[at]) ^ (1U << random() % 8));

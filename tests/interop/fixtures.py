@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Converts a directory of tests/oracle in every form and reads it back with real TensorStore and Orbax, bit for bit.
+"""Converts directories of tests/oracle in every form and reads them back with real TensorStore and Orbax, bit for bit.
 
 The forms: stacked and separate layers, as far as expected.json has them; the default mesh and another one that divides
 the model; the default sizes and sizes so small that every matrix has several chunks. Each leaf must have the shape,
@@ -265,16 +265,11 @@ def check_differs(tool, expected, found, declared, what):
         tool.expect(not wrong, f"{what}: {wrong[:3]} differ in {[different[leaf] for leaf in wrong[:3]]}, not {fact}")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--hfshard", required=True, help="the test tool: the program with --limits")
-    parser.add_argument("fixture", help="a folder of tests/oracle")
-    arguments = parser.parse_args()
-    interop.use_peer_python()
-    interop.import_peers()
-    oracle = oracle_dirs.OracleDir(arguments.fixture)
+def check_fixture(program, oracle):
+    """Status of one directory."""
     with tempfile.TemporaryDirectory(prefix="hfshard-interop-") as folder:
-        tool = interop.Program(arguments.hfshard, folder)
+        tool = interop.Program(program, folder)
+        print(oracle.name, flush=True)
         tool.expect(oracle.layouts(), f"{oracle.name} expects nothing")
         tool.expect(not oracle.undeclared(), f"{oracle.name}: {oracle.undeclared()[:5]} differ and are not declared")
         tool.expect(not oracle_dirs.undocumented(), f"DIFFERENCES.md: {oracle_dirs.undocumented()}")
@@ -290,6 +285,16 @@ def main():
             for entry in oracle.differences():
                 check_difference(tool, oracle, entry, layers)
         return tool.verdict()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--hfshard", required=True, help="the test tool: the program with --limits")
+    parser.add_argument("fixtures", nargs="+", metavar="FIXTURE", help="a folder of tests/oracle")
+    arguments = parser.parse_args()
+    interop.use_peer_python()
+    interop.import_peers()
+    return max(check_fixture(arguments.hfshard, oracle_dirs.OracleDir(name)) for name in arguments.fixtures)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,12 @@ class CheckLayersTest(unittest.TestCase):
         self.refused("src/format/shared.cpp", '#include "format/dcp/b.h"\n', "may not include format dcp")
         self.allowed("src/format/formats.cpp", '#include "format/dcp/b.h"\n#include "format/orbax/b.h"\n')
 
+    def test_threads_begin_in_run(self):
+        self.refused("src/plan/a.cpp", "#include <mutex>\n", "threads begin in run")
+        self.refused("src/format/orbax/a.cpp", "thread_local int n = 0;\n", "threads begin in run")
+        self.allowed("src/run/moving/a.cpp", "#include <mutex>\n")
+        self.allowed("src/bytes/a.cpp", "#include <mutex>\n")
+
     def test_plan_and_run_know_no_format(self):
         self.refused("src/plan/plan.cpp", '#include "format/dcp/b.h"\n', "only through catalog/format.h")
         self.refused("src/run/run.cpp", '#include "format/formats.h"\n', "only through catalog/format.h")
