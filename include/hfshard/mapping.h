@@ -32,8 +32,9 @@ struct MappingFile {
 
 /// What the user chose that changes the mapping.
 struct MappingOptions {
-  std::string scheme = "maxtext";  ///< "maxtext" or "hf"
-  bool stacked = true;             ///< --layers
+  std::string scheme = "maxtext";           ///< "maxtext" or "hf"
+  bool stacked = true;                      ///< --layers
+  std::optional<std::uint64_t> num_layers;  ///< --num-layers: the first ones; absent: all
   std::map<std::string, std::string>
       options;  ///< --option NAME=VALUE, --with a,b (value "true"), --vocab N ("vocab")
   std::vector<std::string> include;  ///< globs on source names; empty = all

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::string_view kOption = "option.";
 constexpr std::string_view kWhole = "config.";  // config.json itself, whatever config_at says
+constexpr std::string_view kUncut = "uncut.";   // the model with all its layers
 
 // One step of a config path: a key of an object, or an index of a list.
 const Json* member(const Json& at, const std::string& key) {
@@ -51,8 +52,12 @@ void check_options(const MappingTable& table, const Bindings::Options& options) 
 }
 
 Bindings::Bindings(const MappingTable& table, const Json& config, const Options& options,
-                   Exists exists)
-    : table_(table), config_(config), options_(options), exists_(std::move(exists)) {}
+                   Exists exists, const Json* uncut)
+    : table_(table),
+      config_(config),
+      options_(options),
+      exists_(std::move(exists)),
+      uncut_(uncut != nullptr ? uncut : &config) {}
 
 ExprValue Bindings::lookup(const std::string& name) const {
   for (const OpenLoop& loop : loops_) {
@@ -95,10 +100,15 @@ ExprValue Bindings::option(const std::string& name) const {
 }
 
 const Json* Bindings::find_config(const std::string& path) const {
-  if (path.starts_with(kWhole)) return find_path(config_, path.substr(kWhole.size()));
+  return path.starts_with(kUncut) ? find_config(*uncut_, path.substr(kUncut.size()))
+                                  : find_config(config_, path);
+}
+
+const Json* Bindings::find_config(const Json& config, const std::string& path) const {
+  if (path.starts_with(kWhole)) return find_path(config, path.substr(kWhole.size()));
   for (const std::string& place : table_.config_at) {
-    const Json* at = place == "." ? find_path(config_, path)
-                                  : find_path(config_, fmt::format("{}.{}", place, path));
+    const Json* at = place == "." ? find_path(config, path)
+                                  : find_path(config, fmt::format("{}.{}", place, path));
     if (at != nullptr) return at;
   }
   return nullptr;

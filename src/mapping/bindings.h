@@ -21,8 +21,10 @@ class Bindings final : public DimScope {
   using Options = std::map<std::string, std::string>;
   using Exists = std::function<bool(std::string_view)>;
 
-  /// `exists` answers exists('tensor'); may be empty (nothing exists).
-  Bindings(const MappingTable& table, const Json& config, const Options& options, Exists exists);
+  /// `exists` answers exists('tensor'); may be empty (nothing exists). `uncut` is the model's
+  /// config.json where `config` speaks of its first layers only.
+  Bindings(const MappingTable& table, const Json& config, const Options& options, Exists exists,
+           const Json* uncut = nullptr);
 
   ExprValue lookup(const std::string& name) const override;
   bool tensor_exists(std::string_view name) const override;
@@ -51,6 +53,7 @@ class Bindings final : public DimScope {
 
   ExprValue option(const std::string& name) const;
   const Json* find_config(const std::string& path) const;
+  const Json* find_config(const Json& config, const std::string& path) const;
   ExprValue config(const std::string& path) const;
   ExprValue dim(const std::string& name, const Expr& expr) const;
 
@@ -58,6 +61,7 @@ class Bindings final : public DimScope {
   const Json& config_;
   const Options& options_;
   Exists exists_;
+  const Json* uncut_;
   std::vector<OpenLoop> loops_;
   mutable std::map<std::string, ExprValue, std::less<>> dims_;
   mutable std::vector<std::string> computing_;  // dims being computed, to find cycles

@@ -21,13 +21,15 @@ std::string value_text(const ExprValue& value) {
 }  // namespace
 
 std::vector<std::string> load_words(const Scheme& scheme, const Bindings& model, bool stacked,
-                                    const std::vector<std::string>& names) {
+                                    const std::vector<std::string>& names,
+                                    std::optional<std::uint64_t> layers) {
   const LoaderOptions known = loader_options(scheme.name);
   if (known.path.empty()) return {};
   std::vector<std::pair<std::string, std::string>> words = {
       {known.stacked, stacked ? "true" : "false"}};
   if (!names.empty()) words.emplace_back(known.model, names.front());
-  bool overrides = false;
+  bool overrides = layers.has_value();
+  if (layers) words.emplace_back(known.layers, std::to_string(*layers));
   for (const Note& note : scheme.notes) {
     if (note.load.empty() || !note.when.truth(model)) continue;
     overrides = true;

@@ -153,8 +153,8 @@ class Resolver {
 
   [[noreturn]] static void fail_stack(const LayerGroup& group, const Placement& placement) {
     throw Error(ErrorCode::bad_input,
-                fmt::format("the {} layers under {} do not fill their stack from 0 without gaps",
-                            placement.slots.size(), quote(placement.prefix)))
+                fmt::format("the layers under {} ({}) do not fill their stack from 0 without gaps",
+                            quote(placement.prefix), placement.slots.size()))
         .by_rule(group.pointer);
   }
 
@@ -309,6 +309,19 @@ bool has_layout(const Scheme& scheme, Bindings& bindings, bool stacked) {
   return std::ranges::all_of(scheme.groups, [&](const LayerGroup& group) {
     return (stacked ? group.stacked : group.separate).has_value() || is_empty(bindings, group);
   });
+}
+
+std::vector<std::string> layer_prefixes(const Scheme& scheme, Bindings& bindings) {
+  std::vector<std::string> out;
+  for (const LayerGroup& group : scheme.groups) {
+    for_each(bindings, group.loops, [&](const Counters&) {
+      std::string prefix = group.hf.name(bindings);
+      if (!prefix.empty()) out.push_back(std::move(prefix));
+    });
+  }
+  std::ranges::sort(out);
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
 }
 
 ResolvedModel resolve(const Scheme& scheme, Bindings& bindings, bool stacked) {

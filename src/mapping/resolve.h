@@ -59,6 +59,10 @@ struct ResolvedModel {
 /// form, `require`).
 ResolvedModel resolve(const Scheme& scheme, Bindings& bindings, bool stacked);
 
+/// What the names of the source tensors of each layer begin with, sorted: of every group that has a
+/// prefix.
+std::vector<std::string> layer_prefixes(const Scheme& scheme, Bindings& bindings);
+
 /// Whether every layer group that this config has can be stacked (or separate).
 bool has_layout(const Scheme& scheme, Bindings& bindings, bool stacked);
 

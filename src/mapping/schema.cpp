@@ -22,6 +22,7 @@ constexpr Block kBlocks[] = {Block::family,
                              Block::rule_block,
                              Block::part,
                              Block::part_scheme,
+                             Block::depth,
                              Block::common,
                              Block::common_scheme};
 
@@ -63,8 +64,10 @@ constexpr BlockKey kPart[] = {{"about", true},    {"at", false},   {"dims", fals
 constexpr BlockKey kPartScheme[] = {
     {"to", false},    {"axes", false}, {"rules", false}, {"fill", false},    {"require", false},
     {"notes", false}, {"for", false},  {"hf", false},    {"stacked", false}, {"separate", false}};
+constexpr BlockKey kDepth[] = {{"source", true},  {"dim", true},   {"count", true}, {"lists", true},
+                               {"indices", true}, {"first", true}, {"last", true}};
 constexpr BlockKey kCommon[] = {
-    {"schema", true}, {"sources", true}, {"schemes", true}, {"parts", true}};
+    {"schema", true}, {"sources", true}, {"schemes", true}, {"parts", true}, {"depth", true}};
 constexpr BlockKey kCommonScheme[] = {{"root", true},
                                       {"scan_axis", true},
                                       {"axes", true},
@@ -111,6 +114,8 @@ std::string_view to_string(Block block) noexcept {
       return "part";
     case Block::part_scheme:
       return "part_scheme";
+    case Block::depth:
+      return "depth";
     case Block::common:
       return "common";
     case Block::common_scheme:
@@ -157,6 +162,8 @@ std::span<const BlockKey> block_keys(Block block) noexcept {
       return kPart;
     case Block::part_scheme:
       return kPartScheme;
+    case Block::depth:
+      return kDepth;
     case Block::common:
       return kCommon;
     case Block::common_scheme:

@@ -24,6 +24,7 @@ enum class Block {
   rule_block,
   part,
   part_scheme,
+  depth,
   common,
   common_scheme,
 };

@@ -35,7 +35,8 @@ LoaderOptions loader_options(std::string_view scheme) {
   if (found == nullptr) return {};
   const Json& loader = found->at("loader");
   return {loader.at("path").as_string(), loader.at("stacked").as_string(),
-          loader.at("model").as_string(), loader.at("override").as_string()};
+          loader.at("model").as_string(), loader.at("override").as_string(),
+          loader.at("layers").as_string()};
 }
 
 std::string stacked_flag(std::string_view scheme) {

@@ -20,6 +20,7 @@ struct LoaderOptions {
   std::string stacked;         ///< whether layers are stacked
   std::string model;           ///< its name of the model
   std::string override_model;  ///< others may differ from what the named model has
+  std::string layers;          ///< how many layers the decoder has
 };
 LoaderOptions loader_options(std::string_view scheme);
 

@@ -92,6 +92,7 @@ struct CompiledModel {
   std::vector<std::string>
       model_names;  ///< MaxText model_name values that fit, best first; may be empty
   std::vector<std::string> load_words;  ///< what its loader is told beside the place: NAME=VALUE
+  std::string config_text;  ///< config.json of the layers that are taken; empty: the source's
 };
 
 }  // namespace hfshard

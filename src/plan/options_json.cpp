@@ -27,6 +27,7 @@ Json options_json(const PlanOptions& options) {
   out["to"] = options.target;
   out["scheme"] = options.mapping.scheme;
   out["layers"] = options.mapping.stacked ? "stacked" : "separate";
+  if (options.mapping.num_layers) out["num_layers"] = *options.mapping.num_layers;
   out["mesh"] = strings(options.meshes);
   out["chunk_bytes"] = options.chunk_bytes;
   out["step"] = options.step;
@@ -64,6 +65,7 @@ PlanOptions options_from_json(const Json& json) {
   out.target = json.at("to").as_string();
   out.mapping.scheme = json.at("scheme").as_string();
   out.mapping.stacked = json.at("layers").as_string() == "stacked";
+  if (const Json* layers = json.find("num_layers")) out.mapping.num_layers = layers->as_uint();
   out.meshes = strings_of(json.at("mesh"));
   out.chunk_bytes = json.at("chunk_bytes").as_uint();
   out.step = json.at("step").as_uint();

@@ -20,6 +20,10 @@ Plan make_plan(const StorePath& source, const PlanOptions& options, const Format
                 fmt::format("checkpoints of the format {} cannot lie in the files of a source",
                             quote(target.name())));
   }
+  if (options.in_place && options.mapping.num_layers) {
+    throw Error(ErrorCode::usage, "--in-place takes no --num-layers")
+        .hint("config.json beside the index says how many layers there are; link to an OUT");
+  }
   const std::shared_ptr<const Checkpoint> opened = open_source(source);
   CompiledModel model = compile_model(opened->catalog(), options.mapping);
   if (options.mapping.scheme == "hf" && options.rules_text) {

@@ -33,6 +33,7 @@ Json result_json(const ConvertReport& report) {
   out["output_bytes"] = run.output_bytes;
   out["written_bytes"] = run.written_bytes;
   out["skipped_bytes"] = run.skipped_bytes;
+  out["source_bytes"] = run.source_bytes;
   out["peak_arena_bytes"] = run.peak_arena_bytes;
   out["journal_records"] = run.journal_records;
   out["overflows"] = run.overflows;

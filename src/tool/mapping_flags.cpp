@@ -88,7 +88,14 @@ Option scheme_option(MappingFlags& flags) {
 }
 
 OptionTable tensor_table(MappingFlags& flags) {
-  return {{.name = "--vocab",
+  return {{.name = "--num-layers",
+           .to = &flags.num_layers,
+           .value = "N",
+           .least = 1,
+           .group = Group::model,
+           .help = "only the first N layers of the decoder: a small model to try things with",
+           .standard = "all"},
+          {.name = "--vocab",
            .to = &flags.vocab,
            .value = "N",
            .least = 1,
@@ -155,6 +162,7 @@ MappingOptions mapping_options(const MappingFlags& flags) {
   for (const std::string& cast : flags.casts) out.casts.push_back(read_cast(cast));
   out.keep_dtype = flags.dtype == "keep";
   if (flags.dtype && !out.keep_dtype) out.dtype = dtype_from_string(*flags.dtype);
+  out.num_layers = flags.num_layers;
   if (flags.vocab) set_option(out, "vocab", std::to_string(*flags.vocab));
   if (flags.scheme != "hf") {
     out.files = own_mappings(flags);

@@ -16,6 +16,7 @@ struct MappingFlags {
   std::string scheme = "maxtext";
   std::string layers = "stacked";
   std::vector<std::string> options;  ///< NAME=VALUE
+  std::optional<std::uint64_t> num_layers;
   std::optional<std::uint64_t> vocab;
   std::vector<std::string> with;  ///< NAME,...
   std::optional<std::string> dtype;

@@ -39,9 +39,9 @@ struct Need {
 
 // Which `mappings check` has for a SOURCE only; everywhere else a SOURCE is required.
 const std::vector<std::string>& of_model() {
-  static const std::vector<std::string> kNames = {"--scheme", "--layers",  "--option",
-                                                  "--with",   "--vocab",   "--dtype",
-                                                  "--cast",   "--include", "--exclude"};
+  static const std::vector<std::string> kNames = {
+      "--scheme", "--layers", "--num-layers", "--option",  "--with",
+      "--vocab",  "--dtype",  "--cast",       "--include", "--exclude"};
   return kNames;
 }
 constexpr const char* kWhyNotOfModel = "families are checked as they are, in each layout";

@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,7 +28,8 @@ HEAD = "| fixture | MaxText's model | layers | modules | largest difference | la
 TOWERS = ("vision", "audio")
 # What is known beside expected.json: `reference`, what is changed in transformers' model where MaxText's is another
 # one, for the row with --dtype f32; `of`, `family` and `config`: an example checkpoint with a fixture's config.json, changed
-# in these places, and the `maxtext_settings` that change with them.
+# in these places, and the `maxtext_settings` that change with them; `of` and `num_layers`: the first layers of a fixture, loaded
+# with what `plan` says, and in transformers with the config.json that convert makes.
 SETTINGS = os.path.join(interop.HERE, "maxtext_settings.json")
 ABSOLUTE = 2e-5  # sums of float32 in another order
 PEER = os.path.join(interop.HERE, "peers", "maxtext_logits.py")
@@ -56,8 +58,26 @@ class Source:
         self.model = facts["maxtext_model_name"]
         self.settings = {**facts["maxtext_settings"], **known.get("maxtext_settings", {})}
         self.reference = known.get("reference", {})
-        if not self.is_fixture:
-            self.path = make_example(tool, name, self.oracle, known)
+        self.first = ["--num-layers", str(known["num_layers"])] if "num_layers" in known else []
+        self.read_by_transformers = self.path
+        if self.first:
+            self.take_first(tool)
+        elif not self.is_fixture:
+            self.path = self.read_by_transformers = make_example(tool, name, self.oracle, known)
+
+    def take_first(self, tool):
+        """The settings that `plan` says, and the checkpoint with the output's config.json."""
+        words = words_of(self.oracle, self.oracle.layouts()[0])
+        said = tool.json("plan", self.path, "--quiet", *words, *self.first)["load_words"]
+        self.settings.update({word.split("=")[0]: int(word.split("=")[1]) for word in said if re.search(r"layers=\d", word)})
+        self.read_by_transformers = tool.path(f"{self.name}-source")
+        output = tool.path(f"{self.name}-first")
+        tool.run("convert", self.path, output, "--quiet", *words, *self.first)
+        os.mkdir(self.read_by_transformers)
+        for name in os.listdir(self.path):
+            if "safetensors" in name:
+                os.symlink(os.path.abspath(os.path.join(self.path, name)), os.path.join(self.read_by_transformers, name))
+        shutil.copy(os.path.join(output, "hf", "config.json"), self.read_by_transformers)
 
 
 def make_example(tool, name, oracle, known):
@@ -115,14 +135,14 @@ def measure(tool, name):
     loads = []
     for layers, dtype in [*((layers, "") for layers in oracle.layouts()), (oracle.layouts()[0], "f32")]:
         output = tool.path(f"{name}-{layers}-{dtype}")
-        words = [*words_of(oracle, layers), *(["--dtype", dtype] if dtype else [])]
+        words = [*words_of(oracle, layers), *source.first, *(["--dtype", dtype] if dtype else [])]
         tool.run("convert", source.path, output, "--quiet", *words)
         load = {"path": os.path.join(output, "0", "items"), "scan": layers == "stacked", "layers": layers,
                 "reference": {}, "converter": converter_row(tool, source, layers, output) if not dtype else ""}
         if dtype:
             load.update(layers=f"{layers}, {dtype}{', as MaxText' if source.reference else ''}", reference=source.reference)
         loads += [{**load, "modules": modules} for modules in (["nnx"] if dtype else ["nnx", "linen"])]
-    task = {"source": source.path, "model_name": source.model, "settings": source.settings, "loads": loads}
+    task = {"source": source.read_by_transformers, "model_name": source.model, "settings": source.settings, "loads": loads}
     done = subprocess.run([sys.executable, PEER], input=json.dumps(task), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         tool.expect(False, f"{name}: {done.stderr[-2000:]}")

@@ -3,8 +3,8 @@
 
     next_words.py --hfshard PROGRAM
 
-Every model of tests/oracle/trees, stacked and separate, by text alone and with its parts: MaxText accepts the words, and its
-configuration has what they say. HFSHARD_MAXTEXT_PYTHON and HFSHARD_MAXTEXT_SRC name MaxText (scripts/test --with-maxtext).
+Every model of tests/oracle/trees, stacked and separate, by text alone and with its parts, and of text the fewest layers that there
+are: MaxText accepts the words, and its configuration has what they say. HFSHARD_MAXTEXT_PYTHON and HFSHARD_MAXTEXT_SRC name MaxText (scripts/test --with-maxtext).
 """
 
 import argparse
@@ -46,6 +46,24 @@ def tasks_of(tool, name):
             words = words_of(tool, source, options)
             if words is not None:
                 yield {"what": " ".join([name, *options]), "words": words}
+            if words is not None and not chosen:
+                yield first_layers(tool, name, source, options)
+
+
+def first_layers(tool, name, source, options):
+    """The words of the fewest layers of a model."""
+    for count in range(1, 9):
+        more = [*options, "--num-layers", str(count)]
+        words = words_of(tool, source, more)
+        if words is None:
+            continue
+        layers = count // 2 if name.startswith("gemma2") else count  # MaxText's have two each
+        what = " ".join([name, *more])
+        tool.expect(f"base_num_decoder_layers={layers}" in words, f"{what}: {words}")
+        named = any(word.startswith("model_name=") for word in words)
+        tool.expect(not named or "override_model_config=true" in words, f"{what}: {words}")
+        return {"what": what, "words": words}
+    raise AssertionError(f"{name} has no first layers")
 
 
 def readme_tasks():

@@ -45,6 +45,19 @@ void ModelBuilder::exclude(const MappingOptions& options) {
   }
 }
 
+void ModelBuilder::leave_out(const std::vector<std::string>& prefixes, const std::string& why) {
+  const std::vector<TensorInfo>& tensors = catalog_.tensors;
+  for (const std::string& prefix : prefixes) {
+    for (auto at = std::ranges::lower_bound(tensors, prefix, {}, &TensorInfo::name);
+         at != tensors.end() && at->name.starts_with(prefix); ++at) {
+      const auto tensor = static_cast<std::uint32_t>(at - tensors.begin());
+      if (excluded(tensor)) continue;
+      drop_whole(tensor, rule("--num-layers"), why);
+      mark(tensor, TensorUse::excluded);
+    }
+  }
+}
+
 void ModelBuilder::check_globs(std::string_view flag, const std::vector<std::string>& globs) const {
   for (const std::string& glob : globs) {
     if (std::ranges::any_of(catalog_.tensors, [&](const TensorInfo& tensor) {

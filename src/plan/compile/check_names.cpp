@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/text.h"
+#include "mapping/first_layers.h"
 #include "plan/compile/compile_model.h"
 #include "plan/compile/steps.h"
 
@@ -14,7 +15,23 @@ namespace {
 class NameMatcher {
  public:
   NameMatcher(const NameList& list, const MappingTable& table, const Bindings& bindings)
-      : names_(list.names), table_(table), bindings_(bindings), used_(list.names.size(), false) {}
+      : names_(list.names),
+        table_(table),
+        bindings_(bindings),
+        used_(list.names.size(), false),
+        left_out_(list.names.size(), false) {}
+
+  // Before match, which would give some of them another reason.
+  void leave_out(const std::vector<std::string>& prefixes, const std::string& why, NameCheck& out) {
+    for (const std::string& prefix : prefixes) {
+      for (auto name = std::ranges::lower_bound(names_, prefix);
+           name != names_.end() && name->starts_with(prefix); ++name) {
+        const auto at = static_cast<std::size_t>(name - names_.begin());
+        if (!left_out_[at]) out.dropped.push_back({*name, "--num-layers", why});
+        used_[at] = left_out_[at] = true;
+      }
+    }
+  }
 
   void match(const ResolvedModel& model, NameCheck& out) {
     std::set<std::string_view> leaves;
@@ -57,7 +74,9 @@ class NameMatcher {
     const auto first = plain ? std::ranges::lower_bound(names_, glob) : names_.begin();
     for (auto name = first; name != names_.end() && (!plain || *name == glob); ++name) {
       if (!plain && !glob_match(glob, *name)) continue;
-      used_[static_cast<std::size_t>(name - names_.begin())] = true;
+      const auto at = static_cast<std::size_t>(name - names_.begin());
+      if (left_out_[at]) continue;
+      used_[at] = true;
       out.dropped.push_back({*name, rule.pointer, rule.why});
     }
   }
@@ -66,6 +85,7 @@ class NameMatcher {
   const MappingTable& table_;
   const Bindings& bindings_;
   std::vector<bool> used_;
+  std::vector<bool> left_out_;
 };
 
 }  // namespace
@@ -74,16 +94,17 @@ NameCheck check_names(const NameList& list, const MappingOptions& options) {
   const Json config = parse_json(list.config_text, config_path(list.location));
   const MappingTable table = load_table(family_of(config, list.location, options.files));
   check_options(table, options.options);
-  Bindings bindings(table, config, options.options, [&](std::string_view name) {
+  const Scheme& scheme = scheme_of(table, options.scheme);
+  ModelRules rules(table, scheme, config, options, [&](std::string_view name) {
     return std::ranges::binary_search(list.names, name);
   });
-  const Scheme& scheme = scheme_of(table, options.scheme);
-  const ResolvedModel resolved = resolve(scheme, bindings, options.stacked);
   check_quantisation(table, config, list.location);
   NameCheck out;
   out.family = table.family;
-  NameMatcher(list, table, bindings).match(resolved, out);
-  out.notes = texts_that_hold(scheme.notes, bindings);
+  NameMatcher matcher(list, table, rules.bindings());
+  matcher.leave_out(rules.left_out(), rules.why_left_out(), out);
+  matcher.match(rules.resolved(), out);
+  out.notes = texts_that_hold(scheme.notes, rules.bindings());
   return out;
 }
 

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "bytes/files.h"
 #include "mapping/find.h"
+#include "mapping/first_layers.h"
 #include "mapping/load_words.h"
 #include "mapping/model_names.h"
 #include "plan/compile/steps.h"
@@ -33,20 +34,23 @@ CompiledModel compile_family(const Catalog& catalog, const MappingOptions& optio
   const MappingTable table = load_table(family);
   const Scheme& scheme = scheme_of(table, options.scheme);
   check_options(table, options.options);
-  Bindings bindings(table, config, options.options,
-                    [&](std::string_view name) { return catalog.find(name).has_value(); });
-  const ResolvedModel resolved = resolve(scheme, bindings, options.stacked);
+  ModelRules rules(table, scheme, config, options,
+                   [&](std::string_view name) { return catalog.find(name).has_value(); });
+  const Bindings& bindings = rules.bindings();
   check_quantisation(table, config, catalog.location);
 
   ModelBuilder builder(catalog, options);
+  builder.leave_out(rules.left_out(), rules.why_left_out());
   CompiledModel& model = builder.model();
   model.family = table.family;
   model.stacked = options.stacked;
-  compile_rules(table, scheme, bindings, resolved, builder);
+  compile_rules(table, scheme, bindings, rules.resolved(), builder);
   if (!scheme.axis_rules.is_null()) model.axis_rules = dump_json(scheme.axis_rules);
   model.notes = texts_that_hold(scheme.notes, bindings);
-  model.model_names = names_that_fit(table, scheme, bindings);
-  model.load_words = load_words(scheme, bindings, options.stacked, model.model_names);
+  model.model_names = names_that_fit(table, scheme, rules.uncut());
+  model.load_words = load_words(scheme, bindings, options.stacked, model.model_names,
+                                rules.is_cut() ? options.num_layers : std::nullopt);
+  if (rules.is_cut()) model.config_text = dump_json_pretty(rules.config());
   return builder.finish();
 }
 
@@ -55,6 +59,10 @@ CompiledModel compile_names(const Catalog& catalog, const MappingOptions& option
     throw Error(ErrorCode::usage,
                 fmt::format("--scheme hf has no option {}", quote(options.options.begin()->first)))
         .hint("it takes every tensor as it is stored");
+  }
+  if (options.num_layers) {
+    throw Error(ErrorCode::usage, "--scheme hf knows no layers, so it takes no --num-layers")
+        .hint("--include takes tensors by name");
   }
   ModelBuilder builder(catalog, options);
   builder.model().family = std::string(kHfScheme);

@@ -69,9 +69,9 @@ std::uint64_t Model::heap_bytes() const {
                              }) +
          hfshard::heap_bytes(axis_rules) + hfshard::heap_bytes(notes) +
          hfshard::heap_bytes(model_names) + hfshard::heap_bytes(load_words) +
-         hfshard::heap_bytes(leaf_transfers_) + hfshard::heap_bytes(leaf_transfer_begin_) +
-         hfshard::heap_bytes(leaf_fills_) + hfshard::heap_bytes(leaf_fill_begin_) +
-         hfshard::heap_bytes(slot_begin_);
+         hfshard::heap_bytes(config_text) + hfshard::heap_bytes(leaf_transfers_) +
+         hfshard::heap_bytes(leaf_transfer_begin_) + hfshard::heap_bytes(leaf_fills_) +
+         hfshard::heap_bytes(leaf_fill_begin_) + hfshard::heap_bytes(slot_begin_);
 }
 
 std::shared_ptr<const Model> make_model(std::shared_ptr<const Catalog> catalog,

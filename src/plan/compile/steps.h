@@ -31,6 +31,8 @@ class ModelBuilder {
 
   /// Applies --include and --exclude: what is left out becomes a named drop.
   void exclude(const MappingOptions& options);
+  /// Leaves out the tensors whose names begin with one of these, in the same way.
+  void leave_out(const std::vector<std::string>& prefixes, const std::string& why);
   std::uint32_t rule(std::string_view pointer);
   bool excluded(std::uint32_t tensor) const { return uses_[tensor] == TensorUse::excluded; }
   void mark(std::uint32_t tensor, TensorUse use) { uses_[tensor] = use; }

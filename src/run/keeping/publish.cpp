@@ -95,6 +95,15 @@ bool same_bytes(const std::string& one, const std::string& other, const RunOptio
   return same;
 }
 
+void carry_file(const Plan& plan, const StorePath& from, const RunOptions& options,
+                const std::string& to) {
+  if (plan.options().link) {
+    give_name(linkable_path(from), to, options.shards);
+  } else {
+    copy_file(from, to, options);
+  }
+}
+
 void carry_hf_files(const Plan& plan, const RunOptions& options, const std::string& hf) {
   remove_tree(hf);  // an interrupted publish may have left an older one, or part of one
   remove_tree(hf + ".swap");
@@ -102,14 +111,14 @@ void carry_hf_files(const Plan& plan, const RunOptions& options, const std::stri
   make_directories(hf);
   for (const std::string& name : plan.catalog().side_files) {
     const StorePath from = plan.catalog().directory / name;
-    if (plan.options().link) {
-      give_name(linkable_path(from), join_path(hf, name), options.shards);
-    } else {
-      copy_file(from, join_path(hf, name), options);
-    }
+    const std::string to = join_path(hf, name);
+    carry_file(plan, from, options, to);
+    if (name != "config.json") continue;
     // It decided what was converted.
-    if (name == "config.json" && read_file(join_path(hf, name)) != plan.catalog().config_text)
-      throw changed_source(from.text());
+    if (read_file(to) != plan.catalog().config_text) throw changed_source(from.text());
+    // A new file in its place, which may be the source's by another name.
+    const std::string& of_layers = plan.model().config_text;
+    if (!of_layers.empty()) write_file_durably(to, of_layers);
   }
 }
 

@@ -26,7 +26,7 @@ MappingTable with_notes(const std::string& notes) {
 
 Words words_of(const MappingTable& table, bool stacked, const Words& names) {
   const Bindings bindings(table, table.example, {}, {});
-  return load_words(table.schemes.front(), bindings, stacked, names);
+  return load_words(table.schemes.front(), bindings, stacked, names, {});
 }
 
 // Options that a text says to load with: `NAME=VALUE` anywhere but behind `--option`, and the name

@@ -20,12 +20,12 @@ namespace {
 // Every member of PlanOptions as text, those of its structs after each other. A structured binding
 // names all members of a struct: with one more this does not compile, until the member is listed
 // here, in options_json, in options_from_json, and has a change below.
-constexpr std::size_t kRulesName = 12;
+constexpr std::size_t kRulesName = 13;
 std::vector<std::string> members_of(const PlanOptions& options) {
   const auto& [mapping, target, meshes, rules_text, rules_name, chunk_bytes, step, encoding, link,
                in_place, digests] = options;
-  const auto& [scheme, stacked, values, include, exclude, dtype, keep_dtype, files, casts] =
-      mapping;
+  const auto& [scheme, stacked, num_layers, values, include, exclude, dtype, keep_dtype, files,
+               casts] = mapping;
   const auto& [checksum, zstd_level] = encoding;
   const auto joined = [](const std::vector<std::string>& items) {
     std::string out;
@@ -43,6 +43,7 @@ std::vector<std::string> members_of(const PlanOptions& options) {
     file_text += "[" + family + "][" + name + "][" + text + "]";
   return {scheme,
           std::to_string(static_cast<int>(stacked)),
+          num_layers ? std::to_string(*num_layers) : "none",
           named,
           joined(include),
           joined(exclude),
@@ -73,6 +74,8 @@ const std::vector<OptionChange>& option_changes() {
   static const std::vector<OptionChange> all = {
       {"scheme", [](PlanOptions& o) { o.mapping.scheme = "hf"; }},
       {"layers", [](PlanOptions& o) { o.mapping.stacked = false; }},
+      {"one layer", [](PlanOptions& o) { o.mapping.num_layers = 1; }},
+      {"four layers", [](PlanOptions& o) { o.mapping.num_layers = 4; }},
       {"option",
        [](PlanOptions& o) {
          o.mapping.options = {{"rope", "halves"}, {"vocab", "7"}};
