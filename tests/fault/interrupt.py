@@ -5,6 +5,7 @@ The program drains, ends with status 130, says how to resume, and leaves no outp
 uninterrupted conversion.
 """
 
+import json
 import os
 import signal
 import subprocess
@@ -17,7 +18,7 @@ import harness
 def main():
     with harness.Fault(__doc__.splitlines()[0]) as fault:
         reference, seconds = fault.reference()
-        done = attempts = 0
+        done = attempts = left = 0
         while done < fault.arguments.rounds:
             attempts += 1
             fault.expect(attempts <= 20 * fault.arguments.rounds, "most conversions end before the signal")
@@ -32,10 +33,13 @@ def main():
             fault.expect(process.returncode == 130, f"status {process.returncode} after a signal:\n{said}")
             fault.expect("--resume" in said, f"the resume command is not printed:\n{said}")
             fault.expect(not os.path.lexists(fault.path(name)), "an interrupted conversion left an output")
-            finished = subprocess.run(fault.convert(name, "--resume"), capture_output=True, text=True, check=False)
+            resume = fault.convert(name, "--resume", "--json")
+            finished = subprocess.run(resume, capture_output=True, text=True, check=False)
             fault.check(finished)
+            left += json.loads(finished.stdout)["written_bytes"]
             fault.expect_same(name, reference, f"round {done + 1}")
             done += 1
+        fault.expect(left > 0, "every interrupted conversion had written all of its data before it ended")
         print(f"{done} interrupted conversions ended with 130 and resumed to identical trees")
         return 0
 

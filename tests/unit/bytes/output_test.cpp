@@ -5,13 +5,17 @@
 #include <cerrno>
 #include <memory>
 #include <numeric>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "base/coding.h"
 #include "bytes/files.h"
+#include "bytes/syscalls.h"
 #include "support/catch_error.h"
 #include "support/syscall_faults.h"
 #include "support/temp_dir.h"
@@ -203,6 +207,27 @@ TEST(CreateFileDurably, OneOfManyWinsAndNobodyFails) {
     EXPECT_EQ(failed, 0);
   }
   EXPECT_EQ(names_in(dir).size(), 50U);
+}
+
+// What another process does between two system calls of ours; the hook is a plain function.
+std::string taken_before_link;
+
+int take_before_link(const char* call, const char* /*path*/) {
+  if (std::string_view(call) != "link" || taken_before_link.empty()) return 0;
+  const std::string path = std::exchange(taken_before_link, {});
+  EXPECT_TRUE(create_file_durably(path, "of another"));
+  return 0;
+}
+
+TEST(CreateFileDurably, WhoIsOvertakenLosesAndDoesNotFail) {
+  const TempDir dir;
+  taken_before_link = dir / "f";
+  sys::set_fault_hook(take_before_link);
+  EXPECT_FALSE(create_file_durably(dir / "f", "ours"));
+  sys::set_fault_hook(nullptr);
+  EXPECT_TRUE(taken_before_link.empty());
+  EXPECT_EQ(read_text(dir / "f"), "of another");
+  EXPECT_EQ(names_in(dir), std::vector<std::string>{"f"});
 }
 
 TEST(CreateFileDurably, RenamesWhereTheFileSystemHasNoLinks) {

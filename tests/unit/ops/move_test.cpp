@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "support/sizes.h"
 #include "unit/ops/reference.h"
 
 #include "hfshard/error.h"
@@ -37,7 +38,7 @@ void expect_moved(const IndexMap& map, std::size_t element_bytes, std::uint64_t 
 
 TEST(MoveElements, AgreesWithTheReferenceOnRandomRules) {
   Random random(kMoveSeed);
-  for (int i = 0; i < 1500; ++i) {
+  for (int i = 0; i < cases(1500); ++i) {
     const Rule rule = random_rule(random);
     for (const std::size_t bytes : {1U, 2U, 4U, 8U, 16U}) {
       expect_moved(rule.map, bytes, rule.src_shape.numel(), rule.dst_shape.numel(), random);
@@ -49,7 +50,7 @@ TEST(MoveElements, AgreesWithTheReferenceOnRandomRules) {
 
 TEST(MoveElements, AgreesWithTheReferenceOnLargerDims) {
   Random random(kMoveSeed + 1);
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < cases(60); ++i) {
     const Rule rule = random_rule(random, 3, 60);
     for (const std::size_t bytes : {1U, 2U, 4U, 8U}) {
       expect_moved(rule.map, bytes, rule.src_shape.numel(), rule.dst_shape.numel(), random);

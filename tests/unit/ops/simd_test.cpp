@@ -11,6 +11,7 @@
 #include "ops/kernels.h"
 #include "ops/move.h"
 #include "ops/value.h"
+#include "support/sizes.h"
 #include "unit/ops/reference.h"
 
 namespace hfshard {
@@ -70,7 +71,7 @@ void expect_as_gathered(const Plane& plane, std::size_t width, Random& random) {
 
 TEST(SimdLevels, TransposesAgreeWithTheGatherKernel) {
   Random random(kSimdSeed);
-  for (int trial = 0; trial < 400; ++trial) {
+  for (int trial = 0; trial < cases(400); ++trial) {
     Plane plane{};
     plane.columns = pick(random, 2, trial % 4 == 0 ? 300 : 70);
     plane.rows = pick(random, 2, trial % 4 == 1 ? 700 : 70);
@@ -96,7 +97,7 @@ TEST(SimdLevels, LongRowsKeepWhatTheyHaveOfALineFromTileToTile) {
 
 TEST(SimdLevels, PicksAgreeWithTheGatherKernel) {
   Random random(kSimdSeed + 2);
-  for (int trial = 0; trial < 200; ++trial) {
+  for (int trial = 0; trial < cases(200); ++trial) {
     const std::size_t count = pick(random, 2, 300);
     const std::size_t stride = pick(random, 2, 4);
     const std::size_t pitch = (count - 1) * stride + 1 + pick(random, 0, 3);
@@ -122,7 +123,7 @@ TEST(SimdLevels, PicksAgreeWithTheGatherKernel) {
 
 TEST(SimdLevels, MovesOfRandomRulesAgreeWithTheReference) {
   Random random(kSimdSeed + 3);
-  for (int trial = 0; trial < 300; ++trial) {
+  for (int trial = 0; trial < cases(300); ++trial) {
     const reference::Rule rule = reference::random_rule(random, 5, 9);
     for (const std::size_t width : {1U, 2U, 4U, 8U}) {
       const auto src = random_bytes(random, rule.src_shape.numel() * width);

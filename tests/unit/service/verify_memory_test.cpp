@@ -1,3 +1,6 @@
+#include <cstddef>
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include "support/catch_error.h"
@@ -25,10 +28,15 @@ TEST(VerifyMemory, WhatIsHeldBesideThePlanCounts) {
   run.jobs = 1;
   Reporter quiet;
   const MemoryNeed need = plan(from, options, run).memory;
+  const auto stated = [](const Error& error) {  // "..., this plan needs 8.0 MiB (8388608 bytes)"
+    const std::size_t at = error.sentence().rfind('(');
+    return at == std::string::npos ? 0 : std::stoull(error.sentence().substr(at + 1));
+  };
   run.max_memory_bytes = need.need_bytes;
   EXPECT_TRUE(convert(from, options, run, quiet).run.published);
   const Error error = catch_error([&] { verify(run.out, "", run, quiet); });
   EXPECT_EQ(error.code(), ErrorCode::limit);
+  EXPECT_GE(stated(error), need.need_bytes + need.control_bytes / 2);
   run.max_memory_bytes = need.need_bytes + 10 * need.control_bytes;
   EXPECT_TRUE(verify(run.out, "", run, quiet).differences.empty());
   EXPECT_TRUE(verify(run.out, from, run, quiet).differences.empty());

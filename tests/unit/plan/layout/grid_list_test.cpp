@@ -105,6 +105,8 @@ std::uint64_t chunks_in(const std::string& line) {
   return words.eof() ? 0 : std::stoull(word);
 }
 
+#if !defined(__SANITIZE_ADDRESS__)
+// Numbers of one search, half a minute under a sanitizer; Models/Abstract goes the same way there.
 // In the list `!` stands before what was cut badly, or not at all; those must be better now.
 TEST(GridList, GridsOfRealModelsAreThoseOfTheDivisorSearch) {
   std::string found;
@@ -131,6 +133,7 @@ TEST(GridList, GridsOfRealModelsAreThoseOfTheDivisorSearch) {
   EXPECT_FALSE(std::getline(expected_lines, expected)) << expected;
   EXPECT_GE(lines, 1000U);
 }
+#endif
 
 }  // namespace
 }  // namespace hfshard
