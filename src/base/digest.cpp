@@ -57,33 +57,47 @@ Digest128 hash_block(std::uint64_t block_index, std::span<const std::byte> bytes
   return {hash.low64, hash.high64};
 }
 
-struct Sha256::State {
+template <std::size_t kBytes>
+struct ShaDigest<kBytes>::State {
   std::unique_ptr<EVP_MD_CTX, FreeContext> context{EVP_MD_CTX_new()};
 };
 
-Sha256::Sha256() : state_(std::make_unique<State>()) {
+template <std::size_t kBytes>
+ShaDigest<kBytes>::ShaDigest() : state_(std::make_unique<State>()) {
   HFSHARD_CHECK(state_->context != nullptr);
-  HFSHARD_CHECK(EVP_DigestInit_ex(state_->context.get(), EVP_sha256(), nullptr) == 1);
+  const EVP_MD* kind = kBytes == 20 ? EVP_sha1() : EVP_sha256();
+  HFSHARD_CHECK(EVP_DigestInit_ex(state_->context.get(), kind, nullptr) == 1);
 }
 
-Sha256::~Sha256() = default;
-Sha256::Sha256(Sha256&&) noexcept = default;
-Sha256& Sha256::operator=(Sha256&&) noexcept = default;
+template <std::size_t kBytes>
+ShaDigest<kBytes>::~ShaDigest() = default;
+template <std::size_t kBytes>
+ShaDigest<kBytes>::ShaDigest(ShaDigest&&) noexcept = default;
+template <std::size_t kBytes>
+ShaDigest<kBytes>& ShaDigest<kBytes>::operator=(ShaDigest&&) noexcept = default;
 
-Sha256& Sha256::update(std::span<const std::byte> bytes) {
+template <std::size_t kBytes>
+ShaDigest<kBytes>& ShaDigest<kBytes>::update(std::span<const std::byte> bytes) {
   HFSHARD_CHECK(EVP_DigestUpdate(state_->context.get(), bytes.data(), bytes.size()) == 1);
   return *this;
 }
 
-Sha256& Sha256::update(std::string_view text) { return update(as_bytes(text)); }
+template <std::size_t kBytes>
+ShaDigest<kBytes>& ShaDigest<kBytes>::update(std::string_view text) {
+  return update(as_bytes(text));
+}
 
-std::array<std::byte, 32> Sha256::finish() {
-  std::array<unsigned char, 32> digest{};
+template <std::size_t kBytes>
+std::array<std::byte, kBytes> ShaDigest<kBytes>::finish() {
+  std::array<unsigned char, kBytes> digest{};
   unsigned int size = 0;
   HFSHARD_CHECK(EVP_DigestFinal_ex(state_->context.get(), digest.data(), &size) == 1);
   HFSHARD_CHECK(size == digest.size());
-  return std::bit_cast<std::array<std::byte, 32>>(digest);
+  return std::bit_cast<std::array<std::byte, kBytes>>(digest);
 }
+
+template class ShaDigest<20>;
+template class ShaDigest<32>;
 
 std::string to_hex(std::span<const std::byte> bytes) {
   constexpr std::string_view kDigits = "0123456789abcdef";

@@ -26,22 +26,27 @@ Digest128 digest_from_hex(std::string_view hex);
 /// XXH3-128 of the bytes with the block's index as seed.
 Digest128 hash_block(std::uint64_t block_index, std::span<const std::byte> bytes) noexcept;
 
-/// Streaming SHA-256.
-class Sha256 {
+/// A streaming digest of that many bytes.
+template <std::size_t kBytes>
+class ShaDigest {
  public:
-  Sha256();
-  ~Sha256();
-  Sha256(Sha256&&) noexcept;
-  Sha256& operator=(Sha256&&) noexcept;
-  Sha256& update(std::span<const std::byte> bytes);
-  Sha256& update(std::string_view text);
-  /// 32 bytes. The object may not be used afterwards.
-  std::array<std::byte, 32> finish();
+  ShaDigest();
+  ~ShaDigest();
+  ShaDigest(ShaDigest&&) noexcept;
+  ShaDigest& operator=(ShaDigest&&) noexcept;
+  ShaDigest& update(std::span<const std::byte> bytes);
+  ShaDigest& update(std::string_view text);
+  /// The object may not be used afterwards.
+  std::array<std::byte, kBytes> finish();
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
+extern template class ShaDigest<20>;
+extern template class ShaDigest<32>;
+using Sha1 = ShaDigest<20>;  ///< names objects of git; protects nothing
+using Sha256 = ShaDigest<32>;
 std::string to_hex(std::span<const std::byte> bytes);
 std::string sha256_hex(std::string_view text);
 

@@ -118,12 +118,12 @@ std::string parent_path(std::string_view path) {
   return std::string(without_trailing_slashes(path.substr(0, slash)));
 }
 
-void make_directories(const std::string& path) {
-  if (sys::mkdir(path.c_str(), sys::kDirectoryMode) == 0) return;
+void make_directories(const std::string& path, mode_t mode) {
+  if (sys::mkdir(path.c_str(), mode) == 0) return;
   int error_number = errno;
   if (error_number == ENOENT && parent_path(path) != path) {
-    make_directories(parent_path(path));
-    if (sys::mkdir(path.c_str(), sys::kDirectoryMode) == 0) return;
+    make_directories(parent_path(path), mode);
+    if (sys::mkdir(path.c_str(), mode) == 0) return;
     error_number = errno;
   }
   const auto info = error_number == EEXIST ? file_info(path) : std::nullopt;

@@ -45,7 +45,7 @@ std::string parent_path(std::string_view path);
 
 /// Creates a directory and missing parents; one that exists is fine. Throws: conflict (a file is
 /// in the way), io.
-void make_directories(const std::string& path);
+void make_directories(const std::string& path, mode_t mode = sys::kDirectoryMode);
 /// Makes the names in a directory durable. Throws: io.
 void fsync_directory(const std::string& path);
 /// The same for all directories of a tree, those below first. Throws: io.

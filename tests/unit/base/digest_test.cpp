@@ -17,6 +17,7 @@ TEST(Digest, KnownAnswers) {
   EXPECT_EQ(to_hex(hash_block(0, {})), "99aa06d3014798d86001c324468d497f");
   EXPECT_EQ(sha256_hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(sha256_hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(to_hex(Sha1().update("abc").finish()), "a9993e364706816aba3e25717850c26c9cd0d89d");
 }
 
 TEST(Digest, ShaInPiecesIsShaOfTheWhole) {

@@ -13,18 +13,18 @@
 namespace hfshard {
 namespace {
 
-constexpr std::string_view kMirror = "http://127.0.0.1:8080/hf";
-constexpr std::string_view kCommit = "0123456789abcdef0123456789abcdef01234567";
+constexpr std::string_view kSomeMirror = "http://127.0.0.1:8080/hf";
+constexpr std::string_view kSomeCommit = "0123456789abcdef0123456789abcdef01234567";
 
-std::optional<HubName> parse(std::string_view text) { return parse_hub_name(text, kMirror); }
+std::optional<HubName> hub_name(std::string_view text) { return parse_hub_name(text, kSomeMirror); }
 
 TEST(HubName, ReadsPlainNames) {
-  EXPECT_EQ(parse("Qwen/Qwen3-0.6B"), (HubName{"Qwen/Qwen3-0.6B", "", ""}));
-  EXPECT_EQ(parse("gpt2"), (HubName{"gpt2", "", ""}));
-  EXPECT_EQ(parse("org/name@v1.0"), (HubName{"org/name", "v1.0", ""}));
-  EXPECT_EQ(parse("org/name@refs/pr/3"), (HubName{"org/name", "refs/pr/3", ""}));
-  EXPECT_EQ(parse("org/name@feature/x"), (HubName{"org/name", "feature/x", ""}));
-  EXPECT_EQ(parse("_a/b_"), (HubName{"_a/b_", "", ""}));
+  EXPECT_EQ(hub_name("Qwen/Qwen3-0.6B"), (HubName{"Qwen/Qwen3-0.6B", "", ""}));
+  EXPECT_EQ(hub_name("gpt2"), (HubName{"gpt2", "", ""}));
+  EXPECT_EQ(hub_name("org/name@v1.0"), (HubName{"org/name", "v1.0", ""}));
+  EXPECT_EQ(hub_name("org/name@refs/pr/3"), (HubName{"org/name", "refs/pr/3", ""}));
+  EXPECT_EQ(hub_name("org/name@feature/x"), (HubName{"org/name", "feature/x", ""}));
+  EXPECT_EQ(hub_name("_a/b_"), (HubName{"_a/b_", "", ""}));
 }
 
 TEST(HubName, LeavesAloneWhatIsAPathOrAnotherUrl) {
@@ -58,26 +58,26 @@ TEST(HubName, LeavesAloneWhatIsAPathOrAnotherUrl) {
                                       "https://huggingface.co.evil.org/a/b",
                                       "http://127.0.0.1:80801/hf/a/b",
                                       "http://127.0.0.1:8080/other/a/b"}) {
-    EXPECT_FALSE(parse(text)) << text;
+    EXPECT_FALSE(hub_name(text)) << text;
   }
-  EXPECT_FALSE(parse("org/\xC3\xA9t\xC3\xA9"));  // letters of the Hub are ASCII
-  EXPECT_FALSE(parse(std::string("a/b\0c", 5)));
+  EXPECT_FALSE(hub_name("org/\xC3\xA9t\xC3\xA9"));  // letters of the Hub are ASCII
+  EXPECT_FALSE(hub_name(std::string("a/b\0c", 5)));
 }
 
 TEST(HubName, ReadsUris) {
-  EXPECT_EQ(parse("hf://org/name"), (HubName{"org/name", "", ""}));
-  EXPECT_EQ(parse("HF://models/org/name/"), (HubName{"org/name", "", ""}));
-  EXPECT_EQ(parse("hf://org/name@v1/sub/config.json"),
+  EXPECT_EQ(hub_name("hf://org/name"), (HubName{"org/name", "", ""}));
+  EXPECT_EQ(hub_name("HF://models/org/name/"), (HubName{"org/name", "", ""}));
+  EXPECT_EQ(hub_name("hf://org/name@v1/sub/config.json"),
             (HubName{"org/name", "v1", "sub/config.json"}));
-  EXPECT_EQ(parse("hf://org/name/a@b.json"), (HubName{"org/name", "", "a@b.json"}));
-  EXPECT_EQ(parse("hf://org/name@refs/pr/10/config.json"),
+  EXPECT_EQ(hub_name("hf://org/name/a@b.json"), (HubName{"org/name", "", "a@b.json"}));
+  EXPECT_EQ(hub_name("hf://org/name@refs/pr/10/config.json"),
             (HubName{"org/name", "refs/pr/10", "config.json"}));
-  EXPECT_EQ(parse("hf://org/name@refs/convert/parquet/x"),
+  EXPECT_EQ(hub_name("hf://org/name@refs/convert/parquet/x"),
             (HubName{"org/name", "refs/convert/parquet", "x"}));
-  EXPECT_EQ(parse("hf://org/name@refs/pr/10"), (HubName{"org/name", "refs/pr/10", ""}));
-  EXPECT_EQ(parse("hf://org/name@feature%2Fx/y"), (HubName{"org/name", "feature/x", "y"}));
-  EXPECT_EQ(parse("hf://gpt2"), (HubName{"gpt2", "", ""}));
-  EXPECT_EQ(parse("hf://gpt2@main/config.json"), (HubName{"gpt2", "main", "config.json"}));
+  EXPECT_EQ(hub_name("hf://org/name@refs/pr/10"), (HubName{"org/name", "refs/pr/10", ""}));
+  EXPECT_EQ(hub_name("hf://org/name@feature%2Fx/y"), (HubName{"org/name", "feature/x", "y"}));
+  EXPECT_EQ(hub_name("hf://gpt2"), (HubName{"gpt2", "", ""}));
+  EXPECT_EQ(hub_name("hf://gpt2@main/config.json"), (HubName{"gpt2", "main", "config.json"}));
 }
 
 TEST(HubName, ReadsUrlsOfTheSiteAndOfTheEndpoint) {
@@ -85,22 +85,22 @@ TEST(HubName, ReadsUrlsOfTheSiteAndOfTheEndpoint) {
        {"https://huggingface.co", "HTTPS://HuggingFace.co", "http://hf.co", "hf.co",
         "https://www.huggingface.co", "http://127.0.0.1:8080/hf", "http://127.0.0.1:8080/hf/"}) {
     const std::string at = std::string(hub) + "/";
-    EXPECT_EQ(parse(at + "org/name"), (HubName{"org/name", "", ""})) << at;
-    EXPECT_EQ(parse(at + "org/name/?x=y#z"), (HubName{"org/name", "", ""}));
-    EXPECT_EQ(parse(at + "models/org/name"), (HubName{"org/name", "", ""}));
-    EXPECT_EQ(parse(at + "org/name/tree/v1"), (HubName{"org/name", "v1", ""}));
-    EXPECT_EQ(parse(at + "org/name/tree"), (HubName{"org/name", "", ""}));
-    EXPECT_EQ(parse(at + "org/name/tree/refs%2Fpr%2F1/sub/"),
+    EXPECT_EQ(hub_name(at + "org/name"), (HubName{"org/name", "", ""})) << at;
+    EXPECT_EQ(hub_name(at + "org/name/?x=y#z"), (HubName{"org/name", "", ""}));
+    EXPECT_EQ(hub_name(at + "models/org/name"), (HubName{"org/name", "", ""}));
+    EXPECT_EQ(hub_name(at + "org/name/tree/v1"), (HubName{"org/name", "v1", ""}));
+    EXPECT_EQ(hub_name(at + "org/name/tree"), (HubName{"org/name", "", ""}));
+    EXPECT_EQ(hub_name(at + "org/name/tree/refs%2Fpr%2F1/sub/"),
               (HubName{"org/name", "refs/pr/1", "sub"}));
-    EXPECT_EQ(parse(at + "org/name/tree/refs/pr/1"), (HubName{"org/name", "refs/pr/1", ""}));
-    EXPECT_EQ(parse(at + "org/name/resolve/main/a%20b/%C3%A9%23.json?download=true"),
+    EXPECT_EQ(hub_name(at + "org/name/tree/refs/pr/1"), (HubName{"org/name", "refs/pr/1", ""}));
+    EXPECT_EQ(hub_name(at + "org/name/resolve/main/a%20b/%C3%A9%23.json?download=true"),
               (HubName{"org/name", "main", "a b/\xC3\xA9#.json"}));
-    EXPECT_EQ(parse(at + "org/name/blob/main/config.json"),
+    EXPECT_EQ(hub_name(at + "org/name/blob/main/config.json"),
               (HubName{"org/name", "main", "config.json"}));
-    EXPECT_EQ(parse(at + "org/name/commit/" + std::string(kCommit)),
-              (HubName{"org/name", std::string(kCommit), ""}));
-    EXPECT_EQ(parse(at + "gpt2"), (HubName{"gpt2", "", ""}));
-    EXPECT_EQ(parse(at + "gpt2/resolve/main/config.json"),
+    EXPECT_EQ(hub_name(at + "org/name/commit/" + std::string(kSomeCommit)),
+              (HubName{"org/name", std::string(kSomeCommit), ""}));
+    EXPECT_EQ(hub_name(at + "gpt2"), (HubName{"gpt2", "", ""}));
+    EXPECT_EQ(hub_name(at + "gpt2/resolve/main/config.json"),
               (HubName{"gpt2", "main", "config.json"}));
   }
 }
@@ -131,11 +131,11 @@ TEST(HubName, RefusesWhatIsMeantToBeOneAndIsNot) {
                                                "https://hf.co//",
                                                "http://127.0.0.1:8080/hf"};
   for (const std::string_view text : wrong) {
-    EXPECT_EQ(catch_error([&] { parse(text); }).code(), ErrorCode::usage) << text;
+    EXPECT_EQ(catch_error([&] { hub_name(text); }).code(), ErrorCode::usage) << text;
   }
   for (const std::string_view text :
        {"hf://datasets/org/name", "https://huggingface.co/spaces/org/name", "hf://buckets/a/b"}) {
-    EXPECT_EQ(catch_error([&] { parse(text); }).code(), ErrorCode::unsupported) << text;
+    EXPECT_EQ(catch_error([&] { hub_name(text); }).code(), ErrorCode::unsupported) << text;
   }
 }
 
@@ -150,7 +150,7 @@ TEST(HubName, SaysWhichRuleAnIdBreaks) {
 }
 
 TEST(HubName, SaysWhichRuleARevisionBreaks) {
-  EXPECT_FALSE(revision_problem(kCommit));
+  EXPECT_FALSE(revision_problem(kSomeCommit));
   for (const std::string_view good : {"main", "v1.0", "refs/pr/1", "a/b/c", "x@y"}) {
     EXPECT_FALSE(revision_problem(good)) << good;
   }
@@ -192,12 +192,12 @@ TEST(HubName, EscapesForUrls) {
 }
 
 TEST(HubName, KnowsDigests) {
-  EXPECT_TRUE(is_commit(kCommit));
-  EXPECT_FALSE(is_commit(kCommit.substr(1)));
+  EXPECT_TRUE(is_commit(kSomeCommit));
+  EXPECT_FALSE(is_commit(kSomeCommit.substr(1)));
   EXPECT_FALSE(is_commit("0123456789ABCDEF0123456789abcdef01234567"));
   EXPECT_TRUE(is_sha256(std::string(64, 'a')));
   EXPECT_FALSE(is_sha256(std::string(64, 'g')));
-  EXPECT_FALSE(is_sha256(kCommit));
+  EXPECT_FALSE(is_sha256(kSomeCommit));
 }
 
 }  // namespace
