@@ -53,6 +53,10 @@ if(TARGET hfshard_testtool)
   hfshard_add_interop(next_words next_words.py)
   # The hub of tests/support, as the real client sees it.
   hfshard_add_interop(hub_peer hub_peer.py)
+  add_executable(cache_tool ${interop_dir}/cache_tool.cpp)
+  hfshard_test_code(cache_tool)
+  target_link_libraries(cache_tool PRIVATE hfshard::bytes)
+  hfshard_add_interop(hub_cache hub_cache.py --cache-tool $<TARGET_FILE:cache_tool>)
 
   # In MaxText, where HFSHARD_MAXTEXT_PYTHON and HFSHARD_MAXTEXT_SRC name it: every fixture that docs/loading.md has.
   file(STRINGS ${PROJECT_SOURCE_DIR}/docs/loading.md rows REGEX "^[|] [a-z][^|]* [|] [a-z0-9.-]* [|] (stacked|separate) [|] nnx ")

@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+"""A cache that we fill is the one that huggingface_hub fills, and each reads the other's.
+
+The same files, once by the real client and once by CacheWriter: the same names, links, bytes, modes and listings. Offline,
+the client finds every file of ours by branch, tag and commit, and its own scan has nothing to complain of. We read what the
+client has made. A lock that one holds makes the other wait.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+
+import interop
+
+sys.path.insert(0, os.path.join(interop.HERE, os.pardir, "support"))
+
+import hub  # noqa: E402  (a package of tests/support)
+
+REPO = "org/na-me.x"
+BIG = bytes(range(256)) * 20_000
+FILES = {"model-00001-of-00002.safetensors": BIG, "model-00002-of-00002.safetensors": BIG[::-1], "config.json": b"{}",
+         "sub dir/deep/\u00e9#?.txt": b"\xc3\xa9", "empty.txt": b"", "sub dir/same.json": b"{}"}
+QUESTIONS = """
+import json, os, sys
+import huggingface_hub as h
+repo, paths, revisions = json.loads(sys.argv[1])
+found = {}
+for revision in revisions:
+    snapshot = h.snapshot_download(repo, revision=revision)
+    files = {path: h.hf_hub_download(repo, path, revision=revision) for path in paths}
+    assert all(os.path.commonpath([file, snapshot]) == snapshot for file in files.values()), (snapshot, files)
+    found[revision] = {path: open(file, 'rb').read().hex() for path, file in files.items()}
+info = h.scan_cache_dir()
+print(json.dumps({"found": found, "warnings": [str(warning) for warning in info.warnings],
+                  "repos": [[r.repo_id, r.size_on_disk, r.nb_files, sorted(r.refs)] for r in info.repos]}))
+"""
+
+
+def write_files(folder, files):
+    for path, data in files.items():
+        place = os.path.join(folder, path)
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        with open(place, "wb") as file:
+            file.write(data)
+    return folder
+
+
+def client(code, words, cache, **environment):
+    """What the real client prints, in a process of its own: it reads the environment when it is imported."""
+    told = {**os.environ, "HF_HUB_CACHE": cache, "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+            "HF_HUB_DISABLE_TELEMETRY": "1", "NO_PROXY": "127.0.0.1,localhost", **environment}
+    for name in ("HF_TOKEN", "HF_ENDPOINT", "HF_HUB_OFFLINE"):
+        if name not in environment:
+            told.pop(name, None)
+    done = subprocess.run([sys.executable, "-c", code, *words], env=told, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        print(f"FAIL the client ended with {done.returncode}\n{done.stderr[-3000:]}")
+        sys.exit(1)
+    return done.stdout
+
+
+def layout(cache):
+    """path -> kind, mode, and the bytes or where a link leads."""
+    found = {}
+    for folder, folders, names in os.walk(cache):
+        for name in [*folders, *names]:
+            path = os.path.join(folder, name)
+            info = os.lstat(path)
+            said = os.readlink(path) if stat.S_ISLNK(info.st_mode) else ""
+            if stat.S_ISREG(info.st_mode):
+                with open(path, "rb") as file:
+                    said = file.read()
+            mode = oct(info.st_mode)
+            # The client makes this one by mkstemp, for itself alone: a reader of another user would ask the Hub again.
+            found[os.path.relpath(path, cache)] = ("listing" if "/trees/" in path and said else mode, said)
+    return found
+
+
+def listing_of(repo, sha):
+    files = {}
+    for path, file in repo.commits[sha].files.items():
+        files[path] = {"size": file.size, "blob_id": file.oid}
+        if file.sha256:
+            files[path].update(lfs_sha256=file.sha256, lfs_size=file.size)
+        if file.xet_hash:
+            files[path]["xet_hash"] = file.xet_hash
+    return json.dumps({"files": files})
+
+
+def fill(program, cache, repo, sha, revision, folder):
+    done = subprocess.run([program, "fill", cache, REPO, sha, revision, folder], input=listing_of(repo, sha),
+                          capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+def show(program, cache, revision):
+    return json.loads(subprocess.run([program, "show", cache, REPO, revision], capture_output=True, check=True).stdout)
+
+
+def check_equal(tool, theirs, ours):
+    first, second = layout(theirs), layout(ours)
+    tool.expect(set(first) == set(second), f"only one of the caches has {sorted(set(first) ^ set(second))}")
+    for path in sorted(set(first) & set(second)):
+        tool.expect(first[path] == second[path], f"{path}: {str(first[path])[:200]} and {str(second[path])[:200]}")
+
+
+def check_offline(tool, cache, files, revisions):
+    """Everything is there without a hub, by each name of the commit."""
+    told = json.loads(client(QUESTIONS, [json.dumps([REPO, list(files), revisions])], cache, HF_HUB_OFFLINE="1"))
+    wanted = {path: data.hex() for path, data in files.items()}
+    for revision in revisions:
+        tool.expect(told["found"][revision] == wanted, f"offline, {revision} has other files")
+    tool.expect(not told["warnings"], f"the scan warns: {told['warnings']}")
+    return told["repos"]
+
+
+def check_lock(tool, program, cache, repo, sha, folder):
+    """The client's lock is respected: we take the file only once it is free."""
+    etag = repo.commits[sha].files["model-00001-of-00002.safetensors"].etag
+    lock = os.path.join(cache, ".locks", "models--" + REPO.replace("/", "--"), etag + ".lock")
+    code = ("import sys, time\nfrom huggingface_hub.utils import WeakFileLock\n"
+            "with WeakFileLock(sys.argv[1]):\n    print('held', flush=True)\n    sys.stdin.read()")
+    os.makedirs(os.path.dirname(lock))
+    with subprocess.Popen([sys.executable, "-c", code, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        tool.expect(holder.stdout.readline() == b"held\n", "the client holds no lock")
+        with subprocess.Popen([program, "fill", cache, REPO, sha, "main", folder], stdin=subprocess.PIPE) as ours:
+            ours.stdin.write(listing_of(repo, sha).encode())
+            ours.stdin.close()
+            blob = os.path.join(cache, "models--" + REPO.replace("/", "--"), "blobs", etag)
+            begin = time.monotonic()
+            while time.monotonic() < begin + 0.5 and ours.poll() is None:
+                time.sleep(0.02)
+            tool.expect(ours.poll() is None and not os.path.exists(blob), "the lock did not keep us out")
+            holder.stdin.close()
+            tool.expect(ours.wait(60) == 0 and os.path.exists(blob), "the file did not come when the lock was free")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--hfshard", help="not used: as the other tests with peers have it")
+    parser.add_argument("--cache-tool", required=True)
+    program = os.path.abspath(parser.parse_args().cache_tool)
+    interop.use_peer_python()
+    try:
+        import huggingface_hub  # noqa: F401  pylint: disable=unused-import
+    except ImportError as error:
+        print(f"PEER MISSING huggingface_hub: {error}")
+        return interop.SKIP_STATUS
+    folder = tempfile.mkdtemp(prefix="hfshard_hub_cache_")
+    tool = interop.Program(program, folder)
+    try:
+        source = write_files(tool.path("source"), FILES)
+        with hub.Hub() as server:
+            repo = server.add(REPO, {"main": source})
+            first = repo.branches["main"]
+            theirs, ours = tool.path("theirs"), tool.path("ours")
+            download = "import huggingface_hub as h, sys\nh.snapshot_download(sys.argv[1], revision=sys.argv[2])"
+            client(download, [REPO, "main"], theirs, HF_ENDPOINT=server.endpoint)
+            tool.expect(fill(program, ours, repo, first, "main", source) == (0, ""), "the cache is not filled")
+            check_equal(tool, theirs, ours)
+            shown = show(program, theirs, "main")
+            tool.expect(shown == {"commit": first, "files": {path: len(data) for path, data in FILES.items()},
+                                  "missing": [], "listed": True}, f"of the client's cache we see {shown}")
+
+            # A second commit, as a pull request, of which most is there.
+            changed = {**FILES, "config.json": b"[]"}
+            other = write_files(tool.path("other"), changed)
+            second = repo.commit(other, "refs/pr/1")
+            client(download, [REPO, "refs/pr/1"], theirs, HF_ENDPOINT=server.endpoint)
+            tool.expect(fill(program, ours, repo, second, "refs/pr/1", other) == (0, ""), "a second commit fails")
+            check_equal(tool, theirs, ours)
+            asked = len(server.log())
+            client(download, [REPO, "main"], ours, HF_ENDPOINT=server.endpoint)
+            fetched = [entry.path for entry in server.log()[asked:]]
+            tool.expect(fetched == [f"/api/models/{REPO}/revision/main"], f"with our cache the client asked {fetched}")
+        sizes = [check_offline(tool, cache, FILES, ["main", first]) for cache in (theirs, ours)]
+        check_offline(tool, ours, changed, ["refs/pr/1", second])
+        tool.expect(sizes[0] == sizes[1] and len(sizes[0]) == 1, f"the scans differ: {sizes}")
+
+        # A blob that is cut is no file of ours, though the client takes it; filling again mends it.
+        blob = os.path.realpath(os.path.join(ours, "models--org--na-me.x/snapshots", first, "config.json"))
+        os.truncate(blob, 1)
+        tool.expect(set(show(program, ours, "main")["missing"]) == {"config.json", "sub dir/same.json"}, "a cut blob counts")
+        tool.expect(fill(program, ours, repo, first, "main", source) == (0, ""), "a cut blob is not replaced")
+        check_equal(tool, theirs, ours)
+        # Files that are not what the listing says are refused.
+        status, said = fill(program, tool.path("wrong"), repo, first, "main", other)
+        tool.expect(status == 3 and "config.json" in said, f"wrong bytes: {status} {said}")
+        tool.expect(not os.path.exists(tool.path("wrong/models--org--na-me.x/refs")), "wrong bytes have a reference")
+        check_lock(tool, program, tool.path("locked"), repo, first, source)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return tool.verdict()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
