@@ -35,6 +35,13 @@ SANITIZER_ENVIRONMENT = {
 # A file system in memory, and what must be free there before temporary files go to it.
 MEMORY_FILES = "/dev/shm"
 MEMORY_FREE_BYTES = 4 << 30
+# Tests of a preset, by the start of their names, that ask nothing of a disk: what they write is read back, or is meant to fail.
+# They wait for one ten times as long as they run, and half of their time is the kernel's.
+IN_MEMORY = {
+    "release": ("golden.", "interop.fixture", "interop.compress", "interop.proof", "syscall_faults"),
+    "asan": ("unit_", "conformance", "property", "cli."),
+    "tsan": ("unit_", "conformance", "property", "cli."),
+}
 
 
 def has_room(directory):
@@ -45,10 +52,10 @@ def has_room(directory):
 
 
 def environment_of(preset, name, memory_files):
-    """What a test of a preset gets beside its own environment. Unit tests wait for the disk ten times as long as they
-    run; what needs a real file system (direct I/O, the page cache) is looked at by the release preset, which stays there."""
+    """What a test of a preset gets beside its own environment. What needs a real file system (direct I/O, the page cache) is
+    looked at by the release preset's unit, fault and command line tests, which stay there."""
     out = list(SANITIZER_ENVIRONMENT.get(preset, []))
-    if memory_files and preset in SANITIZER_ENVIRONMENT and name.startswith("unit_"):
+    if memory_files and name.startswith(IN_MEMORY.get(preset, ())):
         out.append("TMPDIR=" + MEMORY_FILES)
     return out
 

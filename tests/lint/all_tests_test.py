@@ -53,10 +53,13 @@ class AllTestsTest(unittest.TestCase):
         self.assertNotIn("asan.no_peer", said)
         self.assertEqual(said.count("tests passed"), 1)
 
-    def test_unit_tests_of_sanitizers_keep_their_files_in_memory(self):
-        given = [(preset, name) for preset in ("release", "asan", "tsan") for name in ("unit_run", "property", "cli.session")
+    def test_files_are_in_memory_where_nothing_is_asked_of_a_disk(self):
+        given = [(preset, name) for preset in ("release", "asan", "tsan", "dev")
+                 for name in ("unit_run", "cli.session", "fault.interrupt", "golden.bytes", "interop.fixtures_1",
+                              "interop.load_bench")
                  if "TMPDIR=/dev/shm" in all_tests.environment_of(preset, name, True)]
-        self.assertEqual(given, [("asan", "unit_run"), ("tsan", "unit_run")])
+        self.assertEqual(given, [("release", "golden.bytes"), ("release", "interop.fixtures_1"), ("asan", "unit_run"),
+                                 ("asan", "cli.session"), ("tsan", "unit_run"), ("tsan", "cli.session")])
         self.assertNotIn("TMPDIR=/dev/shm", all_tests.environment_of("asan", "unit_run", False))
         self.assertIn("ASAN_OPTIONS", all_tests.environment_of("asan", "property", False)[0])
 
