@@ -289,6 +289,7 @@ class Resolver {
     ResolvedDrop out;
     out.rule = &drop;
     if (!drop.pattern.whole) out.layout = lay_out(drop.pattern, bindings_, {}, 0, drop.pointer);
+    if (std::ranges::find(out.layout.walks, 0U, &Walk::extent) != out.layout.walks.end()) return;
     for_each(bindings_, drop.modifiers.loops, [&](const Counters&) {
       out.sources.push_back(drop.source.name(bindings_));
       if (drop.same_as) out.same_as.push_back(drop.same_as->name(bindings_));

@@ -40,7 +40,7 @@ struct ResolvedFill {
   std::vector<bool> stacked;
 };
 
-/// One drop with numbers. Names may hold `*`.
+/// One drop with numbers; there is none of a region without elements. Names may hold `*`.
 struct ResolvedDrop {
   const DropRule* rule = nullptr;
   std::vector<std::string> sources;

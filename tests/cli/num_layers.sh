@@ -15,6 +15,16 @@ echo "-- all of them: nothing is left out, and the config is the source's"
 "$HFSHARD" convert in whole --num-layers 5 --quiet | sed -n 's/^next[^ ]* *//p'
 cmp in/config.json whole/hf/config.json && cat whole/0/hfshard.json | grep -c '"num_layers":5'
 
+echo "-- the words for MaxText, of models that it knows by a name"
+known() {
+  "$HFSHARD" mappings example "$1" known --config "$2" --sparse --quiet >/dev/null
+  "$HFSHARD" plan known --to null --json --quiet --num-layers "$3" | python3 -c 'import json, sys; print(*json.load(sys.stdin)["load_words"])'
+  rm -r known
+}
+known qwen3 "$TESTS/../bench/e2e/qwen3-0.6b.json" 2
+python3 -c 'import json, sys; json.dump(json.load(open(sys.argv[1]))["config"], open("gemma2.json", "w"))' "$TESTS/oracle/trees/gemma2-9b.json"
+known gemma2 gemma2.json 4
+
 echo "-- numbers that there are not"
 for n in 0 -1 six 6; do show plan in --num-layers $n; done
 show plan in --num-layers 3

@@ -218,6 +218,7 @@ class CaseMaker {
       out.original = compiled(*catalog, out.options, out.name);
       confirm(out, *leaves);
       cases_.push_back(out);
+      first_layers(out);
       cut_and_pad(out, config);
       without_parts(out, config, stacked);
       const bool only = expected.at("scanned").is_null();
@@ -267,6 +268,27 @@ class CaseMaker {
     if (dtype == DType::bf16) return "bfloat16";
     if (dtype == DType::f16) return "float16";
     return dtype == DType::f32 ? "float32" : to_string(dtype);
+  }
+
+  // The fewest layers that --num-layers can take, which only accounting judges.
+  void first_layers(const Case& whole) {
+    Case out;
+    out.catalog = whole.catalog;
+    out.options = whole.options;
+    const Json config = parse_json(whole.catalog->config_text, whole.name);
+    const std::uint64_t all = Bindings(table_, config, out.options.options, {}).extent("L");
+    for (std::uint64_t layers = 1; layers < all; ++layers) {
+      out.options.num_layers = layers;
+      try {
+        out.original = compile_model(*out.catalog, out.options, family_);
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::usage) throw;
+        continue;  // it cuts a block
+      }
+      out.name = fmt::format("first {} of {}", layers, whole.name);
+      cases_.push_back(std::move(out));
+      return;
+    }
   }
 
   // Another --vocab: the oracle's leaves with fewer rows of the vocabulary, or with rows of zeros.
