@@ -1,13 +1,15 @@
 // hfshard_testtool: the product with sizes that users cannot set, so that tiny fixtures have many
 // chunks, tiles, files and journal records. Same command line, and anywhere in it one `--limits
 // name=value,...` (fields of plan/layout/limits.h), and one `--die-at N`: the process is killed
-// before the N-th system call that may change a file or directory, and one `--progress-ms N`: time
+// before the N-th system call that may change a file or directory, and one `--stall CALL:N:MS`: the
+// N-th such call waits, as that of a disk that hangs, and one `--progress-ms N`: time
 // between two lines of progress where there is no terminal. And one command more, since the
 // product never writes out what it reads: `dump CHECKPOINT LEAF FILE` writes a leaf's elements to a
 // file, packed, row-major.
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +18,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "base/coding.h"
@@ -105,6 +108,25 @@ int die_at(const char* call, const char* /*path*/) {
   return 0;
 }
 
+std::string g_stalled_call;
+long g_stall_ms = 0;
+
+int stall(const char* call, const char* /*path*/) {
+  if (g_stalled_call == call && --g_calls_left == 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(g_stall_ms));
+  return 0;
+}
+
+bool set_stall(const std::string& text) {
+  const std::vector<std::string> parts = hfshard::split(text, ':');
+  if (parts.size() != 3) return false;
+  g_stalled_call = parts[0];
+  g_calls_left = std::strtol(parts[1].c_str(), nullptr, 10);
+  g_stall_ms = std::strtol(parts[2].c_str(), nullptr, 10);
+  hfshard::sys::set_fault_hook(&stall);
+  return true;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -118,6 +140,10 @@ int main(int argc, char** argv) {
   if (const char* text = take_option(rest, "--die-at")) {
     g_calls_left = std::strtol(text, nullptr, 10);
     hfshard::sys::set_fault_hook(&die_at);
+  }
+  if (const char* text = take_option(rest, "--stall"); text && !set_stall(text)) {
+    std::fputs("hfshard_testtool: --stall CALL:N:MS\n", stderr);
+    return 2;
   }
   const char* every = take_option(rest, "--progress-ms");
   const unsigned long interval = every ? std::strtoul(every, nullptr, 10) : 30'000;

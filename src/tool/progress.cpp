@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <optional>
 #include <unistd.h>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "base/text.h"
 #include "base/typed.h"
 #include "tool/plan_report.h"
+#include "tool/ticker.h"
 #include <sys/ioctl.h>
 
 namespace hfshard {
@@ -23,6 +25,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kRedrawInterval = std::chrono::milliseconds(100);
+constexpr std::chrono::milliseconds kBarTick{1000};
+constexpr std::chrono::milliseconds kShortestTick{100};
+// So long without a byte is told; of the time between two lines, which is 30 s.
+constexpr int kStalledShare = 3;
+constexpr std::chrono::milliseconds kShortestStall{200};
 constexpr std::size_t kFewestCells = 8;
 constexpr std::size_t kMostCells = 40;
 constexpr std::size_t kDefaultColumns = 80;
@@ -92,6 +99,10 @@ Texts texts_of(const ProgressFigures& figures) {
     if (left > 0 && left <= kLongestEtaSeconds) out.left = fmt::format("{} left", clock_text(left));
     if (!figures.limit.empty()) out.limit = fmt::format("limit {}", figures.limit);
   }
+  if (figures.still_seconds > 0) {  // a time left would be a guess
+    out.left = fmt::format("{} {}", done == figures.total_bytes ? "finishing" : "stalled",
+                           clock_text(figures.still_seconds));
+  }
   return out;
 }
 
@@ -122,59 +133,107 @@ class Notes : public Progress {
   bool quiet_;
 };
 
-// What is shown of a run.
+// What is shown of a run, by the thread that works and by one that ticks.
 class Shown : public Notes {
  public:
-  using Notes::Notes;
-  void started(std::uint64_t total_bytes, std::uint64_t already_done_bytes) override {
-    figures_ = {total_bytes, already_done_bytes, already_done_bytes, 0, {}};
-    begin_ = Clock::now();
+  Shown(bool quiet, std::chrono::milliseconds interval)
+      : Notes(quiet), stalled_(std::max(interval / kStalledShare, kShortestStall)) {}
+  void started(std::uint64_t total_bytes, std::uint64_t already_done_bytes) final {
+    const std::lock_guard lock(mutex_);
+    figures_ = {total_bytes, already_done_bytes, already_done_bytes, 0, {}, 0};
+    begin_ = moved_ = Clock::now();
+    begun_ = true;
+    show_start();
   }
-  void timed(const StageTimes& times) override { figures_.limit = limit_of(times); }
-  void advanced(std::uint64_t bytes) override { figures_.done_bytes += bytes; }
+  void timed(const StageTimes& times) final {
+    const std::lock_guard lock(mutex_);
+    figures_.limit = limit_of(times);
+  }
+  void advanced(std::uint64_t bytes) final {
+    const std::lock_guard lock(mutex_);
+    figures_.done_bytes += bytes;
+    if (bytes > 0) moved_ = Clock::now();
+    show_step();
+  }
+  void note(const std::string& text) final {
+    const std::lock_guard lock(mutex_);
+    show_note(text);
+  }
+  void finish() final {
+    const std::lock_guard lock(mutex_);
+    show_end();
+    ended_ = true;
+  }
 
  protected:
+  // At intervals, also where nothing moves.
+  void tick() {
+    const std::lock_guard lock(mutex_);
+    if (!ended_) show_tick();
+  }
+  // Those that follow are called while nobody else is.
+  virtual void show_start() = 0;
+  virtual void show_step() = 0;
+  virtual void show_tick() = 0;
+  virtual void show_end() = 0;
+  virtual void show_note(const std::string& text) { Notes::note(text); }
+
+  bool begun() const { return begun_; }
+  // Before a run knows what there is to do.
+  std::string preparing(Clock::time_point now) const {
+    return "preparing  " + clock_text(std::chrono::duration<double>(now - begin_).count());
+  }
   const ProgressFigures& figures(Clock::time_point now) {
     figures_.seconds = std::chrono::duration<double>(now - begin_).count();
+    figures_.still_seconds =
+        now - moved_ >= stalled_ ? std::chrono::duration<double>(now - moved_).count() : 0;
     return figures_;
   }
 
  private:
+  std::mutex mutex_;
   ProgressFigures figures_;
   Clock::time_point begin_ = Clock::now();
+  Clock::time_point moved_;  // when bytes were done last
+  std::chrono::milliseconds stalled_;
+  bool begun_ = false;
+  bool ended_ = false;
 };
 
 class Bar final : public Shown {
  public:
-  using Shown::Shown;
+  Bar(bool quiet, std::chrono::milliseconds interval)
+      : Shown(quiet, interval),
+        ticker_(std::clamp(interval, kShortestTick, kBarTick), [this] { tick(); }) {}
   Bar(const Bar&) = delete;
   Bar& operator=(const Bar&) = delete;
-  ~Bar() override { clear(); }
-
-  void started(std::uint64_t total_bytes, std::uint64_t already_done_bytes) override {
-    Shown::started(total_bytes, already_done_bytes);
-    draw();
-  }
-  void advanced(std::uint64_t bytes) override {
-    Shown::advanced(bytes);
-    if (Clock::now() - drawn_ >= kRedrawInterval) draw();
-  }
-  void note(const std::string& text) override {
-    const bool shown = shown_;
-    clear();
-    Shown::note(text);
-    if (shown) draw();
-  }
-  void finish() override {
-    if (shown_) draw();
+  ~Bar() override {
+    ticker_.stop();
     clear();
   }
 
  private:
+  void show_start() override { draw(); }
+  void show_step() override {
+    if (Clock::now() - drawn_ >= kRedrawInterval) draw();
+  }
+  void show_tick() override { draw(); }
+  void show_note(const std::string& text) override {
+    const bool shown = shown_;
+    clear();
+    Shown::show_note(text);
+    if (shown) draw();
+  }
+  void show_end() override {
+    if (shown_ && begun()) draw();
+    clear();
+  }
+
   void draw() {
     drawn_ = Clock::now();
+    const std::size_t columns = own_columns(STDERR_FILENO).value_or(kDefaultColumns) - 1;
     put("\r" +
-        progress_bar(figures(drawn_), own_columns(STDERR_FILENO).value_or(kDefaultColumns) - 1) +
+        (begun() ? progress_bar(figures(drawn_), columns) : preparing(drawn_).substr(0, columns)) +
         "\x1b[K");
     shown_ = true;
   }
@@ -186,31 +245,41 @@ class Bar final : public Shown {
 
   Clock::time_point drawn_;
   bool shown_ = false;
+  Ticker ticker_;  // the last: it ticks what is above
 };
 
 class Lines final : public Shown {
  public:
   // `whole`: the beginning and the end too.
   Lines(bool quiet, std::chrono::milliseconds interval, bool whole)
-      : Shown(quiet), interval_(interval), whole_(whole) {}
+      : Shown(quiet, interval),
+        interval_(interval),
+        whole_(whole),
+        ticker_(std::max(interval, kShortestTick), [this] { tick(); }) {}
+  Lines(const Lines&) = delete;
+  Lines& operator=(const Lines&) = delete;
+  ~Lines() override { ticker_.stop(); }
 
-  void started(std::uint64_t total_bytes, std::uint64_t already_done_bytes) override {
-    Shown::started(total_bytes, already_done_bytes);
+ private:
+  void show_start() override {
     printed_ = Clock::now();
     if (whole_) print();
   }
-  void advanced(std::uint64_t bytes) override {
-    Shown::advanced(bytes);
+  void show_step() override {
     if (Clock::now() - printed_ >= interval_) print();
   }
-  void finish() override {
+  // The first tick may come soon after a line; then the next one is not late.
+  void show_tick() override {
+    if (Clock::now() - printed_ >= interval_ / 2) print();
+  }
+  void show_end() override {
     if (any_ && printed_bytes_ != figures(Clock::now()).done_bytes) print();
     any_ = false;
   }
 
- private:
   void print() {
     printed_ = Clock::now();
+    if (!begun()) return put("progress: " + preparing(printed_) + "\n");
     any_ = true;
     printed_bytes_ = figures(printed_).done_bytes;
     put("progress: " + progress_line(figures(printed_)) + "\n");
@@ -221,6 +290,7 @@ class Lines final : public Shown {
   Clock::time_point printed_;
   std::uint64_t printed_bytes_ = 0;
   bool any_ = false;
+  Ticker ticker_;  // the last: it ticks what is above
 };
 
 }  // namespace
@@ -287,9 +357,9 @@ std::unique_ptr<Progress> make_progress(const Session& session) {
   const bool always = session.progress == "always";
   if (session.progress == "never" || (session.quiet && !always))
     return std::make_unique<Notes>(session.quiet);
-  if (on_terminal()) return std::make_unique<Bar>(session.quiet);
-  return std::make_unique<Lines>(session.quiet, std::chrono::milliseconds(session.progress_ms),
-                                 always);
+  const std::chrono::milliseconds interval(session.progress_ms);
+  if (on_terminal()) return std::make_unique<Bar>(session.quiet, interval);
+  return std::make_unique<Lines>(session.quiet, interval, always);
 }
 
 OptionTable progress_table(Session& session) {

@@ -19,6 +19,7 @@ struct ProgressFigures {
   std::uint64_t earlier_bytes = 0;  ///< done before this run began; not in the rate
   double seconds = 0;               ///< since this run began
   std::string_view limit;           ///< stage that takes most time; empty: not known
+  double still_seconds = 0;         ///< since bytes were done last, where that is long; else 0
 };
 
 /// `[######....]  60%   1.8 GiB of 3 GiB   350 MiB/s     0:03 left  limit write`: of that what fits
@@ -38,7 +39,8 @@ class Progress : public Reporter {
 };
 
 /// What `--progress` asks for. On a terminal a bar, redrawn at most ten times a second; elsewhere a
-/// line every Session::progress_ms, for `always` at the beginning and the end too. Notes are
+/// line every Session::progress_ms, for `always` at the beginning and the end too. Both go on where
+/// nothing moves, by a thread of their own, and say for how long. Notes are
 /// printed unless --quiet, which also means `never` unless `always` was asked for.
 std::unique_ptr<Progress> make_progress(const Session& session);
 /// --progress, for a command that shows it.

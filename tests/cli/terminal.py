@@ -262,6 +262,52 @@ class Log(InAFolder):
         self.assertFalse(os.path.exists(".word.hfshard"))
 
 
+class Stalled(InAFolder):
+    """A disk that hangs: no byte is done for a while, so nothing calls the bar or the log."""
+    STALL_MS = 4000
+    EVERY = ["--progress-ms", "600"]
+
+    def stalls(self, call):
+        return ["--stall", f"{call}:40:{self.STALL_MS}"]
+
+    def test_source_and_output_are_told_in_a_log(self):
+        for call in ("pread", "pwrite"):
+            done = piped(convert_long(f"log-{call}", *self.stalls(call), *self.EVERY))
+            stalled = [line for line in progress_lines(done.stderr) if re.search(r"  stalled 0:0\d(  limit |$)", line)]
+            self.assertGreaterEqual(len(stalled), 4, done.stderr)
+            self.assertNotIn("left", "".join(stalled))
+
+    def test_rate_falls_meanwhile(self):
+        done = piped(convert_long("rate", *self.stalls("pwrite"), *self.EVERY))
+        rates = re.findall(r"progress: .* of .*  ([\d.]+) (\w+)/s  stalled", done.stderr)
+        units = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+        rates = [float(number) * units[unit] for number, unit in rates]
+        self.assertGreaterEqual(len(rates), 3, done.stderr)
+        self.assertEqual(rates, sorted(rates, reverse=True))
+        self.assertLess(rates[-1], rates[0])
+
+    def test_bar_goes_on_and_counts(self):
+        for call in ("pread", "pwrite"):
+            status, written, _ = on_terminal(convert_long(f"bar-{call}", *self.stalls(call), *self.EVERY))
+            self.assertEqual(status, 0, written)
+            told = {int(seconds) for seconds in re.findall(r"  stalled 0:0(\d)", written)}
+            self.assertTrue({1, 2, 3} <= told, written[-3000:])
+            self.assertTrue(any(line.startswith("published") for line in screen(written)), written)
+
+    def test_source_that_cannot_be_opened_yet_is_waited_for_aloud(self):
+        opening = ["--stall", f"open:1:{self.STALL_MS}"]
+        done = piped(convert("opened", *opening, *self.EVERY))
+        self.assertIn("progress: preparing  0:02\n", done.stderr)
+        status, written, _ = on_terminal(convert("opened-too", *opening, *self.EVERY))
+        self.assertEqual(status, 0, written)
+        self.assertIn("\rpreparing  0:02\x1b[K", written)
+        self.assertNotIn("preparing", "".join(screen(written)))
+
+    def test_commands_that_never_show_progress_are_silent(self):
+        done = piped(convert("quiet", "--quiet", *self.stalls("pwrite"), *self.EVERY))
+        self.assertEqual(done.stderr, "")
+
+
 class Stopped(InAFolder):
     def killed(self, name, calls, *options):
         """A conversion that dies in the middle."""

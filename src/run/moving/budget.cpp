@@ -15,8 +15,9 @@
 namespace hfshard {
 namespace {
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-// Libraries' writable data, the main heap's slack, and what the C library and oneTBB keep beside
-// the heap: 11 to 14 MiB were seen under `ulimit -d` on Debian 12.
+// Libraries' writable data, the main heap's slack, a stack of 256 KiB that the tool's progress may
+// have, and what the C library and oneTBB keep beside the heap: 11 to 14 MiB were seen under
+// `ulimit -d` on Debian 12.
 constexpr std::uint64_t kProcessBytes = 24 * kMiB;
 // A thread: 512 KiB of stack and its share of heap for the bookkeeping of tiles.
 constexpr std::uint64_t kThreadBytes = kMiB;

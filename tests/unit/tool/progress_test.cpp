@@ -23,6 +23,16 @@ TEST(Progress, HasNoRateBeforeAnythingIsKnown) {
   EXPECT_EQ(progress_line({kGiB, 0, 0, 5, "read"}), "0%  0 B of 1 GiB");
 }
 
+TEST(Progress, SaysForHowLongNothingMoved) {
+  EXPECT_EQ(progress_line({4 * kGiB, kGiB, 0, 16, "read", 12}),
+            "25%  1 GiB of 4 GiB  64 MiB/s  stalled 0:12  limit read");
+  EXPECT_EQ(progress_line({kGiB, 0, 0, 90, {}, 90}), "0%  0 B of 1 GiB  stalled 1:30");
+  EXPECT_EQ(progress_line({kGiB, kGiB, 0, 32, {}, 16}),
+            "100%  1 GiB of 1 GiB  32 MiB/s  finishing 0:16");
+  EXPECT_EQ(progress_bar({4 * kGiB, kGiB, 0, 16, {}, 12}, 39),
+            "[####.............]  25%   stalled 0:12");
+}
+
 TEST(Progress, IsFullAtTheEndEvenOfNothing) {
   EXPECT_EQ(progress_line({kGiB, kGiB, 0, 2, {}}), "100%  1 GiB of 1 GiB  512 MiB/s");
   EXPECT_EQ(progress_line({0, 0, 0, 0, {}}), "100%  0 B of 0 B");

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <pthread.h>
+
+namespace hfshard {
+
+/// Calls a function at intervals from a thread of its own, which has a small stack and takes no
+/// signals. A system that refuses the thread leaves one that never calls.
+class Ticker {
+ public:
+  Ticker(std::chrono::milliseconds interval, std::function<void()> tick);
+  ~Ticker() { stop(); }
+  Ticker(const Ticker&) = delete;
+  Ticker& operator=(const Ticker&) = delete;
+  /// No call is under way or follows. Not to be called by the function itself.
+  void stop();
+
+ private:
+  static void* run(void* self);
+  void loop();
+
+  const std::chrono::milliseconds interval_;
+  const std::function<void()> tick_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool ends_ = false;
+  bool runs_ = false;
+  pthread_t thread_{};
+};
+
+}  // namespace hfshard
