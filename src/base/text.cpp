@@ -208,10 +208,17 @@ std::string shell_word(std::string_view text) {
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789%+,-./:=@_";
   if (!text.empty() && text.find_first_not_of(kPlain) == std::string_view::npos)
     return std::string(text);
-  std::string out = "'";
+  const auto controls = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; };
+  // Where a terminal would obey a character, in the form that has a name for it.
+  const bool named = std::ranges::any_of(text, controls);
+  std::string out = named ? "$'" : "'";
   for (const char c : text) {
-    if (c == '\'') {
-      out += "'\\''";
+    if (controls(c)) {
+      out += fmt::format("\\{:03o}", static_cast<unsigned char>(c));
+    } else if (c == '\'') {
+      out += named ? "\\'" : "'\\''";
+    } else if (c == '\\' && named) {
+      out += "\\\\";
     } else {
       out += c;
     }

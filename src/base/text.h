@@ -28,7 +28,8 @@ std::size_t display_width(std::string_view text) noexcept;
 std::string quote(std::string_view name);
 /// Same escapes, without the quotes: for paths on a line of their own.
 std::string printable(std::string_view text);
-/// A word as a POSIX shell reads it back: in single quotes if it needs any.
+/// A word as a shell reads it back: in single quotes if it needs any, and where it has characters
+/// that a terminal obeys, with names for those (`$'...'`, of bash, zsh and POSIX of 2024).
 std::string shell_word(std::string_view text);
 /// `64 MiB`, `1.19 GiB`, `20 B`: binary units, three significant digits.
 std::string human_bytes(std::uint64_t bytes);

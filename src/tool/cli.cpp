@@ -142,6 +142,8 @@ const std::atomic<bool>& watch_interrupts() {
 
 void print_line(const std::string& text) { put(text + "\n", stdout); }
 
+void flush_results() { static_cast<void>(std::fflush(stdout)); }
+
 void print_note(const Session& session, const std::string& text) {
   if (!session.quiet) put(text + "\n", stderr);
 }

@@ -26,6 +26,8 @@ struct Session {
 
 /// stdout, with a newline. Results only.
 void print_line(const std::string& text);
+/// What is printed on stderr afterwards stands behind it, where both are one.
+void flush_results();
 /// stderr, with a newline. Progress, notes and errors.
 void print_note(const Session& session, const std::string& text);
 /// One JSON object on stdout: adds "schema": 1 and "command".

@@ -79,7 +79,7 @@ void print_converted(const ConvertReport& report, const RunOptions& options) {
   } else {
     print_line(fmt::format("worker {}/{} wrote {}; when all have: hfshard finalize {}",
                            options.worker, options.workers, human_bytes(run.written_bytes),
-                           options.out));
+                           shell_word(options.out)));
   }
 }
 

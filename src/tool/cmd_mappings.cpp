@@ -10,6 +10,8 @@
 #include "base/json_shape.h"
 #include "base/text.h"
 #include "tool/cli.h"
+#include "tool/family_table.h"
+#include "tool/help.h"
 #include "tool/mapping_flags.h"
 #include "tool/problem_groups.h"
 #include "tool/progress.h"
@@ -50,24 +52,6 @@ Json families_json(const std::vector<FamilySummary>& families) {
   Json out;
   out["families"] = std::move(items);
   return out;
-}
-
-void print_families(const std::vector<FamilySummary>& families) {
-  TextTable table({"family", "layers", "accounted", "executed", "right", "model types"});
-  for (const FamilySummary& family : families) {
-    const FamilyProof& proof = family.proof;
-    std::vector<std::string> right;
-    if (proof.by_maxtext > 0) right.push_back(fmt::format("MaxText {}", proof.by_maxtext));
-    if (proof.by_own_oracle > 0) right.push_back(fmt::format("numpy {}", proof.by_own_oracle));
-    table.add({family.name, join(family.layers, ", "), fmt::format("{}", proof.accounted),
-               fmt::format("{}", proof.executed), right.empty() ? "-" : join(right, ", "),
-               join(family.model_types, ", ")});
-  }
-  for (const std::string& line : table.lines(0)) print_line(line);
-  print_line(
-      "accounted: published models of which every element has its place; executed: test "
-      "checkpoints that were converted and verified; right: of them, bit-equal to MaxText's "
-      "own converter, or to an independent one in numpy");
 }
 
 int run_list(const Session& session) {

@@ -51,6 +51,9 @@ int show_plan(const Session& session, const std::string& source, const PlanOptio
   questions.most_leaves = session.json ? UINT64_MAX : kShownLeaves;
   questions.measure = true;
   const PlanReport report = plan(source, wanted, run, questions);
+  // On a terminal what is longest scrolls away first, and the summary stays in sight.
+  if (!session.json) print_leaves(report);
+  flush_results();
   for (const std::string& line : source_notes(report.summary)) print_note(session, line);
   if (session.json) {
     if (report.refusal) throw Error(*report.refusal);  // one object: plan or error

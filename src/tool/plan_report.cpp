@@ -161,6 +161,8 @@ std::vector<Field> link_fields(const PlanSummary& plan) {
   return out;
 }
 
+}  // namespace
+
 void print_leaves(const PlanReport& report) {
   const auto any = [&](const auto& has) { return std::ranges::any_of(report.leaves, has); };
   const bool inner = any([](const PlannedLeaf& leaf) { return leaf.inner.has_value(); });
@@ -185,6 +187,8 @@ void print_leaves(const PlanReport& report) {
         counted(report.summary.leaves - report.leaves.size(), "more leaf", "more leaves")));
   }
 }
+
+namespace {
 
 void print_disk(const PlanReport& report) {
   if (!report.free_bytes) return;
@@ -379,7 +383,6 @@ void print_plan(const PlanReport& report) {
                                     human_bytes(report.memory.peak_bytes),
                                     human_bytes(report.memory.need_bytes),
                                     human_bytes(report.memory.control_bytes)));
-  print_leaves(report);
   for (const LoadReport& load : report.loads) {
     for (const Field& field : load_fields(load)) print_field(field);
   }
@@ -428,17 +431,54 @@ std::vector<std::string> next_words(const PlanSummary& plan, const std::string& 
   return out;
 }
 
-void print_next(const PlanSummary& plan, const std::string& items) {
-  std::vector<std::string> words;
-  for (const std::string& word : next_words(plan, items)) words.push_back(shell_word(word));
-  print_line("next      " + join(words, " "));
-  if (plan.load_path.empty()) return;
-  if (plan.model_names.empty()) {
-    print_line("          no name of a model fits: name what differs from the defaults too");
-  } else if (plan.model_names.size() > 1) {
-    print_line("          names that fit too: " +
-               join({plan.model_names.begin() + 1, plan.model_names.end()}, ", "));
+namespace {
+
+// Lines that a shell takes as one, each of at most `columns` where its words let it; the first
+// word, a place of any length, has its own.
+std::vector<std::string> pasteable(const std::vector<std::string>& words, std::size_t columns) {
+  constexpr std::size_t kGoesOn = 2;  // " \\"
+  std::vector<std::string> out;
+  for (const std::string& word : words) {
+    const std::string quoted = shell_word(word);
+    if (out.size() < 2 || out.back().size() + 1 + quoted.size() + kGoesOn > columns) {
+      out.push_back(quoted);
+    } else {
+      out.back() += " " + quoted;
+    }
   }
+  for (std::size_t i = 0; i + 1 < out.size(); ++i) out[i] += " \\";
+  return out;
+}
+
+std::string one_line(const std::vector<std::string>& words) {
+  std::vector<std::string> quoted;
+  for (const std::string& word : words) quoted.push_back(shell_word(word));
+  return join(quoted, " ");
+}
+
+}  // namespace
+
+void print_next(const PlanSummary& plan, const std::string& items) {
+  constexpr std::size_t kLabel = 10;
+  constexpr std::size_t kMostColumns = 1000;  // more are no terminal's
+  const std::size_t columns = file_columns(STDOUT_FILENO);
+  const std::vector<std::string> words = next_words(plan, items);
+  const bool folds = columns <= kMostColumns && !plan.load_path.empty();
+  const std::vector<std::string> lines =
+      folds ? pasteable(words, columns - std::min(columns, kLabel)) : std::vector{one_line(words)};
+  for (const std::string& line : lines)
+    print_line(fmt::format("{:<{}}{}", &line == lines.data() ? "next" : "", kLabel, line));
+  if (plan.load_path.empty()) return;
+  std::string rest;
+  if (plan.model_names.empty()) {
+    rest = "no name of a model fits: name what differs from the defaults too";
+  } else if (plan.model_names.size() > 1) {
+    rest =
+        "names that fit too: " + join({plan.model_names.begin() + 1, plan.model_names.end()}, ", ");
+  }
+  if (rest.empty()) return;
+  for (const std::string& line : wrapped(rest, columns - std::min(columns, kLabel)))
+    print_line(std::string(kLabel, ' ') + line);
 }
 
 }  // namespace hfshard

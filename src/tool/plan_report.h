@@ -14,11 +14,12 @@ namespace hfshard {
 Json plan_json(const PlanReport& report);
 /// One of its leaves, complete enough to rebuild the layout.
 Json leaf_json(const PlannedLeaf& leaf);
-/// Leaves that print_plan shows; more are counted.
+/// Leaves that print_leaves shows; more are counted.
 inline constexpr std::uint64_t kShownLeaves = 400;
 /// The family, its scheme and how layers lie: `qwen3 (maxtext, stacked)`.
 std::string family_text(const PlanSummary& plan);
-/// The same for a person.
+/// The same for a person: a table of the leaves, and what is said of all of them.
+void print_leaves(const PlanReport& report);
 void print_plan(const PlanReport& report);
 /// Adds what a plan links, and `not_linked`: the leaves that it could not, `[{"path", "why"}]`.
 void add_linked(const PlanSummary& plan, Json& out);

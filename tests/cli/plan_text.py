@@ -127,12 +127,10 @@ def cells(plan):
 
 
 def spoken(lines):
-    """Fields with their continuations joined, and the words of the table."""
+    """Fields with their continuations joined, and the words of the table, which stands before them."""
     said, table = [], []
     for line in lines:
-        if line.startswith(" " * 10) and said and not table:
-            said[-1] = (said[-1][0], f"{said[-1][1]} {line.strip()}")
-        elif line.startswith("  ") and (not said or said[-1][0] not in ("load", "time")):
+        if line.startswith("  ") and not said:
             table.append(line)
         elif line.startswith(" " * 10):
             said[-1] = (said[-1][0], f"{said[-1][1]} {line.strip()}")
@@ -161,7 +159,7 @@ class Check:
         if done.returncode != 0:
             self.problems.append(f"{' '.join(words)}: status {done.returncode}: {done.stderr}")
         for line in [] if "--json" in words else (done.stdout + done.stderr).splitlines():
-            if line.startswith("next "):  # one line, so that it can be pasted
+            if len(line[10:].removesuffix(" \\").split()) == 1 and "=/" in line:  # a path that is to be pasted
                 continue
             # Of plan, only what is one word below its label, as its id is, has more than is asked for.
             if len(line) > 80 or (words[0] == "plan" and len(line) > columns and len(line[10:].split()) > 1):
@@ -211,7 +209,9 @@ class Check:
         plan = json.loads(self.run("plan", source, *options, "--json", "--quiet").stdout or "{}")
         for columns in COLUMNS:
             done = self.run("convert", source, f"{name}-{columns}", *options, columns=columns)
-            said = dict(line.split(None, 1) for line in done.stdout.splitlines())
+            said = dict(spoken(done.stdout.splitlines())[0])
+            if plan["scheme"] != "hf" and not re.search(r"^next +\S+ \\\n {10}\S", done.stdout, re.M):
+                self.problems.append(f"convert of {name}: next is not folded: {done.stdout}")
             if said.get("family") != family(plan):
                 self.problems.append(f"convert of {name}: family {said.get('family')}, in JSON {family(plan)}")
 

@@ -27,6 +27,13 @@ mv .begun.hfshard/journal.1-2.0000 .begun.hfshard/journal.0-1.0000
 look begun
 ends convert in begun --resume
 show verify begun
+echo "-- where a shell would take the names apart"
+mv in "my in"
+ends convert "my in" "it's mine" --worker 1/2
+show verify "it's mine"
+mv ".it's mine.hfshard/journal.1-2.0000" ".it's mine.hfshard/journal.0-1.0000"
+show verify "it's mine"
+mv "my in" in
 echo "-- an index"
 ends convert in linked --worker 1/2
 mv .linked.hfshard/journal.1-2.0000 .linked.hfshard/journal.0-1.0000

@@ -29,7 +29,8 @@ TOWERS = ("vision", "audio")
 # What is known beside expected.json: `reference`, what is changed in transformers' model where MaxText's is another
 # one, for the row with --dtype f32; `of`, `family` and `config`: an example checkpoint with a fixture's config.json, changed
 # in these places, and the `maxtext_settings` that change with them; `of` and `num_layers`: the first layers of a fixture, loaded
-# with what `plan` says, and in transformers with the config.json that convert makes.
+# with what `plan` says, and in transformers with the config.json that convert makes. An example without `of` has its whole
+# `config`, `model`, the `options` of the conversion, and `model_type` where transformers has its model under another one.
 SETTINGS = os.path.join(interop.HERE, "maxtext_settings.json")
 ABSOLUTE = 2e-5  # sums of float32 in another order
 PEER = os.path.join(interop.HERE, "peers", "maxtext_logits.py")
@@ -51,23 +52,24 @@ class Source:
     def __init__(self, tool, name):
         known = oracle_dirs.read_json(SETTINGS).get(name, {})
         self.name = name
-        self.oracle = oracle_dirs.OracleDir(known.get("of", name))
-        self.path = self.oracle.path
-        self.is_fixture = "of" not in known
-        facts = self.oracle.facts
-        self.model = facts["maxtext_model_name"]
-        self.settings = {**facts["maxtext_settings"], **known.get("maxtext_settings", {})}
+        self.is_fixture = "family" not in known
+        self.oracle = oracle_dirs.OracleDir(known.get("of", name)) if self.is_fixture or "of" in known else None
+        facts = self.oracle.facts if self.oracle else {}
+        self.model = known.get("model") or facts["maxtext_model_name"]
+        self.settings = {**facts.get("maxtext_settings", {}), **known.get("maxtext_settings", {})}
+        self.options = known.get("options") or (self.oracle.options if self.oracle else {})
+        self.layouts = known.get("layouts") or (self.oracle.layouts() if self.oracle else list(oracle_dirs.LAYOUTS))
         self.reference = known.get("reference", {})
+        self.model_type = known.get("model_type", "")
         self.first = ["--num-layers", str(known["num_layers"])] if "num_layers" in known else []
+        self.path = self.oracle.path if self.is_fixture else make_example(tool, name, self.oracle, known)
         self.read_by_transformers = self.path
         if self.first:
             self.take_first(tool)
-        elif not self.is_fixture:
-            self.path = self.read_by_transformers = make_example(tool, name, self.oracle, known)
 
     def take_first(self, tool):
         """The settings that `plan` says, and the checkpoint with the output's config.json."""
-        words = words_of(self.oracle, self.oracle.layouts()[0])
+        words = words_of(self, self.layouts[0])
         said = tool.json("plan", self.path, "--quiet", *words, *self.first)["load_words"]
         self.settings.update({word.split("=")[0]: int(word.split("=")[1]) for word in said if re.search(r"layers=\d", word)})
         self.read_by_transformers = tool.path(f"{self.name}-source")
@@ -81,21 +83,23 @@ class Source:
 
 
 def make_example(tool, name, oracle, known):
-    """A checkpoint of text alone with random values, with the config of a fixture and what is changed in it."""
-    config = oracle_dirs.read_json(oracle.path, "config.json")
-    for tower in TOWERS:
-        config.pop(f"{tower}_config", None)
-    for part, changes in known["config"].items():
-        config[part].update(changes)
+    """A checkpoint of text alone with random values, with a config of its own, or a fixture's and what is changed in it."""
+    config = known["config"]
+    if oracle:
+        config = oracle_dirs.read_json(oracle.path, "config.json")
+        for tower in TOWERS:
+            config.pop(f"{tower}_config", None)
+        for part, changes in known["config"].items():
+            config[part].update(changes)
     with open(tool.path("config.json"), "w", encoding="ascii") as file:
         json.dump(config, file)
     tool.run("mappings", "example", known["family"], tool.path(f"{name}-source"), "--config", tool.path("config.json"), "--quiet")
     return tool.path(f"{name}-source")
 
 
-def words_of(oracle, layers):
+def words_of(source, layers):
     """As text: no towers."""
-    options = {name: value for name, value in oracle.options.items() if name not in TOWERS}
+    options = {name: value for name, value in source.options.items() if name not in TOWERS}
     return ["--layers", layers, *oracle_dirs.words_of(options)]
 
 
@@ -104,7 +108,7 @@ def converter_row(tool, source, layers, output):
     import orbax_peer as peer
 
     oracle = source.oracle
-    if not source.is_fixture:
+    if not source.is_fixture or source.first or "maxtext_model_name" not in oracle.facts:
         return "not run"
     if any("added" in entry for entry in oracle.differences()):
         return "stops"
@@ -131,18 +135,17 @@ def row(source, load, answer):
 def measure(tool, name):
     """The rows of one fixture."""
     source = Source(tool, name)
-    oracle = source.oracle
     loads = []
-    for layers, dtype in [*((layers, "") for layers in oracle.layouts()), (oracle.layouts()[0], "f32")]:
+    for layers, dtype in [*((layers, "") for layers in source.layouts), (source.layouts[0], "f32")]:
         output = tool.path(f"{name}-{layers}-{dtype}")
-        words = [*words_of(oracle, layers), *source.first, *(["--dtype", dtype] if dtype else [])]
+        words = [*words_of(source, layers), *source.first, *(["--dtype", dtype] if dtype else [])]
         tool.run("convert", source.path, output, "--quiet", *words)
         load = {"path": os.path.join(output, "0", "items"), "scan": layers == "stacked", "layers": layers,
                 "reference": {}, "converter": converter_row(tool, source, layers, output) if not dtype else ""}
         if dtype:
             load.update(layers=f"{layers}, {dtype}{', as MaxText' if source.reference else ''}", reference=source.reference)
         loads += [{**load, "modules": modules} for modules in (["nnx"] if dtype else ["nnx", "linen"])]
-    task = {"source": source.read_by_transformers, "model_name": source.model, "settings": source.settings, "loads": loads}
+    task = {"source": source.read_by_transformers, "model_type": source.model_type, "model_name": source.model, "settings": source.settings, "loads": loads}
     done = subprocess.run([sys.executable, PEER], input=json.dumps(task), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         tool.expect(False, f"{name}: {done.stderr[-2000:]}")

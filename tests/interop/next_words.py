@@ -3,8 +3,9 @@
 
     next_words.py --hfshard PROGRAM
 
-Every model of tests/oracle/trees, stacked and separate, by text alone and with its parts, and of text the fewest layers that there
-are: MaxText accepts the words, and its configuration has what they say. HFSHARD_MAXTEXT_PYTHON and HFSHARD_MAXTEXT_SRC name MaxText (scripts/test --with-maxtext).
+Every model of tests/oracle/trees and every published one that a mapping lists, stacked and separate, by text alone and with
+its parts, and of text the fewest layers that there are: MaxText accepts the words, and its configuration has what they say.
+HFSHARD_MAXTEXT_PYTHON and HFSHARD_MAXTEXT_SRC name MaxText (scripts/test --with-maxtext).
 """
 
 import argparse
@@ -21,7 +22,9 @@ import interop
 sys.path.insert(0, interop.ORACLE)
 import oracle_dirs  # pylint: disable=wrong-import-position
 
+MAPPINGS = os.path.join(interop.HERE, os.pardir, os.pardir, "mappings")
 TREES = os.path.join(interop.ORACLE, "trees")
+LEAST_LISTED = 100
 PEER = os.path.join(interop.HERE, "peers", "maxtext_words.py")
 
 
@@ -31,23 +34,22 @@ def words_of(tool, source, options):
     return json.loads(done.stdout).get("load_words") if done.returncode == 0 else None
 
 
-def tasks_of(tool, name):
-    model = oracle_dirs.read_json(TREES, f"{name}.json")
-    source, config = tool.path("source"), tool.path("config.json")
+def tasks_of(tool, what, family, config, parts, first):
+    source, written = tool.path("source"), tool.path("config.json")
     shutil.rmtree(source, ignore_errors=True)
-    with open(config, "w", encoding="utf-8") as file:
-        json.dump(model["config"], file)
-    parts = sorted({part for tree in model["trees"] for part in tree["with"]})
-    tool.run("mappings", "example", model["family"], source, "--config", config, "--sparse", "--quiet",
-             *(["--with", ",".join(parts)] if parts else []))
+    with open(written, "w", encoding="utf-8") as file:
+        json.dump(config, file)
+    example = ["mappings", "example", family, source, "--config", written, "--sparse", "--quiet"]
+    if not parts or tool.run_any(*example, "--with", ",".join(parts)).returncode != 0:
+        tool.run(*example)
     for layers in ("stacked", "separate"):
         for chosen in ([], parts) if parts else ([],):
             options = ["--layers", layers, *(["--with", ",".join(chosen)] if chosen else [])]
             words = words_of(tool, source, options)
             if words is not None:
-                yield {"what": " ".join([name, *options]), "words": words}
-            if words is not None and not chosen:
-                yield first_layers(tool, name, source, options, [word for word in words if word.startswith("model_name=")])
+                yield {"what": " ".join([what, *options]), "words": words}
+            if words is not None and not chosen and first:
+                yield first_layers(tool, what, source, options, [word for word in words if word.startswith("model_name=")])
 
 
 def first_layers(tool, name, source, options, named):
@@ -63,6 +65,46 @@ def first_layers(tool, name, source, options, named):
         tool.expect(not named or {*named, "override_model_config=true"} <= set(words), f"{what}: {words}")
         return {"what": what, "words": words}
     raise AssertionError(f"{name} has no first layers")
+
+
+def of_trees(tool, names):
+    for name in names:
+        model = oracle_dirs.read_json(TREES, f"{name}.json")
+        parts = sorted({part for tree in model["trees"] for part in tree["with"]})
+        yield from tasks_of(tool, name, model["family"], model["config"], parts, True)
+
+
+def nested(values):
+    """{"a.b": 1} -> {"a": {"b": 1}}."""
+    out = {}
+    for name, value in values.items():
+        *folders, last = name.split(".")
+        at = out
+        for folder in folders:
+            at = at.setdefault(folder, {})
+        at[last] = value
+    return out
+
+
+def listed_models(sizes):
+    """(name, facts of its config.json) of each model; mappings/README.md has the short form."""
+    if "models" not in sizes:
+        yield from sizes.items()
+        return
+    for name, row in sizes["models"].items():
+        if isinstance(row, str):
+            continue  # the same as another one
+        count = len(sizes["keys"])
+        yield name, {**sizes.get("all", {}), **dict(zip(sizes["keys"], row)), **(row[count] if len(row) > count else {})}
+
+
+def of_sizes(tool):
+    """The models that the mappings list under `sizes`, with a tower where their config.json describes one."""
+    for file in sorted(name for name in os.listdir(MAPPINGS) if name.endswith(".json")):
+        for name, facts in listed_models(oracle_dirs.read_json(MAPPINGS, file).get("sizes", {"models": {}})):
+            config = nested(facts)
+            towers = [tower for tower in ("vision", "audio") if f"{tower}_config" in {**config, **config.get("thinker_config", {})}]
+            yield from tasks_of(tool, name, file.removesuffix(".json"), config, towers, False)
 
 
 def readme_tasks():
@@ -88,8 +130,13 @@ def main():
                                        if name.endswith(".json") and name != "oddities.json")
     with tempfile.TemporaryDirectory(prefix="hfshard-interop-") as folder:
         tool = interop.Program(arguments.hfshard, folder)
-        tasks = [task for name in names for task in tasks_of(tool, name)]
+        tasks = list(of_trees(tool, names))
         tool.expect(len(tasks) >= len(names), f"only {len(tasks)} configurations of {len(names)} models")
+        if not arguments.models:
+            listed = list(of_sizes(tool))
+            tool.expect(len(listed) >= LEAST_LISTED, f"only {len(listed)} configurations of the mappings' sizes")
+            said = {json.dumps(task["words"]) for task in tasks}
+            tasks += [task for task in listed if json.dumps(task["words"]) not in said and not said.add(json.dumps(task["words"]))]
         commands = list(readme_tasks())
         tool.expect(len(commands) == 2, f"README.md has {len(commands)} commands of MaxText")
         tasks += commands

@@ -86,7 +86,7 @@ void check_same_plan(const Plan& plan, const OutPaths& paths, const std::string&
                             join(differences, "; ")))
         .in_file(paths.staging)
         .hint(fmt::format("finish it with its own options, or remove it: hfshard clean {}",
-                          paths.out));
+                          shell_word(paths.out)));
   }
   if (found.at("sources") == wanted.at("sources")) return;
   for (std::size_t i = 0; i < plan.catalog().files.size(); ++i) {
@@ -94,7 +94,7 @@ void check_same_plan(const Plan& plan, const OutPaths& paths, const std::string&
     throw Error(ErrorCode::conflict,
                 "the source changed since this run was started (size, time or inode)")
         .in_file(plan.catalog().files[i].path.text())
-        .hint(fmt::format("start over: hfshard clean {}", paths.out));
+        .hint(fmt::format("start over: hfshard clean {}", shell_word(paths.out)));
   }
 }
 
@@ -285,7 +285,7 @@ Staging::Staging(const OutPaths& paths, bool shared)
   if (shared && published()) {
     throw Error(ErrorCode::conflict, "a run of this output was interrupted after it had published")
         .in_file(paths.staging)
-        .hint(fmt::format("remove what it left: hfshard clean {}", paths.out));
+        .hint(fmt::format("remove what it left: hfshard clean {}", shell_word(paths.out)));
   }
 }
 

@@ -134,10 +134,10 @@ std::string remedy(const Unfinished& run) {
     return fmt::format(
         "run the workers that are missing, then hfshard finalize {}; or the {} "
         "command with --resume",
-        run.out, command);
+        shell_word(run.out), command);
   }
   return fmt::format("repeat its command with --resume: hfshard {} {} {} ... --resume", command,
-                     run.source.empty() ? "SOURCE" : run.source, run.out);
+                     run.source.empty() ? "SOURCE" : shell_word(run.source), shell_word(run.out));
 }
 
 }  // namespace

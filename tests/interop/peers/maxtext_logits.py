@@ -1,6 +1,7 @@
 """Logits of checkpoints that MaxText loads through its own code, and of transformers for the same source.
 
-The task is JSON on standard input: `source` (a HuggingFace directory), `model_name` and `settings` of MaxText's
+The task is JSON on standard input: `source` (a HuggingFace directory), `model_type` (transformers' name for it, where
+it has another one), `model_name` and `settings` of MaxText's
 configuration, and `loads`: a list of `{"path", "scan", "modules", "reference"}`, the item directory, whether its layers
 are stacked, "nnx" or "linen", and what is changed in transformers' model. The answer is one JSON line on standard output:
 for each load `difference` and `largest`, of all logits, and `argmax`, the share of positions at which the likeliest token
@@ -86,17 +87,44 @@ def first_of_ties(model):
       module.forward = wrapped(module.forward)
 
 
+def weigh_with_bias(model):
+  """Weighs the chosen experts by the scores that choose them, the bias in them, as MaxText does under other names than deepseek3*."""
+  # Source: AI-Hypercomputer/maxtext layers/moe.py RoutedMoE.get_topk.
+  import torch
+
+  def wrapped(router, forward):
+    def call(states):
+      logits, _, chosen = forward(states)
+      weights = (logits.sigmoid() + router.e_score_correction_bias).gather(1, chosen)
+      return logits, weights / (weights.sum(dim=-1, keepdim=True) + 1e-20) * router.routed_scaling_factor, chosen
+    return call
+
+  for module in model.modules():
+    if type(module).__name__.endswith("TopkRouter"):
+      module.forward = wrapped(module, module.forward)
+
+
 # What is changed in transformers' model beside its config.
-CHANGES = {"rounded_head": round_head, "first_of_ties": first_of_ties}
+CHANGES = {"rounded_head": round_head, "first_of_ties": first_of_ties, "weighed_with_bias": weigh_with_bias}
 
 
-def reference_logits(source, changes):
+def reference_config(source, model_type):
+  """Of a `model_type` that transformers has; a model whose own is the same under another name."""
+  import transformers
+
+  if not model_type:
+    return transformers.AutoConfig.from_pretrained(source)
+  with open(os.path.join(source, "config.json"), encoding="utf-8") as file:
+    return transformers.AutoConfig.for_model(**{**json.load(file), "model_type": model_type})
+
+
+def reference_logits(source, model_type, changes):
   """What transformers computes; the logits and the tokens. `changes`: of its config, and names of CHANGES."""
   import torch
   import transformers
 
   transformers.logging.set_verbosity_error()
-  config = transformers.AutoConfig.from_pretrained(source)
+  config = reference_config(source, model_type)
   merge(config.get_text_config(), {name: value for name, value in changes.items() if name not in CHANGES})
   architecture = getattr(transformers, config.architectures[0])
   model, loading = architecture.from_pretrained(
@@ -160,7 +188,7 @@ def loaded_logits(config, ids, modules):
 def measure(task, load):
   import numpy as np
 
-  reference, ids = reference_logits(task["source"], load["reference"])
+  reference, ids = reference_logits(task["source"], task["model_type"], load["reference"])
   try:
     found = loaded_logits(configuration(task, load), ids, load["modules"])
   except Exception as error:  # pylint: disable=broad-except

@@ -13,6 +13,7 @@ TEST(Text, ShellWordsAreQuotedWhereTheyMustBe) {
   EXPECT_EQ(shell_word("x=[]"), "'x=[]'");
   EXPECT_EQ(shell_word("~"), "'~'");
   EXPECT_EQ(shell_word("$(a)"), "'$(a)'");
+  EXPECT_EQ(shell_word("a\nb\x1b[31m it's \\x"), R"($'a\012b\033[31m it\'s \\x')");
 }
 
 TEST(Text, HumanBytesHasThreeDigits) {

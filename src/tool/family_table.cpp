@@ -1,0 +1,55 @@
+#include "tool/family_table.h"
+
+#include <algorithm>
+#include <string>
+#include <unistd.h>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "tool/cli.h"
+#include "tool/help.h"
+#include "tool/progress.h"
+#include "tool/text_table.h"
+
+namespace hfshard {
+
+void print_families(const std::vector<FamilySummary>& families) {
+  const std::string usual = "stacked, separate";
+  const bool alike = std::ranges::all_of(
+      families, [&](const FamilySummary& family) { return join(family.layers, ", ") == usual; });
+  // A list of model types goes on below itself where the columns before it leave enough.
+  constexpr std::size_t kBefore = 55;
+  constexpr std::size_t kEnough = 24;
+  const std::size_t columns = file_columns(STDOUT_FILENO);
+  const bool folds = alike && columns >= kBefore + kEnough;
+  std::vector<std::string> heading{"family", "accounted", "executed", "right", "model types"};
+  if (!alike) heading.insert(heading.begin() + 1, "layers");
+  TextTable table(std::move(heading));
+  for (const FamilySummary& family : families) {
+    const FamilyProof& proof = family.proof;
+    std::vector<std::string> right;
+    if (proof.by_maxtext > 0) right.push_back(fmt::format("MaxText {}", proof.by_maxtext));
+    if (proof.by_own_oracle > 0) right.push_back(fmt::format("numpy {}", proof.by_own_oracle));
+    std::vector<std::string> row{family.name, fmt::format("{}", proof.accounted),
+                                 fmt::format("{}", proof.executed),
+                                 right.empty() ? "-" : join(right, ", ")};
+    if (!alike) row.insert(row.begin() + 1, join(family.layers, ", "));
+    const std::string types = join(family.model_types, ", ");
+    for (const std::string& line :
+         folds ? wrapped(types, columns - kBefore) : std::vector<std::string>{types}) {
+      row.push_back(line);
+      table.add(std::exchange(row, std::vector<std::string>(4)));
+    }
+  }
+  print_table(table, 0);
+  const std::string words = fmt::format(
+      "{}accounted: published models of which every element has its place; executed: test "
+      "checkpoints that were converted and verified; right: of them, bit-equal to MaxText's "
+      "own converter, or to an independent one in numpy",
+      alike ? "layers: stacked or separate, of each; " : "");
+  for (const std::string& line : wrapped(words, columns)) print_line(line);
+}
+
+}  // namespace hfshard
