@@ -181,7 +181,8 @@ class Shown : public Notes {
   bool begun() const { return begun_; }
   // Before a run knows what there is to do.
   std::string preparing(Clock::time_point now) const {
-    return "preparing  " + clock_text(std::chrono::duration<double>(now - begin_).count());
+    return fmt::format("{}  {}", "preparing",
+                       clock_text(std::chrono::duration<double>(now - begin_).count()));
   }
   const ProgressFigures& figures(Clock::time_point now) {
     figures_.seconds = std::chrono::duration<double>(now - begin_).count();
