@@ -18,10 +18,14 @@ VerifyResult verify(const std::string& out, const std::string& source, const Run
                     Reporter& reporter) {
   refuse_unfinished(out, reporter);
   const std::string step = step_directory(out);
+  if (step.empty() && !exists(out))
+    throw Error(ErrorCode::not_found, "no such file or directory").in_file(out);
   if (step.empty()) {
     throw Error(ErrorCode::not_found, "no hfshard.json here, so there is nothing to verify against")
         .in_file(out)
-        .hint("outputs of other tools are read by: hfshard inspect --data");
+        .hint(
+            "an output of convert or link comes first, then its source; outputs of other tools are "
+            "read by: hfshard inspect --data");
   }
   const Manifest manifest = read_manifest(join_path(step, kManifestName));
   const PlanOptions recorded = options_from_json(manifest.identity.at("options"));

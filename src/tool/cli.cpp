@@ -4,6 +4,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <fcntl.h>
 #include <malloc.h>
 #include <memory>
 #include <new>
@@ -222,9 +223,20 @@ int read_and_run(int argc, const char* const* argv, const Limits* limits, unsign
   return with_output_checked(session, run_guarded(session, parsed));
 }
 
+// A stream that the caller has closed is the next file that is opened, and would get what is
+// printed.
+void hold_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    // What is printed where nobody reads fails, as it does for a closed stream.
+    const int mode = stream == STDERR_FILENO ? O_WRONLY : O_RDONLY;
+    if (::fcntl(stream, F_GETFD) == -1) static_cast<void>(::open("/dev/null", mode));
+  }
+}
+
 }  // namespace
 
 int tool_main(int argc, const char* const* argv, const Limits* limits, unsigned progress_ms) {
+  hold_standard_streams();
   try {
     return read_and_run(argc, argv, limits, progress_ms);
   } catch (const std::bad_alloc&) {  // too little for the command line itself, or for saying more

@@ -89,7 +89,8 @@ int run_convert_command(const Session& session, const PlanFlags& plan_flags,
   RunOptions options = run_options(session, run_flags);
   if (run_flags.dry_run) return show_plan(session, plan_flags.source, wanted, options);
   if (options.out.empty() && !target_of(wanted.target).discards)
-    throw Error(ErrorCode::usage, "convert needs SOURCE and OUT");
+    throw Error(ErrorCode::usage, "convert needs SOURCE and OUT")
+        .hint("hfshard convert SOURCE OUT; without OUT, --dry-run says what would be done");
   options.stop = &watch_interrupts();
   const auto progress = make_progress(session);
   const ConvertReport report = convert(plan_flags.source, wanted, options, *progress);

@@ -76,9 +76,35 @@ void add_command(CLI::App& app, const Command& command) {
   if (!command.commands.empty()) app.require_subcommand(1);
 }
 
+// An option that a command has, before that command.
+void check_order(const Command& program, const std::vector<std::string>& words) {
+  if (words.empty() || !words[0].starts_with("-")) return;
+  const std::string typed = words[0].substr(0, words[0].find('='));
+  const auto has = [&](const Command& command) {
+    return std::ranges::any_of(command.options, [&](const Option& option) {
+      return option.name == typed || option.letter == typed;
+    });
+  };
+  if (has(program)) return;
+  for (const std::string& word : words) {
+    const auto command = std::ranges::find(program.commands, word, &Command::name);
+    if (command == program.commands.end() || !has(*command)) continue;
+    throw Error(ErrorCode::usage, fmt::format("{} stands before its command", typed))
+        .hint(fmt::format("write {} {} ... {}", program.name, word, typed));
+  }
+}
+
 // CLI11 says only that a command is missing; this says which word is none.
 void check_command(const Command& command, const std::vector<std::string>& words, std::size_t at) {
-  if (command.commands.empty() || at >= words.size() || words[at].starts_with("-")) return;
+  if (command.commands.empty()) return;
+  if (at == words.size() && at > 0) {
+    std::vector<std::string> names;
+    for (const Command& child : command.commands) names.push_back(child.name);
+    throw Error(ErrorCode::usage, fmt::format("{} wants one of its commands", words[at - 1]))
+        .hint("they are " + join(names, ", "));
+  }
+  if (at == 0) check_order(command, words);
+  if (at >= words.size() || words[at].starts_with("-")) return;
   const auto found = std::ranges::find(command.commands, words[at], &Command::name);
   if (found != command.commands.end()) {
     check_command(*found, words, at + 1);
@@ -86,7 +112,11 @@ void check_command(const Command& command, const std::vector<std::string>& words
   }
   std::vector<std::string> names;
   for (const Command& child : command.commands) names.push_back(child.name);
-  const std::vector<std::string> near = near_names(words[at], names);
+  // Of a short word every other one is near.
+  constexpr std::size_t kShort = 3;
+  std::vector<std::string> near;
+  if (words[at].size() > kShort) near = near_names(words[at], names);
+  if (words[at] == "version") near = {"--version"};
   throw Error(ErrorCode::usage, fmt::format("there is no command {}", quote(words[at])))
       .hint(near.empty() ? "commands are " + join(names, ", ")
                          : "did you mean " + join(near, " or ") + "?");
@@ -100,6 +130,11 @@ Error usage_error(const CLI::App& app, const Parsed& parsed, const CLI::ParseErr
     std::vector<std::string> names;
     for (const Option& option : parsed.command->options) names.push_back(option.name);
     const std::string typed = word.substr(0, word.find('='));
+    for (const Command& child : parsed.command->commands) {
+      if (typed != "--" + child.name && typed != "-" + child.name) continue;
+      return Error(ErrorCode::usage, fmt::format("{} has no option {}", parsed.path, quote(typed)))
+          .hint(fmt::format("{} is a command: {} {}", child.name, parsed.path, child.name));
+    }
     const std::vector<std::string> near = near_names(typed, names);
     return Error(ErrorCode::usage, fmt::format("{} has no option {}", parsed.path, quote(typed)))
         .hint(near.empty() ? help : fmt::format("did you mean {}? {}", join(near, " or "), help));

@@ -101,6 +101,11 @@ std::optional<std::string> find_incomplete(const StorePath& directory) {
         .in_file(path.text())
         .hint(fmt::format("finish the download first; partial file: {}", printable(*incomplete)));
   }
+  if (path.is_directory()) {
+    throw Error(ErrorCode::bad_input, "a directory is where a file is wanted")
+        .in_file(path.text())
+        .hint("move it away and download the file again");
+  }
   throw Error(ErrorCode::not_found, fmt::format("a file that {} is missing", what))
       .in_file(path.text())
       .hint(path.exists() ? "the name is a link to a file that is missing; download it again"
@@ -151,6 +156,20 @@ void check_parts(const StorePath& directory, const Names& names) {
   }
 }
 
+// A directory below that holds weights, which may be what was meant.
+std::optional<std::string> weights_below(const StorePath& directory, const Names& entries) {
+  constexpr std::size_t kMostLookedAt = 200;
+  for (std::size_t i = 0; i < std::min(kMostLookedAt, entries.size()); ++i) {
+    const StorePath below = directory / entries[i];
+    if (entries[i].starts_with(".") || !below.is_directory()) continue;
+    try {
+      if (!matching(below.list(), "*.safetensors").empty()) return entries[i];
+    } catch (const Error&) {  // one that cannot be listed is not what is looked for
+    }
+  }
+  return std::nullopt;
+}
+
 [[noreturn]] void throw_no_weights(const StorePath& directory, const Names& entries) {
   refuse_adapter(directory, entries);
   if (find_incomplete(directory)) throw_missing(directory, "model.safetensors", "is needed");
@@ -172,6 +191,12 @@ void check_parts(const StorePath& directory, const Names& names) {
     error.hint("this is a folder of the hub's cache; name one of its snapshots/<revision> folders");
   } else if (!matching(entries, "*.index.json").empty()) {
     error.hint(fmt::format("the only index read is {}", "model.safetensors.index.json"));
+  } else if (const auto below = weights_below(directory, entries)) {
+    error.hint(fmt::format("there are some in {} below it: name that directory", quote(*below)));
+  } else {
+    error.hint(
+        "a source is the directory of one model: config.json, the tokenizer's files and all its "
+        "*.safetensors; hf download ORG/NAME --local-dir DIR makes one");
   }
   throw error;
 }

@@ -112,9 +112,10 @@ FamilyFile family_of(const Json& config, const std::string& location,
               named ? fmt::format("no family knows model_type {}", quote(model_type->as_string()))
                     : std::string("config.json has no model_type"))
       .in_file(config_path(location))
-      .hint(fmt::format("{} {}; --scheme hf keeps names and shapes and needs no family",
-                        near.empty() ? "known model types are" : "near model types are",
-                        join(near.empty() ? known : near, ", ")));
+      .hint(
+          fmt::format("{}hfshard mappings list names those that are known; --scheme hf keeps names "
+                      "and shapes and needs no family",
+                      near.empty() ? "" : fmt::format("near are {}; ", join(near, ", "))));
 }
 
 const Scheme& scheme_of(const MappingTable& table, const std::string& name) {

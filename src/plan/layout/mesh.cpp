@@ -56,6 +56,12 @@ Mesh::Axis parse_mesh_axis(const std::string& part, std::string_view whole,
   const std::size_t equals = part.find('=');
   Mesh::Axis axis;
   axis.name = part.substr(0, equals);
+  if (equals == std::string::npos && !std::ranges::binary_search(known, axis.name)) {
+    throw Error(ErrorCode::usage, fmt::format("a mesh is axes with sizes, not {}", quote(whole)))
+        .hint(
+            "write NAME=N for each, with commas between them, such as fsdp=8,tensor=4; axes are " +
+            join(known, ", "));
+  }
   if (!std::ranges::binary_search(known, axis.name)) {
     throw Error(ErrorCode::usage, fmt::format("unknown mesh axis {}", quote(axis.name)))
         .hint(name_hint(axis.name, known));

@@ -120,7 +120,8 @@ OutPaths out_paths(const std::string& out, const std::string& step) {
   const std::string name = fs::path(paths.out).filename().string();
   if (name.empty() || name == "." || name == "..") {
     throw Error(ErrorCode::usage,
-                fmt::format("the output needs a name of its own, not {}", quote(out)));
+                fmt::format("the output needs a name of its own, not {}", quote(out)))
+        .hint("name a directory that is to be made, such as out");
   }
   paths.parent = parent_path(paths.out);
   paths.staging = join_path(paths.parent, "." + name + std::string(kStagingSuffix));

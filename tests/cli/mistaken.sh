@@ -1,0 +1,33 @@
+# What somebody new types wrong: each is told in a sentence, with what to do next.
+source "$TESTS/cli/lib.bash"
+"$HFSHARD" mappings example qwen3 model --quiet >/dev/null
+mkdir -p empty cache/Qwen3-0.6B tokenizer diffusers/unet shard
+cp model/* cache/Qwen3-0.6B
+echo '{}' >tokenizer/tokenizer.json
+cp model/model.safetensors diffusers/unet
+cp model/config.json shard
+mkdir shard/model.safetensors
+echo "-- commands and their order"
+show --convert model out
+show model out
+show xy out
+show version
+show mappings
+show --quiet convert model out
+show --progress never convert model out
+show convert model
+show convert model .
+show convert out model
+echo "-- meshes"
+for mesh in 2x4 fsdp fsdp:2 '' fsdp=2, tp=2 'fsdp = 2'; do show plan model --mesh "$mesh"; done
+echo "-- directories that are no model's"
+for source in . empty cache tokenizer diffusers shard; do show plan "$source"; done
+echo "-- config.json of something else"
+cp -r model other
+echo '{"model_type": "bert"}' >other/config.json
+show plan other
+echo '[]' >other/config.json
+show plan other
+echo "-- verify"
+show verify nowhere
+show verify model out
