@@ -1,7 +1,7 @@
 #include "service/estimate.h"
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <functional>
 #include <vector>
 
@@ -17,8 +17,6 @@
 namespace hfshard {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr std::uint64_t kLeastBytes = std::uint64_t{64} << 20;  // what is less takes seconds
 constexpr std::uint64_t kSide = 512;                            // of the matrix that is turned over
 constexpr std::uint64_t kElements = kSide * kSide;
@@ -26,16 +24,29 @@ constexpr std::size_t kElementBytes = 2;
 constexpr std::size_t kSampleBytes = kElements * kElementBytes;
 // Compressing takes a hundred times as long; zstd takes 256 KiB and less more lightly.
 constexpr std::uint64_t kCodedSide = 384;
+// Its tables are still empty then: of what fills them a MiB takes up to three and a half times as
+// long. That is tried where it takes less than this.
+constexpr double kMostCodingSeconds = 0.4;
+constexpr std::uint64_t kLargerSides[] = {1440, 1024, 768};  // 4, 2 and 1 MiB
+constexpr double kSlowerWhenFull = 3.5;
 constexpr int kTimes = 3;
+
+// Of this thread; others that the machine runs meanwhile are not counted.
+double processor_seconds() {
+  struct timespec now {};
+  constexpr double kNano = 1e-9;
+  if (::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) != 0) return 0;
+  return static_cast<double>(now.tv_sec) + kNano * static_cast<double>(now.tv_nsec);
+}
 
 // The shortest of a few times; what takes long is done once.
 double seconds_of(const std::function<void()>& work) {
   constexpr double kLong = 0.02;
   double least = 1e9;
   for (int i = 0; i < kTimes && (i == 0 || least < kLong); ++i) {
-    const Clock::time_point begin = Clock::now();
+    const double begin = processor_seconds();
     work();
-    least = std::min(least, std::chrono::duration<double>(Clock::now() - begin).count());
+    least = std::min(least, processor_seconds() - begin);
   }
   return least;
 }
@@ -51,13 +62,13 @@ double moving_seconds(std::span<const std::byte> sample) {
   return seconds / static_cast<double>(kSampleBytes);
 }
 
-// The same for what the format does to a chunk.
+// The same for what the format does to a square chunk.
 double coding_seconds(const Format& target, const Encoding& encoding,
-                      std::span<const std::byte> sample) {
+                      std::span<const std::byte> sample, std::uint64_t side) {
   Leaf leaf;
   leaf.name = "sample";
   leaf.dtype = DType::bf16;
-  leaf.shape = {kCodedSide, kCodedSide};
+  leaf.shape = {side, side};
   const PieceForm form = target.form(leaf, {leaf.shape, leaf.shape, leaf.shape}, encoding);
   std::vector<std::byte> stored(form.stored_bytes());
   std::vector<std::byte> scratch(form.scratch_bytes);
@@ -68,6 +79,20 @@ double coding_seconds(const Format& target, const Encoding& encoding,
     target.encode(form, stored, scratch);
   });
   return seconds / static_cast<double>(cell.size());
+}
+
+// Of the largest chunk that the sample fills, if that is not too slow.
+double coding_seconds(const Format& target, const Encoding& encoding,
+                      std::span<const std::byte> sample) {
+  const double quick = coding_seconds(target, encoding, sample, kCodedSide);
+  for (const std::uint64_t side : kLargerSides) {
+    const std::uint64_t bytes = side * side * kElementBytes;
+    if (bytes > sample.size() ||
+        kSlowerWhenFull * quick * static_cast<double>(bytes) > kMostCodingSeconds)
+      continue;
+    return coding_seconds(target, encoding, sample, side);
+  }
+  return quick;
 }
 
 // What decoding takes, spread over all of the output.
