@@ -44,6 +44,7 @@ theta phi3 '{"rope_theta": 250000}'
 theta qwen2_vl '{"rope_theta": 2000000}'
 theta qwen3_moe '{"rope_theta": 10000000}'
 theta mixtral '{"rope_theta": 1000000.0}'
+theta llama '{"tie_word_embeddings": true}'
 echo "-- on 40, 80 and 500 columns"
 rm -rf in out
 "$HFSHARD" mappings example phi3 in --quiet >/dev/null
