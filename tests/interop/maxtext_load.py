@@ -30,7 +30,8 @@ TOWERS = ("vision", "audio")
 # one, for the row with --dtype f32; `of`, `family` and `config`: an example checkpoint with a fixture's config.json, changed
 # in these places, and the `maxtext_settings` that change with them; `of` and `num_layers`: the first layers of a fixture, loaded
 # with what `plan` says, and in transformers with the config.json that convert makes. An example without `of` has its whole
-# `config`, `model`, the `options` of the conversion, and `model_type` where transformers has its model under another one.
+# `config`, `model`, the `options` of the conversion, and `model_type` where transformers has its model under another one. A fixture that MaxText's converter did not make
+# has `model` and `maxtext_settings` here, and `fp8_blocks` where transformers itself needs a GPU to decode it.
 SETTINGS = os.path.join(interop.HERE, "maxtext_settings.json")
 ABSOLUTE = 2e-5  # sums of float32 in another order
 PEER = os.path.join(interop.HERE, "peers", "maxtext_logits.py")
@@ -61,6 +62,7 @@ class Source:
         self.layouts = known.get("layouts") or (self.oracle.layouts() if self.oracle else list(oracle_dirs.LAYOUTS))
         self.reference = known.get("reference", {})
         self.model_type = known.get("model_type", "")
+        self.fp8_blocks = known.get("fp8_blocks", False)
         self.first = ["--num-layers", str(known["num_layers"])] if "num_layers" in known else []
         self.path = self.oracle.path if self.is_fixture else make_example(tool, name, self.oracle, known)
         self.read_by_transformers = self.path
@@ -145,7 +147,7 @@ def measure(tool, name):
         if dtype:
             load.update(layers=f"{layers}, {dtype}{', as MaxText' if source.reference else ''}", reference=source.reference)
         loads += [{**load, "modules": modules} for modules in (["nnx"] if dtype else ["nnx", "linen"])]
-    task = {"source": source.read_by_transformers, "model_type": source.model_type, "model_name": source.model, "settings": source.settings, "loads": loads}
+    task = {"source": source.read_by_transformers, "model_type": source.model_type, "fp8_blocks": source.fp8_blocks, "model_name": source.model, "settings": source.settings, "loads": loads}
     done = subprocess.run([sys.executable, PEER], input=json.dumps(task), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         tool.expect(False, f"{name}: {done.stderr[-2000:]}")

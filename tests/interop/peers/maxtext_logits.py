@@ -1,7 +1,7 @@
 """Logits of checkpoints that MaxText loads through its own code, and of transformers for the same source.
 
 The task is JSON on standard input: `source` (a HuggingFace directory), `model_type` (transformers' name for it, where
-it has another one), `model_name` and `settings` of MaxText's
+it has another one), `fp8_blocks` (whether its weights are FP8 with scales of blocks), `model_name` and `settings` of MaxText's
 configuration, and `loads`: a list of `{"path", "scan", "modules", "reference"}`, the item directory, whether its layers
 are stacked, "nnx" or "linen", and what is changed in transformers' model. The answer is one JSON line on standard output:
 for each load `difference` and `largest`, of all logits, and `argmax`, the share of positions at which the likeliest token
@@ -14,6 +14,7 @@ import json
 import math
 import os
 import sys
+import tempfile
 from unittest import mock
 
 LENGTH = 16
@@ -118,13 +119,40 @@ def reference_config(source, model_type):
     return transformers.AutoConfig.for_model(**{**json.load(file), "model_type": model_type})
 
 
+def decoded(source, folder):
+  """Writes a checkpoint of FP8 blocks as float32: each weight times its block's scale, which is a tensor beside it."""
+  import safetensors.torch
+  import torch
+
+  with open(os.path.join(source, "config.json"), encoding="utf-8") as file:
+    config = json.load(file)
+  rows, columns = config.pop("quantization_config")["weight_block_size"]
+  tensors = safetensors.torch.load_file(os.path.join(source, "model.safetensors"))
+  scales = {name: tensors.pop(name).float() for name in list(tensors) if name.endswith("_scale_inv")}
+  for name, tensor in tensors.items():
+    tensors[name] = tensor.float()
+    if name + "_scale_inv" in scales:
+      scale = scales[name + "_scale_inv"].repeat_interleave(rows, 0).repeat_interleave(columns, 1)
+      tensors[name] = tensors[name] * scale[:tensor.shape[0], :tensor.shape[1]]
+  safetensors.torch.save_file(tensors, os.path.join(folder, "model.safetensors"), metadata={"format": "pt"})
+  with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
+    json.dump(config, file)
+
+
+def dequantised(config):
+  """A config of codes that transformers decodes itself, which it does on a CPU."""
+  if getattr(config, "quantization_config", None):
+    config.quantization_config = {**dict(config.quantization_config), "dequantize": True}
+  return config
+
+
 def reference_logits(source, model_type, changes):
   """What transformers computes; the logits and the tokens. `changes`: of its config, and names of CHANGES."""
   import torch
   import transformers
 
   transformers.logging.set_verbosity_error()
-  config = reference_config(source, model_type)
+  config = dequantised(reference_config(source, model_type))
   merge(config.get_text_config(), {name: value for name, value in changes.items() if name not in CHANGES})
   architecture = getattr(transformers, config.architectures[0])
   model, loading = architecture.from_pretrained(
@@ -188,7 +216,12 @@ def loaded_logits(config, ids, modules):
 def measure(task, load):
   import numpy as np
 
-  reference, ids = reference_logits(task["source"], task["model_type"], load["reference"])
+  with tempfile.TemporaryDirectory(prefix="hfshard-maxtext-") as folder:
+    source = task["source"]
+    if task["fp8_blocks"]:
+      decoded(source, folder)
+      source = folder
+    reference, ids = reference_logits(source, task["model_type"], load["reference"])
   try:
     found = loaded_logits(configuration(task, load), ids, load["modules"])
   except Exception as error:  # pylint: disable=broad-except
