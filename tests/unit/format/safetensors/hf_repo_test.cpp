@@ -281,7 +281,7 @@ TEST(OpenCatalog, ADirectoryWithoutWeightsSaysWhatItLacks) {
   EXPECT_NE(five.sentence().find("\"4.bin\" and 1 more"), std::string::npos) << five.sentence();
   const TempDir dir;
   std::filesystem::create_directory(dir / "model.safetensors");
-  EXPECT_EQ(open_error(dir.path()).code(), ErrorCode::not_found);
+  EXPECT_EQ(open_error(dir.path()).code(), ErrorCode::bad_input);
   EXPECT_EQ(open_error(dir.path()).file(), dir / "model.safetensors");
 }
 
