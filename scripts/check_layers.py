@@ -56,6 +56,7 @@ PUBLIC_LAYER = {
     "mappings": "service",
     "reader": "service",
     "hfshard": "service",
+    "hub": "bytes",
 }
 
 # Prefix of an angle include -> regular expression of the files that may have it.

@@ -2,8 +2,9 @@
 // chunks, tiles, files and journal records. Same command line, and anywhere in it one `--limits
 // name=value,...` (fields of plan/layout/limits.h), and one `--die-at N`: the process is killed
 // before the N-th system call that may change a file or directory, and one `--stall CALL:N:MS`: the
-// N-th such call waits, as that of a disk that hangs, and one `--progress-ms N`: time
-// between two lines of progress where there is no terminal. And one command more, since the
+// N-th such call waits, as that of a disk that hangs, and one `--progress-ms N`: time between two
+// lines of progress where there is no terminal, and one `--retry-ms N`: the shortest wait before a
+// hub is asked again. And one command more, since the
 // product never writes out what it reads: `dump CHECKPOINT LEAF FILE` writes a leaf's elements to a
 // file, packed, row-major.
 
@@ -72,6 +73,7 @@ bool set_limits(hfshard::Limits& limits, std::string_view text) {
       {"merge_bytes", &L::merge_bytes},
       {"segment_bytes", &L::segment_bytes},
       {"commit_bytes", &L::commit_bytes},
+      {"request_bytes", &L::request_bytes},
       {"commit_ms", &L::commit_ms},
       {"cached_bytes", &L::cached_bytes}};
   for (const std::string& part : hfshard::split(text, ',')) {
@@ -147,6 +149,8 @@ int main(int argc, char** argv) {
   }
   const char* every = take_option(rest, "--progress-ms");
   const unsigned long interval = every ? std::strtoul(every, nullptr, 10) : 30'000;
+  const char* retry = take_option(rest, "--retry-ms");
+  const unsigned long wait = retry ? std::strtoul(retry, nullptr, 10) : 1000;
   return hfshard::tool_main(static_cast<int>(rest.size()), rest.data(), &limits,
-                            static_cast<unsigned>(interval));
+                            static_cast<unsigned>(interval), static_cast<unsigned>(wait));
 }

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -83,10 +84,11 @@ struct RunResult {
   std::uint64_t source_bytes = 0;   ///< read by this run (rules' bytes of the tiles it moved)
   std::uint64_t peak_arena_bytes = 0;
   std::uint64_t journal_records = 0;
-  std::uint64_t overflows = 0;   ///< finite values that a cast made infinite, whole output
-  std::string root_digest;       ///< hex; empty for a worker's share
-  std::vector<IoChoice> reads;   ///< how source files were read
-  std::vector<IoChoice> writes;  ///< how data files were written
+  std::uint64_t overflows = 0;        ///< finite values that a cast made infinite, whole output
+  std::string root_digest;            ///< hex; empty for a worker's share
+  std::vector<IoChoice> reads;        ///< how source files were read
+  std::vector<IoChoice> writes;       ///< how data files were written
+  std::optional<NetworkUse> network;  ///< of a source that is far
   double seconds = 0;
 };
 

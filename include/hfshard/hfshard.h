@@ -6,6 +6,7 @@
 
 #include "hfshard/convert.h"
 #include "hfshard/error.h"
+#include "hfshard/hub.h"
 #include "hfshard/inspect.h"
 #include "hfshard/mappings.h"
 #include "hfshard/plan.h"
@@ -43,12 +44,12 @@ struct PlanQuestions {
 
 /// Plans a conversion; reads headers only. With RunOptions::out, what a run would refuse there is
 /// thrown: conflict. Throws: usage, bad_input, corrupt, unsupported, not_found, io.
-PlanReport plan(const std::string& source, const PlanOptions& options, const RunOptions& run,
+PlanReport plan(const SourceName& source, const PlanOptions& options, const RunOptions& run,
                 const PlanQuestions& questions = {});
 
 /// Converts `source` into RunOptions::out, or one worker's share of it. Throws: as plan; limit
 /// (memory, disk), conflict (the output, another run), cancelled; what is written stays, resumable.
-ConvertReport convert(const std::string& source, const PlanOptions& options, const RunOptions& run,
+ConvertReport convert(const SourceName& source, const PlanOptions& options, const RunOptions& run,
                       Reporter& reporter);
 
 /// What cannot be linked is converted into side data files; more of it is written only if that was
@@ -65,12 +66,12 @@ struct LinkOptions {
 
 /// Makes the same tree with no copy: an index over the safetensors files. Throws: as convert;
 /// unsupported, listing what cannot be linked; usage (too much of it, without side_file).
-ConvertReport link(const std::string& source, const PlanOptions& options, const LinkOptions& link,
+ConvertReport link(const SourceName& source, const PlanOptions& options, const LinkOptions& link,
                    const RunOptions& run, Reporter& reporter);
 
 /// Publishes an output that N workers wrote; one that is published is RunResult::already_done.
 /// Throws: conflict naming the missing shares, not_found (no run was started).
-ConvertReport finalize(const RunOptions& run, Reporter& reporter);
+ConvertReport finalize(const RunOptions& run, Reporter& reporter, const HubOptions& hub = {});
 
 /// Removes the staging directory of an unfinished output, and puts back what a killed run had moved
 /// there. Throws: conflict (it is in use, or not ours), io.
@@ -79,16 +80,16 @@ CleanReport clean(const std::string& out);
 /// Checks an output: against the digests that it carries, or, with a `source`, byte for byte.
 /// Differences are results, not errors. Throws: not_found (an unfinished one too), corrupt
 /// (manifest, metadata), limit, io.
-VerifyResult verify(const std::string& out, const std::string& source, const RunOptions& run,
+VerifyResult verify(const std::string& out, const SourceName& source, const RunOptions& run,
                     Reporter& reporter);
 
 /// Opens a checkpoint of any format to read its elements. Throws: not_found, corrupt, unsupported,
 /// io.
-CheckpointReader open(const std::string& place);
+CheckpointReader open(const SourceName& place);
 
 /// Says what is in a checkpoint of any format; damage is a result, not an error. Memory: names, a
 /// buffer, or one cell of at most 128 MiB, and a decoder. Throws: as open; limit, not_found (an
 /// output whose run has not ended, with how to go on).
-InspectReport inspect(const std::string& place, const InspectOptions& options, Reporter& reporter);
+InspectReport inspect(const SourceName& place, const InspectOptions& options, Reporter& reporter);
 
 }  // namespace hfshard

@@ -24,6 +24,14 @@ struct IoChoice {
   std::uint64_t files = 0;
 };
 
+/// What came over a network, and what for.
+struct NetworkUse {
+  std::uint64_t requests = 0;       ///< of listings, places and data
+  std::uint64_t data_requests = 0;  ///< of those, for bytes of files
+  std::uint64_t bytes = 0;          ///< of files; headers and tries in vain too
+  std::uint64_t used_bytes = 0;     ///< of those that a run's rules asked for
+};
+
 /// A whole file as text. Throws: not_found, bad_input (not a regular file), corrupt (it shrank),
 /// limit (more than `max_bytes`), io.
 std::string read_file(const std::string& path, std::uint64_t max_bytes = std::uint64_t{1} << 28);

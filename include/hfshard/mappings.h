@@ -7,6 +7,7 @@
 
 #include "hfshard/convert.h"
 #include "hfshard/dtype.h"
+#include "hfshard/hub.h"
 #include "hfshard/mapping.h"
 
 namespace hfshard {
@@ -100,7 +101,7 @@ FamilyRules show_mapping(const FamilyChoice& choice, bool stacked);
 /// Compiles and proves the mapping of a source; of one that is not downloaded its names alone are
 /// looked at. What is wrong with a tensor or a rule is a problem of the report. Throws: usage,
 /// unsupported (no family, no such layout or scheme), not_found, corrupt, io.
-CheckReport check_mapping(const std::string& source, const MappingOptions& options);
+CheckReport check_mapping(const SourceName& source, const MappingOptions& options);
 
 /// The same for the example and each of the sizes of every family, or only of those of `own` that
 /// were asked for: in every layout that they have, with and without the parts that `--with` asks

@@ -10,6 +10,7 @@
 
 #include "hfshard/checkpoint.h"
 #include "hfshard/dtype.h"
+#include "hfshard/hub.h"
 
 namespace hfshard {
 
@@ -20,7 +21,7 @@ class CheckpointReader {
  public:
   /// Opens the checkpoint that a place means; reads metadata only. Throws: not_found, corrupt,
   /// unsupported, io.
-  explicit CheckpointReader(const std::string& place);
+  explicit CheckpointReader(const SourceName& place);
   CheckpointReader(CheckpointReader&&) noexcept;
   CheckpointReader& operator=(CheckpointReader&&) noexcept;
   ~CheckpointReader();

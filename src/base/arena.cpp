@@ -65,18 +65,26 @@ Arena::Block Arena::take(std::uint64_t need_bytes) {
   std::unique_lock lock(mutex_);
   for (;;) {
     if (closed_) throw Error(ErrorCode::cancelled, "the run was stopped");
-    const auto fit = std::ranges::find_if(free_, [&](const Extent& e) { return e.size >= need; });
-    if (fit != free_.end()) {
-      const std::uint64_t begin = fit->begin;
-      fit->begin += need;
-      fit->size -= need;
-      if (fit->size == 0) free_.erase(fit);
-      taken_ += need;
-      peak_ = std::max(peak_, taken_);
-      return {this, base_ + begin, need};
-    }
+    if (Block block = cut(need); block.size_ > 0) return block;
     freed_.wait(lock);
   }
+}
+
+Arena::Block Arena::try_take(std::uint64_t need_bytes) {
+  const std::lock_guard lock(mutex_);
+  return cut(round_up(std::max<std::uint64_t>(need_bytes, 1), kPage));
+}
+
+Arena::Block Arena::cut(std::uint64_t need) {
+  const auto fit = std::ranges::find_if(free_, [&](const Extent& e) { return e.size >= need; });
+  if (fit == free_.end()) return {};
+  const std::uint64_t begin = fit->begin;
+  fit->begin += need;
+  fit->size -= need;
+  if (fit->size == 0) free_.erase(fit);
+  taken_ += need;
+  peak_ = std::max(peak_, taken_);
+  return {this, base_ + begin, need};
 }
 
 void Arena::give_back(std::uint64_t begin, std::uint64_t size) noexcept {

@@ -45,6 +45,8 @@ class Arena {
   /// Takes `need_bytes`, waiting until they are free. Throws: cancelled once closed; internal if
   /// need > size.
   Block take(std::uint64_t need_bytes);
+  /// The same without waiting: an empty block if they are not free now.
+  Block try_take(std::uint64_t need_bytes);
   /// Ends all present and future waits with `cancelled`. Called before a failure propagates, else
   /// oneTBB's pipeline would never return.
   void close() noexcept;
@@ -56,6 +58,8 @@ class Arena {
     std::uint64_t begin;
     std::uint64_t size;
   };
+  // Empty if no extent is large enough. Under the mutex.
+  Block cut(std::uint64_t need);
   void give_back(std::uint64_t begin, std::uint64_t size) noexcept;
 
   std::byte* base_ = nullptr;

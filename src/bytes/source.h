@@ -104,6 +104,15 @@ struct FileIdentity {
 };
 FileIdentity identity_of(const FileStamp& stamp);
 
+/// Bytes on their way into the memory of who asked for them.
+class PendingRead {
+ public:
+  /// Ends it, if it has not ended.
+  virtual ~PendingRead() = default;
+  /// Returns once they are there. Throws: as Source::read_at.
+  virtual void wait() = 0;
+};
+
 /// A file of a store (bytes/store.h), opened.
 class SourceFile : public Source {
  public:
@@ -116,6 +125,14 @@ class SourceFile : public Source {
   /// meanwhile), conflict, io.
   virtual void check_used(const View& view, std::uint64_t offset_bytes,
                           std::uint64_t length_bytes) const;
+  /// Whether its bytes come over a network: then start_read starts something.
+  virtual bool is_far() const noexcept { return false; }
+  /// Starts filling `out`, and returns; nothing where the file is near and reading it is no
+  /// waiting.
+  virtual std::unique_ptr<PendingRead> start_read(std::uint64_t /*offset_bytes*/,
+                                                  std::span<std::byte> /*out*/) const {
+    return nullptr;
+  }
   /// Whether will_need does anything, so that who would have to find out ranges for it need not.
   virtual bool takes_hints() const noexcept { return true; }
   /// How its data moves; nothing where there is nothing to choose.

@@ -39,6 +39,12 @@ class Store {
   /// For all of its data, moved in the way that suits it. `behind` may be null. Throws: as open.
   virtual std::unique_ptr<SourceFile> open_data(const std::string& name, IoMode wanted,
                                                 std::shared_ptr<DropBehind> behind) const = 0;
+  /// Whether the bytes of a file come over a network.
+  virtual bool is_far(const std::string& /*name*/) const { return false; }
+  /// Which version of a whole that cannot change the names are of: a commit; empty of others.
+  virtual std::string revision() const { return {}; }
+  /// What has come over a network since the store was made; nothing of one that uses none.
+  virtual std::optional<NetworkUse> network_use() const { return std::nullopt; }
   /// The path of a file that this machine can link to; nothing of others.
   virtual std::optional<std::string> local_path(const std::string& name) const = 0;
 };
@@ -68,6 +74,9 @@ class StorePath {
   std::unique_ptr<SourceFile> open_data(IoMode wanted, std::shared_ptr<DropBehind> behind) const {
     return store_->open_data(name_, wanted, std::move(behind));
   }
+  bool is_far() const { return store_->is_far(name_); }
+  std::string revision() const { return store_->revision(); }
+  std::optional<NetworkUse> network_use() const { return store_->network_use(); }
   std::optional<std::string> local_path() const { return store_->local_path(name_); }
 
   friend bool operator==(const StorePath&, const StorePath&) = default;

@@ -58,11 +58,11 @@ namespace {
 void refuse_url(const std::string& location) {
   const std::string_view scheme = url_scheme(location);
   if (scheme.empty()) return;
-  const bool hub = scheme == "hf" || location.find("huggingface.co/") != std::string::npos;
-  throw Error(ErrorCode::unsupported, "a checkpoint is read from this machine, not from a URL")
+  throw Error(ErrorCode::unsupported, "checkpoints of such places are not read")
       .in_file(location)
-      .hint(hub ? "download it first: hf download ORG/NAME --local-dir DIR"
-                : "copy it here first; understood are directories and .safetensors files");
+      .hint(
+          "copy it here first; understood are directories, .safetensors files and models of the "
+          "hub");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -21,6 +22,7 @@
 #include "run/moving/budget.h"
 #include "run/moving/data_files.h"
 #include "run/moving/packing.h"
+#include "run/moving/plan_feed.h"
 #include "run/moving/sources.h"
 #include "run/moving/stage_meter.h"
 #include "run/moving/stop.h"
@@ -175,6 +177,29 @@ void check_disk(const Plan& plan, const RunOptions& options, std::uint64_t done_
   }
 }
 
+// What a run reads ahead of need, where its sources are far.
+class Ahead {
+ public:
+  Ahead(const Plan& plan, const OpenSources& sources, const ByteRange& share,
+        const JournalState* done, const Budget& budget)
+      : sources_(sources) {
+    if (budget.ahead_bytes == 0) return;
+    feed_.emplace(plan, share.begin, share.end, done);
+    ahead_.emplace(sources, *feed_, budget.ahead_bytes, plan.limits().request_bytes);
+  }
+  SourceReads reads() const { return {sources_, ahead_ ? &*ahead_ : nullptr}; }
+  std::optional<NetworkUse> network_use(const Plan& plan) const {
+    auto use = plan.catalog().directory.network_use();
+    if (use && ahead_) use->used_bytes = ahead_->fed_bytes();
+    return use;
+  }
+
+ private:
+  const OpenSources& sources_;
+  std::optional<PlanFeed> feed_;
+  mutable std::optional<ReadAhead> ahead_;
+};
+
 struct Work {
   std::function<void(Tile&)> admitted;
   std::function<void(Tile&)> apply;
@@ -224,10 +249,11 @@ RunResult run_discarding(const Plan& plan, const Format& target, const RunOption
   Arena arena(budget.arena_bytes);
   check_same_as(plan, sources, options, arena);
   StageMeter meter(reporter, threads);
-  const UnitFiller filler(plan, sources, &meter);
+  const ByteRange share = worker_share(plan, options.worker, options.workers);
+  const Ahead ahead(plan, sources, share, nullptr, budget);
+  const UnitFiller filler(plan, ahead.reads(), &meter);
   const Work work = make_work(plan, target, filler);
   DiscardingSink sink(meter);
-  const ByteRange share = worker_share(plan, options.worker, options.workers);
   reporter.started(share.end - share.begin, 0);
   TileCursor cursor(plan, share.begin, share.end, nullptr, arena.size_bytes());
   if (!run_pipeline(cursor, arena, work.admitted, work.apply, sink,
@@ -241,6 +267,7 @@ RunResult run_discarding(const Plan& plan, const Format& target, const RunOption
   result.overflows = sink.overflows();
   result.source_bytes = plan.totals().source_bytes;
   result.reads = choices_of(sources);
+  result.network = ahead.network_use(plan);
   result.peak_arena_bytes = arena.peak_bytes();
   result.seconds = std::chrono::duration<double>(Clock::now() - began).count();
   return result;
@@ -269,6 +296,20 @@ void sync_down(const std::string& top, const std::string& bottom) {
     fsync_directory(at);
     if (at == top || parent_path(at) == at) return;
   }
+}
+
+// The plan id is of names, shapes and sizes: of another commit it may be the same.
+void check_revision(const Plan& plan, const OutPaths& paths) {
+  const std::string wanted = plan.catalog().directory.revision();
+  if (wanted.empty()) return;
+  const std::string step = published_step(plan, paths);
+  const std::string found = read_manifest(join_path(step, kManifestName)).revision;
+  if (found.empty() || found == wanted) return;
+  throw Error(
+      ErrorCode::conflict,
+      fmt::format("the output was made of commit {}, and the source is at {}", found, wanted))
+      .in_file(step)
+      .hint("choose another output or --step, or pass --overwrite without --resume");
 }
 
 RunResult published_result(const Plan& plan, const RunOptions& options) {
@@ -343,6 +384,7 @@ RunResult run_convert(const Plan& plan, const Format& target, const RunOptions& 
   RunResult result = published_result(plan, options);
   const OutPaths paths = out_paths(plan, options.out);
   if (options.resume && is_published(plan, target, paths)) {
+    check_revision(plan, paths);
     remove_leftovers(plan, paths);
     result.already_done = true;
     return result;
@@ -366,12 +408,13 @@ RunResult run_convert(const Plan& plan, const Format& target, const RunOptions& 
   auto arena = std::make_unique<Arena>(budget.arena_bytes);
   if (options.worker == 0) check_same_as(plan, sources, options, *arena);
   StageMeter meter(reporter, threads);
-  const UnitFiller filler(plan, sources, &meter);
+  const ByteRange share = worker_share(plan, options.worker, options.workers);
+  std::optional<Ahead> ahead(std::in_place, plan, sources, share, &done, budget);
+  const UnitFiller filler(plan, ahead->reads(), &meter);
   const Work work = make_work(plan, target, filler);
   DataFiles files(plan, root, plan.files().leading, options.io, plan.limits().cached_bytes);
   JournalWriter journal(paths.staging, plan.id(), options.worker, options.workers);
   StagingSink sink(plan, sources, done, files, journal, meter);
-  const ByteRange share = worker_share(plan, options.worker, options.workers);
   TileCursor cursor(plan, share.begin, share.end, &done, arena->size_bytes());
   const FoundWork found{done.done_bytes(share.begin, share.end), share.end - share.begin,
                         done.workers, options.resume};
@@ -386,7 +429,9 @@ RunResult run_convert(const Plan& plan, const Format& target, const RunOptions& 
   result.writes = files.choices();
   result.source_bytes = plan.totals().source_bytes;
   result.reads = choices_of(sources);
+  result.network = ahead->network_use(plan);
   result.peak_arena_bytes = arena->peak_bytes();
+  ahead.reset();
   arena.reset();  // publishing may need one of its own
   result.journal_records = done.records + sink.records();
   if (options.workers == 1) finish(plan, target, staging, options, reporter, result);

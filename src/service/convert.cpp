@@ -11,6 +11,7 @@
 #include "run/conversion.h"
 #include "run/keeping/publish.h"
 #include "run/keeping/staging.h"
+#include "service/place.h"
 #include "service/prepare.h"
 #include "service/step.h"
 #include "service/summary.h"
@@ -86,26 +87,27 @@ ConvertReport finalized_before(const std::string& out) {
 
 }  // namespace
 
-ConvertReport convert(const std::string& source, const PlanOptions& options, const RunOptions& run,
+ConvertReport convert(const SourceName& source, const PlanOptions& options, const RunOptions& run,
                       Reporter& reporter) {
   const Format& target = format_of(options.target);
-  const Plan plan = make_plan(source, options, target, limits_of(run));
+  const Plan plan = make_plan(find_place(source), options, target, limits_of(run));
   ConvertReport out{summarise(plan), {}};
   reporter.planned(out.plan);
   out.run = run_convert(plan, target, run, reporter);
   return out;
 }
 
-ConvertReport link(const std::string& source, const PlanOptions& options, const LinkOptions& link,
+ConvertReport link(const SourceName& source, const PlanOptions& options, const LinkOptions& link,
                    const RunOptions& run, Reporter& reporter) {
   PlanOptions wanted = options;
   wanted.link = true;
   wanted.in_place = link.in_place;
   wanted.digests = link.digests;
   RunOptions where = run;
-  if (link.in_place) where.out = own_name(source);
+  if (link.in_place) where.out = own_name(source.text);
   const Format& target = format_of(wanted.target);
-  const Plan plan = make_plan(link.in_place ? where.out : source, wanted, target, limits_of(run));
+  const Plan plan = make_plan(link.in_place ? StorePath(where.out) : find_place(source), wanted,
+                              target, limits_of(run));
   ConvertReport out{summarise(plan), {}};
   reporter.planned(out.plan);
   check_links_asked(out.plan, link);
@@ -113,11 +115,13 @@ ConvertReport link(const std::string& source, const PlanOptions& options, const 
   return out;
 }
 
-ConvertReport finalize(const RunOptions& run, Reporter& reporter) {
+ConvertReport finalize(const RunOptions& run, Reporter& reporter, const HubOptions& hub) {
   if (!has_staged_plan(run.out)) return finalized_before(run.out);
   const StagedPlan staged = read_staged_plan(run.out);
   const Format& target = format_of(staged.options.target);
-  const Plan plan = make_plan(staged.source, staged.options, target, limits_of(run));
+  SourceName source(staged.source);
+  source.hub = hub;
+  const Plan plan = make_plan(find_place(source), staged.options, target, limits_of(run));
   ConvertReport out{summarise(plan), {}};
   reporter.planned(out.plan);
   out.run = run_finalize(plan, target, run, reporter);

@@ -5,6 +5,7 @@
 #include "run/keeping/linked_files.h"
 #include "service/damage.h"
 #include "service/describe.h"
+#include "service/place.h"
 #include "service/step.h"
 
 #include "hfshard/hfshard.h"
@@ -28,9 +29,10 @@ void add_link_damage(const std::string& place, DamageList& found) {
 
 }  // namespace
 
-InspectReport inspect(const std::string& place, const InspectOptions& options, Reporter& reporter) {
+InspectReport inspect(const SourceName& name, const InspectOptions& options, Reporter& reporter) {
+  const std::string& place = name.text;
   refuse_unfinished(place, reporter);
-  const std::unique_ptr<Checkpoint> opened = open_checkpoint(place);
+  const std::unique_ptr<Checkpoint> opened = open_checkpoint(find_place(name));
   InspectReport out;
   out.checkpoint = describe(opened->catalog(), place);
   StepChoice steps = step_choice(place);

@@ -10,6 +10,7 @@
 #include "mapping/find.h"
 #include "service/check.h"
 #include "service/example.h"
+#include "service/place.h"
 
 #include "hfshard/hfshard.h"
 
@@ -78,10 +79,11 @@ FamilyRules show_mapping(const FamilyChoice& choice, bool stacked) {
           show_family(family, config, stacked, choice.options)};
 }
 
-CheckReport check_mapping(const std::string& source, const MappingOptions& options) {
-  if (const std::optional<NameList> names = open_names(source))
+CheckReport check_mapping(const SourceName& source, const MappingOptions& options) {
+  const StorePath place = find_place(source);
+  if (const std::optional<NameList> names = open_names(place))
     return check_mapping(*names, options);
-  const std::unique_ptr<Checkpoint> opened = open_source(source);
+  const std::unique_ptr<Checkpoint> opened = open_source(place);
   CheckReport out = check_mapping(opened->catalog(), options);
   out.source_notes = opened->catalog().notes;
   return out;

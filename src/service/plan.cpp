@@ -9,6 +9,7 @@
 #include "run/moving/budget.h"
 #include "run/moving/pipeline.h"
 #include "service/estimate.h"
+#include "service/place.h"
 #include "service/prepare.h"
 #include "service/summary.h"
 
@@ -64,12 +65,12 @@ std::vector<std::string> mesh_axes() {
       .mesh_axes();
 }
 
-PlanReport plan(const std::string& source, const PlanOptions& options, const RunOptions& run,
+PlanReport plan(const SourceName& source, const PlanOptions& options, const RunOptions& run,
                 const PlanQuestions& questions) {
   if (questions.devices_per_host == 0)
     throw Error(ErrorCode::usage, "--devices-per-host is at least 1");
   const Format& target = format_of(options.target);
-  const Plan made = make_plan(source, options, target, limits_of(run));
+  const Plan made = make_plan(find_place(source), options, target, limits_of(run));
   PlanReport out;
   out.summary = summarise(made);
   const unsigned kernels = kernel_threads(run);

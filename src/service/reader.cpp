@@ -14,6 +14,7 @@
 #include "ops/move.h"
 #include "ops/read_piece.h"
 #include "service/describe.h"
+#include "service/place.h"
 
 #include "hfshard/hfshard.h"
 
@@ -141,15 +142,15 @@ struct CheckpointReader::State {
   }
 };
 
-CheckpointReader::CheckpointReader(const std::string& place) : state_(std::make_unique<State>()) {
-  state_->opened = open_checkpoint(place);
-  state_->info = describe(state_->opened->catalog(), place);
+CheckpointReader::CheckpointReader(const SourceName& place) : state_(std::make_unique<State>()) {
+  state_->opened = open_checkpoint(find_place(place));
+  state_->info = describe(state_->opened->catalog(), place.text);
 }
 CheckpointReader::CheckpointReader(CheckpointReader&&) noexcept = default;
 CheckpointReader& CheckpointReader::operator=(CheckpointReader&&) noexcept = default;
 CheckpointReader::~CheckpointReader() = default;
 
-CheckpointReader open(const std::string& place) { return CheckpointReader(place); }
+CheckpointReader open(const SourceName& place) { return CheckpointReader(place); }
 
 const CheckpointInfo& CheckpointReader::info() const noexcept { return state_->info; }
 

@@ -7,6 +7,7 @@
 #include "plan/options_json.h"
 #include "run/checking/read_back.h"
 #include "run/keeping/linked_files.h"
+#include "service/place.h"
 #include "service/prepare.h"
 #include "service/step.h"
 
@@ -14,7 +15,7 @@
 
 namespace hfshard {
 
-VerifyResult verify(const std::string& out, const std::string& source, const RunOptions& run,
+VerifyResult verify(const std::string& out, const SourceName& source, const RunOptions& run,
                     Reporter& reporter) {
   refuse_unfinished(out, reporter);
   const std::string step = step_directory(out);
@@ -32,9 +33,10 @@ VerifyResult verify(const std::string& out, const std::string& source, const Run
   const Format& target = format_of(recorded.target);
   const auto opened = target.open(step);
   VerifyResult result =
-      source.empty() ? verify_digests(*opened, manifest, run, reporter)
-                     : verify_source(*opened, make_plan(source, recorded, target, limits_of(run)),
-                                     run, reporter);
+      source.text.empty()
+          ? verify_digests(*opened, manifest, run, reporter)
+          : verify_source(*opened, make_plan(find_place(source), recorded, target, limits_of(run)),
+                          run, reporter);
   result.path = step;
   StepChoice steps = step_choice(out, step);
   result.step = steps.taken;

@@ -196,13 +196,15 @@ Command program(Session& session) {
 
 namespace {
 
-int read_and_run(int argc, const char* const* argv, const Limits* limits, unsigned progress_ms) {
+int read_and_run(int argc, const char* const* argv, const Limits* limits, unsigned progress_ms,
+                 unsigned hub_retry_ms) {
   // Before threads start: malloc does not spread over heaps of theirs, and so stays in what
   // a plan counts for it.
   ::mallopt(M_ARENA_MAX, 2);
   Session session;
   session.limits = limits;
   session.progress_ms = progress_ms;
+  session.hub_retry_ms = hub_retry_ms;
   session.words.assign(argv, argv + argc);
   const Command app = program(session);
   const std::vector<std::string> words = arguments_of(argc, argv);
@@ -235,10 +237,11 @@ void hold_standard_streams() {
 
 }  // namespace
 
-int tool_main(int argc, const char* const* argv, const Limits* limits, unsigned progress_ms) {
+int tool_main(int argc, const char* const* argv, const Limits* limits, unsigned progress_ms,
+              unsigned hub_retry_ms) {
   hold_standard_streams();
   try {
-    return read_and_run(argc, argv, limits, progress_ms);
+    return read_and_run(argc, argv, limits, progress_ms, hub_retry_ms);
   } catch (const std::bad_alloc&) {  // too little for the command line itself, or for saying more
     static_cast<void>(std::fputs(
         "hfshard: error [limit]: out of memory\n  hint    give the process more memory\n", stderr));

@@ -19,6 +19,7 @@ struct Session {
   bool json = false;               ///< --json: one object on stdout
   bool quiet = false;              ///< --quiet: no notes, and no progress unless it is asked for
   std::string progress = "auto";   ///< --progress
+  unsigned hub_retry_ms = 1000;    ///< HubOptions::retry_ms
   unsigned progress_ms = 0;        ///< between two lines of it, where there is no terminal
   const Limits* limits = nullptr;  ///< RunOptions::limits: of the test tool
   std::vector<std::string> words;  ///< the command line

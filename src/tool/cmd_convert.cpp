@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "tool/cli.h"
+#include "tool/hub_flags.h"
 #include "tool/interrupt.h"
 #include "tool/plan_flags.h"
 #include "tool/plan_report.h"
@@ -38,6 +39,13 @@ Json result_json(const ConvertReport& report) {
   out["journal_records"] = run.journal_records;
   out["overflows"] = run.overflows;
   out["io"]["read"] = io_json(run.reads);
+  if (run.network) {
+    Json& network = out["network"];
+    network["requests"] = run.network->requests;
+    network["data_requests"] = run.network->data_requests;
+    network["data_bytes"] = run.network->bytes;
+    network["used_bytes"] = run.network->used_bytes;
+  }
   out["io"]["write"] = io_json(run.writes);
   out["model_names"] = Json::Array{};
   for (const std::string& name : report.plan.model_names)
@@ -87,13 +95,14 @@ int run_convert_command(const Session& session, const PlanFlags& plan_flags,
                         const RunFlags& run_flags) {
   const PlanOptions wanted = plan_options(plan_flags);
   RunOptions options = run_options(session, run_flags);
-  if (run_flags.dry_run) return show_plan(session, plan_flags.source, wanted, options);
+  const SourceName source = source_name(session, plan_flags.source, plan_flags.revision);
+  if (run_flags.dry_run) return show_plan(session, source, wanted, options);
   if (options.out.empty() && !target_of(wanted.target).discards)
     throw Error(ErrorCode::usage, "convert needs SOURCE and OUT")
         .hint("hfshard convert SOURCE OUT; without OUT, --dry-run says what would be done");
   options.stop = &watch_interrupts();
   const auto progress = make_progress(session);
-  const ConvertReport report = convert(plan_flags.source, wanted, options, *progress);
+  const ConvertReport report = convert(source, wanted, options, *progress);
   progress->finish();
   if (session.json) {
     print_json("convert", result_json(report));
@@ -110,7 +119,7 @@ int run_finalize_command(const Session& session, const std::string& out, bool ov
   options.limits = session.limits;
   options.stop = &watch_interrupts();
   const auto progress = make_progress(session);
-  const ConvertReport report = finalize(options, *progress);
+  const ConvertReport report = finalize(options, *progress, hub_options(session));
   progress->finish();
   if (session.json) {
     print_json("finalize", result_json(report));

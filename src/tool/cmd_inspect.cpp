@@ -11,6 +11,7 @@
 #include "base/json_shape.h"
 #include "base/text.h"
 #include "tool/cli.h"
+#include "tool/hub_flags.h"
 #include "tool/progress.h"
 #include "tool/steps.h"
 #include "tool/text_table.h"
@@ -22,6 +23,7 @@ namespace {
 
 struct InspectFlags {
   std::string path;
+  std::string revision;
   bool data = false;
 };
 
@@ -221,7 +223,8 @@ void print_report(const InspectReport& report) {
 
 int run_inspect(const InspectFlags& flags, const Session& session) {
   const auto progress = make_progress(session);
-  const InspectReport report = inspect(flags.path, {flags.data}, *progress);
+  const InspectReport report =
+      inspect(source_name(session, flags.path, flags.revision), {flags.data}, *progress);
   progress->finish();
   if (session.json) {
     print_json("inspect", report_json(report, flags));
@@ -242,8 +245,10 @@ Command inspect_command(Session& session) {
       {.name = "PATH",
        .to = &flags->path,
        .offer = Offer::file_or_directory,
-       .help = "HuggingFace directory, .safetensors file, or Orbax root, step or item directory"}};
-  out.options = joined({{{.name = "--data",
+       .help = "HuggingFace directory, .safetensors file, model of the hub, or Orbax root, step or "
+               "item directory"}};
+  out.options = joined({{revision_option(flags->revision),
+                         {.name = "--data",
                           .to = &flags->data,
                           .group = Group::run,
                           .help = "read all data too and list whatever is damaged",

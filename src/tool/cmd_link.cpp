@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "tool/cli.h"
+#include "tool/hub_flags.h"
 #include "tool/interrupt.h"
 #include "tool/plan_flags.h"
 #include "tool/plan_report.h"
@@ -84,7 +85,8 @@ int show_link_plan(const Session& session, const PlanFlags& plan_flags, RunOptio
   wanted.in_place = flags.in_place;
   wanted.digests = flags.digests;
   if (flags.in_place) options.out = std::filesystem::weakly_canonical(plan_flags.source).string();
-  return show_plan(session, plan_flags.source, wanted, options);
+  return show_plan(session, source_name(session, plan_flags.source, plan_flags.revision), wanted,
+                   options);
 }
 
 int run_link_command(const Session& session, const PlanFlags& plan_flags, const RunFlags& run_flags,
@@ -99,7 +101,7 @@ int run_link_command(const Session& session, const PlanFlags& plan_flags, const 
   options.stop = &watch_interrupts();
   const auto progress = make_progress(session);
   const ConvertReport report =
-      link(plan_flags.source, plan_options(plan_flags),
+      link(source_name(session, plan_flags.source, plan_flags.revision), plan_options(plan_flags),
            {flags.in_place, flags.side_file, flags.digests}, options, *progress);
   progress->finish();
   if (session.json) {

@@ -12,6 +12,7 @@
 #include "tool/cli.h"
 #include "tool/family_table.h"
 #include "tool/help.h"
+#include "tool/hub_flags.h"
 #include "tool/mapping_flags.h"
 #include "tool/problem_groups.h"
 #include "tool/progress.h"
@@ -175,6 +176,7 @@ Command show_command(Session& session) {
 // -- check
 
 struct CheckFlags {
+  std::string revision;
   std::string source;
   bool all = false;
   MappingFlags mapping;
@@ -266,7 +268,8 @@ void print_check(const CheckReport& report) {
 }
 
 int run_check_source(const CheckFlags& flags, const Session& session) {
-  const CheckReport report = check_mapping(flags.source, mapping_options(flags.mapping));
+  const CheckReport report = check_mapping(source_name(session, flags.source, flags.revision),
+                                           mapping_options(flags.mapping));
   if (session.json) {
     print_json("mappings check", report_json(report));
   } else {
@@ -347,9 +350,10 @@ Command check_command(Session& session) {
                       .to = &flags->source,
                       .required = false,
                       .offer = Offer::file_or_directory,
-                      .help = "HuggingFace directory or one .safetensors file"}};
+                      .help = kSourceHelp}};
   out.options = joined(
-      {{{.name = "--all",
+      {{revision_option(flags->revision),
+        {.name = "--all",
          .to = &flags->all,
          .group = Group::run,
          .help = "check every family at its example config and at every size that it lists, in "

@@ -1,6 +1,7 @@
 #include <memory>
 
 #include "tool/cli.h"
+#include "tool/hub_flags.h"
 #include "tool/plan_flags.h"
 #include "tool/plan_report.h"
 
@@ -40,13 +41,13 @@ int run_plan_command(const Session& session, const PlanFlags& plan_flags, const 
   PlanOptions wanted = plan_options(plan_flags);
   wanted.link = flags.link;
   wanted.digests = !flags.link;
-  return show_plan(session, plan_flags.source, wanted, run_options(session, run_flags),
-                   {flags.load_meshes, flags.devices_per_host});
+  return show_plan(session, source_name(session, plan_flags.source, plan_flags.revision), wanted,
+                   run_options(session, run_flags), {flags.load_meshes, flags.devices_per_host});
 }
 
 }  // namespace
 
-int show_plan(const Session& session, const std::string& source, const PlanOptions& wanted,
+int show_plan(const Session& session, const SourceName& source, const PlanOptions& wanted,
               const RunOptions& run, PlanQuestions questions) {
   questions.most_leaves = session.json ? UINT64_MAX : kShownLeaves;
   questions.measure = true;

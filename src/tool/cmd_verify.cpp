@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "tool/cli.h"
+#include "tool/hub_flags.h"
 #include "tool/interrupt.h"
 #include "tool/plan_flags.h"
 #include "tool/progress.h"
@@ -57,7 +58,7 @@ void print_verified(const VerifyResult& result) {
                          result.tensors, result.differences.size()));
 }
 
-int run_verify_command(const Session& session, const std::string& out, const std::string& source,
+int run_verify_command(const Session& session, const std::string& out, const SourceName& source,
                        const RunFlags& flags) {
   RunOptions options = run_options(session, flags);
   options.stop = &watch_interrupts();
@@ -77,6 +78,7 @@ int run_verify_command(const Session& session, const std::string& out, const std
 Command verify_command(Session& session) {
   const auto path = std::make_shared<std::string>();
   const auto source = std::make_shared<std::string>();
+  const auto revision = std::make_shared<std::string>();
   const auto flags = std::make_shared<RunFlags>();
   Command out{
       .name = "verify",
@@ -92,12 +94,14 @@ Command verify_command(Session& session) {
                       .offer = Offer::file_or_directory,
                       .help = "what it was converted from",
                       .standard = "recorded digests only"}};
-  out.options = joined({only(run_table(*flags), {"--max-memory", "--jobs"}),
-                        progress_table(session), common_table(session)});
+  out.options = joined({{revision_option(*revision)},
+                        only(run_table(*flags), {"--max-memory", "--jobs"}),
+                        progress_table(session),
+                        common_table(session)});
   out.examples = {{"against the digests that convert recorded", "hfshard verify out"},
                   {"every byte against the source", "hfshard verify out Qwen3-8B"}};
-  out.run = [&session, path, source, flags] {
-    return run_verify_command(session, *path, *source, *flags);
+  out.run = [&session, path, source, revision, flags] {
+    return run_verify_command(session, *path, source_name(session, *source, *revision), *flags);
   };
   return out;
 }

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "base/zstd.h"
+#include "tool/hub_flags.h"
 #include "tool/values.h"
 
 #include "hfshard/hfshard.h"
@@ -114,7 +115,7 @@ Positional source_positional(PlanFlags& flags) {
   return {.name = "SOURCE",
           .to = &flags.source,
           .offer = Offer::file_or_directory,
-          .help = "HuggingFace directory or one .safetensors file"};
+          .help = kSourceHelp};
 }
 
 Positional out_positional(RunFlags& flags) {
@@ -127,6 +128,7 @@ Positional out_positional(RunFlags& flags) {
 
 OptionTable plan_table(PlanFlags& flags) {
   const OptionTable checkpoint = {
+      revision_option(flags.revision),
       {.name = "--to",
        .to = &flags.to,
        .value = "FORMAT",

@@ -18,6 +18,7 @@ inline constexpr std::uint64_t kMaxJobs = 65536;
 /// The flags that convert and plan share, as typed.
 struct PlanFlags {
   std::string source;
+  std::string revision;
   std::string to;
   MappingFlags mapping;
   std::vector<std::string> meshes;
@@ -56,7 +57,7 @@ RunOptions run_options(const Session& session, const RunFlags& flags);
 
 /// Plans and prints, as `plan` does and --dry-run of the commands that write; `most_leaves` of the
 /// questions is set here. Returns the exit status. Throws: as plan.
-int show_plan(const Session& session, const std::string& source, const PlanOptions& wanted,
+int show_plan(const Session& session, const SourceName& source, const PlanOptions& wanted,
               const RunOptions& run, PlanQuestions questions = {});
 
 /// The target of that name; of an empty one, the default target. Throws: usage.

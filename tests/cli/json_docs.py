@@ -13,6 +13,10 @@ import shutil
 import subprocess
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support"))
+
+import hub  # noqa: E402  (a package of tests/support)
+
 COMMON = {"schema", "command"}
 # Objects whose members are not the command's own.
 OPAQUE = {"identity", "metadata", "config", "checks"}
@@ -176,6 +180,11 @@ def conversions(check):
     check.run(3, "finalize", "finalize", "parts")
     check.run(0, "convert", "convert", "hf", "parts", "--worker", "1/2")
     check.run(0, "finalize", "finalize", "parts")
+    with hub.Hub() as server:
+        server.add("org/hf", {"main": "hf"})
+        os.environ |= {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": server.endpoint}
+        check.run(0, "convert", "convert", "org/hf", "streamed")
+        os.environ["HF_HUB_OFFLINE"] = "1"
     check.run(0, "clean", "clean", "out")
     check.run(0, "plan", "plan", "hf", "--link", "--dtype", "f32")
     check.run(0, "plan", "plan", "hf", "--mesh", "fsdp=2", "--load-mesh", "fsdp=2", "--devices-per-host", "2")

@@ -56,7 +56,7 @@ def run_case(script, program):
         folder = os.path.realpath(folder)
         environment = {key: value for key, value in os.environ.items() if not key.startswith("HFSHARD")}
         environment |= {"HFSHARD": program, "T": folder, "TESTS": os.path.dirname(HERE), "LC_ALL": "C",
-                        "COLUMNS": "80"}
+                        "COLUMNS": "80", "HF_HUB_OFFLINE": "1", "HF_HOME": os.path.join(folder, "hf_home")}
         done = subprocess.run(["bash", "-eu", script], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
                               capture_output=True, timeout=TIMEOUT_SECONDS, check=False)
         streams = [raw.decode("utf-8", errors="replace").replace(folder, "$T") for raw in (done.stdout, done.stderr)]

@@ -102,7 +102,8 @@ class Machine:
             os.chmod(os.path.join(tools, "python"), 0o755)
         self.environment = {key: value for key, value in os.environ.items() if not key.startswith("HFSHARD")}
         self.environment |= {"PATH": tools + os.pathsep + os.environ["PATH"], "LC_ALL": "C", "COLUMNS": "80",
-                             "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"}
+                             "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3", "HF_HUB_OFFLINE": "1",
+                             "HF_HOME": "hf_home"}
         self.status = 0
 
     def run(self, step):

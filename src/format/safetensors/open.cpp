@@ -15,9 +15,8 @@ namespace {
 
 constexpr std::uint64_t kMaxConfigBytes = 16U << 20;
 
-// `org/name`, `hf://org/name@revision`.
+// `org/name`.
 bool looks_like_hub_id(std::string_view location) {
-  if (location.starts_with("hf://")) return true;
   const std::vector<std::string> parts = split(location, '/');
   if (parts.size() != 2) return false;
   return std::ranges::all_of(parts, [](const std::string& part) {
@@ -30,9 +29,7 @@ bool looks_like_hub_id(std::string_view location) {
   Error error(ErrorCode::not_found, "no such file or directory");
   error.in_file(location.text());
   if (looks_like_hub_id(location.name())) {
-    error.hint(
-        "if this is a model on the hub, download it first (hf download ORG/NAME "
-        "--local-dir DIR) and name the directory");
+    error.hint(fmt::format("a model of the hub is named hf://{}", location.name()));
   } else if (location.exists()) {
     error.hint("the name is a link that leads nowhere");
   }

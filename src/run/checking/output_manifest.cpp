@@ -281,6 +281,7 @@ void read_body(const Json& json, Manifest& out) {
   Parts parts;
   out.plan_id = json.at("plan_id").as_string();
   out.identity = json.at("identity");
+  if (const Json* revision = json.find("revision")) out.revision = revision->as_string();
   out.digests.root = json.at("root_digest").as_string();
   parts.compiled.family = json.at("family").as_string();
   parts.compiled.scheme = json.at("scheme").as_string();
@@ -348,6 +349,9 @@ void write_manifest(const Plan& plan, const OutputDigests& digests, const ByteSi
   head["layers"] = model.stacked ? "stacked" : "separate";
   head["step"] = plan.options().step;
   head["identity"] = plan.identity();
+  if (const std::string revision = model.catalog().directory.revision(); !revision.empty()) {
+    head["revision"] = revision;
+  }
   std::string text = dump_json(head);
   text.pop_back();  // the closing brace: the lists follow
   sink(as_bytes(text));

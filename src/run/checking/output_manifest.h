@@ -38,7 +38,8 @@ struct Manifest {
   OutputDigests digests;  ///< as recorded, the root too
   std::uint64_t step = 0;
   std::string plan_id;
-  Json identity;  ///< the parts of the plan id
+  Json identity;         ///< the parts of the plan id
+  std::string revision;  ///< the source's commit, where it had one
 };
 /// Throws: corrupt (with the JSON member), unsupported (a newer schema), not_found.
 Manifest read_manifest(const std::string& path);

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "run/moving/grant.h"
 #include "run/moving/packing.h"
+#include "run/moving/sources.h"
 #include "run/moving/tbb_stages.h"
 
 #include "hfshard/error.h"
@@ -23,6 +24,10 @@ constexpr std::uint64_t kProcessBytes = 24 * kMiB;
 constexpr std::uint64_t kThreadBytes = kMiB;
 // More than this in flight for each thread gains nothing: fresh pages cost more than they hide.
 constexpr std::uint64_t kUsefulBytes = 48 * kMiB;
+// libcurl's and OpenSSL's buffers for 32 connections, a thread, what waits of requests.
+constexpr std::uint64_t kNetworkBytes = 24 * kMiB;
+// A gigabyte a second over 250 ms.
+constexpr std::uint64_t kMostAheadBytes = 256 * kMiB;
 // What `plan` says must be enough for a run of the same plan, whose vectors may have grown another
 // way.
 constexpr std::uint64_t kHeapMargin = kMiB / 4;
@@ -33,7 +38,9 @@ Budget state_budget(const Layout& layout, std::uint64_t max_memory_bytes, unsign
                     std::uint64_t held_bytes) {
   Budget budget;
   budget.control_bytes = layout.heap_bytes() + held_bytes;
-  budget.fixed_bytes = kProcessBytes + threads * kThreadBytes + packing_heap_bytes(layout);
+  const bool far = std::ranges::count(far_files(layout.catalog()), true) > 0;
+  budget.fixed_bytes = kProcessBytes + threads * kThreadBytes + packing_heap_bytes(layout) +
+                       (far ? kNetworkBytes : 0);
   const std::uint64_t least = layout.totals().largest_need_bytes;
   const auto need = [&](std::uint64_t control) {
     return round_up(std::max(control + budget.fixed_bytes + least, 4 * control), kMiB);
@@ -43,7 +50,11 @@ Budget state_budget(const Layout& layout, std::uint64_t max_memory_bytes, unsign
       need(budget.control_bytes + kHeapMargin + budget.control_bytes / kHeapMarginShare);
   const std::uint64_t taken = budget.control_bytes + budget.fixed_bytes;
   const std::uint64_t useful = std::max(2 * least, threads * kUsefulBytes);
-  budget.arena_bytes = max_memory_bytes > taken ? std::min(max_memory_bytes - taken, useful) : 0;
+  const std::uint64_t left = max_memory_bytes > taken ? max_memory_bytes - taken : 0;
+  if (far && left > least) {
+    budget.ahead_bytes = std::min((left - least) / 2, kMostAheadBytes) / kMiB * kMiB;
+  }
+  budget.arena_bytes = std::min(left - budget.ahead_bytes, useful);
   return budget;
 }
 
@@ -58,7 +69,8 @@ Budget make_budget(const Layout& layout, std::uint64_t max_memory_bytes, unsigne
         .hint(fmt::format("pass --max-memory {}MiB or more", budget.need_bytes / kMiB));
   }
   const std::uint64_t share = threads * (kThreadBytes - kThreadStackBytes);
-  require_grant(budget.arena_bytes + packing_heap_bytes(layout) + share, threads);
+  require_grant(budget.arena_bytes + budget.ahead_bytes + packing_heap_bytes(layout) + share,
+                threads);
   return budget;
 }
 

@@ -1,5 +1,8 @@
 #include "run/moving/sources.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "bytes/drop_behind.h"
 #include "bytes/storage.h"
 
@@ -18,6 +21,42 @@ OpenSources open_sources(const Catalog& catalog, IoMode mode, std::uint64_t cach
     out.push_back(std::move(source));
   }
   return out;
+}
+
+std::vector<bool> far_files(const Catalog& catalog) {
+  std::vector<bool> out;
+  out.reserve(catalog.files.size());
+  for (const CatalogFile& file : catalog.files) out.push_back(file.path.is_far());
+  return out;
+}
+
+std::optional<std::span<const std::byte>> SourceReads::take(const FileRange& range) const {
+  if (ahead_ == nullptr || !files_[range.file]->is_far()) return std::nullopt;
+  return ahead_->take(range);
+}
+
+SourceReads::Bytes SourceReads::view(const FileRange& range, std::span<std::byte> scratch) const {
+  if (const auto bytes = take(range)) return {View(*bytes), true};
+  const std::uint64_t length = range.range.end - range.range.begin;
+  return {files_[range.file]->view(range.range.begin, length, scratch), false};
+}
+
+void SourceReads::release(const FileRange& range, Bytes bytes) const {
+  if (bytes.ahead) return ahead_->done(range);
+  const std::uint64_t length = range.range.end - range.range.begin;
+  files_[range.file]->check_used(bytes.view, range.range.begin, length);
+  bytes = {};
+  files_[range.file]->done_with(range.range.begin, length);
+}
+
+void SourceReads::copy(const FileRange& range, std::span<std::byte> out) const {
+  const std::uint64_t length = range.range.end - range.range.begin;
+  if (const auto bytes = take(range)) {
+    std::ranges::copy(*bytes, out.begin());
+    return ahead_->done(range);
+  }
+  files_[range.file]->read_at(range.range.begin, out.first(length));
+  files_[range.file]->done_with(range.range.begin, length);
 }
 
 void check_unchanged(const OpenSources& sources) {

@@ -2,36 +2,20 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
-#include "base/checked.h"
 #include "ops/decode.h"
 #include "ops/value.h"
 #include "plan/layout/band.h"
 #include "run/moving/cells.h"
 #include "run/moving/row_hasher.h"
+#include "run/moving/stored_band.h"
 #include "run/moving/unit_parts.h"
 
 #include "hfshard/error.h"
 
 namespace hfshard {
 namespace {
-
-// The elements of a band and, of packed codes, those that share its first and last byte.
-struct StoredBand {
-  std::uint64_t begin = 0;
-  std::uint64_t length = 0;
-  ByteRange file;  ///< where they are
-};
-
-StoredBand stored_band(const Band& band, const TensorInfo& info, std::uint64_t bits) {
-  const std::uint64_t per_byte = bits < 8 ? 8 / bits : 1;
-  StoredBand out;
-  out.begin = band.begin / per_byte * per_byte;
-  out.length = round_up(band.begin + band.length, per_byte) - out.begin;
-  out.file.begin = info.begin_bytes + out.begin * bits / 8;
-  out.file.end = out.file.begin + out.length * bits / 8;
-  return out;
-}
 
 // Whether a part of a unit lies outside of the leaf. Most units of a ragged grid have none.
 bool has_edges(const std::vector<Cell>& cells) {
@@ -42,7 +26,7 @@ bool has_edges(const std::vector<Cell>& cells) {
 // Reads the bands of one source tensor for one leaf, and makes them the leaf's values.
 class BandReader {
  public:
-  BandReader(const Layout& layout, const OpenSources& sources, StageMeter* meter,
+  BandReader(const Layout& layout, const SourceReads& sources, StageMeter* meter,
              const UnitPart& part, DType leaf_dtype, std::span<std::byte> scratch)
       : sources_(sources),
         meter_(meter),
@@ -82,23 +66,19 @@ class BandReader {
     range_ = stored.file;
     {
       const StageSpan span(meter_, Busy::read);
-      view_ = sources_[info_.file]->view(range_.begin, range_.end - range_.begin, raw_);
+      bytes_ = sources_.view({info_.file, range_}, raw_);
     }
-    if (!transfer_.converts(leaf_dtype_)) return {stored.begin, view_.bytes()};
+    if (!transfer_.converts(leaf_dtype_)) return {stored.begin, bytes_.view.bytes()};
     if (transfer_.decode) {
       read_scales(scale_range(transfer_.decode->form, stored.begin, stored.length));
     }
     const auto values = converted_.first(stored.length * size_bits(leaf_dtype_) / 8);
-    convert_rows(band, stored.begin, stored.begin + stored.length, view_.bytes(), values);
+    convert_rows(band, stored.begin, stored.begin + stored.length, bytes_.view.bytes(), values);
     return {stored.begin, values};
   }
 
   // The values were used. Throws if they were not the file's.
-  void release() {
-    sources_[info_.file]->check_used(view_, range_.begin, range_.end - range_.begin);
-    view_ = View();
-    sources_[info_.file]->done_with(range_.begin, range_.end - range_.begin);
-  }
+  void release() { sources_.release({info_.file, range_}, std::exchange(bytes_, {})); }
 
  private:
   // Converts the rows that the band's map uses, in runs of rows that follow each other: of
@@ -147,13 +127,11 @@ class BandReader {
     const std::size_t size = size_bits(scales_->dtype) / 8;
     first_scale_ = range.first;
     const std::uint64_t begin = scales_->begin_bytes + range.first * size;
-    const Source& source = *sources_[scales_->file];
     const StageSpan span(meter_, Busy::read);
-    source.read_at(begin, scale_bytes_.first(range.count * size));
-    source.done_with(begin, range.count * size);
+    sources_.copy({scales_->file, {begin, begin + range.count * size}}, scale_bytes_);
   }
 
-  const OpenSources& sources_;
+  const SourceReads& sources_;
   StageMeter* meter_;
   const Transfer& transfer_;
   const TensorInfo& info_;
@@ -162,7 +140,7 @@ class BandReader {
   std::uint64_t in_bits_;
   BandForm form_;
   std::span<std::byte> raw_, converted_, scale_bytes_, row_;
-  View view_;
+  SourceReads::Bytes bytes_;
   ByteRange range_;
   std::uint64_t first_scale_ = 0;  // what scale_bytes_ begins with
   std::uint64_t overflows_ = 0;
@@ -180,11 +158,12 @@ void UnitFiller::hint(const UnitRef& ref) const {
   while (const UnitPart* part = parts.next()) {
     const Transfer& transfer = layout_.model().transfers[part->transfer];
     const TensorInfo& info = layout_.catalog().tensors[transfer.sources[part->source]];
-    if (!sources_[info.file]->takes_hints()) continue;
+    const SourceFile& source = sources_.file(info.file);
+    if (!source.takes_hints()) continue;
     const BandForm form = band_form(transfer, leaf.dtype, layout_.limits());
     ByteRange run;  // bands that follow each other are one hint
     const auto flush = [&] {
-      if (run.begin != run.end) sources_[info.file]->will_need(run.begin, run.end - run.begin);
+      if (run.begin != run.end) source.will_need(run.begin, run.end - run.begin);
     };
     BandCursor bands(part->map, form.row, form.most, form.gap);
     while (const Band* band = bands.next()) {

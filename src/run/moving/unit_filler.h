@@ -19,7 +19,7 @@ namespace hfshard {
 class UnitFiller {
  public:
   /// `meter` is told how long reads take.
-  UnitFiller(const Layout& layout, const OpenSources& sources, StageMeter* meter = nullptr)
+  UnitFiller(const Layout& layout, const SourceReads& sources, StageMeter* meter = nullptr)
       : layout_(layout), sources_(sources), meter_(meter) {}
   /// Bytes that fill() needs beside the region.
   std::uint64_t scratch_bytes(const UnitRef& ref) const;
@@ -35,7 +35,7 @@ class UnitFiller {
   void fill_constants(const UnitRef& ref, const std::vector<Cell>& cells,
                       std::span<std::byte> region) const;
   const Layout& layout_;
-  const OpenSources& sources_;
+  SourceReads sources_;
   StageMeter* meter_;
 };
 

@@ -155,7 +155,7 @@ TEST(PlanId, ChangesWithTheLimitsThatShapeTheOutputAndNoOthers) {
   Inputs inputs;
   const std::string before = plan_of(inputs).id();
   auto& [floor, fan, fan_small, slab, run, file_min, file_max, file_share, outer_shards, alignment,
-         link_piece, merge, segment, commit, commit_ms, cached] = inputs.limits;
+         link_piece, merge, segment, request, commit, commit_ms, cached] = inputs.limits;
   for (std::uint64_t* const shaping : {&floor, &fan, &fan_small, &slab, &run, &file_min, &file_max,
                                        &file_share, &outer_shards, &alignment, &merge}) {
     const std::uint64_t kept = *shaping;
@@ -164,7 +164,8 @@ TEST(PlanId, ChangesWithTheLimitsThatShapeTheOutputAndNoOthers) {
     EXPECT_NE(plan_of(inputs).id(), before) << "member " << shaping - &floor;
     *shaping = kept;
   }
-  for (std::uint64_t* const other : {&link_piece, &segment, &commit, &commit_ms, &cached}) {
+  for (std::uint64_t* const other :
+       {&link_piece, &segment, &request, &commit, &commit_ms, &cached}) {
     *other *= 2;
     EXPECT_EQ(plan_of(inputs).id(), before) << "member " << other - &floor;
   }

@@ -1,0 +1,381 @@
+#include "bytes/http.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cctype>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <pthread.h>
+#include <queue>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include <curl/curl.h>
+
+namespace hfshard {
+namespace {
+
+constexpr std::size_t kMaxHeaderBytes = std::size_t{256} << 10;
+constexpr long kBufferBytes = 128L << 10;  // what one call of a body has at most
+constexpr std::size_t kStackBytes = std::size_t{512} << 10;
+constexpr long kMostConnections = 40;
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out;
+}
+
+void start_curl() {
+  static const CURLcode kStarted = curl_global_init(CURL_GLOBAL_DEFAULT);
+  if (kStarted != CURLE_OK) throw Error(ErrorCode::internal, "libcurl cannot be started");
+}
+
+// libcurl's URL parser.
+class Url {
+ public:
+  Url() : url_(curl_url()) {}
+  ~Url() { curl_url_cleanup(url_); }
+  Url(const Url&) = delete;
+  Url& operator=(const Url&) = delete;
+  // The second time: relative to what was set before.
+  bool set(const std::string& text) {
+    return url_ != nullptr &&
+           curl_url_set(url_, CURLUPART_URL, text.c_str(), CURLU_DISALLOW_USER) == CURLUE_OK;
+  }
+  std::string get(CURLUPart part, unsigned flags = 0) const {
+    char* text = nullptr;
+    if (curl_url_get(url_, part, &text, flags) != CURLUE_OK) return {};
+    std::string out(text);
+    curl_free(text);
+    return out;
+  }
+  bool is_http() const {
+    const std::string scheme = get(CURLUPART_SCHEME);
+    return (scheme == "http" || scheme == "https") && !get(CURLUPART_HOST).empty();
+  }
+
+ private:
+  CURLU* url_;
+};
+
+// Of a CURLcode: whether trying again may help (hub-protocol: libcurl's error classes).
+HttpFault fault_of(CURLcode code) {
+  switch (code) {
+    case CURLE_OK:
+      return HttpFault::none;
+    case CURLE_COULDNT_RESOLVE_HOST:
+      return HttpFault::no_host;
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_HTTP2:
+    case CURLE_HTTP2_STREAM:
+    case CURLE_PARTIAL_FILE:
+    case CURLE_OPERATION_TIMEDOUT:
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_GOT_NOTHING:
+    case CURLE_SEND_ERROR:
+    case CURLE_RECV_ERROR:
+      return HttpFault::away;
+    case CURLE_WRITE_ERROR:
+      return HttpFault::stopped;
+    default:
+      return HttpFault::refused;
+  }
+}
+
+}  // namespace
+
+bool HttpOrigin::is_loopback() const {
+  return host == "localhost" || host == "[::1]" || host.ends_with(".localhost") ||
+         (host.starts_with("127.") &&
+          std::ranges::all_of(host, [](char c) { return is_digit(c) || c == '.'; }));
+}
+
+std::optional<HttpOrigin> origin_of(const std::string& text) {
+  Url url;
+  if (!url.set(text) || !url.is_http()) return std::nullopt;
+  return HttpOrigin{lower(url.get(CURLUPART_SCHEME)), lower(url.get(CURLUPART_HOST)),
+                    url.get(CURLUPART_PORT, CURLU_DEFAULT_PORT)};
+}
+
+std::optional<std::string> resolve_location(const std::string& text, const std::string& location) {
+  Url url;
+  if (location.empty() || !url.set(text) || !url.set(location) || !url.is_http()) {
+    return std::nullopt;
+  }
+  return url.get(CURLUPART_URL);
+}
+
+std::string shown_url(const std::string& url) { return url.substr(0, url.find_first_of("?#")); }
+
+void HttpHeaders::add(std::string_view name, std::string_view value) {
+  lines_.emplace_back(lower(name), value);
+}
+
+std::optional<std::string> HttpHeaders::find(std::string_view name) const {
+  for (auto line = lines_.rbegin(); line != lines_.rend(); ++line) {
+    if (line->first == name) return line->second;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> HttpHeaders::all(std::string_view name) const {
+  std::vector<std::string> out;
+  for (const auto& [key, value] : lines_) {
+    if (key == name) out.push_back(value);
+  }
+  return out;
+}
+
+struct HttpLoop::State {
+  using Clock = std::chrono::steady_clock;
+
+  // One exchange: the handle that libcurl works on, and who is told.
+  struct Exchange {
+    ~Exchange() {
+      curl_easy_cleanup(easy);
+      curl_slist_free_all(lines);
+    }
+    Id id = 0;
+    CURL* easy = nullptr;
+    curl_slist* lines = nullptr;
+    std::unique_ptr<HttpReceiver> receiver;
+    HttpHeaders headers;
+    std::size_t header_bytes = 0;
+    std::exception_ptr thrown;
+    std::array<char, CURL_ERROR_SIZE> message{};
+  };
+  struct Due {
+    Clock::time_point at;
+    std::uint64_t order = 0;
+    std::function<void()> work;
+    friend bool operator<(const Due& a, const Due& b) {
+      return a.at != b.at ? a.at > b.at : a.order > b.order;  // the earliest is on top
+    }
+  };
+
+  HttpSettings settings;
+  CURLM* multi = nullptr;
+  std::mutex mutex;
+  std::priority_queue<Due> due;  // under mutex, with `orders` and `ending`
+  std::uint64_t orders = 0;
+  bool ending = false;
+  // Of the loop's thread.
+  std::map<Id, std::unique_ptr<Exchange>> running;
+  Id last_id = 0;
+  pthread_t thread{};
+
+  static std::size_t on_header(char* data, std::size_t, std::size_t size, void* user) {
+    auto& exchange = *static_cast<Exchange*>(user);
+    const std::string_view line(data, size);
+    exchange.header_bytes += size;
+    if (exchange.header_bytes > kMaxHeaderBytes) return 0;
+    if (line.starts_with("HTTP/")) {  // of another answer, if there was one before
+      exchange.headers.clear();
+      return size;
+    }
+    if (line == "\r\n" || line == "\n") {
+      long status = 0;
+      curl_easy_getinfo(exchange.easy, CURLINFO_RESPONSE_CODE, &status);
+      if (status < 200) return size;
+      return guarded(exchange,
+                     [&] {
+                       return exchange.receiver->head(static_cast<int>(status), exchange.headers);
+                     })
+                 ? size
+                 : 0;
+    }
+    const std::size_t colon = line.find(':');
+    if (colon == std::string_view::npos) return size;
+    std::string_view value = line.substr(colon + 1);
+    const auto blank = [](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; };
+    while (!value.empty() && blank(value.front())) value.remove_prefix(1);
+    while (!value.empty() && blank(value.back())) value.remove_suffix(1);
+    exchange.headers.add(line.substr(0, colon), value);
+    return size;
+  }
+
+  static std::size_t on_body(char* data, std::size_t, std::size_t size, void* user) {
+    auto& exchange = *static_cast<Exchange*>(user);
+    const auto bytes = std::as_bytes(std::span(data, size));
+    return guarded(exchange, [&] { return exchange.receiver->body(bytes); }) ? size : 0;
+  }
+
+  // No exception may pass through libcurl.
+  template <typename Work>
+  static bool guarded(Exchange& exchange, const Work& work) {
+    try {
+      return work();
+    } catch (...) {  // told to the receiver at the end
+      exchange.thrown = std::current_exception();
+      return false;
+    }
+  }
+
+  void end(Id id, HttpFault fault, std::string message) {
+    const auto found = running.find(id);
+    if (found == running.end()) return;
+    const std::unique_ptr<Exchange> exchange = std::move(found->second);
+    running.erase(found);
+    curl_multi_remove_handle(multi, exchange->easy);
+    try {
+      exchange->receiver->ended({fault, std::move(message), exchange->thrown});
+    } catch (...) {  // nobody to tell: receivers hand their own failures on
+    }
+  }
+
+  void take_ended() {
+    int left = 0;
+    while (const CURLMsg* message = curl_multi_info_read(multi, &left)) {
+      if (message->msg != CURLMSG_DONE) continue;
+      const CURLcode code = message->data.result;
+      Exchange* exchange = nullptr;
+      curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &exchange);
+      long proxy = 0;
+      curl_easy_getinfo(message->easy_handle, CURLINFO_HTTP_CONNECTCODE, &proxy);
+      HttpFault fault = fault_of(code);
+      if (code != CURLE_OK && proxy >= 400) fault = HttpFault::refused;
+      std::string text = exchange->message[0] != 0 ? std::string(exchange->message.data())
+                                                   : std::string(curl_easy_strerror(code));
+      end(exchange->id, fault, code == CURLE_OK ? std::string() : std::move(text));
+    }
+  }
+
+  // Works off what is due; returns how long nothing will be. False: the loop is to end.
+  bool work_off(std::chrono::milliseconds& wait) {
+    std::unique_lock lock(mutex);
+    while (!ending && !due.empty() && due.top().at <= Clock::now()) {
+      const std::function<void()> work = due.top().work;
+      due.pop();
+      lock.unlock();
+      try {
+        work();
+      } catch (...) {  // see post
+      }
+      lock.lock();
+    }
+    wait = std::chrono::milliseconds(1000);
+    if (!due.empty()) {
+      const auto left =
+          std::chrono::duration_cast<std::chrono::milliseconds>(due.top().at - Clock::now());
+      wait = std::clamp(left + std::chrono::milliseconds(1), std::chrono::milliseconds(0), wait);
+    }
+    return !ending;
+  }
+
+  void run() {
+    std::chrono::milliseconds wait(0);
+    while (work_off(wait)) {
+      int active = 0;
+      curl_multi_perform(multi, &active);
+      take_ended();
+      {
+        const std::lock_guard lock(mutex);  // what ended may have left work
+        if (!due.empty() && due.top().at <= Clock::now()) continue;
+      }
+      curl_multi_poll(multi, nullptr, 0, static_cast<int>(wait.count()), nullptr);
+    }
+    while (!running.empty()) end(running.begin()->first, HttpFault::stopped, "stopped");
+  }
+};
+
+HttpLoop::HttpLoop(HttpSettings settings) : state_(std::make_unique<State>()) {
+  start_curl();
+  state_->settings = std::move(settings);
+  state_->multi = curl_multi_init();
+  if (state_->multi == nullptr) throw Error(ErrorCode::limit, "libcurl has no memory");
+  curl_multi_setopt(state_->multi, CURLMOPT_MAXCONNECTS, kMostConnections);
+  curl_multi_setopt(state_->multi, CURLMOPT_PIPELINING, CURLPIPE_NOTHING);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, kStackBytes);
+  const int failed = pthread_create(
+      &state_->thread, &attributes,
+      [](void* state) -> void* {
+        static_cast<State*>(state)->run();
+        return nullptr;
+      },
+      state_.get());
+  pthread_attr_destroy(&attributes);
+  if (failed != 0) {
+    curl_multi_cleanup(state_->multi);
+    throw Error(ErrorCode::limit, "the system has no thread left for the network");
+  }
+}
+
+HttpLoop::~HttpLoop() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->ending = true;
+  }
+  curl_multi_wakeup(state_->multi);
+  pthread_join(state_->thread, nullptr);
+  curl_multi_cleanup(state_->multi);
+}
+
+HttpLoop::Id HttpLoop::start(const HttpRequest& request, std::unique_ptr<HttpReceiver> receiver) {
+  State& state = *state_;
+  auto exchange = std::make_unique<State::Exchange>();
+  exchange->id = ++state.last_id;
+  exchange->easy = curl_easy_init();
+  if (exchange->easy == nullptr) throw Error(ErrorCode::limit, "libcurl has no memory");
+  exchange->receiver = std::move(receiver);
+  CURL* const easy = exchange->easy;
+  for (const std::string& line : request.headers) {
+    exchange->lines = curl_slist_append(exchange->lines, line.c_str());
+  }
+  if (request.any_encoding) {
+    curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "");
+  } else {
+    exchange->lines = curl_slist_append(exchange->lines, "Accept-Encoding: identity");
+  }
+  curl_easy_setopt(easy, CURLOPT_URL, request.url.c_str());
+  curl_easy_setopt(easy, CURLOPT_HTTPHEADER, exchange->lines);
+  if (request.range) {
+    curl_easy_setopt(easy, CURLOPT_RANGE,
+                     fmt::format("{}-{}", request.range->begin, request.range->end - 1).c_str());
+  }
+  curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+  // A connection a transfer, not streams of one: they share its window (hub-protocol 1.10).
+  curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+  curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT,
+                   static_cast<long>(state.settings.connect_timeout.count()));
+  curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME,
+                   static_cast<long>(state.settings.idle_timeout.count()));
+  curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+  curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, kBufferBytes);
+  curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+  curl_easy_setopt(easy, CURLOPT_USERAGENT, state.settings.user_agent.c_str());
+  if (!state.settings.ca_file.empty()) {
+    curl_easy_setopt(easy, CURLOPT_CAINFO, state.settings.ca_file.c_str());
+  }
+  curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, exchange->message.data());
+  curl_easy_setopt(easy, CURLOPT_PRIVATE, exchange.get());
+  curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, &State::on_header);
+  curl_easy_setopt(easy, CURLOPT_HEADERDATA, exchange.get());
+  curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &State::on_body);
+  curl_easy_setopt(easy, CURLOPT_WRITEDATA, exchange.get());
+  const CURLMcode added = curl_multi_add_handle(state.multi, easy);
+  if (added != CURLM_OK) throw Error(ErrorCode::internal, curl_multi_strerror(added));
+  const Id id = exchange->id;
+  state.running.emplace(id, std::move(exchange));
+  return id;
+}
+
+void HttpLoop::stop(Id id) { state_->end(id, HttpFault::stopped, "stopped"); }
+
+void HttpLoop::post(std::function<void()> work, std::chrono::milliseconds wait) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->due.push({State::Clock::now() + wait, state_->orders++, std::move(work)});
+  }
+  curl_multi_wakeup(state_->multi);
+}
+
+}  // namespace hfshard

@@ -1,0 +1,354 @@
+#include "bytes/hub_client.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <ctime>
+#include <mutex>
+#include <random>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/coding.h"
+#include "base/text.h"
+#include "base/version.h"
+#include "bytes/hub_reads.h"
+
+namespace hfshard {
+namespace {
+
+constexpr unsigned kMostTries = 6;
+constexpr unsigned kMostTriesForNames = 3;
+constexpr unsigned kMostHops = 5;
+constexpr std::uint64_t kMostErrorBytes = std::uint64_t{64} << 10;
+constexpr std::chrono::milliseconds kLongestWait{300'000};
+constexpr std::chrono::milliseconds kWorthTelling{10'000};
+
+// The number behind `;name=` of a RateLimit line.
+std::optional<std::uint64_t> parameter(const std::string& line, std::string_view name) {
+  for (const std::string& part : split(line, ';')) {
+    if (!part.starts_with(name) || part.size() <= name.size() || part[name.size()] != '=') continue;
+    std::uint64_t value = 0;
+    for (const char c : part.substr(name.size() + 1)) {
+      if (!is_digit(c) || value > 1'000'000) return std::nullopt;
+      value = value * 10 + static_cast<std::uint64_t>(c - '0');
+    }
+    return value;
+  }
+  return std::nullopt;
+}
+
+// Seconds of a Retry-After line: a number or a date.
+std::optional<std::uint64_t> retry_after(const std::string& line) {
+  if (!line.empty() && line.size() < 7 && std::ranges::all_of(line, is_digit)) {
+    return std::stoull(line);
+  }
+  std::tm when{};
+  const char* const end = strptime(line.c_str(), "%a, %d %b %Y %H:%M:%S GMT", &when);
+  if (end == nullptr || *end != 0) return std::nullopt;
+  const std::time_t left = timegm(&when) - std::time(nullptr);
+  return left > 0 ? static_cast<std::uint64_t>(left) : 0;
+}
+
+std::string request_id(const HttpHeaders& headers) {
+  for (const char* name : {"x-request-id", "x-amzn-trace-id", "x-amz-cf-id"}) {
+    if (const auto id = headers.find(name)) return fmt::format(" (request {})", printable(*id));
+  }
+  return {};
+}
+
+// What an answer says in words; nothing of a page for people.
+std::string words_of(const HubAnswer& answer) {
+  constexpr std::size_t kMostWords = 300;
+  if (const auto message = answer.headers.find("x-error-message")) {
+    return printable(message->substr(0, kMostWords));
+  }
+  const std::string type = answer.headers.find("content-type").value_or("");
+  if (type.find("html") != std::string::npos) return {};
+  try {
+    const Json body = parse_json(answer.body, "answer");
+    const Json* said = body.find("error");
+    if (said == nullptr) said = body.find("error_description");
+    if (said != nullptr && said->is_array() && !said->as_array().empty()) {
+      said = said->as_array().data();
+    }
+    if (said != nullptr && said->is_string()) {
+      return printable(said->as_string().substr(0, kMostWords));
+    }
+  } catch (const Error&) {  // no JSON: as text
+  }
+  return printable(answer.body.substr(0, kMostWords));
+}
+
+std::string user_agent(const HubOptions& options) {
+  std::string out = fmt::format("hfshard/{}", kVersion);
+  if (!options.user_agent_suffix.empty()) out += "; " + options.user_agent_suffix;
+  return out;
+}
+
+}  // namespace
+
+bool is_transient(int status) noexcept {
+  return status == 408 || status == 429 || status == 500 || status == 502 || status == 503 ||
+         status == 504;
+}
+
+std::chrono::milliseconds retry_wait(unsigned attempt, const HttpHeaders* headers,
+                                     std::uint32_t retry_ms) {
+  if (headers != nullptr) {
+    std::optional<std::uint64_t> seconds;
+    if (const auto line = headers->find("ratelimit"); line && parameter(*line, "r") == 0) {
+      seconds = parameter(*line, "t");
+    }
+    if (!seconds) {
+      if (const auto line = headers->find("retry-after")) seconds = retry_after(*line);
+    }
+    if (seconds) {
+      const auto wait =
+          std::chrono::milliseconds((std::min<std::uint64_t>(*seconds, 300) + 1) * retry_ms);
+      return std::min(wait, kLongestWait);
+    }
+  }
+  static thread_local std::minstd_rand random(std::random_device{}());
+  std::uniform_real_distribution<double> jitter(0.75, 1.25);
+  const double wait = retry_ms * static_cast<double>(1U << std::min(attempt, 3U)) * jitter(random);
+  return std::chrono::milliseconds(static_cast<std::int64_t>(wait));
+}
+
+// One question from its first request to its answer. Lives as long as something of it is under way.
+class HubTalk : public std::enable_shared_from_this<HubTalk> {
+ public:
+  HubTalk(HubClient& client, HubClient::Question question, HubClient::Answered answered)
+      : client_(client), question_(std::move(question)), answered_(std::move(answered)) {
+    answer_.url = question_.url;
+  }
+
+  void send() {
+    answer_.status = 0;
+    answer_.body.clear();
+    too_long_ = false;
+    ++client_.traffic().hub_requests;
+    HttpRequest request{answer_.url, client_.headers_for(answer_.url), question_.range, false};
+    request.any_encoding = !question_.range;
+    client_.loop().start(request, std::make_unique<Receiver>(shared_from_this()));
+  }
+
+ private:
+  struct Receiver final : HttpReceiver {
+    explicit Receiver(std::shared_ptr<HubTalk> of) : talk(std::move(of)) {}
+    bool head(int status, const HttpHeaders& headers) override {
+      talk->answer_.status = status;
+      talk->answer_.headers = headers;
+      return true;
+    }
+    bool body(std::span<const std::byte> bytes) override { return talk->take(bytes); }
+    void ended(const HttpEnd& end) override { talk->ended(end); }
+    std::shared_ptr<HubTalk> talk;
+  };
+
+  bool take(std::span<const std::byte> bytes) {
+    const bool wanted = answer_.status >= 200 && answer_.status < 300;
+    const std::uint64_t most = wanted ? question_.max_body_bytes : kMostErrorBytes;
+    if (answer_.body.size() + bytes.size() > most) {
+      too_long_ = true;
+      return !wanted;  // of an error, the front is enough, and the connection stays
+    }
+    answer_.body.append(as_text(bytes));
+    return true;
+  }
+
+  void ended(const HttpEnd& end) {
+    const bool answered = end.fault == HttpFault::none;
+    if (end.thrown) return finish(end.thrown);
+    if (end.fault == HttpFault::stopped && !too_long_) {
+      return fail(ErrorCode::cancelled, "the request was given up");
+    }
+    if (too_long_ && answer_.status < 300) return finish(nullptr);  // the asker looks at the size
+    if (!answered && end.fault != HttpFault::refused) {
+      return again(end.message, end.fault == HttpFault::no_host ? kMostTriesForNames : kMostTries,
+                   nullptr);
+    }
+    if (!answered) return fail(ErrorCode::network, end.message);
+    if (is_transient(answer_.status)) {
+      return again(fmt::format("status {}{}", answer_.status, request_id(answer_.headers)),
+                   kMostTries, &answer_.headers);
+    }
+    if (answer_.status >= 301 && answer_.status <= 308 && answer_.status != 304) return redirect();
+    finish(nullptr);
+  }
+
+  void redirect() {
+    const std::string to = answer_.headers.find("location").value_or("");
+    const auto next = resolve_location(answer_.url, to);
+    const auto origin = next ? origin_of(*next) : std::nullopt;
+    if (!origin) {
+      return fail(ErrorCode::network, fmt::format("it redirects to {}, which is no address of HTTP",
+                                                  quote(shown_url(to))));
+    }
+    if (origin_of(answer_.url)->is_https() && !origin->is_https()) {
+      return fail(ErrorCode::network,
+                  fmt::format("it redirects from https to {}", quote(shown_url(*next))));
+    }
+    if (!client_.is_hub(*origin)) {
+      answer_.elsewhere = next;
+      return finish(nullptr);
+    }
+    if (++hops_ > kMostHops) return fail(ErrorCode::network, "it redirects in circles");
+    answer_.url = *next;
+    send();
+  }
+
+  void again(const std::string& why, unsigned most, const HttpHeaders* headers) {
+    if (tries_ + 1 >= most) {
+      return fail(ErrorCode::network, fmt::format("{}; tried {} times", why, most));
+    }
+    const auto wait = retry_wait(tries_++, headers, client_.options().retry_ms);
+    if (wait > kWorthTelling && client_.options().note) {
+      client_.options().note(
+          fmt::format("{}: {}; waiting {} s", shown_url(answer_.url), why, wait.count() / 1000));
+    }
+    client_.loop().post([self = shared_from_this()] { self->send(); }, wait);
+  }
+
+  void fail(ErrorCode code, const std::string& why) {
+    Error error(code, why);
+    error.in_file(shown_url(answer_.url));
+    finish(std::make_exception_ptr(error));
+  }
+
+  void finish(const std::exception_ptr& failure) {
+    const HubClient::Answered answered = std::move(answered_);
+    answered(std::move(answer_), failure);
+  }
+
+  HubClient& client_;
+  HubClient::Question question_;
+  HubClient::Answered answered_;
+  HubAnswer answer_;
+  unsigned tries_ = 0;
+  unsigned hops_ = 0;
+  bool too_long_ = false;
+};
+
+namespace {
+
+HubOptions checked(HubOptions options) {
+  while (options.endpoint.ends_with('/')) options.endpoint.pop_back();
+  if (!origin_of(options.endpoint)) {
+    throw Error(ErrorCode::usage, fmt::format("the hub's address {} is no http or https URL",
+                                              quote(shown_url(options.endpoint))))
+        .hint("HF_ENDPOINT is like https://huggingface.co");
+  }
+  return options;
+}
+
+HttpSettings settings_of(const HubOptions& options) {
+  return {std::chrono::seconds(options.metadata_timeout_seconds),
+          std::chrono::seconds(options.download_timeout_seconds), user_agent(options),
+          options.ca_file};
+}
+
+}  // namespace
+
+HubClient::HubClient(HubOptions options)
+    : options_(checked(std::move(options))),
+      origin_(*origin_of(options_.endpoint)),
+      reads_(std::make_unique<HubReads>(*this)),
+      loop_(settings_of(options_)) {}
+
+HubClient::~HubClient() = default;
+
+bool HubClient::is_hub(const HttpOrigin& origin) const {
+  return origin == origin_ || (origin.is_https() && origin.port == "443" &&
+                               (origin.host == "huggingface.co" || origin.host == "hf.co"));
+}
+
+std::vector<std::string> HubClient::headers_for(const std::string& url) const {
+  if (options_.token.empty()) return {};
+  const auto origin = origin_of(url);
+  if (!origin || !is_hub(*origin)) return {};
+  if (!origin->is_https() && !origin->is_loopback()) return {};
+  return {"Authorization: Bearer " + options_.token};
+}
+
+void HubClient::ask(Question question, Answered answered) {
+  auto talk = std::make_shared<HubTalk>(*this, std::move(question), std::move(answered));
+  loop_.post([talk] { talk->send(); });
+}
+
+HubAnswer HubClient::ask_now(Question question) {
+  std::mutex mutex;
+  std::condition_variable ready;
+  bool done = false;
+  HubAnswer out;
+  std::exception_ptr failure;
+  ask(std::move(question), [&](HubAnswer answer, const std::exception_ptr& failed) {
+    const std::lock_guard lock(mutex);
+    out = std::move(answer);
+    failure = failed;
+    done = true;
+    ready.notify_one();
+  });
+  std::unique_lock lock(mutex);
+  ready.wait(lock, [&] { return done; });
+  if (failure) std::rethrow_exception(failure);
+  return out;
+}
+
+Error HubClient::refusal(const HubAnswer& answer, const std::string& repo,
+                         const std::string& revision, const std::string& file) const {
+  const std::string code = answer.headers.find("x-error-code").value_or("");
+  const std::string said = words_of(answer);
+  const std::string id = request_id(answer.headers);
+  const auto tell = [&](ErrorCode kind, const std::string& sentence, const std::string& hint) {
+    Error error(kind, sentence + id);
+    error.in_file(shown_url(answer.url));
+    if (!hint.empty()) error.hint(hint);
+    return error;
+  };
+  const std::string page = fmt::format("{}/{}", endpoint(), repo);
+  const bool anonymous = options_.token.empty();
+  if (code == "RevisionNotFound") {
+    return tell(ErrorCode::not_found, fmt::format("{} has no revision {}", repo, quote(revision)),
+                "");
+  }
+  if (code == "EntryNotFound") {
+    return tell(ErrorCode::not_found,
+                fmt::format("{} has no file {} at this commit", repo, quote(file)), "");
+  }
+  if (code == "GatedRepo") {
+    return tell(
+        ErrorCode::network, fmt::format("{} is gated: its licence must be accepted", repo),
+        anonymous
+            ? fmt::format("open {}, accept, and set HF_TOKEN to a token of that account", page)
+            : fmt::format("open {} with the account of the token from {}, and accept", page,
+                          options_.token_from));
+  }
+  if (answer.status == 403 && said == "Access to this resource is disabled.") {
+    return tell(ErrorCode::network, fmt::format("{} was disabled by the hub", repo), "");
+  }
+  const bool bad_token = said.starts_with("Invalid credentials");
+  if (code == "RepoNotFound" || (answer.status == 401 && !bad_token) ||
+      (answer.status == 404 && code.empty())) {
+    return tell(ErrorCode::not_found,
+                fmt::format("{} is no model on {}, or it is private", repo, endpoint()),
+                anonymous ? "check the name; of a private model, set HF_TOKEN"
+                          : fmt::format("check the name; the token from {} may not see it",
+                                        options_.token_from));
+  }
+  if (answer.status == 401) {
+    return tell(ErrorCode::network, "the token is not accepted",
+                fmt::format("it came from {}", options_.token_from));
+  }
+  if (answer.status == 403) {
+    return tell(ErrorCode::network,
+                fmt::format("the hub forbids this{}{}", said.empty() ? "" : ": ", said),
+                anonymous ? "set HF_TOKEN to a token that may read it"
+                          : fmt::format("the token from {} may lack the permission to read it",
+                                        options_.token_from));
+  }
+  return tell(ErrorCode::network,
+              fmt::format("status {}{}{}", answer.status, said.empty() ? "" : ": ", said), "");
+}
+
+}  // namespace hfshard

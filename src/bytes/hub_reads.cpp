@@ -1,0 +1,386 @@
+#include "bytes/hub_reads.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/coding.h"
+#include "base/text.h"
+
+namespace hfshard {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr unsigned kMostReadTries = 6;  // of a range, without one byte more
+constexpr unsigned kMostFailures = 20;  // one after the other, of all ranges
+constexpr unsigned kPausingFailures = 4;
+constexpr unsigned kMostReadHops = 5;
+constexpr std::uint64_t kMostSaidBytes = 512;  // of what a data host says
+constexpr std::chrono::milliseconds kRateWindow{500};
+
+// `bytes a-b/T`.
+struct ContentRange {
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;
+  std::uint64_t total = 0;
+};
+std::optional<ContentRange> parse_content_range(std::string_view text) {
+  constexpr std::string_view kUnit = "bytes ";
+  if (!text.starts_with(kUnit)) return std::nullopt;
+  text.remove_prefix(kUnit.size());
+  const auto number = [&](char until, std::uint64_t& out) {
+    std::size_t at = 0;
+    out = 0;
+    while (at < text.size() && is_digit(text[at]) && at < 19) {
+      out = out * 10 + static_cast<std::uint64_t>(text[at++] - '0');
+    }
+    if (at == 0) return false;
+    if (until == 0) return at == text.size();
+    if (at == text.size() || text[at] != until) return false;
+    text.remove_prefix(at + 1);
+    return true;
+  };
+  ContentRange out;
+  if (!number('-', out.first) || !number('/', out.last) || !number(0, out.total)) {
+    return std::nullopt;
+  }
+  return out;
+}
+
+}  // namespace
+
+void HubRead::wait() {
+  std::unique_lock lock(mutex_);
+  ended_.wait(lock, [&] { return done_; });
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+void HubRead::join() noexcept {
+  std::unique_lock lock(mutex_);
+  ended_.wait(lock, [&] { return done_; });
+}
+
+bool HubRead::is_done() const {
+  const std::lock_guard lock(mutex_);
+  return done_;
+}
+
+// One range, from its first request to its last byte. Of the loop's thread.
+class RangeRead : public std::enable_shared_from_this<RangeRead> {
+ public:
+  RangeRead(HubClient& client, HubReads& reads, std::shared_ptr<HubFile> file, std::uint64_t offset,
+            std::span<std::byte> out, std::shared_ptr<HubRead> told)
+      : client_(client),
+        reads_(reads),
+        file_(std::move(file)),
+        begin_(offset),
+        out_(out),
+        told_(std::move(told)) {}
+
+  // Takes its place among those that are under way.
+  void begin() {
+    if (ended_) return;
+    active_ = true;
+    ++reads_.active_;
+    locate();
+  }
+
+  void abandon() {
+    if (ended_) return;
+    if (exchange_ != 0) return client_.loop().stop(exchange_);  // tells `ended`
+    given_up();
+  }
+
+ private:
+  struct Receiver final : HttpReceiver {
+    explicit Receiver(std::shared_ptr<RangeRead> of) : read(std::move(of)) {}
+    bool head(int status, const HttpHeaders& headers) override {
+      return read->head(status, headers);
+    }
+    bool body(std::span<const std::byte> bytes) override { return read->body(bytes); }
+    void ended(const HttpEnd& end) override { read->ended(end); }
+    std::shared_ptr<RangeRead> read;
+  };
+
+  void locate() {
+    file_->locate([self = shared_from_this()](const HubFile::Target& target,
+                                              const std::exception_ptr& failure) {
+      if (self->ended_) return;
+      if (failure) return self->finish(failure);
+      self->target_ = target;
+      self->url_ = target.url;
+      self->hops_ = 0;
+      self->send();
+    });
+  }
+
+  ByteRange left() const { return {begin_ + filled_, begin_ + out_.size()}; }
+
+  void send() {
+    status_ = 0;
+    body_.clear();
+    wrong_.clear();
+    moved_ = false;
+    ++client_.traffic().data_requests;
+    HttpRequest request{url_, {}, left(), false};
+    if (target_.of_hub) request.headers = client_.headers_for(url_);
+    exchange_ = client_.loop().start(request, std::make_unique<Receiver>(shared_from_this()));
+  }
+
+  // Looks at everything before one byte is used (hub-protocol 1.6).
+  bool head(int status, const HttpHeaders& headers) {
+    status_ = status;
+    headers_ = headers;
+    if (status != 200 && status != 206) return true;
+    const std::string type = headers.find("content-type").value_or("");
+    const std::string coding = headers.find("content-encoding").value_or("identity");
+    const ByteRange want = left();
+    const std::uint64_t size = file_->listing().size_bytes;
+    if (coding != "identity") {
+      wrong_ = fmt::format("the bytes came compressed ({})", printable(coding));
+    } else if (type.starts_with("multipart/byteranges")) {
+      wrong_ = "the bytes came in several parts";
+    } else if (status == 200 && type.starts_with("text/html") && !target_.of_hub) {
+      wrong_ = "a page for people came in place of the bytes";
+    } else if (status == 200 && (want.begin != 0 || want.end != size)) {
+      wrong_ = "the whole file came where a range was asked for";
+    } else if (status == 200) {
+      const auto length = headers.find("content-length");
+      if (length && *length != std::to_string(size)) {
+        wrong_ = fmt::format("{} bytes came, the listing says {}", printable(*length), size);
+      }
+    } else {
+      const auto line = headers.find("content-range");
+      const auto range = line ? parse_content_range(*line) : std::nullopt;
+      if (!range || range->first != want.begin || range->last + 1 != want.end ||
+          range->total != size) {
+        wrong_ = fmt::format("another range came: {}, not bytes {}-{}/{}",
+                             line ? quote(*line) : "none is named", want.begin, want.end - 1, size);
+      }
+    }
+    if (!wrong_.empty()) return false;
+    if (!target_.of_hub) file_->check_etag(headers.find("etag").value_or(""));
+    return true;
+  }
+
+  bool body(std::span<const std::byte> bytes) {
+    if (status_ != 200 && status_ != 206) {
+      const auto more = std::min<std::size_t>(bytes.size(), kMostSaidBytes - body_.size());
+      body_.append(as_text(bytes.first(more)));
+      return true;
+    }
+    client_.traffic().data_bytes += bytes.size();
+    if (bytes.size() > out_.size() - filled_) {
+      wrong_ = "more bytes came than were asked for";
+      return false;
+    }
+    std::memcpy(out_.data() + filled_, bytes.data(), bytes.size());
+    filled_ += bytes.size();
+    reads_.came(bytes.size());
+    moved_ = true;
+    return true;
+  }
+
+  void ended(const HttpEnd& end) {
+    exchange_ = 0;
+    if (end.thrown) return finish(end.thrown);
+    if (!wrong_.empty()) return again(wrong_, kMostWrong);
+    if (end.fault == HttpFault::refused) return fail(ErrorCode::network, end.message);
+    if (end.fault == HttpFault::stopped) return given_up();
+    if (end.fault != HttpFault::none) return again(end.message, kMostReadTries);
+    if (status_ == 200 || status_ == 206) {
+      if (filled_ == out_.size()) return finish(nullptr);
+      return again(fmt::format("{} bytes are missing", out_.size() - filled_), kMostReadTries);
+    }
+    if (is_transient(status_)) {
+      reads_.slow_down();
+      return again(fmt::format("status {}", status_), kMostReadTries, &headers_);
+    }
+    if (status_ >= 301 && status_ <= 308 && status_ != 304) return redirect();
+    const bool stale = status_ == 403 || ((status_ == 400 || status_ == 401) &&
+                                          body_.find("ignature") != std::string::npos);
+    if (stale && !target_.of_hub && ++refusals_ < 2) {
+      file_->forget(target_.number);
+      return locate();
+    }
+    refused();
+  }
+
+  void redirect() {
+    const auto next = resolve_location(url_, headers_.find("location").value_or(""));
+    const auto origin = next ? origin_of(*next) : std::nullopt;
+    if (!origin || (origin_of(url_)->is_https() && !origin->is_https())) {
+      return fail(ErrorCode::network, "it redirects to what is no address of https");
+    }
+    if (++hops_ > kMostReadHops) return fail(ErrorCode::network, "it redirects in circles");
+    url_ = *next;
+    // Wherever a hub sends us with its bytes, our token stays with hubs: headers_for looks.
+    send();
+  }
+
+  void refused() {
+    std::string said;
+    if (headers_.find("content-type").value_or("").find("html") == std::string::npos) {
+      said = printable(body_);
+    }
+    const std::string sentence =
+        fmt::format("status {}{}{}", status_, said.empty() ? "" : ": ", said);
+    if (status_ == 400 && !target_.of_hub) {
+      return fail(ErrorCode::network, sentence,
+                  "the file may be too large for plain HTTP: fetch it with the hub's own client");
+    }
+    fail(ErrorCode::network, sentence);
+  }
+
+  void again(const std::string& why, unsigned most, const HttpHeaders* headers = nullptr) {
+    if (moved_) tries_ = 0;  // every byte counts
+    ++tries_;
+    if (tries_ >= most || reads_.is_hopeless()) {
+      return fail(ErrorCode::network, fmt::format("{}; tried {} times", why, tries_));
+    }
+    const auto wait = retry_wait(tries_ - 1, headers, client_.options().retry_ms);
+    reads_.failed(wait);
+    leave();
+    client_.loop().post([self = shared_from_this()] { self->begin(); }, wait);
+  }
+
+  // Makes room for others.
+  void leave() {
+    if (!active_) return;
+    active_ = false;
+    --reads_.active_;
+    client_.loop().post([&reads = reads_] { reads.pump(); });
+  }
+
+  void given_up() {
+    finish(std::make_exception_ptr(Error(ErrorCode::cancelled, "the read was given up")));
+  }
+
+  void fail(ErrorCode code, const std::string& why, std::string_view hint = {}) {
+    Error error(code, fmt::format("{} says: {}", host(), why));
+    error.in_file(file_->name()).at(left(), file_->listing().size_bytes);
+    if (!hint.empty()) error.hint(hint);
+    finish(std::make_exception_ptr(error));
+  }
+
+  std::string host() const {
+    const auto origin = origin_of(url_);
+    return origin ? origin->host : "the hub";
+  }
+
+  void finish(const std::exception_ptr& failure) {
+    if (!failure) reads_.failures_ = 0;
+    ended_ = true;
+    leave();
+    const std::lock_guard lock(told_->mutex_);
+    told_->failure_ = failure;
+    told_->done_ = true;
+    told_->ended_.notify_all();
+  }
+
+  static constexpr unsigned kMostWrong = 3;
+
+  HubClient& client_;
+  HubReads& reads_;
+  std::shared_ptr<HubFile> file_;
+  std::uint64_t begin_;
+  std::span<std::byte> out_;
+  std::shared_ptr<HubRead> told_;
+  HubFile::Target target_;
+  std::string url_;
+  std::size_t filled_ = 0;
+  int status_ = 0;
+  HttpHeaders headers_;
+  std::string body_;   // of a refusal
+  std::string wrong_;  // with an answer that looked well
+  bool moved_ = false;
+  unsigned tries_ = 0;
+  unsigned refusals_ = 0;
+  unsigned hops_ = 0;
+  HttpLoop::Id exchange_ = 0;  // that is under way
+  bool active_ = false;
+  bool ended_ = false;
+};
+
+std::shared_ptr<HubRead> HubReads::start(std::shared_ptr<HubFile> file, std::uint64_t offset_bytes,
+                                         std::span<std::byte> out) {
+  auto told = std::make_shared<HubRead>();
+  if (out.empty()) {
+    told->done_ = true;
+    return told;
+  }
+  auto read = std::make_shared<RangeRead>(client_, *this, std::move(file), offset_bytes, out, told);
+  told->read_ = read;
+  client_.loop().post([this, read] {
+    waiting_.push_back(read);
+    pump();
+  });
+  return told;
+}
+
+void HubReads::pump() {
+  if (const auto now = Clock::now(); now < resumes_) {
+    if (std::exchange(paused_, true)) return;
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(resumes_ - now);
+    client_.loop().post(
+        [this] {
+          paused_ = false;
+          pump();
+        },
+        left + std::chrono::milliseconds(1));
+    return;
+  }
+  while (!waiting_.empty() && active_ < limit_) {
+    const auto next = std::move(waiting_.front());
+    waiting_.pop_front();
+    next->begin();
+  }
+}
+
+void HubReads::cancel(const std::shared_ptr<HubRead>& read) {
+  client_.loop().post([read] {
+    if (const auto running = read->read_.lock()) running->abandon();
+  });
+}
+
+// One that fails waits alone. When many do, one after the other, so do those that have not begun.
+void HubReads::failed(std::chrono::milliseconds wait) {
+  ++failures_;
+  if (failures_ >= kPausingFailures) resumes_ = std::max(resumes_, Clock::now() + wait);
+  if (failures_ < kMostFailures || limit_ == 1) return;
+  slow_down();
+  failures_ = 0;
+}
+
+bool HubReads::is_hopeless() const { return failures_ >= kMostFailures && limit_ == 1; }
+
+// Twice the connections, as long as that makes it faster.
+void HubReads::came(std::uint64_t bytes) {
+  const auto now = Clock::now();
+  came_bytes_ += bytes;
+  const auto passed = now - since_;
+  if (passed < kRateWindow) return;
+  const double rate =
+      static_cast<double>(came_bytes_) / std::chrono::duration<double>(passed).count();
+  const bool whole = passed < 2 * kRateWindow;  // not after a pause
+  if (whole && !waiting_.empty() && rate > best_rate_ * 1.05) {
+    best_rate_ = rate;
+    limit_ = std::min(limit_ * 2, std::max(1U, client_.options().most_connections));
+    client_.loop().post([this] { pump(); });
+  }
+  since_ = now;
+  came_bytes_ = 0;
+}
+
+void HubReads::slow_down() {
+  limit_ = std::max(1U, limit_ / 2);
+  best_rate_ = 0;
+}
+
+}  // namespace hfshard

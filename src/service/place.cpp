@@ -1,0 +1,143 @@
+#include "service/place.h"
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "bytes/files.h"
+#include "bytes/hf_cache.h"
+#include "bytes/hub_name.h"
+#include "bytes/hub_store.h"
+
+namespace hfshard {
+namespace {
+
+void tell(const SourceName& source, const std::string& text) {
+  if (source.hub.note) source.hub.note(text);
+}
+
+// A listing of what is there, where none came with it.
+std::vector<TreeFile> listing_of(const CachedRepo& cached, const std::string& commit) {
+  if (auto tree = cached.tree(commit)) return *std::move(tree);
+  std::vector<TreeFile> out;
+  for (CachedFile& file : cached.files(commit)) {
+    TreeFile& entry = out.emplace_back();
+    entry.path = std::move(file.path);
+    entry.size_bytes = file.size_bytes;
+  }
+  return out;
+}
+
+StorePath cached_place(const CachedRepo& cached, const std::string& repo, const std::string& commit,
+                       const std::string& path) {
+  return hub_place(nullptr, {repo, commit}, listing_of(cached, commit),
+                   cached.snapshot_path(commit))
+      .at(path.empty() ? "." : path);
+}
+
+Error not_cached(const SourceName& source, const CachedRepo& cached, const std::string& what) {
+  return Error(ErrorCode::not_found, fmt::format("{} is not in the cache", what))
+      .in_file(cached.folder())
+      .hint(source.hub.offline ? "HF_HUB_OFFLINE is set, so that the hub is not asked"
+                               : "name another revision, or the model (ORG/NAME)");
+}
+
+// A directory of the cache that was named by its path: nothing is asked of the network.
+StorePath named_in_cache(const SourceName& source, const CachePlace& place) {
+  const CachedRepo cached(place.folder);
+  std::string commit = place.commit;
+  if (commit.empty()) {
+    const std::string revision =
+        source.revision.empty() ? std::string(kDefaultRevision) : source.revision;
+    commit = cached.commit_of(revision).value_or("");
+    const std::vector<std::string> all = cached.commits();
+    if (commit.empty() && source.revision.empty() && all.size() == 1) commit = all.front();
+    if (commit.empty() || !cached.has_snapshot(commit)) {
+      throw not_cached(source, cached, fmt::format("revision {}", quote(revision)));
+    }
+  } else if (!source.revision.empty() && cached.commit_of(source.revision) != commit) {
+    throw Error(ErrorCode::usage, fmt::format("--revision {} is not the snapshot that is named",
+                                              quote(source.revision)))
+        .in_file(source.text);
+  }
+  tell(source, fmt::format("reads commit {} of {} from the cache", commit, place.repo));
+  return cached_place(cached, place.repo, commit, place.path);
+}
+
+StorePath of_hub(const SourceName& source, const HubName& name) {
+  if (!source.revision.empty() && !name.revision.empty() && name.revision != source.revision) {
+    throw Error(ErrorCode::usage, fmt::format("--revision {} and {} are two revisions",
+                                              quote(source.revision), quote(name.revision)))
+        .in_file(source.text);
+  }
+  const std::string revision = name.revision.empty() ? source.revision : name.revision;
+  const std::string asked = revision.empty() ? std::string(kDefaultRevision) : revision;
+  std::optional<CachedRepo> cached;
+  if (!source.hub.cache_directory.empty()) cached.emplace(source.hub.cache_directory, name.repo);
+  if (source.hub.offline) {
+    if (!cached) {
+      throw Error(ErrorCode::not_found, "there is no cache to read it from")
+          .in_file(source.text)
+          .hint("HF_HUB_OFFLINE is set, so that the hub is not asked");
+    }
+    const auto commit = cached->commit_of(asked);
+    if (!commit || !cached->has_snapshot(*commit)) {
+      throw not_cached(source, *cached, fmt::format("{} at {}", name.repo, quote(asked)));
+    }
+    tell(source, fmt::format("reads commit {} of {} from the cache", *commit, name.repo));
+    return cached_place(*cached, name.repo, *commit, name.path);
+  }
+  const auto client = std::make_shared<HubClient>(source.hub);
+  const HubRepo repo = resolve_revision(*client, name.repo, revision);
+  std::string snapshot;
+  std::optional<std::vector<TreeFile>> listing;
+  if (cached && cached->has_snapshot(repo.commit)) {
+    snapshot = cached->snapshot_path(repo.commit);
+    listing = cached->tree(repo.commit);
+  }
+  if (!listing) listing = list_files(*client, repo);
+  tell(source,
+       fmt::format("reads commit {} of {} from {}", repo.commit, repo.name, client->endpoint()));
+  return hub_place(client, repo, *std::move(listing), std::move(snapshot))
+      .at(name.path.empty() ? "." : name.path);
+}
+
+// `org/name` beside a directory `org` is rather a path of which the end is misspelt.
+bool is_path(const std::string& text) {
+  const std::size_t slash = text.find('/');
+  return slash == std::string::npos || is_directory(text.substr(0, slash));
+}
+
+}  // namespace
+
+StorePath find_place(const SourceName& source) {
+  if (exists(source.text)) {
+    if (const auto place = recognise_cache_place(source.text)) {
+      return named_in_cache(source, *place);
+    }
+    if (!source.revision.empty()) {
+      throw Error(ErrorCode::usage, "--revision is of models of the hub, and this is a path")
+          .in_file(source.text)
+          .hint(fmt::format("the model of that name is hf://{}", source.text));
+    }
+    return source.text;
+  }
+  const auto name = parse_hub_name(source.text, source.hub.endpoint);
+  const bool plain = source.text.find("://") == std::string::npos;
+  if (!name || (plain && is_path(source.text))) {
+    if (!source.revision.empty()) {
+      throw Error(ErrorCode::usage,
+                  "--revision is of models of the hub, and this is no name of one")
+          .in_file(source.text)
+          .hint("a model is named ORG/NAME");
+    }
+    return source.text;
+  }
+  return of_hub(source, *name);
+}
+
+}  // namespace hfshard

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "bytes/store.h"
+
+#include "hfshard/hub.h"
+
+namespace hfshard {
+
+/// Finds what a source's name means: a path that is there, else a model of the hub or of its cache.
+/// Of what is neither it says nothing: that shows when it is opened. Throws: usage (a revision of
+/// what has none), not_found, network.
+StorePath find_place(const SourceName& source);
+
+}  // namespace hfshard

@@ -1,0 +1,185 @@
+#include "tool/hub_flags.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+
+#include "hfshard/hfshard.h"
+
+namespace hfshard {
+namespace {
+
+// A variable that is set and not empty.
+std::optional<std::string> variable(const std::string& name) {
+  const char* const value = std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe): one thread
+  if (value == nullptr || *value == 0) return std::nullopt;
+  return value;
+}
+
+bool is_true(const std::string& text) {
+  std::string upper = text;
+  for (char& c : upper) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return upper == "1" || upper == "ON" || upper == "YES" || upper == "TRUE";
+}
+
+// The first that is set decides.
+bool first_true(std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (const auto value = variable(name)) return is_true(*value);
+  }
+  return false;
+}
+
+std::string home() { return variable("HOME").value_or("/"); }
+
+// `~` at the front, and `$NAME` and `${NAME}`; what is not set stays as it is.
+std::string expanded(const std::string& path) {
+  std::string out;
+  std::size_t at = 0;
+  if (path == "~" || path.starts_with("~/")) {
+    out = home();
+    at = 1;
+  }
+  const auto is_word = [](char c) {
+    return is_digit(c) || c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  };
+  while (at < path.size()) {
+    if (path[at] != '$') {
+      out += path[at++];
+      continue;
+    }
+    const bool braces = at + 1 < path.size() && path[at + 1] == '{';
+    const std::size_t begin = at + (braces ? 2 : 1);
+    std::size_t end = begin;
+    while (end < path.size() && is_word(path[end])) ++end;
+    const std::size_t after = braces && end < path.size() && path[end] == '}' ? end + 1 : end;
+    const auto value = end > begin && braces == (after > end)
+                           ? variable(path.substr(begin, end - begin))
+                           : std::nullopt;
+    out += value ? *value : path.substr(at, std::max(after, at + 1) - at);
+    at = std::max(after, at + 1);
+  }
+  return out;
+}
+
+std::string joined_path(const std::string& directory, const std::string& name) {
+  return directory.ends_with('/') ? directory + name : directory + "/" + name;
+}
+
+std::string hf_home() {
+  if (const auto set = variable("HF_HOME")) return expanded(*set);
+  const std::string cache =
+      expanded(variable("XDG_CACHE_HOME").value_or(joined_path(home(), ".cache")));
+  return joined_path(cache, "huggingface");
+}
+
+std::string hub_cache() {
+  for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}) {
+    if (const auto set = variable(name)) return expanded(*set);
+  }
+  return joined_path(hf_home(), "hub");
+}
+
+// Without line ends and blanks around it. Throws: usage, without the token.
+std::string cleaned(std::string token, const std::string& from) {
+  std::erase_if(token, [](char c) { return c == '\r' || c == '\n'; });
+  while (!token.empty() && (token.front() == ' ' || token.front() == '\t')) token.erase(0, 1);
+  while (!token.empty() && (token.back() == ' ' || token.back() == '\t')) token.pop_back();
+  const auto odd = [](char c) { return c <= ' ' || c > '~'; };
+  if (std::ranges::any_of(token, odd)) {
+    throw Error(ErrorCode::usage,
+                fmt::format("{} holds no token: it has blanks or other characters "
+                            "that no token has",
+                            from));
+  }
+  return token;
+}
+
+void find_token(HubOptions& options) {
+  if (const auto off = variable("HF_HUB_DISABLE_IMPLICIT_TOKEN"); off && is_true(*off)) return;
+  for (const char* name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}) {
+    const auto set = variable(name);
+    if (!set) continue;
+    options.token = cleaned(*set, name);
+    options.token_from = name;
+    if (!options.token.empty()) return;
+  }
+  const auto named = variable("HF_TOKEN_PATH");
+  const std::string path = named ? expanded(*named) : joined_path(hf_home(), "token");
+  try {
+    constexpr std::uint64_t kMostTokenBytes = 64U << 10;
+    options.token = cleaned(read_file(path, kMostTokenBytes), path);
+    options.token_from = path;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::not_found) throw;
+  }
+}
+
+std::uint32_t seconds(const char* name, std::uint32_t standard) {
+  const auto set = variable(name);
+  if (!set) return standard;
+  constexpr std::size_t kMostDigits = 5;
+  if (set->size() > kMostDigits || !std::ranges::all_of(*set, is_digit)) {
+    throw Error(ErrorCode::usage, fmt::format("{}={} is no number of seconds", name, quote(*set)));
+  }
+  const auto value = static_cast<std::uint32_t>(std::stoul(*set));
+  return value == 0 ? standard : value;
+}
+
+}  // namespace
+
+Option revision_option(std::string& revision) {
+  return {.name = "--revision",
+          .to = &revision,
+          .value = "REV",
+          .group = Group::checkpoint,
+          .help = "branch, tag, refs/pr/N or commit of a model of the hub",
+          .standard = "main"};
+}
+
+namespace {
+
+HubOptions options_without_token(const Session& session) {
+  HubOptions out;
+  if (const auto endpoint = variable("HF_ENDPOINT")) out.endpoint = *endpoint;
+  out.cache_directory = hub_cache();
+  out.offline = first_true({"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"});
+  out.metadata_timeout_seconds = seconds("HF_HUB_ETAG_TIMEOUT", out.metadata_timeout_seconds);
+  out.download_timeout_seconds = seconds("HF_HUB_DOWNLOAD_TIMEOUT", out.download_timeout_seconds);
+  for (const char* name : {"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"}) {
+    if (!out.ca_file.empty()) break;
+    out.ca_file = expanded(variable(name).value_or(""));
+  }
+  if (const auto origin = variable("HF_HUB_USER_AGENT_ORIGIN")) {
+    out.user_agent_suffix = "origin/" + *origin;
+  }
+  out.retry_ms = session.hub_retry_ms;
+  out.note = [&session](const std::string& text) { print_note(session, "note: " + text); };
+  return out;
+}
+
+}  // namespace
+
+HubOptions hub_options(const Session& session) {
+  HubOptions out = options_without_token(session);
+  find_token(out);
+  return out;
+}
+
+SourceName source_name(const Session& session, std::string text, std::string revision) {
+  SourceName out(std::move(text));
+  out.revision = std::move(revision);
+  // Of what is on this machine nobody needs the token, nor looks for it.
+  std::error_code error;
+  const bool local = out.text.empty() || std::filesystem::exists(out.text, error);
+  out.hub = local ? options_without_token(session) : hub_options(session);
+  return out;
+}
+
+}  // namespace hfshard

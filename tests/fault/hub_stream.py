@@ -1,0 +1,276 @@
+#!/usr/bin/env python3
+"""A model of the loopback hub (tests/support/hub) is converted: as the local directory is, whatever goes wrong.
+
+Each fault of the network alone: the tree is the local one, or the error names the file and what was said, and --resume
+gives it. Then schedules of faults at random. The token is seen by hubs only. Several workers read each byte once.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import harness
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support"))
+
+import hub  # noqa: E402  (a package of tests/support)
+
+MODEL = "org/model"
+TOKEN = "hf_of_the_tester"
+SHARD = "*.safetensors"
+API = "*/api/models/*"
+# Small ones, so that the model is some dozens of requests.
+LIMITS = "request_bytes=1000000,segment_bytes=300000,commit_bytes=20000000,file_min_bytes=10000000,file_max_bytes=20000000"
+# What the conversion survives unseen: listener, path, faults, one for each request that matches.
+SURVIVED = {
+    "a body that is cut": ("data", SHARD, ["ok", "cut:1000", "cut:0", "reset:70000"]),
+    "a body that is short": ("data", SHARD, ["short:1", "ok", "short:5000"]),
+    "no answer": ("data", SHARD, ["empty", "ok", "empty"]),
+    "a host that is away for a while": ("data", SHARD, ["ok", "ok", "refuse:0.05"]),
+    "503": ("data", SHARD, ["status:503", "status:500", "status:502", "status:504"]),
+    "503 with Retry-After": ("data", SHARD, ["retryafter:1", "retryafter:date:1"]),
+    "429": ("data", SHARD, ["rate:0,1", "status:429"]),
+    "a URL that expires": ("data", SHARD, ["ok", "ok", "ok", "expire"]),
+    "a whole file for a range": ("data", SHARD, ["ok", "norange"]),
+    "another range": ("data", SHARD, ["wrongrange:1", "ok", "wrongtotal:1"]),
+    "a compressed range": ("data", SHARD, ["ok", "gzip"]),
+    "a stall": ("data", SHARD, ["ok", "stall:1000:4"]),
+    "a page for people with 200": ("data", SHARD, ["html"]),
+    "a redirect of the data host": ("data", SHARD, []),
+    "500 of the hub": ("hub", "*", ["status:500", "ok", "status:502", "ok", "status:504"]),
+    "429 of the hub": ("hub", "*", ["rate:0,1", "ok", "retryafter:1"]),
+    "no answer of the hub": ("hub", "*", ["empty", "ok", "cut:3", "ok", "reset:0"]),
+}
+# What ends the run: and what the error says.
+REFUSED = {
+    "another ETag": ("data", SHARD, ["ok", "ok", "etag:0123"], "was changed while it was read"),
+    "always 503": ("data", SHARD, ["status:503"], "status 503; tried"),
+    "always another range": ("data", SHARD, ["wrongrange:1"], "another range came"),
+    "always forbidden": ("data", SHARD, ["status:403+body:no entry"], "no entry"),
+    "a login page": ("hub", API, ["html"], "no JSON"),
+    "no commit": ("hub", "*/resolve/*", ["noheader:X-Repo-Commit"], "names no commit"),
+    "circles": ("hub", API, ["redirect:/api/models/org/model"], "in circles"),
+    "another host": ("hub", API, ["redirect:{stranger}/api/models/org/model"], "which is no hub"),
+    "no address": ("hub", API, ["redirect:file:///etc/passwd"], "no address of HTTP"),
+}
+
+
+class Stream:
+    def __init__(self, fault):
+        self.fault = fault
+        self.server = hub.Hub()
+        self.server.tokens = {TOKEN: "tester"}
+        self.server.page_size = 2
+        self.repo = self.server.add(MODEL, {"main": fault.path("source")})
+        self.tree = None
+        self.count = 0
+
+    def environment(self, **more):
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING"))}
+        return {**kept, "HF_ENDPOINT": self.server.endpoint, "HF_HOME": self.fault.path("hf_home"), "HF_TOKEN": TOKEN,
+                "HF_HUB_DOWNLOAD_TIMEOUT": "2", "no_proxy": "*", **more}
+
+    def command(self, name, *options, source=MODEL):
+        return self.fault.command("convert", source, self.fault.path(name), "--mesh", "fsdp=4", "--retry-ms", "20", "--limits",
+                                  LIMITS, *options)
+
+    def run(self, name, *options, source=MODEL, **environment):
+        return subprocess.run(self.command(name, *options, source=source), capture_output=True, text=True, check=False,
+                              env=self.environment(**environment), timeout=300)
+
+    def fresh(self):
+        self.count += 1
+        self.server.reset()
+        return f"out{self.count}"
+
+    def expect_clean(self, when, *allowed):
+        found = [violation for violation in self.server.violations() if violation.kind not in allowed]
+        self.fault.expect(not found, f"{when}: {found[:3]}")
+
+    def said(self, done):
+        return done.stdout + done.stderr
+
+    def expect_no_token(self, when, done):
+        self.fault.expect(TOKEN not in self.said(done), f"{when}: the token is printed")
+        self.fault.expect("Signature=" not in self.said(done), f"{when}: a signed URL is printed")
+
+    # -- what is shown
+
+    def plain(self):
+        """As the local directory, each byte asked for once, the token at the hub only."""
+        local = self.fault.run("convert", self.fault.path("source"), self.fault.path("local"), "--mesh", "fsdp=4", "--limits",
+                               LIMITS)
+        self.fault.check(local)
+        self.tree = self.fault.tree("local")
+        name = self.fresh()
+        done = self.fault.check(self.run(name, "--json"))
+        self.fault.expect_same(name, self.tree, "streamed")
+        self.expect_clean("streamed")
+        network = json.loads(done.stdout)["network"]
+        size = sum(os.path.getsize(os.path.join(self.fault.path("source"), file))
+                   for file in os.listdir(self.fault.path("source")))
+        sent = sum(entry.bytes_sent for entry in self.server.log(listener="data"))
+        print(f"streamed: {size} bytes in {network}, {sent} sent")
+        # Of each file 128 KiB come for its header, and again as data.
+        self.fault.expect(sent <= 1.02 * size + (128 << 10), f"{sent} bytes were sent of {size}")
+        self.fault.expect(network["data_bytes"] >= network["used_bytes"] > 0.9 * size, f"{network}")
+        data = self.server.log(listener="data")
+        self.fault.expect(data and not any(entry.had_authorization for entry in data), "the data host saw the token")
+        hubs = self.server.log(listener="hub")
+        self.fault.expect(all(entry.had_authorization for entry in hubs), "the hub did not see the token")
+        self.fault.expect(not os.path.exists(self.fault.path("hf_home")), "something was written to the cache")
+        self.expect_no_token("streamed", done)
+
+    def least_memory(self):
+        name = self.fresh()
+        plan = self.fault.command("plan", MODEL, "--mesh", "fsdp=4", "--limits", LIMITS, "--json")
+        told = self.fault.check(subprocess.run(plan, capture_output=True, text=True, check=False, env=self.environment()))
+        need = json.loads(told.stdout)["need_memory_bytes"]
+        self.fault.check(self.run(name, "--max-memory", str(need)))
+        self.fault.expect_same(name, self.tree, f"with {need} bytes of memory")
+
+    def survived(self):
+        for when, (listener, pattern, faults) in SURVIVED.items():
+            name = self.fresh()
+            self.server.script(listener, "GET", pattern, faults)
+            done = self.fault.check(self.run(name))
+            self.fault.expect_same(name, self.tree, when)
+            self.expect_clean(when)
+            self.expect_no_token(when, done)
+        print(f"{len(SURVIVED)} faults survived")
+
+    def refused(self):
+        for when, (listener, pattern, faults, words) in REFUSED.items():
+            name = self.fresh()
+            faults = [fault.replace("{stranger}", self.server.listeners["stranger"].origin) for fault in faults]
+            for fault in faults[:-1]:
+                self.server.script(listener, "GET", pattern, [fault])
+            self.server.script(listener, "GET", pattern, faults[-1:], repeat=True)
+            done = self.run(name)
+            self.fault.expect(done.returncode in (3, 4), f"{when}: status {done.returncode}\n{self.said(done)}")
+            self.fault.expect(words in " ".join(done.stderr.split()), f"{when}: {done.stderr}")
+            self.fault.expect(self.fault.tree(name) is None, f"{when}: something was published")
+            self.expect_clean(when)
+            self.expect_no_token(when, done)
+            self.server.faults.clear()
+            done = self.fault.check(self.run(name, "--resume"))
+            self.fault.expect_same(name, self.tree, f"{when}, resumed")
+        print(f"{len(REFUSED)} faults refused, and resumed")
+
+    def at_random(self, rounds):
+        """Any faults at any requests."""
+        random = self.fault.random
+        survived = 0
+        for number in range(rounds):
+            name = self.fresh()
+            kinds = ["ok"] * 8 + ["cut:5000", "reset:100", "short:10", "empty", "status:503", "status:500", "norange",
+                                  "wrongrange:3", "gzip", "retryafter:1", "html"]
+            if number % 2 == 1:  # these end a run
+                kinds += ["expire", "status:403", "etag:zz", "status:404"]
+            schedule = [random.choice(kinds) for _ in range(random.randint(5, 60))]
+            self.server.script("data", "GET", "*", schedule)
+            self.server.script("hub", "GET", "*", [random.choice(["ok", "ok", "ok", "ok", "status:500", "empty", "html", "cut:9"])
+                                                   for _ in range(8)])
+            done = self.run(name)
+            when = f"schedule {number} of seed {self.fault.arguments.seed}"
+            self.expect_no_token(when, done)
+            if done.returncode != 0:
+                self.fault.expect(done.returncode in (3, 4) and "error [" in done.stderr, f"{when}: {self.said(done)}")
+                self.fault.expect(self.fault.tree(name) is None, f"{when}: something was published")
+                self.server.faults.clear()
+                self.fault.check(self.run(name, "--resume"))
+            else:
+                survived += 1
+            self.fault.expect_same(name, self.tree, when)
+            subprocess.run(["rm", "-rf", self.fault.path(name)], check=True)
+        print(f"{rounds} schedules, {survived} of them survived at once")
+
+    def killed(self):
+        """A kill in the middle: no more than a group of commits is asked for again."""
+        name = self.fresh()
+        self.server.script("data", "GET", SHARD, ["slow:20000000"], repeat=True)
+        process = self.fault.start(self.command(name), env=self.environment())
+        journal = self.fault.staging(name)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            sizes = [os.path.getsize(os.path.join(journal, file)) for file in os.listdir(journal)
+                     if file.startswith("journal")] if os.path.isdir(journal) else []
+            if sum(sizes) > 600 or process.poll() is not None:
+                break
+            time.sleep(0.005)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        first = sum(entry.bytes_sent for entry in self.server.log(listener="data"))
+        self.server.reset()
+        done = self.fault.check(self.run(name, "--resume", "--json"))
+        self.fault.expect_same(name, self.tree, "killed and resumed")
+        second = sum(entry.bytes_sent for entry in self.server.log(listener="data"))
+        print(f"killed after {first} bytes, {second} more when resumed: {json.loads(done.stdout)['skipped_bytes']} were done")
+        self.fault.expect(json.loads(done.stdout)["skipped_bytes"] > 0, "nothing was skipped")
+
+    def workers(self):
+        """Each byte of data is asked for once by all of them together."""
+        name = self.fresh()
+        started = [self.fault.start(self.command(name, "--worker", f"{number}/3"), env=self.environment()) for number in range(3)]
+        for process in started:
+            out, err = process.communicate()
+            self.fault.expect(process.returncode == 0, f"a worker: {out}{err}")
+        sent = sum(entry.bytes_sent for entry in self.server.log(listener="data"))
+        done = subprocess.run(self.fault.command("finalize", self.fault.path(name), "--retry-ms", "20", "--limits", LIMITS),
+                              capture_output=True, text=True, check=False, env=self.environment())
+        self.fault.check(done)
+        self.fault.expect_same(name, self.tree, "three workers")
+        size = sum(os.path.getsize(self.fault.path(f"source/{file}")) for file in os.listdir(self.fault.path("source")))
+        # Each reads the 128 KiB of every header.
+        self.fault.expect(sent <= 1.03 * size + 3 * (128 << 10), f"three workers got {sent} bytes of {size}")
+        print(f"three workers: {sent} bytes of {size}")
+
+    def moved_branch(self):
+        """A revision becomes a commit once; a branch that moves meanwhile is another source, and is said to be."""
+        name = self.fresh()
+        first = self.fault.check(self.run(name, "--worker", "0/2"))
+        asked = [entry for entry in self.server.log(listener="hub") if not ("/resolve/" in entry.path or "/tree/" in entry.path)]
+        self.fault.expect(len(asked) == 1, f"the commit was asked for {len(asked)} times")
+        commit = first.stderr.split("reads commit ")[1].split()[0]
+        self.fault.expect(all(commit in entry.path for entry in self.server.log(listener="hub") if entry not in asked),
+                          "a later request is not of the commit")
+        shard = self.fault.path("source/model.safetensors")
+        with open(shard, "rb") as file:
+            data = bytearray(file.read())
+        data[-1] ^= 1
+        os.makedirs(self.fault.path("moved"))
+        for file in os.listdir(self.fault.path("source")):
+            if file != "model.safetensors":
+                os.link(self.fault.path(f"source/{file}"), self.fault.path(f"moved/{file}"))
+        with open(self.fault.path("moved/model.safetensors"), "wb") as file:
+            file.write(data)
+        self.repo.commit(self.fault.path("moved"), "main")
+        second = self.run(name, "--worker", "1/2")
+        self.fault.expect(second.returncode == 3 and "error [conflict]" in second.stderr, self.said(second))
+        self.fault.check(self.run(name, "--worker", "1/2", "--revision", commit))
+        done = subprocess.run(self.fault.command("finalize", self.fault.path(name), "--limits", LIMITS), capture_output=True,
+                              text=True, check=False, env=self.environment())
+        self.fault.check(done)
+        self.fault.expect_same(name, self.tree, "two workers, and a branch that moved")
+        self.repo.commit(self.fault.path("source"), "main")
+
+def main():
+    with harness.Fault(__doc__.split("\n", maxsplit=1)[0]) as fault:
+        stream = Stream(fault)
+        with stream.server:
+            stream.plain()
+            stream.least_memory()
+            stream.survived()
+            stream.refused()
+            stream.killed()
+            stream.workers()
+            stream.moved_branch()
+            stream.at_random(fault.arguments.rounds)
+    print("PASS")
+
+
+if __name__ == "__main__":
+    main()
