@@ -52,6 +52,7 @@ PUBLIC_LAYER = {
     "verify": "run",
     "report": "service",
     "convert": "run",
+    "fetch": "service",
     "inspect": "service",
     "mappings": "service",
     "reader": "service",

@@ -6,6 +6,7 @@
 
 #include "hfshard/convert.h"
 #include "hfshard/error.h"
+#include "hfshard/fetch.h"
 #include "hfshard/hub.h"
 #include "hfshard/inspect.h"
 #include "hfshard/mappings.h"

@@ -91,6 +91,10 @@ TreeFile listing_of(const Json& entry) {
     if (!is_sha256(out.sha256)) throw Error(ErrorCode::bad_input, "an oid is no sha256");
     out.size_bytes = lfs->at("size").as_uint();
   }
+  if (const Json* xet = entry.find("xetHash"); xet != nullptr && xet->is_string()) {
+    out.xet_hash = xet->as_string();
+    if (!is_sha256(out.xet_hash)) throw Error(ErrorCode::bad_input, "an xetHash is no hash");
+  }
   return out;
 }
 

@@ -68,13 +68,19 @@ StorePath named_in_cache(const SourceName& source, const CachePlace& place) {
   return cached_place(cached, place.repo, commit, place.path);
 }
 
-StorePath of_hub(const SourceName& source, const HubName& name) {
+// Revisions are said in one place.
+HubName with_revision(const SourceName& source, HubName name) {
   if (!source.revision.empty() && !name.revision.empty() && name.revision != source.revision) {
     throw Error(ErrorCode::usage, fmt::format("--revision {} and {} are two revisions",
                                               quote(source.revision), quote(name.revision)))
         .in_file(source.text);
   }
-  const std::string revision = name.revision.empty() ? source.revision : name.revision;
+  if (name.revision.empty()) name.revision = source.revision;
+  return name;
+}
+
+StorePath of_hub(const SourceName& source, const HubName& name) {
+  const std::string& revision = name.revision;
   const std::string asked = revision.empty() ? std::string(kDefaultRevision) : revision;
   std::optional<CachedRepo> cached;
   if (!source.hub.cache_directory.empty()) cached.emplace(source.hub.cache_directory, name.repo);
@@ -137,7 +143,16 @@ StorePath find_place(const SourceName& source) {
     }
     return source.text;
   }
-  return of_hub(source, *name);
+  return of_hub(source, with_revision(source, *name));
+}
+
+HubName hub_name_of(const SourceName& source) {
+  auto name = parse_hub_name(source.text, source.hub.endpoint);
+  if (!name) {
+    throw Error(ErrorCode::usage, fmt::format("{} is no model of the hub", quote(source.text)))
+        .hint("a model is named ORG/NAME");
+  }
+  return with_revision(source, *std::move(name));
 }
 
 }  // namespace hfshard

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "bytes/hub_name.h"
 #include "bytes/store.h"
 
 #include "hfshard/hub.h"
@@ -10,5 +11,9 @@ namespace hfshard {
 /// Of what is neither it says nothing: that shows when it is opened. Throws: usage (a revision of
 /// what has none), not_found, network.
 StorePath find_place(const SourceName& source);
+
+/// The model of the hub that a source's name means, with its revision (empty: none is said), for
+/// commands that take nothing else. Throws: usage.
+HubName hub_name_of(const SourceName& source);
 
 }  // namespace hfshard

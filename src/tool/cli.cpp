@@ -186,11 +186,17 @@ Command program(Session& session) {
                   {"", "hfshard verify out Qwen3-8B"}};
   out.options = {help_option(),
                  {.name = "--version", .letter = "-V", .help = "print the version and exit"}};
-  out.commands = {convert_command(session),  link_command(session),
-                  plan_command(session),     verify_command(session),
-                  mappings_command(session), inspect_command(session),
-                  finalize_command(session), clean_command(session),
-                  completions_command(),     man_command()};
+  out.commands = {convert_command(session),
+                  link_command(session),
+                  plan_command(session),
+                  verify_command(session),
+                  mappings_command(session),
+                  inspect_command(session),
+                  fetch_command(session),
+                  finalize_command(session),
+                  clean_command(session),
+                  completions_command(),
+                  man_command()};
   return out;
 }
 

@@ -47,6 +47,7 @@ Command verify_command(Session& session);
 Command finalize_command(Session& session);
 Command clean_command(Session& session);
 Command inspect_command(Session& session);
+Command fetch_command(Session& session);
 Command mappings_command(Session& session);
 Command completions_command();
 Command man_command();

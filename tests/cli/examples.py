@@ -2,7 +2,7 @@
 
     examples.py PROGRAM ROOT
 
-`Qwen3-8B` is a small checkpoint of that family with widths that its meshes divide; `out` is its conversion where a command
+`Qwen3-8B`, and `Qwen/Qwen3-8B` of a hub, is a small checkpoint of that family with widths that its meshes divide; `out` is its conversion where a command
 reads an output, and what two workers wrote where one finishes or removes it. An example must end with 0, and be a command
 of the help that it stands in.
 """
@@ -13,6 +13,10 @@ import re
 import shutil
 import subprocess
 import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support"))
+
+import hub  # noqa: E402  (a package of tests/support)
 
 READS_OUTPUT = ("verify", "inspect")
 ENDS_STAGING = ("finalize", "clean")
@@ -67,6 +71,9 @@ def main():
     os.makedirs("start")
     os.chdir("start")
     make_checkpoint(program, root)
+    server = hub.Hub()
+    server.add("Qwen/Qwen3-8B", {"main": "Qwen3-8B"})
+    os.environ |= {"HF_ENDPOINT": server.endpoint, "HF_HUB_CACHE": os.path.join(base, "cache"), "no_proxy": "*"}
     count = 0
     problems = []
     for command, text in commands(program):

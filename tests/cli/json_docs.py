@@ -204,6 +204,14 @@ def readings(check):
     check.run(3, "inspect", "inspect", "nowhere")
 
 
+def fetches(check):
+    with hub.Hub() as server:
+        server.add("org/model", {"main": "hf"})
+        os.environ.update(HF_ENDPOINT=server.endpoint, HF_HUB_CACHE="cache", no_proxy="*")
+        check.run(0, "fetch", "fetch", "org/model")
+        check.run(3, "fetch", "fetch", "org/none")
+
+
 def mappings(check):
     check.run(0, "mappings list", "mappings", "list")
     check.run(0, "mappings show", "mappings", "show", "llama")
@@ -220,7 +228,7 @@ def mappings(check):
 def main():
     program, docs = sys.argv[1:]
     check = Check(program, docs)
-    for part in (conversions, facts, readings, mappings):
+    for part in (conversions, facts, readings, fetches, mappings):
         part(check)
     check.finish()
     for problem in check.problems:

@@ -141,11 +141,30 @@ def check_lock(tool, program, cache, repo, sha, folder):
             tool.expect(ours.wait(60) == 0 and os.path.exists(blob), "the file did not come when the lock was free")
 
 
+def check_fetch(tool, program, server, theirs, revisions):
+    """The command fills the same cache, and then asks for no data of what the client has brought."""
+    ours = tool.path("fetched")
+
+    def fetch(place, revision):
+        environment = {**os.environ, "HF_ENDPOINT": server.endpoint, "HF_HUB_CACHE": place, "no_proxy": "*"}
+        done = subprocess.run([program, "fetch", REPO, "--revision", revision, "--json"], env=environment,
+                              capture_output=True, text=True, check=False)
+        tool.expect(done.returncode == 0, f"fetch ended with {done.returncode}: {done.stdout}{done.stderr}")
+        return json.loads(done.stdout)
+
+    for revision in revisions:
+        fetch(ours, revision)
+    check_equal(tool, theirs, ours)
+    for revision in revisions:
+        tool.expect(fetch(theirs, revision)["fetched_files"] == 0, f"what the client has brought at {revision} is fetched")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--hfshard", help="not used: as the other tests with peers have it")
+    parser.add_argument("--hfshard", required=True)
     parser.add_argument("--cache-tool", required=True)
-    program = os.path.abspath(parser.parse_args().cache_tool)
+    arguments = parser.parse_args()
+    program = os.path.abspath(arguments.cache_tool)
     interop.use_peer_python()
     try:
         import huggingface_hub  # noqa: F401  pylint: disable=unused-import
@@ -153,7 +172,7 @@ def main():
         print(f"PEER MISSING huggingface_hub: {error}")
         return interop.SKIP_STATUS
     folder = tempfile.mkdtemp(prefix="hfshard_hub_cache_")
-    tool = interop.Program(program, folder)
+    tool = interop.Program(arguments.hfshard, folder)
     try:
         source = write_files(tool.path("source"), FILES)
         with hub.Hub() as server:
@@ -175,6 +194,7 @@ def main():
             client(download, [REPO, "refs/pr/1"], theirs, HF_ENDPOINT=server.endpoint)
             tool.expect(fill(program, ours, repo, second, "refs/pr/1", other) == (0, ""), "a second commit fails")
             check_equal(tool, theirs, ours)
+            check_fetch(tool, tool.program, server, theirs, ["main", "refs/pr/1"])
             asked = len(server.log())
             client(download, [REPO, "main"], ours, HF_ENDPOINT=server.endpoint)
             fetched = [entry.path for entry in server.log()[asked:]]

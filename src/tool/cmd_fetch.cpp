@@ -1,0 +1,83 @@
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "tool/cli.h"
+#include "tool/hub_flags.h"
+#include "tool/interrupt.h"
+
+#include "hfshard/fetch.h"
+
+namespace hfshard {
+namespace {
+
+struct FetchFlags {
+  std::string model;
+  std::string revision;
+  std::vector<std::string> include;
+  std::vector<std::string> exclude;
+};
+
+Json fetch_json(const FetchReport& report) {
+  Json out;
+  out["model"] = report.model;
+  out["commit"] = report.commit;
+  out["snapshot"] = report.snapshot;
+  out["files"] = report.files;
+  out["bytes"] = report.bytes;
+  out["fetched_files"] = report.fetched_files;
+  out["fetched_bytes"] = report.fetched_bytes;
+  return out;
+}
+
+int run_fetch(const FetchFlags& flags, const Session& session) {
+  const FetchReport report = fetch(source_name(session, flags.model, flags.revision),
+                                   {flags.include, flags.exclude, &watch_interrupts()});
+  if (session.json) {
+    print_json("fetch", fetch_json(report));
+    return 0;
+  }
+  print_line(fmt::format("cached    {}", printable(report.snapshot)));
+  print_line(fmt::format("fetched   {} of {} files, {} of {}", report.fetched_files, report.files,
+                         human_bytes(report.fetched_bytes), human_bytes(report.bytes)));
+  return 0;
+}
+
+}  // namespace
+
+Command fetch_command(Session& session) {
+  const auto flags = std::make_shared<FetchFlags>();
+  Command out{.name = "fetch",
+              .summary = "bring a model of the hub into the cache of huggingface_hub, verified",
+              .description = {"convert needs no copy on disk; this is for who wants one. The files "
+                              "lie below $HF_HUB_CACHE as its own client puts them there, each "
+                              "compared with the digest that the hub lists, and are found offline "
+                              "by both."}};
+  out.positionals = {{.name = "MODEL",
+                      .to = &flags->model,
+                      .help = "ORG/NAME, hf://ORG/NAME@REV or the URL of a model, folder or file"}};
+  out.options = joined({{revision_option(flags->revision),
+                         {.name = "--include",
+                          .to = &flags->include,
+                          .value = "GLOB",
+                          .group = Group::checkpoint,
+                          .help = "only files whose paths match; * matches slashes too",
+                          .standard = "all"},
+                         {.name = "--exclude",
+                          .to = &flags->exclude,
+                          .value = "GLOB",
+                          .group = Group::checkpoint,
+                          .help = "not these of them",
+                          .standard = "none"}},
+                        common_table(session)});
+  out.examples = {{"all of a model", "hfshard fetch Qwen/Qwen3-8B"},
+                  {"what a tokenizer needs, of one version",
+                   "hfshard fetch Qwen/Qwen3-8B --include '*.json' --revision main"}};
+  out.run = [flags, &session] { return run_fetch(*flags, session); };
+  return out;
+}
+
+}  // namespace hfshard

@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""`hfshard fetch` from the loopback hub (tests/support/hub): whatever goes wrong, a file of the cache is whole or not there.
+
+Faults of the network are outlived, or the error names the file and the same command goes on; wrong bytes never get a name;
+what is there is not asked for again; a kill leaves nothing that a reader takes for a file; the token stays with the hub.
+"""
+
+import argparse
+import glob
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support"))
+
+import hub  # noqa: E402  (a package of tests/support)
+
+MODEL, FOLDER, TOKEN = "org/model", "models--org--model", "hf_of_the_tester"
+WEIGHTS = bytes(range(256)) * 70_000
+FILES = {"config.json": b"{}", "model-1.safetensors": WEIGHTS, "model-2.safetensors": WEIGHTS[::-1],
+         "twin.safetensors": WEIGHTS, "sub/a b.txt": b"text", "empty.txt": b""}
+OUTLIVED = ["cut:1000", "cut:0", "reset:70000", "short:1", "empty", "status:503", "rate:0,1", "expire", "norange",
+            "wrongrange:1", "wrongtotal", "gzip", "html", "stall:1000:4"]
+REFUSED = {"flip:100": ("corrupt", 3), "etag:0123": ("", 3)}
+
+
+class Fetch:
+    def __init__(self, program, folder):
+        self.program, self.folder = program, folder
+        self.server = hub.Hub()
+        self.server.tokens = {TOKEN: "tester"}
+        self.repo = self.server.add(MODEL, {"main": FILES})
+        self.commit = self.repo.branches["main"]
+        self.failures = self.checks = self.caches = 0
+        self.cache = ""
+        self.fresh()
+
+    def fresh(self):
+        self.server.reset()
+        self.caches += 1
+        self.cache = os.path.join(self.folder, f"cache{self.caches}")
+
+    def expect(self, condition, sentence):
+        self.checks += 1
+        if not condition:
+            self.failures += 1
+            print(f"FAIL {sentence}")
+
+    def start(self, *words, model=MODEL, **environment):
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING", "TRANSFORMERS"))}
+        told = {**kept, "HF_ENDPOINT": self.server.endpoint, "HF_HUB_CACHE": self.cache, "HF_TOKEN": TOKEN, "no_proxy": "*",
+                "HF_HUB_DOWNLOAD_TIMEOUT": "2", **environment}
+        return subprocess.Popen([self.program, "fetch", model, "--retry-ms", "20", *words], env=told, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def run(self, *words, **more):
+        """(status, JSON, what was said)"""
+        with self.start("--json", *words, **more) as program:
+            out, said = program.communicate(timeout=120)
+        self.expect(TOKEN not in out + said and "Signature" not in out + said, "a secret is printed")
+        return program.returncode, json.loads(out) if out else {}, said
+
+    def there(self, commit=None):
+        snapshot = os.path.join(self.cache, FOLDER, "snapshots", commit or self.commit)
+        found = {}
+        for path in FILES:
+            place = os.path.join(snapshot, path)
+            if os.path.exists(place):
+                with open(place, "rb") as file:
+                    found[path] = file.read()
+        return found
+
+    def leftovers(self):
+        return glob.glob(os.path.join(self.cache, FOLDER, "blobs", "*.incomplete"))
+
+    def expect_whole(self, when):
+        self.expect(self.there() == FILES and not self.leftovers(), f"{when}: {sorted(self.there())} are there")
+        with open(os.path.join(self.cache, FOLDER, "refs", "main"), encoding="utf-8") as file:
+            self.expect(file.read() == self.commit, f"{when}: the reference is another")
+
+    def plain(self):
+        status, told, said = self.run()
+        size = sum(len(data) for data in FILES.values())
+        # Twins are one blob.
+        self.expect(status == 0 and told.get("fetched_files") == len(FILES) - 1, f"fetched: {status} {told} {said}")
+        self.expect(told.get("bytes") == size and told.get("fetched_bytes") == size - len(WEIGHTS), f"bytes are {told}")
+        self.expect_whole("fetched")
+        self.expect(not self.server.violations(), f"violations: {self.server.violations()}")
+        self.expect(all(entry.had_authorization for entry in self.server.log(listener="hub")), "the hub saw no token")
+        self.server.reset()
+        status, told, said = self.run()
+        asked = [entry.path for entry in self.server.log()]
+        self.expect(status == 0 and told["fetched_files"] == 0, f"again: {status} {told} {said}")
+        self.expect(asked == [f"/api/models/{MODEL}"], f"again, {asked} were asked")
+
+    def some(self):
+        self.fresh()
+        second = self.repo.commit({"config.json": b"[]"}, "refs/pr/1", parent=self.commit)
+        status, told, said = self.run("--include", "*.json", "--include", "sub/", "--exclude", "*.txt", "--revision",
+                                      "refs/pr/1")
+        self.expect(status == 0 and told["files"] == 1 and self.there(second) == {"config.json": b"[]"}, f"some: {told} {said}")
+        status, told, said = self.run("--include", "none*")
+        self.expect((status, told["error"]["code"]) == (3, "not_found"), f"no file: {status} {told}")
+        status, told, said = self.run(model=f"hf://{MODEL}@refs/pr/1/sub")
+        self.expect(status == 0 and set(self.there(second)) == {"config.json", "sub/a b.txt"}, f"a folder: {told} {said}")
+
+    def faults(self):
+        for fault in OUTLIVED:
+            self.fresh()
+            self.server.script("data", "GET", "*.safetensors", ["ok", fault])
+            status, _, said = self.run()
+            self.expect(status == 0, f"{fault}: {status} {said}")
+            self.expect_whole(fault)
+        for fault, (code, exits) in REFUSED.items():
+            self.fresh()
+            self.server.script("data", "GET", "*/model-2.safetensors", ["ok", fault, "ok"])
+            status, told, _ = self.run()
+            error = told.get("error", {})
+            self.expect(status == exits and error.get("code") == (code or error.get("code")) and
+                        "model-2.safetensors" in error.get("file", ""), f"{fault}: {status} {told}")
+            self.expect("model-2.safetensors" not in self.there() and not self.leftovers(), f"{fault}: something is left")
+            self.expect(not os.path.exists(os.path.join(self.cache, FOLDER, "refs")), f"{fault}: there is a reference")
+            self.expect(self.run()[0] == 0, f"{fault}: the same again fails")
+            self.expect_whole(f"{fault}, and again")
+
+    def interrupted(self):
+        for number, status in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
+            self.fresh()
+            self.server.script("data", "GET", "*/model-2.safetensors", ["slow:2000000"], repeat=True)
+            with self.start() as program:
+                while not self.leftovers() or "model-1.safetensors" not in self.there():
+                    if program.poll() is not None:
+                        break
+                    time.sleep(0.01)
+                program.send_signal(number)
+                _, said = program.communicate(timeout=60)
+            self.expect(program.returncode == status, f"{number}: ends with {program.returncode} {said}")
+            found = self.there()
+            self.expect(all(FILES[path] == data for path, data in found.items()) and "model-2.safetensors" not in found,
+                        f"{number}: {sorted(found)} are there")
+            self.expect(number == signal.SIGKILL or not self.leftovers(), f"{number}: something is left")
+            self.server.reset()
+            self.expect(self.run()[0] == 0 and self.there() == FILES, f"{number}: the same again fails")
+            self.expect(not self.server.log(path_has="model-1.safetensors"), f"{number}: a whole file was fetched again")
+
+    def refusals(self):
+        self.fresh()
+        status, told, _ = self.run(HF_HUB_OFFLINE="1")
+        self.expect((status, told["error"]["code"]) == (2, "usage") and not self.server.log(), f"offline: {status} {told}")
+        status, told, _ = self.run(model="./none")
+        self.expect((status, told["error"]["code"]) == (2, "usage"), f"no name: {status} {told}")
+        self.repo.gated = True
+        status, told, _ = self.run()
+        self.repo.gated = False
+        self.expect(status != 0 and "accept" in json.dumps(told).lower(), f"gated: {status} {told}")
+        self.expect(not os.path.exists(os.path.join(self.cache, FOLDER, "refs")), "a refused model has a reference")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--hfshard", required=True)
+    program = os.path.abspath(parser.parse_args().hfshard)
+    folder = tempfile.mkdtemp(prefix="hfshard_hub_fetch_")
+    try:
+        test = Fetch(program, folder)
+        test.plain()
+        test.some()
+        test.faults()
+        test.interrupted()
+        test.refusals()
+        test.server.close()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    print(f"{test.checks - test.failures} of {test.checks} checks passed", flush=True)
+    return 1 if test.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
