@@ -106,6 +106,10 @@ if(TARGET hfshard_testtool)
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/kill_publish.py
       --hfshard $<TARGET_FILE:hfshard_testtool>)
   set_tests_properties(fault.kill_publish PROPERTIES LABELS slow TIMEOUT 900)
+  add_test(NAME fault.hub_stream
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/hub_stream.py
+      --hfshard $<TARGET_FILE:hfshard_testtool> --rounds 100)
+  set_tests_properties(fault.hub_stream PROPERTIES LABELS slow TIMEOUT 900)
   add_test(NAME fault.hub_fetch
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/hub_fetch.py
       --hfshard $<TARGET_FILE:hfshard_testtool>)
