@@ -19,11 +19,11 @@ namespace hfshard {
 namespace {
 
 constexpr std::size_t kMaxHeaderBytes = std::size_t{256} << 10;
-constexpr long kBufferBytes = 128L << 10;  // what one call of a body has at most
+constexpr long kCallBytes = 128L << 10;  // what one call of a body has at most
 constexpr std::size_t kStackBytes = std::size_t{512} << 10;
 constexpr long kMostConnections = 40;
 
-std::string lower(std::string_view text) {
+std::string lower_case(std::string_view text) {
   std::string out(text);
   for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return out;
@@ -97,7 +97,7 @@ bool HttpOrigin::is_loopback() const {
 std::optional<HttpOrigin> origin_of(const std::string& text) {
   Url url;
   if (!url.set(text) || !url.is_http()) return std::nullopt;
-  return HttpOrigin{lower(url.get(CURLUPART_SCHEME)), lower(url.get(CURLUPART_HOST)),
+  return HttpOrigin{lower_case(url.get(CURLUPART_SCHEME)), lower_case(url.get(CURLUPART_HOST)),
                     url.get(CURLUPART_PORT, CURLU_DEFAULT_PORT)};
 }
 
@@ -112,14 +112,13 @@ std::optional<std::string> resolve_location(const std::string& text, const std::
 std::string shown_url(const std::string& url) { return url.substr(0, url.find_first_of("?#")); }
 
 void HttpHeaders::add(std::string_view name, std::string_view value) {
-  lines_.emplace_back(lower(name), value);
+  lines_.emplace_back(lower_case(name), value);
 }
 
 std::optional<std::string> HttpHeaders::find(std::string_view name) const {
-  for (auto line = lines_.rbegin(); line != lines_.rend(); ++line) {
-    if (line->first == name) return line->second;
-  }
-  return std::nullopt;
+  const std::vector<std::string> found = all(name);
+  if (found.empty()) return std::nullopt;
+  return found.back();
 }
 
 std::vector<std::string> HttpHeaders::all(std::string_view name) const {
@@ -349,7 +348,7 @@ HttpLoop::Id HttpLoop::start(const HttpRequest& request, std::unique_ptr<HttpRec
                    static_cast<long>(state.settings.idle_timeout.count()));
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
-  curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, kBufferBytes);
+  curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, kCallBytes);
   curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
   curl_easy_setopt(easy, CURLOPT_USERAGENT, state.settings.user_agent.c_str());
   if (!state.settings.ca_file.empty()) {

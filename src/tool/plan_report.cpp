@@ -452,6 +452,7 @@ std::vector<std::string> pasteable(const std::vector<std::string>& words, std::s
 
 std::string one_line(const std::vector<std::string>& words) {
   std::vector<std::string> quoted;
+  quoted.reserve(words.size());
   for (const std::string& word : words) quoted.push_back(shell_word(word));
   return join(quoted, " ");
 }
