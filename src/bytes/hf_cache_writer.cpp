@@ -30,6 +30,7 @@
 #include "base/digest.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "bytes/content_digest.h"
 #include "bytes/files.h"
 #include "bytes/hub_name.h"
 #include "bytes/output.h"
@@ -138,27 +139,6 @@ class BlobLock {
   }
 
   sys::Descriptor fd_;
-};
-
-// What a file must be; git's digests begin with the size.
-class ContentDigest {
- public:
-  explicit ContentDigest(const TreeFile& file) {
-    if (!file.sha256.empty()) return;
-    Sha1& sha = digest_.emplace<Sha1>();
-    const std::string head = fmt::format("blob {}", file.size_bytes);
-    sha.update(head).update(std::string_view("\0", 1));
-  }
-  void update(std::span<const std::byte> bytes) {
-    std::visit([&](auto& digest) { digest.update(bytes); }, digest_);
-  }
-  std::string finish() {
-    return std::visit([](auto& digest) { return to_hex(digest.finish()); }, digest_);
-  }
-  const char* name() const noexcept { return digest_.index() == 0 ? "sha256" : "git object id"; }
-
- private:
-  std::variant<Sha256, Sha1> digest_;
 };
 
 // Links `pointer` to a blob; what is there already and leads to it stays.

@@ -200,6 +200,7 @@ class HubTalk : public std::enable_shared_from_this<HubTalk> {
 
   void again(const std::string& why, unsigned most, const HttpHeaders* headers) {
     if (tries_ + 1 >= most) {
+      client_.away_ = true;
       return fail(ErrorCode::network, fmt::format("{}; tried {} times", why, most));
     }
     const auto wait = retry_wait(tries_++, headers, client_.options().retry_ms);

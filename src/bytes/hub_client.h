@@ -54,6 +54,8 @@ class HubClient {
   const HubOptions& options() const noexcept { return options_; }
   HttpLoop& loop() const noexcept { return loop_; }
   HubTraffic& traffic() const noexcept { return traffic_; }
+  /// Whether a question was given up since nobody, or nobody but a hub in trouble, answered it.
+  bool is_away() const noexcept { return away_; }
   /// Without a slash at its end.
   const std::string& endpoint() const noexcept { return options_.endpoint; }
 
@@ -83,7 +85,9 @@ class HubClient {
  private:
   HubOptions options_;
   HttpOrigin origin_;
+  friend class HubTalk;
   mutable HubTraffic traffic_;
+  std::atomic<bool> away_ = false;
   std::unique_ptr<HubReads> reads_;
   mutable HttpLoop loop_;  // ends first: what runs there uses the rest
 };

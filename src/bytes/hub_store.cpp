@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "bytes/content_digest.h"
 #include "bytes/data_source.h"
 #include "bytes/files.h"
 #include "bytes/hub_name.h"
@@ -102,7 +103,23 @@ TreeFile listing_of(const Json& entry) {
 struct Head {
   std::vector<std::byte> bytes;
   std::shared_ptr<HubRead> read;
+  std::once_flag checked;
 };
+
+// A file that came whole is what the hub lists, or nothing of it is used.
+void check_content(const HubFile& file, std::span<const std::byte> bytes) {
+  const TreeFile& listed = file.listing();
+  const std::string& wanted = listed.sha256.empty() ? listed.blob_id : listed.sha256;
+  if (bytes.size() != listed.size_bytes || wanted.empty()) return;
+  ContentDigest digest(listed);
+  digest.update(bytes);
+  if (const std::string found = digest.finish(); found != wanted) {
+    throw Error(ErrorCode::corrupt, fmt::format("the {} of what came is {}, the hub lists {}",
+                                                digest.name(), found, printable(wanted)))
+        .in_file(file.name())
+        .hint("a proxy or a mirror may have changed it; try again");
+  }
+}
 
 class HubStore;
 
@@ -318,7 +335,8 @@ void HubSource::read_at(std::uint64_t offset, std::span<std::byte> out) const {
         .at({offset, offset + out.size()}, size_bytes());
   }
   if (head_ && offset < head_->bytes.size()) {
-    if (head_->read) head_->read->wait();
+    head_->read->wait();
+    std::call_once(head_->checked, [&] { check_content(*file_, head_->bytes); });
     const std::size_t there = std::min<std::size_t>(out.size(), head_->bytes.size() - offset);
     std::memcpy(out.data(), head_->bytes.data() + offset, there);
     out = out.subspan(there);
@@ -376,7 +394,7 @@ std::vector<TreeFile> list_files(HubClient& client, const HubRepo& repo) {
         out.push_back(listing_of(entry));
         if (const auto problem = repo_path_problem(out.back().path)) {
           throw Error(ErrorCode::bad_input,
-                      fmt::format("the path {} {}", quote(out.back().path), *problem));
+                      fmt::format("{}: {}", quote(out.back().path), *problem));
         }
       }
     } catch (const Error& error) {

@@ -98,7 +98,16 @@ StorePath of_hub(const SourceName& source, const HubName& name) {
     return cached_place(*cached, name.repo, *commit, name.path);
   }
   const auto client = std::make_shared<HubClient>(source.hub);
-  const HubRepo repo = resolve_revision(*client, name.repo, revision);
+  HubRepo repo;
+  try {
+    repo = resolve_revision(*client, name.repo, revision);
+  } catch (const Error& error) {
+    const auto commit = client->is_away() && cached ? cached->commit_of(asked) : std::nullopt;
+    if (!commit || !cached->has_snapshot(*commit)) throw;
+    tell(source, fmt::format("{} is not reached ({}): reads commit {} of {} from the cache",
+                             client->endpoint(), error.sentence(), *commit, name.repo));
+    return cached_place(*cached, name.repo, *commit, name.path);
+  }
   std::string snapshot;
   std::optional<std::vector<TreeFile>> listing;
   if (cached && cached->has_snapshot(repo.commit)) {

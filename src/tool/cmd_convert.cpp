@@ -63,6 +63,14 @@ void print_published(const ConvertReport& report, const std::string& out) {
     print_line(fmt::format("overflow  {} finite values became infinite: their dtype is too narrow",
                            run.overflows));
   }
+  if (run.network) {
+    const NetworkUse& use = *run.network;
+    print_line(fmt::format("network   {} in {} requests, {:.3f} of what was needed",
+                           human_bytes(use.bytes), use.requests,
+                           use.used_bytes == 0 ? 0.0
+                                               : static_cast<double>(use.bytes) /
+                                                     static_cast<double>(use.used_bytes)));
+  }
   print_next(report.plan, run.path);
   if (report.plan.carries_tokenizer) {
     print_line(fmt::format("tokenizer {}/hf", out));

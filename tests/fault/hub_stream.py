@@ -50,6 +50,7 @@ REFUSED = {
     "always 503": ("data", SHARD, ["status:503"], "status 503; tried"),
     "always another range": ("data", SHARD, ["wrongrange:1"], "another range came"),
     "always forbidden": ("data", SHARD, ["status:403+body:no entry"], "no entry"),
+    "a byte of config.json": ("hub", "*/config.json", ["flip:10"], "git object id"),
     "a login page": ("hub", API, ["html"], "no JSON"),
     "no commit": ("hub", "*/resolve/*", ["noheader:X-Repo-Commit"], "names no commit"),
     "circles": ("hub", API, ["redirect:/api/models/org/model"], "in circles"),
@@ -244,6 +245,69 @@ class Stream:
         self.fault.expect(sent <= 1.03 * size + 3 * (128 << 10), f"three workers got {sent} bytes of {size}")
         print(f"three workers: {sent} bytes of {size}")
 
+    def people(self):
+        """What is not there, or not for everybody, is said with what to do."""
+        other = self.server.add("org/gated", {"main": self.fault.path("source")})
+        other.gated = "auto"
+        hidden = self.server.add("org/hidden", {"main": self.fault.path("source")})
+        hidden.private = True
+        self.server.add("org/notes", {"main": {"README.md": b"# notes"}})
+        self.server.add("org/old", {"main": {"config.json": b"{}", "pytorch_model.bin": b"PK"}})
+        said = {
+            ("org/gated", ()): ("is gated", "open "),
+            ("org/hidden", ()): ("or it is private", "HF_TOKEN"),
+            ("org/none", ()): ("is no model on", "check the name"),
+            (MODEL, ("--revision", "nobody")): ("has no revision", ""),
+            (MODEL, ("--revision", "a..b")): ("revision", ""),
+            ("org/notes", ()): ("no safetensors file", ""),
+            ("org/old", ()): (".bin", ""),
+            ("hf://datasets/org/x", ()): ("in datasets", ""),
+        }
+        for (source, options), words in said.items():
+            done = self.run(self.fresh(), *options, source=source, HF_TOKEN="")
+            text = " ".join(done.stderr.split())
+            self.fault.expect(done.returncode in (2, 3, 4) and all(word in text for word in words), f"{source}: {text}")
+        bad = self.run(self.fresh(), HF_TOKEN="hf_of_nobody")
+        self.fault.expect("HF_TOKEN" in bad.stderr and "hf_of_nobody" not in self.said(bad), bad.stderr)
+        print(f"{len(said) + 1} refusals for people")
+
+    def from_the_cache(self):
+        """A snapshot that is whole is read without the network; a part of one is used, and the rest streamed."""
+        cache = self.fault.path("hf_home/hub")
+        self.fresh()
+        self.fault.check(subprocess.run(self.fault.command("fetch", MODEL, "--quiet"), capture_output=True, text=True, check=False,
+                                        env=self.environment()))
+        folder = os.path.join(cache, "models--org--model")
+        cases = {
+            "offline": (MODEL, {"HF_HUB_OFFLINE": "1"}, 0),
+            "the folder by its path": (folder, {}, 0),
+            "the hub is away": (MODEL, {"HF_ENDPOINT": "http://127.0.0.1:1"}, 0),
+            "the hub in trouble": (MODEL, {}, 0),
+            "online": (MODEL, {}, 0),
+        }
+        for when, (source, more, data) in cases.items():
+            name = self.fresh()
+            if when == "the hub in trouble":
+                self.server.script("hub", "GET", "*", ["status:503"], repeat=True)
+            done = self.fault.check(self.run(name, source=source, **more))
+            self.expect_same(name, f"from the cache: {when}")
+            self.fault.expect(len(self.server.log(listener="data")) == data, f"{when}: the data host was asked")
+            if when not in ("online", "the hub in trouble"):
+                self.fault.expect(not self.server.log(), f"{when}: the hub was asked")
+            self.fault.expect("from the cache" in done.stderr or when == "online", f"{when}: {done.stderr}")
+        # A blob that is gone is streamed; offline it is missed by name.
+        blob = os.path.realpath(os.path.join(folder, "snapshots", os.listdir(os.path.join(folder, "snapshots"))[0],
+                                             "model.safetensors"))
+        os.rename(blob, blob + ".away")
+        name = self.fresh()
+        self.fault.check(self.run(name))
+        self.expect_same(name, "a part of a snapshot")
+        self.fault.expect(self.server.log(listener="data"), "nothing was streamed")
+        done = self.run(self.fresh(), HF_HUB_OFFLINE="1")
+        self.fault.expect(done.returncode == 3 and "model.safetensors" in done.stderr, done.stderr)
+        subprocess.run(["rm", "-rf", self.fault.path("hf_home")], check=True)
+        print(f"{len(cases) + 2} ways through the cache")
+
     def moved_branch(self):
         """A revision becomes a commit once; a branch that moves meanwhile is another source, and is said to be."""
         name = self.fresh()
@@ -283,6 +347,8 @@ def main():
             stream.refused()
             stream.killed()
             stream.workers()
+            stream.people()
+            stream.from_the_cache()
             stream.moved_branch()
             stream.at_random(fault.arguments.rounds)
     print("PASS")
