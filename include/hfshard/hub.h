@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -20,7 +21,8 @@ struct HubOptions {
   std::string ca_file;                          ///< certificates; empty: the system's
   std::string user_agent_suffix;
   std::uint32_t most_connections = 32;
-  std::uint32_t retry_ms = 1000;  ///< the shortest wait before another try
+  std::uint32_t retry_ms = 1000;            ///< the shortest wait before another try
+  const std::atomic<bool>* stop = nullptr;  ///< RunOptions::stop: ends every wait for the network
   /// Told what a person may want to know while something waits; may be empty.
   std::function<void(const std::string&)> note;
 };

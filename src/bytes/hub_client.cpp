@@ -1,9 +1,7 @@
 #include "bytes/hub_client.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <ctime>
-#include <mutex>
 #include <random>
 #include <utility>
 
@@ -23,6 +21,7 @@ constexpr unsigned kMostHops = 5;
 constexpr std::uint64_t kMostErrorBytes = std::uint64_t{64} << 10;
 constexpr std::chrono::milliseconds kLongestWait{300'000};
 constexpr std::chrono::milliseconds kWorthTelling{10'000};
+constexpr std::chrono::milliseconds kLookAtStop{100};
 
 // The number behind `;name=` of a RateLimit line.
 std::optional<std::uint64_t> parameter(const std::string& line, std::string_view name) {
@@ -277,23 +276,33 @@ void HubClient::ask(Question question, Answered answered) {
   loop_.post([talk] { talk->send(); });
 }
 
+void wait_unless_stopped(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
+                         const std::atomic<bool>* stop, const std::function<bool()>& done) {
+  while (!changed.wait_for(lock, kLookAtStop, done)) {
+    if (stop != nullptr && stop->load()) throw Error(ErrorCode::cancelled, "interrupted");
+  }
+}
+
 HubAnswer HubClient::ask_now(Question question) {
-  std::mutex mutex;
-  std::condition_variable ready;
-  bool done = false;
-  HubAnswer out;
-  std::exception_ptr failure;
-  ask(std::move(question), [&](HubAnswer answer, const std::exception_ptr& failed) {
-    const std::lock_guard lock(mutex);
-    out = std::move(answer);
-    failure = failed;
-    done = true;
-    ready.notify_one();
+  struct Answer {
+    std::mutex mutex;
+    std::condition_variable came;
+    bool done = false;
+    HubAnswer answer;
+    std::exception_ptr failure;
+  };
+  const auto shared = std::make_shared<Answer>();  // who is interrupted does not wait for it
+  ask(std::move(question), [shared](HubAnswer answer, const std::exception_ptr& failure) {
+    const std::lock_guard lock(shared->mutex);
+    shared->answer = std::move(answer);
+    shared->failure = failure;
+    shared->done = true;
+    shared->came.notify_one();
   });
-  std::unique_lock lock(mutex);
-  ready.wait(lock, [&] { return done; });
-  if (failure) std::rethrow_exception(failure);
-  return out;
+  std::unique_lock lock(shared->mutex);
+  wait_unless_stopped(shared->came, lock, options_.stop, [&] { return shared->done; });
+  if (shared->failure) std::rethrow_exception(shared->failure);
+  return std::move(shared->answer);
 }
 
 Error HubClient::refusal(const HubAnswer& answer, const std::string& repo,

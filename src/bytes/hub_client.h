@@ -2,10 +2,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -42,6 +44,11 @@ struct HubTraffic {
 
 class HubReads;
 
+/// Waits until `done` says so, which who notifies `changed` makes true under the lock's mutex;
+/// gives up when `stop` (may be null) is set. Throws: cancelled.
+void wait_unless_stopped(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
+                         const std::atomic<bool>* stop, const std::function<bool()>& done);
+
 /// Speaks to a hub: who it is, whom the token may reach, what its refusals mean. Thread-safe, but
 /// for its end, which belongs to none of its callbacks.
 class HubClient {
@@ -67,7 +74,7 @@ class HubClient {
   /// Called on the loop's thread, with an answer or a failure (network, cancelled).
   using Answered = std::function<void(HubAnswer answer, const std::exception_ptr& failure)>;
   void ask(Question question, Answered answered);
-  /// The same, waiting. Throws: network.
+  /// The same, waiting. Throws: network, cancelled (HubOptions::stop).
   HubAnswer ask_now(Question question);
 
   /// Reads ranges of this hub's files.

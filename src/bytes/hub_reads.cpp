@@ -57,7 +57,7 @@ std::optional<ContentRange> parse_content_range(std::string_view text) {
 
 void HubRead::wait() {
   std::unique_lock lock(mutex_);
-  ended_.wait(lock, [&] { return done_; });
+  wait_unless_stopped(ended_, lock, stop_, [&] { return done_; });
   if (failure_) std::rethrow_exception(failure_);
 }
 
@@ -311,6 +311,7 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
 std::shared_ptr<HubRead> HubReads::start(std::shared_ptr<HubFile> file, std::uint64_t offset_bytes,
                                          std::span<std::byte> out) {
   auto told = std::make_shared<HubRead>();
+  told->stop_ = client_.options().stop;
   if (out.empty()) {
     told->done_ = true;
     return told;

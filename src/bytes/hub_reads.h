@@ -21,7 +21,8 @@ class RangeRead;
 /// Bytes of a file on their way into memory. The memory must stay until `wait` returns.
 class HubRead {
  public:
-  /// Throws: what went wrong.
+  /// Throws: what went wrong, cancelled (HubOptions::stop; then the memory may still be written to
+  /// until `join` returns).
   void wait();
   /// Returns once nothing more is written to the memory, whatever came of it.
   void join() noexcept;
@@ -31,6 +32,7 @@ class HubRead {
   friend class HubReads;
   friend class RangeRead;
   std::weak_ptr<RangeRead> read_;
+  const std::atomic<bool>* stop_ = nullptr;
   mutable std::mutex mutex_;
   mutable std::condition_variable ended_;
   bool done_ = false;

@@ -352,11 +352,15 @@ void HubSource::read_at(std::uint64_t offset, std::span<std::byte> out) const {
   for (const auto& part : parts) {
     try {
       part->wait();
-    } catch (...) {  // the others still fill the caller's memory
-      if (!failure) failure = std::current_exception();
+    } catch (...) {
+      failure = std::current_exception();
+      break;
     }
   }
-  if (failure) std::rethrow_exception(failure);
+  if (!failure) return;
+  for (const auto& part : parts) reads.cancel(part);
+  for (const auto& part : parts) part->join();  // they fill the caller's memory
+  std::rethrow_exception(failure);
 }
 
 }  // namespace

@@ -420,8 +420,14 @@ RunResult run_convert(const Plan& plan, const Format& target, const RunOptions& 
                         done.workers, options.resume};
   if (found.bytes > 0 || found.asked) reporter.resumed(found);
   reporter.started(found.total_bytes, found.bytes);
-  const bool complete = run_pipeline(cursor, *arena, work.admitted, work.apply, sink,
-                                     {threads, options.stop, hook, &meter});
+  bool complete = false;
+  try {
+    complete = run_pipeline(cursor, *arena, work.admitted, work.apply, sink,
+                            {threads, options.stop, hook, &meter});
+  } catch (const Error& error) {  // whoever waited for a network when it was stopped
+    const bool stopped = options.stop != nullptr && options.stop->load();
+    if (error.code() != ErrorCode::cancelled || !stopped) throw;
+  }
   sink.flush();
   if (!complete) throw_stopped(options);
   result.written_bytes = sink.written_bytes();

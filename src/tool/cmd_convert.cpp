@@ -103,12 +103,13 @@ int run_convert_command(const Session& session, const PlanFlags& plan_flags,
                         const RunFlags& run_flags) {
   const PlanOptions wanted = plan_options(plan_flags);
   RunOptions options = run_options(session, run_flags);
-  const SourceName source = source_name(session, plan_flags.source, plan_flags.revision);
+  SourceName source = source_name(session, plan_flags.source, plan_flags.revision);
   if (run_flags.dry_run) return show_plan(session, source, wanted, options);
   if (options.out.empty() && !target_of(wanted.target).discards)
     throw Error(ErrorCode::usage, "convert needs SOURCE and OUT")
         .hint("hfshard convert SOURCE OUT; without OUT, --dry-run says what would be done");
   options.stop = &watch_interrupts();
+  source.hub.stop = options.stop;
   const auto progress = make_progress(session);
   const ConvertReport report = convert(source, wanted, options, *progress);
   progress->finish();
@@ -127,7 +128,9 @@ int run_finalize_command(const Session& session, const std::string& out, bool ov
   options.limits = session.limits;
   options.stop = &watch_interrupts();
   const auto progress = make_progress(session);
-  const ConvertReport report = finalize(options, *progress, hub_options(session));
+  HubOptions hub = hub_options(session);
+  hub.stop = options.stop;
+  const ConvertReport report = finalize(options, *progress, hub);
   progress->finish();
   if (session.json) {
     print_json("finalize", result_json(report));

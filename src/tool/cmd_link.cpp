@@ -100,9 +100,11 @@ int run_link_command(const Session& session, const PlanFlags& plan_flags, const 
   if (run_flags.dry_run) return show_link_plan(session, plan_flags, options, flags);
   options.stop = &watch_interrupts();
   const auto progress = make_progress(session);
+  SourceName source = source_name(session, plan_flags.source, plan_flags.revision);
+  source.hub.stop = options.stop;
   const ConvertReport report =
-      link(source_name(session, plan_flags.source, plan_flags.revision), plan_options(plan_flags),
-           {flags.in_place, flags.side_file, flags.digests}, options, *progress);
+      link(source, plan_options(plan_flags), {flags.in_place, flags.side_file, flags.digests},
+           options, *progress);
   progress->finish();
   if (session.json) {
     print_json("link", link_json(report));

@@ -58,10 +58,11 @@ void print_verified(const VerifyResult& result) {
                          result.tensors, result.differences.size()));
 }
 
-int run_verify_command(const Session& session, const std::string& out, const SourceName& source,
+int run_verify_command(const Session& session, const std::string& out, SourceName source,
                        const RunFlags& flags) {
   RunOptions options = run_options(session, flags);
   options.stop = &watch_interrupts();
+  source.hub.stop = options.stop;
   const auto progress = make_progress(session);
   const VerifyResult result = verify(out, source, options, *progress);
   progress->finish();

@@ -228,6 +228,72 @@ class Stream:
         print(f"killed after {first} bytes, {second} more when resumed: {json.loads(done.stdout)['skipped_bytes']} were done")
         self.fault.expect(json.loads(done.stdout)["skipped_bytes"] > 0, "nothing was skipped")
 
+    def interrupted(self):
+        """Ctrl-C where nothing comes: within seconds, in the middle of a file and while the hub is asked; and resumed."""
+        for when, (listener, pattern, faults) in {"data": ("data", SHARD, ["ok"] * 20 + ["stall:1000:60"] * 40),
+                                                  "listing": ("hub", API, ["hang:60"])}.items():
+            name = self.fresh()
+            self.server.script(listener, "GET", pattern, faults)
+            process = self.fault.start(self.command(name), env=self.environment(HF_HUB_DOWNLOAD_TIMEOUT="60"))
+            time.sleep(1.5)
+            began = time.monotonic()
+            os.killpg(process.pid, signal.SIGINT)
+            _, err = process.communicate(timeout=60)
+            seconds = time.monotonic() - began
+            self.fault.expect(process.returncode == 130 and seconds < 3, f"{when}: {process.returncode} in {seconds} s: {err}")
+            self.fault.expect(self.fault.tree(name) is None, f"{when}: something was published")
+            self.server.reset()
+            self.fault.check(self.run(name, "--resume"))
+            self.expect_same(name, f"interrupted ({when}) and resumed")
+
+    def fuzzed(self, rounds):
+        """Listings, headers and redirects that are anything: an error, never a crash, and the token stays where it was."""
+        random = self.fault.random
+        listing = json.dumps([{"type": "file", "path": "config.json", "size": 300, "oid": "0" * 40},
+                              {"type": "file", "path": "model.safetensors", "size": 79721072, "oid": "1" * 40,
+                               "lfs": {"oid": "2" * 64, "size": 79721072, "pointerSize": 134}}])
+        pieces = ['"', "[", "]", "{", "}", ":", ",", "-1", "1e999", "18446744073709551616", "null", "true", "..", "/etc/passwd", "\\",
+                  "\\u0000", "config.json", "0.5", " ", "\u202e", '"path"', '"size"', '"lfs"']
+        numbers = ["0", "-1", "1", "79721072", "79721073", "99999999999999999999", "*", "", "a", "bytes", " "]
+
+        def mutated(text):
+            for _ in range(random.randint(1, 6)):
+                at = random.randrange(len(text) + 1)
+                text = text[:at] + random.choice(pieces) + text[at + random.choice((0, 0, 1, 5, 60)):]
+            return text.replace("+", "")
+
+        def fault():
+            kind = random.randrange(5)
+            if kind == 0:
+                return "hub", "*/tree/*", "status:200+body:" + mutated(listing)
+            if kind == 1:
+                return "hub", API, "status:200+body:" + mutated('{"sha": "' + "a" * 40 + '", "siblings": []}')
+            if kind == 2:
+                place = random.choice(["http://", "https://", "//", "/", "file:///", "", "http://127.0.0.2:1/", "http://[", "\t", "?"])
+                return "hub", "*", "redirect:" + place + mutated("org/model/resolve").replace("\r", "").replace("\n", "")
+            if kind == 3:
+                name = random.choice(["X-Linked-Size", "X-Linked-Etag", "X-Repo-Commit", "ETag", "Content-Encoding", "Location", "Link"])
+                return "hub", "*", f"header:{name}=" + random.choice(numbers + ["<", '<x>; rel="next"', "//", "0" * 5000])
+            text = f"bytes {random.choice(numbers)}-{random.choice(numbers)}/{random.choice(numbers)}"
+            return "data", SHARD, f"header:{random.choice(['Content-Range', 'Content-Length', 'Content-Type'])}={text}"
+
+        statuses = {}
+        for number in range(rounds):
+            self.server.reset()
+            for _ in range(random.randint(1, 3)):
+                listener, pattern, text = fault()
+                self.server.script(listener, "GET", pattern, [text], repeat=random.random() < 0.5)
+            done = subprocess.run(self.fault.command("plan", MODEL, "--retry-ms", "1"), capture_output=True, text=True, check=False,
+                                  errors="replace", env=self.environment(HF_HUB_DOWNLOAD_TIMEOUT="1"), timeout=120)
+            when = f"fuzzed {number} of seed {self.fault.arguments.seed}"
+            self.fault.expect(done.returncode in (0, 3, 4), f"{when}: status {done.returncode}: {self.said(done)}")
+            self.fault.expect(done.returncode == 0 or "error [" in done.stderr, f"{when}: {self.said(done)}")
+            self.expect_no_token(when, done)
+            self.fault.expect(not any(violation.kind.startswith("authorization") for violation in self.server.violations()),
+                              f"{when}: {self.server.violations()[:2]}")
+            statuses[done.returncode] = statuses.get(done.returncode, 0) + 1
+        print(f"{rounds} fuzzed answers: {statuses}")
+
     def workers(self):
         """Each byte of data is asked for once by all of them together."""
         name = self.fresh()
@@ -346,6 +412,8 @@ def main():
             stream.survived()
             stream.refused()
             stream.killed()
+            stream.interrupted()
+            stream.fuzzed(2 * fault.arguments.rounds)
             stream.workers()
             stream.people()
             stream.from_the_cache()
