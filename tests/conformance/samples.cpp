@@ -20,7 +20,7 @@ struct Case {
 
 // What every format must keep: all dtypes, scalars, empty arrays, five dims, uneven edges, long
 // names. How it is cut matters to those that cut.
-std::vector<Case> cases() {
+std::vector<Case> sample_cases() {
   std::vector<Case> out;
   for (std::size_t i = 0; i < kDTypeCount; ++i) {
     const auto dtype = static_cast<DType>(i);
@@ -50,7 +50,7 @@ bool claims(const Format& format, const Case& each) {
 
 Sample write_with(const Format& format, const Encoding& encoding, const std::string& path) {
   CheckpointBuilder builder(format, 3, encoding);
-  for (const Case& each : cases()) {
+  for (const Case& each : sample_cases()) {
     if (claims(format, each))
       builder.leaf(each.name, each.dtype, each.shape, each.chunk, each.inner);
   }
@@ -79,7 +79,7 @@ Sample safetensors_sample(const std::string& path, bool in_parts) {
     out.data_files.push_back(path + (in_parts ? "/part-" + std::to_string(i) + ".safetensors"
                                               : std::string("/model.safetensors")));
   }
-  for (const Case& each : cases()) {
+  for (const Case& each : sample_cases()) {
     const std::size_t to = out.arrays.size() % files.size();
     files[to].tensor(each.name, each.dtype, each.shape);
     index.emplace_back(each.name, "part-" + std::to_string(to) + ".safetensors");
