@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@ namespace hfshard {
 class MemoryStore final : public Store {
  public:
   struct File {
-    std::string bytes;
+    std::shared_ptr<const std::string> bytes;
     int version = 1;
   };
 
@@ -26,13 +27,15 @@ class MemoryStore final : public Store {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(directory)) {
       if (!entry.is_regular_file()) continue;
       const std::string name = entry.path().string().substr(directory.size() + 1);
-      files_["tree/" + name].bytes = read_file(entry.path().string());
+      files_["tree/" + name].bytes =
+          std::make_shared<const std::string>(read_file(entry.path().string()));
     }
   }
-  /// Bytes that came later, of a later version.
+  /// Bytes that came later, of a later version; while others read, too.
   void write(const std::string& name, std::string bytes) {
+    const std::lock_guard lock(mutex_);
     File& file = files_["tree/" + name];
-    file.bytes = std::move(bytes);
+    file.bytes = std::make_shared<const std::string>(std::move(bytes));
     ++file.version;
   }
 
@@ -50,7 +53,7 @@ class MemoryStore final : public Store {
   }
   std::optional<StoreEntry> find(const std::string& name) const override {
     if (const auto found = files_.find(name); found != files_.end())
-      return StoreEntry{FileKind::regular, identity(found->second)};
+      return StoreEntry{FileKind::regular, identity(now(found->second))};
     if (list(name).empty()) return std::nullopt;
     return StoreEntry{FileKind::directory, {}};
   }
@@ -58,7 +61,7 @@ class MemoryStore final : public Store {
     const auto found = files_.find(name);
     if (found == files_.end())
       throw Error(ErrorCode::not_found, "no such file").in_file(text(name));
-    return std::make_unique<Opened>(found->second, text(name));
+    return std::make_unique<Opened>(*this, found->second, text(name));
   }
   std::unique_ptr<SourceFile> open_data(const std::string& name, IoMode /*wanted*/,
                                         std::shared_ptr<DropBehind> /*behind*/) const override {
@@ -68,33 +71,43 @@ class MemoryStore final : public Store {
 
  private:
   static FileIdentity identity(const File& file) {
-    return {file.bytes.size(), std::to_string(file.version)};
+    return {file.bytes->size(), std::to_string(file.version)};
+  }
+  File now(const File& file) const {
+    const std::lock_guard lock(mutex_);
+    return file;
   }
 
   class Opened final : public SourceFile {
    public:
-    Opened(const File& file, std::string name)
-        : file_(file), name_(std::move(name)), identity_(MemoryStore::identity(file)) {}
+    Opened(const MemoryStore& store, const File& file, std::string name)
+        : store_(store),
+          file_(file),
+          name_(std::move(name)),
+          identity_(MemoryStore::identity(store.now(file))) {}
     std::uint64_t size_bytes() const override { return identity_.size_bytes; }
     const std::string& name() const override { return name_; }
     void read_at(std::uint64_t offset_bytes, std::span<std::byte> out) const override {
-      const auto all = std::as_bytes(std::span(file_.bytes));
+      const File file = store_.now(file_);
+      const auto all = std::as_bytes(std::span(*file.bytes));
       if (offset_bytes > all.size() || out.size() > all.size() - offset_bytes)
         throw Error(ErrorCode::corrupt, "a range to read passes the end").in_file(name_);
       std::ranges::copy(all.subspan(offset_bytes, out.size()), out.begin());
     }
     FileIdentity identity() const override { return identity_; }
     void check_unchanged() const override {
-      if (MemoryStore::identity(file_) != identity_) throw changed_source(name_);
+      if (MemoryStore::identity(store_.now(file_)) != identity_) throw changed_source(name_);
     }
 
    private:
+    const MemoryStore& store_;
     const File& file_;
     const std::string name_;
     const FileIdentity identity_;
   };
 
-  std::map<std::string, File> files_;
+  mutable std::mutex mutex_;
+  std::map<std::string, File> files_;  // names stay; under the mutex what they hold
 };
 
 }  // namespace hfshard
