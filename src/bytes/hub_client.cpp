@@ -92,6 +92,8 @@ bool is_transient(int status) noexcept {
          status == 504;
 }
 
+bool is_redirect(int status) noexcept { return status >= 301 && status <= 308 && status != 304; }
+
 std::chrono::milliseconds retry_wait(unsigned attempt, const HttpHeaders* headers,
                                      std::uint32_t retry_ms) {
   if (headers != nullptr) {
@@ -172,7 +174,7 @@ class HubTalk : public std::enable_shared_from_this<HubTalk> {
       return again(fmt::format("status {}{}", answer_.status, request_id(answer_.headers)),
                    kMostTries, &answer_.headers);
     }
-    if (answer_.status >= 301 && answer_.status <= 308 && answer_.status != 304) return redirect();
+    if (is_redirect(answer_.status)) return redirect();
     finish(nullptr);
   }
 

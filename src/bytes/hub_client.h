@@ -34,6 +34,8 @@ std::chrono::milliseconds retry_wait(unsigned attempt, const HttpHeaders* header
                                      std::uint32_t retry_ms);
 /// 408, 429, 500, 502, 503, 504.
 bool is_transient(int status) noexcept;
+/// 301 to 308, but for 304.
+bool is_redirect(int status) noexcept;
 
 /// What was asked of a hub and of where it sent us, and what came.
 struct HubTraffic {

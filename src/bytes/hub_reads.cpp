@@ -202,7 +202,7 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
       reads_.slow_down();
       return again(fmt::format("status {}", status_), kMostReadTries, &headers_);
     }
-    if (status_ >= 301 && status_ <= 308 && status_ != 304) return redirect();
+    if (is_redirect(status_)) return redirect();
     const bool stale = status_ == 403 || ((status_ == 400 || status_ == 401) &&
                                           body_.find("ignature") != std::string::npos);
     if (stale && !target_.of_hub && ++refusals_ < 2) {
