@@ -2,13 +2,14 @@
 """Runs clang-tidy 14 over src, as many jobs at once as there are processors, and remembers which were clean.
 
 Nearly all of a check's time goes to the declarations of the standard library, which every file includes: 17 files of plan
-took 10 seconds each by themselves, and 10 seconds as one. So the checks look at a folder as one file that includes its
-sources; names in it are unique, in anonymous namespaces too. The analyzer looks at each file by itself.
+took 10 seconds each by themselves, and 10 seconds as one. So the checks look at a layer as one file that includes its
+sources; names in it are unique, in anonymous namespaces too. The analyzer looks at each file by itself: of a layer it would
+follow the calls between files, and no longer look at what they lead to with other arguments.
 
 A job's key is the hash of everything that clang-tidy's answer depends on within the project: its files, the headers of
 ours that they include, the two configurations, the compile command and the tool's version. Clean keys are empty files in
 build/tidy-cache, so a second run only looks at what changed. `run_tidy.py FILE...` looks at these files only, that is at
-their folders.
+their layers.
 """
 
 import concurrent.futures
@@ -35,7 +36,9 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.M)
 
 # g++ writes the compile commands; clang need not know every option of g++, nor of its target attributes.
 EXTRA = ["--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wno-unused-command-line-argument",
-         "--extra-arg=-Wno-ignored-attributes"]
+         "--extra-arg=-Wno-ignored-attributes",
+         # A local name may stand for something else in another file of the layer; g++ warns of each file's own.
+         "--extra-arg=-Wno-shadow"]
 # The analyzer gives a function up after so many states. With the 225,000 of its own it took two and a half times as long.
 EXTRA += [f"--extra-arg={word}" for word in ("-Xclang", "-analyzer-config", "-Xclang", "max-nodes=60000")]
 
@@ -59,22 +62,27 @@ class Job:
     command: str
 
 
-def folder_file(folder):
-    """The file that includes the sources of a folder."""
-    return os.path.join(COMMANDS, folder.replace("/", "_") + ".cpp")
+def layer_of(path):
+    """src/run of src/run/moving/grant.cpp."""
+    return "/".join(path.split("/")[:2])
+
+
+def layer_file(layer):
+    """The file that includes the sources of a layer."""
+    return os.path.join(COMMANDS, layer.replace("/", "_") + ".cpp")
 
 
 def jobs_of(commands, wanted):
     """The jobs for some of the files, or for all."""
     jobs = []
-    for folder in sorted({os.path.dirname(path) for path in wanted or commands}):
-        files = sorted(path for path in commands if os.path.dirname(path) == folder)
+    for layer in sorted({layer_of(path) for path in wanted or commands}):
+        files = sorted(path for path in commands if layer_of(path) == layer)
         if not files:
             continue
-        with open(folder_file(folder), "w", encoding="utf-8") as file:
+        with open(layer_file(layer), "w", encoding="utf-8") as file:
             file.writelines(f'#include "{os.path.join(ROOT, path)}"\n' for path in files)
-        off = CHECKS_ONLY + (",-performance-unnecessary-value-param" if WITHOUT_COPIES.match(folder) else "")
-        jobs.append(Job(folder, folder_file(folder), files, off, commands[files[0]]))
+        off = CHECKS_ONLY + (",-performance-unnecessary-value-param" if WITHOUT_COPIES.match(layer) else "")
+        jobs.append(Job(layer, layer_file(layer), files, off, commands[files[0]]))
     for path, command in sorted(commands.items()):
         if (not wanted or path in wanted) and not NOT_ANALYZED.match(path):
             jobs.append(Job(path, os.path.join(ROOT, path), [path], ANALYZER_ONLY, command))
@@ -93,22 +101,22 @@ def without_precompiled(command):
 
 def compile_commands():
     """Source path relative to the root -> compile command, for the files of src; written to COMMANDS too, with one more
-    command for each folder."""
+    command for each layer."""
     with open(os.path.join(DATABASE, "compile_commands.json"), encoding="utf-8") as file:
         entries = json.load(file)
     commands = {}
-    folders = {}
+    layers = {}
     for entry in entries:
         entry["command"] = without_precompiled(entry.get("command") or shlex.join(entry.pop("arguments")))
         path = os.path.relpath(os.path.join(entry["directory"], entry["file"]), ROOT)
         if path.startswith("src" + os.sep):
             commands[path] = entry["command"]
-            main = folder_file(os.path.dirname(path))
+            main = layer_file(layer_of(path))
             words = [main if word == entry["file"] else word for word in shlex.split(entry["command"])]
-            folders.setdefault(main, {"directory": entry["directory"], "file": main, "command": shlex.join(words)})
+            layers.setdefault(main, {"directory": entry["directory"], "file": main, "command": shlex.join(words)})
     os.makedirs(COMMANDS, exist_ok=True)
     with open(os.path.join(COMMANDS, "compile_commands.json"), "w", encoding="utf-8") as file:
-        json.dump(entries + list(folders.values()), file)
+        json.dump(entries + list(layers.values()), file)
     return commands
 
 

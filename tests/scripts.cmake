@@ -4,7 +4,7 @@ find_package(Python3 REQUIRED COMPONENTS Interpreter)
 file(GLOB cli_cases CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/cli/*.sh)
 # Words on the screen are put together by one thread, before others start or after they have ended.
 set(one_thread bad_mapping complete_bash complete_fish complete_zsh help help_width json_docs json_place manual own_mapping
-  pairs plan_text sizes usage utf8)
+  pairs plan_text refused_paths sizes usage utf8)
 foreach(case IN LISTS cli_cases)
   get_filename_component(name ${case} NAME_WE)
   if(HFSHARD_SANITIZE STREQUAL "thread" AND name IN_LIST one_thread)
@@ -98,7 +98,9 @@ add_test(NAME bench.plan
   COMMAND ${Python3_EXECUTABLE} ${e2e}/plan.py ${e2e_options} --most-seconds 60)
 add_test(NAME bench.link
   COMMAND ${Python3_EXECUTABLE} ${e2e}/link.py ${e2e_options} --most-seconds 60 60)
-set_tests_properties(bench.convert bench.sparse bench.plan bench.link PROPERTIES LABELS slow TIMEOUT 900 RUN_SERIAL TRUE)
+add_test(NAME bench.hub
+  COMMAND ${Python3_EXECUTABLE} ${e2e}/hub.py ${e2e_options} --bytes 100MiB --vocab 8192 --link 400e6,0.01 --connections 4)
+set_tests_properties(bench.convert bench.sparse bench.plan bench.link bench.hub PROPERTIES LABELS slow TIMEOUT 900 RUN_SERIAL TRUE)
 
 add_test(NAME fault.disk_full
   COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/disk_full.py ${fault_options})
@@ -109,10 +111,17 @@ if(TARGET hfshard_testtool)
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/kill_publish.py
       --hfshard $<TARGET_FILE:hfshard_testtool>)
   set_tests_properties(fault.kill_publish PROPERTIES LABELS slow TIMEOUT 900)
+  add_test(NAME fault.way_back
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/way_back.py --hfshard $<TARGET_FILE:hfshard_testtool>)
+  set_tests_properties(fault.way_back PROPERTIES LABELS slow TIMEOUT 300)
   add_test(NAME fault.hub_stream
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/hub_stream.py
       --hfshard $<TARGET_FILE:hfshard_testtool> --rounds 100)
   set_tests_properties(fault.hub_stream PROPERTIES LABELS slow TIMEOUT 900)
+  add_test(NAME fault.hub_token
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/hub_token.py
+      --hfshard $<TARGET_FILE:hfshard_testtool>)
+  set_tests_properties(fault.hub_token PROPERTIES LABELS slow TIMEOUT 300 SKIP_RETURN_CODE 77)
   add_test(NAME fault.hub_fetch
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/hub_fetch.py
       --hfshard $<TARGET_FILE:hfshard_testtool>)

@@ -4,9 +4,9 @@
 // before the N-th system call that may change a file or directory, and one `--stall CALL:N:MS`: the
 // N-th such call waits, as that of a disk that hangs, and one `--progress-ms N`: time between two
 // lines of progress where there is no terminal, and one `--retry-ms N`: the shortest wait before a
-// hub is asked again. And one command more, since the
+// hub is asked again. And two commands more, since the
 // product never writes out what it reads: `dump CHECKPOINT LEAF FILE` writes a leaf's elements to a
-// file, packed, row-major.
+// file, packed, row-major, and `dump-all CHECKPOINT FILE` those of all leaves, by name.
 
 #include <algorithm>
 #include <atomic>
@@ -32,24 +32,37 @@
 
 namespace {
 
-int dump(const std::string& checkpoint, const std::string& path, const std::string& to) {
+// All arrays if there is no path.
+int dump(const std::string& checkpoint, const std::string* path, const std::string& to) {
   const hfshard::CheckpointReader opened = hfshard::open(checkpoint);
-  const auto array = opened.find(path);
-  if (!array) throw hfshard::Error(hfshard::ErrorCode::not_found, "no such leaf").in_tensor(path);
-  std::vector<std::byte> elements(opened.info().arrays[*array].size_bytes);
-  opened.read_rows(*array, 0, elements);
+  std::size_t begin = 0;
+  std::size_t end = opened.info().arrays.size();
+  if (path != nullptr) {
+    const auto array = opened.find(*path);
+    if (!array)
+      throw hfshard::Error(hfshard::ErrorCode::not_found, "no such leaf").in_tensor(*path);
+    begin = *array;
+    end = begin + 1;
+  }
   std::ofstream file(to, std::ios::binary);
-  file << hfshard::as_text(elements);
+  for (std::size_t array = begin; array < end; ++array) {
+    std::vector<std::byte> elements(opened.info().arrays[array].size_bytes);
+    opened.read_rows(array, 0, elements);
+    file << hfshard::as_text(elements);
+  }
   return file.flush() ? 0 : 4;
 }
 
 int dump_main(const std::vector<const char*>& words) {
-  if (words.size() != 5) {
-    std::fputs("hfshard_testtool: dump CHECKPOINT LEAF FILE\n", stderr);
+  const bool all = std::string_view(words[1]) == "dump-all";
+  if (words.size() != (all ? 4U : 5U)) {
+    std::fputs("hfshard_testtool: dump CHECKPOINT LEAF FILE or dump-all CHECKPOINT FILE\n", stderr);
     return 2;
   }
   try {
-    return dump(words[2], words[3], words[4]);
+    if (all) return dump(words[2], nullptr, words[3]);
+    const std::string path = words[3];
+    return dump(words[2], &path, words[4]);
   } catch (const hfshard::Error& error) {
     std::fprintf(stderr, "hfshard_testtool: %s\n", error.format().c_str());
     return hfshard::exit_status(error.code());
@@ -134,7 +147,7 @@ bool set_stall(const std::string& text) {
 int main(int argc, char** argv) {
   hfshard::Limits limits;
   std::vector<const char*> rest(argv, argv + argc);
-  if (rest.size() > 1 && std::string_view(rest[1]) == "dump") return dump_main(rest);
+  if (rest.size() > 1 && std::string_view(rest[1]).starts_with("dump")) return dump_main(rest);
   if (const char* text = take_option(rest, "--limits"); text && !set_limits(limits, text)) {
     std::fputs("hfshard_testtool: unknown limit\n", stderr);
     return 2;

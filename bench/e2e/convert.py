@@ -7,7 +7,7 @@ Makes a checkpoint of random weights, of Qwen3-0.6B's shape (1.19 GB) or of a --
     dd if=BYTES of=COPY bs=16M iflag=direct oflag=direct && sync -d COPY
     hfshard convert SOURCE OUT --mesh fsdp=16            (which syncs too, and publishes)
 
-stacked and separate, with the source in the page cache (warm) and not (cold), at each --max-memory. BYTES is the source,
+stacked and separate (or `--to safetensors`, as stored), with the source in the page cache (warm) and not (cold), at each --max-memory. BYTES is the source,
 or the data of a finished output where that is larger (quantised sources). The three of a round follow each other, and
 take turns in going first. Before anything is timed, one conversion of each layout is verified against the source byte
 for byte; the digest of each timed one must equal it. Every conversion runs under `ulimit -d` of its --max-memory. Bytes
@@ -33,10 +33,14 @@ def parse():
     parser.add_argument("--layers", type=int, help="layers of the model (default its own)")
     parser.add_argument("--vocab", type=int, help="rows of the embedding (default its own)")
     parser.add_argument("--mesh", default="fsdp=16")
+    parser.add_argument("--to", choices=["orbax", "safetensors"], default="orbax")
     parser.add_argument("--max-memory", nargs="+", default=["512MiB", "2GiB"], metavar="SIZE")
     parser.add_argument("--layouts", nargs="+", default=["stacked", "separate"])
     parser.add_argument("--caches", nargs="+", default=["warm", "cold"])
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.to == "safetensors":
+        options.layouts = ["as stored"]
+    return options
 
 
 class Bench:
@@ -60,8 +64,8 @@ class Bench:
         self.copied = [path for path in measure.files_of(self.source) if path.endswith(".safetensors")]
 
     def convert_command(self, layout, memory):
-        return [self.options.hfshard, "convert", self.source, self.out, "--mesh", self.options.mesh, "--layers", layout,
-                "--max-memory", memory, "--json", "--quiet"]
+        form = ["--mesh", self.options.mesh, "--layers", layout] if self.options.to == "orbax" else ["--to", self.options.to]
+        return [self.options.hfshard, "convert", self.source, self.out, *form, "--max-memory", memory, "--json", "--quiet"]
 
     def clear(self):
         shutil.rmtree(self.out, ignore_errors=True)

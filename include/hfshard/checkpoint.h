@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hfshard/dtype.h"
+#include "hfshard/error.h"
 
 namespace hfshard {
 
@@ -25,6 +26,13 @@ struct StoredFile {
   std::uint64_t size_bytes = 0;
 };
 
+/// A piece of an array, and where its bytes are.
+struct StoredPiece {
+  Shape place;                     ///< in the array's grid
+  std::string file;                ///< relative to the checkpoint
+  std::optional<ByteRange> range;  ///< nothing if it is not stored
+};
+
 /// A named array of a checkpoint, and how it is cut: into a regular grid of pieces, those at the
 /// far edges as large as the others. An array that lies in one file whole is one piece.
 struct StoredArray {
@@ -38,6 +46,7 @@ struct StoredArray {
   std::vector<std::string> codecs;  ///< that pieces went through, in the order of encoding
   std::uint32_t file = 0;           ///< with Wording::has_files: index into CheckpointInfo::files
   std::uint64_t begin_bytes = 0;    ///< and where it begins there
+  std::vector<StoredPiece> pieces;  ///< row-major; only where they were asked for
 };
 
 /// What a checkpoint consists of.
@@ -45,11 +54,14 @@ struct CheckpointInfo {
   std::string path;                        ///< as it was named
   std::optional<std::uint64_t> step;       ///< that was taken, of a root with steps
   std::vector<std::uint64_t> other_steps;  ///< that there are, ascending
+  std::string writer;                      ///< what wrote it, where it says so
   Wording wording;
   std::vector<StoredArray> arrays;  ///< sorted by name
   std::vector<StoredFile> files;
   std::uint64_t size_bytes = 0;    ///< of all arrays, decoded
   std::uint64_t chunks = 0;        ///< of all arrays
+  std::uint64_t elements = 0;      ///< of all arrays
+  std::uint64_t parameters = 0;    ///< of them, real numbers that are no optimizer's
   std::string metadata;            ///< JSON object: what the format and config.json say of it
   std::vector<std::string> notes;  ///< ignored files and why
 };

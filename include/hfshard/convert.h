@@ -36,15 +36,18 @@ struct RunOptions {
   std::uint32_t workers = 1;
   ShardLinks shards = ShardLinks::automatic;  ///< of a plan that links
   const std::atomic<bool>* stop = nullptr;    ///< set by Ctrl-C: drain, commit, throw cancelled
-  const Limits* limits = nullptr;             ///< sizes that only tests change; null: the product's
+  /// Where arrays are unpacked for a while by what has no staging directory.
+  std::string scratch_directory = "/var/tmp";
+  const Limits* limits = nullptr;  ///< sizes that only tests change; null: the product's
 };
 
 /// Where the time of a run went, by stage: what its threads spent, divided by their number, and for
 /// what one of them does for all (waiting for the disk in order) all of it. The largest is the
 /// stage that limits. Bytes that are mapped are read while kernels use them, and count as theirs.
 struct StageTimes {
-  double read_seconds = 0;
-  double kernel_seconds = 0;  ///< decoding, casting, moving, hashing, encoding
+  double read_seconds = 0;                  ///< of a source that is far: waiting for the link
+  std::optional<std::uint64_t> link_bytes;  ///< that have come over it, of a source that is far
+  double kernel_seconds = 0;                ///< decoding, casting, moving, hashing, encoding
   double write_seconds = 0;
 };
 
@@ -73,6 +76,12 @@ class Reporter {
   virtual void note(const std::string& /*text*/) {}
 };
 
+/// A file of the source that an index leads to, and that is not there yet.
+struct AwaitedFile {
+  std::string path;
+  std::uint64_t size_bytes = 0;
+};
+
 /// What a run did.
 struct RunResult {
   bool already_done = false;        ///< --resume of a finished output
@@ -89,6 +98,7 @@ struct RunResult {
   std::vector<IoChoice> reads;        ///< how source files were read
   std::vector<IoChoice> writes;       ///< how data files were written
   std::optional<NetworkUse> network;  ///< of a source that is far
+  std::vector<AwaitedFile> awaited;   ///< of a link: they are to be fetched
   double seconds = 0;
 };
 

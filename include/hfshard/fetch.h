@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,7 +12,6 @@ namespace hfshard {
 struct FetchOptions {
   std::vector<std::string> include;  ///< globs of paths, `*` matches slashes too; empty: all
   std::vector<std::string> exclude;  ///< of those, these are left out
-  const std::atomic<bool>* stop = nullptr;
 };
 
 /// What `fetch` found and did.
@@ -31,7 +29,7 @@ struct FetchReport {
 /// that the hub lists, as huggingface_hub does: it then finds them without asking, offline too.
 /// What is there in its size is not asked for again. Throws: usage (no model's name, no cache,
 /// offline), not_found (no such model; no file matches), network, corrupt, limit (disk, memory),
-/// conflict, cancelled, io; files that are whole stay.
+/// conflict, cancelled (HubOptions::stop), io; files that are whole stay.
 FetchReport fetch(const SourceName& source, const FetchOptions& options);
 
 }  // namespace hfshard

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "hfshard/convert.h"
+#include "hfshard/diff.h"
 #include "hfshard/error.h"
 #include "hfshard/fetch.h"
 #include "hfshard/hub.h"
@@ -25,8 +26,12 @@ namespace hfshard {
 
 /// A format that can be written.
 struct Target {
-  std::string name;       ///< for PlanOptions::target
-  bool discards = false;  ///< nothing is kept of what is written
+  std::string name;           ///< for PlanOptions::target
+  bool discards = false;      ///< nothing is kept of what is written
+  std::string scheme;         ///< for MappingOptions::scheme, unless another one is asked for
+  bool whole_arrays = false;  ///< arrays are not cut into chunks: PlanOptions::shard_bytes
+  bool splits_dims =
+      false;  ///< a mesh cuts dims by their numbers where nothing says what they mean
 };
 /// All of them; the first one is written unless another one is asked for.
 std::vector<Target> targets();
@@ -83,6 +88,12 @@ CleanReport clean(const std::string& out);
 /// (manifest, metadata), limit, io.
 VerifyResult verify(const std::string& out, const SourceName& source, const RunOptions& run,
                     Reporter& reporter);
+
+/// Compares two checkpoints of any formats, by names or through the mapping of their model.
+/// Differences and damage are results, not errors. Memory: as convert. Throws: as open; usage
+/// (nothing says how they belong together), limit, io.
+DiffResult diff(const SourceName& a, const SourceName& b, const DiffOptions& options,
+                const RunOptions& run, Reporter& reporter);
 
 /// Opens a checkpoint of any format to read its elements. Throws: not_found, corrupt, unsupported,
 /// io.

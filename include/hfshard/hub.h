@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace hfshard {
@@ -33,6 +34,11 @@ struct SourceName {
   std::string text;
   std::string
       revision;  ///< of a model: branch, tag, `refs/pr/N` or commit; empty: as the name says
+  /// A model of the hub is brought into HubOptions::cache_directory first, as `fetch` does, but for
+  /// weights of other formats; and then read from there.
+  bool keep_files = false;
+  std::optional<std::uint64_t> step;  ///< of a place with several; absent: the highest
+  std::string items;                  ///< the name of one of a step's trees; empty: the only one
   HubOptions hub;
   SourceName() = default;
   SourceName(std::string path) : text(std::move(path)) {}  // NOLINT(google-explicit-constructor)

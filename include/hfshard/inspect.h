@@ -8,6 +8,7 @@
 #include "hfshard/checkpoint.h"
 #include "hfshard/dtype.h"
 #include "hfshard/error.h"
+#include "hfshard/report.h"
 
 namespace hfshard {
 
@@ -32,13 +33,21 @@ struct DamageList {
 
 /// What `inspect` is asked.
 struct InspectOptions {
-  bool data = false;  ///< read everything, so that whatever is damaged is found
+  bool data = false;    ///< read everything, so that whatever is damaged is found
+  bool pieces = false;  ///< tell where each piece is
+  std::string filter;   ///< shell-style pattern of the names that are looked at; empty: all
+  std::vector<std::string> load_meshes{};  ///< what loading it on each of these costs
+  std::uint64_t devices_per_host = 1;
+  std::vector<std::string> axes{};          ///< --axes: of arrays whose axes nothing else tells
+  std::optional<std::string> rules_text{};  ///< --rules FILE; absent: as a plan has them
+  std::string rules_name = "default axis rules";
 };
 
 /// What is in a checkpoint.
 struct InspectReport {
   CheckpointInfo checkpoint;
   DamageList damage;  ///< without InspectOptions::data chunks that are missing, the first 20 listed
+  std::vector<LoadReport> loads{};  ///< one for each of InspectOptions::load_meshes
 };
 
 }  // namespace hfshard

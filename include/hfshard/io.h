@@ -30,6 +30,8 @@ struct NetworkUse {
   std::uint64_t data_requests = 0;  ///< of those, for bytes of files
   std::uint64_t bytes = 0;          ///< of files; headers and tries in vain too
   std::uint64_t used_bytes = 0;     ///< of those that a run's rules asked for
+  /// Of those, what no checksum covers: a digest in a listing is of a whole file, front to back.
+  std::uint64_t unchecked_bytes = 0;
 };
 
 /// A whole file as text. Throws: not_found, bad_input (not a regular file), corrupt (it shrank),

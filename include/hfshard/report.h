@@ -67,7 +67,8 @@ struct PlanSummary {
   std::vector<std::string> model_names;  ///< values of MaxText's model_name that fit, best first
   std::string load_path;  ///< option of the loader that names RunResult::path; empty: not known
   std::vector<std::string> load_words;  ///< what else it is told, as NAME=VALUE
-  bool carries_tokenizer = false;       ///< side files go to OUT/hf
+  bool carries_tokenizer = false;       ///< side files go to side_directory
+  std::string side_directory;           ///< below OUT: "hf"; empty: OUT itself
 
   std::uint64_t parameters = 0;     ///< elements of the leaves that hold real numbers
   std::vector<DTypeChange> dtypes;  ///< what is decoded or cast, by dtypes
@@ -83,7 +84,8 @@ struct PlanSummary {
   std::uint64_t units = 0;
   std::uint64_t largest_unit_bytes = 0;  ///< memory of the largest closed group of chunks
 
-  bool links = false;  ///< chunks are bytes of the source's files where they can be
+  bool whole_arrays = false;  ///< arrays are not cut: there are no chunks to speak of, nor meshes
+  bool links = false;         ///< chunks are bytes of the source's files where they can be
   std::uint64_t linked_leaves = 0;
   std::uint64_t linked_bytes = 0;
   std::uint64_t linked_chunks = 0;

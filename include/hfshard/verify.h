@@ -5,6 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "hfshard/diff.h"
+#include "hfshard/dtype.h"
+#include "hfshard/error.h"
+
 namespace hfshard {
 
 /// One thing that is not as it should be.
@@ -13,6 +17,11 @@ struct Difference {
   std::string chunk;   ///< chunk coordinates "0, 3", empty when the finding is about a whole leaf
   std::string tensor;  ///< source tensor, if known
   std::string what;
+  std::string file{};                    ///< of the output, if known
+  std::optional<ByteRange> range{};      ///< there: what is damaged
+  std::optional<Shape> first{};          ///< of elements that differ from the source's, the lowest
+  std::optional<ElementPlace> out{};     ///< where that is in the output; what it holds is not said
+  std::optional<ElementPlace> source{};  ///< and what it is made of
 };
 
 /// What verifying an output found.

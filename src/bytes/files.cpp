@@ -105,6 +105,13 @@ std::string read_file(const std::string& path, std::uint64_t max_bytes) {
   return read_whole(FileSource(path), max_bytes);
 }
 
+std::string tilde_hint(std::string_view path) {
+  if (path != "~" && !path.starts_with("~/")) return {};
+  return fmt::format(
+      "in quotes ~ is no home: write \"$HOME{0}\", or ./~{0} for a directory of that name",
+      path.substr(1));
+}
+
 std::string join_path(std::string_view directory, std::string_view name) {
   if (directory.empty()) return std::string(name);
   return fmt::format("{}{}{}", directory, directory.back() == '/' ? "" : "/", name);

@@ -38,6 +38,9 @@ bool is_symlink(const std::string& path);
 std::vector<std::string> list_directory(const std::string& path);
 /// The same for an open directory; `path` is for errors.
 std::vector<std::string> list_directory_at(int directory, const std::string& path);
+/// What to do about a path that begins with `~`, which only shells know, and only without quotes;
+/// empty for any other.
+std::string tilde_hint(std::string_view path);
 /// `directory/name`, with one separator.
 std::string join_path(std::string_view directory, std::string_view name);
 /// The directory part: `a` for `a/b`, `.` for `b`, `/` for `/b`; trailing slashes are ignored.

@@ -1,7 +1,10 @@
 #include "bytes/hub_reads.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstring>
+#include <exception>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,6 +26,8 @@ constexpr unsigned kPausingFailures = 4;
 constexpr unsigned kMostReadHops = 5;
 constexpr std::uint64_t kMostSaidBytes = 512;  // of what a data host says
 constexpr std::chrono::milliseconds kRateWindow{500};
+constexpr double kWorthMore = 1.1;  // of the rate with half the connections
+constexpr unsigned kWindowsBetween = 20;
 
 // `bytes a-b/T`.
 struct ContentRange {
@@ -55,27 +60,42 @@ std::optional<ContentRange> parse_content_range(std::string_view text) {
 
 }  // namespace
 
-void HubRead::wait() {
-  std::unique_lock lock(mutex_);
-  wait_unless_stopped(ended_, lock, stop_, [&] { return done_; });
-  if (failure_) std::rethrow_exception(failure_);
+// What the loop's thread tells who waits.
+struct HubRead::State {
+  State(HttpLoop& of, const std::atomic<bool>* stops) : loop(of), stop(stops) {}
+  HttpLoop& loop;
+  const std::atomic<bool>* stop;
+  std::weak_ptr<RangeRead> read;
+  std::mutex mutex;
+  std::condition_variable ended;
+  bool done = false;
+  std::exception_ptr failure;
+};
+
+HubRead& HubRead::operator=(HubRead&& other) noexcept {
+  if (this != &other) {
+    end();
+    state_ = std::move(other.state_);
+  }
+  return *this;
 }
 
-void HubRead::join() noexcept {
-  std::unique_lock lock(mutex_);
-  ended_.wait(lock, [&] { return done_; });
+void HubRead::wait() const {
+  std::unique_lock lock(state_->mutex);
+  wait_unless_stopped(state_->ended, lock, state_->stop, [&] { return state_->done; });
+  if (state_->failure) std::rethrow_exception(state_->failure);
 }
 
 bool HubRead::is_done() const {
-  const std::lock_guard lock(mutex_);
-  return done_;
+  const std::lock_guard lock(state_->mutex);
+  return state_->done;
 }
 
 // One range, from its first request to its last byte. Of the loop's thread.
 class RangeRead : public std::enable_shared_from_this<RangeRead> {
  public:
   RangeRead(HubClient& client, HubReads& reads, std::shared_ptr<HubFile> file, std::uint64_t offset,
-            std::span<std::byte> out, std::shared_ptr<HubRead> told)
+            std::span<std::byte> out, std::shared_ptr<HubRead::State> told)
       : client_(client),
         reads_(reads),
         file_(std::move(file)),
@@ -278,10 +298,10 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
     if (!failure) reads_.failures_ = 0;
     ended_ = true;
     leave();
-    const std::lock_guard lock(told_->mutex_);
-    told_->failure_ = failure;
-    told_->done_ = true;
-    told_->ended_.notify_all();
+    const std::lock_guard lock(told_->mutex);
+    told_->failure = failure;
+    told_->done = true;
+    told_->ended.notify_all();
   }
 
   static constexpr unsigned kMostWrong = 3;
@@ -291,7 +311,7 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
   std::shared_ptr<HubFile> file_;
   std::uint64_t begin_;
   std::span<std::byte> out_;
-  std::shared_ptr<HubRead> told_;
+  std::shared_ptr<HubRead::State> told_;
   HubFile::Target target_;
   std::string url_;
   std::size_t filled_ = 0;
@@ -308,21 +328,29 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
   bool ended_ = false;
 };
 
-std::shared_ptr<HubRead> HubReads::start(std::shared_ptr<HubFile> file, std::uint64_t offset_bytes,
-                                         std::span<std::byte> out) {
-  auto told = std::make_shared<HubRead>();
-  told->stop_ = client_.options().stop;
+void HubRead::end() noexcept {
+  if (!state_ || is_done()) return;
+  state_->loop.post([state = state_] {
+    if (const auto running = state->read.lock()) running->abandon();
+  });
+  std::unique_lock lock(state_->mutex);
+  state_->ended.wait(lock, [&] { return state_->done; });
+}
+
+HubRead HubReads::start(std::shared_ptr<HubFile> file, std::uint64_t offset_bytes,
+                        std::span<std::byte> out) {
+  auto told = std::make_shared<HubRead::State>(client_.loop(), client_.options().stop);
   if (out.empty()) {
-    told->done_ = true;
-    return told;
+    told->done = true;
+    return HubRead(std::move(told));
   }
   auto read = std::make_shared<RangeRead>(client_, *this, std::move(file), offset_bytes, out, told);
-  told->read_ = read;
+  told->read = read;
   client_.loop().post([this, read] {
     waiting_.push_back(read);
     pump();
   });
-  return told;
+  return HubRead(std::move(told));
 }
 
 void HubReads::pump() {
@@ -344,12 +372,6 @@ void HubReads::pump() {
   }
 }
 
-void HubReads::cancel(const std::shared_ptr<HubRead>& read) {
-  client_.loop().post([read] {
-    if (const auto running = read->read_.lock()) running->abandon();
-  });
-}
-
 // One that fails waits alone. When many do, one after the other, so do those that have not begun.
 void HubReads::failed(std::chrono::milliseconds wait) {
   ++failures_;
@@ -361,7 +383,7 @@ void HubReads::failed(std::chrono::milliseconds wait) {
 
 bool HubReads::is_hopeless() const { return failures_ >= kMostFailures && limit_ == 1; }
 
-// Twice the connections, as long as that makes it faster.
+// Tries twice the connections now and then, and keeps them if that makes it faster.
 void HubReads::came(std::uint64_t bytes) {
   const auto now = Clock::now();
   came_bytes_ += bytes;
@@ -369,19 +391,28 @@ void HubReads::came(std::uint64_t bytes) {
   if (passed < kRateWindow) return;
   const double rate =
       static_cast<double>(came_bytes_) / std::chrono::duration<double>(passed).count();
-  const bool whole = passed < 2 * kRateWindow;  // not after a pause
-  if (whole && !waiting_.empty() && rate > best_rate_ * 1.05) {
-    best_rate_ = rate;
-    limit_ = std::min(limit_ * 2, std::max(1U, client_.options().most_connections));
-    client_.loop().post([this] { pump(); });
-  }
   since_ = now;
   came_bytes_ = 0;
+  if (passed >= 2 * kRateWindow || waiting_.empty()) return;  // a pause, or nobody wants more
+  if (limit_ > proved_ && rate < best_rate_ * kWorthMore) {
+    limit_ = proved_;
+    windows_to_next_ = kWindowsBetween;
+    return;
+  }
+  best_rate_ = rate;
+  proved_ = limit_;
+  if (windows_to_next_ > 0) {
+    --windows_to_next_;
+    return;
+  }
+  limit_ = std::max(1U, std::min(limit_ * 2, client_.options().most_connections));
+  client_.loop().post([this] { pump(); });
 }
 
 void HubReads::slow_down() {
   limit_ = std::max(1U, limit_ / 2);
-  best_rate_ = 0;
+  proved_ = limit_;
+  windows_to_next_ = kWindowsBetween;
 }
 
 }  // namespace hfshard

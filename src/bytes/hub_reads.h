@@ -2,14 +2,12 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <exception>
 #include <memory>
-#include <mutex>
 #include <span>
+#include <utility>
 
 #include "bytes/hub_client.h"
 #include "bytes/hub_file.h"
@@ -18,25 +16,25 @@ namespace hfshard {
 
 class RangeRead;
 
-/// Bytes of a file on their way into memory. The memory must stay until `wait` returns.
+/// Bytes of a file on their way into memory, which nothing is written to any more once this is
+/// gone: what has not ended is given up then. Must not outlive the client.
 class HubRead {
  public:
-  /// Throws: what went wrong, cancelled (HubOptions::stop; then the memory may still be written to
-  /// until `join` returns).
-  void wait();
-  /// Returns once nothing more is written to the memory, whatever came of it.
-  void join() noexcept;
+  HubRead() = default;
+  ~HubRead() { end(); }
+  HubRead(HubRead&&) noexcept = default;
+  HubRead& operator=(HubRead&& other) noexcept;
+  /// Throws: what went wrong, cancelled (HubOptions::stop).
+  void wait() const;
   bool is_done() const;
 
  private:
   friend class HubReads;
   friend class RangeRead;
-  std::weak_ptr<RangeRead> read_;
-  const std::atomic<bool>* stop_ = nullptr;
-  mutable std::mutex mutex_;
-  mutable std::condition_variable ended_;
-  bool done_ = false;
-  std::exception_ptr failure_;
+  struct State;
+  explicit HubRead(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  void end() noexcept;
+  std::shared_ptr<State> state_;
 };
 
 /// Ranges of files, many at a time: as many connections as make it faster (at most the options'
@@ -45,12 +43,8 @@ class HubReads {
  public:
   explicit HubReads(HubClient& client) : client_(client) {}
   /// Starts reading; `out` is filled.
-  std::shared_ptr<HubRead> start(std::shared_ptr<HubFile> file, std::uint64_t offset_bytes,
-                                 std::span<std::byte> out);
-  /// Ends a read soon, if it has not ended: `wait` then throws cancelled.
-  void cancel(const std::shared_ptr<HubRead>& read);
-  /// Connections that are in use at most, now.
-  unsigned limit() const noexcept { return limit_; }
+  HubRead start(std::shared_ptr<HubFile> file, std::uint64_t offset_bytes,
+                std::span<std::byte> out);
 
  private:
   friend class RangeRead;
@@ -63,14 +57,16 @@ class HubReads {
   HubClient& client_;
   // Of the loop's thread.
   std::deque<std::shared_ptr<RangeRead>> waiting_;
-  std::atomic<unsigned> limit_ = 4;
+  unsigned limit_ = 4;  // connections that are in use at most, now
   unsigned active_ = 0;
   unsigned failures_ = 0;                          // one after the other, of all reads
   std::chrono::steady_clock::time_point resumes_;  // nothing new begins before
   bool paused_ = false;                            // until then
   std::chrono::steady_clock::time_point since_;
   std::uint64_t came_bytes_ = 0;  // since then
-  double best_rate_ = 0;
+  double best_rate_ = 0;          // with `proved_` connections
+  unsigned proved_ = 4;
+  unsigned windows_to_next_ = 0;  // before more are tried
 };
 
 }  // namespace hfshard

@@ -102,7 +102,7 @@ TreeFile listing_of(const Json& entry) {
 // The front of a file, read before it is asked for.
 struct Head {
   std::vector<std::byte> bytes;
-  std::shared_ptr<HubRead> read;
+  HubRead read;  // ends before its memory goes
   std::once_flag checked;
 };
 
@@ -145,10 +145,49 @@ class HubSource final : public SourceFile {
   std::shared_ptr<Head> head_;  // null: nothing was read ahead
 };
 
+// Of a snapshot that no listing came with, and that is no links, nothing says what it is.
+bool has_digest(const TreeFile& listing) {
+  return !listing.sha256.empty() || !listing.blob_id.empty();
+}
+
 FileIdentity identity_of(const TreeFile& listing) {
   return {listing.size_bytes,
           listing.sha256.empty() ? "git:" + listing.blob_id : "sha256:" + listing.sha256};
 }
+
+// A file of the cache. It is what its hub lists, wherever it is read: a run goes on with it that
+// began without a cache, and workers with and without one agree. While it is open, it is a file.
+class CachedSource final : public SourceFile {
+ public:
+  CachedSource(std::unique_ptr<SourceFile> file, FileIdentity identity)
+      : file_(std::move(file)), identity_(std::move(identity)) {}
+  std::uint64_t size_bytes() const override { return file_->size_bytes(); }
+  const std::string& name() const override { return file_->name(); }
+  void read_at(std::uint64_t offset, std::span<std::byte> out) const override {
+    file_->read_at(offset, out);
+  }
+  View view(std::uint64_t offset, std::uint64_t length,
+            std::span<std::byte> scratch) const override {
+    return file_->view(offset, length, scratch);
+  }
+  void will_need(std::uint64_t offset, std::uint64_t length) const override {
+    file_->will_need(offset, length);
+  }
+  void done_with(std::uint64_t offset, std::uint64_t length) const override {
+    file_->done_with(offset, length);
+  }
+  FileIdentity identity() const override { return identity_; }
+  void check_unchanged() const override { file_->check_unchanged(); }
+  void check_used(const View& view, std::uint64_t offset, std::uint64_t length) const override {
+    file_->check_used(view, offset, length);
+  }
+  bool takes_hints() const noexcept override { return file_->takes_hints(); }
+  std::optional<IoChoice> choice() const override { return file_->choice(); }
+
+ private:
+  std::unique_ptr<SourceFile> file_;
+  FileIdentity identity_;
+};
 
 class HubStore final : public Store, public std::enable_shared_from_this<HubStore> {
  public:
@@ -171,14 +210,6 @@ class HubStore final : public Store, public std::enable_shared_from_this<HubStor
     }
     directories_["."];
   }
-  ~HubStore() override {
-    for (const auto& [name, head] : heads_) {
-      if (!head->read) continue;
-      client_->reads().cancel(head->read);
-      head->read->join();
-    }
-  }
-
   HubClient& client() const noexcept { return *client_; }
 
   std::string text(const std::string& name) const override {
@@ -196,12 +227,17 @@ class HubStore final : public Store, public std::enable_shared_from_this<HubStor
     if (directories_.contains(path)) return StoreEntry{FileKind::directory, {}};
     const auto found = files_.find(path);
     if (found == files_.end()) return std::nullopt;
-    if (const auto cached = cached_path(*found->second)) return local_store()->find(*cached);
-    return StoreEntry{FileKind::regular, identity_of(found->second->listing())};
+    const TreeFile& listing = found->second->listing();
+    if (const auto cached = cached_path(*found->second); cached && !has_digest(listing)) {
+      return local_store()->find(*cached);
+    }
+    return StoreEntry{FileKind::regular, identity_of(listing)};
   }
   std::unique_ptr<SourceFile> open(const std::string& name) const override {
     const auto file = file_of(name);
-    if (const auto cached = cached_path(*file)) return local_store()->open(*cached);
+    if (const auto cached = cached_path(*file)) {
+      return as_listed(*file, local_store()->open(*cached));
+    }
     check_reachable(*file);
     return std::make_unique<HubSource>(shared_from_this(), file, take_head(plain(name), file));
   }
@@ -209,7 +245,7 @@ class HubStore final : public Store, public std::enable_shared_from_this<HubStor
                                         std::shared_ptr<DropBehind> behind) const override {
     const auto file = file_of(name);
     if (const auto cached = cached_path(*file)) {
-      return local_store()->open_data(*cached, wanted, std::move(behind));
+      return as_listed(*file, local_store()->open_data(*cached, wanted, std::move(behind)));
     }
     check_reachable(*file);
     return std::make_unique<HubSource>(shared_from_this(), file, nullptr);
@@ -223,12 +259,17 @@ class HubStore final : public Store, public std::enable_shared_from_this<HubStor
     if (!client_) return std::nullopt;
     const HubTraffic& traffic = client_->traffic();
     return NetworkUse{traffic.hub_requests + traffic.data_requests, traffic.data_requests,
-                      traffic.data_bytes, 0};
+                      traffic.data_bytes, 0, 0};
   }
   std::optional<std::string> local_path(const std::string& name) const override {
     const auto found = files_.find(plain(name));
     if (found == files_.end()) return std::nullopt;
     return cached_path(*found->second);
+  }
+  std::optional<std::string> fetched_path(const std::string& name) const override {
+    const auto found = files_.find(plain(name));
+    if (snapshot_.empty() || found == files_.end()) return std::nullopt;
+    return join_path(snapshot_, found->second->listing().path);
   }
 
  private:
@@ -251,16 +292,25 @@ class HubStore final : public Store, public std::enable_shared_from_this<HubStor
         .in_file(file.name())
         .hint("fetch it first, or name the model with the network on");
   }
-  // A file of the cache with the right size; what is in it is looked at where it is read.
+  static std::unique_ptr<SourceFile> as_listed(const HubFile& file,
+                                               std::unique_ptr<SourceFile> cached) {
+    if (!has_digest(file.listing())) return cached;
+    return std::make_unique<CachedSource>(std::move(cached), identity_of(file.listing()));
+  }
+  // A file of the cache with the right size; what is in it is looked at where it is read. Looked
+  // for once: what another process brings meanwhile does not change where a run reads.
   std::optional<std::string> cached_path(const HubFile& file) const {
     if (snapshot_.empty()) return std::nullopt;
-    std::string path = join_path(snapshot_, file.listing().path);
-    const auto info = file_info(path);
+    const std::lock_guard lock(cached_mutex_);
+    const auto known = cached_.find(file.listing().path);
+    if (known != cached_.end()) return known->second;
+    std::optional<std::string> path = join_path(snapshot_, file.listing().path);
+    const auto info = file_info(*path);
     if (!info || info->kind != FileKind::regular ||
         info->stamp.size_bytes != file.listing().size_bytes) {
-      return std::nullopt;
+      path.reset();
     }
-    return path;
+    return cached_.emplace(file.listing().path, std::move(path)).first->second;
   }
 
   // Starts the heads of the next files of the same kind, too: they are opened one after the other.
@@ -298,6 +348,8 @@ class HubStore final : public Store, public std::enable_shared_from_this<HubStor
   std::string snapshot_;
   std::map<std::string, std::shared_ptr<HubFile>> files_;
   std::map<std::string, std::set<std::string>> directories_;
+  mutable std::mutex cached_mutex_;
+  mutable std::map<std::string, std::optional<std::string>> cached_;  // what cached_path found
   mutable std::mutex mutex_;
   mutable std::map<std::string, std::shared_ptr<Head>> heads_;  // not yet opened
   mutable std::set<std::string> opened_;
@@ -306,19 +358,13 @@ class HubStore final : public Store, public std::enable_shared_from_this<HubStor
 // Keeps the client, which the read needs until it ends.
 class HubPending final : public PendingRead {
  public:
-  HubPending(std::shared_ptr<const HubStore> store, std::shared_ptr<HubRead> read)
+  HubPending(std::shared_ptr<const HubStore> store, HubRead read)
       : store_(std::move(store)), read_(std::move(read)) {}
-  ~HubPending() override {
-    if (!read_->is_done()) store_->client().reads().cancel(read_);
-    read_->join();
-  }
-  HubPending(const HubPending&) = delete;
-  HubPending& operator=(const HubPending&) = delete;
-  void wait() override { read_->wait(); }
+  void wait() override { read_.wait(); }
 
  private:
   std::shared_ptr<const HubStore> store_;
-  std::shared_ptr<HubRead> read_;
+  HubRead read_;
 };
 
 std::unique_ptr<PendingRead> HubSource::start_read(std::uint64_t offset,
@@ -335,32 +381,20 @@ void HubSource::read_at(std::uint64_t offset, std::span<std::byte> out) const {
         .at({offset, offset + out.size()}, size_bytes());
   }
   if (head_ && offset < head_->bytes.size()) {
-    head_->read->wait();
+    head_->read.wait();
     std::call_once(head_->checked, [&] { check_content(*file_, head_->bytes); });
     const std::size_t there = std::min<std::size_t>(out.size(), head_->bytes.size() - offset);
     std::memcpy(out.data(), head_->bytes.data() + offset, there);
     out = out.subspan(there);
     offset += there;
   }
-  std::vector<std::shared_ptr<HubRead>> parts;
+  std::vector<HubRead> parts;  // they fill the caller's memory: none outlives this call
   HubReads& reads = store_->client().reads();
   for (std::size_t at = 0; at < out.size(); at += kPartBytes) {
     parts.push_back(reads.start(
         file_, offset + at, out.subspan(at, std::min<std::size_t>(kPartBytes, out.size() - at))));
   }
-  std::exception_ptr failure;
-  for (const auto& part : parts) {
-    try {
-      part->wait();
-    } catch (...) {
-      failure = std::current_exception();
-      break;
-    }
-  }
-  if (!failure) return;
-  for (const auto& part : parts) reads.cancel(part);
-  for (const auto& part : parts) part->join();  // they fill the caller's memory
-  std::rethrow_exception(failure);
+  for (const HubRead& part : parts) part.wait();
 }
 
 }  // namespace
@@ -386,6 +420,7 @@ std::vector<TreeFile> list_files(HubClient& client, const HubRepo& repo) {
   std::string url = fmt::format("{}/api/models/{}/tree/{}?recursive=true&expand=false",
                                 client.endpoint(), repo.name, repo.commit);
   std::set<std::string> seen;
+  bool told = false;
   while (true) {
     if (!seen.insert(url).second) {
       throw Error(ErrorCode::network, "the listing's pages go in circles").in_file(shown_url(url));
@@ -395,11 +430,16 @@ std::vector<TreeFile> list_files(HubClient& client, const HubRepo& repo) {
     try {
       for (const Json& entry : page.as_array()) {
         if (entry.at("type").as_string() != "file") continue;
-        out.push_back(listing_of(entry));
-        if (const auto problem = repo_path_problem(out.back().path)) {
-          throw Error(ErrorCode::bad_input,
-                      fmt::format("{}: {}", quote(out.back().path), *problem));
+        TreeFile file = listing_of(entry);
+        if (const auto problem = repo_path_problem(file.path)) {  // nobody can ask for it
+          if (!told && client.options().note) {
+            client.options().note(
+                fmt::format("leaves out {} of {}: {}", quote(file.path), repo.name, *problem));
+          }
+          told = true;
+          continue;
         }
+        out.push_back(std::move(file));
       }
     } catch (const Error& error) {
       throw Error(ErrorCode::network,

@@ -6,7 +6,7 @@
 namespace hfshard {
 namespace {
 
-constexpr std::uint64_t kWindowRequests = 4;
+constexpr std::uint64_t kWindowRequests = 8;
 constexpr std::size_t kWindowRanges = 4096;
 // Cheaper to read than to ask twice, as long as it stays this share of all that is read.
 constexpr std::uint64_t kGapBytes = std::uint64_t{64} << 10;
@@ -27,70 +27,106 @@ ReadAhead::~ReadAhead() {
   for (Request& request : started_) request.read.reset();  // before its memory goes
 }
 
-// Makes requests of the next ranges: those that lie together in one, in the order in which the
-// first of each will be used.
-bool ReadAhead::plan_window() {
-  struct Fed {
-    FileRange range;
-    std::size_t order = 0;
-  };
-  std::vector<Fed> window;
-  std::uint64_t window_bytes = 0;
-  const std::uint64_t most_window =
+// The ranges that are open, and those that are fed next.
+std::vector<ReadAhead::Fed> ReadAhead::feed_window() {
+  std::vector<Fed> window = std::exchange(open_, {});
+  const std::uint64_t most_bytes =
       std::min(kWindowRequests * request_bytes_, arena_.size_bytes() / 2);
-  const std::uint64_t most_request = std::min(request_bytes_, arena_.size_bytes() / 4);
+  const std::size_t most_ranges = window.size() + kWindowRanges;
+  std::uint64_t bytes = 0;
   FileRange next;
-  while (window_bytes < most_window && window.size() < kWindowRanges) {
+  while (!fed_ && bytes < most_bytes && window.size() < most_ranges) {
     if (!feed_.next(next)) {
       fed_ = true;
       break;
     }
-    window.push_back({next, window.size()});
-    window_bytes += length(next.range);
+    window.push_back({next, orders_++});
+    bytes += length(next.range);
   }
-  if (window.empty()) return false;
+  fed_bytes_ += bytes;
+  return window;
+}
+
+// Those that lie together are one, in the order of files.
+std::vector<ReadAhead::Joined> ReadAhead::join(std::vector<Fed> window) {
   std::ranges::sort(window, {}, [](const Fed& fed) { return fed.range; });
-  struct Ordered {
-    Request request;
-    std::size_t order = 0;
-  };
-  std::vector<Ordered> made;
+  const std::uint64_t most = std::min(2 * request_bytes_, arena_.size_bytes() / 4);
+  std::vector<Joined> made;
   for (const Fed& fed : window) {
     if (!made.empty()) {
-      Ordered& last = made.back();
-      FileRange& hull = last.request.range;
+      Joined& last = made.back();
+      ByteRange& hull = last.hull.range;
       const std::uint64_t begin = fed.range.range.begin;
-      const std::uint64_t gap = begin > hull.range.end ? begin - hull.range.end : 0;
-      const std::uint64_t end = std::max(hull.range.end, fed.range.range.end);
-      if (hull.file == fed.range.file && end - hull.range.begin <= most_request &&
-          gap <= kGapBytes && (gap_bytes_ + gap) * kGapShare <= fed_bytes_ + window_bytes) {
-        hull.range.end = end;
+      const std::uint64_t gap = begin > hull.end ? begin - hull.end : 0;
+      const std::uint64_t end = std::max(hull.end, fed.range.range.end);
+      if (last.hull.file == fed.range.file && length(hull) < request_bytes_ &&
+          end - hull.begin <= most && gap <= kGapBytes &&
+          (gap_bytes_ + gap) * kGapShare <= fed_bytes_) {
+        hull.end = end;
         gap_bytes_ += gap;
-        last.request.parts.push_back(fed.range);
+        last.gap_bytes += gap;
+        last.parts.push_back(fed);
         last.order = std::min(last.order, fed.order);
+        last.last = std::max(last.last, fed.order);
         continue;
       }
     }
-    made.push_back({{fed.range, {fed.range}, {}, nullptr, 0}, fed.order});
+    made.push_back({fed.range, {fed}, fed.order, fed.order, 0});
   }
-  fed_bytes_ += window_bytes;
-  std::ranges::sort(made, {}, &Ordered::order);
-  for (Ordered& one : made) planned_.push_back(std::move(one.request));
-  return true;
+  return made;
+}
+
+// What was fed last is likely to go on in the next window: it is not asked for in two pieces.
+void ReadAhead::keep_open(std::vector<Joined>& made) {
+  if (fed_) return;
+  const auto last = std::ranges::max_element(made, {}, &Joined::last);
+  if (length(last->hull.range) >= request_bytes_) return;
+  gap_bytes_ -= last->gap_bytes;
+  open_ = std::move(last->parts);
+  made.erase(last);
+}
+
+// Makes requests of the next ranges, in the order in which the first of each will be used.
+bool ReadAhead::plan_window() {
+  while (planned_.empty() && !(fed_ && open_.empty())) {
+    std::vector<Fed> window = feed_window();
+    if (window.empty()) return false;
+    std::vector<Joined> made = join(std::move(window));
+    keep_open(made);
+    std::ranges::sort(made, {}, &Joined::order);
+    for (const Joined& one : made) {
+      Request& request = planned_.emplace_back();
+      request.range = one.hull;
+      for (const Fed& part : one.parts) request.parts.push_back(part.range);
+    }
+  }
+  return !planned_.empty();
+}
+
+// Parts that somebody has read meanwhile.
+void ReadAhead::leave_out_alone(Request& request) {
+  std::erase_if(request.parts, [&](const FileRange& part) {
+    const auto alone = read_alone_.find(part);
+    if (alone == read_alone_.end()) return false;
+    read_alone_.erase(alone);
+    return true;
+  });
 }
 
 void ReadAhead::fill() {
   for (;;) {
-    if (planned_.empty() && (fed_ || !plan_window())) return;
+    if (planned_.empty() && !plan_window()) return;
     Request& next = planned_.front();
-    std::erase_if(next.parts, [&](const FileRange& part) {
-      const auto alone = read_alone_.find(part);
-      if (alone == read_alone_.end()) return false;
-      read_alone_.erase(alone);
-      return true;
-    });
-    const std::uint64_t size = length(next.range.range);
-    if (next.parts.empty() || size > arena_.size_bytes()) {
+    leave_out_alone(next);
+    if (next.parts.empty()) {
+      planned_.pop_front();
+      continue;
+    }
+    ByteRange& hull = next.range.range;  // of the parts that are left, which are in its order
+    hull = {next.parts.front().range.begin, next.parts.front().range.end};
+    for (const FileRange& part : next.parts) hull.end = std::max(hull.end, part.range.end);
+    const std::uint64_t size = length(hull);
+    if (size > arena_.size_bytes()) {
       planned_.pop_front();
       continue;
     }

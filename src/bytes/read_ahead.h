@@ -43,8 +43,8 @@ class RangeFeed {
 class ReadAhead {
  public:
   /// Reads into `memory_bytes` of its own arena, which the caller has counted. `files` and `feed`
-  /// must outlive this; ranges of files that are near are passed over. A read is of about
-  /// `request_bytes`, or one range.
+  /// must outlive this; ranges of files that are near are passed over. Where ranges follow each
+  /// other, a read is of `request_bytes` to twice as many, or one range.
   ReadAhead(const std::vector<std::unique_ptr<SourceFile>>& files, RangeFeed& feed,
             std::uint64_t memory_bytes, std::uint64_t request_bytes);
   /// Ends what is under way.
@@ -71,9 +71,26 @@ class ReadAhead {
     std::size_t left = 0;  // parts that nobody is done with
   };
   using Place = std::list<Request>::iterator;
+  // A range that was fed, and as which.
+  struct Fed {
+    FileRange range;
+    std::uint64_t order = 0;
+  };
+  // Ranges that become one request.
+  struct Joined {
+    FileRange hull;
+    std::vector<Fed> parts;
+    std::uint64_t order = 0;  // of the first that will be used
+    std::uint64_t last = 0;   // and of the last
+    std::uint64_t gap_bytes = 0;
+  };
 
+  void leave_out_alone(Request& request);
   void fill();
   bool plan_window();
+  std::vector<Fed> feed_window();
+  std::vector<Joined> join(std::vector<Fed> window);
+  void keep_open(std::vector<Joined>& made);
 
   const std::vector<std::unique_ptr<SourceFile>>& files_;
   RangeFeed& feed_;
@@ -81,6 +98,8 @@ class ReadAhead {
   std::uint64_t request_bytes_;
   mutable std::mutex mutex_;
   bool fed_ = false;             // all of it
+  std::uint64_t orders_ = 0;     // how many ranges were fed
+  std::vector<Fed> open_;        // of a request that what is fed next may belong to
   std::deque<Request> planned_;  // not yet started, in the order of use
   std::list<Request> started_;
   std::multimap<FileRange, Place> there_;   // to be taken

@@ -30,6 +30,8 @@ Error open_failure(const std::string& path, int error_number) {
   error.in_file(path);
   if (exists(path)) {
     error.hint("the name is a link to a file that is missing; the download may be partial");
+  } else {
+    error.hint(tilde_hint(path));
   }
   return error;
 }
@@ -41,10 +43,11 @@ sys::Descriptor open_regular(const std::string& path, struct stat& info) {
   if (fd.get() < 0) throw open_failure(path, errno);
   if (::fstat(fd.get(), &info) != 0) throw sys::failure("stat", path, errno);
   if (!S_ISREG(info.st_mode)) {
-    throw Error(ErrorCode::bad_input, S_ISDIR(info.st_mode)
-                                          ? "a directory is where a file is wanted"
-                                          : "not a regular file")
-        .in_file(path);
+    if (S_ISDIR(info.st_mode))
+      throw Error(ErrorCode::bad_input, "a directory is where a file is wanted").in_file(path);
+    throw Error(ErrorCode::bad_input, "not a regular file")
+        .in_file(path)
+        .hint("pipes, sockets and devices cannot be read at any place: put a file there");
   }
   return fd;
 }

@@ -47,6 +47,10 @@ class Store {
   virtual std::optional<NetworkUse> network_use() const { return std::nullopt; }
   /// The path of a file that this machine can link to; nothing of others.
   virtual std::optional<std::string> local_path(const std::string& name) const = 0;
+  /// The path that a file of a network has here once it was fetched; nothing where there is none.
+  virtual std::optional<std::string> fetched_path(const std::string& /*name*/) const {
+    return std::nullopt;
+  }
 };
 
 /// The files of this machine; names are paths.
@@ -78,6 +82,7 @@ class StorePath {
   std::string revision() const { return store_->revision(); }
   std::optional<NetworkUse> network_use() const { return store_->network_use(); }
   std::optional<std::string> local_path() const { return store_->local_path(name_); }
+  std::optional<std::string> fetched_path() const { return store_->fetched_path(name_); }
 
   friend bool operator==(const StorePath&, const StorePath&) = default;
 

@@ -22,6 +22,27 @@
 namespace hfshard::sys {
 namespace {
 
+// What to do about a failed call; empty where that is not known.
+std::string_view hint_of(int error_number) {
+  switch (error_number) {
+    case ENOMEM:
+      return "give the process more memory (ulimit -d, ulimit -v)";
+    case EMFILE:
+      return "let the process open more files (ulimit -n)";
+    case ENFILE:
+      return "the whole system has too many files open (sysctl fs.file-max)";
+    case EACCES:
+    case EPERM:
+      return "look at who may read and write it (ls -ld), and at the directories above it";
+    case EROFS:
+      return "choose a place on a file system that can be written";
+    case ENAMETOOLONG:
+      return "choose a shorter name: one has at most 255 bytes, an output's 246";
+    default:
+      return {};
+  }
+}
+
 // Linux 5.14; older C libraries lack the name.
 constexpr int kMadvPopulateRead = 22;
 
@@ -215,7 +236,7 @@ Error failure(std::string_view doing, const std::string& path, int error_number)
   Error error(ErrorCode::io,
               fmt::format("cannot {}: {}", doing, std::generic_category().message(error_number)));
   error.in_file(path);
-  if (error_number == ENOMEM) error.hint("give the process more memory (ulimit -d, ulimit -v)");
+  error.hint(hint_of(error_number));
   return error;
 }
 

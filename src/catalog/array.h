@@ -28,6 +28,12 @@ struct Leaf : Array {
   }
 };
 
+/// Name of the logical axis that lies on these axes of a mesh whatever the rules say:
+/// `mesh:fsdp+tensor`. It is its own rule.
+std::string axis_on_mesh(const std::vector<std::string>& mesh_axes);
+/// The axes that such a name means; none for other names.
+std::vector<std::string> mesh_axes_of(std::string_view axis);
+
 /// What a tree holds beside its arrays, since a scheme's loaders look for it. Empty names: nothing.
 struct TreeExtras {
   std::string step;   ///< name of a 64-bit integer, the step's number

@@ -16,8 +16,7 @@ std::optional<std::uint32_t> Catalog::find(std::string_view name) const noexcept
 Grid Catalog::grid_of(std::uint32_t array) const {
   const TensorInfo& info = tensors[array];
   if (!info.is_whole()) return cuts[info.cut].grid;
-  Shape whole;
-  for (const std::uint64_t extent : info.shape) whole.push_back(std::max<std::uint64_t>(extent, 1));
+  const Shape whole = whole_chunk(info.shape);
   return {whole, whole, whole};
 }
 
@@ -25,6 +24,11 @@ const std::vector<std::string>& Catalog::codecs_of(std::uint32_t array) const {
   static const std::vector<std::string> kNone;
   const TensorInfo& info = tensors[array];
   return info.is_whole() ? kNone : cuts[info.cut].codecs;
+}
+
+std::uint64_t heap_bytes(const ArraySharding& sharding) {
+  return heap_bytes(sharding.mesh_axes,
+                    [](const std::vector<std::string>& axes) { return heap_bytes(axes); });
 }
 
 std::uint64_t heap_bytes(const Catalog& catalog) {
@@ -40,6 +44,8 @@ std::uint64_t heap_bytes(const Catalog& catalog) {
   out += heap_bytes(catalog.cuts, [](const Cut& cut) {
     return heap_bytes(cut.grid.order) + heap_bytes(cut.codecs);
   });
+  out += catalog.shardings.heap_bytes(
+      [](const ArraySharding& sharding) { return heap_bytes(sharding); });
   return out + heap_bytes(catalog.attributes) + heap_bytes(catalog.config_text) +
          heap_bytes(catalog.side_files) + heap_bytes(catalog.notes);
 }

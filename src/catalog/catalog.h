@@ -10,6 +10,7 @@
 #include "bytes/store.h"
 #include "catalog/array.h"
 #include "catalog/grid.h"
+#include "catalog/per_leaf.h"
 
 #include "hfshard/checkpoint.h"
 #include "hfshard/dtype.h"
@@ -21,6 +22,8 @@ namespace hfshard {
 struct Cut {
   Grid grid;
   std::vector<std::string> codecs;  ///< as the format names them, in the order of encoding
+  /// Inner chunks are runs of a piece, for who reads parts of it: nothing on disk divides it.
+  bool only_runs = false;
 };
 
 /// An array as it is stored: one plain piece (packed, row-major, little-endian bytes in one file),
@@ -45,6 +48,13 @@ struct CatalogFile {
   FileIdentity identity() const { return {size_bytes, version}; }
 };
 
+/// How an array was sharded when it was saved: per dim the axes of a mesh, none where it was whole.
+struct ArraySharding {
+  std::vector<std::vector<std::string>> mesh_axes;
+  friend bool operator==(const ArraySharding&, const ArraySharding&) = default;
+};
+std::uint64_t heap_bytes(const ArraySharding& sharding);
+
 /// What a checkpoint consists of. Opening one reads metadata only. Arrays are sorted by name
 /// (bytewise).
 struct Catalog {
@@ -53,12 +63,15 @@ struct Catalog {
   Wording wording;
   std::vector<CatalogFile> files;
   std::vector<TensorInfo> tensors;
-  std::vector<Cut> cuts;    ///< of the arrays that are not one plain piece
-  Json attributes;          ///< object of what the format keeps beside the arrays; or null
-  std::string config_text;  ///< config.json verbatim; empty if there is none
+  std::vector<Cut> cuts;             ///< of the arrays that are not one plain piece
+  PerLeaf<ArraySharding> shardings;  ///< per array, where the checkpoint says it; else empty
+  std::string writer;                ///< what wrote it, where it says so
+  Json attributes;                   ///< object of what the format keeps beside the arrays; or null
+  std::string config_text;           ///< config.json verbatim; empty if there is none
   std::vector<std::string>
       side_files;  ///< names of tokenizer, generation config, ... to carry along, sorted
   std::vector<std::string> notes;  ///< to be printed: ignored files and why
+  std::vector<Error> lost;         ///< files without which it was opened (Choice::despite_loss)
 
   /// Index of the array with this name. O(log n).
   std::optional<std::uint32_t> find(std::string_view name) const noexcept;

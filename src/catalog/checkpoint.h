@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 
 #include "catalog/catalog.h"
 
@@ -35,6 +37,12 @@ class PieceReader {
   virtual void skip(std::uint64_t bytes) = 0;
 };
 
+/// Where the stored bytes of a piece are.
+struct PiecePlace {
+  std::string file;  ///< path or URL; of one that is not stored, what would tell of it
+  std::optional<ByteRange> range;  ///< nothing if it is not stored
+};
+
 /// A checkpoint of some format, opened for reading: metadata only until a piece is read.
 /// Thread-safe.
 class Checkpoint {
@@ -43,6 +51,11 @@ class Checkpoint {
   virtual const Catalog& catalog() const = 0;
   /// Whether the piece at a place of its array's grid is there.
   virtual bool has_piece(std::uint32_t array, const Shape& piece) const = 0;
+  /// Where it is, for reports; nothing if the format does not tell, or the catalog does.
+  virtual std::optional<PiecePlace> find_piece(std::uint32_t /*array*/,
+                                               const Shape& /*piece*/) const {
+    return std::nullopt;
+  }
   /// A reader of one piece, which uses only `scratch` (scratch_bytes of the array and the steps)
   /// beside what it fills. Throws: not_found (missing), io, each naming array, piece and file.
   virtual std::unique_ptr<PieceReader> open_piece(std::uint32_t array, const Shape& piece,

@@ -4,18 +4,41 @@
 
 #include "base/checked.h"
 
+#include "hfshard/error.h"
+
 namespace hfshard {
 
 std::string FileLayout::step_directory(std::uint64_t step) const {
-  return step_prefix + std::to_string(step);
+  return has_steps ? step_prefix + std::to_string(step) : std::string();
 }
 
-std::string FileLayout::data_file(std::uint32_t number) const {
-  return fmt::format("{}{:05}{}", data_prefix, number, data_suffix);
+std::string FileLayout::data_file(std::uint32_t number, std::uint32_t files) const {
+  if (files == 1 && !single_file.empty()) return single_file;
+  if (data_count.empty()) return fmt::format("{}{:05}{}", data_prefix, number, data_suffix);
+  return fmt::format("{}{:05}{}{:05}{}", data_prefix, number + 1, data_count, files, data_suffix);
 }
 
 std::uint64_t FileLayout::begin_bytes(std::uint64_t alignment) const noexcept {
   return round_up(std::uint64_t{leading.size()}, alignment);
+}
+
+ArrayFiles Format::array_files(const std::vector<Leaf>& /*leaves*/,
+                               std::span<const std::uint32_t> /*order*/,
+                               std::uint64_t /*file_bytes*/) const {
+  throw Error(ErrorCode::internal, "this format does not store arrays whole");
+}
+
+void Format::write_leading(const std::vector<Leaf>& /*leaves*/,
+                           std::span<const std::uint32_t> /*in_file*/,
+                           const ByteSink& /*sink*/) const {
+  throw Error(ErrorCode::internal, "this format does not store arrays whole");
+}
+
+std::unique_ptr<Checkpoint> Format::open_one(const StorePath& path, const Choice& choice) const {
+  if (!choice.step && choice.items.empty()) return open(path);
+  throw Error(ErrorCode::usage, fmt::format("a checkpoint of the format {} has {}", name(),
+                                            choice.step ? "no steps" : "no items"))
+      .in_file(path.text());
 }
 
 }  // namespace hfshard

@@ -6,10 +6,27 @@
 
 namespace hfshard {
 
+Shape whole_chunk(const Shape& shape) {
+  Shape chunk;
+  for (const std::uint64_t extent : shape) chunk.push_back(std::max<std::uint64_t>(extent, 1));
+  return chunk;
+}
+
 Shape chunk_counts(const Shape& shape, const Shape& chunk) {
   Shape counts;
   for (std::size_t d = 0; d < shape.rank(); ++d) counts.push_back(ceil_div(shape[d], chunk[d]));
   return counts;
+}
+
+Shape stored_strides(const Shape& extent, const std::vector<std::uint8_t>& order) {
+  if (order.empty()) return extent.strides();
+  Shape out = extent;
+  std::uint64_t stride = 1;
+  for (std::size_t k = order.size(); k-- > 0;) {
+    out[order[k]] = stride;
+    stride *= extent[order[k]];
+  }
+  return out;
 }
 
 void for_each_chunk(const Shape& counts, const std::function<bool(const Shape& chunk)>& visit) {

@@ -23,8 +23,14 @@ struct Grid {
   friend bool operator==(const Grid&, const Grid&) = default;
 };
 
+/// The piece of an array that has one.
+Shape whole_chunk(const Shape& shape);
 /// Number of pieces along each axis: ceil(shape / chunk); a zero dim has none.
 Shape chunk_counts(const Shape& shape, const Shape& chunk);
+
+/// Elements between neighbours along each axis of a box that is packed with its axes in an order
+/// (Grid::order).
+Shape stored_strides(const Shape& extent, const std::vector<std::uint8_t>& order);
 
 /// Calls `visit` with the place of every piece, row-major, until it returns false.
 void for_each_chunk(const Shape& counts, const std::function<bool(const Shape& chunk)>& visit);

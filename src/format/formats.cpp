@@ -10,9 +10,12 @@
 
 #include "base/text.h"
 #include "base/typed.h"
+#include "format/dcp/dcp.h"
+#include "format/foreign.h"
 #include "format/null/null.h"
 #include "format/orbax/orbax.h"
 #include "format/safetensors/format.h"
+#include "format/safetensors/hf_repo.h"
 #include "format/safetensors/open.h"
 
 #include "hfshard/error.h"
@@ -20,8 +23,9 @@
 namespace hfshard {
 
 std::span<const Format* const> all_formats() {
-  static const std::array<const Format*, 3> kFormats = {
+  static const std::array<const Format*, 4> kFormats = {
       &format::orbax::orbax_format(),
+      &format::dcp::dcp_format(),
       &format::safetensors::safetensors_format(),
       &format::null::null_format(),
   };
@@ -74,10 +78,12 @@ std::optional<Recognised> recognise(const StorePath& path) {
   return std::nullopt;
 }
 
-std::unique_ptr<Checkpoint> open_checkpoint(const StorePath& path) {
+std::unique_ptr<Checkpoint> open_checkpoint(const StorePath& path, const Choice& choice) {
   refuse_url(path.name());
   const auto recognised = recognise(path);
-  return recognised ? recognised->format->open(path) : format::safetensors::open_hf(path);
+  if (recognised) return recognised->format->open_one(path, choice);
+  refuse_foreign(path);
+  return format::safetensors::open_hf(path);
 }
 
 std::unique_ptr<Checkpoint> open_source(const StorePath& location) {
@@ -89,12 +95,34 @@ std::unique_ptr<Checkpoint> open_source(const StorePath& location) {
     if (other == nullptr) other = format;
   }
   if (other != nullptr) {
-    throw Error(ErrorCode::unsupported,
-                fmt::format("a checkpoint of the format {} is not converted", quote(other->name())))
+    throw Error(
+        ErrorCode::unsupported,
+        fmt::format("a checkpoint of the format {} is no HuggingFace model", quote(other->name())))
         .in_file(location.text())
-        .hint("a source is a HuggingFace directory or one .safetensors file");
+        .hint(
+            "reshard lays it out for another mesh; convert --to safetensors goes back to the model "
+            "that it was made of");
   }
+  refuse_foreign(location);
   return format::safetensors::open_hf(location);
+}
+
+bool is_model_place(const StorePath& location) {
+  return std::ranges::any_of(all_formats(), [&](const Format* format) {
+    return format->plain() && format->recognise(location).has_value();
+  });
+}
+
+std::unique_ptr<Checkpoint> open_tree(const StorePath& location) {
+  refuse_url(location.name());
+  for (const Format* format : all_formats()) {
+    if (!format->plain() && format->recognise(location)) return format->open(location);
+  }
+  return nullptr;
+}
+
+std::vector<std::string> model_side_files(const StorePath& directory) {
+  return format::safetensors::find_side_files(directory, directory.list());
 }
 
 Catalog open_catalog(const StorePath& location) { return open_source(location)->catalog(); }

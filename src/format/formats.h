@@ -31,13 +31,20 @@ struct Recognised {
 std::optional<Recognised> recognise(const StorePath& path);
 
 /// Opens a checkpoint of whatever format recognises the place; what none does is opened as a
-/// HuggingFace directory, which says what is missing there. Throws: as Format::open.
-std::unique_ptr<Checkpoint> open_checkpoint(const StorePath& path);
+/// HuggingFace directory, which says what is missing there. Throws: as Format::open_one.
+std::unique_ptr<Checkpoint> open_checkpoint(const StorePath& path, const Choice& choice = {});
 
 /// Opens what convert and link read: a place whose arrays are plain pieces, whatever else lies
 /// there (an index over them, for one). Throws: unsupported (a checkpoint of another format), as
 /// Format::open.
 std::unique_ptr<Checkpoint> open_source(const StorePath& location);
+/// Whether a place has the files of a model, whatever else lies there. Throws: io.
+bool is_model_place(const StorePath& location);
+/// Opens a tree of arrays: of the formats that recognise the place, the first whose arrays are not
+/// plain pieces; nothing if none is. Throws: as Format::open.
+std::unique_ptr<Checkpoint> open_tree(const StorePath& location);
+/// Names of what goes along with a model beside its tensors: config, tokenizer, ... of a directory.
+std::vector<std::string> model_side_files(const StorePath& directory);
 /// What it consists of.
 Catalog open_catalog(const StorePath& location);
 /// Of a place that has the metadata of such a checkpoint and none of its data. Throws: bad_input,

@@ -85,6 +85,17 @@ std::uint64_t IndexMap::count() const noexcept {
   return overflow ? std::numeric_limits<std::uint64_t>::max() : product;
 }
 
+IndexMap identity_map(const Shape& shape) {
+  IndexMap out;
+  const Shape strides = shape.strides();
+  for (std::size_t axis = 0; axis < shape.rank(); ++axis) {
+    if (shape[axis] == 1) continue;
+    const auto step = static_cast<std::int64_t>(strides[axis]);
+    out.digits.push_back({shape[axis], step, step});
+  }
+  return out;
+}
+
 IndexMap inverse(const IndexMap& map) {
   IndexMap out = map;
   std::swap(out.src_base, out.dst_base);

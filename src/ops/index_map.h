@@ -81,6 +81,9 @@ IndexMap inverse(const IndexMap& map);
 /// one digit of extent 0.
 IndexMap normalize(const IndexMap& map);
 
+/// Every element of a tensor to itself, one digit per axis with more than one element.
+IndexMap identity_map(const Shape& shape);
+
 /// Splits every digit so that none spans more than one axis of a row-major target of shape
 /// `dst_shape`, so that `restrict_to` can be used on it. Throws: internal if a digit straddles an
 /// axis unevenly.

@@ -9,14 +9,12 @@ namespace {
 // From the elements of a cell as it is stored to their places in the row-major piece.
 IndexMap undo_order(const Grid& grid, const Shape& cell) {
   const Shape strides = grid.chunk.strides();
+  const Shape stored = stored_strides(grid.inner, grid.order);
   IndexMap map;
-  std::uint64_t run = 1;
-  for (std::size_t k = grid.inner.rank(); k-- > 0;) {
-    const std::size_t axis = grid.order.empty() ? k : grid.order[k];
+  for (std::size_t axis = 0; axis < grid.inner.rank(); ++axis) {
     map.dst_base += cell[axis] * grid.inner[axis] * strides[axis];
-    map.digits.push_back({grid.inner[axis], static_cast<std::int64_t>(run),
+    map.digits.push_back({grid.inner[axis], static_cast<std::int64_t>(stored[axis]),
                           static_cast<std::int64_t>(strides[axis])});
-    run *= grid.inner[axis];
   }
   return normalize(map);
 }

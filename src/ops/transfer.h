@@ -51,6 +51,9 @@ struct Transfer {
   std::optional<Decode> decode;
   bool copy =
       false;  ///< the source elements are used by another rule too, which counts as their owner
+  /// Elements of a row, the unit that is hashed: the last axis of a source is whole rows; 0: it is
+  /// one (ops/source_rows.h).
+  std::uint32_t row = 0;
 
   /// Whether elements are computed rather than moved.
   bool converts(DType target_dtype) const noexcept {
@@ -93,6 +96,8 @@ struct CompiledModel {
       model_names;  ///< MaxText model_name values that fit, best first; may be empty
   std::vector<std::string> load_words;  ///< what its loader is told beside the place: NAME=VALUE
   std::string config_text;  ///< config.json of the layers that are taken; empty: the source's
+  /// Path of the record of how the source itself was made, to be carried along; empty: none.
+  std::string origin;
 };
 
 }  // namespace hfshard

@@ -1,7 +1,9 @@
 #include "ops/value.h"
 
 #include <array>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <string>
 
 #include "ops/float_block.h"
@@ -77,10 +79,29 @@ bool is_computable(DType dtype) noexcept {
 
 bool is_integer(DType dtype) noexcept { return dtype == DType::i32 || dtype == DType::i64; }
 
+// To the nearest integer; what none is near, or not a number, becomes 0 and is counted.
+template <typename Number>
+std::uint64_t to_integers(std::uint64_t count, const std::byte* src, std::byte* dst) {
+  constexpr float kEnd = -static_cast<float>(std::numeric_limits<Number>::min());
+  std::uint64_t lost = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    float value = 0;
+    std::memcpy(&value, src + i * sizeof value, sizeof value);
+    const float whole = std::nearbyint(value);
+    const bool fits = whole >= -kEnd && whole < kEnd;
+    const Number out = fits ? static_cast<Number>(whole) : Number{0};
+    lost += fits ? 0 : 1;
+    std::memcpy(dst + i * sizeof out, &out, sizeof out);
+  }
+  return lost;
+}
+
 }  // namespace
 
 bool can_apply_value(const Value& value, DType from, DType to) noexcept {
-  if (value.empty() && (from == to || (is_integer(from) && to == DType::f32))) return true;
+  if (value.empty() && (from == to || (is_integer(from) && to == DType::f32) ||
+                        (from == DType::f32 && is_integer(to))))
+    return true;
   return is_computable(from) && is_computable(to);
 }
 
@@ -97,6 +118,8 @@ std::uint64_t apply_value(const Value& value, DType from, DType to, std::uint64_
     std::memcpy(dst.data(), src.data(), src.size());
     return 0;
   }
+  if (to == DType::i32) return to_integers<std::int32_t>(count, src.data(), dst.data());
+  if (to == DType::i64) return to_integers<std::int64_t>(count, src.data(), dst.data());
   std::uint64_t overflows = 0;
   run_as(simd, [&](auto) {
     if (from == DType::bf16) {

@@ -30,6 +30,7 @@ Json options_json(const PlanOptions& options) {
   if (options.mapping.num_layers) out["num_layers"] = *options.mapping.num_layers;
   out["mesh"] = strings(options.meshes);
   out["chunk_bytes"] = options.chunk_bytes;
+  if (options.shard_bytes != PlanOptions().shard_bytes) out["shard_bytes"] = options.shard_bytes;
   out["step"] = options.step;
   out["checksum"] = options.encoding.checksum ? "crc32c" : "none";
   if (options.encoding.zstd_level != 0) out["zstd"] = std::uint64_t(options.encoding.zstd_level);
@@ -57,6 +58,12 @@ Json options_json(const PlanOptions& options) {
     out["mapping"].array().push_back(std::move(entry));
   }
   out["rules"] = options.rules_text ? Json(*options.rules_text) : Json();
+  const TreeOptions& tree = options.tree;
+  if (tree.same) out["same"] = true;
+  if (!tree.axes.empty()) out["axes"] = strings(tree.axes);
+  if (tree.config_text) out["config"] = *tree.config_text;
+  if (tree.step) out["source_step"] = *tree.step;
+  if (!tree.root.empty()) out["root"] = tree.root;
   return out;
 }
 
@@ -68,6 +75,7 @@ PlanOptions options_from_json(const Json& json) {
   if (const Json* layers = json.find("num_layers")) out.mapping.num_layers = layers->as_uint();
   out.meshes = strings_of(json.at("mesh"));
   out.chunk_bytes = json.at("chunk_bytes").as_uint();
+  if (const Json* shard = json.find("shard_bytes")) out.shard_bytes = shard->as_uint();
   out.step = json.at("step").as_uint();
   out.encoding.checksum = json.at("checksum").as_string() == "crc32c";
   if (const Json* level = json.find("zstd"))
@@ -98,6 +106,14 @@ PlanOptions options_from_json(const Json& json) {
     out.rules_text = json.at("rules").as_string();
     out.rules_name = "recorded rules";
   }
+  out.tree.same = json.find("same") != nullptr;
+  if (const Json* axes = json.find("axes")) out.tree.axes = strings_of(*axes);
+  if (const Json* config = json.find("config")) {
+    out.tree.config_text = config->as_string();
+    out.tree.config_name = "recorded config";
+  }
+  if (const Json* step = json.find("source_step")) out.tree.step = step->as_uint();
+  if (const Json* root = json.find("root")) out.tree.root = root->as_string();
   return out;
 }
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/checked.h"
 #include "base/digest.h"
 #include "base/heap.h"
 #include "base/text.h"
@@ -17,6 +18,7 @@
 #include "mapping/scheme_defaults.h"
 #include "plan/cost/link_grid.h"
 #include "plan/layout/band.h"
+#include "plan/layout/source_choice.h"
 #include "plan/options_json.h"
 
 #include "hfshard/error.h"
@@ -61,7 +63,7 @@ std::uint64_t Plan::heap_bytes() const {
 }
 
 std::string Plan::file_path(std::uint32_t file) const {
-  if (file < data_files()) return files().data_file(file);
+  if (file < data_files()) return files().data_file(file, data_files());
   const std::string& name = catalog().files[file - data_files()].name;
   return options().in_place ? name : files().linked_prefix.value_or("") + name;
 }
@@ -164,12 +166,16 @@ Json identity_of(const Model& model, const PlanOptions& options, const Limits& l
   return parts;
 }
 
-Shape refined_shard(const Leaf& leaf, const AxisRules& rules, const std::vector<Mesh>& meshes) {
+Shape refined_shard(const Leaf& leaf, const AxisRules& rules, const std::vector<Mesh>& meshes,
+                    bool uneven) {
   Shape shard = leaf.shape;
   for (const Mesh& mesh : meshes) {
-    const Shape counts = shard_counts(leaf, rules, mesh);
+    const Shape counts = shard_counts(leaf, rules, mesh, uneven);
     for (std::size_t d = 0; d < shard.rank(); ++d) {
-      if (shard[d] != 0) shard[d] = std::gcd(shard[d], leaf.shape[d] / counts[d]);
+      if (counts[d] == 1 || leaf.shape[d] == 0) continue;
+      // The first mesh that splits a dim need not divide it.
+      const std::uint64_t part = ceil_div(leaf.shape[d], counts[d]);
+      shard[d] = shard[d] == leaf.shape[d] ? part : std::gcd(shard[d], part);
     }
   }
   for (std::size_t d = 0; d < shard.rank(); ++d) shard[d] = std::max<std::uint64_t>(shard[d], 1);
@@ -180,11 +186,17 @@ Shape refined_shard(const Leaf& leaf, const AxisRules& rules, const std::vector<
 class LeafCutter {
  public:
   LeafCutter(const Model& model, const PlanFacts& facts, const FormFunction& form,
-             const Limits& limits)
-      : model_(model), facts_(facts), form_(form), limits_(limits) {}
+             const Limits& limits, const FileLayout& files)
+      : model_(model),
+        facts_(facts),
+        form_(form),
+        limits_(limits),
+        whole_(files.whole_arrays),
+        uneven_(files.ceil_shards) {}
 
   CutLeaves cut(std::vector<NotLinked>& not_linked) const {
     CutLeaves out;
+    out.unpacked = choose_unpacked();
     out.grids.reserve(model_.leaves.size());
     out.units.reserve(model_.leaves.size());
     for (std::uint32_t leaf = 0; leaf < model_.leaves.size(); ++leaf) {
@@ -198,19 +210,61 @@ class LeafCutter {
   void cut_leaf(std::uint32_t index, CutLeaves& out) const {
     const Leaf& leaf = model_.leaves[index];
     const std::vector<const Transfer*> transfers = model_.leading_to(index);
+    out.grids.push_back(grid_of(leaf, transfers));
+    const SourceChoice source = choose_source(model_, leaf, transfers, out.unpacked, limits_);
+    const SourcePieces* pieces = source.pieces ? &*source.pieces : nullptr;
+    const PieceForm form = form_(leaf, out.grids.back());
+    UnitForm unit = whole_
+                        ? make_sliced_unit(leaf, transfers, form, limits_, pieces)
+                        : make_unit_form(leaf, out.grids.back(), transfers, form, limits_, pieces);
+    unit.scratch_bytes = std::max(unit.scratch_bytes, source.unpacked_scratch_bytes);
+    out.units.push_back(unit);
+  }
+
+  Grid grid_of(const Leaf& leaf, const std::vector<const Transfer*>& transfers) const {
+    if (whole_) {
+      const Shape chunk = whole_chunk(leaf.shape);
+      return {chunk, chunk, chunk};
+    }
     const Transfer* first = transfers.empty() ? nullptr : transfers.front();
-    out.grids.push_back(cut_grid(leaf, refined_shard(leaf, facts_.rules, facts_.meshes),
-                                 source_order(leaf, first), facts_.options.chunk_bytes, limits_,
-                                 row_axes(leaf, first)));
-    out.units.push_back(
-        make_unit_form(leaf, out.grids.back(), transfers, form_(leaf, out.grids.back()), limits_));
+    return cut_grid(leaf, refined_shard(leaf, facts_.rules, facts_.meshes, uneven_),
+                    source_order(leaf, first), facts_.options.chunk_bytes, limits_,
+                    row_axes(leaf, first));
+  }
+
+  // The arrays whose pieces some leaf cannot take as they come. One that is unpacked for one leaf
+  // is so for all, and that leaf's other arrays may then be taken as they come: until nothing is
+  // added.
+  std::vector<UnpackedForm> choose_unpacked() const {
+    std::vector<std::uint32_t> out;
+    std::vector<UnpackedForm> forms;
+    if (std::ranges::all_of(model_.catalog().tensors, &TensorInfo::is_whole)) return forms;
+    for (bool added = true; added;) {
+      added = false;
+      for (const Leaf& leaf : model_.leaves) {
+        const auto index = static_cast<std::uint32_t>(&leaf - model_.leaves.data());
+        const std::vector<const Transfer*> transfers = model_.leading_to(index);
+        SourceChoice source = choose_source(model_, leaf, transfers, forms, limits_);
+        if (source.pieces) {
+          const Grid grid = grid_of(leaf, transfers);
+          const PieceForm form = form_(leaf, grid);
+          const UnitForm unit =
+              whole_ ? find_sliced_unit(leaf, transfers, form, limits_, &*source.pieces)
+                     : find_unit_form(leaf, grid, transfers, form, limits_, &*source.pieces);
+          if (!fits_slab(unit, limits_)) source.refused = source.taken;
+        }
+        added = add_refused(source, out) || added;
+      }
+      if (added) forms = unpacked_forms(model_, out);
+    }
+    return forms;
   }
 
   // A leaf whose chunks are where they are; false, and noted, if that cannot be.
   bool link_leaf(std::uint32_t index, CutLeaves& out, std::vector<NotLinked>& not_linked) const {
     const Leaf& leaf = model_.leaves[index];
     LinkChoice choice = link_grid(leaf, model_.leading_to(index), !model_.fills_of(index).empty(),
-                                  refined_shard(leaf, facts_.rules, facts_.meshes),
+                                  refined_shard(leaf, facts_.rules, facts_.meshes, uneven_),
                                   facts_.options.chunk_bytes, limits_);
     if (!choice.grid) {
       not_linked.push_back({index, std::move(choice.why)});
@@ -225,14 +279,18 @@ class LeafCutter {
   const PlanFacts& facts_;
   const FormFunction& form_;
   const Limits& limits_;
+  bool whole_;
+  bool uneven_;
 };
 
 }  // namespace
 
 Plan build_plan(std::shared_ptr<const Model> model, const PlanOptions& options,
-                const FormFunction& form, const FileLayout& files, const Limits& sizes) {
+                const FormFunction& form, const FileLayout& files, const Limits& sizes,
+                const ArrayFilesFunction& put) {
   Limits limits = sizes;
   if (files.alignment_bytes != 0) limits.alignment_bytes = files.alignment_bytes;
+  if (!files.inner_chunks && !files.whole_arrays) limits.outer_shards = UINT64_MAX;
   check_sizes(*model);
   std::string rules_text = model->axis_rules;
   if (rules_text.empty()) rules_text = default_axis_rules(model->scheme);
@@ -240,12 +298,15 @@ Plan build_plan(std::shared_ptr<const Model> model, const PlanOptions& options,
   PlanFacts facts;
   facts.options = options;
   facts.rules = parse_axis_rules(rules_text, options.rules_name);
+  add_mesh_rules(model->leaves, facts.rules);
   for (const std::string& text : options.meshes)
     facts.meshes.push_back(parse_mesh(text, facts.rules));
-  if (facts.meshes.empty()) facts.meshes.push_back(default_mesh(model->leaves, facts.rules));
+  if (facts.meshes.empty() && !files.whole_arrays)
+    facts.meshes.push_back(default_mesh(model->leaves, facts.rules));
   facts.identity = identity_of(*model, options, limits, rules_text);
-  CutLeaves cut = LeafCutter(*model, facts, form, limits).cut(facts.not_linked);
-  Layout layout(std::move(model), std::move(cut), limits, options.encoding.zstd_level != 0, files);
+  CutLeaves cut = LeafCutter(*model, facts, form, limits, files).cut(facts.not_linked);
+  Layout layout(std::move(model), std::move(cut), limits, options.encoding.zstd_level != 0, files,
+                put);
   return {std::move(layout), std::move(facts)};
 }
 

@@ -69,9 +69,10 @@ class Plan final : public Layout, public Placements {
 /// Answers the target's question about a leaf (Format::form), so that plan need not know targets.
 using FormFunction = std::function<PieceForm(const Leaf&, const Grid&)>;
 
-/// Cuts and lays out a model as the options ask. Throws: what make_unit_form, parse_mesh,
-/// shard_counts, Layout and `form` throw.
+/// Cuts and lays out a model as the options ask. `put`: of a target that stores arrays whole.
+/// Throws: what make_unit_form, parse_mesh, shard_counts, Layout and `form` throw.
 Plan build_plan(std::shared_ptr<const Model> model, const PlanOptions& options,
-                const FormFunction& form, const FileLayout& files, const Limits& limits);
+                const FormFunction& form, const FileLayout& files, const Limits& limits,
+                const ArrayFilesFunction& put = {});
 
 }  // namespace hfshard

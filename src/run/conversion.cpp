@@ -21,12 +21,14 @@
 #include "run/keeping/recover.h"
 #include "run/moving/budget.h"
 #include "run/moving/data_files.h"
+#include "run/moving/leading.h"
 #include "run/moving/packing.h"
 #include "run/moving/plan_feed.h"
 #include "run/moving/sources.h"
 #include "run/moving/stage_meter.h"
 #include "run/moving/stop.h"
 #include "run/moving/unit_filler.h"
+#include "run/moving/unpacked.h"
 
 #include "hfshard/error.h"
 
@@ -166,7 +168,8 @@ void check_same_as(const Plan& plan, const OpenSources& sources, const RunOption
 
 void check_disk(const Plan& plan, const RunOptions& options, std::uint64_t done_bytes) {
   if (plan.is_packed()) return;  // nothing tells how much it will be
-  const std::uint64_t wanted = plan.totals().output_bytes - done_bytes;
+  const std::uint64_t wanted =
+      plan.totals().output_bytes - done_bytes + plan.totals().unpacked_bytes;
   const std::uint64_t free = free_bytes(out_paths(plan, options.out).parent);
   if (free < wanted) {
     throw Error(ErrorCode::limit,
@@ -182,23 +185,37 @@ class Ahead {
  public:
   Ahead(const Plan& plan, const OpenSources& sources, const ByteRange& share,
         const JournalState* done, const Budget& budget)
-      : sources_(sources) {
+      : plan_(plan), sources_(sources), feed_(plan, share.begin, share.end, done) {
     if (budget.ahead_bytes == 0) return;
-    feed_.emplace(plan, share.begin, share.end, done);
-    ahead_.emplace(sources, *feed_, budget.ahead_bytes, plan.limits().request_bytes);
+    ahead_.emplace(sources, feed_, budget.ahead_bytes, plan.limits().request_bytes);
   }
   SourceReads reads() const { return {sources_, ahead_ ? &*ahead_ : nullptr}; }
-  std::optional<NetworkUse> network_use(const Plan& plan) const {
-    auto use = plan.catalog().directory.network_use();
-    if (use && ahead_) use->used_bytes = ahead_->fed_bytes();
+  // Once the run has ended.
+  std::optional<NetworkUse> network_use() {
+    auto use = plan_.catalog().directory.network_use();
+    if (!use) return use;
+    if (ahead_) {
+      use->used_bytes = ahead_->fed_bytes();
+    } else {  // each range was read by who wanted it
+      for (FileRange next; feed_.next(next);) use->used_bytes += next.range.end - next.range.begin;
+    }
+    use->unchecked_bytes = use->used_bytes;
     return use;
   }
 
  private:
+  const Plan& plan_;
   const OpenSources& sources_;
-  std::optional<PlanFeed> feed_;
+  PlanFeed feed_;
   mutable std::optional<ReadAhead> ahead_;
 };
+
+// Of a plan whose source is far.
+std::function<std::uint64_t()> link_bytes(const Plan& plan) {
+  const StorePath& directory = plan.catalog().directory;
+  if (std::ranges::count(far_files(plan.catalog()), true) == 0) return {};
+  return [&directory] { return directory.network_use().value_or(NetworkUse{}).bytes; };
+}
 
 struct Work {
   std::function<void(Tile&)> admitted;
@@ -215,26 +232,32 @@ void pack(Tile& tile, std::span<const std::byte> chunk, const Limits& limits) {
   tile.stored_bytes += size;
 }
 
-Work make_work(const Plan& plan, const Format& target, const UnitFiller& filler) {
+Work make_work(const Plan& plan, const Format& target, const UnitFiller& filler,
+               UnpackedArrays& unpacked, Arena& arena) {
   Work work;
   work.admitted = [&](Tile& tile) {
+    unpacked.make_ready(tile.units.front(), arena);
     for (const UnitRef& unit : tile.units) filler.hint(unit);
   };
   work.apply = [&](Tile& tile) {
-    const auto region = tile.block.bytes().first(tile.region_bytes());
-    const auto scratch = tile.block.bytes().subspan(tile.region_bytes());
-    std::uint64_t filled = 0;
+    auto region = tile.region();
+    const auto scratch = tile.scratch();
     if (plan.is_packed()) tile.stored_bytes = 0;
     for (const UnitRef& unit : tile.units) {
-      const UnitForm& form = plan.units()[plan.group_of(unit).leaf];
-      const auto part = region.subspan(filled, form.region_bytes());
+      const std::uint32_t leaf = plan.group_of(unit).leaf;
+      const UnitForm& form = plan.units()[leaf];
+      const auto part = region.first(plan.region_bytes(unit));
+      region = region.subspan(part.size());
       tile.overflows += filler.fill(unit, part, scratch, tile.digests);
-      for (std::uint64_t k = 0; k < form.chunks_per_unit; ++k) {
-        const auto chunk = part.subspan(k * form.stride_bytes, form.form.stored_bytes());
-        const std::uint64_t length = target.encode(form.form, chunk, scratch);
+      if (form.slices) continue;  // nothing is around them
+      auto rest = part;
+      for (const Shape& at : unit_chunks(plan, unit)) {
+        const auto chunk = rest.first(form.form.stored_bytes());
+        const std::uint64_t length = target.encode(
+            form.form, {&plan.model().leaves[leaf], &plan.grids()[leaf], at}, chunk, scratch);
         if (plan.is_packed()) pack(tile, chunk.first(length), plan.limits());
+        rest = rest.subspan(std::min<std::uint64_t>(form.stride_bytes, rest.size()));
       }
-      filled += form.region_bytes();
     }
   };
   return work;
@@ -243,16 +266,17 @@ Work make_work(const Plan& plan, const Format& target, const UnitFiller& filler)
 RunResult run_discarding(const Plan& plan, const Format& target, const RunOptions& options,
                          Reporter& reporter, const std::function<void(Stage, const Tile&)>& hook) {
   const auto began = Clock::now();
-  const OpenSources sources = open_sources(plan.catalog(), options.io, plan.limits().cached_bytes);
+  OpenSources sources = open_sources(plan.catalog(), options.io, plan.limits().cached_bytes);
   const unsigned threads = pipeline_threads(options);
   const Budget budget = make_budget(plan, options.max_memory_bytes, threads, 0);
   Arena arena(budget.arena_bytes);
   check_same_as(plan, sources, options, arena);
-  StageMeter meter(reporter, threads);
+  StageMeter meter(reporter, threads, link_bytes(plan));
   const ByteRange share = worker_share(plan, options.worker, options.workers);
-  const Ahead ahead(plan, sources, share, nullptr, budget);
+  UnpackedArrays unpacked(plan, options.scratch_directory, sources, options);
+  Ahead ahead(plan, sources, share, nullptr, budget);
   const UnitFiller filler(plan, ahead.reads(), &meter);
-  const Work work = make_work(plan, target, filler);
+  const Work work = make_work(plan, target, filler, unpacked, arena);
   DiscardingSink sink(meter);
   reporter.started(share.end - share.begin, 0);
   TileCursor cursor(plan, share.begin, share.end, nullptr, arena.size_bytes());
@@ -267,7 +291,7 @@ RunResult run_discarding(const Plan& plan, const Format& target, const RunOption
   result.overflows = sink.overflows();
   result.source_bytes = plan.totals().source_bytes;
   result.reads = choices_of(sources);
-  result.network = ahead.network_use(plan);
+  result.network = ahead.network_use();
   result.peak_arena_bytes = arena.peak_bytes();
   result.seconds = std::chrono::duration<double>(Clock::now() - began).count();
   return result;
@@ -325,9 +349,17 @@ OutputDigests describe(const Plan& plan, const Placements& placed, const Format&
                        const Staging& staging, const RunOptions& options,
                        const std::vector<Digest128>& sums) {
   OutputDigests digests = output_digests(plan, sums);
-  write_staged(staging, options,
-               {kManifestName, [&](const ByteSink& sink) { write_manifest(plan, digests, sink); }});
+  const auto write_own = [&] {
+    write_staged(staging, options, {kManifestName, [&](const ByteSink& sink) {
+                                      write_manifest(plan, digests, sink);
+                                    }});
+  };
+  if (const std::string& origin = plan.model().origin; !origin.empty())
+    write_staged(staging, options, {kOriginName, [&](auto& sink) { copy_manifest(origin, sink); }});
+  const bool commits = plan.files().commit_file == kManifestName;
+  if (!commits) write_own();
   write_index(plan, placed, target, staging, options, digests.root);
+  if (commits) write_own();
   return digests;
 }
 
@@ -355,7 +387,7 @@ void finish(const Plan& plan, const Format& target, const Staging& staging,
   OutputDigests digests = describe(plan, placed, target, staging, options, state.sums);
   if (plan.options().link) {
     const std::string& step = staging.paths().step;
-    link_shards(plan, step, plan.item_directory(step), options.shards);
+    result.awaited = link_shards(plan, step, plan.item_directory(step), options.shards);
     if (plan.options().digests) {
       digest_linked(*target.open(step), plan, options, state.sums, reporter);
       digests = describe(plan, placed, target, staging, options, state.sums);
@@ -391,7 +423,7 @@ RunResult run_convert(const Plan& plan, const Format& target, const RunOptions& 
   }
   // Beside what stands nothing may be made; what an interrupted run has left is put back first.
   if (!exists(paths.staging)) check_output(plan, target, options);
-  const OpenSources sources = open_sources(plan.catalog(), options.io, plan.limits().cached_bytes);
+  OpenSources sources = open_sources(plan.catalog(), options.io, plan.limits().cached_bytes);
   const unsigned threads = pipeline_threads(options);
   const Budget budget = make_budget(plan, options.max_memory_bytes, threads, 0);
   const std::string known = existing_parent(paths.parent);
@@ -402,17 +434,19 @@ RunResult run_convert(const Plan& plan, const Format& target, const RunOptions& 
   const JournalState done = read_journals(paths.staging, plan.id(), 0);
   check_disk(plan, options, done.done_bytes());
   const std::string root = plan.item_directory(paths.step);
-  const std::string data = parent_path(join_path(root, plan.files().data_file(0)));
+  const std::string data = parent_path(join_path(root, plan.files().data_file(0, 1)));
   make_directories(data);
   sync_down(known, data);
   auto arena = std::make_unique<Arena>(budget.arena_bytes);
   if (options.worker == 0) check_same_as(plan, sources, options, *arena);
-  StageMeter meter(reporter, threads);
+  StageMeter meter(reporter, threads, link_bytes(plan));
   const ByteRange share = worker_share(plan, options.worker, options.workers);
+  UnpackedArrays unpacked(plan, paths.staging, sources, options);
   std::optional<Ahead> ahead(std::in_place, plan, sources, share, &done, budget);
   const UnitFiller filler(plan, ahead->reads(), &meter);
-  const Work work = make_work(plan, target, filler);
-  DataFiles files(plan, root, plan.files().leading, options.io, plan.limits().cached_bytes);
+  const Work work = make_work(plan, target, filler, unpacked, *arena);
+  DataFiles files(plan, root, leading_of(plan, target), options.io, plan.limits().cached_bytes);
+  make_empty_files(plan, files);
   JournalWriter journal(paths.staging, plan.id(), options.worker, options.workers);
   StagingSink sink(plan, sources, done, files, journal, meter);
   TileCursor cursor(plan, share.begin, share.end, &done, arena->size_bytes());
@@ -435,7 +469,7 @@ RunResult run_convert(const Plan& plan, const Format& target, const RunOptions& 
   result.writes = files.choices();
   result.source_bytes = plan.totals().source_bytes;
   result.reads = choices_of(sources);
-  result.network = ahead->network_use(plan);
+  result.network = ahead->network_use();
   result.peak_arena_bytes = arena->peak_bytes();
   ahead.reset();
   arena.reset();  // publishing may need one of its own

@@ -9,6 +9,7 @@
 #include "plan/options_json.h"
 #include "run/checking/output_manifest.h"
 #include "run/conversion.h"
+#include "run/keeping/linked_files.h"
 #include "run/keeping/publish.h"
 #include "run/keeping/staging.h"
 #include "service/place.h"
@@ -68,10 +69,12 @@ void check_links_asked(const PlanSummary& plan, const LinkOptions& link) {
 ConvertReport finalized_before(const std::string& out) {
   const OutPaths paths = out_paths(out);
   const std::string step = step_directory(paths.out);
-  if (parent_path(step) != paths.out) read_staged_plan(out);  // throws: nothing was started
+  if (step != paths.out && parent_path(step) != paths.out)
+    read_staged_plan(out);  // throws: nothing was started
   const Manifest manifest = read_manifest(join_path(step, kManifestName));
   const PlanOptions recorded = options_from_json(manifest.identity.at("options"));
   const Format& target = format_of(recorded.target);
+  if ((step == paths.out) == target.layout().has_steps) read_staged_plan(out);
   clean_staging(paths);
   ConvertReport report;
   report.plan.id = manifest.plan_id;
@@ -80,7 +83,8 @@ ConvertReport finalized_before(const std::string& out) {
   report.plan.scheme = manifest.model->scheme;
   report.plan.stacked = manifest.model->stacked;
   report.run.already_done = true;
-  report.run.path = recorded.in_place ? step : join_path(step, target.layout().item);
+  const std::string item = target.layout().item;
+  report.run.path = recorded.in_place || item.empty() ? step : join_path(step, item);
   report.run.root_digest = manifest.digests.root;
   return report;
 }
@@ -111,6 +115,7 @@ ConvertReport link(const SourceName& source, const PlanOptions& options, const L
   ConvertReport out{summarise(plan), {}};
   reporter.planned(out.plan);
   check_links_asked(out.plan, link);
+  check_linkable(plan, run.shards);
   out.run = run_convert(plan, target, where, reporter);
   return out;
 }

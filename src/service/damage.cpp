@@ -5,30 +5,12 @@
 #include <utility>
 #include <vector>
 
+#include "service/describe.h"
+
 namespace hfshard {
 namespace {
 
 constexpr std::size_t kReadBytes = std::size_t{4} << 20;
-
-Damage missing_chunk(const Array& leaf, const Shape& chunk) {
-  Damage out;
-  out.tensor = leaf.name;
-  out.chunk = chunk;
-  out.code = ErrorCode::not_found;
-  out.message = "the chunk is missing: the index has no key for it";
-  return out;
-}
-
-// A file of the catalog has a name; another one within the checkpoint is shown relative to it.
-std::string shown_name(const Catalog& catalog, const std::string& root, const std::string& file) {
-  const auto known = std::ranges::find_if(
-      catalog.files, [&](const CatalogFile& each) { return each.path.text() == file; });
-  if (known != catalog.files.end()) return known->name;
-  std::string prefix = root;
-  while (prefix.ends_with('/')) prefix.pop_back();
-  prefix += '/';
-  return file.starts_with(prefix) ? file.substr(prefix.size()) : file;
-}
 
 // What an error says about bytes. Rethrows (within a catch) what says nothing about them.
 Damage damage_of(const Error& error, const std::string& tensor) {
@@ -86,22 +68,47 @@ class PieceDrain {
   std::vector<std::byte> scratch_;
 };
 
+Damage missing_chunk(const Checkpoint& opened, const std::string& root, std::uint32_t array,
+                     const Shape& chunk) {
+  Damage out;
+  out.tensor = opened.catalog().tensors[array].name;
+  out.chunk = chunk;
+  out.code = ErrorCode::not_found;
+  out.message = "the chunk is missing: there is nothing under its key";
+  if (const auto place = opened.find_piece(array, chunk))
+    out.file = shown_name(opened.catalog(), root, place->file);
+  return out;
+}
+
 }  // namespace
+
+// A file of the catalog has a name; another one within the checkpoint is shown relative to it.
+std::string shown_name(const Catalog& catalog, const std::string& root, const std::string& file) {
+  const auto known = std::ranges::find_if(
+      catalog.files, [&](const CatalogFile& each) { return each.path.text() == file; });
+  if (known != catalog.files.end()) return known->name;
+  std::string prefix = root;
+  while (prefix.ends_with('/')) prefix.pop_back();
+  prefix += '/';
+  return file.starts_with(prefix) ? file.substr(prefix.size()) : file;
+}
 
 std::uint64_t chunk_total(const Catalog& catalog, std::uint32_t array) {
   return chunk_counts(catalog.tensors[array].shape, catalog.grid_of(array).chunk).numel();
 }
 
-DamageList find_missing_chunks(const Checkpoint& opened, std::size_t listed) {
+DamageList find_missing_chunks(const Checkpoint& opened, const std::string& root,
+                               std::size_t listed, std::string_view filter) {
   DamageList out;
   const Catalog& catalog = opened.catalog();
   for (std::uint32_t i = 0; i < catalog.tensors.size(); ++i) {
     const TensorInfo& leaf = catalog.tensors[i];
+    if (!fits(filter, leaf.name)) continue;
     out.checked += chunk_total(catalog, i);
     for_each_chunk(chunk_counts(leaf.shape, catalog.grid_of(i).chunk), [&](const Shape& at) {
       if (opened.has_piece(i, at)) return true;
       ++out.count;
-      if (out.items.size() < listed) out.items.push_back(missing_chunk(leaf, at));
+      if (out.items.size() < listed) out.items.push_back(missing_chunk(opened, root, i, at));
       out.more = out.count >= kMaxMissing;
       return !out.more;
     });
@@ -110,11 +117,13 @@ DamageList find_missing_chunks(const Checkpoint& opened, std::size_t listed) {
   return out;
 }
 
-DamageList read_chunks(const Checkpoint& opened, const std::string& root, Reporter& reporter) {
+DamageList read_chunks(const Checkpoint& opened, const std::string& root, Reporter& reporter,
+                       std::string_view filter) {
   std::uint64_t total = 0;
   const Catalog& catalog = opened.catalog();
-  for (const TensorInfo& array : catalog.tensors)
-    total += packed_bytes(array.dtype, array.shape.numel());
+  for (const TensorInfo& array : catalog.tensors) {
+    if (fits(filter, array.name)) total += packed_bytes(array.dtype, array.shape.numel());
+  }
   reporter.started(total, 0);
   DamageList out;
   if (!catalog.wording.has_cuts) out.unit = catalog.wording.arrays;
@@ -122,7 +131,7 @@ DamageList read_chunks(const Checkpoint& opened, const std::string& root, Report
   const auto visit = [&](std::uint32_t i, const Shape& at) {
     const TensorInfo& array = catalog.tensors[i];
     if (!opened.has_piece(i, at)) {
-      out.items.push_back(missing_chunk(array, at));
+      out.items.push_back(missing_chunk(opened, root, i, at));
     } else {
       try {
         drain.read(i, at);
@@ -137,6 +146,7 @@ DamageList read_chunks(const Checkpoint& opened, const std::string& root, Report
   };
   for (const std::uint32_t i : reading_order(catalog)) {
     const TensorInfo& array = catalog.tensors[i];
+    if (!fits(filter, array.name)) continue;
     out.checked += array.is_whole() ? 1 : chunk_total(catalog, i);
     for_each_chunk(chunk_counts(array.shape, catalog.grid_of(i).chunk),
                    [&](const Shape& at) { return visit(i, at); });

@@ -3,11 +3,20 @@
 #include <string_view>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "base/text.h"
 #include "mapping/find.h"
+#include "mapping/scheme_defaults.h"
 #include "service/damage.h"
+
+#include "hfshard/mapping.h"
 
 namespace hfshard {
 namespace {
+
+// Of one array: a damaged grid can have any number.
+constexpr std::size_t kMaxListed = std::size_t{1} << 22;
 
 StoredArray stored_array(const Catalog& catalog, std::uint32_t i) {
   const TensorInfo& array = catalog.tensors[i];
@@ -18,7 +27,8 @@ StoredArray stored_array(const Catalog& catalog, std::uint32_t i) {
   out.shape = array.shape;
   out.size_bytes = packed_bytes(array.dtype, array.shape.numel());
   out.chunk = grid.chunk;
-  if (grid.has_inner()) out.inner = grid.inner;
+  const bool only_runs = !array.is_whole() && catalog.cuts[array.cut].only_runs;
+  if (grid.has_inner() && !only_runs) out.inner = grid.inner;
   out.chunks = chunk_total(catalog, i);
   out.codecs = catalog.codecs_of(i);
   out.file = array.file;
@@ -36,12 +46,19 @@ Json metadata_of(const Catalog& catalog) {
 
 }  // namespace
 
-CheckpointInfo describe(const Catalog& catalog, const std::string& path) {
+CheckpointInfo describe(const Catalog& catalog, const std::string& path, std::string_view filter) {
   CheckpointInfo out;
   out.path = path;
   out.wording = catalog.wording;
   out.arrays.reserve(catalog.tensors.size());
+  out.writer = catalog.writer;
+  const std::string others = tree_extras(MappingOptions().scheme).empty + ".";
   for (std::uint32_t i = 0; i < catalog.tensors.size(); ++i) {
+    const TensorInfo& info = catalog.tensors[i];
+    if (!fits(filter, info.name)) continue;
+    out.elements += info.shape.numel();
+    if (is_float(info.dtype) && !info.name.starts_with(others))
+      out.parameters += info.shape.numel();
     out.arrays.push_back(stored_array(catalog, i));
     out.size_bytes += out.arrays.back().size_bytes;
     out.chunks += out.arrays.back().chunks;
@@ -50,6 +67,34 @@ CheckpointInfo describe(const Catalog& catalog, const std::string& path) {
   out.metadata = dump_json(metadata_of(catalog));
   out.notes = catalog.notes;
   return out;
+}
+
+bool fits(std::string_view filter, std::string_view name) {
+  return filter.empty() || glob_match(filter, name);
+}
+
+void add_pieces(const Checkpoint& opened, const std::string& root, CheckpointInfo& info) {
+  const Catalog& catalog = opened.catalog();
+  for (StoredArray& array : info.arrays) {
+    const std::uint32_t index = catalog.find(array.name).value();
+    for_each_chunk(chunk_counts(array.shape, array.chunk), [&](const Shape& at) {
+      StoredPiece& piece = array.pieces.emplace_back();
+      piece.place = at;
+      if (catalog.tensors[index].is_whole()) {
+        piece.file = catalog.files[array.file].name;
+        piece.range = catalog.tensors[index].range();
+      } else if (auto place = opened.find_piece(index, at)) {
+        piece.file = shown_name(catalog, root, place->file);
+        piece.range = place->range;
+      }
+      if (array.pieces.size() > kMaxListed) {
+        throw Error(ErrorCode::limit, fmt::format("more than {} pieces to list", kMaxListed))
+            .in_file(info.path)
+            .in_tensor(array.name);
+      }
+      return true;
+    });
+  }
 }
 
 Json config_facts(const Catalog& catalog) {

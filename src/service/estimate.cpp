@@ -69,14 +69,15 @@ double coding_seconds(const Format& target, const Encoding& encoding,
   leaf.name = "sample";
   leaf.dtype = DType::bf16;
   leaf.shape = {side, side};
-  const PieceForm form = target.form(leaf, {leaf.shape, leaf.shape, leaf.shape}, encoding);
+  const Grid grid{leaf.shape, leaf.shape, leaf.shape};
+  const PieceForm form = target.form(leaf, grid, encoding);
   std::vector<std::byte> stored(form.stored_bytes());
   std::vector<std::byte> scratch(form.scratch_bytes);
   const auto cell = sample.first(form.cell_bytes);
   const auto begin = stored.begin() + static_cast<std::ptrdiff_t>(form.head_bytes);
   const double seconds = seconds_of([&] {
     std::ranges::copy(cell, begin);
-    target.encode(form, stored, scratch);
+    target.encode(form, {&leaf, &grid, {0, 0}}, stored, scratch);
   });
   return seconds / static_cast<double>(cell.size());
 }

@@ -1,5 +1,7 @@
 #include "service/place.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -12,6 +14,7 @@
 #include "bytes/hf_cache.h"
 #include "bytes/hub_name.h"
 #include "bytes/hub_store.h"
+#include "service/bring.h"
 
 namespace hfshard {
 namespace {
@@ -28,6 +31,13 @@ std::vector<TreeFile> listing_of(const CachedRepo& cached, const std::string& co
     TreeFile& entry = out.emplace_back();
     entry.path = std::move(file.path);
     entry.size_bytes = file.size_bytes;
+    // A blob is named by its digest.
+    std::error_code error;
+    const std::filesystem::path link =
+        std::filesystem::read_symlink(join_path(cached.snapshot_path(commit), entry.path), error);
+    const std::string blob = link.filename().string();
+    if (is_sha256(blob)) entry.sha256 = blob;
+    if (is_commit(blob)) entry.blob_id = blob;
   }
   return out;
 }
@@ -79,6 +89,37 @@ HubName with_revision(const SourceName& source, HubName name) {
   return name;
 }
 
+// Weights that no rule reads: a second copy of what the safetensors files have.
+constexpr const char* kOtherCopies[] = {
+    "pytorch_model*.bin", "*.pth", "*.pt",   "*.ckpt",     "*.h5",         "*.msgpack", "*.onnx",
+    "*.onnx_data",        "*.ot",  "*.gguf", "original/*", "consolidated*"};
+
+void keep_files(const SourceName& source, const HubName& name, HubClient& client,
+                const HubRepo& repo, const std::vector<TreeFile>& tree) {
+  if (source.hub.cache_directory.empty()) {
+    throw Error(ErrorCode::usage, "there is no cache to keep files in").in_file(source.text);
+  }
+  std::vector<TreeFile> kept;
+  std::uint64_t left_out_bytes = 0;
+  for (const TreeFile& file : tree) {
+    const bool meant =
+        name.path.empty() || file.path == name.path || file.path.starts_with(name.path + "/");
+    if (!meant) continue;
+    if (std::ranges::any_of(kOtherCopies,
+                            [&](const char* glob) { return glob_match(glob, file.path); })) {
+      left_out_bytes += file.size_bytes;
+    } else {
+      kept.push_back(file);
+    }
+  }
+  if (left_out_bytes > 0) {
+    tell(source, fmt::format("{} of weights in other formats stay at the hub; fetch brings them",
+                             human_bytes(left_out_bytes)));
+  }
+  const FetchReport report = bring_files(client, repo, name.revision, tree, kept);
+  tell(source, fmt::format("keeps {} files in {}", report.files, report.snapshot));
+}
+
 StorePath of_hub(const SourceName& source, const HubName& name) {
   const std::string& revision = name.revision;
   const std::string asked = revision.empty() ? std::string(kDefaultRevision) : revision;
@@ -108,16 +149,14 @@ StorePath of_hub(const SourceName& source, const HubName& name) {
                              client->endpoint(), error.sentence(), *commit, name.repo));
     return cached_place(*cached, name.repo, *commit, name.path);
   }
-  std::string snapshot;
   std::optional<std::vector<TreeFile>> listing;
-  if (cached && cached->has_snapshot(repo.commit)) {
-    snapshot = cached->snapshot_path(repo.commit);
-    listing = cached->tree(repo.commit);
-  }
+  if (cached && cached->has_snapshot(repo.commit)) listing = cached->tree(repo.commit);
   if (!listing) listing = list_files(*client, repo);
-  tell(source,
-       fmt::format("reads commit {} of {} from {}", repo.commit, repo.name, client->endpoint()));
-  return hub_place(client, repo, *std::move(listing), std::move(snapshot))
+  if (source.keep_files) keep_files(source, name, *client, repo, *listing);
+  tell(source, fmt::format("reads commit {} of {} from {}", repo.commit, repo.name,
+                           source.keep_files ? "the cache" : client->endpoint()));
+  return hub_place(client, repo, *std::move(listing),
+                   cached ? cached->snapshot_path(repo.commit) : "")
       .at(name.path.empty() ? "." : name.path);
 }
 
@@ -127,9 +166,7 @@ bool is_path(const std::string& text) {
   return slash == std::string::npos || is_directory(text.substr(0, slash));
 }
 
-}  // namespace
-
-StorePath find_place(const SourceName& source) {
+StorePath place_of(const SourceName& source) {
   if (exists(source.text)) {
     if (const auto place = recognise_cache_place(source.text)) {
       return named_in_cache(source, *place);
@@ -153,6 +190,18 @@ StorePath find_place(const SourceName& source) {
     return source.text;
   }
   return of_hub(source, with_revision(source, *name));
+}
+
+}  // namespace
+
+StorePath find_place(const SourceName& source) {
+  StorePath place = place_of(source);
+  if (source.keep_files && place.revision().empty()) {
+    throw Error(ErrorCode::usage, "--keep-files is of models of the hub, and this is none")
+        .in_file(source.text)
+        .hint("a model is named ORG/NAME");
+  }
+  return place;
 }
 
 HubName hub_name_of(const SourceName& source) {

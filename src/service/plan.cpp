@@ -51,6 +51,10 @@ void add_time(const Plan& plan, const Format& target, const RunOptions& run, uns
     out.why_no_time = "no output is named, where writing could be tried";
     return;
   }
+  if (!std::ranges::all_of(plan.catalog().tensors, &TensorInfo::is_whole)) {
+    out.why_no_time = "the source is cut into pieces, whose decoding is not measured";
+    return;
+  }
   try {
     out.time = estimate_time(plan, target, run, kernels);
   } catch (const Error& error) {  // the plan does not depend on it

@@ -1,16 +1,40 @@
 #include "service/prepare.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "base/text.h"
 #include "format/formats.h"
-#include "plan/compile/compile_model.h"
+#include "service/source.h"
 
 namespace hfshard {
 
 Limits limits_of(const RunOptions& run) { return run.limits != nullptr ? *run.limits : Limits{}; }
+
+namespace {
+
+std::vector<std::string> dims_of(const Leaf& leaf) {
+  std::vector<std::string> out;
+  for (std::size_t d = 0; d < leaf.shape.rank(); ++d) out.push_back(fmt::format("dim_{}", d));
+  return out;
+}
+
+void name_dims(CompiledModel& model) {
+  for (Leaf& leaf : model.leaves) leaf.axes = dims_of(leaf);
+}
+
+// Whether nothing says what dims mean, beyond which they are.
+bool names_no_dims(const CompiledModel& model) {
+  return std::ranges::all_of(model.leaves, [](const Leaf& leaf) {
+    return leaf.axes.empty() || leaf.axes == dims_of(leaf);
+  });
+}
+
+}  // namespace
 
 Plan make_plan(const StorePath& source, const PlanOptions& options, const Format& target,
                const Limits& limits) {
@@ -24,25 +48,37 @@ Plan make_plan(const StorePath& source, const PlanOptions& options, const Format
     throw Error(ErrorCode::usage, "--in-place takes no --num-layers")
         .hint("config.json beside the index says how many layers there are; link to an OUT");
   }
-  const std::shared_ptr<const Checkpoint> opened = open_source(source);
-  CompiledModel model = compile_model(opened->catalog(), options.mapping);
-  if (options.mapping.scheme == "hf" && options.rules_text) {
-    for (Leaf& leaf : model.leaves) {
-      for (std::size_t d = 0; d < leaf.shape.rank(); ++d) {
-        leaf.axes.push_back(fmt::format("dim_{}", d));
-      }
-    }
+  PlanOptions wanted = options;
+  wanted.mapping.flat_names = files.flat_names;
+  OpenedSource opened = open_source_model(source, wanted);
+  CompiledModel& model = opened.model;
+  if (options.mapping.scheme == "hf" && options.rules_text) name_dims(model);
+  if (!options.rules_text && !files.axis_rules.empty() && names_no_dims(model)) {
+    name_dims(model);
+    model.axis_rules = files.axis_rules;
+  }
+  if (!files.compresses && options.encoding.zstd_level != 0) {
+    throw Error(
+        ErrorCode::unsupported,
+        fmt::format("checkpoints of the format {} are not compressed", quote(target.name())));
   }
   // Of the user's own families, the plan records the one that it was made with.
   PlanOptions recorded = options;
   recorded.target = target.name();
+  if (options.tree.same && opened.step) recorded.step = *opened.step;  // it stays that step
   std::erase_if(recorded.mapping.files,
                 [&](const MappingFile& file) { return file.family != model.family; });
   const auto form = [&](const Leaf& leaf, const Grid& grid) {
     return target.form(leaf, grid, options.encoding);
   };
-  return build_plan(make_model({opened, &opened->catalog()}, std::move(model)), recorded, form,
-                    files, limits);
+  ArrayFilesFunction put;
+  if (files.whole_arrays) {
+    put = [&](const std::vector<Leaf>& leaves, std::span<const std::uint32_t> order) {
+      return target.array_files(leaves, order, options.shard_bytes);
+    };
+  }
+  return build_plan(make_model(std::move(opened.checkpoint), std::move(model)), recorded, form,
+                    files, limits, put);
 }
 
 }  // namespace hfshard

@@ -143,7 +143,7 @@ struct CheckpointReader::State {
 };
 
 CheckpointReader::CheckpointReader(const SourceName& place) : state_(std::make_unique<State>()) {
-  state_->opened = open_checkpoint(find_place(place));
+  state_->opened = open_checkpoint(find_place(place), {place.step, place.items});
   state_->info = describe(state_->opened->catalog(), place.text);
 }
 CheckpointReader::CheckpointReader(CheckpointReader&&) noexcept = default;

@@ -42,6 +42,16 @@ StepChoice step_choice(const std::string& place, const std::optional<std::string
   return out;
 }
 
+StepChoice step_choice(const std::string& place, std::optional<std::uint64_t> step) {
+  StepChoice out = step_choice(place);
+  if (!step || !out.taken || *out.taken == *step) return out;
+  std::erase(out.others, *step);
+  out.others.push_back(*out.taken);
+  std::ranges::sort(out.others);
+  out.taken = step;
+  return out;
+}
+
 void refuse_unfinished(const std::string& place, Reporter& reporter) {
   const auto run = find_unfinished(place);
   if (!run) return;

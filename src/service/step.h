@@ -21,6 +21,8 @@ struct StepChoice {
 /// That `directory` was taken; without one, what opening the place takes. Throws: io.
 StepChoice step_choice(const std::string& place,
                        const std::optional<std::string>& directory = std::nullopt);
+/// That the step of that number was taken.
+StepChoice step_choice(const std::string& place, std::optional<std::uint64_t> step);
 
 /// Refuses a place where a run has begun an output and nothing stands yet; of one beside a
 /// checkpoint, or of a further step, it tells. Throws: not_found (with how to go on), io.

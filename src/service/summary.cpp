@@ -110,6 +110,8 @@ PlanSummary summarise(const Plan& plan) {
   out.load_words = plan.model().load_words;
   out.load_path = loader_options(plan.model().scheme).path;
   out.carries_tokenizer = !plan.catalog().side_files.empty();
+  out.side_directory = plan.files().side_directory;
+  out.whole_arrays = plan.files().whole_arrays;
   out.parameters = parameters_of(plan);
   out.dtypes = dtype_changes(plan);
   add_totals(plan, out);
@@ -139,7 +141,7 @@ PlannedLeaf planned_leaf(const Plan& plan, std::size_t leaf) {
   return out;
 }
 
-LoadReport load_report(const Plan& plan, const LoadCost& cost) {
+LoadReport load_report(const Layout& layout, const LoadCost& cost) {
   LoadReport out;
   out.mesh = to_string(cost.mesh);
   for (const HostLoad& host : cost.hosts)
@@ -148,7 +150,7 @@ LoadReport load_report(const Plan& plan, const LoadCost& cost) {
   out.read_bytes = cost.read_bytes();
   out.largest_request_bytes = cost.largest_request_bytes;
   for (const std::uint32_t leaf : cost.refused)
-    out.refused.push_back(plan.model().leaves[leaf].name);
+    out.refused.push_back(layout.model().leaves[leaf].name);
   return out;
 }
 

@@ -13,7 +13,7 @@ namespace hfshard {
 PlanSummary summarise(const Plan& plan);
 /// One of its leaves.
 PlannedLeaf planned_leaf(const Plan& plan, std::size_t leaf);
-/// What loading it on a mesh costs.
-LoadReport load_report(const Plan& plan, const LoadCost& cost);
+/// What loading a plan, or a checkpoint, on a mesh costs.
+LoadReport load_report(const Layout& layout, const LoadCost& cost);
 
 }  // namespace hfshard

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
@@ -7,6 +9,7 @@
 #include "plan/options_json.h"
 #include "run/checking/read_back.h"
 #include "run/keeping/linked_files.h"
+#include "service/element_place.h"
 #include "service/place.h"
 #include "service/prepare.h"
 #include "service/step.h"
@@ -14,6 +17,66 @@
 #include "hfshard/hfshard.h"
 
 namespace hfshard {
+namespace {
+
+bool is_loss(const Error& error) {
+  return error.code() == ErrorCode::corrupt || error.code() == ErrorCode::not_found;
+}
+
+// A data file that is lost is a difference, unless it is only awaited.
+std::unique_ptr<Checkpoint> open_step(const Format& target, const std::string& step) {
+  try {
+    return target.open(step);
+  } catch (const Error& error) {
+    const std::size_t hint = error.hint_text().size();
+    const Error said = explained(error, step);
+    if (!is_loss(error) || said.hint_text().size() != hint) throw said;
+  }
+  Choice what_is_left;
+  what_is_left.despite_loss = true;
+  return target.open_one(step, what_is_left);
+}
+
+void add_lost(const Catalog& catalog, VerifyResult& result) {
+  for (const Error& error : catalog.lost) {
+    Difference item{"", "", error.tensor(), error.sentence(), error.file(), error.range()};
+    if (!item.file.empty()) item.what += fmt::format(" ({})", item.file);
+    result.differences.push_back(std::move(item));
+  }
+}
+
+// Where the first element that differs is, in the output and in what it was made of.
+void add_places(const Checkpoint& opened, const Model& model, const SourceName& source,
+                const std::string& step, VerifyResult& result) {
+  for (Difference& item : result.differences) {
+    if (!item.first) continue;
+    const auto array = opened.catalog().find(item.leaf);
+    const auto leaf = std::ranges::lower_bound(model.leaves, item.leaf, {}, &Leaf::name);
+    std::uint64_t element = 0;
+    bool beyond = false;  // in what a chunk at the edge has outside of the array
+    for (std::size_t d = 0; d < item.first->rank(); ++d) {
+      beyond = beyond || (*item.first)[d] >= leaf->shape[d];
+      element = element * leaf->shape[d] + (*item.first)[d];
+    }
+    if (beyond) continue;
+    item.out = element_place(opened, *array, *item.first, step);
+    item.file = item.out->file;
+    item.source = element_place(model, static_cast<std::uint32_t>(leaf - model.leaves.begin()),
+                                element, source.text);
+    item.tensor = item.source->tensor;
+  }
+}
+
+VerifyResult against_source(const Checkpoint& opened, const PlanOptions& recorded,
+                            const Format& target, const SourceName& source, const RunOptions& run,
+                            const std::string& step, Reporter& reporter) {
+  const Plan plan = make_plan(find_place(source), recorded, target, limits_of(run));
+  VerifyResult out = verify_source(opened, plan, run, reporter);
+  add_places(opened, plan.model(), source, step, out);
+  return out;
+}
+
+}  // namespace
 
 VerifyResult verify(const std::string& out, const SourceName& source, const RunOptions& run,
                     Reporter& reporter) {
@@ -31,12 +94,11 @@ VerifyResult verify(const std::string& out, const SourceName& source, const RunO
   const Manifest manifest = read_manifest(join_path(step, kManifestName));
   const PlanOptions recorded = options_from_json(manifest.identity.at("options"));
   const Format& target = format_of(recorded.target);
-  const auto opened = target.open(step);
+  const auto opened = open_step(target, step);
   VerifyResult result =
-      source.text.empty()
-          ? verify_digests(*opened, manifest, run, reporter)
-          : verify_source(*opened, make_plan(find_place(source), recorded, target, limits_of(run)),
-                          run, reporter);
+      source.text.empty() ? verify_digests(*opened, manifest, run, reporter)
+                          : against_source(*opened, recorded, target, source, run, step, reporter);
+  add_lost(opened->catalog(), result);
   result.path = step;
   StepChoice steps = step_choice(out, step);
   result.step = steps.taken;

@@ -188,8 +188,10 @@ Command program(Session& session) {
                  {.name = "--version", .letter = "-V", .help = "print the version and exit"}};
   out.commands = {convert_command(session),
                   link_command(session),
+                  reshard_command(session),
                   plan_command(session),
                   verify_command(session),
+                  diff_command(session),
                   mappings_command(session),
                   inspect_command(session),
                   fetch_command(session),

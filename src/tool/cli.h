@@ -42,8 +42,10 @@ OptionTable common_table(Session& session);
 
 Command convert_command(Session& session);
 Command link_command(Session& session);
+Command reshard_command(Session& session);
 Command plan_command(Session& session);
 Command verify_command(Session& session);
+Command diff_command(Session& session);
 Command finalize_command(Session& session);
 Command clean_command(Session& session);
 Command inspect_command(Session& session);

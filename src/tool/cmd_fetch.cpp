@@ -34,8 +34,9 @@ Json fetch_json(const FetchReport& report) {
 }
 
 int run_fetch(const FetchFlags& flags, const Session& session) {
-  const FetchReport report = fetch(source_name(session, flags.model, flags.revision),
-                                   {flags.include, flags.exclude, &watch_interrupts()});
+  SourceName source = source_name(session, flags.model, flags.revision);
+  source.hub.stop = &watch_interrupts();
+  const FetchReport report = fetch(source, {flags.include, flags.exclude});
   if (session.json) {
     print_json("fetch", fetch_json(report));
     return 0;

@@ -11,7 +11,9 @@
 #include "base/json_shape.h"
 #include "base/text.h"
 #include "tool/cli.h"
+#include "tool/fields.h"
 #include "tool/hub_flags.h"
+#include "tool/plan_flags.h"
 #include "tool/progress.h"
 #include "tool/steps.h"
 #include "tool/text_table.h"
@@ -24,7 +26,15 @@ namespace {
 struct InspectFlags {
   std::string path;
   std::string revision;
+  std::optional<std::uint64_t> step;
+  std::string items;
+  std::string filter;
   bool data = false;
+  bool summary = false;
+  bool chunks = false;
+  LoadFlags load;
+  std::vector<std::string> axes;
+  std::string rules_file;
 };
 
 Json damage_json(const Damage& damage) {
@@ -108,6 +118,17 @@ void print_facts(const std::vector<std::pair<std::string, std::string>>& facts) 
   }
 }
 
+Json piece_json(const StoredPiece& piece) {
+  Json out;
+  out["place"] = shape_json(piece.place);
+  out["stored"] = piece.range.has_value();
+  if (!piece.file.empty()) out["file"] = piece.file;
+  if (!piece.range) return out;
+  out["begin_bytes"] = piece.range->begin;
+  out["end_bytes"] = piece.range->end;
+  return out;
+}
+
 Json array_json(const CheckpointInfo& checkpoint, const StoredArray& array) {
   const Wording& wording = checkpoint.wording;
   Json item;
@@ -127,18 +148,23 @@ Json array_json(const CheckpointInfo& checkpoint, const StoredArray& array) {
     item["file"] = checkpoint.files[array.file].name;
     item["begin_bytes"] = array.begin_bytes;
   }
+  for (const StoredPiece& piece : array.pieces) item["pieces"].array().push_back(piece_json(piece));
   return item;
 }
 
-Json checkpoint_json(const CheckpointInfo& checkpoint) {
+Json checkpoint_json(const CheckpointInfo& checkpoint, bool summary) {
   const Wording& wording = checkpoint.wording;
   Json out;
   out["kind"] = wording.kind;
+  if (!checkpoint.writer.empty()) out["writer"] = checkpoint.writer;
   add_steps(checkpoint.step, checkpoint.other_steps, out);
   Json::Array arrays;
   for (const StoredArray& array : checkpoint.arrays)
     arrays.push_back(array_json(checkpoint, array));
-  out[wording.arrays] = std::move(arrays);
+  if (!summary) out[wording.arrays] = std::move(arrays);
+  out["arrays"] = std::uint64_t{checkpoint.arrays.size()};
+  out["elements"] = checkpoint.elements;
+  out["parameters"] = checkpoint.parameters;
   out["size_bytes"] = checkpoint.size_bytes;
   if (wording.has_cuts) out["chunks"] = checkpoint.chunks;
   if (wording.has_files) {
@@ -179,35 +205,67 @@ TextTable array_table(const CheckpointInfo& checkpoint) {
   return table;
 }
 
-void print_checkpoint(const CheckpointInfo& checkpoint) {
-  const Wording& wording = checkpoint.wording;
-  print_line(wording.kind + " checkpoint " + printable(checkpoint.path));
-  if (!checkpoint.other_steps.empty())
-    print_line("step " + steps_text(*checkpoint.step, checkpoint.other_steps));
-  print_table(array_table(checkpoint), 2);
-  std::string counts = fmt::format("{} {}", checkpoint.arrays.size(), wording.arrays);
-  if (wording.has_cuts) counts += fmt::format(", {} chunks", checkpoint.chunks);
-  if (wording.has_files) counts += ", " + counted(checkpoint.files.size(), "file");
-  print_line(fmt::format("{}, {} ({} bytes)", counts, human_bytes(checkpoint.size_bytes),
-                         checkpoint.size_bytes));
+TextTable piece_table(const CheckpointInfo& checkpoint) {
+  TextTable table({checkpoint.wording.array, "chunk", "bytes", "from", "to", "file"});
+  for (const StoredArray& array : checkpoint.arrays) {
+    for (const StoredPiece& piece : array.pieces) {
+      std::vector<std::string> row{
+          printable(array.name),
+          fmt::format("[{}]", fmt::join(piece.place.begin(), piece.place.end(), ", "))};
+      if (piece.range) {
+        row.push_back(human_bytes(piece.range->end - piece.range->begin));
+        row.push_back(std::to_string(piece.range->begin));
+        row.push_back(std::to_string(piece.range->end));
+        row.push_back(printable(piece.file));
+      } else {
+        row.emplace_back("not stored");
+      }
+      table.add(std::move(row));
+    }
+  }
+  return table;
+}
+
+std::vector<std::pair<std::string, std::string>> facts_of(const CheckpointInfo& checkpoint) {
   std::vector<std::pair<std::string, std::string>> facts;
-  if (wording.has_cuts) {
+  if (!checkpoint.writer.empty()) facts.emplace_back("written by", checkpoint.writer);
+  facts.emplace_back("elements", std::to_string(checkpoint.elements));
+  std::string parameters = std::to_string(checkpoint.parameters);
+  if (const std::string shown = human_count(checkpoint.parameters); shown != parameters)
+    parameters += fmt::format(" ({})", shown);
+  facts.emplace_back("parameters", std::move(parameters));
+  if (checkpoint.wording.has_cuts) {
     std::set<std::string> codecs;
     for (const StoredArray& array : checkpoint.arrays)
       codecs.insert(printable(join(array.codecs, " + ")));
     facts.emplace_back("codecs", join({codecs.begin(), codecs.end()}, "; "));
   }
   add_metadata_lines("", parse_json(checkpoint.metadata, "metadata"), facts);
-  print_facts(facts);
+  return facts;
+}
+
+void print_checkpoint(const CheckpointInfo& checkpoint, const InspectFlags& flags) {
+  const Wording& wording = checkpoint.wording;
+  print_line(wording.kind + " checkpoint " + printable(checkpoint.path));
+  if (checkpoint.step) print_line("step " + steps_text(*checkpoint.step, checkpoint.other_steps));
+  if (!flags.summary)
+    print_table(flags.chunks ? piece_table(checkpoint) : array_table(checkpoint), 2);
+  std::string counts = fmt::format("{} {}", checkpoint.arrays.size(), wording.arrays);
+  if (wording.has_cuts) counts += fmt::format(", {} chunks", checkpoint.chunks);
+  if (wording.has_files) counts += ", " + counted(checkpoint.files.size(), "file");
+  print_line(fmt::format("{}, {} ({} bytes)", counts, human_bytes(checkpoint.size_bytes),
+                         checkpoint.size_bytes));
+  print_facts(facts_of(checkpoint));
 }
 
 Json report_json(const InspectReport& report, const InspectFlags& flags) {
-  Json out = checkpoint_json(report.checkpoint);
+  Json out = checkpoint_json(report.checkpoint, flags.summary);
   Json::Array damaged;
   for (const Damage& damage : report.damage.items) damaged.push_back(damage_json(damage));
   out["damaged"] = std::move(damaged);
   out["damaged_count"] = report.damage.count;
   out["data_read"] = flags.data;
+  if (!report.loads.empty()) out["loads"] = loads_json(report.loads);
   if (report.damage.count == 0) return out;
   const Error error = damage_error(report.damage, flags);
   out["error"]["code"] = to_string(error.code());
@@ -216,23 +274,51 @@ Json report_json(const InspectReport& report, const InspectFlags& flags) {
   return out;
 }
 
-void print_report(const InspectReport& report) {
-  print_checkpoint(report.checkpoint);
+void print_report(const InspectReport& report, const InspectFlags& flags) {
+  print_checkpoint(report.checkpoint, flags);
+  for (const LoadReport& load : report.loads) {
+    for (const Field& field : load_fields(load)) print_field(field);
+  }
   for (const Damage& damage : report.damage.items) print_line(damage_text(damage));
 }
 
 int run_inspect(const InspectFlags& flags, const Session& session) {
   const auto progress = make_progress(session);
-  const InspectReport report =
-      inspect(source_name(session, flags.path, flags.revision), {flags.data}, *progress);
+  SourceName name = source_name(session, flags.path, flags.revision);
+  name.step = flags.step;
+  name.items = flags.items;
+  InspectOptions options{flags.data, flags.chunks, flags.filter};
+  options.load_meshes = flags.load.meshes;
+  options.devices_per_host = flags.load.devices_per_host;
+  options.axes = flags.axes;
+  if (!flags.rules_file.empty()) {
+    options.rules_text = read_file(flags.rules_file);
+    options.rules_name = flags.rules_file;
+  }
+  const InspectReport report = inspect(name, options, *progress);
   progress->finish();
   if (session.json) {
     print_json("inspect", report_json(report, flags));
     return report.damage.count == 0 ? 0 : exit_status(damage_error(report.damage, flags).code());
   }
-  print_report(report);
+  print_report(report, flags);
   if (report.damage.count > 0) throw damage_error(report.damage, flags);
   return 0;
+}
+
+OptionTable load_axes_table(InspectFlags& flags) {
+  return {{.name = "--axes",
+           .to = &flags.axes,
+           .value = "GLOB=AXIS,...",
+           .group = Group::load,
+           .help = "logical axes of the arrays that match, where the checkpoint does not tell"},
+          {.name = "--rules",
+           .to = &flags.rules_file,
+           .value = "FILE",
+           .offer = Offer::file,
+           .group = Group::load,
+           .help = "logical axis rules, JSON",
+           .standard = "MaxText's"}};
 }
 
 }  // namespace
@@ -245,19 +331,48 @@ Command inspect_command(Session& session) {
       {.name = "PATH",
        .to = &flags->path,
        .offer = Offer::file_or_directory,
-       .help = "HuggingFace directory, .safetensors file, model of the hub, or Orbax root, step or "
-               "item directory"}};
+       .help = "HuggingFace directory, .safetensors file, model of the hub, Orbax root, step or "
+               "item directory, or directory of PyTorch (DCP)"}};
   out.options = joined({{revision_option(flags->revision),
+                         {.name = "--step",
+                          .to = &flags->step,
+                          .value = "N",
+                          .group = Group::checkpoint,
+                          .help = "the step of a root with several",
+                          .standard = "the highest"},
+                         {.name = "--items",
+                          .to = &flags->items,
+                          .value = "NAME",
+                          .group = Group::checkpoint,
+                          .help = "the tree of a step with several",
+                          .standard = "the only one"},
+                         {.name = "--filter",
+                          .to = &flags->filter,
+                          .value = "GLOB",
+                          .help = "only what has a name that fits",
+                          .standard = "all"},
+                         {.name = "--summary",
+                          .to = &flags->summary,
+                          .help = "totals only, no line for each tensor or leaf"},
+                         {.name = "--chunks",
+                          .to = &flags->chunks,
+                          .help = "where each chunk lies: file and byte range"},
                          {.name = "--data",
                           .to = &flags->data,
                           .group = Group::run,
                           .help = "read all data too and list whatever is damaged",
                           .standard = "metadata only"}},
+                        load_table(flags->load),
+                        load_axes_table(*flags),
                         progress_table(session),
                         common_table(session)});
   out.examples = {
       {"an Orbax checkpoint", "hfshard inspect out"},
+      {"what each of 4 hosts reads when it loads",
+       "hfshard inspect out --summary --load-mesh fsdp=4"},
       {"a HuggingFace checkpoint, with all its data", "hfshard inspect Qwen3-8B --data"},
+      {"one step of several, and where its embedding lies",
+       "hfshard inspect out --step 0 --filter '*embedding*' --chunks"},
       {"for programs", "hfshard inspect out/0/items --json"}};
   out.run = [flags, &session] { return run_inspect(*flags, session); };
   return out;

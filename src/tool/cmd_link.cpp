@@ -56,6 +56,17 @@ OptionTable link_table(LinkFlags& flags) {
            .help = "read what is linked and record its digests, for verify"}};
 }
 
+void print_awaited(const ConvertReport& report) {
+  const std::vector<AwaitedFile>& awaited = report.run.awaited;
+  if (awaited.empty()) return;
+  std::uint64_t bytes = 0;
+  for (const AwaitedFile& file : awaited) bytes += file.size_bytes;
+  print_line(fmt::format("awaits    {} ({}) in the cache, where the index looks for them",
+                         awaited.size() == 1 ? "1 file" : fmt::format("{} files", awaited.size()),
+                         human_bytes(bytes)));
+  print_line(fmt::format("fetch     hfshard fetch {}", shell_word(report.plan.source)));
+}
+
 void print_linked(const ConvertReport& report, bool digests) {
   const RunResult& run = report.run;
   print_line(fmt::format("published {} ({} linked, {} written, in {:.2f} s)", run.path,
@@ -66,6 +77,7 @@ void print_linked(const ConvertReport& report, bool digests) {
   } else {
     print_line("digest    none of what is linked; --digests reads and records them");
   }
+  print_awaited(report);
   print_next(report.plan, run.path);
   print_line("note      chunks as HuggingFace stores them load slower than those of convert");
 }
@@ -73,6 +85,13 @@ void print_linked(const ConvertReport& report, bool digests) {
 Json link_json(const ConvertReport& report) {
   Json out = outcome_json(report);
   add_linked(report.plan, out);
+  out["awaited"] = Json::Array{};
+  for (const AwaitedFile& file : report.run.awaited) {
+    Json item;
+    item["path"] = file.path;
+    item["size_bytes"] = file.size_bytes;
+    out["awaited"].array().push_back(std::move(item));
+  }
   out["written_bytes"] = report.plan.output_bytes;
   return out;
 }
@@ -102,6 +121,7 @@ int run_link_command(const Session& session, const PlanFlags& plan_flags, const 
   const auto progress = make_progress(session);
   SourceName source = source_name(session, plan_flags.source, plan_flags.revision);
   source.hub.stop = options.stop;
+  source.keep_files = run_flags.keep_files;
   const ConvertReport report =
       link(source, plan_options(plan_flags), {flags.in_place, flags.side_file, flags.digests},
            options, *progress);
@@ -130,11 +150,12 @@ Command link_command(Session& session) {
                       "converted into a side data file.",
                       "An edit of the source in place is an edit of OUT; a source that is deleted "
                       "stays as long as a hard link does."}};
-  out.positionals = {source_positional(*plan_flags), out_positional(*run_flags)};
-  out.options = joined({without(plan_table(*plan_flags), {"--to", "--compress"}),
+  out.positionals = {source_positional(*plan_flags),
+                     out_positional(*run_flags, "OUT/<step>/items")};
+  out.options = joined({index_table(*plan_flags),
                         link_table(*flags),
                         without(run_table(*run_flags), {"--worker"}),
-                        {dry_run_option(*run_flags)},
+                        {keep_files_option(run_flags->keep_files), dry_run_option(*run_flags)},
                         progress_table(session),
                         common_table(session)});
   out.examples = {{"hard links below out, nothing is copied", "hfshard link Qwen3-8B out"},

@@ -10,39 +10,20 @@
 namespace hfshard {
 namespace {
 
-// The flags that only plan has, as typed.
-struct PlanQuestionFlags {
-  bool link = false;
-  std::vector<std::string> load_meshes;
-  std::uint64_t devices_per_host = 1;
-};
-
-OptionTable question_table(PlanQuestionFlags& flags) {
-  return {{.name = "--link",
-           .to = &flags.link,
-           .group = Group::link,
-           .help = "plan what link would do: what is linked, what is not, and why"},
-          {.name = "--load-mesh",
-           .to = &flags.load_meshes,
-           .value = "NAME=N,...",
-           .offer = Offer::axes,
-           .group = Group::load,
-           .help = "what each host would read if it is loaded on this mesh"},
-          {.name = "--devices-per-host",
-           .to = &flags.devices_per_host,
-           .value = "N",
-           .least = 1,
-           .group = Group::load,
-           .help = "devices that follow each other on a mesh and share a host, for --load-mesh"}};
+Option link_option(bool& link) {
+  return {.name = "--link",
+          .to = &link,
+          .group = Group::link,
+          .help = "plan what link would do: what is linked, what is not, and why"};
 }
 
 int run_plan_command(const Session& session, const PlanFlags& plan_flags, const RunFlags& run_flags,
-                     const PlanQuestionFlags& flags) {
+                     bool link, const LoadFlags& load) {
   PlanOptions wanted = plan_options(plan_flags);
-  wanted.link = flags.link;
-  wanted.digests = !flags.link;
+  wanted.link = link;
+  wanted.digests = !link;
   return show_plan(session, source_name(session, plan_flags.source, plan_flags.revision), wanted,
-                   run_options(session, run_flags), {flags.load_meshes, flags.devices_per_host});
+                   run_options(session, run_flags), {load.meshes, load.devices_per_host});
 }
 
 }  // namespace
@@ -70,13 +51,17 @@ int show_plan(const Session& session, const SourceName& source, const PlanOption
 Command plan_command(Session& session) {
   const auto plan_flags = std::make_shared<PlanFlags>();
   const auto run_flags = std::make_shared<RunFlags>();
-  const auto flags = std::make_shared<PlanQuestionFlags>();
+  const auto link = std::make_shared<bool>(false);
+  const auto load = std::make_shared<LoadFlags>();
   Command out{.name = "plan",
               .summary =
                   "show what convert would do: tensors, chunks, bytes, memory; reads "
                   "headers only"};
   out.positionals = {source_positional(*plan_flags), out_positional(*run_flags)};
-  out.options = joined({plan_table(*plan_flags), question_table(*flags), run_table(*run_flags),
+  out.options = joined({plan_table(*plan_flags),
+                        {link_option(*link)},
+                        load_table(*load),
+                        run_table(*run_flags),
                         common_table(session)});
   out.examples = {
       {"sizes, memory, and whether the disk is large enough", "hfshard plan Qwen3-8B out"},
@@ -84,8 +69,8 @@ Command plan_command(Session& session) {
        "hfshard plan Qwen3-8B --load-mesh fsdp=16 --devices-per-host 4"},
       {"what link would do", "hfshard plan Qwen3-8B out --link"},
       {"every leaf, for programs", "hfshard plan Qwen3-8B --json"}};
-  out.run = [&session, plan_flags, run_flags, flags] {
-    return run_plan_command(session, *plan_flags, *run_flags, *flags);
+  out.run = [&session, plan_flags, run_flags, link, load] {
+    return run_plan_command(session, *plan_flags, *run_flags, *link, *load);
   };
   return out;
 }

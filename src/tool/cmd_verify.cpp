@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "tool/cli.h"
+#include "tool/element_report.h"
 #include "tool/hub_flags.h"
 #include "tool/interrupt.h"
 #include "tool/plan_flags.h"
@@ -32,6 +33,13 @@ Json verify_json(const VerifyResult& result) {
     entry["chunk"] = difference.chunk;
     entry["tensor"] = difference.tensor;
     entry["what"] = difference.what;
+    if (!difference.file.empty()) entry["file"] = difference.file;
+    if (difference.range) {
+      entry["begin_bytes"] = difference.range->begin;
+      entry["end_bytes"] = difference.range->end;
+    }
+    if (difference.out) entry["first"] = element_place_json(*difference.out);
+    if (difference.source) entry["source"] = element_place_json(*difference.source);
     out["differences"].array().push_back(std::move(entry));
   }
   return out;
@@ -43,6 +51,18 @@ void print_verified(const VerifyResult& result) {
     if (!difference.chunk.empty()) where += fmt::format(" chunk ({})", difference.chunk);
     if (!difference.tensor.empty()) where += fmt::format(" from {}", quote(difference.tensor));
     print_line(fmt::format("differs   {}: {}", where, difference.what));
+    if (difference.range) {
+      print_line(
+          fmt::format("          bytes [{}, {})", difference.range->begin, difference.range->end));
+    }
+    if (difference.out && !difference.out->file.empty())
+      print_line("          in " + element_place_text(*difference.out));
+    if (difference.source && !difference.source->file.empty()) {
+      print_line(fmt::format(
+          "          made of element [{}] in {}",
+          fmt::join(difference.source->index.begin(), difference.source->index.end(), ", "),
+          element_place_text(*difference.source)));
+    }
   }
   if (result.unrecorded_bytes > 0) {
     print_line(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <optional>
 #include <utility>
@@ -9,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "base/typed.h"
 
 #include "hfshard/hfshard.h"
 
@@ -86,11 +88,17 @@ std::string hub_cache() {
   return joined_path(hf_home(), "hub");
 }
 
+std::string trimmed(std::string text) {
+  const auto blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
+  while (!text.empty() && blank(text.front())) text.erase(0, 1);
+  while (!text.empty() && blank(text.back())) text.pop_back();
+  return text;
+}
+
 // Without line ends and blanks around it. Throws: usage, without the token.
 std::string cleaned(std::string token, const std::string& from) {
   std::erase_if(token, [](char c) { return c == '\r' || c == '\n'; });
-  while (!token.empty() && (token.front() == ' ' || token.front() == '\t')) token.erase(0, 1);
-  while (!token.empty() && (token.back() == ' ' || token.back() == '\t')) token.pop_back();
+  token = trimmed(std::move(token));
   const auto odd = [](char c) { return c <= ' ' || c > '~'; };
   if (std::ranges::any_of(token, odd)) {
     throw Error(ErrorCode::usage,
@@ -99,6 +107,40 @@ std::string cleaned(std::string token, const std::string& from) {
                             from));
   }
   return token;
+}
+
+// Whether a login through the browser has expired. Its token is in the token file as any other; the
+// Python client keeps when it ends beside it, and renews it. Source: huggingface_hub,
+// utils/_auth.py.
+bool is_expired(const std::string& token, const std::string& stored_tokens) {
+  constexpr std::uint64_t kMostBytes = 1U << 20;
+  std::string text;
+  try {
+    text = read_file(stored_tokens, kMostBytes);
+  } catch (const Error&) {  // none is stored, or it is not for us to say
+    return false;
+  }
+  bool of_token = false;
+  constexpr std::uint64_t kNever = UINT64_MAX;
+  std::uint64_t ends = kNever;
+  const auto expired = [&] {
+    return of_token && ends < static_cast<std::uint64_t>(std::time(nullptr));
+  };
+  for (const std::string& line : split(text, '\n')) {
+    if (line.starts_with("[")) {
+      if (expired()) return true;
+      of_token = false;
+      ends = kNever;
+      continue;
+    }
+    const std::size_t sign = line.find_first_of("=:");
+    if (sign == std::string::npos) continue;
+    const std::string key = trimmed(line.substr(0, sign));
+    const std::string value = trimmed(line.substr(sign + 1));
+    if (key == "hf_token") of_token = value == token;
+    if (key == "expires_at") ends = parse_whole(value).value_or(kNever);
+  }
+  return expired();
 }
 
 void find_token(HubOptions& options) {
@@ -116,6 +158,10 @@ void find_token(HubOptions& options) {
     constexpr std::uint64_t kMostTokenBytes = 64U << 10;
     options.token = cleaned(read_file(path, kMostTokenBytes), path);
     options.token_from = path;
+    const std::string folder = std::filesystem::path(path).parent_path().string();
+    if (is_expired(options.token, joined_path(folder, "stored_tokens"))) {
+      options.token_from += ", and has expired: hf auth whoami renews it";
+    }
   } catch (const Error& error) {
     if (error.code() != ErrorCode::not_found) throw;
   }
@@ -141,6 +187,14 @@ Option revision_option(std::string& revision) {
           .group = Group::checkpoint,
           .help = "branch, tag, refs/pr/N or commit of a model of the hub",
           .standard = "main"};
+}
+
+Option keep_files_option(bool& keep_files) {
+  return {
+      .name = "--keep-files",
+      .to = &keep_files,
+      .group = Group::checkpoint,
+      .help = "of a model of the hub: fetch its files into the cache first, and read them there"};
 }
 
 namespace {

@@ -15,6 +15,8 @@ inline constexpr const char* kSourceHelp =
 
 /// --revision, of every command that takes a source.
 Option revision_option(std::string& revision);
+/// --keep-files, of commands that read all of a source.
+Option keep_files_option(bool& keep_files);
 /// What the environment says of the hub, with the names and defaults of huggingface_hub (its
 /// constants.py and utils/_auth.py). Throws: usage.
 HubOptions hub_options(const Session& session);

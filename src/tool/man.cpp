@@ -65,12 +65,13 @@ std::string statuses(const Command& command) {
        "something must change first: bad, damaged or missing input, an existing output, too little "
        "memory or disk; of mappings check: findings"},
       {exit_status(ErrorCode::io), "the system refused; a retry may help"},
-      {5, "verify found differences"},
+      {5, "verify or diff found differences"},
       {exit_status(ErrorCode::internal), "a bug in hfshard"},
       {exit_status(ErrorCode::cancelled), "interrupted"}};
   std::string out = section("EXIT STATUS");
   for (const Status& status : all) {
-    if (status.number == 5 && command.commands.empty() && command.name != "verify") continue;
+    const bool finds = command.name == "verify" || command.name == "diff";
+    if (status.number == 5 && command.commands.empty() && !finds) continue;
     out += entry(fmt::format("\\fB{}\\fR", status.number), status.when);
   }
   return out;

@@ -84,7 +84,8 @@ Option scheme_option(MappingFlags& flags) {
           .value = "maxtext|hf",
           .choices = {"maxtext", "hf"},
           .group = Group::model,
-          .help = "maxtext, or hf for unchanged names and shapes"};
+          .help = "maxtext, or hf for unchanged names and shapes",
+          .standard = "maxtext"};
 }
 
 OptionTable tensor_table(MappingFlags& flags) {
@@ -141,10 +142,10 @@ OptionTable mapping_table(MappingFlags& flags) {
                  value_table(flags)});
 }
 
-MappingOptions mapping_options(const MappingFlags& flags) {
+MappingOptions mapping_options(const MappingFlags& flags, const std::string& scheme) {
   MappingOptions out;
-  out.scheme = flags.scheme;
-  out.stacked = flags.layers == "stacked" && flags.scheme != "hf";
+  out.scheme = flags.scheme.value_or(scheme);
+  out.stacked = flags.layers == "stacked" && out.scheme != "hf";
   for (const std::string& option : flags.options) {
     const std::size_t equals = option.find('=');
     if (equals == std::string::npos || equals == 0) {
@@ -164,7 +165,7 @@ MappingOptions mapping_options(const MappingFlags& flags) {
   if (flags.dtype && !out.keep_dtype) out.dtype = dtype_from_string(*flags.dtype);
   out.num_layers = flags.num_layers;
   if (flags.vocab) set_option(out, "vocab", std::to_string(*flags.vocab));
-  if (flags.scheme != "hf") {
+  if (out.scheme != "hf") {
     out.files = own_mappings(flags);
   } else if (!flags.files.empty()) {
     throw Error(ErrorCode::usage, "--scheme hf keeps names and shapes, so it takes no --mapping");

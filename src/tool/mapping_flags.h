@@ -13,7 +13,7 @@ namespace hfshard {
 
 /// The flags that choose a mapping, as typed. One definition for every command that has them.
 struct MappingFlags {
-  std::string scheme = "maxtext";
+  std::optional<std::string> scheme;
   std::string layers = "stacked";
   std::vector<std::string> options;  ///< NAME=VALUE
   std::optional<std::uint64_t> num_layers;
@@ -39,7 +39,10 @@ Option config_option(std::string& file, std::string help, std::string standard);
 /// The user's own families: those of --mapping, then those of the directory that the environment
 /// names by HFSHARD_MAPPINGS. Throws: as read_mappings.
 std::vector<MappingFile> own_mappings(const MappingFlags& flags);
-/// Reads the files of own_mappings. Throws: usage (an option without `=`, or given twice).
-MappingOptions mapping_options(const MappingFlags& flags);
+/// Reads the files of own_mappings. `scheme`: unless one was given. Throws: usage (an option
+/// without
+/// `=`, or given twice).
+MappingOptions mapping_options(const MappingFlags& flags,
+                               const std::string& scheme = MappingOptions().scheme);
 
 }  // namespace hfshard

@@ -33,7 +33,7 @@ struct Pair {
 // Without any of `wanted`, `idle` changes nothing.
 struct Need {
   std::vector<std::string> idle;
-  std::vector<std::string> wanted;
+  std::vector<Word> wanted;
   const char* why;
 };
 
@@ -54,6 +54,16 @@ const std::vector<Pair>& pairs() {
       {{"--to", "null"}, {"--step"}, "what is discarded has no step"},
       {{"--to", "null"}, {"--resume", "--overwrite"}, "nothing is kept, so nothing stands there"},
       {{"--to", "null"}, {"--link", "--load-mesh"}, "what is discarded cannot be loaded"},
+      {{"--to", "safetensors"}, {"--mesh", "--rules"}, "tensors are not cut"},
+      {{"--to", "safetensors"}, {"--chunk-bytes"}, "tensors are not cut"},
+      {{"--to", "safetensors"}, {"--compress", "--checksum"}, "tensors are stored as they are"},
+      {{"--to", "safetensors"}, {"--step"}, "a HuggingFace directory has no steps"},
+      {{"--to", "safetensors"}, {"--link"}, "tensors are written"},
+      {{"--to", "safetensors"}, {"--load-mesh"}, "tensors are not cut"},
+      {{"--to", "dcp"}, {"--compress"}, "torch reads items as they are"},
+      {{"--to", "dcp"}, {"--checksum"}, "every item has its CRC"},
+      {{"--to", "dcp"}, {"--step"}, "OUT is the checkpoint itself"},
+      {{"--to", "dcp"}, {"--link"}, "items are written"},
       {{"--scheme", "hf"}, {"--layers"}, "names and shapes stay as they are"},
       {{"--link"}, {"--compress"}, "what is linked stays as it is"},
       {{"--link"}, {"--worker"}, "an index is made by one process"},
@@ -61,15 +71,19 @@ const std::vector<Pair>& pairs() {
       {{"--in-place"}, {"--step"}, "an index beside the source's files has no step"},
       {{"--all"}, of_model(), kWhyNotOfModel},
       {{"--sparse"}, {"--seed"}, "sparse files hold zeros"},
+      {{"--summary"}, {"--chunks"}, "a summary lists nothing"},
   };
   return kPairs;
 }
 
 const std::vector<Need>& needs() {
   static const std::vector<Need> kNeeds = {
-      {{"--resume", "--overwrite"}, {"OUT", "--in-place"}, "they are about an output"},
-      {of_model(), {"SOURCE"}, kWhyNotOfModel},
-      {{"--devices-per-host"}, {"--load-mesh", "--link"}, "it says which devices load together"},
+      {{"--resume", "--overwrite"}, {{"OUT"}, {"--in-place"}}, "they are about an output"},
+      {of_model(), {{"SOURCE"}}, kWhyNotOfModel},
+      {{"--shard-bytes"}, {{"--to", "safetensors"}}, "other files are as large as suits them"},
+      {{"--devices-per-host"},
+       {{"--load-mesh"}, {"--link"}},
+       "it says which devices load together"},
   };
   return kNeeds;
 }
@@ -99,12 +113,14 @@ void check_pair(const Parsed& parsed, const Pair& pair) {
 }
 
 void check_need(const Parsed& parsed, const Need& need) {
-  std::vector<std::string> wanted = need.wanted;
-  std::erase_if(wanted, [&](const std::string& name) { return !has(*parsed.command, name); });
-  const auto given = [&](const std::string& name) { return is_given(parsed, {name}); };
-  if (wanted.empty() || std::ranges::any_of(wanted, given)) return;
-  const auto idle = std::ranges::find_if(need.idle, given);
-  if (idle == need.idle.end()) return;
+  std::vector<std::string> wanted;
+  for (const Word& word : need.wanted) {
+    if (is_given(parsed, word)) return;
+    if (has(*parsed.command, word.name)) wanted.push_back(to_string(word));
+  }
+  const auto idle = std::ranges::find_if(
+      need.idle, [&](const std::string& name) { return is_given(parsed, {name}); });
+  if (wanted.empty() || idle == need.idle.end()) return;
   throw Error(ErrorCode::usage,
               fmt::format("{} has no effect without {}: {}", *idle, join(wanted, " or "), need.why))
       .hint(fmt::format("leave out {}, or add {}", *idle, join(wanted, " or ")));
@@ -113,7 +129,12 @@ void check_need(const Parsed& parsed, const Need& need) {
 }  // namespace
 
 void check_pairs(const Parsed& parsed) {
-  for (const Pair& pair : pairs()) check_pair(parsed, pair);
+  for (const Pair& pair : pairs()) {
+    check_pair(parsed, pair);
+    if (pair.with.name != "--scheme" || is_given(parsed, {"--scheme"})) continue;
+    for (const char* to : {"safetensors", "dcp"})  // which imply it
+      check_pair(parsed, {{"--to", to}, pair.idle, pair.why});
+  }
   for (const Need& need : needs()) check_need(parsed, need);
 }
 

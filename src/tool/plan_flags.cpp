@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -118,12 +119,12 @@ Positional source_positional(PlanFlags& flags) {
           .help = kSourceHelp};
 }
 
-Positional out_positional(RunFlags& flags) {
+Positional out_positional(RunFlags& flags, std::string becomes) {
   return {.name = "OUT",
           .to = &flags.out,
           .required = false,
           .offer = Offer::directory,
-          .help = "output directory; becomes OUT/<step>/items (none if --to discards it)"};
+          .help = "output directory; becomes " + std::move(becomes)};
 }
 
 OptionTable plan_table(PlanFlags& flags) {
@@ -155,6 +156,11 @@ OptionTable plan_table(PlanFlags& flags) {
        .value = "SIZE",
        .group = Group::checkpoint,
        .help = "largest chunk"},
+      {.name = "--shard-bytes",
+       .to = &flags.shard_bytes,
+       .value = "SIZE",
+       .group = Group::checkpoint,
+       .help = "tensors in one file of --to safetensors, unless one has more"},
       {.name = "--checksum",
        .to = &flags.checksum,
        .value = "crc32c|none",
@@ -173,7 +179,63 @@ OptionTable plan_table(PlanFlags& flags) {
        .value = "N",
        .group = Group::checkpoint,
        .help = "step number of the checkpoint"}};
-  return joined({mapping_table(flags.mapping), checkpoint});
+  OptionTable mapping = mapping_table(flags.mapping);
+  std::ranges::find(mapping, "--scheme", &Option::name)->standard =
+      "maxtext, hf for --to dcp and safetensors";
+  return joined({std::move(mapping), checkpoint});
+}
+
+OptionTable index_table(PlanFlags& flags) {
+  OptionTable out = without(plan_table(flags), {"--to", "--compress", "--shard-bytes"});
+  std::ranges::find(out, "--scheme", &Option::name)->standard = "maxtext";
+  return out;
+}
+
+OptionTable root_table(TreeFlags& flags) {
+  return {{.name = "--root",
+           .to = &flags.root,
+           .value = "KEY",
+           .group = Group::checkpoint,
+           .help = "the subtree of a checkpoint that is read, as a tree of its own"}};
+}
+
+OptionTable reshard_table(TreeFlags& flags) {
+  return {{.name = "--axes",
+           .to = &flags.axes,
+           .value = "GLOB=AXIS,...",
+           .group = Group::checkpoint,
+           .help = "logical axes of the arrays that match, one per dim, empty where one has none"},
+          {.name = "--step",
+           .to = &flags.step,
+           .value = "N",
+           .group = Group::checkpoint,
+           .help = "which step of SOURCE is read",
+           .standard = "the highest"}};
+}
+
+OptionTable back_table(TreeFlags& flags) {
+  return {{.name = "--config",
+           .to = &flags.config,
+           .value = "DIR",
+           .offer = Offer::directory,
+           .group = Group::model,
+           .help = "config.json and tokenizer of the model, for a SOURCE that does not say whose "
+                   "arrays it has"}};
+}
+
+OptionTable load_table(LoadFlags& flags) {
+  return {{.name = "--load-mesh",
+           .to = &flags.meshes,
+           .value = "NAME=N,...",
+           .offer = Offer::axes,
+           .group = Group::load,
+           .help = "what each host would read if it is loaded on this mesh"},
+          {.name = "--devices-per-host",
+           .to = &flags.devices_per_host,
+           .value = "N",
+           .least = 1,
+           .group = Group::load,
+           .help = "devices that follow each other on a mesh and share a host, for --load-mesh"}};
 }
 
 OptionTable run_table(RunFlags& flags) {
@@ -204,22 +266,34 @@ PlanOptions plan_options(const PlanFlags& flags) {
   PlanOptions options;
   const Target target = target_of(flags.to);
   options.target = target.name;
-  options.mapping = mapping_options(flags.mapping);
+  options.mapping = mapping_options(flags.mapping, target.scheme);
   options.meshes = flags.meshes;
   options.chunk_bytes = bytes_of(flags.chunk_bytes, "--chunk-bytes");
+  options.shard_bytes = bytes_of(flags.shard_bytes, "--shard-bytes");
   options.encoding.zstd_level = zstd_level(flags.compress);
   options.encoding.checksum = one_of(flags.checksum, {"crc32c", "none"}, "--checksum") == 0;
   options.step = flags.step;
   if (!flags.rules_file.empty()) {
     options.rules_text = read_file(flags.rules_file);
     options.rules_name = flags.rules_file;
-  } else if (options.mapping.scheme == "hf" && !flags.meshes.empty()) {
+  } else if (options.mapping.scheme == "hf" && !flags.meshes.empty() && !target.splits_dims) {
     throw Error(ErrorCode::usage, "--scheme hf has no logical axes, so --mesh needs --rules")
         .hint(
             "rules for --scheme hf name the dimensions dim_0, dim_1, ...: [[\"dim_0\", "
             "[\"fsdp\"]]]");
   }
   return options;
+}
+
+TreeOptions tree_options(const TreeFlags& flags) {
+  TreeOptions out;
+  out.axes = flags.axes;
+  out.step = flags.step;
+  out.root = flags.root;
+  if (flags.config.empty()) return out;
+  out.config_name = flags.config + "/config.json";
+  out.config_text = read_file(out.config_name);
+  return out;
 }
 
 RunOptions run_options(const Session& session, const RunFlags& flags) {

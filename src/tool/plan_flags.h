@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,9 +26,24 @@ struct PlanFlags {
   std::vector<std::string> meshes;
   std::string rules_file;
   std::string chunk_bytes = "64MiB";
+  std::string shard_bytes = "5GB";
   std::string checksum = "crc32c";
   std::string compress = "none";
   std::uint64_t step = 0;
+};
+
+/// The flags of sources that are trees of arrays.
+struct TreeFlags {
+  std::vector<std::string> axes;  ///< GLOB=AXIS,...
+  std::string config;             ///< directory
+  std::optional<std::uint64_t> step;
+  std::string root;  ///< key of a subtree
+};
+
+/// The flags that ask what loading costs.
+struct LoadFlags {
+  std::vector<std::string> meshes;
+  std::uint64_t devices_per_host = 1;
 };
 
 /// The flags of a run.
@@ -40,19 +57,34 @@ struct RunFlags {
   bool resume = false;
   bool overwrite = false;
   bool dry_run = false;
+  bool keep_files = false;
 };
 
 // What is typed goes to `flags`, which must outlive the parsing.
 
 Positional source_positional(PlanFlags& flags);
-Positional out_positional(RunFlags& flags);
+Positional out_positional(RunFlags& flags, std::string becomes =
+                                               "OUT/<step>/items, or with --to safetensors the "
+                                               "model's directory (none if --to discards it)");
 OptionTable plan_table(PlanFlags& flags);
+/// Of a plan that links, to the one format that can.
+OptionTable index_table(PlanFlags& flags);
+/// --root, of a SOURCE that is a tree of arrays.
+OptionTable root_table(TreeFlags& flags);
+/// --axes.
+OptionTable reshard_table(TreeFlags& flags);
+/// --config.
+OptionTable back_table(TreeFlags& flags);
+/// --load-mesh and --devices-per-host.
+OptionTable load_table(LoadFlags& flags);
 OptionTable run_table(RunFlags& flags);
 /// --dry-run.
 Option dry_run_option(RunFlags& flags);
 
 /// Checks and converts. Throws: usage.
 PlanOptions plan_options(const PlanFlags& flags);
+/// Reads the config. Throws: as above; not_found, io.
+TreeOptions tree_options(const TreeFlags& flags);
 RunOptions run_options(const Session& session, const RunFlags& flags);
 
 /// Plans and prints, as `plan` does and --dry-run of the commands that write; `most_leaves` of the

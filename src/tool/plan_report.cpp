@@ -11,6 +11,7 @@
 #include "base/json_shape.h"
 #include "base/text.h"
 #include "tool/cli.h"
+#include "tool/fields.h"
 #include "tool/help.h"
 #include "tool/progress.h"
 #include "tool/text_table.h"
@@ -32,44 +33,6 @@ std::string compact(const Shape& shape) {
   return fmt::format("{}", fmt::join(shape.begin(), shape.end(), "x"));
 }
 
-// A line of the report: what it is about, then words that go on below themselves.
-struct Field {
-  std::string label;
-  std::string text;
-};
-
-std::vector<std::string> field_lines(const Field& field, std::size_t columns) {
-  constexpr std::size_t kLabel = 10;
-  std::vector<std::string> out;
-  for (const std::string& line : wrapped(field.text, columns - std::min(columns, kLabel)))
-    out.push_back(fmt::format("{:<{}}{}", out.empty() ? field.label : "", kLabel, line));
-  return out;
-}
-
-void print_field(const Field& field) {
-  for (const std::string& line : field_lines(field, terminal_columns(STDOUT_FILENO)))
-    print_line(line);
-}
-
-void print_field(std::string_view label, const std::string& text) {
-  print_field({std::string(label), text});
-}
-
-// `14022`, `752 M`, `671 B`.
-std::string human_count(std::uint64_t count) {
-  constexpr double kThousand = 1000;
-  if (count < 1000000) return std::to_string(count);
-  double value = static_cast<double>(count) / (kThousand * kThousand);
-  std::string_view unit = "M";
-  for (const std::string_view next : {"B", "T"}) {
-    if (value < kThousand - 0.5) break;
-    value /= kThousand;
-    unit = next;
-  }
-  return fmt::format(
-      "{} {}", value >= 99.5 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value), unit);
-}
-
 std::string duration_text(double seconds) {
   if (seconds < 1) return "less than a second";
   if (seconds < 120) return fmt::format("{:.0f} s", seconds);
@@ -81,56 +44,6 @@ std::string mesh_text(const PlanSummary& plan) {
   std::vector<std::string> parts;
   for (const std::string& mesh : plan.meshes) parts.push_back(mesh.empty() ? "one device" : mesh);
   return join(parts, " and ") + (plan.mesh_chosen ? " (chosen, pass --mesh to change)" : "");
-}
-
-Json load_json(const LoadReport& load) {
-  Json out;
-  out["mesh"] = load.mesh;
-  out["hosts"] = std::uint64_t{load.hosts.size()};
-  out["needed_bytes"] = load.needed_bytes;
-  out["read_bytes"] = load.read_bytes;
-  out["largest_request_bytes"] = load.largest_request_bytes;
-  out["per_host"] = Json::Array{};
-  for (const HostRead& host : load.hosts) {
-    Json entry;
-    entry["needed_bytes"] = host.needed_bytes;
-    entry["read_bytes"] = host.read_bytes;
-    entry["requests"] = host.requests;
-    out["per_host"].array().push_back(std::move(entry));
-  }
-  out["refused"] = json_list(load.refused);
-  return out;
-}
-
-Json loads_json(const std::vector<LoadReport>& loads) {
-  Json out = Json::Array{};
-  for (const LoadReport& load : loads) out.array().push_back(load_json(load));
-  return out;
-}
-
-std::vector<Field> load_fields(const LoadReport& load) {
-  HostRead most;
-  for (const HostRead& host : load.hosts) {
-    most.needed_bytes = std::max(most.needed_bytes, host.needed_bytes);
-    most.read_bytes = std::max(most.read_bytes, host.read_bytes);
-    most.requests = std::max(most.requests, host.requests);
-  }
-  const double needed = static_cast<double>(std::max<std::uint64_t>(load.needed_bytes, 1));
-  std::vector<Field> out;
-  out.push_back(
-      {"load", fmt::format("on {}: a host of {} needs {}, reads {} in {} ({:.2f}x)",
-                           load.mesh.empty() ? "one device" : load.mesh, load.hosts.size(),
-                           human_bytes(most.needed_bytes), human_bytes(most.read_bytes),
-                           counted(most.requests, "request"),
-                           static_cast<double>(load.read_bytes) / needed)});
-  if (load.refused.empty()) return out;
-  out.push_back(
-      {"warning",
-       fmt::format("Orbax's byte limiter refuses {} there, {} the first: a request of up to {}; "
-                   "use this mesh for --mesh, or set restore_concurrent_gb above it",
-                   counted(load.refused.size(), "leaf", "leaves"), load.refused.front(),
-                   human_bytes(load.largest_request_bytes))});
-  return out;
 }
 
 bool wants_side_file(const PlanSummary& plan) { return plan.output_bytes > kMostSideBytes; }
@@ -167,16 +80,21 @@ void print_leaves(const PlanReport& report) {
   const auto any = [&](const auto& has) { return std::ranges::any_of(report.leaves, has); };
   const bool inner = any([](const PlannedLeaf& leaf) { return leaf.inner.has_value(); });
   const bool links = report.summary.links;
-  std::vector<std::string> heading{"leaf", "dtype", "bytes", "chunks"};
+  const bool cuts = !report.summary.whole_arrays;
+  std::vector<std::string> heading{"leaf", "dtype", "bytes"};
+  if (cuts) heading.emplace_back("chunks");
   if (links) heading.emplace_back("data");
-  for (const char* name : {"shape", "shard", "chunk"}) heading.emplace_back(name);
+  heading.emplace_back("shape");
+  if (cuts) heading.insert(heading.end(), {"shard", "chunk"});
   if (inner) heading.emplace_back("inner chunk");
   TextTable table(std::move(heading));
   for (const PlannedLeaf& leaf : report.leaves) {
     std::vector<std::string> row{leaf.path, std::string(to_string(leaf.dtype)),
-                                 human_bytes(leaf.bytes), std::to_string(leaf.chunks)};
+                                 human_bytes(leaf.bytes)};
+    if (cuts) row.push_back(std::to_string(leaf.chunks));
     if (links) row.emplace_back(leaf.linked ? "linked" : "written");
-    for (const Shape& shape : {leaf.shape, leaf.shard, leaf.chunk}) row.push_back(compact(shape));
+    row.push_back(compact(leaf.shape));
+    if (cuts) row.insert(row.end(), {compact(leaf.shard), compact(leaf.chunk)});
     if (leaf.inner) row.push_back(compact(*leaf.inner));
     table.add(std::move(row));
   }
@@ -347,7 +265,9 @@ Json plan_json(const PlanReport& report) {
 }
 
 std::string family_text(const PlanSummary& plan) {
-  if (plan.scheme == "hf") return "any (hf: names and shapes as they are)";
+  if (plan.family == "hf") return "any (hf: names and shapes as they are)";
+  if (plan.scheme == "hf")
+    return fmt::format("{} (hf: back to the model's own names)", plan.family);
   return fmt::format("{} ({}, {})", plan.family, plan.scheme,
                      plan.stacked ? "stacked" : "separate");
 }
@@ -357,7 +277,7 @@ void print_plan(const PlanReport& report) {
   print_field("plan", plan.id);
   print_field("family",
               fmt::format("{}, {} parameters", family_text(plan), human_count(plan.parameters)));
-  print_field("mesh", mesh_text(plan));
+  if (!plan.meshes.empty()) print_field("mesh", mesh_text(plan));
   print_field("source",
               fmt::format("{} in {}, {} read", counted(plan.tensors, "tensor"),
                           counted(plan.source_files, "file"), human_bytes(plan.source_bytes)));
@@ -370,9 +290,10 @@ void print_plan(const PlanReport& report) {
                                             plan.shared_tensors));
   }
   print_field("output",
-              fmt::format("{}{} in {}, {}, {}", plan.compresses ? "at most " : "",
+              fmt::format("{}{} in {}, {}{}", plan.compresses ? "at most " : "",
                           human_bytes(plan.output_bytes), counted(plan.files, "data file"),
-                          counted(plan.chunks, "chunk"), counted(plan.leaves, "leaf", "leaves")));
+                          plan.whole_arrays ? "" : counted(plan.chunks, "chunk") + ", ",
+                          counted(plan.leaves, "leaf", "leaves")));
   if (plan.links) {
     for (const Field& field : link_fields(plan)) print_field(field);
   }

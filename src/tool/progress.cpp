@@ -95,6 +95,10 @@ Texts texts_of(const ProgressFigures& figures) {
   if (fresh > 0 && figures.seconds >= kShortestRateSeconds) {
     const double rate = static_cast<double>(fresh) / figures.seconds;
     out.rate = fmt::format("{}/s", human_bytes(static_cast<std::uint64_t>(rate)));
+    if (figures.link_bytes) {
+      const double link = static_cast<double>(*figures.link_bytes) / figures.seconds;
+      out.rate = fmt::format("link {}/s", human_bytes(static_cast<std::uint64_t>(link)));
+    }
     const double left = static_cast<double>(figures.total_bytes - done) / rate;
     if (left > 0 && left <= kLongestEtaSeconds) out.left = fmt::format("{} left", clock_text(left));
     if (!figures.limit.empty()) out.limit = fmt::format("limit {}", figures.limit);
@@ -140,7 +144,7 @@ class Shown : public Notes {
       : Notes(quiet), stalled_(std::max(interval / kStalledShare, kShortestStall)) {}
   void started(std::uint64_t total_bytes, std::uint64_t already_done_bytes) final {
     const std::lock_guard lock(mutex_);
-    figures_ = {total_bytes, already_done_bytes, already_done_bytes, 0, {}, 0};
+    figures_ = {total_bytes, already_done_bytes, already_done_bytes, 0, {}, 0, {}};
     begin_ = moved_ = Clock::now();
     begun_ = true;
     show_start();
@@ -148,6 +152,7 @@ class Shown : public Notes {
   void timed(const StageTimes& times) final {
     const std::lock_guard lock(mutex_);
     figures_.limit = limit_of(times);
+    figures_.link_bytes = times.link_bytes;
   }
   void advanced(std::uint64_t bytes) final {
     const std::lock_guard lock(mutex_);
@@ -305,7 +310,7 @@ std::string_view limit_of(const StageTimes& times) {
     most = seconds;
     out = name;
   };
-  look(times.read_seconds, "read");
+  look(times.read_seconds, times.link_bytes ? "link" : "read");
   look(times.kernel_seconds, "kernels");
   look(times.write_seconds, "write");
   return out;
@@ -313,20 +318,22 @@ std::string_view limit_of(const StageTimes& times) {
 
 std::string progress_bar(const ProgressFigures& figures, std::size_t columns) {
   const Texts texts = texts_of(figures);
-  struct Field {
+  struct Part {
     const std::string* text;
     std::size_t width;  // of the longest that this run can have
     bool shown = false;
   };
   const std::size_t bytes_width = 8 + 4 + human_bytes(figures.total_bytes).size();
-  std::array<Field, 5> fields{{{&texts.percent, 4},
-                               {&texts.bytes, bytes_width},
-                               {&texts.rate, 10},
-                               {&texts.left, 13},
-                               {&texts.limit, 13}}};
-  // Most important first; the bar gets what they leave.
+  std::array<Part, 5> fields{{{&texts.percent, 4},
+                              {&texts.bytes, bytes_width},
+                              {&texts.rate, figures.link_bytes ? 15U : 10U},
+                              {&texts.left, 13},
+                              {&texts.limit, 13}}};
+  // Most important first; the bar gets what they leave. Of a source that is far, not the bytes.
+  constexpr std::array<std::size_t, 5> kNear{0, 3, 1, 2, 4};
+  constexpr std::array<std::size_t, 5> kFar{0, 3, 2, 4, 1};
   std::size_t left = columns - std::min(columns, kFewestCells + 2);
-  for (const std::size_t index : {0U, 3U, 1U, 2U, 4U}) {
+  for (const std::size_t index : figures.link_bytes ? kFar : kNear) {
     const std::size_t taken = fields[index].width + (index == 0 ? 1 : 2);
     if (taken > left) break;
     fields[index].shown = true;
@@ -335,7 +342,7 @@ std::string progress_bar(const ProgressFigures& figures, std::size_t columns) {
   const std::size_t cells = std::min(kFewestCells + left, kMostCells);
   const auto full = static_cast<std::size_t>(part_of(figures) * static_cast<double>(cells));
   std::string out = fmt::format("[{}{}]", std::string(full, '#'), std::string(cells - full, '.'));
-  for (const Field& field : fields) {
+  for (const Part& field : fields) {
     if (!field.shown) continue;
     const char* gap = &field == fields.data() ? " " : "  ";
     out += &field == &fields.back() ? gap + *field.text

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,10 +21,13 @@ struct ProgressFigures {
   double seconds = 0;               ///< since this run began
   std::string_view limit;           ///< stage that takes most time; empty: not known
   double still_seconds = 0;         ///< since bytes were done last, where that is long; else 0
+  /// That came over a network, of a source that is far.
+  std::optional<std::uint64_t> link_bytes = std::nullopt;
 };
 
 /// `[######....]  60%   1.8 GiB of 3 GiB   350 MiB/s     0:03 left  limit write`: of that what fits
-/// into `columns`, the bar in what is left of them. The figures' places do not depend on them.
+/// into `columns`, the bar in what is left of them. The figures' places do not depend on them. Of a
+/// source that is far the rate is `link 350 MiB/s`, what comes over the network.
 std::string progress_bar(const ProgressFigures& figures, std::size_t columns);
 /// The same on a line of its own, without a bar: `60%  1.8 GiB of 3 GiB  350 MiB/s  0:03 left`.
 std::string progress_line(const ProgressFigures& figures);

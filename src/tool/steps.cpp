@@ -17,6 +17,7 @@ void add_steps(std::optional<std::uint64_t> step, const std::vector<std::uint64_
 }
 
 std::string steps_text(std::uint64_t step, const std::vector<std::uint64_t>& others) {
+  if (others.empty()) return std::to_string(step);
   constexpr std::size_t kNamed = 8;
   // The newest are the likely ones.
   const std::size_t first = others.size() - std::min(kNamed, others.size());

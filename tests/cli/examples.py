@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.p
 
 import hub  # noqa: E402  (a package of tests/support)
 
-READS_OUTPUT = ("verify", "inspect")
+READS_OUTPUT = ("verify", "inspect", "reshard", "diff")
 ENDS_STAGING = ("finalize", "clean")
 
 

@@ -2,7 +2,7 @@
 source "$TESTS/cli/lib.bash"
 show --version
 show --help
-for command in convert link plan verify inspect fetch finalize clean mappings "mappings list" "mappings show" "mappings check" \
+for command in convert link reshard plan verify diff inspect fetch finalize clean mappings "mappings list" "mappings show" "mappings check" \
   "mappings example" completions man; do
   show $command --help
 done

@@ -11,6 +11,8 @@ import subprocess
 import sys
 
 MESH = ["--load-mesh", "fsdp=2"]
+SAFETENSORS = ["--to", "safetensors"]
+DCP = ["--to", "dcp"]
 # What the command always has, what is given with it, what that leaves without effect, what each is called.
 PAIRS = [
     (["convert", "in"], ["--to", "null"], ["OUT"], "--to null", "OUT"),
@@ -23,6 +25,19 @@ PAIRS = [
     (["plan", "in"], ["--to", "null"], ["--step", "3"], "--to null", "--step"),
     (["plan", "in"], ["--to", "null"], ["--link"], "--to null", "--link"),
     (["plan", "in"], ["--to", "null"], MESH, "--to null", "--load-mesh"),
+    (["convert", "in", "OUT"], SAFETENSORS, ["--mesh", "fsdp=2"], "--to safetensors", "--mesh"),
+    (["convert", "in", "OUT"], SAFETENSORS, ["--chunk-bytes", "1MiB"], "--to safetensors", "--chunk-bytes"),
+    (["convert", "in", "OUT"], SAFETENSORS, ["--compress", "zstd"], "--to safetensors", "--compress"),
+    (["convert", "in", "OUT"], SAFETENSORS, ["--checksum", "none"], "--to safetensors", "--checksum"),
+    (["convert", "in", "OUT"], SAFETENSORS, ["--step", "3"], "--to safetensors", "--step"),
+    (["plan", "in"], SAFETENSORS, ["--link"], "--to safetensors", "--link"),
+    (["plan", "in"], SAFETENSORS, MESH, "--to safetensors", "--load-mesh"),
+    (["plan", "in"], SAFETENSORS, ["--layers", "separate"], "--to safetensors", "--layers"),
+    (["convert", "in", "OUT"], DCP, ["--compress", "zstd"], "--to dcp", "--compress"),
+    (["convert", "in", "OUT"], DCP, ["--checksum", "none"], "--to dcp", "--checksum"),
+    (["convert", "in", "OUT"], DCP, ["--step", "3"], "--to dcp", "--step"),
+    (["plan", "in"], DCP, ["--link"], "--to dcp", "--link"),
+    (["plan", "in"], DCP, ["--layers", "separate"], "--to dcp", "--layers"),
     (["plan", "in"], ["--scheme", "hf"], ["--layers", "separate"], "--scheme hf", "--layers"),
     (["plan", "in"], ["--scheme", "hf"], ["--num-layers", "2"], "--scheme hf", "--num-layers"),
     (["plan", "in"], ["--scheme", "hf"], ["--vocab", "40"], "--scheme hf", "vocab"),
@@ -52,6 +67,7 @@ PAIRS = [
 NEEDS = [
     (["plan", "in"], ["--resume"], "--resume", "OUT", ["OUT"]),
     (["plan", "in"], ["--overwrite"], "--overwrite", "OUT", ["OUT"]),
+    (["convert", "in", "OUT"], ["--shard-bytes", "2GB"], "--shard-bytes", "--to safetensors", SAFETENSORS),
     (["plan", "in"], ["--devices-per-host", "2"], "--devices-per-host", "--load-mesh", MESH),
     (["plan", "in"], ["--devices-per-host", "2"], "--devices-per-host", "--link", ["--link"]),
     (["mappings", "check", "--mapping", "FAMILY"], ["--dtype", "f32"], "--dtype", "SOURCE", ["in"]),
@@ -115,7 +131,7 @@ def main():
         if (*base, *given) not in alone:
             runs.works(in_order(base, given))
             alone.add((*base, *given))
-        needs_out = base[0] == "convert" and "OUT" not in idle
+        needs_out = base[0] == "convert" and "OUT" not in [*base, *idle]
         runs.works(in_order([*base, *(["OUT"] if needs_out else [])], [*own, *idle]))
     for base, idle, one, other, wanted in NEEDS:
         runs.refused(in_order(base, idle), (one, other))

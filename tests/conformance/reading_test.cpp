@@ -350,10 +350,11 @@ TEST_P(Reading, AFormatThatIsNotWrittenRefusesEveryQuestionOfAWriter) {
   if (format().writes()) return;
   const Leaf leaf{{"w", DType::f32, {4}}, {}, {}};
   const Grid grid{{4}, {4}, {4}};
-  for (const Error& error :
-       {catch_error([&] { format().form(leaf, grid, {}); }),
-        catch_error([&] { format().encode({}, {}, {}); }), catch_error([&] { format().layout(); }),
-        catch_error([&] { format().metadata({}, CheckpointBuilder(format_of(""))); })}) {
+  for (const Error& error : {catch_error([&] { format().form(leaf, grid, {}); }),
+                             catch_error([&] { format().encode({}, {}, {}, {}); }),
+                             catch_error([&] { format().layout(); }), catch_error([&] {
+                               format().metadata({}, CheckpointBuilder(format_of("")));
+                             })}) {
     EXPECT_EQ(error.code(), ErrorCode::unsupported);
   }
 }

@@ -20,7 +20,7 @@ struct Case {
 
 // What every format must keep: all dtypes, scalars, empty arrays, five dims, uneven edges, long
 // names. How it is cut matters to those that cut.
-std::vector<Case> sample_cases() {
+std::vector<Case> sample_cases(bool inner = true) {
   std::vector<Case> out;
   for (std::size_t i = 0; i < kDTypeCount; ++i) {
     const auto dtype = static_cast<DType>(i);
@@ -33,6 +33,9 @@ std::vector<Case> sample_cases() {
   out.push_back({"p.large", DType::u8, {500, 700}, {300, 700}, {100, 350}});
   out.push_back({"p.plain", DType::f32, {333, 100}, {333, 100}, {333, 100}});
   out.push_back({"z." + std::string(4096, 'n'), DType::f32, {3}, {2}, {2}});
+  for (Case& each : out) {
+    if (!inner) each.inner = each.chunk;
+  }
   return out;
 }
 
@@ -50,7 +53,7 @@ bool claims(const Format& format, const Case& each) {
 
 Sample write_with(const Format& format, const Encoding& encoding, const std::string& path) {
   CheckpointBuilder builder(format, 3, encoding);
-  for (const Case& each : sample_cases()) {
+  for (const Case& each : sample_cases(format.layout().inner_chunks)) {
     if (claims(format, each))
       builder.leaf(each.name, each.dtype, each.shape, each.chunk, each.inner);
   }
@@ -100,9 +103,12 @@ std::vector<Sample> make_samples(const Format& format, const TempDir& dir) {
   if (format.name() == "safetensors")
     return {safetensors_sample(root + "/one", false), safetensors_sample(root + "/parts", true)};
   if (!format.writes() || format.discards()) return {};
-  return {write_with(format, {true}, root + "/crc"), write_with(format, {false}, root + "/plain"),
-          write_with(format, {true, 1}, root + "/zstd-crc"),
-          write_with(format, {false, 3}, root + "/zstd")};
+  std::vector<Sample> out = {write_with(format, {true}, root + "/crc"),
+                             write_with(format, {false}, root + "/plain")};
+  if (!format.layout().compresses) return out;
+  out.push_back(write_with(format, {true, 1}, root + "/zstd-crc"));
+  out.push_back(write_with(format, {false, 3}, root + "/zstd"));
+  return out;
 }
 
 }  // namespace hfshard::conformance

@@ -34,7 +34,8 @@ CONFIG = {
 class Fault:
     """One test run: a temporary folder with a source in it, and the program under test."""
 
-    def __init__(self, description):
+    def __init__(self, description, config=None):
+        self.config = config or CONFIG
         parser = argparse.ArgumentParser(description=description)
         parser.add_argument("--hfshard", required=True, help="the program, or the test tool with the same commands")
         parser.add_argument("--limits", help="passed to convert as --limits; only the test tool has that option")
@@ -52,7 +53,7 @@ class Fault:
         self.folder = self._temporary.name
         config = self.path("config.json")
         with open(config, "w", encoding="utf-8") as file:
-            json.dump(CONFIG, file)
+            json.dump(self.config, file)
         self.run("mappings", "example", "qwen3", self.path("source"), "--config", config)
         return self
 

@@ -6,6 +6,7 @@ what is there is not asked for again; a kill leaves nothing that a reader takes 
 """
 
 import argparse
+import fnmatch
 import glob
 import json
 import os
@@ -148,6 +149,24 @@ class Fetch:
             self.expect(self.run()[0] == 0 and self.there() == FILES, f"{number}: the same again fails")
             self.expect(not self.server.log(path_has="model-1.safetensors"), f"{number}: a whole file was fetched again")
 
+    def interrupted_early(self):
+        """Ctrl-C while the hub does not say which commit, or which files: soon, and in the same words."""
+        for pattern in ("*/api/models/org/model", "*/tree/*"):
+            self.fresh()
+            self.server.script("hub", "GET", pattern, ["hang:60"])
+            with self.start(HF_HUB_DOWNLOAD_TIMEOUT="60") as program:
+                until = time.monotonic() + 30
+                while not any(fnmatch.fnmatch(entry.path, pattern) for entry in self.server.requests.begun()):
+                    if time.monotonic() > until or program.poll() is not None:
+                        break
+                    time.sleep(0.01)
+                began = time.monotonic()
+                program.send_signal(signal.SIGINT)
+                _, said = program.communicate(timeout=90)
+            seconds = time.monotonic() - began
+            self.expect(program.returncode == 130 and seconds < 3, f"{pattern}: {program.returncode} in {seconds:.1f} s: {said}")
+            self.expect("the files that are whole stay" in said and "run the same command again" in said, f"{pattern}: {said}")
+
     def refusals(self):
         self.fresh()
         status, told, _ = self.run(HF_HUB_OFFLINE="1")
@@ -172,6 +191,7 @@ def main():
         test.some()
         test.faults()
         test.interrupted()
+        test.interrupted_early()
         test.refusals()
         test.server.close()
     finally:

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 
 import harness
 
@@ -22,8 +23,9 @@ MODEL = "org/model"
 TOKEN = "hf_of_the_tester"
 SHARD = "*.safetensors"
 API = "*/api/models/*"
-# Small ones, so that the model is some dozens of requests.
-LIMITS = "request_bytes=1000000,segment_bytes=300000,commit_bytes=20000000,file_min_bytes=10000000,file_max_bytes=20000000"
+# As many tensors as the other tests', a third of the bytes; small requests, so that it is some dozens of them.
+CONFIG = {**harness.CONFIG, "hidden_size": 256, "intermediate_size": 1024}
+LIMITS = "request_bytes=330000,segment_bytes=100000,commit_bytes=6600000,file_min_bytes=3300000,file_max_bytes=6600000"
 # What the conversion survives unseen: listener, path, faults, one for each request that matches.
 SURVIVED = {
     "a body that is cut": ("data", SHARD, ["ok", "cut:1000", "cut:0", "reset:70000"]),
@@ -134,6 +136,7 @@ class Stream:
         # Of each file 128 KiB come for its header, and again as data.
         self.fault.expect(sent <= 1.02 * size + (128 << 10), f"{sent} bytes were sent of {size}")
         self.fault.expect(network["data_bytes"] >= network["used_bytes"] > 0.9 * size, f"{network}")
+        self.fault.expect(network["unchecked_bytes"] == network["used_bytes"], f"{network}")
         data = self.server.log(listener="data")
         self.fault.expect(data and not any(entry.had_authorization for entry in data), "the data host saw the token")
         hubs = self.server.log(listener="hub")
@@ -208,7 +211,7 @@ class Stream:
     def killed(self):
         """A kill in the middle: no more than a group of commits is asked for again."""
         name = self.fresh()
-        self.server.script("data", "GET", SHARD, ["slow:20000000"], repeat=True)
+        self.server.script("data", "GET", SHARD, ["slow:6600000"], repeat=True)
         process = self.fault.start(self.command(name), env=self.environment())
         journal = self.fault.staging(name)
         deadline = time.monotonic() + 60
@@ -335,7 +338,19 @@ class Stream:
             self.fault.expect(done.returncode in (2, 3, 4) and all(word in text for word in words), f"{source}: {text}")
         bad = self.run(self.fresh(), HF_TOKEN="hf_of_nobody")
         self.fault.expect("HF_TOKEN" in bad.stderr and "hf_of_nobody" not in self.said(bad), bad.stderr)
-        print(f"{len(said) + 1} refusals for people")
+        # A login that has expired is said to be one.
+        os.makedirs(self.fault.path("hf_home"))
+        with open(self.fault.path("hf_home/token"), "w", encoding="ascii") as file:
+            file.write("hf_of_yesterday\n")
+        for ends, words in ((1, True), (4_000_000_000, False)):
+            with open(self.fault.path("hf_home/stored_tokens"), "w", encoding="ascii") as file:
+                file.write("[other]\nhf_token = hf_of_another\nexpires_at = 1\n\n[mine]\nhf_token = hf_of_yesterday\n"
+                           f"refresh_token = hf_r\nexpires_at = {ends}\n\n")
+            old = self.run(self.fresh(), HF_TOKEN="")
+            self.fault.expect(("has expired: hf auth whoami renews it" in " ".join(old.stderr.split())) == words, old.stderr)
+            self.fault.expect("hf_of" not in self.said(old) and "hf_r" not in self.said(old), "a token is printed")
+        subprocess.run(["rm", "-rf", self.fault.path("hf_home")], check=True)
+        print(f"{len(said) + 3} refusals for people")
 
     def from_the_cache(self):
         """A snapshot that is whole is read without the network; a part of one is used, and the rest streamed."""
@@ -361,6 +376,19 @@ class Stream:
             if when not in ("online", "the hub in trouble"):
                 self.fault.expect(not self.server.log(), f"{when}: the hub was asked")
             self.fault.expect("from the cache" in done.stderr or when == "online", f"{when}: {done.stderr}")
+        # One worker has the cache, one has not: the sources are the same.
+        name = self.fresh()
+        self.fault.check(self.run(name, "--worker", "0/2"))
+        self.fault.check(self.run(name, "--worker", "1/2", HF_HUB_CACHE=self.fault.path("no_cache")))
+        self.fault.check(subprocess.run(self.fault.command("finalize", self.fault.path(name), "--limits", LIMITS),
+                                        capture_output=True, text=True, check=False, env=self.environment()))
+        self.expect_same(name, "one worker of two has a cache")
+        # Without the listing blobs say by their names what they are.
+        name = self.fresh()
+        self.fault.check(self.run(name, "--worker", "0/2", HF_HUB_CACHE=self.fault.path("no_cache")))
+        os.rename(os.path.join(folder, "trees"), os.path.join(folder, "trees.away"))
+        self.fault.check(self.run(name, "--worker", "1/2", HF_HUB_OFFLINE="1"))
+        os.rename(os.path.join(folder, "trees.away"), os.path.join(folder, "trees"))
         # A blob that is gone is streamed; offline it is missed by name.
         blob = os.path.realpath(os.path.join(folder, "snapshots", os.listdir(os.path.join(folder, "snapshots"))[0],
                                              "model.safetensors"))
@@ -373,6 +401,106 @@ class Stream:
         self.fault.expect(done.returncode == 3 and "model.safetensors" in done.stderr, done.stderr)
         subprocess.run(["rm", "-rf", self.fault.path("hf_home")], check=True)
         print(f"{len(cases) + 2} ways through the cache")
+
+    def keep_files(self):
+        """--keep-files: the cache has the model then, each byte came once, and what was read of it was compared."""
+        files = {}
+        for name in os.listdir(self.fault.path("source")):
+            with open(self.fault.path(f"source/{name}"), "rb") as file:
+                files[name] = file.read()
+        copies = {"pytorch_model.bin": b"PK" * 5000, "original/consolidated.00.pth": b"PK" * 5000}
+        self.server.add("org/kept", {"main": {**files, **copies}})
+        name = self.fresh()
+        done = self.fault.check(self.run(name, "--keep-files", "--json", source="org/kept"))
+        self.expect_same(name, "kept")
+        self.expect_clean("kept")
+        network = json.loads(done.stdout)["network"]
+        size = sum(len(data) for data in files.values())
+        sent = sum(entry.bytes_sent for entry in self.server.log(listener="data"))
+        self.fault.expect(network["unchecked_bytes"] == network["used_bytes"] == 0, f"kept: {network}")
+        self.fault.expect(sent <= size, f"kept: {sent} bytes were sent of {size}")
+        self.fault.expect("19.5 KiB of weights in other formats stay" in done.stderr, done.stderr)
+        snapshots = os.path.join(self.fault.path("hf_home/hub"), "models--org--kept", "snapshots")
+        snapshot = os.path.join(snapshots, os.listdir(snapshots)[0])
+        self.fault.expect(sorted(os.listdir(snapshot)) == sorted(files), f"kept: {os.listdir(snapshot)}")
+        for file, data in files.items():
+            with open(os.path.join(snapshot, file), "rb") as kept:
+                self.fault.expect(kept.read() == data, f"kept: {file} is another")
+        name = self.fresh()
+        self.fault.check(self.run(name, source="org/kept", HF_HUB_OFFLINE="1"))
+        self.expect_same(name, "kept, offline")
+        self.fault.expect(not self.server.log(), "kept, offline: the hub was asked")
+        # A flipped bit is found, and nothing is converted of it.
+        subprocess.run(["rm", "-rf", self.fault.path("hf_home")], check=True)
+        name = self.fresh()
+        self.server.script("data", "GET", SHARD, ["ok", "flip:100"])
+        done = self.run(name, "--keep-files", source="org/kept")
+        self.fault.expect(done.returncode == 3 and "the Hub has listed" in " ".join(done.stderr.split()), self.said(done))
+        self.fault.expect(self.fault.tree(name) is None, "a flipped bit was published")
+        done = self.run(self.fresh(), "--keep-files", source=self.fault.path("source"))
+        self.fault.expect(done.returncode == 2 and "--keep-files is of models of the hub" in done.stderr, self.said(done))
+        subprocess.run(["rm", "-rf", self.fault.path("hf_home")], check=True)
+        print(f"kept: {sent} bytes were sent of {size}")
+
+    def linked(self):
+        """`link` without the files: the index comes from headers, says what it awaits, and is whole once that is fetched."""
+        name = self.fresh()
+        link = self.fault.command("link", MODEL, self.fault.path(name), "--retry-ms", "20", "--limits", LIMITS)
+
+        def run(command, status=0):
+            return self.fault.check(subprocess.run(command, capture_output=True, text=True, check=False, env=self.environment()),
+                                    status)
+
+        refused = run([*link, "--digests"], 3)
+        self.fault.expect("--keep-files fetches the model first" in " ".join(refused.stderr.split()), refused.stderr)
+        self.server.reset()
+        done = run(link)
+        self.expect_clean("linked")
+        self.fault.expect("awaits    1 file" in done.stdout, done.stdout)
+        fetch = done.stdout.split("hfshard fetch ")[1].split("\n")[0]
+        sent = sum(entry.bytes_sent for entry in self.server.log(listener="data"))
+        size = os.path.getsize(self.fault.path("source/model.safetensors"))
+        self.fault.expect(sent < size / 10, f"linked: {sent} bytes were sent of {size}")
+        out = self.fault.path(name)
+        for command in (["verify", out], ["inspect", out, "--data"]):
+            told = subprocess.run(self.fault.command(*command), capture_output=True, text=True, check=False)
+            self.fault.expect(told.returncode not in (0, 70) and "not fetched yet" in " ".join(told.stdout.split() + told.stderr.split()),
+                              f"{command}: {told.returncode} {self.said(told)}")
+        run(self.fault.command("fetch", fetch, "--quiet"))
+        run(self.fault.command("verify", out))
+        run(self.fault.command("inspect", out, "--data"))
+        run(self.fault.command("verify", out, self.fault.path("source")))
+        subprocess.run(["rm", "-rf", self.fault.path("hf_home")], check=True)
+        print(f"linked: {sent} bytes were sent of {size}")
+
+    def odd_path(self):
+        """A path in a listing that leaves the model is left out, and the rest is read."""
+        commit = self.repo.branches["main"]
+        self.fresh()
+        entries, page = [], f"{self.server.endpoint}/api/models/{MODEL}/tree/{commit}?recursive=true"
+        while page:
+            with urllib.request.urlopen(page) as answer:
+                entries += json.load(answer)
+                page = answer.headers.get("Link", "<>").split("<")[1].split(">")[0]
+        entries.insert(1, {"type": "file", "path": "../../up", "size": 3, "oid": "0" * 40})
+        name = self.fresh()
+        self.server.script("hub", "GET", "*/tree/*", ["status:200+body:" + json.dumps(entries)])
+        done = self.fault.check(self.run(name))
+        self.fault.expect('leaves out "../../up"' in done.stderr, done.stderr)
+        self.expect_same(name, "an odd path")
+
+    def first_layers(self):
+        """Of the first layers' model no more is asked for than they are."""
+        local = self.fault.run("convert", self.fault.path("source"), self.fault.path("few"), "--num-layers", "2", "--json")
+        name = self.fresh()
+        done = self.fault.check(self.run(name, "--num-layers", "2", "--json"))
+        size = json.loads(local.stdout)["source_bytes"]
+        sent = sum(entry.bytes_sent for entry in self.server.log(listener="data"))
+        self.expect_clean("first layers")
+        print(f"first layers: {sent} bytes were sent of {size}: {json.loads(done.stdout)['network']}")
+        self.fault.expect(sent <= 1.05 * size + (128 << 10), f"first layers: {sent} bytes of {size}")
+        whole = os.path.getsize(self.fault.path("source/model.safetensors"))
+        self.fault.expect(size < 0.7 * whole, f"first layers: {size} bytes of {whole} show nothing")
 
     def moved_branch(self):
         """A revision becomes a commit once; a branch that moves meanwhile is another source, and is said to be."""
@@ -404,7 +532,7 @@ class Stream:
         self.repo.commit(self.fault.path("source"), "main")
 
 def main():
-    with harness.Fault(__doc__.split("\n", maxsplit=1)[0]) as fault:
+    with harness.Fault(__doc__.split("\n", maxsplit=1)[0], CONFIG) as fault:
         stream = Stream(fault)
         with stream.server:
             stream.plain()
@@ -417,6 +545,10 @@ def main():
             stream.workers()
             stream.people()
             stream.from_the_cache()
+            stream.keep_files()
+            stream.linked()
+            stream.odd_path()
+            stream.first_layers()
             stream.moved_branch()
             stream.at_random(fault.arguments.rounds)
     print("PASS")

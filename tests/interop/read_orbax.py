@@ -233,17 +233,6 @@ def check_saved_again(tool):
         tool.expect(report["differences"] == [], f"saved again: verify says {report['differences'][:3]}")
 
 
-def check_refused(tool, rng):
-    """zarr v2, which StandardCheckpointer writes."""
-    import orbax.checkpoint as ocp
-
-    with ocp.StandardCheckpointer() as checkpointer:
-        checkpointer.save(tool.path("v2"), {"w": random_array(rng, (4, 5), "float32")})
-    for words in ([], ["--data"]):
-        error = tool.json("inspect", tool.path("v2"), *words, status=3)["error"]
-        tool.expect(error["code"] == "unsupported" and "zarr v2" in error["message"], f"zarr v2: {error}")
-
-
 def chunk_places(item):
     """[(array, chunk key, file, begin, end)] of the chunks in one data file, by TensorStore's values."""
     import orbax_peer as peer
@@ -343,7 +332,6 @@ def main():
         check_writers(tool, rng)
         check_forms(tool, rng)
         check_saved_again(tool)
-        check_refused(tool, rng)
         check_damage(tool)
         return tool.verdict()
 

@@ -56,7 +56,7 @@ class RunTidyTest(unittest.TestCase):
         self.assertIn("src/base/a.h:4:5: error: invalid case style for function 'Thrice'", said)
         self.assertIn("1 of 2 jobs", self.run_tidy()[1])
 
-    def test_every_source_of_a_folder_is_looked_at(self):
+    def test_every_source_of_a_layer_is_looked_at(self):
         names = ["a", "b", "c/d"]
         os.makedirs(os.path.join(self.root, "src/base/c"))
         for name in names:

@@ -124,7 +124,9 @@ class CheckpointBuilder : public Placements {
   const std::string& value(std::size_t leaf) const { return values_[leaf]; }
   std::string& data(std::uint32_t file) { return data_[file]; }
 
-  std::string file_path(std::uint32_t file) const override { return layout_.data_file(file); }
+  std::string file_path(std::uint32_t file) const override {
+    return layout_.data_file(file, file_count());
+  }
   std::uint32_t file_count() const override { return static_cast<std::uint32_t>(data_.size()); }
   Place place(std::uint32_t leaf, const Shape& chunk) const override {
     return places_.at({leaf, std::vector<std::uint64_t>(chunk.begin(), chunk.end())});
@@ -153,7 +155,8 @@ class CheckpointBuilder : public Placements {
         at += form.cell_step_bytes();
       });
       std::vector<std::byte> scratch(form.scratch_bytes);
-      stored.resize(format_.encode(form, std::as_writable_bytes(std::span(stored)), scratch));
+      stored.resize(format_.encode(form, {&leaf, &grid, chunk},
+                                   std::as_writable_bytes(std::span(stored)), scratch));
       const auto file = static_cast<std::uint32_t>(places_.size() % data_.size());
       std::string& data = data_[file];
       data.resize(round_up(data.size(), alignment), '\0');

@@ -28,7 +28,7 @@ class NullFormat final : public Format {
     return out;
   }
 
-  std::uint64_t encode(const PieceForm& form, std::span<std::byte> stored,
+  std::uint64_t encode(const PieceForm& form, const ChunkOf& /*chunk*/, std::span<std::byte> stored,
                        std::span<std::byte> /*scratch*/) const override {
     HFSHARD_CHECK(stored.size() == form.stored_bytes());
     return stored.size();

@@ -1,11 +1,15 @@
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <optional>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "base/text.h"
+#include "base/typed.h"
+#include "format/orbax/array_directories.h"
 #include "format/orbax/metadata.h"
 #include "format/orbax/open.h"
 #include "format/orbax/tree.h"
@@ -30,7 +34,9 @@ std::optional<std::uint64_t> step_number(std::string_view name) {
   return value;
 }
 
-bool is_unfinished(std::string_view name) { return name.find(kUnfinished) != std::string::npos; }
+bool is_unfinished(std::string_view name) {
+  return name.find(kUnfinished) != std::string_view::npos;
+}
 
 bool is_decimal(std::string_view name) {
   return !name.empty() && name.find_first_not_of("0123456789") == std::string_view::npos;
@@ -46,62 +52,168 @@ void refuse_unfinished(const StorePath& place) {
       .in_file(path);
 }
 
+bool is_tree(const StorePath& path) { return has(path, kManifestFile) || has(path, kTreeFile); }
+
+// Older trees have no file that says so, only directories of arrays.
+bool is_item(const StorePath& path) {
+  return is_tree(path) || !find_array_directories(path, true).empty();
+}
+
+bool has_parts(const StorePath& item) {
+  const std::vector<std::string> names = item.list();
+  return std::ranges::any_of(
+      names, [](const std::string& name) { return name.starts_with(kProcessDirectory); });
+}
+
 void check_item(const StorePath& item) {
   refuse_unfinished(item);
   if (has(item, kManifestFile)) return;
-  const std::vector<std::string> names = item.list();
-  if (std::ranges::any_of(
-          names, [](const std::string& name) { return name.starts_with(kProcessDirectory); })) {
+  if (has_parts(item)) {
     throw Error(ErrorCode::corrupt,
                 "an unfinished checkpoint: its processes wrote their parts, but nobody merged them")
         .in_file(item.text());
   }
-  if (has(item, kTreeFile)) {
-    throw Error(ErrorCode::unsupported,
-                "a checkpoint without manifest.ocdbt (plain array directories) is not supported")
-        .in_file(item.text());
-  }
-  throw Error(ErrorCode::not_found, "no manifest.ocdbt: not an Orbax checkpoint")
+  if (is_item(item)) return;
+  throw Error(ErrorCode::not_found, "neither _METADATA nor manifest.ocdbt: not an Orbax checkpoint")
       .in_file(item.text());
 }
 
-StorePath item_of_step(const StorePath& step) {
-  refuse_unfinished(step);
-  // Names that MaxText and Orbax's newer interface give to the tree.
-  for (const std::string_view name :
-       {kItemDirectory, std::string_view("state"), std::string_view("default")}) {
+// Names of the trees below a step: those that Orbax can load, and those that were to become such.
+std::vector<std::string> items_below(const StorePath& step) {
+  std::vector<std::string> out;
+  for (const std::string& name : step.list()) {
+    if (name.starts_with(kProcessDirectory) || is_unfinished(name)) continue;
+    const StorePath item = step / name;
+    if (item.is_directory() && (is_tree(item) || has_parts(item))) out.push_back(name);
+  }
+  return out;
+}
+
+// Names that MaxText and Orbax's interfaces give to the tree of a step.
+StorePath usual_item(const StorePath& step) {
+  for (const std::string_view name : {kItemDirectory, std::string_view("state"),
+                                      std::string_view("default"), std::string_view("params")}) {
     if ((step / name).is_directory()) return step / name;
   }
   throw Error(ErrorCode::not_found, "a step directory without items").in_file(step.text());
 }
 
-bool is_item(const StorePath& path) { return has(path, kManifestFile) || has(path, kTreeFile); }
+StorePath item_of_step(const StorePath& step, const std::string& wanted) {
+  refuse_unfinished(step);
+  const std::vector<std::string> names = items_below(step);
+  if (!wanted.empty()) {
+    if (std::ranges::find(names, wanted) != names.end()) return step / wanted;
+    Error error(ErrorCode::not_found, fmt::format("the step has no item {}", quote(wanted)));
+    error.in_file(step.text());
+    if (!names.empty()) error.hint("there are " + join(names, ", "));
+    throw error;
+  }
+  if (names.size() == 1) return step / names[0];
+  if (names.empty()) return usual_item(step);
+  throw Error(ErrorCode::bad_input,
+              fmt::format("the step has {} items: {}", names.size(), join(names, ", ")))
+      .in_file(step.text())
+      .hint(fmt::format("choose one with --items {}", names[0]));
+}
 
 bool is_step(const StorePath& path) {
   return has(path, kStepFile) || (path / kItemDirectory).is_directory();
 }
 
-// By number.
+// Whether a directory whose name does not tell is a step by what it holds.
+bool holds_step(const StorePath& path) {
+  return path.is_directory() && (is_step(path) || is_item(path) || !items_below(path).empty());
+}
+
+// What Orbax's name formats make of a step: its number, alone or behind a prefix, padded or not.
+// Source: google/orbax checkpoint/orbax/checkpoint/_src/path/step.py, standard_name_format.
+struct StepName {
+  std::string prefix;  // with its `_`
+  std::uint64_t number = 0;
+};
+
+std::optional<StepName> step_name(std::string_view name) {
+  const std::size_t last = name.find_last_not_of("0123456789");
+  const std::string_view prefix = last == std::string_view::npos ? "" : name.substr(0, last + 1);
+  if (!prefix.empty() && !prefix.ends_with('_')) return std::nullopt;
+  const auto number = parse_whole(name.substr(prefix.size()));
+  if (!number) return std::nullopt;
+  return StepName{std::string(prefix), *number};
+}
+
+// Plain numbers count alone, as for Orbax; a directory of any other name must hold a step. Names of
+// one kind count: those that are numbers, else those of the only prefix.
 std::vector<Found::Step> steps_below(const StorePath& root) {
-  std::vector<Found::Step> out;
+  std::map<std::string, std::vector<Found::Step>> by_prefix;
+  std::vector<Found::Step> plain;
+  const auto add = [&](std::vector<Found::Step>& to, std::uint64_t number, const StorePath& at) {
+    to.push_back({number, at.name(), (at / kStepFile).is_file()});
+  };
   for (const std::string& name : root.list()) {
-    const auto number = step_number(name);
     const StorePath directory = root / name;
-    if (number && directory.is_directory())
-      out.push_back({*number, directory.name(), (directory / kStepFile).is_file()});
+    if (const auto number = step_number(name)) {
+      if (directory.is_directory()) add(plain, *number, directory);
+    } else if (const auto other = step_name(name); other && holds_step(directory)) {
+      add(by_prefix[other->prefix], other->number, directory);
+    }
   }
-  std::ranges::sort(out, {}, &Found::Step::number);
+  if (plain.empty()) {
+    const auto numbers = by_prefix.find("");
+    if (numbers != by_prefix.end()) {
+      plain = numbers->second;
+    } else if (by_prefix.size() == 1) {
+      plain = by_prefix.begin()->second;
+    }
+  }
+  std::ranges::sort(plain, {}, &Found::Step::number);
+  return plain;
+}
+
+// Directories that hold steps, of whatever name; the first few.
+std::vector<std::string> steps_of_any_name(const StorePath& root) {
+  constexpr std::size_t kMost = 4;
+  std::vector<std::string> out;
+  for (const std::string& name : root.list()) {
+    if (out.size() < kMost && holds_step(root / name)) out.push_back(name);
+  }
   return out;
 }
 
-StorePath highest_step(const StorePath& root) {
+[[noreturn]] void throw_no_steps(const StorePath& path) {
+  throw Error(ErrorCode::usage, "a step is chosen, but this is no directory of steps")
+      .in_file(path.text());
+}
+
+StorePath chosen_step(const StorePath& root, std::uint64_t number) {
   const std::vector<Found::Step> steps = steps_below(root);
-  if (!steps.empty()) return root.at(steps.back().directory);
+  if (steps.empty()) throw_no_steps(root);
+  const auto found = std::ranges::find(steps, number, &Found::Step::number);
+  if (found != steps.end()) return root.at(found->directory);
+  std::vector<std::string> numbers;
+  numbers.reserve(steps.size());
+  for (const Found::Step& step : steps) numbers.push_back(std::to_string(step.number));
+  throw Error(ErrorCode::not_found, fmt::format("there is no step {}", number))
+      .in_file(root.text())
+      .hint("there are " + join(numbers, ", "));
+}
+
+StorePath step_at(const StorePath& path, std::optional<std::uint64_t> number) {
+  if (is_step(path)) {
+    if (number) throw_no_steps(path);
+    return path;
+  }
+  if (number) return chosen_step(path, *number);
+  const std::vector<Found::Step> steps = steps_below(path);
+  if (!steps.empty()) return path.at(steps.back().directory);
+  if (!items_below(path).empty()) return path;
   Error error(ErrorCode::not_found,
               "no Orbax checkpoint: neither an item, a step nor a root directory");
-  error.in_file(root.text());
-  if (std::ranges::any_of(root.list(), is_unfinished))
+  error.in_file(path.text());
+  if (std::ranges::any_of(path.list(), is_unfinished)) {
     error.hint("there is an unfinished checkpoint, which is not read");
+  } else if (const auto names = steps_of_any_name(path); !names.empty()) {
+    error.hint("name one of the directories below it: " + join(names, ", "));
+  }
   throw error;
 }
 
@@ -123,7 +235,10 @@ bool looks_like_orbax(const StorePath& path) {
   }
   return any([&](const std::string& name) {
     if (is_unfinished(name) || name.starts_with(kProcessDirectory)) return true;
-    return (name == kItemDirectory || is_decimal(name)) && (path / name).is_directory();
+    const StorePath below = path / name;
+    if (!below.is_directory()) return false;
+    return name == kItemDirectory || is_decimal(name) || is_tree(below) ||
+           (step_name(name) && holds_step(below));
   });
 }
 
@@ -169,7 +284,7 @@ std::optional<Found> find_checkpoint(const StorePath& path) {
   return out;
 }
 
-Location locate(const StorePath& path) {
+Location locate(const StorePath& path, const Choice& choice) {
   if (!path.is_directory()) {
     throw Error(path.exists() ? ErrorCode::bad_input : ErrorCode::not_found,
                 path.exists() ? "a checkpoint is a directory" : "no such directory")
@@ -177,11 +292,18 @@ Location locate(const StorePath& path) {
   }
   Location out;
   if (is_item(path)) {
+    if (choice.step) throw_no_steps(path);
+    if (!choice.items.empty()) {
+      throw Error(ErrorCode::usage, "items are chosen, but this is an item itself")
+          .in_file(path.text());
+    }
     out.item = path;
     out.step = step_of_item(path);
   } else {
-    out.step = is_step(path) ? path : highest_step(path);
-    out.item = item_of_step(*out.step);
+    out.step = step_at(path, choice.step);
+    // A tree that was saved straight into the step's directory has no item.
+    const bool direct = choice.items.empty() && is_item(*out.step);
+    out.item = direct ? *out.step : item_of_step(*out.step, choice.items);
   }
   check_item(out.item);
   return out;

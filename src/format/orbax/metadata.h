@@ -12,12 +12,15 @@ namespace hfshard::format::orbax {
 inline constexpr std::string_view kItemDirectory = "items";
 inline constexpr std::string_view kManifestFile = "manifest.ocdbt";
 inline constexpr std::string_view kTreeFile = "_METADATA";
+/// Of checkpoints older than kTreeFile: small leaves in msgpack, which are not read.
+inline constexpr std::string_view kLegacyFile = "checkpoint";
 inline constexpr std::string_view kStepFile = "_CHECKPOINT_METADATA";
 inline constexpr std::string_view kCommitFile = "commit_success.txt";
 /// Of the names of data files, which are relative to the item directory, as those of nodes are.
 inline constexpr std::string_view kDataPrefix = "d/";
 inline constexpr std::string_view kNodeFile = "d/btree";
 inline constexpr std::string_view kArrayFile = "zarr.json";
+inline constexpr std::string_view kArrayFileV2 = ".zarray";
 
 /// The side files in commit order (FORMAT.md 1). `tree`'s leaves and grids and `placed` must
 /// outlive the result. Each may be written any number of times, in any order. Throws: bad_input (a

@@ -21,10 +21,11 @@ struct Location {
 };
 
 /// Finds the item directory below a manager root (the highest step), a step directory or an item
-/// directory. Throws: not_found, corrupt (unfinished), unsupported (no OCDBT), io.
-Location locate(const StorePath& path);
+/// directory. Throws: not_found (also what was chosen), corrupt (unfinished), bad_input (a step
+/// with several items), usage (a step, in a place that has none), io.
+Location locate(const StorePath& path, const Choice& choice = {});
 
-/// Opens it; reads metadata only. Throws: as Format::open.
-std::unique_ptr<Checkpoint> open_orbax(const StorePath& path);
+/// Opens it; reads metadata only. Throws: as Format::open_one.
+std::unique_ptr<Checkpoint> open_orbax(const StorePath& path, const Choice& choice);
 
 }  // namespace hfshard::format::orbax

@@ -27,7 +27,10 @@ class OrbaxFormat final : public Format {
   }
 
   std::unique_ptr<Checkpoint> open(const StorePath& path) const override {
-    return open_orbax(path);
+    return open_orbax(path, {});
+  }
+  std::unique_ptr<Checkpoint> open_one(const StorePath& path, const Choice& choice) const override {
+    return open_orbax(path, choice);
   }
 
   bool writes() const override { return true; }
@@ -43,7 +46,7 @@ class OrbaxFormat final : public Format {
     }
   }
 
-  std::uint64_t encode(const PieceForm& form, std::span<std::byte> stored,
+  std::uint64_t encode(const PieceForm& form, const ChunkOf& /*chunk*/, std::span<std::byte> stored,
                        std::span<std::byte> scratch) const override {
     return zarr::seal_chunk(form, stored, scratch);
   }

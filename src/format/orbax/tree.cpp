@@ -85,13 +85,45 @@ void parse_entries(ondemand::value entries, std::string_view whole, std::string_
   }
 }
 
-void check_storage(std::string_view member, const Json& value) {
-  if (member == "use_ocdbt" && !value.is_null() && !value.as_bool()) {
-    throw Error(ErrorCode::unsupported, "a checkpoint without OCDBT is not supported");
+// Of the members that are not there, Orbax takes the defaults of Tree.
+// Source: google/orbax checkpoint/orbax/checkpoint/_src/metadata/tree.py.
+void set_storage(std::string_view member, const Json& value, Tree& tree) {
+  if (value.is_null()) return;
+  if (member == "use_ocdbt") tree.use_ocdbt = value.as_bool();
+  if (member == "use_zarr3") tree.use_zarr3 = value.as_bool();
+  if (member == "store_array_data_equal_to_fill_value") tree.may_lack = !value.as_bool();
+}
+
+// Python writes NaN and Infinity, which JSON lacks, where they stand for no element of an array.
+std::string without_nan(std::string_view text) {
+  std::string out;
+  out.reserve(text.size() + 64);
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string && c == '\\' && i + 1 < text.size()) {
+      out += c;
+      out += text[++i];
+      continue;
+    }
+    if (c == '"') in_string = !in_string;
+    bool replaced = false;
+    for (const std::string_view word : {"NaN", "-Infinity", "Infinity"}) {
+      if (in_string || replaced || !text.substr(i).starts_with(word)) continue;
+      out += '"';
+      out += word;
+      out += '"';
+      i += word.size() - 1;
+      replaced = true;
+    }
+    if (!replaced) out += c;
   }
-  if (member == "use_zarr3" && !value.as_bool()) {
-    throw Error(ErrorCode::unsupported, "a checkpoint of zarr v2 arrays is not supported");
-  }
+  return out;
+}
+
+bool has_nan(std::string_view text) {
+  return text.find("NaN") != std::string_view::npos ||
+         text.find("Infinity") != std::string_view::npos;
 }
 
 // What the fast parser refuses, with the place that the strict one knows.
@@ -106,6 +138,7 @@ Error located(const Error& error, std::string_view text, std::string_view file) 
 
 Tree parse(std::string& text, std::string_view file) {
   Tree out;
+  out.may_lack = true;  // unless the member says otherwise
   std::set<std::string> seen;
   text.reserve(text.size() + simdjson::SIMDJSON_PADDING);  // the parser reads that far
   ondemand::parser parser;
@@ -121,7 +154,7 @@ Tree parse(std::string& text, std::string_view file) {
     } else if (name == "custom_metadata") {
       out.custom_metadata = parse_json(text_of(field.value()), file, text);
     } else {
-      check_storage(name, parse_json(text_of(field.value()), file, text));
+      set_storage(name, parse_json(text_of(field.value()), file, text), out);
     }
   }
   // Past the last value there is no location left.
@@ -131,7 +164,6 @@ Tree parse(std::string& text, std::string_view file) {
   if (!seen.contains("tree_metadata")) {
     throw Error(ErrorCode::corrupt, "the member \"tree_metadata\" is missing");
   }
-  if (!seen.contains("use_zarr3")) check_storage("use_zarr3", Json(false));  // Orbax's default
   return out;
 }
 
@@ -139,13 +171,14 @@ Tree parse(std::string& text, std::string_view file) {
 
 Json parse_metadata(std::string_view text, std::string_view file) {
   try {
-    return parse_json(text, file);
+    return has_nan(text) ? parse_json(without_nan(text), file) : parse_json(text, file);
   } catch (const Error& error) {  // as in parse_tree
     throw error.reworded(ErrorCode::corrupt, error.sentence()).in_file(file);
   }
 }
 
 Tree parse_tree(std::string text, std::string_view file) {
+  if (has_nan(text)) text = without_nan(text);
   try {
     return parse(text, file);
   } catch (Error& error) {

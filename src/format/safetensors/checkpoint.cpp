@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/checked.h"
 #include "bytes/open_files.h"
 #include "format/safetensors/open.h"
 
@@ -51,9 +52,15 @@ class SafetensorsCheckpoint final : public Checkpoint {
                                           std::span<std::byte> /*scratch*/) const override {
     HFSHARD_CHECK(has_piece(array, piece));
     const TensorInfo& tensor = catalog_.tensors[array];
+    const CatalogFile& file = catalog_.files[tensor.file];
+    if (!in_range(tensor.begin_bytes, tensor.size_bytes, file.size_bytes)) {
+      throw Error(ErrorCode::corrupt, "tensor data passes the end of the file")
+          .in_file(file.path.text())
+          .in_tensor(tensor.name)
+          .at(tensor.range(), file.size_bytes);
+    }
     try {
-      return std::make_unique<TensorReader>(
-          tensor, files_.open(tensor.file, catalog_.files[tensor.file].path));
+      return std::make_unique<TensorReader>(tensor, files_.open(tensor.file, file.path));
     } catch (Error& error) {  // only here is the tensor known
       throw error.in_tensor(tensor.name);
     }
@@ -69,8 +76,8 @@ class SafetensorsCheckpoint final : public Checkpoint {
 
 }  // namespace
 
-std::unique_ptr<Checkpoint> open_hf(const StorePath& location) {
-  return std::make_unique<SafetensorsCheckpoint>(open_hf_catalog(location));
+std::unique_ptr<Checkpoint> open_hf(const StorePath& location, bool despite_loss) {
+  return std::make_unique<SafetensorsCheckpoint>(open_hf_catalog(location, despite_loss));
 }
 
 }  // namespace hfshard::format::safetensors

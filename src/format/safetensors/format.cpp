@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "format/safetensors/hf_index.h"
 #include "format/safetensors/open.h"
-
-#include "hfshard/error.h"
+#include "format/safetensors/write.h"
 
 namespace hfshard::format::safetensors {
 namespace {
@@ -12,15 +12,12 @@ namespace {
 constexpr std::string_view kFileEnding = ".safetensors";
 constexpr std::string_view kIndexEnding = ".safetensors.index.json";
 
-[[noreturn]] void throw_read_only() {
-  throw Error(ErrorCode::unsupported, "safetensors checkpoints are read, not written");
-}
-
 class SafetensorsFormat final : public Format {
  public:
   std::string_view name() const override { return "safetensors"; }
 
-  // There is no mark beside the files themselves, and one step only.
+  // There is no mark beside the files themselves, and one step only. What this program wrote has
+  // its manifest, which comes last.
   std::optional<Found> recognise(const StorePath& path) const override {
     const auto entry = path.find();
     if (!entry || entry->kind == FileKind::dangling) return {};
@@ -30,27 +27,67 @@ class SafetensorsFormat final : public Format {
     const bool here = std::ranges::any_of(path.list(), [](const std::string& name) {
       return name.ends_with(kFileEnding) || name.ends_with(kIndexEnding);
     });
-    return here ? std::optional(found) : std::nullopt;
+    if (!here) return {};
+    return Found{path.name(), manifest_plan_id(path), {}};
   }
 
   std::unique_ptr<Checkpoint> open(const StorePath& path) const override { return open_hf(path); }
+  std::unique_ptr<Checkpoint> open_one(const StorePath& path, const Choice& choice) const override {
+    return choice.despite_loss ? open_hf(path, true) : Format::open_one(path, choice);
+  }
 
   bool plain() const override { return true; }
 
-  bool writes() const override { return false; }
-  PieceForm form(const Leaf& /*leaf*/, const Grid& /*grid*/,
-                 const Encoding& /*encoding*/) const override {
-    throw_read_only();
+  bool writes() const override { return true; }
+  std::string_view scheme() const override { return "hf"; }
+
+  PieceForm form(const Leaf& leaf, const Grid& grid, const Encoding& /*encoding*/) const override {
+    check_writable(leaf);
+    PieceForm out;
+    out.cell_bytes = leaf.shape.numel() == 0 ? 0 : packed_bytes(leaf.dtype, grid.chunk.numel());
+    return out;
   }
-  std::uint64_t encode(const PieceForm& /*form*/, std::span<std::byte> /*stored*/,
+
+  std::uint64_t encode(const PieceForm& /*form*/, const ChunkOf& /*chunk*/,
+                       std::span<std::byte> stored,
                        std::span<std::byte> /*scratch*/) const override {
-    throw_read_only();
+    return stored.size();
   }
-  std::vector<SideFile> metadata(const TreeSpec& /*tree*/,
-                                 const Placements& /*placed*/) const override {
-    throw_read_only();
+
+  std::vector<SideFile> metadata(const TreeSpec& tree, const Placements& placed) const override {
+    if (placed.file_count() == 1) return {};
+    return {{kIndexName,
+             [tree, &placed](const ByteSink& sink) { write_hf_index(tree, placed, sink); }}};
   }
-  FileLayout layout() const override { throw_read_only(); }
+
+  FileLayout layout() const override {
+    FileLayout out;
+    out.has_steps = false;
+    out.data_prefix = kDataPrefix;
+    out.data_suffix = kDataSuffix;
+    out.data_count = kDataCount;
+    out.single_file = kSingleFile;
+    out.alignment_bytes = 1;
+    out.flat_names = true;
+    out.whole_arrays = true;
+    out.compresses = false;
+    out.inner_chunks = false;
+    out.side_directory.clear();
+    out.commit_file = kManifestName;
+    return out;
+  }
+
+  bool writes_name(std::string_view name) const override { return is_written_name(name); }
+
+  ArrayFiles array_files(const std::vector<Leaf>& leaves, std::span<const std::uint32_t> order,
+                         std::uint64_t file_bytes) const override {
+    return put_in_files(leaves, {order.begin(), order.end()}, file_bytes);
+  }
+
+  void write_leading(const std::vector<Leaf>& leaves, std::span<const std::uint32_t> in_file,
+                     const ByteSink& sink) const override {
+    write_header(leaves, in_file, sink);
+  }
 };
 
 }  // namespace

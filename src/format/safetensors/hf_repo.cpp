@@ -106,6 +106,11 @@ std::optional<std::string> find_incomplete(const StorePath& directory) {
         .in_file(path.text())
         .hint("move it away and download the file again");
   }
+  if (const auto found = path.find(); found && found->kind == FileKind::other) {
+    throw Error(ErrorCode::bad_input, "not a regular file")
+        .in_file(path.text())
+        .hint("pipes, sockets and devices cannot be read at any place: put a file there");
+  }
   throw Error(ErrorCode::not_found, fmt::format("a file that {} is missing", what))
       .in_file(path.text())
       .hint(path.exists() ? "the name is a link to a file that is missing; download it again"
@@ -229,6 +234,16 @@ HfFiles choose_without_index(const StorePath& directory, const Names& entries) {
           .hint("name the one file to convert");
     }
     out.names = all;
+  }
+  // Other sets of the same weights (`model.fp16.safetensors`), as transformers names them.
+  Names variants;
+  if (contains(out.names, "model.safetensors"))
+    variants = matching(out.names, "model.*.safetensors");
+  if (!variants.empty()) {
+    std::erase_if(out.names, [&](const std::string& name) { return contains(variants, name); });
+    std::erase_if(all, [&](const std::string& name) { return contains(variants, name); });
+    out.notes.push_back(
+        fmt::format("ignored (variants; name a file to take one): {}", sample(variants)));
   }
   check_parts(directory, out.names);
   for (const std::string& name : out.names) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "bytes/files.h"
 #include "format/safetensors/hf_index.h"
 #include "format/safetensors/hf_repo.h"
 #include "format/safetensors/safetensors.h"
@@ -32,13 +33,15 @@ bool looks_like_hub_id(std::string_view location) {
     error.hint(fmt::format("a model of the hub is named hf://{}", location.name()));
   } else if (location.exists()) {
     error.hint("the name is a link that leads nowhere");
+  } else {
+    error.hint(tilde_hint(location.name()));
   }
   throw error;
 }
 
 // Reads the header of one more file.
-void add_file(Catalog& catalog, StorePath path, std::string name) {
-  SafetensorsHeader header = parse_safetensors(path);
+void add_file(Catalog& catalog, StorePath path, std::string name, bool despite_loss) {
+  SafetensorsHeader header = parse_safetensors(path, despite_loss);
   const auto id = static_cast<std::uint32_t>(catalog.files.size());
   catalog.files.push_back({std::move(path), std::move(name), header.identity.size_bytes,
                            std::move(header.identity.version), std::move(header.sha256)});
@@ -103,6 +106,30 @@ std::string read_config(const StorePath& directory) {
   return text;
 }
 
+// The files of a directory as far as they are there. Arrays of those that are not have no shape.
+Catalog open_remains(const StorePath& location, const std::vector<std::string>& entries) {
+  Catalog catalog;
+  catalog.location = location.text();
+  catalog.directory = location;
+  std::vector<std::string> names;
+  if (std::ranges::binary_search(entries, kIndexName))
+    names = read_hf_index(location / kIndexName).files;
+  if (names.empty()) {
+    names = entries;
+    std::erase_if(names, [](const std::string& name) { return !name.ends_with(".safetensors"); });
+  }
+  for (const std::string& name : names) {
+    try {
+      add_file(catalog, location / name, name, true);
+    } catch (const Error& error) {  // the others are read all the same
+      if (error.code() != ErrorCode::corrupt && error.code() != ErrorCode::not_found) throw;
+      catalog.lost.push_back(error);
+    }
+  }
+  sort_tensors(catalog);
+  return catalog;
+}
+
 Catalog open_directory(const StorePath& location) {
   const std::vector<std::string> entries = location.list();
   Catalog catalog;
@@ -117,7 +144,7 @@ Catalog open_directory(const StorePath& location) {
     chosen = choose_without_index(location, entries);
   }
   catalog.tensors.reserve(index.tensors.size());
-  for (const std::string& name : chosen.names) add_file(catalog, location / name, name);
+  for (const std::string& name : chosen.names) add_file(catalog, location / name, name, false);
   sort_tensors(catalog);
   if (chosen.has_index) check_against_index(catalog, index);
   catalog.config_text = read_config(location);
@@ -138,7 +165,7 @@ Catalog open_file(const StorePath& location) {
   Catalog catalog;
   catalog.location = location.text();
   catalog.directory = directory;
-  add_file(catalog, location, name);
+  add_file(catalog, location, name, false);
   sort_tensors(catalog);
   catalog.config_text = read_config(directory);
   return catalog;
@@ -162,11 +189,13 @@ std::optional<NameList> open_hf_names(const StorePath& location) {
   return out;
 }
 
-Catalog open_hf_catalog(const StorePath& location) {
+Catalog open_hf_catalog(const StorePath& location, bool despite_loss) {
   const auto entry = location.find();
   if (!entry || entry->kind == FileKind::dangling) throw_no_location(location);
-  Catalog catalog =
-      entry->kind == FileKind::directory ? open_directory(location) : open_file(location);
+  const bool is_file = entry->kind != FileKind::directory;
+  Catalog catalog = is_file        ? open_file(location)
+                    : despite_loss ? open_remains(location, location.list())
+                                   : open_directory(location);
   catalog.wording = {.kind = "huggingface",
                      .array = "tensor",
                      .arrays = "tensors",

@@ -17,9 +17,10 @@ std::optional<NameList> open_hf_names(const StorePath& location);
 /// Opens a HuggingFace directory (with an index, one file, or several files and no index) or one
 /// `.safetensors` file. The index and the headers must agree. Throws: not_found, bad_input,
 /// corrupt, unsupported (only .bin/.pth/GGUF, adapters), io; each names file and tensor.
-Catalog open_hf_catalog(const StorePath& location);
+/// `despite_loss`: as Choice.
+Catalog open_hf_catalog(const StorePath& location, bool despite_loss = false);
 
 /// The same, to read its data.
-std::unique_ptr<Checkpoint> open_hf(const StorePath& location);
+std::unique_ptr<Checkpoint> open_hf(const StorePath& location, bool despite_loss = false);
 
 }  // namespace hfshard::format::safetensors

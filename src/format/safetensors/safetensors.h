@@ -25,10 +25,12 @@ struct SafetensorsHeader {
 /// shapes, ranges (inside the file, contiguous without hole or overlap), exact cover of the file,
 /// sizes (range = shape x dtype). Ranges in errors are offsets in the file.
 ///
+/// `despite_loss`: of a file whose end is missing too.
+///
 /// Throws: corrupt (cut or damaged), bad_input (well-formed, but not what the format allows; a
 /// git-lfs pointer), unsupported (dtype, rank), not_found, io; each names file, tensor and bytes.
 ///
 /// Source: huggingface/safetensors README.md and safetensors/src/tensor.rs.
-SafetensorsHeader parse_safetensors(const StorePath& path);
+SafetensorsHeader parse_safetensors(const StorePath& path, bool despite_loss = false);
 
 }  // namespace hfshard::format::safetensors

@@ -95,7 +95,7 @@ CompiledModel ModelBuilder::finish() {
         .hint("look at --include, --exclude and the tensors: hfshard inspect");
   }
   if (!std::ranges::is_sorted(model_.leaves, {}, &Leaf::name)) sort_leaves();
-  check_prefixes();
+  if (!options_.flat_names) check_prefixes();
   check_casts();
   return std::move(model_);
 }
@@ -143,17 +143,6 @@ void ModelBuilder::check_prefixes() const {
     }
     open.push_back(&leaf.name);
   }
-}
-
-IndexMap identity_map(const Shape& shape) {
-  IndexMap out;
-  const Shape strides = shape.strides();
-  for (std::size_t axis = 0; axis < shape.rank(); ++axis) {
-    if (shape[axis] == 1) continue;
-    const auto step = static_cast<std::int64_t>(strides[axis]);
-    out.digits.push_back({shape[axis], step, step});
-  }
-  return out;
 }
 
 void check_path(const std::string& path) {

@@ -26,6 +26,33 @@ CompiledModel compile_model(const Catalog& catalog, const MappingOptions& option
 /// The same without the proof, for those who want every finding of prove().
 CompiledModel compile_unproved(const Catalog& catalog, const MappingOptions& options);
 
+/// Logical axes of the arrays that a glob matches: --axes GLOB=a,,b.
+struct AxesOf {
+  std::string glob;
+  std::vector<std::string> axes;  ///< one per dim, "" where one has none
+};
+/// Parses it, up to the last `=`. Throws: usage.
+AxesOf parse_axes(std::string_view text);
+
+/// What is known of arrays that are only laid out anew.
+struct SameOptions {
+  std::vector<Leaf> known;   ///< sorted by name; their axes are taken where the shape is the same
+  std::vector<AxesOf> axes;  ///< wins over `known`; the last one that matches
+  std::string left_out;      ///< name of an array that the target writes itself, if there is one
+};
+/// Every array under its own name, with its own shape, and its axes as far as they are known: what
+/// `reshard` writes. Throws: usage (globs), unsupported (casts), as compile_model.
+CompiledModel compile_same(const Catalog& catalog, const MappingOptions& options,
+                           const SameOptions& same);
+
+/// The way back: the tensors of `forward`, which was made of `source`, from the arrays of `tree`,
+/// which are its leaves. Names and shapes are as they were; dtypes too, unless the options say
+/// other ones or a tensor was quantised, which it stays no longer. What was left out on the way
+/// here is missing, unless it was a copy. Proved as compile_model does. Throws: bad_input (a leaf
+/// is missing from the tree, or of another shape), unsupported.
+CompiledModel compile_inverse(const CompiledModel& forward, const Catalog& source,
+                              const Catalog& tree, const MappingOptions& options);
+
 /// One finding of `mappings check`.
 struct CheckFinding {
   std::string tensor;  ///< source or target name

@@ -5,6 +5,8 @@
 
 #include "base/heap.h"
 
+#include "hfshard/error.h"
+
 namespace hfshard {
 namespace {
 
@@ -34,6 +36,22 @@ std::uint64_t of_transfer(const Transfer& transfer) {
 
 Model::Model(std::shared_ptr<const Catalog> catalog, CompiledModel compiled)
     : CompiledModel(std::move(compiled)), catalog_(std::move(catalog)) {
+  index();
+}
+
+Model::Model(std::shared_ptr<const Checkpoint> source, CompiledModel compiled)
+    : CompiledModel(std::move(compiled)),
+      source_(std::move(source)),
+      catalog_(source_, &source_->catalog()) {
+  index();
+}
+
+const Checkpoint& Model::source() const {
+  HFSHARD_CHECK(source_ != nullptr);
+  return *source_;
+}
+
+void Model::index() {
   index_by_target(transfers, leaves.size(), leaf_transfer_begin_, leaf_transfers_);
   index_by_target(fills, leaves.size(), leaf_fill_begin_, leaf_fills_);
   slot_begin_.reserve(transfers.size() + 1);
@@ -60,8 +78,9 @@ std::vector<const Transfer*> Model::leading_to(std::uint32_t leaf) const {
 }
 
 std::uint64_t Model::heap_bytes() const {
-  return hfshard::heap_bytes(*catalog_) + hfshard::heap_bytes(rules) +
-         hfshard::heap_bytes(leaves, of_leaf) + hfshard::heap_bytes(transfers, of_transfer) +
+  const std::uint64_t of_source = source_ ? source_->heap_bytes() : hfshard::heap_bytes(*catalog_);
+  return of_source + hfshard::heap_bytes(rules) + hfshard::heap_bytes(leaves, of_leaf) +
+         hfshard::heap_bytes(transfers, of_transfer) +
          hfshard::heap_bytes(fills, [](const Fill& fill) { return fill.map.digits.heap_bytes(); }) +
          hfshard::heap_bytes(drops,
                              [](const Drop& drop) {
@@ -74,13 +93,14 @@ std::uint64_t Model::heap_bytes() const {
          hfshard::heap_bytes(leaf_fill_begin_) + hfshard::heap_bytes(slot_begin_);
 }
 
-std::shared_ptr<const Model> make_model(std::shared_ptr<const Catalog> catalog,
+std::shared_ptr<const Model> make_model(std::shared_ptr<const Checkpoint> source,
                                         CompiledModel compiled) {
-  return std::make_shared<const Model>(std::move(catalog), std::move(compiled));
+  return std::make_shared<const Model>(std::move(source), std::move(compiled));
 }
 
 std::shared_ptr<const Model> make_model(Catalog catalog, CompiledModel compiled) {
-  return make_model(std::make_shared<const Catalog>(std::move(catalog)), std::move(compiled));
+  return std::make_shared<const Model>(std::make_shared<const Catalog>(std::move(catalog)),
+                                       std::move(compiled));
 }
 
 }  // namespace hfshard

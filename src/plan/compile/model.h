@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "catalog/catalog.h"
+#include "catalog/checkpoint.h"
 #include "ops/transfer.h"
 
 namespace hfshard {
@@ -15,8 +16,13 @@ namespace hfshard {
 class Model final : public CompiledModel {
  public:
   Model(std::shared_ptr<const Catalog> catalog, CompiledModel compiled);
+  /// Of an opened checkpoint, which it keeps open.
+  Model(std::shared_ptr<const Checkpoint> source, CompiledModel compiled);
 
   const Catalog& catalog() const noexcept { return *catalog_; }
+  /// Who reads the pieces of arrays that are not one plain piece. Of a model that was made of an
+  /// opened checkpoint.
+  const Checkpoint& source() const;
   /// Transfers (indices) that write a leaf, and fills.
   std::span<const std::uint32_t> transfers_of(std::uint32_t leaf) const;
   std::span<const std::uint32_t> fills_of(std::uint32_t leaf) const;
@@ -31,14 +37,16 @@ class Model final : public CompiledModel {
   std::uint64_t heap_bytes() const;
 
  private:
+  void index();
+
+  std::shared_ptr<const Checkpoint> source_;
   std::shared_ptr<const Catalog> catalog_;
   std::vector<std::uint32_t> leaf_transfers_, leaf_transfer_begin_;
   std::vector<std::uint32_t> leaf_fills_, leaf_fill_begin_;
   std::vector<std::uint64_t> slot_begin_;
 };
 
-/// `catalog` may be an opened checkpoint's, which it then keeps open.
-std::shared_ptr<const Model> make_model(std::shared_ptr<const Catalog> catalog,
+std::shared_ptr<const Model> make_model(std::shared_ptr<const Checkpoint> source,
                                         CompiledModel compiled);
 std::shared_ptr<const Model> make_model(Catalog catalog, CompiledModel compiled);
 

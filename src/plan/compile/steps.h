@@ -87,9 +87,6 @@ struct DTypeRule {
 DType leaf_dtype(const MappingOptions& options, std::string_view path, DType natural,
                  const DTypeRule& rule);
 
-/// Identity over a tensor, one digit per axis with more than one element.
-IndexMap identity_map(const Shape& shape);
-
 /// Checks a dotted leaf path. Throws: unsupported (empty component, '/').
 void check_path(const std::string& path);
 

@@ -121,23 +121,11 @@ std::vector<std::uint8_t> stored_order(const Shape& chunk,
   return std::ranges::is_sorted(order) ? std::vector<std::uint8_t>() : order;
 }
 
-// Elements between neighbours along each axis of a stored chunk.
-Shape stored_strides(const Grid& grid) {
-  if (grid.order.empty()) return grid.chunk.strides();
-  Shape out = grid.chunk;
-  std::uint64_t stride = 1;
-  for (std::size_t k = grid.order.size(); k-- > 0;) {
-    out[grid.order[k]] = stride;
-    stride *= grid.chunk[grid.order[k]];
-  }
-  return out;
-}
-
 // Whether a part of a map lays the source's elements out as the chunk is stored.
 bool stored_so(const IndexMap& part, const Leaf& leaf, const Grid& grid) {
   if (part.count() != grid.chunk.numel()) return false;
   const Shape strides = leaf.shape.strides();
-  const Shape stored = stored_strides(grid);
+  const Shape stored = stored_strides(grid.chunk, grid.order);
   return std::ranges::all_of(part.digits, [&](const Digit& digit) {
     const std::size_t axis = axis_of(strides, digit.dst_step);
     const std::uint64_t step = static_cast<std::uint64_t>(digit.dst_step) / strides[axis];

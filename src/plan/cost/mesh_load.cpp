@@ -18,12 +18,12 @@ struct Spread {
   Shape shard;                                 // extents
 };
 
-Spread spread_of(const Leaf& leaf, const AxisRules& rules, const Mesh& mesh) {
+Spread spread_of(const Leaf& leaf, const AxisRules& rules, const Mesh& mesh, bool uneven) {
   Spread out;
-  const Shape counts = shard_counts(leaf, rules, mesh);
+  const Shape counts = shard_counts(leaf, rules, mesh, uneven);
   const auto names = logical_to_mesh_axes(leaf.axes, rules);
   for (std::size_t dim = 0; dim < leaf.shape.rank(); ++dim) {
-    out.shard.push_back(leaf.shape[dim] / std::max<std::uint64_t>(counts[dim], 1));
+    out.shard.push_back(ceil_div(leaf.shape[dim], std::max<std::uint64_t>(counts[dim], 1)));
     std::vector<std::size_t> axes;
     if (dim < names.size()) {
       for (const std::string& name : names[dim]) {
@@ -58,14 +58,24 @@ std::vector<std::uint64_t> shard_of(const Spread& spread, const Mesh& mesh,
   return out;
 }
 
-// Half-open range of cells of `extent` that a shard touches along each dim.
-Box cells_of(const std::vector<std::uint64_t>& shard, const Shape& shard_shape,
-             const Shape& extent) {
+// What of a leaf a shard holds; the last ones may have less than the others, or nothing.
+Box box_of_shard(const std::vector<std::uint64_t>& shard, const Shape& extent, const Shape& shape) {
   Box out;
   for (std::size_t dim = 0; dim < shard.size(); ++dim) {
-    const std::uint64_t begin = shard[dim] * shard_shape[dim] / extent[dim];
+    const std::uint64_t begin = std::min(shard[dim] * extent[dim], shape[dim]);
     out.begin.push_back(begin);
-    out.extent.push_back(ceil_div((shard[dim] + 1) * shard_shape[dim], extent[dim]) - begin);
+    out.extent.push_back(std::min(extent[dim], shape[dim] - begin));
+  }
+  return out;
+}
+
+// The cells of `extent` that a box touches.
+Box cells_of(const Box& box, const Shape& extent) {
+  Box out;
+  for (std::size_t dim = 0; dim < extent.rank(); ++dim) {
+    const std::uint64_t begin = box.begin[dim] / extent[dim];
+    out.begin.push_back(begin);
+    out.extent.push_back(ceil_div(box.begin[dim] + box.extent[dim], extent[dim]) - begin);
   }
   return out;
 }
@@ -132,15 +142,18 @@ std::uint64_t add_leaf(const Layout& layout, std::uint32_t index, const Spread& 
   std::vector<Box> chunks;
   std::uint64_t request = 0;
   for (const auto& shard : shards) {
-    cells.push_back(cells_of(shard, spread.shard, grid.inner));
-    chunks.push_back(cells_of(shard, spread.shard, grid.chunk));
+    const Box box = box_of_shard(shard, spread.shard, leaf.shape);
+    if (box.extent.numel() == 0) continue;
+    host.needed_bytes += packed_bytes(leaf.dtype, box.extent.numel());
+    cells.push_back(cells_of(box, grid.inner));
+    chunks.push_back(cells_of(box, grid.chunk));
     const std::uint64_t wanted = cells.back().extent.numel() * grid.inner.numel();
     request = std::max(request, packed_bytes(leaf.dtype, wanted));
   }
+  if (cells.empty()) return 0;
   const CellBytes bytes = cell_bytes(layout, index);
   const std::uint64_t touched = count_union(cells);
   const std::uint64_t indices = bytes.index > 0 ? count_union(chunks) : 0;
-  host.needed_bytes += shards.size() * packed_bytes(leaf.dtype, spread.shard.numel());
   host.read_bytes += touched * bytes.cell + indices * bytes.index;
   host.requests += touched + indices;
   return request;
@@ -194,7 +207,8 @@ LoadCost load_cost(const Layout& layout, const AxisRules& rules, const Mesh& mes
   }
   out.hosts.resize(devices / devices_per_host);
   for (std::uint32_t leaf = 0; leaf < layout.model().leaves.size(); ++leaf) {
-    const Spread spread = spread_of(layout.model().leaves[leaf], rules, mesh);
+    const Spread spread =
+        spread_of(layout.model().leaves[leaf], rules, mesh, layout.files().ceil_shards);
     std::uint64_t largest = 0;
     for (std::uint64_t host = 0; host < out.hosts.size(); ++host) {
       largest = std::max(largest, add_leaf(layout, leaf, spread, mesh, host * devices_per_host,

@@ -37,15 +37,6 @@ Split split_digits(const IndexMap& map, std::uint64_t row) {
 
 }  // namespace
 
-std::uint64_t row_length(const Shape& source_shape) {
-  if (source_shape.rank() < 2) return std::max<std::uint64_t>(source_shape.numel(), 1);
-  return std::max<std::uint64_t>(source_shape[source_shape.rank() - 1], 1);
-}
-
-IndexMap split_at_rows(const IndexMap& map, const Shape& source_shape) {
-  return inverse(split_by_axes(inverse(map), source_shape));
-}
-
 bool DigitCounter::advance() noexcept {
   for (std::size_t k = digits_.size(); k-- > 0;) {
     const Digit& digit = digits_[k];
@@ -137,7 +128,7 @@ BandForm band_form(const Transfer& transfer, DType leaf_dtype, const Limits& lim
   const std::uint64_t out_bits = size_bits(leaf_dtype);
   const auto padded = [](std::uint64_t bits) { return round_up(ceil_div(bits, 8), 64); };
   BandForm out;
-  out.row = row_length(transfer.source_shape);
+  out.row = row_length(transfer);
   out.most = std::max<std::uint64_t>(limits.segment_bytes * 8 / in_bits, 1);
   out.gap = limits.run_bytes * 8 / in_bits;
   const std::uint64_t widest =

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "ops/index_map.h"
+#include "ops/source_rows.h"
 #include "ops/transfer.h"
 #include "plan/layout/limits.h"
 
@@ -19,15 +20,6 @@ struct Band {
   std::uint64_t length = 0;
   IndexMap map;
 };
-
-/// Elements of a source row, the unit that is hashed and never split: the last axis; the whole
-/// tensor when 1-d or 0-d.
-std::uint64_t row_length(const Shape& source_shape);
-
-/// Splits every digit of `map` so that none straddles a multiple of `row` on the source side.
-/// Throws: internal when a digit cannot be split evenly (patterns follow the source's axes, so none
-/// does).
-IndexMap split_at_rows(const IndexMap& map, const Shape& source_shape);
 
 /// Counts through digits, the first one slowest: the offsets on both sides of where it stands.
 class DigitCounter {

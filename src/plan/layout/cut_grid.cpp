@@ -41,7 +41,7 @@ std::vector<bool> row_axes(const Leaf& leaf, const Transfer* first) {
   std::vector<bool> out(leaf.shape.rank(), false);
   if (first == nullptr) return out;
   const Shape strides = leaf.shape.strides();
-  const std::uint64_t row = row_length(first->source_shape);
+  const std::uint64_t row = row_length(*first);
   for (const Digit& digit : first->map.digits) {
     if (digit.extent > 1 && static_cast<std::uint64_t>(std::abs(digit.src_step)) < row)
       out[axis_of(strides, digit.dst_step)] = true;
@@ -187,12 +187,6 @@ Shape cap_counts(Shape counts, std::uint64_t most) {
   return counts;
 }
 
-Shape one_chunk(const Shape& shape) {
-  Shape chunk;
-  for (const std::uint64_t extent : shape) chunk.push_back(std::max<std::uint64_t>(extent, 1));
-  return chunk;
-}
-
 // Shards along each axis; stacked axes are cut by layers instead.
 Shape mesh_counts(const Leaf& leaf, const Shape& shard) {
   Shape counts;
@@ -266,7 +260,7 @@ Grid cut_grid(const Leaf& leaf, const Shape& shard, const std::vector<std::size_
   const std::size_t rank = leaf.shape.rank();
   const std::uint64_t floor = std::min(limits.floor_bytes, chunk_bytes);
   if (ceil_div(leaf.shape.numel() * size_bits(leaf.dtype), 8) <= floor) {
-    const Shape whole = one_chunk(leaf.shape);
+    const Shape whole = whole_chunk(leaf.shape);
     return {shard, whole, whole};
   }
   const Shape counts = mesh_counts(leaf, shard);

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -47,6 +48,15 @@ AxisRules parse_axis_rules(std::string_view text, std::string_view name) {
     throw error.in_file(name).by_rule(fmt::format("{}#/{}", name, index));
   }
   return out;
+}
+
+void add_mesh_rules(const std::vector<Leaf>& leaves, AxisRules& rules) {
+  std::set<std::string> names;
+  for (const Leaf& leaf : leaves) names.insert(leaf.axes.begin(), leaf.axes.end());
+  for (const std::string& name : names) {
+    if (std::vector<std::string> axes = mesh_axes_of(name); !axes.empty())
+      rules.rules.push_back({name, std::move(axes)});
+  }
 }
 
 namespace {
@@ -125,7 +135,7 @@ std::vector<std::vector<std::string>> logical_to_mesh_axes(const std::vector<std
   return out;
 }
 
-Shape shard_counts(const Leaf& leaf, const AxisRules& rules, const Mesh& mesh) {
+Shape shard_counts(const Leaf& leaf, const AxisRules& rules, const Mesh& mesh, bool uneven) {
   Shape counts;
   const auto spec = logical_to_mesh_axes(leaf.axes, rules);
   for (std::size_t d = 0; d < leaf.shape.rank(); ++d) {
@@ -140,7 +150,7 @@ Shape shard_counts(const Leaf& leaf, const AxisRules& rules, const Mesh& mesh) {
       if (size > 1) names.push_back(fmt::format("{}={}", axis, size));
       if (count) count = checked_mul(*count, size);
     }
-    if (!count || leaf.shape[d] % *count != 0) {
+    if (!count || (!uneven && leaf.shape[d] % *count != 0)) {
       throw Error(ErrorCode::bad_input,
                   fmt::format("dimension {} ({}) of {} is {}, which {} does not divide", d,
                               leaf.axes[d], to_string(leaf.shape), leaf.shape[d], join(names, ",")))

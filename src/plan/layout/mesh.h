@@ -37,6 +37,9 @@ struct AxisRules {
 /// ...]. Throws: bad_input naming the file and the entry.
 AxisRules parse_axis_rules(std::string_view text, std::string_view name);
 
+/// Adds a rule for each axis of the leaves that is named by where it lies on a mesh (axis_on_mesh).
+void add_mesh_rules(const std::vector<Leaf>& leaves, AxisRules& rules);
+
 /// Parses `fsdp=16,expert=2`. Throws: usage for an unknown or repeated axis (with near names), a
 /// size of zero.
 Mesh parse_mesh(std::string_view text, const AxisRules& rules);
@@ -49,8 +52,8 @@ std::vector<std::vector<std::string>> logical_to_mesh_axes(const std::vector<std
                                                            const AxisRules& rules);
 
 /// Number of shards per dimension of a leaf on a mesh. Throws: bad_input when a dimension does not
-/// divide (names leaf, axis, extent, mesh axes).
-Shape shard_counts(const Leaf& leaf, const AxisRules& rules, const Mesh& mesh);
+/// divide (names leaf, axis, extent, mesh axes), unless `uneven` (FileLayout::ceil_shards).
+Shape shard_counts(const Leaf& leaf, const AxisRules& rules, const Mesh& mesh, bool uneven = false);
 
 /// The mesh used when the user names none: fsdp of the largest power of two <= 16 that divides
 /// every dimension that the rules split by fsdp.

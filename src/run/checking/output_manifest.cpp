@@ -1,6 +1,7 @@
 #include "run/checking/output_manifest.h"
 
 #include <algorithm>
+#include <array>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -20,6 +21,7 @@ namespace hfshard {
 namespace {
 
 constexpr std::uint64_t kSchema = 1;
+constexpr std::array kCodes = {Code::f8_e4m3, Code::f8_e5m2, Code::f4_e2m1, Code::int4};
 constexpr std::uint64_t kMaxManifest = std::uint64_t{1} << 31;
 
 Shape shape_of(const Json& json) {
@@ -109,6 +111,7 @@ Json json_transfer(const Model& model, std::uint32_t index, const OutputDigests&
   }
   if (transfer.value.mul) out["mul"] = double{*transfer.value.mul};
   if (transfer.value.add) out["add"] = double{*transfer.value.add};
+  if (transfer.row != 0) out["row"] = std::uint64_t{transfer.row};
   if (transfer.copy) out["copy"] = true;
   if (transfer.decode) out["decode"] = json_decode(transfer);
   return out;
@@ -123,12 +126,17 @@ Json json_fill(const Fill& fill) {
   return out;
 }
 
-Json json_drop(const Drop& drop) {
+bool is_whole(const Drop& drop, const Shape& shape) {
+  return normalize(drop.map) == normalize(identity_map(shape));
+}
+
+Json json_drop(const Drop& drop, const Shape& shape) {
   Json out;
   out["source"] = std::uint64_t{drop.source};
   out["rule"] = std::uint64_t{drop.rule};
   out["why"] = drop.why;
   if (drop.same_as) out["same_as"] = std::uint64_t{*drop.same_as};
+  if (!is_whole(drop, shape)) out["map"] = json_map(drop.map);
   return out;
 }
 
@@ -182,6 +190,45 @@ void read_leaf(const Json& json, Parts& parts) {
   parts.linked.push_back(grid.linked);
 }
 
+Decode decode_of(const Json& json, const Shape& shape, const Catalog& catalog) {
+  Decode out;
+  const std::string& code = json.at("code").as_string();
+  const auto known = std::ranges::find_if(kCodes, [&](Code one) { return to_string(one) == code; });
+  if (known == kCodes.end()) throw Error(ErrorCode::corrupt, "unknown code " + code);
+  out.form.code = *known;
+  for (const Json& scale : json.at("scales").as_array()) {
+    if (scale.as_uint() >= catalog.tensors.size())
+      throw Error(ErrorCode::corrupt, "a rule names scales that are not listed");
+    out.scales.push_back(static_cast<std::uint32_t>(scale.as_uint()));
+  }
+  if (out.scales.empty() || shape.rank() < 2)
+    throw Error(ErrorCode::corrupt, "a decoder without scales, or of no matrix");
+  out.form.scale_dtype = catalog.tensors[out.scales.front()].dtype;
+  out.form.rows = shape[shape.rank() - 2];
+  out.form.cols = shape[shape.rank() - 1];
+  const Json::Array& block = json.at("block").as_array();
+  if (block.size() != 2) throw Error(ErrorCode::corrupt, "a block has two numbers");
+  out.form.row_block = std::max<std::uint64_t>(block[0].as_uint(), 1);
+  out.form.col_block = std::max<std::uint64_t>(block[1].as_uint(), 1);
+  return out;
+}
+
+void read_drop(const Json& json, Parts& parts) {
+  Drop drop;
+  drop.source = static_cast<std::uint32_t>(json.at("source").as_uint());
+  drop.rule = static_cast<std::uint32_t>(json.at("rule").as_uint());
+  drop.why = json.at("why").as_string();
+  if (const Json* same = json.find("same_as"))
+    drop.same_as = static_cast<std::uint32_t>(same->as_uint());
+  const std::size_t tensors = parts.catalog.tensors.size();
+  if (drop.source >= tensors || drop.same_as.value_or(0) >= tensors ||
+      drop.rule >= parts.compiled.rules.size())
+    throw Error(ErrorCode::corrupt, "a drop names a tensor or rule that is not listed");
+  const Json* map = json.find("map");
+  drop.map = map ? map_of(*map) : identity_map(parts.catalog.tensors[drop.source].shape);
+  parts.compiled.drops.push_back(std::move(drop));
+}
+
 void read_transfer(const Json& json, Parts& parts) {
   Transfer transfer;
   transfer.target = static_cast<std::uint32_t>(json.at("leaf").as_uint());
@@ -216,9 +263,16 @@ void read_transfer(const Json& json, Parts& parts) {
   const TensorInfo& first = parts.catalog.tensors[transfer.sources.front()];
   transfer.source_shape = first.shape;
   transfer.source_dtype = first.dtype;
-  if (const Json* decode = json.find("decode")) {  // the shape in codes; the values are in the leaf
+  if (const Json* decode = json.find("decode")) {
     transfer.source_shape = shape_of(decode->at("shape"));
     if (transfer.source_shape.numel() != first.shape.numel()) transfer.source_dtype = DType::f4;
+    transfer.decode = decode_of(*decode, transfer.source_shape, parts.catalog);
+  }
+  if (const Json* row = json.find("row")) {
+    const std::uint64_t length = row->as_uint();
+    if (length == 0 || length > UINT32_MAX || row_length(transfer.source_shape) % length != 0)
+      throw Error(ErrorCode::corrupt, "the rows of a rule do not divide those of its sources");
+    transfer.row = static_cast<std::uint32_t>(length);
   }
   parts.recorded.push_back(!digests.empty());
   parts.compiled.transfers.push_back(std::move(transfer));
@@ -246,7 +300,7 @@ std::uint64_t reach_of(const IndexMap& map, const Leaf& leaf) {
 
 // The same of a rule, whose map must lie in its sources too.
 std::uint64_t reach_of(const Transfer& transfer, const Leaf& leaf) {
-  IndexMap all = split_at_rows(transfer.map, transfer.source_shape);
+  IndexMap all = split_at_rows(transfer);
   for (const Loop& loop : transfer.loops) all.digits.push_back({loop.extent, 0, loop.dst_step});
   const std::uint64_t reach = reach_of(all, leaf);
   if (reach != checked_mul(transfer.map.count(), std::uint64_t{transfer.sources.size()}))
@@ -299,6 +353,7 @@ void read_body(const Json& json, Manifest& out) {
   for (const Json& leaf : json.at("leaves").as_array()) read_leaf(leaf, parts);
   for (const Json& transfer : json.at("transfers").as_array()) read_transfer(transfer, parts);
   for (const Json& fill : json.at("fills").as_array()) read_fill(fill, parts);
+  for (const Json& drop : json.at("drops").as_array()) read_drop(drop, parts);
   check_coverage(parts.compiled);
   out.model = make_model(std::move(parts.catalog), std::move(parts.compiled));
   out.digests.sums = std::move(parts.sums);
@@ -355,8 +410,10 @@ void write_manifest(const Plan& plan, const OutputDigests& digests, const ByteSi
   std::string text = dump_json(head);
   text.pop_back();  // the closing brace: the lists follow
   sink(as_bytes(text));
-  write_list(sink, "drops", model.drops.size(),
-             [&](std::size_t i) { return json_drop(model.drops[i]); });
+  write_list(sink, "drops", model.drops.size(), [&](std::size_t i) {
+    const Drop& drop = model.drops[i];
+    return json_drop(drop, model.catalog().tensors[drop.source].shape);
+  });
   write_list(sink, "fills", model.fills.size(),
              [&](std::size_t i) { return json_fill(model.fills[i]); });
   write_list(sink, "leaves", model.leaves.size(),
@@ -369,6 +426,11 @@ void write_manifest(const Plan& plan, const OutputDigests& digests, const ByteSi
     return json_transfer(model, static_cast<std::uint32_t>(i), digests);
   });
   sink(as_bytes("}\n"));
+}
+
+void copy_manifest(const std::string& path, const ByteSink& sink) {
+  const std::string text = read_file(path, kMaxManifest);
+  sink(as_bytes(text));
 }
 
 Manifest read_manifest(const std::string& path) {

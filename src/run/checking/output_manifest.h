@@ -11,8 +11,8 @@
 
 namespace hfshard {
 
-/// Name of the manifest in the step directory.
-inline constexpr const char* kManifestName = "hfshard.json";
+/// Name beside the manifest of that of what the output is a copy of, laid out anew.
+inline constexpr const char* kOriginName = "hfshard.origin.json";
 
 /// The digests of an output.
 struct OutputDigests {
@@ -31,6 +31,9 @@ std::string root_digest(const Model& model, const std::vector<Digest128>& sums,
 /// Streams hfshard.json: sources, leaves, resolved rules and digests; enough for a newer tool to
 /// verify the output without family files (docs/json.md). Sorted keys, no path, time or host.
 void write_manifest(const Plan& plan, const OutputDigests& digests, const ByteSink& sink);
+
+/// Streams the manifest at a path as it is. Throws: not_found, io.
+void copy_manifest(const std::string& path, const ByteSink& sink);
 
 /// What verify reads back.
 struct Manifest {

@@ -2,158 +2,29 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 
 #include <fmt/format.h>
 
 #include "base/checked.h"
 #include "base/heap.h"
-#include "base/text.h"
 #include "mapping/scheme_defaults.h"
-#include "ops/move.h"
-#include "ops/read_piece.h"
 #include "plan/layout/band.h"
+#include "run/checking/reading.h"
 #include "run/moving/budget.h"
 #include "run/moving/cells.h"
 #include "run/moving/pipeline.h"
-#include "run/moving/row_hasher.h"
+#include "run/moving/region_rows.h"
 #include "run/moving/sources.h"
 #include "run/moving/stage_meter.h"
 #include "run/moving/stop.h"
 #include "run/moving/unit_filler.h"
 #include "run/moving/unit_parts.h"
+#include "run/moving/unpacked.h"
 
 #include "hfshard/error.h"
 
 namespace hfshard {
 namespace {
-
-std::string chunk_name(const Shape& chunk) {
-  std::vector<std::string> parts;
-  for (const std::uint64_t index : chunk) parts.push_back(std::to_string(index));
-  return join(parts, ", ");
-}
-
-// Differences from all threads.
-class Findings {
- public:
-  void add(Difference difference) {
-    const std::lock_guard lock(mutex_);
-    items_.push_back(std::move(difference));
-  }
-  std::vector<Difference> take() {
-    std::ranges::sort(items_, [](const Difference& a, const Difference& b) {
-      return std::tie(a.leaf, a.chunk, a.tensor, a.what) <
-             std::tie(b.leaf, b.chunk, b.tensor, b.what);
-    });
-    return std::move(items_);
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<Difference> items_;
-};
-
-// Which opened leaf holds each planned one; leaves that differ in shape, dtype or presence are
-// findings.
-std::vector<std::optional<std::uint32_t>> match_leaves(const Checkpoint& opened, const Model& model,
-                                                       Findings& findings) {
-  std::vector<std::optional<std::uint32_t>> out;
-  for (const Leaf& leaf : model.leaves) {
-    const auto found = opened.catalog().find(leaf.name);
-    const TensorInfo* at = found ? &opened.catalog().tensors[*found] : nullptr;
-    if (at == nullptr) {
-      findings.add({leaf.name, "", "", "the leaf is missing"});
-      out.emplace_back();
-    } else if (!(at->shape == leaf.shape) || at->dtype != leaf.dtype) {
-      findings.add(
-          {leaf.name, "", "",
-           fmt::format("the leaf is {} {}, not {} {}", to_string(at->dtype), to_string(at->shape),
-                       to_string(leaf.dtype), to_string(leaf.shape))});
-      out.emplace_back();
-    } else {
-      out.push_back(found);
-    }
-  }
-  return out;
-}
-
-// Everything both ways of verifying share: the model laid out as the output is really cut, and
-// reading its chunks.
-class Reading {
- public:
-  // `hold_chunk`: a chunk beside the region (to compare with it). `wanted`: leaves to be read; all
-  // without it.
-  Reading(const Checkpoint& opened, const std::shared_ptr<const Model>& model, const Limits& limits,
-          StageMeter& meter, bool hold_chunk, const std::vector<bool>* wanted = nullptr)
-      : opened_(opened),
-        meter_(meter),
-        leaf_of_(match_leaves(opened, *model, findings)),
-        layout_(model, cut(*model, reading_limits(limits), hold_chunk, wanted),
-                reading_limits(limits), false) {}
-
-  const Layout& layout() const noexcept { return layout_; }
-
-  // Reads one chunk; a damaged or missing one is a finding and false.
-  bool read(std::uint32_t leaf, const Shape& chunk, std::span<std::byte> out,
-            std::span<std::byte> scratch) {
-    try {
-      const StageSpan span(&meter_, Busy::read);
-      read_row_major(opened_, *leaf_of_[leaf], chunk, out, scratch);
-      return true;
-    } catch (const Error& error) {  // verify lists all damage instead of stopping at the first
-      if (error.code() != ErrorCode::corrupt && error.code() != ErrorCode::not_found) throw;
-      std::string what = error.sentence();
-      if (!error.file().empty()) what += fmt::format(" ({})", error.file());
-      findings.add({layout_.model().leaves[leaf].name, chunk_name(chunk), "", what});
-      return false;
-    }
-  }
-
-  std::uint64_t fill_scratch(std::uint32_t leaf) const { return fill_scratch_[leaf]; }
-
-  const Checkpoint& opened() const noexcept { return opened_; }
-
-  Findings findings;
-
- private:
-  // Chunks are read one by one, into regions of any size.
-  static Limits reading_limits(Limits limits) {
-    limits.alignment_bytes = 64;
-    limits.slab_bytes = UINT64_MAX / 4;
-    return limits;
-  }
-
-  // The leaves as they are cut in the output.
-  CutLeaves cut(const Model& model, const Limits& limits, bool hold_chunk,
-                const std::vector<bool>* wanted) {
-    CutLeaves out;
-    for (std::uint32_t i = 0; i < model.leaves.size(); ++i) {
-      const Leaf& leaf = model.leaves[i];
-      Grid grid;
-      grid.chunk = leaf_of_[i] ? opened_.catalog().grid_of(*leaf_of_[i]).chunk : leaf.shape;
-      for (std::uint64_t* at = &grid.chunk[0]; at != &grid.chunk[0] + grid.chunk.rank(); ++at) {
-        *at = std::max<std::uint64_t>(*at, 1);
-      }
-      grid.inner = grid.shard = grid.chunk;
-      const PieceForm form{packed_bytes(leaf.dtype, grid.chunk.numel()), 1, 0, 0};
-      UnitForm unit = make_unit_form(leaf, grid, model.leading_to(i), form, limits);
-      fill_scratch_.push_back(round_up(unit.scratch_bytes, 64));
-      unit.scratch_bytes = fill_scratch_.back() + (hold_chunk ? round_up(form.cell_bytes, 64) : 0) +
-                           (leaf_of_[i] ? row_major_scratch_bytes(opened_, *leaf_of_[i]) : 0);
-      if (!leaf_of_[i] || (wanted != nullptr && !(*wanted)[i])) unit.groups = 0;
-      out.grids.push_back(grid);
-      out.units.push_back(unit);
-    }
-    return out;
-  }
-
-  const Checkpoint& opened_;
-  StageMeter& meter_;
-  std::vector<std::optional<std::uint32_t>> leaf_of_;
-  std::vector<std::uint64_t> fill_scratch_;
-  Layout layout_;
-};
 
 class CountingSink final : public TileSink {
  public:
@@ -183,7 +54,7 @@ std::uint64_t tensors_read(const Layout& layout) {
 // `beside_bytes`: heap that the caller holds beside the checkpoint and the model.
 VerifyResult run_units(Reading& reading, std::uint64_t beside_bytes, const RunOptions& options,
                        StageMeter& meter, const std::function<void(Tile&)>& apply,
-                       std::vector<Digest128>& sums) {
+                       std::vector<Digest128>& sums, UnpackedArrays* unpacked = nullptr) {
   const Layout& layout = reading.layout();
   const unsigned threads = meter.threads();
   const std::uint64_t held = reading.opened().heap_bytes() + beside_bytes + 2 * heap_bytes(sums);
@@ -192,8 +63,10 @@ VerifyResult run_units(Reading& reading, std::uint64_t beside_bytes, const RunOp
   CountingSink sink(meter, sums);
   TileCursor cursor(layout, 0, layout.end_address(), nullptr, arena.size_bytes());
   meter.reporter().started(layout.end_address(), 0);
-  const auto nothing = [](Tile&) {};
-  if (!run_pipeline(cursor, arena, nothing, apply, sink, {threads, options.stop, {}, &meter})) {
+  const auto admitted = [&](Tile& tile) {
+    if (unpacked != nullptr) unpacked->make_ready(tile.units.front(), arena);
+  };
+  if (!run_pipeline(cursor, arena, admitted, apply, sink, {threads, options.stop, {}, &meter})) {
     throw Error(ErrorCode::cancelled, "stopped before everything was verified");
   }
   VerifyResult result;
@@ -243,30 +116,21 @@ void check_fills(const Layout& layout, const UnitRef& ref, const std::vector<Cel
 // Hashes the unit's rows in source order, from its chunks.
 void hash_unit(const Layout& layout, const UnitRef& ref, std::span<const std::byte> region,
                std::span<std::byte> scratch, Tile& tile, Findings& findings) {
-  const std::uint32_t index = layout.group_of(ref).leaf;
-  const Leaf& leaf = layout.model().leaves[index];
-  const UnitForm& form = layout.units()[index];
+  const Leaf& leaf = layout.model().leaves[layout.group_of(ref).leaf];
   const std::size_t element = size_bits(leaf.dtype) / 8;
   const std::vector<Cell> cells = unit_cells(layout, ref);
-  std::vector<IndexMap> pieces;
   UnitPartCursor parts(layout, ref);
   while (const UnitPart* part = parts.next()) {
     const Transfer& transfer = layout.model().transfers[part->transfer];
-    const std::uint64_t row = row_length(transfer.source_shape);
+    const std::uint64_t row = row_length(transfer);
     const std::size_t in_bytes = size_bits(transfer.source_dtype) / 8;
     const std::uint64_t most =
         std::max<std::uint64_t>(layout.limits().segment_bytes / std::max(in_bytes, element), 1);
-    const RowHasher hasher(transfer, leaf.dtype);
+    const std::uint64_t rows =
+        std::min(transfer.source_shape.numel(), std::max(row, most)) * element;
     SlotDigest digest{layout.model().digest_slot(part->transfer, part->source), {}};
-    BandCursor bands(part->map, row, most, 0);
-    while (const Band* band = bands.next()) {
-      const std::uint64_t size = band->length * element;
-      IndexMap local = band->map;
-      local.src_base -= band->begin;
-      gather(leaf, cells, form.form.cell_bytes, local, region, scratch.first(size), pieces);
-      hasher.add(band->map, band->begin, scratch.first(size), scratch.subspan(round_up(size, 64)),
-                 digest.sum);
-    }
+    hash_region_rows(layout, ref, *part, cells, region, scratch.first(rows),
+                     scratch.subspan(round_up(rows, 64)), digest.sum);
     tile.digests.push_back(digest);
   }
   check_fills(layout, ref, cells, region, findings);
@@ -303,29 +167,24 @@ LeafDigests digest_output(const Checkpoint& opened, const std::shared_ptr<const 
                           std::uint64_t beside_bytes, const RunOptions& options,
                           Reporter& reporter) {
   StageMeter meter(reporter, pipeline_threads(options));
-  Reading reading(opened, model, limits, meter, false, &wanted);
+  Reading reading(opened, model, limits, meter, nullptr, &wanted);
   const Layout& layout = reading.layout();
   LeafDigests out;
   out.sums.resize(model->digest_slots());
   std::vector<std::atomic<bool>> damaged(model->leaves.size());
   const auto apply = [&](Tile& tile) {
-    auto region = tile.block.bytes().first(tile.region_bytes());
-    const auto scratch = tile.block.bytes().subspan(tile.region_bytes());
+    auto region = tile.region();
+    const auto scratch = tile.scratch();
     for (const UnitRef& ref : tile.units) {
-      const std::uint32_t leaf = layout.group_of(ref).leaf;
-      const UnitForm& form = layout.units()[leaf];
-      const auto part = region.first(form.region_bytes());
-      std::uint64_t offset = 0;
-      for (const Shape& chunk : unit_chunks(layout, ref)) {
-        const auto bytes = part.subspan(offset, form.form.cell_bytes);
-        if (!reading.read(leaf, chunk, bytes, scratch.subspan(reading.fill_scratch(leaf)))) {
-          damaged[leaf].store(true);
-          std::memset(bytes.data(), 0, bytes.size());
-        }
-        offset += form.stride_bytes;
-      }
-      hash_unit(layout, ref, part, scratch, tile, reading.findings);
-      region = region.subspan(form.region_bytes());
+      const auto bytes = region.first(layout.region_bytes(ref));
+      region = region.subspan(bytes.size());
+      reading.for_each_part(ref, bytes, [&](const Reading::Part& part) {
+        if (reading.read(part, part.bytes, scratch.subspan(reading.fill_scratch(part.leaf))))
+          return;
+        damaged[part.leaf].store(true);
+        std::memset(part.bytes.data(), 0, part.bytes.size());
+      });
+      hash_unit(layout, ref, bytes, scratch, tile, reading.findings);
     }
   };
   out.result = run_units(reading, beside_bytes, options, meter, apply, out.sums);
@@ -375,8 +234,9 @@ VerifyResult verify_digests(const Checkpoint& opened, const Manifest& manifest,
     const Leaf& info = model.leaves[leaf];
     unrecorded += packed_bytes(info.dtype, info.shape.numel());
   }
-  const LeafDigests found =
-      digest_output(opened, manifest.model, read, {}, heap_bytes(wanted.sums), options, reporter);
+  const Limits limits = options.limits != nullptr ? *options.limits : Limits();
+  const LeafDigests found = digest_output(opened, manifest.model, read, limits,
+                                          heap_bytes(wanted.sums), options, reporter);
   VerifyResult result = found.result;
   result.unrecorded_bytes = unrecorded;
   for (std::uint32_t t = 0; t < model.transfers.size(); ++t) {
@@ -404,42 +264,46 @@ VerifyResult verify_digests(const Checkpoint& opened, const Manifest& manifest,
 VerifyResult verify_source(const Checkpoint& opened, const Plan& plan, const RunOptions& options,
                            Reporter& reporter) {
   StageMeter meter(reporter, pipeline_threads(options));
-  Reading reading(opened, plan.shared_model(), plan.limits(), meter, true);
+  Reading reading(opened, plan.shared_model(), plan.limits(), meter, &plan.unpacked());
   const Layout& layout = reading.layout();
   const Model& model = plan.model();
-  const OpenSources sources = open_sources(model.catalog());
+  OpenSources sources = open_sources(model.catalog());
+  UnpackedArrays unpacked(layout, options.scratch_directory, sources, options);
   const UnitFiller filler(layout, sources, &meter);
   std::vector<Digest128> sums(model.digest_slots());
-  const auto compare = [&](std::uint32_t leaf, const Shape& chunk,
-                           std::span<const std::byte> wanted, std::span<std::byte> scratch) {
-    const auto found = scratch.subspan(reading.fill_scratch(leaf), wanted.size());
-    const auto rest = scratch.subspan(reading.fill_scratch(leaf) + round_up(wanted.size(), 64));
-    if (!reading.read(leaf, chunk, found, rest)) return;
+  const auto compare = [&](const Reading::Part& part, std::span<std::byte> scratch) {
+    const std::span<const std::byte> wanted = part.bytes;
+    const Leaf& leaf = model.leaves[part.leaf];
+    const auto found = scratch.subspan(reading.fill_scratch(part.leaf), wanted.size());
+    const auto rest =
+        scratch.subspan(reading.fill_scratch(part.leaf) + round_up(wanted.size(), 64));
+    if (!reading.read(part, found, rest)) return;
     if (std::memcmp(found.data(), wanted.data(), wanted.size()) == 0) return;
-    const auto at = std::ranges::mismatch(found, wanted).in1 - found.begin();
-    const std::size_t element = size_bits(model.leaves[leaf].dtype) / 8;
-    reading.findings.add({model.leaves[leaf].name, chunk_name(chunk), "",
-                          fmt::format("differs from the source's, first at element {} of the chunk",
-                                      static_cast<std::size_t>(at) / element)});
+    const auto at =
+        static_cast<std::uint64_t>(std::ranges::mismatch(found, wanted).in1 - found.begin());
+    const Shape first = reading.index_of(part, at);
+    reading.findings.add({leaf.name,
+                          part.name(),
+                          "",
+                          fmt::format("differs from the source's, first at element [{}]",
+                                      fmt::join(first.begin(), first.end(), ", ")),
+                          "",
+                          {},
+                          first});
   };
   const auto apply = [&](Tile& tile) {
-    auto region = tile.block.bytes().first(tile.region_bytes());
-    const auto scratch = tile.block.bytes().subspan(tile.region_bytes());
-    std::vector<SlotDigest> unused;
+    auto region = tile.region();
+    const auto scratch = tile.scratch();
     for (const UnitRef& ref : tile.units) {
       const std::uint32_t leaf = layout.group_of(ref).leaf;
-      const UnitForm& form = layout.units()[leaf];
-      const auto part = region.first(form.region_bytes());
-      filler.fill(ref, part, scratch.first(reading.fill_scratch(leaf)), unused);
-      std::uint64_t offset = 0;
-      for (const Shape& chunk : unit_chunks(layout, ref)) {
-        compare(leaf, chunk, part.subspan(offset, form.form.cell_bytes), scratch);
-        offset += form.stride_bytes;
-      }
-      region = region.subspan(form.region_bytes());
+      const auto bytes = region.first(layout.region_bytes(ref));
+      region = region.subspan(bytes.size());
+      filler.fill_only(ref, bytes, scratch.first(reading.fill_scratch(leaf)));
+      reading.for_each_part(ref, bytes, [&](const Reading::Part& part) { compare(part, scratch); });
     }
   };
-  VerifyResult result = run_units(reading, beside_model(plan), options, meter, apply, sums);
+  VerifyResult result =
+      run_units(reading, beside_model(plan), options, meter, apply, sums, &unpacked);
   check_unchanged(sources);  // differences from two versions at once would mean nothing
   add_unknown_leaves(opened, model, "the source has nothing for this leaf", result);
   return result;

@@ -7,6 +7,7 @@
 #include "plan/plan.h"
 
 #include "hfshard/convert.h"
+#include "hfshard/error.h"
 
 namespace hfshard {
 
@@ -15,9 +16,12 @@ namespace hfshard {
 inline constexpr const char* kLinksName = "hfshard.links.json";
 
 /// Makes the names of the source's files below the item directory, as the plan has them, and the
-/// record of what they were. Throws: unsupported (the file system has no such links), io.
-void link_shards(const Plan& plan, const std::string& step, const std::string& item,
-                 ShardLinks how);
+/// record of what they were. Names of files that are to be fetched lead to where they will be;
+/// those files are returned. Throws: unsupported (the file system has no such links), io.
+std::vector<AwaitedFile> link_shards(const Plan& plan, const std::string& step,
+                                     const std::string& item, ShardLinks how);
+/// Whether link_shards will find something to link to. Throws: unsupported.
+void check_linkable(const Plan& plan, ShardLinks how);
 
 /// A linked file that is not what was linked.
 struct LinkFinding {
@@ -27,6 +31,11 @@ struct LinkFinding {
 /// Compares the linked files of a step with their record, by size and time. Empty if the step has
 /// no record. Throws: corrupt (the record), io.
 std::vector<LinkFinding> check_links(const std::string& step);
+
+/// A step, as it is read when the files that it awaits have come: they are found already.
+StorePath as_fetched(const std::string& step);
+/// Says, of an error that a step cannot be opened, which files it awaits, if any.
+Error explained(Error error, const std::string& step);
 
 /// The path to link to. Throws: unsupported (the file is not of this machine).
 std::string linkable_path(const StorePath& file);

@@ -4,7 +4,7 @@
 //  1. hfshard.json and the target's metadata files, each written beside itself, synced and renamed;
 //     of a plan that links, the names of the source's files, and with digests all of it once more,
 //     with what reading them through the index gave (run/conversion.cpp)
-//  2. hf/: config, tokenizer and generation files
+//  2. hf/, or where else the format has them: config, tokenizer and generation files
 //  3. fsync of every directory of the staged tree, bottom-up
 //  4. the staged tree is opened by our own reader; every chunk key of every leaf must be there
 //  5. what stands at OUT is looked at again, since all this took its time
@@ -97,16 +97,28 @@ bool same_bytes(const std::string& one, const std::string& other, const RunOptio
 
 void carry_file(const Plan& plan, const StorePath& from, const RunOptions& options,
                 const std::string& to) {
-  if (plan.options().link) {
+  if (plan.options().link && from.local_path()) {
     give_name(linkable_path(from), to, options.shards);
   } else {
     copy_file(from, to, options);
   }
 }
 
+// An interrupted publish may have left older ones, or parts of some.
+void remove_carried(const Plan& plan, const Format& target, const OutPaths& paths) {
+  const std::string& directory = plan.files().side_directory;
+  if (!directory.empty()) {
+    remove_tree(join_path(paths.tree, directory));
+    remove_tree(join_path(paths.tree, directory + ".swap"));
+    return;
+  }
+  for (const std::string& name : list_directory(paths.tree)) {
+    if (name != kManifestName && !target.writes_name(name))
+      remove_tree(join_path(paths.tree, name));
+  }
+}
+
 void carry_hf_files(const Plan& plan, const RunOptions& options, const std::string& hf) {
-  remove_tree(hf);  // an interrupted publish may have left an older one, or part of one
-  remove_tree(hf + ".swap");
   if (plan.catalog().side_files.empty()) return;
   make_directories(hf);
   for (const std::string& name : plan.catalog().side_files) {
@@ -132,7 +144,7 @@ bool same_files(const std::string& a, const std::string& b, const RunOptions& op
 }
 
 void check_staged(const Format& target, const std::string& step, const RunOptions& options) {
-  const auto opened = target.open(step);
+  const auto opened = target.open(as_fetched(step));
   std::uint64_t missing = 0;
   std::string first;
   check_complete(
@@ -171,9 +183,11 @@ bool is_carried(const Format& target, const OutPaths& paths, const std::string& 
          });
 }
 
-HfPlace hf_place(const Format& target, const OutPaths& paths, const RunOptions& options) {
-  const std::string staged = join_path(paths.tree, "hf");
-  const std::string hf = join_path(paths.out, "hf");
+HfPlace hf_place(const Plan& plan, const Format& target, const OutPaths& paths,
+                 const RunOptions& options) {
+  if (plan.files().side_directory.empty()) return HfPlace::stays;
+  const std::string staged = join_path(paths.tree, plan.files().side_directory);
+  const std::string hf = join_path(paths.out, plan.files().side_directory);
   if (!exists(staged)) return HfPlace::stays;
   if (!exists(hf)) return HfPlace::moves;
   const auto info = file_info(hf);
@@ -193,8 +207,8 @@ HfPlace hf_place(const Format& target, const OutPaths& paths, const RunOptions& 
 // Puts the staged step into an existing root.
 void place_step(const Plan& plan, const OutPaths& paths, HfPlace hf_moves) {
   const std::string step = published_step(plan, paths);
-  const std::string staged_hf = join_path(paths.tree, "hf");
-  const std::string hf = join_path(paths.out, "hf");
+  const std::string staged_hf = join_path(paths.tree, plan.files().side_directory);
+  const std::string hf = join_path(paths.out, plan.files().side_directory);
   if (hf_moves == HfPlace::moves) rename_noreplace(staged_hf, hf);
   if (hf_moves == HfPlace::exchanges) rename_exchange(staged_hf, hf);
   if (exists(step)) {
@@ -232,7 +246,7 @@ IndexFiles index_files(const Plan& plan, const Format& target, const OutPaths& p
   out.files.push_back(last);
   if (published_plan_id(target, paths.out).empty()) return out;
   for (std::uint32_t file = plan.file_count();; ++file) {
-    const std::string name = plan.files().data_file(file);
+    const std::string name = plan.files().data_file(file, file + 1);
     if (!exists(join_path(paths.out, name))) return out;
     out.stale.push_back(name);
   }
@@ -290,6 +304,7 @@ void write_index(const Plan& plan, const Placements& placed, const Format& targe
   TreeSpec tree;
   tree.leaves = &plan.model().leaves;
   tree.grids = &plan.grids();
+  tree.files = plan.array_files();
   tree.step = plan.options().step;
   tree.plan_id = plan.id();
   tree.custom_metadata = custom_metadata(plan, root_digest);
@@ -309,14 +324,16 @@ void publish(const Plan& plan, const Format& target, const Staging& staging,
              const RunOptions& options) {
   const OutPaths& paths = staging.paths();
   if (plan.options().in_place) return publish_in_place(plan, target, staging, options);
-  carry_hf_files(plan, options, join_path(paths.tree, "hf"));
+  remove_carried(plan, target, paths);
+  const std::string& side = plan.files().side_directory;
+  carry_hf_files(plan, options, side.empty() ? paths.tree : join_path(paths.tree, side));
   sync_tree(paths.tree);
   check_staged(target, paths.step, options);
   check_unchanged(plan.catalog());
   check_stop(options);
   check_output(plan, target, options);
   const bool absent = out_state(plan, target, paths.out) == OutState::absent;
-  const HfPlace hf = absent ? HfPlace::stays : hf_place(target, paths, options);
+  const HfPlace hf = absent ? HfPlace::stays : hf_place(plan, target, paths, options);
   mark_publishing(paths);
   if (absent) {
     rename_path(paths.tree, paths.out);  // replaces an empty directory, refuses a full one

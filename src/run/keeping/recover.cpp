@@ -37,6 +37,11 @@ Json read_mark(const OutPaths& paths) {
 // An exchange by three renames moves OUT's own directory aside first; an interrupted one leaves it
 // there.
 void put_back(const OutPaths& paths) {
+  const std::string whole = paths.tree + std::string(kAside);  // of a format without steps
+  if (exists(whole) && !exists(paths.out)) {
+    rename_noreplace(whole, paths.out);
+    fsync_directory(paths.parent);
+  }
   if (!exists(paths.tree) || !exists(paths.out)) return;
   for (const std::string& name : list_directory(paths.tree)) {
     if (!name.ends_with(kAside)) continue;

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "base/typed.h"
+#include "bytes/files.h"
 #include "bytes/output.h"
 #include "plan/options_json.h"
 #include "run/keeping/recover.h"
@@ -53,6 +54,8 @@ Json plan_record(const Plan& plan) {
   record["identity"] = plan.identity();
   record["source"] = local ? local->string() : plan.catalog().location;
   record["sources"] = stamps(plan);
+  const TreeOptions& tree = plan.options().tree;
+  if (tree.config_text) record["config"] = canonical(tree.config_name).string();
   return record;
 }
 
@@ -110,10 +113,18 @@ void refuse_url(const std::string& out) {
       .hint("write to a local directory, " + copy);
 }
 
+// In quotes it would become a directory of that name, below which nobody looks.
+void refuse_tilde(const std::string& out) {
+  const std::string hint = tilde_hint(out);
+  if (hint.empty()) return;
+  throw Error(ErrorCode::usage, "~ is not your home directory here").in_file(out).hint(hint);
+}
+
 }  // namespace
 
 OutPaths out_paths(const std::string& out, const std::string& step) {
   refuse_url(out);
+  refuse_tilde(out);
   OutPaths paths;
   paths.out = out;
   while (paths.out.size() > 1 && paths.out.back() == '/') paths.out.pop_back();
@@ -135,8 +146,8 @@ OutPaths out_paths(const Plan& plan, const std::string& out) {
 }
 
 std::string published_step(const Plan& plan, const OutPaths& paths) {
-  if (plan.options().in_place) return paths.out;
-  return join_path(paths.out, plan.files().step_directory(plan.options().step));
+  const std::string step = plan.files().step_directory(plan.options().step);
+  return plan.options().in_place || step.empty() ? paths.out : join_path(paths.out, step);
 }
 
 OutState out_state(const Plan& plan, const Format& target, const std::string& out) {
@@ -147,6 +158,7 @@ OutState out_state(const Plan& plan, const Format& target, const std::string& ou
   const std::string step = plan.files().step_directory(plan.options().step);
   if (std::ranges::find(names, step) != names.end()) return OutState::step;
   const auto found = target.recognise(out);
+  if (!plan.files().has_steps) return found ? OutState::step : OutState::foreign;
   const bool root = found && std::ranges::any_of(found->steps, &Found::Step::published);
   return root ? OutState::root : OutState::foreign;
 }
@@ -209,8 +221,40 @@ bool is_checkpoint_step(const Format& target, const std::string& out, const std:
          });
 }
 
+// What a run of this plan makes in a directory without steps, and files that its data has if there
+// are more or fewer of them.
+bool is_output_name(const Plan& plan, const Format& target, const std::string& name) {
+  const std::vector<std::string>& carried = plan.catalog().side_files;
+  return name == kManifestName || target.writes_name(name) ||
+         std::ranges::find(carried, name) != carried.end();
+}
+
+// Replacing a directory removes all of it, so all of it must be what a run makes.
+void check_replaced(const Plan& plan, const Format& target, const RunOptions& options,
+                    const OutPaths& paths) {
+  const std::string published = published_plan_id(target, paths.out);
+  if (options.resume && published == plan.id()) return;
+  if (published.empty()) {
+    throw Error(ErrorCode::conflict, "the output exists, and hfshard did not write it")
+        .in_file(paths.out)
+        .hint("choose a path that does not exist; hfshard never deletes what it did not write");
+  }
+  if (!options.overwrite) {
+    throw Error(ErrorCode::conflict, "the output has a checkpoint already")
+        .in_file(paths.out)
+        .hint("choose another output, or pass --overwrite");
+  }
+  for (const std::string& name : list_directory(paths.out)) {
+    if (is_output_name(plan, target, name)) continue;
+    throw Error(ErrorCode::conflict, "the output has a file that hfshard did not write")
+        .in_file(join_path(paths.out, name))
+        .hint("move it away; hfshard never deletes what it did not write");
+  }
+}
+
 void check_step(const Plan& plan, const Format& target, const RunOptions& options,
                 const OutPaths& paths) {
+  if (!plan.files().has_steps) return check_replaced(plan, target, options, paths);
   const std::string step = published_step(plan, paths);
   if (options.resume && published_plan_id(target, step) == plan.id()) return;
   if (!is_checkpoint_step(target, paths.out, step)) {
@@ -274,7 +318,11 @@ StagedPlan read_staged_plan(const std::string& out) {
         .hint("run convert first; a finished output has no staging directory");
   }
   const Json record = parse_json(read_file(path), path);
-  return {record.at("source").as_string(), options_from_json(record.at("identity").at("options"))};
+  StagedPlan staged{record.at("source").as_string(),
+                    options_from_json(record.at("identity").at("options"))};
+  if (const Json* config = record.find("config"))
+    staged.options.tree.config_name = config->as_string();
+  return staged;
 }
 
 Staging::Staging(const OutPaths& paths, bool shared)

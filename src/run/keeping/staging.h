@@ -18,7 +18,7 @@ namespace hfshard {
 enum class OutState : std::uint8_t {
   absent,   ///< nothing, or an empty directory
   root,     ///< a checkpoint root without this step: the step is added
-  step,     ///< a checkpoint root that has this step
+  step,     ///< a checkpoint root that has this step; of a format without steps, a checkpoint
   foreign,  ///< something else
 };
 
@@ -46,7 +46,7 @@ struct OutPaths {
 OutPaths out_paths(const std::string& out, const std::string& step = {});
 /// Those of a plan.
 OutPaths out_paths(const Plan& plan, const std::string& out);
-/// Where the step will stand: <out>/<step>; for an index in place OUT itself, which is the source.
+/// Where the step will stand: <out>/<step>; without steps, and for an index in place, OUT itself.
 std::string published_step(const Plan& plan, const OutPaths& paths);
 OutState out_state(const Plan& plan, const Format& target, const std::string& out);
 /// Plan id with which the checkpoint of a step directory was published; empty if there is none.

@@ -7,6 +7,7 @@
 #include "base/coding.h"
 #include "base/floats.h"
 #include "ops/move.h"
+#include "run/moving/unit_parts.h"
 
 #include "hfshard/error.h"
 
@@ -54,9 +55,8 @@ std::vector<Shape> unit_chunks(const Layout& layout, const UnitRef& ref) {
   for (std::uint64_t i = 0; i < form.chunks_per_unit; ++i) {
     out.push_back(chunk);
     for (std::size_t d = chunk.rank(); d-- > 0;) {
-      if (!form.closed[d]) continue;
-      if (++chunk[d] < form.counts[d]) break;
-      chunk[d] = 0;
+      if (++chunk[d] < origin[d] + form.span[d]) break;
+      chunk[d] = origin[d];
     }
   }
   return out;
@@ -65,6 +65,10 @@ std::vector<Shape> unit_chunks(const Layout& layout, const UnitRef& ref) {
 std::vector<Cell> unit_cells(const Layout& layout, const UnitRef& ref) {
   const std::uint32_t leaf = layout.group_of(ref).leaf;
   const UnitForm& form = layout.units()[leaf];
+  if (form.slices) {
+    const Box box = box_of(layout, ref);
+    return {{box, box, 0}};
+  }
   std::vector<Cell> out;
   out.reserve(form.chunks_per_unit * form.form.cells);
   std::uint64_t offset = 0;
@@ -80,37 +84,37 @@ namespace {
 // Calls `move(piece, cell bytes)` for the part of `map` in each cell, target offsets within the
 // cell.
 template <typename Bytes, typename Move>
-void for_each_piece(const Leaf& leaf, const std::vector<Cell>& cells, std::uint64_t cell_bytes,
-                    const IndexMap& map, std::span<Bytes> region, std::vector<IndexMap>& pieces,
-                    const Move& move) {
+void for_each_piece(const Leaf& leaf, const std::vector<Cell>& cells, const IndexMap& map,
+                    std::span<Bytes> region, std::vector<IndexMap>& pieces, const Move& move) {
   for (const Cell& cell : cells) {
     if (is_empty(cell.clipped)) continue;
     pieces.clear();
     restrict_to(map, leaf.shape, cell.clipped, pieces);
+    if (pieces.empty()) continue;
+    const std::uint64_t size = packed_bytes(leaf.dtype, cell.full.extent.numel());
     for (const IndexMap& piece : pieces) {
-      move(rebase_to_box(piece, leaf.shape, cell.full),
-           region.subspan(cell.offset_bytes, cell_bytes));
+      move(rebase_to_box(piece, leaf.shape, cell.full), region.subspan(cell.offset_bytes, size));
     }
   }
 }
 
 }  // namespace
 
-void scatter(const Leaf& leaf, const std::vector<Cell>& cells, std::uint64_t cell_bytes,
-             const IndexMap& map, std::span<const std::byte> src, std::span<std::byte> region,
+void scatter(const Leaf& leaf, const std::vector<Cell>& cells, const IndexMap& map,
+             std::span<const std::byte> src, std::span<std::byte> region,
              std::vector<IndexMap>& pieces) {
   const std::size_t element = size_bits(leaf.dtype) / 8;
-  for_each_piece(leaf, cells, cell_bytes, map, region, pieces,
+  for_each_piece(leaf, cells, map, region, pieces,
                  [&](const IndexMap& piece, std::span<std::byte> cell) {
                    move_elements(piece, element, src, cell);
                  });
 }
 
-void gather(const Leaf& leaf, const std::vector<Cell>& cells, std::uint64_t cell_bytes,
-            const IndexMap& map, std::span<const std::byte> region, std::span<std::byte> src,
+void gather(const Leaf& leaf, const std::vector<Cell>& cells, const IndexMap& map,
+            std::span<const std::byte> region, std::span<std::byte> src,
             std::vector<IndexMap>& pieces) {
   const std::size_t element = size_bits(leaf.dtype) / 8;
-  for_each_piece(leaf, cells, cell_bytes, map, region, pieces,
+  for_each_piece(leaf, cells, map, region, pieces,
                  [&](const IndexMap& piece, std::span<const std::byte> cell) {
                    move_elements(inverse(piece), element, cell, src);
                  });

@@ -1,6 +1,7 @@
 #include "run/moving/data_files.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/coding.h"
 #include "bytes/files.h"
@@ -13,6 +14,16 @@ namespace {
 // virtual machine never touched, which its host maps at 0.3 to 0.5 GB/s (bench/README.md).
 constexpr std::size_t kBufferedBlock = std::size_t{1} << 20;
 constexpr std::size_t kDirectBlock = std::size_t{8} << 20;
+constexpr std::size_t kPageBytes = 4096;
+
+// Of a region that begins or ends within a page, the part there is a block of its own: what is
+// between goes past the page cache where that is asked for, and no page is written twice.
+std::size_t block_bytes(std::uint64_t offset_bytes, std::size_t left, std::size_t most) {
+  if (const std::size_t odd = offset_bytes % kPageBytes; odd != 0)
+    return std::min(left, kPageBytes - odd);
+  if (left < kPageBytes) return left;
+  return std::min(most, left / kPageBytes * kPageBytes);
+}
 
 }  // namespace
 
@@ -20,10 +31,16 @@ OutputFile& DataFiles::open(std::uint32_t file) {
   const std::lock_guard lock(mutex_);
   auto& slot = open_[file];
   if (!slot) {
-    slot = std::make_unique<OutputFile>(join_path(root_, names_.file_path(file)), mode_);
-    count_choice(choices_, slot->mode(), slot->why());
-    // Again in a resumed run, which the file may be new to.
-    if (!leading_.empty()) slot->write_at(0, as_bytes(leading_));
+    auto opened = std::make_unique<OutputFile>(join_path(root_, names_.file_path(file)), mode_);
+    count_choice(choices_, opened->mode(), opened->why());
+    // Again in a resumed run, which the file may be new to. Before anybody else has it: who
+    // journals data of the file makes this durable too.
+    std::uint64_t at = 0;
+    leading_(file, [&](std::span<const std::byte> bytes) {
+      opened->write_at(at, bytes);
+      at += bytes.size();
+    });
+    slot = std::move(opened);
     new_names_ = true;
   }
   return *slot;
@@ -35,9 +52,11 @@ void DataFiles::write(std::uint32_t file, std::uint64_t offset_bytes,
   const bool direct = out.mode() == IoMode::direct;
   const std::size_t most = direct ? kDirectBlock : kBufferedBlock;
   while (!region.empty()) {
-    const auto block = region.first(std::min(region.size(), most));
+    const auto block = region.first(block_bytes(offset_bytes, region.size(), most));
     out.write_at(offset_bytes, block);
-    if (!direct) out.start_writeback(offset_bytes, block.size());
+    // A page that the next region shares is left to whoever fills it.
+    const std::uint64_t whole = (offset_bytes + block.size()) / kPageBytes * kPageBytes;
+    if (!direct && whole > offset_bytes) out.start_writeback(offset_bytes, whole - offset_bytes);
     offset_bytes += block.size();
     region = region.subspan(block.size());
   }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -22,9 +23,10 @@ namespace hfshard {
 /// disk.
 class DataFiles {
  public:
-  /// `root`: the directory that the names are relative to; `leading`: the bytes at the front of
-  /// every file.
-  DataFiles(const Placements& names, std::string root, std::string leading, IoMode mode,
+  using Leading = std::function<void(std::uint32_t file, const ByteSink& sink)>;
+  /// `root`: the directory that the names are relative to; `leading`: streams the bytes at the
+  /// front of a file, the same each time.
+  DataFiles(const Placements& names, std::string root, Leading leading, IoMode mode,
             std::uint64_t cached_bytes)
       : names_(names),
         root_(std::move(root)),
@@ -47,7 +49,7 @@ class DataFiles {
 
   const Placements& names_;
   std::string root_;
-  std::string leading_;
+  Leading leading_;
   IoMode mode_;
   std::uint64_t most_cached_;
   mutable std::mutex mutex_;

@@ -1,5 +1,7 @@
 #include "run/moving/grant.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <latch>
 #include <mutex>
 #include <new>
@@ -56,21 +58,35 @@ void require_threads(unsigned threads) {
   }
 }
 
+constexpr std::size_t kDeepBytes = std::size_t{192} << 10;
+
+// Makes the caller's own stack as deep as a kernel needs it (the widest transpose has 104 KiB of
+// blocks): it grows when it is first used, and a system that refuses that ends the process, so
+// that it is asked for as much before (require_memory). Other threads have theirs from the start.
+[[gnu::noinline]] void deepen_stack() {
+  constexpr std::size_t kTouchBytes = 4096;
+  [[maybe_unused]] volatile std::byte pages[kDeepBytes];
+  for (std::size_t at = 0; at < kDeepBytes; at += kTouchBytes) pages[at] = std::byte{0};
+}
+
+void require_memory(std::uint64_t bytes) {
+  void* trial = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (trial == MAP_FAILED) {
+    throw Error(ErrorCode::limit,
+                fmt::format("the system refuses the {} that this run may use", human_bytes(bytes)))
+        .hint("lower --max-memory, or raise the limit (ulimit -d, ulimit -v)");
+  }
+  ::munmap(trial, bytes);
+}
+
 }  // namespace
 
 void require_grant(std::uint64_t claim_bytes, unsigned threads) {
   static std::mutex mutex;  // what one trial holds must not fail another
   const std::lock_guard lock(mutex);
+  require_memory(std::max<std::uint64_t>(claim_bytes, kDeepBytes));
+  deepen_stack();
   require_threads(threads);
-  if (claim_bytes == 0) return;
-  void* trial =
-      ::mmap(nullptr, claim_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (trial == MAP_FAILED) {
-    throw Error(ErrorCode::limit, fmt::format("the system refuses the {} that this run may use",
-                                              human_bytes(claim_bytes)))
-        .hint("lower --max-memory, or raise the limit (ulimit -d, ulimit -v)");
-  }
-  ::munmap(trial, claim_bytes);
 }
 
 }  // namespace hfshard

@@ -22,6 +22,7 @@
 #include "run/moving/cpus.h"
 #include "run/moving/handover.h"
 #include "run/moving/tbb_stages.h"
+#include "run/moving/unpacked.h"
 
 #include "hfshard/error.h"
 
@@ -42,10 +43,11 @@ bool TileCursor::next(Tile& tile) {
   tile.overflows = 0;
   tile.need_bytes = 0;
   std::uint64_t scratch = 0;
+  std::vector<std::uint32_t> unpacked;  // arrays that the first unit reads, and so all others
   for (std::uint64_t address = layout_.address_of(at_); address < end_;
        at_ = layout_.next(at_), address = layout_.address_of(at_)) {
     const UnitForm& form = layout_.units()[layout_.group_of(at_).leaf];
-    const std::uint64_t region = form.region_bytes();
+    const std::uint64_t region = layout_.region_bytes(at_);
     if (done_ != nullptr && done_->covers(address, address + region)) {
       if (!tile.units.empty()) break;
       continue;
@@ -54,18 +56,21 @@ bool TileCursor::next(Tile& tile) {
     if (tile.units.empty()) {
       tile.file = file;
       tile.begin_address = address;
+      unpacked = unpacked_by(layout_, at_);
     } else {
       const std::uint64_t merged = address + region - tile.begin_address;
-      const std::uint64_t need = merged + std::max(scratch, form.scratch_bytes);
+      const std::uint64_t need = layout_.need_bytes(merged, std::max(scratch, form.scratch_bytes));
       if (file != tile.file || merged > layout_.limits().merge_bytes || need > most_need_) break;
+      if (unpacked_by(layout_, at_) != unpacked) break;
     }
     tile.units.push_back(at_);
     tile.end_address = address + region;
     scratch = std::max(scratch, form.scratch_bytes);
   }
   if (tile.units.empty()) return false;
-  tile.need_bytes = tile.region_bytes() + scratch;
+  tile.need_bytes = layout_.need_bytes(tile.region_bytes(), scratch);
   tile.offset_bytes = layout_.offset_in(tile.file, tile.begin_address);
+  tile.lead_bytes = layout_.lead_bytes(tile.offset_bytes);
   tile.stored_bytes = tile.region_bytes();
   return true;
 }
@@ -185,7 +190,7 @@ class TileStages final : public PipelineStages {
     guarded([&] {
       call_hook(Stage::store, *tile);
       const StageSpan span(options_.meter, Busy::store);
-      sink_.store(*tile, tile->block.bytes().first(tile->stored_bytes));
+      sink_.store(*tile, tile->region().first(tile->stored_bytes));
       tile->block.release();
       hand_over(tile);
     });

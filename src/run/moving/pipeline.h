@@ -24,6 +24,7 @@ struct Tile {
   std::uint64_t begin_address = 0;
   std::uint64_t end_address = 0;
   std::uint64_t need_bytes = 0;  ///< region and scratch
+  std::uint64_t lead_bytes = 0;  ///< of its block, in front of the region
   Arena::Block block;
   std::vector<SlotDigest> digests;
   std::uint64_t overflows = 0;         ///< finite values that became infinite
@@ -31,6 +32,12 @@ struct Tile {
   std::uint64_t offset_bytes = 0;      ///< in its file; of compressed chunks, set by place
   std::uint64_t stored_bytes = 0;      ///< of its region, that are written; after apply
   std::uint64_t region_bytes() const noexcept { return end_address - begin_address; }
+  /// The units' bytes, one behind the other.
+  std::span<std::byte> region() const { return block.bytes().subspan(lead_bytes, region_bytes()); }
+  /// What its units may use by turns.
+  std::span<std::byte> scratch() const {
+    return block.bytes().subspan(Layout::scratch_begin(lead_bytes + region_bytes()));
+  }
 };
 
 /// Walks the tiles of [begin, end) of the plan's address space in order, leaving out what `done`

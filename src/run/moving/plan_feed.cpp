@@ -20,7 +20,7 @@ bool PlanFeed::next(FileRange& next) {
   while (ranges_.empty()) {
     const std::uint64_t address = layout_.address_of(at_);
     if (address >= end_) return false;
-    const std::uint64_t region = layout_.units()[layout_.group_of(at_).leaf].region_bytes();
+    const std::uint64_t region = layout_.region_bytes(at_);
     if (done_ == nullptr || !done_->covers(address, address + region)) add_unit(at_);
     at_ = layout_.next(at_);
   }
@@ -35,13 +35,15 @@ void PlanFeed::add_unit(const UnitRef& ref) {
   while (const UnitPart* part = parts.next()) {
     const Transfer& transfer = layout_.model().transfers[part->transfer];
     const TensorInfo& info = layout_.catalog().tensors[transfer.sources[part->source]];
+    if (!info.is_whole()) continue;  // its checkpoint reads those
     const TensorInfo* scales =
         transfer.decode ? &layout_.catalog().tensors[transfer.decode->scales[part->source]]
                         : nullptr;
     const BandForm form = band_form(transfer, leaf.dtype, layout_.limits());
     BandCursor bands(part->map, form.row, form.most, form.gap);
     while (const Band* band = bands.next()) {
-      const StoredBand stored = stored_band(*band, info, size_bits(transfer.source_dtype));
+      const StoredBand stored =
+          stored_band(*band, info.begin_bytes, size_bits(transfer.source_dtype));
       if (far_[info.file]) ranges_.push_back({info.file, stored.file});
       if (scales == nullptr || !far_[scales->file]) continue;
       const ScaleRange range = scale_range(transfer.decode->form, stored.begin, stored.length);

@@ -39,7 +39,7 @@ IndexMap gather_map(const IndexMap& part, std::uint64_t band_begin) {
 }  // namespace
 
 RowHasher::RowHasher(const Transfer& transfer, DType target_dtype)
-    : row_(row_length(transfer.source_shape)),
+    : row_(row_length(transfer)),
       element_bytes_(size_bits(target_dtype) / 8),
       one_d_(transfer.source_shape.rank() < 2) {}
 
@@ -53,6 +53,12 @@ void RowHasher::add_block(std::uint64_t block, std::span<const std::byte> row,
     const std::size_t size = std::min<std::size_t>(kDigestRunBytes, row.size() - at);
     sum += hash_block(block + at / element_bytes_, row.subspan(at, size));
   }
+}
+
+bool RowHasher::takes_whole_rows(const IndexMap& map) const {
+  RowCursor rows(map, row_);
+  const IndexMap* part = rows.next();
+  return part != nullptr && whole_row(*part, row_);
 }
 
 void RowHasher::add(const IndexMap& map, std::uint64_t band_begin, std::span<const std::byte> bytes,

@@ -17,6 +17,12 @@ class RowHasher {
   /// Adds every row of `map` (a band's map; source offsets relative to the tensor) to `sum`.
   void add(const IndexMap& map, std::uint64_t band_begin, std::span<const std::byte> bytes,
            std::span<std::byte> row_scratch, Digest128& sum) const;
+  /// Whether every row of a map is a whole row of the source, in order.
+  bool takes_whole_rows(const IndexMap& map) const;
+  /// Adds one whole row, which begins at an element of the tensor.
+  void add_row(std::uint64_t begin, std::span<const std::byte> row, Digest128& sum) const {
+    add_block(begin, row, sum);
+  }
 
  private:
   void add_block(std::uint64_t block, std::span<const std::byte> row, Digest128& sum) const;

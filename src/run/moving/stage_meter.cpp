@@ -10,7 +10,7 @@ double StageMeter::seconds(Busy what) const noexcept {
          kPerSecond;
 }
 
-StageTimes StageMeter::times() const noexcept {
+StageTimes StageMeter::times() const {
   const double threads = std::max(threads_, 1U);
   const double read = seconds(Busy::read);
   StageTimes out;
@@ -18,6 +18,7 @@ StageTimes StageMeter::times() const noexcept {
   // Read after `read`, which another thread may have ended since.
   out.kernel_seconds = std::max(seconds(Busy::apply) - read, 0.0) / threads;
   out.write_seconds = seconds(Busy::store) / threads + seconds(Busy::in_order);
+  if (link_bytes_) out.link_bytes = link_bytes_();
   return out;
 }
 

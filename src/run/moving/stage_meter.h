@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <utility>
 
 #include "hfshard/convert.h"
 
@@ -16,13 +18,15 @@ enum class Busy : std::uint8_t { read, apply, store, in_order };
 /// Adds up what the threads of one run do, and tells a Reporter. Thread-safe, but for advanced().
 class StageMeter {
  public:
-  StageMeter(Reporter& reporter, unsigned threads) : reporter_(reporter), threads_(threads) {}
+  /// `link_bytes` says how many bytes have come over a network, where the source is far.
+  StageMeter(Reporter& reporter, unsigned threads, std::function<std::uint64_t()> link_bytes = {})
+      : reporter_(reporter), threads_(threads), link_bytes_(std::move(link_bytes)) {}
   /// One piece of work of one thread ended; two calls of a clock and one addition each.
   void add(Busy what, std::chrono::nanoseconds time) noexcept {
     ns_[static_cast<std::size_t>(what)].fetch_add(static_cast<std::uint64_t>(time.count()),
                                                   std::memory_order_relaxed);
   }
-  StageTimes times() const noexcept;
+  StageTimes times() const;
   /// Reporter::timed, then Reporter::advanced. Called from one thread at a time.
   void advanced(std::uint64_t bytes);
   Reporter& reporter() const noexcept { return reporter_; }
@@ -33,6 +37,7 @@ class StageMeter {
 
   Reporter& reporter_;
   unsigned threads_;
+  std::function<std::uint64_t()> link_bytes_;
   std::array<std::atomic<std::uint64_t>, 4> ns_{};
 };
 

@@ -3,8 +3,9 @@
 #include <cstdint>
 
 #include "base/checked.h"
-#include "catalog/catalog.h"
 #include "plan/layout/band.h"
+
+#include "hfshard/error.h"
 
 namespace hfshard {
 
@@ -15,13 +16,13 @@ struct StoredBand {
   ByteRange file;  ///< where they are
 };
 
-/// `bits`: of a stored element.
-inline StoredBand stored_band(const Band& band, const TensorInfo& info, std::uint64_t bits) {
+/// `begin_bytes`: of the array in its file; `bits`: of a stored element.
+inline StoredBand stored_band(const Band& band, std::uint64_t begin_bytes, std::uint64_t bits) {
   const std::uint64_t per_byte = bits < 8 ? 8 / bits : 1;
   StoredBand out;
   out.begin = band.begin / per_byte * per_byte;
   out.length = round_up(band.begin + band.length, per_byte) - out.begin;
-  out.file.begin = info.begin_bytes + out.begin * bits / 8;
+  out.file.begin = begin_bytes + out.begin * bits / 8;
   out.file.end = out.file.begin + out.length * bits / 8;
   return out;
 }

@@ -32,6 +32,7 @@ class BandReader {
         meter_(meter),
         transfer_(layout.model().transfers[part.transfer]),
         info_(layout.catalog().tensors[transfer_.sources[part.source]]),
+        place_(layout.place_of(transfer_.sources[part.source])),
         leaf_dtype_(leaf_dtype),
         in_bits_(size_bits(transfer_.source_dtype)),
         form_(band_form(transfer_, leaf_dtype, layout.limits())) {
@@ -53,6 +54,7 @@ class BandReader {
   std::span<std::byte> row_scratch() const { return row_; }
   std::uint64_t overflows() const { return overflows_; }
   const TensorInfo& info() const { return info_; }
+  std::uint32_t file() const { return place_.file; }
 
   // The stored elements of a band; rows that its map leaves out hold anything.
   struct Values {
@@ -62,11 +64,11 @@ class BandReader {
 
   // Valid until the next call of this or of release.
   Values read(const Band& band) {
-    const StoredBand stored = stored_band(band, info_, in_bits_);
+    const StoredBand stored = stored_band(band, place_.begin_bytes, in_bits_);
     range_ = stored.file;
     {
       const StageSpan span(meter_, Busy::read);
-      bytes_ = sources_.view({info_.file, range_}, raw_);
+      bytes_ = sources_.view({place_.file, range_}, raw_);
     }
     if (!transfer_.converts(leaf_dtype_)) return {stored.begin, bytes_.view.bytes()};
     if (transfer_.decode) {
@@ -78,7 +80,7 @@ class BandReader {
   }
 
   // The values were used. Throws if they were not the file's.
-  void release() { sources_.release({info_.file, range_}, std::exchange(bytes_, {})); }
+  void release() { sources_.release({place_.file, range_}, std::exchange(bytes_, {})); }
 
  private:
   // Converts the rows that the band's map uses, in runs of rows that follow each other: of
@@ -135,6 +137,7 @@ class BandReader {
   StageMeter* meter_;
   const Transfer& transfer_;
   const TensorInfo& info_;
+  ArrayPlace place_;
   const TensorInfo* scales_ = nullptr;
   DType leaf_dtype_;
   std::uint64_t in_bits_;
@@ -157,8 +160,10 @@ void UnitFiller::hint(const UnitRef& ref) const {
   UnitPartCursor parts(layout_, ref);
   while (const UnitPart* part = parts.next()) {
     const Transfer& transfer = layout_.model().transfers[part->transfer];
-    const TensorInfo& info = layout_.catalog().tensors[transfer.sources[part->source]];
-    const SourceFile& source = sources_.file(info.file);
+    const std::uint32_t array = transfer.sources[part->source];
+    if (layout_.reads_pieces(array)) continue;
+    const ArrayPlace place = layout_.place_of(array);
+    const SourceFile& source = sources_.file(place.file);
     if (!source.takes_hints()) continue;
     const BandForm form = band_form(transfer, leaf.dtype, layout_.limits());
     ByteRange run;  // bands that follow each other are one hint
@@ -167,7 +172,8 @@ void UnitFiller::hint(const UnitRef& ref) const {
     };
     BandCursor bands(part->map, form.row, form.most, form.gap);
     while (const Band* band = bands.next()) {
-      const ByteRange next = stored_band(*band, info, size_bits(transfer.source_dtype)).file;
+      const std::uint64_t bits = size_bits(transfer.source_dtype);
+      const ByteRange next = stored_band(*band, place.begin_bytes, bits).file;
       if (next.begin > run.end) {
         flush();
         run.begin = next.begin;
@@ -186,7 +192,7 @@ void UnitFiller::fill_constants(const UnitRef& ref, const std::vector<Cell>& cel
   const auto fills = layout_.model().fills_of(index);
   if (has_edges(cells) || !fills.empty()) {
     std::memset(region.data(), 0, region.size());
-  } else {  // only the gaps between chunks
+  } else if (!form.slices) {  // only the gaps between chunks
     for (std::uint64_t k = 0; k < form.chunks_per_unit; ++k) {
       const auto gap = region.subspan(k * form.stride_bytes, form.stride_bytes)
                            .subspan(form.form.stored_bytes());
@@ -200,45 +206,54 @@ void UnitFiller::fill_constants(const UnitRef& ref, const std::vector<Cell>& cel
     IndexMap map = item.map;
     map.src_base = 0;
     for (Digit& digit : map.digits) digit.src_step = 0;
-    scatter(leaf, cells, form.form.cell_bytes, map, scalar_bytes(item.scalar, leaf.dtype), region,
-            pieces);
+    scatter(leaf, cells, map, scalar_bytes(item.scalar, leaf.dtype), region, pieces);
   }
+}
+
+std::uint64_t UnitFiller::fill_plain(const UnitRef& ref, const UnitPart& part,
+                                     const std::vector<Cell>& cells, std::span<std::byte> region,
+                                     std::span<std::byte> scratch, Digest128* sum) const {
+  const std::uint32_t index = layout_.group_of(ref).leaf;
+  const Leaf& leaf = layout_.model().leaves[index];
+  const Transfer& transfer = layout_.model().transfers[part.transfer];
+  BandReader reader(layout_, sources_, meter_, part, leaf.dtype, scratch);
+  const RowHasher hasher(transfer, leaf.dtype);
+  std::vector<IndexMap> pieces;
+  try {
+    const BandForm& read = reader.form();
+    BandCursor bands(part.map, read.row, read.most, read.gap);
+    while (const Band* band = bands.next()) {
+      const BandReader::Values values = reader.read(*band);
+      if (sum != nullptr)
+        hasher.add(band->map, values.begin, values.bytes, reader.row_scratch(), *sum);
+      IndexMap local = band->map;
+      local.src_base -= values.begin;
+      scatter(leaf, cells, local, values.bytes, region, pieces);
+      reader.release();
+    }
+  } catch (Error& error) {  // the source knows its bytes, not what they were for
+    throw error.in_file(sources_.file(reader.file()).name())
+        .in_tensor(reader.info().name)
+        .by_rule(layout_.model().rules[transfer.rule]);
+  }
+  return reader.overflows();
 }
 
 std::uint64_t UnitFiller::fill(const UnitRef& ref, std::span<std::byte> region,
                                std::span<std::byte> scratch,
-                               std::vector<SlotDigest>& digests) const {
-  const std::uint32_t index = layout_.group_of(ref).leaf;
-  const Leaf& leaf = layout_.model().leaves[index];
-  const UnitForm& form = layout_.units()[index];
+                               std::vector<SlotDigest>* digests) const {
   const std::vector<Cell> cells = unit_cells(layout_, ref);
   fill_constants(ref, cells, region);
-  std::vector<IndexMap> pieces;
   std::uint64_t overflows = 0;
   UnitPartCursor parts(layout_, ref);
   while (const UnitPart* part = parts.next()) {
     const Transfer& transfer = layout_.model().transfers[part->transfer];
-    BandReader reader(layout_, sources_, meter_, *part, leaf.dtype, scratch);
-    const RowHasher hasher(transfer, leaf.dtype);
     SlotDigest digest{layout_.model().digest_slot(part->transfer, part->source), {}};
-    try {
-      const BandForm& read = reader.form();
-      BandCursor bands(part->map, read.row, read.most, read.gap);
-      while (const Band* band = bands.next()) {
-        const BandReader::Values values = reader.read(*band);
-        hasher.add(band->map, values.begin, values.bytes, reader.row_scratch(), digest.sum);
-        IndexMap local = band->map;
-        local.src_base -= values.begin;
-        scatter(leaf, cells, form.form.cell_bytes, local, values.bytes, region, pieces);
-        reader.release();
-      }
-    } catch (Error& error) {  // the source knows its bytes, not what they were for
-      throw error.in_file(layout_.catalog().files[reader.info().file].path.text())
-          .in_tensor(reader.info().name)
-          .by_rule(layout_.model().rules[transfer.rule]);
-    }
-    digests.push_back(digest);
-    overflows += reader.overflows();
+    Digest128* sum = digests != nullptr ? &digest.sum : nullptr;
+    overflows += layout_.reads_pieces(transfer.sources[part->source])
+                     ? pieces_.fill(ref, *part, cells, region, scratch, sum)
+                     : fill_plain(ref, *part, cells, region, scratch, sum);
+    if (digests != nullptr) digests->push_back(digest);
   }
   return overflows;
 }

@@ -7,6 +7,7 @@
 
 #include "plan/layout/layout.h"
 #include "run/moving/cells.h"
+#include "run/moving/piece_filler.h"
 #include "run/moving/record.h"
 #include "run/moving/sources.h"
 #include "run/moving/stage_meter.h"
@@ -20,7 +21,7 @@ class UnitFiller {
  public:
   /// `meter` is told how long reads take.
   UnitFiller(const Layout& layout, const SourceReads& sources, StageMeter* meter = nullptr)
-      : layout_(layout), sources_(sources), meter_(meter) {}
+      : layout_(layout), sources_(sources), meter_(meter), pieces_(layout, sources, meter) {}
   /// Bytes that fill() needs beside the region.
   std::uint64_t scratch_bytes(const UnitRef& ref) const;
   /// Tells the operating system which source bytes the unit will read.
@@ -29,14 +30,29 @@ class UnitFiller {
   /// finite values became infinite. Throws: what the sources throw, with the tensor's name and
   /// rule.
   std::uint64_t fill(const UnitRef& ref, std::span<std::byte> region, std::span<std::byte> scratch,
-                     std::vector<SlotDigest>& digests) const;
+                     std::vector<SlotDigest>& digests) const {
+    return fill(ref, region, scratch, &digests);
+  }
+  /// The same for who wants the bytes alone. Throws: as fill.
+  void fill_only(const UnitRef& ref, std::span<std::byte> region,
+                 std::span<std::byte> scratch) const {
+    fill(ref, region, scratch, nullptr);
+  }
 
  private:
+  // `digests`: null if nobody wants them.
+  std::uint64_t fill(const UnitRef& ref, std::span<std::byte> region, std::span<std::byte> scratch,
+                     std::vector<SlotDigest>* digests) const;
+  // Of a part whose source is plain. Returns overflows.
+  std::uint64_t fill_plain(const UnitRef& ref, const UnitPart& part, const std::vector<Cell>& cells,
+                           std::span<std::byte> region, std::span<std::byte> scratch,
+                           Digest128* sum) const;
   void fill_constants(const UnitRef& ref, const std::vector<Cell>& cells,
                       std::span<std::byte> region) const;
   const Layout& layout_;
   SourceReads sources_;
   StageMeter* meter_;
+  PieceFiller pieces_;
 };
 
 }  // namespace hfshard

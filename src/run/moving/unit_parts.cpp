@@ -3,7 +3,6 @@
 #include "plan/layout/band.h"
 
 namespace hfshard {
-namespace {
 
 Box box_of(const Layout& layout, const UnitRef& ref) {
   const Group& group = layout.group_of(ref);
@@ -11,8 +10,6 @@ Box box_of(const Layout& layout, const UnitRef& ref) {
   const Shape origin = unit_origin(form, group.loop_index, ref.unit);
   return unit_box(layout.model().leaves[group.leaf], layout.grids()[group.leaf], form, origin);
 }
-
-}  // namespace
 
 UnitPartCursor::UnitPartCursor(const Layout& layout, const UnitRef& ref)
     : layout_(layout),
@@ -30,7 +27,7 @@ const UnitPart* UnitPartCursor::next() {
     if (used_ == transfers_.size()) return nullptr;
     part_.transfer = transfers_[used_++];
     const Transfer& transfer = layout_.model().transfers[part_.transfer];
-    sources_.emplace(transfer, split_at_rows(transfer.map, transfer.source_shape), leaf_, box_);
+    sources_.emplace(transfer, split_at_rows(transfer), leaf_, box_);
   }
 }
 

@@ -11,6 +11,9 @@
 
 namespace hfshard {
 
+/// The elements of the leaf that a unit has.
+Box box_of(const Layout& layout, const UnitRef& ref);
+
 /// The part of one rule that concerns one unit: source tensor and map, split at rows; target
 /// offsets in the whole leaf.
 struct UnitPart {

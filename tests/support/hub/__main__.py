@@ -1,13 +1,15 @@
 """python3 -m hub serve --repo org/name=DIR[@REVISION] ... [--root DIR] [--port-file FILE]: serves until it is ended.
 
---root DIR serves every directory DIR/org/name as well. The port file gets JSON once all listeners are there: endpoint,
+--root DIR serves every directory DIR/org/name as well; --link makes the way to it long and narrow. The port file gets JSON once all listeners are there: endpoint,
 data, control. A test reads and steers the hub below the control URL (control.py).
 """
 
 import argparse
+import contextlib
 import json
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -30,8 +32,28 @@ def repositories(arguments):
                 yield f"{organisation}/{name}", "main", os.path.join(arguments.root, organisation, name)
 
 
+@contextlib.contextmanager
+def link(hub, settings):
+    """Puts a slow link in front of the hub and its data host, in a process of its own; `settings` is RATE,DELAY."""
+    if not settings:
+        yield
+        return
+    rate, _, delay = settings.partition(",")
+    behind = (hub.hub, hub.data)
+    command = [sys.executable, "-m", "hub.link", "--rate", rate, "--delay", delay or "0"]
+    targets = [f"{listener.address}:{listener.port}" for listener in behind]
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    with subprocess.Popen([*command, *targets], stdout=subprocess.PIPE, text=True, cwd=folder) as process:
+        for listener, port in zip(behind, json.loads(process.stdout.readline()), strict=True):
+            listener.behind = port
+        try:
+            yield
+        finally:
+            process.terminate()
+
+
 def serve(arguments, tls):
-    with Hub(tls=tls) as hub:
+    with Hub(tls=tls) as hub, link(hub, arguments.link):
         for repo_id, revision, directory in repositories(arguments):
             repo = hub.repos.get(repo_id) or hub.add(repo_id, large_bytes=arguments.large_bytes)
             repo.commit(directory, revision)
@@ -63,6 +85,7 @@ def main():
     command.add_argument("--large-bytes", type=int, default=10 << 20, help="files from this size on are stored elsewhere")
     command.add_argument("--token", action="append", default=[], help="a token that is known")
     command.add_argument("--tls", action="store_true")
+    command.add_argument("--link", metavar="RATE,DELAY", help="bytes a second, and seconds, of the way to clients (link.py)")
     arguments = parser.parse_args()
     if not arguments.tls:
         return serve(arguments, None)

@@ -54,6 +54,11 @@ class Log:
         with self._lock:
             self._violations.append(Violation(kind, text))
 
+    def begun(self):
+        """All entries, those that are not answered too."""
+        with self._lock:
+            return list(self._entries)
+
     def entries(self, **wanted):
         """Those whose members are as said; `path_has` is a part of the path, decoded."""
         part = wanted.pop("path_has", "")

@@ -232,11 +232,12 @@ class Listener:
         self._count = 0
         self._socket = None
         self.port = 0
+        self.behind = None  # the port of a link in front (link.py), which clients are told
         self._listen()
 
     @property
     def origin(self):
-        return f"{'https' if self.tls else 'http'}://{self.host}:{self.port}"
+        return f"{'https' if self.tls else 'http'}://{self.host}:{self.behind or self.port}"
 
     @property
     def connections(self):

@@ -237,7 +237,7 @@ class ToyFormat final : public Format {
     return toy::form_of(leaf, grid, encoding);
   }
 
-  std::uint64_t encode(const PieceForm& form, std::span<std::byte> stored,
+  std::uint64_t encode(const PieceForm& form, const ChunkOf& /*chunk*/, std::span<std::byte> stored,
                        std::span<std::byte> scratch) const override {
     return toy::seal(form, stored, scratch);
   }

@@ -22,10 +22,11 @@ namespace {
 // here, in options_json, in options_from_json, and has a change below.
 constexpr std::size_t kRulesName = 13;
 std::vector<std::string> members_of(const PlanOptions& options) {
-  const auto& [mapping, target, meshes, rules_text, rules_name, chunk_bytes, step, encoding, link,
-               in_place, digests] = options;
+  const auto& [mapping, target, meshes, rules_text, rules_name, chunk_bytes, shard_bytes, step,
+               encoding, link, in_place, digests, tree] = options;
+  [[maybe_unused]] const auto& [same, axes, config_text, config_name, source_step, root] = tree;
   const auto& [scheme, stacked, num_layers, values, include, exclude, dtype, keep_dtype, files,
-               casts] = mapping;
+               casts, flat_names] = mapping;  // flat_names follows from the target
   const auto& [checksum, zstd_level] = encoding;
   const auto joined = [](const std::vector<std::string>& items) {
     std::string out;
@@ -56,12 +57,18 @@ std::vector<std::string> members_of(const PlanOptions& options) {
           rules_text ? "[" + *rules_text + "]" : "none",
           rules_name,
           std::to_string(chunk_bytes),
+          std::to_string(shard_bytes),
           std::to_string(step),
           std::to_string(static_cast<int>(checksum)),
           std::to_string(zstd_level),
           std::to_string(static_cast<int>(link)),
           std::to_string(static_cast<int>(in_place)),
-          std::to_string(static_cast<int>(digests))};
+          std::to_string(static_cast<int>(digests)),
+          std::to_string(static_cast<int>(same)),
+          joined(axes),
+          config_text ? "[" + *config_text + "]" : "none",
+          source_step ? std::to_string(*source_step) : "none",
+          root};
 }
 
 struct OptionChange {
@@ -113,6 +120,7 @@ const std::vector<OptionChange>& option_changes() {
       {"rules", [](PlanOptions& o) { o.rules_text = "[[\"embed\", [\"fsdp\"]]]\n"; }},
       {"empty rules", [](PlanOptions& o) { o.rules_text = ""; }},
       {"chunk_bytes", [](PlanOptions& o) { o.chunk_bytes = UINT64_MAX; }},
+      {"shard_bytes", [](PlanOptions& o) { o.shard_bytes = 2000000000; }},
       {"step", [](PlanOptions& o) { o.step = 12000; }},
       {"no checksum", [](PlanOptions& o) { o.encoding.checksum = false; }},
       {"zstd 1", [](PlanOptions& o) { o.encoding.zstd_level = 1; }},
@@ -124,6 +132,14 @@ const std::vector<OptionChange>& option_changes() {
          o.link = true;
          o.digests = false;
        }},
+      {"under the same names", [](PlanOptions& o) { o.tree.same = true; }},
+      {"axes",
+       [](PlanOptions& o) {
+         o.tree.axes = {"*.kernel=embed,,mlp", "x="};
+       }},
+      {"config", [](PlanOptions& o) { o.tree.config_text = "{\"a\": 1}\n"; }},
+      {"step of the source", [](PlanOptions& o) { o.tree.step = 7; }},
+      {"subtree of the source", [](PlanOptions& o) { o.tree.root = "model"; }},
   };
   return all;
 }

@@ -91,9 +91,9 @@ DamageList read_all(const FakeCheckpoint& fake) { return read_chunks(fake, "chec
 
 TEST(FindMissingChunks, CountsAllAndListsTheFirst) {
   FakeCheckpoint fake;
-  EXPECT_EQ(find_missing_chunks(fake, 20).count, 0U);
+  EXPECT_EQ(find_missing_chunks(fake, "checkpoint", 20).count, 0U);
   fake.set(1, State::missing).set(2, State::missing).set(3, State::missing);
-  const DamageList found = find_missing_chunks(fake, 2);
+  const DamageList found = find_missing_chunks(fake, "checkpoint", 2);
   EXPECT_EQ(found.count, 3U);
   EXPECT_EQ(found.checked, 4U);
   ASSERT_EQ(found.items.size(), 2U);
@@ -105,7 +105,7 @@ TEST(FindMissingChunks, CountsAllAndListsTheFirst) {
 TEST(FindMissingChunks, GivesUpOnAGridThatADamagedIndexMadeUp) {
   FakeCheckpoint fake;
   fake.shape({std::uint64_t{1} << 40, std::uint64_t{1} << 20}, {1, 1});
-  const DamageList found = find_missing_chunks(fake, 20);
+  const DamageList found = find_missing_chunks(fake, "checkpoint", 20);
   EXPECT_TRUE(found.more);
   EXPECT_EQ(found.count, kMaxMissing);
   EXPECT_EQ(found.items.size(), 20U);
@@ -114,7 +114,7 @@ TEST(FindMissingChunks, GivesUpOnAGridThatADamagedIndexMadeUp) {
 TEST(FindMissingChunks, AnEmptyLeafHasNone) {
   FakeCheckpoint fake;
   fake.shape({0, 6}, {1, 3});
-  EXPECT_EQ(find_missing_chunks(fake, 20).checked, 0U);
+  EXPECT_EQ(find_missing_chunks(fake, "checkpoint", 20).checked, 0U);
 }
 
 TEST(ReadChunks, GoesOnAfterDamageAndSaysWhereItIs) {

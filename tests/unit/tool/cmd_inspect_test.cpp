@@ -126,6 +126,76 @@ TEST_F(Inspect, NamesCannotReachTheTerminalRaw) {
   EXPECT_NE(run.out.find("\\x1b[2Jx"), std::string::npos);
 }
 
+TEST_F(Inspect, ASummaryHasTheTotalsAndNoLineForALeaf) {
+  const ToolRun run = run_tool({"inspect", out_, "--summary"});
+  EXPECT_EQ(run.status, 0);
+  EXPECT_EQ(run.out.find("token_embedder"), std::string::npos);
+  EXPECT_NE(run.out.find("15 leaves, 15 chunks"), std::string::npos);
+  EXPECT_NE(run.out.find("written by  "), std::string::npos);
+  const Json all = run_tool({"inspect", out_, "--json"}).json();
+  const Json summary = run_tool({"inspect", out_, "--json", "--summary"}).json();
+  EXPECT_EQ(summary.find("leaves"), nullptr);
+  EXPECT_EQ(summary.at("arrays").as_uint(), 15U);
+  EXPECT_TRUE(summary.at("writer").as_string().starts_with("hfshard "));
+  std::uint64_t elements = 0;
+  for (const Json& leaf : all.at("leaves").as_array()) {
+    std::uint64_t each = 1;
+    for (const Json& extent : leaf.at("shape").as_array()) each *= extent.as_uint();
+    elements += each;
+  }
+  EXPECT_EQ(summary.at("elements").as_uint(), elements);
+}
+
+TEST_F(Inspect, AFilterLeavesTheRestOut) {
+  const Json object = run_tool({"inspect", out_, "--filter", "*.embedding", "--json"}).json();
+  ASSERT_EQ(object.at("leaves").as_array().size(), 1U);
+  const Json& leaf = object.at("leaves").as_array()[0];
+  EXPECT_EQ(object.at("size_bytes"), leaf.at("size_bytes"));
+  EXPECT_EQ(object.at("chunks"), leaf.at("chunks"));
+  const std::string file = out_ + "/0/items/d/00000";
+  std::string bytes = read_text(file);
+  for (std::size_t at = 0; at < bytes.size(); at += 256)
+    bytes[at] = static_cast<char>(bytes[at] ^ 1);
+  write_text(file, bytes);
+  const ToolRun data = run_tool({"inspect", out_, "--filter", "*.embedding", "--data", "--json"});
+  EXPECT_EQ(data.json().at("damaged_count").as_uint(), 1U);
+  const ToolRun none = run_tool({"inspect", out_, "--filter", "nothing*"});
+  EXPECT_EQ(none.status, 3);
+  EXPECT_NE(none.err.find("no leaf has a name that fits \"nothing*\""), std::string::npos);
+}
+
+TEST_F(Inspect, ChunksAreWhereTheIndexSays) {
+  for (const std::string& place : {out_, source_}) {
+    const std::string member = place == out_ ? "leaves" : "tensors";
+    const Json object = run_tool({"inspect", place, "--chunks", "--json"}).json();
+    for (const Json& array : object.at(member).as_array()) {
+      std::uint64_t bytes = 0;
+      for (const Json& piece : array.at("pieces").as_array()) {
+        EXPECT_TRUE(piece.at("stored").as_bool());
+        EXPECT_NE(piece.at("file").as_string()[0], '/');
+        bytes += piece.at("end_bytes").as_uint() - piece.at("begin_bytes").as_uint();
+      }
+      EXPECT_GE(bytes, array.at("size_bytes").as_uint());
+    }
+  }
+  const ToolRun text = run_tool({"inspect", out_, "--chunks", "--filter", "*.embedding"});
+  EXPECT_NE(text.out.find("0/items/d/00000"), std::string::npos);
+  EXPECT_NE(text.out.find("[0, 0]"), std::string::npos);
+  EXPECT_EQ(run_tool({"inspect", out_, "--chunks", "--summary"}).status, 2);
+}
+
+TEST_F(Inspect, AStepAndItsItemsAreChosen) {
+  ASSERT_EQ(run_tool({"convert", source_, out_, "--step", "7", "--quiet"}).status, 0);
+  const Json object = run_tool({"inspect", out_, "--step", "0", "--json"}).json();
+  EXPECT_EQ(object.at("step").as_uint(), 0U);
+  EXPECT_EQ(object.at("other_steps").as_array()[0].as_uint(), 7U);
+  EXPECT_EQ(run_tool({"inspect", out_, "--json"}).json().at("step").as_uint(), 7U);
+  EXPECT_EQ(run_tool({"inspect", out_, "--step", "1"}).status, 3);
+  EXPECT_EQ(run_tool({"inspect", out_, "--items", "items"}).status, 0);
+  EXPECT_EQ(run_tool({"inspect", out_, "--items", "state"}).status, 3);
+  EXPECT_EQ(run_tool({"inspect", source_, "--step", "0"}).status, 2);
+}
+
 TEST_F(Inspect, WhatIsNotThereIsNotFound) {
   EXPECT_EQ(run_tool({"inspect", dir_ / "nothing"}).status, 3);
   EXPECT_EQ(run_tool({"inspect"}).status, 2);

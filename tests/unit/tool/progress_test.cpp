@@ -33,6 +33,15 @@ TEST(Progress, SaysForHowLongNothingMoved) {
             "[####.............]  25%   stalled 0:12");
 }
 
+TEST(Progress, OfASourceThatIsFarTheLinkIsShown) {
+  const ProgressFigures far{4 * kGiB, kGiB, 0, 2, "link", 0, kGiB / 2};
+  EXPECT_EQ(progress_line(far), "25%  1 GiB of 4 GiB  link 256 MiB/s  0:06 left  limit link");
+  EXPECT_EQ(progress_bar(far, 79),
+            "[######...................]  25%   link 256 MiB/s      0:06 left  limit link");
+  for (std::size_t columns = 0; columns < 200; ++columns)
+    EXPECT_LE(progress_bar(far, columns).size(), columns);
+}
+
 TEST(Progress, IsFullAtTheEndEvenOfNothing) {
   EXPECT_EQ(progress_line({kGiB, kGiB, 0, 2, {}}), "100%  1 GiB of 1 GiB  512 MiB/s");
   EXPECT_EQ(progress_line({0, 0, 0, 0, {}}), "100%  0 B of 0 B");
@@ -55,11 +64,12 @@ TEST(Progress, ABarShowsWhatFitsAndKeepsThePlaceOfEverything) {
 }
 
 TEST(Progress, TheStageThatLimitsIsTheOneThatTakesMostTime) {
-  EXPECT_EQ(limit_of({0, 0, 0}), "");
-  EXPECT_EQ(limit_of({0.01, 0.02, 0.03}), "");
-  EXPECT_EQ(limit_of({3, 2, 1}), "read");
-  EXPECT_EQ(limit_of({1, 3, 2}), "kernels");
-  EXPECT_EQ(limit_of({1, 2, 3}), "write");
+  EXPECT_EQ(limit_of({0, {}, 0, 0}), "");
+  EXPECT_EQ(limit_of({0.01, {}, 0.02, 0.03}), "");
+  EXPECT_EQ(limit_of({3, {}, 2, 1}), "read");
+  EXPECT_EQ(limit_of({3, 5, 2, 1}), "link");
+  EXPECT_EQ(limit_of({1, {}, 3, 2}), "kernels");
+  EXPECT_EQ(limit_of({1, {}, 2, 3}), "write");
 }
 
 std::string shown(const std::string& asked, bool quiet, unsigned progress_ms) {

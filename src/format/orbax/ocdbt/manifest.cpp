@@ -113,7 +113,7 @@ void skip_version_nodes(Cursor& cursor, const Manifest& manifest) {
 }  // namespace
 
 std::string encode_manifest(const Manifest& manifest) {
-  HFSHARD_CHECK(!manifest.versions.empty());
+  HFSHARD_CHECK(!manifest.versions.empty() && !manifest.is_numbered);
   std::string body;
   body += as_text(manifest.uuid);
   body += static_cast<char>(kSingle);
@@ -130,12 +130,14 @@ Manifest decode_manifest(std::span<const std::byte> bytes, const Origin& origin)
   Manifest out;
   std::ranges::copy(as_bytes(cursor.text("uuid", out.uuid.size())), out.uuid.begin());
   const std::uint8_t kind = cursor.u8("manifest kind");
-  if (kind == kNumbered) {
-    throw Error(ErrorCode::unsupported, "a database with numbered manifests is not supported")
-        .in_file(origin.file);
-  }
-  if (kind != kSingle) cursor.fail(fmt::format("the unknown manifest kind {}", kind));
+  if (kind != kSingle && kind != kNumbered)
+    cursor.fail(fmt::format("the unknown manifest kind {}", kind));
+  out.is_numbered = kind == kNumbered;
   out.config = get_config(cursor);
+  if (out.is_numbered) {
+    cursor.finish();
+    return out;
+  }
   out.files = get_data_files(cursor);
   get_versions(cursor, out);
   skip_version_nodes(cursor, out);

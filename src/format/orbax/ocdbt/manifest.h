@@ -36,10 +36,12 @@ struct Version {
   friend bool operator==(const Version&, const Version&) = default;
 };
 
-/// `manifest.ocdbt` of kind "single". The last version is the current one.
+/// `manifest.ocdbt`. The last version is the current one. A numbered one has none: it says that
+/// there are manifests with a generation in their names, the highest of which counts.
 /// Source: google/tensorstore tensorstore/kvstore/ocdbt/format/manifest.cc, version_tree_codec.h.
 struct Manifest {
   std::array<std::byte, 16> uuid{};
+  bool is_numbered = false;  ///< read only
   Config config;
   std::vector<DataFile> files;
   std::vector<Version> versions;
@@ -48,8 +50,7 @@ struct Manifest {
 
 /// Writes no version tree nodes: all versions are inline.
 std::string encode_manifest(const Manifest& manifest);
-/// References to version tree nodes (older states) are read over. Throws: corrupt, unsupported
-/// (kind "numbered"), limit.
+/// References to version tree nodes (older states) are read over. Throws: corrupt, limit.
 Manifest decode_manifest(std::span<const std::byte> bytes, const Origin& origin);
 
 }  // namespace hfshard::format::orbax::ocdbt

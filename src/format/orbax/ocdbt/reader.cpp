@@ -1,7 +1,8 @@
 #include "format/orbax/ocdbt/reader.h"
 
-#include <algorithm>
+#include <charconv>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -22,16 +23,33 @@ constexpr std::uint64_t kMaxManifestBytes = std::uint64_t{64} << 20;
 // Small files can describe huge trees, since nodes may be referenced more than once.
 constexpr std::uint64_t kMaxKeys = std::uint64_t{1} << 26;
 
-// Source: google/tensorstore tensorstore/kvstore/file/util.cc for what a path may not hold.
-bool is_safe_path(std::string_view path) {
-  if (path.find('\0') != std::string_view::npos) return false;
-  while (true) {
-    const std::size_t end = std::min(path.find('/'), path.size());
-    const std::string_view part = path.substr(0, end);
-    if (part.empty() || part == "." || part == "..") return false;
-    if (end == path.size()) return true;
-    path.remove_prefix(end + 1);
+// `manifest.0000000000000001`: the state of that generation.
+// Source: google/tensorstore tensorstore/kvstore/ocdbt/format/manifest.cc, GetManifestPath.
+constexpr std::string_view kNumberedPrefix = "manifest.";
+constexpr std::size_t kNumberDigits = 16;
+
+std::optional<std::uint64_t> manifest_number(std::string_view name) {
+  if (!name.starts_with(kNumberedPrefix)) return std::nullopt;
+  const std::string_view digits = name.substr(kNumberedPrefix.size());
+  if (digits.size() != kNumberDigits ||
+      digits.find_first_not_of("0123456789abcdef") != std::string_view::npos)
+    return std::nullopt;
+  std::uint64_t value = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+  return value;
+}
+
+// The highest of the numbered manifests beside the one that announces them.
+std::string newest_manifest(const StorePath& root) {
+  std::string newest;
+  std::uint64_t highest = 0;
+  for (const std::string& name : root.list()) {
+    const auto number = manifest_number(name);
+    if (!number || (!newest.empty() && *number < highest)) continue;
+    newest = name;
+    highest = *number;
   }
+  return newest;
 }
 
 // Where a node is, and what its parent promises of it.
@@ -178,10 +196,27 @@ class Walk {
 }  // namespace
 
 Database::Database(StorePath root) : root_(std::move(root)) {
-  const StorePath manifest = root_ / "manifest.ocdbt";
-  name_ = manifest.text();
-  const std::string text = manifest.read(kMaxManifestBytes);
-  manifest_ = decode_manifest(as_bytes(text), {name_, 0, text.size()});
+  const auto read = [&](std::string_view file) {
+    const StorePath manifest = root_ / file;
+    name_ = manifest.text();
+    const std::string text = manifest.read(kMaxManifestBytes);
+    manifest_ = decode_manifest(as_bytes(text), {name_, 0, text.size()});
+  };
+  read("manifest.ocdbt");
+  if (!manifest_.is_numbered) return;
+  const std::string newest = newest_manifest(root_);
+  if (newest.empty()) {
+    throw Error(ErrorCode::not_found, "the numbered manifests that it announces are missing")
+        .in_file(name_);
+  }
+  const Manifest announced = std::exchange(manifest_, {});
+  read(newest);
+  const bool same = manifest_.uuid == announced.uuid && !manifest_.is_numbered;
+  if (same && manifest_.versions.back().generation == manifest_number(newest)) return;
+  throw Error(ErrorCode::corrupt, same ? fmt::format("a numbered manifest of generation {}",
+                                                     manifest_.versions.back().generation)
+                                       : std::string("a numbered manifest of another database"))
+      .in_file(name_);
 }
 
 void Database::walk(const std::function<void(const Entry&)>& visit) const {

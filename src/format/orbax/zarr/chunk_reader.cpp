@@ -20,6 +20,12 @@ constexpr std::size_t kDropBytes = std::size_t{16} << 10;
 
 Error bad_chunk(std::string sentence) { return {ErrorCode::corrupt, std::move(sentence)}; }
 
+std::string_view noun(const Array& array) {
+  return array.compressor == Compressor::zstd ? "a zstd frame" : "a deflate stream";
+}
+
+bool is_packed(const Array& array) { return array.compressor != Compressor::none; }
+
 // Coordinates of inner chunk `index` in C order.
 Shape cell_at(const Array& array, std::uint64_t index) {
   Shape out = array.chunk;
@@ -28,6 +34,16 @@ Shape cell_at(const Array& array, std::uint64_t index) {
     out[axis] = index % along;
     index /= along;
   }
+  return out;
+}
+
+// Where the index has the inner chunk that is number `cell` in C order.
+std::uint64_t index_of(const Array& array, std::uint64_t cell) {
+  if (array.index_order.empty()) return cell;
+  const Shape at = cell_at(array, cell);
+  std::uint64_t out = 0;
+  for (const std::uint8_t axis : array.index_order)
+    out = out * (array.chunk[axis] / array.inner[axis]) + at[axis];
   return out;
 }
 
@@ -40,16 +56,26 @@ bool is_outside(const Array& array, const Shape& chunk, const Shape& cell) {
   return false;
 }
 
+// A checksum that is decoded with the elements does not go where they go.
 std::uint64_t window_of(const Array& array, PieceSteps steps) {
-  return array.zstd && steps == PieceSteps::any ? ChunkReader::kMaxWindowBytes : 0;
+  const bool in_place = steps == PieceSteps::whole_cells && !array.inner_crc32c;
+  return array.compressor == Compressor::zstd && !in_place ? ChunkReader::kMaxWindowBytes : 0;
 }
+
+std::uint64_t index_bytes(const PieceForm& form) { return form.head_bytes + form.tail_bytes; }
 
 }  // namespace
 
+void put_fill(const Array& array, std::uint64_t offset_bytes, std::span<std::byte> out) {
+  const std::array<std::byte, 8> element = array.fill.value_or(std::array<std::byte, 8>{});
+  const std::size_t size = size_bits(array.dtype) / 8;
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = element[(offset_bytes + i) % size];
+}
+
 std::uint64_t chunk_scratch_bytes(const Array& array, const PieceForm& form,
                                   std::uint64_t longest_bytes, PieceSteps steps) {
-  if (!array.zstd) return form.tail_bytes;
-  return form.tail_bytes + ZstdStream::scratch_bytes(window_of(array, steps)) +
+  if (!is_packed(array)) return index_bytes(form);
+  return index_bytes(form) + Frame::scratch_bytes(array.compressor, window_of(array, steps)) +
          std::min(longest_bytes, kBlockBytes);
 }
 
@@ -59,13 +85,14 @@ ChunkReader::ChunkReader(const Array& array, const PieceForm& form, const Shape&
       form_(form),
       chunk_(chunk),
       stored_(stored),
+      content_bytes_(array.content_bytes(form)),
       window_bytes_(window_of(array, steps)) {
   HFSHARD_CHECK(scratch.size() >= chunk_scratch_bytes(array, form, stored.size_bytes(), steps));
-  index_ = scratch.first(form.tail_bytes);
-  if (!array.zstd) return;
-  const std::uint64_t decoder = ZstdStream::scratch_bytes(window_bytes_);
-  decoder_scratch_ = scratch.subspan(form.tail_bytes, decoder);
-  block_ = scratch.subspan(form.tail_bytes + decoder);
+  index_ = scratch.first(index_bytes(form));
+  if (!is_packed(array)) return;
+  const std::uint64_t decoder = Frame::scratch_bytes(array.compressor, window_bytes_);
+  decoder_scratch_ = scratch.subspan(index_.size(), decoder);
+  block_ = scratch.subspan(index_.size() + decoder);
   block_ = block_.first(std::min<std::uint64_t>(block_.size(), kBlockBytes));
 }
 
@@ -117,7 +144,7 @@ void ChunkReader::skip(std::uint64_t bytes) {
     }
     const std::uint64_t part = std::min(bytes, form_.cell_bytes - done_bytes_);
     bytes -= part;
-    if (array_.zstd || array_.crc32c) {
+    if (is_packed(array_) || array_.crc32c) {
       drop(part);
       continue;
     }
@@ -141,38 +168,45 @@ void ChunkReader::drop(std::uint64_t bytes) {
 
 void ChunkReader::read_index() {
   const std::uint64_t total = stored_.size_bytes();
-  if (total < form_.tail_bytes) {
-    throw bad_chunk(fmt::format("{} bytes, too few for an index of {}", total, form_.tail_bytes));
+  if (total < index_.size()) {
+    throw bad_chunk(fmt::format("{} bytes, too few for an index of {}", total, index_.size()));
   }
-  stored_.read_at(total - form_.tail_bytes, index_);
+  const std::uint64_t at = array_.index_first ? 0 : total - index_.size();
+  stored_.read_at(at, index_);
+  has_index_ = true;
+  if (!array_.index_crc32c) return;
   const auto entries = index_.first(index_.size() - kCrcBytes);
   if (crc32c(entries) != load_le<std::uint32_t>(entries.data() + entries.size())) {
     throw bad_chunk("checksum mismatch in the index of inner chunks")
-        .at({total - index_.size(), total}, total);
+        .at({at, at + index_.size()}, total);
   }
-  has_index_ = true;
 }
 
 // Where the index says that the cell is; nothing if it is not there and need not be.
 std::optional<ByteRange> ChunkReader::indexed_range() const {
   const std::uint64_t total = stored_.size_bytes();
-  const std::uint64_t data_bytes = total - form_.tail_bytes;
-  const std::uint64_t at = cell_ * kIndexEntryBytes;
+  const std::uint64_t begin = form_.head_bytes;
+  const std::uint64_t data_bytes = total - index_.size();
+  const std::uint64_t at = index_of(array_, cell_) * kIndexEntryBytes;
   const auto offset = load_le<std::uint64_t>(index_.data() + at);
   const auto length = load_le<std::uint64_t>(index_.data() + at + 8);
   const std::uint64_t wanted = form_.cell_bytes + form_.cell_suffix_bytes;
   const bool absent = offset == UINT64_MAX && length == UINT64_MAX;
-  if (absent && is_outside(array_, chunk_, cell_at(array_, cell_))) return std::nullopt;
-  if (in_range(offset, length, data_bytes) && (array_.zstd || length == wanted)) {
+  if (absent && (array_.may_lack || is_outside(array_, chunk_, cell_at(array_, cell_))))
+    return std::nullopt;
+  if (offset >= begin && in_range(offset - begin, length, data_bytes) &&
+      (is_packed(array_) || length == wanted)) {
     return ByteRange{offset, offset + length};
   }
-  throw bad_chunk(absent ? fmt::format("inner chunk {} of {} is missing", cell_, form_.cells)
-                         : fmt::format("inner chunk {} has offset {} and length {}; {} within {} "
-                                       "bytes is wanted",
-                                       cell_, offset, length,
-                                       array_.zstd ? "a range" : fmt::format("length {}", wanted),
-                                       data_bytes))
-      .at({data_bytes + at, data_bytes + at + kIndexEntryBytes}, total);
+  const std::uint64_t entry = (array_.index_first ? 0 : data_bytes) + at;
+  throw bad_chunk(
+      absent ? fmt::format("inner chunk {} of {} is missing", cell_, form_.cells)
+             : fmt::format("inner chunk {} has offset {} and length {}; {} within {} "
+                           "bytes is wanted",
+                           cell_, offset, length,
+                           is_packed(array_) ? "a range" : fmt::format("length {}", wanted),
+                           data_bytes))
+      .at({entry, entry + kIndexEntryBytes}, total);
 }
 
 // Sets the range of the cell's coded bytes, without the checksum.
@@ -180,17 +214,18 @@ void ChunkReader::find_cell() {
   next_ = range_->begin;
   end_ = range_->end;
   crc_ = 0;
+  inner_crc_ = 0;
   if (array_.crc32c) {
     if (end_ - next_ < kCrcBytes)
       throw bad_chunk(fmt::format("{} bytes, too few for a checksum", end_ - next_));
     end_ -= kCrcBytes;
   }
-  if (!array_.zstd && end_ - next_ != form_.cell_bytes) {
+  if (is_packed(array_)) {
+    input_ = {};
+    frame_ = Frame(array_.compressor, content_bytes_, window_bytes_, decoder_scratch_);
+  } else if (end_ - next_ != form_.cell_bytes) {
     throw bad_chunk(fmt::format("{} bytes where {} are wanted", end_ - next_, form_.cell_bytes));
   }
-  if (!array_.zstd) return;
-  input_ = {};
-  zstd_ = ZstdStream(form_.cell_bytes, window_bytes_, decoder_scratch_);
 }
 
 void ChunkReader::open_cell() {
@@ -206,10 +241,12 @@ void ChunkReader::open_cell() {
 
 void ChunkReader::read_cell(std::span<std::byte> out) {
   if (!range_) {
-    std::ranges::fill(out, std::byte{0});
-  } else if (array_.zstd) {
-    HFSHARD_CHECK(window_bytes_ != 0 || out.size() == form_.cell_bytes);
+    put_fill(array_, done_bytes_, out);
+  } else if (is_packed(array_)) {
+    HFSHARD_CHECK(array_.compressor != Compressor::zstd || window_bytes_ != 0 ||
+                  out.size() == form_.cell_bytes);
     in_frame([&] { decode(out); });
+    if (array_.inner_crc32c) inner_crc_ = crc32c_extend(inner_crc_, out);
   } else {
     // Straight to where it belongs: a second, tiny read for the checksum is cheaper than a copy.
     stored_.read_at(next_, out);
@@ -219,20 +256,35 @@ void ChunkReader::read_cell(std::span<std::byte> out) {
 }
 
 void ChunkReader::close_cell() {
-  if (range_ && array_.zstd) in_frame([&] { end_frame(); });
+  if (range_ && is_packed(array_)) {
+    in_frame([&] {
+      if (array_.inner_crc32c) check_inner_sum();
+      end_frame();
+    });
+  }
   if (range_ && array_.crc32c) check_sum();
   is_open_ = false;
   done_bytes_ = 0;
   ++cell_;
 }
 
+void ChunkReader::compare_sums(std::span<const std::byte> suffix, std::uint32_t computed) {
+  const auto stored = load_le<std::uint32_t>(suffix.data());
+  if (stored == computed) return;
+  throw bad_chunk(
+      fmt::format("checksum mismatch: {:08x} is stored, {:08x} is computed", stored, computed));
+}
+
+void ChunkReader::check_inner_sum() {
+  std::array<std::byte, kCrcBytes> suffix{};
+  decode(suffix);
+  compare_sums(suffix, inner_crc_);
+}
+
 void ChunkReader::check_sum() {
   std::array<std::byte, kCrcBytes> suffix{};
   stored_.read_at(end_, suffix);
-  const auto stored = load_le<std::uint32_t>(suffix.data());
-  if (stored == crc_) return;
-  throw bad_chunk(
-      fmt::format("checksum mismatch: {:08x} is stored, {:08x} is computed", stored, crc_));
+  compare_sums(suffix, crc_);
 }
 
 // -- Frames
@@ -249,33 +301,33 @@ void ChunkReader::fill_input() {
 // on.
 bool ChunkReader::step(std::span<std::byte>& out) {
   if (input_.empty() && next_ < end_) fill_input();
-  const auto [used, made] = zstd_.step(input_, out);
+  const auto [used, made] = frame_.step(input_, out);
   input_ = input_.subspan(used);
   out = out.subspan(made);
-  return used + made > 0 || zstd_.done() || (input_.empty() && next_ < end_);
+  return used + made > 0 || frame_.done() || (input_.empty() && next_ < end_);
 }
 
 void ChunkReader::decode(std::span<std::byte> out) {
   while (!out.empty()) {
     if (step(out)) continue;
-    throw bad_chunk(
-        fmt::format("a zstd frame passes the end of its {} bytes", range_->end - range_->begin));
+    throw bad_chunk(fmt::format("{} passes the end of its {} bytes", noun(array_),
+                                range_->end - range_->begin));
   }
 }
 
-// The content is there; so must be the end of the frame, and nothing behind it.
+// The content is there; so must be its end, and nothing behind it.
 void ChunkReader::end_frame() {
   std::span<std::byte> none;
-  while (!zstd_.done()) {
+  while (!frame_.done()) {
     if (step(none)) continue;
-    throw bad_chunk(input_.empty() ? fmt::format("a zstd frame passes the end of its {} bytes",
+    throw bad_chunk(input_.empty() ? fmt::format("{} passes the end of its {} bytes", noun(array_),
                                                  range_->end - range_->begin)
-                                   : fmt::format("a zstd frame of more than {} bytes of content",
-                                                 form_.cell_bytes));
+                                   : fmt::format("{} of more than {} bytes of content",
+                                                 noun(array_), content_bytes_));
   }
   const std::uint64_t left = input_.size() + (end_ - next_);
   if (left == 0) return;
-  throw bad_chunk(fmt::format("a zstd frame ends {} bytes before the end of its {} bytes", left,
+  throw bad_chunk(fmt::format("{} ends {} bytes before the end of its {} bytes", noun(array_), left,
                               range_->end - range_->begin));
 }
 

@@ -16,9 +16,9 @@ void put_crc(std::span<const std::byte> bytes, std::byte* to) { store_le(to, crc
 }  // namespace
 
 std::uint64_t seal_scratch_bytes(const Array& array) {
-  if (!array.zstd) return 0;
+  if (array.compressor == Compressor::none) return 0;
   const std::uint64_t cell = array.form().cell_bytes;
-  return zstd_most_bytes(cell) + zstd_encoder_bytes(*array.zstd, cell);
+  return zstd_most_bytes(cell) + zstd_encoder_bytes(array.level, cell);
 }
 
 std::uint64_t seal_chunk(const PieceForm& form, std::span<std::byte> stored,

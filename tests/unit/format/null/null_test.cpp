@@ -17,7 +17,7 @@ TEST(NullFormat, FormIsTheRawChunk) {
   EXPECT_EQ(form.cell_bytes, 16U);
   EXPECT_EQ(form.stored_bytes(), 64U);
   std::string stored(64, 'x');
-  target.encode(form, std::as_writable_bytes(std::span(stored)), {});
+  target.encode(form, {}, std::as_writable_bytes(std::span(stored)), {});
   EXPECT_EQ(stored, std::string(64, 'x'));
   EXPECT_EQ(target.form({"e", DType::f32, {0, 4}, {}, {}}, {{}, {0, 4}, {0, 4}}, {}).cells, 1U);
   EXPECT_EQ(target.form({"p", DType::f4, {8}, {}, {}}, {{}, {8}, {8}}, {}).stored_bytes(), 4U);

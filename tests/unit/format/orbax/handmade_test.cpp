@@ -189,20 +189,88 @@ TEST(OrbaxHandMade, ChunksStoredInAnyOrderOfTheirAxesComeBack) {
 
 TEST(OrbaxHandMade, WhatIsNotSupportedOrMakesNoSenseIsNamed) {
   const HandMade older([](ocdbt::TreeWriter& writer) { writer.add_inline("w/.zarray", "{}"); });
-  EXPECT_EQ(older.error().code(), ErrorCode::unsupported);
+  EXPECT_EQ(older.error().code(), ErrorCode::corrupt);
   EXPECT_EQ(older.error().tensor(), "w");
-  const HandMade nested([](ocdbt::TreeWriter& writer) {
+  const HandMade unlisted([](ocdbt::TreeWriter& writer) {
     writer.add_inline("a/b/zarr.json", packed_array({4}, {4}, {4}));
     writer.add_inline("w/zarr.json", packed_array({4}, {4}, {4}));
   });
-  EXPECT_EQ(nested.error().code(), ErrorCode::unsupported);
-  EXPECT_EQ(nested.error().tensor(), "a/b");
+  EXPECT_EQ(unlisted.error().code(), ErrorCode::corrupt);
+  EXPECT_EQ(unlisted.error().tensor(), "a/b");
   const std::uint64_t many = std::uint64_t{1} << 40;
   const HandMade countless([&](ocdbt::TreeWriter& writer) {
     writer.add_inline("w/zarr.json", packed_array({many, many}, {1, 1}, {1, 1}));
   });
   EXPECT_EQ(countless.error().code(), ErrorCode::corrupt);
   EXPECT_EQ(countless.error().tensor(), "w");
+}
+
+// Keys in byte order: names with slashes, with chunks of others between those of one.
+TEST(OrbaxHandMade, NamesMayHaveSlashesAndBeTheBeginningOfOthers) {
+  const HandMade made([](ocdbt::TreeWriter& writer) {
+    const std::string two = packed_array({4, 1}, {2, 1}, {2, 1});
+    writer.add_inline("w/c/0/0", sealed("ab"));
+    writer.add_inline("w/c/0/c/0", sealed("xy"));
+    writer.add_inline("w/c/0/zarr.json", packed_array({2}, {2}, {2}));
+    writer.add_inline("w/c/1/0", sealed("cd"));
+    writer.add_inline("w/c/c/0", sealed("uv"));
+    writer.add_inline("w/c/zarr.json", packed_array({2}, {2}, {2}));
+    writer.add_inline("w/zarr.json", two);
+  });
+  std::vector<Leaf> leaves(3);
+  leaves[0].name = "w";
+  leaves[1].name = "w/c";
+  leaves[2].name = "w/c/0";
+  TreeSpec tree;
+  tree.leaves = &leaves;
+  std::string text;
+  write_tree_metadata(tree, [&](std::span<const std::byte> bytes) { text += as_text(bytes); });
+  write_text(made.dir / "_METADATA", text);
+  const auto opened = made.open();
+  const auto read = [&](std::uint32_t leaf, const Shape& place) {
+    std::string out(2, '?');
+    opened->open_piece(leaf, place, PieceSteps::whole_cells, {})
+        ->read(std::as_writable_bytes(std::span(out)));
+    return out;
+  };
+  ASSERT_EQ(opened->catalog().tensors.size(), 3U);
+  EXPECT_EQ(read(0, {0, 0}), "ab");
+  EXPECT_EQ(read(0, {1, 0}), "cd");
+  EXPECT_EQ(read(1, {0}), "uv");
+  EXPECT_EQ(read(2, {0}), "xy");
+}
+
+TEST(OrbaxHandMade, PlacesOfPiecesAreToldAndWhatWouldTellOfOthers) {
+  const HandMade made(
+      [](ocdbt::TreeWriter& writer) {
+        writer.add_range("w/c/0", {0, 3, 8});
+        writer.add_inline("w/c/1", sealed("efgh"));
+        writer.add_inline("w/zarr.json", packed_array({12}, {4}, {4}));
+      },
+      "..." + sealed("abcd"));
+  const auto opened = made.open();
+  EXPECT_EQ(opened->find_piece(0, {0})->file, made.dir / "d/v0");
+  EXPECT_EQ(opened->find_piece(0, {0})->range, (ByteRange{3, 11}));
+  EXPECT_EQ(opened->find_piece(0, {1})->file, made.dir / "manifest.ocdbt");
+  EXPECT_EQ(opened->find_piece(0, {1})->range, (ByteRange{0, 8}));
+  EXPECT_EQ(opened->find_piece(0, {2})->file, made.dir / "manifest.ocdbt");
+  EXPECT_FALSE(opened->find_piece(0, {2})->range.has_value());
+}
+
+TEST(OrbaxHandMade, WhoWroteItIsToldWhereItIsSaid) {
+  const HandMade made([](ocdbt::TreeWriter& writer) {
+    writer.add_inline("w/zarr.json", packed_array({4}, {4}, {4}));
+  });
+  const auto writer = [&](const std::string& step) {
+    write_text(made.dir / "_CHECKPOINT_METADATA", step);
+    return made.open()->catalog().writer;
+  };
+  EXPECT_EQ(made.open()->catalog().writer, "");
+  EXPECT_EQ(writer("{}"), "");
+  EXPECT_EQ(writer(R"({"item_handlers":"a.b.PyTree"})"), "Orbax (PyTree)");
+  EXPECT_EQ(writer(R"({"item_handlers":{"items":"a.b.PyTree"}})"), "Orbax (PyTree)");
+  EXPECT_EQ(writer(R"({"item_handlers":{}})"), "");
+  EXPECT_EQ(writer(R"({"item_handlers":[3]})"), "");
 }
 
 TEST(OrbaxHandMade, TheItemsOwnMetadataGoesBeforeTheSteps) {

@@ -24,8 +24,8 @@ TEST(OrbaxLocate, TheHighestStepIsByNumberAndOnlyDirectoriesCount) {
   EXPECT_EQ(locate(dir.path()).step, dir / "100");
 }
 
-TEST(OrbaxLocate, OrbaxAndMaxTextNameTheItemInThreeWays) {
-  for (const char* name : {"items", "state", "default"}) {
+TEST(OrbaxLocate, TheOnlyItemIsMeantWhateverItsName) {
+  for (const char* name : {"items", "state", "default", "params", "my weights"}) {
     const TempDir dir;
     make_item(dir / ("7/" + std::string(name)));
     EXPECT_EQ(locate(dir.path()).item, dir / ("7/" + std::string(name)));
@@ -36,7 +36,75 @@ TEST(OrbaxLocate, OrbaxAndMaxTextNameTheItemInThreeWays) {
   const TempDir dir;
   for (const char* name : {"default", "items", "state"})
     make_item(dir / ("7/" + std::string(name)));
-  EXPECT_EQ(locate(dir.path()).item, dir / "7/items");
+  write_text(dir / "7/iter/process_0-of-1.json", "{}");  // no tree
+  const Error error = catch_error([&] { locate(dir.path()); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.file(), dir / "7");
+  EXPECT_NE(error.sentence().find("default, items, state"), std::string::npos);
+  EXPECT_NE(error.hint_text().find("--items default"), std::string::npos);
+}
+
+// As the checkpointers without items save, under a name of the user's.
+TEST(OrbaxLocate, AStepMayBeItsOwnItem) {
+  for (const std::string name : {"100", "00100", "checkpoint_100"}) {
+    const TempDir dir;
+    make_item(dir / name);
+    make_item(dir / (name + "/ocdbt.process_0"));
+    EXPECT_EQ(locate(dir.path()).item, dir / name);
+    EXPECT_EQ(locate(dir.path()).step, dir / name);
+    EXPECT_EQ(locate(dir.path(), {100, ""}).item, dir / name);
+    EXPECT_EQ(catch_error([&] { locate(dir.path(), {100, "x"}); }).code(), ErrorCode::not_found);
+  }
+  const TempDir parts;
+  make_item(parts / "7/items/ocdbt.process_0");
+  write_text(parts / "7/other.orbax-checkpoint-tmp/manifest.ocdbt", "");
+  EXPECT_EQ(catch_error([&] { locate(parts.path()); }).code(), ErrorCode::corrupt);
+}
+
+TEST(OrbaxLocate, AStepAndItsItemsAreChosen) {
+  const TempDir dir;
+  for (const char* item : {"3/params", "3/opt", "12/params"}) make_item(dir / item);
+  EXPECT_EQ(locate(dir.path()).item, dir / "12/params");
+  EXPECT_EQ(locate(dir.path(), {3, "opt"}).item, dir / "3/opt");
+  EXPECT_EQ(locate(dir / "3", {{}, "params"}).item, dir / "3/params");
+  const auto fails = [&](const std::string& path, const Choice& choice) {
+    return catch_error([&] { locate(path, choice); });
+  };
+  const Error no_step = fails(dir.path(), {4, ""});
+  EXPECT_EQ(no_step.code(), ErrorCode::not_found);
+  EXPECT_EQ(no_step.hint_text(), "there are 3, 12");
+  const Error no_items = fails(dir.path(), {3, "state"});
+  EXPECT_EQ(no_items.code(), ErrorCode::not_found);
+  EXPECT_EQ(no_items.file(), dir / "3");
+  EXPECT_EQ(no_items.hint_text(), "there are opt, params");
+  EXPECT_EQ(fails(dir.path(), {3, ""}).code(), ErrorCode::bad_input);
+  EXPECT_EQ(fails(dir / "3", {3, "opt"}).code(), ErrorCode::usage);
+  EXPECT_EQ(fails(dir / "3/opt", {3, ""}).code(), ErrorCode::usage);
+  EXPECT_EQ(fails(dir / "3/opt", {{}, "opt"}).code(), ErrorCode::usage);
+  write_text(dir / "3/_CHECKPOINT_METADATA", "{}");
+  EXPECT_EQ(fails(dir / "3", {3, "opt"}).code(), ErrorCode::usage);
+}
+
+// Source: google/orbax checkpoint/orbax/checkpoint/_src/path/step.py, standard_name_format.
+TEST(OrbaxLocate, StepsAreNamedAsOrbaxsNameFormatsDo) {
+  const auto highest = [](const std::vector<std::string>& names) {
+    const TempDir dir;
+    for (const std::string& name : names) make_item(dir / (name + "/default"));
+    write_text(dir / "model_000099/notes.txt", "");  // no step
+    const std::string item = locate(dir.path()).item.name();
+    return item.substr(dir.path().size() + 1);
+  };
+  EXPECT_EQ(highest({"00000009", "00000100"}), "00000100/default");
+  EXPECT_EQ(highest({"model_000003", "model_000012"}), "model_000012/default");
+  EXPECT_EQ(highest({"my_model_9", "my_model_10"}), "my_model_10/default");
+  EXPECT_EQ(highest({"model_000003", "00000001"}), "00000001/default");
+  EXPECT_EQ(highest({"model_000003", "00000002", "1"}), "1/default");
+  for (const std::vector<std::string>& names :
+       std::vector<std::vector<std::string>>{{"a_1", "b_2"}, {"a-1"}}) {
+    const Error error = catch_error([&] { highest(names); });
+    EXPECT_EQ(error.code(), ErrorCode::not_found);
+    EXPECT_NE(error.hint_text().find(names[0]), std::string::npos);
+  }
 }
 
 TEST(OrbaxLocate, AnItemKnowsItsStepByTheStepsOwnFile) {

@@ -260,8 +260,8 @@ TEST(OcdbtDamage, ManifestFieldsAreChecked) {
        reseal(kManifestA.substr(0, kManifestA.size() - 5) +
               std::string("\x01\x10\x01\x05\x06\x10", 6) + std::string(8, '\7') + "\1crc!"),
        ErrorCode::corrupt},
-      {"numbered", reseal(kManifestA.substr(0, 30) + '\1' + kManifestA.substr(31)),
-       ErrorCode::unsupported},
+      {"numbered, with a state", reseal(kManifestA.substr(0, 30) + '\1' + kManifestA.substr(31)),
+       ErrorCode::corrupt},
       {"unknown kind", reseal(kManifestA.substr(0, 30) + '\2' + kManifestA.substr(31)),
        ErrorCode::corrupt},
       {"file behind the end", kManifestA + "x", ErrorCode::corrupt},

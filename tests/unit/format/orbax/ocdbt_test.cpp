@@ -390,5 +390,41 @@ TEST(OcdbtReader, MissingFilesAreNotFound) {
   EXPECT_EQ(e.file(), dir / kFileA);
 }
 
+// The manifest says that there are numbered ones; the highest of those has the state.
+// Source: google/tensorstore tensorstore/kvstore/ocdbt/format/manifest.cc.
+TEST(OcdbtDatabase, OfNumberedManifestsTheHighestCounts) {
+  const TempDir dir;
+  const std::string announced =
+      reseal(std::string(kManifestA)
+                 .replace(30, std::string::npos, kManifestA.substr(30, 9) + "crc!")
+                 .replace(30, 1, "\1"));
+  write_text(dir / "manifest.ocdbt", announced);
+  EXPECT_TRUE(decode_m(announced).is_numbered);
+  const auto error = [&] { return catch_error([&] { Database(dir.path()); }); };
+  EXPECT_EQ(error().code(), ErrorCode::not_found);
+  EXPECT_EQ(error().file(), dir / "manifest.ocdbt");
+  Manifest state = manifest_a();
+  const auto put = [&](std::uint64_t generation, const std::string& name) {
+    state.versions[0].generation = generation;
+    write_text(dir / name, encode_manifest(state));
+  };
+  put(2, "manifest.0000000000000002");
+  put(17, "manifest.0000000000000011");
+  put(99, "manifest.0000000000000099x");
+  put(99, "manifest.00000000000000AA");
+  const Database database(dir.path());
+  EXPECT_EQ(database.manifest().versions.back().generation, 17U);
+  EXPECT_EQ(database.name(), dir / "manifest.0000000000000011");
+  put(18, "manifest.0000000000000012");
+  put(17, "manifest.0000000000000013");
+  EXPECT_EQ(error().code(), ErrorCode::corrupt);
+  EXPECT_EQ(error().file(), dir / "manifest.0000000000000013");
+  write_text(dir / "manifest.0000000000000013", announced);
+  EXPECT_EQ(error().code(), ErrorCode::corrupt);
+  state.uuid[0] = std::byte{77};
+  put(19, "manifest.0000000000000013");
+  EXPECT_EQ(error().code(), ErrorCode::corrupt);
+}
+
 }  // namespace
 }  // namespace hfshard::format::orbax::ocdbt

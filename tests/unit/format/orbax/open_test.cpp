@@ -217,7 +217,8 @@ TEST(OrbaxOpen, WhatIsNoCheckpointIsNamed) {
   write_text(dir / "b/_CHECKPOINT_METADATA", "{}");
   EXPECT_EQ(fails(dir / "b").code(), ErrorCode::not_found);
   write_text(dir / "c/0/items/_METADATA", "{}");
-  EXPECT_EQ(fails(dir / "c").code(), ErrorCode::unsupported);
+  EXPECT_EQ(fails(dir / "c").code(), ErrorCode::corrupt);
+  EXPECT_EQ(fails(dir / "c").file(), dir / "c/0/items/_METADATA");
   write_text(dir / "d/0/items/ocdbt.process_0/manifest.ocdbt", "");
   EXPECT_EQ(fails(dir / "d").code(), ErrorCode::corrupt);
   write_text(dir / "e/5.orbax-checkpoint-tmp/items/manifest.ocdbt", "");

@@ -33,14 +33,47 @@ TEST(ZarrTranspose, AnOrderThatIsNoPermutationIsCorrupt) {
                             "[0,1,2,0]", "[0,-1,2]", "[0.0,1,2]"}) {
     EXPECT_EQ(code(transpose(order) + "," + kBytes), ErrorCode::corrupt) << order;
   }
-  EXPECT_EQ(code(transpose("\"F\"") + "," + kBytes), ErrorCode::unsupported);
+  EXPECT_EQ(code(transpose("\"A\"") + "," + kBytes), ErrorCode::corrupt);
+  EXPECT_EQ(array_with(transpose("\"F\"") + "," + kBytes).order,
+            (std::vector<std::uint8_t>{2, 1, 0}));
   EXPECT_EQ(code(transpose("[0,2,1]")), ErrorCode::corrupt);
   const std::string sharding =
       R"({"configuration":{"chunk_shape":[1,3,4],"codecs":[)" + kBytes +
       R"(],"index_codecs":[{"configuration":{"endian":"little"},"name":"bytes"},)"
       R"({"name":"crc32c"}]},"name":"sharding_indexed"})";
   EXPECT_TRUE(array_with(sharding).sharded);
-  EXPECT_EQ(code(transpose("[0,2,1]") + "," + sharding), ErrorCode::unsupported);
+  const std::string too_deep =
+      std::string(sharding).replace(sharding.find(kBytes), kBytes.size(), sharding);
+  EXPECT_EQ(code(too_deep), ErrorCode::unsupported);
+}
+
+// Axes of what is stored are those of what the codec gets, whatever stands in front of it.
+// Source: the zarr3 specification, transpose; tests/interop/orbax_variants.py has what TensorStore
+// makes of the same.
+TEST(ZarrTranspose, OrdersAddUpAndInnerChunksAreCountedInTheirs) {
+  using Order = std::vector<std::uint8_t>;
+  const auto shards = [](const std::string& chunk, const std::string& codecs) {
+    return R"({"configuration":{"chunk_shape":)" + chunk + R"(,"codecs":[)" + codecs +
+           R"(],"index_codecs":[{"configuration":{"endian":"little"},"name":"bytes"}]},)" +
+           R"("name":"sharding_indexed"})";
+  };
+  const std::string turn = transpose("[2,0,1]");
+  EXPECT_EQ(array_with(turn + "," + turn + "," + kBytes).order, (Order{1, 2, 0}));
+  EXPECT_EQ(array_with(turn + "," + turn + "," + turn + "," + kBytes).order, Order{});
+  const Array outside = array_with(turn + "," + shards("[2,1,3]", kBytes));
+  EXPECT_EQ(outside.inner, (Shape{1, 3, 2}));
+  EXPECT_EQ(outside.order, (Order{2, 0, 1}));
+  EXPECT_EQ(outside.index_order, (Order{2, 0, 1}));
+  EXPECT_FALSE(outside.index_crc32c);
+  const Array inside = array_with(shards("[2,1,4]", turn + "," + kBytes));
+  EXPECT_EQ(inside.inner, (Shape{2, 1, 4}));
+  EXPECT_EQ(inside.order, (Order{2, 0, 1}));
+  EXPECT_EQ(inside.index_order, Order{});
+  const Array both = array_with(turn + "," + shards("[4,2,3]", turn + "," + kBytes));
+  EXPECT_EQ(both.order, (Order{1, 2, 0}));
+  EXPECT_EQ(both.index_order, (Order{2, 0, 1}));
+  EXPECT_EQ(catch_error([&] { array_with(turn + "," + shards("[2,3,4]", kBytes)); }).code(),
+            ErrorCode::corrupt);
 }
 
 TEST(ZarrCodec, AChunkOfAnotherLengthThanItsFormIsCorrupt) {
@@ -65,19 +98,21 @@ TEST(ZarrArray, ALinkedLeafIsStoredAsItsSourceHasIt) {
   Grid grid;
   grid.shard = grid.chunk = grid.inner = {4, 4};
   EXPECT_TRUE(make_array(DType::u8, {8, 4}, grid, {}).crc32c);
-  EXPECT_EQ(make_array(DType::u8, {8, 4}, grid, {.zstd_level = 3}).zstd, 3);
+  EXPECT_EQ(make_array(DType::u8, {8, 4}, grid, {.zstd_level = 3}).level, 3);
   grid.linked = true;
   grid.order = {1, 0};
   const Array linked = make_array(DType::u8, {8, 4}, grid, {.checksum = true, .zstd_level = 3});
   EXPECT_FALSE(linked.crc32c);
-  EXPECT_FALSE(linked.zstd);
+  EXPECT_EQ(linked.compressor, Compressor::none);
   EXPECT_EQ(linked.order, (std::vector<std::uint8_t>{1, 0}));
   EXPECT_EQ(parse_array(write_array(linked), "f", "w"), linked);
 }
 
 // Source: google/tensorstore tensorstore/internal/compression/zstd_compressor.h.
 TEST(ZarrArray, ZstdWithoutALevelHasTensorStoresDefault) {
-  EXPECT_EQ(array_with(kBytes + R"(,{"name":"zstd"})").zstd, 1);
+  const Array array = array_with(kBytes + R"(,{"name":"zstd"})");
+  EXPECT_EQ(array.compressor, Compressor::zstd);
+  EXPECT_EQ(array.level, 1);
 }
 
 }  // namespace

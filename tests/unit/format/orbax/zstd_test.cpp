@@ -67,7 +67,7 @@ struct Item {
     write_text(dir / "_METADATA",
                R"-({"tree_metadata":{"('w',)":{"key_metadata":[{"key":"w","key_type":2}],)-"
                R"("value_metadata":{"value_type":"np.ndarray","skip_deserialize":false}}},)"
-               R"("use_ocdbt":true,"use_zarr3":true})");
+               R"("use_ocdbt":true,"use_zarr3":true,"store_array_data_equal_to_fill_value":true})");
     ocdbt::Node node;
     node.files = {{"d/data", 0}};
     node.keys = {{0, 7}, {4, 3}, {2, 9}};
@@ -184,7 +184,7 @@ TEST(OrbaxZstd, ScratchIsThatOfTheLongestChunkUpToABlock) {
   EXPECT_EQ(opened->scratch_bytes(0, PieceSteps::any),
             ZstdStream::scratch_bytes(zarr::ChunkReader::kMaxWindowBytes) + longer.size());
   zarr::Array array;
-  array.zstd = 1;
+  array.compressor = zarr::Compressor::zstd;
   const std::uint64_t huge = std::uint64_t{1} << 40;
   EXPECT_LT(zarr::chunk_scratch_bytes(array, array.form(), huge, PieceSteps::whole_cells),
             2U << 20);

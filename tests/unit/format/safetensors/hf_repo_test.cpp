@@ -40,6 +40,20 @@ void write_indexed(const TempDir& dir) {
                                            {"c", "model-00001-of-00002.safetensors"}}));
 }
 
+TEST(OpenCatalog, OfSeveralSetsOfTheSameWeightsItTakesTheOneWithoutAVariant) {
+  const TempDir dir;
+  write_text(dir / "config.json", "{}\n");
+  write_model(dir / "model.safetensors", {"a", "b"});
+  write_model(dir / "model.fp16.safetensors", {"a", "b"});
+  write_model(dir / "model.bf16-00001-of-00001.safetensors", {"a", "b"});
+  const Catalog catalog = open_hf_catalog(dir.path());
+  ASSERT_EQ(catalog.files.size(), 1U);
+  EXPECT_EQ(catalog.files[0].name, "model.safetensors");
+  ASSERT_EQ(catalog.notes.size(), 1U);
+  EXPECT_NE(catalog.notes[0].find("model.fp16.safetensors"), std::string::npos);
+  EXPECT_EQ(tensor_names(open_hf_catalog(dir / "model.fp16.safetensors")), (Names{"a", "b"}));
+}
+
 TEST(OpenCatalog, ReadsAnIndexedDirectorySortedByName) {
   const TempDir dir;
   write_indexed(dir);
@@ -350,10 +364,12 @@ TEST(OpenCatalog, AMissingPathIsNotFoundAndHubIdsGetAHint) {
   const Error hub = open_error("Qwen/Qwen3-0.6B");
   EXPECT_EQ(hub.code(), ErrorCode::not_found);
   EXPECT_EQ(hub.hint_text(), "a model of the hub is named hf://Qwen/Qwen3-0.6B");
-  for (const char* path : {"./none", "~/none", "none", "a/b/none", "a b/none"}) {
+  for (const char* path : {"./none", "none", "a/b/none", "a b/none"}) {
     EXPECT_EQ(open_error(path).code(), ErrorCode::not_found);
     EXPECT_TRUE(open_error(path).hint_text().empty()) << path;
   }
+  EXPECT_NE(open_error("~/none").hint_text().find("quotes"), std::string::npos)
+      << open_error("~/none").hint_text();
   EXPECT_EQ(open_error(dir.path()).code(), ErrorCode::not_found);  // an empty directory
   std::filesystem::create_symlink("nowhere", dir / "link");
   EXPECT_FALSE(open_error(dir / "link").hint_text().empty());

@@ -43,7 +43,7 @@ IndexMap heads_map(std::uint64_t heads, std::uint64_t width, std::uint64_t d) {
 TEST(Bands, CoverEveryPairOnceAndHoldWholeRows) {
   for (const std::uint64_t most : {1U, 5U, 26U, 53U, 200U, 4000U}) {
     const IndexMap map = heads_map(4, 10, 26);
-    const std::uint64_t row = row_length({40, 26});
+    const std::uint64_t row = row_length(Shape{40, 26});
     std::set<std::pair<std::uint64_t, std::uint64_t>> seen;
     std::uint64_t count = 0;
     std::uint64_t last = 0;
@@ -114,9 +114,9 @@ TEST(Rows, AreVisitedInSourceOrderAndPartitionTheMap) {
 }
 
 TEST(Rows, ScalarsAndVectorsAreOneRow) {
-  EXPECT_EQ(row_length({}), 1U);
-  EXPECT_EQ(row_length({9}), 9U);
-  EXPECT_EQ(row_length({3, 5}), 5U);
+  EXPECT_EQ(row_length(Shape{}), 1U);
+  EXPECT_EQ(row_length(Shape{9}), 9U);
+  EXPECT_EQ(row_length(Shape{3, 5}), 5U);
 }
 
 }  // namespace

@@ -56,6 +56,21 @@ TEST(Mesh, SizesWhoseProductOverflowsDoNotDivide) {
   EXPECT_EQ(error.code(), ErrorCode::bad_input);
 }
 
+TEST(Mesh, AnAxisMayBeNamedByWhereItLies) {
+  EXPECT_EQ(axis_on_mesh({"x", "y"}), "mesh:x+y");
+  EXPECT_EQ(mesh_axes_of("mesh:x+y"), (std::vector<std::string>{"x", "y"}));
+  EXPECT_TRUE(mesh_axes_of("mesh:").empty());
+  EXPECT_TRUE(mesh_axes_of("embed").empty());
+  Leaf leaf;
+  leaf.shape = {24, 10};
+  leaf.axes = {"mesh:x+y", ""};
+  AxisRules rules;
+  add_mesh_rules({leaf, leaf}, rules);
+  ASSERT_EQ(rules.rules.size(), 1U);
+  const Mesh mesh = parse_mesh("x=2,y=3", rules);
+  EXPECT_EQ(shard_counts(leaf, rules, mesh), (Shape{6, 1}));
+}
+
 TEST(Mesh, UnknownAndRepeatedAxesAreUsageErrors) {
   const AxisRules rules = maxtext_rules();
   const Error unknown = catch_error([&] { parse_mesh("fdsp=16", rules); });

@@ -49,7 +49,8 @@ TEST(Unit, TheAxisAlongASourceRowIsClosed) {
   limits.alignment_bytes = 64;
   limits.run_bytes = 1;
   const UnitForm unit = unit_of(leaf_of({12, 40}), {3, 10}, transposed(40, 12), limits);
-  EXPECT_EQ(unit.closed, (std::vector<bool>{true, false}));
+  EXPECT_TRUE(unit.closed(0));
+  EXPECT_FALSE(unit.closed(1));
   EXPECT_EQ(unit.chunks_per_unit, 4U);
   EXPECT_EQ(unit.units_per_group, 4U);
   EXPECT_EQ(unit.stride_bytes, 64U);
@@ -63,7 +64,7 @@ TEST(Unit, ShortRunsAreClosedUpToWhatMayBeMerged) {
   const auto closed = [&](std::uint64_t run_bytes, std::uint64_t merge_bytes) {
     limits.run_bytes = run_bytes;
     limits.merge_bytes = merge_bytes;
-    return bool(unit_of(leaf_of({12, 40}), {3, 10}, transposed(40, 12), limits).closed[1]);
+    return bool(unit_of(leaf_of({12, 40}), {3, 10}, transposed(40, 12), limits).closed(1));
   };
   // A unit reads 10 rows of 12 elements: 240 bytes; all 16 chunks take 1024.
   EXPECT_FALSE(closed(240, 1 << 20));

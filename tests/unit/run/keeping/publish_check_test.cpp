@@ -38,9 +38,9 @@ class LackingTarget final : public Format {
   PieceForm form(const Leaf& leaf, const Grid& grid, const Encoding& encoding) const override {
     return real_.form(leaf, grid, encoding);
   }
-  std::uint64_t encode(const PieceForm& form, std::span<std::byte> stored,
+  std::uint64_t encode(const PieceForm& form, const ChunkOf& chunk, std::span<std::byte> stored,
                        std::span<std::byte> scratch) const override {
-    return real_.encode(form, stored, scratch);
+    return real_.encode(form, chunk, stored, scratch);
   }
   std::vector<SideFile> metadata(const TreeSpec& tree, const Placements& placed) const override {
     return real_.metadata(tree, placed);

@@ -1,5 +1,6 @@
 #include "run/moving/grant.h"
 
+#include <cstdlib>
 #include <fstream>
 #include <future>
 #include <string>
@@ -49,6 +50,28 @@ std::uint64_t mapped_data_bytes() {
   std::uint64_t pages = 0;
   for (int field = 0; field < 6; ++field) file >> pages;
   return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// A main thread whose stack may not grow any more is ended by the system.
+TEST(Grant, TheCallersStackIsAsDeepAsARunNeedsIt) {
+  require_grant(0, 1);
+  std::ifstream status("/proc/self/status");
+  std::uint64_t stack_kib = 0;
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmStk:")) stack_kib = std::stoull(line.substr(6));
+  }
+  EXPECT_GE(stack_kib, 192U);
+}
+
+// Room for the stack that is not there is an error, not the end of the process.
+TEST(Grant, AStackThatCannotBecomeAsDeepIsRefused) {
+  const auto starved = [] {
+    const Lowered limit(RLIMIT_AS, 1);
+    const ErrorCode code = catch_error([] { require_grant(0, 1); }).code();
+    std::_Exit(code == ErrorCode::limit ? 0 : 1);
+  };
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // its stack is as it was at the start
+  EXPECT_EXIT(starved(), testing::ExitedWithCode(0), "");
 }
 
 // What the process holds for others is no part of it.

@@ -50,6 +50,12 @@ TEST(StageMeter, DividesByThreadsWhatTheyDoBesideEachOther) {
   EXPECT_EQ(times.write_seconds, 6);
 }
 
+TEST(StageMeter, SaysWhatCameOverALinkWhereThereIsOne) {
+  Reporter reporter;
+  EXPECT_FALSE(StageMeter(reporter, 1).times().link_bytes);
+  EXPECT_EQ(StageMeter(reporter, 1, [] { return std::uint64_t{7}; }).times().link_bytes, 7U);
+}
+
 TEST(StageMeter, ASpanCountsWhatEndsWithAnException) {
   Reporter reporter;
   StageMeter meter(reporter, 1);

@@ -1,0 +1,201 @@
+#include "format/dcp/archive.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/checked.h"
+#include "base/coding.h"
+#include "base/crc32.h"
+#include "base/text.h"
+#include "format/dcp/zip.h"
+
+namespace hfshard::format::dcp {
+namespace {
+
+// What is read of an item's ends at once: torch's directories have a few hundred bytes.
+constexpr std::uint64_t kEndBytes = 2048;
+// A comment may stand behind the end record.
+constexpr std::uint64_t kMaxComment = 65535;
+constexpr std::uint64_t kMaxDirectory = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMaxRecord = std::uint64_t{16} << 20;
+
+template <typename T>
+T number_at(std::string_view bytes, std::size_t offset) {
+  return load_le<T>(as_bytes(bytes).data() + offset);
+}
+
+}  // namespace
+
+Archive::Archive(const Source& file, ByteRange item) : file_(file), item_(item) {
+  const std::uint64_t size = item_.end - item_.begin;
+  if (!in_range(item_.begin, size, file.size_bytes())) fail("the item passes the end of its file");
+  front_ = bytes(0, std::min(size, kEndBytes));
+  back_ = bytes(size - std::min(size, kEndBytes), std::min(size, kEndBytes));
+  read_records(find_directory());
+}
+
+void Archive::fail(std::string sentence, ErrorCode code) const {
+  throw Error(code, std::move(sentence)).in_file(file_.name()).at(item_, file_.size_bytes());
+}
+
+std::string Archive::bytes(std::uint64_t offset, std::uint64_t size) const {
+  const std::uint64_t total = item_.end - item_.begin;
+  if (!in_range(offset, size, total)) {
+    fail(fmt::format("the archive has {} bytes at {}, but the item has {} in all", size, offset,
+                     total));
+  }
+  if (in_range(offset, size, front_.size())) return front_.substr(offset, size);
+  const std::uint64_t back = total - back_.size();
+  if (offset >= back && !back_.empty()) return back_.substr(offset - back, size);
+  std::string out(size, '\0');
+  file_.read_at(item_.begin + offset, std::as_writable_bytes(std::span(out)));
+  return out;
+}
+
+const Archive::Record* Archive::find(std::string_view name) const noexcept {
+  const auto found = std::ranges::find(records_, name, &Record::name);
+  return found == records_.end() ? nullptr : &*found;
+}
+
+Archive::Directory Archive::find_directory() {
+  const std::uint64_t size = item_.end - item_.begin;
+  const std::uint64_t looked = std::min(size, kMaxComment + zip::kEndBytes);
+  // Without a comment, as every writer that is known leaves it, the last record is at the end.
+  std::string last = bytes(size - std::min(size, zip::kEndBytes), std::min(size, zip::kEndBytes));
+  std::uint64_t end_bytes = size - last.size();
+  if (!last.starts_with(zip::kEnd)) {
+    last = bytes(size - looked, looked);
+    const std::size_t at = last.rfind(zip::kEnd);
+    if (at == std::string::npos || last.size() - at < zip::kEndBytes)
+      fail("the item is no archive: it does not end with a zip directory");
+    end_bytes = size - looked + at;
+    last = last.substr(at, zip::kEndBytes);
+  }
+  Directory out{number_at<std::uint32_t>(last, 16), number_at<std::uint32_t>(last, 12),
+                number_at<std::uint16_t>(last, 10)};
+  if (number_at<std::uint16_t>(last, 4) != 0 || number_at<std::uint16_t>(last, 6) != 0)
+    fail("the archive says that it is in several parts");
+  if (end_bytes < zip::kLocatorBytes) return out;
+  const std::string locator = bytes(end_bytes - zip::kLocatorBytes, zip::kLocatorBytes);
+  if (!locator.starts_with(zip::kLocator)) return out;
+  const Directory wide = wide_directory(number_at<std::uint64_t>(locator, 8));
+  const auto agrees = [](std::uint64_t narrow, std::uint64_t other, std::uint64_t open) {
+    return narrow == other || narrow == open;
+  };
+  if (!agrees(out.begin, wide.begin, UINT32_MAX) || !agrees(out.size, wide.size, UINT32_MAX) ||
+      !agrees(out.count, wide.count, UINT16_MAX))
+    fail("the two end records of the archive contradict each other");
+  return wide;
+}
+
+Archive::Directory Archive::wide_directory(std::uint64_t end_bytes) const {
+  const std::string end = bytes(end_bytes, zip::kWideEndBytes);
+  if (!end.starts_with(zip::kWideEnd))
+    fail("the archive has no ZIP64 end record where one belongs");
+  return {number_at<std::uint64_t>(end, 48), number_at<std::uint64_t>(end, 40),
+          number_at<std::uint64_t>(end, 32)};
+}
+
+// The ZIP64 field of a directory entry: those of its sizes and its place that did not fit.
+void Archive::read_wide(std::string_view extra, Record& record, bool stored_wide) const {
+  while (extra.size() >= 4) {
+    const auto id = number_at<std::uint16_t>(extra, 0);
+    const std::size_t size = number_at<std::uint16_t>(extra, 2);
+    if (size > extra.size() - 4) break;
+    std::string_view field = extra.substr(4, size);
+    extra.remove_prefix(4 + size);
+    if (id != zip::kWideField) continue;
+    const auto take = [&]() -> std::uint64_t {
+      if (field.size() < 8) fail("a ZIP64 field that is too short");
+      const auto out = number_at<std::uint64_t>(field, 0);
+      field.remove_prefix(8);
+      return out;
+    };
+    if (record.size_bytes == UINT32_MAX) record.size_bytes = take();
+    if (stored_wide && take() != record.size_bytes) fail("a record whose two sizes differ");
+    if (record.header_bytes == UINT32_MAX) record.header_bytes = take();
+    return;
+  }
+}
+
+// Torch compresses nothing. Where the header says the same, somebody else did.
+void Archive::check_stored(const Record& record, std::uint16_t method) const {
+  if (method == 0 && (record.flags & zip::kEncrypted) == 0) return;
+  const std::string head = bytes(record.header_bytes, zip::kHeaderBytes);
+  const bool agree = number_at<std::uint16_t>(head, 6) == record.flags &&
+                     number_at<std::uint16_t>(head, 8) == method;
+  fail(fmt::format("the record {} is compressed or encrypted", quote(record.name)),
+       agree ? ErrorCode::unsupported : ErrorCode::corrupt);
+}
+
+void Archive::read_records(const Directory& directory) {
+  if (directory.size > kMaxDirectory)
+    fail(fmt::format("a zip directory of {}", human_bytes(directory.size)), ErrorCode::limit);
+  const std::string all = bytes(directory.begin, directory.size);
+  std::string_view rest = all;
+  std::string folder;
+  for (std::uint64_t i = 0; i < directory.count; ++i) {
+    if (rest.size() < zip::kEntryBytes || !rest.starts_with(zip::kEntry))
+      fail(fmt::format("the zip directory is cut off: {} of {} entries are there", i,
+                       directory.count));
+    const std::size_t name_bytes = number_at<std::uint16_t>(rest, 28);
+    const std::size_t extra_bytes = number_at<std::uint16_t>(rest, 30);
+    const std::size_t total =
+        zip::kEntryBytes + name_bytes + extra_bytes + number_at<std::uint16_t>(rest, 32);
+    if (total > rest.size()) fail("an entry passes the end of the zip directory");
+    Record record;
+    record.name = rest.substr(zip::kEntryBytes, name_bytes);
+    record.flags = number_at<std::uint16_t>(rest, 8);
+    record.crc = number_at<std::uint32_t>(rest, 16);
+    record.size_bytes = number_at<std::uint32_t>(rest, 24);
+    record.header_bytes = number_at<std::uint32_t>(rest, 42);
+    const auto stored = number_at<std::uint32_t>(rest, 20);
+    if (stored != UINT32_MAX && stored != record.size_bytes)
+      fail(fmt::format("the record {} has two sizes", quote(record.name)));
+    check_stored(record, number_at<std::uint16_t>(rest, 10));
+    read_wide(rest.substr(zip::kEntryBytes + name_bytes, extra_bytes), record,
+              stored == UINT32_MAX);
+    const std::size_t slash = record.name.find('/');
+    if (slash == std::string::npos) fail("a record of the archive is in no folder");
+    if (i == 0) folder = record.name.substr(0, slash + 1);
+    if (!record.name.starts_with(folder)) fail("the records of the archive are in two folders");
+    record.name.erase(0, folder.size());
+    if (find(record.name) != nullptr)
+      fail(fmt::format("the archive has the record {} twice", quote(record.name)));
+    records_.push_back(std::move(record));
+    rest.remove_prefix(total);
+  }
+  if (records_.empty()) fail("an archive without records");
+}
+
+std::uint64_t Archive::payload_bytes(const Record& record) const {
+  const std::string head = bytes(record.header_bytes, zip::kHeaderBytes);
+  const std::uint64_t begin = record.header_bytes + zip::kHeaderBytes +
+                              number_at<std::uint16_t>(head, 26) +
+                              number_at<std::uint16_t>(head, 28);
+  const std::string name =
+      bytes(record.header_bytes + zip::kHeaderBytes, number_at<std::uint16_t>(head, 26));
+  const bool later = (record.flags & zip::kSizesFollow) != 0;
+  if (!head.starts_with(zip::kHeader) || number_at<std::uint16_t>(head, 6) != record.flags ||
+      number_at<std::uint16_t>(head, 8) != 0 || !name.ends_with("/" + record.name) ||
+      (!later && number_at<std::uint32_t>(head, 14) != record.crc))
+    fail(fmt::format("the header of the record {} is not as the directory has it",
+                     quote(record.name)));
+  if (!in_range(begin, record.size_bytes, item_.end - item_.begin))
+    fail(fmt::format("the record {} passes the end of its item", quote(record.name)));
+  return item_.begin + begin;
+}
+
+std::string Archive::read(const Record& record) const {
+  if (record.size_bytes > kMaxRecord)
+    fail(fmt::format("the record {} of {}", quote(record.name), human_bytes(record.size_bytes)),
+         ErrorCode::limit);
+  std::string out = bytes(payload_bytes(record) - item_.begin, record.size_bytes);
+  if (crc32(as_bytes(out)) != record.crc)
+    fail(fmt::format("the record {} does not have its CRC", quote(record.name)));
+  return out;
+}
+
+}  // namespace hfshard::format::dcp

@@ -1,0 +1,260 @@
+#include "format/dcp/item.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/checked.h"
+#include "base/coding.h"
+#include "base/heap.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "format/dcp/archive.h"
+#include "format/dcp/tensor_pickle.h"
+#include "format/dcp/torch_dtype.h"
+#include "format/dcp/zip.h"
+
+namespace hfshard::format::dcp {
+namespace {
+
+constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
+constexpr std::string_view kShardingInfo = "DCP_SHARDING_INFO";
+
+constexpr std::size_t kLengthBytes = 8;
+
+// The length of a header that lies in the file, and a JSON object: no archive looks so.
+bool is_safetensors(const Source& file) {
+  std::array<std::byte, kLengthBytes + 1> begin{};
+  if (file.size_bytes() < begin.size()) return false;
+  file.read_at(0, begin);
+  const auto size = load_le<std::uint64_t>(begin.data());
+  return size <= kMaxHeaderBytes && in_range(kLengthBytes, size, file.size_bytes()) &&
+         begin.back() == std::byte{'{'};
+}
+
+ByteRange range_of(const ItemPlace& place) {
+  return {place.offset_bytes, place.offset_bytes + place.length_bytes};
+}
+
+// Of our archives every byte is known from the tensor and the CRC. Whatever wrote the same flags
+// without being ours has other records.
+bool claims_to_be_ours(const Archive& archive) {
+  return archive.records().size() == 4 &&
+         std::ranges::all_of(archive.records(), [](const Archive::Record& record) {
+           return record.flags == zip::kUtf8;
+         });
+}
+
+void check_ours(const Archive& archive, const TensorPickle& tensor, const Archive::Record& data,
+                std::uint64_t payload_begin) {
+  if (!claims_to_be_ours(archive)) return;
+  const std::string pickle = tensor_pickle(tensor.dtype, tensor.shape);
+  const std::uint64_t head_bytes = payload_begin - archive.item().begin;
+  const std::uint64_t size = archive.item().end - archive.item().begin;
+  const ArchiveForm form = archive_form(pickle.size(), data.size_bytes);
+  const bool as_long =
+      head_bytes >= form.head_bytes && size == head_bytes + data.size_bytes + form.tail_bytes;
+  if (as_long &&
+      archive.bytes(0, head_bytes) == archive_head(pickle, data.size_bytes, data.crc, head_bytes) &&
+      archive.bytes(size - form.tail_bytes, form.tail_bytes) ==
+          archive_tail(pickle, data.size_bytes, data.crc, head_bytes))
+    return;
+  archive.fail("the archive is not as it was written: its headers and its directory differ");
+}
+
+std::vector<std::uint64_t> numbers_of(const Json& json) {
+  std::vector<std::uint64_t> out;
+  for (const Json& each : json.as_array()) out.push_back(each.as_uint());
+  return out;
+}
+
+bool same(const std::vector<std::uint64_t>& a, const Shape& b) { return std::ranges::equal(a, b); }
+
+}  // namespace
+
+Items::Items(const StorePath& directory, const Metadata& metadata) {
+  std::vector<const std::string*> keys(metadata.files.size(), nullptr);
+  const auto name_key = [&](const ItemPlace& place, const std::string& key) {
+    if (keys[place.file] == nullptr) keys[place.file] = &key;
+  };
+  for (const StoredTensor& tensor : metadata.tensors) {
+    for (const StoredBox& box : tensor.boxes) name_key(box.place, tensor.name);
+  }
+  for (const StoredObject& object : metadata.objects) name_key(object.place, object.name);
+  for (std::size_t i = 0; i < metadata.files.size(); ++i) {
+    DataFile file{directory / metadata.files[i], 0};
+    // Only those without elements are in a file that no item names.
+    if (keys[i] != nullptr) {
+      const auto entry = file.path.find();
+      if (!entry || entry->kind != FileKind::regular) {
+        throw Error(ErrorCode::not_found, "a file of the checkpoint is missing")
+            .in_file(file.path.text())
+            .in_tensor(*keys[i]);
+      }
+      file.size_bytes = entry->identity.size_bytes;
+    }
+    files_.push_back(std::move(file));
+  }
+  for (const StoredTensor& tensor : metadata.tensors) {
+    for (const StoredBox& box : tensor.boxes) check_place(box.place, tensor.name);
+  }
+  for (const StoredObject& object : metadata.objects) check_place(object.place, object.name);
+  for (const StoredTensor& tensor : metadata.tensors) {
+    for (const StoredBox& box : tensor.boxes) find_header(box.place);
+  }
+}
+
+// An item at the front of a file that is no archive: the file is a safetensors one.
+void Items::find_header(const ItemPlace& place) {
+  DataFile& data = files_[place.file];
+  if (place.offset_bytes != 0 || place.zstd || data.looked_at) return;
+  data.looked_at = true;
+  const auto file = open(place.file);
+  if (is_safetensors(*file)) headers_.emplace(place.file, read_header(*file));
+}
+
+void Items::check_place(const ItemPlace& place, const std::string& key) const {
+  const DataFile& file = files_[place.file];
+  if (in_range(place.offset_bytes, place.length_bytes, file.size_bytes)) return;
+  throw Error(ErrorCode::corrupt, "the item passes the end of its file")
+      .in_file(file.path.text())
+      .in_tensor(key)
+      .at(range_of(place), file.size_bytes);
+}
+
+std::shared_ptr<const SourceFile> Items::open(std::uint32_t number) const {
+  auto out = open_.open(number, files_[number].path);
+  if (out->size_bytes() != files_[number].size_bytes) {
+    throw Error(ErrorCode::corrupt, fmt::format("the file has {} bytes; it had {} when the "
+                                                "checkpoint was opened",
+                                                out->size_bytes(), files_[number].size_bytes))
+        .in_file(files_[number].path.text());
+  }
+  return out;
+}
+
+Payload Items::find(const StoredTensor& tensor, const StoredBox& box) const {
+  const auto file = open(box.place.file);
+  const bool is_archive = !headers_.contains(box.place.file);
+  return is_archive ? find_in_archive(tensor, box, *file) : find_in_safetensors(tensor, box, *file);
+}
+
+Payload Items::find_in_archive(const StoredTensor& tensor, const StoredBox& box,
+                               const Source& file) const {
+  const ByteRange item = range_of(box.place);
+  if (box.place.zstd) {
+    throw Error(ErrorCode::unsupported, "an item that went through stream.zstd/1")
+        .in_file(file.name())
+        .at(item, file.size_bytes());
+  }
+  const Archive archive(file, item);
+  const Archive::Record* data = archive.find("data.pkl");
+  if (data == nullptr) archive.fail("the archive has no data.pkl");
+  TensorPickle found;
+  try {
+    found = read_tensor_pickle(Pickle(archive.read(*data), file.name(), Persistent::allowed,
+                                      archive.payload_bytes(*data), file.size_bytes()));
+  } catch (Error& error) {  // what it says is about this item
+    throw error.in_file(file.name()).at(item, file.size_bytes());
+  }
+  if (found.dtype != tensor.dtype || found.shape != box.extent) {
+    archive.fail(fmt::format("the item is {} of {}; the metadata says {} of {}",
+                             to_string(found.dtype), to_string(found.shape),
+                             to_string(tensor.dtype), to_string(box.extent)));
+  }
+  if (const Archive::Record* order = archive.find("byteorder");
+      order != nullptr && archive.read(*order) != "little")
+    archive.fail("elements that are not little-endian", ErrorCode::unsupported);
+  const Archive::Record* record = archive.find(found.record);
+  if (record == nullptr)
+    archive.fail(fmt::format("the archive has no record {}", quote(found.record)));
+  if (record->size_bytes != found.storage_bytes) {
+    archive.fail(fmt::format("the elements take {} bytes; their record has {}", found.storage_bytes,
+                             record->size_bytes));
+  }
+  Payload out{archive.payload_bytes(*record),
+              record->size_bytes,
+              found.offset,
+              found.strides,
+              true,
+              record->crc};
+  check_ours(archive, found, *record, out.begin_bytes);
+  return out;
+}
+
+Items::Header Items::read_header(const Source& file) {
+  std::array<std::byte, kLengthBytes> length{};
+  file.read_at(0, length);
+  const auto size = load_le<std::uint64_t>(length.data());
+  std::string text(size, '\0');
+  file.read_at(length.size(), std::as_writable_bytes(std::span(text)));
+  Header header;
+  try {
+    const Json json = parse_json(text, file.name());
+    const Json boxes =
+        parse_json(json.at("__metadata__").at(kShardingInfo).as_string(), file.name());
+    for (const auto& [name, value] : json.as_object()) {
+      if (name == "__metadata__") continue;
+      const auto range = numbers_of(value.at("data_offsets"));
+      if (range.size() != 2 || range[0] > range[1] ||
+          !in_range(length.size() + size, range[1], file.size_bytes()))
+        throw Error(ErrorCode::corrupt, "tensor data passes the end of the file").in_tensor(name);
+      header.entries[name] = {value.at("dtype").as_string(), numbers_of(value.at("shape")),
+                              numbers_of(boxes.at(name).at("saved_offsets")),
+                              length.size() + size + range[0], length.size() + size + range[1]};
+    }
+  } catch (Error& error) {  // the JSON accessors know no file
+    throw error.in_file(file.name());
+  }
+  return header;
+}
+
+Payload Items::find_in_safetensors(const StoredTensor& tensor, const StoredBox& box,
+                                   const Source& file) const {
+  const Header& header = headers_.at(box.place.file);
+  const auto found = header.entries.find(tensor.name);
+  const auto fail = [&](std::string sentence) {
+    throw Error(ErrorCode::corrupt, std::move(sentence)).in_file(file.name());
+  };
+  if (found == header.entries.end()) fail("the safetensors file does not have the tensor");
+  const Header::Entry& entry = found->second;
+  const Shape strides = box.extent.strides();
+  const std::uint64_t size = box.extent.numel() * unit_bytes(tensor.dtype);
+  if (entry.dtype != safetensors_name(tensor.dtype) || !same(entry.shape, box.extent) ||
+      !same(entry.begin, box.begin) || entry.end_bytes - entry.begin_bytes != size) {
+    fail(fmt::format("the safetensors file has another part of the tensor than {} at {}",
+                     to_string(box.extent), to_string(box.begin)));
+  }
+  return {entry.begin_bytes, size, 0, strides, false, 0};
+}
+
+std::uint64_t Items::heap_bytes() const {
+  return hfshard::heap_bytes(
+      files_, [](const DataFile& file) { return hfshard::heap_bytes(file.path.name()); });
+}
+
+bool is_packed(const Shape& extent, const Shape& strides, const std::vector<std::uint8_t>& order) {
+  std::uint64_t run = 1;
+  for (std::size_t k = order.size(); k-- > 0;) {
+    if (extent[order[k]] > 1 && strides[order[k]] != run) return false;
+    run *= extent[order[k]];
+  }
+  return true;
+}
+
+std::vector<std::uint8_t> order_of(const Shape& extent, const Shape& strides) {
+  std::vector<std::uint8_t> rows(extent.rank());
+  std::iota(rows.begin(), rows.end(), std::uint8_t{0});
+  if (is_packed(extent, strides, rows)) return rows;
+  std::vector<std::uint8_t> out = rows;
+  std::ranges::stable_sort(out, [&](std::uint8_t a, std::uint8_t b) {
+    if (extent[a] == 1 || extent[b] == 1) return extent[a] == 1 && extent[b] != 1;
+    return strides[a] > strides[b];
+  });
+  return is_packed(extent, strides, out) ? out : rows;
+}
+
+}  // namespace hfshard::format::dcp

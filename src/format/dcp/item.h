@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "bytes/open_files.h"
+#include "bytes/store.h"
+#include "format/dcp/metadata.h"
+
+#include "hfshard/dtype.h"
+#include "hfshard/error.h"
+
+namespace hfshard::format::dcp {
+
+/// Where the elements of one box are in their file.
+struct Payload {
+  std::uint64_t begin_bytes = 0;  ///< of the record
+  std::uint64_t size_bytes = 0;   ///< of the record
+  std::uint64_t offset_units = 0;
+  Shape strides;         ///< in units
+  bool has_crc = false;  ///< of the record
+  std::uint32_t crc = 0;
+};
+
+/// The files of a checkpoint and what their items say. Const and thread-safe.
+class Items {
+ public:
+  /// Looks at every file that an item lies in. Throws: not_found (naming the first item's key),
+  /// corrupt (an item that passes the end of its file), io.
+  Items(const StorePath& directory, const Metadata& metadata);
+
+  std::string path_of(std::uint32_t file) const { return files_[file].path.text(); }
+  /// Throws: corrupt (the file is not as long as it was), as Store::open.
+  std::shared_ptr<const SourceFile> open(std::uint32_t file) const;
+  /// Looks for the elements of a box of a tensor, in an archive of torch.save or a safetensors
+  /// file. Throws: corrupt (not what the metadata says), unsupported, io.
+  Payload find(const StoredTensor& tensor, const StoredBox& box) const;
+  std::uint64_t heap_bytes() const;
+
+ private:
+  struct DataFile {
+    StorePath path;
+    std::uint64_t size_bytes = 0;
+    bool looked_at = false;  ///< whether its front was
+  };
+  /// Of a safetensors file: where a tensor is, as its header says.
+  struct Header {
+    struct Entry {
+      std::string dtype;
+      std::vector<std::uint64_t> shape;
+      std::vector<std::uint64_t> begin;  ///< of the box
+      std::uint64_t begin_bytes = 0;     ///< in the file
+      std::uint64_t end_bytes = 0;
+    };
+    std::unordered_map<std::string, Entry> entries;
+  };
+  void find_header(const ItemPlace& place);
+  void check_place(const ItemPlace& place, const std::string& key) const;
+  Payload find_in_archive(const StoredTensor& tensor, const StoredBox& box,
+                          const Source& file) const;
+  Payload find_in_safetensors(const StoredTensor& tensor, const StoredBox& box,
+                              const Source& file) const;
+  static Header read_header(const Source& file);
+
+  std::vector<DataFile> files_;
+  OpenFiles open_;
+  std::map<std::uint32_t, Header> headers_;  // of files that are safetensors
+};
+
+/// Whether the elements of a box lie packed, its axes in that order (slow to fast).
+bool is_packed(const Shape& extent, const Shape& strides, const std::vector<std::uint8_t>& order);
+/// An order in which they do, of the axes that have more than one element; else row-major.
+std::vector<std::uint8_t> order_of(const Shape& extent, const Shape& strides);
+
+}  // namespace hfshard::format::dcp

@@ -1,0 +1,297 @@
+#include "format/dcp/open.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/checked.h"
+#include "base/heap.h"
+#include "base/text.h"
+#include "base/typed.h"
+#include "format/dcp/item.h"
+#include "format/dcp/metadata.h"
+#include "format/dcp/piece.h"
+#include "format/dcp/pieces.h"
+#include "format/dcp/torch_dtype.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard::format::dcp {
+namespace {
+
+// Cells are what a unit of a plan holds whole, so pieces beyond this are cut into runs of rows.
+constexpr std::uint64_t kCellBytes = std::uint64_t{4} << 20;
+// Names that a note lists.
+constexpr std::size_t kNamed = 8;
+
+class DcpCheckpoint final : public Checkpoint {
+ public:
+  explicit DcpCheckpoint(const StorePath& directory);
+
+  const Catalog& catalog() const override { return catalog_; }
+  bool has_piece(std::uint32_t array, const Shape& piece) const override {
+    return linear(array, piece).has_value();
+  }
+  std::optional<PiecePlace> find_piece(std::uint32_t array, const Shape& piece) const override;
+  std::unique_ptr<PieceReader> open_piece(std::uint32_t array, const Shape& piece, PieceSteps steps,
+                                          std::span<std::byte> scratch) const override;
+  std::uint64_t scratch_bytes(std::uint32_t /*array*/, PieceSteps /*steps*/) const override {
+    return kPieceScratch;
+  }
+  std::uint64_t heap_bytes() const override;
+
+ private:
+  // What is known of a tensor beside the catalog.
+  struct Stored {
+    StoredTensor tensor;
+    PieceBoxes pieces;
+    std::vector<std::uint8_t> order;
+    std::uint64_t first_item = 0;  // number of its first box among those of all
+    std::uint64_t cell_bytes = 0;
+  };
+  void add(StoredTensor tensor, const std::string& file);
+  void add_objects(const std::vector<StoredObject>& objects);
+  std::optional<std::uint64_t> linear(std::uint32_t array, const Shape& piece) const;
+  Payload payload_of(const Stored& stored, std::uint32_t box) const;
+
+  Catalog catalog_;
+  std::unique_ptr<Items> items_;
+  std::vector<Stored> stored_;                                // by array
+  std::map<std::vector<std::uint64_t>, std::uint32_t> cuts_;  // number of each
+  std::uint64_t items_count_ = 0;
+  mutable CrcParts checks_;
+};
+
+// Cells are runs of the slowest axis: the longest that divide it and are short enough.
+Shape cell_of(const Shape& chunk, const std::vector<std::uint8_t>& order, std::uint64_t bytes) {
+  Shape out = chunk;
+  if (chunk.rank() == 0 || chunk.numel() * bytes <= kCellBytes) return out;
+  const std::size_t axis = order[0];
+  const std::uint64_t rows = chunk[axis];
+  const std::uint64_t row_bytes = chunk.numel() / rows * bytes;
+  const std::uint64_t wanted = std::clamp<std::uint64_t>(kCellBytes / row_bytes, 1, rows);
+  std::uint64_t best = rows;
+  for (std::uint64_t each = wanted; each > 0 && best == rows; --each) {
+    if (rows % each == 0) best = each;
+  }
+  // Where only short runs divide it, it stays whole.
+  if (best * 16 >= wanted) out[axis] = best;
+  return out;
+}
+
+DcpCheckpoint::DcpCheckpoint(const StorePath& directory) {
+  catalog_.location = directory.text();
+  catalog_.directory = directory;
+  catalog_.wording = {
+      .kind = "dcp", .array = "tensor", .arrays = "tensors", .name = "name", .has_cuts = true};
+  catalog_.writer = "torch.distributed.checkpoint";
+  const StorePath path = directory / kMetadataFile;
+  Metadata metadata = read_metadata(path);
+  items_ = std::make_unique<Items>(directory, metadata);
+  stored_.reserve(metadata.tensors.size());
+  for (StoredTensor& tensor : metadata.tensors) add(std::move(tensor), path.text());
+  add_objects(metadata.objects);
+}
+
+void DcpCheckpoint::add(StoredTensor tensor, const std::string& file) {
+  Stored out;
+  out.pieces = cut_pieces(tensor, file);
+  out.first_item = items_count_;
+  items_count_ += tensor.boxes.size();
+  out.order.resize(tensor.shape.rank());
+  std::iota(out.order.begin(), out.order.end(), std::uint8_t{0});
+  TensorInfo info;
+  info.name = tensor.name;
+  info.dtype = tensor.dtype;
+  info.shape = from_units(tensor.dtype, tensor.shape);
+  // Tensors that are kept in another order of axes are so in all of their parts.
+  if (!tensor.boxes.empty() && tensor.shape.rank() > 1) {
+    try {
+      const StoredBox& box = tensor.boxes.front();
+      out.order = order_of(box.extent, items_->find(tensor, box).strides);
+    } catch (Error& error) {  // only here is the tensor known
+      throw error.in_tensor(tensor.name);
+    }
+  }
+  const std::uint64_t unit = unit_bytes(tensor.dtype);
+  const Shape cell = cell_of(out.pieces.chunk, out.order, unit);
+  out.cell_bytes = cell.numel() * unit;
+  const bool rows = std::ranges::is_sorted(out.order);
+  const Grid grid{from_units(tensor.dtype, out.pieces.chunk),
+                  from_units(tensor.dtype, out.pieces.chunk), from_units(tensor.dtype, cell),
+                  rows ? std::vector<std::uint8_t>() : out.order};
+  std::vector<std::uint64_t> key(out.order.begin(), out.order.end());
+  key.insert(key.end(), grid.chunk.begin(), grid.chunk.end());
+  key.insert(key.end(), grid.inner.begin(), grid.inner.end());
+  const auto [known, fresh] =
+      cuts_.try_emplace(std::move(key), static_cast<std::uint32_t>(catalog_.cuts.size()));
+  if (fresh) catalog_.cuts.push_back({grid, {}, true});
+  info.cut = known->second;
+  out.tensor = std::move(tensor);
+  catalog_.tensors.push_back(std::move(info));
+  stored_.push_back(std::move(out));
+}
+
+void DcpCheckpoint::add_objects(const std::vector<StoredObject>& objects) {
+  catalog_.attributes = Json::Object();
+  if (objects.empty()) return;
+  Json& listed = catalog_.attributes["objects"];
+  std::vector<std::string> names;
+  for (const StoredObject& object : objects) {
+    listed[object.name] = object.place.length_bytes;
+    if (names.size() < kNamed) names.push_back(quote(object.name));
+  }
+  if (names.size() < objects.size()) names.emplace_back("...");
+  catalog_.notes.push_back(fmt::format(
+      "{} no {} and not read: {}",
+      objects.size() == 1 ? "1 object is" : fmt::format("{} objects are", objects.size()),
+      objects.size() == 1 ? "tensor" : "tensors", join(names, ", ")));
+}
+
+std::optional<std::uint64_t> DcpCheckpoint::linear(std::uint32_t array, const Shape& piece) const {
+  const Shape& counts = stored_[array].pieces.counts;
+  HFSHARD_CHECK(piece.rank() == counts.rank());
+  std::uint64_t out = 0;
+  for (std::size_t d = 0; d < counts.rank(); ++d) {
+    if (piece[d] >= counts[d]) return std::nullopt;
+    out = out * counts[d] + piece[d];
+  }
+  return out;
+}
+
+std::optional<PiecePlace> DcpCheckpoint::find_piece(std::uint32_t array, const Shape& piece) const {
+  const Stored& stored = stored_[array];
+  const auto at = linear(array, piece);
+  if (!at) return PiecePlace{items_->path_of(0), std::nullopt};
+  // Of several boxes the first.
+  const ItemPlace& place = stored.tensor.boxes[stored.pieces.boxes[stored.pieces.first[*at]]].place;
+  return PiecePlace{items_->path_of(place.file),
+                    ByteRange{place.offset_bytes, place.offset_bytes + place.length_bytes}};
+}
+
+std::unique_ptr<PieceReader> DcpCheckpoint::open_piece(std::uint32_t array, const Shape& piece,
+                                                       PieceSteps /*steps*/,
+                                                       std::span<std::byte> scratch) const {
+  const Stored& stored = stored_[array];
+  const std::string& name = catalog_.tensors[array].name;
+  const auto at = linear(array, piece);
+  HFSHARD_CHECK(at.has_value() && scratch.size() >= kPieceScratch);
+  PieceShape form;
+  form.extent = stored.pieces.chunk;
+  form.shape = stored.tensor.shape;
+  form.order = stored.order;
+  form.unit_bytes = unit_bytes(stored.tensor.dtype);
+  form.cell_bytes = stored.cell_bytes;
+  for (std::size_t d = 0; d < piece.rank(); ++d)
+    form.begin.push_back(piece[d] * stored.pieces.chunk[d]);
+  std::vector<PiecePart> parts;
+  try {
+    for (std::uint32_t i = stored.pieces.first[*at]; i < stored.pieces.first[*at + 1]; ++i) {
+      const std::uint32_t number = stored.pieces.boxes[i];
+      const StoredBox& box = stored.tensor.boxes[number];
+      parts.push_back({&box, items_->open(box.place.file), items_->find(stored.tensor, box),
+                       stored.first_item + number});
+    }
+  } catch (Error& error) {  // only here is the tensor known
+    throw error.in_tensor(name);
+  }
+  return open_boxes(std::move(parts), std::move(form), name, checks_, scratch);
+}
+
+std::uint64_t DcpCheckpoint::heap_bytes() const {
+  return hfshard::heap_bytes(catalog_) + items_->heap_bytes() +
+         hfshard::heap_bytes(stored_, [](const Stored& stored) {
+           return hfshard::heap_bytes(stored.tensor.name) +
+                  hfshard::heap_bytes(stored.tensor.boxes) +
+                  hfshard::heap_bytes(stored.pieces.first) +
+                  hfshard::heap_bytes(stored.pieces.boxes) + hfshard::heap_bytes(stored.order);
+         });
+}
+
+// -- Places
+
+// Of a run's checkpoints: "step-500". Source: pytorch/torchtitan
+// torchtitan/components/checkpoint.py.
+constexpr std::string_view kStepPrefix = "step-";
+
+bool is_dcp(const StorePath& path) {
+  if ((path / kMetadataFile).is_file()) return true;
+  return std::ranges::any_of(path.list(),
+                             [](const std::string& name) { return name.ends_with(".distcp"); });
+}
+
+std::vector<Found::Step> steps_below(const StorePath& root) {
+  std::vector<Found::Step> out;
+  for (const std::string& name : root.list()) {
+    if (!name.starts_with(kStepPrefix)) continue;
+    const auto number = parse_whole(std::string_view(name).substr(kStepPrefix.size()));
+    const StorePath path = root / name;
+    if (number && path.is_directory() && is_dcp(path))
+      out.push_back({*number, path.name(), (path / kMetadataFile).is_file()});
+  }
+  std::ranges::sort(out, {}, &Found::Step::number);
+  return out;
+}
+
+StorePath chosen(const StorePath& path, const Choice& choice) {
+  if (!choice.items.empty()) {
+    throw Error(ErrorCode::usage, "a checkpoint of the format dcp has no items")
+        .in_file(path.text());
+  }
+  const std::vector<Found::Step> steps =
+      is_dcp(path) ? std::vector<Found::Step>() : steps_below(path);
+  if (!choice.step) return steps.empty() ? path : path.at(steps.back().directory);
+  if (steps.empty()) {
+    throw Error(ErrorCode::usage, "a step is chosen, but this is no directory of steps")
+        .in_file(path.text());
+  }
+  const auto found = std::ranges::find(steps, *choice.step, &Found::Step::number);
+  if (found != steps.end()) return path.at(found->directory);
+  std::vector<std::string> numbers;
+  numbers.reserve(steps.size());
+  for (const Found::Step& step : steps) numbers.push_back(std::to_string(step.number));
+  throw Error(ErrorCode::not_found, fmt::format("there is no step {}", *choice.step))
+      .in_file(path.text())
+      .hint("there are " + join(numbers, ", "));
+}
+
+// Written without collectives: each rank has its own, and torch reads none of the others'.
+// Source: pytorch/pytorch torch/distributed/checkpoint/filesystem.py _get_metadata_path.
+bool is_rank_metadata(std::string_view name) {
+  return name.starts_with("__") && name.ends_with(kMetadataFile) &&
+         name.size() > 2 + std::string_view(kMetadataFile).size();
+}
+
+}  // namespace
+
+std::optional<Found> find_checkpoint(const StorePath& path) {
+  if (!path.is_directory()) return std::nullopt;
+  Found out;
+  out.directory = path.name();
+  if (!is_dcp(path)) {
+    out.steps = steps_below(path);
+    if (out.steps.empty()) return std::nullopt;
+    out.directory = out.steps.back().directory;
+  }
+  out.plan_id = manifest_plan_id(path.at(out.directory));
+  return out;
+}
+
+std::unique_ptr<Checkpoint> open_dcp(const StorePath& path, const Choice& choice) {
+  const StorePath directory = chosen(path, choice);
+  if (!(directory / kMetadataFile).exists()) {
+    Error error(ErrorCode::not_found,
+                "an unfinished checkpoint: .metadata, which is written last, is missing");
+    error.in_file(directory.text());
+    if (std::ranges::any_of(directory.list(), is_rank_metadata))
+      error.hint("each rank wrote metadata of its own (use_collectives=False), which is not read");
+    throw error;
+  }
+  return std::make_unique<DcpCheckpoint>(directory);
+}
+
+}  // namespace hfshard::format::dcp

@@ -1,0 +1,223 @@
+#include "format/dcp/piece.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/crc32.h"
+#include "format/dcp/torch_dtype.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard::format::dcp {
+
+namespace {
+
+// One box, its axes in the order of the piece, with the bytes of a unit as the last axis. All in
+// bytes.
+struct Lane {
+  PiecePart part;
+  std::vector<std::uint64_t> begin;  // in the piece
+  std::vector<std::uint64_t> end;
+  std::vector<std::uint64_t> stride;
+  std::uint64_t first_byte = 0;  // of its elements, in the record
+  std::size_t level = 0;         // axes behind it are whole in the piece, and packed
+  bool counted = false;          // its bytes are read in their order, so that their CRC can be had
+  std::uint64_t at = 0;          // behind what was read of the record
+  std::uint64_t open_begin = 0;  // of what was not handed over
+  std::uint32_t crc = 0;
+};
+
+class BoxReader final : public PieceReader {
+ public:
+  BoxReader(std::vector<PiecePart> parts, PieceShape form, const std::string& tensor,
+            CrcParts& checks, std::span<std::byte> scratch)
+      : form_(std::move(form)), tensor_(tensor), checks_(checks), scratch_(scratch) {
+    for (const std::uint8_t axis : form_.order) {
+      extent_.push_back(form_.extent[axis]);
+      const std::uint64_t left = form_.shape[axis] - form_.begin[axis];
+      valid_.push_back(std::min(form_.extent[axis], left));
+    }
+    extent_.push_back(form_.unit_bytes);
+    valid_.push_back(form_.unit_bytes);
+    below_.assign(extent_.size(), 1);
+    for (std::size_t k = extent_.size() - 1; k-- > 0;) below_[k] = below_[k + 1] * extent_[k + 1];
+    lanes_.reserve(parts.size());
+    for (PiecePart& part : parts) lanes_.push_back(make_lane(std::move(part)));
+  }
+
+  void read(std::span<std::byte> out) override {
+    while (!out.empty()) {
+      const Run run = run_at(out.size());
+      const auto to = out.first(run.bytes);
+      if (run.lane == nullptr) {
+        std::ranges::fill(to, std::byte{0});
+      } else {
+        read_lane(*run.lane, run.record_byte, to);
+      }
+      done_ += run.bytes;
+      out = out.subspan(run.bytes);
+    }
+  }
+  void skip(std::uint64_t bytes) override { done_ += bytes; }
+
+ private:
+  struct Run {
+    Lane* lane = nullptr;  // null: outside of the tensor
+    std::uint64_t record_byte = 0;
+    std::uint64_t bytes = 0;
+  };
+
+  Lane make_lane(PiecePart part) {
+    Lane out;
+    const StoredBox& box = *part.box;
+    const bool in_order = is_packed(box.extent, part.payload.strides, form_.order);
+    for (const std::uint8_t axis : form_.order) {
+      out.begin.push_back(box.begin[axis] - form_.begin[axis]);
+      out.end.push_back(out.begin.back() + box.extent[axis]);
+      out.stride.push_back(part.payload.strides[axis] * form_.unit_bytes);
+    }
+    out.begin.push_back(0);
+    out.end.push_back(form_.unit_bytes);
+    out.stride.push_back(1);
+    if (in_order) {  // an axis of one element may have any stride
+      for (std::size_t k = out.stride.size() - 1; k-- > 0;)
+        out.stride[k] = out.stride[k + 1] * (out.end[k + 1] - out.begin[k + 1]);
+    }
+    out.first_byte = part.payload.offset_units * form_.unit_bytes;
+    out.level = out.stride.size() - 1;
+    while (out.level > 0 && out.begin[out.level] == 0 && out.end[out.level] == extent_[out.level] &&
+           out.stride[out.level - 1] == out.stride[out.level] * extent_[out.level])
+      --out.level;
+    const std::uint64_t bytes = box.extent.numel() * form_.unit_bytes;
+    out.counted = part.payload.has_crc && in_order && bytes == part.payload.size_bytes;
+    out.part = std::move(part);
+    // What is read in another order has its CRC compared before.
+    if (out.part.payload.has_crc && !out.counted) named(out, [&] { check_whole(out); });
+    return out;
+  }
+
+  void check_whole(const Lane& lane) const {
+    const Payload& payload = lane.part.payload;
+    std::uint32_t crc = 0;
+    for (std::uint64_t at = 0; at < payload.size_bytes;) {
+      const auto step =
+          scratch_.first(std::min<std::uint64_t>(scratch_.size(), payload.size_bytes - at));
+      lane.part.file->read_at(payload.begin_bytes + at, step);
+      crc = crc32_extend(crc, step);
+      at += step.size();
+    }
+    if (crc != payload.crc) throw Error(ErrorCode::corrupt, "the elements do not have their CRC");
+  }
+
+  template <typename Action>
+  void named(const Lane& lane, const Action& action) const {
+    try {
+      action();
+    } catch (Error& error) {
+      const ItemPlace& place = lane.part.box->place;
+      throw error.in_file(lane.part.file->name())
+          .in_tensor(tensor_)
+          .at({place.offset_bytes, place.offset_bytes + place.length_bytes},
+              lane.part.file->size_bytes());
+    }
+  }
+
+  // What follows in one run at the place that is read next, at most so many bytes.
+  Run run_at(std::uint64_t most) {
+    std::vector<std::uint64_t>& at = coordinates_;
+    at.resize(extent_.size());
+    std::uint64_t rest = done_;
+    for (std::size_t k = 0; k < extent_.size(); ++k) {
+      at[k] = rest / below_[k];
+      rest %= below_[k];
+    }
+    for (std::size_t k = 0; k < at.size(); ++k) {
+      if (at[k] < valid_[k]) continue;
+      return {nullptr, 0, std::min(most, (extent_[k] - at[k]) * below_[k] - done_ % below_[k])};
+    }
+    Lane& lane = lane_at();
+    Run out{&lane, lane.first_byte, 0};
+    for (std::size_t k = 0; k < at.size(); ++k)
+      out.record_byte += (at[k] - lane.begin[k]) * lane.stride[k];
+    const std::size_t level = lane.level;
+    out.bytes =
+        std::min(most, (lane.end[level] - at[level]) * below_[level] - done_ % below_[level]);
+    if (lane.counted) {  // up to where CRCs are handed over
+      const std::uint64_t cell = form_.cell_bytes;
+      if (cell != 0) out.bytes = std::min(out.bytes, cell - out.record_byte % cell);
+    }
+    return out;
+  }
+
+  // The box that holds what `coordinates_` are; mostly the one before.
+  Lane& lane_at() {
+    const auto holds = [&](const Lane& lane) {
+      for (std::size_t k = 0; k < coordinates_.size(); ++k) {
+        if (coordinates_[k] < lane.begin[k] || coordinates_[k] >= lane.end[k]) return false;
+      }
+      return true;
+    };
+    for (std::size_t i = 0; i < lanes_.size(); ++i) {
+      const std::size_t number = (last_ + i) % lanes_.size();
+      if (!holds(lanes_[number])) continue;
+      last_ = number;
+      return lanes_[number];
+    }
+    check_failed("boxes fill the tensor", __FILE__, __LINE__);
+  }
+
+  void read_lane(Lane& lane, std::uint64_t record_byte, std::span<std::byte> to) {
+    named(lane, [&] {
+      const Payload& payload = lane.part.payload;
+      lane.part.file->read_at(payload.begin_bytes + record_byte, to);
+      if (!lane.counted) return;
+      if (record_byte != lane.at || lane.open_begin == lane.at) {
+        // What was read before a gap is a part of its own.
+        hand_over(lane);
+        lane.open_begin = record_byte;
+        lane.crc = 0;
+      }
+      lane.crc = crc32_extend(lane.crc, to);
+      lane.at = record_byte + to.size();
+      const std::uint64_t cell = form_.cell_bytes;
+      if (lane.at == payload.size_bytes || (cell != 0 && lane.at % cell == 0)) hand_over(lane);
+    });
+  }
+
+  void hand_over(Lane& lane) {
+    const ByteRange part{std::exchange(lane.open_begin, lane.at), lane.at};
+    if (part.begin == part.end) return;
+    const Payload& payload = lane.part.payload;
+    const auto crc =
+        checks_.add(lane.part.item, part, std::exchange(lane.crc, 0), payload.size_bytes);
+    if (!crc || *crc == payload.crc) return;
+    throw Error(ErrorCode::corrupt,
+                fmt::format("the elements do not have their CRC: {:08x} instead of {:08x}", *crc,
+                            payload.crc));
+  }
+
+  const PieceShape form_;
+  const std::string& tensor_;
+  CrcParts& checks_;
+  const std::span<std::byte> scratch_;
+  // By axis in the order of the piece, the bytes of a unit last.
+  std::vector<std::uint64_t> extent_;
+  std::vector<std::uint64_t> valid_;  // of it, what lies in the tensor
+  std::vector<std::uint64_t> below_;  // bytes of one step
+  std::vector<Lane> lanes_;
+  std::vector<std::uint64_t> coordinates_;
+  std::size_t last_ = 0;
+  std::uint64_t done_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<PieceReader> open_boxes(std::vector<PiecePart> parts, PieceShape form,
+                                        const std::string& tensor, CrcParts& checks,
+                                        std::span<std::byte> scratch) {
+  return std::make_unique<BoxReader>(std::move(parts), std::move(form), tensor, checks, scratch);
+}
+
+}  // namespace hfshard::format::dcp

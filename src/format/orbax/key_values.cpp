@@ -1,0 +1,19 @@
+#include "format/orbax/key_values.h"
+
+#include <algorithm>
+
+namespace hfshard::format::orbax {
+
+// Source: google/tensorstore tensorstore/kvstore/file/util.cc for what a path may not hold.
+bool is_safe_path(std::string_view path) {
+  if (path.find('\0') != std::string_view::npos) return false;
+  while (true) {
+    const std::size_t end = std::min(path.find('/'), path.size());
+    const std::string_view part = path.substr(0, end);
+    if (part.empty() || part == "." || part == "..") return false;
+    if (end == path.size()) return true;
+    path.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace hfshard::format::orbax

@@ -1,0 +1,294 @@
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "ops/source_rows.h"
+#include "plan/compile/compile_model.h"
+#include "plan/compile/steps.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+// y = x * mul + add, solved for x.
+Value inverse_value(const Value& value) {
+  Value out;
+  if (value.mul) out.mul = 1.0F / *value.mul;
+  if (value.add) out.add = -*value.add / value.mul.value_or(1.0F);
+  return out;
+}
+
+// Where source number `number` of a transfer begins in its leaf: its loops count row-major.
+std::uint64_t loop_offset(const Transfer& transfer, std::uint64_t number) {
+  std::uint64_t out = 0;
+  for (std::size_t k = transfer.loops.size(); k-- > 0;) {
+    const Loop& loop = transfer.loops[k];
+    out += number % loop.extent * static_cast<std::uint64_t>(loop.dst_step);
+    number /= loop.extent;
+  }
+  return out;
+}
+
+class Inverter {
+ public:
+  Inverter(const CompiledModel& forward, const Catalog& source, const Catalog& tree,
+           const MappingOptions& options)
+      : forward_(forward),
+        source_(source),
+        tree_(tree),
+        builder_(tree, options),
+        leaf_of_(source.tensors.size()) {}
+
+  CompiledModel invert() {
+    CompiledModel& model = builder_.model();
+    model.family = forward_.family;
+    model.stacked = forward_.stacked;
+    model.config_text = forward_.config_text;
+    for (const Leaf& leaf : forward_.leaves) arrays_.push_back(array_of(leaf));
+    for (const Transfer& transfer : forward_.transfers) {
+      for (std::uint64_t i = 0; i < transfer.sources.size(); ++i) add_source(transfer, i);
+    }
+    for (const Fill& fill : forward_.fills) drop_region(fill.target, fill.rule, fill.map, "a fill");
+    for (const Drop& drop : forward_.drops) add_region(drop);
+    for (const Drop& drop : forward_.drops) add_twin(drop);
+    drop_rest();
+    note_missing();
+    note_filled();
+    note_inexact();
+    return builder_.finish();
+  }
+
+ private:
+  std::uint32_t array_of(const Leaf& leaf) {
+    const auto found = tree_.find(leaf.name);
+    if (!found) {
+      throw Error(ErrorCode::not_found,
+                  fmt::format("the checkpoint has no {} of this name", tree_.wording.array))
+          .in_file(tree_.location)
+          .in_tensor(leaf.name)
+          .hint("is it of another model or layout (--layers)?");
+    }
+    if (!(tree_.tensors[*found].shape == leaf.shape)) {
+      throw Error(ErrorCode::bad_input,
+                  fmt::format("the {} has {}, and the model {}", tree_.wording.array,
+                              to_string(tree_.tensors[*found].shape), to_string(leaf.shape)))
+          .in_file(tree_.location)
+          .in_tensor(leaf.name);
+    }
+    builder_.mark(*found, TensorUse::mapped);
+    return *found;
+  }
+
+  std::uint32_t rule(std::uint32_t number) { return builder_.rule(forward_.rules[number]); }
+
+  // The leaf that a tensor of the source becomes.
+  std::uint32_t leaf_of(std::uint32_t tensor, const Shape& shape, DType natural, DType from,
+                        const Value& value) {
+    if (leaf_of_[tensor]) return *leaf_of_[tensor];
+    CompiledModel& model = builder_.model();
+    Leaf leaf;
+    leaf.name = source_.tensors[tensor].name;
+    leaf.shape = shape;
+    leaf.dtype = leaf_dtype(builder_.options(), leaf.name, natural, {});
+    if (!can_apply_value(value, from, leaf.dtype)) {
+      throw Error(ErrorCode::unsupported, fmt::format("a cast from {} to {} is not possible",
+                                                      to_string(from), to_string(leaf.dtype)))
+          .in_tensor(leaf.name);
+    }
+    leaf_of_[tensor] = static_cast<std::uint32_t>(model.leaves.size());
+    model.leaves.push_back(std::move(leaf));
+    return *leaf_of_[tensor];
+  }
+
+  void add_source(const Transfer& transfer, std::uint64_t number) {
+    const std::uint64_t offset = loop_offset(transfer, number);
+    if (transfer.copy) {
+      IndexMap region = transfer.map;
+      region.dst_base += offset;
+      return drop_region(transfer.target, transfer.rule, region, "a copy of what is written");
+    }
+    const std::uint32_t tensor = transfer.sources[number];
+    const TensorInfo& info = source_.tensors[tensor];
+    const std::uint32_t array = arrays_[transfer.target];
+    Transfer back;
+    back.sources = {array};
+    back.source_shape = tree_.tensors[array].shape;
+    back.source_dtype = tree_.tensors[array].dtype;
+    back.rule = rule(transfer.rule);
+    back.value = inverse_value(transfer.value);
+    const bool coded = transfer.decode.has_value() || !(transfer.source_shape == info.shape);
+    const DType natural = coded ? forward_.leaves[transfer.target].dtype : info.dtype;
+    back.target = leaf_of(tensor, transfer.source_shape, natural, back.source_dtype, back.value);
+    IndexMap map = inverse(transfer.map);
+    map.src_base += offset;
+    back.map = without_repeats(split_by_axes(map, transfer.source_shape), transfer);
+    builder_.model().transfers.push_back(std::move(back));
+  }
+
+  // Of elements that the leaf has several times, the first ones are written back.
+  IndexMap without_repeats(const IndexMap& map, const Transfer& transfer) {
+    IndexMap out = map;
+    out.digits.clear();
+    for (std::size_t k = 0; k < map.digits.size(); ++k) {
+      const Digit& digit = map.digits[k];
+      if (digit.extent <= 1 || digit.dst_step != 0) {
+        out.digits.push_back(digit);
+        continue;
+      }
+      IndexMap others;  // of the leaf: source and target sides as in a forward map
+      others.dst_base = map.src_base + static_cast<std::uint64_t>(digit.src_step);
+      others.digits.push_back({digit.extent - 1, 0, digit.src_step});
+      for (std::size_t j = 0; j < map.digits.size(); ++j) {
+        if (j > k || (j < k && map.digits[j].dst_step != 0))
+          others.digits.push_back({map.digits[j].extent, 0, map.digits[j].src_step});
+      }
+      drop_region(transfer.target, transfer.rule, others, "repeats what is written");
+    }
+    return out;
+  }
+
+  // A region of an array that goes nowhere. `map`: its target side is the leaf's.
+  void drop_region(std::uint32_t leaf, std::uint32_t number, const IndexMap& map, std::string why) {
+    Drop drop;
+    drop.source = arrays_[leaf];
+    drop.rule = rule(number);
+    drop.why = std::move(why);
+    drop.map.src_base = map.dst_base;
+    for (const Digit& digit : map.digits)
+      drop.map.digits.push_back({digit.extent, digit.dst_step, 0});
+    builder_.model().drops.push_back(std::move(drop));
+  }
+
+  // A region of a tensor that is there otherwise was dropped on the way here: it is filled with
+  // zeros.
+  void add_region(const Drop& drop) {
+    if (!leaf_of_[drop.source]) return;
+    Fill fill;
+    fill.target = *leaf_of_[drop.source];
+    fill.rule = rule(drop.rule);
+    fill.map.dst_base = drop.map.src_base;
+    for (const Digit& digit : drop.map.digits)
+      fill.map.digits.push_back({digit.extent, 0, digit.src_step});
+    builder_.model().fills.push_back(std::move(fill));
+  }
+
+  // A tensor that was dropped as a copy of another one is made again.
+  void add_twin(const Drop& drop) {
+    CompiledModel& model = builder_.model();
+    if (!drop.same_as || !leaf_of_[*drop.same_as] || leaf_of_[drop.source]) return;
+    const std::uint32_t twin = *leaf_of_[*drop.same_as];
+    const auto number = static_cast<std::uint32_t>(model.leaves.size());
+    Leaf leaf = model.leaves[twin];
+    leaf.name = source_.tensors[drop.source].name;
+    leaf.dtype = leaf_dtype(builder_.options(), leaf.name, source_.tensors[drop.source].dtype, {});
+    leaf_of_[drop.source] = number;
+    model.leaves.push_back(std::move(leaf));
+    const std::size_t transfers = model.transfers.size();
+    for (std::size_t t = 0; t < transfers; ++t) {
+      if (model.transfers[t].target != twin) continue;
+      Transfer copy = model.transfers[t];
+      copy.target = number;
+      copy.rule = rule(drop.rule);
+      copy.copy = true;
+      model.transfers.push_back(std::move(copy));
+    }
+    const std::size_t fills = model.fills.size();
+    for (std::size_t k = 0; k < fills; ++k) {
+      if (model.fills[k].target != twin) continue;
+      Fill copy = model.fills[k];
+      copy.target = number;
+      model.fills.push_back(std::move(copy));
+    }
+  }
+
+  // Arrays that are no parameters of the model.
+  void drop_rest() {
+    for (std::uint32_t i = 0; i < tree_.tensors.size(); ++i) {
+      if (builder_.use(i) != TensorUse::none) continue;
+      builder_.drop_whole(i, builder_.rule("inverse"), "no parameter of the model");
+      builder_.mark(i, TensorUse::dropped);
+    }
+  }
+
+  // Tensors that were left out when the tree was made; scales of what is coded no longer are not
+  // among them.
+  void note_missing() {
+    constexpr std::size_t kShown = 3;
+    std::vector<bool> scale(source_.tensors.size(), false);
+    for (const Transfer& transfer : forward_.transfers) {
+      if (!transfer.decode) continue;
+      for (const std::uint32_t tensor : transfer.decode->scales) scale[tensor] = true;
+    }
+    std::vector<std::string> names;
+    std::size_t missing = 0;
+    for (std::size_t i = 0; i < source_.tensors.size(); ++i) {
+      if (leaf_of_[i] || scale[i]) continue;
+      if (++missing <= kShown) names.push_back(source_.tensors[i].name);
+    }
+    if (missing == 0) return;
+    builder_.model().notes.push_back(fmt::format(
+        "not in this checkpoint, since they were left out when it was made: {} of {} tensors "
+        "({}{})",
+        missing, source_.tensors.size(), join(names, ", "), missing > kShown ? ", ..." : ""));
+  }
+
+  // Parts of tensors that were left out.
+  void note_filled() {
+    const CompiledModel& model = builder_.model();
+    if (model.fills.empty()) return;
+    builder_.model().notes.push_back(
+        fmt::format("filled with zeros, since it was cut when the checkpoint was made: part of {}",
+                    model.leaves[model.fills.front().target].name));
+  }
+
+  // Values that were computed, and rounded, on the way here.
+  void note_inexact() {
+    std::vector<std::uint32_t> rules;
+    for (const Transfer& transfer : forward_.transfers) {
+      const Value& value = transfer.value;
+      int exponent = 0;
+      const bool exact = !value.mul || std::abs(std::frexp(*value.mul, &exponent)) == 0.5F;
+      if ((exact && !value.add) || transfer.copy) continue;
+      if (std::ranges::find(rules, transfer.rule) != rules.end()) continue;
+      rules.push_back(transfer.rule);
+      const std::string& name = source_.tensors[transfer.sources.front()].name;
+      const std::string_view dtype = to_string(forward_.leaves[transfer.target].dtype);
+      builder_.model().notes.push_back(
+          value.mul ? fmt::format("not exact: {} and its like were multiplied by {} and rounded to "
+                                  "{}, and come back within 1 ulp",
+                                  name, *value.mul, dtype)
+                    : fmt::format("not exact below 2^-16: {} and its like had {} added in {}", name,
+                                  *value.add, dtype));
+    }
+  }
+
+  const CompiledModel& forward_;
+  const Catalog& source_;
+  const Catalog& tree_;
+  ModelBuilder builder_;
+  std::vector<std::uint32_t> arrays_;                  // of the tree, by leaf of `forward`
+  std::vector<std::optional<std::uint32_t>> leaf_of_;  // by tensor of the source
+};
+
+}  // namespace
+
+CompiledModel compile_inverse(const CompiledModel& forward, const Catalog& source,
+                              const Catalog& tree, const MappingOptions& options) {
+  CompiledModel model = Inverter(forward, source, tree, options).invert();
+  const std::vector<CheckFinding> findings = prove(tree, model);
+  if (!findings.empty()) {
+    throw Error(ErrorCode::bad_input, findings.front().what)
+        .in_tensor(findings.front().tensor)
+        .by_rule(findings.front().rule);
+  }
+  shorten_rows(model);
+  return model;
+}
+
+}  // namespace hfshard

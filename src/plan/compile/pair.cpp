@@ -1,0 +1,131 @@
+#include "plan/compile/pair.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "ops/source_rows.h"
+#include "ops/value.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+constexpr std::uint32_t kLeftOut = UINT32_MAX;
+
+// Keeps the leaves that have a new number, with the dtypes that they are to have; the others' rules
+// go.
+CompiledModel keep_leaves(CompiledModel model, const std::vector<std::uint32_t>& numbers,
+                          const std::vector<Leaf>& kept) {
+  std::erase_if(model.transfers,
+                [&](const Transfer& item) { return numbers[item.target] == kLeftOut; });
+  std::erase_if(model.fills, [&](const Fill& item) { return numbers[item.target] == kLeftOut; });
+  for (Transfer& transfer : model.transfers) transfer.target = numbers[transfer.target];
+  for (Fill& fill : model.fills) fill.target = numbers[fill.target];
+  model.drops.clear();
+  model.leaves = kept;
+  return model;
+}
+
+void check_whole_bytes(const Leaf& leaf) {
+  if (size_bits(leaf.dtype) % 8 == 0) return;
+  throw Error(
+      ErrorCode::unsupported,
+      fmt::format("elements of {} are no whole bytes, and are not compared", to_string(leaf.dtype)))
+      .in_tensor(leaf.name);
+}
+
+bool casts_work(const CompiledModel& model, std::uint32_t leaf, DType dtype) {
+  return std::ranges::all_of(model.transfers, [&](const Transfer& transfer) {
+    return transfer.target != leaf || transfer.decode ||
+           can_apply_value(transfer.value, transfer.source_dtype, dtype);
+  });
+}
+
+// Collects the pairs.
+class Pairing {
+ public:
+  Pairing(ModelSide& left, ModelSide& right, bool values_only, ModelPair& out)
+      : left_(left.model),
+        right_(right.model),
+        values_only_(values_only),
+        out_(out),
+        left_numbers_(left_.leaves.size(), kLeftOut),
+        right_numbers_(right_.leaves.size(), kLeftOut) {}
+
+  void add(std::uint32_t left, std::uint32_t right) {
+    Leaf leaf = left_.leaves[left];
+    const Leaf& other = right_.leaves[right];
+    check_whole_bytes(leaf);
+    check_whole_bytes(other);
+    std::optional<DType> dtype;
+    if (leaf.dtype == other.dtype) dtype = leaf.dtype;
+    if (!dtype && values_only_) dtype = narrower_dtype(leaf.dtype, other.dtype);
+    if (dtype && leaf.dtype != other.dtype &&
+        !(casts_work(left_, left, *dtype) && casts_work(right_, right, *dtype)))
+      dtype.reset();
+    if (!dtype || !(leaf.shape == other.shape)) {
+      out_.unlike.push_back({leaf, other});
+      return;
+    }
+    leaf.dtype = *dtype;
+    if (leaf.stacked.empty()) leaf.stacked = other.stacked;
+    left_numbers_[left] = right_numbers_[right] = static_cast<std::uint32_t>(kept_.size());
+    kept_.push_back(std::move(leaf));
+  }
+
+  CompiledModel left() { return shortened(keep_leaves(std::move(left_), left_numbers_, kept_)); }
+  CompiledModel right() { return shortened(keep_leaves(std::move(right_), right_numbers_, kept_)); }
+
+ private:
+  // Nothing is hashed here, so that rows need not be whole.
+  static CompiledModel shortened(CompiledModel model) {
+    shorten_rows(model);
+    return model;
+  }
+
+  CompiledModel& left_;
+  CompiledModel& right_;
+  bool values_only_;
+  ModelPair& out_;
+  std::vector<std::uint32_t> left_numbers_, right_numbers_;
+  std::vector<Leaf> kept_;
+};
+
+}  // namespace
+
+std::optional<DType> narrower_dtype(DType a, DType b) noexcept {
+  const auto casts = [](DType dtype) {
+    return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
+  };
+  if (a == b) return a;
+  if (!casts(a) || !casts(b)) return std::nullopt;
+  if (a == DType::f32) return b;
+  return b == DType::f32 ? a : DType::f32;
+}
+
+ModelPair pair_models(ModelSide left, ModelSide right, bool values_only,
+                      const std::function<bool(std::string_view)>& wanted) {
+  ModelPair out;
+  Pairing pairing(left, right, values_only, out);
+  const std::vector<Leaf>& a = left.model.leaves;
+  const std::vector<Leaf>& b = right.model.leaves;
+  std::uint32_t i = 0;
+  std::uint32_t j = 0;
+  while (i < a.size() || j < b.size()) {
+    const int order = j == b.size() ? -1 : i == a.size() ? 1 : a[i].name.compare(b[j].name);
+    const bool is_wanted = wanted(order > 0 ? b[j].name : a[i].name);
+    if (is_wanted && order == 0) pairing.add(i, j);
+    if (is_wanted && order < 0) out.only_left.push_back(a[i]);
+    if (is_wanted && order > 0) out.only_right.push_back(b[j]);
+    i += order <= 0 ? 1 : 0;
+    j += order >= 0 ? 1 : 0;
+  }
+  out.left = make_model(std::move(left.checkpoint), pairing.left());
+  out.right = make_model(std::move(right.checkpoint), pairing.right());
+  return out;
+}
+
+}  // namespace hfshard

@@ -1,0 +1,54 @@
+#include "plan/layout/source_choice.h"
+
+#include <algorithm>
+
+#include "plan/layout/piece_window.h"
+
+namespace hfshard {
+
+SourceChoice choose_source(const Model& model, const Leaf& leaf,
+                           const std::vector<const Transfer*>& transfers,
+                           const std::vector<UnpackedForm>& unpacked, const Limits& limits) {
+  SourceChoice out;
+  SourcePieces pieces;
+  for (std::size_t d = 0; d < leaf.shape.rank(); ++d) pieces.window.push_back(1);
+  for (const Transfer* transfer : transfers) {
+    for (const std::uint32_t array : transfer->sources) {
+      if (model.catalog().tensors[array].is_whole()) continue;
+      if (const UnpackedForm* form = find_form(unpacked, array)) {
+        if (form->row_major) continue;
+        out.unpacked_scratch_bytes =
+            std::max(out.unpacked_scratch_bytes,
+                     piece_bands(*transfer, leaf.dtype, form->grid, 0, limits).scratch_bytes());
+        continue;
+      }
+      const Grid grid = model.catalog().grid_of(array);
+      const auto window = piece_window(leaf, *transfer, grid);
+      if (!window) {
+        out.refused.push_back(array);
+        continue;
+      }
+      out.taken.push_back(array);
+      pieces.window = join_windows(leaf, pieces.window, *window);
+      const std::uint64_t reader = model.source().scratch_bytes(array, PieceSteps::any);
+      pieces.scratch_bytes =
+          std::max(pieces.scratch_bytes,
+                   piece_bands(*transfer, leaf.dtype, grid, reader, limits).scratch_bytes());
+    }
+  }
+  if (!out.taken.empty()) out.pieces = pieces;
+  return out;
+}
+
+bool add_refused(const SourceChoice& choice, std::vector<std::uint32_t>& unpacked) {
+  bool added = false;
+  for (const std::uint32_t array : choice.refused) {
+    const auto at = std::ranges::lower_bound(unpacked, array);
+    if (at != unpacked.end() && *at == array) continue;
+    unpacked.insert(at, array);
+    added = true;
+  }
+  return added;
+}
+
+}  // namespace hfshard

@@ -1,0 +1,273 @@
+#include "plan/pair_layout.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/checked.h"
+#include "base/text.h"
+#include "ops/source_rows.h"
+#include "plan/layout/cut_grid.h"
+#include "plan/layout/piece_window.h"
+#include "plan/layout/source_choice.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+constexpr std::uint64_t kUnitsOfTile = 4;
+
+using Transfers = std::vector<const Transfer*>;
+
+// Two regions are held at once, and nothing of them is written.
+Limits comparing_limits(Limits limits) {
+  constexpr std::uint64_t kLine = 64;
+  limits.alignment_bytes = kLine;
+  limits.slab_bytes /= 2;
+  return limits;
+}
+
+bool reads_pieces_of(const Model& model, const Transfer& transfer,
+                     const std::vector<UnpackedForm>& unpacked) {
+  return std::ranges::any_of(transfer.sources, [&](std::uint32_t array) {
+    return !model.catalog().tensors[array].is_whole() && find_form(unpacked, array) == nullptr;
+  });
+}
+
+// How one leaf is cut.
+struct CutLeaf {
+  Grid grid;
+  UnitForm unit;
+};
+
+// Finds units that suit both sides.
+class PairCutter {
+ public:
+  PairCutter(const Model& left, const Model& right, const Limits& limits)
+      : models_{&left, &right}, limits_(limits) {}
+
+  std::array<std::vector<UnpackedForm>, 2>& unpacked() { return forms_; }
+
+  // Arrays are added to those that are unpacked until every leaf has units.
+  void choose_unpacked() {
+    for (bool added = true; added;) {
+      added = false;
+      for (std::uint32_t leaf = 0; leaf < leaves().size(); ++leaf) added = settle(leaf) || added;
+      for (std::size_t side = 0; side < 2 && added; ++side)
+        forms_[side] = unpacked_forms(*models_[side], unpacked_[side]);
+    }
+  }
+
+  CutLeaf cut(std::uint32_t leaf) const {
+    CutLeaf out = find(leaf, look(leaf));
+    if (fits_slab(out.unit, limits_)) return out;
+    throw Error(ErrorCode::limit,
+                fmt::format("one row of this array goes with {} of the other checkpoint's, more "
+                            "than the {} that are held at once",
+                            human_bytes(out.unit.region_bytes()), human_bytes(limits_.slab_bytes)))
+        .in_tensor(leaves()[leaf].name);
+  }
+
+ private:
+  struct Look {
+    std::array<SourceChoice, 2> sources;
+    std::array<Transfers, 2> transfers;
+  };
+
+  const std::vector<Leaf>& leaves() const { return models_[0]->leaves; }
+
+  Look look(std::uint32_t leaf) const {
+    Look out;
+    for (std::size_t side = 0; side < 2; ++side) {
+      out.transfers[side] = models_[side]->leading_to(leaf);
+      out.sources[side] =
+          choose_source(*models_[side], leaves()[leaf], out.transfers[side], forms_[side], limits_);
+    }
+    return out;
+  }
+
+  // Whether arrays of a leaf have to be unpacked that were not.
+  bool settle(std::uint32_t leaf) {
+    Look seen = look(leaf);
+    const bool refused = !seen.sources[0].refused.empty() || !seen.sources[1].refused.empty();
+    if (!refused && !fits_slab(find(leaf, seen).unit, limits_)) {
+      for (SourceChoice& source : seen.sources) source.refused = source.taken;
+    }
+    bool added = false;
+    for (std::size_t side = 0; side < 2; ++side)
+      added = add_refused(seen.sources[side], unpacked_[side]) || added;
+    return added;
+  }
+
+  // What no unit may cut: of either side the pieces that are read as they come, and rows of plain
+  // files.
+  std::optional<SourcePieces> joint_pieces(std::uint32_t leaf, const Look& seen) const {
+    const Leaf& info = leaves()[leaf];
+    SourcePieces out;
+    for (std::size_t d = 0; d < info.shape.rank(); ++d) out.window.push_back(1);
+    bool any = false;
+    for (std::size_t side = 0; side < 2; ++side) {
+      if (const auto& pieces = seen.sources[side].pieces) {
+        any = true;
+        out.window = join_windows(info, out.window, pieces->window);
+        out.scratch_bytes = std::max(out.scratch_bytes, pieces->scratch_bytes);
+      }
+    }
+    if (!any && seen.transfers[0].size() + seen.transfers[1].size() <= 2 &&
+        row_axes(info, first_of(seen.transfers[0])) == row_axes(info, first_of(seen.transfers[1])))
+      return std::nullopt;
+    for (std::size_t side = 0; side < 2; ++side) {
+      for (const Transfer* transfer : seen.transfers[side])
+        close_rows_of(side, *transfer, info, out);
+    }
+    return out;
+  }
+
+  static const Transfer* first_of(const Transfers& transfers) {
+    return transfers.empty() ? nullptr : transfers.front();
+  }
+
+  void close_rows_of(std::size_t side, const Transfer& transfer, const Leaf& leaf,
+                     SourcePieces& out) const {
+    const bool plain = std::ranges::all_of(transfer.sources, [&](std::uint32_t array) {
+      return models_[side]->catalog().tensors[array].is_whole();
+    });
+    if (!plain) return;
+    out.window = join_windows(leaf, out.window, row_window(leaf, transfer));
+  }
+
+  // Those of both sides; one that reads whole rows leads.
+  Transfers both_transfers(const Look& seen) const {
+    const auto leads = [&](std::size_t side) {
+      return !seen.transfers[side].empty() &&
+             !reads_pieces_of(*models_[side], *seen.transfers[side].front(), forms_[side]);
+    };
+    const std::size_t first = !leads(0) && leads(1) ? 1 : 0;
+    Transfers out = seen.transfers[first];
+    const Transfers& other = seen.transfers[1 - first];
+    out.insert(out.end(), other.begin(), other.end());
+    return out;
+  }
+
+  // The grids of arrays that are leaves as they are.
+  std::vector<Grid> grids_of(std::uint32_t leaf, const Look& seen) const {
+    std::vector<Grid> out;
+    for (std::size_t side = 0; side < 2; ++side) {
+      if (seen.transfers[side].size() != 1) continue;
+      const Transfer& only = *seen.transfers[side].front();
+      if (only.sources.size() != 1 || !reads_pieces_of(*models_[side], only, forms_[side]))
+        continue;
+      Grid grid = models_[side]->catalog().grid_of(only.sources.front());
+      if (grid.chunk.rank() != leaves()[leaf].shape.rank() ||
+          !(only.source_shape == leaves()[leaf].shape))
+        continue;
+      grid.order.clear();
+      for (std::size_t d = 0; d < grid.chunk.rank(); ++d)
+        grid.chunk[d] = std::max<std::uint64_t>(grid.chunk[d], 1);
+      grid.shard = grid.inner = grid.chunk;
+      out.push_back(std::move(grid));
+    }
+    return out;
+  }
+
+  // The first that is no larger than a tile, or else the smallest.
+  CutLeaf find(std::uint32_t leaf, const Look& seen) const {
+    const Leaf& info = leaves()[leaf];
+    const Transfers transfers = both_transfers(seen);
+    const std::optional<SourcePieces> pieces = joint_pieces(leaf, seen);
+    const SourcePieces* asked = pieces ? &*pieces : nullptr;
+    const Shape whole = whole_chunk(info.shape);
+    CutLeaf best{{whole, whole, whole}, {}};
+    best.unit = find_sliced_unit(info, transfers, form_of(info, whole), limits_, asked);
+    const auto offer = [&](const Grid& grid) {
+      if (best.unit.region_bytes() <= limits_.merge_bytes) return;
+      UnitForm unit =
+          find_unit_form(info, grid, transfers, form_of(info, grid.chunk), limits_, asked);
+      if (unit.region_bytes() < best.unit.region_bytes()) best = {grid, std::move(unit)};
+    };
+    for (const Grid& grid : grids_of(leaf, seen)) offer(grid);
+    const Transfer* first = first_of(transfers);
+    if (best.unit.region_bytes() > limits_.merge_bytes) {
+      std::vector<bool> closed = row_axes(info, first);
+      for (std::size_t d = 0; d < closed.size() && pieces; ++d)
+        closed[d] = closed[d] || pieces->window[d] >= info.shape[d];
+      offer(cut_grid(info, whole, source_order(info, first), limits_.merge_bytes / kUnitsOfTile,
+                     limits_, closed));
+    }
+    for (const SourceChoice& source : seen.sources) {
+      best.unit.scratch_bytes = std::max(best.unit.scratch_bytes, source.unpacked_scratch_bytes);
+    }
+    return best;
+  }
+
+  static PieceForm form_of(const Leaf& leaf, const Shape& chunk) {
+    return {packed_bytes(leaf.dtype, chunk.numel()), 1, 0, 0};
+  }
+
+  std::array<const Model*, 2> models_;
+  const Limits& limits_;
+  std::array<std::vector<std::uint32_t>, 2> unpacked_;  // ascending
+  std::array<std::vector<UnpackedForm>, 2> forms_;      // of those that are settled
+};
+
+}  // namespace
+
+struct PairLayout::Cut {
+  CutLeaves left;
+  CutLeaves right;
+  PerLeaf<std::uint64_t> fill_scratch;
+};
+
+PairLayout::Cut PairLayout::cut(const Model& left, const Model& right, const Limits& limits) {
+  PairCutter cutter(left, right, limits);
+  cutter.choose_unpacked();
+  Cut out;
+  for (std::uint32_t leaf = 0; leaf < left.leaves.size(); ++leaf) {
+    CutLeaf cut = cutter.cut(leaf);
+    const std::uint64_t fill = round_up(cut.unit.scratch_bytes, 64);
+    out.fill_scratch.push_back(fill);
+    cut.unit.scratch_bytes = fill + round_up(cut.unit.region_bytes(), 64);
+    out.left.grids.push_back(cut.grid);
+    out.left.units.push_back(cut.unit);
+  }
+  out.right = out.left;
+  out.left.unpacked = std::move(cutter.unpacked()[0]);
+  out.right.unpacked = std::move(cutter.unpacked()[1]);
+  return out;
+}
+
+namespace {
+
+// Units are one tile only if they use the same unpacked arrays, of which the tiles' own layout
+// knows those of one side.
+Limits tile_limits(Limits limits, bool apart) {
+  if (apart) limits.merge_bytes = 1;
+  return limits;
+}
+
+}  // namespace
+
+PairLayout::PairLayout(std::shared_ptr<const Model> left, std::shared_ptr<const Model> right,
+                       const Limits& limits, Cut cut)
+    : fill_scratch_(std::move(cut.fill_scratch)),
+      left_(std::move(left), std::move(cut.left), tile_limits(limits, !cut.right.unpacked.empty()),
+            false),
+      right_(std::move(right), std::move(cut.right), limits, false) {}
+
+PairLayout::PairLayout(const std::shared_ptr<const Model>& left,
+                       const std::shared_ptr<const Model>& right, const Limits& limits)
+    : PairLayout(left, right, comparing_limits(limits),
+                 cut(*left, *right, comparing_limits(limits))) {}
+
+UnitRef PairLayout::right_of(const UnitRef& left) const {
+  const Group& group = left_.group_of(left);
+  const Shape origin = unit_origin(left_.units()[group.leaf], group.loop_index, left.unit);
+  return right_.unit_at(right_.address_of(group.leaf, origin));
+}
+
+}  // namespace hfshard

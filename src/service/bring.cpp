@@ -1,0 +1,177 @@
+#include "service/bring.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "bytes/files.h"
+#include "bytes/hf_cache_writer.h"
+#include "bytes/hub_file.h"
+#include "bytes/hub_name.h"
+#include "bytes/hub_reads.h"
+
+namespace hfshard {
+namespace {
+
+// What is on its way at once: enough for all connections, and a bound of memory.
+constexpr std::uint64_t kPieceBytes = std::uint64_t{8} << 20;
+constexpr std::uint64_t kWindowBytes = std::uint64_t{384} << 20;
+constexpr std::size_t kWindowPieces = 64;
+constexpr std::chrono::seconds kTellEvery{10};
+
+// A piece that is there already is taken without looking at the clock, or at this.
+void check_not_stopped(const HubOptions& hub) {
+  if (hub.stop != nullptr && hub.stop->load()) throw Error(ErrorCode::cancelled, "interrupted");
+}
+
+// Ranges of files on their way into the cache, in the order in which they were asked for.
+class Download {
+ public:
+  Download(HubClient& client, HubRepo repo) : client_(client), repo_(std::move(repo)) {}
+
+  // False if the file was there.
+  bool add(const CacheWriter& writer, const TreeFile& file) {
+    // Who begins a file holds a lock, which another one of the same bytes would wait for.
+    while (open_.contains(cache_etag(file))) take_first();
+    auto out = writer.begin(file);
+    if (!out) return false;
+    const auto target = std::make_shared<Target>(*std::move(out), file);
+    open_.insert(cache_etag(file));
+    const auto remote = std::make_shared<HubFile>(&client_, repo_, file);
+    for (std::uint64_t at = 0; at < file.size_bytes; at += kPieceBytes) {
+      const std::uint64_t length = std::min(kPieceBytes, file.size_bytes - at);
+      while (pieces_.size() >= kWindowPieces || window_bytes_ + length > kWindowBytes) take_first();
+      Piece& piece = pieces_.emplace_back(Piece{target, at, std::vector<std::byte>(length), {}});
+      window_bytes_ += length;
+      ++target->pieces;
+      piece.read = client_.reads().start(remote, at, piece.bytes);
+    }
+    target->all_asked = true;
+    if (target->pieces == 0) end(*target);
+    return true;
+  }
+
+  void drain() {
+    while (!pieces_.empty()) take_first();
+  }
+
+ private:
+  struct Target {
+    Target(CacheFileWriter writer, TreeFile wanted)
+        : out(std::move(writer)), file(std::move(wanted)) {}
+    CacheFileWriter out;
+    TreeFile file;
+    std::uint64_t pieces = 0;  // on their way
+    bool all_asked = false;
+  };
+  struct Piece {
+    std::shared_ptr<Target> target;
+    std::uint64_t offset_bytes;
+    std::vector<std::byte> bytes;
+    HubRead read;  // ends before its memory goes
+  };
+
+  void take_first() {
+    const Piece& piece = pieces_.front();
+    check_not_stopped(client_.options());
+    piece.read.wait();
+    Target& target = *piece.target;
+    target.out.write_at(piece.offset_bytes, piece.bytes);
+    if (--target.pieces == 0 && target.all_asked) end(target);
+    window_bytes_ -= piece.bytes.size();
+    pieces_.pop_front();
+  }
+
+  void end(Target& target) {
+    target.out.finish();
+    open_.erase(cache_etag(target.file));
+    if (!client_.options().note) return;
+    client_.options().note(fmt::format("fetched {} ({})", printable(target.file.path),
+                                       human_bytes(target.file.size_bytes)));
+  }
+
+  HubClient& client_;
+  HubRepo repo_;
+  std::deque<Piece> pieces_;
+  std::uint64_t window_bytes_ = 0;
+  std::set<std::string> open_;  // digests of files that are not whole yet
+};
+
+CacheWait polite_wait(const HubOptions& hub) {
+  CacheWait wait;
+  auto told = std::make_shared<std::chrono::milliseconds>(0);
+  wait.waiting = [&hub, told](const std::string& path, std::chrono::milliseconds waited) {
+    check_not_stopped(hub);
+    if (waited < *told) return;
+    *told = waited + kTellEvery;
+    if (hub.note) hub.note("waits for another download: " + printable(path));
+  };
+  return wait;
+}
+
+void check_cache_space(const std::string& root, std::uint64_t bytes) {
+  const std::uint64_t free = free_bytes(root);
+  if (free >= bytes) return;
+  throw Error(ErrorCode::limit, fmt::format("{} are to be fetched, and {} are free in the cache",
+                                            human_bytes(bytes), human_bytes(free)))
+      .in_file(root)
+      .hint(
+          "free some space, or let HF_HUB_CACHE name another directory; --include takes part of "
+          "the files");
+}
+
+// Without a snapshot the client's tools take a repository of the cache to be damaged, and without
+// the listing one that was interrupted to be whole: so the listing comes with the first file.
+class TreeNote {
+ public:
+  TreeNote(const CacheWriter& writer, const std::vector<TreeFile>& tree)
+      : writer_(writer), tree_(tree) {}
+  void note(const std::string& commit) {
+    if (done_ || !writer_.repo().has_snapshot(commit)) return;
+    if (!writer_.repo().tree(commit)) writer_.write_tree(tree_);
+    done_ = true;
+  }
+
+ private:
+  const CacheWriter& writer_;
+  const std::vector<TreeFile>& tree_;
+  bool done_ = false;
+};
+
+}  // namespace
+
+FetchReport bring_files(HubClient& client, const HubRepo& repo, const std::string& revision,
+                        const std::vector<TreeFile>& tree, const std::vector<TreeFile>& files) {
+  const std::string& root = client.options().cache_directory;
+  Download download(client, repo);
+  const CacheWriter writer(root, repo.name, repo.commit, polite_wait(client.options()));
+  FetchReport out{repo.name, repo.commit, writer.snapshot_path(), files.size(), 0, 0, 0};
+  std::uint64_t lacking = 0;
+  for (const TreeFile& file : files) {
+    out.bytes += file.size_bytes;
+    if (!writer.has(file)) lacking += file.size_bytes;
+  }
+  check_cache_space(root, lacking);
+  TreeNote note(writer, tree);
+  for (const TreeFile& file : files) {
+    check_not_stopped(client.options());
+    const bool fetched = download.add(writer, file);
+    note.note(repo.commit);
+    if (!fetched) continue;
+    ++out.fetched_files;
+    out.fetched_bytes += file.size_bytes;
+  }
+  download.drain();
+  note.note(repo.commit);
+  writer.write_ref(revision.empty() ? kDefaultRevision : revision);
+  return out;
+}
+
+}  // namespace hfshard

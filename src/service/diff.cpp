@@ -1,0 +1,163 @@
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "plan/pair_layout.h"
+#include "run/checking/compare.h"
+#include "service/diff_sides.h"
+#include "service/element_place.h"
+#include "service/prepare.h"
+#include "service/step.h"
+
+#include "hfshard/hfshard.h"
+
+namespace hfshard {
+namespace {
+
+DiffedCheckpoint described(const DiffSide& side, const SourceName& name) {
+  DiffedCheckpoint out;
+  out.path = side.text;
+  out.kind = side.catalog().wording.kind;
+  out.tensors = side.catalog().tensors.size();
+  if (side.is_model) return out;
+  StepChoice steps = step_choice(name.text, name.step);
+  out.step = steps.taken;
+  out.other_steps = std::move(steps.others);
+  return out;
+}
+
+TensorDiff::Form form_of(const Leaf& leaf) { return {leaf.dtype, leaf.shape}; }
+
+bool is_wanted(const DiffOptions& options, std::string_view name) {
+  const auto fits = [&](const std::string& glob) { return glob_match(glob, name); };
+  if (std::ranges::any_of(options.exclude, fits)) return false;
+  return options.include.empty() || std::ranges::any_of(options.include, fits);
+}
+
+// Makes what was found a report.
+class DiffReport {
+ public:
+  DiffReport(const ModelPair& pair, const DiffSide& a, const DiffSide& b, DiffResult& out)
+      : pair_(pair), a_(a), b_(b), out_(out) {}
+
+  void add_unlike() {
+    for (const UnlikeLeaves& item : pair_.unlike) {
+      const bool shapes = item.left.shape == item.right.shape;
+      add({shapes ? TensorDiff::Kind::dtype : TensorDiff::Kind::shape,
+           item.left.name,
+           form_of(item.left),
+           form_of(item.right),
+           {},
+           {}});
+    }
+    for (const Leaf& leaf : pair_.only_left)
+      add({TensorDiff::Kind::only_a, leaf.name, form_of(leaf), {}, {}, {}});
+    for (const Leaf& leaf : pair_.only_right)
+      add({TensorDiff::Kind::only_b, leaf.name, {}, form_of(leaf), {}, {}});
+  }
+
+  void add_compared(CompareResult found) {
+    const std::vector<Leaf>& leaves = pair_.left->leaves;
+    out_.compared_tensors = leaves.size();
+    out_.compared_bytes = found.compared_bytes;
+    auto next = found.leaves.begin();
+    for (std::uint32_t leaf = 0; leaf < leaves.size(); ++leaf) {
+      TensorDiff item;
+      item.name = leaves[leaf].name;
+      item.a = {source_dtype(*pair_.left, leaf), leaves[leaf].shape};
+      item.b = {source_dtype(*pair_.right, leaf), leaves[leaf].shape};
+      if (next != found.leaves.end() && next->leaf == leaf) add_found(*next++, item);
+      add(std::move(item));
+    }
+    std::ranges::sort(out_.tensors, {}, &TensorDiff::name);
+  }
+
+ private:
+  // What the leaf would be if it were not compared in a narrower dtype.
+  static DType source_dtype(const Model& model, std::uint32_t leaf) {
+    const auto transfers = model.transfers_of(leaf);
+    const DType compared = model.leaves[leaf].dtype;
+    if (transfers.empty()) return compared;
+    const Transfer& first = model.transfers[transfers.front()];
+    return first.decode || !first.value.empty() ? compared : first.source_dtype;
+  }
+
+  void add_found(LeafDifference& found, TensorDiff& item) {
+    item.kind = found.damage.empty() ? TensorDiff::Kind::values : TensorDiff::Kind::damaged;
+    item.damage = std::move(found.damage);
+    if (found.elements.count == 0) return;
+    const Leaf& leaf = pair_.left->leaves[found.leaf];
+    ValueDifferences values;
+    values.count = found.elements.count;
+    values.largest_absolute = found.elements.largest_absolute;
+    values.largest_ulps = found.elements.largest_ulps;
+    values.a_nans = found.elements.left_nans;
+    values.b_nans = found.elements.right_nans;
+    values.by_ulps = found.elements.by_ulps;
+    values.first = leaf.shape;
+    std::uint64_t rest = found.elements.first;
+    for (std::size_t d = leaf.shape.rank(); d-- > 0;) {
+      values.first[d] = rest % leaf.shape[d];
+      rest /= leaf.shape[d];
+    }
+    values.a = element_place(*pair_.left, found.leaf, found.elements.first, a_.text);
+    values.b = element_place(*pair_.right, found.leaf, found.elements.first, b_.text);
+    values.a.value = element_text(leaf.dtype, found.left);
+    values.b.value = element_text(leaf.dtype, found.right);
+    out_.differing_elements += values.count;
+    item.values = std::move(values);
+  }
+
+  void add(TensorDiff item) {
+    if (item.kind != TensorDiff::Kind::equal) ++out_.differing_tensors;
+    out_.tensors.push_back(std::move(item));
+  }
+
+  const ModelPair& pair_;
+  const DiffSide& a_;
+  const DiffSide& b_;
+  DiffResult& out_;
+};
+
+void check_any(const ModelPair& pair, const DiffOptions& options) {
+  const bool filtered = !options.include.empty() || !options.exclude.empty();
+  const bool any = !pair.left->leaves.empty() || !pair.only_left.empty() ||
+                   !pair.only_right.empty() || !pair.unlike.empty();
+  if (any || !filtered) return;
+  throw Error(ErrorCode::not_found, "no name of either checkpoint fits")
+      .hint("a glob is for a whole name, as hfshard inspect prints them; * stands for anything");
+}
+
+}  // namespace
+
+std::string_view to_string(TensorDiff::Kind kind) noexcept {
+  constexpr std::array<std::string_view, 7> kNames{"equal", "values", "damaged", "dtype",
+                                                   "shape", "only_a", "only_b"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+DiffResult diff(const SourceName& a, const SourceName& b, const DiffOptions& options,
+                const RunOptions& run, Reporter& reporter) {
+  const DiffSide side_a = open_side(a, reporter);
+  const DiffSide side_b = open_side(b, reporter);
+  SidesTogether together = bring_together(side_a, side_b, options);
+  DiffResult out;
+  out.a = described(side_a, a);
+  out.b = described(side_b, b);
+  out.through = std::move(together.through);
+  out.notes = std::move(together.notes);
+  const ModelPair pair =
+      pair_models(std::move(together.a), std::move(together.b), options.dtype_aware,
+                  [&](std::string_view name) { return is_wanted(options, name); });
+  check_any(pair, options);
+  DiffReport report(pair, side_a, side_b, out);
+  report.add_unlike();
+  const PairLayout layout(pair.left, pair.right, limits_of(run));
+  report.add_compared(compare_pair(layout, options.tolerance, run, reporter));
+  return out;
+}
+
+}  // namespace hfshard

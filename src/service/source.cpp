@@ -1,0 +1,381 @@
+#include "service/source.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "bytes/files.h"
+#include "bytes/tree_identity.h"
+#include "format/formats.h"
+#include "mapping/scheme_defaults.h"
+#include "plan/compile/steps.h"
+#include "plan/options_json.h"
+#include "run/checking/output_manifest.h"
+#include "service/example.h"
+#include "service/step.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+constexpr std::string_view kModelScheme = "hf";
+
+// A tree of arrays as a source: all of its files are its identity, and what goes along with its
+// model may lie in another directory.
+class TreeSource final : public Checkpoint {
+ public:
+  TreeSource(std::shared_ptr<const Checkpoint> inner, const StorePath& place,
+             const std::string& root)
+      : inner_(std::move(inner)), catalog_(inner_->catalog()) {
+    if (!root.empty()) keep_below(root);
+    TreeIdentity tree = identify_tree(place);
+    CatalogFile file;
+    file.path = std::move(tree.path);
+    file.name = ".";
+    file.size_bytes = tree.size_bytes;
+    file.version = std::move(tree.version);
+    file.header_sha256 = std::move(tree.content_sha256);
+    catalog_.files = {std::move(file)};
+    catalog_.location = place.name();
+    catalog_.directory = place;
+  }
+  void carry(const StorePath& directory, std::string config_text) {
+    catalog_.side_files = model_side_files(directory);
+    catalog_.directory = directory;
+    catalog_.config_text = std::move(config_text);
+  }
+
+  const Catalog& catalog() const override { return catalog_; }
+  bool has_piece(std::uint32_t array, const Shape& piece) const override {
+    return inner_->has_piece(first_ + array, piece);
+  }
+  std::optional<PiecePlace> find_piece(std::uint32_t array, const Shape& piece) const override {
+    return inner_->find_piece(first_ + array, piece);
+  }
+  std::unique_ptr<PieceReader> open_piece(std::uint32_t array, const Shape& piece, PieceSteps steps,
+                                          std::span<std::byte> scratch) const override {
+    return inner_->open_piece(first_ + array, piece, steps, scratch);
+  }
+  std::uint64_t scratch_bytes(std::uint32_t array, PieceSteps steps) const override {
+    return inner_->scratch_bytes(first_ + array, steps);
+  }
+  std::uint64_t heap_bytes() const override {
+    return inner_->heap_bytes() + hfshard::heap_bytes(catalog_);
+  }
+
+ private:
+  // The arrays below a key stand together, since they are sorted by name.
+  void keep_below(const std::string& root) {
+    const std::string prefix = root + ".";
+    const auto is_below = [&](const TensorInfo& info) { return info.name.starts_with(prefix); };
+    std::vector<TensorInfo>& all = catalog_.tensors;
+    const auto begin = std::ranges::find_if(all, is_below);
+    const auto end = std::find_if_not(begin, all.end(), is_below);
+    if (begin == end) {
+      throw Error(ErrorCode::not_found,
+                  fmt::format("no {} is below {}", catalog_.wording.array, quote(root)))
+          .in_file(catalog_.location)
+          .hint("--root names a key of the tree, dotted, as hfshard inspect prints names");
+    }
+    first_ = static_cast<std::uint32_t>(begin - all.begin());
+    all.erase(end, all.end());
+    all.erase(all.begin(), begin);
+    for (TensorInfo& info : all) info.name.erase(0, prefix.size());
+    if (catalog_.shardings.empty()) return;
+    const PerLeaf<ArraySharding> of_all = std::exchange(catalog_.shardings, {});
+    for (std::size_t array = 0; array < all.size(); ++array)
+      catalog_.shardings.push_back(of_all[first_ + array]);
+  }
+
+  std::shared_ptr<const Checkpoint> inner_;
+  std::uint32_t first_ = 0;  // array of `inner_` that is the first of these
+  Catalog catalog_;
+};
+
+// What this program has recorded beside a tree that it wrote.
+struct Recorded {
+  std::shared_ptr<const Model> tree;
+  Manifest origin;  // of the tree that was made of a model: itself, or what it is a copy of
+  std::string origin_path;
+  std::string model_files;  // directory, empty if there is none
+};
+
+std::optional<Recorded> recorded_at(const StorePath& place) {
+  const auto path = place.local_path();
+  const std::string step = path ? step_directory(*path) : std::string();
+  if (step.empty()) return std::nullopt;
+  Recorded out;
+  out.origin_path = join_path(step, kManifestName);
+  out.origin = read_manifest(out.origin_path);
+  out.tree = out.origin.model;
+  if (const std::string origin = join_path(step, kOriginName); exists(origin)) {
+    out.origin_path = origin;
+    out.origin = read_manifest(origin);
+  }
+  // Where a format has no steps, its files are among those of the checkpoint.
+  for (const std::string& beside : {step, join_path(parent_path(step), "hf")}) {
+    if (out.model_files.empty() && exists(join_path(beside, "config.json")))
+      out.model_files = beside;
+  }
+  return out;
+}
+
+void carry_recorded(TreeSource& tree, const Recorded& recorded) {
+  if (recorded.model_files.empty()) return;
+  const StorePath directory(recorded.model_files);
+  tree.carry(directory, (directory / "config.json").read());
+}
+
+// The scheme whose loaders a tree of another program is for, as far as its names tell: one that
+// needs what a tree of parameters alone has beside them.
+std::string scheme_of_tree(const Catalog& tree) {
+  const std::string scheme = MappingOptions().scheme;
+  const TreeExtras extras = tree_extras(scheme);
+  const auto below = [&](const std::string& prefix) {
+    return std::ranges::any_of(
+        tree.tensors, [&](const TensorInfo& info) { return info.name.starts_with(prefix + "."); });
+  };
+  const bool parameters_alone = tree.find(extras.step) && !below(extras.empty);
+  return parameters_alone ? scheme : std::string(kModelScheme);
+}
+
+// The dtype that most tensors of a model have, as its config says.
+DType dtype_of_config(const Json& config) {
+  for (const std::string_view key : {"dtype", "torch_dtype"}) {
+    const Json* named = config.find(key);
+    if (named == nullptr || !named->is_string()) continue;
+    if (named->as_string() == "float32") return DType::f32;
+    if (named->as_string() == "float16") return DType::f16;
+  }
+  return DType::bf16;
+}
+
+bool has_all(const Catalog& tree, const CompiledModel& model) {
+  return std::ranges::all_of(model.leaves,
+                             [&](const Leaf& leaf) { return tree.find(leaf.name).has_value(); });
+}
+
+// A model that only its config describes, and the tensors that it would have.
+struct Described {
+  Catalog catalog;
+  CompiledModel model;
+};
+
+// Tensors of a model as it was that were no codes keep their dtypes.
+void keep_dtypes(const Model& was, Catalog& catalog) {
+  std::vector<bool> coded(was.catalog().tensors.size(), false);
+  for (const Transfer& transfer : was.transfers) {
+    for (const std::uint32_t source : transfer.sources) {
+      if (transfer.decode) coded[source] = true;
+    }
+  }
+  for (TensorInfo& info : catalog.tensors) {
+    const auto found = was.catalog().find(info.name);
+    if (found && !coded[*found]) info.dtype = was.catalog().tensors[*found].dtype;
+  }
+}
+
+// `was`: the model that the tree was made of, where that is known.
+Described describe_model(const Catalog& tree, const std::string& config_text,
+                         const std::string& config_name, MappingOptions mapping,
+                         const Model* was = nullptr) {
+  const Json config = parse_json(config_text, config_name);
+  const FamilyFile family = family_of(config, config_name, mapping.files);
+  Described out;
+  out.catalog = example_catalog(family, config, dtype_of_config(config), mapping.options);
+  out.catalog.config_text = config_text;
+  if (was != nullptr) keep_dtypes(*was, out.catalog);
+  mapping.scheme = MappingOptions().scheme;
+  mapping.dtype.reset();
+  mapping.casts.clear();
+  mapping.include.clear();
+  mapping.exclude.clear();
+  out.model = compile_model(out.catalog, mapping);
+  if (has_all(tree, out.model)) return out;
+  mapping.stacked = !mapping.stacked;
+  CompiledModel other = compile_model(out.catalog, mapping);
+  if (has_all(tree, other)) out.model = std::move(other);
+  return out;
+}
+
+void check_same_model(const Catalog& tree, const CompiledModel& model,
+                      const std::string& config_name) {
+  const auto other = std::ranges::find_if(model.leaves, [&](const Leaf& leaf) {
+    const auto array = tree.find(leaf.name);
+    return !array || !(tree.tensors[*array].shape == leaf.shape);
+  });
+  if (other == model.leaves.end()) return;
+  throw Error(ErrorCode::bad_input, "the checkpoint is of another model than this config")
+      .in_file(config_name)
+      .in_tensor(other->name)
+      .hint("the config must be that of the model whose arrays these are");
+}
+
+CompiledModel compile_anew(TreeSource& tree, const StorePath& place, const PlanOptions& options) {
+  SameOptions same;
+  for (const std::string& text : options.tree.axes) same.axes.push_back(parse_axes(text));
+  const auto recorded = recorded_at(place);
+  if (const TreeOptions& asked = options.tree; asked.config_text) {
+    const Described described =
+        describe_model(tree.catalog(), *asked.config_text, asked.config_name, {});
+    check_same_model(tree.catalog(), described.model, asked.config_name);
+    same.known = described.model.leaves;
+  } else if (recorded) {
+    same.known = recorded->tree->leaves;
+  }
+  const std::string scheme = recorded ? recorded->tree->scheme : scheme_of_tree(tree.catalog());
+  same.left_out = tree_extras(scheme).step;
+  CompiledModel model = compile_same(tree.catalog(), options.mapping, same);
+  model.scheme = scheme;
+  if (recorded) {
+    model.family = recorded->origin.model->family;
+    model.stacked = recorded->origin.model->stacked;
+    model.origin = recorded->origin_path;
+    const std::string flag = loader_options(scheme).stacked;
+    if (!flag.empty())
+      model.load_words = {fmt::format("{}={}", flag, model.stacked ? "true" : "false")};
+    carry_recorded(tree, *recorded);
+  }
+  return model;
+}
+
+// The config of the same model with weights that are numbers, not codes.
+std::string without_codes(const std::string& config_text, const std::string& name) {
+  constexpr const char* kCodes = "quantization_config";
+  Json config = parse_json(config_text, name);
+  config.object().erase(kCodes);
+  if (config.find("text_config") != nullptr) config["text_config"].object().erase(kCodes);
+  return dump_json_pretty(config);
+}
+
+bool was_coded(const CompiledModel& forward) {
+  return std::ranges::any_of(forward.transfers,
+                             [](const Transfer& transfer) { return transfer.decode.has_value(); });
+}
+
+// Whether a tree of another program has the model's own names, as loaders of its format look for.
+bool has_model_names(const StorePath& place) {
+  const auto found = recognise(place);
+  return found && found->format->scheme() == kModelScheme && !recorded_at(place);
+}
+
+// Such a tree is the model; what goes along with it may be named.
+CompiledModel compile_as_it_is(TreeSource& tree, const StorePath& place,
+                               const PlanOptions& options) {
+  CompiledModel model = compile_anew(tree, place, options);
+  if (const TreeOptions& asked = options.tree; asked.config_text) {
+    if (exists(asked.config_name)) tree.carry(parent_path(asked.config_name), *asked.config_text);
+  }
+  return model;
+}
+
+// The way back to the model that a tree was made of; what goes along with it is carried.
+CompiledModel compile_back(TreeSource& tree, const StorePath& place, const PlanOptions& options) {
+  if (has_model_names(place)) return compile_as_it_is(tree, place, options);
+  if (const TreeOptions& asked = options.tree; asked.config_text) {
+    const Described described =
+        describe_model(tree.catalog(), *asked.config_text, asked.config_name, options.mapping);
+    if (exists(asked.config_name))  // what was recorded of it is its text
+      tree.carry(parent_path(asked.config_name), *asked.config_text);
+    return compile_inverse(described.model, described.catalog, tree.catalog(), options.mapping);
+  }
+  const auto recorded = recorded_at(place);
+  if (!recorded) {
+    throw Error(ErrorCode::usage, "nothing says which model this checkpoint is of")
+        .in_file(place.text())
+        .hint("--config DIR names a directory with its config.json and tokenizer");
+  }
+  carry_recorded(tree, *recorded);
+  const Model& forward = *recorded->origin.model;
+  if (!was_coded(forward))
+    return compile_inverse(forward, forward.catalog(), tree.catalog(), options.mapping);
+  // Names and shapes of what was coded are those of the same model without codes.
+  const std::string name = join_path(recorded->model_files, "config.json");
+  const std::string config = without_codes(tree.catalog().config_text, name);
+  const PlanOptions made_with = options_from_json(recorded->origin.identity.at("options"));
+  const Described described =
+      describe_model(tree.catalog(), config, name, made_with.mapping, &forward);
+  CompiledModel model =
+      compile_inverse(described.model, described.catalog, tree.catalog(), options.mapping);
+  model.config_text = config;
+  return model;
+}
+
+// The step that is read, of a place that has steps.
+std::optional<Found::Step> step_of(const StorePath& place, const PlanOptions& options) {
+  const auto found = recognise(place);
+  if (!found || found->found.steps.empty()) return std::nullopt;
+  const std::vector<Found::Step>& steps = found->found.steps;
+  const auto asked = std::ranges::find_if(steps, [&](const Found::Step& step) {
+    return options.tree.step ? step.number == *options.tree.step
+                             : step.directory == found->found.directory;
+  });
+  if (asked != steps.end()) return *asked;
+  if (!options.tree.step) return std::nullopt;
+  std::vector<std::string> numbers;
+  numbers.reserve(steps.size());
+  for (const Found::Step& step : steps) numbers.push_back(std::to_string(step.number));
+  throw Error(ErrorCode::not_found, fmt::format("there is no step {}", *options.tree.step))
+      .in_file(place.text())
+      .hint("steps are " + join(numbers, ", "));
+}
+
+// What a record says is about the whole tree.
+void check_root(const StorePath& place, const std::string& root) {
+  if (root.empty() || !recorded_at(place)) return;
+  throw Error(ErrorCode::usage, "--root is for checkpoints of other programs; hfshard wrote this")
+      .in_file(place.text())
+      .hint("--include takes some of its arrays");
+}
+
+}  // namespace
+
+std::shared_ptr<const Checkpoint> tree_source(std::shared_ptr<const Checkpoint> opened,
+                                              const StorePath& place) {
+  return std::make_shared<TreeSource>(std::move(opened), place, std::string());
+}
+
+std::optional<MappingOptions> recorded_mapping(const StorePath& place) {
+  const auto recorded = recorded_at(place);
+  if (!recorded) return std::nullopt;
+  return options_from_json(recorded->origin.identity.at("options")).mapping;
+}
+
+OpenedSource open_source_model(const StorePath& place, const PlanOptions& options) {
+  // A model that has an index over its files is still read from them.
+  const bool back = options.mapping.scheme == kModelScheme && !is_model_place(place);
+  if (options.tree.same || back) {
+    const std::optional<Found::Step> step = step_of(place, options);
+    const StorePath read = step ? place.at(step->directory) : place;
+    if (std::shared_ptr<const Checkpoint> opened = open_tree(read)) {
+      check_root(read, options.tree.root);
+      auto tree = std::make_shared<TreeSource>(std::move(opened), read, options.tree.root);
+      OpenedSource out;
+      out.model = options.tree.same ? compile_anew(*tree, read, options)
+                                    : compile_back(*tree, read, options);
+      out.checkpoint = std::move(tree);
+      if (step) out.step = step->number;
+      return out;
+    }
+  }
+  if (options.tree.same) {
+    throw Error(ErrorCode::usage, "this is no checkpoint that could be laid out anew")
+        .in_file(place.text())
+        .hint("reshard reads what convert writes; a HuggingFace model is for convert");
+  }
+  if (!options.tree.root.empty()) {
+    throw Error(ErrorCode::usage, "--root is for checkpoints that are trees of arrays")
+        .in_file(place.text())
+        .hint("--include takes some of a model's tensors");
+  }
+  std::shared_ptr<const Checkpoint> opened = open_source(place);
+  CompiledModel model = compile_model(opened->catalog(), options.mapping);
+  return {std::move(opened), std::move(model), std::nullopt};
+}
+
+}  // namespace hfshard

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "catalog/format.h"
+#include "plan/compile/compile_model.h"
+
+#include "hfshard/plan.h"
+
+namespace hfshard {
+
+/// A source, opened, and what the options make of it.
+struct OpenedSource {
+  std::shared_ptr<const Checkpoint> checkpoint;
+  CompiledModel model;
+  std::optional<std::uint64_t> step;  ///< of a root with steps, the one that is read
+};
+
+/// Opens what convert, link and reshard read, and compiles it: a HuggingFace model by its mapping;
+/// a tree of arrays under its own names (TreeOptions::same), or back to the model that it was made
+/// of. Throws: as Format::open and compile_model; usage, unsupported (a tree where a model is
+/// wanted).
+OpenedSource open_source_model(const StorePath& place, const PlanOptions& options);
+
+/// An opened tree of arrays as a source: a run sees whether any of the files below `place` changed.
+std::shared_ptr<const Checkpoint> tree_source(std::shared_ptr<const Checkpoint> opened,
+                                              const StorePath& place);
+/// How a model became the tree that is there. Nothing of what another program wrote. Throws: as
+/// read_manifest.
+std::optional<MappingOptions> recorded_mapping(const StorePath& place);
+
+}  // namespace hfshard

@@ -1,0 +1,36 @@
+# A checkpoint for another mesh, and back to the model; what is refused.
+"$HFSHARD" mappings example qwen3 hf --quiet >/dev/null
+"$HFSHARD" convert hf out --mesh fsdp=2 --step 7 --quiet >/dev/null
+"$HFSHARD" reshard out again --mesh tensor=2 2>&1 | grep -v digest
+"$HFSHARD" verify again
+"$HFSHARD" verify again out
+ls again again/7 again/hf
+"$HFSHARD" convert again back --to safetensors 2>&1 | grep -v digest
+cmp hf/config.json back/config.json
+"$HFSHARD" verify back
+echo "--- what is refused"
+refused() { "$HFSHARD" "$@" --quiet 2>&1 && echo "not refused: $*" || true; }
+refused reshard hf other
+refused reshard out other --step 8
+refused reshard out other --axes 'nothing*=embed'
+refused reshard out other --axes '*.wi_0.kernel=embed'
+refused reshard out other --axes kernel
+refused convert out other
+mv out/7/hfshard.json .
+refused convert out other --to safetensors
+"$HFSHARD" convert out other --to safetensors --config hf --quiet | grep published
+cmp back/model.safetensors other/model.safetensors
+echo "--- axes from a config"
+mkdir meta && (mv out/7/items meta/items)
+shards() { "$HFSHARD" reshard meta/items never --mesh fsdp=2 "$@" --dry-run --json --quiet | grep -o '"shard":\[[0-9,]*\]' | sort | uniq -c; }
+shards
+shards --config hf
+sed 's/"num_hidden_layers": *[0-9]*/"num_hidden_layers": 9/' hf/config.json >meta/config.json
+refused reshard meta/items never --config meta
+mv meta/items out/7/items
+echo "--- workers, with the config elsewhere; and the model's own files before an index over them"
+for worker in 0/2 1/2; do "$HFSHARD" convert out shared --to safetensors --config hf --worker $worker --quiet; done
+(mkdir elsewhere && cd elsewhere && "$HFSHARD" finalize ../shared --quiet | grep published)
+diff -r other shared && echo "as one run has it"
+"$HFSHARD" link hf --in-place --quiet | grep -c published
+"$HFSHARD" convert hf own --to safetensors --quiet | grep family

@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""What reads a tree of arrays (reshard, export, diff, verify): killed, stopped, and fed with damage.
+
+Each of reshard and export is killed at random system calls that change something; `--resume` then gives the tree of an
+undisturbed run; so do two workers and `finalize`. One flipped bit in a chunk, wherever it is, is found by all four
+commands, and the tensor is named. A file of the tree that is cut, removed, emptied or swapped with another one ends in an
+error, in a list of differences, or in the right output: never in a signal, never in another output. (Of files that are
+swapped every chunk may be sound, and in the wrong place: that is found by diff and verify.)
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+ORACLE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "oracle")
+SMALL = ["--limits", "floor_bytes=256,file_min_bytes=8192,file_max_bytes=8192,merge_bytes=4096,segment_bytes=512,commit_bytes=4096"]
+DIFFERENT = 5
+
+
+def tree(top):
+    """Relative path -> bytes of every file."""
+    found = {}
+    for folder, _, files in os.walk(top):
+        for name in files:
+            with open(os.path.join(folder, name), "rb") as file:
+                found[os.path.relpath(os.path.join(folder, name), top)] = file.read()
+    return found
+
+
+class WayBack:
+    """A model, its tree, and what comes of it."""
+
+    def __init__(self, arguments, folder, compress):
+        self.tool, self.folder = arguments.hfshard, folder
+        self.random = random.Random(arguments.seed)
+        self.source = os.path.join(ORACLE, "qwen3")
+        self.tree = self.path("tree")
+        self.run("convert", self.source, self.tree, "--mesh", "fsdp=2", "--compress", compress, *SMALL)
+        self.kept = self.path("kept")
+        shutil.copytree(self.tree, self.kept)
+        self.commands = {"reshard": ["--mesh", "tensor=2", *SMALL], "convert": ["--to", "safetensors", *SMALL]}
+        self.wanted = {}
+        for command, words in self.commands.items():
+            self.run(command, self.tree, self.path("wanted"), *words)
+            self.wanted[command] = tree(self.path("wanted"))
+            shutil.rmtree(self.path("wanted"))
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def expect(self, condition, sentence, done=None):
+        if not condition:
+            print(f"FAIL: {sentence}\n{'' if done is None else done.stdout[-2000:] + done.stderr[-2000:]}")
+            sys.exit(1)
+
+    def start(self, *words):
+        return subprocess.run([self.tool, *words, "--quiet"], capture_output=True, text=True, check=False, timeout=120)
+
+    def run(self, *words):
+        done = self.start(*words)
+        self.expect(done.returncode == 0, f"{words} ended with {done.returncode}", done)
+
+    def remove(self, name):
+        for path in (self.path(name), self.path(f".{name}.hfshard")):
+            shutil.rmtree(path, ignore_errors=True)
+
+    def same(self, command, when):
+        self.expect(tree(self.path("out")) == self.wanted[command], f"{command}, {when}: another output")
+        self.expect(not os.path.exists(self.path(".out.hfshard")), f"{command}, {when}: staging is left")
+        self.remove("out")
+
+    def kills(self, rounds):
+        for command, words in self.commands.items():
+            last = 400
+            for _ in range(rounds):
+                call = self.random.randint(1, last)
+                done = self.start(command, self.tree, self.path("out"), *words, "--die-at", str(call))
+                if done.returncode == 0:
+                    last = max(call - 1, 1)
+                    self.same(command, f"{call} calls are all")
+                    continue
+                self.expect(done.returncode == -signal.SIGKILL, f"{command} at call {call}", done)
+                self.run(command, self.tree, self.path("out"), *words, "--resume")
+                self.same(command, f"killed at call {call}")
+            for worker in ("1/2", "0/2"):
+                self.run(command, self.tree, self.path("out"), *words, "--worker", worker)
+            self.run("finalize", self.path("out"), *SMALL)
+            self.same(command, "two workers")
+
+    def readers(self):
+        """The commands that read the tree: name -> words."""
+        out = {command: [command, self.tree, self.path("out"), *words] for command, words in self.commands.items()}
+        out["diff"] = ["diff", self.tree, self.kept]
+        out["verify"] = ["verify", self.tree]
+        return out
+
+    def pieces(self):
+        """File, begin and end of every chunk in a data file (others lie in the index)."""
+        done = self.start("inspect", self.tree, "--chunks", "--json")
+        self.expect(done.returncode == 0, "inspect", done)
+        return [(os.path.join(self.tree, piece["file"]), piece["begin_bytes"], piece["end_bytes"], leaf["path"])
+                for leaf in json.loads(done.stdout)["leaves"] for piece in leaf["pieces"] if "/d/" in piece["file"]]
+
+    def flips(self, rounds):
+        pieces = self.pieces()
+        for _ in range(rounds):
+            path, begin, end, leaf = self.random.choice(pieces)
+            at, bit = self.random.randrange(begin, end), 1 << self.random.randrange(8)
+            self.change(path, at, bit)
+            for name, words in self.readers().items():
+                done = self.start(*words, "--json")
+                when = f"{name}: bit {bit} of byte {at} of {os.path.basename(path)}, {leaf}"
+                self.expect(done.returncode == (DIFFERENT if name in ("diff", "verify") else 3), when, done)
+                self.expect(leaf in done.stdout, f"{when}: not named", done)
+                self.remove("out")
+            self.change(path, at, bit)
+
+    def change(self, path, at, bit):
+        with open(path, "r+b") as file:
+            file.seek(at)
+            byte = file.read(1)[0]
+            file.seek(at)
+            file.write(bytes([byte ^ bit]))
+
+    def damage(self, rounds):
+        files = sorted(tree(self.tree))
+        for _ in range(rounds):
+            name, other = self.random.sample(files, 2)
+            what = self.random.choice(("cut", "removed", "empty", "swapped"))
+            path = os.path.join(self.tree, name)
+            if what == "cut":
+                os.truncate(path, self.random.randrange(os.path.getsize(path) + 1))
+            elif what == "removed":
+                os.remove(path)
+            elif what == "empty":
+                os.truncate(path, 0)
+            else:
+                shutil.copy(os.path.join(self.kept, other), path)
+                shutil.copy(os.path.join(self.kept, name), os.path.join(self.tree, other))
+            for reader, words in self.readers().items():
+                done = self.start(*words)
+                when = f"{reader}: {name} is {what} ({other})"
+                self.expect(done.returncode in (0, 3, DIFFERENT), when, done)
+                self.expect("bug in hfshard" not in done.stderr, when, done)
+                moved = what == "swapped" and "/d/" in name and "/d/" in other
+                self.expect(not moved or reader in self.commands or done.returncode != 0, when, done)
+                if reader in self.commands and done.returncode == 0 and what != "swapped":
+                    found = tree(self.path("out"))
+                    data = {key for key in found if key.endswith(".safetensors") or "/items/" in key}
+                    self.expect(data and all(found[key] == self.wanted[reader].get(key) for key in data if self.is_data(key)),
+                                f"{when}: another output", done)
+                elif reader in self.commands and done.returncode != 0:
+                    self.expect(not os.path.exists(self.path("out")), f"{when}: an output", done)
+                self.remove("out")
+            shutil.rmtree(self.tree)
+            shutil.copytree(self.kept, self.tree)
+
+    @staticmethod
+    def is_data(name):
+        """Whether a file has values, and nothing of how they were made."""
+        return name.endswith(".safetensors") or "/d/" in name
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--hfshard", required=True, help="the test tool")
+    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "little"))
+    parser.add_argument("--rounds", type=int, default=10)
+    arguments = parser.parse_args()
+    print(f"seed {arguments.seed}", flush=True)
+    for compress in ("none", "zstd"):
+        with tempfile.TemporaryDirectory(prefix="hfshard-fault-") as folder:
+            test = WayBack(arguments, folder, compress)
+            test.kills(arguments.rounds)
+            test.flips(arguments.rounds)
+            test.damage(arguments.rounds)
+    print(f"{2 * arguments.rounds} kills of each command, {2 * arguments.rounds} flips and as many damages: as they should be")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

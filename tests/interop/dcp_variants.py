@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""What real torch.distributed.checkpoint writes is read bit for bit as torch loads it, and goes back to safetensors.
+
+peers/dcp_write.py writes some forty variants in one process and its forks. `inspect --data` finds nothing wrong with any, `dump-all`
+gives the values that torch loads, `reshard` and `convert --to safetensors --scheme hf` keep them. Then files and bytes are
+lost or changed: each is an error that names file and key, where torch mostly says nothing.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import interop
+
+LEAST = 30
+DTYPES = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32", "int16": "i16",
+          "int8": "i8", "uint8": "u8", "bool": "bool", "complex64": "c64", "float8_e4m3fn": "f8_e4m3", "float8_e5m2": "f8_e5m2",
+          "float8_e4m3fnuz": "f8_e4m3fnuz", "float8_e5m2fnuz": "f8_e5m2fnuz", "float8_e8m0fnu": "f8_e8m0", "uint16": "u16",
+          "uint32": "u32", "uint64": "u64"}
+
+
+def torch_python():
+    """The first of the peers' interpreters that has torch."""
+    for variable in ("HFSHARD_PEER_PYTHON", "HFSHARD_MAXTEXT_PYTHON"):
+        python = os.environ.get(variable)
+        if python and subprocess.run([python, "-c", "import torch.distributed.checkpoint"], capture_output=True,
+                                     check=False).returncode == 0:
+            return python
+    print("PEER MISSING torch")
+    sys.exit(interop.SKIP_STATUS)
+
+
+def peer(python, script, *words):
+    done = subprocess.run([python, os.path.join(interop.HERE, "peers", script), *words], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        print(f"FAIL {script} {' '.join(words)}\n{done.stdout}{done.stderr}")
+        sys.exit(1)
+    return json.loads(done.stdout)
+
+
+def dumped(tool, path, tensors):
+    """sha256 of each tensor, as dump-all writes them one behind the other."""
+    tool.run("dump-all", path, tool.path("dumped"))
+    out = {}
+    with open(tool.path("dumped"), "rb") as file:
+        for each in tensors:
+            out[each["name"]] = hashlib.sha256(file.read(each["size_bytes"])).hexdigest()
+        assert not file.read(1)
+    return out
+
+
+def check_values(tool, name, path, wanted, dtype=lambda value: value):
+    listed = tool.json("inspect", path, "--data")
+    tensors = listed["tensors"]
+    tool.expect(not listed["damaged"], f"{name}: inspect --data says {listed['damaged'][:2]}")
+    found = {each["name"]: [each["dtype"], each["shape"]] for each in tensors}
+    tool.expect(found == {key: [dtype(DTYPES[each["dtype"]]), each["shape"]] for key, each in wanted["tensors"].items()},
+                f"{name}: names, dtypes and shapes")
+    values = dumped(tool, path, tensors)
+    bad = [key for key, each in wanted["tensors"].items() if values.get(key) != each["sha256"]]
+    tool.expect(not bad, f"{name}: values of {bad[:5]}")
+    return listed
+
+
+def check_variants(tool, known):
+    for name, wanted in known.items():
+        path = tool.path("torch", name)
+        listed = check_values(tool, name, path, wanted)
+        objects = sorted(listed["metadata"].get("objects", {}))
+        tool.expect(objects == wanted["objects"], f"{name}: objects {objects}")
+        # Runs of rows, which are read one by one, are nothing that lies on disk.
+        tool.expect(not any("inner" in each for each in listed["tensors"]), f"{name}: inner chunks")
+    for name in ("large", "fsdp_optimizer_4", "views", "one_dim_twice", "two_dims_turned", "uneven_3", "safetensors"):
+        back = tool.path("back", name)
+        tool.run("convert", tool.path("torch", name), back, "--to", "safetensors", "--scheme", "hf", "--limits",
+                 "segment_bytes=65536,merge_bytes=16384")
+        check_values(tool, f"{name} as safetensors", back, known[name])
+        again = tool.path("again", name)
+        tool.run("reshard", tool.path("torch", name), again, "--to", "dcp", "--mesh", "fsdp=2,tensor=2", "--limits",
+                 "floor_bytes=16")
+        check_values(tool, f"{name} for another mesh", again, known[name])
+
+
+def check_root(tool, known):
+    """A model out of a training run, under its own names."""
+    source = tool.path("torch", "fsdp_optimizer_4")
+    wanted = {"tensors": {name.removeprefix("model."): each for name, each in known["fsdp_optimizer_4"]["tensors"].items()
+                          if name.startswith("model.")}}
+    tool.expect(0 < len(wanted["tensors"]) < len(known["fsdp_optimizer_4"]["tensors"]), "the run holds more than the model")
+    tool.run("convert", source, tool.path("model"), "--to", "safetensors", "--scheme", "hf", "--root", "model")
+    check_values(tool, "--root model", tool.path("model"), wanted)
+    tool.run("reshard", source, tool.path("model4"), "--to", "dcp", "--root", "model")
+    check_values(tool, "reshard --root model", tool.path("model4"), wanted)
+    tool.run("verify", tool.path("model4"), source)
+    for words, status, sentence in (([source, "--root", "mode"], 3, "below"), ([tool.path("model4"), "--root", "0"], 2, "hfshard wrote"),
+                                    ([tool.path("model"), "--root", "0"], 2, "trees")):
+        done = tool.run("convert", *words[:1], tool.path("none"), *words[1:], "--to", "safetensors", "--scheme", "hf", status=status)
+        tool.expect(sentence in done.stderr, f"{' '.join(words)}: {done.stderr}")
+
+
+def error_of(tool, path):
+    done = tool.run_any("inspect", path, "--data", "--json")
+    said = json.loads(done.stdout)
+    if said["command"] == "error":
+        return said["error"]
+    return said["damaged"][0] | {"code": "corrupt"} if said["damaged"] else {}
+
+
+def check_damage(tool, name, edit, code, sentence, file=None):
+    path = tool.copy(os.path.join("torch", "two_dims"), "damaged")
+    edit(path)
+    error = error_of(tool, path)
+    text = json.dumps(error)
+    tool.expect(error.get("code") == code and sentence in text and (file is None or file in text), f"{name}: {text}")
+    tool.expect(not file or file == ".metadata" or "tensor" in text, f"{name} names a tensor: {text}")
+
+
+def replace(path, name, old, new):
+    """Replaces bytes of a file that are there."""
+    with open(os.path.join(path, name), "rb") as file:
+        data = file.read()
+    assert old in data, old
+    with open(os.path.join(path, name), "wb") as file:
+        file.write(data.replace(old, new, 1))
+
+
+def flip(path, name, back):
+    with open(os.path.join(path, name), "r+b") as file:
+        data = file.read()
+        # The elements are in the record data/0.
+        at = data.index(b"PK\x07\x08", data.index(b"/data/0")) - back
+        file.seek(at)
+        file.write(bytes([data[at] ^ 16]))
+
+
+def check_damages(tool):
+    check_damage(tool, "a flipped element", lambda path: flip(path, "__0_0.distcp", 1), "corrupt", "CRC", "__0_0.distcp")
+    check_damage(tool, "a lost file", lambda path: os.remove(os.path.join(path, "__3_0.distcp")), "not_found", "missing",
+                 "__3_0.distcp")
+    check_damage(tool, "a short file", lambda path: os.truncate(os.path.join(path, "__2_0.distcp"), 900), "corrupt", "passes the end",
+                 "__2_0.distcp")
+    check_damage(tool, "a path that leaves", lambda path: replace(path, ".metadata", b"__1_0.distcp", b"../_0.distcp"), "corrupt",
+                 "not in the checkpoint", ".metadata")
+    check_damage(tool, "short metadata", lambda path: os.truncate(os.path.join(path, ".metadata"), 700), "corrupt", "cut off",
+                 ".metadata")
+    check_damage(tool, "no metadata", lambda path: os.remove(os.path.join(path, ".metadata")), "not_found", "unfinished", None)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--hfshard", required=True, help="the test tool")
+    args = parser.parse_args()
+    python = torch_python()
+    folder = tempfile.mkdtemp()
+    try:
+        tool = interop.Program(args.hfshard, folder)
+        os.mkdir(tool.path("torch"))
+        known = peer(python, "dcp_write.py", tool.path("torch"))
+        tool.expect(len(known) >= LEAST, f"{len(known)} variants")
+        check_variants(tool, known)
+        check_root(tool, known)
+        check_damages(tool)
+        return tool.verdict()
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""HuggingFace -> tree -> another mesh (reshard) -> HuggingFace: every tensor is what it was.
+
+Every directory of tests/oracle, stacked or separate, raw and as zstd frames, with and without inner chunks, in sizes that
+give every matrix several chunks: the pieces of one mesh are read for the units of another, and stacks whose pieces feed
+several tensors are unpacked. Expected are the bytes in the source's own files. Tensors that were computed on the way come
+back within one ulp, and a note names them; those that were left out or decoded are told apart by what the source has.
+"""
+
+import argparse
+import glob
+import json
+import os
+import sys
+import tempfile
+
+import interop
+import oracle_dirs
+
+MESHES = ("fsdp=4,tensor=2", "fsdp=2,tensor=2", "fsdp=4", "tensor=2", "fsdp=2", "expert=2", "data=2")
+# Every file of a source is looked at before each commit, so that hundreds of files in hundreds of commits take long.
+SMALL = [*interop.SHRUNKEN[:3], interop.SHRUNKEN[3].replace("=8192", "=65536")]
+INNER = [*SMALL[:3], SMALL[3] + ",outer_shards=2"]
+# Of the first tree and of the second.
+CODINGS = (([], ["--compress", "zstd"]), (["--compress", "zstd"], ["--checksum", "none"]))
+
+
+def tensors_of(folder):
+    """Name -> dtype, shape, bytes of the files of a checkpoint."""
+    out = {}
+    for path in sorted(glob.glob(os.path.join(folder, "*.safetensors"))):
+        with open(path, "rb") as file:
+            data = file.read()
+        begin = 8 + int.from_bytes(data[:8], "little")
+        for name, facts in json.loads(data[8:begin]).items():
+            if name != "__metadata__":
+                first, end = facts["data_offsets"]
+                out[name] = facts["dtype"], facts["shape"], data[begin + first:begin + end]
+    return out
+
+
+def ulps(seen, wanted):
+    """Largest distance of two arrays of 16-bit floats in steps of their bits."""
+    import numpy
+
+    def ordered(bits):
+        bits = bits.astype(numpy.int32)
+        return numpy.where(bits & 0x8000, 0x8000 - bits, bits)
+
+    return int(abs(ordered(seen) - ordered(wanted)).max(initial=0))
+
+
+def compare(tool, name, source, found, notes):
+    """Counts what is as it was; the rest must have a reason."""
+    import numpy
+
+    coded = {tensor for tensor, (dtype, _, _) in source.items() if dtype.startswith(("F4", "F8", "U8", "I8")) or tensor.endswith("_packed")}
+    quantised = bool(coded)
+    missing = [tensor for tensor in source if tensor not in found]
+    if missing and not quantised:
+        told = [note for note in notes if f"{len(missing)} of {len(source)} tensors" in note]
+        tool.expect(told, f"{name}: {missing[:3]} are missing, and no note says so: {notes}")
+    extra = [tensor for tensor in found if tensor not in source]
+    tool.expect(not extra or quantised, f"{name}: what is {extra[:3]}?")
+    inexact = any(note.startswith("not exact") for note in notes)
+    for tensor, (dtype, shape, data) in source.items():
+        if tensor not in found or tensor in coded:
+            continue
+        seen = found[tensor]
+        tool.expect(seen[:2] == (dtype, shape), f"{name}: {tensor} is {seen[:2]}, not {dtype} {shape}")
+        if seen[2] == data:
+            continue
+        cut = "filled with zeros" in " ".join(notes)
+        steps = ulps(numpy.frombuffer(seen[2], "<u2"), numpy.frombuffer(data, "<u2")) if dtype in ("BF16", "F16") else None
+        tool.expect(cut or (inexact and steps is not None and steps <= 1), f"{name}: {tensor} ({dtype}) differs by {steps} ulp")
+
+
+def meshes_of(tool, oracle, layers):
+    fit = [mesh for mesh in MESHES
+           if tool.run_any("plan", oracle.path, "--to", "null", "--layers", layers, "--mesh", mesh, *oracle.words()).returncode == 0]
+    return fit[0], fit[1]
+
+
+def check(tool, oracle, number):
+    source = tensors_of(oracle.path)
+    layouts = oracle.layouts()
+    layers = layouts[number // 2 % len(layouts)]
+    first, second = meshes_of(tool, oracle, layers)
+    one, other = CODINGS[number % 2]
+    sizes = INNER if number % 3 == 0 else SMALL
+    trees = [tool.path(f"{oracle.name}-{part}") for part in ("tree", "again", "back")]
+    tool.run("convert", oracle.path, trees[0], "--layers", layers, "--mesh", first, *oracle.words(), *sizes, *one)
+    tool.run("reshard", trees[0], trees[1], "--mesh", second, *sizes, *other)
+    told = tool.json("convert", trees[1], trees[2], "--to", "safetensors", *SMALL[2:])
+    tool.run("verify", *[[trees[2], trees[1]], [trees[1], trees[0]], [trees[1]], [trees[2]]][number % 4])
+    compare(tool, f"{oracle.name} {layers}", source, tensors_of(trees[2]), told["notes"])
+
+
+def small_slab(tool):
+    """A piece that feeds more than a run may hold at once is unpacked, not refused."""
+    config = oracle_dirs.read_json(interop.ORACLE, "qwen3", "config.json") | {"vocab_size": 4000}
+    with open(tool.path("config.json"), "w", encoding="utf-8") as file:
+        json.dump(config, file)
+    tool.run("mappings", "example", "qwen3", tool.path("wide"), "--config", tool.path("config.json"))
+    tool.run("convert", tool.path("wide"), tool.path("wide-tree"))
+    tool.run("convert", tool.path("wide-tree"), tool.path("wide-back"), "--to", "safetensors", "--limits",
+             "merge_bytes=16384,slab_bytes=65536")
+    tool.expect(tensors_of(tool.path("wide-back")) == tensors_of(tool.path("wide")), "a small slab changes tensors")
+
+
+def tall(tool):
+    """A transposed matrix of which 64 MiB are less than all goes back in slices, in memory that does not hold it."""
+    config = oracle_dirs.read_json(interop.ORACLE, "qwen3", "config.json")
+    config |= {"hidden_size": 1032, "intermediate_size": 33000, "num_hidden_layers": 1}
+    with open(tool.path("config.json"), "w", encoding="utf-8") as file:
+        json.dump(config, file)
+    source, tree, back = tool.path("tall"), tool.path("tall-tree"), tool.path("tall-back")
+    tool.run("mappings", "example", "qwen3", source, "--config", tool.path("config.json"))
+    tool.run("convert", source, tree, "--mesh", "fsdp=8")
+    tool.run("convert", tree, back, "--to", "safetensors", "--max-memory", "160MiB")
+    tool.expect(tensors_of(back) == tensors_of(source), "a tall matrix does not come back")
+    rows = {rule.get("row") for rule in oracle_dirs.read_json(back, "hfshard.json")["transfers"]}
+    tool.expect(rows == {None, 516, 16500}, f"the rows are {rows}")
+    tool.run("verify", back, "--max-memory", "160MiB")
+    tool.run("verify", back, tree, "--max-memory", "224MiB")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hfshard", required=True)
+    parser.add_argument("oracles", nargs="*")
+    options = parser.parse_args()
+    interop.use_peer_python()  # for numpy
+    names = options.oracles or sorted(
+        name for name in os.listdir(interop.ORACLE) if os.path.exists(os.path.join(interop.ORACLE, name, "expected.json")))
+    with tempfile.TemporaryDirectory() as folder:
+        tool = interop.Program(options.hfshard, folder)
+        small_slab(tool)
+        tall(tool)
+        for number, name in enumerate(names):
+            check(tool, oracle_dirs.OracleDir(name), number)
+        print(f"{len(names)} checkpoints, {tool.checks} checks, {tool.failures} failures")
+        return 1 if tool.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+// Files without a name.
+
+#include "bytes/scratch_file.h"
+
+#include <array>
+
+#include <gtest/gtest.h>
+
+#include "bytes/files.h"
+#include "support/temp_dir.h"
+
+namespace hfshard {
+namespace {
+
+TEST(ScratchFile, HoldsWhatWasWrittenAndHasNoName) {
+  const TempDir directory;
+  ScratchFile file("some array");
+  file.reset(directory.path(), 10);
+  const std::array<std::byte, 3> bytes = {std::byte{1}, std::byte{2}, std::byte{3}};
+  file.write_at(4, bytes);
+  EXPECT_TRUE(list_directory(directory.path()).empty());
+  EXPECT_EQ(file.size_bytes(), 10U);
+  std::array<std::byte, 10> all{};
+  all.fill(std::byte{9});
+  file.read_at(0, all);  // zeros before and behind what was written
+  const std::array<std::byte, 10> wanted = {{{}, {}, {}, {}, bytes[0], bytes[1], bytes[2]}};
+  EXPECT_EQ(all, wanted);
+  file.clear();
+  EXPECT_EQ(file.size_bytes(), 0U);
+}
+
+}  // namespace
+}  // namespace hfshard

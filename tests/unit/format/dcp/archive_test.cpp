@@ -1,0 +1,124 @@
+#include "format/dcp/archive.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "base/coding.h"
+#include "base/crc32.h"
+#include "base/digest.h"
+#include "bytes/files.h"
+#include "format/dcp/dcp.h"
+#include "format/dcp/tensor_pickle.h"
+#include "format/dcp/zip.h"
+#include "support/catch_error.h"
+#include "support/checkpoint_builder.h"
+#include "support/memory_source.h"
+
+namespace hfshard::format::dcp {
+namespace {
+
+std::string archive_of(DType dtype, const Shape& shape, const std::string& elements) {
+  const std::string pickle = tensor_pickle(dtype, shape);
+  const std::uint32_t crc = crc32(as_bytes(elements));
+  const ArchiveForm form = archive_form(pickle.size(), elements.size());
+  return archive_head(pickle, elements.size(), crc, form.head_bytes) + elements +
+         archive_tail(pickle, elements.size(), crc, form.head_bytes);
+}
+
+// A bf16 tensor of 2 x 3 with the values 0 to 5, in the form that torch 2.6 to 2.14 load. The hash
+// is of bytes that they loaded.
+TEST(DcpArchive, BytesAreThoseThatTorchLoads) {
+  const std::string elements("\0\0\x80\x3f\0\x40\x40\x40\x80\x40\xa0\x40", 12);
+  const std::string made = archive_of(DType::bf16, {2, 3}, elements);
+  EXPECT_EQ(made.size(), 740U);
+  EXPECT_EQ(sha256_hex(made), "8cf3baf552655cda014ee2b8c56134731e4c84d0ece6dbc6f38e1ff97419ba01");
+}
+
+TEST(DcpArchive, RecordsAreFoundFromTheEnd) {
+  const std::string made = archive_of(DType::f32, {2}, "12345678");
+  for (const std::string& comment : {std::string(), std::string("a comment")}) {
+    std::string all = "before" + made + comment;
+    all[6 + made.size() - 2] = static_cast<char>(comment.size());
+    const std::size_t end = all.size();
+    const MemorySource file(all + "after");
+    const Archive archive(file, {6, end});
+    ASSERT_NE(archive.find("data/0"), nullptr);
+    EXPECT_EQ(archive.read(*archive.find("data/0")), "12345678");
+    EXPECT_EQ(archive.read(*archive.find("byteorder")), "little");
+    EXPECT_EQ(archive.find("data/1"), nullptr);
+    EXPECT_EQ(archive.payload_bytes(*archive.find("data/0")) - 6, 320U);
+  }
+}
+
+// Sizes that do not fit: both are in the ZIP64 fields. Nothing of the elements is there.
+TEST(DcpArchive, LargeRecordsHaveWideSizes) {
+  const std::string pickle = tensor_pickle(DType::u8, {1ULL << 33});
+  const ArchiveForm form = archive_form(pickle.size(), 1ULL << 33);
+  const std::string head = archive_head(pickle, 1ULL << 33, 7, form.head_bytes);
+  const std::string tail = archive_tail(pickle, 1ULL << 33, 7, form.head_bytes);
+  EXPECT_EQ(head.size(), form.head_bytes);
+  EXPECT_EQ(tail.size(), form.tail_bytes);
+  const TempDir dir;
+  write_text(dir / "sparse", head);
+  std::filesystem::resize_file(dir / "sparse", head.size() + (1ULL << 33));
+  std::ofstream(dir / "sparse", std::ios::app | std::ios::binary) << tail;
+  const FileSource file(dir / "sparse");
+  const Archive archive(file, {0, file.size_bytes()});
+  EXPECT_EQ(archive.find("data/0")->size_bytes, 1ULL << 33);
+  EXPECT_EQ(archive.payload_bytes(*archive.find("data/0")), form.head_bytes);
+}
+
+TEST(DcpArchive, WhatIsNoArchiveIsCorrupt) {
+  const std::string made = archive_of(DType::f32, {2}, "12345678");
+  const auto code_of = [](const std::string& bytes) {
+    const MemorySource file(bytes);
+    const Error error = catch_error([&] {
+      const Archive archive(file, {0, bytes.size()});
+      for (const Archive::Record& record : archive.records()) archive.read(record);
+    });
+    EXPECT_EQ(error.file(), "memory");
+    EXPECT_EQ(error.range(), (ByteRange{0, bytes.size()}));
+    return error.code();
+  };
+  const auto with = [&](std::size_t at, char value) {
+    std::string bad = made;
+    bad[at] = value;
+    return code_of(bad);
+  };
+  EXPECT_EQ(code_of(""), ErrorCode::corrupt);
+  EXPECT_EQ(code_of("PK\3\4"), ErrorCode::corrupt);
+  EXPECT_EQ(code_of(made.substr(0, made.size() - 1)), ErrorCode::corrupt);
+  EXPECT_EQ(code_of(made.substr(1)), ErrorCode::corrupt);
+  EXPECT_EQ(with(390, '?'), ErrorCode::corrupt);             // an element
+  EXPECT_EQ(with(60, '?'), ErrorCode::corrupt);              // the pickle
+  EXPECT_EQ(with(8, 8), ErrorCode::corrupt);                 // the method of a header
+  EXPECT_EQ(with(made.size() - 12, 9), ErrorCode::corrupt);  // how many entries
+  const std::size_t entry = made.find("PK\1\2");
+  EXPECT_EQ(with(entry + 10, 8), ErrorCode::corrupt);  // the method of an entry alone
+  std::string both = made;
+  both[entry + 10] = both[8] = 8;
+  EXPECT_EQ(code_of(both), ErrorCode::unsupported);
+}
+
+// Edge pieces are archives of what is there: as long as that, behind them zeros.
+TEST(DcpArchive, EdgePiecesAreAsShortAsTheTensor) {
+  const Leaf leaf{{"w", DType::i16, {3, 5}}, {}, {}};
+  const Grid grid{{2, 3}, {2, 3}, {2, 3}};
+  const PieceForm form = dcp_format().form(leaf, grid, {});
+  std::string stored(form.stored_bytes(), '?');
+  const std::string piece("0a1b..2c3d..", 12);
+  stored.replace(form.head_bytes, piece.size(), piece);
+  const std::uint64_t length = dcp_format().encode(form, {&leaf, &grid, {0, 1}},
+                                                   std::as_writable_bytes(std::span(stored)), {});
+  EXPECT_EQ(length, form.stored_bytes() - 4);
+  EXPECT_EQ(stored.substr(form.head_bytes, 8), "0a1b2c3d");
+  EXPECT_EQ(stored.substr(length), std::string(4, '\0'));
+  const MemorySource file(stored.substr(0, length));
+  const Archive archive(file, {0, length});
+  EXPECT_EQ(archive.read(*archive.find("data/0")), "0a1b2c3d");
+}
+
+}  // namespace
+}  // namespace hfshard::format::dcp

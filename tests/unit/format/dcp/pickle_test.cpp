@@ -1,0 +1,284 @@
+#include "format/dcp/pickle.h"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <random>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "bytes/files.h"
+#include "format/dcp/metadata.h"
+#include "format/dcp/opcodes.h"
+#include "format/dcp/pickle_writer.h"
+#include "format/dcp/tensor_pickle.h"
+#include "support/catch_error.h"
+#include "support/sizes.h"
+#include "support/temp_dir.h"
+
+namespace hfshard::format::dcp {
+namespace {
+
+using Kind = Pickle::Kind;
+using std::string_literals::operator""s;
+
+Pickle parse(std::string stream, Persistent persistent = Persistent::refused) {
+  return {std::move(stream), "memory", persistent};
+}
+
+ErrorCode code_of(const std::string& stream) {
+  return catch_error([&] { parse(stream); }).code();
+}
+
+std::string golden(const std::string& name) {
+  return read_file(std::string(HFSHARD_TEST_DATA) + "/golden/dcp/" + name + ".metadata");
+}
+
+TEST(DcpPickle, ValuesAreWhatTheStreamSays) {
+  // {"a": [1, -2, 70000, None], "b": (True, b"xy")}, by the opcodes of protocols 2 and 4.
+  const Pickle two = parse(
+      "\x80\x02}q\0(X\1\0\0\0a]q\1(K\1J\xfe\xff\xff\xffJp\x11\1\0Ne"
+      "X\1\0\0\0b\x88"
+      "C\2xy\x86u."s);
+  const auto list = two.find(two.root(), "a");
+  ASSERT_TRUE(list && two.is(*list, Kind::list));
+  std::vector<std::int64_t> numbers;
+  two.for_each_run(*list, [&](std::span<const Pickle::Id> run) {
+    for (const Pickle::Id each : run)
+      numbers.push_back(two.is(each, Kind::integer) ? two.integer(each) : 99);
+  });
+  EXPECT_EQ(numbers, (std::vector<std::int64_t>{1, -2, 70000, 99}));
+  const auto pair = two.find(two.root(), "b");
+  ASSERT_TRUE(pair && two.is(*pair, Kind::tuple));
+  EXPECT_TRUE(two.boolean(two.tuple(*pair)[0]));
+  EXPECT_EQ(two.text(two.tuple(*pair)[1]), "xy");
+  const Pickle four = parse("\x80\x04\x95\x0b\0\0\0\0\0\0\0\x8c\2os\x94\x8c\4exit\x94\x93."s);
+  EXPECT_TRUE(four.is_global(four.root(), "os", "exit"));
+}
+
+TEST(DcpPickle, NothingIsCalled) {
+  const Pickle call = parse(
+      "\x80\x02"
+      "cos\nsystem\nX\4\0\0\0true\x85R."s);
+  EXPECT_EQ(call.global_name(call.callee(call.root())), "os.system");
+}
+
+// Every byte that is none of the opcodes of checkpoints.
+TEST(DcpPickle, OtherOpcodesAreRefusedWithTheirPlace) {
+  const std::string known("(.012GJKMNQRBCUX]abcehjqrstu)}");
+  int refused = 0;
+  for (int op = 0; op < 256; ++op) {
+    const bool is_known = (op < 0x80 && known.find(static_cast<char>(op)) != std::string::npos) ||
+                          (op >= 0x80 && op <= 0x95 && op != 0x82 && op != 0x83 && op != 0x84);
+    const std::string stream = std::string("\x80\x02N", 3) + static_cast<char>(op);
+    if (is_known && op != 'Q') continue;
+    const Error error = catch_error([&] { parse(stream); });
+    EXPECT_EQ(error.code(), ErrorCode::unsupported) << op;
+    EXPECT_EQ(error.range()->begin, 3U) << op;
+    EXPECT_NE(error.sentence().find("at byte 3"), std::string::npos);
+    EXPECT_EQ(error.file(), "memory");
+    ++refused;
+  }
+  // Of the known ones BINPERSID is refused too, and three of the high ones are unknown.
+  EXPECT_EQ(refused, 256 - (static_cast<int>(known.size()) - 1) - (22 - 3));
+  EXPECT_EQ(code_of("\x80\x06N."), ErrorCode::unsupported);
+  EXPECT_EQ(parse("\x80\x02NQ.", Persistent::allowed).kind(1), Kind::persistent);
+}
+
+TEST(DcpPickle, StreamsThatMakeNoSenseAreCorrupt) {
+  for (const std::string& stream : {""s,
+                                    "\x80"s,
+                                    "\x80\x02"s,
+                                    "\x80\x02."s,
+                                    "\x80\x02(."s,
+                                    "\x80\x02(N."s,
+                                    "X\xff\xff\xff\xffshort."s,
+                                    "\x8d\xff\xff\xff\xff\xff\xff\xff\xff."s,
+                                    "\x8a\x09"
+                                    "123."s,
+                                    "t."s,
+                                    "N\x86."s,
+                                    "(N\x86."s,
+                                    "Na."s,
+                                    "]Ns."s,
+                                    "}(Nu."s,
+                                    "NNb."s,
+                                    "h\0."s,
+                                    "j\xff\xff\xff\xff."s,
+                                    "Nr\xff\xff\xff\xff."s,
+                                    "NNR\x93."s,
+                                    "\x95\xff\xff\xff\xff\xff\xff\xff\x7f."s,
+                                    "cos\nsystem"s,
+                                    "1."s,
+                                    "0."s,
+                                    "e."s,
+                                    "N(R."s,
+                                    "\x8b\xff\xff\xff\xff."s,
+                                    "\x8a\xff"
+                                    "1."s,
+                                    "B\xff\xff\xff\xff."s}) {
+    EXPECT_EQ(code_of(stream), ErrorCode::corrupt) << ::testing::PrintToString(stream);
+  }
+}
+
+double seconds_of(const std::function<void()>& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// What claims or nests without end ends soon, and neither recurses nor takes memory beyond its
+// size.
+TEST(DcpPickle, HostileStreamsEndSoon) {
+  const std::size_t many = std::size_t{1} << 20;
+  std::string nested(many, ']');
+  nested += std::string(many - 1, 'a') + '.';
+  EXPECT_LT(seconds_of([&] { parse(nested); }), 5.0);
+  EXPECT_EQ(code_of(std::string(many + 1, '(')), ErrorCode::limit);
+  EXPECT_EQ(code_of("N" + std::string(std::size_t{1} << 24, '2')), ErrorCode::limit);
+  std::string tuples = "N";
+  for (std::size_t i = 0; i < many; ++i) tuples += '\x85';
+  EXPECT_LT(seconds_of([&] { parse(tuples + '.'); }), 5.0);
+  // A list that holds itself.
+  const Pickle loop = parse("]q\0h\0a."s);
+  loop.for_each_run(loop.root(),
+                    [&](std::span<const Pickle::Id> run) { EXPECT_EQ(run[0], loop.root()); });
+}
+
+// A few values that are shared claim millions of chunks.
+TEST(DcpPickle, SharedValuesCannotClaimWithoutEnd) {
+  const TempDir dir;
+  std::string out;
+  PickleWriter write(out);
+  const auto object = [&](const char* name) {
+    write.global("torch.distributed.checkpoint.metadata", name).op(Op::empty_tuple).op(Op::new_obj);
+  };
+  write.begin();
+  object("Metadata");
+  write.op(Op::empty_dict).op(Op::mark).text("state_dict_metadata").op(Op::empty_dict).op(Op::mark);
+  for (int i = 0; i < 3000; ++i) {
+    write.text("t" + std::to_string(i));
+    if (i > 0) {
+      write.get(1);
+      continue;
+    }
+    object("TensorStorageMetadata");
+    write.op(Op::empty_dict).op(Op::mark).text("properties");
+    object("TensorProperties");
+    write.op(Op::mark).global("torch", "float32").op(Op::none).op(Op::tuple).op(Op::build);
+    write.text("size").integers({1}).text("chunks").op(Op::empty_list).op(Op::mark);
+    for (int k = 0; k < 3000; ++k) {
+      if (k > 0) {
+        write.get(0);
+        continue;
+      }
+      object("ChunkStorageMetadata");
+      write.op(Op::empty_dict).op(Op::mark).text("offsets").integers({0}).text("sizes");
+      write.integers({1}).op(Op::set_items).op(Op::build).put(0);
+    }
+    write.op(Op::appends).op(Op::set_items).op(Op::build).put(1);
+  }
+  write.op(Op::set_items).text("storage_data").op(Op::empty_dict).op(Op::set_items).op(Op::build);
+  write.op(Op::stop);
+  write_text(dir / ".metadata", out);
+  const Error error = catch_error([&] { read_metadata(dir / ".metadata"); });
+  EXPECT_EQ(error.code(), ErrorCode::limit) << error.format();
+}
+
+TEST(DcpPickle, MetadataOfTorchIsRead) {
+  const TempDir dir;
+  const Metadata nested =
+      read_metadata(std::string(HFSHARD_TEST_DATA) + "/golden/dcp/nested.metadata");
+  std::vector<std::string> names;
+  for (const StoredTensor& tensor : nested.tensors) names.push_back(tensor.name);
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"model.layers.0.w", "model.layers.1.b", "model.layers.1.w",
+                                      "model.name.with.dots", "\xc3\xbc"}));
+  EXPECT_EQ(nested.tensors[0].shape, (Shape{2, 3}));
+  EXPECT_EQ(nested.objects.size(), 6U);
+  const Metadata fsdp = read_metadata(std::string(HFSHARD_TEST_DATA) + "/golden/dcp/fsdp.metadata");
+  EXPECT_EQ(fsdp.files.size(), 4U);
+  const auto weight = std::ranges::find(fsdp.tensors, "model.1.weight", &StoredTensor::name);
+  ASSERT_NE(weight, fsdp.tensors.end());
+  EXPECT_EQ(weight->boxes.size(), 4U);
+  EXPECT_EQ(weight->boxes[3].extent, (Shape{1, 8}));
+}
+
+TEST(DcpPickle, PathsThatLeaveTheDirectoryAreRefused) {
+  const TempDir dir;
+  const std::string name = "__0_0.distcp";
+  for (const std::string& path : {"../0.distcp_"s, "/__0.distcp_"s, "a/../b.dist_"s,
+                                  "__0\0.distcp_"s, "a/b/..distc_"s, "a/b/c/d/e/.."s}) {
+    std::string bad = golden("nested");
+    ASSERT_EQ(path.size(), name.size());
+    bad.replace(bad.find(name), name.size(), path);
+    write_text(dir / ".metadata", bad);
+    if (path == "a/b/..distc_") {  // a name like others
+      EXPECT_EQ(read_metadata(dir / ".metadata").files.front(), path);
+      continue;
+    }
+    const Error error = catch_error([&] { read_metadata(dir / ".metadata"); });
+    EXPECT_EQ(error.code(), ErrorCode::corrupt) << path;
+    EXPECT_FALSE(error.tensor().empty());
+    EXPECT_NE(error.sentence().find("directory"), std::string::npos);
+  }
+}
+
+// Bits and lengths of what torch wrote: read, or an error that says what is wrong, never a fault.
+TEST(DcpPickle, DamagedMetadataAreReadOrRefused) {
+  const TempDir dir;
+  std::mt19937 random(61);
+  for (const char* name : {"nested", "objects", "optimizer", "fsdp"}) {
+    const std::string good = golden(name);
+    for (int i = 0; i < cases(1500); ++i) {
+      std::string bad = good;
+      for (unsigned k = 0; k <= random() % 3; ++k)
+        bad[random() % bad.size()] = static_cast<char>(random());
+      if (i % 5 == 0) bad.resize(random() % bad.size());
+      if (i % 7 == 0) bad.insert(random() % bad.size(), good.substr(random() % good.size(), 9));
+      write_text(dir / ".metadata", bad);
+      try {
+        read_metadata(dir / ".metadata");
+      } catch (const Error& error) {
+        EXPECT_NE(error.code(), ErrorCode::internal) << error.format();
+        EXPECT_FALSE(error.file().empty()) << error.format();
+      }
+    }
+  }
+}
+
+TEST(DcpPickle, ATensorIsWhatItsPickleSays) {
+  for (const DType dtype : {DType::bf16, DType::f8_e4m3, DType::u64, DType::boolean}) {
+    for (const Shape& shape :
+         {Shape{}, Shape{0, 4}, Shape{3}, Shape{300, 70000}, Shape{2, 3, 4, 5}}) {
+      const TensorPickle found =
+          read_tensor_pickle(parse(tensor_pickle(dtype, shape), Persistent::allowed));
+      EXPECT_EQ(found.dtype, dtype);
+      EXPECT_EQ(found.shape, shape);
+      EXPECT_EQ(found.strides, shape.strides());
+      EXPECT_EQ(found.record, "data/0");
+      EXPECT_EQ(found.storage_bytes, shape.numel() * size_bits(dtype) / 8);
+    }
+  }
+  EXPECT_EQ(
+      read_tensor_pickle(parse(tensor_pickle(DType::u8, {1ULL << 33}), Persistent::allowed)).shape,
+      (Shape{1ULL << 33}));
+}
+
+TEST(DcpPickle, WhatIsNoPlainTensorIsRefused) {
+  const std::string good = tensor_pickle(DType::bf16, {2, 3});
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string bad = good;
+    bad.replace(bad.find(from), from.size(), to);
+    return catch_error([&] { read_tensor_pickle(parse(bad, Persistent::allowed)); }).code();
+  };
+  EXPECT_EQ(with("_rebuild_tensor_v2", "_rebuild_qtensor"), ErrorCode::unsupported);
+  EXPECT_EQ(with("BFloat16Storage", "QInt8Storage"), ErrorCode::unsupported);
+  EXPECT_EQ(with("storage", "st0rage"), ErrorCode::corrupt);
+  // Strides that reach beyond the storage: 3 becomes 4.
+  EXPECT_EQ(with("K\x03K\x01\x86\x89", "K\x04K\x01\x86\x89"), ErrorCode::corrupt);
+}
+
+}  // namespace
+}  // namespace hfshard::format::dcp

@@ -1,0 +1,70 @@
+#include "format/dcp/pieces.h"
+
+#include <gtest/gtest.h>
+
+#include "support/catch_error.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard::format::dcp {
+namespace {
+
+StoredTensor tensor_of(const Shape& shape, const std::vector<std::pair<Shape, Shape>>& boxes) {
+  StoredTensor out;
+  out.name = "w";
+  out.shape = shape;
+  for (const auto& [begin, extent] : boxes) out.boxes.push_back({begin, extent, {}});
+  return out;
+}
+
+PieceBoxes cut(const Shape& shape, const std::vector<std::pair<Shape, Shape>>& boxes) {
+  return cut_pieces(tensor_of(shape, boxes), ".metadata");
+}
+
+TEST(DcpPieces, ShardsAreAGridWhoseLastPieceIsShort) {
+  const PieceBoxes rows =
+      cut({7, 2}, {{{0, 0}, {2, 2}}, {{2, 0}, {2, 2}}, {{4, 0}, {2, 2}}, {{6, 0}, {1, 2}}});
+  EXPECT_EQ(rows.chunk, (Shape{2, 2}));
+  EXPECT_EQ(rows.counts, (Shape{4, 1}));
+  EXPECT_EQ(rows.first, (std::vector<std::uint32_t>{0, 1, 2, 3, 4}));
+  const PieceBoxes both =
+      cut({4, 5}, {{{0, 0}, {2, 3}}, {{0, 3}, {2, 2}}, {{2, 0}, {2, 3}}, {{2, 3}, {2, 2}}});
+  EXPECT_EQ(both.chunk, (Shape{2, 3}));
+  EXPECT_EQ(cut({}, {{{}, {}}}).counts, Shape{});
+  EXPECT_EQ(cut({0, 4}, {}).counts.numel(), 0U);
+}
+
+TEST(DcpPieces, BoxesOfSeveralLengthsShareAPiece) {
+  const PieceBoxes rows = cut({10}, {{{0}, {3}}, {{3}, {2}}, {{5}, {3}}, {{8}, {2}}});
+  EXPECT_EQ(rows.chunk, (Shape{5}));
+  EXPECT_EQ(rows.first, (std::vector<std::uint32_t>{0, 2, 4}));
+  EXPECT_EQ(cut({10}, {{{0}, {3}}, {{3}, {7}}}).chunk, (Shape{10}));
+  // No grid at all: a pinwheel around a hole that is filled.
+  const PieceBoxes wheel = cut(
+      {3, 3},
+      {{{0, 0}, {1, 2}}, {{0, 2}, {2, 1}}, {{1, 0}, {2, 1}}, {{1, 1}, {1, 1}}, {{2, 1}, {1, 2}}});
+  EXPECT_EQ(wheel.chunk, (Shape{3, 3}));
+  EXPECT_EQ(wheel.boxes.size(), 5U);
+}
+
+TEST(DcpPieces, HolesAndOverlapsNameTheTensor) {
+  const auto refused = [](const Shape& shape, const std::vector<std::pair<Shape, Shape>>& boxes,
+                          const char* what) {
+    const Error error = catch_error([&] { cut(shape, boxes); });
+    EXPECT_EQ(error.code(), ErrorCode::corrupt);
+    EXPECT_EQ(error.tensor(), "w");
+    EXPECT_EQ(error.file(), ".metadata");
+    EXPECT_NE(error.sentence().find(what), std::string::npos) << error.sentence();
+  };
+  refused({8}, {{{0}, {4}}}, "do not cover");
+  refused({8}, {}, "do not cover");
+  refused({8}, {{{0}, {4}}, {{3}, {5}}}, "overlap");
+  refused({8}, {{{0}, {4}}, {{0}, {4}}}, "overlap");
+  // As many elements as the tensor, and yet a hole.
+  refused({4, 4}, {{{0, 0}, {2, 4}}, {{1, 0}, {2, 4}}}, "overlap");
+  refused({2, 4}, {{{0, 0}, {1, 4}}, {{0, 1}, {2, 2}}}, "overlap");
+  EXPECT_EQ(catch_error([&] { cut({UINT64_MAX, 3}, {{{0, 0}, {1, 1}}}); }).tensor(), "w");
+}
+
+}  // namespace
+}  // namespace hfshard::format::dcp

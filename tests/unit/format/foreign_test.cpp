@@ -1,0 +1,53 @@
+#include "format/foreign.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "format/formats.h"
+#include "support/catch_error.h"
+#include "support/temp_dir.h"
+
+namespace hfshard {
+namespace {
+
+TEST(ForeignCheckpoints, AreCalledWhatTheyAre) {
+  const TempDir dir;
+  struct Case {
+    std::string name;
+    std::string bytes;
+    std::string said;
+  };
+  const std::string zip = "PK\x03\x04............";
+  for (const Case& each :
+       {Case{"model-q4.gguf", "GGUF\x03", "GGUF"}, Case{"any.name", "GGUF", "GGUF"},
+        Case{"model.pth", zip, "PyTorch"}, Case{"pytorch_model.bin", zip, "PyTorch"},
+        Case{"old.pt", "\x80\x02", "PyTorch"}, Case{"arrays.npz", zip, "NumPy"},
+        Case{"flax_model.msgpack", "\x83", "msgpack"}, Case{"a.npy", "\x93NUMPY\x01", "NumPy"},
+        Case{"model.h5", "\x89HDF\r\n\x1a\n", "HDF5"}}) {
+    write_text(dir / each.name, each.bytes);
+    for (const bool source : {true, false}) {
+      const Error error = catch_error([&] {
+        if (source) open_source(dir / each.name);
+        if (!source) open_checkpoint(dir / each.name);
+      });
+      EXPECT_EQ(error.code(), ErrorCode::unsupported) << each.name;
+      EXPECT_NE(error.sentence().find(each.said), std::string::npos) << error.sentence();
+      EXPECT_EQ(error.file(), dir / each.name);
+    }
+  }
+}
+
+TEST(ForeignCheckpoints, OfWhatIsNotKnownNothingIsSaid) {
+  const TempDir dir;
+  write_text(dir / "short", "G");
+  write_text(dir / "empty", "");
+  write_text(dir / "text.pt", "a text");
+  write_text(dir / "half/.metadata", "?");
+  for (const char* name : {"short", "empty", "text.pt", "half", "nothing"})
+    EXPECT_NO_THROW(refuse_foreign(dir / name)) << name;
+}
+
+}  // namespace
+}  // namespace hfshard

@@ -1,0 +1,169 @@
+// Chains of codecs that this program does not write, as other tools write them.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/coding.h"
+#include "base/crc32c.h"
+#include "format/orbax/zarr/array.h"
+#include "support/catch_error.h"
+#include "support/deflate_streams.h"
+#include "support/zstd_frames.h"
+#include "unit/format/orbax/read_chunk.h"
+
+namespace hfshard::format::orbax::zarr {
+namespace {
+
+const std::string kCells = "ABCDEFabcdefGHIJKLghijkl";  // four of 2 x 3, of a chunk of 4 x 6
+
+std::string number(std::uint64_t value) {
+  std::array<std::byte, 8> bytes{};
+  store_le(bytes.data(), value);
+  return std::string(as_text(bytes));
+}
+
+std::string summed(const std::string& bytes) {
+  return bytes + number(crc32c(as_bytes(bytes))).substr(0, 4);
+}
+
+// 4 x 6 of u8; one chunk.
+Array chain(const std::string& codecs, const std::string& fill = "0") {
+  return parse_array(
+      R"({"zarr_format":3,"node_type":"array","shape":[4,6],"data_type":"uint8","fill_value":)" +
+          fill + R"(,"chunk_grid":{"name":"regular","configuration":{"chunk_shape":[4,6]}},)" +
+          R"("chunk_key_encoding":{"name":"default"},"codecs":[)" + codecs + "]}",
+      "f", "w");
+}
+
+std::string shards_of(const std::string& cells, const std::string& more,
+                      const std::string& shape = "[2,3]") {
+  return R"({"name":"sharding_indexed","configuration":{"chunk_shape":)" + shape +
+         R"(,"codecs":[{"name":"bytes"})" + cells + R"(],)" + more + "}}";
+}
+
+const std::string kIndex =
+    R"("index_codecs":[{"name":"bytes","configuration":{"endian":"little"}})";
+const std::string kGzip = R"(,{"name":"gzip","configuration":{"level":1}})";
+const std::string kZstdCodec = R"(,{"name":"zstd","configuration":{"level":1}})";
+const std::string kCrcCodec = R"(,{"name":"crc32c"})";
+
+// The cells one behind the other; their index, in front or behind.
+std::string stored_shards(const std::vector<std::string>& cells, bool first, bool sum) {
+  const std::uint64_t index_bytes = cells.size() * 16 + (sum ? 4 : 0);
+  std::string data;
+  std::string index;
+  for (const std::string& cell : cells) {
+    const std::uint64_t at = (first ? index_bytes : 0) + data.size();
+    index +=
+        cell == "none" ? number(UINT64_MAX) + number(UINT64_MAX) : number(at) + number(cell.size());
+    if (cell != "none") data += cell;
+  }
+  if (sum) index = summed(index);
+  return first ? index + data : data + index;
+}
+
+std::vector<std::string> four_cells(const std::function<std::string(const std::string&)>& coded) {
+  std::vector<std::string> out;
+  for (std::size_t at = 0; at < 24; at += 6) out.push_back(coded(kCells.substr(at, 6)));
+  return out;
+}
+
+// Whole and in steps of any length; every byte changed, and cut at every length, is an error, or
+// what a checksum does not cover.
+void expect_chain(const Array& array, const std::string& stored, bool always) {
+  for (const std::size_t step : {0U, 1U, 5U, 24U})
+    EXPECT_EQ(read_chunk(array, {0, 0}, stored, step), kCells) << step;
+  for (std::size_t size = 0; size < stored.size(); ++size) {
+    const Error error = catch_error([&] { read_chunk(array, {0, 0}, stored.substr(0, size)); });
+    EXPECT_EQ(error.code(), ErrorCode::corrupt) << size;
+  }
+  for (std::size_t i = 0; i < stored.size(); ++i) {
+    std::string bad = stored;
+    bad[i] = static_cast<char>(bad[i] ^ 0x41);
+    for (const std::size_t step : {0U, 3U}) {
+      try {
+        const std::string read = read_chunk(array, {0, 0}, bad, step);
+        EXPECT_TRUE(!always || read == kCells) << i;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::corrupt) << i << error.what();
+      }
+    }
+  }
+}
+
+TEST(ZarrChain, CompressorsAndChecksumsInAnyOrder) {
+  const std::string bytes = R"({"name":"bytes"})";
+  expect_chain(chain(bytes + kGzip), deflate_stream(kCells), true);
+  expect_chain(chain(bytes + kGzip + kCrcCodec), summed(deflate_stream(kCells)), true);
+  expect_chain(chain(bytes + kCrcCodec + kGzip), deflate_stream(summed(kCells)), true);
+  expect_chain(chain(bytes + kCrcCodec + kGzip + kCrcCodec), summed(deflate_stream(summed(kCells))),
+               true);
+  expect_chain(chain(bytes + kCrcCodec + kZstdCodec), zstd_frame(summed(kCells)), true);
+  expect_chain(chain(bytes + kCrcCodec + kZstdCodec + kCrcCodec),
+               summed(zstd_frame(summed(kCells))), true);
+  // A right frame around a wrong checksum.
+  std::string wrong = summed(kCells);
+  wrong.back() = static_cast<char>(wrong.back() ^ 1);
+  for (const std::size_t step : {0U, 5U}) {
+    const Error error = catch_error([&] {
+      read_chunk(chain(bytes + kCrcCodec + kZstdCodec), {0, 0}, zstd_frame(wrong), step);
+    });
+    EXPECT_EQ(error.code(), ErrorCode::corrupt);
+    EXPECT_NE(error.sentence().find("checksum mismatch"), std::string::npos);
+  }
+}
+
+TEST(ZarrChain, AnIndexMayStandInFrontAndHaveNoChecksum) {
+  const auto raw = four_cells([](const std::string& cell) { return cell; });
+  const auto packed = four_cells([](const std::string& cell) { return deflate_stream(cell); });
+  const auto sums = four_cells([](const std::string& cell) { return summed(cell); });
+  for (const bool first : {true, false}) {
+    const std::string place = first ? R"(,"index_location":"start")" : R"(,"index_location":"end")";
+    for (const bool sum : {true, false}) {
+      const std::string index = kIndex + (sum ? kCrcCodec : "") + "]" + place;
+      expect_chain(chain(shards_of("", index)), stored_shards(raw, first, sum), false);
+      expect_chain(chain(shards_of(kGzip, index)), stored_shards(packed, first, sum), sum);
+      expect_chain(chain(shards_of(kCrcCodec, index)), stored_shards(sums, first, sum), sum);
+    }
+  }
+  // The index is no place for a cell.
+  std::string into = stored_shards(raw, true, false);
+  into.replace(0, 8, number(63));
+  const Array array = chain(shards_of("", kIndex + R"(],"index_location":"start")"));
+  EXPECT_EQ(catch_error([&] { read_chunk(array, {0, 0}, into); }).code(), ErrorCode::corrupt);
+}
+
+TEST(ZarrChain, InnerChunksAreCountedAsTheOuterOrderHasThem) {
+  // Behind a `transpose` the chunk is 6 x 4 and its cells 3 x 2: the second one is below the first.
+  const Array array = chain(R"({"name":"transpose","configuration":{"order":[1,0]}},)" +
+                            shards_of("", kIndex + "]", "[3,2]"));
+  const std::string stored = stored_shards({"ABCDEF", "GHIJKL", "abcdef", "ghijkl"}, false, false);
+  for (const std::size_t step : {0U, 4U})
+    EXPECT_EQ(read_chunk(array, {0, 0}, stored, step), kCells);
+}
+
+TEST(ZarrChain, InnerChunksThatMayBeMissingHaveTheFillValue) {
+  const std::string stored = stored_shards({"ABCDEF", "none", "GHIJKL", "none"}, false, true);
+  Array array = chain(shards_of("", kIndex + kCrcCodec + "]"), "122");
+  EXPECT_EQ(catch_error([&] { read_chunk(array, {0, 0}, stored); }).code(), ErrorCode::corrupt);
+  EXPECT_EQ(array.least_stored_bytes({0, 0}), 24U + 68U);
+  array.may_lack = true;
+  EXPECT_EQ(array.least_stored_bytes({0, 0}), 68U);
+  for (const std::size_t step : {0U, 1U, 5U})
+    EXPECT_EQ(read_chunk(array, {0, 0}, stored, step), "ABCDEFzzzzzzGHIJKLzzzzzz");
+}
+
+TEST(ZarrChain, ScratchDoesNotGrowWithTheChunk) {
+  for (const std::string& codecs : {kGzip, kCrcCodec + kZstdCodec}) {
+    const Array array = chain(R"({"name":"bytes"})" + codecs);
+    const std::uint64_t huge = std::uint64_t{1} << 40;
+    for (const PieceSteps steps : {PieceSteps::whole_cells, PieceSteps::any})
+      EXPECT_LT(chunk_scratch_bytes(array, array.form(), huge, steps), 10U << 20);
+  }
+}
+
+}  // namespace
+}  // namespace hfshard::format::orbax::zarr

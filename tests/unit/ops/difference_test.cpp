@@ -1,0 +1,145 @@
+#include "ops/difference.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace hfshard {
+namespace {
+
+template <typename Number>
+std::vector<std::byte> numbers_as_bytes(std::initializer_list<Number> numbers) {
+  std::vector<std::byte> out(numbers.size() * sizeof(Number));
+  std::memcpy(out.data(), std::data(numbers), out.size());
+  return out;
+}
+
+constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinite = std::numeric_limits<float>::infinity();
+
+ElementDifferences of_f32(std::initializer_list<float> a, std::initializer_list<float> b,
+                          const DiffTolerance& tolerance = {}) {
+  return compare_elements(DType::f32, tolerance, numbers_as_bytes(a), numbers_as_bytes(b));
+}
+
+TEST(CompareElements, EqualBitsAreEqual) {
+  EXPECT_EQ(of_f32({1, kNotANumber, -0.0F, kInfinite}, {1, kNotANumber, -0.0F, kInfinite}).count,
+            0U);
+}
+
+TEST(CompareElements, TellsTheFirstAndTheLargest) {
+  const ElementDifferences found = of_f32({1, 2, 3, 4}, {1, 2.5F, 3, std::nextafter(4.0F, 5.0F)});
+  EXPECT_EQ(found.count, 2U);
+  EXPECT_EQ(found.first, 1U);
+  EXPECT_EQ(found.largest_absolute, 0.5);
+  EXPECT_EQ(found.largest_ulps, 0x200000U);
+  EXPECT_EQ(found.by_ulps.front(), 1U);
+  EXPECT_EQ(found.by_ulps.back(), 1U);
+}
+
+// Blocks that are equal are passed over, and indices count from the front all the same.
+TEST(CompareElements, OfManyElementsTheOneIsFound) {
+  constexpr std::size_t kCount = 10000;
+  for (const std::size_t at : {std::size_t{0}, std::size_t{2047}, std::size_t{2048}, kCount - 1}) {
+    std::vector<std::byte> a(kCount * 2);
+    std::vector<std::byte> b = a;
+    b[at * 2] = std::byte{1};
+    const ElementDifferences found = compare_elements(DType::bf16, {}, a, b);
+    EXPECT_EQ(found.count, 1U);
+    EXPECT_EQ(found.first, at);
+    EXPECT_EQ(found.largest_ulps, 1U);
+  }
+}
+
+TEST(CompareElements, ZerosOfBothSignsDifferInBitsAndAreNoneApart) {
+  const ElementDifferences found = of_f32({0.0F}, {-0.0F});
+  EXPECT_EQ(found.count, 1U);
+  EXPECT_EQ(found.largest_ulps, 0U);
+  EXPECT_EQ(found.largest_absolute, 0.0);
+  EXPECT_EQ(of_f32({0.0F}, {-0.0F}, {.ulps = 0}).count, 0U);
+}
+
+TEST(CompareElements, AcrossZeroUlpsAreCountedThrough) {
+  const float least = std::numeric_limits<float>::denorm_min();
+  EXPECT_EQ(of_f32({least}, {-least}).largest_ulps, 2U);
+}
+
+TEST(CompareElements, NansAreCountedApartFromNumbers) {
+  const float other = std::bit_cast<float>(std::bit_cast<std::uint32_t>(kNotANumber) + 1);
+  const ElementDifferences found = of_f32({kNotANumber, 1, kNotANumber}, {1, kNotANumber, other});
+  EXPECT_EQ(found.count, 3U);
+  EXPECT_EQ(found.left_nans, 2U);
+  EXPECT_EQ(found.right_nans, 2U);
+  EXPECT_EQ(found.largest_absolute, 0.0);
+  EXPECT_EQ(of_f32({kNotANumber, 1, kNotANumber}, {1, kNotANumber, other}, {.absolute = 1e9}).count,
+            2U);
+}
+
+TEST(CompareElements, TheToleranceIsTheLastThatIsEqual) {
+  EXPECT_EQ(of_f32({1, 1}, {1.25F, 1.5F}, {.absolute = 0.25}).count, 1U);
+  const float next = std::nextafter(1.0F, 2.0F);
+  const float second = std::nextafter(next, 2.0F);
+  EXPECT_EQ(of_f32({1, 1}, {next, second}, {.ulps = 1}).count, 1U);
+  EXPECT_EQ(of_f32({1, 1}, {next, second}, {.ulps = 2}).count, 0U);
+  EXPECT_EQ(of_f32({kInfinite}, {1}, {.absolute = 1e300}).count, 1U);
+}
+
+TEST(CompareElements, WholeNumbersAreTheirDifferenceApart) {
+  const auto found =
+      compare_elements(DType::i64, {}, numbers_as_bytes<std::int64_t>({INT64_MIN, 5}),
+                       numbers_as_bytes<std::int64_t>({INT64_MAX, 5}));
+  EXPECT_EQ(found.count, 1U);
+  EXPECT_EQ(found.largest_ulps, UINT64_MAX);
+  EXPECT_EQ(compare_elements(DType::u8, {}, numbers_as_bytes<std::uint8_t>({255}),
+                             numbers_as_bytes<std::uint8_t>({0}))
+                .largest_absolute,
+            255.0);
+  EXPECT_EQ(compare_elements(DType::i8, {}, numbers_as_bytes<std::int8_t>({-1}),
+                             numbers_as_bytes<std::int8_t>({1}))
+                .largest_ulps,
+            2U);
+}
+
+TEST(CompareElements, ComplexNumbersAreNumberedAsSuch) {
+  EXPECT_EQ(compare_elements(DType::c64, {}, numbers_as_bytes<float>({1, 2, 3, 4}),
+                             numbers_as_bytes<float>({1, 2, 3, 5}))
+                .first,
+            1U);
+}
+
+// Every code of the 8-bit kinds: ulps are what lies between, whatever the format's exponents are.
+TEST(CompareElements, NeighboursOfEveryKindAreOneApart) {
+  for (const DType dtype :
+       {DType::f8_e4m3, DType::f8_e5m2, DType::f8_e4m3fnuz, DType::f8_e5m2fnuz, DType::f8_e8m0}) {
+    for (std::uint8_t code = 1; code < 0x78; ++code) {
+      const auto next = static_cast<std::uint8_t>(code + 1);
+      const auto found = compare_elements(dtype, {}, numbers_as_bytes<std::uint8_t>({code}),
+                                          numbers_as_bytes<std::uint8_t>({next}));
+      EXPECT_EQ(found.largest_ulps, 1U) << to_string(dtype) << " " << int{code};
+      EXPECT_GT(found.largest_absolute, 0.0) << to_string(dtype) << " " << int{code};
+    }
+  }
+}
+
+TEST(ElementText, ReadsBackAsItIs) {
+  EXPECT_EQ(element_text(DType::f32, numbers_as_bytes<float>({0.1F})), "0.1");
+  EXPECT_EQ(element_text(DType::f64, numbers_as_bytes<double>({0.1})), "0.1");
+  EXPECT_EQ(element_text(DType::bf16, numbers_as_bytes<std::uint16_t>({0x3f80})), "1");
+  EXPECT_EQ(element_text(DType::f16, numbers_as_bytes<std::uint16_t>({0xfc00})), "-inf");
+  EXPECT_EQ(element_text(DType::f8_e4m3, numbers_as_bytes<std::uint8_t>({0x7f})), "nan");
+  EXPECT_EQ(element_text(DType::f8_e4m3fnuz, numbers_as_bytes<std::uint8_t>({0x40})), "1");
+  EXPECT_EQ(element_text(DType::f8_e8m0, numbers_as_bytes<std::uint8_t>({127})), "1");
+  EXPECT_EQ(element_text(DType::i8, numbers_as_bytes<std::int8_t>({-7})), "-7");
+  EXPECT_EQ(element_text(DType::u64, numbers_as_bytes<std::uint64_t>({UINT64_MAX})),
+            "18446744073709551615");
+  EXPECT_EQ(element_text(DType::boolean, numbers_as_bytes<std::uint8_t>({1})), "true");
+  EXPECT_EQ(element_text(DType::c64, numbers_as_bytes<float>({1, -2})), "(1, -2)");
+}
+
+}  // namespace
+}  // namespace hfshard

@@ -1,0 +1,256 @@
+// Random stacks in pieces of every shape and order, whose layers are leaves, as they are or
+// transposed: what is unpacked is read as a slow reference says, however units are cut; and so are
+// the digests, which depend on values and rows only.
+
+#include "run/moving/unpacked.h"
+
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "ops/source_rows.h"
+#include "plan/layout/source_choice.h"
+#include "run/moving/unit_filler.h"
+#include "support/sizes.h"
+#include "support/temp_dir.h"
+#include "unit/ops/reference.h"
+
+namespace hfshard {
+namespace {
+
+using reference::pick;
+using reference::Random;
+
+std::int64_t step(std::uint64_t value) { return static_cast<std::int64_t>(value); }
+
+std::uint16_t value_of(std::uint64_t element) {
+  return static_cast<std::uint16_t>(element * 40503 + 7);
+}
+
+// The bytes of a piece, cell by cell; what lies outside of the array is not zero.
+class Bytes final : public PieceReader {
+ public:
+  explicit Bytes(std::vector<std::uint16_t> values) : values_(std::move(values)) {}
+  void read(std::span<std::byte> out) override {
+    ASSERT_LE(at_ + out.size(), 2 * values_.size());
+    std::memcpy(out.data(), std::as_bytes(std::span(values_)).data() + at_, out.size());
+    at_ += out.size();
+  }
+  void skip(std::uint64_t bytes) override { at_ += bytes; }
+
+ private:
+  std::vector<std::uint16_t> values_;
+  std::size_t at_ = 0;
+};
+
+class Stack final : public Checkpoint {
+ public:
+  Stack(const Shape& shape, const Grid& grid) {
+    catalog_.cuts.push_back({grid, {"zstd"}});
+    TensorInfo& info = catalog_.tensors.emplace_back();
+    info.name = "stack";
+    info.shape = shape;
+    info.cut = 0;
+  }
+  const Catalog& catalog() const override { return catalog_; }
+  bool has_piece(std::uint32_t, const Shape&) const override { return true; }
+  std::uint64_t scratch_bytes(std::uint32_t, PieceSteps) const override { return 0; }
+  std::unique_ptr<PieceReader> open_piece(std::uint32_t, const Shape& piece, PieceSteps,
+                                          std::span<std::byte>) const override {
+    const Shape& shape = catalog_.tensors[0].shape;
+    const Grid& grid = catalog_.cuts[0].grid;
+    std::vector<std::uint16_t> values;
+    for_each_chunk(chunk_counts(grid.chunk, grid.inner), [&](const Shape& cell) {
+      Shape stored = grid.inner;  // its extents as they are stored
+      for (std::size_t k = 0; k < 3; ++k) stored[k] = grid.inner[axis(k)];
+      for_each_chunk(stored, [&](const Shape& at) {
+        std::uint64_t element = 0;
+        bool inside = true;
+        for (std::size_t d = 0; d < 3; ++d) {
+          const std::size_t k = d == axis(0) ? 0 : d == axis(1) ? 1 : 2;
+          const std::uint64_t x = piece[d] * grid.chunk[d] + cell[d] * grid.inner[d] + at[k];
+          inside = inside && x < shape[d];
+          element = element * shape[d] + x;
+        }
+        values.push_back(inside ? value_of(element) : std::uint16_t{0xdead});
+        return true;
+      });
+      return true;
+    });
+    return std::make_unique<Bytes>(std::move(values));
+  }
+
+ private:
+  std::size_t axis(std::size_t k) const {
+    const auto& order = catalog_.cuts[0].grid.order;
+    return order.empty() ? k : order[k];
+  }
+  Catalog catalog_;
+};
+
+Grid random_grid(Random& random, const Shape& shape) {
+  Grid out;
+  for (std::size_t d = 0; d < 3; ++d) {
+    out.inner.push_back(pick(random, 1, shape[d] + 1));
+    out.chunk.push_back(out.inner[d] * pick(random, 1, 2));
+  }
+  if (random() % 2 == 0) out.inner = out.chunk;
+  out.shard = out.chunk;
+  if (random() % 2 == 0) {
+    out.order = {0, 1, 2};
+    std::shuffle(out.order.begin(), out.order.end(), random);
+  }
+  return out;
+}
+
+// A leaf for every index of the axis in the middle.
+CompiledModel layers_of(const Shape& shape, bool turned, Random& random) {
+  CompiledModel out;
+  out.rules = {"rule"};
+  for (std::uint64_t layer = 0; layer < shape[1]; ++layer) {
+    Leaf& leaf = out.leaves.emplace_back();
+    leaf.name = "layer" + std::to_string(100 + layer);
+    leaf.shape = turned ? Shape{shape[2], shape[0]} : Shape{shape[0], shape[2]};
+    Transfer& transfer = out.transfers.emplace_back();
+    transfer.target = static_cast<std::uint32_t>(layer);
+    transfer.sources = {0};
+    transfer.source_shape = shape;
+    transfer.map.src_base = layer * shape[2];
+    const std::int64_t row = step(shape[1] * shape[2]);
+    transfer.map.digits = turned ? DigitList{{shape[2], 1, step(shape[0])}, {shape[0], row, 1}}
+                                 : DigitList{{shape[0], row, step(shape[2])}, {shape[2], 1, 1}};
+  }
+  if (random() % 2 == 0) shorten_rows(out, 64);
+  return out;
+}
+
+struct Unpacked {
+  std::shared_ptr<const Model> model;
+  CutLeaves cut;
+};
+
+Unpacked cut_leaves(const std::shared_ptr<const Model>& model, const Limits& limits) {
+  Unpacked out{model, {}};
+  const std::vector<std::uint32_t> arrays{0};
+  out.cut.unpacked = unpacked_forms(*model, arrays);
+  for (std::uint32_t i = 0; i < model->leaves.size(); ++i) {
+    const Leaf& leaf = model->leaves[i];
+    const auto transfers = model->leading_to(i);
+    const SourceChoice source = choose_source(*model, leaf, transfers, out.cut.unpacked, limits);
+    EXPECT_FALSE(source.pieces.has_value());
+    const PieceForm form{packed_bytes(leaf.dtype, leaf.shape.numel())};
+    UnitForm unit = make_sliced_unit(leaf, transfers, form, limits);
+    unit.scratch_bytes = std::max(unit.scratch_bytes, source.unpacked_scratch_bytes);
+    out.cut.grids.push_back({leaf.shape, leaf.shape, leaf.shape});
+    out.cut.units.push_back(unit);
+  }
+  return out;
+}
+
+// The sum of a layer's rows, each by itself.
+Digest128 rows_of(const Transfer& transfer, const Leaf& leaf) {
+  Digest128 sum;
+  const Shape& shape = transfer.source_shape;
+  const std::uint64_t row = row_length(transfer);
+  for (std::uint64_t i = 0; i < shape[0]; ++i) {
+    for (std::uint64_t j = 0; j < shape[2]; j += row) {
+      const std::uint64_t begin = (i * shape[1] + transfer.target) * shape[2] + j;
+      std::vector<std::uint16_t> values;
+      for (std::uint64_t k = 0; k < row; ++k) values.push_back(value_of(begin + k));
+      sum += hash_block(begin, std::as_bytes(std::span(values)));
+    }
+  }
+  EXPECT_EQ(size_bits(leaf.dtype), 16U);
+  return sum;
+}
+
+TEST(UnpackedArrays, AreReadAsASlowReferenceSays) {
+  Random random(20261123);
+  std::uint64_t slices = 0;
+  std::uint64_t short_rows = 0;
+  for (int round = 0; round < cases(150); ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    const Shape shape{pick(random, 1, 7), pick(random, 1, 5), pick(random, 2, 9)};
+    const bool turned = random() % 2 == 0;
+    const auto model = make_model(std::make_shared<Stack>(shape, random_grid(random, shape)),
+                                  layers_of(shape, turned, random));
+    Limits limits;
+    limits.segment_bytes = 2 * pick(random, 1, 40);
+    limits.merge_bytes = pick(random, 1, 200);
+    const Unpacked made = cut_leaves(model, limits);
+    const Layout layout(model, made.cut, limits, false);
+    const TempDir dir;
+    OpenSources sources;
+    const RunOptions options;
+    UnpackedArrays unpacked(layout, dir / "", sources, options);
+    const UnitFiller filler(layout, sources);
+    Arena arena(std::uint64_t{1} << 20);
+    std::vector<std::uint16_t> space(layout.end_address() / 2, 0xbeef);
+    std::vector<Digest128> sums(model->digest_slots());
+    for (UnitRef at; at.group < layout.groups().size(); at = layout.next(at)) {
+      unpacked.make_ready(at, arena);
+      std::vector<std::byte> scratch(filler.scratch_bytes(at));
+      std::vector<SlotDigest> digests;
+      filler.fill(at,
+                  std::as_writable_bytes(std::span(space))
+                      .subspan(layout.address_of(at), layout.region_bytes(at)),
+                  scratch, digests);
+      for (const SlotDigest& digest : digests) sums[digest.slot] += digest.sum;
+    }
+    for (const Group& group : layout.groups()) {
+      slices += layout.units()[group.leaf].units_per_group > 1 ? 1U : 0U;
+      const Transfer& transfer = model->transfers[group.leaf];
+      short_rows += transfer.row != 0 ? 1U : 0U;
+      for (std::uint64_t i = 0; i < shape[0]; ++i) {
+        for (std::uint64_t j = 0; j < shape[2]; ++j) {
+          const std::uint64_t to = turned ? j * shape[0] + i : i * shape[2] + j;
+          ASSERT_EQ(space[group.address / 2 + to],
+                    value_of((i * shape[1] + group.leaf) * shape[2] + j));
+        }
+      }
+      EXPECT_EQ(sums[model->digest_slot(group.leaf, 0)],
+                rows_of(transfer, model->leaves[group.leaf]));
+    }
+  }
+  EXPECT_GT(slices, 10U);  // both happen
+  EXPECT_GT(short_rows, 1U);
+}
+
+// Of a layer everything lies in one place, behind the layers before it.
+TEST(UnpackedForm, AnAxisThatEveryRulePicksIsTheSlowest) {
+  Random random(1);
+  const Shape shape{6, 4, 10};
+  const Grid grid{{3, 4, 5}, {3, 4, 5}, {3, 4, 5}};
+  const std::vector<std::uint32_t> arrays{0};
+  CompiledModel layers = layers_of(shape, true, random);
+  const auto model = make_model(std::make_shared<Stack>(shape, grid), layers);
+  const UnpackedForm form = unpacked_forms(*model, arrays)[0];
+  EXPECT_EQ(form.grid.chunk, (Shape{3, 1, 5}));
+  EXPECT_EQ(form.file_order, (std::vector<std::uint8_t>{1, 0, 2}));
+  EXPECT_FALSE(form.row_major);
+  EXPECT_EQ(form.piece_begin(shape, {0, 1, 0}), 60U);
+  EXPECT_EQ(form.piece_begin(shape, {1, 1, 1}), 60U + 45U);
+  EXPECT_EQ(form.elements(shape), 240U);
+  layers.transfers[0].map.digits.push_back({2, 10, 60});  // two layers become one leaf
+  layers.leaves[0].shape = {20, 6};
+  const auto joined = make_model(std::make_shared<Stack>(shape, grid), layers);
+  EXPECT_EQ(unpacked_forms(*joined, arrays)[0].grid.chunk, (Shape{3, 4, 5}));
+}
+
+// A decoder reads rows wherever it needs them.
+TEST(UnpackedForm, WhatIsDecodedIsOneTensor) {
+  Random random(1);
+  const Shape shape{6, 4, 10};
+  const Grid grid{{3, 4, 5}, {3, 4, 5}, {3, 4, 5}};
+  CompiledModel layers = layers_of(shape, false, random);
+  layers.transfers[1].decode.emplace();
+  const auto model = make_model(std::make_shared<Stack>(shape, grid), layers);
+  const std::vector<std::uint32_t> arrays{0};
+  EXPECT_TRUE(unpacked_forms(*model, arrays)[0].row_major);
+}
+
+}  // namespace
+}  // namespace hfshard

@@ -1,0 +1,310 @@
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "base/coding.h"
+#include "support/catch_error.h"
+#include "support/safetensors_builder.h"
+#include "unit/run/run_support.h"
+
+#include "hfshard/hfshard.h"
+
+namespace hfshard {
+namespace {
+
+using Kind = TensorDiff::Kind;
+
+class DiffTest : public testing::Test {
+ protected:
+  RunOptions run_to(const std::string& out) const {
+    RunOptions run;
+    run.out = out.empty() ? out : dir_ / out;
+    run.jobs = 2;
+    run.limits = &limits_;
+    run.scratch_directory = dir_.path();
+    return run;
+  }
+  std::string convert_to(const std::string& out, PlanOptions options = small_options()) {
+    hfshard::convert(source_, options, run_to(out), quiet_);
+    return dir_ / out;
+  }
+  DiffResult compare(const std::string& a, const std::string& b, const DiffOptions& options = {}) {
+    return diff(a, b, options, run_to(""), quiet_);
+  }
+  // Flips one bit of a file.
+  static void flip(const std::string& path, std::uint64_t at, char bit = 1) {
+    std::string bytes = read_text(path);
+    bytes.at(at) = static_cast<char>(bytes.at(at) ^ bit);
+    write_text(path, bytes);
+  }
+
+  TempDir dir_;
+  Limits limits_ = small_limits();
+  Reporter quiet_;
+  std::string source_ = copy_fixture("qwen3", dir_ / "source");
+};
+
+const TensorDiff* find(const DiffResult& result, std::string_view name) {
+  const auto found = std::ranges::find(result.tensors, name, &TensorDiff::name);
+  return found == result.tensors.end() ? nullptr : &*found;
+}
+
+// One model in every form that this program writes: each is equal to each.
+TEST_F(DiffTest, EveryFormOfAModelIsEqualToEveryOther) {
+  std::vector<std::string> forms{source_, convert_to("stacked")};
+  PlanOptions options = small_options();
+  options.mapping.stacked = false;
+  options.meshes = {"fsdp=2"};
+  forms.push_back(convert_to("separate", options));
+  options = small_options();
+  options.encoding.zstd_level = 1;
+  options.meshes.clear();
+  options.chunk_bytes = 1 << 20;
+  forms.push_back(convert_to("packed", options));
+  link(source_, {}, {}, run_to("linked"), quiet_);
+  forms.push_back(dir_ / "linked");
+  PlanOptions back;
+  back.target = "safetensors";
+  back.mapping.scheme = "hf";
+  back.shard_bytes = 4096;
+  hfshard::convert(dir_ / "stacked", back, run_to("back"), quiet_);
+  forms.push_back(dir_ / "back");
+  for (const std::string& a : forms) {
+    for (const std::string& b : forms) {
+      const DiffResult found = compare(a, b);
+      EXPECT_TRUE(found.equal()) << a << " " << b;
+      EXPECT_GT(found.compared_tensors, 10U);
+      EXPECT_GT(found.compared_bytes, 20000U);
+    }
+  }
+}
+
+// Where the arrays of a checkpoint are larger than what is held at once, they are unpacked.
+TEST_F(DiffTest, WhatIsOneLargePieceIsUnpacked) {
+  PlanOptions options;
+  options.encoding.zstd_level = 1;
+  const Limits usual;
+  const Limits small = limits_;
+  limits_ = usual;
+  const std::string whole = convert_to("whole", options);
+  limits_ = small;
+  const std::string cut = convert_to("cut");
+  limits_.merge_bytes = 1024;
+  limits_.slab_bytes = 4096;  // for both: less than the pieces have
+  EXPECT_TRUE(compare(cut, whole).equal());
+  EXPECT_TRUE(compare(whole, source_).equal());
+  const std::string data = whole + "/0/items/d/00000";
+  const std::string name = "params.params.decoder.layers.mlp.wo.kernel";
+  InspectOptions asked;
+  asked.pieces = true;
+  asked.filter = name;
+  const InspectReport seen = inspect(whole, asked, quiet_);
+  flip(data, seen.checkpoint.arrays.at(0).pieces.at(0).range->begin + 30);
+  for (const bool swap : {false, true}) {
+    const DiffResult found = swap ? compare(cut, whole) : compare(whole, cut);
+    EXPECT_EQ(found.differing_tensors, 1U);
+    const TensorDiff* item = find(found, name);
+    ASSERT_NE(item, nullptr);
+    EXPECT_EQ(item->kind, Kind::damaged);
+    EXPECT_EQ(item->damage.at(0).in_a, !swap);
+    EXPECT_EQ(item->damage.at(0).tensor, name);
+    EXPECT_EQ(item->damage.at(0).file, data);
+  }
+}
+
+// One bit of an element of a tensor, wherever it is: name, index, file and byte on both sides.
+TEST_F(DiffTest, OneBitIsNamed) {
+  PlanOptions options = small_options();
+  options.encoding.checksum = false;
+  const std::string out = convert_to("out", options);
+  const std::string name = "model.layers.1.mlp.down_proj.weight";
+  const std::string other = copy_fixture("qwen3", dir_ / "other");
+  const InspectReport seen = inspect(other, {false, false, name}, quiet_);
+  const StoredArray& array = seen.checkpoint.arrays.at(0);
+  const std::uint64_t element = 13 * array.shape[1] + 17;
+  const std::string file = seen.checkpoint.files.at(array.file).name;
+  flip(join_path(other, file), array.begin_bytes + element * 2);
+  const DiffResult same = compare(source_, other);
+  ASSERT_EQ(same.differing_elements, 1U);
+  const TensorDiff* item = find(same, name);
+  ASSERT_TRUE(item != nullptr && item->values);
+  EXPECT_EQ(item->kind, Kind::values);
+  EXPECT_EQ(item->values->first, (Shape{13, 17}));
+  EXPECT_EQ(item->values->largest_ulps, 1U);
+  EXPECT_EQ(item->values->b.file, file);
+  EXPECT_EQ(item->values->b.byte, array.begin_bytes + element * 2);
+  EXPECT_NE(item->values->a.value, item->values->b.value);
+
+  const DiffResult across = compare(out, other);
+  ASSERT_EQ(across.differing_tensors, 1U);
+  const ValueDifferences& values =
+      *std::ranges::find(across.tensors, Kind::values, &TensorDiff::kind)->values;
+  EXPECT_EQ(values.first, (Shape{17, 1, 13}));
+  EXPECT_EQ(values.b.tensor, name);
+  EXPECT_EQ(values.b.index, (Shape{13, 17}));
+  EXPECT_EQ(values.b.byte, array.begin_bytes + element * 2);
+  // And where the same element lies in the tree: putting that byte right makes them equal.
+  ASSERT_TRUE(values.a.byte);
+  EXPECT_EQ(values.a.tensor, "params.params.decoder.layers.mlp.wo.kernel");
+  EXPECT_EQ(values.a.index, values.first);
+  flip(join_path(out, values.a.file), *values.a.byte);
+  EXPECT_TRUE(compare(out, other).equal());
+}
+
+TEST_F(DiffTest, NamesShapesAndDtypesAreDifferences) {
+  SafetensorsBuilder a;
+  a.tensor("both", DType::f32, {4}).tensor("dtype", DType::f32, {4}, std::string(16, '\0'));
+  a.tensor("shape", DType::f32, {4}).tensor("there", DType::u8, {2});
+  SafetensorsBuilder b;
+  b.tensor("both", DType::f32, {4}).tensor("dtype", DType::bf16, {4}, std::string(8, '\0'));
+  b.tensor("here", DType::i8, {}).tensor("shape", DType::f32, {2, 2});
+  a.write(dir_ / "a.safetensors");
+  b.write(dir_ / "b.safetensors");
+  const DiffResult found = compare(dir_ / "a.safetensors", dir_ / "b.safetensors");
+  EXPECT_EQ(found.differing_tensors, 4U);
+  EXPECT_EQ(found.compared_tensors, 1U);
+  ASSERT_EQ(found.tensors.size(), 5U);
+  EXPECT_EQ(find(found, "both")->kind, Kind::equal);
+  EXPECT_EQ(find(found, "dtype")->kind, Kind::dtype);
+  EXPECT_EQ(find(found, "shape")->kind, Kind::shape);
+  EXPECT_EQ(find(found, "there")->kind, Kind::only_a);
+  EXPECT_FALSE(find(found, "there")->b);
+  EXPECT_EQ(find(found, "here")->kind, Kind::only_b);
+  DiffOptions options;
+  options.include = {"*h*"};
+  options.exclude = {"both"};
+  EXPECT_EQ(compare(dir_ / "a.safetensors", dir_ / "b.safetensors", options).tensors.size(), 3U);
+}
+
+std::string bf16_bytes(std::initializer_list<std::uint16_t> bits) {
+  return {std::string(as_text(std::as_bytes(std::span(bits.begin(), bits.size()))))};
+}
+std::string f32_bytes(std::initializer_list<float> numbers) {
+  return {std::string(as_text(std::as_bytes(std::span(numbers.begin(), numbers.size()))))};
+}
+
+// The wider value is rounded, to nearest even: a half goes down to 1.0 and up from the next.
+TEST_F(DiffTest, DtypeAwareRoundsTheWiderOne) {
+  const float ulp = std::ldexp(1.0F, -7);
+  const auto write = [&](const std::string& name, DType dtype, const std::string& bytes) {
+    const std::uint64_t count = bytes.size() * 8 / size_bits(dtype);
+    SafetensorsBuilder().tensor("w", dtype, {count}, bytes).write(dir_ / (name + ".safetensors"));
+    return dir_ / (name + ".safetensors");
+  };
+  const std::string wide =
+      write("wide", DType::f32, f32_bytes({1, 1 + ulp / 2, 1 + ulp * 1.5F, 1 + ulp / 3}));
+  const std::string same = write("same", DType::bf16, bf16_bytes({0x3f80, 0x3f80, 0x3f82, 0x3f80}));
+  const std::string off = write("off", DType::bf16, bf16_bytes({0x3f80, 0x3f81, 0x3f82, 0x3f80}));
+  DiffOptions aware;
+  aware.dtype_aware = true;
+  EXPECT_EQ(compare(wide, same).tensors.at(0).kind, Kind::dtype);
+  EXPECT_TRUE(compare(wide, same, aware).equal());
+  EXPECT_TRUE(compare(same, wide, aware).equal());
+  const DiffResult found = compare(wide, off, aware);
+  EXPECT_EQ(found.differing_elements, 1U);
+  EXPECT_EQ(found.tensors.at(0).values->first, (Shape{1}));
+  EXPECT_EQ(found.tensors.at(0).a->dtype, DType::f32);
+  EXPECT_EQ(found.tensors.at(0).b->dtype, DType::bf16);
+  // f16 and bf16 hold numbers that the other does not: both become f32.
+  const std::string half = write("half", DType::f16, bf16_bytes({0x3c00, 0x3c01}));
+  const std::string brain = write("brain", DType::bf16, bf16_bytes({0x3f80, 0x3f80}));
+  EXPECT_EQ(compare(half, brain, aware).differing_elements, 1U);
+  aware.tolerance.absolute = 0.001;
+  EXPECT_TRUE(compare(half, brain, aware).equal());
+}
+
+// What a checksum covers is damage, named with its file and bytes; all else is still compared.
+TEST_F(DiffTest, EveryFlippedBitIsFound) {
+  const std::string out = convert_to("out");
+  const InspectReport seen = inspect(out, {false, true, {}}, quiet_);
+  std::mt19937 random(7);  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same flips each time
+  for (int i = 0; i < 24; ++i) {
+    const StoredArray& array = seen.checkpoint.arrays[random() % seen.checkpoint.arrays.size()];
+    const StoredPiece& piece = array.pieces[random() % array.pieces.size()];
+    if (array.name == "step") continue;
+    const std::uint64_t at =
+        piece.range->begin + random() % (piece.range->end - piece.range->begin);
+    const std::string path = join_path(out, piece.file);
+    const char bit = static_cast<char>(1 << random() % 8);
+    flip(path, at, bit);
+    const DiffResult found = i % 2 == 0 ? compare(out, source_) : compare(source_, out);
+    ASSERT_EQ(found.differing_tensors, 1U) << array.name << " at " << at;
+    const auto item = std::ranges::find(found.tensors, Kind::damaged, &TensorDiff::kind);
+    ASSERT_NE(item, found.tensors.end());
+    EXPECT_EQ(item->name, array.name);
+    EXPECT_EQ(item->damage.at(0).file, path);
+    EXPECT_EQ(item->damage.at(0).in_a, i % 2 == 0);
+    flip(path, at, bit);
+  }
+  EXPECT_TRUE(compare(out, source_).equal());
+}
+
+TEST_F(DiffTest, AFileThatIsGoneIsAnErrorWithItsName) {
+  const std::string out = convert_to("out");
+  const std::string data = out + "/0/items/d/00000";
+  write_text(data, read_text(data).substr(0, 1000));
+  const Error cut = catch_error([&] { compare(out, source_); });
+  EXPECT_EQ(cut.code(), ErrorCode::corrupt);
+  EXPECT_EQ(cut.file(), data);
+  std::remove(data.c_str());
+  EXPECT_EQ(catch_error([&] { compare(source_, out); }).file(), data);
+  const std::string shard = source_ + "/model-00001-of-00002.safetensors";
+  ASSERT_EQ(std::remove(shard.c_str()), 0);
+  const Error gone = catch_error([&] { compare(source_, source_); });
+  EXPECT_EQ(gone.code(), ErrorCode::not_found);
+  EXPECT_EQ(gone.file(), shard);
+}
+
+// Codes with scales are what they decode to.
+TEST_F(DiffTest, AQuantisedModelIsWhatItDecodesTo) {
+  for (const std::string name : {"qwen3-moe-fp8", "gpt-oss-mxfp4"}) {
+    const std::string coded = copy_fixture(name, dir_ / name);
+    source_ = coded;
+    PlanOptions options = small_options();
+    options.meshes.clear();
+    const std::string tree = convert_to("tree-" + name, options);
+    PlanOptions back;
+    back.target = "safetensors";
+    back.mapping.scheme = "hf";
+    hfshard::convert(tree, back, run_to("back-" + name), quiet_);
+    EXPECT_TRUE(compare(coded, tree).equal()) << name;
+    const DiffResult found = compare(dir_ / ("back-" + name), coded);
+    EXPECT_TRUE(found.equal()) << name;
+    EXPECT_FALSE(found.through.empty());
+  }
+}
+
+TEST_F(DiffTest, AMemoryBoundThatIsTooSmallIsRefused) {
+  RunOptions run = run_to("");
+  run.max_memory_bytes = 1 << 20;
+  EXPECT_EQ(catch_error([&] { diff(source_, source_, {}, run, quiet_); }).code(), ErrorCode::limit);
+}
+
+TEST_F(DiffTest, ANameThatFitsNothingIsAnError) {
+  DiffOptions options;
+  options.include = {"nothing.*"};
+  EXPECT_EQ(catch_error([&] { compare(source_, source_, options); }).code(), ErrorCode::not_found);
+}
+
+TEST_F(DiffTest, TwoTreesOfOtherProgramsAreComparedByNames) {
+  const std::string out = convert_to("out");
+  PlanOptions options = small_options();
+  options.mapping.stacked = false;
+  const std::string other = convert_to("other", options);
+  for (const std::string& place : {out, other}) std::remove((place + "/0/hfshard.json").c_str());
+  const DiffResult found = compare(out, other);
+  EXPECT_FALSE(found.equal());
+  EXPECT_TRUE(found.through.empty());
+  DiffOptions with_config;
+  with_config.config_name = source_ + "/config.json";
+  with_config.config_text = read_text(with_config.config_name);
+  EXPECT_TRUE(compare(out, other, with_config).equal());
+  EXPECT_TRUE(compare(other, source_).equal()) << "the model says what it is itself";
+}
+
+}  // namespace
+}  // namespace hfshard

@@ -1,0 +1,94 @@
+// What loading a checkpoint that is there costs is what its plan said.
+
+#include <gtest/gtest.h>
+
+#include "support/catch_error.h"
+#include "unit/run/run_support.h"
+
+#include "hfshard/hfshard.h"
+
+namespace hfshard {
+namespace {
+
+const std::vector<std::string> kMeshes{"fsdp=4,tensor=2", "fsdp=2", "tensor=2", "data=2"};
+
+class StoredLoadTest : public testing::Test {
+ protected:
+  PlanReport make(const std::string& out, const PlanOptions& options) {
+    RunOptions run = to_output(dir_ / out);
+    run.limits = &limits_;
+    PlanQuestions questions;
+    questions.load_meshes = kMeshes;
+    questions.devices_per_host = 2;
+    PlanReport planned = plan(source_, options, run, questions);
+    hfshard::convert(source_, options, run, quiet_);
+    return planned;
+  }
+  std::vector<LoadReport> loads(const std::string& out) {
+    InspectOptions options;
+    options.load_meshes = kMeshes;
+    options.devices_per_host = 2;
+    return inspect(dir_ / out, options, quiet_).loads;
+  }
+
+  TempDir dir_;
+  Limits limits_ = small_limits();
+  Reporter quiet_;
+  std::string source_ = copy_fixture("qwen3", dir_ / "source");
+};
+
+TEST_F(StoredLoadTest, WithChunksInnerOnesAndSeparateLayersItIsWhatThePlanSaid) {
+  for (const std::uint64_t outer_shards : {std::uint64_t{32}, std::uint64_t{2}}) {
+    for (const bool stacked : {true, false}) {
+      limits_.outer_shards = outer_shards;
+      PlanOptions options = small_options();
+      options.mapping.stacked = stacked;
+      const std::string out = std::to_string(outer_shards) + (stacked ? "stacked" : "separate");
+      const PlanReport planned = make(out, options);
+      const std::vector<LoadReport> found = loads(out);
+      ASSERT_EQ(found.size(), kMeshes.size());
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        EXPECT_EQ(found[i].mesh, planned.loads[i].mesh);
+        EXPECT_EQ(found[i].needed_bytes, planned.loads[i].needed_bytes) << out << i;
+        EXPECT_EQ(found[i].read_bytes, planned.loads[i].read_bytes) << out << i;
+        EXPECT_EQ(found[i].largest_request_bytes, planned.loads[i].largest_request_bytes);
+        ASSERT_EQ(found[i].hosts.size(), planned.loads[i].hosts.size());
+        for (std::size_t host = 0; host < found[i].hosts.size(); ++host)
+          EXPECT_EQ(found[i].hosts[host].requests, planned.loads[i].hosts[host].requests);
+      }
+    }
+  }
+}
+
+TEST_F(StoredLoadTest, WhatNothingTellsTheAxesOfIsReadWhole) {
+  make("out", small_options());
+  const LoadReport known = loads("out").at(1);
+  std::remove((dir_ / "out/0/hfshard.json").c_str());
+  const LoadReport unknown = loads("out").at(1);
+  EXPECT_GT(unknown.needed_bytes, known.needed_bytes / 4 * 3);
+  EXPECT_EQ(unknown.needed_bytes, unknown.hosts.size() * unknown.hosts.at(0).needed_bytes);
+  InspectOptions options;
+  options.load_meshes = {"fsdp=2"};
+  options.filter = "*.wi_0.kernel";
+  const LoadReport whole = inspect(dir_ / "out", options, quiet_).loads.at(0);
+  options.axes = {"*.wi_0.kernel=embed,,mlp"};
+  const LoadReport split = inspect(dir_ / "out", options, quiet_).loads.at(0);
+  EXPECT_EQ(split.needed_bytes * 2, whole.needed_bytes);
+}
+
+TEST_F(StoredLoadTest, AModelIsNotCut) {
+  InspectOptions options;
+  options.load_meshes = {"fsdp=2"};
+  EXPECT_EQ(catch_error([&] { inspect(source_, options, quiet_); }).code(), ErrorCode::usage);
+}
+
+// An optimizer's numbers are no parameters.
+TEST_F(StoredLoadTest, ParametersAreTheRealNumbers) {
+  make("out", small_options());
+  const CheckpointInfo info = inspect(dir_ / "out", {}, quiet_).checkpoint;
+  EXPECT_EQ(info.parameters + 1, info.elements) << "the step is a whole number";
+  EXPECT_EQ(info.parameters, plan(source_, small_options(), {}, {}).summary.parameters);
+}
+
+}  // namespace
+}  // namespace hfshard

@@ -1,0 +1,136 @@
+// Data files that are damaged, cut short or gone are among what verify lists.
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "support/temp_dir.h"
+#include "unit/run/run_support.h"
+
+#include "hfshard/hfshard.h"
+
+namespace hfshard {
+namespace {
+
+class VerifyLostTest : public testing::Test {
+ protected:
+  RunOptions run_to(const std::string& out) const {
+    RunOptions run;
+    run.out = out.empty() ? out : dir_ / out;
+    run.jobs = 2;
+    run.limits = &limits_;
+    return run;
+  }
+  void make(const std::string& source, const std::string& out, const PlanOptions& options) {
+    hfshard::convert(source, options, run_to(out), quiet_);
+  }
+  VerifyResult check(const std::string& out, const std::string& source = {}) {
+    return verify(out, source, run_to(""), quiet_);
+  }
+  static PlanOptions export_options() {
+    PlanOptions out;
+    out.target = "safetensors";
+    out.mapping.scheme = "hf";
+    out.shard_bytes = 6000;
+    return out;
+  }
+  static PlanOptions reshard_options() {
+    PlanOptions out = small_options();
+    out.tree.same = true;
+    out.mapping.scheme = "hf";
+    out.meshes = {"fsdp=2"};
+    out.encoding.checksum = false;
+    return out;
+  }
+
+  TempDir dir_;
+  Limits limits_ = small_limits();
+  Reporter quiet_;
+  std::string model_ = copy_fixture("qwen3", dir_ / "model");
+};
+
+// What `lose` does to a file is found with and without the source, all else is verified, and the
+// file is named.
+void expect_found(const std::function<VerifyResult()>& check, const std::string& file) {
+  const VerifyResult found = check();
+  EXPECT_FALSE(found.differences.empty());
+  EXPECT_TRUE(std::ranges::any_of(found.differences, [&](const Difference& item) {
+    return item.file == file && item.what.find(file) != std::string::npos;
+  })) << file;
+  std::set<std::string> leaves;
+  for (const Difference& item : found.differences) leaves.insert(item.leaf);
+  EXPECT_GT(found.chunks, leaves.size()) << "the others were read";
+}
+
+TEST_F(VerifyLostTest, AFileThatIsShortOrGoneIsListedAndTheOthersAreVerified) {
+  make(model_, "tree", small_options());
+  make(dir_ / "tree", "back", export_options());
+  make(dir_ / "tree", "other", reshard_options());
+  const std::string tree = dir_ / "tree";
+  struct Case {
+    std::string out;
+    std::string source;
+    std::string file;
+  };
+  const Case cases[] = {{tree, model_, tree + "/0/items/d/00001"},
+                        {dir_ / "other", tree, dir_ / "other/0/items/d/00001"},
+                        {dir_ / "back", tree, dir_ / "back/model-00002-of-00004.safetensors"}};
+  for (const Case& item : cases) {
+    const std::string bytes = read_text(item.file);
+    const auto with_source = [&] { return check(item.out, item.source); };
+    const auto alone = [&] { return check(item.out); };
+    write_text(item.file, bytes.substr(0, bytes.size() / 2));
+    expect_found(alone, item.file);
+    expect_found(with_source, item.file);
+    write_text(item.file, bytes.substr(0, 3));  // not even a header
+    expect_found(alone, item.file);
+    std::remove(item.file.c_str());
+    EXPECT_FALSE(alone().differences.empty());
+    EXPECT_FALSE(with_source().differences.empty());
+    write_text(item.file, bytes);
+    EXPECT_TRUE(alone().differences.empty());
+  }
+}
+
+// Putting the byte right that is named makes it equal again.
+TEST_F(VerifyLostTest, TheFirstElementIsNamedInTheOutputAndInItsSource) {
+  make(model_, "tree", small_options());
+  make(dir_ / "tree", "back", export_options());
+  make(dir_ / "tree", "other", reshard_options());
+  for (const std::string& name : {std::string("back"), std::string("other")}) {
+    const std::string out = dir_ / name;
+    const std::string leaf = name == "back" ? "model.layers.1.mlp.down_proj.weight"
+                                            : "params.params.decoder.layers.mlp.wo.kernel";
+    InspectOptions asked;
+    asked.pieces = true;
+    asked.filter = leaf;
+    const InspectReport seen = inspect(out, asked, quiet_);
+    const StoredPiece& piece = seen.checkpoint.arrays.at(0).pieces.back();
+    const std::string file = join_path(out, piece.file);
+    std::string bytes = read_text(file);
+    const std::uint64_t at = piece.range->end - 2;  // the low byte of its last element
+    bytes.at(at) = static_cast<char>(bytes.at(at) ^ 1);
+    write_text(file, bytes);
+    const VerifyResult found = check(out, dir_ / "tree");
+    ASSERT_EQ(found.differences.size(), 1U);
+    const Difference& item = found.differences.front();
+    EXPECT_EQ(item.leaf, leaf);
+    ASSERT_TRUE(item.first && item.out && item.source);
+    EXPECT_EQ(item.out->index, *item.first);
+    EXPECT_TRUE(file.ends_with(item.out->file)) << item.out->file;
+    EXPECT_EQ(item.out->byte, at);
+    EXPECT_EQ(item.source->tensor, "params.params.decoder.layers.mlp.wo.kernel");
+    if (name == "back") {
+      EXPECT_EQ(item.source->index, (Shape{(*item.first)[1], 1, (*item.first)[0]}));
+    } else {
+      EXPECT_EQ(item.source->index, *item.first);
+    }
+    EXPECT_FALSE(item.source->file.empty());
+  }
+}
+
+}  // namespace
+}  // namespace hfshard
