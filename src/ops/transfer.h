@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,7 +49,7 @@ struct Transfer {
   DType source_dtype = DType::bf16;  ///< of packed codes: f4, whatever they are stored as
   IndexMap map;                      ///< within one source; digits never span two axes of the leaf
   Value value;
-  std::optional<Decode> decode;
+  std::shared_ptr<const Decode> decode;  ///< null: the source holds values; most do
   bool copy =
       false;  ///< the source elements are used by another rule too, which counts as their owner
   /// Elements of a row, the unit that is hashed: the last axis of a source is whole rows; 0: it is

@@ -255,7 +255,7 @@ std::string without_codes(const std::string& config_text, const std::string& nam
 
 bool was_coded(const CompiledModel& forward) {
   return std::ranges::any_of(forward.transfers,
-                             [](const Transfer& transfer) { return transfer.decode.has_value(); });
+                             [](const Transfer& transfer) { return transfer.decode != nullptr; });
 }
 
 // Whether a tree of another program has the model's own names, as loaders of its format look for.

@@ -45,7 +45,7 @@ std::vector<DTypeChange> dtype_changes(const Plan& plan) {
     DTypeChange& change = changes[{from, std::string(to_string(to))}];
     change.from = from;
     change.to = to_string(to);
-    change.decoded = transfer.decode.has_value();
+    change.decoded = transfer.decode != nullptr;
     const std::uint64_t count = transfer.map.count();
     change.output_bytes += transfer.sources.size() * bytes_of(count, to);
     change.source_bytes +=

@@ -1,3 +1,5 @@
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -76,7 +78,7 @@ void restate(Json& config, const std::optional<DType>& dtype, bool decoded) {
 
 // What becomes of the codes of a source.
 struct DecodedTensors {
-  std::vector<std::optional<Decode>> decodes;  // per tensor
+  std::map<std::uint32_t, Decode> decodes;  // by tensor; the others hold values
   bool any = false;
   bool codes_left = false;
 };
@@ -86,14 +88,13 @@ struct DecodedTensors {
 DecodedTensors decode_tensors(const FamilyDecoders& decoders, ModelBuilder& builder) {
   const std::vector<TensorInfo>& tensors = builder.catalog().tensors;
   DecodedTensors out;
-  out.decodes.resize(tensors.size());
   for (std::uint32_t i = 0; i < tensors.size(); ++i) {
     const DecodeRule* rule = builder.excluded(i) ? nullptr : decoders.find(tensors[i]);
     if (rule == nullptr) continue;
     const bool plain = rule->kind == DecodeKind::block || rule->kind == DecodeKind::tensor;
     const DType dtype = leaf_dtype(builder.options(), tensors[i].name, tensors[i].dtype, {});
     if (plain && dtype != tensors[i].dtype) {
-      out.decodes[i] = decoders.compile(*rule, i, builder);
+      out.decodes.emplace(i, decoders.compile(*rule, i, builder));
       out.any = true;
     } else {
       out.codes_left = true;
@@ -112,7 +113,7 @@ void compile_hf(ModelBuilder& builder) {
   const std::uint32_t rule = builder.rule("--scheme hf");
   const Catalog& catalog = builder.catalog();
   const FamilyDecoders decoders(catalog);
-  DecodedTensors decoded = decode_tensors(decoders, builder);
+  const DecodedTensors decoded = decode_tensors(decoders, builder);
   model.leaves.reserve(catalog.tensors.size());
   model.transfers.reserve(catalog.tensors.size());
   for (std::uint32_t i = 0; i < catalog.tensors.size(); ++i) {
@@ -123,7 +124,8 @@ void compile_hf(ModelBuilder& builder) {
     leaf.name = tensor.name;
     if (!builder.options().flat_names) check_path(tensor.name);
     leaf.dtype = leaf_dtype(builder.options(), tensor.name, tensor.dtype, {});
-    if (!decoded.decodes[i]) check_cast(tensor, leaf.dtype);
+    const auto decode = decoded.decodes.find(i);
+    if (decode == decoded.decodes.end()) check_cast(tensor, leaf.dtype);
     leaf.shape = tensor.shape;
     Transfer transfer;
     transfer.target = static_cast<std::uint32_t>(model.leaves.size());
@@ -132,7 +134,8 @@ void compile_hf(ModelBuilder& builder) {
     transfer.source_shape = tensor.shape;
     transfer.source_dtype = tensor.dtype;
     transfer.map = identity_map(tensor.shape);
-    transfer.decode = std::move(decoded.decodes[i]);
+    if (decode != decoded.decodes.end())
+      transfer.decode = std::make_shared<const Decode>(decode->second);
     model.leaves.push_back(std::move(leaf));
     model.transfers.push_back(std::move(transfer));
     builder.mark(i, TensorUse::mapped);

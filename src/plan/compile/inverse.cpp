@@ -122,7 +122,7 @@ class Inverter {
     back.source_dtype = tree_.tensors[array].dtype;
     back.rule = rule(transfer.rule);
     back.value = inverse_value(transfer.value);
-    const bool coded = transfer.decode.has_value() || !(transfer.source_shape == info.shape);
+    const bool coded = transfer.decode != nullptr || !(transfer.source_shape == info.shape);
     const DType natural = coded ? forward_.leaves[transfer.target].dtype : info.dtype;
     back.target = leaf_of(tensor, transfer.source_shape, natural, back.source_dtype, back.value);
     IndexMap map = inverse(transfer.map);

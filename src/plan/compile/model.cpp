@@ -29,7 +29,7 @@ std::uint64_t of_leaf(const Leaf& leaf) {
 std::uint64_t of_transfer(const Transfer& transfer) {
   return heap_bytes(transfer.loops) + heap_bytes(transfer.sources) +
          transfer.map.digits.heap_bytes() +
-         (transfer.decode ? heap_bytes(transfer.decode->scales) : 0);
+         (transfer.decode ? sizeof(Decode) + heap_bytes(transfer.decode->scales) : 0);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -98,7 +99,8 @@ class RuleCompiler {
     out.source_shape = resolved.source_layout.shape;
     out.source_dtype = first.dtype;
     if (decoder != nullptr) {
-      out.decode = compile_decode(*decoder, bindings_, sources, out.source_shape, builder_);
+      out.decode = std::make_shared<const Decode>(
+          compile_decode(*decoder, bindings_, sources, out.source_shape, builder_));
       if (code_bits(out.decode->form.code) == 4) out.source_dtype = DType::f4;
     }
     out.value = value_of(rule.modifiers.value, bindings_);

@@ -37,7 +37,7 @@ void note_reader(const Transfer& transfer, std::span<const std::uint32_t> arrays
   for (const std::uint32_t source : transfer.sources) {
     Readers* const reader = find(source);
     if (reader == nullptr) continue;
-    reader->decoded |= transfer.decode.has_value();
+    reader->decoded |= transfer.decode != nullptr;
     if (moved.empty()) moved = moved_axes(transfer);
     reader->moved.resize(moved.size(), false);
     for (std::size_t axis = 0; axis < moved.size(); ++axis)

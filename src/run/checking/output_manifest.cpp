@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -266,7 +267,8 @@ void read_transfer(const Json& json, Parts& parts) {
   if (const Json* decode = json.find("decode")) {
     transfer.source_shape = shape_of(decode->at("shape"));
     if (transfer.source_shape.numel() != first.shape.numel()) transfer.source_dtype = DType::f4;
-    transfer.decode = decode_of(*decode, transfer.source_shape, parts.catalog);
+    transfer.decode =
+        std::make_shared<const Decode>(decode_of(*decode, transfer.source_shape, parts.catalog));
   }
   if (const Json* row = json.find("row")) {
     const std::uint64_t length = row->as_uint();

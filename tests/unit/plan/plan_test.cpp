@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -359,7 +360,8 @@ TEST(Plan, TotalsCountCodesAndScalesAsTheyAreStored) {
   made.leaf("coded", {codes}, {4, 32});
   Transfer& transfer = made.model.transfers[0];
   transfer.source_dtype = DType::f4;
-  transfer.decode = Decode{{Code::f4_e2m1, DType::f32, 4, 32, 1, 16}, {scales}};
+  transfer.decode =
+      std::make_shared<const Decode>(Decode{{Code::f4_e2m1, DType::f32, 4, 32, 1, 16}, {scales}});
   EXPECT_EQ(made.build().totals().source_bytes, 4U * 16 + 4 * 2 * 4);
 }
 

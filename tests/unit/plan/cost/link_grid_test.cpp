@@ -174,7 +174,7 @@ TEST(Link, WhatIsComputedIsRefusedByName) {
   wide.source_dtype = DType::f32;
   EXPECT_EQ(choose(leaf, {wide}, leaf.shape).why, "it is cast from f32 to bf16");
   Transfer coded = stacked_kernel(1000, 3, 1400);
-  coded.decode.emplace();
+  coded.decode = std::make_shared<const Decode>();
   EXPECT_EQ(choose(leaf, {coded}, leaf.shape).why, "its source is quantised");
   EXPECT_EQ(choose(leaf, {}, leaf.shape).why, "it has no source");
   const Transfer plain = stacked_kernel(1000, 3, 1400);

@@ -2,6 +2,8 @@
 
 #include "plan/layout/unit.h"
 
+#include <memory>
+
 #include <gtest/gtest.h>
 
 #include "bytes/source.h"
@@ -155,10 +157,12 @@ TEST(Unit, ABandSaysAllItsBuffers) {
   limits.segment_bytes = 10;  // a row is never split
   EXPECT_EQ(band_form(transfer, DType::f32, limits).raw_bytes, 256U + kViewSlackBytes);
   EXPECT_GE(band_form(transfer, DType::f32, limits).converted_bytes, 512U);
-  transfer.decode = Decode{{Code::f8_e4m3, DType::f32, 300, 128, 1, 1}, {}};
+  Decode decode{{Code::f8_e4m3, DType::f32, 300, 128, 1, 1}, {}};
+  transfer.decode = std::make_shared<const Decode>(decode);
   transfer.source_dtype = DType::f8_e4m3;
   EXPECT_GE(band_form(transfer, DType::bf16, limits).scale_bytes, 2U * 128 * 4);
-  transfer.decode->form.code = Code::f4_e2m1;  // 64 bytes of codes, and those that share a byte
+  decode.form.code = Code::f4_e2m1;  // 64 bytes of codes, and those that share a byte
+  transfer.decode = std::make_shared<const Decode>(decode);
   transfer.source_dtype = DType::f4;
   EXPECT_EQ(band_form(transfer, DType::bf16, limits).raw_bytes, 128U + kViewSlackBytes);
 }

@@ -94,11 +94,12 @@ TEST(WriteManifest, RecordsHowValuesWereMade) {
   made.value.add = 2.0F;
   made.copy = true;
   made.source_shape = {6, 4};
-  made.decode.emplace();
-  made.decode->form.code = Code::f8_e4m3;
-  made.decode->form.row_block = 3;
-  made.decode->form.col_block = 2;
-  made.decode->scales = {2, 1};
+  Decode decode;
+  decode.form.code = Code::f8_e4m3;
+  decode.form.row_block = 3;
+  decode.form.col_block = 2;
+  decode.scales = {2, 1};
+  made.decode = std::make_shared<const Decode>(decode);
   Drop drop;
   drop.source = 2;
   drop.rule = 1;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 
@@ -159,7 +160,7 @@ struct CodedModel {
                             : form.code == Code::f8_e4m3 ? DType::f8_e4m3
                                                          : DType::f8_e5m2;
     if (stack) transfer.source_shape = {2, form.rows, cols};
-    transfer.decode = decode;
+    transfer.decode = std::make_shared<const Decode>(decode);
   }
 
   void add_source(Source& source) {
@@ -173,12 +174,13 @@ struct CodedModel {
                                           packed ? Shape{numel / 2} : Shape{numel},
                                           source.stored.back()));
     if (!transfer.decode) return;
-    Decode& decode = *transfer.decode;
+    Decode decode = *transfer.decode;
     const std::uint64_t count =
         numel / (decode.form.rows * decode.form.cols) * decode.form.scales_per_matrix();
     source.scales.push_back(random_scales(decode.form.scale_dtype, count));
     decode.scales.push_back(
         add_tensor(decode.form.scale_dtype, Shape{count}, source.scales.back()));
+    transfer.decode = std::make_shared<const Decode>(decode);
   }
 
   std::uint32_t add_tensor(DType dtype, const Shape& shape, const std::string& bytes) {

@@ -246,7 +246,7 @@ TEST(UnpackedForm, WhatIsDecodedIsOneTensor) {
   const Shape shape{6, 4, 10};
   const Grid grid{{3, 4, 5}, {3, 4, 5}, {3, 4, 5}};
   CompiledModel layers = layers_of(shape, false, random);
-  layers.transfers[1].decode.emplace();
+  layers.transfers[1].decode = std::make_shared<const Decode>();
   const auto model = make_model(std::make_shared<Stack>(shape, grid), layers);
   const std::vector<std::uint32_t> arrays{0};
   EXPECT_TRUE(unpacked_forms(*model, arrays)[0].row_major);
