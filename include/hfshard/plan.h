@@ -25,7 +25,9 @@ struct TreeOptions {
 /// Every option that affects bytes (design.md 2.8). Anything else is an option of the run.
 struct PlanOptions {
   MappingOptions mapping;
-  std::string target;               ///< name of a format that is written; empty: the default one
+  /// Name of a format that is written; empty: the source's of a tree that stays the same
+  /// (tree.same), else the default one.
+  std::string target;
   std::vector<std::string> meshes;  ///< as typed: "fsdp=16,expert=2"; empty: default_mesh
   std::optional<std::string>
       rules_text;  ///< contents of --rules FILE; absent: the scheme's default

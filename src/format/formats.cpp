@@ -113,12 +113,17 @@ bool is_model_place(const StorePath& location) {
   });
 }
 
-std::unique_ptr<Checkpoint> open_tree(const StorePath& location) {
+const Format* tree_format(const StorePath& location) {
   refuse_url(location.name());
   for (const Format* format : all_formats()) {
-    if (!format->plain() && format->recognise(location)) return format->open(location);
+    if (!format->plain() && format->recognise(location)) return format;
   }
   return nullptr;
+}
+
+std::unique_ptr<Checkpoint> open_tree(const StorePath& location) {
+  const Format* format = tree_format(location);
+  return format == nullptr ? nullptr : format->open(location);
 }
 
 std::vector<std::string> model_side_files(const StorePath& directory) {

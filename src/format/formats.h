@@ -40,8 +40,10 @@ std::unique_ptr<Checkpoint> open_checkpoint(const StorePath& path, const Choice&
 std::unique_ptr<Checkpoint> open_source(const StorePath& location);
 /// Whether a place has the files of a model, whatever else lies there. Throws: io.
 bool is_model_place(const StorePath& location);
-/// Opens a tree of arrays: of the formats that recognise the place, the first whose arrays are not
-/// plain pieces; nothing if none is. Throws: as Format::open.
+/// The format of a tree of arrays: of those that recognise the place, the first whose arrays are
+/// not plain pieces; null if none is. Throws: unsupported (a place that is not read), io.
+const Format* tree_format(const StorePath& location);
+/// Opens it; nothing if there is none. Throws: as Format::open.
 std::unique_ptr<Checkpoint> open_tree(const StorePath& location);
 /// Names of what goes along with a model beside its tensors: config, tokenizer, ... of a directory.
 std::vector<std::string> model_side_files(const StorePath& directory);

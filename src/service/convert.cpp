@@ -93,8 +93,10 @@ ConvertReport finalized_before(const std::string& out) {
 
 ConvertReport convert(const SourceName& source, const PlanOptions& options, const RunOptions& run,
                       Reporter& reporter) {
-  const Format& target = format_of(options.target);
-  const Plan plan = make_plan(find_place(source), options, target, limits_of(run));
+  const StorePath place = find_place(source);
+  const PlanOptions wanted = with_target(place, options);
+  const Format& target = format_of(wanted.target);
+  const Plan plan = make_plan(place, wanted, target, limits_of(run));
   ConvertReport out{summarise(plan), {}};
   reporter.planned(out.plan);
   out.run = run_convert(plan, target, run, reporter);

@@ -11,7 +11,6 @@
 #include "format/formats.h"
 #include "mapping/scheme_defaults.h"
 #include "plan/compile/compile_model.h"
-#include "run/keeping/linked_files.h"
 #include "service/place.h"
 #include "service/source.h"
 #include "service/step.h"
@@ -276,14 +275,11 @@ DiffSide open_side(const SourceName& name, Reporter& reporter) {
     out.checkpoint = open_source(out.place);
     return out;
   }
-  std::shared_ptr<const Checkpoint> opened;
-  try {
-    opened = open_checkpoint(out.place, {name.step, name.items});
-  } catch (const Error& error) {
-    const std::string step = step_directory(name.text);
-    if (step.empty()) throw;
-    throw explained(error, step);
-  }
+  std::shared_ptr<const Checkpoint> opened = open_remains(
+      [&](bool despite_loss) {
+        return open_checkpoint(out.place, {name.step, name.items, despite_loss});
+      },
+      step_directory(name.text));
   out.place = place_of_step(out.place, name.step);
   out.checkpoint = tree_source(std::move(opened), out.place);
   return out;

@@ -73,8 +73,10 @@ PlanReport plan(const SourceName& source, const PlanOptions& options, const RunO
                 const PlanQuestions& questions) {
   if (questions.devices_per_host == 0)
     throw Error(ErrorCode::usage, "--devices-per-host is at least 1");
-  const Format& target = format_of(options.target);
-  const Plan made = make_plan(find_place(source), options, target, limits_of(run));
+  const StorePath place = find_place(source);
+  const PlanOptions wanted = with_target(place, options);
+  const Format& target = format_of(wanted.target);
+  const Plan made = make_plan(place, wanted, target, limits_of(run));
   PlanReport out;
   out.summary = summarise(made);
   const unsigned kernels = kernel_threads(run);

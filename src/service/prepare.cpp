@@ -36,6 +36,18 @@ bool names_no_dims(const CompiledModel& model) {
 
 }  // namespace
 
+PlanOptions with_target(const StorePath& source, const PlanOptions& options) {
+  PlanOptions out = options;
+  const bool follows = out.target.empty() && out.tree.same;
+  const Format* own = follows ? tree_format(source) : nullptr;
+  if (own != nullptr && own->writes()) {
+    out.target = own->name();
+    out.mapping.scheme = own->scheme();
+  }
+  out.target = format_of(out.target).name();
+  return out;
+}
+
 Plan make_plan(const StorePath& source, const PlanOptions& options, const Format& target,
                const Limits& limits) {
   const FileLayout files = target.layout();

@@ -15,6 +15,11 @@ namespace hfshard {
 Plan make_plan(const StorePath& source, const PlanOptions& options, const Format& target,
                const Limits& limits);
 
+/// The options with a target: the one that is named, of a tree that stays the same the source's own
+/// with the scheme of its loaders, else the default one. Throws: usage (a format that is not
+/// written), unsupported, io.
+PlanOptions with_target(const StorePath& source, const PlanOptions& options);
+
 /// The sizes of a run: the product's, unless a test brings others.
 Limits limits_of(const RunOptions& run);
 

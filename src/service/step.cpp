@@ -5,6 +5,7 @@
 #include "bytes/files.h"
 #include "format/formats.h"
 #include "run/checking/output_manifest.h"
+#include "run/keeping/linked_files.h"
 #include "run/keeping/unfinished.h"
 
 namespace hfshard {
@@ -50,6 +51,20 @@ StepChoice step_choice(const std::string& place, std::optional<std::uint64_t> st
   std::ranges::sort(out.others);
   out.taken = step;
   return out;
+}
+
+std::unique_ptr<Checkpoint> open_remains(
+    const std::function<std::unique_ptr<Checkpoint>(bool despite_loss)>& open,
+    const std::string& step) {
+  try {
+    return open(false);
+  } catch (const Error& error) {
+    const Error said = step.empty() ? error : explained(error, step);
+    const bool is_loss = error.code() == ErrorCode::corrupt || error.code() == ErrorCode::not_found;
+    // What is awaited has a hint of its own.
+    if (!is_loss || said.hint_text().size() != error.hint_text().size()) throw said;
+  }
+  return open(true);
 }
 
 void refuse_unfinished(const std::string& place, Reporter& reporter) {

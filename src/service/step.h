@@ -1,9 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "catalog/checkpoint.h"
 
 #include "hfshard/convert.h"
 
@@ -23,6 +27,13 @@ StepChoice step_choice(const std::string& place,
                        const std::optional<std::string>& directory = std::nullopt);
 /// That the step of that number was taken.
 StepChoice step_choice(const std::string& place, std::optional<std::uint64_t> step);
+
+/// Opens a checkpoint although data files of it are lost (Choice::despite_loss), unless they are
+/// only awaited. `open` is called with what is to be opened of it, `step` is a step directory with
+/// hfshard.json, or empty. Throws: as `open`.
+std::unique_ptr<Checkpoint> open_remains(
+    const std::function<std::unique_ptr<Checkpoint>(bool despite_loss)>& open,
+    const std::string& step);
 
 /// Refuses a place where a run has begun an output and nothing stands yet; of one beside a
 /// checkpoint, or of a further step, it tells. Throws: not_found (with how to go on), io.

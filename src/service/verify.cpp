@@ -19,24 +19,6 @@
 namespace hfshard {
 namespace {
 
-bool is_loss(const Error& error) {
-  return error.code() == ErrorCode::corrupt || error.code() == ErrorCode::not_found;
-}
-
-// A data file that is lost is a difference, unless it is only awaited.
-std::unique_ptr<Checkpoint> open_step(const Format& target, const std::string& step) {
-  try {
-    return target.open(step);
-  } catch (const Error& error) {
-    const std::size_t hint = error.hint_text().size();
-    const Error said = explained(error, step);
-    if (!is_loss(error) || said.hint_text().size() != hint) throw said;
-  }
-  Choice what_is_left;
-  what_is_left.despite_loss = true;
-  return target.open_one(step, what_is_left);
-}
-
 void add_lost(const Catalog& catalog, VerifyResult& result) {
   for (const Error& error : catalog.lost) {
     Difference item{"", "", error.tensor(), error.sentence(), error.file(), error.range()};
@@ -94,7 +76,13 @@ VerifyResult verify(const std::string& out, const SourceName& source, const RunO
   const Manifest manifest = read_manifest(join_path(step, kManifestName));
   const PlanOptions recorded = options_from_json(manifest.identity.at("options"));
   const Format& target = format_of(recorded.target);
-  const auto opened = open_step(target, step);
+  const auto opened = open_remains(
+      [&](bool despite_loss) {
+        Choice choice;
+        choice.despite_loss = despite_loss;
+        return target.open_one(step, choice);
+      },
+      step);
   VerifyResult result =
       source.text.empty() ? verify_digests(*opened, manifest, run, reporter)
                           : against_source(*opened, recorded, target, source, run, step, reporter);

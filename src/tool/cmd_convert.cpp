@@ -120,6 +120,7 @@ int run_convert_command(const Session& session, std::string_view command,
   PlanOptions wanted = plan_options(plan_flags);
   wanted.tree = tree_options(tree_flags);
   wanted.tree.same = command == kReshard;
+  if (wanted.tree.same && plan_flags.to.empty()) wanted.target.clear();
   RunOptions options = run_options(session, run_flags);
   SourceName source = source_name(session, plan_flags.source, plan_flags.revision);
   if (run_flags.dry_run) return show_plan(session, source, wanted, options);
@@ -245,6 +246,7 @@ Command reshard_command(Session& session) {
                         {dry_run_option(*run_flags)},
                         progress_table(session),
                         common_table(session)});
+  std::ranges::find(out.options, "--to", &Option::name)->standard = "as SOURCE";
   out.examples = {{"for another mesh", "hfshard reshard out out16 --mesh fsdp=16"},
                   {"all in bf16", "hfshard reshard out out-bf16 --dtype bf16"},
                   {"axes of a checkpoint that hfshard did not write",

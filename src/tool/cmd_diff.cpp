@@ -367,8 +367,8 @@ Command diff_command(Session& session) {
   Command out{.name = "diff",
               .summary = "compare two checkpoints of any formats: names, dtypes, shapes, elements"};
   const std::string help =
-      "HuggingFace directory, .safetensors file, model of the hub, or Orbax root, step or item "
-      "directory";
+      "HuggingFace directory, .safetensors file, model of the hub, Orbax root, step or item "
+      "directory, or directory of PyTorch (DCP)";
   out.positionals = {
       {.name = "A", .to = &flags->a, .offer = Offer::file_or_directory, .help = help},
       {.name = "B", .to = &flags->b, .offer = Offer::file_or_directory, .help = "the same"}};

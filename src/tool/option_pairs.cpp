@@ -28,6 +28,7 @@ struct Pair {
   Word with;
   std::vector<std::string> idle;
   const char* why;
+  const char* not_of = "";  // a command where the option means something else
 };
 
 // Without any of `wanted`, `idle` changes nothing.
@@ -44,6 +45,8 @@ const std::vector<std::string>& of_model() {
       "--vocab",  "--dtype",  "--cast",       "--include", "--exclude"};
   return kNames;
 }
+// Whose --step is one of SOURCE.
+constexpr const char* kReads = "reshard";
 constexpr const char* kWhyNotOfModel = "families are checked as they are, in each layout";
 
 // A command has only some of these options, and is asked about those that it has.
@@ -51,18 +54,18 @@ const std::vector<Pair>& pairs() {
   static const std::vector<Pair> kPairs = {
       {{"--to", "null"}, {"OUT"}, "nothing is kept"},
       {{"--to", "null"}, {"--compress", "--checksum"}, "what is discarded is not encoded"},
-      {{"--to", "null"}, {"--step"}, "what is discarded has no step"},
+      {{"--to", "null"}, {"--step"}, "what is discarded has no step", kReads},
       {{"--to", "null"}, {"--resume", "--overwrite"}, "nothing is kept, so nothing stands there"},
       {{"--to", "null"}, {"--link", "--load-mesh"}, "what is discarded cannot be loaded"},
       {{"--to", "safetensors"}, {"--mesh", "--rules"}, "tensors are not cut"},
       {{"--to", "safetensors"}, {"--chunk-bytes"}, "tensors are not cut"},
       {{"--to", "safetensors"}, {"--compress", "--checksum"}, "tensors are stored as they are"},
-      {{"--to", "safetensors"}, {"--step"}, "a HuggingFace directory has no steps"},
+      {{"--to", "safetensors"}, {"--step"}, "a HuggingFace directory has no steps", kReads},
       {{"--to", "safetensors"}, {"--link"}, "tensors are written"},
       {{"--to", "safetensors"}, {"--load-mesh"}, "tensors are not cut"},
       {{"--to", "dcp"}, {"--compress"}, "torch reads items as they are"},
       {{"--to", "dcp"}, {"--checksum"}, "every item has its CRC"},
-      {{"--to", "dcp"}, {"--step"}, "OUT is the checkpoint itself"},
+      {{"--to", "dcp"}, {"--step"}, "OUT is the checkpoint itself", kReads},
       {{"--to", "dcp"}, {"--link"}, "items are written"},
       {{"--scheme", "hf"}, {"--layers"}, "names and shapes stay as they are"},
       {{"--link"}, {"--compress"}, "what is linked stays as it is"},
@@ -103,7 +106,7 @@ bool is_given(const Parsed& parsed, const Word& word) {
 }
 
 void check_pair(const Parsed& parsed, const Pair& pair) {
-  if (!is_given(parsed, pair.with)) return;
+  if (!is_given(parsed, pair.with) || parsed.command->name == pair.not_of) return;
   for (const std::string& idle : pair.idle) {
     if (!is_given(parsed, {idle})) continue;
     throw Error(ErrorCode::usage,
@@ -133,7 +136,7 @@ void check_pairs(const Parsed& parsed) {
     check_pair(parsed, pair);
     if (pair.with.name != "--scheme" || is_given(parsed, {"--scheme"})) continue;
     for (const char* to : {"safetensors", "dcp"})  // which imply it
-      check_pair(parsed, {{"--to", to}, pair.idle, pair.why});
+      check_pair(parsed, {{"--to", to}, pair.idle, pair.why, pair.not_of});
   }
   for (const Need& need : needs()) check_need(parsed, need);
 }

@@ -34,3 +34,15 @@ for worker in 0/2 1/2; do "$HFSHARD" convert out shared --to safetensors --confi
 diff -r other shared && echo "as one run has it"
 "$HFSHARD" link hf --in-place --quiet | grep -c published
 "$HFSHARD" convert hf own --to safetensors --quiet | grep family
+echo "--- of PyTorch: the same format, unless another one is asked for"
+"$HFSHARD" convert hf torch --to dcp --mesh fsdp=2 --quiet >/dev/null
+"$HFSHARD" reshard torch torch3 --mesh fsdp=3 2>&1 | grep -v digest
+"$HFSHARD" verify torch3 torch
+"$HFSHARD" reshard torch orbax --to orbax --quiet | grep published
+mkdir runs && mv torch runs/step-5 && mv torch3 runs/step-6
+"$HFSHARD" reshard runs step5 --step 5 --to dcp --quiet | grep published
+"$HFSHARD" reshard runs step5 --to dcp --resume 2>&1 | grep conflict
+"$HFSHARD" diff runs step5 | tail -1
+rm step5/__00000_0.distcp
+"$HFSHARD" verify step5 | tail -1; echo ${PIPESTATUS[0]}
+"$HFSHARD" diff hf step5 | tail -1; echo ${PIPESTATUS[0]}

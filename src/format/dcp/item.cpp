@@ -75,57 +75,71 @@ bool same(const std::vector<std::uint64_t>& a, const Shape& b) { return std::ran
 
 }  // namespace
 
-Items::Items(const StorePath& directory, const Metadata& metadata) {
-  std::vector<const std::string*> keys(metadata.files.size(), nullptr);
-  const auto name_key = [&](const ItemPlace& place, const std::string& key) {
-    if (keys[place.file] == nullptr) keys[place.file] = &key;
-  };
+Items::Items(const StorePath& directory, const Metadata& metadata, bool despite_loss) {
+  std::vector<bool> named(metadata.files.size());
   for (const StoredTensor& tensor : metadata.tensors) {
-    for (const StoredBox& box : tensor.boxes) name_key(box.place, tensor.name);
+    for (const StoredBox& box : tensor.boxes) named[box.place.file] = true;
   }
-  for (const StoredObject& object : metadata.objects) name_key(object.place, object.name);
+  for (const StoredObject& object : metadata.objects) named[object.place.file] = true;
   for (std::size_t i = 0; i < metadata.files.size(); ++i) {
-    DataFile file{directory / metadata.files[i], 0};
+    DataFile file{directory / metadata.files[i]};
     // Only those without elements are in a file that no item names.
-    if (keys[i] != nullptr) {
-      const auto entry = file.path.find();
-      if (!entry || entry->kind != FileKind::regular) {
-        throw Error(ErrorCode::not_found, "a file of the checkpoint is missing")
-            .in_file(file.path.text())
-            .in_tensor(*keys[i]);
-      }
-      file.size_bytes = entry->identity.size_bytes;
+    if (const auto entry = named[i] ? file.path.find() : std::nullopt) {
+      file.is_there = entry->kind == FileKind::regular;
+      if (file.is_there) file.size_bytes = entry->identity.size_bytes;
     }
     files_.push_back(std::move(file));
   }
-  for (const StoredTensor& tensor : metadata.tensors) {
-    for (const StoredBox& box : tensor.boxes) check_place(box.place, tensor.name);
+  if (!despite_loss) {
+    for (const StoredTensor& tensor : metadata.tensors) {
+      for (const StoredBox& box : tensor.boxes) check(box.place, tensor.name);
+    }
+    for (const StoredObject& object : metadata.objects) check(object.place, object.name);
   }
-  for (const StoredObject& object : metadata.objects) check_place(object.place, object.name);
   for (const StoredTensor& tensor : metadata.tensors) {
-    for (const StoredBox& box : tensor.boxes) find_header(box.place);
+    for (const StoredBox& box : tensor.boxes) find_header(box.place, despite_loss);
   }
 }
 
 // An item at the front of a file that is no archive: the file is a safetensors one.
-void Items::find_header(const ItemPlace& place) {
+void Items::find_header(const ItemPlace& place, bool despite_loss) {
   DataFile& data = files_[place.file];
-  if (place.offset_bytes != 0 || place.zstd || data.looked_at) return;
+  if (place.offset_bytes != 0 || place.zstd || data.looked_at || !data.is_there) return;
   data.looked_at = true;
   const auto file = open(place.file);
-  if (is_safetensors(*file)) headers_.emplace(place.file, read_header(*file));
+  if (!is_safetensors(*file)) return;
+  try {
+    headers_.emplace(place.file, read_header(*file));
+  } catch (const Error&) {  // then its items are no archives either, and that is said of each
+    if (!despite_loss) throw;
+  }
 }
 
-void Items::check_place(const ItemPlace& place, const std::string& key) const {
+void Items::check_there(std::uint32_t file) const {
+  if (files_[file].is_there) return;
+  throw Error(ErrorCode::not_found, "a file of the checkpoint is missing")
+      .in_file(files_[file].path.text());
+}
+
+void Items::check_place(const ItemPlace& place) const {
   const DataFile& file = files_[place.file];
   if (in_range(place.offset_bytes, place.length_bytes, file.size_bytes)) return;
   throw Error(ErrorCode::corrupt, "the item passes the end of its file")
       .in_file(file.path.text())
-      .in_tensor(key)
       .at(range_of(place), file.size_bytes);
 }
 
+void Items::check(const ItemPlace& place, const std::string& key) const {
+  try {
+    check_there(place.file);
+    check_place(place);
+  } catch (Error& error) {  // only here is the key known
+    throw error.in_tensor(key);
+  }
+}
+
 std::shared_ptr<const SourceFile> Items::open(std::uint32_t number) const {
+  check_there(number);
   auto out = open_.open(number, files_[number].path);
   if (out->size_bytes() != files_[number].size_bytes) {
     throw Error(ErrorCode::corrupt, fmt::format("the file has {} bytes; it had {} when the "
@@ -138,6 +152,7 @@ std::shared_ptr<const SourceFile> Items::open(std::uint32_t number) const {
 
 Payload Items::find(const StoredTensor& tensor, const StoredBox& box) const {
   const auto file = open(box.place.file);
+  check_place(box.place);
   const bool is_archive = !headers_.contains(box.place.file);
   return is_archive ? find_in_archive(tensor, box, *file) : find_in_safetensors(tensor, box, *file);
 }

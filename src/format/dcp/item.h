@@ -30,8 +30,9 @@ struct Payload {
 class Items {
  public:
   /// Looks at every file that an item lies in. Throws: not_found (naming the first item's key),
-  /// corrupt (an item that passes the end of its file), io.
-  Items(const StorePath& directory, const Metadata& metadata);
+  /// corrupt (an item that passes the end of its file), io. `despite_loss`: of files that are
+  /// missing or cut short that is said by `open` and `find`.
+  Items(const StorePath& directory, const Metadata& metadata, bool despite_loss = false);
 
   std::string path_of(std::uint32_t file) const { return files_[file].path.text(); }
   /// Throws: corrupt (the file is not as long as it was), as Store::open.
@@ -46,6 +47,7 @@ class Items {
     StorePath path;
     std::uint64_t size_bytes = 0;
     bool looked_at = false;  ///< whether its front was
+    bool is_there = false;
   };
   /// Of a safetensors file: where a tensor is, as its header says.
   struct Header {
@@ -58,8 +60,10 @@ class Items {
     };
     std::unordered_map<std::string, Entry> entries;
   };
-  void find_header(const ItemPlace& place);
-  void check_place(const ItemPlace& place, const std::string& key) const;
+  void find_header(const ItemPlace& place, bool despite_loss);
+  void check_there(std::uint32_t file) const;
+  void check_place(const ItemPlace& place) const;
+  void check(const ItemPlace& place, const std::string& key) const;
   Payload find_in_archive(const StoredTensor& tensor, const StoredBox& box,
                           const Source& file) const;
   Payload find_in_safetensors(const StoredTensor& tensor, const StoredBox& box,

@@ -30,7 +30,7 @@ constexpr std::size_t kNamed = 8;
 
 class DcpCheckpoint final : public Checkpoint {
  public:
-  explicit DcpCheckpoint(const StorePath& directory);
+  DcpCheckpoint(const StorePath& directory, bool despite_loss);
 
   const Catalog& catalog() const override { return catalog_; }
   bool has_piece(std::uint32_t array, const Shape& piece) const override {
@@ -53,7 +53,8 @@ class DcpCheckpoint final : public Checkpoint {
     std::uint64_t first_item = 0;  // number of its first box among those of all
     std::uint64_t cell_bytes = 0;
   };
-  void add(StoredTensor tensor, const std::string& file);
+  void add(StoredTensor tensor, const std::string& file, bool despite_loss);
+  std::vector<std::uint8_t> order_of(const StoredTensor& tensor, bool despite_loss) const;
   void add_objects(const std::vector<StoredObject>& objects);
   std::optional<std::uint64_t> linear(std::uint32_t array, const Shape& piece) const;
   Payload payload_of(const Stored& stored, std::uint32_t box) const;
@@ -83,7 +84,7 @@ Shape cell_of(const Shape& chunk, const std::vector<std::uint8_t>& order, std::u
   return out;
 }
 
-DcpCheckpoint::DcpCheckpoint(const StorePath& directory) {
+DcpCheckpoint::DcpCheckpoint(const StorePath& directory, bool despite_loss) {
   catalog_.location = directory.text();
   catalog_.directory = directory;
   catalog_.wording = {
@@ -91,32 +92,42 @@ DcpCheckpoint::DcpCheckpoint(const StorePath& directory) {
   catalog_.writer = "torch.distributed.checkpoint";
   const StorePath path = directory / kMetadataFile;
   Metadata metadata = read_metadata(path);
-  items_ = std::make_unique<Items>(directory, metadata);
+  items_ = std::make_unique<Items>(directory, metadata, despite_loss);
   stored_.reserve(metadata.tensors.size());
-  for (StoredTensor& tensor : metadata.tensors) add(std::move(tensor), path.text());
+  for (StoredTensor& tensor : metadata.tensors) add(std::move(tensor), path.text(), despite_loss);
   add_objects(metadata.objects);
 }
 
-void DcpCheckpoint::add(StoredTensor tensor, const std::string& file) {
+// In which order of axes the elements of a tensor lie, as its first part has them; `despite_loss`:
+// as the first has that can be read.
+std::vector<std::uint8_t> DcpCheckpoint::order_of(const StoredTensor& tensor,
+                                                  bool despite_loss) const {
+  std::vector<std::uint8_t> rows(tensor.shape.rank());
+  std::iota(rows.begin(), rows.end(), std::uint8_t{0});
+  if (rows.size() < 2) return rows;
+  for (const StoredBox& box : tensor.boxes) {
+    try {
+      return dcp::order_of(box.extent, items_->find(tensor, box).strides);
+    } catch (Error& error) {  // only here is the tensor known
+      const bool is_loss =
+          error.code() == ErrorCode::corrupt || error.code() == ErrorCode::not_found;
+      if (!despite_loss || !is_loss) throw error.in_tensor(tensor.name);
+    }
+  }
+  return rows;
+}
+
+void DcpCheckpoint::add(StoredTensor tensor, const std::string& file, bool despite_loss) {
   Stored out;
   out.pieces = cut_pieces(tensor, file);
   out.first_item = items_count_;
   items_count_ += tensor.boxes.size();
-  out.order.resize(tensor.shape.rank());
-  std::iota(out.order.begin(), out.order.end(), std::uint8_t{0});
+  // Tensors that are kept in another order of axes are so in all of their parts.
+  out.order = order_of(tensor, despite_loss);
   TensorInfo info;
   info.name = tensor.name;
   info.dtype = tensor.dtype;
   info.shape = from_units(tensor.dtype, tensor.shape);
-  // Tensors that are kept in another order of axes are so in all of their parts.
-  if (!tensor.boxes.empty() && tensor.shape.rank() > 1) {
-    try {
-      const StoredBox& box = tensor.boxes.front();
-      out.order = order_of(box.extent, items_->find(tensor, box).strides);
-    } catch (Error& error) {  // only here is the tensor known
-      throw error.in_tensor(tensor.name);
-    }
-  }
   const std::uint64_t unit = unit_bytes(tensor.dtype);
   const Shape cell = cell_of(out.pieces.chunk, out.order, unit);
   out.cell_bytes = cell.numel() * unit;
@@ -291,7 +302,7 @@ std::unique_ptr<Checkpoint> open_dcp(const StorePath& path, const Choice& choice
       error.hint("each rank wrote metadata of its own (use_collectives=False), which is not read");
     throw error;
   }
-  return std::make_unique<DcpCheckpoint>(directory);
+  return std::make_unique<DcpCheckpoint>(directory, choice.despite_loss);
 }
 
 }  // namespace hfshard::format::dcp

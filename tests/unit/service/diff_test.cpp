@@ -243,15 +243,37 @@ TEST_F(DiffTest, EveryFlippedBitIsFound) {
   EXPECT_TRUE(compare(out, source_).equal());
 }
 
-TEST_F(DiffTest, AFileThatIsGoneIsAnErrorWithItsName) {
-  const std::string out = convert_to("out");
-  const std::string data = out + "/0/items/d/00000";
-  write_text(data, read_text(data).substr(0, 1000));
-  const Error cut = catch_error([&] { compare(out, source_); });
-  EXPECT_EQ(cut.code(), ErrorCode::corrupt);
-  EXPECT_EQ(cut.file(), data);
-  std::remove(data.c_str());
-  EXPECT_EQ(catch_error([&] { compare(source_, out); }).file(), data);
+// Of a tree, all that its other files hold is still compared.
+TEST_F(DiffTest, ADataFileThatIsShortOrGoneIsADifference) {
+  PlanOptions torch;
+  torch.target = "dcp";
+  torch.mapping.scheme = "hf";
+  torch.meshes = {"fsdp=2"};
+  const std::string orbax = convert_to("out");
+  const std::string dcp = convert_to("torch", torch);
+  for (const std::string& data : {orbax + "/0/items/d/00001", dcp + "/__00001_0.distcp"}) {
+    const std::string& out = data.starts_with(dcp) ? dcp : orbax;
+    const std::string bytes = read_text(data);
+    const auto check = [&](const DiffResult& found, bool in_a) {
+      EXPECT_GT(found.differing_tensors, 0U);
+      EXPECT_LT(found.differing_tensors, found.tensors.size()) << "the others were compared";
+      for (const TensorDiff& item : found.tensors) {
+        if (item.kind == Kind::equal) continue;
+        EXPECT_EQ(item.kind, Kind::damaged) << item.name;
+        EXPECT_EQ(item.damage.at(0).in_a, in_a);
+        EXPECT_EQ(item.damage.at(0).file, data);
+      }
+    };
+    write_text(data, bytes.substr(0, 1000));
+    check(compare(out, source_), true);
+    std::remove(data.c_str());
+    check(compare(source_, out), false);
+    write_text(data, bytes);
+    EXPECT_TRUE(compare(out, source_).equal());
+  }
+}
+
+TEST_F(DiffTest, AFileOfAModelThatIsGoneIsAnErrorWithItsName) {
   const std::string shard = source_ + "/model-00001-of-00002.safetensors";
   ASSERT_EQ(std::remove(shard.c_str()), 0);
   const Error gone = catch_error([&] { compare(source_, source_); });

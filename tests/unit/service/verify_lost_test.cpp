@@ -46,6 +46,14 @@ class VerifyLostTest : public testing::Test {
     return out;
   }
 
+  static PlanOptions torch_options() {
+    PlanOptions out;
+    out.target = "dcp";
+    out.mapping.scheme = "hf";
+    out.meshes = {"fsdp=2"};
+    return out;
+  }
+
   TempDir dir_;
   Limits limits_ = small_limits();
   Reporter quiet_;
@@ -69,6 +77,7 @@ TEST_F(VerifyLostTest, AFileThatIsShortOrGoneIsListedAndTheOthersAreVerified) {
   make(model_, "tree", small_options());
   make(dir_ / "tree", "back", export_options());
   make(dir_ / "tree", "other", reshard_options());
+  make(model_, "torch", torch_options());
   const std::string tree = dir_ / "tree";
   struct Case {
     std::string out;
@@ -77,6 +86,7 @@ TEST_F(VerifyLostTest, AFileThatIsShortOrGoneIsListedAndTheOthersAreVerified) {
   };
   const Case cases[] = {{tree, model_, tree + "/0/items/d/00001"},
                         {dir_ / "other", tree, dir_ / "other/0/items/d/00001"},
+                        {dir_ / "torch", model_, dir_ / "torch/__00001_0.distcp"},
                         {dir_ / "back", tree, dir_ / "back/model-00002-of-00004.safetensors"}};
   for (const Case& item : cases) {
     const std::string bytes = read_text(item.file);
