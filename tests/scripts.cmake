@@ -99,7 +99,7 @@ add_test(NAME bench.plan
 add_test(NAME bench.link
   COMMAND ${Python3_EXECUTABLE} ${e2e}/link.py ${e2e_options} --most-seconds 60 60)
 add_test(NAME bench.hub
-  COMMAND ${Python3_EXECUTABLE} ${e2e}/hub.py ${e2e_options} --bytes 100MiB --vocab 8192 --link 400e6,0.01 --connections 4)
+  COMMAND ${Python3_EXECUTABLE} ${e2e}/hub.py ${e2e_options} --bytes 100MiB --vocab 8192 --link 400e6,0.01 --connections 4 --least 0)
 set_tests_properties(bench.convert bench.sparse bench.plan bench.link bench.hub PROPERTIES LABELS slow TIMEOUT 900 RUN_SERIAL TRUE)
 
 add_test(NAME fault.disk_full

@@ -19,7 +19,7 @@ namespace hfshard {
 namespace {
 
 constexpr std::size_t kMaxHeaderBytes = std::size_t{256} << 10;
-constexpr long kCallBytes = 128L << 10;  // what one call of a body has at most
+constexpr long kCallBytes = 256L << 10;  // what one call of a body has at most
 constexpr std::size_t kStackBytes = std::size_t{512} << 10;
 constexpr long kMostConnections = 40;
 
