@@ -116,6 +116,7 @@ void keep_files(const SourceName& source, const HubName& name, HubClient& client
     tell(source, fmt::format("{} of weights in other formats stay at the hub; fetch brings them",
                              human_bytes(left_out_bytes)));
   }
+  if (kept.empty()) return;  // what reads the model says what it lacks
   const FetchReport report = bring_files(client, repo, name.revision, tree, kept);
   tell(source, fmt::format("keeps {} files in {}", report.files, report.snapshot));
 }

@@ -437,6 +437,11 @@ class Stream:
         done = self.run(name, "--keep-files", source="org/kept")
         self.fault.expect(done.returncode == 3 and "the Hub has listed" in " ".join(done.stderr.split()), self.said(done))
         self.fault.expect(self.fault.tree(name) is None, "a flipped bit was published")
+        # Of a model with weights in other formats alone there is nothing to keep, and the error is that of any such model.
+        self.server.add("org/other", {"main": {"pytorch_model.bin": b"PK" * 5000}})
+        done = self.run(self.fresh(), "--keep-files", source="org/other")
+        plain = self.run(self.fresh(), source="org/other")
+        self.fault.expect(done.returncode == plain.returncode == 3 and plain.stderr.split("error")[1] in done.stderr, self.said(done))
         done = self.run(self.fresh(), "--keep-files", source=self.fault.path("source"))
         self.fault.expect(done.returncode == 2 and "--keep-files is of models of the hub" in done.stderr, self.said(done))
         subprocess.run(["rm", "-rf", self.fault.path("hf_home")], check=True)

@@ -3,7 +3,8 @@
 
 The same files, once by the real client and once by CacheWriter: the same names, links, bytes, modes and listings. Offline,
 the client finds every file of ours by branch, tag and commit, and its own scan has nothing to complain of. We read what the
-client has made. A lock that one holds makes the other wait.
+client has made. A lock that one holds makes the other wait. After `convert --keep-files` and `link --keep-files` the client
+finds the model as if it had brought it itself, and asks for no data.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
 
 import interop
 
@@ -26,13 +28,17 @@ REPO = "org/na-me.x"
 BIG = bytes(range(256)) * 20_000
 FILES = {"model-00001-of-00002.safetensors": BIG, "model-00002-of-00002.safetensors": BIG[::-1], "config.json": b"{}",
          "sub dir/deep/\u00e9#?.txt": b"\xc3\xa9", "empty.txt": b"", "sub dir/same.json": b"{}"}
+MODEL_CONFIG = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 64, "intermediate_size": 128,
+                "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32, "vocab_size": 512,
+                "max_position_embeddings": 128, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "hidden_act": "silu",
+                "attention_bias": False, "tie_word_embeddings": True, "torch_dtype": "bfloat16"}
 QUESTIONS = """
 import json, os, sys
 import huggingface_hub as h
-repo, paths, revisions = json.loads(sys.argv[1])
+repo, paths, revisions, left_out = json.loads(sys.argv[1])
 found = {}
 for revision in revisions:
-    snapshot = h.snapshot_download(repo, revision=revision)
+    snapshot = h.snapshot_download(repo, revision=revision, ignore_patterns=left_out)
     files = {path: h.hf_hub_download(repo, path, revision=revision) for path in paths}
     assert all(os.path.commonpath([file, snapshot]) == snapshot for file in files.values()), (snapshot, files)
     found[revision] = {path: open(file, 'rb').read().hex() for path, file in files.items()}
@@ -110,9 +116,9 @@ def check_equal(tool, theirs, ours):
         tool.expect(first[path] == second[path], f"{path}: {str(first[path])[:200]} and {str(second[path])[:200]}")
 
 
-def check_offline(tool, cache, files, revisions):
+def check_offline(tool, cache, files, revisions, repo=REPO, left_out=()):
     """Everything is there without a hub, by each name of the commit."""
-    told = json.loads(client(QUESTIONS, [json.dumps([REPO, list(files), revisions])], cache, HF_HUB_OFFLINE="1"))
+    told = json.loads(client(QUESTIONS, [json.dumps([repo, list(files), revisions, left_out])], cache, HF_HUB_OFFLINE="1"))
     wanted = {path: data.hex() for path, data in files.items()}
     for revision in revisions:
         tool.expect(told["found"][revision] == wanted, f"offline, {revision} has other files")
@@ -159,6 +165,42 @@ def check_fetch(tool, program, server, theirs, revisions):
         tool.expect(fetch(theirs, revision)["fetched_files"] == 0, f"what the client has brought at {revision} is fetched")
 
 
+def check_kept(tool, server):
+    """`convert` and `link` with --keep-files: the client's own cache of the model, of which it asks for no data."""
+    with open(tool.path("config.json"), "w", encoding="ascii") as file:
+        json.dump(MODEL_CONFIG, file)
+    source = tool.path("model")
+    tool.run("mappings", "example", "qwen3", source, "--config", tool.path("config.json"), "--quiet")
+    write_files(source, {"tokenizer.json": b"{}", "README.md": b"of a model"})
+    paths = sorted(os.listdir(source))
+    files = {}
+    for path in paths:
+        with open(os.path.join(source, path), "rb") as file:
+            files[path] = file.read()
+    repo = server.add(REPO + "-kept", {"main": source})
+    copies = {"pytorch_model.bin": b"PK" * 999, "original/consolidated.00.pth": b"PK" * 999}
+    repo.commit(copies, "refs/pr/2", parent=repo.branches["main"])
+    download = ("import huggingface_hub as h, json, sys\n"
+                "h.snapshot_download(sys.argv[1], revision=sys.argv[2], ignore_patterns=json.loads(sys.argv[3]))")
+    for command in ("convert", "link"):
+        for revision, left_out in (("main", []), ("refs/pr/2", ["*.bin", "*.pth"])):
+            when = f"{command} {revision}"
+            theirs, ours = tool.path(f"theirs {when}"), tool.path(f"kept {when}")
+            words = [repo.id, revision, json.dumps(left_out)]
+            client(download, words, theirs, HF_ENDPOINT=server.endpoint)
+            done = subprocess.run([tool.program, command, repo.id, tool.path(f"out {when}"), "--revision", revision, "--keep-files"],
+                                  env={**os.environ, "HF_ENDPOINT": server.endpoint, "HF_HUB_CACHE": ours, "no_proxy": "*"},
+                                  capture_output=True, text=True, check=False)
+            tool.expect(done.returncode == 0, f"{when}: ended with {done.returncode}: {done.stdout}{done.stderr}")
+            check_equal(tool, theirs, ours)
+            server.reset()
+            client(download, words, ours, HF_ENDPOINT=server.endpoint)
+            asked = [(entry.listener, entry.path) for entry in server.log()]
+            wanted = [("hub", f"/api/models/{repo.id}/revision/{urllib.parse.quote(revision, safe='')}")]
+            tool.expect(asked == wanted, f"{when}: the client asked {asked}")
+            check_offline(tool, ours, files, [revision, repo.find_ref(revision)], repo.id, left_out)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hfshard", required=True)
@@ -199,6 +241,7 @@ def main():
             client(download, [REPO, "main"], ours, HF_ENDPOINT=server.endpoint)
             fetched = [entry.path for entry in server.log()[asked:]]
             tool.expect(fetched == [f"/api/models/{REPO}/revision/main"], f"with our cache the client asked {fetched}")
+            check_kept(tool, server)
         sizes = [check_offline(tool, cache, FILES, ["main", first]) for cache in (theirs, ours)]
         check_offline(tool, ours, changed, ["refs/pr/1", second])
         tool.expect(sizes[0] == sizes[1] and len(sizes[0]) == 1, f"the scans differ: {sizes}")
