@@ -45,9 +45,8 @@ struct RunOptions {
 /// what one of them does for all (waiting for the disk in order) all of it. The largest is the
 /// stage that limits. Bytes that are mapped are read while kernels use them, and count as theirs.
 struct StageTimes {
-  double read_seconds = 0;                  ///< of a source that is far: waiting for the link
-  std::optional<std::uint64_t> link_bytes;  ///< that have come over it, of a source that is far
-  double kernel_seconds = 0;                ///< decoding, casting, moving, hashing, encoding
+  double read_seconds = 0;    ///< of a source that is far: waiting for the link
+  double kernel_seconds = 0;  ///< decoding, casting, moving, hashing, encoding
   double write_seconds = 0;
 };
 
@@ -69,6 +68,9 @@ class Reporter {
   virtual void resumed(const FoundWork& /*found*/) {}
   /// A stage of work begins; of a worker, its share.
   virtual void started(std::uint64_t /*total_bytes*/, std::uint64_t /*already_done_bytes*/) {}
+  /// Of a run whose source is far, before `started`: `bytes` says how many have come over the
+  /// network, and may be called from any thread. When the run ends, an empty one takes its place.
+  virtual void linked(const std::function<std::uint64_t()>& /*bytes*/) {}
   /// Since `started`, where a run knows; before each call of `advanced`.
   virtual void timed(const StageTimes& /*times*/) {}
   /// Bytes of output committed, or read, since the last call.

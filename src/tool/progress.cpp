@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <unistd.h>
@@ -92,13 +93,19 @@ Texts texts_of(const ProgressFigures& figures) {
   out.percent = fmt::format("{}%", static_cast<int>(part_of(figures) * 100));
   out.bytes = fmt::format("{} of {}", human_bytes(done), human_bytes(figures.total_bytes));
   const std::uint64_t fresh = done - std::min(done, figures.earlier_bytes);
-  if (fresh > 0 && figures.seconds >= kShortestRateSeconds) {
-    const double rate = static_cast<double>(fresh) / figures.seconds;
-    out.rate = fmt::format("{}/s", human_bytes(static_cast<std::uint64_t>(rate)));
-    if (figures.link_bytes) {
-      const double link = static_cast<double>(*figures.link_bytes) / figures.seconds;
-      out.rate = fmt::format("link {}/s", human_bytes(static_cast<std::uint64_t>(link)));
-    }
+  const auto rate_of = [&](std::uint64_t bytes) {
+    return static_cast<double>(bytes) / figures.seconds;
+  };
+  const auto text_of = [](double rate) {
+    return fmt::format("{}/s", human_bytes(static_cast<std::uint64_t>(rate)));
+  };
+  const bool is_early = figures.seconds < kShortestRateSeconds;
+  if (figures.link_bytes.value_or(0) > 0 && !is_early) {  // before anything is done, too
+    out.rate = "link " + text_of(rate_of(*figures.link_bytes));
+  }
+  if (fresh > 0 && !is_early) {
+    const double rate = rate_of(fresh);
+    if (!figures.link_bytes) out.rate = text_of(rate);
     const double left = static_cast<double>(figures.total_bytes - done) / rate;
     if (left > 0 && left <= kLongestEtaSeconds) out.left = fmt::format("{} left", clock_text(left));
     if (!figures.limit.empty()) out.limit = fmt::format("limit {}", figures.limit);
@@ -145,14 +152,19 @@ class Shown : public Notes {
   void started(std::uint64_t total_bytes, std::uint64_t already_done_bytes) final {
     const std::lock_guard lock(mutex_);
     figures_ = {total_bytes, already_done_bytes, already_done_bytes, 0, {}, 0, {}};
+    figures_.link_bytes = came();
     begin_ = moved_ = Clock::now();
     begun_ = true;
     show_start();
   }
+  void linked(const std::function<std::uint64_t()>& bytes) final {
+    const std::lock_guard lock(mutex_);
+    figures_.link_bytes = came();  // all that will have
+    link_ = bytes;
+  }
   void timed(const StageTimes& times) final {
     const std::lock_guard lock(mutex_);
-    figures_.limit = limit_of(times);
-    figures_.link_bytes = times.link_bytes;
+    figures_.limit = limit_of(times, figures_.link_bytes.has_value());
   }
   void advanced(std::uint64_t bytes) final {
     const std::lock_guard lock(mutex_);
@@ -190,6 +202,9 @@ class Shown : public Notes {
                        clock_text(std::chrono::duration<double>(now - begin_).count()));
   }
   const ProgressFigures& figures(Clock::time_point now) {
+    const auto link_bytes = came();
+    if (link_bytes != figures_.link_bytes) moved_ = now;
+    figures_.link_bytes = link_bytes;
     figures_.seconds = std::chrono::duration<double>(now - begin_).count();
     figures_.still_seconds =
         now - moved_ >= stalled_ ? std::chrono::duration<double>(now - moved_).count() : 0;
@@ -197,7 +212,10 @@ class Shown : public Notes {
   }
 
  private:
+  std::optional<std::uint64_t> came() const { return link_ ? link_() : figures_.link_bytes; }
+
   std::mutex mutex_;
+  std::function<std::uint64_t()> link_;  // of a source that is far
   ProgressFigures figures_;
   Clock::time_point begin_ = Clock::now();
   Clock::time_point moved_;  // when bytes were done last
@@ -301,7 +319,7 @@ class Lines final : public Shown {
 
 }  // namespace
 
-std::string_view limit_of(const StageTimes& times) {
+std::string_view limit_of(const StageTimes& times, bool is_far) {
   constexpr double kNoticeableSeconds = 0.05;
   double most = kNoticeableSeconds;
   std::string_view out;
@@ -310,7 +328,7 @@ std::string_view limit_of(const StageTimes& times) {
     most = seconds;
     out = name;
   };
-  look(times.read_seconds, times.link_bytes ? "link" : "read");
+  look(times.read_seconds, is_far ? "link" : "read");
   look(times.kernel_seconds, "kernels");
   look(times.write_seconds, "write");
   return out;

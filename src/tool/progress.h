@@ -20,7 +20,8 @@ struct ProgressFigures {
   std::uint64_t earlier_bytes = 0;  ///< done before this run began; not in the rate
   double seconds = 0;               ///< since this run began
   std::string_view limit;           ///< stage that takes most time; empty: not known
-  double still_seconds = 0;         ///< since bytes were done last, where that is long; else 0
+  /// Since bytes were done or came over a network last, where that is long; else 0.
+  double still_seconds = 0;
   /// That came over a network, of a source that is far.
   std::optional<std::uint64_t> link_bytes = std::nullopt;
 };
@@ -32,7 +33,7 @@ std::string progress_bar(const ProgressFigures& figures, std::size_t columns);
 /// The same on a line of its own, without a bar: `60%  1.8 GiB of 3 GiB  350 MiB/s  0:03 left`.
 std::string progress_line(const ProgressFigures& figures);
 /// The stage that limits; empty while none has taken a noticeable time.
-std::string_view limit_of(const StageTimes& times);
+std::string_view limit_of(const StageTimes& times, bool is_far);
 
 /// A Reporter that shows on stderr what it is told.
 class Progress : public Reporter {

@@ -22,6 +22,11 @@ import tempfile
 import termios
 import time
 import unittest
+from unittest import mock
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support"))
+
+import hub  # noqa: E402  (a package of tests/support)
 
 CONFIG = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 256, "intermediate_size": 512,
           "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64,
@@ -308,6 +313,80 @@ class Stalled(InAFolder):
     def test_commands_that_never_show_progress_are_silent(self):
         done = piped(convert("quiet", "--quiet", *self.stalls("pwrite"), *self.EVERY))
         self.assertEqual(done.stderr, "")
+
+
+class Streamed(InAFolder):
+    """A model of the loopback hub, whose link is the slow stage."""
+    RATE_BYTES = 1 << 20  # a second, of each connection
+    STEPS = ["--limits", "slab_bytes=1048576,request_bytes=262144,segment_bytes=65536,commit_bytes=65536,merge_bytes=65536"]
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.server = hub.Hub()
+        cls.server.add("org/model", {"main": "source"})
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.close()
+        super().tearDownClass()
+
+    def environment(self):
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING"))}
+        return {**kept, "HF_ENDPOINT": self.server.endpoint, "HF_HOME": os.path.abspath("home"), "no_proxy": "*"}
+
+    def convert(self, name, *options, rate=RATE_BYTES):
+        """Its data comes slowly."""
+        self.server.reset()
+        self.server.script("data", "GET", "*.safetensors", [f"slow:{rate}"], repeat=True)
+        return command("convert", "org/model", name, *options)
+
+    def rates(self, texts):
+        """MiB a second, of each bar or line that has a rate of the link."""
+        units = {"KiB": 1 / 1024, "MiB": 1, "GiB": 1024}
+        return [float(number) * units[unit] for text in texts for number, unit in re.findall(r"link ([\d.]+) (\w+)/s", text)]
+
+    def test_bar_has_the_rate_of_the_link_and_the_time_left_and_says_that_the_link_limits(self):
+        with mock.patch.dict(os.environ, self.environment(), clear=True):
+            status, written, _ = on_terminal(self.convert("bar", *self.STEPS), columns=100)
+        self.assertEqual(status, 0, written)
+        drawn = bars(written)
+        whole = [bar for bar in drawn if re.search(r"\d+%  .* of .*  +link [\d.]+ \w+/s  +\d+:\d\d left  limit link *$", bar)]
+        self.assertGreaterEqual(len(whole), 5, drawn)
+        sent = sum(entry.bytes_sent for entry in self.server.log(listener="data"))
+        seconds = max(entry.at_seconds + entry.seconds for entry in self.server.log(listener="data"))
+        rates = self.rates(drawn)
+        last = rates[-1]
+        self.assertGreater(len(rates), len(whole), "the link's rate is known before anything is done")
+        self.assertGreater(last, sent / seconds / 2**20 / 2, f"{last} MiB/s, and {sent} bytes came in {seconds} s")
+        self.assertLess(last, sent / seconds / 2**20 * 2, f"{last} MiB/s, and {sent} bytes came in {seconds} s")
+        left = [int(minutes) * 60 + int(rest) for minutes, rest in re.findall(r"(\d+):(\d\d) left", "".join(whole))]
+        self.assertLessEqual(left[-1], left[0], left)
+        self.assertIn(" 100% ", drawn[-1])
+        self.assertTrue(any(line.startswith("published bar/0/items") for line in screen(written)), written)
+
+    def test_bar_counts_while_nothing_comes(self):
+        words = self.convert("stalled", *self.STEPS, "--progress-ms", "600")
+        self.server.faults.clear()
+        self.server.script("data", "GET", "*.safetensors", ["ok", "ok", "ok", "ok", "stall:1000:4"])
+        with mock.patch.dict(os.environ, self.environment(), clear=True):
+            status, written, _ = on_terminal(words, columns=100)
+        self.assertEqual(status, 0, written)
+        self.assertRegex(written, r"  stalled 0:0[12]")
+
+    def test_what_still_comes_is_no_stall_though_nothing_is_done_yet(self):
+        words = self.convert("whole", "--progress-ms", "3000", rate=2 * self.RATE_BYTES)  # one piece of work: done at its end
+        with mock.patch.dict(os.environ, self.environment(), clear=True):
+            status, written, _ = on_terminal(words, columns=100)
+        self.assertEqual(status, 0, written)
+        self.assertGreaterEqual(len(self.rates(bar for bar in bars(written) if "   0%  " in bar)), 2, written)
+        self.assertNotIn("stalled", written)
+
+    def test_log_says_the_same(self):
+        with mock.patch.dict(os.environ, self.environment(), clear=True):
+            done = piped(self.convert("log", *self.STEPS, "--progress-ms", "300"))
+        lines = progress_lines(done.stderr)
+        self.assertTrue(any(re.search(r"  link [\d.]+ MiB/s  \d+:\d\d left  limit link$", line) for line in lines), done.stderr)
 
 
 class Closed(InAFolder):

@@ -4,6 +4,16 @@
 
 namespace hfshard {
 
+StageMeter::StageMeter(Reporter& reporter, unsigned threads,
+                       const std::function<std::uint64_t()>& link_bytes)
+    : reporter_(reporter), threads_(threads), is_far_(link_bytes != nullptr) {
+  if (is_far_) reporter_.linked(link_bytes);
+}
+
+StageMeter::~StageMeter() {
+  if (is_far_) reporter_.linked({});
+}
+
 double StageMeter::seconds(Busy what) const noexcept {
   constexpr double kPerSecond = 1e9;
   return static_cast<double>(ns_[static_cast<std::size_t>(what)].load(std::memory_order_relaxed)) /
@@ -18,7 +28,6 @@ StageTimes StageMeter::times() const {
   // Read after `read`, which another thread may have ended since.
   out.kernel_seconds = std::max(seconds(Busy::apply) - read, 0.0) / threads;
   out.write_seconds = seconds(Busy::store) / threads + seconds(Busy::in_order);
-  if (link_bytes_) out.link_bytes = link_bytes_();
   return out;
 }
 

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <utility>
 
 #include "hfshard/convert.h"
 
@@ -18,9 +17,13 @@ enum class Busy : std::uint8_t { read, apply, store, in_order };
 /// Adds up what the threads of one run do, and tells a Reporter. Thread-safe, but for advanced().
 class StageMeter {
  public:
-  /// `link_bytes` says how many bytes have come over a network, where the source is far.
-  StageMeter(Reporter& reporter, unsigned threads, std::function<std::uint64_t()> link_bytes = {})
-      : reporter_(reporter), threads_(threads), link_bytes_(std::move(link_bytes)) {}
+  /// `link_bytes` says how many bytes have come over a network, where the source is far; the
+  /// Reporter has it while this lives.
+  StageMeter(Reporter& reporter, unsigned threads,
+             const std::function<std::uint64_t()>& link_bytes = {});
+  ~StageMeter();
+  StageMeter(const StageMeter&) = delete;
+  StageMeter& operator=(const StageMeter&) = delete;
   /// One piece of work of one thread ended; two calls of a clock and one addition each.
   void add(Busy what, std::chrono::nanoseconds time) noexcept {
     ns_[static_cast<std::size_t>(what)].fetch_add(static_cast<std::uint64_t>(time.count()),
@@ -37,7 +40,7 @@ class StageMeter {
 
   Reporter& reporter_;
   unsigned threads_;
-  std::function<std::uint64_t()> link_bytes_;
+  bool is_far_;
   std::array<std::atomic<std::uint64_t>, 4> ns_{};
 };
 

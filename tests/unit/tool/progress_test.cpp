@@ -36,6 +36,9 @@ TEST(Progress, SaysForHowLongNothingMoved) {
 TEST(Progress, OfASourceThatIsFarTheLinkIsShown) {
   const ProgressFigures far{4 * kGiB, kGiB, 0, 2, "link", 0, kGiB / 2};
   EXPECT_EQ(progress_line(far), "25%  1 GiB of 4 GiB  link 256 MiB/s  0:06 left  limit link");
+  EXPECT_EQ(progress_line({4 * kGiB, 0, 0, 2, {}, 0, kGiB / 2}),
+            "0%  0 B of 4 GiB  link 256 MiB/s");
+  EXPECT_EQ(progress_line({4 * kGiB, 0, 0, 2, {}, 0, 0}), "0%  0 B of 4 GiB");
   EXPECT_EQ(progress_bar(far, 79),
             "[######...................]  25%   link 256 MiB/s      0:06 left  limit link");
   for (std::size_t columns = 0; columns < 200; ++columns)
@@ -64,12 +67,12 @@ TEST(Progress, ABarShowsWhatFitsAndKeepsThePlaceOfEverything) {
 }
 
 TEST(Progress, TheStageThatLimitsIsTheOneThatTakesMostTime) {
-  EXPECT_EQ(limit_of({0, {}, 0, 0}), "");
-  EXPECT_EQ(limit_of({0.01, {}, 0.02, 0.03}), "");
-  EXPECT_EQ(limit_of({3, {}, 2, 1}), "read");
-  EXPECT_EQ(limit_of({3, 5, 2, 1}), "link");
-  EXPECT_EQ(limit_of({1, {}, 3, 2}), "kernels");
-  EXPECT_EQ(limit_of({1, {}, 2, 3}), "write");
+  EXPECT_EQ(limit_of({0, 0, 0}, false), "");
+  EXPECT_EQ(limit_of({0.01, 0.02, 0.03}, false), "");
+  EXPECT_EQ(limit_of({3, 2, 1}, false), "read");
+  EXPECT_EQ(limit_of({3, 2, 1}, true), "link");
+  EXPECT_EQ(limit_of({1, 3, 2}, false), "kernels");
+  EXPECT_EQ(limit_of({1, 2, 3}, false), "write");
 }
 
 std::string shown(const std::string& asked, bool quiet, unsigned progress_ms) {

@@ -1,7 +1,10 @@
 #include "run/moving/stage_meter.h"
 
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <optional>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -50,10 +53,20 @@ TEST(StageMeter, DividesByThreadsWhatTheyDoBesideEachOther) {
   EXPECT_EQ(times.write_seconds, 6);
 }
 
-TEST(StageMeter, SaysWhatCameOverALinkWhereThereIsOne) {
-  Reporter reporter;
-  EXPECT_FALSE(StageMeter(reporter, 1).times().link_bytes);
-  EXPECT_EQ(StageMeter(reporter, 1, [] { return std::uint64_t{7}; }).times().link_bytes, 7U);
+TEST(StageMeter, AReporterHasWhatCameOverALinkWhileItLives) {
+  struct Linked : Reporter {
+    void linked(const std::function<std::uint64_t()>& bytes) override { told.push_back(bytes); }
+    std::vector<std::function<std::uint64_t()>> told;
+  } reporter;
+  { const StageMeter near(reporter, 1); }
+  EXPECT_TRUE(reporter.told.empty());
+  {
+    const StageMeter far(reporter, 1, [] { return std::uint64_t{7}; });
+    ASSERT_EQ(reporter.told.size(), 1U);
+    EXPECT_EQ(reporter.told[0](), 7U);
+  }
+  ASSERT_EQ(reporter.told.size(), 2U);
+  EXPECT_FALSE(reporter.told[1]);
 }
 
 TEST(StageMeter, ASpanCountsWhatEndsWithAnException) {
