@@ -122,6 +122,10 @@ if(TARGET hfshard_testtool)
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/hub_token.py
       --hfshard $<TARGET_FILE:hfshard_testtool>)
   set_tests_properties(fault.hub_token PROPERTIES LABELS slow TIMEOUT 300 SKIP_RETURN_CODE 77)
+  add_test(NAME fault.hub_reach
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/hub_reach.py
+      --hfshard $<TARGET_FILE:hfshard_testtool>)
+  set_tests_properties(fault.hub_reach PROPERTIES LABELS slow TIMEOUT 300)
   add_test(NAME fault.hub_fetch
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/hub_fetch.py
       --hfshard $<TARGET_FILE:hfshard_testtool>)

@@ -4,7 +4,7 @@
 The same files, once by the real client and once by CacheWriter: the same names, links, bytes, modes and listings. Offline,
 the client finds every file of ours by branch, tag and commit, and its own scan has nothing to complain of. We read what the
 client has made. A lock that one holds makes the other wait. After `convert --keep-files` and `link --keep-files` the client
-finds the model as if it had brought it itself, and asks for no data.
+finds the model as if it had brought it itself, and asks for no data; of the client's cache hfshard needs no hub.
 """
 
 import argparse
@@ -196,6 +196,11 @@ def check_kept(tool, server):
             server.reset()
             client(download, words, ours, HF_ENDPOINT=server.endpoint)
             asked = [(entry.listener, entry.path) for entry in server.log()]
+            offline = subprocess.run([tool.program, command, repo.id, tool.path(f"offline {when}"), "--revision", revision],
+                                     env={**os.environ, "HF_ENDPOINT": server.endpoint, "HF_HUB_CACHE": theirs, "HF_HUB_OFFLINE": "1"},
+                                     capture_output=True, text=True, check=False)
+            tool.expect(offline.returncode == 0, f"{when}: offline, ended with {offline.returncode}: {offline.stderr}")
+            tool.expect(len(server.log()) == len(asked), f"{when}: the hub was asked offline")
             wanted = [("hub", f"/api/models/{repo.id}/revision/{urllib.parse.quote(revision, safe='')}")]
             tool.expect(asked == wanted, f"{when}: the client asked {asked}")
             check_offline(tool, ours, files, [revision, repo.find_ref(revision)], repo.id, left_out)

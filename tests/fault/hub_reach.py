@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""The hub is reached as the Python client reaches it, or the error says what is in the way; and by every command.
+
+Names that nobody knows, certificates that nobody vouches for, proxies that carry and that refuse: the tree is the local one, or
+the error names the host, nothing is published, and --resume gives the tree. Each command that takes a source takes a model.
+"""
+
+import json
+import subprocess
+import tempfile
+
+import harness
+from hub_stream import CONFIG, MODEL, SHARD, TOKEN, Stream
+
+import hub  # (found by hub_stream)
+from hub.proxy import Proxy
+from hub.tls import Tls
+
+# A label that is too long: no name server is asked for it.
+NOBODY = "x" * 70 + ".invalid"
+# The most that headers, config and listing of the source are.
+HEADS_BYTES = 400_000
+
+
+class Reach:
+    def __init__(self, fault, stream):
+        self.fault, self.stream, self.server = fault, stream, stream.server
+
+    def expect_refused(self, when, words, name, **environment):
+        done = self.stream.run(name, **environment)
+        said = " ".join(done.stderr.split())
+        self.fault.expect(done.returncode == 4 and all(word in said for word in words), f"{when}: {done.returncode}: {said}")
+        self.fault.expect(self.fault.tree(name) is None, f"{when}: something was published")
+        self.stream.expect_no_token(when, done)
+
+    def resumed(self, when, name, **environment):
+        self.server.faults.clear()
+        self.fault.check(self.stream.run(name, "--resume", **environment))
+        self.stream.expect_same(name, f"{when}, and resumed")
+
+    def names(self):
+        name = self.stream.fresh()
+        self.expect_refused("a hub that nobody knows", [NOBODY], name, HF_ENDPOINT=f"http://{NOBODY}:1")
+        self.resumed("a hub that nobody knows", name)
+        name = self.stream.fresh()
+        self.server.script("data", "GET", SHARD, ["ok"] * 20)
+        self.server.script("data", "GET", SHARD, [f"redirect:http://{NOBODY}/file"], repeat=True)
+        self.expect_refused("a data host that nobody knows", [NOBODY, "model.safetensors", "bytes "], name)
+        self.resumed("a data host that nobody knows", name)
+
+    def certificates(self):
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other:
+            with hub.Hub(tls=Tls(folder)) as server:
+                server.tokens = {TOKEN: "tester"}
+                server.add(MODEL, {"main": self.fault.path("source")})
+                name = self.stream.fresh()
+                self.expect_refused("an unknown authority", ["certificate", "127.0.0.1"], name, HF_ENDPOINT=server.endpoint)
+                self.expect_refused("another authority", ["certificate"], name, HF_ENDPOINT=server.endpoint,
+                                    SSL_CERT_FILE=Tls(other).ca_file)
+                self.fault.expect(not server.log(), "a hub was asked whose certificate is not good")
+                self.resumed("with its authority", name, HF_ENDPOINT=server.endpoint, SSL_CERT_FILE=server.ca_file)
+                for variable in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+                    plan = self.fault.command("plan", MODEL)
+                    self.fault.check(subprocess.run(plan, capture_output=True, text=True, check=False, env=self.stream.environment(
+                        HF_ENDPOINT=server.endpoint, **{variable: server.ca_file})))
+        with tempfile.TemporaryDirectory() as folder, hub.Hub(tls=Tls(folder, "subjectAltName=DNS:elsewhere")) as server:
+            server.add(MODEL, {"main": self.fault.path("source")})
+            self.expect_refused("a certificate of another name", ["certificate"], self.stream.fresh(),
+                                HF_ENDPOINT=server.endpoint, SSL_CERT_FILE=server.ca_file)
+
+    def proxies(self):
+        with tempfile.TemporaryDirectory() as folder, hub.Hub(tls=Tls(folder)) as server:
+            server.tokens = {TOKEN: "tester"}
+            server.add(MODEL, {"main": self.fault.path("source")})
+            secure = {"HF_ENDPOINT": server.endpoint, "SSL_CERT_FILE": server.ca_file, "no_proxy": ""}
+            for variable in ("https_proxy", "HTTPS_PROXY", "ALL_PROXY"):
+                with Proxy() as proxy:
+                    name = self.stream.fresh()
+                    self.fault.check(self.stream.run(name, **secure, **{variable: proxy.url}))
+                    self.stream.expect_same(name, f"through {variable}")
+                    wanted = {f"127.0.0.1:{server.hub.port}", f"localhost:{server.data.port}"}
+                    self.fault.expect(set(proxy.hosts) == wanted, f"{variable}: {set(proxy.hosts)} were asked")
+                    self.fault.expect(not any(TOKEN.encode() in head for head in proxy.heads), f"{variable}: the proxy saw the token")
+            with Proxy() as proxy:
+                name = self.stream.fresh()
+                self.fault.check(self.stream.run(name, **{**secure, "no_proxy": "127.0.0.1,localhost"}, https_proxy=proxy.url))
+                self.fault.expect(not proxy.hosts, "no_proxy: the proxy was asked")
+            with Proxy(refuses=True) as proxy:
+                name = self.stream.fresh()
+                self.expect_refused("a proxy that refuses", ["407"], name, **secure, https_proxy=proxy.url)
+                self.resumed("a proxy that refuses", name, HF_ENDPOINT=server.endpoint, SSL_CERT_FILE=server.ca_file)
+            self.expect_refused("a proxy that is away", ["127.0.0.1"], self.stream.fresh(), **secure,
+                                https_proxy="http://127.0.0.1:1")
+        with Proxy() as proxy:
+            name = self.stream.fresh()
+            self.fault.check(self.stream.run(name, no_proxy="", http_proxy=proxy.url))
+            self.stream.expect_same(name, "through http_proxy")
+            self.fault.expect(len(proxy.heads) >= len(self.server.log()) > 0, "some requests did not go through http_proxy")
+
+    def connections(self):
+        """Where each connection is slow, there are more of them, up to 32."""
+        for when, faults, least, most in (("each is slow", ["slow:500000"], 24, 32), ("none is slow", ["ok"], 1, 32)):
+            name = self.stream.fresh()
+            self.server.script("data", "GET", SHARD, faults, repeat=True)
+            self.fault.check(self.stream.run(name))
+            self.stream.expect_same(name, when)
+            data = self.server.log(listener="data")
+            changes = sorted([(entry.at_seconds, 1) for entry in data] + [(entry.at_seconds + entry.seconds, -1) for entry in data])
+            at_once, peak = 0, 0
+            for _, change in changes:
+                at_once += change
+                peak = max(peak, at_once)
+            used = len({entry.connection for entry in data})
+            print(f"{when}: {used} connections, {peak} at once, {changes[-1][0]:.1f} s")
+            self.fault.expect(least <= peak <= most, f"{when}: {peak} at once")
+
+    def commands(self):
+        """Whatever takes a source takes a model; those that need headers ask for no more."""
+        self.fault.check(self.stream.run("converted"))
+        out, local = self.fault.path("converted"), self.fault.path("source")
+        few = [["plan", MODEL], ["plan", MODEL, "--link"], ["inspect", MODEL], ["mappings", "check", MODEL],
+               ["convert", MODEL, self.fault.path("dry"), "--dry-run"]]
+        whole = [["verify", out, MODEL], ["diff", MODEL, local], ["diff", MODEL, out],
+                 ["convert", f"{self.server.endpoint}/{MODEL}", self.fault.path("by its url")],
+                 ["convert", f"hf://{MODEL}@main", self.fault.path("by its uri"), "--to", "safetensors"]]
+        for words in few + whole:
+            self.server.reset()
+            done = subprocess.run(self.fault.command(*words), capture_output=True, text=True, check=False,
+                                  env=self.stream.environment())
+            when = " ".join(words)
+            self.fault.expect(done.returncode == 0, f"{when}: {done.returncode}: {self.stream.said(done)}")
+            sent = sum(entry.bytes_sent for entry in self.server.log())
+            self.fault.expect(sent < HEADS_BYTES if words in few else sent > HEADS_BYTES, f"{when}: {sent} bytes were sent")
+            self.stream.expect_clean(when)
+            self.stream.expect_no_token(when, done)
+        self.fault.expect(self.fault.tree("dry") is None, "--dry-run wrote something")
+        print(f"{len(few) + len(whole)} commands")
+
+    def kinds(self):
+        """What a repository may hold beside one set of weights."""
+        with open(self.fault.path("source/model.safetensors"), "rb") as file:
+            weights = file.read()
+        config = json.dumps(CONFIG).encode()
+        self.server.add("org/adapter", {"main": {"adapter_config.json": b'{"peft_type": "LORA"}', "adapter_model.safetensors": weights}})
+        self.server.add("org/quantised", {"main": {"config.json": config, "model-q4.gguf": b"GGUF\x03"}})
+        self.server.add("org/sets", {"main": {"config.json": config, "model.safetensors": weights, "consolidated.safetensors": weights}})
+        for model, words in {"org/adapter": ["adapter"], "org/quantised": [".gguf"]}.items():
+            done = self.stream.run(self.stream.fresh(), source=model)
+            self.fault.expect(done.returncode == 3 and all(word in done.stderr for word in words), f"{model}: {self.stream.said(done)}")
+        done = self.fault.check(self.stream.run(self.stream.fresh(), source="org/sets"))
+        self.fault.expect('ignored (not named model*.safetensors): "consolidated.safetensors"' in " ".join(done.stderr.split()), done.stderr)
+        self.server.add("org/two", {"main": {"config.json": config, "a.safetensors": weights, "b.safetensors": weights}})
+        done = self.stream.run(self.stream.fresh(), source="org/two")
+        self.fault.expect(done.returncode == 3 and "name the one file to convert" in done.stderr, f"two sets: {self.stream.said(done)}")
+        name = self.stream.fresh()
+        self.fault.check(self.stream.run(name, source="hf://org/two@main/a.safetensors"))
+        other = sum(entry.bytes_sent for entry in self.server.log(listener="data", path_has="b.safetensors"))
+        self.fault.expect(other <= 128 << 10, f"{other} bytes of the file that was not named were sent")
+
+
+def main():
+    with harness.Fault(__doc__.split("\n", maxsplit=1)[0], CONFIG) as fault:
+        stream = Stream(fault)
+        with stream.server:
+            stream.plain()
+            reach = Reach(fault, stream)
+            reach.names()
+            reach.certificates()
+            reach.proxies()
+            reach.connections()
+            reach.commands()
+            reach.kinds()
+    print("PASS")
+
+
+if __name__ == "__main__":
+    main()
