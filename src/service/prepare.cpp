@@ -36,6 +36,12 @@ bool names_no_dims(const CompiledModel& model) {
 
 }  // namespace
 
+void take_axis_rules(const FileLayout& files, CompiledModel& model) {
+  if (files.axis_rules.empty() || !names_no_dims(model)) return;
+  name_dims(model);
+  model.axis_rules = files.axis_rules;
+}
+
 PlanOptions with_target(const StorePath& source, const PlanOptions& options) {
   PlanOptions out = options;
   const bool follows = out.target.empty() && out.tree.same;
@@ -65,10 +71,7 @@ Plan make_plan(const StorePath& source, const PlanOptions& options, const Format
   OpenedSource opened = open_source_model(source, wanted);
   CompiledModel& model = opened.model;
   if (options.mapping.scheme == "hf" && options.rules_text) name_dims(model);
-  if (!options.rules_text && !files.axis_rules.empty() && names_no_dims(model)) {
-    name_dims(model);
-    model.axis_rules = files.axis_rules;
-  }
+  if (!options.rules_text) take_axis_rules(files, model);
   if (!files.compresses && options.encoding.zstd_level != 0) {
     throw Error(
         ErrorCode::unsupported,

@@ -20,6 +20,10 @@ Plan make_plan(const StorePath& source, const PlanOptions& options, const Format
 /// written), unsupported, io.
 PlanOptions with_target(const StorePath& source, const PlanOptions& options);
 
+/// Where nothing says what the dims of a model's leaves mean, names them as the rules of its format
+/// do (FileLayout::axis_rules), which the model takes.
+void take_axis_rules(const FileLayout& files, CompiledModel& model);
+
 /// The sizes of a run: the product's, unless a test brings others.
 Limits limits_of(const RunOptions& run);
 

@@ -14,6 +14,7 @@
 #include "plan/cost/mesh_load.h"
 #include "plan/layout/layout.h"
 #include "service/place.h"
+#include "service/prepare.h"
 #include "service/source.h"
 #include "service/summary.h"
 
@@ -24,6 +25,7 @@ namespace {
 
 // What a plan of the same model would split its leaves by.
 std::string rules_of(const CompiledModel& model) {
+  if (!model.axis_rules.empty()) return model.axis_rules;
   for (const FamilyFile& family : all_families({})) {
     if (family.name != model.family) continue;
     const MappingTable table = load_table(family);
@@ -118,6 +120,7 @@ std::vector<LoadReport> stored_loads(const SourceName& name, const InspectOption
   asked.tree.step = name.step;
   asked.tree.axes = options.axes;
   OpenedSource opened = open_source_model(place, asked);
+  take_axis_rules(recognised->format->layout(), opened.model);
   const AxisRules rules = parse_axis_rules(
       options.rules_text ? *options.rules_text : rules_of(opened.model), options.rules_name);
   note_unknown(opened.model.leaves, reporter);

@@ -124,6 +124,8 @@ CellBytes cell_bytes(const Layout& layout, std::uint32_t leaf) {
   const Grid& grid = layout.grids()[leaf];
   if (grid.linked) return {packed_bytes(layout.model().leaves[leaf].dtype, grid.chunk.numel()), 0};
   const PieceForm& form = layout.units()[leaf].form;
+  // What is around a chunk that is not cut again comes with it, in one request.
+  if (!grid.has_inner()) return {form.stored_bytes(), 0};
   return {form.cell_step_bytes(), std::uint64_t{form.head_bytes} + form.tail_bytes};
 }
 
