@@ -44,6 +44,9 @@ struct MappingOptions {
   bool keep_dtype = false;         ///< --dtype keep: as stored, and quantised tensors are refused
   std::vector<MappingFile> files;  ///< --mapping FILE and HFSHARD_MAPPINGS; a plan keeps its own
   std::vector<Cast> casts;  ///< the last one that matches a leaf decides, whatever its rule says
+  /// --prefix, of scheme "hf": what the names that are written begin with. Of a checkpoint of
+  /// another program that has a model's own names: what its names begin with, which is taken off.
+  std::string prefix;
   /// Leaves are no branches of a tree, so that they may have any names. A plan takes it from its
   /// target.
   bool flat_names = false;

@@ -28,6 +28,7 @@ Json options_json(const PlanOptions& options) {
   out["scheme"] = options.mapping.scheme;
   out["layers"] = options.mapping.stacked ? "stacked" : "separate";
   if (options.mapping.num_layers) out["num_layers"] = *options.mapping.num_layers;
+  if (!options.mapping.prefix.empty()) out["prefix"] = options.mapping.prefix;
   out["mesh"] = strings(options.meshes);
   out["chunk_bytes"] = options.chunk_bytes;
   if (options.shard_bytes != PlanOptions().shard_bytes) out["shard_bytes"] = options.shard_bytes;
@@ -73,6 +74,7 @@ PlanOptions options_from_json(const Json& json) {
   out.mapping.scheme = json.at("scheme").as_string();
   out.mapping.stacked = json.at("layers").as_string() == "stacked";
   if (const Json* layers = json.find("num_layers")) out.mapping.num_layers = layers->as_uint();
+  if (const Json* prefix = json.find("prefix")) out.mapping.prefix = prefix->as_string();
   out.meshes = strings_of(json.at("mesh"));
   out.chunk_bytes = json.at("chunk_bytes").as_uint();
   if (const Json* shard = json.find("shard_bytes")) out.shard_bytes = shard->as_uint();

@@ -101,7 +101,7 @@ CompiledModel compile_tree(const DiffSide& model, const MappingOptions& mapping,
 std::optional<MappingOptions> known_mapping(const DiffSide& tree) {
   auto out = recorded_mapping(tree.place);
   if (!out) return out;
-  if (out->scheme == kNamesScheme) return std::nullopt;
+  if (out->scheme == kNamesScheme && out->prefix.empty()) return std::nullopt;
   out->dtype.reset();
   out->keep_dtype = false;
   out->casts.clear();

@@ -44,6 +44,19 @@ class TreeSource final : public Checkpoint {
     catalog_.location = place.name();
     catalog_.directory = place;
   }
+  // Names the arrays without what all of their names begin with.
+  void take_off(const std::string& prefix) {
+    for (TensorInfo& info : catalog_.tensors) {
+      if (!info.name.starts_with(prefix) || info.name == prefix) {
+        throw Error(ErrorCode::bad_input,
+                    fmt::format("the name does not begin with the prefix {}", quote(prefix)))
+            .in_file(catalog_.location)
+            .in_tensor(info.name)
+            .hint("--root KEY reads a subtree of a checkpoint, without what is beside it");
+      }
+      info.name.erase(0, prefix.size());
+    }
+  }
   void carry(const StorePath& directory, std::string config_text) {
     catalog_.side_files = model_side_files(directory);
     catalog_.directory = directory;
@@ -267,7 +280,9 @@ bool has_model_names(const StorePath& place) {
 // Such a tree is the model; what goes along with it may be named.
 CompiledModel compile_as_it_is(TreeSource& tree, const StorePath& place,
                                const PlanOptions& options) {
-  CompiledModel model = compile_anew(tree, place, options);
+  PlanOptions plain = options;
+  tree.take_off(std::exchange(plain.mapping.prefix, {}));
+  CompiledModel model = compile_anew(tree, place, plain);
   if (const TreeOptions& asked = options.tree; asked.config_text) {
     if (exists(asked.config_name)) tree.carry(parent_path(asked.config_name), *asked.config_text);
   }
@@ -294,10 +309,14 @@ CompiledModel compile_back(TreeSource& tree, const StorePath& place, const PlanO
   const Model& forward = *recorded->origin.model;
   if (!was_coded(forward))
     return compile_inverse(forward, forward.catalog(), tree.catalog(), options.mapping);
+  const PlanOptions made_with = options_from_json(recorded->origin.identity.at("options"));
+  if (made_with.mapping.scheme == kModelScheme) {  // what was decoded has names of the model
+    tree.take_off(made_with.mapping.prefix);
+    return compile_same(tree.catalog(), options.mapping, {});
+  }
   // Names and shapes of what was coded are those of the same model without codes.
   const std::string name = join_path(recorded->model_files, "config.json");
   const std::string config = without_codes(tree.catalog().config_text, name);
-  const PlanOptions made_with = options_from_json(recorded->origin.identity.at("options"));
   const Described described =
       describe_model(tree.catalog(), config, name, made_with.mapping, &forward);
   CompiledModel model =

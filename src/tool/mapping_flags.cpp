@@ -88,6 +88,17 @@ Option scheme_option(MappingFlags& flags) {
           .standard = "maxtext"};
 }
 
+Option prefix_option(MappingFlags& flags) {
+  return {.name = "--prefix",
+          .to = &flags.prefix,
+          .value = "TEXT",
+          .group = Group::model,
+          .help =
+              "what names of --scheme hf begin with, such as model.; taken off those of a "
+              "checkpoint of PyTorch that hfshard did not write",
+          .standard = "nothing"};
+}
+
 OptionTable tensor_table(MappingFlags& flags) {
   return {{.name = "--num-layers",
            .to = &flags.num_layers,
@@ -136,7 +147,7 @@ OptionTable value_table(MappingFlags& flags) {
 }  // namespace
 
 OptionTable mapping_table(MappingFlags& flags) {
-  return joined({{scheme_option(flags), layers_option(flags.layers)},
+  return joined({{scheme_option(flags), prefix_option(flags), layers_option(flags.layers)},
                  part_table(flags),
                  tensor_table(flags),
                  value_table(flags)});
@@ -170,6 +181,7 @@ MappingOptions mapping_options(const MappingFlags& flags, const std::string& sch
   } else if (!flags.files.empty()) {
     throw Error(ErrorCode::usage, "--scheme hf keeps names and shapes, so it takes no --mapping");
   }
+  out.prefix = flags.prefix;
   out.include = flags.include;
   out.exclude = flags.exclude;
   return out;

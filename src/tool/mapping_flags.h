@@ -21,6 +21,7 @@ struct MappingFlags {
   std::vector<std::string> with;  ///< NAME,...
   std::optional<std::string> dtype;
   std::vector<std::string> casts;  ///< GLOB=DTYPE
+  std::string prefix;
   std::vector<std::string> include;
   std::vector<std::string> exclude;
   std::vector<std::string> files;  ///< --mapping FILE

@@ -137,6 +137,10 @@ std::vector<std::string> texts_that_hold(const std::vector<Note>& list, const Bi
 
 CompiledModel compile_unproved(const Catalog& catalog, const MappingOptions& options) {
   if (options.scheme == kHfScheme) return compile_names(catalog, options);
+  if (!options.prefix.empty()) {
+    throw Error(ErrorCode::usage, "--prefix is for --scheme hf, whose names are the model's own")
+        .hint("--to dcp and --to safetensors imply it");
+  }
   const Json config = config_of(catalog);
   return compile_family(catalog, options, config,
                         family_of(config, catalog.location, options.files));

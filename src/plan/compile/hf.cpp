@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "mapping/find.h"
 #include "plan/compile/steps.h"
 
@@ -36,9 +38,10 @@ class FamilyDecoders {
   const DecodeRule* find(const TensorInfo& tensor) const {
     return table_ ? find_decode(*table_, *bindings_, tensor) : nullptr;
   }
-  Decode compile(const DecodeRule& rule, std::uint32_t tensor, ModelBuilder& builder) const {
-    return compile_decode(rule, *bindings_, {tensor}, builder.catalog().tensors[tensor].shape,
-                          builder);
+  // `view`: the shape in codes.
+  Decode compile(const DecodeRule& rule, std::uint32_t tensor, const Shape& view,
+                 ModelBuilder& builder) const {
+    return compile_decode(rule, *bindings_, {tensor}, view, builder);
   }
   const Json& config() const { return config_; }
 
@@ -76,35 +79,132 @@ void restate(Json& config, const std::optional<DType>& dtype, bool decoded) {
   if (text != members.end() && text->second.is_object()) restate(text->second, dtype, decoded);
 }
 
-// What becomes of the codes of a source.
-struct DecodedTensors {
-  std::map<std::uint32_t, Decode> decodes;  // by tensor; the others hold values
-  bool any = false;
-  bool codes_left = false;
+// A tensor of codes as what it decodes to.
+struct DecodedTensor {
+  std::string name;
+  Shape view;   // of the codes
+  Shape shape;  // of the values
+  IndexMap map;
+  bool packed = false;
 };
 
-// Decodes what --dtype or --cast wants as values. Packed codes stay: their values would be tensors
-// of another name and shape.
-DecodedTensors decode_tensors(const FamilyDecoders& decoders, ModelBuilder& builder) {
-  const std::vector<TensorInfo>& tensors = builder.catalog().tensors;
-  DecodedTensors out;
-  for (std::uint32_t i = 0; i < tensors.size(); ++i) {
-    const DecodeRule* rule = builder.excluded(i) ? nullptr : decoders.find(tensors[i]);
-    if (rule == nullptr) continue;
-    const bool plain = rule->kind == DecodeKind::block || rule->kind == DecodeKind::tensor;
-    const DType dtype = leaf_dtype(builder.options(), tensors[i].name, tensors[i].dtype, {});
-    if (plain && dtype != tensors[i].dtype) {
-      out.decodes.emplace(i, decoders.compile(*rule, i, builder));
-      out.any = true;
-    } else {
-      out.codes_left = true;
-    }
+bool take_suffix(std::string& name, std::string_view suffix) {
+  if (!name.ends_with(suffix)) return false;
+  name.erase(name.size() - suffix.size());
+  return true;
+}
+
+// Name and shape that the values have in a checkpoint without codes; nothing if that is not known.
+// Of MXFP4 the experts are transposed: [E, R, G, B/2] of bytes become [E, G*B, R]. Sources:
+// huggingface/transformers src/transformers/integrations/mxfp4.py convert_moe_packed_tensors,
+// dequantize; vllm-project/compressed-tensors
+// src/compressed_tensors/compressors/quantized_compressors/pack_quantized.py (weight_packed).
+std::optional<DecodedTensor> decoded_tensor(const DecodeRule& rule, const TensorInfo& tensor) {
+  DecodedTensor out{tensor.name, tensor.shape, tensor.shape, identity_map(tensor.shape),
+                    is_packed(rule.kind)};
+  if (!out.packed) return out;
+  const std::size_t rank = tensor.shape.rank();
+  if (rank < 2) return std::nullopt;
+  const std::uint64_t last = tensor.shape[rank - 1] * (size_bits(tensor.dtype) / 4);
+  const bool experts = rule.kind == DecodeKind::mx && take_suffix(out.name, "_blocks");
+  if (rule.kind == DecodeKind::int4 && !take_suffix(out.name, "_packed")) return std::nullopt;
+  if (!experts) {
+    out.view[rank - 1] = last;
+    out.shape = out.view;
+    out.map = identity_map(out.view);
+    return out;
   }
-  const bool wanted = builder.options().dtype.has_value();
-  if (out.codes_left && wanted)
-    builder.model().notes.emplace_back("packed codes stay as they are stored, whatever --dtype is");
+  if (rank != 4) return std::nullopt;
+  const std::uint64_t rows = tensor.shape[1];
+  const std::uint64_t cols = tensor.shape[2] * last;
+  out.view = {tensor.shape[0], rows, cols};
+  out.shape = {tensor.shape[0], cols, rows};
+  const auto step = [](std::uint64_t elements) { return static_cast<std::int64_t>(elements); };
+  out.map = {};
+  out.map.digits.push_back({tensor.shape[0], step(rows * cols), step(rows * cols)});
+  out.map.digits.push_back({cols, 1, step(rows)});
+  out.map.digits.push_back({rows, step(cols), 1});
   return out;
 }
+
+// What packed integers have beside their scales. Source: as decoded_tensor.
+void take_beside(const TensorInfo& tensor, const Decode& decode, ModelBuilder& builder) {
+  std::string stem = tensor.name;
+  if (!take_suffix(stem, "_packed")) return;
+  const Catalog& catalog = builder.catalog();
+  for (const std::string_view other : {"_zero_point", "_g_idx"}) {
+    if (!catalog.find(stem + std::string(other))) continue;
+    throw Error(ErrorCode::unsupported, "packed integers with zero points or an order of their own")
+        .in_tensor(stem + std::string(other))
+        .hint("without --dtype the codes stay as they are stored");
+  }
+  // Else the last codes of a row may be padding.
+  if (decode.form.col_block % 8 != 0 || decode.form.cols % decode.form.col_block != 0) {
+    throw Error(ErrorCode::unsupported, fmt::format("{} columns of packed integers in groups of {}",
+                                                    decode.form.cols, decode.form.col_block))
+        .in_tensor(tensor.name);
+  }
+  const auto shape = catalog.find(stem + "_shape");
+  if (!shape || builder.use(*shape) != TensorUse::none) return;
+  builder.drop_whole(*shape, builder.rule("--scheme hf"),
+                     "the tensor that is decoded has its shape");
+  builder.mark(*shape, TensorUse::dropped);
+}
+
+// What becomes of the codes of a source.
+class DecodedTensors {
+ public:
+  struct Item {
+    DecodedTensor form;
+    Decode decode;
+  };
+  DecodedTensors(const FamilyDecoders& decoders, ModelBuilder& builder) : builder_(builder) {
+    const std::vector<TensorInfo>& tensors = builder.catalog().tensors;
+    for (std::uint32_t i = 0; i < tensors.size(); ++i) {
+      if (builder.excluded(i)) continue;
+      if (const DecodeRule* rule = decoders.find(tensors[i])) add(decoders, *rule, i);
+    }
+    if (!codes_left_ || !builder.options().dtype) return;
+    builder.model().notes.emplace_back("some codes stay as they are stored, whatever --dtype is");
+  }
+
+  // By tensor; the others hold values.
+  const std::map<std::uint32_t, Item>& items() const { return items_; }
+  bool all() const { return !items_.empty() && !codes_left_; }
+
+ private:
+  // Decodes what --dtype or --cast wants as values.
+  void add(const FamilyDecoders& decoders, const DecodeRule& rule, std::uint32_t number) {
+    const TensorInfo& tensor = builder_.catalog().tensors[number];
+    auto form = decoded_tensor(rule, tensor);
+    if (!form || !is_wanted(form->name, tensor.dtype)) {
+      codes_left_ = true;
+      return;
+    }
+    if (form->name != tensor.name && builder_.catalog().find(form->name)) {
+      throw Error(ErrorCode::bad_input,
+                  fmt::format("the tensor that {} decodes to is there too", quote(tensor.name)))
+          .in_tensor(form->name)
+          .hint("leave one of them out with --exclude");
+    }
+    Decode decode = decoders.compile(rule, number, form->view, builder_);
+    take_beside(tensor, decode, builder_);
+    items_.emplace(number, Item{*std::move(form), std::move(decode)});
+  }
+
+  bool is_wanted(const std::string& name, DType stored) const {
+    const MappingOptions& options = builder_.options();
+    const std::string path = options.prefix + name;
+    const bool cast = std::ranges::any_of(
+        options.casts, [&](const Cast& item) { return glob_match(item.glob, path); });
+    if (cast) return true;
+    return options.dtype && *options.dtype != stored;
+  }
+
+  ModelBuilder& builder_;
+  std::map<std::uint32_t, Item> items_;
+  bool codes_left_ = false;
+};
 
 }  // namespace
 
@@ -113,36 +213,42 @@ void compile_hf(ModelBuilder& builder) {
   const std::uint32_t rule = builder.rule("--scheme hf");
   const Catalog& catalog = builder.catalog();
   const FamilyDecoders decoders(catalog);
-  const DecodedTensors decoded = decode_tensors(decoders, builder);
+  const DecodedTensors decoded(decoders, builder);
   model.leaves.reserve(catalog.tensors.size());
   model.transfers.reserve(catalog.tensors.size());
   for (std::uint32_t i = 0; i < catalog.tensors.size(); ++i) {
     // What is used by now are the scales of what is decoded.
     if (builder.use(i) != TensorUse::none) continue;
     const TensorInfo& tensor = catalog.tensors[i];
+    const auto found = decoded.items().find(i);
+    const DecodedTensors::Item* item = found == decoded.items().end() ? nullptr : &found->second;
     Leaf leaf;
-    leaf.name = tensor.name;
-    if (!builder.options().flat_names) check_path(tensor.name);
-    leaf.dtype = leaf_dtype(builder.options(), tensor.name, tensor.dtype, {});
-    const auto decode = decoded.decodes.find(i);
-    if (decode == decoded.decodes.end()) check_cast(tensor, leaf.dtype);
-    leaf.shape = tensor.shape;
+    leaf.name = builder.options().prefix + (item != nullptr ? item->form.name : tensor.name);
+    if (!builder.options().flat_names) check_path(leaf.name);
+    const bool packed = item != nullptr && item->form.packed;
+    leaf.dtype = leaf_dtype(builder.options(), leaf.name, packed ? DType::bf16 : tensor.dtype, {});
+    leaf.shape = item != nullptr ? item->form.shape : tensor.shape;
     Transfer transfer;
     transfer.target = static_cast<std::uint32_t>(model.leaves.size());
     transfer.rule = rule;
     transfer.sources = {i};
     transfer.source_shape = tensor.shape;
-    transfer.source_dtype = tensor.dtype;
+    transfer.source_dtype = packed ? DType::f4 : tensor.dtype;
     transfer.map = identity_map(tensor.shape);
-    if (decode != decoded.decodes.end())
-      transfer.decode = std::make_shared<const Decode>(decode->second);
+    if (item != nullptr) {
+      transfer.source_shape = item->form.view;
+      transfer.map = item->form.map;
+      transfer.decode = std::make_shared<const Decode>(item->decode);
+    } else {
+      check_cast(tensor, leaf.dtype);
+    }
     model.leaves.push_back(std::move(leaf));
     model.transfers.push_back(std::move(transfer));
     builder.mark(i, TensorUse::mapped);
   }
   if (!decoders.config().is_object()) return;
   Json config = decoders.config();
-  restate(config, builder.options().dtype, decoded.any && !decoded.codes_left);
+  restate(config, builder.options().dtype, decoded.all());
   if (!(config == decoders.config())) model.config_text = dump_json_pretty(config);
 }
 

@@ -93,7 +93,7 @@ class Inverter {
     if (leaf_of_[tensor]) return *leaf_of_[tensor];
     CompiledModel& model = builder_.model();
     Leaf leaf;
-    leaf.name = source_.tensors[tensor].name;
+    leaf.name = builder_.options().prefix + source_.tensors[tensor].name;
     leaf.shape = shape;
     leaf.dtype = leaf_dtype(builder_.options(), leaf.name, natural, {});
     if (!can_apply_value(value, from, leaf.dtype)) {
@@ -185,7 +185,7 @@ class Inverter {
     const std::uint32_t twin = *leaf_of_[*drop.same_as];
     const auto number = static_cast<std::uint32_t>(model.leaves.size());
     Leaf leaf = model.leaves[twin];
-    leaf.name = source_.tensors[drop.source].name;
+    leaf.name = builder_.options().prefix + source_.tensors[drop.source].name;
     leaf.dtype = leaf_dtype(builder_.options(), leaf.name, source_.tensors[drop.source].dtype, {});
     leaf_of_[drop.source] = number;
     model.leaves.push_back(std::move(leaf));

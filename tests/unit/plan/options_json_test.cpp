@@ -26,7 +26,7 @@ std::vector<std::string> members_of(const PlanOptions& options) {
                encoding, link, in_place, digests, tree] = options;
   [[maybe_unused]] const auto& [same, axes, config_text, config_name, source_step, root] = tree;
   const auto& [scheme, stacked, num_layers, values, include, exclude, dtype, keep_dtype, files,
-               casts, flat_names] = mapping;  // flat_names follows from the target
+               casts, prefix, flat_names] = mapping;  // flat_names follows from the target
   const auto& [checksum, zstd_level] = encoding;
   const auto joined = [](const std::vector<std::string>& items) {
     std::string out;
@@ -68,7 +68,8 @@ std::vector<std::string> members_of(const PlanOptions& options) {
           joined(axes),
           config_text ? "[" + *config_text + "]" : "none",
           source_step ? std::to_string(*source_step) : "none",
-          root};
+          root,
+          prefix};
 }
 
 struct OptionChange {
@@ -80,6 +81,7 @@ struct OptionChange {
 const std::vector<OptionChange>& option_changes() {
   static const std::vector<OptionChange> all = {
       {"scheme", [](PlanOptions& o) { o.mapping.scheme = "hf"; }},
+      {"prefix", [](PlanOptions& o) { o.mapping.prefix = "model."; }},
       {"layers", [](PlanOptions& o) { o.mapping.stacked = false; }},
       {"one layer", [](PlanOptions& o) { o.mapping.num_layers = 1; }},
       {"four layers", [](PlanOptions& o) { o.mapping.num_layers = 4; }},

@@ -80,6 +80,67 @@ TEST(CompileHf, AGlobThatMatchesNothingAndNothingLeftAreErrors) {
   EXPECT_EQ(catch_error([] { compile_model(FakeCatalog(), hf()); }).code(), ErrorCode::bad_input);
 }
 
+TEST(CompileHf, NamesGetThePrefixWhichOtherSchemesRefuse) {
+  MappingOptions options = hf();
+  options.prefix = "model.";
+  options.casts = {{"model.a.w", DType::f32}};
+  const CompiledModel model = compile_model(FakeCatalog().add("a.w", {3}).add("b", {2}), options);
+  ASSERT_EQ(model.leaves.size(), 2U);
+  EXPECT_EQ(model.leaves[0].name, "model.a.w");
+  EXPECT_EQ(model.leaves[0].dtype, DType::f32);
+  EXPECT_EQ(model.leaves[1].name, "model.b");
+  options.scheme = "maxtext";
+  EXPECT_EQ(catch_error([&] { compile_model(FakeCatalog().add("a", {3}), options); }).code(),
+            ErrorCode::usage);
+}
+
+// MXFP4 as transformers dequantises it: without the suffix, the experts transposed.
+TEST(CompileHf, PackedExpertsDecodeToTheTensorsOfTheModel) {
+  FakeCatalog catalog;
+  catalog.config_text = R"({"model_type": "gpt_oss"})";
+  const std::string name = "model.layers.0.mlp.experts.down_proj";
+  catalog.add(name + "_blocks", {3, 10, 2, 16}, DType::u8)
+      .add(name + "_scales", {3, 10, 2}, DType::u8);
+  catalog.add("model.norm.weight", {10});
+  EXPECT_EQ(compile_model(catalog, hf()).leaves.size(), 3U) << "codes, as stored";
+  MappingOptions options = hf();
+  options.dtype = DType::bf16;
+  const CompiledModel model = compile_model(catalog, options);
+  ASSERT_EQ(model.leaves.size(), 2U);
+  EXPECT_EQ(model.leaves[0].name, name);
+  EXPECT_EQ(model.leaves[0].shape, (Shape{3, 64, 10}));
+  EXPECT_EQ(model.leaves[0].dtype, DType::bf16);
+  const Transfer& transfer = model.transfers[0];
+  ASSERT_NE(transfer.decode, nullptr);
+  EXPECT_EQ(transfer.source_dtype, DType::f4);
+  EXPECT_EQ(transfer.source_shape, (Shape{3, 10, 64}));
+  EXPECT_EQ(transfer.map.digits, (DigitList{{3, 640, 640}, {64, 1, 10}, {10, 64, 1}}));
+  catalog.add(name, {3}, DType::bf16);
+  EXPECT_EQ(catch_error([&] { compile_model(catalog, options); }).code(), ErrorCode::bad_input);
+}
+
+TEST(CompileHf, PackedIntegersAreTheirWeightAndTheirShapeIsDropped) {
+  MappingOptions options = hf();
+  options.dtype = DType::bf16;
+  const std::string name = "model.layers.1.mlp.experts.0.up_proj.weight";
+  const auto packed = [&](std::uint64_t words, std::uint64_t groups, const char* other = nullptr) {
+    FakeCatalog catalog;
+    catalog.config_text = R"({"model_type": "kimi_k2"})";
+    if (other != nullptr) catalog.add(name + other, {1}, DType::i32);
+    catalog.add(name + "_packed", {5, words}, DType::i32).add(name + "_scale", {5, groups});
+    catalog.add(name + "_shape", {2}, DType::i64);
+    return compile_model(catalog, options);
+  };
+  const CompiledModel model = packed(8, 2);
+  ASSERT_EQ(model.leaves.size(), 1U);
+  EXPECT_EQ(model.leaves[0].name, name);
+  EXPECT_EQ(model.leaves[0].shape, (Shape{5, 64}));
+  ASSERT_EQ(model.drops.size(), 1U);
+  for (const char* other : {"_zero_point", "_g_idx"})
+    EXPECT_EQ(catch_error([&] { packed(8, 2, other); }).code(), ErrorCode::unsupported);
+  EXPECT_EQ(catch_error([&] { packed(5, 2); }).code(), ErrorCode::unsupported) << "a ragged group";
+}
+
 TEST(CompileHf, ExcludedTensorsAreNamedDrops) {
   MappingOptions options = hf();
   options.include = {"a*"};
