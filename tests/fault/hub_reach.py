@@ -136,6 +136,33 @@ class Reach:
         self.fault.expect(self.fault.tree("dry") is None, "--dry-run wrote something")
         print(f"{len(few) + len(whole)} commands")
 
+    def mini_models(self):
+        """The first layers of each family's example: the local tree, and no more bytes of data than it takes."""
+        listed = self.fault.run("mappings", "list", "--json").stdout
+        known = json.loads(listed)["families"]
+        for family in [one["name"] for one in known]:
+            source = self.fault.path(f"example of {family}")
+            self.fault.run("mappings", "example", family, source, "--quiet")
+            for layers in range(1, 20):  # as few as MaxText has of it
+                name = f"{family} of {layers}"
+                local = subprocess.run(self.fault.command("convert", source, self.fault.path(f"local {name}"), "--num-layers", str(layers),
+                                                          "--json"), capture_output=True, text=True, check=False)
+                if local.returncode == 0:
+                    break
+                self.fault.expect(local.returncode == 2, f"{name}: {self.stream.said(local)}")
+            self.fault.expect(local.returncode == 0, f"{name}: no number of layers fits")
+            self.server.reset()
+            self.server.add(f"org/{family}", {"main": source}, large_bytes=1)
+            done = subprocess.run(self.fault.command("convert", f"org/{family}", self.fault.path(name), "--num-layers", str(layers), "--json"),
+                                  capture_output=True, text=True, check=False, env=self.stream.environment())
+            self.fault.check(done)
+            self.stream.commit_in(name)
+            self.fault.expect_same(name, self.fault.tree(f"local {name}"), name)
+            used, takes = json.loads(done.stdout)["network"]["used_bytes"], json.loads(local.stdout)["source_bytes"]
+            self.fault.expect(0 < used <= 1.05 * takes, f"{name}: {used} bytes were used of {takes}")
+            self.stream.expect_clean(name)
+        print(f"mini models of {len(known)} families")
+
     def kinds(self):
         """What a repository may hold beside one set of weights."""
         with open(self.fault.path("source/model.safetensors"), "rb") as file:
@@ -169,6 +196,7 @@ def main():
             reach.proxies()
             reach.connections()
             reach.commands()
+            reach.mini_models()
             reach.kinds()
     print("PASS")
 
