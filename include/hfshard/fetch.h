@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "hfshard/convert.h"
 #include "hfshard/hub.h"
 
 namespace hfshard {
@@ -29,7 +30,8 @@ struct FetchReport {
 /// that the hub lists, as huggingface_hub does: it then finds them without asking, offline too.
 /// What is there in its size is not asked for again. Throws: usage (no model's name, no cache,
 /// offline), not_found (no such model; no file matches), network, corrupt, limit (disk, memory),
-/// conflict, cancelled (HubOptions::stop), io; files that are whole stay.
-FetchReport fetch(const SourceName& source, const FetchOptions& options);
+/// conflict, cancelled (HubOptions::stop), io; files that are whole stay. The reporter's bytes are
+/// those of the files.
+FetchReport fetch(const SourceName& source, const FetchOptions& options, Reporter& reporter);
 
 }  // namespace hfshard

@@ -20,10 +20,12 @@
 namespace hfshard {
 namespace {
 
-// What is on its way at once: enough for all connections, and a bound of memory.
-constexpr std::uint64_t kPieceBytes = std::uint64_t{8} << 20;
-constexpr std::uint64_t kWindowBytes = std::uint64_t{384} << 20;
+// What is on its way at once: a piece for each connection, of whatever memory there is.
+constexpr std::uint64_t kMostPieceBytes = std::uint64_t{8} << 20;
+constexpr std::uint64_t kLeastPieceBytes = std::uint64_t{1} << 20;
 constexpr std::size_t kWindowPieces = 64;
+// Of a process that brings files: itself, a thread, libcurl's and OpenSSL's buffers.
+constexpr std::uint64_t kOwnBytes = std::uint64_t{48} << 20;
 constexpr std::chrono::seconds kTellEvery{10};
 
 // A piece that is there already is taken without looking at the clock, or at this.
@@ -31,10 +33,41 @@ void check_not_stopped(const HubOptions& hub) {
   if (hub.stop != nullptr && hub.stop->load()) throw Error(ErrorCode::cancelled, "interrupted");
 }
 
+// Tells a Reporter, while it lives, how much is there and how much comes.
+class BringReport {
+ public:
+  BringReport(Reporter* reporter, const HubTraffic& traffic) : reporter_(reporter) {
+    if (reporter_ == nullptr) return;
+    reporter_->linked([&traffic, before = traffic.data_bytes.load()] {
+      return traffic.data_bytes.load() - before;
+    });
+  }
+  ~BringReport() {
+    if (reporter_ != nullptr) reporter_->linked({});
+  }
+  BringReport(const BringReport&) = delete;
+  BringReport& operator=(const BringReport&) = delete;
+  void started(std::uint64_t total_bytes, std::uint64_t there_bytes) const {
+    if (reporter_ != nullptr) reporter_->started(total_bytes, there_bytes);
+  }
+  void advanced(std::uint64_t bytes) const {
+    if (reporter_ != nullptr) reporter_->advanced(bytes);
+  }
+
+ private:
+  Reporter* reporter_;
+};
+
 // Ranges of files on their way into the cache, in the order in which they were asked for.
 class Download {
  public:
-  Download(HubClient& client, HubRepo repo) : client_(client), repo_(std::move(repo)) {}
+  Download(HubClient& client, HubRepo repo, std::uint64_t memory_bytes, const BringReport& report)
+      : client_(client),
+        repo_(std::move(repo)),
+        memory_bytes_(memory_bytes),
+        piece_bytes_(std::clamp(memory_bytes / client.options().most_connections, kLeastPieceBytes,
+                                kMostPieceBytes)),
+        report_(report) {}
 
   // False if the file was there.
   bool add(const CacheWriter& writer, const TreeFile& file) {
@@ -45,9 +78,12 @@ class Download {
     const auto target = std::make_shared<Target>(*std::move(out), file);
     open_.insert(cache_etag(file));
     const auto remote = std::make_shared<HubFile>(&client_, repo_, file);
-    for (std::uint64_t at = 0; at < file.size_bytes; at += kPieceBytes) {
-      const std::uint64_t length = std::min(kPieceBytes, file.size_bytes - at);
-      while (pieces_.size() >= kWindowPieces || window_bytes_ + length > kWindowBytes) take_first();
+    for (std::uint64_t at = 0; at < file.size_bytes; at += piece_bytes_) {
+      const std::uint64_t length = std::min(piece_bytes_, file.size_bytes - at);
+      while (pieces_.size() >= kWindowPieces ||
+             (!pieces_.empty() && window_bytes_ + length > memory_bytes_)) {
+        take_first();
+      }
       Piece& piece = pieces_.emplace_back(Piece{target, at, std::vector<std::byte>(length), {}});
       window_bytes_ += length;
       ++target->pieces;
@@ -86,6 +122,7 @@ class Download {
     target.out.write_at(piece.offset_bytes, piece.bytes);
     if (--target.pieces == 0 && target.all_asked) end(target);
     window_bytes_ -= piece.bytes.size();
+    report_.advanced(piece.bytes.size());
     pieces_.pop_front();
   }
 
@@ -99,6 +136,9 @@ class Download {
 
   HubClient& client_;
   HubRepo repo_;
+  std::uint64_t memory_bytes_;
+  std::uint64_t piece_bytes_;
+  const BringReport& report_;
   std::deque<Piece> pieces_;
   std::uint64_t window_bytes_ = 0;
   std::set<std::string> open_;  // digests of files that are not whole yet
@@ -147,24 +187,38 @@ class TreeNote {
 
 }  // namespace
 
+std::uint64_t bring_memory_bytes(std::uint64_t max_memory_bytes) {
+  const std::uint64_t left = max_memory_bytes - std::min(max_memory_bytes, kOwnBytes);
+  return std::clamp(left, kLeastPieceBytes, BringOptions().memory_bytes);
+}
+
 FetchReport bring_files(HubClient& client, const HubRepo& repo, const std::string& revision,
-                        const std::vector<TreeFile>& tree, const std::vector<TreeFile>& files) {
+                        const std::vector<TreeFile>& tree, const std::vector<TreeFile>& files,
+                        const BringOptions& options) {
   const std::string& root = client.options().cache_directory;
-  Download download(client, repo);
   const CacheWriter writer(root, repo.name, repo.commit, polite_wait(client.options()));
   FetchReport out{repo.name, repo.commit, writer.snapshot_path(), files.size(), 0, 0, 0};
   std::uint64_t lacking = 0;
+  std::vector<bool> lacks;
   for (const TreeFile& file : files) {
     out.bytes += file.size_bytes;
-    if (!writer.has(file)) lacking += file.size_bytes;
+    lacks.push_back(!writer.has(file));
+    if (lacks.back()) lacking += file.size_bytes;
   }
   check_cache_space(root, lacking);
+  const BringReport report(options.reporter, client.traffic());
+  if (lacking > 0) report.started(out.bytes, out.bytes - lacking);
+  Download download(client, repo, options.memory_bytes, report);
   TreeNote note(writer, tree);
-  for (const TreeFile& file : files) {
+  for (std::size_t k = 0; k < files.size(); ++k) {
+    const TreeFile& file = files[k];
     check_not_stopped(client.options());
     const bool fetched = download.add(writer, file);
     note.note(repo.commit);
-    if (!fetched) continue;
+    if (!fetched) {  // another file of the same bytes, or another process, has brought it
+      if (lacks[k]) report.advanced(file.size_bytes);
+      continue;
+    }
     ++out.fetched_files;
     out.fetched_bytes += file.size_bytes;
   }

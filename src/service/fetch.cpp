@@ -30,8 +30,8 @@ std::vector<TreeFile> wanted_files(const std::vector<TreeFile>& tree, const std:
   return out;
 }
 
-FetchReport fetch_files(const SourceName& source, const FetchOptions& options,
-                        const HubName& name) {
+FetchReport fetch_files(const SourceName& source, const FetchOptions& options, const HubName& name,
+                        Reporter& reporter) {
   HubClient client(source.hub);
   const HubRepo repo = resolve_revision(client, name.repo, name.revision);
   const auto known = CachedRepo(source.hub.cache_directory, repo.name).tree(repo.commit);
@@ -41,12 +41,12 @@ FetchReport fetch_files(const SourceName& source, const FetchOptions& options,
     throw Error(ErrorCode::not_found, fmt::format("no file of {} is meant", repo.name))
         .hint("--include and --exclude are globs of paths, as *.safetensors");
   }
-  return bring_files(client, repo, name.revision, tree, files);
+  return bring_files(client, repo, name.revision, tree, files, {.reporter = &reporter});
 }
 
 }  // namespace
 
-FetchReport fetch(const SourceName& source, const FetchOptions& options) {
+FetchReport fetch(const SourceName& source, const FetchOptions& options, Reporter& reporter) {
   const HubName name = hub_name_of(source);
   if (source.hub.cache_directory.empty()) {
     throw Error(ErrorCode::usage, "there is no cache to fetch into");
@@ -55,7 +55,7 @@ FetchReport fetch(const SourceName& source, const FetchOptions& options) {
     throw Error(ErrorCode::usage, "HF_HUB_OFFLINE is set, so that nothing can be fetched");
   }
   try {
-    return fetch_files(source, options, name);
+    return fetch_files(source, options, name, reporter);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::cancelled) throw;
     throw Error(ErrorCode::cancelled, "interrupted; the files that are whole stay")

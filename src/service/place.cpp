@@ -95,7 +95,8 @@ constexpr const char* kOtherCopies[] = {
     "*.onnx_data",        "*.ot",  "*.gguf", "original/*", "consolidated*"};
 
 void keep_files(const SourceName& source, const HubName& name, HubClient& client,
-                const HubRepo& repo, const std::vector<TreeFile>& tree) {
+                const HubRepo& repo, const std::vector<TreeFile>& tree,
+                const BringOptions& bringing) {
   if (source.hub.cache_directory.empty()) {
     throw Error(ErrorCode::usage, "there is no cache to keep files in").in_file(source.text);
   }
@@ -117,11 +118,11 @@ void keep_files(const SourceName& source, const HubName& name, HubClient& client
                              human_bytes(left_out_bytes)));
   }
   if (kept.empty()) return;  // what reads the model says what it lacks
-  const FetchReport report = bring_files(client, repo, name.revision, tree, kept);
+  const FetchReport report = bring_files(client, repo, name.revision, tree, kept, bringing);
   tell(source, fmt::format("keeps {} files in {}", report.files, report.snapshot));
 }
 
-StorePath of_hub(const SourceName& source, const HubName& name) {
+StorePath of_hub(const SourceName& source, const HubName& name, const BringOptions& bringing) {
   const std::string& revision = name.revision;
   const std::string asked = revision.empty() ? std::string(kDefaultRevision) : revision;
   std::optional<CachedRepo> cached;
@@ -153,7 +154,7 @@ StorePath of_hub(const SourceName& source, const HubName& name) {
   std::optional<std::vector<TreeFile>> listing;
   if (cached && cached->has_snapshot(repo.commit)) listing = cached->tree(repo.commit);
   if (!listing) listing = list_files(*client, repo);
-  if (source.keep_files) keep_files(source, name, *client, repo, *listing);
+  if (source.keep_files) keep_files(source, name, *client, repo, *listing, bringing);
   tell(source, fmt::format("reads commit {} of {} from {}", repo.commit, repo.name,
                            source.keep_files ? "the cache" : client->endpoint()));
   return hub_place(client, repo, *std::move(listing),
@@ -167,7 +168,7 @@ bool is_path(const std::string& text) {
   return slash == std::string::npos || is_directory(text.substr(0, slash));
 }
 
-StorePath place_of(const SourceName& source) {
+StorePath place_of(const SourceName& source, const BringOptions& bringing) {
   if (exists(source.text)) {
     if (const auto place = recognise_cache_place(source.text)) {
       return named_in_cache(source, *place);
@@ -190,13 +191,13 @@ StorePath place_of(const SourceName& source) {
     }
     return source.text;
   }
-  return of_hub(source, with_revision(source, *name));
+  return of_hub(source, with_revision(source, *name), bringing);
 }
 
 }  // namespace
 
-StorePath find_place(const SourceName& source) {
-  StorePath place = place_of(source);
+StorePath find_place(const SourceName& source, const BringOptions& bringing) {
+  StorePath place = place_of(source, bringing);
   if (source.keep_files && place.revision().empty()) {
     throw Error(ErrorCode::usage, "--keep-files is of models of the hub, and this is none")
         .in_file(source.text)

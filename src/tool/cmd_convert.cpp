@@ -132,6 +132,7 @@ int run_convert_command(const Session& session, std::string_view command,
   source.hub.stop = options.stop;
   source.keep_files = run_flags.keep_files;
   const auto progress = make_progress(session);
+  source.hub.note = notes_of(*progress);
   const ConvertReport report = convert(source, wanted, options, *progress);
   progress->finish();
   if (session.json) {

@@ -8,6 +8,7 @@
 #include "tool/cli.h"
 #include "tool/hub_flags.h"
 #include "tool/interrupt.h"
+#include "tool/progress.h"
 
 #include "hfshard/fetch.h"
 
@@ -36,7 +37,10 @@ Json fetch_json(const FetchReport& report) {
 int run_fetch(const FetchFlags& flags, const Session& session) {
   SourceName source = source_name(session, flags.model, flags.revision);
   source.hub.stop = &watch_interrupts();
-  const FetchReport report = fetch(source, {flags.include, flags.exclude});
+  const auto progress = make_progress(session);
+  source.hub.note = notes_of(*progress);
+  const FetchReport report = fetch(source, {flags.include, flags.exclude}, *progress);
+  progress->finish();
   if (session.json) {
     print_json("fetch", fetch_json(report));
     return 0;
@@ -73,6 +77,7 @@ Command fetch_command(Session& session) {
                           .group = Group::checkpoint,
                           .help = "not these of them",
                           .standard = "none"}},
+                        progress_table(session),
                         common_table(session)});
   out.examples = {{"all of a model", "hfshard fetch Qwen/Qwen3-8B"},
                   {"what a tokenizer needs, of one version",

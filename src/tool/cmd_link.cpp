@@ -122,6 +122,7 @@ int run_link_command(const Session& session, const PlanFlags& plan_flags, const 
   SourceName source = source_name(session, plan_flags.source, plan_flags.revision);
   source.hub.stop = options.stop;
   source.keep_files = run_flags.keep_files;
+  source.hub.note = notes_of(*progress);
   const ConvertReport report =
       link(source, plan_options(plan_flags), {flags.in_place, flags.side_file, flags.digests},
            options, *progress);

@@ -388,6 +388,10 @@ std::unique_ptr<Progress> make_progress(const Session& session) {
   return std::make_unique<Lines>(session.quiet, interval, always);
 }
 
+std::function<void(const std::string&)> notes_of(Progress& progress) {
+  return [&progress](const std::string& text) { progress.note("note: " + text); };
+}
+
 OptionTable progress_table(Session& session) {
   return {{.name = "--progress",
            .to = &session.progress,

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,6 +49,8 @@ class Progress : public Reporter {
 /// nothing moves, by a thread of their own, and say for how long. Notes are
 /// printed unless --quiet, which also means `never` unless `always` was asked for.
 std::unique_ptr<Progress> make_progress(const Session& session);
+/// HubOptions::note, of a command that shows progress; must not outlive that.
+std::function<void(const std::string&)> notes_of(Progress& progress);
 /// --progress, for a command that shows it.
 OptionTable progress_table(Session& session);
 

@@ -382,6 +382,19 @@ class Streamed(InAFolder):
         self.assertGreaterEqual(len(self.rates(bar for bar in bars(written) if "   0%  " in bar)), 2, written)
         self.assertNotIn("stalled", written)
 
+    def test_fetch_shows_how_far_it_is_and_its_notes_stand_alone(self):
+        for words in (["fetch", "org/model"], ["convert", "org/model", "kept", "--keep-files", *self.STEPS]):
+            self.convert("", rate=2 * self.RATE_BYTES)
+            with mock.patch.dict(os.environ, {**self.environment(), "HF_HOME": os.path.abspath("home-" + words[0])}, clear=True):
+                status, written, _ = on_terminal(command(*words), columns=100)
+            self.assertEqual(status, 0, written)
+            drawn = bars(written)
+            self.assertTrue(any(re.search(r" of 8\.\d+ MiB +link [\d.]+ \w+/s  +0:0\d left", bar) for bar in drawn), drawn)
+            self.assertIn(" 100% ", drawn[-1])
+            left = screen(written)
+            self.assertFalse([line for line in left if "[#" in line or "preparing" in line or "[." in line], left)
+            self.assertEqual(sum(line.startswith("note: fetched ") for line in left), len(os.listdir("source")), left)
+
     def test_log_says_the_same(self):
         with mock.patch.dict(os.environ, self.environment(), clear=True):
             done = piped(self.convert("log", *self.STEPS, "--progress-ms", "300"))

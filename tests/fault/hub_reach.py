@@ -6,6 +6,8 @@ the error names the host, nothing is published, and --resume gives the tree. Eac
 """
 
 import json
+import os
+import shutil
 import subprocess
 import tempfile
 
@@ -136,6 +138,24 @@ class Reach:
         self.fault.expect(self.fault.tree("dry") is None, "--dry-run wrote something")
         print(f"{len(few) + len(whole)} commands")
 
+    def kept_in_memory(self):
+        """--keep-files of what is larger than --max-memory: no more of it is on its way than that leaves."""
+        large = self.fault.path("large.dat")
+        with open(large, "wb") as file:
+            file.truncate(400 << 20)
+        files = {name: self.fault.path(f"source/{name}") for name in os.listdir(self.fault.path("source"))}
+        self.server.add("org/large", {"main": {**files, "large.dat": large}})
+        name = self.stream.fresh()
+        most = max(self.stream.need(), 96 << 20)
+        command = self.stream.command(name, "--keep-files", "--max-memory", str(most), source="org/large")
+        process = self.fault.start(command, env=self.stream.environment())
+        _, status, usage = os.wait4(process.pid, 0)
+        self.fault.expect(status == 0, f"kept: status {status}")
+        self.stream.expect_same(name, "kept in memory")
+        self.fault.expect(usage.ru_maxrss << 10 <= most, f"kept: {usage.ru_maxrss << 10} bytes of memory, and {most} are allowed")
+        shutil.rmtree(self.fault.path("hf_home"))
+        print(f"kept: {usage.ru_maxrss >> 10} MiB of memory of {most >> 20}")
+
     def mini_models(self):
         """The first layers of each family's example: the local tree, and no more bytes of data than it takes."""
         listed = self.fault.run("mappings", "list", "--json").stdout
@@ -196,6 +216,7 @@ def main():
             reach.proxies()
             reach.connections()
             reach.commands()
+            reach.kept_in_memory()
             reach.mini_models()
             reach.kinds()
     print("PASS")
