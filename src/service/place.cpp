@@ -168,6 +168,16 @@ bool is_path(const std::string& text) {
   return slash == std::string::npos || is_directory(text.substr(0, slash));
 }
 
+// A directory may be named as a model is: which one is meant is said.
+void tell_of_namesake(const SourceName& source) {
+  const bool plain = source.text.find("://") == std::string::npos;
+  if (!plain || source.text.find('/') == std::string::npos) return;
+  if (!exists(join_path(source.text, "config.json"))) return;  // what a model has
+  if (!parse_hub_name(source.text, source.hub.endpoint)) return;
+  tell(source, fmt::format("reads the directory {}; the model of that name is hf://{}", source.text,
+                           source.text));
+}
+
 StorePath place_of(const SourceName& source, const BringOptions& bringing) {
   if (exists(source.text)) {
     if (const auto place = recognise_cache_place(source.text)) {
@@ -178,6 +188,7 @@ StorePath place_of(const SourceName& source, const BringOptions& bringing) {
           .in_file(source.text)
           .hint(fmt::format("the model of that name is hf://{}", source.text));
     }
+    tell_of_namesake(source);
     return source.text;
   }
   const auto name = parse_hub_name(source.text, source.hub.endpoint);

@@ -183,6 +183,17 @@ class Reach:
             self.stream.expect_clean(name)
         print(f"mini models of {len(known)} families")
 
+    def namesakes(self):
+        """A directory with the name of a model is taken, and said to be; hf:// means the model."""
+        os.makedirs(self.fault.path("here/org"))
+        os.symlink(self.fault.path("source"), self.fault.path(f"here/{MODEL}"))
+        for source, words, asked in ((MODEL, f"reads the directory {MODEL}; the model of that name is hf://{MODEL}", False),
+                                     (f"hf://{MODEL}", "reads commit", True)):
+            self.server.reset()
+            done = self.fault.check(subprocess.run(self.fault.command("plan", source), capture_output=True, text=True, check=False,
+                                                   env=self.stream.environment(), cwd=self.fault.path("here")))
+            self.fault.expect(words in done.stderr and bool(self.server.log()) == asked, f"{source}: {self.stream.said(done)}")
+
     def kinds(self):
         """What a repository may hold beside one set of weights."""
         with open(self.fault.path("source/model.safetensors"), "rb") as file:
@@ -218,6 +229,7 @@ def main():
             reach.commands()
             reach.kept_in_memory()
             reach.mini_models()
+            reach.namesakes()
             reach.kinds()
     print("PASS")
 
