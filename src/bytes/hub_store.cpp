@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "base/typed.h"
 #include "bytes/content_digest.h"
 #include "bytes/data_source.h"
 #include "bytes/files.h"
@@ -23,6 +24,7 @@ constexpr std::uint64_t kHeadBytes = std::uint64_t{128} << 10;
 constexpr std::uint64_t kPartBytes = std::uint64_t{8} << 20;
 constexpr std::size_t kHeadsAhead = 16;
 constexpr std::size_t kMostFiles = 1'000'000;
+constexpr std::size_t kSaidNames = 8;
 
 Json parse_answer(const HubAnswer& answer) {
   try {
@@ -46,6 +48,38 @@ HubAnswer ask_api(HubClient& client, const std::string& url, const std::string& 
     throw client.refusal(answer, repo, revision, {});
   }
   return answer;
+}
+
+// The branches and tags of a model, for who has mistyped one; none if the hub does not say.
+std::vector<std::string> known_revisions(HubClient& client, const std::string& repo) {
+  std::vector<std::string> out;
+  const std::string url = fmt::format("{}/api/models/{}/refs", client.endpoint(), repo);
+  try {
+    const Json refs = parse_answer(ask_api(client, url, repo, {}));
+    for (const char* kind : {"branches", "tags"}) {
+      for (const Json& ref : refs.at(kind).as_array()) {
+        out.push_back(printable(ref.at("name").as_string()));
+      }
+    }
+  } catch (const Error& error) {  // it was to be a help
+    if (error.code() == ErrorCode::cancelled) throw;
+  }
+  return out;
+}
+
+HubAnswer ask_revision(HubClient& client, const std::string& url, const std::string& repo,
+                       const std::string& revision) {
+  try {
+    return ask_api(client, url, repo, revision);
+  } catch (Error& error) {
+    if (error.code() != ErrorCode::not_found || revision.empty()) throw;
+    std::vector<std::string> known = known_revisions(client, repo);
+    if (meant_names(revision, known).empty() && known.size() > kSaidNames) {
+      known.resize(kSaidNames);
+    }
+    if (!known.empty()) error.hint(name_hint(revision, known));
+    throw;
+  }
 }
 
 // The page that `Link: <url>; rel="next"` names.
@@ -404,7 +438,7 @@ HubRepo resolve_revision(HubClient& client, const std::string& repo, const std::
   const std::string tail =
       revision.empty() ? std::string() : "/revision/" + escape_revision(revision);
   const std::string url = fmt::format("{}/api/models/{}{}", client.endpoint(), repo, tail);
-  const HubAnswer answer = ask_api(client, url, repo, revision);
+  const HubAnswer answer = ask_revision(client, url, repo, revision);
   const Json info = parse_answer(answer);
   const Json* sha = info.find("sha");
   if (sha == nullptr || !sha->is_string() || !is_commit(sha->as_string())) {

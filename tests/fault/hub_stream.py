@@ -328,13 +328,18 @@ class Stream:
         other.gated = "auto"
         hidden = self.server.add("org/hidden", {"main": self.fault.path("source")})
         hidden.private = True
+        self.repo.tag("v1.0")
+        for number in range(20):
+            self.repo.tag(f"step{number}")
         self.server.add("org/notes", {"main": {"README.md": b"# notes"}})
         self.server.add("org/old", {"main": {"config.json": b"{}", "pytorch_model.bin": b"PK"}})
         said = {
             ("org/gated", ()): ("is gated", "open "),
             ("org/hidden", ()): ("or it is private", "HF_TOKEN"),
             ("org/none", ()): ("is no model on", "check the name"),
-            (MODEL, ("--revision", "nobody")): ("has no revision", ""),
+            (MODEL, ("--revision", "nobody")): ("has no revision", "known are main, step0, step1, step10, step11, step12, step13, step14"),
+            (MODEL, ("--revision", "v1.O")): ("has no revision", "did you mean v1.0?"),
+            ("org/none", ("--revision", "main")): ("is no model on", "check the name"),
             (MODEL, ("--revision", "a..b")): ("revision", ""),
             ("org/notes", ()): ("no safetensors file", ""),
             ("org/old", ()): (".bin", ""),
