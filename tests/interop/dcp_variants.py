@@ -75,7 +75,8 @@ def check_variants(tool, known):
         tool.expect(objects == wanted["objects"], f"{name}: objects {objects}")
         # Runs of rows, which are read one by one, are nothing that lies on disk.
         tool.expect(not any("inner" in each for each in listed["tensors"]), f"{name}: inner chunks")
-    for name in ("large", "fsdp_optimizer_4", "views", "one_dim_twice", "two_dims_turned", "uneven_3", "safetensors"):
+    check_values(tool, "consolidated", tool.path("torch", "hf_consolidated_2"), known["hf_consolidated_2/sharded"])
+    for name in ("own_metadata_4", "hf_shards_4", "hf_shards_columns_3", "large", "fsdp_optimizer_4", "views", "one_dim_twice", "two_dims_turned", "uneven_3", "safetensors"):
         back = tool.path("back", name)
         tool.run("convert", tool.path("torch", name), back, "--to", "safetensors", "--scheme", "hf", "--limits",
                  "segment_bytes=65536,merge_bytes=16384")
@@ -111,8 +112,8 @@ def error_of(tool, path):
     return said["damaged"][0] | {"code": "corrupt"} if said["damaged"] else {}
 
 
-def check_damage(tool, name, edit, code, sentence, file=None):
-    path = tool.copy(os.path.join("torch", "two_dims"), "damaged")
+def check_damage(tool, name, edit, code, sentence, file=None, source="two_dims"):
+    path = tool.copy(os.path.join("torch", source), "damaged")
     edit(path)
     error = error_of(tool, path)
     text = json.dumps(error)
@@ -148,6 +149,14 @@ def check_damages(tool):
                  "not in the checkpoint", ".metadata")
     check_damage(tool, "short metadata", lambda path: os.truncate(os.path.join(path, ".metadata"), 700), "corrupt", "cut off",
                  ".metadata")
+    check_damage(tool, "a rank without metadata", lambda path: os.remove(os.path.join(path, "__2.metadata")), "not_found", "rank 2", None,
+                 "own_metadata_4")
+    check_damage(tool, "a rank that is gone", lambda path: [os.remove(os.path.join(path, name)) for name in ("__2.metadata", "__2_0.distcp")],
+                 "corrupt", "do not cover", None, "own_metadata_4")
+    check_damage(tool, "a shard that is gone", lambda path: os.remove(os.path.join(path, "shard-00002-model-00001-of-00001.safetensors")),
+                 "not_found", "no shard 2", None, "hf_shards_4")
+    check_damage(tool, "a short shard", lambda path: os.truncate(os.path.join(path, "shard-00003-model-00001-of-00001.safetensors"), 500),
+                 "corrupt", "", None, "hf_shards_4")
     check_damage(tool, "no metadata", lambda path: os.remove(os.path.join(path, ".metadata")), "not_found", "unfinished", None)
 
 

@@ -1,39 +1,22 @@
 #include "format/dcp/item.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/checked.h"
-#include "base/coding.h"
 #include "base/heap.h"
-#include "base/json.h"
 #include "base/text.h"
 #include "format/dcp/archive.h"
+#include "format/dcp/shard_header.h"
 #include "format/dcp/tensor_pickle.h"
 #include "format/dcp/torch_dtype.h"
 #include "format/dcp/zip.h"
 
 namespace hfshard::format::dcp {
 namespace {
-
-constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
-constexpr std::string_view kShardingInfo = "DCP_SHARDING_INFO";
-
-constexpr std::size_t kLengthBytes = 8;
-
-// The length of a header that lies in the file, and a JSON object: no archive looks so.
-bool is_safetensors(const Source& file) {
-  std::array<std::byte, kLengthBytes + 1> begin{};
-  if (file.size_bytes() < begin.size()) return false;
-  file.read_at(0, begin);
-  const auto size = load_le<std::uint64_t>(begin.data());
-  return size <= kMaxHeaderBytes && in_range(kLengthBytes, size, file.size_bytes()) &&
-         begin.back() == std::byte{'{'};
-}
 
 ByteRange range_of(const ItemPlace& place) {
   return {place.offset_bytes, place.offset_bytes + place.length_bytes};
@@ -63,12 +46,6 @@ void check_ours(const Archive& archive, const TensorPickle& tensor, const Archiv
           archive_tail(pickle, data.size_bytes, data.crc, head_bytes))
     return;
   archive.fail("the archive is not as it was written: its headers and its directory differ");
-}
-
-std::vector<std::uint64_t> numbers_of(const Json& json) {
-  std::vector<std::uint64_t> out;
-  for (const Json& each : json.as_array()) out.push_back(each.as_uint());
-  return out;
 }
 
 bool same(const std::vector<std::uint64_t>& a, const Shape& b) { return std::ranges::equal(a, b); }
@@ -109,7 +86,7 @@ void Items::find_header(const ItemPlace& place, bool despite_loss) {
   const auto file = open(place.file);
   if (!is_safetensors(*file)) return;
   try {
-    headers_.emplace(place.file, read_header(*file));
+    headers_.emplace(place.file, read_shard_header(*file));
   } catch (const Error&) {  // then its items are no archives either, and that is said of each
     if (!despite_loss) throw;
   }
@@ -200,42 +177,15 @@ Payload Items::find_in_archive(const StoredTensor& tensor, const StoredBox& box,
   return out;
 }
 
-Items::Header Items::read_header(const Source& file) {
-  std::array<std::byte, kLengthBytes> length{};
-  file.read_at(0, length);
-  const auto size = load_le<std::uint64_t>(length.data());
-  std::string text(size, '\0');
-  file.read_at(length.size(), std::as_writable_bytes(std::span(text)));
-  Header header;
-  try {
-    const Json json = parse_json(text, file.name());
-    const Json boxes =
-        parse_json(json.at("__metadata__").at(kShardingInfo).as_string(), file.name());
-    for (const auto& [name, value] : json.as_object()) {
-      if (name == "__metadata__") continue;
-      const auto range = numbers_of(value.at("data_offsets"));
-      if (range.size() != 2 || range[0] > range[1] ||
-          !in_range(length.size() + size, range[1], file.size_bytes()))
-        throw Error(ErrorCode::corrupt, "tensor data passes the end of the file").in_tensor(name);
-      header.entries[name] = {value.at("dtype").as_string(), numbers_of(value.at("shape")),
-                              numbers_of(boxes.at(name).at("saved_offsets")),
-                              length.size() + size + range[0], length.size() + size + range[1]};
-    }
-  } catch (Error& error) {  // the JSON accessors know no file
-    throw error.in_file(file.name());
-  }
-  return header;
-}
-
 Payload Items::find_in_safetensors(const StoredTensor& tensor, const StoredBox& box,
                                    const Source& file) const {
-  const Header& header = headers_.at(box.place.file);
+  const ShardHeader& header = headers_.at(box.place.file);
   const auto found = header.entries.find(tensor.name);
   const auto fail = [&](std::string sentence) {
     throw Error(ErrorCode::corrupt, std::move(sentence)).in_file(file.name());
   };
   if (found == header.entries.end()) fail("the safetensors file does not have the tensor");
-  const Header::Entry& entry = found->second;
+  const ShardHeader::Entry& entry = found->second;
   const Shape strides = box.extent.strides();
   const std::uint64_t size = box.extent.numel() * unit_bytes(tensor.dtype);
   if (entry.dtype != safetensors_name(tensor.dtype) || !same(entry.shape, box.extent) ||

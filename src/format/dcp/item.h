@@ -4,12 +4,12 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "bytes/open_files.h"
 #include "bytes/store.h"
 #include "format/dcp/metadata.h"
+#include "format/dcp/shard_header.h"
 
 #include "hfshard/dtype.h"
 #include "hfshard/error.h"
@@ -49,17 +49,6 @@ class Items {
     bool looked_at = false;  ///< whether its front was
     bool is_there = false;
   };
-  /// Of a safetensors file: where a tensor is, as its header says.
-  struct Header {
-    struct Entry {
-      std::string dtype;
-      std::vector<std::uint64_t> shape;
-      std::vector<std::uint64_t> begin;  ///< of the box
-      std::uint64_t begin_bytes = 0;     ///< in the file
-      std::uint64_t end_bytes = 0;
-    };
-    std::unordered_map<std::string, Entry> entries;
-  };
   void find_header(const ItemPlace& place, bool despite_loss);
   void check_there(std::uint32_t file) const;
   void check_place(const ItemPlace& place) const;
@@ -68,11 +57,10 @@ class Items {
                           const Source& file) const;
   Payload find_in_safetensors(const StoredTensor& tensor, const StoredBox& box,
                               const Source& file) const;
-  static Header read_header(const Source& file);
 
   std::vector<DataFile> files_;
   OpenFiles open_;
-  std::map<std::uint32_t, Header> headers_;  // of files that are safetensors
+  std::map<std::uint32_t, ShardHeader> headers_;  // of files that are safetensors
 };
 
 /// Whether the elements of a box lie packed, its axes in that order (slow to fast).

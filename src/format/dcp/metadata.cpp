@@ -321,7 +321,11 @@ class Decoder {
 }  // namespace
 
 Metadata read_metadata(const StorePath& path) {
-  const Pickle pickle(path.read(kMaxMetadataBytes), path.text(), Persistent::refused);
+  return read_metadata(path.read(kMaxMetadataBytes), path.text());
+}
+
+Metadata read_metadata(std::string bytes, const std::string& name) {
+  const Pickle pickle(std::move(bytes), name, Persistent::refused);
   return Decoder(pickle).decode();
 }
 

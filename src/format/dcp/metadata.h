@@ -53,5 +53,7 @@ struct Metadata {
 /// (what contradicts itself, a path that leaves the directory), limit, io; naming the file, and the
 /// tensor where it is about one.
 Metadata read_metadata(const StorePath& path);
+/// The same of its bytes; `name` is the file's, in errors.
+Metadata read_metadata(std::string bytes, const std::string& name);
 
 }  // namespace hfshard::format::dcp

@@ -12,6 +12,7 @@
 #include "base/heap.h"
 #include "base/text.h"
 #include "base/typed.h"
+#include "format/dcp/gathered.h"
 #include "format/dcp/item.h"
 #include "format/dcp/metadata.h"
 #include "format/dcp/piece.h"
@@ -28,9 +29,58 @@ constexpr std::uint64_t kCellBytes = std::uint64_t{4} << 20;
 // Names that a note lists.
 constexpr std::size_t kNamed = 8;
 
+// Names in a directory that are of one kind, sorted.
+std::vector<std::string> names_of(const StorePath& path, bool (*is)(std::string_view)) {
+  std::vector<std::string> out = path.list();
+  std::erase_if(out, [&](const std::string& name) { return !is(name); });
+  return out;
+}
+
+// What is there of it without having been renamed at the end.
+bool is_whole(const StorePath& path) {
+  return (path / kMetadataFile).is_file() || !names_of(path, is_rank_shard).empty() ||
+         !names_of(path, is_rank_metadata).empty();
+}
+
+struct Described {
+  Metadata metadata;
+  std::string file;  // that says it, in errors
+  std::vector<std::string> notes;
+};
+
+// Of a checkpoint that has no metadata for all ranks, what each of them says. Source:
+// pytorch/pytorch torch/distributed/checkpoint/filesystem.py _get_metadata_path, hf_storage.py.
+Described describe(const StorePath& directory) {
+  Described out;
+  if (const StorePath path = directory / kMetadataFile; path.exists()) {
+    out.metadata = read_metadata(path);
+    out.file = path.text();
+    return out;
+  }
+  out.file = directory.text();
+  if (const auto ranks = names_of(directory, is_rank_metadata); !ranks.empty()) {
+    out.metadata = gather_metadata(directory, ranks);
+    out.notes.push_back(fmt::format(
+        "{} wrote metadata of its own (use_collectives=False), which torch loads alone",
+        ranks.size() == 1 ? "one rank" : fmt::format("each of {} ranks", ranks.size())));
+    return out;
+  }
+  const auto shards = names_of(directory, is_rank_shard);
+  if (shards.empty()) {
+    throw Error(ErrorCode::not_found,
+                "an unfinished checkpoint: .metadata, which is written last, is missing")
+        .in_file(directory.text());
+  }
+  out.metadata = gather_shards(directory, shards);
+  out.notes.emplace_back(
+      "nothing says how large the tensors of these shards are: were the last ones missing, they "
+      "would seem smaller");
+  return out;
+}
+
 class DcpCheckpoint final : public Checkpoint {
  public:
-  DcpCheckpoint(const StorePath& directory, bool despite_loss);
+  DcpCheckpoint(const StorePath& directory, Described described, bool despite_loss);
 
   const Catalog& catalog() const override { return catalog_; }
   bool has_piece(std::uint32_t array, const Shape& piece) const override {
@@ -84,17 +134,18 @@ Shape cell_of(const Shape& chunk, const std::vector<std::uint8_t>& order, std::u
   return out;
 }
 
-DcpCheckpoint::DcpCheckpoint(const StorePath& directory, bool despite_loss) {
+DcpCheckpoint::DcpCheckpoint(const StorePath& directory, Described described, bool despite_loss) {
   catalog_.location = directory.text();
   catalog_.directory = directory;
   catalog_.wording = {
       .kind = "dcp", .array = "tensor", .arrays = "tensors", .name = "name", .has_cuts = true};
   catalog_.writer = "torch.distributed.checkpoint";
-  const StorePath path = directory / kMetadataFile;
-  Metadata metadata = read_metadata(path);
+  catalog_.notes = std::move(described.notes);
+  Metadata& metadata = described.metadata;
   items_ = std::make_unique<Items>(directory, metadata, despite_loss);
   stored_.reserve(metadata.tensors.size());
-  for (StoredTensor& tensor : metadata.tensors) add(std::move(tensor), path.text(), despite_loss);
+  for (StoredTensor& tensor : metadata.tensors)
+    add(std::move(tensor), described.file, despite_loss);
   add_objects(metadata.objects);
 }
 
@@ -231,8 +282,9 @@ constexpr std::string_view kStepPrefix = "step-";
 
 bool is_dcp(const StorePath& path) {
   if ((path / kMetadataFile).is_file()) return true;
-  return std::ranges::any_of(path.list(),
-                             [](const std::string& name) { return name.ends_with(".distcp"); });
+  return std::ranges::any_of(path.list(), [](const std::string& name) {
+    return name.ends_with(".distcp") || is_rank_shard(name);
+  });
 }
 
 std::vector<Found::Step> steps_below(const StorePath& root) {
@@ -242,7 +294,7 @@ std::vector<Found::Step> steps_below(const StorePath& root) {
     const auto number = parse_whole(std::string_view(name).substr(kStepPrefix.size()));
     const StorePath path = root / name;
     if (number && path.is_directory() && is_dcp(path))
-      out.push_back({*number, path.name(), (path / kMetadataFile).is_file()});
+      out.push_back({*number, path.name(), is_whole(path)});
   }
   std::ranges::sort(out, {}, &Found::Step::number);
   return out;
@@ -270,13 +322,6 @@ StorePath chosen(const StorePath& path, const Choice& choice) {
       .hint("there are " + join(numbers, ", "));
 }
 
-// Written without collectives: each rank has its own, and torch reads none of the others'.
-// Source: pytorch/pytorch torch/distributed/checkpoint/filesystem.py _get_metadata_path.
-bool is_rank_metadata(std::string_view name) {
-  return name.starts_with("__") && name.ends_with(kMetadataFile) &&
-         name.size() > 2 + std::string_view(kMetadataFile).size();
-}
-
 }  // namespace
 
 std::optional<Found> find_checkpoint(const StorePath& path) {
@@ -294,15 +339,7 @@ std::optional<Found> find_checkpoint(const StorePath& path) {
 
 std::unique_ptr<Checkpoint> open_dcp(const StorePath& path, const Choice& choice) {
   const StorePath directory = chosen(path, choice);
-  if (!(directory / kMetadataFile).exists()) {
-    Error error(ErrorCode::not_found,
-                "an unfinished checkpoint: .metadata, which is written last, is missing");
-    error.in_file(directory.text());
-    if (std::ranges::any_of(directory.list(), is_rank_metadata))
-      error.hint("each rank wrote metadata of its own (use_collectives=False), which is not read");
-    throw error;
-  }
-  return std::make_unique<DcpCheckpoint>(directory, choice.despite_loss);
+  return std::make_unique<DcpCheckpoint>(directory, describe(directory), choice.despite_loss);
 }
 
 }  // namespace hfshard::format::dcp

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "format/safetensors/hf_index.h"
 #include "format/safetensors/open.h"
 #include "format/safetensors/write.h"
@@ -11,6 +12,9 @@ namespace {
 
 constexpr std::string_view kFileEnding = ".safetensors";
 constexpr std::string_view kIndexEnding = ".safetensors.index.json";
+// What torch's HuggingFace writer keeps of one rank: parts of tensors, and no model. Source:
+// pytorch/pytorch torch/distributed/checkpoint/_hf_utils.py _gen_file_name.
+constexpr std::string_view kPartOfRank = "shard-[0-9]*-model-*-of-*.safetensors";
 
 class SafetensorsFormat final : public Format {
  public:
@@ -25,7 +29,8 @@ class SafetensorsFormat final : public Format {
     if (entry->kind != FileKind::directory)
       return path.name().ends_with(kFileEnding) ? std::optional(found) : std::nullopt;
     const bool here = std::ranges::any_of(path.list(), [](const std::string& name) {
-      return name.ends_with(kFileEnding) || name.ends_with(kIndexEnding);
+      return (name.ends_with(kFileEnding) && !glob_match(kPartOfRank, name)) ||
+             name.ends_with(kIndexEnding);
     });
     if (!here) return {};
     return Found{path.name(), manifest_plan_id(path), {}};

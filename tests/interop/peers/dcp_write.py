@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 import torch.distributed.checkpoint.filesystem as filesystem
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
 from torch.distributed.checkpoint.metadata import BytesStorageMetadata
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -178,6 +179,47 @@ def uneven(group):
     return sharded(group, Shard(0), tensors={"five": noise(5, 2), "nine": noise(9, 3), "one": noise(1, 6), "ten": noise(10)})
 
 
+def floats():
+    """What torch's HuggingFace writer consolidates: no scalars, no integers."""
+    return {"w": noise(7, 10), "v": noise(10, dtype="bfloat16"), "t": noise(1, 4), "u": noise(5, 3, 6, dtype="float16")}
+
+
+def mixed():
+    return {"w": noise(7, 10), "v": noise(10, dtype="bfloat16"), "u": noise(5, 3, 6, dtype="int32"), "t": noise(1, 4)}
+
+
+# What no reader of torch loads whole: (ranks, placement, tensors, how they are saved).
+UNLOADED = {
+    "own_metadata_1": (1, Shard(0), mixed, {"use_collectives": False}),
+    "own_metadata_4": (4, Shard(0), mixed, {"use_collectives": False}),
+    "own_metadata_columns_3": (3, Shard(1), mixed, {"use_collectives": False}),
+    "hf_shards_1": (1, Shard(0), mixed, {"save_distributed": True}),
+    "hf_shards_4": (4, Shard(0), mixed, {"save_distributed": True}),
+    "hf_shards_columns_3": (3, Shard(1), mixed, {"save_distributed": True}),
+    "hf_consolidated_2": (2, Shard(0), floats, {"save_distributed": True, "enable_consolidation": True}),
+}
+
+
+def write_unloaded(rank, groups, folder):
+    for name, (size, placement, make, words) in UNLOADED.items():
+        path = os.path.join(folder, name)
+        if rank < size:
+            state = sharded(groups[size], placement, tensors=make())
+            if "use_collectives" in words:
+                dcp.save(state, checkpoint_id=path, process_group=groups[size], **words)
+            else:
+                dcp.save(state, storage_writer=HuggingFaceStorageWriter(path, **words), process_group=groups[size])
+        dist.barrier()
+
+
+def known_unloaded():
+    out = {}
+    for name, (_, _, make, words) in UNLOADED.items():
+        below = name + "/sharded" if "enable_consolidation" in words else name
+        out[below] = describe(make() | {"buffer": noise(3)})
+    return out
+
+
 TOGETHER = {
     "fsdp_1": (1, fsdp),
     "fsdp_2": (2, fsdp),
@@ -217,6 +259,7 @@ def write_together(rank, folder):
                 dcp.save(make(groups[size]), storage_writer=dcp.FileSystemWriter(path, **WRITERS.get(name, {})),
                          process_group=groups[size])
         dist.barrier()
+    write_unloaded(rank, groups, folder)
 
 
 # -- What torch has of it
@@ -268,7 +311,7 @@ def main():
     dist.destroy_process_group()
     for child in children:
         assert os.waitpid(child, 0)[1] == 0
-    out = {name: load(os.path.join(args.folder, name)) for name in TOGETHER}
+    out = {name: load(os.path.join(args.folder, name)) for name in TOGETHER} | known_unloaded()
     for name, write in ALONE.items():
         known = write(os.path.join(args.folder, name))
         out[name] = known or load(os.path.join(args.folder, name))

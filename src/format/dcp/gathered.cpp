@@ -1,0 +1,205 @@
+#include "format/dcp/gathered.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/checked.h"
+#include "base/text.h"
+#include "base/typed.h"
+#include "format/dcp/shard_header.h"
+#include "format/dcp/torch_dtype.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard::format::dcp {
+namespace {
+
+constexpr std::string_view kShardBegin = "shard-";
+constexpr std::string_view kShardEnd = ".safetensors";
+
+// Parts of tensors from several ranks.
+class Gathering {
+ public:
+  void add_tensor(StoredTensor tensor, const std::string& file) {
+    const auto [known, fresh] = tensors_.try_emplace(tensor.name, tensor);
+    if (fresh) return;
+    StoredTensor& whole = known->second;
+    if (whole.dtype != tensor.dtype || !(whole.shape == tensor.shape)) {
+      throw Error(ErrorCode::corrupt,
+                  fmt::format("the tensor is {} of {} here, and {} of {} to another rank",
+                              to_string(tensor.dtype), to_string(tensor.shape),
+                              to_string(whole.dtype), to_string(whole.shape)))
+          .in_file(file)
+          .in_tensor(tensor.name);
+    }
+    for (StoredBox& box : tensor.boxes) whole.boxes.push_back(std::move(box));
+  }
+  void add_object(StoredObject object) { objects_.try_emplace(object.name, object); }
+  // The number of a file of the checkpoint.
+  std::uint32_t file(const std::string& name) {
+    const auto [known, fresh] =
+        numbers_.try_emplace(name, static_cast<std::uint32_t>(files_.size()));
+    if (fresh) files_.push_back(name);
+    return known->second;
+  }
+
+  Metadata take() {
+    Metadata out;
+    for (auto& [name, tensor] : tensors_) {
+      // What several ranks have, each has written.
+      std::ranges::stable_sort(tensor.boxes, before);
+      const auto twice = [](const StoredBox& a, const StoredBox& b) {
+        return a.begin == b.begin && a.extent == b.extent;
+      };
+      tensor.boxes.erase(std::unique(tensor.boxes.begin(), tensor.boxes.end(), twice),
+                         tensor.boxes.end());
+      out.tensors.push_back(std::move(tensor));
+    }
+    for (auto& [name, object] : objects_) out.objects.push_back(std::move(object));
+    out.files = std::move(files_);
+    return out;
+  }
+
+ private:
+  static bool before(const StoredBox& a, const StoredBox& b) {
+    return std::ranges::lexicographical_compare(a.begin, b.begin);
+  }
+
+  std::map<std::string, StoredTensor> tensors_;
+  std::map<std::string, StoredObject> objects_;
+  std::map<std::string, std::uint32_t> numbers_;
+  std::vector<std::string> files_;
+};
+
+// Of "__3_0.distcp", the rank; nothing for other names.
+std::optional<std::uint64_t> rank_of_data(std::string_view name) {
+  if (!name.starts_with("__") || !name.ends_with(".distcp")) return std::nullopt;
+  return parse_whole(name.substr(2, name.find('_', 2) - 2));
+}
+
+void check_ranks(const StorePath& directory, const std::vector<std::string>& names) {
+  for (const std::string& name : directory.list()) {
+    const auto rank = rank_of_data(name);
+    if (!rank ||
+        std::ranges::find(names, fmt::format("__{}{}", *rank, kMetadataFile)) != names.end())
+      continue;
+    throw Error(ErrorCode::not_found,
+                fmt::format("an unfinished checkpoint: rank {} wrote data and no metadata", *rank))
+        .in_file((directory / name).text());
+  }
+}
+
+Shape shape_of(const std::vector<std::uint64_t>& extents) {
+  Shape out;
+  for (const std::uint64_t extent : extents) out.push_back(extent);
+  return out;
+}
+
+// A tensor of which one file has one part.
+StoredTensor part_of(const std::string& name, const ShardHeader::Entry& entry, std::uint32_t file) {
+  const auto dtype = dtype_from_safetensors(entry.dtype);
+  if (!dtype || torch_dtype(*dtype) == nullptr) {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("a tensor of {}, which is not read", quote(entry.dtype)));
+  }
+  if (entry.begin.size() != entry.shape.size())
+    throw Error(ErrorCode::corrupt, "the part has another rank than its place");
+  StoredTensor out;
+  out.name = name;
+  out.dtype = *dtype;
+  StoredBox box{shape_of(entry.begin), shape_of(entry.shape), {file, 0, entry.end_bytes, false}};
+  for (std::size_t d = 0; d < entry.shape.size(); ++d) {
+    const auto end = checked_add(entry.begin[d], entry.shape[d]);
+    if (!end) throw Error(ErrorCode::corrupt, "the part ends beyond all sizes");
+    out.shape.push_back(*end);
+  }
+  out.boxes.push_back(std::move(box));
+  return out;
+}
+
+// Files are numbered from 1 on, for each file of the whole model.
+void check_numbers(const StorePath& directory, const std::vector<std::string>& names) {
+  std::uint64_t last = 0;
+  std::set<std::uint64_t> there;
+  for (const std::string& name : names) {
+    const auto number = parse_whole(std::string_view(name).substr(kShardBegin.size(), 5));
+    if (!number) continue;
+    there.insert(*number);
+    last = std::max(last, *number);
+  }
+  if (there.size() == last) return;
+  for (std::uint64_t number = 1; number < last; ++number) {
+    if (there.contains(number)) continue;
+    throw Error(ErrorCode::not_found,
+                fmt::format("there is no shard {} of at least {}", number, last))
+        .in_file(directory.text());
+  }
+}
+
+}  // namespace
+
+bool is_rank_metadata(std::string_view name) {
+  return name.starts_with("__") && name.ends_with(kMetadataFile) &&
+         name.size() > 2 + std::string_view(kMetadataFile).size();
+}
+
+// Source: pytorch/pytorch torch/distributed/checkpoint/_hf_utils.py _gen_file_name.
+bool is_rank_shard(std::string_view name) {
+  return name.starts_with(kShardBegin) && name.ends_with(kShardEnd) &&
+         glob_match("shard-[0-9][0-9][0-9][0-9][0-9]-model-*-of-*.safetensors", name);
+}
+
+Metadata gather_metadata(const StorePath& directory, const std::vector<std::string>& names) {
+  check_ranks(directory, names);
+  Gathering out;
+  for (const std::string& name : names) {
+    const StorePath path = directory / name;
+    Metadata rank = read_metadata(path);
+    const auto renumber = [&](ItemPlace& place) { place.file = out.file(rank.files[place.file]); };
+    for (StoredTensor& tensor : rank.tensors) {
+      for (StoredBox& box : tensor.boxes) renumber(box.place);
+      out.add_tensor(std::move(tensor), path.text());
+    }
+    for (StoredObject& object : rank.objects) {
+      renumber(object.place);
+      out.add_object(std::move(object));
+    }
+  }
+  return out.take();
+}
+
+Metadata gather_shards(const StorePath& directory, const std::vector<std::string>& names) {
+  check_numbers(directory, names);
+  std::vector<StoredTensor> parts;
+  std::map<std::string, Shape> shapes;
+  Gathering out;
+  for (const std::string& name : names) {
+    const StorePath path = directory / name;
+    const ShardHeader header = read_shard_header(*path.open());
+    for (const auto& [tensor, entry] : header.entries) {
+      try {
+        parts.push_back(part_of(tensor, entry, out.file(name)));
+      } catch (Error& error) {  // only here are file and tensor known
+        throw error.in_file(path.text()).in_tensor(tensor);
+      }
+      const auto [known, fresh] = shapes.try_emplace(tensor, parts.back().shape);
+      Shape& whole = known->second;
+      for (std::size_t d = 0; d < std::min(whole.rank(), parts.back().shape.rank()); ++d)
+        whole[d] = std::max(whole[d], parts.back().shape[d]);
+    }
+  }
+  for (StoredTensor& part : parts) {
+    const Shape& whole = shapes.at(part.name);
+    if (whole.rank() == part.shape.rank()) part.shape = whole;
+    if (part.boxes.front().extent.numel() == 0) part.boxes.clear();
+    out.add_tensor(std::move(part), directory.text());
+  }
+  return out.take();
+}
+
+}  // namespace hfshard::format::dcp
