@@ -89,7 +89,7 @@ ConvertReport finalized_before(const std::string& out) {
   return report;
 }
 
-BringOptions bringing(const RunOptions& run, Reporter& reporter) {
+BringOptions bring_options(const RunOptions& run, Reporter& reporter) {
   return {&reporter, bring_memory_bytes(run.max_memory_bytes)};
 }
 
@@ -97,7 +97,7 @@ BringOptions bringing(const RunOptions& run, Reporter& reporter) {
 
 ConvertReport convert(const SourceName& source, const PlanOptions& options, const RunOptions& run,
                       Reporter& reporter) {
-  const StorePath place = find_place(source, bringing(run, reporter));
+  const StorePath place = find_place(source, bring_options(run, reporter));
   const PlanOptions wanted = with_target(place, options);
   const Format& target = format_of(wanted.target);
   const Plan plan = make_plan(place, wanted, target, limits_of(run));
@@ -116,9 +116,9 @@ ConvertReport link(const SourceName& source, const PlanOptions& options, const L
   RunOptions where = run;
   if (link.in_place) where.out = own_name(source.text);
   const Format& target = format_of(wanted.target);
-  const Plan plan =
-      make_plan(link.in_place ? StorePath(where.out) : find_place(source, bringing(run, reporter)),
-                wanted, target, limits_of(run));
+  const Plan plan = make_plan(
+      link.in_place ? StorePath(where.out) : find_place(source, bring_options(run, reporter)),
+      wanted, target, limits_of(run));
   ConvertReport out{summarise(plan), {}};
   reporter.planned(out.plan);
   check_links_asked(out.plan, link);
