@@ -28,6 +28,7 @@ class Load : public testing::Test {
     unit.form.cell_suffix_bytes = 4;
     unit.form.cells = static_cast<std::uint32_t>(chunk.numel() / inner.numel());
     unit.form.tail_bytes = unit.form.cells > 1 ? 16 * unit.form.cells + 4 : 0;
+    unit.form.head_bytes = head_bytes_;
     cut_.units.push_back(unit);
   }
 
@@ -41,6 +42,7 @@ class Load : public testing::Test {
   }
 
   static constexpr std::uint64_t kLimit = std::uint64_t{96} * 1000 * 1000 * 1000;
+  std::uint32_t head_bytes_ = 0;
   Leaf leaf_;
   CutLeaves cut_;
   AxisRules rules_ = parse_axis_rules(
@@ -56,6 +58,16 @@ TEST_F(Load, AGridThatRefinesTheMeshReadsWhatIsNeeded) {
     EXPECT_EQ(host.read_bytes, 2U * (12 * 8 * 2 + 4));
   }
   EXPECT_EQ(found.largest_request_bytes, 12U * 16 * 2);
+}
+
+// A DCP keeps an archive around every chunk.
+TEST_F(Load, WhatIsAroundAChunkComesWithIt) {
+  head_bytes_ = 150;
+  cut({12, 8}, {12, 8});
+  for (const HostLoad& host : cost("fsdp=4,tensor=2").hosts) {
+    EXPECT_EQ(host.requests, 2U);
+    EXPECT_EQ(host.read_bytes, 2U * (12 * 8 * 2 + 4 + 150));
+  }
 }
 
 TEST_F(Load, AChunkAcrossShardsIsReadForBoth) {
