@@ -11,7 +11,7 @@ tests/support/hub in a process of its own; with --link RATE,DELAY through its sl
 
 which take turns in going first. Before anything is timed, the bytes that the run's rules asked for are compared with curl's.
 Processor seconds are those of both sides, the hub's too: on few processors, curl to /dev/null takes all of them, and what
-converting costs comes on top. That floor is printed.
+converting costs comes on top. What their sum allows is printed; curl's has the starts of its processes in it.
 
 Exit status 1 if more is asked for than 1.02 of what is needed, more is written than the output, a peak exceeds --max-memory,
 or a median rate is less than --least (written) or --least-null (discarded) of curl's.
@@ -164,7 +164,7 @@ def show(bench, options, streamed):
     fastest, wall = best_of(times, "null")
     floor = (statistics.median(bench.processor[fastest]) + statistics.median(bench.processor["local, null"])) / os.cpu_count()
     print(f"{fastest} and the local conversion together take all {os.cpu_count()} processors for {floor:.2f} s: "
-          f"{min(1, wall / floor):.2f} of {fastest} is the most that --to null can be")
+          f"{min(1, wall / floor):.2f} of {fastest} is about the most that --to null can be")
     network = json.loads(streamed[-1].output)["network"]
     files = sum(path.endswith(".safetensors") for path in measure.files_of(bench.source))
     over = network["data_bytes"] / network["used_bytes"]
