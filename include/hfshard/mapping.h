@@ -30,10 +30,17 @@ struct MappingFile {
   bool asked = true;  ///< --mapping names it, so that it must be the model's
 };
 
+/// Whose names the leaves have: a value of MappingOptions::scheme.
+struct SchemeSummary {
+  std::string name;
+  std::string about;   ///< whose names they are
+  bool stacks = true;  ///< whether layers may be stacked
+};
+
 /// What the user chose that changes the mapping.
 struct MappingOptions {
-  std::string scheme = "maxtext";           ///< "maxtext" or "hf"
-  bool stacked = true;                      ///< --layers
+  std::string scheme = "maxtext";           ///< one of list_schemes()
+  bool stacked = true;                      ///< --layers; of a scheme that stacks none, nothing
   std::optional<std::uint64_t> num_layers;  ///< --num-layers: the first ones; absent: all
   std::map<std::string, std::string>
       options;  ///< --option NAME=VALUE, --with a,b (value "true"), --vocab N ("vocab")
@@ -58,6 +65,7 @@ struct FamilyProof {
   std::uint64_t executed = 0;       ///< checkpoints that were converted and verified
   std::uint64_t by_maxtext = 0;     ///< of them, bit-equal to what MaxText's own converter makes
   std::uint64_t by_own_oracle = 0;  ///< bit-equal to tests/oracle/make_numpy_oracles.py
+  std::uint64_t by_torchtitan = 0;  ///< models of tests/torchtitan, bit-equal to its own adapter's
 };
 
 /// A rule of a family with the shapes that it has for one config.

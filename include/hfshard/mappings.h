@@ -34,6 +34,8 @@ struct FamilyChoice {
 /// The rules of a family, with the shapes that they have for one model.
 struct FamilyRules {
   std::string family;
+  std::string scheme;
+  bool stacked = true;
   std::string config;  ///< config.json that the shapes are of
   std::vector<ShownRule> rules;
 };
@@ -84,6 +86,9 @@ struct ExampleResult {
   std::uint64_t file_bytes = 0;  ///< of safetensors files
 };
 
+/// Every scheme that there is, MaxText's first and "hf" last.
+std::vector<SchemeSummary> list_schemes();
+
 /// Reads a family file of the user's own. Throws: not_found, io, bad_input (it does not load).
 MappingFile read_mapping(const std::string& path);
 /// Reads those that are asked for, and the `.json` files of a directory, unless it is empty, of
@@ -94,9 +99,10 @@ std::vector<MappingFile> read_mappings(const std::vector<std::string>& asked,
 /// Lists every family by name, the user's own among them.
 std::vector<FamilySummary> list_mappings(const std::vector<MappingFile>& own = {});
 
-/// Shows the rules of a family. Throws: not_found (family, with near names), usage (no family is
-/// named), bad_input (the config is malformed, or of another family), unsupported.
-FamilyRules show_mapping(const FamilyChoice& choice, bool stacked);
+/// Shows the rules of a family for one scheme; where that is empty, for MaxText's or its first one.
+/// Throws: not_found (family, with near names; scheme), usage (no family is named), bad_input (the
+/// config is malformed, or of another family), unsupported.
+FamilyRules show_mapping(const FamilyChoice& choice, bool stacked, const std::string& scheme = {});
 
 /// Compiles and proves the mapping of a source; of one that is not downloaded its names alone are
 /// looked at. What is wrong with a tensor or a rule is a problem of the report. Throws: usage,

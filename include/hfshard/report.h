@@ -55,7 +55,7 @@ struct PlanSummary {
   std::string id;                        ///< 64 hex digits
   std::string identity;                  ///< the parts of the id, JSON
   std::string family;                    ///< "qwen3"; "hf" where names and shapes stay
-  std::string scheme;                    ///< "maxtext", "hf"
+  std::string scheme;                    ///< one of list_schemes()
   bool stacked = false;                  ///< layers are stacked
   bool compresses = false;               ///< so that output_bytes is a bound
   std::string source;                    ///< as it was named

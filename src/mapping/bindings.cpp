@@ -39,6 +39,14 @@ const Json* find_path(const Json& root, std::string_view path) {
 
 }  // namespace
 
+Bindings::ShapeOf shapes_of(const Catalog& catalog) {
+  return [&catalog](std::string_view name) -> std::optional<Shape> {
+    const auto found = catalog.find(name);
+    if (!found) return std::nullopt;
+    return catalog.tensors[*found].shape;
+  };
+}
+
 void check_options(const MappingTable& table, const Bindings::Options& options) {
   for (const auto& [name, value] : options) {
     if (std::ranges::find(table.options, name) != table.options.end()) continue;
@@ -52,11 +60,11 @@ void check_options(const MappingTable& table, const Bindings::Options& options) 
 }
 
 Bindings::Bindings(const MappingTable& table, const Json& config, const Options& options,
-                   Exists exists, const Json* uncut)
+                   ShapeOf shape_of, const Json* uncut)
     : table_(table),
       config_(config),
       options_(options),
-      exists_(std::move(exists)),
+      shape_of_(std::move(shape_of)),
       uncut_(uncut != nullptr ? uncut : &config) {}
 
 ExprValue Bindings::lookup(const std::string& name) const {
@@ -69,7 +77,15 @@ ExprValue Bindings::lookup(const std::string& name) const {
   return config(name);
 }
 
-bool Bindings::tensor_exists(std::string_view name) const { return exists_ && exists_(name); }
+bool Bindings::tensor_exists(std::string_view name) const {
+  return shape_of_ && shape_of_(name).has_value();
+}
+
+ExprValue Bindings::tensor_extent(std::string_view name, std::size_t axis) const {
+  const std::optional<Shape> shape = shape_of_ ? shape_of_(name) : std::nullopt;
+  if (shape && axis < shape->rank()) return static_cast<std::int64_t>((*shape)[axis]);
+  return Absent{fmt::format("the source has no tensor {} with an axis {}", quote(name), axis)};
+}
 
 ExprValue Bindings::dim(const std::string& name, const Expr& expr) const {
   const auto known = dims_.find(name);

@@ -3,13 +3,17 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/json.h"
+#include "catalog/catalog.h"
 #include "mapping/pattern.h"
 #include "mapping/table.h"
+
+#include "hfshard/dtype.h"
 
 namespace hfshard {
 
@@ -19,15 +23,18 @@ namespace hfshard {
 class Bindings final : public DimScope {
  public:
   using Options = std::map<std::string, std::string>;
-  using Exists = std::function<bool(std::string_view)>;
+  /// Shape of a source tensor, none of its extents where they are not known; nothing if it is not
+  /// there.
+  using ShapeOf = std::function<std::optional<Shape>(std::string_view)>;
 
-  /// `exists` answers exists('tensor'); may be empty (nothing exists). `uncut` is the model's
-  /// config.json where `config` speaks of its first layers only.
-  Bindings(const MappingTable& table, const Json& config, const Options& options, Exists exists,
+  /// `shape_of` answers exists('tensor') and extent('tensor', axis); may be empty (nothing exists).
+  /// `uncut` is the model's config.json where `config` speaks of its first layers only.
+  Bindings(const MappingTable& table, const Json& config, const Options& options, ShapeOf shape_of,
            const Json* uncut = nullptr);
 
   ExprValue lookup(const std::string& name) const override;
   bool tensor_exists(std::string_view name) const override;
+  ExprValue tensor_extent(std::string_view name, std::size_t axis) const override;
   std::int64_t length(const std::string& path) const override;
   std::uint64_t extent(const std::string& dim) const override;
 
@@ -60,12 +67,15 @@ class Bindings final : public DimScope {
   const MappingTable& table_;
   const Json& config_;
   const Options& options_;
-  Exists exists_;
+  ShapeOf shape_of_;
   const Json* uncut_;
   std::vector<OpenLoop> loops_;
   mutable std::map<std::string, ExprValue, std::less<>> dims_;
   mutable std::vector<std::string> computing_;  // dims being computed, to find cycles
 };
+
+/// Looks tensors up in a catalog, which must outlive it.
+Bindings::ShapeOf shapes_of(const Catalog& catalog);
 
 /// Throws: usage, if the family has no option of one of these names, with near ones.
 void check_options(const MappingTable& table, const Bindings::Options& options);

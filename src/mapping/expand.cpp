@@ -192,7 +192,7 @@ class Expander {
     for (const std::string_view key : {"require", "notes"}) conditions(std::string(key), at, out);
     rules("rules", "global", ListKind::rules, uses, at, path_, out);
     rules("fill", "fill", ListKind::fill, uses, at, path_, out);
-    rules("drop", "drop", ListKind::drop, {}, at, path_, out);
+    rules("drop", "drop", ListKind::drop, uses_, at, path_, out);
     for (const std::string& key : at.keys()) {
       if (key == "parts") local_parts(at.at(key), out[key]);
       if (is_group(key, at)) group(key, at, out[key]);
@@ -227,7 +227,7 @@ class Expander {
         const JsonAt shared = common.at(key);
         for (const std::string& word : shared.keys())
           words_.modifiers.emplace(word, shared.at(word));
-      } else if (key != "axes" && key != "loader" && out.find(key) == nullptr) {
+      } else if (key != "axes" && key != "loader" && key != "about" && out.find(key) == nullptr) {
         out[key] = common.at(key).json();
         out_.origins[path_ + "/" + key] = {common.at(key).pointer(), {}, true};
       }

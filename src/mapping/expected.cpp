@@ -124,11 +124,12 @@ class Expected {
 }  // namespace
 
 std::vector<ExpectedTensor> expected_tensors(const FamilyFile& family, const Json& config,
-                                             const std::map<std::string, std::string>& options) {
+                                             const std::map<std::string, std::string>& options,
+                                             std::string_view scheme_name) {
   const MappingTable table = load_table(family);
   check_options(table, options);
   Bindings bindings(table, config, options, {});
-  const Scheme& scheme = table.main_scheme();
+  const Scheme& scheme = table.scheme_or_main(scheme_name);
   const ResolvedModel model = resolve(scheme, bindings, has_layout(scheme, bindings, true));
   Expected out(table, bindings, is_quantised(config));
   for (const ResolvedRule& rule : model.rules) {

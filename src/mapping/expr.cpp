@@ -73,6 +73,8 @@ class Evaluator {
         return scope_.lookup(node.text);
       case ExprOp::exists:
         return scope_.tensor_exists(node.text);
+      case ExprOp::extent:
+        return scope_.tensor_extent(node.text, static_cast<std::size_t>(node.number));
       case ExprOp::element:
         return element(node);
       case ExprOp::length:

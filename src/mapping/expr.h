@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -27,6 +28,9 @@ class Scope {
   virtual ExprValue lookup(const std::string& name) const = 0;
   /// Whether the source has this tensor.
   virtual bool tensor_exists(std::string_view name) const = 0;
+  /// Extent of an axis of a source tensor; absent where the tensor, its shape or the axis is not
+  /// known.
+  virtual ExprValue tensor_extent(std::string_view name, std::size_t axis) const = 0;
   /// Elements of the list at a config path; none if it is absent.
   virtual std::int64_t length(const std::string& path) const = 0;
 };

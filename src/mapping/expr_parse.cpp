@@ -207,6 +207,16 @@ class Parser {
     return push(std::move(node));
   }
 
+  std::uint32_t extent() {
+    expect("(");
+    ExprNode node = tree_.nodes[quoted(ExprOp::extent)];
+    expect(",");
+    skip_blanks();
+    node.number = tree_.nodes[number()].number;
+    expect(")");
+    return push(std::move(node));
+  }
+
   std::uint32_t name() {
     ExprNode node;
     node.text = path();
@@ -224,6 +234,7 @@ class Parser {
       expect(")");
       return tensor;
     }
+    if (node.text == "extent") return extent();
     node.op = node.text == "true" || node.text == "false" ? ExprOp::boolean : ExprOp::name;
     node.number = node.text == "true" ? 1 : 0;
     return push(std::move(node));

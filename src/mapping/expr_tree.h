@@ -14,6 +14,7 @@ enum class ExprOp : std::uint8_t {
   boolean,
   name,
   exists,
+  extent,   ///< number: which axis
   element,  ///< text[args[0]] and, behind it, tail
   length,
   negate,
@@ -40,8 +41,8 @@ enum class ExprOp : std::uint8_t {
 struct ExprNode {
   ExprOp op = ExprOp::number;
   std::int64_t number = 0;  ///< number; 0 or 1 for a boolean
-  std::string text;         ///< text, name, tensor of exists(), list of an element or a length
-  std::string tail;         ///< of an element: what follows the bracket
+  std::string text;  ///< text, name, tensor of exists() or extent(), list of an element or a length
+  std::string tail;  ///< of an element: what follows the bracket
   std::array<std::uint32_t, 3> args{};
 };
 

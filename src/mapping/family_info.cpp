@@ -18,9 +18,9 @@ namespace {
 // Rows of `mappings show`, in the order of the rules.
 class FamilyPrinter {
  public:
-  FamilyPrinter(const MappingTable& table, const Json& config, bool stacked,
+  FamilyPrinter(const MappingTable& table, const Scheme& scheme, const Json& config, bool stacked,
                 const Bindings::Options& options)
-      : scheme_(table.main_scheme()), bindings_(table, config, options, {}), stacked_(stacked) {}
+      : scheme_(scheme), bindings_(table, config, options, {}), stacked_(stacked) {}
 
   std::vector<ShownRule> rows() {
     const ResolvedModel model = resolve(scheme_, bindings_, stacked_);
@@ -162,6 +162,7 @@ FamilyProof proof_of(const Json& all, const std::string& family) {
   out.executed = at->at("executed").as_uint();
   out.by_maxtext = at->at("right_by_maxtext").as_uint();
   out.by_own_oracle = at->at("right_by_own_oracle").as_uint();
+  out.by_torchtitan = at->at("right_by_torchtitan").as_uint();
   return out;
 }
 
@@ -189,17 +190,21 @@ FamilyInfo info_of_family(const FamilyFile& file, bool built_in) {
 }
 
 bool family_has_layout(const FamilyFile& family, const Json& config,
-                       const std::map<std::string, std::string>& options, bool stacked) {
+                       const std::map<std::string, std::string>& options, bool stacked,
+                       std::string_view scheme) {
   const MappingTable table = load_table(family);
   Bindings bindings(table, config, options, {});
-  return has_layout(table.main_scheme(), bindings, stacked);
+  return has_layout(table.scheme_or_main(scheme), bindings, stacked);
 }
 
-std::vector<ShownRule> show_family(const FamilyFile& family, const Json& config, bool stacked,
-                                   const std::map<std::string, std::string>& options) {
+ShownFamily show_family(const FamilyFile& family, const Json& config, bool stacked,
+                        const std::map<std::string, std::string>& options,
+                        std::string_view scheme) {
   const MappingTable table = load_table(family);
   check_options(table, options);
-  return FamilyPrinter(table, config, stacked, options).rows();
+  const Scheme& shown = table.scheme_or_main(scheme);
+  const bool stacks = stacked && shown.stacks();
+  return {shown.name, stacks, FamilyPrinter(table, shown, config, stacks, options).rows()};
 }
 
 std::vector<std::string> lint_family(const FamilyFile& file) {

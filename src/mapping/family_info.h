@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json.h"
@@ -37,20 +38,29 @@ struct ExpectedTensor {
   std::optional<DType> dtype;  ///< of codes and their scales; absent: the model's own
   bool scale = false;
 };
-/// Every source tensor that the family's rules name for this config and these options (drops with
-/// `same_as` left out), sorted by name: what `mappings example` writes. With a
-/// `quantization_config` the weights of its layers are coded. Throws: usage (no such option),
-/// bad_input (config key missing), unsupported (a requirement of the family).
-std::vector<ExpectedTensor> expected_tensors(
-    const FamilyFile& family, const Json& config,
-    const std::map<std::string, std::string>& options = {});
+/// Every source tensor that the rules of a scheme (empty: the main one) name for this config and
+/// these options (drops with `same_as` left out), sorted by name: what `mappings example` writes.
+/// With a `quantization_config` the weights of its layers are coded. Throws: usage (no such
+/// option), bad_input (config key missing), unsupported (a requirement of the family).
+std::vector<ExpectedTensor> expected_tensors(const FamilyFile& family, const Json& config,
+                                             const std::map<std::string, std::string>& options = {},
+                                             std::string_view scheme = {});
 
-/// Whether this config of the family can have its layers stacked (or separate).
+/// Whether this config of the family can have its layers stacked (or separate). Of the scheme of
+/// this name; empty: the main one.
 bool family_has_layout(const FamilyFile& family, const Json& config,
-                       const std::map<std::string, std::string>& options, bool stacked);
+                       const std::map<std::string, std::string>& options, bool stacked,
+                       std::string_view scheme = {});
 
-std::vector<ShownRule> show_family(const FamilyFile& family, const Json& config, bool stacked,
-                                   const std::map<std::string, std::string>& options = {});
+/// The rules of one scheme.
+struct ShownFamily {
+  std::string scheme;
+  bool stacked = true;  ///< false too where it stacks no layers
+  std::vector<ShownRule> rules;
+};
+ShownFamily show_family(const FamilyFile& family, const Json& config, bool stacked,
+                        const std::map<std::string, std::string>& options = {},
+                        std::string_view scheme = {});
 
 /// What is wrong with a family's example: a config in which two dims are equal, or one is the
 /// product of others, or is below 2, hides shape-preserving mistakes. Dims that follow from others

@@ -1,6 +1,7 @@
 #include "mapping/find.h"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -11,6 +12,9 @@
 
 namespace hfshard {
 namespace {
+
+// What names a model's class: transformers has a list, diffusers one name.
+constexpr std::array<const char*, 2> kClassKeys = {"architectures", "_class_name"};
 
 // What one family is found by.
 struct Match {
@@ -73,17 +77,16 @@ const FamilyFile* find_family(const Json& config) {
     if (const FamilyFile* file = family_with(&Match::model_types, model_type->as_string()))
       return file;
   }
-  const Json* architectures = config.find("architectures");
-  if (architectures == nullptr || !architectures->is_array()) return nullptr;
-  for (const Json& name : architectures->as_array()) {
-    if (!name.is_string()) continue;
-    if (const FamilyFile* file = family_with(&Match::architectures, name.as_string())) return file;
+  for (const char* key : kClassKeys) {
+    for (const std::string& name : texts(config.find(key))) {
+      if (const FamilyFile* file = family_with(&Match::architectures, name)) return file;
+    }
   }
   return nullptr;
 }
 
 std::optional<FamilyFile> find_family(const Json& config, std::span<const MappingFile> own) {
-  for (const char* key : {"model_type", "architectures"}) {
+  for (const char* key : {"model_type", kClassKeys[0], kClassKeys[1]}) {
     for (const MappingFile& file : own) {
       const FamilyFile family = file_of(file);
       const Match match = match_of(family);

@@ -116,13 +116,13 @@ Json config_of_first_layers(const MappingTable& table, const Json& config, std::
 }
 
 ModelRules::ModelRules(const MappingTable& table, const Scheme& scheme, const Json& config,
-                       const MappingOptions& options, const Bindings::Exists& exists)
+                       const MappingOptions& options, const Bindings::ShapeOf& shape_of)
     : table_(table),
       scheme_(scheme),
       config_(config),
       options_(options),
-      exists_(exists),
-      all_(table, config, options.options, exists) {
+      shape_of_(shape_of),
+      all_(table, config, options.options, shape_of) {
   if (options.num_layers) take_first(*options.num_layers);
   if (!is_cut()) resolved_ = resolve(scheme, all_, options.stacked);
 }
@@ -151,7 +151,7 @@ void ModelRules::take_first(std::uint64_t layers) {
   }
   if (layers == whole_) return;
   cut_config_ = config_of(layers);
-  cut_.emplace(table_, cut_config_, options_.options, exists_, &config_);
+  cut_.emplace(table_, cut_config_, options_.options, shape_of_, &config_);
   if (count_layers(*cut_) != layers) {
     throw Error(ErrorCode::unsupported, fmt::format("the layers of family {} are not counted by {}",
                                                     quote(table_.family), depth_keys().count))
@@ -166,7 +166,7 @@ void ModelRules::take_first(std::uint64_t layers) {
 
 bool ModelRules::fits(std::uint64_t layers, bool stacked) const {
   const Json config = config_of(layers);
-  Bindings bindings(table_, config, options_.options, exists_, &config_);
+  Bindings bindings(table_, config, options_.options, shape_of_, &config_);
   try {
     resolve(scheme_, bindings, stacked);
     return true;

@@ -28,7 +28,7 @@ class ModelRules {
   /// for their number, with the numbers next to it that would do; unsupported, if the family counts
   /// no layers.
   ModelRules(const MappingTable& table, const Scheme& scheme, const Json& config,
-             const MappingOptions& options, const Bindings::Exists& exists);
+             const MappingOptions& options, const Bindings::ShapeOf& shape_of);
   ModelRules(const ModelRules&) = delete;
   ModelRules& operator=(const ModelRules&) = delete;
 
@@ -57,7 +57,7 @@ class ModelRules {
   const Scheme& scheme_;
   const Json& config_;
   const MappingOptions& options_;
-  Bindings::Exists exists_;
+  Bindings::ShapeOf shape_of_;
   Bindings all_;
   std::uint64_t whole_ = 0;  // layers of the uncut model
   Json cut_config_;

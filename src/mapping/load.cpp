@@ -145,7 +145,8 @@ class TableLoader {
     if (!root.empty()) out.root = split(root, '.');
     out.scan_axis = read_scan_axis(at.at("scan_axis"));
     axis_rules(at, out);
-    out.axes = read_axes(at.at("axes"), out.axis_names);
+    if (at.has("axes_by_place")) out.axes_by_place = at.at("axes_by_place").boolean();
+    if (at.has("axes") || !out.axes_by_place) out.axes = read_axes(at.at("axes"), out.axis_names);
     out.sources = at.at("source").texts();
     if (at.has("require")) out.require = read_requirements(at.at("require"));
     if (at.has("notes")) out.notes = read_notes(at.at("notes"));
@@ -324,6 +325,21 @@ const Scheme* MappingTable::scheme(std::string_view name) const noexcept {
 const Scheme& MappingTable::main_scheme() const noexcept {
   const Scheme* found = scheme("maxtext");
   return found != nullptr ? *found : schemes.front();
+}
+
+const Scheme& MappingTable::scheme_or_main(std::string_view name) const {
+  if (name.empty()) return main_scheme();
+  if (const Scheme* found = scheme(name)) return *found;
+  std::vector<std::string> names;
+  for (const Scheme& candidate : schemes) names.push_back(candidate.name);
+  throw Error(ErrorCode::not_found,
+              fmt::format("family {} has no scheme {}", quote(family), quote(name)))
+      .in_file(path)
+      .hint("its schemes are " + join(names, ", "));
+}
+
+bool Scheme::stacks() const noexcept {
+  return std::ranges::any_of(groups, [](const LayerGroup& g) { return g.stacked.has_value(); });
 }
 
 MappingTable load_table(const FamilyFile& file) {

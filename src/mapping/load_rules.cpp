@@ -130,7 +130,7 @@ class RuleCheck {
       if (!contains(dims, dim))
         at_.fail(fmt::format("axes name {}, which is no dim here", quote(dim)));
     }
-    if (is_norm_scale(name, pattern)) return;
+    if (is_norm_scale(name, pattern) || context_.scheme->axes_by_place) return;
     for (const PatternNode& node : pattern.axes) {
       if (axis_name(node, modifiers_.axes, context_.scheme->axes)) continue;
       Error error(ErrorCode::bad_input,

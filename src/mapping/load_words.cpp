@@ -25,11 +25,11 @@ std::vector<std::string> load_words(const Scheme& scheme, const Bindings& model,
                                     std::optional<std::uint64_t> layers) {
   const LoaderOptions known = loader_options(scheme.name);
   if (known.path.empty()) return {};
-  std::vector<std::pair<std::string, std::string>> words = {
-      {known.stacked, stacked ? "true" : "false"}};
+  std::vector<std::pair<std::string, std::string>> words;
+  if (!known.stacked.empty()) words.emplace_back(known.stacked, stacked ? "true" : "false");
   if (!names.empty()) words.emplace_back(known.model, names.front());
   bool overrides = layers.has_value();
-  if (layers) words.emplace_back(known.layers, std::to_string(*layers));
+  if (layers && !known.layers.empty()) words.emplace_back(known.layers, std::to_string(*layers));
   for (const Note& note : scheme.notes) {
     if (note.load.empty() || !note.when.truth(model)) continue;
     overrides = true;
@@ -46,7 +46,8 @@ std::vector<std::string> load_words(const Scheme& scheme, const Bindings& model,
     }
   }
   // What the named model's own settings say otherwise, its loader refuses without this.
-  if (overrides && !names.empty()) words.emplace_back(known.override_model, "true");
+  if (overrides && !names.empty() && !known.override_model.empty())
+    words.emplace_back(known.override_model, "true");
   std::vector<std::string> out;
   out.reserve(words.size());
   for (const auto& [name, value] : words) out.push_back(fmt::format("{}={}", name, value));

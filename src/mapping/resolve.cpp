@@ -244,10 +244,10 @@ class Resolver {
     const AxisNames& names = modifiers.axes;
     for (const PatternNode& node : pattern.axes) {
       const bool overridden = axis_name(node, names, {}).has_value();
-      if (is_norm_scale(target, pattern) && !overridden) {
+      if (is_norm_scale(target, pattern) && !overridden && !scheme_.axes_by_place) {
         axes.emplace_back("norm");
       } else {
-        axes.push_back(axis_name(node, names, scheme_.axes).value_or(""));
+        axes.push_back(axis_name(node, names, scheme_.axes).value_or(by_place(axes.size())));
       }
     }
     stacked.assign(axes.size(), false);
@@ -256,6 +256,10 @@ class Resolver {
       axes.insert(axes.begin() + at, stack_name(group->stack_index[i]));
       stacked.insert(stacked.begin() + at, true);
     }
+  }
+
+  std::string by_place(std::size_t axis) const {
+    return scheme_.axes_by_place ? fmt::format("dim_{}", axis) : std::string();
   }
 
   // The stack axis bears the logical name of the loop in its index; the loader checked that there

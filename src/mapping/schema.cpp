@@ -32,11 +32,12 @@ constexpr BlockKey kFamily[] = {
     {"use", false},   {"tensors", false}, {"config_at", false}};
 constexpr BlockKey kMatch[] = {{"model_type", true}, {"architectures", false}};
 constexpr BlockKey kScheme[] = {
-    {"source", true},     {"root", false},       {"scan_axis", false},
-    {"axes", false},      {"axis_rules", false}, {"axes_without_rules", false},
-    {"modifiers", false}, {"use", false},        {"require", false},
-    {"notes", false},     {"global", false},     {"fill", false},
-    {"drop", false},      {"parts", false},      {"model_names", false}};
+    {"source", true},        {"root", false},       {"scan_axis", false},
+    {"axes", false},         {"axis_rules", false}, {"axes_without_rules", false},
+    {"modifiers", false},    {"use", false},        {"require", false},
+    {"notes", false},        {"global", false},     {"fill", false},
+    {"drop", false},         {"parts", false},      {"model_names", false},
+    {"axes_by_place", false}};
 constexpr BlockKey kGroup[] = {{"for", false},      {"hf", false},      {"stacked", false},
                                {"separate", false}, {"rules", false},   {"use", false},
                                {"fill", false},     {"require", false}, {"source", false}};
@@ -61,20 +62,18 @@ constexpr BlockKey kRuleBlock[] = {{"rules", true}, {"to", false}, {"with", fals
 constexpr BlockKey kPart[] = {{"about", true},    {"at", false},   {"dims", false},
                               {"tensors", false}, {"drop", false}, {"decode", false},
                               {"schemes", false}};
-constexpr BlockKey kPartScheme[] = {
-    {"to", false},    {"axes", false}, {"rules", false}, {"fill", false},    {"require", false},
-    {"notes", false}, {"for", false},  {"hf", false},    {"stacked", false}, {"separate", false}};
+constexpr BlockKey kPartScheme[] = {{"to", false},       {"axes", false},    {"rules", false},
+                                    {"fill", false},     {"require", false}, {"notes", false},
+                                    {"for", false},      {"hf", false},      {"stacked", false},
+                                    {"separate", false}, {"drop", false}};
 constexpr BlockKey kDepth[] = {{"source", true},  {"dim", true},   {"count", true}, {"lists", true},
                                {"indices", true}, {"first", true}, {"last", true}};
 constexpr BlockKey kCommon[] = {
     {"schema", true}, {"sources", true}, {"schemes", true}, {"parts", true}, {"depth", true}};
-constexpr BlockKey kCommonScheme[] = {{"root", true},
-                                      {"scan_axis", true},
-                                      {"axes", true},
-                                      {"axis_rules", true},
-                                      {"loader", true},
-                                      {"modifiers", false},
-                                      {"axes_without_rules", false}};
+constexpr BlockKey kCommonScheme[] = {
+    {"about", true},      {"root", true},           {"scan_axis", true},
+    {"axes", true},       {"axis_rules", true},     {"loader", true},
+    {"modifiers", false}, {"axes_by_place", false}, {"axes_without_rules", false}};
 
 }  // namespace
 

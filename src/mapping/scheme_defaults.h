@@ -2,10 +2,23 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "catalog/array.h"
 
+#include "hfshard/mapping.h"
+
 namespace hfshard {
+
+/// Every scheme that common.json knows, MaxText's first, then "hf".
+std::vector<SchemeSummary> known_schemes();
+
+/// Whether layers may be stacked in a scheme; in one that is not known, yes.
+bool scheme_stacks(std::string_view name);
+
+/// A glob that only names of this scheme match, so that a tree of another program is known by it;
+/// empty where there is none.
+std::string loader_sign(std::string_view scheme);
 
 /// The default logical axis rules of a scheme, as text; of an unknown one, such as "hf", those of
 /// MaxText.
@@ -17,6 +30,7 @@ TreeExtras tree_extras(std::string_view scheme);
 /// Names of the options that every load of a scheme's loader takes; empty for an unknown scheme.
 struct LoaderOptions {
   std::string path;            ///< where the arrays are
+  std::string format;          ///< the only one that it reads; empty: not said
   std::string stacked;         ///< whether layers are stacked
   std::string model;           ///< its name of the model
   std::string override_model;  ///< others may differ from what the named model has

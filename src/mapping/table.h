@@ -140,6 +140,7 @@ struct Scheme {
   std::string pointer;
   std::vector<std::string> root;  ///< keys above the names: params, params
   std::size_t scan_axis = 1;
+  bool axes_by_place = false;  ///< a dim that has no other name is dim_0, dim_1, ...
   AxisNames axes;
   Json axis_rules;                      ///< default logical axis rules; null: none
   std::vector<std::string> axis_names;  ///< logical axes that there are, sorted; empty: any
@@ -151,6 +152,9 @@ struct Scheme {
   std::vector<DropRule> drops;
   std::vector<LayerGroup> groups;
   std::vector<std::string> sources;
+
+  /// Whether layers can be stacked at all.
+  bool stacks() const noexcept;
 };
 
 /// How a coded tensor is stored: `block` and `tensor` are 8-bit floats with a scale per block or
@@ -201,6 +205,8 @@ struct MappingTable {
   const Scheme* scheme(std::string_view name) const noexcept;
   /// MaxText's, or the first one where the family has none.
   const Scheme& main_scheme() const noexcept;
+  /// The scheme of this name, or where it is empty the main one. Throws: not_found.
+  const Scheme& scheme_or_main(std::string_view name) const;
 };
 
 /// Name in a family's `decode`: "block".

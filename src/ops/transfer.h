@@ -83,7 +83,7 @@ struct Drop {
 /// elements.
 struct CompiledModel {
   std::string family;  ///< "qwen3"; "hf" for --scheme hf
-  std::string scheme;  ///< "maxtext", "hf"
+  std::string scheme;  ///< one of known_schemes()
   bool stacked = false;
   std::vector<std::string>
       rules;  ///< rule pointers, `mappings/qwen3.json#/schemes/maxtext/layer/rules/4`

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "mapping/find.h"
+#include "mapping/scheme_defaults.h"
+#include "mapping/table.h"
 #include "plan/compile/compile_model.h"
 #include "service/example.h"
 
@@ -53,7 +55,7 @@ CheckReport empty_report(const Catalog& catalog, const MappingOptions& options) 
   CheckReport out;
   out.family = family_name(catalog.config_text, options);
   out.scheme = options.scheme;
-  out.layers = options.stacked ? "stacked" : "separate";
+  out.layers = options.stacked && scheme_stacks(options.scheme) ? "stacked" : "separate";
   out.tensors = catalog.tensors.size();
   return out;
 }
@@ -95,7 +97,7 @@ CheckReport check_mapping(const Catalog& catalog, const MappingOptions& options)
 CheckReport check_mapping(const NameList& list, const MappingOptions& options) {
   CheckReport out;
   out.scheme = options.scheme;
-  out.layers = options.stacked ? "stacked" : "separate";
+  out.layers = options.stacked && scheme_stacks(options.scheme) ? "stacked" : "separate";
   out.tensors = list.names.size();
   out.shapes_seen = false;
   out.family = family_name(list.config_text, options);
@@ -127,8 +129,13 @@ constexpr std::array<std::string_view, 3> kParts = {"mtp", "vision", "audio"};
 class FamilyCheck {
  public:
   FamilyCheck(const FamilyFile& file, const FamilyInfo& info, const std::vector<MappingFile>& own,
-              std::string name, const Json& config)
-      : file_(file), info_(info), own_(own), name_(std::move(name)), config_(config) {
+              std::string scheme, std::string name, const Json& config)
+      : file_(file),
+        info_(info),
+        own_(own),
+        scheme_(std::move(scheme)),
+        name_(std::move(name)),
+        config_(config) {
     for (const std::string_view part : kParts) {
       if (std::ranges::find(info.options, part) != info.options.end())
         parts_.emplace(std::string(part), "true");
@@ -139,12 +146,12 @@ class FamilyCheck {
     bool all_parts = !parts_.empty();
     Catalog catalog;
     try {
-      if (all_parts) catalog = example_catalog(file_, config_, DType::bf16, parts_);
+      if (all_parts) catalog = example_catalog(file_, config_, DType::bf16, parts_, scheme_);
     } catch (const Error& error) {  // this size has no such part, and its rules say so
       if (error.code() != ErrorCode::unsupported) throw;
       all_parts = false;
     }
-    if (!all_parts) catalog = example_catalog(file_, config_, DType::bf16, {});
+    if (!all_parts) catalog = example_catalog(file_, config_, DType::bf16, {}, scheme_);
     check(catalog, {}, out);
     if (all_parts) check(catalog, parts_, out);
   }
@@ -152,8 +159,9 @@ class FamilyCheck {
  private:
   void check(const Catalog& catalog, const Options& parts, std::vector<CheckReport>& out) {
     for (const bool stacked : {true, false}) {
-      if (!family_has_layout(file_, config_, parts, stacked)) continue;
+      if (!family_has_layout(file_, config_, parts, stacked, scheme_)) continue;
       MappingOptions options;
+      options.scheme = scheme_;
       options.stacked = stacked;
       options.options = parts;
       options.files = own_;
@@ -175,6 +183,7 @@ class FamilyCheck {
   const FamilyFile& file_;
   const FamilyInfo& info_;
   const std::vector<MappingFile>& own_;
+  std::string scheme_;
   std::string name_;
   const Json& config_;
   Options parts_;
@@ -185,17 +194,25 @@ class FamilyCheck {
 std::vector<CheckReport> check_family(const FamilyFile& file, const FamilyInfo& info,
                                       const std::vector<MappingFile>& own) {
   std::vector<CheckReport> out;
-  const auto check = [&](const std::string& name, const Json& config) {
+  const std::string main = load_table(file).main_scheme().name;
+  const auto check_in = [&](const std::string& scheme, const std::string& name,
+                            const Json& config) {
     try {
-      FamilyCheck(file, info, own, name, config).run(out);
+      FamilyCheck(file, info, own, scheme, name, config).run(out);
     } catch (const Error& error) {
       if (error.code() == ErrorCode::internal) throw;
+      // A model that one of the loaders does not have.
+      if (error.code() == ErrorCode::unsupported && scheme != main) return;
       CheckReport report;
       report.family = info.name;
+      report.scheme = scheme;
       report.config = name;
       report.problems.push_back(problem_of(error));
       out.push_back(std::move(report));
     }
+  };
+  const auto check = [&](const std::string& name, const Json& config) {
+    for (const std::string& scheme : info.schemes) check_in(scheme, name, config);
   };
   check("example", info.example);
   for (std::string& weakness : lint_family(file))

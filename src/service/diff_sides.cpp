@@ -1,6 +1,7 @@
 #include "service/diff_sides.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -111,16 +112,56 @@ std::optional<MappingOptions> known_mapping(const DiffSide& tree) {
   return out;
 }
 
+// What a model becomes, in the scheme whose names a tree has.
+class NearestTree {
+ public:
+  NearestTree(const DiffSide& model, const DiffSide& tree, const DiffOptions& options)
+      : model_(model), tree_(tree), options_(options) {}
+
+  // Whether the tree has all leaves of this scheme.
+  bool look(const std::string& scheme, bool stacked) {
+    MappingOptions mapping;
+    mapping.flat_names = true;
+    mapping.scheme = scheme;
+    mapping.stacked = stacked;
+    try {
+      CompiledModel found = compile_tree(model_, mapping, options_);
+      const std::uint64_t shared = shared_names(found.leaves, tree_.catalog());
+      const bool all = shared == found.leaves.size();
+      if (!best_ || shared > most_) best_ = std::move(found);
+      most_ = std::max(most_, shared);
+      return all;
+    } catch (const Error& error) {  // an error if it is so in every scheme
+      if (error.code() == ErrorCode::internal) throw;
+      if (!refused_) refused_ = error;
+      return false;
+    }
+  }
+
+  CompiledModel take() && {
+    if (!best_) throw Error(*refused_);
+    return *std::move(best_);
+  }
+
+ private:
+  const DiffSide& model_;
+  const DiffSide& tree_;
+  const DiffOptions& options_;
+  std::optional<CompiledModel> best_;
+  std::optional<Error> refused_;
+  std::uint64_t most_ = 0;
+};
+
 CompiledModel compile_as(const DiffSide& model, const DiffSide& tree, const DiffOptions& options) {
   if (const auto known = known_mapping(tree)) return compile_tree(model, *known, options);
-  MappingOptions mapping;
-  mapping.flat_names = true;
-  CompiledModel stacked = compile_tree(model, mapping, options);
-  const std::uint64_t of_stacked = shared_names(stacked.leaves, tree.catalog());
-  if (of_stacked == stacked.leaves.size()) return stacked;
-  mapping.stacked = false;
-  CompiledModel separate = compile_tree(model, mapping, options);
-  return shared_names(separate.leaves, tree.catalog()) > of_stacked ? separate : stacked;
+  // Else as the scheme and layout whose names it has the most of, the usual ones first.
+  NearestTree nearest(model, tree, options);
+  for (const SchemeSummary& scheme : known_schemes()) {
+    if (scheme.name == kNamesScheme) continue;
+    if (scheme.stacks && nearest.look(scheme.name, true)) break;
+    if (nearest.look(scheme.name, false)) break;
+  }
+  return std::move(nearest).take();
 }
 
 std::string first_key(std::string_view path) { return std::string(path.substr(0, path.find('.'))); }

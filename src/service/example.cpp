@@ -281,13 +281,14 @@ Json example_config(const FamilyFile& family, const std::string& text, const std
 }
 
 Catalog example_catalog(const FamilyFile& family, const Json& config, DType dtype,
-                        const std::map<std::string, std::string>& options) {
+                        const std::map<std::string, std::string>& options,
+                        std::string_view scheme) {
   Catalog out;
   out.location = "the example of family " + std::string(family.name);
   out.config_text = dump_json(config);
   out.files.resize(1);
   out.files[0].path = out.files[0].name = "model.safetensors";
-  for (ExpectedTensor& expected : expected_tensors(family, config, options)) {
+  for (ExpectedTensor& expected : expected_tensors(family, config, options, scheme)) {
     TensorInfo tensor;
     tensor.name = std::move(expected.name);
     tensor.dtype = expected.dtype.value_or(dtype);

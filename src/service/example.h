@@ -24,9 +24,10 @@ Json example_config(const FamilyFile& family, const std::string& text, const std
                     const std::vector<MappingFile>& own = {});
 
 /// A catalog of the tensors that a checkpoint of this config has, in memory: as if it lay in one
-/// file.
+/// file. Those that the rules of a scheme name; of the main one where it is empty.
 Catalog example_catalog(const FamilyFile& family, const Json& config, DType dtype,
-                        const std::map<std::string, std::string>& options = {});
+                        const std::map<std::string, std::string>& options = {},
+                        std::string_view scheme = {});
 
 /// Elements' bytes [8 * first_word, ...) of the tensor's stream: finite, both signs, magnitudes of
 /// 2^-8 to 1, every bit of the mantissa random. Codes are any that are finite and below 2; the

@@ -8,6 +8,7 @@
 #include "bytes/files.h"
 #include "format/formats.h"
 #include "mapping/find.h"
+#include "mapping/scheme_defaults.h"
 #include "service/check.h"
 #include "service/example.h"
 #include "service/place.h"
@@ -72,11 +73,14 @@ std::vector<FamilySummary> list_mappings(const std::vector<MappingFile>& own) {
   return out;
 }
 
-FamilyRules show_mapping(const FamilyChoice& choice, bool stacked) {
+std::vector<SchemeSummary> list_schemes() { return known_schemes(); }
+
+FamilyRules show_mapping(const FamilyChoice& choice, bool stacked, const std::string& scheme) {
   const FamilyFile family = chosen_family(choice);
   const Json config = example_config(family, choice.config_text, choice.config_name, choice.own);
-  return {std::string(family.name), dump_json(config),
-          show_family(family, config, stacked, choice.options)};
+  ShownFamily shown = show_family(family, config, stacked, choice.options, scheme);
+  return {std::string(family.name), std::move(shown.scheme), shown.stacked, dump_json(config),
+          std::move(shown.rules)};
 }
 
 CheckReport check_mapping(const SourceName& source, const MappingOptions& options) {

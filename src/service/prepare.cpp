@@ -37,7 +37,7 @@ bool names_no_dims(const CompiledModel& model) {
 }  // namespace
 
 void take_axis_rules(const FileLayout& files, CompiledModel& model) {
-  if (files.axis_rules.empty() || !names_no_dims(model)) return;
+  if (files.axis_rules.empty() || !model.axis_rules.empty() || !names_no_dims(model)) return;
   name_dims(model);
   model.axis_rules = files.axis_rules;
 }

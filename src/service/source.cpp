@@ -1,6 +1,7 @@
 #include "service/source.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -11,11 +12,13 @@
 #include "bytes/files.h"
 #include "bytes/tree_identity.h"
 #include "format/formats.h"
+#include "mapping/find.h"
 #include "mapping/scheme_defaults.h"
+#include "mapping/table.h"
 #include "plan/compile/steps.h"
 #include "plan/options_json.h"
 #include "run/checking/output_manifest.h"
-#include "service/example.h"
+#include "service/described.h"
 #include "service/step.h"
 
 #include "hfshard/error.h"
@@ -157,65 +160,6 @@ std::string scheme_of_tree(const Catalog& tree) {
   return parameters_alone ? scheme : std::string(kModelScheme);
 }
 
-// The dtype that most tensors of a model have, as its config says.
-DType dtype_of_config(const Json& config) {
-  for (const std::string_view key : {"dtype", "torch_dtype"}) {
-    const Json* named = config.find(key);
-    if (named == nullptr || !named->is_string()) continue;
-    if (named->as_string() == "float32") return DType::f32;
-    if (named->as_string() == "float16") return DType::f16;
-  }
-  return DType::bf16;
-}
-
-bool has_all(const Catalog& tree, const CompiledModel& model) {
-  return std::ranges::all_of(model.leaves,
-                             [&](const Leaf& leaf) { return tree.find(leaf.name).has_value(); });
-}
-
-// A model that only its config describes, and the tensors that it would have.
-struct Described {
-  Catalog catalog;
-  CompiledModel model;
-};
-
-// Tensors of a model as it was that were no codes keep their dtypes.
-void keep_dtypes(const Model& was, Catalog& catalog) {
-  std::vector<bool> coded(was.catalog().tensors.size(), false);
-  for (const Transfer& transfer : was.transfers) {
-    for (const std::uint32_t source : transfer.sources) {
-      if (transfer.decode) coded[source] = true;
-    }
-  }
-  for (TensorInfo& info : catalog.tensors) {
-    const auto found = was.catalog().find(info.name);
-    if (found && !coded[*found]) info.dtype = was.catalog().tensors[*found].dtype;
-  }
-}
-
-// `was`: the model that the tree was made of, where that is known.
-Described describe_model(const Catalog& tree, const std::string& config_text,
-                         const std::string& config_name, MappingOptions mapping,
-                         const Model* was = nullptr) {
-  const Json config = parse_json(config_text, config_name);
-  const FamilyFile family = family_of(config, config_name, mapping.files);
-  Described out;
-  out.catalog = example_catalog(family, config, dtype_of_config(config), mapping.options);
-  out.catalog.config_text = config_text;
-  if (was != nullptr) keep_dtypes(*was, out.catalog);
-  mapping.scheme = MappingOptions().scheme;
-  mapping.dtype.reset();
-  mapping.casts.clear();
-  mapping.include.clear();
-  mapping.exclude.clear();
-  out.model = compile_model(out.catalog, mapping);
-  if (has_all(tree, out.model)) return out;
-  mapping.stacked = !mapping.stacked;
-  CompiledModel other = compile_model(out.catalog, mapping);
-  if (has_all(tree, other)) out.model = std::move(other);
-  return out;
-}
-
 void check_same_model(const Catalog& tree, const CompiledModel& model,
                       const std::string& config_name) {
   const auto other = std::ranges::find_if(model.leaves, [&](const Leaf& leaf) {
@@ -277,28 +221,74 @@ bool has_model_names(const StorePath& place) {
   return found && found->format->scheme() == kModelScheme && !recorded_at(place);
 }
 
+// The model of another scheme whose names a tree has, as far as a config tells.
+std::optional<Described> named_otherwise(const TreeSource& tree, const PlanOptions& options) {
+  const TreeOptions& asked = options.tree;
+  if (!asked.config_text) return std::nullopt;
+  if (!find_family(parse_json(*asked.config_text, asked.config_name), options.mapping.files))
+    return std::nullopt;
+  try {
+    Described out =
+        describe_model(tree.catalog(), *asked.config_text, asked.config_name, options.mapping);
+    if (has_all(tree.catalog(), out.model)) return out;
+  } catch (const Error& error) {  // a model that no scheme has keeps its own names
+    if (error.code() == ErrorCode::internal) throw;
+  }
+  return std::nullopt;
+}
+
 // Such a tree is the model; what goes along with it may be named.
 CompiledModel compile_as_it_is(TreeSource& tree, const StorePath& place,
                                const PlanOptions& options) {
   PlanOptions plain = options;
   tree.take_off(std::exchange(plain.mapping.prefix, {}));
   CompiledModel model = compile_anew(tree, place, plain);
+  for (const SchemeSummary& scheme : known_schemes()) {
+    const std::string sign = loader_sign(scheme.name);
+    const bool has = !sign.empty() &&
+                     std::ranges::any_of(tree.catalog().tensors,
+                                         [&](const auto& t) { return glob_match(sign, t.name); });
+    if (!has) continue;
+    model.notes.push_back(
+        fmt::format("its names are {}; with --config DIR of the model "
+                    "they become the model's own",
+                    scheme.about));
+  }
   if (const TreeOptions& asked = options.tree; asked.config_text) {
     if (exists(asked.config_name)) tree.carry(parent_path(asked.config_name), *asked.config_text);
   }
   return model;
 }
 
+// The way back to the model that a config describes. `described`: where that is known already.
+CompiledModel compile_by_config(TreeSource& tree, std::optional<Described> described,
+                                const PlanOptions& options) {
+  const TreeOptions& asked = options.tree;
+  std::string config = *asked.config_text;
+  const auto describe = [&] {
+    return describe_model(tree.catalog(), config, asked.config_name, options.mapping);
+  };
+  if (!described) described = describe();
+  const bool coded = was_coded(described->model);
+  if (coded) {  // what was coded is a number in the tree
+    config = without_codes(config, asked.config_name);
+    described = describe();
+  }
+  if (exists(asked.config_name))  // what was recorded of it is its text
+    tree.carry(parent_path(asked.config_name), *asked.config_text);
+  CompiledModel model =
+      compile_inverse(described->model, described->catalog, tree.catalog(), options.mapping);
+  if (coded) model.config_text = config;
+  return model;
+}
+
 // The way back to the model that a tree was made of; what goes along with it is carried.
 CompiledModel compile_back(TreeSource& tree, const StorePath& place, const PlanOptions& options) {
-  if (has_model_names(place)) return compile_as_it_is(tree, place, options);
-  if (const TreeOptions& asked = options.tree; asked.config_text) {
-    const Described described =
-        describe_model(tree.catalog(), *asked.config_text, asked.config_name, options.mapping);
-    if (exists(asked.config_name))  // what was recorded of it is its text
-      tree.carry(parent_path(asked.config_name), *asked.config_text);
-    return compile_inverse(described.model, described.catalog, tree.catalog(), options.mapping);
-  }
+  const bool as_it_is = has_model_names(place);
+  std::optional<Described> named;
+  if (as_it_is) named = named_otherwise(tree, options);
+  if (as_it_is && !named) return compile_as_it_is(tree, place, options);
+  if (options.tree.config_text) return compile_by_config(tree, std::move(named), options);
   const auto recorded = recorded_at(place);
   if (!recorded) {
     throw Error(ErrorCode::usage, "nothing says which model this checkpoint is of")

@@ -108,7 +108,8 @@ PlanSummary summarise(const Plan& plan) {
   out.drops = drops_by_reason(plan);
   out.model_names = plan.model().model_names;
   out.load_words = plan.model().load_words;
-  out.load_path = loader_options(plan.model().scheme).path;
+  const LoaderOptions loader = loader_options(plan.model().scheme);
+  if (loader.format.empty() || loader.format == plan.options().target) out.load_path = loader.path;
   out.carries_tokenizer = !plan.catalog().side_files.empty();
   out.side_directory = plan.files().side_directory;
   out.whole_arrays = plan.files().whole_arrays;

@@ -48,6 +48,7 @@ Json families_json(const std::vector<FamilySummary>& families) {
     item["executed"] = family.proof.executed;
     item["right_by_maxtext"] = family.proof.by_maxtext;
     item["right_by_own_oracle"] = family.proof.by_own_oracle;
+    item["right_by_torchtitan"] = family.proof.by_torchtitan;
     items.push_back(std::move(item));
   }
   Json out;
@@ -80,7 +81,7 @@ struct ShowFlags {
   std::string family;
   std::string config;
   std::string layers = "stacked";
-  MappingFlags parts;  // --with and --option only
+  MappingFlags parts;  // --scheme, --with and --option only
 };
 
 Json extents_json(const std::optional<Shape>& shape) { return shape ? shape_json(*shape) : Json(); }
@@ -115,19 +116,23 @@ std::string spaced(const std::vector<std::string>& parts) {
   return out;
 }
 
-Json show_json(const FamilyRules& shown, const std::string& layers) {
+std::string layers_of(const FamilyRules& shown) { return shown.stacked ? "stacked" : "separate"; }
+
+Json show_json(const FamilyRules& shown) {
   Json::Array rules;
   for (const ShownRule& row : shown.rules) rules.push_back(rule_json(row));
   Json out;
   out["family"] = shown.family;
-  out["layers"] = layers;
+  out["scheme"] = shown.scheme;
+  out["layers"] = layers_of(shown);
   out["config"] = parse_json(shown.config, "config");
   out["rules"] = std::move(rules);
   return out;
 }
 
 void print_show(const FamilyRules& shown, const ShowFlags& flags) {
-  print_line(fmt::format("family {}, layers {}, shapes for {}", shown.family, flags.layers,
+  print_line(fmt::format("family {}, scheme {}, layers {}, shapes for {}", shown.family,
+                         shown.scheme, layers_of(shown),
                          flags.config.empty() ? "its example" : printable(flags.config)));
   for (const ShownRule& row : shown.rules) {
     print_line(spaced({row.source, row.source_pattern, extents_text(row.source_shape),
@@ -143,9 +148,9 @@ int run_show(const ShowFlags& flags, const Session& session) {
   const FamilyRules shown =
       show_mapping({std::move(options.files), flags.family, config_text_of(flags.config),
                     flags.config, std::move(options.options)},
-                   flags.layers == "stacked");
+                   flags.layers == "stacked", flags.parts.scheme.value_or(""));
   if (session.json) {
-    print_json("mappings show", show_json(shown, flags.layers));
+    print_json("mappings show", show_json(shown));
   } else {
     print_show(shown, flags);
   }
@@ -163,12 +168,13 @@ Command show_command(Session& session) {
                       .standard = "that of --mapping"}};
   out.options =
       joined({{config_option(flags->config, "config.json for the shapes", "the family's example"),
-               layers_option(flags->layers)},
+               family_scheme_option(flags->parts.scheme), layers_option(flags->layers)},
               part_table(flags->parts),
               common_table(session)});
   out.examples = {
       {"with the shapes of a model", "hfshard mappings show qwen3 --config Qwen3-8B/config.json"},
-      {"of separate layers", "hfshard mappings show qwen3 --layers separate"}};
+      {"of separate layers", "hfshard mappings show qwen3 --layers separate"},
+      {"as torchtitan names them", "hfshard mappings show qwen3 --scheme torchtitan"}};
   out.run = [flags, &session] { return run_show(*flags, session); };
   return out;
 }
@@ -307,11 +313,11 @@ Json checks_json(const std::vector<CheckReport>& reports, const CheckTotals& tot
 
 void print_checks(const std::vector<CheckReport>& reports, const CheckTotals& totals) {
   for (const CheckReport& report : reports) {
-    print_line(
-        fmt::format("{:<5} {} {} {}{}: {} rules, {} tensors, {} leaves, {} dropped",
-                    report.problems.empty() ? "ok" : "WRONG", report.family, report.config,
-                    report.layers, report.with.empty() ? "" : " with " + join(report.with, ","),
-                    report.rules.size(), report.tensors, report.leaves, report.dropped.size()));
+    print_line(fmt::format(
+        "{:<5} {} {} {}, {}{}: {} rules, {} tensors, {} leaves, {} dropped",
+        report.problems.empty() ? "ok" : "WRONG", report.family, report.config, report.scheme,
+        report.layers, report.with.empty() ? "" : " with " + join(report.with, ","),
+        report.rules.size(), report.tensors, report.leaves, report.dropped.size()));
     print_problems(report);
   }
   print_line(fmt::format("{} checks, {} model sizes, {} problems", reports.size(), totals.sizes,

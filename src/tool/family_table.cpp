@@ -14,11 +14,28 @@
 #include "tool/text_table.h"
 
 namespace hfshard {
+namespace {
+
+// Who agrees with how many checkpoints, in lines of a cell.
+std::vector<std::string> rights_of(const FamilyProof& proof) {
+  std::vector<std::string> right;
+  if (proof.by_maxtext > 0) right.push_back(fmt::format("MaxText {}", proof.by_maxtext));
+  if (proof.by_own_oracle > 0) right.push_back(fmt::format("numpy {}", proof.by_own_oracle));
+  std::vector<std::string> out;
+  if (!right.empty()) out.push_back(join(right, ", "));
+  if (proof.by_torchtitan > 0) out.push_back(fmt::format("torchtitan {}", proof.by_torchtitan));
+  if (out.empty()) out.emplace_back("-");
+  return out;
+}
+
+}  // namespace
 
 void print_families(const std::vector<FamilySummary>& families) {
   const std::string usual = "stacked, separate";
-  const bool alike = std::ranges::all_of(
-      families, [&](const FamilySummary& family) { return join(family.layers, ", ") == usual; });
+  const bool alike = std::ranges::all_of(families, [&](const FamilySummary& family) {
+    const bool maxtext = std::ranges::find(family.schemes, "maxtext") != family.schemes.end();
+    return !maxtext || join(family.layers, ", ") == usual;
+  });
   // A list of model types goes on below itself where the columns before it leave enough.
   constexpr std::size_t kBefore = 55;
   constexpr std::size_t kEnough = 24;
@@ -29,26 +46,28 @@ void print_families(const std::vector<FamilySummary>& families) {
   TextTable table(std::move(heading));
   for (const FamilySummary& family : families) {
     const FamilyProof& proof = family.proof;
-    std::vector<std::string> right;
-    if (proof.by_maxtext > 0) right.push_back(fmt::format("MaxText {}", proof.by_maxtext));
-    if (proof.by_own_oracle > 0) right.push_back(fmt::format("numpy {}", proof.by_own_oracle));
+    const std::vector<std::string> rights = rights_of(proof);
     std::vector<std::string> row{family.name, fmt::format("{}", proof.accounted),
-                                 fmt::format("{}", proof.executed),
-                                 right.empty() ? "-" : join(right, ", ")};
+                                 fmt::format("{}", proof.executed), rights.front()};
     if (!alike) row.insert(row.begin() + 1, join(family.layers, ", "));
     const std::string types = join(family.model_types, ", ");
-    for (const std::string& line :
-         folds ? wrapped(types, columns - kBefore) : std::vector<std::string>{types}) {
-      row.push_back(line);
-      table.add(std::exchange(row, std::vector<std::string>(4)));
+    std::vector<std::string> lines =
+        folds ? wrapped(types, columns - kBefore) : std::vector<std::string>{types};
+    lines.resize(std::max(lines.size(), rights.size()));
+    const std::size_t last = row.size() - 1;
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      if (i > 0) row.assign(last + 1, std::string());
+      if (i < rights.size()) row[last] = rights[i];
+      row.push_back(lines[i]);
+      table.add(row);
     }
   }
   print_table(table, 0);
   const std::string words = fmt::format(
       "{}accounted: published models of which every element has its place; executed: test "
-      "checkpoints that were converted and verified; right: of them, bit-equal to MaxText's "
-      "own converter, or to an independent one in numpy",
-      alike ? "layers: stacked or separate, of each; " : "");
+      "checkpoints that were converted and verified; right: of them, bit-equal to MaxText's or "
+      "torchtitan's own converter, or to an independent one in numpy",
+      alike ? "layers: stacked or separate, of each in MaxText; " : "");
   for (const std::string& line : wrapped(words, columns)) print_line(line);
 }
 

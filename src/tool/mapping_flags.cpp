@@ -1,8 +1,10 @@
 #include "tool/mapping_flags.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -71,6 +73,31 @@ Option config_option(std::string& file, std::string help, std::string standard) 
           .standard = std::move(standard)};
 }
 
+Option scheme_option(std::optional<std::string>& scheme) {
+  std::vector<std::string> names;
+  std::vector<std::string> lines;
+  for (const SchemeSummary& known : list_schemes()) {
+    names.push_back(known.name);
+    lines.push_back(known.about);
+  }
+  return {.name = "--scheme",
+          .to = &scheme,
+          .value = join(names, "|"),
+          .choices = names,
+          .group = Group::model,
+          .help = "whose names and shapes: " + join(lines, ", "),
+          .standard = MappingOptions().scheme};
+}
+
+Option family_scheme_option(std::optional<std::string>& scheme) {
+  Option out = scheme_option(scheme);
+  std::erase(out.choices, "hf");
+  out.value = join(out.choices, "|");
+  out.help = "whose names and shapes";
+  out.standard += ", or the only one that the family has";
+  return out;
+}
+
 std::vector<MappingFile> own_mappings(const MappingFlags& flags) {
   const char* directory = std::getenv("HFSHARD_MAPPINGS");  // NOLINT(concurrency-mt-unsafe)
   return read_mappings(flags.files, directory == nullptr ? "" : directory);
@@ -78,14 +105,10 @@ std::vector<MappingFile> own_mappings(const MappingFlags& flags) {
 
 namespace {
 
-Option scheme_option(MappingFlags& flags) {
-  return {.name = "--scheme",
-          .to = &flags.scheme,
-          .value = "maxtext|hf",
-          .choices = {"maxtext", "hf"},
-          .group = Group::model,
-          .help = "maxtext, or hf for unchanged names and shapes",
-          .standard = "maxtext"};
+bool stacks(const std::string& scheme) {
+  return std::ranges::any_of(list_schemes(), [&](const SchemeSummary& known) {
+    return known.name == scheme && known.stacks;
+  });
 }
 
 Option prefix_option(MappingFlags& flags) {
@@ -147,7 +170,7 @@ OptionTable value_table(MappingFlags& flags) {
 }  // namespace
 
 OptionTable mapping_table(MappingFlags& flags) {
-  return joined({{scheme_option(flags), prefix_option(flags), layers_option(flags.layers)},
+  return joined({{scheme_option(flags.scheme), prefix_option(flags), layers_option(flags.layers)},
                  part_table(flags),
                  tensor_table(flags),
                  value_table(flags)});
@@ -156,7 +179,7 @@ OptionTable mapping_table(MappingFlags& flags) {
 MappingOptions mapping_options(const MappingFlags& flags, const std::string& scheme) {
   MappingOptions out;
   out.scheme = flags.scheme.value_or(scheme);
-  out.stacked = flags.layers == "stacked" && out.scheme != "hf";
+  out.stacked = flags.layers == "stacked" && stacks(out.scheme);
   for (const std::string& option : flags.options) {
     const std::size_t equals = option.find('=');
     if (equals == std::string::npos || equals == 0) {

@@ -29,6 +29,10 @@ struct MappingFlags {
 
 // The tables' options write to `flags`, which must outlive the parsing.
 
+/// --scheme alone, with all the schemes that there are.
+Option scheme_option(std::optional<std::string>& scheme);
+/// The same for the rules of a family, of which "hf" has none.
+Option family_scheme_option(std::optional<std::string>& scheme);
 /// --layers alone, for commands that need no more.
 Option layers_option(std::string& layers);
 /// --option, --with and --mapping alone: which parts of a model there are, by which mapping.

@@ -68,6 +68,8 @@ const std::vector<Pair>& pairs() {
       {{"--to", "dcp"}, {"--step"}, "OUT is the checkpoint itself", kReads},
       {{"--to", "dcp"}, {"--link"}, "items are written"},
       {{"--scheme", "hf"}, {"--layers"}, "names and shapes stay as they are"},
+      {{"--scheme", "torchtitan"}, {"--layers"}, "its layers are separate"},
+      {{"--scheme", "torchtitan"}, {"--vocab"}, "its models have the vocabulary of config.json"},
       {{"--link"}, {"--compress"}, "what is linked stays as it is"},
       {{"--link"}, {"--worker"}, "an index is made by one process"},
       {{"--in-place"}, {"--shards"}, "the source's files keep their own names"},
@@ -137,7 +139,8 @@ void check_need(const Parsed& parsed, const Need& need) {
 void check_pairs(const Parsed& parsed) {
   for (const Pair& pair : pairs()) {
     check_pair(parsed, pair);
-    if (pair.with.name != "--scheme" || is_given(parsed, {"--scheme"})) continue;
+    if (pair.with.name != "--scheme" || pair.with.value != "hf" || is_given(parsed, {"--scheme"}))
+      continue;
     for (const char* to : {"safetensors", "dcp"})  // which imply it
       check_pair(parsed, {{"--to", to}, pair.idle, pair.why, pair.not_of});
   }

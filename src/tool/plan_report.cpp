@@ -392,7 +392,7 @@ void print_next(const PlanSummary& plan, const std::string& items) {
     print_line(fmt::format("{:<{}}{}", &line == lines.data() ? "next" : "", kLabel, line));
   if (plan.load_path.empty()) return;
   std::string rest;
-  if (plan.model_names.empty()) {
+  if (plan.model_names.empty() && !plan.load_words.empty()) {
     rest = "no name of a model fits: name what differs from the defaults too";
   } else if (plan.model_names.size() > 1) {
     rest =

@@ -4,9 +4,9 @@
     proof.py --hfshard PROGRAM [--update]
 
 accounted   sizes of the family that `mappings check --all` accounts for in every layout
-executed    directories of tests/oracle that convert, and that `verify` finds equal to their source, in every layout
+executed    directories of tests/oracle and tests/torchtitan that convert, and that `verify` finds equal to their source, in every layout
 right_by_*  of them, bit-equal to expected.json, read by real TensorStore: made by MaxText's own converter, or by
-            tests/oracle/make_numpy_oracles.py
+            tests/oracle/make_numpy_oracles.py; or made by torchtitan's own adapter
 """
 
 import argparse
@@ -18,6 +18,9 @@ import tempfile
 
 import interop
 import oracle_dirs
+
+sys.path.insert(0, os.path.join(interop.HERE, os.pardir, "torchtitan"))
+import check as torchtitan  # pylint: disable=wrong-import-position
 
 PROOF = os.path.join(os.path.dirname(interop.ORACLE), os.pardir, "mappings", "proof.json")
 
@@ -47,7 +50,7 @@ def is_right(tool, oracle, layers):
 
 
 def measure(tool):
-    out = {family: {"accounted": count, "executed": 0, "right_by_maxtext": 0, "right_by_own_oracle": 0}
+    out = {family: {"accounted": count, "executed": 0, "right_by_maxtext": 0, "right_by_own_oracle": 0, "right_by_torchtitan": 0}
            for family, count in sorted(accounted(tool).items())}
     for name in oracle_dirs.oracle_names():
         oracle = oracle_dirs.OracleDir(name)
@@ -57,6 +60,15 @@ def measure(tool):
         kind = "right_by_maxtext" if oracle.facts.get("maxtext_model_name") else "right_by_own_oracle"
         out[family][kind] += right
         print(f"{name}: {family}, {'right' if right else 'differs'}, {kind.removeprefix('right_')}", flush=True)
+    for case in torchtitan.cases():
+        source, output = os.path.join(torchtitan.HERE, case), tool.path(f"torchtitan-{case}")
+        check = torchtitan.Check(tool.program, tool.folder)
+        check.forward(case, output, *torchtitan.words_of(case))
+        tool.run("verify", output, source, "--quiet")
+        family = tool.json("plan", source, "--scheme", "torchtitan", "--to", "safetensors", *torchtitan.words_of(case))["family"]
+        out[family]["executed"] += 1
+        out[family]["right_by_torchtitan"] += check.failures == 0
+        print(f"torchtitan/{case}: {family}, {'differs' if check.failures else 'right'}", flush=True)
     return out
 
 

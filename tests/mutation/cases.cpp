@@ -22,6 +22,7 @@
 #include "mapping/resolve.h"
 #include "mapping/table.h"
 #include "mutation/derived.h"
+#include "mutation/stored_otherwise.h"
 #include "plan/compile/compile_model.h"
 #include "service/example.h"
 
@@ -33,6 +34,7 @@ namespace {
 using Options = std::map<std::string, std::string>;
 
 constexpr std::array<std::string_view, 3> kParts = {"mtp", "vision", "audio"};
+constexpr std::string_view kTorchtitan = "torchtitan";
 constexpr std::int64_t kFewerRows = 3;
 constexpr std::int64_t kMoreRows = 5;
 constexpr std::uint64_t kAnyExtent = 3;
@@ -59,16 +61,27 @@ class CaseMaker {
       : family_(family), sources_(sources), table_(load_table(family)) {}
 
   std::vector<Case> make() {
+    for (const Scheme& scheme : table_.schemes) {
+      scheme_ = scheme.name;
+      of_scheme();
+    }
+    return std::move(cases_);
+  }
+
+ private:
+  void of_scheme() {
     examples("example", table_.example, {});
     const Json variants = parse_json(read_file(sources_.variants), sources_.variants);
     if (const Json* mine = variants.find(family_.name)) {
       for (const auto& [name, variant] : mine->as_object()) variant_of_example(name, variant);
     }
-    for (const std::string& name : list_directory(sources_.oracles)) oracle(name);
-    return std::move(cases_);
+    if (scheme_ == kTorchtitan) {
+      for (const std::string& name : list_directory(sources_.torchtitan)) torchtitan(name);
+    } else {
+      for (const std::string& name : list_directory(sources_.oracles)) oracle(name);
+    }
   }
 
- private:
   void variant_of_example(const std::string& name, const Json& variant) {
     Json config = table_.example;
     Options options;
@@ -98,7 +111,7 @@ class CaseMaker {
   // are known.
   std::vector<Options> vocabularies(const Json& config, const Options& given) const {
     std::vector<Options> out{given};
-    if (!knows("vocab")) return out;
+    if (!knows("vocab") || scheme_ == kTorchtitan) return out;
     const Options none;
     const Bindings bindings(table_, config, none, {});
     const auto rows = static_cast<std::int64_t>(bindings.extent("V"));
@@ -120,13 +133,20 @@ class CaseMaker {
     Catalog catalog;
     try {
       if (with_parts)
-        catalog = example_catalog(family_by_name(table_.family), config, DType::bf16, parts);
+        catalog =
+            example_catalog(family_by_name(table_.family), config, DType::bf16, parts, scheme_);
     } catch (const Error& error) {  // a variant without such a part
       if (error.code() != ErrorCode::unsupported) throw;
       with_parts = false;
     }
-    if (!with_parts)
-      catalog = example_catalog(family_by_name(table_.family), config, DType::bf16, always);
+    try {
+      if (!with_parts)
+        catalog =
+            example_catalog(family_by_name(table_.family), config, DType::bf16, always, scheme_);
+    } catch (const Error& error) {  // a variant that only other loaders have
+      if (error.code() != ErrorCode::unsupported || scheme_ != kTorchtitan) throw;
+      return;
+    }
     std::vector<Options> choices{always};
     if (with_parts) choices.push_back(parts);
     for (const Options& choice : choices) {
@@ -138,8 +158,10 @@ class CaseMaker {
 
   void example(const std::string& name, const Json& config, const Catalog& catalog,
                const Options& options, bool stacked) {
-    if (!family_has_layout(family_by_name(table_.family), config, options, stacked)) return;
+    if (!family_has_layout(family_by_name(table_.family), config, options, stacked, scheme_))
+      return;
     Case out;
+    out.options.scheme = scheme_;
     out.options.options = options;
     out.options.stacked = stacked;
     out.name = name_of(name, out.options);
@@ -149,8 +171,8 @@ class CaseMaker {
   }
 
   std::string name_of(const std::string& name, const MappingOptions& options) const {
-    std::string out =
-        fmt::format("{} {}, {}", table_.family, name, options.stacked ? "stacked" : "separate");
+    std::string out = fmt::format("{} {}, {}, {}", table_.family, name, scheme_,
+                                  options.stacked ? "stacked" : "separate");
     for (const auto& [key, value] : options.options) out += fmt::format(", {}={}", key, value);
     return out;
   }
@@ -168,9 +190,8 @@ class CaseMaker {
   Catalog with_dropped(const Catalog& catalog, const Json& config,
                        const MappingOptions& options) const {
     Catalog out = catalog;
-    Bindings bindings(table_, config, options.options,
-                      [&](std::string_view name) { return catalog.find(name).has_value(); });
-    const ResolvedModel model = resolve(table_.main_scheme(), bindings, options.stacked);
+    Bindings bindings(table_, config, options.options, shapes_of(catalog));
+    const ResolvedModel model = resolve(table_.scheme_or_main(scheme_), bindings, options.stacked);
     std::set<std::string> added;
     for (const ResolvedDrop& drop : model.drops) {
       for (std::size_t i = 0; i < drop.sources.size(); ++i) {
@@ -198,11 +219,7 @@ class CaseMaker {
     const Json config = parse_json(read_file(join_path(directory, "config.json")), name);
     const FamilyFile* found = find_family(config);
     if (found == nullptr || found->name != family_.name) return;
-    Options options;
-    if (exists(join_path(directory, "options.json"))) {
-      const Json file = parse_json(read_file(join_path(directory, "options.json")), name);
-      for (const auto& [key, value] : file.as_object()) options[key] = value.as_string();
-    }
+    const Options options = options_in(directory);
     const auto catalog = std::make_shared<const Catalog>(open_catalog(directory));
     const auto bytes = std::make_shared<const TensorBytes>(read_all(*catalog));
     const Json expected = parse_json(read_file(join_path(directory, "expected.json")), name);
@@ -221,9 +238,47 @@ class CaseMaker {
       first_layers(out);
       cut_and_pad(out, config);
       without_parts(out, config, stacked);
+      stored_otherwise(out, config);
       const bool only = expected.at("scanned").is_null();
       if (only) without_parts(out, config, true);
     }
+  }
+
+  static Options options_in(const std::string& directory) {
+    Options out;
+    const std::string path = join_path(directory, "options.json");
+    if (!exists(path)) return out;
+    const Json file = parse_json(read_file(path), path);
+    for (const auto& [key, value] : file.as_object()) out[key] = value.as_string();
+    return out;
+  }
+
+  // What torchtitan's own adapter makes: one tree, of separate layers. It decodes FP8 as f32.
+  void torchtitan(const std::string& name) {
+    const std::string directory = join_path(sources_.torchtitan, name);
+    if (!exists(join_path(directory, "expected.json"))) return;
+    const Json config = parse_json(read_file(join_path(directory, "config.json")), name);
+    const FamilyFile* found = find_family(config);
+    if (found == nullptr || found->name != family_.name) return;
+    const Json leaves = parse_json(read_file(join_path(directory, "expected.json")), name);
+    const auto catalog = std::make_shared<const Catalog>(open_catalog(directory));
+    const bool coded = std::ranges::any_of(
+        catalog->tensors, [](const TensorInfo& info) { return info.dtype == DType::f8_e4m3; });
+    Case out;
+    out.catalog = catalog;
+    out.bytes = std::make_shared<const TensorBytes>(read_all(*catalog));
+    out.options.scheme = scheme_;
+    out.options.options = options_in(directory);
+    out.options.stacked = false;
+    for (const auto& [leaf, facts] : leaves.as_object()) {
+      if (coded && facts.at("dtype").as_string() == numpy_name(DType::f32))
+        out.options.casts.push_back({leaf, DType::f32});
+    }
+    out.name = name_of("oracle " + name, out.options);
+    out.original = compiled(*catalog, out.options, out.name);
+    confirm(out, leaves);
+    cases_.push_back(out);
+    stored_otherwise(out, config);
   }
 
   static TensorBytes read_all(const Catalog& catalog) {
@@ -247,8 +302,10 @@ class CaseMaker {
       const Leaf& leaf = model.leaves[i];
       std::string path = leaf.name;
       constexpr std::string_view kRoot = "params.params.";
-      if (path.starts_with(kRoot)) path.erase(0, kRoot.size());
-      std::ranges::replace(path, '.', '/');
+      if (path.starts_with(kRoot)) {
+        path.erase(0, kRoot.size());
+        std::ranges::replace(path, '.', '/');
+      }
       const Json* facts = leaves.find(path);
       if (facts == nullptr) fail(out.name, "the oracle has no leaf " + path);
       Shape shape;
@@ -305,6 +362,28 @@ class CaseMaker {
     }
   }
 
+  // The same model, stored or configured otherwise.
+  void stored_otherwise(const Case& whole, const Json& config) {
+    for (const StoredOtherwise& other : stored_otherwise_of(whole, config, table_)) {
+      Catalog catalog = *whole.catalog;
+      catalog.config_text = dump_json(other.config);
+      catalog.tensors.clear();
+      TensorBytes bytes;
+      for (const auto& [tensor, data] : other.tensors) {
+        catalog.tensors.push_back(tensor);
+        bytes.push_back(data);
+      }
+      Case out;
+      out.catalog = std::make_shared<const Catalog>(std::move(catalog));
+      out.bytes = std::make_shared<const TensorBytes>(std::move(bytes));
+      out.options = whole.options;
+      out.name = whole.name + ", " + other.how;
+      out.original = compiled(*out.catalog, out.options, out.name);
+      for (const Leaf& leaf : out.original.leaves) out.right.push_back(other.right(leaf));
+      add_derived(std::move(out));
+    }
+  }
+
   // Without --with: the oracle's leaves without those of the parts.
   void without_parts(const Case& whole, const Json& config, bool stacked) {
     Options options = whole.options.options;
@@ -339,6 +418,7 @@ class CaseMaker {
   const FamilyFile& family_;
   const CaseSources& sources_;
   MappingTable table_;
+  std::string scheme_;
   std::vector<Case> cases_;
 };
 

@@ -35,7 +35,8 @@ struct Case {
 struct CaseSources {
   std::string
       oracles;  ///< a directory with a checkpoint and its expected.json in each subdirectory
-  std::string variants;  ///< a JSON file: family -> name -> changed keys of its example
+  std::string torchtitan;  ///< the same, in the names of torchtitan
+  std::string variants;    ///< a JSON file: family -> name -> changed keys of its example
 };
 
 /// The bytes of one leaf, element by element.

@@ -90,14 +90,17 @@ class NameMatcher {
 
 }  // namespace
 
-NameCheck check_names(const NameList& list, const MappingOptions& options) {
+NameCheck check_names(const NameList& list, const MappingOptions& asked) {
   const Json config = parse_json(list.config_text, config_path(list.location));
-  const MappingTable table = load_table(family_of(config, list.location, options.files));
+  const MappingTable table = load_table(family_of(config, list.location, asked.files));
+  const Scheme& scheme = scheme_of(table, asked.scheme);
+  const MappingOptions options = in_layout(asked, scheme);
   check_options(table, options.options);
-  const Scheme& scheme = scheme_of(table, options.scheme);
-  ModelRules rules(table, scheme, config, options, [&](std::string_view name) {
-    return std::ranges::binary_search(list.names, name);
-  });
+  const Bindings::ShapeOf shape_of = [&](std::string_view name) -> std::optional<Shape> {
+    if (!std::ranges::binary_search(list.names, name)) return std::nullopt;
+    return Shape{};
+  };
+  ModelRules rules(table, scheme, config, options, shape_of);
   check_quantisation(table, config, list.location);
   NameCheck out;
   out.family = table.family;

@@ -29,13 +29,13 @@ Json config_of(const Catalog& catalog) {
   return parse_json(catalog.config_text, config_path(catalog.location));
 }
 
-CompiledModel compile_family(const Catalog& catalog, const MappingOptions& options,
+CompiledModel compile_family(const Catalog& catalog, const MappingOptions& asked,
                              const Json& config, const FamilyFile& family) {
   const MappingTable table = load_table(family);
-  const Scheme& scheme = scheme_of(table, options.scheme);
+  const Scheme& scheme = scheme_of(table, asked.scheme);
+  const MappingOptions options = in_layout(asked, scheme);
   check_options(table, options.options);
-  ModelRules rules(table, scheme, config, options,
-                   [&](std::string_view name) { return catalog.find(name).has_value(); });
+  ModelRules rules(table, scheme, config, options, shapes_of(catalog));
   const Bindings& bindings = rules.bindings();
   check_quantisation(table, config, catalog.location);
 
@@ -125,6 +125,12 @@ const Scheme& scheme_of(const MappingTable& table, const std::string& name) {
   throw Error(ErrorCode::unsupported,
               fmt::format("family {} has no scheme {}", quote(table.family), quote(name)))
       .hint("its schemes are " + join(names, ", "));
+}
+
+MappingOptions in_layout(const MappingOptions& asked, const Scheme& scheme) {
+  MappingOptions out = asked;
+  out.stacked = asked.stacked && scheme.stacks();
+  return out;
 }
 
 std::vector<std::string> texts_that_hold(const std::vector<Note>& list, const Bindings& bindings) {

@@ -28,8 +28,7 @@ class FamilyDecoders {
     const FamilyFile* family = find_family(config_);
     if (family == nullptr) return;
     table_.emplace(load_table(*family));
-    bindings_.emplace(*table_, config_, none_,
-                      [&catalog](std::string_view name) { return catalog.find(name).has_value(); });
+    bindings_.emplace(*table_, config_, none_, shapes_of(catalog));
   }
   FamilyDecoders(const FamilyDecoders&) = delete;
   FamilyDecoders& operator=(const FamilyDecoders&) = delete;

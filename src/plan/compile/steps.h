@@ -98,6 +98,8 @@ FamilyFile family_of(const Json& config, const std::string& location,
                      const std::vector<MappingFile>& own);
 /// Throws: unsupported, with the schemes that there are.
 const Scheme& scheme_of(const MappingTable& table, const std::string& name);
+/// What was asked for, with separate layers where the scheme has no others.
+MappingOptions in_layout(const MappingOptions& asked, const Scheme& scheme);
 /// The notes whose condition is true.
 std::vector<std::string> texts_that_hold(const std::vector<Note>& list, const Bindings& bindings);
 

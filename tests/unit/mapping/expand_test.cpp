@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "mapping/bindings.h"
+#include "mapping/find.h"
 #include "mapping/model_names.h"
 #include "mapping/scheme_defaults.h"
 #include "mapping/table.h"
@@ -127,6 +128,16 @@ TEST(ExpandFamily, RulesOfABlockShareAPrefixAndModifiers) {
             R"([["norm.weight [D]","deep.er.norm.scale [D]",{"when":"D > 1"}]])");
 }
 
+TEST(ExpandFamily, ADropOfAPartMayBeOfOneSchemeAlone) {
+  const Json family = expand_family(family_by_name("qwen3_5")).json;
+  const auto drops_towers = [](const Json* list) {
+    return list != nullptr && dump_json(*list).find("{vis}*") != std::string::npos;
+  };
+  EXPECT_TRUE(drops_towers(family.at("schemes").at("maxtext").find("drop")));
+  EXPECT_FALSE(drops_towers(family.at("schemes").at("torchtitan").find("drop")));
+  EXPECT_FALSE(drops_towers(family.find("drop")));
+}
+
 TEST(ExpandFamily, SizesAreListsOfValuesForTheKeys) {
   const auto sizes = [](const std::string& text) {
     return dump_json(
@@ -207,6 +218,20 @@ TEST(CommonMappings, EveryPartIsUsedAndEveryAxisHasItsRule) {
 }
 
 // What is converted without a scheme may be loaded by MaxText, but is no train state.
+TEST(CommonMappings, SchemesAreATable) {
+  const std::vector<SchemeSummary> known = known_schemes();
+  ASSERT_EQ(known.size(), 3U);
+  EXPECT_EQ(known.front().name, "maxtext");
+  EXPECT_EQ(known.back().name, "hf");
+  EXPECT_TRUE(scheme_stacks("maxtext"));
+  EXPECT_FALSE(scheme_stacks("torchtitan"));
+  EXPECT_FALSE(scheme_stacks("hf"));
+  EXPECT_TRUE(scheme_stacks("somebody's"));
+  EXPECT_EQ(loader_options("torchtitan").path, "--checkpoint.initial_load_path");
+  EXPECT_TRUE(tree_extras("torchtitan").step.empty());
+  EXPECT_EQ(stacked_flag("torchtitan"), stacked_flag("maxtext"));
+}
+
 TEST(CommonMappings, OnlyAKnownSchemesLoaderLooksForMoreThanArrays) {
   EXPECT_EQ(tree_extras("maxtext"), (TreeExtras{"step", "opt_state"}));
   EXPECT_EQ(tree_extras("hf"), TreeExtras());

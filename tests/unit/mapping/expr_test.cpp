@@ -22,6 +22,10 @@ class FixedScope final : public Scope {
     return Absent{"config.json has no " + name, name.starts_with("option.")};
   }
   bool tensor_exists(std::string_view name) const override { return name == "model.norm.weight"; }
+  ExprValue tensor_extent(std::string_view name, std::size_t axis) const override {
+    if (tensor_exists(name) && axis == 0) return std::int64_t{26};
+    return Absent{"no such axis"};
+  }
   std::int64_t length(const std::string& path) const override { return path == "kinds" ? 3 : 0; }
 
   std::map<std::string, ExprValue> values = {{"D", std::int64_t{26}},
@@ -108,6 +112,8 @@ TEST(Expr, ComparesAndChooses) {
   EXPECT_EQ(integer("false ? 1 : true ? 2 : 3"), 2);
   EXPECT_TRUE(truth("exists('model.norm.weight')"));
   EXPECT_FALSE(truth("exists('lm_head.weight')"));
+  EXPECT_EQ(integer("extent('model.norm.weight', 0)"), 26);
+  EXPECT_EQ(integer("extent('model.norm.weight', 1) ?? extent('lm_head.weight', 0) ?? 5"), 5);
 }
 
 TEST(Expr, CoalesceTakesTheFirstThatIsThere) {
@@ -159,8 +165,9 @@ TEST(Expr, RefusesOverflowAndWrongKinds) {
 }
 
 TEST(Expr, RefusesWhatDoesNotParse) {
-  for (const char* text : {"", "1 +", "(1", "1)", "a b", "'open", "1 ? 2", "#", "sqrt 2",
-                           "exists(x)", "99999999999999999999", "a..b", "== 1", "1 & 2"}) {
+  for (const char* text :
+       {"", "1 +", "(1", "1)", "a b", "'open", "1 ? 2", "#", "sqrt 2", "exists(x)", "extent(x, 0)",
+        "extent('x')", "extent('x', y)", "99999999999999999999", "a..b", "== 1", "1 & 2"}) {
     SCOPED_TRACE(text);
     EXPECT_EQ(failure(text).code(), ErrorCode::bad_input);
   }

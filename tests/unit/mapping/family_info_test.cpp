@@ -154,7 +154,7 @@ TEST(ExpectedTensors, AMissingConfigKeyIsNamedWithTheFamily) {
 
 TEST(ShowFamily, HasARowForEachRuleThatApplies) {
   const Json example = family_info("llama").example;
-  const auto stacked = show_family(family_by_name("llama"), example, true);
+  const auto stacked = show_family(family_by_name("llama"), example, true).rules;
   const auto query =
       std::ranges::find(stacked, "model.layers.{l}.self_attn.q_proj.weight", &ShownRule::source);
   ASSERT_NE(query, stacked.end());
@@ -165,13 +165,26 @@ TEST(ShowFamily, HasARowForEachRuleThatApplies) {
   EXPECT_EQ(query->target_pattern, "[D H (c t)]");
   EXPECT_EQ(query->axes, "embed, layers, q_heads, kv");
   EXPECT_NE(query->value.find("1 / sqrt(h)"), std::string::npos);
-  const auto separate = show_family(family_by_name("llama"), example, false);
+  const auto separate = show_family(family_by_name("llama"), example, false).rules;
   EXPECT_EQ(separate.size(), stacked.size());
   const auto row =
       std::ranges::find(separate, "model.layers.{l}.self_attn.q_proj.weight", &ShownRule::source);
   ASSERT_NE(row, separate.end());
   EXPECT_EQ(row->count, 5U);
   EXPECT_EQ(row->target, "params.params.decoder.layers_{l}.self_attention.query.kernel");
+}
+
+TEST(ShowFamily, OfAnotherSchemeHasItsNames) {
+  const Json example = family_info("llama").example;
+  const ShownFamily shown = show_family(family_by_name("llama"), example, true, {}, "torchtitan");
+  EXPECT_EQ(shown.scheme, "torchtitan");
+  EXPECT_FALSE(shown.stacked);
+  const auto row = std::ranges::find(shown.rules, "model.layers.{l}.self_attn.q_proj.weight",
+                                     &ShownRule::source);
+  ASSERT_NE(row, shown.rules.end());
+  EXPECT_EQ(row->target, "layers.{l}.attention.qkv_linear.wq.weight");
+  EXPECT_EQ(row->target_pattern, "[(H c t) D]");
+  EXPECT_EQ(row->axes, "-, dim_1");
 }
 
 }  // namespace

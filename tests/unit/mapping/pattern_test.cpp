@@ -22,6 +22,9 @@ class Dims final : public DimScope {
     return static_cast<std::int64_t>(found->second);
   }
   bool tensor_exists(std::string_view) const override { return false; }
+  ExprValue tensor_extent(std::string_view, std::size_t) const override {
+    return Absent{"no tensors"};
+  }
   std::int64_t length(const std::string&) const override { return 0; }
   std::uint64_t extent(const std::string& dim) const override { return extents.at(dim); }
 

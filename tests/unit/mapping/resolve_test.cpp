@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "mapping/find.h"
 #include "support/catch_error.h"
 #include "unit/mapping/tiny_family.h"
 
@@ -153,6 +154,24 @@ TEST(Resolve, ARuleMaySayWhereItsStackAxisGoes) {
     ASSERT_NE(other, nullptr);
     EXPECT_EQ(other->axes[1], "layers");
   }
+}
+
+TEST(Resolve, AxesThatAreNamedByPlaceAreNumbered) {
+  const MappingTable table = load_table(family_by_name("llama"));
+  const Bindings::Options none;
+  Bindings bindings(table, table.example, none, {});
+  const Scheme& scheme = table.scheme_or_main("torchtitan");
+  EXPECT_FALSE(scheme.stacks());
+  const ResolvedModel model = resolve(scheme, bindings, false);
+  const auto axes = [&](std::string_view leaf) {
+    return std::ranges::find(model.rules, leaf, &ResolvedRule::target)->axes;
+  };
+  using Axes = std::vector<std::string>;
+  EXPECT_EQ(axes("layers.4.attention.wo.weight"), (Axes{"dim_0", "dim_1"}));
+  EXPECT_EQ(axes("layers.4.attention_norm.weight"), (Axes{"dim_0"}));
+  // The fused projection is read whole by every process.
+  EXPECT_EQ(axes("layers.4.attention.qkv_linear.wk.weight"), (Axes{"", "dim_1"}));
+  EXPECT_EQ(catch_error([&] { table.scheme_or_main("other"); }).code(), ErrorCode::not_found);
 }
 
 TEST(Resolve, AReversedStackOrdersItsSources) {

@@ -73,6 +73,8 @@ TEST(CheckNames, AreAllMatchedForEveryFamily) {
     const NameList names =
         names_of(example_catalog(family_by_name(info.name), info.example, DType::bf16));
     MappingOptions options;
+    if (std::ranges::find(info.schemes, options.scheme) == info.schemes.end())
+      options.scheme = info.schemes.front();
     options.stacked = info.stacked;
     const CheckReport report = check_mapping(names, options);
     EXPECT_FALSE(report.shapes_seen);

@@ -21,11 +21,13 @@ struct FakeCatalog : Catalog {
     files.push_back(file);
   }
 
-  /// Every tensor that the family's rules name for the config.
-  static FakeCatalog of(const std::string& family, const Json& config) {
+  /// Every tensor that the family's rules name for the config, those of one scheme.
+  static FakeCatalog of(const std::string& family, const Json& config,
+                        std::string_view scheme = {}) {
     FakeCatalog out;
     out.config_text = dump_json(config);
-    for (const ExpectedTensor& tensor : expected_tensors(family_by_name(family), config)) {
+    for (const ExpectedTensor& tensor :
+         expected_tensors(family_by_name(family), config, {}, scheme)) {
       out.add(tensor.name, tensor.shape);
     }
     return out;

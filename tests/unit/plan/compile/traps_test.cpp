@@ -43,9 +43,12 @@ std::string compact(std::string text) {
   return text;
 }
 
-// The text of the expanded family with every edit made exactly once.
-std::string edited(const std::string& family, const std::vector<Edit>& edits) {
-  std::string text = dump_json(expand_family(family_by_name(family)).json);
+// The text of the expanded family, with one scheme alone and every edit made exactly once.
+std::string edited(const std::string& family, const std::vector<Edit>& edits,
+                   const std::string& scheme = "maxtext") {
+  Json json = expand_family(family_by_name(family)).json;
+  std::erase_if(json["schemes"].object(), [&](const auto& one) { return one.first != scheme; });
+  std::string text = dump_json(json);
   for (const Edit& edit : edits) {
     const std::string from = compact(edit.from);
     const std::size_t at = text.find(from);
@@ -166,6 +169,76 @@ std::vector<Trap> traps() {
 
 INSTANTIATE_TEST_SUITE_P(Tables, Traps, testing::ValuesIn(traps()),
                          [](const auto& one) { return one.param.name; });
+
+// The same of torchtitan's names: its own adapter has other bytes for the leaves that are named.
+std::vector<std::string> wrong_in_torchtitan(const std::string& fixture, const std::string& text) {
+  const std::string directory = std::string(HFSHARD_TEST_DATA) + "/torchtitan/" + fixture;
+  const Catalog catalog = open_catalog(directory);
+  MappingOptions options;
+  options.scheme = "torchtitan";
+  const Leaves leaves =
+      reference::execute(catalog, compile_model(catalog, options, {"test", "test.json", text}));
+  const Json expected = parse_json(read_file(directory + "/expected.json"), "expected.json");
+  EXPECT_EQ(leaves.size(), expected.as_object().size());
+  std::vector<std::string> wrong;
+  for (const auto& [path, facts] : expected.as_object()) {
+    Sha256 sha;
+    sha.update(leaves.at(path));
+    if (to_hex(sha.finish()) != facts.at("sha256").as_string()) wrong.push_back(path);
+  }
+  return wrong;
+}
+
+TEST(TorchtitanTraps, TheOracleRefusesTheWrongTable) {
+  const auto of_layers = [](int layers, std::vector<std::string> names) {
+    std::vector<std::string> out;
+    for (int layer = 0; layer < layers; ++layer) {
+      for (const std::string& name : names)
+        out.push_back("layers." + std::to_string(layer) + "." + name);
+    }
+    std::ranges::sort(out);
+    return out;
+  };
+  const std::string experts = "moe.routed_experts.inner_experts.";
+  const std::vector<Trap> all = {
+      {"gate and up",
+       "qwen3_moe",
+       "qwen3_moe",
+       {{experts + "w1_EFD", "x"},
+        {experts + "w3_EFD", experts + "w1_EFD"},
+        {"\"x [", "\"" + experts + "w3_EFD ["}},
+       of_layers(2, {experts + "w1_EFD", experts + "w3_EFD"})},
+      {"no pairs",
+       "llama3",
+       "llama",
+       {{"wq.weight [(H c t) D]", "wq.weight [(H t c) D]"}},
+       of_layers(2, {"attention.qkv_linear.wq.weight"})},
+      {"keys in pairs",
+       "llama3",
+       "llama",
+       {{"wk.weight [(K c t) D]", "wk.weight [(K t c) D]"}},
+       of_layers(2, {"attention.qkv_linear.wk.weight"})},
+      {"down for up",
+       "llama3_tied",
+       "llama",
+       {{"mlp.up_proj.weight [F D]", "mlp.x"},
+        {"mlp.gate_proj.weight [F D]", "mlp.up_proj.weight [F D]"},
+        {"mlp.x", "mlp.gate_proj.weight [F D]"}},
+       of_layers(2, {"feed_forward.w1.weight", "feed_forward.w3.weight"})},
+      {"halves",
+       "flux",
+       "flux",
+       {{"adaLN_modulation.1.bias [D@D:2*D]", "adaLN_modulation.1.bias [D@x]"},
+        {"adaLN_modulation.1.bias [D@0:2*D]", "adaLN_modulation.1.bias [D@D:2*D]"},
+        {"adaLN_modulation.1.bias [D@x]", "adaLN_modulation.1.bias [D@0:2*D]"}},
+       {"final_layer.adaLN_modulation.1.bias"}}};
+  for (const Trap& trap : all) {
+    SCOPED_TRACE(trap.name);
+    EXPECT_TRUE(wrong_in_torchtitan(trap.fixture, edited(trap.family, {}, "torchtitan")).empty());
+    const std::string text = edited(trap.family, trap.edits, "torchtitan");
+    EXPECT_EQ(wrong_in_torchtitan(trap.fixture, text), trap.wrong);
+  }
+}
 
 // A checkpoint in which every kernel is square, D = H * h = K * h = F, so that a transposed table
 // has the right shapes everywhere. Element (i, j) of tensor t is a number made of t, i and j.

@@ -1,0 +1,130 @@
+#include "service/described.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+#include "mapping/find.h"
+#include "mapping/table.h"
+#include "plan/compile/steps.h"
+#include "service/example.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+// The dtype that most tensors of a model have, as its config says.
+DType dtype_of_config(const Json& config) {
+  for (const std::string_view key : {"dtype", "torch_dtype"}) {
+    const Json* named = config.find(key);
+    if (named == nullptr || !named->is_string()) continue;
+    if (named->as_string() == "float32") return DType::f32;
+    if (named->as_string() == "float16") return DType::f16;
+  }
+  return DType::bf16;
+}
+
+// Tensors of a model as it was that were no codes keep their dtypes.
+void keep_dtypes(const Model& was, Catalog& catalog) {
+  std::vector<bool> coded(was.catalog().tensors.size(), false);
+  for (const Transfer& transfer : was.transfers) {
+    for (const std::uint32_t source : transfer.sources) {
+      if (transfer.decode) coded[source] = true;
+    }
+  }
+  for (TensorInfo& info : catalog.tensors) {
+    const auto found = was.catalog().find(info.name);
+    if (found && !coded[*found]) info.dtype = was.catalog().tensors[*found].dtype;
+  }
+}
+
+// The schemes of a family, the main one first.
+std::vector<std::string> schemes_of(const FamilyFile& family) {
+  const MappingTable table = load_table(family);
+  std::vector<std::string> out{table.main_scheme().name};
+  for (const Scheme& scheme : table.schemes) {
+    if (scheme.name != out.front()) out.push_back(scheme.name);
+  }
+  return out;
+}
+
+// What a model with these options has in one scheme.
+Described describe_in(const FamilyFile& family, const Json& config, const std::string& config_text,
+                      const MappingOptions& mapping, const Model* was) {
+  Described out;
+  out.catalog =
+      example_catalog(family, config, dtype_of_config(config), mapping.options, mapping.scheme);
+  out.catalog.config_text = config_text;
+  if (was != nullptr) keep_dtypes(*was, out.catalog);
+  out.model = compile_model(out.catalog, mapping);
+  return out;
+}
+
+// Pointers of the rules whose sources keep a wide dtype beside a model of a narrower one.
+std::map<std::string, DType> rules_that_stay(const Scheme& scheme) {
+  std::map<std::string, DType> out;
+  const auto add = [&](const Rule& rule) {
+    if (rule.modifiers.stays) out.emplace(rule.pointer, *rule.modifiers.stays);
+  };
+  std::ranges::for_each(scheme.global, add);
+  for (const LayerGroup& group : scheme.groups) std::ranges::for_each(group.rules, add);
+  return out;
+}
+
+// What config.json does not say: whether such tensors were stored so. The tree does.
+void take_wide(const FamilyFile& family, const Catalog& tree, Described& out) {
+  const std::map<std::string, DType> stay =
+      rules_that_stay(load_table(family).scheme_or_main(out.model.scheme));
+  for (const Transfer& transfer : out.model.transfers) {
+    const auto rule = stay.find(out.model.rules[transfer.rule]);
+    const auto array = tree.find(out.model.leaves[transfer.target].name);
+    if (rule == stay.end() || !array || tree.tensors[*array].dtype != rule->second) continue;
+    for (const std::uint32_t source : transfer.sources)
+      out.catalog.tensors[source].dtype = rule->second;
+  }
+}
+
+}  // namespace
+
+bool has_all(const Catalog& tree, const CompiledModel& model) {
+  return std::ranges::all_of(model.leaves,
+                             [&](const Leaf& leaf) { return tree.find(leaf.name).has_value(); });
+}
+
+Described describe_model(const Catalog& tree, const std::string& config_text,
+                         const std::string& config_name, MappingOptions mapping, const Model* was) {
+  const Json config = parse_json(config_text, config_name);
+  const FamilyFile family = family_of(config, config_name, mapping.files);
+  mapping.dtype.reset();
+  mapping.casts.clear();
+  mapping.include.clear();
+  mapping.exclude.clear();
+  std::optional<Described> first;
+  std::optional<Error> refused;
+  for (const std::string& scheme : schemes_of(family)) {
+    mapping.scheme = scheme;
+    for (const bool stacked : {mapping.stacked, !mapping.stacked}) {
+      MappingOptions options = mapping;
+      options.stacked = stacked;
+      try {
+        Described out = describe_in(family, config, config_text, options, was);
+        if (has_all(tree, out.model)) {
+          if (was == nullptr) take_wide(family, tree, out);
+          return out;
+        }
+        if (!first) first = std::move(out);
+      } catch (const Error& error) {  // an error if it is so in every scheme
+        if (error.code() == ErrorCode::internal) throw;
+        if (!refused) refused = error;
+      }
+    }
+  }
+  if (!first) throw Error(*refused);
+  return *std::move(first);
+}
+
+}  // namespace hfshard

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Checkpoints in the names of torchtitan: every tensor is what torchtitan's own adapter makes of the same files, and back.
+
+Each directory beside this file holds a small model and, in expected.json, shape, dtype and SHA-256 of every parameter and buffer of
+torchtitan's model (PROVENANCE.md). Each is converted to safetensors, a file that a few lines here read without any peer; then back,
+by what is recorded beside it and by --config alone. Needs no peer; tests/interop/torchtitan.py does the same with torch.
+"""
+
+import argparse
+import glob
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+NUMPY = {"BF16": "bfloat16", "F16": "float16", "F32": "float32"}
+# Copies of the embedding and the head, which torchtitan never reads.
+SHARED = ("model.layers.3.embed_tokens.weight", "model.layers.3.shared_head.head.weight")
+CODES = ("F8_E4M3", "U8")
+
+
+def cases():
+    return sorted(name for name in os.listdir(HERE) if os.path.exists(os.path.join(HERE, name, "expected.json")))
+
+
+def tensors_of(folder):
+    """Name -> dtype, shape, bytes of all files of a directory."""
+    out = {}
+    for path in sorted(glob.glob(os.path.join(folder, "*.safetensors"))):
+        with open(path, "rb") as file:
+            data = file.read()
+        begin = 8 + int.from_bytes(data[:8], "little")
+        for name, facts in json.loads(data[8:begin]).items():
+            if name != "__metadata__":
+                first, end = facts["data_offsets"]
+                out[name] = facts["dtype"], facts["shape"], data[begin + first:begin + end]
+    return out
+
+
+def expected_of(case):
+    with open(os.path.join(HERE, case, "expected.json"), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def options_of(case):
+    """The parts that torchtitan's model has and that have to be asked for."""
+    path = os.path.join(HERE, case, "options.json")
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as file:
+        return [word for name, value in json.load(file).items() for word in ("--option", f"{name}={value}")]
+
+
+def words_of(case):
+    """Options of `convert` under which the case is what the adapter makes of it: it decodes FP8 as float32."""
+    if not any(dtype == "F8_E4M3" for dtype, _, _ in tensors_of(os.path.join(HERE, case)).values()):
+        return options_of(case)
+    wide = sorted(name for name, facts in expected_of(case).items() if facts["dtype"] == "float32")
+    return [*options_of(case), *(word for name in wide for word in ("--cast", f"{name}=f32"))]
+
+
+class Check:
+    def __init__(self, program, folder):
+        self.program, self.folder, self.failures = os.path.abspath(program), folder, 0
+
+    def run(self, *words):
+        done = subprocess.run([self.program, *words, "--quiet"], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            self.fail(f"{' '.join(words)} ended with {done.returncode}\n{done.stdout}{done.stderr}")
+        return done.returncode == 0
+
+    def fail(self, sentence):
+        self.failures += 1
+        print("FAIL", sentence)
+
+    def forward(self, case, out, *words):
+        """HF -> torchtitan, in a file that is read here."""
+        if not self.run("convert", os.path.join(HERE, case), out, "--scheme", "torchtitan", "--to", "safetensors", *words):
+            return
+        found, expected = tensors_of(out), expected_of(case)
+        for name in sorted(set(found) ^ set(expected)):
+            self.fail(f"{case}: {name} is {'not expected' if name in found else 'missing'}")
+        for name in sorted(set(found) & set(expected)):
+            dtype, shape, data = found[name]
+            seen = {"shape": shape, "dtype": NUMPY.get(dtype, dtype), "sha256": hashlib.sha256(data).hexdigest()}
+            wanted = {key: expected[name][key] for key in seen}
+            if seen != wanted:
+                self.fail(f"{case}: {name} is {seen}, the adapter makes {wanted}")
+
+    def back(self, case, tree, out, *words):
+        """torchtitan -> HF: the tensors of the source, but for what was coded, which comes back as numbers."""
+        if not self.run("convert", tree, out, "--to", "safetensors", "--scheme", "hf", *words):
+            return
+        source, found = tensors_of(os.path.join(HERE, case)), tensors_of(out)
+        source = {name: facts for name, facts in source.items() if name not in SHARED}
+        if any(dtype in CODES for dtype, _, _ in source.values()):
+            source = {name: facts for name, facts in source.items() if facts[0] not in CODES and not name.endswith("_scale_inv")}
+            found = {name: facts for name, facts in found.items() if name in source}
+        for name in sorted(set(source) | set(found)):
+            if source.get(name) != found.get(name):
+                self.fail(f"{case}: {name} does not come back")
+
+    def compare(self, case, tree):
+        """`diff` knows the names of a checkpoint that says nothing of itself. FP8 was decoded as other dtypes than it takes."""
+        done = subprocess.run([self.program, "diff", tree, os.path.join(HERE, case), "--json", "--dtype-aware"], capture_output=True,
+                              text=True, check=False)
+        report = json.loads(done.stdout)
+        if not options_of(case) and (done.returncode != 0 or report["compared_tensors"] < 10):
+            self.fail(f"{case}: diff ends with {done.returncode}: {done.stdout[:500]}")
+
+    def case(self, case):
+        words = words_of(case)
+        path = os.path.join(self.folder, case)
+        self.forward(case, path + "-names", *words)
+        if not self.run("convert", os.path.join(HERE, case), path + "-dcp", "--scheme", "torchtitan", "--to", "dcp", *words):
+            return
+        self.back(case, path + "-dcp", path + "-back")
+        os.remove(os.path.join(path + "-dcp", "hfshard.json"))  # as torchtitan would have written it
+        os.remove(os.path.join(path + "-dcp", "config.json"))
+        if case.endswith("transposed"):  # a config cannot say how experts were turned
+            return
+        self.back(case, path + "-dcp", path + "-config", "--config", os.path.join(HERE, case), *options_of(case))
+        with open(os.path.join(path + "-config", "config.json"), encoding="utf-8") as file:
+            if "quantization_config" in file.read():
+                self.fail(f"{case}: config.json speaks of codes that are none any more")
+        self.compare(case, path + "-dcp")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hfshard", required=True)
+    parser.add_argument("cases", nargs="*")
+    arguments = parser.parse_args()
+    folder = tempfile.mkdtemp(prefix="hfshard-torchtitan-")
+    try:
+        check = Check(arguments.hfshard, folder)
+        names = arguments.cases or cases()
+        for name in names:
+            check.case(name)
+        print(f"{len(names)} checkpoints, {check.failures} failures")
+        return 1 if check.failures else 0
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
