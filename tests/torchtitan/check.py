@@ -20,6 +20,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 NUMPY = {"BF16": "bfloat16", "F16": "float16", "F32": "float32"}
 # Copies of the embedding and the head, which torchtitan never reads.
 SHARED = ("model.layers.3.embed_tokens.weight", "model.layers.3.shared_head.head.weight")
+# Made by lines of our own (make_wide.py), not by torchtitan's adapter.
+OWN = ("gpt_oss_wide",)
 CODES = ("F8_E4M3", "U8")
 
 
