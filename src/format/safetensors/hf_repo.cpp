@@ -222,6 +222,8 @@ HfFiles choose_without_index(const StorePath& directory, const Names& entries) {
   HfFiles out;
   Names all = matching(entries, "*.safetensors");
   out.names = matching(all, "model*.safetensors");
+  // Source: huggingface/diffusers src/diffusers/utils/constants.py (SAFETENSORS_WEIGHTS_NAME).
+  if (out.names.empty()) out.names = matching(all, "diffusion_pytorch_model*.safetensors");
   if (out.names.empty()) {
     if (all.empty() || contains(all, "adapter_model.safetensors")) {
       throw_no_weights(directory, entries);
