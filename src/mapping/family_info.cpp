@@ -207,8 +207,7 @@ ShownFamily show_family(const FamilyFile& family, const Json& config, bool stack
   return {shown.name, stacks, FamilyPrinter(table, shown, config, stacks, options).rows()};
 }
 
-std::vector<std::string> lint_family(const FamilyFile& file) {
-  const MappingTable table = load_table(file);
+std::vector<std::string> lint_table(const MappingTable& table) {
   const Bindings::Options options;
   const Bindings bindings(table, table.example, options, {});
   NamedDims dims;

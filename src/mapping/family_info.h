@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "mapping/family.h"
+#include "mapping/table.h"
 
 #include "hfshard/dtype.h"
 #include "hfshard/mapping.h"
@@ -65,6 +66,6 @@ ShownFamily show_family(const FamilyFile& family, const Json& config, bool stack
 /// What is wrong with a family's example: a config in which two dims are equal, or one is the
 /// product of others, or is below 2, hides shape-preserving mistakes. Dims that follow from others
 /// are excepted. Empty if all is well.
-std::vector<std::string> lint_family(const FamilyFile& file);
+std::vector<std::string> lint_table(const MappingTable& table);
 
 }  // namespace hfshard

@@ -128,9 +128,11 @@ constexpr std::array<std::string_view, 3> kParts = {"mtp", "vision", "audio"};
 // One family, one config: the checks of it.
 class FamilyCheck {
  public:
-  FamilyCheck(const FamilyFile& file, const FamilyInfo& info, const std::vector<MappingFile>& own,
-              std::string scheme, std::string name, const Json& config)
+  FamilyCheck(const FamilyFile& file, const MappingTable& table, const FamilyInfo& info,
+              const std::vector<MappingFile>& own, std::string scheme, std::string name,
+              const Json& config)
       : file_(file),
+        table_(table),
         info_(info),
         own_(own),
         scheme_(std::move(scheme)),
@@ -169,7 +171,7 @@ class FamilyCheck {
       report.config = name_;
       for (const auto& [part, value] : parts) report.with.push_back(part);
       try {
-        add_model(catalog, compile_model(catalog, options, file_), report);
+        add_model(catalog, compile_model(catalog, options, table_), report);
       } catch (const Error& error) {  // the others are checked all the same
         if (error.code() == ErrorCode::internal) throw;
         report.problems.push_back(problem_of(error));
@@ -181,6 +183,7 @@ class FamilyCheck {
   }
 
   const FamilyFile& file_;
+  const MappingTable& table_;
   const FamilyInfo& info_;
   const std::vector<MappingFile>& own_;
   std::string scheme_;
@@ -194,11 +197,12 @@ class FamilyCheck {
 std::vector<CheckReport> check_family(const FamilyFile& file, const FamilyInfo& info,
                                       const std::vector<MappingFile>& own) {
   std::vector<CheckReport> out;
-  const std::string main = load_table(file).main_scheme().name;
+  const MappingTable table = load_table(file);
+  const std::string& main = table.main_scheme().name;
   const auto check_in = [&](const std::string& scheme, const std::string& name,
                             const Json& config) {
     try {
-      FamilyCheck(file, info, own, scheme, name, config).run(out);
+      FamilyCheck(file, table, info, own, scheme, name, config).run(out);
     } catch (const Error& error) {
       if (error.code() == ErrorCode::internal) throw;
       // A model that one of the loaders does not have.
@@ -215,7 +219,7 @@ std::vector<CheckReport> check_family(const FamilyFile& file, const FamilyInfo& 
     for (const std::string& scheme : info.schemes) check_in(scheme, name, config);
   };
   check("example", info.example);
-  for (std::string& weakness : lint_family(file))
+  for (std::string& weakness : lint_table(table))
     out.front().problems.push_back({{}, std::move(weakness), std::string(file.path), {}});
   for (const auto& [name, config] : info.sizes) check(name, config);
   return out;

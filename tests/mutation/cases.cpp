@@ -180,7 +180,7 @@ class CaseMaker {
   CompiledModel compiled(const Catalog& catalog, const MappingOptions& options,
                          const std::string& name) const {
     try {
-      return compile_model(catalog, options, family_);
+      return compile_model(catalog, options, table_);
     } catch (const Error& error) {
       fail(name, error.sentence() + " [" + error.tensor() + " " + error.rule() + "]");
     }
@@ -337,7 +337,7 @@ class CaseMaker {
     for (std::uint64_t layers = 1; layers < all; ++layers) {
       out.options.num_layers = layers;
       try {
-        out.original = compile_model(*out.catalog, out.options, family_);
+        out.original = compile_model(*out.catalog, out.options, table_);
       } catch (const Error& error) {
         if (error.code() != ErrorCode::usage) throw;
         continue;  // it cuts a block

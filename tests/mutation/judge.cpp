@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 #include <utility>
+#include <variant>
 
 #include "mapping/family_info.h"
 #include "mapping/table.h"
@@ -150,15 +151,17 @@ std::string text_of(const Error& error) {
   return error.rule().empty() ? error.sentence() : error.rule() + ": " + error.sentence();
 }
 
-std::optional<std::string> lint(const FamilyFile& mutant) {
+// Why lint or the loader refuses a family; else its table.
+std::variant<std::string, MappingTable> linted(const FamilyFile& mutant) {
   try {
-    const std::vector<std::string> found = lint_family(mutant);
-    if (!found.empty()) return found.front();
-  } catch (const Error& error) {  // the loader refuses it: that is the check
+    MappingTable table = load_table(mutant);
+    std::vector<std::string> found = lint_table(table);
+    if (!found.empty()) return std::move(found.front());
+    return table;
+  } catch (const Error& error) {
     if (error.code() == ErrorCode::internal) throw;
     return text_of(error);
   }
-  return std::nullopt;
 }
 
 }  // namespace
@@ -201,12 +204,14 @@ std::vector<std::size_t> Judge::in_order(const std::vector<std::string>& touched
 }
 
 Judgement Judge::judge(const FamilyFile& mutant, const std::vector<std::string>& touched) const {
-  if (const auto found = lint(mutant)) return {Verdict::lint, *found};
+  const std::variant<std::string, MappingTable> found = linted(mutant);
+  if (const auto* refused = std::get_if<std::string>(&found)) return {Verdict::lint, *refused};
+  const MappingTable& table = std::get<MappingTable>(found);
   const Case* differs = nullptr;
   for (const std::size_t i : in_order(touched)) {
     const Case& one = cases_[i];
     try {
-      const CompiledModel model = compile_model(*one.catalog, one.options, mutant);
+      const CompiledModel model = compile_model(*one.catalog, one.options, table);
       const Difference difference = compare(one, originals_[i].content, model);
       if (!difference.wrong.empty()) return {Verdict::oracle, one.name + ": " + difference.wrong};
       if (difference.any && differs == nullptr) differs = &one;

@@ -30,8 +30,7 @@ Json config_of(const Catalog& catalog) {
 }
 
 CompiledModel compile_family(const Catalog& catalog, const MappingOptions& asked,
-                             const Json& config, const FamilyFile& family) {
-  const MappingTable table = load_table(family);
+                             const Json& config, const MappingTable& table) {
   const Scheme& scheme = scheme_of(table, asked.scheme);
   const MappingOptions options = in_layout(asked, scheme);
   check_options(table, options.options);
@@ -149,7 +148,7 @@ CompiledModel compile_unproved(const Catalog& catalog, const MappingOptions& opt
   }
   const Json config = config_of(catalog);
   return compile_family(catalog, options, config,
-                        family_of(config, catalog.location, options.files));
+                        load_table(family_of(config, catalog.location, options.files)));
 }
 
 CompiledModel compile_model(const Catalog& catalog, const MappingOptions& options) {
@@ -157,8 +156,8 @@ CompiledModel compile_model(const Catalog& catalog, const MappingOptions& option
 }
 
 CompiledModel compile_model(const Catalog& catalog, const MappingOptions& options,
-                            const FamilyFile& family) {
-  return proved(catalog, compile_family(catalog, options, config_of(catalog), family));
+                            const MappingTable& table) {
+  return proved(catalog, compile_family(catalog, options, config_of(catalog), table));
 }
 
 }  // namespace hfshard

@@ -6,7 +6,7 @@
 
 #include "base/json.h"
 #include "catalog/catalog.h"
-#include "mapping/family.h"
+#include "mapping/table.h"
 #include "ops/transfer.h"
 
 #include "hfshard/mapping.h"
@@ -21,7 +21,7 @@ namespace hfshard {
 CompiledModel compile_model(const Catalog& catalog, const MappingOptions& options);
 /// The same with the rules of this family, whatever config.json names: tests compile wrong ones.
 CompiledModel compile_model(const Catalog& catalog, const MappingOptions& options,
-                            const FamilyFile& family);
+                            const MappingTable& table);
 
 /// The same without the proof, for those who want every finding of prove().
 CompiledModel compile_unproved(const Catalog& catalog, const MappingOptions& options);

@@ -17,7 +17,7 @@ namespace {
 
 TEST(Families, EveryExampleKeepsDimsApart) {
   for (const FamilyFile& file : embedded_families()) {
-    EXPECT_EQ(lint_family(file), std::vector<std::string>{}) << file.path;
+    EXPECT_EQ(lint_table(load_table(file)), std::vector<std::string>{}) << file.path;
   }
 }
 
@@ -68,9 +68,9 @@ TEST(Families, AnUnknownNameIsNotFoundAndNearNamesAreGiven) {
 
 TEST(LintFamily, FindsEqualDimsProductsAndMissingSources) {
   const auto lint = [](std::string_view old_text, std::string_view new_text) {
-    return lint_family(tiny_file(tiny_family_with(old_text, new_text)));
+    return lint_table(load_table(tiny_file(tiny_family_with(old_text, new_text))));
   };
-  EXPECT_TRUE(lint_family(tiny_file(kTinyFamily)).empty());
+  EXPECT_TRUE(lint_table(load_table(tiny_file(kTinyFamily))).empty());
   EXPECT_EQ(lint("\"num_experts\": 4", "\"num_experts\": 7").size(), 1U);
   EXPECT_EQ(lint("\"num_experts\": 4", "\"num_experts\": 21").size(), 1U);
   EXPECT_EQ(lint("\"num_experts\": 4", "\"num_experts\": 1").size(), 1U);

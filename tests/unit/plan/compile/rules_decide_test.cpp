@@ -25,11 +25,12 @@ TEST(CompileModelProof, ATensorThatTwoRulesMoveIsRefused) {
   catalog.config_text = R"({"model_type": "tiny", "hidden_size": 7, "num_hidden_layers": 1})";
   catalog.add("norm.weight", {7}).add("layers.0.up.weight", {5, 7});
   catalog.add("layers.0.experts.0.weight", {5, 7}).add("layers.0.experts.1.weight", {5, 7});
-  EXPECT_EQ(compile_model(catalog, {}, tiny_file(kTinyFamily)).leaves.size(), 3U);
+  EXPECT_EQ(compile_model(catalog, {}, load_table(tiny_file(kTinyFamily))).leaves.size(), 3U);
   const std::string twice =
       tiny_family_with(R"(["norm.weight [D]", "norm.scale [D]"])",
                        R"(["norm.weight [D]", "a.scale [D]"], ["norm.weight [D]", "b.scale [D]"])");
-  const Error error = catch_error([&] { compile_model(catalog, {}, tiny_file(twice)); });
+  const Error error =
+      catch_error([&] { compile_model(catalog, {}, load_table(tiny_file(twice))); });
   EXPECT_EQ(error.code(), ErrorCode::bad_input);
   EXPECT_EQ(error.tensor(), "norm.weight");
 }

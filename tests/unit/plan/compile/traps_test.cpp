@@ -63,7 +63,8 @@ Leaves compiled(const std::string& directory, const std::string& text, bool stac
   const Catalog catalog = open_catalog(directory);
   MappingOptions options;
   options.stacked = stacked;
-  return reference::execute(catalog, compile_model(catalog, options, {"test", "test.json", text}));
+  return reference::execute(
+      catalog, compile_model(catalog, options, load_table({"test", "test.json", text})));
 }
 
 // Names of the leaves whose bytes are not those of expected.json.
@@ -176,8 +177,8 @@ std::vector<std::string> wrong_in_torchtitan(const std::string& fixture, const s
   const Catalog catalog = open_catalog(directory);
   MappingOptions options;
   options.scheme = "torchtitan";
-  const Leaves leaves =
-      reference::execute(catalog, compile_model(catalog, options, {"test", "test.json", text}));
+  const Leaves leaves = reference::execute(
+      catalog, compile_model(catalog, options, load_table({"test", "test.json", text})));
   const Json expected = parse_json(read_file(directory + "/expected.json"), "expected.json");
   EXPECT_EQ(leaves.size(), expected.as_object().size());
   std::vector<std::string> wrong;
