@@ -39,7 +39,8 @@ MEMORY_FREE_BYTES = 4 << 30
 # They wait for one ten times as long as they run, and half of their time is the kernel's.
 IN_MEMORY = {
     "release": ("golden.", "interop.fixture", "interop.compress", "interop.proof", "interop.way_back", "interop.first_layers",
-                "interop.ragged", "interop.links", "interop.read_orbax", "interop.orbax_variants", "fault.hub_", "syscall_faults"),
+                "interop.ragged", "interop.links", "interop.read_orbax", "interop.orbax_", "interop.dcp_", "interop.write_safetensors",
+                "fault.hub_", "fault.way_back", "syscall_faults", "cli.terminal"),
     "asan": ("unit_", "conformance", "property", "cli."),
     "tsan": ("unit_", "conformance", "property", "cli."),
 }

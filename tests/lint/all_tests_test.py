@@ -55,11 +55,12 @@ class AllTestsTest(unittest.TestCase):
 
     def test_files_are_in_memory_where_nothing_is_asked_of_a_disk(self):
         given = [(preset, name) for preset in ("release", "asan", "tsan", "dev")
-                 for name in ("unit_run", "cli.session", "fault.interrupt", "golden.bytes", "interop.fixtures_1",
+                 for name in ("unit_run", "cli.session", "cli.terminal", "fault.interrupt", "golden.bytes", "interop.fixtures_1",
                               "interop.load_bench")
                  if "TMPDIR=/dev/shm" in all_tests.environment_of(preset, name, True)]
-        self.assertEqual(given, [("release", "golden.bytes"), ("release", "interop.fixtures_1"), ("asan", "unit_run"),
-                                 ("asan", "cli.session"), ("tsan", "unit_run"), ("tsan", "cli.session")])
+        self.assertEqual(given, [("release", "cli.terminal"), ("release", "golden.bytes"), ("release", "interop.fixtures_1"), ("asan", "unit_run"),
+                                 ("asan", "cli.session"), ("asan", "cli.terminal"), ("tsan", "unit_run"),
+                                 ("tsan", "cli.session"), ("tsan", "cli.terminal")])
         self.assertNotIn("TMPDIR=/dev/shm", all_tests.environment_of("asan", "unit_run", False))
         self.assertIn("ASAN_OPTIONS", all_tests.environment_of("asan", "property", False)[0])
 
