@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "bytes/files.h"
 #include "bytes/hf_cache.h"
 #include "bytes/hub_store.h"
 #include "service/bring.h"
@@ -47,6 +48,11 @@ FetchReport fetch_files(const SourceName& source, const FetchOptions& options, c
 }  // namespace
 
 FetchReport fetch(const SourceName& source, const FetchOptions& options, Reporter& reporter) {
+  if (exists(source.text)) {
+    throw Error(ErrorCode::usage, "this is here already, and fetch brings models of the hub")
+        .in_file(source.text)
+        .hint(fmt::format("hf://{} means the model of that name", source.text));
+  }
   const HubName name = hub_name_of(source);
   if (source.hub.cache_directory.empty()) {
     throw Error(ErrorCode::usage, "there is no cache to fetch into");

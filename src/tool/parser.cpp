@@ -122,6 +122,18 @@ void check_command(const Command& command, const std::vector<std::string>& words
                          : "did you mean " + join(near, " or ") + "?");
 }
 
+// What CLI11 says of an option that ends the line: `--step: 1 required N missing`.
+std::string without_value(const CLI::ParseError& error) {
+  constexpr std::string_view kBetween = ": 1 required ";
+  constexpr std::string_view kEnd = " missing";
+  const std::string said = error.what();
+  const std::size_t at = said.find(kBetween);
+  if (at == std::string::npos || !said.ends_with(kEnd)) return said;
+  const std::size_t value = at + kBetween.size();
+  return fmt::format("{} wants a value, {}", said.substr(0, at),
+                     said.substr(value, said.size() - kEnd.size() - value));
+}
+
 // CLI11 reports wrong flags this way.
 Error usage_error(const CLI::App& app, const Parsed& parsed, const CLI::ParseError& error) {
   const std::string help = fmt::format("see {} --help", parsed.path);
@@ -139,7 +151,7 @@ Error usage_error(const CLI::App& app, const Parsed& parsed, const CLI::ParseErr
     return Error(ErrorCode::usage, fmt::format("{} has no option {}", parsed.path, quote(typed)))
         .hint(near.empty() ? help : fmt::format("did you mean {}? {}", join(near, " or "), help));
   }
-  return Error(ErrorCode::usage, printable(error.what())).hint(help);
+  return Error(ErrorCode::usage, printable(without_value(error))).hint(help);
 }
 
 // The command that was read last; returns CLI11's.

@@ -31,3 +31,10 @@ show plan other
 echo "-- verify"
 show verify nowhere
 show verify model out
+echo "-- checkpoints"
+"$HFSHARD" convert model out --quiet >/dev/null
+"$HFSHARD" reshard out again --quiet >/dev/null 2>&1
+show reshard out/0 other-step --step 9
+show reshard out other-step --step
+show verify again model
+show fetch model
