@@ -20,6 +20,9 @@ struct TreeOptions {
   std::optional<std::uint64_t> step;  ///< which step of the source is read; absent: the highest
   /// --root: the subtree that is read, its keys dotted, as a tree of its own; empty: all of it.
   std::string root;
+  std::string items;  ///< --items NAME: which of a step's trees is read; empty: the only one
+  /// --items all: the usual tree of a step; what lies beside it is copied as it is.
+  bool all_items = false;
 };
 
 /// Every option that affects bytes (design.md 2.8). Anything else is an option of the run.

@@ -47,7 +47,8 @@ std::uint64_t heap_bytes(const Catalog& catalog) {
   out += catalog.shardings.heap_bytes(
       [](const ArraySharding& sharding) { return heap_bytes(sharding); });
   return out + heap_bytes(catalog.attributes) + heap_bytes(catalog.config_text) +
-         heap_bytes(catalog.side_files) + heap_bytes(catalog.notes);
+         heap_bytes(catalog.side_files) + heap_bytes(catalog.beside.files) +
+         heap_bytes(catalog.notes);
 }
 
 }  // namespace hfshard

@@ -57,6 +57,15 @@ std::uint64_t heap_bytes(const ArraySharding& sharding);
 
 /// What a checkpoint consists of. Opening one reads metadata only. Arrays are sorted by name
 /// (bytewise).
+/// What a checkpoint holds beside the tree that is read of it: data iterators, metrics, other
+/// trees.
+struct Beside {
+  StorePath directory;
+  std::vector<std::string> files;  ///< relative to it, sorted
+  Json attributes;  ///< what its format says of them elsewhere; of no meaning to others
+};
+
+/// What a checkpoint consists of.
 struct Catalog {
   std::string location;  ///< as given by the user
   StorePath directory;   ///< that side_files and names of files are relative to
@@ -70,6 +79,7 @@ struct Catalog {
   std::string config_text;           ///< config.json verbatim; empty if there is none
   std::vector<std::string>
       side_files;  ///< names of tokenizer, generation config, ... to carry along, sorted
+  Beside beside;   ///< to be copied as it is; empty unless that is asked for
   std::vector<std::string> notes;  ///< to be printed: ignored files and why
   std::vector<Error> lost;         ///< files without which it was opened (Choice::despite_loss)
 

@@ -34,6 +34,8 @@ void Format::write_leading(const std::vector<Leaf>& /*leaves*/,
   throw Error(ErrorCode::internal, "this format does not store arrays whole");
 }
 
+Beside Format::beside(const StorePath& /*path*/, const Choice& /*choice*/) const { return {}; }
+
 std::unique_ptr<Checkpoint> Format::open_one(const StorePath& path, const Choice& choice) const {
   if (!choice.step && choice.items.empty()) return open(path);
   throw Error(ErrorCode::usage, fmt::format("a checkpoint of the format {} has {}", name(),

@@ -46,6 +46,7 @@ struct TreeSpec {
   Json custom_metadata;  ///< object: plan id, root digest, what the scheme's loaders read
   Encoding encoding;
   TreeExtras extras;
+  Json beside;          ///< Beside::attributes of what the step directory has beside the tree
   bool direct = false;  ///< the step directory is the item directory too
 };
 
@@ -131,6 +132,7 @@ struct Choice {
   /// Open it although data files are missing or cut short: reading what they lack fails, and arrays
   /// that nothing describes any more are Catalog::lost.
   bool despite_loss = false;
+  bool usual_items = false;  ///< of several trees that which loaders take by itself
 };
 
 /// One checkpoint format. Stateless and thread-safe; implementations live in src/format/<name>/.
@@ -146,6 +148,9 @@ class Format {
   /// The same for one of several. Throws: usage (a step, in a place that has none), not_found (with
   /// what there is), as open.
   virtual std::unique_ptr<Checkpoint> open_one(const StorePath& path, const Choice& choice) const;
+  /// What lies beside the tree that open_one opens. Throws: as open_one; unsupported (something
+  /// that has no place beside a tree which this format writes).
+  virtual Beside beside(const StorePath& path, const Choice& choice) const;
   /// Whether its arrays are plain pieces (TensorInfo::is_whole), which a run reads where they lie.
   virtual bool plain() const { return false; }
   /// Whether this release writes the format: what follows is for those only; others throw

@@ -121,9 +121,23 @@ const Format* tree_format(const StorePath& location) {
   return nullptr;
 }
 
-std::unique_ptr<Checkpoint> open_tree(const StorePath& location) {
+std::unique_ptr<Checkpoint> open_tree(const StorePath& location, const Choice& choice) {
   const Format* format = tree_format(location);
-  return format == nullptr ? nullptr : format->open(location);
+  return format == nullptr ? nullptr : format->open_one(location, choice);
+}
+
+Beside beside_tree(const StorePath& location, const Choice& choice, std::string_view target) {
+  const Format* format = tree_format(location);
+  HFSHARD_CHECK(format != nullptr);
+  if (const Format& written = format_of(target); &written != format) {
+    throw Error(ErrorCode::usage,
+                fmt::format("what lies beside a tree of the format {} has no place in one of the "
+                            "format {}",
+                            quote(format->name()), quote(written.name())))
+        .in_file(location.text())
+        .hint("leave out --items all");
+  }
+  return format->beside(location, choice);
 }
 
 std::vector<std::string> model_side_files(const StorePath& directory) {

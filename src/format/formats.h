@@ -43,8 +43,11 @@ bool is_model_place(const StorePath& location);
 /// The format of a tree of arrays: of those that recognise the place, the first whose arrays are
 /// not plain pieces; null if none is. Throws: unsupported (a place that is not read), io.
 const Format* tree_format(const StorePath& location);
-/// Opens it; nothing if there is none. Throws: as Format::open.
-std::unique_ptr<Checkpoint> open_tree(const StorePath& location);
+/// Opens it; nothing if there is none. Throws: as Format::open_one.
+std::unique_ptr<Checkpoint> open_tree(const StorePath& location, const Choice& choice = {});
+/// What lies beside the tree that open_tree opens, for a copy by the format of that name. Throws:
+/// usage (the tree is of another format), as Format::beside.
+Beside beside_tree(const StorePath& location, const Choice& choice, std::string_view target);
 /// Names of what goes along with a model beside its tensors: config, tokenizer, ... of a directory.
 std::vector<std::string> model_side_files(const StorePath& directory);
 /// What it consists of.

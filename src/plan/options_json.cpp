@@ -65,6 +65,8 @@ Json options_json(const PlanOptions& options) {
   if (tree.config_text) out["config"] = *tree.config_text;
   if (tree.step) out["source_step"] = *tree.step;
   if (!tree.root.empty()) out["root"] = tree.root;
+  if (!tree.items.empty()) out["source_tree"] = tree.items;
+  if (tree.all_items) out["beside"] = true;
   return out;
 }
 
@@ -116,6 +118,8 @@ PlanOptions options_from_json(const Json& json) {
   }
   if (const Json* step = json.find("source_step")) out.tree.step = step->as_uint();
   if (const Json* root = json.find("root")) out.tree.root = root->as_string();
+  if (const Json* tree = json.find("source_tree")) out.tree.items = tree->as_string();
+  out.tree.all_items = json.find("beside") != nullptr;
   return out;
 }
 

@@ -60,6 +60,7 @@ class TreeSource final : public Checkpoint {
       info.name.erase(0, prefix.size());
     }
   }
+  void keep(Beside beside) { catalog_.beside = std::move(beside); }
   void carry(const StorePath& directory, std::string config_text) {
     catalog_.side_files = model_side_files(directory);
     catalog_.directory = directory;
@@ -318,7 +319,11 @@ CompiledModel compile_back(TreeSource& tree, const StorePath& place, const PlanO
 // The step that is read, of a place that has steps.
 std::optional<Found::Step> step_of(const StorePath& place, const PlanOptions& options) {
   const auto found = recognise(place);
-  if (!found || found->found.steps.empty()) return std::nullopt;
+  if (!found || found->found.steps.empty()) {
+    if (!options.tree.step) return std::nullopt;
+    throw Error(ErrorCode::usage, "a step is chosen, but this is no directory of steps")
+        .in_file(place.text());
+  }
   const std::vector<Found::Step>& steps = found->found.steps;
   const auto asked = std::ranges::find_if(steps, [&](const Found::Step& step) {
     return options.tree.step ? step.number == *options.tree.step
@@ -342,6 +347,35 @@ void check_root(const StorePath& place, const std::string& root) {
       .hint("--include takes some of its arrays");
 }
 
+// Copies what lies beside a tree along with it.
+void keep_beside(Beside beside, TreeSource& tree, CompiledModel& model) {
+  // What a run of ours records of a tree says nothing of another one.
+  std::erase_if(beside.files, [](const std::string& name) {
+    return name == kManifestName || name == kOriginName;
+  });
+  std::vector<std::string> tops;
+  for (const std::string& name : beside.files) {
+    const std::string top = name.substr(0, name.find('/'));
+    if (tops.empty() || tops.back() != top) tops.push_back(top);
+  }
+  model.notes.push_back(tops.empty() ? "nothing lies beside the tree"
+                                     : "copied as they are: " + join(tops, ", "));
+  tree.keep(std::move(beside));
+}
+
+// What is asked of a source that is a model.
+void check_no_tree(const StorePath& place, const TreeOptions& asked) {
+  if (!asked.root.empty()) {
+    throw Error(ErrorCode::usage, "--root is for checkpoints that are trees of arrays")
+        .in_file(place.text())
+        .hint("--include takes some of a model's tensors");
+  }
+  if (!asked.items.empty() || asked.all_items) {
+    throw Error(ErrorCode::usage, "--items is for checkpoints that are trees of arrays")
+        .in_file(place.text());
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<const Checkpoint> tree_source(std::shared_ptr<const Checkpoint> opened,
@@ -361,12 +395,18 @@ OpenedSource open_source_model(const StorePath& place, const PlanOptions& option
   if (options.tree.same || back) {
     const std::optional<Found::Step> step = step_of(place, options);
     const StorePath read = step ? place.at(step->directory) : place;
-    if (std::shared_ptr<const Checkpoint> opened = open_tree(read)) {
+    Choice choice;
+    choice.items = options.tree.items;
+    choice.usual_items = options.tree.all_items;
+    if (std::shared_ptr<const Checkpoint> opened = open_tree(read, choice)) {
       check_root(read, options.tree.root);
       auto tree = std::make_shared<TreeSource>(std::move(opened), read, options.tree.root);
       OpenedSource out;
       out.model = options.tree.same ? compile_anew(*tree, read, options)
                                     : compile_back(*tree, read, options);
+      if (options.tree.all_items) {
+        keep_beside(beside_tree(read, choice, options.target), *tree, out.model);
+      }
       out.checkpoint = std::move(tree);
       if (step) out.step = step->number;
       return out;
@@ -375,13 +415,11 @@ OpenedSource open_source_model(const StorePath& place, const PlanOptions& option
   if (options.tree.same) {
     throw Error(ErrorCode::usage, "this is no checkpoint that could be laid out anew")
         .in_file(place.text())
-        .hint("reshard reads what convert writes; a HuggingFace model is for convert");
+        .hint(
+            "reshard, and verify of what it wrote, read a checkpoint; a HuggingFace model is for "
+            "convert and diff");
   }
-  if (!options.tree.root.empty()) {
-    throw Error(ErrorCode::usage, "--root is for checkpoints that are trees of arrays")
-        .in_file(place.text())
-        .hint("--include takes some of a model's tensors");
-  }
+  check_no_tree(place, options.tree);
   std::shared_ptr<const Checkpoint> opened = open_source(place);
   CompiledModel model = compile_model(opened->catalog(), options.mapping);
   return {std::move(opened), std::move(model), std::nullopt};

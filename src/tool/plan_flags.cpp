@@ -196,7 +196,15 @@ OptionTable root_table(TreeFlags& flags) {
            .to = &flags.root,
            .value = "KEY",
            .group = Group::checkpoint,
-           .help = "the subtree of a checkpoint that is read, as a tree of its own"}};
+           .help = "the subtree of a checkpoint that is read, as a tree of its own"},
+          {.name = "--items",
+           .to = &flags.items,
+           .value = "NAME|all",
+           .group = Group::checkpoint,
+           .help = "which of a step's trees is read; reshard with all: the usual one, and the "
+                   "others, the state of a data iterator and whatever else the step has are "
+                   "copied as they are",
+           .standard = "the only one"}};
 }
 
 OptionTable reshard_table(TreeFlags& flags) {
@@ -290,6 +298,8 @@ TreeOptions tree_options(const TreeFlags& flags) {
   out.axes = flags.axes;
   out.step = flags.step;
   out.root = flags.root;
+  out.all_items = flags.items == "all";
+  if (!out.all_items) out.items = flags.items;
   if (flags.config.empty()) return out;
   out.config_name = flags.config + "/config.json";
   out.config_text = read_file(out.config_name);

@@ -37,7 +37,8 @@ struct TreeFlags {
   std::vector<std::string> axes;  ///< GLOB=AXIS,...
   std::string config;             ///< directory
   std::optional<std::uint64_t> step;
-  std::string root;  ///< key of a subtree
+  std::string root;   ///< key of a subtree
+  std::string items;  ///< name of one of a step's trees, or "all"
 };
 
 /// The flags that ask what loading costs.
@@ -69,7 +70,7 @@ Positional out_positional(RunFlags& flags, std::string becomes =
 OptionTable plan_table(PlanFlags& flags);
 /// Of a plan that links, to the one format that can.
 OptionTable index_table(PlanFlags& flags);
-/// --root, of a SOURCE that is a tree of arrays.
+/// --root and --items, of a SOURCE that is a tree of arrays.
 OptionTable root_table(TreeFlags& flags);
 /// --axes.
 OptionTable reshard_table(TreeFlags& flags);

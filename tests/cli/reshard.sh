@@ -46,3 +46,16 @@ mkdir runs && mv torch runs/step-5 && mv torch3 runs/step-6
 rm step5/__00000_0.distcp
 "$HFSHARD" verify step5 | tail -1; echo ${PIPESTATUS[0]}
 "$HFSHARD" diff hf step5 | tail -1; echo ${PIPESTATUS[0]}
+echo "--- what lies beside the tree"
+mkdir -p out/7/iter/part && echo '{"position":5}' >out/7/iter/part/0 && cp -r out/7/items out/7/average
+refused reshard out plain --items all --to dcp
+refused reshard back plain --items all
+refused convert hf plain --items average
+"$HFSHARD" reshard out kept --items all --quiet
+diff -r out/7/iter kept/7/iter && diff -r out/7/average kept/7/average && echo "copied"
+"$HFSHARD" reshard out alone --quiet 2>&1 | grep -c note: || true
+ls alone/7
+"$HFSHARD" reshard out average --items average --quiet 2>&1 | grep published
+rm hfshard.json && "$HFSHARD" verify kept out --quiet
+mkfifo out/7/iter/pipe
+refused reshard out pipe --items all

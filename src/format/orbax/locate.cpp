@@ -78,6 +78,31 @@ void check_item(const StorePath& item) {
       .in_file(item.text());
 }
 
+// What metadata say of the plan that wrote them. What cannot be read is no reason to recognise
+// nothing.
+std::string stated_plan_id(const StorePath& step) {
+  const StorePath path = step / kStepFile;
+  if (!path.exists()) return {};
+  try {
+    const Json metadata = parse_metadata(path.read(), path.text());
+    const Json* custom = metadata.find("custom_metadata");
+    const Json* ours = custom ? custom->find("hfshard") : nullptr;
+    const Json* id = ours ? ours->find("plan_id") : nullptr;
+    return id && id->is_string() ? id->as_string() : std::string();
+  } catch (const Error& error) {  // opening says what is wrong with it
+    if (error.code() == ErrorCode::io) throw;
+    return {};
+  }
+}
+
+// Metadata alone say nothing: an index in place gets its files one by one.
+std::string plan_id_of(const StorePath& step) {
+  std::string id = stated_plan_id(step);
+  if (id.empty()) return id;
+  const bool ours = is_manifest_of(step / kItemDirectory, id) || is_manifest_of(step, id);
+  return ours ? id : std::string();
+}
+
 // Names of the trees below a step: those that Orbax can load, and those that were to become such.
 std::vector<std::string> items_below(const StorePath& step) {
   std::vector<std::string> out;
@@ -90,16 +115,17 @@ std::vector<std::string> items_below(const StorePath& step) {
 }
 
 // Names that MaxText and Orbax's interfaces give to the tree of a step.
-StorePath usual_item(const StorePath& step) {
+std::optional<StorePath> usual_item(const StorePath& step) {
   for (const std::string_view name : {kItemDirectory, std::string_view("state"),
                                       std::string_view("default"), std::string_view("params")}) {
     if ((step / name).is_directory()) return step / name;
   }
-  throw Error(ErrorCode::not_found, "a step directory without items").in_file(step.text());
+  return std::nullopt;
 }
 
-StorePath item_of_step(const StorePath& step, const std::string& wanted) {
+StorePath item_of_step(const StorePath& step, const Choice& choice) {
   refuse_unfinished(step);
+  const std::string& wanted = choice.items;
   const std::vector<std::string> names = items_below(step);
   if (!wanted.empty()) {
     if (std::ranges::find(names, wanted) != names.end()) return step / wanted;
@@ -109,7 +135,14 @@ StorePath item_of_step(const StorePath& step, const std::string& wanted) {
     throw error;
   }
   if (names.size() == 1) return step / names[0];
-  if (names.empty()) return usual_item(step);
+  // What this program wrote is one tree; the others were copied along with it.
+  if (has(step / kItemDirectory, kManifestFile) && !plan_id_of(step).empty())
+    return step / kItemDirectory;
+  if (names.empty() || choice.usual_items) {
+    if (const auto usual = usual_item(step)) return *usual;
+  }
+  if (names.empty())
+    throw Error(ErrorCode::not_found, "a step directory without items").in_file(step.text());
   throw Error(ErrorCode::bad_input,
               fmt::format("the step has {} items: {}", names.size(), join(names, ", ")))
       .in_file(step.text())
@@ -242,29 +275,18 @@ bool looks_like_orbax(const StorePath& path) {
   });
 }
 
-// What metadata say of the plan that wrote them. What cannot be read is no reason to recognise
-// nothing.
-std::string stated_plan_id(const StorePath& step) {
-  const StorePath path = step / kStepFile;
-  if (!path.exists()) return {};
-  try {
-    const Json metadata = parse_metadata(path.read(), path.text());
-    const Json* custom = metadata.find("custom_metadata");
-    const Json* ours = custom ? custom->find("hfshard") : nullptr;
-    const Json* id = ours ? ours->find("plan_id") : nullptr;
-    return id && id->is_string() ? id->as_string() : std::string();
-  } catch (const Error& error) {  // opening says what is wrong with it
-    if (error.code() == ErrorCode::io) throw;
-    return {};
+// Adds the files of a directory, which has this name below `root`. Throws: bad_input (what is
+// neither file nor directory), io.
+void add_files(const StorePath& root, const std::string& name, std::vector<std::string>& out) {
+  const StorePath path = root / name;
+  if (path.is_file()) {
+    out.push_back(name);
+  } else if (path.is_directory()) {
+    for (const std::string& below : path.list()) add_files(root, name + "/" + below, out);
+  } else {
+    throw Error(ErrorCode::bad_input, "neither a file nor a directory, so that it is not copied")
+        .in_file(path.text());
   }
-}
-
-// Metadata alone say nothing: an index in place gets its files one by one.
-std::string plan_id_of(const StorePath& step) {
-  std::string id = stated_plan_id(step);
-  if (id.empty()) return id;
-  const bool ours = is_manifest_of(step / kItemDirectory, id) || is_manifest_of(step, id);
-  return ours ? id : std::string();
 }
 
 }  // namespace
@@ -281,6 +303,32 @@ std::optional<Found> find_checkpoint(const StorePath& path) {
     if (!out.steps.empty()) out.directory = out.steps.back().directory;
   }
   out.plan_id = plan_id_of(path.at(out.directory));
+  return out;
+}
+
+Beside find_beside(const StorePath& path, const Choice& choice) {
+  const Location at = locate(path, choice);
+  Beside out;
+  if (!at.step || at.item == *at.step) return out;
+  out.directory = *at.step;
+  for (const std::string& name : at.step->list()) {
+    if (*at.step / name == at.item || name == kStepFile || name == kCommitFile) continue;
+    if (name == kItemDirectory) {
+      throw Error(
+          ErrorCode::unsupported,
+          fmt::format("an item beside the tree has the name {}, which the tree gets", quote(name)))
+          .in_file((*at.step / name).text())
+          .hint(fmt::format("--items {} takes that tree alone", name));
+    }
+    add_files(*at.step, name, out.files);
+  }
+  if (!has(*at.step, kStepFile)) return out;
+  const StorePath metadata = *at.step / kStepFile;
+  out.attributes = parse_metadata(metadata.read(), metadata.text());
+  const Json* handlers = out.attributes.find("item_handlers");
+  if (handlers == nullptr || !handlers->is_object()) return out;
+  const std::string& item = at.item.name();
+  out.attributes["item_handlers"].object().erase(item.substr(item.rfind('/') + 1));
   return out;
 }
 
@@ -303,7 +351,7 @@ Location locate(const StorePath& path, const Choice& choice) {
     out.step = step_at(path, choice.step);
     // A tree that was saved straight into the step's directory has no item.
     const bool direct = choice.items.empty() && is_item(*out.step);
-    out.item = direct ? *out.step : item_of_step(*out.step, choice.items);
+    out.item = direct ? *out.step : item_of_step(*out.step, choice);
   }
   check_item(out.item);
   return out;

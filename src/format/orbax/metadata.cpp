@@ -127,14 +127,23 @@ std::string make_manifest(const TreeSpec& tree, ocdbt::Version root) {
   return ocdbt::encode_manifest(out);
 }
 
+// Of the items beside the tree; the others of that step are not there any more.
+void add_handlers(const Json& beside, Json& handlers) {
+  const Json* known = beside.find("item_handlers");
+  if (known == nullptr || !known->is_object()) return;
+  for (const auto& [item, handler] : known->as_object()) handlers[item] = handler;
+}
+
 Json step_metadata(const TreeSpec& tree) {
   Json out;
   if (tree.direct) {
     out["item_handlers"] = kHandler;
   } else {
+    add_handlers(tree.beside, out["item_handlers"]);
     out["item_handlers"][kItemDirectory] = kHandler;
   }
-  out["metrics"] = Json::Object();
+  const Json* metrics = tree.beside.find("metrics");
+  out["metrics"] = metrics != nullptr ? *metrics : Json(Json::Object());
   out["performance_metrics"] = Json::Object();
   out["init_timestamp_nsecs"] = kTimeNs;
   out["commit_timestamp_nsecs"] = kTimeNs;

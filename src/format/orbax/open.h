@@ -25,6 +25,10 @@ struct Location {
 /// with several items), usage (a step, in a place that has none), io.
 Location locate(const StorePath& path, const Choice& choice = {});
 
+/// What the step directory of a checkpoint holds beside its item. Throws: as locate; unsupported
+/// (another item that has the name of the one that we write).
+Beside find_beside(const StorePath& path, const Choice& choice);
+
 /// Opens it; reads metadata only. Throws: as Format::open_one.
 std::unique_ptr<Checkpoint> open_orbax(const StorePath& path, const Choice& choice);
 

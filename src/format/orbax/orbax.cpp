@@ -33,6 +33,10 @@ class OrbaxFormat final : public Format {
     return open_orbax(path, choice);
   }
 
+  Beside beside(const StorePath& path, const Choice& choice) const override {
+    return find_beside(path, choice);
+  }
+
   bool writes() const override { return true; }
 
   PieceForm form(const Leaf& leaf, const Grid& grid, const Encoding& encoding) const override {

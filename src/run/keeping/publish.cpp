@@ -4,7 +4,8 @@
 //  1. hfshard.json and the target's metadata files, each written beside itself, synced and renamed;
 //     of a plan that links, the names of the source's files, and with digests all of it once more,
 //     with what reading them through the index gave (run/conversion.cpp)
-//  2. hf/, or where else the format has them: config, tokenizer and generation files
+//  2. hf/, or where else the format has them: config, tokenizer and generation files; what lay
+//     beside the tree of a source, where it is kept
 //  3. fsync of every directory of the staged tree, bottom-up
 //  4. the staged tree is opened by our own reader; every chunk key of every leaf must be there
 //  5. what stands at OUT is looked at again, since all this took its time
@@ -131,6 +132,16 @@ void carry_hf_files(const Plan& plan, const RunOptions& options, const std::stri
     // A new file in its place, which may be the source's by another name.
     const std::string& of_layers = plan.model().config_text;
     if (!of_layers.empty()) write_file_durably(to, of_layers);
+  }
+}
+
+// Files that lay beside the tree of the source lie beside the tree that was made of it.
+void copy_beside(const Plan& plan, const RunOptions& options, const std::string& step) {
+  const Beside& beside = plan.catalog().beside;
+  for (const std::string& name : beside.files) {
+    const std::string to = join_path(step, name);
+    make_directories(parent_path(to));
+    copy_file(beside.directory / name, to, options);
   }
 }
 
@@ -310,6 +321,7 @@ void write_index(const Plan& plan, const Placements& placed, const Format& targe
   tree.custom_metadata = custom_metadata(plan, root_digest);
   tree.encoding = plan.options().encoding;
   tree.extras = tree_extras(plan.model().scheme);
+  tree.beside = plan.catalog().beside.attributes;
   tree.direct = plan.options().in_place;
   for (const SideFile& file : target.metadata(tree, placed)) write_staged(staging, options, file);
 }
@@ -327,6 +339,7 @@ void publish(const Plan& plan, const Format& target, const Staging& staging,
   remove_carried(plan, target, paths);
   const std::string& side = plan.files().side_directory;
   carry_hf_files(plan, options, side.empty() ? paths.tree : join_path(paths.tree, side));
+  copy_beside(plan, options, paths.step);
   sync_tree(paths.tree);
   check_staged(target, paths.step, options);
   check_unchanged(plan.catalog());

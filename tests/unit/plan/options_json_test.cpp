@@ -24,7 +24,8 @@ constexpr std::size_t kRulesName = 13;
 std::vector<std::string> members_of(const PlanOptions& options) {
   const auto& [mapping, target, meshes, rules_text, rules_name, chunk_bytes, shard_bytes, step,
                encoding, link, in_place, digests, tree] = options;
-  [[maybe_unused]] const auto& [same, axes, config_text, config_name, source_step, root] = tree;
+  [[maybe_unused]] const auto& [same, axes, config_text, config_name, source_step, root, tree_name,
+                                all_items] = tree;
   const auto& [scheme, stacked, num_layers, values, include, exclude, dtype, keep_dtype, files,
                casts, prefix, flat_names] = mapping;  // flat_names follows from the target
   const auto& [checksum, zstd_level] = encoding;
@@ -69,6 +70,8 @@ std::vector<std::string> members_of(const PlanOptions& options) {
           config_text ? "[" + *config_text + "]" : "none",
           source_step ? std::to_string(*source_step) : "none",
           root,
+          tree_name,
+          std::to_string(static_cast<int>(all_items)),
           prefix};
 }
 
@@ -142,6 +145,8 @@ const std::vector<OptionChange>& option_changes() {
       {"config", [](PlanOptions& o) { o.tree.config_text = "{\"a\": 1}\n"; }},
       {"step of the source", [](PlanOptions& o) { o.tree.step = 7; }},
       {"subtree of the source", [](PlanOptions& o) { o.tree.root = "model"; }},
+      {"tree of the source", [](PlanOptions& o) { o.tree.items = "state"; }},
+      {"what lies beside it", [](PlanOptions& o) { o.tree.all_items = true; }},
   };
   return all;
 }
