@@ -237,7 +237,7 @@ std::vector<std::pair<std::string, std::string>> facts_of(const CheckpointInfo& 
   if (checkpoint.wording.has_cuts) {
     std::set<std::string> codecs;
     for (const StoredArray& array : checkpoint.arrays)
-      codecs.insert(printable(join(array.codecs, " + ")));
+      codecs.insert(array.codecs.empty() ? "none" : printable(join(array.codecs, " + ")));
     facts.emplace_back("codecs", join({codecs.begin(), codecs.end()}, "; "));
   }
   add_metadata_lines("", parse_json(checkpoint.metadata, "metadata"), facts);
