@@ -33,10 +33,13 @@ if(TARGET hfshard_testtool AND NOT HFSHARD_SANITIZE)
   set_tests_properties(cli.terminal PROPERTIES LABELS fast TIMEOUT 600)
 endif()
 
-# What torchtitan's own adapter makes of small checkpoints, and the way back.
-add_test(NAME torchtitan_names
-  COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/torchtitan/check.py --hfshard $<TARGET_FILE:hfshard>)
-set_tests_properties(torchtitan_names PROPERTIES LABELS fast TIMEOUT 300)
+# What torchtitan's own adapter makes of small checkpoints, and the way back. It asks what the tables say; how their rules run
+# is looked at by the unit tests, which take a tenth of its time with a sanitizer.
+if(NOT HFSHARD_SANITIZE)
+  add_test(NAME torchtitan_names
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/torchtitan/check.py --hfshard $<TARGET_FILE:hfshard>)
+  set_tests_properties(torchtitan_names PROPERTIES LABELS fast TIMEOUT 300)
+endif()
 
 # The test tool has the same commands and one option more, with which small data has many files and commits.
 set(fault_options --hfshard $<TARGET_FILE:hfshard>)
