@@ -126,7 +126,7 @@ void check_command(const Command& command, const std::vector<std::string>& words
 std::string without_value(const CLI::ParseError& error) {
   constexpr std::string_view kBetween = ": 1 required ";
   constexpr std::string_view kEnd = " missing";
-  const std::string said = error.what();
+  std::string said = error.what();
   const std::size_t at = said.find(kBetween);
   if (at == std::string::npos || !said.ends_with(kEnd)) return said;
   const std::size_t value = at + kBetween.size();

@@ -282,7 +282,8 @@ void add_files(const StorePath& root, const std::string& name, std::vector<std::
   if (path.is_file()) {
     out.push_back(name);
   } else if (path.is_directory()) {
-    for (const std::string& below : path.list()) add_files(root, name + "/" + below, out);
+    for (const std::string& below : path.list())
+      add_files(root, fmt::format("{}/{}", name, below), out);
   } else {
     throw Error(ErrorCode::bad_input, "neither a file nor a directory, so that it is not copied")
         .in_file(path.text());
