@@ -1,5 +1,6 @@
 """What the tests with real TensorStore and Orbax share: finding the peers, running the program, damaging files."""
 
+import glob
 import importlib
 import json
 import logging
@@ -45,6 +46,20 @@ def import_peers(*more):
 
     logging.getLogger("absl").setLevel(logging.ERROR)
     jax.config.update("jax_enable_x64", True)  # 64-bit leaves keep their type.
+
+
+def tensors_of(folder):
+    """Name -> dtype, shape, bytes of the files of a checkpoint."""
+    out = {}
+    for path in sorted(glob.glob(os.path.join(folder, "*.safetensors"))):
+        with open(path, "rb") as file:
+            data = file.read()
+        begin = 8 + int.from_bytes(data[:8], "little")
+        for name, facts in json.loads(data[8:begin]).items():
+            if name != "__metadata__":
+                first, end = facts["data_offsets"]
+                out[name] = facts["dtype"], facts["shape"], data[begin + first:begin + end]
+    return out
 
 
 class Program:

@@ -8,7 +8,6 @@ back within one ulp, and a note names them; those that were left out or decoded 
 """
 
 import argparse
-import glob
 import json
 import os
 import sys
@@ -23,20 +22,6 @@ SMALL = [*interop.SHRUNKEN[:3], interop.SHRUNKEN[3].replace("=8192", "=65536")]
 INNER = [*SMALL[:3], SMALL[3] + ",outer_shards=2"]
 # Of the first tree and of the second.
 CODINGS = (([], ["--compress", "zstd"]), (["--compress", "zstd"], ["--checksum", "none"]))
-
-
-def tensors_of(folder):
-    """Name -> dtype, shape, bytes of the files of a checkpoint."""
-    out = {}
-    for path in sorted(glob.glob(os.path.join(folder, "*.safetensors"))):
-        with open(path, "rb") as file:
-            data = file.read()
-        begin = 8 + int.from_bytes(data[:8], "little")
-        for name, facts in json.loads(data[8:begin]).items():
-            if name != "__metadata__":
-                first, end = facts["data_offsets"]
-                out[name] = facts["dtype"], facts["shape"], data[begin + first:begin + end]
-    return out
 
 
 def ulps(seen, wanted):
@@ -82,7 +67,7 @@ def meshes_of(tool, oracle, layers):
 
 
 def check(tool, oracle, number):
-    source = tensors_of(oracle.path)
+    source = interop.tensors_of(oracle.path)
     layouts = oracle.layouts()
     layers = layouts[number // 2 % len(layouts)]
     first, second = meshes_of(tool, oracle, layers)
@@ -93,7 +78,7 @@ def check(tool, oracle, number):
     tool.run("reshard", trees[0], trees[1], "--mesh", second, *sizes, *other)
     told = tool.json("convert", trees[1], trees[2], "--to", "safetensors", *SMALL[2:])
     tool.run("verify", *[[trees[2], trees[1]], [trees[1], trees[0]], [trees[1]], [trees[2]]][number % 4])
-    compare(tool, f"{oracle.name} {layers}", source, tensors_of(trees[2]), told["notes"])
+    compare(tool, f"{oracle.name} {layers}", source, interop.tensors_of(trees[2]), told["notes"])
 
 
 def small_slab(tool):
@@ -105,7 +90,7 @@ def small_slab(tool):
     tool.run("convert", tool.path("wide"), tool.path("wide-tree"))
     tool.run("convert", tool.path("wide-tree"), tool.path("wide-back"), "--to", "safetensors", "--limits",
              "merge_bytes=16384,slab_bytes=65536")
-    tool.expect(tensors_of(tool.path("wide-back")) == tensors_of(tool.path("wide")), "a small slab changes tensors")
+    tool.expect(interop.tensors_of(tool.path("wide-back")) == interop.tensors_of(tool.path("wide")), "a small slab changes tensors")
 
 
 def tall(tool):
@@ -118,7 +103,7 @@ def tall(tool):
     tool.run("mappings", "example", "qwen3", source, "--config", tool.path("config.json"))
     tool.run("convert", source, tree, "--mesh", "fsdp=8")
     tool.run("convert", tree, back, "--to", "safetensors", "--max-memory", "160MiB")
-    tool.expect(tensors_of(back) == tensors_of(source), "a tall matrix does not come back")
+    tool.expect(interop.tensors_of(back) == interop.tensors_of(source), "a tall matrix does not come back")
     rows = {rule.get("row") for rule in oracle_dirs.read_json(back, "hfshard.json")["transfers"]}
     tool.expect(rows == {None, 516, 16500}, f"the rows are {rows}")
     tool.run("verify", back, "--max-memory", "160MiB")

@@ -7,7 +7,6 @@ by what is recorded beside it and by --config alone. Needs no peer; tests/intero
 """
 
 import argparse
-import glob
 import hashlib
 import json
 import os
@@ -17,6 +16,8 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, os.pardir, "interop"))
+import interop  # noqa: E402
 NUMPY = {"BF16": "bfloat16", "F16": "float16", "F32": "float32"}
 # Copies of the embedding and the head, which torchtitan never reads.
 SHARED = ("model.layers.3.embed_tokens.weight", "model.layers.3.shared_head.head.weight")
@@ -27,20 +28,6 @@ CODES = ("F8_E4M3", "U8")
 
 def cases():
     return sorted(name for name in os.listdir(HERE) if os.path.exists(os.path.join(HERE, name, "expected.json")))
-
-
-def tensors_of(folder):
-    """Name -> dtype, shape, bytes of all files of a directory."""
-    out = {}
-    for path in sorted(glob.glob(os.path.join(folder, "*.safetensors"))):
-        with open(path, "rb") as file:
-            data = file.read()
-        begin = 8 + int.from_bytes(data[:8], "little")
-        for name, facts in json.loads(data[8:begin]).items():
-            if name != "__metadata__":
-                first, end = facts["data_offsets"]
-                out[name] = facts["dtype"], facts["shape"], data[begin + first:begin + end]
-    return out
 
 
 def expected_of(case):
@@ -59,7 +46,7 @@ def options_of(case):
 
 def words_of(case):
     """Options of `convert` under which the case is what the adapter makes of it: it decodes FP8 as float32."""
-    if not any(dtype == "F8_E4M3" for dtype, _, _ in tensors_of(os.path.join(HERE, case)).values()):
+    if not any(dtype == "F8_E4M3" for dtype, _, _ in interop.tensors_of(os.path.join(HERE, case)).values()):
         return options_of(case)
     wide = sorted(name for name, facts in expected_of(case).items() if facts["dtype"] == "float32")
     return [*options_of(case), *(word for name in wide for word in ("--cast", f"{name}=f32"))]
@@ -83,7 +70,7 @@ class Check:
         """HF -> torchtitan, in a file that is read here."""
         if not self.run("convert", os.path.join(HERE, case), out, "--scheme", "torchtitan", "--to", "safetensors", *words):
             return
-        found, expected = tensors_of(out), expected_of(case)
+        found, expected = interop.tensors_of(out), expected_of(case)
         for name in sorted(set(found) ^ set(expected)):
             self.fail(f"{case}: {name} is {'not expected' if name in found else 'missing'}")
         for name in sorted(set(found) & set(expected)):
@@ -97,7 +84,7 @@ class Check:
         """torchtitan -> HF: the tensors of the source, but for what was coded, which comes back as numbers."""
         if not self.run("convert", tree, out, "--to", "safetensors", "--scheme", "hf", *words):
             return
-        source, found = tensors_of(os.path.join(HERE, case)), tensors_of(out)
+        source, found = interop.tensors_of(os.path.join(HERE, case)), interop.tensors_of(out)
         source = {name: facts for name, facts in source.items() if name not in SHARED}
         if any(dtype in CODES for dtype, _, _ in source.values()):
             source = {name: facts for name, facts in source.items() if facts[0] not in CODES and not name.endswith("_scale_inv")}
