@@ -108,6 +108,8 @@ class Check:
         if not self.run("convert", os.path.join(HERE, case), path + "-dcp", "--scheme", "torchtitan", "--to", "dcp", *words):
             return
         self.back(case, path + "-dcp", path + "-back")
+        if self.run("reshard", path + "-dcp", path + "-again"):
+            self.back(case, path + "-again", path + "-again-back")
         os.remove(os.path.join(path + "-dcp", "hfshard.json"))  # as torchtitan would have written it
         os.remove(os.path.join(path + "-dcp", "config.json"))
         if case.endswith("transposed"):  # a config cannot say how experts were turned

@@ -11,9 +11,6 @@
 
 namespace hfshard {
 
-/// Name beside the manifest of that of what the output is a copy of, laid out anew.
-inline constexpr const char* kOriginName = "hfshard.origin.json";
-
 /// The digests of an output.
 struct OutputDigests {
   std::vector<Digest128> sums;  ///< per slot of the model

@@ -114,7 +114,7 @@ void remove_carried(const Plan& plan, const Format& target, const OutPaths& path
     return;
   }
   for (const std::string& name : list_directory(paths.tree)) {
-    if (name != kManifestName && !target.writes_name(name))
+    if (name != kManifestName && name != kOriginName && !target.writes_name(name))
       remove_tree(join_path(paths.tree, name));
   }
 }
