@@ -38,7 +38,7 @@ MEMORY_FREE_BYTES = 4 << 30
 # Tests of a preset, by the start of their names, that ask nothing of a disk: what they write is read back, or is meant to fail.
 # They wait for one ten times as long as they run, and half of their time is the kernel's.
 IN_MEMORY = {
-    "release": ("golden.", "interop.fixture", "interop.compress", "interop.proof", "interop.way_back", "interop.first_layers",
+    "release": ("golden.", "interop.fixture", "interop.compress", "interop.proof", "interop.way_back", "interop.any_pair", "interop.first_layers",
                 "interop.ragged", "interop.links", "interop.read_orbax", "interop.orbax_", "interop.dcp_", "interop.write_safetensors",
                 "fault.hub_", "fault.way_back", "syscall_faults", "cli.terminal"),
     "asan": ("unit_", "conformance", "property", "cli."),

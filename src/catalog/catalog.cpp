@@ -13,6 +13,10 @@ std::optional<std::uint32_t> Catalog::find(std::string_view name) const noexcept
   return static_cast<std::uint32_t>(at - tensors.begin());
 }
 
+const std::string& Catalog::file_name(const TensorInfo& array) const noexcept {
+  return files.empty() ? location : files[array.file].name;
+}
+
 Grid Catalog::grid_of(std::uint32_t array) const {
   const TensorInfo& info = tensors[array];
   if (!info.is_whole()) return cuts[info.cut].grid;

@@ -85,6 +85,8 @@ struct Catalog {
 
   /// Index of the array with this name. O(log n).
   std::optional<std::uint32_t> find(std::string_view name) const noexcept;
+  /// Name of the file that holds an array; of the checkpoint, where it has no files.
+  const std::string& file_name(const TensorInfo& array) const noexcept;
   /// The pieces of an array.
   Grid grid_of(std::uint32_t array) const;
   /// What they went through; empty for plain ones.

@@ -97,6 +97,9 @@ struct CompiledModel {
       model_names;  ///< MaxText model_name values that fit, best first; may be empty
   std::vector<std::string> load_words;  ///< what its loader is told beside the place: NAME=VALUE
   std::string config_text;  ///< config.json of the layers that are taken; empty: the source's
+  /// Of rules that lead from the leaves of another scheme: the model's own tensors, that they lead
+  /// through. Empty of all others.
+  std::vector<Array> through;
   /// Path of the record of how the source itself was made, to be carried along; empty: none.
   std::string origin;
 };

@@ -42,6 +42,21 @@ void keep_dtypes(const Model& was, Catalog& catalog) {
   }
 }
 
+// The same of tensors with other names than the model had, by the leaves that they become.
+void keep_dtypes(const Model& was, Described& out) {
+  for (const Transfer& transfer : out.model.transfers) {
+    const std::string& name = out.model.leaves[transfer.target].name;
+    const auto leaf = std::ranges::lower_bound(was.leaves, name, {}, &Leaf::name);
+    if (leaf == was.leaves.end() || leaf->name != name) continue;
+    const auto before = was.leading_to(static_cast<std::uint32_t>(leaf - was.leaves.begin()));
+    if (before.empty() || before.front()->decode) continue;
+    for (const std::uint32_t source : transfer.sources) {
+      TensorInfo& info = out.catalog.tensors[source];
+      if (!was.catalog().find(info.name)) info.dtype = before.front()->source_dtype;
+    }
+  }
+}
+
 // The schemes of a family, the main one first.
 std::vector<std::string> schemes_of(const FamilyFile& family) {
   const MappingTable table = load_table(family);
@@ -61,6 +76,7 @@ Described describe_in(const FamilyFile& family, const Json& config, const std::s
   out.catalog.config_text = config_text;
   if (was != nullptr) keep_dtypes(*was, out.catalog);
   out.model = compile_model(out.catalog, mapping);
+  if (was != nullptr) keep_dtypes(*was, out);
   return out;
 }
 

@@ -27,6 +27,8 @@ namespace hfshard {
 namespace {
 
 constexpr std::string_view kModelScheme = "hf";
+// Name of the one file that stands for all of a tree.
+constexpr const char* kWholeTree = ".";
 
 // A tree of arrays as a source: all of its files are its identity, and what goes along with its
 // model may lie in another directory.
@@ -39,7 +41,7 @@ class TreeSource final : public Checkpoint {
     TreeIdentity tree = identify_tree(place);
     CatalogFile file;
     file.path = std::move(tree.path);
-    file.name = ".";
+    file.name = kWholeTree;
     file.size_bytes = tree.size_bytes;
     file.version = std::move(tree.version);
     file.header_sha256 = std::move(tree.content_sha256);
@@ -238,6 +240,12 @@ std::optional<Described> named_otherwise(const TreeSource& tree, const PlanOptio
   return std::nullopt;
 }
 
+// Whether a tree was made of another tree, not of a model.
+bool was_tree(const Manifest& manifest) {
+  const Json::Array& files = manifest.identity.at("source").at("files").as_array();
+  return files.size() == 1 && files.front().at("name").as_string() == kWholeTree;
+}
+
 // Such a tree is the model; what goes along with it may be named.
 CompiledModel compile_as_it_is(TreeSource& tree, const StorePath& place,
                                const PlanOptions& options) {
@@ -298,12 +306,20 @@ CompiledModel compile_back(TreeSource& tree, const StorePath& place, const PlanO
   }
   carry_recorded(tree, *recorded);
   const Model& forward = *recorded->origin.model;
-  if (!was_coded(forward))
+  const bool of_tree = was_tree(recorded->origin);
+  if (!of_tree && !was_coded(forward))
     return compile_inverse(forward, forward.catalog(), tree.catalog(), options.mapping);
-  const PlanOptions made_with = options_from_json(recorded->origin.identity.at("options"));
-  if (made_with.mapping.scheme == kModelScheme) {  // what was decoded has names of the model
+  PlanOptions made_with = options_from_json(recorded->origin.identity.at("options"));
+  if (made_with.mapping.scheme == kModelScheme) {  // its names are the model's own
     tree.take_off(made_with.mapping.prefix);
     return compile_same(tree.catalog(), options.mapping, {});
+  }
+  if (of_tree) {  // the rules that made it lead from other names than the model's
+    const Catalog tensors = tensors_of(forward.through, tree.catalog().config_text, tree.catalog());
+    made_with.mapping.num_layers.reset();  // the config has no others
+    made_with.mapping.flat_names = true;
+    return compile_inverse(compile_model(tensors, made_with.mapping), tensors, tree.catalog(),
+                           options.mapping);
   }
   // Names and shapes of what was coded are those of the same model without codes.
   const std::string name = join_path(recorded->model_files, "config.json");
@@ -314,6 +330,42 @@ CompiledModel compile_back(TreeSource& tree, const StorePath& place, const PlanO
       compile_inverse(described.model, described.catalog, tree.catalog(), options.mapping);
   model.config_text = config;
   return model;
+}
+
+// Whether every leaf is the array of its name, as it is.
+bool is_same(const CompiledModel& model, const Catalog& tree) {
+  const auto stays = [&](const Transfer& transfer) {
+    const Leaf& leaf = model.leaves[transfer.target];
+    const TensorInfo& array = tree.tensors[transfer.sources.front()];
+    return transfer.sources.size() == 1 && transfer.value.empty() && array.name == leaf.name &&
+           array.dtype == leaf.dtype && array.shape == leaf.shape &&
+           normalize(transfer.map) == normalize(identity_map(leaf.shape));
+  };
+  return model.fills.empty() && std::ranges::all_of(model.transfers, stays);
+}
+
+// From the tree's scheme to another one, by way of the model that the tree was made of.
+CompiledModel compile_across(TreeSource& tree, const StorePath& place, const PlanOptions& options) {
+  PlanOptions back = options;
+  back.mapping = {};
+  back.mapping.scheme = kModelScheme;
+  back.mapping.flat_names = true;
+  back.mapping.options = options.mapping.options;
+  back.mapping.files = options.mapping.files;
+  const CompiledModel model = compile_back(tree, place, back);
+  std::string config = model.config_text.empty() ? tree.catalog().config_text : model.config_text;
+  if (config.empty()) config = options.tree.config_text.value_or("");
+  const Catalog tensors =
+      tensors_of({model.leaves.begin(), model.leaves.end()}, std::move(config), tree.catalog());
+  CompiledModel out =
+      compile_through(model, compile_model(tensors, options.mapping), tree.catalog());
+  if (!is_same(out, tree.catalog())) return out;
+  throw Error(ErrorCode::usage, fmt::format("the checkpoint has these leaves already ({}, {})",
+                                            out.scheme, out.stacked ? "stacked" : "separate"))
+      .in_file(place.text())
+      .hint(
+          "reshard lays it out for another mesh; convert --to safetensors goes back to the model "
+          "that it was made of");
 }
 
 // The step that is read, of a place that has steps.
@@ -391,8 +443,9 @@ std::optional<MappingOptions> recorded_mapping(const StorePath& place) {
 
 OpenedSource open_source_model(const StorePath& place, const PlanOptions& options) {
   // A model that has an index over its files is still read from them.
-  const bool back = options.mapping.scheme == kModelScheme && !is_model_place(place);
-  if (options.tree.same || back) {
+  const bool is_tree = !options.link && !is_model_place(place);
+  const bool across = is_tree && !options.tree.same && options.mapping.scheme != kModelScheme;
+  if (options.tree.same || is_tree) {
     const std::optional<Found::Step> step = step_of(place, options);
     const StorePath read = step ? place.at(step->directory) : place;
     Choice choice;
@@ -403,6 +456,7 @@ OpenedSource open_source_model(const StorePath& place, const PlanOptions& option
       auto tree = std::make_shared<TreeSource>(std::move(opened), read, options.tree.root);
       OpenedSource out;
       out.model = options.tree.same ? compile_anew(*tree, read, options)
+                  : across          ? compile_across(*tree, read, options)
                                     : compile_back(*tree, read, options);
       if (options.tree.all_items) {
         keep_beside(beside_tree(read, choice, options.target), *tree, out.model);

@@ -20,9 +20,9 @@ struct OpenedSource {
 };
 
 /// Opens what convert, link and reshard read, and compiles it: a HuggingFace model by its mapping;
-/// a tree of arrays under its own names (TreeOptions::same), or back to the model that it was made
-/// of. Throws: as Format::open and compile_model; usage, unsupported (a tree where a model is
-/// wanted).
+/// a tree of arrays under its own names (TreeOptions::same), back to the model that it was made of,
+/// or by way of that model to the names of another scheme. Throws: as Format::open and
+/// compile_model; usage, unsupported (a tree where a model is wanted).
 OpenedSource open_source_model(const StorePath& place, const PlanOptions& options);
 
 /// An opened tree of arrays as a source: a run sees whether any of the files below `place` changed.

@@ -185,7 +185,7 @@ Command convert_command(Session& session) {
   const auto tree_flags = std::make_shared<TreeFlags>();
   const auto run_flags = std::make_shared<RunFlags>();
   Command out{.name = "convert",
-              .summary = "convert a HuggingFace checkpoint, or one back to it",
+              .summary = "convert between HuggingFace, Orbax and PyTorch",
               .description = {
                   "The output is published in one step when it is complete. Until then it grows in "
                   "a staging directory beside OUT, where --resume or the same command goes on and "
@@ -209,6 +209,10 @@ Command convert_command(Session& session) {
                    "hfshard convert Qwen/Qwen3-8B out --keep-files"},
                   {"a HuggingFace directory with smaller files, in bf16",
                    "hfshard convert Qwen3-8B out --to safetensors --shard-bytes 2GB --dtype bf16"},
+                  {"a checkpoint of MaxText as the model that it was made of",
+                   "hfshard convert ckpt out --to safetensors"},
+                  {"a checkpoint of MaxText as one of torchtitan, without the model between them",
+                   "hfshard convert ckpt out --to dcp --scheme torchtitan"},
                   {"go on after Ctrl-C or a crash", "hfshard convert Qwen3-8B out --resume"},
                   {"the second of four workers; finalize publishes",
                    "hfshard convert Qwen3-8B out --worker 1/4"}};

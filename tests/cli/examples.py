@@ -3,7 +3,7 @@
     examples.py PROGRAM ROOT
 
 `Qwen3-8B`, and `Qwen/Qwen3-8B` of a hub, is a small checkpoint of that family with widths that its meshes divide; `out` is its conversion where a command
-reads an output, and what two workers wrote where one finishes or removes it. An example must end with 0, and be a command
+reads an output, `ckpt` one that is converted again, and what two workers wrote where one finishes or removes it. An example must end with 0, and be a command
 of the help that it stands in.
 """
 
@@ -55,6 +55,8 @@ def make_checkpoint(program, root):
 def prepare(program, command):
     if command[0] in READS_OUTPUT:
         output(program, "convert", "Qwen3-8B", "out", "--quiet")
+    if "ckpt" in command:
+        output(program, "convert", "Qwen3-8B", "ckpt", "--quiet")
     if command[0] in ENDS_STAGING:
         for worker in range(2):
             output(program, "convert", "Qwen3-8B", "out", "--quiet", "--worker", f"{worker}/2")

@@ -61,9 +61,9 @@ def compare(tool, name, source, found, notes):
 
 
 def meshes_of(tool, oracle, layers):
-    fit = [mesh for mesh in MESHES
-           if tool.run_any("plan", oracle.path, "--to", "null", "--layers", layers, "--mesh", mesh, *oracle.words()).returncode == 0]
-    return fit[0], fit[1]
+    fit = (mesh for mesh in MESHES
+           if tool.run_any("plan", oracle.path, "--to", "null", "--layers", layers, "--mesh", mesh, *oracle.words()).returncode == 0)
+    return next(fit), next(fit)
 
 
 def check(tool, oracle, number):

@@ -52,7 +52,7 @@ void ModelBuilder::leave_out(const std::vector<std::string>& prefixes, const std
          at != tensors.end() && at->name.starts_with(prefix); ++at) {
       const auto tensor = static_cast<std::uint32_t>(at - tensors.begin());
       if (excluded(tensor)) continue;
-      drop_whole(tensor, rule("--num-layers"), why);
+      drop_whole(tensor, rule(kNumLayers), why);
       mark(tensor, TensorUse::excluded);
     }
   }
@@ -143,6 +143,16 @@ void ModelBuilder::check_prefixes() const {
     }
     open.push_back(&leaf.name);
   }
+}
+
+std::uint64_t loop_offset(const Transfer& transfer, std::uint64_t number) noexcept {
+  std::uint64_t out = 0;
+  for (std::size_t k = transfer.loops.size(); k-- > 0;) {
+    const Loop& loop = transfer.loops[k];
+    out += number % loop.extent * static_cast<std::uint64_t>(loop.dst_step);
+    number /= loop.extent;
+  }
+  return out;
 }
 
 void check_path(const std::string& path) {

@@ -113,7 +113,7 @@ void check_shape(const Catalog& catalog, const TensorInfo& tensor, const Pattern
   if (tensor.shape == expected) return;
   const auto fail = [&](const std::string& sentence) {
     throw Error(ErrorCode::bad_input, sentence)
-        .in_file(catalog.files[tensor.file].name)
+        .in_file(catalog.file_name(tensor))
         .in_tensor(tensor.name)
         .by_rule(pointer)
         .hint("config.json and the tensors do not belong together, or the family is another one");
@@ -147,7 +147,10 @@ void check_all_used(const MappingTable& table, const Scheme& scheme, const Bindi
                   : fmt::format("the source lacks {} tensors that rules need", missing.size()))
       .in_tensor(missing.front().name)
       .by_rule(missing.front().rule)
-      .hint("config.json asks for it; is the download complete?");
+      .hint(catalog.files.empty()
+                ? "this checkpoint was made without it: convert the model itself, or make it again "
+                  "with it"
+                : "config.json asks for it; is the download complete?");
 }
 
 }  // namespace hfshard

@@ -69,6 +69,8 @@ CompiledModel compile_names(const Catalog& catalog, const MappingOptions& option
   return builder.finish();
 }
 
+}  // namespace
+
 CompiledModel proved(const Catalog& catalog, CompiledModel model) {
   const std::vector<CheckFinding> findings = prove(catalog, model);
   if (!findings.empty()) {
@@ -78,8 +80,6 @@ CompiledModel proved(const Catalog& catalog, CompiledModel model) {
   }
   return model;
 }
-
-}  // namespace
 
 std::string config_path(const std::string& location) {
   const bool file = location.ends_with(".safetensors");

@@ -53,6 +53,18 @@ CompiledModel compile_same(const Catalog& catalog, const MappingOptions& options
 CompiledModel compile_inverse(const CompiledModel& forward, const Catalog& source,
                               const Catalog& tree, const MappingOptions& options);
 
+/// The tensors that a tree goes back to, sorted by name, as a catalog without files: the model that
+/// another scheme's leaves are made of.
+Catalog tensors_of(const std::vector<Array>& arrays, std::string config_text, const Catalog& tree);
+
+/// From the arrays of `tree` to the leaves of `forward`: by way of the tensors that `back` makes of
+/// them, which `forward` was compiled against (tensors_of). A value rule and its inverse cancel;
+/// other values are rounded once, to the dtype of the leaf. What `back` fills is filled, what
+/// `forward` drops is dropped. Proved as compile_model does. Throws: bad_input, unsupported (codes,
+/// casts, rules that cut a tensor too differently).
+CompiledModel compile_through(const CompiledModel& back, CompiledModel forward,
+                              const Catalog& tree);
+
 /// One finding of `mappings check`.
 struct CheckFinding {
   std::string tensor;  ///< source or target name

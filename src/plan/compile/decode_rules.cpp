@@ -77,7 +77,7 @@ class DecodeCompiler {
 
   [[noreturn]] void fail(const TensorInfo& at, const std::string& sentence) const {
     throw Error(ErrorCode::bad_input, sentence)
-        .in_file(catalog_.files[at.file].name)
+        .in_file(catalog_.file_name(at))
         .in_tensor(at.name)
         .by_rule(rule_.pointer);
   }

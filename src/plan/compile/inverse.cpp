@@ -24,17 +24,6 @@ Value inverse_value(const Value& value) {
   return out;
 }
 
-// Where source number `number` of a transfer begins in its leaf: its loops count row-major.
-std::uint64_t loop_offset(const Transfer& transfer, std::uint64_t number) {
-  std::uint64_t out = 0;
-  for (std::size_t k = transfer.loops.size(); k-- > 0;) {
-    const Loop& loop = transfer.loops[k];
-    out += number % loop.extent * static_cast<std::uint64_t>(loop.dst_step);
-    number /= loop.extent;
-  }
-  return out;
-}
-
 class Inverter {
  public:
   Inverter(const CompiledModel& forward, const Catalog& source, const Catalog& tree,
@@ -260,11 +249,12 @@ class Inverter {
       const std::string& name = source_.tensors[transfer.sources.front()].name;
       const std::string_view dtype = to_string(forward_.leaves[transfer.target].dtype);
       builder_.model().notes.push_back(
-          value.mul ? fmt::format("not exact: {} and its like were multiplied by {} and rounded to "
-                                  "{}, and come back within 1 ulp",
-                                  name, *value.mul, dtype)
-                    : fmt::format("not exact below 2^-16: {} and its like had {} added in {}", name,
-                                  *value.add, dtype));
+          value.mul
+              ? fmt::format("{}: {} and its like were multiplied by {} and rounded to {}, and "
+                            "come back within 1 ulp",
+                            kNotExact, name, *value.mul, dtype)
+              : fmt::format("{} below 2^-16: {} and its like had {} added in {}", kNotExact, name,
+                            *value.add, dtype));
     }
   }
 
@@ -280,13 +270,7 @@ class Inverter {
 
 CompiledModel compile_inverse(const CompiledModel& forward, const Catalog& source,
                               const Catalog& tree, const MappingOptions& options) {
-  CompiledModel model = Inverter(forward, source, tree, options).invert();
-  const std::vector<CheckFinding> findings = prove(tree, model);
-  if (!findings.empty()) {
-    throw Error(ErrorCode::bad_input, findings.front().what)
-        .in_tensor(findings.front().tensor)
-        .by_rule(findings.front().rule);
-  }
+  CompiledModel model = proved(tree, Inverter(forward, source, tree, options).invert());
   shorten_rows(model);
   return model;
 }

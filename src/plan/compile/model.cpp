@@ -86,6 +86,8 @@ std::uint64_t Model::heap_bytes() const {
                              [](const Drop& drop) {
                                return drop.map.digits.heap_bytes() + hfshard::heap_bytes(drop.why);
                              }) +
+         hfshard::heap_bytes(through,
+                             [](const Array& array) { return hfshard::heap_bytes(array.name); }) +
          hfshard::heap_bytes(axis_rules) + hfshard::heap_bytes(notes) +
          hfshard::heap_bytes(model_names) + hfshard::heap_bytes(load_words) +
          hfshard::heap_bytes(config_text) + hfshard::heap_bytes(leaf_transfers_) +

@@ -230,7 +230,7 @@ class RuleCompiler {
                               safetensors_name(other.dtype), safetensors_name(first.dtype),
                               quote(first.name), quote(resolved.target)))
           .in_tensor(other.name)
-          .in_file(builder_.catalog().files[other.file].name)
+          .in_file(builder_.catalog().file_name(other))
           .by_rule(rule.pointer)
           .hint("--layers separate keeps a dtype for each layer");
     }
@@ -242,7 +242,7 @@ class RuleCompiler {
                             to_string(decoder->kind), to_string(shape),
                             safetensors_name(other.dtype), to_string(other.shape)))
         .in_tensor(other.name)
-        .in_file(builder_.catalog().files[other.file].name)
+        .in_file(builder_.catalog().file_name(other))
         .by_rule(rule.pointer);
   }
 

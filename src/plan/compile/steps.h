@@ -90,6 +90,18 @@ DType leaf_dtype(const MappingOptions& options, std::string_view path, DType nat
 /// Checks a dotted leaf path. Throws: unsupported (empty component, '/').
 void check_path(const std::string& path);
 
+/// Where source number `number` of a transfer begins in its leaf: its loops count row-major.
+std::uint64_t loop_offset(const Transfer& transfer, std::uint64_t number) noexcept;
+
+/// A model that proves right. Throws: bad_input, with the first finding of prove().
+CompiledModel proved(const Catalog& catalog, CompiledModel model);
+
+/// The rule by which tensors of layers are dropped that a model has no longer.
+inline constexpr std::string_view kNumLayers = "--num-layers";
+
+/// What the notes of a way back begin with that say what was rounded before.
+inline constexpr std::string_view kNotExact = "not exact";
+
 /// Where the config.json of a source stands, as errors name it.
 std::string config_path(const std::string& location);
 /// The family of a config, the user's own first. Throws: unsupported, with near names; bad_input,

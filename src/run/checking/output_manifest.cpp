@@ -55,11 +55,11 @@ IndexMap map_of(const Json& json) {
   return map;
 }
 
-Json json_tensor(const TensorInfo& info) {
+Json json_array(const Array& array) {
   Json out;
-  out["name"] = info.name;
-  out["dtype"] = to_string(info.dtype);
-  out["shape"] = shape_json(info.shape);
+  out["name"] = array.name;
+  out["dtype"] = to_string(array.dtype);
+  out["shape"] = shape_json(array.shape);
   return out;
 }
 
@@ -166,6 +166,14 @@ struct Parts {
   std::vector<Digest128> sums;
   std::vector<bool> recorded;
 };
+
+Array read_array(const Json& json) {
+  Array out;
+  out.name = json.at("name").as_string();
+  out.dtype = dtype_of(json.at("dtype"));
+  out.shape = shape_of(json.at("shape"));
+  return out;
+}
 
 void read_leaf(const Json& json, Parts& parts) {
   Leaf leaf;
@@ -345,12 +353,13 @@ void read_body(const Json& json, Manifest& out) {
   out.step = json.at("step").as_uint();
   for (const Json& rule : json.at("rules").as_array())
     parts.compiled.rules.push_back(rule.as_string());
-  for (const Json& tensor : json.at("tensors").as_array()) {
-    TensorInfo info;
-    info.name = tensor.at("name").as_string();
-    info.dtype = dtype_of(tensor.at("dtype"));
-    info.shape = shape_of(tensor.at("shape"));
-    parts.catalog.tensors.push_back(std::move(info));
+  for (const Json& tensor : json.at("tensors").as_array())
+    parts.catalog.tensors.push_back({read_array(tensor)});
+  if (const Json* through = json.find("through")) {
+    for (const Json& tensor : through->as_array())
+      parts.compiled.through.push_back(read_array(tensor));
+    if (!std::ranges::is_sorted(parts.compiled.through, {}, &Array::name))
+      throw Error(ErrorCode::corrupt, "the tensors that rules lead through are not sorted");
   }
   for (const Json& leaf : json.at("leaves").as_array()) read_leaf(leaf, parts);
   for (const Json& transfer : json.at("transfers").as_array()) read_transfer(transfer, parts);
@@ -423,7 +432,11 @@ void write_manifest(const Plan& plan, const OutputDigests& digests, const ByteSi
   write_list(sink, "rules", model.rules.size(),
              [&](std::size_t i) { return Json(model.rules[i]); });
   write_list(sink, "tensors", model.catalog().tensors.size(),
-             [&](std::size_t i) { return json_tensor(model.catalog().tensors[i]); });
+             [&](std::size_t i) { return json_array(model.catalog().tensors[i]); });
+  if (!model.through.empty()) {
+    write_list(sink, "through", model.through.size(),
+               [&](std::size_t i) { return json_array(model.through[i]); });
+  }
   write_list(sink, "transfers", model.transfers.size(), [&](std::size_t i) {
     return json_transfer(model, static_cast<std::uint32_t>(i), digests);
   });

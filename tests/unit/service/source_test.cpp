@@ -1,5 +1,8 @@
 // What convert and link take as a source.
 
+#include <filesystem>
+#include <utility>
+
 #include <gtest/gtest.h>
 
 #include "support/catch_error.h"
@@ -24,15 +27,50 @@ class SourceTest : public testing::Test {
   std::string source_ = copy_fixture("qwen3", dir_ / "source");
 };
 
-TEST_F(SourceTest, ACheckpointOfAnotherFormatIsRefusedByName) {
+TEST_F(SourceTest, ACheckpointOfAnotherFormatIsNotLinked) {
   convert_from(source_, dir_ / "out");
+  QuietReporter reporter;
+  const Limits limits = small_limits();
+  RunOptions run = to_output(dir_ / "again");
+  run.limits = &limits;
   for (const std::string& place : {dir_ / "out", dir_ / "out/0", dir_ / "out/0/items"}) {
-    const Error error = catch_error([&] { convert_from(place, dir_ / "again"); });
+    const Error error = catch_error([&] { link(place, small_options(), {}, run, reporter); });
     EXPECT_EQ(error.code(), ErrorCode::unsupported) << place;
     EXPECT_EQ(error.file(), place);
     EXPECT_NE(error.sentence().find("\"orbax\""), std::string::npos) << error.sentence();
     EXPECT_FALSE(exists(dir_ / "again"));
   }
+}
+
+// From any of its directories, by way of the model; one of another program, as far as its config is
+// given.
+TEST_F(SourceTest, ACheckpointBecomesWhatItsModelWould) {
+  convert_from(source_, dir_ / "out");
+  int number = 0;
+  for (const std::string& place : {dir_ / "out", dir_ / "out/0"}) {
+    const std::string again = dir_ / ("again" + std::to_string(number++));
+    PlanOptions options = small_options();
+    options.mapping.stacked = false;
+    const Limits limits = small_limits();
+    QuietReporter reporter;
+    for (const auto& [from, to] :
+         {std::pair{source_, again + "-direct"}, std::pair{place, again}}) {
+      RunOptions run = to_output(to);
+      run.limits = &limits;
+      hfshard::convert(from, options, run, reporter);
+    }
+    const DiffResult found = diff(again + "-direct", again, {}, {}, reporter);
+    EXPECT_TRUE(found.equal());
+    EXPECT_GT(found.compared_tensors, 10U);
+    const Error error = catch_error([&] { convert_from(place, dir_ / "other"); });
+    EXPECT_EQ(error.code(), ErrorCode::usage);
+    EXPECT_NE(error.hint_text().find("reshard"), std::string::npos) << error.hint_text();
+  }
+  std::filesystem::remove(dir_ / "out/0/hfshard.json");
+  const Error error = catch_error([&] { convert_from(dir_ / "out", dir_ / "other"); });
+  EXPECT_EQ(error.code(), ErrorCode::usage);
+  EXPECT_NE(error.hint_text().find("--config"), std::string::npos) << error.hint_text();
+  EXPECT_FALSE(exists(dir_ / "other"));
 }
 
 // An index in place makes the directory a checkpoint of both formats: what it was is still there.

@@ -1,0 +1,332 @@
+// From one scheme's leaves to another's: the way back to the model's tensors, and from there on, as
+// one step. No tensor of the model is made on the way.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "ops/compose.h"
+#include "ops/source_rows.h"
+#include "plan/compile/compile_model.h"
+#include "plan/compile/steps.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+// x * mul + add, then the same of another rule. A factor and its inverse leave values as they are.
+Value both(const Value& first, const Value& second) {
+  constexpr double kRounding = 1e-6;  // of two constants in f32
+  if (first.empty()) return second;
+  if (second.empty()) return first;
+  const double factor = double{second.mul.value_or(1.0F)};
+  const double mul = double{first.mul.value_or(1.0F)} * factor;
+  const double add = double{first.add.value_or(0.0F)} * factor + double{second.add.value_or(0.0F)};
+  Value out;
+  if (std::abs(mul - 1.0) > kRounding) out.mul = static_cast<float>(mul);
+  if (std::abs(add) > kRounding) out.add = static_cast<float>(add);
+  return out;
+}
+
+double apply(const Value& value, double scalar) {
+  return scalar * double{value.mul.value_or(1.0F)} + double{value.add.value_or(0.0F)};
+}
+
+// What one array gives to a leaf by way of one tensor.
+struct Part {
+  std::uint32_t array = 0;
+  IndexMap map;
+  Value value;
+  bool copy = false;
+  bool computed = false;  // on the way to the tree, and not undone by the way from it
+  bool goes_like(const Part& other) const {
+    return map.digits == other.map.digits && value == other.value && copy == other.copy;
+  }
+};
+
+// Items of a list of models by the leaf that they lead to.
+template <typename Item>
+std::vector<std::vector<std::uint32_t>> by_target(const std::vector<Item>& items,
+                                                  std::size_t leaves) {
+  std::vector<std::vector<std::uint32_t>> out(leaves);
+  for (std::uint32_t i = 0; i < items.size(); ++i) out[items[i].target].push_back(i);
+  return out;
+}
+
+// Row-major cells: one step along an axis.
+std::uint64_t cells_within(std::span<const Loop> loops, std::size_t axis) {
+  std::uint64_t out = 1;
+  for (std::size_t k = axis + 1; k < loops.size(); ++k) out *= loops[k].extent;
+  return out;
+}
+
+class Composer {
+ public:
+  Composer(const CompiledModel& back, CompiledModel forward, const Catalog& tree,
+           const MappingOptions& options)
+      : back_(back),
+        forward_(std::move(forward)),
+        tree_(tree),
+        builder_(tree, options),
+        transfers_of_(by_target(back.transfers, back.leaves.size())),
+        fills_of_(by_target(back.fills, back.leaves.size())) {}
+
+  CompiledModel compose_all() {
+    for (const Fill& fill : forward_.fills) {
+      Fill kept = fill;
+      kept.rule = rule(forward_, fill.rule);
+      out().fills.push_back(std::move(kept));
+    }
+    for (const Transfer& transfer : forward_.transfers) add_transfer(transfer);
+    for (const Drop& drop : back_.drops) {
+      Drop kept = drop;
+      kept.rule = rule(back_, drop.rule);
+      out().drops.push_back(std::move(kept));
+    }
+    for (const Drop& drop : forward_.drops) add_drop(drop);
+    take_words();
+    return builder_.finish();
+  }
+
+ private:
+  CompiledModel& out() { return builder_.model(); }
+  std::uint32_t rule(const CompiledModel& of, std::uint32_t number) {
+    return builder_.rule(of.rules[number]);
+  }
+
+  void take_words() {
+    CompiledModel& model = out();
+    model.family = forward_.family;
+    model.scheme = forward_.scheme;
+    model.stacked = forward_.stacked;
+    model.leaves = std::move(forward_.leaves);
+    model.through = tensors_of_config();
+    model.axis_rules = std::move(forward_.axis_rules);
+    model.model_names = std::move(forward_.model_names);
+    model.load_words = std::move(forward_.load_words);
+    model.config_text = std::move(forward_.config_text);
+    if (model.config_text.empty()) model.config_text = back_.config_text;
+    for (const std::string& note : back_.notes) {
+      if (computed_ || !note.starts_with(kNotExact)) model.notes.push_back(note);
+    }
+    model.notes.insert(model.notes.end(), forward_.notes.begin(), forward_.notes.end());
+  }
+
+  // Codes are decoded by what reads a model.
+  void check_values(const Transfer& transfer, const std::string& name) const {
+    if (!transfer.decode) return;
+    throw Error(ErrorCode::unsupported,
+                "codes in a checkpoint of one scheme are not decoded for another one")
+        .in_file(tree_.location)
+        .in_tensor(name);
+  }
+
+  // The tensors of the model that the leaves are: without the layers that it has no longer.
+  std::vector<Array> tensors_of_config() const {
+    std::vector<bool> cut(back_.leaves.size(), false);
+    for (const Drop& drop : forward_.drops)
+      cut[drop.source] = cut[drop.source] || forward_.rules[drop.rule] == kNumLayers;
+    std::vector<Array> kept;
+    for (std::size_t i = 0; i < cut.size(); ++i) {
+      if (!cut[i]) kept.push_back(back_.leaves[i]);
+    }
+    return kept;
+  }
+
+  void add_transfer(const Transfer& transfer) {
+    check_values(transfer, forward_.leaves[transfer.target].name);
+    std::vector<std::vector<Part>> parts;  // per source of the rule
+    parts.reserve(transfer.sources.size());
+    for (std::uint64_t n = 0; n < transfer.sources.size(); ++n)
+      parts.push_back(parts_of(transfer, n));
+    const auto like_first = [&](const std::vector<Part>& list) {
+      return list.size() == parts.front().size();
+    };
+    if (!std::ranges::all_of(parts, like_first)) {
+      for (const std::vector<Part>& list : parts) {
+        for (const Part& part : list) add(transfer, {}, {&part, 1});
+      }
+      return;
+    }
+    std::vector<Part> column(parts.size());
+    for (std::size_t p = 0; p < parts.front().size(); ++p) {
+      for (std::size_t n = 0; n < parts.size(); ++n) column[n] = std::move(parts[n][p]);
+      add_folded(transfer, column);
+    }
+  }
+
+  // What becomes of one source of a rule: its parts, and what was cut from it when the tree was
+  // made.
+  std::vector<Part> parts_of(const Transfer& transfer, std::uint64_t number) {
+    const std::uint32_t tensor = transfer.sources[number];
+    IndexMap onward = transfer.map;
+    onward.dst_base += loop_offset(transfer, number);
+    const Shape& shape = forward_.leaves[transfer.target].shape;
+    std::vector<IndexMap> maps;
+    std::vector<Part> parts;
+    for (const std::uint32_t index : transfers_of_[tensor]) {
+      const Transfer& from = back_.transfers[index];
+      check_values(from, back_.leaves[tensor].name);
+      const Value value = both(from.value, transfer.value);
+      maps.clear();
+      compose(from.map, onward, maps);
+      for (const IndexMap& map : maps) {
+        parts.push_back({from.sources.front(), split_by_axes(map, shape), value,
+                         from.copy || transfer.copy, !from.value.empty() && !value.empty()});
+      }
+    }
+    for (const std::uint32_t index : fills_of_[tensor]) {
+      const Fill& from = back_.fills[index];
+      maps.clear();
+      compose(from.map, onward, maps);
+      for (const IndexMap& map : maps) {
+        out().fills.push_back({transfer.target, rule(forward_, transfer.rule),
+                               split_by_axes(map, shape), apply(transfer.value, from.scalar)});
+      }
+    }
+    return parts;
+  }
+
+  // One part for each source of a rule. Loops over places in one array become digits of the map.
+  void add_folded(const Transfer& transfer, std::span<Part> column) {
+    const bool alike = std::ranges::all_of(
+        column, [&](const Part& part) { return part.goes_like(column.front()); });
+    if (!alike) {
+      for (const Part& part : column) add(transfer, {}, {&part, 1});
+      return;
+    }
+    std::vector<Loop> loops = transfer.loops;
+    std::vector<Part> parts(column.begin(), column.end());
+    for (std::size_t axis = loops.size(); axis-- > 0;) fold(axis, loops, parts);
+    const Part& first = parts.front();
+    const TensorInfo& array = tree_.tensors[first.array];
+    const bool one_map = std::ranges::all_of(parts, [&](const Part& part) {
+      const TensorInfo& other = tree_.tensors[part.array];
+      return part.map.src_base == first.map.src_base && other.shape == array.shape &&
+             other.dtype == array.dtype;
+    });
+    if (one_map) {
+      add(transfer, loops, parts);
+      return;
+    }
+    for (const Part& part : parts) add(transfer, {}, {&part, 1});
+  }
+
+  // Takes a loop away if along it there is always one array, whose place advances evenly.
+  static void fold(std::size_t axis, std::vector<Loop>& loops, std::vector<Part>& parts) {
+    const Loop loop = loops[axis];
+    const std::uint64_t inner = cells_within(loops, axis);
+    if (loop.extent > 1) {
+      const auto step =
+          static_cast<std::int64_t>(parts[inner].map.src_base - parts.front().map.src_base);
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        const std::uint64_t at = i / inner % loop.extent;
+        const Part& first = parts[i - at * inner];
+        const bool even =
+            parts[i].array == first.array &&
+            parts[i].map.src_base == first.map.src_base + at * static_cast<std::uint64_t>(step);
+        if (!even) return;
+      }
+      std::vector<Part> kept;
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        if (i / inner % loop.extent != 0) continue;
+        kept.push_back(std::move(parts[i]));
+        kept.back().map.digits.push_back({loop.extent, step, loop.dst_step});
+      }
+      parts = std::move(kept);
+    }
+    loops.erase(loops.begin() + static_cast<std::ptrdiff_t>(axis));
+  }
+
+  // One transfer of parts that are alike but for their arrays, row-major over loops.
+  void add(const Transfer& transfer, const std::vector<Loop>& loops, std::span<const Part> parts) {
+    const Part& first = parts.front();
+    const TensorInfo& array = tree_.tensors[first.array];
+    const Leaf& leaf = forward_.leaves[transfer.target];
+    if (!can_apply_value(first.value, array.dtype, leaf.dtype)) {
+      throw Error(ErrorCode::unsupported,
+                  fmt::format("a cast from {} to {} is not possible", to_string(array.dtype),
+                              to_string(leaf.dtype)))
+          .in_tensor(leaf.name);
+    }
+    Transfer made;
+    made.target = transfer.target;
+    made.rule = rule(forward_, transfer.rule);
+    made.loops = loops;
+    for (const Part& part : parts) made.sources.push_back(part.array);
+    made.source_shape = array.shape;
+    made.source_dtype = array.dtype;
+    made.map = first.map;
+    made.value = first.value;
+    made.copy = first.copy;
+    computed_ = computed_ || first.computed;
+    out().transfers.push_back(std::move(made));
+  }
+
+  // A region of a tensor that the leaves have no place for, as the arrays hold it.
+  void add_drop(const Drop& drop) {
+    for (const std::uint32_t index : transfers_of_[drop.source]) {
+      const Transfer& from = back_.transfers[index];
+      if (from.copy) continue;  // made of another tensor's elements
+      std::vector<IndexMap> maps;
+      compose(from.map, drop.map, maps);
+      for (IndexMap& map : maps) {
+        Drop made;
+        made.source = from.sources.front();
+        made.rule = rule(forward_, drop.rule);
+        made.map = std::move(map);
+        made.why = drop.why;
+        if (drop.same_as) made.same_as = twin_of(from, *drop.same_as);
+        out().drops.push_back(std::move(made));
+      }
+    }
+  }
+
+  // The array whose bytes are those of another one where the tensors that they make are.
+  std::optional<std::uint32_t> twin_of(const Transfer& from, std::uint32_t tensor) const {
+    if (transfers_of_[tensor].size() != 1) return std::nullopt;
+    const Transfer& twin = back_.transfers[transfers_of_[tensor].front()];
+    const bool same = normalize(twin.map) == normalize(from.map) &&
+                      twin.source_shape == from.source_shape &&
+                      twin.source_dtype == from.source_dtype && twin.value == from.value;
+    if (!same) return std::nullopt;
+    return twin.sources.front();
+  }
+
+  const CompiledModel& back_;
+  CompiledModel forward_;
+  const Catalog& tree_;
+  ModelBuilder builder_;
+  std::vector<std::vector<std::uint32_t>> transfers_of_, fills_of_;  // of `back`, by its leaves
+  bool computed_ = false;
+};
+
+}  // namespace
+
+Catalog tensors_of(const std::vector<Array>& arrays, std::string config_text, const Catalog& tree) {
+  Catalog out;
+  out.location = tree.location;
+  out.directory = tree.directory;
+  out.config_text = std::move(config_text);
+  out.tensors.reserve(arrays.size());
+  for (const Array& array : arrays) out.tensors.push_back({array});
+  return out;
+}
+
+CompiledModel compile_through(const CompiledModel& back, CompiledModel forward,
+                              const Catalog& tree) {
+  MappingOptions options;
+  options.scheme = forward.scheme;
+  options.flat_names = true;  // they were looked at when `forward` was compiled
+  CompiledModel model = Composer(back, std::move(forward), tree, options).compose_all();
+  shorten_rows(model);
+  return proved(tree, std::move(model));
+}
+
+}  // namespace hfshard

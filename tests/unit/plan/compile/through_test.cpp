@@ -1,0 +1,189 @@
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "plan/compile/compile_model.h"
+#include "support/catch_error.h"
+#include "unit/plan/compile/compile_reference.h"
+#include "unit/plan/compile/compile_support.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+// Where the elements of each leaf come from: tensor << 32 | offset; all ones and a scalar of fills.
+using Origins = std::vector<std::vector<std::uint64_t>>;
+constexpr std::uint64_t kFill = std::uint64_t{0xffffffff} << 32;
+
+Origins origins_of(const CompiledModel& model) {
+  Origins out;
+  for (const Leaf& leaf : model.leaves) out.emplace_back(leaf.shape.numel());
+  for (const Transfer& transfer : model.transfers) {
+    for (std::size_t s = 0; s < transfer.sources.size(); ++s) {
+      const std::uint64_t offset = reference::loop_offset(transfer, s);
+      const std::uint64_t tensor = std::uint64_t{transfer.sources[s]} << 32;
+      reference::for_each_element(transfer.map, [&](std::uint64_t src, std::uint64_t dst) {
+        out[transfer.target].at(dst + offset) = tensor | src;
+      });
+    }
+  }
+  for (const Fill& fill : model.fills) {
+    reference::for_each_element(fill.map, [&](std::uint64_t, std::uint64_t dst) {
+      out[fill.target].at(dst) = kFill | static_cast<std::uint32_t>(fill.scalar * 1000);
+    });
+  }
+  return out;
+}
+
+// What they come from at last, by way of a tree whose own elements come from `before`.
+Origins traced(Origins origins, const Origins& before) {
+  for (auto& leaf : origins) {
+    for (std::uint64_t& element : leaf) {
+      if (element < kFill) element = before.at(element >> 32).at(element & 0xffffffffU);
+    }
+  }
+  return origins;
+}
+
+Catalog tree_catalog(const CompiledModel& model) {
+  return tensors_of({model.leaves.begin(), model.leaves.end()}, "", FakeCatalog());
+}
+
+MappingOptions names() {
+  MappingOptions out;
+  out.scheme = "hf";
+  out.flat_names = true;
+  return out;
+}
+
+struct Way {
+  CompiledModel back;
+  CompiledModel through;
+};
+
+// From the tree of `first` to that of `second`.
+Way between(const FakeCatalog& model, const CompiledModel& first, const MappingOptions& second) {
+  const Catalog tree = tree_catalog(first);
+  Way out{compile_inverse(first, model, tree, names()), {}};
+  const Catalog tensors =
+      tensors_of({out.back.leaves.begin(), out.back.leaves.end()}, model.config_text, tree);
+  out.through = compile_through(out.back, compile_model(tensors, second), tree);
+  return out;
+}
+
+TEST(CompileThrough, EveryElementComesFromWhereItWouldComeOfTheModel) {
+  std::size_t pairs = 0;
+  for (const FamilyInfo& info : list_families()) {
+    const FakeCatalog model = FakeCatalog::of(info.name, info.example);
+    std::vector<MappingOptions> all;
+    for (const char* scheme : {"maxtext", "torchtitan"}) {
+      for (const bool stacked : {false, true}) {
+        MappingOptions options;
+        options.scheme = scheme;
+        options.stacked = stacked;
+        try {
+          compile_model(model, options);
+          if (scheme == std::string("maxtext") || !stacked) all.push_back(options);
+        } catch (const Error& error) {
+          EXPECT_NE(error.code(), ErrorCode::internal);
+        }
+      }
+    }
+    for (const MappingOptions& from : all) {
+      const CompiledModel first = compile_model(model, from);
+      for (const MappingOptions& to : all) {
+        SCOPED_TRACE(info.name + " " + from.scheme + (from.stacked ? " stacked" : "") + " to " +
+                     to.scheme + (to.stacked ? " stacked" : ""));
+        const CompiledModel direct = compile_model(model, to);
+        const Way way = between(model, first, to);
+        ++pairs;
+        EXPECT_EQ(way.through.leaves.size(), direct.leaves.size());
+        EXPECT_EQ(way.through.scheme, to.scheme);
+        EXPECT_TRUE(traced(origins_of(way.through), origins_of(first)) == origins_of(direct));
+      }
+    }
+  }
+  EXPECT_GT(pairs, 70U);
+}
+
+TEST(CompileThrough, OneTransferTakesAStackOrItsLayers) {
+  const FakeCatalog model = FakeCatalog::of("qwen3", family_info("qwen3").example);
+  MappingOptions stacked;
+  MappingOptions separate;
+  separate.stacked = false;
+  for (const auto& [from, to] : {std::pair{stacked, stacked}, std::pair{separate, stacked}}) {
+    const CompiledModel direct = compile_model(model, to);
+    const Way way = between(model, compile_model(model, from), to);
+    EXPECT_EQ(way.through.transfers.size(), direct.transfers.size());
+  }
+}
+
+TEST(CompileThrough, AFactorAndItsInverseLeaveValuesAlone) {
+  const FakeCatalog model = FakeCatalog::of("gemma2", family_info("gemma2").example);
+  const CompiledModel first = compile_model(model, {});
+  EXPECT_TRUE(std::ranges::any_of(
+      first.transfers, [](const Transfer& transfer) { return !transfer.value.empty(); }));
+  MappingOptions separate;
+  separate.stacked = false;
+  const Way way = between(model, first, separate);
+  EXPECT_TRUE(std::ranges::all_of(way.through.transfers,
+                                  [](const Transfer& transfer) { return transfer.value.empty(); }));
+  const auto inexact = [](const std::string& note) { return note.starts_with("not exact"); };
+  EXPECT_TRUE(std::ranges::any_of(way.back.notes, inexact));
+  EXPECT_FALSE(std::ranges::any_of(way.through.notes, inexact));
+}
+
+TEST(CompileThrough, WhatIsComputedOnOneOfTheWaysIsComputedOnce) {
+  const FakeCatalog model = FakeCatalog::of("llama", family_info("llama").example);
+  MappingOptions titan;
+  titan.scheme = "torchtitan";
+  titan.stacked = false;
+  const auto scaled = [](const CompiledModel& compiled) {
+    std::set<float> out;
+    for (const Transfer& transfer : compiled.transfers) {
+      if (transfer.value.mul) out.insert(*transfer.value.mul);
+      EXPECT_FALSE(transfer.value.add);
+    }
+    return out;
+  };
+  const CompiledModel first = compile_model(model, {});
+  const std::set<float> forward = scaled(first);
+  ASSERT_EQ(forward.size(), 1U);
+  const Way to = between(model, first, titan);
+  EXPECT_EQ(scaled(to.through), (std::set<float>{1.0F / *forward.begin()}));
+  EXPECT_TRUE(std::ranges::any_of(
+      to.through.notes, [](const std::string& note) { return note.starts_with("not exact"); }));
+  const Way from = between(model, compile_model(model, titan), {});
+  EXPECT_EQ(scaled(from.through), forward);
+}
+
+TEST(CompileThrough, WhatTheCheckpointWasMadeWithoutIsNamed) {
+  FakeCatalog model = FakeCatalog::of("qwen3", family_info("qwen3").example);
+  MappingOptions less;
+  less.exclude = {"model.norm.weight"};
+  const CompiledModel first = compile_model(model, less);
+  const Error error = catch_error([&] { between(model, first, {}); });
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_EQ(error.tensor(), "model.norm.weight");
+  EXPECT_NE(error.hint_text().find("made without it"), std::string::npos) << error.hint_text();
+}
+
+TEST(CompileThrough, TheTensorsBetweenAreThoseOfTheConfig) {
+  const FakeCatalog model = FakeCatalog::of("qwen3", family_info("qwen3").example);
+  MappingOptions first_layer;
+  first_layer.num_layers = 1;
+  const Way way = between(model, compile_model(model, {}), first_layer);
+  EXPECT_LT(way.through.through.size(), model.tensors.size());
+  EXPECT_FALSE(way.through.config_text.empty());
+  const Catalog tensors = tensors_of(way.through.through, way.through.config_text, FakeCatalog());
+  EXPECT_EQ(compile_model(tensors, {}).leaves.size(), way.through.leaves.size());
+}
+
+}  // namespace
+}  // namespace hfshard
