@@ -3,8 +3,8 @@
 
 Nearly all of a check's time goes to the declarations of the standard library, which every file includes: 17 files of plan
 took 10 seconds each by themselves, and 10 seconds as one. So the checks look at a layer as one file that includes its
-sources; names in it are unique, in anonymous namespaces too. The analyzer looks at each file by itself: of a layer it would
-follow the calls between files, and no longer look at what they lead to with other arguments.
+sources; names in it are unique, in anonymous namespaces too. The analyzer looks at a few files at a time, put after each other
+as one, since it passes over what is included: of a whole layer it would follow the calls between files for twice as long.
 
 A job's key is the hash of everything that clang-tidy's answer depends on within the project: its files, the headers of
 ours that they include, the two configurations, the compile command and the tool's version. Clean keys are empty files in
@@ -29,7 +29,7 @@ import lint_common
 
 ROOT = lint_common.ROOT
 TIDY = "clang-tidy-14"
-DATABASE = os.environ.get("HFSHARD_TIDY_BUILD", os.path.join(ROOT, "build", "release"))
+DATABASE = os.environ.get("HFSHARD_TIDY_BUILD", os.path.join(ROOT, "build", "lint"))
 CACHE = os.path.join(ROOT, "build", "tidy-cache")
 COMMANDS = os.path.join(ROOT, "build", "tidy-commands")  # DATABASE as clang can use it
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.M)
@@ -39,12 +39,14 @@ EXTRA = ["--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wno-unused-com
          "--extra-arg=-Wno-ignored-attributes",
          # A local name may stand for something else in another file of the layer; g++ warns of each file's own.
          "--extra-arg=-Wno-shadow"]
-# The analyzer gives a function up after so many states. With the 225,000 of its own it took two and a half times as long.
-EXTRA += [f"--extra-arg={word}" for word in ("-Xclang", "-analyzer-config", "-Xclang", "max-nodes=60000")]
+# The analyzer gives a function up after so many states: with the 225,000 of its own it takes four times as long, with 60,000
+# a quarter more.
+EXTRA += [f"--extra-arg={word}" for word in ("-Xclang", "-analyzer-config", "-Xclang", "max-nodes=15000")]
+TOGETHER = 6  # files; alone, each takes 2 seconds for what it includes
 
 # The analyzer walks paths, which takes long. It runs where memory, descriptors and untrusted bytes are handled; in these
 # folders values are computed from values, without a pointer to lose.
-NOT_ANALYZED = re.compile(r"src/(mapping|plan|tool)/")
+NOT_ANALYZED = re.compile(r"src/(catalog|mapping|plan|service|tool)/")
 ANALYZER_ONLY = "-bugprone-*,-cert-*,-concurrency-*,-misc-*,-modernize-*,-performance-*,-readability-*"
 CHECKS_ONLY = "-clang-analyzer-*,-bugprone-suspicious-include"
 # CLI11 is headers only, and this check alone spends 9 seconds on them.
@@ -60,6 +62,7 @@ class Job:
     files: list  # the sources that it looks at
     off: str  # taken off the checks of .clang-tidy
     command: str
+    begins: list = dataclasses.field(default_factory=list)  # of a file made of several: the line before each
 
 
 def layer_of(path):
@@ -70,6 +73,20 @@ def layer_of(path):
 def layer_file(layer):
     """The file that includes the sources of a layer."""
     return os.path.join(COMMANDS, layer.replace("/", "_") + ".cpp")
+
+
+def analyzer_file(layer, number):
+    """The file that holds some sources of a layer."""
+    return os.path.join(COMMANDS, f"{layer.replace('/', '_')}_{number}.cpp")
+
+
+def in_its_own_file(job, said):
+    """What was said of lines of a file made of several, of those of each."""
+    def replaced(match):
+        line = int(match.group(1))
+        at = max(i for i, begin in enumerate(job.begins) if begin < line)
+        return f"{job.files[at]}:{line - job.begins[at]}"
+    return re.sub(re.escape(job.main) + r":(\d+)", replaced, said) if job.begins else said
 
 
 def jobs_of(commands, wanted):
@@ -83,9 +100,24 @@ def jobs_of(commands, wanted):
             file.writelines(f'#include "{os.path.join(ROOT, path)}"\n' for path in files)
         off = CHECKS_ONLY + (",-performance-unnecessary-value-param" if WITHOUT_COPIES.match(layer) else "")
         jobs.append(Job(layer, layer_file(layer), files, off, commands[files[0]]))
-    for path, command in sorted(commands.items()):
-        if (not wanted or path in wanted) and not NOT_ANALYZED.match(path):
-            jobs.append(Job(path, os.path.join(ROOT, path), [path], ANALYZER_ONLY, command))
+    return jobs + analyzed_together(commands, wanted)
+
+
+def analyzed_together(commands, wanted):
+    """The jobs of the analyzer: files of one layer, a few at a time, put together as one."""
+    jobs = []
+    for layer in sorted({layer_of(path) for path in wanted or commands}):
+        files = sorted(path for path in commands if layer_of(path) == layer and not NOT_ANALYZED.match(path))
+        for at in range(0, len(files), TOGETHER):
+            some = files[at:at + TOGETHER]
+            if wanted and not wanted.intersection(some):
+                continue
+            texts = [lint_common.read_text(ROOT, path) + "\n" for path in some]
+            begins = [sum(text.count("\n") for text in texts[:i]) for i in range(len(texts))]
+            main_file = analyzer_file(layer, at // TOGETHER)
+            with open(main_file, "w", encoding="utf-8") as file:
+                file.writelines(texts)
+            jobs.append(Job(f"{some[0]}, ...", main_file, some, ANALYZER_ONLY, commands[some[0]], begins))
     return jobs
 
 
@@ -112,8 +144,11 @@ def compile_commands():
         if path.startswith("src" + os.sep):
             commands[path] = entry["command"]
             main = layer_file(layer_of(path))
-            words = [main if word == entry["file"] else word for word in shlex.split(entry["command"])]
-            layers.setdefault(main, {"directory": entry["directory"], "file": main, "command": shlex.join(words)})
+            for name in (main, *(analyzer_file(layer_of(path), number) for number in range(len(entries) // TOGETHER + 1))):
+                if name in layers:
+                    continue
+                words = [name if word == entry["file"] else word for word in shlex.split(entry["command"])]
+                layers.setdefault(name, {"directory": entry["directory"], "file": name, "command": shlex.join(words)})
     os.makedirs(COMMANDS, exist_ok=True)
     with open(os.path.join(COMMANDS, "compile_commands.json"), "w", encoding="utf-8") as file:
         json.dump(entries + list(layers.values()), file)
@@ -165,7 +200,7 @@ def main(wanted):
     os.makedirs(CACHE, exist_ok=True)
     jobs = jobs_of(compile_commands(), wanted)
     if not jobs:
-        print("run_tidy: nothing to check; is build/release configured?", file=sys.stderr)
+        print("run_tidy: nothing to check; is build/lint configured?", file=sys.stderr)
         return 1
     keys = [key_of(job, version) for job in jobs]
     to_do = [(job, key) for job, key in zip(jobs, keys) if not os.path.exists(os.path.join(CACHE, key))]
@@ -181,7 +216,7 @@ def main(wanted):
                 print(f"{seconds:7.1f} s  {job.name}")
             if said:
                 wrong += 1
-                print(said.replace(ROOT + os.sep, ""), flush=True)
+                print(in_its_own_file(job, said).replace(ROOT + os.sep, ""), flush=True)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"run_tidy: {len(to_do)} of {len(keys)} jobs done in {time.monotonic() - started:.0f} s "
           f"({used.ru_utime + used.ru_stime:.0f} s of processor time), {wrong} with problems")

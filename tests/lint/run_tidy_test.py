@@ -17,11 +17,11 @@ class RunTidyTest(unittest.TestCase):
         self._temporary = tempfile.TemporaryDirectory()
         self.addCleanup(self._temporary.cleanup)
         self.root = os.path.realpath(self._temporary.name)
-        for folder in ("scripts", "src/base", "build/release"):
+        for folder in ("scripts", "src/base", "build/lint"):
             os.makedirs(os.path.join(self.root, folder))
         for name in ("scripts/run_tidy.py", "scripts/lint_common.py", ".clang-tidy"):
             shutil.copy(os.path.join(ROOT, name), os.path.join(self.root, name))
-        self.write("build/release/compile_commands.json", json.dumps([{
+        self.write("build/lint/compile_commands.json", json.dumps([{
             "directory": self.root, "file": "src/base/a.cpp",
             "command": f"g++ -std=c++20 -I{self.root}/src -c src/base/a.cpp"}]))
         self.write("src/base/a.cpp", '#include "base/a.h"\n\nint twice(int value) { return 2 * value; }\n')
@@ -34,7 +34,7 @@ class RunTidyTest(unittest.TestCase):
         """The only file of the tree."""
         os.makedirs(os.path.dirname(os.path.join(self.root, path)), exist_ok=True)
         self.write(path, text)
-        self.write("build/release/compile_commands.json", json.dumps([{
+        self.write("build/lint/compile_commands.json", json.dumps([{
             "directory": self.root, "file": path, "command": f"g++ -std=c++20 {more} -c {path}"}]))
 
     def run_tidy(self):
@@ -62,7 +62,7 @@ class RunTidyTest(unittest.TestCase):
         for name in names:
             text = f"int {name[-1]}_once(int Wrong) {{ return Wrong; }}\n"
             self.write(f"src/base/{name}.cpp", "namespace {\n" + text + "}  // namespace\n")
-        self.write("build/release/compile_commands.json", json.dumps([{
+        self.write("build/lint/compile_commands.json", json.dumps([{
             "directory": self.root, "file": f"src/base/{name}.cpp",
             "command": f"g++ -std=c++20 -c src/base/{name}.cpp"} for name in names]))
         status, said = self.run_tidy()
@@ -73,10 +73,24 @@ class RunTidyTest(unittest.TestCase):
     def test_memory_is_analyzed_where_it_is_handled(self):
         text = "int take(bool good) {\n  int* value = nullptr;\n  if (good) return 1;\n  return *value;\n}\n"
         for folder, found in (("base", True), ("bytes", True), ("format/x", True), ("ops", True), ("run", True),
-                              ("plan", False), ("mapping", False), ("tool", False)):
+                              ("plan", False), ("service", False), ("catalog", False), ("mapping", False), ("tool", False)):
             self.put_source(f"src/{folder}/a.cpp", text)
             status, said = self.run_tidy()
             self.assertEqual((status, "clang-analyzer-core.NullDereference" in said), (int(found), found), folder + said)
+
+    def test_what_the_analyzer_finds_is_said_of_its_own_file(self):
+        good = "int {0}(bool good) {{\n  return good ? 1 : 2;\n}}\n"
+        names = ["a", "b", "c"]
+        for name in names:
+            self.write(f"src/base/{name}.cpp", good.format(name))
+        self.write("src/base/b.cpp", "int b(bool good) {\n  int* value = nullptr;\n  if (good) return 1;\n  return *value;\n}\n")
+        self.write("build/lint/compile_commands.json", json.dumps([{
+            "directory": self.root, "file": f"src/base/{name}.cpp",
+            "command": f"g++ -std=c++20 -c src/base/{name}.cpp"} for name in names]))
+        status, said = self.run_tidy()
+        self.assertEqual(status, 1, said)
+        self.assertIn("src/base/b.cpp:4:10: error: Dereference of null pointer", said)
+        self.assertNotIn("src_base_0.cpp", said)
 
     def test_a_precompiled_header_hides_no_missing_include(self):
         self.write("cmake_pch.hxx", "#include <string>\n")
