@@ -9,6 +9,7 @@
 
 #include "plan/compile/compile_model.h"
 #include "support/catch_error.h"
+#include "support/sizes.h"
 #include "unit/plan/compile/compile_reference.h"
 #include "unit/plan/compile/compile_support.h"
 
@@ -18,11 +19,11 @@ namespace hfshard {
 namespace {
 
 // Where the elements of each leaf come from: tensor << 32 | offset; all ones and a scalar of fills.
-using Origins = std::vector<std::vector<std::uint64_t>>;
+using Traces = std::vector<std::vector<std::uint64_t>>;
 constexpr std::uint64_t kFill = std::uint64_t{0xffffffff} << 32;
 
-Origins origins_of(const CompiledModel& model) {
-  Origins out;
+Traces traces_of(const CompiledModel& model) {
+  Traces out;
   for (const Leaf& leaf : model.leaves) out.emplace_back(leaf.shape.numel());
   for (const Transfer& transfer : model.transfers) {
     for (std::size_t s = 0; s < transfer.sources.size(); ++s) {
@@ -42,13 +43,13 @@ Origins origins_of(const CompiledModel& model) {
 }
 
 // What they come from at last, by way of a tree whose own elements come from `before`.
-Origins traced(Origins origins, const Origins& before) {
-  for (auto& leaf : origins) {
+Traces traced(Traces traces, const Traces& before) {
+  for (auto& leaf : traces) {
     for (std::uint64_t& element : leaf) {
       if (element < kFill) element = before.at(element >> 32).at(element & 0xffffffffU);
     }
   }
-  return origins;
+  return traces;
 }
 
 Catalog tree_catalog(const CompiledModel& model) {
@@ -78,8 +79,10 @@ Way between(const FakeCatalog& model, const CompiledModel& first, const MappingO
 }
 
 TEST(CompileThrough, EveryElementComesFromWhereItWouldComeOfTheModel) {
-  std::size_t pairs = 0;
+  int pairs = 0;
+  int number = 0;
   for (const FamilyInfo& info : list_families()) {
+    if (number++ % (4 - cases(3)) != 0) continue;  // a third of them under a sanitizer
     const FakeCatalog model = FakeCatalog::of(info.name, info.example);
     std::vector<MappingOptions> all;
     for (const char* scheme : {"maxtext", "torchtitan"}) {
@@ -105,11 +108,11 @@ TEST(CompileThrough, EveryElementComesFromWhereItWouldComeOfTheModel) {
         ++pairs;
         EXPECT_EQ(way.through.leaves.size(), direct.leaves.size());
         EXPECT_EQ(way.through.scheme, to.scheme);
-        EXPECT_TRUE(traced(origins_of(way.through), origins_of(first)) == origins_of(direct));
+        EXPECT_TRUE(traced(traces_of(way.through), traces_of(first)) == traces_of(direct));
       }
     }
   }
-  EXPECT_GT(pairs, 70U);
+  EXPECT_GT(pairs, cases(70) / 2);
 }
 
 TEST(CompileThrough, OneTransferTakesAStackOrItsLayers) {
