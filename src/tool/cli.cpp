@@ -18,6 +18,7 @@
 
 #include "base/text.h"
 #include "base/version.h"
+#include "tool/fields.h"
 #include "tool/help.h"
 #include "tool/interrupt.h"
 #include "tool/option_pairs.h"
@@ -55,8 +56,7 @@ Json error_json(const Error& error) {
     out["column"] = place->column;
   }
   if (const auto range = error.range()) {
-    out["begin_bytes"] = range->begin;
-    out["end_bytes"] = range->end;
+    add_range(range, out);
     out["total_bytes"] = error.total_bytes();
   }
   return out;

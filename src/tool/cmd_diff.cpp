@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "tool/cli.h"
 #include "tool/element_report.h"
+#include "tool/fields.h"
 #include "tool/hub_flags.h"
 #include "tool/interrupt.h"
 #include "tool/plan_flags.h"
@@ -71,10 +72,7 @@ Json number_json(double value) {
 Json place_json(const ElementPlace& place) {
   Json out = element_place_json(place);
   out["value"] = place.value;
-  if (place.range) {
-    out["begin_bytes"] = place.range->begin;
-    out["end_bytes"] = place.range->end;
-  }
+  add_range(place.range, out);
   return out;
 }
 
@@ -106,10 +104,7 @@ Json damage_json_of(const DiffDamage& damage) {
   out["message"] = damage.message;
   out["places"] = damage.places;
   if (!damage.file.empty()) out["file"] = damage.file;
-  if (damage.range) {
-    out["begin_bytes"] = damage.range->begin;
-    out["end_bytes"] = damage.range->end;
-  }
+  add_range(damage.range, out);
   return out;
 }
 

@@ -44,10 +44,7 @@ Json damage_json(const Damage& damage) {
   out["code"] = to_string(damage.code);
   out["message"] = damage.message;
   if (!damage.file.empty()) out["file"] = damage.file;
-  if (damage.range) {
-    out["begin_bytes"] = damage.range->begin;
-    out["end_bytes"] = damage.range->end;
-  }
+  add_range(damage.range, out);
   return out;
 }
 
@@ -123,9 +120,7 @@ Json piece_json(const StoredPiece& piece) {
   out["place"] = shape_json(piece.place);
   out["stored"] = piece.range.has_value();
   if (!piece.file.empty()) out["file"] = piece.file;
-  if (!piece.range) return out;
-  out["begin_bytes"] = piece.range->begin;
-  out["end_bytes"] = piece.range->end;
+  add_range(piece.range, out);
   return out;
 }
 

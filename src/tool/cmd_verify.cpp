@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "tool/cli.h"
 #include "tool/element_report.h"
+#include "tool/fields.h"
 #include "tool/hub_flags.h"
 #include "tool/interrupt.h"
 #include "tool/plan_flags.h"
@@ -34,10 +35,7 @@ Json verify_json(const VerifyResult& result) {
     entry["tensor"] = difference.tensor;
     entry["what"] = difference.what;
     if (!difference.file.empty()) entry["file"] = difference.file;
-    if (difference.range) {
-      entry["begin_bytes"] = difference.range->begin;
-      entry["end_bytes"] = difference.range->end;
-    }
+    add_range(difference.range, entry);
     if (difference.out) entry["first"] = element_place_json(*difference.out);
     if (difference.source) entry["source"] = element_place_json(*difference.source);
     out["differences"].array().push_back(std::move(entry));

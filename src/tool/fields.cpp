@@ -100,4 +100,10 @@ std::vector<Field> load_fields(const LoadReport& load) {
   return out;
 }
 
+void add_range(const std::optional<ByteRange>& range, Json& out) {
+  if (!range) return;
+  out["begin_bytes"] = range->begin;
+  out["end_bytes"] = range->end;
+}
+
 }  // namespace hfshard
