@@ -1,8 +1,13 @@
 #include "catalog/format.h"
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include <fmt/format.h>
 
 #include "base/checked.h"
+#include "base/text.h"
 
 #include "hfshard/error.h"
 
@@ -20,6 +25,22 @@ std::string FileLayout::data_file(std::uint32_t number, std::uint32_t files) con
 
 std::uint64_t FileLayout::begin_bytes(std::uint64_t alignment) const noexcept {
   return round_up(std::uint64_t{leading.size()}, alignment);
+}
+
+const Found::Step& step_numbered(std::span<const Found::Step> steps, std::uint64_t number,
+                                 const StorePath& place) {
+  if (steps.empty()) {
+    throw Error(ErrorCode::usage, "a step is chosen, but this is no directory of steps")
+        .in_file(place.text());
+  }
+  const auto found = std::ranges::find(steps, number, &Found::Step::number);
+  if (found != steps.end()) return *found;
+  std::vector<std::string> numbers;
+  numbers.reserve(steps.size());
+  for (const Found::Step& step : steps) numbers.push_back(std::to_string(step.number));
+  throw Error(ErrorCode::not_found, fmt::format("there is no step {}", number))
+      .in_file(place.text())
+      .hint("there are " + join(numbers, ", "));
 }
 
 ArrayFiles Format::array_files(const std::vector<Leaf>& /*leaves*/,

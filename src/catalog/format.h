@@ -125,6 +125,11 @@ struct Found {
   std::vector<Step> steps;  ///< below the place, by number; the last is meant
 };
 
+/// The step of a place that has this number. Throws: usage (the place has no steps), not_found
+/// (with those that there are).
+const Found::Step& step_numbered(std::span<const Found::Step> steps, std::uint64_t number,
+                                 const StorePath& place);
+
 /// Which of the checkpoints at a place is meant, where there are several.
 struct Choice {
   std::optional<std::uint64_t> step;  ///< absent: the highest

@@ -291,6 +291,12 @@ CompiledModel compile_by_config(TreeSource& tree, std::optional<Described> descr
   return model;
 }
 
+Error unknown_model(const StorePath& place) {
+  return Error(ErrorCode::usage, "nothing says which model this checkpoint is of")
+      .in_file(place.text())
+      .hint("--config DIR names a directory with its config.json and tokenizer");
+}
+
 // The way back to the model that a tree was made of; what goes along with it is carried.
 CompiledModel compile_back(TreeSource& tree, const StorePath& place, const PlanOptions& options) {
   const bool as_it_is = has_model_names(place);
@@ -300,9 +306,7 @@ CompiledModel compile_back(TreeSource& tree, const StorePath& place, const PlanO
   if (options.tree.config_text) return compile_by_config(tree, std::move(named), options);
   const auto recorded = recorded_at(place);
   if (!recorded) {
-    throw Error(ErrorCode::usage, "nothing says which model this checkpoint is of")
-        .in_file(place.text())
-        .hint("--config DIR names a directory with its config.json and tokenizer");
+    throw unknown_model(place);
   }
   carry_recorded(tree, *recorded);
   const Model& forward = *recorded->origin.model;
@@ -355,6 +359,7 @@ CompiledModel compile_across(TreeSource& tree, const StorePath& place, const Pla
   const CompiledModel model = compile_back(tree, place, back);
   std::string config = model.config_text.empty() ? tree.catalog().config_text : model.config_text;
   if (config.empty()) config = options.tree.config_text.value_or("");
+  if (config.empty()) throw unknown_model(place);
   const Catalog tensors =
       tensors_of({model.leaves.begin(), model.leaves.end()}, std::move(config), tree.catalog());
   CompiledModel out =
@@ -371,24 +376,11 @@ CompiledModel compile_across(TreeSource& tree, const StorePath& place, const Pla
 // The step that is read, of a place that has steps.
 std::optional<Found::Step> step_of(const StorePath& place, const PlanOptions& options) {
   const auto found = recognise(place);
-  if (!found || found->found.steps.empty()) {
-    if (!options.tree.step) return std::nullopt;
-    throw Error(ErrorCode::usage, "a step is chosen, but this is no directory of steps")
-        .in_file(place.text());
-  }
-  const std::vector<Found::Step>& steps = found->found.steps;
-  const auto asked = std::ranges::find_if(steps, [&](const Found::Step& step) {
-    return options.tree.step ? step.number == *options.tree.step
-                             : step.directory == found->found.directory;
-  });
-  if (asked != steps.end()) return *asked;
-  if (!options.tree.step) return std::nullopt;
-  std::vector<std::string> numbers;
-  numbers.reserve(steps.size());
-  for (const Found::Step& step : steps) numbers.push_back(std::to_string(step.number));
-  throw Error(ErrorCode::not_found, fmt::format("there is no step {}", *options.tree.step))
-      .in_file(place.text())
-      .hint("steps are " + join(numbers, ", "));
+  const std::vector<Found::Step> steps = found ? found->found.steps : std::vector<Found::Step>();
+  if (options.tree.step) return step_numbered(steps, *options.tree.step, place);
+  const auto taken = std::ranges::find_if(
+      steps, [&](const Found::Step& step) { return step.directory == found->found.directory; });
+  return taken == steps.end() ? std::nullopt : std::optional(*taken);
 }
 
 // What a record says is about the whole tree.

@@ -97,6 +97,15 @@ def by_torchtitan(tool, oracle, number):
     expect_tree(tool, tree, oracle.kept(layers), f"{oracle.name} torchtitan -> {layers}")
     tool.run("verify", tree, dcp)
     tool.run("verify", tree)
+    if number % 4 or any(facts["dtype"] != "bfloat16" for facts in oracle.kept(layers).values()):
+        return  # a config says one dtype
+    for name in ("hfshard.json", "config.json"):  # as torchtitan would have written it
+        os.remove(os.path.join(dcp, name))
+    told = tool.run("convert", dcp, tool.path("refused"), status=2).stderr
+    tool.expect("--config" in told, f"{oracle.name}: {told}")
+    tool.run("convert", dcp, tree + "-config", "--config", oracle.path, "--layers", layers, *oracle.words(), *SMALL)
+    expect_tree(tool, tree + "-config", oracle.kept(layers), f"{oracle.name} torchtitan -> {layers} by --config")
+    tool.run("verify", tree + "-config", dcp)
 
 
 def from_maxtext(tool, case, number):

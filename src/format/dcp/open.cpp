@@ -308,18 +308,7 @@ StorePath chosen(const StorePath& path, const Choice& choice) {
   const std::vector<Found::Step> steps =
       is_dcp(path) ? std::vector<Found::Step>() : steps_below(path);
   if (!choice.step) return steps.empty() ? path : path.at(steps.back().directory);
-  if (steps.empty()) {
-    throw Error(ErrorCode::usage, "a step is chosen, but this is no directory of steps")
-        .in_file(path.text());
-  }
-  const auto found = std::ranges::find(steps, *choice.step, &Found::Step::number);
-  if (found != steps.end()) return path.at(found->directory);
-  std::vector<std::string> numbers;
-  numbers.reserve(steps.size());
-  for (const Found::Step& step : steps) numbers.push_back(std::to_string(step.number));
-  throw Error(ErrorCode::not_found, fmt::format("there is no step {}", *choice.step))
-      .in_file(path.text())
-      .hint("there are " + join(numbers, ", "));
+  return path.at(step_numbered(steps, *choice.step, path).directory);
 }
 
 }  // namespace

@@ -212,31 +212,13 @@ std::vector<std::string> steps_of_any_name(const StorePath& root) {
   return out;
 }
 
-[[noreturn]] void throw_no_steps(const StorePath& path) {
-  throw Error(ErrorCode::usage, "a step is chosen, but this is no directory of steps")
-      .in_file(path.text());
-}
-
-StorePath chosen_step(const StorePath& root, std::uint64_t number) {
-  const std::vector<Found::Step> steps = steps_below(root);
-  if (steps.empty()) throw_no_steps(root);
-  const auto found = std::ranges::find(steps, number, &Found::Step::number);
-  if (found != steps.end()) return root.at(found->directory);
-  std::vector<std::string> numbers;
-  numbers.reserve(steps.size());
-  for (const Found::Step& step : steps) numbers.push_back(std::to_string(step.number));
-  throw Error(ErrorCode::not_found, fmt::format("there is no step {}", number))
-      .in_file(root.text())
-      .hint("there are " + join(numbers, ", "));
-}
-
 StorePath step_at(const StorePath& path, std::optional<std::uint64_t> number) {
   if (is_step(path)) {
-    if (number) throw_no_steps(path);
+    if (number) step_numbered({}, *number, path);
     return path;
   }
-  if (number) return chosen_step(path, *number);
   const std::vector<Found::Step> steps = steps_below(path);
+  if (number) return path.at(step_numbered(steps, *number, path).directory);
   if (!steps.empty()) return path.at(steps.back().directory);
   if (!items_below(path).empty()) return path;
   Error error(ErrorCode::not_found,
@@ -341,7 +323,7 @@ Location locate(const StorePath& path, const Choice& choice) {
   }
   Location out;
   if (is_item(path)) {
-    if (choice.step) throw_no_steps(path);
+    if (choice.step) step_numbered({}, *choice.step, path);
     if (!choice.items.empty()) {
       throw Error(ErrorCode::usage, "items are chosen, but this is an item itself")
           .in_file(path.text());
