@@ -17,9 +17,11 @@ Option link_option(bool& link) {
           .help = "plan what link would do: what is linked, what is not, and why"};
 }
 
-int run_plan_command(const Session& session, const PlanFlags& plan_flags, const RunFlags& run_flags,
-                     bool link, const LoadFlags& load) {
+int run_plan_command(const Session& session, const PlanFlags& plan_flags,
+                     const TreeFlags& tree_flags, const RunFlags& run_flags, bool link,
+                     const LoadFlags& load) {
   PlanOptions wanted = plan_options(plan_flags);
+  wanted.tree = tree_options(tree_flags);
   wanted.link = link;
   wanted.digests = !link;
   return show_plan(session, source_name(session, plan_flags.source, plan_flags.revision), wanted,
@@ -50,6 +52,7 @@ int show_plan(const Session& session, const SourceName& source, const PlanOption
 
 Command plan_command(Session& session) {
   const auto plan_flags = std::make_shared<PlanFlags>();
+  const auto tree_flags = std::make_shared<TreeFlags>();
   const auto run_flags = std::make_shared<RunFlags>();
   const auto link = std::make_shared<bool>(false);
   const auto load = std::make_shared<LoadFlags>();
@@ -59,6 +62,8 @@ Command plan_command(Session& session) {
                   "headers only"};
   out.positionals = {source_positional(*plan_flags), out_positional(*run_flags)};
   out.options = joined({plan_table(*plan_flags),
+                        root_table(*tree_flags),
+                        back_table(*tree_flags),
                         {link_option(*link)},
                         load_table(*load),
                         run_table(*run_flags),
@@ -69,8 +74,8 @@ Command plan_command(Session& session) {
        "hfshard plan Qwen3-8B --load-mesh fsdp=16 --devices-per-host 4"},
       {"what link would do", "hfshard plan Qwen3-8B out --link"},
       {"every leaf, for programs", "hfshard plan Qwen3-8B --json"}};
-  out.run = [&session, plan_flags, run_flags, link, load] {
-    return run_plan_command(session, *plan_flags, *run_flags, *link, *load);
+  out.run = [&session, plan_flags, tree_flags, run_flags, link, load] {
+    return run_plan_command(session, *plan_flags, *tree_flags, *run_flags, *link, *load);
   };
   return out;
 }

@@ -18,6 +18,7 @@ refused reshard out other --axes kernel
 refused convert out other
 mv out/7/hfshard.json .
 refused convert out other --to safetensors
+"$HFSHARD" plan out other --to safetensors --config hf | grep -E '^(family|source|output) '
 "$HFSHARD" convert out other --to safetensors --config hf --quiet | grep published
 cmp back/model.safetensors other/model.safetensors
 echo "--- axes from a config"
