@@ -21,6 +21,11 @@ refused convert out other --to safetensors
 "$HFSHARD" plan out other --to safetensors --config hf | grep -E '^(family|source|output) '
 "$HFSHARD" convert out other --to safetensors --config hf --quiet | grep published
 cmp back/model.safetensors other/model.safetensors
+echo "--- some of the model's tensors"
+"$HFSHARD" convert out part --to safetensors --config hf --include '*.layers.1.*' --exclude '*norm*' --quiet | grep published
+"$HFSHARD" inspect part | grep -o 'model.layers[^ "]*'
+"$HFSHARD" verify part out --quiet
+refused convert out never --to safetensors --config hf --exclude '*nothing*'
 echo "--- axes from a config"
 mkdir meta && (mv out/7/items meta/items)
 shards() { "$HFSHARD" reshard meta/items never --mesh fsdp=2 "$@" --dry-run --json --quiet | grep -o '"shard":\[[0-9,]*\]' | sort | uniq -c; }

@@ -21,7 +21,36 @@ const std::string* first_match(const std::vector<std::string>& globs, std::strin
   return nullptr;
 }
 
+// Throws: usage, if a glob matches no tensor.
+void check_globs(std::string_view flag, const std::vector<std::string>& globs,
+                 const Catalog& catalog, const std::string& location) {
+  for (const std::string& glob : globs) {
+    if (std::ranges::any_of(catalog.tensors, [&](const TensorInfo& tensor) {
+          return glob_match(glob, tensor.name);
+        }))
+      continue;
+    throw Error(ErrorCode::usage, fmt::format("{} {} matches no tensor", flag, quote(glob)))
+        .in_file(location)
+        .hint(
+            "a glob is for a whole name, as hfshard inspect prints them; quote it, or the shell "
+            "takes it");
+  }
+}
+
 }  // namespace
+
+void check_globs(const MappingOptions& options, const Catalog& catalog,
+                 const std::string& location) {
+  check_globs("--include", options.include, catalog, location);
+  check_globs("--exclude", options.exclude, catalog, location);
+}
+
+std::optional<LeftOut> left_out(const MappingOptions& options, std::string_view name) {
+  if (const std::string* glob = first_match(options.exclude, name))
+    return LeftOut{"--exclude", fmt::format("--exclude {}", quote(*glob))};
+  if (options.include.empty() || first_match(options.include, name) != nullptr) return std::nullopt;
+  return LeftOut{"--include", "not in --include"};
+}
 
 ModelBuilder::ModelBuilder(const Catalog& catalog, const MappingOptions& options)
     : catalog_(catalog), options_(options), uses_(catalog.tensors.size(), TensorUse::none) {
@@ -30,17 +59,11 @@ ModelBuilder::ModelBuilder(const Catalog& catalog, const MappingOptions& options
 }
 
 void ModelBuilder::exclude(const MappingOptions& options) {
-  if (options.include.empty() && options.exclude.empty()) return;
-  check_globs("--include", options.include);
-  check_globs("--exclude", options.exclude);
+  check_globs(options, catalog_, catalog_.location);
   for (std::uint32_t i = 0; i < catalog_.tensors.size(); ++i) {
-    const std::string& name = catalog_.tensors[i].name;
-    const std::string* glob = first_match(options.exclude, name);
-    const bool outside = !options.include.empty() && first_match(options.include, name) == nullptr;
-    if (glob == nullptr && !outside) continue;
-    const std::string why =
-        glob != nullptr ? fmt::format("--exclude {}", quote(*glob)) : "not in --include";
-    drop_whole(i, rule(glob != nullptr ? "--exclude" : "--include"), why);
+    const auto asked = left_out(options, catalog_.tensors[i].name);
+    if (!asked) continue;
+    drop_whole(i, rule(asked->flag), asked->why);
     mark(i, TensorUse::excluded);
   }
 }
@@ -55,20 +78,6 @@ void ModelBuilder::leave_out(const std::vector<std::string>& prefixes, const std
       drop_whole(tensor, rule(kNumLayers), why);
       mark(tensor, TensorUse::excluded);
     }
-  }
-}
-
-void ModelBuilder::check_globs(std::string_view flag, const std::vector<std::string>& globs) const {
-  for (const std::string& glob : globs) {
-    if (std::ranges::any_of(catalog_.tensors, [&](const TensorInfo& tensor) {
-          return glob_match(glob, tensor.name);
-        }))
-      continue;
-    throw Error(ErrorCode::usage, fmt::format("{} {} matches no tensor", flag, quote(glob)))
-        .in_file(catalog_.location)
-        .hint(
-            "a glob is for a whole name, as hfshard inspect prints them; quote it, or the shell "
-            "takes it");
   }
 }
 

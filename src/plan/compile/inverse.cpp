@@ -31,10 +31,12 @@ class Inverter {
       : forward_(forward),
         source_(source),
         tree_(tree),
-        builder_(tree, options),
+        options_(options),
+        builder_(tree, of_leaves(options)),
         leaf_of_(source.tensors.size()) {}
 
   CompiledModel invert() {
+    check_globs(options_, source_, tree_.location);
     CompiledModel& model = builder_.model();
     model.family = forward_.family;
     model.stacked = forward_.stacked;
@@ -43,7 +45,8 @@ class Inverter {
     for (const Transfer& transfer : forward_.transfers) {
       for (std::uint64_t i = 0; i < transfer.sources.size(); ++i) add_source(transfer, i);
     }
-    for (const Fill& fill : forward_.fills) drop_region(fill.target, fill.rule, fill.map, "a fill");
+    for (const Fill& fill : forward_.fills)
+      drop_region(fill.target, rule(fill.rule), fill.map, "a fill");
     for (const Drop& drop : forward_.drops) add_region(drop);
     for (const Drop& drop : forward_.drops) add_twin(drop);
     drop_rest();
@@ -54,6 +57,13 @@ class Inverter {
   }
 
  private:
+  // Globs choose tensors of the model, not arrays of the tree.
+  static MappingOptions of_leaves(MappingOptions options) {
+    options.include.clear();
+    options.exclude.clear();
+    return options;
+  }
+
   std::uint32_t array_of(const Leaf& leaf) {
     const auto found = tree_.find(leaf.name);
     if (!found) {
@@ -100,9 +110,14 @@ class Inverter {
     if (transfer.copy) {
       IndexMap region = transfer.map;
       region.dst_base += offset;
-      return drop_region(transfer.target, transfer.rule, region, "a copy of what is written");
+      return drop_region(transfer.target, rule(transfer.rule), region, "a copy of what is written");
     }
     const std::uint32_t tensor = transfer.sources[number];
+    if (const auto asked = left_out(options_, source_.tensors[tensor].name)) {
+      IndexMap region = transfer.map;
+      region.dst_base += offset;
+      return drop_region(transfer.target, builder_.rule(asked->flag), region, asked->why);
+    }
     const TensorInfo& info = source_.tensors[tensor];
     const std::uint32_t array = arrays_[transfer.target];
     Transfer back;
@@ -137,7 +152,7 @@ class Inverter {
         if (j > k || (j < k && map.digits[j].dst_step != 0))
           others.digits.push_back({map.digits[j].extent, 0, map.digits[j].src_step});
       }
-      drop_region(transfer.target, transfer.rule, others, "repeats what is written");
+      drop_region(transfer.target, rule(transfer.rule), others, "repeats what is written");
     }
     return out;
   }
@@ -146,7 +161,7 @@ class Inverter {
   void drop_region(std::uint32_t leaf, std::uint32_t number, const IndexMap& map, std::string why) {
     Drop drop;
     drop.source = arrays_[leaf];
-    drop.rule = rule(number);
+    drop.rule = number;
     drop.why = std::move(why);
     drop.map.src_base = map.dst_base;
     for (const Digit& digit : map.digits)
@@ -171,6 +186,7 @@ class Inverter {
   void add_twin(const Drop& drop) {
     CompiledModel& model = builder_.model();
     if (!drop.same_as || !leaf_of_[*drop.same_as] || leaf_of_[drop.source]) return;
+    if (left_out(options_, source_.tensors[drop.source].name)) return;
     const std::uint32_t twin = *leaf_of_[*drop.same_as];
     const auto number = static_cast<std::uint32_t>(model.leaves.size());
     Leaf leaf = model.leaves[twin];
@@ -217,7 +233,7 @@ class Inverter {
     std::vector<std::string> names;
     std::size_t missing = 0;
     for (std::size_t i = 0; i < source_.tensors.size(); ++i) {
-      if (leaf_of_[i] || scale[i]) continue;
+      if (leaf_of_[i] || scale[i] || left_out(options_, source_.tensors[i].name)) continue;
       if (++missing <= kShown) names.push_back(source_.tensors[i].name);
     }
     if (missing == 0) return;
@@ -261,6 +277,7 @@ class Inverter {
   const CompiledModel& forward_;
   const Catalog& source_;
   const Catalog& tree_;
+  const MappingOptions& options_;
   ModelBuilder builder_;
   std::vector<std::uint32_t> arrays_;                  // of the tree, by leaf of `forward`
   std::vector<std::optional<std::uint32_t>> leaf_of_;  // by tensor of the source

@@ -24,6 +24,17 @@ struct MissingTensor {
   std::string rule;
 };
 
+/// Why --include or --exclude leave a tensor out.
+struct LeftOut {
+  std::string_view flag;
+  std::string why;
+};
+/// Nothing for those that are taken.
+std::optional<LeftOut> left_out(const MappingOptions& options, std::string_view name);
+/// Throws: usage, with the location, if a glob of the two matches no tensor.
+void check_globs(const MappingOptions& options, const Catalog& catalog,
+                 const std::string& location);
+
 /// A compiled model while it grows; every scheme goes through it.
 class ModelBuilder {
  public:
@@ -48,8 +59,6 @@ class ModelBuilder {
   CompiledModel& model() noexcept { return model_; }
 
  private:
-  /// Throws: usage, if a glob matches no tensor.
-  void check_globs(std::string_view flag, const std::vector<std::string>& globs) const;
   void sort_leaves();
   void check_prefixes() const;
   void check_casts() const;
