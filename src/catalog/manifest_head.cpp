@@ -41,7 +41,7 @@ std::string first_line(const SourceFile& file) {
 
 }  // namespace
 
-std::string manifest_plan_id(const StorePath& directory) {
+ManifestHead manifest_head(const StorePath& directory) {
   const StorePath path = directory / kManifestName;
   if (!path.is_file()) return {};
   const std::unique_ptr<SourceFile> file = path.open();
@@ -50,8 +50,11 @@ std::string manifest_plan_id(const StorePath& directory) {
   head.back() = '}';
   try {
     const Json json = parse_json(head, path.text());
-    const Json* id = json.find("plan_id");
-    return id && id->is_string() ? id->as_string() : std::string();
+    const auto text_of = [&](const char* member) {
+      const Json* text = json.find(member);
+      return text && text->is_string() ? text->as_string() : std::string();
+    };
+    return {text_of("plan_id"), text_of("tool")};
   } catch (const Error& error) {  // who opens the output says what is wrong with it
     if (error.code() == ErrorCode::io) throw;
     return {};

@@ -12,8 +12,13 @@ inline constexpr const char* kManifestName = "hfshard.json";
 /// Name beside it of the manifest of what the output is a copy of, laid out anew.
 inline constexpr const char* kOriginName = "hfshard.origin.json";
 
-/// The plan id that this file of a directory states, from its first line. Empty if there is no such
-/// file, and if it is not whole. Throws: io.
-std::string manifest_plan_id(const StorePath& directory);
+/// What this file of a directory states in its first line. Empty if there is no such file, and if
+/// it is not whole.
+struct ManifestHead {
+  std::string plan_id;
+  std::string tool;  ///< "hfshard 0.1.0"
+};
+/// Throws: io.
+ManifestHead manifest_head(const StorePath& directory);
 
 }  // namespace hfshard

@@ -44,6 +44,7 @@ echo "--- of PyTorch: the same format, unless another one is asked for"
 "$HFSHARD" convert hf torch --to dcp --mesh fsdp=2 --quiet >/dev/null
 "$HFSHARD" reshard torch torch3 --mesh fsdp=3 2>&1 | grep -v digest
 "$HFSHARD" verify torch3 torch
+"$HFSHARD" inspect torch3 --summary | grep written
 "$HFSHARD" reshard torch orbax --to orbax --quiet | grep published
 mkdir runs && mv torch runs/step-5 && mv torch3 runs/step-6
 "$HFSHARD" reshard runs step5 --step 5 --to dcp --quiet | grep published

@@ -139,7 +139,8 @@ DcpCheckpoint::DcpCheckpoint(const StorePath& directory, Described described, bo
   catalog_.directory = directory;
   catalog_.wording = {
       .kind = "dcp", .array = "tensor", .arrays = "tensors", .name = "name", .has_cuts = true};
-  catalog_.writer = "torch.distributed.checkpoint";
+  catalog_.writer = manifest_head(directory).tool;
+  if (catalog_.writer.empty()) catalog_.writer = "torch.distributed.checkpoint";
   catalog_.notes = std::move(described.notes);
   Metadata& metadata = described.metadata;
   items_ = std::make_unique<Items>(directory, metadata, despite_loss);
@@ -322,7 +323,7 @@ std::optional<Found> find_checkpoint(const StorePath& path) {
     if (out.steps.empty()) return std::nullopt;
     out.directory = out.steps.back().directory;
   }
-  out.plan_id = manifest_plan_id(path.at(out.directory));
+  out.plan_id = manifest_head(path.at(out.directory)).plan_id;
   return out;
 }
 

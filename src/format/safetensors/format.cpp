@@ -33,7 +33,7 @@ class SafetensorsFormat final : public Format {
              name.ends_with(kIndexEnding);
     });
     if (!here) return {};
-    return Found{path.name(), manifest_plan_id(path), {}};
+    return Found{path.name(), manifest_head(path).plan_id, {}};
   }
 
   std::unique_ptr<Checkpoint> open(const StorePath& path) const override { return open_hf(path); }
