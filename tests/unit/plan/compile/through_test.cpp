@@ -82,7 +82,7 @@ TEST(CompileThrough, EveryElementComesFromWhereItWouldComeOfTheModel) {
   int pairs = 0;
   int number = 0;
   for (const FamilyInfo& info : list_families()) {
-    if (number++ % (4 - cases(3)) != 0) continue;  // a third of them under a sanitizer
+    if (number++ % (cases(6) == 6 ? 1 : 6) != 0) continue;  // a sixth of them under a sanitizer
     const FakeCatalog model = FakeCatalog::of(info.name, info.example);
     std::vector<MappingOptions> all;
     for (const char* scheme : {"maxtext", "torchtitan"}) {
@@ -112,7 +112,7 @@ TEST(CompileThrough, EveryElementComesFromWhereItWouldComeOfTheModel) {
       }
     }
   }
-  EXPECT_GT(pairs, cases(70) / 2);
+  EXPECT_GT(pairs, cases(70) / 4);
 }
 
 TEST(CompileThrough, OneTransferTakesAStackOrItsLayers) {
