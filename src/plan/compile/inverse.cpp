@@ -107,17 +107,15 @@ class Inverter {
 
   void add_source(const Transfer& transfer, std::uint64_t number) {
     const std::uint64_t offset = loop_offset(transfer, number);
-    if (transfer.copy) {
-      IndexMap region = transfer.map;
-      region.dst_base += offset;
-      return drop_region(transfer.target, rule(transfer.rule), region, "a copy of what is written");
-    }
     const std::uint32_t tensor = transfer.sources[number];
-    if (const auto asked = left_out(options_, source_.tensors[tensor].name)) {
+    const auto drop = [&](std::uint32_t by, std::string why) {
       IndexMap region = transfer.map;
       region.dst_base += offset;
-      return drop_region(transfer.target, builder_.rule(asked->flag), region, asked->why);
-    }
+      drop_region(transfer.target, by, region, std::move(why));
+    };
+    if (transfer.copy) return drop(rule(transfer.rule), "a copy of what is written");
+    if (const auto asked = left_out(options_, source_.tensors[tensor].name))
+      return drop(builder_.rule(asked->flag), asked->why);
     const TensorInfo& info = source_.tensors[tensor];
     const std::uint32_t array = arrays_[transfer.target];
     Transfer back;

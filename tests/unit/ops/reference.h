@@ -31,6 +31,17 @@ inline std::vector<Pair> pairs(const IndexMap& map) {
   return out;
 }
 
+/// Those of several maps, sorted.
+inline std::vector<Pair> pairs(const std::vector<IndexMap>& maps) {
+  std::vector<Pair> out;
+  for (const IndexMap& map : maps) {
+    const std::vector<Pair> part = pairs(map);
+    out.insert(out.end(), part.begin(), part.end());
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
 /// How often each element of [0, numel) is covered on one side; all offsets must be in range.
 inline std::vector<std::uint64_t> times_covered(std::uint64_t numel,
                                                 const std::vector<IndexMap>& maps, Side side) {
