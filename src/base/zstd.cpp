@@ -82,9 +82,10 @@ std::uint64_t ZstdStream::scratch_bytes(std::uint64_t window_bytes) noexcept {
   return kAlignment + (window_bytes == 0 ? in_place : ZSTD_estimateDStreamSize(window_bytes));
 }
 
-ZstdStream::ZstdStream(std::uint64_t content_bytes, std::uint64_t window_bytes,
+ZstdStream::ZstdStream(std::optional<std::uint64_t> content_bytes, std::uint64_t window_bytes,
                        std::span<std::byte> scratch)
     : content_bytes_(content_bytes), window_bytes_(window_bytes) {
+  HFSHARD_CHECK(content_bytes || window_bytes != 0);
   HFSHARD_CHECK(scratch.size() >= scratch_bytes(window_bytes));
   void* at = scratch.data();
   std::size_t left = scratch.size();
@@ -109,10 +110,11 @@ void ZstdStream::check_header(std::span<const std::byte> input) const {
   }
   if (wanted != 0) throw damaged("a zstd frame that ends within its header");
   const bool stated = header.frameContentSize != ZSTD_CONTENTSIZE_UNKNOWN;
-  if (stated && header.frameContentSize != content_bytes_)
-    throw other_content(header.frameContentSize, content_bytes_);
-  const std::uint64_t window = stated ? std::min<std::uint64_t>(header.windowSize, content_bytes_)
-                                      : std::uint64_t{header.windowSize};
+  if (stated && content_bytes_ && header.frameContentSize != *content_bytes_)
+    throw other_content(header.frameContentSize, *content_bytes_);
+  const std::uint64_t window =
+      stated ? std::min<std::uint64_t>(header.windowSize, header.frameContentSize)
+             : std::uint64_t{header.windowSize};
   const std::uint64_t most =
       window_bytes_ != 0 ? window_bytes_ : std::uint64_t{1} << ZSTD_WINDOWLOG_MAX;
   if (window <= most) return;
@@ -131,20 +133,21 @@ ZstdStream::Step ZstdStream::step(std::span<const std::byte> input, std::span<st
   ZSTD_outBuffer to{out.data(), out.size(), 0};
   if (window_bytes_ == 0) {
     HFSHARD_CHECK(out.empty() || out.data() == begin_ + made_);
-    to = {begin_, content_bytes_, made_};
+    to = {begin_, *content_bytes_, made_};
   }
   const std::size_t before = to.pos;
   const std::size_t left = ZSTD_decompressStream(static_cast<ZSTD_DCtx*>(decoder_), &to, &in);
   if (ZSTD_isError(left) != 0) {
-    if (ZSTD_getErrorCode(left) == ZSTD_error_dstSize_tooSmall) {
-      throw damaged(fmt::format("a zstd frame of more than {} bytes of content", content_bytes_));
+    if (content_bytes_ && ZSTD_getErrorCode(left) == ZSTD_error_dstSize_tooSmall) {
+      throw damaged(fmt::format("a zstd frame of more than {} bytes of content", *content_bytes_));
     }
     throw damaged(fmt::format("a damaged zstd frame: {}", ZSTD_getErrorName(left)));
   }
   const Step out_step{in.pos, to.pos - before};
   made_ += out_step.made;
   done_ = left == 0;
-  if (done_ && made_ != content_bytes_) throw other_content(made_, content_bytes_);
+  if (done_ && content_bytes_ && made_ != *content_bytes_)
+    throw other_content(made_, *content_bytes_);
   return out_step;
 }
 

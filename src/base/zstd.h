@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -21,22 +22,27 @@ class ZstdStream {
  public:
   /// So much of a frame, or all of it, must be in the first step's input: its header.
   static constexpr std::size_t kHeaderBytes = 18;
+  /// The largest window that encoders take up to level 19, unless they are asked for more.
+  /// Source: facebook/zstd lib/compress/clevels.h, ZSTD_defaultCParameters.
+  static constexpr std::uint64_t kUsualWindowBytes = std::uint64_t{8} << 20;
   struct Step {
     std::size_t used = 0;  ///< of the input
     std::size_t made = 0;  ///< of the output
   };
 
   ZstdStream() = default;
-  /// For a frame of exactly `content_bytes`. With a window of 0 the outputs of all steps follow
-  /// each other in memory, and are everything from the first on; else frames with a window up to
-  /// this are decoded to anywhere. `scratch` has scratch_bytes(window_bytes).
-  ZstdStream(std::uint64_t content_bytes, std::uint64_t window_bytes, std::span<std::byte> scratch);
+  /// For a frame of exactly `content_bytes`, or of any content. With a window of 0 the outputs of
+  /// all steps follow each other in memory, and are everything from the first on, which takes a
+  /// known content; else frames with a window up to this are decoded to anywhere. `scratch` has
+  /// scratch_bytes(window_bytes).
+  ZstdStream(std::optional<std::uint64_t> content_bytes, std::uint64_t window_bytes,
+             std::span<std::byte> scratch);
   /// About 290 KiB; with a window, that and 260 KiB more.
   static std::uint64_t scratch_bytes(std::uint64_t window_bytes) noexcept;
 
   /// Decodes until the input is used or the output is full. The content size in the frame's header
-  /// may be absent. Throws: corrupt unless this is a frame of exactly content_bytes, with the right
-  /// checksum if it has one; limit (a larger window).
+  /// may be absent. Throws: corrupt unless this is a frame of exactly content_bytes, and of what it
+  /// states itself, with the right checksum if it has one; limit (a larger window).
   Step step(std::span<const std::byte> input, std::span<std::byte> out);
   /// Whether the frame has ended.
   bool done() const noexcept { return done_; }
@@ -45,7 +51,7 @@ class ZstdStream {
   void check_header(std::span<const std::byte> input) const;
   void* decoder_ = nullptr;
   std::byte* begin_ = nullptr;
-  std::uint64_t content_bytes_ = 0;
+  std::optional<std::uint64_t> content_bytes_;
   std::uint64_t window_bytes_ = 0;
   std::uint64_t made_ = 0;
   bool started_ = false;

@@ -1,6 +1,7 @@
 #include "base/zstd.h"
 
 #include <algorithm>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -30,11 +31,12 @@ struct Steps {
   std::size_t out = SIZE_MAX;
 };
 
-std::string decoded(const std::string& frame, std::size_t size, const Steps& steps = {}) {
-  std::string out(size, '?');
+std::string decoded(const std::string& frame, std::optional<std::uint64_t> content,
+                    std::size_t room, const Steps& steps) {
+  std::string out(room, '?');
   // At an odd address, and not a byte more than is asked for.
   std::vector<std::byte> scratch(ZstdStream::scratch_bytes(steps.window_bytes) + 1);
-  ZstdStream stream(size, steps.window_bytes, std::span(scratch).subspan(1));
+  ZstdStream stream(content, steps.window_bytes, std::span(scratch).subspan(1));
   auto input = as_bytes(frame);
   auto left = std::as_writable_bytes(std::span(out));
   bool first = true;
@@ -48,7 +50,12 @@ std::string decoded(const std::string& frame, std::size_t size, const Steps& ste
     if (used + made == 0 && !stream.done()) throw Error(ErrorCode::corrupt, "no way on");
   }
   if (!input.empty()) throw Error(ErrorCode::corrupt, "something behind the frame");
+  out.resize(room - left.size());
   return out;
+}
+
+std::string decoded(const std::string& frame, std::size_t size, const Steps& steps = {}) {
+  return decoded(frame, size, size, steps);
 }
 
 Error fails(const std::string& frame, std::size_t size) {
@@ -146,6 +153,42 @@ TEST(Zstd, ContentOfAnotherSizeIsCorrupt) {
       EXPECT_EQ(catch_error([&] { decoded(frame, size, steps); }).code(), ErrorCode::corrupt);
     }
   }
+}
+
+TEST(Zstd, FramesOfAnyContentAreDecodedThroughAWindow) {
+  constexpr std::size_t kRoom = 700100;
+  for (const std::size_t size : {0U, 1U, 1000U, 131072U, 131073U, 700000U}) {
+    const std::string content = half_random(size);
+    for (const bool stated : {false, true}) {
+      const std::string frame = zstd_frame(content, {3, 0, stated, true});
+      const auto any = [&](const Steps& steps) {
+        return decoded(frame, std::nullopt, kRoom, steps);
+      };
+      EXPECT_EQ(any({8 << 20}), content);
+      EXPECT_EQ(any({8 << 20, 1000, 777}), content);
+      EXPECT_EQ(any({8 << 20, 1, 500}), content);
+    }
+  }
+}
+
+// What the header says of the content and the window holds although nobody else knows of it.
+TEST(Zstd, AFrameOfAnyContentIsWhatItSaysOfItself) {
+  const std::string content = half_random(3000000);
+  const auto error_of = [](const std::string& frame, std::uint64_t window) {
+    return catch_error([&] { decoded(frame, std::nullopt, 4000000, {window}); }).code();
+  };
+  EXPECT_EQ(error_of(zstd_frame(content, {1, 21, false, false}), 1 << 20), ErrorCode::limit);
+  EXPECT_EQ(decoded(zstd_frame(content.substr(0, 4000)), std::nullopt, 5000, {4000}),
+            content.substr(0, 4000));
+  std::string frame = zstd_frame(content.substr(0, 1000), {3, 0, true, false});
+  ASSERT_EQ(static_cast<unsigned char>(frame[4]), 0x60U);  // one segment, a size of two bytes
+  ++frame[5];
+  EXPECT_EQ(error_of(frame, 1 << 20), ErrorCode::corrupt);
+  frame = zstd_frame(content.substr(0, 1000), {3, 0, false, true});
+  for (std::size_t size = 0; size < frame.size(); ++size)
+    EXPECT_EQ(error_of(frame.substr(0, size), 1 << 20), ErrorCode::corrupt) << size;
+  frame.back() ^= 1;
+  EXPECT_EQ(error_of(frame, 1 << 20), ErrorCode::corrupt);
 }
 
 TEST(Zstd, OneWholeFrameAndNothingElse) {

@@ -40,8 +40,7 @@ class ChunkReader final : public PieceReader {
   void read(std::span<std::byte> out) override;
   void skip(std::uint64_t bytes) override;
 
-  /// What encoders make up to level 19.
-  static constexpr std::uint64_t kMaxWindowBytes = std::uint64_t{8} << 20;
+  static constexpr std::uint64_t kMaxWindowBytes = ZstdStream::kUsualWindowBytes;
 
  private:
   void read_index();
