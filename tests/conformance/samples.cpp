@@ -1,9 +1,13 @@
 #include "conformance/samples.h"
 
+#include <algorithm>
 #include <optional>
+#include <random>
+#include <utility>
 
 #include "support/checkpoint_builder.h"
 #include "support/safetensors_builder.h"
+#include "support/torch_checkpoint.h"
 
 #include "hfshard/error.h"
 
@@ -72,6 +76,35 @@ Sample write_with(const Format& format, const Encoding& encoding, const std::str
   return out;
 }
 
+// Items that went through a transform, as torch alone writes them. What they are packed in has bits
+// that mean nothing, so that no flip of those is found.
+Sample packed_sample(const std::string& path) {
+  Sample out;
+  out.what = "dcp, packed items";
+  out.path = path;
+  out.data_files.push_back(path + "/" + TorchCheckpoint::kDataFile);
+  TorchCheckpoint made;
+  std::mt19937 random(5);
+  for (const Case& each : sample_cases(false)) {
+    if (each.name.starts_with("p.types.")) continue;
+    std::string value(packed_bytes(each.dtype, each.shape.numel()), '\0');
+    for (char& byte : value) byte = static_cast<char>(random() & 0x3fU);
+    made.tensor(each.name, each.dtype, each.shape);
+    for_each_chunk(chunk_counts(each.shape, each.chunk), [&](const Shape& at) {
+      Shape begin = at;
+      Shape extent = each.chunk;
+      for (std::size_t d = 0; d < at.rank(); ++d) {
+        begin[d] *= each.chunk[d];
+        extent[d] = std::min(extent[d], each.shape[d] - begin[d]);
+      }
+      made.part(begin, extent, value, true);
+    });
+    out.arrays.push_back({each.name, each.dtype, each.shape, std::move(value)});
+  }
+  made.write(path);
+  return out;
+}
+
 Sample safetensors_sample(const std::string& path, bool in_parts) {
   Sample out;
   out.what = in_parts ? "safetensors, two files and an index" : "safetensors, one file";
@@ -105,6 +138,7 @@ std::vector<Sample> make_samples(const Format& format, const TempDir& dir) {
   if (!format.writes() || format.discards()) return {};
   std::vector<Sample> out = {write_with(format, {true}, root + "/crc"),
                              write_with(format, {false}, root + "/plain")};
+  if (format.name() == "dcp") out.push_back(packed_sample(root + "/packed"));
   if (!format.layout().compresses) return out;
   out.push_back(write_with(format, {true, 1}, root + "/zstd-crc"));
   out.push_back(write_with(format, {false, 3}, root + "/zstd"));

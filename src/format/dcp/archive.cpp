@@ -21,11 +21,6 @@ constexpr std::uint64_t kMaxComment = 65535;
 constexpr std::uint64_t kMaxDirectory = std::uint64_t{1} << 20;
 constexpr std::uint64_t kMaxRecord = std::uint64_t{16} << 20;
 
-template <typename T>
-T number_at(std::string_view bytes, std::size_t offset) {
-  return load_le<T>(as_bytes(bytes).data() + offset);
-}
-
 }  // namespace
 
 Archive::Archive(const Source& file, ByteRange item) : file_(file), item_(item) {
@@ -73,14 +68,16 @@ Archive::Directory Archive::find_directory() {
     end_bytes = size - looked + at;
     last = last.substr(at, zip::kEndBytes);
   }
-  Directory out{number_at<std::uint32_t>(last, 16), number_at<std::uint32_t>(last, 12),
-                number_at<std::uint16_t>(last, 10)};
-  if (number_at<std::uint16_t>(last, 4) != 0 || number_at<std::uint16_t>(last, 6) != 0)
+  if (zip::number_at<std::uint16_t>(last, 20) != size - end_bytes - zip::kEndBytes)
+    fail("what stands behind the archive is no comment of it");
+  Directory out{zip::number_at<std::uint32_t>(last, 16), zip::number_at<std::uint32_t>(last, 12),
+                zip::number_at<std::uint16_t>(last, 10)};
+  if (zip::number_at<std::uint16_t>(last, 4) != 0 || zip::number_at<std::uint16_t>(last, 6) != 0)
     fail("the archive says that it is in several parts");
   if (end_bytes < zip::kLocatorBytes) return out;
   const std::string locator = bytes(end_bytes - zip::kLocatorBytes, zip::kLocatorBytes);
   if (!locator.starts_with(zip::kLocator)) return out;
-  const Directory wide = wide_directory(number_at<std::uint64_t>(locator, 8));
+  const Directory wide = wide_directory(zip::number_at<std::uint64_t>(locator, 8));
   const auto agrees = [](std::uint64_t narrow, std::uint64_t other, std::uint64_t open) {
     return narrow == other || narrow == open;
   };
@@ -94,22 +91,22 @@ Archive::Directory Archive::wide_directory(std::uint64_t end_bytes) const {
   const std::string end = bytes(end_bytes, zip::kWideEndBytes);
   if (!end.starts_with(zip::kWideEnd))
     fail("the archive has no ZIP64 end record where one belongs");
-  return {number_at<std::uint64_t>(end, 48), number_at<std::uint64_t>(end, 40),
-          number_at<std::uint64_t>(end, 32)};
+  return {zip::number_at<std::uint64_t>(end, 48), zip::number_at<std::uint64_t>(end, 40),
+          zip::number_at<std::uint64_t>(end, 32)};
 }
 
 // The ZIP64 field of a directory entry: those of its sizes and its place that did not fit.
 void Archive::read_wide(std::string_view extra, Record& record, bool stored_wide) const {
   while (extra.size() >= 4) {
-    const auto id = number_at<std::uint16_t>(extra, 0);
-    const std::size_t size = number_at<std::uint16_t>(extra, 2);
+    const auto id = zip::number_at<std::uint16_t>(extra, 0);
+    const std::size_t size = zip::number_at<std::uint16_t>(extra, 2);
     if (size > extra.size() - 4) break;
     std::string_view field = extra.substr(4, size);
     extra.remove_prefix(4 + size);
     if (id != zip::kWideField) continue;
     const auto take = [&]() -> std::uint64_t {
       if (field.size() < 8) fail("a ZIP64 field that is too short");
-      const auto out = number_at<std::uint64_t>(field, 0);
+      const auto out = zip::number_at<std::uint64_t>(field, 0);
       field.remove_prefix(8);
       return out;
     };
@@ -124,8 +121,8 @@ void Archive::read_wide(std::string_view extra, Record& record, bool stored_wide
 void Archive::check_stored(const Record& record, std::uint16_t method) const {
   if (method == 0 && (record.flags & zip::kEncrypted) == 0) return;
   const std::string head = bytes(record.header_bytes, zip::kHeaderBytes);
-  const bool agree = number_at<std::uint16_t>(head, 6) == record.flags &&
-                     number_at<std::uint16_t>(head, 8) == method;
+  const bool agree = zip::number_at<std::uint16_t>(head, 6) == record.flags &&
+                     zip::number_at<std::uint16_t>(head, 8) == method;
   fail(fmt::format("the record {} is compressed or encrypted", quote(record.name)),
        agree ? ErrorCode::unsupported : ErrorCode::corrupt);
 }
@@ -140,21 +137,21 @@ void Archive::read_records(const Directory& directory) {
     if (rest.size() < zip::kEntryBytes || !rest.starts_with(zip::kEntry))
       fail(fmt::format("the zip directory is cut off: {} of {} entries are there", i,
                        directory.count));
-    const std::size_t name_bytes = number_at<std::uint16_t>(rest, 28);
-    const std::size_t extra_bytes = number_at<std::uint16_t>(rest, 30);
+    const std::size_t name_bytes = zip::number_at<std::uint16_t>(rest, 28);
+    const std::size_t extra_bytes = zip::number_at<std::uint16_t>(rest, 30);
     const std::size_t total =
-        zip::kEntryBytes + name_bytes + extra_bytes + number_at<std::uint16_t>(rest, 32);
+        zip::kEntryBytes + name_bytes + extra_bytes + zip::number_at<std::uint16_t>(rest, 32);
     if (total > rest.size()) fail("an entry passes the end of the zip directory");
     Record record;
     record.name = rest.substr(zip::kEntryBytes, name_bytes);
-    record.flags = number_at<std::uint16_t>(rest, 8);
-    record.crc = number_at<std::uint32_t>(rest, 16);
-    record.size_bytes = number_at<std::uint32_t>(rest, 24);
-    record.header_bytes = number_at<std::uint32_t>(rest, 42);
-    const auto stored = number_at<std::uint32_t>(rest, 20);
+    record.flags = zip::number_at<std::uint16_t>(rest, 8);
+    record.crc = zip::number_at<std::uint32_t>(rest, 16);
+    record.size_bytes = zip::number_at<std::uint32_t>(rest, 24);
+    record.header_bytes = zip::number_at<std::uint32_t>(rest, 42);
+    const auto stored = zip::number_at<std::uint32_t>(rest, 20);
     if (stored != UINT32_MAX && stored != record.size_bytes)
       fail(fmt::format("the record {} has two sizes", quote(record.name)));
-    check_stored(record, number_at<std::uint16_t>(rest, 10));
+    check_stored(record, zip::number_at<std::uint16_t>(rest, 10));
     read_wide(rest.substr(zip::kEntryBytes + name_bytes, extra_bytes), record,
               stored == UINT32_MAX);
     const std::size_t slash = record.name.find('/');
@@ -173,14 +170,14 @@ void Archive::read_records(const Directory& directory) {
 std::uint64_t Archive::payload_bytes(const Record& record) const {
   const std::string head = bytes(record.header_bytes, zip::kHeaderBytes);
   const std::uint64_t begin = record.header_bytes + zip::kHeaderBytes +
-                              number_at<std::uint16_t>(head, 26) +
-                              number_at<std::uint16_t>(head, 28);
+                              zip::number_at<std::uint16_t>(head, 26) +
+                              zip::number_at<std::uint16_t>(head, 28);
   const std::string name =
-      bytes(record.header_bytes + zip::kHeaderBytes, number_at<std::uint16_t>(head, 26));
+      bytes(record.header_bytes + zip::kHeaderBytes, zip::number_at<std::uint16_t>(head, 26));
   const bool later = (record.flags & zip::kSizesFollow) != 0;
-  if (!head.starts_with(zip::kHeader) || number_at<std::uint16_t>(head, 6) != record.flags ||
-      number_at<std::uint16_t>(head, 8) != 0 || !name.ends_with("/" + record.name) ||
-      (!later && number_at<std::uint32_t>(head, 14) != record.crc))
+  if (!head.starts_with(zip::kHeader) || zip::number_at<std::uint16_t>(head, 6) != record.flags ||
+      zip::number_at<std::uint16_t>(head, 8) != 0 || !name.ends_with("/" + record.name) ||
+      (!later && zip::number_at<std::uint32_t>(head, 14) != record.crc))
     fail(fmt::format("the header of the record {} is not as the directory has it",
                      quote(record.name)));
   if (!in_range(begin, record.size_bytes, item_.end - item_.begin))

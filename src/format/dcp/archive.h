@@ -37,6 +37,7 @@ class Archive {
   /// A small record, its CRC compared.
   std::string read(const Record& record) const;
   ByteRange item() const noexcept { return item_; }
+  const Source& file() const noexcept { return file_; }
   /// Bytes of the item, from an offset in it.
   std::string bytes(std::uint64_t offset, std::uint64_t size) const;
   [[noreturn]] void fail(std::string sentence, ErrorCode code = ErrorCode::corrupt) const;

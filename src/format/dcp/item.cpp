@@ -1,6 +1,7 @@
 #include "format/dcp/item.h"
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <utility>
 
@@ -8,45 +9,13 @@
 
 #include "base/checked.h"
 #include "base/heap.h"
-#include "base/text.h"
 #include "format/dcp/archive.h"
+#include "format/dcp/packed_item.h"
 #include "format/dcp/shard_header.h"
-#include "format/dcp/tensor_pickle.h"
 #include "format/dcp/torch_dtype.h"
-#include "format/dcp/zip.h"
 
 namespace hfshard::format::dcp {
 namespace {
-
-ByteRange range_of(const ItemPlace& place) {
-  return {place.offset_bytes, place.offset_bytes + place.length_bytes};
-}
-
-// Of our archives every byte is known from the tensor and the CRC. Whatever wrote the same flags
-// without being ours has other records.
-bool claims_to_be_ours(const Archive& archive) {
-  return archive.records().size() == 4 &&
-         std::ranges::all_of(archive.records(), [](const Archive::Record& record) {
-           return record.flags == zip::kUtf8;
-         });
-}
-
-void check_ours(const Archive& archive, const TensorPickle& tensor, const Archive::Record& data,
-                std::uint64_t payload_begin) {
-  if (!claims_to_be_ours(archive)) return;
-  const std::string pickle = tensor_pickle(tensor.dtype, tensor.shape);
-  const std::uint64_t head_bytes = payload_begin - archive.item().begin;
-  const std::uint64_t size = archive.item().end - archive.item().begin;
-  const ArchiveForm form = archive_form(pickle.size(), data.size_bytes);
-  const bool as_long =
-      head_bytes >= form.head_bytes && size == head_bytes + data.size_bytes + form.tail_bytes;
-  if (as_long &&
-      archive.bytes(0, head_bytes) == archive_head(pickle, data.size_bytes, data.crc, head_bytes) &&
-      archive.bytes(size - form.tail_bytes, form.tail_bytes) ==
-          archive_tail(pickle, data.size_bytes, data.crc, head_bytes))
-    return;
-  archive.fail("the archive is not as it was written: its headers and its directory differ");
-}
 
 bool same(const std::vector<std::uint64_t>& a, const Shape& b) { return std::ranges::equal(a, b); }
 
@@ -103,7 +72,7 @@ void Items::check_place(const ItemPlace& place) const {
   if (in_range(place.offset_bytes, place.length_bytes, file.size_bytes)) return;
   throw Error(ErrorCode::corrupt, "the item passes the end of its file")
       .in_file(file.path.text())
-      .at(range_of(place), file.size_bytes);
+      .at(place.range(), file.size_bytes);
 }
 
 void Items::check(const ItemPlace& place, const std::string& key) const {
@@ -130,51 +99,17 @@ std::shared_ptr<const SourceFile> Items::open(std::uint32_t number) const {
 Payload Items::find(const StoredTensor& tensor, const StoredBox& box) const {
   const auto file = open(box.place.file);
   check_place(box.place);
-  const bool is_archive = !headers_.contains(box.place.file);
+  const bool is_archive = box.place.zstd || !headers_.contains(box.place.file);
   return is_archive ? find_in_archive(tensor, box, *file) : find_in_safetensors(tensor, box, *file);
 }
 
 Payload Items::find_in_archive(const StoredTensor& tensor, const StoredBox& box,
-                               const Source& file) const {
-  const ByteRange item = range_of(box.place);
-  if (box.place.zstd) {
-    throw Error(ErrorCode::unsupported, "an item that went through stream.zstd/1")
-        .in_file(file.name())
-        .at(item, file.size_bytes());
-  }
-  const Archive archive(file, item);
-  const Archive::Record* data = archive.find("data.pkl");
-  if (data == nullptr) archive.fail("the archive has no data.pkl");
-  TensorPickle found;
-  try {
-    found = read_tensor_pickle(Pickle(archive.read(*data), file.name(), Persistent::allowed,
-                                      archive.payload_bytes(*data), file.size_bytes()));
-  } catch (Error& error) {  // what it says is about this item
-    throw error.in_file(file.name()).at(item, file.size_bytes());
-  }
-  if (found.dtype != tensor.dtype || found.shape != box.extent) {
-    archive.fail(fmt::format("the item is {} of {}; the metadata says {} of {}",
-                             to_string(found.dtype), to_string(found.shape),
-                             to_string(tensor.dtype), to_string(box.extent)));
-  }
-  if (const Archive::Record* order = archive.find("byteorder");
-      order != nullptr && archive.read(*order) != "little")
-    archive.fail("elements that are not little-endian", ErrorCode::unsupported);
-  const Archive::Record* record = archive.find(found.record);
-  if (record == nullptr)
-    archive.fail(fmt::format("the archive has no record {}", quote(found.record)));
-  if (record->size_bytes != found.storage_bytes) {
-    archive.fail(fmt::format("the elements take {} bytes; their record has {}", found.storage_bytes,
-                             record->size_bytes));
-  }
-  Payload out{archive.payload_bytes(*record),
-              record->size_bytes,
-              found.offset,
-              found.strides,
-              true,
-              record->crc};
-  check_ours(archive, found, *record, out.begin_bytes);
-  return out;
+                               const Source& file) {
+  const BoxForm form{tensor.dtype, box.extent};
+  if (!box.place.zstd) return find_payload(Archive(file, box.place.range()), form);
+  const std::uint64_t bytes = PackedItem::scratch_bytes();
+  const auto scratch = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  return PackedItem(file, box.place, form, {scratch.get(), bytes}).payload();
 }
 
 Payload Items::find_in_safetensors(const StoredTensor& tensor, const StoredBox& box,

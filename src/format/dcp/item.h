@@ -9,22 +9,13 @@
 #include "bytes/open_files.h"
 #include "bytes/store.h"
 #include "format/dcp/metadata.h"
+#include "format/dcp/payload.h"
 #include "format/dcp/shard_header.h"
 
 #include "hfshard/dtype.h"
 #include "hfshard/error.h"
 
 namespace hfshard::format::dcp {
-
-/// Where the elements of one box are in their file.
-struct Payload {
-  std::uint64_t begin_bytes = 0;  ///< of the record
-  std::uint64_t size_bytes = 0;   ///< of the record
-  std::uint64_t offset_units = 0;
-  Shape strides;         ///< in units
-  bool has_crc = false;  ///< of the record
-  std::uint32_t crc = 0;
-};
 
 /// The files of a checkpoint and what their items say. Const and thread-safe.
 class Items {
@@ -37,8 +28,9 @@ class Items {
   std::string path_of(std::uint32_t file) const { return files_[file].path.text(); }
   /// Throws: corrupt (the file is not as long as it was), as Store::open.
   std::shared_ptr<const SourceFile> open(std::uint32_t file) const;
-  /// Looks for the elements of a box of a tensor, in an archive of torch.save or a safetensors
-  /// file. Throws: corrupt (not what the metadata says), unsupported, io.
+  /// Looks for the elements of a box of a tensor, in an archive of torch.save, packed or not, or a
+  /// safetensors file. Of a packed one the front is decoded, which takes PackedItem::scratch_bytes
+  /// meanwhile. Throws: corrupt (not what the metadata says), unsupported, limit, io.
   Payload find(const StoredTensor& tensor, const StoredBox& box) const;
   std::uint64_t heap_bytes() const;
 
@@ -53,8 +45,8 @@ class Items {
   void check_there(std::uint32_t file) const;
   void check_place(const ItemPlace& place) const;
   void check(const ItemPlace& place, const std::string& key) const;
-  Payload find_in_archive(const StoredTensor& tensor, const StoredBox& box,
-                          const Source& file) const;
+  static Payload find_in_archive(const StoredTensor& tensor, const StoredBox& box,
+                                 const Source& file);
   Payload find_in_safetensors(const StoredTensor& tensor, const StoredBox& box,
                               const Source& file) const;
 

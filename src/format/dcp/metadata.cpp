@@ -26,7 +26,6 @@ constexpr std::uint64_t kMaxMetadataBytes = std::uint64_t{512} << 20;
 constexpr std::uint64_t kMaxMembers = 64;
 constexpr std::uint64_t kMaxBoxes = std::uint64_t{1} << 22;
 constexpr std::string_view kMetadataModule = "torch.distributed.checkpoint.metadata";
-constexpr std::string_view kZstd = "stream.zstd/1";
 
 // Decodes the classes of torch.distributed.checkpoint.metadata; FORMAT.md has the table. Goes down
 // by what a class has, so that its depth is theirs, and ignores what it does not know.
@@ -277,7 +276,7 @@ class Decoder {
         names.emplace_back(pickle_.is(each, Kind::text) ? pickle_.text(each) : "?");
     });
     if (names.empty()) return false;
-    if (names.size() == 1 && names[0] == kZstd) return true;
+    if (names.size() == 1 && names[0] == kZstdTransform) return true;
     fail(fmt::format("an item went through {}, which is not undone", quote(join(names, ", "))),
          tensor, ErrorCode::unsupported);
   }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bytes/store.h"
@@ -12,13 +13,17 @@
 namespace hfshard::format::dcp {
 
 inline constexpr const char* kMetadataFile = ".metadata";
+/// The one transform of items that is undone. Source: pytorch/pytorch
+/// torch/distributed/checkpoint/_extension.py, ZStandard.
+inline constexpr std::string_view kZstdTransform = "stream.zstd/1";
 
 /// Where an item lies: a file of the checkpoint and a range of it.
 struct ItemPlace {
   std::uint32_t file = 0;  ///< index into Metadata::files
   std::uint64_t offset_bytes = 0;
   std::uint64_t length_bytes = 0;
-  bool zstd = false;  ///< it is one zstd stream with the archive in it
+  bool zstd = false;  ///< it is zstd frames with the archive in them: a packed item
+  ByteRange range() const noexcept { return {offset_bytes, offset_bytes + length_bytes}; }
 };
 
 /// One stored part of a tensor. Extents are in units of the dtype (torch_dtype.h).

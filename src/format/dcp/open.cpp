@@ -28,6 +28,8 @@ namespace {
 constexpr std::uint64_t kCellBytes = std::uint64_t{4} << 20;
 // Names that a note lists.
 constexpr std::size_t kNamed = 8;
+// Decoders that a reader of one piece may have: some 9 MiB each.
+constexpr std::uint64_t kMostPacked = 64;
 
 // Names in a directory that are of one kind, sorted.
 std::vector<std::string> names_of(const StorePath& path, bool (*is)(std::string_view)) {
@@ -89,8 +91,8 @@ class DcpCheckpoint final : public Checkpoint {
   std::optional<PiecePlace> find_piece(std::uint32_t array, const Shape& piece) const override;
   std::unique_ptr<PieceReader> open_piece(std::uint32_t array, const Shape& piece, PieceSteps steps,
                                           std::span<std::byte> scratch) const override;
-  std::uint64_t scratch_bytes(std::uint32_t /*array*/, PieceSteps /*steps*/) const override {
-    return kPieceScratch;
+  std::uint64_t scratch_bytes(std::uint32_t array, PieceSteps /*steps*/) const override {
+    return piece_scratch_bytes(stored_[array].packed_at_once);
   }
   std::uint64_t heap_bytes() const override;
 
@@ -102,6 +104,7 @@ class DcpCheckpoint final : public Checkpoint {
     std::vector<std::uint8_t> order;
     std::uint64_t first_item = 0;  // number of its first box among those of all
     std::uint64_t cell_bytes = 0;
+    std::uint64_t packed_at_once = 0;  // 0: none of its items is packed
   };
   void add(StoredTensor tensor, const std::string& file, bool despite_loss);
   std::vector<std::uint8_t> order_of(const StoredTensor& tensor, bool despite_loss) const;
@@ -181,7 +184,17 @@ void DcpCheckpoint::add(StoredTensor tensor, const std::string& file, bool despi
   info.dtype = tensor.dtype;
   info.shape = from_units(tensor.dtype, tensor.shape);
   const std::uint64_t unit = unit_bytes(tensor.dtype);
-  const Shape cell = cell_of(out.pieces.chunk, out.order, unit);
+  out.packed_at_once = most_packed_at_once(tensor, out.pieces, out.order);
+  if (out.packed_at_once > kMostPacked) {
+    throw Error(ErrorCode::limit, fmt::format("a piece of {} packed items side by side; at most {} "
+                                              "are decoded together",
+                                              out.packed_at_once, kMostPacked))
+        .in_file(file)
+        .in_tensor(tensor.name);
+  }
+  // A packed item is read from front to back, whoever wants a part of it.
+  const bool is_packed = out.packed_at_once > 0;
+  const Shape cell = is_packed ? out.pieces.chunk : cell_of(out.pieces.chunk, out.order, unit);
   out.cell_bytes = cell.numel() * unit;
   const bool rows = std::ranges::is_sorted(out.order);
   const Grid grid{from_units(tensor.dtype, out.pieces.chunk),
@@ -190,9 +203,13 @@ void DcpCheckpoint::add(StoredTensor tensor, const std::string& file, bool despi
   std::vector<std::uint64_t> key(out.order.begin(), out.order.end());
   key.insert(key.end(), grid.chunk.begin(), grid.chunk.end());
   key.insert(key.end(), grid.inner.begin(), grid.inner.end());
+  key.push_back(is_packed ? 1 : 0);
   const auto [known, fresh] =
       cuts_.try_emplace(std::move(key), static_cast<std::uint32_t>(catalog_.cuts.size()));
-  if (fresh) catalog_.cuts.push_back({grid, {}, true});
+  if (fresh) {
+    catalog_.cuts.push_back({grid, {}, true});
+    if (is_packed) catalog_.cuts.back().codecs.emplace_back(kZstdTransform);
+  }
   info.cut = known->second;
   out.tensor = std::move(tensor);
   catalog_.tensors.push_back(std::move(info));
@@ -232,17 +249,15 @@ std::optional<PiecePlace> DcpCheckpoint::find_piece(std::uint32_t array, const S
   if (!at) return PiecePlace{items_->path_of(0), std::nullopt};
   // Of several boxes the first.
   const ItemPlace& place = stored.tensor.boxes[stored.pieces.boxes[stored.pieces.first[*at]]].place;
-  return PiecePlace{items_->path_of(place.file),
-                    ByteRange{place.offset_bytes, place.offset_bytes + place.length_bytes}};
+  return PiecePlace{items_->path_of(place.file), place.range()};
 }
 
 std::unique_ptr<PieceReader> DcpCheckpoint::open_piece(std::uint32_t array, const Shape& piece,
-                                                       PieceSteps /*steps*/,
+                                                       PieceSteps steps,
                                                        std::span<std::byte> scratch) const {
   const Stored& stored = stored_[array];
-  const std::string& name = catalog_.tensors[array].name;
   const auto at = linear(array, piece);
-  HFSHARD_CHECK(at.has_value() && scratch.size() >= kPieceScratch);
+  HFSHARD_CHECK(at.has_value() && scratch.size() >= scratch_bytes(array, steps));
   PieceShape form;
   form.extent = stored.pieces.chunk;
   form.shape = stored.tensor.shape;
@@ -256,13 +271,13 @@ std::unique_ptr<PieceReader> DcpCheckpoint::open_piece(std::uint32_t array, cons
     for (std::uint32_t i = stored.pieces.first[*at]; i < stored.pieces.first[*at + 1]; ++i) {
       const std::uint32_t number = stored.pieces.boxes[i];
       const StoredBox& box = stored.tensor.boxes[number];
-      parts.push_back({&box, items_->open(box.place.file), items_->find(stored.tensor, box),
-                       stored.first_item + number});
+      parts.push_back({&box, items_->open(box.place.file), {}, stored.first_item + number});
+      if (!box.place.zstd) parts.back().payload = items_->find(stored.tensor, box);
     }
   } catch (Error& error) {  // only here is the tensor known
-    throw error.in_tensor(name);
+    throw error.in_tensor(stored.tensor.name);
   }
-  return open_boxes(std::move(parts), std::move(form), name, checks_, scratch);
+  return open_boxes(std::move(parts), std::move(form), stored.tensor, checks_, scratch);
 }
 
 std::uint64_t DcpCheckpoint::heap_bytes() const {

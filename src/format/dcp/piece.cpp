@@ -6,13 +6,15 @@
 #include <fmt/format.h>
 
 #include "base/crc32.h"
-#include "format/dcp/torch_dtype.h"
+#include "format/dcp/packed_item.h"
 
 #include "hfshard/error.h"
 
 namespace hfshard::format::dcp {
-
 namespace {
+
+// For what is read to be compared or passed over only.
+constexpr std::uint64_t kDropBytes = std::uint64_t{64} << 10;
 
 // One box, its axes in the order of the piece, with the bytes of a unit as the last axis. All in
 // bytes.
@@ -21,8 +23,11 @@ struct Lane {
   std::vector<std::uint64_t> begin;  // in the piece
   std::vector<std::uint64_t> end;
   std::vector<std::uint64_t> stride;
-  std::uint64_t first_byte = 0;  // of its elements, in the record
-  std::size_t level = 0;         // axes behind it are whole in the piece, and packed
+  std::uint64_t first_byte = 0;        // of its elements, in the record
+  std::uint64_t end_byte = 0;          // behind the last of them
+  std::size_t level = 0;               // axes behind it are whole in the piece, and packed
+  std::unique_ptr<PackedItem> packed;  // of a packed item, from its first element to its last
+  std::size_t decoder = 0;             // then: which one it has
   bool counted = false;          // its bytes are read in their order, so that their CRC can be had
   std::uint64_t at = 0;          // behind what was read of the record
   std::uint64_t open_begin = 0;  // of what was not handed over
@@ -31,9 +36,14 @@ struct Lane {
 
 class BoxReader final : public PieceReader {
  public:
-  BoxReader(std::vector<PiecePart> parts, PieceShape form, const std::string& tensor,
+  BoxReader(std::vector<PiecePart> parts, PieceShape form, const StoredTensor& tensor,
             CrcParts& checks, std::span<std::byte> scratch)
-      : form_(std::move(form)), tensor_(tensor), checks_(checks), scratch_(scratch) {
+      : form_(std::move(form)),
+        tensor_(tensor),
+        checks_(checks),
+        scratch_(scratch.first(kDropBytes)),
+        decoders_(scratch.subspan(kDropBytes)),
+        taken_(decoders_.size() / PackedItem::scratch_bytes()) {
     for (const std::uint8_t axis : form_.order) {
       extent_.push_back(form_.extent[axis]);
       const std::uint64_t left = form_.shape[axis] - form_.begin[axis];
@@ -44,7 +54,10 @@ class BoxReader final : public PieceReader {
     below_.assign(extent_.size(), 1);
     for (std::size_t k = extent_.size() - 1; k-- > 0;) below_[k] = below_[k + 1] * extent_[k + 1];
     lanes_.reserve(parts.size());
-    for (PiecePart& part : parts) lanes_.push_back(make_lane(std::move(part)));
+    for (PiecePart& part : parts) {
+      is_packed_ = is_packed_ || part.box->place.zstd;
+      lanes_.push_back(make_lane(std::move(part)));
+    }
   }
 
   void read(std::span<std::byte> out) override {
@@ -60,7 +73,15 @@ class BoxReader final : public PieceReader {
       out = out.subspan(run.bytes);
     }
   }
-  void skip(std::uint64_t bytes) override { done_ += bytes; }
+  void skip(std::uint64_t bytes) override {
+    const bool whole = done_ == 0 && bytes == below_[0] * extent_[0];
+    while (bytes > 0 && is_packed_ && !whole) {
+      const auto dropped = scratch_.first(std::min<std::uint64_t>(bytes, scratch_.size()));
+      read(dropped);
+      bytes -= dropped.size();
+    }
+    done_ += bytes;
+  }
 
  private:
   struct Run {
@@ -72,30 +93,86 @@ class BoxReader final : public PieceReader {
   Lane make_lane(PiecePart part) {
     Lane out;
     const StoredBox& box = *part.box;
-    const bool in_order = is_packed(box.extent, part.payload.strides, form_.order);
     for (const std::uint8_t axis : form_.order) {
       out.begin.push_back(box.begin[axis] - form_.begin[axis]);
       out.end.push_back(out.begin.back() + box.extent[axis]);
-      out.stride.push_back(part.payload.strides[axis] * form_.unit_bytes);
     }
     out.begin.push_back(0);
     out.end.push_back(form_.unit_bytes);
+    out.part = std::move(part);
+    if (box.place.zstd) return out;
+    place_elements(out);
+    // What is read in another order has its CRC compared before.
+    if (out.part.payload.has_crc && !out.counted) named(out, [&] { check_whole(out); });
+    return out;
+  }
+
+  // Where the payload has each element.
+  void place_elements(Lane& out) const {
+    const StoredBox& box = *out.part.box;
+    const Payload& payload = out.part.payload;
+    const bool in_order = is_packed(box.extent, payload.strides, form_.order);
+    for (const std::uint8_t axis : form_.order)
+      out.stride.push_back(payload.strides[axis] * form_.unit_bytes);
     out.stride.push_back(1);
     if (in_order) {  // an axis of one element may have any stride
       for (std::size_t k = out.stride.size() - 1; k-- > 0;)
         out.stride[k] = out.stride[k + 1] * (out.end[k + 1] - out.begin[k + 1]);
     }
-    out.first_byte = part.payload.offset_units * form_.unit_bytes;
+    out.first_byte = payload.offset_units * form_.unit_bytes;
+    out.end_byte = out.first_byte + 1;
+    for (std::size_t k = 0; k < out.stride.size(); ++k)
+      out.end_byte += (out.end[k] - out.begin[k] - 1) * out.stride[k];
     out.level = out.stride.size() - 1;
     while (out.level > 0 && out.begin[out.level] == 0 && out.end[out.level] == extent_[out.level] &&
            out.stride[out.level - 1] == out.stride[out.level] * extent_[out.level])
       --out.level;
     const std::uint64_t bytes = box.extent.numel() * form_.unit_bytes;
-    out.counted = part.payload.has_crc && in_order && bytes == part.payload.size_bytes;
-    out.part = std::move(part);
-    // What is read in another order has its CRC compared before.
-    if (out.part.payload.has_crc && !out.counted) named(out, [&] { check_whole(out); });
-    return out;
+    out.counted = payload.has_crc && in_order && bytes == payload.size_bytes;
+  }
+
+  // -- Packed items
+
+  void open_packed(Lane& lane) {
+    const auto free = std::ranges::find(taken_, false);
+    HFSHARD_CHECK(free != taken_.end());  // most_packed_at_once counted them
+    lane.decoder = static_cast<std::size_t>(free - taken_.begin());
+    taken_[lane.decoder] = true;
+    const std::uint64_t bytes = PackedItem::scratch_bytes();
+    named(lane, [&] {
+      const StoredBox& box = *lane.part.box;
+      lane.packed = std::make_unique<PackedItem>(*lane.part.file, box.place,
+                                                 BoxForm{tensor_.dtype, box.extent},
+                                                 decoders_.subspan(lane.decoder * bytes, bytes));
+      lane.part.payload = lane.packed->payload();
+      place_elements(lane);
+      check_forward(lane);
+    });
+  }
+
+  // Elements that come one behind the other in the piece must do so in the record.
+  static void check_forward(const Lane& lane) {
+    std::uint64_t behind = 1;  // what one step of the axis must not fall short of
+    for (std::size_t k = lane.stride.size(); k-- > 0;) {
+      const std::uint64_t count = lane.end[k] - lane.begin[k];
+      if (count > 1 && lane.stride[k] < behind) {
+        throw Error(ErrorCode::unsupported,
+                    fmt::format("the elements of an item that went through {} lie in another order "
+                                "than those of the tensor's first",
+                                kZstdTransform));
+      }
+      if (count > 1) behind += (count - 1) * lane.stride[k];
+    }
+  }
+
+  void read_packed(Lane& lane, std::uint64_t record_byte, std::span<std::byte> to) {
+    named(lane, [&] {
+      lane.packed->read(record_byte, to);
+      if (record_byte + to.size() != lane.end_byte) return;
+      lane.packed->finish();
+      lane.packed.reset();
+      taken_[lane.decoder] = false;
+    });
   }
 
   void check_whole(const Lane& lane) const {
@@ -118,9 +195,8 @@ class BoxReader final : public PieceReader {
     } catch (Error& error) {
       const ItemPlace& place = lane.part.box->place;
       throw error.in_file(lane.part.file->name())
-          .in_tensor(tensor_)
-          .at({place.offset_bytes, place.offset_bytes + place.length_bytes},
-              lane.part.file->size_bytes());
+          .in_tensor(tensor_.name)
+          .at(place.range(), lane.part.file->size_bytes());
     }
   }
 
@@ -138,13 +214,14 @@ class BoxReader final : public PieceReader {
       return {nullptr, 0, std::min(most, (extent_[k] - at[k]) * below_[k] - done_ % below_[k])};
     }
     Lane& lane = lane_at();
+    if (lane.part.box->place.zstd && !lane.packed) open_packed(lane);
     Run out{&lane, lane.first_byte, 0};
     for (std::size_t k = 0; k < at.size(); ++k)
       out.record_byte += (at[k] - lane.begin[k]) * lane.stride[k];
     const std::size_t level = lane.level;
     out.bytes =
         std::min(most, (lane.end[level] - at[level]) * below_[level] - done_ % below_[level]);
-    if (lane.counted) {  // up to where CRCs are handed over
+    if (lane.counted && !lane.packed) {  // up to where CRCs are handed over
       const std::uint64_t cell = form_.cell_bytes;
       if (cell != 0) out.bytes = std::min(out.bytes, cell - out.record_byte % cell);
     }
@@ -169,6 +246,7 @@ class BoxReader final : public PieceReader {
   }
 
   void read_lane(Lane& lane, std::uint64_t record_byte, std::span<std::byte> to) {
+    if (lane.packed) return read_packed(lane, record_byte, to);
     named(lane, [&] {
       const Payload& payload = lane.part.payload;
       lane.part.file->read_at(payload.begin_bytes + record_byte, to);
@@ -199,9 +277,12 @@ class BoxReader final : public PieceReader {
   }
 
   const PieceShape form_;
-  const std::string& tensor_;
+  const StoredTensor& tensor_;
   CrcParts& checks_;
   const std::span<std::byte> scratch_;
+  const std::span<std::byte> decoders_;
+  std::vector<bool> taken_;  // of them
+  bool is_packed_ = false;   // a part
   // By axis in the order of the piece, the bytes of a unit last.
   std::vector<std::uint64_t> extent_;
   std::vector<std::uint64_t> valid_;  // of it, what lies in the tensor
@@ -214,8 +295,12 @@ class BoxReader final : public PieceReader {
 
 }  // namespace
 
+std::uint64_t piece_scratch_bytes(std::uint64_t packed_at_once) noexcept {
+  return kDropBytes + packed_at_once * PackedItem::scratch_bytes();
+}
+
 std::unique_ptr<PieceReader> open_boxes(std::vector<PiecePart> parts, PieceShape form,
-                                        const std::string& tensor, CrcParts& checks,
+                                        const StoredTensor& tensor, CrcParts& checks,
                                         std::span<std::byte> scratch) {
   return std::make_unique<BoxReader>(std::move(parts), std::move(form), tensor, checks, scratch);
 }

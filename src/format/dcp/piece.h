@@ -17,7 +17,7 @@ namespace hfshard::format::dcp {
 struct PiecePart {
   const StoredBox* box = nullptr;
   std::shared_ptr<const SourceFile> file;
-  Payload payload;
+  Payload payload;         ///< of a packed item it is found when its elements are wanted
   std::uint64_t item = 0;  ///< its number, for CrcParts
 };
 
@@ -32,10 +32,12 @@ struct PieceShape {
   std::uint64_t cell_bytes = 0;  ///< after so many bytes CRCs are handed over
 };
 
-inline constexpr std::uint64_t kPieceScratch = std::uint64_t{64} << 10;
+/// What open_boxes needs, if so many packed items are decoded at a time (most_packed_at_once).
+std::uint64_t piece_scratch_bytes(std::uint64_t packed_at_once) noexcept;
 
+/// `tensor`, `checks` and `scratch` (piece_scratch_bytes) live as long as the reader.
 std::unique_ptr<PieceReader> open_boxes(std::vector<PiecePart> parts, PieceShape form,
-                                        const std::string& tensor, CrcParts& checks,
+                                        const StoredTensor& tensor, CrcParts& checks,
                                         std::span<std::byte> scratch);
 
 }  // namespace hfshard::format::dcp

@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -153,6 +154,35 @@ class PieceCut {
 };
 
 }  // namespace
+
+std::uint64_t most_packed_at_once(const StoredTensor& tensor, const PieceBoxes& pieces,
+                                  const std::vector<std::uint8_t>& order) {
+  std::uint64_t most = 0;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> spans;  // first and last place in the piece
+  for (std::size_t piece = 0; piece + 1 < pieces.first.size(); ++piece) {
+    spans.clear();
+    for (std::uint32_t i = pieces.first[piece]; i < pieces.first[piece + 1]; ++i) {
+      const StoredBox& box = tensor.boxes[pieces.boxes[i]];
+      if (!box.place.zstd) continue;
+      std::pair<std::uint64_t, std::uint64_t> span;
+      for (const std::uint8_t axis : order) {
+        const std::uint64_t extent = pieces.chunk[axis];
+        const std::uint64_t begin = box.begin[axis] % extent;
+        span.first = span.first * extent + begin;
+        span.second = span.second * extent + begin + box.extent[axis] - 1;
+      }
+      spans.push_back(span);
+    }
+    std::ranges::sort(spans);
+    std::vector<std::uint64_t> ends;
+    for (const auto& [first, last] : spans) {
+      std::erase_if(ends, [&, begin = first](std::uint64_t end) { return end < begin; });
+      ends.push_back(last);
+      most = std::max<std::uint64_t>(most, ends.size());
+    }
+  }
+  return most;
+}
 
 PieceBoxes cut_pieces(const StoredTensor& tensor, const std::string& file) {
   try {

@@ -23,4 +23,9 @@ struct PieceBoxes {
 /// (irregular boxes without end).
 PieceBoxes cut_pieces(const StoredTensor& tensor, const std::string& file);
 
+/// How many packed items a reader of one piece is within at a time, at most: pieces are read with
+/// their axes in that order (slow to fast), items from their first element to their last.
+std::uint64_t most_packed_at_once(const StoredTensor& tensor, const PieceBoxes& pieces,
+                                  const std::vector<std::uint8_t>& order);
+
 }  // namespace hfshard::format::dcp

@@ -9,7 +9,7 @@
 
 namespace hfshard::format::dcp {
 
-/// Of a safetensors file with parts of tensors: where each is, as its header says. FORMAT.md 7.
+/// Of a safetensors file with parts of tensors: where each is, as its header says. FORMAT.md 8.
 struct ShardHeader {
   struct Entry {
     std::string dtype;  ///< as safetensors names it

@@ -91,6 +91,7 @@ TEST(DcpArchive, WhatIsNoArchiveIsCorrupt) {
   EXPECT_EQ(code_of("PK\3\4"), ErrorCode::corrupt);
   EXPECT_EQ(code_of(made.substr(0, made.size() - 1)), ErrorCode::corrupt);
   EXPECT_EQ(code_of(made.substr(1)), ErrorCode::corrupt);
+  EXPECT_EQ(code_of(made + "x"), ErrorCode::corrupt);        // no comment
   EXPECT_EQ(with(390, '?'), ErrorCode::corrupt);             // an element
   EXPECT_EQ(with(60, '?'), ErrorCode::corrupt);              // the pickle
   EXPECT_EQ(with(8, 8), ErrorCode::corrupt);                 // the method of a header

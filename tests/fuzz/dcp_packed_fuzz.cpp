@@ -1,0 +1,29 @@
+// An archive of torch.save that is read as a stream: its front, its elements, and what is behind.
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "format/dcp/packed_item.h"
+#include "fuzz/fuzz_target.h"
+#include "support/memory_source.h"
+#include "support/zstd_frames.h"
+
+#include "hfshard/error.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace hfshard;
+  const MemorySource file(zstd_frame(as_text(std::as_bytes(std::span(data, size))), {1, 0, false}));
+  format::dcp::ItemPlace place;
+  place.length_bytes = file.size_bytes();
+  static std::vector<std::byte> scratch(format::dcp::PackedItem::scratch_bytes());
+  try {
+    format::dcp::PackedItem item(file, place, {DType::f32, {4, 3}}, scratch);
+    std::vector<std::byte> out(std::min<std::uint64_t>(item.payload().size_bytes, 1000));
+    item.read(item.payload().size_bytes - out.size(), out);
+    item.finish();
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::internal) throw;
+  }
+  return 0;
+}
