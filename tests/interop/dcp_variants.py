@@ -18,6 +18,8 @@ import tempfile
 import interop
 
 LEAST = 30
+# Of those whose items went through zstd.
+PACKED = ("packed", "packed_large", "packed_fsdp_2", "packed_uneven_3", "packed_columns_3", "packed_one_dim_twice")
 DTYPES = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32", "int16": "i16",
           "int8": "i8", "uint8": "u8", "bool": "bool", "complex64": "c64", "float8_e4m3fn": "f8_e4m3", "float8_e5m2": "f8_e5m2",
           "float8_e4m3fnuz": "f8_e4m3fnuz", "float8_e5m2fnuz": "f8_e5m2fnuz", "float8_e8m0fnu": "f8_e8m0", "uint16": "u16",
@@ -76,7 +78,7 @@ def check_variants(tool, known):
         # Runs of rows, which are read one by one, are nothing that lies on disk.
         tool.expect(not any("inner" in each for each in listed["tensors"]), f"{name}: inner chunks")
     check_values(tool, "consolidated", tool.path("torch", "hf_consolidated_2"), known["hf_consolidated_2/sharded"])
-    for name in ("own_metadata_4", "hf_shards_4", "hf_shards_columns_3", "large", "fsdp_optimizer_4", "views", "one_dim_twice", "two_dims_turned", "uneven_3", "safetensors"):
+    for name in ("own_metadata_4", "hf_shards_4", "hf_shards_columns_3", "large", "fsdp_optimizer_4", "views", "one_dim_twice", "two_dims_turned", "uneven_3", "safetensors", *PACKED):
         back = tool.path("back", name)
         tool.run("convert", tool.path("torch", name), back, "--to", "safetensors", "--scheme", "hf", "--limits",
                  "segment_bytes=65536,merge_bytes=16384")
@@ -85,6 +87,54 @@ def check_variants(tool, known):
         tool.run("reshard", tool.path("torch", name), again, "--to", "dcp", "--mesh", "fsdp=2,tensor=2", "--limits",
                  "floor_bytes=16")
         check_values(tool, f"{name} for another mesh", again, known[name])
+
+
+def check_packed(tool, known):
+    """Items that went through zstd beside the same without, in little memory, and damaged."""
+    for name in PACKED:
+        listed = tool.json("inspect", tool.path("torch", name))
+        tool.expect(all(each["codecs"] == ["stream.zstd/1"] for each in listed["tensors"]), f"{name}: codecs")
+        tool.run("verify", tool.path("again", name), tool.path("torch", name))
+        tool.run("diff", tool.path("back", name), tool.path("torch", name))
+    for name in ("uneven_3", "columns_3", "one_dim_twice"):
+        tool.run("diff", tool.path("torch", "packed_" + name), tool.path("torch", name))
+    source = tool.path("torch", "packed_large")
+    for words in (["--to", "safetensors"], ["--to", "dcp", "--mesh", "fsdp=4"], ["--to", "orbax"]):
+        words += ["--scheme", "hf", "--jobs", "1", "--io-threads", "1"]
+        plan = tool.json("plan", source, *words)
+        least = str(plan["need_memory_bytes"])
+        out = tool.path("least", words[1])
+        tool.run("convert", source, out, *words, "--max-memory", least)
+        done = tool.run_any("convert", source, out + "-less", *words, "--max-memory", str(int(least) - (2 << 20)))
+        tool.expect(done.returncode == 3, f"{words[1]}: less memory than is needed gives {done.returncode}")
+        tool.run("diff", source, out)
+        if words[1] != "orbax":
+            check_values(tool, f"packed_large as {words[1]}", out, known["packed_large"])
+    done = tool.run_any("link", source, tool.path("linked"), "--scheme", "hf")
+    tool.expect(done.returncode == 3, f"link gives {done.returncode}: {done.stderr}")
+    check_flips(tool, known)
+
+
+def check_flips(tool, known):
+    """Whatever bit is flipped is found, or changes no value."""
+    name = "packed_columns_3"
+    path = tool.copy(os.path.join("torch", name), "flipped")
+    file = os.path.join(path, "__1_0.distcp")
+    with open(file, "rb") as data:
+        good = data.read()
+    found = 0
+    for at in range(0, len(good), max(1, len(good) // 97)):
+        with open(file, "wb") as data:
+            data.write(good[:at] + bytes([good[at] ^ (1 << at % 8)]) + good[at + 1:])
+        error = error_of(tool, path)
+        found += bool(error)
+        if error:
+            tool.expect(error["code"] in ("corrupt", "unsupported", "limit") and "__1_0.distcp" in error["file"] and error["tensor"],
+                        f"a flip at {at}: {error}")
+        else:
+            check_values(tool, f"a flip at {at}", path, known[name])
+    print(f"packed: {found} flipped bits are found")
+    tool.expect(found > 50, f"{found} flips are found")
 
 
 def check_root(tool, known):
@@ -172,6 +222,7 @@ def main():
         known = peer(python, "dcp_write.py", tool.path("torch"))
         tool.expect(len(known) >= LEAST, f"{len(known)} variants")
         check_variants(tool, known)
+        check_packed(tool, known)
         check_root(tool, known)
         check_damages(tool)
         return tool.verdict()

@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 import torch.distributed.checkpoint.filesystem as filesystem
+from torch.distributed.checkpoint._extension import ZStandard
 from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
 from torch.distributed.checkpoint.metadata import BytesStorageMetadata
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
@@ -77,6 +78,16 @@ def large():
     return {"embedding": noise(3001, 1024, dtype="bfloat16"), "matrix": noise(2048, 1024), "vector": noise(1200000)}
 
 
+def packable():
+    """What zstd makes nothing of, and what it makes next to nothing; blocks of both in one tensor."""
+    steps = torch.arange(1 << 20)
+    mixed = noise(1 << 20).view(16, -1)
+    mixed[::2] = 1.5
+    return {"noise": noise(1500, 1024, dtype="bfloat16"), "ramp": (steps // 4096).float().reshape(1024, 1024),
+            "zeros": torch.zeros(2000, 1000), "mixed": mixed, "stack": noise(6, 256, 300, dtype="bfloat16"), "tied": mixed,
+            "transposed": noise(300, 500).t()}
+
+
 def optimizer():
     torch.manual_seed(3)
     model = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.LayerNorm(5))
@@ -134,6 +145,12 @@ ALONE = {
     "protocol_4": functools.partial(save_protocol, 4, nested),
     "protocol_5": functools.partial(save_protocol, 5, optimizer),
     "async": functools.partial(save_async, nested),
+    "packed": functools.partial(save, views, _extensions=[ZStandard()]),
+    "packed_dtypes": functools.partial(save, all_dtypes, _extensions=[ZStandard()]),
+    "packed_shapes": functools.partial(save, shapes, _extensions=[ZStandard()], single_file_per_rank=False),
+    "packed_tied": functools.partial(save, tied, _extensions=[ZStandard()]),
+    "packed_nested": functools.partial(save, nested, _extensions=[ZStandard()]),
+    "packed_large": functools.partial(save, packable, _extensions=[ZStandard()]),
     "safetensors": functools.partial(save_safetensors, lambda: {"w": noise(5, 3, dtype="bfloat16"), "v": noise(7), "k": noise(2, 2, 2)}),
 }
 
@@ -243,9 +260,14 @@ TOGETHER = {
     "replicated_columns": (4, lambda group: sharded(group, Replicate(), Shard(1), shape=(2, 2))),
     "in_threads_4": (4, lambda group: sharded(group, Shard(0))),
     "files_per_item_2": (2, uneven),
+    "packed_fsdp_2": (2, functools.partial(fsdp, with_optimizer=True)),
+    "packed_uneven_3": (3, uneven),
+    "packed_columns_3": (3, lambda group: sharded(group, Shard(1))),
+    "packed_one_dim_twice": (4, lambda group: sharded(group, Shard(0), Shard(0), shape=(2, 2))),
     "async_4": (4, lambda group: sharded(group, Shard(0))),
 }
 WRITERS = {"in_threads_4": {"thread_count": 2}, "files_per_item_2": {"single_file_per_rank": False}}
+WRITERS |= {name: {"_extensions": [ZStandard()]} for name in TOGETHER if name.startswith("packed")}
 
 
 def write_together(rank, folder):
