@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "bytes/files.h"
 #include "bytes/hf_cache.h"
-#include "bytes/hub_store.h"
+#include "bytes/hub_listing.h"
 #include "service/bring.h"
 #include "service/place.h"
 

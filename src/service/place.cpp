@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "bytes/files.h"
 #include "bytes/hf_cache.h"
+#include "bytes/hub_listing.h"
 #include "bytes/hub_name.h"
 #include "bytes/hub_store.h"
 #include "service/bring.h"

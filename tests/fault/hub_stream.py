@@ -331,12 +331,18 @@ class Stream:
         self.repo.tag("v1.0")
         for number in range(20):
             self.repo.tag(f"step{number}")
+        for name in ("Tiny-8B", "Tiny-8B-Instruct", "Tiny-14B"):
+            self.server.add("makers/" + name, {"main": self.fault.path("source")})
+        self.server.add("makers/Tiny-8c", {"main": self.fault.path("source")}).private = True
         self.server.add("org/notes", {"main": {"README.md": b"# notes"}})
         self.server.add("org/old", {"main": {"config.json": b"{}", "pytorch_model.bin": b"PK"}})
         said = {
             ("org/gated", ()): ("is gated", "open "),
             ("org/hidden", ()): ("or it is private", "HF_TOKEN"),
             ("org/none", ()): ("is no model on", "check the name"),
+            ("makers/Tiny-8D", ()): ("is no model on", "near are makers/Tiny-8B, makers/Tiny-14B; check the name"),
+            ("makers/Tiny-8D", ("--revision", "main")): ("is no model on", "near are makers/Tiny-8B, makers/Tiny-14B; check the name"),
+            ("others/tiny-8b", ()): ("is no model on", "near are makers/Tiny-8B, makers/Tiny-8B-Instruct; check the name"),
             (MODEL, ("--revision", "nobody")): ("has no revision", "known are main, step0, step1, step10, step11, step12, step13, step14"),
             (MODEL, ("--revision", "v1.O")): ("has no revision", "did you mean v1.0?"),
             ("org/none", ("--revision", "main")): ("is no model on", "check the name"),

@@ -55,6 +55,8 @@ def answer(hub, request, path, entry, fault):
     try:
         if path.startswith("/api/resolve-cache/models/"):
             return resolved_plain(hub, request, path, entry, fault)
+        if path == "/api/models":
+            return as_json(search(hub, request))
         if path.startswith("/api/models/"):
             return models(hub, request, path.removeprefix("/api/models/"), entry)
         if "/resolve/" in path:
@@ -65,6 +67,17 @@ def answer(hub, request, path, entry, fault):
         return refused.response
     hub.requests.violate("unknown_request", f"{request.method} {request.path}")
     return refusal(404, "Sorry, we can't find the page you are looking for.")
+
+
+def search(hub, request):
+    """The repositories that the caller may see, of an owner or with a text in the name."""
+    caller = Caller(hub, request)
+    query = dict(urllib.parse.parse_qsl(request.query))
+    found = [repo for repo in hub.repos.values() if not repo.private or caller.token in repo.readers]
+    found = [repo for repo in found if repo.id.startswith(query.get("author", "") + "/" if "author" in query else "")]
+    found = [repo for repo in found if query.get("search", "").lower() in repo.id.lower()]
+    return [{"_id": "0" * 24, "id": repo.id, "modelId": repo.id, "private": repo.private}
+            for repo in found[:int(query.get("limit", 1000))]]
 
 
 def whoami(hub, request):

@@ -1,0 +1,221 @@
+#include "bytes/hub_listing.h"
+
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "base/typed.h"
+#include "bytes/hub_name.h"
+
+namespace hfshard {
+namespace {
+
+constexpr std::size_t kMostFiles = 1'000'000;
+constexpr std::size_t kSaidNames = 8;
+constexpr std::size_t kSaidModels = 3;
+constexpr std::size_t kMostOfOwner = 500;
+
+Json parse_answer(const HubAnswer& answer) {
+  try {
+    return parse_json(answer.body, shown_url(answer.url));
+  } catch (const Error& error) {
+    throw Error(ErrorCode::network, fmt::format("the answer is no JSON: {}", error.sentence()))
+        .in_file(shown_url(answer.url))
+        .hint("a proxy or the login page of a network may have answered");
+  }
+}
+
+HubAnswer ask_api(HubClient& client, const std::string& url, const std::string& repo,
+                  const std::string& revision) {
+  HubAnswer answer = client.ask_now({url, std::nullopt});
+  if (answer.elsewhere) {
+    throw Error(ErrorCode::network, fmt::format("it redirects to {}, which is no hub",
+                                                quote(shown_url(*answer.elsewhere))))
+        .in_file(shown_url(answer.url));
+  }
+  if (answer.status < 200 || answer.status > 299) {
+    throw client.refusal(answer, repo, revision, {});
+  }
+  return answer;
+}
+
+// The branches and tags of a model, for who has mistyped one; none if the hub does not say.
+std::vector<std::string> known_revisions(HubClient& client, const std::string& repo) {
+  std::vector<std::string> out;
+  const std::string url = fmt::format("{}/api/models/{}/refs", client.endpoint(), repo);
+  try {
+    const Json refs = parse_answer(ask_api(client, url, repo, {}));
+    for (const char* kind : {"branches", "tags"}) {
+      for (const Json& ref : refs.at(kind).as_array()) {
+        out.push_back(printable(ref.at("name").as_string()));
+      }
+    }
+  } catch (const Error& error) {  // it was to be a help
+    if (error.code() == ErrorCode::cancelled) throw;
+  }
+  return out;
+}
+
+// Names of models that a hub finds, the most used first; none if it does not say.
+// Source: huggingface/huggingface_hub src/huggingface_hub/hf_api.py list_models.
+std::vector<std::string> found_models(HubClient& client, const std::string& question) {
+  std::vector<std::string> out;
+  const std::string url =
+      fmt::format("{}/api/models?{}&sort=downloads", client.endpoint(), question);
+  try {
+    const Json models = parse_answer(ask_api(client, url, {}, {}));
+    for (const Json& model : models.as_array())
+      out.push_back(printable(model.at("id").as_string()));
+  } catch (const Error& error) {  // it was to be a help
+    if (error.code() == ErrorCode::cancelled) throw;
+  }
+  return out;
+}
+
+// Of the same owner those with a name much like it, else those of others with the same name.
+std::vector<std::string> near_models(HubClient& client, const std::string& repo) {
+  const std::size_t slash = repo.find('/');
+  if (slash != std::string::npos) {
+    const std::string owner = repo.substr(0, slash);
+    std::vector<std::string> near = near_names(
+        repo, found_models(client, fmt::format("author={}&limit={}", owner, kMostOfOwner)));
+    if (!near.empty()) return near;
+  }
+  const std::string name = slash == std::string::npos ? repo : repo.substr(slash + 1);
+  return found_models(client, fmt::format("search={}&limit={}", name, kSaidModels));
+}
+
+HubAnswer ask_revision(HubClient& client, const std::string& url, const std::string& repo,
+                       const std::string& revision) {
+  try {
+    return ask_api(client, url, repo, revision);
+  } catch (Error& error) {
+    if (error.code() != ErrorCode::not_found) throw;
+    std::vector<std::string> known =
+        revision.empty() ? std::vector<std::string>() : known_revisions(client, repo);
+    if (!known.empty()) {
+      if (meant_names(revision, known).empty() && known.size() > kSaidNames)
+        known.resize(kSaidNames);
+      error.hint(name_hint(revision, known));
+    } else if (const auto near = near_models(client, repo); !near.empty()) {
+      throw Error(error.code(), error.sentence())
+          .in_file(error.file())
+          .hint(fmt::format("near are {}; {}", join(near, ", "), error.hint_text()));
+    }
+    throw;
+  }
+}
+
+// The page that `Link: <url>; rel="next"` names.
+std::optional<std::string> next_page(const HubAnswer& answer) {
+  for (const std::string& line : answer.headers.all("link")) {
+    std::size_t at = 0;
+    while ((at = line.find('<', at)) != std::string::npos) {
+      const std::size_t end = line.find('>', at);
+      if (end == std::string::npos) break;
+      const std::size_t more = line.find('<', end);
+      const std::string_view rest = std::string_view(line).substr(end, more - end);
+      if (rest.find("rel=\"next\"") != std::string_view::npos) {
+        return line.substr(at + 1, end - at - 1);
+      }
+      at = end;
+    }
+  }
+  return std::nullopt;
+}
+
+// A mirror may name the hub that it mirrors: the same page of the endpoint.
+std::string at_endpoint(const HubClient& client, const std::string& from, const std::string& link) {
+  const auto next = resolve_location(from, link);
+  const auto origin = next ? origin_of(*next) : std::nullopt;
+  if (!origin || !client.is_hub(*origin)) {
+    throw Error(ErrorCode::network,
+                fmt::format("the next page of the listing would be at {}", quote(shown_url(link))))
+        .in_file(shown_url(from));
+  }
+  const std::size_t path = next->find('/', next->find("://") + 3);
+  if (origin == origin_of(client.endpoint()) || path == std::string::npos) return *next;
+  return client.endpoint() + next->substr(path);
+}
+
+TreeFile listing_of(const Json& entry) {
+  TreeFile out;
+  out.path = entry.at("path").as_string();
+  out.size_bytes = entry.at("size").as_uint();
+  if (const Json* oid = entry.find("oid"); oid != nullptr && oid->is_string()) {
+    out.blob_id = oid->as_string();
+  }
+  if (const Json* lfs = entry.find("lfs"); lfs != nullptr && lfs->is_object()) {
+    out.sha256 = lfs->at("oid").as_string();
+    if (!is_sha256(out.sha256)) throw Error(ErrorCode::bad_input, "an oid is no sha256");
+    out.size_bytes = lfs->at("size").as_uint();
+  }
+  if (const Json* xet = entry.find("xetHash"); xet != nullptr && xet->is_string()) {
+    out.xet_hash = xet->as_string();
+    if (!is_sha256(out.xet_hash)) throw Error(ErrorCode::bad_input, "an xetHash is no hash");
+  }
+  return out;
+}
+
+}  // namespace
+
+HubRepo resolve_revision(HubClient& client, const std::string& repo, const std::string& revision) {
+  if (is_commit(revision)) return {repo, revision};
+  const std::string tail =
+      revision.empty() ? std::string() : "/revision/" + escape_revision(revision);
+  const std::string url = fmt::format("{}/api/models/{}{}", client.endpoint(), repo, tail);
+  const HubAnswer answer = ask_revision(client, url, repo, revision);
+  const Json info = parse_answer(answer);
+  const Json* sha = info.find("sha");
+  if (sha == nullptr || !sha->is_string() || !is_commit(sha->as_string())) {
+    throw Error(ErrorCode::network, "the answer is not a hub's: it names no commit")
+        .in_file(shown_url(answer.url))
+        .hint("a proxy or the login page of a network may have answered");
+  }
+  return {repo, sha->as_string()};
+}
+
+std::vector<TreeFile> list_files(HubClient& client, const HubRepo& repo) {
+  std::vector<TreeFile> out;
+  std::string url = fmt::format("{}/api/models/{}/tree/{}?recursive=true&expand=false",
+                                client.endpoint(), repo.name, repo.commit);
+  std::set<std::string> seen;
+  bool told = false;
+  while (true) {
+    if (!seen.insert(url).second) {
+      throw Error(ErrorCode::network, "the listing's pages go in circles").in_file(shown_url(url));
+    }
+    const HubAnswer answer = ask_api(client, url, repo.name, repo.commit);
+    const Json page = parse_answer(answer);
+    try {
+      for (const Json& entry : page.as_array()) {
+        if (entry.at("type").as_string() != "file") continue;
+        TreeFile file = listing_of(entry);
+        if (const auto problem = repo_path_problem(file.path)) {  // nobody can ask for it
+          if (!told && client.options().note) {
+            client.options().note(
+                fmt::format("leaves out {} of {}: {}", quote(file.path), repo.name, *problem));
+          }
+          told = true;
+          continue;
+        }
+        out.push_back(std::move(file));
+      }
+    } catch (const Error& error) {
+      throw Error(ErrorCode::network,
+                  fmt::format("the listing of files is none: {}", error.sentence()))
+          .in_file(shown_url(url));
+    }
+    if (out.size() > kMostFiles) {
+      throw Error(ErrorCode::limit, "the model has more than a million files")
+          .in_file(shown_url(url));
+    }
+    const auto next = next_page(answer);
+    if (!next) return out;
+    url = at_endpoint(client, answer.url, *next);
+  }
+}
+
+}  // namespace hfshard
