@@ -20,6 +20,14 @@ struct Wording {
   bool has_files = false;  ///< in which file an array is, and where
 };
 
+/// Which weight files of a model are read, where it has several sets of them: globs on their names.
+/// Without any, those that its loaders take.
+struct FileGlobs {
+  std::vector<std::string> take;   ///< empty: all
+  std::vector<std::string> leave;  ///< of what is taken
+  bool empty() const noexcept { return take.empty() && leave.empty(); }
+};
+
 /// A file of a checkpoint that is not cut into pieces.
 struct StoredFile {
   std::string name;  ///< relative to the checkpoint

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "hfshard/checkpoint.h"
 #include "hfshard/encoding.h"
 #include "hfshard/mapping.h"
 
@@ -43,6 +44,7 @@ struct PlanOptions {
   bool link = false;  ///< index only: chunks are byte ranges of the source's files where they can
   bool in_place = false;  ///< and the index lies in the source's directory
   bool digests = true;    ///< record the digests of what is linked, which takes reading it
+  FileGlobs files;        ///< which weight files of a source that is a model
   TreeOptions tree;
 };
 

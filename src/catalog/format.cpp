@@ -58,7 +58,12 @@ void Format::write_leading(const std::vector<Leaf>& /*leaves*/,
 Beside Format::beside(const StorePath& /*path*/, const Choice& /*choice*/) const { return {}; }
 
 std::unique_ptr<Checkpoint> Format::open_one(const StorePath& path, const Choice& choice) const {
-  if (!choice.step && choice.items.empty()) return open(path);
+  check_choice(path, choice);
+  return open(path);
+}
+
+void Format::check_choice(const StorePath& path, const Choice& choice) const {
+  if (!choice.step && choice.items.empty()) return;
   throw Error(ErrorCode::usage, fmt::format("a checkpoint of the format {} has {}", name(),
                                             choice.step ? "no steps" : "no items"))
       .in_file(path.text());

@@ -20,6 +20,7 @@
 #include "catalog/per_leaf.h"
 #include "catalog/piece.h"
 
+#include "hfshard/checkpoint.h"
 #include "hfshard/dtype.h"
 #include "hfshard/encoding.h"
 
@@ -138,6 +139,7 @@ struct Choice {
   /// that nothing describes any more are Catalog::lost.
   bool despite_loss = false;
   bool usual_items = false;  ///< of several trees that which loaders take by itself
+  FileGlobs files = {};      ///< which files of a place that has several sets of weights
 };
 
 /// One checkpoint format. Stateless and thread-safe; implementations live in src/format/<name>/.
@@ -153,6 +155,8 @@ class Format {
   /// The same for one of several. Throws: usage (a step, in a place that has none), not_found (with
   /// what there is), as open.
   virtual std::unique_ptr<Checkpoint> open_one(const StorePath& path, const Choice& choice) const;
+  /// Of a format that has neither steps nor items. Throws: usage.
+  void check_choice(const StorePath& path, const Choice& choice) const;
   /// What lies beside the tree that open_one opens. Throws: as open_one; unsupported (something
   /// that has no place beside a tree which this format writes).
   virtual Beside beside(const StorePath& path, const Choice& choice) const;

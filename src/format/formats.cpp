@@ -86,12 +86,12 @@ std::unique_ptr<Checkpoint> open_checkpoint(const StorePath& path, const Choice&
   return format::safetensors::open_hf(path);
 }
 
-std::unique_ptr<Checkpoint> open_source(const StorePath& location) {
+std::unique_ptr<Checkpoint> open_source(const StorePath& location, const Choice& choice) {
   refuse_url(location.name());
   const Format* other = nullptr;
   for (const Format* format : all_formats()) {
     if (!format->recognise(location)) continue;
-    if (format->plain()) return format->open(location);
+    if (format->plain()) return format->open_one(location, choice);
     if (other == nullptr) other = format;
   }
   if (other != nullptr) {

@@ -36,8 +36,8 @@ std::unique_ptr<Checkpoint> open_checkpoint(const StorePath& path, const Choice&
 
 /// Opens what convert and link read: a place whose arrays are plain pieces, whatever else lies
 /// there (an index over them, for one). Throws: unsupported (a checkpoint of another format), as
-/// Format::open.
-std::unique_ptr<Checkpoint> open_source(const StorePath& location);
+/// Format::open_one.
+std::unique_ptr<Checkpoint> open_source(const StorePath& location, const Choice& choice = {});
 /// Whether a place has the files of a model, whatever else lies there. Throws: io.
 bool is_model_place(const StorePath& location);
 /// The format of a tree of arrays: of those that recognise the place, the first whose arrays are

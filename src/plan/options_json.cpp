@@ -41,6 +41,8 @@ Json options_json(const PlanOptions& options) {
   }
   out["include"] = strings(options.mapping.include);
   out["exclude"] = strings(options.mapping.exclude);
+  if (!options.files.take.empty()) out["take_files"] = strings(options.files.take);
+  if (!options.files.leave.empty()) out["leave_files"] = strings(options.files.leave);
   out["option"].object();
   for (const auto& [name, value] : options.mapping.options) out["option"][name] = value;
   const MappingOptions& mapping = options.mapping;
@@ -89,6 +91,8 @@ PlanOptions options_from_json(const Json& json) {
   out.digests = !out.link || json.at("digests").as_bool();
   out.mapping.include = strings_of(json.at("include"));
   out.mapping.exclude = strings_of(json.at("exclude"));
+  if (const Json* files = json.find("take_files")) out.files.take = strings_of(*files);
+  if (const Json* files = json.find("leave_files")) out.files.leave = strings_of(*files);
   for (const auto& [name, value] : json.at("option").as_object()) {
     out.mapping.options[name] = value.as_string();
   }

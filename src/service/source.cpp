@@ -407,6 +407,16 @@ void keep_beside(Beside beside, TreeSource& tree, CompiledModel& model) {
   tree.keep(std::move(beside));
 }
 
+void check_no_files(const StorePath& place, const FileGlobs& asked) {
+  if (asked.empty()) return;
+  throw Error(ErrorCode::usage,
+              fmt::format("{} is about files of a model, and this is a tree of "
+                          "arrays",
+                          quote((asked.take.empty() ? asked.leave : asked.take).front())))
+      .in_file(place.text())
+      .hint("--include and --exclude choose by the names of arrays");
+}
+
 // What is asked of a source that is a model.
 void check_no_tree(const StorePath& place, const TreeOptions& asked) {
   if (!asked.root.empty()) {
@@ -444,6 +454,7 @@ OpenedSource open_source_model(const StorePath& place, const PlanOptions& option
     choice.items = options.tree.items;
     choice.usual_items = options.tree.all_items;
     if (std::shared_ptr<const Checkpoint> opened = open_tree(read, choice)) {
+      check_no_files(read, options.files);
       check_root(read, options.tree.root);
       auto tree = std::make_shared<TreeSource>(std::move(opened), read, options.tree.root);
       OpenedSource out;
@@ -466,7 +477,9 @@ OpenedSource open_source_model(const StorePath& place, const PlanOptions& option
             "convert and diff");
   }
   check_no_tree(place, options.tree);
-  std::shared_ptr<const Checkpoint> opened = open_source(place);
+  Choice choice;
+  choice.files = options.files;
+  std::shared_ptr<const Checkpoint> opened = open_source(place, choice);
   CompiledModel model = compile_model(opened->catalog(), options.mapping);
   return {std::move(opened), std::move(model), std::nullopt};
 }

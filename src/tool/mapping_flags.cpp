@@ -141,13 +141,14 @@ OptionTable tensor_table(MappingFlags& flags) {
            .to = &flags.include,
            .value = "GLOB",
            .group = Group::model,
-           .help = "only source tensors that match this glob",
+           .help = "only source tensors that match this glob, or with *.safetensors only such "
+                   "files",
            .standard = "all"},
           {.name = "--exclude",
            .to = &flags.exclude,
            .value = "GLOB",
            .group = Group::model,
-           .help = "leave out source tensors that match this glob"}};
+           .help = "leave out source tensors that match this glob, or files"}};
 }
 
 OptionTable value_table(MappingFlags& flags) {

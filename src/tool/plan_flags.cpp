@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -270,11 +271,26 @@ Option dry_run_option(RunFlags& flags) {
           .help = "print what plan prints, and write nothing"};
 }
 
+namespace {
+
+// Takes globs on names of weight files off those on names of tensors, which never end so.
+std::vector<std::string> split_file_globs(std::vector<std::string>& globs) {
+  const auto is_file = [](const std::string& glob) { return glob.ends_with(".safetensors"); };
+  const auto files = std::stable_partition(globs.begin(), globs.end(), std::not_fn(is_file));
+  std::vector<std::string> out(files, globs.end());
+  globs.erase(files, globs.end());
+  return out;
+}
+
+}  // namespace
+
 PlanOptions plan_options(const PlanFlags& flags) {
   PlanOptions options;
   const Target target = target_of(flags.to);
   options.target = target.name;
   options.mapping = mapping_options(flags.mapping, target.scheme);
+  options.files = {split_file_globs(options.mapping.include),
+                   split_file_globs(options.mapping.exclude)};
   options.meshes = flags.meshes;
   options.chunk_bytes = bytes_of(flags.chunk_bytes, "--chunk-bytes");
   options.shard_bytes = bytes_of(flags.shard_bytes, "--shard-bytes");

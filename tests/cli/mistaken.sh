@@ -36,5 +36,6 @@ echo "-- checkpoints"
 "$HFSHARD" reshard out again --quiet >/dev/null 2>&1
 show reshard out/0 other-step --step 9
 show reshard out other-step --step
+show reshard out other-files --include "model*.safetensors"
 show verify again model
 show fetch model

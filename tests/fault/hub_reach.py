@@ -209,7 +209,14 @@ class Reach:
         self.fault.expect('ignored (not named model*.safetensors): "consolidated.safetensors"' in " ".join(done.stderr.split()), done.stderr)
         self.server.add("org/two", {"main": {"config.json": config, "a.safetensors": weights, "b.safetensors": weights}})
         done = self.stream.run(self.stream.fresh(), source="org/two")
-        self.fault.expect(done.returncode == 3 and "name the one file to convert" in done.stderr, f"two sets: {self.stream.said(done)}")
+        self.fault.expect(done.returncode == 3 and "--include 'NAME*.safetensors' takes some" in " ".join(done.stderr.split()), f"two sets: {self.stream.said(done)}")
+        # One set of several, with no byte of the other ones; OUT verifies against the model without the words.
+        chosen = self.stream.fresh()
+        self.fault.check(self.stream.run(chosen, "--include", "b.safetensors", source="org/two"))
+        other = sum(entry.bytes_sent for entry in self.server.log(listener="data", path_has="a.safetensors"))
+        self.fault.expect(other == 0, f"{other} bytes of a file that was not chosen were sent")
+        self.fault.check(subprocess.run(self.fault.command("verify", self.fault.path(chosen), "org/two"), capture_output=True, text=True,
+                                        check=False, env=self.stream.environment()))
         name = self.stream.fresh()
         self.fault.check(self.stream.run(name, source="hf://org/two@main/a.safetensors"))
         other = sum(entry.bytes_sent for entry in self.server.log(listener="data", path_has="b.safetensors"))

@@ -76,8 +76,8 @@ class SafetensorsCheckpoint final : public Checkpoint {
 
 }  // namespace
 
-std::unique_ptr<Checkpoint> open_hf(const StorePath& location, bool despite_loss) {
-  return std::make_unique<SafetensorsCheckpoint>(open_hf_catalog(location, despite_loss));
+std::unique_ptr<Checkpoint> open_hf(const StorePath& location, const Choice& choice) {
+  return std::make_unique<SafetensorsCheckpoint>(open_hf_catalog(location, choice));
 }
 
 }  // namespace hfshard::format::safetensors

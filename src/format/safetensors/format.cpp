@@ -38,7 +38,8 @@ class SafetensorsFormat final : public Format {
 
   std::unique_ptr<Checkpoint> open(const StorePath& path) const override { return open_hf(path); }
   std::unique_ptr<Checkpoint> open_one(const StorePath& path, const Choice& choice) const override {
-    return choice.despite_loss ? open_hf(path, true) : Format::open_one(path, choice);
+    check_choice(path, choice);
+    return open_hf(path, choice);
   }
 
   bool plain() const override { return true; }

@@ -208,6 +208,42 @@ std::optional<std::string> weights_below(const StorePath& directory, const Names
 
 }  // namespace
 
+std::vector<std::string> leave_files(const StorePath& directory, const FileGlobs& globs,
+                                     Names& entries) {
+  const Names all = matching(entries, "*.safetensors");
+  const auto matches = [](const Names& list, const std::string& name) {
+    return std::ranges::any_of(list, [&](const auto& glob) { return glob_match(glob, name); });
+  };
+  const auto refuse = [&](std::string sentence) {
+    Error error(ErrorCode::usage, std::move(sentence));
+    error.in_file(directory.text());
+    error.hint(all.empty() ? "there are none" : fmt::format("there are {}", sample(all)));
+    throw error;
+  };
+  for (const auto& [flag, list] :
+       {std::pair("--include", &globs.take), std::pair("--exclude", &globs.leave)}) {
+    for (const std::string& glob : *list) {
+      if (matching(all, glob).empty())
+        refuse(fmt::format("{} {} matches no safetensors file", flag, quote(glob)));
+    }
+  }
+  Names out = all;
+  std::erase_if(out, [&](const std::string& name) {
+    return (globs.take.empty() || matches(globs.take, name)) && !matches(globs.leave, name);
+  });
+  if (out.size() == all.size() && !out.empty()) refuse("no safetensors file is left to read");
+  std::erase_if(entries, [&](const std::string& name) { return contains(out, name); });
+  return out;
+}
+
+HfFiles choose_named(const StorePath& directory, const Names& entries) {
+  HfFiles out;
+  out.names = matching(entries, "*.safetensors");
+  if (contains(out.names, "adapter_model.safetensors")) refuse_adapter(directory, entries);
+  check_parts(directory, out.names);
+  return out;
+}
+
 void refuse_adapter(const StorePath& directory, const Names& entries) {
   for (const std::string_view name : kAdapterFiles) {
     if (!contains(entries, name)) continue;
@@ -233,7 +269,7 @@ HfFiles choose_without_index(const StorePath& directory, const Names& entries) {
           ErrorCode::bad_input,
           fmt::format("several safetensors files, no index and none named model*: {}", sample(all)))
           .in_file(directory.text())
-          .hint("name the one file to convert");
+          .hint("--include 'NAME*.safetensors' takes some of them");
     }
     out.names = all;
   }
@@ -245,7 +281,7 @@ HfFiles choose_without_index(const StorePath& directory, const Names& entries) {
     std::erase_if(out.names, [&](const std::string& name) { return contains(variants, name); });
     std::erase_if(all, [&](const std::string& name) { return contains(variants, name); });
     out.notes.push_back(
-        fmt::format("ignored (variants; name a file to take one): {}", sample(variants)));
+        fmt::format("ignored (variants; --include FILE takes one): {}", sample(variants)));
   }
   check_parts(directory, out.names);
   for (const std::string& name : out.names) {

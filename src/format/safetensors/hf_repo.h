@@ -6,6 +6,8 @@
 
 #include "bytes/store.h"
 
+#include "hfshard/checkpoint.h"
+
 namespace hfshard::format::safetensors {
 
 /// Which safetensors files of a HuggingFace directory make the model, and what is left aside.
@@ -15,6 +17,13 @@ struct HfFiles {
   std::vector<std::string> notes;
 };
 
+/// Takes those safetensors files off the entries of a directory that the globs leave aside, and
+/// returns them, sorted. Throws: usage (a glob that is for no file, nothing is left).
+std::vector<std::string> leave_files(const StorePath& directory, const FileGlobs& globs,
+                                     std::vector<std::string>& entries);
+/// All that globs have left of the entries, whatever they are called. Throws: as
+/// choose_without_index.
+HfFiles choose_named(const StorePath& directory, const std::vector<std::string>& entries);
 /// Chooses among the entries of a directory that has no index. Throws: not_found (nothing there, or
 /// a part is missing), unsupported (other weights only, an adapter), bad_input (cannot choose,
 /// partial downloads).

@@ -130,16 +130,25 @@ Catalog open_remains(const StorePath& location, const std::vector<std::string>& 
   return catalog;
 }
 
-Catalog open_directory(const StorePath& location) {
-  const std::vector<std::string> entries = location.list();
+Catalog open_directory(const StorePath& location, const FileGlobs& globs) {
+  std::vector<std::string> entries = location.list();
+  const std::vector<std::string> left = leave_files(location, globs, entries);
   Catalog catalog;
   catalog.location = location.text();
   catalog.directory = location;
   HfIndex index;
   HfFiles chosen;
-  if (std::ranges::binary_search(entries, kIndexName)) {
+  bool has_index = std::ranges::binary_search(entries, kIndexName);
+  if (has_index) {
     index = read_hf_index(location / kIndexName);
+    has_index = std::ranges::none_of(index.files, [&](const std::string& name) {
+      return std::ranges::binary_search(left, name);
+    });
+  }
+  if (has_index) {
     chosen = choose_with_index(location, entries, index.files);
+  } else if (!globs.empty()) {
+    chosen = choose_named(location, entries);
   } else {
     chosen = choose_without_index(location, entries);
   }
@@ -189,13 +198,18 @@ std::optional<NameList> open_hf_names(const StorePath& location) {
   return out;
 }
 
-Catalog open_hf_catalog(const StorePath& location, bool despite_loss) {
+Catalog open_hf_catalog(const StorePath& location, const Choice& choice) {
   const auto entry = location.find();
   if (!entry || entry->kind == FileKind::dangling) throw_no_location(location);
   const bool is_file = entry->kind != FileKind::directory;
-  Catalog catalog = is_file        ? open_file(location)
-                    : despite_loss ? open_remains(location, location.list())
-                                   : open_directory(location);
+  if (is_file && !choice.files.empty()) {
+    throw Error(ErrorCode::usage, "the source is one file, so that there are none to choose from")
+        .in_file(location.text())
+        .hint("--include and --exclude take names of files where the source is a directory");
+  }
+  Catalog catalog = is_file               ? open_file(location)
+                    : choice.despite_loss ? open_remains(location, location.list())
+                                          : open_directory(location, choice.files);
   catalog.wording = {.kind = "huggingface",
                      .array = "tensor",
                      .arrays = "tensors",

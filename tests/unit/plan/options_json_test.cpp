@@ -6,6 +6,7 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -23,7 +24,8 @@ namespace {
 constexpr std::size_t kRulesName = 13;
 std::vector<std::string> members_of(const PlanOptions& options) {
   const auto& [mapping, target, meshes, rules_text, rules_name, chunk_bytes, shard_bytes, step,
-               encoding, link, in_place, digests, tree] = options;
+               encoding, link, in_place, digests, taken, tree] = options;
+  const auto& [take, leave] = taken;
   [[maybe_unused]] const auto& [same, axes, config_text, config_name, source_step, root, tree_name,
                                 all_items] = tree;
   const auto& [scheme, stacked, num_layers, values, include, exclude, dtype, keep_dtype, files,
@@ -72,7 +74,9 @@ std::vector<std::string> members_of(const PlanOptions& options) {
           root,
           tree_name,
           std::to_string(static_cast<int>(all_items)),
-          prefix};
+          prefix,
+          joined(take),
+          joined(leave)};
 }
 
 struct OptionChange {
@@ -81,8 +85,8 @@ struct OptionChange {
 };
 
 // Each changes one thing that the command line can change. `rules_name` only stands in errors.
-const std::vector<OptionChange>& option_changes() {
-  static const std::vector<OptionChange> all = {
+std::vector<OptionChange> changes_of_the_mapping() {
+  return {
       {"scheme", [](PlanOptions& o) { o.mapping.scheme = "hf"; }},
       {"prefix", [](PlanOptions& o) { o.mapping.prefix = "model."; }},
       {"layers", [](PlanOptions& o) { o.mapping.stacked = false; }},
@@ -100,6 +104,14 @@ const std::vector<OptionChange>& option_changes() {
        [](PlanOptions& o) {
          o.mapping.exclude = {"*.bias", "vision*"};
        }},
+      {"take files",
+       [](PlanOptions& o) {
+         o.files.take = {"model.fp16*", "x.safetensors"};
+       }},
+      {"leave files",
+       [](PlanOptions& o) {
+         o.files.leave = {"model.fp16*", "x.safetensors"};
+       }},
       {"dtype f32", [](PlanOptions& o) { o.mapping.dtype = DType::f32; }},
       {"dtype f16", [](PlanOptions& o) { o.mapping.dtype = DType::f16; }},
       {"dtype bf16", [](PlanOptions& o) { o.mapping.dtype = DType::bf16; }},
@@ -116,6 +128,11 @@ const std::vector<OptionChange>& option_changes() {
        [](PlanOptions& o) {
          o.mapping.files = {{"mine", "mine.json", "{\"family\": \"mine\"}\n"}, {"b", "b", ""}};
        }},
+  };
+}
+
+std::vector<OptionChange> other_changes() {
+  return {
       {"target", [](PlanOptions& o) { o.target = "null"; }},
       {"mesh", [](PlanOptions& o) { o.meshes = {"fsdp=4"}; }},
       {"two meshes",
@@ -148,6 +165,14 @@ const std::vector<OptionChange>& option_changes() {
       {"tree of the source", [](PlanOptions& o) { o.tree.items = "state"; }},
       {"what lies beside it", [](PlanOptions& o) { o.tree.all_items = true; }},
   };
+}
+
+const std::vector<OptionChange>& option_changes() {
+  static const std::vector<OptionChange> all = [] {
+    std::vector<OptionChange> out = changes_of_the_mapping();
+    for (OptionChange& change : other_changes()) out.push_back(std::move(change));
+    return out;
+  }();
   return all;
 }
 

@@ -54,6 +54,56 @@ TEST(OpenCatalog, OfSeveralSetsOfTheSameWeightsItTakesTheOneWithoutAVariant) {
   EXPECT_EQ(tensor_names(open_hf_catalog(dir / "model.fp16.safetensors")), (Names{"a", "b"}));
 }
 
+Names files_chosen(const TempDir& dir, const Names& take, const Names& leave) {
+  Choice choice;
+  choice.files = {take, leave};
+  Names out;
+  for (const CatalogFile& file : open_hf_catalog(dir.path(), choice).files)
+    out.push_back(file.name);
+  return out;
+}
+
+TEST(OpenCatalog, OfSeveralSetsOfWeightsTheOneIsReadThatIsChosen) {
+  const TempDir dir;
+  write_indexed(dir);
+  write_model(dir / "model.fp16-00001-of-00002.safetensors", {"a", "c"});
+  write_model(dir / "model.fp16-00002-of-00002.safetensors", {"b"});
+  write_model(dir / "consolidated.safetensors", {"d"});
+  const Names usual{"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"};
+  const Names variant{"model.fp16-00001-of-00002.safetensors",
+                      "model.fp16-00002-of-00002.safetensors"};
+  EXPECT_EQ(files_chosen(dir, {}, {}), usual);
+  EXPECT_EQ(files_chosen(dir, {"model.fp16*.safetensors"}, {}), variant);
+  EXPECT_EQ(files_chosen(dir, {"consolidated.safetensors"}, {}),
+            (Names{"consolidated.safetensors"}));
+  // The index holds as long as none of its files is left aside.
+  EXPECT_EQ(files_chosen(dir, {"model-*.safetensors"}, {}), usual);
+  EXPECT_EQ(files_chosen(dir, {}, {"model.fp16*.safetensors"}), usual);
+  EXPECT_EQ(files_chosen(dir, {}, {"model-*.safetensors", "consolidated.safetensors"}), variant);
+  EXPECT_EQ(files_chosen(dir, {"model*.safetensors"}, {"model-*.safetensors"}), variant);
+}
+
+TEST(OpenCatalog, AChoiceOfFilesThatCannotBeReadIsRefused) {
+  const TempDir dir;
+  write_model(dir / "a-00001-of-00002.safetensors", {"a"});
+  write_model(dir / "a-00002-of-00002.safetensors", {"b"});
+  const auto refused = [&](const Names& take, const Names& leave) {
+    return catch_error([&] { files_chosen(dir, take, leave); });
+  };
+  EXPECT_EQ(refused({"b*.safetensors"}, {}).code(), ErrorCode::usage);
+  EXPECT_NE(refused({"b*.safetensors"}, {}).hint_text().find("a-00001-of-00002"),
+            std::string::npos);
+  EXPECT_EQ(refused({}, {"b*.safetensors"}).code(), ErrorCode::usage);
+  EXPECT_EQ(refused({}, {"*.safetensors"}).code(), ErrorCode::usage);
+  EXPECT_EQ(refused({"a-00001*.safetensors"}, {}).code(), ErrorCode::not_found);
+  Choice choice;
+  choice.files.take = {"a-00001-of-00002.safetensors"};
+  const std::string file = dir / "a-00001-of-00002.safetensors";
+  EXPECT_EQ(catch_error([&] { open_hf_catalog(file, choice); }).code(), ErrorCode::usage);
+  write_model(dir / "adapter_model.safetensors", {"lora"});
+  EXPECT_EQ(refused({"adapter*.safetensors"}, {}).code(), ErrorCode::unsupported);
+}
+
 TEST(OpenCatalog, ReadsAnIndexedDirectorySortedByName) {
   const TempDir dir;
   write_indexed(dir);
