@@ -24,6 +24,9 @@ DTYPES = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf1
           "int8": "i8", "uint8": "u8", "bool": "bool", "complex64": "c64", "float8_e4m3fn": "f8_e4m3", "float8_e5m2": "f8_e5m2",
           "float8_e4m3fnuz": "f8_e4m3fnuz", "float8_e5m2fnuz": "f8_e5m2fnuz", "float8_e8m0fnu": "f8_e8m0", "uint16": "u16",
           "uint32": "u32", "uint64": "u64"}
+# Where they go to; with small units they are unpacked first.
+WAYS = {"safetensors": ["--to", "safetensors"], "dcp": ["--to", "dcp", "--mesh", "fsdp=4"], "orbax": ["--to", "orbax"],
+        "unpacked": ["--to", "dcp", "--mesh", "fsdp=4", "--limits", "slab_bytes=1048576,merge_bytes=65536,segment_bytes=65536"]}
 
 
 def torch_python():
@@ -99,17 +102,17 @@ def check_packed(tool, known):
     for name in ("uneven_3", "columns_3", "one_dim_twice"):
         tool.run("diff", tool.path("torch", "packed_" + name), tool.path("torch", name))
     source = tool.path("torch", "packed_large")
-    for words in (["--to", "safetensors"], ["--to", "dcp", "--mesh", "fsdp=4"], ["--to", "orbax"]):
-        words += ["--scheme", "hf", "--jobs", "1", "--io-threads", "1"]
+    for name, words in WAYS.items():
+        words = [*words, "--scheme", "hf", "--jobs", "1", "--io-threads", "1"]
         plan = tool.json("plan", source, *words)
         least = str(plan["need_memory_bytes"])
-        out = tool.path("least", words[1])
+        out = tool.path("least", name)
         tool.run("convert", source, out, *words, "--max-memory", least)
         done = tool.run_any("convert", source, out + "-less", *words, "--max-memory", str(int(least) - (2 << 20)))
-        tool.expect(done.returncode == 3, f"{words[1]}: less memory than is needed gives {done.returncode}")
+        tool.expect(done.returncode == 3, f"{name}: less memory than is needed gives {done.returncode}")
         tool.run("diff", source, out)
-        if words[1] != "orbax":
-            check_values(tool, f"packed_large as {words[1]}", out, known["packed_large"])
+        if name != "orbax":
+            check_values(tool, f"packed_large as {name}", out, known["packed_large"])
     done = tool.run_any("link", source, tool.path("linked"), "--scheme", "hf")
     tool.expect(done.returncode == 3, f"link gives {done.returncode}: {done.stderr}")
     check_flips(tool, known)

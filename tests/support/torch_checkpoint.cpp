@@ -22,6 +22,7 @@ namespace zip = format::dcp::zip;
 
 constexpr std::string_view kClasses = "torch.distributed.checkpoint.metadata";
 constexpr std::size_t kAlignment = 64;
+constexpr std::string_view kId = "0123456789012345678901234567890123456789";
 
 template <typename T>
 void put_number(std::string& out, T value) {
@@ -81,16 +82,18 @@ void put_entry(const Record& record, std::string& out) {
 }  // namespace
 
 std::string torch_archive(const TorchArchive& archive) {
-  std::vector<Record> records{
-      {"data.pkl", archive.pickle},
-      {".format_version", "1"},
-      {".storage_alignment", "64"},
-      {"byteorder", "little"},
-      {"data/0", archive.elements},
-      {"version", "3\n"},
-      {".data/serialization_id", "0123456789012345678901234567890123456789"}};
+  std::vector<Record> records{{"data.pkl", archive.pickle}, {".format_version", "1"},
+                              {".storage_alignment", "64"}, {"note", archive.note},
+                              {"byteorder", "little"},      {"data/0", archive.elements},
+                              {"version", "3\n"},           {".data/serialization_id", kId}};
+  if (archive.note.empty())
+    std::erase_if(records, [](const Record& r) { return r.name == "note"; });
   std::string out;
   for (Record& record : records) put_record(record, archive.wide, out);
+  if (!archive.other_pickle.empty()) {
+    records[0].content = archive.other_pickle;
+    put_record(records[0], archive.wide, out);
+  }
   const std::size_t directory = out.size();
   for (const Record& record : records) put_entry(record, out);
   const std::size_t end = out.size();

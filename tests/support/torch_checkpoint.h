@@ -14,7 +14,10 @@ namespace hfshard {
 struct TorchArchive {
   std::string pickle;
   std::string elements;
-  bool wide = false;  ///< descriptors with sizes of eight bytes, as behind large records
+  bool wide = false;      ///< descriptors with sizes of eight bytes, as behind large records
+  std::string note = {};  ///< content of a further record, in front of the elements
+  std::string other_pickle =
+      {};  ///< a second data.pkl behind them, which the directory has instead
 };
 std::string torch_archive(const TorchArchive& archive);
 /// Of packed row-major elements, whose shape is in units of torch.

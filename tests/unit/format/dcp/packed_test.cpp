@@ -1,269 +1,28 @@
-// Items that went through stream.zstd/1, as torch writes them.
+// Checkpoints with items that went through stream.zstd/1.
 
 #include <algorithm>
 #include <cstdint>
-#include <random>
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "base/coding.h"
-#include "base/crc32.h"
 #include "catalog/checkpoint.h"
 #include "format/dcp/metadata.h"
-#include "format/dcp/packed_item.h"
 #include "format/dcp/pickle_writer.h"
 #include "format/dcp/piece.h"
 #include "format/dcp/pieces.h"
 #include "format/dcp/tensor_pickle.h"
-#include "format/dcp/zip.h"
 #include "format/formats.h"
 #include "support/catch_error.h"
-#include "support/memory_source.h"
 #include "support/temp_dir.h"
 #include "support/torch_checkpoint.h"
-#include "support/zstd_frames.h"
+#include "unit/format/dcp/packed_items.h"
 
 #include "hfshard/hfshard.h"
 
 namespace hfshard::format::dcp {
 namespace {
-
-constexpr std::string_view kBefore = "before";
-
-std::string noise_of(std::size_t size, unsigned seed = 3) {
-  std::mt19937 random(seed);
-  std::string out(size, '\0');
-  for (char& byte : out) byte = static_cast<char>(random());
-  return out;
-}
-
-// Frames of so many bytes of content each, as a writer makes them that ends one whenever it is
-// flushed.
-std::string frames_of(std::string_view content, std::size_t each, const FrameOptions& options) {
-  std::string out;
-  for (std::size_t at = 0; at < content.size(); at += each)
-    out += zstd_frame(content.substr(at, each), options);
-  return out;
-}
-std::string packed(std::string_view content) { return zstd_frame(content, {3, 0, false}); }
-
-// The elements of an item of u8, which is read in steps; 0 passes over a byte.
-std::string elements_of(const std::string& item, std::uint64_t count,
-                        const std::vector<std::size_t>& steps = {SIZE_MAX}) {
-  const MemorySource file(std::string(kBefore) + item + "behind");
-  ItemPlace place;
-  place.offset_bytes = kBefore.size();
-  place.length_bytes = item.size();
-  std::vector<std::byte> scratch(PackedItem::scratch_bytes());
-  PackedItem opened(file, place, {DType::u8, {count}}, scratch);
-  EXPECT_EQ(opened.payload().size_bytes, count);
-  std::string out(count, '?');
-  std::uint64_t at = 0;
-  for (std::size_t step = 0; at < count; ++step) {
-    const std::uint64_t size = std::min<std::uint64_t>(steps[step % steps.size()], count - at);
-    const auto to = std::as_writable_bytes(std::span(out)).subspan(at, size);
-    if (size > 0) opened.read(at, to);
-    at += std::max<std::uint64_t>(size, 1);
-  }
-  opened.finish();
-  return out;
-}
-
-Error error_of(const std::string& item, std::uint64_t count) {
-  const Error out = catch_error([&] { elements_of(item, count); });
-  EXPECT_EQ(out.file(), "memory");
-  EXPECT_EQ(out.range(), (ByteRange{kBefore.size(), kBefore.size() + item.size()}));
-  EXPECT_EQ(out.total_bytes(), kBefore.size() + item.size() + 6);
-  return out;
-}
-
-void expect_corrupt(const std::string& item, std::uint64_t count, std::string_view sentence) {
-  const Error error = error_of(item, count);
-  EXPECT_EQ(error.code(), ErrorCode::corrupt);
-  EXPECT_NE(error.sentence().find(sentence), std::string::npos) << error.sentence();
-}
-
-// The same archive with bytes changed at a place from the first occurrence of `mark` on.
-std::string altered(std::string archive, std::string_view mark, std::size_t at,
-                    std::string_view bytes) {
-  const std::size_t found = archive.find(mark);
-  HFSHARD_CHECK(found != std::string::npos);
-  return archive.replace(found + at, bytes.size(), bytes);
-}
-
-std::string u8_archive(const std::string& elements) {
-  return torch_archive(DType::u8, {elements.size()}, elements);
-}
-
-TEST(DcpPacked, ElementsComeWhateverTheFramesAre) {
-  for (const std::size_t size : {1U, 100U, 131072U, 700001U}) {
-    const std::string elements = noise_of(size / 2) + std::string(size - size / 2, 'a');
-    for (const bool wide : {false, true}) {
-      const std::string archive = torch_archive({tensor_pickle(DType::u8, {size}), elements, wide});
-      for (const bool stated : {false, true}) {
-        const FrameOptions options{3, 0, stated, stated};
-        EXPECT_EQ(elements_of(zstd_frame(archive, options), size), elements);
-        EXPECT_EQ(elements_of(frames_of(archive, 50000, options), size), elements);
-        if (size > 1000) continue;
-        for (const std::size_t each : {1U, 7U, 300U})
-          EXPECT_EQ(elements_of(frames_of(archive, each, options), size), elements) << each;
-      }
-      EXPECT_EQ(elements_of(packed(archive) + packed(""), size), elements);
-      EXPECT_EQ(elements_of(packed(archive), size, {1000, 77}), elements);
-    }
-  }
-}
-
-TEST(DcpPacked, WhatIsPassedOverIsCheckedToo) {
-  const std::string elements = noise_of(300000);
-  const std::string archive = u8_archive(elements);
-  const std::string read = elements_of(packed(archive), elements.size(), {0, 0, 5000, 1});
-  EXPECT_EQ(read.substr(0, 2), "??");
-  EXPECT_EQ(read.substr(2, 5001), elements.substr(2, 5001));
-  EXPECT_EQ(elements_of(packed(archive), elements.size(), {0}), std::string(300000, '?'));
-  const std::string flipped = altered(archive, elements.substr(0, 20), 0, "?");
-  const Error error = catch_error([&] {
-    elements_of(packed(flipped), elements.size(), {0, 1000});
-  });
-  EXPECT_EQ(error.code(), ErrorCode::corrupt);
-}
-
-TEST(DcpPacked, DamagedFramesAreCorrupt) {
-  const std::string elements = noise_of(3000);
-  const std::string item = packed(u8_archive(elements));
-  expect_corrupt("", 3000, "ends before the archive");
-  expect_corrupt("no frame", 3000, "no zstd frame");
-  expect_corrupt(item + "x", 3000, "no zstd frame");
-  expect_corrupt(item + std::string(20, '\0'), 3000, "no zstd frame");
-  expect_corrupt(item + "\x50\x2a\x4d\x18" + std::string("\2\0\0\0xx", 6), 3000, "no zstd frame");
-  expect_corrupt(item.substr(1), 3000, "no zstd frame");
-  expect_corrupt(item.substr(0, item.size() - 1), 3000, "passes the end");
-  for (std::size_t size = 1; size < item.size(); size += 97)
-    EXPECT_EQ(error_of(item.substr(0, size), 3000).code(), ErrorCode::corrupt) << size;
-  // Content of another frame, as if it were a comment of the archive.
-  expect_corrupt(item + packed("x"), 3000, "comment");
-  expect_corrupt(packed(u8_archive(elements) + "x"), 3000, "comment");
-}
-
-// Noise lies in a frame as it is, so that only the CRC of the archive knows of a changed bit.
-TEST(DcpPacked, AFlippedBitIsFoundByTheCrcOfTheElements) {
-  const std::string elements = noise_of(3000);
-  const std::string item = packed(u8_archive(elements));
-  const std::size_t at = item.find(elements.substr(1000, 100));
-  ASSERT_NE(at, std::string::npos);
-  for (std::size_t bit = 0; bit < 8; ++bit) {
-    std::string bad = item;
-    bad[at + 50] = static_cast<char>(static_cast<unsigned char>(bad[at + 50]) ^ (1U << bit));
-    expect_corrupt(bad, 3000, "do not have their CRC");
-  }
-}
-
-// No flip anywhere gives other elements in silence.
-TEST(DcpPacked, NoFlippedBitGivesOtherElements) {
-  const std::string elements = noise_of(60) + std::string(60, 'a');
-  const std::string item = packed(u8_archive(elements));
-  std::size_t found = 0;
-  for (std::size_t bit = 0; bit < 8 * item.size(); bit += 3) {
-    std::string bad = item;
-    bad[bit / 8] = static_cast<char>(static_cast<unsigned char>(bad[bit / 8]) ^ (1U << bit % 8));
-    try {
-      EXPECT_EQ(elements_of(bad, elements.size()), elements) << bit;
-    } catch (const Error& error) {
-      EXPECT_NE(error.code(), ErrorCode::internal) << bit;
-      ++found;
-    }
-  }
-  EXPECT_GT(found, item.size());
-}
-
-TEST(DcpPacked, AWindowBeyondWhatEncodersTakeIsALimit) {
-  const std::string elements(std::size_t{9} << 20, 'a');
-  const std::string archive = u8_archive(elements);
-  EXPECT_EQ(elements_of(zstd_frame(archive, {1, 23, false}), elements.size()), elements);
-  EXPECT_EQ(error_of(zstd_frame(archive, {1, 24, false}), elements.size()).code(),
-            ErrorCode::limit);
-}
-
-TEST(DcpPacked, ArchivesThatContradictThemselvesAreCorrupt) {
-  const std::string elements = noise_of(500);
-  const std::string archive = u8_archive(elements);
-  const std::string crc = [&] {
-    std::string out(4, '\0');
-    store_le<std::uint32_t>(std::as_writable_bytes(std::span(out)).data(),
-                            crc32(as_bytes(elements)));
-    return out;
-  }();
-  const auto corrupt = [&](const std::string& other, std::string_view sentence) {
-    expect_corrupt(packed(other), 500, sentence);
-  };
-  // Of data/0, in the directory: CRC, sizes, and where its header is.
-  const std::size_t entry = archive.rfind(crc) - 16;
-  ASSERT_EQ(archive.substr(entry, 4), zip::kEntry);
-  corrupt(altered(archive, archive.substr(entry, 20), 16, "\1\2"), "do not have their CRC");
-  const std::string two = archive.substr(entry, 46);
-  corrupt(altered(archive, two, 20, "\1\1"), "two sizes");
-  corrupt(altered(altered(archive, two, 20, "\1\1"), two.substr(0, 20), 24, "\1\1"), "500");
-  corrupt(altered(archive, two, 42, "\1"), "not as the directory has it");
-  corrupt(altered(archive, two, 46 + 8 + 5, "9"), "no record");
-  // What is in front of the elements.
-  corrupt(altered(archive, zip::kHeader, 0, "x"), "no archive");
-  corrupt(altered(archive, "_rebuild_tensor", 1, "x"), "ends before the archive");
-  corrupt(altered(archive, zip::kDescriptor, 4, "1234"), "ends before the archive");
-  corrupt(altered(archive, zip::kDescriptor, 8, "1234"), "ends before the archive");
-  corrupt(altered(archive, "archive/data/0", 13, "1"), "no archive with elements");
-  corrupt(archive.substr(0, archive.size() - 1), "zip directory");
-  corrupt(archive.substr(0, archive.size() - 1000), "ends before the archive");
-  const std::string compressed = altered(archive, zip::kHeader, 8, "\x8");
-  EXPECT_EQ(error_of(packed(compressed), 500).code(), ErrorCode::unsupported);
-}
-
-TEST(DcpPacked, AnotherTensorThanTheMetadataSaysIsCorrupt) {
-  const std::string elements = noise_of(500);
-  expect_corrupt(packed(u8_archive(elements)), 499, "the metadata says");
-  expect_corrupt(packed(torch_archive(DType::i8, {500}, elements)), 500, "the metadata says");
-  // Fewer and more elements than the pickle has.
-  const std::string pickle = tensor_pickle(DType::u8, {500});
-  expect_corrupt(packed(torch_archive({pickle, elements.substr(1)})), 500, "");
-  expect_corrupt(packed(torch_archive({pickle, elements + "x"})), 500, "");
-  EXPECT_EQ(error_of(packed(torch_archive({"\x80\2N.", elements})), 500).code(),
-            ErrorCode::unsupported);
-}
-
-TEST(DcpPacked, OtherOrdersOfBytesAreRefused) {
-  const std::string elements = noise_of(500);
-  std::string archive = u8_archive(elements);
-  const std::string little = "little";
-  const std::size_t at = archive.find("byteorder") + std::string_view("byteorder").size();
-  const std::size_t word = archive.find(little, at);
-  // The descriptor has to follow: another CRC, of the same length.
-  archive.replace(word, 6, "bigger");
-  std::string crc(4, '\0');
-  store_le<std::uint32_t>(std::as_writable_bytes(std::span(crc)).data(),
-                          crc32(as_bytes(std::string_view("bigger"))));
-  archive.replace(word + 10, 4, crc);
-  EXPECT_EQ(error_of(packed(archive), 500).code(), ErrorCode::unsupported);
-}
-
-// Only so much is kept of what is around the elements.
-TEST(DcpPacked, WhatIsAroundTheElementsIsBounded) {
-  const std::string elements = noise_of(500);
-  const std::string archive = u8_archive(elements);
-  const std::string comment(PackedItem::kMostAround - 2000, 'c');
-  std::string commented = archive + comment;
-  commented[archive.size() - 2] = static_cast<char>(comment.size());
-  commented[archive.size() - 1] = static_cast<char>(comment.size() >> 8U);
-  EXPECT_EQ(elements_of(packed(commented), 500), elements);
-  EXPECT_EQ(error_of(packed(commented + std::string(2000, 'c')), 500).code(), ErrorCode::limit);
-  const std::string first = archive.substr(0, archive.find(zip::kHeader, 4));
-  std::string many;
-  while (many.size() < PackedItem::kMostAround) many += first;
-  EXPECT_EQ(error_of(packed(many + archive), 500).code(), ErrorCode::limit);
-}
-
-// -- Checkpoints
 
 std::string whole_of(const std::string& path, const std::string& name) {
   const CheckpointReader opened = open(path);
@@ -289,13 +48,19 @@ TEST(DcpPacked, TensorsOfPackedItemsAreReadAsAnyOther) {
   made.part({0, 0}, {5, 3}, cells, true).part({0, 3}, {5, 2}, cells, false);
   made.part({0, 5}, {5, 1}, cells, true);
   made.tensor("s", DType::f32, {}).part({}, {}, scalar, true);
+  // Not packed, in pieces as those of another.
+  made.tensor("z", DType::f32, {5, 6}).part({0, 0}, {5, 3}, cells, false);
+  made.part({0, 3}, {5, 3}, cells, false);
   made.write(dir.path());
   EXPECT_EQ(whole_of(dir.path(), "a"), rows);
   EXPECT_EQ(whole_of(dir.path(), "b"), cells);
   EXPECT_EQ(whole_of(dir.path(), "s"), scalar);
   const CheckpointReader opened = open(dir.path());
-  for (const StoredArray& array : opened.info().arrays)
-    EXPECT_EQ(array.codecs, std::vector<std::string>{"stream.zstd/1"}) << array.name;
+  EXPECT_EQ(whole_of(dir.path(), "z"), cells);
+  for (const StoredArray& array : opened.info().arrays) {
+    const std::vector<std::string> through{"stream.zstd/1"};
+    EXPECT_EQ(array.codecs, array.name == "z" ? std::vector<std::string>() : through);
+  }
 }
 
 // A piece as it is stored, in steps; 0 passes over a byte.
@@ -340,6 +105,50 @@ TEST(DcpPacked, PiecesOfSeveralItemsAreReadInStepsOfAnyLength) {
   wanted[3] = wanted[8] = wanted[13] = wanted[18] = wanted[23] = '?';
   EXPECT_EQ(stored_piece(*opened, 0, {3, 0, 1}), wanted);
   EXPECT_EQ(whole_of(dir.path(), "w"), tensor);
+}
+
+TEST(DcpPacked, ItemsOfAPieceThatFollowEachOtherTakeTurns) {
+  const TempDir dir;
+  const std::string tensor = noise_of(14 * 4);
+  TorchCheckpoint made;
+  made.tensor("w", DType::u8, {14, 4});
+  std::uint64_t at = 0;
+  for (const std::uint64_t rows : {2U, 1U, 4U, 2U, 1U, 4U}) {
+    made.part({at, 0}, {rows, 4}, tensor, true);
+    at += rows;
+  }
+  made.write(dir.path());
+  const auto opened = open_checkpoint(dir.path());
+  EXPECT_EQ(opened->catalog().grid_of(0).chunk, (Shape{7, 4}));
+  EXPECT_EQ(opened->scratch_bytes(0, PieceSteps::any), piece_scratch_bytes(1));
+  EXPECT_EQ(stored_piece(*opened, 0, {5}), tensor.substr(0, 28));
+}
+
+// Who wants a part of a large one has to decode all of it.
+TEST(DcpPacked, PiecesHaveNoCells) {
+  const TempDir dir;
+  const std::string tensor(std::size_t{5} << 20, 'x');
+  TorchCheckpoint made;
+  made.tensor("p", DType::u8, {5, 1 << 20}).part({0, 0}, {5, 1 << 20}, tensor, true);
+  made.tensor("u", DType::u8, {5, 1 << 20}).part({0, 0}, {5, 1 << 20}, tensor, false);
+  made.write(dir.path());
+  const auto opened = open_checkpoint(dir.path());
+  EXPECT_FALSE(opened->catalog().grid_of(0).has_inner());
+  EXPECT_TRUE(opened->catalog().grid_of(1).has_inner());
+}
+
+TEST(DcpPacked, OpeningReadsFrontsOnly) {
+  const TempDir dir;
+  std::string item = packed(torch_archive(DType::u8, {1000, 1000}, noise_of(1000000)));
+  std::fill(item.begin() + 200000, item.end(), '?');
+  TorchCheckpoint made;
+  made.tensor("w", DType::u8, {1000, 1000}).box({0, 0}, {1000, 1000}, item, kZstdTransform);
+  made.write(dir.path());
+  const auto opened = open_checkpoint(dir.path());
+  std::vector<std::byte> scratch(opened->scratch_bytes(0, PieceSteps::any));
+  std::vector<std::byte> out(1000000);
+  const auto reader = opened->open_piece(0, {0, 0}, PieceSteps::any, scratch);
+  EXPECT_EQ(catch_error([&] { reader->read(out); }).code(), ErrorCode::corrupt);
 }
 
 // What is passed over in part is decoded and compared; a whole piece is not touched.
