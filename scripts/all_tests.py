@@ -131,6 +131,8 @@ def lint_tests(python):
         add_test("lint.format", [os.path.join(ROOT, "scripts", "check_format")], base),
         add_test("lint.layers", script("check_layers.py"), base),
         add_test("lint.style", script("check_style.py"), base),
+        add_test("lint.defects",
+                 [python, os.path.join(ROOT, "tests", "defects", "run.py"), os.path.join(ROOT, "build", "defects"), "--check"], base),
         add_test("lint.tidy", script("run_tidy.py"), tidy),
         add_test("lint.selftest",
                  [python, "-m", "unittest", "discover", "-s", "tests/lint", "-p", "*_test.py"], base),

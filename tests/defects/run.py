@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Damages the sources in one way after another: the tests that a patch names must fail, or they prove nothing.
 
-    run.py [BUILD_DIR] [--only TEXT ...] [--jobs N]
+    run.py [BUILD_DIR] [--only TEXT ...] [--jobs N] [--check]
 
 Each NN_name.patch of this folder is one defect. The lines before its diff say what it is:
 
@@ -14,7 +14,8 @@ Each NN_name.patch of this folder is one defect. The lines before its diff say w
 The tracked files are copied to BUILD_DIR/tree (default build/defects), which is configured and built in BUILD_DIR, once;
 each patch then costs the files that it touches. First every test must pass undamaged. A test that is skipped because a
 peer is missing (HFSHARD_PEER_PYTHON) proves nothing. Output of the tests is in BUILD_DIR/logs. Exit status 1 when a
-defect survives, does not apply or does not build, or when a test is skipped or fails undamaged.
+defect survives, does not apply or does not build, or when a test is skipped or fails undamaged. With --check nothing is
+built: only whether all patches apply is seen.
 """
 
 import argparse
@@ -181,6 +182,7 @@ def main():
     parser.add_argument("build", nargs="?", default=os.path.join(ROOT, "build", "defects"), metavar="BUILD_DIR")
     parser.add_argument("--only", nargs="+", metavar="TEXT", help="patches with one of these in their names")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--check", action="store_true", help="only see whether the patches apply")
     options = parser.parse_args()
     patches = sorted(os.path.join(HERE, name) for name in os.listdir(HERE) if name.endswith(".patch"))
     defects = [Defect(path) for path in patches]
@@ -191,6 +193,9 @@ def main():
     stale = [defect.name for defect in defects if not tree.apply(defect.path, "--check")]
     if stale:
         print(f"do not apply any more: {', '.join(stale)}", flush=True)
+    if options.check:
+        print(f"{len(defects)} patches, {len(stale)} do not apply")
+        return 1 if stale or not defects else 0
     tree.configure()
     undamaged = check_undamaged(tree, [defect for defect in defects if defect.name not in stale])
     rows, bad = [("defect", "promise", "test", "caught")], not defects
