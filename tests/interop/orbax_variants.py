@@ -113,14 +113,14 @@ def numpy_only(path):
 
 def with_array_handler(**options):
     """jax.Array leaves by a handler of other options than Orbax's own."""
-    def save(path):
+    def save(path, tree=None):
         import jax
         import orbax.checkpoint as ocp
         from orbax.checkpoint import type_handlers
 
         registry = type_handlers.create_type_handler_registry(
             (jax.Array, type_handlers.ArrayHandler(**options)), (int, type_handlers.ScalarHandler()))
-        tree = {"same": put(noise((16, 24))), "cut": put(noise((8, 6)), "a", "b"), "step": 1}
+        tree = tree or {"same": put(noise((16, 24))), "cut": put(noise((8, 6)), "a", "b"), "step": 1}
         with ocp.Checkpointer(handler_of(type_handler_registry=registry, use_zarr3=True)) as checkpointer:
             checkpointer.save(path, args=ocp.args.PyTreeSave(tree))
     return save
