@@ -67,12 +67,38 @@ void refuse_file(const StorePath& path) {
   }
 }
 
+// A Flax checkpoint of before Orbax is one msgpack file `checkpoint_STEP`, whose first byte says a
+// map of up to 15 members. Source: google/flax flax/training/checkpoints.py; msgpack's spec.md.
+bool is_flax(const StorePath& path) {
+  const std::string name = path.name().substr(path.name().rfind('/') + 1);
+  if (name != "checkpoint" && !name.starts_with("checkpoint_")) return false;
+  const std::string begin = first_bytes(path);
+  return !begin.empty() && (static_cast<unsigned char>(begin[0]) & 0xF0U) == 0x80;
+}
+
+void refuse_flax(const StorePath& path) {
+  if (is_flax(path)) {
+    throw_foreign(path, "a Flax checkpoint (msgpack)",
+                  "load it with flax.training.checkpoints.restore_checkpoint, and save it with "
+                  "Orbax");
+  }
+}
+
+void refuse_directory(const StorePath& path) {
+  for (const std::string& name : path.list()) {
+    if (name.starts_with("checkpoint") && (path / name).is_file()) refuse_flax(path / name);
+  }
+}
+
 }  // namespace
 
 void refuse_foreign(const StorePath& path) {
   const auto entry = path.find();
   if (!entry) return;
-  if (entry->kind == FileKind::regular) refuse_file(path);
+  if (entry->kind == FileKind::directory) refuse_directory(path);
+  if (entry->kind != FileKind::regular) return;
+  refuse_file(path);
+  refuse_flax(path);
 }
 
 }  // namespace hfshard

@@ -562,6 +562,11 @@ def check_without_tree(tool):
         copy = tool.copy(name, name + "-old")
         os.remove(os.path.join(copy, "_METADATA"))
         check_values(tool, copy, expected, name + " without _METADATA")
+        tool.expect("not read" not in tool.run_any("inspect", copy).stderr, f"{name}: something is said to be not read")
+        with open(os.path.join(copy, "checkpoint"), "wb") as file:  # where older releases kept small values
+            file.write(b"\x81\xa4step\x07")
+        said = tool.run_any("inspect", copy)
+        tool.expect(said.returncode == 0 and 'values that the file "checkpoint" itself holds' in said.stderr, f"{name}: {said.stderr}")
     copy = tool.copy("plain_zarr3", "unsaid")
     expected = restored(copy)
     with open(os.path.join(copy, "_METADATA"), encoding="utf-8") as file:

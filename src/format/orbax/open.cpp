@@ -139,7 +139,7 @@ class OrbaxCheckpoint final : public Checkpoint {
   };
 
   void read_tree(const Location& at, bool despite_loss);
-  void name_arrays_by_keys();
+  void name_arrays_by_keys(bool has_legacy);
   void read_attributes(const Location& at);
   void set_arrays(std::vector<std::string> names);
   void read_arrays();
@@ -184,7 +184,8 @@ void OrbaxCheckpoint::set_arrays(std::vector<std::string> names) {
 void OrbaxCheckpoint::read_tree(const Location& at, bool despite_loss) {
   const StorePath path = at.item / kTreeFile;
   const bool has_database = (at.item / kManifestFile).exists();
-  const bool has_tree = path.exists() || (has_database && !(at.item / kLegacyFile).exists());
+  const bool has_legacy = (at.item / kLegacyFile).exists();
+  const bool has_tree = path.exists() || (has_database && !has_legacy);
   if (has_tree) tree_ = parse_tree(path.read(kMaxTreeBytes), path.text());
   if (tree_.use_ocdbt.value_or(has_database)) {
     keys_ = std::make_unique<ocdbt::Database>(at.item);
@@ -196,13 +197,13 @@ void OrbaxCheckpoint::read_tree(const Location& at, bool despite_loss) {
   if (has_tree) {
     set_arrays(std::exchange(tree_.arrays, {}));
   } else {
-    name_arrays_by_keys();
+    name_arrays_by_keys(has_legacy);
   }
   read_attributes(at);
 }
 
 // As checkpoints without a tree are read: every array there is, under the name that it has.
-void OrbaxCheckpoint::name_arrays_by_keys() {
+void OrbaxCheckpoint::name_arrays_by_keys(bool has_legacy) {
   std::vector<std::string> names;
   keys_->walk([&](const Entry& entry) {
     for (const std::string_view file : {kArrayFile, kArrayFileV2}) {
@@ -214,6 +215,10 @@ void OrbaxCheckpoint::name_arrays_by_keys() {
   set_arrays(std::move(names));
   catalog_.notes.push_back(
       fmt::format("there is no {}: the arrays are those whose metadata are there", kTreeFile));
+  if (!has_legacy) return;
+  catalog_.notes.push_back(
+      fmt::format("not read: values that the file {} itself holds (msgpack, of an older Orbax)",
+                  quote(kLegacyFile)));
 }
 
 void OrbaxCheckpoint::read_attributes(const Location& at) {

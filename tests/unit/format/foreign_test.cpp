@@ -39,13 +39,33 @@ TEST(ForeignCheckpoints, AreCalledWhatTheyAre) {
   }
 }
 
+TEST(ForeignCheckpoints, AFlaxCheckpointIsOneWhereverItLies) {
+  const TempDir dir;
+  write_text(dir / "run/checkpoint_100", "\x81\xa6params");
+  write_text(dir / "old/checkpoint", "\x8f\xa6params");
+  for (const char* name : {"run", "run/checkpoint_100", "old"}) {
+    for (const bool source : {true, false}) {
+      const Error error = catch_error([&] {
+        if (source) open_source(dir / name);
+        if (!source) open_checkpoint(dir / name);
+      });
+      EXPECT_EQ(error.code(), ErrorCode::unsupported) << name;
+      EXPECT_NE(error.sentence().find("Flax checkpoint"), std::string::npos) << error.sentence();
+      EXPECT_NE(error.file().find("checkpoint"), std::string::npos) << error.file();
+    }
+  }
+}
+
 TEST(ForeignCheckpoints, OfWhatIsNotKnownNothingIsSaid) {
   const TempDir dir;
   write_text(dir / "short", "G");
   write_text(dir / "empty", "");
   write_text(dir / "text.pt", "a text");
   write_text(dir / "half/.metadata", "?");
-  for (const char* name : {"short", "empty", "text.pt", "half", "nothing"})
+  write_text(dir / "texts/checkpoint_100", "a text");
+  write_text(dir / "texts/checkpoints", "\x81");
+  write_text(dir / "texts/checkpoint_1/file", "\x81");
+  for (const char* name : {"short", "empty", "text.pt", "half", "texts", "nothing"})
     EXPECT_NO_THROW(refuse_foreign(dir / name)) << name;
 }
 
