@@ -210,6 +210,12 @@ def check_damages(tool):
                  "not_found", "no shard 2", None, "hf_shards_4")
     check_damage(tool, "a short shard", lambda path: os.truncate(os.path.join(path, "shard-00003-model-00001-of-00001.safetensors"), 500),
                  "corrupt", "", None, "hf_shards_4")
+    check_damage(tool, "a lost file of packed items", lambda path: os.remove(os.path.join(path, "__2_0.distcp")), "not_found", "missing",
+                 "__2_0.distcp", "packed_columns_3")
+    check_damage(tool, "a short file of packed items", lambda path: os.truncate(os.path.join(path, "__1_0.distcp"), 900), "corrupt",
+                 "passes the end", "__1_0.distcp", "packed_columns_3")
+    check_damage(tool, "another transform", lambda path: replace(path, ".metadata", b"stream.zstd/1", b"stream.zstd/2"), "unsupported",
+                 "stream.zstd/2", ".metadata", "packed_columns_3")
     check_damage(tool, "no metadata", lambda path: os.remove(os.path.join(path, ".metadata")), "not_found", "unfinished", None)
 
 

@@ -43,7 +43,7 @@ std::string elements_of(const std::string& item, std::uint64_t count,
   ItemPlace place;
   place.offset_bytes = kBefore.size();
   place.length_bytes = item.size();
-  std::vector<std::byte> scratch(PackedItem::scratch_bytes());
+  static std::vector<std::byte> scratch(PackedItem::scratch_bytes());  // the same for all, dirty
   PackedItem opened(file, place, {DType::u8, {count}}, scratch);
   EXPECT_EQ(opened.payload().size_bytes, record_bytes != 0 ? record_bytes : count);
   std::string out(count, '?');

@@ -128,9 +128,10 @@ TEST(DcpPacked, ItemsOfAPieceThatFollowEachOtherTakeTurns) {
 TEST(DcpPacked, PiecesHaveNoCells) {
   const TempDir dir;
   const std::string tensor(std::size_t{5} << 20, 'x');
+  const Shape all{5, 1 << 17};
   TorchCheckpoint made;
-  made.tensor("p", DType::u8, {5, 1 << 20}).part({0, 0}, {5, 1 << 20}, tensor, true);
-  made.tensor("u", DType::u8, {5, 1 << 20}).part({0, 0}, {5, 1 << 20}, tensor, false);
+  made.tensor("p", DType::f64, all).part({0, 0}, all, tensor, true);
+  made.tensor("u", DType::f64, all).part({0, 0}, all, tensor, false);
   made.write(dir.path());
   const auto opened = open_checkpoint(dir.path());
   EXPECT_FALSE(opened->catalog().grid_of(0).has_inner());
