@@ -24,6 +24,13 @@ Grid Catalog::grid_of(std::uint32_t array) const {
   return {whole, whole, whole};
 }
 
+Grid Catalog::stored_grid_of(std::uint32_t array) const {
+  Grid out = grid_of(array);
+  const TensorInfo& info = tensors[array];
+  if (!info.is_whole() && cuts[info.cut].only_runs) out.inner = out.chunk;
+  return out;
+}
+
 const std::vector<std::string>& Catalog::codecs_of(std::uint32_t array) const {
   static const std::vector<std::string> kNone;
   const TensorInfo& info = tensors[array];

@@ -89,6 +89,8 @@ struct Catalog {
   const std::string& file_name(const TensorInfo& array) const noexcept;
   /// The pieces of an array.
   Grid grid_of(std::uint32_t array) const;
+  /// The same as it lies on disk: without inner chunks where they are runs only.
+  Grid stored_grid_of(std::uint32_t array) const;
   /// What they went through; empty for plain ones.
   const std::vector<std::string>& codecs_of(std::uint32_t array) const;
 };

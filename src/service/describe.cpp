@@ -20,15 +20,14 @@ constexpr std::size_t kMaxListed = std::size_t{1} << 22;
 
 StoredArray stored_array(const Catalog& catalog, std::uint32_t i) {
   const TensorInfo& array = catalog.tensors[i];
-  const Grid grid = catalog.grid_of(i);
+  const Grid grid = catalog.stored_grid_of(i);
   StoredArray out;
   out.name = array.name;
   out.dtype = array.dtype;
   out.shape = array.shape;
   out.size_bytes = packed_bytes(array.dtype, array.shape.numel());
   out.chunk = grid.chunk;
-  const bool only_runs = !array.is_whole() && catalog.cuts[array.cut].only_runs;
-  if (grid.has_inner() && !only_runs) out.inner = grid.inner;
+  if (grid.has_inner()) out.inner = grid.inner;
   out.chunks = chunk_total(catalog, i);
   out.codecs = catalog.codecs_of(i);
   out.file = array.file;

@@ -75,7 +75,7 @@ CutLeaves stored_cut(const Checkpoint& checkpoint, const std::vector<Leaf>& leav
   CutLeaves out;
   for (const Leaf& leaf : leaves) {
     const std::uint32_t array = checkpoint.catalog().find(leaf.name).value();
-    Grid grid = checkpoint.catalog().grid_of(array);
+    Grid grid = checkpoint.catalog().stored_grid_of(array);
     for (std::size_t d = 0; d < grid.chunk.rank(); ++d) {
       grid.chunk[d] = std::max<std::uint64_t>(grid.chunk[d], 1);
       grid.inner[d] = std::max<std::uint64_t>(grid.inner[d], 1);

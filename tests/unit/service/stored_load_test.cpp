@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "support/catch_error.h"
+#include "support/torch_checkpoint.h"
 #include "unit/run/run_support.h"
 
 #include "hfshard/hfshard.h"
@@ -80,6 +81,25 @@ TEST_F(StoredLoadTest, AModelIsNotCut) {
   InspectOptions options;
   options.load_meshes = {"fsdp=2"};
   EXPECT_EQ(catch_error([&] { inspect(source_, options, quiet_); }).code(), ErrorCode::usage);
+}
+
+// Torch loads whole items, however large, and packed ones as they are packed.
+TEST_F(StoredLoadTest, ItemsOfTorchAreReadWhole) {
+  const Shape all{5, 1 << 17};
+  const std::string tensor(std::size_t{5} << 20, 'x');
+  for (const bool packed : {false, true}) {
+    TorchCheckpoint made;
+    made.tensor("w", DType::f64, all).part({0, 0}, all, tensor, packed);
+    made.write(dir_ / "torch");
+    InspectOptions options;
+    options.load_meshes = {"fsdp=5"};
+    const LoadReport found = inspect(dir_ / "torch", options, quiet_).loads.at(0);
+    const std::uint64_t item = read_text(dir_ / "torch/" + TorchCheckpoint::kDataFile).size();
+    ASSERT_EQ(found.hosts.size(), 5U);
+    EXPECT_EQ(found.needed_bytes, tensor.size());
+    EXPECT_EQ(found.read_bytes, 5 * item);
+    for (const auto& host : found.hosts) EXPECT_EQ(host.requests, 1U);
+  }
 }
 
 // An optimizer's numbers are no parameters.
