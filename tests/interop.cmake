@@ -63,6 +63,8 @@ if(TARGET hfshard_testtool)
   hfshard_add_interop(any_pair any_pair.py)
   hfshard_add_interop(write_safetensors write_safetensors.py)
   hfshard_add_interop(transformers_load transformers_load.py)
+  hfshard_add_interop(module_names module_names.py)
+  hfshard_add_interop(module_names_transformers module_names.py --transformers)
   hfshard_add_interop(next_words next_words.py)
   # The hub of tests/support, as the real client sees it.
   hfshard_add_interop(hub_peer hub_peer.py)

@@ -39,7 +39,10 @@ struct SchemeSummary {
 
 /// What the user chose that changes the mapping.
 struct MappingOptions {
-  std::string scheme = "maxtext";           ///< one of list_schemes()
+  std::string scheme = "maxtext";  ///< one of list_schemes()
+  /// --dialect, of scheme "hf": "files", names and shapes as they are stored, or one of
+  /// list_dialects().
+  std::string dialect = "files";
   bool stacked = true;                      ///< --layers; of a scheme that stacks none, nothing
   std::optional<std::uint64_t> num_layers;  ///< --num-layers: the first ones; absent: all
   std::map<std::string, std::string>

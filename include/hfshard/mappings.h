@@ -18,8 +18,9 @@ struct FamilySummary {
   std::vector<std::string> model_types;
   std::vector<std::string> architectures;
   std::vector<std::string> schemes;
-  std::vector<std::string> layers;  ///< "stacked", "separate": those that its example can have
-  FamilyProof proof;                ///< of built-in ones only
+  std::vector<std::string> dialects;  ///< of scheme "hf", beside "files"
+  std::vector<std::string> layers;    ///< "stacked", "separate": those that its example can have
+  FamilyProof proof;                  ///< of built-in ones only
 };
 
 /// Which family, and which model of it.
@@ -35,6 +36,7 @@ struct FamilyChoice {
 struct FamilyRules {
   std::string family;
   std::string scheme;
+  std::string dialect;  ///< of scheme "hf", unless it is "files"
   bool stacked = true;
   std::string config;  ///< config.json that the shapes are of
   std::vector<ShownRule> rules;
@@ -55,6 +57,7 @@ struct CheckReport {
   };
   std::string family;  ///< empty if it could not be told
   std::string scheme;
+  std::string dialect;  ///< of scheme "hf", unless it is "files"
   std::string layers;
   std::string config;             ///< "example", or the name of one of the family's sizes
   bool shapes_seen = true;        ///< false: names only, the model is not downloaded
@@ -88,6 +91,8 @@ struct ExampleResult {
 
 /// Every scheme that there is, MaxText's first and "hf" last.
 std::vector<SchemeSummary> list_schemes();
+/// The dialects of scheme "hf": "files" first.
+std::vector<SchemeSummary> list_dialects();
 
 /// Reads a family file of the user's own. Throws: not_found, io, bad_input (it does not load).
 MappingFile read_mapping(const std::string& path);
@@ -100,9 +105,11 @@ std::vector<MappingFile> read_mappings(const std::vector<std::string>& asked,
 std::vector<FamilySummary> list_mappings(const std::vector<MappingFile>& own = {});
 
 /// Shows the rules of a family for one scheme; where that is empty, for MaxText's or its first one.
+/// Of "hf", those of a dialect.
 /// Throws: not_found (family, with near names; scheme), usage (no family is named), bad_input (the
 /// config is malformed, or of another family), unsupported.
-FamilyRules show_mapping(const FamilyChoice& choice, bool stacked, const std::string& scheme = {});
+FamilyRules show_mapping(const FamilyChoice& choice, bool stacked, const std::string& scheme = {},
+                         const std::string& dialect = MappingOptions().dialect);
 
 /// Compiles and proves the mapping of a source; of one that is not downloaded its names alone are
 /// looked at. What is wrong with a tensor or a rule is a problem of the report. Throws: usage,

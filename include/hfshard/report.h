@@ -56,6 +56,7 @@ struct PlanSummary {
   std::string identity;                  ///< the parts of the id, JSON
   std::string family;                    ///< "qwen3"; "hf" where names and shapes stay
   std::string scheme;                    ///< one of list_schemes()
+  std::string dialect;                   ///< of scheme "hf", unless it is "files"
   bool stacked = false;                  ///< layers are stacked
   bool compresses = false;               ///< so that output_bytes is a bound
   std::string source;                    ///< as it was named

@@ -24,9 +24,22 @@ class FamilyPrinter {
 
   std::vector<ShownRule> rows() {
     const ResolvedModel model = resolve(scheme_, bindings_, stacked_);
+    renames_ = model.renames;
     for (const ResolvedRule& resolved : model.rules) add_rule(resolved);
     for (const ResolvedFill& resolved : model.fills) add_fill(resolved);
     for (const ResolvedDrop& resolved : model.drops) add_drop(resolved);
+    for (const ResolvedRenaming& item : renames_) {
+      ShownRule& out = rows_.emplace_back();
+      out.source = item.from + "*";
+      out.target = item.to + "*";
+      out.rule = scheme_.pointer + "/rename";
+    }
+    if (!scheme_.rest.empty()) {
+      ShownRule& out = rows_.emplace_back();
+      out.source = "(every other tensor)";
+      out.target = "(as it is)";
+      out.rule = scheme_.pointer + "/rest";
+    }
     return std::move(rows_);
   }
 
@@ -45,7 +58,7 @@ class FamilyPrinter {
           std::ranges::any_of(group.fills, [&](const FillRule& f) { return &f == rule; });
       if (!mine) continue;
       return {group.hf.shown(bindings_),
-              root + (stacked_ ? group.stacked : group.separate)->text()};
+              root + (stacked_ ? group.stacked : group.separate)->shown(bindings_)};
     }
     return {"", root};
   }
@@ -83,7 +96,7 @@ class FamilyPrinter {
     }
     const Prefixes prefix = prefixes(&rule);
     out->source = prefix.source + rule.source.shown(bindings_);
-    out->target = prefix.target + rule.target.text();
+    out->target = renamed(renames_, prefix.target + rule.target.text());
     out->source_shape = resolved.source_layout.shape;
     out->target_shape = resolved.target_layout.shape;
     out->source_pattern = rule.source_pattern.text;
@@ -124,6 +137,7 @@ class FamilyPrinter {
   const Scheme& scheme_;
   Bindings bindings_;
   bool stacked_;
+  std::vector<ResolvedRenaming> renames_;
   std::vector<ShownRule> rows_;
   std::map<const void*, std::size_t> index_;
 };
@@ -175,6 +189,7 @@ FamilyInfo info_of_family(const FamilyFile& file, bool built_in) {
   info.model_types = table.model_types;
   info.architectures = table.architectures;
   for (const Scheme& scheme : table.schemes) info.schemes.push_back(scheme.name);
+  for (const Scheme& dialect : table.dialects) info.dialects.push_back(dialect.name);
   info.options = table.options;
   if (built_in) {
     static const Json kProof = parse_json(embedded_proof(), "mappings/proof.json");
@@ -202,9 +217,16 @@ ShownFamily show_family(const FamilyFile& family, const Json& config, bool stack
                         std::string_view scheme) {
   const MappingTable table = load_table(family);
   check_options(table, options);
-  const Scheme& shown = table.scheme_or_main(scheme);
+  const Scheme* dialect = table.dialect(scheme);
+  const Scheme& shown = dialect != nullptr ? *dialect : table.scheme_or_main(scheme);
   const bool stacks = stacked && shown.stacks();
-  return {shown.name, stacks, FamilyPrinter(table, shown, config, stacks, options).rows()};
+  ShownFamily out{shown.name, {}, stacks, {}};
+  if (dialect != nullptr) {
+    out.scheme = dialect->rest;
+    out.dialect = dialect->name;
+  }
+  out.rules = FamilyPrinter(table, shown, config, stacks, options).rows();
+  return out;
 }
 
 std::vector<std::string> lint_table(const MappingTable& table) {
@@ -228,9 +250,12 @@ std::vector<std::string> lint_table(const MappingTable& table) {
           fmt::format("dim {} is {} in the example, a product of others", quote(name), value));
     }
   }
-  for (const Scheme& scheme : table.schemes) {
-    for (const LayerGroup& group : scheme.groups) {
-      if (group.sources.empty()) out.push_back(group.pointer + " cites no source");
+  for (const std::vector<Scheme>* list : {&table.schemes, &table.dialects}) {
+    for (const Scheme& scheme : *list) {
+      for (const LayerGroup& group : scheme.groups) {
+        if (group.sources.empty() && !group.rules.empty())
+          out.push_back(group.pointer + " cites no source");
+      }
     }
   }
   return out;

@@ -22,8 +22,9 @@ struct FamilyInfo {
   std::vector<std::string> model_types;
   std::vector<std::string> architectures;
   std::vector<std::string> schemes;
-  std::vector<std::string> options;  ///< names of option.* that its rules use
-  bool stacked = true;               ///< the example can be
+  std::vector<std::string> dialects;  ///< of scheme "hf", beside its files' names
+  std::vector<std::string> options;   ///< names of option.* that its rules use
+  bool stacked = true;                ///< the example can be
   bool separate = true;
   FamilyProof proof;
   Json example;                                    ///< config.json of the tiny example
@@ -56,9 +57,11 @@ bool family_has_layout(const FamilyFile& family, const Json& config,
 /// The rules of one scheme.
 struct ShownFamily {
   std::string scheme;
+  std::string dialect;  ///< empty where the scheme has rules of its own
   bool stacked = true;  ///< false too where it stacks no layers
   std::vector<ShownRule> rules;
 };
+/// `scheme`: its name, or that of a dialect of scheme "hf".
 ShownFamily show_family(const FamilyFile& family, const Json& config, bool stacked,
                         const std::map<std::string, std::string>& options = {},
                         std::string_view scheme = {});

@@ -129,6 +129,30 @@ class TableLoader {
     }
   }
 
+  // [from*, to*] or [from*, to*, condition].
+  static Renaming read_renaming(const JsonAt& at) {
+    if (at.size() != 2 && at.size() != 3)
+      at.fail("a pair [from*, to*] is needed here, or with a condition");
+    const auto side = [&](std::size_t number) {
+      const JsonAt side_at = at.at(number);
+      std::string_view text = side_at.text();
+      if (!text.ends_with('*')) side_at.fail("a name that ends in * is needed here");
+      text.remove_suffix(1);
+      return NameTemplate(text, side_at.pointer());
+    };
+    Renaming out{at.pointer(), side(0), side(1), {}};
+    if (at.size() == 3) out.when = at.at(std::size_t{2}).expr();
+    return out;
+  }
+
+  static std::vector<Renaming> read_renames(const JsonAt& at) {
+    std::vector<Renaming> out;
+    if (!at.has("rename")) return out;
+    for (const JsonAt& renaming : at.at("rename").elements())
+      out.push_back(read_renaming(renaming));
+    return out;
+  }
+
   std::vector<DropRule> read_drops(const JsonAt& at, const Scheme* scheme) const {
     std::vector<DropRule> out;
     for (const JsonAt& drop : at.elements())
@@ -148,6 +172,8 @@ class TableLoader {
     if (at.has("axes_by_place")) out.axes_by_place = at.at("axes_by_place").boolean();
     if (at.has("axes") || !out.axes_by_place) out.axes = read_axes(at.at("axes"), out.axis_names);
     out.sources = at.at("source").texts();
+    if (at.has("rest")) out.rest = at.at("rest").text();
+    out.renames = read_renames(at);
     if (at.has("require")) out.require = read_requirements(at.at("require"));
     if (at.has("notes")) out.notes = read_notes(at.at("notes"));
     if (at.has("model_names")) out.model_names = model_names(at.at("model_names"));
@@ -168,7 +194,7 @@ class TableLoader {
           std::ranges::any_of(known, [&](const BlockKey& k) { return k.name == key; });
       if (!is_key) out.groups.push_back(group(key, at, out));
     }
-    table_.schemes.push_back(std::move(out));
+    (out.rest.empty() ? table_.schemes : table_.dialects).push_back(std::move(out));
   }
 
   // The logical axes that a rule may name: those of the axis rules, and those that need none.
@@ -224,6 +250,7 @@ class TableLoader {
     out.loops = read_loops(at.at("for"));
     out.hf = NameTemplate(at.at("hf").text(), at.at("hf").pointer());
     placement(at, scheme, out);
+    out.renames = read_renames(at);
     if (at.has("require")) out.require = read_requirements(at.at("require"));
     if (at.has("source")) out.sources = at.at("source").texts();
     const RuleContext context{&table_, &scheme, &out.loops};
@@ -244,7 +271,9 @@ class TableLoader {
       for (const JsonAt& fill : at.at("fill").elements())
         out.fills.push_back(read_fill(fill, context));
     }
-    if (out.rules.empty()) at.fail("a layer group needs rules or parts to use");
+    // Of a dialect, it may only say where the layers are.
+    if (out.rules.empty() && scheme.rest.empty())
+      at.fail("a layer group needs rules or parts to use");
     return out;
   }
 
@@ -320,6 +349,11 @@ const Scheme* MappingTable::scheme(std::string_view name) const noexcept {
     if (candidate.name == name) return &candidate;
   }
   return nullptr;
+}
+
+const Scheme* MappingTable::dialect(std::string_view name) const noexcept {
+  const auto found = std::ranges::find(dialects, name, &Scheme::name);
+  return found == dialects.end() ? nullptr : &*found;
 }
 
 const Scheme& MappingTable::main_scheme() const noexcept {

@@ -76,8 +76,11 @@ class Resolver {
     for (const Rule& rule : scheme_.global) resolve_rule(rule, nullptr, whole);
     for (const FillRule& fill : scheme_.fills) resolve_fill(fill, nullptr, whole);
     for (const LayerGroup& group : scheme_.groups) resolve_group(group);
-    for (const DropRule& drop : bindings_.table().drops) resolve_drop(drop);
+    if (scheme_.rest.empty()) {  // a dialect has a place for everything
+      for (const DropRule& drop : bindings_.table().drops) resolve_drop(drop);
+    }
     for (const DropRule& drop : scheme_.drops) resolve_drop(drop);
+    for (const Renaming& item : scheme_.renames) rename(item, {}, {});
     return std::move(out_);
   }
 
@@ -92,6 +95,11 @@ class Resolver {
     }
   }
 
+  void rename(const Renaming& item, const std::string& from, const std::string& to) {
+    if (item.when && !item.when->truth(bindings_)) return;
+    out_.renames.push_back({from + item.from.name(bindings_), to + item.to.name(bindings_)});
+  }
+
   void resolve_group(const LayerGroup& group) {
     require(group.require);
     if (is_empty(bindings_, group)) return;
@@ -104,6 +112,10 @@ class Resolver {
           .hint(stacked_ ? "--layers separate" : "--layers stacked");
     }
     const std::vector<Placement> placements = place(group, *prefix);
+    for_each(bindings_, group.loops, [&](const Counters&) {
+      for (const Renaming& item : group.renames)
+        rename(item, group.hf.name(bindings_), prefix->name(bindings_));
+    });
     for (const LoopRule& loop : group.loops) bindings_.push_loop(loop);
     for (const Rule& rule : group.rules) {
       for (const Placement& placement : placements) resolve_rule(rule, &group, placement);
@@ -309,6 +321,22 @@ class Resolver {
 };
 
 }  // namespace
+
+std::string renamed(const std::vector<ResolvedRenaming>& renames, std::string_view name) {
+  for (const ResolvedRenaming& item : renames) {
+    if (name.starts_with(item.from)) return item.to + std::string(name.substr(item.from.size()));
+  }
+  return std::string(name);
+}
+
+std::string renamed_back(const std::vector<ResolvedRenaming>& renames, std::string_view name) {
+  for (const ResolvedRenaming& item : renames) {
+    if (!name.starts_with(item.to)) continue;
+    std::string out = item.from + std::string(name.substr(item.to.size()));
+    if (renamed(renames, out) == name) return out;
+  }
+  return std::string(name);
+}
 
 bool has_layout(const Scheme& scheme, Bindings& bindings, bool stacked) {
   return std::ranges::all_of(scheme.groups, [&](const LayerGroup& group) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "mapping/bindings.h"
@@ -48,10 +49,21 @@ struct ResolvedDrop {
   LaidOutPattern layout;             ///< unused when the pattern is [*]
 };
 
+/// A renaming that holds for one config.
+struct ResolvedRenaming {
+  std::string from;
+  std::string to;
+};
+/// What a leaf of this name is called by the first renaming that fits, or as it is.
+std::string renamed(const std::vector<ResolvedRenaming>& renames, std::string_view name);
+/// The name that is renamed to this one.
+std::string renamed_back(const std::vector<ResolvedRenaming>& renames, std::string_view name);
+
 struct ResolvedModel {
   std::vector<ResolvedRule> rules;
   std::vector<ResolvedFill> fills;
   std::vector<ResolvedDrop> drops;
+  std::vector<ResolvedRenaming> renames;
 };
 
 /// Evaluates every rule of a scheme for one config, without looking at tensors.

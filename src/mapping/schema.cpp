@@ -32,15 +32,15 @@ constexpr BlockKey kFamily[] = {
     {"use", false},   {"tensors", false}, {"config_at", false}};
 constexpr BlockKey kMatch[] = {{"model_type", true}, {"architectures", false}};
 constexpr BlockKey kScheme[] = {
-    {"source", true},        {"root", false},       {"scan_axis", false},
-    {"axes", false},         {"axis_rules", false}, {"axes_without_rules", false},
-    {"modifiers", false},    {"use", false},        {"require", false},
-    {"notes", false},        {"global", false},     {"fill", false},
-    {"drop", false},         {"parts", false},      {"model_names", false},
-    {"axes_by_place", false}};
-constexpr BlockKey kGroup[] = {{"for", false},      {"hf", false},      {"stacked", false},
-                               {"separate", false}, {"rules", false},   {"use", false},
-                               {"fill", false},     {"require", false}, {"source", false}};
+    {"source", true},         {"root", false},       {"scan_axis", false},
+    {"axes", false},          {"axis_rules", false}, {"axes_without_rules", false},
+    {"modifiers", false},     {"use", false},        {"require", false},
+    {"notes", false},         {"global", false},     {"fill", false},
+    {"drop", false},          {"parts", false},      {"model_names", false},
+    {"axes_by_place", false}, {"rest", false},       {"rename", false}};
+constexpr BlockKey kGroup[] = {
+    {"for", false}, {"hf", false},   {"stacked", false}, {"separate", false}, {"rules", false},
+    {"use", false}, {"fill", false}, {"require", false}, {"source", false},   {"rename", false}};
 constexpr BlockKey kRule[] = {
     {"when", false},  {"for", false},    {"axes", false}, {"value", false},  {"dtype", false},
     {"stays", false}, {"repeat", false}, {"copy", false}, {"source", false}, {"scan_axis", false}};
@@ -73,7 +73,8 @@ constexpr BlockKey kCommon[] = {
 constexpr BlockKey kCommonScheme[] = {
     {"about", true},      {"root", true},           {"scan_axis", true},
     {"axes", true},       {"axis_rules", true},     {"loader", true},
-    {"modifiers", false}, {"axes_by_place", false}, {"axes_without_rules", false}};
+    {"modifiers", false}, {"axes_by_place", false}, {"axes_without_rules", false},
+    {"rest", false}};
 
 }  // namespace
 

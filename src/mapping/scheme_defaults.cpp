@@ -9,6 +9,7 @@ namespace hfshard {
 namespace {
 
 constexpr std::string_view kMain = "maxtext";
+constexpr std::string_view kNames = "hf";
 
 const Json* find_scheme(std::string_view name) {
   return common_mappings().at("schemes").find(name);
@@ -26,17 +27,39 @@ std::string word_of(std::string_view scheme, std::string_view key) {
   return word == nullptr ? std::string() : word->as_string();
 }
 
+// Of another scheme, which it is told of under `rest`.
+bool is_dialect(const Json& scheme) { return scheme.find("rest") != nullptr; }
+
 }  // namespace
 
 std::vector<SchemeSummary> known_schemes() {
   std::vector<SchemeSummary> out;
-  for (const auto& [name, scheme] : common_mappings().at("schemes").as_object())
+  for (const auto& [name, scheme] : common_mappings().at("schemes").as_object()) {
+    if (is_dialect(scheme)) continue;
     out.push_back({name, scheme.at("about").as_string(), !word_of(name, "stacked").empty()});
+  }
   // Not of std::ranges: clang 14 does not compile its result.
   std::stable_partition(out.begin(), out.end(),
                         [](const SchemeSummary& one) { return one.name == kMain; });
-  out.push_back({"hf", "the source's own", false});
+  out.push_back({std::string(kNames), "the source's own", false});
   return out;
+}
+
+std::vector<SchemeSummary> known_dialects() {
+  std::vector<SchemeSummary> out{{MappingOptions().dialect, "as the source's files", false}};
+  for (const auto& [name, scheme] : common_mappings().at("schemes").as_object()) {
+    if (is_dialect(scheme)) out.push_back({name, scheme.at("about").as_string(), false});
+  }
+  return out;
+}
+
+std::string asked_dialect(const MappingOptions& options) {
+  const bool other = options.dialect != MappingOptions().dialect;
+  return options.scheme == kNames && other ? options.dialect : std::string();
+}
+
+bool has_rules(const MappingOptions& options) {
+  return options.scheme != kNames || !asked_dialect(options).empty();
 }
 
 bool scheme_stacks(std::string_view name) {

@@ -13,6 +13,15 @@ namespace hfshard {
 /// Every scheme that common.json knows, MaxText's first, then "hf".
 std::vector<SchemeSummary> known_schemes();
 
+/// The dialects of scheme "hf", the usual one first.
+std::vector<SchemeSummary> known_dialects();
+
+/// The dialect of scheme "hf" that is asked for; empty of another scheme, or where names and shapes
+/// are as they are stored.
+std::string asked_dialect(const MappingOptions& options);
+/// Whether the rules of a family are asked for: not names and shapes as they are stored.
+bool has_rules(const MappingOptions& options);
+
 /// Whether layers may be stacked in a scheme; in one that is not known, yes.
 bool scheme_stacks(std::string_view name);
 

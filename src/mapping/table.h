@@ -89,6 +89,14 @@ struct Requirement {
   std::string why;
 };
 
+/// Names that begin with `from` begin with `to` instead, where `when` is true.
+struct Renaming {
+  std::string pointer;
+  NameTemplate from;
+  NameTemplate to;
+  std::optional<Expr> when;
+};
+
 /// Layers (or blocks) that share rules: the stack axes are inserted at scan_axis when layers are
 /// stacked.
 struct LayerGroup {
@@ -102,6 +110,7 @@ struct LayerGroup {
   std::vector<Requirement> require;
   std::vector<Rule> rules;
   std::vector<FillRule> fills;
+  std::vector<Renaming> renames;  ///< of names behind `hf`, to names behind `separate`
   std::vector<std::string> sources;
 };
 
@@ -139,6 +148,10 @@ struct Scheme {
   std::string name;
   std::string pointer;
   std::vector<std::string> root;  ///< keys above the names: params, params
+  /// Name of the scheme whose dialect this is: it takes every tensor that no rule has. A rule whose
+  /// tensors are all missing is none. Empty: every tensor has a rule.
+  std::string rest;
+  std::vector<Renaming> renames;  ///< of leaves; the first that fits is the only one
   std::size_t scan_axis = 1;
   bool axes_by_place = false;  ///< a dim that has no other name is dim_0, dim_1, ...
   AxisNames axes;
@@ -196,6 +209,7 @@ struct MappingTable {
   std::vector<DropRule> drops;
   std::vector<DecodeRule> decodes;
   std::vector<Scheme> schemes;
+  std::vector<Scheme> dialects;  ///< those with a `rest`
   std::vector<std::string> sources;
   Json example;
   /// Model name -> the facts of its config.json that the rules read.
@@ -203,6 +217,8 @@ struct MappingTable {
 
   /// The scheme of this name, or nullptr.
   const Scheme* scheme(std::string_view name) const noexcept;
+  /// The dialect of this name, or nullptr.
+  const Scheme* dialect(std::string_view name) const noexcept;
   /// MaxText's, or the first one where the family has none.
   const Scheme& main_scheme() const noexcept;
   /// The scheme of this name, or where it is empty the main one. Throws: not_found.

@@ -20,12 +20,24 @@ std::vector<std::string> strings_of(const Json& json) {
   return out;
 }
 
+// What a source that is a tree of arrays is asked for.
+void add_tree(const TreeOptions& tree, Json& out) {
+  if (tree.same) out["same"] = true;
+  if (!tree.axes.empty()) out["axes"] = strings(tree.axes);
+  if (tree.config_text) out["config"] = *tree.config_text;
+  if (tree.step) out["source_step"] = *tree.step;
+  if (!tree.root.empty()) out["root"] = tree.root;
+  if (!tree.items.empty()) out["source_tree"] = tree.items;
+  if (tree.all_items) out["beside"] = true;
+}
+
 }  // namespace
 
 Json options_json(const PlanOptions& options) {
   Json out;
   out["to"] = options.target;
   out["scheme"] = options.mapping.scheme;
+  if (options.mapping.dialect != MappingOptions().dialect) out["dialect"] = options.mapping.dialect;
   out["layers"] = options.mapping.stacked ? "stacked" : "separate";
   if (options.mapping.num_layers) out["num_layers"] = *options.mapping.num_layers;
   if (!options.mapping.prefix.empty()) out["prefix"] = options.mapping.prefix;
@@ -61,14 +73,7 @@ Json options_json(const PlanOptions& options) {
     out["mapping"].array().push_back(std::move(entry));
   }
   out["rules"] = options.rules_text ? Json(*options.rules_text) : Json();
-  const TreeOptions& tree = options.tree;
-  if (tree.same) out["same"] = true;
-  if (!tree.axes.empty()) out["axes"] = strings(tree.axes);
-  if (tree.config_text) out["config"] = *tree.config_text;
-  if (tree.step) out["source_step"] = *tree.step;
-  if (!tree.root.empty()) out["root"] = tree.root;
-  if (!tree.items.empty()) out["source_tree"] = tree.items;
-  if (tree.all_items) out["beside"] = true;
+  add_tree(options.tree, out);
   return out;
 }
 
@@ -76,6 +81,7 @@ PlanOptions options_from_json(const Json& json) {
   PlanOptions out;
   out.target = json.at("to").as_string();
   out.mapping.scheme = json.at("scheme").as_string();
+  if (const Json* dialect = json.find("dialect")) out.mapping.dialect = dialect->as_string();
   out.mapping.stacked = json.at("layers").as_string() == "stacked";
   if (const Json* layers = json.find("num_layers")) out.mapping.num_layers = layers->as_uint();
   if (const Json* prefix = json.find("prefix")) out.mapping.prefix = prefix->as_string();

@@ -30,7 +30,7 @@ bool is_finding(const Error& error) {
 }
 
 std::string family_name(const std::string& config_text, const MappingOptions& options) {
-  if (options.scheme == "hf") return "hf";
+  if (!has_rules(options)) return "hf";
   if (config_text.empty()) return {};
   const auto family = find_family(parse_json(config_text, "config.json"), options.files);
   return family ? std::string(family->name) : std::string();
@@ -55,6 +55,7 @@ CheckReport empty_report(const Catalog& catalog, const MappingOptions& options) 
   CheckReport out;
   out.family = family_name(catalog.config_text, options);
   out.scheme = options.scheme;
+  out.dialect = asked_dialect(options);
   out.layers = options.stacked && scheme_stacks(options.scheme) ? "stacked" : "separate";
   out.tensors = catalog.tensors.size();
   return out;
@@ -88,7 +89,7 @@ CheckReport check_mapping(const Catalog& catalog, const MappingOptions& options)
   } catch (const Error& error) {  // the first problem ends a compilation; here it is a result
     if (!is_finding(error)) throw;
     out.problems.push_back(problem_of(error));
-    if (options.scheme != "hf" && options.include.empty() && options.exclude.empty())
+    if (has_rules(options) && options.include.empty() && options.exclude.empty())
       add_other_names(catalog, options, out);
   }
   return out;
@@ -97,6 +98,7 @@ CheckReport check_mapping(const Catalog& catalog, const MappingOptions& options)
 CheckReport check_mapping(const NameList& list, const MappingOptions& options) {
   CheckReport out;
   out.scheme = options.scheme;
+  out.dialect = asked_dialect(options);
   out.layers = options.stacked && scheme_stacks(options.scheme) ? "stacked" : "separate";
   out.tensors = list.names.size();
   out.shapes_seen = false;
@@ -129,13 +131,14 @@ constexpr std::array<std::string_view, 3> kParts = {"mtp", "vision", "audio"};
 class FamilyCheck {
  public:
   FamilyCheck(const FamilyFile& file, const MappingTable& table, const FamilyInfo& info,
-              const std::vector<MappingFile>& own, std::string scheme, std::string name,
+              const std::vector<MappingFile>& own, MappingOptions names, std::string name,
               const Json& config)
       : file_(file),
         table_(table),
         info_(info),
         own_(own),
-        scheme_(std::move(scheme)),
+        names_(std::move(names)),
+        tensors_of_(asked_dialect(names_).empty() ? names_.scheme : table.main_scheme().name),
         name_(std::move(name)),
         config_(config) {
     for (const std::string_view part : kParts) {
@@ -148,22 +151,28 @@ class FamilyCheck {
     bool all_parts = !parts_.empty();
     Catalog catalog;
     try {
-      if (all_parts) catalog = example_catalog(file_, config_, DType::bf16, parts_, scheme_);
+      if (all_parts) catalog = example_catalog(file_, config_, DType::bf16, parts_, tensors_of_);
     } catch (const Error& error) {  // this size has no such part, and its rules say so
       if (error.code() != ErrorCode::unsupported) throw;
       all_parts = false;
     }
-    if (!all_parts) catalog = example_catalog(file_, config_, DType::bf16, {}, scheme_);
+    if (!all_parts) catalog = example_catalog(file_, config_, DType::bf16, {}, tensors_of_);
     check(catalog, {}, out);
-    if (all_parts) check(catalog, parts_, out);
+    if (all_parts && takes_options()) check(catalog, parts_, out);
   }
 
  private:
+  // A dialect takes all of a model.
+  bool takes_options() const { return asked_dialect(names_).empty(); }
+  bool has_layout(const Options& parts, bool stacked) const {
+    if (!takes_options()) return !stacked;
+    return family_has_layout(file_, config_, parts, stacked, names_.scheme);
+  }
+
   void check(const Catalog& catalog, const Options& parts, std::vector<CheckReport>& out) {
     for (const bool stacked : {true, false}) {
-      if (!family_has_layout(file_, config_, parts, stacked, scheme_)) continue;
-      MappingOptions options;
-      options.scheme = scheme_;
+      if (!has_layout(parts, stacked)) continue;
+      MappingOptions options = names_;
       options.stacked = stacked;
       options.options = parts;
       options.files = own_;
@@ -174,6 +183,7 @@ class FamilyCheck {
         add_model(catalog, compile_model(catalog, options, table_), report);
       } catch (const Error& error) {  // the others are checked all the same
         if (error.code() == ErrorCode::internal) throw;
+        if (error.code() == ErrorCode::unsupported && !takes_options()) continue;
         report.problems.push_back(problem_of(error));
       }
       if (report.family != info_.name)
@@ -186,7 +196,8 @@ class FamilyCheck {
   const MappingTable& table_;
   const FamilyInfo& info_;
   const std::vector<MappingFile>& own_;
-  std::string scheme_;
+  MappingOptions names_;    // their scheme and dialect
+  std::string tensors_of_;  // the scheme whose sources the checkpoint has
   std::string name_;
   const Json& config_;
   Options parts_;
@@ -199,24 +210,32 @@ std::vector<CheckReport> check_family(const FamilyFile& file, const FamilyInfo& 
   std::vector<CheckReport> out;
   const MappingTable table = load_table(file);
   const std::string& main = table.main_scheme().name;
-  const auto check_in = [&](const std::string& scheme, const std::string& name,
+  std::vector<MappingOptions> all_names;
+  for (const std::string& scheme : info.schemes) all_names.emplace_back().scheme = scheme;
+  for (const Scheme& dialect : table.dialects) {
+    MappingOptions& names = all_names.emplace_back();
+    names.scheme = dialect.rest;
+    names.dialect = dialect.name;
+  }
+  const auto check_in = [&](const MappingOptions& names, const std::string& name,
                             const Json& config) {
     try {
-      FamilyCheck(file, table, info, own, scheme, name, config).run(out);
+      FamilyCheck(file, table, info, own, names, name, config).run(out);
     } catch (const Error& error) {
       if (error.code() == ErrorCode::internal) throw;
       // A model that one of the loaders does not have.
-      if (error.code() == ErrorCode::unsupported && scheme != main) return;
+      if (error.code() == ErrorCode::unsupported && names.scheme != main) return;
       CheckReport report;
       report.family = info.name;
-      report.scheme = scheme;
+      report.scheme = names.scheme;
+      report.dialect = asked_dialect(names);
       report.config = name;
       report.problems.push_back(problem_of(error));
       out.push_back(std::move(report));
     }
   };
   const auto check = [&](const std::string& name, const Json& config) {
-    for (const std::string& scheme : info.schemes) check_in(scheme, name, config);
+    for (const MappingOptions& names : all_names) check_in(names, name, config);
   };
   check("example", info.example);
   for (std::string& weakness : lint_table(table))

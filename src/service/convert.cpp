@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "bytes/files.h"
 #include "format/formats.h"
+#include "mapping/scheme_defaults.h"
 #include "plan/options_json.h"
 #include "run/checking/output_manifest.h"
 #include "run/conversion.h"
@@ -82,6 +83,7 @@ ConvertReport finalized_before(const std::string& out) {
   report.plan.family = manifest.model->family;
   report.plan.scheme = manifest.model->scheme;
   report.plan.stacked = manifest.model->stacked;
+  report.plan.dialect = asked_dialect(recorded.mapping);
   report.run.already_done = true;
   const std::string item = target.layout().item;
   report.run.path = recorded.in_place || item.empty() ? step : join_path(step, item);

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "mapping/find.h"
+#include "mapping/resolve.h"
 #include "mapping/table.h"
 #include "plan/compile/steps.h"
 #include "service/example.h"
@@ -104,7 +105,96 @@ void take_wide(const FamilyFile& family, const Catalog& tree, Described& out) {
   }
 }
 
+// What tensors a model has whose leaves in a dialect are the arrays of a tree: those of the rules'
+// sources, and under their files' names all others.
+Catalog tensors_behind(const ResolvedModel& rules, const Catalog& tree) {
+  Catalog out;
+  out.location = tree.location;
+  out.directory = tree.directory;
+  std::vector<bool> ruled(tree.tensors.size(), false);
+  for (const ResolvedRule& rule : rules.rules) {
+    const auto array = tree.find(renamed(rules.renames, rule.target));
+    if (!array) continue;
+    ruled[*array] = true;
+    if (rule.rule->modifiers.copy) continue;
+    for (const std::string& name : rule.sources) {
+      TensorInfo tensor;
+      tensor.name = name;
+      tensor.shape = rule.source_layout.shape;
+      tensor.dtype = tree.tensors[*array].dtype;
+      out.tensors.push_back(std::move(tensor));
+    }
+  }
+  for (std::size_t i = 0; i < ruled.size(); ++i) {
+    if (ruled[i]) continue;
+    TensorInfo tensor;
+    tensor.name = renamed_back(rules.renames, tree.tensors[i].name);
+    tensor.shape = tree.tensors[i].shape;
+    tensor.dtype = tree.tensors[i].dtype;
+    out.tensors.push_back(std::move(tensor));
+  }
+  std::ranges::sort(out.tensors, {}, &TensorInfo::name);
+  return out;
+}
+
+bool same_names(const Catalog& a, const Catalog& b) {
+  return std::ranges::equal(a.tensors, b.tensors, {}, &TensorInfo::name, &TensorInfo::name);
+}
+
+// The model of a config whose leaves in a dialect a tree has; nothing if it has not, or if they are
+// those of the model's files.
+std::optional<Described> describe_dialect(const Catalog& tree, const std::string& config_text,
+                                          const std::string& config_name,
+                                          const MappingOptions& mapping, const Model* was) {
+  const Json config = parse_json(config_text, config_name);
+  const std::optional<FamilyFile> family = find_family(config, mapping.files);
+  if (!family) return std::nullopt;
+  const MappingTable table = load_table(*family);
+  for (const Scheme& dialect : table.dialects) {
+    MappingOptions options;
+    options.scheme = dialect.rest;
+    options.dialect = dialect.name;
+    options.flat_names = true;
+    options.files = mapping.files;
+    Described out;
+    try {
+      Bindings bindings(table, config, options.options, {});
+      out.catalog = tensors_behind(resolve(dialect, bindings, false), tree);
+      if (same_names(out.catalog, tree)) continue;
+      out.catalog.config_text = config_text;
+      if (was != nullptr) keep_dtypes(*was, out.catalog);
+      out.model = compile_model(out.catalog, options);
+    } catch (const Error& error) {  // a model that has other names
+      if (error.code() == ErrorCode::internal) throw;
+      continue;
+    }
+    if (has_all(tree, out.model)) return out;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::string without_codes(const std::string& config_text, const std::string& name) {
+  constexpr const char* kCodes = "quantization_config";
+  Json config = parse_json(config_text, name);
+  config.object().erase(kCodes);
+  if (config.find("text_config") != nullptr) config["text_config"].object().erase(kCodes);
+  return dump_json_pretty(config);
+}
+
+std::optional<CompiledModel> compile_from_dialect(const Catalog& tree,
+                                                  const std::string& config_text,
+                                                  const std::string& config_name,
+                                                  const MappingOptions& mapping, const Model* was) {
+  const std::string config = without_codes(config_text, config_name);
+  const auto described = describe_dialect(tree, config, config_name, mapping, was);
+  if (!described) return std::nullopt;
+  CompiledModel model = compile_inverse(described->model, described->catalog, tree, mapping);
+  if (!(parse_json(config_text, config_name) == parse_json(config, config_name)))
+    model.config_text = config;
+  return model;
+}
 
 bool has_all(const Catalog& tree, const CompiledModel& model) {
   return std::ranges::all_of(model.leaves,

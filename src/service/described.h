@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "catalog/catalog.h"
@@ -25,5 +26,17 @@ bool has_all(const Catalog& tree, const CompiledModel& model);
 Described describe_model(const Catalog& tree, const std::string& config_text,
                          const std::string& config_name, MappingOptions mapping,
                          const Model* was = nullptr);
+
+/// The config of the same model with weights that are numbers, not codes.
+std::string without_codes(const std::string& config_text, const std::string& name);
+
+/// The way back to the names of a model's files, of a tree that has those of a dialect of scheme
+/// "hf"; nothing if it has others, or if they are the files'. Of `mapping`, all but scheme and
+/// layout count.
+std::optional<CompiledModel> compile_from_dialect(const Catalog& tree,
+                                                  const std::string& config_text,
+                                                  const std::string& config_name,
+                                                  const MappingOptions& mapping,
+                                                  const Model* was = nullptr);
 
 }  // namespace hfshard

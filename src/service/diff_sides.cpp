@@ -102,7 +102,7 @@ CompiledModel compile_tree(const DiffSide& model, const MappingOptions& mapping,
 std::optional<MappingOptions> known_mapping(const DiffSide& tree) {
   auto out = recorded_mapping(tree.place);
   if (!out) return out;
-  if (out->scheme == kNamesScheme && out->prefix.empty()) return std::nullopt;
+  if (!has_rules(*out) && out->prefix.empty()) return std::nullopt;
   out->dtype.reset();
   out->keep_dtype = false;
   out->casts.clear();
@@ -277,6 +277,12 @@ bool share_names(const Catalog& a, const Catalog& b) {
   return 2 * shared >= std::min<std::uint64_t>(a.tensors.size(), b.tensors.size());
 }
 
+// Whether a tree was written with other names of scheme "hf" than the files have.
+bool has_dialect(const DiffSide& side) {
+  const auto mapping = side.is_model ? std::nullopt : recorded_mapping(side.place);
+  return mapping && !asked_dialect(*mapping).empty();
+}
+
 bool can_be_model(const DiffSide& tree, const DiffOptions& options) {
   return options.config_text || recorded_mapping(tree.place).has_value();
 }
@@ -329,7 +335,8 @@ DiffSide open_side(const SourceName& name, Reporter& reporter) {
 SidesTogether bring_together(const DiffSide& a, const DiffSide& b, const DiffOptions& options) {
   if (a.is_model && b.is_model && is_quantised(a.catalog()) != is_quantised(b.catalog())) {
     if (auto out = two_kinds_of_codes(a, b, options)) return *std::move(out);
-  } else if (!share_names(a.catalog(), b.catalog()) && !a.other_item && !b.other_item) {
+  } else if ((has_dialect(a) != has_dialect(b) || !share_names(a.catalog(), b.catalog())) &&
+             !a.other_item && !b.other_item) {
     if (a.is_model != b.is_model) return model_and_tree(a, b, options);
     if (!a.is_model && (can_be_model(a, options) || can_be_model(b, options)))
       return two_trees(a, b, options);

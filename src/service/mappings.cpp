@@ -9,6 +9,7 @@
 #include "format/formats.h"
 #include "mapping/find.h"
 #include "mapping/scheme_defaults.h"
+#include "mapping/table.h"
 #include "service/check.h"
 #include "service/example.h"
 #include "service/place.h"
@@ -33,10 +34,19 @@ FamilySummary summary_of(FamilyInfo info) {
   out.model_types = std::move(info.model_types);
   out.architectures = std::move(info.architectures);
   out.schemes = std::move(info.schemes);
+  out.dialects = std::move(info.dialects);
   if (info.stacked) out.layers.emplace_back("stacked");
   if (info.separate) out.layers.emplace_back("separate");
   out.proof = info.proof;
   return out;
+}
+
+void find_dialect(const FamilyFile& family, const std::string& name) {
+  const MappingTable table = load_table(family);
+  if (table.dialect(name) != nullptr) return;
+  throw Error(ErrorCode::not_found,
+              fmt::format("family {} has no dialect {}", quote(table.family), quote(name)))
+      .in_file(table.path);
 }
 
 }  // namespace
@@ -74,13 +84,26 @@ std::vector<FamilySummary> list_mappings(const std::vector<MappingFile>& own) {
 }
 
 std::vector<SchemeSummary> list_schemes() { return known_schemes(); }
+std::vector<SchemeSummary> list_dialects() { return known_dialects(); }
 
-FamilyRules show_mapping(const FamilyChoice& choice, bool stacked, const std::string& scheme) {
+FamilyRules show_mapping(const FamilyChoice& choice, bool stacked, const std::string& scheme,
+                         const std::string& dialect) {
   const FamilyFile family = chosen_family(choice);
+  MappingOptions names;
+  names.scheme = scheme;
+  names.dialect = dialect;
+  if (!has_rules(names)) {
+    throw Error(ErrorCode::usage, "--scheme hf has no rules: names and shapes are as stored")
+        .hint("--dialect modules has rules");
+  }
+  const std::string asked = asked_dialect(names);
+  if (!asked.empty()) find_dialect(family, asked);
   const Json config = example_config(family, choice.config_text, choice.config_name, choice.own);
-  ShownFamily shown = show_family(family, config, stacked, choice.options, scheme);
-  return {std::string(family.name), std::move(shown.scheme), shown.stacked, dump_json(config),
-          std::move(shown.rules)};
+  ShownFamily shown =
+      show_family(family, config, stacked, choice.options, asked.empty() ? scheme : asked);
+  return {std::string(family.name), std::move(shown.scheme),
+          std::move(shown.dialect), shown.stacked,
+          dump_json(config),        std::move(shown.rules)};
 }
 
 CheckReport check_mapping(const SourceName& source, const MappingOptions& options) {

@@ -204,15 +204,6 @@ CompiledModel compile_anew(TreeSource& tree, const StorePath& place, const PlanO
   return model;
 }
 
-// The config of the same model with weights that are numbers, not codes.
-std::string without_codes(const std::string& config_text, const std::string& name) {
-  constexpr const char* kCodes = "quantization_config";
-  Json config = parse_json(config_text, name);
-  config.object().erase(kCodes);
-  if (config.find("text_config") != nullptr) config["text_config"].object().erase(kCodes);
-  return dump_json_pretty(config);
-}
-
 bool was_coded(const CompiledModel& forward) {
   return std::ranges::any_of(forward.transfers,
                              [](const Transfer& transfer) { return transfer.decode != nullptr; });
@@ -251,6 +242,12 @@ CompiledModel compile_as_it_is(TreeSource& tree, const StorePath& place,
                                const PlanOptions& options) {
   PlanOptions plain = options;
   tree.take_off(std::exchange(plain.mapping.prefix, {}));
+  if (const TreeOptions& asked = options.tree; asked.config_text) {
+    if (exists(asked.config_name)) tree.carry(parent_path(asked.config_name), *asked.config_text);
+    if (auto model = compile_from_dialect(tree.catalog(), *asked.config_text, asked.config_name,
+                                          plain.mapping))
+      return *std::move(model);
+  }
   CompiledModel model = compile_anew(tree, place, plain);
   for (const SchemeSummary& scheme : known_schemes()) {
     const std::string sign = loader_sign(scheme.name);
@@ -262,9 +259,6 @@ CompiledModel compile_as_it_is(TreeSource& tree, const StorePath& place,
         fmt::format("its names are {}; with --config DIR of the model "
                     "they become the model's own",
                     scheme.about));
-  }
-  if (const TreeOptions& asked = options.tree; asked.config_text) {
-    if (exists(asked.config_name)) tree.carry(parent_path(asked.config_name), *asked.config_text);
   }
   return model;
 }
@@ -314,9 +308,14 @@ CompiledModel compile_back(TreeSource& tree, const StorePath& place, const PlanO
   if (!of_tree && !was_coded(forward))
     return compile_inverse(forward, forward.catalog(), tree.catalog(), options.mapping);
   PlanOptions made_with = options_from_json(recorded->origin.identity.at("options"));
-  if (made_with.mapping.scheme == kModelScheme) {  // its names are the model's own
+  const bool has_dialect = has_rules(made_with.mapping);
+  if (made_with.mapping.scheme == kModelScheme && !(has_dialect && of_tree)) {
     tree.take_off(made_with.mapping.prefix);
-    return compile_same(tree.catalog(), options.mapping, {});
+    std::optional<CompiledModel> model;  // where its names are not the model's own
+    if (has_dialect)
+      model = compile_from_dialect(tree.catalog(), tree.catalog().config_text, "config.json",
+                                   options.mapping, &forward);
+    return model ? *std::move(model) : compile_same(tree.catalog(), options.mapping, {});
   }
   if (of_tree) {  // the rules that made it lead from other names than the model's
     const Catalog tensors = tensors_of(forward.through, tree.catalog().config_text, tree.catalog());
@@ -446,7 +445,7 @@ std::optional<MappingOptions> recorded_mapping(const StorePath& place) {
 OpenedSource open_source_model(const StorePath& place, const PlanOptions& options) {
   // A model that has an index over its files is still read from them.
   const bool is_tree = !options.link && !is_model_place(place);
-  const bool across = is_tree && !options.tree.same && options.mapping.scheme != kModelScheme;
+  const bool across = is_tree && !options.tree.same && has_rules(options.mapping);
   if (options.tree.same || is_tree) {
     const std::optional<Found::Step> step = step_of(place, options);
     const StorePath read = step ? place.at(step->directory) : place;

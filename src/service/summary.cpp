@@ -20,11 +20,11 @@ std::vector<DroppedTensors> drops_by_reason(const Plan& plan) {
   return out;
 }
 
-// With --scheme hf nothing depends on what config.json says.
+// With names and shapes as stored nothing depends on what config.json says.
 std::vector<std::string> warnings_of(const Plan& plan) {
   const MappingOptions& mapping = plan.options().mapping;
   const std::string& config = plan.catalog().config_text;
-  if (mapping.scheme == "hf" || config.empty()) return {};
+  if (!has_rules(mapping) || config.empty()) return {};
   const std::string doubt = config_doubt(parse_json(config, "config.json"), mapping.files);
   return doubt.empty() ? std::vector<std::string>{} : std::vector<std::string>{doubt};
 }
@@ -97,6 +97,7 @@ PlanSummary summarise(const Plan& plan) {
   out.identity = dump_json(plan.identity());
   out.family = plan.model().family;
   out.scheme = plan.model().scheme;
+  out.dialect = asked_dialect(plan.options().mapping);
   out.stacked = plan.model().stacked;
   out.compresses = plan.is_packed();
   out.source = plan.catalog().location;

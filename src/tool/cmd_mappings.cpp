@@ -43,6 +43,7 @@ Json families_json(const std::vector<FamilySummary>& families) {
     item["model_types"] = texts_json(family.model_types);
     item["architectures"] = texts_json(family.architectures);
     item["schemes"] = texts_json(family.schemes);
+    item["dialects"] = texts_json(family.dialects);
     item["layers"] = texts_json(family.layers);
     item["accounted"] = family.proof.accounted;
     item["executed"] = family.proof.executed;
@@ -51,9 +52,7 @@ Json families_json(const std::vector<FamilySummary>& families) {
     item["right_by_torchtitan"] = family.proof.by_torchtitan;
     items.push_back(std::move(item));
   }
-  Json out;
-  out["families"] = std::move(items);
-  return out;
+  return Json(Json::Object{{"families", Json(std::move(items))}});
 }
 
 int run_list(const Session& session) {
@@ -124,6 +123,7 @@ Json show_json(const FamilyRules& shown) {
   Json out;
   out["family"] = shown.family;
   out["scheme"] = shown.scheme;
+  if (!shown.dialect.empty()) out["dialect"] = shown.dialect;
   out["layers"] = layers_of(shown);
   out["config"] = parse_json(shown.config, "config");
   out["rules"] = std::move(rules);
@@ -131,9 +131,10 @@ Json show_json(const FamilyRules& shown) {
 }
 
 void print_show(const FamilyRules& shown, const ShowFlags& flags) {
-  print_line(fmt::format("family {}, scheme {}, layers {}, shapes for {}", shown.family,
-                         shown.scheme, layers_of(shown),
-                         flags.config.empty() ? "its example" : printable(flags.config)));
+  const std::string form =
+      shown.dialect.empty() ? "layers " + layers_of(shown) : "dialect " + shown.dialect;
+  print_line(fmt::format("family {}, scheme {}, {}, shapes for {}", shown.family, shown.scheme,
+                         form, flags.config.empty() ? "its example" : printable(flags.config)));
   for (const ShownRule& row : shown.rules) {
     print_line(spaced({row.source, row.source_pattern, extents_text(row.source_shape),
                        row.count > 1 ? fmt::format("({} tensors)", row.count) : ""}));
@@ -148,7 +149,7 @@ int run_show(const ShowFlags& flags, const Session& session) {
   const FamilyRules shown =
       show_mapping({std::move(options.files), flags.family, config_text_of(flags.config),
                     flags.config, std::move(options.options)},
-                   flags.layers == "stacked", flags.parts.scheme.value_or(""));
+                   flags.layers == "stacked", flags.parts.scheme.value_or(""), flags.parts.dialect);
   if (session.json) {
     print_json("mappings show", show_json(shown));
   } else {
@@ -168,7 +169,8 @@ Command show_command(Session& session) {
                       .standard = "that of --mapping"}};
   out.options =
       joined({{config_option(flags->config, "config.json for the shapes", "the family's example"),
-               family_scheme_option(flags->parts.scheme), layers_option(flags->layers)},
+               family_scheme_option(flags->parts.scheme), dialect_option(flags->parts.dialect),
+               layers_option(flags->layers)},
               part_table(flags->parts),
               common_table(session)});
   out.examples = {
@@ -192,6 +194,7 @@ Json report_json(const CheckReport& report) {
   Json out;
   out["family"] = report.family;
   out["scheme"] = report.scheme;
+  if (!report.dialect.empty()) out["dialect"] = report.dialect;
   out["layers"] = report.layers;
   if (!report.config.empty()) out["config"] = report.config;
   if (!report.config.empty()) out["with"] = texts_json(report.with);
@@ -254,6 +257,7 @@ void print_dropped(const CheckReport& report) {
 std::string headline(const CheckReport& report) {
   std::string out = fmt::format("family {}, scheme {}", report.family, report.scheme);
   if (report.scheme != "hf") out += ", layers " + report.layers;
+  if (!report.dialect.empty()) out += ", dialect " + report.dialect;
   return out;
 }
 
@@ -313,11 +317,12 @@ Json checks_json(const std::vector<CheckReport>& reports, const CheckTotals& tot
 
 void print_checks(const std::vector<CheckReport>& reports, const CheckTotals& totals) {
   for (const CheckReport& report : reports) {
-    print_line(fmt::format(
-        "{:<5} {} {} {}, {}{}: {} rules, {} tensors, {} leaves, {} dropped",
-        report.problems.empty() ? "ok" : "WRONG", report.family, report.config, report.scheme,
-        report.layers, report.with.empty() ? "" : " with " + join(report.with, ","),
-        report.rules.size(), report.tensors, report.leaves, report.dropped.size()));
+    print_line(fmt::format("{:<5} {} {} {}, {}{}: {} rules, {} tensors, {} leaves, {} dropped",
+                           report.problems.empty() ? "ok" : "WRONG", report.family, report.config,
+                           report.scheme, report.dialect.empty() ? report.layers : report.dialect,
+                           report.with.empty() ? "" : " with " + join(report.with, ","),
+                           report.rules.size(), report.tensors, report.leaves,
+                           report.dropped.size()));
     print_problems(report);
   }
   print_line(fmt::format("{} checks, {} model sizes, {} problems", reports.size(), totals.sizes,

@@ -91,11 +91,25 @@ Option scheme_option(std::optional<std::string>& scheme) {
 
 Option family_scheme_option(std::optional<std::string>& scheme) {
   Option out = scheme_option(scheme);
-  std::erase(out.choices, "hf");
-  out.value = join(out.choices, "|");
-  out.help = "whose names and shapes";
+  out.help = "whose names and shapes; of hf a dialect has rules";
   out.standard += ", or the only one that the family has";
   return out;
+}
+
+Option dialect_option(std::string& dialect) {
+  std::vector<std::string> names;
+  std::vector<std::string> lines;
+  for (const SchemeSummary& known : list_dialects()) {
+    names.push_back(known.name);
+    lines.push_back(known.about);
+  }
+  return {.name = "--dialect",
+          .to = &dialect,
+          .value = join(names, "|"),
+          .choices = names,
+          .group = Group::model,
+          .help = "names and shapes of --scheme hf: " + join(lines, ", or "),
+          .standard = names.front()};
 }
 
 std::vector<MappingFile> own_mappings(const MappingFlags& flags) {
@@ -171,7 +185,8 @@ OptionTable value_table(MappingFlags& flags) {
 }  // namespace
 
 OptionTable mapping_table(MappingFlags& flags) {
-  return joined({{scheme_option(flags.scheme), prefix_option(flags), layers_option(flags.layers)},
+  return joined({{scheme_option(flags.scheme), dialect_option(flags.dialect), prefix_option(flags),
+                  layers_option(flags.layers)},
                  part_table(flags),
                  tensor_table(flags),
                  value_table(flags)});
@@ -180,6 +195,7 @@ OptionTable mapping_table(MappingFlags& flags) {
 MappingOptions mapping_options(const MappingFlags& flags, const std::string& scheme) {
   MappingOptions out;
   out.scheme = flags.scheme.value_or(scheme);
+  out.dialect = flags.dialect;
   out.stacked = flags.layers == "stacked" && stacks(out.scheme);
   for (const std::string& option : flags.options) {
     const std::size_t equals = option.find('=');
@@ -200,7 +216,8 @@ MappingOptions mapping_options(const MappingFlags& flags, const std::string& sch
   if (flags.dtype && !out.keep_dtype) out.dtype = dtype_from_string(*flags.dtype);
   out.num_layers = flags.num_layers;
   if (flags.vocab) set_option(out, "vocab", std::to_string(*flags.vocab));
-  if (out.scheme != "hf") {
+  const bool as_stored = out.scheme == "hf" && out.dialect == MappingOptions().dialect;
+  if (!as_stored) {
     out.files = own_mappings(flags);
   } else if (!flags.files.empty()) {
     throw Error(ErrorCode::usage, "--scheme hf keeps names and shapes, so it takes no --mapping");

@@ -14,6 +14,7 @@ namespace hfshard {
 /// The flags that choose a mapping, as typed. One definition for every command that has them.
 struct MappingFlags {
   std::optional<std::string> scheme;
+  std::string dialect = MappingOptions().dialect;
   std::string layers = "stacked";
   std::vector<std::string> options;  ///< NAME=VALUE
   std::optional<std::uint64_t> num_layers;
@@ -31,8 +32,10 @@ struct MappingFlags {
 
 /// --scheme alone, with all the schemes that there are.
 Option scheme_option(std::optional<std::string>& scheme);
-/// The same for the rules of a family, of which "hf" has none.
+/// The same for the rules of a family, of which "hf" has none but in dialects.
 Option family_scheme_option(std::optional<std::string>& scheme);
+/// --dialect alone.
+Option dialect_option(std::string& dialect);
 /// --layers alone, for commands that need no more.
 Option layers_option(std::string& layers);
 /// --option, --with and --mapping alone: which parts of a model there are, by which mapping.

@@ -41,8 +41,8 @@ struct Need {
 // Which `mappings check` has for a SOURCE only; everywhere else a SOURCE is required.
 const std::vector<std::string>& of_model() {
   static const std::vector<std::string> kNames = {
-      "--scheme", "--layers", "--num-layers", "--option",  "--with",   "--prefix",
-      "--vocab",  "--dtype",  "--cast",       "--include", "--exclude"};
+      "--scheme", "--dialect", "--layers", "--num-layers", "--option",  "--with",
+      "--prefix", "--vocab",   "--dtype",  "--cast",       "--include", "--exclude"};
   return kNames;
 }
 // Whose --step is one of SOURCE.
@@ -86,7 +86,7 @@ const std::vector<Need>& needs() {
       {{"--resume", "--overwrite"}, {{"OUT"}, {"--in-place"}}, "they are about an output"},
       {of_model(), {{"SOURCE"}}, kWhyNotOfModel},
       {{"--shard-bytes"}, {{"--to", "safetensors"}}, "other files are as large as suits them"},
-      {{"--prefix"},
+      {{"--prefix", "--dialect"},
        {{"--scheme", "hf"}, {"--to", "dcp"}, {"--to", "safetensors"}},
        "names of other schemes are their loaders' own"},
       {{"--devices-per-host"},

@@ -157,6 +157,7 @@ Json time_json(const TimeEstimate& time) {
 void add_facts(const PlanSummary& plan, Json& out) {
   out["family"] = plan.family;
   out["scheme"] = plan.scheme;
+  if (!plan.dialect.empty()) out["dialect"] = plan.dialect;
   out["layers"] = plan.stacked ? "stacked" : "separate";
   out["warnings"] = json_list(plan.warnings);
   out["notes"] = json_list(plan.notes);
@@ -266,6 +267,7 @@ Json plan_json(const PlanReport& report) {
 
 std::string family_text(const PlanSummary& plan) {
   if (plan.family == "hf") return "any (hf: names and shapes as they are)";
+  if (!plan.dialect.empty()) return fmt::format("{} (hf, dialect {})", plan.family, plan.dialect);
   if (plan.scheme == "hf")
     return fmt::format("{} (hf: back to the model's own names)", plan.family);
   return fmt::format("{} ({}, {})", plan.family, plan.scheme,

@@ -166,6 +166,9 @@ def facts(check):
 def conversions(check):
     check.run(0, "mappings example", "mappings", "example", "qwen3", "hf")
     check.run(0, "plan", "plan", "hf", "out", "--mesh", "fsdp=2")
+    check.run(0, "plan", "plan", "hf", "--to", "dcp", "--dialect", "modules")
+    check.run(0, "mappings show", "mappings", "show", "qwen3", "--scheme", "hf", "--dialect", "modules")
+    check.run(0, "mappings check", "mappings", "check", "hf", "--scheme", "hf", "--dialect", "modules")
     check.run(0, "mappings example", "mappings", "example", "qwen3", "large", "--dtype", "f32", "--sparse", "--config",
               os.path.join(os.path.dirname(check.docs), "..", "bench", "e2e", "qwen3-0.6b.json"))
     check.run(0, "plan", "plan", "large", "out", "--dtype", "bf16")

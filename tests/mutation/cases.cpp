@@ -22,6 +22,7 @@
 #include "mapping/resolve.h"
 #include "mapping/table.h"
 #include "mutation/derived.h"
+#include "mutation/module_lines.h"
 #include "mutation/stored_otherwise.h"
 #include "plan/compile/compile_model.h"
 #include "service/example.h"
@@ -64,6 +65,10 @@ class CaseMaker {
     for (const Scheme& scheme : table_.schemes) {
       scheme_ = scheme.name;
       of_scheme();
+    }
+    const Json modules = parse_json(read_file(sources_.modules), sources_.modules);
+    for (const Scheme& dialect : table_.dialects) {
+      for (const auto& [name, lines] : modules.as_object()) of_dialect(dialect, name, lines);
     }
     return std::move(cases_);
   }
@@ -251,6 +256,39 @@ class CaseMaker {
     const Json file = parse_json(read_file(path), path);
     for (const auto& [key, value] : file.as_object()) out[key] = value.as_string();
     return out;
+  }
+
+  // What transformers makes of an oracle's checkpoint; codes are judged in other schemes.
+  void of_dialect(const Scheme& dialect, const std::string& name, const Json& lines) {
+    const std::string directory = join_path(sources_.oracles, name);
+    if (!exists(join_path(directory, "config.json"))) return;
+    const Json config = parse_json(read_file(join_path(directory, "config.json")), name);
+    const FamilyFile* found = find_family(config);
+    if (found == nullptr || found->name != family_.name) return;
+    if (config.find("quantization_config") != nullptr) return;
+    Case out;
+    const auto catalog = std::make_shared<const Catalog>(open_catalog(directory));
+    out.catalog = catalog;
+    out.bytes = std::make_shared<const TensorBytes>(read_all(*catalog));
+    out.options.scheme = dialect.rest;
+    out.options.dialect = dialect.name;
+    out.options.flat_names = true;
+    out.options.stacked = false;
+    out.name = fmt::format("{}, {} of oracle {}", family_.name, dialect.name, name);
+    out.original = compiled(*catalog, out.options, out.name);
+    for (std::uint32_t i = 0; i < out.original.leaves.size(); ++i)
+      out.right.push_back(execute_leaf(out, out.original, i));
+    const std::vector<std::string> other = other_lines(out, lines);
+    if (!other.empty()) fail(out.name, "transformers has another " + other.front());
+    cases_.push_back(out);
+    stored_otherwise(out, config);
+    out.options.num_layers = 1;
+    out.name = "first of " + out.name;
+    out.original = compiled(*catalog, out.options, out.name);
+    out.right.clear();
+    for (std::uint32_t i = 0; i < out.original.leaves.size(); ++i)
+      out.right.push_back(execute_leaf(out, out.original, i));
+    cases_.push_back(std::move(out));
   }
 
   // What torchtitan's own adapter makes: one tree, of separate layers. It decodes FP8 as f32.

@@ -36,6 +36,7 @@ struct CaseSources {
   std::string
       oracles;  ///< a directory with a checkpoint and its expected.json in each subdirectory
   std::string torchtitan;  ///< the same, in the names of torchtitan
+  std::string modules;     ///< a JSON file: oracle -> lines of what transformers makes of it
   std::string variants;    ///< a JSON file: family -> name -> changed keys of its example
 };
 

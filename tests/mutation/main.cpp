@@ -220,7 +220,8 @@ int print(const std::vector<Report>& reports, const Arguments& arguments) {
 int run(const std::vector<std::string>& words) {
   Arguments arguments;
   const std::string data = HFSHARD_TEST_DATA;
-  arguments.sources = {data + "/oracle", data + "/torchtitan", data + "/mutation/variants.json"};
+  arguments.sources = {data + "/oracle", data + "/torchtitan", data + "/interop/module_names.json",
+                       data + "/mutation/variants.json"};
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (words[i] == "--markdown") {
       arguments.markdown = true;

@@ -103,9 +103,13 @@ class Maker {
       : oracle_(oracle), config_(config), table_(table), tensors_(tensors_of(oracle)) {}
 
   std::vector<StoredOtherwise> make() && {
-    if (table_.family == "qwen3_5") experts();
-    if (oracle_.options.scheme == "torchtitan") {
-      head();
+    const bool dialect = oracle_.options.dialect != MappingOptions().dialect;
+    const bool out_in = oracle_.name.find("out-in") != std::string::npos;
+    if (table_.family == "qwen3_5" || (dialect && out_in)) experts();
+    if (table_.family == "gemma4" && dialect) split_experts();
+    const bool titan = oracle_.options.scheme == "torchtitan";
+    if (titan || dialect) head();
+    if (titan) {
       biases();
       dense_layers();
     }
@@ -135,7 +139,12 @@ class Maker {
     });
     if (!published) return;
     add("turned experts", config_, with_turned_experts(tensors_), as_it_was());
-    add("split experts", config_, with_split_experts(tensors_), as_it_was());
+    split_experts();
+  }
+
+  void split_experts() {
+    StoredTensors split = with_split_experts(tensors_);
+    if (!split.empty()) add("split experts", config_, std::move(split), as_it_was());
   }
 
   void head() {
@@ -153,11 +162,12 @@ class Maker {
     TensorInfo head = embedding->first;
     head.name = kHead;
     Bytes data = embedding->second;
+    std::erase_if(tensors, [&](const auto& one) {
+      return one.first.name.ends_with(kHead) || one.first.name == "head.weight";
+    });
     if (tied) {
       std::ranges::reverse(data);
       tensors.emplace_back(head, data);
-    } else {
-      std::erase_if(tensors, [&](const auto& one) { return one.first.name.ends_with(kHead); });
     }
     add(tied ? "untied" : "tied", std::move(config), std::move(tensors),
         [right = as_it_was(), data = std::move(data), kHead](const Leaf& leaf) {

@@ -104,6 +104,7 @@ CompiledModel ModelBuilder::finish() {
         .hint("look at --include, --exclude and the tensors: hfshard inspect");
   }
   if (!std::ranges::is_sorted(model_.leaves, {}, &Leaf::name)) sort_leaves();
+  check_twice();
   if (!options_.flat_names) check_prefixes();
   check_casts();
   return std::move(model_);
@@ -124,6 +125,13 @@ void ModelBuilder::sort_leaves() {
   model_.leaves = std::move(sorted);
   for (Transfer& transfer : model_.transfers) transfer.target = place[transfer.target];
   for (Fill& fill : model_.fills) fill.target = place[fill.target];
+}
+
+// Two tensors that a renaming gives one name.
+void ModelBuilder::check_twice() const {
+  const auto twice = std::ranges::adjacent_find(model_.leaves, {}, &Leaf::name);
+  if (twice == model_.leaves.end()) return;
+  throw Error(ErrorCode::bad_input, "two tensors would have this name").in_tensor(twice->name);
 }
 
 // A cast that nothing follows is a misspelt one.

@@ -14,10 +14,13 @@ namespace {
 // Marks the names that a resolved mapping uses.
 class NameMatcher {
  public:
-  NameMatcher(const NameList& list, const MappingTable& table, const Bindings& bindings)
+  // `takes_rest`: as Scheme::rest says.
+  NameMatcher(const NameList& list, const MappingTable& table, const Bindings& bindings,
+              bool takes_rest)
       : names_(list.names),
         table_(table),
         bindings_(bindings),
+        takes_rest_(takes_rest),
         used_(list.names.size(), false),
         left_out_(list.names.size(), false) {}
 
@@ -36,8 +39,11 @@ class NameMatcher {
   void match(const ResolvedModel& model, NameCheck& out) {
     std::set<std::string_view> leaves;
     for (const ResolvedRule& rule : model.rules) {
+      if (takes_rest_ && !has_any(rule)) continue;
       leaves.insert(rule.target);
-      for (const std::string& name : rule.sources) need(name, rule.rule->pointer, out);
+      for (const std::string& name : rule.sources) {
+        if (!(takes_rest_ && rule.rule->modifiers.copy)) need(name, rule.rule->pointer, out);
+      }
       if (std::ranges::find(out.rules, rule.rule->pointer) == out.rules.end())
         out.rules.push_back(rule.rule->pointer);
     }
@@ -46,6 +52,10 @@ class NameMatcher {
     for (const ResolvedDrop& drop : model.drops) {
       for (const std::string& glob : drop.sources) leave(glob, *drop.rule, out);
     }
+    if (takes_rest_) {
+      out.leaves += static_cast<std::uint64_t>(std::ranges::count(used_, false));
+      return;
+    }
     for (std::size_t i = 0; i < names_.size(); ++i) {
       if (!used_[i])
         out.findings.push_back({names_[i], {}, "no rule and no drop matches the name"});
@@ -53,6 +63,12 @@ class NameMatcher {
   }
 
  private:
+  bool has_any(const ResolvedRule& rule) const {
+    return std::ranges::any_of(rule.sources, [&](const std::string& name) {
+      return std::ranges::binary_search(names_, name);
+    });
+  }
+
   void need(const std::string& name, const std::string& pointer, NameCheck& out) {
     const auto found = std::ranges::lower_bound(names_, name);
     if (found == names_.end() || *found != name) {
@@ -84,6 +100,7 @@ class NameMatcher {
   const std::vector<std::string>& names_;
   const MappingTable& table_;
   const Bindings& bindings_;
+  bool takes_rest_;
   std::vector<bool> used_;
   std::vector<bool> left_out_;
 };
@@ -93,7 +110,7 @@ class NameMatcher {
 NameCheck check_names(const NameList& list, const MappingOptions& asked) {
   const Json config = parse_json(list.config_text, config_path(list.location));
   const MappingTable table = load_table(family_of(config, list.location, asked.files));
-  const Scheme& scheme = scheme_of(table, asked.scheme);
+  const Scheme& scheme = scheme_of(table, asked);
   const MappingOptions options = in_layout(asked, scheme);
   check_options(table, options.options);
   const Bindings::ShapeOf shape_of = [&](std::string_view name) -> std::optional<Shape> {
@@ -104,7 +121,7 @@ NameCheck check_names(const NameList& list, const MappingOptions& asked) {
   check_quantisation(table, config, list.location);
   NameCheck out;
   out.family = table.family;
-  NameMatcher matcher(list, table, rules.bindings());
+  NameMatcher matcher(list, table, rules.bindings(), !scheme.rest.empty());
   matcher.leave_out(rules.left_out(), rules.why_left_out(), out);
   matcher.match(rules.resolved(), out);
   out.notes = texts_that_hold(scheme.notes, rules.bindings());

@@ -136,7 +136,7 @@ void check_all_used(const MappingTable& table, const Scheme& scheme, const Bindi
                     const ModelBuilder& builder, const std::vector<MissingTensor>& missing) {
   std::vector<std::string> unmatched;
   const Catalog& catalog = builder.catalog();
-  for (std::uint32_t i = 0; i < catalog.tensors.size(); ++i) {
+  for (std::uint32_t i = 0; scheme.rest.empty() && i < catalog.tensors.size(); ++i) {
     if (builder.use(i) == TensorUse::none) unmatched.push_back(catalog.tensors[i].name);
   }
   if (!unmatched.empty()) fail_unmatched(table, scheme, bindings, unmatched, missing);

@@ -1,6 +1,7 @@
 #include "plan/compile/compile_model.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 #include "mapping/first_layers.h"
 #include "mapping/load_words.h"
 #include "mapping/model_names.h"
+#include "mapping/scheme_defaults.h"
 #include "plan/compile/steps.h"
 
 #include "hfshard/error.h"
@@ -29,11 +31,23 @@ Json config_of(const Catalog& catalog) {
   return parse_json(catalog.config_text, config_path(catalog.location));
 }
 
+// Which parts of a model there are is for schemes that do not take all of it.
+void refuse_options(const MappingOptions& options) {
+  if (options.options.empty()) return;
+  throw Error(ErrorCode::usage,
+              fmt::format("--scheme hf has no option {}", quote(options.options.begin()->first)))
+      .hint("it takes every tensor as it is stored");
+}
+
 CompiledModel compile_family(const Catalog& catalog, const MappingOptions& asked,
                              const Json& config, const MappingTable& table) {
-  const Scheme& scheme = scheme_of(table, asked.scheme);
+  const Scheme& scheme = scheme_of(table, asked);
   const MappingOptions options = in_layout(asked, scheme);
-  check_options(table, options.options);
+  if (scheme.rest.empty()) {
+    check_options(table, options.options);
+  } else {
+    refuse_options(options);
+  }
   ModelRules rules(table, scheme, config, options, shapes_of(catalog));
   const Bindings& bindings = rules.bindings();
   check_quantisation(table, config, catalog.location);
@@ -43,22 +57,31 @@ CompiledModel compile_family(const Catalog& catalog, const MappingOptions& asked
   CompiledModel& model = builder.model();
   model.family = table.family;
   model.stacked = options.stacked;
+  builder.rename_leaves(rules.resolved().renames);
   compile_rules(table, scheme, bindings, rules.resolved(), builder);
-  if (!scheme.axis_rules.is_null()) model.axis_rules = dump_json(scheme.axis_rules);
+  if (!scheme.axis_rules.is_null() && scheme.rest.empty())
+    model.axis_rules = dump_json(scheme.axis_rules);
   model.notes = texts_that_hold(scheme.notes, bindings);
   model.model_names = names_that_fit(table, scheme, rules.uncut());
   model.load_words = load_words(scheme, bindings, options.stacked, model.model_names,
                                 rules.is_cut() ? options.num_layers : std::nullopt);
   if (rules.is_cut()) model.config_text = dump_json_pretty(rules.config());
+  if (!scheme.rest.empty()) compile_rest(table, bindings, rules.config(), builder);
   return builder.finish();
 }
 
+// What is only for names that are the model's own.
+void refuse_name_flags(const MappingOptions& options) {
+  const bool prefix = !options.prefix.empty();
+  if (!prefix && options.dialect == MappingOptions().dialect) return;
+  throw Error(ErrorCode::usage,
+              fmt::format("{} is for --scheme hf, whose names are the model's own",
+                          prefix ? "--prefix" : "--dialect"))
+      .hint("--to dcp and --to safetensors imply it");
+}
+
 CompiledModel compile_names(const Catalog& catalog, const MappingOptions& options) {
-  if (!options.options.empty()) {
-    throw Error(ErrorCode::usage,
-                fmt::format("--scheme hf has no option {}", quote(options.options.begin()->first)))
-        .hint("it takes every tensor as it is stored");
-  }
+  refuse_options(options);
   if (options.num_layers) {
     throw Error(ErrorCode::usage, "--scheme hf knows no layers, so it takes no --num-layers")
         .hint("--include takes tensors by name");
@@ -117,13 +140,19 @@ FamilyFile family_of(const Json& config, const std::string& location,
                       near.empty() ? "" : fmt::format("near are {}; ", join(near, ", "))));
 }
 
-const Scheme& scheme_of(const MappingTable& table, const std::string& name) {
-  if (const Scheme* scheme = table.scheme(name)) return *scheme;
+const Scheme& scheme_of(const MappingTable& table, const MappingOptions& options) {
+  if (const Scheme* scheme = table.scheme(options.scheme)) return *scheme;
   std::vector<std::string> names{std::string(kHfScheme)};
-  for (const Scheme& scheme : table.schemes) names.push_back(scheme.name);
-  throw Error(ErrorCode::unsupported,
-              fmt::format("family {} has no scheme {}", quote(table.family), quote(name)))
-      .hint("its schemes are " + join(names, ", "));
+  if (options.scheme != kHfScheme) {
+    for (const Scheme& scheme : table.schemes) names.push_back(scheme.name);
+    throw Error(ErrorCode::unsupported, fmt::format("family {} has no scheme {}",
+                                                    quote(table.family), quote(options.scheme)))
+        .hint("its schemes are " + join(names, ", "));
+  }
+  if (const Scheme* dialect = table.dialect(options.dialect)) return *dialect;
+  throw Error(ErrorCode::unsupported, fmt::format("family {} has no dialect {}",
+                                                  quote(table.family), quote(options.dialect)))
+      .hint("--dialect files keeps the names of the source");
 }
 
 MappingOptions in_layout(const MappingOptions& asked, const Scheme& scheme) {
@@ -141,14 +170,20 @@ std::vector<std::string> texts_that_hold(const std::vector<Note>& list, const Bi
 }
 
 CompiledModel compile_unproved(const Catalog& catalog, const MappingOptions& options) {
-  if (options.scheme == kHfScheme) return compile_names(catalog, options);
-  if (!options.prefix.empty()) {
-    throw Error(ErrorCode::usage, "--prefix is for --scheme hf, whose names are the model's own")
-        .hint("--to dcp and --to safetensors imply it");
+  if (!has_rules(options)) return compile_names(catalog, options);
+  if (options.scheme != kHfScheme) refuse_name_flags(options);
+  Json config;
+  std::optional<FamilyFile> family;
+  try {
+    config = config_of(catalog);
+    family = family_of(config, catalog.location, options.files);
+  } catch (const Error& error) {  // whose hint is the scheme that was asked for
+    if (options.scheme != kHfScheme || error.code() == ErrorCode::bad_input) throw;
+    throw Error(error.code(), error.sentence())
+        .in_file(error.file())
+        .hint("--dialect files keeps the names of the source, and needs no family");
   }
-  const Json config = config_of(catalog);
-  return compile_family(catalog, options, config,
-                        load_table(family_of(config, catalog.location, options.files)));
+  return compile_family(catalog, options, config, load_table(*family));
 }
 
 CompiledModel compile_model(const Catalog& catalog, const MappingOptions& options) {

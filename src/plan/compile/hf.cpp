@@ -19,7 +19,19 @@
 namespace hfshard {
 namespace {
 
-// What the family of a quantised source decodes. Without a family that is known there is none.
+// What a family decodes of a source; nothing where no family is known.
+struct Decoders {
+  const MappingTable* table = nullptr;
+  const Bindings* bindings = nullptr;
+  bool always = false;  // not only what --dtype or --cast want as values
+
+  // Nothing for tensors that hold values.
+  const DecodeRule* find(const TensorInfo& tensor) const {
+    return table != nullptr ? find_decode(*table, *bindings, tensor) : nullptr;
+  }
+};
+
+// Those of the family that the config of a source names, if it is known.
 class FamilyDecoders {
  public:
   explicit FamilyDecoders(const Catalog& catalog) {
@@ -33,14 +45,9 @@ class FamilyDecoders {
   FamilyDecoders(const FamilyDecoders&) = delete;
   FamilyDecoders& operator=(const FamilyDecoders&) = delete;
 
-  // Nothing for tensors that hold values.
-  const DecodeRule* find(const TensorInfo& tensor) const {
-    return table_ ? find_decode(*table_, *bindings_, tensor) : nullptr;
-  }
-  // `view`: the shape in codes.
-  Decode compile(const DecodeRule& rule, std::uint32_t tensor, const Shape& view,
-                 ModelBuilder& builder) const {
-    return compile_decode(rule, *bindings_, {tensor}, view, builder);
+  Decoders get() const {
+    if (!table_) return {};
+    return {&*table_, &*bindings_};
   }
   const Json& config() const { return config_; }
 
@@ -150,18 +157,19 @@ void take_beside(const TensorInfo& tensor, const Decode& decode, ModelBuilder& b
   builder.mark(*shape, TensorUse::dropped);
 }
 
-// What becomes of the codes of a source.
+// What becomes of the codes of the tensors that no rule has used.
 class DecodedTensors {
  public:
   struct Item {
     DecodedTensor form;
     Decode decode;
   };
-  DecodedTensors(const FamilyDecoders& decoders, ModelBuilder& builder) : builder_(builder) {
+  DecodedTensors(const Decoders& decoders, ModelBuilder& builder)
+      : decoders_(decoders), builder_(builder) {
     const std::vector<TensorInfo>& tensors = builder.catalog().tensors;
     for (std::uint32_t i = 0; i < tensors.size(); ++i) {
-      if (builder.excluded(i)) continue;
-      if (const DecodeRule* rule = decoders.find(tensors[i])) add(decoders, *rule, i);
+      if (builder.use(i) != TensorUse::none) continue;
+      if (const DecodeRule* rule = decoders.find(tensors[i])) add(*rule, i);
     }
     if (!codes_left_ || !builder.options().dtype) return;
     builder.model().notes.emplace_back("some codes stay as they are stored, whatever --dtype is");
@@ -169,14 +177,14 @@ class DecodedTensors {
 
   // By tensor; the others hold values.
   const std::map<std::uint32_t, Item>& items() const { return items_; }
-  bool all() const { return !items_.empty() && !codes_left_; }
+  bool codes_left() const { return codes_left_; }
 
  private:
-  // Decodes what --dtype or --cast wants as values.
-  void add(const FamilyDecoders& decoders, const DecodeRule& rule, std::uint32_t number) {
+  // Decodes what is wanted as values.
+  void add(const DecodeRule& rule, std::uint32_t number) {
     const TensorInfo& tensor = builder_.catalog().tensors[number];
     auto form = decoded_tensor(rule, tensor);
-    if (!form || !is_wanted(form->name, tensor.dtype)) {
+    if (!form || !is_wanted(form->name, tensor)) {
       codes_left_ = true;
       return;
     }
@@ -186,46 +194,52 @@ class DecodedTensors {
           .in_tensor(form->name)
           .hint("leave one of them out with --exclude");
     }
-    Decode decode = decoders.compile(rule, number, form->view, builder_);
+    Decode decode = compile_decode(rule, *decoders_.bindings, {number}, form->view, builder_);
     take_beside(tensor, decode, builder_);
     items_.emplace(number, Item{*std::move(form), std::move(decode)});
   }
 
-  bool is_wanted(const std::string& name, DType stored) const {
+  bool is_wanted(const std::string& name, const TensorInfo& tensor) const {
     const MappingOptions& options = builder_.options();
-    const std::string path = options.prefix + name;
+    const std::string path = builder_.leaf_name(name);
     const bool cast = std::ranges::any_of(
         options.casts, [&](const Cast& item) { return glob_match(item.glob, path); });
     if (cast) return true;
-    return options.dtype && *options.dtype != stored;
+    if (decoders_.always) {
+      if (!options.keep_dtype) return true;
+      throw Error(ErrorCode::unsupported, "the tensor is quantised, and modules hold values")
+          .in_tensor(tensor.name)
+          .hint("--dtype bf16 or --dtype f32 decodes it");
+    }
+    return options.dtype && *options.dtype != tensor.dtype;
   }
 
+  Decoders decoders_;
   ModelBuilder& builder_;
   std::map<std::uint32_t, Item> items_;
   bool codes_left_ = false;
 };
 
-}  // namespace
-
-void compile_hf(ModelBuilder& builder) {
+// One transfer per tensor that is not used yet; `config`: what the source says of its model.
+void take_tensors(const Decoders& decoders, const Json& config, std::uint32_t rule,
+                  ModelBuilder& builder) {
   CompiledModel& model = builder.model();
-  const std::uint32_t rule = builder.rule("--scheme hf");
   const Catalog& catalog = builder.catalog();
-  const FamilyDecoders decoders(catalog);
   const DecodedTensors decoded(decoders, builder);
   model.leaves.reserve(catalog.tensors.size());
   model.transfers.reserve(catalog.tensors.size());
   for (std::uint32_t i = 0; i < catalog.tensors.size(); ++i) {
-    // What is used by now are the scales of what is decoded.
+    // What is used by now are the scales of what is decoded, and what rules have taken.
     if (builder.use(i) != TensorUse::none) continue;
     const TensorInfo& tensor = catalog.tensors[i];
     const auto found = decoded.items().find(i);
     const DecodedTensors::Item* item = found == decoded.items().end() ? nullptr : &found->second;
     Leaf leaf;
-    leaf.name = builder.options().prefix + (item != nullptr ? item->form.name : tensor.name);
+    leaf.name = builder.leaf_name(item != nullptr ? item->form.name : tensor.name);
     if (!builder.options().flat_names) check_path(leaf.name);
     const bool packed = item != nullptr && item->form.packed;
-    leaf.dtype = leaf_dtype(builder.options(), leaf.name, packed ? DType::bf16 : tensor.dtype, {});
+    leaf.dtype =
+        leaf_dtype(builder.options(), leaf.name, item != nullptr ? DType::bf16 : tensor.dtype, {});
     leaf.shape = item != nullptr ? item->form.shape : tensor.shape;
     Transfer transfer;
     transfer.target = static_cast<std::uint32_t>(model.leaves.size());
@@ -245,10 +259,30 @@ void compile_hf(ModelBuilder& builder) {
     model.transfers.push_back(std::move(transfer));
     builder.mark(i, TensorUse::mapped);
   }
-  if (!decoders.config().is_object()) return;
-  Json config = decoders.config();
-  restate(config, builder.options().dtype, decoded.all());
-  if (!(config == decoders.config())) model.config_text = dump_json_pretty(config);
+  if (!config.is_object()) return;
+  const bool any = std::ranges::any_of(
+      model.transfers, [](const Transfer& transfer) { return transfer.decode != nullptr; });
+  Json stated = config;
+  restate(stated, builder.options().dtype, any && !decoded.codes_left());
+  if (!(stated == config)) model.config_text = dump_json_pretty(stated);
+}
+
+}  // namespace
+
+void compile_hf(ModelBuilder& builder) {
+  const FamilyDecoders family(builder.catalog());
+  take_tensors(family.get(), family.config(), builder.rule("--scheme hf"), builder);
+}
+
+void compile_rest(const MappingTable& table, const Bindings& bindings, const Json& config,
+                  ModelBuilder& builder) {
+  const std::string dialect = "--dialect " + builder.options().dialect;
+  for (const Transfer& transfer : builder.model().transfers) {
+    if (!transfer.decode) continue;
+    for (const std::uint32_t source : transfer.sources)
+      take_beside(builder.catalog().tensors[source], *transfer.decode, builder);
+  }
+  take_tensors({&table, &bindings, true}, config, builder.rule(dialect), builder);
 }
 
 }  // namespace hfshard

@@ -43,18 +43,24 @@ IndexMap map_of(const LaidOutPattern& source, const LaidOutPattern& target) {
 
 class RuleCompiler {
  public:
-  RuleCompiler(const MappingTable& table, const Bindings& bindings, ModelBuilder& builder)
-      : table_(table), bindings_(bindings), builder_(builder), model_(builder.model()) {}
+  RuleCompiler(const MappingTable& table, const Scheme& scheme, const Bindings& bindings,
+               ModelBuilder& builder)
+      : table_(table),
+        bindings_(bindings),
+        builder_(builder),
+        model_(builder.model()),
+        takes_rest_(!scheme.rest.empty()) {}
 
   // Marks every tensor that a rule or a drop names: before any shape is looked at, so that a model
   // of another generation is told by its names.
   void match_names(const ResolvedModel& model) {
     for (const ResolvedRule& rule : model.rules) {
+      if (takes_rest_ && !has_any(rule)) continue;
       for (const std::string& name : rule.sources) {
         const auto found = builder_.catalog().find(name);
         if (!found) {
           missing_.push_back({name, rule.rule->pointer});
-        } else if (!builder_.excluded(*found)) {
+        } else if (!builder_.excluded(*found) && !(takes_rest_ && rule.rule->modifiers.copy)) {
           builder_.mark(*found, TensorUse::mapped);
           mark_scales(tensor(*found));
         }
@@ -106,11 +112,12 @@ class RuleCompiler {
     out.value = value_of(rule.modifiers.value, bindings_);
     out.copy = rule.modifiers.copy;
     const DType natural = decoder != nullptr ? DType::bf16 : first.dtype;
-    const DType dtype = leaf_dtype(builder_.options(), resolved.target, natural,
-                                   {rule.modifiers.dtype, rule.modifiers.stays});
+    const std::string name = builder_.leaf_name(resolved.target);
+    const DType dtype =
+        leaf_dtype(builder_.options(), name, natural, {rule.modifiers.dtype, rule.modifiers.stays});
     check_values(out, first, dtype, rule);
-    out.target = leaf(resolved.target, dtype, resolved.target_layout.shape, resolved.axes,
-                      resolved.stacked, rule.pointer);
+    out.target = leaf(name, dtype, resolved.target_layout.shape, resolved.axes, resolved.stacked,
+                      rule.pointer);
     for (const ResolvedLoop& loop : resolved.loops) {
       out.loops.push_back({loop.extent, static_cast<std::int64_t>(loop.target_step)});
     }
@@ -168,6 +175,12 @@ class RuleCompiler {
 
  private:
   const TensorInfo& tensor(std::uint32_t index) const { return builder_.catalog().tensors[index]; }
+
+  bool has_any(const ResolvedRule& rule) const {
+    return std::ranges::any_of(rule.sources, [&](const std::string& name) {
+      return builder_.catalog().find(name).has_value();
+    });
+  }
 
   // Every tensor with this name, which may hold `*`.
   template <typename Visit>
@@ -276,11 +289,13 @@ class RuleCompiler {
     if (added) {
       Leaf out;
       out.name = path;
-      check_path(path);
+      if (!builder_.options().flat_names) check_path(path);
       out.dtype = dtype;
       out.shape = shape;
-      out.axes = axes;
-      out.stacked = stacked;
+      if (!takes_rest_) {  // whose other leaves have none
+        out.axes = axes;
+        out.stacked = stacked;
+      }
       model_.leaves.push_back(std::move(out));
       return found->second;
     }
@@ -291,7 +306,8 @@ class RuleCompiler {
                               to_string(dtype), to_string(known.dtype)))
           .by_rule(pointer);
     }
-    if (!(known.shape == shape) || known.axes != axes || known.stacked != stacked) {
+    const bool same_axes = takes_rest_ || (known.axes == axes && known.stacked == stacked);
+    if (!(known.shape == shape) || !same_axes) {
       throw Error(ErrorCode::bad_input,
                   fmt::format("leaf {} is {} here and {} in another rule, or its axes differ",
                               quote(path), to_string(shape), to_string(known.shape)))
@@ -339,6 +355,7 @@ class RuleCompiler {
   const Bindings& bindings_;
   ModelBuilder& builder_;
   CompiledModel& model_;
+  bool takes_rest_;
   std::unordered_map<std::string, std::uint32_t> leaves_;
   std::unordered_map<std::string, std::string> left_out_;  // leaf -> one of its excluded sources
   std::vector<MissingTensor> missing_;
@@ -348,7 +365,7 @@ class RuleCompiler {
 
 void compile_rules(const MappingTable& table, const Scheme& scheme, const Bindings& bindings,
                    const ResolvedModel& resolved, ModelBuilder& builder) {
-  RuleCompiler compiler(table, bindings, builder);
+  RuleCompiler compiler(table, scheme, bindings, builder);
   compiler.match_names(resolved);
   compiler.leave_out_scales(resolved);
   check_all_used(table, scheme, bindings, builder, compiler.missing());

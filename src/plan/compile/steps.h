@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "catalog/catalog.h"
@@ -44,6 +45,12 @@ class ModelBuilder {
   void exclude(const MappingOptions& options);
   /// Leaves out the tensors whose names begin with one of these, in the same way.
   void leave_out(const std::vector<std::string>& prefixes, const std::string& why);
+  /// Gives leaves other names than their rules say.
+  void rename_leaves(std::vector<ResolvedRenaming> renames) { renames_ = std::move(renames); }
+  /// What a leaf is called: renamed, behind --prefix.
+  std::string leaf_name(std::string_view name) const {
+    return options_.prefix + renamed(renames_, name);
+  }
   std::uint32_t rule(std::string_view pointer);
   bool excluded(std::uint32_t tensor) const { return uses_[tensor] == TensorUse::excluded; }
   void mark(std::uint32_t tensor, TensorUse use) { uses_[tensor] = use; }
@@ -60,12 +67,14 @@ class ModelBuilder {
 
  private:
   void sort_leaves();
+  void check_twice() const;
   void check_prefixes() const;
   void check_casts() const;
 
   const Catalog& catalog_;
   MappingOptions options_;
   CompiledModel model_;
+  std::vector<ResolvedRenaming> renames_;
   std::vector<TensorUse> uses_;
   std::unordered_map<std::string, std::uint32_t> rules_;
 };
@@ -117,8 +126,9 @@ std::string config_path(const std::string& location);
 /// if a mapping was asked for and is not the model's.
 FamilyFile family_of(const Json& config, const std::string& location,
                      const std::vector<MappingFile>& own);
-/// Throws: unsupported, with the schemes that there are.
-const Scheme& scheme_of(const MappingTable& table, const std::string& name);
+/// The scheme that was asked for, or the dialect of scheme "hf". Throws: unsupported, with those
+/// that there are.
+const Scheme& scheme_of(const MappingTable& table, const MappingOptions& options);
 /// What was asked for, with separate layers where the scheme has no others.
 MappingOptions in_layout(const MappingOptions& asked, const Scheme& scheme);
 /// The notes whose condition is true.
@@ -130,12 +140,16 @@ void compile_rules(const MappingTable& table, const Scheme& scheme, const Bindin
 
 /// Adds one transfer per tensor, for --scheme hf.
 void compile_hf(ModelBuilder& builder);
+/// Adds one for each tensor that no rule of a dialect has used. Codes are decoded, to bf16 unless
+/// --dtype or --cast say otherwise. Throws: unsupported (--dtype keep and codes).
+void compile_rest(const MappingTable& table, const Bindings& bindings, const Json& config,
+                  ModelBuilder& builder);
 
 /// Throws unless the tensor has the rule's shape: names the axis and both extents.
 void check_shape(const Catalog& catalog, const TensorInfo& tensor, const Pattern& pattern,
                  const Shape& expected, const Bindings& bindings, std::string_view pointer);
 
-/// Throws if tensors are unmatched or missing.
+/// Throws if tensors are unmatched, unless the scheme takes the rest, or missing.
 void check_all_used(const MappingTable& table, const Scheme& scheme, const Bindings& bindings,
                     const ModelBuilder& builder, const std::vector<MissingTensor>& missing);
 

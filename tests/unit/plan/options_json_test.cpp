@@ -28,8 +28,8 @@ std::vector<std::string> members_of(const PlanOptions& options) {
   const auto& [take, leave] = taken;
   [[maybe_unused]] const auto& [same, axes, config_text, config_name, source_step, root, tree_name,
                                 all_items] = tree;
-  const auto& [scheme, stacked, num_layers, values, include, exclude, dtype, keep_dtype, files,
-               casts, prefix, flat_names] = mapping;  // flat_names follows from the target
+  const auto& [scheme, dialect, stacked, num_layers, values, include, exclude, dtype, keep_dtype,
+               files, casts, prefix, flat_names] = mapping;  // flat_names follows from the target
   const auto& [checksum, zstd_level] = encoding;
   const auto joined = [](const std::vector<std::string>& items) {
     std::string out;
@@ -76,7 +76,8 @@ std::vector<std::string> members_of(const PlanOptions& options) {
           std::to_string(static_cast<int>(all_items)),
           prefix,
           joined(take),
-          joined(leave)};
+          joined(leave),
+          dialect};
 }
 
 struct OptionChange {
@@ -89,6 +90,7 @@ std::vector<OptionChange> changes_of_the_mapping() {
   return {
       {"scheme", [](PlanOptions& o) { o.mapping.scheme = "hf"; }},
       {"prefix", [](PlanOptions& o) { o.mapping.prefix = "model."; }},
+      {"dialect", [](PlanOptions& o) { o.mapping.dialect = "modules"; }},
       {"layers", [](PlanOptions& o) { o.mapping.stacked = false; }},
       {"one layer", [](PlanOptions& o) { o.mapping.num_layers = 1; }},
       {"four layers", [](PlanOptions& o) { o.mapping.num_layers = 4; }},

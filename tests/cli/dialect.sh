@@ -1,0 +1,40 @@
+# Names as the modules of transformers have them, and back: by the record, by a config, and from one scheme to another.
+"$HFSHARD" mappings example qwen3_moe hf --quiet >/dev/null
+names() { "$HFSHARD" inspect "$1" --json | grep -oE '"(name|path)":"[^"]*"' | sort | sed -n '1,5p'; }
+for to in dcp safetensors orbax; do
+  echo "--- $to"
+  "$HFSHARD" convert hf "$to" --to "$to" --scheme hf --dialect modules --quiet | grep -E "published|family"
+  names "$to"
+  "$HFSHARD" verify "$to" hf | sed 's/:.*,/:/'
+done
+grep -o '"dialect":"[^"]*"' dcp/hfshard.json
+"$HFSHARD" diff hf dcp | tail -2
+"$HFSHARD" plan hf --to dcp --dialect modules | grep family
+echo "--- back"
+"$HFSHARD" convert dcp back --to safetensors --quiet | grep published
+"$HFSHARD" diff hf back | tail -1
+echo "--- what hfshard did not write"
+"$HFSHARD" convert hf theirs --to dcp --dialect modules --prefix model. --quiet >/dev/null
+rm theirs/hfshard.json theirs/config.json
+"$HFSHARD" convert theirs ours --to safetensors --prefix model. --config hf --quiet | grep published
+"$HFSHARD" diff hf ours | tail -1
+echo "--- from and to other schemes"
+"$HFSHARD" convert hf maxtext --quiet >/dev/null
+"$HFSHARD" convert maxtext modules --to dcp --dialect modules --quiet | grep published
+"$HFSHARD" diff dcp modules | tail -1
+"$HFSHARD" convert modules titan --to dcp --scheme torchtitan --quiet | grep family
+"$HFSHARD" convert modules plain --to safetensors --quiet | grep family
+"$HFSHARD" diff hf plain | tail -1
+echo "--- rules"
+"$HFSHARD" mappings show mixtral --scheme hf --dialect modules
+"$HFSHARD" mappings check hf --scheme hf --dialect modules
+echo "--- refused"
+refused() { "$HFSHARD" "$@" --quiet 2>&1 && echo "not refused: $*" || true; }
+refused convert hf never --dialect modules
+refused convert hf never --to dcp --scheme torchtitan --dialect modules
+refused convert hf never --to dcp --dialect module
+refused convert hf never --to dcp --dialect modules --with vision
+refused mappings show qwen3 --scheme hf
+refused mappings show flux --scheme hf --dialect modules
+"$HFSHARD" mappings example flux flux --quiet >/dev/null
+refused convert flux never --to dcp --dialect modules

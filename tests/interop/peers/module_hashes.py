@@ -1,0 +1,113 @@
+"""What tensors have the names of a model's modules: in a checkpoint of PyTorch, or in the model that transformers itself loads.
+
+    module_hashes.py dcp < {"CHECKPOINT": {"name": shape}} > {"CHECKPOINT": {"name": {"shape", "sha256"}}}
+    module_hashes.py transformers DIR... > {"DIR": {"state": {"name": {"shape", "sha256"}}, "missing": [], "unexpected": []}}
+    module_hashes.py rewrite PREFIX CHECKPOINT...
+    module_hashes.py strict DIR CHECKPOINT > {"differ": []}
+
+Floats are hashed as f32, which holds the values of f16 and bf16 exactly: a model may be loaded in any dtype. `rewrite` saves the
+tensors of a checkpoint again by torch.distributed.checkpoint, their names behind a prefix, as CHECKPOINT-theirs. `strict` loads
+a checkpoint into the model of DIR, whose state was made NaN before, as `dcp.load({"model": model.state_dict()})` does.
+"""
+
+import hashlib
+import json
+import os
+import sys
+import warnings
+
+import torch
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint import FileSystemReader, FileSystemWriter
+
+
+def describe(tensor):
+    if tensor.is_floating_point():
+        tensor = tensor.float()
+    data = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
+    return {"shape": list(tensor.shape), "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def load(path, wanted):
+    stored = FileSystemReader(path).read_metadata().state_dict_metadata
+    state = {}
+    for name, shape in wanted.items():
+        dtype = stored[name].properties.dtype if name in stored else torch.float32
+        state[name] = torch.full(shape, 1, dtype=torch.float32 if dtype.is_floating_point else dtype)
+    dcp.load(state, checkpoint_id=path, no_dist=True)
+    return {name: describe(tensor) for name, tensor in state.items()}
+
+
+def dcp_hashes():
+    out = {}
+    for path, wanted in json.load(sys.stdin).items():
+        try:
+            out[path] = load(path, wanted)
+        except Exception as error:  # pylint: disable=broad-except
+            out[path] = f"{type(error).__name__}: {str(error)[:1000]}"
+    return out
+
+
+def model_of(path):
+    """By its own class, in f32, with what transformers says about keys."""
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    with open(os.path.join(path, "config.json"), encoding="utf-8") as file:
+        config = json.load(file)
+    more = {}
+    method = (config.get("quantization_config") or config.get("text_config", {}).get("quantization_config") or {}).get("quant_method")
+    if method == "fp8":
+        more["quantization_config"] = transformers.FineGrainedFP8Config(dequantize=True)
+    if method == "mxfp4":
+        more["quantization_config"] = transformers.Mxfp4Config(dequantize=True)
+    if config["model_type"] == "phi3":  # whose default is beyond a small vocabulary
+        more["pad_token_id"] = None
+    kind = getattr(transformers, config["architectures"][0])
+    return kind.from_pretrained(path, dtype=torch.float32, output_loading_info=True, experts_implementation="eager",
+                                ignore_mismatched_sizes=True, **more)
+
+
+def transformers_hashes(paths):
+    out = {}
+    for path in paths:
+        try:
+            model, info = model_of(path)
+            out[path] = {"state": {name: describe(tensor) for name, tensor in model.state_dict().items()},
+                         "missing": sorted(info["missing_keys"]), "unexpected": sorted(info["unexpected_keys"]),
+                         "mismatched": sorted(item[0] for item in info["mismatched_keys"])}
+        except Exception as error:  # pylint: disable=broad-except
+            out[path] = f"{type(error).__name__}: {str(error)[:1000]}"
+    return out
+
+
+def strict(path, checkpoint):
+    model, _ = model_of(path)
+    state = model.state_dict()
+    wanted = {name: tensor.clone() for name, tensor in state.items()}
+    for tensor in state.values():
+        tensor.fill_(float("nan") if tensor.is_floating_point() else 7)
+    dcp.load({"model": state}, checkpoint_id=checkpoint, no_dist=True)
+    model.load_state_dict(state, strict=True)
+    return {"differ": [name for name, tensor in model.state_dict().items() if not torch.equal(tensor, wanted[name])]}
+
+
+def rewrite(prefix, path):
+    stored = FileSystemReader(path).read_metadata().state_dict_metadata
+    state = {name: torch.zeros(facts.size, dtype=facts.properties.dtype) for name, facts in stored.items()}
+    dcp.load(state, checkpoint_id=path, no_dist=True)
+    dcp.save({prefix + name: tensor for name, tensor in state.items()}, storage_writer=FileSystemWriter(path + "-theirs"), no_dist=True)
+
+
+def main():
+    warnings.filterwarnings("ignore")
+    torch.set_num_threads(1)
+    mode, *words = sys.argv[1:]
+    out = {"dcp": dcp_hashes, "transformers": lambda: transformers_hashes(words), "rewrite": lambda: [rewrite(words[0], path) for path in words[1:]],
+           "strict": lambda: strict(*words)}[mode]()
+    print(json.dumps(out))
+
+
+if __name__ == "__main__":
+    main()
