@@ -41,7 +41,7 @@ void Arena::Block::release() noexcept {
   size_ = 0;
 }
 
-Arena::Arena(std::uint64_t size_bytes) : size_(round_up(std::max(size_bytes, kPage), kPage)) {
+Arena::Arena(std::uint64_t size_bytes, bool huge_pages) : size_(round_up(std::max(size_bytes, kPage), kPage)) {
   void* mapped = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) {
@@ -52,7 +52,7 @@ Arena::Arena(std::uint64_t size_bytes) : size_(round_up(std::max(size_bytes, kPa
   base_ = static_cast<std::byte*>(mapped);
   // Pages of 2 MiB where the system has them: strided kernels miss fewer translations, and a device
   // moves a block in few pieces (bench/README.md).
-  (void)::madvise(base_, size_, MADV_HUGEPAGE);
+  (void)::madvise(base_, size_, huge_pages ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   free_.reserve(1024);  // give_back must not allocate
   free_.push_back({0, size_});
 }

@@ -34,9 +34,10 @@ class Arena {
     std::size_t size_ = 0;
   };
 
-  /// Maps `size_bytes` (rounded up to pages) without touching them. Throws: limit when the mapping
-  /// is refused.
-  explicit Arena(std::uint64_t size_bytes);
+  /// Maps `size_bytes` (rounded up to pages) without touching them, to be had in pages of 2 MiB
+  /// where the system has them, or in small ones: what is used once is had sooner so, since those
+  /// may be pages that were used before. Throws: limit when the mapping is refused.
+  explicit Arena(std::uint64_t size_bytes, bool huge_pages = true);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;

@@ -31,17 +31,30 @@ void ScratchFile::reset(const std::string& directory, std::uint64_t size_bytes) 
   if (file < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL))
     file = open_named(directory);
   if (file < 0) throw sys::failure("make a file to unpack into", directory, errno);
+  clear();
   file_ = sys::Descriptor(file);
   size_bytes_ = size_bytes;
 }
 
+void ScratchFile::reset_in(std::span<std::byte> memory) {
+  clear();
+  std::ranges::fill(memory, std::byte{0});
+  memory_ = memory;
+  size_bytes_ = memory.size();
+}
+
 void ScratchFile::clear() noexcept {
   file_ = sys::Descriptor();
+  memory_ = {};
   size_bytes_ = 0;
 }
 
 void ScratchFile::write_at(std::uint64_t offset_bytes, std::span<const std::byte> bytes) {
   HFSHARD_CHECK(in_range(offset_bytes, bytes.size(), size_bytes_));
+  if (!memory_.empty()) {
+    std::ranges::copy(bytes, memory_.subspan(offset_bytes).begin());
+    return;
+  }
   while (!bytes.empty()) {
     const std::size_t size = std::min(bytes.size(), sys::kMaxCallBytes);
     const ssize_t done = sys::pwrite(file_.get(), bytes.data(), size,
@@ -55,6 +68,10 @@ void ScratchFile::write_at(std::uint64_t offset_bytes, std::span<const std::byte
 
 void ScratchFile::read_at(std::uint64_t offset_bytes, std::span<std::byte> out) const {
   HFSHARD_CHECK(in_range(offset_bytes, out.size(), size_bytes_));
+  if (!memory_.empty()) {
+    std::ranges::copy(memory_.subspan(offset_bytes, out.size()), out.begin());
+    return;
+  }
   std::size_t filled = 0;
   while (filled < out.size()) {
     const std::size_t size = std::min(out.size() - filled, sys::kMaxCallBytes);
@@ -68,6 +85,13 @@ void ScratchFile::read_at(std::uint64_t offset_bytes, std::span<std::byte> out) 
     }
     filled += static_cast<std::size_t>(done);
   }
+}
+
+View ScratchFile::view(std::uint64_t offset_bytes, std::uint64_t length_bytes,
+                       std::span<std::byte> scratch) const {
+  if (memory_.empty()) return SourceFile::view(offset_bytes, length_bytes, scratch);
+  HFSHARD_CHECK(in_range(offset_bytes, length_bytes, size_bytes_));
+  return View(memory_.subspan(offset_bytes, length_bytes));
 }
 
 }  // namespace hfshard

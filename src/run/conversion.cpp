@@ -273,7 +273,7 @@ RunResult run_discarding(const Plan& plan, const Format& target, const RunOption
   check_same_as(plan, sources, options, arena);
   StageMeter meter(reporter, threads, link_bytes(plan));
   const ByteRange share = worker_share(plan, options.worker, options.workers);
-  UnpackedArrays unpacked(plan, options.scratch_directory, sources, options);
+  UnpackedArrays unpacked(plan, options.scratch_directory, budget.unpack_bytes, sources, options);
   Ahead ahead(plan, sources, share, nullptr, budget);
   const UnitFiller filler(plan, ahead.reads(), &meter);
   const Work work = make_work(plan, target, filler, unpacked, arena);
@@ -441,7 +441,7 @@ RunResult run_convert(const Plan& plan, const Format& target, const RunOptions& 
   if (options.worker == 0) check_same_as(plan, sources, options, *arena);
   StageMeter meter(reporter, threads, link_bytes(plan));
   const ByteRange share = worker_share(plan, options.worker, options.workers);
-  UnpackedArrays unpacked(plan, paths.staging, sources, options);
+  UnpackedArrays unpacked(plan, paths.staging, budget.unpack_bytes, sources, options);
   std::optional<Ahead> ahead(std::in_place, plan, sources, share, &done, budget);
   const UnitFiller filler(plan, ahead->reads(), &meter);
   const Work work = make_work(plan, target, filler, unpacked, *arena);

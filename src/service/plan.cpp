@@ -82,8 +82,10 @@ PlanReport plan(const SourceName& source, const PlanOptions& options, const RunO
   const unsigned kernels = kernel_threads(run);
   const unsigned threads = kernels + run.io_threads;
   const Budget budget = state_budget(made, run.max_memory_bytes, threads, 0);
-  out.memory = {budget.need_bytes, budget.control_bytes,
-                budget.control_bytes + budget.fixed_bytes + budget.arena_bytes, kernels, threads};
+  out.memory = {
+      budget.need_bytes, budget.control_bytes,
+      budget.control_bytes + budget.fixed_bytes + budget.arena_bytes + budget.unpack_bytes, kernels,
+      threads};
   out.loads = load_reports(made, out.summary, questions);
   if (!run.out.empty()) {
     check_output(made, target, run);

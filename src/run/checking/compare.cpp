@@ -81,7 +81,7 @@ class Side {
       : layout_(layout),
         is_left_(is_left),
         sources_(open_sources(layout.catalog(), options.io)),
-        unpacked_(layout, options.scratch_directory, sources_, options),
+        unpacked_(layout, options.scratch_directory, 0, sources_, options),
         filler_(layout, sources_, &meter) {}
 
   // In plan order, by one thread. An array that cannot be unpacked is found when it is used.

@@ -268,7 +268,7 @@ VerifyResult verify_source(const Checkpoint& opened, const Plan& plan, const Run
   const Layout& layout = reading.layout();
   const Model& model = plan.model();
   OpenSources sources = open_sources(model.catalog());
-  UnpackedArrays unpacked(layout, options.scratch_directory, sources, options);
+  UnpackedArrays unpacked(layout, options.scratch_directory, 0, sources, options);
   const UnitFiller filler(layout, sources, &meter);
   std::vector<Digest128> sums(model.digest_slots());
   const auto compare = [&](const Reading::Part& part, std::span<std::byte> scratch) {

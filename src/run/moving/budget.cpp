@@ -56,6 +56,8 @@ Budget state_budget(const Layout& layout, std::uint64_t max_memory_bytes, unsign
     budget.ahead_bytes = std::min((left - least) / 2, kMostAheadBytes) / kMiB * kMiB;
   }
   budget.arena_bytes = std::min(left - budget.ahead_bytes, useful);
+  const std::uint64_t unpacked = round_up(layout.totals().unpacked_bytes, kMiB);
+  if (unpacked <= left - budget.ahead_bytes - budget.arena_bytes) budget.unpack_bytes = unpacked;
   return budget;
 }
 
@@ -70,7 +72,8 @@ Budget make_budget(const Layout& layout, std::uint64_t max_memory_bytes, unsigne
         .hint(fmt::format("pass --max-memory {}MiB or more", budget.need_bytes / kMiB));
   }
   const std::uint64_t share = threads * (kThreadBytes - kThreadStackBytes);
-  require_grant(budget.arena_bytes + budget.ahead_bytes + packing_heap_bytes(layout) + share,
+  require_grant(budget.arena_bytes + budget.ahead_bytes + budget.unpack_bytes +
+                    packing_heap_bytes(layout) + share,
                 threads);
   return budget;
 }

@@ -3,9 +3,12 @@
 #include <mutex>
 #include <optional>
 
+#include <tbb/blocked_range.h>
 #include <tbb/global_control.h>
 #include <tbb/info.h>
+#include <tbb/parallel_for.h>
 #include <tbb/parallel_pipeline.h>
+#include <tbb/partitioner.h>
 #include <tbb/task_arena.h>
 
 namespace hfshard {
@@ -67,6 +70,18 @@ void run_stages(PipelineStages& stages, unsigned threads, std::size_t tokens) {
     tbb::parallel_pipeline(tokens,
                            work & tbb::make_filter<void*, void*>(Mode::parallel, store) &
                                tbb::make_filter<void*, void>(Mode::serial_in_order, commit));
+  });
+}
+
+void run_parts(std::size_t count, const std::function<void(std::size_t)>& work) {
+  // Isolated: who waits here takes no other stage's work, which could want what this stage holds.
+  tbb::this_task_arena::isolate([&] {
+    tbb::parallel_for(
+        tbb::blocked_range<std::size_t>(0, count, 1),
+        [&](const tbb::blocked_range<std::size_t>& range) {
+          for (std::size_t i = range.begin(); i < range.end(); ++i) work(i);
+        },
+        tbb::simple_partitioner());
   });
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 
 namespace hfshard {
 
@@ -31,6 +32,10 @@ class PipelineStages {
 /// that includes oneTBB: the distribution's library is not instrumented, and half of it lives in
 /// headers. What the stages do is looked at (handover.h).
 void run_stages(PipelineStages& stages, unsigned threads, std::size_t tokens);
+
+/// Calls `work` with 0 .. count - 1, from a stage, on its own thread and on those of the pipeline
+/// that have nothing to do, and returns when all have ended. Rethrows the first exception.
+void run_parts(std::size_t count, const std::function<void(std::size_t)>& work);
 
 /// CPUs that the affinity mask of this process leaves it, as oneTBB counts them.
 unsigned process_concurrency();

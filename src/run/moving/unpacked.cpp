@@ -6,8 +6,11 @@
 
 #include "ops/move.h"
 #include "plan/layout/piece_window.h"
+#include "run/moving/handover.h"
 #include "run/moving/piece_steps.h"
+#include "run/moving/pipeline.h"
 #include "run/moving/stop.h"
+#include "run/moving/tbb_stages.h"
 #include "run/moving/unit_parts.h"
 
 #include "hfshard/error.h"
@@ -129,6 +132,29 @@ IndexMap row_major(const PieceBand& band, const std::vector<std::uint8_t>& order
   return normalize(out);
 }
 
+// Boxes that make up the array, at most so many, each of whole pieces.
+std::vector<Box> parts_of(const Shape& shape, const Grid& grid, std::uint64_t most) {
+  Box all;
+  for (const std::uint64_t extent : shape) {
+    all.begin.push_back(0);
+    all.extent.push_back(extent);
+  }
+  const Shape counts = chunk_counts(shape, grid.chunk);
+  const auto longest = std::ranges::max_element(counts);
+  if (longest == counts.end()) return {all};
+  const auto axis = static_cast<std::size_t>(longest - counts.begin());
+  const std::uint64_t parts =
+      std::clamp<std::uint64_t>(*longest, 1, std::max<std::uint64_t>(most, 1));
+  std::vector<Box> out(parts, all);
+  for (std::uint64_t part = 0; part < parts; ++part) {
+    const std::uint64_t begin = *longest * part / parts * grid.chunk[axis];
+    const std::uint64_t end = *longest * (part + 1) / parts * grid.chunk[axis];
+    out[part].begin[axis] = begin;
+    out[part].extent[axis] = std::min(end, shape[axis]) - begin;
+  }
+  return out;
+}
+
 }  // namespace
 
 std::vector<std::uint32_t> unpacked_by(const Layout& layout, const UnitRef& ref) {
@@ -144,56 +170,91 @@ std::vector<std::uint32_t> unpacked_by(const Layout& layout, const UnitRef& ref)
   return out;
 }
 
-UnpackedArrays::UnpackedArrays(const Layout& layout, std::string directory, OpenSources& sources,
+UnpackedArrays::UnpackedArrays(const Layout& layout, std::string directory,
+                               std::uint64_t memory_bytes, OpenSources& sources,
                                const RunOptions& options)
     : layout_(layout), directory_(std::move(directory)), options_(options) {
+  if (memory_bytes > 0) memory_.emplace(memory_bytes, false);
   for (const UnpackedForm& form : layout.unpacked()) {
     auto file = std::make_unique<ScratchFile>(layout.catalog().tensors[form.array].name);
     files_.push_back(file.get());
     sources.push_back(std::move(file));
   }
+  blocks_.resize(files_.size());
+}
+
+void UnpackedArrays::clear(std::size_t number) noexcept {
+  files_[number]->clear();
+  blocks_[number].release();
 }
 
 void UnpackedArrays::make_ready(const UnitRef& ref, Arena& arena) {
   const std::vector<std::uint32_t> wanted = unpacked_by(layout_, ref);
   if (std::ranges::includes(ready_, wanted)) return;
   const Arena::Block all = arena.take(arena.size_bytes());
-  const auto form_of = [&](std::uint32_t array) -> const UnpackedForm& {
-    return *find_form(layout_.unpacked(), array);
-  };
-  const auto file_of = [&](std::uint32_t array) -> ScratchFile& {
-    return *files_[static_cast<std::size_t>(&form_of(array) - layout_.unpacked().data())];
+  const auto number_of = [&](std::uint32_t array) {
+    return static_cast<std::size_t>(find_form(layout_.unpacked(), array) -
+                                    layout_.unpacked().data());
   };
   std::erase_if(ready_, [&](std::uint32_t array) {
     if (std::ranges::binary_search(wanted, array)) return false;
-    file_of(array).clear();
+    clear(number_of(array));
     return true;
   });
   for (const std::uint32_t array : wanted) {  // one that fails is not ready, and the others are
     if (std::ranges::binary_search(ready_, array)) continue;
-    unpack(form_of(array), file_of(array), all.bytes());
+    unpack(number_of(array), all.bytes());
     ready_.insert(std::ranges::lower_bound(ready_, array), array);
   }
 }
 
-void UnpackedArrays::unpack(const UnpackedForm& form, ScratchFile& file,
-                            std::span<std::byte> memory) const {
+void UnpackedArrays::unpack(std::size_t number, std::span<std::byte> memory) {
+  const UnpackedForm& form = layout_.unpacked()[number];
+  ScratchFile& file = *files_[number];
   const Checkpoint& source = layout_.model().source();
   const TensorInfo& info = source.catalog().tensors[form.array];
   const Grid grid = source.catalog().grid_of(form.array);
   const UnpackBands bands = unpack_bands(
       info.dtype, grid, source.scratch_bytes(form.array, PieceSteps::any), layout_.limits());
   HFSHARD_CHECK(bands.scratch_bytes() <= memory.size());
-  file.reset(directory_, packed_bytes(info.dtype, form.elements(info.shape)));
+  const std::uint64_t size = packed_bytes(info.dtype, form.elements(info.shape));
+  clear(number);
+  if (memory_ && size > 0) blocks_[number] = memory_->try_take(size);
+  if (const auto block = blocks_[number].bytes(); !block.empty()) {
+    file.reset_in(block.first(size));
+  } else {
+    file.reset(directory_, size);
+  }
+  // Each part has whole pieces and memory of its own.
+  const std::vector<Box> parts = parts_of(
+      info.shape, grid,
+      std::min<std::uint64_t>(kernel_threads(options_), memory.size() / bands.scratch_bytes()));
+  if (parts.size() == 1) return unpack_box(form, parts.front(), file, memory);
+  char begun = 0;
+  char ended = 0;
+  hand_over(&begun);
+  run_parts(parts.size(), [&](std::size_t part) {
+    take_over(&begun);
+    unpack_box(form, parts[part], file,
+               memory.subspan(part * bands.scratch_bytes(), bands.scratch_bytes()));
+    hand_over(&ended);
+  });
+  take_over(&ended);
+}
+
+void UnpackedArrays::unpack_box(const UnpackedForm& form, const Box& box, ScratchFile& file,
+                                std::span<std::byte> memory) const {
+  const Checkpoint& source = layout_.model().source();
+  const TensorInfo& info = source.catalog().tensors[form.array];
+  const Grid grid = source.catalog().grid_of(form.array);
+  const UnpackBands bands = unpack_bands(
+      info.dtype, grid, source.scratch_bytes(form.array, PieceSteps::any), layout_.limits());
   const std::size_t element = size_bits(info.dtype) / 8;
   const auto ordered = memory.subspan(bands.band_bytes, bands.band_bytes);
   PieceWalk walk{info, grid};
   walk.open = open_stored_pieces(source, form.array,
                                  memory.subspan(2 * bands.band_bytes, bands.reader_bytes));
-  for (const std::uint64_t extent : info.shape) {
-    walk.box.begin.push_back(0);
-    walk.box.extent.push_back(extent);
-  }
+  walk.box = box;
   walk.most_elements = bands.band_bytes / element;
   walk.raw = memory.first(bands.band_bytes);
   Regrid regrid(form, info, grid, ordered, file);

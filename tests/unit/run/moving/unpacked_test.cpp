@@ -185,7 +185,9 @@ TEST(UnpackedArrays, AreReadAsASlowReferenceSays) {
     const TempDir dir;
     OpenSources sources;
     const RunOptions options;
-    UnpackedArrays unpacked(layout, dir / "", sources, options);
+    // In memory, in files, or some of both.
+    const std::uint64_t memory = round % 3 == 0 ? 0 : pick(random, 1, 3) * 4096;
+    UnpackedArrays unpacked(layout, dir / "", memory, sources, options);
     const UnitFiller filler(layout, sources);
     Arena arena(std::uint64_t{1} << 20);
     std::vector<std::uint16_t> space(layout.end_address() / 2, 0xbeef);
