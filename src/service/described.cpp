@@ -134,11 +134,21 @@ Catalog tensors_behind(const ResolvedModel& rules, const Catalog& tree) {
     out.tensors.push_back(std::move(tensor));
   }
   std::ranges::sort(out.tensors, {}, &TensorInfo::name);
+  const auto twice = std::unique(  // which several rules take a part of
+      out.tensors.begin(), out.tensors.end(),
+      [](const TensorInfo& a, const TensorInfo& b) { return a.name == b.name; });
+  out.tensors.erase(twice, out.tensors.end());
   return out;
 }
 
-bool same_names(const Catalog& a, const Catalog& b) {
-  return std::ranges::equal(a.tensors, b.tensors, {}, &TensorInfo::name, &TensorInfo::name);
+// Whether every leaf is the tensor of its name, as it is.
+bool is_same(const Described& made) {
+  return std::ranges::all_of(made.model.transfers, [&](const Transfer& transfer) {
+    const Leaf& leaf = made.model.leaves[transfer.target];
+    return !transfer.copy && transfer.sources.size() == 1 &&
+           made.catalog.tensors[transfer.sources.front()].name == leaf.name &&
+           normalize(transfer.map) == normalize(identity_map(leaf.shape));
+  });
 }
 
 // The model of a config whose leaves in a dialect a tree has; nothing if it has not, or if they are
@@ -160,7 +170,6 @@ std::optional<Described> describe_dialect(const Catalog& tree, const std::string
     try {
       Bindings bindings(table, config, options.options, {});
       out.catalog = tensors_behind(resolve(dialect, bindings, false), tree);
-      if (same_names(out.catalog, tree)) continue;
       out.catalog.config_text = config_text;
       if (was != nullptr) keep_dtypes(*was, out.catalog);
       out.model = compile_model(out.catalog, options);
@@ -168,7 +177,7 @@ std::optional<Described> describe_dialect(const Catalog& tree, const std::string
       if (error.code() == ErrorCode::internal) throw;
       continue;
     }
-    if (has_all(tree, out.model)) return out;
+    if (has_all(tree, out.model) && !is_same(out)) return out;
   }
   return std::nullopt;
 }

@@ -247,6 +247,7 @@ CompiledModel compile_as_it_is(TreeSource& tree, const StorePath& place,
     if (auto model = compile_from_dialect(tree.catalog(), *asked.config_text, asked.config_name,
                                           plain.mapping))
       return *std::move(model);
+    plain.tree.config_text.reset();  // the arrays are the model's own
   }
   CompiledModel model = compile_anew(tree, place, plain);
   for (const SchemeSummary& scheme : known_schemes()) {

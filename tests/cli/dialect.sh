@@ -18,6 +18,11 @@ echo "--- what hfshard did not write"
 rm theirs/hfshard.json theirs/config.json
 "$HFSHARD" convert theirs ours --to safetensors --prefix model. --config hf --quiet | grep published
 "$HFSHARD" diff hf ours | tail -1
+"$HFSHARD" convert hf files --to dcp --quiet >/dev/null
+rm files/hfshard.json files/config.json
+"$HFSHARD" convert files again --to safetensors --config hf --quiet | grep published
+"$HFSHARD" diff hf again | tail -1
+cmp hf/config.json again/config.json
 echo "--- from and to other schemes"
 "$HFSHARD" convert hf maxtext --quiet >/dev/null
 "$HFSHARD" convert maxtext modules --to dcp --dialect modules --quiet | grep published

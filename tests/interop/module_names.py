@@ -25,6 +25,8 @@ PEER = os.path.join(interop.HERE, "peers", "module_hashes.py")
 # transformers 5.23 spreads the scales of blocks evenly over an axis whose last block is cut off: names and shapes alone count.
 CUT_OFF = ("deepseek3-fp8", "qwen3-moe-fp8")
 STRICT = ("qwen3-moe", "mixtral", "gemma3", "deepseek3")
+FOREIGN = (*STRICT, "qwen3-vl-moe", "qwen3-omni", "qwen2-vl")
+BACK = ("deepseek4", "gemma3", "qwen3-omni", "qwen2-vl", "qwen3-vl-moe", "mixtral")
 ORBAX = ("mixtral",)
 
 
@@ -129,9 +131,9 @@ def check_back(tool, name, checkpoint, what, *words):
 def check_ways_back(tool, python, table):
     for name in table:
         check_back(tool, name, made(tool, name), "on the way back")
-    strict = [name for name in STRICT if name in table]
-    ask(python, "rewrite", "model.", *(tool.path(name) for name in strict))
-    for name in strict:  # of somebody else, who told nothing
+    foreign = [name for name in FOREIGN if name in table]
+    ask(python, "rewrite", "model.", *(tool.path(name) for name in foreign))
+    for name in foreign:  # of somebody else, who told nothing
         check_back(tool, name, tool.path(name + "-theirs"), "by config.json", "--config", source_of(name), "--prefix", "model.")
     for name in set(ORBAX) & table.keys():
         out = tool.path("orbax")
@@ -156,6 +158,18 @@ def check_transformers(tool, python, table):
         tool.run("convert", source_of(name), out, "--to", "dcp", "--dialect", "modules", "--prefix", "model.", "--quiet")
         differ = ask(python, "strict", source_of(name), out)["differ"]
         tool.expect(not differ, f"{name}: transformers loaded {differ[:4]} otherwise")
+    # Names of files that follow from those of modules and a config alone are such that transformers loads the same.
+    files = {name: tool.path(name + "-files") for name in BACK if name in table}
+    for name, back in files.items():
+        out = tool.path(name + "-theirs")
+        tool.run("convert", source_of(name), out, "--to", "dcp", "--dialect", "modules", "--quiet")
+        os.remove(os.path.join(out, "hfshard.json"))
+        tool.run("convert", out, back, "--to", "safetensors", "--config", source_of(name), "--quiet")
+    said = ask(python, "transformers", *files.values())
+    for name, back in files.items():
+        facts = said[back]
+        state = fold(stored_state(facts)) if isinstance(facts, dict) else {}
+        tool.expect(state == table[name], f"{name}: transformers loads others from the way back: {sorted(state.items() ^ table[name].items())[:4]}")
 
 
 def update(python, names):

@@ -102,6 +102,21 @@ TEST(CompileDialect, NamesAreChangedByTheFirstThatFits) {
   EXPECT_EQ(error.tensor(), "model.vision_tower.other");
 }
 
+// Names behind the prefix of each layer.
+TEST(CompileDialect, LayersHaveRenamingsOfTheirOwn) {
+  FakeCatalog catalog;
+  catalog.config_text = dump_json(example_config("deepseek_v4"));
+  catalog.add("layers.6.attn.wq_a.weight", {29, 19}).add("layers.6.attn.kv_norm.weight", {23});
+  catalog.add("layers.6.attn.indexer.compressor.ape", {4, 34}).add("layers.6.ffn.gate.bias", {11});
+  catalog.add("layers.7.attn.wq_a.weight", {29, 19}).add("mtp.0.e_proj.weight", {1});
+  EXPECT_EQ(names_of(compile_model(catalog, modules())),
+            (std::vector<std::string>{
+                "layers.7.attn.wq_a.weight", "model.layers.6.mlp.gate.e_score_correction_bias",
+                "model.layers.6.self_attn.compressor.indexer.position_bias",
+                "model.layers.6.self_attn.kv_norm.weight",
+                "model.layers.6.self_attn.q_a_proj.weight", "mtp.0.e_proj.weight"}));
+}
+
 TEST(CompileDialect, CodesAreDecodedAndNotKept) {
   FakeCatalog catalog;
   catalog.config_text = dump_json(example_config(
