@@ -67,7 +67,10 @@ class Bench:
             print(f"PEER MISSING orbax.checkpoint: {done.stderr.splitlines()[-1:]}")
         self.blob = next(name for name in measure.files_of(self.source) if name.endswith(".safetensors"))
         self.packed = self.path("packed.zst")
-        measure.run(["zstd", "-q", "-1", self.blob, "-o", self.packed])
+        if shutil.which("zstd"):
+            measure.run(["zstd", "-q", "-1", self.blob, "-o", self.packed])
+        else:
+            print("PEER MISSING zstd: the ceiling of the zstd tree is a copy alone")
         self.digests = {}
 
     def path(self, *names):
@@ -129,8 +132,9 @@ class Bench:
 
     def ways(self):
         out = {"cp": lambda: self.time_copy('cp --reflink=never "$0" "$1"'),
-               "dd": lambda: self.time_copy('dd if="$0" of="$1" bs=16M iflag=direct oflag=direct status=none'),
-               "zstd -d": self.time_decoder}
+               "dd": lambda: self.time_copy('dd if="$0" of="$1" bs=16M iflag=direct oflag=direct status=none')}
+        if os.path.exists(self.packed):
+            out["zstd -d"] = self.time_decoder
         for tree in self.trees:
             for way in ("export", "reshard"):
                 out[f"{way} {tree}"] = lambda tree=tree, way=way: self.time_run(tree, way)
@@ -159,7 +163,7 @@ def main():
         bench.clear()
     median = {name: statistics.median(done.seconds for done in outcomes) for name, outcomes in found.items()}
     copy = min(median["cp"], median["dd"])
-    ceilings = {"zstd": copy + median["zstd -d"], "raw": copy, "two": median["cat of two"]}
+    ceilings = {"zstd": copy + median.get("zstd -d", 0), "raw": copy, "two": median["cat of two"]}
     rows = [["what", "s: min", "median", "max", "of its ceiling", "read", "written", "peak, MiB"]]
     failed = False
     for name, outcomes in found.items():
