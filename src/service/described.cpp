@@ -152,7 +152,7 @@ bool is_same(const Described& made) {
 }
 
 // The model of a config whose leaves in a dialect a tree has; nothing if it has not, or if they are
-// those of the model's files.
+// those of the model's files and `was`, which knows its dtypes, is not given.
 std::optional<Described> describe_dialect(const Catalog& tree, const std::string& config_text,
                                           const std::string& config_name,
                                           const MappingOptions& mapping, const Model* was) {
@@ -177,7 +177,7 @@ std::optional<Described> describe_dialect(const Catalog& tree, const std::string
       if (error.code() == ErrorCode::internal) throw;
       continue;
     }
-    if (has_all(tree, out.model) && !is_same(out)) return out;
+    if (has_all(tree, out.model) && (was != nullptr || !is_same(out))) return out;
   }
   return std::nullopt;
 }

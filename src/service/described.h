@@ -32,7 +32,7 @@ std::string without_codes(const std::string& config_text, const std::string& nam
 
 /// The way back to the names of a model's files, of a tree that has those of a dialect of scheme
 /// "hf"; nothing if it has others, or if they are the files'. Of `mapping`, all but scheme and
-/// layout count.
+/// layout count. `was`: the model that the tree was made of, whose dtypes come back.
 std::optional<CompiledModel> compile_from_dialect(const Catalog& tree,
                                                   const std::string& config_text,
                                                   const std::string& config_name,
