@@ -41,7 +41,8 @@ void Arena::Block::release() noexcept {
   size_ = 0;
 }
 
-Arena::Arena(std::uint64_t size_bytes, bool huge_pages) : size_(round_up(std::max(size_bytes, kPage), kPage)) {
+Arena::Arena(std::uint64_t size_bytes, bool huge_pages)
+    : size_(round_up(std::max(size_bytes, kPage), kPage)) {
   void* mapped = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) {

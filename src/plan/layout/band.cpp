@@ -123,6 +123,22 @@ const IndexMap* RowCursor::next() noexcept {
   return &part_;
 }
 
+IndexMap without_holes(const IndexMap& map, std::uint64_t row) {
+  if (map.count() == 0) return map;
+  const Split split = split_digits(map, row);
+  IndexMap out;
+  out.src_base = map.src_base % row;
+  out.dst_base = map.dst_base;
+  std::uint64_t step = row;
+  for (const Digit& digit : split.outer) step *= digit.extent;
+  for (const Digit& digit : split.outer) {
+    step /= digit.extent;
+    out.digits.push_back({digit.extent, static_cast<std::int64_t>(step), digit.dst_step});
+  }
+  for (const Digit& digit : split.inner) out.digits.push_back(digit);
+  return out;
+}
+
 BandForm band_form(const Transfer& transfer, DType leaf_dtype, const Limits& limits) {
   const std::uint64_t in_bits = size_bits(transfer.source_dtype);
   const std::uint64_t out_bits = size_bits(leaf_dtype);

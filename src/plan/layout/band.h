@@ -84,6 +84,10 @@ class RowCursor {
   IndexMap part_;
 };
 
+/// The same map with nothing between its rows: the k-th row of `map` in source order begins at k
+/// rows. Bands of it are whole rows one behind the other.
+IndexMap without_holes(const IndexMap& map, std::uint64_t row);
+
 /// How one source of a transfer is read for its leaf, and the bytes of every buffer that it takes.
 /// The plan counts them and the run cuts them, both from here.
 struct BandForm {

@@ -16,13 +16,16 @@ void hash_region_rows(const Layout& layout, const UnitRef& ref, const UnitPart& 
   const Transfer& transfer = layout.model().transfers[part.transfer];
   const RowHasher hasher(transfer, leaf.dtype);
   std::vector<IndexMap> pieces;
-  BandCursor bands(part.map, row_length(transfer), rows.size() / element, 0);
+  // Many rows at a time, however far they are apart in the source.
+  const std::uint64_t length = row_length(transfer);
+  RowCursor stored(part.map, length);
+  BandCursor bands(without_holes(part.map, length), length, rows.size() / element, 0);
   while (const Band* band = bands.next()) {
     const auto bytes = rows.first(band->length * element);
     IndexMap local = band->map;
     local.src_base -= band->begin;
     gather(leaf, cells, local, region, bytes, pieces);
-    hasher.add(band->map, band->begin, bytes, row, sum);
+    hasher.add(band->map, band->begin, bytes, row, sum, &stored);
   }
 }
 

@@ -4,7 +4,6 @@
 #include <array>
 
 #include "ops/move.h"
-#include "plan/layout/band.h"
 
 namespace hfshard {
 namespace {
@@ -62,7 +61,7 @@ bool RowHasher::takes_whole_rows(const IndexMap& map) const {
 }
 
 void RowHasher::add(const IndexMap& map, std::uint64_t band_begin, std::span<const std::byte> bytes,
-                    std::span<std::byte> row_scratch, Digest128& sum) const {
+                    std::span<std::byte> row_scratch, Digest128& sum, RowCursor* stored) const {
   RowCursor rows(map, row_);
   bool first = true;
   bool whole = false;
@@ -70,13 +69,14 @@ void RowHasher::add(const IndexMap& map, std::uint64_t band_begin, std::span<con
     if (first) whole = whole_row(*part, row_);
     first = false;
     const std::uint64_t at = (part->src_base - band_begin) * element_bytes_;
+    const std::uint64_t begin = stored == nullptr ? part->src_base : stored->next()->src_base;
     if (whole) {
-      add_block(part->src_base, bytes.subspan(at, row_ * element_bytes_), sum);
+      add_block(begin, bytes.subspan(at, row_ * element_bytes_), sum);
       continue;
     }
     const std::uint64_t size = part->count() * element_bytes_;
     move_elements(gather_map(*part, band_begin), element_bytes_, bytes, row_scratch.first(size));
-    add_block(part->src_base, row_scratch.first(size), sum);
+    add_block(begin, row_scratch.first(size), sum);
   }
 }
 

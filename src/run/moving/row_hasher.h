@@ -6,6 +6,7 @@
 
 #include "base/digest.h"
 #include "ops/transfer.h"
+#include "plan/layout/band.h"
 
 namespace hfshard {
 
@@ -14,9 +15,10 @@ namespace hfshard {
 class RowHasher {
  public:
   RowHasher(const Transfer& transfer, DType target_dtype);
-  /// Adds every row of `map` (a band's map; source offsets relative to the tensor) to `sum`.
+  /// Adds every row of `map` (a band's map; source offsets relative to the tensor, or where
+  /// `stored` says where each row is there) to `sum`.
   void add(const IndexMap& map, std::uint64_t band_begin, std::span<const std::byte> bytes,
-           std::span<std::byte> row_scratch, Digest128& sum) const;
+           std::span<std::byte> row_scratch, Digest128& sum, RowCursor* stored = nullptr) const;
   /// Whether every row of a map is a whole row of the source, in order.
   bool takes_whole_rows(const IndexMap& map) const;
   /// Adds one whole row, which begins at an element of the tensor.

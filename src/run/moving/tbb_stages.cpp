@@ -73,13 +73,13 @@ void run_stages(PipelineStages& stages, unsigned threads, std::size_t tokens) {
   });
 }
 
-void run_parts(std::size_t count, const std::function<void(std::size_t)>& work) {
+void run_parts(std::size_t count, void (*part)(void* context, std::size_t number), void* context) {
   // Isolated: who waits here takes no other stage's work, which could want what this stage holds.
   tbb::this_task_arena::isolate([&] {
     tbb::parallel_for(
         tbb::blocked_range<std::size_t>(0, count, 1),
         [&](const tbb::blocked_range<std::size_t>& range) {
-          for (std::size_t i = range.begin(); i < range.end(); ++i) work(i);
+          for (std::size_t i = range.begin(); i < range.end(); ++i) part(context, i);
         },
         tbb::simple_partitioner());
   });

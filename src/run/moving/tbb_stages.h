@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 
 namespace hfshard {
 
@@ -33,9 +32,10 @@ class PipelineStages {
 /// headers. What the stages do is looked at (handover.h).
 void run_stages(PipelineStages& stages, unsigned threads, std::size_t tokens);
 
-/// Calls `work` with 0 .. count - 1, from a stage, on its own thread and on those of the pipeline
-/// that have nothing to do, and returns when all have ended. Rethrows the first exception.
-void run_parts(std::size_t count, const std::function<void(std::size_t)>& work);
+/// Calls `part` with 0 .. count - 1, from a stage, on its own thread and on those of the pipeline
+/// that have nothing to do, and returns when all have ended. Rethrows the first exception. The
+/// caller hands `context` over before, and each part takes it over as its first act (handover.h).
+void run_parts(std::size_t count, void (*part)(void* context, std::size_t number), void* context);
 
 /// CPUs that the affinity mask of this process leaves it, as oneTBB counts them.
 unsigned process_concurrency();

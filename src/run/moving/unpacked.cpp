@@ -1,6 +1,7 @@
 #include "run/moving/unpacked.h"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -230,16 +231,23 @@ void UnpackedArrays::unpack(std::size_t number, std::span<std::byte> memory) {
       info.shape, grid,
       std::min<std::uint64_t>(kernel_threads(options_), memory.size() / bands.scratch_bytes()));
   if (parts.size() == 1) return unpack_box(form, parts.front(), file, memory);
-  char begun = 0;
-  char ended = 0;
-  hand_over(&begun);
-  run_parts(parts.size(), [&](std::size_t part) {
-    take_over(&begun);
+  struct Context {
+    std::function<void(std::size_t)> work;
+    char ended = 0;
+  };
+  Context context{[&](std::size_t part) {
     unpack_box(form, parts[part], file,
                memory.subspan(part * bands.scratch_bytes(), bands.scratch_bytes()));
-    hand_over(&ended);
-  });
-  take_over(&ended);
+  }};
+  const auto run = [](void* given, std::size_t part) {
+    take_over(given);
+    auto* ours = static_cast<Context*>(given);
+    ours->work(part);
+    hand_over(&ours->ended);
+  };
+  hand_over(&context);
+  run_parts(parts.size(), run, &context);
+  take_over(&context.ended);
 }
 
 void UnpackedArrays::unpack_box(const UnpackedForm& form, const Box& box, ScratchFile& file,

@@ -113,6 +113,34 @@ TEST(Rows, AreVisitedInSourceOrderAndPartitionTheMap) {
   EXPECT_EQ(count, 84U);
 }
 
+// Of one layer of a stack of three, kept turned: rows of 7 that are 21 apart.
+TEST(Rows, WithoutHolesTheyFollowEachOtherAndGoWhereTheyWent) {
+  const IndexMap layer{7, 3, {{12, 21, 1}, {7, 1, 12}}};
+  const IndexMap heads{7, 0, {{7, 1, 12}, {4, 63, 3}, {3, 21, 1}}};
+  for (const IndexMap& map : {layer, heads}) {
+    const IndexMap dense = without_holes(map, 7);
+    EXPECT_EQ(dense.src_base, 0U);
+    for (const std::uint64_t most : {7U, 20U, 1000U}) {
+      RowCursor stored(map, 7);
+      BandCursor bands(dense, 7, most, 0);
+      std::uint64_t row = 0;
+      while (const Band* band = bands.next()) {
+        EXPECT_EQ(band->begin, row * 7);
+        RowCursor rows(band->map, 7);
+        while (const IndexMap* part = rows.next()) {
+          const IndexMap* there = stored.next();
+          ASSERT_NE(there, nullptr);
+          EXPECT_EQ(part->src_base, row++ * 7);
+          EXPECT_EQ(part->dst_base, there->dst_base);
+          EXPECT_EQ(normalize(*part).digits, normalize(*there).digits);
+        }
+      }
+      EXPECT_EQ(row, 12U);
+      EXPECT_EQ(stored.next(), nullptr);
+    }
+  }
+}
+
 TEST(Rows, ScalarsAndVectorsAreOneRow) {
   EXPECT_EQ(row_length(Shape{}), 1U);
   EXPECT_EQ(row_length(Shape{9}), 9U);
