@@ -7,7 +7,7 @@ cd "$root"
 packages_build=(g++ cmake ninja-build pkg-config python3 nlohmann-json3-dev libsimdjson-dev libcli11-dev
   libtbb-dev libxxhash-dev libzstd-dev zlib1g-dev libssl-dev libfmt-dev libcurl4-openssl-dev)
 packages_test=(libgtest-dev libgmock-dev libbenchmark-dev clang-format-14 clang-tidy-14 python3-venv
-  python3-pip python3-yaml git strace zsh fish groff-base mandoc man-db zstd)
+  python3-pip python3-yaml git strace zsh fish groff-base mandoc man-db zstd curl)
 
 say() { printf '\n== %s\n' "$*"; }
 note() { printf '   %s\n' "$*"; }
