@@ -57,7 +57,8 @@ Budget state_budget(const Layout& layout, std::uint64_t max_memory_bytes, unsign
   }
   budget.arena_bytes = std::min(left - budget.ahead_bytes, useful);
   const std::uint64_t unpacked = round_up(layout.totals().unpacked_bytes, kMiB);
-  if (unpacked <= left - budget.ahead_bytes - budget.arena_bytes) budget.unpack_bytes = unpacked;
+  const std::uint64_t rest = left - budget.ahead_bytes - budget.arena_bytes;
+  budget.unpack_bytes = std::min(unpacked, rest / kMiB * kMiB);
   return budget;
 }
 

@@ -12,7 +12,7 @@ struct Budget {
   std::uint64_t fixed_bytes = 0;    ///< stacks, libraries' data, bookkeeping of tiles in flight
   std::uint64_t arena_bytes = 0;    ///< for the data plane: what is left, or as much as is useful
   std::uint64_t ahead_bytes = 0;    ///< for what is read ahead of need, of sources that are far
-  std::uint64_t unpack_bytes = 0;   ///< for all that is unpacked at a time; 0: files are used
+  std::uint64_t unpack_bytes = 0;   ///< for what is unpacked; what does not fit lies in files
   std::uint64_t need_bytes = 0;     ///< --max-memory that is accepted by every command
   std::uint64_t least_bytes = 0;    ///< below this one refuses: a little less
 };
