@@ -21,26 +21,36 @@ def describe(tensor):
     return {"dtype": str(tensor.dtype).removeprefix("torch."), "shape": list(tensor.shape), "sha256": hashlib.sha256(data).hexdigest()}
 
 
-def load(path, wanted):
+def load(path, wanted, dtype_for=lambda dtype: dtype):
+    """Name -> tensor of what a checkpoint has under these names, in the dtype that is to be had of a stored one."""
     stored = FileSystemReader(path).read_metadata().state_dict_metadata
     state = {}
     for name, shape in wanted.items():
         dtype = stored[name].properties.dtype if name in stored else torch.float32
-        state[name] = torch.full(shape, 1, dtype=dtype)
+        state[name] = torch.full(shape, 1, dtype=dtype_for(dtype))
     dcp.load(state, checkpoint_id=path, no_dist=True)
-    return {name: describe(tensor) for name, tensor in state.items()}
+    return state
+
+
+def or_error(action):
+    """What it returns, or its error as a text."""
+    try:
+        return action()
+    except Exception as error:  # pylint: disable=broad-except
+        return f"{type(error).__name__}: {str(error)[:1000]}"
+
+
+def hashes(describe_one, **words):
+    """Of every checkpoint that standard input asks for."""
+    def of_one(path, wanted):
+        return {name: describe_one(tensor) for name, tensor in load(path, wanted, **words).items()}
+    return {path: or_error(lambda path=path, wanted=wanted: of_one(path, wanted)) for path, wanted in json.load(sys.stdin).items()}
 
 
 def main():
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
-    out = {}
-    for path, wanted in json.load(sys.stdin).items():
-        try:
-            out[path] = load(path, wanted)
-        except Exception as error:  # pylint: disable=broad-except
-            out[path] = f"{type(error).__name__}: {str(error)[:1000]}"
-    print(json.dumps(out))
+    print(json.dumps(hashes(describe)))
 
 
 if __name__ == "__main__":

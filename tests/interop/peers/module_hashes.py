@@ -10,7 +10,6 @@ tensors of a checkpoint again by torch.distributed.checkpoint, their names behin
 a checkpoint into the model of DIR, whose state was made NaN before, as `dcp.load({"model": model.state_dict()})` does.
 """
 
-import hashlib
 import json
 import os
 import sys
@@ -20,31 +19,16 @@ import torch
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint import FileSystemReader, FileSystemWriter
 
+import dcp_hashes
+
+
+def in_f32(dtype):
+    return torch.float32 if dtype.is_floating_point else dtype
+
 
 def describe(tensor):
-    if tensor.is_floating_point():
-        tensor = tensor.float()
-    data = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
-    return {"shape": list(tensor.shape), "sha256": hashlib.sha256(data).hexdigest()}
-
-
-def load(path, wanted):
-    stored = FileSystemReader(path).read_metadata().state_dict_metadata
-    state = {}
-    for name, shape in wanted.items():
-        dtype = stored[name].properties.dtype if name in stored else torch.float32
-        state[name] = torch.full(shape, 1, dtype=torch.float32 if dtype.is_floating_point else dtype)
-    dcp.load(state, checkpoint_id=path, no_dist=True)
-    return {name: describe(tensor) for name, tensor in state.items()}
-
-
-def dcp_hashes():
-    out = {}
-    for path, wanted in json.load(sys.stdin).items():
-        try:
-            out[path] = load(path, wanted)
-        except Exception as error:  # pylint: disable=broad-except
-            out[path] = f"{type(error).__name__}: {str(error)[:1000]}"
+    out = dcp_hashes.describe(tensor.detach().to(in_f32(tensor.dtype)))
+    del out["dtype"]
     return out
 
 
@@ -69,17 +53,11 @@ def model_of(path):
                                 ignore_mismatched_sizes=True, **more)
 
 
-def transformers_hashes(paths):
-    out = {}
-    for path in paths:
-        try:
-            model, info = model_of(path)
-            out[path] = {"state": {name: describe(tensor) for name, tensor in model.state_dict().items()},
-                         "missing": sorted(info["missing_keys"]), "unexpected": sorted(info["unexpected_keys"]),
-                         "mismatched": sorted(item[0] for item in info["mismatched_keys"])}
-        except Exception as error:  # pylint: disable=broad-except
-            out[path] = f"{type(error).__name__}: {str(error)[:1000]}"
-    return out
+def loaded(path):
+    model, info = model_of(path)
+    return {"state": {name: describe(tensor) for name, tensor in model.state_dict().items()},
+            "missing": sorted(info["missing_keys"]), "unexpected": sorted(info["unexpected_keys"]),
+            "mismatched": sorted(item[0] for item in info["mismatched_keys"])}
 
 
 def strict(path, checkpoint):
@@ -104,7 +82,9 @@ def main():
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
     mode, *words = sys.argv[1:]
-    out = {"dcp": dcp_hashes, "transformers": lambda: transformers_hashes(words), "rewrite": lambda: [rewrite(words[0], path) for path in words[1:]],
+    out = {"dcp": lambda: dcp_hashes.hashes(describe, dtype_for=in_f32),
+           "transformers": lambda: {path: dcp_hashes.or_error(lambda path=path: loaded(path)) for path in words},
+           "rewrite": lambda: [rewrite(words[0], path) for path in words[1:]],
            "strict": lambda: strict(*words)}[mode]()
     print(json.dumps(out))
 
