@@ -41,37 +41,39 @@ HubAnswer ask_api(HubClient& client, const std::string& url, const std::string& 
   return answer;
 }
 
-// The branches and tags of a model, for who has mistyped one; none if the hub does not say.
-std::vector<std::string> known_revisions(HubClient& client, const std::string& repo) {
+// Names in an answer, for who has mistyped one; those before it went wrong if the hub does not say.
+template <typename Take>
+std::vector<std::string> helpful_names(HubClient& client, const std::string& url,
+                                       const std::string& repo, const Take& take) {
   std::vector<std::string> out;
-  const std::string url = fmt::format("{}/api/models/{}/refs", client.endpoint(), repo);
   try {
-    const Json refs = parse_answer(ask_api(client, url, repo, {}));
-    for (const char* kind : {"branches", "tags"}) {
-      for (const Json& ref : refs.at(kind).as_array()) {
-        out.push_back(printable(ref.at("name").as_string()));
-      }
-    }
+    take(parse_answer(ask_api(client, url, repo, {})), out);
   } catch (const Error& error) {  // it was to be a help
     if (error.code() == ErrorCode::cancelled) throw;
   }
   return out;
 }
 
-// Names of models that a hub finds, the most used first; none if it does not say.
+// The branches and tags of a model.
+std::vector<std::string> known_revisions(HubClient& client, const std::string& repo) {
+  const std::string url = fmt::format("{}/api/models/{}/refs", client.endpoint(), repo);
+  return helpful_names(client, url, repo, [](const Json& refs, std::vector<std::string>& out) {
+    for (const char* kind : {"branches", "tags"}) {
+      for (const Json& ref : refs.at(kind).as_array())
+        out.push_back(printable(ref.at("name").as_string()));
+    }
+  });
+}
+
+// Models that a hub finds, the most used first.
 // Source: huggingface/huggingface_hub src/huggingface_hub/hf_api.py list_models.
 std::vector<std::string> found_models(HubClient& client, const std::string& question) {
-  std::vector<std::string> out;
   const std::string url =
       fmt::format("{}/api/models?{}&sort=downloads", client.endpoint(), question);
-  try {
-    const Json models = parse_answer(ask_api(client, url, {}, {}));
+  return helpful_names(client, url, {}, [](const Json& models, std::vector<std::string>& out) {
     for (const Json& model : models.as_array())
       out.push_back(printable(model.at("id").as_string()));
-  } catch (const Error& error) {  // it was to be a help
-    if (error.code() == ErrorCode::cancelled) throw;
-  }
-  return out;
+  });
 }
 
 // Of the same owner those with a name much like it, else those of others with the same name.
