@@ -73,20 +73,34 @@ Option config_option(std::string& file, std::string help, std::string standard) 
           .standard = std::move(standard)};
 }
 
-Option scheme_option(std::optional<std::string>& scheme) {
+namespace {
+
+// One of these by its name.
+Option summary_option(std::string name, decltype(Option::to) to,
+                      const std::vector<SchemeSummary>& all, const std::string& what,
+                      std::string_view between) {
   std::vector<std::string> names;
   std::vector<std::string> lines;
-  for (const SchemeSummary& known : list_schemes()) {
+  for (const SchemeSummary& known : all) {
     names.push_back(known.name);
     lines.push_back(known.about);
   }
-  return {.name = "--scheme",
-          .to = &scheme,
+  return {.name = std::move(name),
+          .to = to,
           .value = join(names, "|"),
           .choices = names,
           .group = Group::model,
-          .help = "whose names and shapes: " + join(lines, ", "),
-          .standard = MappingOptions().scheme};
+          .help = what + join(lines, between),
+          .standard = names.front()};
+}
+
+}  // namespace
+
+Option scheme_option(std::optional<std::string>& scheme) {
+  Option out =
+      summary_option("--scheme", &scheme, list_schemes(), "whose names and shapes: ", ", ");
+  out.standard = MappingOptions().scheme;
+  return out;
 }
 
 Option family_scheme_option(std::optional<std::string>& scheme) {
@@ -97,19 +111,8 @@ Option family_scheme_option(std::optional<std::string>& scheme) {
 }
 
 Option dialect_option(std::string& dialect) {
-  std::vector<std::string> names;
-  std::vector<std::string> lines;
-  for (const SchemeSummary& known : list_dialects()) {
-    names.push_back(known.name);
-    lines.push_back(known.about);
-  }
-  return {.name = "--dialect",
-          .to = &dialect,
-          .value = join(names, "|"),
-          .choices = names,
-          .group = Group::model,
-          .help = "names and shapes of --scheme hf: " + join(lines, ", or "),
-          .standard = names.front()};
+  return summary_option("--dialect", &dialect, list_dialects(),
+                        "names and shapes of --scheme hf: ", ", or ");
 }
 
 std::vector<MappingFile> own_mappings(const MappingFlags& flags) {
