@@ -24,11 +24,14 @@ constexpr std::uint64_t kUnitsOfTile = 4;
 
 using Transfers = std::vector<const Transfer*>;
 
-// Two regions are held at once, and nothing of them is written.
+// Two regions are held at once, and nothing of them is written. Small ones, as far as pieces allow,
+// are compared where they were read to, before the processor's caches lose them.
 Limits comparing_limits(Limits limits) {
   constexpr std::uint64_t kLine = 64;
+  constexpr std::uint64_t kMostMerged = std::uint64_t{4} << 20;
   limits.alignment_bytes = kLine;
   limits.slab_bytes /= 2;
+  limits.merge_bytes = std::min(limits.merge_bytes, kMostMerged);
   return limits;
 }
 
@@ -109,6 +112,7 @@ class PairCutter {
   std::optional<SourcePieces> joint_pieces(std::uint32_t leaf, const Look& seen) const {
     const Leaf& info = leaves()[leaf];
     SourcePieces out;
+    out.whole_rows = reads_rows(0, seen) || reads_rows(1, seen);
     for (std::size_t d = 0; d < info.shape.rank(); ++d) out.window.push_back(1);
     bool any = false;
     for (std::size_t side = 0; side < 2; ++side) {
@@ -141,13 +145,14 @@ class PairCutter {
     out.window = join_windows(leaf, out.window, row_window(leaf, transfer));
   }
 
+  bool reads_rows(std::size_t side, const Look& seen) const {
+    return !seen.transfers[side].empty() &&
+           !reads_pieces_of(*models_[side], *seen.transfers[side].front(), forms_[side]);
+  }
+
   // Those of both sides; one that reads whole rows leads.
   Transfers both_transfers(const Look& seen) const {
-    const auto leads = [&](std::size_t side) {
-      return !seen.transfers[side].empty() &&
-             !reads_pieces_of(*models_[side], *seen.transfers[side].front(), forms_[side]);
-    };
-    const std::size_t first = !leads(0) && leads(1) ? 1 : 0;
+    const std::size_t first = !reads_rows(0, seen) && reads_rows(1, seen) ? 1 : 0;
     Transfers out = seen.transfers[first];
     const Transfers& other = seen.transfers[1 - first];
     out.insert(out.end(), other.begin(), other.end());

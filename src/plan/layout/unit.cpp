@@ -113,8 +113,10 @@ UnitForm find_unit_form(const Leaf& leaf, const Grid& grid,
     for (const Loop& loop : first->loops) {
       if (loop.extent > 1) unit.loop[axis_of(strides, loop.dst_step)] = true;
     }
-    const std::vector<SourceDigit> digits = close_rows(leaf, *first, unit);
-    if (pieces == nullptr) close_short_runs(grid, *first, digits, limits, unit);
+    if (pieces == nullptr || pieces->whole_rows) {
+      const std::vector<SourceDigit> digits = close_rows(leaf, *first, unit);
+      if (pieces == nullptr) close_short_runs(grid, *first, digits, limits, unit);
+    }
   }
   if (pieces != nullptr) {
     span_windows(leaf, grid, pieces->window, unit);

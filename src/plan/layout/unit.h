@@ -65,6 +65,9 @@ struct Group {
 struct SourcePieces {
   Shape window;                     ///< piece_window
   std::uint64_t scratch_bytes = 0;  ///< PieceBands
+  /// Whether units hold whole rows of the first source: who hashes them, or reads nothing less,
+  /// wants that.
+  bool whole_rows = true;
 };
 
 /// Decides which axes are closed and sizes everything. `transfers` are those of this leaf, the

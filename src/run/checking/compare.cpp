@@ -223,12 +223,24 @@ class Comparing {
   LeafFindings findings_;
 };
 
+// Of a thread, where nothing is unpacked: no region waits to be written, and memory that was never
+// touched costs as much to have as comparing does.
+constexpr std::uint64_t kTileShareBytes = std::uint64_t{8} << 20;
+
 // Memory for units, and for unpacking the arrays of either side.
 std::uint64_t arena_bytes(const PairLayout& pair, const RunOptions& options, unsigned threads) {
-  const std::uint64_t left = pair.left().heap_bytes();
-  const std::uint64_t right = pair.right().heap_bytes();
-  return std::max(make_budget(pair.left(), options.max_memory_bytes, threads, right).arena_bytes,
-                  make_budget(pair.right(), options.max_memory_bytes, threads, left).arena_bytes);
+  const std::array<const Layout*, 2> sides{&pair.left(), &pair.right()};
+  std::uint64_t allowed = 0;
+  std::uint64_t useful = threads * kTileShareBytes;
+  for (std::size_t side = 0; side < sides.size(); ++side) {
+    const Layout& layout = *sides[side];
+    const std::uint64_t held = sides[1 - side]->heap_bytes();
+    const Budget budget = make_budget(layout, options.max_memory_bytes, threads, held);
+    allowed = std::max(allowed, budget.arena_bytes);
+    useful = std::max(useful, layout.unpacked().empty() ? layout.totals().largest_need_bytes
+                                                        : budget.arena_bytes);
+  }
+  return std::min(allowed, useful);
 }
 
 }  // namespace
