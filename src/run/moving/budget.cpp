@@ -23,7 +23,7 @@ constexpr std::uint64_t kProcessBytes = 24 * kMiB;
 // A thread: 512 KiB of stack and its share of heap for the bookkeeping of tiles.
 constexpr std::uint64_t kThreadBytes = kMiB;
 // More than this in flight for each thread gains nothing: fresh pages cost more than they hide.
-constexpr std::uint64_t kUsefulBytes = 48 * kMiB;
+constexpr std::uint64_t kUsefulBytes = 44 * kMiB;
 // libcurl's and OpenSSL's buffers for 32 connections, a thread, what waits of requests.
 constexpr std::uint64_t kNetworkBytes = 24 * kMiB;
 // A gigabyte a second over 100 ms. More was slower on a fast link: memory that was never touched is

@@ -132,7 +132,7 @@ TEST(Budget, TheArenaIsAsLargeAsItHelpsAndNoLarger) {
   const TempDir dir;
   const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
   const std::uint64_t all = 1000000 * kMiB;
-  EXPECT_EQ(state_budget(plan, all, 5, 0).arena_bytes, 5 * 48 * kMiB);
+  EXPECT_EQ(state_budget(plan, all, 5, 0).arena_bytes, 5 * 44 * kMiB);
   PlanParts large(plan);
   large.cut.units = {};
   for (std::size_t leaf = 0; leaf < plan.units().size(); ++leaf) {
