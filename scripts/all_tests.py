@@ -26,8 +26,9 @@ SANITIZER_ENVIRONMENT = {
         "ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1",
         "UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1",
     ],
+    # At the exit of a process its threads are watched for 100 ms, not for a second: hundreds of processes run.
     "tsan": [
-        "TSAN_OPTIONS=halt_on_error=1:ignore_noninstrumented_modules=1:second_deadlock_stack=1:suppressions="
+        "TSAN_OPTIONS=halt_on_error=1:atexit_sleep_ms=100:ignore_noninstrumented_modules=1:second_deadlock_stack=1:suppressions="
         + os.path.join(ROOT, "tests", "tsan_suppressions.txt"),
     ],
 }
