@@ -8,6 +8,10 @@ cgroup that holds just as much memory without swap, so that it would be killed: 
 share in each. Where no cgroup can be made, that is printed and the rest is done. With --whole each model is converted from end
 to end instead, in both (an hour and a half).
 
+A model of the same widths (812 GB) as a source of Orbax: linked, of which a layer goes back to HuggingFace files and the embedding to
+another mesh; and as real Orbax stores it, whose stacks lie in chunks of all layers, one for each of 16 devices: one layer of
+a stack of 4 GB, which goes through a file, goes back.
+
 Then, at one --max-memory, a model of two layers and the full one, and two models whose embeddings differ eightfold:
 the peaks, less the names and rules of each, differ by no more than the one piece of work that a full arena may lack.
 """
@@ -19,6 +23,7 @@ import resource
 import sys
 import tempfile
 
+import sparse_orbax
 import watch
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -94,14 +99,27 @@ class Memory:
         print(f"{name}: {made['tensors']} tensors, {made['data_bytes'] / 1e9:.1f} GB, sparse", flush=True)
         return path
 
+    def make_linked(self, name):
+        """A sparse checkpoint of MaxText's names over the files of a HuggingFace one. Queries of Qwen3 are not scaled."""
+        widths = {key: value for key, value in published(*MODELS[-1]).items() if key != "model_type"}
+        source = self.make("qwen3", name, published("qwen3", "qwen3-0.6b") | widths)
+        watch.json_of(watch.run([self.hfshard, "link", source, source + "-linked", "--json", "--quiet"]))
+        return source + "-linked"
+
+    def make_orbax(self, model):
+        """A sparse checkpoint as real Orbax lays out a model of tests/oracle/trees."""
+        path = os.path.join(self.folder, model + "-orbax")
+        print(f"{model}: {sparse_orbax.write(path, model) / 1e9:.1f} GB, sparse", flush=True)
+        return path
+
     def plan(self, source, memory, words=TO_NULL, **limits):
         """What `plan --json` says, and how it ran."""
         done = watch.run([self.hfshard, "plan", source, *words, "--json", "--max-memory", memory, *self.jobs], **limits)
         return watch.json_of(done), done
 
-    def share(self, source, memory, share, shares, words=TO_NULL, **limits):
+    def share(self, source, memory, share, shares, words=TO_NULL, command="convert", **limits):
         """Converts one share."""
-        done = watch.run([self.hfshard, "convert", source, *words, "--json", "--max-memory", memory,
+        done = watch.run([self.hfshard, command, source, *words, "--json", "--max-memory", memory,
                           "--worker", f"{share}/{shares}", *self.jobs], timeout=MOST_SECONDS, **limits)
         expect(watch.json_of(done)["written_bytes"] > 0, f"an empty share: {done}")
         return done
@@ -175,6 +193,32 @@ def check_compressed(memory, source, text, budget):
     expect(most <= budget, f"VmHWM is {mib(most)} MiB with --max-memory {text}: {' '.join(limited.command)}")
 
 
+def check_way_back(memory):
+    """Shares of trees of Orbax, back to tensors and to another mesh."""
+    model = MODELS[-1][1]
+    linked, stored = memory.make_linked("405b"), memory.make_orbax(model)
+    out = os.path.join(memory.folder, "back")
+    back = (out, "--to", "safetensors", "--include")
+    layer = ("convert", linked, (*back, "model.layers.63.*", "--shard-bytes", "512MiB"), 1, 8)
+    embedding = ("reshard", linked, (*TO_NULL, "--mesh", "fsdp=16", "--include", "*.embedding"), 3, 8)
+    config = ("--config", os.path.join(memory.folder, model))
+    unpacked = ("convert", stored, (*back, "model.layers.63.self_attn.k_proj.weight", *config), 0, 1)
+    rows = [["source", "what", "--max-memory", "written, MB", "VmHWM", "anonymous", "mapped", "group all", "seconds"]]
+    for what, text in ((layer, "512MiB"), (layer, "2GiB"), (embedding, "512MiB"), (embedding, "2GiB"), (unpacked, "512MiB")):
+        command, source, words, share, shares = what
+        run = lambda what=what, text=text, **limits: memory.share(what[1], text, *what[3:], what[2], what[0], **limits)
+        done = [run(limits={resource.RLIMIT_DATA: BUDGETS[text]})]
+        if words[0] == out:
+            watch.run([memory.hfshard, "clean", out])
+        elif text == LEAST_MEMORY:
+            done += [one for one in [memory.in_group(BUDGETS[text], lambda group, run=run: run(group=group))] if one]
+        peaks = [max(getattr(one, name) for one in done) for name in ("peak_bytes", "anonymous_bytes", "mapped_bytes", "group_bytes")]
+        rows.append([os.path.basename(source), f"{command} {share}/{shares}", text,
+                     f"{watch.json_of(done[0])['written_bytes'] / 1e6:.0f}", *map(mib, peaks), f"{done[0].seconds:.1f}"])
+        expect(peaks[0] <= BUDGETS[text], f"VmHWM is {mib(peaks[0])} MiB with --max-memory {text}: {' '.join(done[0].command)}")
+    print_table(rows)
+
+
 def peak_without_plan(memory, source, wanted):
     """The highest peak of the wanted shares at LEAST_MEMORY, less what the plan itself takes: names, not bytes."""
     plan, _ = memory.plan(source, LEAST_MEMORY)
@@ -227,6 +271,7 @@ def main():
         print_table(rows)
         for text, budget in BUDGETS.items():
             check_compressed(memory, source, text, budget)
+        check_way_back(memory)
         check_slope(memory)
         if memory.group_refusal:
             print(f"NOT DONE: no cgroup with a memory limit can be made here: {memory.group_refusal}")
