@@ -13,8 +13,10 @@
 #include "mapping/scheme_defaults.h"
 #include "plan/compile/compile_model.h"
 #include "service/place.h"
+#include "service/recorded.h"
 #include "service/source.h"
 #include "service/step.h"
+#include "service/tree_source.h"
 
 #include "hfshard/error.h"
 
@@ -328,7 +330,7 @@ DiffSide open_side(const SourceName& name, Reporter& reporter) {
       },
       step_directory(name.text));
   out.place = place_of_step(out.place, name.step);
-  out.checkpoint = tree_source(std::move(opened), out.place);
+  out.checkpoint = std::make_shared<TreeSource>(std::move(opened), out.place, std::string());
   return out;
 }
 

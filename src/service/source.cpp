@@ -1,7 +1,6 @@
 #include "service/source.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -10,16 +9,15 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "bytes/files.h"
-#include "bytes/tree_identity.h"
 #include "format/formats.h"
 #include "mapping/find.h"
 #include "mapping/scheme_defaults.h"
 #include "mapping/table.h"
 #include "plan/compile/steps.h"
 #include "plan/options_json.h"
-#include "run/checking/output_manifest.h"
 #include "service/described.h"
-#include "service/step.h"
+#include "service/recorded.h"
+#include "service/tree_source.h"
 
 #include "hfshard/error.h"
 
@@ -27,122 +25,6 @@ namespace hfshard {
 namespace {
 
 constexpr std::string_view kModelScheme = "hf";
-// Name of the one file that stands for all of a tree.
-constexpr const char* kWholeTree = ".";
-
-// A tree of arrays as a source: all of its files are its identity, and what goes along with its
-// model may lie in another directory.
-class TreeSource final : public Checkpoint {
- public:
-  TreeSource(std::shared_ptr<const Checkpoint> inner, const StorePath& place,
-             const std::string& root)
-      : inner_(std::move(inner)), catalog_(inner_->catalog()) {
-    if (!root.empty()) keep_below(root);
-    TreeIdentity tree = identify_tree(place);
-    CatalogFile file;
-    file.path = std::move(tree.path);
-    file.name = kWholeTree;
-    file.size_bytes = tree.size_bytes;
-    file.version = std::move(tree.version);
-    file.header_sha256 = std::move(tree.content_sha256);
-    catalog_.files = {std::move(file)};
-    catalog_.location = place.name();
-    catalog_.directory = place;
-  }
-  // Names the arrays without what all of their names begin with.
-  void take_off(const std::string& prefix) {
-    for (TensorInfo& info : catalog_.tensors) {
-      if (!info.name.starts_with(prefix) || info.name == prefix) {
-        throw Error(ErrorCode::bad_input,
-                    fmt::format("the name does not begin with the prefix {}", quote(prefix)))
-            .in_file(catalog_.location)
-            .in_tensor(info.name)
-            .hint("--root KEY reads a subtree of a checkpoint, without what is beside it");
-      }
-      info.name.erase(0, prefix.size());
-    }
-  }
-  void keep(Beside beside) { catalog_.beside = std::move(beside); }
-  void carry(const StorePath& directory, std::string config_text) {
-    catalog_.side_files = model_side_files(directory);
-    catalog_.directory = directory;
-    catalog_.config_text = std::move(config_text);
-  }
-
-  const Catalog& catalog() const override { return catalog_; }
-  bool has_piece(std::uint32_t array, const Shape& piece) const override {
-    return inner_->has_piece(first_ + array, piece);
-  }
-  std::optional<PiecePlace> find_piece(std::uint32_t array, const Shape& piece) const override {
-    return inner_->find_piece(first_ + array, piece);
-  }
-  std::unique_ptr<PieceReader> open_piece(std::uint32_t array, const Shape& piece, PieceSteps steps,
-                                          std::span<std::byte> scratch) const override {
-    return inner_->open_piece(first_ + array, piece, steps, scratch);
-  }
-  std::uint64_t scratch_bytes(std::uint32_t array, PieceSteps steps) const override {
-    return inner_->scratch_bytes(first_ + array, steps);
-  }
-  std::uint64_t heap_bytes() const override {
-    return inner_->heap_bytes() + hfshard::heap_bytes(catalog_);
-  }
-
- private:
-  // The arrays below a key stand together, since they are sorted by name.
-  void keep_below(const std::string& root) {
-    const std::string prefix = root + ".";
-    const auto is_below = [&](const TensorInfo& info) { return info.name.starts_with(prefix); };
-    std::vector<TensorInfo>& all = catalog_.tensors;
-    const auto begin = std::ranges::find_if(all, is_below);
-    const auto end = std::find_if_not(begin, all.end(), is_below);
-    if (begin == end) {
-      throw Error(ErrorCode::not_found,
-                  fmt::format("no {} is below {}", catalog_.wording.array, quote(root)))
-          .in_file(catalog_.location)
-          .hint("--root names a key of the tree, dotted, as hfshard inspect prints names");
-    }
-    first_ = static_cast<std::uint32_t>(begin - all.begin());
-    all.erase(end, all.end());
-    all.erase(all.begin(), begin);
-    for (TensorInfo& info : all) info.name.erase(0, prefix.size());
-    if (catalog_.shardings.empty()) return;
-    const PerLeaf<ArraySharding> of_all = std::exchange(catalog_.shardings, {});
-    for (std::size_t array = 0; array < all.size(); ++array)
-      catalog_.shardings.push_back(of_all[first_ + array]);
-  }
-
-  std::shared_ptr<const Checkpoint> inner_;
-  std::uint32_t first_ = 0;  // array of `inner_` that is the first of these
-  Catalog catalog_;
-};
-
-// What this program has recorded beside a tree that it wrote.
-struct Recorded {
-  std::shared_ptr<const Model> tree;
-  Manifest origin;  // of the tree that was made of a model: itself, or what it is a copy of
-  std::string origin_path;
-  std::string model_files;  // directory, empty if there is none
-};
-
-std::optional<Recorded> recorded_at(const StorePath& place) {
-  const auto path = place.local_path();
-  const std::string step = path ? step_directory(*path) : std::string();
-  if (step.empty()) return std::nullopt;
-  Recorded out;
-  out.origin_path = join_path(step, kManifestName);
-  out.origin = read_manifest(out.origin_path);
-  out.tree = out.origin.model;
-  if (const std::string origin = join_path(step, kOriginName); exists(origin)) {
-    out.origin_path = origin;
-    out.origin = read_manifest(origin);
-  }
-  // Where a format has no steps, its files are among those of the checkpoint.
-  for (const std::string& beside : {step, join_path(parent_path(step), "hf")}) {
-    if (out.model_files.empty() && exists(join_path(beside, "config.json")))
-      out.model_files = beside;
-  }
-  return out;
-}
 
 void carry_recorded(TreeSource& tree, const Recorded& recorded) {
   if (recorded.model_files.empty()) return;
@@ -431,17 +313,6 @@ void check_no_tree(const StorePath& place, const TreeOptions& asked) {
 }
 
 }  // namespace
-
-std::shared_ptr<const Checkpoint> tree_source(std::shared_ptr<const Checkpoint> opened,
-                                              const StorePath& place) {
-  return std::make_shared<TreeSource>(std::move(opened), place, std::string());
-}
-
-std::optional<MappingOptions> recorded_mapping(const StorePath& place) {
-  const auto recorded = recorded_at(place);
-  if (!recorded) return std::nullopt;
-  return options_from_json(recorded->origin.identity.at("options")).mapping;
-}
 
 OpenedSource open_source_model(const StorePath& place, const PlanOptions& options) {
   // A model that has an index over its files is still read from them.

@@ -25,11 +25,4 @@ struct OpenedSource {
 /// compile_model; usage, unsupported (a tree where a model is wanted).
 OpenedSource open_source_model(const StorePath& place, const PlanOptions& options);
 
-/// An opened tree of arrays as a source: a run sees whether any of the files below `place` changed.
-std::shared_ptr<const Checkpoint> tree_source(std::shared_ptr<const Checkpoint> opened,
-                                              const StorePath& place);
-/// How a model became the tree that is there. Nothing of what another program wrote. Throws: as
-/// read_manifest.
-std::optional<MappingOptions> recorded_mapping(const StorePath& place);
-
 }  // namespace hfshard

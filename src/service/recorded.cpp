@@ -1,0 +1,36 @@
+#include "service/recorded.h"
+
+#include "bytes/files.h"
+#include "catalog/manifest_head.h"
+#include "plan/options_json.h"
+#include "service/step.h"
+
+namespace hfshard {
+
+std::optional<Recorded> recorded_at(const StorePath& place) {
+  const auto path = place.local_path();
+  const std::string step = path ? step_directory(*path) : std::string();
+  if (step.empty()) return std::nullopt;
+  Recorded out;
+  out.origin_path = join_path(step, kManifestName);
+  out.origin = read_manifest(out.origin_path);
+  out.tree = out.origin.model;
+  if (const std::string origin = join_path(step, kOriginName); exists(origin)) {
+    out.origin_path = origin;
+    out.origin = read_manifest(origin);
+  }
+  // Where a format has no steps, its files are among those of the checkpoint.
+  for (const std::string& beside : {step, join_path(parent_path(step), "hf")}) {
+    if (out.model_files.empty() && exists(join_path(beside, "config.json")))
+      out.model_files = beside;
+  }
+  return out;
+}
+
+std::optional<MappingOptions> recorded_mapping(const StorePath& place) {
+  const auto recorded = recorded_at(place);
+  if (!recorded) return std::nullopt;
+  return options_from_json(recorded->origin.identity.at("options")).mapping;
+}
+
+}  // namespace hfshard
