@@ -2,14 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
 #include <optional>
-#include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "base/typed.h"
 
 namespace hfshard::format::safetensors {
 namespace {
@@ -117,45 +117,50 @@ std::optional<std::string> find_incomplete(const StorePath& directory) {
                           : "the download may be partial");
 }
 
+// A file of a series, by its name: `model-00002-of-00004.safetensors`, `model-2-of-61.safetensors`.
 struct Part {
   std::string prefix;  // all before the number
-  std::uint32_t number = 0;
+  std::string number;
+  std::string end;  // all behind it
   std::uint32_t count = 0;
 };
 
-std::optional<std::uint32_t> five_digits(std::string_view text) {
-  std::uint32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.size() != 5 || error != std::errc() || end != text.data() + text.size()) {
-    return std::nullopt;
-  }
-  return value;
-}
-
-// `model-00002-of-00004.safetensors`.
 std::optional<Part> parse_part(std::string_view name) {
-  constexpr std::string_view kTail = "00000-of-00000.safetensors";
-  if (name.size() < kTail.size()) return std::nullopt;
-  const std::string_view tail = name.substr(name.size() - kTail.size());
-  const auto number = five_digits(tail.substr(0, 5));
-  const auto count = five_digits(tail.substr(9, 5));
-  if (!number || !count || tail.substr(5, 4) != "-of-" || !tail.ends_with(".safetensors")) {
-    return std::nullopt;
-  }
-  return Part{std::string(name.substr(0, name.size() - kTail.size())), *number, *count};
+  constexpr std::string_view kOf = "-of-";
+  constexpr std::string_view kTail = ".safetensors";
+  constexpr std::size_t kMostDigits = 9;
+  const std::size_t of = name.rfind(kOf);
+  if (of == std::string_view::npos || !name.ends_with(kTail)) return std::nullopt;
+  const std::size_t count_begin = of + kOf.size();
+  const std::size_t count_end = name.size() - kTail.size();
+  if (count_begin >= count_end || count_end - count_begin > kMostDigits) return std::nullopt;
+  const auto count = parse_whole(name.substr(count_begin, count_end - count_begin));
+  const std::size_t before = name.find_last_not_of("0123456789", of == 0 ? 0 : of - 1);
+  const std::size_t begin = before == std::string_view::npos ? 0 : before + 1;
+  if (!count || begin >= of || of - begin > kMostDigits) return std::nullopt;
+  return Part{std::string(name.substr(0, begin)), std::string(name.substr(begin, of - begin)),
+              std::string(name.substr(of)), static_cast<std::uint32_t>(*count)};
 }
 
 // Numbered files must all be there: without an index nothing else tells that one is missing.
 void check_parts(const StorePath& directory, const Names& names) {
+  std::map<std::pair<std::string, std::string>, std::pair<std::uint32_t, std::size_t>> series;
   for (const std::string& name : names) {
     const auto part = parse_part(name);
     if (!part) continue;
-    // From 0 or from 1: whichever the first file of the series says.
-    const auto nth = [&](std::uint32_t i) {
-      return fmt::format("{}{:05}-of-{:05}.safetensors", part->prefix, i, part->count);
+    // Numbers are as wide as the widest with zeros in front; others take what they need.
+    const std::size_t width = part->number.starts_with('0') ? part->number.size() : 1;
+    auto& [count, widest] = series[{part->prefix, part->end}];
+    count = part->count;
+    widest = std::max(widest, width);
+  }
+  for (const auto& [ends, numbers] : series) {
+    const auto nth = [&ends = ends, width = numbers.second](std::uint32_t i) {
+      return fmt::format("{}{:0{}}{}", ends.first, i, width, ends.second);
     };
+    // From 0 or from 1: whichever the first file of the series says.
     const std::uint32_t first = contains(names, nth(0)) ? 0 : 1;
-    for (std::uint32_t i = first; i < first + part->count; ++i) {
+    for (std::uint32_t i = first; i < first + numbers.first; ++i) {
       if (!contains(names, nth(i))) throw_missing(directory, nth(i), "the numbered parts need");
     }
   }

@@ -1,5 +1,7 @@
 #include <filesystem>
+#include <functional>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "bytes/files.h"
@@ -301,9 +303,35 @@ TEST(OpenCatalog, WithoutAnIndexTheFirstAndTheLastNumberedPartMustBeThereToo) {
       EXPECT_EQ(error.file(), dir / part(first == 0 && absent == 0 ? 3 : absent));
     }
   }
-  const TempDir dir;  // no number, no series
-  write_model(dir / "model-0000a-of-00009.safetensors", {"a"});
-  EXPECT_EQ(open_hf_catalog(dir.path()).files.size(), 1U);
+  for (const char* name : {"model-0000a-of-00009.safetensors", "model-of-00009.safetensors",
+                           "model-1-of-9a.safetensors", "model-1-of-1234567890.safetensors"}) {
+    const TempDir dir;  // no number, no series
+    write_model(dir / name, {"a"});
+    EXPECT_EQ(open_hf_catalog(dir.path()).files.size(), 1U) << name;
+  }
+}
+
+// As of deepseek-ai/DeepSeek-V3 and moonshotai/Kimi-K2-Instruct.
+TEST(OpenCatalog, NumbersOfPartsAreAsWideAsTheyAre) {
+  const std::string long_count = "-of-000012.safetensors";
+  const auto padded = [&](std::uint32_t i) { return fmt::format("model-{:05}{}", i, long_count); };
+  const auto plain = [](std::uint32_t i) { return fmt::format("model-{}-of-12.safetensors", i); };
+  for (const std::function<std::string(std::uint32_t)>& part :
+       {std::function<std::string(std::uint32_t)>(padded),
+        std::function<std::string(std::uint32_t)>(plain)}) {
+    for (const std::uint32_t absent : {1U, 2U, 9U, 10U, 12U}) {
+      const TempDir dir;
+      for (std::uint32_t i = 1; i <= 12; ++i) write_model(dir / part(i), {part(i)});
+      EXPECT_EQ(open_hf_catalog(dir.path()).files.size(), 12U);
+      std::filesystem::remove(dir / part(absent));
+      const Error error = open_error(dir.path());
+      EXPECT_EQ(error.code(), ErrorCode::not_found) << absent;
+      EXPECT_EQ(error.file(), dir / part(absent));
+    }
+  }
+  const TempDir dir;  // one of two that are there
+  write_model(dir / "model-1-of-2.safetensors", {"a"});
+  EXPECT_EQ(open_error(dir.path()).file(), dir / "model-2-of-2.safetensors");
 }
 
 TEST(OpenCatalog, WithoutAnIndexTheOnlySafetensorsFileIsTaken) {
