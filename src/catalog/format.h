@@ -86,6 +86,8 @@ struct FileLayout {
   /// Whether chunks may be compressed, and cut into inner ones.
   bool compresses = true;
   bool inner_chunks = true;
+  /// Why nobody chooses whether chunks have a checksum; empty: Encoding::checksum says it.
+  std::string fixed_checksum;
   /// Whether its loaders cut a dim that a mesh does not divide, so that its last shard is shorter:
   /// by the quotient rounded up. Else they refuse such a mesh.
   bool ceil_shards = false;

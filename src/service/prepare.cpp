@@ -77,6 +77,12 @@ Plan make_plan(const StorePath& source, const PlanOptions& options, const Format
         ErrorCode::unsupported,
         fmt::format("checkpoints of the format {} are not compressed", quote(target.name())));
   }
+  if (!options.encoding.checksum && !files.fixed_checksum.empty()) {
+    throw Error(ErrorCode::usage,
+                fmt::format("--checksum none has no effect on checkpoints of the format {}: {}",
+                            quote(target.name()), files.fixed_checksum))
+        .hint("leave out --checksum");
+  }
   // Of the user's own families, the plan records the one that it was made with.
   PlanOptions recorded = options;
   recorded.target = target.name();

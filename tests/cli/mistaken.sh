@@ -37,5 +37,8 @@ echo "-- checkpoints"
 show reshard out/0 other-step --step 9
 show reshard out other-step --step
 show reshard out other-files --include "model*.safetensors"
+"$HFSHARD" convert model torch --to dcp --quiet >/dev/null
+show reshard torch never --checksum none
+show reshard again never --checksum none --to safetensors
 show verify again model
 show fetch model

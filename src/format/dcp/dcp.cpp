@@ -50,6 +50,7 @@ class DcpFormat final : public Format {
     out.data_suffix = kDataSuffix;
     out.flat_names = true;
     out.compresses = false;
+    out.fixed_checksum = "every item has its CRC";
     out.inner_chunks = false;
     out.ceil_shards = true;
     out.axis_rules = kAxisRules;

@@ -77,6 +77,7 @@ class SafetensorsFormat final : public Format {
     out.flat_names = true;
     out.whole_arrays = true;
     out.compresses = false;
+    out.fixed_checksum = "tensors are stored as they are";
     out.inner_chunks = false;
     out.side_directory.clear();
     out.commit_file = kManifestName;
