@@ -12,6 +12,9 @@ if(TARGET hfshard_testtool)
   add_test(NAME hub_names
     COMMAND ${Python3_EXECUTABLE} ${interop_dir}/hub_names.py --hfshard $<TARGET_FILE:hfshard_testtool>)
   set_tests_properties(hub_names PROPERTIES LABELS slow TIMEOUT 300)
+  add_test(NAME module_directories
+    COMMAND ${Python3_EXECUTABLE} ${interop_dir}/module_directories.py --hfshard $<TARGET_FILE:hfshard_testtool>)
+  set_tests_properties(module_directories PROPERTIES LABELS slow TIMEOUT 600)
   foreach(part RANGE 1 2)
     add_test(NAME abstract_trees_${part}
       COMMAND ${Python3_EXECUTABLE} ${interop_dir}/abstract.py --hfshard $<TARGET_FILE:hfshard_testtool> --part ${part}/2)

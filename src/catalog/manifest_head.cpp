@@ -54,7 +54,8 @@ ManifestHead manifest_head(const StorePath& directory) {
       const Json* text = json.find(member);
       return text && text->is_string() ? text->as_string() : std::string();
     };
-    return {text_of("plan_id"), text_of("tool")};
+    const Json* identity = json.find("identity");
+    return {text_of("plan_id"), text_of("tool"), identity ? *identity : Json()};
   } catch (const Error& error) {  // who opens the output says what is wrong with it
     if (error.code() == ErrorCode::io) throw;
     return {};

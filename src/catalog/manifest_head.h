@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "base/json.h"
 #include "bytes/store.h"
 
 namespace hfshard {
@@ -17,6 +18,7 @@ inline constexpr const char* kOriginName = "hfshard.origin.json";
 struct ManifestHead {
   std::string plan_id;
   std::string tool;  ///< "hfshard 0.1.0"
+  Json identity;     ///< the parts of the plan id; null if there are none
 };
 /// Throws: io.
 ManifestHead manifest_head(const StorePath& directory);

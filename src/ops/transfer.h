@@ -100,6 +100,9 @@ struct CompiledModel {
   /// Of rules that lead from the leaves of another scheme: the model's own tensors, that they lead
   /// through. Empty of all others.
   std::vector<Array> through;
+  /// Of a model's files, the dialect of scheme "hf" that their tensors have the names of. Empty of
+  /// names that are the files' own, and of trees.
+  std::string source_dialect;
   /// Path of the record of how the source itself was made, to be carried along; empty: none.
   std::string origin;
 };

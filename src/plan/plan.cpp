@@ -156,6 +156,7 @@ Json identity_of(const Model& model, const PlanOptions& options, const Limits& l
   }
   Json& source = parts["source"];
   source["config"] = sha256_hex(model.catalog().config_text);
+  if (!model.source_dialect.empty()) source["dialect"] = model.source_dialect;
   for (const CatalogFile& file : model.catalog().files) {
     Json entry;
     entry["name"] = file.name;

@@ -80,6 +80,15 @@ std::optional<CompiledModel> decoded_names(const Catalog& catalog, const Catalog
   return out;
 }
 
+// Arrays that a checkpoint has under their names, in their shapes.
+template <typename Arrays>
+std::uint64_t shared_arrays(const Arrays& arrays, const Catalog& catalog) {
+  return static_cast<std::uint64_t>(std::ranges::count_if(arrays, [&](const Array& array) {
+    const auto found = catalog.find(array.name);
+    return found && catalog.tensors[*found].shape == array.shape;
+  }));
+}
+
 std::uint64_t shared_names(const std::vector<Leaf>& leaves, const Catalog& catalog) {
   return static_cast<std::uint64_t>(std::ranges::count_if(
       leaves, [&](const Leaf& leaf) { return catalog.find(leaf.name).has_value(); }));
@@ -93,10 +102,10 @@ std::uint64_t shared_names(const Catalog& a, const Catalog& b) {
 // Compiles a model as the tree that it becomes.
 CompiledModel compile_tree(const DiffSide& model, const MappingOptions& mapping,
                            const DiffOptions& options) {
-  if (!options.config_text) return compile_model(model.catalog(), mapping);
+  if (!options.config_text) return compile_source(model.catalog(), model.place, mapping);
   Catalog catalog = model.catalog();
   catalog.config_text = *options.config_text;
-  return compile_model(catalog, mapping);
+  return compile_source(catalog, model.place, mapping);
 }
 
 // How a model became a tree, as far as it says; what only chose dtypes or tensors is left out,
@@ -123,9 +132,12 @@ class NearestTree {
   // Whether the tree has all leaves of this scheme.
   bool look(const std::string& scheme, bool stacked) {
     MappingOptions mapping;
-    mapping.flat_names = true;
     mapping.scheme = scheme;
     mapping.stacked = stacked;
+    return look(mapping);
+  }
+  bool look(MappingOptions mapping) {
+    mapping.flat_names = true;
     try {
       CompiledModel found = compile_tree(model_, mapping, options_);
       const std::uint64_t shared = shared_names(found.leaves, tree_.catalog());
@@ -154,8 +166,9 @@ class NearestTree {
   std::uint64_t most_ = 0;
 };
 
-CompiledModel compile_as(const DiffSide& model, const DiffSide& tree, const DiffOptions& options) {
-  if (const auto known = known_mapping(tree)) return compile_tree(model, *known, options);
+CompiledModel compile_as(const DiffSide& model, const DiffSide& tree,
+                         const std::optional<MappingOptions>& known, const DiffOptions& options) {
+  if (known) return compile_tree(model, *known, options);
   // Else as the scheme and layout whose names it has the most of, the usual ones first.
   NearestTree nearest(model, tree, options);
   for (const SchemeSummary& scheme : known_schemes()) {
@@ -206,19 +219,30 @@ void note_drops(const CompiledModel& model, const Catalog& catalog, std::string_
       dropped.size() > 1 ? ", ..." : ""));
 }
 
-// A model and a tree: the model as it would be converted.
-SidesTogether model_and_tree(const DiffSide& a, const DiffSide& b, const DiffOptions& options) {
+// A model and a tree: the model as it would be converted. `known`: to what; nothing: to what the
+// names of the tree say.
+SidesTogether model_and_tree(const DiffSide& a, const DiffSide& b, bool model_is_a,
+                             const std::optional<MappingOptions>& known,
+                             const DiffOptions& options) {
   SidesTogether out;
-  const DiffSide& model = a.is_model ? a : b;
-  const DiffSide& tree = a.is_model ? b : a;
-  CompiledModel made = compile_as(model, tree, options);
+  const DiffSide& model = model_is_a ? a : b;
+  const DiffSide& tree = model_is_a ? b : a;
+  CompiledModel made = compile_as(model, tree, known, options);
   ModelSide names = by_names(tree);
-  note_drops(made, model.catalog(), a.is_model ? "A" : "B", out);
-  leave_out_others(made.leaves, a.is_model ? "B" : "A", names.model, out);
-  out.through = a.is_model ? "A is laid out as B" : "B is laid out as A";
+  const std::string_view which = model_is_a ? "A" : "B";
+  const std::string_view other = model_is_a ? "B" : "A";
+  const auto tell = [&](std::string_view side, const std::string& dialect) {
+    if (dialect.empty()) return;
+    out.notes.push_back(fmt::format("{} has the names of --dialect {}", side, dialect));
+  };
+  tell(which, made.source_dialect);
+  tell(other, known ? asked_dialect(*known) : std::string());
+  note_drops(made, model.catalog(), which, out);
+  leave_out_others(made.leaves, other, names.model, out);
+  out.through = fmt::format("{} is laid out as {}", which, other);
   ModelSide side{model.checkpoint, std::move(made)};
-  (a.is_model ? out.a : out.b) = std::move(side);
-  (a.is_model ? out.b : out.a) = std::move(names);
+  (model_is_a ? out.a : out.b) = std::move(side);
+  (model_is_a ? out.b : out.a) = std::move(names);
   return out;
 }
 
@@ -279,10 +303,50 @@ bool share_names(const Catalog& a, const Catalog& b) {
   return 2 * shared >= std::min<std::uint64_t>(a.tensors.size(), b.tensors.size());
 }
 
-// Whether a tree was written with other names of scheme "hf" than the files have.
-bool has_dialect(const DiffSide& side) {
-  const auto mapping = side.is_model ? std::nullopt : recorded_mapping(side.place);
-  return mapping && !asked_dialect(*mapping).empty();
+// The dialect of scheme "hf" that a checkpoint was written in, as far as it says; else empty.
+std::string dialect_of(const DiffSide& side) {
+  if (side.is_model) return recorded_dialect(side.place);
+  const auto mapping = recorded_mapping(side.place);
+  return mapping ? asked_dialect(*mapping) : std::string();
+}
+
+// The names of scheme "hf" that a tree has for a model which has others, as far as it has all of
+// them.
+std::optional<MappingOptions> names_of_tree(const DiffSide& model, const DiffSide& tree,
+                                            const DiffOptions& options) {
+  if (!model.is_model || known_mapping(tree)) return std::nullopt;
+  if (is_quantised(tree.catalog())) return std::nullopt;  // codes are what is decoded, not made
+  const std::uint64_t shared = shared_arrays(model.catalog().tensors, tree.catalog());
+  if (shared == model.catalog().tensors.size() && shared == tree.catalog().tensors.size())
+    return std::nullopt;
+  for (const SchemeSummary& dialect : known_dialects()) {
+    MappingOptions mapping = names_options();
+    mapping.dialect = dialect.name;
+    try {
+      const CompiledModel made = compile_tree(model, mapping, options);
+      const std::uint64_t found = shared_arrays(made.leaves, tree.catalog());
+      if (found == made.leaves.size() && found > shared) return mapping;
+    } catch (const Error& error) {  // a model that has no such names
+      if (error.code() == ErrorCode::internal) throw;
+    }
+  }
+  return std::nullopt;
+}
+
+// Checkpoints with names of scheme "hf" of two kinds, by what they record or by the names.
+std::optional<SidesTogether> two_dialects(const DiffSide& a, const DiffSide& b,
+                                          const DiffOptions& options) {
+  if (a.other_item || b.other_item || (!a.is_model && !b.is_model)) return std::nullopt;
+  for (const bool model_is_a : {true, false}) {
+    const DiffSide& model = model_is_a ? a : b;
+    const DiffSide& tree = model_is_a ? b : a;
+    if (const auto known = names_of_tree(model, tree, options)) {
+      return model_and_tree(a, b, model_is_a, known, options);
+    }
+    if (model.is_model && dialect_of(model) != dialect_of(tree) && !dialect_of(tree).empty())
+      return model_and_tree(a, b, model_is_a, known_mapping(tree), options);
+  }
+  return std::nullopt;
 }
 
 bool can_be_model(const DiffSide& tree, const DiffOptions& options) {
@@ -335,11 +399,13 @@ DiffSide open_side(const SourceName& name, Reporter& reporter) {
 }
 
 SidesTogether bring_together(const DiffSide& a, const DiffSide& b, const DiffOptions& options) {
+  if (auto out = two_dialects(a, b, options)) return *std::move(out);
   if (a.is_model && b.is_model && is_quantised(a.catalog()) != is_quantised(b.catalog())) {
     if (auto out = two_kinds_of_codes(a, b, options)) return *std::move(out);
-  } else if ((has_dialect(a) != has_dialect(b) || !share_names(a.catalog(), b.catalog())) &&
+  } else if ((dialect_of(a) != dialect_of(b) || !share_names(a.catalog(), b.catalog())) &&
              !a.other_item && !b.other_item) {
-    if (a.is_model != b.is_model) return model_and_tree(a, b, options);
+    if (a.is_model != b.is_model)
+      return model_and_tree(a, b, a.is_model, known_mapping(a.is_model ? b : a), options);
     if (!a.is_model && (can_be_model(a, options) || can_be_model(b, options)))
       return two_trees(a, b, options);
   }

@@ -2,6 +2,8 @@
 
 #include "bytes/files.h"
 #include "catalog/manifest_head.h"
+#include "format/formats.h"
+#include "mapping/scheme_defaults.h"
 #include "plan/options_json.h"
 #include "service/step.h"
 
@@ -31,6 +33,25 @@ std::optional<MappingOptions> recorded_mapping(const StorePath& place) {
   const auto recorded = recorded_at(place);
   if (!recorded) return std::nullopt;
   return options_from_json(recorded->origin.identity.at("options")).mapping;
+}
+
+StorePath model_directory(const StorePath& place) {
+  return place.is_directory() ? place : place.parent();
+}
+
+std::string recorded_dialect(const StorePath& place) {
+  if (!place.local_path()) return {};
+  const StorePath directory = model_directory(place);
+  const ManifestHead head = manifest_head(directory);  // the rest can be long
+  const Json* options = head.identity.is_object() ? head.identity.find("options") : nullptr;
+  if (options == nullptr) return {};
+  const PlanOptions made_with = options_from_json(*options);
+  if (!format_of(made_with.target).plain()) return {};  // an index beside the files says nothing
+  if ((directory / kOriginName).exists()) {
+    const auto mapping = recorded_mapping(directory);
+    return mapping ? asked_dialect(*mapping) : std::string();
+  }
+  return asked_dialect(made_with.mapping);
 }
 
 }  // namespace hfshard

@@ -25,4 +25,11 @@ std::optional<Recorded> recorded_at(const StorePath& place);
 /// as read_manifest.
 std::optional<MappingOptions> recorded_mapping(const StorePath& place);
 
+/// Of a model that is named by one file, or by its directory.
+StorePath model_directory(const StorePath& place);
+
+/// The dialect of scheme "hf" that this program has written a model's files in. Empty of names that
+/// are the files' own, of trees, and of what another program wrote. Throws: as read_manifest.
+std::string recorded_dialect(const StorePath& place);
+
 }  // namespace hfshard

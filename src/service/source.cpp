@@ -16,6 +16,7 @@
 #include "plan/compile/steps.h"
 #include "plan/options_json.h"
 #include "service/described.h"
+#include "service/dialect.h"
 #include "service/recorded.h"
 #include "service/tree_source.h"
 
@@ -113,17 +114,19 @@ std::optional<Described> named_otherwise(const TreeSource& tree, const PlanOptio
   return std::nullopt;
 }
 
-// Whether a tree was made of another tree, not of a model.
+// Whether a tree was made of another tree, or of files with other names than the model's own.
 bool was_tree(const Manifest& manifest) {
-  const Json::Array& files = manifest.identity.at("source").at("files").as_array();
-  return files.size() == 1 && files.front().at("name").as_string() == kWholeTree;
+  const Json& source = manifest.identity.at("source");
+  const Json::Array& files = source.at("files").as_array();
+  return source.find("dialect") != nullptr ||
+         (files.size() == 1 && files.front().at("name").as_string() == kWholeTree);
 }
 
 // Such a tree is the model; what goes along with it may be named.
 CompiledModel compile_as_it_is(TreeSource& tree, const StorePath& place,
                                const PlanOptions& options) {
   PlanOptions plain = options;
-  tree.take_off(std::exchange(plain.mapping.prefix, {}));
+  take_off(std::exchange(plain.mapping.prefix, {}), tree.names());
   if (const TreeOptions& asked = options.tree; asked.config_text) {
     if (exists(asked.config_name)) tree.carry(parent_path(asked.config_name), *asked.config_text);
     if (auto model = compile_from_dialect(tree.catalog(), *asked.config_text, asked.config_name,
@@ -174,6 +177,38 @@ Error unknown_model(const StorePath& place) {
       .hint("--config DIR names a directory with its config.json and tokenizer");
 }
 
+// The way back to the model that a checkpoint was made of, by what is recorded of it. `tree`: whose
+// names lose their prefix where the model's own are below one.
+CompiledModel compile_recorded(const Recorded& recorded, const MappingOptions& mapping,
+                               Catalog& tree) {
+  const Model& forward = *recorded.origin.model;
+  const bool of_tree = was_tree(recorded.origin);
+  if (!of_tree && !was_coded(forward))
+    return compile_inverse(forward, forward.catalog(), tree, mapping);
+  PlanOptions made_with = options_from_json(recorded.origin.identity.at("options"));
+  const bool has_dialect = has_rules(made_with.mapping);
+  if (made_with.mapping.scheme == kModelScheme && !(has_dialect && of_tree)) {
+    take_off(made_with.mapping.prefix, tree);
+    std::optional<CompiledModel> model;  // where its names are not the model's own
+    if (has_dialect)
+      model = compile_from_dialect(tree, tree.config_text, "config.json", mapping, &forward);
+    return model ? *std::move(model) : compile_same(tree, mapping, {});
+  }
+  if (of_tree) {  // the rules that made it lead from other names than the model's
+    const Catalog tensors = tensors_of(forward.through, tree.config_text, tree);
+    made_with.mapping.num_layers.reset();  // the config has no others
+    made_with.mapping.flat_names = true;
+    return compile_inverse(compile_model(tensors, made_with.mapping), tensors, tree, mapping);
+  }
+  // Names and shapes of what was coded are those of the same model without codes.
+  const std::string name = join_path(recorded.model_files, "config.json");
+  const std::string config = without_codes(tree.config_text, name);
+  const Described described = describe_model(tree, config, name, made_with.mapping, &forward);
+  CompiledModel model = compile_inverse(described.model, described.catalog, tree, mapping);
+  model.config_text = config;
+  return model;
+}
+
 // The way back to the model that a tree was made of; what goes along with it is carried.
 CompiledModel compile_back(TreeSource& tree, const StorePath& place, const PlanOptions& options) {
   const bool as_it_is = has_model_names(place);
@@ -182,40 +217,9 @@ CompiledModel compile_back(TreeSource& tree, const StorePath& place, const PlanO
   if (as_it_is && !named) return compile_as_it_is(tree, place, options);
   if (options.tree.config_text) return compile_by_config(tree, std::move(named), options);
   const auto recorded = recorded_at(place);
-  if (!recorded) {
-    throw unknown_model(place);
-  }
+  if (!recorded) throw unknown_model(place);
   carry_recorded(tree, *recorded);
-  const Model& forward = *recorded->origin.model;
-  const bool of_tree = was_tree(recorded->origin);
-  if (!of_tree && !was_coded(forward))
-    return compile_inverse(forward, forward.catalog(), tree.catalog(), options.mapping);
-  PlanOptions made_with = options_from_json(recorded->origin.identity.at("options"));
-  const bool has_dialect = has_rules(made_with.mapping);
-  if (made_with.mapping.scheme == kModelScheme && !(has_dialect && of_tree)) {
-    tree.take_off(made_with.mapping.prefix);
-    std::optional<CompiledModel> model;  // where its names are not the model's own
-    if (has_dialect)
-      model = compile_from_dialect(tree.catalog(), tree.catalog().config_text, "config.json",
-                                   options.mapping, &forward);
-    return model ? *std::move(model) : compile_same(tree.catalog(), options.mapping, {});
-  }
-  if (of_tree) {  // the rules that made it lead from other names than the model's
-    const Catalog tensors = tensors_of(forward.through, tree.catalog().config_text, tree.catalog());
-    made_with.mapping.num_layers.reset();  // the config has no others
-    made_with.mapping.flat_names = true;
-    return compile_inverse(compile_model(tensors, made_with.mapping), tensors, tree.catalog(),
-                           options.mapping);
-  }
-  // Names and shapes of what was coded are those of the same model without codes.
-  const std::string name = join_path(recorded->model_files, "config.json");
-  const std::string config = without_codes(tree.catalog().config_text, name);
-  const Described described =
-      describe_model(tree.catalog(), config, name, made_with.mapping, &forward);
-  CompiledModel model =
-      compile_inverse(described.model, described.catalog, tree.catalog(), options.mapping);
-  model.config_text = config;
-  return model;
+  return compile_recorded(*recorded, options.mapping, tree.names());
 }
 
 // Whether every leaf is the array of its name, as it is.
@@ -230,22 +234,33 @@ bool is_same(const CompiledModel& model, const Catalog& tree) {
   return model.fills.empty() && std::ranges::all_of(model.transfers, stays);
 }
 
+// Of what is asked of a source, that which concerns the model in it.
+MappingOptions to_model(const MappingOptions& asked) {
+  MappingOptions out;
+  out.scheme = kModelScheme;
+  out.flat_names = true;
+  out.options = asked.options;
+  out.files = asked.files;
+  return out;
+}
+
+// What a source becomes by way of the model that `back` makes of it, whose config this is.
+CompiledModel compile_onward(const CompiledModel& back, std::string config, const Catalog& source,
+                             const MappingOptions& mapping) {
+  const Catalog tensors =
+      tensors_of({back.leaves.begin(), back.leaves.end()}, std::move(config), source);
+  return compile_through(back, compile_model(tensors, mapping), source);
+}
+
 // From the tree's scheme to another one, by way of the model that the tree was made of.
 CompiledModel compile_across(TreeSource& tree, const StorePath& place, const PlanOptions& options) {
   PlanOptions back = options;
-  back.mapping = {};
-  back.mapping.scheme = kModelScheme;
-  back.mapping.flat_names = true;
-  back.mapping.options = options.mapping.options;
-  back.mapping.files = options.mapping.files;
+  back.mapping = to_model(options.mapping);
   const CompiledModel model = compile_back(tree, place, back);
   std::string config = model.config_text.empty() ? tree.catalog().config_text : model.config_text;
   if (config.empty()) config = options.tree.config_text.value_or("");
   if (config.empty()) throw unknown_model(place);
-  const Catalog tensors =
-      tensors_of({model.leaves.begin(), model.leaves.end()}, std::move(config), tree.catalog());
-  CompiledModel out =
-      compile_through(model, compile_model(tensors, options.mapping), tree.catalog());
+  CompiledModel out = compile_onward(model, std::move(config), tree.catalog(), options.mapping);
   if (!is_same(out, tree.catalog())) return out;
   throw Error(ErrorCode::usage, fmt::format("the checkpoint has these leaves already ({}, {})",
                                             out.scheme, out.stacked ? "stacked" : "separate"))
@@ -253,6 +268,18 @@ CompiledModel compile_across(TreeSource& tree, const StorePath& place, const Pla
       .hint(
           "reshard lays it out for another mesh; convert --to safetensors goes back to the model "
           "that it was made of");
+}
+
+// Files whose tensors have the names of a dialect, by way of their own names. `said`: what says so.
+CompiledModel compile_otherwise(const CompiledModel& back, const std::string& dialect,
+                                std::string_view said, const Catalog& source,
+                                const MappingOptions& mapping) {
+  std::string config = back.config_text.empty() ? source.config_text : back.config_text;
+  CompiledModel out = compile_onward(back, std::move(config), source, mapping);
+  out.source_dialect = dialect;
+  out.notes.insert(out.notes.begin(),
+                   fmt::format("the source has the names of --dialect {}, as {}", dialect, said));
+  return out;
 }
 
 // The step that is read, of a place that has steps.
@@ -314,6 +341,31 @@ void check_no_tree(const StorePath& place, const TreeOptions& asked) {
 
 }  // namespace
 
+CompiledModel compile_source(const Catalog& source, const StorePath& place,
+                             const MappingOptions& mapping) {
+  if (const std::string dialect = recorded_dialect(place); !dialect.empty()) {
+    Catalog names = source;
+    const CompiledModel back =
+        compile_recorded(recorded_at(model_directory(place)).value(), to_model(mapping), names);
+    return compile_otherwise(back, dialect, "hfshard.json says", names, mapping);
+  }
+  std::optional<Error> refused;
+  if (mapping.scheme != kModelScheme) {  // whose rules say which names they take
+    try {
+      return compile_model(source, mapping);
+    } catch (const Error& error) {  // of tensors with other names
+      if (error.code() == ErrorCode::internal || error.code() == ErrorCode::usage) throw;
+      refused = error;
+    }
+  }
+  NamedOtherwise names = names_of(source, to_model(mapping));
+  if (names.back)
+    return compile_otherwise(*names.back, names.dialect, "they show", source, mapping);
+  if (names.half && asked_dialect(mapping).empty()) throw Error(*names.half);
+  if (refused) throw Error(*refused);
+  return compile_model(source, mapping);
+}
+
 OpenedSource open_source_model(const StorePath& place, const PlanOptions& options) {
   // A model that has an index over its files is still read from them.
   const bool is_tree = !options.link && !is_model_place(place);
@@ -351,7 +403,7 @@ OpenedSource open_source_model(const StorePath& place, const PlanOptions& option
   Choice choice;
   choice.files = options.files;
   std::shared_ptr<const Checkpoint> opened = open_source(place, choice);
-  CompiledModel model = compile_model(opened->catalog(), options.mapping);
+  CompiledModel model = compile_source(opened->catalog(), place, options.mapping);
   return {std::move(opened), std::move(model), std::nullopt};
 }
 

@@ -14,6 +14,19 @@
 
 namespace hfshard {
 
+void take_off(const std::string& prefix, Catalog& catalog) {
+  for (TensorInfo& info : catalog.tensors) {
+    if (!info.name.starts_with(prefix) || info.name == prefix) {
+      throw Error(ErrorCode::bad_input,
+                  fmt::format("the name does not begin with the prefix {}", quote(prefix)))
+          .in_file(catalog.location)
+          .in_tensor(info.name)
+          .hint("--root KEY reads a subtree of a checkpoint, without what is beside it");
+    }
+    info.name.erase(0, prefix.size());
+  }
+}
+
 TreeSource::TreeSource(std::shared_ptr<const Checkpoint> inner, const StorePath& place,
                        const std::string& root)
     : inner_(std::move(inner)), catalog_(inner_->catalog()) {
@@ -28,19 +41,6 @@ TreeSource::TreeSource(std::shared_ptr<const Checkpoint> inner, const StorePath&
   catalog_.files = {std::move(file)};
   catalog_.location = place.name();
   catalog_.directory = place;
-}
-
-void TreeSource::take_off(const std::string& prefix) {
-  for (TensorInfo& info : catalog_.tensors) {
-    if (!info.name.starts_with(prefix) || info.name == prefix) {
-      throw Error(ErrorCode::bad_input,
-                  fmt::format("the name does not begin with the prefix {}", quote(prefix)))
-          .in_file(catalog_.location)
-          .in_tensor(info.name)
-          .hint("--root KEY reads a subtree of a checkpoint, without what is beside it");
-    }
-    info.name.erase(0, prefix.size());
-  }
 }
 
 void TreeSource::carry(const StorePath& directory, std::string config_text) {

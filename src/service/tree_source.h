@@ -15,6 +15,9 @@ namespace hfshard {
 /// Name of the one file that stands for all of a tree.
 inline constexpr const char* kWholeTree = ".";
 
+/// Names the arrays without what all of their names begin with. Throws: bad_input.
+void take_off(const std::string& prefix, Catalog& catalog);
+
 /// A tree of arrays as a source: all of its files are its identity, and what goes along with its
 /// model may lie in another directory.
 class TreeSource final : public Checkpoint {
@@ -24,8 +27,8 @@ class TreeSource final : public Checkpoint {
   TreeSource(std::shared_ptr<const Checkpoint> inner, const StorePath& place,
              const std::string& root);
 
-  /// Names the arrays without what all of their names begin with. Throws: bad_input.
-  void take_off(const std::string& prefix);
+  /// Of which a prefix can be taken off.
+  Catalog& names() noexcept { return catalog_; }
   void keep(Beside beside) { catalog_.beside = std::move(beside); }
   /// Takes config, tokenizer and such of a model from there.
   void carry(const StorePath& directory, std::string config_text);

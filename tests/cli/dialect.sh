@@ -30,6 +30,25 @@ echo "--- from and to other schemes"
 "$HFSHARD" convert modules titan --to dcp --scheme torchtitan --quiet | grep family
 "$HFSHARD" convert modules plain --to safetensors --quiet | grep family
 "$HFSHARD" diff hf plain | tail -1
+echo "--- a HuggingFace directory that has such names, with its record and without"
+for record in with without; do
+  [ $record = with ] || rm safetensors/hfshard.json
+  "$HFSHARD" convert safetensors "own-$record" --to safetensors --scheme hf --dialect files 2>&1 | grep -E "family|names"
+  "$HFSHARD" diff hf "own-$record" | tail -1
+  "$HFSHARD" convert safetensors "tree-$record" --quiet | grep family
+  "$HFSHARD" diff "tree-$record" maxtext | tail -1
+  "$HFSHARD" verify "tree-$record" safetensors | sed 's/:.*,/:/'
+  "$HFSHARD" convert "tree-$record" "back-$record" --to safetensors --quiet | grep family
+  "$HFSHARD" diff hf "back-$record" | tail -1
+  for other in hf maxtext titan dcp files; do "$HFSHARD" diff safetensors $other 2>&1 | grep -E "names|compared|equal"; done
+done
+echo "--- and one that has some of both"
+"$HFSHARD" convert hf half --to safetensors --include 'model.layers.1.*' --quiet >/dev/null
+"$HFSHARD" convert hf rest --to safetensors --dialect modules --exclude 'model.layers.1.*' --quiet >/dev/null
+mv rest/model.safetensors half/model-rest.safetensors && rm half/hfshard.json
+for to in orbax safetensors; do "$HFSHARD" convert half never --to $to --quiet 2>&1 | grep -v file; done
+"$HFSHARD" convert half whole --to safetensors --dialect modules --quiet | grep family
+"$HFSHARD" diff safetensors whole | tail -1
 echo "--- rules"
 "$HFSHARD" mappings show mixtral --scheme hf --dialect modules
 "$HFSHARD" mappings check hf --scheme hf --dialect modules

@@ -5,6 +5,7 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -45,10 +46,13 @@ PieceForm plain_form(const Leaf& leaf, const Grid& grid) {
   return form;
 }
 
+Plan plan_of(const Inputs& inputs, CompiledModel compiled) {
+  return build_plan(make_model(inputs.catalog, std::move(compiled)), inputs.options, plain_form, {},
+                    inputs.limits);
+}
+
 Plan plan_of(const Inputs& inputs) {
-  return build_plan(
-      make_model(inputs.catalog, compile_model(inputs.catalog, inputs.options.mapping)),
-      inputs.options, plain_form, {}, inputs.limits);
+  return plan_of(inputs, compile_model(inputs.catalog, inputs.options.mapping));
 }
 
 struct InputChange {
@@ -93,6 +97,16 @@ const std::vector<InputChange>& input_changes() {
        }},
   };
   return all;
+}
+
+// By what the names of the source are taken for, which may be said nowhere else.
+TEST(PlanId, ChangesWithTheDialectOfTheSource) {
+  const Inputs inputs;
+  CompiledModel compiled = compile_model(inputs.catalog, inputs.options.mapping);
+  compiled.source_dialect = "modules";
+  const Plan plan = plan_of(inputs, std::move(compiled));
+  EXPECT_EQ(plan.identity().at("source").at("dialect"), Json("modules"));
+  EXPECT_EQ(plan_of(inputs).identity().at("source").find("dialect"), nullptr);
 }
 
 TEST(PlanId, ChangesWithEveryThingThatDecidesAboutBytes) {

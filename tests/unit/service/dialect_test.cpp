@@ -1,0 +1,240 @@
+#include "service/dialect.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "plan/compile/compile_model.h"
+#include "service/example.h"
+#include "service/source.h"
+#include "support/catch_error.h"
+#include "unit/mapping/families.h"
+#include "unit/run/run_support.h"
+
+#include "hfshard/hfshard.h"
+
+namespace hfshard {
+namespace {
+
+MappingOptions in_modules() {
+  MappingOptions options;
+  options.scheme = "hf";
+  options.dialect = "modules";
+  options.flat_names = true;
+  return options;
+}
+
+// The tensors of a family's example as its files have them.
+Catalog files_of(const std::string& family, const Json::Object& changed = {}) {
+  Json config = family_info(family).example;
+  for (const auto& [key, value] : changed) config[key] = value;
+  Catalog out = example_catalog(family_by_name(family), config, DType::bf16);
+  out.config_text = dump_json(config);
+  return out;
+}
+
+// The same under the names of modules.
+Catalog modules_of(const Catalog& files) {
+  const CompiledModel model = compile_model(files, in_modules());
+  return tensors_of({model.leaves.begin(), model.leaves.end()}, files.config_text, files);
+}
+
+void erase(Catalog& catalog, const std::string& begin) {
+  std::erase_if(catalog.tensors,
+                [&](const TensorInfo& info) { return info.name.starts_with(begin); });
+}
+
+void take_below(const Catalog& from, const std::string& begin, Catalog& to) {
+  for (const TensorInfo& info : from.tensors) {
+    if (info.name.starts_with(begin)) to.tensors.push_back(info);
+  }
+  std::ranges::sort(to.tensors, {}, &TensorInfo::name);
+}
+
+bool is_silent(const NamedOtherwise& names) {
+  return names.dialect.empty() && !names.back && !names.half;
+}
+
+TEST(NamesOf, ModulesLeadBackToTheTensorsOfTheFiles) {
+  const Catalog files = files_of("qwen3_moe");
+  const Catalog modules = modules_of(files);
+  EXPECT_TRUE(is_silent(names_of(files, {})));
+  const NamedOtherwise names = names_of(modules, {});
+  EXPECT_EQ(names.dialect, "modules");
+  EXPECT_FALSE(names.half);
+  ASSERT_TRUE(names.back);
+  ASSERT_EQ(names.back->leaves.size(), files.tensors.size());
+  for (std::size_t i = 0; i < files.tensors.size(); ++i) {
+    EXPECT_EQ(names.back->leaves[i].name, files.tensors[i].name);
+    EXPECT_EQ(names.back->leaves[i].shape, files.tensors[i].shape);
+  }
+}
+
+// A head that is stored beside a tied embedding is in many files.
+TEST(NamesOf, WhatFilesHaveTooIsNoSign) {
+  const Catalog tied = files_of("qwen3", {{"tie_word_embeddings", true}});
+  const Catalog modules = modules_of(tied);
+  ASSERT_GT(modules.tensors.size(), tied.tensors.size());
+  EXPECT_TRUE(is_silent(names_of(modules, {})));
+  // Published under either name.
+  EXPECT_TRUE(is_silent(names_of(modules_of(files_of("gemma3")), {})));
+}
+
+TEST(NamesOf, OfWhatNoFamilyKnowsNothingIsSaid) {
+  Catalog catalog = modules_of(files_of("qwen3_moe"));
+  Json config = parse_json(catalog.config_text, "");
+  config["model_type"] = "nobody";
+  config["architectures"] = Json::Array{};
+  catalog.config_text = dump_json(config);
+  EXPECT_TRUE(is_silent(names_of(catalog, {})));
+  catalog.config_text.clear();
+  EXPECT_TRUE(is_silent(names_of(catalog, {})));
+}
+
+TEST(NamesOf, NamesOfBothKindsAreNeither) {
+  const Catalog files = files_of("qwen3_moe");
+  const std::string layer = "model.layers.1.mlp.experts.";
+  Catalog mixed = modules_of(files);
+  erase(mixed, layer);
+  take_below(files, layer, mixed);
+  const NamedOtherwise names = names_of(mixed, {});
+  EXPECT_FALSE(names.back);
+  ASSERT_TRUE(names.half);
+  EXPECT_EQ(names.half->code(), ErrorCode::bad_input);
+  EXPECT_EQ(names.half->tensor(), "model.layers.0.mlp.experts.gate_up_proj");
+  EXPECT_NE(names.half->sentence().find("\"model.layers.1.mlp.experts.0.gate_proj.weight\" is not"),
+            std::string::npos)
+      << names.half->sentence();
+  EXPECT_NE(names.half->hint_text().find("--dialect modules"), std::string::npos);
+
+  Catalog other = modules_of(files);  // than its config says
+  other.tensors[*other.find(layer + "down_proj")].shape = {9, 26, 15};
+  const NamedOtherwise unlike = names_of(other, {});
+  ASSERT_TRUE(unlike.half);
+  EXPECT_EQ(unlike.half->tensor(), layer + "down_proj");
+  EXPECT_NE(unlike.half->sentence().find("9 x 26 x 14"), std::string::npos);
+}
+
+// What is missing is missing under the files' names too, of whatever needs it.
+TEST(NamesOf, ATensorThatIsMissingIsNoOtherName) {
+  Catalog lacking = modules_of(files_of("qwen3_moe"));
+  erase(lacking, "model.layers.1.mlp.experts.down_proj");
+  EXPECT_TRUE(names_of(lacking, {}).back);
+  const Error error = catch_error([&] { compile_source(lacking, StorePath("nowhere"), {}); });
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_EQ(error.tensor(), "model.layers.1.mlp.experts.0.down_proj.weight");
+}
+
+// Whatever is asked for is made of the files' tensors; names stay where they are those.
+TEST(CompileSource, GoesByWayOfTheFilesNames) {
+  const Catalog files = files_of("qwen3_moe");
+  const Catalog modules = modules_of(files);
+  MappingOptions to_files = in_modules();
+  to_files.dialect = "files";
+  for (const MappingOptions& mapping : {MappingOptions{}, to_files, in_modules()}) {
+    const CompiledModel direct = compile_model(files, mapping);
+    const CompiledModel model = compile_source(modules, StorePath("nowhere"), mapping);
+    EXPECT_EQ(model.source_dialect, "modules");
+    EXPECT_EQ(model.scheme, direct.scheme);
+    EXPECT_EQ(model.family, direct.family);
+    EXPECT_EQ(model.through.size(), files.tensors.size());
+    ASSERT_EQ(model.leaves.size(), direct.leaves.size());
+    for (std::size_t i = 0; i < model.leaves.size(); ++i) {
+      EXPECT_EQ(model.leaves[i].name, direct.leaves[i].name);
+      EXPECT_EQ(model.leaves[i].dtype, direct.leaves[i].dtype);
+    }
+    ASSERT_FALSE(model.notes.empty());
+    EXPECT_NE(model.notes.front().find("as they show"), std::string::npos);
+    const CompiledModel plain = compile_source(files, StorePath("nowhere"), mapping);
+    EXPECT_EQ(plain.source_dialect, "");
+    EXPECT_TRUE(plain.through.empty());
+  }
+}
+
+// Half of the one and half of the other: an error, unless all is to have the names of modules.
+TEST(CompileSource, RefusesNamesOfBothKinds) {
+  const Catalog files = files_of("qwen3_moe");
+  const std::string layer = "model.layers.1.mlp.experts.";
+  Catalog mixed = modules_of(files);
+  erase(mixed, layer);
+  take_below(files, layer, mixed);
+  MappingOptions to_files = in_modules();
+  to_files.dialect = "files";
+  for (const MappingOptions& mapping : {MappingOptions{}, to_files}) {
+    const Error error = catch_error([&] { compile_source(mixed, StorePath("nowhere"), mapping); });
+    EXPECT_EQ(error.code(), ErrorCode::bad_input);
+    EXPECT_EQ(error.tensor(), "model.layers.0.mlp.experts.gate_up_proj");
+  }
+  const CompiledModel all = compile_source(mixed, StorePath("nowhere"), in_modules());
+  EXPECT_TRUE(std::ranges::any_of(
+      all.leaves, [&](const Leaf& leaf) { return leaf.name == layer + "gate_up_proj"; }));
+  // What is wrong with a model under the files' names is said as ever.
+  Catalog lacking = files;
+  erase(lacking, "model.norm.weight");
+  const Error error = catch_error([&] { compile_source(lacking, StorePath("nowhere"), {}); });
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_EQ(error.tensor(), "model.norm.weight");
+}
+
+class DialectSourceTest : public testing::Test {
+ protected:
+  ConvertReport convert_to(const std::string& source, const std::string& out,
+                           const MappingOptions& mapping, const std::string& target) {
+    PlanOptions options;
+    options.mapping = mapping;
+    options.mapping.flat_names = false;
+    options.target = target;
+    QuietReporter reporter;
+    return hfshard::convert(source, options, to_output(dir_ / out), reporter);
+  }
+  std::string said_of(const std::string& source) {
+    MappingOptions to_files = in_modules();
+    to_files.dialect = "files";
+    const std::string out = "said" + std::to_string(++said_);
+    for (const std::string& note : convert_to(source, out, to_files, "safetensors").plan.notes) {
+      if (note.starts_with("the source has the names")) return note;
+    }
+    return {};
+  }
+
+  TempDir dir_;
+  std::string source_ = copy_fixture("qwen3-moe", dir_ / "source");
+  int said_ = 0;
+};
+
+// Without its record, and with one that is about something else.
+TEST_F(DialectSourceTest, ARecordBesideTheFilesIsBelievedFirst) {
+  const std::string made = dir_ / "made";
+  convert_to(source_, "made", in_modules(), "safetensors");
+  EXPECT_NE(said_of(made).find("hfshard.json"), std::string::npos);
+  EXPECT_NE(said_of(join_path(made, "model.safetensors")).find("hfshard.json"), std::string::npos);
+  // A model below it has no part in it.
+  const std::string below = copy_fixture("qwen3-moe", join_path(made, "below"));
+  EXPECT_EQ(said_of(below), "");
+  std::filesystem::remove_all(below);
+  const std::string record = read_file(join_path(made, "hfshard.json"));
+  std::filesystem::remove(join_path(made, "hfshard.json"));
+  EXPECT_NE(said_of(made).find("they show"), std::string::npos);
+  write_text(join_path(made, "hfshard.json"), "{\n");
+  EXPECT_NE(said_of(made).find("they show"), std::string::npos);
+  // One of a tree that lies beside the files, in their names.
+  const std::string index = copy_fixture("qwen3-moe", dir_ / "index");
+  convert_to(source_, "tree", in_modules(), "dcp");
+  write_text(join_path(index, "hfshard.json"), read_file(dir_ / "tree/hfshard.json"));
+  EXPECT_EQ(said_of(index), "");
+}
+
+// Names that the record is not about.
+TEST_F(DialectSourceTest, ARecordOfOtherFilesIsAnError) {
+  convert_to(source_, "made", in_modules(), "safetensors");
+  const std::string other = copy_fixture("qwen3-moe", dir_ / "other");
+  write_text(join_path(other, "hfshard.json"), read_file(dir_ / "made/hfshard.json"));
+  const Error error = catch_error([&] { said_of(other); });
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_FALSE(error.tensor().empty());
+}
+
+}  // namespace
+}  // namespace hfshard
