@@ -10,6 +10,7 @@
 #include "base/coding.h"
 #include "base/text.h"
 #include "base/version.h"
+#include "bytes/hub_answers.h"
 #include "bytes/hub_reads.h"
 
 namespace hfshard {
@@ -179,23 +180,14 @@ class HubTalk : public std::enable_shared_from_this<HubTalk> {
   }
 
   void redirect() {
-    const std::string to = answer_.headers.find("location").value_or("");
-    const auto next = resolve_location(answer_.url, to);
-    const auto origin = next ? origin_of(*next) : std::nullopt;
-    if (!origin) {
-      return fail(ErrorCode::network, fmt::format("it redirects to {}, which is no address of HTTP",
-                                                  quote(shown_url(to))));
-    }
-    if (origin_of(answer_.url)->is_https() && !origin->is_https()) {
-      return fail(ErrorCode::network,
-                  fmt::format("it redirects from https to {}", quote(shown_url(*next))));
-    }
-    if (!client_.is_hub(*origin)) {
-      answer_.elsewhere = next;
+    const Redirect next = redirect_of(answer_.url, answer_.headers);
+    if (next.url.empty()) return fail(ErrorCode::network, "it " + next.problem);
+    if (!client_.is_hub(*origin_of(next.url))) {
+      answer_.elsewhere = next.url;
       return finish(nullptr);
     }
     if (++hops_ > kMostHops) return fail(ErrorCode::network, "it redirects in circles");
-    answer_.url = *next;
+    answer_.url = next.url;
     send();
   }
 

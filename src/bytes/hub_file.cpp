@@ -1,13 +1,11 @@
 #include "bytes/hub_file.h"
 
-#include <algorithm>
-#include <cstring>
-#include <ctime>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "bytes/hub_answers.h"
 #include "bytes/hub_name.h"
 
 namespace hfshard {
@@ -16,7 +14,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kExpiryMargin{60};
-constexpr std::chrono::seconds kUnknownLife{15 * 60};
 
 std::string url_of(const HubClient& client, const HubRepo& repo, const std::string& path) {
   return fmt::format("{}/{}/resolve/{}/{}", client.endpoint(), repo.name, repo.commit,
@@ -30,44 +27,6 @@ std::string plain_etag(std::string text) {
     text = text.substr(1, text.size() - 2);
   }
   return text;
-}
-
-std::optional<std::string> query_value(const std::string& url, std::string_view name) {
-  const std::size_t query = url.find('?');
-  if (query == std::string::npos) return std::nullopt;
-  for (const std::string& part : split(url.substr(query + 1), '&')) {
-    if (part.starts_with(name) && part.size() > name.size() && part[name.size()] == '=') {
-      return part.substr(name.size() + 1);
-    }
-  }
-  return std::nullopt;
-}
-
-std::optional<std::time_t> unix_time(const std::string& text) {
-  if (text.empty() || text.size() > 11 || !std::ranges::all_of(text, is_digit)) return std::nullopt;
-  return static_cast<std::time_t>(std::stoll(text));
-}
-
-// How long a signed URL lives, by the clock of the answer that brought it.
-std::chrono::seconds life_of(const std::string& url, const HttpHeaders& headers) {
-  std::tm date{};
-  std::time_t now = std::time(nullptr);
-  if (const auto line = headers.find("date")) {
-    const char* const end = strptime(line->c_str(), "%a, %d %b %Y %H:%M:%S GMT", &date);
-    if (end != nullptr) now = timegm(&date);
-  }
-  if (const auto expires = query_value(url, "Expires")) {
-    if (const auto at = unix_time(*expires)) return std::chrono::seconds(*at - now);
-  }
-  const auto signed_at = query_value(url, "X-Amz-Date");
-  const auto lives = query_value(url, "X-Amz-Expires");
-  if (signed_at && lives) {
-    std::tm at{};
-    const char* const end = strptime(signed_at->c_str(), "%Y%m%dT%H%M%SZ", &at);
-    const auto seconds = unix_time(*lives);
-    if (end != nullptr && seconds) return std::chrono::seconds(timegm(&at) + *seconds - now);
-  }
-  return kUnknownLife;
 }
 
 }  // namespace
@@ -129,7 +88,7 @@ void HubFile::located(const HubAnswer& answer) {
       throw changed("sha256", plain, listing_.sha256);
   }
   target_ = Target{answer.elsewhere.value_or(answer.url), !answer.elsewhere, ++answers_, {}};
-  expires_ = Clock::now() + life_of(target_->url, answer.headers);
+  expires_ = Clock::now() + life_of_url(target_->url, answer.headers);
 }
 
 void HubFile::forget(std::uint64_t number) {

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "base/typed.h"
+#include "bytes/hub_answers.h"
 #include "bytes/hub_name.h"
 
 namespace hfshard {
@@ -110,24 +110,6 @@ HubAnswer ask_revision(HubClient& client, const std::string& url, const std::str
   }
 }
 
-// The page that `Link: <url>; rel="next"` names.
-std::optional<std::string> next_page(const HubAnswer& answer) {
-  for (const std::string& line : answer.headers.all("link")) {
-    std::size_t at = 0;
-    while ((at = line.find('<', at)) != std::string::npos) {
-      const std::size_t end = line.find('>', at);
-      if (end == std::string::npos) break;
-      const std::size_t more = line.find('<', end);
-      const std::string_view rest = std::string_view(line).substr(end, more - end);
-      if (rest.find("rel=\"next\"") != std::string_view::npos) {
-        return line.substr(at + 1, end - at - 1);
-      }
-      at = end;
-    }
-  }
-  return std::nullopt;
-}
-
 // A mirror may name the hub that it mirrors: the same page of the endpoint.
 std::string at_endpoint(const HubClient& client, const std::string& from, const std::string& link) {
   const auto next = resolve_location(from, link);
@@ -140,25 +122,6 @@ std::string at_endpoint(const HubClient& client, const std::string& from, const 
   const std::size_t path = next->find('/', next->find("://") + 3);
   if (origin == origin_of(client.endpoint()) || path == std::string::npos) return *next;
   return client.endpoint() + next->substr(path);
-}
-
-TreeFile listing_of(const Json& entry) {
-  TreeFile out;
-  out.path = entry.at("path").as_string();
-  out.size_bytes = entry.at("size").as_uint();
-  if (const Json* oid = entry.find("oid"); oid != nullptr && oid->is_string()) {
-    out.blob_id = oid->as_string();
-  }
-  if (const Json* lfs = entry.find("lfs"); lfs != nullptr && lfs->is_object()) {
-    out.sha256 = lfs->at("oid").as_string();
-    if (!is_sha256(out.sha256)) throw Error(ErrorCode::bad_input, "an oid is no sha256");
-    out.size_bytes = lfs->at("size").as_uint();
-  }
-  if (const Json* xet = entry.find("xetHash"); xet != nullptr && xet->is_string()) {
-    out.xet_hash = xet->as_string();
-    if (!is_sha256(out.xet_hash)) throw Error(ErrorCode::bad_input, "an xetHash is no hash");
-  }
-  return out;
 }
 
 }  // namespace
@@ -192,9 +155,7 @@ std::vector<TreeFile> list_files(HubClient& client, const HubRepo& repo) {
     const HubAnswer answer = ask_api(client, url, repo.name, repo.commit);
     const Json page = parse_answer(answer);
     try {
-      for (const Json& entry : page.as_array()) {
-        if (entry.at("type").as_string() != "file") continue;
-        TreeFile file = listing_of(entry);
+      for (TreeFile& file : listed_files(page)) {
         if (const auto problem = repo_path_problem(file.path)) {  // nobody can ask for it
           if (!told && client.options().note) {
             client.options().note(
@@ -214,7 +175,7 @@ std::vector<TreeFile> list_files(HubClient& client, const HubRepo& repo) {
       throw Error(ErrorCode::limit, "the model has more than a million files")
           .in_file(shown_url(url));
     }
-    const auto next = next_page(answer);
+    const auto next = next_page(answer.headers);
     if (!next) return out;
     url = at_endpoint(client, answer.url, *next);
   }

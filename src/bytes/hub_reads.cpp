@@ -14,6 +14,7 @@
 
 #include "base/coding.h"
 #include "base/text.h"
+#include "bytes/hub_answers.h"
 
 namespace hfshard {
 namespace {
@@ -28,35 +29,6 @@ constexpr std::uint64_t kMostSaidBytes = 512;  // of what a data host says
 constexpr std::chrono::milliseconds kRateWindow{500};
 constexpr double kWorthMore = 1.1;  // of the rate with half the connections
 constexpr unsigned kWindowsBetween = 20;
-
-// `bytes a-b/T`.
-struct ContentRange {
-  std::uint64_t first = 0;
-  std::uint64_t last = 0;
-  std::uint64_t total = 0;
-};
-std::optional<ContentRange> parse_content_range(std::string_view text) {
-  constexpr std::string_view kUnit = "bytes ";
-  if (!text.starts_with(kUnit)) return std::nullopt;
-  text.remove_prefix(kUnit.size());
-  const auto number = [&](char until, std::uint64_t& out) {
-    std::size_t at = 0;
-    out = 0;
-    while (at < text.size() && is_digit(text[at]) && at < 19) {
-      out = out * 10 + static_cast<std::uint64_t>(text[at++] - '0');
-    }
-    if (at == 0) return false;
-    if (until == 0) return at == text.size();
-    if (at == text.size() || text[at] != until) return false;
-    text.remove_prefix(at + 1);
-    return true;
-  };
-  ContentRange out;
-  if (!number('-', out.first) || !number('/', out.last) || !number(0, out.total)) {
-    return std::nullopt;
-  }
-  return out;
-}
 
 }  // namespace
 
@@ -158,32 +130,7 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
     status_ = status;
     headers_ = headers;
     if (status != 200 && status != 206) return true;
-    const std::string type = headers.find("content-type").value_or("");
-    const std::string coding = headers.find("content-encoding").value_or("identity");
-    const ByteRange want = left();
-    const std::uint64_t size = file_->listing().size_bytes;
-    if (coding != "identity") {
-      wrong_ = fmt::format("the bytes came compressed ({})", printable(coding));
-    } else if (type.starts_with("multipart/byteranges")) {
-      wrong_ = "the bytes came in several parts";
-    } else if (status == 200 && type.starts_with("text/html") && !target_.of_hub) {
-      wrong_ = "a page for people came in place of the bytes";
-    } else if (status == 200 && (want.begin != 0 || want.end != size)) {
-      wrong_ = "the whole file came where a range was asked for";
-    } else if (status == 200) {
-      const auto length = headers.find("content-length");
-      if (length && *length != std::to_string(size)) {
-        wrong_ = fmt::format("{} bytes came, the listing says {}", printable(*length), size);
-      }
-    } else {
-      const auto line = headers.find("content-range");
-      const auto range = line ? parse_content_range(*line) : std::nullopt;
-      if (!range || range->first != want.begin || range->last + 1 != want.end ||
-          range->total != size) {
-        wrong_ = fmt::format("another range came: {}, not bytes {}-{}/{}",
-                             line ? quote(*line) : "none is named", want.begin, want.end - 1, size);
-      }
-    }
+    wrong_ = range_problem(status, headers, left(), file_->listing().size_bytes, target_.of_hub);
     if (!wrong_.empty()) return false;
     if (!target_.of_hub) file_->check_etag(headers.find("etag").value_or(""));
     return true;
@@ -233,13 +180,10 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
   }
 
   void redirect() {
-    const auto next = resolve_location(url_, headers_.find("location").value_or(""));
-    const auto origin = next ? origin_of(*next) : std::nullopt;
-    if (!origin || (origin_of(url_)->is_https() && !origin->is_https())) {
-      return fail(ErrorCode::network, "it redirects to what is no address of https");
-    }
+    const Redirect next = redirect_of(url_, headers_);
+    if (next.url.empty()) return fail(ErrorCode::network, "it " + next.problem);
     if (++hops_ > kMostReadHops) return fail(ErrorCode::network, "it redirects in circles");
-    url_ = *next;
+    url_ = next.url;
     // Wherever a hub sends us with its bytes, our token stays with hubs: headers_for looks.
     send();
   }
