@@ -4,6 +4,12 @@ add_library(hfshard_options INTERFACE)
 target_compile_options(hfshard_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wold-style-cast -Wnon-virtual-dtor
   -Woverloaded-virtual -ffp-contract=off $<$<BOOL:${HFSHARD_WERROR}>:-Werror>)
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  target_compile_options(hfshard_options INTERFACE -Wno-unknown-warning-option)  # g++ has more
+endif()
+if(HFSHARD_LIBFUZZER)
+  target_compile_options(hfshard_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 if(HFSHARD_SANITIZE)
   # g++ 12 takes sanitized std::variant and std::string for uninitialised; the other presets keep these warnings.
   string(REPLACE "," "$<COMMA>" all_checks "${HFSHARD_SANITIZE}")

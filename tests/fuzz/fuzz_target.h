@@ -1,9 +1,37 @@
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
+#include <string_view>
 
-// A target in the form of libFuzzer: it links with that one's main, or with replay_main.cpp. Input
-// that is refused is no finding; a crash is, and an exception that is no Error or one that means a
-// bug of ours.
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+namespace hfshard {
+
+/// A parser of hostile bytes, given some. What it refuses is no finding; a crash is, and an
+/// exception that is no Error, or one that means a bug of ours.
+using FuzzTarget = void (*)(std::string_view bytes);
+
+/// Runs a target, whose refusals end here.
+void run_target(FuzzTarget target, std::string_view bytes);
+
+// The targets. Each is in NAME_fuzz.cpp, and its corpus in corpus/NAME.
+void fuzz_dcp_metadata(std::string_view bytes);
+void fuzz_dcp_packed(std::string_view bytes);
+void fuzz_dcp_tensor(std::string_view bytes);
+void fuzz_hf_index(std::string_view bytes);
+void fuzz_hub_answer(std::string_view bytes);
+void fuzz_json(std::string_view bytes);
+void fuzz_ocdbt_manifest(std::string_view bytes);
+void fuzz_ocdbt_node(std::string_view bytes);
+void fuzz_safetensors(std::string_view bytes);
+
+struct NamedTarget {
+  std::string_view name;
+  FuzzTarget run;
+};
+inline constexpr NamedTarget kTargets[] = {
+    {"dcp_metadata", fuzz_dcp_metadata},     {"dcp_packed", fuzz_dcp_packed},
+    {"dcp_tensor", fuzz_dcp_tensor},         {"hf_index", fuzz_hf_index},
+    {"hub_answer", fuzz_hub_answer},         {"json", fuzz_json},
+    {"ocdbt_manifest", fuzz_ocdbt_manifest}, {"ocdbt_node", fuzz_ocdbt_node},
+    {"safetensors", fuzz_safetensors},
+};
+
+}  // namespace hfshard

@@ -1,7 +1,7 @@
 // Runs a target over its corpus, and over inputs that are made of it by seeded changes, where there
 // is no libFuzzer:
 //
-//     TARGET DIRECTORY [COUNT [SEED [FILE]]]
+//     fuzz TARGET DIRECTORY [COUNT [SEED [FILE]]]
 //
 // Reads every file of the directory. A finding ends the program; with FILE, its input is there.
 
@@ -88,19 +88,14 @@ class Mutator {
   std::mt19937_64 random_;
 };
 
-void run(const std::string& input, const std::string& keep) {
+void run(FuzzTarget target, const std::string& input, const std::string& keep) {
   if (!keep.empty()) write_text(keep, input);
   const auto bytes = std::as_bytes(std::span(input));
-  const std::vector<std::uint8_t> copy = [&] {  // its end is the end of what may be read
-    std::vector<std::uint8_t> out;
-    out.reserve(bytes.size());
-    for (const std::byte byte : bytes) out.push_back(static_cast<std::uint8_t>(byte));
-    return out;
-  }();
-  LLVMFuzzerTestOneInput(copy.data(), copy.size());
+  const std::vector<std::byte> copy(bytes.begin(), bytes.end());  // it ends where reading must
+  run_target(target, as_text(copy));
 }
 
-int replay(const std::string& directory, std::uint64_t count, std::uint64_t seed,
+int replay(FuzzTarget target, const std::string& directory, std::uint64_t count, std::uint64_t seed,
            const std::string& keep) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(directory))
@@ -109,13 +104,13 @@ int replay(const std::string& directory, std::uint64_t count, std::uint64_t seed
   std::vector<std::string> corpus;
   for (const std::string& name : names) {
     corpus.push_back(read_text(name));
-    run(corpus.back(), keep);
+    run(target, corpus.back(), keep);
   }
   std::fprintf(stderr, "%zu inputs, %llu made of them with seed %llu\n", corpus.size(),
                static_cast<unsigned long long>(count), static_cast<unsigned long long>(seed));
   if (corpus.empty()) return 1;
   Mutator mutator(corpus, seed);
-  for (std::uint64_t i = 0; i < count; ++i) run(mutator.next(), keep);
+  for (std::uint64_t i = 0; i < count; ++i) run(target, mutator.next(), keep);
   return 0;
 }
 
@@ -123,9 +118,12 @@ int replay(const std::string& directory, std::uint64_t count, std::uint64_t seed
 }  // namespace hfshard
 
 int main(int argc, char** argv) {
-  if (argc < 2) return 2;
+  const auto* const target = std::ranges::find(
+      hfshard::kTargets, argc > 1 ? std::string_view(argv[1]) : std::string_view(),
+      &hfshard::NamedTarget::name);
+  if (argc < 3 || target == std::end(hfshard::kTargets)) return 2;
   const auto number = [&](int at, std::uint64_t standard) {
     return argc > at ? std::strtoull(argv[at], nullptr, 10) : standard;
   };
-  return hfshard::replay(argv[1], number(2, 0), number(3, 1), argc > 4 ? argv[4] : "");
+  return hfshard::replay(target->run, argv[2], number(3, 0), number(4, 1), argc > 5 ? argv[5] : "");
 }

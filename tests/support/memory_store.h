@@ -22,6 +22,7 @@ class MemoryStore final : public Store {
     int version = 1;
   };
 
+  MemoryStore() = default;
   /// All files below a directory of this machine, under the names that they have there.
   explicit MemoryStore(const std::string& directory) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(directory)) {
@@ -48,7 +49,7 @@ class MemoryStore final : public Store {
       out.push_back(below.substr(0, below.find('/')));
     }
     std::ranges::sort(out);
-    out.erase(std::ranges::unique(out).begin(), out.end());
+    out.erase(std::unique(out.begin(), out.end()), out.end());
     return out;
   }
   std::optional<StoreEntry> find(const std::string& name) const override {
