@@ -2,7 +2,8 @@
 """A model of the loopback hub, streamed, beside its ceiling: parallel ranged curl of the same bytes.
 
 Makes a checkpoint of random weights of Qwen3-0.6B's shape, with as many layers as give --bytes, and serves it by
-tests/support/hub in a process of its own; with --link RATE,DELAY through its slow link (bytes a second, seconds). Rounds of
+tests/support/hub in a process of its own; with --link RATE,DELAY through its slow link (bytes a second, seconds), with
+--namespace RATE,DELAY through one that packets of TCP take into a network namespace (as root). Rounds of
 
     curl to files, then sync: what a download costs; ranges of 64 MiB, --connections at a time
     hfshard convert org/model OUT: the same bytes, converted, on the disk
@@ -42,6 +43,7 @@ def parse():
     parser.add_argument("--bytes", default="4GiB", metavar="SIZE", help="about so many (default 4GiB)")
     parser.add_argument("--vocab", type=int, help="rows of the embedding (default its own)")
     parser.add_argument("--link", metavar="RATE,DELAY", help="as 100e6,0.05: a slow link; without, the loopback interface")
+    parser.add_argument("--namespace", metavar="RATE,DELAY", help="the same to clients in a network namespace (needs root)")
     parser.add_argument("--connections", nargs="+", type=int, default=[4, 8], help="of curl; its best round counts (4 8)")
     parser.add_argument("--max-memory", default="2GiB", metavar="SIZE")
     parser.add_argument("--least", type=float, default=0.9, help="of curl to files and sync (default 0.9)")
@@ -64,11 +66,22 @@ class Bench:
         self.out = os.path.join(folder, "out")
         self.times, self.processor = {}, {}
         self.written = 0  # of the output, at most
+        support = os.path.join(measure.ROOT, "tests", "support")
+        self.started, self.inside, address = [], [], "127.0.0.1"
+        if options.namespace:
+            rate, delay = options.namespace.split(",")
+            link = subprocess.Popen([sys.executable, "-m", "hub.namespace", "--rate", rate, "--delay", delay], cwd=support,
+                                    stdout=subprocess.PIPE, text=True)
+            self.started.append(link)
+            made = json.loads(link.stdout.readline())
+            self.inside, address = ["ip", "netns", "exec", made["namespace"]], made["address"]
         port_file = os.path.join(folder, "hub.json")
-        command = [sys.executable, "-m", "hub", "serve", "--repo", f"{MODEL}={self.source}", "--port-file", port_file]
+        command = [sys.executable, "-m", "hub", "serve", "--repo", f"{MODEL}={self.source}", "--port-file", port_file,
+                   "--address", address]
         if options.link:
             command += ["--link", options.link]
-        self.hub = subprocess.Popen(command, cwd=os.path.join(measure.ROOT, "tests", "support"))
+        self.hub = subprocess.Popen(command, cwd=support)
+        self.started.append(self.hub)
         while not os.path.exists(port_file):
             if self.hub.poll() is not None:
                 sys.exit("the hub has ended")
@@ -78,8 +91,9 @@ class Bench:
         self.environment = {**os.environ, "HF_ENDPOINT": self.endpoint, "HF_HOME": os.path.join(folder, "none"), "no_proxy": "*"}
 
     def close(self):
-        self.hub.send_signal(signal.SIGTERM)
-        self.hub.wait()
+        for process in reversed(self.started):
+            process.send_signal(signal.SIGTERM)
+            process.wait()
 
     def list_jobs(self):
         """What curl asks for: signed URLs live an hour."""
@@ -88,7 +102,7 @@ class Bench:
             if not path.endswith(".safetensors"):
                 continue
             asked = f"{self.endpoint}/{MODEL}/resolve/main/{os.path.basename(path)}"
-            url = subprocess.run(["curl", "-s", "-o", "/dev/null", "-w", "%{redirect_url}", asked], capture_output=True,
+            url = subprocess.run([*self.inside, "curl", "-s", "-o", "/dev/null", "-w", "%{redirect_url}", asked], capture_output=True,
                                  text=True, check=True, env=self.environment).stdout
             size = os.path.getsize(path)
             lines += [f"{at}-{min(size, at + PIECE) - 1} {url}\n" for at in range(0, size, PIECE)]
@@ -116,11 +130,11 @@ class Bench:
         words = f"xargs -P {connections} -L 1 sh -c 'curl -sS -f {place} -r $0 \"$1\"' < {shlex.quote(self.jobs)}"
         if out:
             words += f" && sync {shlex.quote(out)}/*"
-        subprocess.run(words, shell=True, check=True, env=self.environment)
+        subprocess.run([*self.inside, "sh", "-c", words], check=True, env=self.environment)
 
     def convert(self, source, *words):
         os.environ.update(self.environment)
-        return measure.run([self.options.hfshard, "convert", source, *words, "--max-memory", self.options.max_memory,
+        return measure.run([*self.inside, self.options.hfshard, "convert", source, *words, "--max-memory", self.options.max_memory,
                             "--json", "--quiet", *self.options.option])
 
     def empty(self):
@@ -191,7 +205,8 @@ def main():
             used = json.loads(warm.output)["network"]["used_bytes"]
             if abs(used - bench.bytes) > 0.01 * bench.bytes:
                 sys.exit(f"the run used {used} bytes of {bench.bytes}")
-            print(f"{bench.bytes / 1e9:.2f} GB in {len(jobs)} ranges of curl, {'link ' + options.link if options.link else 'loopback'}")
+            way = f"namespace {options.namespace}" if options.namespace else f"link {options.link}" if options.link else "loopback"
+            print(f"{bench.bytes / 1e9:.2f} GB in {len(jobs)} ranges of curl, {way}")
             streamed = []
             turns = bench.turns()
             for turn in range(options.runs):

@@ -15,6 +15,7 @@ import tempfile
 import threading
 
 from hub import Hub
+from hub.hub import LOOPBACK
 from hub.tls import Tls
 
 
@@ -53,7 +54,7 @@ def link(hub, settings):
 
 
 def serve(arguments, tls):
-    with Hub(tls=tls) as hub, link(hub, arguments.link):
+    with Hub(tls=tls, address=arguments.address) as hub, link(hub, arguments.link):
         for repo_id, revision, directory in repositories(arguments):
             repo = hub.repos.get(repo_id) or hub.add(repo_id, large_bytes=arguments.large_bytes)
             repo.commit(directory, revision)
@@ -83,6 +84,7 @@ def main():
     command.add_argument("--port-file", metavar="FILE")
     command.add_argument("--page-size", type=int, default=1000)
     command.add_argument("--large-bytes", type=int, default=10 << 20, help="files from this size on are stored elsewhere")
+    command.add_argument("--address", default=LOOPBACK, help="listen there (default %(default)s)")
     command.add_argument("--token", action="append", default=[], help="a token that is known")
     command.add_argument("--tls", action="store_true")
     command.add_argument("--link", metavar="RATE,DELAY", help="bytes a second, and seconds, of the way to clients (link.py)")

@@ -13,6 +13,7 @@ from hub.faults import Script
 from hub.log import Log
 from hub.wire import Gone, Listener, Response
 
+LOOPBACK = "127.0.0.1"
 URL_SECONDS = 3600
 SOON_SECONDS = 120
 
@@ -24,10 +25,10 @@ class Hub:
     any time: `page_size` (entries of a listing), `quota` (bucket -> requests in a window, after which 429), `tokens` (known
     ones; others are invalid), `bare_401` (unknown repositories are told without X-Error-Code), `link_endpoint` (the origin
     that next-page links name), `url_seconds`, `most_unranged_bytes` (above which the data host answers 400),
-    `resolver_calls_for_each_url` (more are a violation). `ca_file` is the authority of a hub with TLS.
+    `resolver_calls_for_each_url` (more are a violation). `address`: of both listeners. `ca_file` is the authority of a hub with TLS.
     """
 
-    def __init__(self, tls=None, prefix="", url_seconds=URL_SECONDS):
+    def __init__(self, tls=None, prefix="", url_seconds=URL_SECONDS, address=LOOPBACK):
         self.repos = {}
         self.renamed = {}
         self.tokens = {}
@@ -54,8 +55,8 @@ class Hub:
         self._count = 0
         self.ca_file = tls.ca_file if tls else None
         context = tls.context if tls else None
-        self.hub = Listener("hub", "127.0.0.1", self._serve_hub, context)
-        self.data = Listener("data", "localhost", self._serve_data, context)
+        self.hub = Listener("hub", address, self._serve_hub, context, address)
+        self.data = Listener("data", "localhost" if address == LOOPBACK else address, self._serve_data, context, address)
         self.stranger = Listener("stranger", "127.0.0.2", self._serve_stranger, None, "127.0.0.2")
         self.listeners = {"hub": self.hub, "data": self.data, "stranger": self.stranger}
 
