@@ -84,6 +84,7 @@ if(TARGET hfshard_testtool)
   foreach(fixture IN LISTS rows)
     hfshard_add_interop(maxtext_load_${fixture} maxtext_load.py ${fixture})
   endforeach()
+  hfshard_add_interop(maxtext_export maxtext_export.py)
 
   add_test(NAME interop.first_hour
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/cli/transcript.py --hfshard $<TARGET_FILE:hfshard> --peers

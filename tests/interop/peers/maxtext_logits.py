@@ -171,6 +171,13 @@ def reference_logits(source, model_type, changes):
   return logits[0].numpy(), ids
 
 
+def command_line(settings):
+  """What a program of MaxText is started with."""
+  words = [f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in settings.items()]
+  base = os.path.join(os.environ["HFSHARD_MAXTEXT_SRC"], "maxtext", "configs", "base.yml")
+  return [sys.argv[0], base, *words]
+
+
 def configuration(task, load):
   from maxtext.configs import pyconfig
 
@@ -178,9 +185,7 @@ def configuration(task, load):
   settings = {**task["settings"], **SETTINGS, "model_name": task["model_name"], "scan_layers": load["scan"],
               "load_parameters_path": load["path"], "base_output_directory": os.path.dirname(load["path"]),
               "enable_nnx": nnx, "pure_nnx": nnx, "pure_nnx_decoder": nnx}
-  words = [f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in settings.items()]
-  base = os.path.join(os.environ["HFSHARD_MAXTEXT_SRC"], "maxtext", "configs", "base.yml")
-  return pyconfig.initialize([sys.argv[0], base, *words])
+  return pyconfig.initialize(command_line(settings))
 
 
 def loaded_logits(config, ids, modules):
@@ -231,12 +236,18 @@ def measure(task, load):
           "argmax": float((found.argmax(-1) == reference.argmax(-1)).mean())}
 
 
-def main():
+def start():
+  """Makes MaxText ready for import; the file for the answer, because MaxText prints."""
   answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-  os.dup2(2, 1)  # MaxText prints
+  os.dup2(2, 1)
   os.environ.update(JAX_PLATFORMS="cpu", XLA_FLAGS="", JAX_DISABLE_MOST_OPTIMIZATIONS="1", DECOUPLE_GCLOUD="TRUE",
                     HF_HUB_OFFLINE="1")
   sys.path.insert(0, os.environ["HFSHARD_MAXTEXT_SRC"])
+  return answers
+
+
+def main():
+  answers = start()
   task = json.load(sys.stdin)
   print(json.dumps([measure(task, load) for load in task["loads"]]), file=answers, flush=True)
 
