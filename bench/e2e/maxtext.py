@@ -50,6 +50,19 @@ def parse():
     return parser.parse_args()
 
 
+def program(python, sources, module, *words):
+    """The command line of one of MaxText's programs for checkpoints, such as to_maxtext."""
+    return ["env", "-C", sources, f"PYTHONPATH={sources}", *ENVIRONMENT, python, "-m",
+            f"maxtext.checkpoint_conversion.{module}", *words]
+
+
+def to_maxtext_words(source, out, layers, devices):
+    """What to_maxtext is told, for a source of Qwen3-0.6B's shape."""
+    return ["--lazy_load_tensors=true", "--save_dtype=bfloat16", f"--hf_model_path={source}",
+            f"--simulated_cpu_devices_count={devices}", "hardware=cpu", "model_name=qwen3-0.6b", f"base_output_directory={out}",
+            f"scan_layers={layers == 'stacked'}", "skip_jax_distributed_system=true"]
+
+
 def missing(why):
     print(f"PEER MISSING maxtext: {why}")
     sys.exit(77)
@@ -110,14 +123,7 @@ class Peer:
         print(f"MaxText: {commit.stdout.strip() or 'unknown commit'}; {versions.strip()}")
 
     def command(self, *words):
-        return ["env", "-C", self.sources, f"PYTHONPATH={self.sources}", *ENVIRONMENT, self.python, "-m",
-                "maxtext.checkpoint_conversion.to_maxtext", *words]
-
-    def convert(self, source, out, layers, devices):
-        return self.command("--lazy_load_tensors=true", "--save_dtype=bfloat16", f"--hf_model_path={source}",
-                            f"--simulated_cpu_devices_count={devices}", "hardware=cpu", "model_name=qwen3-0.6b",
-                            f"base_output_directory={out}", f"scan_layers={layers == 'stacked'}",
-                            "skip_jax_distributed_system=true")
+        return program(self.python, self.sources, "to_maxtext", *words)
 
 
 @dataclasses.dataclass
@@ -161,7 +167,7 @@ def make_cases(options, peer, source, folder):
     theirs = [Case("to_maxtext --help: imports", peer.command("--help"), options.runs or 1)]
     for layers, devices in [("stacked", 1), ("stacked", 16), *([("separate", 16)] if options.separate else [])]:
         out = f"{folder}/theirs-{layers}-{devices}"
-        command = peer.convert(source, out, layers, devices)
+        command = peer.command(*to_maxtext_words(source, out, layers, devices))
         theirs.append(Case(f"to_maxtext, {layers}, devices={devices}", command, options.runs or 1, out, layers))
     return ours, theirs
 
