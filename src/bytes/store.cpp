@@ -1,5 +1,7 @@
 #include "bytes/store.h"
 
+#include <cerrno>
+#include <unistd.h>
 #include <utility>
 
 #include "bytes/data_source.h"
@@ -48,6 +50,11 @@ bool StorePath::is_file() const {
 bool StorePath::is_directory() const {
   const auto entry = find();
   return entry && entry->kind == FileKind::directory;
+}
+
+bool StorePath::is_closed() const {
+  const auto path = local_path();
+  return path && ::access(path->c_str(), R_OK | X_OK) != 0 && errno == EACCES && is_directory();
 }
 
 std::string StorePath::read(std::uint64_t max_bytes) const {

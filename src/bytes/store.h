@@ -88,6 +88,8 @@ class StorePath {
 
   bool is_file() const;
   bool is_directory() const;
+  /// Whether it is a directory of this machine that the process may not look into.
+  bool is_closed() const;
   /// A link that leads nowhere is there, too.
   bool exists() const { return find().has_value(); }
   /// The whole file. Throws: as read_file.

@@ -42,7 +42,7 @@ void find_below(const StorePath& item, const std::string& prefix, int depth, boo
     if (prefix.empty() && std::ranges::find(kNoArrays, name) != kNoArrays.end()) continue;
     const std::string path = key_below(prefix, name);
     const StorePath directory = item / path;
-    if (!directory.is_directory()) continue;
+    if (!directory.is_directory() || (only_first && directory.is_closed())) continue;
     if (only_first && (!found.empty() || ++looked_at > kLookedAt)) return;
     if (found.size() > kMaxDirectories)
       throw Error(ErrorCode::limit, "too many directories of arrays").in_file(item.text());

@@ -103,13 +103,17 @@ std::string plan_id_of(const StorePath& step) {
   return ours ? id : std::string();
 }
 
+// A directory that may be looked into. Others are no reason to refuse what lies beside them:
+// `lost+found` stands in the root of a volume.
+bool is_open(const StorePath& path) { return path.is_directory() && !path.is_closed(); }
+
 // Names of the trees below a step: those that Orbax can load, and those that were to become such.
 std::vector<std::string> items_below(const StorePath& step) {
   std::vector<std::string> out;
   for (const std::string& name : step.list()) {
     if (name.starts_with(kProcessDirectory) || is_unfinished(name)) continue;
     const StorePath item = step / name;
-    if (item.is_directory() && (is_tree(item) || has_parts(item))) out.push_back(name);
+    if (is_open(item) && (is_tree(item) || has_parts(item))) out.push_back(name);
   }
   return out;
 }
@@ -155,7 +159,7 @@ bool is_step(const StorePath& path) {
 
 // Whether a directory whose name does not tell is a step by what it holds.
 bool holds_step(const StorePath& path) {
-  return path.is_directory() && (is_step(path) || is_item(path) || !items_below(path).empty());
+  return is_open(path) && (is_step(path) || is_item(path) || !items_below(path).empty());
 }
 
 // What Orbax's name formats make of a step: its number, alone or behind a prefix, padded or not.
@@ -252,8 +256,8 @@ bool looks_like_orbax(const StorePath& path) {
     if (is_unfinished(name) || name.starts_with(kProcessDirectory)) return true;
     const StorePath below = path / name;
     if (!below.is_directory()) return false;
-    return name == kItemDirectory || is_decimal(name) || is_tree(below) ||
-           (step_name(name) && holds_step(below));
+    if (name == kItemDirectory || is_decimal(name)) return true;
+    return is_open(below) && (is_tree(below) || (step_name(name) && holds_step(below)));
   });
 }
 
