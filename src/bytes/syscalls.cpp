@@ -36,6 +36,10 @@ std::string_view hint_of(int error_number) {
       return "look at who may read and write it (ls -ld), and at the directories above it";
     case EROFS:
       return "choose a place on a file system that can be written";
+    case EFBIG:
+      return "let the process write larger files (ulimit -f), or choose another file system";
+    case ELOOP:
+      return "a symbolic link leads back to itself (ls -l): name what it was to lead to";
     case ENAMETOOLONG:
       return "choose a shorter name: one has at most 255 bytes, an output's 246";
     default:

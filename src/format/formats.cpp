@@ -64,9 +64,9 @@ void refuse_url(const std::string& location) {
   if (scheme.empty()) return;
   throw Error(ErrorCode::unsupported, "checkpoints of such places are not read")
       .in_file(location)
-      .hint(
-          "copy it here first; understood are directories, .safetensors files and models of the "
-          "hub");
+      .hint(scheme == "file" ? "write the path alone, without file://"
+                             : "copy it here first; understood are directories, .safetensors files "
+                               "and models of the hub");
 }
 
 }  // namespace

@@ -393,6 +393,7 @@ OpenedSource open_source_model(const StorePath& place, const PlanOptions& option
     }
   }
   if (options.tree.same) {
+    if (!place.is_file() && !place.is_directory()) open_source(place, {});  // says what is there
     throw Error(ErrorCode::usage, "this is no checkpoint that could be laid out anew")
         .in_file(place.text())
         .hint(

@@ -15,7 +15,7 @@ std::string step_directory(const std::string& out) {
     return exists(join_path(directory, kManifestName));
   };
   if (is_ours(out)) return out;
-  if (is_ours(parent_path(out))) return parent_path(out);
+  if (exists(out) && is_ours(parent_path(out))) return parent_path(out);
   std::string highest;
   for (const Format* format : all_formats()) {
     const auto found = format->recognise(out);

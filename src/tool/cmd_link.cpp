@@ -1,5 +1,6 @@
 #include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -69,7 +70,7 @@ void print_awaited(const ConvertReport& report) {
 
 void print_linked(const ConvertReport& report, bool digests) {
   const RunResult& run = report.run;
-  print_line(fmt::format("published {} ({} linked, {} written, in {:.2f} s)", run.path,
+  print_line(fmt::format("published {} ({} linked, {} written, in {:.2f} s)", printable(run.path),
                          human_bytes(report.plan.linked_bytes), human_bytes(run.output_bytes),
                          run.seconds));
   if (digests) {
@@ -103,7 +104,9 @@ int show_link_plan(const Session& session, const PlanFlags& plan_flags, RunOptio
   wanted.link = true;
   wanted.in_place = flags.in_place;
   wanted.digests = flags.digests;
-  if (flags.in_place) options.out = std::filesystem::weakly_canonical(plan_flags.source).string();
+  std::error_code unknown;  // what cannot be followed is said by what reads it
+  if (flags.in_place)
+    options.out = std::filesystem::weakly_canonical(plan_flags.source, unknown).string();
   return show_plan(session, source_name(session, plan_flags.source, plan_flags.revision), wanted,
                    options);
 }
@@ -130,7 +133,7 @@ int run_link_command(const Session& session, const PlanFlags& plan_flags, const 
   if (session.json) {
     print_json("link", link_json(report));
   } else if (report.run.already_done) {
-    print_line(fmt::format("complete  {} carries this plan already", report.run.path));
+    print_line(fmt::format("complete  {} carries this plan already", printable(report.run.path)));
   } else {
     print_linked(report, flags.digests);
   }

@@ -19,6 +19,20 @@ long=$(printf 'n%.0s' {1..247})
 show convert model "$long" --quiet | sed "s/$long/LONG/g"
 ends convert model "${long:1}"
 ls | cut -c 1-20
+echo "-- the directory where one stands, as a shell completes it"
+"$HFSHARD" convert model out --quiet >/dev/null
+(cd out && show verify ./ && show verify 0/ && show inspect ./ | head -2)
+(cd out/0 && show verify ../ && show diff ./ ../../model | tail -3 && show verify nothing)
+echo "-- directories that are gone, links that lead back"
+ln -s loop loop
+ln -s nowhere dangling
+mkdir gone
+(cd gone && rmdir ../gone && show convert "$T/model" out --quiet && show inspect .)
+for command in convert "link --quiet" "reshard --quiet"; do show $command model loop --quiet; done
+show link loop --in-place
+show convert model dangling --quiet
+for source in nothing dangling loop; do show reshard "$source" other; done
+show plan "file://$T/model"
 echo "-- a directory beside the files that may not be looked into, as lost+found of a volume"
 # Root may look into every directory, unless that is taken from it.
 as=
@@ -31,3 +45,5 @@ for place in model out; do
   done
   rmdir "$place/lost+found"
 done
+echo "-- outputs of another format"
+show convert model out --to dcp --overwrite --quiet

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -10,6 +11,7 @@
 #include "base/typed.h"
 #include "bytes/files.h"
 #include "bytes/output.h"
+#include "bytes/syscalls.h"
 #include "plan/options_json.h"
 #include "run/keeping/recover.h"
 #include <sys/stat.h>
@@ -22,7 +24,13 @@ namespace {
 namespace fs = std::filesystem;
 
 // Absolute, links resolved as far as the path exists.
-fs::path canonical(const std::string& path) { return fs::weakly_canonical(fs::absolute(path)); }
+fs::path canonical(const std::string& path) {
+  std::error_code error;
+  fs::path out = fs::absolute(path, error);
+  if (!error) out = fs::weakly_canonical(out, error);
+  if (error) throw sys::failure("follow", path, error.value());
+  return out;
+}
 
 bool inside(const fs::path& inner, const fs::path& outer) {
   const auto mismatch = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
@@ -186,6 +194,11 @@ void refuse_mount_point(const OutPaths& paths, const std::string& hint) {
       .hint(hint);
 }
 
+// What a link at OUT leads to, which need not be there.
+std::string led_to(const OutPaths& paths) {
+  return canonical((paths.parent / fs::read_symlink(paths.out)).string()).string();
+}
+
 // An index may be put into the source's directory if none is there.
 void check_in_place(const Plan& plan, const RunOptions& options, const OutPaths& paths) {
   refuse_mount_point(paths, "name a directory inside it, or link to another output");
@@ -287,7 +300,7 @@ void check_output(const Plan& plan, const Format& target, const RunOptions& opti
     throw Error(ErrorCode::conflict,
                 "the output is a symbolic link, which cannot be published by renaming")
         .in_file(paths.out)
-        .hint(fmt::format("name what it leads to: {}", out.string()));
+        .hint(fmt::format("name what it leads to: {}", led_to(paths)));
   }
   const auto here = file_info(paths.out);
   if (here && here->kind == FileKind::directory)
@@ -299,7 +312,9 @@ void check_output(const Plan& plan, const Format& target, const RunOptions& opti
     case OutState::step:
       return check_step(plan, target, options, paths);
     case OutState::foreign:
-      throw Error(ErrorCode::conflict, "the output exists and is not a checkpoint")
+      throw Error(
+          ErrorCode::conflict,
+          fmt::format("the output exists and is no checkpoint of the format {}", target.name()))
           .in_file(paths.out)
           .hint("choose a path that does not exist; hfshard never deletes what it did not write");
   }

@@ -27,7 +27,8 @@ bool is_staging_name(std::string_view name) {
 
 // The staging directory that a place is or lies in; empty if none.
 std::string staging_around(const std::string& place) {
-  for (fs::path at = fs::absolute(place).lexically_normal(); at.has_relative_path();
+  std::error_code none;  // a directory that was removed is around nothing
+  for (fs::path at = fs::absolute(place, none).lexically_normal(); at.has_relative_path();
        at = at.parent_path()) {
     const std::string name = at.filename().string();
     if (is_staging_name(name) && exists(join_path(at.string(), kPlanRecordName)))
@@ -51,10 +52,10 @@ std::vector<std::string> outs_of(const std::string& place) {
   return out;
 }
 
-std::string staging_beside(const std::string& out) {
+std::string staging_beside(std::string out) {
+  while (out.ends_with('/')) out.pop_back();
   const std::string name = fs::path(out).filename().string();
-  if (!url_scheme(out).empty() || name == "." || name == ".." || out.empty() || out == "/")
-    return {};
+  if (!url_scheme(out).empty() || name.empty() || name == "." || name == "..") return {};
   std::string staging = out_paths(out).staging;
   return exists(join_path(staging, kPlanRecordName)) ? staging : std::string();
 }
