@@ -248,6 +248,8 @@ void hold_standard_streams() {
 int tool_main(int argc, const char* const* argv, const Limits* limits, unsigned progress_ms,
               unsigned hub_retry_ms) {
   hold_standard_streams();
+  // A file that grows beyond `ulimit -f` is an error of the write, which says which file.
+  static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));
   try {
     return read_and_run(argc, argv, limits, progress_ms, hub_retry_ms);
   } catch (const std::bad_alloc&) {  // too little for the command line itself, or for saying more

@@ -45,5 +45,8 @@ for place in model out; do
   done
   rmdir "$place/lost+found"
 done
+echo "-- a limit of the size of files"
+(ulimit -f 20 && show convert model limited --quiet)
+ends convert model limited --resume
 echo "-- outputs of another format"
 show convert model out --to dcp --overwrite --quiet
