@@ -124,7 +124,7 @@ std::vector<std::string> arguments_of(int argc, const char* const* argv) {
   std::vector<std::string> out(argv + std::min(argc, 1), argv + argc);
   if (out.empty()) return {"--help"};
   if (out.front() != "help") return out;
-  out.erase(out.begin());
+  while (!out.empty() && out.front() == "help") out.erase(out.begin());
   out.emplace_back("--help");
   return out;
 }

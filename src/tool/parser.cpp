@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "tool/help.h"
 #include "tool/values.h"
 
 namespace hfshard {
@@ -76,6 +77,26 @@ void add_command(CLI::App& app, const Command& command) {
   if (!command.commands.empty()) app.require_subcommand(1);
 }
 
+std::string lower(std::string_view word) {
+  std::string out(word);
+  for (char& letter : out) {
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  }
+  return out;
+}
+
+// What a word may be the beginning of, or else what it is near to. Of a word shorter than `least`
+// every other one is near.
+std::vector<std::string> meant_by(const std::string& word, const std::vector<std::string>& names,
+                                  std::size_t least) {
+  if (word.size() < least) return {};
+  std::vector<std::string> out;
+  for (const std::string& name : names) {
+    if (name.starts_with(lower(word))) out.push_back(name);
+  }
+  return out.empty() ? near_names(word, names) : out;
+}
+
 // An option that a command has, before that command.
 void check_order(const Command& program, const std::vector<std::string>& words) {
   if (words.empty() || !words[0].starts_with("-")) return;
@@ -112,21 +133,28 @@ void check_command(const Command& command, const std::vector<std::string>& words
   }
   std::vector<std::string> names;
   for (const Command& child : command.commands) names.push_back(child.name);
-  // Of a short word every other one is near.
-  constexpr std::size_t kShort = 3;
-  std::vector<std::string> near;
-  if (words[at].size() > kShort) near = near_names(words[at], names);
-  if (words[at] == "version") near = {"--version"};
+  constexpr std::size_t kLeast = 4;
+  std::vector<std::string> near = meant_by(words[at], names, kLeast);
+  if (words[at] == "version" || words[at] == "help") near = {"--" + words[at]};
   throw Error(ErrorCode::usage, fmt::format("there is no command {}", quote(words[at])))
       .hint(near.empty() ? "commands are " + join(names, ", ")
                          : "did you mean " + join(near, " or ") + "?");
 }
 
-// What CLI11 says of an option that ends the line: `--step: 1 required N missing`.
-std::string without_value(const CLI::ParseError& error) {
+// What CLI11 says of an option, in our words: `--step: 1 required N missing` of one that ends the
+// line, `--to: At Most 1 required but received 2`, `Could not convert: --quiet = x`.
+std::string reworded(const CLI::ParseError& error) {
   constexpr std::string_view kBetween = ": 1 required ";
   constexpr std::string_view kEnd = " missing";
+  constexpr std::string_view kAtMost = ": At Most 1 required but received ";
+  constexpr std::string_view kFlag = "Could not convert: ";
   std::string said = error.what();
+  if (const std::size_t at = said.find(kAtMost); at != std::string::npos)
+    return fmt::format("{} is given {} times", said.substr(0, at),
+                       said.substr(at + kAtMost.size()));
+  if (said.starts_with(kFlag) && said.find(" = ") != std::string::npos)
+    return fmt::format("{} takes no value",
+                       said.substr(kFlag.size(), said.find(" = ") - kFlag.size()));
   const std::size_t at = said.find(kBetween);
   if (at == std::string::npos || !said.ends_with(kEnd)) return said;
   const std::size_t value = at + kBetween.size();
@@ -134,24 +162,59 @@ std::string without_value(const CLI::ParseError& error) {
                      said.substr(value, said.size() - kEnd.size() - value));
 }
 
-// CLI11 reports wrong flags this way.
-Error usage_error(const CLI::App& app, const Parsed& parsed, const CLI::ParseError& error) {
-  const std::string help = fmt::format("see {} --help", parsed.path);
-  for (const std::string& word : app.remaining(true)) {
-    if (!word.starts_with("-")) continue;
-    std::vector<std::string> names;
-    for (const Option& option : parsed.command->options) names.push_back(option.name);
-    const std::string typed = word.substr(0, word.find('='));
-    for (const Command& child : parsed.command->commands) {
-      if (typed != "--" + child.name && typed != "-" + child.name) continue;
-      return Error(ErrorCode::usage, fmt::format("{} has no option {}", parsed.path, quote(typed)))
-          .hint(fmt::format("{} is a command: {} {}", child.name, parsed.path, child.name));
-    }
-    const std::vector<std::string> near = near_names(typed, names);
-    return Error(ErrorCode::usage, fmt::format("{} has no option {}", parsed.path, quote(typed)))
-        .hint(near.empty() ? help : fmt::format("did you mean {}? {}", join(near, " or "), help));
+Error unknown_option(const Parsed& parsed, const std::string& typed) {
+  Error out(ErrorCode::usage, fmt::format("{} has no option {}", parsed.path, quote(typed)));
+  for (const Command& child : parsed.command->commands) {
+    if (typed != "--" + child.name && typed != "-" + child.name) continue;
+    return out.hint(fmt::format("{} is a command: {} {}", child.name, parsed.path, child.name));
   }
-  return Error(ErrorCode::usage, printable(without_value(error))).hint(help);
+  std::vector<std::string> names;
+  for (const Option& option : parsed.command->options) names.push_back(option.name);
+  const std::vector<std::string> near = meant_by(typed, names, 0);
+  const std::string help = fmt::format("see {} --help", parsed.path);
+  return out.hint(near.empty() ? help
+                               : fmt::format("did you mean {}? {}", join(near, " or "), help));
+}
+
+// The en dash and the em dash, which word processors make of hyphens.
+bool is_dashed(std::string_view word) {
+  return word.starts_with("\xe2\x80\x93") || word.starts_with("\xe2\x80\x94");
+}
+
+// A word for which the command has no place.
+Error extra_word(const Parsed& parsed, const std::string& word) {
+  return Error(ErrorCode::usage, fmt::format("there is no place for {}", quote(word)))
+      .hint("it is called: " + usage_line(*parsed.command, parsed.path));
+}
+
+// CLI11 reports wrong flags this way.
+Error usage_error(const CLI::App& app, const Parsed& parsed, const std::vector<std::string>& words,
+                  const CLI::ParseError& error) {
+  const std::vector<std::string> left = app.remaining(true);
+  const auto end = std::ranges::find(left, "--");  // behind it are no options
+  const auto option = std::find_if(left.begin(), end, [](const std::string& word) {
+    return word.size() > 1 && word.starts_with("-");
+  });
+  if (option != end) return unknown_option(parsed, option->substr(0, option->find('=')));
+  const auto dashed = std::ranges::find_if(words, is_dashed);
+  if (dashed != words.end()) {
+    return Error(ErrorCode::usage, fmt::format("{} begins with a dash", quote(*dashed)))
+        .hint("options begin with two hyphens, as in --help");
+  }
+  const auto extra = std::ranges::find_if(left, [](const auto& word) { return word != "--"; });
+  if (extra != left.end()) return extra_word(parsed, *extra);
+  return Error(ErrorCode::usage, printable(reworded(error)))
+      .hint(fmt::format("see {} --help", parsed.path));
+}
+
+// A value without a character is what a variable of a shell leaves that is not set.
+std::optional<Error> find_empty(const Parsed& parsed) {
+  for (const auto& [name, values] : parsed.given) {
+    if (name == "--prefix" || std::ranges::find(values, std::string()) == values.end()) continue;
+    return Error(ErrorCode::usage, fmt::format("{} is empty", name))
+        .hint(fmt::format("see {} --help", parsed.path));
+  }
+  return std::nullopt;
 }
 
 // The command that was read last; returns CLI11's.
@@ -167,7 +230,7 @@ const CLI::App& find_chosen(const CLI::App& app, Parsed& parsed) {
 
 }  // namespace
 
-Parsed parse(const Command& program, std::vector<std::string> words) {
+Parsed parse(const Command& program, const std::vector<std::string>& words) {
   CLI::App app(program.summary, program.name);
   add_command(app, program);
   Parsed out;
@@ -175,11 +238,12 @@ Parsed parse(const Command& program, std::vector<std::string> words) {
   out.path = program.name;
   try {
     check_command(program, words, 0);
-    std::ranges::reverse(words);  // CLI11 takes them from the back
-    app.parse(words);
+    std::vector<std::string> reversed(words.rbegin(), words.rend());
+    app.parse(reversed);  // CLI11 takes them from the back
     for (const CLI::Option* option : find_chosen(app, out).get_options()) {
       if (option->count() > 0) out.given[option->get_name()] = option->results();
     }
+    out.error = find_empty(out);
   } catch (const CLI::CallForHelp&) {
     out.ask = Parsed::Ask::help;
     find_chosen(app, out);
@@ -190,7 +254,7 @@ Parsed parse(const Command& program, std::vector<std::string> words) {
     out.error = error;
   } catch (const CLI::ParseError& error) {
     const CLI::App& chosen = find_chosen(app, out);
-    out.error = usage_error(chosen, out, error);
+    out.error = usage_error(chosen, out, words, error);
   }
   return out;
 }

@@ -25,6 +25,6 @@ struct Parsed {
 
 /// Reads the words after the program's name, and writes what was given to the variables of the
 /// tables.
-Parsed parse(const Command& program, std::vector<std::string> words);
+Parsed parse(const Command& program, const std::vector<std::string>& words);
 
 }  // namespace hfshard

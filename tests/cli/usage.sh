@@ -52,6 +52,26 @@ show convert hf://org/name out
 show plan https://huggingface.co/org/name
 show inspect gs://bucket/out
 show finalize gs://bucket/out
+echo "-- words without a place, twice, without a value; the beginning of a name; another dash"
+show convert in out extra
+show convert in out extra and more
+show convert in out --to orbax --to dcp
+show convert in out --quiet=x
+show convert in out --worker ''
+show convert in out --worker '' --json
+show convert '' out
+show verify ''
+show inspect ''
+show diff in ''
+show mappings example qwen3 ''
+show convert in out --over
+show convert in out --res
+show conv in out
+show CONVERT in out
+show mappings help
+show help help | sed -n 2p
+show convert "$(printf '\342\200\224mesh')" fsdp=2 in out | LC_ALL=C sed "s/$(printf '\342\200\224')/DASH/"
+show convert -- in out --quiet
 echo "-- names that --with and --option do not have"
 example deepseek parts
 show plan parts --with mpt
