@@ -74,8 +74,8 @@ void print_network(const RunResult& run) {
 
 void print_published(const ConvertReport& report, const std::string& out) {
   const RunResult& run = report.run;
-  print_line(fmt::format("published {} ({} in {:.2f} s)", run.path, human_bytes(run.output_bytes),
-                         run.seconds));
+  print_line(fmt::format("published {} ({} in {:.2f} s)", printable(run.path),
+                         human_bytes(run.output_bytes), run.seconds));
   print_line(fmt::format("family    {}", family_text(report.plan)));
   print_line(fmt::format("digest    {}", run.root_digest));
   if (run.overflows > 0) {
@@ -85,12 +85,12 @@ void print_published(const ConvertReport& report, const std::string& out) {
   print_network(run);
   print_next(report.plan, run.path);
   if (report.plan.carries_tokenizer && !report.plan.side_directory.empty()) {
-    print_line(fmt::format("tokenizer {}/{}", out, report.plan.side_directory));
+    print_line(fmt::format("tokenizer {}/{}", printable(out), report.plan.side_directory));
   }
 }
 
 void print_complete(const RunResult& run) {
-  print_line(fmt::format("complete  {} carries this plan already", run.path));
+  print_line(fmt::format("complete  {} carries this plan already", printable(run.path)));
 }
 
 void print_converted(const ConvertReport& report, const RunOptions& options) {
@@ -172,8 +172,8 @@ int run_clean_command(const Session& session, const std::string& out) {
     object["path"] = report.path;
     print_json("clean", std::move(object));
   } else {
-    print_line(report.removed ? fmt::format("removed   {}", report.path)
-                              : fmt::format("nothing   {} is not there", report.path));
+    print_line(report.removed ? fmt::format("removed   {}", printable(report.path))
+                              : fmt::format("nothing   {} is not there", printable(report.path)));
   }
   return 0;
 }

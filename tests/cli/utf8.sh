@@ -21,4 +21,5 @@ name="$(printf 'a\033[2J\302\2331m\342\200\256b\377')"
 "$HFSHARD" inspect "$name" --json 2>/dev/null || echo "exit $?"
 cp -r "$TESTS/oracle/qwen3" "$name"
 "$HFSHARD" inspect "$name" | head -1
+"$HFSHARD" convert "$name" "out-$name" --quiet | sed -n '1p;$p'
 "$HFSHARD" inspect in "$name" 2>&1 || echo "exit $?"
