@@ -37,6 +37,27 @@ const Json* find_path(const Json& root, std::string_view path) {
   return at->is_null() ? nullptr : at;
 }
 
+// The value of an expression that is no integer, as config.json has it.
+std::string shown(const ExprValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return quote(*text);
+  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
+  if (const auto* truth = std::get_if<bool>(&value)) return *truth ? "true" : "false";
+  return "no value";
+}
+
+// What a person changes is config.json, which has other names than the rules.
+std::string made_of(const Expr& dim) {
+  return fmt::format("look at config.json: it is {} there", dim.text());
+}
+
+// Rows of the vocabulary are a number in every family.
+void check_vocab(const std::string& name, const std::string& value) {
+  const auto rows = parse_whole(value);
+  if (name != "vocab" || (rows && *rows > 0)) return;
+  throw Error(ErrorCode::usage, fmt::format("option {} wants a whole number from 1, not {}",
+                                            quote(name), quote(value)));
+}
+
 }  // namespace
 
 Bindings::ShapeOf shapes_of(const Catalog& catalog) {
@@ -49,7 +70,10 @@ Bindings::ShapeOf shapes_of(const Catalog& catalog) {
 
 void check_options(const MappingTable& table, const Bindings::Options& options) {
   for (const auto& [name, value] : options) {
-    if (std::ranges::find(table.options, name) != table.options.end()) continue;
+    if (std::ranges::find(table.options, name) != table.options.end()) {
+      check_vocab(name, value);
+      continue;
+    }
     const std::vector<std::string> near = meant_names(name, table.options);
     throw Error(ErrorCode::usage,
                 fmt::format("family {} has no option {}", quote(table.family), quote(name)))
@@ -158,17 +182,19 @@ std::uint64_t Bindings::extent(const std::string& dim) const {
   HFSHARD_CHECK(found != table_.dims.end());  // the loader checked it
   const ExprValue found_value = this->dim(dim, found->second);
   const auto* number = std::get_if<std::int64_t>(&found_value);
+  if (const auto* absent = std::get_if<Absent>(&found_value))
+    throw Error(ErrorCode::bad_input, absent->message).by_rule(found->second.pointer());
   if (number == nullptr) {
-    const auto* absent = std::get_if<Absent>(&found_value);
-    throw Error(ErrorCode::bad_input, absent != nullptr
-                                          ? absent->message
-                                          : fmt::format("dim {} is no integer", quote(dim)))
-        .by_rule(found->second.pointer());
+    throw Error(ErrorCode::bad_input,
+                fmt::format("dim {} is {}, which is no integer", quote(dim), shown(found_value)))
+        .by_rule(found->second.pointer())
+        .hint(made_of(found->second));
   }
   const std::int64_t value = *number;
   if (value < 0) {
     throw Error(ErrorCode::bad_input, fmt::format("dim {} is {}", quote(dim), value))
-        .by_rule(found->second.pointer());
+        .by_rule(found->second.pointer())
+        .hint(made_of(found->second));
   }
   return static_cast<std::uint64_t>(value);
 }

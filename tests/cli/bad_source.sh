@@ -68,3 +68,9 @@ echo "-- a config.json without a byte"
 example qwen3 empty
 : >empty/config.json
 show convert empty out
+echo "-- sizes in config.json that are none"
+example qwen3 sizes
+for size in '"26"' 26.5 true -26; do
+  sed "s/\"hidden_size\": *[0-9]*/\"hidden_size\": $size/" "$good/config.json" >sizes/config.json
+  show plan sizes
+done

@@ -72,6 +72,8 @@ show mappings help
 show help help | sed -n 2p
 show convert "$(printf '\342\200\224mesh')" fsdp=2 in out | LC_ALL=C sed "s/$(printf '\342\200\224')/DASH/"
 show convert -- in out --quiet
+show plan in --option vocab=0
+show plan in --option vocab=x
 echo "-- names that --with and --option do not have"
 example deepseek parts
 show plan parts --with mpt
