@@ -194,7 +194,9 @@ class HubTalk : public std::enable_shared_from_this<HubTalk> {
   void again(const std::string& why, unsigned most, const HttpHeaders* headers) {
     if (tries_ + 1 >= most) {
       client_.away_ = true;
-      return fail(ErrorCode::network, fmt::format("{}; tried {} times", why, most));
+      return fail(ErrorCode::network, fmt::format("{}; tried {} times", why, most),
+                  "look at the network (HTTPS_PROXY, HF_ENDPOINT), then again; with "
+                  "HF_HUB_OFFLINE=1 the cache is read alone");
     }
     const auto wait = retry_wait(tries_++, headers, client_.options().retry_ms);
     if (wait > kWorthTelling && client_.options().note) {
@@ -204,9 +206,9 @@ class HubTalk : public std::enable_shared_from_this<HubTalk> {
     client_.loop().post([self = shared_from_this()] { self->send(); }, wait);
   }
 
-  void fail(ErrorCode code, const std::string& why) {
+  void fail(ErrorCode code, const std::string& why, std::string_view hint = {}) {
     Error error(code, why);
-    error.in_file(shown_url(answer_.url));
+    error.in_file(shown_url(answer_.url)).hint(hint);
     finish(std::make_exception_ptr(error));
   }
 

@@ -42,7 +42,7 @@ class Reach:
 
     def names(self):
         name = self.stream.fresh()
-        self.expect_refused("a hub that nobody knows", [NOBODY], name, HF_ENDPOINT=f"http://{NOBODY}:1")
+        self.expect_refused("a hub that nobody knows", [NOBODY, "HF_HUB_OFFLINE"], name, HF_ENDPOINT=f"http://{NOBODY}:1")
         self.resumed("a hub that nobody knows", name)
         name = self.stream.fresh()
         self.server.script("data", "GET", SHARD, ["ok"] * 20)
