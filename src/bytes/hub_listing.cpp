@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "base/typed.h"
 #include "bytes/hub_answers.h"
 #include "bytes/hub_name.h"
 
