@@ -101,6 +101,9 @@ set(e2e ${CMAKE_CURRENT_LIST_DIR}/../bench/e2e)
 set(e2e_options --hfshard $<TARGET_FILE:hfshard> --work ${CMAKE_CURRENT_BINARY_DIR} --runs 1)
 add_test(NAME bench.convert
   COMMAND ${Python3_EXECUTABLE} ${e2e}/convert.py ${e2e_options} --layers 2 --vocab 8192)
+add_test(NAME bench.convert_dtype
+  COMMAND ${Python3_EXECUTABLE} ${e2e}/convert.py ${e2e_options} --layers 2 --vocab 8192 --to safetensors --dtype f32
+    --max-memory 512MiB --caches warm)
 add_test(NAME bench.way_back
   COMMAND ${Python3_EXECUTABLE} ${e2e}/way_back.py ${e2e_options} --layers 2 --vocab 8192)
 add_test(NAME bench.sparse
@@ -111,7 +114,7 @@ add_test(NAME bench.link
   COMMAND ${Python3_EXECUTABLE} ${e2e}/link.py ${e2e_options} --most-seconds 60 60)
 add_test(NAME bench.hub
   COMMAND ${Python3_EXECUTABLE} ${e2e}/hub.py ${e2e_options} --bytes 100MiB --vocab 8192 --link 400e6,0.01 --connections 4 --least 0)
-set_tests_properties(bench.convert bench.way_back bench.sparse bench.plan bench.link bench.hub PROPERTIES LABELS slow TIMEOUT 900 RUN_SERIAL TRUE)
+set_tests_properties(bench.convert bench.convert_dtype bench.way_back bench.sparse bench.plan bench.link bench.hub PROPERTIES LABELS slow TIMEOUT 900 RUN_SERIAL TRUE)
 
 add_test(NAME fault.disk_full
   COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/disk_full.py ${fault_options})

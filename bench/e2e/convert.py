@@ -33,13 +33,14 @@ def parse():
     parser.add_argument("--layers", type=int, help="layers of the model (default its own)")
     parser.add_argument("--vocab", type=int, help="rows of the embedding (default its own)")
     parser.add_argument("--mesh", default="fsdp=16")
+    parser.add_argument("--dtype", help="of the output: what is quantised is decoded (default: as --to has it)")
     parser.add_argument("--to", choices=["orbax", "safetensors"], default="orbax")
     parser.add_argument("--max-memory", nargs="+", default=["512MiB", "2GiB"], metavar="SIZE")
     parser.add_argument("--layouts", nargs="+", default=["stacked", "separate"])
     parser.add_argument("--caches", nargs="+", default=["warm", "cold"])
     options = parser.parse_args()
     if options.to == "safetensors":
-        options.layouts = ["as stored"]
+        options.layouts = [f"as stored, {options.dtype}" if options.dtype else "as stored"]
     return options
 
 
@@ -65,6 +66,7 @@ class Bench:
 
     def convert_command(self, layout, memory):
         form = ["--mesh", self.options.mesh, "--layers", layout] if self.options.to == "orbax" else ["--to", self.options.to]
+        form += ["--dtype", self.options.dtype] if self.options.dtype else []
         return [self.options.hfshard, "convert", self.source, self.out, *form, "--max-memory", memory, "--json", "--quiet"]
 
     def clear(self):
@@ -82,7 +84,8 @@ class Bench:
         measure.run([self.options.hfshard, "verify", self.out, self.source, "--quiet"])
         if plan["output_bytes"] > 1.2 * self.bytes and not os.path.exists(self.kept):
             os.rename(self.out, self.kept)
-            self.copied = measure.files_of(os.path.join(self.kept, "0", "items", "d"))
+            data = os.path.join(self.kept, "0", "items", "d") if self.options.to == "orbax" else self.kept
+            self.copied = [path for path in measure.files_of(data) if not path.endswith(".json")]
         self.clear()
 
     def prepare(self, cache, paths):
