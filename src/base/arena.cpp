@@ -76,6 +76,16 @@ Arena::Block Arena::try_take(std::uint64_t need_bytes) {
   return cut(round_up(std::max<std::uint64_t>(need_bytes, 1), kPage));
 }
 
+bool Arena::wait_for(const std::function<bool()>& ready) {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    if (closed_) throw Error(ErrorCode::cancelled, "the run was stopped");
+    if (ready()) return true;
+    if (taken_ == 0) return false;
+    freed_.wait(lock);
+  }
+}
+
 Arena::Block Arena::cut(std::uint64_t need) {
   const auto fit = std::ranges::find_if(free_, [&](const Extent& e) { return e.size >= need; });
   if (fit == free_.end()) return {};

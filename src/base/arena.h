@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -48,6 +49,10 @@ class Arena {
   Block take(std::uint64_t need_bytes);
   /// The same without waiting: an empty block if they are not free now.
   Block try_take(std::uint64_t need_bytes);
+  /// Waits until `ready` says true; it is asked at once, and again whenever memory comes back.
+  /// False if nothing is taken any more, and it still does not. It must not use this arena. Throws:
+  /// cancelled once closed.
+  bool wait_for(const std::function<bool()>& ready);
   /// Ends all present and future waits with `cancelled`. Called before a failure propagates, else
   /// oneTBB's pipeline would never return.
   void close() noexcept;

@@ -38,7 +38,6 @@ void ScratchFile::reset(const std::string& directory, std::uint64_t size_bytes) 
 
 void ScratchFile::reset_in(std::span<std::byte> memory) {
   clear();
-  std::ranges::fill(memory, std::byte{0});
   memory_ = memory;
   size_bytes_ = memory.size();
 }
@@ -47,6 +46,13 @@ void ScratchFile::clear() noexcept {
   file_ = sys::Descriptor();
   memory_ = {};
   size_bytes_ = 0;
+}
+
+std::span<std::byte> ScratchFile::in_memory(std::uint64_t offset_bytes,
+                                            std::uint64_t length_bytes) const {
+  HFSHARD_CHECK(in_range(offset_bytes, length_bytes, size_bytes_));
+  if (memory_.empty()) return {};
+  return memory_.subspan(offset_bytes, length_bytes);
 }
 
 void ScratchFile::write_at(std::uint64_t offset_bytes, std::span<const std::byte> bytes) {

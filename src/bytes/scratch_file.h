@@ -11,8 +11,8 @@
 namespace hfshard {
 
 /// A file without a name, for what may not fit in memory: it goes with this object, and with the
-/// process. Where the caller has memory for it, that is used instead. Bytes that were never written
-/// are zeros.
+/// process. Bytes that were never written are zeros. Where the caller has memory for it, that is
+/// used instead, with what it holds.
 class ScratchFile final : public SourceFile {
  public:
   /// Of nothing, until `reset`. `name`: what it holds, as errors name it.
@@ -23,6 +23,8 @@ class ScratchFile final : public SourceFile {
   void reset_in(std::span<std::byte> memory);
   /// Gives its space back.
   void clear() noexcept;
+  /// Where these bytes lie, if in memory; else nothing.
+  std::span<std::byte> in_memory(std::uint64_t offset_bytes, std::uint64_t length_bytes) const;
   /// Throws: io (a full disk is said as such).
   void write_at(std::uint64_t offset_bytes, std::span<const std::byte> bytes);
 

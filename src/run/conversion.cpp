@@ -236,7 +236,7 @@ Work make_work(const Plan& plan, const Format& target, const UnitFiller& filler,
                UnpackedArrays& unpacked, Arena& arena) {
   Work work;
   work.admitted = [&](Tile& tile) {
-    unpacked.make_ready(tile.units.front(), arena);
+    tile.uses = unpacked.make_ready(tile.units.front(), arena);
     for (const UnitRef& unit : tile.units) filler.hint(unit);
   };
   work.apply = [&](Tile& tile) {

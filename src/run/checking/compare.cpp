@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <set>
@@ -77,19 +78,21 @@ class LeafFindings {
 // One of the two: reads its part of units.
 class Side {
  public:
-  Side(const Layout& layout, bool is_left, const RunOptions& options, StageMeter& meter)
+  Side(const Layout& layout, bool is_left, std::uint64_t unpack_bytes, const RunOptions& options,
+       StageMeter& meter)
       : layout_(layout),
         is_left_(is_left),
         sources_(open_sources(layout.catalog(), options.io)),
-        unpacked_(layout, options.scratch_directory, 0, sources_, options),
+        unpacked_(layout, options.scratch_directory, layout.unpacked().empty() ? 0 : unpack_bytes,
+                  sources_, options),
         filler_(layout, sources_, &meter) {}
 
   // In plan order, by one thread. An array that cannot be unpacked is found when it is used.
-  void make_ready(const UnitRef& ref, Arena& arena) {
+  std::vector<std::shared_ptr<const void>> make_ready(const UnitRef& ref, Arena& arena) {
     const std::vector<std::uint32_t> wanted = unpacked_by(layout_, ref);
-    if (wanted.empty() || damage_at(wanted)) return;
+    if (wanted.empty() || damage_at(wanted)) return {};
     try {
-      unpacked_.make_ready(ref, arena);
+      return unpacked_.make_ready(ref, arena);
     } catch (const Error& error) {  // the other arrays are still compared
       if (!is_damage(error)) throw;
       const auto named = layout_.catalog().find(error.tensor());
@@ -98,6 +101,7 @@ class Side {
         if (!named || array == *named) damaged_.emplace(array, damage_of(error, is_left_));
       }
     }
+    return {};
   }
 
   // False, and told, if it cannot be read.
@@ -161,16 +165,17 @@ class CountingProgress final : public TileSink {
 
 class Comparing {
  public:
-  Comparing(const PairLayout& pair, const DiffTolerance& tolerance, const RunOptions& options,
-            StageMeter& meter)
+  Comparing(const PairLayout& pair, const DiffTolerance& tolerance, std::uint64_t unpack_bytes,
+            const RunOptions& options, StageMeter& meter)
       : pair_(pair),
         tolerance_(tolerance),
-        left_(pair.left(), true, options, meter),
-        right_(pair.right(), false, options, meter) {}
+        left_(pair.left(), true, unpack_bytes, options, meter),
+        right_(pair.right(), false, unpack_bytes, options, meter) {}
 
-  void admit(const Tile& tile, Arena& arena) {
-    left_.make_ready(tile.units.front(), arena);
-    right_.make_ready(pair_.right_of(tile.units.front()), arena);
+  void admit(Tile& tile, Arena& arena) {
+    tile.uses = left_.make_ready(tile.units.front(), arena);
+    std::ranges::move(right_.make_ready(pair_.right_of(tile.units.front()), arena),
+                      std::back_inserter(tile.uses));
   }
 
   void apply(const Tile& tile) {
@@ -227,20 +232,36 @@ class Comparing {
 // touched costs as much to have as comparing does.
 constexpr std::uint64_t kTileShareBytes = std::uint64_t{8} << 20;
 
-// Memory for units, and for unpacking the arrays of either side.
-std::uint64_t arena_bytes(const PairLayout& pair, const RunOptions& options, unsigned threads) {
+// Memory for units, and for what either side unpacks.
+struct Room {
+  std::uint64_t arena_bytes = 0;
+  std::uint64_t unpack_bytes = 0;  // of a side
+};
+
+Room room_for(const PairLayout& pair, const RunOptions& options, unsigned threads) {
   const std::array<const Layout*, 2> sides{&pair.left(), &pair.right()};
-  std::uint64_t allowed = 0;
-  std::uint64_t useful = threads * kTileShareBytes;
+  std::array<Budget, 2> budgets;
+  std::uint64_t least = 0;
+  std::uint64_t unpacking = 0;  // sides
   for (std::size_t side = 0; side < sides.size(); ++side) {
     const Layout& layout = *sides[side];
-    const std::uint64_t held = sides[1 - side]->heap_bytes();
-    const Budget budget = make_budget(layout, options.max_memory_bytes, threads, held);
-    allowed = std::max(allowed, budget.arena_bytes);
-    useful = std::max(useful, layout.unpacked().empty() ? layout.totals().largest_need_bytes
-                                                        : budget.arena_bytes);
+    budgets[side] =
+        make_budget(layout, options.max_memory_bytes, threads, sides[1 - side]->heap_bytes());
+    least = std::max(least, layout.totals().largest_need_bytes);
+    unpacking += layout.unpacked().empty() ? 0U : 1U;
   }
-  return std::min(allowed, useful);
+  Room out;
+  out.arena_bytes = std::max(least, std::min(budgets[0].arena_bytes, budgets[1].arena_bytes));
+  if (unpacking == 0) {
+    out.arena_bytes = std::min(out.arena_bytes, std::max(least, threads * kTileShareBytes));
+    return out;
+  }
+  for (const Budget& budget : budgets) {
+    const std::uint64_t both = budget.arena_bytes + budget.unpack_bytes;
+    const std::uint64_t left = both > out.arena_bytes ? both - out.arena_bytes : 0;
+    out.unpack_bytes = std::max(out.unpack_bytes, std::min(left, budget.unpack_bytes) / unpacking);
+  }
+  return out;
 }
 
 }  // namespace
@@ -249,8 +270,9 @@ CompareResult compare_pair(const PairLayout& pair, const DiffTolerance& toleranc
                            const RunOptions& options, Reporter& reporter) {
   const unsigned threads = pipeline_threads(options);
   StageMeter meter(reporter, threads);
-  Arena arena(arena_bytes(pair, options, threads));
-  Comparing comparing(pair, tolerance, options, meter);
+  const Room room = room_for(pair, options, threads);
+  Arena arena(room.arena_bytes);
+  Comparing comparing(pair, tolerance, room.unpack_bytes, options, meter);
   CountingProgress sink(meter);
   const Layout& layout = pair.left();
   TileCursor cursor(layout, 0, layout.end_address(), nullptr, arena.size_bytes());

@@ -52,19 +52,23 @@ std::uint64_t tensors_read(const Layout& layout) {
 }
 
 // `beside_bytes`: heap that the caller holds beside the checkpoint and the model.
-VerifyResult run_units(Reading& reading, std::uint64_t beside_bytes, const RunOptions& options,
+Budget budget_of(const Reading& reading, std::uint64_t beside_bytes, const RunOptions& options,
+                 const StageMeter& meter, const std::vector<Digest128>& sums) {
+  const std::uint64_t held = reading.opened().heap_bytes() + beside_bytes + 2 * heap_bytes(sums);
+  return make_budget(reading.layout(), options.max_memory_bytes, meter.threads(), held);
+}
+
+VerifyResult run_units(Reading& reading, const Budget& budget, const RunOptions& options,
                        StageMeter& meter, const std::function<void(Tile&)>& apply,
                        std::vector<Digest128>& sums, UnpackedArrays* unpacked = nullptr) {
   const Layout& layout = reading.layout();
   const unsigned threads = meter.threads();
-  const std::uint64_t held = reading.opened().heap_bytes() + beside_bytes + 2 * heap_bytes(sums);
-  const Budget budget = make_budget(layout, options.max_memory_bytes, threads, held);
   Arena arena(budget.arena_bytes);
   CountingSink sink(meter, sums);
   TileCursor cursor(layout, 0, layout.end_address(), nullptr, arena.size_bytes());
   meter.reporter().started(layout.end_address(), 0);
   const auto admitted = [&](Tile& tile) {
-    if (unpacked != nullptr) unpacked->make_ready(tile.units.front(), arena);
+    if (unpacked != nullptr) tile.uses = unpacked->make_ready(tile.units.front(), arena);
   };
   if (!run_pipeline(cursor, arena, admitted, apply, sink, {threads, options.stop, {}, &meter})) {
     throw Error(ErrorCode::cancelled, "stopped before everything was verified");
@@ -187,7 +191,8 @@ LeafDigests digest_output(const Checkpoint& opened, const std::shared_ptr<const 
       hash_unit(layout, ref, bytes, scratch, tile, reading.findings);
     }
   };
-  out.result = run_units(reading, beside_bytes, options, meter, apply, out.sums);
+  const Budget budget = budget_of(reading, beside_bytes, options, meter, out.sums);
+  out.result = run_units(reading, budget, options, meter, apply, out.sums);
   for (std::size_t leaf = 0; leaf < damaged.size(); ++leaf) {
     out.damaged.push_back(damaged[leaf].load());
     out.incomplete.push_back(layout.units()[leaf].groups == 0);
@@ -268,9 +273,10 @@ VerifyResult verify_source(const Checkpoint& opened, const Plan& plan, const Run
   const Layout& layout = reading.layout();
   const Model& model = plan.model();
   OpenSources sources = open_sources(model.catalog());
-  UnpackedArrays unpacked(layout, options.scratch_directory, 0, sources, options);
-  const UnitFiller filler(layout, sources, &meter);
   std::vector<Digest128> sums(model.digest_slots());
+  const Budget budget = budget_of(reading, beside_model(plan), options, meter, sums);
+  UnpackedArrays unpacked(layout, options.scratch_directory, budget.unpack_bytes, sources, options);
+  const UnitFiller filler(layout, sources, &meter);
   const auto compare = [&](const Reading::Part& part, std::span<std::byte> scratch) {
     const std::span<const std::byte> wanted = part.bytes;
     const Leaf& leaf = model.leaves[part.leaf];
@@ -302,8 +308,7 @@ VerifyResult verify_source(const Checkpoint& opened, const Plan& plan, const Run
       reading.for_each_part(ref, bytes, [&](const Reading::Part& part) { compare(part, scratch); });
     }
   };
-  VerifyResult result =
-      run_units(reading, beside_model(plan), options, meter, apply, sums, &unpacked);
+  VerifyResult result = run_units(reading, budget, options, meter, apply, sums, &unpacked);
   check_unchanged(sources);  // differences from two versions at once would mean nothing
   add_unknown_leaves(opened, model, "the source has nothing for this leaf", result);
   return result;

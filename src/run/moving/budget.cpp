@@ -24,6 +24,8 @@ constexpr std::uint64_t kProcessBytes = 24 * kMiB;
 constexpr std::uint64_t kThreadBytes = kMiB;
 // More than this in flight for each thread gains nothing: fresh pages cost more than they hide.
 constexpr std::uint64_t kUsefulBytes = 44 * kMiB;
+// As much does where it leaves room for what is unpacked.
+constexpr std::uint64_t kUnpackingBytes = 16 * kMiB;
 // libcurl's and OpenSSL's buffers for 32 connections, a thread, what waits of requests.
 constexpr std::uint64_t kNetworkBytes = 24 * kMiB;
 // A gigabyte a second over 100 ms. More was slower on a fast link: memory that was never touched is
@@ -33,6 +35,19 @@ constexpr std::uint64_t kMostAheadBytes = 128 * kMiB;
 // way.
 constexpr std::uint64_t kHeapMargin = kMiB / 4;
 constexpr std::uint64_t kHeapMarginShare = 16;
+// Memory that there should be for what is unpacked. An array in one piece is unpacked by one
+// thread: the others go on with what tiles still read, which lies beside it.
+std::uint64_t useful_unpacked_bytes(const Layout& layout) {
+  std::uint64_t out = layout.totals().unpacked_bytes;
+  for (const UnpackedForm& form : layout.unpacked()) {
+    const TensorInfo& info = layout.catalog().tensors[form.array];
+    const Grid grid = layout.catalog().grid_of(form.array);
+    if (chunk_counts(info.shape, grid.chunk).numel() == 1)
+      out = std::max(out, 2 * packed_bytes(info.dtype, form.elements(info.shape)));
+  }
+  return round_up(out, kMiB);
+}
+
 }  // namespace
 
 Budget state_budget(const Layout& layout, std::uint64_t max_memory_bytes, unsigned threads,
@@ -55,10 +70,12 @@ Budget state_budget(const Layout& layout, std::uint64_t max_memory_bytes, unsign
   if (far && left > least) {
     budget.ahead_bytes = std::min((left - least) / 2, kMostAheadBytes) / kMiB * kMiB;
   }
-  budget.arena_bytes = std::min(left - budget.ahead_bytes, useful);
-  const std::uint64_t unpacked = round_up(layout.totals().unpacked_bytes, kMiB);
-  const std::uint64_t rest = left - budget.ahead_bytes - budget.arena_bytes;
-  budget.unpack_bytes = std::min(unpacked, rest / kMiB * kMiB);
+  const std::uint64_t near = left - budget.ahead_bytes;
+  const std::uint64_t unpacked = useful_unpacked_bytes(layout);
+  const std::uint64_t beside = near > unpacked ? near - unpacked : 0;
+  budget.arena_bytes =
+      std::min({near, useful, std::max({beside, 2 * least, threads * kUnpackingBytes})});
+  budget.unpack_bytes = std::min(unpacked, (near - budget.arena_bytes) / kMiB * kMiB);
   return budget;
 }
 

@@ -165,6 +165,7 @@ class TileStages final : public PipelineStages {
       call_hook(Stage::apply, *tile);
       const StageSpan span(options_.meter, Busy::apply);
       apply_(*tile);
+      tile->uses.clear();
       hand_over(tile);
     });
   }

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct Tile {
   std::uint64_t need_bytes = 0;  ///< region and scratch
   std::uint64_t lead_bytes = 0;  ///< of its block, in front of the region
   Arena::Block block;
+  std::vector<std::shared_ptr<const void>> uses;  ///< what must be there until it was applied
   std::vector<SlotDigest> digests;
   std::uint64_t overflows = 0;         ///< finite values that became infinite
   std::vector<std::uint32_t> lengths;  ///< of its chunks, if they are compressed

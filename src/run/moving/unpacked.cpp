@@ -74,6 +74,8 @@ class Regrid {
   void put_run(const IndexMap& run, std::uint64_t begin, std::span<const std::byte> bytes) {
     const std::size_t element = size_bits(info_.dtype) / 8;
     const std::uint64_t size = run.count() * element;
+    if (const auto to = file_.in_memory(begin * element, size); !to.empty())
+      return move_elements(run, element, bytes, to);
     const bool lies_together =
         run.digits.empty() || (run.digits.size() == 1 && run.digits[0].src_step == 1);
     if (lies_together)
@@ -181,55 +183,90 @@ UnpackedArrays::UnpackedArrays(const Layout& layout, std::string directory,
     files_.push_back(file.get());
     sources.push_back(std::move(file));
   }
-  blocks_.resize(files_.size());
+  ready_.resize(files_.size());
+  known_.resize(files_.size());
+  used_.resize(files_.size());
 }
 
-void UnpackedArrays::clear(std::size_t number) noexcept {
-  files_[number]->clear();
-  blocks_[number].release();
-}
-
-void UnpackedArrays::make_ready(const UnitRef& ref, Arena& arena) {
+std::vector<std::shared_ptr<const void>> UnpackedArrays::make_ready(const UnitRef& ref,
+                                                                    Arena& arena) {
   const std::vector<std::uint32_t> wanted = unpacked_by(layout_, ref);
-  if (std::ranges::includes(ready_, wanted)) return;
-  const Arena::Block all = arena.take(arena.size_bytes());
-  const auto number_of = [&](std::uint32_t array) {
-    return static_cast<std::size_t>(find_form(layout_.unpacked(), array) -
-                                    layout_.unpacked().data());
-  };
-  std::erase_if(ready_, [&](std::uint32_t array) {
-    if (std::ranges::binary_search(wanted, array)) return false;
-    clear(number_of(array));
-    return true;
-  });
-  for (const std::uint32_t array : wanted) {  // one that fails is not ready, and the others are
-    if (std::ranges::binary_search(ready_, array)) continue;
-    unpack(number_of(array), all.bytes());
-    ready_.insert(std::ranges::lower_bound(ready_, array), array);
+  for (std::size_t number = 0; number < ready_.size(); ++number) {
+    if (!std::ranges::binary_search(wanted, layout_.unpacked()[number].array))
+      ready_[number].reset();
   }
+  std::vector<std::shared_ptr<const void>> out;
+  for (const std::uint32_t array : wanted) {  // one that fails is not ready, and the others are
+    const auto number =
+        static_cast<std::size_t>(find_form(layout_.unpacked(), array) - layout_.unpacked().data());
+    if (!ready_[number]) ready_[number] = unpack(number, arena);
+    out.push_back(ready_[number]);
+  }
+  return out;
 }
 
-void UnpackedArrays::unpack(std::size_t number, std::span<std::byte> memory) {
+std::shared_ptr<const void> UnpackedArrays::unpack(std::size_t number, Arena& arena) {
+  if (auto again = known_[number].lock()) return again;
+  arena.wait_for([&] {
+    const std::lock_guard lock(mutex_);
+    return !used_[number];
+  });
+  auto out = hold(number, arena);
+  unpack_into(number, *files_[number], arena);
+  known_[number] = out;
+  return out;
+}
+
+// Room for an array: its file is not to be read any more when what is returned has gone.
+std::shared_ptr<const void> UnpackedArrays::hold(std::size_t number, Arena& arena) {
   const UnpackedForm& form = layout_.unpacked()[number];
-  ScratchFile& file = *files_[number];
+  const TensorInfo& info = layout_.catalog().tensors[form.array];
+  const std::uint64_t size = packed_bytes(info.dtype, form.elements(info.shape));
+  auto block = std::make_shared<Arena::Block>();
+  if (memory_ && size > 0 && size <= memory_->size_bytes()) {
+    arena.wait_for([&] {
+      *block = memory_->try_take(size);
+      return !block->bytes().empty();
+    });
+  }
+  if (const auto memory = block->bytes(); !memory.empty()) {
+    // Of pieces that lie in part outside of the array nobody writes the rest.
+    if (form.elements(info.shape) != info.shape.numel())
+      std::ranges::fill(memory.first(size), std::byte{0});
+    files_[number]->reset_in(memory.first(size));
+  } else {
+    arena.wait_for([] { return false; });  // nobody reads the files of tiles before: they go
+    for (std::size_t other = 0; other < files_.size(); ++other) {
+      if (!ready_[other]) files_[other]->clear();
+    }
+    files_[number]->reset(directory_, size);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    used_[number] = true;
+  }
+  return {block.get(), [this, number, block](const void*) mutable {
+            const std::lock_guard guard(mutex_);
+            block->release();
+            used_[number] = false;
+          }};
+}
+
+void UnpackedArrays::unpack_into(std::size_t number, ScratchFile& file, Arena& arena) {
+  const UnpackedForm& form = layout_.unpacked()[number];
   const Checkpoint& source = layout_.model().source();
   const TensorInfo& info = source.catalog().tensors[form.array];
   const Grid grid = source.catalog().grid_of(form.array);
   const UnpackBands bands = unpack_bands(
       info.dtype, grid, source.scratch_bytes(form.array, PieceSteps::any), layout_.limits());
-  HFSHARD_CHECK(bands.scratch_bytes() <= memory.size());
-  const std::uint64_t size = packed_bytes(info.dtype, form.elements(info.shape));
-  clear(number);
-  if (memory_ && size > 0) blocks_[number] = memory_->try_take(size);
-  if (const auto block = blocks_[number].bytes(); !block.empty()) {
-    file.reset_in(block.first(size));
-  } else {
-    file.reset(directory_, size);
-  }
+  HFSHARD_CHECK(bands.scratch_bytes() <= arena.size_bytes());
   // Each part has whole pieces and memory of its own.
-  const std::vector<Box> parts = parts_of(
-      info.shape, grid,
-      std::min<std::uint64_t>(kernel_threads(options_), memory.size() / bands.scratch_bytes()));
+  const std::vector<Box> parts =
+      parts_of(info.shape, grid,
+               std::min<std::uint64_t>(kernel_threads(options_),
+                                       arena.size_bytes() / bands.scratch_bytes()));
+  const Arena::Block taken = arena.take(parts.size() * bands.scratch_bytes());
+  const auto memory = taken.bytes();
   if (parts.size() == 1) return unpack_box(form, parts.front(), file, memory);
   struct Context {
     std::function<void(std::size_t)> work;

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,8 +22,8 @@ namespace hfshard {
 std::vector<std::uint32_t> unpacked_by(const Layout& layout, const UnitRef& ref);
 
 /// Arrays whose pieces cannot be taken as they come, each in memory or in a file without a name, as
-/// its UnpackedForm says, for as long as tiles need it: those of one tile at a time. Nothing of
-/// them outlives the process.
+/// its UnpackedForm says, for as long as tiles need it: in files those of one tile at a time, in
+/// memory as many as fit. Nothing of them outlives the process.
 class UnpackedArrays {
  public:
   /// Appends a source to `sources` for each array, where its bytes are read once they are there.
@@ -29,24 +31,29 @@ class UnpackedArrays {
   /// instead of files. `options` say when to stop.
   UnpackedArrays(const Layout& layout, std::string directory, std::uint64_t memory_bytes,
                  OpenSources& sources, const RunOptions& options);
-  /// Makes the arrays that a unit reads ready. Before one is unpacked, waits until no tile has
-  /// memory: then nobody reads those of the tiles before, which go. Called in plan order by one
-  /// thread. Throws: io, cancelled, as PieceReader::read.
-  void make_ready(const UnitRef& ref, Arena& arena);
+  /// Makes the arrays that a unit reads ready; they stay so for as long as someone has what is
+  /// returned. Tiles before it may still be read, unless an array goes to a file, or there is no
+  /// memory beside theirs: then it waits until no tile has any. `arena`: the tiles'. Called in plan
+  /// order by one thread. Throws: io, cancelled, as PieceReader::read.
+  std::vector<std::shared_ptr<const void>> make_ready(const UnitRef& ref, Arena& arena);
 
  private:
-  void unpack(std::size_t number, std::span<std::byte> memory);
+  std::shared_ptr<const void> unpack(std::size_t number, Arena& arena);
+  std::shared_ptr<const void> hold(std::size_t number, Arena& arena);
+  void unpack_into(std::size_t number, ScratchFile& file, Arena& arena);
   void unpack_box(const UnpackedForm& form, const Box& box, ScratchFile& file,
                   std::span<std::byte> memory) const;
-  void clear(std::size_t number) noexcept;
 
   const Layout& layout_;
   std::string directory_;
   const RunOptions& options_;
   std::optional<Arena> memory_;
-  std::vector<ScratchFile*> files_;   // by place in Layout::unpacked; owned by the sources
-  std::vector<Arena::Block> blocks_;  // of those that lie in memory
-  std::vector<std::uint32_t> ready_;
+  std::mutex mutex_;
+  // By place in Layout::unpacked; the last two give memory back, and say so, as they go:
+  std::vector<ScratchFile*> files_;                 // owned by the sources
+  std::vector<bool> used_;                          // until the last one who had it has let it go
+  std::vector<std::weak_ptr<const void>> known_;    // that tiles may still have
+  std::vector<std::shared_ptr<const void>> ready_;  // for the last unit; else null
 };
 
 }  // namespace hfshard

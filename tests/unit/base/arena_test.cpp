@@ -72,6 +72,23 @@ TEST(Arena, CloseEndsAWait) {
   EXPECT_EQ(error.code(), ErrorCode::cancelled);
 }
 
+// Asked at once, and when memory comes back; with nothing taken there is nothing to wait for.
+TEST(Arena, WaitsForWhatOthersGiveBack) {
+  Arena arena(4 * kPage);
+  EXPECT_TRUE(arena.wait_for([] { return true; }));
+  EXPECT_FALSE(arena.wait_for([] { return false; }));
+  Arena::Block held = arena.take(kPage);
+  std::atomic<int> asked{0};
+  std::thread waiter([&] { EXPECT_TRUE(arena.wait_for([&] { return ++asked == 2; })); });
+  while (asked == 0) std::this_thread::yield();
+  Arena::Block more = arena.take(kPage);
+  held.release();
+  waiter.join();
+  EXPECT_EQ(asked, 2);
+  arena.close();
+  EXPECT_EQ(catch_error([&] { arena.wait_for([] { return true; }); }).code(), ErrorCode::cancelled);
+}
+
 TEST(Arena, MoreThanItHoldsIsOurBug) {
   Arena arena(kPage);
   EXPECT_EQ(catch_error([&] { arena.take(2 * kPage); }).code(), ErrorCode::internal);

@@ -25,8 +25,23 @@ TEST(ScratchFile, HoldsWhatWasWrittenAndHasNoName) {
   file.read_at(0, all);  // zeros before and behind what was written
   const std::array<std::byte, 10> wanted = {{{}, {}, {}, {}, bytes[0], bytes[1], bytes[2]}};
   EXPECT_EQ(all, wanted);
+  EXPECT_TRUE(file.in_memory(0, 10).empty());
   file.clear();
   EXPECT_EQ(file.size_bytes(), 0U);
+}
+
+TEST(ScratchFile, UsesMemoryThatItIsGiven) {
+  ScratchFile file("some array");
+  std::array<std::byte, 10> memory{};
+  file.reset_in(memory);
+  const std::array<std::byte, 2> bytes = {std::byte{1}, std::byte{2}};
+  file.write_at(4, bytes);
+  EXPECT_EQ(memory[5], std::byte{2});
+  EXPECT_EQ(file.in_memory(4, 6).data(), &memory[4]);
+  EXPECT_EQ(file.in_memory(4, 6).size(), 6U);
+  std::array<std::byte, 3> read{};
+  file.read_at(3, read);
+  EXPECT_EQ(read[1], std::byte{1});
 }
 
 }  // namespace

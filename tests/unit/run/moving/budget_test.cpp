@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "base/checked.h"
 #include "run/moving/packing.h"
 #include "support/catch_error.h"
 #include "support/safetensors_builder.h"
@@ -141,6 +142,34 @@ TEST(Budget, TheArenaIsAsLargeAsItHelpsAndNoLarger) {
     large.cut.units.push_back(unit);
   }
   EXPECT_EQ(state_budget(large.build(), all, 5, 0).arena_bytes, 1000 * kMiB);
+}
+
+// Where one thread unpacks, what tiles read and what the next ones will lie beside each other, for
+// which the arena gives up memory.
+TEST(Budget, TwoArraysAreUnpackedWhereTheyFit) {
+  const TempDir dir;
+  const std::string source = copy_fixture("qwen3", dir / "source");
+  PlanOptions packed;
+  packed.encoding.zstd_level = 1;
+  convert(small_plan(source, packed, Limits{}), to_output(dir / "out"));
+  PlanOptions back;
+  back.target = "safetensors";
+  back.mapping.scheme = "hf";
+  const Plan plan = small_plan(dir / "out/0/items", back, Limits{});
+  ASSERT_GT(plan.totals().unpacked_bytes, 0U);  // stacks in one frame
+  const std::uint64_t two = round_up(2 * plan.totals().unpacked_bytes, kMiB);
+  const Budget none = state_budget(plan, 0, 4, 0);
+  const auto with = [&](std::uint64_t left) {
+    return state_budget(plan, none.control_bytes + none.fixed_bytes + left, 4, 0);
+  };
+  EXPECT_EQ(with(two + 500 * kMiB).arena_bytes, 4 * 44 * kMiB);
+  EXPECT_EQ(with(two + 500 * kMiB).unpack_bytes, two);
+  EXPECT_EQ(with(two + 100 * kMiB).arena_bytes, 100 * kMiB);
+  EXPECT_EQ(with(two + 100 * kMiB).unpack_bytes, two);
+  EXPECT_EQ(with(65 * kMiB).arena_bytes, 64 * kMiB);
+  EXPECT_EQ(with(65 * kMiB).unpack_bytes, kMiB);
+  EXPECT_EQ(with(50 * kMiB).arena_bytes, 50 * kMiB);
+  EXPECT_EQ(with(50 * kMiB).unpack_bytes, 0U);
 }
 
 // The plan and its catalog may be a quarter of what is used: no more is known of the heap.

@@ -4,9 +4,14 @@
 
 #include "run/moving/unpacked.h"
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <numeric>
+#include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -14,6 +19,7 @@
 #include "ops/source_rows.h"
 #include "plan/layout/source_choice.h"
 #include "run/moving/unit_filler.h"
+#include "support/catch_error.h"
 #include "support/sizes.h"
 #include "support/temp_dir.h"
 #include "unit/ops/reference.h"
@@ -26,8 +32,8 @@ using reference::Random;
 
 std::int64_t step(std::uint64_t value) { return static_cast<std::int64_t>(value); }
 
-std::uint16_t value_of(std::uint64_t element) {
-  return static_cast<std::uint16_t>(element * 40503 + 7);
+std::uint16_t value_of(std::uint64_t element, std::uint32_t array = 0) {
+  return static_cast<std::uint16_t>((element + 5000 * std::uint64_t{array}) * 40503 + 7);
 }
 
 // The bytes of a piece, cell by cell; what lies outside of the array is not zero.
@@ -48,17 +54,19 @@ class Bytes final : public PieceReader {
 
 class Stack final : public Checkpoint {
  public:
-  Stack(const Shape& shape, const Grid& grid) {
+  Stack(const Shape& shape, const Grid& grid, std::size_t arrays = 1) {
     catalog_.cuts.push_back({grid, {"zstd"}});
-    TensorInfo& info = catalog_.tensors.emplace_back();
-    info.name = "stack";
-    info.shape = shape;
-    info.cut = 0;
+    for (std::size_t i = 0; i < arrays; ++i) {
+      TensorInfo& info = catalog_.tensors.emplace_back();
+      info.name = "stack" + std::to_string(i);
+      info.shape = shape;
+      info.cut = 0;
+    }
   }
   const Catalog& catalog() const override { return catalog_; }
   bool has_piece(std::uint32_t, const Shape&) const override { return true; }
   std::uint64_t scratch_bytes(std::uint32_t, PieceSteps) const override { return 0; }
-  std::unique_ptr<PieceReader> open_piece(std::uint32_t, const Shape& piece, PieceSteps,
+  std::unique_ptr<PieceReader> open_piece(std::uint32_t array, const Shape& piece, PieceSteps,
                                           std::span<std::byte>) const override {
     const Shape& shape = catalog_.tensors[0].shape;
     const Grid& grid = catalog_.cuts[0].grid;
@@ -75,7 +83,7 @@ class Stack final : public Checkpoint {
           inside = inside && x < shape[d];
           element = element * shape[d] + x;
         }
-        values.push_back(inside ? value_of(element) : std::uint16_t{0xdead});
+        values.push_back(inside ? value_of(element, array) : std::uint16_t{0xdead});
         return true;
       });
       return true;
@@ -134,7 +142,8 @@ struct Unpacked {
 
 Unpacked cut_leaves(const std::shared_ptr<const Model>& model, const Limits& limits) {
   Unpacked out{model, {}};
-  const std::vector<std::uint32_t> arrays{0};
+  std::vector<std::uint32_t> arrays(model->catalog().tensors.size());
+  std::iota(arrays.begin(), arrays.end(), 0U);
   out.cut.unpacked = unpacked_forms(*model, arrays);
   for (std::uint32_t i = 0; i < model->leaves.size(); ++i) {
     const Leaf& leaf = model->leaves[i];
@@ -219,6 +228,104 @@ TEST(UnpackedArrays, AreReadAsASlowReferenceSays) {
   }
   EXPECT_GT(slices, 10U);  // both happen
   EXPECT_GT(short_rows, 1U);
+}
+
+// Two stacks, of which every layer is a leaf and a unit.
+class TwoStacks : public testing::Test {
+ protected:
+  CompiledModel layers_of_two() const {
+    Random random(1);
+    CompiledModel out = layers_of(shape_, true, random);
+    CompiledModel more = layers_of(shape_, true, random);
+    for (std::size_t i = 0; i < more.leaves.size(); ++i) {
+      more.leaves[i].name += "b";
+      more.transfers[i].target += static_cast<std::uint32_t>(out.leaves.size());
+      more.transfers[i].sources = {1};
+    }
+    std::ranges::move(more.leaves, std::back_inserter(out.leaves));
+    std::ranges::move(more.transfers, std::back_inserter(out.transfers));
+    return out;
+  }
+  // The first unit of an array's last layer.
+  UnitRef unit_of(std::uint32_t array) const {
+    for (UnitRef at; at.group < layout_.groups().size(); at = layout_.next(at)) {
+      if (layout_.group_of(at).leaf == (array + 1) * shape_[1] - 1) return at;
+    }
+    throw std::logic_error("no such unit");
+  }
+  // What is ready of an array is its own.
+  void expect_read(std::uint32_t array, const OpenSources& sources) const {
+    const UnitRef at = unit_of(array);
+    const UnitFiller filler(layout_, sources);
+    std::vector<std::uint16_t> values(layout_.region_bytes(at) / 2);
+    std::vector<std::byte> scratch(filler.scratch_bytes(at));
+    filler.fill_only(at, std::as_writable_bytes(std::span(values)), scratch);
+    const std::uint64_t layer = shape_[1] - 1;
+    for (std::uint64_t i = 0; i < values.size(); ++i) {
+      const std::uint64_t j = i / shape_[0];
+      const std::uint64_t element = (i % shape_[0] * shape_[1] + layer) * shape_[2] + j;
+      ASSERT_EQ(values[i], value_of(element, array)) << array << " " << i;
+    }
+  }
+
+  static constexpr std::uint64_t kPage = 4096;
+  const Shape shape_{6, 4, 10};  // first: others are made of it
+  TempDir dir_;
+  Limits limits_;
+  std::shared_ptr<const Model> model_ = make_model(
+      std::make_shared<Stack>(shape_, Grid{{3, 4, 5}, {3, 4, 5}, {3, 4, 5}}, 2), layers_of_two());
+  Layout layout_{model_, cut_leaves(model_, limits_).cut, limits_, false};
+  RunOptions options_;
+  Arena arena_{std::uint64_t{1} << 20};
+  OpenSources sources_;
+};
+
+// A run unpacks the next array while tiles still read the one before.
+TEST_F(TwoStacks, TheNextIsUnpackedBesideTheOneThatTilesRead) {
+  UnpackedArrays unpacked(layout_, dir_ / "", 2 * kPage, sources_, options_);
+  const Arena::Block tile = arena_.take(kPage);
+  const auto first = unpacked.make_ready(unit_of(0), arena_);
+  const auto second = unpacked.make_ready(unit_of(1), arena_);  // and does not wait for the tile
+  ASSERT_EQ(first.size(), 1U);
+  expect_read(0, sources_);
+  expect_read(1, sources_);
+  EXPECT_EQ(unpacked.make_ready(unit_of(0), arena_), first);  // nothing is unpacked again
+}
+
+// With room for one, or none, the next waits until nobody reads the one before.
+TEST_F(TwoStacks, TheNextWaitsForItsPlace) {
+  for (const std::uint64_t memory : {kPage, std::uint64_t{0}}) {
+    OpenSources sources;
+    UnpackedArrays unpacked(layout_, dir_ / "", memory, sources, options_);
+    auto first = unpacked.make_ready(unit_of(0), arena_);
+    Arena::Block tile = arena_.take(kPage);
+    std::atomic<bool> is_ready = false;
+    std::thread next([&] {
+      unpacked.make_ready(unit_of(1), arena_);
+      is_ready = true;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_FALSE(is_ready);
+    expect_read(0, sources);
+    first.clear();
+    tile.release();
+    next.join();
+    expect_read(1, sources);
+  }
+}
+
+// A run that fails closes the tiles' memory, and who waits for a place beside it ends.
+TEST_F(TwoStacks, AClosedArenaEndsTheWait) {
+  UnpackedArrays unpacked(layout_, dir_ / "", kPage, sources_, options_);
+  const auto first = unpacked.make_ready(unit_of(0), arena_);
+  const Arena::Block tile = arena_.take(kPage);
+  std::thread closing([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    arena_.close();
+  });
+  EXPECT_EQ(catch_error([&] { unpacked.make_ready(unit_of(1), arena_); }).code(),
+            ErrorCode::cancelled);
+  closing.join();
 }
 
 // Of a layer everything lies in one place, behind the layers before it.
