@@ -22,7 +22,8 @@ if(HFSHARD_SANITIZE)
   # half of the time that `hfshard --version` takes. The first one that fails ends the program: if each may be gone on from, g++
   # takes half as long again, for twice the code.
   if(HFSHARD_SANITIZE MATCHES "undefined")
-    target_compile_options(hfshard_options INTERFACE -fno-sanitize-recover=undefined)
+    # What a null pointer leads to is found by the address sanitizer; the check before each access takes g++ a fifth of its time.
+    target_compile_options(hfshard_options INTERFACE -fno-sanitize-recover=undefined -fno-sanitize=null)
     target_link_options(hfshard_options INTERFACE -no-pie)
   endif()
 endif()

@@ -278,12 +278,22 @@ def check(tool, what, source, layers, count):
     tool.run("verify", found, source.path, "--quiet")
 
 
+def counts_to_try(source, layers, whole):
+    """Every number of layers of a stacked tree; of separate layers, which nothing joins, the ends and the middle."""
+    every = range(1, whole + 1)
+    if layers == "stacked":
+        return every
+    fitting = [count for count in every if fits(source.config, layers, count)]
+    wanted = {*fitting[:1], *fitting[len(fitting) // 2:][:1], *fitting[-1:]}
+    return [count for count in every if count in wanted or count not in fitting]
+
+
 def check_source(tool, name, source):
     whole = depth_of(source.config)
     for layers in ("stacked", "separate"):
         if "error" in plan(tool, source.path, [*source.words, "--layers", layers]):
             continue
-        for count in range(1, whole + 1):
+        for count in counts_to_try(source, layers, whole):
             what = f"{name} {layers} --num-layers {count}"
             if fits(source.config, layers, count):
                 check(tool, what, source, layers, count)
