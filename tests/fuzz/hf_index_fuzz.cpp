@@ -7,6 +7,8 @@
 #include "fuzz/fuzz_target.h"
 #include "support/memory_store.h"
 
+#include "hfshard/error.h"
+
 namespace hfshard {
 
 void fuzz_hf_index(std::string_view bytes) {

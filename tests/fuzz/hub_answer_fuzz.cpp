@@ -13,6 +13,8 @@
 #include "bytes/hub_name.h"
 #include "fuzz/fuzz_target.h"
 
+#include "hfshard/error.h"
+
 namespace hfshard {
 namespace {
 

@@ -6,6 +6,8 @@
 #include "base/json.h"
 #include "fuzz/fuzz_target.h"
 
+#include "hfshard/error.h"
+
 namespace hfshard {
 
 void fuzz_json(std::string_view bytes) {

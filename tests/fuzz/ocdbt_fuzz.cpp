@@ -8,6 +8,8 @@
 #include "format/orbax/ocdbt/node.h"
 #include "fuzz/fuzz_target.h"
 
+#include "hfshard/error.h"
+
 namespace hfshard {
 
 void fuzz_ocdbt_manifest(std::string_view bytes) {

@@ -8,6 +8,8 @@
 #include "fuzz/fuzz_target.h"
 #include "support/memory_store.h"
 
+#include "hfshard/error.h"
+
 namespace hfshard {
 namespace {
 
