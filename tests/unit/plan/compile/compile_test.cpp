@@ -327,8 +327,8 @@ TEST(CompileModel, VocabPadsWithZerosOrCutsRows) {
   EXPECT_EQ(find_leaf(cut, "token_embedder.embedding")->shape, (Shape{20, 26}));
   EXPECT_EQ(find_leaf(cut, "decoder.logits_dense.kernel")->shape, (Shape{26, 20}));
   EXPECT_EQ(cut.drops.size(), 2U);
-  EXPECT_EQ(failure(qwen3(), with_option("vocab", "-1")).code(), ErrorCode::bad_input);
-  EXPECT_EQ(failure(qwen3(), with_option("vocab", "many")).code(), ErrorCode::bad_input);
+  EXPECT_EQ(failure(qwen3(), with_option("vocab", "-1")).code(), ErrorCode::usage);
+  EXPECT_EQ(failure(qwen3(), with_option("vocab", "many")).code(), ErrorCode::usage);
 }
 
 TEST(CompileModel, AnExcludedLeafTakesItsFillWithIt) {
