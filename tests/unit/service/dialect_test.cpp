@@ -53,6 +53,16 @@ void take_below(const Catalog& from, const std::string& begin, Catalog& to) {
   std::ranges::sort(to.tensors, {}, &TensorInfo::name);
 }
 
+const std::string kExperts = "model.layers.1.mlp.experts.";
+
+// Those experts in the names of files, all else in those of modules.
+Catalog mixed_of(const Catalog& files) {
+  Catalog out = modules_of(files);
+  erase(out, kExperts);
+  take_below(files, kExperts, out);
+  return out;
+}
+
 bool is_silent(const NamedOtherwise& names) {
   return names.dialect.empty() && !names.back && !names.half;
 }
@@ -105,10 +115,7 @@ TEST(NamesOf, OfWhatNoFamilyKnowsNothingIsSaid) {
 
 TEST(NamesOf, NamesOfBothKindsAreNeither) {
   const Catalog files = files_of("qwen3_moe");
-  const std::string layer = "model.layers.1.mlp.experts.";
-  Catalog mixed = modules_of(files);
-  erase(mixed, layer);
-  take_below(files, layer, mixed);
+  const Catalog mixed = mixed_of(files);
   const NamedOtherwise names = names_of(mixed, {});
   EXPECT_FALSE(names.back);
   ASSERT_TRUE(names.half);
@@ -120,10 +127,10 @@ TEST(NamesOf, NamesOfBothKindsAreNeither) {
   EXPECT_NE(names.half->hint_text().find("--dialect modules"), std::string::npos);
 
   Catalog other = modules_of(files);  // than its config says
-  other.tensors[*other.find(layer + "down_proj")].shape = {9, 26, 15};
+  other.tensors[*other.find(kExperts + "down_proj")].shape = {9, 26, 15};
   const NamedOtherwise unlike = names_of(other, {});
   ASSERT_TRUE(unlike.half);
-  EXPECT_EQ(unlike.half->tensor(), layer + "down_proj");
+  EXPECT_EQ(unlike.half->tensor(), kExperts + "down_proj");
   EXPECT_NE(unlike.half->sentence().find("9 x 26 x 14"), std::string::npos);
 }
 
@@ -166,10 +173,7 @@ TEST(CompileSource, GoesByWayOfTheFilesNames) {
 // Half of the one and half of the other: an error, unless all is to have the names of modules.
 TEST(CompileSource, RefusesNamesOfBothKinds) {
   const Catalog files = files_of("qwen3_moe");
-  const std::string layer = "model.layers.1.mlp.experts.";
-  Catalog mixed = modules_of(files);
-  erase(mixed, layer);
-  take_below(files, layer, mixed);
+  const Catalog mixed = mixed_of(files);
   MappingOptions to_files = in_modules();
   to_files.dialect = "files";
   for (const MappingOptions& mapping : {MappingOptions{}, to_files}) {
@@ -179,7 +183,7 @@ TEST(CompileSource, RefusesNamesOfBothKinds) {
   }
   const CompiledModel all = compile_source(mixed, StorePath("nowhere"), in_modules());
   EXPECT_TRUE(std::ranges::any_of(
-      all.leaves, [&](const Leaf& leaf) { return leaf.name == layer + "gate_up_proj"; }));
+      all.leaves, [&](const Leaf& leaf) { return leaf.name == kExperts + "gate_up_proj"; }));
   // What is wrong with a model under the files' names is said as ever.
   Catalog lacking = files;
   erase(lacking, "model.norm.weight");
