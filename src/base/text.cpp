@@ -34,8 +34,6 @@ constexpr std::array<Unit, 14> kUnits{{{"", 1},
                                        {"gb", 1'000'000'000},
                                        {"tb", 1'000'000'000'000}}};
 
-char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
 // Reads digits from the front of `text`; nothing on overflow. `count` is how many there were.
 std::optional<std::uint64_t> take_digits(std::string_view& text, std::size_t& count) noexcept {
   std::uint64_t value = 0;
@@ -253,8 +251,7 @@ std::optional<std::uint64_t> parse_bytes(std::string_view text) {
     for (; count > 0; --count) scale *= 10;
   }
   if (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  std::string name(text);
-  std::ranges::transform(name, name.begin(), lower);
+  const std::string name = lower_case(text);
   const auto unit = std::ranges::find(kUnits, std::string_view(name), &Unit::name);
   if (unit == kUnits.end() || (scale != 1 && unit->bytes == 1)) return std::nullopt;
   const auto base = checked_mul(*whole, unit->bytes);
@@ -287,6 +284,12 @@ std::vector<std::string> near_names(std::string_view name,
     if (out.size() == count) break;
     out.push_back(*candidate);
   }
+  return out;
+}
+
+std::string lower_case(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = lower_case(c);
   return out;
 }
 

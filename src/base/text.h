@@ -46,6 +46,11 @@ std::vector<std::string> near_names(std::string_view name,
                                     const std::vector<std::string>& candidates,
                                     std::size_t count = 3);
 constexpr bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
+/// Of ASCII; other bytes stay as they are, in every locale.
+constexpr char lower_case(char c) noexcept {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+std::string lower_case(std::string_view text);
 /// How many bytes two texts begin with alike.
 std::size_t common_prefix(std::string_view a, std::string_view b) noexcept;
 /// Joins with a separator.

@@ -11,14 +11,6 @@
 namespace hfshard {
 namespace {
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(), [](char c) {
-    return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  });
-  return out;
-}
-
 // Names that other programs have for the same.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kAliases = {{
     {"bfloat16", "bf16"},
@@ -58,7 +50,7 @@ std::optional<std::uint64_t> parse_whole(std::string_view text) noexcept {
 }
 
 std::vector<std::string> meant_names(std::string_view word, const std::vector<std::string>& known) {
-  const std::string small = lower(word);
+  const std::string small = lower_case(word);
   if (std::ranges::find(known, small) != known.end()) return {small};
   const auto alias =
       std::ranges::find(kAliases, small, &std::pair<std::string_view, std::string_view>::first);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cctype>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -22,12 +21,6 @@ constexpr std::size_t kMaxHeaderBytes = std::size_t{256} << 10;
 constexpr long kCallBytes = 256L << 10;  // what one call of a body has at most
 constexpr std::size_t kStackBytes = std::size_t{512} << 10;
 constexpr long kMostConnections = 40;
-
-std::string lower_case(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
 
 void start_curl() {
   static const CURLcode kStarted = curl_global_init(CURL_GLOBAL_DEFAULT);

@@ -34,7 +34,6 @@ bool is_word(char c) noexcept { return is_letter(c) || is_digit(c) || c == '_'; 
 bool is_unreserved(char c) noexcept { return is_word(c) || c == '.' || c == '-' || c == '~'; }
 bool is_lower_hex(char c) noexcept { return is_digit(c) || (c >= 'a' && c <= 'f'); }
 bool is_control(char c) noexcept { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
-char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 std::string escape(std::string_view text, bool keep_slashes) {
   std::string out;
@@ -50,7 +49,7 @@ std::string escape(std::string_view text, bool keep_slashes) {
 
 std::optional<unsigned> hex_value(char c) noexcept {
   if (is_digit(c)) return static_cast<unsigned>(c - '0');
-  const char low = lower(c);
+  const char low = lower_case(c);
   if (low >= 'a' && low <= 'f') return static_cast<unsigned>(low - 'a') + 10U;
   return std::nullopt;
 }
@@ -70,7 +69,7 @@ std::optional<std::string> part_problem(std::string_view part, std::string_view 
 
 // A host and what goes before it, compared as they are.
 bool same_letters(std::string_view a, std::string_view b) noexcept {
-  return std::ranges::equal(a, b, {}, lower, lower);
+  return lower_case(a) == lower_case(b);
 }
 
 // What follows a prefix, if the text has it and goes on with a slash or not at all.

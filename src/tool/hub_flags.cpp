@@ -25,9 +25,8 @@ std::optional<std::string> variable(const std::string& name) {
 }
 
 bool is_true(const std::string& text) {
-  std::string upper = text;
-  for (char& c : upper) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-  return upper == "1" || upper == "ON" || upper == "YES" || upper == "TRUE";
+  const std::string word = lower_case(text);
+  return word == "1" || word == "on" || word == "yes" || word == "true";
 }
 
 // The first that is set decides.

@@ -77,14 +77,6 @@ void add_command(CLI::App& app, const Command& command) {
   if (!command.commands.empty()) app.require_subcommand(1);
 }
 
-std::string lower(std::string_view word) {
-  std::string out(word);
-  for (char& letter : out) {
-    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
-  }
-  return out;
-}
-
 // What a word may be the beginning of, or else what it is near to. Of a word shorter than `least`
 // every other one is near.
 std::vector<std::string> meant_by(const std::string& word, const std::vector<std::string>& names,
@@ -92,7 +84,7 @@ std::vector<std::string> meant_by(const std::string& word, const std::vector<std
   if (word.size() < least) return {};
   std::vector<std::string> out;
   for (const std::string& name : names) {
-    if (name.starts_with(lower(word))) out.push_back(name);
+    if (name.starts_with(lower_case(word))) out.push_back(name);
   }
   return out.empty() ? near_names(word, names) : out;
 }
