@@ -65,7 +65,7 @@ PUBLIC_LAYER = {
 THIRD_PARTY = {
     "nlohmann/": r"src/base/json\.cpp",
     "simdjson": r"src/format/(safetensors/safetensors|orbax/tree)\.cpp",
-    "curl/": r"src/bytes/http\.cpp",
+    "curl/": r"src/bytes/libcurl\.h",
     "zstd": r"src/base/zstd\.cpp",
     "zlib": r"src/base/(crc32|inflate)\.cpp",
     "xxhash": r"src/base/digest\.cpp",
@@ -79,7 +79,7 @@ THIRD_PARTY = {
 # Angle includes of the system, beside the C++ library's (which have neither a dot nor a slash in their names).
 SYSTEM = re.compile(
     r"^(sys|linux|asm)/[a-z0-9_]+\.h$"
-    r"|^(dirent|errno|fcntl|fnmatch|glob|limits|malloc|poll|pthread|sched|signal|stdio|stdlib|string|strings|time|unistd)\.h$"
+    r"|^(dirent|dlfcn|errno|fcntl|fnmatch|glob|limits|malloc|poll|pthread|sched|signal|stdio|stdlib|string|strings|time|unistd)\.h$"
     r"|^[a-z0-9]*intrin\.h$|^cpuid\.h$|^sanitizer/[a-z_]+\.h$")
 STANDARD = re.compile(r"^[a-z0-9_]+$")
 

@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include <curl/curl.h>
+#include "bytes/libcurl.h"
 
 namespace hfshard {
 namespace {
@@ -22,28 +22,23 @@ constexpr long kCallBytes = 256L << 10;  // what one call of a body has at most
 constexpr std::size_t kStackBytes = std::size_t{512} << 10;
 constexpr long kMostConnections = 40;
 
-void start_curl() {
-  static const CURLcode kStarted = curl_global_init(CURL_GLOBAL_DEFAULT);
-  if (kStarted != CURLE_OK) throw Error(ErrorCode::internal, "libcurl cannot be started");
-}
-
 // libcurl's URL parser.
 class Url {
  public:
-  Url() : url_(curl_url()) {}
-  ~Url() { curl_url_cleanup(url_); }
+  Url() : url_(libcurl().url()) {}
+  ~Url() { libcurl().url_cleanup(url_); }
   Url(const Url&) = delete;
   Url& operator=(const Url&) = delete;
   // The second time: relative to what was set before.
   bool set(const std::string& text) {
     return url_ != nullptr &&
-           curl_url_set(url_, CURLUPART_URL, text.c_str(), CURLU_DISALLOW_USER) == CURLUE_OK;
+           libcurl().url_set(url_, CURLUPART_URL, text.c_str(), CURLU_DISALLOW_USER) == CURLUE_OK;
   }
   std::string get(CURLUPart part, unsigned flags = 0) const {
     char* text = nullptr;
-    if (curl_url_get(url_, part, &text, flags) != CURLUE_OK) return {};
+    if (libcurl().url_get(url_, part, &text, flags) != CURLUE_OK) return {};
     std::string out(text);
-    curl_free(text);
+    libcurl().free(text);
     return out;
   }
   bool is_http() const {
@@ -128,8 +123,8 @@ struct HttpLoop::State {
   // One exchange: the handle that libcurl works on, and who is told.
   struct Exchange {
     ~Exchange() {
-      curl_easy_cleanup(easy);
-      curl_slist_free_all(lines);
+      libcurl().easy_cleanup(easy);
+      libcurl().slist_free_all(lines);
     }
     Id id = 0;
     CURL* easy = nullptr;
@@ -171,7 +166,7 @@ struct HttpLoop::State {
     }
     if (line == "\r\n" || line == "\n") {
       long status = 0;
-      curl_easy_getinfo(exchange.easy, CURLINFO_RESPONSE_CODE, &status);
+      libcurl().easy_getinfo(exchange.easy, CURLINFO_RESPONSE_CODE, &status);
       if (status < 200) return size;
       return guarded(exchange,
                      [&] {
@@ -212,7 +207,7 @@ struct HttpLoop::State {
     if (found == running.end()) return;
     const std::unique_ptr<Exchange> exchange = std::move(found->second);
     running.erase(found);
-    curl_multi_remove_handle(multi, exchange->easy);
+    libcurl().multi_remove_handle(multi, exchange->easy);
     try {
       exchange->receiver->ended({fault, std::move(message), exchange->thrown});
     } catch (...) {  // nobody to tell: receivers hand their own failures on
@@ -221,17 +216,17 @@ struct HttpLoop::State {
 
   void take_ended() {
     int left = 0;
-    while (const CURLMsg* message = curl_multi_info_read(multi, &left)) {
+    while (const CURLMsg* message = libcurl().multi_info_read(multi, &left)) {
       if (message->msg != CURLMSG_DONE) continue;
       const CURLcode code = message->data.result;
       Exchange* exchange = nullptr;
-      curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &exchange);
+      libcurl().easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &exchange);
       long proxy = 0;
-      curl_easy_getinfo(message->easy_handle, CURLINFO_HTTP_CONNECTCODE, &proxy);
+      libcurl().easy_getinfo(message->easy_handle, CURLINFO_HTTP_CONNECTCODE, &proxy);
       HttpFault fault = fault_of(code);
       if (code != CURLE_OK && proxy >= 400) fault = HttpFault::refused;
       std::string text = exchange->message[0] != 0 ? std::string(exchange->message.data())
-                                                   : std::string(curl_easy_strerror(code));
+                                                   : std::string(libcurl().easy_strerror(code));
       end(exchange->id, fault, code == CURLE_OK ? std::string() : std::move(text));
     }
   }
@@ -262,25 +257,24 @@ struct HttpLoop::State {
     std::chrono::milliseconds wait(0);
     while (work_off(wait)) {
       int active = 0;
-      curl_multi_perform(multi, &active);
+      libcurl().multi_perform(multi, &active);
       take_ended();
       {
         const std::lock_guard lock(mutex);  // what ended may have left work
         if (!due.empty() && due.top().at <= Clock::now()) continue;
       }
-      curl_multi_poll(multi, nullptr, 0, static_cast<int>(wait.count()), nullptr);
+      libcurl().multi_poll(multi, nullptr, 0, static_cast<int>(wait.count()), nullptr);
     }
     while (!running.empty()) end(running.begin()->first, HttpFault::stopped, "stopped");
   }
 };
 
 HttpLoop::HttpLoop(HttpSettings settings) : state_(std::make_unique<State>()) {
-  start_curl();
   state_->settings = std::move(settings);
-  state_->multi = curl_multi_init();
+  state_->multi = libcurl().multi_init();
   if (state_->multi == nullptr) throw Error(ErrorCode::limit, "libcurl has no memory");
-  curl_multi_setopt(state_->multi, CURLMOPT_MAXCONNECTS, kMostConnections);
-  curl_multi_setopt(state_->multi, CURLMOPT_PIPELINING, CURLPIPE_NOTHING);
+  libcurl().multi_setopt(state_->multi, CURLMOPT_MAXCONNECTS, kMostConnections);
+  libcurl().multi_setopt(state_->multi, CURLMOPT_PIPELINING, CURLPIPE_NOTHING);
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, kStackBytes);
@@ -293,7 +287,7 @@ HttpLoop::HttpLoop(HttpSettings settings) : state_(std::make_unique<State>()) {
       state_.get());
   pthread_attr_destroy(&attributes);
   if (failed != 0) {
-    curl_multi_cleanup(state_->multi);
+    libcurl().multi_cleanup(state_->multi);
     throw Error(ErrorCode::limit, "the system has no thread left for the network");
   }
 }
@@ -303,58 +297,59 @@ HttpLoop::~HttpLoop() {
     const std::lock_guard lock(state_->mutex);
     state_->ending = true;
   }
-  curl_multi_wakeup(state_->multi);
+  libcurl().multi_wakeup(state_->multi);
   pthread_join(state_->thread, nullptr);
-  curl_multi_cleanup(state_->multi);
+  libcurl().multi_cleanup(state_->multi);
 }
 
 HttpLoop::Id HttpLoop::start(const HttpRequest& request, std::unique_ptr<HttpReceiver> receiver) {
   State& state = *state_;
   auto exchange = std::make_unique<State::Exchange>();
   exchange->id = ++state.last_id;
-  exchange->easy = curl_easy_init();
+  exchange->easy = libcurl().easy_init();
   if (exchange->easy == nullptr) throw Error(ErrorCode::limit, "libcurl has no memory");
   exchange->receiver = std::move(receiver);
   CURL* const easy = exchange->easy;
   for (const std::string& line : request.headers) {
-    exchange->lines = curl_slist_append(exchange->lines, line.c_str());
+    exchange->lines = libcurl().slist_append(exchange->lines, line.c_str());
   }
   if (request.any_encoding) {
-    curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "");
+    libcurl().easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "");
   } else {
-    exchange->lines = curl_slist_append(exchange->lines, "Accept-Encoding: identity");
+    exchange->lines = libcurl().slist_append(exchange->lines, "Accept-Encoding: identity");
   }
-  curl_easy_setopt(easy, CURLOPT_URL, request.url.c_str());
-  curl_easy_setopt(easy, CURLOPT_HTTPHEADER, exchange->lines);
+  libcurl().easy_setopt(easy, CURLOPT_URL, request.url.c_str());
+  libcurl().easy_setopt(easy, CURLOPT_HTTPHEADER, exchange->lines);
   if (request.range) {
-    curl_easy_setopt(easy, CURLOPT_RANGE,
-                     fmt::format("{}-{}", request.range->begin, request.range->end - 1).c_str());
+    libcurl().easy_setopt(
+        easy, CURLOPT_RANGE,
+        fmt::format("{}-{}", request.range->begin, request.range->end - 1).c_str());
   }
-  curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+  libcurl().easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+  libcurl().easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
   // A connection a transfer, not streams of one: they share its window (hub-protocol 1.10).
-  curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
-  curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT,
-                   static_cast<long>(state.settings.connect_timeout.count()));
-  curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
-  curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME,
-                   static_cast<long>(state.settings.idle_timeout.count()));
-  curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
-  curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, kCallBytes);
-  curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-  curl_easy_setopt(easy, CURLOPT_USERAGENT, state.settings.user_agent.c_str());
+  libcurl().easy_setopt(easy, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+  libcurl().easy_setopt(easy, CURLOPT_CONNECTTIMEOUT,
+                        static_cast<long>(state.settings.connect_timeout.count()));
+  libcurl().easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  libcurl().easy_setopt(easy, CURLOPT_LOW_SPEED_TIME,
+                        static_cast<long>(state.settings.idle_timeout.count()));
+  libcurl().easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+  libcurl().easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+  libcurl().easy_setopt(easy, CURLOPT_BUFFERSIZE, kCallBytes);
+  libcurl().easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+  libcurl().easy_setopt(easy, CURLOPT_USERAGENT, state.settings.user_agent.c_str());
   if (!state.settings.ca_file.empty()) {
-    curl_easy_setopt(easy, CURLOPT_CAINFO, state.settings.ca_file.c_str());
+    libcurl().easy_setopt(easy, CURLOPT_CAINFO, state.settings.ca_file.c_str());
   }
-  curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, exchange->message.data());
-  curl_easy_setopt(easy, CURLOPT_PRIVATE, exchange.get());
-  curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, &State::on_header);
-  curl_easy_setopt(easy, CURLOPT_HEADERDATA, exchange.get());
-  curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &State::on_body);
-  curl_easy_setopt(easy, CURLOPT_WRITEDATA, exchange.get());
-  const CURLMcode added = curl_multi_add_handle(state.multi, easy);
-  if (added != CURLM_OK) throw Error(ErrorCode::internal, curl_multi_strerror(added));
+  libcurl().easy_setopt(easy, CURLOPT_ERRORBUFFER, exchange->message.data());
+  libcurl().easy_setopt(easy, CURLOPT_PRIVATE, exchange.get());
+  libcurl().easy_setopt(easy, CURLOPT_HEADERFUNCTION, &State::on_header);
+  libcurl().easy_setopt(easy, CURLOPT_HEADERDATA, exchange.get());
+  libcurl().easy_setopt(easy, CURLOPT_WRITEFUNCTION, &State::on_body);
+  libcurl().easy_setopt(easy, CURLOPT_WRITEDATA, exchange.get());
+  const CURLMcode added = libcurl().multi_add_handle(state.multi, easy);
+  if (added != CURLM_OK) throw Error(ErrorCode::internal, libcurl().multi_strerror(added));
   const Id id = exchange->id;
   state.running.emplace(id, std::move(exchange));
   return id;
@@ -367,7 +362,7 @@ void HttpLoop::post(std::function<void()> work, std::chrono::milliseconds wait) 
     const std::lock_guard lock(state_->mutex);
     state_->due.push({State::Clock::now() + wait, state_->orders++, std::move(work)});
   }
-  curl_multi_wakeup(state_->multi);
+  libcurl().multi_wakeup(state_->multi);
 }
 
 }  // namespace hfshard

@@ -194,6 +194,18 @@ class Reach:
                                                    env=self.stream.environment(), cwd=self.fault.path("here")))
             self.fault.expect(words in done.stderr and bool(self.server.log()) == asked, f"{source}: {self.stream.said(done)}")
 
+    def without_libcurl(self):
+        """It is loaded when a hub is read: a directory needs none, and a model says which library is missing."""
+        folder = self.fault.path("no-libcurl")
+        os.makedirs(folder)
+        with open(os.path.join(folder, "libcurl.so.4"), "wb"):
+            pass
+        for source, status in ((self.fault.path("source"), 0), (MODEL, 3)):
+            done = self.fault.check(subprocess.run(self.fault.command("plan", source), capture_output=True, text=True, check=False,
+                                                   env=self.stream.environment(LD_LIBRARY_PATH=folder)), status)
+            said = " ".join(done.stderr.split())
+            self.fault.expect(status == 0 or ("libcurl.so.4" in said and "libcurl4" in said), f"{source}: {said}")
+
     def kinds(self):
         """What a repository may hold beside one set of weights."""
         with open(self.fault.path("source/model.safetensors"), "rb") as file:
@@ -238,6 +250,7 @@ def main():
             reach.mini_models()
             reach.namesakes()
             reach.kinds()
+            reach.without_libcurl()
     print("PASS")
 
 
