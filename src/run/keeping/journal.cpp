@@ -98,7 +98,7 @@ bool decode_record(std::span<const std::byte>& bytes, const std::string& plan_id
 std::vector<JournalRecord> select_disjoint(std::vector<JournalRecord> records) {
   std::ranges::stable_sort(records, {}, &JournalRecord::end);
   const std::size_t n = records.size();
-  std::vector<std::uint64_t> best(n + 1, 0);
+  std::vector<std::uint64_t> best{0};
   std::vector<std::size_t> before(n);
   for (std::size_t i = 0; i < n; ++i) {
     const auto end = records.begin() + static_cast<std::ptrdiff_t>(i);
@@ -106,7 +106,7 @@ std::vector<JournalRecord> select_disjoint(std::vector<JournalRecord> records) {
         records.begin(), end, records[i].begin,
         [](std::uint64_t begin, const JournalRecord& record) { return begin < record.end; });
     before[i] = static_cast<std::size_t>(fit - records.begin());
-    best[i + 1] = std::max(best[i], best[before[i]] + records[i].end - records[i].begin);
+    best.push_back(std::max(best[i], best[before[i]] + records[i].end - records[i].begin));
   }
   std::vector<JournalRecord> out;
   for (std::size_t i = n; i > 0;) {
