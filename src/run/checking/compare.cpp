@@ -1,7 +1,6 @@
 #include "run/checking/compare.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <map>
 #include <mutex>
@@ -9,7 +8,6 @@
 #include <utility>
 
 #include "base/arena.h"
-#include "base/checked.h"
 #include "run/moving/budget.h"
 #include "run/moving/cells.h"
 #include "run/moving/pipeline.h"
@@ -228,51 +226,16 @@ class Comparing {
   LeafFindings findings_;
 };
 
-// Of a thread, where nothing is unpacked: no region waits to be written, and memory that was never
-// touched costs as much to have as comparing does.
-constexpr std::uint64_t kTileShareBytes = std::uint64_t{8} << 20;
-
-// Memory for units, and for what either side unpacks.
-struct Room {
-  std::uint64_t arena_bytes = 0;
-  std::uint64_t unpack_bytes = 0;  // of a side
-};
-
-Room room_for(const PairLayout& pair, const RunOptions& options, unsigned threads) {
-  const std::array<const Layout*, 2> sides{&pair.left(), &pair.right()};
-  std::array<Budget, 2> budgets;
-  std::uint64_t least = 0;
-  std::uint64_t unpacking = 0;  // sides
-  for (std::size_t side = 0; side < sides.size(); ++side) {
-    const Layout& layout = *sides[side];
-    budgets[side] =
-        make_budget(layout, options.max_memory_bytes, threads, sides[1 - side]->heap_bytes());
-    least = std::max(least, layout.totals().largest_need_bytes);
-    unpacking += layout.unpacked().empty() ? 0U : 1U;
-  }
-  Room out;
-  out.arena_bytes = std::max(least, std::min(budgets[0].arena_bytes, budgets[1].arena_bytes));
-  if (unpacking == 0) {
-    out.arena_bytes = std::min(out.arena_bytes, std::max(least, threads * kTileShareBytes));
-    return out;
-  }
-  for (const Budget& budget : budgets) {
-    const std::uint64_t both = budget.arena_bytes + budget.unpack_bytes;
-    const std::uint64_t left = both > out.arena_bytes ? both - out.arena_bytes : 0;
-    out.unpack_bytes = std::max(out.unpack_bytes, std::min(left, budget.unpack_bytes) / unpacking);
-  }
-  return out;
-}
-
 }  // namespace
 
 CompareResult compare_pair(const PairLayout& pair, const DiffTolerance& tolerance,
                            const RunOptions& options, Reporter& reporter) {
   const unsigned threads = pipeline_threads(options);
   StageMeter meter(reporter, threads);
-  const Room room = room_for(pair, options, threads);
-  Arena arena(room.arena_bytes);
-  Comparing comparing(pair, tolerance, room.unpack_bytes, options, meter);
+  const Budget budget =
+      make_pair_budget(pair.left(), pair.right(), options.max_memory_bytes, threads);
+  Arena arena(budget.arena_bytes);
+  Comparing comparing(pair, tolerance, budget.unpack_bytes, options, meter);
   CountingProgress sink(meter);
   const Layout& layout = pair.left();
   TileCursor cursor(layout, 0, layout.end_address(), nullptr, arena.size_bytes());

@@ -1,6 +1,7 @@
 #include "run/moving/budget.h"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -26,6 +27,9 @@ constexpr std::uint64_t kThreadBytes = kMiB;
 constexpr std::uint64_t kUsefulBytes = 44 * kMiB;
 // As much does where it leaves room for what is unpacked.
 constexpr std::uint64_t kUnpackingBytes = 16 * kMiB;
+// Of a thread, where two are compared and nothing is unpacked: no region waits to be written, and
+// memory that was never touched costs as much to have as comparing does.
+constexpr std::uint64_t kComparingBytes = 8 * kMiB;
 // libcurl's and OpenSSL's buffers for 32 connections, a thread, what waits of requests.
 constexpr std::uint64_t kNetworkBytes = 24 * kMiB;
 // A gigabyte a second over 100 ms. More was slower on a fast link: memory that was never touched is
@@ -94,6 +98,28 @@ Budget make_budget(const Layout& layout, std::uint64_t max_memory_bytes, unsigne
                     packing_heap_bytes(layout) + share,
                 threads);
   return budget;
+}
+
+Budget make_pair_budget(const Layout& left, const Layout& right, std::uint64_t max_memory_bytes,
+                        unsigned threads) {
+  const std::array budgets{make_budget(left, max_memory_bytes, threads, right.heap_bytes()),
+                           make_budget(right, max_memory_bytes, threads, left.heap_bytes())};
+  const std::uint64_t least =
+      std::max(left.totals().largest_need_bytes, right.totals().largest_need_bytes);
+  const std::uint64_t unpacking =  // sides
+      (left.unpacked().empty() ? 0U : 1U) + (right.unpacked().empty() ? 0U : 1U);
+  Budget out = budgets[0];
+  out.arena_bytes = std::min(budgets[0].arena_bytes, budgets[1].arena_bytes);
+  if (unpacking == 0) out.arena_bytes = std::min(out.arena_bytes, threads * kComparingBytes);
+  out.arena_bytes = std::max(out.arena_bytes, least);
+  out.unpack_bytes = 0;
+  if (unpacking == 0) return out;
+  for (const Budget& budget : budgets) {
+    const std::uint64_t both = budget.arena_bytes + budget.unpack_bytes;
+    const std::uint64_t rest = both > out.arena_bytes ? both - out.arena_bytes : 0;
+    out.unpack_bytes = std::max(out.unpack_bytes, std::min(rest, budget.unpack_bytes) / unpacking);
+  }
+  return out;
 }
 
 }  // namespace hfshard

@@ -180,45 +180,45 @@ UnpackedArrays::UnpackedArrays(const Layout& layout, std::string directory,
   if (memory_bytes > 0) memory_.emplace(memory_bytes, false);
   for (const UnpackedForm& form : layout.unpacked()) {
     auto file = std::make_unique<ScratchFile>(layout.catalog().tensors[form.array].name);
-    files_.push_back(file.get());
+    arrays_.emplace_back().file = file.get();
     sources.push_back(std::move(file));
   }
-  ready_.resize(files_.size());
-  known_.resize(files_.size());
-  used_.resize(files_.size());
 }
 
 std::vector<std::shared_ptr<const void>> UnpackedArrays::make_ready(const UnitRef& ref,
                                                                     Arena& arena) {
   const std::vector<std::uint32_t> wanted = unpacked_by(layout_, ref);
-  for (std::size_t number = 0; number < ready_.size(); ++number) {
+  for (std::size_t number = 0; number < arrays_.size(); ++number) {
     if (!std::ranges::binary_search(wanted, layout_.unpacked()[number].array))
-      ready_[number].reset();
+      arrays_[number].ready.reset();
   }
   std::vector<std::shared_ptr<const void>> out;
   for (const std::uint32_t array : wanted) {  // one that fails is not ready, and the others are
     const auto number =
         static_cast<std::size_t>(find_form(layout_.unpacked(), array) - layout_.unpacked().data());
-    if (!ready_[number]) ready_[number] = unpack(number, arena);
-    out.push_back(ready_[number]);
+    auto& ready = arrays_[number].ready;
+    if (!ready) ready = unpack(number, arena);
+    out.push_back(ready);
   }
   return out;
 }
 
 std::shared_ptr<const void> UnpackedArrays::unpack(std::size_t number, Arena& arena) {
-  if (auto again = known_[number].lock()) return again;
+  Array& array = arrays_[number];
+  if (auto again = array.known.lock()) return again;
   arena.wait_for([&] {
     const std::lock_guard lock(mutex_);
-    return !used_[number];
+    return !array.used;
   });
   auto out = hold(number, arena);
-  unpack_into(number, *files_[number], arena);
-  known_[number] = out;
+  unpack_into(number, *array.file, arena);
+  array.known = out;
   return out;
 }
 
 // Room for an array: its file is not to be read any more when what is returned has gone.
 std::shared_ptr<const void> UnpackedArrays::hold(std::size_t number, Arena& arena) {
+  Array& array = arrays_[number];
   const UnpackedForm& form = layout_.unpacked()[number];
   const TensorInfo& info = layout_.catalog().tensors[form.array];
   const std::uint64_t size = packed_bytes(info.dtype, form.elements(info.shape));
@@ -233,22 +233,22 @@ std::shared_ptr<const void> UnpackedArrays::hold(std::size_t number, Arena& aren
     // Of pieces that lie in part outside of the array nobody writes the rest.
     if (form.elements(info.shape) != info.shape.numel())
       std::ranges::fill(memory.first(size), std::byte{0});
-    files_[number]->reset_in(memory.first(size));
+    array.file->reset_in(memory.first(size));
   } else {
     arena.wait_for([] { return false; });  // nobody reads the files of tiles before: they go
-    for (std::size_t other = 0; other < files_.size(); ++other) {
-      if (!ready_[other]) files_[other]->clear();
+    for (Array& other : arrays_) {
+      if (!other.ready) other.file->clear();
     }
-    files_[number]->reset(directory_, size);
+    array.file->reset(directory_, size);
   }
   {
     const std::lock_guard lock(mutex_);
-    used_[number] = true;
+    array.used = true;
   }
-  return {block.get(), [this, number, block](const void*) mutable {
+  return {block.get(), [this, &array, block](const void*) mutable {
             const std::lock_guard guard(mutex_);
             block->release();
-            used_[number] = false;
+            array.used = false;
           }};
 }
 

@@ -38,6 +38,13 @@ class UnpackedArrays {
   std::vector<std::shared_ptr<const void>> make_ready(const UnitRef& ref, Arena& arena);
 
  private:
+  struct Array {
+    ScratchFile* file = nullptr;        // owned by the sources
+    bool used = false;                  // until the last one who had it has let it go; guarded
+    std::weak_ptr<const void> known;    // that tiles may still have
+    std::shared_ptr<const void> ready;  // for the last unit; else null
+  };
+
   std::shared_ptr<const void> unpack(std::size_t number, Arena& arena);
   std::shared_ptr<const void> hold(std::size_t number, Arena& arena);
   void unpack_into(std::size_t number, ScratchFile& file, Arena& arena);
@@ -49,11 +56,8 @@ class UnpackedArrays {
   const RunOptions& options_;
   std::optional<Arena> memory_;
   std::mutex mutex_;
-  // By place in Layout::unpacked; the last two give memory back, and say so, as they go:
-  std::vector<ScratchFile*> files_;                 // owned by the sources
-  std::vector<bool> used_;                          // until the last one who had it has let it go
-  std::vector<std::weak_ptr<const void>> known_;    // that tiles may still have
-  std::vector<std::shared_ptr<const void>> ready_;  // for the last unit; else null
+  std::vector<Array>
+      arrays_;  // by place in Layout::unpacked; they go before what they give back to
 };
 
 }  // namespace hfshard

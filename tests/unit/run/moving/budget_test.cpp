@@ -172,6 +172,31 @@ TEST(Budget, TwoArraysAreUnpackedWhereTheyFit) {
   EXPECT_EQ(with(50 * kMiB).unpack_bytes, 0U);
 }
 
+// Two whose units are read side by side share one arena; what a side cannot unpack in it lies
+// beside.
+TEST(Budget, TwoLayoutsShareOne) {
+  const TempDir dir;
+  const std::string source = copy_fixture("qwen3", dir / "source");
+  PlanOptions packed;
+  packed.encoding.zstd_level = 1;
+  convert(small_plan(source, packed, Limits{}), to_output(dir / "out"));
+  PlanOptions back;
+  back.target = "safetensors";
+  back.mapping.scheme = "hf";
+  const Plan coded = small_plan(dir / "out/0/items", back, Limits{});
+  const Plan plain = small_plan(source, {}, Limits{});
+  const Budget alone = make_pair_budget(plain, plain, 512 * kMiB, 2);
+  EXPECT_EQ(alone.unpack_bytes, 0U);
+  EXPECT_EQ(alone.arena_bytes, 2 * 8 * kMiB);
+  const Budget one = make_pair_budget(coded, plain, 512 * kMiB, 2);
+  EXPECT_GE(one.unpack_bytes, coded.totals().unpacked_bytes);
+  const Budget other = make_pair_budget(plain, coded, 512 * kMiB, 2);
+  EXPECT_EQ(other.unpack_bytes, one.unpack_bytes);
+  const Budget both = make_pair_budget(coded, coded, 512 * kMiB, 2);
+  EXPECT_EQ(both.unpack_bytes, one.unpack_bytes / 2);
+  EXPECT_EQ(catch_error([&] { make_pair_budget(coded, plain, kMiB, 2); }).code(), ErrorCode::limit);
+}
+
 // The plan and its catalog may be a quarter of what is used: no more is known of the heap.
 TEST(Budget, ALargePlanNeedsFourTimesItself) {
   const TempDir dir;
