@@ -18,7 +18,7 @@ import watch
 
 NOBODY = 65534
 # Above the least at which the program starts at all. A conversion wants about 240 MiB of data here.
-STEPS_MIB = (0, 0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 80, 120, 160, 200, 208, 216, 224, 240, 320)
+STEPS_MIB = (0, 0.5, 1, 2, 3, 4, 6, 8, 12, 16, 24, 48, 80, 120, 160, 200, 320)
 TOP_MIB = 400
 MEMORY = ["--max-memory", "512MiB", "--jobs", "2"]
 

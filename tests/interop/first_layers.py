@@ -216,11 +216,12 @@ def files_of(root, renamed):
 
 
 class Source:
-    """A checkpoint, and the words with which it is converted."""
+    """A checkpoint, and the words with which it is converted; an example of a family, or one of tests/oracle."""
 
-    def __init__(self, path, words):
+    def __init__(self, path, words, is_example):
         self.path = path
         self.words = words
+        self.is_example = is_example
         self.config = oracle_dirs.read_json(path, "config.json")
         self.tensors = read_tensors(path)
 
@@ -232,11 +233,11 @@ def sources(tool, names):
             continue
         parts = ["--with", PARTS[name]] if name in PARTS else []
         tool.run("mappings", "example", name, tool.path(name), *parts, "--quiet")
-        yield name, Source(tool.path(name), parts)
+        yield name, Source(tool.path(name), parts, True)
     for name in oracle_dirs.oracle_names():
         if not names or name in names:
             oracle = oracle_dirs.OracleDir(name)
-            yield name, Source(oracle.path, oracle.words())
+            yield name, Source(oracle.path, oracle.words(), False)
 
 
 def plan(tool, source, words):
@@ -275,13 +276,13 @@ def check(tool, what, source, layers, count):
     named = next((word for word in mine["next"] if word.startswith("base_num_decoder_layers=")), "")
     blocks = 2 if source.config["model_type"] == "gemma2" else 1
     tool.expect(count == depth_of(source.config) or named == f"base_num_decoder_layers={count // blocks}", f"{what}: next is {mine['next']}")
-    tool.run("verify", found, source.path, "--quiet")
 
 
 def counts_to_try(source, layers, whole):
-    """Every number of layers of a stacked tree; of separate layers, which nothing joins, the ends and the middle."""
+    """Every number of layers of an example's stacked tree; of other checkpoints, and of separate layers, which nothing joins,
+    the ends and the middle."""
     every = range(1, whole + 1)
-    if layers == "stacked":
+    if layers == "stacked" and source.is_example:
         return every
     fitting = [count for count in every if fits(source.config, layers, count)]
     wanted = {*fitting[:1], *fitting[len(fitting) // 2:][:1], *fitting[-1:]}
@@ -293,10 +294,13 @@ def check_source(tool, name, source):
     for layers in ("stacked", "separate"):
         if "error" in plan(tool, source.path, [*source.words, "--layers", layers]):
             continue
-        for count in counts_to_try(source, layers, whole):
+        counts = counts_to_try(source, layers, whole)
+        for count in counts:
             what = f"{name} {layers} --num-layers {count}"
             if fits(source.config, layers, count):
                 check(tool, what, source, layers, count)
+                if count == next(n for n in counts if fits(source.config, layers, n)):
+                    tool.run("verify", tool.path("found"), source.path, "--quiet")
             else:
                 answer = plan(tool, source.path, [*source.words, "--layers", layers, "--num-layers", str(count)])
                 check_refused(tool, what, source, layers, count, answer)

@@ -6,7 +6,8 @@ the model; the default sizes and sizes so small that every matrix has several ch
 combinations, the others with both or neither). Each leaf must have the shape,
 dtype and SHA-256 that expected.json gives. Then --dtype bf16 and f32, the same checkpoint without its options (towers
 become named drops), `hfshard link` of it, and the differences that are declared in differences.json. Three families are read in every way
-that peers/orbax_read.py knows; the others by TensorStore, by MaxText's load call, and by that call onto 8 devices.
+that peers/orbax_read.py knows; the others in every form by TensorStore, and by MaxText's load call: onto 8 devices what
+is cut small, onto one the first layout, and what is linked of it.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import oracle_dirs
 # The first mesh that divides every leaf is used: MaxText has no others either.
 MESHES = ("fsdp=4,tensor=2", "fsdp=2,tensor=2", "fsdp=4", "fsdp=2", "data=2")
 LOAD_MESH = {"fsdp": 4, "tensor": 2}
+BOTH_LOADS = ("plain", "sharded")  # of MaxText's call
 READ_IN_EVERY_WAY = ("qwen3", "llama3.1", "mixtral")
 
 
@@ -33,16 +35,16 @@ def check_is_cut(tool, plan, what):
     tool.expect(plan["files"] >= 4, f"{what}: {plan['files']} data files, at least 4 are wanted")
 
 
-def ways_of(readers, every, sharded):
-    """Name -> function that loads the leaves."""
+def ways_of(readers, every, loads):
+    """Name -> function that loads the leaves; `loads`: the forms of MaxText's call among them."""
     ways = {"tensorstore": readers.tensorstore}
     if every:
         for name in ("pytree_handler", "standard_checkpointer", "checkpoint_manager", "v1_load"):
             ways[name] = getattr(readers, name)
         ways["standard_checkpointer sharded"] = lambda: readers.standard_sharded(LOAD_MESH)
-    if every or not sharded:
+    if "plain" in loads:
         ways["maxtext_call"] = readers.maxtext_call
-    if every or sharded:
+    if "sharded" in loads:
         ways["maxtext_call sharded"] = lambda: readers.maxtext_call(LOAD_MESH)
     return ways
 
@@ -109,12 +111,15 @@ def check_form(tool, oracle, layers, mesh, shrunken):
     output = tool.path(f"{layers}-{'mesh' if mesh else 'plain'}-{'small' if shrunken else 'usual'}")
     tool.run("convert", oracle.path, output, "--quiet", *words)
     every = oracle.name in READ_IN_EVERY_WAY
-    if every:
-        ways = lambda readers: ways_of(readers, not mesh and not shrunken, bool(mesh))
-    elif bool(mesh) == shrunken:
-        ways = lambda readers: ways_of(readers, False, shrunken)
+    if every and not mesh and not shrunken:
+        loads = BOTH_LOADS
+    elif every:
+        loads = ("sharded",) if mesh else ("plain",)
+    elif mesh and shrunken:
+        loads = ("sharded",)
     else:
-        ways = lambda readers: {"tensorstore": readers.tensorstore}
+        loads = ("plain",) if not mesh and not shrunken and layers == oracle.layouts()[0] else ()
+    ways = lambda readers: ways_of(readers, every and not mesh and not shrunken, loads)
     read_back(tool, output, oracle.kept(layers), ways, what)
     if every or (mesh and shrunken):
         tool.run("verify", output, oracle.path, "--quiet")
@@ -136,9 +141,10 @@ def check_linked(tool, oracle, layers, mesh, shrunken):
     tool.expect(report["linked_leaves"] > 0, f"{what}: no leaf is linked")
     every = oracle.name in READ_IN_EVERY_WAY
     if every:
-        ways = lambda readers: ways_of(readers, not shrunken, shrunken)
+        loads = ("sharded",) if shrunken else BOTH_LOADS
     else:
-        ways = lambda readers: ways_of(readers, False, shrunken)
+        loads = ("plain",) if not shrunken and layers == oracle.layouts()[0] else ()
+    ways = lambda readers: ways_of(readers, every and not shrunken, loads)
     read_back(tool, output, oracle.kept(layers), ways, what)
     converted = tool.json("convert", oracle.path, tool.path("same"), "--overwrite", "--quiet", *words)
     tool.expect(report["root_digest"] == converted["root_digest"], f"{what}: another root digest than convert's")

@@ -87,7 +87,7 @@ def check_form(tool, name, source, words, chunk, expected):
     check_padding(tool, plan, name)
     output = tool.path(name.replace(" ", "-"))
     tool.run("convert", source, output, *words, "--quiet")
-    fixtures.read_back(tool, output, expected, lambda readers: fixtures.ways_of(readers, True, True), name)
+    fixtures.read_back(tool, output, expected, lambda readers: fixtures.ways_of(readers, True, fixtures.BOTH_LOADS), name)
     for more in ([], [source]):
         said = tool.json("verify", output, *more, "--quiet")
         tool.expect(said["differences"] == [], f"{name}: verify {more} says {said['differences']}")
