@@ -14,10 +14,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
 
 #include "bytes/files.h"
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include "hfshard/error.h"
 
@@ -58,6 +63,26 @@ std::optional<OwnedDirectory> OwnedDirectory::find(const std::string& path, Mode
     if (taken == Taken::absent) return std::nullopt;
   }
   refuse_in_use(path);
+}
+
+// A line is "1: FLOCK  ADVISORY  WRITE 711 fd:01:42 0 EOF": device in hexadecimal, inode (proc(5)).
+// File systems over others (overlay, btrfs) have numbers of their own in it, of major 0.
+bool OwnedDirectory::in_use(const std::string& path) {
+  struct stat marker {};
+  if (::lstat(join_path(path, kMarker).c_str(), &marker) != 0) return false;
+  const bool numbered = major(marker.st_dev) != 0;
+  const std::string device =
+      fmt::format("{:02x}:{:02x}", major(marker.st_dev), minor(marker.st_dev));
+  const std::string inode = fmt::format("{}", marker.st_ino);
+  std::ifstream locks("/proc/locks");
+  for (std::string line; std::getline(locks, line);) {
+    std::istringstream words(line);
+    std::string number, kind, strength, mode, process, file;
+    words >> number >> kind >> strength >> mode >> process >> file;
+    if (kind != "FLOCK" || !file.ends_with(":" + inode)) continue;
+    if (file.starts_with(numbered ? device : "00:")) return true;
+  }
+  return false;
 }
 
 OwnedDirectory::Taken OwnedDirectory::take(Mode mode) {

@@ -24,6 +24,9 @@ class OwnedDirectory {
   static OwnedDirectory claim(const std::string& path, Mode mode);
   /// Same, but makes no directory: nothing where none is.
   static std::optional<OwnedDirectory> find(const std::string& path, Mode mode);
+  /// Whether a process of this machine has it locked, as far as /proc/locks tells. Takes no lock:
+  /// whoever is about to take one is not disturbed.
+  static bool in_use(const std::string& path);
 
   const std::string& path() const noexcept { return path_; }
   /// False where the file system has no locks (some network ones): nothing is protected then.

@@ -39,6 +39,8 @@ ends convert in linked --worker 1/2
 mv .linked.hfshard/journal.1-2.0000 .linked.hfshard/journal.0-1.0000
 sed -i 's/"options": {/"options": {"link": "files", "digests": true,/' .linked.hfshard/plan.json
 look linked
+echo "-- while a process is at work on it"
+(flock 9; look linked) 9<.linked.hfshard/hfshard.lock
 echo "-- what is left of a run that has published is no unfinished one"
 ends convert in left
 ends convert in left --step 1 --worker 0/2

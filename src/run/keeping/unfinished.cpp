@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "base/typed.h"
 #include "bytes/files.h"
+#include "bytes/owned_directory.h"
 #include "run/keeping/journal.h"
 #include "run/keeping/recover.h"
 #include "run/keeping/staging.h"
@@ -111,6 +112,7 @@ std::optional<Unfinished> find_unfinished(const std::string& place) {
     if (staging_use(out_paths(out.out)) == StagingUse::published) return std::nullopt;
     for (const std::string& name : list_directory(out.staging)) add_share(name, out);
     std::ranges::sort(out.shares);
+    out.goes_on = OwnedDirectory::in_use(out.staging);
     read_record(out);
   } catch (const Error& error) {  // what is damaged there is said by the run that goes on
     if (error.code() == ErrorCode::io) throw;
@@ -130,6 +132,7 @@ std::string state_text(const Unfinished& run) {
 }
 
 std::string remedy(const Unfinished& run) {
+  if (run.goes_on) return "a process is at work on it: wait until it ends";
   const std::string_view command = run.links ? "link" : "convert";
   if (run.workers > 1) {
     return fmt::format(

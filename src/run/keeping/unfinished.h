@@ -15,6 +15,7 @@ struct Unfinished {
   std::string out;     ///< where the output will stand
   std::string source;  ///< absolute path; empty if the record of the run cannot be read
   bool links = false;
+  bool goes_on = false;  ///< some process is at work on it
   std::uint64_t step = 0;
   std::uint64_t done_bytes = 0;       ///< written, as the journals say
   std::uint32_t workers = 1;          ///< among which it was divided

@@ -152,6 +152,21 @@ TEST(OwnedDirectory, ADirectoryThatGoesAwayBeforeItsMarkerIsMadeIsMadeAgain) {
   EXPECT_EQ(refused(dir / "a"), ErrorCode::conflict);
 }
 
+TEST(OwnedDirectory, OneThatIsLockedIsInUse) {
+  const TempDir dir;
+  EXPECT_FALSE(OwnedDirectory::in_use(dir / "a"));
+  for (const Mode mode : {Mode::exclusive, Mode::shared}) {
+    {
+      const OwnedDirectory taken = OwnedDirectory::claim(dir / "a", mode);
+      const OwnedDirectory other = OwnedDirectory::claim(dir / "b", mode);
+      EXPECT_TRUE(OwnedDirectory::in_use(dir / "a"));
+    }
+    EXPECT_FALSE(OwnedDirectory::in_use(dir / "a"));
+    const OwnedDirectory other = OwnedDirectory::claim(dir / "b", mode);
+    EXPECT_FALSE(OwnedDirectory::in_use(dir / "a"));
+  }
+}
+
 // The name changes hands while the directory is emptied.
 TEST(OwnedDirectory, RemovesOnlyFromTheDirectoryThatIsLocked) {
   const TempDir dir;
