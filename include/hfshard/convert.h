@@ -36,7 +36,8 @@ struct RunOptions {
   std::uint32_t workers = 1;
   ShardLinks shards = ShardLinks::automatic;  ///< of a plan that links
   const std::atomic<bool>* stop = nullptr;    ///< set by Ctrl-C: drain, commit, throw cancelled
-  /// Where arrays are unpacked for a while by what has no staging directory.
+  /// Where arrays are unpacked for a while by what has no staging directory, if memory does not
+  /// hold them. Too little room is a limit before anything is read.
   std::string scratch_directory = "/var/tmp";
   const Limits* limits = nullptr;  ///< sizes that only tests change; null: the product's
 };

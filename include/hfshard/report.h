@@ -134,6 +134,7 @@ struct PlanReport {
   std::vector<PlannedLeaf> leaves;  ///< the first PlanQuestions::most_leaves of summary.leaves
   MemoryNeed memory;
   std::vector<LoadReport> loads;
+  std::uint64_t scratch_bytes = 0;  ///< disk for a while, for arrays that memory does not hold
   std::optional<std::uint64_t> free_bytes;  ///< where the output would go; absent without OUT
   std::optional<TimeEstimate> time;         ///< if PlanQuestions::measure
   std::string why_no_time;                  ///< why it was not to be had

@@ -21,6 +21,7 @@
 #include "run/keeping/recover.h"
 #include "run/moving/budget.h"
 #include "run/moving/data_files.h"
+#include "run/moving/disk_space.h"
 #include "run/moving/leading.h"
 #include "run/moving/packing.h"
 #include "run/moving/plan_feed.h"
@@ -166,20 +167,6 @@ void check_same_as(const Plan& plan, const OpenSources& sources, const RunOption
   }
 }
 
-void check_disk(const Plan& plan, const RunOptions& options, std::uint64_t done_bytes) {
-  if (plan.is_packed()) return;  // nothing tells how much it will be
-  const std::uint64_t wanted =
-      plan.totals().output_bytes - done_bytes + plan.totals().unpacked_bytes;
-  const std::uint64_t free = free_bytes(out_paths(plan, options.out).parent);
-  if (free < wanted) {
-    throw Error(ErrorCode::limit,
-                fmt::format("the output needs {} more, the file system has {} free",
-                            human_bytes(wanted), human_bytes(free)))
-        .in_file(options.out)
-        .hint("free some space or choose another output; nothing has been written");
-  }
-}
-
 // What a run reads ahead of need, where its sources are far.
 class Ahead {
  public:
@@ -269,6 +256,7 @@ RunResult run_discarding(const Plan& plan, const Format& target, const RunOption
   OpenSources sources = open_sources(plan.catalog(), options.io, plan.limits().cached_bytes);
   const unsigned threads = pipeline_threads(options);
   const Budget budget = make_budget(plan, options.max_memory_bytes, threads, 0);
+  check_scratch_disk(options.scratch_directory, scratch_disk_bytes(plan, budget));
   Arena arena(budget.arena_bytes);
   check_same_as(plan, sources, options, arena);
   StageMeter meter(reporter, threads, link_bytes(plan));
@@ -427,12 +415,12 @@ RunResult run_convert(const Plan& plan, const Format& target, const RunOptions& 
   const unsigned threads = pipeline_threads(options);
   const Budget budget = make_budget(plan, options.max_memory_bytes, threads, 0);
   const std::string known = existing_parent(paths.parent);
-  if (!exists(paths.staging)) check_disk(plan, options, 0);
+  if (!exists(paths.staging)) check_output_disk(plan, paths.parent, budget, 0);
   Staging staging(paths, options.workers > 1);
   check_output(plan, target, options);
   staging.begin(plan);
   const JournalState done = read_journals(paths.staging, plan.id(), 0);
-  check_disk(plan, options, done.done_bytes());
+  check_output_disk(plan, paths.parent, budget, done.done_bytes());
   const std::string root = plan.item_directory(paths.step);
   const std::string data = parent_path(join_path(root, plan.files().data_file(0, 1)));
   make_directories(data);

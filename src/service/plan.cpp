@@ -86,6 +86,7 @@ PlanReport plan(const SourceName& source, const PlanOptions& options, const RunO
       budget.need_bytes, budget.control_bytes,
       budget.control_bytes + budget.fixed_bytes + budget.arena_bytes + budget.unpack_bytes, kernels,
       threads};
+  out.scratch_bytes = scratch_disk_bytes(made, budget);
   out.loads = load_reports(made, out.summary, questions);
   if (!run.out.empty()) {
     check_output(made, target, run);

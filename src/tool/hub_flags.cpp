@@ -1,7 +1,6 @@
 #include "tool/hub_flags.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <optional>
@@ -11,18 +10,12 @@
 
 #include "base/text.h"
 #include "base/typed.h"
+#include "tool/environment.h"
 
 #include "hfshard/hfshard.h"
 
 namespace hfshard {
 namespace {
-
-// A variable that is set and not empty.
-std::optional<std::string> variable(const std::string& name) {
-  const char* const value = std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe): one thread
-  if (value == nullptr || *value == 0) return std::nullopt;
-  return value;
-}
 
 bool is_true(const std::string& text) {
   const std::string word = lower_case(text);

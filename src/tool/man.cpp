@@ -164,7 +164,9 @@ ManualPage manual_page(const Command& program, const std::vector<std::string>& w
   out += options_section(command) + examples_section(command) + statuses(command);
   out += section("ENVIRONMENT") +
          entry("\\fBHFSHARD_MAPPINGS\\fR",
-               "a directory of files for model families of your own, as of --mapping");
+               "a directory of files for model families of your own, as of --mapping") +
+         entry("\\fBTMPDIR\\fR",
+               "where what has no output unpacks arrays that memory does not hold; else /var/tmp");
   out += references(program, words);
   return {name, out};
 }

@@ -1,7 +1,6 @@
 #include "tool/mapping_flags.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -9,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "tool/environment.h"
 
 #include "hfshard/error.h"
 #include "hfshard/mappings.h"
@@ -116,8 +116,7 @@ Option dialect_option(std::string& dialect) {
 }
 
 std::vector<MappingFile> own_mappings(const MappingFlags& flags) {
-  const char* directory = std::getenv("HFSHARD_MAPPINGS");  // NOLINT(concurrency-mt-unsafe)
-  return read_mappings(flags.files, directory == nullptr ? "" : directory);
+  return read_mappings(flags.files, variable("HFSHARD_MAPPINGS").value_or(""));
 }
 
 namespace {

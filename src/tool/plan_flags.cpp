@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "base/zstd.h"
+#include "tool/environment.h"
 #include "tool/hub_flags.h"
 #include "tool/values.h"
 
@@ -326,6 +327,7 @@ RunOptions run_options(const Session& session, const RunFlags& flags) {
   RunOptions options;
   options.limits = session.limits;
   options.out = flags.out;
+  options.scratch_directory = variable("TMPDIR").value_or(options.scratch_directory);
   options.max_memory_bytes = bytes_of(flags.max_memory, "--max-memory");
   options.jobs = flags.jobs;
   options.io_threads = flags.io_threads;

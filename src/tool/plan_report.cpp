@@ -108,13 +108,20 @@ void print_leaves(const PlanReport& report) {
 
 namespace {
 
+bool fits_on_disk(const PlanReport& report) {
+  return *report.free_bytes >= report.summary.output_bytes + report.scratch_bytes;
+}
+
 void print_disk(const PlanReport& report) {
+  if (report.scratch_bytes > 0)
+    print_field("scratch", fmt::format("{} of disk for a while, for arrays that are unpacked and "
+                                       "do not fit into memory",
+                                       human_bytes(report.scratch_bytes)));
   if (!report.free_bytes) return;
   const char* lacking =
       report.summary.compresses ? "enough only if it compresses well" : "too little for convert";
-  const bool fits = *report.free_bytes >= report.summary.output_bytes;
   print_field("disk", fmt::format("{} free, {}", human_bytes(*report.free_bytes),
-                                  fits ? "enough" : lacking));
+                                  fits_on_disk(report) ? "enough" : lacking));
 }
 
 void print_dtypes(const PlanSummary& plan) {
@@ -252,12 +259,13 @@ Json plan_json(const PlanReport& report) {
   out["need_memory_bytes"] = report.memory.need_bytes;
   out["control_memory_bytes"] = report.memory.control_bytes;
   out["peak_memory_bytes"] = report.memory.peak_bytes;
+  out["scratch_bytes"] = report.scratch_bytes;
   out["model_names"] = json_list(plan.model_names);
   out["load_words"] = json_list(plan.load_words);
   out["disk"] = Json();
   if (report.free_bytes) {
     out["disk"]["free_bytes"] = *report.free_bytes;
-    out["disk"]["fits"] = *report.free_bytes >= plan.output_bytes;
+    out["disk"]["fits"] = fits_on_disk(report);
   }
   out["estimate"] = report.time ? time_json(*report.time) : Json();
   if (!report.time) out["no_estimate"] = report.why_no_time;

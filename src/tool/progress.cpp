@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -16,6 +15,7 @@
 
 #include "base/text.h"
 #include "base/typed.h"
+#include "tool/environment.h"
 #include "tool/plan_report.h"
 #include "tool/ticker.h"
 #include <sys/ioctl.h>
@@ -62,8 +62,8 @@ std::optional<std::size_t> own_columns(int stream) {
 
 // Those that the environment names, or a terminal has.
 std::optional<std::size_t> known_columns(int stream) {
-  const char* wanted = std::getenv("COLUMNS");  // NOLINT(concurrency-mt-unsafe): one thread
-  const auto given = wanted == nullptr ? std::nullopt : parse_whole(wanted);
+  const auto wanted = variable("COLUMNS");
+  const auto given = wanted ? parse_whole(*wanted) : std::nullopt;
   if (given && *given >= kLeastColumns && *given <= kUncutColumns) return *given;
   return own_columns(stream);
 }
@@ -71,8 +71,7 @@ std::optional<std::size_t> known_columns(int stream) {
 // One that can take a line back.
 bool on_terminal() {
   if (::isatty(STDERR_FILENO) != 1) return false;
-  const char* kind = std::getenv("TERM");  // NOLINT(concurrency-mt-unsafe): before threads start
-  return kind == nullptr || std::string_view(kind) != "dumb";
+  return variable("TERM") != "dumb";
 }
 
 double part_of(const ProgressFigures& figures) {

@@ -2,10 +2,13 @@
 """Converts to small file systems: too small from the start, filled up during the run, and read-only.
 
 The first is refused before anything is written. The second ends with status 4, names the file and what is wrong, leaves
-no output, and resumes to the identical tree once there is room. Needs the right to mount a tmpfs; skipped (77) without.
+no output, and resumes to the identical tree once there is room. Room for what is
+unpacked is asked for too. Needs the right to mount a tmpfs; skipped (77) without.
 """
 
+import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -91,6 +94,46 @@ def read_only(fault):
         fault.expect("readonly" in done.stderr and "ead-only" in done.stderr, f"the message says:\n{done.stderr}")
 
 
+def any_run(fault, *words, **environment):
+    return subprocess.run(fault.command(*words, "--quiet"), capture_output=True, text=True, check=False, env={**os.environ, **environment})
+
+
+def least_memory(fault, *words):
+    """--max-memory that a command says it needs: nothing of what it unpacks fits beside."""
+    done = fault.check(any_run(fault, *words, "--max-memory", "1MiB"), 3)
+    return re.search(r"needs [^(]*\((\d+) bytes\)", " ".join(done.stderr.split()))[1]
+
+
+def no_room_to_unpack(fault):
+    """What memory does not hold of unpacked arrays goes to the disk, which is asked for beside the output; and without an
+    output to that of TMPDIR."""
+    packed, source = fault.path("packed"), fault.path("source")
+    fault.check(any_run(fault, "convert", source, packed, "--compress", "zstd"))
+    back = (packed, fault.path("back/out"), "--to", "safetensors")
+    least = least_memory(fault, "convert", *back)
+    plan = json.loads(fault.check(any_run(fault, "plan", *back, "--json", "--max-memory", least)).stdout)
+    room = json.loads(fault.check(any_run(fault, "plan", *back, "--json")).stdout)
+    fault.expect(plan["scratch_bytes"] >= 8 << 20 and room["scratch_bytes"] == 0,
+                 f"plan says {plan['scratch_bytes']} bytes of scratch, and {room['scratch_bytes']} with 2 GiB")
+    with SmallDisk(fault.path("back"), plan["output_bytes"] + plan["scratch_bytes"] * 3 // 4) as disk:
+        seen = json.loads(fault.check(any_run(fault, "plan", *back, "--json", "--max-memory", least)).stdout)["disk"]
+        fault.expect(not seen["fits"], f"plan says that it fits: {seen}")
+        done = fault.check(any_run(fault, "convert", *back, "--max-memory", least), 3)
+        fault.expect("unpacked" in done.stderr and "--max-memory" in done.stderr, f"the message says:\n{done.stderr}")
+        fault.expect(os.listdir(disk.path) == [], f"something was written: {os.listdir(disk.path)}")
+        fault.check(any_run(fault, "convert", *back))
+        commands = (("convert", packed, "--to", "null", "--scheme", "hf"), ("verify", back[1], packed))
+        with SmallDisk(fault.path("scratch"), plan["scratch_bytes"] * 3 // 4) as scratch:
+            for words in commands:
+                few = ("--max-memory", least_memory(fault, *words))
+                done = fault.check(any_run(fault, *words, *few, TMPDIR=scratch.path), 3)
+                fault.expect("TMPDIR" in done.stderr and scratch.path in "".join(done.stderr.split()),
+                             f"{words[0]} says:\n{done.stderr}")
+                fault.check(any_run(fault, *words, TMPDIR=scratch.path))
+                fault.check(any_run(fault, *words, *few, TMPDIR=fault.folder))
+            fault.check(any_run(fault, "diff", source, packed, TMPDIR=scratch.path))
+
+
 def main():
     with harness.Fault(__doc__.splitlines()[0]) as fault:
         too_small_from_the_start(fault)
@@ -104,6 +147,7 @@ def main():
             fault.expect(attempts <= 10 * wanted, "most conversions end before the disk is full")
             done += filled_during_the_run(fault, reference, size, attempts)
         read_only(fault)
+        no_room_to_unpack(fault)
         print(f"{done} conversions survived a disk that filled up")
         return 0
 

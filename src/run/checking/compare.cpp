@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "run/moving/budget.h"
 #include "run/moving/cells.h"
+#include "run/moving/disk_space.h"
 #include "run/moving/pipeline.h"
 #include "run/moving/sources.h"
 #include "run/moving/stage_meter.h"
@@ -234,6 +235,8 @@ CompareResult compare_pair(const PairLayout& pair, const DiffTolerance& toleranc
   StageMeter meter(reporter, threads);
   const Budget budget =
       make_pair_budget(pair.left(), pair.right(), options.max_memory_bytes, threads);
+  check_scratch_disk(options.scratch_directory, scratch_disk_bytes(pair.left(), budget) +
+                                                    scratch_disk_bytes(pair.right(), budget));
   Arena arena(budget.arena_bytes);
   Comparing comparing(pair, tolerance, budget.unpack_bytes, options, meter);
   CountingProgress sink(meter);

@@ -12,6 +12,7 @@
 #include "run/checking/reading.h"
 #include "run/moving/budget.h"
 #include "run/moving/cells.h"
+#include "run/moving/disk_space.h"
 #include "run/moving/pipeline.h"
 #include "run/moving/region_rows.h"
 #include "run/moving/sources.h"
@@ -275,6 +276,7 @@ VerifyResult verify_source(const Checkpoint& opened, const Plan& plan, const Run
   OpenSources sources = open_sources(model.catalog());
   std::vector<Digest128> sums(model.digest_slots());
   const Budget budget = budget_of(reading, beside_model(plan), options, meter, sums);
+  check_scratch_disk(options.scratch_directory, scratch_disk_bytes(layout, budget));
   UnpackedArrays unpacked(layout, options.scratch_directory, budget.unpack_bytes, sources, options);
   const UnitFiller filler(layout, sources, &meter);
   const auto compare = [&](const Reading::Part& part, std::span<std::byte> scratch) {

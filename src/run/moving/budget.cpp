@@ -100,6 +100,11 @@ Budget make_budget(const Layout& layout, std::uint64_t max_memory_bytes, unsigne
   return budget;
 }
 
+std::uint64_t scratch_disk_bytes(const Layout& layout, const Budget& budget) noexcept {
+  const std::uint64_t wanted = layout.totals().unpacked_bytes;
+  return wanted > budget.unpack_bytes ? wanted : 0;
+}
+
 Budget make_pair_budget(const Layout& left, const Layout& right, std::uint64_t max_memory_bytes,
                         unsigned threads) {
   const std::array budgets{make_budget(left, max_memory_bytes, threads, right.heap_bytes()),

@@ -26,6 +26,8 @@ Budget make_budget(const Layout& layout, std::uint64_t max_memory_bytes, unsigne
 /// The same figures without refusing; arena_bytes is 0 where the budget is too small.
 Budget state_budget(const Layout& layout, std::uint64_t max_memory_bytes, unsigned threads,
                     std::uint64_t held_bytes);
+/// Disk that arrays take which are unpacked and do not fit into unpack_bytes, at most.
+std::uint64_t scratch_disk_bytes(const Layout& layout, const Budget& budget) noexcept;
 /// For two layouts whose units are read side by side, without writing them: arena_bytes is for
 /// both, unpack_bytes is what each side has that unpacks anything. Throws as make_budget.
 Budget make_pair_budget(const Layout& left, const Layout& right, std::uint64_t max_memory_bytes,
