@@ -2,8 +2,8 @@
 """Converts to small file systems: too small from the start, filled up during the run, and read-only.
 
 The first is refused before anything is written. The second ends with status 4, names the file and what is wrong, leaves
-no output, and resumes to the identical tree once there is room. Room for what is
-unpacked is asked for too. Needs the right to mount a tmpfs; skipped (77) without.
+no output, and resumes to the identical tree once there is room. Room for what is unpacked is asked for too. Needs the right to
+mount a tmpfs; skipped (77) without.
 """
 
 import json
@@ -108,20 +108,20 @@ def no_room_to_unpack(fault):
     """What memory does not hold of unpacked arrays goes to the disk, which is asked for beside the output; and without an
     output to that of TMPDIR."""
     packed, source = fault.path("packed"), fault.path("source")
-    fault.check(any_run(fault, "convert", source, packed, "--compress", "zstd"))
+    fault.run("convert", source, packed, "--compress", "zstd", "--quiet")
     back = (packed, fault.path("back/out"), "--to", "safetensors")
     least = least_memory(fault, "convert", *back)
-    plan = json.loads(fault.check(any_run(fault, "plan", *back, "--json", "--max-memory", least)).stdout)
-    room = json.loads(fault.check(any_run(fault, "plan", *back, "--json")).stdout)
+    plan = json.loads(fault.run("plan", *back, "--json", "--max-memory", least, "--quiet").stdout)
+    room = json.loads(fault.run("plan", *back, "--json", "--quiet").stdout)
     fault.expect(plan["scratch_bytes"] >= 8 << 20 and room["scratch_bytes"] == 0,
                  f"plan says {plan['scratch_bytes']} bytes of scratch, and {room['scratch_bytes']} with 2 GiB")
     with SmallDisk(fault.path("back"), plan["output_bytes"] + plan["scratch_bytes"] * 3 // 4) as disk:
-        seen = json.loads(fault.check(any_run(fault, "plan", *back, "--json", "--max-memory", least)).stdout)["disk"]
+        seen = json.loads(fault.run("plan", *back, "--json", "--max-memory", least, "--quiet").stdout)["disk"]
         fault.expect(not seen["fits"], f"plan says that it fits: {seen}")
         done = fault.check(any_run(fault, "convert", *back, "--max-memory", least), 3)
         fault.expect("unpacked" in done.stderr and "--max-memory" in done.stderr, f"the message says:\n{done.stderr}")
         fault.expect(os.listdir(disk.path) == [], f"something was written: {os.listdir(disk.path)}")
-        fault.check(any_run(fault, "convert", *back))
+        fault.run("convert", *back, "--quiet")
         commands = (("convert", packed, "--to", "null", "--scheme", "hf"), ("verify", back[1], packed))
         with SmallDisk(fault.path("scratch"), plan["scratch_bytes"] * 3 // 4) as scratch:
             for words in commands:

@@ -295,11 +295,12 @@ def check_source(tool, name, source):
         if "error" in plan(tool, source.path, [*source.words, "--layers", layers]):
             continue
         counts = counts_to_try(source, layers, whole)
+        first = next(count for count in counts if fits(source.config, layers, count))
         for count in counts:
             what = f"{name} {layers} --num-layers {count}"
             if fits(source.config, layers, count):
                 check(tool, what, source, layers, count)
-                if count == next(n for n in counts if fits(source.config, layers, n)):
+                if count == first:
                     tool.run("verify", tool.path("found"), source.path, "--quiet")
             else:
                 answer = plan(tool, source.path, [*source.words, "--layers", layers, "--num-layers", str(count)])

@@ -211,7 +211,7 @@ std::shared_ptr<const void> UnpackedArrays::unpack(std::size_t number, Arena& ar
     return !array.used;
   });
   auto out = hold(number, arena);
-  unpack_into(number, *array.file, arena);
+  unpack_into(number, arena);
   array.known = out;
   return out;
 }
@@ -252,7 +252,8 @@ std::shared_ptr<const void> UnpackedArrays::hold(std::size_t number, Arena& aren
           }};
 }
 
-void UnpackedArrays::unpack_into(std::size_t number, ScratchFile& file, Arena& arena) {
+void UnpackedArrays::unpack_into(std::size_t number, Arena& arena) {
+  ScratchFile& file = *arrays_[number].file;
   const UnpackedForm& form = layout_.unpacked()[number];
   const Checkpoint& source = layout_.model().source();
   const TensorInfo& info = source.catalog().tensors[form.array];

@@ -47,7 +47,7 @@ class UnpackedArrays {
 
   std::shared_ptr<const void> unpack(std::size_t number, Arena& arena);
   std::shared_ptr<const void> hold(std::size_t number, Arena& arena);
-  void unpack_into(std::size_t number, ScratchFile& file, Arena& arena);
+  void unpack_into(std::size_t number, Arena& arena);
   void unpack_box(const UnpackedForm& form, const Box& box, ScratchFile& file,
                   std::span<std::byte> memory) const;
 

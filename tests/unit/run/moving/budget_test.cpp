@@ -23,6 +23,17 @@ std::uint64_t stated_bytes(const std::string& sentence) {
   return at == std::string::npos ? 0 : std::stoull(sentence.substr(at + 1));
 }
 
+// Of an Orbax checkpoint whose stacks are one frame each, to the model's own files.
+Plan way_back(const TempDir& dir, const std::string& source) {
+  PlanOptions packed;
+  packed.encoding.zstd_level = 1;
+  convert(small_plan(source, packed, Limits{}), to_output(dir / "out"));
+  PlanOptions back;
+  back.target = "safetensors";
+  back.mapping.scheme = "hf";
+  return small_plan(dir / "out/0/items", back, Limits{});
+}
+
 TEST(Budget, TooLittleMemoryIsRefusedAndTheStatedNeedIsEnough) {
   const TempDir dir;
   const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
@@ -148,14 +159,7 @@ TEST(Budget, TheArenaIsAsLargeAsItHelpsAndNoLarger) {
 // which the arena gives up memory.
 TEST(Budget, TwoArraysAreUnpackedWhereTheyFit) {
   const TempDir dir;
-  const std::string source = copy_fixture("qwen3", dir / "source");
-  PlanOptions packed;
-  packed.encoding.zstd_level = 1;
-  convert(small_plan(source, packed, Limits{}), to_output(dir / "out"));
-  PlanOptions back;
-  back.target = "safetensors";
-  back.mapping.scheme = "hf";
-  const Plan plan = small_plan(dir / "out/0/items", back, Limits{});
+  const Plan plan = way_back(dir, copy_fixture("qwen3", dir / "source"));
   ASSERT_GT(plan.totals().unpacked_bytes, 0U);  // stacks in one frame
   const std::uint64_t two = round_up(2 * plan.totals().unpacked_bytes, kMiB);
   const Budget none = state_budget(plan, 0, 4, 0);
@@ -177,13 +181,7 @@ TEST(Budget, TwoArraysAreUnpackedWhereTheyFit) {
 TEST(Budget, TwoLayoutsShareOne) {
   const TempDir dir;
   const std::string source = copy_fixture("qwen3", dir / "source");
-  PlanOptions packed;
-  packed.encoding.zstd_level = 1;
-  convert(small_plan(source, packed, Limits{}), to_output(dir / "out"));
-  PlanOptions back;
-  back.target = "safetensors";
-  back.mapping.scheme = "hf";
-  const Plan coded = small_plan(dir / "out/0/items", back, Limits{});
+  const Plan coded = way_back(dir, source);
   const Plan plain = small_plan(source, {}, Limits{});
   const Budget alone = make_pair_budget(plain, plain, 512 * kMiB, 2);
   EXPECT_EQ(alone.unpack_bytes, 0U);
