@@ -4,15 +4,15 @@ find_package(Python3 REQUIRED COMPONENTS Interpreter)
 file(GLOB cli_cases CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/cli/*.sh)
 # Words on the screen are put together by one thread, before others start or after they have ended; what is refused starts none.
 # Conversions with all their threads are run by the other cases.
-set(one_thread bad_mapping bad_quantised bad_source complete_bash complete_fish complete_zsh dry_run examples help help_width
-  json_place manual mistaken next num_layers own_mapping readme refused_paths sizes usage utf8)
+set(one_thread bad_mapping bad_quantised bad_source complete_bash complete_fish complete_zsh dry_run help help_width
+  json_place manual mistaken num_layers prefix readme refused_paths reshard sizes usage utf8)
 foreach(case IN LISTS cli_cases)
   get_filename_component(name ${case} NAME_WE)
   if(HFSHARD_SANITIZE STREQUAL "thread" AND name IN_LIST one_thread)
     continue()
   endif()
   # One measures; the others ask what tables of rules and of options say, in hundreds of runs of the same code.
-  if(HFSHARD_SANITIZE AND name MATCHES "^(codec_time|dialect|json_docs|pairs|plan_text)$")
+  if(HFSHARD_SANITIZE AND name MATCHES "^(codec_time|dialect|examples|json_docs|next|own_mapping|pairs|plan_text)$")
     continue()
   endif()
   add_test(NAME cli.${name}

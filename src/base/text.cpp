@@ -264,6 +264,15 @@ bool glob_match(std::string_view pattern, std::string_view name) {
   if (pattern.find('\0') != std::string_view::npos || name.find('\0') != std::string_view::npos) {
     return false;
   }
+  // Most names differ before the first wildcard, and most patterns have one `*` or none.
+  constexpr std::string_view kWild = "*?[";
+  const std::size_t literal = std::min(pattern.find_first_of(kWild), pattern.size());
+  if (!name.starts_with(pattern.substr(0, literal))) return false;
+  pattern.remove_prefix(literal);
+  name.remove_prefix(literal);
+  if (pattern.empty()) return name.empty();
+  if (pattern.front() == '*' && pattern.find_first_of(kWild, 1) == std::string_view::npos)
+    return name.ends_with(pattern.substr(1));
   const CLocale plain;
   return ::fnmatch(std::string(pattern).c_str(), std::string(name).c_str(), FNM_NOESCAPE) == 0;
 }

@@ -58,6 +58,13 @@ TEST(Text, GlobMatchesWholeNames) {
   EXPECT_TRUE(glob_match("x[", "x["));
   EXPECT_TRUE(glob_match("x[a-]", "x-"));
   EXPECT_FALSE(glob_match("", "x"));
+  EXPECT_TRUE(glob_match("ab", "ab"));
+  EXPECT_FALSE(glob_match("ab", "abc"));
+  EXPECT_FALSE(glob_match("ab", "a"));
+  EXPECT_TRUE(glob_match("ab*ba", "abba"));
+  EXPECT_FALSE(glob_match("ab*ba", "aba"));  // no byte is matched twice
+  EXPECT_FALSE(glob_match("ab*ba", "abbab"));
+  EXPECT_TRUE(glob_match("ab*[x]", "ab.x"));
 }
 
 TEST(Text, GlobTakesDotsSlashesAndBackslashesForOrdinaryCharacters) {

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 #include <vector>
 
 #include "mapping/family_info.h"
 #include "mapping/find.h"
+#include "support/sizes.h"
 
 namespace hfshard {
 
@@ -17,6 +19,17 @@ inline FamilyInfo family_info(std::string_view name) {
 inline std::vector<FamilyInfo> list_families() {
   std::vector<FamilyInfo> out;
   for (const FamilyFile& file : embedded_families()) out.push_back(info_of_family(file, true));
+  return out;
+}
+
+/// All of them, or, with a sanitizer, a third: for tests of what the tables say, each of which runs
+/// the same code for every family.
+inline std::vector<FamilyInfo> families_to_walk() {
+  const std::vector<FamilyInfo> all = list_families();
+  const std::size_t step =
+      all.size() / static_cast<std::size_t>(cases(static_cast<int>(all.size())));
+  std::vector<FamilyInfo> out;
+  for (std::size_t i = 0; i < all.size(); i += step) out.push_back(all[i]);
   return out;
 }
 

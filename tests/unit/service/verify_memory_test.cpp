@@ -5,6 +5,7 @@
 
 #include "support/catch_error.h"
 #include "support/safetensors_builder.h"
+#include "support/sizes.h"
 #include "support/temp_dir.h"
 
 #include "hfshard/hfshard.h"
@@ -17,7 +18,7 @@ namespace {
 TEST(VerifyMemory, WhatIsHeldBesideThePlanCounts) {
   const TempDir dir;
   SafetensorsBuilder source;
-  for (int i = 0; i < 6000; ++i)
+  for (int i = 0; i < cases(6000); ++i)
     source.tensor("model.layers." + std::to_string(i) + ".some.tensor.weight", DType::u8, {2});
   const std::string from = dir / "model.safetensors";
   source.write(from);
