@@ -85,6 +85,8 @@ bool set_limits(hfshard::Limits& limits, std::string_view text) {
       {"alignment_bytes", &L::alignment_bytes},
       {"merge_bytes", &L::merge_bytes},
       {"segment_bytes", &L::segment_bytes},
+      {"unpack_bytes", &L::unpack_bytes},
+      {"part_run_bytes", &L::part_run_bytes},
       {"commit_bytes", &L::commit_bytes},
       {"request_bytes", &L::request_bytes},
       {"commit_ms", &L::commit_ms},

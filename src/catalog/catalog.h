@@ -24,6 +24,8 @@ struct Cut {
   std::vector<std::string> codecs;  ///< as the format names them, in the order of encoding
   /// Inner chunks are runs of a piece, for who reads parts of it: nothing on disk divides it.
   bool only_runs = false;
+  /// Any bytes of a piece can be read by themselves: it is neither coded nor under a checksum.
+  bool addressable = false;
 };
 
 /// An array as it is stored: one plain piece (packed, row-major, little-endian bytes in one file),

@@ -35,10 +35,9 @@ Limits comparing_limits(Limits limits) {
   return limits;
 }
 
-bool reads_pieces_of(const Model& model, const Transfer& transfer,
-                     const std::vector<UnpackedForm>& unpacked) {
+bool reads_pieces_of(const Model& model, const Transfer& transfer, const SplitArrays& split) {
   return std::ranges::any_of(transfer.sources, [&](std::uint32_t array) {
-    return !model.catalog().tensors[array].is_whole() && find_form(unpacked, array) == nullptr;
+    return !model.catalog().tensors[array].is_whole() && !split.has(array);
   });
 }
 
@@ -54,15 +53,15 @@ class PairCutter {
   PairCutter(const Model& left, const Model& right, const Limits& limits)
       : models_{&left, &right}, limits_(limits) {}
 
-  std::array<std::vector<UnpackedForm>, 2>& unpacked() { return forms_; }
+  std::array<SplitArrays, 2>& split() { return split_; }
 
-  // Arrays are added to those that are unpacked until every leaf has units.
-  void choose_unpacked() {
+  // Arrays are added to those that are split until every leaf has units.
+  void choose_split() {
     for (bool added = true; added;) {
       added = false;
       for (std::uint32_t leaf = 0; leaf < leaves().size(); ++leaf) added = settle(leaf) || added;
       for (std::size_t side = 0; side < 2 && added; ++side)
-        forms_[side] = unpacked_forms(*models_[side], unpacked_[side]);
+        split_[side] = split_arrays(*models_[side], refused_[side], limits_);
     }
   }
 
@@ -89,12 +88,12 @@ class PairCutter {
     for (std::size_t side = 0; side < 2; ++side) {
       out.transfers[side] = models_[side]->leading_to(leaf);
       out.sources[side] =
-          choose_source(*models_[side], leaves()[leaf], out.transfers[side], forms_[side], limits_);
+          choose_source(*models_[side], leaves()[leaf], out.transfers[side], split_[side], limits_);
     }
     return out;
   }
 
-  // Whether arrays of a leaf have to be unpacked that were not.
+  // Whether arrays of a leaf have to be split that were not.
   bool settle(std::uint32_t leaf) {
     Look seen = look(leaf);
     const bool refused = !seen.sources[0].refused.empty() || !seen.sources[1].refused.empty();
@@ -103,7 +102,7 @@ class PairCutter {
     }
     bool added = false;
     for (std::size_t side = 0; side < 2; ++side)
-      added = add_refused(seen.sources[side], unpacked_[side]) || added;
+      added = add_refused(seen.sources[side], refused_[side]) || added;
     return added;
   }
 
@@ -147,7 +146,7 @@ class PairCutter {
 
   bool reads_rows(std::size_t side, const Look& seen) const {
     return !seen.transfers[side].empty() &&
-           !reads_pieces_of(*models_[side], *seen.transfers[side].front(), forms_[side]);
+           !reads_pieces_of(*models_[side], *seen.transfers[side].front(), split_[side]);
   }
 
   // Those of both sides; one that reads whole rows leads.
@@ -165,7 +164,7 @@ class PairCutter {
     for (std::size_t side = 0; side < 2; ++side) {
       if (seen.transfers[side].size() != 1) continue;
       const Transfer& only = *seen.transfers[side].front();
-      if (only.sources.size() != 1 || !reads_pieces_of(*models_[side], only, forms_[side]))
+      if (only.sources.size() != 1 || !reads_pieces_of(*models_[side], only, split_[side]))
         continue;
       Grid grid = models_[side]->catalog().grid_of(only.sources.front());
       if (grid.chunk.rank() != leaves()[leaf].shape.rank() ||
@@ -205,7 +204,7 @@ class PairCutter {
                      limits_, closed));
     }
     for (const SourceChoice& source : seen.sources) {
-      best.unit.scratch_bytes = std::max(best.unit.scratch_bytes, source.unpacked_scratch_bytes);
+      best.unit.scratch_bytes = std::max(best.unit.scratch_bytes, source.split_scratch_bytes);
     }
     return best;
   }
@@ -216,8 +215,8 @@ class PairCutter {
 
   std::array<const Model*, 2> models_;
   const Limits& limits_;
-  std::array<std::vector<std::uint32_t>, 2> unpacked_;  // ascending
-  std::array<std::vector<UnpackedForm>, 2> forms_;      // of those that are settled
+  std::array<std::vector<std::uint32_t>, 2> refused_;  // ascending
+  std::array<SplitArrays, 2> split_;                   // of those that are settled
 };
 
 }  // namespace
@@ -230,7 +229,7 @@ struct PairLayout::Cut {
 
 PairLayout::Cut PairLayout::cut(const Model& left, const Model& right, const Limits& limits) {
   PairCutter cutter(left, right, limits);
-  cutter.choose_unpacked();
+  cutter.choose_split();
   Cut out;
   for (std::uint32_t leaf = 0; leaf < left.leaves.size(); ++leaf) {
     CutLeaf cut = cutter.cut(leaf);
@@ -241,8 +240,8 @@ PairLayout::Cut PairLayout::cut(const Model& left, const Model& right, const Lim
     out.left.units.push_back(cut.unit);
   }
   out.right = out.left;
-  out.left.unpacked = std::move(cutter.unpacked()[0]);
-  out.right.unpacked = std::move(cutter.unpacked()[1]);
+  out.left.split = std::move(cutter.split()[0]);
+  out.right.split = std::move(cutter.split()[1]);
   return out;
 }
 
@@ -260,8 +259,8 @@ Limits tile_limits(Limits limits, bool apart) {
 PairLayout::PairLayout(std::shared_ptr<const Model> left, std::shared_ptr<const Model> right,
                        const Limits& limits, Cut cut)
     : fill_scratch_(std::move(cut.fill_scratch)),
-      left_(std::move(left), std::move(cut.left), tile_limits(limits, !cut.right.unpacked.empty()),
-            false),
+      left_(std::move(left), std::move(cut.left),
+            tile_limits(limits, !cut.right.split.unpacked.empty()), false),
       right_(std::move(right), std::move(cut.right), limits, false) {}
 
 PairLayout::PairLayout(const std::shared_ptr<const Model>& left,

@@ -197,7 +197,7 @@ class LeafCutter {
 
   CutLeaves cut(std::vector<NotLinked>& not_linked) const {
     CutLeaves out;
-    out.unpacked = choose_unpacked();
+    out.split = choose_split();
     out.grids.reserve(model_.leaves.size());
     out.units.reserve(model_.leaves.size());
     for (std::uint32_t leaf = 0; leaf < model_.leaves.size(); ++leaf) {
@@ -212,13 +212,13 @@ class LeafCutter {
     const Leaf& leaf = model_.leaves[index];
     const std::vector<const Transfer*> transfers = model_.leading_to(index);
     out.grids.push_back(grid_of(leaf, transfers));
-    const SourceChoice source = choose_source(model_, leaf, transfers, out.unpacked, limits_);
+    const SourceChoice source = choose_source(model_, leaf, transfers, out.split, limits_);
     const SourcePieces* pieces = source.pieces ? &*source.pieces : nullptr;
     const PieceForm form = form_(leaf, out.grids.back());
     UnitForm unit = whole_
                         ? make_sliced_unit(leaf, transfers, form, limits_, pieces)
                         : make_unit_form(leaf, out.grids.back(), transfers, form, limits_, pieces);
-    unit.scratch_bytes = std::max(unit.scratch_bytes, source.unpacked_scratch_bytes);
+    unit.scratch_bytes = std::max(unit.scratch_bytes, source.split_scratch_bytes);
     out.units.push_back(unit);
   }
 
@@ -233,19 +233,19 @@ class LeafCutter {
                     row_axes(leaf, first));
   }
 
-  // The arrays whose pieces some leaf cannot take as they come. One that is unpacked for one leaf
+  // The arrays whose pieces some leaf cannot take as they come. One that is split for one leaf
   // is so for all, and that leaf's other arrays may then be taken as they come: until nothing is
   // added.
-  std::vector<UnpackedForm> choose_unpacked() const {
-    std::vector<std::uint32_t> out;
-    std::vector<UnpackedForm> forms;
-    if (std::ranges::all_of(model_.catalog().tensors, &TensorInfo::is_whole)) return forms;
+  SplitArrays choose_split() const {
+    std::vector<std::uint32_t> refused;
+    SplitArrays out;
+    if (std::ranges::all_of(model_.catalog().tensors, &TensorInfo::is_whole)) return out;
     for (bool added = true; added;) {
       added = false;
       for (const Leaf& leaf : model_.leaves) {
         const auto index = static_cast<std::uint32_t>(&leaf - model_.leaves.data());
         const std::vector<const Transfer*> transfers = model_.leading_to(index);
-        SourceChoice source = choose_source(model_, leaf, transfers, forms, limits_);
+        SourceChoice source = choose_source(model_, leaf, transfers, out, limits_);
         if (source.pieces) {
           const Grid grid = grid_of(leaf, transfers);
           const PieceForm form = form_(leaf, grid);
@@ -254,11 +254,11 @@ class LeafCutter {
                      : find_unit_form(leaf, grid, transfers, form, limits_, &*source.pieces);
           if (!fits_slab(unit, limits_)) source.refused = source.taken;
         }
-        added = add_refused(source, out) || added;
+        added = add_refused(source, refused) || added;
       }
-      if (added) forms = unpacked_forms(model_, out);
+      if (added) out = split_arrays(model_, refused, limits_);
     }
-    return forms;
+    return out;
   }
 
   // A leaf whose chunks are where they are; false, and noted, if that cannot be.

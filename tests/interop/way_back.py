@@ -16,6 +16,9 @@ import tempfile
 import interop
 import oracle_dirs
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers"))
+import orbax_peer
+
 MESHES = ("fsdp=4,tensor=2", "fsdp=2,tensor=2", "fsdp=4", "tensor=2", "fsdp=2", "expert=2", "data=2")
 # Every file of a source is looked at before each commit, so that hundreds of files in hundreds of commits take long.
 SMALL = [*interop.SHRUNKEN[:3], interop.SHRUNKEN[3].replace("=8192", "=65536")]
@@ -110,6 +113,33 @@ def tall(tool):
     tool.run("verify", back, tree, "--max-memory", "224MiB")
 
 
+def raw_stacks(tool):
+    """Stacks that real Orbax stored as they are, which are too long to be unpacked whole: by layers, a few at a time, or read
+    in place; to layers, turned and not, and to another mesh. Nothing is read twice."""
+    import orbax.checkpoint as ocp
+
+    oracle = oracle_dirs.OracleDir("qwen3")
+    source, tree, raw = interop.tensors_of(oracle.path), tool.path("stacks"), tool.path("raw")
+    tool.run("convert", oracle.path, tree, *oracle.words())
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+        value = checkpointer.restore(orbax_peer.item_path(tree))
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(use_ocdbt=False, use_compression=False)) as checkpointer:
+        checkpointer.save(raw, value)
+    config = ("--config", oracle.path)
+    scratch = tool.json("plan", raw, "--to", "safetensors", *config, *SMALL[2:])["scratch_bytes"]
+    tool.expect(scratch == 0, f"{scratch} bytes of disk for small stacks")
+    for number, run in enumerate((1, 64, 300, 1 << 20)):
+        limits = (*SMALL[:3], f"{SMALL[3]},unpack_bytes=1,part_run_bytes={run}")
+        back, again, returned = (tool.path(f"raw-{name}-{number}") for name in ("back", "mesh", "returned"))
+        tool.run("convert", raw, back, "--to", "safetensors", *config, *limits[2:])
+        compare(tool, f"raw stacks, runs of {run}", source, interop.tensors_of(back), [])
+        tool.run("verify", back, raw, *limits[2:])
+        tool.run("reshard", raw, again, "--mesh", "fsdp=4", *config, *limits)
+        tool.run("convert", again, returned, "--to", "safetensors", *config)
+        compare(tool, f"raw stacks, runs of {run}, another mesh", source, interop.tensors_of(returned), [])
+        tool.run("diff", raw, again, *limits[2:])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hfshard", required=True)
@@ -122,6 +152,7 @@ def main():
         tool = interop.Program(options.hfshard, folder)
         small_slab(tool)
         tall(tool)
+        raw_stacks(tool)
         for number, name in enumerate(names):
             check(tool, oracle_dirs.OracleDir(name), number)
         print(f"{len(names)} checkpoints, {tool.checks} checks, {tool.failures} failures")

@@ -154,23 +154,21 @@ std::uint64_t Layout::heap_bytes() const {
          cut_.units.heap_bytes(of_unit) + of_arrays(arrays_) + hfshard::heap_bytes(groups_) +
          hfshard::heap_bytes(group_chunks_) + hfshard::heap_bytes(leaf_groups_) +
          hfshard::heap_bytes(leaf_group_begin_) + hfshard::heap_bytes(file_begin_) +
-         hfshard::heap_bytes(cut_.unpacked);
+         hfshard::heap_bytes(cut_.split);
 }
 
 bool Layout::reads_pieces(std::uint32_t array) const {
   if (catalog().tensors[array].is_whole()) return false;
-  const UnpackedForm* form = find_form(cut_.unpacked, array);
+  const UnpackedForm* form = find_form(cut_.split.unpacked, array);
   return form == nullptr || !form->row_major;
 }
 
 ArrayPlace Layout::place_of(std::uint32_t array) const {
   const TensorInfo& info = catalog().tensors[array];
   if (info.is_whole()) return {info.file, info.begin_bytes};
-  const UnpackedForm* form = find_form(cut_.unpacked, array);
+  const UnpackedForm* form = find_form(cut_.split.unpacked, array);
   HFSHARD_CHECK(form != nullptr);
-  return {static_cast<std::uint32_t>(catalog().files.size() +
-                                     static_cast<std::size_t>(form - cut_.unpacked.data())),
-          0};
+  return {static_cast<std::uint32_t>(catalog().files.size()) + form->first, 0};
 }
 
 std::uint32_t Layout::group_number(std::uint32_t leaf, const ChunkIndex& index) const {
@@ -388,12 +386,12 @@ void Layout::count_totals() {
     }
     totals_.largest_need_bytes =
         std::max(totals_.largest_need_bytes, need_bytes(unit.region_bytes(), unit.scratch_bytes));
-    if (cut_.unpacked.empty() || unit.groups == 0) continue;
+    if (cut_.split.unpacked.empty() || unit.groups == 0) continue;
     totals_.unpacked_bytes =
         std::max(totals_.unpacked_bytes,
-                 unpacked_bytes_of(*model_, leaf, unit, cut_.grids[leaf], cut_.unpacked));
+                 unpacked_bytes_of(*model_, leaf, unit, cut_.grids[leaf], cut_.split.unpacked));
   }
-  for (const UnpackedForm& form : cut_.unpacked) {
+  for (const UnpackedForm& form : cut_.split.unpacked) {
     const std::uint64_t reader = model_->source().scratch_bytes(form.array, PieceSteps::any);
     const UnpackBands bands = unpack_bands(catalog().tensors[form.array].dtype,
                                            catalog().grid_of(form.array), reader, limits_);

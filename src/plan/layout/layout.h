@@ -12,8 +12,8 @@
 #include "plan/compile/model.h"
 #include "plan/layout/cut_grid.h"
 #include "plan/layout/limits.h"
+#include "plan/layout/split_arrays.h"
 #include "plan/layout/unit.h"
-#include "plan/layout/unpacked_form.h"
 
 namespace hfshard {
 
@@ -44,9 +44,7 @@ struct LayoutTotals {
 struct CutLeaves {
   PerLeaf<Grid> grids;
   PerLeaf<UnitForm> units;  ///< without groups: a leaf that is not moved
-  /// Arrays of the catalog, ascending, whose pieces no unit can take as they come: each becomes one
-  /// file for as long as it is used.
-  std::vector<UnpackedForm> unpacked{};
+  SplitArrays split{};
 };
 
 /// Where the plain, row-major bytes of an array begin.
@@ -88,12 +86,14 @@ class Layout {
   const Limits& limits() const noexcept { return limits_; }
   const PerLeaf<Grid>& grids() const noexcept { return cut_.grids; }
   const PerLeaf<UnitForm>& units() const noexcept { return cut_.units; }
-  /// Arrays that are unpacked while they are used, ascending.
-  const std::vector<UnpackedForm>& unpacked() const noexcept { return cut_.unpacked; }
+  const SplitArrays& split() const noexcept { return cut_.split; }
+  /// Arrays that are unpacked while they are used, ascending; each of their parts is one file.
+  const std::vector<UnpackedForm>& unpacked() const noexcept { return cut_.split.unpacked; }
   /// Whether units read an array piece by piece: those that are stored, or those of what is
   /// unpacked.
   bool reads_pieces(std::uint32_t array) const;
-  /// Of an array that is one plain piece, or unpacked (where its first piece begins).
+  /// Of an array that is one plain piece, or unpacked (where the first piece of its first part
+  /// begins).
   ArrayPlace place_of(std::uint32_t array) const;
   /// In source order; addresses ascend.
   const std::vector<Group>& groups() const noexcept { return groups_; }

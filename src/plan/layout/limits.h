@@ -29,6 +29,10 @@ struct Limits {
   std::uint64_t merge_bytes = std::uint64_t{32}
                               << 20;  ///< neighbouring units are one tile up to this
   std::uint64_t segment_bytes = std::uint64_t{2} << 20;  ///< source bytes read and moved at once
+  /// Arrays that are longer are not unpacked whole, where that can be helped.
+  std::uint64_t unpack_bytes = std::uint64_t{1} << 30;
+  /// Shortest run of a stored piece that is read by itself, where the rest of it waits.
+  std::uint64_t part_run_bytes = std::uint64_t{16} << 10;
   std::uint64_t request_bytes = std::uint64_t{8} << 20;  ///< asked of a far source at once
   std::uint64_t commit_bytes = std::uint64_t{1} << 30;   ///< data per journal record
   std::uint64_t commit_ms = 5000;                        ///< or this much time

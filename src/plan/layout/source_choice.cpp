@@ -7,22 +7,30 @@
 namespace hfshard {
 
 SourceChoice choose_source(const Model& model, const Leaf& leaf,
-                           const std::vector<const Transfer*>& transfers,
-                           const std::vector<UnpackedForm>& unpacked, const Limits& limits) {
+                           const std::vector<const Transfer*>& transfers, const SplitArrays& split,
+                           const Limits& limits) {
   SourceChoice out;
   SourcePieces pieces;
   for (std::size_t d = 0; d < leaf.shape.rank(); ++d) pieces.window.push_back(1);
+  const auto scratch_of = [&](const Transfer& transfer, const Grid& grid, std::uint64_t reader) {
+    return piece_bands(transfer, leaf.dtype, grid, reader, limits).scratch_bytes();
+  };
   for (const Transfer* transfer : transfers) {
     for (const std::uint32_t array : transfer->sources) {
       if (model.catalog().tensors[array].is_whole()) continue;
-      if (const UnpackedForm* form = find_form(unpacked, array)) {
+      if (const UnpackedForm* form = find_form(split.unpacked, array)) {
         if (form->row_major) continue;
-        out.unpacked_scratch_bytes =
-            std::max(out.unpacked_scratch_bytes,
-                     piece_bands(*transfer, leaf.dtype, form->grid, 0, limits).scratch_bytes());
+        out.split_scratch_bytes =
+            std::max(out.split_scratch_bytes, scratch_of(*transfer, form->grid, 0));
         continue;
       }
       const Grid grid = model.catalog().grid_of(array);
+      const std::uint64_t reader = model.source().scratch_bytes(array, PieceSteps::any);
+      if (split.reads_in_place(array)) {
+        out.split_scratch_bytes =
+            std::max(out.split_scratch_bytes, scratch_of(*transfer, grid, reader));
+        continue;
+      }
       const auto window = piece_window(leaf, *transfer, grid);
       if (!window) {
         out.refused.push_back(array);
@@ -30,22 +38,19 @@ SourceChoice choose_source(const Model& model, const Leaf& leaf,
       }
       out.taken.push_back(array);
       pieces.window = join_windows(leaf, pieces.window, *window);
-      const std::uint64_t reader = model.source().scratch_bytes(array, PieceSteps::any);
-      pieces.scratch_bytes =
-          std::max(pieces.scratch_bytes,
-                   piece_bands(*transfer, leaf.dtype, grid, reader, limits).scratch_bytes());
+      pieces.scratch_bytes = std::max(pieces.scratch_bytes, scratch_of(*transfer, grid, reader));
     }
   }
   if (!out.taken.empty()) out.pieces = pieces;
   return out;
 }
 
-bool add_refused(const SourceChoice& choice, std::vector<std::uint32_t>& unpacked) {
+bool add_refused(const SourceChoice& choice, std::vector<std::uint32_t>& split) {
   bool added = false;
   for (const std::uint32_t array : choice.refused) {
-    const auto at = std::ranges::lower_bound(unpacked, array);
-    if (at != unpacked.end() && *at == array) continue;
-    unpacked.insert(at, array);
+    const auto at = std::ranges::lower_bound(split, array);
+    if (at != split.end() && *at == array) continue;
+    split.insert(at, array);
     added = true;
   }
   return added;

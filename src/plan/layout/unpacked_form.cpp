@@ -2,96 +2,67 @@
 
 #include <algorithm>
 
+#include "base/checked.h"
 #include "base/heap.h"
-#include "plan/layout/cut_grid.h"
+
+#include "hfshard/error.h"
 
 namespace hfshard {
-namespace {
 
-// The axes of a source along which a rule takes more than one index.
-std::vector<bool> moved_axes(const Transfer& transfer) {
-  const Shape& shape = transfer.source_shape;
-  const Shape strides = shape.strides();
-  std::vector<bool> out(shape.rank(), false);
-  for (const Digit& digit : split_by_axes(inverse(transfer.map), shape).digits) {
-    if (digit.extent > 1 && digit.dst_step != 0) out[axis_of(strides, digit.dst_step)] = true;
+std::uint64_t UnpackedForm::span_along(std::size_t k) const noexcept {
+  return k + 1 == parted ? span : 1;
+}
+
+std::uint64_t UnpackedForm::parts_along(const Shape& array_shape, std::size_t k) const {
+  return ceil_div(array_shape[file_order[k]], span_along(k));
+}
+
+std::uint64_t UnpackedForm::parts(const Shape& array_shape) const {
+  std::uint64_t out = 1;
+  for (std::size_t k = 0; k < parted; ++k) out *= parts_along(array_shape, k);
+  return out;
+}
+
+std::uint64_t UnpackedForm::part_of(const Shape& array_shape, std::uint64_t element) const {
+  const Shape strides = array_shape.strides();
+  std::uint64_t out = 0;
+  for (std::size_t k = 0; k < parted; ++k) {
+    const std::uint8_t axis = file_order[k];
+    const std::uint64_t index = element / strides[axis] % array_shape[axis];
+    out = out * parts_along(array_shape, k) + index / span_along(k);
   }
   return out;
 }
 
-// How one array is read by all rules together.
-struct Readers {
-  std::vector<bool> moved;  // per axis, by any of them; empty: nobody reads it
-  bool decoded = false;
-};
-
-// Adds what a rule reads of the arrays.
-void note_reader(const Transfer& transfer, std::span<const std::uint32_t> arrays,
-                 std::vector<Readers>& readers) {
-  const auto find = [&](std::uint32_t array) -> Readers* {
-    const auto at = std::ranges::lower_bound(arrays, array);
-    if (at == arrays.end() || *at != array) return nullptr;
-    return &readers[static_cast<std::size_t>(at - arrays.begin())];
-  };
-  std::vector<bool> moved;
-  for (const std::uint32_t source : transfer.sources) {
-    Readers* const reader = find(source);
-    if (reader == nullptr) continue;
-    reader->decoded |= transfer.decode != nullptr;
-    if (moved.empty()) moved = moved_axes(transfer);
-    reader->moved.resize(moved.size(), false);
-    for (std::size_t axis = 0; axis < moved.size(); ++axis)
-      reader->moved[axis] = reader->moved[axis] || moved[axis];
+Box UnpackedForm::box_of(const Shape& array_shape, std::uint64_t part) const {
+  Box out;
+  for (const std::uint64_t extent : array_shape) {
+    out.begin.push_back(0);
+    out.extent.push_back(extent);
   }
-  if (!transfer.decode) return;
-  for (const std::uint32_t scale : transfer.decode->scales) {
-    if (Readers* const reader = find(scale)) reader->decoded = true;
+  for (std::size_t k = parted; k-- > 0;) {
+    const std::uint8_t axis = file_order[k];
+    const std::uint64_t count = parts_along(array_shape, k);
+    out.begin[axis] = part % count * span_along(k);
+    out.extent[axis] = std::min(span_along(k), array_shape[axis] - out.begin[axis]);
+    part /= count;
   }
-}
-
-UnpackedForm form_of(const Catalog& catalog, std::uint32_t array, const Readers& readers) {
-  UnpackedForm out;
-  out.array = array;
-  out.row_major = readers.decoded;
-  const Grid stored = catalog.grid_of(array);
-  Shape piece = stored.inner;
-  const auto picked = [&](std::size_t axis) {
-    return axis < readers.moved.size() && !readers.moved[axis];
-  };
-  for (std::size_t axis = 0; axis < piece.rank(); ++axis) {
-    if (!picked(axis)) continue;
-    piece[axis] = 1;
-    out.file_order.push_back(static_cast<std::uint8_t>(axis));
-  }
-  for (std::size_t axis = 0; axis < piece.rank(); ++axis) {
-    if (!picked(axis)) out.file_order.push_back(static_cast<std::uint8_t>(axis));
-  }
-  out.grid = {piece, piece, piece, stored.order};
   return out;
 }
-
-}  // namespace
 
 std::uint64_t UnpackedForm::piece_begin(const Shape& array_shape, const Shape& piece) const {
   const Shape counts = chunk_counts(array_shape, grid.chunk);
-  std::uint64_t number = 0;
-  for (const std::uint8_t axis : file_order) number = number * counts[axis] + piece[axis];
+  std::uint64_t number = parted == 0 ? 0 : piece[file_order[parted - 1U]] % span;
+  for (std::size_t k = parted; k < file_order.size(); ++k)
+    number = number * counts[file_order[k]] + piece[file_order[k]];
   return number * grid.chunk.numel();
 }
 
 std::uint64_t UnpackedForm::elements(const Shape& array_shape) const {
   if (row_major) return array_shape.numel();
-  return chunk_counts(array_shape, grid.chunk).numel() * grid.chunk.numel();
-}
-
-std::vector<UnpackedForm> unpacked_forms(const Model& model,
-                                         std::span<const std::uint32_t> arrays) {
-  std::vector<Readers> readers(arrays.size());
-  for (const Transfer& transfer : model.transfers) note_reader(transfer, arrays, readers);
-  std::vector<UnpackedForm> out;
-  out.reserve(arrays.size());
-  for (std::size_t i = 0; i < arrays.size(); ++i)
-    out.push_back(form_of(model.catalog(), arrays[i], readers[i]));
+  const Shape counts = chunk_counts(array_shape, grid.chunk);
+  std::uint64_t out = span * grid.chunk.numel();
+  for (std::size_t k = parted; k < file_order.size(); ++k) out *= counts[file_order[k]];
   return out;
 }
 
@@ -99,6 +70,12 @@ const UnpackedForm* find_form(const std::vector<UnpackedForm>& forms,
                               std::uint32_t array) noexcept {
   const auto at = std::ranges::lower_bound(forms, array, {}, &UnpackedForm::array);
   return at != forms.end() && at->array == array ? &*at : nullptr;
+}
+
+const UnpackedForm& form_of_part(const std::vector<UnpackedForm>& forms, std::uint32_t number) {
+  const auto behind = std::ranges::upper_bound(forms, number, {}, &UnpackedForm::first);
+  HFSHARD_CHECK(behind != forms.begin());
+  return *(behind - 1);
 }
 
 std::uint64_t heap_bytes(const UnpackedForm& form) {

@@ -96,8 +96,9 @@ class Side {
       if (!is_damage(error)) throw;
       const auto named = layout_.catalog().find(error.tensor());
       const std::lock_guard lock(mutex_);
-      for (const std::uint32_t array : wanted) {
-        if (!named || array == *named) damaged_.emplace(array, damage_of(error, is_left_));
+      for (const std::uint32_t part : wanted) {
+        if (!named || form_of_part(layout_.unpacked(), part).array == *named)
+          damaged_.emplace(part, damage_of(error, is_left_));
       }
     }
     return {};
@@ -124,10 +125,10 @@ class Side {
   void check() const { check_unchanged(sources_); }
 
  private:
-  std::optional<DiffDamage> damage_at(const std::vector<std::uint32_t>& arrays) const {
+  std::optional<DiffDamage> damage_at(const std::vector<std::uint32_t>& parts) const {
     const std::lock_guard lock(mutex_);
-    for (const std::uint32_t array : arrays) {
-      if (const auto found = damaged_.find(array); found != damaged_.end()) return found->second;
+    for (const std::uint32_t part : parts) {
+      if (const auto found = damaged_.find(part); found != damaged_.end()) return found->second;
     }
     return std::nullopt;
   }
@@ -138,7 +139,7 @@ class Side {
   UnpackedArrays unpacked_;
   UnitFiller filler_;
   mutable std::mutex mutex_;
-  std::map<std::uint32_t, DiffDamage> damaged_;  // arrays that could not be unpacked
+  std::map<std::uint32_t, DiffDamage> damaged_;  // what could not be unpacked
 };
 
 // Where an element of a packed box lies in the leaf.

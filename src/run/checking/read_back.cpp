@@ -270,7 +270,7 @@ VerifyResult verify_digests(const Checkpoint& opened, const Manifest& manifest,
 VerifyResult verify_source(const Checkpoint& opened, const Plan& plan, const RunOptions& options,
                            Reporter& reporter) {
   StageMeter meter(reporter, pipeline_threads(options));
-  Reading reading(opened, plan.shared_model(), plan.limits(), meter, &plan.unpacked());
+  Reading reading(opened, plan.shared_model(), plan.limits(), meter, &plan.split());
   const Layout& layout = reading.layout();
   const Model& model = plan.model();
   OpenSources sources = open_sources(model.catalog());

@@ -75,12 +75,12 @@ std::vector<Difference> Findings::take() {
 }
 
 Reading::Reading(const Checkpoint& opened, const std::shared_ptr<const Model>& model,
-                 const Limits& limits, StageMeter& meter, const std::vector<UnpackedForm>* unpacked,
+                 const Limits& limits, StageMeter& meter, const SplitArrays* split,
                  const std::vector<bool>* wanted)
     : opened_(opened),
       meter_(meter),
       leaf_of_(match_leaves(opened, *model, findings)),
-      layout_(model, cut(*model, reading_limits(limits), unpacked, wanted), reading_limits(limits),
+      layout_(model, cut(*model, reading_limits(limits), split, wanted), reading_limits(limits),
               false) {}
 
 std::string Reading::Part::name() const { return is_slice ? std::string() : chunk_name(chunk); }
@@ -136,10 +136,10 @@ bool Reading::read(const Part& part, std::span<std::byte> out, std::span<std::by
 }
 
 // The leaves as they are cut in the output.
-CutLeaves Reading::cut(const Model& model, const Limits& limits,
-                       const std::vector<UnpackedForm>* unpacked, const std::vector<bool>* wanted) {
+CutLeaves Reading::cut(const Model& model, const Limits& limits, const SplitArrays* split,
+                       const std::vector<bool>* wanted) {
   CutLeaves out;
-  if (unpacked != nullptr) out.unpacked = *unpacked;
+  if (split != nullptr) out.split = *split;
   for (std::uint32_t i = 0; i < model.leaves.size(); ++i) {
     const Leaf& leaf = model.leaves[i];
     Grid grid;
@@ -152,14 +152,13 @@ CutLeaves Reading::cut(const Model& model, const Limits& limits,
     const bool whole = leaf_of_[i] && opened_.catalog().tensors[*leaf_of_[i]].is_whole();
     const std::vector<const Transfer*> transfers = model.leading_to(i);
     SourceChoice source;
-    if (unpacked != nullptr) source = choose_source(model, leaf, transfers, out.unpacked, limits);
+    if (split != nullptr) source = choose_source(model, leaf, transfers, out.split, limits);
     const SourcePieces* pieces = source.pieces ? &*source.pieces : nullptr;
     UnitForm unit = whole ? make_sliced_unit(leaf, transfers, form, limits, pieces)
                           : make_unit_form(leaf, grid, transfers, form, limits, pieces);
     const std::uint64_t held = whole ? unit.region_bytes() : form.cell_bytes;
-    fill_scratch_.push_back(
-        round_up(std::max(unit.scratch_bytes, source.unpacked_scratch_bytes), 64));
-    unit.scratch_bytes = fill_scratch_.back() + (unpacked != nullptr ? round_up(held, 64) : 0) +
+    fill_scratch_.push_back(round_up(std::max(unit.scratch_bytes, source.split_scratch_bytes), 64));
+    unit.scratch_bytes = fill_scratch_.back() + (split != nullptr ? round_up(held, 64) : 0) +
                          (leaf_of_[i] ? row_major_scratch_bytes(opened_, *leaf_of_[i]) : 0);
     if (!leaf_of_[i] || (wanted != nullptr && !(*wanted)[i])) unit.groups = 0;
     out.grids.push_back(grid);

@@ -37,8 +37,7 @@ class Reading {
   /// there is room for a chunk beside the region (to compare with it). `wanted`: leaves to be read;
   /// all without it.
   Reading(const Checkpoint& opened, const std::shared_ptr<const Model>& model, const Limits& limits,
-          StageMeter& meter, const std::vector<UnpackedForm>* unpacked,
-          const std::vector<bool>* wanted = nullptr);
+          StageMeter& meter, const SplitArrays* split, const std::vector<bool>* wanted = nullptr);
 
   const Layout& layout() const noexcept { return layout_; }
 
@@ -69,7 +68,7 @@ class Reading {
   Findings findings;
 
  private:
-  CutLeaves cut(const Model& model, const Limits& limits, const std::vector<UnpackedForm>* unpacked,
+  CutLeaves cut(const Model& model, const Limits& limits, const SplitArrays* split,
                 const std::vector<bool>* wanted);
 
   const Checkpoint& opened_;

@@ -40,13 +40,14 @@ constexpr std::uint64_t kMostAheadBytes = 128 * kMiB;
 constexpr std::uint64_t kHeapMargin = kMiB / 4;
 constexpr std::uint64_t kHeapMarginShare = 16;
 // Memory that there should be for what is unpacked. An array in one piece is unpacked by one
-// thread: the others go on with what tiles still read, which lies beside it.
+// thread, and of a part most time is waiting: the others go on with what tiles still read, which
+// lies beside it.
 std::uint64_t useful_unpacked_bytes(const Layout& layout) {
   std::uint64_t out = layout.totals().unpacked_bytes;
   for (const UnpackedForm& form : layout.unpacked()) {
     const TensorInfo& info = layout.catalog().tensors[form.array];
     const Grid grid = layout.catalog().grid_of(form.array);
-    if (chunk_counts(info.shape, grid.chunk).numel() == 1)
+    if (form.parted > 0 || chunk_counts(info.shape, grid.chunk).numel() == 1)
       out = std::max(out, 2 * packed_bytes(info.dtype, form.elements(info.shape)));
   }
   return round_up(out, kMiB);

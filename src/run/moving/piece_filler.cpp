@@ -93,9 +93,10 @@ class BandRows {
 }  // namespace
 
 std::function<std::unique_ptr<PieceReader>(const Shape& piece)> PieceFiller::open_unpacked(
-    const UnpackedForm& form) const {
-  const SourceFile& file = sources_.file(layout_.place_of(form.array).file);
+    const UnpackedForm& form, const Transfer& transfer) const {
   const TensorInfo& info = layout_.catalog().tensors[form.array];
+  const auto part = static_cast<std::uint32_t>(form.part_of(info.shape, transfer.map.src_base));
+  const SourceFile& file = sources_.file(layout_.place_of(form.array).file + part);
   return [&form, &file, &info](const Shape& piece) {
     const std::uint64_t begin = form.piece_begin(info.shape, piece);
     return std::make_unique<UnpackedPiece>(file, packed_bytes(info.dtype, begin));
@@ -122,9 +123,9 @@ std::uint64_t PieceFiller::fill(const UnitRef& ref, const UnitPart& part,
   const auto converted = scratch.subspan(bands.band_bytes, bands.converted_bytes);
   const auto readers = scratch.subspan(bands.band_bytes + bands.converted_bytes, reader_bytes);
   PieceWalk walk{layout_.catalog().tensors[array], grid};
-  walk.open =
-      unpacked != nullptr ? open_unpacked(*unpacked) : open_stored_pieces(source, array, readers);
-  walk.whole_cells = unpacked == nullptr;
+  walk.open = unpacked != nullptr ? open_unpacked(*unpacked, transfer)
+                                  : open_stored_pieces(source, array, readers);
+  walk.whole_cells = !layout_.split().has(array);
   walk.box = image_box(by_source, shape);
   walk.most_elements = bands.band_bytes * 8 / size_bits(transfer.source_dtype);
   walk.raw = scratch.first(bands.band_bytes);

@@ -18,8 +18,8 @@
 namespace hfshard {
 
 /// Fills the part of a unit whose source is cut into pieces: stored ones, all of which the unit
-/// holds (plan/layout/piece_window.h), so that each is read once, from front to back; or those of
-/// an array that was unpacked.
+/// holds (plan/layout/piece_window.h), so that each is read once, from front to back; or parts of
+/// those of an array that is split.
 class PieceFiller {
  public:
   PieceFiller(const Layout& layout, const SourceReads& sources, StageMeter* meter)
@@ -34,7 +34,7 @@ class PieceFiller {
 
  private:
   std::function<std::unique_ptr<PieceReader>(const Shape& piece)> open_unpacked(
-      const UnpackedForm& form) const;
+      const UnpackedForm& form, const Transfer& transfer) const;
 
   const Layout& layout_;
   SourceReads sources_;

@@ -135,25 +135,38 @@ IndexMap row_major(const PieceBand& band, const std::vector<std::uint8_t>& order
   return normalize(out);
 }
 
-// Boxes that make up the array, at most so many, each of whole pieces.
-std::vector<Box> parts_of(const Shape& shape, const Grid& grid, std::uint64_t most) {
-  Box all;
-  for (const std::uint64_t extent : shape) {
-    all.begin.push_back(0);
-    all.extent.push_back(extent);
-  }
-  const Shape counts = chunk_counts(shape, grid.chunk);
+// Boxes that make up one of them, at most so many, each of whole steps.
+std::vector<Box> boxes_of(const Box& all, const Shape& steps, std::uint64_t most) {
+  const Shape counts = chunk_counts(all.extent, steps);
   const auto longest = std::ranges::max_element(counts);
   if (longest == counts.end()) return {all};
   const auto axis = static_cast<std::size_t>(longest - counts.begin());
-  const std::uint64_t parts =
+  const std::uint64_t count =
       std::clamp<std::uint64_t>(*longest, 1, std::max<std::uint64_t>(most, 1));
-  std::vector<Box> out(parts, all);
-  for (std::uint64_t part = 0; part < parts; ++part) {
-    const std::uint64_t begin = *longest * part / parts * grid.chunk[axis];
-    const std::uint64_t end = *longest * (part + 1) / parts * grid.chunk[axis];
-    out[part].begin[axis] = begin;
-    out[part].extent[axis] = std::min(end, shape[axis]) - begin;
+  std::vector<Box> out(count, all);
+  for (std::uint64_t k = 0; k < count; ++k) {
+    const std::uint64_t begin = *longest * k / count * steps[axis];
+    const std::uint64_t end = *longest * (k + 1) / count * steps[axis];
+    out[k].begin[axis] += begin;
+    out[k].extent[axis] = std::min(end, all.extent[axis]) - begin;
+  }
+  return out;
+}
+
+// Where boxes that are unpacked side by side may begin: where pieces do; of those that need not be
+// read whole at any index of the slowest axis, behind which runs stay as long as they are.
+Shape steps_of(const UnpackedForm& form, const Grid& stored) {
+  Shape out = stored.chunk;
+  if (form.parted == 0) return out;
+  const auto is_parted = [&](std::uint8_t axis) {
+    return std::find(form.file_order.begin(), form.file_order.begin() + form.parted, axis) !=
+           form.file_order.begin() + form.parted;
+  };
+  for (std::size_t k = 0; k < out.rank(); ++k) {
+    const std::uint8_t axis = stored.order.empty() ? static_cast<std::uint8_t>(k) : stored.order[k];
+    if (is_parted(axis)) continue;
+    if (k + 1 < out.rank()) out[axis] = 1;
+    break;
   }
   return out;
 }
@@ -165,8 +178,13 @@ std::vector<std::uint32_t> unpacked_by(const Layout& layout, const UnitRef& ref)
   if (layout.unpacked().empty()) return out;
   UnitPartCursor parts(layout, ref);
   while (const UnitPart* part = parts.next()) {
-    const std::uint32_t array = layout.model().transfers[part->transfer].sources[part->source];
-    if (find_form(layout.unpacked(), array) != nullptr) out.push_back(array);
+    const Transfer& transfer = layout.model().transfers[part->transfer];
+    const std::uint32_t array = transfer.sources[part->source];
+    const UnpackedForm* const form = find_form(layout.unpacked(), array);
+    if (form == nullptr) continue;
+    const Shape& shape = layout.catalog().tensors[array].shape;
+    const std::uint64_t number = form->part_of(shape, transfer.map.src_base);
+    out.push_back(form->first + static_cast<std::uint32_t>(number));
   }
   std::ranges::sort(out);
   out.erase(std::unique(out.begin(), out.end()), out.end());
@@ -179,47 +197,45 @@ UnpackedArrays::UnpackedArrays(const Layout& layout, std::string directory,
     : layout_(layout), directory_(std::move(directory)), options_(options) {
   if (memory_bytes > 0) memory_.emplace(memory_bytes, false);
   for (const UnpackedForm& form : layout.unpacked()) {
-    auto file = std::make_unique<ScratchFile>(layout.catalog().tensors[form.array].name);
-    arrays_.emplace_back().file = file.get();
-    sources.push_back(std::move(file));
+    const TensorInfo& info = layout.catalog().tensors[form.array];
+    for (std::uint64_t number = 0; number < form.parts(info.shape); ++number) {
+      auto file = std::make_unique<ScratchFile>(info.name);
+      parts_.push_back({&form, number, file.get()});
+      sources.push_back(std::move(file));
+    }
   }
 }
 
 std::vector<std::shared_ptr<const void>> UnpackedArrays::make_ready(const UnitRef& ref,
                                                                     Arena& arena) {
   const std::vector<std::uint32_t> wanted = unpacked_by(layout_, ref);
-  for (std::size_t number = 0; number < arrays_.size(); ++number) {
-    if (!std::ranges::binary_search(wanted, layout_.unpacked()[number].array))
-      arrays_[number].ready.reset();
+  for (std::size_t number = 0; number < parts_.size(); ++number) {
+    if (!std::ranges::binary_search(wanted, number)) parts_[number].ready.reset();
   }
   std::vector<std::shared_ptr<const void>> out;
-  for (const std::uint32_t array : wanted) {  // one that fails is not ready, and the others are
-    const auto number =
-        static_cast<std::size_t>(find_form(layout_.unpacked(), array) - layout_.unpacked().data());
-    auto& ready = arrays_[number].ready;
-    if (!ready) ready = unpack(number, arena);
-    out.push_back(ready);
+  for (const std::uint32_t number : wanted) {  // one that fails is not ready, and the others are
+    Part& part = parts_[number];
+    if (!part.ready) part.ready = unpack(part, arena);
+    out.push_back(part.ready);
   }
   return out;
 }
 
-std::shared_ptr<const void> UnpackedArrays::unpack(std::size_t number, Arena& arena) {
-  Array& array = arrays_[number];
-  if (auto again = array.known.lock()) return again;
+std::shared_ptr<const void> UnpackedArrays::unpack(Part& part, Arena& arena) {
+  if (auto again = part.known.lock()) return again;
   arena.wait_for([&] {
     const std::lock_guard lock(mutex_);
-    return !array.used;
+    return !part.used;
   });
-  auto out = hold(number, arena);
-  unpack_into(number, arena);
-  array.known = out;
+  auto out = hold(part, arena);
+  unpack_into(part, arena);
+  part.known = out;
   return out;
 }
 
-// Room for an array: its file is not to be read any more when what is returned has gone.
-std::shared_ptr<const void> UnpackedArrays::hold(std::size_t number, Arena& arena) {
-  Array& array = arrays_[number];
-  const UnpackedForm& form = layout_.unpacked()[number];
+// Room for one: its file is not to be read any more when what is returned has gone.
+std::shared_ptr<const void> UnpackedArrays::hold(Part& part, Arena& arena) {
+  const UnpackedForm& form = *part.form;
   const TensorInfo& info = layout_.catalog().tensors[form.array];
   const std::uint64_t size = packed_bytes(info.dtype, form.elements(info.shape));
   auto block = std::make_shared<Arena::Block>();
@@ -231,60 +247,60 @@ std::shared_ptr<const void> UnpackedArrays::hold(std::size_t number, Arena& aren
   }
   if (const auto memory = block->bytes(); !memory.empty()) {
     // Of pieces that lie in part outside of the array nobody writes the rest.
-    if (form.elements(info.shape) != info.shape.numel())
+    if (form.elements(info.shape) * form.parts(info.shape) != info.shape.numel())
       std::ranges::fill(memory.first(size), std::byte{0});
-    array.file->reset_in(memory.first(size));
+    part.file->reset_in(memory.first(size));
   } else {
     arena.wait_for([] { return false; });  // nobody reads the files of tiles before: they go
-    for (Array& other : arrays_) {
+    for (Part& other : parts_) {
       if (!other.ready) other.file->clear();
     }
-    array.file->reset(directory_, size);
+    part.file->reset(directory_, size);
   }
   {
     const std::lock_guard lock(mutex_);
-    array.used = true;
+    part.used = true;
   }
-  return {block.get(), [this, &array, block](const void*) mutable {
+  return {block.get(), [this, &part, block](const void*) mutable {
             const std::lock_guard guard(mutex_);
             block->release();
-            array.used = false;
+            part.used = false;
           }};
 }
 
-void UnpackedArrays::unpack_into(std::size_t number, Arena& arena) {
-  ScratchFile& file = *arrays_[number].file;
-  const UnpackedForm& form = layout_.unpacked()[number];
+void UnpackedArrays::unpack_into(const Part& part, Arena& arena) {
+  ScratchFile& file = *part.file;
+  const UnpackedForm& form = *part.form;
   const Checkpoint& source = layout_.model().source();
   const TensorInfo& info = source.catalog().tensors[form.array];
   const Grid grid = source.catalog().grid_of(form.array);
   const UnpackBands bands = unpack_bands(
       info.dtype, grid, source.scratch_bytes(form.array, PieceSteps::any), layout_.limits());
   HFSHARD_CHECK(bands.scratch_bytes() <= arena.size_bytes());
-  // Each part has whole pieces and memory of its own.
-  const std::vector<Box> parts =
-      parts_of(info.shape, grid,
+  // Each box has memory of its own.
+  const std::vector<Box> boxes =
+      boxes_of(form.box_of(info.shape, part.number), steps_of(form, grid),
                std::min<std::uint64_t>(kernel_threads(options_),
                                        arena.size_bytes() / bands.scratch_bytes()));
-  const Arena::Block taken = arena.take(parts.size() * bands.scratch_bytes());
+  const Arena::Block taken = arena.take(boxes.size() * bands.scratch_bytes());
   const auto memory = taken.bytes();
-  if (parts.size() == 1) return unpack_box(form, parts.front(), file, memory);
+  if (boxes.size() == 1) return unpack_box(form, boxes.front(), file, memory);
   struct Context {
     std::function<void(std::size_t)> work;
     char ended = 0;
   };
-  Context context{[&](std::size_t part) {
-    unpack_box(form, parts[part], file,
-               memory.subspan(part * bands.scratch_bytes(), bands.scratch_bytes()));
+  Context context{[&](std::size_t box) {
+    unpack_box(form, boxes[box], file,
+               memory.subspan(box * bands.scratch_bytes(), bands.scratch_bytes()));
   }};
-  const auto run = [](void* given, std::size_t part) {
+  const auto run = [](void* given, std::size_t box) {
     take_over(given);
     auto* ours = static_cast<Context*>(given);
-    ours->work(part);
+    ours->work(box);
     hand_over(&ours->ended);
   };
   hand_over(&context);
-  run_parts(parts.size(), run, &context);
+  run_parts(boxes.size(), run, &context);
   take_over(&context.ended);
 }
 
@@ -300,6 +316,7 @@ void UnpackedArrays::unpack_box(const UnpackedForm& form, const Box& box, Scratc
   PieceWalk walk{info, grid};
   walk.open = open_stored_pieces(source, form.array,
                                  memory.subspan(2 * bands.band_bytes, bands.reader_bytes));
+  walk.whole_cells = form.parted == 0;
   walk.box = box;
   walk.most_elements = bands.band_bytes / element;
   walk.raw = memory.first(bands.band_bytes);

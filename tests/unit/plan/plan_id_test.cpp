@@ -169,7 +169,8 @@ TEST(PlanId, ChangesWithTheLimitsThatShapeTheOutputAndNoOthers) {
   Inputs inputs;
   const std::string before = plan_of(inputs).id();
   auto& [floor, fan, fan_small, slab, run, file_min, file_max, file_share, outer_shards, alignment,
-         link_piece, merge, segment, request, commit, commit_ms, cached] = inputs.limits;
+         link_piece, merge, segment, unpack, part_run, request, commit, commit_ms, cached] =
+      inputs.limits;
   for (std::uint64_t* const shaping : {&floor, &fan, &fan_small, &slab, &run, &file_min, &file_max,
                                        &file_share, &outer_shards, &alignment, &merge}) {
     const std::uint64_t kept = *shaping;
@@ -179,7 +180,7 @@ TEST(PlanId, ChangesWithTheLimitsThatShapeTheOutputAndNoOthers) {
     *shaping = kept;
   }
   for (std::uint64_t* const other :
-       {&link_piece, &segment, &request, &commit, &commit_ms, &cached}) {
+       {&link_piece, &segment, &unpack, &part_run, &request, &commit, &commit_ms, &cached}) {
     *other *= 2;
     EXPECT_EQ(plan_of(inputs).id(), before) << "member " << other - &floor;
   }

@@ -54,8 +54,10 @@ class Bytes final : public PieceReader {
 
 class Stack final : public Checkpoint {
  public:
-  Stack(const Shape& shape, const Grid& grid, std::size_t arrays = 1) {
-    catalog_.cuts.push_back({grid, {"zstd"}});
+  Stack(const Shape& shape, const Grid& grid, std::size_t arrays = 1, bool addressable = false) {
+    Cut& cut = catalog_.cuts.emplace_back(Cut{grid, {"zstd"}});
+    if (addressable) cut.codecs = {"bytes"};
+    cut.addressable = addressable;
     for (std::size_t i = 0; i < arrays; ++i) {
       TensorInfo& info = catalog_.tensors.emplace_back();
       info.name = "stack" + std::to_string(i);
@@ -144,15 +146,15 @@ Unpacked cut_leaves(const std::shared_ptr<const Model>& model, const Limits& lim
   Unpacked out{model, {}};
   std::vector<std::uint32_t> arrays(model->catalog().tensors.size());
   std::iota(arrays.begin(), arrays.end(), 0U);
-  out.cut.unpacked = unpacked_forms(*model, arrays);
+  out.cut.split = split_arrays(*model, arrays, limits);
   for (std::uint32_t i = 0; i < model->leaves.size(); ++i) {
     const Leaf& leaf = model->leaves[i];
     const auto transfers = model->leading_to(i);
-    const SourceChoice source = choose_source(*model, leaf, transfers, out.cut.unpacked, limits);
+    const SourceChoice source = choose_source(*model, leaf, transfers, out.cut.split, limits);
     EXPECT_FALSE(source.pieces.has_value());
     const PieceForm form{packed_bytes(leaf.dtype, leaf.shape.numel())};
     UnitForm unit = make_sliced_unit(leaf, transfers, form, limits);
-    unit.scratch_bytes = std::max(unit.scratch_bytes, source.unpacked_scratch_bytes);
+    unit.scratch_bytes = std::max(unit.scratch_bytes, source.split_scratch_bytes);
     out.cut.grids.push_back({leaf.shape, leaf.shape, leaf.shape});
     out.cut.units.push_back(unit);
   }
@@ -180,17 +182,40 @@ TEST(UnpackedArrays, AreReadAsASlowReferenceSays) {
   Random random(20261123);
   std::uint64_t slices = 0;
   std::uint64_t short_rows = 0;
+  std::uint64_t in_place = 0;
+  std::uint64_t parted = 0;
+  std::uint64_t spanned = 0;
   for (int round = 0; round < cases(150); ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     const Shape shape{pick(random, 1, 7), pick(random, 1, 5), pick(random, 2, 9)};
     const bool turned = random() % 2 == 0;
-    const auto model = make_model(std::make_shared<Stack>(shape, random_grid(random, shape)),
+    const bool addressable = random() % 2 == 0;
+    const Grid grid = random_grid(random, shape);
+    const auto model = make_model(std::make_shared<Stack>(shape, grid, 1, addressable),
                                   layers_of(shape, turned, random));
     Limits limits;
+    if (random() % 4 != 0) {
+      limits.unpack_bytes = 0;
+      limits.part_run_bytes = random() % 2 == 0 ? 0 : pick(random, 2, 60);
+    }
     limits.segment_bytes = 2 * pick(random, 1, 40);
     limits.merge_bytes = pick(random, 1, 200);
     const Unpacked made = cut_leaves(model, limits);
     const Layout layout(model, made.cut, limits, false);
+    const bool any_part = addressable && limits.part_run_bytes == 0;
+    const bool in_order = !turned || shape[0] == 1;
+    in_place += layout.unpacked().empty() ? 1U : 0U;
+    if (any_part || !addressable) {
+      EXPECT_EQ(layout.unpacked().empty(), any_part && in_order && grid.order.empty());
+    }
+    if (!layout.unpacked().empty()) {
+      const UnpackedForm& form = layout.unpacked()[0];
+      if (any_part || !addressable) {
+        EXPECT_EQ(form.parts(shape), any_part ? shape[1] : 1);
+      }
+      parted += form.parts(shape) > 1 && form.span == 1 ? 1U : 0U;
+      spanned += form.parts(shape) > 1 && form.span > 1 ? 1U : 0U;
+    }
     const TempDir dir;
     OpenSources sources;
     const RunOptions options;
@@ -228,6 +253,9 @@ TEST(UnpackedArrays, AreReadAsASlowReferenceSays) {
   }
   EXPECT_GT(slices, 10U);  // both happen
   EXPECT_GT(short_rows, 1U);
+  EXPECT_GT(in_place, 3U);
+  EXPECT_GT(parted, 3U);
+  EXPECT_GT(spanned, 0U);
 }
 
 // Two stacks, of which every layer is a leaf and a unit.
@@ -336,7 +364,7 @@ TEST(UnpackedForm, AnAxisThatEveryRulePicksIsTheSlowest) {
   const std::vector<std::uint32_t> arrays{0};
   CompiledModel layers = layers_of(shape, true, random);
   const auto model = make_model(std::make_shared<Stack>(shape, grid), layers);
-  const UnpackedForm form = unpacked_forms(*model, arrays)[0];
+  const UnpackedForm form = split_arrays(*model, arrays, Limits{}).unpacked[0];
   EXPECT_EQ(form.grid.chunk, (Shape{3, 1, 5}));
   EXPECT_EQ(form.file_order, (std::vector<std::uint8_t>{1, 0, 2}));
   EXPECT_FALSE(form.row_major);
@@ -346,7 +374,7 @@ TEST(UnpackedForm, AnAxisThatEveryRulePicksIsTheSlowest) {
   layers.transfers[0].map.digits.push_back({2, 10, 60});  // two layers become one leaf
   layers.leaves[0].shape = {20, 6};
   const auto joined = make_model(std::make_shared<Stack>(shape, grid), layers);
-  EXPECT_EQ(unpacked_forms(*joined, arrays)[0].grid.chunk, (Shape{3, 4, 5}));
+  EXPECT_EQ(split_arrays(*joined, arrays, Limits{}).unpacked[0].grid.chunk, (Shape{3, 4, 5}));
 }
 
 // A decoder reads rows wherever it needs them.
@@ -358,7 +386,7 @@ TEST(UnpackedForm, WhatIsDecodedIsOneTensor) {
   layers.transfers[1].decode = std::make_shared<const Decode>();
   const auto model = make_model(std::make_shared<Stack>(shape, grid), layers);
   const std::vector<std::uint32_t> arrays{0};
-  EXPECT_TRUE(unpacked_forms(*model, arrays)[0].row_major);
+  EXPECT_TRUE(split_arrays(*model, arrays, Limits{}).unpacked[0].row_major);
 }
 
 }  // namespace
