@@ -178,13 +178,40 @@ Digest128 rows_of(const Transfer& transfer, const Leaf& leaf) {
   return sum;
 }
 
+// How often the stacks were read so.
+struct Ways {
+  std::uint64_t in_place = 0;
+  std::uint64_t parted = 0;
+  std::uint64_t spanned = 0;
+};
+
+// Where every run may be read by itself, layers are parts, or nothing is unpacked; and of coded
+// pieces all is.
+void expect_ways(const Layout& layout, const Shape& shape, const Grid& grid, bool turned,
+                 Ways& ways) {
+  const bool addressable =
+      layout.catalog().cuts[0].addressable && layout.limits().unpack_bytes == 0;
+  const bool any_run = addressable && layout.limits().part_run_bytes == 0;
+  const bool in_order = !turned || shape[0] == 1;
+  if (any_run || !addressable) {
+    EXPECT_EQ(layout.unpacked().empty(), any_run && in_order && grid.order.empty());
+  }
+  if (layout.unpacked().empty()) {
+    ++ways.in_place;
+    return;
+  }
+  const UnpackedForm& form = layout.unpacked()[0];
+  if (any_run || !addressable) {
+    EXPECT_EQ(form.parts(shape), any_run ? shape[1] : 1);
+  }
+  if (form.parts(shape) > 1) ++(form.span == 1 ? ways.parted : ways.spanned);
+}
+
 TEST(UnpackedArrays, AreReadAsASlowReferenceSays) {
   Random random(20261123);
   std::uint64_t slices = 0;
   std::uint64_t short_rows = 0;
-  std::uint64_t in_place = 0;
-  std::uint64_t parted = 0;
-  std::uint64_t spanned = 0;
+  Ways ways;
   for (int round = 0; round < cases(150); ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     const Shape shape{pick(random, 1, 7), pick(random, 1, 5), pick(random, 2, 9)};
@@ -202,20 +229,7 @@ TEST(UnpackedArrays, AreReadAsASlowReferenceSays) {
     limits.merge_bytes = pick(random, 1, 200);
     const Unpacked made = cut_leaves(model, limits);
     const Layout layout(model, made.cut, limits, false);
-    const bool any_part = addressable && limits.part_run_bytes == 0;
-    const bool in_order = !turned || shape[0] == 1;
-    in_place += layout.unpacked().empty() ? 1U : 0U;
-    if (any_part || !addressable) {
-      EXPECT_EQ(layout.unpacked().empty(), any_part && in_order && grid.order.empty());
-    }
-    if (!layout.unpacked().empty()) {
-      const UnpackedForm& form = layout.unpacked()[0];
-      if (any_part || !addressable) {
-        EXPECT_EQ(form.parts(shape), any_part ? shape[1] : 1);
-      }
-      parted += form.parts(shape) > 1 && form.span == 1 ? 1U : 0U;
-      spanned += form.parts(shape) > 1 && form.span > 1 ? 1U : 0U;
-    }
+    expect_ways(layout, shape, grid, turned, ways);
     const TempDir dir;
     OpenSources sources;
     const RunOptions options;
@@ -253,9 +267,9 @@ TEST(UnpackedArrays, AreReadAsASlowReferenceSays) {
   }
   EXPECT_GT(slices, 10U);  // both happen
   EXPECT_GT(short_rows, 1U);
-  EXPECT_GT(in_place, 3U);
-  EXPECT_GT(parted, 3U);
-  EXPECT_GT(spanned, 0U);
+  EXPECT_GT(ways.in_place, 3U);
+  EXPECT_GT(ways.parted, 3U);
+  EXPECT_GT(ways.spanned, 0U);
 }
 
 // Two stacks, of which every layer is a leaf and a unit.
