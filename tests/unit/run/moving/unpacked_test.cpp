@@ -55,8 +55,9 @@ class Bytes final : public PieceReader {
 class Stack final : public Checkpoint {
  public:
   Stack(const Shape& shape, const Grid& grid, std::size_t arrays = 1, bool addressable = false) {
-    Cut& cut = catalog_.cuts.emplace_back(Cut{grid, {"zstd"}});
-    if (addressable) cut.codecs = {"bytes"};
+    auto& cut = catalog_.cuts.emplace_back();
+    cut.grid = grid;
+    cut.codecs = {addressable ? "bytes" : "zstd"};
     cut.addressable = addressable;
     for (std::size_t i = 0; i < arrays; ++i) {
       TensorInfo& info = catalog_.tensors.emplace_back();
