@@ -2,6 +2,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -104,17 +105,6 @@ Json rule_json(const ShownRule& row) {
   return out;
 }
 
-// The parts that are there, two blanks apart.
-std::string spaced(const std::vector<std::string>& parts) {
-  std::string out;
-  for (const std::string& part : parts) {
-    if (part.empty()) continue;
-    if (!out.empty()) out += "  ";
-    out += part;
-  }
-  return out;
-}
-
 std::string layers_of(const FamilyRules& shown) { return shown.stacked ? "stacked" : "separate"; }
 
 Json show_json(const FamilyRules& shown) {
@@ -136,11 +126,11 @@ void print_show(const FamilyRules& shown, const ShowFlags& flags) {
   print_line(fmt::format("family {}, scheme {}, {}, shapes for {}", shown.family, shown.scheme,
                          form, flags.config.empty() ? "its example" : printable(flags.config)));
   for (const ShownRule& row : shown.rules) {
-    print_line(spaced({row.source, row.source_pattern, extents_text(row.source_shape),
-                       row.count > 1 ? fmt::format("({} tensors)", row.count) : ""}));
-    print_line("  -> " + spaced({row.target, row.target_pattern, extents_text(row.target_shape),
-                                 row.axes.empty() ? "" : "axes " + row.axes,
-                                 row.value.empty() ? "" : "value " + row.value}));
+    print_parts("", {row.source, row.source_pattern, extents_text(row.source_shape),
+                     row.count > 1 ? fmt::format("({} tensors)", row.count) : ""});
+    print_parts("  -> ", {row.target, row.target_pattern, extents_text(row.target_shape),
+                          row.axes.empty() ? "" : "axes " + row.axes,
+                          row.value.empty() ? "" : "value " + row.value});
   }
 }
 

@@ -77,6 +77,24 @@ void print_table(const TextTable& table, std::size_t indent) {
   for (const std::string& line : table.lines(indent, file_columns(STDOUT_FILENO))) print_line(line);
 }
 
+void print_parts(std::string_view begin, const std::vector<std::string>& parts) {
+  constexpr std::string_view kFurther = "     ";
+  const std::size_t columns = file_columns(STDOUT_FILENO);
+  std::string line(begin);
+  bool is_first = true;  // of its line
+  for (const std::string& part : parts) {
+    if (part.empty()) continue;
+    if (!is_first && display_width(line) + kGap + display_width(part) > columns) {
+      print_line(line);
+      line = kFurther;
+      is_first = true;
+    }
+    line += (is_first ? "" : "  ") + part;
+    is_first = false;
+  }
+  print_line(line);
+}
+
 std::string elided(std::string_view text, std::size_t columns) {
   if (display_width(text) <= columns) return std::string(text);
   const std::size_t kept = columns - std::min(columns, kElision.size());

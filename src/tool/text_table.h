@@ -30,6 +30,9 @@ class TextTable {
 /// Prints one on standard output, in the columns that it has (file_columns).
 void print_table(const TextTable& table, std::size_t indent);
 
+/// Prints what is not empty of some texts behind `begin`, two blanks apart, in the columns that
+/// standard output has: what does not fit goes to further lines, which begin further in.
+void print_parts(std::string_view begin, const std::vector<std::string>& parts);
 /// A text of at most `columns`: both ends, with `..` for what is between them.
 std::string elided(std::string_view text, std::size_t columns);
 /// `1 file`, `2 files`, `0 files`; `many` where it does not end in s.

@@ -403,6 +403,16 @@ class Streamed(InAFolder):
         self.assertTrue(any(re.search(r"  link [\d.]+ MiB/s  \d+:\d\d left  limit link$", line) for line in lines), done.stderr)
 
 
+class Shown(InAFolder):
+    def test_rules_are_folded_to_the_terminal_and_stay_lines_in_a_file(self):
+        status, written, _ = on_terminal(command("mappings", "show", "qwen3"), columns=90)
+        self.assertEqual(status, 0, written)
+        self.assertLessEqual(max(map(len, screen(written))), 90)
+        piped_lines = piped(command("mappings", "show", "qwen3")).stdout.splitlines()
+        self.assertGreater(len(screen(written)), len(piped_lines))
+        self.assertEqual(" ".join(written.split()), " ".join("\n".join(piped_lines).split()))
+
+
 class Closed(InAFolder):
     def test_streams_are_not_files_that_the_program_opens(self):
         def close_all():
