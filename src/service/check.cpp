@@ -10,7 +10,10 @@
 #include "mapping/scheme_defaults.h"
 #include "mapping/table.h"
 #include "plan/compile/compile_model.h"
+#include "service/dialect.h"
 #include "service/example.h"
+#include "service/recorded.h"
+#include "service/source.h"
 
 #include "hfshard/error.h"
 
@@ -61,6 +64,11 @@ CheckReport empty_report(const Catalog& catalog, const MappingOptions& options) 
   return out;
 }
 
+bool has_names_of_files(const Catalog& catalog, const StorePath& place,
+                        const MappingOptions& options) {
+  return recorded_dialect(place).empty() && names_of(catalog, options).dialect.empty();
+}
+
 // Whatever else the names say, beside what the first problem named.
 void add_other_names(const Catalog& catalog, const MappingOptions& options, CheckReport& out) {
   NameList list{catalog.location, catalog.config_text, {}};
@@ -82,14 +90,16 @@ void add_other_names(const Catalog& catalog, const MappingOptions& options, Chec
 
 }  // namespace
 
-CheckReport check_mapping(const Catalog& catalog, const MappingOptions& options) {
+CheckReport check_mapping(const Catalog& catalog, const StorePath& place,
+                          const MappingOptions& options) {
   CheckReport out = empty_report(catalog, options);
   try {
-    add_model(catalog, compile_unproved(catalog, options), out);
+    add_model(catalog, compile_source_unproved(catalog, place, options), out);
   } catch (const Error& error) {  // the first problem ends a compilation; here it is a result
     if (!is_finding(error)) throw;
     out.problems.push_back(problem_of(error));
-    if (has_rules(options) && options.include.empty() && options.exclude.empty())
+    const bool chosen = !options.include.empty() || !options.exclude.empty();
+    if (has_rules(options) && !chosen && has_names_of_files(catalog, place, options))
       add_other_names(catalog, options, out);
   }
   return out;

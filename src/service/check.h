@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "bytes/store.h"
 #include "catalog/catalog.h"
 #include "mapping/family_info.h"
 
@@ -9,8 +10,10 @@
 
 namespace hfshard {
 
-/// Compiles and proves a mapping. Throws: as check_mapping of a source.
-CheckReport check_mapping(const Catalog& catalog, const MappingOptions& options);
+/// Compiles and proves a mapping, of the tensors of a model at `place` as compile_source does.
+/// Throws: as check_mapping of a source.
+CheckReport check_mapping(const Catalog& catalog, const StorePath& place,
+                          const MappingOptions& options);
 
 /// The same with names only. --include, --exclude and --scheme hf have nothing to say there.
 CheckReport check_mapping(const NameList& list, const MappingOptions& options);

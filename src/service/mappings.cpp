@@ -111,7 +111,7 @@ CheckReport check_mapping(const SourceName& source, const MappingOptions& option
   if (const std::optional<NameList> names = open_names(place))
     return check_mapping(*names, options);
   const std::unique_ptr<Checkpoint> opened = open_source(place);
-  CheckReport out = check_mapping(opened->catalog(), options);
+  CheckReport out = check_mapping(opened->catalog(), place, options);
   out.source_notes = opened->catalog().notes;
   return out;
 }

@@ -339,10 +339,10 @@ void check_no_tree(const StorePath& place, const TreeOptions& asked) {
   }
 }
 
-}  // namespace
-
-CompiledModel compile_source(const Catalog& source, const StorePath& place,
-                             const MappingOptions& mapping) {
+// `compile`: what is done with tensors that have the files' names.
+CompiledModel compile_source_by(const Catalog& source, const StorePath& place,
+                                const MappingOptions& mapping,
+                                CompiledModel (*compile)(const Catalog&, const MappingOptions&)) {
   if (const std::string dialect = recorded_dialect(place); !dialect.empty()) {
     Catalog names = source;
     const CompiledModel back =
@@ -352,7 +352,7 @@ CompiledModel compile_source(const Catalog& source, const StorePath& place,
   std::optional<Error> refused;
   if (mapping.scheme != kModelScheme) {  // whose rules say which names they take
     try {
-      return compile_model(source, mapping);
+      return compile(source, mapping);
     } catch (const Error& error) {  // of tensors with other names
       if (error.code() == ErrorCode::internal || error.code() == ErrorCode::usage) throw;
       refused = error;
@@ -363,7 +363,19 @@ CompiledModel compile_source(const Catalog& source, const StorePath& place,
     return compile_otherwise(*names.back, names.dialect, "they show", source, mapping);
   if (names.half && asked_dialect(mapping).empty()) throw Error(*names.half);
   if (refused) throw Error(*refused);
-  return compile_model(source, mapping);
+  return compile(source, mapping);
+}
+
+}  // namespace
+
+CompiledModel compile_source(const Catalog& source, const StorePath& place,
+                             const MappingOptions& mapping) {
+  return compile_source_by(source, place, mapping, compile_model);
+}
+
+CompiledModel compile_source_unproved(const Catalog& source, const StorePath& place,
+                                      const MappingOptions& mapping) {
+  return compile_source_by(source, place, mapping, compile_unproved);
 }
 
 OpenedSource open_source_model(const StorePath& place, const PlanOptions& options) {

@@ -30,5 +30,8 @@ OpenedSource open_source_model(const StorePath& place, const PlanOptions& option
 /// Throws: as compile_model; bad_input (names in part of the one and in part of the other kind).
 CompiledModel compile_source(const Catalog& source, const StorePath& place,
                              const MappingOptions& mapping);
+/// The same without the proof of names that are the files', as compile_unproved.
+CompiledModel compile_source_unproved(const Catalog& source, const StorePath& place,
+                                      const MappingOptions& mapping);
 
 }  // namespace hfshard

@@ -35,6 +35,7 @@ for record in with without; do
   [ $record = with ] || rm safetensors/hfshard.json
   "$HFSHARD" convert safetensors "own-$record" --to safetensors --scheme hf --dialect files 2>&1 | grep -E "family|names"
   "$HFSHARD" diff hf "own-$record" | tail -1
+  "$HFSHARD" mappings check safetensors
   "$HFSHARD" convert safetensors "tree-$record" --quiet | grep family
   "$HFSHARD" diff "tree-$record" maxtext | tail -1
   "$HFSHARD" verify "tree-$record" safetensors | sed 's/:.*,/:/'
@@ -47,6 +48,7 @@ echo "--- and one that has some of both"
 "$HFSHARD" convert hf rest --to safetensors --dialect modules --exclude 'model.layers.1.*' --quiet >/dev/null
 mv rest/model.safetensors half/model-rest.safetensors && rm half/hfshard.json
 for to in orbax safetensors; do "$HFSHARD" convert half never --to $to --quiet 2>&1 | grep -v file; done
+"$HFSHARD" mappings check half || true
 "$HFSHARD" convert half whole --to safetensors --dialect modules --quiet | grep family
 "$HFSHARD" diff safetensors whole | tail -1
 echo "--- rules"

@@ -9,9 +9,12 @@
 #include "service/example.h"
 #include "support/catch_error.h"
 #include "unit/mapping/families.h"
+#include "unit/service/names_of_modules.h"
 
 namespace hfshard {
 namespace {
+
+const StorePath kNowhere("nowhere");
 
 Catalog qwen3() {
   return example_catalog(family_by_name("qwen3"), family_info("qwen3").example, DType::bf16);
@@ -100,7 +103,7 @@ TEST(CheckMapping, AnUnmatchedTensorIsAProblemThatNamesIt) {
   Catalog catalog = qwen3();
   catalog.tensors.push_back(catalog.tensors.back());
   catalog.tensors.back().name = "zebra.weight";
-  const CheckReport report = check_mapping(catalog, {});
+  const CheckReport report = check_mapping(catalog, kNowhere, {});
   ASSERT_EQ(report.problems.size(), 1U);
   EXPECT_EQ(report.problems[0].tensor, "zebra.weight");
   EXPECT_EQ(report.family, "qwen3");
@@ -114,7 +117,7 @@ TEST(CheckMapping, EveryStrangeAndEveryMissingTensorIsAProblem) {
   catalog.tensors.back().name = "zebra.weight";
   catalog.tensors.erase(catalog.tensors.begin());
   std::set<std::string> named;
-  for (const CheckReport::Problem& problem : check_mapping(catalog, {}).problems)
+  for (const CheckReport::Problem& problem : check_mapping(catalog, kNowhere, {}).problems)
     named.insert(problem.tensor);
   EXPECT_EQ(named, (std::set<std::string>{"lm_head.weight", "zebra.bias", "zebra.weight"}));
 }
@@ -122,7 +125,7 @@ TEST(CheckMapping, EveryStrangeAndEveryMissingTensorIsAProblem) {
 TEST(CheckMapping, AWrongShapeIsAProblemWithItsRule) {
   Catalog catalog = qwen3();
   catalog.tensors[*catalog.find("model.norm.weight")].shape = {3};
-  const CheckReport report = check_mapping(catalog, {});
+  const CheckReport report = check_mapping(catalog, kNowhere, {});
   ASSERT_EQ(report.problems.size(), 1U);
   EXPECT_EQ(report.problems[0].tensor, "model.norm.weight");
   EXPECT_TRUE(report.problems[0].rule.starts_with("mappings/qwen3.json#/"));
@@ -131,7 +134,7 @@ TEST(CheckMapping, AWrongShapeIsAProblemWithItsRule) {
 TEST(CheckMapping, WhatIsExcludedIsDroppedByName) {
   MappingOptions options;
   options.exclude = {"model.norm.weight"};
-  const CheckReport report = check_mapping(qwen3(), options);
+  const CheckReport report = check_mapping(qwen3(), kNowhere, options);
   EXPECT_TRUE(report.problems.empty());
   ASSERT_EQ(report.dropped.size(), 1U);
   EXPECT_EQ(report.dropped[0].tensor, "model.norm.weight");
@@ -144,19 +147,46 @@ TEST(CheckMapping, WithIncludeOrExcludeTheFirstProblemIsTheOnlyOne) {
   catalog.tensors[*catalog.find("model.norm.weight")].shape = {3};
   MappingOptions options;
   options.exclude = {"lm_head.weight"};
-  EXPECT_EQ(check_mapping(catalog, options).problems.size(), 1U);
+  EXPECT_EQ(check_mapping(catalog, kNowhere, options).problems.size(), 1U);
   options.exclude.clear();
   options.include = {"model.*"};
-  EXPECT_EQ(check_mapping(catalog, options).problems.size(), 1U);
+  EXPECT_EQ(check_mapping(catalog, kNowhere, options).problems.size(), 1U);
+}
+
+// As convert takes them: by way of the names of the files.
+TEST(CheckMapping, NamesOfModulesAreAccounted) {
+  const Catalog files = files_of("qwen3_moe");
+  Catalog modules = modules_of(files);
+  const CheckReport report = check_mapping(modules, kNowhere, {});
+  for (const CheckReport::Problem& problem : report.problems)
+    ADD_FAILURE() << problem.what << " " << problem.tensor;
+  const CheckReport direct = check_mapping(files, kNowhere, {});
+  EXPECT_EQ(report.leaves, direct.leaves);
+  EXPECT_EQ(report.family, direct.family);
+  EXPECT_EQ(report.tensors, modules.tensors.size());
+  ASSERT_FALSE(report.notes.empty());
+  EXPECT_NE(report.notes.front().find("--dialect modules"), std::string::npos);
+
+  // One problem, not each of the names that files have not.
+  erase_below(modules, "model.layers.1.mlp.experts.down_proj");
+  const CheckReport lacking = check_mapping(modules, kNowhere, {});
+  ASSERT_EQ(lacking.problems.size(), 1U);
+  EXPECT_EQ(lacking.problems[0].tensor, "model.layers.1.mlp.experts.0.down_proj.weight");
+  const CheckReport mixed = check_mapping(mixed_of(files), kNowhere, {});
+  ASSERT_EQ(mixed.problems.size(), 1U);
+  EXPECT_EQ(mixed.problems[0].tensor, "model.layers.0.mlp.experts.gate_up_proj");
+  EXPECT_NE(mixed.problems[0].hint.find("--dialect modules"), std::string::npos);
 }
 
 TEST(CheckMapping, AnUnknownFamilyAndAnUnknownOptionAreErrors) {
   Catalog catalog = qwen3();
   MappingOptions options;
   options.options["nobody"] = "1";
-  EXPECT_EQ(catch_error([&] { check_mapping(catalog, options); }).code(), ErrorCode::usage);
+  EXPECT_EQ(catch_error([&] { check_mapping(catalog, kNowhere, options); }).code(),
+            ErrorCode::usage);
   catalog.config_text = R"({"model_type": "nobody"})";
-  EXPECT_EQ(catch_error([&] { check_mapping(catalog, {}); }).code(), ErrorCode::unsupported);
+  EXPECT_EQ(catch_error([&] { check_mapping(catalog, kNowhere, {}); }).code(),
+            ErrorCode::unsupported);
 }
 
 }  // namespace

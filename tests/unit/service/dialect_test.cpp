@@ -6,62 +6,15 @@
 
 #include <gtest/gtest.h>
 
-#include "plan/compile/compile_model.h"
-#include "service/example.h"
 #include "service/source.h"
 #include "support/catch_error.h"
-#include "unit/mapping/families.h"
 #include "unit/run/run_support.h"
+#include "unit/service/names_of_modules.h"
 
 #include "hfshard/hfshard.h"
 
 namespace hfshard {
 namespace {
-
-MappingOptions in_modules() {
-  MappingOptions options;
-  options.scheme = "hf";
-  options.dialect = "modules";
-  options.flat_names = true;
-  return options;
-}
-
-// The tensors of a family's example as its files have them.
-Catalog files_of(const std::string& family, const Json::Object& changed = {}) {
-  Json config = family_info(family).example;
-  for (const auto& [key, value] : changed) config[key] = value;
-  Catalog out = example_catalog(family_by_name(family), config, DType::bf16);
-  out.config_text = dump_json(config);
-  return out;
-}
-
-// The same under the names of modules.
-Catalog modules_of(const Catalog& files) {
-  const CompiledModel model = compile_model(files, in_modules());
-  return tensors_of({model.leaves.begin(), model.leaves.end()}, files.config_text, files);
-}
-
-void erase(Catalog& catalog, const std::string& begin) {
-  std::erase_if(catalog.tensors,
-                [&](const TensorInfo& info) { return info.name.starts_with(begin); });
-}
-
-void take_below(const Catalog& from, const std::string& begin, Catalog& to) {
-  for (const TensorInfo& info : from.tensors) {
-    if (info.name.starts_with(begin)) to.tensors.push_back(info);
-  }
-  std::ranges::sort(to.tensors, {}, &TensorInfo::name);
-}
-
-const std::string kExperts = "model.layers.1.mlp.experts.";
-
-// Those experts in the names of files, all else in those of modules.
-Catalog mixed_of(const Catalog& files) {
-  Catalog out = modules_of(files);
-  erase(out, kExperts);
-  take_below(files, kExperts, out);
-  return out;
-}
 
 bool is_silent(const NamedOtherwise& names) {
   return names.dialect.empty() && !names.back && !names.half;
@@ -137,7 +90,7 @@ TEST(NamesOf, NamesOfBothKindsAreNeither) {
 // What is missing is missing under the files' names too, of whatever needs it.
 TEST(NamesOf, ATensorThatIsMissingIsNoOtherName) {
   Catalog lacking = modules_of(files_of("qwen3_moe"));
-  erase(lacking, "model.layers.1.mlp.experts.down_proj");
+  erase_below(lacking, "model.layers.1.mlp.experts.down_proj");
   EXPECT_TRUE(names_of(lacking, {}).back);
   const Error error = catch_error([&] { compile_source(lacking, StorePath("nowhere"), {}); });
   EXPECT_EQ(error.code(), ErrorCode::not_found);
@@ -186,7 +139,7 @@ TEST(CompileSource, RefusesNamesOfBothKinds) {
       all.leaves, [&](const Leaf& leaf) { return leaf.name == kExperts + "gate_up_proj"; }));
   // What is wrong with a model under the files' names is said as ever.
   Catalog lacking = files;
-  erase(lacking, "model.norm.weight");
+  erase_below(lacking, "model.norm.weight");
   const Error error = catch_error([&] { compile_source(lacking, StorePath("nowhere"), {}); });
   EXPECT_EQ(error.code(), ErrorCode::not_found);
   EXPECT_EQ(error.tensor(), "model.norm.weight");
