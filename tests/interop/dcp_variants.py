@@ -208,6 +208,9 @@ def check_damages(tool):
                  "corrupt", "do not cover", None, "own_metadata_4")
     check_damage(tool, "a shard that is gone", lambda path: os.remove(os.path.join(path, "shard-00002-model-00001-of-00001.safetensors")),
                  "not_found", "no shard 2", None, "hf_shards_4")
+    check_damage(tool, "a shard of one file that is gone",
+                 lambda path: os.remove(os.path.join(path, "shard-00002-model-00002-of-00003.safetensors")), "not_found", "elements",
+                 "shard-00002-model-00002-of-00003.safetensors", "hf_shards_files_3")
     check_damage(tool, "a short shard", lambda path: os.truncate(os.path.join(path, "shard-00003-model-00001-of-00001.safetensors"), 500),
                  "corrupt", "", None, "hf_shards_4")
     check_damage(tool, "a lost file of packed items", lambda path: os.remove(os.path.join(path, "__2_0.distcp")), "not_found", "missing",

@@ -12,15 +12,13 @@
 #include "base/text.h"
 #include "base/typed.h"
 #include "format/dcp/shard_header.h"
+#include "format/dcp/shard_names.h"
 #include "format/dcp/torch_dtype.h"
 
 #include "hfshard/error.h"
 
 namespace hfshard::format::dcp {
 namespace {
-
-constexpr std::string_view kShardBegin = "shard-";
-constexpr std::string_view kShardEnd = ".safetensors";
 
 // Parts of tensors from several ranks.
 class Gathering {
@@ -122,23 +120,35 @@ StoredTensor part_of(const std::string& name, const ShardHeader::Entry& entry, s
   return out;
 }
 
-// Files are numbered from 1 on, for each file of the whole model.
-void check_numbers(const StorePath& directory, const std::vector<std::string>& names) {
-  std::uint64_t last = 0;
-  std::set<std::uint64_t> there;
-  for (const std::string& name : names) {
-    const auto number = parse_whole(std::string_view(name).substr(kShardBegin.size(), 5));
-    if (!number) continue;
-    there.insert(*number);
-    last = std::max(last, *number);
+// Where parts of a tensor are, and how large it is by them.
+struct Whole {
+  Shape shape;
+  std::vector<ShardName> shards;
+  std::set<std::vector<std::uint64_t>> begins;
+  std::uint64_t elements = 0;  // of parts, those that several have once
+
+  void add(const StoredTensor& part, const std::optional<ShardName>& shard) {
+    if (begins.empty()) shape = part.shape;
+    for (std::size_t d = 0; d < std::min(shape.rank(), part.shape.rank()); ++d)
+      shape[d] = std::max(shape[d], part.shape[d]);
+    if (shard) shards.push_back(*shard);
+    const StoredBox& box = part.boxes.front();
+    if (begins.emplace(box.begin.begin(), box.begin.end()).second)
+      elements = checked_add(elements, box.extent.numel()).value_or(UINT64_MAX);
   }
-  if (there.size() == last) return;
-  for (std::uint64_t number = 1; number < last; ++number) {
-    if (there.contains(number)) continue;
-    throw Error(ErrorCode::not_found,
-                fmt::format("there is no shard {} of at least {}", number, last))
-        .in_file(directory.text());
-  }
+};
+
+// A hole that a shard which is not there would fill.
+void check_whole(const Whole& whole, const ShardNames& shards, const StorePath& directory,
+                 const std::string& tensor) {
+  if (whole.shards.empty() || whole.elements >= whole.shape.numel()) return;
+  const auto missing = shards.missing_among(whole.shards);
+  if (!missing) return;
+  throw Error(ErrorCode::not_found,
+              fmt::format("a shard is missing: the others hold {} of {} elements of the tensor",
+                          whole.elements, whole.shape.numel()))
+      .in_file((directory / *missing).text())
+      .in_tensor(tensor);
 }
 
 }  // namespace
@@ -146,12 +156,6 @@ void check_numbers(const StorePath& directory, const std::vector<std::string>& n
 bool is_rank_metadata(std::string_view name) {
   return name.starts_with("__") && name.ends_with(kMetadataFile) &&
          name.size() > 2 + std::string_view(kMetadataFile).size();
-}
-
-// Source: pytorch/pytorch torch/distributed/checkpoint/_hf_utils.py _gen_file_name.
-bool is_rank_shard(std::string_view name) {
-  return name.starts_with(kShardBegin) && name.ends_with(kShardEnd) &&
-         glob_match("shard-[0-9][0-9][0-9][0-9][0-9]-model-*-of-*.safetensors", name);
 }
 
 Metadata gather_metadata(const StorePath& directory, const std::vector<std::string>& names) {
@@ -173,10 +177,11 @@ Metadata gather_metadata(const StorePath& directory, const std::vector<std::stri
   return out.take();
 }
 
-Metadata gather_shards(const StorePath& directory, const std::vector<std::string>& names) {
-  check_numbers(directory, names);
+Metadata gather_shards(const StorePath& directory, const std::vector<std::string>& names,
+                       std::vector<std::string>& notes) {
+  const ShardNames shards(directory, names);
   std::vector<StoredTensor> parts;
-  std::map<std::string, Shape> shapes;
+  std::map<std::string, Whole> wholes;
   Gathering out;
   for (const std::string& name : names) {
     const StorePath path = directory / name;
@@ -187,18 +192,17 @@ Metadata gather_shards(const StorePath& directory, const std::vector<std::string
       } catch (Error& error) {  // only here are file and tensor known
         throw error.in_file(path.text()).in_tensor(tensor);
       }
-      const auto [known, fresh] = shapes.try_emplace(tensor, parts.back().shape);
-      Shape& whole = known->second;
-      for (std::size_t d = 0; d < std::min(whole.rank(), parts.back().shape.rank()); ++d)
-        whole[d] = std::max(whole[d], parts.back().shape[d]);
+      wholes[tensor].add(parts.back(), parse_shard_name(name));
     }
   }
   for (StoredTensor& part : parts) {
-    const Shape& whole = shapes.at(part.name);
-    if (whole.rank() == part.shape.rank()) part.shape = whole;
+    const Whole& whole = wholes.at(part.name);
+    if (whole.shape.rank() == part.shape.rank()) part.shape = whole.shape;
     if (part.boxes.front().extent.numel() == 0) part.boxes.clear();
     out.add_tensor(std::move(part), directory.text());
   }
+  for (const auto& [tensor, whole] : wholes) check_whole(whole, shards, directory, tensor);
+  notes = shards.notes();
   return out.take();
 }
 

@@ -17,6 +17,7 @@
 #include "format/dcp/metadata.h"
 #include "format/dcp/piece.h"
 #include "format/dcp/pieces.h"
+#include "format/dcp/shard_names.h"
 #include "format/dcp/torch_dtype.h"
 
 #include "hfshard/error.h"
@@ -73,10 +74,7 @@ Described describe(const StorePath& directory) {
                 "an unfinished checkpoint: .metadata, which is written last, is missing")
         .in_file(directory.text());
   }
-  out.metadata = gather_shards(directory, shards);
-  out.notes.emplace_back(
-      "nothing says how large the tensors of these shards are: were the last ones missing, they "
-      "would seem smaller");
+  out.metadata = gather_shards(directory, shards, out.notes);
   return out;
 }
 

@@ -213,6 +213,7 @@ UNLOADED = {
     "hf_shards_1": (1, Shard(0), mixed, {"save_distributed": True}),
     "hf_shards_4": (4, Shard(0), mixed, {"save_distributed": True}),
     "hf_shards_columns_3": (3, Shard(1), mixed, {"save_distributed": True}),
+    "hf_shards_files_3": (3, Shard(0), mixed, {"save_distributed": True, "files": 3}),
     "hf_consolidated_2": (2, Shard(0), floats, {"save_distributed": True, "enable_consolidation": True}),
 }
 
@@ -222,6 +223,9 @@ def write_unloaded(rank, groups, folder):
         path = os.path.join(folder, name)
         if rank < size:
             state = sharded(groups[size], placement, tensors=make())
+            words = dict(words)
+            if files := words.pop("files", 0):  # of the last one nothing is saved, as of MTP layers that a model has not
+                words["fqn_to_index_mapping"] = {key: i % (files - 1) + 1 for i, key in enumerate(sorted(state))} | {"mtp": files}
             if "use_collectives" in words:
                 dcp.save(state, checkpoint_id=path, process_group=groups[size], **words)
             else:

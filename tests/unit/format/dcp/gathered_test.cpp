@@ -2,7 +2,9 @@
 
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -16,16 +18,17 @@
 namespace hfshard {
 namespace {
 
-std::string name_of_shard(int number) {
-  return fmt::format("shard-{:05}-model-00001-of-00001.safetensors", number);
+std::string name_of_shard(int number, int file = 1, int files = 1) {
+  return fmt::format("shard-{:05}-model-{:05}-of-{:05}.safetensors", number, file, files);
 }
 
-// Rows of a tensor w of two columns, from `first` on.
-std::string shard_file(std::uint64_t first, std::uint64_t rows, const std::string& dtype = "U8") {
+// Rows of a tensor of two columns, from `first` on.
+std::string shard_file(std::uint64_t first, std::uint64_t rows, const std::string& dtype = "U8",
+                       const std::string& tensor = "w") {
   const std::string header = fmt::format(
-      R"({{"__metadata__":{{"DCP_SHARDING_INFO":"{{\"w\":{{\"saved_offsets\":[{},0]}}}}"}},)"
-      R"("w":{{"dtype":"{}","shape":[{},2],"data_offsets":[0,{}]}}}})",
-      first, dtype, rows, 2 * rows);
+      R"({{"__metadata__":{{"DCP_SHARDING_INFO":"{{\"{4}\":{{\"saved_offsets\":[{0},0]}}}}"}},)"
+      R"("{4}":{{"dtype":"{1}","shape":[{2},2],"data_offsets":[0,{3}]}}}})",
+      first, dtype, rows, 2 * rows, tensor);
   std::array<std::byte, 8> length{};
   store_le<std::uint64_t>(length.data(), header.size());
   std::string out(as_text(length));
@@ -55,7 +58,9 @@ TEST(DcpGathered, HolesOverlapsAndOtherDtypesAreErrors) {
   const TempDir dir;
   write_text(dir / name_of_shard(1), shard_file(0, 3));
   write_text(dir / name_of_shard(3), shard_file(3, 2));
-  EXPECT_EQ(code_of_place(dir), ErrorCode::not_found) << "shard 2 is missing";
+  const Error gap = catch_error([&] { open_checkpoint(dir.path()); });
+  EXPECT_EQ(gap.code(), ErrorCode::not_found);
+  EXPECT_EQ(gap.file(), dir / name_of_shard(2));
   write_text(dir / name_of_shard(2), shard_file(4, 1));
   EXPECT_EQ(code_of_place(dir), ErrorCode::corrupt) << "an overlap";
   write_text(dir / name_of_shard(2), shard_file(3, 2));
@@ -70,6 +75,50 @@ TEST(DcpGathered, HolesOverlapsAndOtherDtypesAreErrors) {
   EXPECT_EQ(code_of_place(dir), ErrorCode::corrupt);
   write_text(dir / name_of_shard(3), "short");
   EXPECT_EQ(code_of_place(dir), ErrorCode::corrupt);
+}
+
+// Ranks 1 to 3 of a model in files: w in the first, v in the second.
+void write_shards(const TempDir& dir, int files) {
+  for (int rank = 1; rank <= 3; ++rank) {
+    const auto first = static_cast<std::uint64_t>(2 * (rank - 1));
+    write_text(dir / name_of_shard(rank, 1, files), shard_file(first, 2));
+    write_text(dir / name_of_shard(rank, 2, files), shard_file(first, 2, "U8", "v"));
+  }
+}
+
+TEST(DcpGathered, AShardThatLeavesAHoleIsNamed) {
+  const TempDir dir;
+  for (const int rank : {1, 2}) {
+    write_shards(dir, 2);
+    std::filesystem::remove(dir / name_of_shard(rank, 2, 2));
+    const Error error = catch_error([&] { open_checkpoint(dir.path()); });
+    EXPECT_EQ(error.code(), ErrorCode::not_found);
+    EXPECT_EQ(error.file(), dir / name_of_shard(rank, 2, 2));
+    EXPECT_EQ(error.tensor(), "v");
+    EXPECT_NE(error.sentence().find("8 of 12"), std::string::npos) << error.sentence();
+  }
+}
+
+// Files that nothing was saved of are not there, and where a tensor ends nobody says.
+TEST(DcpGathered, WhatMayBeMissingAtTheEndIsANote) {
+  const TempDir dir;
+  write_shards(dir, 3);
+  const std::vector<std::string> none = open_checkpoint(dir.path())->catalog().notes;
+  ASSERT_EQ(none.size(), 2U);
+  EXPECT_NE(none[1].find(name_of_shard(1, 3, 3)), std::string::npos) << none[1];
+  std::filesystem::remove(dir / name_of_shard(3, 2, 3));
+  const std::vector<std::string> last = open_checkpoint(dir.path())->catalog().notes;
+  ASSERT_EQ(last.size(), 3U);
+  EXPECT_NE(last[1].find(name_of_shard(3, 2, 3)), std::string::npos) << last[1];
+}
+
+TEST(DcpGathered, ShardsOfTwoCheckpointsAreNotMixed) {
+  const TempDir dir;
+  write_shards(dir, 2);
+  write_text(dir / name_of_shard(1), shard_file(0, 2));
+  const Error error = catch_error([&] { open_checkpoint(dir.path()); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_NE(error.file().find("shard-00001-"), std::string::npos);
 }
 
 TEST(DcpGathered, DataOfARankWithoutMetadataIsUnfinished) {
