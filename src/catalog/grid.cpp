@@ -1,6 +1,7 @@
 #include "catalog/grid.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/checked.h"
 
@@ -16,6 +17,13 @@ Shape chunk_counts(const Shape& shape, const Shape& chunk) {
   Shape counts;
   for (std::size_t d = 0; d < shape.rank(); ++d) counts.push_back(ceil_div(shape[d], chunk[d]));
   return counts;
+}
+
+std::vector<std::uint8_t> storage_order(const Grid& grid) {
+  if (!grid.order.empty()) return grid.order;
+  std::vector<std::uint8_t> out(grid.inner.rank());
+  std::iota(out.begin(), out.end(), std::uint8_t{0});
+  return out;
 }
 
 Shape stored_strides(const Shape& extent, const std::vector<std::uint8_t>& order) {

@@ -28,6 +28,8 @@ Shape whole_chunk(const Shape& shape);
 /// Number of pieces along each axis: ceil(shape / chunk); a zero dim has none.
 Shape chunk_counts(const Shape& shape, const Shape& chunk);
 
+/// The axes as a grid's pieces are stored, slow to fast: its order, filled in where it is empty.
+std::vector<std::uint8_t> storage_order(const Grid& grid);
 /// Elements between neighbours along each axis of a box that is packed with its axes in an order
 /// (Grid::order).
 Shape stored_strides(const Shape& extent, const std::vector<std::uint8_t>& order);

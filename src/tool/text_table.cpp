@@ -89,7 +89,7 @@ void print_parts(std::string_view begin, const std::vector<std::string>& parts) 
       line = kFurther;
       is_first = true;
     }
-    line += (is_first ? "" : "  ") + part;
+    line.append(is_first ? 0 : kGap, ' ') += part;
     is_first = false;
   }
   print_line(line);

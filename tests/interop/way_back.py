@@ -16,9 +16,6 @@ import tempfile
 import interop
 import oracle_dirs
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers"))
-import orbax_peer
-
 MESHES = ("fsdp=4,tensor=2", "fsdp=2,tensor=2", "fsdp=4", "tensor=2", "fsdp=2", "expert=2", "data=2")
 # Every file of a source is looked at before each commit, so that hundreds of files in hundreds of commits take long.
 SMALL = [*interop.SHRUNKEN[:3], interop.SHRUNKEN[3].replace("=8192", "=65536")]
@@ -117,6 +114,7 @@ def raw_stacks(tool):
     """Stacks that real Orbax stored as they are, which are too long to be unpacked whole: by layers, a few at a time, or read
     in place; to layers, turned and not, and to another mesh. Nothing is read twice."""
     import orbax.checkpoint as ocp
+    import orbax_peer
 
     oracle = oracle_dirs.OracleDir("qwen3")
     source, tree, raw = interop.tensors_of(oracle.path), tool.path("stacks"), tool.path("raw")
@@ -145,7 +143,8 @@ def main():
     parser.add_argument("--hfshard", required=True)
     parser.add_argument("oracles", nargs="*")
     options = parser.parse_args()
-    interop.use_peer_python()  # for numpy
+    interop.use_peer_python()
+    interop.import_peers()
     names = options.oracles or sorted(
         name for name in os.listdir(interop.ORACLE) if os.path.exists(os.path.join(interop.ORACLE, name, "expected.json")))
     with tempfile.TemporaryDirectory() as folder:

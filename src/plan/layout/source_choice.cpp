@@ -12,23 +12,18 @@ SourceChoice choose_source(const Model& model, const Leaf& leaf,
   SourceChoice out;
   SourcePieces pieces;
   for (std::size_t d = 0; d < leaf.shape.rank(); ++d) pieces.window.push_back(1);
-  const auto scratch_of = [&](const Transfer& transfer, const Grid& grid, std::uint64_t reader) {
-    return piece_bands(transfer, leaf.dtype, grid, reader, limits).scratch_bytes();
-  };
   for (const Transfer* transfer : transfers) {
     for (const std::uint32_t array : transfer->sources) {
       if (model.catalog().tensors[array].is_whole()) continue;
-      if (const UnpackedForm* form = find_form(split.unpacked, array)) {
-        if (form->row_major) continue;
-        out.split_scratch_bytes =
-            std::max(out.split_scratch_bytes, scratch_of(*transfer, form->grid, 0));
-        continue;
-      }
-      const Grid grid = model.catalog().grid_of(array);
-      const std::uint64_t reader = model.source().scratch_bytes(array, PieceSteps::any);
-      if (split.reads_in_place(array)) {
-        out.split_scratch_bytes =
-            std::max(out.split_scratch_bytes, scratch_of(*transfer, grid, reader));
+      const UnpackedForm* const form = find_form(split.unpacked, array);
+      if (form != nullptr && form->row_major) continue;
+      const Grid grid = form != nullptr ? form->grid : model.catalog().grid_of(array);
+      const std::uint64_t reader =
+          form != nullptr ? 0 : model.source().scratch_bytes(array, PieceSteps::any);
+      const std::uint64_t scratch =
+          piece_bands(*transfer, leaf.dtype, grid, reader, limits).scratch_bytes();
+      if (split.has(array)) {
+        out.split_scratch_bytes = std::max(out.split_scratch_bytes, scratch);
         continue;
       }
       const auto window = piece_window(leaf, *transfer, grid);
@@ -38,7 +33,7 @@ SourceChoice choose_source(const Model& model, const Leaf& leaf,
       }
       out.taken.push_back(array);
       pieces.window = join_windows(leaf, pieces.window, *window);
-      pieces.scratch_bytes = std::max(pieces.scratch_bytes, scratch_of(*transfer, grid, reader));
+      pieces.scratch_bytes = std::max(pieces.scratch_bytes, scratch);
     }
   }
   if (!out.taken.empty()) out.pieces = pieces;

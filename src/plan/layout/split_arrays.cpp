@@ -1,7 +1,6 @@
 #include "plan/layout/split_arrays.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/checked.h"
 #include "base/heap.h"
@@ -70,14 +69,6 @@ void note_reader(const Transfer& transfer, std::span<const std::uint32_t> arrays
   for (const std::uint32_t scale : transfer.decode->scales) {
     if (Readers* const reader = find(scale)) reader->decoded = true;
   }
-}
-
-// The axes as they are stored, slow to fast.
-std::vector<std::uint8_t> storage_order(const Grid& stored) {
-  if (!stored.order.empty()) return stored.order;
-  std::vector<std::uint8_t> out(stored.inner.rank());
-  std::iota(out.begin(), out.end(), std::uint8_t{0});
-  return out;
 }
 
 // Elements that follow each other in a stored piece and are of one index of each picked axis, the

@@ -13,6 +13,11 @@ std::uint64_t UnpackedForm::span_along(std::size_t k) const noexcept {
   return k + 1 == parted ? span : 1;
 }
 
+bool UnpackedForm::is_parted(std::size_t axis) const {
+  const auto end = file_order.begin() + parted;
+  return std::find(file_order.begin(), end, axis) != end;
+}
+
 std::uint64_t UnpackedForm::parts_along(const Shape& array_shape, std::size_t k) const {
   return ceil_div(array_shape[file_order[k]], span_along(k));
 }

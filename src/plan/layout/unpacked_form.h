@@ -23,6 +23,8 @@ struct UnpackedForm {
   std::uint8_t parted = 0;  ///< of file_order, the first axes: each index of them is a part
   std::uint64_t span = 1;   ///< of the last one of these, so many indices are
   std::uint32_t first = 0;  ///< number of its first part among those of all forms
+  /// Whether each index of an axis, or a few of them, is a part.
+  bool is_parted(std::size_t axis) const;
   /// Parts of an array of this shape.
   std::uint64_t parts(const Shape& array_shape) const;
   /// The part that has an element, given by its place in the flattened array.

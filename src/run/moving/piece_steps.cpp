@@ -1,7 +1,6 @@
 #include "run/moving/piece_steps.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "base/checked.h"
@@ -11,13 +10,6 @@
 
 namespace hfshard {
 namespace {
-
-std::vector<std::uint8_t> storage_order(const Grid& grid) {
-  if (!grid.order.empty()) return grid.order;
-  std::vector<std::uint8_t> out(grid.inner.rank());
-  std::iota(out.begin(), out.end(), std::uint8_t{0});
-  return out;
-}
 
 bool is_empty_box(const Box& box) {
   return std::ranges::any_of(box.extent, [](std::uint64_t extent) { return extent == 0; });

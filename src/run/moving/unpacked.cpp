@@ -158,16 +158,10 @@ std::vector<Box> boxes_of(const Box& all, const Shape& steps, std::uint64_t most
 Shape steps_of(const UnpackedForm& form, const Grid& stored) {
   Shape out = stored.chunk;
   if (form.parted == 0) return out;
-  const auto is_parted = [&](std::uint8_t axis) {
-    return std::find(form.file_order.begin(), form.file_order.begin() + form.parted, axis) !=
-           form.file_order.begin() + form.parted;
-  };
-  for (std::size_t k = 0; k < out.rank(); ++k) {
-    const std::uint8_t axis = stored.order.empty() ? static_cast<std::uint8_t>(k) : stored.order[k];
-    if (is_parted(axis)) continue;
-    if (k + 1 < out.rank()) out[axis] = 1;
-    break;
-  }
+  const std::vector<std::uint8_t> order = storage_order(stored);
+  const auto slowest =
+      std::ranges::find_if(order, [&](std::uint8_t axis) { return !form.is_parted(axis); });
+  if (slowest != order.end() && slowest + 1 != order.end()) out[*slowest] = 1;
   return out;
 }
 
