@@ -130,7 +130,8 @@ std::vector<ExpectedTensor> expected_tensors(const FamilyFile& family, const Jso
   check_options(table, options);
   Bindings bindings(table, config, options, {});
   const Scheme& scheme = table.scheme_or_main(scheme_name);
-  const ResolvedModel model = resolve(scheme, bindings, has_layout(scheme, bindings, true));
+  // Separate layers fill no stacks, which not every model does.
+  const ResolvedModel model = resolve(scheme, bindings, !has_layout(scheme, bindings, false));
   Expected out(table, bindings, is_quantised(config));
   for (const ResolvedRule& rule : model.rules) {
     for (const std::string& name : rule.sources)

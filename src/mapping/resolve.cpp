@@ -164,10 +164,13 @@ class Resolver {
   }
 
   [[noreturn]] static void fail_stack(const LayerGroup& group, const Placement& placement) {
-    throw Error(ErrorCode::bad_input,
+    Error error(ErrorCode::bad_input,
                 fmt::format("the layers under {} ({}) do not fill their stack from 0 without gaps",
-                            quote(placement.prefix), placement.slots.size()))
-        .by_rule(group.pointer);
+                            quote(placement.prefix), placement.slots.size()));
+    error.by_rule(group.pointer);
+    const bool stacked = !placement.slots.front().index.empty();
+    if (stacked && group.separate) error.hint("--layers separate");
+    throw error;
   }
 
   void open_slot(const Slot& slot) {

@@ -194,9 +194,11 @@ TEST(Resolve, RefusesAStackWithGapsOrTwins) {
     const Error error = resolve_failure(text);
     EXPECT_EQ(error.code(), ErrorCode::bad_input);
     EXPECT_EQ(error.rule(), "mappings/tiny.json#/schemes/maxtext/layer");
+    EXPECT_EQ(error.hint_text(), "--layers separate");
   }
-  EXPECT_EQ(resolve_failure(tiny_family_with("decoder.layers_{l}.", "decoder.x."), false).code(),
-            ErrorCode::bad_input);
+  const Error twins = resolve_failure(tiny_family_with("decoder.layers_{l}.", "decoder.x."), false);
+  EXPECT_EQ(twins.code(), ErrorCode::bad_input);
+  EXPECT_EQ(twins.hint_text(), "");
 }
 
 TEST(Resolve, RefusesALayoutThatTheFamilyLacks) {

@@ -7,9 +7,11 @@
 
 #include "base/coding.h"
 #include "base/floats.h"
+#include "base/text.h"
 #include "bytes/files.h"
 #include "bytes/source.h"
 #include "format/formats.h"
+#include "plan/compile/compile_model.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
 #include "unit/mapping/families.h"
@@ -214,6 +216,28 @@ TEST(ExampleCatalog, HasTheTensorsOfTheWrittenCheckpoint) {
     EXPECT_EQ(made.tensors[i].name, written.tensors[i].name);
     EXPECT_EQ(made.tensors[i].shape, written.tensors[i].shape);
   }
+}
+
+// MaxText has no stack for them, transformers takes a number beyond the layers as theirs.
+TEST(ExampleCatalog, LayersThatAreAllDenseHaveSeparateFormsOnly) {
+  const FamilyFile family = family_by_name("deepseek");
+  Json config = family_info("deepseek").example;
+  std::vector<Catalog> made;
+  for (const std::uint64_t dense : {5U, 7U}) {
+    config["first_k_dense_replace"] = dense;
+    made.push_back(example_catalog(family, config, DType::bf16));
+    EXPECT_TRUE(made.back().find("model.layers.4.mlp.gate_proj.weight"));
+    EXPECT_FALSE(made.back().find("model.layers.4.mlp.gate.weight"));
+    MappingOptions options;
+    options.stacked = false;
+    const std::string words = join(compile_model(made.back(), options).load_words, " ");
+    EXPECT_EQ(words.find("first_num_dense_layers=7"), std::string::npos) << words;
+    options.stacked = true;
+    const Error error = catch_error([&] { compile_model(made.back(), options); });
+    EXPECT_EQ(error.code(), ErrorCode::bad_input);
+    EXPECT_EQ(error.hint_text(), "--layers separate");
+  }
+  EXPECT_EQ(made[0].tensors.size(), made[1].tensors.size());
 }
 
 }  // namespace
