@@ -55,9 +55,11 @@ def int4_groups(words, scales):
 
 
 def fp8_blocks(codes, scales, block):
-    """Blocks may be cut off at the edges."""
+    """Blocks may be cut off at the edges; without them there is one scale for the tensor."""
     import numpy as np
 
+    if not block:
+        return codes.astype(np.float32) * scales.astype(np.float32).reshape(())
     rows, cols = codes.shape
     wide = np.repeat(np.repeat(scales.astype(np.float32), block[0], 0), block[1], 1)
     return codes.astype(np.float32) * wide[:rows, :cols]
@@ -68,7 +70,7 @@ def decoded(stored, block):
     out = {}
     for name, array in stored.items():
         kind = array.dtype.name
-        if name.endswith(("_scales", "_scale_inv", ".weight_scale", ".weight_shape")) or f"{name[:-6]}.weight" in stored and name.endswith(".scale"):
+        if name.endswith(("_scales", "_scale_inv", ".weight_scale", ".activation_scale", ".weight_shape")) or f"{name[:-6]}.weight" in stored and name.endswith(".scale"):
             continue
         if name.endswith("_blocks"):
             out[name[:-7]] = mx_experts(array, stored[f"{name[:-7]}_scales"])
@@ -131,6 +133,13 @@ def llama_fp8():
 
     c, _ = decoders.llama_blocks()
     return c, [1, 256]
+
+
+def mistral_fp8():
+    import decoders
+
+    c, _ = decoders.mistral_tensors()
+    return c, None
 
 
 def check(tool, checks, make):
@@ -212,7 +221,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="hfshard-interop-") as folder:
         tool = interop.Program(arguments.hfshard, folder)
         checks = decoders.Checks(tool)
-        for make in (gpt_oss, kimi, deepseek_v4, llama_fp8):
+        for make in (gpt_oss, kimi, deepseek_v4, llama_fp8, mistral_fp8):
             check(tool, checks, make)
         check_refused(tool)
         return tool.verdict()

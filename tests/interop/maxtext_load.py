@@ -15,7 +15,6 @@ import argparse
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -31,7 +30,8 @@ TOWERS = ("vision", "audio")
 # in these places, and the `maxtext_settings` that change with them; `of` and `num_layers`: the first layers of a fixture, loaded
 # with what `plan` says, and in transformers with the config.json that convert makes. An example without `of` has its whole
 # `config`, `model`, the `options` of the conversion, and `model_type` where transformers has its model under another one. A fixture that MaxText's converter did not make
-# has `model` and `maxtext_settings` here, and `fp8_blocks` where transformers itself needs a GPU to decode it.
+# has `model` and `maxtext_settings` here, `config` where its own says too little to compute with, and `text` where transformers
+# is given its text model alone: the part of its config and what the names of its tensors begin with.
 SETTINGS = os.path.join(interop.HERE, "maxtext_settings.json")
 ABSOLUTE = 2e-5  # sums of float32 in another order
 PEER = os.path.join(interop.HERE, "peers", "maxtext_logits.py")
@@ -62,26 +62,90 @@ class Source:
         self.layouts = known.get("layouts") or (self.oracle.layouts() if self.oracle else list(oracle_dirs.LAYOUTS))
         self.reference = known.get("reference", {})
         self.model_type = known.get("model_type", "")
-        self.fp8_blocks = known.get("fp8_blocks", False)
         self.first = ["--num-layers", str(known["num_layers"])] if "num_layers" in known else []
         self.path = self.oracle.path if self.is_fixture else make_example(tool, name, self.oracle, known)
+        if self.is_fixture and "config" in known:
+            self.path = with_config(tool, f"{name}-source", self.path, changed(oracle_dirs.read_json(self.path, "config.json"), known["config"]))
         self.read_by_transformers = self.path
         if self.first:
             self.take_first(tool)
+        if quantisation(oracle_dirs.read_json(self.path, "config.json")).get("quant_method", "mxfp4") != "mxfp4":
+            self.read_by_transformers = decode(tool, name, self.path, **known.get("text", {}))
 
     def take_first(self, tool):
         """The settings that `plan` says, and the checkpoint with the output's config.json."""
         words = words_of(self, self.layouts[0])
         said = tool.json("plan", self.path, "--quiet", *words, *self.first)["load_words"]
         self.settings.update({word.split("=")[0]: int(word.split("=")[1]) for word in said if re.search(r"layers=\d", word)})
-        self.read_by_transformers = tool.path(f"{self.name}-source")
         output = tool.path(f"{self.name}-first")
         tool.run("convert", self.path, output, "--quiet", *words, *self.first)
-        os.mkdir(self.read_by_transformers)
-        for name in os.listdir(self.path):
-            if "safetensors" in name:
-                os.symlink(os.path.abspath(os.path.join(self.path, name)), os.path.join(self.read_by_transformers, name))
-        shutil.copy(os.path.join(output, "hf", "config.json"), self.read_by_transformers)
+        self.read_by_transformers = with_config(tool, f"{self.name}-source", self.path, oracle_dirs.read_json(output, "hf", "config.json"))
+
+
+def write_config(folder, config):
+    with open(os.path.join(folder, "config.json"), "w", encoding="ascii") as file:
+        json.dump(config, file)
+
+
+def with_config(tool, name, path, config):
+    """The tensors of a checkpoint with another config.json."""
+    folder = tool.path(name)
+    os.mkdir(folder)
+    for file in os.listdir(path):
+        if "safetensors" in file:
+            os.symlink(os.path.abspath(os.path.join(path, file)), os.path.join(folder, file))
+    write_config(folder, config)
+    return folder
+
+
+def changed(config, changes):
+    """Nested dicts: what `changes` names is another, or new."""
+    for name, value in changes.items():
+        config[name] = changed(config[name], value) if isinstance(config.get(name), dict) else value
+    return config
+
+
+def quantisation(config):
+    """What a config or its text's says of codes."""
+    return config.get("quantization_config") or config.get("text_config", {}).get("quantization_config") or {}
+
+
+def decode(tool, name, path, config="", prefix=""):
+    """A checkpoint of codes as float32, decoded with numpy: transformers itself needs a GPU for them, or another library.
+
+    `config` and `prefix`: of a text model inside another one, which is taken out.
+    """
+    from safetensors.numpy import save_file
+    import hf_decoded
+
+    whole = oracle_dirs.read_json(path, "config.json")
+    part = whole[config] if config else whole
+    tensors = hf_decoded.decoded(stored_arrays(path), quantisation(whole).get("weight_block_size"))
+    folder = tool.path(f"{name}-decoded")
+    os.mkdir(folder)
+    save_file({tensor.removeprefix(prefix): as_f32(array) for tensor, array in tensors.items() if tensor.startswith(prefix)},
+              os.path.join(folder, "model.safetensors"), {"format": "pt"})
+    write_config(folder, {key: value for key, value in part.items() if key != "quantization_config"})
+    return folder
+
+
+def stored_arrays(path):
+    """Of codes too, which safetensors' numpy side does not read."""
+    import ml_dtypes
+    import numpy as np
+    import safetensors
+
+    dtypes = {"F32": np.float32, "BF16": ml_dtypes.bfloat16, "F8_E4M3": ml_dtypes.float8_e4m3fn, "F8_E8M0": ml_dtypes.float8_e8m0fnu,
+              "I8": np.int8, "I32": np.int32, "I64": np.int64}
+    with open(os.path.join(path, "model.safetensors"), "rb") as file:
+        found = safetensors.deserialize(file.read())
+    return {name: np.frombuffer(entry["data"], dtypes[entry["dtype"]]).reshape(entry["shape"]) for name, entry in found}
+
+
+def as_f32(array):
+    import numpy as np
+
+    return np.ascontiguousarray(array if array.dtype.kind in "iu" else array.astype(np.float32))
 
 
 def make_example(tool, name, oracle, known):
@@ -91,10 +155,8 @@ def make_example(tool, name, oracle, known):
         config = oracle_dirs.read_json(oracle.path, "config.json")
         for tower in TOWERS:
             config.pop(f"{tower}_config", None)
-        for part, changes in known["config"].items():
-            config[part].update(changes)
-    with open(tool.path("config.json"), "w", encoding="ascii") as file:
-        json.dump(config, file)
+        config = changed(config, known["config"])
+    write_config(tool.path(), config)
     tool.run("mappings", "example", known["family"], tool.path(f"{name}-source"), "--config", tool.path("config.json"), "--quiet")
     return tool.path(f"{name}-source")
 
@@ -147,7 +209,7 @@ def measure(tool, name):
         if dtype:
             load.update(layers=f"{layers}, {dtype}{', as MaxText' if source.reference else ''}", reference=source.reference)
         loads += [{**load, "modules": modules} for modules in (["nnx"] if dtype else ["nnx", "linen"])]
-    task = {"source": source.read_by_transformers, "model_type": source.model_type, "fp8_blocks": source.fp8_blocks, "model_name": source.model, "settings": source.settings, "loads": loads}
+    task = {"source": source.read_by_transformers, "model_type": source.model_type, "model_name": source.model, "settings": source.settings, "loads": loads}
     done = subprocess.run([sys.executable, PEER], input=json.dumps(task), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         tool.expect(False, f"{name}: {done.stderr[-2000:]}")

@@ -1,8 +1,7 @@
 """Logits of checkpoints that MaxText loads through its own code, and of transformers for the same source.
 
 The task is JSON on standard input: `source` (a HuggingFace directory), `model_type` (transformers' name for it, where
-it has another one), `fp8_blocks` (whether its weights are FP8 with scales of blocks), `model_name` and `settings` of MaxText's
-configuration, and `loads`: a list of `{"path", "scan", "modules", "reference"}`, the item directory, whether its layers
+it has another one), `model_name` and `settings` of MaxText's configuration, and `loads`: a list of `{"path", "scan", "modules", "reference"}`, the item directory, whether its layers
 are stacked, "nnx" or "linen", and what is changed in transformers' model. The answer is one JSON line on standard output:
 for each load `difference` and `largest`, of all logits, and `argmax`, the share of positions at which the likeliest token
 is the same; or `error`, the first line of what MaxText says. All weights and sums are float32, so that only the
@@ -14,7 +13,6 @@ import json
 import math
 import os
 import sys
-import tempfile
 from unittest import mock
 
 LENGTH = 16
@@ -105,8 +103,17 @@ def weigh_with_bias(model):
       module.forward = wrapped(module, module.forward)
 
 
+def unlimit_shared(model):
+  """Leaves the activations of DeepSeek V4's shared experts without a limit, as MaxText does."""
+  # Source: AI-Hypercomputer/maxtext layers/linears.py MlpBlock, which has no mlp_activations_limit; layers/moe.py RoutedMoE has.
+  for module in model.modules():
+    if type(module).__name__ == "DeepseekV4MLP":
+      module.limit = math.inf
+
+
 # What is changed in transformers' model beside its config.
-CHANGES = {"rounded_head": round_head, "first_of_ties": first_of_ties, "weighed_with_bias": weigh_with_bias}
+CHANGES = {"rounded_head": round_head, "first_of_ties": first_of_ties, "weighed_with_bias": weigh_with_bias,
+           "unlimited_shared": unlimit_shared}
 
 
 def reference_config(source, model_type):
@@ -117,26 +124,6 @@ def reference_config(source, model_type):
     return transformers.AutoConfig.from_pretrained(source)
   with open(os.path.join(source, "config.json"), encoding="utf-8") as file:
     return transformers.AutoConfig.for_model(**{**json.load(file), "model_type": model_type})
-
-
-def decoded(source, folder):
-  """Writes a checkpoint of FP8 blocks as float32: each weight times its block's scale, which is a tensor beside it."""
-  import safetensors.torch
-  import torch
-
-  with open(os.path.join(source, "config.json"), encoding="utf-8") as file:
-    config = json.load(file)
-  rows, columns = config.pop("quantization_config")["weight_block_size"]
-  tensors = safetensors.torch.load_file(os.path.join(source, "model.safetensors"))
-  scales = {name: tensors.pop(name).float() for name in list(tensors) if name.endswith("_scale_inv")}
-  for name, tensor in tensors.items():
-    tensors[name] = tensor.float()
-    if name + "_scale_inv" in scales:
-      scale = scales[name + "_scale_inv"].repeat_interleave(rows, 0).repeat_interleave(columns, 1)
-      tensors[name] = tensors[name] * scale[:tensor.shape[0], :tensor.shape[1]]
-  safetensors.torch.save_file(tensors, os.path.join(folder, "model.safetensors"), metadata={"format": "pt"})
-  with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
-    json.dump(config, file)
 
 
 def dequantised(config):
@@ -221,12 +208,7 @@ def loaded_logits(config, ids, modules):
 def measure(task, load):
   import numpy as np
 
-  with tempfile.TemporaryDirectory(prefix="hfshard-maxtext-") as folder:
-    source = task["source"]
-    if task["fp8_blocks"]:
-      decoded(source, folder)
-      source = folder
-    reference, ids = reference_logits(source, task["model_type"], load["reference"])
+  reference, ids = reference_logits(task["source"], task["model_type"], load["reference"])
   try:
     found = loaded_logits(configuration(task, load), ids, load["modules"])
   except Exception as error:  # pylint: disable=broad-except
