@@ -83,9 +83,9 @@ struct FileLayout {
   /// An array is one piece: its packed row-major bytes and nothing else. Format::array_files says
   /// where they lie, at any byte, and write_leading what stands in front of them.
   bool whole_arrays = false;
-  /// Whether chunks may be compressed, and cut into inner ones.
-  bool compresses = true;
-  bool inner_chunks = true;
+  bool inner_chunks = true;  ///< whether chunks may be cut into inner ones
+  /// Why no chunk is compressed; empty: Encoding::zstd_level says whether.
+  std::string uncompressed;
   /// Why nobody chooses whether chunks have a checksum; empty: Encoding::checksum says it.
   std::string fixed_checksum;
   /// Whether its loaders cut a dim that a mesh does not divide, so that its last shard is shorter:

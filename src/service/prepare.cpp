@@ -34,6 +34,14 @@ bool names_no_dims(const CompiledModel& model) {
   });
 }
 
+// What a format leaves no choice of. `why`: empty where it does.
+void refuse_encoding(const std::string& option, const Format& format, const std::string& why) {
+  if (why.empty()) return;
+  throw Error(ErrorCode::usage, fmt::format("{} has no effect on checkpoints of the format {}: {}",
+                                            option, quote(format.name()), why))
+      .hint("leave out " + option.substr(0, option.find(' ')));
+}
+
 }  // namespace
 
 void take_axis_rules(const FileLayout& files, CompiledModel& model) {
@@ -72,17 +80,8 @@ Plan make_plan(const StorePath& source, const PlanOptions& options, const Format
   CompiledModel& model = opened.model;
   if (options.mapping.scheme == "hf" && options.rules_text) name_dims(model);
   if (!options.rules_text) take_axis_rules(files, model);
-  if (!files.compresses && options.encoding.zstd_level != 0) {
-    throw Error(
-        ErrorCode::unsupported,
-        fmt::format("checkpoints of the format {} are not compressed", quote(target.name())));
-  }
-  if (!options.encoding.checksum && !files.fixed_checksum.empty()) {
-    throw Error(ErrorCode::usage,
-                fmt::format("--checksum none has no effect on checkpoints of the format {}: {}",
-                            quote(target.name()), files.fixed_checksum))
-        .hint("leave out --checksum");
-  }
+  if (options.encoding.zstd_level != 0) refuse_encoding("--compress", target, files.uncompressed);
+  if (!options.encoding.checksum) refuse_encoding("--checksum none", target, files.fixed_checksum);
   // Of the user's own families, the plan records the one that it was made with.
   PlanOptions recorded = options;
   recorded.target = target.name();

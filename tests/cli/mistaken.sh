@@ -39,6 +39,7 @@ show reshard out other-step --step
 show reshard out other-files --include "model*.safetensors"
 "$HFSHARD" convert model torch --to dcp --quiet >/dev/null
 show reshard torch never --checksum none
+show reshard torch never --compress zstd
 show reshard again never --checksum none --to safetensors
 show verify again model
 show fetch model

@@ -49,7 +49,7 @@ class DcpFormat final : public Format {
     out.data_prefix = kDataPrefix;
     out.data_suffix = kDataSuffix;
     out.flat_names = true;
-    out.compresses = false;
+    out.uncompressed = "torch reads items as they are";
     out.fixed_checksum = "every item has its CRC";
     out.inner_chunks = false;
     out.ceil_shards = true;

@@ -76,7 +76,7 @@ class SafetensorsFormat final : public Format {
     out.alignment_bytes = 1;
     out.flat_names = true;
     out.whole_arrays = true;
-    out.compresses = false;
+    out.uncompressed = "tensors are stored as they are";
     out.fixed_checksum = "tensors are stored as they are";
     out.inner_chunks = false;
     out.side_directory.clear();
