@@ -237,6 +237,12 @@ SidesTogether model_and_tree(const DiffSide& a, const DiffSide& b, bool model_is
   };
   tell(which, made.source_dialect);
   tell(other, known ? asked_dialect(*known) : std::string());
+  if (known && !known->prefix.empty())
+    out.notes.push_back(fmt::format("the names of {} begin with {}", other, quote(known->prefix)));
+  if (shared_names(made.leaves, tree.catalog()) == 0) {
+    out.notes.push_back(
+        fmt::format("{} has no name that {} would have in any scheme", other, which));
+  }
   note_drops(made, model.catalog(), which, out);
   leave_out_others(made.leaves, other, names.model, out);
   out.through = fmt::format("{} is laid out as {}", which, other);
@@ -310,6 +316,35 @@ std::string dialect_of(const DiffSide& side) {
   return mapping ? asked_dialect(*mapping) : std::string();
 }
 
+// Whether both have the same arrays by their names and shapes, and nothing says that those of one
+// mean something else.
+bool named_alike(const DiffSide& a, const DiffSide& b) {
+  const std::uint64_t shared = shared_arrays(a.catalog().tensors, b.catalog());
+  return shared == a.catalog().tensors.size() && shared == b.catalog().tensors.size() &&
+         (!recorded_mapping(a.place) || !recorded_mapping(b.place));
+}
+
+// What may stand before the names of a tree, by one of them: "model." of what was saved as
+// {"model": model.state_dict()}; the shortest first.
+std::vector<std::string> prefixes_of(const std::string& name, const Catalog& tree) {
+  constexpr std::size_t kMost = 8;
+  std::vector<std::string> out;
+  for (const TensorInfo& info : tree.tensors) {
+    if (info.name == name || info.name.ends_with("." + name))
+      out.push_back(info.name.substr(0, info.name.size() - name.size()));
+  }
+  std::ranges::sort(out, {}, &std::string::size);
+  out.resize(std::min(out.size(), kMost));
+  return out;
+}
+
+// Arrays that a tree has of a model whose names begin so.
+std::uint64_t arrays_below(const std::string& prefix, std::vector<Leaf> leaves,
+                           const Catalog& tree) {
+  for (Leaf& leaf : leaves) leaf.name.insert(0, prefix);
+  return shared_arrays(leaves, tree);
+}
+
 // The names of scheme "hf" that a tree has for a model which has others, as far as it has all of
 // them.
 std::optional<MappingOptions> names_of_tree(const DiffSide& model, const DiffSide& tree,
@@ -324,8 +359,13 @@ std::optional<MappingOptions> names_of_tree(const DiffSide& model, const DiffSid
     mapping.dialect = dialect.name;
     try {
       const CompiledModel made = compile_tree(model, mapping, options);
-      const std::uint64_t found = shared_arrays(made.leaves, tree.catalog());
-      if (found == made.leaves.size() && found > shared) return mapping;
+      if (made.leaves.empty()) continue;
+      for (std::string& prefix : prefixes_of(made.leaves.front().name, tree.catalog())) {
+        const std::uint64_t found = arrays_below(prefix, made.leaves, tree.catalog());
+        if (found != made.leaves.size() || found <= shared) continue;
+        mapping.prefix = std::move(prefix);
+        return mapping;
+      }
     } catch (const Error& error) {  // a model that has no such names
       if (error.code() == ErrorCode::internal) throw;
     }
@@ -403,7 +443,7 @@ SidesTogether bring_together(const DiffSide& a, const DiffSide& b, const DiffOpt
   if (a.is_model && b.is_model && is_quantised(a.catalog()) != is_quantised(b.catalog())) {
     if (auto out = two_kinds_of_codes(a, b, options)) return *std::move(out);
   } else if ((dialect_of(a) != dialect_of(b) || !share_names(a.catalog(), b.catalog())) &&
-             !a.other_item && !b.other_item) {
+             !named_alike(a, b) && !a.other_item && !b.other_item) {
     if (a.is_model != b.is_model)
       return model_and_tree(a, b, a.is_model, known_mapping(a.is_model ? b : a), options);
     if (!a.is_model && (can_be_model(a, options) || can_be_model(b, options)))
@@ -412,6 +452,11 @@ SidesTogether bring_together(const DiffSide& a, const DiffSide& b, const DiffOpt
   SidesTogether out;
   out.a = by_names(a);
   out.b = by_names(b);
+  const bool trees = !a.is_model && !b.is_model && !a.other_item && !b.other_item;
+  if (trees && !share_names(a.catalog(), b.catalog())) {
+    out.notes.emplace_back(
+        "they have few names in common; --config DIR of their model lays both out as it");
+  }
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <random>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/coding.h"
@@ -341,11 +342,50 @@ TEST_F(DiffTest, TwoTreesOfOtherProgramsAreComparedByNames) {
   const DiffResult found = compare(out, other);
   EXPECT_FALSE(found.equal());
   EXPECT_TRUE(found.through.empty());
+  ASSERT_EQ(found.notes.size(), 1U);
+  EXPECT_NE(found.notes[0].find("--config DIR"), std::string::npos);
   DiffOptions with_config;
   with_config.config_name = source_ + "/config.json";
   with_config.config_text = read_text(with_config.config_name);
   EXPECT_TRUE(compare(out, other, with_config).equal());
   EXPECT_TRUE(compare(other, source_).equal()) << "the model says what it is itself";
+}
+
+bool says(const DiffResult& result, const std::string& text) {
+  return std::ranges::any_of(
+      result.notes, [&](const std::string& note) { return note.find(text) != std::string::npos; });
+}
+
+// What torch saved as {"model": model.state_dict()} has names of the model behind a key, and no
+// record.
+TEST_F(DiffTest, NamesOfTorchBelowAKeyAreFound) {
+  source_ = copy_fixture("qwen3-moe", dir_ / "experts");
+  std::vector<std::string> made;
+  for (const char* dialect : {"files", "modules"}) {
+    for (const char* prefix : {"", "model.", "state.model."}) {
+      PlanOptions options;
+      options.target = "dcp";
+      options.mapping.scheme = "hf";
+      options.mapping.dialect = dialect;
+      options.mapping.prefix = prefix;
+      const std::string out = convert_to(fmt::format("{}{}", dialect, made.size()), options);
+      for (const char* file : {"/hfshard.json", "/config.json"}) std::remove((out + file).c_str());
+      for (const DiffResult& found : {compare(source_, out), compare(out, source_)}) {
+        EXPECT_TRUE(found.equal()) << dialect << " " << prefix;
+        EXPECT_EQ(says(found, "begin with"), *prefix != 0);
+      }
+      made.push_back(out);
+    }
+  }
+  EXPECT_TRUE(says(compare(made[1], made[2]), "--config DIR"));
+  PlanOptions options;
+  options.target = "safetensors";
+  options.mapping.scheme = "hf";
+  options.mapping.dialect = "modules";
+  const std::string modules = convert_to("modules", options);  // whose record says so
+  EXPECT_TRUE(compare(modules, made[3]).equal());
+  EXPECT_TRUE(compare(made[3], modules).equal());
+  EXPECT_FALSE(compare(copy_fixture("qwen3", dir_ / "other"), made[1]).equal());
 }
 
 }  // namespace
