@@ -31,7 +31,8 @@ TOWERS = ("vision", "audio")
 # with what `plan` says, and in transformers with the config.json that convert makes. An example without `of` has its whole
 # `config`, `model`, the `options` of the conversion, and `model_type` where transformers has its model under another one. A fixture that MaxText's converter did not make
 # has `model` and `maxtext_settings` here, `config` where its own says too little to compute with, and `text` where transformers
-# is given its text model alone: the part of its config and what the names of its tensors begin with.
+# is given its text model alone: the part of its config and what the names of its tensors begin with. `inputs`: "image" or "sound",
+# with which the towers are loaded and run too.
 SETTINGS = os.path.join(interop.HERE, "maxtext_settings.json")
 ABSOLUTE = 2e-5  # sums of float32 in another order
 PEER = os.path.join(interop.HERE, "peers", "maxtext_logits.py")
@@ -58,6 +59,7 @@ class Source:
         facts = self.oracle.facts if self.oracle else {}
         self.model = known.get("model") or facts["maxtext_model_name"]
         self.settings = {**facts.get("maxtext_settings", {}), **known.get("maxtext_settings", {})}
+        self.inputs = known.get("inputs", "")
         self.options = known.get("options") or (self.oracle.options if self.oracle else {})
         self.layouts = known.get("layouts") or (self.oracle.layouts() if self.oracle else list(oracle_dirs.LAYOUTS))
         self.reference = known.get("reference", {})
@@ -149,21 +151,22 @@ def as_f32(array):
 
 
 def make_example(tool, name, oracle, known):
-    """A checkpoint of text alone with random values, with a config of its own, or a fixture's and what is changed in it."""
+    """A checkpoint with random values, with a config of its own, or a fixture's and what is changed in it; text alone, if towers are given nothing."""
     config = known["config"]
     if oracle:
         config = oracle_dirs.read_json(oracle.path, "config.json")
-        for tower in TOWERS:
+        for tower in TOWERS if not known.get("inputs") else ():
             config.pop(f"{tower}_config", None)
         config = changed(config, known["config"])
     write_config(tool.path(), config)
-    tool.run("mappings", "example", known["family"], tool.path(f"{name}-source"), "--config", tool.path("config.json"), "--quiet")
+    tool.run("mappings", "example", known["family"], tool.path(f"{name}-source"), "--config", tool.path("config.json"), "--quiet",
+             *(oracle_dirs.words_of(known.get("options") or oracle.options) if known.get("inputs") else ()))
     return tool.path(f"{name}-source")
 
 
 def words_of(source, layers):
-    """As text: no towers."""
-    options = {name: value for name, value in source.options.items() if name not in TOWERS}
+    """As text, without towers, if they are given nothing."""
+    options = {name: value for name, value in source.options.items() if source.inputs or name not in TOWERS}
     return ["--layers", layers, *oracle_dirs.words_of(options)]
 
 
@@ -180,7 +183,7 @@ def converter_row(tool, source, layers, output):
     found = {name.removeprefix("params.params.").replace(".", "/"): facts
              for name, facts in peer.describe_arrays(peer.item_path(output)).items() if name.startswith("params.params.")}
     differ = [leaf for leaf, facts in found.items() if expected.get(leaf) != facts]
-    differ += [leaf for leaf in expected.keys() - found.keys() if not leaf.startswith(("vision_encoder/", "audio_encoder/"))]
+    differ += [leaf for leaf in expected.keys() - found.keys() if source.inputs or not leaf.startswith(("vision_encoder/", "audio_encoder/"))]
     tool.expect(not differ, f"{oracle.name} {layers}: {differ[:5]} are not as MaxText's converter makes them")
     shipped = any("as_shipped" in oracle.tree(layers)[leaf] for leaf in found)
     return "other leaves" if shipped else "same leaves"
@@ -209,7 +212,7 @@ def measure(tool, name):
         if dtype:
             load.update(layers=f"{layers}, {dtype}{', as MaxText' if source.reference else ''}", reference=source.reference)
         loads += [{**load, "modules": modules} for modules in (["nnx"] if dtype else ["nnx", "linen"])]
-    task = {"source": source.read_by_transformers, "model_type": source.model_type, "model_name": source.model, "settings": source.settings, "loads": loads}
+    task = {"source": source.read_by_transformers, "model_type": source.model_type, "inputs": source.inputs, "model_name": source.model, "settings": source.settings, "loads": loads}
     done = subprocess.run([sys.executable, PEER], input=json.dumps(task), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         tool.expect(False, f"{name}: {done.stderr[-2000:]}")

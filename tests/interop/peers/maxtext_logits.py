@@ -1,7 +1,8 @@
 """Logits of checkpoints that MaxText loads through its own code, and of transformers for the same source.
 
 The task is JSON on standard input: `source` (a HuggingFace directory), `model_type` (transformers' name for it, where
-it has another one), `model_name` and `settings` of MaxText's configuration, and `loads`: a list of `{"path", "scan", "modules", "reference"}`, the item directory, whether its layers
+it has another one), `inputs` (what the towers are given beside the tokens: "image", "sound" or nothing), `model_name` and
+`settings` of MaxText's configuration, and `loads`: a list of `{"path", "scan", "modules", "reference"}`, the item directory, whether its layers
 are stacked, "nnx" or "linen", and what is changed in transformers' model. The answer is one JSON line on standard output:
 for each load `difference` and `largest`, of all logits, and `argmax`, the share of positions at which the likeliest token
 is the same; or `error`, the first line of what MaxText says. All weights and sums are float32, so that only the
@@ -15,33 +16,15 @@ import os
 import sys
 from unittest import mock
 
-LENGTH = 16
+import maxtext_inputs
+
+LENGTH = maxtext_inputs.LENGTH
 # What every family needs on a CPU: the reference attention, and experts whose sums are made by ragged_dot.
 SETTINGS = {
     "run_name": "hfshard", "skip_jax_distributed_system": True, "log_config": False, "dataset_type": "synthetic",
     "dtype": "float32", "weight_dtype": "float32", "matmul_precision": "highest", "attention": "dot_product",
-    "sparse_matmul": True, "megablox": False, "use_multimodal": False, "use_audio": False, "per_device_batch_size": 1,
-    "max_target_length": LENGTH, "override_model_config": True,
+    "sparse_matmul": True, "megablox": False, "per_device_batch_size": 1, "override_model_config": True,
 }
-
-
-def token_ids(config):
-  """Every token that a config gives a name to, those of its parts too."""
-  for name, value in config.items():
-    if isinstance(value, dict):
-      yield from token_ids(value)
-    elif "_token_i" in str(name) and isinstance(value, int):
-      yield value
-
-
-def tokens(config):
-  """Different tokens; none stands for an image or a sound, which transformers takes out even where there is none."""
-  import numpy as np
-
-  size = config.get_text_config().vocab_size
-  count = min([size, *(special for special in token_ids(config.to_dict()) if special > size // 2)])
-  step = next(step for step in range(7, count) if math.gcd(step, count) == 1)
-  return ((np.arange(LENGTH) * step + 3) % count).astype(np.int32)
 
 
 def merge(into, changes):
@@ -113,7 +96,7 @@ def unlimit_shared(model):
 
 # What is changed in transformers' model beside its config.
 CHANGES = {"rounded_head": round_head, "first_of_ties": first_of_ties, "weighed_with_bias": weigh_with_bias,
-           "unlimited_shared": unlimit_shared}
+           "unlimited_shared": unlimit_shared, **maxtext_inputs.CHANGES}
 
 
 def reference_config(source, model_type):
@@ -133,8 +116,8 @@ def dequantised(config):
   return config
 
 
-def reference_logits(source, model_type, changes):
-  """What transformers computes; the logits and the tokens. `changes`: of its config, and names of CHANGES."""
+def reference_logits(source, model_type, kind, changes):
+  """What transformers computes; the logits and the inputs. `changes`: of its config, and names of CHANGES."""
   import torch
   import transformers
 
@@ -152,10 +135,10 @@ def reference_logits(source, model_type, changes):
   model = getattr(model, "thinker", model).eval()
   for name in changes.keys() & CHANGES.keys():
     CHANGES[name](model)
-  ids = tokens(config)
+  inputs = maxtext_inputs.make(kind, config)
   with torch.no_grad():
-    logits = model(input_ids=torch.tensor(ids[None], dtype=torch.long), use_cache=False).logits
-  return logits[0].numpy(), ids
+    logits = model(**inputs.of_transformers(), use_cache=False).logits
+  return logits[0].numpy(), inputs
 
 
 def command_line(settings):
@@ -165,17 +148,18 @@ def command_line(settings):
   return [sys.argv[0], base, *words]
 
 
-def configuration(task, load):
+def configuration(task, load, length):
   from maxtext.configs import pyconfig
 
   nnx = load["modules"] == "nnx"
-  settings = {**task["settings"], **SETTINGS, "model_name": task["model_name"], "scan_layers": load["scan"],
+  towers = {name: bool(task["inputs"]) and task["settings"].get(name, False) for name in ("use_multimodal", "use_audio")}
+  settings = {**task["settings"], **SETTINGS, **towers, "max_target_length": length, "model_name": task["model_name"], "scan_layers": load["scan"],
               "load_parameters_path": load["path"], "base_output_directory": os.path.dirname(load["path"]),
               "enable_nnx": nnx, "pure_nnx": nnx, "pure_nnx_decoder": nnx}
   return pyconfig.initialize(command_line(settings))
 
 
-def loaded_logits(config, ids, modules):
+def loaded_logits(config, inputs, modules):
   """What MaxText computes; loads as its decoding does."""
   # Source: AI-Hypercomputer/maxtext tests/utils/forward_pass_logit_checker.py main.
   import jax
@@ -186,13 +170,12 @@ def loaded_logits(config, ids, modules):
   from maxtext.utils import maxtext_utils, model_creation_utils
 
   mesh = jax.sharding.Mesh(maxtext_utils.create_device_mesh(config), config.mesh_axes)
-  batch = np.broadcast_to(ids, (config.global_batch_size_to_train_on, LENGTH))
+  batch, positions, towers = inputs.of_maxtext(config)
   segments = np.ones_like(batch)
-  positions = np.broadcast_to(np.arange(LENGTH, dtype=np.int32), batch.shape)
   if modules == "nnx":
     model = model_creation_utils.from_pretrained(config, mesh=mesh, model_mode=MODEL_MODE_TRAIN)
     call = functools.partial(model, decoder_input_tokens=batch, decoder_positions=positions,
-                             decoder_segment_ids=segments, enable_dropout=False)
+                             decoder_segment_ids=segments, enable_dropout=False, **towers)
   else:
     model = models.transformer_as_linen(config, mesh=mesh, quant=quantizations.configure_quantization(config),
                                         model_mode=MODEL_MODE_TRAIN)
@@ -200,7 +183,7 @@ def loaded_logits(config, ids, modules):
     init = functools.partial(maxtext_utils.init_initial_state, model, None, config, False, key)
     state, _ = maxtext_utils.setup_decode_state(config, mesh, None, init)
     call = functools.partial(model.apply, state.params, batch, positions, segments, enable_dropout=False,
-                             rngs={"aqt": key})
+                             rngs={"aqt": key}, **towers)
   with mesh:
     return np.asarray(call())[0]
 
@@ -208,9 +191,9 @@ def loaded_logits(config, ids, modules):
 def measure(task, load):
   import numpy as np
 
-  reference, ids = reference_logits(task["source"], task["model_type"], load["reference"])
+  reference, inputs = reference_logits(task["source"], task["model_type"], task["inputs"], load["reference"])
   try:
-    found = loaded_logits(configuration(task, load), ids, load["modules"])
+    found = loaded_logits(configuration(task, load, len(inputs.ids)), inputs, load["modules"])
   except Exception as error:  # pylint: disable=broad-except
     return {"error": f"{type(error).__name__}: {error}"[:1000]}
   found = found[:, :reference.shape[1]]
