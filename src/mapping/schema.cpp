@@ -23,6 +23,7 @@ constexpr Block kBlocks[] = {Block::family,
                              Block::part,
                              Block::part_scheme,
                              Block::depth,
+                             Block::mtp,
                              Block::common,
                              Block::common_scheme};
 
@@ -68,8 +69,9 @@ constexpr BlockKey kPartScheme[] = {{"to", false},       {"axes", false},    {"r
                                     {"separate", false}, {"drop", false}};
 constexpr BlockKey kDepth[] = {{"source", true},  {"dim", true},   {"count", true}, {"lists", true},
                                {"indices", true}, {"first", true}, {"last", true}};
-constexpr BlockKey kCommon[] = {
-    {"schema", true}, {"sources", true}, {"schemes", true}, {"parts", true}, {"depth", true}};
+constexpr BlockKey kMtp[] = {{"source", true}, {"counts", true}, {"names", true}};
+constexpr BlockKey kCommon[] = {{"schema", true}, {"sources", true}, {"schemes", true},
+                                {"parts", true},  {"depth", true},   {"mtp", true}};
 constexpr BlockKey kCommonScheme[] = {
     {"about", true},      {"root", true},           {"scan_axis", true},
     {"axes", true},       {"axis_rules", true},     {"loader", true},
@@ -116,6 +118,8 @@ std::string_view to_string(Block block) noexcept {
       return "part_scheme";
     case Block::depth:
       return "depth";
+    case Block::mtp:
+      return "mtp";
     case Block::common:
       return "common";
     case Block::common_scheme:
@@ -164,6 +168,8 @@ std::span<const BlockKey> block_keys(Block block) noexcept {
       return kPartScheme;
     case Block::depth:
       return kDepth;
+    case Block::mtp:
+      return kMtp;
     case Block::common:
       return kCommon;
     case Block::common_scheme:

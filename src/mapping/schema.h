@@ -25,6 +25,7 @@ enum class Block {
   part,
   part_scheme,
   depth,
+  mtp,
   common,
   common_scheme,
 };

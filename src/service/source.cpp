@@ -11,6 +11,7 @@
 #include "bytes/files.h"
 #include "format/formats.h"
 #include "mapping/find.h"
+#include "mapping/mtp_layers.h"
 #include "mapping/scheme_defaults.h"
 #include "mapping/table.h"
 #include "plan/compile/steps.h"
@@ -222,6 +223,20 @@ CompiledModel compile_back(TreeSource& tree, const StorePath& place, const PlanO
   return compile_recorded(*recorded, options.mapping, tree.names());
 }
 
+// The config that goes along says nothing of layers of multi-token prediction that are not there:
+// programs that predict with them look for their tensors.
+void count_no_mtp(const Catalog& tree, CompiledModel& model) {
+  const std::string& text = model.config_text.empty() ? tree.config_text : model.config_text;
+  if (text.empty()) return;
+  std::vector<std::string> names;
+  for (const Leaf& leaf : model.leaves) names.push_back(leaf.name);
+  const auto without = without_mtp(parse_json(text, "config.json"), names);
+  if (!without) return;
+  model.config_text = dump_json_pretty(without->config);
+  model.notes.push_back(fmt::format(
+      "no layer of multi-token prediction is here, so that {} of config.json is 0", without->key));
+}
+
 // Whether every leaf is the array of its name, as it is.
 bool is_same(const CompiledModel& model, const Catalog& tree) {
   const auto stays = [&](const Transfer& transfer) {
@@ -396,6 +411,7 @@ OpenedSource open_source_model(const StorePath& place, const PlanOptions& option
       out.model = options.tree.same ? compile_anew(*tree, read, options)
                   : across          ? compile_across(*tree, read, options)
                                     : compile_back(*tree, read, options);
+      if (!options.tree.same && !across) count_no_mtp(tree->catalog(), out.model);
       if (options.tree.all_items) {
         keep_beside(beside_tree(read, choice, options.target), *tree, out.model);
       }

@@ -1,10 +1,12 @@
 // What convert and link take as a source.
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
 #include <gtest/gtest.h>
 
+#include "base/json.h"
 #include "support/catch_error.h"
 #include "unit/run/run_support.h"
 
@@ -85,6 +87,43 @@ TEST_F(SourceTest, ADirectoryWithAnIndexInPlaceIsStillASource) {
   link(source_, options, {.in_place = true}, run, reporter);
   ASSERT_TRUE(exists(join_path(source_, "manifest.ocdbt")));
   EXPECT_EQ(convert_from(source_, dir_ / "two").run.root_digest, before);
+}
+
+// A config that counts MTP layers makes vLLM and others look for their tensors.
+TEST_F(SourceTest, AModelThatComesBackCountsTheMtpLayersThatItHas) {
+  const std::string model = copy_fixture("deepseek3-mtp", dir_ / "model");
+  const auto back_of = [&](const std::string& out, bool with_mtp, bool recorded) {
+    PlanOptions options = small_options();
+    if (with_mtp) options.mapping.options["mtp"] = "true";
+    const Limits limits = small_limits();
+    QuietReporter reporter;
+    RunOptions run = to_output(dir_ / out);
+    run.limits = &limits;
+    hfshard::convert(model, options, run, reporter);
+    PlanOptions back;
+    back.target = "safetensors";
+    back.mapping.scheme = "hf";
+    if (with_mtp) back.mapping.options["mtp"] = "true";
+    if (!recorded) {
+      std::filesystem::remove(dir_ / (out + "/0/hfshard.json"));
+      back.tree.config_name = join_path(model, "config.json");
+      back.tree.config_text = read_file(back.tree.config_name);
+    }
+    run.out = dir_ / (out + "-back");
+    const ConvertReport report = hfshard::convert(dir_ / out, back, run, reporter);
+    const bool said = std::ranges::any_of(report.plan.notes, [](const std::string& note) {
+      return note.find("num_nextn_predict_layers of config.json is 0") != std::string::npos;
+    });
+    EXPECT_EQ(said, !with_mtp);
+    return read_file(join_path(run.out, "config.json"));
+  };
+  const std::string config = read_file(join_path(model, "config.json"));
+  EXPECT_EQ(back_of("with", true, true), config);
+  Json without = parse_json(config, "config.json");
+  ASSERT_EQ(without.at("num_nextn_predict_layers").as_int(), 1);
+  without["num_nextn_predict_layers"] = std::int64_t{0};
+  EXPECT_EQ(parse_json(back_of("without", false, true), "config.json"), without);
+  EXPECT_EQ(parse_json(back_of("unknown", false, false), "config.json"), without);
 }
 
 }  // namespace
