@@ -27,15 +27,18 @@ struct ForeignKind {
 constexpr std::string_view kFromTorch =
     "save the model as safetensors first, for example with "
     "save_pretrained(safe_serialization=True)";
+constexpr std::string_view kOfDcp = "name the directory that it is in";
 constexpr std::string_view kFromGguf =
     "convert from the model's own safetensors: most GGUF files hold rounded values";
 
 // The first that fits. Source: ggml-org/ggml docs/gguf.md; the zip and HDF5 file formats; Python's
 // pickle protocols.
-constexpr std::array<ForeignKind, 8> kForeignFiles{{
+constexpr std::array<ForeignKind, 10> kForeignFiles{{
     {"GGUF", "*", "a GGUF file (llama.cpp)", kFromGguf},
     {"\x89HDF\r\n\x1a\n", "*", "an HDF5 file (Keras)", ""},
     {"PK\x03\x04", "*.npz", "a NumPy archive", ""},
+    {"", "*.distcp", "one file of a PyTorch checkpoint (DCP)", kOfDcp},
+    {"", "*.metadata", "the metadata of a PyTorch checkpoint (DCP)", kOfDcp},
     {"PK\x03\x04", "*", "a PyTorch file", kFromTorch},
     {"\x80", "*.msgpack", "a Flax msgpack file", ""},
     {"", "*.msgpack", "a Flax msgpack file", ""},
