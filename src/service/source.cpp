@@ -60,15 +60,38 @@ void check_same_model(const Catalog& tree, const CompiledModel& model,
       .hint("the config must be that of the model whose arrays these are");
 }
 
+// Whether a tree has names of the model's files. Throws: bad_input (with other shapes).
+bool has_own_names(const Catalog& tree, const Catalog& model, const std::string& config_name) {
+  std::size_t shared = 0;
+  for (const TensorInfo& info : tree.tensors) {
+    const auto found = model.find(info.name);
+    if (!found) continue;
+    ++shared;
+    const Shape& wanted = model.tensors[*found].shape;
+    if (info.shape == wanted) continue;
+    throw Error(ErrorCode::bad_input, fmt::format("the tensor is {} here, and {} by this config",
+                                                  to_string(info.shape), to_string(wanted)))
+        .in_file(config_name)
+        .in_tensor(info.name)
+        .hint("is it the config of this model, and all of the checkpoint here?");
+  }
+  return 2 * shared > tree.tensors.size();
+}
+
 CompiledModel compile_anew(TreeSource& tree, const StorePath& place, const PlanOptions& options) {
   SameOptions same;
   for (const std::string& text : options.tree.axes) same.axes.push_back(parse_axes(text));
   const auto recorded = recorded_at(place);
+  bool own_names = false;
   if (const TreeOptions& asked = options.tree; asked.config_text) {
     const Described described =
         describe_model(tree.catalog(), *asked.config_text, asked.config_name, {});
-    check_same_model(tree.catalog(), described.model, asked.config_name);
-    same.known = described.model.leaves;
+    own_names = !has_all(tree.catalog(), described.model) &&
+                has_own_names(tree.catalog(), described.catalog, asked.config_name);
+    if (!own_names) {
+      check_same_model(tree.catalog(), described.model, asked.config_name);
+      same.known = described.model.leaves;
+    }
   } else if (recorded) {
     same.known = recorded->tree->leaves;
   }
@@ -76,6 +99,11 @@ CompiledModel compile_anew(TreeSource& tree, const StorePath& place, const PlanO
   same.left_out = tree_extras(scheme).step;
   CompiledModel model = compile_same(tree.catalog(), options.mapping, same);
   model.scheme = scheme;
+  if (own_names) {
+    model.notes.emplace_back(
+        "its names are those of the model's files, which have no axes: --axes says them, else "
+        "arrays are cut by size");
+  }
   if (recorded) {
     model.family = recorded->origin.model->family;
     model.stacked = recorded->origin.model->stacked;
@@ -123,6 +151,20 @@ bool was_tree(const Manifest& manifest) {
          (files.size() == 1 && files.front().at("name").as_string() == kWholeTree);
 }
 
+// The tensors of a config's model, as far as its family is known and nothing is coded.
+std::optional<Catalog> tensors_by_config(const Catalog& tree, const PlanOptions& options) {
+  const std::string& config = *options.tree.config_text;
+  const std::string& name = options.tree.config_name;
+  if (!(parse_json(config, name) == parse_json(without_codes(config, name), name)))
+    return std::nullopt;
+  try {
+    return describe_model(tree, config, name, options.mapping).catalog;
+  } catch (const Error& error) {  // a model that no scheme has keeps its own names
+    if (error.code() == ErrorCode::internal) throw;
+    return std::nullopt;
+  }
+}
+
 // Such a tree is the model; what goes along with it may be named.
 CompiledModel compile_as_it_is(TreeSource& tree, const StorePath& place,
                                const PlanOptions& options) {
@@ -133,6 +175,8 @@ CompiledModel compile_as_it_is(TreeSource& tree, const StorePath& place,
     if (auto model = compile_from_dialect(tree.catalog(), *asked.config_text, asked.config_name,
                                           plain.mapping))
       return *std::move(model);
+    if (const auto tensors = tensors_by_config(tree.catalog(), plain))
+      has_own_names(tree.catalog(), *tensors, asked.config_name);
     plain.tree.config_text.reset();  // the arrays are the model's own
   }
   CompiledModel model = compile_anew(tree, place, plain);
@@ -285,6 +329,15 @@ CompiledModel compile_across(TreeSource& tree, const StorePath& place, const Pla
           "that it was made of");
 }
 
+// What a tree becomes: laid out anew, of another scheme, or the model that it was made of.
+CompiledModel compile_tree(TreeSource& tree, const StorePath& place, const PlanOptions& options) {
+  if (options.tree.same) return compile_anew(tree, place, options);
+  if (has_rules(options.mapping)) return compile_across(tree, place, options);
+  CompiledModel out = compile_back(tree, place, options);
+  count_no_mtp(tree.catalog(), out);
+  return out;
+}
+
 // Files whose tensors have the names of a dialect, by way of their own names. `said`: what says so.
 CompiledModel compile_otherwise(const CompiledModel& back, const std::string& dialect,
                                 std::string_view said, const Catalog& source,
@@ -396,7 +449,6 @@ CompiledModel compile_source_unproved(const Catalog& source, const StorePath& pl
 OpenedSource open_source_model(const StorePath& place, const PlanOptions& options) {
   // A model that has an index over its files is still read from them.
   const bool is_tree = !options.link && !is_model_place(place);
-  const bool across = is_tree && !options.tree.same && has_rules(options.mapping);
   if (options.tree.same || is_tree) {
     const std::optional<Found::Step> step = step_of(place, options);
     const StorePath read = step ? place.at(step->directory) : place;
@@ -408,10 +460,7 @@ OpenedSource open_source_model(const StorePath& place, const PlanOptions& option
       check_root(read, options.tree.root);
       auto tree = std::make_shared<TreeSource>(std::move(opened), read, options.tree.root);
       OpenedSource out;
-      out.model = options.tree.same ? compile_anew(*tree, read, options)
-                  : across          ? compile_across(*tree, read, options)
-                                    : compile_back(*tree, read, options);
-      if (!options.tree.same && !across) count_no_mtp(tree->catalog(), out.model);
+      out.model = compile_tree(*tree, read, options);
       if (options.tree.all_items) {
         keep_beside(beside_tree(read, choice, options.target), *tree, out.model);
       }

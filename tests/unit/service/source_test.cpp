@@ -126,5 +126,44 @@ TEST_F(SourceTest, AModelThatComesBackCountsTheMtpLayersThatItHas) {
   EXPECT_EQ(parse_json(back_of("unknown", false, false), "config.json"), without);
 }
 
+// A DCP with the names of the model's files, as torch saves it: what a config says of it.
+TEST_F(SourceTest, AConfigSaysHowLargeArraysWithTheModelsNamesAre) {
+  const std::string tree = dir_ / "tree";
+  const Limits limits = small_limits();
+  QuietReporter reporter;
+  PlanOptions to_dcp;
+  to_dcp.target = "dcp";
+  to_dcp.mapping.scheme = "hf";
+  RunOptions run = to_output(tree);
+  run.limits = &limits;
+  hfshard::convert(source_, to_dcp, run, reporter);
+  for (const char* name : {"hfshard.json", "config.json"})
+    std::filesystem::remove(tree + "/" + name);
+
+  PlanOptions anew = to_dcp;
+  anew.tree.same = true;
+  PlanOptions back;
+  back.target = "safetensors";
+  back.mapping.scheme = "hf";
+  const std::string own = join_path(source_, "config.json");
+  Json other = parse_json(read_file(own), own);
+  other["vocab_size"] = other.at("vocab_size").as_int() + 1;
+  const std::string text = dump_json(other);
+  for (PlanOptions* options : {&anew, &back}) {
+    options->tree.config_name = "config.json";
+    options->tree.config_text = text;
+    const auto made = [&] {
+      RunOptions again = to_output(dir_ / (options == &anew ? "anew" : "back"));
+      again.limits = &limits;
+      return hfshard::convert(tree, *options, again, reporter);
+    };
+    const Error error = catch_error(made);
+    EXPECT_EQ(error.code(), ErrorCode::bad_input);
+    EXPECT_NE(error.tensor().find("weight"), std::string::npos) << error.format();
+    options->tree.config_text = read_file(own);
+    EXPECT_TRUE(made().run.published);
+  }
+}
+
 }  // namespace
 }  // namespace hfshard
