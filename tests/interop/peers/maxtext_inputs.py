@@ -119,7 +119,9 @@ def qwen_image(config):
   pixels = random(grid[1] * grid[2], vision.in_channels * vision.temporal_patch_size * side * side)
   inputs.grid = np.array([grid])
   inputs.reference = {"pixel_values": pixels, "image_grid_thw": inputs.grid}
-  if "omni" not in config.model_type:
+  if "omni" in config.model_type:  # which has positions in height and width only where a mask is given
+    inputs.reference["attention_mask"] = np.ones((1, LENGTH), np.int64)
+  else:
     inputs.reference["mm_token_type_ids"] = marked(inputs)
   inputs.towers = {"encoder_images": pixels.reshape(1, vision.in_channels, vision.temporal_patch_size, grid[1] * side, grid[2] * side)}
   return inputs
