@@ -24,6 +24,7 @@ struct HubOptions {
   std::uint32_t most_connections = 32;
   std::uint32_t retry_ms = 1000;            ///< the shortest wait before another try
   const std::atomic<bool>* stop = nullptr;  ///< RunOptions::stop: ends every wait for the network
+  std::uint32_t note_ms = 2000;             ///< who waits so long for an answer is told of it
   /// Told what a person may want to know while something waits; may be empty.
   std::function<void(const std::string&)> note;
 };

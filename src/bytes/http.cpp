@@ -58,6 +58,7 @@ HttpFault fault_of(CURLcode code) {
     case CURLE_COULDNT_RESOLVE_HOST:
       return HttpFault::no_host;
     case CURLE_COULDNT_CONNECT:
+      return HttpFault::unreached;
     case CURLE_HTTP2:
     case CURLE_HTTP2_STREAM:
     case CURLE_PARTIAL_FILE:

@@ -57,10 +57,11 @@ struct HttpRequest {
 /// Why an exchange has ended.
 enum class HttpFault : std::uint8_t {
   none,
-  away,     ///< not reached, cut, or silent for too long: to be tried again
-  no_host,  ///< the name is not known, now at least
-  refused,  ///< certificates, a proxy, the URL: the same the next time
-  stopped,  ///< by its receiver, or because the loop ends
+  away,       ///< cut, or silent for too long: to be tried again
+  unreached,  ///< nobody listens there, or no way leads there, now at least
+  no_host,    ///< the name is not known, now at least
+  refused,    ///< certificates, a proxy, the URL: the same the next time
+  stopped,    ///< by its receiver, or because the loop ends
 };
 
 struct HttpEnd {

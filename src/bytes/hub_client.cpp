@@ -17,12 +17,12 @@ namespace hfshard {
 namespace {
 
 constexpr unsigned kMostTries = 6;
-constexpr unsigned kMostTriesForNames = 3;
+constexpr unsigned kFewTries = 3;  // where nobody is there
 constexpr unsigned kMostHops = 5;
 constexpr std::uint64_t kMostErrorBytes = std::uint64_t{64} << 10;
 constexpr std::chrono::milliseconds kLongestWait{300'000};
-constexpr std::chrono::milliseconds kWorthTelling{10'000};
 constexpr std::chrono::milliseconds kLookAtStop{100};
+using Clock = std::chrono::steady_clock;
 
 // The number behind `;name=` of a RateLimit line.
 std::optional<std::uint64_t> parameter(const std::string& line, std::string_view name) {
@@ -125,6 +125,16 @@ class HubTalk : public std::enable_shared_from_this<HubTalk> {
     answer_.url = question_.url;
   }
 
+  void begin() {
+    const std::chrono::milliseconds due(client_.options().note_ms);
+    client_.loop().post(
+        [weak = weak_from_this()] {
+          if (const auto self = weak.lock()) self->look();
+        },
+        due);
+    send();
+  }
+
   void send() {
     answer_.status = 0;
     answer_.body.clear();
@@ -139,6 +149,7 @@ class HubTalk : public std::enable_shared_from_this<HubTalk> {
   struct Receiver final : HttpReceiver {
     explicit Receiver(std::shared_ptr<HubTalk> of) : talk(std::move(of)) {}
     bool head(int status, const HttpHeaders& headers) override {
+      talk->client_.answers_ = true;
       talk->answer_.status = status;
       talk->answer_.headers = headers;
       return true;
@@ -147,6 +158,19 @@ class HubTalk : public std::enable_shared_from_this<HubTalk> {
     void ended(const HttpEnd& end) override { talk->ended(end); }
     std::shared_ptr<HubTalk> talk;
   };
+
+  // Says what is waited for where nothing has come of the first try.
+  void look() {
+    if (!ended_ && tries_ == 0 && answer_.status == 0) {
+      client_.tell_silent(answer_.url, 1, kMostTries);
+    }
+  }
+
+  // A hub that has answered comes back; where nobody ever did, more tries are in vain.
+  unsigned most_tries(HttpFault fault) const {
+    const bool nobody = fault == HttpFault::unreached && !client_.answers_;
+    return nobody || fault == HttpFault::no_host ? kFewTries : kMostTries;
+  }
 
   bool take(std::span<const std::byte> bytes) {
     const bool wanted = answer_.status >= 200 && answer_.status < 300;
@@ -167,8 +191,7 @@ class HubTalk : public std::enable_shared_from_this<HubTalk> {
     }
     if (too_long_ && answer_.status < 300) return finish(nullptr);  // the asker looks at the size
     if (!answered && end.fault != HttpFault::refused) {
-      return again(end.message, end.fault == HttpFault::no_host ? kMostTriesForNames : kMostTries,
-                   nullptr);
+      return again(end.message, most_tries(end.fault), nullptr);
     }
     if (!answered) return fail(ErrorCode::network, end.message);
     if (is_transient(answer_.status)) {
@@ -199,10 +222,7 @@ class HubTalk : public std::enable_shared_from_this<HubTalk> {
                   "HF_HUB_OFFLINE=1 the cache is read alone");
     }
     const auto wait = retry_wait(tries_++, headers, client_.options().retry_ms);
-    if (wait > kWorthTelling && client_.options().note) {
-      client_.options().note(
-          fmt::format("{}: {}; waiting {} s", shown_url(answer_.url), why, wait.count() / 1000));
-    }
+    client_.tell_failed(answer_.url, why, tries_ + 1, most, wait, begun_);
     client_.loop().post([self = shared_from_this()] { self->send(); }, wait);
   }
 
@@ -213,6 +233,7 @@ class HubTalk : public std::enable_shared_from_this<HubTalk> {
   }
 
   void finish(const std::exception_ptr& failure) {
+    ended_ = true;
     const HubClient::Answered answered = std::move(answered_);
     answered(std::move(answer_), failure);
   }
@@ -224,6 +245,8 @@ class HubTalk : public std::enable_shared_from_this<HubTalk> {
   unsigned tries_ = 0;
   unsigned hops_ = 0;
   bool too_long_ = false;
+  bool ended_ = false;
+  Clock::time_point begun_ = Clock::now();
 };
 
 namespace {
@@ -267,9 +290,30 @@ std::vector<std::string> HubClient::headers_for(const std::string& url) const {
   return {"Authorization: Bearer " + options_.token};
 }
 
+void HubClient::tell_failed(const std::string& url, const std::string& why, unsigned attempt,
+                            unsigned most, std::chrono::milliseconds wait,
+                            Clock::time_point since) {
+  if (Clock::now() - since + wait < std::chrono::milliseconds(options_.note_ms)) return;
+  const auto seconds = std::chrono::round<std::chrono::seconds>(wait).count();
+  tell_wait(url, fmt::format("{}; attempt {} of {} in {} s", why, attempt, most, seconds));
+}
+
+void HubClient::tell_silent(const std::string& url, unsigned attempt, unsigned most) {
+  tell_wait(url, fmt::format("no answer yet; attempt {} of {}", attempt, most));
+}
+
+void HubClient::tell_wait(const std::string& url, const std::string& what) {
+  const auto now = Clock::now();
+  const auto origin = origin_of(url);
+  if (!options_.note || !origin) return;
+  if (told_ && now - *told_ < std::chrono::milliseconds(options_.note_ms)) return;
+  told_ = now;
+  options_.note(fmt::format("waiting for {}:{}: {}", origin->host, origin->port, what));
+}
+
 void HubClient::ask(Question question, Answered answered) {
   auto talk = std::make_shared<HubTalk>(*this, std::move(question), std::move(answered));
-  loop_.post([talk] { talk->send(); });
+  loop_.post([talk] { talk->begin(); });
 }
 
 void wait_unless_stopped(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,

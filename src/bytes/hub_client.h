@@ -65,6 +65,12 @@ class HubClient {
   HubTraffic& traffic() const noexcept { return traffic_; }
   /// Whether a question was given up since nobody, or nobody but a hub in trouble, answered it.
   bool is_away() const noexcept { return away_; }
+  /// A try that failed, and the next one, which is `attempt` of `most`: told where the wait since
+  /// `since` becomes a long one, but not of every one of many. On the loop's thread.
+  void tell_failed(const std::string& url, const std::string& why, unsigned attempt, unsigned most,
+                   std::chrono::milliseconds wait, std::chrono::steady_clock::time_point since);
+  /// The same of an answer that does not come.
+  void tell_silent(const std::string& url, unsigned attempt, unsigned most);
   /// Without a slash at its end.
   const std::string& endpoint() const noexcept { return options_.endpoint; }
 
@@ -92,11 +98,16 @@ class HubClient {
                 const std::string& file) const;
 
  private:
+  void tell_wait(const std::string& url, const std::string& what);
+
   HubOptions options_;
   HttpOrigin origin_;
   friend class HubTalk;
   mutable HubTraffic traffic_;
   std::atomic<bool> away_ = false;
+  // Of the loop's thread.
+  bool answers_ = false;                                       // anything came so far
+  std::optional<std::chrono::steady_clock::time_point> told_;  // of a wait, last
   std::unique_ptr<HubReads> reads_;
   mutable HttpLoop loop_;  // ends first: what runs there uses the rest
 };

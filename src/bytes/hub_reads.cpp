@@ -209,6 +209,7 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
       return fail(ErrorCode::network, fmt::format("{}; tried {} times", why, tries_));
     }
     const auto wait = retry_wait(tries_ - 1, headers, client_.options().retry_ms);
+    client_.tell_failed(url_, why, tries_ + 1, most, wait, Clock::now());
     reads_.failed(wait);
     leave();
     client_.loop().post([self = shared_from_this()] { self->begin(); }, wait);
