@@ -25,9 +25,10 @@ std::optional<Cast> parse_cast(std::string_view text);
 /// the one of the same name.
 struct MappingFile {
   std::string family;  ///< as the file says
-  std::string name;    ///< the file's name without its folder: rule pointers begin with it
+  std::string name;    ///< the file's name without its folder: what a plan keeps
   std::string text;
-  bool asked = true;  ///< --mapping names it, so that it must be the model's
+  bool asked = true;      ///< --mapping names it, so that it must be the model's
+  std::string path = {};  ///< as it was named, in errors; empty: `name`
 };
 
 /// Whose names the leaves have: a value of MappingOptions::scheme.

@@ -50,7 +50,9 @@ bool is_replaced(std::string_view family, std::span<const MappingFile> own) {
   return std::ranges::find(own, family, &MappingFile::family) != own.end();
 }
 
-FamilyFile file_of(const MappingFile& own) { return {own.family, own.name, own.text}; }
+FamilyFile file_of(const MappingFile& own) {
+  return {own.family, own.path.empty() ? own.name : own.path, own.text};
+}
 
 // Parsed once: reading every family file for each question takes milliseconds.
 const std::vector<Match>& matches() {
@@ -137,7 +139,8 @@ MappingFile own_mapping(const std::string& path, std::string text) {
   MappingFile out;
   out.name = path.substr(path.rfind('/') + 1);
   out.text = std::move(text);
-  out.family = load_table({"", out.name, out.text}).family;
+  out.path = path;
+  out.family = load_table({"", out.path, out.text}).family;
   return out;
 }
 

@@ -33,7 +33,7 @@ std::uint64_t of_options(const PlanOptions& options) {
          heap_bytes(mapping.files,
                     [](const MappingFile& file) {
                       return heap_bytes(file.family) + heap_bytes(file.name) +
-                             heap_bytes(file.text);
+                             heap_bytes(file.text) + heap_bytes(file.path);
                     }) +
          heap_bytes(mapping.casts, [](const Cast& cast) { return heap_bytes(cast.glob); });
 }

@@ -22,6 +22,7 @@ HFSHARD_MAPPINGS=own "$HFSHARD" mappings list | grep -c '^mine '
 echo "-- the plan records its text: workers need it, verify and finalize do not"
 id() { "$HFSHARD" plan in --json "$@" | tr ',' '\n' | grep -o '"plan_id": *"[0-9a-f]*"'; }
 [ "$(id --mapping own/mine.json)" = "$(HFSHARD_MAPPINGS=own id)" ] && echo "the same plan from a flag and from the directory"
+[ "$(id --mapping own/mine.json)" = "$(id --mapping "$T/own/mine.json")" ] && echo "and by another path"
 sed 's/"example": {/"example":  {/' own/mine.json > mine.json
 [ "$(id --mapping own/mine.json)" != "$(id --mapping mine.json)" ] && echo "another plan from another text"
 ends convert in shared --worker 0/2 --mapping own/mine.json
@@ -43,8 +44,12 @@ echo "-- mistakes"
 show convert in other --mapping changed.json
 sed 's/"head_norms", "mlp"/"head_norms", "mpl"/' own/mine.json > bad.json
 show convert in other --mapping bad.json
-sed 's/"schemes": {"maxtext": {/"schemes": {"maxtext": { "axes": {"H": "haeds"},/' own/mine.json > bad.json
-show convert in other --mapping bad.json
+sed 's/"schemes": {"maxtext": {/"schemes": {"maxtext": { "axes": {"H": "haeds"},/' own/mine.json > own/bad.json
+show convert in other --mapping own/bad.json
+echo '{"family": "mine",' > own/bad.json
+for path in own/bad.json ./own/../own/bad.json "$T/own/bad.json"; do show plan in --mapping "$path"; done
+HFSHARD_MAPPINGS=own show plan in
+rm own/bad.json
 show convert in other --mapping own/mine.json --mapping own/mine.json
 show convert in other --mapping absent.json
 show convert in other --mapping own/mine.json --scheme hf

@@ -403,6 +403,19 @@ OutputDigests output_digests(const Plan& plan, std::vector<Digest128> sums) {
   return out;
 }
 
+namespace {
+
+// As every machine has it: a file of the user's without its folder.
+std::string recorded_rule(const std::string& pointer, const std::vector<MappingFile>& own) {
+  for (const MappingFile& file : own) {
+    if (!file.path.empty() && pointer.starts_with(file.path + "#"))
+      return file.name + pointer.substr(file.path.size());
+  }
+  return pointer;
+}
+
+}  // namespace
+
 void write_manifest(const Plan& plan, const OutputDigests& digests, const ByteSink& sink) {
   const Model& model = plan.model();
   Json head;
@@ -429,8 +442,9 @@ void write_manifest(const Plan& plan, const OutputDigests& digests, const ByteSi
              [&](std::size_t i) { return json_fill(model.fills[i]); });
   write_list(sink, "leaves", model.leaves.size(),
              [&](std::size_t i) { return json_leaf(model.leaves[i], plan.grids()[i]); });
-  write_list(sink, "rules", model.rules.size(),
-             [&](std::size_t i) { return Json(model.rules[i]); });
+  write_list(sink, "rules", model.rules.size(), [&](std::size_t i) {
+    return Json(recorded_rule(model.rules[i], plan.options().mapping.files));
+  });
   write_list(sink, "tensors", model.catalog().tensors.size(),
              [&](std::size_t i) { return json_array(model.catalog().tensors[i]); });
   if (!model.through.empty()) {

@@ -41,9 +41,9 @@ std::vector<std::string> members_of(const PlanOptions& options) {
   std::string cast_text;
   for (const auto& [glob, to] : casts)
     cast_text += "[" + glob + "][" + std::string(to_string(to)) + "]";
-  std::string
-      file_text;  // all but `asked`: how a file was named is no longer asked when it is read
-  for (const auto& [family, name, text, asked] : files)
+  // All but how a file was named, which is no longer asked when it is read.
+  std::string file_text;
+  for (const auto& [family, name, text, asked, path] : files)
     file_text += "[" + family + "][" + name + "][" + text + "]";
   return {scheme,
           std::to_string(static_cast<int>(stacked)),
