@@ -37,7 +37,7 @@ echo "-- a directory beside the files that may not be looked into, as lost+found
 # Root may look into every directory, unless that is taken from it.
 as=
 [ "$(id -u)" != 0 ] || as="setpriv --bounding-set -dac_override,-dac_read_search"
-for place in model out; do
+for place in model out out/0 out/0/items; do
   mkdir -m 0 "$place/lost+found"
   for command in "inspect $place" "verify out model" "diff out model" "reshard out again"; do
     $as "$HFSHARD" $command >said.txt 2>&1 && echo "$command: exit 0" || { echo "exit $?"; cat said.txt; }
