@@ -36,6 +36,7 @@ struct Need {
   std::vector<std::string> idle;
   std::vector<Word> wanted;
   const char* why;
+  const char* of = "";  // the only command where it is so; empty: any
 };
 
 // Which `mappings check` has for a SOURCE only; everywhere else a SOURCE is required.
@@ -84,6 +85,7 @@ const std::vector<Pair>& pairs() {
 const std::vector<Need>& needs() {
   static const std::vector<Need> kNeeds = {
       {{"--resume", "--overwrite"}, {{"OUT"}, {"--in-place"}}, "they are about an output"},
+      {{"--worker"}, {{"OUT"}}, "it changes the time to write", "plan"},
       {of_model(), {{"SOURCE"}}, kWhyNotOfModel},
       {{"--shard-bytes"}, {{"--to", "safetensors"}}, "other files are as large as suits them"},
       {{"--prefix", "--dialect"},
@@ -121,6 +123,7 @@ void check_pair(const Parsed& parsed, const Pair& pair) {
 }
 
 void check_need(const Parsed& parsed, const Need& need) {
+  if (*need.of != 0 && parsed.command->name != need.of) return;
   std::vector<std::string> wanted;
   for (const Word& word : need.wanted) {
     if (is_given(parsed, word)) return;

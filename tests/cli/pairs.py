@@ -45,7 +45,7 @@ PAIRS = [
     (["plan", "in"], ["--scheme", "hf"], ["--mapping", "FAMILY"], "--scheme hf", "--mapping"),
     (["plan", "in"], ["--scheme", "hf"], ["--mesh", "fsdp=2"], "--scheme hf", "--mesh"),
     (["plan", "in"], ["--link"], ["--compress", "zstd"], "--link", "--compress"),
-    (["plan", "in"], ["--link"], ["--worker", "0/2"], "--link", "--worker"),
+    (["plan", "in", "OUT"], ["--link"], ["--worker", "0/2"], "--link", "--worker"),
     (["plan", "in", "OUT"], ["--resume"], ["--overwrite"], "--resume", "--overwrite"),
     (["link", "SOURCE"], ["--in-place"], ["OUT"], "--in-place", "OUT"),
     (["link", "SOURCE"], ["--in-place"], ["OUT", "--shards", "hard"], "--in-place", "--shards"),
@@ -67,6 +67,7 @@ PAIRS = [
 NEEDS = [
     (["plan", "in"], ["--resume"], "--resume", "OUT", ["OUT"]),
     (["plan", "in"], ["--overwrite"], "--overwrite", "OUT", ["OUT"]),
+    (["plan", "in"], ["--worker", "0/2"], "--worker", "OUT", ["OUT"]),
     (["convert", "in", "OUT"], ["--shard-bytes", "2GB"], "--shard-bytes", "--to safetensors", SAFETENSORS),
     (["plan", "in"], ["--devices-per-host", "2"], "--devices-per-host", "--load-mesh", MESH),
     (["plan", "in"], ["--devices-per-host", "2"], "--devices-per-host", "--link", ["--link"]),
