@@ -79,7 +79,7 @@ class Shape {
   std::uint8_t rank_ = 0;
 };
 
-/// `2048 x 1024`; a scalar is `scalar`.
+/// `2048x1024`; a scalar is `scalar`.
 std::string to_string(const Shape& shape);
 /// Bytes of `numel` packed elements. Throws: bad_input on overflow, or when sub-byte elements do
 /// not fill the last byte.

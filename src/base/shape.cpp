@@ -63,7 +63,7 @@ bool operator==(const Shape& a, const Shape& b) noexcept {
 
 std::string to_string(const Shape& shape) {
   if (shape.rank() == 0) return "scalar";
-  return fmt::format("{}", fmt::join(shape.begin(), shape.end(), " x "));
+  return fmt::format("{}", fmt::join(shape.begin(), shape.end(), "x"));
 }
 
 }  // namespace hfshard

@@ -27,12 +27,6 @@ Json json_list(const std::vector<std::string>& items) {
   return out;
 }
 
-// A shape in a cell of a table.
-std::string compact(const Shape& shape) {
-  if (shape.rank() == 0) return "scalar";
-  return fmt::format("{}", fmt::join(shape.begin(), shape.end(), "x"));
-}
-
 std::string duration_text(double seconds) {
   if (seconds < 1) return "less than a second";
   if (seconds < 120) return fmt::format("{:.0f} s", seconds);
@@ -93,9 +87,9 @@ void print_leaves(const PlanReport& report) {
                                  human_bytes(leaf.bytes)};
     if (cuts) row.push_back(std::to_string(leaf.chunks));
     if (links) row.emplace_back(leaf.linked ? "linked" : "written");
-    row.push_back(compact(leaf.shape));
-    if (cuts) row.insert(row.end(), {compact(leaf.shard), compact(leaf.chunk)});
-    if (leaf.inner) row.push_back(compact(*leaf.inner));
+    row.push_back(to_string(leaf.shape));
+    if (cuts) row.insert(row.end(), {to_string(leaf.shard), to_string(leaf.chunk)});
+    if (leaf.inner) row.push_back(to_string(*leaf.inner));
     table.add(std::move(row));
   }
   print_table(table, 2);

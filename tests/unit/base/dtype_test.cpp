@@ -54,7 +54,7 @@ TEST(Shape, HoldsUpToEightDims) {
   EXPECT_EQ(shape, (Shape{7, 2, 3, 5}));
   EXPECT_EQ(shape.strides(), (Shape{30, 15, 5, 1}));
   EXPECT_NE(shape, (Shape{7, 2, 3}));
-  EXPECT_EQ(to_string(Shape{2048, 1024}), "2048 x 1024");
+  EXPECT_EQ(to_string(Shape{2048, 1024}), "2048x1024");
   EXPECT_EQ(to_string(Shape{}), "scalar");
 }
 

@@ -84,7 +84,7 @@ TEST(NamesOf, NamesOfBothKindsAreNeither) {
   const NamedOtherwise unlike = names_of(other, {});
   ASSERT_TRUE(unlike.half);
   EXPECT_EQ(unlike.half->tensor(), kExperts + "down_proj");
-  EXPECT_NE(unlike.half->sentence().find("9 x 26 x 14"), std::string::npos);
+  EXPECT_NE(unlike.half->sentence().find("9x26x14"), std::string::npos);
 }
 
 // What is missing is missing under the files' names too, of whatever needs it.

@@ -195,17 +195,16 @@ TEST(CompileModel, AShapeThatContradictsTheConfigNamesTheDim) {
   EXPECT_EQ(error.rule(), kQueryRule);
   EXPECT_EQ(error.tensor(), kQuery);
   EXPECT_EQ(error.file(), "model.safetensors");
-  EXPECT_EQ(error.sentence(), "axis \"h\" is 10 here, 20 in \"" + kQuery + "\" (80 x 26)");
+  EXPECT_EQ(error.sentence(), "axis \"h\" is 10 here, 20 in \"" + kQuery + "\" (80x26)");
 }
 
 TEST(CompileModel, AShapeWithNoSuchDimNamesTheAxis) {
   FakeCatalog catalog = qwen3();
   catalog.get(kQuery).shape = {41, 26};
   EXPECT_EQ(failure(catalog).sentence(),
-            "axis \"(H h)\" is 40 here, 41 in \"" + kQuery + "\" (41 x 26)");
+            "axis \"(H h)\" is 40 here, 41 in \"" + kQuery + "\" (41x26)");
   catalog.get(kQuery).shape = {40, 27};
-  EXPECT_EQ(failure(catalog).sentence(),
-            "axis \"D\" is 26 here, 27 in \"" + kQuery + "\" (40 x 27)");
+  EXPECT_EQ(failure(catalog).sentence(), "axis \"D\" is 26 here, 27 in \"" + kQuery + "\" (40x27)");
   catalog.get(kQuery).shape = {1040};
   EXPECT_EQ(failure(catalog).sentence(),
             "pattern \"[(H h) D]\" has 2 axes here, 1 in \"" + kQuery + "\" (1040)");

@@ -45,12 +45,18 @@ FakeCatalog catalog_of(const Json& model) {
   return out;
 }
 
+// As the list's digests have it.
+std::string hashed(const Shape& shape) {
+  if (shape.rank() == 0) return "scalar";
+  return fmt::format("{}", fmt::join(shape.begin(), shape.end(), " x "));
+}
+
 std::string text_of(const Plan& plan) {
   std::string out;
   for (std::size_t i = 0; i < plan.model().leaves.size(); ++i) {
     const Grid& grid = plan.grids()[i];
-    out += fmt::format("{} {} / {} / {}\n", plan.model().leaves[i].name, to_string(grid.shard),
-                       to_string(grid.chunk), to_string(grid.inner));
+    out += fmt::format("{} {} / {} / {}\n", plan.model().leaves[i].name, hashed(grid.shard),
+                       hashed(grid.chunk), hashed(grid.inner));
   }
   return out;
 }
