@@ -49,6 +49,8 @@ class Checkpoint {
  public:
   virtual ~Checkpoint() = default;
   virtual const Catalog& catalog() const = 0;
+  /// How many files hold the arrays' bytes.
+  virtual std::uint64_t data_files() const { return catalog().files.size(); }
   /// Whether the piece at a place of its array's grid is there.
   virtual bool has_piece(std::uint32_t array, const Shape& piece) const = 0;
   /// Where it is, for reports; nothing if the format does not tell, or the catalog does.

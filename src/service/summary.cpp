@@ -73,7 +73,7 @@ std::uint64_t parameters_of(const Plan& plan) {
 
 void add_totals(const Plan& plan, PlanSummary& out) {
   const LayoutTotals& totals = plan.totals();
-  out.source_files = plan.catalog().files.size();
+  out.source_files = plan.model().source().data_files();
   out.tensors = totals.tensors;
   out.dropped = totals.dropped;
   out.source_bytes = totals.source_bytes;

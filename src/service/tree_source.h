@@ -34,6 +34,7 @@ class TreeSource final : public Checkpoint {
   void carry(const StorePath& directory, std::string config_text);
 
   const Catalog& catalog() const override { return catalog_; }
+  std::uint64_t data_files() const override { return inner_->data_files(); }
   bool has_piece(std::uint32_t array, const Shape& piece) const override;
   std::optional<PiecePlace> find_piece(std::uint32_t array, const Shape& piece) const override;
   std::unique_ptr<PieceReader> open_piece(std::uint32_t array, const Shape& piece, PieceSteps steps,

@@ -66,3 +66,5 @@ ls alone/7
 rm hfshard.json && "$HFSHARD" verify kept out --quiet
 mkfifo out/7/iter/pipe
 refused reshard out pipe --items all
+echo "--- in how many files the source is"
+"$HFSHARD" reshard "$TESTS/golden/orbax/merged" files --dry-run --quiet | grep '^source'

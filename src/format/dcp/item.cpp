@@ -47,6 +47,10 @@ Items::Items(const StorePath& directory, const Metadata& metadata, bool despite_
   }
 }
 
+std::uint64_t Items::file_count() const {
+  return static_cast<std::uint64_t>(std::ranges::count(files_, true, &DataFile::is_there));
+}
+
 // An item at the front of a file that is no archive: the file is a safetensors one.
 void Items::find_header(const ItemPlace& place, bool despite_loss) {
   DataFile& data = files_[place.file];

@@ -25,6 +25,8 @@ class Items {
   /// missing or cut short that is said by `open` and `find`.
   Items(const StorePath& directory, const Metadata& metadata, bool despite_loss = false);
 
+  /// Those that hold items; one whose items have no elements may not be there.
+  std::uint64_t file_count() const;
   std::string path_of(std::uint32_t file) const { return files_[file].path.text(); }
   /// Throws: corrupt (the file is not as long as it was), as Store::open.
   std::shared_ptr<const SourceFile> open(std::uint32_t file) const;

@@ -83,6 +83,7 @@ class DcpCheckpoint final : public Checkpoint {
   DcpCheckpoint(const StorePath& directory, Described described, bool despite_loss);
 
   const Catalog& catalog() const override { return catalog_; }
+  std::uint64_t data_files() const override { return items_->file_count(); }
   bool has_piece(std::uint32_t array, const Shape& piece) const override {
     return linear(array, piece).has_value();
   }

@@ -121,6 +121,11 @@ const Slot* ChunkIndex::find(std::uint32_t leaf, std::uint64_t chunk) const noex
   return found != slots.end() && found->chunk == chunk ? &*found : nullptr;
 }
 
+std::uint64_t ChunkIndex::file_count() const {
+  const auto own = std::ranges::count(slots_, Slot::kOwnFile, &Slot::file);
+  return std::max<std::uint64_t>(1, files_.size() + static_cast<std::uint64_t>(own));
+}
+
 std::string ChunkIndex::file_of(const Slot& slot, std::string_view key) const {
   if (slot.file == Slot::kInline) return name_;
   return slot.file == Slot::kOwnFile ? (item_ / key).text() : files_[slot.file].path.text();

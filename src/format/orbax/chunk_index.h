@@ -69,6 +69,8 @@ class ChunkIndex {
   std::uint64_t longest_bytes(std::uint32_t leaf) const noexcept {
     return leaves_[leaf].longest_bytes;
   }
+  /// Files that hold chunks: those of the index, and those that hold one chunk each.
+  std::uint64_t file_count() const;
   /// The file of a slot, as in errors; `key`: of the slot.
   std::string file_of(const Slot& slot, std::string_view key) const;
   /// `key`: of the slot. Throws: not_found, corrupt (a file of another length than it had), io.

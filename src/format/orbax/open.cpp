@@ -120,6 +120,7 @@ class OrbaxCheckpoint final : public Checkpoint {
   OrbaxCheckpoint(const Location& at, bool despite_loss);
 
   const Catalog& catalog() const override { return catalog_; }
+  std::uint64_t data_files() const override { return chunks_->file_count(); }
   bool has_piece(std::uint32_t leaf, const Shape& chunk) const override;
   std::optional<PiecePlace> find_piece(std::uint32_t leaf, const Shape& chunk) const override;
   std::uint64_t scratch_bytes(std::uint32_t leaf, PieceSteps steps) const override {

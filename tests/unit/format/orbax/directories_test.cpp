@@ -73,6 +73,7 @@ std::string piece_of(const Checkpoint& opened, std::uint32_t leaf, const Shape& 
 TEST(OrbaxDirectories, ArraysOfBothVersionsComeBack) {
   const Directories made;
   EXPECT_EQ(piece_of(*made.open(), 0, {0, 0}), kUpper);
+  EXPECT_EQ(made.open()->data_files(), 2U);
   EXPECT_EQ(piece_of(*made.open(), 0, {1, 0}), kLower);
   EXPECT_EQ(made.open()->catalog().codecs_of(0), std::vector<std::string>{"bytes"});
   write_text(made.dir / "w/.zarray", v2_text(R"("compressor":null,"order":"F","fill_value":0)"));
