@@ -11,6 +11,7 @@
 #include "run/moving/packing.h"
 #include "run/moving/sources.h"
 #include "run/moving/tbb_stages.h"
+#include "run/moving/unpacked.h"
 
 #include "hfshard/error.h"
 
@@ -61,7 +62,7 @@ Budget state_budget(const Layout& layout, std::uint64_t max_memory_bytes, unsign
   budget.control_bytes = layout.heap_bytes() + held_bytes;
   const bool far = std::ranges::count(far_files(layout.catalog()), true) > 0;
   budget.fixed_bytes = kProcessBytes + threads * kThreadBytes + packing_heap_bytes(layout) +
-                       (far ? kNetworkBytes : 0);
+                       UnpackedArrays::heap_bytes(layout) + (far ? kNetworkBytes : 0);
   const std::uint64_t least = layout.totals().largest_need_bytes;
   const auto need = [&](std::uint64_t control) {
     return round_up(std::max(control + budget.fixed_bytes + least, 4 * control), kMiB);
@@ -96,7 +97,7 @@ Budget make_budget(const Layout& layout, std::uint64_t max_memory_bytes, unsigne
   }
   const std::uint64_t share = threads * (kThreadBytes - kThreadStackBytes);
   require_grant(budget.arena_bytes + budget.ahead_bytes + budget.unpack_bytes +
-                    packing_heap_bytes(layout) + share,
+                    packing_heap_bytes(layout) + UnpackedArrays::heap_bytes(layout) + share,
                 threads);
   return budget;
 }
@@ -108,8 +109,11 @@ std::uint64_t scratch_disk_bytes(const Layout& layout, const Budget& budget) noe
 
 Budget make_pair_budget(const Layout& left, const Layout& right, std::uint64_t max_memory_bytes,
                         unsigned threads) {
-  const std::array budgets{make_budget(left, max_memory_bytes, threads, right.heap_bytes()),
-                           make_budget(right, max_memory_bytes, threads, left.heap_bytes())};
+  const auto held = [](const Layout& layout) {
+    return layout.heap_bytes() + UnpackedArrays::heap_bytes(layout);
+  };
+  const std::array budgets{make_budget(left, max_memory_bytes, threads, held(right)),
+                           make_budget(right, max_memory_bytes, threads, held(left))};
   const std::uint64_t least =
       std::max(left.totals().largest_need_bytes, right.totals().largest_need_bytes);
   const std::uint64_t unpacking =  // sides

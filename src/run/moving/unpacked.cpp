@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/heap.h"
 #include "ops/move.h"
 #include "plan/layout/piece_window.h"
 #include "run/moving/handover.h"
@@ -165,6 +166,14 @@ Shape steps_of(const UnpackedForm& form, const Grid& stored) {
   return out;
 }
 
+// Of all arrays.
+std::uint64_t parts_of(const Layout& layout) {
+  std::uint64_t out = 0;
+  for (const UnpackedForm& form : layout.unpacked())
+    out += form.parts(layout.catalog().tensors[form.array].shape);
+  return out;
+}
+
 }  // namespace
 
 std::vector<std::uint32_t> unpacked_by(const Layout& layout, const UnitRef& ref) {
@@ -190,6 +199,9 @@ UnpackedArrays::UnpackedArrays(const Layout& layout, std::string directory,
                                const RunOptions& options)
     : layout_(layout), directory_(std::move(directory)), options_(options) {
   if (memory_bytes > 0) memory_.emplace(memory_bytes, false);
+  const std::uint64_t parts = parts_of(layout);
+  parts_.reserve(parts);
+  sources.reserve(sources.size() + parts);
   for (const UnpackedForm& form : layout.unpacked()) {
     const TensorInfo& info = layout.catalog().tensors[form.array];
     for (std::uint64_t number = 0; number < form.parts(info.shape); ++number) {
@@ -198,6 +210,17 @@ UnpackedArrays::UnpackedArrays(const Layout& layout, std::string directory,
       sources.push_back(std::move(file));
     }
   }
+}
+
+std::uint64_t UnpackedArrays::heap_bytes(const Layout& layout) {
+  const std::uint64_t parts = parts_of(layout);
+  std::uint64_t out = heap_block(parts * sizeof(Part)) + parts * sizeof(OpenSources::value_type);
+  for (const UnpackedForm& form : layout.unpacked()) {
+    const TensorInfo& info = layout.catalog().tensors[form.array];
+    out +=
+        form.parts(info.shape) * (heap_block(sizeof(ScratchFile)) + hfshard::heap_bytes(info.name));
+  }
+  return out;
 }
 
 std::vector<std::shared_ptr<const void>> UnpackedArrays::make_ready(const UnitRef& ref,

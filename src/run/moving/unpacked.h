@@ -31,6 +31,8 @@ class UnpackedArrays {
   /// instead of files. `options` say when to stop.
   UnpackedArrays(const Layout& layout, std::string directory, std::uint64_t memory_bytes,
                  OpenSources& sources, const RunOptions& options);
+  /// Heap that one for this layout holds (base/heap.h), with what it appends to the sources.
+  static std::uint64_t heap_bytes(const Layout& layout);
   /// Makes the arrays that a unit reads ready; they stay so for as long as someone has what is
   /// returned. Tiles before it may still be read, unless an array goes to a file, or there is no
   /// memory beside theirs: then it waits until no tile has any. `arena`: the tiles'. Called in plan

@@ -2,12 +2,15 @@
 
 #include <malloc.h>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/checked.h"
 #include "run/moving/packing.h"
+#include "run/moving/unpacked.h"
 #include "support/catch_error.h"
 #include "support/safetensors_builder.h"
 #include "support/sizes.h"
@@ -109,6 +112,30 @@ TEST(Budget, ThePlanOfAFamilyKnowsWhatItTakes) {
   const auto used = static_cast<double>(used_bytes() - before);
   EXPECT_GE(static_cast<double>(plan.heap_bytes()), 0.95 * used);
   EXPECT_LE(static_cast<double>(plan.heap_bytes()), 1.1 * used);
+}
+
+TEST(Budget, ThePartsOfWhatIsUnpackedAreCounted) {
+  const TempDir dir;
+  const std::string source = copy_fixture("qwen3", dir / "source");
+  const Plan plan = way_back(dir, source);
+  ASSERT_FALSE(plan.unpacked().empty());
+  // Many, since what malloc keeps for the next block counts as used.
+  struct Held {
+    OpenSources sources;
+    std::optional<UnpackedArrays> arrays;
+  };
+  constexpr std::size_t kMany = 500;
+  std::vector<Held> held(kMany);
+  const RunOptions options;
+  const std::uint64_t before = used_bytes();
+  for (Held& each : held) each.arrays.emplace(plan, std::string(), 0, each.sources, options);
+  const auto used = static_cast<double>(used_bytes() - before) / kMany;
+  const std::uint64_t counted = UnpackedArrays::heap_bytes(plan);
+  EXPECT_GE(static_cast<double>(counted), 0.95 * used);
+  EXPECT_LE(static_cast<double>(counted), 1.1 * used);
+  const Plan plain = small_plan(source);
+  EXPECT_EQ(state_budget(plan, 0, 2, 0).fixed_bytes - state_budget(plain, 0, 2, 0).fixed_bytes,
+            counted);
 }
 #endif
 
