@@ -12,7 +12,7 @@ namespace hfshard {
 namespace {
 
 // Names that other programs have for the same.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kAliases = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 18> kAliases = {{
     {"bfloat16", "bf16"},
     {"float16", "f16"},
     {"fp16", "f16"},
@@ -25,6 +25,12 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kAliases
     {"ep", "expert"},
     {"pp", "stage"},
     {"cp", "context"},
+    {"pytorch", "dcp"},
+    {"torch", "dcp"},
+    {"hf", "safetensors"},
+    {"huggingface", "safetensors"},
+    {"huggingface", "hf"},
+    {"transformers", "hf"},
 }};
 
 }  // namespace
@@ -52,10 +58,9 @@ std::optional<std::uint64_t> parse_whole(std::string_view text) noexcept {
 std::vector<std::string> meant_names(std::string_view word, const std::vector<std::string>& known) {
   const std::string small = lower_case(word);
   if (std::ranges::find(known, small) != known.end()) return {small};
-  const auto alias =
-      std::ranges::find(kAliases, small, &std::pair<std::string_view, std::string_view>::first);
-  if (alias != kAliases.end() && std::ranges::find(known, alias->second) != known.end())
-    return {std::string(alias->second)};
+  for (const auto& [other, name] : kAliases) {
+    if (other == small && std::ranges::find(known, name) != known.end()) return {std::string(name)};
+  }
   // Of a short word everything short is near.
   return small.size() < 3 ? std::vector<std::string>{} : near_names(small, known);
 }

@@ -60,7 +60,7 @@ DiffTolerance tolerance_of(const std::string& text) {
     if (read && absolute >= 0 && std::isfinite(absolute)) out.absolute = absolute;
   }
   if (out.given()) return out;
-  throw Error(ErrorCode::usage, fmt::format("--tolerance {} is no number", quote(text)))
+  throw Error(ErrorCode::usage, fmt::format("--tolerance {} is no tolerance", quote(text)))
       .hint("an absolute difference, 0.001, or so many numbers of the dtype, 2ulp");
 }
 

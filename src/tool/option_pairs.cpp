@@ -94,6 +94,7 @@ const std::vector<Need>& needs() {
       {{"--devices-per-host"},
        {{"--load-mesh"}, {"--link"}},
        "it says which devices load together"},
+      {{"--axes", "--rules"}, {{"--load-mesh"}}, "they say how a mesh cuts the arrays", "inspect"},
   };
   return kNeeds;
 }

@@ -160,6 +160,12 @@ Error unknown_option(const Parsed& parsed, const std::string& typed) {
     if (typed != "--" + child.name && typed != "-" + child.name) continue;
     return out.hint(fmt::format("{} is a command: {} {}", child.name, parsed.path, child.name));
   }
+  // What other programs take the output by.
+  const bool is_out = typed == "-o" || typed == "--out" || typed.starts_with("--output");
+  if (is_out && std::ranges::find(parsed.command->positionals, "OUT", &Positional::name) !=
+                    parsed.command->positionals.end()) {
+    return out.hint("OUT stands without an option: " + usage_line(*parsed.command, parsed.path));
+  }
   std::vector<std::string> names;
   for (const Option& option : parsed.command->options) names.push_back(option.name);
   const std::vector<std::string> near = meant_by(typed, names, 0);

@@ -43,3 +43,16 @@ show reshard torch never --compress zstd
 show reshard again never --checksum none --to safetensors
 show verify again model
 show fetch model
+echo "-- words of other programs"
+for word in "--out new" "-o new" "--output-dir new" "--to pytorch new" "--to hf new" "--scheme huggingface new"; do show convert model $word; done
+echo "-- a file of a directory, a step of a root, one step of one"
+show convert model/config.json new
+show inspect out/0/items/manifest.ocdbt
+show inspect model/absent.json
+show convert model out/0 --overwrite
+show inspect out --step 3
+show inspect out --items state
+echo "-- values without an effect, or out of range"
+show inspect out --axes x
+show diff out model --tolerance -1
+show reshard out new --axes '*.wi_0.kernel=embed'

@@ -29,7 +29,7 @@ bool looks_like_hub_id(std::string_view location) {
 [[noreturn]] void throw_no_location(const StorePath& location) {
   Error error(ErrorCode::not_found, "no such file or directory");
   error.in_file(location.text());
-  if (looks_like_hub_id(location.name())) {
+  if (looks_like_hub_id(location.name()) && !location.parent().exists()) {
     error.hint(fmt::format("a model of the hub is named hf://{}", location.name()));
   } else if (location.exists()) {
     error.hint("the name is a link that leads nowhere");
@@ -168,7 +168,7 @@ Catalog open_file(const StorePath& location) {
   if (!name.ends_with(".safetensors")) {
     throw Error(ErrorCode::unsupported, "the file is not named *.safetensors")
         .in_file(location.text())
-        .hint("only safetensors weights can be read");
+        .hint(fmt::format("name the directory {}, or a safetensors file", directory.name()));
   }
   if (name == "adapter_model.safetensors") refuse_adapter(location, {name});
   Catalog catalog;

@@ -22,9 +22,9 @@ void name_axes(const SameOptions& same, Leaf& leaf) {
   for (const AxesOf& item : same.axes) {
     if (!glob_match(item.glob, leaf.name)) continue;
     if (item.axes.size() != leaf.shape.rank()) {
-      throw Error(ErrorCode::usage,
-                  fmt::format("--axes {}={} names {} axes, and this leaf has {}", item.glob,
-                              join(item.axes, ","), item.axes.size(), to_string(leaf.shape)))
+      throw Error(ErrorCode::usage, fmt::format("--axes {}={} names {} of {} axes: this leaf is {}",
+                                                item.glob, join(item.axes, ","), item.axes.size(),
+                                                leaf.shape.rank(), to_string(leaf.shape)))
           .in_tensor(leaf.name);
     }
     leaf.axes = item.axes;

@@ -316,7 +316,10 @@ void check_output(const Plan& plan, const Format& target, const RunOptions& opti
           ErrorCode::conflict,
           fmt::format("the output exists and is no checkpoint of the format {}", target.name()))
           .in_file(paths.out)
-          .hint("choose a path that does not exist; hfshard never deletes what it did not write");
+          .hint(plan.files().has_steps && target.recognise(paths.out)
+                    ? "it is a step: name the directory around it, and the step by --step"
+                    : "choose a path that does not exist; hfshard never deletes what it did not "
+                      "write");
   }
 }
 
