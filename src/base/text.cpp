@@ -310,6 +310,10 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
   return fmt::format("{}", fmt::join(parts, separator));
 }
 
+std::string there_are(const std::vector<std::string>& names) {
+  return (names.size() == 1 ? "the only one is " : "there are ") + join(names, ", ");
+}
+
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> out;
   for (std::size_t at = text.find(separator); at != std::string_view::npos;

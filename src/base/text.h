@@ -55,6 +55,8 @@ std::string lower_case(std::string_view text);
 std::size_t common_prefix(std::string_view a, std::string_view b) noexcept;
 /// Joins with a separator.
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
+/// For hints: "there are a, b", or "the only one is a".
+std::string there_are(const std::vector<std::string>& names);
 /// Splits at every separator; n separators give n + 1 parts.
 std::vector<std::string> split(std::string_view text, char separator);
 

@@ -40,7 +40,7 @@ const Found::Step& step_numbered(std::span<const Found::Step> steps, std::uint64
   for (const Found::Step& step : steps) numbers.push_back(std::to_string(step.number));
   throw Error(ErrorCode::not_found, fmt::format("there is no step {}", number))
       .in_file(place.text())
-      .hint((numbers.size() == 1 ? "the only one is " : "there are ") + join(numbers, ", "));
+      .hint(there_are(numbers));
 }
 
 ArrayFiles Format::array_files(const std::vector<Leaf>& /*leaves*/,

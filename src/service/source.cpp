@@ -180,6 +180,11 @@ CompiledModel compile_as_it_is(TreeSource& tree, const StorePath& place,
     plain.tree.config_text.reset();  // the arrays are the model's own
   }
   CompiledModel model = compile_anew(tree, place, plain);
+  if (tree.catalog().config_text.empty()) {
+    model.notes.emplace_back(
+        "no config.json goes along, since the checkpoint has none (--config DIR of the model), and "
+        "all arrays do (--root KEY takes those below one key)");
+  }
   for (const SchemeSummary& scheme : known_schemes()) {
     const std::string sign = loader_sign(scheme.name);
     const bool has = !sign.empty() &&

@@ -87,11 +87,11 @@ class Writing : public testing::TestWithParam<const Format*> {
   // What is stored whole is stored as it is.
   std::vector<Encoding> encodings() const {
     if (layout().whole_arrays || !layout().fixed_checksum.empty()) return {{}};
-    if (!layout().compresses) return {{true, 0}, {false, 0}};
+    if (!layout().uncompressed.empty()) return {{true, 0}, {false, 0}};
     return {{true, 0}, {false, 0}, {true, 1}, {false, 3}};
   }
   std::vector<int> zstd_levels() const {
-    return layout().compresses ? std::vector<int>{0, 1} : std::vector<int>{0};
+    return layout().uncompressed.empty() ? std::vector<int>{0, 1} : std::vector<int>{0};
   }
   // What stands in front of a data file.
   std::string leading_of(const Plan& plan, std::uint32_t file) const {

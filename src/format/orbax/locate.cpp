@@ -135,8 +135,7 @@ StorePath item_of_step(const StorePath& step, const Choice& choice) {
     if (std::ranges::find(names, wanted) != names.end()) return step / wanted;
     Error error(ErrorCode::not_found, fmt::format("the step has no item {}", quote(wanted)));
     error.in_file(step.text());
-    if (!names.empty())
-      error.hint((names.size() == 1 ? "the only one is " : "there are ") + join(names, ", "));
+    if (!names.empty()) error.hint(there_are(names));
     throw error;
   }
   if (names.size() == 1) return step / names[0];

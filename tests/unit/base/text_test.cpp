@@ -156,5 +156,10 @@ TEST(Text, SplitAndJoinAreInverse) {
   EXPECT_EQ(join({}, ", "), "");
 }
 
+TEST(Text, HintsCountWhatThereIs) {
+  EXPECT_EQ(there_are({"7"}), "the only one is 7");
+  EXPECT_EQ(there_are({"7", "8"}), "there are 7, 8");
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -25,6 +25,22 @@ class SourceTest : public testing::Test {
     return hfshard::convert(source, small_options(), run, reporter);
   }
 
+  // A DCP with the names of the model's files and no config, as torch saves it.
+  std::string saved_by_torch() {
+    const std::string tree = dir_ / "tree";
+    const Limits limits = small_limits();
+    QuietReporter reporter;
+    PlanOptions options;
+    options.target = "dcp";
+    options.mapping.scheme = "hf";
+    RunOptions run = to_output(tree);
+    run.limits = &limits;
+    hfshard::convert(source_, options, run, reporter);
+    for (const char* name : {"hfshard.json", "config.json"})
+      std::filesystem::remove(tree + "/" + name);
+    return tree;
+  }
+
   TempDir dir_;
   std::string source_ = copy_fixture("qwen3", dir_ / "source");
 };
@@ -126,21 +142,30 @@ TEST_F(SourceTest, AModelThatComesBackCountsTheMtpLayersThatItHas) {
   EXPECT_EQ(parse_json(back_of("unknown", false, false), "config.json"), without);
 }
 
-// A DCP with the names of the model's files, as torch saves it: what a config says of it.
+TEST_F(SourceTest, ACheckpointWithoutAConfigSaysSo) {
+  const std::string tree = saved_by_torch();
+  PlanOptions back;
+  back.target = "safetensors";
+  back.mapping.scheme = "hf";
+  const auto says = [&] {
+    const PlanReport report = hfshard::plan(tree, back, to_output({}));
+    return std::ranges::any_of(report.summary.notes, [](const std::string& note) {
+      return note.find("no config.json") != std::string::npos;
+    });
+  };
+  EXPECT_TRUE(says());
+  back.tree.config_name = join_path(source_, "config.json");
+  back.tree.config_text = read_file(back.tree.config_name);
+  EXPECT_FALSE(says());
+}
+
 TEST_F(SourceTest, AConfigSaysHowLargeArraysWithTheModelsNamesAre) {
-  const std::string tree = dir_ / "tree";
+  const std::string tree = saved_by_torch();
   const Limits limits = small_limits();
   QuietReporter reporter;
-  PlanOptions to_dcp;
-  to_dcp.target = "dcp";
-  to_dcp.mapping.scheme = "hf";
-  RunOptions run = to_output(tree);
-  run.limits = &limits;
-  hfshard::convert(source_, to_dcp, run, reporter);
-  for (const char* name : {"hfshard.json", "config.json"})
-    std::filesystem::remove(tree + "/" + name);
-
-  PlanOptions anew = to_dcp;
+  PlanOptions anew;
+  anew.target = "dcp";
+  anew.mapping.scheme = "hf";
   anew.tree.same = true;
   PlanOptions back;
   back.target = "safetensors";
