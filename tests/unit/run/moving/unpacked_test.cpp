@@ -266,10 +266,10 @@ TEST(UnpackedArrays, AreReadAsASlowReferenceSays) {
                 rows_of(transfer, model->leaves[group.leaf]));
     }
   }
-  EXPECT_GT(slices, 10U);  // both happen
-  EXPECT_GT(short_rows, 1U);
-  EXPECT_GT(ways.in_place, 3U);
-  EXPECT_GT(ways.parted, 3U);
+  EXPECT_GT(slices, 3U);  // all happen, in a third of the cases too
+  EXPECT_GT(short_rows, 0U);
+  EXPECT_GT(ways.in_place, 0U);
+  EXPECT_GT(ways.parted, 0U);
   EXPECT_GT(ways.spanned, 0U);
 }
 
