@@ -35,6 +35,18 @@ def expected_of(case):
         return json.load(file)
 
 
+def expect_leaves(tool, found, expected):
+    """That a peer has found the leaves of each checkpoint ({"path": {"leaf": facts}}), and no error in place of them."""
+    for out, leaves in expected.items():
+        what = os.path.basename(out)
+        if not isinstance(found[out], dict):
+            tool.expect(False, f"{what}: {found[out]}")
+            continue
+        for leaf, facts in leaves.items():
+            seen, wanted = found[out].get(leaf), {key: facts[key] for key in ("dtype", "shape", "sha256")}
+            tool.expect(seen == wanted, f"{what}: {leaf} is {seen}, not {wanted}")
+
+
 def options_of(case):
     """The parts that torchtitan's model has and that have to be asked for."""
     path = os.path.join(HERE, case, "options.json")
