@@ -52,7 +52,8 @@ struct MappingOptions {
   std::vector<std::string> exclude;
   std::optional<DType>
       dtype;  ///< --dtype of all float leaves; absent: as stored, bf16 where it was quantised
-  bool keep_dtype = false;         ///< --dtype keep: as stored, and quantised tensors are refused
+  /// --dtype keep: as the source stores it, in every direction; quantized tensors are refused.
+  bool keep_dtype = false;
   std::vector<MappingFile> files;  ///< --mapping FILE and HFSHARD_MAPPINGS; a plan keeps its own
   std::vector<Cast> casts;  ///< the last one that matches a leaf decides, whatever its rule says
   /// --prefix, of scheme "hf": what the names that are written begin with. Of a checkpoint of

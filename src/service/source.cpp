@@ -303,6 +303,7 @@ MappingOptions to_model(const MappingOptions& asked) {
   MappingOptions out;
   out.scheme = kModelScheme;
   out.flat_names = true;
+  out.keep_dtype = asked.keep_dtype;
   out.options = asked.options;
   out.files = asked.files;
   return out;

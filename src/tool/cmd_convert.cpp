@@ -77,6 +77,7 @@ void print_published(const ConvertReport& report, const std::string& out) {
   print_line(fmt::format("published {} ({} in {:.2f} s)", printable(run.path),
                          human_bytes(run.output_bytes), run.seconds));
   print_line(fmt::format("family    {}", family_text(report.plan)));
+  print_dtypes(report.plan);
   print_line(fmt::format("digest    {}", run.root_digest));
   if (run.overflows > 0) {
     print_line(fmt::format("overflow  {} finite values became infinite: their dtype is too narrow",

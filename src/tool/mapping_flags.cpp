@@ -173,9 +173,9 @@ OptionTable value_table(MappingFlags& flags) {
            .value = "keep|bf16|f16|f32",
            .choices = {"keep", "bf16", "f16", "f32"},
            .group = Group::values,
-           .help = "dtype of all float leaves but those that their rule keeps wider; keep refuses "
-                   "quantised tensors",
-           .standard = "as stored, bf16 where it is quantised"},
+           .help = "dtype of all float arrays, except those that their rule keeps wider; keep "
+                   "takes the dtype that SOURCE stores and refuses quantized tensors",
+           .standard = "as stored, bf16 where it is quantized"},
           {.name = "--cast",
            .to = &flags.casts,
            .value = "GLOB=DTYPE",

@@ -100,6 +100,15 @@ void print_leaves(const PlanReport& report) {
   }
 }
 
+void print_dtypes(const PlanSummary& plan) {
+  for (const DTypeChange& change : plan.dtypes) {
+    print_field(change.decoded ? "decoded" : "cast",
+                fmt::format("{} in, {} out: {} {} {}", human_bytes(change.source_bytes),
+                            human_bytes(change.output_bytes), change.from,
+                            change.decoded ? "decodes to" : "becomes", change.to));
+  }
+}
+
 namespace {
 
 bool fits_on_disk(const PlanReport& report) {
@@ -116,15 +125,6 @@ void print_disk(const PlanReport& report) {
       report.summary.compresses ? "enough only if it compresses well" : "too little for convert";
   print_field("disk", fmt::format("{} free, {}", human_bytes(*report.free_bytes),
                                   fits_on_disk(report) ? "enough" : lacking));
-}
-
-void print_dtypes(const PlanSummary& plan) {
-  for (const DTypeChange& change : plan.dtypes) {
-    print_field(change.decoded ? "decoded" : "cast",
-                fmt::format("{} in, {} out: {} {} {}", human_bytes(change.source_bytes),
-                            human_bytes(change.output_bytes), change.from,
-                            change.decoded ? "decodes to" : "becomes", change.to));
-  }
 }
 
 void print_time(const PlanReport& report) {

@@ -89,8 +89,11 @@ class Inverter {
   // The leaf that a tensor of the source becomes.
   std::uint32_t leaf_of(std::uint32_t tensor, const Shape& shape, DType natural, DType from,
                         const Value& value) {
-    if (leaf_of_[tensor]) return *leaf_of_[tensor];
     CompiledModel& model = builder_.model();
+    if (leaf_of_[tensor]) {
+      check_kept(model.leaves[*leaf_of_[tensor]], from);
+      return *leaf_of_[tensor];
+    }
     Leaf leaf;
     leaf.name = builder_.options().prefix + source_.tensors[tensor].name;
     leaf.shape = shape;
@@ -103,6 +106,23 @@ class Inverter {
     leaf_of_[tensor] = static_cast<std::uint32_t>(model.leaves.size());
     model.leaves.push_back(std::move(leaf));
     return *leaf_of_[tensor];
+  }
+
+  // With --dtype keep, every part of a tensor must be stored in the tensor's dtype.
+  void check_kept(const Leaf& leaf, DType from) const {
+    if (!options_.keep_dtype || leaf_dtype(options_, leaf.name, from, {}) == leaf.dtype) return;
+    throw Error(ErrorCode::unsupported,
+                fmt::format("the tensor comes from arrays of different dtypes, {} and {}",
+                            to_string(leaf.dtype), to_string(from)))
+        .in_tensor(leaf.name)
+        .hint("pass --dtype bf16 or --dtype f32 instead of --dtype keep");
+  }
+
+  // The dtype of a tensor unless --dtype or --cast name one: what the model had, with --dtype keep
+  // what the checkpoint stores.
+  DType natural_dtype(const TensorInfo& info, const Leaf& forward, bool coded, DType from) const {
+    if (options_.keep_dtype) return from;
+    return coded ? forward.dtype : info.dtype;
   }
 
   void add_source(const Transfer& transfer, std::uint64_t number) {
@@ -125,7 +145,8 @@ class Inverter {
     back.rule = rule(transfer.rule);
     back.value = inverse_value(transfer.value);
     const bool coded = transfer.decode != nullptr || !(transfer.source_shape == info.shape);
-    const DType natural = coded ? forward_.leaves[transfer.target].dtype : info.dtype;
+    const DType natural =
+        natural_dtype(info, forward_.leaves[transfer.target], coded, back.source_dtype);
     back.target = leaf_of(tensor, transfer.source_shape, natural, back.source_dtype, back.value);
     IndexMap map = inverse(transfer.map);
     map.src_base += offset;
@@ -189,7 +210,8 @@ class Inverter {
     const auto number = static_cast<std::uint32_t>(model.leaves.size());
     Leaf leaf = model.leaves[twin];
     leaf.name = builder_.options().prefix + source_.tensors[drop.source].name;
-    leaf.dtype = leaf_dtype(builder_.options(), leaf.name, source_.tensors[drop.source].dtype, {});
+    const DType natural = options_.keep_dtype ? leaf.dtype : source_.tensors[drop.source].dtype;
+    leaf.dtype = leaf_dtype(builder_.options(), leaf.name, natural, {});
     leaf_of_[drop.source] = number;
     model.leaves.push_back(std::move(leaf));
     const std::size_t transfers = model.transfers.size();
