@@ -18,11 +18,11 @@ Json leaf_json(const PlannedLeaf& leaf);
 inline constexpr std::uint64_t kShownLeaves = 400;
 /// The family, its scheme and how layers lie: `qwen3 (maxtext, stacked)`.
 std::string family_text(const PlanSummary& plan);
-/// Prints a line for each change of dtype: what is decoded, and what is cast.
-void print_dtypes(const PlanSummary& plan);
 /// The same for a person: a table of the leaves, and what is said of all of them.
 void print_leaves(const PlanReport& report);
 void print_plan(const PlanReport& report);
+/// Prints a line for each change of dtype: what is decoded, and what is cast.
+void print_dtypes(const PlanSummary& plan);
 /// Adds what a plan links, and `not_linked`: the leaves that it could not, `[{"path", "why"}]`.
 void add_linked(const PlanSummary& plan, Json& out);
 /// What every run that publishes says of itself: `family`, `scheme`, `layers`, `warnings`, `notes`,
