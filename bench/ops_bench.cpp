@@ -1,7 +1,7 @@
-// Inner loops of src/ops, in target bytes per second of one thread. Ceiling: Memcpy over the same
-// bytes. Sources and targets rotate through kPoolBytes, so that nothing stays in the caches between
-// calls; payloads of safetensors files are unaligned, so sources begin kSkew bytes after an aligned
-// address.
+// Inner loops of src/ops, in target bytes per second of one thread. The ceiling is Memcpy over the
+// same bytes. Sources and targets rotate through kPoolBytes, so that nothing stays in the caches
+// between calls. Payloads of safetensors files are unaligned, so sources begin kSkew bytes after an
+// aligned address.
 
 #include <array>
 #include <cstring>
@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t kPoolBytes = std::size_t{192} << 20;
 constexpr std::size_t kSkew = 24;
 
-/// Random, seeded, made once.
+/// Returns random, seeded bytes, made once.
 std::vector<std::byte>& source_pool() {
   static std::vector<std::byte> pool = [] {
     std::vector<std::byte> out(kPoolBytes + kSkew);
@@ -42,8 +42,7 @@ std::vector<std::byte>& target_pool() {
   return pool;
 }
 
-/// One call works on `src_bytes` of source and fills `dst_bytes`; `maps` are all moved in one
-/// iteration.
+/// One call reads `src_bytes` of source and fills `dst_bytes`. One iteration moves all `maps`.
 struct Work {
   std::vector<IndexMap> maps;
   std::size_t element_bytes = 0;
@@ -96,8 +95,8 @@ void Transpose(benchmark::State& state) {
   run(state, {{map}, bytes, rows * columns * bytes, rows * columns * bytes});
 }
 
-/// As a run does it: bands of source rows into 16 chunks `[m/16 n]` that lie one after the other.
-/// Arguments: element bytes, n, m, rows of a band.
+/// Moves bands of source rows into 16 contiguous chunks `[m/16 n]`, like a run. Arguments: element
+/// bytes, n, m, rows in a band.
 void TransposeBands(benchmark::State& state) {
   const auto bytes = static_cast<std::size_t>(state.range(0));
   const auto rows = static_cast<std::uint64_t>(state.range(1));
@@ -161,7 +160,7 @@ float widened(DType dtype, const std::byte* at) {
   return dtype == DType::bf16 ? bf16_to_f32(bits) : f16_to_f32(bits);
 }
 
-/// Whether the first elements are what base/floats makes of them, one by one.
+/// Returns whether the first elements equal those that base/floats computes one by one.
 bool right_values(DType from, DType to, const Value& value, std::span<const std::byte> src,
                   std::span<const std::byte> dst) {
   const std::size_t from_bytes = size_bits(from) / 8;
@@ -198,7 +197,7 @@ void ApplyValue(benchmark::State& state, DType from, DType to, const Value& valu
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(dst_bytes));
 }
 
-/// FP8 as DeepSeek-V3 has it, MXFP4 as gpt-oss.
+/// FP8 as in DeepSeek-V3, MXFP4 as in gpt-oss.
 const BlockScale kFp8{Code::f8_e4m3, DType::f32, 2048, 2048, 128, 128};
 const BlockScale kMxfp4{Code::f4_e2m1, DType::u8, 2048, 2048, 1, 32};
 
@@ -215,8 +214,8 @@ std::vector<std::byte> scales_of(const BlockScale& form) {
   return out;
 }
 
-/// Codes to bf16 as a run does it: bands of 1 MiB of values. With `moves` they stay in the cache
-/// and go from there to `[cols rows]`.
+/// Decodes codes to bf16 like a run, in bands of 1 MiB of values. With `moves`, they stay in the
+/// cache and move from there to `[cols rows]`.
 void decode_matrix(const BlockScale& form, bool moves, std::span<const std::byte> codes,
                    std::span<const std::byte> scales, std::span<std::byte> values,
                    std::span<std::byte> dst) {
@@ -239,7 +238,7 @@ void decode_matrix(const BlockScale& form, bool moves, std::span<const std::byte
   }
 }
 
-/// Whether the first row is what decoding code by code gives.
+/// Returns whether the first row equals the result of decoding each code.
 bool right_codes(const BlockScale& form, bool moves, std::span<const std::byte> codes,
                  std::span<const std::byte> scales, std::span<const std::byte> dst) {
   const std::uint64_t step = moves ? form.rows : 1;

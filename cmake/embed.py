@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""embed.py OUT.cpp MAPPINGS_DIR: writes one .cpp that holds every mappings/*.json: families, common.json and the proof; not the schema, which is for editors."""
+"""embed.py OUT.cpp MAPPINGS_DIR: writes one .cpp that holds every mappings/*.json: families, common.json, loaders.json and the proof; not the schema, which is for editors."""
 import pathlib
 import sys
 
@@ -11,10 +11,10 @@ def literal(path):
 
 def main():
     out, root = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-    common, proof, schema = (root / name for name in ("common.json", "proof.json", "schema.json"))
-    families = sorted(p for p in root.glob("*.json") if p not in (common, proof, schema))
-    lines = ['#include "mapping/family.h"', "", "namespace hfshard {", "namespace {"]
-    for path in [*families, common, proof]:
+    common, loaders, proof, schema = (root / f"{name}.json" for name in ("common", "loaders", "proof", "schema"))
+    families = sorted(p for p in root.glob("*.json") if p not in (common, loaders, proof, schema))
+    lines = ['#include "mapping/tables/family.h"', "", "namespace hfshard {", "namespace {"]
+    for path in [*families, common, loaders, proof]:
         name = "k_" + path.stem.replace("-", "_").replace(".", "_")
         data = path.read_bytes() if path.exists() else b""
         lines.append(f"const char {name}[] = {{" + "".join(f"{b}," for b in data) + "0};")
@@ -33,6 +33,7 @@ def main():
         lines.append(f"std::string_view {name}() {{ return {{{ident}, {size}}}; }}")
 
     getter("embedded_common", common)
+    getter("embedded_loaders", loaders)
     getter("embedded_proof", proof)
     lines.append("}  // namespace hfshard")
     out.write_text("\n".join(lines) + "\n")

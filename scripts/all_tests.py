@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes build/all/CTestTestfile.cmake: the checks, and the tests of several presets, as one ctest suite.
 
-ctest can include the suites of other build directories, but not under a prefix, and the same names in three presets
-would collide. So this asks each preset's ctest for its tests and writes them again as `<preset>.<name>`, with all
-their properties. Run by scripts/test; one suite means one summary.
+ctest can include the suites of other build directories, but not under a prefix. The same names in three presets would
+collide. So this asks each preset's ctest for its tests, and writes them again as `<preset>.<name>`, with all their
+properties. scripts/test runs it. One suite means one summary.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-# Exit status by which a test says that it could not run (a missing peer).
+# Exit status of a test that can't run because a peer is missing.
 SKIP_STATUS = 77
 
 # Properties whose values name other tests or fixtures of the same preset.
@@ -26,18 +26,18 @@ SANITIZER_ENVIRONMENT = {
         "ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1",
         "UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1",
     ],
-    # At the exit of a process its threads are watched for 100 ms, not for a second: hundreds of processes run.
+    # At the exit of a process, its threads are watched for 100 ms instead of a second, since hundreds of processes run.
     "tsan": [
         "TSAN_OPTIONS=halt_on_error=1:atexit_sleep_ms=100:ignore_noninstrumented_modules=1:second_deadlock_stack=1:suppressions="
         + os.path.join(ROOT, "tests", "tsan_suppressions.txt"),
     ],
 }
 
-# A file system in memory, and what must be free there before temporary files go to it.
+# A file system in memory, and the free space that it needs before temporary files go to it.
 MEMORY_FILES = "/dev/shm"
 MEMORY_FREE_BYTES = 4 << 30
-# Tests of a preset, by the start of their names, that ask nothing of a disk: what they write is read back, or is meant to fail.
-# They wait for one ten times as long as they run, and half of their time is the kernel's.
+# Prefixes of tests of a preset that don't test the disk. Their files are read back, or are meant to fail. On a disk,
+# they would wait ten times as long as they run, and half of their time is the kernel's.
 IN_MEMORY = {
     "release": ("golden.", "interop.fixture", "interop.compress", "interop.proof", "interop.way_back", "interop.any_pair", "interop.first_layers",
                 "interop.ragged", "interop.links", "interop.read_orbax", "interop.orbax_", "interop.dcp_", "interop.write_safetensors",
@@ -48,15 +48,15 @@ IN_MEMORY = {
 
 
 def has_room(directory):
-    """Whether temporary files of several tests at once fit in a directory in memory."""
+    """Returns whether a directory in memory has room for the temporary files of several tests at once."""
     if not os.path.ismount(directory) or not os.access(directory, os.W_OK):
         return False
     return shutil.disk_usage(directory).free >= MEMORY_FREE_BYTES
 
 
 def environment_of(preset, name, memory_files):
-    """What a test of a preset gets beside its own environment. What needs a real file system (direct I/O, the page cache) is
-    looked at by the release preset's unit, fault and command line tests, which stay there."""
+    """Returns what a test of a preset gets in addition to its own environment. The release preset's unit, fault and
+    command line tests cover real file systems (direct I/O, the page cache), and their files stay there."""
     out = list(SANITIZER_ENVIRONMENT.get(preset, []))
     if memory_files and name.startswith(IN_MEMORY.get(preset, ())):
         out.append("TMPDIR=" + MEMORY_FILES)
@@ -64,7 +64,7 @@ def environment_of(preset, name, memory_files):
 
 
 def bracket(text):
-    """A CMake bracket argument, in which nothing is special."""
+    """Returns a CMake bracket argument, in which no character is special."""
     equals = "="
     while f"]{equals}]" in text:
         equals += "="
@@ -72,7 +72,7 @@ def bracket(text):
 
 
 def value_text(prefix, name, value):
-    """One property value as CMake text; lists are joined with semicolons."""
+    """Returns a property value as CMake text. Lists are joined with semicolons."""
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, (int, float)):
@@ -87,7 +87,7 @@ def value_text(prefix, name, value):
 
 
 def add_test(name, command, properties):
-    """Text of one test: its command and its properties."""
+    """Returns the text of one test: its command and its properties."""
     lines = [f"add_test({bracket(name)} {' '.join(bracket(part) for part in command)})"]
     for key, text in properties.items():
         lines.append(f"set_tests_properties({bracket(name)} PROPERTIES {key} {bracket(text)})")
@@ -95,7 +95,7 @@ def add_test(name, command, properties):
 
 
 def preset_tests(ctest, build, prefix, only_fast, memory_files):
-    """Text of all tests of one build directory."""
+    """Returns the text of all tests of one build directory."""
     command = [ctest, "--test-dir", build, "--show-only=json-v1"]
     if only_fast:
         command += ["-L", "^fast$"]
@@ -122,18 +122,20 @@ def preset_tests(ctest, build, prefix, only_fast, memory_files):
 
 
 def lint_tests(python):
-    """The checks on the sources, as tests."""
+    """Returns the checks on the sources, as tests."""
     def script(name, *arguments):
         return [python, os.path.join(ROOT, "scripts", name), *arguments]
 
-    base = {"LABELS": "lint", "TIMEOUT": "300", "WORKING_DIRECTORY": ROOT}
+    base = {"LABELS": "lint", "TIMEOUT": "300", "WORKING_DIRECTORY": ROOT, "SKIP_RETURN_CODE": str(SKIP_STATUS)}
     tidy = base | {"TIMEOUT": "1800", "PROCESSORS": str(os.cpu_count() or 2)}
     return [
         add_test("lint.format", [os.path.join(ROOT, "scripts", "check_format")], base),
         add_test("lint.layers", script("check_layers.py"), base),
         add_test("lint.style", script("check_style.py"), base),
+        add_test("lint.voice", script("check_voice.py"), base),
         add_test("lint.defects",
                  [python, os.path.join(ROOT, "tests", "defects", "run.py"), os.path.join(ROOT, "build", "defects"), "--check"], base),
+        add_test("lint.clang", script("check_clang.py"), base | {"SKIP_RETURN_CODE": str(SKIP_STATUS)}),
         add_test("lint.tidy", script("run_tidy.py"), tidy),
         add_test("lint.selftest",
                  [python, "-m", "unittest", "discover", "-s", "tests/lint", "-p", "*_test.py"], base),

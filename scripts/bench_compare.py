@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Compares two runs of Google Benchmark: bench_compare.py OLD.json NEW.json [--threshold 0.03]
 
-Make both with `--benchmark_repetitions=5 --benchmark_out=FILE --benchmark_out_format=json`, on one machine. Per bench, the
-medians of the real times are compared; a change counts when it is larger than the threshold *and* the two ranges of times,
-without their extremes when there are five or more, do not touch. Exit status 1 when a bench became slower or is gone.
+Make both with `--benchmark_repetitions=5 --benchmark_out=FILE --benchmark_out_format=json`, on one machine. For each
+bench, this compares the medians of the real times. A change counts if it is larger than the threshold *and* the two
+ranges of times don't touch. With five or more times, a range leaves out its extremes. The exit status is 1 if a bench
+became slower or is missing.
 """
 
 import argparse
@@ -15,7 +16,7 @@ TO_NANOSECONDS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 
 
 def times(path):
-    """Bench name -> sorted real times in nanoseconds, one per repetition."""
+    """Returns bench name -> sorted real times in nanoseconds, one for each repetition."""
     with open(path, encoding="utf-8") as file:
         runs = json.load(file)["benchmarks"]
     found = {}
@@ -28,13 +29,13 @@ def times(path):
 
 
 def spread(values):
-    """The range that counts as noise: without the extremes when there are enough values."""
+    """Returns the range that counts as noise. With enough values, it leaves out the extremes."""
     inner = values[1:-1] if len(values) >= 5 else values
     return inner[0], inner[-1]
 
 
 def compare(old, new, threshold):
-    """Verdict of one bench and the change of its median."""
+    """Returns the verdict for one bench, and the change of its median."""
     change = statistics.median(new) / statistics.median(old) - 1
     old_low, old_high = spread(old)
     new_low, new_high = spread(new)

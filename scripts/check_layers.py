@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Checks that the folders of src depend on each other only in flow order, and on third parties only where agreed.
+"""Checks that the folders of src depend on each other only in flow order, and on third parties only as agreed.
 
-A file in src/<layer> may include its own folder and the folders before it in LAYERS; a format never includes another
-format; `plan` and `run` hold no word of a single format or loader (FORMAT_WORDS); `tool` includes base and the public headers
-only, and only it prints, reads the environment or exits; some layers know of no thread (THREADLESS); each third-party header
-has its places (THIRD_PARTY).
-A public header belongs to the layer that implements it (PUBLIC_LAYER) and includes no third party.
-See docs/adr/0002-layers-in-flow-order.md.
+A file in src/<layer> may include its own folder and the folders before it in LAYERS. A format never includes another
+format. `plan` and `run` don't use words of a single format or loader (FORMAT_WORDS). `tool` includes only base and the
+public headers. Only `tool` prints, reads the environment or exits. Some layers don't use threads (THREADLESS). Each
+third-party header has its places (THIRD_PARTY). A public header belongs to the layer that implements it (PUBLIC_LAYER),
+and doesn't include a third party. See docs/adr/0002-layers-in-flow-order.md.
 """
 
 import re
@@ -16,25 +15,27 @@ import lint_common
 
 LAYERS = ("base", "bytes", "catalog", "format", "mapping", "ops", "plan", "run", "service", "tool")
 
-# The one file that lists the formats, its header, the layers that know them only by the interface that catalog declares, and
-# those that may ask the table, but include no single format.
+# The file that lists the formats, and its header. The layers that know formats only by the interface in catalog. Those
+# that may ask the table, but include no single format.
 FORMAT_TABLE = "src/format/formats.cpp"
 FORMAT_TABLE_HEADER = "format/formats.h"
 KNOW_NO_FORMAT = ("mapping", "ops", "plan", "run")
 KNOW_THE_TABLE = ("service",)
 
-# The command line is one of the programs that use the library: of src it knows its own folder and `base`.
+# The command line is one of the programs that use the library. In src, it knows its own folder and `base`.
 TOOL_KNOWS = ("base", "tool")
 
-# Rooms of a layer -> the rooms beside it that they may use. Files above the rooms may use all, and no room uses them.
+# Rooms of a layer -> the rooms next to it that they may use. Files above the rooms may use all, and no room uses them.
 ROOMS = {
+    "bytes": {"local": (), "http": (), "store": ("local",), "hub": ("local", "http", "store")},
+    "mapping": {"language": (), "tables": ("language",), "resolve": ("language", "tables")},
     "plan": {"compile": (), "layout": ("compile",), "cost": ("layout", "compile")},
-    "run": {"moving": (), "keeping": ("moving",), "checking": ("moving",)},
+    "run": {"engine": (), "commit": ("engine",), "check": ("engine",)},
 }
 
-# What `plan` and `run` never say, in code, literals or comments: names of formats and loaders, of their files, and of what
-# loaders look for. A format answers for these (catalog/format.h), or a scheme does (mapping/scheme_defaults.h). A comment that
-# cites a `Source:` may name it.
+# Words that `plan` and `run` never use in code, literals or comments: names of formats and loaders, of their files, and
+# of what loaders look for. A format answers for these (catalog/format.h), or a scheme does (mapping/tables/scheme_defaults.h).
+# A comment with a `Source:` may name them.
 NEUTRAL = ("src/plan/", "src/run/")
 FORMAT_WORDS = re.compile(
     r'orbax|ocdbt|zarr|maxtext|_checkpoint_metadata|commit_success|scan_layers|opt_state|"d/|"items["/]|"null"', re.I)
@@ -64,8 +65,8 @@ PUBLIC_LAYER = {
 # Prefix of an angle include -> regular expression of the files that may have it.
 THIRD_PARTY = {
     "nlohmann/": r"src/base/json\.cpp",
-    "simdjson": r"src/format/(safetensors/safetensors|orbax/tree)\.cpp",
-    "curl/": r"src/bytes/libcurl\.h",
+    "simdjson": r"src/(base/json_key\.h|format/(safetensors/safetensors|orbax/tree)\.cpp)",
+    "curl/": r"src/bytes/http/libcurl\.h",
     "zstd": r"src/base/zstd\.cpp",
     "zlib": r"src/base/(crc32|inflate)\.cpp",
     "xxhash": r"src/base/digest\.cpp",
@@ -74,21 +75,22 @@ THIRD_PARTY = {
     "oneapi/": r"src/run/.*",
     "CLI/": r"src/tool/parser\.cpp",
     "fmt/": r"src/.*\.cpp",
+    "hfshard_build.h": r"src/tool/version\.cpp",  # CMake writes it
 }
 
-# Angle includes of the system, beside the C++ library's (which have neither a dot nor a slash in their names).
+# Angle includes of the system, in addition to the C++ library's (whose names have no dot and no slash).
 SYSTEM = re.compile(
     r"^(sys|linux|asm)/[a-z0-9_]+\.h$"
     r"|^(dirent|dlfcn|errno|fcntl|fnmatch|glob|limits|malloc|poll|pthread|sched|signal|stdio|stdlib|string|strings|time|unistd)\.h$"
     r"|^[a-z0-9]*intrin\.h$|^cpuid\.h$|^sanitizer/[a-z_]+\.h$")
 STANDARD = re.compile(r"^[a-z0-9_]+$")
 
-# Layers that start no thread and share nothing but constants, so that the thread sanitizer need not run their tests by themselves.
+# Layers that start no thread and share only constants. So the thread sanitizer doesn't need to run their tests alone.
 THREADLESS = ("catalog", "format", "mapping", "ops", "plan")
 THREADS = re.compile(r"<(thread|mutex|shared_mutex|atomic|future|condition_variable|semaphore|latch|barrier|stop_token"
                      r"|pthread[.]h)>|\bthread_local\b")
 
-# What only `tool` may do. iostream is refused as a whole: it exists to print.
+# Code that only `tool` may use. iostream is refused as a whole, since it exists to print.
 TOOL_ONLY = re.compile(
     r"#\s*include\s*<(iostream|print|fmt/ostream\.h)>"
     r"|\bstd::(cout|cerr|clog)\b"
@@ -100,7 +102,7 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 
 
 def layer_of(path):
-    """Position in LAYERS and name of the format, if any, for a file below src or include."""
+    """Returns the position in LAYERS and the name of the format, if any, for a file below src or include."""
     parts = path.split("/")
     if parts[0] == "include":
         layer = PUBLIC_LAYER.get(parts[-1].removesuffix(".h"))
@@ -112,7 +114,7 @@ def layer_of(path):
 
 
 def check_rooms(path, name):
-    """A quoted include within one layer; returns what is wrong with it, or None."""
+    """Checks a quoted include within one layer. Returns the problem, or None."""
     own, target = path.split("/"), ("src/" + name).split("/")
     rooms = ROOMS.get(target[1])
     if rooms is None or own[:2] != target[:2] or len(own) < 4:
@@ -127,7 +129,7 @@ def check_rooms(path, name):
 
 
 def check_project_include(path, name):
-    """A quoted include; returns what is wrong with it, or None."""
+    """Checks a quoted include. Returns the problem, or None."""
     if name.startswith("hfshard/"):
         target = "include/" + name
     else:
@@ -155,7 +157,7 @@ def check_project_include(path, name):
 
 
 def check_angle_include(path, name):
-    """An angle include; returns what is wrong with it, or None."""
+    """Checks an angle include. Returns the problem, or None."""
     for prefix, places in THIRD_PARTY.items():
         if name.startswith(prefix):
             if path.startswith("include/"):
@@ -169,7 +171,7 @@ def check_angle_include(path, name):
 
 
 def without_sources(text):
-    """The text with comments that cite a source blanked out; lines stay where they are."""
+    """Returns the text without comments that cite a source. Lines stay where they are."""
     def blank(match):
         return re.sub(r"[^\n]", " ", match.group(0)) if "Source:" in match.group(0) else match.group(0)
 
@@ -177,7 +179,7 @@ def without_sources(text):
 
 
 def check_text(path, text):
-    """All problems of one file below src or include, as `path:line: sentence`."""
+    """Returns all problems of one file below src or include, as `path:line: sentence`."""
     problems = []
     if layer_of(path)[0] is None:
         return [f"{path}:1: this file is in no layer that scripts/check_layers.py knows"]
@@ -208,7 +210,7 @@ def check_text(path, text):
 
 
 def check_tree(root):
-    """All problems of a tree."""
+    """Returns all problems of a tree."""
     problems = []
     for path in lint_common.project_files(root):
         in_layers = path.startswith(("src/", "include/")) and path.endswith((".h", ".cpp"))

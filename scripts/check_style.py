@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Checks the rules of the tree that no compiler checks: sizes, ASCII, forbidden words, valid JSON and YAML.
+"""Checks the rules of the tree that compilers don't check: sizes, ASCII, forbidden words, valid JSON and YAML.
 
-Each rule is a function from a path and its text to problems; the tests are in tests/lint/check_style_test.py.
-Data made by others (lint_common.DATA) is only checked for its size.
+Each rule is a function from a path and its text to problems. The tests are in tests/lint/check_style_test.py.
+For data from other programs (lint_common.DATA), this checks only the size.
 """
 
 import glob
@@ -26,7 +26,7 @@ GLOSSARY_WORDS = 40
 
 REINTERPRET_CAST_PLACE = "src/base/coding.h"
 JSON_WITH_MISTAKES = re.compile(r"(^|/)bad(/|_|-)")
-# The recorded output of a command is what it is.
+# The recorded output of a command isn't checked.
 VERBATIM = (".out", ".err", ".exit")
 
 
@@ -43,15 +43,15 @@ def line_at(text, position):
 
 
 def find_all(pattern, path, text, sentence):
-    """One problem per match of a pattern."""
+    """Returns one problem for each match of a pattern."""
     return [f"{path}:{line_at(text, match.start())}: {sentence}" for match in re.finditer(pattern, text, re.M)]
 
 
 class Scopes:
-    """A rough reading of C++ scopes: enough for the length of functions and for what stands at file scope.
+    """Finds C++ scopes roughly. That is enough for the length of functions, and for code at file scope.
 
-    `functions` holds (first line, last line) of every body outside other functions; `outside(position)` is true for
-    positions that are in no function.
+    `functions` has (first line, last line) of every body outside other functions. `outside(position)` is true for
+    positions outside all functions.
     """
 
     _CONTAINER = re.compile(r"^(?:template\s*<.*>\s*)?(?:inline\s+)?(?:typedef\s+)?"
@@ -94,7 +94,7 @@ class Scopes:
         return bool(self._CONTAINER.match(header))
 
     def _is_member(self, header):
-        """True before the brace of one member in a constructor's list: `X::X() : a_` or `, b_`."""
+        """Returns True before the brace of one member in a constructor's list: `X::X() : a_` or `, b_`."""
         match = self._MEMBER_LIST.search(header)
         if not match:
             return False
@@ -118,7 +118,7 @@ class Scopes:
 
 
 def check_cpp(path, text):
-    """Rules for every C++ file."""
+    """Checks the rules for every C++ file."""
     problems = []
     stripped = lint_common.strip_cpp(text)
     lines = text.count("\n")
@@ -137,6 +137,9 @@ def check_cpp(path, text):
     if path != REINTERPRET_CAST_PLACE:
         problems += find_all(r"\breinterpret_cast\b", path, stripped,
                              "reinterpret_cast; read bytes with load_le, store_le or memcpy")
+    if path.startswith("tests/"):
+        problems += find_all(r"\b(?:EXPECT|ASSERT)_L[TE]\([^;]*_clock::now", path, stripped,
+                             "a bound on wall-clock time fails on a loaded machine; use processor_seconds")
     if is_product(path):
         problems += find_all(r"(?<![\w.])assert\s*\(|#\s*include\s*<(?:cassert|assert\.h)>", path, stripped,
                              "assert is compiled out of a release; throw Error for input, HFSHARD_CHECK for our bugs")
@@ -144,7 +147,7 @@ def check_cpp(path, text):
 
 
 def check_words(path, text):
-    """Rules for every text file."""
+    """Checks the rules for every text file."""
     problems = []
     for match in re.finditer(r"[^\x00-\x7f]", text):
         problems.append(f"{path}:{line_at(text, match.start())}: not ASCII: {match.group(0)!r}")
@@ -164,7 +167,7 @@ def check_words(path, text):
 
 
 def refuse_duplicates(pairs):
-    """object_pairs_hook that refuses what json silently merges."""
+    """Refuses duplicate keys, which json silently merges. An object_pairs_hook."""
     keys = [key for key, _ in pairs]
     repeated = {key for key in keys if keys.count(key) > 1} if len(set(keys)) != len(keys) else set()
     if repeated:
@@ -177,7 +180,7 @@ def refuse_constant(name):
 
 
 def check_data_languages(path, text):
-    """JSON and YAML files must parse."""
+    """Checks that JSON and YAML files parse."""
     name = os.path.basename(path)
     try:
         if path.endswith(".json") and not JSON_WITH_MISTAKES.search(path):
@@ -186,13 +189,13 @@ def check_data_languages(path, text):
             list(yaml.safe_load_all(text))
     except ValueError as error:
         return [f"{path}:{getattr(error, 'lineno', 1)}: not valid JSON: {error}"]
-    except Exception as error:  # yaml.YAMLError, which cannot be named where yaml is absent.
+    except Exception as error:  # yaml.YAMLError, which can't be named if yaml is absent
         return [f"{path}:1: not valid YAML: {error}"]
     return []
 
 
-# A path in a document: below a folder of the tree, or an include of a header or source. What holds a <name> is a pattern,
-# a file called x is any file, and what follows `owner/name ` is in that repository.
+# A path in a document: below a folder of the tree, or an include of a header or source. A path with a <name> is a
+# pattern. A file called x is any file. A path after `owner/name ` is in that repository.
 TREE_PATH = re.compile(r"(?:src|include|tests|scripts|docs|bench|cmake|mappings|\.ci)/[\w./*{},-]*")
 SOURCE_PATH = re.compile(r"[\w./*{},-]+/[\w.*{},-]+\.(?:h|cpp|\{h,cpp\})")
 OTHER_TREE = re.compile(r"(?<![\w/])[\w.-]+/[\w.-]+ \Z")
@@ -200,7 +203,7 @@ LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
 def alternatives(path):
-    """`a.{h,cpp}` as `a.h` and `a.cpp`."""
+    """Returns `a.{h,cpp}` as `a.h` and `a.cpp`."""
     match = re.search(r"\{([^{}]*)\}", path)
     if not match:
         return [path]
@@ -213,7 +216,7 @@ def is_there(root, path, folders):
 
 
 def check_paths(root, path, text):
-    """The files that a document names exist: in backquotes, and as the targets of links."""
+    """Checks that the files that a document names exist, in backquotes and as the targets of links."""
     problems = []
     for match in re.finditer(r"`([^`\n]+)`", text):
         if OTHER_TREE.search(text, max(0, match.start() - 80), match.start()):
@@ -237,7 +240,7 @@ def check_paths(root, path, text):
 
 
 def check_glossary(path, text):
-    """A glossary that nobody can keep in mind is none."""
+    """Checks that the glossary is short enough to remember."""
     words = re.findall(r"^\| \*\*([^*]+)\*\* \|", text, re.M)
     problems = [f"{path}:1: {word} is explained twice" for word in sorted(set(words)) if words.count(word) > 1]
     if len(words) > GLOSSARY_WORDS:
@@ -246,7 +249,7 @@ def check_glossary(path, text):
 
 
 def check_file(root, path):
-    """All problems of one file."""
+    """Returns all problems of one file."""
     full = os.path.join(root, path)
     size = os.path.getsize(full)
     problems = []
@@ -257,7 +260,7 @@ def check_file(root, path):
     with open(full, "rb") as file:
         raw = file.read()
     if b"\0" in raw:
-        return problems  # Not text.
+        return problems  # It isn't text.
     text = raw.decode("utf-8", errors="replace")
     problems += check_data_languages(path, text)
     problems += check_words(path, text)
@@ -270,15 +273,15 @@ def check_file(root, path):
     return problems
 
 
-# A function at file scope, on the line where its definition begins.
+# A function at file scope, on the first line of its definition.
 FILE_FUNCTION = re.compile(r"^(?!(?:return|using|namespace|struct|class|enum|constexpr|else)\b|[A-Z_]+\()"
                            r"(?:template <[^\n]*> )?[A-Za-z_\[][^\n(]*?[\s&*]([a-z_]\w*)\(", re.M)
 TEST_PROGRAM = re.compile(r"tests/(unit/[^/]+|conformance)/.*\.cpp$")
 
 
 def check_test_names(texts):
-    """The gate compiles a test program as one file, where two functions of one name are overloads: a call may then mean
-    the other file's, and compile. `texts` maps paths to texts."""
+    """Finds functions with one name in a test program. The gate compiles a test program as one file, where they are
+    overloads. So a call can compile and mean the other file's. `texts` maps paths to texts."""
     places = {}
     for path, text in sorted(texts.items()):
         program = TEST_PROGRAM.match(path)
@@ -294,7 +297,7 @@ def check_test_names(texts):
 
 
 def check_tree(root):
-    """All problems of a tree."""
+    """Returns all problems of a tree."""
     problems = []
     tests = {}
     for path in lint_common.project_files(root):

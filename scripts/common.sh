@@ -6,8 +6,10 @@ cd "$root"
 
 packages_build=(g++ cmake ninja-build pkg-config python3 nlohmann-json3-dev libsimdjson-dev libcli11-dev
   libtbb-dev libxxhash-dev libzstd-dev zlib1g-dev libssl-dev libfmt-dev libcurl4-openssl-dev)
-packages_test=(libgtest-dev libgmock-dev libbenchmark-dev clang-format-14 clang-tidy-14 python3-venv
-  python3-pip python3-yaml git strace zsh fish groff-base mandoc man-db zstd curl)
+packages_test=(libgtest-dev libgmock-dev libbenchmark-dev python3-venv python3-pip python3-yaml git strace zsh fish
+  groff-base mandoc man-db zstd curl)
+# Another version would want another format and warn of other things; Debian 12 has this one, 13 doesn't.
+packages_lint=(clang-14 clang-format-14 clang-tidy-14)
 
 say() { printf '\n== %s\n' "$*"; }
 note() { printf '   %s\n' "$*"; }
@@ -52,6 +54,20 @@ install_packages() {
     tail -n 20 build/apt.log >&2
     fail "apt-get failed; the whole output is in build/apt.log"
   }
+}
+
+# install_if_there NAME...: installs those that the system's packages have; says which it doesn't have.
+install_if_there() {
+  local there=() name
+  command -v apt-cache >/dev/null || return 0
+  for name in "$@"; do
+    if apt-cache show "$name" >/dev/null 2>&1; then
+      there+=("$name")
+    else
+      note "LINT MISSING $name: this system has no such package"
+    fi
+  done
+  [ ${#there[@]} -eq 0 ] || install_packages "${there[@]}"
 }
 
 # version_at_least HAVE WANT: compares dotted versions.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the checks share: which files to look at, and C++ text without comments and literals.
+"""The checks share this: which files to check, and C++ text without comments and literals.
 
 `lint_common.py .h .cpp` prints the files with these endings, one per line.
 """
@@ -11,12 +11,13 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-# Bytes made by others, and inputs that are wrong on purpose.
+# Bytes from other programs, and inputs that are wrong on purpose.
 DATA = re.compile(r"tests/(golden|oracle/[^/]+|fuzz/corpus)/")
 
 
 def project_files(root=ROOT):
-    """Paths relative to `root` of all tracked files and all new ones that git does not ignore, sorted."""
+    """Returns the paths of all tracked files and all new ones that git doesn't ignore, sorted and relative to
+    `root`."""
     command = ["git", "-c", "safe.directory=*", "-C", root, "ls-files", "-z", "--cached", "--others",
                "--exclude-standard"]
     try:
@@ -27,7 +28,7 @@ def project_files(root=ROOT):
 
 
 def walk(root):
-    """All files below `root`, for a tree that is no git checkout."""
+    """Yields all files below `root`, for a tree that isn't a git checkout."""
     for folder, folders, names in os.walk(root):
         if folder == root:
             folders[:] = [name for name in folders if name != ".git" and not name.startswith("build")]
@@ -37,7 +38,7 @@ def walk(root):
 
 
 def is_data(path):
-    """True for files that the checks on text leave alone."""
+    """Returns True for files that the checks on text skip."""
     return DATA.match(path) is not None
 
 
@@ -47,7 +48,7 @@ _TOKEN = re.compile(
 
 
 def strip_cpp(text, keep_strings=False):
-    """C++ text with comments, and unless told otherwise literals, blanked out; lines stay where they are."""
+    """Returns C++ text with comments blanked out, and literals too unless told otherwise. Lines stay where they are."""
     def blank(match):
         found = match.group(0)
         if not found.startswith("/"):
@@ -61,7 +62,7 @@ def strip_cpp(text, keep_strings=False):
 
 
 def read_text(root, path):
-    """The file's text; bytes that are not UTF-8 come out as replacement characters."""
+    """Returns the file's text. Bytes that aren't UTF-8 become replacement characters."""
     with open(os.path.join(root, path), encoding="utf-8", errors="replace") as file:
         return file.read()
 

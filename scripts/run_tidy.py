@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy 14 over src, as many jobs at once as there are processors, and remembers which were clean.
+"""Runs clang-tidy 14 over src, with one job for each processor, and remembers which jobs were clean.
 
-Nearly all of a check's time goes to the declarations of the standard library, which every file includes: 17 files of plan
-took 10 seconds each by themselves, and 10 seconds as one. So the checks look at a layer as one file that includes its
-sources; names in it are unique, in anonymous namespaces too. The analyzer looks at a few files at a time, put after each other
-as one, since it passes over what is included: of a whole layer it would follow the calls between files for twice as long.
+Nearly all of a check's time goes to the declarations of the standard library, which every file includes. 17 files of plan
+took 10 seconds each alone, and 10 seconds as one. So the checks read a layer as one file that includes its sources.
+Names in it are unique, in anonymous namespaces too. The analyzer reads a few files at a time, one after another in one
+file, since it skips included code. For a whole layer, it would follow the calls between files for twice as long.
 
-A job's key is the hash of everything that clang-tidy's answer depends on within the project: its files, the headers of
-ours that they include, the two configurations, the compile command and the tool's version. Clean keys are empty files in
-build/tidy-cache, so a second run only looks at what changed. `run_tidy.py FILE...` looks at these files only, that is at
-their layers.
+A job's key is the hash of everything in the project that clang-tidy's answer depends on. That is its files, the project's
+headers that they include, the two configurations, the compile command and the tool's version. Clean keys are empty files
+in build/tidy-cache, so a second run checks only changed files. `run_tidy.py FILE...` checks only the layers of these
+files.
 """
 
 import concurrent.futures
@@ -31,57 +31,57 @@ ROOT = lint_common.ROOT
 TIDY = "clang-tidy-14"
 DATABASE = os.environ.get("HFSHARD_TIDY_BUILD", os.path.join(ROOT, "build", "lint"))
 CACHE = os.path.join(ROOT, "build", "tidy-cache")
-COMMANDS = os.path.join(ROOT, "build", "tidy-commands")  # DATABASE as clang can use it
+COMMANDS = os.path.join(ROOT, "build", "tidy-commands")  # DATABASE in a form that clang can use
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.M)
 
-# g++ writes the compile commands; clang need not know every option of g++, nor of its target attributes.
+# g++ writes the compile commands. clang doesn't know every option of g++, and every one of its target attributes.
 EXTRA = ["--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wno-unused-command-line-argument",
          "--extra-arg=-Wno-ignored-attributes",
-         # A local name may stand for something else in another file of the layer; g++ warns of each file's own.
+         # A local name may have another meaning in another file of the layer. g++ warns about each file's own.
          "--extra-arg=-Wno-shadow"]
-# The analyzer gives a function up after so many states: with the 225,000 of its own it takes four times as long, with 60,000
-# a quarter more.
+# The analyzer stops at a function after this many states. With its own limit of 225,000 it takes four times as long,
+# with 60,000 a quarter more.
 EXTRA += [f"--extra-arg={word}" for word in ("-Xclang", "-analyzer-config", "-Xclang", "max-nodes=15000")]
-TOGETHER = 6  # files; alone, each takes 2 seconds for what it includes
+TOGETHER = 6  # files; alone, each takes 2 seconds for its includes
 
-# The analyzer walks paths, which takes long. It runs where memory, descriptors and untrusted bytes are handled; in these
-# folders values are computed from values, without a pointer to lose.
+# The analyzer follows paths, which takes long. It runs on code that handles memory, descriptors and untrusted bytes.
+# These folders compute values from values, and have no pointer to lose.
 NOT_ANALYZED = re.compile(r"src/(catalog|mapping|plan|service|tool)/")
 ANALYZER_ONLY = "-bugprone-*,-cert-*,-concurrency-*,-misc-*,-modernize-*,-performance-*,-readability-*"
 CHECKS_ONLY = "-clang-analyzer-*,-bugprone-suspicious-include"
-# CLI11 is headers only, and this check alone spends 9 seconds on them.
+# CLI11 has only headers, and this check alone spends 9 seconds on them.
 WITHOUT_COPIES = re.compile(r"src/tool$")
 
 
 @dataclasses.dataclass
 class Job:
-    """What one clang-tidy looks at."""
+    """The work of one clang-tidy."""
 
-    name: str  # for people
-    main: str  # the file it is given
-    files: list  # the sources that it looks at
-    off: str  # taken off the checks of .clang-tidy
+    name: str  # for display
+    main: str  # the input file
+    files: list  # the sources in it
+    off: str  # removed from the checks of .clang-tidy
     command: str
-    begins: list = dataclasses.field(default_factory=list)  # of a file made of several: the line before each
+    begins: list = dataclasses.field(default_factory=list)  # for a file made of several: the line before each
 
 
 def layer_of(path):
-    """src/run of src/run/moving/grant.cpp."""
+    """Returns src/run for src/run/engine/grant.cpp."""
     return "/".join(path.split("/")[:2])
 
 
 def layer_file(layer):
-    """The file that includes the sources of a layer."""
+    """Returns the path of the file that includes the sources of a layer."""
     return os.path.join(COMMANDS, layer.replace("/", "_") + ".cpp")
 
 
 def analyzer_file(layer, number):
-    """The file that holds some sources of a layer."""
+    """Returns the path of the file that holds some sources of a layer."""
     return os.path.join(COMMANDS, f"{layer.replace('/', '_')}_{number}.cpp")
 
 
 def in_its_own_file(job, said):
-    """What was said of lines of a file made of several, of those of each."""
+    """Translates findings in lines of a combined file to those of its parts."""
     def replaced(match):
         line = int(match.group(1))
         at = max(i for i, begin in enumerate(job.begins) if begin < line)
@@ -90,7 +90,7 @@ def in_its_own_file(job, said):
 
 
 def jobs_of(commands, wanted):
-    """The jobs for some of the files, or for all."""
+    """Returns the jobs for some of the files, or for all."""
     jobs = []
     for layer in sorted({layer_of(path) for path in wanted or commands}):
         files = sorted(path for path in commands if layer_of(path) == layer)
@@ -104,7 +104,7 @@ def jobs_of(commands, wanted):
 
 
 def analyzed_together(commands, wanted):
-    """The jobs of the analyzer: files of one layer, a few at a time, put together as one."""
+    """Returns the jobs of the analyzer. Each combines a few files of one layer."""
     jobs = []
     for layer in sorted({layer_of(path) for path in wanted or commands}):
         files = sorted(path for path in commands if layer_of(path) == layer and not NOT_ANALYZED.match(path))
@@ -122,8 +122,8 @@ def analyzed_together(commands, wanted):
 
 
 def without_precompiled(command):
-    """The words of a compile command without g++'s precompiled header: clang cannot read it, and a file has to include
-    what it uses."""
+    """Returns the arguments of a compile command without g++'s precompiled header. clang can't read it, and a file
+    must include what it uses."""
     words = shlex.split(command)
     kept = [word for at, word in enumerate(words)
             if word != "-Winvalid-pch" and not word.endswith("cmake_pch.hxx")
@@ -132,8 +132,8 @@ def without_precompiled(command):
 
 
 def compile_commands():
-    """Source path relative to the root -> compile command, for the files of src; written to COMMANDS too, with one more
-    command for each layer."""
+    """Returns source path relative to the root -> compile command, for the files of src. Also writes COMMANDS, with
+    one more command for each layer."""
     with open(os.path.join(DATABASE, "compile_commands.json"), encoding="utf-8") as file:
         entries = json.load(file)
     commands = {}
@@ -166,7 +166,7 @@ def headers_of(path, seen):
 
 
 def key_of(job, version):
-    """Hash of everything the answer for a job depends on."""
+    """Returns the hash of everything that the answer for a job depends on."""
     seen = set()
     for path in job.files:
         headers_of(path, seen)
@@ -180,7 +180,7 @@ def key_of(job, version):
 
 
 def check(job, key):
-    """Runs clang-tidy for one job: seconds, what it said (empty when clean)."""
+    """Runs clang-tidy for one job. Returns the seconds and its output (empty if clean)."""
     started = time.monotonic()
     done = subprocess.run([TIDY, "-p", COMMANDS, "--quiet", "--checks=" + job.off, *EXTRA, job.main],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
@@ -194,8 +194,8 @@ def check(job, key):
 
 def main(wanted):
     if shutil.which(TIDY) is None:
-        print(f"run_tidy: {TIDY} is missing", file=sys.stderr)
-        return 1
+        print(f"LINT MISSING {TIDY}")
+        return 77  # skipped
     version = subprocess.run([TIDY, "--version"], capture_output=True, text=True, check=True).stdout
     os.makedirs(CACHE, exist_ok=True)
     jobs = jobs_of(compile_commands(), wanted)
@@ -209,7 +209,7 @@ def main(wanted):
     started = time.monotonic()
     wrong = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
-        # Big ones first, so that the last processor does not wait for one of them.
+        # Big ones come first, so that the last processor doesn't wait for one of them.
         to_do.sort(key=lambda item: -sum(os.path.getsize(os.path.join(ROOT, path)) for path in item[0].files))
         for (job, _), (seconds, said) in zip(to_do, pool.map(lambda item: check(*item), to_do)):
             if "--times" in sys.argv:

@@ -4,7 +4,7 @@ find_package(Python3 REQUIRED COMPONENTS Interpreter)
 file(GLOB cli_cases CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/cli/*.sh)
 # Words on the screen are put together by one thread, before others start or after they have ended; what is refused starts none.
 # Conversions with all their threads are run by the other cases.
-set(one_thread bad_mapping bad_quantised bad_source complete_bash complete_fish complete_zsh dry_run help help_width
+set(one_thread bad_mapping bad_quantized bad_source complete_bash complete_fish complete_zsh dry_run help help_width
   json_place manual mistaken num_layers prefix readme refused_paths reshard sizes usage utf8)
 foreach(case IN LISTS cli_cases)
   get_filename_component(name ${case} NAME_WE)
@@ -70,6 +70,9 @@ if(NOT HFSHARD_SANITIZE)
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/memory.py --hfshard $<TARGET_FILE:hfshard>)
   add_test(NAME fault.out_of_memory
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/out_of_memory.py ${fault_options})
+  add_test(NAME fault.refused_threads
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/refused_threads.py ${fault_options})
+  set_tests_properties(fault.refused_threads PROPERTIES LABELS slow TIMEOUT 600 RUN_SERIAL TRUE SKIP_RETURN_CODE 77)
   set_tests_properties(fault.memory fault.out_of_memory PROPERTIES LABELS slow TIMEOUT 900 RUN_SERIAL TRUE)
 endif()
 

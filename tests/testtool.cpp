@@ -1,12 +1,16 @@
-// hfshard_testtool: the product with sizes that users cannot set, so that tiny fixtures have many
-// chunks, tiles, files and journal records. Same command line, and anywhere in it one `--limits
-// name=value,...` (fields of plan/layout/limits.h), and one `--die-at N`: the process is killed
-// before the N-th system call that may change a file or directory, and one `--stall CALL:N:MS`: the
-// N-th such call waits, as that of a disk that hangs, and one `--progress-ms N`: time between two
-// lines of progress where there is no terminal, and one `--retry-ms N`: the shortest wait before a
-// hub is asked again. And two commands more, since the
-// product never writes out what it reads: `dump CHECKPOINT LEAF FILE` writes a leaf's elements to a
-// file, packed, row-major, and `dump-all CHECKPOINT FILE` those of all leaves, by name.
+// hfshard_testtool: hfshard with sizes that users can't set, so that tiny fixtures have many
+// chunks, tiles, files and journal records. The command line is the same. Anywhere in it, it also
+// takes each of these options once:
+//
+// - `--limits name=value,...`: fields of plan/layout/limits.h
+// - `--die-at N`: kills the process before the N-th system call that can change a file or directory
+// - `--stall CALL:N:MS`: the N-th call of this kind waits, like on a disk that hangs
+// - `--progress-ms N`: the time between two lines of progress without a terminal
+// - `--retry-ms N`: the shortest wait before it asks a hub again
+//
+// hfshard never writes out data that it reads, so there are two more commands. `dump CHECKPOINT
+// LEAF FILE` writes a leaf's elements to a file, packed and row-major. `dump-all CHECKPOINT FILE`
+// writes those of all leaves, by name.
 
 #include <algorithm>
 #include <atomic>
@@ -24,7 +28,7 @@
 
 #include "base/coding.h"
 #include "base/text.h"
-#include "bytes/syscalls.h"
+#include "bytes/local/syscalls.h"
 #include "plan/layout/limits.h"
 #include "tool/tool.h"
 
@@ -32,7 +36,7 @@
 
 namespace {
 
-// All arrays if there is no path.
+// Writes all arrays if there is no path.
 int dump(const std::string& checkpoint, const std::string* path, const std::string& to) {
   const hfshard::CheckpointReader opened = hfshard::open(checkpoint);
   std::size_t begin = 0;
@@ -100,7 +104,7 @@ bool set_limits(hfshard::Limits& limits, std::string_view text) {
   return true;
 }
 
-// Takes an option of this program and its value out of the command line; null if it is not there.
+// Takes an option of this program and its value out of the command line. Null if it isn't there.
 const char* take_option(std::vector<const char*>& words, std::string_view name) {
   for (std::size_t i = 1; i + 1 < words.size(); ++i) {
     if (words[i] != name) continue;
@@ -114,8 +118,8 @@ const char* take_option(std::vector<const char*>& words, std::string_view name) 
 
 std::atomic<long> g_calls_left{0};
 
-// Calls that look or sync change nothing that outlives the process, and what opening makes is seen
-// before the next call: at those there is nothing to see that is not seen at the others.
+// Skips calls that only read or sync, since they don't change anything that outlives the process.
+// The next call shows the result of opening. So a kill at these calls can't show more.
 int die_at(const char* call, const char* /*path*/) {
   static constexpr std::string_view kChanging[] = {"pwrite", "truncate", "mkdir",   "rename",
                                                    "unlink", "rmdir",    "symlink", "renameat2",

@@ -8,7 +8,7 @@ Makes a checkpoint of random weights, of Qwen3-0.6B's shape (1.19 GB) or of a --
     hfshard convert SOURCE OUT --mesh fsdp=16            (which syncs too, and publishes)
 
 stacked and separate (or `--to safetensors`, as stored), with the source in the page cache (warm) and not (cold), at each --max-memory. BYTES is the source,
-or the data of a finished output where that is larger (quantised sources). The three of a round follow each other, and
+or the data of a finished output where that is larger (quantized sources). The three of a round follow each other, and
 take turns in going first. Before anything is timed, one conversion of each layout is verified against the source byte
 for byte; the digest of each timed one must equal it. Every conversion runs under `ulimit -d` of its --max-memory. Bytes
 read and written are those of its system calls (/proc/PID/io), over what the plan needs. Exit status 1 when a result is
@@ -33,7 +33,7 @@ def parse():
     parser.add_argument("--layers", type=int, help="layers of the model (default its own)")
     parser.add_argument("--vocab", type=int, help="rows of the embedding (default its own)")
     parser.add_argument("--mesh", default="fsdp=16")
-    parser.add_argument("--dtype", help="of the output: what is quantised is decoded (default: as --to has it)")
+    parser.add_argument("--dtype", help="of the output: what is quantized is decoded (default: as --to has it)")
     parser.add_argument("--to", choices=["orbax", "safetensors"], default="orbax")
     parser.add_argument("--max-memory", nargs="+", default=["512MiB", "2GiB"], metavar="SIZE")
     parser.add_argument("--layouts", nargs="+", default=["stacked", "separate"])

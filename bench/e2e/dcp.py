@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""HuggingFace to torch.distributed.checkpoint (DCP) and back, beside copies of as many bytes and torch's own save.
+"""Hugging Face to torch.distributed.checkpoint (DCP) and back, beside copies of as many bytes and torch's own save.
 
 Makes a checkpoint of random weights of Qwen3-0.6B's shape (1.19 GB), then runs rounds of
 

@@ -11,8 +11,8 @@ tests/support/hub in a process of its own; with --link RATE,DELAY through its sl
     hfshard convert org/model --to null, and of the local directory
 
 which take turns in going first. Before anything is timed, the bytes that the run's rules asked for are compared with curl's.
-Processor seconds are those of both sides, the hub's too: on few processors, curl to /dev/null takes all of them, and what
-converting costs comes on top. What their sum allows is printed; curl's has the starts of its processes in it.
+Processor seconds are those of both sides, the hub's too: on few processors, curl to /dev/null takes all of them, and the
+cost of converting comes on top. The bench prints the rate that their sum allows; curl's includes the starts of its processes.
 
 Exit status 1 if more is asked for than 1.02 of what is needed, more is written than the output, a peak exceeds --max-memory,
 or a median rate is less than --least (written) or --least-null (discarded) of curl's.
@@ -96,7 +96,7 @@ class Bench:
             process.wait()
 
     def list_jobs(self):
-        """What curl asks for: signed URLs live an hour."""
+        """Lists the URLs and ranges for curl; signed URLs live an hour."""
         lines = []
         for path in measure.files_of(self.source):
             if not path.endswith(".safetensors"):
@@ -184,7 +184,7 @@ def show(bench, options, streamed):
     over = network["data_bytes"] / network["used_bytes"]
     peak = max(outcome.peak_bytes for outcome in streamed)
     print(f"{network['data_requests']} requests of data of {files} files, {network['used_bytes'] / network['data_requests'] / 1e6:.1f}"
-          f" MB each, {network['requests'] - network['data_requests']} others; {over:.4f} of what was needed; "
+          f" MB each, {network['requests'] - network['data_requests']} others; {over:.4f}x the bytes needed; "
           f"peak {peak / measure.MIB:.0f} MiB; {bench.written:.4f} of the output written")
     return (over <= MOST_READ and peak <= measure.parse_size(options.max_memory) and bench.written <= MOST_WRITTEN
             and ratios["hfshard, written"] >= options.least and ratios["hfshard, null"] >= options.least_null)

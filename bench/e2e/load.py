@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the layout of a checkpoint costs each host that loads it. Needs the peers: run it with their Python, or name
+"""Measures how much each host reads and how long it takes, by the layout of a checkpoint. Needs the peers: run it with their Python, or name
 that in HFSHARD_PEER_PYTHON.
 
 A process that holds all shards reads all bytes whatever the layout; only hosts show the difference. So one host of 8
@@ -14,8 +14,8 @@ b    hfshard convert, no --mesh
 c    hfshard convert --mesh fsdp=16
 d    hfshard link --mesh fsdp=16, if the program has it
 
-Times are from before the first open until all is read, with the page cache warm, and for a and c also cold. What Orbax
-does around that (_METADATA, devices) is left out, the same for all. For b, c and d the bytes and requests of *every* host
+Times are from before the first open until all is read, with the page cache warm, and for a and c also cold. They leave out
+Orbax's other work (_METADATA, devices), which is the same for all. For b, c and d the bytes and requests of *every* host
 are also counted, and must be those that the chunk grid in `plan` implies, and those that `plan --load-mesh` predicts
 where the program has that. Then two real JAX processes restore c.
 
@@ -164,7 +164,7 @@ class Bench:
         return layouts
 
     def task(self, layout, hosts, chosen):
-        """What load_host.py is to do: its file."""
+        """Writes the task file for load_host.py."""
         from orbax.checkpoint._src.serialization import tensorstore_utils
 
         leaves = self.leaves("--mesh", f"fsdp={hosts}")

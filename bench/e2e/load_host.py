@@ -127,7 +127,7 @@ async def load(task, blocks):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("task")
-    parser.add_argument("--source", help="the HuggingFace directory that the item comes from")
+    parser.add_argument("--source", help="the Hugging Face directory that the item comes from")
     options = parser.parse_args()
     with open(options.task, encoding="utf-8") as file:
         task = json.load(file)

@@ -5,9 +5,8 @@
 
 Each process has DEVICES simulated CPU devices; the mesh is fsdp over those of both. LEAVES.json gives the shape of each
 leaf and the axis that fsdp splits (null: replicated). Each process compares its shards of three leaves with the source.
-What each read from the data files is what strace saw of its reads, if strace is here, else what TensorStore counted,
-which includes the index. What a process found goes to FACTS.json: its standard output is shared with JAX's own libraries,
-which write lines of theirs there, after ours too.
+strace counts the bytes that each process reads from the data files. Without strace, TensorStore counts them, including
+the index. Each process writes its findings to FACTS.json, because JAX's libraries also write to standard output.
 """
 
 import json
@@ -49,7 +48,7 @@ def data_reads(trace, item):
 
 
 def traced(command, trace):
-    """The command under strace, or as it is where there is none."""
+    """Returns the command under strace, or unchanged without strace."""
     if not shutil.which("strace"):
         return command
     calls = "trace=read,pread64,preadv,preadv2"

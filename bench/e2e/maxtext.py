@@ -13,7 +13,7 @@ more on a busy machine; mapped files count in the peak; written is what write ca
 every leaf of MaxText's outputs must equal hfshard's in shape, dtype and bits, read by TensorStore; both keep bf16.
 
 The peer is a clone of AI-Hypercomputer/maxtext (PINNED below is seen to work) and the 3 GB of packages of `scripts/test
---with-maxtext`. What is missing is made if it can be; else the bench says `PEER MISSING maxtext` and exits with 77.
+--with-maxtext`. The bench makes missing parts if it can; otherwise it prints `PEER MISSING maxtext` and exits with 77.
 Exit status 1 when an output differs. Needs 8 GB of disk.
 """
 

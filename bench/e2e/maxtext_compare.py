@@ -22,7 +22,7 @@ def leaves(item):
 
 
 def difference(name, items):
-    """What is not the same about a leaf, or None; and its dtype and bytes."""
+    """Returns how a leaf differs, or None; and its dtype and bytes."""
     theirs, ours = [peer.open_array(item, name) for item in items]
     facts = theirs.dtype.name, int(np.prod(theirs.shape)) * theirs.dtype.numpy_dtype.itemsize
     if theirs.shape != ours.shape or theirs.dtype != ours.dtype:

@@ -1,4 +1,4 @@
-"""What the end-to-end benches share: checkpoints to convert, timed commands with limits, caches, and tables.
+"""The parts that the end-to-end benches share: checkpoints to convert, timed commands with limits, caches, and tables.
 
 Nothing here needs more than Python and the programs under test.
 """

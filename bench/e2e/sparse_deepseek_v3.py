@@ -66,7 +66,7 @@ CONFIG = {
 
 
 def fp8(name, rows, columns):
-    """A quantised matrix and the scales of its blocks."""
+    """A quantized matrix and the scales of its blocks."""
     yield name + ".weight", "F8_E4M3", [rows, columns]
     yield name + ".weight_scale_inv", "F32", [-(-rows // BLOCK), -(-columns // BLOCK)]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checkpoints of Orbax as sources: to HuggingFace files, to another mesh, and compared, beside their ceilings.
+"""Checkpoints of Orbax as sources: to Hugging Face files, to another mesh, and compared, beside their ceilings.
 
 Makes a model of Qwen3-0.6B's shape (1.19 GB), stacked trees of it by hfshard (raw chunks of one device) and by real Orbax
 (zarr2, one zstd chunk a leaf, in an OCDBT database, as MaxText's converter leaves it), then runs rounds, warm, of
@@ -35,7 +35,7 @@ import measure
 
 MOST_READ, MOST_WRITTEN = 1.02, 1.01
 FIXED_BYTES = 4 * measure.MIB
-# Of the smallest tokenizer that transformers loads: to_huggingface wants one, and writes it beside the tensors.
+# The smallest tokenizer that transformers loads. to_huggingface needs one, and writes it next to the tensors.
 TOKENIZER = {
     "tokenizer.json": {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
                        "pre_tokenizer": None, "post_processor": None, "decoder": None,

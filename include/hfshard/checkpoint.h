@@ -10,68 +10,71 @@
 
 namespace hfshard {
 
-/// How reports speak of the checkpoints of a format, and what there is to say about their arrays.
+/// How reports describe the checkpoints of a format, and which facts their arrays have.
 struct Wording {
   std::string kind;        ///< "huggingface"
   std::string array;       ///< "tensor"
   std::string arrays;      ///< "tensors"
   std::string name;        ///< member that names an array in JSON: "name"
-  bool has_cuts = false;   ///< how arrays are cut, and what the pieces went through
-  bool has_files = false;  ///< in which file an array is, and where
+  bool has_cuts = false;   ///< arrays have chunks and codecs
+  bool has_files = false;  ///< arrays have a file and an offset
 };
 
-/// Which weight files of a model are read, where it has several sets of them: globs on their names.
-/// Without any, those that its loaders take.
+/// Selects the weight files of a model that has several sets, by globs on their names. Without
+/// globs, hfshard reads the files that loaders of the model take.
 struct FileGlobs {
-  std::vector<std::string> take;   ///< empty: all
-  std::vector<std::string> leave;  ///< of what is taken
+  std::vector<std::string> take;   ///< all if empty
+  std::vector<std::string> leave;  ///< excluded from `take`
+  /// Select files by their names, as if there were no model.safetensors.index.json.
+  bool ignore_index = false;
   bool empty() const noexcept { return take.empty() && leave.empty(); }
 };
 
-/// A file of a checkpoint that is not cut into pieces.
+/// A file of a checkpoint whose arrays aren't split into pieces.
 struct StoredFile {
   std::string name;  ///< relative to the checkpoint
   std::uint64_t size_bytes = 0;
 };
 
-/// A piece of an array, and where its bytes are.
+/// A piece of an array, and the place of its bytes.
 struct StoredPiece {
-  Shape place;                     ///< in the array's grid
+  Shape place;                     ///< coordinates in the array's grid
   std::string file;                ///< relative to the checkpoint
-  std::optional<ByteRange> range;  ///< nothing if it is not stored
+  std::optional<ByteRange> range;  ///< absent if it isn't stored
 };
 
-/// A named array of a checkpoint, and how it is cut: into a regular grid of pieces, those at the
-/// far edges as large as the others. An array that lies in one file whole is one piece.
+/// A named array of a checkpoint and its pieces. They form a regular grid, and those at the far
+/// edges are as large as the others. An array that is stored whole in one file is one piece.
 struct StoredArray {
-  std::string name;  ///< of a tree: its keys, dotted
+  std::string name;  ///< in a tree, its dotted keys
   DType dtype = DType::bf16;
   Shape shape;
   std::uint64_t size_bytes = 0;
-  Shape chunk;                      ///< extents of a piece
-  std::optional<Shape> inner;       ///< of the cells that a piece is cut into itself
-  std::uint64_t chunks = 0;         ///< how many pieces
-  std::vector<std::string> codecs;  ///< that pieces went through, in the order of encoding
-  std::uint32_t file = 0;           ///< with Wording::has_files: index into CheckpointInfo::files
-  std::uint64_t begin_bytes = 0;    ///< and where it begins there
-  std::vector<StoredPiece> pieces;  ///< row-major; only where they were asked for
+  Shape chunk;                      ///< shape of a piece
+  std::optional<Shape> inner;       ///< shape of its inner chunks
+  std::uint64_t chunks = 0;         ///< number of pieces
+  std::vector<std::string> codecs;  ///< in encoding order
+  std::uint32_t file = 0;           ///< in CheckpointInfo::files, if Wording::has_files
+  std::uint64_t begin_bytes = 0;    ///< offset in that file
+  std::vector<StoredPiece> pieces;  ///< row-major, if asked for
 };
 
-/// What a checkpoint consists of.
+/// The contents of a checkpoint.
 struct CheckpointInfo {
-  std::string path;                        ///< as it was named
-  std::optional<std::uint64_t> step;       ///< that was taken, of a root with steps
-  std::vector<std::uint64_t> other_steps;  ///< that there are, ascending
-  std::string writer;                      ///< what wrote it, where it says so
+  std::string path;                        ///< as given by the user
+  std::optional<std::uint64_t> step;       ///< the one that was read, if any
+  std::vector<std::uint64_t> other_steps;  ///< ascending
+  std::string writer;                      ///< the program that wrote it, if known
   Wording wording;
   std::vector<StoredArray> arrays;  ///< sorted by name
   std::vector<StoredFile> files;
-  std::uint64_t size_bytes = 0;    ///< of all arrays, decoded
-  std::uint64_t chunks = 0;        ///< of all arrays
-  std::uint64_t elements = 0;      ///< of all arrays
-  std::uint64_t parameters = 0;    ///< of them, real numbers that are no optimizer's
-  std::string metadata;            ///< JSON object: what the format and config.json say of it
-  std::vector<std::string> notes;  ///< ignored files and why
+  std::uint64_t size_bytes = 0;          ///< all arrays, decoded
+  std::uint64_t chunks = 0;              ///< all arrays
+  std::uint64_t elements = 0;            ///< all arrays
+  std::uint64_t parameters = 0;          ///< the model's real numbers
+  std::uint64_t optimizer_elements = 0;  ///< the optimizer's
+  std::string metadata;                  ///< JSON object from format and config.json
+  std::vector<std::string> notes;        ///< ignored files and why
 };
 
 }  // namespace hfshard

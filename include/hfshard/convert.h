@@ -15,93 +15,97 @@ namespace hfshard {
 struct Limits;
 struct PlanSummary;
 
-/// How the source's files come below an output that is linked.
+/// How a linked output refers to the source's files.
 enum class ShardLinks : std::uint8_t {
-  automatic,  ///< a hard link, or else a symbolic one
+  automatic,  ///< hard links if possible, else symbolic ones
   hard,
   symbolic,
-  reflink,  ///< a copy that shares its blocks, where the file system has them
+  reflink,  ///< copies that share blocks
 };
 
 /// Options of a run that never affect bytes.
 struct RunOptions {
-  std::string out;  ///< ignored by a target that discards
+  std::string out;  ///< ignored if the target discards
   std::uint64_t max_memory_bytes = std::uint64_t{2} << 30;
-  unsigned jobs = 0;        ///< kernel threads; 0: one for each CPU that this process may use
-  unsigned io_threads = 2;  ///< more, while those wait for reads and writes
+  unsigned jobs = 0;        ///< kernel threads; 0: one per usable CPU
+  unsigned io_threads = 2;  ///< additional, for reads and writes
   IoMode io = IoMode::automatic;
   bool resume = false;
   bool overwrite = false;
   std::uint32_t worker = 0;  ///< --worker I/N
   std::uint32_t workers = 1;
-  ShardLinks shards = ShardLinks::automatic;  ///< of a plan that links
-  const std::atomic<bool>* stop = nullptr;    ///< set by Ctrl-C: drain, commit, throw cancelled
-  /// Where arrays are unpacked for a while by what has no staging directory, if memory does not
-  /// hold them. Too little room is a limit before anything is read.
+  ShardLinks shards = ShardLinks::automatic;  ///< for `link`
+  /// Ctrl-C sets it. The run then drains, commits, and throws cancelled.
+  const std::atomic<bool>* stop = nullptr;
+  /// Directory for unpacked arrays that don't fit in memory, for commands without a staging
+  /// directory. A run with too little space there fails with `limit` before it reads anything.
   std::string scratch_directory = "/var/tmp";
-  const Limits* limits = nullptr;  ///< sizes that only tests change; null: the product's
+  const Limits* limits = nullptr;  ///< changed by tests only
 };
 
-/// Where the time of a run went, by stage: what its threads spent, divided by their number, and for
-/// what one of them does for all (waiting for the disk in order) all of it. The largest is the
-/// stage that limits. Bytes that are mapped are read while kernels use them, and count as theirs.
+/// The time that a run spent in each stage, divided by the stage's threads. Work that one thread
+/// does for all, such as waiting for the disk, isn't divided. The largest time is the limiting
+/// stage's. Mapped bytes are read while kernels use them, and count as kernel time.
 struct StageTimes {
-  double read_seconds = 0;    ///< of a source that is far: waiting for the link
+  double read_seconds = 0;    ///< for a remote source, waiting for it
   double kernel_seconds = 0;  ///< decoding, casting, moving, hashing, encoding
   double write_seconds = 0;
 };
 
-/// What earlier runs of the same plan have left, of the share that a run is about to write.
+/// Work of earlier runs of the same plan, within the share that a run will write.
 struct FoundWork {
-  std::uint64_t bytes = 0;  ///< of output, as Reporter::started counts it; skipped
+  std::uint64_t bytes = 0;  ///< output bytes, skipped by the run
   std::uint64_t total_bytes = 0;
-  std::uint32_t workers = 0;  ///< whose journals say so
+  std::uint32_t workers = 0;  ///< that wrote the journals
   bool asked = false;         ///< RunOptions::resume
 };
 
-/// Told how far a run is; this one does not listen. Called from one thread at a time.
+/// Receives progress events, from one thread at a time. The default implementation ignores them.
 class Reporter {
  public:
   virtual ~Reporter() = default;
-  /// What is going to be done, before anything is written.
+  /// Receives the plan before anything is written.
   virtual void planned(const PlanSummary& /*plan*/) {}
-  /// Before `started`, by a run that goes on with the work of another, or was to.
+  /// Receives the work of earlier runs, before `started`. Also called after --resume without
+  /// earlier work.
   virtual void resumed(const FoundWork& /*found*/) {}
-  /// A stage of work begins; of a worker, its share.
+  /// Announces a stage of work. For a worker, the bytes are those of its share.
   virtual void started(std::uint64_t /*total_bytes*/, std::uint64_t /*already_done_bytes*/) {}
-  /// Of a run whose source is far, before `started`: `bytes` says how many have come over the
-  /// network, and may be called from any thread. When the run ends, an empty one takes its place.
+  /// Receives, before `started`, a function that returns the bytes received over the network. Any
+  /// thread may call it. Only runs with a remote source call this; at the end they pass an empty
+  /// function.
   virtual void linked(const std::function<std::uint64_t()>& /*bytes*/) {}
-  /// Since `started`, where a run knows; before each call of `advanced`.
+  /// Receives the times since `started`, before each call of `advanced`, if the run measures them.
   virtual void timed(const StageTimes& /*times*/) {}
-  /// Bytes of output committed, or read, since the last call.
+  /// Receives the bytes that were committed or read since the last call.
   virtual void advanced(std::uint64_t /*bytes*/) {}
   virtual void note(const std::string& /*text*/) {}
 };
 
-/// A file of the source that an index leads to, and that is not there yet.
+/// A file of the source that a linked output needs, and that doesn't exist yet.
 struct AwaitedFile {
   std::string path;
   std::uint64_t size_bytes = 0;
 };
 
-/// What a run did.
+/// The result of a run.
 struct RunResult {
-  bool already_done = false;        ///< --resume of a finished output
-  bool published = false;           ///< false for a worker's share
-  std::string path;                 ///< of the item directory: OUT/0/items
-  std::uint64_t output_bytes = 0;   ///< of all data files; compressed, at most until published
-  std::uint64_t written_bytes = 0;  ///< data files, this run
-  std::uint64_t skipped_bytes = 0;  ///< found done in the journals
-  std::uint64_t source_bytes = 0;   ///< read by this run (rules' bytes of the tiles it moved)
+  bool already_done = false;  ///< the output was complete before
+  bool published = false;     ///< false for a worker's share
+  std::string path;           ///< of the item directory: OUT/0/items
+  /// Bytes in all data files. With compression, an upper bound until the output is published.
+  std::uint64_t output_bytes = 0;
+  std::uint64_t written_bytes = 0;  ///< to data files, by this run
+  std::uint64_t skipped_bytes = 0;  ///< already in the journals
+  std::uint64_t source_bytes = 0;   ///< read by this run
   std::uint64_t peak_arena_bytes = 0;
   std::uint64_t journal_records = 0;
-  std::uint64_t overflows = 0;        ///< finite values that a cast made infinite, whole output
+  std::uint64_t overflows = 0;        ///< finite values cast to infinity
   std::string root_digest;            ///< hex; empty for a worker's share
   std::vector<IoChoice> reads;        ///< how source files were read
   std::vector<IoChoice> writes;       ///< how data files were written
-  std::optional<NetworkUse> network;  ///< of a source that is far
-  std::vector<AwaitedFile> awaited;   ///< of a link: they are to be fetched
+  std::optional<NetworkUse> network;  ///< for a remote source
+  std::vector<AwaitedFile> awaited;   ///< files that `link` still needs
   double seconds = 0;
 };
 

@@ -11,7 +11,7 @@
 
 namespace hfshard {
 
-/// Element types of the safetensors format; never relabelled (F8 is not U8).
+/// Element types of the safetensors format; never relabeled (F8 is not U8).
 /// Source: huggingface/safetensors safetensors/src/tensor.rs, enum Dtype.
 enum class DType : std::uint8_t {
   boolean,

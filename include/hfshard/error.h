@@ -9,25 +9,26 @@
 
 namespace hfshard {
 
-/// Why something failed; `exit_status` maps each code to the process's exit status (style: usage 2,
-/// the next six 3, io and network 4, internal 70, cancelled 130).
+/// The kind of a failure. `exit_status` maps it to the exit status of the process. That is 2 for
+/// usage, 4 for io and network, 70 for internal, 130 for cancelled, and 3 for all others.
 enum class ErrorCode : std::uint8_t {
   usage,        ///< the command line is wrong
   bad_input,    ///< the source contradicts itself or its config
   corrupt,      ///< bytes are damaged or truncated
   unsupported,  ///< legal, but outside what this release can do
   not_found,    ///< a file or tensor that must exist does not
-  conflict,     ///< the output exists, or somebody else works on it
-  limit,        ///< memory, disk or a size limit does not suffice
+  conflict,     ///< the output exists, or is in use
+  limit,        ///< not enough memory or disk, or too large
   io,           ///< the operating system refused
   network,      ///< a remote end refused or went away
   internal,     ///< a bug in this program
   cancelled,    ///< interrupted by the user
+  access,       ///< the Hub refuses this account or token
 };
 
-/// Name as printed: `bad_input`.
+/// Returns the name as printed: `bad_input`.
 std::string_view to_string(ErrorCode code) noexcept;
-/// Exit status of the process for an error of this code.
+/// Returns the exit status of the process for this code.
 int exit_status(ErrorCode code) noexcept;
 
 /// Half-open range of byte offsets.
@@ -45,8 +46,8 @@ struct TextPlace {
 };
 
 /// The one exception type: a code, one sentence, and the facts needed to act on it.
-/// Cheap and non-throwing to copy (one shared pointer). Setters fill a fact only while it is empty,
-/// so that the throw site wins over outer layers; they return *this for chaining in a throw
+/// Copies are cheap and don't throw (one shared pointer). A setter sets a fact only if it is empty,
+/// so the throw site wins over outer layers. Setters return *this for chaining in a throw
 /// expression.
 class Error final : public std::exception {
  public:
@@ -55,13 +56,13 @@ class Error final : public std::exception {
 
   Error& in_file(std::string_view file_or_url);
   Error& in_tensor(std::string_view tensor);
-  /// Byte range within the file, and the total it must lie in.
+  /// Sets the byte range in the file, and the total that bounds it.
   Error& at(ByteRange range, std::uint64_t total_bytes);
-  /// Where in a text file.
+  /// Sets the place in a text file.
   Error& on_line(TextPlace place);
-  /// JSON pointer of the rule: `mappings/llama.json#/schemes/maxtext/3`.
+  /// Sets the JSON pointer of the rule: `mappings/llama.json#/schemes/maxtext/3`.
   Error& by_rule(std::string_view rule);
-  /// What to do about it.
+  /// Sets the advice: an imperative, a command if possible.
   Error& hint(std::string_view text);
 
   ErrorCode code() const noexcept;
@@ -74,11 +75,13 @@ class Error final : public std::exception {
   std::uint64_t total_bytes() const noexcept;
   std::optional<TextPlace> place() const noexcept;
   const char* what() const noexcept override;
-  /// The same facts under another code and sentence.
+  /// Returns a copy with another code and sentence.
   Error reworded(ErrorCode code, std::string sentence) const;
+  /// Returns a copy with another hint.
+  Error rehinted(std::string hint) const;
 
-  /// The whole message as a person sees it (several lines, no trailing newline):
-  /// `error [corrupt]: ...` and then one fact per line.
+  /// Returns the message for a person: `error [corrupt]: ...`, then one fact per line. It has no
+  /// trailing newline.
   std::string format() const;
 
  private:
@@ -86,11 +89,11 @@ class Error final : public std::exception {
   std::shared_ptr<Facts> facts_;
 };
 
-/// Throws ErrorCode::internal; used by HFSHARD_CHECK.
+/// Throws ErrorCode::internal, for HFSHARD_CHECK.
 [[noreturn]] void check_failed(const char* condition, const char* source_file, int source_line);
 
 }  // namespace hfshard
 
-/// Stays on in release builds; for our own bugs only, never for input.
+/// Checks for bugs in hfshard, never for bad input. Release builds keep it.
 #define HFSHARD_CHECK(condition) \
   ((condition) ? static_cast<void>(0) : ::hfshard::check_failed(#condition, __FILE__, __LINE__))

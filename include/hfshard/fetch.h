@@ -9,29 +9,30 @@
 
 namespace hfshard {
 
-/// Which files of a model `fetch` takes.
+/// The files of a model that `fetch` downloads.
 struct FetchOptions {
-  std::vector<std::string> include;  ///< globs of paths, `*` matches slashes too; empty: all
-  std::vector<std::string> exclude;  ///< of those, these are left out
+  /// Globs on paths; `*` matches slashes too. All files if empty.
+  std::vector<std::string> include;
+  std::vector<std::string> exclude;  ///< excluded from `include`
 };
 
-/// What `fetch` found and did.
+/// The result of `fetch`.
 struct FetchReport {
   std::string model;
   std::string commit;
-  std::string snapshot;             ///< the directory that has them now
-  std::uint64_t files = 0;          ///< asked for
-  std::uint64_t bytes = 0;          ///< of these
-  std::uint64_t fetched_files = 0;  ///< that were not there
+  std::string snapshot;             ///< directory of the files
+  std::uint64_t files = 0;          ///< selected
+  std::uint64_t bytes = 0;          ///< selected
+  std::uint64_t fetched_files = 0;  ///< downloaded
   std::uint64_t fetched_bytes = 0;
 };
 
-/// Brings files of a model of the hub into HubOptions::cache_directory, each checked by the digest
-/// that the hub lists, as huggingface_hub does: it then finds them without asking, offline too.
-/// What is there in its size is not asked for again. Throws: usage (no model's name, no cache,
-/// offline), not_found (no such model; no file matches), network, corrupt, limit (disk, memory),
-/// conflict, cancelled (HubOptions::stop), io; files that are whole stay. The reporter's bytes are
-/// those of the files.
+/// Downloads files of a Hub model into HubOptions::cache_directory, in the layout of
+/// huggingface_hub, which then finds them offline too. Compares each file with the digest that the
+/// Hub lists. Skips files that exist with the right size. Reports the bytes of the files. On
+/// errors, completed files are kept. Throws: usage (not a model name, no cache, offline), not_found
+/// (no such model, no file matches), network, corrupt, limit (disk, memory), conflict, cancelled
+/// (HubOptions::stop), io.
 FetchReport fetch(const SourceName& source, const FetchOptions& options, Reporter& reporter);
 
 }  // namespace hfshard

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,82 +17,104 @@
 #include "hfshard/report.h"
 #include "hfshard/verify.h"
 
-/// The library: everything that the command line does, for other programs. Nothing here prints,
-/// reads the environment or ends the process; several calls may run in one process at once. The one
-/// signal that is touched is SIGBUS, with IoMode::mmap alone, and it is passed on (docs/adr/0017).
-/// Failures are thrown as Error. Memory is bounded per call by RunOptions::max_memory_bytes, which
-/// does not count what the process holds otherwise. Threads are oneTBB's, in an arena of each call;
-/// its bound on the threads of the process is raised while they are on (docs/adr/0021).
+/// The library: everything that the command line does, for other programs. It doesn't print, read
+/// the environment or end the process. Several calls can run in one process at once. It handles one
+/// signal, SIGBUS, with IoMode::mmap alone, and passes it on (docs/adr/0017). Failures are thrown
+/// as Error. RunOptions::max_memory_bytes bounds the memory of each call, without other memory of
+/// the process. Threads are oneTBB's, in an arena for each call. A call raises oneTBB's bound on
+/// the threads of the process while it runs (docs/adr/0021).
 namespace hfshard {
 
-/// A format that can be written.
+/// A format that hfshard writes.
 struct Target {
   std::string name;           ///< for PlanOptions::target
-  bool discards = false;      ///< nothing is kept of what is written
-  std::string scheme;         ///< for MappingOptions::scheme, unless another one is asked for
-  bool whole_arrays = false;  ///< arrays are not cut into chunks: PlanOptions::shard_bytes
-  bool splits_dims =
-      false;  ///< a mesh cuts dims by their numbers where nothing says what they mean
+  bool discards = false;      ///< writes nothing
+  std::string scheme;         ///< default MappingOptions::scheme
+  bool whole_arrays = false;  ///< no chunks: PlanOptions::shard_bytes
+  /// A mesh splits dims by their numbers if no rule states their meaning.
+  bool splits_dims = false;
 };
-/// All of them; the first one is written unless another one is asked for.
+/// Returns all formats. The first one is the default.
 std::vector<Target> targets();
 
-/// The mesh axes that PlanOptions::meshes may name, unless it has rules of its own; sorted.
+/// Returns the mesh axes of the default axis rules, for PlanOptions::meshes; sorted.
 std::vector<std::string> mesh_axes();
 
-/// What `plan` is asked beside the plan itself.
+/// Options of `plan`.
 struct PlanQuestions {
-  std::vector<std::string> load_meshes;  ///< what loading the output on each of these would cost
+  std::vector<std::string> load_meshes;  ///< report the cost of loading
   std::uint64_t devices_per_host = 1;
-  std::uint64_t most_leaves = UINT64_MAX;  ///< that the report lists: a hundred thousand take 50 MB
-  bool measure =
-      false;  ///< estimate the time: reads and writes a few MB, and leaves nothing behind
+  /// Leaves in the report. 100,000 of them take 50 MB.
+  std::uint64_t most_leaves = UINT64_MAX;
+  /// Estimate the time. This reads and writes a few MB, and removes them.
+  bool measure = false;
 };
 
-/// Plans a conversion; reads headers only. With RunOptions::out, what a run would refuse there is
-/// thrown: conflict. Throws: usage, bad_input, corrupt, unsupported, not_found, io.
+/// Plans a conversion. Reads headers only. Throws: usage, bad_input, corrupt, unsupported,
+/// not_found, io; with RunOptions::out, conflict as a run there would.
 PlanReport plan(const SourceName& source, const PlanOptions& options, const RunOptions& run,
                 const PlanQuestions& questions = {});
 
-/// Converts `source` into RunOptions::out, or one worker's share of it. Throws: as plan; limit
-/// (memory, disk), conflict (the output, another run), cancelled; what is written stays, resumable.
+/// Converts `source` into RunOptions::out, or one worker's share of it. On errors, the work so far
+/// is kept for a resume. Throws: as plan; limit (memory, disk), conflict (the output, another run),
+/// cancelled.
 ConvertReport convert(const SourceName& source, const PlanOptions& options, const RunOptions& run,
                       Reporter& reporter);
 
-/// What cannot be linked is converted into side data files; more of it is written only if that was
-/// asked for, since `link` is about not copying.
-inline constexpr std::uint64_t kMostSideBytes = std::uint64_t{1} << 30;
-
-/// How `link` treats what cannot be linked, and the files that are.
-struct LinkOptions {
-  bool in_place = false;  ///< the index goes into the source's directory, which is the output too
-  bool side_file =
-      false;             ///< side data may be written: in_place any, else more than kMostSideBytes
-  bool digests = false;  ///< read what is linked and record its digests
+/// Steps of a root: all, some numbers, or the last ones.
+struct StepList {
+  bool all = false;
+  std::uint64_t last = 0;
+  std::vector<std::uint64_t> numbers;
 };
 
-/// Makes the same tree with no copy: an index over the safetensors files. Throws: as convert;
-/// unsupported, listing what cannot be linked; usage (too much of it, without side_file).
+/// Reshards several steps of a root, each as convert does (TreeOptions::same). Publishes each step
+/// when it is complete, under its own number. For a format without steps, each gets its own
+/// directory in OUT. Skips steps that OUT has with the same plan. Calls `done` after each step.
+/// Writes nothing unless all steps are complete and OUT can take them. Throws: as convert; usage
+/// (SOURCE has no steps, workers), not_found (a missing or incomplete step, with the steps that
+/// exist).
+std::vector<ConvertReport> convert_steps(const SourceName& source, const PlanOptions& options,
+                                         const StepList& steps, const RunOptions& run,
+                                         Reporter& reporter,
+                                         const std::function<void(const ConvertReport&)>& done);
+
+/// The most bytes that `link` copies without LinkOptions::side_file. Leaves that can't be linked
+/// are converted into side data files.
+inline constexpr std::uint64_t kMostSideBytes = std::uint64_t{1} << 30;
+
+/// Options of `link`.
+struct LinkOptions {
+  bool in_place = false;  ///< write the index into the source's directory
+  /// Allow side data files: any with in_place, else more than kMostSideBytes.
+  bool side_file = false;
+  bool digests = false;  ///< read linked data and record its digests
+};
+
+/// Writes the same tree as convert without a copy: an index over the safetensors files. Throws: as
+/// convert; unsupported (lists leaves that can't be linked), usage (too many of them, without
+/// side_file).
 ConvertReport link(const SourceName& source, const PlanOptions& options, const LinkOptions& link,
                    const RunOptions& run, Reporter& reporter);
 
-/// Publishes an output that N workers wrote; one that is published is RunResult::already_done.
-/// Throws: conflict naming the missing shares, not_found (no run was started).
+/// Publishes an output that N workers wrote. If it is published already, sets
+/// RunResult::already_done. Throws: conflict (names the missing shares), not_found (no run was
+/// started).
 ConvertReport finalize(const RunOptions& run, Reporter& reporter, const HubOptions& hub = {});
 
-/// Removes the staging directory of an unfinished output, and puts back what a killed run had moved
-/// there. Throws: conflict (it is in use, or not ours), io.
+/// Removes the staging directory of an unfinished output. Puts back files that a killed run had
+/// moved there. Throws: conflict (it is in use, or hfshard didn't write it), io.
 CleanReport clean(const std::string& out);
 
-/// Checks an output: against the digests that it carries, or, with a `source`, byte for byte.
-/// Differences are results, not errors. Throws: not_found (an unfinished one too), corrupt
-/// (manifest, metadata), limit, io.
-VerifyResult verify(const std::string& out, const SourceName& source, const RunOptions& run,
+/// Verifies an output against its recorded digests or, with a `source`, byte for byte. Differences
+/// are results, not errors. Throws: not_found (also for an unfinished output), corrupt (manifest,
+/// metadata), limit, io.
+VerifyResult verify(const SourceName& out, const SourceName& source, const RunOptions& run,
                     Reporter& reporter);
 
 /// Compares two checkpoints of any formats, by names or through the mapping of their model.
 /// Differences and damage are results, not errors. Memory: as convert. Throws: as open; usage
-/// (nothing says how they belong together), limit, io.
+/// (nothing relates them), limit, io.
 DiffResult diff(const SourceName& a, const SourceName& b, const DiffOptions& options,
                 const RunOptions& run, Reporter& reporter);
 
@@ -99,9 +122,9 @@ DiffResult diff(const SourceName& a, const SourceName& b, const DiffOptions& opt
 /// io.
 CheckpointReader open(const SourceName& place);
 
-/// Says what is in a checkpoint of any format; damage is a result, not an error. Memory: names, a
-/// buffer, or one cell of at most 128 MiB, and a decoder. Throws: as open; limit, not_found (an
-/// output whose run has not ended, with how to go on).
+/// Describes a checkpoint of any format. Damage is a result, not an error. Memory: names, a buffer
+/// or one cell of at most 128 MiB, and a decoder. Throws: as open; limit, not_found (an unfinished
+/// output; the hint says how to resume it).
 InspectReport inspect(const SourceName& place, const InspectOptions& options, Reporter& reporter);
 
 }  // namespace hfshard

@@ -8,38 +8,39 @@
 
 namespace hfshard {
 
-/// Where models of the hub come from. The library reads no environment; a program passes on what
-/// its own says (the command line: HF_ENDPOINT, HF_TOKEN, HF_HUB_CACHE, HF_HUB_OFFLINE, ...).
+/// Access to the Hub. The library doesn't read the environment. The command line fills this from
+/// HF_ENDPOINT, HF_TOKEN, HF_HUB_CACHE, HF_HUB_OFFLINE and others.
 struct HubOptions {
   std::string endpoint = "https://huggingface.co";
-  /// Sent to hubs only, and over TLS only (loopback excepted). Never printed.
+  /// Sent to the Hub only, and only over TLS or to this machine. Never printed.
   std::string token;
-  std::string token_from;       ///< said when it is refused: "HF_TOKEN"
-  std::string cache_directory;  ///< of `models--org--name`; empty: none
-  bool offline = false;         ///< no request at all
+  std::string token_from;       ///< for errors: "HF_TOKEN"
+  std::string cache_directory;  ///< contains `models--org--name`, or empty
+  bool offline = false;         ///< make no requests
   std::uint32_t metadata_timeout_seconds = 10;
-  std::uint32_t download_timeout_seconds = 10;  ///< without one byte
-  std::string ca_file;                          ///< certificates; empty: the system's
+  std::uint32_t download_timeout_seconds = 10;  ///< below 1 KiB/s
+  std::string ca_file;                          ///< certificates, or empty
   std::string user_agent_suffix;
   std::uint32_t most_connections = 32;
-  std::uint32_t retry_ms = 1000;            ///< the shortest wait before another try
-  const std::atomic<bool>* stop = nullptr;  ///< RunOptions::stop: ends every wait for the network
-  std::uint32_t note_ms = 2000;             ///< who waits so long for an answer is told of it
-  /// Told what a person may want to know while something waits; may be empty.
+  std::uint32_t retry_ms = 1000;            ///< minimum wait before a retry
+  const std::atomic<bool>* stop = nullptr;  ///< RunOptions::stop, ends all waits
+  std::uint32_t note_ms = 2000;             ///< wait before `note` is called
+  /// Receives notes for a person while a request waits. May be empty.
   std::function<void(const std::string&)> note;
 };
 
-/// A source as it is typed: a path, or a model of the hub (`org/name`, `hf://org/name@revision`, a
-/// page's URL). A path that is there is taken first.
+/// A source as the user types it: a path, or a Hub model (`org/name`, `hf://org/name@revision`, a
+/// page's URL). An existing path wins.
 struct SourceName {
   std::string text;
-  std::string
-      revision;  ///< of a model: branch, tag, `refs/pr/N` or commit; empty: as the name says
-  /// A model of the hub is brought into HubOptions::cache_directory first, as `fetch` does, but for
-  /// weights of other formats; and then read from there.
+  /// Branch, tag, `refs/pr/N` or commit of a model. If empty, the name decides.
+  std::string revision;
+  /// Download a Hub model into HubOptions::cache_directory first, as `fetch` does, without weights
+  /// in other formats.
   bool keep_files = false;
-  std::optional<std::uint64_t> step;  ///< of a place with several; absent: the highest
-  std::string items;                  ///< the name of one of a step's trees; empty: the only one
+  std::optional<std::uint64_t> step;  ///< the highest if absent
+  std::string items;                  ///< one of a step's trees, or empty
+  bool ignore_index = false;          ///< FileGlobs::ignore_index
   HubOptions hub;
   SourceName() = default;
   SourceName(std::string path) : text(std::move(path)) {}  // NOLINT(google-explicit-constructor)

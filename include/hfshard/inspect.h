@@ -12,42 +12,43 @@
 
 namespace hfshard {
 
-/// One chunk or tensor that cannot be read.
+/// One chunk or tensor that can't be read.
 struct Damage {
   std::string tensor;
-  std::optional<Shape> chunk;  ///< its place in the grid
+  std::optional<Shape> chunk;  ///< coordinates in the grid
   ErrorCode code = ErrorCode::corrupt;
   std::string message;
   std::string file;
   std::optional<ByteRange> range;
 };
 
-/// Everything that was found. `items` may be cut short; `count` is not, unless `more` says so.
+/// All damage of a checkpoint. `items` may be truncated. `count` is complete unless `more` is set.
 struct DamageList {
   std::vector<Damage> items;
   std::uint64_t count = 0;
   std::uint64_t checked = 0;
-  bool more = false;  ///< the search gave up: at least a million are missing
+  bool more = false;  ///< the search stopped at a million
   std::string unit = "chunks";
 };
 
-/// What `inspect` is asked.
+/// Options of `inspect`.
 struct InspectOptions {
-  bool data = false;    ///< read everything, so that whatever is damaged is found
-  bool pieces = false;  ///< tell where each piece is
-  std::string filter;   ///< shell-style pattern of the names that are looked at; empty: all
-  std::vector<std::string> load_meshes{};  ///< what loading it on each of these costs
+  bool data = false;                       ///< read all data to find all damage
+  bool pieces = false;                     ///< list the place of each piece
+  std::string filter;                      ///< glob on names; all if empty
+  std::vector<std::string> load_meshes{};  ///< report the cost of loading
   std::uint64_t devices_per_host = 1;
-  std::vector<std::string> axes{};          ///< --axes: of arrays whose axes nothing else tells
-  std::optional<std::string> rules_text{};  ///< --rules FILE; absent: as a plan has them
+  std::vector<std::string> axes{};          ///< --axes, for unknown axes
+  std::optional<std::string> rules_text{};  ///< --rules FILE, or the default
   std::string rules_name = "default axis rules";
 };
 
-/// What is in a checkpoint.
+/// The result of `inspect`.
 struct InspectReport {
   CheckpointInfo checkpoint;
-  DamageList damage;  ///< without InspectOptions::data chunks that are missing, the first 20 listed
-  std::vector<LoadReport> loads{};  ///< one for each of InspectOptions::load_meshes
+  /// Without InspectOptions::data, the missing chunks, of which 20 are listed.
+  DamageList damage;
+  std::vector<LoadReport> loads{};  ///< per InspectOptions::load_meshes
 };
 
 }  // namespace hfshard

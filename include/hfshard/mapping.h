@@ -16,75 +16,78 @@ struct Cast {
   std::string glob;
   DType dtype = DType::f32;
 };
-/// `GLOB=DTYPE`, as --cast takes it and hfshard.json records it.
+/// Returns `GLOB=DTYPE`, as --cast takes it and hfshard.json records it.
 std::string to_string(const Cast& cast);
-/// Parses it, up to the last `=`. Nothing if there is no glob, or no dtype of that name.
+/// Parses a cast, with the glob up to the last `=`. Returns nothing if the glob is empty or the
+/// dtype is unknown.
 std::optional<Cast> parse_cast(std::string_view text);
 
-/// A family of the user's own, or a changed one: it stands before the built-in ones, and instead of
-/// the one of the same name.
+/// A family that the user wrote or changed. It is tried before the built-in ones, and replaces the
+/// one with the same name.
 struct MappingFile {
-  std::string family;  ///< as the file says
-  std::string name;    ///< the file's name without its folder: what a plan keeps
+  std::string family;  ///< stated in the file
+  std::string name;    ///< file name without folder, for the plan
   std::string text;
-  bool asked = true;      ///< --mapping names it, so that it must be the model's
-  std::string path = {};  ///< as it was named, in errors; empty: `name`
+  bool asked = true;      ///< named by --mapping; must be the model's
+  std::string path = {};  ///< for errors; `name` if empty
 };
 
-/// Whose names the leaves have: a value of MappingOptions::scheme.
+/// A scheme: a set of names for leaves, such as MaxText's.
 struct SchemeSummary {
   std::string name;
   std::string about;   ///< whose names they are
-  bool stacks = true;  ///< whether layers may be stacked
+  bool stacks = true;  ///< can stack layers
 };
 
-/// What the user chose that changes the mapping.
+/// The user's options that change the mapping.
 struct MappingOptions {
   std::string scheme = "maxtext";  ///< one of list_schemes()
-  /// --dialect, of scheme "hf": "files", names and shapes as they are stored, or one of
-  /// list_dialects().
+  /// --dialect, for scheme "hf": "files" for names and shapes as stored, or one of list_dialects().
   std::string dialect = "files";
-  bool stacked = true;                      ///< --layers; of a scheme that stacks none, nothing
-  std::optional<std::uint64_t> num_layers;  ///< --num-layers: the first ones; absent: all
-  std::map<std::string, std::string>
-      options;  ///< --option NAME=VALUE, --with a,b (value "true"), --vocab N ("vocab")
-  std::vector<std::string> include;  ///< globs on source names; empty = all
+  bool stacked = true;                      ///< --layers, if the scheme can stack
+  std::optional<std::uint64_t> num_layers;  ///< --num-layers, or all
+  /// --option NAME=VALUE, --with a,b (value "true"), --vocab N ("vocab").
+  std::map<std::string, std::string> options;
+  std::vector<std::string> include;  ///< globs on source names; all if empty
   std::vector<std::string> exclude;
-  std::optional<DType>
-      dtype;  ///< --dtype of all float leaves; absent: as stored, bf16 where it was quantised
-  /// --dtype keep: as the source stores it, in every direction; quantized tensors are refused.
+  /// --drop: globs on source arrays whose values may be lost if the target has no place for them.
+  std::vector<std::string> drop;
+  bool untie = false;  ///< --untie: store the output head
+  /// --dtype for all float leaves. If absent, the stored dtype, and bf16 for quantized tensors.
+  std::optional<DType> dtype;
+  /// --dtype keep: the stored dtype, in every direction. Refuses quantized tensors that the target
+  /// can't store.
   bool keep_dtype = false;
-  std::vector<MappingFile> files;  ///< --mapping FILE and HFSHARD_MAPPINGS; a plan keeps its own
-  std::vector<Cast> casts;  ///< the last one that matches a leaf decides, whatever its rule says
-  /// --prefix, of scheme "hf": what the names that are written begin with. Of a checkpoint of
-  /// another program that has a model's own names: what its names begin with, which is taken off.
+  std::vector<MappingFile> files;  ///< --mapping FILE, HFSHARD_MAPPINGS
+  std::vector<Cast> casts;         ///< the last match wins over rules
+  /// --prefix. Scheme "hf" writes it before every name. Other schemes remove it from the names they
+  /// read, as do exports of another program's checkpoint that has the model's own names.
   std::string prefix;
-  /// Leaves are no branches of a tree, so that they may have any names. A plan takes it from its
-  /// target.
+  /// Leaf names can be any text, not only keys of a tree. A plan takes it from its target.
   bool flat_names = false;
 };
 
-/// How far a family is shown to be right; made by tests/interop/proof.py, never typed.
+/// How far a family is shown to be right. tests/interop/proof.py makes it; nobody types it.
 struct FamilyProof {
-  std::uint64_t accounted = 0;      ///< published models whose every element has its place
-  std::uint64_t executed = 0;       ///< checkpoints that were converted and verified
-  std::uint64_t by_maxtext = 0;     ///< of them, bit-equal to what MaxText's own converter makes
-  std::uint64_t by_own_oracle = 0;  ///< bit-equal to tests/oracle/make_numpy_oracles.py
-  std::uint64_t by_torchtitan = 0;  ///< models of tests/torchtitan, bit-equal to its own adapter's
+  std::uint64_t accounted = 0;      ///< published models, fully mapped
+  std::uint64_t executed = 0;       ///< checkpoints converted and verified
+  std::uint64_t by_maxtext = 0;     ///< bit-equal to MaxText's converter
+  std::uint64_t by_own_oracle = 0;  ///< bit-equal to make_numpy_oracles.py
+  std::uint64_t by_torchtitan = 0;  ///< bit-equal to torchtitan's adapter
 };
 
-/// A rule of a family with the shapes that it has for one config.
+/// A rule of a family with its shapes for one config.
 struct ShownRule {
-  std::string source;                 ///< name of its tensors; "(filled with 0)" of a fill
-  std::optional<Shape> source_shape;  ///< absent of fills, and of what is dropped whole
+  std::string source;                 ///< tensor name, or "(filled with 0)"
+  std::optional<Shape> source_shape;  ///< absent for fills and whole drops
   std::string source_pattern;
-  std::string target;  ///< path of its leaves; "(dropped: why)" where there is none
+  std::string target;  ///< leaf path, or "(dropped: why)"
   std::optional<Shape> target_shape;
   std::string target_pattern;
-  std::string axes;         ///< logical axis per dim, "-" where one has none: "embed, -"
-  std::string value;        ///< what happens to values, empty if nothing
+  std::string axes;         ///< logical axis per dim: "embed, -"
+  std::string value;        ///< change of values, or empty
   std::string rule;         ///< JSON pointer
-  std::uint64_t count = 1;  ///< how many tensors of the loop it stands for
+  std::uint64_t count = 1;  ///< tensors of the loop
 };
 
 }  // namespace hfshard

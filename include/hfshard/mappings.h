@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,40 +10,41 @@
 #include "hfshard/dtype.h"
 #include "hfshard/hub.h"
 #include "hfshard/mapping.h"
+#include "hfshard/plan.h"
 
 namespace hfshard {
 
-/// A model family that is known.
+/// A known model family.
 struct FamilySummary {
   std::string name;
   std::vector<std::string> model_types;
   std::vector<std::string> architectures;
   std::vector<std::string> schemes;
-  std::vector<std::string> dialects;  ///< of scheme "hf", beside "files"
-  std::vector<std::string> layers;    ///< "stacked", "separate": those that its example can have
-  FamilyProof proof;                  ///< of built-in ones only
+  std::vector<std::string> dialects;  ///< for scheme "hf", except "files"
+  std::vector<std::string> layers;    ///< "stacked", "separate"
+  FamilyProof proof;                  ///< for built-in families
 };
 
-/// Which family, and which model of it.
+/// Selects a family and a model of it.
 struct FamilyChoice {
-  std::vector<MappingFile> own;  ///< families before the built-in ones
-  std::string family;            ///< empty: that of the only one of `own` that was asked for
-  std::string config_text;       ///< config.json verbatim; empty: the family's example
-  std::string config_name = "config.json";     ///< in errors
-  std::map<std::string, std::string> options;  ///< --with and --option: which parts there are
+  std::vector<MappingFile> own;                ///< tried before the built-in families
+  std::string family;                          ///< if empty, the one that `own` asks for
+  std::string config_text;                     ///< config.json, or empty for the example
+  std::string config_name = "config.json";     ///< for errors
+  std::map<std::string, std::string> options;  ///< --with and --option
 };
 
-/// The rules of a family, with the shapes that they have for one model.
+/// The rules of a family, with their shapes for one model.
 struct FamilyRules {
   std::string family;
   std::string scheme;
-  std::string dialect;  ///< of scheme "hf", unless it is "files"
+  std::string dialect;  ///< for scheme "hf", except "files"
   bool stacked = true;
-  std::string config;  ///< config.json that the shapes are of
+  std::string config;  ///< config.json of the model
   std::vector<ShownRule> rules;
 };
 
-/// What checking a mapping says about one source or example.
+/// The result of checking the mapping of one source or example.
 struct CheckReport {
   struct Dropped {
     std::string tensor;
@@ -51,37 +53,39 @@ struct CheckReport {
   };
   struct Problem {
     std::string tensor;
-    std::string what;  ///< names the region: the element, its tensor, how often it is used
+    std::string what;  ///< with the element, if there is one
     std::string rule;
     std::string hint;
   };
-  std::string family;  ///< empty if it could not be told
+  std::string family;  ///< empty if unknown
   std::string scheme;
-  std::string dialect;  ///< of scheme "hf", unless it is "files"
+  std::string dialect;  ///< for scheme "hf", except "files"
   std::string layers;
-  std::string config;             ///< "example", or the name of one of the family's sizes
-  bool shapes_seen = true;        ///< false: names only, the model is not downloaded
-  std::vector<std::string> with;  ///< parts that are converted: mtp, vision, audio
-  std::uint64_t tensors = 0;      ///< of the source
+  std::string config;                      ///< "example", or a size of the family
+  bool shapes_seen = true;                 ///< false if only names are known
+  std::vector<std::string> with;           ///< optional parts: mtp, vision, audio
+  std::optional<std::uint64_t> step;       ///< the one that was read, if any
+  std::vector<std::uint64_t> other_steps;  ///< ascending
+  std::uint64_t tensors = 0;               ///< of the source
   std::uint64_t leaves = 0;
-  std::vector<std::string> rules;  ///< pointers of those that were used
+  std::vector<std::string> rules;  ///< JSON pointers of the used rules
   std::vector<Dropped> dropped;
   std::vector<std::string> source_notes;  ///< ignored files and why
   std::vector<std::string> notes;
-  std::vector<Problem> problems;  ///< empty: accounted
+  std::vector<Problem> problems;  ///< empty if everything is accounted for
 };
 
-/// An example checkpoint that is to be written.
+/// Options of `mappings example`.
 struct ExampleOptions : FamilyChoice {
   std::string out;
   std::uint64_t seed = 0;
-  bool sparse = false;        ///< full sizes, no data: takes no disk, reads as zeros
-  DType dtype = DType::bf16;  ///< of what is not quantised: bf16, f16 or f32
-  std::uint64_t shard_bytes = std::uint64_t{4}
-                              << 30;  ///< largest data of a file with several tensors
+  bool sparse = false;        ///< full sizes, zeros, no disk space
+  DType dtype = DType::bf16;  ///< bf16, f16 or f32, unless quantized
+  /// Most bytes in a file with several tensors.
+  std::uint64_t shard_bytes = std::uint64_t{4} << 30;
 };
 
-/// What was written.
+/// The result of `mappings example`.
 struct ExampleResult {
   std::uint64_t tensors = 0;
   std::uint64_t files = 0;       ///< safetensors files
@@ -89,43 +93,50 @@ struct ExampleResult {
   std::uint64_t file_bytes = 0;  ///< of safetensors files
 };
 
-/// Every scheme that there is, MaxText's first and "hf" last.
+/// Lists all schemes, MaxText's first and "hf" last.
 std::vector<SchemeSummary> list_schemes();
-/// The dialects of scheme "hf": "files" first.
+/// Lists the supported releases of a scheme's loader. The newest comes first and is the default.
+/// Empty if there is no choice. MappingOptions::options selects one under the scheme's name.
+std::vector<std::string> list_releases(const std::string& scheme);
+/// Finds one of these by its name or its commit. Throws: usage.
+std::string find_release(const std::string& scheme, const std::string& asked);
+/// Lists the dialects of scheme "hf", "files" first.
 std::vector<SchemeSummary> list_dialects();
 
-/// Reads a family file of the user's own. Throws: not_found, io, bad_input (it does not load).
+/// Reads a family file of the user. Throws: not_found, io, bad_input (the file has an error).
 MappingFile read_mapping(const std::string& path);
-/// Reads those that are asked for, and the `.json` files of a directory, unless it is empty, of
-/// which one that is asked for takes the place. Throws: as read_mapping; usage (two of a family).
+/// Reads the `asked` files, and the families among the `.json` files of a directory, unless its
+/// name is empty. An asked family replaces one in the directory. Throws: as read_mapping; usage
+/// (two files for one family).
 std::vector<MappingFile> read_mappings(const std::vector<std::string>& asked,
                                        const std::string& directory);
 
-/// Lists every family by name, the user's own among them.
+/// Lists all families by name, with the user's own.
 std::vector<FamilySummary> list_mappings(const std::vector<MappingFile>& own = {});
 
-/// Shows the rules of a family for one scheme; where that is empty, for MaxText's or its first one.
-/// Of "hf", those of a dialect.
-/// Throws: not_found (family, with near names; scheme), usage (no family is named), bad_input (the
-/// config is malformed, or of another family), unsupported.
+/// Returns the rules of a family for one scheme. If `scheme` is empty, it is MaxText's or the
+/// family's first one. For "hf", returns the rules of the dialect. Throws: not_found (family, with
+/// near names; scheme), usage (no family), bad_input (the config is malformed, or of another
+/// family), unsupported.
 FamilyRules show_mapping(const FamilyChoice& choice, bool stacked, const std::string& scheme = {},
                          const std::string& dialect = MappingOptions().dialect);
 
-/// Compiles and proves the mapping of a source; of one that is not downloaded its names alone are
-/// looked at. What is wrong with a tensor or a rule is a problem of the report. Throws: usage,
-/// unsupported (no family, no such layout or scheme), not_found, corrupt, io.
-CheckReport check_mapping(const SourceName& source, const MappingOptions& options);
+/// Compiles and proves the mapping of a source. Checks only the names of a model that isn't
+/// downloaded. Reports errors of tensors and rules as problems. Throws: usage, unsupported (no
+/// family, no such layout or scheme), not_found, corrupt, io.
+CheckReport check_mapping(const SourceName& source, const MappingOptions& options,
+                          const TreeOptions& tree = {});
 
-/// The same for the example and each of the sizes of every family, or only of those of `own` that
-/// were asked for: in every layout that they have, with and without the parts that `--with` asks
-/// for; tensors are made up from the rules. Every error but internal is a problem.
+/// Checks the example and all sizes of every family, or of the asked families in `own`. Tries every
+/// layout, with and without the optional parts (`--with`). The rules define the tensors. Reports
+/// all errors but internal ones as problems.
 std::vector<CheckReport> check_mappings(const std::vector<MappingFile>& own, bool all);
 
-/// Writes a checkpoint as HuggingFace stores it: config.json, safetensors files (with an index when
-/// there are several), tokenizer and generation config. Tensors lie in natural order (layer 2
-/// before layer 10); bytes depend on seed, name, shape and dtype only. Memory: names, and one
-/// buffer. Throws: conflict (OUT exists and is not an empty directory), limit (disk), usage (the
-/// dtype, no family), bad_input, not_found, io.
+/// Writes a checkpoint in the layout of Hugging Face: config.json, safetensors files, an index if
+/// there are several, tokenizer and generation config. Tensors are in natural order: layer 2 before
+/// layer 10. Their bytes depend on seed, name, shape and dtype only. Memory: names, and one buffer.
+/// Throws: conflict (OUT exists and isn't an empty directory), limit (disk), usage (the dtype, no
+/// family), bad_input, not_found, io.
 ExampleResult write_example(const ExampleOptions& options, Reporter& reporter);
 
 }  // namespace hfshard

@@ -11,29 +11,31 @@
 
 namespace hfshard {
 
-/// One thing that is not as it should be.
+/// One difference between an output and its record or source.
 struct Difference {
-  std::string leaf;    ///< dotted path; empty when the finding is about the output as a whole
-  std::string chunk;   ///< chunk coordinates "0, 3", empty when the finding is about a whole leaf
+  std::string leaf;    ///< dotted path; empty for the whole output
+  std::string chunk;   ///< coordinates "0, 3"; empty for the whole leaf
   std::string tensor;  ///< source tensor, if known
   std::string what;
   std::string file{};                    ///< of the output, if known
-  std::optional<ByteRange> range{};      ///< there: what is damaged
-  std::optional<Shape> first{};          ///< of elements that differ from the source's, the lowest
-  std::optional<ElementPlace> out{};     ///< where that is in the output; what it holds is not said
-  std::optional<ElementPlace> source{};  ///< and what it is made of
+  std::optional<ByteRange> range{};      ///< damaged bytes of `file`
+  std::optional<Shape> first{};          ///< lowest index that differs
+  std::optional<ElementPlace> out{};     ///< of `first`, without its value
+  std::optional<ElementPlace> source{};  ///< of `first`
 };
 
-/// What verifying an output found.
+/// The result of verifying an output.
 struct VerifyResult {
-  std::string path;                        ///< the step directory that was verified
-  std::optional<std::uint64_t> step;       ///< that was taken, of a root with steps
-  std::vector<std::uint64_t> other_steps;  ///< that there are, ascending
+  std::string path;                        ///< the step's directory
+  std::optional<std::uint64_t> step;       ///< the one that was read, if any
+  std::vector<std::uint64_t> other_steps;  ///< ascending
   std::uint64_t checked_bytes = 0;
-  std::uint64_t unrecorded_bytes = 0;  ///< of linked leaves without digests: not read
+  std::uint64_t unrecorded_bytes = 0;  ///< linked without digests, not read
   std::uint64_t chunks = 0;
-  std::uint64_t tensors = 0;            ///< of the source, that what was read is made of
-  std::vector<Difference> differences;  ///< all of them
+  std::uint64_t tensors = 0;  ///< source tensors of the checked leaves
+  std::uint64_t objects = 0;
+  std::uint64_t files = 0;  ///< recorded files except data files
+  std::vector<Difference> differences;
 };
 
 }  // namespace hfshard

@@ -47,7 +47,7 @@ Arena::Arena(std::uint64_t size_bytes, bool huge_pages)
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) {
     throw Error(ErrorCode::limit,
-                fmt::format("the system refuses {} for buffers", human_bytes(size_)))
+                fmt::format("the system refuses {} of memory for buffers", human_bytes(size_)))
         .hint("lower --max-memory, or raise the limit (ulimit -d, cgroup)");
   }
   base_ = static_cast<std::byte*>(mapped);

@@ -35,9 +35,9 @@ class Arena {
     std::size_t size_ = 0;
   };
 
-  /// Maps `size_bytes` (rounded up to pages) without touching them, to be had in pages of 2 MiB
-  /// where the system has them, or in small ones: what is used once is had sooner so, since those
-  /// may be pages that were used before. Throws: limit when the mapping is refused.
+  /// Maps `size_bytes`, rounded up to pages, without touching them. With `huge_pages`, uses 2 MiB
+  /// pages if the system offers them. Memory that is used once is available sooner in small pages,
+  /// which the system can recycle. Throws: limit when the mapping is refused.
   explicit Arena(std::uint64_t size_bytes, bool huge_pages = true);
   ~Arena();
   Arena(const Arena&) = delete;
@@ -47,11 +47,11 @@ class Arena {
   /// Takes `need_bytes`, waiting until they are free. Throws: cancelled once closed; internal if
   /// need > size.
   Block take(std::uint64_t need_bytes);
-  /// The same without waiting: an empty block if they are not free now.
+  /// Takes them without waiting. Returns an empty block if they are not free now.
   Block try_take(std::uint64_t need_bytes);
-  /// Waits until `ready` says true; it is asked at once, and again whenever memory comes back.
-  /// False if nothing is taken any more, and it still does not. It must not use this arena. Throws:
-  /// cancelled once closed.
+  /// Blocks until `ready` returns true. Calls it at once, and again whenever a block is released.
+  /// Returns false if all blocks were released and `ready` still returns false. `ready` must not
+  /// use this arena. Throws: cancelled once closed.
   bool wait_for(const std::function<bool()>& ready);
   /// Ends all present and future waits with `cancelled`. Called before a failure propagates, else
   /// oneTBB's pipeline would never return.

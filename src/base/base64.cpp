@@ -39,4 +39,21 @@ std::optional<std::string> decode_base64(std::string_view text) {
   return out;
 }
 
+std::string encode_base64(std::string_view bytes) {
+  constexpr std::string_view kAlphabet =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  std::string out;
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    const std::string_view part = bytes.substr(at, 3);
+    std::uint32_t bits = 0;
+    for (std::size_t i = 0; i < 3; ++i)
+      bits = (bits << 8) | (i < part.size() ? static_cast<unsigned char>(part[i]) : 0U);
+    for (std::size_t i = 0; i < 4; ++i) {
+      const std::uint32_t value = (bits >> (kBits * (3 - i))) & ((1U << kBits) - 1);
+      out += i <= part.size() ? kAlphabet[value] : '=';
+    }
+  }
+  return out;
+}
+
 }  // namespace hfshard

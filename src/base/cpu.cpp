@@ -3,8 +3,8 @@
 namespace hfshard {
 namespace {
 
-// Under the address sanitizer g++ 12 keeps 64-byte variables at addresses that are no multiples of
-// 64 (gcc.gnu.org bug 110027), and vector stores to them fault.
+// With the address sanitizer, g++ 12 doesn't align 64-byte variables (gcc.gnu.org bug 110027).
+// Vector stores to them fault.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool kSoundStack = false;
 #else

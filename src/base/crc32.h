@@ -12,9 +12,10 @@ namespace hfshard {
 std::uint32_t crc32(std::span<const std::byte> bytes) noexcept;
 /// Continues a CRC over further bytes: crc32_extend(crc32(a), b) == crc32(a + b).
 std::uint32_t crc32_extend(std::uint32_t crc, std::span<const std::byte> bytes) noexcept;
-/// zlib's, which machines without the instruction use; same value. Here so that tests compare both.
+/// Computes the same value with zlib, for machines without the instruction. Declared here for
+/// tests, which compare both.
 std::uint32_t crc32_extend_portable(std::uint32_t crc, std::span<const std::byte> bytes) noexcept;
-/// Of two texts one behind the other, from the CRC of each and the length of the second.
+/// Returns the CRC of two texts in a row, from the CRC of each and the length of the second.
 std::uint32_t crc32_joined(std::uint32_t first, std::uint32_t second,
                            std::uint64_t second_bytes) noexcept;
 

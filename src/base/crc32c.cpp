@@ -95,8 +95,8 @@ std::uint64_t apply(const Shift& shift, std::uint64_t state) noexcept {
          shift[2][(state >> 16) & 0xffU] ^ shift[3][(state >> 24) & 0xffU];
 }
 
-// The crc32 instruction has a latency of three cycles and issues every cycle, so three independent
-// streams of `stream_bytes` run side by side and are joined with `shift`.
+// The crc32 instruction has a latency of three cycles and issues every cycle. So three independent
+// streams of `stream_bytes` run side by side, and `shift` joins them.
 __attribute__((target("sse4.2"))) std::uint64_t extend_triples(std::uint64_t state,
                                                                const std::byte*& at,
                                                                std::size_t& size,

@@ -74,12 +74,12 @@ bool is_float(DType dtype) noexcept { return info_of(dtype).is_float; }
 std::uint64_t packed_bytes(DType dtype, std::uint64_t numel) {
   const auto bits = checked_mul(numel, size_bits(dtype));
   if (!bits) {
-    throw Error(ErrorCode::bad_input, fmt::format("{} elements of {} do not fit in 64-bit sizes",
+    throw Error(ErrorCode::bad_input, fmt::format("{} elements of {} don't fit in 64-bit sizes",
                                                   numel, to_string(dtype)));
   }
   if (*bits % 8 != 0) {
-    throw Error(ErrorCode::bad_input, fmt::format("{} elements of {} do not fill the last byte",
-                                                  numel, to_string(dtype)));
+    throw Error(ErrorCode::bad_input,
+                fmt::format("{} elements of {} don't fill the last byte", numel, to_string(dtype)));
   }
   return *bits / 8;
 }

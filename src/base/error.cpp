@@ -16,7 +16,7 @@ struct CodeInfo {
 };
 
 // In the order of ErrorCode.
-constexpr std::array<CodeInfo, 11> kCodes{{{"usage", 2},
+constexpr std::array<CodeInfo, 12> kCodes{{{"usage", 2},
                                            {"bad_input", 3},
                                            {"corrupt", 3},
                                            {"unsupported", 3},
@@ -26,7 +26,8 @@ constexpr std::array<CodeInfo, 11> kCodes{{{"usage", 2},
                                            {"io", 4},
                                            {"network", 4},
                                            {"internal", 70},
-                                           {"cancelled", 130}}};
+                                           {"cancelled", 130},
+                                           {"access", 3}}};
 constexpr CodeInfo kUnknownCode{"internal", 70};
 
 const CodeInfo& info_of(ErrorCode code) noexcept {
@@ -116,6 +117,13 @@ Error Error::reworded(ErrorCode code, std::string sentence) const {
   return out;
 }
 
+Error Error::rehinted(std::string hint) const {
+  Error out(*this);
+  out.facts_ = std::make_shared<Facts>(*facts_);
+  out.facts_->hint = std::move(hint);
+  return out;
+}
+
 ErrorCode Error::code() const noexcept { return facts_->code; }
 const std::string& Error::sentence() const noexcept { return facts_->sentence; }
 const std::string& Error::file() const noexcept { return facts_->file; }
@@ -129,7 +137,7 @@ const char* Error::what() const noexcept { return facts_->sentence.c_str(); }
 
 std::string Error::format() const {
   const Facts& facts = *facts_;
-  std::string out = fmt::format("error [{}]: {}", to_string(facts.code), facts.sentence);
+  std::string out = fmt::format("error [{}]: {}", to_string(facts.code), printable(facts.sentence));
   if (!facts.file.empty()) append_fact(out, "file", printable(facts.file));
   if (facts.place) {
     append_fact(out, "line", fmt::format("{}, column {}", facts.place->line, facts.place->column));

@@ -13,16 +13,17 @@
 
 namespace hfshard {
 
-// The heap that values hold, added up from what they consist of: the process's own figures are of
-// everything in it, and there may be two runs.
+// Computes the heap that values hold from their members. The process's own figures cover everything
+// in it, and a process can have two runs.
 
-/// What malloc takes for a block: a word beside it, two words at a time, four at least.
+/// Returns the bytes that malloc takes for a block: it adds one word, rounds up to two words, and
+/// takes at least four.
 inline std::uint64_t heap_block(std::uint64_t bytes) noexcept {
   constexpr std::uint64_t kWord = sizeof(void*);
   return bytes == 0 ? 0 : std::max(4 * kWord, round_up(bytes + kWord, 2 * kWord));
 }
 
-/// A node of a map or set, which has a value and three pointers and a colour.
+/// Bytes of a node of a map or set: the value, three pointers and a color.
 template <typename T>
 constexpr std::uint64_t kTreeNode = sizeof(T) + 4 * sizeof(void*);
 

@@ -106,9 +106,9 @@ InflateStream::Step InflateStream::step(std::span<const std::byte> input,
       done_ = true;
       break;
     case Z_NEED_DICT:
-      throw damaged_stream("it wants a dictionary");
+      throw damaged_stream("it needs a dictionary");
     case Z_DATA_ERROR:
-      throw damaged_stream(stream.msg != nullptr ? stream.msg : "its data are no such stream");
+      throw damaged_stream(stream.msg != nullptr ? stream.msg : "its data aren't such a stream");
     default:
       HFSHARD_CHECK(code == Z_OK);  // of arguments or memory, which are ours
   }
@@ -116,7 +116,7 @@ InflateStream::Step InflateStream::step(std::span<const std::byte> input,
   made_ += made.made;
   if (done_ && made_ != content_bytes_) {
     throw Error(ErrorCode::corrupt,
-                fmt::format("a deflate stream of {} bytes of content, where {} are wanted", made_,
+                fmt::format("a deflate stream with {} bytes of content instead of {}", made_,
                             content_bytes_));
   }
   return made;

@@ -6,10 +6,11 @@
 
 namespace hfshard {
 
-/// What stands around a deflated stream.
+/// The container around a deflated stream.
 enum class DeflateWrap : std::uint8_t { gzip, zlib };
 
-/// Shortest stream that an encoder makes of so many bytes, and one longer than those of libraries.
+/// Bounds for the stream of any encoder: the shortest one for so many bytes, and one that is longer
+/// than those of libraries.
 /// Source: RFC 1951, 3.2.5: 258 bytes of content in two bits; madler/zlib deflate.c, deflateBound.
 std::uint64_t deflate_least_bytes(std::uint64_t content_bytes) noexcept;
 std::uint64_t deflate_most_bytes(std::uint64_t content_bytes) noexcept;

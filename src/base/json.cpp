@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -36,7 +36,7 @@ std::string malformed(const nlohmann::json::exception& cause) {
   return fmt::format("malformed JSON: {}", printable(what));
 }
 
-// What the library's lexer lets pass before the first byte, or takes for the end.
+// Refuses bytes that the library's lexer skips before the text, or takes for its end.
 void check_bytes(std::string_view text, std::string_view name) {
   const std::size_t nul = text.find('\0');
   if (nul != std::string_view::npos) throw syntax_error("a NUL byte in JSON", name, nul, text);
@@ -68,8 +68,31 @@ class CountingIterator {
   const char** reached_;
 };
 
-// Builds a Json from SAX events. What nlohmann-json lets pass (duplicate keys, integers that become
-// doubles, any depth) is refused here.
+// The numbers that Python writes, and how without_not_finite writes them: no text of a person's
+// begins with this.
+constexpr std::array<std::pair<std::string_view, NotFinite>, 3> kNotFinite{
+    {{"NaN", NotFinite::nan},
+     {"-Infinity", NotFinite::minus_infinity},
+     {"Infinity", NotFinite::infinity}}};
+constexpr std::string_view kMark{"\0hfshard number ", 16};
+constexpr std::string_view kEscapedMark = "\\u0000hfshard number ";
+
+std::optional<NotFinite> not_finite(std::string_view text) {
+  if (!text.starts_with(kMark)) return std::nullopt;
+  text.remove_prefix(kMark.size());
+  for (const auto& [word, value] : kNotFinite) {
+    if (text == word) return value;
+  }
+  return std::nullopt;
+}
+
+bool may_be_not_finite(std::string_view text) {
+  return text.find("NaN") != std::string_view::npos ||
+         text.find("Infinity") != std::string_view::npos;
+}
+
+// Builds a Json from SAX events. Refuses what nlohmann-json accepts: duplicate keys, integers that
+// become doubles, any depth.
 class Builder {
  public:
   Builder(std::string_view text, std::string_view name, std::string_view whole)
@@ -90,11 +113,14 @@ class Builder {
   bool number_unsigned(std::uint64_t value) { return put(Json(value)); }
   bool number_float(double value, const std::string& written) {
     if (written.find_first_of(".eE") == std::string::npos) {
-      fail(fmt::format("the integer {} does not fit in 64 bits", written), here());
+      fail(fmt::format("the integer {} doesn't fit in 64 bits", written), here());
     }
     return put(Json(value));
   }
-  bool string(std::string& value) { return put(Json(std::move(value))); }
+  bool string(std::string& value) {
+    const auto number = not_finite(value);
+    return put(number ? Json(*number) : Json(std::move(value)));
+  }
   bool binary(std::vector<std::uint8_t>& /*value*/) { return false; }
 
   bool start_object(std::size_t /*size*/) { return open(Json(Json::Object())); }
@@ -103,8 +129,9 @@ class Builder {
   bool end_array() { return close(); }
 
   bool key(std::string& value) {
+    if (not_finite(value)) fail("malformed JSON: a number instead of a key", here());
     if (open_.back()->object().contains(value)) {
-      fail(fmt::format("key {} is there twice", quote(value)), here());
+      fail(fmt::format("key {} appears twice", quote(value)), here());
     }
     key_ = std::move(value);
     return true;
@@ -196,130 +223,15 @@ std::string_view type_name(const Json& value) {
 
 [[noreturn]] void wrong_type(std::string_view wanted, const Json& found) {
   throw Error(ErrorCode::bad_input,
-              fmt::format("JSON has {} where {} is wanted", type_name(found), wanted));
+              fmt::format("JSON has {} instead of {}", type_name(found), wanted));
 }
-
-void append_escape(std::string& out, std::uint32_t unit) {
-  fmt::format_to(std::back_inserter(out), "\\u{:04x}", unit);
-}
-
-void append_string(std::string& out, std::string_view text, bool ascii) {
-  out.push_back('"');
-  while (!text.empty()) {
-    const Utf8Char at = decode_utf8(text);
-    const std::string_view bytes = text.substr(0, at.bytes);
-    const std::uint32_t code = at.code;
-    text.remove_prefix(at.bytes);
-    if (code == '"' || code == '\\') {
-      out.push_back('\\');
-      out.push_back(static_cast<char>(code));
-    } else if (code >= 0x20 && code < 0x7f) {
-      out.push_back(static_cast<char>(code));
-    } else if (code == '\n') {
-      out += "\\n";
-    } else if (code == '\t') {
-      out += "\\t";
-    } else if (!ascii && at.valid && is_shown(code)) {
-      out += bytes;
-    } else if (code >= 0x10000) {
-      append_escape(out, 0xd800 + ((code - 0x10000) >> 10));
-      append_escape(out, 0xdc00 + ((code - 0x10000) & 0x3ffU));
-    } else {
-      append_escape(out, code);
-    }
-  }
-  out.push_back('"');
-}
-
-void append_real(std::string& out, double value) {
-  HFSHARD_CHECK(std::isfinite(value));
-  std::array<char, 32> buffer{};
-  const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
-  const std::string_view digits(buffer.data(),
-                                static_cast<std::size_t>(result.ptr - buffer.data()));
-  out += digits;
-  // Keeps a real a real when it is read back.
-  if (digits.find_first_of(".e") == std::string_view::npos) out += ".0";
-}
-
-class Writer {
- public:
-  Writer(bool pretty, bool ascii) : pretty_(pretty), ascii_(ascii) {}
-
-  void write(const Json& value, std::size_t depth) {
-    if (value.is_null()) {
-      out_ += "null";
-    } else if (value.is_bool()) {
-      out_ += value.as_bool() ? "true" : "false";
-    } else if (value.is_string()) {
-      append_string(out_, value.as_string(), ascii_);
-    } else if (value.is_array()) {
-      write_array(value.as_array(), depth);
-    } else if (value.is_object()) {
-      write_object(value.as_object(), depth);
-    } else {
-      write_number(value);
-    }
-  }
-
-  std::string take() { return std::move(out_); }
-
- private:
-  void write_number(const Json& value) {
-    if (!value.is_integer()) {
-      append_real(out_, value.as_double());
-    } else if (value.as_double() < 0) {
-      out_ += std::to_string(value.as_int());
-    } else {
-      out_ += std::to_string(value.as_uint());
-    }
-  }
-
-  void write_array(const Json::Array& array, std::size_t depth) {
-    out_.push_back('[');
-    bool first = true;
-    for (const Json& item : array) {
-      next_item(first, depth + 1);
-      write(item, depth + 1);
-    }
-    close(']', array.empty(), depth);
-  }
-
-  void write_object(const Json::Object& object, std::size_t depth) {
-    out_.push_back('{');
-    bool first = true;
-    for (const auto& [key, item] : object) {
-      next_item(first, depth + 1);
-      append_string(out_, key, ascii_);
-      out_ += pretty_ ? ": " : ":";
-      write(item, depth + 1);
-    }
-    close('}', object.empty(), depth);
-  }
-
-  void next_item(bool& first, std::size_t depth) {
-    if (!first) out_.push_back(',');
-    first = false;
-    new_line(depth);
-  }
-
-  void close(char bracket, bool empty, std::size_t depth) {
-    if (!empty) new_line(depth);
-    out_.push_back(bracket);
-  }
-
-  void new_line(std::size_t depth) {
-    if (!pretty_) return;
-    out_.push_back('\n');
-    out_.append(depth * 2, ' ');
-  }
-
-  bool pretty_;
-  bool ascii_;
-  std::string out_;
-};
 
 }  // namespace
+
+std::string_view to_string(NotFinite value) noexcept {
+  return std::ranges::find(kNotFinite, value, &std::pair<std::string_view, NotFinite>::second)
+      ->first;
+}
 
 bool Json::is_integer() const noexcept {
   return std::holds_alternative<std::int64_t>(value_) ||
@@ -327,7 +239,13 @@ bool Json::is_integer() const noexcept {
 }
 
 bool Json::is_number() const noexcept {
-  return is_integer() || std::holds_alternative<double>(value_);
+  return is_integer() || std::holds_alternative<double>(value_) ||
+         std::holds_alternative<NotFinite>(value_);
+}
+
+std::optional<NotFinite> Json::as_not_finite() const noexcept {
+  const auto* value = std::get_if<NotFinite>(&value_);
+  return value == nullptr ? std::nullopt : std::optional(*value);
 }
 
 bool Json::as_bool() const {
@@ -347,7 +265,7 @@ std::uint64_t Json::as_uint() const {
   if (const auto* value = std::get_if<std::uint64_t>(&value_)) return *value;
   if (const auto* value = std::get_if<std::int64_t>(&value_)) {
     if (*value >= 0) return static_cast<std::uint64_t>(*value);
-    throw Error(ErrorCode::bad_input, fmt::format("{} is negative where a size is wanted", *value));
+    throw Error(ErrorCode::bad_input, fmt::format("{} is negative, and a size can't be", *value));
   }
   wrong_type("an integer of zero or more", *this);
 }
@@ -356,6 +274,11 @@ double Json::as_double() const {
   if (const auto* value = std::get_if<double>(&value_)) return *value;
   if (const auto* value = std::get_if<std::int64_t>(&value_)) return static_cast<double>(*value);
   if (const auto* value = std::get_if<std::uint64_t>(&value_)) return static_cast<double>(*value);
+  if (const auto* value = std::get_if<NotFinite>(&value_)) {
+    if (*value == NotFinite::nan) return std::numeric_limits<double>::quiet_NaN();
+    const double infinity = std::numeric_limits<double>::infinity();
+    return *value == NotFinite::infinity ? infinity : -infinity;
+  }
   wrong_type("a number", *this);
 }
 
@@ -398,11 +321,42 @@ const Json& Json::at(std::string_view key) const {
   throw Error(ErrorCode::bad_input, fmt::format("JSON lacks the member {}", quote(key)));
 }
 
+std::string without_not_finite(std::string text) {
+  if (!may_be_not_finite(text)) return text;
+  std::string out;
+  out.reserve(text.size() + 64);
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string && c == '\\' && i + 1 < text.size()) {
+      out += c;
+      out += text[++i];
+      continue;
+    }
+    if (c == '"') in_string = !in_string;
+    const std::string_view rest = std::string_view(text).substr(i);
+    const auto found = std::ranges::find_if(
+        kNotFinite, [&](const auto& word) { return !in_string && rest.starts_with(word.first); });
+    if (found == kNotFinite.end()) {
+      out += c;
+      continue;
+    }
+    out += fmt::format("\"{}{}\"", kEscapedMark, found->first);
+    i += found->first.size() - 1;
+  }
+  return out;
+}
+
 Json parse_json(std::string_view text, std::string_view name, std::string_view whole) {
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
-    throw Error(ErrorCode::bad_input, "the file is empty, JSON is wanted")
+    throw Error(ErrorCode::bad_input, "the file is empty instead of JSON")
         .in_file(name)
         .at({0, 0}, text.size());
+  if (may_be_not_finite(text)) {
+    // Places in the text that is parsed then, the next best.
+    const std::string json = without_not_finite(std::string(text));
+    return Builder(json, name, json).run();
+  }
   return Builder(text, name, whole.empty() ? text : whole).run();
 }
 
@@ -422,22 +376,18 @@ TextPlace text_place(std::string_view text, std::size_t offset) {
           static_cast<std::uint64_t>(std::ranges::count_if(line, is_start)) + 1};
 }
 
-std::string dump_json(const Json& value) {
-  Writer writer(/*pretty=*/false, /*ascii=*/true);
-  writer.write(value, 0);
-  return writer.take();
-}
-
-std::string shown_json(const Json& value) {
-  Writer writer(/*pretty=*/false, /*ascii=*/false);
-  writer.write(value, 0);
-  return writer.take();
-}
-
-std::string dump_json_pretty(const Json& value) {
-  Writer writer(/*pretty=*/true, /*ascii=*/true);
-  writer.write(value, 0);
-  return writer.take() + "\n";
+std::vector<std::string> differing_keys(const Json& a, const Json& b) {
+  if (!a.is_object() || !b.is_object()) return {};
+  std::vector<std::string> out;
+  for (const auto& [key, value] : a.as_object()) {
+    const Json* other = b.find(key);
+    if (other == nullptr || !(*other == value)) out.push_back(key);
+  }
+  for (const auto& [key, value] : b.as_object()) {
+    if (a.find(key) == nullptr) out.push_back(key);
+  }
+  std::ranges::sort(out);
+  return out;
 }
 
 std::uint64_t heap_bytes(const Json& value) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -11,6 +12,12 @@
 #include "hfshard/error.h"
 
 namespace hfshard {
+
+/// The numbers that Python's json reads and writes, and JSON lacks. Source: python/cpython
+/// Lib/json/decoder.py (_CONSTANTS).
+enum class NotFinite : std::uint8_t { nan, infinity, minus_infinity };
+/// Returns it as Python writes it: `-Infinity`.
+std::string_view to_string(NotFinite value) noexcept;
 
 /// A JSON value. Objects are sorted by key; integers and reals are kept apart.
 /// Reading is strict: duplicate keys, trailing bytes and non-UTF-8 are errors.
@@ -30,6 +37,7 @@ class Json {
     if (value <= INT64_MAX) value_ = static_cast<std::int64_t>(value);
   }
   Json(double value) : value_(value) {}
+  Json(NotFinite value) : value_(value) {}
   Json(const char* value) : value_(std::string(value)) {}
   Json(std::string value) : value_(std::move(value)) {}
   Json(std::string_view value) : value_(std::string(value)) {}
@@ -44,6 +52,8 @@ class Json {
   /// True for numbers written without fraction or exponent.
   bool is_integer() const noexcept;
   bool is_number() const noexcept;
+  /// The number, if it isn't finite.
+  std::optional<NotFinite> as_not_finite() const noexcept;
 
   /// Typed access. Throws: bad_input naming the wanted and the found type; negative or fractional
   /// sizes are errors.
@@ -66,27 +76,34 @@ class Json {
   friend bool operator==(const Json&, const Json&) = default;
 
  private:
-  std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::string, Array,
-               Object>
+  std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, NotFinite, std::string,
+               Array, Object>
       value_;
 };
 
 /// Heap that a value holds (base/heap.h).
 std::uint64_t heap_bytes(const Json& value);
 
-/// Parses one JSON text. `name` is the file as named in errors.
-/// Throws: bad_input with the byte offset, line and column (syntax, duplicate key, trailing bytes,
-/// depth above 64): in `whole`, if that is a text of which this one is a part.
+/// Returns a text of Python's json as JSON: NaN, Infinity and -Infinity become strings that
+/// parse_json turns into NotFinite. A text without them stays as it is.
+std::string without_not_finite(std::string text);
+/// Parses one JSON text, of Python's json too. `name` is the file as named in errors. If `text` is
+/// a part of `whole`, errors give the place in `whole`. Throws: bad_input with the byte offset,
+/// line and column (syntax, duplicate key, trailing bytes, depth above 64).
 Json parse_json(std::string_view text, std::string_view name, std::string_view whole = {});
-/// Says where a text that another parser has refused is no JSON. Memory: none, however long it is.
-/// Throws: as parse_json, of the grammar alone.
+/// Finds the place at which a text that another parser refused isn't JSON. Allocates nothing.
+/// Throws: as parse_json, for the grammar alone.
 void check_json(std::string_view text, std::string_view name);
+/// Returns the keys whose values differ, or that only one of two objects has, sorted. Empty if one
+/// isn't an object.
+std::vector<std::string> differing_keys(const Json& a, const Json& b);
 /// Line and column of a byte of a text.
 TextPlace text_place(std::string_view text, std::size_t offset);
-/// Compact, keys sorted, ASCII with \u escapes for control characters; shortest round-trip reals.
-/// Deterministic.
+/// Compact, keys sorted, NotFinite as Python writes it, ASCII with \u escapes for control
+/// characters; shortest round-trip reals. Deterministic.
 std::string dump_json(const Json& value);
-/// Same as text for people: UTF-8 as it is, but no character that a terminal does not show.
+/// Same as text for people and any JSON parser. UTF-8 stays, except for characters that a terminal
+/// doesn't show. NotFinite becomes a string.
 std::string shown_json(const Json& value);
 /// As dump_json, indented by two spaces and ending with a newline.
 std::string dump_json_pretty(const Json& value);

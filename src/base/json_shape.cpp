@@ -10,4 +10,10 @@ Json shape_json(const Shape& shape) {
   return {std::move(out)};
 }
 
+Json texts_json(const std::vector<std::string>& texts) {
+  Json::Array out;
+  for (const std::string& text : texts) out.emplace_back(text);
+  return {std::move(out)};
+}
+
 }  // namespace hfshard

@@ -16,7 +16,7 @@ Shape::Shape(std::span<const std::uint64_t> dims) {
   if (dims.size() > kMaxRank) {
     throw Error(
         ErrorCode::unsupported,
-        fmt::format("an array has {} dims; at most {} are supported", dims.size(), kMaxRank));
+        fmt::format("an array has {} dims; hfshard supports at most {}", dims.size(), kMaxRank));
   }
   std::ranges::copy(dims, dims_.begin());
   rank_ = static_cast<std::uint8_t>(dims.size());

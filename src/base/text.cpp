@@ -50,8 +50,8 @@ std::optional<std::uint64_t> take_digits(std::string_view& text, std::size_t& co
   return value;
 }
 
-// The C locale for this thread while it lives. What a glob matches decides what is written, so it
-// must not depend on the locale of the host or of the program that calls the library.
+// Sets the C locale for this thread while it lives. Globs decide which tensors are written, so they
+// must not depend on the locale of the host or of the calling program.
 class CLocale {
  public:
   CLocale() : before_(::uselocale(plain())) {}
@@ -308,6 +308,14 @@ std::size_t common_prefix(std::string_view a, std::string_view b) noexcept {
 
 std::string join(const std::vector<std::string>& parts, std::string_view separator) {
   return fmt::format("{}", fmt::join(parts, separator));
+}
+
+std::string quoted_list(const std::vector<std::string>& names, std::size_t most) {
+  std::vector<std::string> shown;
+  for (std::size_t i = 0; i < names.size() && i < most; ++i) shown.push_back(quote(names[i]));
+  std::string out = join(shown, ", ");
+  if (names.size() > most) out += " and " + std::to_string(names.size() - most) + " more";
+  return out;
 }
 
 std::string there_are(const std::vector<std::string>& names) {

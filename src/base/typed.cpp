@@ -61,13 +61,13 @@ std::vector<std::string> meant_names(std::string_view word, const std::vector<st
   for (const auto& [other, name] : kAliases) {
     if (other == small && std::ranges::find(known, name) != known.end()) return {std::string(name)};
   }
-  // Of a short word everything short is near.
+  // All short words are near to a short word.
   return small.size() < 3 ? std::vector<std::string>{} : near_names(small, known);
 }
 
 std::string name_hint(std::string_view word, const std::vector<std::string>& known) {
   const std::vector<std::string> meant = meant_names(word, known);
-  return meant.empty() ? "known are " + join(known, ", ")
+  return meant.empty() ? "pass one of " + join(known, ", ")
                        : "did you mean " + join(meant, " or ") + "?";
 }
 

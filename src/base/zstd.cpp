@@ -26,12 +26,11 @@ constexpr std::uint64_t kFirstGuessBytes = std::uint64_t{1} << 20;
 
 Error damaged(std::string sentence) { return {ErrorCode::corrupt, std::move(sentence)}; }
 
-// Of what a frame's header says, the content size if it is there. Throws unless `frame` is one
-// frame from end to end: libzstd's one-shot decoder would go on to a second one, and read over
-// skippable ones.
+// Returns the content size, if the frame's header states it. Throws unless `frame` is exactly one
+// frame. libzstd's one-shot decoder would go on to a second frame, and skip skippable ones.
 std::optional<std::uint64_t> check_frame(std::span<const std::byte> frame) {
   if (frame.size() < 4 || load_le<std::uint32_t>(frame.data()) != ZSTD_MAGICNUMBER) {
-    throw damaged(fmt::format("{} bytes that are no zstd frame", frame.size()));
+    throw damaged(fmt::format("{} bytes that aren't a zstd frame", frame.size()));
   }
   const std::size_t size = ZSTD_findFrameCompressedSize(frame.data(), frame.size());
   if (ZSTD_isError(size) != 0) {
@@ -60,8 +59,7 @@ std::optional<std::uint64_t> decode(std::span<const std::byte> frame, std::span<
 }
 
 Error other_content(std::uint64_t found, std::uint64_t wanted) {
-  return damaged(
-      fmt::format("a zstd frame of {} bytes of content, where {} are wanted", found, wanted));
+  return damaged(fmt::format("a zstd frame with {} bytes of content instead of {}", found, wanted));
 }
 
 }  // namespace
@@ -102,7 +100,7 @@ ZstdStream::ZstdStream(std::optional<std::uint64_t> content_bytes, std::uint64_t
 
 void ZstdStream::check_header(std::span<const std::byte> input) const {
   if (input.size() < 4 || load_le<std::uint32_t>(input.data()) != ZSTD_MAGICNUMBER)
-    throw damaged("bytes that are no zstd frame");
+    throw damaged("bytes that aren't a zstd frame");
   ZSTD_frameHeader header;
   const std::size_t wanted = ZSTD_getFrameHeader(&header, input.data(), input.size());
   if (ZSTD_isError(wanted) != 0) {
@@ -118,9 +116,9 @@ void ZstdStream::check_header(std::span<const std::byte> input) const {
   const std::uint64_t most =
       window_bytes_ != 0 ? window_bytes_ : std::uint64_t{1} << ZSTD_WINDOWLOG_MAX;
   if (window <= most) return;
-  throw Error(ErrorCode::limit, fmt::format("a zstd frame with a window of {} bytes; at most {} "
-                                            "are decoded step by step",
-                                            window, most));
+  throw Error(ErrorCode::limit,
+              fmt::format("a zstd frame with a window of {} bytes; hfshard decodes at most {}",
+                          window, most));
 }
 
 ZstdStream::Step ZstdStream::step(std::span<const std::byte> input, std::span<std::byte> out) {
@@ -180,7 +178,7 @@ std::vector<std::byte> decode_zstd(std::span<const std::byte> frame, std::uint64
   const auto stated = check_frame(frame);
   const auto too_long = [&](std::string_view content) -> Error {
     return {ErrorCode::limit,
-            fmt::format("a zstd frame of {} bytes of content; at most {} are read", content,
+            fmt::format("a zstd frame of {} bytes of content; hfshard reads at most {}", content,
                         most_bytes)};
   };
   if (stated && *stated > most_bytes) throw too_long(std::to_string(*stated));
@@ -199,7 +197,7 @@ std::vector<std::byte> decode_zstd(std::span<const std::byte> frame, std::uint64
       out.resize(*size);
       return out;
     }
-    if (stated) throw damaged("a zstd frame whose content is not as long as it states");
+    if (stated) throw damaged("a zstd frame whose content has another length than it states");
     if (out.size() == most_bytes) throw too_long("more");
     const std::size_t next = std::min<std::uint64_t>(most_bytes, 2 * out.size());
     out.clear();  // so that nothing is copied

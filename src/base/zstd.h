@@ -9,10 +9,10 @@
 
 namespace hfshard {
 
-// zstd, one frame at a time. Where the output is in one place, what a match copies is taken from
-// it, so that frames of every window size need the same memory; else there is a window.
+// Decodes and encodes zstd, one frame at a time. If the whole output is in one place, matches copy
+// from it, so all window sizes need the same memory. Otherwise the decoder keeps a window.
 
-/// Longest and shortest frame that an encoder makes of so many bytes.
+/// Return the longest and shortest frame that an encoder makes from so many bytes.
 /// Source: facebook/zstd lib/zstd.h, ZSTD_COMPRESSBOUND; doc/zstd_compression_format.md, Blocks.
 std::uint64_t zstd_most_bytes(std::uint64_t content_bytes) noexcept;
 std::uint64_t zstd_least_bytes(std::uint64_t content_bytes) noexcept;
@@ -20,7 +20,7 @@ std::uint64_t zstd_least_bytes(std::uint64_t content_bytes) noexcept;
 /// Decodes one frame in steps. Allocates nothing; copies are the same decoder.
 class ZstdStream {
  public:
-  /// So much of a frame, or all of it, must be in the first step's input: its header.
+  /// The first step's input must have so much of the frame, or all of it: its header.
   static constexpr std::size_t kHeaderBytes = 18;
   /// The largest window that encoders take up to level 19, unless they are asked for more.
   /// Source: facebook/zstd lib/compress/clevels.h, ZSTD_defaultCParameters.
@@ -31,18 +31,18 @@ class ZstdStream {
   };
 
   ZstdStream() = default;
-  /// For a frame of exactly `content_bytes`, or of any content. With a window of 0 the outputs of
-  /// all steps follow each other in memory, and are everything from the first on, which takes a
-  /// known content; else frames with a window up to this are decoded to anywhere. `scratch` has
-  /// scratch_bytes(window_bytes).
+  /// Prepares for a frame with exactly `content_bytes`, or with any content. If `window_bytes` is
+  /// 0, `content_bytes` is required, and the outputs of all steps must be contiguous in memory.
+  /// Otherwise outputs can be anywhere, and frames can have a window up to `window_bytes`.
+  /// `scratch` has scratch_bytes(window_bytes).
   ZstdStream(std::optional<std::uint64_t> content_bytes, std::uint64_t window_bytes,
              std::span<std::byte> scratch);
   /// About 290 KiB; with a window, that and 260 KiB more.
   static std::uint64_t scratch_bytes(std::uint64_t window_bytes) noexcept;
 
-  /// Decodes until the input is used or the output is full. The content size in the frame's header
-  /// may be absent. Throws: corrupt unless this is a frame of exactly content_bytes, and of what it
-  /// states itself, with the right checksum if it has one; limit (a larger window).
+  /// Decodes until the input is used or the output is full. The frame's header need not state the
+  /// content size. Throws: corrupt (another content size than `content_bytes` or than the header
+  /// states, a wrong checksum), limit (a larger window).
   Step step(std::span<const std::byte> input, std::span<std::byte> out);
   /// Whether the frame has ended.
   bool done() const noexcept { return done_; }
@@ -62,10 +62,11 @@ class ZstdStream {
 /// Source: facebook/zstd lib/compress/clevels.h, ZSTD_MAX_CLEVEL. Negative ones are left out.
 inline constexpr int kMaxZstdLevel = 22;
 
-/// The library's release, "1.5.4": what a frame's bytes depend on beside content and level.
+/// Returns the library's release, "1.5.4". The bytes of a frame depend on it, the content and the
+/// level.
 std::string_view zstd_version() noexcept;
 
-/// What encode_zstd needs beside content and frame: 0.6 MiB at level 1, 641 MiB at 22 of 64 MiB.
+/// Returns the scratch memory for encode_zstd: 0.6 MiB at level 1, 641 MiB at level 22 for 64 MiB.
 std::uint64_t zstd_encoder_bytes(int level, std::uint64_t content_bytes) noexcept;
 
 /// Encodes `content` as one frame that states its content size and has no checksum. Allocates

@@ -9,18 +9,19 @@
 
 namespace hfshard {
 
-/// A named array of a checkpoint, whoever wrote it or is to write it.
+/// A named array of a checkpoint.
 struct Array {
-  std::string name;  ///< of a tree: its keys, dotted
+  std::string name;  ///< in a tree, its dotted keys
   DType dtype = DType::bf16;
   Shape shape;
 };
 
-/// An array of a tree that is to be written, with what its dims mean.
+/// An array that hfshard writes, with the meaning of its dims.
 struct Leaf : Array {
-  std::vector<std::string>
-      axes;                   ///< logical axis per dim, "" where one has none; empty: no dim has
-  std::vector<bool> stacked;  ///< per dim: inserted by stacking layers; empty: none is
+  /// Logical axis of each dim, "" for a dim without an axis. Empty if no dim has an axis.
+  std::vector<std::string> axes;
+  /// Whether each dim was inserted by stacking layers. Empty if none was.
+  std::vector<bool> stacked;
 
   bool is_stacked(std::size_t dim) const { return dim < stacked.size() && stacked[dim]; }
   std::string_view axis(std::size_t dim) const {
@@ -28,16 +29,17 @@ struct Leaf : Array {
   }
 };
 
-/// Name of the logical axis that lies on these axes of a mesh whatever the rules say:
-/// `mesh:fsdp+tensor`. It is its own rule.
+/// Returns the name of the logical axis that is always split over these mesh axes:
+/// `mesh:fsdp+tensor`. No axis rule applies to it.
 std::string axis_on_mesh(const std::vector<std::string>& mesh_axes);
-/// The axes that such a name means; none for other names.
+/// Returns the mesh axes in such a name. Empty for other names.
 std::vector<std::string> mesh_axes_of(std::string_view axis);
 
-/// What a tree holds beside its arrays, since a scheme's loaders look for it. Empty names: nothing.
+/// Nodes that a scheme's loaders expect in a tree in addition to its arrays. An empty name means
+/// that they don't expect the node.
 struct TreeExtras {
-  std::string step;   ///< name of a 64-bit integer, the step's number
-  std::string empty;  ///< name of a subtree without anything in it
+  std::string step;   ///< a 64-bit integer, the step number
+  std::string empty;  ///< an empty subtree
   friend bool operator==(const TreeExtras&, const TreeExtras&) = default;
 };
 

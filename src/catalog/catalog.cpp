@@ -49,7 +49,7 @@ std::uint64_t heap_bytes(const Catalog& catalog) {
                       heap_bytes(wording.arrays) + heap_bytes(wording.name);
   out += heap_bytes(catalog.files, [](const CatalogFile& file) {
     return heap_bytes(file.path.name()) + heap_bytes(file.name) + heap_bytes(file.version) +
-           heap_bytes(file.header_sha256);
+           heap_bytes(file.header_sha256) + heap_bytes(file.inodes);
   });
   out += heap_bytes(catalog.tensors, [](const TensorInfo& info) { return heap_bytes(info.name); });
   out += heap_bytes(catalog.cuts, [](const Cut& cut) {
@@ -59,7 +59,10 @@ std::uint64_t heap_bytes(const Catalog& catalog) {
       [](const ArraySharding& sharding) { return heap_bytes(sharding); });
   return out + heap_bytes(catalog.attributes) + heap_bytes(catalog.config_text) +
          heap_bytes(catalog.side_files) + heap_bytes(catalog.beside.files) +
-         heap_bytes(catalog.notes);
+         heap_bytes(catalog.beside.root_files) + heap_bytes(catalog.notes) +
+         heap_bytes(catalog.objects) + heap_bytes(catalog.nested) +
+         heap_bytes(catalog.object_files,
+                    [](const StorePath& path) { return heap_bytes(path.name()); });
 }
 
 }  // namespace hfshard

@@ -14,7 +14,7 @@
 namespace hfshard {
 
 std::string FileLayout::step_directory(std::uint64_t step) const {
-  return has_steps ? step_prefix + std::to_string(step) : std::string();
+  return has_steps ? fmt::format("{}{:0{}}", step_prefix, step, step_digits) : std::string();
 }
 
 std::string FileLayout::data_file(std::uint32_t number, std::uint32_t files) const {
@@ -30,7 +30,7 @@ std::uint64_t FileLayout::begin_bytes(std::uint64_t alignment) const noexcept {
 const Found::Step& step_numbered(std::span<const Found::Step> steps, std::uint64_t number,
                                  const StorePath& place) {
   if (steps.empty()) {
-    throw Error(ErrorCode::usage, "a step is chosen, but this is no directory of steps")
+    throw Error(ErrorCode::usage, "--step selects a step, but this isn't a directory of steps")
         .in_file(place.text());
   }
   const auto found = std::ranges::find(steps, number, &Found::Step::number);
@@ -38,7 +38,7 @@ const Found::Step& step_numbered(std::span<const Found::Step> steps, std::uint64
   std::vector<std::string> numbers;
   numbers.reserve(steps.size());
   for (const Found::Step& step : steps) numbers.push_back(std::to_string(step.number));
-  throw Error(ErrorCode::not_found, fmt::format("there is no step {}", number))
+  throw Error(ErrorCode::not_found, fmt::format("step {} doesn't exist", number))
       .in_file(place.text())
       .hint(there_are(numbers));
 }
@@ -46,14 +46,16 @@ const Found::Step& step_numbered(std::span<const Found::Step> steps, std::uint64
 ArrayFiles Format::array_files(const std::vector<Leaf>& /*leaves*/,
                                std::span<const std::uint32_t> /*order*/,
                                std::uint64_t /*file_bytes*/) const {
-  throw Error(ErrorCode::internal, "this format does not store arrays whole");
+  throw Error(ErrorCode::internal, "this format doesn't store whole arrays");
 }
 
 void Format::write_leading(const std::vector<Leaf>& /*leaves*/,
                            std::span<const std::uint32_t> /*in_file*/,
                            const ByteSink& /*sink*/) const {
-  throw Error(ErrorCode::internal, "this format does not store arrays whole");
+  throw Error(ErrorCode::internal, "this format doesn't store whole arrays");
 }
+
+std::string Format::why_incomplete(const StorePath& /*step*/) const { return {}; }
 
 Beside Format::beside(const StorePath& /*path*/, const Choice& /*choice*/) const { return {}; }
 
@@ -64,8 +66,8 @@ std::unique_ptr<Checkpoint> Format::open_one(const StorePath& path, const Choice
 
 void Format::check_choice(const StorePath& path, const Choice& choice) const {
   if (!choice.step && choice.items.empty()) return;
-  throw Error(ErrorCode::usage, fmt::format("a checkpoint of the format {} has {}", name(),
-                                            choice.step ? "no steps" : "no items"))
+  throw Error(ErrorCode::usage,
+              fmt::format("a {} checkpoint has {}", name(), choice.step ? "no steps" : "no items"))
       .in_file(path.text());
 }
 

@@ -26,7 +26,7 @@ bool ends_as_written(const SourceFile& file) {
   return std::string_view(end.data(), end.size()) == kEnd;
 }
 
-// The first line; empty if there is none of such a length.
+// Returns the first line. Empty if it is longer than kMostBytes.
 std::string first_line(const SourceFile& file) {
   std::string text;
   for (std::size_t size = kFirstBytes; size <= kMostBytes; size *= 2) {

@@ -3,24 +3,23 @@
 #include <string>
 
 #include "base/json.h"
-#include "bytes/store.h"
+#include "bytes/store/store.h"
 
 namespace hfshard {
 
-/// Name of the file with digests, sources and rules that a run writes into the step directory,
-/// whatever the format (run/checking/output_manifest.h). A format may say that it is what commits.
+/// Name of the file with digests, sources and rules that a run writes into the step directory, in
+/// all formats (run/check/output_manifest.h). Some formats use it as their commit file.
 inline constexpr const char* kManifestName = "hfshard.json";
-/// Name beside it of the manifest of what the output is a copy of, laid out anew.
+/// Name of the source's own manifest, which a reshard copies next to the new one.
 inline constexpr const char* kOriginName = "hfshard.origin.json";
 
-/// What this file of a directory states in its first line. Empty if there is no such file, and if
-/// it is not whole.
+/// The first line of a manifest. Empty if the file doesn't exist or is incomplete.
 struct ManifestHead {
   std::string plan_id;
-  std::string tool;  ///< "hfshard 0.1.0"
-  Json identity;     ///< the parts of the plan id; null if there are none
+  std::string tool;  ///< "hfshard 0.2.0"
+  Json identity;     ///< the parts of the plan id, or null
 };
-/// Throws: io.
+/// Reads the first line of a directory's manifest. Throws: io.
 ManifestHead manifest_head(const StorePath& directory);
 
 }  // namespace hfshard

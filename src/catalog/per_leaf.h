@@ -8,8 +8,8 @@
 
 namespace hfshard {
 
-/// One value per leaf, equal ones stored once: a model has thousands of leaves and some thirty
-/// shapes, so what follows from a shape is a handful of values and an index.
+/// One value for each leaf, with equal values stored once. A model has thousands of leaves and some
+/// thirty shapes, so values that follow from a shape are few.
 template <typename T>
 class PerLeaf {
  public:
@@ -17,7 +17,7 @@ class PerLeaf {
   bool empty() const noexcept { return index_.empty(); }
   const T& operator[](std::size_t leaf) const noexcept { return values_[index_[leaf]]; }
   const T& back() const noexcept { return values_[index_.back()]; }
-  /// Heap that it holds (base/heap.h); `of` tells what a value holds.
+  /// Returns the heap that it holds (base/heap.h). `of` returns the heap of one value.
   template <typename Of>
   std::uint64_t heap_bytes(const Of& of) const {
     return hfshard::heap_bytes(values_, of) + hfshard::heap_bytes(index_);
@@ -27,8 +27,8 @@ class PerLeaf {
     values_.clear();
     index_.clear();
   }
-  /// Appends the value of the next leaf. Looks for an equal one among the latest kLookBack distinct
-  /// ones.
+  /// Appends the value for the next leaf. Looks for an equal one among the latest kLookBack
+  /// distinct values.
   void push_back(const T& value) {
     constexpr std::size_t kLookBack = 64;
     for (std::size_t back = 0; back < values_.size() && back < kLookBack; ++back) {

@@ -12,21 +12,26 @@
 #include "base/typed.h"
 #include "format/dcp/dcp.h"
 #include "format/foreign.h"
+#include "format/hf_open.h"
+#include "format/hf_repo.h"
 #include "format/null/null.h"
 #include "format/orbax/orbax.h"
 #include "format/safetensors/format.h"
-#include "format/safetensors/hf_repo.h"
 #include "format/safetensors/open.h"
+#include "format/torch/torch.h"
+#include "format/weight_files.h"
 
 #include "hfshard/error.h"
 
 namespace hfshard {
 
 std::span<const Format* const> all_formats() {
-  static const std::array<const Format*, 4> kFormats = {
+  // Safetensors come before torch, as in transformers: a directory can have both.
+  static const std::array<const Format*, 5> kFormats = {
       &format::orbax::orbax_format(),
       &format::dcp::dcp_format(),
       &format::safetensors::safetensors_format(),
+      &format::torch::torch_format(),
       &format::null::null_format(),
   };
   return kFormats;
@@ -45,8 +50,8 @@ const Format& format_of(std::string_view name) {
   for (const Format* format : all_formats()) {
     if (format->name() == name) return *format;
   }
-  throw Error(ErrorCode::usage, fmt::format("there is no format {}", quote(name)))
-      .hint("known are " + join(target_names(), ", "));
+  throw Error(ErrorCode::usage, fmt::format("hfshard has no format {}", quote(name)))
+      .hint("pass one of " + join(target_names(), ", "));
 }
 
 std::vector<std::string> target_names() {
@@ -62,11 +67,20 @@ namespace {
 void refuse_url(const std::string& location) {
   const std::string_view scheme = url_scheme(location);
   if (scheme.empty()) return;
-  throw Error(ErrorCode::unsupported, "checkpoints of such places are not read")
+  if (scheme == "file") {
+    throw Error(ErrorCode::unsupported, "reading from file:// isn't supported")
+        .in_file(location)
+        .hint("pass only the path: " + location.substr(scheme.size() + 3));
+  }
+  std::string copy = "copy it to a local directory first, and pass the copy";
+  if (scheme == "gs")
+    copy = fmt::format("copy it first: gcloud storage cp -r {} DIRECTORY", location);
+  if (scheme == "s3")
+    copy = fmt::format("copy it first: aws s3 cp --recursive {} DIRECTORY", location);
+  throw Error(ErrorCode::unsupported,
+              fmt::format("reading from {}:// isn't supported yet", printable(scheme)))
       .in_file(location)
-      .hint(scheme == "file" ? "write the path alone, without file://"
-                             : "copy it here first; understood are directories, .safetensors files "
-                               "and models of the hub");
+      .hint(copy);
 }
 
 }  // namespace
@@ -95,13 +109,12 @@ std::unique_ptr<Checkpoint> open_source(const StorePath& location, const Choice&
     if (other == nullptr) other = format;
   }
   if (other != nullptr) {
-    throw Error(
-        ErrorCode::unsupported,
-        fmt::format("a checkpoint of the format {} is no HuggingFace model", quote(other->name())))
+    throw Error(ErrorCode::unsupported,
+                fmt::format("a {} checkpoint isn't a Hugging Face model", quote(other->name())))
         .in_file(location.text())
         .hint(
-            "reshard lays it out for another mesh; convert --to safetensors goes back to the model "
-            "that it was made of");
+            "run hfshard reshard for another mesh, or convert --to safetensors to get the Hugging "
+            "Face model");
   }
   refuse_foreign(location);
   return format::safetensors::open_hf(location);
@@ -131,8 +144,7 @@ Beside beside_tree(const StorePath& location, const Choice& choice, std::string_
   HFSHARD_CHECK(format != nullptr);
   if (const Format& written = format_of(target); &written != format) {
     throw Error(ErrorCode::usage,
-                fmt::format("what lies beside a tree of the format {} has no place in one of the "
-                            "format {}",
+                fmt::format("format {1} has no place for the other items of a {0} step",
                             quote(format->name()), quote(written.name())))
         .in_file(location.text())
         .hint("leave out --items all");
@@ -141,13 +153,20 @@ Beside beside_tree(const StorePath& location, const Choice& choice, std::string_
 }
 
 std::vector<std::string> model_side_files(const StorePath& directory) {
-  return format::safetensors::find_side_files(directory, directory.list());
+  return format::find_side_files(directory, directory.list());
 }
 
 Catalog open_catalog(const StorePath& location) { return open_source(location)->catalog(); }
 
 std::optional<NameList> open_names(const StorePath& location) {
-  return format::safetensors::open_hf_names(location);
+  for (const format::WeightFiles* kind : {&format::kSafetensorsFiles, &format::kTorchFiles}) {
+    if (auto names = format::open_hf_names(location, *kind)) return names;
+  }
+  return std::nullopt;
+}
+
+std::string_view foreign_export(const StorePath& location) {
+  return is_megatron_tree(location) ? megatron_hint() : std::string_view();
 }
 
 }  // namespace hfshard

@@ -11,49 +11,52 @@
 
 namespace hfshard {
 
-/// Every format of this program, in the order in which a place is looked at.
+/// Returns all formats of hfshard, in the order in which they look at a place.
 std::span<const Format* const> all_formats();
 
-/// The format that is written unless another one is asked for.
+/// Returns the target format that is used if the user doesn't choose one.
 const Format& default_target();
-/// The format of that name; of an empty one, the default target. Throws: usage, naming those that
-/// can be written.
+/// Returns the format with this name, or the default target for an empty one. Throws: usage (with
+/// the formats that can be written).
 const Format& format_of(std::string_view name);
-/// Names of those that can be written.
+/// Returns the names of the formats that can be written.
 std::vector<std::string> target_names();
 
-/// The format that a place is of, and what it found there.
+/// The format of a place, and the checkpoint that it found there.
 struct Recognised {
   const Format* format = nullptr;
   Found found;
 };
-/// The first format that recognises a place; nothing if none does. Throws: io.
+/// Returns the first format that recognises a place. Empty if none does. Throws: io.
 std::optional<Recognised> recognise(const StorePath& path);
 
-/// Opens a checkpoint of whatever format recognises the place; what none does is opened as a
-/// HuggingFace directory, which says what is missing there. Throws: as Format::open_one.
+/// Opens a checkpoint with the format that recognises the place. If none does, opens it as a
+/// Hugging Face directory, whose error says what is missing. Throws: as Format::open_one.
 std::unique_ptr<Checkpoint> open_checkpoint(const StorePath& path, const Choice& choice = {});
 
-/// Opens what convert and link read: a place whose arrays are plain pieces, whatever else lies
-/// there (an index over them, for one). Throws: unsupported (a checkpoint of another format), as
-/// Format::open_one.
+/// Opens the source of convert and link: a place whose arrays are plain pieces. Other files there,
+/// such as an index over them, don't matter. Throws: unsupported (a checkpoint of another format),
+/// as Format::open_one.
 std::unique_ptr<Checkpoint> open_source(const StorePath& location, const Choice& choice = {});
-/// Whether a place has the files of a model, whatever else lies there. Throws: io.
+/// Returns whether a place has a model's files, possibly among others. Throws: io.
 bool is_model_place(const StorePath& location);
-/// The format of a tree of arrays: of those that recognise the place, the first whose arrays are
-/// not plain pieces; null if none is. Throws: unsupported (a place that is not read), io.
+/// Returns the first format that recognises the place and whose arrays aren't plain pieces. Null if
+/// no format does. Throws: unsupported (hfshard can't read the place), io.
 const Format* tree_format(const StorePath& location);
-/// Opens it; nothing if there is none. Throws: as Format::open_one.
+/// Opens a place with its tree_format. Null if it has no such format. Throws: as Format::open_one.
 std::unique_ptr<Checkpoint> open_tree(const StorePath& location, const Choice& choice = {});
-/// What lies beside the tree that open_tree opens, for a copy by the format of that name. Throws:
-/// usage (the tree is of another format), as Format::beside.
+/// Lists the files next to the tree that open_tree opens, for a copy in the format `target`.
+/// Throws: usage (the tree has another format), as Format::beside.
 Beside beside_tree(const StorePath& location, const Choice& choice, std::string_view target);
-/// Names of what goes along with a model beside its tensors: config, tokenizer, ... of a directory.
+/// Lists a directory's files that belong to a model but aren't weights: config, tokenizer, ...
 std::vector<std::string> model_side_files(const StorePath& directory);
-/// What it consists of.
+/// Returns the catalog of the checkpoint at a place.
 Catalog open_catalog(const StorePath& location);
-/// Of a place that has the metadata of such a checkpoint and none of its data. Throws: bad_input,
-/// io.
+/// Returns the tensor names of a place that has a model's metadata and none of its data. Throws:
+/// bad_input, io.
 std::optional<NameList> open_names(const StorePath& location);
+/// Tells how to turn a tree with another trainer's names and shapes (Megatron-LM's) into a model.
+/// Empty for all other trees. Throws: io.
+std::string_view foreign_export(const StorePath& location);
 
 }  // namespace hfshard

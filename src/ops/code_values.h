@@ -9,7 +9,7 @@ namespace hfshard {
 
 inline constexpr std::uint32_t kFloatNan = 0x7fc00000U;
 
-/// The bits of a magnitude of `kMantissaBits` and an exponent of bias `kBias`.
+/// Returns the f32 bits of a magnitude with `kMantissaBits` and an exponent of bias `kBias`.
 template <std::uint32_t kMantissaBits, std::uint32_t kBias>
 std::uint32_t widen_magnitude(std::uint32_t magnitude) noexcept {
   return widen_exponent(magnitude << (23 - kMantissaBits), 127 - kBias);
@@ -46,6 +46,18 @@ struct F4E2M1 {
 struct Int4 {
   static float value(std::uint32_t code) noexcept {
     return static_cast<float>(static_cast<std::int32_t>(code) - 8);
+  }
+};
+
+struct Int8 {
+  static float value(std::uint32_t code) noexcept {
+    return static_cast<float>(static_cast<std::int32_t>(code ^ 0x80U) - 128);
+  }
+};
+
+struct Uint8 {
+  static float value(std::uint32_t code) noexcept {
+    return static_cast<float>(static_cast<std::int32_t>(code) - 128);
   }
 };
 

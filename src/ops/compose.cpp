@@ -1,5 +1,5 @@
-// The tensor between two maps is walked from its largest step to its smallest. Both maps are sums
-// of digits there, so that a pair meets where first's sum = second's sum + delta.
+// Walks the tensor between two maps from its largest step to its smallest. There, both maps are
+// sums of digits, so a pair meets if first's sum = second's sum + delta.
 
 #include "ops/compose.h"
 
@@ -13,14 +13,14 @@
 namespace hfshard {
 namespace {
 
-// A digit as the tensor in the middle sees it.
+// A digit, seen from the tensor in the middle.
 struct Level {
   std::int64_t extent = 1;
   std::int64_t step = 1;   // in the middle, > 0
   std::int64_t other = 0;  // at the far end
 };
 
-// The digits of one map, by falling steps in the middle.
+// The digits of one map, by descending steps in the middle.
 struct Levels {
   std::vector<Level> list;
   std::int64_t middle_base = 0;
@@ -77,16 +77,16 @@ class Meeting {
   }
 
  private:
-  // Whether a digit walks over several of a larger step, and meets each.
+  // Returns whether a digit walks over several larger steps, and meets each.
   static bool splits(const Level& level, std::int64_t step) noexcept {
     return step % level.step == 0 && level.extent > step / level.step;
   }
 
-  // The part of a digit that fills whole steps, as two digits, and what is left.
+  // The part of a digit that fills whole steps, as two digits, and the rest.
   struct Split {
     Level outer;
     Level inner;
-    std::int64_t whole = 0;  // indices of the digit that those two count
+    std::int64_t whole = 0;  // indices that these two count
     Level rest;
   };
   static Split split(const Level& level, std::int64_t step) noexcept {
@@ -128,8 +128,8 @@ class Meeting {
     part_ = kept;
   }
 
-  // Two digits of one step: index i of the first meets j of the second where the faster digits make
-  // up for what i - j leaves.
+  // Two digits of one step. Index i of the first meets j of the second if the faster digits make up
+  // for the difference of i and j.
   void together(const Level& first, std::span<const Level> faster_first, const Level& second,
                 std::span<const Level> faster_second, std::int64_t delta) {
     const std::int64_t step = first.step;
@@ -156,7 +156,7 @@ class Meeting {
 
   void emit() {
     if (out_.size() == most_) {
-      throw Error(ErrorCode::unsupported, "two rules cut a tensor in ways that do not go together");
+      throw Error(ErrorCode::unsupported, "two rules split a tensor in incompatible ways");
     }
     out_.push_back(normalize(part_));
   }
@@ -173,7 +173,7 @@ void compose(const IndexMap& first, const IndexMap& second, std::vector<IndexMap
   const Levels a = levels_of(first, Side::target);
   const Levels b = levels_of(second, Side::source);
   IndexMap start{.src_base = a.far_base, .dst_base = b.far_base, .digits = {}};
-  for (const Digit& digit : second.digits) {  // what reads the same element several times
+  for (const Digit& digit : second.digits) {  // reads the same element several times
     if (digit.src_step == 0 && digit.extent > 1)
       start.digits.push_back({digit.extent, 0, digit.dst_step});
   }

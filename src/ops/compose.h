@@ -6,16 +6,16 @@
 
 namespace hfshard {
 
-/// Most maps that one call of compose makes.
+/// The most maps that one call of compose makes.
 inline constexpr std::size_t kMostComposed = 4096;
 
-/// Appends to `out` the maps that go through a tensor: from the source of `first`, whose target is
-/// that tensor, to the target of `second`, whose source it is. Offsets of the tensor are those of
-/// its row-major elements on both sides. Every pair of elements that both maps lead through the
-/// same element is reached once; what only one of them has is left out. `first` writes no element
-/// twice; `second` may read one several times. Where steps on the two sides divide each other there
-/// are a few maps, however many elements; else one for every step. Throws: unsupported (more than
-/// kMostComposed maps, or 16 digits).
+/// Appends to `out` the maps through a tensor, from the source of `first` to the target of
+/// `second`. The tensor is the target of `first` and the source of `second`. On both sides, its
+/// offsets are those of row-major elements. The maps reach once every pair of elements that both
+/// maps lead through the same element. They omit elements that only one map has. `first` writes no
+/// element twice; `second` can read one several times. If steps on the two sides divide each other,
+/// there are a few maps for any number of elements. Otherwise there is one for every step. Throws:
+/// unsupported (more than kMostComposed maps, or 16 digits).
 void compose(const IndexMap& first, const IndexMap& second, std::vector<IndexMap>& out);
 
 }  // namespace hfshard

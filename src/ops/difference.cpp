@@ -17,10 +17,10 @@
 namespace hfshard {
 namespace {
 
-// What a pair of elements is, beside its bits. Each kind has the bits' type, `is_nan`, `number`,
-// and `key`: integers in the order of the numbers, one for each that there is.
+// The properties of an element's bits. Each kind has the bits' type, `is_nan`, `number`, and `key`.
+// Keys are consecutive integers in the order of the numbers.
 
-// Floats with a sign in front: their magnitudes are in the order of their bits.
+// For floats with a leading sign bit, whose magnitudes have the order of their bits.
 template <typename BitsType>
 std::int64_t signed_key(BitsType bits) noexcept {
   constexpr auto kSign = static_cast<BitsType>(BitsType{1} << (sizeof(BitsType) * 8 - 1));
@@ -31,6 +31,7 @@ std::int64_t signed_key(BitsType bits) noexcept {
 template <typename BitsType, double (*kNumber)(BitsType)>
 struct SignedFloat {
   using Bits = BitsType;
+  static constexpr bool kIsWhole = false;
   static double number(Bits bits) noexcept { return kNumber(bits); }
   static bool is_nan(Bits bits) noexcept { return std::isnan(kNumber(bits)); }
   static std::uint64_t apart(Bits a, Bits b) noexcept {
@@ -49,7 +50,7 @@ double of_f16(std::uint16_t bits) { return static_cast<double>(f16_to_f32(bits))
 double of_e4m3(std::uint8_t bits) { return static_cast<double>(F8E4M3::value(bits)); }
 double of_e5m2(std::uint8_t bits) { return static_cast<double>(F8E5M2::value(bits)); }
 
-// The kinds whose one NaN is the bits of a negative zero.
+// Kinds whose only NaN has the bits of a negative zero.
 template <int kMantissaBits, int kBias>
 double of_fnuz(std::uint8_t bits) {
   if (bits == 0x80) return std::numeric_limits<double>::quiet_NaN();
@@ -64,6 +65,7 @@ double of_fnuz(std::uint8_t bits) {
 
 struct E8M0 {
   using Bits = std::uint8_t;
+  static constexpr bool kIsWhole = false;
   static bool is_nan(Bits bits) noexcept { return bits == 0xff; }
   static double number(Bits bits) noexcept {
     constexpr int kBias = 127;
@@ -75,17 +77,15 @@ struct E8M0 {
 template <typename Integer>
 struct WholeNumber {
   using Bits = std::make_unsigned_t<Integer>;
+  static constexpr bool kIsWhole = true;
   static bool is_nan(Bits) noexcept { return false; }
-  static double number(Bits bits) noexcept {
-    return static_cast<double>(static_cast<Integer>(bits));
-  }
   static std::uint64_t apart(Bits a, Bits b) noexcept {
     const bool greater = static_cast<Integer>(a) > static_cast<Integer>(b);
-    return static_cast<Bits>(greater ? a - b : b - a);  // modulo 2^bits, which it is less than
+    return static_cast<Bits>(greater ? a - b : b - a);  // modulo 2^bits, which is larger
   }
 };
 
-// Calls `visit` with the kind of a dtype; complex numbers are two floats.
+// Calls `visit` with the kind of a dtype. Complex numbers are two floats.
 template <typename Visit>
 auto with_kind(DType dtype, const Visit& visit) {
   switch (dtype) {
@@ -144,7 +144,19 @@ std::size_t step_of(std::uint64_t ulps) noexcept {
   return static_cast<std::size_t>(at - kUlpSteps.begin());
 }
 
-// One pair whose bits differ.
+// 64-bit integers can differ although their doubles don't.
+template <typename Kind>
+double distance(typename Kind::Bits left, typename Kind::Bits right) noexcept {
+  if constexpr (Kind::kIsWhole) {
+    return static_cast<double>(Kind::apart(left, right));
+  } else {
+    const double a = Kind::number(left);
+    const double b = Kind::number(right);
+    return a == b ? 0 : std::abs(a - b);
+  }
+}
+
+// Adds one pair whose bits differ.
 template <typename Kind>
 void add_pair(typename Kind::Bits left, typename Kind::Bits right, std::uint64_t index,
               const DiffTolerance& tolerance, ElementDifferences& out) {
@@ -155,12 +167,11 @@ void add_pair(typename Kind::Bits left, typename Kind::Bits right, std::uint64_t
     out.left_nans += left_nan ? 1 : 0;
     out.right_nans += right_nan ? 1 : 0;
   } else {
-    const double a = Kind::number(left);
-    const double b = Kind::number(right);
-    const double apart = a == b ? 0 : std::abs(a - b);
     const std::uint64_t ulps = Kind::apart(left, right);
+    const double apart = distance<Kind>(left, right);
     if (tolerance.absolute && apart <= *tolerance.absolute) return;
-    if (tolerance.ulps && ulps <= *tolerance.ulps) return;
+    // The largest number is next to infinity, but not near it.
+    if (tolerance.ulps && ulps <= *tolerance.ulps && std::isfinite(apart)) return;
     out.largest_absolute = std::max(out.largest_absolute, apart);
     out.largest_ulps = std::max(out.largest_ulps, ulps);
     ++out.by_ulps[step_of(ulps)];
@@ -198,7 +209,7 @@ ElementDifferences compare_elements(DType dtype, const DiffTolerance& tolerance,
                                     std::span<const std::byte> left,
                                     std::span<const std::byte> right) {
   HFSHARD_CHECK(left.size() == right.size() && size_bits(dtype) % 8 == 0);
-  constexpr std::size_t kBlock = 4096;  // that is equal is passed over at once
+  constexpr std::size_t kBlock = 4096;  // skipped at once if equal
   ElementDifferences out;
   with_kind(dtype, [&](auto kind) {
     using Kind = decltype(kind);
@@ -223,16 +234,17 @@ std::string element_text(DType dtype, std::span<const std::byte> element) {
     using Kind = decltype(kind);
     const auto bits = bits_at<typename Kind::Bits>(element, 0);
     if (Kind::is_nan(bits)) return std::string("nan");
-    if (!is_float(dtype)) {
+    if constexpr (Kind::kIsWhole) {
       const bool is_signed =
           dtype == DType::i8 || dtype == DType::i16 || dtype == DType::i32 || dtype == DType::i64;
       using Signed = std::make_signed_t<typename Kind::Bits>;
       return is_signed ? std::to_string(static_cast<std::int64_t>(static_cast<Signed>(bits)))
                        : std::to_string(static_cast<std::uint64_t>(bits));
+    } else {
+      const double number = Kind::number(bits);
+      if (dtype == DType::f64) return fmt::format("{}", number);
+      return fmt::format("{}", static_cast<float>(number));
     }
-    const double number = Kind::number(bits);
-    if (dtype == DType::f64) return fmt::format("{}", number);
-    return fmt::format("{}", static_cast<float>(number));
   });
 }
 

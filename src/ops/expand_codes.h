@@ -13,12 +13,12 @@
 
 namespace hfshard {
 
-/// What each 4-bit code becomes.
+/// The value for each 4-bit code.
 template <typename Bits>
 using CodeTable = std::array<Bits, 16>;
 
-// Below: the two codes of each of `bytes` bytes, the low nibble first, to their entries. The
-// vectorised ones return how many bytes they did; the rest is less than 16.
+// The functions below write the entries for the two codes of each byte, low nibble first. The
+// vectorized ones return the bytes that they handled; the rest is less than 16.
 
 #if defined(__x86_64__)
 HFSHARD_AVX2 inline std::size_t expand_avx2(const CodeTable<std::uint16_t>& table,
@@ -28,7 +28,7 @@ HFSHARD_AVX2 inline std::size_t expand_avx2(const CodeTable<std::uint16_t>& tabl
   const __m256i nibble = _mm256_set1_epi8(15);
   __m256i entries;
   std::memcpy(&entries, table.data(), sizeof entries);
-  // Bytes of 16 entries in the order of the entries, in both lanes.
+  // The bytes of 16 entries, in the order of the entries, in both lanes.
   const __m256i low = _mm256_permute4x64_epi64(
       _mm256_packus_epi16(_mm256_and_si256(entries, low_byte), _mm256_setzero_si256()), 0x88);
   const __m256i high = _mm256_permute4x64_epi64(
@@ -58,7 +58,7 @@ HFSHARD_AVX2 inline std::size_t expand_avx2(const CodeTable<std::uint16_t>& tabl
 HFSHARD_AVX512 inline std::size_t expand_avx512(const CodeTable<std::uint16_t>& table,
                                                 const std::byte* codes, std::size_t bytes,
                                                 std::byte* dst) noexcept {
-  // The forms without a mask make g++ 12 warn of what its own header leaves uninitialised.
+  // Unmasked forms make g++ 12 warn about uninitialized variables in its own header.
   constexpr __mmask16 kAll = 0xffff;
   __m256i half;
   std::memcpy(&half, table.data(), sizeof half);

@@ -5,28 +5,28 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "base/floats.h"
 #include "ops/value.h"
 
 namespace hfshard {
 
-/// Elements worked on at a time: constant, so that the loops are vectorised at every optimisation
-/// level.
+/// Elements per block. A constant, so the compiler vectorizes loops at every optimization level.
 inline constexpr std::size_t kFloatBlock = 64;
 
-// The functions of base/floats without branches, so that loops over them are vectorised; same bits.
+// Versions of base/floats without branches, for vectorized loops. The bits are the same.
 
-/// `a` where `condition` holds, else `b`. A conditional expression would let the compiler move
-/// floating-point work under the condition, and such loops are not vectorised.
+/// Returns `a` if `condition` is true, else `b`. With a conditional expression, the compiler could
+/// move floating-point work under the condition. Such loops aren't vectorized.
 inline std::uint32_t select(bool condition, std::uint32_t a, std::uint32_t b) noexcept {
   const std::uint32_t mask = std::uint32_t{0} - static_cast<std::uint32_t>(condition);
   return (a & mask) | (b & ~mask);
 }
 
-/// The bits of a magnitude whose fraction stands where f32 has it, and whose exponent is `bias` too
-/// small. A subnormal m * 2^k is (1 + m) * 2^k - 2^k: nothing here is a subnormal f32, with which
-/// processors take their time.
+/// Returns the bits of a magnitude whose fraction is at f32's place and whose exponent is `bias`
+/// too small. A subnormal m * 2^k is (1 + m) * 2^k - 2^k. So no value here is a subnormal f32,
+/// which processors handle slowly.
 inline std::uint32_t widen_exponent(std::uint32_t magnitude, std::uint32_t bias) noexcept {
   const std::uint32_t smallest = (bias + 1) << 23;
   const float subnormal =
@@ -61,7 +61,7 @@ struct F16 {
   static Bits narrow(float value) noexcept {
     const auto bits = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t magnitude = bits & 0x7fffffffU;
-    // Too small for a normal half: one unit in the last place of 0.5 is the smallest half, so the
+    // Too small for a normal half. One unit in the last place of 0.5 is the smallest half, so the
     // addition rounds to nearest even.
     const std::uint32_t small =
         std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - 0x3f000000U;
@@ -86,21 +86,56 @@ struct F32 {
 template <typename Float>
 using BitsBlock = std::array<typename Float::Bits, kFloatBlock>;
 
-/// A Value that always computes. An absent factor is 1 and an absent summand -0, which change no
-/// bits but those that make a NaN quiet.
+struct F64 {
+  using Bits = std::uint64_t;
+  static double widen(Bits bits) noexcept { return std::bit_cast<double>(bits); }
+};
+
+/// Returns the f32 towards zero, with its last bit set unless it is exact. Rounding it to bf16 or
+/// f16 gives the same as rounding the f64, because f32 has more than two additional bits. Source:
+/// Sylvie Boldo, Guillaume Melquiond, "Emulation of FMA and correctly rounded sums: proved
+/// algorithms using rounding to odd", IEEE Transactions on Computers 57(4), 2008.
+inline float round_to_odd(double value) noexcept {
+  const auto nearest = static_cast<float>(value);
+  const auto back = static_cast<double>(nearest);
+  if (back == value || value != value) return nearest;
+  const auto bits = std::bit_cast<std::uint32_t>(nearest);
+  const double size = value < 0 ? -value : value;
+  const std::uint32_t away = (back < 0 ? -back : back) > size ? 1U : 0U;
+  return std::bit_cast<float>((bits - away) | 1U);
+}
+
+/// Returns the bits of a number of any width, rounded once to nearest even.
+template <typename To>
+typename To::Bits narrowed(float value) noexcept {
+  return To::narrow(value);
+}
+template <typename To>
+typename To::Bits narrowed(double value) noexcept {
+  if constexpr (std::is_same_v<To, F32>) return To::narrow(static_cast<float>(value));
+  return To::narrow(round_to_odd(value));
+}
+
+/// A Value that always computes. An absent factor is 1 and an absent summand -0. They don't change
+/// bits, except that NaNs become quiet.
 struct FullValue {
   float mul;
   float add;
   explicit FullValue(const Value& value) noexcept
       : mul(value.mul.value_or(1.0F)), add(value.add.value_or(-0.0F)) {}
-  /// Two roundings to f32.
+  /// Rounds twice to f32.
   float operator()(float x) const noexcept {
     const float product = x * mul;
     return product + add;
   }
+  /// Rounds twice to f64.
+  double operator()(double x) const noexcept {
+    const double product = x * static_cast<double>(mul);
+    return product + static_cast<double>(add);
+  }
 };
 
-/// Whether a block has an infinity.
+/// Returns whether a block has an infinity.
 template <typename Float>
 bool has_infinity(const BitsBlock<Float>& bits) noexcept {
   typename Float::Bits count = 0;
@@ -115,7 +150,12 @@ inline bool is_finite_bits(float value) noexcept {
   return (std::bit_cast<std::uint32_t>(value) & 0x7fffffffU) < 0x7f800000U;
 }
 
-/// How many of the first `count` elements are infinite, but have a finite `source(i)`.
+inline bool is_finite_bits(double value) noexcept {
+  constexpr std::uint64_t kInfinity = 0x7ff0000000000000U;
+  return (std::bit_cast<std::uint64_t>(value) & ~(std::uint64_t{1} << 63)) < kInfinity;
+}
+
+/// Counts those of the first `count` elements that are infinite but have a finite `source(i)`.
 template <typename Float, typename Source>
 std::uint64_t count_overflows(const BitsBlock<Float>& bits, std::size_t count, Source source) {
   std::uint64_t overflows = 0;

@@ -11,19 +11,19 @@
 namespace hfshard {
 namespace {
 
-/// True if `step` is that of `inner` times its extent; sizes that do not fit are refused later.
+/// Returns whether `step` is `inner` times its extent. Sizes that don't fit are refused later.
 bool steps_on(std::int64_t step, std::int64_t inner, std::uint64_t extent) noexcept {
   std::int64_t next = 0;
   return !__builtin_mul_overflow(inner, extent, &next) && step == next;
 }
 
-/// True if stepping `outer` continues where `inner` ends, on both sides.
+/// Returns whether stepping `outer` continues where `inner` ends, on both sides.
 bool continues(const Digit& outer, const Digit& inner) noexcept {
   return steps_on(outer.src_step, inner.src_step, inner.extent) &&
          steps_on(outer.dst_step, inner.dst_step, inner.extent);
 }
 
-/// Merges one pair of digits; false when no pair can be merged.
+/// Merges one pair of digits. Returns false if no pair can be merged.
 bool merge_one(DigitList& digits) noexcept {
   for (std::size_t outer = 0; outer < digits.size(); ++outer) {
     for (std::size_t inner = digits.size(); inner-- > 0;) {
@@ -45,7 +45,7 @@ DigitList::DigitList(std::initializer_list<Digit> digits) {
 void DigitList::push_back(const Digit& digit) {
   if (size_ == kMax) {
     throw Error(ErrorCode::unsupported, "an index map has more than 16 digits")
-        .hint("merge dims that always stand together in the rule's patterns");
+        .hint("merge dims that are always together in the rule's patterns");
   }
   if (size_ < kInline) {
     items_[size_++] = digit;
@@ -109,7 +109,7 @@ IndexMap normalize(const IndexMap& map) {
     if (digit.extent == 0) return {.src_base = 0, .dst_base = 0, .digits = {Digit{.extent = 0}}};
     if (digit.extent == 1) continue;
     if (digit.dst_step < 0 || (digit.dst_step == 0 && digit.src_step < 0)) {
-      // Counting the other way visits the same pairs.
+      // Counting backwards visits the same pairs.
       out.src_base = advance(out.src_base, digit.extent - 1, digit.src_step);
       out.dst_base = advance(out.dst_base, digit.extent - 1, digit.dst_step);
       digit.src_step = -digit.src_step;

@@ -21,8 +21,8 @@ struct Digit {
   friend bool operator==(const Digit&, const Digit&) = default;
 };
 
-/// Up to 16 digits. Four are held inline, as nearly every rule of every family has at most that
-/// many: a model of a hundred thousand tensors has as many maps.
+/// Up to 16 digits. Four are stored inline, since nearly every rule of every family has at most
+/// four. A model with a hundred thousand tensors has as many maps.
 class DigitList {
  public:
   static constexpr std::size_t kMax = 16;
@@ -40,7 +40,7 @@ class DigitList {
   void push_back(const Digit& digit);
   void erase(std::size_t index) noexcept;
   void clear() noexcept;
-  /// Heap that it holds (base/heap.h).
+  /// Returns the heap bytes that it holds (base/heap.h).
   std::uint64_t heap_bytes() const noexcept {
     return heap_block(spill_.capacity() * sizeof(Digit));
   }
@@ -55,19 +55,19 @@ class DigitList {
 
 /// dst[dst_base + sum i_k*dst_step_k] = f(src[src_base + sum i_k*src_step_k]), 0 <= i_k < extent_k.
 /// Offsets are in elements of the flattened (row-major) tensors. Digits are ordered slow to fast on
-/// the target side as the pattern wrote them; order carries no meaning.
+/// the target side as the pattern wrote them; the order has no meaning.
 struct IndexMap {
   std::uint64_t src_base = 0;
   std::uint64_t dst_base = 0;
   DigitList digits;
 
-  /// Number of (source, target) element pairs, saturating. Zero if an extent is zero.
+  /// Returns the number of (source, target) element pairs, saturating. Zero if an extent is zero.
   std::uint64_t count() const noexcept;
   friend bool operator==(const IndexMap&, const IndexMap&) = default;
 };
 
-/// Half-open box in a tensor's coordinates: begin[a] <= x[a] < begin[a] + extent[a]. Ranks agree
-/// with the shape.
+/// Half-open box in a tensor's coordinates: begin[a] <= x[a] < begin[a] + extent[a]. Its ranks
+/// equal the shape's.
 struct Box {
   Shape begin;
   Shape extent;
@@ -76,46 +76,46 @@ struct Box {
 /// Swaps the two sides.
 IndexMap inverse(const IndexMap& map);
 
-/// Canonical form: drops digits of extent 1, merges digits contiguous on both sides, sorts by
-/// dst_step descending (then src_step). Equal maps compare equal. A map with a zero extent becomes
-/// one digit of extent 0.
+/// Returns the canonical form: drops digits of extent 1, merges digits contiguous on both sides,
+/// sorts by dst_step descending (then src_step). Equal maps compare equal. A map with a zero extent
+/// becomes one digit of extent 0.
 IndexMap normalize(const IndexMap& map);
 
-/// Every element of a tensor to itself, one digit per axis with more than one element.
+/// Maps every element of a tensor to itself, with one digit per axis that has several elements.
 IndexMap identity_map(const Shape& shape);
 
-/// Splits every digit so that none spans more than one axis of a row-major target of shape
-/// `dst_shape`, so that `restrict_to` can be used on it. Throws: internal if a digit straddles an
-/// axis unevenly.
+/// Splits every digit so that none spans several axes of a row-major target of shape `dst_shape`.
+/// Then `restrict_to` accepts it. Throws: internal if a digit straddles an axis unevenly.
 IndexMap split_by_axes(const IndexMap& map, const Shape& dst_shape);
 
-/// Appends to `out` the parts of `map` whose target element lies in `box` (head/body/tail per axis
-/// where an axis has several digits). `map` must have no digit that spans two axes of `dst_shape`
+/// Appends to `out` the parts of `map` whose target element is in `box`. An axis with several
+/// digits can have a head, a body and a tail. No digit of `map` may span two axes of `dst_shape`
 /// (as compiled, or split_by_axes). dst offsets stay offsets in the whole target. The parts are
 /// disjoint and cover the intersection exactly.
 void restrict_to(const IndexMap& map, const Shape& dst_shape, const Box& box,
                  std::vector<IndexMap>& out);
 
-/// Rewrites target offsets from the row-major `dst_shape` to those of a packed row-major buffer
-/// that holds only `box`. Every element of the map must lie in the box.
+/// Changes target offsets from the row-major `dst_shape` to those of a packed row-major buffer with
+/// only `box`. Every element of the map must be in the box.
 IndexMap rebase_to_box(const IndexMap& map, const Shape& dst_shape, const Box& box);
 
 enum class Side : std::uint8_t { source, target };
 
-/// What a failed tiling looks like: an element that is covered `times` times (0 or more than 1), or
-/// out of range.
+/// A failed tiling: an element that is covered `times` times (0 or more than 1), or is out of
+/// range.
 struct TilingFault {
   bool found = false;
-  std::uint64_t element = 0;  ///< linear offset of one offending element
+  std::uint64_t element = 0;  ///< linear offset of a wrong element
   std::uint64_t times = 0;
-  std::size_t map_index = 0;  ///< one of the maps that cover it (0 when uncovered)
+  std::size_t map_index = 0;  ///< a map that covers it, or 0
 };
 
-/// Proof that the maps cover [0, numel) of one side exactly once, symbolically, by recursion over
-/// steps; the cost depends on the number of maps and digits, not on extents. A step of 0 on that
-/// side covers an element several times, which is a fault (of a repeat, prove the source side
-/// without that digit). Structures too irregular for it are counted element by element below 2^20
-/// elements; above, a fault with times == 0 and element == numel says that it cannot decide.
+/// Proves that the maps cover [0, numel) of one side exactly once. The proof is symbolic, by
+/// recursion over steps. Its cost depends on the number of maps and digits, not on extents. A step
+/// of 0 on that side covers an element several times, which is a fault. For a repeat, prove the
+/// source side without that digit. Below 2^20 elements, maps that are too irregular are counted
+/// element by element. Above, a fault with times == 0 and element == numel means that it can't
+/// decide.
 TilingFault tiles_exactly(std::uint64_t numel, std::span<const IndexMap> maps, Side side);
 
 }  // namespace hfshard

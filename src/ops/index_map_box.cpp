@@ -1,7 +1,7 @@
 // Maps and boxes of a row-major target. Every digit with a target step belongs to one axis: the one
 // with stride <= step < stride * dim. The target coordinate along an axis is its share of dst_base
-// plus the sum of its digits, so an axis is cut on its own, and the parts of a map are the products
-// of the parts of its axes.
+// plus the sum of its digits. So each axis is cut alone, and the parts of a map are the products of
+// its axes' parts.
 
 #include <algorithm>
 #include <array>
@@ -16,11 +16,11 @@ namespace {
 
 constexpr std::size_t kNoAxis = Shape::kMaxRank;
 
-/// A target shape with what is needed to find coordinates.
+/// A target shape with the data for finding coordinates.
 struct Axes {
   explicit Axes(const Shape& dst_shape) : shape(dst_shape), strides(dst_shape.strides()) {}
 
-  /// Axis along which a positive step walks, or kNoAxis. Axes of extent 1 have no steps.
+  /// Returns the axis of a positive step, or kNoAxis. Axes of extent 1 have no steps.
   std::size_t of_step(std::int64_t step) const noexcept {
     const auto size = static_cast<std::uint64_t>(step);
     for (std::size_t axis = 0; axis < shape.rank(); ++axis) {
@@ -44,8 +44,8 @@ bool has_no_elements(const IndexMap& map, const Shape& shape) noexcept {
   return map.count() == 0 || std::find(shape.begin(), shape.end(), 0U) != shape.end();
 }
 
-/// The map with digits of extent 1 left out and all target steps >= 0, slow to fast on the target
-/// side.
+/// Returns the map without digits of extent 1, and with all target steps >= 0, slow to fast on the
+/// target side.
 IndexMap ascending(const IndexMap& map) {
   IndexMap out{.src_base = map.src_base, .dst_base = map.dst_base, .digits = {}};
   for (Digit digit : map.digits) {
@@ -63,7 +63,8 @@ IndexMap ascending(const IndexMap& map) {
   return out;
 }
 
-/// Largest coordinate minus smallest, per axis. HFSHARD_CHECKs that no digit leaves its axis.
+/// Returns the largest minus the smallest coordinate per axis. HFSHARD_CHECKs that no digit leaves
+/// its axis.
 std::array<std::int64_t, Shape::kMaxRank> checked_spans(const IndexMap& map, const Axes& axes) {
   std::array<std::int64_t, Shape::kMaxRank> spans{};
   for (const Digit& digit : map.digits) {
@@ -118,7 +119,7 @@ class Cutter {
     cut(axis, k, begin - base, begin + extent - base);
   }
 
-  /// Keeps what digits k.. of the axis reach in [lo, hi), relative to the part's base.
+  /// Keeps the part of digits k.. of the axis in [lo, hi), relative to the part's base.
   void cut(std::size_t axis, std::size_t k, std::int64_t lo, std::int64_t hi) {
     if (k == map_.digits.size() || axis_[k] != axis) {
       if (lo <= 0 && 0 < hi) enter_axis(axis + 1, k);
@@ -141,7 +142,7 @@ class Cutter {
     }
   }
 
-  /// Goes on with `count` values of digit k from `first`.
+  /// Continues with `count` values of digit k from `first`.
   void take(std::size_t axis, std::size_t k, std::int64_t first, std::int64_t count,
             std::int64_t lo, std::int64_t hi) {
     const Digit& digit = map_.digits[k];
@@ -165,10 +166,10 @@ class Cutter {
   IndexMap part_;
   std::array<std::size_t, DigitList::kMax> axis_{};         ///< of each digit
   std::array<std::int64_t, DigitList::kMax> step_{};        ///< in coordinates of the axis
-  std::array<std::int64_t, DigitList::kMax> inner_span_{};  ///< of the axis's faster digits
+  std::array<std::int64_t, DigitList::kMax> inner_span_{};  ///< of the faster digits
 };
 
-/// Splits one digit at the axes it runs through, fast to slow.
+/// Splits one digit at the axes that it crosses, fast to slow.
 void split_digit(Digit digit, const Axes& axes, DigitList& out) {
   while (digit.extent > 1 && digit.dst_step != 0) {
     const std::size_t axis = axes.of_step(digit.dst_step);

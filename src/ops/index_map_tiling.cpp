@@ -1,18 +1,16 @@
-// Proof that maps tile one side exactly.
+// Proves that maps tile one side exactly.
 //
-// 1. Each map becomes a piece: one side's base and (extent, step) digits, merged. Range and zero
-// steps are checked.
-// 2. Pieces are sorted by base and grouped where their envelopes overlap; gaps between groups are
-// holes.
-// 3. A group whose steps are all 1 holds plain runs, so more than one of them overlap. Else its
-// largest step R cuts it
-//    into rows: a piece is an interval of rows times a pattern within one row (runs that cross rows
-//    are cut there).
-// 4. Rows with the same active pieces are alike: the patterns of each such interval must tile one
-// row, which is the
-//    same question with smaller steps.
-// The cost depends on the number of pieces and steps, not on extents. Where a structure is so
-// irregular that cutting exceeds a budget, elements are counted one by one if there are few.
+// 1. Each map becomes a piece: one side's base and (extent, step) digits, merged. Checks range and
+//    zero steps.
+// 2. Sorts pieces by base and groups those whose envelopes overlap. Gaps between groups are holes.
+// 3. If all steps of a group are 1, its pieces are plain runs, so more than one of them overlap.
+//    Otherwise its largest step R cuts it into rows. A piece is an interval of rows times a pattern
+//    in one row. Runs that cross rows are cut there.
+// 4. Rows with the same active pieces are alike. The patterns of each such interval must tile one
+//    row, which is the same question with smaller steps.
+//
+// The cost depends on the number of pieces and steps, not on extents. If an irregular structure
+// exceeds the budget of cuts, elements are counted one by one if there are few.
 
 #include <algorithm>
 #include <limits>
@@ -30,7 +28,7 @@ namespace {
 constexpr std::uint64_t kMaxCuts = std::uint64_t{1} << 18;
 constexpr std::uint64_t kMaxEnumerated = std::uint64_t{1} << 20;
 
-/// Largest offset minus base of a piece (steps >= 0). Nothing on overflow.
+/// Returns the largest offset minus the base of a piece (steps >= 0). Empty on overflow.
 std::optional<std::uint64_t> span_of(const DigitList& digits) noexcept {
   std::uint64_t span = 0;
   for (const Digit& digit : digits) {
@@ -40,12 +38,12 @@ std::optional<std::uint64_t> span_of(const DigitList& digits) noexcept {
   return span;
 }
 
-/// A piece whose span is known not to overflow.
+/// Requires that the piece's span doesn't overflow.
 std::uint64_t last_of(const IndexMap& piece) noexcept {
   return piece.dst_base + span_of(piece.digits).value_or(0);
 }
 
-/// One side of a map as the target side, source steps 0.
+/// Returns one side of a map as the target side, with source steps of 0.
 IndexMap one_side(const IndexMap& map, Side side) {
   IndexMap out{
       .src_base = 0, .dst_base = side == Side::target ? map.dst_base : map.src_base, .digits = {}};
@@ -55,7 +53,7 @@ IndexMap one_side(const IndexMap& map, Side side) {
   return normalize(out);
 }
 
-/// How often a piece covers an element of a tensor of `numel`.
+/// Returns how often a piece covers an element of a tensor with `numel` elements.
 std::uint64_t times_covered(const IndexMap& piece, std::uint64_t numel, std::uint64_t element) {
   std::vector<IndexMap> parts;
   restrict_to(piece, Shape{numel}, Box{Shape{element}, Shape{1}}, parts);
@@ -64,17 +62,17 @@ std::uint64_t times_covered(const IndexMap& piece, std::uint64_t numel, std::uin
   return times;
 }
 
-/// Looks for an element that is not covered exactly once.
+/// Finds an element that isn't covered exactly once.
 class Search {
  public:
-  /// Such an element of [0, length), if there is one. Pieces lie inside and have no zero extents or
+  /// Returns such an element of [0, length), if any. Pieces must be inside, without zero extents or
   /// steps.
   std::optional<std::uint64_t> find(std::uint64_t length, std::vector<IndexMap> pieces);
-  /// The budget ran out; an absent fault proves nothing.
+  /// Returns whether the budget ran out. Then the absence of a fault proves nothing.
   bool gave_up() const noexcept { return cuts_ > kMaxCuts; }
 
  private:
-  /// Rows [begin, end), each covered by the pattern (offsets within the row).
+  /// Rows [begin, end), each covered by the pattern (offsets in the row).
   struct Strip {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
@@ -169,7 +167,7 @@ void Search::cut_into_bands(const IndexMap& piece, std::uint64_t length, std::ui
                             std::vector<Strip>& out) {
   IndexMap pattern{.src_base = 0, .dst_base = piece.dst_base, .digits = {}};
   std::uint64_t extent = 1;
-  std::uint64_t repeat = 1;  // by further digits of the same step, which overlap the first
+  std::uint64_t repeat = 1;  // by equal steps, which overlap
   for (const Digit& digit : piece.digits) {
     if (static_cast<std::uint64_t>(digit.dst_step) != row) {
       pattern.digits.push_back(digit);
@@ -188,7 +186,7 @@ void Search::cut_rows(const IndexMap& pattern, std::uint64_t length, std::uint64
                       std::uint64_t extent, std::uint64_t repeat, std::vector<Strip>& out) {
   const std::uint64_t first = pattern.dst_base / row;
   const std::uint64_t last = last_of(pattern) / row;
-  // Rows [alike_begin, alike_end) see the slowest digit unclipped and its step divides the row.
+  // In rows [alike_begin, alike_end), the slowest digit isn't clipped and its step divides the row.
   std::uint64_t alike_begin = 0;
   std::uint64_t alike_end = 0;
   if (!pattern.digits.empty() && extent == 1 && repeat == 1) {
@@ -213,7 +211,8 @@ void Search::cut_rows(const IndexMap& pattern, std::uint64_t length, std::uint64
     }
     for (IndexMap& part : parts) {
       part.dst_base -= r * row;
-      // A second digit of the same step overlaps in the second row at the latest: two strips.
+      // A second digit with the same step overlaps in the second row at the latest, so two strips
+      // suffice.
       for (std::uint64_t i = 0; i < std::min<std::uint64_t>(repeat, 2); ++i) {
         out.push_back(Strip{r + i, r + i + rows, normalize(part)});
       }
@@ -222,7 +221,7 @@ void Search::cut_rows(const IndexMap& pattern, std::uint64_t length, std::uint64
   }
 }
 
-/// Counts every element. `pieces` lie inside [0, numel).
+/// Counts every element. `pieces` must be inside [0, numel).
 std::optional<std::uint64_t> find_by_counting(std::uint64_t numel,
                                               std::span<const IndexMap> pieces) {
   std::vector<std::uint8_t> times(numel, 0);
@@ -247,7 +246,8 @@ std::optional<std::uint64_t> find_by_counting(std::uint64_t numel,
   return static_cast<std::uint64_t>(hole - times.begin());
 }
 
-/// True if all offsets of a piece are below `numel`; else `last` is the largest one (saturated).
+/// Returns whether all offsets of a piece are below `numel`. Sets `last` to the largest
+/// (saturated).
 bool stays_below(std::uint64_t numel, const IndexMap& piece, std::uint64_t& last) noexcept {
   const auto span = span_of(piece.digits);
   const auto end = span ? checked_add(piece.dst_base, *span) : std::nullopt;
@@ -255,7 +255,7 @@ bool stays_below(std::uint64_t numel, const IndexMap& piece, std::uint64_t& last
   return last < numel;
 }
 
-/// An element that a zero step visits several times.
+/// Returns an element that a zero step visits several times.
 std::optional<std::uint64_t> find_zero_step(std::span<const IndexMap> pieces) noexcept {
   for (const IndexMap& piece : pieces) {
     for (const Digit& digit : piece.digits) {

@@ -7,7 +7,7 @@
 namespace hfshard {
 namespace {
 
-/// Elements along each side of a block: 32 lines on either side stay in the first-level cache.
+/// Elements along each side of a block. 32 lines on either side stay in the first-level cache.
 constexpr std::size_t kSquare = 32;
 
 template <std::size_t kBytes>
@@ -27,7 +27,7 @@ void copy_line(const std::byte* src, std::ptrdiff_t src_step, std::byte* dst,
   }
 }
 
-/// `near_src` is the digit that walks nearby in the source, `near_dst` the one in the target.
+/// `near_src` has the smallest steps in the source, `near_dst` in the target.
 template <std::size_t kBytes>
 void copy_plane(const ByteDigit& near_src, const ByteDigit& near_dst, const std::byte* src,
                 std::byte* dst) noexcept {
@@ -46,7 +46,7 @@ void copy_plane(const ByteDigit& near_src, const ByteDigit& near_dst, const std:
   }
 }
 
-/// Index of the digit with the smallest step on one side.
+/// Returns the index of the digit with the smallest step on one side.
 template <typename Step>
 std::size_t nearest(const ByteDigits& digits, Step step) noexcept {
   std::size_t best = 0;

@@ -23,13 +23,12 @@ bool copy_picked(const ByteDigits& digits, std::size_t element_bytes, const std:
   if (at == digits.size) return false;
   ByteDigits outer = digits;
   const ByteDigit inner = outer.take(at);
-  // An element may be a run of smaller ones, which need not be a multiple of it apart.
+  // An element can be a run of smaller ones, whose distance needn't be a multiple of it.
   if (inner.src_step % step != 0) return false;
   const std::ptrdiff_t stride = inner.src_step / step;
   if (stride < 2 || stride > static_cast<std::ptrdiff_t>(kMaxStride)) return false;
   const auto times = static_cast<std::size_t>(stride);
-  // What g++ 12 makes of these loops for AVX2, whose shuffles stay within 16 bytes, is half as
-  // fast.
+  // For AVX2, shuffles stay within 16 bytes, so g++ 12 makes these loops half as fast.
   run_as(simd == Simd::avx2 ? Simd::sse2 : simd, [&](auto) {
     switch (element_bytes) {
       case 1:

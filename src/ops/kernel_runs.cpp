@@ -5,7 +5,7 @@
 namespace hfshard {
 namespace {
 
-/// Copies `bytes` of [kPart, 2 * kPart] as two overlapping parts.
+/// Copies [kPart, 2 * kPart] bytes as two overlapping parts.
 template <std::size_t kPart>
 void copy_two(std::byte* dst, const std::byte* src, std::size_t bytes) noexcept {
   std::array<std::byte, kPart> head;
@@ -42,7 +42,7 @@ void copy_all_by_two(const ByteDigits& digits, std::size_t run_bytes, const std:
 
 void copy_runs(const ByteDigits& digits, std::size_t run_bytes, const std::byte* src,
                std::byte* dst) {
-  // A call of memcpy costs more than the copy of a short run.
+  // Calling memcpy costs more than copying a short run.
   if (run_bytes >= 2 && run_bytes <= 64) {
     if (run_bytes >= 32) return copy_all_by_two<32>(digits, run_bytes, src, dst);
     if (run_bytes >= 16) return copy_all_by_two<16>(digits, run_bytes, src, dst);

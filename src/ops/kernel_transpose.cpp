@@ -1,13 +1,13 @@
 // Transposes in tiles. The chain I is contiguous in the source, or takes every second, third or
-// fourth element of it; the chain J is contiguous in the target. Each may consist of several digits
-// (interleaved or split dims), so a tile has a table of target offsets for its I positions and one
+// fourth element of it. The chain J is contiguous in the target. Each can have several digits
+// (interleaved or split dims). So a tile has a table of target offsets for its I positions, and one
 // of source offsets for its J positions.
 //
-// 1. What a tile has of its source rows is copied side by side to the stage, and what a later tile
-//    has of them is asked for.
-// 2. Blocks of the stage are transposed in registers into the buffer.
-// 3. The rows of the buffer go to the target as whole cache lines, past the caches where the target
-//    is large: it is not read again before it falls out of them. What a row has of its last line
+// 1. Copies the tile's part of its source rows side by side to the stage. Prefetches the part of a
+//    later tile.
+// 2. Transposes blocks of the stage in registers into the buffer.
+// 3. Writes the rows of the buffer to the target as whole cache lines. Large targets bypass the
+//    caches, since they would be evicted before they are read again. A row's share of its last line
 //    waits for the next tile.
 
 #include <algorithm>
@@ -25,25 +25,25 @@ constexpr std::size_t kLine = kLineBytes;
 constexpr std::size_t kSrcBytes = 2 * kLine;  ///< of one source row in a tile
 constexpr std::size_t kDstBytes = 4 * kLine;  ///< of one target row in a tile
 constexpr std::size_t kMaxTileRows = 64;      ///< keeps the buffer in the first-level cache
-/// A row of the buffer has room for the line that was begun by the tile before.
+/// A row of the buffer has room for the line that the previous tile began.
 constexpr std::size_t kPitch = kLine + kDstBytes;
-/// Tiles of I that go along J together, so that few lines wait.
+/// Tiles of I that advance along J together, so that few lines wait.
 constexpr std::size_t kStripTiles = 16;
 /// Targets below this size stay in the cache.
 constexpr std::size_t kStreamBytes = std::size_t{64} * 1024;
-/// Shorter rows go through the caches too, which measures faster: most are in a page of their own.
+/// Shorter rows go through the caches too. This measures faster, since most have their own page.
 constexpr std::size_t kStreamRowBytes = 8 * kLine;
-/// A plane of at most kNarrowBytes of each source row has no long reads that the processor
-/// foresees, so its rows are asked for kAhead rows before their use.
+/// In a plane with at most kNarrowBytes of each source row, reads are too short for the processor
+/// to predict. So rows are prefetched kAhead rows before their use.
 constexpr std::size_t kNarrowBytes = 4 * kLine;
 constexpr std::size_t kAhead = 64;
-/// The second-level cache, as __builtin_prefetch numbers them: rows whose distance is a power of
-/// two have no room in the first.
+/// The second-level cache for __builtin_prefetch. Rows whose distance is a power of two don't fit
+/// in the first.
 constexpr int kSecondLevel = 2;
-/// A chain this long needs no further digits.
+/// A chain of this length doesn't need more digits.
 constexpr std::size_t kChainElements = 512;
 
-/// Digits that together are contiguous on one side, fast to slow; offsets are those of the other
+/// Digits that together are contiguous on one side, fast to slow. Offsets are those of the other
 /// side.
 struct Chain {
   std::array<ByteDigit, DigitList::kMax> items;
@@ -56,7 +56,8 @@ struct Chain {
   }
 };
 
-/// Fills `out` with offsets of positions [first, first + count) of a chain; `step` picks the side.
+/// Fills `out` with offsets of positions [first, first + count) of a chain. `step` selects the
+/// side.
 template <typename Step>
 void fill_offsets(const Chain& chain, std::size_t first, std::size_t count, Step step,
                   std::ptrdiff_t* out) noexcept {
@@ -86,7 +87,7 @@ std::size_t misalignment(const std::byte* address) noexcept {
   return value % kLine;
 }
 
-/// Asks for the cache lines of `bytes` bytes that are needed soon.
+/// Prefetches the cache lines of `bytes` bytes that are needed soon.
 void prefetch(const std::byte* from, std::size_t bytes) noexcept {
   for (std::size_t k = 0; k < bytes; k += kLine) __builtin_prefetch(from + k, 0, kSecondLevel);
   __builtin_prefetch(from + bytes - 1, 0, kSecondLevel);
@@ -100,7 +101,7 @@ struct Sides {
   bool stream = false;
 };
 
-/// All tiles of one I x J plane.
+/// Moves all tiles of one I x J plane.
 template <Simd kLevel, std::size_t kBytes>
 class Plane {
  public:
@@ -129,7 +130,7 @@ class Plane {
 
   void move_strip(const std::byte* src, std::byte* dst, std::size_t begin,
                   std::size_t length) noexcept {
-    // Tiles end at cache lines of the target where its rows are aligned alike.
+    // If the target's rows have equal alignment, tiles end at its cache lines.
     const std::size_t skew = misalignment(dst);
     const std::size_t first = skew % kBytes == 0 ? (kDstBytes - skew) / kBytes : kTileJ;
     const std::size_t ahead = src_bytes(length) <= kNarrowBytes ? src_bytes(length) : 0;
@@ -154,8 +155,8 @@ class Plane {
     }
   }
 
-  /// Finds where the rows of a tile begin, and lets each begin in the buffer as it does in its
-  /// line.
+  /// Finds the start of each row of a tile. In the buffer, a row has the same place in its line as
+  /// in the target.
   void place_rows(const std::byte* dst, std::size_t first, std::size_t rows,
                   std::size_t j) noexcept {
     fill_offsets(
@@ -168,7 +169,7 @@ class Plane {
     }
   }
 
-  /// In whole blocks; what they have beyond the tile goes to parts of the buffer that are not used.
+  /// Transposes whole blocks. The part beyond the tile goes to unused parts of the buffer.
   void transpose_tile(const std::byte* src, std::size_t rows, std::size_t columns,
                       std::size_t ahead) noexcept {
     const bool few = ahead != 0 && sides_.j.extent <= kAhead;
@@ -176,9 +177,9 @@ class Plane {
       if (ahead != 0) prefetch(src + src_rows_[j + kAhead], ahead);
       const std::byte* from = src + src_rows_[j];
       stage_row(from, rows, &stage_[j * kStageBytes]);
-      // So many rows are too many for the processor to foresee. The tile after the next: the next
-      // one is read too soon for a request to help. Rows that were all asked for at once are those
-      // of a small map, and what comes next to them is not asked for.
+      // The processor can't predict so many rows. Prefetches the tile after the next one, since a
+      // request for the next one would come too late. If all rows were prefetched at once, the map
+      // is small, and the bytes after them aren't needed.
       const std::size_t bytes = few ? 0 : kStageBytes * sides_.stride;
       for (std::size_t k = 0; k < bytes; k += kLine) {
         __builtin_prefetch(from + 2 * bytes + k, 0, kSecondLevel);
@@ -192,8 +193,8 @@ class Plane {
     }
   }
 
-  /// Copies what a tile has of a source row to the stage: rows whose distance is a power of two
-  /// would drive each other out of the cache while they are transposed.
+  /// Copies a tile's part of a source row to the stage. Rows whose distance is a power of two would
+  /// evict each other from the cache during the transpose.
   void stage_row(const std::byte* from, std::size_t rows, std::byte* to) const noexcept {
     if (sides_.stride != 1) return pick<kBytes>(from, to, rows, sides_.stride);
     rows == kTileI ? std::memcpy(to, from, kStageBytes) : std::memcpy(to, from, rows * kBytes);
@@ -214,7 +215,7 @@ class Plane {
     }
   }
 
-  /// `bytes` of a row, which begin `lead` bytes into a line.
+  /// `bytes` of a row that begin at byte `lead` of a line.
   struct Part {
     std::size_t lead;
     std::size_t bytes;
@@ -222,8 +223,8 @@ class Plane {
     bool last;
   };
 
-  /// Writes the whole lines of a row; `row` begins where the line does. `line` is what the row has
-  /// of its last line, from one tile to the next.
+  /// Writes the whole lines of a row. `row` begins where the line does. `line` keeps the row's
+  /// share of its last line from one tile to the next.
   static void stream_row(std::byte* to, std::byte* row, const Part& part,
                          std::byte* line) noexcept {
     const std::size_t end = part.lead + part.bytes;
@@ -253,8 +254,8 @@ class Plane {
   alignas(kLine) std::array<std::byte, kStrip * kLine> waiting_;
 };
 
-/// Moves the digit whose step is `unit` times what the chain has from `digits`; false if there is
-/// none.
+/// Moves the digit that continues the chain from `digits` to it. Its step is `unit_bytes` times the
+/// chain's extent. Returns false if no digit does.
 template <typename Step>
 bool extend(Chain& chain, std::size_t unit_bytes, ByteDigits& digits, Step step) noexcept {
   const auto wanted = static_cast<std::ptrdiff_t>(chain.extent * unit_bytes);
@@ -267,16 +268,16 @@ bool extend(Chain& chain, std::size_t unit_bytes, ByteDigits& digits, Step step)
   return false;
 }
 
-/// Takes the two chains out of `digits`; false if there are none.
+/// Takes the two chains out of `digits`. Returns false if they don't exist.
 bool find_sides(std::size_t element_bytes, ByteDigits& digits, Sides& sides) noexcept {
   const auto src_step = [](const ByteDigit& digit) { return digit.src_step; };
   const auto dst_step = [](const ByteDigit& digit) { return digit.dst_step; };
-  // J first: a digit that is contiguous in the target is no strided I.
+  // J first, so that a digit that is contiguous in the target doesn't become a strided I.
   if (!extend(sides.j, element_bytes, digits, dst_step)) return false;
   while (!extend(sides.i, element_bytes * sides.stride, digits, src_step)) {
     if (++sides.stride > kMaxStride) return false;
   }
-  // A digit that fits both chains goes to the shorter one.
+  // The shorter chain gets a digit that fits both.
   const auto grow_i = [&] {
     return sides.i.extent < kChainElements &&
            extend(sides.i, element_bytes * sides.stride, digits, src_step);
@@ -289,7 +290,7 @@ bool find_sides(std::size_t element_bytes, ByteDigits& digits, Sides& sides) noe
   return true;
 }
 
-/// Bytes from the first to the last that a map touches in the target.
+/// Returns the bytes from the first to the last that a map writes in the target.
 std::size_t target_reach(const ByteDigits& digits) noexcept {
   std::size_t reach = 0;
   for (std::size_t k = 0; k < digits.size; ++k) {

@@ -22,7 +22,7 @@ struct ByteDigits {
   std::size_t size = 0;
 
   void push_back(const ByteDigit& digit) noexcept { items[size++] = digit; }
-  /// Removes and returns a digit; the others keep their order.
+  /// Removes and returns a digit. The others keep their order.
   ByteDigit take(std::size_t index) noexcept {
     const ByteDigit out = items[index];
     for (std::size_t k = index + 1; k < size; ++k) items[k - 1] = items[k];
@@ -59,17 +59,17 @@ void for_each_offset(const ByteDigits& digits, const std::byte* src, std::byte* 
 void copy_runs(const ByteDigits& digits, std::size_t run_bytes, const std::byte* src,
                std::byte* dst);
 
-/// Moves elements of 1, 2, 4 or 8 bytes where one digit steps by an element in the target, and
-/// another by one to four in the source. False (and nothing moved) if the digits have no such pair.
+/// Moves elements of 1, 2, 4 or 8 bytes. One digit must step by an element in the target, and
+/// another by one to four in the source. Returns false (and moves nothing) without such a pair.
 bool copy_transposed(const ByteDigits& digits, std::size_t element_bytes, const std::byte* src,
                      std::byte* dst, Simd simd);
 
-/// Moves elements of 1, 2, 4 or 8 bytes where one digit steps by an element in the target and by
-/// two to four in the source. False (and nothing moved) if there is none.
+/// Moves elements of 1, 2, 4 or 8 bytes. One digit must step by an element in the target and by two
+/// to four in the source. Returns false (and moves nothing) without such a digit.
 bool copy_picked(const ByteDigits& digits, std::size_t element_bytes, const std::byte* src,
                  std::byte* dst, Simd simd);
 
-/// Moves elements of 1, 2, 4, 8 or 16 bytes whatever the steps are.
+/// Moves elements of 1, 2, 4, 8 or 16 bytes with any steps.
 void copy_gathered(const ByteDigits& digits, std::size_t element_bytes, const std::byte* src,
                    std::byte* dst);
 

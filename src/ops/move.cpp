@@ -7,7 +7,7 @@
 namespace hfshard {
 namespace {
 
-/// Smallest and largest offset of one side, relative to its base, in elements.
+/// The smallest and largest offset of one side, relative to its base, in elements.
 struct Reach {
   std::int64_t low = 0;
   std::int64_t high = 0;
@@ -19,7 +19,7 @@ struct Reach {
     HFSHARD_CHECK(!__builtin_add_overflow(end, far, &end));
   }
 
-  /// Whether all touched elements lie in `bytes` bytes.
+  /// Returns whether all touched elements are in `bytes` bytes.
   bool inside(std::uint64_t base, std::size_t element_bytes, std::size_t bytes) const noexcept {
     const std::uint64_t elements = bytes / element_bytes;
     return base < elements && std::uint64_t{0} - static_cast<std::uint64_t>(low) <= base &&
@@ -56,8 +56,8 @@ void merge(ByteDigits& digits) noexcept {
   }
 }
 
-/// The digits of a map in bytes, slow to fast on the target side, all target steps >= 0. Moves the
-/// pointers from the bases to the first pair. Unlike `normalize` it never allocates.
+/// Returns the digits of a map in bytes, slow to fast on the target side, with all target steps >=
+/// 0. Moves the pointers from the bases to the first pair. Unlike `normalize` it never allocates.
 ByteDigits digits_in_bytes(const IndexMap& map, std::ptrdiff_t width, const std::byte*& src,
                            std::byte*& dst) noexcept {
   ByteDigits out;
@@ -81,7 +81,7 @@ ByteDigits digits_in_bytes(const IndexMap& map, std::ptrdiff_t width, const std:
   return out;
 }
 
-/// Takes the digit that is contiguous on both sides; returns the bytes of a run.
+/// Removes the digit that is contiguous on both sides. Returns the bytes of a run.
 std::size_t take_run(ByteDigits& digits, std::size_t element_bytes) noexcept {
   const auto step = static_cast<std::ptrdiff_t>(element_bytes);
   for (std::size_t k = 0; k < digits.size; ++k) {
@@ -106,7 +106,7 @@ void move_elements(const IndexMap& map, std::size_t element_bytes, std::span<con
   const std::byte* from = src.data() + map.src_base * element_bytes;
   std::byte* to = dst.data() + map.dst_base * element_bytes;
   ByteDigits digits = digits_in_bytes(map, static_cast<std::ptrdiff_t>(element_bytes), from, to);
-  // Short runs are wide elements: what is left may still be a transpose.
+  // Short runs are wide elements, so the rest can still be a transpose.
   const std::size_t run_bytes = take_run(digits, element_bytes);
   if (!is_element_size(run_bytes)) return copy_runs(digits, run_bytes, from, to);
   if (run_bytes <= 8) {

@@ -9,11 +9,11 @@
 
 namespace hfshard {
 
-/// Moves the elements of `map` from `src` to `dst`. Element size is 1, 2, 4, 8 or 16 bytes; base
-/// offsets and steps are in elements of the two buffers; buffers need no alignment and must not
-/// overlap. Picks a kernel by the map (runs: memcpy; transpose: blocked, SIMD where present;
-/// gather: element loop); `simd` changes no bytes. Thread-safe, allocates nothing. Every touched
-/// offset must lie inside the spans (checked once per call, HFSHARD_CHECK).
+/// Moves the elements of `map` from `src` to `dst`. An element has 1, 2, 4, 8 or 16 bytes. Base
+/// offsets and steps are in elements of the two buffers. Buffers need no alignment and must not
+/// overlap. Selects a kernel for the map (runs: memcpy; transpose: blocked, SIMD if present;
+/// gather: element loop). `simd` doesn't change bytes. Thread-safe, allocates nothing. Every
+/// touched offset must be inside the spans (checked once per call, HFSHARD_CHECK).
 void move_elements(const IndexMap& map, std::size_t element_bytes, std::span<const std::byte> src,
                    std::span<std::byte> dst, Simd simd = best_simd());
 

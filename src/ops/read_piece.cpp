@@ -6,7 +6,7 @@
 namespace hfshard {
 namespace {
 
-// From the elements of a cell as it is stored to their places in the row-major piece.
+// Maps a stored cell's elements to their places in the row-major piece.
 IndexMap undo_order(const Grid& grid, const Shape& cell) {
   const Shape strides = grid.chunk.strides();
   const Shape stored = stored_strides(grid.inner, grid.order);
@@ -19,7 +19,7 @@ IndexMap undo_order(const Grid& grid, const Shape& cell) {
   return normalize(map);
 }
 
-// Of a cell that cannot be read to where it belongs.
+// Returns the size of a cell that can't be read directly into its place, or 0.
 std::uint64_t cell_bytes(const Catalog& catalog, std::uint32_t array, const Grid& grid) {
   if (grid.order.empty() && !grid.has_inner()) return 0;
   return packed_bytes(catalog.tensors[array].dtype, grid.inner.numel());

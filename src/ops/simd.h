@@ -4,11 +4,16 @@
 
 #include "base/cpu.h"
 
-// Functions that use an instruction set beyond the compiler's target say so with one of these.
+// Markers for functions that use an instruction set beyond the compiler's target.
 #if defined(__x86_64__)
 #define HFSHARD_AVX2 __attribute__((target("avx2")))
-#define HFSHARD_AVX512 \
-  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,prefer-vector-width=512")))
+#define HFSHARD_AVX512_SETS "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi"
+// clang 14 ignores the whole attribute if it doesn't know one word.
+#if defined(__clang__)
+#define HFSHARD_AVX512 __attribute__((target(HFSHARD_AVX512_SETS)))
+#else
+#define HFSHARD_AVX512 __attribute__((target(HFSHARD_AVX512_SETS ",prefer-vector-width=512")))
+#endif
 #endif
 
 namespace hfshard {
@@ -17,7 +22,7 @@ template <Simd kLevel>
 using SimdLevel = std::integral_constant<Simd, kLevel>;
 
 #if defined(__x86_64__)
-/// Compiles everything that `work` calls, as far as it can be inlined, for one instruction set.
+/// Compiles everything that `work` calls, if it can be inlined, for one instruction set.
 template <typename Work>
 HFSHARD_AVX2 __attribute__((flatten)) void run_as_avx2(const Work& work) {
   work(SimdLevel<Simd::avx2>{});
@@ -29,9 +34,9 @@ HFSHARD_AVX512 __attribute__((flatten)) void run_as_avx512(const Work& work) {
 }
 #endif
 
-/// Calls `work(SimdLevel<level>)`, compiled for that level. Its loops over a constant number of
-/// elements are vectorised by the compiler, from one source: that is why all levels give the same
-/// bytes. There is no contraction to fused operations (-ffp-contract=off).
+/// Calls `work(SimdLevel<level>)`, compiled for that level. The compiler vectorizes its loops over
+/// a constant number of elements. All levels share one source, so they give the same bytes.
+/// Operations aren't fused (-ffp-contract=off).
 template <typename Work>
 void run_as(Simd simd, const Work& work) {
 #if defined(__x86_64__)

@@ -16,8 +16,8 @@ std::uint64_t least_parts(std::uint64_t extent, std::uint64_t wanted) {
   return extent;
 }
 
-// The row of a rule so that its window has at most so many bytes; 0 if it is short enough, or
-// cannot be shortened.
+// Returns the row of a rule for which its window has at most `most_bytes`. 0 if the row is short
+// enough, or can't be shortened.
 std::uint32_t short_row(const Leaf& leaf, const Transfer& transfer, std::uint64_t most_bytes) {
   if (transfer.source_shape.rank() < 2) return 0;
   const Shape window = row_window(leaf, transfer);
@@ -56,7 +56,7 @@ IndexMap split_at_rows(const IndexMap& map, const Shape& source_shape) {
 
 IndexMap split_at_rows(const Transfer& transfer) {
   if (transfer.row == 0) return split_at_rows(transfer.map, transfer.source_shape);
-  Shape rows;  // the last axis as two
+  Shape rows;  // the last axis split into two
   for (std::size_t d = 0; d + 1 < transfer.source_shape.rank(); ++d)
     rows.push_back(transfer.source_shape[d]);
   rows.push_back(row_length(transfer.source_shape) / transfer.row);

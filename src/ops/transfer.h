@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "catalog/array.h"
+#include "catalog/tree_structure.h"
 #include "ops/decode.h"
 #include "ops/index_map.h"
 #include "ops/value.h"
@@ -15,48 +17,57 @@
 
 namespace hfshard {
 
-/// A counter that picks the source tensor (layers, experts); target offset advances by dst_step
-/// elements.
+/// A counter that selects the source tensor (layers, experts). The target offset advances by
+/// dst_step elements.
 struct Loop {
   std::uint64_t extent = 1;
   std::int64_t dst_step = 0;
 };
 
-/// The decoder of a quantised source, and its scale tensors.
+/// The decoder of a quantized source, and the tensors that it needs. They are indices into the
+/// catalog's tensors, like Transfer::sources.
 struct Decode {
   BlockScale form;
-  std::vector<std::uint32_t> scales;  ///< indices into the catalog's tensors, as Transfer::sources
+  std::vector<std::uint32_t> scales;
+  std::vector<std::uint32_t> zeros{};  ///< empty without BlockScale::zeros
+  /// One f32 element each. Empty without BlockScale::factor.
+  std::vector<std::uint32_t> factors{};
 
-  /// Upper bound of the bytes of scales that a run of `count` elements needs.
+  /// Returns all three lists.
+  std::array<const std::vector<std::uint32_t>*, 3> lists() const noexcept {
+    return {&scales, &zeros, &factors};
+  }
+  /// Returns an upper bound of the bytes of scales for a run of `count` elements.
   std::uint64_t most_scale_bytes(std::uint64_t count) const noexcept {
     return most_scales(form, count) * size_bits(form.scale_dtype) / 8;
   }
 };
 
-/// A run of packed codes is widened to whole bytes: by less than this many codes.
+/// A run of packed codes is widened to whole bytes, by fewer codes than this.
 inline constexpr std::uint64_t kCodesAround = 2;
 
-/// One compiled rule: sources (row-major over loops, outermost first) all go through the same map.
-/// The target offset of element i of source (j0, j1, ..) is sum(jk * loops[k].dst_step) + map
-/// target offset.
+/// One compiled rule. Its sources (row-major over loops, outermost first) all use the same map. The
+/// target offset of element i of source (j0, j1, ..) is sum(jk * loops[k].dst_step) + map target
+/// offset.
 struct Transfer {
   std::uint32_t target = 0;  ///< index into CompiledModel::leaves
   std::uint32_t rule = 0;    ///< index into CompiledModel::rules
   std::vector<Loop> loops;
-  std::vector<std::uint32_t>
-      sources;         ///< indices into the catalog's tensors; size = product of loop extents
-  Shape source_shape;  ///< of every source; of packed codes: in codes
-  DType source_dtype = DType::bf16;  ///< of packed codes: f4, whatever they are stored as
-  IndexMap map;                      ///< within one source; digits never span two axes of the leaf
+  /// Indices into the catalog's tensors, as many as the product of loop extents.
+  std::vector<std::uint32_t> sources;
+  Shape source_shape;                ///< of every source; packed codes: codes
+  DType source_dtype = DType::bf16;  ///< f4 for packed codes
+  /// Within one source. Digits never span two axes of the leaf.
+  IndexMap map;
   Value value;
-  std::shared_ptr<const Decode> decode;  ///< null: the source holds values; most do
-  bool copy =
-      false;  ///< the source elements are used by another rule too, which counts as their owner
-  /// Elements of a row, the unit that is hashed: the last axis of a source is whole rows; 0: it is
-  /// one (ops/source_rows.h).
+  std::shared_ptr<const Decode> decode;  ///< null, as mostly: the source has values
+  /// Another rule also uses the source elements, and counts as their owner.
+  bool copy = false;
+  /// Elements of a row, the unit that is hashed. The last axis of a source consists of whole rows.
+  /// 0 if it is one row (ops/source_rows.h).
   std::uint32_t row = 0;
 
-  /// Whether elements are computed rather than moved.
+  /// Returns whether elements are computed rather than moved.
   bool converts(DType target_dtype) const noexcept {
     return decode || !value.empty() || source_dtype != target_dtype;
   }
@@ -70,41 +81,69 @@ struct Fill {
   double scalar = 0;
 };
 
-/// A region of a source tensor that goes nowhere, by name. Only the source side of the map is used.
+/// A region of a source tensor that isn't written, by name. Only uses the source side of the map.
 struct Drop {
   std::uint32_t source = 0;
   std::uint32_t rule = 0;
   IndexMap map;
   std::string why;
-  std::optional<std::uint32_t> same_as;  ///< catalog index; the run checks that the bytes agree
+  /// Catalog index. The run checks that the bytes are equal.
+  std::optional<std::uint32_t> same_as;
 };
 
-/// Everything the mapping decides, compiled against one catalog: grows with names, never with
+/// An object of the source that isn't written, by name.
+struct LeftOutObject {
+  std::string name;
+  std::string why;
+};
+
+/// All decisions of the mapping, compiled against one catalog. Grows with tensor names, never with
 /// elements.
 struct CompiledModel {
   std::string family;  ///< "qwen3"; "hf" for --scheme hf
   std::string scheme;  ///< one of known_schemes()
   bool stacked = false;
-  std::vector<std::string>
-      rules;  ///< rule pointers, `mappings/qwen3.json#/schemes/maxtext/layer/rules/4`
+  bool keeps_codes = false;  ///< codes and scales become leaves
+  /// Rule pointers: `mappings/qwen3.json#/schemes/maxtext/layer/rules/4`.
+  std::vector<std::string> rules;
   std::vector<Leaf> leaves;  ///< sorted by path
   std::vector<Transfer> transfers;
   std::vector<Fill> fills;
   std::vector<Drop> drops;
-  std::string axis_rules;          ///< the scheme's default logical axis rules, as JSON text
+  std::string axis_rules;          ///< the scheme's default, as JSON text
   std::vector<std::string> notes;  ///< to be printed: "load as llama3.1-*", ...
-  std::vector<std::string>
-      model_names;  ///< MaxText model_name values that fit, best first; may be empty
-  std::vector<std::string> load_words;  ///< what its loader is told beside the place: NAME=VALUE
-  std::string config_text;  ///< config.json of the layers that are taken; empty: the source's
-  /// Of rules that lead from the leaves of another scheme: the model's own tensors, that they lead
-  /// through. Empty of all others.
+  /// Computations of the loader that differ from config.json.
+  std::vector<std::string> warnings;
+  /// MaxText model_name values that fit, best first. Can be empty.
+  std::vector<std::string> model_names;
+  /// Arguments for the loader in addition to the place: NAME=VALUE.
+  std::vector<std::string> load_words;
+  std::string load_note;  ///< a sentence about load_words
+  /// Scheme whose loader takes it, if `scheme` doesn't tell: for a training state.
+  std::string loader;
+  /// The config.json for the layers in use. Empty if the source's is right.
+  std::string config_text;
+  /// Leaves of the model that --include or --exclude leave out of the output.
+  std::uint64_t left_out_leaves = 0;
+  /// The model's own tensors, if rules lead through them from the leaves of another scheme.
+  /// Otherwise empty.
   std::vector<Array> through;
-  /// Of a model's files, the dialect of scheme "hf" that their tensors have the names of. Empty of
-  /// names that are the files' own, and of trees.
+  /// The dialect of scheme "hf" that a model's files use for tensor names. Empty if the names are
+  /// the files' own, and for trees.
   std::string source_dialect;
-  /// Path of the record of how the source itself was made, to be carried along; empty: none.
+  /// Objects of the catalog that the output keeps, by index, ascending.
+  std::vector<std::uint32_t> objects;
+  std::vector<LeftOutObject> left_out;  ///< the others, sorted by name
+  /// The output has the source's names, so it keeps Catalog::nested.
+  bool keeps_nested = false;
+  /// Path of the record of the source's own origin, which is copied. Can be empty.
   std::string origin;
+  /// The structure of the source's tree for a reshard, whose arrays have the names of leaves.
+  /// Otherwise null.
+  std::shared_ptr<const TreeStructure> structure;
+  /// The claims about arrays of the source that make the output lossless. Each leaf is such an
+  /// array, computed from the output. A run compares them. Null without claims.
+  std::shared_ptr<const CompiledModel> claims;
 };
 
 }  // namespace hfshard

@@ -10,17 +10,17 @@
 #include <immintrin.h>
 #endif
 
-// Blocks of a transpose, in registers. A block has the elements of 16 bytes of each source row:
-// `kSide` of them, which become as many target rows. Source row k begins at src + rows[k], target
-// row k at out + outs[k]. All levels interleave the first half of the rows with the second, log2 of
-// kSide times; wider registers do so for more source rows, one group of kSide rows in each lane.
+// Transposes blocks in registers. A block has `kSide` elements, 16 bytes, of each source row, which
+// become as many target rows. Source row k begins at src + k * kPitch, target row k at out +
+// outs[k]. All levels interleave the first half of the rows with the second, log2 of kSide times.
+// Wider registers handle more source rows, with one group of kSide rows in each lane.
 
 namespace hfshard {
 
 inline constexpr std::size_t kLaneBytes = 16;
 inline constexpr std::size_t kLineBytes = 64;  ///< of a cache line
 
-/// Source rows of a block.
+/// Returns the source rows of a block.
 template <Simd kLevel, std::size_t kBytes>
 constexpr std::size_t block_rows() noexcept {
   constexpr std::size_t kLanes = kLevel == Simd::avx512 ? 4 : kLevel == Simd::avx2 ? 2 : 1;
@@ -146,7 +146,7 @@ HFSHARD_AVX512 void transpose_avx512(const std::byte* src, std::byte* out,
   for (std::size_t k = 0; k < kSide; ++k) std::memcpy(out + outs[k], &a[k], sizeof a[k]);
 }
 
-// One cache line, past the caches. `to` is aligned.
+// These write one cache line and bypass the caches. `to` must be aligned.
 
 inline void stream_sse2(std::byte* to, const std::byte* from) noexcept {
   for (std::size_t k = 0; k < 4; ++k) {
@@ -172,7 +172,7 @@ HFSHARD_AVX512 inline void stream_avx512(std::byte* to, const std::byte* from) n
 
 #endif
 
-/// Writes one cache line past the caches. `to` is aligned.
+/// Writes one cache line and bypasses the caches. `to` must be aligned.
 template <Simd kLevel>
 void stream_line(std::byte* to, const std::byte* from) noexcept {
 #if defined(__x86_64__)
@@ -183,7 +183,7 @@ void stream_line(std::byte* to, const std::byte* from) noexcept {
   if constexpr (kLevel == Simd::portable) std::memcpy(to, from, kLineBytes);
 }
 
-/// Makes what was written past the caches visible to other threads, as other stores are.
+/// Makes writes that bypassed the caches visible to other threads, like other stores.
 inline void finish_streams() noexcept {
 #if defined(__x86_64__)
   _mm_sfence();

@@ -19,11 +19,11 @@ template <typename From, typename To, bool kComputes>
 struct Converter {
   FullValue value;
 
-  // One block, of which `count` elements count. Returns the overflows.
+  // Converts one block, of which the first `count` elements count. Returns the overflows.
   std::uint64_t convert(const BitsBlock<From>& in, std::size_t count, BitsBlock<To>& out) const {
     for (std::size_t i = 0; i < kFloatBlock; ++i) {
-      const float x = From::widen(in[i]);
-      out[i] = To::narrow(kComputes ? value(x) : x);
+      const auto x = From::widen(in[i]);
+      out[i] = narrowed<To>(kComputes ? value(x) : x);
     }
     if (!has_infinity<To>(out)) return 0;
     return count_overflows<To>(out, count, [&](std::size_t i) { return From::widen(in[i]); });
@@ -53,7 +53,7 @@ template <typename From, typename To>
 std::uint64_t apply_all(const Value& value, std::uint64_t count, const std::byte* src,
                         std::byte* dst) {
   const FullValue full(value);
-  // A widening without a value keeps the bits of signalling NaNs.
+  // Widening without a value rule keeps the bits of signaling NaNs.
   if (value.empty()) return Converter<From, To, false>{full}.all(count, src, dst);
   return Converter<From, To, true>{full}.all(count, src, dst);
 }
@@ -79,7 +79,7 @@ bool is_computable(DType dtype) noexcept {
 
 bool is_integer(DType dtype) noexcept { return dtype == DType::i32 || dtype == DType::i64; }
 
-// To the nearest integer; what none is near, or not a number, becomes 0 and is counted.
+// Converts to the nearest integer. NaNs and numbers beyond the range become 0 and are counted.
 template <typename Number>
 std::uint64_t to_integers(std::uint64_t count, const std::byte* src, std::byte* dst) {
   constexpr float kEnd = -static_cast<float>(std::numeric_limits<Number>::min());
@@ -102,15 +102,15 @@ bool can_apply_value(const Value& value, DType from, DType to) noexcept {
   if (value.empty() && (from == to || (is_integer(from) && to == DType::f32) ||
                         (from == DType::f32 && is_integer(to))))
     return true;
-  return is_computable(from) && is_computable(to);
+  return (is_computable(from) || from == DType::f64) && is_computable(to);
 }
 
 std::uint64_t apply_value(const Value& value, DType from, DType to, std::uint64_t count,
                           std::span<const std::byte> src, std::span<std::byte> dst, Simd simd) {
   if (!can_apply_value(value, from, to)) {
     throw Error(ErrorCode::unsupported, "values of dtype " + std::string(to_string(from)) +
-                                            " cannot be computed as " + std::string(to_string(to)))
-        .hint("casts and value rules work on f16, bf16 and f32");
+                                            " can't be computed as " + std::string(to_string(to)))
+        .hint(kCastHint);
   }
   HFSHARD_CHECK(src.size() == packed_bytes(from, count) && dst.size() == packed_bytes(to, count));
   if (count == 0) return 0;
@@ -126,6 +126,8 @@ std::uint64_t apply_value(const Value& value, DType from, DType to, std::uint64_
       overflows = apply_from<Bf16>(value, to, count, src.data(), dst.data());
     } else if (from == DType::f16) {
       overflows = apply_from<F16>(value, to, count, src.data(), dst.data());
+    } else if (from == DType::f64) {
+      overflows = apply_from<F64>(value, to, count, src.data(), dst.data());
     } else if (from == DType::i32) {
       overflows = apply_all<Integer<std::int32_t>, F32>(value, count, src.data(), dst.data());
     } else if (from == DType::i64) {

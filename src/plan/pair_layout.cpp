@@ -69,8 +69,8 @@ class PairCutter {
     CutLeaf out = find(leaf, look(leaf));
     if (fits_slab(out.unit, limits_)) return out;
     throw Error(ErrorCode::limit,
-                fmt::format("one row of this array goes with {} of the other checkpoint's, more "
-                            "than the {} that are held at once",
+                fmt::format("one row of this array matches {} of the other checkpoint's, and "
+                            "hfshard holds at most {} at once",
                             human_bytes(out.unit.region_bytes()), human_bytes(limits_.slab_bytes)))
         .in_tensor(leaves()[leaf].name);
   }
@@ -106,8 +106,8 @@ class PairCutter {
     return added;
   }
 
-  // What no unit may cut: of either side the pieces that are read as they come, and rows of plain
-  // files.
+  // Returns what units must not split: on each side the pieces that are read in stored order, and
+  // the rows of plain files.
   std::optional<SourcePieces> joint_pieces(std::uint32_t leaf, const Look& seen) const {
     const Leaf& info = leaves()[leaf];
     SourcePieces out;

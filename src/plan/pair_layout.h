@@ -7,21 +7,21 @@
 
 namespace hfshard {
 
-/// Two models of the same leaves (pair_models), cut into the same units: each reads what it has of
-/// a unit as a conversion would, so that a unit of both can be held and compared. The units follow
-/// the left one's source.
+/// Two models of the same leaves (pair_models), split into the same units. Each side reads its data
+/// of a unit as a conversion would, so a unit of both can be in memory and compared. The units
+/// follow the left side's source.
 class PairLayout {
  public:
   /// Throws: limit, as make_unit_form.
   PairLayout(const std::shared_ptr<const Model>& left, const std::shared_ptr<const Model>& right,
              const Limits& limits);
 
-  /// Its units have scratch for filling one side and, behind it, the other side's region.
+  /// Returns a layout whose units have scratch to fill one side, and then the other side's region.
   const Layout& left() const noexcept { return left_; }
   const Layout& right() const noexcept { return right_; }
-  /// The unit of the right layout that has the same elements.
+  /// Returns the unit of the right layout with the same elements.
   UnitRef right_of(const UnitRef& left) const;
-  /// Scratch of filling a unit of a leaf from either side.
+  /// Returns the scratch that filling a unit of a leaf needs, from either side.
   std::uint64_t fill_scratch(std::uint32_t leaf) const { return fill_scratch_[leaf]; }
 
  private:

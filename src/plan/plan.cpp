@@ -12,10 +12,10 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "base/zstd.h"
-#include "bytes/files.h"
-#include "mapping/family.h"
-#include "mapping/find.h"
-#include "mapping/scheme_defaults.h"
+#include "bytes/local/files.h"
+#include "mapping/resolve/find.h"
+#include "mapping/tables/family.h"
+#include "mapping/tables/scheme_defaults.h"
 #include "plan/cost/link_grid.h"
 #include "plan/layout/band.h"
 #include "plan/layout/source_choice.h"
@@ -30,6 +30,7 @@ std::uint64_t of_options(const PlanOptions& options) {
   const MappingOptions& mapping = options.mapping;
   return heap_bytes(options.meshes) + (options.rules_text ? heap_bytes(*options.rules_text) : 0) +
          heap_bytes(mapping.options) + heap_bytes(mapping.include) + heap_bytes(mapping.exclude) +
+         heap_bytes(mapping.drop) +
          heap_bytes(mapping.files,
                     [](const MappingFile& file) {
                       return heap_bytes(file.family) + heap_bytes(file.name) +
@@ -118,7 +119,7 @@ void check_sizes(const Model& model) {
                                               human_bytes(kMaxOutputBytes), to_string(leaf.dtype),
                                               to_string(leaf.shape)))
         .in_tensor(leaf.name)
-        .hint("look at the sizes in config.json and at --vocab");
+        .hint("check the sizes in config.json and --vocab");
   }
 }
 
@@ -154,6 +155,7 @@ Json identity_of(const Model& model, const PlanOptions& options, const Limits& l
     parts["mapping"] = sha256_hex(family.text);
     parts["parts"] = sha256_hex(embedded_common());
   }
+  if (!model.objects.empty()) parts["objects"] = std::uint64_t{model.objects.size()};
   Json& source = parts["source"];
   source["config"] = sha256_hex(model.catalog().config_text);
   if (!model.source_dialect.empty()) source["dialect"] = model.source_dialect;
@@ -233,9 +235,9 @@ class LeafCutter {
                     row_axes(leaf, first));
   }
 
-  // The arrays whose pieces some leaf cannot take as they come. One that is split for one leaf
-  // is so for all, and that leaf's other arrays may then be taken as they come: until nothing is
-  // added.
+  // Returns the arrays whose pieces some leaf can't take in stored order. An array that is split
+  // for one leaf is split for all. That can let the leaf take its other arrays in stored order, so
+  // the search repeats until it adds nothing.
   SplitArrays choose_split() const {
     std::vector<std::uint32_t> refused;
     SplitArrays out;

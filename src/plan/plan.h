@@ -15,23 +15,23 @@
 
 namespace hfshard {
 
-/// A leaf that could not be linked.
+/// A leaf that can't be linked.
 struct NotLinked {
   std::uint32_t leaf = 0;
   std::string why;
 };
 
-/// What a plan has beside its layout.
+/// The parts of a plan that aren't its layout.
 struct PlanFacts {
   PlanOptions options;
   AxisRules rules;
   std::vector<Mesh> meshes;
-  std::vector<NotLinked> not_linked;  ///< of a plan that links: leaves that are converted, and why
+  std::vector<NotLinked> not_linked;  ///< converted, if the plan links
   Json identity;                      ///< the parts of the plan id
 };
 
-/// The plan: the layout of an output, from the options that made it. Which bytes go where, in which
-/// files. Linked leaves have no units: their chunks lie in the source's files.
+/// The plan: the layout of an output, and the options that made it. It says which bytes go to which
+/// place in which file. Linked leaves have no units: their chunks are in the source's files.
 class Plan final : public Layout, public Placements {
  public:
   Plan(Layout layout, PlanFacts facts);
@@ -47,14 +47,16 @@ class Plan final : public Layout, public Placements {
   std::uint64_t heap_bytes() const override;
 
   std::string file_path(std::uint32_t file) const override;
-  /// Numbers from here on are those of the source's files.
+  /// Returns the number of data files. Larger numbers are those of the source's files.
   std::uint32_t file_count() const override { return data_files(); }
   Place place(std::uint32_t leaf, const Shape& chunk) const override;
-  /// Where all names of files are relative to, in the directory of a step.
+  /// Returns the number of the output's step.
+  std::uint64_t step() const noexcept { return options().step.value_or(0); }
+  /// Returns the base of all file names, in the directory of a step.
   std::string item_directory(const std::string& step) const;
-  /// The files of the catalog, by index, that hold chunks of linked leaves, ascending.
+  /// Returns the files of the catalog that hold chunks of linked leaves, by index, ascending.
   std::vector<std::uint32_t> linked_files() const;
-  /// Whether the digests of a transfer are recorded: not of what is only linked.
+  /// Returns whether the digests of a transfer are recorded. False for linked data that isn't read.
   bool has_digest(std::uint32_t transfer) const {
     return options().digests || !grids()[model().transfers[transfer].target].linked;
   }
@@ -66,11 +68,11 @@ class Plan final : public Layout, public Placements {
   std::string id_;
 };
 
-/// Answers the target's question about a leaf (Format::form), so that plan need not know targets.
+/// Returns the form of a leaf's chunks (Format::form), so that plan need not know targets.
 using FormFunction = std::function<PieceForm(const Leaf&, const Grid&)>;
 
-/// Cuts and lays out a model as the options ask. `put`: of a target that stores arrays whole.
-/// Throws: what make_unit_form, parse_mesh, shard_counts, Layout and `form` throw.
+/// Splits and lays out a model as the options say. `put`: for a target that stores arrays whole.
+/// Throws: as make_unit_form, parse_mesh, shard_counts, Layout and `form`.
 Plan build_plan(std::shared_ptr<const Model> model, const PlanOptions& options,
                 const FormFunction& form, const FileLayout& files, const Limits& limits,
                 const ArrayFilesFunction& put = {});

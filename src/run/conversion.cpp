@@ -13,23 +13,27 @@
 
 #include "base/checked.h"
 #include "base/text.h"
-#include "bytes/files.h"
-#include "run/checking/output_manifest.h"
-#include "run/checking/read_back.h"
-#include "run/keeping/linked_files.h"
-#include "run/keeping/publish.h"
-#include "run/keeping/recover.h"
-#include "run/moving/budget.h"
-#include "run/moving/data_files.h"
-#include "run/moving/disk_space.h"
-#include "run/moving/leading.h"
-#include "run/moving/packing.h"
-#include "run/moving/plan_feed.h"
-#include "run/moving/sources.h"
-#include "run/moving/stage_meter.h"
-#include "run/moving/stop.h"
-#include "run/moving/unit_filler.h"
-#include "run/moving/unpacked.h"
+#include "bytes/local/files.h"
+#include "run/check/claims.h"
+#include "run/check/output_manifest.h"
+#include "run/check/read_back.h"
+#include "run/check/written_files.h"
+#include "run/commit/carried_objects.h"
+#include "run/commit/linked_files.h"
+#include "run/commit/publish.h"
+#include "run/commit/recover.h"
+#include "run/engine/budget.h"
+#include "run/engine/data_files.h"
+#include "run/engine/disk_space.h"
+#include "run/engine/leading.h"
+#include "run/engine/packing.h"
+#include "run/engine/plan_feed.h"
+#include "run/engine/sources.h"
+#include "run/engine/stage_meter.h"
+#include "run/engine/stop.h"
+#include "run/engine/unit_filler.h"
+#include "run/engine/unpacked.h"
+#include "run/published.h"
 
 #include "hfshard/error.h"
 
@@ -37,6 +41,9 @@ namespace hfshard {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// Most bytes per journal record for a remote source. A killed job has to download so much again.
+constexpr std::uint64_t kFarCommitBytes = std::uint64_t{64} << 20;
 
 // Writes regions, and journals groups of them after their data is durable.
 class StagingSink final : public TileSink {
@@ -50,6 +57,8 @@ class StagingSink final : public TileSink {
         meter_(meter),
         since_(Clock::now()) {
     if (plan.is_packed()) packing_.emplace(plan, done);
+    const std::vector<bool> far = far_files(plan.catalog());
+    if (std::ranges::count(far, true) > 0) most_bytes_ = std::min(most_bytes_, kFarCommitBytes);
   }
 
   bool places() const override { return packing_.has_value(); }
@@ -67,7 +76,6 @@ class StagingSink final : public TileSink {
     if (pending_.end == 0) {
       pending_.begin = tile.begin_address;
       first_file_ = tile.file;
-      since_ = Clock::now();
     }
     pending_.end = tile.end_address;
     last_file_ = tile.file;
@@ -79,7 +87,7 @@ class StagingSink final : public TileSink {
     files_.written(tile.file, {tile.offset_bytes, tile.offset_bytes + tile.stored_bytes});
     const auto waited =
         std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - since_);
-    if (pending_.end - pending_.begin >= plan_.limits().commit_bytes ||
+    if (pending_.end - pending_.begin >= most_bytes_ ||
         waited.count() >= static_cast<std::int64_t>(plan_.limits().commit_ms)) {
       flush();
     }
@@ -96,6 +104,7 @@ class StagingSink final : public TileSink {
     ++records_;
     sums_.clear();
     pending_ = {};
+    since_ = Clock::now();
   }
 
   std::uint64_t written_bytes() const { return written_bytes_; }
@@ -112,7 +121,8 @@ class StagingSink final : public TileSink {
   std::map<std::uint64_t, Digest128> sums_;
   std::uint32_t first_file_ = 0;
   std::uint32_t last_file_ = 0;
-  Clock::time_point since_;
+  Clock::time_point since_;  // the last record, or the begin
+  std::uint64_t most_bytes_ = plan_.limits().commit_bytes;
   std::uint64_t written_bytes_ = 0;
   std::uint64_t records_ = 0;
 };
@@ -136,38 +146,14 @@ class DiscardingSink final : public TileSink {
   std::uint64_t written_bytes_ = 0;
 };
 
-// Copies that a rule claims to be equal (`same_as`) are compared, segment by segment.
-void check_same_as(const Plan& plan, const OpenSources& sources, const RunOptions& options,
-                   Arena& arena) {
-  for (const Drop& drop : plan.model().drops) {
-    if (!drop.same_as) continue;
-    const TensorInfo& one = plan.catalog().tensors[drop.source];
-    const TensorInfo& other = plan.catalog().tensors[*drop.same_as];
-    const std::uint64_t segment = std::min(plan.limits().segment_bytes, arena.size_bytes() / 2);
-    const Arena::Block block = arena.take(2 * segment);
-    for (std::uint64_t at = 0; at < one.size_bytes; at += segment) {
-      check_stop(options);
-      const std::uint64_t size = std::min(segment, one.size_bytes - at);
-      const auto a = block.bytes().first(size);
-      const auto b = block.bytes().subspan(segment, size);
-      sources[one.file]->read_at(one.begin_bytes + at, a);
-      sources[other.file]->read_at(other.begin_bytes + at, b);
-      sources[other.file]->done_with(other.begin_bytes + at, size);
-      if (std::memcmp(a.data(), b.data(), size) != 0) {
-        throw Error(ErrorCode::bad_input,
-                    fmt::format("this tensor would be dropped as a copy of {}, but differs from it",
-                                quote(other.name)))
-            .in_file(plan.catalog().files[one.file].path.text())
-            .in_tensor(one.name)
-            .at({one.begin_bytes + at, one.begin_bytes + at + size},
-                plan.catalog().files[one.file].size_bytes)
-            .by_rule(plan.model().rules[drop.rule]);
-      }
-    }
-  }
+// Arrays that are unpacked for it lie where those of the run do.
+void check_claims_in(const Plan& plan, const std::string& directory, const RunOptions& options) {
+  RunOptions there = options;
+  there.scratch_directory = directory;
+  check_claims(plan, there);
 }
 
-// What a run reads ahead of need, where its sources are far.
+// Reads ahead of need, for remote sources.
 class Ahead {
  public:
   Ahead(const Plan& plan, const OpenSources& sources, const ByteRange& share,
@@ -197,7 +183,7 @@ class Ahead {
   mutable std::optional<ReadAhead> ahead_;
 };
 
-// Of a plan whose source is far.
+// For a plan with a remote source.
 std::function<std::uint64_t()> link_bytes(const Plan& plan) {
   const StorePath& directory = plan.catalog().directory;
   if (std::ranges::count(far_files(plan.catalog()), true) == 0) return {};
@@ -257,8 +243,8 @@ RunResult run_discarding(const Plan& plan, const Format& target, const RunOption
   const unsigned threads = pipeline_threads(options);
   const Budget budget = make_budget(plan, options.max_memory_bytes, threads, 0);
   check_scratch_disk(options.scratch_directory, scratch_disk_bytes(plan, budget));
+  check_claims(plan, options);
   Arena arena(budget.arena_bytes);
-  check_same_as(plan, sources, options, arena);
   StageMeter meter(reporter, threads, link_bytes(plan));
   const ByteRange share = worker_share(plan, options.worker, options.workers);
   UnpackedArrays unpacked(plan, options.scratch_directory, budget.unpack_bytes, sources, options);
@@ -300,9 +286,8 @@ std::string existing_parent(std::string path) {
   return path;
 }
 
-// Makes the names of all directories from `top` down to `bottom`, which lies below it, durable: the
-// files' names are worth nothing without those above them. All of them in every run, since the one
-// that made them may have been killed before it could.
+// Makes the names of all directories from `bottom` up to `top` durable. Without them the names of
+// files don't last. Every run does this, since the run that made a directory can have been killed.
 void sync_down(const std::string& top, const std::string& bottom) {
   for (std::string at = bottom;; at = parent_path(at)) {
     fsync_directory(at);
@@ -310,51 +295,42 @@ void sync_down(const std::string& top, const std::string& bottom) {
   }
 }
 
-// The plan id is of names, shapes and sizes: of another commit it may be the same.
-void check_revision(const Plan& plan, const OutPaths& paths) {
-  const std::string wanted = plan.catalog().directory.revision();
-  if (wanted.empty()) return;
-  const std::string step = published_step(plan, paths);
-  const std::string found = read_manifest(join_path(step, kManifestName)).revision;
-  if (found.empty() || found == wanted) return;
-  throw Error(
-      ErrorCode::conflict,
-      fmt::format("the output was made of commit {}, and the source is at {}", found, wanted))
-      .in_file(step)
-      .hint("choose another output or --step, or pass --overwrite without --resume");
-}
-
 RunResult published_result(const Plan& plan, const RunOptions& options) {
   RunResult result;
-  result.output_bytes = plan.totals().output_bytes;
+  result.output_bytes = plan.totals().output_bytes + plan.model().object_bytes();
   const OutPaths paths = out_paths(plan, options.out);
   result.path = plan.item_directory(published_step(plan, paths));
   return result;
 }
 
-// Writes everything that makes the staged data files an output.
+// Writes the index of the staged data files.
 OutputDigests describe(const Plan& plan, const Placements& placed, const Format& target,
                        const Staging& staging, const RunOptions& options,
-                       const std::vector<Digest128>& sums) {
-  OutputDigests digests = output_digests(plan, sums);
-  const auto write_own = [&] {
-    write_staged(staging, options, {kManifestName, [&](const ByteSink& sink) {
-                                      write_manifest(plan, digests, sink);
-                                    }});
-  };
+                       const std::vector<Digest128>& sums,
+                       const std::vector<std::string>& objects) {
+  OutputDigests digests = output_digests(plan, sums, objects);
   if (const std::string& origin = plan.model().origin; !origin.empty())
     write_staged(staging, options, {kOriginName, [&](auto& sink) { copy_manifest(origin, sink); }});
-  const bool commits = plan.files().commit_file == kManifestName;
-  if (!commits) write_own();
   write_index(plan, placed, target, staging, options, digests.root);
-  if (commits) write_own();
   return digests;
+}
+
+// Writes hfshard.json, which speaks of all other staged files.
+void write_record(const Plan& plan, const OutputDigests& digests, const Staging& staging,
+                  const RunOptions& options) {
+  const std::string& side = plan.files().side_directory;
+  const WrittenFiles files =
+      written_files(plan, staging.paths().step,
+                    side.empty() ? std::string() : join_path(staging.paths().tree, side),
+                    staging.paths().tree, options);
+  write_staged(staging, options, {kManifestName, [&](const ByteSink& sink) {
+                                    write_manifest(plan, digests, files, sink);
+                                  }});
 }
 
 void finish(const Plan& plan, const Format& target, const Staging& staging,
             const RunOptions& options, Reporter& reporter, RunResult& result) {
-  JournalState state =
-      read_journals(staging.paths().staging, plan.id(), plan.model().digest_slots());
+  JournalState state = read_journals(staging.paths().staging, plan);
   if (!state.covers(0, plan.end_address())) {
     std::uint64_t at = 0;
     for (const JournalRecord& record : state.done) {
@@ -362,27 +338,28 @@ void finish(const Plan& plan, const Format& target, const Staging& staging,
       at = record.end;
     }
     throw Error(ErrorCode::conflict,
-                fmt::format("{} of {} are not written yet, from data file {} on",
+                fmt::format("{} of {} are missing, from data file {} on",
                             human_bytes(plan.end_address() - state.done_bytes()),
                             human_bytes(plan.end_address()), plan.file_at(at)))
         .in_file(staging.paths().staging)
-        .hint("run the workers that are missing, or the convert command with --resume");
+        .hint("run the missing workers, or the convert command with --resume");
   }
   check_output(plan, target, options);
   std::optional<PackedPlacements> packed;
   if (plan.is_packed()) result.output_bytes = packed.emplace(plan, state).total_bytes();
   const Placements& placed = packed ? static_cast<const Placements&>(*packed) : plan;
-  OutputDigests digests = describe(plan, placed, target, staging, options, state.sums);
+  const std::vector<std::string> objects = write_objects(plan, staging, options);
+  OutputDigests digests = describe(plan, placed, target, staging, options, state.sums, objects);
   if (plan.options().link) {
     const std::string& step = staging.paths().step;
     result.awaited = link_shards(plan, step, plan.item_directory(step), options.shards);
     if (plan.options().digests) {
       digest_linked(*target.open(step), plan, options, state.sums, reporter);
-      digests = describe(plan, placed, target, staging, options, state.sums);
+      digests = describe(plan, placed, target, staging, options, state.sums, objects);
     }
   }
   packed.reset();
-  publish(plan, target, staging, options);
+  publish(plan, target, staging, options, [&] { write_record(plan, digests, staging, options); });
   result.published = true;
   result.journal_records = state.records;
   result.overflows = state.overflows;
@@ -397,6 +374,22 @@ ByteRange worker_share(const Plan& plan, std::uint32_t worker, std::uint32_t wor
           plan.file_begin()[files * (worker + 1) / workers]};
 }
 
+namespace {
+
+// Whether a pipeline came to its end, and was not stopped: while it waited for a network, too.
+template <typename Run>
+bool is_complete(const RunOptions& options, const Run& run) {
+  try {
+    return run();
+  } catch (const Error& error) {  // stopped while it waited
+    const bool stopped = options.stop != nullptr && options.stop->load();
+    if (error.code() != ErrorCode::cancelled || !stopped) throw;
+    return false;
+  }
+}
+
+}  // namespace
+
 RunResult run_convert(const Plan& plan, const Format& target, const RunOptions& options,
                       Reporter& reporter, const std::function<void(Stage, const Tile&)>& hook) {
   if (target.discards()) return run_discarding(plan, target, options, reporter, hook);
@@ -404,7 +397,7 @@ RunResult run_convert(const Plan& plan, const Format& target, const RunOptions& 
   RunResult result = published_result(plan, options);
   const OutPaths paths = out_paths(plan, options.out);
   if (options.resume && is_published(plan, target, paths)) {
-    check_revision(plan, paths);
+    check_published(plan, paths);
     remove_leftovers(plan, paths);
     result.already_done = true;
     return result;
@@ -415,18 +408,23 @@ RunResult run_convert(const Plan& plan, const Format& target, const RunOptions& 
   const unsigned threads = pipeline_threads(options);
   const Budget budget = make_budget(plan, options.max_memory_bytes, threads, 0);
   const std::string known = existing_parent(paths.parent);
-  if (!exists(paths.staging)) check_output_disk(plan, paths.parent, budget, 0);
+  if (!exists(paths.staging)) check_output_disk(plan, paths.parent, paths.tree, budget, 0);
+  if (options.worker == 0) check_objects(plan, options);
   Staging staging(paths, options.workers > 1);
-  check_output(plan, target, options);
+  if (ended_meanwhile(plan, target, options, staging)) {
+    check_published(plan, paths);
+    result.already_done = true;
+    return result;
+  }
   staging.begin(plan);
-  const JournalState done = read_journals(paths.staging, plan.id(), 0);
-  check_output_disk(plan, paths.parent, budget, done.done_bytes());
+  const JournalState done = read_journals(paths.staging, plan);
+  check_output_disk(plan, paths.parent, paths.tree, budget, done.done_bytes());
   const std::string root = plan.item_directory(paths.step);
   const std::string data = parent_path(join_path(root, plan.files().data_file(0, 1)));
   make_directories(data);
   sync_down(known, data);
+  if (options.worker == 0) check_claims_in(plan, paths.staging, options);
   auto arena = std::make_unique<Arena>(budget.arena_bytes);
-  if (options.worker == 0) check_same_as(plan, sources, options, *arena);
   StageMeter meter(reporter, threads, link_bytes(plan));
   const ByteRange share = worker_share(plan, options.worker, options.workers);
   UnpackedArrays unpacked(plan, paths.staging, budget.unpack_bytes, sources, options);
@@ -442,14 +440,10 @@ RunResult run_convert(const Plan& plan, const Format& target, const RunOptions& 
                         done.workers, options.resume};
   if (found.bytes > 0 || found.asked) reporter.resumed(found);
   reporter.started(found.total_bytes, found.bytes);
-  bool complete = false;
-  try {
-    complete = run_pipeline(cursor, *arena, work.admitted, work.apply, sink,
-                            {threads, options.stop, hook, &meter});
-  } catch (const Error& error) {  // whoever waited for a network when it was stopped
-    const bool stopped = options.stop != nullptr && options.stop->load();
-    if (error.code() != ErrorCode::cancelled || !stopped) throw;
-  }
+  const bool complete = is_complete(options, [&] {
+    return run_pipeline(cursor, *arena, work.admitted, work.apply, sink,
+                        {threads, options.stop, hook, &meter});
+  });
   sink.flush();
   if (!complete) throw_stopped(options);
   result.written_bytes = sink.written_bytes();
@@ -479,6 +473,7 @@ RunResult run_finalize(const Plan& plan, const Format& target, const RunOptions&
     return result;
   }
   staging.begin(plan);
+  check_claims_in(plan, paths.staging, options);  // the first worker may have had nothing to write
   reporter.started(plan.end_address(), plan.end_address());
   finish(plan, target, staging, options, reporter, result);
   result.seconds = std::chrono::duration<double>(Clock::now() - began).count();

@@ -2,9 +2,9 @@
 
 #include "catalog/format.h"
 #include "plan/plan.h"
-#include "run/keeping/journal.h"
-#include "run/keeping/staging.h"
-#include "run/moving/pipeline.h"
+#include "run/commit/journal.h"
+#include "run/commit/staging.h"
+#include "run/engine/pipeline.h"
 
 #include "hfshard/convert.h"
 

@@ -11,29 +11,29 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "bytes/files.h"
-#include "bytes/hf_cache_writer.h"
-#include "bytes/hub_file.h"
-#include "bytes/hub_name.h"
-#include "bytes/hub_reads.h"
+#include "bytes/hub/hf_cache_writer.h"
+#include "bytes/hub/hub_file.h"
+#include "bytes/hub/hub_name.h"
+#include "bytes/hub/hub_reads.h"
+#include "bytes/local/files.h"
 
 namespace hfshard {
 namespace {
 
-// What is on its way at once: a piece for each connection, of whatever memory there is.
+// Limits of the pieces in flight. Each connection gets one piece, whose size depends on the memory.
 constexpr std::uint64_t kMostPieceBytes = std::uint64_t{8} << 20;
 constexpr std::uint64_t kLeastPieceBytes = std::uint64_t{1} << 20;
 constexpr std::size_t kWindowPieces = 64;
-// Of a process that brings files: itself, a thread, libcurl's and OpenSSL's buffers.
+// Memory of a downloading process: itself, one thread, and the buffers of libcurl and OpenSSL.
 constexpr std::uint64_t kOwnBytes = std::uint64_t{48} << 20;
 constexpr std::chrono::seconds kTellEvery{10};
 
-// A piece that is there already is taken without looking at the clock, or at this.
+// Cached pieces skip this check and the clock.
 void check_not_stopped(const HubOptions& hub) {
   if (hub.stop != nullptr && hub.stop->load()) throw Error(ErrorCode::cancelled, "interrupted");
 }
 
-// Tells a Reporter, while it lives, how much is there and how much comes.
+// While it lives, tells a Reporter how many bytes are done and how many are left.
 class BringReport {
  public:
   BringReport(Reporter* reporter, const HubTraffic& traffic) : reporter_(reporter) {
@@ -58,7 +58,7 @@ class BringReport {
   Reporter* reporter_;
 };
 
-// Ranges of files on their way into the cache, in the order in which they were asked for.
+// Downloads ranges of files into the cache, in the order of the requests.
 class Download {
  public:
   Download(HubClient& client, HubRepo repo, std::uint64_t memory_bytes, const BringReport& report)
@@ -69,16 +69,18 @@ class Download {
                                 kMostPieceBytes)),
         report_(report) {}
 
-  // False if the file was there.
+  // Returns false if the cache already has the file.
   bool add(const CacheWriter& writer, const TreeFile& file) {
-    // Who begins a file holds a lock, which another one of the same bytes would wait for.
+    // Starting a file takes a lock. A second file with the same bytes would wait for it forever.
     while (open_.contains(cache_etag(file))) take_first();
     auto out = writer.begin(file);
     if (!out) return false;
     const auto target = std::make_shared<Target>(*std::move(out), file);
     open_.insert(cache_etag(file));
     const auto remote = std::make_shared<HubFile>(&client_, repo_, file);
-    for (std::uint64_t at = 0; at < file.size_bytes; at += piece_bytes_) {
+    const std::uint64_t there = target->out.there_bytes();  // from a killed run
+    report_.advanced(there);
+    for (std::uint64_t at = there; at < file.size_bytes; at += piece_bytes_) {
       const std::uint64_t length = std::min(piece_bytes_, file.size_bytes - at);
       while (pieces_.size() >= kWindowPieces ||
              (!pieces_.empty() && window_bytes_ + length > memory_bytes_)) {
@@ -104,14 +106,14 @@ class Download {
         : out(std::move(writer)), file(std::move(wanted)) {}
     CacheFileWriter out;
     TreeFile file;
-    std::uint64_t pieces = 0;  // on their way
+    std::uint64_t pieces = 0;  // in flight
     bool all_asked = false;
   };
   struct Piece {
     std::shared_ptr<Target> target;
     std::uint64_t offset_bytes;
     std::vector<std::byte> bytes;
-    HubRead read;  // ends before its memory goes
+    HubRead read;  // ends before its memory is freed
   };
 
   void take_first() {
@@ -141,7 +143,7 @@ class Download {
   const BringReport& report_;
   std::deque<Piece> pieces_;
   std::uint64_t window_bytes_ = 0;
-  std::set<std::string> open_;  // digests of files that are not whole yet
+  std::set<std::string> open_;  // digests of incomplete files
 };
 
 CacheWait polite_wait(const HubOptions& hub) {
@@ -159,16 +161,17 @@ CacheWait polite_wait(const HubOptions& hub) {
 void check_cache_space(const std::string& root, std::uint64_t bytes) {
   const std::uint64_t free = free_bytes(root);
   if (free >= bytes) return;
-  throw Error(ErrorCode::limit, fmt::format("{} are to be fetched, and {} are free in the cache",
+  throw Error(ErrorCode::limit, fmt::format("the download needs {}, and the cache has {} free",
                                             human_bytes(bytes), human_bytes(free)))
       .in_file(root)
       .hint(
-          "free some space, or let HF_HUB_CACHE name another directory; --include takes part of "
-          "the files");
+          "free some space, set HF_HUB_CACHE to another directory, or pass --include to fetch some "
+          "of the files");
 }
 
-// Without a snapshot the client's tools take a repository of the cache to be damaged, and without
-// the listing one that was interrupted to be whole: so the listing comes with the first file.
+// The client's tools call a cached repository damaged if it has no snapshot. Without a listing,
+// they take an interrupted download for a complete one. So hfshard writes the listing with the
+// first file.
 class TreeNote {
  public:
   TreeNote(const CacheWriter& writer, const std::vector<TreeFile>& tree)
@@ -215,7 +218,7 @@ FetchReport bring_files(HubClient& client, const HubRepo& repo, const std::strin
     check_not_stopped(client.options());
     const bool fetched = download.add(writer, file);
     note.note(repo.commit);
-    if (!fetched) {  // another file of the same bytes, or another process, has brought it
+    if (!fetched) {  // cached by another file with the same bytes, or by another process
       if (lacks[k]) report.advanced(file.size_bytes);
       continue;
     }

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <utility>
 
-#include "mapping/find.h"
-#include "mapping/scheme_defaults.h"
-#include "mapping/table.h"
+#include "mapping/resolve/find.h"
+#include "mapping/tables/scheme_defaults.h"
+#include "mapping/tables/table.h"
 #include "plan/compile/compile_model.h"
 #include "service/dialect.h"
 #include "service/example.h"
@@ -24,7 +24,7 @@ CheckReport::Problem problem_of(const Error& error) {
   return {error.tensor(), error.sentence(), error.rule(), error.hint_text()};
 }
 
-// Whether it is about the mapping and the tensors, not about how the command was called.
+// Returns whether an error is about the mapping and the tensors, not about the command line.
 bool is_finding(const Error& error) {
   const bool about_input = error.code() == ErrorCode::bad_input ||
                            error.code() == ErrorCode::not_found ||
@@ -69,14 +69,14 @@ bool has_names_of_files(const Catalog& catalog, const StorePath& place,
   return recorded_dialect(place).empty() && names_of(catalog, options).dialect.empty();
 }
 
-// Whatever else the names say, beside what the first problem named.
+// Adds the names' other problems after the first one.
 void add_other_names(const Catalog& catalog, const MappingOptions& options, CheckReport& out) {
   NameList list{catalog.location, catalog.config_text, {}};
   for (const TensorInfo& tensor : catalog.tensors) list.names.push_back(tensor.name);
   try {
     for (CheckFinding& finding : check_names(list, options).findings) {
       CheckReport::Problem& first = out.problems.front();
-      if (finding.tensor == first.tensor) {  // the same, without the others' names
+      if (finding.tensor == first.tensor) {  // the same problem, without the other names
         if (finding.rule == first.rule) first.what = std::move(finding.what);
         continue;
       }
@@ -94,13 +94,31 @@ CheckReport check_mapping(const Catalog& catalog, const StorePath& place,
                           const MappingOptions& options) {
   CheckReport out = empty_report(catalog, options);
   try {
-    add_model(catalog, compile_source_unproved(catalog, place, options), out);
+    add_model(catalog, compile_source(catalog, place, options, false), out);
   } catch (const Error& error) {  // the first problem ends a compilation; here it is a result
     if (!is_finding(error)) throw;
     out.problems.push_back(problem_of(error));
     const bool chosen = !options.include.empty() || !options.exclude.empty();
     if (has_rules(options) && !chosen && has_names_of_files(catalog, place, options))
       add_other_names(catalog, options, out);
+  }
+  return out;
+}
+
+CheckReport check_tree(const StorePath& place, const PlanOptions& options) {
+  CheckReport out;
+  out.scheme = options.mapping.scheme;
+  out.layers = options.mapping.stacked && scheme_stacks(out.scheme) ? "stacked" : "separate";
+  try {
+    OpenedSource opened = open_source_model(place, options);
+    const Catalog& tree = opened.checkpoint->catalog();
+    out.source_notes = tree.notes;
+    out.tensors = tree.tensors.size();
+    out.family = opened.model.family;
+    add_model(tree, std::move(opened.model), out);
+  } catch (const Error& error) {  // the first problem ends a compilation; here it is a result
+    if (!is_finding(error)) throw;
+    out.problems.push_back(problem_of(error));
   }
   return out;
 }
@@ -134,10 +152,10 @@ namespace {
 
 using Options = std::map<std::string, std::string>;
 
-// Parts of a model that are converted only when --with names them.
+// Parts of a model that are converted only if --with names them.
 constexpr std::array<std::string_view, 3> kParts = {"mtp", "vision", "audio"};
 
-// One family, one config: the checks of it.
+// Checks one family with one config.
 class FamilyCheck {
  public:
   FamilyCheck(const FamilyFile& file, const MappingTable& table, const FamilyInfo& info,
@@ -162,7 +180,7 @@ class FamilyCheck {
     Catalog catalog;
     try {
       if (all_parts) catalog = example_catalog(file_, config_, DType::bf16, parts_, tensors_of_);
-    } catch (const Error& error) {  // this size has no such part, and its rules say so
+    } catch (const Error& error) {  // this size doesn't have such a part
       if (error.code() != ErrorCode::unsupported) throw;
       all_parts = false;
     }
@@ -172,7 +190,7 @@ class FamilyCheck {
   }
 
  private:
-  // A dialect takes all of a model.
+  // A dialect always takes the whole model.
   bool takes_options() const { return asked_dialect(names_).empty(); }
   bool has_layout(const Options& parts, bool stacked) const {
     if (!takes_options()) return !stacked;
@@ -191,13 +209,14 @@ class FamilyCheck {
       for (const auto& [part, value] : parts) report.with.push_back(part);
       try {
         add_model(catalog, compile_model(catalog, options, table_), report);
-      } catch (const Error& error) {  // the others are checked all the same
+      } catch (const Error& error) {  // the other checks still run
         if (error.code() == ErrorCode::internal) throw;
         if (error.code() == ErrorCode::unsupported && !takes_options()) continue;
         report.problems.push_back(problem_of(error));
       }
       if (report.family != info_.name)
-        report.problems.push_back({{}, "the config's model_type is not the family's own", {}, {}});
+        report.problems.push_back(
+            {{}, "the config's model_type doesn't belong to the family", {}, {}});
       out.push_back(std::move(report));
     }
   }
@@ -206,8 +225,8 @@ class FamilyCheck {
   const MappingTable& table_;
   const FamilyInfo& info_;
   const std::vector<MappingFile>& own_;
-  MappingOptions names_;    // their scheme and dialect
-  std::string tensors_of_;  // the scheme whose sources the checkpoint has
+  MappingOptions names_;    // scheme and dialect
+  std::string tensors_of_;  // the scheme whose sources are in the checkpoint
   std::string name_;
   const Json& config_;
   Options parts_;
@@ -233,7 +252,7 @@ std::vector<CheckReport> check_family(const FamilyFile& file, const FamilyInfo& 
       FamilyCheck(file, table, info, own, names, name, config).run(out);
     } catch (const Error& error) {
       if (error.code() == ErrorCode::internal) throw;
-      // A model that one of the loaders does not have.
+      // One of the loaders doesn't have this model.
       if (error.code() == ErrorCode::unsupported && names.scheme != main) return;
       CheckReport report;
       report.family = info.name;

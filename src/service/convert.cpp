@@ -4,15 +4,17 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "bytes/files.h"
+#include "bytes/local/files.h"
 #include "format/formats.h"
-#include "mapping/scheme_defaults.h"
+#include "mapping/tables/scheme_defaults.h"
 #include "plan/options_json.h"
-#include "run/checking/output_manifest.h"
+#include "run/check/output_manifest.h"
+#include "run/commit/linked_files.h"
+#include "run/commit/publish.h"
+#include "run/commit/staging.h"
 #include "run/conversion.h"
-#include "run/keeping/linked_files.h"
-#include "run/keeping/publish.h"
-#include "run/keeping/staging.h"
+#include "service/header_size.h"
+#include "service/loadable.h"
 #include "service/place.h"
 #include "service/prepare.h"
 #include "service/step.h"
@@ -23,21 +25,22 @@
 namespace hfshard {
 namespace {
 
-// A name of its own for a directory given as `.` or `x/..`.
+// Returns a directory's real name if it's given as `.` or `x/..`.
 std::string own_name(const std::string& directory) {
   std::error_code error;
   const auto real = std::filesystem::canonical(directory, error);
   return error ? directory : real.string();
 }
 
-// What cannot be linked must be allowed to be written, or is an error that says all of it.
+// Checks that the run may write everything that can't be linked. Otherwise throws one error that
+// lists all of it.
 void check_links_asked(const PlanSummary& plan, const LinkOptions& link) {
   constexpr std::size_t kShown = 8;
   if (plan.linked_leaves == 0) {
     const NotLinkedLeaf& first = plan.not_linked.at(0);
     throw Error(
         ErrorCode::unsupported,
-        fmt::format("nothing of this checkpoint can be linked; {}: {}", first.path, first.why))
+        fmt::format("no data in this checkpoint can be linked; {}: {}", first.path, first.why))
         .in_file(plan.source)
         .hint("use convert");
   }
@@ -45,13 +48,14 @@ void check_links_asked(const PlanSummary& plan, const LinkOptions& link) {
   if (!link.in_place) {
     if (plan.output_bytes <= kMostSideBytes) return;
     const NotLinkedLeaf& first = plan.not_linked.front();
-    throw Error(ErrorCode::usage,
-                fmt::format("{} cannot be linked and would be written, converted; {} is the first "
-                            "of it: {}",
-                            human_bytes(plan.output_bytes), first.path, first.why))
+    throw Error(
+        ErrorCode::usage,
+        fmt::format("{} can't be linked, so link would write converted copies; the first is {}: {}",
+                    human_bytes(plan.output_bytes), first.path, first.why))
         .in_file(plan.source)
-        .hint(fmt::format("above {} this wants --side-file; plan --link lists what it is",
-                          human_bytes(kMostSideBytes)));
+        .hint(fmt::format(
+            "link copies more than {} only with --side-file; hfshard plan --link lists it",
+            human_bytes(kMostSideBytes)));
   }
   std::vector<std::string> shown;
   for (const NotLinkedLeaf& item : plan.not_linked) {
@@ -60,13 +64,13 @@ void check_links_asked(const PlanSummary& plan, const LinkOptions& link) {
   }
   const std::size_t more = plan.not_linked.size() - shown.size();
   throw Error(ErrorCode::unsupported,
-              fmt::format("{} leaves cannot be linked ({}{})", plan.not_linked.size(),
+              fmt::format("{} leaves can't be linked ({}{})", plan.not_linked.size(),
                           join(shown, "; "), more > 0 ? fmt::format("; and {} more", more) : ""))
       .in_file(plan.source)
-      .hint("pass --side-file to write them, converted, beside the source's files");
+      .hint("pass --side-file to write converted copies next to the source's files");
 }
 
-// No run is to be published: one that ended after publishing may have been.
+// Handles a finalize without a staged run. The run may have ended right after publishing.
 ConvertReport finalized_before(const std::string& out) {
   const OutPaths paths = out_paths(out);
   const std::string step = step_directory(paths.out);
@@ -85,7 +89,7 @@ ConvertReport finalized_before(const std::string& out) {
   report.plan.stacked = manifest.model->stacked;
   report.plan.dialect = asked_dialect(recorded.mapping);
   report.run.already_done = true;
-  const std::string item = target.layout().item;
+  const std::string item = layout_of(target, recorded.tree).item;
   report.run.path = recorded.in_place || item.empty() ? step : join_path(step, item);
   report.run.root_digest = manifest.digests.root;
   return report;
@@ -100,10 +104,14 @@ BringOptions bring_options(const RunOptions& run, Reporter& reporter) {
 ConvertReport convert(const SourceName& source, const PlanOptions& options, const RunOptions& run,
                       Reporter& reporter) {
   const StorePath place = find_place(source, bring_options(run, reporter));
-  const PlanOptions wanted = with_target(place, options);
+  ReadStep step = read_source_step(place, options.tree);
+  const PlanOptions wanted = with_step(step, with_target(place, options));
   const Format& target = format_of(wanted.target);
+  check_header_size(place, wanted, run);
   const Plan plan = make_plan(place, wanted, target, limits_of(run));
   ConvertReport out{summarise(plan), {}};
+  out.plan.other_steps = std::move(step.others);
+  refuse_unloadable(plan);
   reporter.planned(out.plan);
   out.run = run_convert(plan, target, run, reporter);
   return out;
@@ -118,11 +126,13 @@ ConvertReport link(const SourceName& source, const PlanOptions& options, const L
   RunOptions where = run;
   if (link.in_place) where.out = own_name(source.text);
   const Format& target = format_of(wanted.target);
-  const Plan plan = make_plan(
-      link.in_place ? StorePath(where.out) : find_place(source, bring_options(run, reporter)),
-      wanted, target, limits_of(run));
+  const StorePath place =
+      link.in_place ? StorePath(where.out) : find_place(source, bring_options(run, reporter));
+  check_header_size(place, wanted, run);
+  const Plan plan = make_plan(place, wanted, target, limits_of(run));
   ConvertReport out{summarise(plan), {}};
   reporter.planned(out.plan);
+  refuse_unloadable(plan);
   check_links_asked(out.plan, link);
   check_linkable(plan, run.shards);
   out.run = run_convert(plan, target, where, reporter);

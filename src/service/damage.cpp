@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kReadBytes = std::size_t{4} << 20;
 
-// What an error says about bytes. Rethrows (within a catch) what says nothing about them.
+// Converts an error about bytes to a Damage. Within a catch, rethrows any other error.
 Damage damage_of(const Error& error, const std::string& tensor) {
   const bool about_bytes = error.code() == ErrorCode::corrupt ||
                            error.code() == ErrorCode::not_found || error.code() == ErrorCode::io;
@@ -26,7 +26,7 @@ Damage damage_of(const Error& error, const std::string& tensor) {
   return out;
 }
 
-// Arrays in the order of their places in files; cut ones as they come.
+// Returns arrays in the order of their places in files. Split arrays keep their order.
 std::vector<std::uint32_t> reading_order(const Catalog& catalog) {
   std::vector<std::uint32_t> order(catalog.tensors.size());
   std::iota(order.begin(), order.end(), 0U);
@@ -37,12 +37,12 @@ std::vector<std::uint32_t> reading_order(const Catalog& catalog) {
   return order;
 }
 
-// Reads pieces one after another and keeps what it needs for that.
+// Reads pieces one after another and reuses its buffers.
 class PieceDrain {
  public:
   PieceDrain(const Checkpoint& opened, Reporter& reporter) : opened_(opened), reporter_(reporter) {}
 
-  // The piece is there, which bounds its size by that of a file.
+  // The piece exists, so a file's size bounds its size.
   void read(std::uint32_t array, const Shape& at) {
     const TensorInfo& info = opened_.catalog().tensors[array];
     const Grid grid = opened_.catalog().grid_of(array);
@@ -74,7 +74,7 @@ Damage missing_chunk(const Checkpoint& opened, const std::string& root, std::uin
   out.tensor = opened.catalog().tensors[array].name;
   out.chunk = chunk;
   out.code = ErrorCode::not_found;
-  out.message = "the chunk is missing: there is nothing under its key";
+  out.message = "the chunk is missing: its key has no data";
   if (const auto place = opened.find_piece(array, chunk))
     out.file = shown_name(opened.catalog(), root, place->file);
   return out;
@@ -82,7 +82,7 @@ Damage missing_chunk(const Checkpoint& opened, const std::string& root, std::uin
 
 }  // namespace
 
-// A file of the catalog has a name; another one within the checkpoint is shown relative to it.
+// Returns a catalog file's name. Other files in the checkpoint get a relative path.
 std::string shown_name(const Catalog& catalog, const std::string& root, const std::string& file) {
   const auto known = std::ranges::find_if(
       catalog.files, [&](const CatalogFile& each) { return each.path.text() == file; });
@@ -135,7 +135,7 @@ DamageList read_chunks(const Checkpoint& opened, const std::string& root, Report
     } else {
       try {
         drain.read(i, at);
-      } catch (const Error& error) {  // all damage is listed, not the first only
+      } catch (const Error& error) {  // lists all damage, not only the first
         out.items.push_back(damage_of(error, array.name));
         if (!array.is_whole()) out.items.back().chunk = at;
         out.items.back().file = shown_name(catalog, root, error.file());
@@ -154,6 +154,25 @@ DamageList read_chunks(const Checkpoint& opened, const std::string& root, Report
   }
   out.count = out.items.size();
   return out;
+}
+
+void add_damaged_objects(const Checkpoint& opened, const std::string& root, std::string_view filter,
+                         DamageList& found) {
+  const Catalog& catalog = opened.catalog();
+  if (catalog.objects.empty()) return;
+  found.unit += " and objects";
+  const ObjectReader reader(catalog.object_files);
+  for (const ObjectInfo& object : catalog.objects) {
+    if (!fits(filter, object.name)) continue;
+    ++found.checked;
+    try {
+      opened.object_digest(reader, object);
+    } catch (const Error& error) {  // lists all damage, not only the first
+      found.items.push_back(damage_of(error, object.name));
+      found.items.back().file = shown_name(catalog, root, error.file());
+      ++found.count;
+    }
+  }
 }
 
 }  // namespace hfshard

@@ -6,16 +6,19 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "mapping/find.h"
-#include "mapping/scheme_defaults.h"
+#include "catalog/manifest_head.h"
+#include "catalog/rich_types.h"
+#include "mapping/resolve/find.h"
+#include "mapping/tables/scheme_defaults.h"
 #include "service/damage.h"
+#include "service/loadable.h"
 
 #include "hfshard/mapping.h"
 
 namespace hfshard {
 namespace {
 
-// Of one array: a damaged grid can have any number.
+// The limit for one array. A damaged grid can have any number of chunks.
 constexpr std::size_t kMaxListed = std::size_t{1} << 22;
 
 StoredArray stored_array(const Catalog& catalog, std::uint32_t i) {
@@ -35,11 +38,30 @@ StoredArray stored_array(const Catalog& catalog, std::uint32_t i) {
   return out;
 }
 
-// What the format keeps beside the arrays, and what the model's config says.
-Json metadata_of(const Catalog& catalog) {
+// Adds a tree's strings, empty nodes and tuples, by path. A tree from hfshard has only the empty
+// node that its loader needs, so it's skipped.
+void add_nodes(const Catalog& catalog, std::string_view filter, Json& out) {
+  if (catalog.structure == nullptr || catalog.writer.starts_with("hfshard")) return;
+  Json nodes = Json::Object();
+  for (const TreeEntry& entry : catalog.structure->entries) {
+    if (entry.kind != TreeEntry::Kind::array && fits(filter, entry.path))
+      nodes[entry.path] = words_for(entry);
+  }
+  for (const auto& [name, node] : rich_nodes(catalog.structure->rich_types)) {
+    if (fits(filter, node.path)) nodes[node.path] = node.what;
+  }
+  if (!nodes.as_object().empty()) out["tree nodes"] = std::move(nodes);
+}
+
+// Returns the format's metadata, and facts from the model's config.
+Json metadata_of(const Catalog& catalog, std::string_view filter) {
   Json out = config_facts(catalog);
+  add_nodes(catalog, filter, out);
   if (!catalog.attributes.is_object()) return out;
   for (const auto& [key, value] : catalog.attributes.as_object()) out[key] = value;
+  if (catalog.objects.empty() || filter.empty()) return out;
+  std::erase_if(out["objects"].object(),
+                [&](const auto& object) { return !fits(filter, object.first); });
   return out;
 }
 
@@ -51,19 +73,25 @@ CheckpointInfo describe(const Catalog& catalog, const std::string& path, std::st
   out.wording = catalog.wording;
   out.arrays.reserve(catalog.tensors.size());
   out.writer = catalog.writer;
+  // Model files can't store the writer's name. Only the record next to them has it.
+  if (out.writer.empty() && catalog.directory.is_directory())
+    out.writer = manifest_head(catalog.directory).tool;
   const std::string others = tree_extras(MappingOptions().scheme).empty + ".";
   for (std::uint32_t i = 0; i < catalog.tensors.size(); ++i) {
     const TensorInfo& info = catalog.tensors[i];
     if (!fits(filter, info.name)) continue;
     out.elements += info.shape.numel();
-    if (is_float(info.dtype) && !info.name.starts_with(others))
+    if (info.name.starts_with(others) || is_state_anywhere(info.name)) {
+      out.optimizer_elements += info.shape.numel();
+    } else if (is_float(info.dtype)) {
       out.parameters += info.shape.numel();
+    }
     out.arrays.push_back(stored_array(catalog, i));
     out.size_bytes += out.arrays.back().size_bytes;
     out.chunks += out.arrays.back().chunks;
   }
   for (const CatalogFile& file : catalog.files) out.files.push_back({file.name, file.size_bytes});
-  out.metadata = dump_json(metadata_of(catalog));
+  out.metadata = dump_json(metadata_of(catalog, filter));
   out.notes = catalog.notes;
   return out;
 }

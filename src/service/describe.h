@@ -11,16 +11,16 @@
 
 namespace hfshard {
 
-/// What a catalog says, for people and programs: copies, so that it outlives the checkpoint. Of the
-/// arrays whose names fit a pattern, all if it is empty.
+/// Copies a catalog's facts, so that they outlive the checkpoint. `pattern` selects arrays by name;
+/// empty: all.
 CheckpointInfo describe(const Catalog& catalog, const std::string& path,
                         std::string_view filter = {});
-/// Whether a name fits a pattern, as all do that is empty.
+/// Returns whether a name matches a pattern; every name matches an empty one.
 bool fits(std::string_view filter, std::string_view name);
-/// Adds where the pieces of the described arrays are, files relative to `root`.
+/// Adds the places of the described arrays' pieces, with files relative to `root`.
 void add_pieces(const Checkpoint& opened, const std::string& root, CheckpointInfo& info);
 
-/// Model type, architectures and family of a source's config, as far as it has them.
+/// Adds the model type, architectures and family of a source's config, if it has them.
 Json config_facts(const Catalog& catalog);
 
 }  // namespace hfshard

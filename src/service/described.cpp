@@ -3,13 +3,18 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "base/json.h"
-#include "mapping/find.h"
-#include "mapping/resolve.h"
-#include "mapping/table.h"
+#include "mapping/resolve/bindings.h"
+#include "mapping/resolve/find.h"
+#include "mapping/resolve/resolve.h"
+#include "mapping/tables/scheme_defaults.h"
+#include "mapping/tables/table.h"
 #include "plan/compile/steps.h"
 #include "service/example.h"
 
@@ -18,7 +23,7 @@
 namespace hfshard {
 namespace {
 
-// The dtype that most tensors of a model have, as its config says.
+// Returns the dtype of most tensors, as the model's config states it.
 DType dtype_of_config(const Json& config) {
   for (const std::string_view key : {"dtype", "torch_dtype"}) {
     const Json* named = config.find(key);
@@ -29,7 +34,7 @@ DType dtype_of_config(const Json& config) {
   return DType::bf16;
 }
 
-// Tensors of a model as it was that were no codes keep their dtypes.
+// Keeps the dtypes that `was` has, except for tensors that were codes.
 void keep_dtypes(const Model& was, Catalog& catalog) {
   std::vector<bool> coded(was.catalog().tensors.size(), false);
   for (const Transfer& transfer : was.transfers) {
@@ -43,7 +48,7 @@ void keep_dtypes(const Model& was, Catalog& catalog) {
   }
 }
 
-// The same of tensors with other names than the model had, by the leaves that they become.
+// Does the same for tensors that `was` has under other names. Their leaves identify them.
 void keep_dtypes(const Model& was, Described& out) {
   for (const Transfer& transfer : out.model.transfers) {
     const std::string& name = out.model.leaves[transfer.target].name;
@@ -58,9 +63,8 @@ void keep_dtypes(const Model& was, Described& out) {
   }
 }
 
-// The schemes of a family, the main one first.
-std::vector<std::string> schemes_of(const FamilyFile& family) {
-  const MappingTable table = load_table(family);
+// Returns a family's schemes, the main one first.
+std::vector<std::string> schemes_of(const MappingTable& table) {
   std::vector<std::string> out{table.main_scheme().name};
   for (const Scheme& scheme : table.schemes) {
     if (scheme.name != out.front()) out.push_back(scheme.name);
@@ -68,7 +72,26 @@ std::vector<std::string> schemes_of(const FamilyFile& family) {
   return out;
 }
 
-// What a model with these options has in one scheme.
+// Returns the options that can have made a tree of the family: each scheme, layout and release.
+std::vector<MappingOptions> layouts_of(const FamilyFile& family, MappingOptions mapping) {
+  std::vector<MappingOptions> out;
+  const Bindings::Options asked = mapping.options;
+  const bool stacked = mapping.stacked;
+  const MappingTable table = load_table(family);
+  for (const std::string& scheme : schemes_of(table)) {
+    mapping.scheme = scheme;
+    for (const Bindings::Options& options : for_each_form(*table.scheme(scheme), asked)) {
+      mapping.options = options;
+      for (const bool layout : {stacked, !stacked}) {
+        mapping.stacked = layout;
+        out.push_back(mapping);
+      }
+    }
+  }
+  return out;
+}
+
+// Describes a model with these options in one scheme.
 Described describe_in(const FamilyFile& family, const Json& config, const std::string& config_text,
                       const MappingOptions& mapping, const Model* was) {
   Described out;
@@ -81,18 +104,19 @@ Described describe_in(const FamilyFile& family, const Json& config, const std::s
   return out;
 }
 
-// Pointers of the rules whose sources keep a wide dtype beside a model of a narrower one.
+// Returns pointers of the rules whose sources keep a wide dtype in a narrower model.
 std::map<std::string, DType> rules_that_stay(const Scheme& scheme) {
   std::map<std::string, DType> out;
   const auto add = [&](const Rule& rule) {
-    if (rule.modifiers.stays) out.emplace(rule.pointer, *rule.modifiers.stays);
+    if (rule.modifiers.stays && !rule.modifiers.integers)
+      out.emplace(rule.pointer, *rule.modifiers.stays);
   };
   std::ranges::for_each(scheme.global, add);
   for (const LayerGroup& group : scheme.groups) std::ranges::for_each(group.rules, add);
   return out;
 }
 
-// What config.json does not say: whether such tensors were stored so. The tree does.
+// Takes wide dtypes from the tree. config.json doesn't state which tensors were stored that way.
 void take_wide(const FamilyFile& family, const Catalog& tree, Described& out) {
   const std::map<std::string, DType> stay =
       rules_that_stay(load_table(family).scheme_or_main(out.model.scheme));
@@ -105,8 +129,8 @@ void take_wide(const FamilyFile& family, const Catalog& tree, Described& out) {
   }
 }
 
-// What tensors a model has whose leaves in a dialect are the arrays of a tree: those of the rules'
-// sources, and under their files' names all others.
+// Returns the tensors of a model whose leaves in a dialect are a tree's arrays. Rules give their
+// sources' names. All other arrays get their names in the files.
 Catalog tensors_behind(const ResolvedModel& rules, const Catalog& tree) {
   Catalog out;
   out.location = tree.location;
@@ -134,14 +158,14 @@ Catalog tensors_behind(const ResolvedModel& rules, const Catalog& tree) {
     out.tensors.push_back(std::move(tensor));
   }
   std::ranges::sort(out.tensors, {}, &TensorInfo::name);
-  const auto twice = std::unique(  // which several rules take a part of
+  const auto twice = std::unique(  // several rules take a part of it
       out.tensors.begin(), out.tensors.end(),
       [](const TensorInfo& a, const TensorInfo& b) { return a.name == b.name; });
   out.tensors.erase(twice, out.tensors.end());
   return out;
 }
 
-// Whether every leaf is the tensor of its name, as it is.
+// Returns whether every leaf is the unchanged tensor with its name.
 bool is_same(const Described& made) {
   return std::ranges::all_of(made.model.transfers, [&](const Transfer& transfer) {
     const Leaf& leaf = made.model.leaves[transfer.target];
@@ -151,8 +175,21 @@ bool is_same(const Described& made) {
   });
 }
 
-// The model of a config whose leaves in a dialect a tree has; nothing if it has not, or if they are
-// those of the model's files and `was`, which knows its dtypes, is not given.
+// Returns whether a tree has the shapes of the files for names that have other shapes in the
+// dialect. Published files have such tensors in either order.
+bool has_shapes_of_files(const Catalog& tree, const Described& made) {
+  return std::ranges::any_of(made.model.transfers, [&](const Transfer& transfer) {
+    const Leaf& leaf = made.model.leaves[transfer.target];
+    if (transfer.sources.size() != 1) return false;
+    const TensorInfo& file = made.catalog.tensors[transfer.sources.front()];
+    const TensorInfo& array = tree.tensors[tree.find(leaf.name).value()];
+    return file.name == leaf.name && !(array.shape == leaf.shape) && array.shape == file.shape;
+  });
+}
+
+// Returns the model of a config if a tree has its leaves in a dialect. Returns nothing otherwise.
+// It also returns nothing if the leaves are the files' tensors and `was`, which knows dtypes, isn't
+// given.
 std::optional<Described> describe_dialect(const Catalog& tree, const std::string& config_text,
                                           const std::string& config_name,
                                           const MappingOptions& mapping, const Model* was) {
@@ -173,16 +210,135 @@ std::optional<Described> describe_dialect(const Catalog& tree, const std::string
       out.catalog.config_text = config_text;
       if (was != nullptr) keep_dtypes(*was, out.catalog);
       out.model = compile_model(out.catalog, options);
-    } catch (const Error& error) {  // a model that has other names
+    } catch (const Error& error) {  // the model has other names
       if (error.code() == ErrorCode::internal) throw;
       continue;
     }
-    if (has_all(tree, out.model) && (was != nullptr || !is_same(out))) return out;
+    if (!has_all(tree, out.model) || (was == nullptr && is_same(out))) continue;
+    if (!has_shapes_of_files(tree, out)) return out;
   }
   return std::nullopt;
 }
 
 }  // namespace
+
+namespace {
+
+template <typename Arrays>
+Naming naming_of(const Arrays& arrays, std::string head, bool nnx, bool files) {
+  Naming out{std::move(head), {}, nnx, files, {}, {}};
+  for (const Array& array : arrays) out.names.push_back(array.name);
+  std::ranges::sort(out.names);
+  return out;
+}
+
+// Returns the prefix of most names in a model's files, such as "model.".
+template <typename Arrays>
+std::string common_head(const Arrays& arrays) {
+  if (arrays.empty()) return {};
+  const std::string& middle = arrays[arrays.size() / 2].name;
+  const std::string head = middle.substr(0, middle.find('.') + 1);
+  const auto with = std::ranges::count_if(
+      arrays, [&](const Array& array) { return array.name.starts_with(head); });
+  return 2 * static_cast<std::size_t>(with) > arrays.size() ? head : std::string();
+}
+
+std::string about_scheme(const std::string& name) {
+  const std::vector<SchemeSummary> known = known_schemes();
+  const auto found = std::ranges::find(known, name, &SchemeSummary::name);
+  return found == known.end() ? "the names of scheme " + name : found->about;
+}
+
+// Returns the keys above a model's names that differ from the scheme's only in the last key.
+std::vector<std::string> collections_of(const CompiledModel& model, const Scheme& scheme) {
+  const std::string head = scheme.head();
+  if (scheme.root.size() < 2) return {};
+  const std::string above = head.substr(0, head.size() - scheme.root.back().size() - 1);
+  std::set<std::string> out;
+  for (const Leaf& leaf : model.leaves) {
+    if (!leaf.name.starts_with(above) || leaf.name.starts_with(head)) continue;
+    out.insert(leaf.name.substr(0, leaf.name.find('.', above.size()) + 1));
+  }
+  return {out.begin(), out.end()};
+}
+
+// Adds the file names of a model that no scheme can compute. They come from the family's rules.
+void add_by_rules(const std::string& text, MappingOptions options, std::vector<Naming>& out) {
+  options.scheme = MappingOptions().scheme;
+  for (const bool stacked : {true, false}) {
+    options.stacked = stacked;
+    try {
+      const NameCheck check =
+          check_names(NameList{"", text, {}}, options, Requirements::are_passed_over);
+      std::vector<TensorInfo> needed(check.findings.size());
+      for (std::size_t i = 0; i < needed.size(); ++i) needed[i].name = check.findings[i].tensor;
+      if (!needed.empty()) out.push_back(naming_of(needed, common_head(needed), false, true));
+      return;
+    } catch (const Error& error) {  // the rules don't have this model
+      if (error.code() == ErrorCode::internal) throw;
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Naming> namings_of(const std::string& config_text, const std::string& config_name,
+                               const MappingOptions& mapping) {
+  std::vector<Naming> out;
+  const std::string text = without_codes(config_text, config_name);
+  const Json config = parse_json(text, config_name);
+  const std::optional<FamilyFile> family = find_family(config, mapping.files);
+  if (!family) return out;
+  const MappingTable table = load_table(*family);
+  MappingOptions options;
+  options.options = mapping.options;
+  options.files = mapping.files;
+  options.flat_names = true;
+  std::optional<Catalog> files;
+  const Json coded = parse_json(config_text, config_name);
+  const auto add = [&](const Scheme& scheme) {
+    try {
+      const Described made = keeps_codes(options.options)
+                                 ? describe_in(*family, coded, config_text, options, nullptr)
+                                 : describe_in(*family, config, text, options, nullptr);
+      if (!files) files = made.catalog;
+      const bool nnx = scheme.name == MappingOptions().scheme;
+      out.push_back(naming_of(made.model.leaves, scheme.head(), nnx, false));
+      out.back().collections = collections_of(made.model, scheme);
+      out.back().about = about_scheme(scheme.name);
+    } catch (const Error& error) {  // the scheme doesn't have this model
+      if (error.code() == ErrorCode::internal) throw;
+    }
+  };
+  for (const Scheme& scheme : table.schemes) {
+    options.scheme = scheme.name;
+    for (const Bindings::Options& chosen : for_each_form(scheme, mapping.options)) {
+      options.options = chosen;
+      for (const bool stacked : {true, false}) {
+        options.stacked = stacked;
+        add(scheme);
+      }
+    }
+  }
+  options.options = mapping.options;
+  if (!files) {
+    add_by_rules(text, options, out);
+    return out;
+  }
+  for (const Scheme& dialect : table.dialects) {
+    options.scheme = dialect.rest;
+    options.dialect = dialect.name;
+    try {
+      const CompiledModel made = compile_model(*files, options);
+      out.push_back(naming_of(made.leaves, common_head(made.leaves), false, true));
+      out.back().about = fmt::format("the names of --dialect {}", dialect.name);
+    } catch (const Error& error) {  // the dialect doesn't have this model
+      if (error.code() == ErrorCode::internal) throw;
+    }
+  }
+  out.push_back(naming_of(files->tensors, common_head(files->tensors), false, true));
+  return out;
+}
 
 std::string without_codes(const std::string& config_text, const std::string& name) {
   constexpr const char* kCodes = "quantization_config";
@@ -210,36 +366,47 @@ bool has_all(const Catalog& tree, const CompiledModel& model) {
                              [&](const Leaf& leaf) { return tree.find(leaf.name).has_value(); });
 }
 
+namespace {
+
+std::size_t count_found(const Catalog& tree, const CompiledModel& model) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      model.leaves, [&](const Leaf& leaf) { return tree.find(leaf.name).has_value(); }));
+}
+
+}  // namespace
+
 Described describe_model(const Catalog& tree, const std::string& config_text,
                          const std::string& config_name, MappingOptions mapping, const Model* was) {
   const Json config = parse_json(config_text, config_name);
   const FamilyFile family = family_of(config, config_name, mapping.files);
   mapping.dtype.reset();
+  mapping.keep_dtype = false;
   mapping.casts.clear();
   mapping.include.clear();
   mapping.exclude.clear();
-  std::optional<Described> first;
+  mapping.drop.clear();
+  std::optional<Described> best;
+  std::size_t most = 0;
   std::optional<Error> refused;
-  for (const std::string& scheme : schemes_of(family)) {
-    mapping.scheme = scheme;
-    for (const bool stacked : {mapping.stacked, !mapping.stacked}) {
-      MappingOptions options = mapping;
-      options.stacked = stacked;
-      try {
-        Described out = describe_in(family, config, config_text, options, was);
-        if (has_all(tree, out.model)) {
-          if (was == nullptr) take_wide(family, tree, out);
-          return out;
-        }
-        if (!first) first = std::move(out);
-      } catch (const Error& error) {  // an error if it is so in every scheme
-        if (error.code() == ErrorCode::internal) throw;
-        if (!refused) refused = error;
+  for (const MappingOptions& options : layouts_of(family, mapping)) {
+    try {
+      Described out = describe_in(family, config, config_text, options, was);
+      if (has_all(tree, out.model)) {
+        if (was == nullptr) take_wide(family, tree, out);
+        return out;
       }
+      const std::size_t found = count_found(tree, out.model);
+      const bool fewer = best && out.model.leaves.size() < best->model.leaves.size();
+      if (out.model.keeps_codes || (best && (found < most || (found == most && !fewer)))) continue;
+      most = found;
+      best = std::move(out);
+    } catch (const Error& error) {  // an error if every scheme throws one
+      if (error.code() == ErrorCode::internal) throw;
+      if (!refused && !keeps_codes(options.options)) refused = error;
     }
   }
-  if (!first) throw Error(*refused);
-  return *std::move(first);
+  if (!best) throw Error(*refused);
+  return *std::move(best);
 }
 
 }  // namespace hfshard

@@ -17,22 +17,38 @@ struct Described {
   CompiledModel model;
 };
 
-/// Whether a tree has an array for each leaf.
+/// Returns whether a tree has an array for each leaf.
 bool has_all(const Catalog& tree, const CompiledModel& model);
 
-/// The model of a config, in the scheme and layout whose leaves the tree has; in the first ones if
-/// it has those of none. `was`: the model that the tree was made of, where that is known. Throws:
+/// Returns the model of a config, in the scheme and layout with most of the tree's leaves; a
+/// complete one comes first. `was`: the model that the tree was made from, if known. Throws:
 /// bad_input, unsupported (in every scheme).
 Described describe_model(const Catalog& tree, const std::string& config_text,
                          const std::string& config_name, MappingOptions mapping,
                          const Model* was = nullptr);
 
-/// The config of the same model with weights that are numbers, not codes.
+/// Tensor names that a checkpoint of the config's model can have.
+struct Naming {
+  std::string head;  ///< optional keys above the names, ending in a dot
+  /// Other keys above some of the names, such as "params.MoEBiasVar.". Optional like `head`.
+  std::vector<std::string> collections;
+  bool nnx = false;                ///< MaxText's, which has several forms
+  bool files = false;              ///< of the model's files, or a dialect
+  std::string about;               ///< whose they are: "torchtitan's"; empty for the files'
+  std::vector<std::string> names;  ///< sorted
+};
+/// Returns the names in every scheme and dialect, and last the names of the model's files. Returns
+/// nothing if no family knows the config.
+std::vector<Naming> namings_of(const std::string& config_text, const std::string& config_name,
+                               const MappingOptions& mapping);
+
+/// Returns the config of the same model with unquantized weights.
 std::string without_codes(const std::string& config_text, const std::string& name);
 
-/// The way back to the names of a model's files, of a tree that has those of a dialect of scheme
-/// "hf"; nothing if it has others, or if they are the files'. Of `mapping`, all but scheme and
-/// layout count. `was`: the model that the tree was made of, whose dtypes come back.
+/// Returns the mapping from the names of a dialect of scheme "hf", which the tree has, to those of
+/// the model's files. Returns nothing if the tree has other names or the files' names. `mapping`
+/// counts except for scheme and layout. `was`: the model that the tree was made from, whose dtypes
+/// return.
 std::optional<CompiledModel> compile_from_dialect(const Catalog& tree,
                                                   const std::string& config_text,
                                                   const std::string& config_name,

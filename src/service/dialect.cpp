@@ -8,23 +8,23 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "mapping/bindings.h"
-#include "mapping/find.h"
-#include "mapping/resolve.h"
-#include "mapping/table.h"
+#include "mapping/resolve/bindings.h"
+#include "mapping/resolve/find.h"
+#include "mapping/resolve/resolve.h"
+#include "mapping/tables/table.h"
 #include "plan/compile/steps.h"
 #include "service/described.h"
 
 namespace hfshard {
 namespace {
 
-// Names by which a checkpoint of a dialect differs from the files, as far as it has them.
+// Names that tell a checkpoint in a dialect from the files, if it has any.
 struct Signs {
   std::string of_dialect;  // a tensor that only the dialect has
-  std::string of_files;    // one that only the files have
+  std::string of_files;    // a tensor that only the files have
 };
 
-// The first tensor whose name begins so; tensors are sorted by name.
+// Finds the first tensor with a prefix. Tensors are sorted by name.
 const TensorInfo* first_below(const Catalog& catalog, std::string_view prefix) {
   const auto found =
       std::ranges::lower_bound(catalog.tensors, prefix, {},
@@ -70,13 +70,13 @@ Signs signs_of(const MappingTable& table, const Scheme& dialect, const Json& con
     const ResolvedModel rules = resolve(dialect, bindings, false);
     look_at_rules(rules, catalog, out);
     look_at_renames(rules.renames, catalog, out);
-  } catch (const Error& error) {  // a model that the dialect has not
+  } catch (const Error& error) {  // the dialect doesn't have this model
     if (error.code() == ErrorCode::internal) throw;
   }
   return out;
 }
 
-// Whether some scheme takes every tensor as it is.
+// Returns whether some scheme accepts all tensors under these names.
 bool are_names_of_files(const MappingTable& table, const Catalog& catalog,
                         const MappingOptions& asked) {
   MappingOptions options;
@@ -89,7 +89,7 @@ bool are_names_of_files(const MappingTable& table, const Catalog& catalog,
       try {
         compile_unproved(catalog, options);
         return true;
-      } catch (const Error& error) {  // other names, or a model that its loaders do not have
+      } catch (const Error& error) {  // other names, or no loader has the model
         if (error.code() == ErrorCode::internal) throw;
       }
     }
@@ -99,13 +99,13 @@ bool are_names_of_files(const MappingTable& table, const Catalog& catalog,
 
 Error half_named(const Catalog& catalog, const Signs& signs, const std::string& dialect) {
   const std::string others =
-      signs.of_files.empty() ? "the others are not" : quote(signs.of_files) + " is not";
+      signs.of_files.empty() ? "the other names are not" : quote(signs.of_files) + " is not";
   Error out(ErrorCode::bad_input,
-            fmt::format("the name is one of --dialect {}, and {}", dialect, others));
+            fmt::format("the name belongs to --dialect {}, and {}", dialect, others));
   out.in_file(catalog.location).in_tensor(signs.of_dialect);
   out.hint(
-      fmt::format("are all files of one program? --scheme hf --dialect {} takes what there "
-                  "is, and names it so",
+      fmt::format("check that one program wrote all files; to convert the arrays that are there, "
+                  "pass --scheme hf --dialect {}",
                   dialect));
   return out;
 }
@@ -128,7 +128,7 @@ NamedOtherwise names_of(const Catalog& catalog, const MappingOptions& mapping) {
     try {
       out.back = compile_from_dialect(catalog, catalog.config_text, config_name, mapping);
       if (out.back) out.half.reset();
-    } catch (const Error& error) {  // names of the dialect that do not fit its rules
+    } catch (const Error& error) {  // the dialect's names don't fit its rules
       if (error.code() == ErrorCode::internal) throw;
       out.half = error;
     }

@@ -11,16 +11,16 @@
 
 namespace hfshard {
 
-/// What the names of a model's tensors alone say.
+/// The facts that a model's tensor names alone give.
 struct NamedOtherwise {
   std::string dialect;                ///< of scheme "hf"; empty: they are the files' names
-  std::optional<CompiledModel> back;  ///< the way to the files' names
-  std::optional<Error> half;          ///< instead of it: why some of them are not of the dialect
+  std::optional<CompiledModel> back;  ///< the mapping to the files' names
+  std::optional<Error> half;          ///< why some names aren't of the dialect, instead
 };
 
-/// Looks for the names of a dialect where those of the files, as the schemes of the model's family
-/// take them, are not there. Of `mapping`, the families count, and what concerns dtypes. Tensors
-/// that both have under one name are no sign.
+/// Looks for the names of a dialect if the tensors lack the names of the files, as the schemes of
+/// the model's family read them. Only the families and dtypes of `mapping` count. Names that both
+/// have are no evidence.
 NamedOtherwise names_of(const Catalog& catalog, const MappingOptions& mapping);
 
 }  // namespace hfshard

@@ -1,15 +1,22 @@
 #include <algorithm>
 #include <array>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/json.h"
 #include "base/text.h"
+#include "bytes/local/files.h"
+#include "plan/compile/steps.h"
 #include "plan/pair_layout.h"
-#include "run/checking/compare.h"
+#include "run/check/compare.h"
+#include "service/diff_objects.h"
 #include "service/diff_sides.h"
 #include "service/element_place.h"
+#include "service/place.h"
 #include "service/prepare.h"
+#include "service/recorded.h"
 #include "service/step.h"
 
 #include "hfshard/hfshard.h"
@@ -17,15 +24,13 @@
 namespace hfshard {
 namespace {
 
-DiffedCheckpoint described(const DiffSide& side, const SourceName& name) {
+DiffedCheckpoint described(const DiffSide& side) {
   DiffedCheckpoint out;
   out.path = side.text;
   out.kind = side.catalog().wording.kind;
   out.tensors = side.catalog().tensors.size();
-  if (side.is_model) return out;
-  StepChoice steps = step_choice(name.text, name.step);
-  out.step = steps.taken;
-  out.other_steps = std::move(steps.others);
+  out.step = side.taken;
+  out.other_steps = side.others;
   return out;
 }
 
@@ -37,7 +42,7 @@ bool is_wanted(const DiffOptions& options, std::string_view name) {
   return options.include.empty() || std::ranges::any_of(options.include, fits);
 }
 
-// Makes what was found a report.
+// Turns the differences into a report.
 class DiffReport {
  public:
   DiffReport(const ModelPair& pair, const DiffSide& a, const DiffSide& b, DiffResult& out)
@@ -76,7 +81,7 @@ class DiffReport {
   }
 
  private:
-  // What the leaf would be if it were not compared in a narrower dtype.
+  // Returns the leaf's dtype without the narrower dtype of the comparison.
   static DType source_dtype(const Model& model, std::uint32_t leaf) {
     const auto transfers = model.transfers_of(leaf);
     const DType compared = model.leaves[leaf].dtype;
@@ -122,13 +127,47 @@ class DiffReport {
   DiffResult& out_;
 };
 
-void check_any(const ModelPair& pair, const DiffOptions& options) {
+void check_any(const ModelPair& pair, const DiffOptions& options, const DiffResult& found) {
   const bool filtered = !options.include.empty() || !options.exclude.empty();
   const bool any = !pair.left->leaves.empty() || !pair.only_left.empty() ||
-                   !pair.only_right.empty() || !pair.unlike.empty();
+                   !pair.only_right.empty() || !pair.unlike.empty() || found.compared_objects > 0 ||
+                   !found.structure.empty();
   if (any || !filtered) return;
-  throw Error(ErrorCode::not_found, "no name of either checkpoint fits")
-      .hint("a glob is for a whole name, as hfshard inspect prints them; * stands for anything");
+  throw Error(ErrorCode::not_found, "no array of either checkpoint matches")
+      .hint("a glob must match a whole name, as hfshard inspect prints it; * matches anything");
+}
+
+// Returns both sides. Each side that has steps but doesn't name one gets `step`.
+std::pair<SourceName, SourceName> with_step(SourceName a, SourceName b,
+                                            std::optional<std::uint64_t> step) {
+  if (!step) return {std::move(a), std::move(b)};
+  bool any = false;
+  for (SourceName* side : {&a, &b}) {
+    if (!has_steps(find_place(*side))) continue;
+    any = true;
+    if (!side->step) side->step = step;
+  }
+  if (!any) refuse_step(a.text, step, "leave out --step");
+  return {std::move(a), std::move(b)};
+}
+
+// Returns a model's config.json, or the one that hfshard recorded next to a tree. Null if missing.
+Json config_of(const DiffSide& side) {
+  if (const std::string& text = side.catalog().config_text; !text.empty())
+    return parse_json(text, config_path(side.text));
+  const auto recorded = side.is_model ? std::nullopt : recorded_at(side.place);
+  if (!recorded || recorded->model_files.empty()) return {};
+  const std::string path = config_path(recorded->model_files);
+  return parse_json(read_file(path), path);
+}
+
+// Names the keys of config.json that differ between two checkpoints. They aren't arrays, so the
+// checkpoints can still be equal.
+void note_configs(const DiffSide& a, const DiffSide& b, DiffResult& out) {
+  const std::vector<std::string> keys = differing_keys(config_of(a), config_of(b));
+  if (keys.empty()) return;
+  out.notes.push_back(
+      fmt::format("not an array, but different: config.json ({})", quoted_list(keys)));
 }
 
 }  // namespace
@@ -141,18 +180,25 @@ std::string_view to_string(TensorDiff::Kind kind) noexcept {
 
 DiffResult diff(const SourceName& a, const SourceName& b, const DiffOptions& options,
                 const RunOptions& run, Reporter& reporter) {
-  const DiffSide side_a = open_side(a, reporter);
-  const DiffSide side_b = open_side(b, reporter);
+  const auto [named_a, named_b] = with_step(a, b, options.step);
+  const DiffSide side_a = open_side(named_a, options.items, reporter);
+  const DiffSide side_b = open_side(named_b, options.items, reporter);
+  if (!options.items.empty() && !side_a.other_item && !side_b.other_item)
+    throw Error(ErrorCode::usage,
+                "--items selects an item of a step, and neither checkpoint is a step")
+        .hint("leave out --items");
   SidesTogether together = bring_together(side_a, side_b, options);
   DiffResult out;
-  out.a = described(side_a, a);
-  out.b = described(side_b, b);
+  out.a = described(side_a);
+  out.b = described(side_b);
   out.through = std::move(together.through);
   out.notes = std::move(together.notes);
+  const auto wanted = [&](std::string_view name) { return is_wanted(options, name); };
+  diff_objects(side_a, side_b, wanted, run, out);
+  note_configs(side_a, side_b, out);
   const ModelPair pair =
-      pair_models(std::move(together.a), std::move(together.b), options.dtype_aware,
-                  [&](std::string_view name) { return is_wanted(options, name); });
-  check_any(pair, options);
+      pair_models(std::move(together.a), std::move(together.b), options.dtype_aware, wanted);
+  check_any(pair, options, out);
   DiffReport report(pair, side_a, side_b, out);
   report.add_unlike();
   const PairLayout layout(pair.left, pair.right, limits_of(run));

@@ -10,10 +10,15 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "format/formats.h"
-#include "mapping/scheme_defaults.h"
+#include "mapping/resolve/bindings.h"
+#include "mapping/resolve/find.h"
+#include "mapping/tables/scheme_defaults.h"
+#include "mapping/tables/table.h"
 #include "plan/compile/compile_model.h"
+#include "service/own_names.h"
 #include "service/place.h"
 #include "service/recorded.h"
+#include "service/run_directory.h"
 #include "service/source.h"
 #include "service/step.h"
 #include "service/tree_source.h"
@@ -24,17 +29,6 @@ namespace hfshard {
 namespace {
 
 constexpr std::string_view kNamesScheme = "hf";
-
-// The one checkpoint of a place with steps.
-StorePath place_of_step(const StorePath& place, const std::optional<std::uint64_t>& asked) {
-  const auto found = recognise(place);
-  if (!found) return place;
-  for (const Found::Step& step : found->found.steps) {
-    const bool meant = asked ? step.number == *asked : step.directory == found->found.directory;
-    if (meant) return place.at(step.directory);
-  }
-  return place;
-}
 
 MappingOptions names_options() {
   MappingOptions out;
@@ -47,7 +41,7 @@ ModelSide by_names(const DiffSide& side) {
   return {side.checkpoint, compile_same(side.catalog(), names_options(), {})};
 }
 
-bool is_quantised(const Catalog& catalog) {
+bool is_quantized(const Catalog& catalog) {
   if (catalog.config_text.empty()) return false;
   const Json config = parse_json(catalog.config_text, "config.json");
   constexpr const char* kCodes = "quantization_config";
@@ -56,15 +50,15 @@ bool is_quantised(const Catalog& catalog) {
          (text != nullptr && text->is_object() && text->find(kCodes) != nullptr);
 }
 
-// The tensors of a model under their names, codes with scales of their own as values; the others
-// keep their dtypes. Nothing if that cannot be.
+// Returns a model's tensors under their names. Codes with their own scales become values, and other
+// tensors keep their dtypes. Returns nothing if that isn't possible.
 std::optional<CompiledModel> decoded_names(const Catalog& catalog, const Catalog& other) {
   MappingOptions options = names_options();
   options.dtype = DType::bf16;
   CompiledModel out;
   try {
     out = compile_model(catalog, options);
-  } catch (const Error& error) {  // codes or dtypes of another kind: there are other ways
+  } catch (const Error& error) {  // another kind of codes or dtypes: other ways exist
     if (error.code() != ErrorCode::unsupported) throw;
     return std::nullopt;
   }
@@ -80,7 +74,7 @@ std::optional<CompiledModel> decoded_names(const Catalog& catalog, const Catalog
   return out;
 }
 
-// Arrays that a checkpoint has under their names, in their shapes.
+// Counts arrays that a checkpoint has with the same names and shapes.
 template <typename Arrays>
 std::uint64_t shared_arrays(const Arrays& arrays, const Catalog& catalog) {
   return static_cast<std::uint64_t>(std::ranges::count_if(arrays, [&](const Array& array) {
@@ -99,7 +93,7 @@ std::uint64_t shared_names(const Catalog& a, const Catalog& b) {
       a.tensors, [&](const TensorInfo& info) { return b.find(info.name).has_value(); }));
 }
 
-// Compiles a model as the tree that it becomes.
+// Compiles the tree that a model becomes.
 CompiledModel compile_tree(const DiffSide& model, const MappingOptions& mapping,
                            const DiffOptions& options) {
   if (!options.config_text) return compile_source(model.catalog(), model.place, mapping);
@@ -108,11 +102,12 @@ CompiledModel compile_tree(const DiffSide& model, const MappingOptions& mapping,
   return compile_source(catalog, model.place, mapping);
 }
 
-// How a model became a tree, as far as it says; what only chose dtypes or tensors is left out,
-// since that makes differences.
+// Returns the recorded mapping that made a tree. It omits options that only choose dtypes or
+// tensors, since those make real differences.
 std::optional<MappingOptions> known_mapping(const DiffSide& tree) {
   auto out = recorded_mapping(tree.place);
   if (!out) return out;
+  if (takes_prefix_off(*out)) out->prefix.clear();
   if (!has_rules(*out) && out->prefix.empty()) return std::nullopt;
   out->dtype.reset();
   out->keep_dtype = false;
@@ -123,18 +118,22 @@ std::optional<MappingOptions> known_mapping(const DiffSide& tree) {
   return out;
 }
 
-// What a model becomes, in the scheme whose names a tree has.
+// Compiles a model in the scheme whose names a tree has.
 class NearestTree {
  public:
   NearestTree(const DiffSide& model, const DiffSide& tree, const DiffOptions& options)
       : model_(model), tree_(tree), options_(options) {}
 
-  // Whether the tree has all leaves of this scheme.
+  // Returns whether the tree has all leaves of this scheme, in one of its forms.
   bool look(const std::string& scheme, bool stacked) {
     MappingOptions mapping;
     mapping.scheme = scheme;
     mapping.stacked = stacked;
-    return look(mapping);
+    const std::vector<Bindings::Options> forms = forms_of(scheme);
+    return std::any_of(forms.begin(), forms.end(), [&](const Bindings::Options& form) {
+      mapping.options = form;
+      return look(mapping);
+    });
   }
   bool look(MappingOptions mapping) {
     mapping.flat_names = true;
@@ -142,12 +141,14 @@ class NearestTree {
       CompiledModel found = compile_tree(model_, mapping, options_);
       const std::uint64_t shared = shared_names(found.leaves, tree_.catalog());
       const bool all = shared == found.leaves.size();
-      if (!best_ || shared > most_) best_ = std::move(found);
+      if (found.keeps_codes && !all) return false;  // the tree is another one
+      const bool fewer = best_ && found.leaves.size() < best_->leaves.size();
+      if (!best_ || shared > most_ || (shared == most_ && fewer)) best_ = std::move(found);
       most_ = std::max(most_, shared);
       return all;
-    } catch (const Error& error) {  // an error if it is so in every scheme
+    } catch (const Error& error) {  // an error if every scheme throws one
       if (error.code() == ErrorCode::internal) throw;
-      if (!refused_) refused_ = error;
+      if (!refused_ && !keeps_codes(mapping.options)) refused_ = error;
       return false;
     }
   }
@@ -158,6 +159,18 @@ class NearestTree {
   }
 
  private:
+  // Returns the forms in which a tree of the model can have been made in a scheme.
+  std::vector<Bindings::Options> forms_of(const std::string& scheme) const {
+    const std::string& text =
+        options_.config_text ? *options_.config_text : model_.catalog().config_text;
+    const FamilyFile* family =
+        text.empty() ? nullptr : find_family(parse_json(text, "config.json"));
+    if (family == nullptr) return {{}};
+    const MappingTable table = load_table(*family);
+    const Scheme* known = table.scheme(scheme);
+    return known == nullptr ? std::vector<Bindings::Options>{{}} : for_each_form(*known, {});
+  }
+
   const DiffSide& model_;
   const DiffSide& tree_;
   const DiffOptions& options_;
@@ -169,7 +182,7 @@ class NearestTree {
 CompiledModel compile_as(const DiffSide& model, const DiffSide& tree,
                          const std::optional<MappingOptions>& known, const DiffOptions& options) {
   if (known) return compile_tree(model, *known, options);
-  // Else as the scheme and layout whose names it has the most of, the usual ones first.
+  // Otherwise uses the scheme and layout that match the most names. Usual ones come first.
   NearestTree nearest(model, tree, options);
   for (const SchemeSummary& scheme : known_schemes()) {
     if (scheme.name == kNamesScheme) continue;
@@ -181,30 +194,22 @@ CompiledModel compile_as(const DiffSide& model, const DiffSide& tree,
 
 std::string first_key(std::string_view path) { return std::string(path.substr(0, path.find('.'))); }
 
-// Leaves of a tree that are beside its parameters, such as an optimizer's, have nothing to be
-// compared with.
+// Leaves out a tree's leaves that aren't parameters, such as an optimizer's. The model has nothing
+// to compare them with.
 void leave_out_others(const std::vector<Leaf>& parameters, std::string_view which,
                       CompiledModel& tree, SidesTogether& out) {
   std::set<std::string> keys;
   for (const Leaf& leaf : parameters) keys.insert(first_key(leaf.name));
   const std::string step = tree_extras(MappingOptions().scheme).step;
-  std::vector<Leaf> kept;
-  std::vector<std::uint32_t> numbers;
   std::uint64_t others = 0;
-  for (Leaf& leaf : tree.leaves) {
+  keep_leaves(tree, [&](const Leaf& leaf) {
     const bool is_parameter = keys.contains(first_key(leaf.name)) && leaf.name != step;
     if (!is_parameter && leaf.name != step) ++others;
-    numbers.push_back(is_parameter ? static_cast<std::uint32_t>(kept.size()) : UINT32_MAX);
-    if (is_parameter) kept.push_back(std::move(leaf));
-  }
-  std::erase_if(tree.transfers,
-                [&](const Transfer& transfer) { return numbers[transfer.target] == UINT32_MAX; });
-  for (Transfer& transfer : tree.transfers) transfer.target = numbers[transfer.target];
-  tree.leaves = std::move(kept);
+    return is_parameter;
+  });
   if (others == 0) return;
-  out.notes.push_back(
-      fmt::format("not compared, since they are no parameters of the model: {} of the arrays of {}",
-                  others, which));
+  out.notes.push_back(fmt::format(
+      "not compared, because they aren't parameters of the model: {} arrays of {}", others, which));
 }
 
 void note_drops(const CompiledModel& model, const Catalog& catalog, std::string_view which,
@@ -213,14 +218,13 @@ void note_drops(const CompiledModel& model, const Catalog& catalog, std::string_
   std::set<std::uint32_t> dropped;
   for (const Drop& drop : model.drops) dropped.insert(drop.source);
   out.notes.push_back(fmt::format(
-      "not compared, all or in part, since the tree has no place for it: {} of the tensors of {} "
-      "({}{})",
+      "not compared in full, because the tree has no place for them: {} tensors of {} ({}{})",
       dropped.size(), which, catalog.tensors[*dropped.begin()].name,
       dropped.size() > 1 ? ", ..." : ""));
 }
 
-// A model and a tree: the model as it would be converted. `known`: to what; nothing: to what the
-// names of the tree say.
+// Compares a model with a tree, as if the model were converted. `known` is the mapping for that. If
+// it's missing, the tree's names choose one.
 SidesTogether model_and_tree(const DiffSide& a, const DiffSide& b, bool model_is_a,
                              const std::optional<MappingOptions>& known,
                              const DiffOptions& options) {
@@ -238,21 +242,20 @@ SidesTogether model_and_tree(const DiffSide& a, const DiffSide& b, bool model_is
   tell(which, made.source_dialect);
   tell(other, known ? asked_dialect(*known) : std::string());
   if (known && !known->prefix.empty())
-    out.notes.push_back(fmt::format("the names of {} begin with {}", other, quote(known->prefix)));
+    out.notes.push_back(fmt::format("the names in {} begin with {}", other, quote(known->prefix)));
   if (shared_names(made.leaves, tree.catalog()) == 0) {
-    out.notes.push_back(
-        fmt::format("{} has no name that {} would have in any scheme", other, which));
+    out.notes.push_back(fmt::format("{} has no name that {} has in any scheme", other, which));
   }
   note_drops(made, model.catalog(), which, out);
   leave_out_others(made.leaves, other, names.model, out);
-  out.through = fmt::format("{} is laid out as {}", which, other);
+  out.through = fmt::format("{} is converted to the layout of {}", which, other);
   ModelSide side{model.checkpoint, std::move(made)};
   (model_is_a ? out.a : out.b) = std::move(side);
   (model_is_a ? out.b : out.a) = std::move(names);
   return out;
 }
 
-// Two models that name their tensors differently.
+// Compares two models that name their tensors differently.
 SidesTogether two_models(const DiffSide& a, const DiffSide& b, const DiffOptions& options) {
   MappingOptions mapping;
   mapping.flat_names = true;
@@ -261,14 +264,15 @@ SidesTogether two_models(const DiffSide& a, const DiffSide& b, const DiffOptions
   out.b = {b.checkpoint, compile_tree(b, mapping, options)};
   note_drops(out.a.model, a.catalog(), "A", out);
   note_drops(out.b.model, b.catalog(), "B", out);
-  out.through = fmt::format("both are laid out as {}", mapping.scheme);
+  out.through = fmt::format("both are converted to scheme {}", mapping.scheme);
   return out;
 }
 
-// The model that a tree goes back to, with the tree's own values.
+// Returns the model that a tree becomes by export, with the tree's own values.
 ModelSide back_of(const DiffSide& tree, const TreeOptions& asked) {
   PlanOptions options;
   options.mapping = names_options();
+  options.mapping.include = {"*"};  // missing tensors are differences
   options.tree = asked;
   OpenedSource opened = open_source_model(tree.place, options);
   for (Transfer& transfer : opened.model.transfers) {
@@ -283,7 +287,7 @@ SidesTogether two_trees(const DiffSide& a, const DiffSide& b, const DiffOptions&
   asked.config_text = options.config_text;
   asked.config_name = options.config_name;
   SidesTogether out;
-  out.through = "both are laid out as the HuggingFace model";
+  out.through = "both are converted to Hugging Face models";
   const bool knows_a = recorded_mapping(a.place).has_value();
   const bool knows_b = recorded_mapping(b.place).has_value();
   const auto of_other = [&](const ModelSide& other) {
@@ -303,29 +307,29 @@ SidesTogether two_trees(const DiffSide& a, const DiffSide& b, const DiffOptions&
   return out;
 }
 
-// Whether names are what the two have in common.
+// Returns whether the two share most names.
 bool share_names(const Catalog& a, const Catalog& b) {
   const std::uint64_t shared = shared_names(a, b);
   return 2 * shared >= std::min<std::uint64_t>(a.tensors.size(), b.tensors.size());
 }
 
-// The dialect of scheme "hf" that a checkpoint was written in, as far as it says; else empty.
+// Returns the recorded dialect of scheme "hf" that a checkpoint was written in. Empty if unknown.
 std::string dialect_of(const DiffSide& side) {
   if (side.is_model) return recorded_dialect(side.place);
   const auto mapping = recorded_mapping(side.place);
   return mapping ? asked_dialect(*mapping) : std::string();
 }
 
-// Whether both have the same arrays by their names and shapes, and nothing says that those of one
-// mean something else.
+// Returns whether both have the same arrays by name and shape, and at most one has a record. Two
+// records can give the same names another meaning.
 bool named_alike(const DiffSide& a, const DiffSide& b) {
   const std::uint64_t shared = shared_arrays(a.catalog().tensors, b.catalog());
   return shared == a.catalog().tensors.size() && shared == b.catalog().tensors.size() &&
          (!recorded_mapping(a.place) || !recorded_mapping(b.place));
 }
 
-// What may stand before the names of a tree, by one of them: "model." of what was saved as
-// {"model": model.state_dict()}; the shortest first.
+// Returns possible prefixes of a tree's names, shortest first. For example, a tree that was saved
+// as {"model": model.state_dict()} has "model.".
 std::vector<std::string> prefixes_of(const std::string& name, const Catalog& tree) {
   constexpr std::size_t kMost = 8;
   std::vector<std::string> out;
@@ -338,19 +342,20 @@ std::vector<std::string> prefixes_of(const std::string& name, const Catalog& tre
   return out;
 }
 
-// Arrays that a tree has of a model whose names begin so.
+// Counts a tree's arrays that are a model's leaves with this prefix.
 std::uint64_t arrays_below(const std::string& prefix, std::vector<Leaf> leaves,
                            const Catalog& tree) {
   for (Leaf& leaf : leaves) leaf.name.insert(0, prefix);
   return shared_arrays(leaves, tree);
 }
 
-// The names of scheme "hf" that a tree has for a model which has others, as far as it has all of
-// them.
+// Returns the mapping to a tree's names of scheme "hf", if the model has other names and the tree
+// has all of the mapped ones.
 std::optional<MappingOptions> names_of_tree(const DiffSide& model, const DiffSide& tree,
                                             const DiffOptions& options) {
   if (!model.is_model || known_mapping(tree)) return std::nullopt;
-  if (is_quantised(tree.catalog())) return std::nullopt;  // codes are what is decoded, not made
+  // Hfshard decodes codes but doesn't make them.
+  if (is_quantized(tree.catalog())) return std::nullopt;
   const std::uint64_t shared = shared_arrays(model.catalog().tensors, tree.catalog());
   if (shared == model.catalog().tensors.size() && shared == tree.catalog().tensors.size())
     return std::nullopt;
@@ -366,14 +371,14 @@ std::optional<MappingOptions> names_of_tree(const DiffSide& model, const DiffSid
         mapping.prefix = std::move(prefix);
         return mapping;
       }
-    } catch (const Error& error) {  // a model that has no such names
+    } catch (const Error& error) {  // the model doesn't have such names
       if (error.code() == ErrorCode::internal) throw;
     }
   }
   return std::nullopt;
 }
 
-// Checkpoints with names of scheme "hf" of two kinds, by what they record or by the names.
+// Compares checkpoints with two kinds of names of scheme "hf". Records or names show the kind.
 std::optional<SidesTogether> two_dialects(const DiffSide& a, const DiffSide& b,
                                           const DiffOptions& options) {
   if (a.other_item || b.other_item || (!a.is_model && !b.is_model)) return std::nullopt;
@@ -389,13 +394,26 @@ std::optional<SidesTogether> two_dialects(const DiffSide& a, const DiffSide& b,
   return std::nullopt;
 }
 
+// Removes the prefix from a model's names if making the other side removed it too.
+DiffSide without_prefix(const DiffSide& side, const DiffSide& other) {
+  DiffSide out = side;
+  if (!side.is_model || other.is_model) return out;
+  const auto mapping = recorded_mapping(other.place);
+  if (mapping && takes_prefix_off(*mapping))
+    out.checkpoint = with_names_if_any(side.checkpoint, side.place, *mapping);
+  return out;
+}
+
+// Returns whether a tree can become a model. A tree with the model's own names needs no export.
 bool can_be_model(const DiffSide& tree, const DiffOptions& options) {
-  return options.config_text || recorded_mapping(tree.place).has_value();
+  if (options.config_text) return true;
+  const auto mapping = recorded_mapping(tree.place);
+  return mapping && (mapping->scheme != kNamesScheme || !asked_dialect(*mapping).empty());
 }
 
 std::optional<SidesTogether> two_kinds_of_codes(const DiffSide& a, const DiffSide& b,
                                                 const DiffOptions& options) {
-  const DiffSide& coded = is_quantised(a.catalog()) ? a : b;
+  const DiffSide& coded = is_quantized(a.catalog()) ? a : b;
   const DiffSide& plain = &coded == &a ? b : a;
   SidesTogether out;
   if (auto names = decoded_names(coded.catalog(), plain.catalog());
@@ -409,53 +427,71 @@ std::optional<SidesTogether> two_kinds_of_codes(const DiffSide& a, const DiffSid
   }
   try {
     return two_models(a, b, options);
-  } catch (const Error& error) {  // of no family that is known: by names
+  } catch (const Error& error) {  // the family is unknown: compare by names
     if (error.code() != ErrorCode::unsupported) throw;
     return std::nullopt;
   }
 }
 
+bool has_items(const StorePath& place) {
+  const Format* format = tree_format(place);
+  return format != nullptr && format->has_items(place);
+}
+
 }  // namespace
 
-DiffSide open_side(const SourceName& name, Reporter& reporter) {
+DiffSide open_side(const SourceName& named, const std::string& items, Reporter& reporter) {
+  const SourceName name = in_run(named);
   refuse_unfinished(name.text, reporter);
   DiffSide out;
   out.text = name.text;
-  out.place = find_place(name);
-  out.other_item = !name.items.empty();
-  out.is_model = !name.step && !out.other_item && is_model_place(out.place);
+  static_cast<ReadStep&>(out) = read_step(find_place(name), name.step);
+  const std::string& tree = name.items.empty() ? items : name.items;
+  out.other_item = !tree.empty() && (!name.items.empty() || has_items(out.place));
+  out.is_model = !out.other_item && is_model_place(out.place);
   if (out.is_model) {
-    out.checkpoint = open_source(out.place);
+    Choice choice;
+    choice.files.ignore_index = name.ignore_index;
+    const std::shared_ptr<const Checkpoint> opened = open_source(out.place, choice);
+    out.checkpoint = with_names_if_any(opened, out.place, {});
+    const std::size_t before = opened->catalog().notes.size();
+    const std::vector<std::string>& notes = out.checkpoint->catalog().notes;
+    for (std::size_t i = before; i < notes.size(); ++i)
+      reporter.note(fmt::format("{}: {}", name.text, notes[i]));
     return out;
   }
   std::shared_ptr<const Checkpoint> opened = open_remains(
       [&](bool despite_loss) {
-        return open_checkpoint(out.place, {name.step, name.items, despite_loss});
+        return open_checkpoint(out.place, {std::nullopt, out.other_item ? tree : "", despite_loss});
       },
-      step_directory(name.text));
-  out.place = place_of_step(out.place, name.step);
+      step_directory(out.taken ? out.place.name() : name.text));
   out.checkpoint = std::make_shared<TreeSource>(std::move(opened), out.place, std::string());
   return out;
 }
 
-SidesTogether bring_together(const DiffSide& a, const DiffSide& b, const DiffOptions& options) {
+SidesTogether bring_together(const DiffSide& side_a, const DiffSide& side_b,
+                             const DiffOptions& options) {
+  const DiffSide a = without_prefix(side_a, side_b);
+  const DiffSide b = without_prefix(side_b, side_a);
   if (auto out = two_dialects(a, b, options)) return *std::move(out);
-  if (a.is_model && b.is_model && is_quantised(a.catalog()) != is_quantised(b.catalog())) {
+  if (a.is_model && b.is_model && is_quantized(a.catalog()) != is_quantized(b.catalog())) {
     if (auto out = two_kinds_of_codes(a, b, options)) return *std::move(out);
   } else if ((dialect_of(a) != dialect_of(b) || !share_names(a.catalog(), b.catalog())) &&
              !named_alike(a, b) && !a.other_item && !b.other_item) {
-    if (a.is_model != b.is_model)
+    const std::string& config = (a.is_model ? a : b).catalog().config_text;
+    if (a.is_model != b.is_model && (options.config_text || !config.empty()))
       return model_and_tree(a, b, a.is_model, known_mapping(a.is_model ? b : a), options);
-    if (!a.is_model && (can_be_model(a, options) || can_be_model(b, options)))
+    if (!a.is_model && !b.is_model && (can_be_model(a, options) || can_be_model(b, options)))
       return two_trees(a, b, options);
   }
   SidesTogether out;
   out.a = by_names(a);
   out.b = by_names(b);
-  const bool trees = !a.is_model && !b.is_model && !a.other_item && !b.other_item;
-  if (trees && !share_names(a.catalog(), b.catalog())) {
+  const bool any_tree = (!a.is_model || !b.is_model) && !a.other_item && !b.other_item;
+  if (any_tree && !share_names(a.catalog(), b.catalog())) {
     out.notes.emplace_back(
-        "they have few names in common; --config DIR of their model lays both out as it");
+        "they have few names in common; pass --config DIR of their model to compare both as that "
+        "model");
   }
   return out;
 }

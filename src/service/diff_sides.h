@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "bytes/store.h"
+#include "bytes/store/store.h"
 #include "plan/compile/pair.h"
+#include "service/step.h"
 
 #include "hfshard/convert.h"
 #include "hfshard/diff.h"
@@ -14,20 +15,20 @@
 
 namespace hfshard {
 
-/// One of two checkpoints that are compared, opened.
-struct DiffSide {
-  std::string text;  ///< as it was named
-  StorePath place;   ///< of the checkpoint: of a root with steps, the one step
+/// One of two checkpoints to compare, opened.
+struct DiffSide : ReadStep {
+  std::string text;  ///< as typed; for a run, its checkpoint
   std::shared_ptr<const Checkpoint> checkpoint;
-  bool is_model = false;    ///< a HuggingFace model, not a tree of arrays
-  bool other_item = false;  ///< of a step, a tree that was named
+  bool is_model = false;    ///< a Hugging Face model, not a tree
+  bool other_item = false;  ///< the selected tree of a step
   const Catalog& catalog() const noexcept { return checkpoint->catalog(); }
 };
 
-/// Opens one; reads metadata only. Throws: as inspect.
-DiffSide open_side(const SourceName& name, Reporter& reporter);
+/// Opens a checkpoint; reads only metadata. `items`: for a step that doesn't select a tree itself.
+/// Throws: as inspect.
+DiffSide open_side(const SourceName& name, const std::string& items, Reporter& reporter);
 
-/// Both as leaves of the same names.
+/// Both checkpoints as leaves with the same names.
 struct SidesTogether {
   ModelSide a;
   ModelSide b;
@@ -35,10 +36,10 @@ struct SidesTogether {
   std::vector<std::string> notes;
 };
 
-/// Finds how two checkpoints are to be compared: by their names, where they share most; else a
-/// model as the tree of arrays that it becomes, two trees as the models that they go back to. What
-/// is computed on the way to a tree is computed anew for the model, and so compared bit for bit.
-/// Throws: as compile_model; usage (nothing says which model a tree is of).
+/// Finds how to compare two checkpoints. If they share most names, it compares by name. Otherwise
+/// it maps a model to the tree that it becomes, or two trees back to their models. It repeats the
+/// values that the mapping computes, so the comparison is bit for bit. Throws: as compile_model;
+/// usage (nothing tells which model a tree belongs to).
 SidesTogether bring_together(const DiffSide& a, const DiffSide& b, const DiffOptions& options);
 
 }  // namespace hfshard

@@ -17,7 +17,7 @@ Shape index_of(const Shape& shape, std::uint64_t element) {
   return out;
 }
 
-// Of an element of a stored piece, whose bytes are told where they are as they were before coding.
+// Finds an element of a stored piece. Uncoded pieces also get the element's offset in the file.
 void find_in_piece(const Checkpoint& source, std::uint32_t array, const std::string& root,
                    ElementPlace& out) {
   const Catalog& catalog = source.catalog();
@@ -29,7 +29,7 @@ void find_in_piece(const Checkpoint& source, std::uint32_t array, const std::str
   if (!place) return;
   out.file = shown_name(catalog, root, place->file);
   out.range = place->range;
-  constexpr std::uint64_t kChecksumBytes = 4;  // that may stand behind
+  constexpr std::uint64_t kChecksumBytes = 4;  // can follow the piece
   const std::uint64_t packed = packed_bytes(info.dtype, grid.chunk.numel());
   if (!place->range || grid.has_inner()) return;
   const std::uint64_t stored = place->range->end - place->range->begin;

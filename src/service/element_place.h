@@ -10,11 +10,11 @@
 
 namespace hfshard {
 
-/// Which element of a model's source becomes an element of a leaf, and where it lies; an empty
-/// place if none does. `root`: what names of files are shown relative to.
+/// Returns the element of a model's source that becomes an element of a leaf, and its place; an
+/// empty place if there isn't one. `root`: file names are relative to it.
 ElementPlace element_place(const Model& model, std::uint32_t leaf, std::uint64_t element,
                            const std::string& root);
-/// Where an element of an array lies.
+/// Returns the place of an array's element.
 ElementPlace element_place(const Checkpoint& checkpoint, std::uint32_t array, const Shape& index,
                            const std::string& root);
 

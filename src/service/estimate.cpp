@@ -6,32 +6,32 @@
 #include <vector>
 
 #include "base/digest.h"
-#include "bytes/files.h"
-#include "bytes/speed.h"
+#include "bytes/local/files.h"
+#include "bytes/store/speed.h"
 #include "ops/decode.h"
 #include "ops/move.h"
-#include "run/keeping/staging.h"
+#include "run/commit/staging.h"
 
 #include "hfshard/error.h"
 
 namespace hfshard {
 namespace {
 
-constexpr std::uint64_t kLeastBytes = std::uint64_t{64} << 20;  // what is less takes seconds
-constexpr std::uint64_t kSide = 512;                            // of the matrix that is turned over
+constexpr std::uint64_t kLeastBytes = std::uint64_t{64} << 20;  // less takes only seconds
+constexpr std::uint64_t kSide = 512;                            // the side of the transposed matrix
 constexpr std::uint64_t kElements = kSide * kSide;
 constexpr std::size_t kElementBytes = 2;
 constexpr std::size_t kSampleBytes = kElements * kElementBytes;
-// Compressing takes a hundred times as long; zstd takes 256 KiB and less more lightly.
+// Compression takes a hundred times as long. zstd uses lighter settings for 256 KiB and less.
 constexpr std::uint64_t kCodedSide = 384;
-// Its tables are still empty then: of what fills them a MiB takes up to three and a half times as
-// long. That is tried where it takes less than this.
+// zstd's tables are still empty after that little. A chunk that fills them takes up to 3.5 times as
+// long per MiB. hfshard tries a larger chunk if that takes less than this.
 constexpr double kMostCodingSeconds = 0.4;
 constexpr std::uint64_t kLargerSides[] = {1440, 1024, 768};  // 4, 2 and 1 MiB
 constexpr double kSlowerWhenFull = 3.5;
 constexpr int kTimes = 3;
 
-// Of this thread; others that the machine runs meanwhile are not counted.
+// Counts only this thread. Other work on the machine doesn't count.
 double processor_seconds() {
   struct timespec now {};
   constexpr double kNano = 1e-9;
@@ -39,7 +39,7 @@ double processor_seconds() {
   return static_cast<double>(now.tv_sec) + kNano * static_cast<double>(now.tv_nsec);
 }
 
-// The shortest of a few times; what takes long is done once.
+// Returns the shortest of a few runs. Slow work runs once.
 double seconds_of(const std::function<void()>& work) {
   constexpr double kLong = 0.02;
   double least = 1e9;
@@ -51,7 +51,7 @@ double seconds_of(const std::function<void()>& work) {
   return least;
 }
 
-// A second of work per byte of output: moving and hashing.
+// Returns the seconds per byte of output for moving and hashing.
 double moving_seconds(std::span<const std::byte> sample) {
   std::vector<std::byte> moved(kSampleBytes);
   const IndexMap turned{0, 0, {{kSide, 1, kSide}, {kSide, kSide, 1}}};
@@ -62,7 +62,7 @@ double moving_seconds(std::span<const std::byte> sample) {
   return seconds / static_cast<double>(kSampleBytes);
 }
 
-// The same for what the format does to a square chunk.
+// Returns the seconds per byte that the format needs to encode a square chunk.
 double coding_seconds(const Format& target, const Encoding& encoding,
                       std::span<const std::byte> sample, std::uint64_t side) {
   Leaf leaf;
@@ -82,7 +82,7 @@ double coding_seconds(const Format& target, const Encoding& encoding,
   return seconds / static_cast<double>(cell.size());
 }
 
-// Of the largest chunk that the sample fills, if that is not too slow.
+// Uses the largest chunk that the sample fills, unless that's too slow.
 double coding_seconds(const Format& target, const Encoding& encoding,
                       std::span<const std::byte> sample) {
   const double quick = coding_seconds(target, encoding, sample, kCodedSide);
@@ -96,7 +96,7 @@ double coding_seconds(const Format& target, const Encoding& encoding,
   return quick;
 }
 
-// What decoding takes, spread over all of the output.
+// Returns the seconds for decoding, spread over all output bytes.
 double decoding_seconds(const Plan& plan, std::span<const std::byte> sample) {
   const Transfer* most = nullptr;
   std::uint64_t decoded = 0;
@@ -114,16 +114,19 @@ double decoding_seconds(const Plan& plan, std::span<const std::byte> sample) {
   const auto codes = sample.first(count * code_bits(form.code) / 8);
   const std::vector<std::byte> scales(scale_range(form, 0, count).count *
                                       size_bits(form.scale_dtype) / 8);
+  const ByteRange zero = zero_range(form, 0, count);
+  const std::vector<std::byte> zeros(zero.end - zero.begin);
   std::vector<std::byte> out(packed_bytes(to, count));
   std::uint64_t overflows = 0;
-  const double seconds =
-      seconds_of([&] { apply_decode(form, {}, to, 0, count, codes, scales, out, overflows); });
+  const double seconds = seconds_of([&] {
+    apply_decode(form, {}, to, 0, count, codes, Scales{scales, zeros, 1}, out, overflows);
+  });
   const double share = static_cast<double>(decoded) /
                        static_cast<double>(std::max<std::uint64_t>(plan.totals().output_bytes, 1));
   return seconds / static_cast<double>(out.size()) * share;
 }
 
-// The largest file says most of how the source is read.
+// Returns the largest file. It determines most of the read speed.
 const CatalogFile& largest_file(const Catalog& catalog) {
   return *std::ranges::max_element(catalog.files, {}, &CatalogFile::size_bytes);
 }
@@ -141,11 +144,12 @@ TimeEstimate estimate_time(const Plan& plan, const Format& target, const RunOpti
   const double in = static_cast<double>(plan.totals().source_bytes) * share;
   const double out = static_cast<double>(plan.totals().output_bytes) * share;
   if (std::max(in, out) < static_cast<double>(kLeastBytes))
-    throw Error(ErrorCode::unsupported, "too little data to measure by, seconds at most");
+    throw Error(ErrorCode::unsupported, "too little data to estimate; a few seconds at most");
   const StorePath source = largest_file(plan.catalog()).path;
   const std::string directory = existing(out_paths(run.out).parent);
   const auto read = try_reading(source, run.io);
-  if (!read) throw Error(ErrorCode::unsupported, "the source's files are too small to measure by");
+  if (!read)
+    throw Error(ErrorCode::unsupported, "the source's files are too small to estimate the time");
   const double written = try_writing(directory);
   const double each = moving_seconds(read->bytes) +
                       coding_seconds(target, plan.options().encoding, read->bytes) +

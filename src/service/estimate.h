@@ -10,10 +10,10 @@
 
 namespace hfshard {
 
-/// How long a run of the plan may take: a few milliseconds of reading the source, writing where the
-/// output would go, and converting what was read. Stages overlap, so the slowest one counts; one
-/// disk reads and writes by turns. Throws: io (what cannot be tried), unsupported (too little data
-/// to measure by).
+/// Estimates how long a run of the plan takes. It reads the source, writes to the output's disk and
+/// converts bytes for a few milliseconds each. Stages overlap, so the slowest one counts; a single
+/// disk alternates between reads and writes. Throws: io (an access fails), unsupported (too little
+/// data).
 TimeEstimate estimate_time(const Plan& plan, const Format& target, const RunOptions& run,
                            unsigned kernels);
 

@@ -12,19 +12,19 @@
 #include "base/coding.h"
 #include "base/digest.h"
 #include "base/text.h"
-#include "bytes/files.h"
-#include "bytes/output.h"
-#include "mapping/find.h"
+#include "bytes/local/files.h"
+#include "bytes/local/output.h"
+#include "mapping/resolve/find.h"
 
 namespace hfshard {
 namespace {
 
 constexpr std::size_t kBufferBytes = std::size_t{4} << 20;
 constexpr std::size_t kWordBytes = 8;
-constexpr std::uint64_t kHeaderAlignment = 8;  // as the format's own writer does
+constexpr std::uint64_t kHeaderAlignment = 8;  // like safetensors' own writer
 constexpr std::string_view kFormatMember = R"("__metadata__":{"format":"pt"})";
 
-// Side files of the usual names, so that carrying them along is exercised.
+// Side files with the usual names, so that copying them is exercised.
 constexpr std::string_view kTokenizerConfig =
     "{\n  \"model_max_length\": 4096,\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n";
 constexpr std::string_view kGenerationConfig =
@@ -40,8 +40,11 @@ constexpr std::uint64_t mix(std::uint64_t x) noexcept {
   return x ^ (x >> 31);
 }
 
-// How 64 random bits become values: those outside of `keep` are cleared, then `add` lifts the three
-// exponent bits that are kept to 2^-8 .. 2^-1. No sum carries into the sign.
+// Bits of an index, which every model's tables have, such as 0 to 7 for an expert.
+constexpr std::uint64_t kIndices = 7;
+
+// Turns 64 random bits into values. It clears the bits outside of `keep`. Then `add` raises the
+// three remaining exponent bits to 2^-8 .. 2^-1. No sum carries into the sign.
 struct Lanes {
   std::uint64_t keep = 0;
   std::uint64_t add = 0;
@@ -51,6 +54,7 @@ Lanes lanes_of(DType dtype, bool scale) {
   if (scale && (dtype == DType::u8 || dtype == DType::f8_e8m0))
     return {0x0303030303030303ULL, 0x7d7d7d7d7d7d7d7dULL};
   if (dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2) return {0xbfbfbfbfbfbfbfbfULL, 0};
+  if (dtype == DType::i64) return {kIndices, 0};
   if (!is_float(dtype) || dtype == DType::f4) return {~0ULL, 0};
   if (dtype == DType::bf16) return {0x83ff83ff83ff83ffULL, 0x3b803b803b803b80ULL};
   if (dtype == DType::f16) return {0x9fff9fff9fff9fffULL, 0x1c001c001c001c00ULL};
@@ -58,7 +62,7 @@ Lanes lanes_of(DType dtype, bool scale) {
   return {0x83ffffff83ffffffULL, 0x3b8000003b800000ULL};
 }
 
-// One safetensors file to be written.
+// One safetensors file to write.
 struct Shard {
   std::vector<const ExpectedTensor*> tensors;
   std::uint64_t data_bytes = 0;
@@ -124,7 +128,7 @@ std::string index_text(const std::vector<Shard>& shards, std::uint64_t data_byte
   return dump_json_pretty(index);
 }
 
-// Fills the files of one example, through one buffer.
+// Writes the files of one example through one buffer.
 class Writer {
  public:
   Writer(const ExampleOptions& options, Reporter& reporter)
@@ -174,7 +178,7 @@ class Writer {
 void check_dtype(DType dtype) {
   if (dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::f32) return;
   throw Error(ErrorCode::usage,
-              fmt::format("an example's dtype is bf16, f16 or f32, not {}", to_string(dtype)));
+              fmt::format("pass --dtype bf16, f16 or f32, not {}", to_string(dtype)));
 }
 
 void check_out(const std::string& out) {
@@ -182,23 +186,24 @@ void check_out(const std::string& out) {
   if (!info && !exists(out)) return;
   if (info && info->kind == FileKind::directory && list_directory(out).empty()) return;
   throw Error(ErrorCode::conflict, info && info->kind == FileKind::directory
-                                       ? "the directory for the example is not empty"
-                                       : "something that is no directory stands in the way")
+                                       ? "the directory for the example isn't empty"
+                                       : "a file with this name exists")
       .in_file(out)
-      .hint("remove it, or name another directory");
+      .hint("remove it, or pass another directory");
 }
 
 void check_space(const ExampleOptions& options, std::uint64_t data_bytes) {
   if (options.sparse) return;
   const std::uint64_t free = free_bytes(options.out);
   if (data_bytes <= free) return;
-  throw Error(ErrorCode::limit, fmt::format("the example has {} ({} bytes), the disk {} free",
-                                            human_bytes(data_bytes), data_bytes, human_bytes(free)))
+  throw Error(ErrorCode::limit,
+              fmt::format("the example needs {} ({} bytes), and the disk has {} free",
+                          human_bytes(data_bytes), data_bytes, human_bytes(free)))
       .in_file(options.out)
-      .hint("--sparse writes the headers only, at full size");
+      .hint("pass --sparse to write files of full size that take no disk space");
 }
 
-// Takes a run of digits, without leading zeros, from the front.
+// Takes a number from the front, without leading zeros.
 std::string_view take_number(std::string_view& text) noexcept {
   while (text.size() > 1 && text[0] == '0' && is_digit(text[1])) text.remove_prefix(1);
   std::size_t length = 0;
@@ -251,14 +256,14 @@ FamilyFile chosen_family(const FamilyChoice& choice) {
     const auto other = std::ranges::find_if(choice.own, asked);
     if (other != choice.own.end() && std::ranges::none_of(choice.own, wanted)) {
       throw Error(ErrorCode::usage,
-                  fmt::format("{} is of family {}, not of {}, which is asked for",
-                              quote(other->name), quote(other->family), quote(choice.family)))
+                  fmt::format("{} belongs to family {}, not to {}", quote(other->name),
+                              quote(other->family), quote(choice.family)))
           .hint("leave out FAMILY or --mapping");
     }
     return family_by_name(choice.family, choice.own);
   }
   if (std::ranges::count_if(choice.own, asked) != 1)
-    throw Error(ErrorCode::usage, "a FAMILY is needed, or one --mapping FILE");
+    throw Error(ErrorCode::usage, "pass a FAMILY, or one --mapping FILE");
   return family_by_name(std::ranges::find_if(choice.own, asked)->family, choice.own);
 }
 
@@ -269,13 +274,13 @@ Json example_config(const FamilyFile& family, const std::string& text, const std
   Json config = parse_json(text, name);
   const auto found = find_family(config, own);
   if (!found || found->name != family.name) {
-    throw Error(
-        ErrorCode::bad_input,
-        !found ? fmt::format("the config's model_type is none of family {}", quote(family.name))
-               : fmt::format("the config belongs to family {}, not to {}", quote(found->name),
-                             quote(family.name)))
+    throw Error(ErrorCode::bad_input,
+                !found ? fmt::format("the config's model_type doesn't belong to family {}",
+                                     quote(family.name))
+                       : fmt::format("the config belongs to family {}, not to {}",
+                                     quote(found->name), quote(family.name)))
         .in_file(name)
-        .hint("its model_type must be one of " + join(info.model_types, ", "));
+        .hint("set model_type to one of " + join(info.model_types, ", "));
   }
   return config;
 }
@@ -331,7 +336,7 @@ ExampleResult write_example(const ExampleOptions& options, Reporter& reporter) {
   if (shards.size() > 1) small("model.safetensors.index.json", index_text(shards, out.data_bytes));
   small("tokenizer_config.json", kTokenizerConfig);
   small("generation_config.json", kGenerationConfig);
-  // Last: a directory without it is seen to be unfinished.
+  // config.json comes last. A directory without it counts as unfinished.
   small("config.json",
         options.config_text.empty() ? dump_json_pretty(config) : options.config_text);
   return out;

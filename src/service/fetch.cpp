@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "bytes/files.h"
-#include "bytes/hf_cache.h"
-#include "bytes/hub_listing.h"
+#include "bytes/hub/hf_cache.h"
+#include "bytes/hub/hub_listing.h"
+#include "bytes/local/files.h"
 #include "service/bring.h"
 #include "service/place.h"
 
@@ -39,8 +39,8 @@ FetchReport fetch_files(const SourceName& source, const FetchOptions& options, c
   const std::vector<TreeFile> tree = known ? *known : list_files(client, repo);
   const std::vector<TreeFile> files = wanted_files(tree, name.path, options);
   if (files.empty()) {
-    throw Error(ErrorCode::not_found, fmt::format("no file of {} is meant", repo.name))
-        .hint("--include and --exclude are globs of paths, as *.safetensors");
+    throw Error(ErrorCode::not_found, fmt::format("no file of {} matches", repo.name))
+        .hint("--include and --exclude match paths, as in *.safetensors");
   }
   return bring_files(client, repo, name.revision, tree, files, {.reporter = &reporter});
 }
@@ -49,23 +49,23 @@ FetchReport fetch_files(const SourceName& source, const FetchOptions& options, c
 
 FetchReport fetch(const SourceName& source, const FetchOptions& options, Reporter& reporter) {
   if (exists(source.text)) {
-    throw Error(ErrorCode::usage, "this is here already, and fetch brings models of the hub")
+    throw Error(ErrorCode::usage, "this is a local path, and fetch downloads Hub models")
         .in_file(source.text)
-        .hint(fmt::format("hf://{} means the model of that name", source.text));
+        .hint(fmt::format("for the Hub model of this name, pass hf://{}", source.text));
   }
   const HubName name = hub_name_of(source);
   if (source.hub.cache_directory.empty()) {
-    throw Error(ErrorCode::usage, "there is no cache to fetch into");
+    throw Error(ErrorCode::usage, "fetch needs a cache directory");
   }
   if (source.hub.offline) {
-    throw Error(ErrorCode::usage, "HF_HUB_OFFLINE is set, so that nothing can be fetched");
+    throw Error(ErrorCode::usage, "HF_HUB_OFFLINE is set, so hfshard can't download");
   }
   try {
     return fetch_files(source, options, name, reporter);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::cancelled) throw;
-    throw Error(ErrorCode::cancelled, "interrupted; the files that are whole stay")
-        .hint("run the same command again");
+    throw Error(ErrorCode::cancelled, "interrupted; completed files were kept")
+        .hint("run the same command again to continue");
   }
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -5,10 +6,11 @@
 
 #include "base/text.h"
 #include "format/formats.h"
-#include "run/keeping/linked_files.h"
+#include "run/commit/linked_files.h"
 #include "service/damage.h"
 #include "service/describe.h"
 #include "service/place.h"
+#include "service/run_directory.h"
 #include "service/step.h"
 #include "service/stored_load.h"
 
@@ -17,10 +19,10 @@
 namespace hfshard {
 namespace {
 
-// Without the data only so many missing chunks are listed; all are counted.
+// Without the data, inspect lists only this many missing chunks. It counts all.
 constexpr std::size_t kListedMissing = 20;
 
-// Bytes of linked files have no checksums; what says that a file changed is its time.
+// Bytes of linked files have no checksums. Only a file's time shows that it changed.
 void add_link_damage(const std::string& place, DamageList& found) {
   const std::string step = step_directory(place);
   if (step.empty()) return;
@@ -31,13 +33,15 @@ void add_link_damage(const std::string& place, DamageList& found) {
   }
 }
 
-// Of a checkpoint that awaits files, says so.
-std::unique_ptr<Checkpoint> open_linked(const SourceName& name) {
-  const StorePath place = find_place(name);
+// Opens a checkpoint. If it awaits files, the error explains that.
+std::unique_ptr<Checkpoint> open_linked(const SourceName& name, const StorePath& place) {
+  Choice choice;
+  choice.items = name.items;
+  choice.files.ignore_index = name.ignore_index;
   try {
-    return open_checkpoint(place, {name.step, name.items});
+    return open_checkpoint(place, choice);
   } catch (const Error& error) {
-    const std::string step = step_directory(name.text);
+    const std::string step = step_directory(name.step ? place.name() : name.text);
     if (step.empty()) throw;
     throw explained(error, step);
   }
@@ -45,32 +49,37 @@ std::unique_ptr<Checkpoint> open_linked(const SourceName& name) {
 
 void check_filter(const Catalog& catalog, const CheckpointInfo& found,
                   const InspectOptions& options) {
-  if (!found.arrays.empty() || catalog.tensors.empty()) return;
-  Error error(ErrorCode::not_found, fmt::format("no {} has a name that fits {}",
+  const bool fits_object = std::ranges::any_of(
+      catalog.objects, [&](const ObjectInfo& object) { return fits(options.filter, object.name); });
+  if (!found.arrays.empty() || catalog.tensors.empty() || fits_object) return;
+  Error error(ErrorCode::not_found, fmt::format("no {} has a name that matches {}",
                                                 catalog.wording.array, quote(options.filter)));
   error.in_file(found.path);
-  error.hint(fmt::format("the first is {}; in a pattern * stands for anything",
+  error.hint(fmt::format("the first name is {}; in a pattern, * matches anything",
                          quote(catalog.tensors.front().name)));
   throw error;
 }
 
 }  // namespace
 
-InspectReport inspect(const SourceName& name, const InspectOptions& options, Reporter& reporter) {
+InspectReport inspect(const SourceName& source, const InspectOptions& options, Reporter& reporter) {
+  SourceName name = in_run(source);
   const std::string& place = name.text;
   refuse_unfinished(place, reporter);
-  const std::unique_ptr<Checkpoint> opened = open_linked(name);
+  ReadStep step = read_step(find_place(name), name.step);
+  name.step = step.taken;
+  const std::unique_ptr<Checkpoint> opened = open_linked(name, step.place);
   InspectReport out;
   out.checkpoint = describe(opened->catalog(), place, options.filter);
   check_filter(opened->catalog(), out.checkpoint, options);
   if (options.pieces) add_pieces(*opened, place, out.checkpoint);
-  StepChoice steps = step_choice(place, name.step);
-  out.checkpoint.step = steps.taken;
-  out.checkpoint.other_steps = std::move(steps.others);
+  out.checkpoint.step = step.taken;
+  out.checkpoint.other_steps = std::move(step.others);
   for (const std::string& note : out.checkpoint.notes) reporter.note(note);
   if (!options.load_meshes.empty()) out.loads = stored_loads(name, options, reporter);
   if (options.data) {
     out.damage = read_chunks(*opened, place, reporter, options.filter);
+    add_damaged_objects(*opened, place, options.filter, out.damage);
     add_link_damage(place, out.damage);
   } else {
     out.damage = find_missing_chunks(*opened, place, kListedMissing, options.filter);

@@ -10,12 +10,13 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "bytes/files.h"
-#include "bytes/hf_cache.h"
-#include "bytes/hub_listing.h"
-#include "bytes/hub_name.h"
-#include "bytes/hub_store.h"
+#include "bytes/hub/hf_cache.h"
+#include "bytes/hub/hub_listing.h"
+#include "bytes/hub/hub_name.h"
+#include "bytes/hub/hub_store.h"
+#include "bytes/local/files.h"
 #include "service/bring.h"
+#include "service/run_directory.h"
 
 namespace hfshard {
 namespace {
@@ -24,7 +25,7 @@ void tell(const SourceName& source, const std::string& text) {
   if (source.hub.note) source.hub.note(text);
 }
 
-// A listing of what is there, where none came with it.
+// Returns the listing of a cached commit. Without a stored listing, lists the files in the cache.
 std::vector<TreeFile> listing_of(const CachedRepo& cached, const std::string& commit) {
   if (auto tree = cached.tree(commit)) return *std::move(tree);
   std::vector<TreeFile> out;
@@ -32,7 +33,7 @@ std::vector<TreeFile> listing_of(const CachedRepo& cached, const std::string& co
     TreeFile& entry = out.emplace_back();
     entry.path = std::move(file.path);
     entry.size_bytes = file.size_bytes;
-    // A blob is named by its digest.
+    // A blob's name is its digest.
     std::error_code error;
     const std::filesystem::path link =
         std::filesystem::read_symlink(join_path(cached.snapshot_path(commit), entry.path), error);
@@ -51,13 +52,13 @@ StorePath cached_place(const CachedRepo& cached, const std::string& repo, const 
 }
 
 Error not_cached(const SourceName& source, const CachedRepo& cached, const std::string& what) {
-  return Error(ErrorCode::not_found, fmt::format("{} is not in the cache", what))
+  return Error(ErrorCode::not_found, fmt::format("{} isn't in the cache", what))
       .in_file(cached.folder())
-      .hint(source.hub.offline ? "HF_HUB_OFFLINE is set, so that the hub is not asked"
-                               : "name another revision, or the model (ORG/NAME)");
+      .hint(source.hub.offline ? "HF_HUB_OFFLINE is set, so hfshard doesn't ask the Hub"
+                               : "pass another revision, or the model (ORG/NAME)");
 }
 
-// A directory of the cache that was named by its path: nothing is asked of the network.
+// Opens a cache directory that was named by its path. It doesn't use the network.
 StorePath named_in_cache(const SourceName& source, const CachePlace& place) {
   const CachedRepo cached(place.folder);
   std::string commit = place.commit;
@@ -71,18 +72,18 @@ StorePath named_in_cache(const SourceName& source, const CachePlace& place) {
       throw not_cached(source, cached, fmt::format("revision {}", quote(revision)));
     }
   } else if (!source.revision.empty() && cached.commit_of(source.revision) != commit) {
-    throw Error(ErrorCode::usage, fmt::format("--revision {} is not the snapshot that is named",
+    throw Error(ErrorCode::usage, fmt::format("--revision {} isn't the revision of this snapshot",
                                               quote(source.revision)))
         .in_file(source.text);
   }
-  tell(source, fmt::format("reads commit {} of {} from the cache", commit, place.repo));
+  tell(source, fmt::format("reading commit {} of {} from the cache", commit, place.repo));
   return cached_place(cached, place.repo, commit, place.path);
 }
 
-// Revisions are said in one place.
+// Allows the revision in one place only.
 HubName with_revision(const SourceName& source, HubName name) {
   if (!source.revision.empty() && !name.revision.empty() && name.revision != source.revision) {
-    throw Error(ErrorCode::usage, fmt::format("--revision {} and {} are two revisions",
+    throw Error(ErrorCode::usage, fmt::format("--revision {} and {} name two revisions",
                                               quote(source.revision), quote(name.revision)))
         .in_file(source.text);
   }
@@ -90,7 +91,7 @@ HubName with_revision(const SourceName& source, HubName name) {
   return name;
 }
 
-// Weights that no rule reads: a second copy of what the safetensors files have.
+// Weights that no rule reads. They are second copies of the safetensors files.
 constexpr const char* kOtherCopies[] = {
     "pytorch_model*.bin", "*.pth", "*.pt",   "*.ckpt",     "*.h5",         "*.msgpack", "*.onnx",
     "*.onnx_data",        "*.ot",  "*.gguf", "original/*", "consolidated*"};
@@ -99,7 +100,7 @@ void keep_files(const SourceName& source, const HubName& name, HubClient& client
                 const HubRepo& repo, const std::vector<TreeFile>& tree,
                 const BringOptions& bringing) {
   if (source.hub.cache_directory.empty()) {
-    throw Error(ErrorCode::usage, "there is no cache to keep files in").in_file(source.text);
+    throw Error(ErrorCode::usage, "--keep-files needs a cache directory").in_file(source.text);
   }
   std::vector<TreeFile> kept;
   std::uint64_t left_out_bytes = 0;
@@ -115,12 +116,14 @@ void keep_files(const SourceName& source, const HubName& name, HubClient& client
     }
   }
   if (left_out_bytes > 0) {
-    tell(source, fmt::format("{} of weights in other formats stay at the hub; fetch brings them",
-                             human_bytes(left_out_bytes)));
+    tell(source,
+         fmt::format(
+             "{} of weights in other formats stay on the Hub; run hfshard fetch to download them",
+             human_bytes(left_out_bytes)));
   }
-  if (kept.empty()) return;  // what reads the model says what it lacks
+  if (kept.empty()) return;  // the model's reader reports what's missing
   const FetchReport report = bring_files(client, repo, name.revision, tree, kept, bringing);
-  tell(source, fmt::format("keeps {} files in {}", report.files, report.snapshot));
+  tell(source, fmt::format("keeping {} files in {}", report.files, report.snapshot));
 }
 
 StorePath of_hub(const SourceName& source, const HubName& name, const BringOptions& bringing) {
@@ -130,15 +133,15 @@ StorePath of_hub(const SourceName& source, const HubName& name, const BringOptio
   if (!source.hub.cache_directory.empty()) cached.emplace(source.hub.cache_directory, name.repo);
   if (source.hub.offline) {
     if (!cached) {
-      throw Error(ErrorCode::not_found, "there is no cache to read it from")
+      throw Error(ErrorCode::not_found, "hfshard found no cache to read it from")
           .in_file(source.text)
-          .hint("HF_HUB_OFFLINE is set, so that the hub is not asked");
+          .hint("HF_HUB_OFFLINE is set, so hfshard doesn't ask the Hub");
     }
     const auto commit = cached->commit_of(asked);
     if (!commit || !cached->has_snapshot(*commit)) {
       throw not_cached(source, *cached, fmt::format("{} at {}", name.repo, quote(asked)));
     }
-    tell(source, fmt::format("reads commit {} of {} from the cache", *commit, name.repo));
+    tell(source, fmt::format("reading commit {} of {} from the cache", *commit, name.repo));
     return cached_place(*cached, name.repo, *commit, name.path);
   }
   const auto client = std::make_shared<HubClient>(source.hub);
@@ -148,7 +151,7 @@ StorePath of_hub(const SourceName& source, const HubName& name, const BringOptio
   } catch (const Error& error) {
     const auto commit = client->is_away() && cached ? cached->commit_of(asked) : std::nullopt;
     if (!commit || !cached->has_snapshot(*commit)) throw;
-    tell(source, fmt::format("{} is not reached ({}): reads commit {} of {} from the cache",
+    tell(source, fmt::format("can't reach {} ({}): reading commit {} of {} from the cache",
                              client->endpoint(), error.sentence(), *commit, name.repo));
     return cached_place(*cached, name.repo, *commit, name.path);
   }
@@ -156,27 +159,27 @@ StorePath of_hub(const SourceName& source, const HubName& name, const BringOptio
   if (cached && cached->has_snapshot(repo.commit)) listing = cached->tree(repo.commit);
   if (!listing) listing = list_files(*client, repo);
   if (source.keep_files) keep_files(source, name, *client, repo, *listing, bringing);
-  tell(source, fmt::format("reads commit {} of {} from {}", repo.commit, repo.name,
+  tell(source, fmt::format("reading commit {} of {} from {}", repo.commit, repo.name,
                            source.keep_files ? "the cache" : client->endpoint()));
   return hub_place(client, repo, *std::move(listing),
                    cached ? cached->snapshot_path(repo.commit) : "")
       .at(name.path.empty() ? "." : name.path);
 }
 
-// `org/name` beside a directory `org` is rather a path of which the end is misspelt.
+// If a directory `org` exists, `org/name` is more likely a path with a misspelled end.
 bool is_path(const std::string& text) {
   const std::size_t slash = text.find('/');
   return slash == std::string::npos || is_directory(text.substr(0, slash));
 }
 
-// A directory may be named as a model is: which one is meant is said.
+// Tells the user which one hfshard reads if a directory has the name of a Hub model.
 void tell_of_namesake(const SourceName& source) {
   const bool plain = source.text.find("://") == std::string::npos;
   if (!plain || source.text.find('/') == std::string::npos) return;
-  if (!exists(join_path(source.text, "config.json"))) return;  // what a model has
+  if (!exists(join_path(source.text, "config.json"))) return;  // every model has one
   if (!parse_hub_name(source.text, source.hub.endpoint)) return;
-  tell(source, fmt::format("reads the directory {}; the model of that name is hf://{}", source.text,
-                           source.text));
+  tell(source, fmt::format("reading the directory {}; for the Hub model of this name, pass hf://{}",
+                           source.text, source.text));
 }
 
 StorePath place_of(const SourceName& source, const BringOptions& bringing) {
@@ -185,9 +188,9 @@ StorePath place_of(const SourceName& source, const BringOptions& bringing) {
       return named_in_cache(source, *place);
     }
     if (!source.revision.empty()) {
-      throw Error(ErrorCode::usage, "--revision is of models of the hub, and this is a path")
+      throw Error(ErrorCode::usage, "--revision requires a Hub model, and this is a path")
           .in_file(source.text)
-          .hint(fmt::format("the model of that name is hf://{}", source.text));
+          .hint(fmt::format("for the Hub model of this name, pass hf://{}", source.text));
     }
     tell_of_namesake(source);
     return source.text;
@@ -196,10 +199,9 @@ StorePath place_of(const SourceName& source, const BringOptions& bringing) {
   const bool plain = source.text.find("://") == std::string::npos;
   if (!name || (plain && is_path(source.text))) {
     if (!source.revision.empty()) {
-      throw Error(ErrorCode::usage,
-                  "--revision is of models of the hub, and this is no name of one")
+      throw Error(ErrorCode::usage, "--revision requires a Hub model (ORG/NAME)")
           .in_file(source.text)
-          .hint("a model is named ORG/NAME");
+          .hint("pass a Hub model as ORG/NAME");
     }
     return source.text;
   }
@@ -209,11 +211,11 @@ StorePath place_of(const SourceName& source, const BringOptions& bringing) {
 }  // namespace
 
 StorePath find_place(const SourceName& source, const BringOptions& bringing) {
-  StorePath place = place_of(source, bringing);
+  StorePath place = place_of(in_run(source), bringing);
   if (source.keep_files && place.revision().empty()) {
-    throw Error(ErrorCode::usage, "--keep-files is of models of the hub, and this is none")
+    throw Error(ErrorCode::usage, "--keep-files requires a Hub model (ORG/NAME)")
         .in_file(source.text)
-        .hint("a model is named ORG/NAME");
+        .hint("pass a Hub model as ORG/NAME");
   }
   return place;
 }
@@ -221,8 +223,9 @@ StorePath find_place(const SourceName& source, const BringOptions& bringing) {
 HubName hub_name_of(const SourceName& source) {
   auto name = parse_hub_name(source.text, source.hub.endpoint);
   if (!name) {
-    throw Error(ErrorCode::usage, fmt::format("{} is no model of the hub", quote(source.text)))
-        .hint("a model is named ORG/NAME");
+    throw Error(ErrorCode::usage,
+                fmt::format("{} isn't the name of a Hub model", quote(source.text)))
+        .hint("pass a Hub model as ORG/NAME");
   }
   return with_revision(source, *std::move(name));
 }

@@ -1,16 +1,19 @@
 #include <algorithm>
 
-#include "bytes/files.h"
+#include "bytes/local/files.h"
 #include "format/formats.h"
-#include "mapping/scheme_defaults.h"
+#include "mapping/tables/scheme_defaults.h"
 #include "plan/cost/mesh_load.h"
 #include "plan/layout/mesh.h"
-#include "run/keeping/staging.h"
-#include "run/moving/budget.h"
-#include "run/moving/pipeline.h"
+#include "run/check/claims.h"
+#include "run/commit/staging.h"
+#include "run/engine/budget.h"
+#include "run/engine/pipeline.h"
 #include "service/estimate.h"
+#include "service/loadable.h"
 #include "service/place.h"
 #include "service/prepare.h"
+#include "service/step.h"
 #include "service/summary.h"
 
 #include "hfshard/hfshard.h"
@@ -18,8 +21,7 @@
 namespace hfshard {
 namespace {
 
-// Of a plan that links, loading on the meshes that it was made for is asked about unless others
-// are.
+// A plan that links also reports loading on its own meshes, unless the user asks about others.
 std::vector<LoadReport> load_reports(const Plan& plan, const PlanSummary& summary,
                                      const PlanQuestions& questions) {
   if (questions.load_meshes.empty() && questions.devices_per_host == 1) return summary.loads;
@@ -34,30 +36,31 @@ std::vector<LoadReport> load_reports(const Plan& plan, const PlanSummary& summar
   return out;
 }
 
-// What a run would refuse for lack of memory or threads.
+// Returns the error with which a run would refuse for lack of memory or threads.
 std::optional<Error> refusal(const Plan& plan, const RunOptions& run, unsigned threads) {
   try {
     make_budget(plan, run.max_memory_bytes, threads, 0);
+    check_claims_budget(plan, run.max_memory_bytes, threads);
     return std::nullopt;
-  } catch (const Error& error) {  // a result here: the plan is shown all the same
+  } catch (const Error& error) {  // a result here: the plan is still shown
     return error;
   }
 }
 
-// An estimate, or why there is none.
+// Adds a time estimate, or the reason why it's missing.
 void add_time(const Plan& plan, const Format& target, const RunOptions& run, unsigned kernels,
               PlanReport& out) {
   if (run.out.empty()) {
-    out.why_no_time = "no output is named, where writing could be tried";
+    out.why_no_time = "without OUT, hfshard can't measure the disk";
     return;
   }
   if (!std::ranges::all_of(plan.catalog().tensors, &TensorInfo::is_whole)) {
-    out.why_no_time = "the source is cut into pieces, whose decoding is not measured";
+    out.why_no_time = "the source is stored in pieces, and hfshard doesn't measure their decoding";
     return;
   }
   try {
     out.time = estimate_time(plan, target, run, kernels);
-  } catch (const Error& error) {  // the plan does not depend on it
+  } catch (const Error& error) {  // the plan doesn't depend on it
     out.why_no_time = error.sentence();
   }
 }
@@ -72,18 +75,21 @@ std::vector<std::string> mesh_axes() {
 PlanReport plan(const SourceName& source, const PlanOptions& options, const RunOptions& run,
                 const PlanQuestions& questions) {
   if (questions.devices_per_host == 0)
-    throw Error(ErrorCode::usage, "--devices-per-host is at least 1");
+    throw Error(ErrorCode::usage, "pass --devices-per-host 1 or more");
   const StorePath place = find_place(source);
-  const PlanOptions wanted = with_target(place, options);
+  ReadStep step = read_source_step(place, options.tree);
+  const PlanOptions wanted = with_step(step, with_target(place, options));
   const Format& target = format_of(wanted.target);
   const Plan made = make_plan(place, wanted, target, limits_of(run));
+  refuse_unloadable(made);
   PlanReport out;
   out.summary = summarise(made);
+  out.summary.other_steps = std::move(step.others);
   const unsigned kernels = kernel_threads(run);
   const unsigned threads = kernels + run.io_threads;
   const Budget budget = state_budget(made, run.max_memory_bytes, threads, 0);
   out.memory = {
-      budget.need_bytes, budget.control_bytes,
+      std::max(budget.need_bytes, claims_need_bytes(made, threads)), budget.control_bytes,
       budget.control_bytes + budget.fixed_bytes + budget.arena_bytes + budget.unpack_bytes, kernels,
       threads};
   out.scratch_bytes = scratch_disk_bytes(made, budget);

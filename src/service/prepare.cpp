@@ -9,7 +9,11 @@
 
 #include "base/text.h"
 #include "format/formats.h"
+#include "mapping/resolve/bindings.h"
+#include "service/objects.h"
 #include "service/source.h"
+#include "service/structure.h"
+#include "service/written_config.h"
 
 namespace hfshard {
 
@@ -27,18 +31,18 @@ void name_dims(CompiledModel& model) {
   for (Leaf& leaf : model.leaves) leaf.axes = dims_of(leaf);
 }
 
-// Whether nothing says what dims mean, beyond which they are.
+// Returns whether no leaf has logical axes other than its plain dimensions.
 bool names_no_dims(const CompiledModel& model) {
   return std::ranges::all_of(model.leaves, [](const Leaf& leaf) {
     return leaf.axes.empty() || leaf.axes == dims_of(leaf);
   });
 }
 
-// What a format leaves no choice of. `why`: empty where it does.
+// Refuses an option that has no effect on a format. An empty `why` means that it has one.
 void refuse_encoding(const std::string& option, const Format& format, const std::string& why) {
   if (why.empty()) return;
-  throw Error(ErrorCode::usage, fmt::format("{} has no effect on checkpoints of the format {}: {}",
-                                            option, quote(format.name()), why))
+  throw Error(ErrorCode::usage,
+              fmt::format("{} has no effect on format {}: {}", option, quote(format.name()), why))
       .hint("leave out " + option.substr(0, option.find(' ')));
 }
 
@@ -58,21 +62,60 @@ PlanOptions with_target(const StorePath& source, const PlanOptions& options) {
     out.target = own->name();
     out.mapping.scheme = own->scheme();
   }
-  out.target = format_of(out.target).name();
+  const Format& target = format_of(out.target);
+  out.target = target.name();
+  if (options.step && !target.layout().has_steps) {
+    throw Error(ErrorCode::usage,
+                fmt::format("--output-step has no effect on format {}: OUT is the checkpoint",
+                            quote(target.name())))
+        .hint("leave out --output-step");
+  }
+  return out;
+}
+
+PlanOptions with_step(const StepChoice& step, PlanOptions options) {
+  options.tree.step = step.taken;
+  return options;
+}
+
+namespace {
+
+// Managers of a run find its steps only by name. Source: google/orbax checkpoint/orbax/
+// checkpoint/_src/path/step.py (standard_name_format).
+void keep_step_name(const std::string& directory, TreeOptions& tree) {
+  const std::string name = entry_name(directory);
+  const std::size_t last = name.find_last_not_of("0123456789");
+  const std::string number = last == std::string::npos ? name : name.substr(last + 1);
+  if (number.empty()) return;
+  tree.step_prefix = name.substr(0, name.size() - number.size());
+  if (number.size() > 1 && number.front() == '0')
+    tree.step_digits = static_cast<unsigned>(number.size());
+}
+
+}  // namespace
+
+FileLayout layout_of(const Format& target, const TreeOptions& tree) {
+  FileLayout out = target.layout();
+  if (!tree.item_name.empty()) out.item = tree.item_name;
+  if (!tree.step_prefix.empty()) out.step_prefix = tree.step_prefix;
+  out.step_digits = tree.step_digits;
   return out;
 }
 
 Plan make_plan(const StorePath& source, const PlanOptions& options, const Format& target,
                const Limits& limits) {
-  const FileLayout files = target.layout();
+  FileLayout files = target.layout();
   if (options.link && !files.linked_prefix) {
     throw Error(ErrorCode::unsupported,
-                fmt::format("checkpoints of the format {} cannot lie in the files of a source",
-                            quote(target.name())));
+                fmt::format("format {} can't link the source's files", quote(target.name())));
   }
   if (options.in_place && options.mapping.num_layers) {
-    throw Error(ErrorCode::usage, "--in-place takes no --num-layers")
-        .hint("config.json beside the index says how many layers there are; link to an OUT");
+    throw Error(ErrorCode::usage, "--num-layers can't be used with --in-place")
+        .hint("the config.json next to the index sets the number of layers; pass an OUT instead");
+  }
+  if (options.in_place && options.mapping.untie) {
+    throw Error(ErrorCode::usage, "--untie can't be used with --in-place")
+        .hint("the config.json next to the index ties the embeddings; pass an OUT instead");
   }
   PlanOptions wanted = options;
   wanted.mapping.flat_names = files.flat_names;
@@ -80,14 +123,28 @@ Plan make_plan(const StorePath& source, const PlanOptions& options, const Format
   CompiledModel& model = opened.model;
   if (options.mapping.scheme == "hf" && options.rules_text) name_dims(model);
   if (!options.rules_text) take_axis_rules(files, model);
+  choose_objects(opened.checkpoint->catalog(), options.mapping, target, model);
+  const bool is_model = options.mapping.scheme == "hf" && !options.tree.same;
+  if (files.whole_arrays || is_model)
+    write_dtype(opened.checkpoint->catalog(), options.mapping.dtype, model);
   if (options.encoding.zstd_level != 0) refuse_encoding("--compress", target, files.uncompressed);
   if (!options.encoding.checksum) refuse_encoding("--checksum none", target, files.fixed_checksum);
-  // Of the user's own families, the plan records the one that it was made with.
+  // The plan records only the one user family that it was made with.
   PlanOptions recorded = options;
   recorded.target = target.name();
-  if (options.tree.same && opened.step) recorded.step = *opened.step;  // it stays that step
+  if (model.keeps_codes) recorded.mapping.options.emplace(kCodesOption, kKept);
+  // A tree that stays the same keeps its step number.
+  if (!recorded.step) recorded.step = options.tree.same ? opened.step.value_or(0) : 0;
+  if (options.tree.same && files.has_steps && tree_format(source) == &target)
+    keep_step_name(opened.step_name, recorded.tree);
   std::erase_if(recorded.mapping.files,
                 [&](const MappingFile& file) { return file.family != model.family; });
+  if (model.structure && !files.item.empty() && !model.structure->item.empty() &&
+      model.structure->item != files.item) {
+    recorded.tree.item_name = model.structure->item;
+  }
+  files = layout_of(target, recorded.tree);
+  check_beside(opened.checkpoint->catalog(), files.item);
   const auto form = [&](const Leaf& leaf, const Grid& grid) {
     return target.form(leaf, grid, options.encoding);
   };

@@ -5,26 +5,33 @@
 #include "catalog/format.h"
 #include "plan/layout/limits.h"
 #include "plan/plan.h"
+#include "service/step.h"
 
 #include "hfshard/convert.h"
 
 namespace hfshard {
 
-/// Opens the source and plans it. Throws: unsupported (a format that cannot link), and what
-/// open_catalog, compile_model and build_plan throw.
+/// Opens the source and plans it. Throws: unsupported (a format that can't link), as open_catalog,
+/// compile_model and build_plan.
 Plan make_plan(const StorePath& source, const PlanOptions& options, const Format& target,
                const Limits& limits);
 
-/// The options with a target: the one that is named, of a tree that stays the same the source's own
-/// with the scheme of its loaders, else the default one. Throws: usage (a format that is not
-/// written), unsupported, io.
+/// Returns a format's layout for a tree, whose item and steps may have their own names.
+FileLayout layout_of(const Format& target, const TreeOptions& tree);
+
+/// Returns the options with a target. The user's choice comes first. A tree that keeps its names
+/// gets the source's format and the scheme of its loaders; others get the default. Throws: usage (a
+/// format that can't be written), unsupported, io.
 PlanOptions with_target(const StorePath& source, const PlanOptions& options);
 
-/// Where nothing says what the dims of a model's leaves mean, names them as the rules of its format
-/// do (FileLayout::axis_rules), which the model takes.
+/// Returns the options with the step to read, so that a later step of the root changes nothing.
+PlanOptions with_step(const StepChoice& step, PlanOptions options);
+
+/// Names the dims of a model's leaves as its format's rules do (FileLayout::axis_rules), if nothing
+/// else names them.
 void take_axis_rules(const FileLayout& files, CompiledModel& model);
 
-/// The sizes of a run: the product's, unless a test brings others.
+/// Returns the sizes of a run: the product's, or those of a test.
 Limits limits_of(const RunOptions& run);
 
 }  // namespace hfshard

@@ -15,20 +15,21 @@
 #include "ops/read_piece.h"
 #include "service/describe.h"
 #include "service/place.h"
+#include "service/step.h"
 
 #include "hfshard/hfshard.h"
 
 namespace hfshard {
 namespace {
 
-// The rows of an array that are wanted, and where they go.
+// The requested rows of an array, and their destination.
 struct Rows {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
   std::span<std::byte> out;
 };
 
-// First axis, the other axes as one; a scalar is one row of one element.
+// The first axis is the row axis, and the others count as one. A scalar is one row of one element.
 std::uint64_t row_count(const Shape& shape) { return shape.rank() == 0 ? 1 : shape[0]; }
 
 Error wrong_size(const StoredArray& array, std::size_t size, std::uint64_t wanted) {
@@ -38,7 +39,7 @@ Error wrong_size(const StoredArray& array, std::size_t size, std::uint64_t wante
   return error;
 }
 
-// From the part of a row-major piece that lies in the rows to its place among them.
+// Maps the part of a row-major piece that overlaps the rows to its place in them.
 IndexMap overlap(const StoredArray& array, const Shape& place, const Rows& rows) {
   const Shape from = array.chunk.strides();
   const Shape to = array.shape.strides();
@@ -55,7 +56,7 @@ IndexMap overlap(const StoredArray& array, const Shape& place, const Rows& rows)
   return normalize(map);
 }
 
-// Where a piece is whole rows, all of them wanted, it need not be moved: its bytes among `rows`.
+// If a piece is whole rows and all are wanted, it needs no move. Returns its bytes among `rows`.
 std::span<std::byte> place_of(const StoredArray& array, const Shape& place, const Rows& rows) {
   for (std::size_t d = 1; d < array.shape.rank(); ++d) {
     if (array.chunk[d] != array.shape[d]) return {};
@@ -67,7 +68,7 @@ std::span<std::byte> place_of(const StoredArray& array, const Shape& place, cons
   return rows.out.subspan((first - rows.begin) * row_bytes, array.chunk[0] * row_bytes);
 }
 
-// The places of the pieces that the rows meet: `counts` of them from `first` on.
+// Returns how many pieces along each axis overlap the rows. `first`: the first one on axis 0.
 Shape met_pieces(const StoredArray& array, const Rows& rows, std::uint64_t& first) {
   Shape counts = chunk_counts(array.shape, array.chunk);
   first = 0;
@@ -85,8 +86,8 @@ struct CheckpointReader::State {
 
   const StoredArray& array(std::size_t index) const {
     if (index < info.arrays.size()) return info.arrays[index];
-    throw Error(ErrorCode::usage,
-                fmt::format("there is no array {} of {}", index, info.arrays.size()))
+    throw Error(ErrorCode::usage, fmt::format("array {} doesn't exist: the checkpoint has {}",
+                                              index, info.arrays.size()))
         .in_file(info.path);
   }
 
@@ -96,14 +97,14 @@ struct CheckpointReader::State {
     bool inside = place.rank() == counts.rank();
     for (std::size_t d = 0; inside && d < counts.rank(); ++d) inside = place[d] < counts[d];
     if (inside) return;
-    throw Error(ErrorCode::usage, fmt::format("piece [{}] is outside of the grid [{}]",
+    throw Error(ErrorCode::usage, fmt::format("piece [{}] is outside the grid [{}]",
                                               fmt::join(place.begin(), place.end(), ", "),
                                               fmt::join(counts.begin(), counts.end(), ", ")))
         .in_file(info.path)
         .in_tensor(of.name);
   }
 
-  // The bytes of the array's one piece from the first row on.
+  // Reads the bytes of the array's only piece, from the first row on.
   void read_plain(std::uint32_t index, const Rows& rows) const {
     const StoredArray& of = info.arrays[index];
     Shape origin;
@@ -119,7 +120,7 @@ struct CheckpointReader::State {
     const StoredArray& of = info.arrays[index];
     if (size_bits(of.dtype) % 8 != 0) {
       throw Error(ErrorCode::unsupported,
-                  fmt::format("rows of {} cannot be put together", to_string(of.dtype)))
+                  fmt::format("can't assemble rows of {}", to_string(of.dtype)))
           .in_tensor(of.name);
     }
     std::vector<std::byte> scratch(row_major_scratch_bytes(*opened, index));
@@ -143,7 +144,10 @@ struct CheckpointReader::State {
 };
 
 CheckpointReader::CheckpointReader(const SourceName& place) : state_(std::make_unique<State>()) {
-  state_->opened = open_checkpoint(find_place(place), {place.step, place.items});
+  Choice choice;
+  choice.items = place.items;
+  choice.files.ignore_index = place.ignore_index;
+  state_->opened = open_checkpoint(read_step(find_place(place), place.step).place, choice);
   state_->info = describe(state_->opened->catalog(), place.text);
 }
 CheckpointReader::CheckpointReader(CheckpointReader&&) noexcept = default;
@@ -186,7 +190,7 @@ void CheckpointReader::read_rows(std::size_t array, std::uint64_t begin,
   const std::uint64_t count = row == 0 ? 0 : out.size() / row;
   if (count * row != out.size()) throw wrong_size(of, out.size(), (count + 1) * row);
   if (!in_range(begin, count, rows)) {
-    throw Error(ErrorCode::usage, fmt::format("rows [{}, {}) are not among the {} of the array",
+    throw Error(ErrorCode::usage, fmt::format("rows [{}, {}) are outside the {} rows of the array",
                                               begin, begin + count, rows))
         .in_tensor(of.name);
   }

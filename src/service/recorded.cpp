@@ -1,9 +1,9 @@
 #include "service/recorded.h"
 
-#include "bytes/files.h"
+#include "bytes/local/files.h"
 #include "catalog/manifest_head.h"
 #include "format/formats.h"
-#include "mapping/scheme_defaults.h"
+#include "mapping/tables/scheme_defaults.h"
 #include "plan/options_json.h"
 #include "service/step.h"
 
@@ -21,7 +21,7 @@ std::optional<Recorded> recorded_at(const StorePath& place) {
     out.origin_path = origin;
     out.origin = read_manifest(origin);
   }
-  // Where a format has no steps, its files are among those of the checkpoint.
+  // If a format has no steps, the model's files are among the checkpoint's.
   for (const std::string& beside : {step, join_path(parent_path(step), "hf")}) {
     if (out.model_files.empty() && exists(join_path(beside, "config.json")))
       out.model_files = beside;
@@ -29,10 +29,13 @@ std::optional<Recorded> recorded_at(const StorePath& place) {
   return out;
 }
 
+MappingOptions mapping_of(const Recorded& recorded) {
+  return options_from_json(recorded.origin.identity.at("options")).mapping;
+}
+
 std::optional<MappingOptions> recorded_mapping(const StorePath& place) {
   const auto recorded = recorded_at(place);
-  if (!recorded) return std::nullopt;
-  return options_from_json(recorded->origin.identity.at("options")).mapping;
+  return recorded ? std::optional(mapping_of(*recorded)) : std::nullopt;
 }
 
 StorePath model_directory(const StorePath& place) {
@@ -46,7 +49,7 @@ std::string recorded_dialect(const StorePath& place) {
   const Json* options = head.identity.is_object() ? head.identity.find("options") : nullptr;
   if (options == nullptr) return {};
   const PlanOptions made_with = options_from_json(*options);
-  if (!format_of(made_with.target).plain()) return {};  // an index beside the files says nothing
+  if (!format_of(made_with.target).plain()) return {};  // an index next to the files has no dialect
   if ((directory / kOriginName).exists()) {
     const auto mapping = recorded_mapping(directory);
     return mapping ? asked_dialect(*mapping) : std::string();

@@ -12,26 +12,25 @@
 
 namespace hfshard {
 
-/// A source, opened, and what the options make of it.
+/// An opened source, compiled with the options.
 struct OpenedSource {
   std::shared_ptr<const Checkpoint> checkpoint;
   CompiledModel model;
-  std::optional<std::uint64_t> step;  ///< of a root with steps, the one that is read
+  std::optional<std::uint64_t> step;  ///< for a run, the selected step
+  std::string step_name = {};         ///< of its directory
 };
 
-/// Opens what convert, link and reshard read, and compiles it: a HuggingFace model by its mapping
-/// (compile_source); a tree of arrays under its own names (TreeOptions::same), back to the model
-/// that it was made of, or by way of that model to the names of another scheme. Throws: as
-/// Format::open and compile_model; usage, unsupported (a tree where a model is wanted).
+/// Opens and compiles the source of convert, link or reshard. A Hugging Face model uses its mapping
+/// (compile_source). A tree of arrays keeps its names (TreeOptions::same), returns to its model, or
+/// goes by way of that model to another scheme. Throws: as Format::open and compile_model; usage,
+/// unsupported (a tree where a model is needed).
 OpenedSource open_source_model(const StorePath& place, const PlanOptions& options);
 
-/// Compiles a HuggingFace model by its mapping. Where its tensors have the names of a dialect, as
-/// what lies beside them at `place` records or else the names show, by way of those of its files.
-/// Throws: as compile_model; bad_input (names in part of the one and in part of the other kind).
+/// Compiles a Hugging Face model by its mapping. Tensors with the names of a dialect go by way of
+/// the files' names. The record next to them at `place`, or else the names, show the dialect.
+/// `proves`: false compiles a model with the files' names by compile_unproved. Throws: as
+/// compile_model; bad_input (names of both kinds).
 CompiledModel compile_source(const Catalog& source, const StorePath& place,
-                             const MappingOptions& mapping);
-/// The same without the proof of names that are the files', as compile_unproved.
-CompiledModel compile_source_unproved(const Catalog& source, const StorePath& place,
-                                      const MappingOptions& mapping);
+                             const MappingOptions& mapping, bool proves = true);
 
 }  // namespace hfshard

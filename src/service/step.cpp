@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
-#include "bytes/files.h"
+#include <fmt/format.h>
+
+#include "bytes/local/files.h"
 #include "format/formats.h"
-#include "run/checking/output_manifest.h"
-#include "run/keeping/linked_files.h"
-#include "run/keeping/unfinished.h"
+#include "run/check/output_manifest.h"
+#include "run/commit/linked_files.h"
+#include "run/commit/unfinished.h"
 
 namespace hfshard {
 
@@ -20,20 +22,19 @@ std::string step_directory(const std::string& out) {
   for (const Format* format : all_formats()) {
     const auto found = format->recognise(out);
     if (!found) continue;
-    for (const Found::Step& step : found->steps) {  // by number
+    for (const Found::Step& step : found->steps) {  // sorted by number
       if (is_ours(step.directory)) highest = step.directory;
     }
   }
   return highest;
 }
 
-StepChoice step_choice(const std::string& place, const std::optional<std::string>& directory) {
+StepChoice step_choice(const std::string& place, const std::string& directory) {
   StepChoice out;
   const auto recognised = recognise(place);
   if (!recognised) return out;
-  const Found& found = recognised->found;
-  for (const Found::Step& step : found.steps) {
-    if (step.directory == directory.value_or(found.directory)) {
+  for (const Found::Step& step : recognised->found.steps) {
+    if (step.directory == directory) {
       out.taken = step.number;
     } else {
       out.others.push_back(step.number);
@@ -43,14 +44,82 @@ StepChoice step_choice(const std::string& place, const std::optional<std::string
   return out;
 }
 
-StepChoice step_choice(const std::string& place, std::optional<std::uint64_t> step) {
-  StepChoice out = step_choice(place);
-  if (!step || !out.taken || *out.taken == *step) return out;
-  std::erase(out.others, *step);
-  out.others.push_back(*out.taken);
-  std::ranges::sort(out.others);
-  out.taken = step;
+namespace {
+
+// Returns the error for a step that can't be read. It names one that can.
+Error incomplete_step(const Recognised& root, const StorePath& place, const Found::Step& step,
+                      const std::string& why) {
+  const std::vector<Found::Step>& steps = root.found.steps;
+  const bool highest = step == steps.back();
+  Error out(ErrorCode::not_found,
+            fmt::format("step {}{} {}", step.number, highest ? ", the highest," : "", why));
+  out.in_file(place.at(step.directory).text());
+  const auto whole = std::find_if(steps.rbegin(), steps.rend(), [&](const Found::Step& other) {
+    return root.format->why_incomplete(place.at(other.directory)).empty();
+  });
+  if (whole != steps.rend())
+    out.hint(fmt::format("pass --step {} to read the highest complete step", whole->number));
   return out;
+}
+
+}  // namespace
+
+std::optional<Found::Step> own_step(const StorePath& place) {
+  for (StorePath at = place; !at.name().empty() && at.parent() != at; at = at.parent()) {
+    const auto around = recognise(at.parent());
+    if (!around) return std::nullopt;
+    for (const Found::Step& step : around->found.steps) {
+      const std::string name(entry_name(step.directory));
+      if (name == entry_name(at.name())) return Found::Step{step.number, name, step.published};
+    }
+    if (!around->found.steps.empty()) return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+void refuse_step(const StorePath& place, std::optional<std::uint64_t> asked,
+                 const std::string& hint) {
+  if (!asked) return;
+  throw Error(
+      ErrorCode::usage,
+      fmt::format("--step {} selects a step of the source, and the source has no steps", *asked))
+      .in_file(place.text())
+      .hint(hint);
+}
+
+bool has_steps(const StorePath& place) {
+  const auto recognised = recognise(place);
+  return recognised && !recognised->found.steps.empty();
+}
+
+ReadStep read_step(const StorePath& place, std::optional<std::uint64_t> asked,
+                   const std::string& hint) {
+  ReadStep out;
+  out.place = place;
+  const auto root = recognise(place);
+  if (!root || root->found.steps.empty()) {
+    const auto own = asked ? own_step(place) : std::nullopt;
+    if (own) out.taken = own->number;
+    if (out.taken != asked) refuse_step(place, asked, hint);
+    return out;
+  }
+  const std::vector<Found::Step>& steps = root->found.steps;
+  const Found::Step& step = asked ? step_numbered(steps, *asked, place) : steps.back();
+  const StorePath directory = place.at(step.directory);
+  if (const std::string why = root->format->why_incomplete(directory); !why.empty())
+    throw incomplete_step(*root, place, step, why);
+  for (const Found::Step& other : steps) {
+    if (other.number != step.number) out.others.push_back(other.number);
+  }
+  out.taken = step.number;
+  out.place = directory;
+  return out;
+}
+
+ReadStep read_source_step(const StorePath& place, const TreeOptions& asked) {
+  return read_step(
+      place, asked.step,
+      fmt::format("pass --output-step {} for the step to write", asked.step.value_or(0)));
 }
 
 std::unique_ptr<Checkpoint> open_remains(
@@ -61,7 +130,7 @@ std::unique_ptr<Checkpoint> open_remains(
   } catch (const Error& error) {
     const Error said = step.empty() ? error : explained(error, step);
     const bool is_loss = error.code() == ErrorCode::corrupt || error.code() == ErrorCode::not_found;
-    // What is awaited has a hint of its own.
+    // Errors for awaited files have their own hint.
     if (!is_loss || said.hint_text().size() != error.hint_text().size()) throw said;
   }
   return open(true);

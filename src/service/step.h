@@ -8,35 +8,54 @@
 #include <vector>
 
 #include "catalog/checkpoint.h"
+#include "catalog/format.h"
 
 #include "hfshard/convert.h"
+#include "hfshard/plan.h"
 
 namespace hfshard {
 
-/// The step directory with hfshard.json that `out` means: itself, its parent (of an item directory)
-/// or its highest step that has one. Empty if there is none. Throws: io.
+/// Returns the step directory with hfshard.json that `out` means: itself, its parent (for an item
+/// directory) or its highest step with a record. Empty if there isn't one. Throws: io.
 std::string step_directory(const std::string& out);
 
-/// Which of the steps below a place was taken.
+/// The step that was selected below a place.
 struct StepChoice {
-  std::optional<std::uint64_t> taken;  ///< absent if the place is no root with steps
+  std::optional<std::uint64_t> taken;  ///< absent if the place has no steps
   std::vector<std::uint64_t> others;   ///< ascending
 };
-/// That `directory` was taken; without one, what opening the place takes. Throws: io.
-StepChoice step_choice(const std::string& place,
-                       const std::optional<std::string>& directory = std::nullopt);
-/// That the step of that number was taken.
-StepChoice step_choice(const std::string& place, std::optional<std::uint64_t> step);
+/// Notes that the step in `directory` was selected. Throws: io.
+StepChoice step_choice(const std::string& place, const std::string& directory);
 
-/// Opens a checkpoint although data files of it are lost (Choice::despite_loss), unless they are
-/// only awaited. `open` is called with what is to be opened of it, `step` is a step directory with
-/// hfshard.json, or empty. Throws: as `open`.
+/// The step to read, for a place with steps or a step itself.
+struct ReadStep : StepChoice {
+  StorePath place;  ///< the step's directory, or the place itself
+};
+/// Finds the step with that number, or the highest. A step's own directory accepts only its own
+/// number. `hint`: advice for a number where there are no steps. Throws: usage (such a number),
+/// not_found (a missing or incomplete step, with the highest complete one), io.
+ReadStep read_step(const StorePath& place, std::optional<std::uint64_t> asked,
+                   const std::string& hint = "leave out --step");
+/// Does the same for the source of an output.
+ReadStep read_source_step(const StorePath& place, const TreeOptions& asked);
+/// Returns the step that a place is, or is part of, with only the name as directory. Returns
+/// nothing for other places. Throws: io.
+std::optional<Found::Step> own_step(const StorePath& place);
+/// Returns whether a place has steps below it. Throws: io.
+bool has_steps(const StorePath& place);
+/// Refuses a step number for a place without steps. Throws: usage.
+void refuse_step(const StorePath& place, std::optional<std::uint64_t> asked,
+                 const std::string& hint);
+
+/// Opens a checkpoint even if data files are lost (Choice::despite_loss), unless they are only
+/// awaited. Calls `open` with the choice; `step` is a step directory with hfshard.json, or empty.
+/// Throws: as `open`.
 std::unique_ptr<Checkpoint> open_remains(
     const std::function<std::unique_ptr<Checkpoint>(bool despite_loss)>& open,
     const std::string& step);
 
-/// Refuses a place where a run has begun an output and nothing stands yet; of one beside a
-/// checkpoint, or of a further step, it tells. Throws: not_found (with how to go on), io.
+/// Refuses a place where a run has begun an output and nothing is complete; notes an unfinished run
+/// next to a checkpoint. Throws: not_found (with how to continue), io.
 void refuse_unfinished(const std::string& place, Reporter& reporter);
 
 }  // namespace hfshard

@@ -8,9 +8,9 @@
 #include "base/checked.h"
 #include "base/json.h"
 #include "format/formats.h"
-#include "mapping/find.h"
-#include "mapping/scheme_defaults.h"
-#include "mapping/table.h"
+#include "mapping/resolve/find.h"
+#include "mapping/tables/scheme_defaults.h"
+#include "mapping/tables/table.h"
 #include "plan/cost/mesh_load.h"
 #include "plan/layout/layout.h"
 #include "service/place.h"
@@ -23,7 +23,7 @@
 namespace hfshard {
 namespace {
 
-// What a plan of the same model would split its leaves by.
+// Returns the axis rules that a plan for the same model would use to split its leaves.
 std::string rules_of(const CompiledModel& model) {
   if (!model.axis_rules.empty()) return model.axis_rules;
   for (const FamilyFile& family : all_families({})) {
@@ -35,7 +35,7 @@ std::string rules_of(const CompiledModel& model) {
   return default_axis_rules(model.scheme);
 }
 
-// Bytes of the chunks that are stored, and how many those are.
+// Returns the bytes and the number of the stored chunks.
 std::pair<std::uint64_t, std::uint64_t> stored_bytes(const Checkpoint& checkpoint,
                                                      std::uint32_t array, const Grid& grid) {
   std::uint64_t bytes = 0;
@@ -52,8 +52,8 @@ std::pair<std::uint64_t, std::uint64_t> stored_bytes(const Checkpoint& checkpoin
   return {bytes, chunks};
 }
 
-// How the chunks of an array lie, as a plan has it of chunks that it writes.
-// Compressed ones have the mean of their sizes.
+// Returns the form of an array's chunks, as a plan has it for chunks that it writes. Compressed
+// chunks get their mean size.
 PieceForm stored_form(const Checkpoint& checkpoint, std::uint32_t array, const Leaf& leaf,
                       const Grid& grid, const Format& format) {
   PieceForm out;
@@ -93,10 +93,16 @@ void note_unknown(const std::vector<Leaf>& leaves, Reporter& reporter) {
       leaves, [](const Leaf& leaf) { return leaf.shape.rank() > 0 && leaf.axes.empty(); });
   if (unknown == 0) return;
   reporter.note(
-      fmt::format("nothing tells the axes of {} of {} arrays, so "
-                  "that each device is taken to read them whole; "
-                  "--axes does",
+      fmt::format("the axes of {} of {} arrays are unknown, so the estimate assumes that each "
+                  "device reads them whole; pass --axes",
                   unknown, leaves.size()));
+}
+
+// Loaders of parameters don't read the step number, and plan doesn't count it.
+void leave_out_step(CompiledModel& model) {
+  const std::string step = tree_extras(model.scheme).step;
+  if (model.leaves.size() > 1)
+    keep_leaves(model, [&](const Leaf& leaf) { return step.empty() || leaf.name != step; });
 }
 
 }  // namespace
@@ -104,13 +110,13 @@ void note_unknown(const std::vector<Leaf>& leaves, Reporter& reporter) {
 std::vector<LoadReport> stored_loads(const SourceName& name, const InspectOptions& options,
                                      Reporter& reporter) {
   if (options.devices_per_host == 0)
-    throw Error(ErrorCode::usage, "--devices-per-host is at least 1");
+    throw Error(ErrorCode::usage, "pass --devices-per-host 1 or more");
   const StorePath place = find_place(name);
   const auto recognised = recognise(place);
   if (!recognised || recognised->format->plain()) {
-    throw Error(ErrorCode::usage, "the arrays of this checkpoint are not cut into chunks")
+    throw Error(ErrorCode::usage, "the arrays of this checkpoint aren't split into chunks")
         .in_file(name.text)
-        .hint("plan --load-mesh says what loading its conversion would cost");
+        .hint("run hfshard plan --load-mesh to see what loading its conversion would cost");
   }
   PlanOptions asked;
   asked.mapping.scheme = "hf";
@@ -120,6 +126,7 @@ std::vector<LoadReport> stored_loads(const SourceName& name, const InspectOption
   asked.tree.step = name.step;
   asked.tree.axes = options.axes;
   OpenedSource opened = open_source_model(place, asked);
+  leave_out_step(opened.model);
   take_axis_rules(recognised->format->layout(), opened.model);
   const AxisRules rules = parse_axis_rules(
       options.rules_text ? *options.rules_text : rules_of(opened.model), options.rules_name);

@@ -8,9 +8,9 @@
 
 namespace hfshard {
 
-/// What loading a checkpoint that is there costs on the meshes that are asked about: as of a plan,
-/// with the sizes that its chunks have. Throws: usage (its arrays are not cut, a mesh), bad_input
-/// (a dimension does not divide), as open_source_model.
+/// Returns the cost of loading an existing checkpoint on the requested meshes, as for a plan with
+/// the sizes of its chunks. Throws: usage (its arrays have no chunks, a wrong mesh), bad_input (a
+/// dimension doesn't divide), as open_source_model.
 std::vector<LoadReport> stored_loads(const SourceName& name, const InspectOptions& options,
                                      Reporter& reporter);
 

@@ -1,11 +1,15 @@
 #include "service/summary.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
 #include "base/json.h"
-#include "mapping/find.h"
-#include "mapping/scheme_defaults.h"
+#include "format/formats.h"
+#include "mapping/resolve/find.h"
+#include "mapping/tables/scheme_defaults.h"
+#include "service/loadable.h"
 
 namespace hfshard {
 namespace {
@@ -14,13 +18,15 @@ std::vector<DroppedTensors> drops_by_reason(const Plan& plan) {
   std::map<std::string, std::vector<std::string>> by_reason;
   for (const Drop& drop : plan.model().drops)
     by_reason[drop.why].push_back(plan.catalog().tensors[drop.source].name);
+  for (const LeftOutObject& object : plan.model().left_out)
+    by_reason[object.why].push_back(object.name);
   std::vector<DroppedTensors> out;
   out.reserve(by_reason.size());
   for (auto& [why, names] : by_reason) out.push_back({why, std::move(names)});
   return out;
 }
 
-// With names and shapes as stored nothing depends on what config.json says.
+// config.json doesn't matter if names and shapes stay as stored.
 std::vector<std::string> warnings_of(const Plan& plan) {
   const MappingOptions& mapping = plan.options().mapping;
   const std::string& config = plan.catalog().config_text;
@@ -33,7 +39,7 @@ std::uint64_t bytes_of(std::uint64_t elements, DType dtype) {
   return (elements * size_bits(dtype) + 7) / 8;
 }
 
-// What transfers change, by the dtypes; of each scale tensor once.
+// Counts the dtype changes of transfers. Each scale tensor counts once.
 std::vector<DTypeChange> dtype_changes(const Plan& plan) {
   std::map<std::pair<std::string, std::string>, DTypeChange> changes;
   std::set<std::uint32_t> scales;
@@ -52,9 +58,11 @@ std::vector<DTypeChange> dtype_changes(const Plan& plan) {
         transfer.sources.size() *
         bytes_of(std::min(count, transfer.source_shape.numel()), transfer.source_dtype);
     if (!transfer.decode) continue;
-    for (const std::uint32_t scale : transfer.decode->scales) {
-      if (scales.insert(scale).second)
-        change.source_bytes += plan.catalog().tensors[scale].size_bytes;
+    for (const auto* list : transfer.decode->lists()) {
+      for (const std::uint32_t tensor : *list) {
+        if (scales.insert(tensor).second)
+          change.source_bytes += plan.catalog().tensors[tensor].size_bytes;
+      }
     }
   }
   std::vector<DTypeChange> out;
@@ -78,8 +86,9 @@ void add_totals(const Plan& plan, PlanSummary& out) {
   out.dropped = totals.dropped;
   out.source_bytes = totals.source_bytes;
   out.shared_tensors = totals.shared_tensors;
-  out.output_bytes = totals.output_bytes;
-  out.files = plan.file_count();
+  out.objects = plan.model().objects.size();
+  out.output_bytes = totals.output_bytes + plan.model().object_bytes();
+  out.files = plan.file_count() + (out.objects > 0 ? 1 : 0);
   out.leaves = plan.model().leaves.size();
   out.chunks = totals.chunks;
   out.units = totals.units;
@@ -87,6 +96,35 @@ void add_totals(const Plan& plan, PlanSummary& out) {
   out.linked_leaves = totals.linked_leaves;
   out.linked_bytes = totals.linked_bytes;
   out.linked_chunks = totals.linked_chunks;
+}
+
+bool has_tokenizer(const Catalog& catalog) {
+  return std::ranges::any_of(catalog.side_files,
+                             [](const std::string& name) { return name.starts_with("tokenizer"); });
+}
+
+// Adds the loader's arguments. Adds nothing if no loader reads the output.
+void add_load_words(const Plan& plan, PlanSummary& out) {
+  const CompiledModel& model = plan.model();
+  const std::string& scheme = model.loader.empty() ? model.scheme : model.loader;
+  const LoaderOptions loader = loader_options(scheme);
+  const std::string& target = plan.options().target;
+  const bool takes_format =
+      loader.format.empty() || loader.format == target || format_of(target).discards();
+  if (model.left_out_leaves > 0 || loader.path.empty() || !takes_format) {
+    out.model_names.clear();
+    return;
+  }
+  const std::string step = tree_extras(scheme).step;  // a tree of parameters only has it too
+  const bool has_state = std::ranges::any_of(model.leaves, [&](const Leaf& leaf) {
+    return leaf.name != step && is_training_state(leaf.name);
+  });
+  out.load_path = has_state && !loader.state_path.empty() ? loader.state_path : loader.path;
+  if (has_state) out.load_run = loader.run;
+  out.load_words = model.load_words;
+  out.load_note = model.load_note;
+  if (has_state && !loader.with_state.empty()) out.load_words.push_back(loader.with_state);
+  if (has_tokenizer(plan.catalog())) out.load_assets = loader.assets;
 }
 
 }  // namespace
@@ -103,15 +141,17 @@ PlanSummary summarise(const Plan& plan) {
   out.source = plan.catalog().location;
   for (const Mesh& mesh : plan.meshes()) out.meshes.push_back(to_string(mesh));
   out.mesh_chosen = plan.options().meshes.empty();
+  out.step = plan.options().tree.step;
   out.notes = plan.catalog().notes;
   out.notes.insert(out.notes.end(), plan.model().notes.begin(), plan.model().notes.end());
   out.warnings = warnings_of(plan);
+  const std::vector<std::string>& more = plan.model().warnings;
+  out.warnings.insert(out.warnings.end(), more.begin(), more.end());
+  std::ranges::move(load_doubts(plan), std::back_inserter(out.warnings));
   out.drops = drops_by_reason(plan);
   out.model_names = plan.model().model_names;
-  out.load_words = plan.model().load_words;
-  const LoaderOptions loader = loader_options(plan.model().scheme);
-  if (loader.format.empty() || loader.format == plan.options().target) out.load_path = loader.path;
-  out.carries_tokenizer = !plan.catalog().side_files.empty();
+  add_load_words(plan, out);
+  out.carries_tokenizer = has_tokenizer(plan.catalog());
   out.side_directory = plan.files().side_directory;
   out.whole_arrays = plan.files().whole_arrays;
   out.parameters = parameters_of(plan);

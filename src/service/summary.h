@@ -9,11 +9,11 @@
 
 namespace hfshard {
 
-/// What a plan says, for people and programs: copies, so that it outlives the plan.
+/// Copies a plan's facts, so that they outlive the plan.
 PlanSummary summarise(const Plan& plan);
-/// One of its leaves.
+/// Copies one leaf's facts.
 PlannedLeaf planned_leaf(const Plan& plan, std::size_t leaf);
-/// What loading a plan, or a checkpoint, on a mesh costs.
+/// Returns the cost of loading a plan, or a checkpoint, on a mesh.
 LoadReport load_report(const Layout& layout, const LoadCost& cost);
 
 }  // namespace hfshard

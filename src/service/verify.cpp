@@ -1,17 +1,25 @@
 #include <algorithm>
+#include <iterator>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "bytes/files.h"
+#include "bytes/local/files.h"
+#include "catalog/format.h"
+#include "catalog/manifest_head.h"
 #include "format/formats.h"
 #include "plan/options_json.h"
-#include "run/checking/read_back.h"
-#include "run/keeping/linked_files.h"
+#include "run/check/object_check.h"
+#include "run/check/output_manifest.h"
+#include "run/check/read_back.h"
+#include "run/check/written_files.h"
+#include "run/commit/linked_files.h"
 #include "service/element_place.h"
 #include "service/place.h"
 #include "service/prepare.h"
+#include "service/run_directory.h"
 #include "service/step.h"
 
 #include "hfshard/hfshard.h"
@@ -27,7 +35,7 @@ void add_lost(const Catalog& catalog, VerifyResult& result) {
   }
 }
 
-// Where the first element that differs is, in the output and in what it was made of.
+// Adds the place of the first difference, in the output and in its source.
 void add_places(const Checkpoint& opened, const Model& model, const SourceName& source,
                 const std::string& step, VerifyResult& result) {
   for (Difference& item : result.differences) {
@@ -35,7 +43,7 @@ void add_places(const Checkpoint& opened, const Model& model, const SourceName& 
     const auto array = opened.catalog().find(item.leaf);
     const auto leaf = std::ranges::lower_bound(model.leaves, item.leaf, {}, &Leaf::name);
     std::uint64_t element = 0;
-    bool beyond = false;  // in what a chunk at the edge has outside of the array
+    bool beyond = false;  // in an edge chunk's padding
     for (std::size_t d = 0; d < item.first->rank(); ++d) {
       beyond = beyond || (*item.first)[d] >= leaf->shape[d];
       element = element * leaf->shape[d] + (*item.first)[d];
@@ -52,47 +60,130 @@ void add_places(const Checkpoint& opened, const Model& model, const SourceName& 
 VerifyResult against_source(const Checkpoint& opened, const PlanOptions& recorded,
                             const Format& target, const SourceName& source, const RunOptions& run,
                             const std::string& step, Reporter& reporter) {
-  const Plan plan = make_plan(find_place(source), recorded, target, limits_of(run));
+  const StorePath place = find_place(source);
+  PlanOptions options = recorded;
+  // The source can be the step's directory, or a copy of it.
+  if (!has_steps(place)) options.tree.step.reset();
+  const Plan plan = make_plan(place, options, target, limits_of(run));
   VerifyResult out = verify_source(opened, plan, run, reporter);
   add_places(opened, plan.model(), source, step, out);
+  verify_source_objects(opened.catalog(), plan, run, out);
+  const std::string& side = plan.files().side_directory;
+  verify_source_files(plan, step, side.empty() ? step : join_path(parent_path(step), side), run,
+                      out);
   return out;
+}
+
+// Compares the record and all files that aren't data files with the written ones. `is_root`: the
+// user names the root of the step, not only the step.
+void verify_written(const Manifest& manifest, const FileLayout& layout, const std::string& step,
+                    bool is_root, const RunOptions& run, VerifyResult& result) {
+  if (manifest.is_damaged) {
+    const std::string path = join_path(step, kManifestName);
+    result.differences.push_back(
+        {"", "", "", fmt::format("the record was changed after hfshard wrote it ({})", path),
+         path});
+  }
+  verify_files(manifest.files.step, step, run, result);
+  const std::string side = join_path(parent_path(step), layout.side_directory);
+  // A step alone can be a copy without its original root.
+  const bool is_in_place = entry_name(step) == layout.step_directory(manifest.step);
+  if (is_root || (is_in_place && exists(side)))
+    verify_files(manifest.files.side, side, run, result);
+  if (is_root) verify_files(manifest.files.root, parent_path(step), run, result);
+}
+
+// Compares size and time of linked files with their values at the link.
+void add_links(const std::string& step, VerifyResult& result) {
+  try {
+    for (const LinkFinding& link : check_links(step))
+      result.differences.push_back({"", "", "", fmt::format("{} ({})", link.what, link.file)});
+  } catch (const Error& error) {  // damage to the list is already a finding
+    if (result.differences.empty() || error.code() == ErrorCode::io) throw;
+  }
+}
+
+// Opens an output. If damage prevents that, and the files already show damage, adds one difference.
+std::unique_ptr<Checkpoint> open_output(const Format& target, const std::string& step,
+                                        VerifyResult& result) {
+  try {
+    return open_remains(
+        [&](bool despite_loss) {
+          Choice choice;
+          choice.despite_loss = despite_loss;
+          return target.open_one(step, choice);
+        },
+        step);
+  } catch (const Error& error) {  // damage is a finding
+    const bool is_damage =
+        error.code() == ErrorCode::corrupt || error.code() == ErrorCode::bad_input ||
+        error.code() == ErrorCode::not_found || error.code() == ErrorCode::unsupported;
+    if (!is_damage || result.differences.empty()) throw;
+    result.differences.push_back({"", "", error.tensor(),
+                                  "hfshard verified nothing else: " + error.sentence(),
+                                  error.file()});
+    return nullptr;
+  }
+}
+
+// Compares arrays and objects with the record's digests, or with the source.
+VerifyResult verify_data(const Checkpoint& opened, const Manifest& manifest,
+                         const PlanOptions& recorded, const SourceName& source,
+                         const RunOptions& run, const std::string& step, Reporter& reporter) {
+  const Format& target = format_of(recorded.target);
+  VerifyResult out = source.text.empty()
+                         ? verify_digests(opened, manifest, run, reporter)
+                         : against_source(opened, recorded, target, source, run, step, reporter);
+  if (source.text.empty()) verify_recorded_objects(opened.catalog(), manifest.digests, run, out);
+  add_lost(opened.catalog(), out);
+  return out;
+}
+
+// Refuses if a higher step has no record. The user wanted to verify that step, not the one found.
+void refuse_unrecorded(const StepChoice& steps, const std::string& out) {
+  if (!steps.taken || steps.others.empty() || steps.others.back() < *steps.taken) return;
+  throw Error(ErrorCode::not_found,
+              fmt::format("step {}, the highest, has no {}, so hfshard can't verify it",
+                          steps.others.back(), kManifestName))
+      .in_file(out)
+      .hint(fmt::format("pass --step {} to verify the highest step that has one", *steps.taken));
 }
 
 }  // namespace
 
-VerifyResult verify(const std::string& out, const SourceName& source, const RunOptions& run,
+VerifyResult verify(const SourceName& named, const SourceName& source, const RunOptions& run,
                     Reporter& reporter) {
+  const SourceName name = in_run(named);
+  std::string out = name.text;
   refuse_unfinished(out, reporter);
+  if (name.step) out = read_step(out, name.step).place.name();
   const std::string step = step_directory(out);
   if (step.empty() && !exists(out))
     throw Error(ErrorCode::not_found, "no such file or directory").in_file(out);
   if (step.empty()) {
-    throw Error(ErrorCode::not_found, "no hfshard.json here, so there is nothing to verify against")
+    throw Error(ErrorCode::not_found, "no hfshard.json here, so hfshard can't verify this")
         .in_file(out)
         .hint(
-            "an output of convert or link comes first, then its source; outputs of other tools are "
-            "read by: hfshard inspect --data");
+            "pass an output of hfshard first, then its source; to read another program's "
+            "checkpoint, run: hfshard inspect --data");
   }
   const Manifest manifest = read_manifest(join_path(step, kManifestName));
   const PlanOptions recorded = options_from_json(manifest.identity.at("options"));
   const Format& target = format_of(recorded.target);
-  const auto opened = open_remains(
-      [&](bool despite_loss) {
-        Choice choice;
-        choice.despite_loss = despite_loss;
-        return target.open_one(step, choice);
-      },
-      step);
-  VerifyResult result =
-      source.text.empty() ? verify_digests(*opened, manifest, run, reporter)
-                          : against_source(*opened, recorded, target, source, run, step, reporter);
-  add_lost(opened->catalog(), result);
+  StepChoice steps = step_choice(name.text, step);
+  if (!name.step) refuse_unrecorded(steps, out);
+  VerifyResult files;
+  const bool is_root = name.step.has_value() || step.size() > out.size();
+  verify_written(manifest, layout_of(target, recorded.tree), step, is_root, run, files);
+  VerifyResult result;
+  if (const auto opened = open_output(target, step, files))
+    result = verify_data(*opened, manifest, recorded, source, run, step, reporter);
+  result.files = files.files;
+  std::ranges::move(files.differences, std::back_inserter(result.differences));
   result.path = step;
-  StepChoice steps = step_choice(out, step);
   result.step = steps.taken;
   result.other_steps = std::move(steps.others);
-  for (const LinkFinding& link : check_links(step))
-    result.differences.push_back({"", "", "", fmt::format("{} ({})", link.what, link.file)});
+  add_links(step, result);
   return result;
 }
 

@@ -17,14 +17,17 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "base/version.h"
-#include "tool/fields.h"
+#include "tool/color.h"
+#include "tool/error_report.h"
+#include "tool/habits.h"
 #include "tool/help.h"
+#include "tool/hint_options.h"
 #include "tool/interrupt.h"
 #include "tool/option_pairs.h"
 #include "tool/parser.h"
 #include "tool/progress.h"
 #include "tool/tool.h"
+#include "tool/version.h"
 
 #include "hfshard/error.h"
 
@@ -38,43 +41,24 @@ extern "C" void on_interrupt(int) { g_interrupted.store(true); }
 
 constexpr std::size_t kHelpColumns = 80;  // longer lines are hard to read
 
-// What cannot be printed has nobody to tell.
+// If standard error fails, nobody can be told.
 void put(const std::string& text, std::FILE* to) {
   static_cast<void>(std::fputs(text.c_str(), to));
 }
 
-Json error_json(const Error& error) {
-  Json out;
-  out["code"] = to_string(error.code());
-  out["message"] = error.sentence();
-  if (!error.file().empty()) out["file"] = error.file();
-  if (!error.tensor().empty()) out["tensor"] = error.tensor();
-  if (!error.rule().empty()) out["rule"] = error.rule();
-  if (!error.hint_text().empty()) out["hint"] = error.hint_text();
-  if (const auto place = error.place()) {
-    out["line"] = place->line;
-    out["column"] = place->column;
-  }
-  if (const auto range = error.range()) {
-    add_range(range, out);
-    out["total_bytes"] = error.total_bytes();
-  }
-  return out;
-}
-
 int report(const Session& session, const Error& error) {
-  // What goes to standard output stands before what goes to standard error, where both are one.
+  // Flush standard output first, so that both streams keep their order in one file.
   if (session.json) {
     Json object;
     object["error"] = error_json(error);
     print_json("error", std::move(object));
   }
   static_cast<void>(std::fflush(stdout));
-  put("hfshard: " + error.format() + "\n", stderr);
+  put(error_text(error, error_columns()), stderr);
   return exit_status(error.code());
 }
 
-// What was stopped says which command goes on with it.
+// Adds the command that continues an interrupted run.
 Error with_way_on(const Session& session, const Parsed& parsed, const Error& error) {
   const bool resumes = std::ranges::any_of(
       parsed.command->options, [](const Option& option) { return option.name == "--resume"; });
@@ -83,43 +67,51 @@ Error with_way_on(const Session& session, const Parsed& parsed, const Error& err
   bool asks = false;
   for (const std::string& word : session.words) {
     words.push_back(shell_word(word));
-    asks = asks || word == "--resume" || word == "--overwrite";  // which goes on by itself
+    asks = asks || word == "--resume" || word == "--overwrite";  // which continues anyway
   }
   if (!asks) words.emplace_back("--resume");
   return Error(error.code(), error.sentence())
       .in_file(error.file())
-      .hint("go on with: " + join(words, " "));
+      .hint("to continue, run: " + join(words, " "));
 }
 
-int run_guarded(const Session& session, const Parsed& parsed) {
-  // Given back before the lack of memory is reported, which takes some.
+// The program and its words.
+struct Call {
+  const Command& app;
+  const std::vector<std::string>& words;
+};
+
+int run_guarded(const Session& session, const Call& call, const Parsed& parsed) {
+  // Freed before the report of a lack of memory, which needs some.
   constexpr std::size_t kReserveBytes = std::size_t{64} << 10;
   auto reserve = std::make_unique_for_overwrite<char[]>(kReserveBytes);
   try {
     check_pairs(parsed);
     return parsed.command->run();
-  } catch (const Error& error) {  // the one place where errors become text
-    return report(session, with_way_on(session, parsed, error));
+  } catch (const Error& error) {  // the only place that turns errors into text
+    const Error meant = with_meant_line(call.app, call.words, with_way_on(session, parsed, error));
+    return report(session,
+                  meant.rehinted(with_owners(call.app, *parsed.command, meant.hint_text())));
   } catch (const std::bad_alloc&) {
     reserve.reset();
     return report(session, Error(ErrorCode::limit, "out of memory")
-                               .hint("lower --jobs, or give the process more memory; a "
-                                     "conversion that was begun goes on with --resume"));
-  } catch (const std::system_error& error) {  // what the system refused is no bug of ours
+                               .hint("lower --jobs, or give the process more memory; pass "
+                                     "--resume to continue the conversion"));
+  } catch (const std::system_error& error) {  // the system's refusal isn't our bug
     return report(session, Error(ErrorCode::io, error.what()));
   } catch (const std::exception& error) {
     return report(session, Error(ErrorCode::internal, error.what()));
   }
 }
 
-// What was printed must have arrived: a full disk under a redirected stdout is an error too.
+// A full disk under a redirected standard output is an error too.
 int with_output_checked(Session& session, int status) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
-  session.json = false;  // there is nowhere to print it
-  return report(session, Error(ErrorCode::io, "standard output cannot be written"));
+  session.json = false;  // standard output is closed
+  return report(session, Error(ErrorCode::io, "can't write to standard output"));
 }
 
-// `hfshard help COMMAND` is `hfshard COMMAND --help`, and so is `hfshard` alone.
+// Turns `hfshard help COMMAND`, and `hfshard` alone, into --help.
 std::vector<std::string> arguments_of(int argc, const char* const* argv) {
   std::vector<std::string> out(argv + std::min(argc, 1), argv + argc);
   if (out.empty()) return {"--help"};
@@ -135,24 +127,30 @@ const std::atomic<bool>& watch_interrupts() {
   struct sigaction action = {};
   action.sa_handler = on_interrupt;
   action.sa_flags = static_cast<int>(
-      SA_RESETHAND);  // a second Ctrl-C ends the process at once; staging survives that too
+      SA_RESETHAND);  // a second Ctrl-C ends the process at once; staging survives it
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
   return g_interrupted;
 }
 
-void print_line(const std::string& text) { put(text + "\n", stdout); }
+void print_line(const std::string& text) { put(printable(text) + "\n", stdout); }
+
+void print_text(const std::string& text) { put(text, stdout); }
 
 void flush_results() { static_cast<void>(std::fflush(stdout)); }
 
 void print_note(const Session& session, const std::string& text) {
-  if (!session.quiet) put(text + "\n", stderr);
+  if (!session.quiet) put(colored_note(text) + "\n", stderr);
+}
+
+void print_difference(std::string_view head, const std::string& rest) {
+  put(colored(Tone::difference, head, STDOUT_FILENO) + printable(rest) + "\n", stdout);
 }
 
 void print_json(std::string_view command, Json object) {
   object["schema"] = 1;
   object["command"] = command;
-  print_line(shown_json(object));
+  put(shown_json(object) + "\n", stdout);
 }
 
 void print_json_list(std::string_view command, Json object, std::string_view member,
@@ -168,21 +166,47 @@ void print_json_list(std::string_view command, Json object, std::string_view mem
   put("]}\n", stdout);
 }
 
+namespace {
+
+std::vector<std::string> color_names() { return {"auto", "always", "never"}; }
+
+// Returns the value of --color, wherever it stands, even if other words are wrong.
+std::string asked_color(const std::vector<std::string>& words) {
+  constexpr std::string_view kName = "--color";
+  std::string out;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i].starts_with(std::string(kName) + "=")) out = words[i].substr(kName.size() + 1);
+    if (words[i] == kName && i + 1 < words.size()) out = words[i + 1];
+  }
+  return out;
+}
+
+}  // namespace
+
 OptionTable common_table(Session& session) {
   return {
-      {.name = "--json", .to = &session.json, .help = "print one JSON object on stdout (schema 1)"},
+      {.name = "--json",
+       .to = &session.json,
+       .help = "print one JSON object on standard output (schema 1)"},
       {.name = "--quiet",
        .letter = "-q",
        .to = &session.quiet,
-       .help = "no progress and no notes on stderr"},
+       .help = "print only errors, differences and answers"},
+      {.name = "--color",
+       .to = &session.color,
+       .value = "WHEN",
+       .choices = color_names(),
+       .help = "when to use color: auto (on a terminal, unless NO_COLOR is set), always or never"},
       help_option()};
 }
 
 Command program(Session& session) {
-  Command out{.name = "hfshard",
-              .summary = "HuggingFace checkpoints to sharded Orbax checkpoints, in bounded memory"};
-  out.description = {"hfshard help COMMAND says what a command does, its options and examples."};
-  out.examples = {{"convert, and compare every byte", "hfshard convert Qwen3-8B out"},
+  Command out{
+      .name = "hfshard",
+      .summary =
+          "Convert, reshard, compare and verify checkpoints: Hugging Face, Orbax, PyTorch DCP"};
+  out.description = {"Run hfshard help COMMAND for a command's options and examples."};
+  out.examples = {{"convert a model, then check every byte", "hfshard convert Qwen3-8B out"},
                   {"", "hfshard verify out Qwen3-8B"}};
   out.options = {help_option(),
                  {.name = "--version", .letter = "-V", .help = "print the version and exit"}};
@@ -206,8 +230,8 @@ namespace {
 
 int read_and_run(int argc, const char* const* argv, const Limits* limits, unsigned progress_ms,
                  unsigned hub_retry_ms) {
-  // Before threads start: malloc does not spread over heaps of theirs, and so stays in what
-  // a plan counts for it.
+  // Must run before threads start: keeps malloc from using a heap for each thread, which a plan
+  // doesn't count.
   ::mallopt(M_ARENA_MAX, 2);
   Session session;
   session.limits = limits;
@@ -216,28 +240,29 @@ int read_and_run(int argc, const char* const* argv, const Limits* limits, unsign
   session.words.assign(argv, argv + argc);
   const Command app = program(session);
   const std::vector<std::string> words = arguments_of(argc, argv);
+  choose_color(asked_color(words));
   const Parsed parsed = parse(app, words);
   if (parsed.error) {
-    // Once the command is known, --json is too, wherever it stands and whatever else is wrong.
+    // Once the command is known, --json counts wherever it stands, even if other words are wrong.
     session.json = parsed.command != &app && std::ranges::find(words, "--json") != words.end();
-    return report(session, *parsed.error);
+    return report(session, with_meant_line(app, words, *parsed.error));
   }
   if (parsed.ask != Parsed::Ask::run) {
     put(parsed.ask == Parsed::Ask::version
-            ? fmt::format("hfshard {}\n", kVersion)
+            ? version_text()
             : help_text(*parsed.command, parsed.path,
                         std::min(kHelpColumns, terminal_columns(STDOUT_FILENO))),
         stdout);
     return with_output_checked(session, 0);
   }
-  return with_output_checked(session, run_guarded(session, parsed));
+  return with_output_checked(session, run_guarded(session, {app, words}, parsed));
 }
 
-// A stream that the caller has closed is the next file that is opened, and would get what is
-// printed.
+// Opens streams that the caller closed. Otherwise the next opened file would take their number and
+// receive what hfshard prints.
 void hold_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    // What is printed where nobody reads fails, as it does for a closed stream.
+    // Makes printing to a closed pipe an error, as it is for a closed stream.
     const int mode = stream == STDERR_FILENO ? O_WRONLY : O_RDONLY;
     if (::fcntl(stream, F_GETFD) == -1) static_cast<void>(::open("/dev/null", mode));
   }
@@ -248,11 +273,11 @@ void hold_standard_streams() {
 int tool_main(int argc, const char* const* argv, const Limits* limits, unsigned progress_ms,
               unsigned hub_retry_ms) {
   hold_standard_streams();
-  // A file that grows beyond `ulimit -f` is an error of the write, which says which file.
+  // Turns growth beyond `ulimit -f` into a write error, which names the file.
   static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));
   try {
     return read_and_run(argc, argv, limits, progress_ms, hub_retry_ms);
-  } catch (const std::bad_alloc&) {  // too little for the command line itself, or for saying more
+  } catch (const std::bad_alloc&) {  // too little memory even for the command line
     static_cast<void>(std::fputs(
         "hfshard: error [limit]: out of memory\n  hint    give the process more memory\n", stderr));
     return exit_status(ErrorCode::limit);

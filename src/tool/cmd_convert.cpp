@@ -5,11 +5,14 @@
 
 #include "base/text.h"
 #include "tool/cli.h"
+#include "tool/cmd_steps.h"
+#include "tool/convert_report.h"
 #include "tool/hub_flags.h"
 #include "tool/interrupt.h"
 #include "tool/plan_flags.h"
 #include "tool/plan_report.h"
 #include "tool/progress.h"
+#include "tool/steps.h"
 
 #include "hfshard/hfshard.h"
 
@@ -17,82 +20,6 @@ namespace hfshard {
 namespace {
 
 constexpr std::string_view kReshard = "reshard";
-
-Json io_json(const std::vector<IoChoice>& choices) {
-  Json out = Json::Array{};
-  for (const IoChoice& choice : choices) {
-    Json item;
-    item["mode"] = std::string(to_string(choice.mode));
-    item["why"] = choice.why;
-    item["files"] = choice.files;
-    out.array().push_back(std::move(item));
-  }
-  return out;
-}
-
-Json result_json(const ConvertReport& report) {
-  const RunResult& run = report.run;
-  Json out = outcome_json(report);
-  out["output_bytes"] = run.output_bytes;
-  out["written_bytes"] = run.written_bytes;
-  out["skipped_bytes"] = run.skipped_bytes;
-  out["source_bytes"] = run.source_bytes;
-  out["peak_arena_bytes"] = run.peak_arena_bytes;
-  out["journal_records"] = run.journal_records;
-  out["overflows"] = run.overflows;
-  out["io"]["read"] = io_json(run.reads);
-  if (run.network) {
-    Json& network = out["network"];
-    network["requests"] = run.network->requests;
-    network["data_requests"] = run.network->data_requests;
-    network["data_bytes"] = run.network->bytes;
-    network["used_bytes"] = run.network->used_bytes;
-    network["unchecked_bytes"] = run.network->unchecked_bytes;
-  }
-  out["io"]["write"] = io_json(run.writes);
-  out["model_names"] = Json::Array{};
-  for (const std::string& name : report.plan.model_names)
-    out["model_names"].array().emplace_back(name);
-  return out;
-}
-
-void print_network(const RunResult& run) {
-  if (!run.network) return;
-  const NetworkUse& use = *run.network;
-  std::string line =
-      fmt::format("network   {} in {} requests", human_bytes(use.bytes), use.requests);
-  if (use.used_bytes > 0) {
-    line += fmt::format(", {:.3f} of what was needed",
-                        static_cast<double>(use.bytes) / static_cast<double>(use.used_bytes));
-  }
-  print_line(line);
-  if (use.unchecked_bytes == 0) return;
-  print_line(
-      fmt::format("unchecked {} by a checksum, as streamed; --keep-files compares whole files",
-                  human_bytes(use.unchecked_bytes)));
-}
-
-void print_published(const ConvertReport& report, const std::string& out) {
-  const RunResult& run = report.run;
-  print_line(fmt::format("published {} ({} in {:.2f} s)", printable(run.path),
-                         human_bytes(run.output_bytes), run.seconds));
-  print_line(fmt::format("family    {}", family_text(report.plan)));
-  print_dtypes(report.plan);
-  print_line(fmt::format("digest    {}", run.root_digest));
-  if (run.overflows > 0) {
-    print_line(fmt::format("overflow  {} finite values became infinite: their dtype is too narrow",
-                           run.overflows));
-  }
-  print_network(run);
-  print_next(report.plan, run.path);
-  if (report.plan.carries_tokenizer && !report.plan.side_directory.empty()) {
-    print_line(fmt::format("tokenizer {}/{}", printable(out), report.plan.side_directory));
-  }
-}
-
-void print_complete(const RunResult& run) {
-  print_line(fmt::format("complete  {} carries this plan already", printable(run.path)));
-}
 
 void print_converted(const ConvertReport& report, const RunOptions& options) {
   const RunResult& run = report.run;
@@ -107,14 +34,14 @@ void print_converted(const ConvertReport& report, const RunOptions& options) {
                                                            std::max(run.seconds, 1e-9)))));
     print_network(run);
   } else {
-    print_line(fmt::format("worker {}/{} wrote {}; when all have: hfshard finalize {}",
-                           options.worker, options.workers, human_bytes(run.written_bytes),
-                           shell_word(options.out)));
+    print_line(fmt::format(
+        "worker {}/{} wrote {}; when all workers are done, run: hfshard finalize {}",
+        options.worker, options.workers, human_bytes(run.written_bytes), shell_word(options.out)));
     print_network(run);
   }
 }
 
-// `command`: convert, or reshard.
+// `command`: convert or reshard.
 int run_convert_command(const Session& session, std::string_view command,
                         const PlanFlags& plan_flags, const TreeFlags& tree_flags,
                         const RunFlags& run_flags) {
@@ -127,10 +54,12 @@ int run_convert_command(const Session& session, std::string_view command,
   if (run_flags.dry_run) return show_plan(session, source, wanted, options);
   if (options.out.empty() && !target_of(wanted.target).discards)
     throw Error(ErrorCode::usage, fmt::format("{} needs SOURCE and OUT", command))
-        .hint(fmt::format("hfshard {} SOURCE OUT; without OUT, --dry-run says what would be done",
+        .hint(fmt::format("run hfshard {} SOURCE OUT, or pass --dry-run to see what it would do",
                           command));
   options.stop = &watch_interrupts();
   source.hub.stop = options.stop;
+  if (!tree_flags.steps.empty())
+    return run_steps(session, source, wanted, options, parse_step_list(tree_flags.steps));
   source.keep_files = run_flags.keep_files;
   const auto progress = make_progress(session);
   source.hub.note = notes_of(*progress);
@@ -138,7 +67,7 @@ int run_convert_command(const Session& session, std::string_view command,
   progress->finish();
   if (session.json) {
     print_json(command, result_json(report));
-  } else {
+  } else if (!session.quiet) {
     print_converted(report, options);
   }
   return 0;
@@ -157,6 +86,8 @@ int run_finalize_command(const Session& session, const std::string& out, bool ov
   progress->finish();
   if (session.json) {
     print_json("finalize", result_json(report));
+  } else if (session.quiet) {
+    return 0;
   } else if (report.run.already_done) {
     print_complete(report.run);
   } else {
@@ -172,9 +103,9 @@ int run_clean_command(const Session& session, const std::string& out) {
     object["removed"] = report.removed;
     object["path"] = report.path;
     print_json("clean", std::move(object));
-  } else {
+  } else if (!session.quiet) {
     print_line(report.removed ? fmt::format("removed   {}", printable(report.path))
-                              : fmt::format("nothing   {} is not there", printable(report.path)));
+                              : fmt::format("nothing   {} doesn't exist", printable(report.path)));
   }
   return 0;
 }
@@ -186,12 +117,12 @@ Command convert_command(Session& session) {
   const auto tree_flags = std::make_shared<TreeFlags>();
   const auto run_flags = std::make_shared<RunFlags>();
   Command out{.name = "convert",
-              .summary = "convert between HuggingFace, Orbax and PyTorch",
+              .summary = "convert between Hugging Face, Orbax and PyTorch",
               .description = {
-                  "The output is published in one step when it is complete. Until then it grows in "
-                  "a staging directory beside OUT, where --resume or the same command goes on and "
-                  "which clean removes."}};
-  out.positionals = {source_positional(*plan_flags), out_positional(*run_flags)};
+                  "hfshard publishes the output in one step when it is complete. Until then the "
+                  "output grows in a staging directory next to OUT. Pass --resume to continue a "
+                  "stopped run; hfshard clean removes the staging directory."}};
+  out.positionals = {source_positional(*plan_flags, kSourceHelp), out_positional(*run_flags)};
   out.options = joined({plan_table(*plan_flags),
                         root_table(*tree_flags),
                         back_table(*tree_flags),
@@ -199,24 +130,23 @@ Command convert_command(Session& session) {
                         {keep_files_option(run_flags->keep_files), dry_run_option(*run_flags)},
                         progress_table(session),
                         common_table(session)});
-  out.examples = {{"for MaxText, with scan_layers=true", "hfshard convert Qwen3-8B out"},
-                  {"chunks that suit 8 x 4 devices, and one device as well",
-                   "hfshard convert Qwen3-8B out --mesh fsdp=8,tensor=4 --mesh fsdp=1"},
-                  {"scan_layers=false, all in f32",
-                   "hfshard convert Qwen3-8B out --layers separate --dtype f32"},
-                  {"names and shapes as they are stored, for any model",
-                   "hfshard convert Qwen3-8B out --scheme hf"},
-                  {"a model of the hub, and a copy of it in the cache",
-                   "hfshard convert Qwen/Qwen3-8B out --keep-files"},
-                  {"a HuggingFace directory with smaller files, in bf16",
-                   "hfshard convert Qwen3-8B out --to safetensors --shard-bytes 2GB --dtype bf16"},
-                  {"a checkpoint of MaxText as the model that it was made of",
-                   "hfshard convert ckpt out --to safetensors"},
-                  {"a checkpoint of MaxText as one of torchtitan, without the model between them",
-                   "hfshard convert ckpt out --to dcp --scheme torchtitan"},
-                  {"go on after Ctrl-C or a crash", "hfshard convert Qwen3-8B out --resume"},
-                  {"the second of four workers; finalize publishes",
-                   "hfshard convert Qwen3-8B out --worker 1/4"}};
+  out.examples = {
+      {"for MaxText with scan_layers=true", "hfshard convert Qwen3-8B out"},
+      {"chunks for a mesh of 8 x 4 devices and for one device",
+       "hfshard convert Qwen3-8B out --mesh fsdp=8,tensor=4 --mesh fsdp=1"},
+      {"for MaxText with scan_layers=false, in f32",
+       "hfshard convert Qwen3-8B out --layers separate --dtype f32"},
+      {"any model, with its names and shapes unchanged",
+       "hfshard convert Qwen3-8B out --scheme hf"},
+      {"a Hub model, kept in the cache", "hfshard convert Qwen/Qwen3-8B out --keep-files"},
+      {"a Hugging Face directory with smaller files, in bf16",
+       "hfshard convert Qwen3-8B out --to safetensors --shard-bytes 2GB --dtype bf16"},
+      {"a MaxText checkpoint back to Hugging Face files",
+       "hfshard convert ckpt out --to safetensors"},
+      {"a MaxText checkpoint straight to torchtitan",
+       "hfshard convert ckpt out --to dcp --scheme torchtitan"},
+      {"continue after Ctrl-C or a crash", "hfshard convert Qwen3-8B out --resume"},
+      {"the second of four workers", "hfshard convert Qwen3-8B out --worker 1/4"}};
   out.run = [&session, plan_flags, tree_flags, run_flags] {
     return run_convert_command(session, "convert", *plan_flags, *tree_flags, *run_flags);
   };
@@ -229,33 +159,38 @@ Command reshard_command(Session& session) {
   const auto run_flags = std::make_shared<RunFlags>();
   Command out{
       .name = std::string(kReshard),
-      .summary = "lay a checkpoint out for another mesh",
+      .summary = "change a checkpoint's layout for another mesh",
       .description = {
-          "Every array keeps its name, shape and values; chunks follow the mesh. What the arrays' "
-          "axes mean is known of what hfshard wrote, and of checkpoints that say how they were "
-          "sharded; --config names the model of others, --axes says it of single arrays, and what "
-          "nothing says it of is cut by size.",
-          "Works as convert does: staged, resumable, published in one step, in bounded memory "
-          "however large the chunks of SOURCE are."}};
+          "Every array keeps its name, shape and values; the chunks follow the mesh. hfshard knows "
+          "the logical axes of its own outputs, and of checkpoints that record their sharding. "
+          "For other checkpoints, name the model with --config or the axes with --axes. Arrays "
+          "without axes are cut by size.",
+          "Like convert, reshard stages its output, can resume, publishes in one step and bounds "
+          "its memory, however large the chunks of SOURCE are. --steps reshards several steps."}};
   out.positionals = {{.name = "SOURCE",
                       .to = &plan_flags->source,
                       .offer = Offer::directory,
-                      .help = "a checkpoint directory, or a root with steps"},
+                      .help = "checkpoint directory, or a root directory with steps"},
                      out_positional(*run_flags)};
-  out.options = joined({only(plan_table(*plan_flags),
-                             {"--mesh", "--rules", "--chunk-bytes", "--checksum", "--compress",
-                              "--dtype", "--cast", "--include", "--exclude", "--to"}),
-                        root_table(*tree_flags),
-                        reshard_table(*tree_flags),
-                        back_table(*tree_flags),
-                        run_table(*run_flags),
-                        {dry_run_option(*run_flags)},
-                        progress_table(session),
-                        common_table(session)});
+  out.options =
+      joined({only(plan_table(*plan_flags),
+                   {"--mesh", "--rules", "--chunk-bytes", "--checksum", "--compress", "--dtype",
+                    "--cast", "--include", "--exclude", "--to", "--output-step"}),
+              root_table(*tree_flags),
+              reshard_table(*tree_flags),
+              back_table(*tree_flags),
+              run_table(*run_flags),
+              {dry_run_option(*run_flags)},
+              progress_table(session),
+              common_table(session)});
   std::ranges::find(out.options, "--to", &Option::name)->standard = "as SOURCE";
+  std::ranges::find(out.options, "--output-step", &Option::name)->standard = "as SOURCE";
   out.examples = {{"for another mesh", "hfshard reshard out out16 --mesh fsdp=16"},
-                  {"all in bf16", "hfshard reshard out out-bf16 --dtype bf16"},
-                  {"axes of a checkpoint that hfshard did not write",
+                  {"in bf16", "hfshard reshard out out-bf16 --dtype bf16"},
+                  {"a step other than the highest", "hfshard reshard run out --step 1000"},
+                  {"the last two steps of a run; a second run skips complete steps",
+                   "hfshard reshard run out --steps -2 --mesh fsdp=16"},
+                  {"a checkpoint that hfshard didn't write, with axes for some arrays",
                    "hfshard reshard out out4 --mesh fsdp=4 --axes '*.wi_0.kernel=embed,,mlp'"}};
   out.run = [&session, plan_flags, tree_flags, run_flags] {
     return run_convert_command(session, kReshard, *plan_flags, *tree_flags, *run_flags);
@@ -265,19 +200,19 @@ Command reshard_command(Session& session) {
 
 Command finalize_command(Session& session) {
   const auto path = std::make_shared<std::string>();
-  Command out{.name = "finalize", .summary = "publish an output written by N workers"};
+  Command out{.name = "finalize", .summary = "publish an output that several workers wrote"};
   out.positionals = {{.name = "OUT",
                       .to = path.get(),
                       .offer = Offer::directory,
-                      .help = "the output of the workers' convert commands"}};
+                      .help = "OUT of the workers' convert commands"}};
   const auto overwrite = std::make_shared<bool>(false);
   out.options = joined({{{.name = "--overwrite",
                           .to = overwrite.get(),
                           .group = Group::run,
-                          .help = "replace an existing step, as the workers were told to"}},
+                          .help = "replace an existing step, as the workers' commands said"}},
                         progress_table(session),
                         common_table(session)});
-  out.examples = {{"when all workers of convert have ended", "hfshard finalize out"}};
+  out.examples = {{"after all workers have finished", "hfshard finalize out"}};
   out.run = [&session, path, overwrite] {
     return run_finalize_command(session, *path, *overwrite);
   };
@@ -290,9 +225,9 @@ Command clean_command(Session& session) {
   out.positionals = {{.name = "OUT",
                       .to = path.get(),
                       .offer = Offer::directory,
-                      .help = "the output whose staging directory goes"}};
+                      .help = "output whose staging directory is removed"}};
   out.options = common_table(session);
-  out.examples = {{"give up what a stopped convert has written", "hfshard clean out"}};
+  out.examples = {{"discard what a stopped run has written", "hfshard clean out"}};
   out.run = [&session, path] { return run_clean_command(session, *path); };
   return out;
 }

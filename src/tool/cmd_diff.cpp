@@ -26,23 +26,25 @@ namespace hfshard {
 namespace {
 
 constexpr int kDifferent = 5;
-// Tensors that differ, without --all.
+// Differing tensors that are listed without --all.
 constexpr std::size_t kShownTensors = 20;
 
 struct DiffFlags {
   std::string a;
   std::string b;
   std::string revision;
+  bool ignore_index = false;
   std::string tolerance;
   bool dtype_aware = false;
   std::vector<std::string> include;
   std::vector<std::string> exclude;
   bool all = false;
+  std::string items;
   TreeFlags tree;
   RunFlags run;
 };
 
-// `0.001`, an absolute difference, or `2ulp`.
+// Parses `0.001`, an absolute difference, or `2ulp`.
 DiffTolerance tolerance_of(const std::string& text) {
   DiffTolerance out;
   if (text.empty()) return out;
@@ -60,8 +62,8 @@ DiffTolerance tolerance_of(const std::string& text) {
     if (read && absolute >= 0 && std::isfinite(absolute)) out.absolute = absolute;
   }
   if (out.given()) return out;
-  throw Error(ErrorCode::usage, fmt::format("--tolerance {} is no tolerance", quote(text)))
-      .hint("an absolute difference, 0.001, or so many numbers of the dtype, 2ulp");
+  throw Error(ErrorCode::usage, fmt::format("--tolerance can't be {}", quote(text)))
+      .hint("pass an absolute difference such as 0.001, or a number of ulps such as 2ulp");
 }
 
 Json number_json(double value) {
@@ -142,9 +144,16 @@ Json diff_json(const DiffResult& result) {
   out["b"] = checkpoint_json_of(result.b);
   out["equal"] = result.equal();
   out["through"] = result.through;
-  Json::Array notes;
-  for (const std::string& note : result.notes) notes.emplace_back(note);
-  out["notes"] = std::move(notes);
+  out["notes"] = texts_json(result.notes);
+  out["compared_objects"] = result.compared_objects;
+  out["structure"] = Json::Array{};
+  for (const StructureDiff& item : result.structure) {
+    Json entry;
+    entry["name"] = item.name;
+    entry["kind"] = to_string(item.kind);
+    entry["what"] = item.what;
+    out["structure"].array().push_back(std::move(entry));
+  }
   out["compared_tensors"] = result.compared_tensors;
   out["compared_bytes"] = result.compared_bytes;
   out["differing_tensors"] = result.differing_tensors;
@@ -156,7 +165,7 @@ std::string index_text(const Shape& index) {
   return fmt::format("[{}]", fmt::join(index.begin(), index.end(), ", "));
 }
 
-// What the lines above have said is not said again.
+// Leaves out facts that the lines above have.
 void print_place(char side, const ElementPlace& place, const std::string& name,
                  const Shape& first) {
   std::string line = fmt::format("          {}  {}", side, place.value);
@@ -198,19 +207,19 @@ void print_tensor(const TensorDiff& tensor) {
     case Kind::equal:
       return print_line(fmt::format("equal     {}", name));
     case Kind::only_a:
-      return print_line(fmt::format("only in A {}  {}", name, form_text(*tensor.a)));
+      return print_difference("only in A ", fmt::format("{}  {}", name, form_text(*tensor.a)));
     case Kind::only_b:
-      return print_line(fmt::format("only in B {}  {}", name, form_text(*tensor.b)));
+      return print_difference("only in B ", fmt::format("{}  {}", name, form_text(*tensor.b)));
     case Kind::shape:
     case Kind::dtype:
-      print_line(fmt::format("{:10}{}", to_string(tensor.kind), name));
+      print_difference(fmt::format("{:10}", to_string(tensor.kind)), name);
       return print_line(
           fmt::format("          A {}, B {}", form_text(*tensor.a), form_text(*tensor.b)));
     case Kind::values:
     case Kind::damaged:
       break;
   }
-  print_line(fmt::format("{:10}{}", tensor.kind == Kind::values ? "differs" : "damaged", name));
+  print_difference(tensor.kind == Kind::values ? "differs   " : "damaged   ", name);
   for (const DiffDamage& damage : tensor.damage) {
     print_line(fmt::format("          {}  {}", damage.in_a ? 'A' : 'B', damage.message));
     if (damage.file.empty()) continue;
@@ -225,8 +234,7 @@ void print_tensor(const TensorDiff& tensor) {
 void print_checkpoint_line(char side, const DiffedCheckpoint& checkpoint) {
   std::string line = fmt::format("{}         {}: {}, {}", side, printable(checkpoint.path),
                                  checkpoint.kind, counted(checkpoint.tensors, "array"));
-  if (!checkpoint.other_steps.empty())
-    line += ", step " + steps_text(*checkpoint.step, checkpoint.other_steps);
+  if (checkpoint.step) line += ", step " + steps_text(*checkpoint.step, checkpoint.other_steps);
   print_line(line);
 }
 
@@ -241,14 +249,14 @@ std::string counts_text(const DiffResult& result) {
   using Kind = TensorDiff::Kind;
   add(Kind::values, "in values");
   add(Kind::damaged, "damaged");
-  add(Kind::dtype, "of another dtype");
-  add(Kind::shape, "of another shape");
+  add(Kind::dtype, "with another dtype");
+  add(Kind::shape, "with another shape");
   add(Kind::only_a, "only in A");
   add(Kind::only_b, "only in B");
   return join(parts, ", ");
 }
 
-// Of all tensors: how far apart elements are.
+// Prints how far apart elements are, over all tensors.
 void print_histogram(const DiffResult& result) {
   std::array<std::uint64_t, kUlpSteps.size() + 1> sums{};
   for (const TensorDiff& tensor : result.tensors) {
@@ -264,22 +272,41 @@ void print_histogram(const DiffResult& result) {
   if (!parts.empty()) print_line("apart     " + join(parts, ", "));
 }
 
+void print_structure(const DiffResult& result, bool all) {
+  if (result.structure.empty()) return;
+  print_difference("DIFFERENT ", "structure: " + counted(result.structure.size(), "name"));
+  std::size_t shown = 0;
+  for (const StructureDiff& item : result.structure) {
+    if (!all && shown == kShownTensors) break;
+    ++shown;
+    const std::string_view word = item.kind == StructureDiff::Kind::only_a   ? "only in A"
+                                  : item.kind == StructureDiff::Kind::only_b ? "only in B"
+                                                                             : to_string(item.kind);
+    const std::string name = item.name.empty() ? std::string() : quote(item.name) + ": ";
+    print_line(fmt::format("{:10}{}{}", word, name, item.what));
+  }
+  if (shown < result.structure.size())
+    print_line(fmt::format("and {} more; --all lists them", result.structure.size() - shown));
+}
+
 void print_diff(const DiffResult& result, bool all) {
   print_checkpoint_line('A', result.a);
   print_checkpoint_line('B', result.b);
   std::string line = fmt::format("compared  {}, {} each", counted(result.compared_tensors, "array"),
                                  human_bytes(result.compared_bytes));
+  if (result.compared_objects > 0) line += ", " + counted(result.compared_objects, "object");
   if (!result.through.empty()) line += "; " + result.through;
   print_line(line);
   if (result.equal()) {
     print_line("equal");
-  } else {
-    std::string found = "DIFFERENT " + counted(result.differing_tensors, "array");
+  } else if (result.differing_tensors > 0) {
+    std::string found = counted(result.differing_tensors, "array");
     if (result.differing_elements > 0)
       found += fmt::format(", {}", counted(result.differing_elements, "element"));
-    print_line(fmt::format("{}: {}", found, counts_text(result)));
+    print_difference("DIFFERENT ", fmt::format("{}: {}", found, counts_text(result)));
     print_histogram(result);
   }
+  print_structure(result, all);
   std::size_t shown = 0;
   for (const TensorDiff& tensor : result.tensors) {
     if (!all && (tensor.kind == TensorDiff::Kind::equal || shown == kShownTensors)) continue;
@@ -301,12 +328,15 @@ int run_diff(const Session& session, const DiffFlags& flags) {
   const TreeOptions tree = tree_options(flags.tree);
   options.config_text = tree.config_text;
   options.config_name = tree.config_name;
+  options.step = tree.step;
+  options.items = flags.items;
   run.stop = &watch_interrupts();
   std::error_code unknown;
   const bool of_a = !std::filesystem::exists(flags.a, unknown);
   SourceName a = source_name(session, flags.a, of_a ? flags.revision : "");
   SourceName b = source_name(session, flags.b, of_a ? "" : flags.revision);
   a.hub.stop = b.hub.stop = run.stop;
+  a.ignore_index = b.ignore_index = flags.ignore_index;
   const auto progress = make_progress(session);
   DiffResult result = diff(a, b, options, run, *progress);
   progress->finish();
@@ -319,40 +349,39 @@ int run_diff(const Session& session, const DiffFlags& flags) {
     }
     print_json_list("diff", diff_json(result), "tensors", result.tensors.size(),
                     [&](std::size_t i) { return tensor_json(result.tensors[i]); });
-  } else {
+  } else if (!session.quiet || !result.equal()) {
     print_diff(result, flags.all);
   }
   return result.equal() ? 0 : kDifferent;
 }
 
 OptionTable diff_table(DiffFlags& flags) {
-  return {
-      {.name = "--include",
-       .to = &flags.include,
-       .value = "GLOB",
-       .group = Group::model,
-       .help = "only what has a name that fits",
-       .standard = "all"},
-      {.name = "--exclude",
-       .to = &flags.exclude,
-       .value = "GLOB",
-       .group = Group::model,
-       .help = "not what has a name that fits",
-       .standard = "nothing"},
-      {.name = "--tolerance",
-       .to = &flags.tolerance,
-       .value = "X|Nulp",
-       .group = Group::values,
-       .help = "elements no farther apart are equal: X in value, or N numbers of the dtype",
-       .standard = "equal bits"},
-      {.name = "--dtype-aware",
-       .to = &flags.dtype_aware,
-       .group = Group::values,
-       .help = "compare values of two dtypes in the narrower one, to which the other is rounded"},
-      {.name = "--all",
-       .to = &flags.all,
-       .help = "a line for every tensor, equal ones too",
-       .standard = "the first 20 that differ"}};
+  return {{.name = "--include",
+           .to = &flags.include,
+           .value = "GLOB",
+           .group = Group::model,
+           .help = "compare only arrays whose name matches GLOB",
+           .standard = "all"},
+          {.name = "--exclude",
+           .to = &flags.exclude,
+           .value = "GLOB",
+           .group = Group::model,
+           .help = "leave out arrays whose name matches GLOB",
+           .standard = "nothing"},
+          {.name = "--tolerance",
+           .to = &flags.tolerance,
+           .value = "X|Nulp",
+           .group = Group::values,
+           .help = "accept differences up to X, or up to N ulps (steps of the dtype)",
+           .standard = "equal bits"},
+          {.name = "--dtype-aware",
+           .to = &flags.dtype_aware,
+           .group = Group::values,
+           .help = "compare arrays of different dtypes after rounding to the narrower dtype"},
+          {.name = "--all",
+           .to = &flags.all,
+           .help = "print a line for every array",
+           .standard = "the first 20 that differ"}};
 }
 
 }  // namespace
@@ -360,27 +389,33 @@ OptionTable diff_table(DiffFlags& flags) {
 Command diff_command(Session& session) {
   const auto flags = std::make_shared<DiffFlags>();
   Command out{.name = "diff",
-              .summary = "compare two checkpoints of any formats: names, dtypes, shapes, elements"};
+              .summary = "compare two checkpoints of any format: names, dtypes, shapes, elements"};
   const std::string help =
-      "HuggingFace directory, .safetensors file, model of the hub, Orbax root, step or item "
-      "directory, or directory of PyTorch (DCP)";
+      "Hugging Face directory, .safetensors or PyTorch file, Hub model, Orbax root, step or item "
+      "directory, or PyTorch DCP directory";
   out.positionals = {
       {.name = "A", .to = &flags->a, .offer = Offer::file_or_directory, .help = help},
       {.name = "B", .to = &flags->b, .offer = Offer::file_or_directory, .help = "the same"}};
   Option revision = revision_option(flags->revision);
-  revision.help = "of the one that is a model of the hub; of two A's: B is hf://ORG/NAME@REV";
-  out.options = joined({{std::move(revision)},
+  revision.help =
+      "revision of the Hub model; if both are Hub models, of A (write B as hf://ORG/NAME@REV)";
+  Option step = step_option(flags->tree.step);
+  step.help = "step to read, in A and in B";
+  out.options = joined({{std::move(revision), ignore_index_option(flags->ignore_index),
+                         std::move(step), items_option(flags->items)},
                         back_table(flags->tree),
                         diff_table(*flags),
                         only(run_table(flags->run), {"--max-memory", "--jobs"}),
                         progress_table(session),
                         common_table(session)});
   std::ranges::find(out.options, "--config", &Option::name)->help =
-      "config.json of the model, if neither checkpoint says whose arrays it has";
-  out.examples = {{"whether a conversion holds what the model does", "hfshard diff Qwen3-8B out"},
-                  {"what is more than two numbers of the dtype apart, but for the norms",
-                   "hfshard diff Qwen3-8B out --tolerance 2ulp --exclude '*norm*'"},
-                  {"every tensor, for programs", "hfshard diff Qwen3-8B out --all --json"}};
+      "the model's config.json, if neither checkpoint names its model";
+  out.examples = {
+      {"whether a conversion holds the same values as the model", "hfshard diff Qwen3-8B out"},
+      {"differences of more than 2 ulps, except in the norms",
+       "hfshard diff Qwen3-8B out --tolerance 2ulp --exclude '*norm*'"},
+      {"the same step of two runs", "hfshard diff run resharded --step 1000"},
+      {"every array, as JSON", "hfshard diff Qwen3-8B out --all --json"}};
   out.run = [&session, flags] { return run_diff(session, *flags); };
   return out;
 }

@@ -45,7 +45,13 @@ int run_fetch(const FetchFlags& flags, const Session& session) {
     print_json("fetch", fetch_json(report));
     return 0;
   }
+  if (session.quiet) return 0;
   print_line(fmt::format("cached    {}", printable(report.snapshot)));
+  if (report.fetched_files == 0) {
+    print_line(fmt::format("complete  {} files, {}: all were already here", report.files,
+                           human_bytes(report.bytes)));
+    return 0;
+  }
   print_line(fmt::format("fetched   {} of {} files, {} of {}", report.fetched_files, report.files,
                          human_bytes(report.fetched_bytes), human_bytes(report.bytes)));
   return 0;
@@ -55,12 +61,13 @@ int run_fetch(const FetchFlags& flags, const Session& session) {
 
 Command fetch_command(Session& session) {
   const auto flags = std::make_shared<FetchFlags>();
-  Command out{.name = "fetch",
-              .summary = "bring a model of the hub into the cache of huggingface_hub, verified",
-              .description = {"convert needs no copy on disk; this is for who wants one. The files "
-                              "lie below $HF_HUB_CACHE as its own client puts them there, each "
-                              "compared with the digest that the hub lists, and are found offline "
-                              "by both."}};
+  Command out{
+      .name = "fetch",
+      .summary = "download a Hub model into the cache, and verify it",
+      .description = {"To keep a local copy of a model, run fetch; convert doesn't need one. "
+                      "hfshard writes the files below $HF_HUB_CACHE as huggingface_hub does "
+                      "and compares each file with the Hub's digest. Both programs find the "
+                      "files offline."}};
   out.positionals = {{.name = "MODEL",
                       .to = &flags->model,
                       .help = "ORG/NAME, hf://ORG/NAME@REV or the URL of a model, folder or file"}};
@@ -69,18 +76,18 @@ Command fetch_command(Session& session) {
                           .to = &flags->include,
                           .value = "GLOB",
                           .group = Group::checkpoint,
-                          .help = "only files whose paths match; * matches slashes too",
+                          .help = "only files whose path matches GLOB; * matches slashes too",
                           .standard = "all"},
                          {.name = "--exclude",
                           .to = &flags->exclude,
                           .value = "GLOB",
                           .group = Group::checkpoint,
-                          .help = "not these of them",
+                          .help = "leave out files whose path matches GLOB",
                           .standard = "none"}},
                         progress_table(session),
                         common_table(session)});
-  out.examples = {{"all of a model", "hfshard fetch Qwen/Qwen3-8B"},
-                  {"what a tokenizer needs, of one version",
+  out.examples = {{"a whole model", "hfshard fetch Qwen/Qwen3-8B"},
+                  {"the tokenizer's files, at one revision",
                    "hfshard fetch Qwen/Qwen3-8B --include '*.json' --revision main"}};
   out.run = [flags, &session] { return run_fetch(*flags, session); };
   return out;

@@ -26,6 +26,7 @@ namespace {
 struct InspectFlags {
   std::string path;
   std::string revision;
+  bool ignore_index = false;
   std::optional<std::uint64_t> step;
   std::string items;
   std::string filter;
@@ -48,22 +49,21 @@ Json damage_json(const Damage& damage) {
   return out;
 }
 
-std::string damage_text(const Damage& damage) {
+void print_damage(const Damage& damage) {
   std::string out = "damaged  " + (damage.tensor.empty() ? "a file" : quote(damage.tensor));
   if (damage.chunk) {
     out += fmt::format(" chunk [{}]", fmt::join(damage.chunk->begin(), damage.chunk->end(), ", "));
   }
-  out += ": " + damage.message;
-  if (damage.file.empty()) return out;
-  out += "\n         in " + printable(damage.file);
-  if (damage.range) {
-    out += fmt::format(", bytes [{}, {})", damage.range->begin, damage.range->end);
-  }
-  return out;
+  print_line(out + ": " + damage.message);
+  if (damage.file.empty()) return;
+  std::string where = "         in " + printable(damage.file);
+  if (damage.range)
+    where += fmt::format(", bytes [{}, {})", damage.range->begin, damage.range->end);
+  print_line(where);
 }
 
-// What damage means for the command as a whole. Only if all of it is the system's, a retry may
-// help.
+// Returns the command's error for the damage found. A retry may help only if the system caused all
+// of it.
 Error damage_error(const DamageList& found, const InspectFlags& flags) {
   const bool all_io =
       !found.items.empty() && std::ranges::all_of(found.items, [](const Damage& damage) {
@@ -73,7 +73,7 @@ Error damage_error(const DamageList& found, const InspectFlags& flags) {
               fmt::format("{}{} of {} {} are missing or damaged", found.more ? "more than " : "",
                           found.count, found.checked, found.unit));
   error.in_file(flags.path);
-  if (!flags.data) error.hint("inspect --data reads the data too and lists everything");
+  if (!flags.data) error.hint("run inspect --data to read all data and list all damage");
   return error;
 }
 
@@ -85,7 +85,7 @@ std::string fact_text(const Json& value) {
   return join(parts, ", ");
 }
 
-// `hfshard.plan_id` of nested custom metadata as a line of its own.
+// Adds nested custom metadata as lines such as `hfshard.plan_id`.
 void add_metadata_lines(const std::string& prefix, const Json& json,
                         std::vector<std::pair<std::string, std::string>>& out) {
   for (const auto& [key, value] : json.as_object()) {
@@ -160,6 +160,7 @@ Json checkpoint_json(const CheckpointInfo& checkpoint, bool summary) {
   out["arrays"] = std::uint64_t{checkpoint.arrays.size()};
   out["elements"] = checkpoint.elements;
   out["parameters"] = checkpoint.parameters;
+  out["optimizer_elements"] = checkpoint.optimizer_elements;
   out["size_bytes"] = checkpoint.size_bytes;
   if (wording.has_cuts) out["chunks"] = checkpoint.chunks;
   if (wording.has_files) {
@@ -229,11 +230,13 @@ std::vector<std::pair<std::string, std::string>> facts_of(const CheckpointInfo& 
   if (const std::string shown = human_count(checkpoint.parameters); shown != parameters)
     parameters += fmt::format(" ({})", shown);
   facts.emplace_back("parameters", std::move(parameters));
+  if (checkpoint.optimizer_elements > 0)
+    facts.emplace_back("optimizer", std::to_string(checkpoint.optimizer_elements) + " elements");
   if (checkpoint.wording.has_cuts) {
     std::set<std::string> codecs;
     for (const StoredArray& array : checkpoint.arrays)
       codecs.insert(array.codecs.empty() ? "none" : printable(join(array.codecs, " + ")));
-    facts.emplace_back("codecs", join({codecs.begin(), codecs.end()}, "; "));
+    if (!codecs.empty()) facts.emplace_back("codecs", join({codecs.begin(), codecs.end()}, "; "));
   }
   add_metadata_lines("", parse_json(checkpoint.metadata, "metadata"), facts);
   return facts;
@@ -274,7 +277,7 @@ void print_report(const InspectReport& report, const InspectFlags& flags) {
   for (const LoadReport& load : report.loads) {
     for (const Field& field : load_fields(load)) print_field(field);
   }
-  for (const Damage& damage : report.damage.items) print_line(damage_text(damage));
+  for (const Damage& damage : report.damage.items) print_damage(damage);
 }
 
 int run_inspect(const InspectFlags& flags, const Session& session) {
@@ -282,6 +285,7 @@ int run_inspect(const InspectFlags& flags, const Session& session) {
   SourceName name = source_name(session, flags.path, flags.revision);
   name.step = flags.step;
   name.items = flags.items;
+  name.ignore_index = flags.ignore_index;
   InspectOptions options{flags.data, flags.chunks, flags.filter};
   options.load_meshes = flags.load.meshes;
   options.devices_per_host = flags.load.devices_per_host;
@@ -306,13 +310,13 @@ OptionTable load_axes_table(InspectFlags& flags) {
            .to = &flags.axes,
            .value = "GLOB=AXIS,...",
            .group = Group::load,
-           .help = "logical axes of the arrays that match, where the checkpoint does not tell"},
+           .help = "logical axes of the arrays that match, if the checkpoint doesn't record them"},
           {.name = "--rules",
            .to = &flags.rules_file,
            .value = "FILE",
            .offer = Offer::file,
            .group = Group::load,
-           .help = "logical axis rules, JSON",
+           .help = "JSON file of logical axis rules",
            .standard = "MaxText's"}};
 }
 
@@ -321,41 +325,31 @@ OptionTable load_axes_table(InspectFlags& flags) {
 Command inspect_command(Session& session) {
   const auto flags = std::make_shared<InspectFlags>();
   Command out{.name = "inspect",
-              .summary = "show what is in a checkpoint: names, shapes, dtypes, chunks, metadata"};
-  out.positionals = {
-      {.name = "PATH",
-       .to = &flags->path,
-       .offer = Offer::file_or_directory,
-       .help = "HuggingFace directory, .safetensors file, model of the hub, Orbax root, step or "
-               "item directory, or directory of PyTorch (DCP)"}};
+              .summary = "show what a checkpoint holds: names, shapes, dtypes, chunks, metadata"};
+  out.positionals = {{.name = "PATH",
+                      .to = &flags->path,
+                      .offer = Offer::file_or_directory,
+                      .help = "Hugging Face directory, .safetensors or PyTorch file, Hub model, "
+                              "Orbax root, step or item directory, or PyTorch DCP directory"}};
   out.options = joined({{revision_option(flags->revision),
-                         {.name = "--step",
-                          .to = &flags->step,
-                          .value = "N",
-                          .group = Group::checkpoint,
-                          .help = "the step of a root with several",
-                          .standard = "the highest"},
-                         {.name = "--items",
-                          .to = &flags->items,
-                          .value = "NAME",
-                          .group = Group::checkpoint,
-                          .help = "the tree of a step with several",
-                          .standard = "the only one"},
+                         ignore_index_option(flags->ignore_index),
+                         step_option(flags->step),
+                         items_option(flags->items),
                          {.name = "--filter",
                           .to = &flags->filter,
                           .value = "GLOB",
-                          .help = "only what has a name that fits",
+                          .help = "show only names that match GLOB",
                           .standard = "all"},
                          {.name = "--summary",
                           .to = &flags->summary,
-                          .help = "totals only, no line for each tensor or leaf"},
+                          .help = "print totals, without a line for each array"},
                          {.name = "--chunks",
                           .to = &flags->chunks,
-                          .help = "where each chunk lies: file and byte range"},
+                          .help = "show the file and byte range of each chunk"},
                          {.name = "--data",
                           .to = &flags->data,
                           .group = Group::run,
-                          .help = "read all data too and list whatever is damaged",
+                          .help = "read all data and list all damage",
                           .standard = "metadata only"}},
                         load_table(flags->load),
                         load_axes_table(*flags),
@@ -363,12 +357,12 @@ Command inspect_command(Session& session) {
                         common_table(session)});
   out.examples = {
       {"an Orbax checkpoint", "hfshard inspect out"},
-      {"what each of 4 hosts reads when it loads",
+      {"what each of 4 hosts reads when it loads the checkpoint",
        "hfshard inspect out --summary --load-mesh fsdp=4"},
-      {"a HuggingFace checkpoint, with all its data", "hfshard inspect Qwen3-8B --data"},
-      {"one step of several, and where its embedding lies",
+      {"a Hugging Face checkpoint, with all its data", "hfshard inspect Qwen3-8B --data"},
+      {"where one step stores its embedding",
        "hfshard inspect out --step 0 --filter '*embedding*' --chunks"},
-      {"for programs", "hfshard inspect out/0/items --json"}};
+      {"as JSON", "hfshard inspect out/0/items --json"}};
   out.run = [flags, &session] { return run_inspect(*flags, session); };
   return out;
 }

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <set>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -15,7 +14,7 @@
 #include "tool/help.h"
 #include "tool/hub_flags.h"
 #include "tool/mapping_flags.h"
-#include "tool/problem_groups.h"
+#include "tool/mappings_check.h"
 #include "tool/progress.h"
 #include "tool/text_table.h"
 
@@ -23,12 +22,6 @@
 
 namespace hfshard {
 namespace {
-
-Json texts_json(const std::vector<std::string>& texts) {
-  Json::Array out;
-  for (const std::string& text : texts) out.emplace_back(text);
-  return out;
-}
 
 std::string config_text_of(const std::string& file) {
   return file.empty() ? std::string() : read_file(file);
@@ -56,8 +49,8 @@ Json families_json(const std::vector<FamilySummary>& families) {
   return Json(Json::Object{{"families", Json(std::move(items))}});
 }
 
-int run_list(const Session& session) {
-  const std::vector<FamilySummary> families = list_mappings(own_mappings({}));
+int run_list(const Session& session, const MappingFlags& flags) {
+  const std::vector<FamilySummary> families = list_mappings(own_mappings(flags));
   if (session.json) {
     print_json("mappings list", families_json(families));
   } else {
@@ -67,11 +60,13 @@ int run_list(const Session& session) {
 }
 
 Command list_command(Session& session) {
-  Command out{.name = "list", .summary = "list the model families that are known"};
-  out.options = common_table(session);
+  const auto flags = std::make_shared<MappingFlags>();
+  Command out{.name = "list", .summary = "list the model families"};
+  out.options = joined({only(mapping_table(*flags), {"--mapping"}), common_table(session)});
   out.examples = {{"as a table", "hfshard mappings list"},
-                  {"for programs", "hfshard mappings list --json"}};
-  out.run = [&session] { return run_list(session); };
+                  {"with your own family", "hfshard mappings list --mapping my_family.json"},
+                  {"as JSON", "hfshard mappings list --json"}};
+  out.run = [&session, flags] { return run_list(session, *flags); };
   return out;
 }
 
@@ -150,13 +145,13 @@ int run_show(const ShowFlags& flags, const Session& session) {
 
 Command show_command(Session& session) {
   const auto flags = std::make_shared<ShowFlags>();
-  Command out{.name = "show", .summary = "show the rules of a family with their shapes"};
+  Command out{.name = "show", .summary = "show a family's rules and their shapes"};
   out.positionals = {{.name = "FAMILY",
                       .to = &flags->family,
                       .required = false,
                       .offer = Offer::family,
                       .help = "a name from `mappings list`",
-                      .standard = "that of --mapping"}};
+                      .standard = "the family of --mapping"}};
   out.options =
       joined({{config_option(flags->config, "config.json for the shapes", "the family's example"),
                family_scheme_option(flags->parts.scheme), dialect_option(flags->parts.dialect),
@@ -165,205 +160,9 @@ Command show_command(Session& session) {
               common_table(session)});
   out.examples = {
       {"with the shapes of a model", "hfshard mappings show qwen3 --config Qwen3-8B/config.json"},
-      {"of separate layers", "hfshard mappings show qwen3 --layers separate"},
-      {"as torchtitan names them", "hfshard mappings show qwen3 --scheme torchtitan"}};
+      {"for separate layers", "hfshard mappings show qwen3 --layers separate"},
+      {"for torchtitan", "hfshard mappings show qwen3 --scheme torchtitan"}};
   out.run = [flags, &session] { return run_show(*flags, session); };
-  return out;
-}
-
-// -- check
-
-struct CheckFlags {
-  std::string revision;
-  std::string source;
-  bool all = false;
-  MappingFlags mapping;
-};
-
-Json report_json(const CheckReport& report) {
-  Json out;
-  out["family"] = report.family;
-  out["scheme"] = report.scheme;
-  if (!report.dialect.empty()) out["dialect"] = report.dialect;
-  out["layers"] = report.layers;
-  if (!report.config.empty()) out["config"] = report.config;
-  if (!report.config.empty()) out["with"] = texts_json(report.with);
-  out["shapes_seen"] = report.shapes_seen;
-  out["tensors"] = report.tensors;
-  out["leaves"] = report.leaves;
-  out["rules"] = texts_json(report.rules);
-  Json::Array dropped;
-  for (const CheckReport::Dropped& drop : report.dropped) {
-    Json item;
-    item["tensor"] = drop.tensor;
-    item["why"] = drop.why;
-    item["rule"] = drop.rule;
-    dropped.push_back(std::move(item));
-  }
-  out["dropped"] = std::move(dropped);
-  out["notes"] = texts_json(report.notes);
-  Json::Array problems;
-  for (const CheckReport::Problem& problem : report.problems) {
-    Json item;
-    item["tensor"] = problem.tensor;
-    item["region"] = problem.what;
-    item["rule"] = problem.rule;
-    if (!problem.hint.empty()) item["hint"] = problem.hint;
-    problems.push_back(std::move(item));
-  }
-  out["problems"] = std::move(problems);
-  return out;
-}
-
-void print_problems(const CheckReport& report) {
-  for (const ProblemGroup& group : group_problems(report.problems)) {
-    const CheckReport::Problem& problem = group.first;
-    const bool many = group.count > 1;
-    print_line("problem  " + printable(problem.what));
-    if (many) print_line(fmt::format("  {} times  {}", group.count, quote(group.tensors)));
-    if (!problem.tensor.empty())
-      print_line((many ? "  first   " : "  tensor  ") + quote(problem.tensor));
-    if (!problem.rule.empty()) print_line("  rule    " + printable(problem.rule));
-    if (!problem.hint.empty()) print_line("  hint    " + printable(problem.hint));
-  }
-}
-
-// One line per reason: a tower that is left out has hundreds of tensors.
-void print_dropped(const CheckReport& report) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
-  for (const CheckReport::Dropped& drop : report.dropped) {
-    auto found = std::ranges::find(reasons, drop.why, &decltype(reasons)::value_type::first);
-    if (found == reasons.end()) found = reasons.insert(reasons.end(), {drop.why, {}});
-    found->second.push_back(drop.tensor);
-  }
-  for (const auto& [why, tensors] : reasons) {
-    print_line(tensors.size() == 1
-                   ? fmt::format("dropped  {}: {}", quote(tensors[0]), printable(why))
-                   : fmt::format("dropped  {} regions, first {}: {}", tensors.size(),
-                                 quote(tensors[0]), printable(why)));
-  }
-}
-
-std::string headline(const CheckReport& report) {
-  std::string out = fmt::format("family {}, scheme {}", report.family, report.scheme);
-  if (report.scheme != "hf") out += ", layers " + report.layers;
-  if (!report.dialect.empty()) out += ", dialect " + report.dialect;
-  return out;
-}
-
-void print_check(const CheckReport& report) {
-  print_line(headline(report));
-  print_problems(report);
-  if (!report.problems.empty()) return;
-  print_line(fmt::format("rules    {}", report.rules.size()));
-  print_line(fmt::format("tensors  {}", report.tensors));
-  print_line(fmt::format("leaves   {}", report.leaves));
-  print_dropped(report);
-  for (const std::string& note : report.notes) print_line("note     " + printable(note));
-  print_line(report.shapes_seen
-                 ? "accounted: every element of the leaves has one origin, and every element of "
-                   "the tensors one use"
-                 : "names only: every tensor of the index has a rule or a named drop, and every "
-                   "rule its tensors; shapes were not seen, as no listed file is here");
-}
-
-int run_check_source(const CheckFlags& flags, const Session& session) {
-  const CheckReport report = check_mapping(source_name(session, flags.source, flags.revision),
-                                           mapping_options(flags.mapping));
-  if (session.json) {
-    print_json("mappings check", report_json(report));
-  } else {
-    for (const std::string& note : report.source_notes) print_note(session, note);
-    print_check(report);
-  }
-  return report.problems.empty() ? 0 : exit_status(ErrorCode::bad_input);
-}
-
-struct CheckTotals {
-  std::uint64_t sizes = 0;  // models that are no examples
-  std::uint64_t problems = 0;
-};
-
-CheckTotals totals_of(const std::vector<CheckReport>& reports) {
-  CheckTotals out;
-  std::set<std::pair<std::string, std::string>> sizes;
-  for (const CheckReport& report : reports) {
-    out.problems += report.problems.size();
-    if (report.config != "example") sizes.emplace(report.family, report.config);
-  }
-  out.sizes = sizes.size();
-  return out;
-}
-
-Json checks_json(const std::vector<CheckReport>& reports, const CheckTotals& totals) {
-  Json::Array items;
-  for (const CheckReport& report : reports) items.push_back(report_json(report));
-  Json out;
-  out["checks"] = std::move(items);
-  out["size_count"] = totals.sizes;
-  out["problem_count"] = totals.problems;
-  return out;
-}
-
-void print_checks(const std::vector<CheckReport>& reports, const CheckTotals& totals) {
-  for (const CheckReport& report : reports) {
-    print_line(fmt::format("{:<5} {} {} {}, {}{}: {} rules, {} tensors, {} leaves, {} dropped",
-                           report.problems.empty() ? "ok" : "WRONG", report.family, report.config,
-                           report.scheme, report.dialect.empty() ? report.layers : report.dialect,
-                           report.with.empty() ? "" : " with " + join(report.with, ","),
-                           report.rules.size(), report.tensors, report.leaves,
-                           report.dropped.size()));
-    print_problems(report);
-  }
-  print_line(fmt::format("{} checks, {} model sizes, {} problems", reports.size(), totals.sizes,
-                         totals.problems));
-}
-
-// All families, or those of --mapping alone.
-int run_check_families(const CheckFlags& flags, const Session& session) {
-  const std::vector<CheckReport> reports =
-      check_mappings(mapping_options(flags.mapping).files, flags.all);
-  const CheckTotals totals = totals_of(reports);
-  if (session.json) {
-    print_json("mappings check", checks_json(reports, totals));
-  } else {
-    print_checks(reports, totals);
-  }
-  return totals.problems == 0 ? 0 : exit_status(ErrorCode::bad_input);
-}
-
-int run_check(const CheckFlags& flags, const Session& session) {
-  const bool families = flags.all || (flags.source.empty() && !flags.mapping.files.empty());
-  if (families == !flags.source.empty()) {
-    throw Error(ErrorCode::usage,
-                "mappings check wants a SOURCE, or --all, or --mapping FILE for its family");
-  }
-  return families ? run_check_families(flags, session) : run_check_source(flags, session);
-}
-
-Command check_command(Session& session) {
-  const auto flags = std::make_shared<CheckFlags>();
-  Command out{
-      .name = "check",
-      .summary =
-          "prove that a family's rules account for every element of a source; writes nothing"};
-  out.positionals = {{.name = "SOURCE",
-                      .to = &flags->source,
-                      .required = false,
-                      .offer = Offer::file_or_directory,
-                      .help = kSourceHelp}};
-  out.options = joined(
-      {{revision_option(flags->revision),
-        {.name = "--all",
-         .to = &flags->all,
-         .group = Group::run,
-         .help = "check every family at its example config and at every size that it lists, in "
-                 "each layout, with and without the parts that --with names"}},
-       mapping_table(flags->mapping),
-       common_table(session)});
-  out.examples = {{"of a checkpoint", "hfshard mappings check Qwen3-8B"},
-                  {"of a family of your own", "hfshard mappings check --mapping my_family.json"}};
-  out.run = [flags, &session] { return run_check(*flags, session); };
   return out;
 }
 
@@ -377,14 +176,14 @@ struct ExampleFlags {
   ExampleOptions options;
 };
 
-// What was asked for. Throws: usage, io.
+// Returns the options of an example. Throws: usage, io.
 ExampleOptions example_options(const ExampleFlags& flags) {
   ExampleOptions out = flags.options;
   out.config_text = config_text_of(flags.config);
   out.dtype = dtype_from_string(flags.dtype).value_or(DType::bf16);
   const auto shard_bytes = parse_bytes(flags.shard_bytes);
   if (!shard_bytes || *shard_bytes == 0) {
-    throw Error(ErrorCode::usage, fmt::format("--shard-bytes wants a size such as 4GiB, not {}",
+    throw Error(ErrorCode::usage, fmt::format("--shard-bytes needs a size such as 4GiB, not {}",
                                               quote(flags.shard_bytes)));
   }
   out.shard_bytes = *shard_bytes;
@@ -422,7 +221,7 @@ int run_example(const ExampleFlags& flags, const Session& session) {
   progress->finish();
   if (session.json) {
     print_json("mappings example", example_json(options, result));
-  } else {
+  } else if (!session.quiet) {
     print_example(options, result);
   }
   return 0;
@@ -433,11 +232,11 @@ OptionTable example_table(ExampleFlags& flags) {
            .to = &flags.options.seed,
            .value = "N",
            .group = Group::example,
-           .help = "seed of the random weights"},
+           .help = "seed for the random weights"},
           {.name = "--sparse",
            .to = &flags.options.sparse,
            .group = Group::example,
-           .help = "full sizes but no data, so that it takes no disk",
+           .help = "write sparse files of full size that take no disk space",
            .standard = "random data"},
           {.name = "--dtype",
            .to = &flags.dtype,
@@ -449,13 +248,12 @@ OptionTable example_table(ExampleFlags& flags) {
            .to = &flags.shard_bytes,
            .value = "SIZE",
            .group = Group::example,
-           .help = "most tensor bytes in one file"}};
+           .help = "largest file, unless one tensor is larger"}};
 }
 
 Command example_command(Session& session) {
   const auto flags = std::make_shared<ExampleFlags>();
-  Command out{.name = "example",
-              .summary = "write a checkpoint of a family with random weights, of any size"};
+  Command out{.name = "example", .summary = "write a checkpoint with random weights, of any size"};
   out.positionals = {{.name = "FAMILY",
                       .to = &flags->options.family,
                       .offer = Offer::family,
@@ -463,13 +261,13 @@ Command example_command(Session& session) {
                      {.name = "OUT",
                       .to = &flags->options.out,
                       .offer = Offer::directory,
-                      .help = "directory to make; an existing one must be empty"}};
+                      .help = "directory to create; it may exist if it is empty"}};
   const OptionTable config = {
-      config_option(flags->config, "config.json, copied as it is", "the family's tiny example")};
+      config_option(flags->config, "config.json to use and copy", "the family's tiny example")};
   out.options = joined({config, part_table(flags->parts), example_table(*flags),
                         progress_table(session), common_table(session)});
-  out.examples = {{"a tiny one", "hfshard mappings example qwen3 tiny"},
-                  {"one of a model's size that takes no disk",
+  out.examples = {{"a tiny checkpoint", "hfshard mappings example qwen3 tiny"},
+                  {"a checkpoint of full size that takes no disk space",
                    "hfshard mappings example qwen3 big --config Qwen3-8B/config.json --sparse"}};
   out.run = [flags, &session] { return run_example(*flags, session); };
   return out;
@@ -479,9 +277,9 @@ Command example_command(Session& session) {
 
 Command mappings_command(Session& session) {
   Command out{.name = "mappings",
-              .summary = "the model families: list them, show or check rules, write an example"};
+              .summary = "list model families, show or check their rules, write an example"};
   out.options = {help_option()};
-  out.commands = {list_command(session), show_command(session), check_command(session),
+  out.commands = {list_command(session), show_command(session), mappings_check_command(session),
                   example_command(session)};
   return out;
 }

@@ -14,7 +14,7 @@ Option link_option(bool& link) {
   return {.name = "--link",
           .to = &link,
           .group = Group::link,
-          .help = "plan what link would do: what is linked, what is not, and why"};
+          .help = "show what link would do: linked data, copied data and the reasons"};
 }
 
 int run_plan_command(const Session& session, const PlanFlags& plan_flags,
@@ -35,7 +35,7 @@ int show_plan(const Session& session, const SourceName& source, const PlanOption
   questions.most_leaves = session.json ? UINT64_MAX : kShownLeaves;
   questions.measure = true;
   const PlanReport report = plan(source, wanted, run, questions);
-  // On a terminal what is longest scrolls away first, and the summary stays in sight.
+  // On a terminal the table comes first and scrolls away; the summary stays in sight.
   if (!session.json) print_leaves(report);
   flush_results();
   for (const std::string& line : source_notes(report.summary)) print_note(session, line);
@@ -58,9 +58,9 @@ Command plan_command(Session& session) {
   const auto load = std::make_shared<LoadFlags>();
   Command out{.name = "plan",
               .summary =
-                  "show what convert would do: tensors, chunks, bytes, memory; reads "
-                  "headers only"};
-  out.positionals = {source_positional(*plan_flags), out_positional(*run_flags)};
+                  "show what convert would do: tensors, chunks, bytes, memory; reads only "
+                  "headers"};
+  out.positionals = {source_positional(*plan_flags, kSourceHelp), out_positional(*run_flags)};
   out.options = joined({plan_table(*plan_flags),
                         root_table(*tree_flags),
                         back_table(*tree_flags),
@@ -70,10 +70,10 @@ Command plan_command(Session& session) {
                         common_table(session)});
   out.examples = {
       {"sizes, memory, and whether the disk is large enough", "hfshard plan Qwen3-8B out"},
-      {"what each host of four devices reads when it loads",
+      {"what each host of four devices reads when it loads the output",
        "hfshard plan Qwen3-8B --load-mesh fsdp=16 --devices-per-host 4"},
       {"what link would do", "hfshard plan Qwen3-8B out --link"},
-      {"every leaf, for programs", "hfshard plan Qwen3-8B --json"}};
+      {"every leaf, as JSON", "hfshard plan Qwen3-8B --json"}};
   out.run = [&session, plan_flags, tree_flags, run_flags, link, load] {
     return run_plan_command(session, *plan_flags, *tree_flags, *run_flags, *link, *load);
   };

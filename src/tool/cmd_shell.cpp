@@ -1,10 +1,16 @@
+#include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <memory>
+#include <stdio.h>
+#include <unistd.h>
 
 #include "base/text.h"
 #include "tool/cli.h"
 #include "tool/completions.h"
+#include "tool/help.h"
 #include "tool/man.h"
+#include "tool/progress.h"
 #include "tool/values.h"
 
 #include "hfshard/error.h"
@@ -17,9 +23,7 @@ std::vector<std::string> shell_names() { return {"bash", "zsh", "fish"}; }
 int run_completions(const std::string& shell) {
   constexpr Shell kShells[] = {Shell::bash, Shell::zsh, Shell::fish};
   Session session;  // tables with variables of their own
-  std::string text = completions(program(session), kShells[one_of(shell, shell_names(), "SHELL")]);
-  text.pop_back();  // the last newline
-  print_line(text);
+  print_text(completions(program(session), kShells[one_of(shell, shell_names(), "SHELL")]));
   return 0;
 }
 
@@ -29,7 +33,37 @@ void write_page(const std::string& directory, const ManualPage& page) {
                                                              &std::fclose);
   if (file == nullptr || std::fputs(page.text.c_str(), file.get()) < 0 ||
       std::fflush(file.get()) != 0)
-    throw Error(ErrorCode::io, "the page cannot be written").in_file(path);
+    throw Error(ErrorCode::io, "can't write the manual page").in_file(path);
+}
+
+// Pipes a text to a command. Returns false if the command failed.
+bool shown_by(const char* command, const std::string& text) {
+  flush_results();
+  const auto before = std::signal(SIGPIPE, SIG_IGN);  // the user has left the pager
+  std::FILE* const to = ::popen(command, "w");        // NOLINT(cert-env33-c): the user's own pager
+  bool shown = to != nullptr;
+  if (to != nullptr) {
+    static_cast<void>(std::fputs(text.c_str(), to));
+    shown = ::pclose(to) == 0;
+  }
+  static_cast<void>(std::signal(SIGPIPE, before));
+  return shown;
+}
+
+// Shows a page with man(1) or the pager in the environment. Without either, prints the command's
+// help.
+void show_page(const Command& app, const std::vector<std::string>& words) {
+  const ManualPage page = manual_page(app, words);
+  if (::isatty(STDOUT_FILENO) != 1) return print_text(page.text);
+  if (shown_by("command -v man >/dev/null 2>&1 && exec man -l - || exit 1", page.text)) return;
+  std::string path = app.name;
+  const Command* command = &app;
+  for (const std::string& word : words) {
+    path += " " + word;
+    command = &*std::ranges::find(command->commands, word, &Command::name);
+  }
+  const std::string text = help_text(*command, path, terminal_columns(STDOUT_FILENO));
+  if (!shown_by("exec ${PAGER:-less}", text)) print_text(text);
 }
 
 int run_man(const std::string& command, const std::string& sub, const std::string& directory) {
@@ -43,9 +77,7 @@ int run_man(const std::string& command, const std::string& sub, const std::strin
   for (const std::string& word : {command, sub}) {
     if (!word.empty()) words.push_back(word);
   }
-  std::string text = manual_page(app, words).text;
-  text.pop_back();
-  print_line(text);
+  show_page(app, words);
   return 0;
 }
 
@@ -55,18 +87,19 @@ Command completions_command() {
   const auto shell = std::make_shared<std::string>();
   Command out{
       .name = "completions",
-      .summary = "print the script with which a shell completes command lines",
-      .description = {"What is installed has them already. Otherwise a shell reads them when "
-                      "it starts, from the places below."}};
+      .summary = "print a shell's completion script",
+      .description = {
+          "An installed hfshard has them already. Otherwise put the script where your shell "
+          "looks for it, as below."}};
   out.positionals = {
       {.name = "SHELL", .to = shell.get(), .choices = shell_names(), .help = "bash, zsh or fish"}};
   out.options = {help_option()};
   out.examples = {
-      {"in bash, for this session", "source <(hfshard completions bash)"},
-      {"in bash, from now on",
+      {"bash, for this session", "source <(hfshard completions bash)"},
+      {"bash, for good",
        "hfshard completions bash >~/.local/share/bash-completion/completions/hfshard"},
-      {"in zsh, with a directory of your fpath", "hfshard completions zsh >~/.zfunc/_hfshard"},
-      {"in fish", "hfshard completions fish >~/.config/fish/completions/hfshard.fish"}};
+      {"zsh, in a directory of your fpath", "hfshard completions zsh >~/.zfunc/_hfshard"},
+      {"fish", "hfshard completions fish >~/.config/fish/completions/hfshard.fish"}};
   out.run = [shell] { return run_completions(*shell); };
   return out;
 }
@@ -74,24 +107,28 @@ Command completions_command() {
 Command man_command() {
   const auto words = std::make_shared<std::pair<std::string, std::string>>();
   const auto directory = std::make_shared<std::string>();
-  Command out{.name = "man", .summary = "print a manual page"};
+  Command out{.name = "man",
+              .summary = "print a manual page",
+              .description = {"On a terminal, man(1) shows the page. Otherwise hfshard prints "
+                              "troff."}};
   out.positionals = {{.name = "COMMAND",
                       .to = &words->first,
                       .required = false,
-                      .help = "the command that it is of",
+                      .help = "command of the page",
                       .standard = "hfshard itself"},
                      {.name = "SUBCOMMAND",
                       .to = &words->second,
                       .required = false,
-                      .help = "of a group such as mappings"}};
+                      .help = "command of a group such as mappings"}};
   out.options = {{.name = "--into",
                   .to = directory.get(),
                   .value = "DIR",
                   .offer = Offer::directory,
-                  .help = "write all pages to files of this directory instead"},
+                  .help = "write all pages into this directory"},
                  help_option()};
-  out.examples = {{"read it", "hfshard man convert | man -l -"},
-                  {"of a command of a group", "hfshard man mappings check"}};
+  out.examples = {{"read the page of convert", "hfshard man convert"},
+                  {"save it as text", "hfshard man convert | man -l - >convert.txt"},
+                  {"read the page of mappings check", "hfshard man mappings check"}};
   out.run = [words, directory] { return run_man(words->first, words->second, *directory); };
   return out;
 }

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <memory>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -11,6 +13,7 @@
 #include "tool/plan_flags.h"
 #include "tool/progress.h"
 #include "tool/steps.h"
+#include "tool/text_table.h"
 
 #include "hfshard/hfshard.h"
 
@@ -26,6 +29,8 @@ Json verify_json(const VerifyResult& result) {
   out["checked_bytes"] = result.checked_bytes;
   out["chunks"] = result.chunks;
   out["tensors"] = result.tensors;
+  out["objects"] = result.objects;
+  out["files"] = result.files;
   out["unrecorded_bytes"] = result.unrecorded_bytes;
   out["differences"] = Json::Array{};
   for (const Difference& difference : result.differences) {
@@ -48,7 +53,7 @@ void print_verified(const VerifyResult& result) {
     std::string where = difference.leaf.empty() ? "the output" : quote(difference.leaf);
     if (!difference.chunk.empty()) where += fmt::format(" chunk ({})", difference.chunk);
     if (!difference.tensor.empty()) where += fmt::format(" from {}", quote(difference.tensor));
-    print_line(fmt::format("differs   {}: {}", where, difference.what));
+    print_difference("differs   ", fmt::format("{}: {}", where, difference.what));
     if (difference.range) {
       print_line(
           fmt::format("          bytes [{}, {})", difference.range->begin, difference.range->end));
@@ -64,19 +69,26 @@ void print_verified(const VerifyResult& result) {
   }
   if (result.unrecorded_bytes > 0) {
     print_line(
-        fmt::format("linked    {} without digests: of their files only size and time were "
-                    "looked at",
+        fmt::format("linked    {} without digests: only the size and time of their files were "
+                    "checked",
                     human_bytes(result.unrecorded_bytes)));
   }
   if (!result.other_steps.empty())
     print_line("step      " + steps_text(*result.step, result.other_steps));
-  print_line(fmt::format("{} {}: {} in {} chunks, {} source tensors, {} differences",
-                         result.differences.empty() ? "verified " : "FAILED   ",
-                         printable(result.path), human_bytes(result.checked_bytes), result.chunks,
-                         result.tensors, result.differences.size()));
+  const std::string objects = result.objects == 0 ? "" : counted(result.objects, "object") + ", ";
+  const std::string files = result.files == 0 ? "" : counted(result.files, "file") + ", ";
+  const std::string said =
+      fmt::format(" {}: {} in {} chunks, {} source tensors, {}{}{} differences",
+                  printable(result.path), human_bytes(result.checked_bytes), result.chunks,
+                  result.tensors, objects, files, result.differences.size());
+  if (result.differences.empty()) {
+    print_line("verified " + said);
+  } else {
+    print_difference("FAILED   ", said);
+  }
 }
 
-int run_verify_command(const Session& session, const std::string& out, SourceName source,
+int run_verify_command(const Session& session, const SourceName& out, SourceName source,
                        const RunFlags& flags) {
   RunOptions options = run_options(session, flags);
   options.stop = &watch_interrupts();
@@ -86,7 +98,7 @@ int run_verify_command(const Session& session, const std::string& out, SourceNam
   progress->finish();
   if (session.json) {
     print_json("verify", verify_json(result));
-  } else {
+  } else if (!session.quiet || !result.differences.empty()) {
     print_verified(result);
   }
   return result.differences.empty() ? 0 : kDiffers;
@@ -98,29 +110,34 @@ Command verify_command(Session& session) {
   const auto path = std::make_shared<std::string>();
   const auto source = std::make_shared<std::string>();
   const auto revision = std::make_shared<std::string>();
+  const auto step = std::make_shared<std::optional<std::uint64_t>>();
   const auto flags = std::make_shared<RunFlags>();
   Command out{
       .name = "verify",
-      .summary =
-          "check an output: against its recorded digests, or byte for byte against its SOURCE"};
-  out.positionals = {{.name = "OUT",
-                      .to = path.get(),
-                      .offer = Offer::directory,
-                      .help = "output of convert: the root, a step or its items directory"},
-                     {.name = "SOURCE",
-                      .to = source.get(),
-                      .required = false,
-                      .offer = Offer::file_or_directory,
-                      .help = "what it was converted from",
-                      .standard = "recorded digests only"}};
-  out.options = joined({{revision_option(*revision)},
+      .summary = "check an output against its recorded digests, or byte for byte against SOURCE"};
+  out.positionals = {
+      {.name = "OUT",
+       .to = path.get(),
+       .offer = Offer::directory,
+       .help = "output of convert or reshard: the root, a step or an item directory"},
+      {.name = "SOURCE",
+       .to = source.get(),
+       .required = false,
+       .offer = Offer::file_or_directory,
+       .help = "source of the conversion",
+       .standard = "the recorded digests"}};
+  out.options = joined({{revision_option(*revision), step_option(*step)},
                         only(run_table(*flags), {"--max-memory", "--jobs"}),
                         progress_table(session),
                         common_table(session)});
   out.examples = {{"against the digests that convert recorded", "hfshard verify out"},
                   {"every byte against the source", "hfshard verify out Qwen3-8B"}};
-  out.run = [&session, path, source, revision, flags] {
-    return run_verify_command(session, *path, source_name(session, *source, *revision), *flags);
+  std::ranges::find(out.options, "--step", &Option::name)->help =
+      "step of OUT to check; hfshard finds the step of SOURCE in the record";
+  out.run = [&session, path, source, revision, step, flags] {
+    SourceName checked = source_name(session, *path, "");
+    checked.step = *step;
+    return run_verify_command(session, checked, source_name(session, *source, *revision), *flags);
   };
   return out;
 }

@@ -8,9 +8,9 @@
 namespace hfshard {
 namespace {
 
-// Words are found in the line itself: bash cuts its own at = and :, which values have too.
+// Splits the line itself, because bash also splits words at = and :, which values contain.
 constexpr std::string_view kBashHead =
-    R"(# bash completion for hfshard, made by `hfshard completions bash`.
+    R"sh(# bash completion for hfshard, made by `hfshard completions bash`.
 
 _hfshard() {
   local line=${COMP_LINE:0:COMP_POINT} words=()
@@ -18,10 +18,10 @@ _hfshard() {
   if [[ $line == *[[:space:]] ]]; then words+=(''); fi
   local count=${#words[@]} current=${words[-1]} at=1 command=''
   if ((count > 2)) && [[ ${words[1]} == help ]]; then at=2; fi
-)";
+)sh";
 
-constexpr std::string_view kBashScan = R"(
-  # Which argument this is, or of which option the value.
+constexpr std::string_view kBashScan = R"sh(
+  # Find the option whose value this is, or the number of the argument.
   local option='' argument=0 i
   for ((i = at; i < count - 1; i++)); do
     if [[ -n $option ]]; then
@@ -40,9 +40,9 @@ constexpr std::string_view kBashScan = R"(
   fi
   if [[ -n $option ]]; then
     case "$command $option" in
-)";
+)sh";
 
-constexpr std::string_view kBashTail = R"(    esac
+constexpr std::string_view kBashTail = R"sh(    esac
   elif [[ $current == -* ]]; then
     kind="words $options"
   elif [[ -n $commands ]]; then
@@ -61,7 +61,7 @@ constexpr std::string_view kBashTail = R"(    esac
       mapfile -t COMPREPLY < <(compgen -W "${kind#* }" -- "${typed##*,}") ;;
     words\ *) mapfile -t COMPREPLY < <(compgen -W "${kind#* }" -- "$typed") ;;
   esac
-  # What stands before the last = or : is no part of the word that bash replaces.
+  # bash replaces only the text after the last = or :.
   local breaks=${COMP_WORDBREAKS//[^=:]/} kept=''
   if [[ -n $breaks && $current == *[$breaks]* ]]; then kept=${current%"${current##*[$breaks]}"}; fi
   for i in "${!COMPREPLY[@]}"; do
@@ -71,9 +71,9 @@ constexpr std::string_view kBashTail = R"(    esac
 }
 
 complete -F _hfshard hfshard
-)";
+)sh";
 
-// `file`, `directory`, `words a b`, `list a b` with commas, `sizes a= b=` with commas too.
+// `file`, `directory`, `words a b`; `list a b` and `sizes a= b=` are separated by commas.
 std::string bash_kind(const Offered& offered, bool sizes) {
   if (offered.kind == Offer::directory) return "directory";
   if (offered.kind != Offer::nothing) return "file";
@@ -82,7 +82,7 @@ std::string bash_kind(const Offered& offered, bool sizes) {
   return (offered.list ? "list " : "words ") + join(offered.words, " ");
 }
 
-// The case of one command: what it has.
+// Returns the case of one command.
 std::string bash_case(const std::string& path, const Command& command, bool program) {
   std::vector<std::string> names;
   std::vector<std::string> valued;

@@ -7,9 +7,9 @@ namespace hfshard {
 namespace {
 
 constexpr std::string_view kFishHead =
-    R"(# fish completion for hfshard, made by `hfshard completions fish`.
+    R"sh(# fish completion for hfshard, made by `hfshard completions fish`.
 
-# Whether the command line begins with these words; `hfshard help` stands before them too.
+# Succeeds if the command line begins with these words; `help` may stand before them.
 function __hfshard_in
     set -l words (commandline -opc)
     set -e words[1]
@@ -18,7 +18,7 @@ function __hfshard_in
     test (count $words) -ge $end; and test "$words[1..$end]" = "$argv"
 end
 
-# Whether it is these words, with nothing behind them.
+# Succeeds if the command line is these words and nothing else.
 function __hfshard_at
     set -l words (commandline -opc)
     set -e words[1]
@@ -26,7 +26,7 @@ function __hfshard_at
     test "$words" = "$argv"
 end
 
-# Words for a list with commas, behind what is there of it.
+# Prints words that continue a list with commas.
 function __hfshard_list
     set -l before (commandline -ct | string replace -r '^--[a-z-]+=' '' | string replace -r '[^,]*$' '')
     for word in $argv
@@ -35,9 +35,9 @@ function __hfshard_list
 end
 
 complete -c hfshard -f
-)";
+)sh";
 
-// Within '...'.
+// Escapes a text within '...'.
 std::string fish_quoted(std::string_view text) {
   std::string out = "'";
   for (const char c : text) {
@@ -47,7 +47,7 @@ std::string fish_quoted(std::string_view text) {
   return out + "'";
 }
 
-// ` -r -F`: a value that is a file; ` -x -a '...'`: one of words; ` -x`: anything.
+// Returns the flags for a value: ` -r -F` for files, ` -x -a '...'` for words, ` -x` for any text.
 std::string fish_value(const Offered& offered, bool sizes) {
   if (offered.kind == Offer::directory) return " -x -a '(__fish_complete_directories)'";
   if (offered.kind != Offer::nothing) return " -r -F";

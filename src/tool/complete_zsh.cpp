@@ -7,7 +7,7 @@
 namespace hfshard {
 namespace {
 
-// For text within '...' and within [...] or between colons of a specification.
+// Escapes a text within '...' and within [...] or between colons of a specification.
 std::string zsh_escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -21,7 +21,7 @@ std::string zsh_escaped(std::string_view text) {
   return out;
 }
 
-// What follows the message of a value: `_files`, `(a b)`, or a command that completes it.
+// Returns the action of a value: `_files`, `(a b)`, or a command that completes it.
 std::string zsh_action(const Offered& offered, bool sizes) {
   if (offered.kind == Offer::directory) return "_files -/";
   if (offered.kind != Offer::nothing) return "_files";
@@ -58,7 +58,7 @@ std::string zsh_function(const std::vector<std::string>& words) {
   return words.empty() ? "_hfshard" : "_hfshard_" + join(words, "_");
 }
 
-// The function of a command that does something.
+// Returns the function of a command.
 std::string zsh_leaf(const std::vector<std::string>& words, const Command& command) {
   std::string out = fmt::format("{}() {{\n  _arguments -s -S", zsh_function(words));
   for (const Option& option : command.options) out += " \\\n    " + zsh_specification(option);
@@ -70,7 +70,7 @@ std::string zsh_leaf(const std::vector<std::string>& words, const Command& comma
   return out + "\n}\n\n";
 }
 
-// The function of a group, or of the program, which has `help` too.
+// Returns the function of a group, or of the program, which also has `help`.
 std::string zsh_group(const std::vector<std::string>& words, const Command& command) {
   const std::string name = zsh_function(words);
   std::string out = fmt::format(
@@ -102,7 +102,8 @@ std::string zsh_completions(const Command& program) {
       "#compdef hfshard\n# zsh completion for hfshard, made by `hfshard completions zsh`.\n\n";
   for (const auto& [words, command] : all_commands(program))
     out += command->commands.empty() ? zsh_leaf(words, *command) : zsh_group(words, *command);
-  // The file is the function when zsh loads it by its name, and defines it when it is sourced.
+  // zsh runs the file as a function when it loads it by name; sourcing the file defines the
+  // function.
   return out + zsh_group({}, program) +
          "if [ \"$funcstack[1]\" = _hfshard ]; then\n  _hfshard \"$@\"\nelse\n"
          "  compdef _hfshard hfshard\nfi\n";

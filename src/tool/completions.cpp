@@ -14,7 +14,7 @@ void add_commands(const Command& group, const std::vector<std::string>& path, Co
   }
 }
 
-// The words of families and mesh axes; the other kinds have none.
+// Returns the families or mesh axes; other kinds don't have words.
 std::vector<std::string> words_of(Offer offer) {
   std::vector<std::string> out;
   if (offer == Offer::family) {

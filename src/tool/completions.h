@@ -13,20 +13,20 @@ namespace hfshard {
 
 enum class Shell : std::uint8_t { bash, zsh, fish };
 
-/// The script with which a shell completes the program's command lines.
+/// Returns the script that completes the program's command lines in a shell.
 std::string completions(const Command& program, Shell shell);
 
-// What the scripts have in common.
+// The parts that the scripts share.
 
-/// All commands and groups below a program, with the words that call them: {"mappings", "check"}.
+/// Returns all commands and groups of a program with their words: {"mappings", "check"}.
 using CommandPaths = std::vector<std::pair<std::vector<std::string>, const Command*>>;
 CommandPaths all_commands(const Command& program);
 
-/// What a shell offers for one value.
+/// The completions that a shell offers for one value.
 struct Offered {
-  Offer kind = Offer::nothing;     ///< file, file_or_directory, directory; nothing: the words
+  Offer kind = Offer::nothing;     ///< file, file_or_directory, directory; nothing: `words`
   std::vector<std::string> words;  ///< choices, families, mesh axes
-  bool list = false;               ///< several of them, separated by commas
+  bool list = false;               ///< several words, separated by commas
 };
 Offered offered(const Option& option);
 Offered offered(const Positional& positional);

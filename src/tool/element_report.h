@@ -8,9 +8,9 @@
 
 namespace hfshard {
 
-/// Where an element is: its tensor and index, and its file and byte where those are known.
+/// Returns an element's tensor and index, and its file and byte if they are known.
 Json element_place_json(const ElementPlace& place);
-/// `FILE, byte N`, or the bytes that hold it.
+/// Returns `FILE, byte N`, or the bytes that hold the element.
 std::string element_place_text(const ElementPlace& place);
 
 }  // namespace hfshard

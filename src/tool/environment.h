@@ -5,7 +5,7 @@
 
 namespace hfshard {
 
-/// A variable of the environment that is set and not empty.
+/// Returns an environment variable that is set and not empty.
 std::optional<std::string> variable(const std::string& name);
 
 }  // namespace hfshard

@@ -16,7 +16,7 @@
 namespace hfshard {
 namespace {
 
-// Who agrees with how many checkpoints, in lines of a cell.
+// Returns the lines of the cell `verified against`.
 std::vector<std::string> rights_of(const FamilyProof& proof) {
   std::vector<std::string> right;
   if (proof.by_maxtext > 0) right.push_back(fmt::format("MaxText {}", proof.by_maxtext));
@@ -36,12 +36,12 @@ void print_families(const std::vector<FamilySummary>& families) {
     const bool maxtext = std::ranges::find(family.schemes, "maxtext") != family.schemes.end();
     return !maxtext || join(family.layers, ", ") == usual;
   });
-  // A list of model types goes on below itself where the columns before it leave enough.
+  // Wraps a list of model types in its column if the columns before it leave enough room.
   constexpr std::size_t kBefore = 55;
   constexpr std::size_t kEnough = 24;
   const std::size_t columns = file_columns(STDOUT_FILENO);
   const bool folds = alike && columns >= kBefore + kEnough;
-  std::vector<std::string> heading{"family", "accounted", "executed", "right", "model types"};
+  std::vector<std::string> heading{"family", "mapped", "run", "verified against", "model types"};
   if (!alike) heading.insert(heading.begin() + 1, "layers");
   TextTable table(std::move(heading));
   for (const FamilySummary& family : families) {
@@ -64,10 +64,10 @@ void print_families(const std::vector<FamilySummary>& families) {
   }
   print_table(table, 0);
   const std::string words = fmt::format(
-      "{}accounted: published models of which every element has its place; executed: test "
-      "checkpoints that were converted and verified; right: of them, bit-equal to MaxText's or "
-      "torchtitan's own converter, or to an independent one in numpy",
-      alike ? "layers: stacked or separate, of each in MaxText; " : "");
+      "{}mapped: published models whose every element has a place; run: test checkpoints that "
+      "hfshard converted and verified; verified against: how many of these are bit-equal to the "
+      "output of MaxText's or torchtitan's converter, or of an independent one in numpy",
+      alike ? "MaxText families have stacked or separate layers; " : "");
   for (const std::string& line : wrapped(words, columns)) print_line(line);
 }
 

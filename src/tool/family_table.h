@@ -6,7 +6,7 @@
 
 namespace hfshard {
 
-/// What `mappings list` shows of each family, in the columns that standard output has.
+/// Returns the table of `mappings list` for the width of standard output.
 void print_families(const std::vector<FamilySummary>& families);
 
 }  // namespace hfshard

@@ -16,7 +16,8 @@ namespace hfshard {
 std::vector<std::string> field_lines(const Field& field, std::size_t columns) {
   constexpr std::size_t kLabel = 10;
   std::vector<std::string> out;
-  for (const std::string& line : wrapped(field.text, columns - std::min(columns, kLabel)))
+  for (const std::string& line :
+       wrapped(printable(field.text), columns - std::min(columns, kLabel)))
     out.push_back(fmt::format("{:<{}}{}", out.empty() ? field.label : "", kLabel, line));
   return out;
 }
@@ -83,18 +84,21 @@ std::vector<Field> load_fields(const LoadReport& load) {
     most.requests = std::max(most.requests, host.requests);
   }
   const double needed = static_cast<double>(std::max<std::uint64_t>(load.needed_bytes, 1));
+  const bool alone = load.hosts.size() == 1;
+  const std::string who = alone ? "1 host" : fmt::format("each of {} hosts", load.hosts.size());
+  const std::string_view at_most = alone ? "" : "up to ";
   std::vector<Field> out;
   out.push_back(
-      {"load", fmt::format("on {}: a host of {} needs {}, reads {} in {} ({:.2f}x)",
-                           load.mesh.empty() ? "one device" : load.mesh, load.hosts.size(),
-                           human_bytes(most.needed_bytes), human_bytes(most.read_bytes),
+      {"load", fmt::format("on {}: {} needs {}{} and reads {}{} in {} ({:.2f}x)",
+                           load.mesh.empty() ? "one device" : load.mesh, who, at_most,
+                           human_bytes(most.needed_bytes), at_most, human_bytes(most.read_bytes),
                            counted(most.requests, "request"),
                            static_cast<double>(load.read_bytes) / needed)});
   if (load.refused.empty()) return out;
   out.push_back(
-      {"warning", fmt::format("Orbax's byte limiter refuses {} there, {} the first: a request of "
-                              "up to {}; "
-                              "use this mesh for --mesh, or set restore_concurrent_gb above it",
+      {"warning", fmt::format("Orbax's byte limiter refuses {} there, first {}: requests take up "
+                              "to {}; pass this mesh to --mesh, or raise restore_concurrent_gb "
+                              "above it",
                               counted(load.refused.size(), "leaf", "leaves"), load.refused.front(),
                               human_bytes(load.largest_request_bytes))});
   return out;

@@ -13,23 +13,23 @@
 
 namespace hfshard {
 
-/// A line of a report: what it is about, then words that go on below themselves.
+/// A line of a report: its label, then text that wraps below itself.
 struct Field {
   std::string label;
   std::string text;
 };
 std::vector<std::string> field_lines(const Field& field, std::size_t columns);
-/// On standard output, in the columns of the terminal.
+/// Prints a field on standard output, wrapped to the terminal.
 void print_field(const Field& field);
 void print_field(std::string_view label, const std::string& text);
 
-/// `14022`, `752 M`, `671 B`.
+/// Formats a count: `14022`, `752 M`, `671 B`.
 std::string human_count(std::uint64_t count);
 
-/// Where in a file, if that is known: `begin_bytes`, `end_bytes`.
+/// Adds `begin_bytes` and `end_bytes`, if the place in the file is known.
 void add_range(const std::optional<ByteRange>& range, Json& out);
 
-/// What loading costs, for people and programs.
+/// Reports the cost of loading, as text and as JSON.
 std::vector<Field> load_fields(const LoadReport& load);
 Json loads_json(const std::vector<LoadReport>& loads);
 

@@ -14,10 +14,10 @@ namespace {
 
 constexpr std::size_t kFewestColumns = 40;
 constexpr std::size_t kHelpColumn = 28;
-constexpr std::size_t kTextColumns = 24;  // with fewer beside the names, help stands below them
+constexpr std::size_t kTextColumns = 24;  // with less room, help goes below the names
 constexpr std::size_t kIndent = 6;
 
-// What the variable holds before the parsing; nothing of what is empty or a list.
+// Returns the variable's value before parsing, unless it is empty or a list.
 std::string held(const Variable& variable) {
   return std::visit(
       [](auto to) -> std::string {
@@ -38,14 +38,14 @@ std::string with_notes(const std::string& help, const std::vector<std::string>& 
   return notes.empty() ? help : fmt::format("{} ({})", help, join(notes, "; "));
 }
 
-// `  -j, --jobs N`, or `      --mesh NAME=N,...`.
+// Returns `  -j, --jobs N`, or `      --mesh NAME=N,...`.
 std::string option_head(const Option& option) {
   std::string out = option.letter.empty() ? std::string(kIndent, ' ') : "  " + option.letter + ", ";
   out += option.name;
   return option.value.empty() ? out : out + " " + option.value;
 }
 
-// A name and, beside or below it, what it means.
+// Prints a name with its meaning next to or below it.
 class Sheet {
  public:
   explicit Sheet(std::size_t columns) : columns_(std::max(columns, kFewestColumns)) {}
@@ -145,7 +145,7 @@ std::string help_text(const Command& command, std::string_view path, std::size_t
   }
   if (!command.examples.empty()) sheet.heading("Examples");
   for (const Example& example : command.examples) {
-    if (!example.what.empty()) sheet.line("  # " + example.what);  // pasted too, it does no harm
+    if (!example.what.empty()) sheet.line("  # " + example.what);  // harmless when pasted
     sheet.line("  " + example.line);
   }
   return sheet.text();

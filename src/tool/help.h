@@ -9,20 +9,21 @@
 
 namespace hfshard {
 
-/// What --help prints for a command that is called `path` ("hfshard mappings check"), in lines of
-/// at most `columns`, of which 40 at least are taken.
+/// Returns the --help text of a command that is called `path` ("hfshard mappings check"). Lines
+/// have at most `columns`, which counts as 40 or more.
 std::string help_text(const Command& command, std::string_view path, std::size_t columns);
 
-// What help, completions and manual pages have in common.
+// The parts that help, completions and manual pages share.
 
-/// `hfshard convert [OPTIONS] SOURCE [OUT]`.
+/// Returns `hfshard convert [OPTIONS] SOURCE [OUT]`.
 std::string usage_line(const Command& command, std::string_view path);
-/// The sentence of an option with its default: `kernel threads (default 2; may be repeated)`.
+/// Returns an option's help with its default: `threads that compute (default 2)`.
 std::string option_help(const Option& option);
 std::string positional_help(const Positional& positional);
-/// The groups that a table has, in order, with their options.
+/// Returns the groups of a table, in order, with their options.
 std::vector<std::pair<Group, std::vector<const Option*>>> grouped(const OptionTable& table);
-/// The words of a text in lines of at most `width`, but for longer words; one line at least.
+/// Wraps a text at words into lines of at most `width`; longer words keep their line. Returns at
+/// least one line.
 std::vector<std::string> wrapped(std::string_view text, std::size_t width);
 
 }  // namespace hfshard

@@ -22,7 +22,7 @@ bool is_true(const std::string& text) {
   return word == "1" || word == "on" || word == "yes" || word == "true";
 }
 
-// The first that is set decides.
+// The first variable that is set decides.
 bool first_true(std::initializer_list<const char*> names) {
   for (const char* name : names) {
     if (const auto value = variable(name)) return is_true(*value);
@@ -32,7 +32,7 @@ bool first_true(std::initializer_list<const char*> names) {
 
 std::string home() { return variable("HOME").value_or("/"); }
 
-// `~` at the front, and `$NAME` and `${NAME}`; what is not set stays as it is.
+// Expands a leading `~`, `$NAME` and `${NAME}`; keeps names of unset variables.
 std::string expanded(const std::string& path) {
   std::string out;
   std::size_t at = 0;
@@ -87,29 +87,29 @@ std::string trimmed(std::string text) {
   return text;
 }
 
-// Without line ends and blanks around it. Throws: usage, without the token.
+// Removes line ends and surrounding spaces. Throws: usage, without the token.
 std::string cleaned(std::string token, const std::string& from) {
   std::erase_if(token, [](char c) { return c == '\r' || c == '\n'; });
   token = trimmed(std::move(token));
   const auto odd = [](char c) { return c <= ' ' || c > '~'; };
   if (std::ranges::any_of(token, odd)) {
     throw Error(ErrorCode::usage,
-                fmt::format("{} holds no token: it has blanks or other characters "
-                            "that no token has",
+                fmt::format("{} doesn't hold a token: it has spaces or other characters "
+                            "that a token never has",
                             from));
   }
   return token;
 }
 
-// Whether a login through the browser has expired. Its token is in the token file as any other; the
-// Python client keeps when it ends beside it, and renews it. Source: huggingface_hub,
+// Returns whether a browser login has expired. Its token is in the token file like any other. The
+// Python client stores the expiry next to it and renews the token. Source: huggingface_hub,
 // utils/_auth.py.
 bool is_expired(const std::string& token, const std::string& stored_tokens) {
   constexpr std::uint64_t kMostBytes = 1U << 20;
   std::string text;
   try {
     text = read_file(stored_tokens, kMostBytes);
-  } catch (const Error&) {  // none is stored, or it is not for us to say
+  } catch (const Error&) {  // not stored, or unreadable
     return false;
   }
   bool of_token = false;
@@ -152,7 +152,7 @@ void find_token(HubOptions& options) {
     options.token_from = path;
     const std::string folder = std::filesystem::path(path).parent_path().string();
     if (is_expired(options.token, joined_path(folder, "stored_tokens"))) {
-      options.token_from += ", and has expired: hf auth whoami renews it";
+      options.token_from += "; it has expired: run hf auth whoami to renew it";
     }
   } catch (const Error& error) {
     if (error.code() != ErrorCode::not_found) throw;
@@ -164,7 +164,8 @@ std::uint32_t seconds(const char* name, std::uint32_t standard) {
   if (!set) return standard;
   constexpr std::size_t kMostDigits = 5;
   if (set->size() > kMostDigits || !std::ranges::all_of(*set, is_digit)) {
-    throw Error(ErrorCode::usage, fmt::format("{}={} is no number of seconds", name, quote(*set)));
+    throw Error(ErrorCode::usage,
+                fmt::format("{}={} isn't a number of seconds", name, quote(*set)));
   }
   const auto value = static_cast<std::uint32_t>(std::stoul(*set));
   return value == 0 ? standard : value;
@@ -177,16 +178,22 @@ Option revision_option(std::string& revision) {
           .to = &revision,
           .value = "REV",
           .group = Group::checkpoint,
-          .help = "branch, tag, refs/pr/N or commit of a model of the hub",
+          .help = "branch, tag, refs/pr/N or commit of a Hub model",
           .standard = "main"};
 }
 
+Option ignore_index_option(bool& ignore_index) {
+  return {.name = "--ignore-index",
+          .to = &ignore_index,
+          .group = Group::checkpoint,
+          .help = "ignore the model's index, and read all files whose names fit"};
+}
+
 Option keep_files_option(bool& keep_files) {
-  return {
-      .name = "--keep-files",
-      .to = &keep_files,
-      .group = Group::checkpoint,
-      .help = "of a model of the hub: fetch its files into the cache first, and read them there"};
+  return {.name = "--keep-files",
+          .to = &keep_files,
+          .group = Group::checkpoint,
+          .help = "download a Hub model into the cache first, and read it there"};
 }
 
 namespace {
@@ -221,7 +228,7 @@ HubOptions hub_options(const Session& session) {
 SourceName source_name(const Session& session, std::string text, std::string revision) {
   SourceName out(std::move(text));
   out.revision = std::move(revision);
-  // Of what is on this machine nobody needs the token, nor looks for it.
+  // A local source needs no token, so none is looked up.
   std::error_code error;
   const bool local = out.text.empty() || std::filesystem::exists(out.text, error);
   out.hub = local ? options_without_token(session) : hub_options(session);

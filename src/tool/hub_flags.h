@@ -9,18 +9,23 @@
 
 namespace hfshard {
 
-/// What every help says of a source.
+/// Returns the help of a SOURCE: a model's files, or any checkpoint.
+inline constexpr const char* kModelHelp =
+    "Hugging Face directory, one .safetensors or PyTorch file, or a model of the Hub (ORG/NAME)";
 inline constexpr const char* kSourceHelp =
-    "HuggingFace directory, one .safetensors file, or a model of the hub (ORG/NAME)";
+    "Hugging Face directory, one .safetensors or PyTorch file, a model of the Hub (ORG/NAME), or "
+    "an Orbax or PyTorch (DCP) checkpoint";
 
-/// --revision, of every command that takes a source.
+/// Returns --revision, for commands that take a source.
 Option revision_option(std::string& revision);
-/// --keep-files, of commands that read all of a source.
+/// Returns --ignore-index.
+Option ignore_index_option(bool& ignore_index);
+/// Returns --keep-files, for commands that read a whole source.
 Option keep_files_option(bool& keep_files);
-/// What the environment says of the hub, with the names and defaults of huggingface_hub (its
-/// constants.py and utils/_auth.py). Throws: usage.
+/// Returns the Hub's settings from the environment, with the names and defaults of huggingface_hub
+/// (constants.py, utils/_auth.py). Throws: usage.
 HubOptions hub_options(const Session& session);
-/// A source as it was typed.
+/// Returns the source that the user typed.
 SourceName source_name(const Session& session, std::string text, std::string revision);
 
 }  // namespace hfshard

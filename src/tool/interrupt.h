@@ -4,8 +4,8 @@
 
 namespace hfshard {
 
-/// From now on the first Ctrl-C (or SIGTERM) sets the flag instead of ending the process; a second
-/// one ends it.
+/// Makes the first Ctrl-C (or SIGTERM) set the flag instead of ending the process. A second one
+/// ends it.
 const std::atomic<bool>& watch_interrupts();
 
 }  // namespace hfshard

@@ -14,7 +14,7 @@
 namespace hfshard {
 namespace {
 
-// Source: groff_char(7): a plain - is a hyphen, which cannot be pasted; \e is a backslash.
+// Source: groff_char(7): a plain - is a hyphen, which can't be pasted; \e is a backslash.
 std::string troff(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -29,9 +29,9 @@ std::string troff(std::string_view text) {
   return out;
 }
 
-// Prose: as above, in lines of which none is taken for a request.
+// Escapes prose, so that no line is a request.
 std::string prose(std::string_view text) {
-  constexpr std::size_t kColumns = 72;  // escapes make them longer
+  constexpr std::size_t kColumns = 72;  // escapes lengthen lines
   std::vector<std::string> lines;
   for (const std::string& line : wrapped(text, kColumns)) {
     const std::string out = troff(line);
@@ -52,7 +52,7 @@ std::string troff_head(const Option& option) {
   return option.value.empty() ? out : fmt::format("{} \\fI{}\\fR", out, troff(option.value));
 }
 
-// Each status with the codes that end with it are in README.md too.
+// README.md lists each status with its error codes.
 std::string statuses(const Command& command) {
   struct Status {
     int number;
@@ -63,8 +63,8 @@ std::string statuses(const Command& command) {
       {exit_status(ErrorCode::usage), "the command line is wrong"},
       {exit_status(ErrorCode::bad_input),
        "something must change first: bad, damaged or missing input, an existing output, too little "
-       "memory or disk; of mappings check: findings"},
-      {exit_status(ErrorCode::io), "the system refused; a retry may help"},
+       "memory or disk, a gated repository or a bad token; mappings check: it found problems"},
+      {exit_status(ErrorCode::io), "the system failed; a retry may help"},
       {5, "verify or diff found differences"},
       {exit_status(ErrorCode::internal), "a bug in hfshard"},
       {exit_status(ErrorCode::cancelled), "interrupted"}};
@@ -115,7 +115,7 @@ std::string examples_section(const Command& command) {
   return out.empty() ? out : section("EXAMPLES") + out;
 }
 
-// A sentence: `the same tree` as `The same tree.`
+// Returns `The same tree.` for `the same tree`.
 std::string sentence(std::string text) {
   if (text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 32);
   return text + ".";
@@ -129,7 +129,7 @@ const Command& command_at(const Command& program, const std::vector<std::string>
       std::vector<std::string> names;
       for (const Command& command : at->commands) names.push_back(command.name);
       const std::vector<std::string> near = near_names(word, names);
-      throw Error(ErrorCode::usage, fmt::format("there is no command {}", quote(word)))
+      throw Error(ErrorCode::usage, fmt::format("hfshard has no command {}", quote(word)))
           .hint(near.empty() ? "see hfshard --help" : "did you mean " + join(near, " or ") + "?");
     }
     at = &*found;
@@ -162,11 +162,14 @@ ManualPage manual_page(const Command& program, const std::vector<std::string>& w
   for (const Command& child : command.commands)
     out += entry("\\fB" + troff(child.name) + "\\fR", child.summary);
   out += options_section(command) + examples_section(command) + statuses(command);
-  out += section("ENVIRONMENT") +
-         entry("\\fBHFSHARD_MAPPINGS\\fR",
-               "a directory of files for model families of your own, as of --mapping") +
-         entry("\\fBTMPDIR\\fR",
-               "where what has no output unpacks arrays that memory does not hold; else /var/tmp");
+  out +=
+      section("ENVIRONMENT") +
+      entry("\\fBHFSHARD_MAPPINGS\\fR",
+            "directory of mapping files, used like those of --mapping") +
+      entry(
+          "\\fBTMPDIR\\fR",
+          "directory for unpacked arrays that don't fit into memory, if the command has no output; "
+          "/var/tmp by default");
   out += references(program, words);
   return {name, out};
 }

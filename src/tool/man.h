@@ -10,13 +10,13 @@ namespace hfshard {
 
 /// A manual page of section 1, in troff with the macros of man(7).
 struct ManualPage {
-  std::string name;  ///< `hfshard-mappings-check`, also of its file, with `.1`
+  std::string name;  ///< `hfshard-mappings-check`, without `.1`
   std::string text;
 };
 
-/// The page of a command that is called by these words; of the program if there are none.
+/// Returns the page of the command with these words, or of the program without words.
 ManualPage manual_page(const Command& program, const std::vector<std::string>& words);
-/// All pages: the program's, then each command's.
+/// Returns all pages: the program's, then each command's.
 std::vector<ManualPage> manual_pages(const Command& program);
 
 }  // namespace hfshard

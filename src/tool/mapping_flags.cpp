@@ -21,13 +21,21 @@ void set_option(MappingOptions& options, const std::string& name, const std::str
   throw Error(ErrorCode::usage, fmt::format("option {} is given twice", quote(name)));
 }
 
+// The release is part of the options, even if it is the newest.
+void set_release(const MappingFlags& flags, MappingOptions& out) {
+  const std::vector<std::string> releases = list_releases(out.scheme);
+  if (releases.empty() || out.options.contains(out.scheme)) return;
+  set_option(out, out.scheme,
+             flags.maxtext ? find_release(out.scheme, *flags.maxtext) : releases.front());
+}
+
 Cast read_cast(const std::string& text) {
   const std::optional<Cast> cast = parse_cast(text);
   if (cast &&
       (cast->dtype == DType::bf16 || cast->dtype == DType::f16 || cast->dtype == DType::f32))
     return *cast;
-  throw Error(ErrorCode::usage, fmt::format("--cast wants GLOB=DTYPE, not {}", quote(text)))
-      .hint("the dtypes are bf16, f16 and f32; the glob is for leaf paths, as plan prints them");
+  throw Error(ErrorCode::usage, fmt::format("--cast needs GLOB=DTYPE, not {}", quote(text)))
+      .hint("DTYPE is bf16, f16 or f32; GLOB matches leaf paths as hfshard plan prints them");
 }
 
 }  // namespace
@@ -38,7 +46,7 @@ Option layers_option(std::string& layers) {
           .value = "stacked|separate",
           .choices = {"stacked", "separate"},
           .group = Group::model,
-          .help = "one array for all layers, or one for each"};
+          .help = "one array for all layers, or one array for each layer"};
 }
 
 OptionTable part_table(MappingFlags& flags) {
@@ -46,21 +54,21 @@ OptionTable part_table(MappingFlags& flags) {
            .to = &flags.options,
            .value = "NAME=VALUE",
            .group = Group::model,
-           .help = "an option of the family's rules"},
+           .help = "option of the model family; hfshard mappings show FAMILY lists them"},
           {.name = "--with",
            .to = &flags.with,
            .value = "NAME,...",
            .choices = {"mtp", "vision", "audio"},
            .open = true,
            .group = Group::model,
-           .help = "take parts that a loader may not want too: mtp, vision, audio"},
+           .help = "also convert optional parts: mtp, vision, audio"},
           {.name = "--mapping",
            .to = &flags.files,
            .value = "FILE",
            .offer = Offer::file,
            .group = Group::model,
-           .help = "a model family of your own, or a changed one in place of the built-in one",
-           .standard = "none; HFSHARD_MAPPINGS names a directory of such files"}};
+           .help = "mapping file that adds a model family or replaces a built-in one",
+           .standard = "the files in the directory HFSHARD_MAPPINGS, if it is set"}};
 }
 
 Option config_option(std::string& file, std::string help, std::string standard) {
@@ -75,7 +83,7 @@ Option config_option(std::string& file, std::string help, std::string standard) 
 
 namespace {
 
-// One of these by its name.
+// Returns the option with this name.
 Option summary_option(std::string name, decltype(Option::to) to,
                       const std::vector<SchemeSummary>& all, const std::string& what,
                       std::string_view between) {
@@ -98,21 +106,21 @@ Option summary_option(std::string name, decltype(Option::to) to,
 
 Option scheme_option(std::optional<std::string>& scheme) {
   Option out =
-      summary_option("--scheme", &scheme, list_schemes(), "whose names and shapes: ", ", ");
+      summary_option("--scheme", &scheme, list_schemes(), "tensor names and shapes: ", ", ");
   out.standard = MappingOptions().scheme;
   return out;
 }
 
 Option family_scheme_option(std::optional<std::string>& scheme) {
   Option out = scheme_option(scheme);
-  out.help = "whose names and shapes; of hf a dialect has rules";
-  out.standard += ", or the only one that the family has";
+  out.help = "tensor names and shapes; for hf, --dialect picks the rules";
+  out.standard += ", or the only scheme of the family";
   return out;
 }
 
 Option dialect_option(std::string& dialect) {
   return summary_option("--dialect", &dialect, list_dialects(),
-                        "names and shapes of --scheme hf: ", ", or ");
+                        "tensor names and shapes of --scheme hf: ", ", or ");
 }
 
 std::vector<MappingFile> own_mappings(const MappingFlags& flags) {
@@ -127,68 +135,97 @@ bool stacks(const std::string& scheme) {
   });
 }
 
-Option prefix_option(MappingFlags& flags) {
-  return {.name = "--prefix",
-          .to = &flags.prefix,
-          .value = "TEXT",
+Option release_option(MappingFlags& flags) {
+  const std::vector<std::string> all = list_releases("maxtext");
+  return {.name = "--maxtext",
+          .to = &flags.maxtext,
+          .value = "RELEASE",
+          .choices = all,
+          .open = true,
           .group = Group::model,
-          .help =
-              "what names of --scheme hf begin with, such as model.; taken off those of a "
-              "checkpoint of PyTorch that hfshard did not write",
-          .standard = "nothing"};
+          .help = "MaxText release that loads the output: " + join(all, ", "),
+          .standard = all.front()};
+}
+
+Option prefix_option(MappingFlags& flags) {
+  return {
+      .name = "--prefix",
+      .to = &flags.prefix,
+      .value = "TEXT",
+      .group = Group::model,
+      .help =
+          "with --scheme hf, put TEXT (such as model.) before every tensor name; with other "
+          "schemes, and for a PyTorch checkpoint that hfshard didn't write, remove TEXT from the "
+          "source's tensor names",
+      .standard = "nothing"};
 }
 
 OptionTable tensor_table(MappingFlags& flags) {
-  return {{.name = "--num-layers",
-           .to = &flags.num_layers,
-           .value = "N",
-           .least = 1,
-           .group = Group::model,
-           .help = "only the first N layers of the decoder: a small model to try things with",
-           .standard = "all"},
-          {.name = "--vocab",
-           .to = &flags.vocab,
-           .value = "N",
-           .least = 1,
-           .group = Group::model,
-           .help = "vocabulary rows of the target, padded with zeros or cut",
-           .standard = "the source's"},
-          {.name = "--include",
-           .to = &flags.include,
-           .value = "GLOB",
-           .group = Group::model,
-           .help = "only source tensors that match this glob, or with *.safetensors only such "
-                   "files",
-           .standard = "all"},
-          {.name = "--exclude",
-           .to = &flags.exclude,
-           .value = "GLOB",
-           .group = Group::model,
-           .help = "leave out source tensors that match this glob, or files"}};
+  return {
+      {.name = "--num-layers",
+       .to = &flags.num_layers,
+       .value = "N",
+       .least = 1,
+       .group = Group::model,
+       .help = "convert only the first N decoder layers, for a quick try",
+       .standard = "all"},
+      {.name = "--vocab",
+       .to = &flags.vocab,
+       .value = "N",
+       .least = 1,
+       .group = Group::model,
+       .help = "rows of the vocabulary; hfshard pads with zeros or cuts",
+       .standard = "the source's"},
+      {.name = "--include",
+       .to = &flags.include,
+       .value = "GLOB",
+       .group = Group::model,
+       .help =
+           "convert only source tensors that match GLOB; a GLOB that ends in .safetensors or .bin "
+           "selects files",
+       .standard = "all"},
+      {.name = "--exclude",
+       .to = &flags.exclude,
+       .value = "GLOB",
+       .group = Group::model,
+       .help = "leave out source tensors, or files, that match GLOB"},
+      {.name = "--drop",
+       .to = &flags.drop,
+       .value = "GLOB",
+       .group = Group::model,
+       .help = "accept that the values of these source tensors are lost if the target has no "
+               "place for them"},
+      {.name = "--untie",
+       .to = &flags.untie,
+       .group = Group::model,
+       .help = "write the output head as its own tensor, and tie_word_embeddings: false into "
+               "config.json"}};
 }
 
 OptionTable value_table(MappingFlags& flags) {
-  return {{.name = "--dtype",
-           .to = &flags.dtype,
-           .value = "keep|bf16|f16|f32",
-           .choices = {"keep", "bf16", "f16", "f32"},
-           .group = Group::values,
-           .help = "dtype of all float arrays, except those that their rule keeps wider; keep "
-                   "takes the dtype that SOURCE stores and refuses quantized tensors",
-           .standard = "as stored, bf16 where it is quantized"},
-          {.name = "--cast",
-           .to = &flags.casts,
-           .value = "GLOB=DTYPE",
-           .group = Group::values,
-           .help = "dtype of the leaves whose path matches, whatever their rule says; the last "
-                   "match wins"}};
+  return {
+      {.name = "--dtype",
+       .to = &flags.dtype,
+       .value = "keep|bf16|f16|f32",
+       .choices = {"keep", "bf16", "f16", "f32"},
+       .group = Group::values,
+       .help =
+           "dtype of float arrays, except those that the family keeps wider; keep: the dtype that "
+           "SOURCE stores, for quantized tensors only if the loader has a place for their "
+           "scales",
+       .standard = "as stored; bf16 for quantized tensors"},
+      {.name = "--cast",
+       .to = &flags.casts,
+       .value = "GLOB=DTYPE",
+       .group = Group::values,
+       .help = "dtype of the float arrays whose path matches GLOB; the last match wins"}};
 }
 
 }  // namespace
 
 OptionTable mapping_table(MappingFlags& flags) {
-  return joined({{scheme_option(flags.scheme), dialect_option(flags.dialect), prefix_option(flags),
-                  layers_option(flags.layers)},
+  return joined({{scheme_option(flags.scheme), release_option(flags), dialect_option(flags.dialect),
+                  prefix_option(flags), layers_option(flags.layers)},
                  part_table(flags),
                  tensor_table(flags),
                  value_table(flags)});
@@ -203,13 +240,14 @@ MappingOptions mapping_options(const MappingFlags& flags, const std::string& sch
     const std::size_t equals = option.find('=');
     if (equals == std::string::npos || equals == 0) {
       throw Error(ErrorCode::usage,
-                  fmt::format("--option wants NAME=VALUE, not {}", quote(option)));
+                  fmt::format("--option needs NAME=VALUE, not {}", quote(option)));
     }
     set_option(out, option.substr(0, equals), option.substr(equals + 1));
   }
   for (const std::string& list : flags.with) {
     for (const std::string& name : split(list, ',')) {
-      if (name.empty()) throw Error(ErrorCode::usage, "--with has an empty name");
+      if (name.empty())
+        throw Error(ErrorCode::usage, "--with has an empty name; it takes mtp, vision or audio");
       set_option(out, name, "true");
     }
   }
@@ -217,16 +255,19 @@ MappingOptions mapping_options(const MappingFlags& flags, const std::string& sch
   out.keep_dtype = flags.dtype == "keep";
   if (flags.dtype && !out.keep_dtype) out.dtype = dtype_from_string(*flags.dtype);
   out.num_layers = flags.num_layers;
+  set_release(flags, out);
   if (flags.vocab) set_option(out, "vocab", std::to_string(*flags.vocab));
   const bool as_stored = out.scheme == "hf" && out.dialect == MappingOptions().dialect;
   if (!as_stored) {
     out.files = own_mappings(flags);
   } else if (!flags.files.empty()) {
-    throw Error(ErrorCode::usage, "--scheme hf keeps names and shapes, so it takes no --mapping");
+    throw Error(ErrorCode::usage, "--scheme hf keeps names and shapes, so it can't use --mapping");
   }
   out.prefix = flags.prefix;
   out.include = flags.include;
   out.exclude = flags.exclude;
+  out.drop = flags.drop;
+  out.untie = flags.untie;
   return out;
 }
 

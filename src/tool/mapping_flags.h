@@ -11,13 +11,14 @@
 
 namespace hfshard {
 
-/// The flags that choose a mapping, as typed. One definition for every command that has them.
+/// The flags that choose a mapping, as typed; one definition for all commands.
 struct MappingFlags {
   std::optional<std::string> scheme;
   std::string dialect = MappingOptions().dialect;
   std::string layers = "stacked";
   std::vector<std::string> options;  ///< NAME=VALUE
   std::optional<std::uint64_t> num_layers;
+  std::optional<std::string> maxtext;
   std::optional<std::uint64_t> vocab;
   std::vector<std::string> with;  ///< NAME,...
   std::optional<std::string> dtype;
@@ -25,31 +26,32 @@ struct MappingFlags {
   std::string prefix;
   std::vector<std::string> include;
   std::vector<std::string> exclude;
+  std::vector<std::string> drop;
+  bool untie = false;
   std::vector<std::string> files;  ///< --mapping FILE
 };
 
-// The tables' options write to `flags`, which must outlive the parsing.
+// The options of the tables write to `flags`, which must outlive the parsing.
 
-/// --scheme alone, with all the schemes that there are.
+/// Returns --scheme with all schemes.
 Option scheme_option(std::optional<std::string>& scheme);
-/// The same for the rules of a family, of which "hf" has none but in dialects.
+/// Returns --scheme for a family's rules, without "hf" unless a dialect has rules.
 Option family_scheme_option(std::optional<std::string>& scheme);
-/// --dialect alone.
+/// Returns --dialect.
 Option dialect_option(std::string& dialect);
-/// --layers alone, for commands that need no more.
+/// Returns --layers.
 Option layers_option(std::string& layers);
-/// --option, --with and --mapping alone: which parts of a model there are, by which mapping.
+/// Returns --option, --with and --mapping, which select parts of a model and the mapping.
 OptionTable part_table(MappingFlags& flags);
-/// All of them.
+/// Returns all options of a mapping.
 OptionTable mapping_table(MappingFlags& flags);
-/// `config.json` for the shapes of a family.
+/// Returns --config FILE, the config.json for a family's shapes.
 Option config_option(std::string& file, std::string help, std::string standard);
-/// The user's own families: those of --mapping, then those of the directory that the environment
-/// names by HFSHARD_MAPPINGS. Throws: as read_mappings.
+/// Reads the user's own families: the files of --mapping, then the directory HFSHARD_MAPPINGS.
+/// Throws: as read_mappings.
 std::vector<MappingFile> own_mappings(const MappingFlags& flags);
-/// Reads the files of own_mappings. `scheme`: unless one was given. Throws: usage (an option
-/// without
-/// `=`, or given twice).
+/// Returns the mapping options; reads the files of own_mappings. `scheme`: the default. Throws:
+/// usage (an option without `=`, or given twice).
 MappingOptions mapping_options(const MappingFlags& flags,
                                const std::string& scheme = MappingOptions().scheme);
 

@@ -13,7 +13,7 @@
 namespace hfshard {
 namespace {
 
-// An option or a positional argument, with the value that it is about; empty: any.
+// An option or positional argument, with the value that matters; empty: any value.
 struct Word {
   std::string name;
   std::string value = {};
@@ -23,83 +23,92 @@ std::string to_string(const Word& word) {
   return word.value.empty() ? word.name : word.name + " " + word.value;
 }
 
-// With `with`, `idle` changes nothing.
+// `idle` has no effect together with `with`.
 struct Pair {
   Word with;
   std::vector<std::string> idle;
   const char* why;
-  const char* not_of = "";  // a command where the option means something else
+  const char* of = "";  // the only command affected; empty: any
 };
 
-// Without any of `wanted`, `idle` changes nothing.
+// `idle` has no effect without one of `wanted`.
 struct Need {
   std::vector<std::string> idle;
   std::vector<Word> wanted;
   const char* why;
-  const char* of = "";  // the only command where it is so; empty: any
+  const char* of = "";  // the only command affected; empty: any
 };
 
-// Which `mappings check` has for a SOURCE only; everywhere else a SOURCE is required.
+// Options that `mappings check` uses only with a SOURCE.
 const std::vector<std::string>& of_model() {
   static const std::vector<std::string> kNames = {
       "--scheme", "--dialect", "--layers", "--num-layers", "--option",  "--with",
-      "--prefix", "--vocab",   "--dtype",  "--cast",       "--include", "--exclude"};
+      "--prefix", "--vocab",   "--dtype",  "--cast",       "--include", "--exclude",
+      "--drop",   "--untie",   "--step",   "--config"};
   return kNames;
 }
-// Whose --step is one of SOURCE.
-constexpr const char* kReads = "reshard";
-constexpr const char* kWhyNotOfModel = "families are checked as they are, in each layout";
+constexpr const char* kCheck = "check";
+constexpr const char* kWhyNotOfModel = "it checks families with their own options, in both layouts";
 
-// A command has only some of these options, and is asked about those that it has.
+// Keeps the pairs whose options the command has.
 const std::vector<Pair>& pairs() {
   static const std::vector<Pair> kPairs = {
-      {{"--to", "null"}, {"OUT"}, "nothing is kept"},
-      {{"--to", "null"}, {"--compress", "--checksum"}, "what is discarded is not encoded"},
-      {{"--to", "null"}, {"--step"}, "what is discarded has no step", kReads},
-      {{"--to", "null"}, {"--resume", "--overwrite"}, "nothing is kept, so nothing stands there"},
-      {{"--to", "null"}, {"--link", "--load-mesh"}, "what is discarded cannot be loaded"},
-      {{"--to", "safetensors"}, {"--mesh", "--rules"}, "tensors are not cut"},
-      {{"--to", "safetensors"}, {"--chunk-bytes"}, "tensors are not cut"},
-      {{"--to", "safetensors"}, {"--compress", "--checksum"}, "tensors are stored as they are"},
-      {{"--to", "safetensors"}, {"--step"}, "a HuggingFace directory has no steps", kReads},
-      {{"--to", "safetensors"}, {"--link"}, "tensors are written"},
-      {{"--to", "safetensors"}, {"--load-mesh"}, "tensors are not cut"},
-      {{"--to", "dcp"}, {"--compress"}, "torch reads items as they are"},
-      {{"--to", "dcp"}, {"--checksum"}, "every item has its CRC"},
-      {{"--to", "dcp"}, {"--step"}, "OUT is the checkpoint itself", kReads},
-      {{"--to", "dcp"}, {"--link"}, "items are written"},
-      {{"--scheme", "hf"}, {"--layers"}, "names and shapes stay as they are"},
-      {{"--scheme", "torchtitan"}, {"--layers"}, "its layers are separate"},
-      {{"--scheme", "torchtitan"}, {"--vocab"}, "its models have the vocabulary of config.json"},
-      {{"--link"}, {"--compress"}, "what is linked stays as it is"},
-      {{"--link"}, {"--worker"}, "an index is made by one process"},
-      {{"--in-place"}, {"--shards"}, "the source's files keep their own names"},
-      {{"--in-place"}, {"--step"}, "an index beside the source's files has no step"},
-      {{"--all"}, of_model(), kWhyNotOfModel},
+      {{"--to", "null"}, {"OUT"}, "it discards the output"},
+      {{"--to", "null"}, {"--compress", "--checksum"}, "discarded chunks are not encoded"},
+      {{"--to", "null"}, {"--output-step"}, "a discarded output has no step"},
+      {{"--to", "null"}, {"--resume", "--overwrite"}, "it discards the output"},
+      {{"--to", "null"}, {"--link", "--load-mesh"}, "a discarded output can't be loaded"},
+      {{"--to", "safetensors"}, {"--mesh", "--rules"}, "it stores whole tensors"},
+      {{"--to", "safetensors"}, {"--chunk-bytes"}, "it stores whole tensors"},
+      {{"--to", "safetensors"}, {"--compress", "--checksum"}, "the format has neither"},
+      {{"--to", "safetensors"}, {"--output-step"}, "a Hugging Face directory has no steps"},
+      {{"--to", "safetensors"}, {"--link"}, "only Orbax outputs can be linked"},
+      {{"--to", "safetensors"}, {"--load-mesh"}, "it stores whole tensors"},
+      {{"--to", "dcp"}, {"--compress"}, "torch reads only uncompressed items"},
+      {{"--to", "dcp"}, {"--checksum"}, "every item has a CRC"},
+      {{"--to", "dcp"}, {"--output-step"}, "OUT is the checkpoint itself"},
+      {{"--to", "dcp"}, {"--link"}, "only Orbax outputs can be linked"},
+      {{"--scheme", "hf"}, {"--layers"}, "it keeps names and shapes"},
+      {{"--scheme", "hf"}, {"--maxtext"}, "it keeps names and shapes"},
+      {{"--scheme", "torchtitan"}, {"--maxtext"}, "it doesn't use MaxText's names"},
+      {{"--scheme", "torchtitan"}, {"--layers"}, "torchtitan's layers are always separate"},
+      {{"--scheme", "torchtitan"}, {"--vocab"}, "torchtitan takes the vocabulary from config.json"},
+      {{"--link"}, {"--compress"}, "linked data can't be compressed"},
+      {{"--link"}, {"--worker"}, "one process writes the index"},
+      {{"--in-place"}, {"--shards"}, "the source's files keep their names"},
+      {{"--in-place"}, {"--output-step"}, "an index next to the source's files has no step"},
+      {{"--steps"}, {"--step", "--output-step"}, "each step keeps its number"},
+      {{"--steps"}, {"--worker"}, "one process publishes each step before the next one"},
+      {{"--steps"}, {"--dry-run"}, "a plan covers one step; pass --step N"},
+      {{"--to", "null"}, {"--steps"}, "it discards the output"},
+      {{"--all"}, of_model(), kWhyNotOfModel, kCheck},
       {{"--sparse"}, {"--seed"}, "sparse files hold zeros"},
-      {{"--summary"}, {"--chunks"}, "a summary lists nothing"},
+      {{"--summary"}, {"--chunks"}, "a summary doesn't list arrays"},
   };
   return kPairs;
 }
 
 const std::vector<Need>& needs() {
   static const std::vector<Need> kNeeds = {
-      {{"--resume", "--overwrite"}, {{"OUT"}, {"--in-place"}}, "they are about an output"},
-      {{"--worker"}, {{"OUT"}}, "it changes the time to write", "plan"},
-      {of_model(), {{"SOURCE"}}, kWhyNotOfModel},
-      {{"--shard-bytes"}, {{"--to", "safetensors"}}, "other files are as large as suits them"},
-      {{"--prefix", "--dialect"},
+      {{"--resume", "--overwrite"}, {{"OUT"}, {"--in-place"}}, "they need an output"},
+      {{"--worker"}, {{"OUT"}}, "it changes only the time to write", "plan"},
+      {of_model(), {{"SOURCE"}}, kWhyNotOfModel, kCheck},
+      {{"--shard-bytes"}, {{"--to", "safetensors"}}, "hfshard chooses the size of other files"},
+      {{"--dialect"},
        {{"--scheme", "hf"}, {"--to", "dcp"}, {"--to", "safetensors"}},
-       "names of other schemes are their loaders' own"},
+       "other schemes have the names of their loader"},
       {{"--devices-per-host"},
        {{"--load-mesh"}, {"--link"}},
-       "it says which devices load together"},
-      {{"--axes", "--rules"}, {{"--load-mesh"}}, "they say how a mesh cuts the arrays", "inspect"},
+       "it tells which devices load together"},
+      {{"--axes", "--rules"},
+       {{"--load-mesh"}},
+       "they tell how a mesh splits the arrays",
+       "inspect"},
   };
   return kNeeds;
 }
 
-// Whether the command has it.
+// Returns whether the command has the option.
 bool has(const Command& command, const std::string& name) {
   return std::ranges::find(command.options, name, &Option::name) != command.options.end() ||
          std::ranges::find(command.positionals, name, &Positional::name) !=
@@ -114,7 +123,8 @@ bool is_given(const Parsed& parsed, const Word& word) {
 }
 
 void check_pair(const Parsed& parsed, const Pair& pair) {
-  if (!is_given(parsed, pair.with) || parsed.command->name == pair.not_of) return;
+  if (*pair.of != 0 && parsed.command->name != pair.of) return;
+  if (!is_given(parsed, pair.with)) return;
   for (const std::string& idle : pair.idle) {
     if (!is_given(parsed, {idle})) continue;
     throw Error(ErrorCode::usage,
@@ -146,7 +156,7 @@ void check_pairs(const Parsed& parsed) {
     if (pair.with.name != "--scheme" || pair.with.value != "hf" || is_given(parsed, {"--scheme"}))
       continue;
     for (const char* to : {"safetensors", "dcp"})  // which imply it
-      check_pair(parsed, {{"--to", to}, pair.idle, pair.why, pair.not_of});
+      check_pair(parsed, {{"--to", to}, pair.idle, pair.why});
   }
   for (const Need& need : needs()) check_need(parsed, need);
 }

@@ -4,8 +4,8 @@
 
 namespace hfshard {
 
-/// Refuses options of a command line of which one takes the other's effect away, and
-/// options that mean nothing without another one. Throws: usage, naming both.
+/// Refuses an option that has no effect because another option is present or missing. Throws:
+/// usage, naming both.
 void check_pairs(const Parsed& parsed);
 
 }  // namespace hfshard

@@ -12,18 +12,18 @@
 
 namespace hfshard {
 
-// What a person can type, as data. The command line is read, and help, completions and manual
-// pages are written, from these alone.
+// The options of commands, as data. The parser, help, completions and manual pages all follow from
+// these tables.
 
-/// The part of a command's help in which an option stands, in this order.
+/// The part of a command's help that lists an option, in this order.
 enum class Group : std::uint8_t { model, values, checkpoint, link, load, example, run, output };
-/// Its heading: "Model".
+/// Returns the heading of a group: "Model".
 std::string_view to_string(Group group) noexcept;
 
-/// What a shell offers where a value is typed, unless there are choices.
+/// The completions that a shell offers for a value without choices.
 enum class Offer : std::uint8_t { nothing, file, directory, file_or_directory, axes, family };
 
-/// Where a value goes; the variable must outlive the parsing. `bool` is a flag without a value, a
+/// The variable for a value; it must outlive the parsing. `bool` is a flag without a value. A
 /// vector takes one value each time the option is given.
 using Variable =
     std::variant<std::monostate, bool*, std::string*, std::vector<std::string>*, std::uint64_t*,
@@ -31,25 +31,25 @@ using Variable =
 
 /// One option of a command.
 struct Option {
-  std::string name;         ///< `--jobs`
-  std::string letter = {};  ///< `-j`, or empty
-  Variable to = {};         ///< none: `--help` and `--version`, which end the parsing
-  std::string value = {};   ///< what stands for the value in help: `N`; no word for flags
-  std::vector<std::string> choices = {};  ///< the values that there are
-  bool open = false;                      ///< the choices are not all: the command checks the value
+  std::string name;                       ///< `--jobs`
+  std::string letter = {};                ///< `-j`, or empty
+  Variable to = {};                       ///< empty: `--help`, `--version`; end the parsing
+  std::string value = {};                 ///< placeholder in help: `N`; empty for flags
+  std::vector<std::string> choices = {};  ///< the values that it accepts
+  bool open = false;                      ///< the command checks other values
   Offer offer = Offer::nothing;
   std::uint64_t least = 0;  ///< of a number
   std::uint64_t most = INT64_MAX;
   Group group = Group::output;
   std::string help = {};      ///< without its default, no full stop
-  std::string standard = {};  ///< the default in words; if empty, what the variable holds
+  std::string standard = {};  ///< default in words; empty: the variable's value
 };
 using OptionTable = std::vector<Option>;
 
 /// `-h, --help`.
 Option help_option();
 
-/// A word of the command line that is no option.
+/// A positional argument.
 struct Positional {
   std::string name;  ///< `SOURCE`
   std::string* to = nullptr;
@@ -57,13 +57,13 @@ struct Positional {
   std::vector<std::string> choices = {};
   Offer offer = Offer::nothing;
   std::string help = {};
-  std::string standard = {};  ///< what stands for it if it is left out
+  std::string standard = {};  ///< the value if it is left out
 };
 
-/// A command line that works, and what it is for.
+/// A working command line and its purpose.
 struct Example {
-  std::string what;  ///< empty: it goes with the one before
-  std::string line;  ///< as it is pasted: `hfshard convert SOURCE OUT`
+  std::string what;  ///< empty: belongs to the one before
+  std::string line;  ///< pasteable: `hfshard convert SOURCE OUT`
 };
 
 /// A command, a group of commands, or the program.
@@ -75,14 +75,14 @@ struct Command {
   OptionTable options = {};
   std::vector<Example> examples = {};
   std::vector<Command> commands = {};  ///< of a group
-  std::function<int()> run = {};       ///< returns the exit status; keeps the variables alive
+  std::function<int()> run = {};       ///< returns the exit status; owns the variables
 };
 
-/// One table after the other.
+/// Returns the tables joined in order.
 OptionTable joined(std::initializer_list<OptionTable> tables);
-/// The table without the options of these names, all of which it has.
+/// Returns the table without these options, all of which it must have.
 OptionTable without(OptionTable table, std::initializer_list<std::string_view> names);
-/// The options of these names, all of which it has, in the table's order.
+/// Returns only these options, all of which the table must have, in its order.
 OptionTable only(const OptionTable& table, std::initializer_list<std::string_view> names);
 
 }  // namespace hfshard

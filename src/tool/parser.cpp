@@ -14,7 +14,7 @@
 namespace hfshard {
 namespace {
 
-// Each throws usage, which passes through CLI11 as it is.
+// Each throws usage, which passes through CLI11 unchanged.
 CLI::Validator check_of(const Option& option) {
   const auto check = [option](const std::string& text) {
     if (!option.choices.empty()) {
@@ -38,7 +38,7 @@ void add_option(CLI::App& app, const Option& option, const std::string& names, V
     app.add_flag(names, to, option.help);
   } else {
     CLI::Option* added = app.add_option(names, to, option.help)->type_name(option.value);
-    // One value each time; without this CLI11 takes the positional arguments after it too.
+    // Takes one value each time. Otherwise CLI11 would also take the positional arguments after it.
     if (std::is_same_v<Value, std::vector<std::string>>) added->allow_extra_args(false);
     if (kIsNumber<Value> || (!option.choices.empty() && !option.open))
       added->check(check_of(option));
@@ -77,8 +77,8 @@ void add_command(CLI::App& app, const Command& command) {
   if (!command.commands.empty()) app.require_subcommand(1);
 }
 
-// What a word may be the beginning of, or else what it is near to. Of a word shorter than `least`
-// every other one is near.
+// Returns the names that begin with the word, or else similar names. Words shorter than `least`
+// would be similar to every name.
 std::vector<std::string> meant_by(const std::string& word, const std::vector<std::string>& names,
                                   std::size_t least) {
   if (word.size() < least) return {};
@@ -89,7 +89,7 @@ std::vector<std::string> meant_by(const std::string& word, const std::vector<std
   return out.empty() ? near_names(word, names) : out;
 }
 
-// An option that a command has, before that command.
+// Refuses an option of a command that stands before the command.
 void check_order(const Command& program, const std::vector<std::string>& words) {
   if (words.empty() || !words[0].starts_with("-")) return;
   const std::string typed = words[0].substr(0, words[0].find('='));
@@ -102,19 +102,19 @@ void check_order(const Command& program, const std::vector<std::string>& words) 
   for (const std::string& word : words) {
     const auto command = std::ranges::find(program.commands, word, &Command::name);
     if (command == program.commands.end() || !has(*command)) continue;
-    throw Error(ErrorCode::usage, fmt::format("{} stands before its command", typed))
+    throw Error(ErrorCode::usage, fmt::format("{} must follow its command", typed))
         .hint(fmt::format("write {} {} ... {}", program.name, word, typed));
   }
 }
 
-// CLI11 says only that a command is missing; this says which word is none.
+// CLI11 says only that a command is missing; this names the wrong word.
 void check_command(const Command& command, const std::vector<std::string>& words, std::size_t at) {
   if (command.commands.empty()) return;
   if (at == words.size() && at > 0) {
     std::vector<std::string> names;
     for (const Command& child : command.commands) names.push_back(child.name);
-    throw Error(ErrorCode::usage, fmt::format("{} wants one of its commands", words[at - 1]))
-        .hint("they are " + join(names, ", "));
+    throw Error(ErrorCode::usage, fmt::format("{} needs one of its commands", words[at - 1]))
+        .hint("its commands are " + join(names, ", "));
   }
   if (at == 0) check_order(command, words);
   if (at >= words.size() || words[at].starts_with("-")) return;
@@ -128,13 +128,13 @@ void check_command(const Command& command, const std::vector<std::string>& words
   constexpr std::size_t kLeast = 4;
   std::vector<std::string> near = meant_by(words[at], names, kLeast);
   if (words[at] == "version" || words[at] == "help") near = {"--" + words[at]};
-  throw Error(ErrorCode::usage, fmt::format("there is no command {}", quote(words[at])))
-      .hint(near.empty() ? "commands are " + join(names, ", ")
+  throw Error(ErrorCode::usage, fmt::format("hfshard has no command {}", quote(words[at])))
+      .hint(near.empty() ? "the commands are " + join(names, ", ")
                          : "did you mean " + join(near, " or ") + "?");
 }
 
-// What CLI11 says of an option, in our words: `--step: 1 required N missing` of one that ends the
-// line, `--to: At Most 1 required but received 2`, `Could not convert: --quiet = x`.
+// Translates CLI11's messages: `--step: 1 required N missing` at the end of the line, `--to: At
+// Most 1 required but received 2`, `Could not convert: --quiet = x`.
 std::string reworded(const CLI::ParseError& error) {
   constexpr std::string_view kBetween = ": 1 required ";
   constexpr std::string_view kEnd = " missing";
@@ -145,12 +145,12 @@ std::string reworded(const CLI::ParseError& error) {
     return fmt::format("{} is given {} times", said.substr(0, at),
                        said.substr(at + kAtMost.size()));
   if (said.starts_with(kFlag) && said.find(" = ") != std::string::npos)
-    return fmt::format("{} takes no value",
+    return fmt::format("{} doesn't take a value",
                        said.substr(kFlag.size(), said.find(" = ") - kFlag.size()));
   const std::size_t at = said.find(kBetween);
   if (at == std::string::npos || !said.ends_with(kEnd)) return said;
   const std::size_t value = at + kBetween.size();
-  return fmt::format("{} wants a value, {}", said.substr(0, at),
+  return fmt::format("{} needs a value, {}", said.substr(0, at),
                      said.substr(value, said.size() - kEnd.size() - value));
 }
 
@@ -160,11 +160,12 @@ Error unknown_option(const Parsed& parsed, const std::string& typed) {
     if (typed != "--" + child.name && typed != "-" + child.name) continue;
     return out.hint(fmt::format("{} is a command: {} {}", child.name, parsed.path, child.name));
   }
-  // What other programs take the output by.
+  // Options that name the output in other programs.
   const bool is_out = typed == "-o" || typed == "--out" || typed.starts_with("--output");
   if (is_out && std::ranges::find(parsed.command->positionals, "OUT", &Positional::name) !=
                     parsed.command->positionals.end()) {
-    return out.hint("OUT stands without an option: " + usage_line(*parsed.command, parsed.path));
+    return out.hint("OUT is written without an option: " +
+                    usage_line(*parsed.command, parsed.path));
   }
   std::vector<std::string> names;
   for (const Option& option : parsed.command->options) names.push_back(option.name);
@@ -174,22 +175,22 @@ Error unknown_option(const Parsed& parsed, const std::string& typed) {
                                : fmt::format("did you mean {}? {}", join(near, " or "), help));
 }
 
-// The en dash and the em dash, which word processors make of hyphens.
+// The en dash and em dash that word processors put in place of hyphens.
 bool is_dashed(std::string_view word) {
   return word.starts_with("\xe2\x80\x93") || word.starts_with("\xe2\x80\x94");
 }
 
-// A word for which the command has no place.
+// Returns the error for a positional argument too many.
 Error extra_word(const Parsed& parsed, const std::string& word) {
-  return Error(ErrorCode::usage, fmt::format("there is no place for {}", quote(word)))
-      .hint("it is called: " + usage_line(*parsed.command, parsed.path));
+  return Error(ErrorCode::usage, fmt::format("{} is one argument too many", quote(word)))
+      .hint("usage: " + usage_line(*parsed.command, parsed.path));
 }
 
-// CLI11 reports wrong flags this way.
+// CLI11 reports wrong flags in this way.
 Error usage_error(const CLI::App& app, const Parsed& parsed, const std::vector<std::string>& words,
                   const CLI::ParseError& error) {
   const std::vector<std::string> left = app.remaining(true);
-  const auto end = std::ranges::find(left, "--");  // behind it are no options
+  const auto end = std::ranges::find(left, "--");  // no options follow it
   const auto option = std::find_if(left.begin(), end, [](const std::string& word) {
     return word.size() > 1 && word.starts_with("-");
   });
@@ -205,7 +206,7 @@ Error usage_error(const CLI::App& app, const Parsed& parsed, const std::vector<s
       .hint(fmt::format("see {} --help", parsed.path));
 }
 
-// A value without a character is what a variable of a shell leaves that is not set.
+// An unset shell variable leaves an empty value.
 std::optional<Error> find_empty(const Parsed& parsed) {
   for (const auto& [name, values] : parsed.given) {
     if (name == "--prefix" || std::ranges::find(values, std::string()) == values.end()) continue;
@@ -215,7 +216,7 @@ std::optional<Error> find_empty(const Parsed& parsed) {
   return std::nullopt;
 }
 
-// The command that was read last; returns CLI11's.
+// Returns CLI11's object of the last command.
 const CLI::App& find_chosen(const CLI::App& app, Parsed& parsed) {
   const CLI::App* at = &app;
   while (!at->get_subcommands().empty()) {

@@ -12,19 +12,18 @@
 
 namespace hfshard {
 
-/// What a command line asks for.
+/// The command that a command line calls, and its arguments.
 struct Parsed {
   enum class Ask : std::uint8_t { run, help, version };
   Ask ask = Ask::run;
-  const Command* command = nullptr;  ///< the one named last; the program if there is none
-  std::string path;                  ///< how it is called: `hfshard mappings check`
-  /// Options and positionals by name, `--jobs` and `OUT`, with the values that were typed.
+  const Command* command = nullptr;  ///< the last command named, or the program
+  std::string path;                  ///< the words that call it
+  /// The options and positionals, `--jobs` and `OUT`, with the values that the user typed.
   std::map<std::string, std::vector<std::string>> given;
-  std::optional<Error> error;  ///< why nothing is to be done
+  std::optional<Error> error;  ///< why the program ends here
 };
 
-/// Reads the words after the program's name, and writes what was given to the variables of the
-/// tables.
+/// Parses the words after the program's name, and writes the values to the tables' variables.
 Parsed parse(const Command& program, const std::vector<std::string>& words);
 
 }  // namespace hfshard

@@ -1,7 +1,9 @@
 #include "tool/plan_flags.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <filesystem>
 #include <functional>
 #include <utility>
 
@@ -22,7 +24,7 @@ std::uint64_t bytes_of(const std::string& text, std::string_view flag) {
   const auto bytes = parse_bytes(text);
   if (!bytes || *bytes == 0) {
     throw Error(ErrorCode::usage, fmt::format("{} {} is not a size", flag, quote(text)))
-        .hint("write 64MiB, 2GiB or a number of bytes");
+        .hint("pass a size such as 64MiB or 2GiB, or a number of bytes");
   }
   return *bytes;
 }
@@ -37,11 +39,11 @@ void parse_worker(const std::string& text, RunOptions& options) {
       second.ptr != end || options.worker >= options.workers) {
     throw Error(ErrorCode::usage,
                 fmt::format("--worker {} is not I/N with 0 <= I < N", quote(text)))
-        .hint("four workers are 0/4, 1/4, 2/4 and 3/4, then hfshard finalize OUT");
+        .hint("four workers run with 0/4, 1/4, 2/4 and 3/4; then run hfshard finalize OUT");
   }
 }
 
-// "none" is 0.
+// Returns the level; 0 for "none".
 int zstd_level(const std::string& text) {
   if (text == "none") return 0;
   if (text == "zstd") return 1;
@@ -53,11 +55,11 @@ int zstd_level(const std::string& text) {
     if (parsed.ec == std::errc() && parsed.ptr == end && level >= 1 && level <= kMaxZstdLevel)
       return level;
   }
-  throw Error(ErrorCode::usage, fmt::format("--compress {} is not known", quote(text)))
-      .hint(fmt::format("known are none, zstd, and zstd:1 to zstd:{}", kMaxZstdLevel));
+  throw Error(ErrorCode::usage, fmt::format("hfshard doesn't know --compress {}", quote(text)))
+      .hint(fmt::format("pass none, zstd, or zstd:1 to zstd:{}", kMaxZstdLevel));
 }
 
-// "orbax, or null to discard the output".
+// Returns "orbax, or null to discard the output".
 std::string target_help() {
   std::vector<std::string> kept;
   std::vector<std::string> discarding;
@@ -85,27 +87,27 @@ OptionTable memory_table(RunFlags& flags) {
            .to = &flags.max_memory,
            .value = "SIZE",
            .group = Group::run,
-           .help = "bound on memory, 512MiB always suffices"},
+           .help = "most memory that hfshard uses; 512MiB is always enough"},
           {.name = "--jobs",
            .letter = "-j",
            .to = &flags.jobs,
            .value = "N",
            .most = kMaxJobs,
            .group = Group::run,
-           .help = "kernel threads",
-           .standard = "one for each CPU that this process may use"},
+           .help = "threads that compute",
+           .standard = "one for each CPU that hfshard may use"},
           {.name = "--io",
            .to = &flags.io,
            .value = "MODE",
            .choices = io_names(),
            .group = Group::run,
-           .help = "how file data moves: auto, direct, buffered or mmap"},
+           .help = "how hfshard reads and writes files: auto, direct, buffered or mmap"},
           {.name = "--io-threads",
            .to = &flags.io_threads,
            .value = "N",
            .most = 256,
            .group = Group::run,
-           .help = "threads beside the kernels', so that reads and writes keep the disk busy"}};
+           .help = "threads that read and write files"}};
 }
 
 }  // namespace
@@ -114,11 +116,11 @@ Target target_of(const std::string& name) {
   return name.empty() ? targets().front() : targets()[one_of(name, target_names(), "--to")];
 }
 
-Positional source_positional(PlanFlags& flags) {
+Positional source_positional(PlanFlags& flags, std::string help) {
   return {.name = "SOURCE",
           .to = &flags.source,
           .offer = Offer::file_or_directory,
-          .help = kSourceHelp};
+          .help = std::move(help)};
 }
 
 Positional out_positional(RunFlags& flags, std::string becomes) {
@@ -132,6 +134,7 @@ Positional out_positional(RunFlags& flags, std::string becomes) {
 OptionTable plan_table(PlanFlags& flags) {
   const OptionTable checkpoint = {
       revision_option(flags.revision),
+      ignore_index_option(flags.ignore_index),
       {.name = "--to",
        .to = &flags.to,
        .value = "FORMAT",
@@ -144,14 +147,14 @@ OptionTable plan_table(PlanFlags& flags) {
        .value = "NAME=N,...",
        .offer = Offer::axes,
        .group = Group::checkpoint,
-       .help = "mesh that will load it",
+       .help = "mesh of the devices that load the checkpoint",
        .standard = "fsdp, at most 16"},
       {.name = "--rules",
        .to = &flags.rules_file,
        .value = "FILE",
        .offer = Offer::file,
        .group = Group::checkpoint,
-       .help = "logical axis rules, JSON",
+       .help = "JSON file of logical axis rules",
        .standard = "MaxText's"},
       {.name = "--chunk-bytes",
        .to = &flags.chunk_bytes,
@@ -162,25 +165,26 @@ OptionTable plan_table(PlanFlags& flags) {
        .to = &flags.shard_bytes,
        .value = "SIZE",
        .group = Group::checkpoint,
-       .help = "tensors in one file of --to safetensors, unless one has more"},
+       .help = "largest file of --to safetensors, unless one tensor is larger"},
       {.name = "--checksum",
        .to = &flags.checksum,
        .value = "crc32c|none",
        .choices = {"crc32c", "none"},
        .group = Group::checkpoint,
-       .help = "crc32c in every chunk, or none"},
+       .help = "checksum in every chunk"},
       {.name = "--compress",
        .to = &flags.compress,
        .value = "none|zstd[:LEVEL]",
        .choices = {"none", "zstd"},
        .open = true,
        .group = Group::checkpoint,
-       .help = "zstd of level 1 to 22 (1 if none is given) in every chunk, or none"},
-      {.name = "--step",
-       .to = &flags.step,
+       .help = "compression of every chunk; LEVEL is 1 to 22, 1 by default"},
+      {.name = "--output-step",
+       .to = &flags.output_step,
        .value = "N",
        .group = Group::checkpoint,
-       .help = "step number of the checkpoint"}};
+       .help = "step to write, as OUT/N",
+       .standard = "0"}};
   OptionTable mapping = mapping_table(flags.mapping);
   std::ranges::find(mapping, "--scheme", &Option::name)->standard =
       "maxtext, hf for --to dcp and safetensors";
@@ -193,34 +197,56 @@ OptionTable index_table(PlanFlags& flags) {
   return out;
 }
 
+Option step_option(std::optional<std::uint64_t>& step) {
+  return {.name = "--step",
+          .to = &step,
+          .value = "N",
+          .group = Group::checkpoint,
+          .help = "step to read",
+          .standard = "the highest"};
+}
+
+Option items_option(std::string& items) {
+  return {.name = "--items",
+          .to = &items,
+          .value = "NAME",
+          .group = Group::checkpoint,
+          .help = "item of a step to read",
+          .standard = "the only one"};
+}
+
 OptionTable root_table(TreeFlags& flags) {
-  return {{.name = "--root",
+  return {step_option(flags.step),
+          {.name = "--root",
            .to = &flags.root,
            .value = "KEY",
            .group = Group::checkpoint,
-           .help = "the subtree of a checkpoint that is read, as a tree of its own"},
+           .help = "read only this subtree of the checkpoint"},
           {.name = "--items",
            .to = &flags.items,
            .value = "NAME|all",
            .group = Group::checkpoint,
-           .help = "which of a step's trees is read; reshard with all: the usual one, and the "
-                   "others, the state of a data iterator and whatever else the step has are "
-                   "copied as they are",
+           .help = "item of a step to read; all: reshard the usual one, and copy the other items "
+                   "as they are (a data iterator's state, JSON)",
            .standard = "the only one"}};
 }
 
 OptionTable reshard_table(TreeFlags& flags) {
-  return {{.name = "--axes",
-           .to = &flags.axes,
-           .value = "GLOB=AXIS,...",
-           .group = Group::checkpoint,
-           .help = "logical axes of the arrays that match, one per dim, empty where one has none"},
-          {.name = "--step",
-           .to = &flags.step,
-           .value = "N",
-           .group = Group::checkpoint,
-           .help = "which step of SOURCE is read",
-           .standard = "the highest"}};
+  return {
+      {.name = "--axes",
+       .to = &flags.axes,
+       .value = "GLOB=AXIS,...",
+       .group = Group::checkpoint,
+       .help = "logical axes of the arrays that match, one for each dimension; leave a dimension "
+               "without an axis empty"},
+      {.name = "--steps",
+       .to = &flags.steps,
+       .value = "all|N,...|-N",
+       .choices = {"all"},
+       .open = true,
+       .group = Group::checkpoint,
+       .help = "reshard several steps: all, these numbers, or the last N; each becomes OUT/N "
+               "when it is complete, and steps that OUT already has are skipped"}};
 }
 
 OptionTable back_table(TreeFlags& flags) {
@@ -229,8 +255,8 @@ OptionTable back_table(TreeFlags& flags) {
            .value = "DIR",
            .offer = Offer::directory,
            .group = Group::model,
-           .help = "config.json and tokenizer of the model, for a SOURCE that does not say whose "
-                   "arrays it has"}};
+           .help = "directory with the model's config.json and tokenizer, for a SOURCE that "
+                   "doesn't name its model"}};
 }
 
 OptionTable load_table(LoadFlags& flags) {
@@ -239,13 +265,13 @@ OptionTable load_table(LoadFlags& flags) {
            .value = "NAME=N,...",
            .offer = Offer::axes,
            .group = Group::load,
-           .help = "what each host would read if it is loaded on this mesh"},
+           .help = "show what each host reads when it loads the checkpoint on this mesh"},
           {.name = "--devices-per-host",
            .to = &flags.devices_per_host,
            .value = "N",
            .least = 1,
            .group = Group::load,
-           .help = "devices that follow each other on a mesh and share a host, for --load-mesh"}};
+           .help = "devices of one host, for --load-mesh"}};
 }
 
 OptionTable run_table(RunFlags& flags) {
@@ -254,29 +280,32 @@ OptionTable run_table(RunFlags& flags) {
                    .to = &flags.worker,
                    .value = "I/N",
                    .group = Group::run,
-                   .help = "run share I of N; publish with finalize"},
+                   .help = "write only share I of N; hfshard finalize publishes the output"},
                   {.name = "--resume",
                    .to = &flags.resume,
                    .group = Group::run,
-                   .help = "go on where a stopped run ended; does nothing if it is complete"},
+                   .help = "continue a stopped run; does nothing if the output is complete"},
                   {.name = "--overwrite",
                    .to = &flags.overwrite,
                    .group = Group::run,
-                   .help = "replace an existing step when the new one is complete"}}});
+                   .help = "replace the step that is there once the new one is complete"}}});
 }
 
 Option dry_run_option(RunFlags& flags) {
   return {.name = "--dry-run",
           .to = &flags.dry_run,
           .group = Group::run,
-          .help = "print what plan prints, and write nothing"};
+          .help = "print what hfshard plan prints, and write nothing"};
 }
 
 namespace {
 
-// Takes globs on names of weight files off those on names of tensors, which never end so.
+// Separates globs of weight files from globs of tensor names, which never end in such extensions.
 std::vector<std::string> split_file_globs(std::vector<std::string>& globs) {
-  const auto is_file = [](const std::string& glob) { return glob.ends_with(".safetensors"); };
+  const auto is_file = [](const std::string& glob) {
+    return std::ranges::any_of(std::array{".safetensors", ".bin", ".pt", ".pth"},
+                               [&](const char* ending) { return glob.ends_with(ending); });
+  };
   const auto files = std::stable_partition(globs.begin(), globs.end(), std::not_fn(is_file));
   std::vector<std::string> out(files, globs.end());
   globs.erase(files, globs.end());
@@ -291,13 +320,13 @@ PlanOptions plan_options(const PlanFlags& flags) {
   options.target = target.name;
   options.mapping = mapping_options(flags.mapping, target.scheme);
   options.files = {split_file_globs(options.mapping.include),
-                   split_file_globs(options.mapping.exclude)};
+                   split_file_globs(options.mapping.exclude), flags.ignore_index};
   options.meshes = flags.meshes;
   options.chunk_bytes = bytes_of(flags.chunk_bytes, "--chunk-bytes");
   options.shard_bytes = bytes_of(flags.shard_bytes, "--shard-bytes");
   options.encoding.zstd_level = zstd_level(flags.compress);
   options.encoding.checksum = one_of(flags.checksum, {"crc32c", "none"}, "--checksum") == 0;
-  options.step = flags.step;
+  options.step = flags.output_step;
   if (!flags.rules_file.empty()) {
     options.rules_text = read_file(flags.rules_file);
     options.rules_name = flags.rules_file;
@@ -318,7 +347,10 @@ TreeOptions tree_options(const TreeFlags& flags) {
   out.all_items = flags.items == "all";
   if (!out.all_items) out.items = flags.items;
   if (flags.config.empty()) return out;
-  out.config_name = flags.config + "/config.json";
+  // The path of config.json means its directory, whose tokenizer is copied too.
+  const std::filesystem::path path(flags.config);
+  const bool is_file = path.filename() == "config.json" && !std::filesystem::is_directory(path);
+  out.config_name = is_file ? flags.config : flags.config + "/config.json";
   out.config_text = read_file(out.config_name);
   return out;
 }
@@ -335,7 +367,7 @@ RunOptions run_options(const Session& session, const RunFlags& flags) {
   options.resume = flags.resume;
   options.overwrite = flags.overwrite;
   if (flags.resume && flags.overwrite) {
-    throw Error(ErrorCode::usage, "--resume and --overwrite exclude each other");
+    throw Error(ErrorCode::usage, "pass --resume or --overwrite, not both");
   }
   if (!flags.worker.empty()) parse_worker(flags.worker, options);
   return options;

@@ -14,18 +14,13 @@
 #include "tool/fields.h"
 #include "tool/help.h"
 #include "tool/progress.h"
+#include "tool/steps.h"
 #include "tool/text_table.h"
 
 #include "hfshard/hfshard.h"
 
 namespace hfshard {
 namespace {
-
-Json json_list(const std::vector<std::string>& items) {
-  Json out{Json::Array{}};
-  for (const std::string& item : items) out.array().emplace_back(item);
-  return out;
-}
 
 std::string duration_text(double seconds) {
   if (seconds < 1) return "less than a second";
@@ -37,12 +32,13 @@ std::string duration_text(double seconds) {
 std::string mesh_text(const PlanSummary& plan) {
   std::vector<std::string> parts;
   for (const std::string& mesh : plan.meshes) parts.push_back(mesh.empty() ? "one device" : mesh);
-  return join(parts, " and ") + (plan.mesh_chosen ? " (chosen, pass --mesh to change)" : "");
+  return join(parts, " and ") + (plan.mesh_chosen ? " (chosen; pass --mesh to change it)" : "");
 }
 
 bool wants_side_file(const PlanSummary& plan) { return plan.output_bytes > kMostSideBytes; }
 
-// What share is linked, what is not, by reason, and what that takes.
+// Adds the linked share, the leaves that can't be linked with their reasons, and the bytes to
+// write.
 std::vector<Field> link_fields(const PlanSummary& plan) {
   const auto all = static_cast<double>(plan.linked_bytes + plan.output_bytes);
   const double share = all > 0 ? 100.0 * static_cast<double>(plan.linked_bytes) / all : 0;
@@ -59,11 +55,11 @@ std::vector<Field> link_fields(const PlanSummary& plan) {
         {"converted", fmt::format("{}, {}{}: {}", counted(leaves.size(), "leaf", "leaves"),
                                   leaves.front(), rest, why)});
   }
-  std::string copied = "nothing: all data stays in the source's files";
+  std::string copied = "nothing; all data stays in the source's files";
   if (plan.output_bytes > 0)
     copied = fmt::format("{} into {}", human_bytes(plan.output_bytes),
                          counted(plan.files, "side data file"));
-  if (wants_side_file(plan)) copied += "; link wants --side-file for so much";
+  if (wants_side_file(plan)) copied += "; pass --side-file to allow it";
   out.push_back({"copied", copied});
   return out;
 }
@@ -117,12 +113,12 @@ bool fits_on_disk(const PlanReport& report) {
 
 void print_disk(const PlanReport& report) {
   if (report.scratch_bytes > 0)
-    print_field("scratch", fmt::format("{} of disk for a while, for arrays that are unpacked and "
-                                       "do not fit into memory",
+    print_field("scratch", fmt::format("{} of disk during the run, for unpacked arrays that "
+                                       "don't fit into memory",
                                        human_bytes(report.scratch_bytes)));
   if (!report.free_bytes) return;
   const char* lacking =
-      report.summary.compresses ? "enough only if it compresses well" : "too little for convert";
+      report.summary.compresses ? "enough only if the data compresses well" : "not enough";
   print_field("disk", fmt::format("{} free, {}", human_bytes(*report.free_bytes),
                                   fits_on_disk(report) ? "enough" : lacking));
 }
@@ -135,7 +131,7 @@ void print_time(const PlanReport& report) {
   const TimeEstimate& time = *report.time;
   print_field(
       "time",
-      fmt::format("about {}, by a short trial of this machine; {} limits "
+      fmt::format("about {}, from a short trial on this machine; {} is the limit "
                   "(reading {}, writing {}{}, processor {})",
                   duration_text(time.seconds),
                   time.limit == "processor" ? "the processor" : time.limit,
@@ -154,19 +150,20 @@ Json time_json(const TimeEstimate& time) {
   return out;
 }
 
-// What was found out about the source, and what is made of it.
+// Prints facts about the source and the output.
 void add_facts(const PlanSummary& plan, Json& out) {
+  add_steps(plan.step, plan.other_steps, out);
   out["family"] = plan.family;
   out["scheme"] = plan.scheme;
   if (!plan.dialect.empty()) out["dialect"] = plan.dialect;
   out["layers"] = plan.stacked ? "stacked" : "separate";
-  out["warnings"] = json_list(plan.warnings);
-  out["notes"] = json_list(plan.notes);
+  out["warnings"] = texts_json(plan.warnings);
+  out["notes"] = texts_json(plan.notes);
   Json& drops = out["drops"] = Json::Array{};
   for (const DroppedTensors& drop : plan.drops) {
     Json entry;
     entry["why"] = drop.why;
-    entry["tensors"] = json_list(drop.names);
+    entry["tensors"] = texts_json(drop.names);
     drops.array().push_back(std::move(entry));
   }
 }
@@ -197,8 +194,8 @@ Json outcome_json(const ConvertReport& report) {
   out["already_done"] = report.run.already_done;
   out["root_digest"] = report.run.root_digest;
   out["seconds"] = report.run.seconds;
-  out["next"] = json_list(report.run.published ? next_words(report.plan, report.run.path)
-                                               : std::vector<std::string>());
+  out["next"] = texts_json(report.run.published ? next_words(report.plan, report.run.path)
+                                                : std::vector<std::string>());
   return out;
 }
 
@@ -219,15 +216,8 @@ Json leaf_json(const PlannedLeaf& leaf) {
   return out;
 }
 
-Json plan_json(const PlanReport& report) {
-  const PlanSummary& plan = report.summary;
-  Json out;
-  add_facts(plan, out);
-  out["plan_id"] = plan.id;
-  out["identity"] = parse_json(plan.identity, "identity");
-  out["meshes"] = json_list(plan.meshes);
-  out["parameters"] = plan.parameters;
-  out["dtypes"] = Json::Array{};
+Json dtypes_json(const PlanSummary& plan) {
+  Json out = Json::Array{};
   for (const DTypeChange& change : plan.dtypes) {
     Json entry;
     entry["from"] = change.from;
@@ -235,11 +225,24 @@ Json plan_json(const PlanReport& report) {
     entry["decoded"] = change.decoded;
     entry["source_bytes"] = change.source_bytes;
     entry["output_bytes"] = change.output_bytes;
-    out["dtypes"].array().push_back(std::move(entry));
+    out.array().push_back(std::move(entry));
   }
+  return out;
+}
+
+Json plan_json(const PlanReport& report) {
+  const PlanSummary& plan = report.summary;
+  Json out;
+  add_facts(plan, out);
+  out["plan_id"] = plan.id;
+  out["identity"] = parse_json(plan.identity, "identity");
+  out["meshes"] = texts_json(plan.meshes);
+  out["parameters"] = plan.parameters;
+  out["dtypes"] = dtypes_json(plan);
   out["tensors"] = plan.tensors;
   out["source_files"] = plan.source_files;
   out["dropped"] = plan.dropped;
+  out["objects"] = plan.objects;
   out["source_bytes"] = plan.source_bytes;
   out["shared_tensors"] = plan.shared_tensors;
   out["output_bytes"] = plan.output_bytes;
@@ -254,8 +257,9 @@ Json plan_json(const PlanReport& report) {
   out["control_memory_bytes"] = report.memory.control_bytes;
   out["peak_memory_bytes"] = report.memory.peak_bytes;
   out["scratch_bytes"] = report.scratch_bytes;
-  out["model_names"] = json_list(plan.model_names);
-  out["load_words"] = json_list(plan.load_words);
+  out["model_names"] = texts_json(plan.model_names);
+  out["load_words"] = texts_json(plan.load_words);
+  out["load_note"] = plan.load_note;
   out["disk"] = Json();
   if (report.free_bytes) {
     out["disk"]["free_bytes"] = *report.free_bytes;
@@ -268,10 +272,9 @@ Json plan_json(const PlanReport& report) {
 }
 
 std::string family_text(const PlanSummary& plan) {
-  if (plan.family == "hf") return "any (hf: names and shapes as they are)";
+  if (plan.family == "hf") return "any (hf: unchanged names and shapes)";
   if (!plan.dialect.empty()) return fmt::format("{} (hf, dialect {})", plan.family, plan.dialect);
-  if (plan.scheme == "hf")
-    return fmt::format("{} (hf: back to the model's own names)", plan.family);
+  if (plan.scheme == "hf") return fmt::format("{} (hf: the model's own names)", plan.family);
   return fmt::format("{} ({}, {})", plan.family, plan.scheme,
                      plan.stacked ? "stacked" : "separate");
 }
@@ -287,24 +290,26 @@ void print_plan(const PlanReport& report) {
                           counted(plan.source_files, "file"), human_bytes(plan.source_bytes)));
   print_dtypes(plan);
   if (plan.shared_tensors > 0) {
-    print_field("shared", plan.shared_tensors == 1
-                              ? "1 tensor feeds several leaves and is read once for each"
-                              : fmt::format("{} tensors feed several leaves and are read once for "
-                                            "each",
-                                            plan.shared_tensors));
+    print_field("shared",
+                plan.shared_tensors == 1
+                    ? "1 tensor is part of several leaves; hfshard reads it once for each"
+                    : fmt::format("{} tensors are part of several leaves; hfshard reads them "
+                                  "once for each",
+                                  plan.shared_tensors));
   }
   print_field("output",
-              fmt::format("{}{} in {}, {}{}", plan.compresses ? "at most " : "",
+              fmt::format("{}{} in {}, {}{}{}", plan.compresses ? "at most " : "",
                           human_bytes(plan.output_bytes), counted(plan.files, "data file"),
                           plan.whole_arrays ? "" : counted(plan.chunks, "chunk") + ", ",
-                          counted(plan.leaves, "leaf", "leaves")));
+                          counted(plan.leaves, "leaf", "leaves"),
+                          plan.objects == 0 ? "" : ", " + counted(plan.objects, "object")));
   if (plan.links) {
     for (const Field& field : link_fields(plan)) print_field(field);
   }
-  print_field("threads", fmt::format("{} for kernels, {} more for reads and writes",
-                                     report.memory.kernel_threads,
-                                     report.memory.threads - report.memory.kernel_threads));
-  print_field("memory", fmt::format("at most {}, {} would do ({} for the plan itself)",
+  print_field("threads",
+              fmt::format("{} compute, {} read and write files", report.memory.kernel_threads,
+                          report.memory.threads - report.memory.kernel_threads));
+  print_field("memory", fmt::format("at most {}; {} is enough ({} for the plan)",
                                     human_bytes(report.memory.peak_bytes),
                                     human_bytes(report.memory.need_bytes),
                                     human_bytes(report.memory.control_bytes)));
@@ -317,6 +322,7 @@ void print_plan(const PlanReport& report) {
 
 std::vector<std::string> source_notes(const PlanSummary& plan) {
   std::vector<std::string> notes;
+  if (plan.step) notes.push_back("note: reading step " + steps_text(*plan.step, plan.other_steps));
   for (const std::string& warning : plan.warnings) notes.push_back("warning: " + warning);
   for (const std::string& note : plan.notes) notes.push_back("note: " + note);
   for (const DroppedTensors& drop : plan.drops) {
@@ -325,7 +331,7 @@ std::vector<std::string> source_notes(const PlanSummary& plan) {
     notes.push_back(
         fmt::format("note: not converted: {}{}: {}", quote(drop.names.front()), rest, drop.why));
   }
-  constexpr std::size_t kNoteHang = 2;  // of what goes on in the next line
+  constexpr std::size_t kNoteHang = 2;  // for a line that continues
   std::vector<std::string> out;
   for (const std::string& note : notes) {
     std::string hang;
@@ -337,10 +343,18 @@ std::vector<std::string> source_notes(const PlanSummary& plan) {
   return out;
 }
 
-std::vector<std::string> note_lines(const PlanSummary& plan) {
-  std::vector<std::string> out = source_notes(plan);
+std::vector<std::string> link_lines(const PlanSummary& plan) {
+  std::vector<std::string> out;
   if (!plan.links) return out;
-  std::vector<Field> fields = link_fields(plan);
+  for (const Field& field : link_fields(plan))
+    std::ranges::move(field_lines(field, file_columns(STDERR_FILENO)), std::back_inserter(out));
+  return out;
+}
+
+std::vector<std::string> load_lines(const PlanSummary& plan) {
+  std::vector<std::string> out;
+  if (!plan.links) return out;
+  std::vector<Field> fields;
   for (const LoadReport& load : plan.loads)
     std::ranges::move(load_fields(load), std::back_inserter(fields));
   for (const Field& field : fields)
@@ -348,18 +362,35 @@ std::vector<std::string> note_lines(const PlanSummary& plan) {
   return out;
 }
 
+namespace {
+
+// Returns the arguments that name the run of a training state, so that the loader continues it:
+// DIRECTORY/NAME/checkpoints/STEP/ITEM. Returns nothing if the state isn't in a run.
+std::vector<std::string> run_words(const PlanSummary& plan, const std::filesystem::path& item) {
+  constexpr std::size_t kWords = 3;
+  const std::filesystem::path steps = item.parent_path().parent_path();
+  if (plan.load_run.size() != kWords || steps.filename() != plan.load_run[2]) return {};
+  const std::filesystem::path run = steps.parent_path();
+  return {plan.load_run[0] + "=" + run.parent_path().string(),
+          plan.load_run[1] + "=" + run.filename().string()};
+}
+
+}  // namespace
+
 std::vector<std::string> next_words(const PlanSummary& plan, const std::string& items) {
   const std::string place = std::filesystem::absolute(items).lexically_normal().string();
   if (plan.load_path.empty()) return {"hfshard", "inspect", place};
-  std::vector<std::string> out{plan.load_path + "=" + place};
+  std::vector<std::string> out = run_words(plan, place);
+  if (out.empty()) out.push_back(plan.load_path + "=" + place);
   out.insert(out.end(), plan.load_words.begin(), plan.load_words.end());
+  if (!plan.load_assets.empty()) out.push_back(plan.load_assets + "=" + place);
   return out;
 }
 
 namespace {
 
-// Lines that a shell takes as one, each of at most `columns` where its words let it; the first
-// word, a place of any length, has its own.
+// Returns a command as shell lines of at most `columns`, as far as its words allow. The first word,
+// a path of any length, gets its own line.
 std::vector<std::string> pasteable(const std::vector<std::string>& words, std::size_t columns) {
   constexpr std::size_t kGoesOn = 2;  // " \\"
   std::vector<std::string> out;
@@ -386,7 +417,7 @@ std::string one_line(const std::vector<std::string>& words) {
 
 void print_next(const PlanSummary& plan, const std::string& items) {
   constexpr std::size_t kLabel = 10;
-  constexpr std::size_t kMostColumns = 1000;  // more are no terminal's
+  constexpr std::size_t kMostColumns = 1000;  // no terminal has more
   const std::size_t columns = file_columns(STDOUT_FILENO);
   const std::vector<std::string> words = next_words(plan, items);
   const bool folds = columns <= kMostColumns && !plan.load_path.empty();
@@ -394,16 +425,8 @@ void print_next(const PlanSummary& plan, const std::string& items) {
       folds ? pasteable(words, columns - std::min(columns, kLabel)) : std::vector{one_line(words)};
   for (const std::string& line : lines)
     print_line(fmt::format("{:<{}}{}", &line == lines.data() ? "next" : "", kLabel, line));
-  if (plan.load_path.empty()) return;
-  std::string rest;
-  if (plan.model_names.empty() && !plan.load_words.empty()) {
-    rest = "no name of a model fits: name what differs from the defaults too";
-  } else if (plan.model_names.size() > 1) {
-    rest =
-        "names that fit too: " + join({plan.model_names.begin() + 1, plan.model_names.end()}, ", ");
-  }
-  if (rest.empty()) return;
-  for (const std::string& line : wrapped(rest, columns - std::min(columns, kLabel)))
+  if (plan.load_path.empty() || plan.load_note.empty()) return;
+  for (const std::string& line : wrapped(plan.load_note, columns - std::min(columns, kLabel)))
     print_line(std::string(kLabel, ' ') + line);
 }
 

@@ -36,7 +36,7 @@ Numbered numbers_of(std::string_view name) {
   return out;
 }
 
-// Numbers in quoted names are those of layers; any other one is a fact.
+// Only numbers in quoted names are layer numbers; any other number is a fact.
 std::string without_numbers_of_names(std::string_view sentence) {
   std::string out;
   const std::vector<std::string> parts = split(sentence, '"');
@@ -45,7 +45,7 @@ std::string without_numbers_of_names(std::string_view sentence) {
   return out;
 }
 
-// "0-31", "0, 2, 5-7"
+// Returns "0-31" or "0, 2, 5-7".
 std::string ranges_text(std::vector<std::uint64_t> numbers) {
   std::ranges::sort(numbers);
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
@@ -60,7 +60,7 @@ std::string ranges_text(std::vector<std::uint64_t> numbers) {
   return out;
 }
 
-// The names as one, with the numbers that they have at each place.
+// Returns the names as one name, with the numbers at each place.
 std::string joined_names(const std::vector<std::string>& names) {
   const Numbered first = numbers_of(names.front());
   std::vector<std::vector<std::uint64_t>> numbers(first.numbers.size());
@@ -68,7 +68,7 @@ std::string joined_names(const std::vector<std::string>& names) {
     const Numbered each = numbers_of(name);
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       const auto value = parse_bytes(each.numbers[i]);
-      if (!value) return names.front();  // no number of a layer has so many digits
+      if (!value) return names.front();  // no layer number has so many digits
       numbers[i].push_back(*value);
     }
   }

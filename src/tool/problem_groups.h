@@ -8,14 +8,14 @@
 
 namespace hfshard {
 
-/// Problems that differ only in the numbers of their tensors: of layers, of experts.
+/// Problems whose tensors differ only in their numbers: layers, experts.
 struct ProblemGroup {
   CheckReport::Problem first;
   std::string tensors;      ///< "model.layers.{0-31}.mlp.up_proj.weight"; of one problem its tensor
   std::uint64_t count = 1;  ///< how many problems
 };
 
-/// Groups them, in the order of their first ones.
+/// Groups the problems, in the order of their first ones.
 std::vector<ProblemGroup> group_problems(const std::vector<CheckReport::Problem>& problems);
 
 }  // namespace hfshard

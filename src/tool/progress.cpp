@@ -6,15 +6,18 @@
 #include <cmath>
 #include <cstdio>
 #include <functional>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "base/text.h"
 #include "base/typed.h"
+#include "tool/color.h"
 #include "tool/environment.h"
 #include "tool/plan_report.h"
 #include "tool/ticker.h"
@@ -28,16 +31,16 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kRedrawInterval = std::chrono::milliseconds(100);
 constexpr std::chrono::milliseconds kBarTick{1000};
 constexpr std::chrono::milliseconds kShortestTick{100};
-// So long without a byte is told; of the time between two lines, which is 30 s.
+// Time without a byte after which progress says so, as a share of 30 s between two lines.
 constexpr int kStalledShare = 3;
 constexpr std::chrono::milliseconds kShortestStall{200};
 constexpr std::size_t kFewestCells = 8;
 constexpr std::size_t kMostCells = 40;
 constexpr std::size_t kDefaultColumns = 80;
-constexpr std::size_t kLeastColumns = 20;  // fewer are no terminal
+constexpr std::size_t kLeastColumns = 20;  // no terminal has fewer
 constexpr std::size_t kUncutColumns = 1000000;
 constexpr double kLongestEtaSeconds = 99 * 3600.0;
-constexpr double kShortestRateSeconds = 0.2;  // before that a rate says nothing
+constexpr double kShortestRateSeconds = 0.2;  // a rate means nothing before
 
 std::string clock_text(double seconds) {
   const auto whole = static_cast<std::uint64_t>(std::llround(seconds));
@@ -47,20 +50,20 @@ std::string clock_text(double seconds) {
   return fmt::format("{}:{:02}", minutes, whole % 60);
 }
 
-// Nothing here may fail: a run must not end because its bar cannot be drawn.
+// Nothing here may fail: a run must not end because its bar can't be drawn.
 void put(const std::string& text) {
   static_cast<void>(std::fputs(text.c_str(), stderr));
   static_cast<void>(std::fflush(stderr));
 }
 
-// Of the terminal itself, whose lines a bar must not overrun.
+// Returns the width of the terminal itself, which bounds the bar.
 std::optional<std::size_t> own_columns(int stream) {
   struct winsize size {};
   if (::ioctl(stream, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return std::nullopt;
   return size.ws_col;
 }
 
-// Those that the environment names, or a terminal has.
+// Returns COLUMNS, or the terminal's width.
 std::optional<std::size_t> known_columns(int stream) {
   const auto wanted = variable("COLUMNS");
   const auto given = wanted ? parse_whole(*wanted) : std::nullopt;
@@ -68,25 +71,31 @@ std::optional<std::size_t> known_columns(int stream) {
   return own_columns(stream);
 }
 
-// One that can take a line back.
+// Returns whether the stream can overwrite a line.
 bool on_terminal() {
   if (::isatty(STDERR_FILENO) != 1) return false;
   return variable("TERM") != "dumb";
 }
 
-double part_of(const ProgressFigures& figures) {
-  if (figures.total_bytes == 0) return 1;
-  return static_cast<double>(std::min(figures.done_bytes, figures.total_bytes)) /
-         static_cast<double>(figures.total_bytes);
+// Returns the share that is done; for a remote source, of what came. It is 1 only at the end.
+std::uint64_t shown_bytes(const ProgressFigures& figures) {
+  const std::uint64_t total = figures.total_bytes;
+  const std::uint64_t most_came = total - std::min(total, std::max<std::uint64_t>(total / 100, 1));
+  return std::max(std::min(figures.done_bytes, total), std::min(figures.came_bytes, most_came));
 }
 
-// What stands beside the bar; a text that is not known yet is empty.
+double part_of(const ProgressFigures& figures) {
+  if (figures.total_bytes == 0) return 1;
+  return static_cast<double>(shown_bytes(figures)) / static_cast<double>(figures.total_bytes);
+}
+
+// The texts next to the bar; empty while unknown.
 struct Texts {
   std::string percent, bytes, rate, left, limit;
 };
 
 Texts texts_of(const ProgressFigures& figures) {
-  const std::uint64_t done = std::min(figures.done_bytes, figures.total_bytes);
+  const std::uint64_t done = shown_bytes(figures);
   Texts out;
   // Rounded down, so that 100% means that everything is done.
   out.percent = fmt::format("{}%", static_cast<int>(part_of(figures) * 100));
@@ -99,66 +108,99 @@ Texts texts_of(const ProgressFigures& figures) {
     return fmt::format("{}/s", human_bytes(static_cast<std::uint64_t>(rate)));
   };
   const bool is_early = figures.seconds < kShortestRateSeconds;
-  if (figures.link_bytes.value_or(0) > 0 && !is_early) {  // before anything is done, too
+  if (figures.link_bytes.value_or(0) > 0 && !is_early) {  // even before anything is done
     out.rate = "link " + text_of(rate_of(*figures.link_bytes));
   }
   if (fresh > 0 && !is_early) {
     const double rate = rate_of(fresh);
     if (!figures.link_bytes) out.rate = text_of(rate);
-    const double left = static_cast<double>(figures.total_bytes - done) / rate;
-    if (left > 0 && left <= kLongestEtaSeconds) out.left = fmt::format("{} left", clock_text(left));
+    const double recent = figures.recent_rate.value_or(0);
+    const double left =
+        static_cast<double>(figures.total_bytes - done) / (recent > 0 ? recent : rate);
+    if (figures.recent_rate && left > 0 && left <= kLongestEtaSeconds)
+      out.left = fmt::format("{} left", clock_text(left));
     if (!figures.limit.empty()) out.limit = fmt::format("limit {}", figures.limit);
   }
-  if (figures.still_seconds > 0) {  // a time left would be a guess
-    out.left = fmt::format("{} {}", done == figures.total_bytes ? "finishing" : "stalled",
-                           clock_text(figures.still_seconds));
+  if (figures.still_seconds > 0) {  // the time left would be a guess
+    out.left =
+        fmt::format("{} {}", figures.done_bytes >= figures.total_bytes ? "finishing" : "stalled",
+                    clock_text(figures.still_seconds));
   }
   return out;
 }
 
-// Notes, and what all kinds of progress know.
+// Prints notes, and keeps the state that all kinds of progress need.
 class Notes : public Progress {
  public:
   explicit Notes(bool quiet) : quiet_(quiet) {}
   void planned(const PlanSummary& plan) override {
-    for (const std::string& line : note_lines(plan)) note(line);
+    if (plan.source_bytes > 0)
+      output_part_ =
+          static_cast<double>(plan.output_bytes) / static_cast<double>(plan.source_bytes);
+    for (const std::string& line : source_notes(plan)) note(line);
+    // Prints these notes only if they may explain why the output is refused.
+    for (const std::string& line : link_lines(plan)) {
+      if (plan.not_linked.empty()) {
+        held_.push_back(line);
+      } else {
+        note(line);
+      }
+    }
+    std::ranges::move(load_lines(plan), std::back_inserter(held_));
   }
   void resumed(const FoundWork& found) override {
+    release();
     if (found.bytes == 0) {
-      note("note: nothing to resume: no earlier run of this plan has written anything here");
+      note("note: nothing to resume: no earlier run with these options has written data here");
       return;
     }
-    note(fmt::format("note: {}: {} of {} were written before (journals of {} {}) and are skipped{}",
-                     found.asked ? "resuming" : "going on where an earlier run stopped",
+    note(fmt::format("note: {}: {} of {} are already written (by {} {}){}",
+                     found.asked ? "resuming" : "continuing a stopped run",
                      human_bytes(found.bytes), human_bytes(found.total_bytes), found.workers,
                      found.workers == 1 ? "worker" : "workers",
-                     found.asked ? "" : "; hfshard clean OUT makes a fresh start"));
+                     found.asked ? "" : "; run hfshard clean OUT to start over"));
   }
   void note(const std::string& text) override {
-    if (!quiet_) put(text + "\n");
+    if (!quiet_) put(colored_note(text) + "\n");
+  }
+  void started(std::uint64_t /*total_bytes*/, std::uint64_t /*already_done_bytes*/) override {
+    release();
   }
   void finish() override {}
 
+ protected:
+  // Prints the cost of loading once the output can't be refused any more.
+  void release() {
+    for (const std::string& line : std::exchange(held_, {})) note(line);
+  }
+  // Bytes of output for a byte of the source.
+  double output_part() const { return output_part_; }
+
  private:
+  double output_part_ = 1;
   bool quiet_;
+  std::vector<std::string> held_;
 };
 
-// What is shown of a run, by the thread that works and by one that ticks.
+// The state of a run, shared between the working thread and the ticking one.
 class Shown : public Notes {
  public:
   Shown(bool quiet, std::chrono::milliseconds interval)
       : Notes(quiet), stalled_(std::max(interval / kStalledShare, kShortestStall)) {}
   void started(std::uint64_t total_bytes, std::uint64_t already_done_bytes) final {
+    release();
     const std::lock_guard lock(mutex_);
     figures_ = {total_bytes, already_done_bytes, already_done_bytes, 0, {}, 0, {}};
     figures_.link_bytes = came();
+    came_before_ = figures_.link_bytes.value_or(0);
+    recent_ = {};
     begin_ = moved_ = Clock::now();
     begun_ = true;
     show_start();
   }
   void linked(const std::function<std::uint64_t()>& bytes) final {
     const std::lock_guard lock(mutex_);
-    figures_.link_bytes = came();  // all that will have
+    figures_.link_bytes = came();  // as many as ever
     link_ = bytes;
   }
   void timed(const StageTimes& times) final {
@@ -182,12 +224,12 @@ class Shown : public Notes {
   }
 
  protected:
-  // At intervals, also where nothing moves.
+  // Called at intervals, even if nothing moves.
   void tick() {
     const std::lock_guard lock(mutex_);
     if (!ended_) show_tick();
   }
-  // Those that follow are called while nobody else is.
+  // The caller makes sure that these don't run at the same time.
   virtual void show_start() = 0;
   virtual void show_step() = 0;
   virtual void show_tick() = 0;
@@ -195,7 +237,7 @@ class Shown : public Notes {
   virtual void show_note(const std::string& text) { Notes::note(text); }
 
   bool begun() const { return begun_; }
-  // Before a run knows what there is to do.
+  // Before the run knows its total.
   std::string preparing(Clock::time_point now) const {
     return fmt::format("{}  {}", "preparing",
                        clock_text(std::chrono::duration<double>(now - begin_).count()));
@@ -205,6 +247,13 @@ class Shown : public Notes {
     if (link_bytes != figures_.link_bytes) moved_ = now;
     figures_.link_bytes = link_bytes;
     figures_.seconds = std::chrono::duration<double>(now - begin_).count();
+    if (link_bytes) {
+      const auto came = static_cast<double>(*link_bytes - std::min(*link_bytes, came_before_));
+      figures_.came_bytes =
+          figures_.earlier_bytes + static_cast<std::uint64_t>(came * output_part());
+      recent_.add(figures_.seconds, shown_bytes(figures_) - figures_.earlier_bytes);
+      figures_.recent_rate = recent_.value();
+    }
     figures_.still_seconds =
         now - moved_ >= stalled_ ? std::chrono::duration<double>(now - moved_).count() : 0;
     return figures_;
@@ -214,14 +263,25 @@ class Shown : public Notes {
   std::optional<std::uint64_t> came() const { return link_ ? link_() : figures_.link_bytes; }
 
   std::mutex mutex_;
-  std::function<std::uint64_t()> link_;  // of a source that is far
+  std::function<std::uint64_t()> link_;  // for a remote source
   ProgressFigures figures_;
   Clock::time_point begin_ = Clock::now();
-  Clock::time_point moved_;  // when bytes were done last
+  Clock::time_point moved_;  // when the last bytes were done
   std::chrono::milliseconds stalled_;
+  std::uint64_t came_before_ = 0;  // over the network, before the work
+  RecentRate recent_;
   bool begun_ = false;
   bool ended_ = false;
 };
+
+// A bar that colors its finished part.
+std::string in_color(const std::string& bar) {
+  const std::size_t end = bar.find_last_of('#') + 1;
+  if (end < 2) return bar;
+  return bar.substr(0, 1) +
+         colored(Tone::work, std::string_view(bar).substr(1, end - 1), STDERR_FILENO) +
+         bar.substr(end);
+}
 
 class Bar final : public Shown {
  public:
@@ -256,7 +316,8 @@ class Bar final : public Shown {
     drawn_ = Clock::now();
     const std::size_t columns = own_columns(STDERR_FILENO).value_or(kDefaultColumns) - 1;
     put("\r" +
-        (begun() ? progress_bar(figures(drawn_), columns) : preparing(drawn_).substr(0, columns)) +
+        (begun() ? in_color(progress_bar(figures(drawn_), columns))
+                 : preparing(drawn_).substr(0, columns)) +
         "\x1b[K");
     shown_ = true;
   }
@@ -268,12 +329,12 @@ class Bar final : public Shown {
 
   Clock::time_point drawn_;
   bool shown_ = false;
-  Ticker ticker_;  // the last: it ticks what is above
+  Ticker ticker_;  // last, because it ticks the members above
 };
 
 class Lines final : public Shown {
  public:
-  // `whole`: the beginning and the end too.
+  // `whole`: also at the start and end.
   Lines(bool quiet, std::chrono::milliseconds interval, bool whole)
       : Shown(quiet, interval),
         interval_(interval),
@@ -291,7 +352,7 @@ class Lines final : public Shown {
   void show_step() override {
     if (Clock::now() - printed_ >= interval_) print();
   }
-  // The first tick may come soon after a line; then the next one is not late.
+  // The first tick may follow a line closely; then the next one isn't late.
   void show_tick() override {
     if (Clock::now() - printed_ >= interval_ / 2) print();
   }
@@ -313,10 +374,36 @@ class Lines final : public Shown {
   Clock::time_point printed_;
   std::uint64_t printed_bytes_ = 0;
   bool any_ = false;
-  Ticker ticker_;  // the last: it ticks what is above
+  Ticker ticker_;  // last, because it ticks the members above
 };
 
 }  // namespace
+
+void RecentRate::add(double seconds, std::uint64_t bytes) {
+  constexpr double kShortestStep = 0.05;  // seconds; less means nothing
+  constexpr double kMemory = 5;           // seconds with the most weight
+  if (bytes == 0) return;
+  if (!first_seconds_) {
+    first_seconds_ = last_seconds_ = seconds;
+    first_bytes_ = last_bytes_ = bytes;
+    return;
+  }
+  const double step = seconds - last_seconds_;
+  if (step < kShortestStep) return;
+  const double now = static_cast<double>(bytes - std::min(bytes, last_bytes_)) / step;
+  const double whole = seconds - *first_seconds_;
+  const double weight = 1 - std::exp(-step / std::min(kMemory, whole));
+  rate_ = last_seconds_ == *first_seconds_ ? now : rate_ + weight * (now - rate_);
+  last_seconds_ = seconds;
+  last_bytes_ = bytes;
+}
+
+std::optional<double> RecentRate::value() const {
+  constexpr double kEnough = 2;  // seconds
+  if (!first_seconds_ || last_seconds_ - *first_seconds_ < kEnough || rate_ <= 0)
+    return std::nullopt;
+  return rate_;
+}
 
 std::string_view limit_of(const StageTimes& times, bool is_far) {
   constexpr double kNoticeableSeconds = 0.05;
@@ -337,7 +424,7 @@ std::string progress_bar(const ProgressFigures& figures, std::size_t columns) {
   const Texts texts = texts_of(figures);
   struct Part {
     const std::string* text;
-    std::size_t width;  // of the longest that this run can have
+    std::size_t width;  // for the longest possible run
     bool shown = false;
   };
   const std::size_t bytes_width = 8 + 4 + human_bytes(figures.total_bytes).size();
@@ -346,7 +433,7 @@ std::string progress_bar(const ProgressFigures& figures, std::size_t columns) {
                               {&texts.rate, figures.link_bytes ? 15U : 10U},
                               {&texts.left, 13},
                               {&texts.limit, 13}}};
-  // Most important first; the bar gets what they leave. Of a source that is far, not the bytes.
+  // Most important first; the bar gets the remaining columns. A remote source doesn't show bytes.
   constexpr std::array<std::size_t, 5> kNear{0, 3, 1, 2, 4};
   constexpr std::array<std::size_t, 5> kFar{0, 3, 2, 4, 1};
   std::size_t left = columns - std::min(columns, kFewestCells + 2);
@@ -396,8 +483,8 @@ OptionTable progress_table(Session& session) {
            .to = &session.progress,
            .value = "auto|always|never",
            .choices = {"auto", "always", "never"},
-           .help = "a bar, without a terminal a line every 30 seconds, on stderr; always: from "
-                   "the beginning to the end, and with --quiet"}};
+           .help = "progress on standard error: a bar, or a line every 30 seconds without a "
+                   "terminal; always: also at the start and end, and with --quiet"}};
 }
 
 std::size_t terminal_columns(int stream) { return known_columns(stream).value_or(kDefaultColumns); }

@@ -16,12 +16,16 @@ namespace hfshard {
 namespace {
 
 constexpr std::size_t kGap = 2;
-constexpr std::size_t kHang = 2;  // of what stands below the first cell
+constexpr std::size_t kHang = 2;  // below the first cell
 constexpr std::string_view kElision = "..";
+constexpr std::size_t kUnbounded = 100000;  // more than any terminal has
+constexpr std::size_t kOutlier = 16;        // columns beyond the usual width
 
 void put_cell(std::string& line, const std::string& cell, std::size_t width, bool last) {
   line += cell;
-  if (!last) line.append(width - display_width(cell) + kGap, ' ');
+  if (last) return;
+  const std::size_t taken = display_width(cell);
+  line.append(width - std::min(width, taken) + kGap, ' ');
 }
 
 void trim(std::string& line) { line.erase(line.find_last_not_of(' ') + 1); }
@@ -31,14 +35,31 @@ void trim(std::string& line) { line.erase(line.find_last_not_of(' ') + 1); }
 void TextTable::add(std::vector<std::string> row) {
   if (rows_.empty()) widths_.resize(row.size());
   HFSHARD_CHECK(row.size() <= widths_.size());
+  for (std::string& cell : row) cell = printable(cell);
   for (std::size_t i = 0; i < row.size(); ++i)
     widths_[i] = std::max(widths_[i], display_width(row[i]));
   rows_.push_back(std::move(row));
 }
 
+std::vector<std::size_t> TextTable::usual_widths() const {
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < widths_.size(); ++i) {
+    std::vector<std::size_t> cells;
+    for (const std::vector<std::string>& row : rows_) {
+      if (i < row.size()) cells.push_back(display_width(row[i]));
+    }
+    std::ranges::sort(cells);
+    const std::size_t usual = cells.empty() ? 0 : cells[(cells.size() - 1) * 9 / 10];
+    out.push_back(widths_[i] > usual + kOutlier ? usual : widths_[i]);
+  }
+  return out;
+}
+
 std::vector<std::string> TextTable::lines(std::size_t indent, std::size_t columns) const {
   std::size_t total = indent;
   for (const std::size_t width : widths_) total += width + kGap;
+  // Without a bound, one long name would pad all other rows.
+  const std::vector<std::size_t> widths = columns >= kUnbounded ? usual_widths() : widths_;
   const bool fits = total <= columns + kGap;
   std::vector<std::string> out;
   for (const std::vector<std::string>& row : rows_) {
@@ -48,7 +69,7 @@ std::vector<std::string> TextTable::lines(std::size_t indent, std::size_t column
     }
     std::string line(indent, ' ');
     for (std::size_t i = 0; i < row.size(); ++i)
-      put_cell(line, row[i], widths_[i], i + 1 == row.size());
+      put_cell(line, row[i], widths[i], i + 1 == row.size());
     trim(line);
     out.push_back(std::move(line));
   }

@@ -8,18 +8,21 @@
 
 namespace hfshard {
 
-/// Rows of cells, printed in columns two blanks apart. The first row is the heading.
+/// A table of rows, printed in columns two spaces apart. The first row is the heading.
 class TextTable {
  public:
   explicit TextTable(std::vector<std::string> heading) { add(std::move(heading)); }
-  /// A row may have fewer cells than the heading, never more.
+  /// Adds a row with at most as many cells as the heading.
   void add(std::vector<std::string> row);
-  /// One line per row, each indented by `indent` blanks, without trailing blanks. Where that takes
-  /// more than `columns`, a row's first cell has a line of its own and the others stand below it,
-  /// still in columns, in as many lines as they need; what is longer than a line is elided.
+  /// Returns a line for each row, indented by `indent` spaces, without trailing spaces. If a row
+  /// needs more than `columns`, its first cell gets its own line, and the other cells stand below
+  /// it, still in columns. A cell that is longer than a line is elided. Without a bound (a pipe), a
+  /// few long cells run over their column instead of widening it.
   std::vector<std::string> lines(std::size_t indent = 2, std::size_t columns = SIZE_MAX / 2) const;
 
  private:
+  /// Returns widths that fit nine of ten cells of each column.
+  std::vector<std::size_t> usual_widths() const;
   void fold(const std::vector<std::string>& row, std::size_t indent, std::size_t columns,
             std::vector<std::string>& out) const;
 
@@ -27,15 +30,15 @@ class TextTable {
   std::vector<std::size_t> widths_;
 };
 
-/// Prints one on standard output, in the columns that it has (file_columns).
+/// Prints the table on standard output, for its width (file_columns).
 void print_table(const TextTable& table, std::size_t indent);
 
-/// Prints what is not empty of some texts behind `begin`, two blanks apart, in the columns that
-/// standard output has: what does not fit goes to further lines, which begin further in.
+/// Prints the nonempty texts after `begin`, two spaces apart, for the width of standard output.
+/// Texts that don't fit go to further lines with more indentation.
 void print_parts(std::string_view begin, const std::vector<std::string>& parts);
-/// A text of at most `columns`: both ends, with `..` for what is between them.
+/// Shortens a text to `columns`: keeps both ends, with `..` between them.
 std::string elided(std::string_view text, std::size_t columns);
-/// `1 file`, `2 files`, `0 files`; `many` where it does not end in s.
+/// Returns `1 file`, `2 files`, `0 files`. `many`: a plural that doesn't end in s.
 std::string counted(std::uint64_t count, std::string_view one, std::string_view many = {});
 
 }  // namespace hfshard

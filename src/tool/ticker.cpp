@@ -8,8 +8,7 @@
 namespace hfshard {
 namespace {
 
-// In what a memory budget counts for the process; std::thread has no way to ask for less than 8
-// MiB.
+// The stack counts within the process's memory budget; std::thread can't ask for less than 8 MiB.
 constexpr std::size_t kStackBytes = std::size_t{256} << 10;
 
 }  // namespace
@@ -18,7 +17,7 @@ Ticker::Ticker(std::chrono::milliseconds interval, std::function<void()> tick)
     : interval_(interval), tick_(std::move(tick)) {
   pthread_attr_t attributes;
   if (::pthread_attr_init(&attributes) != 0) return;
-  // Signals go to the threads whose calls they are to interrupt.
+  // Signals must go to the threads whose calls they interrupt.
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
@@ -51,7 +50,7 @@ void Ticker::loop() {
     lock.unlock();
     try {
       tick_();
-    } catch (const std::bad_alloc&) {  // the run itself tells of it; a line less is no failure
+    } catch (const std::bad_alloc&) {  // the run reports the error; a missing line is harmless
     }
     lock.lock();
   }

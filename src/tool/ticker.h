@@ -8,15 +8,15 @@
 
 namespace hfshard {
 
-/// Calls a function at intervals from a thread of its own, which has a small stack and takes no
-/// signals. A system that refuses the thread leaves one that never calls.
+/// Calls a function at intervals from its own thread, which has a small stack and takes no signals.
+/// If the system refuses the thread, the function is never called.
 class Ticker {
  public:
   Ticker(std::chrono::milliseconds interval, std::function<void()> tick);
   ~Ticker() { stop(); }
   Ticker(const Ticker&) = delete;
   Ticker& operator=(const Ticker&) = delete;
-  /// No call is under way or follows. Not to be called by the function itself.
+  /// Waits for a call in progress; no call follows. The function itself must not call this.
   void stop();
 
  private:

@@ -15,7 +15,7 @@ std::size_t one_of(const std::string& value, const std::vector<std::string>& kno
                    std::string_view option) {
   const auto at = std::ranges::find(known, value);
   if (at != known.end()) return static_cast<std::size_t>(at - known.begin());
-  throw Error(ErrorCode::usage, fmt::format("{} {} is not known", option, quote(value)))
+  throw Error(ErrorCode::usage, fmt::format("{} can't be {}", option, quote(value)))
       .hint(name_hint(value, known));
 }
 
@@ -23,7 +23,7 @@ void check_whole(const std::string& text, std::string_view option, std::uint64_t
                  std::uint64_t most) {
   const auto value = parse_whole(text);
   if (value && *value >= least && *value <= most) return;
-  throw Error(ErrorCode::usage, fmt::format("{} wants a whole number from {} to {}, not {}", option,
+  throw Error(ErrorCode::usage, fmt::format("{} needs a whole number from {} to {}, not {}", option,
                                             least, most, quote(text)));
 }
 

@@ -8,12 +8,12 @@
 
 namespace hfshard {
 
-// What an option takes. Each throws usage, naming the option, what was typed and what would do.
+// Checks of option values. Each throws usage with the option, the typed value and what would do.
 
-/// Position of `value` among those that an option knows.
+/// Returns the position of `value` among the values that an option knows.
 std::size_t one_of(const std::string& value, const std::vector<std::string>& known,
                    std::string_view option);
-/// That it is a whole number from `least` to `most`.
+/// Checks that the text is a whole number from `least` to `most`.
 void check_whole(const std::string& text, std::string_view option, std::uint64_t least,
                  std::uint64_t most);
 

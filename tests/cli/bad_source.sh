@@ -45,9 +45,11 @@ show convert in out
 fresh "the index names a tensor that no file has"
 sed -i 's/model.norm.weight/model.norm.wait/' in/model.safetensors.index.json
 show convert in out
-fresh "only .bin files"
+fresh "only .bin files, one of which is missing"
 rm in/*.safetensors in/*.index.json
 echo data > in/pytorch_model-00001-of-00002.bin
+show convert in out
+mv in/pytorch_model-00001-of-00002.bin in/pytorch_model.bin
 show convert in out
 fresh "only a .pth file"
 rm in/*.safetensors in/*.index.json

@@ -1,8 +1,8 @@
-"""The processor time that `plan` says compressing takes, beside the one that it takes.
+"""Compares the processor time for compression that `plan` estimates with the actual time.
 
     codec_time.py PROGRAM
 
-Runs in an empty directory. Weights as training leaves them: random mantissas, and few exponents.
+It runs in an empty directory. The weights are like those of training: random mantissas, and few exponents.
 """
 
 import json
@@ -14,9 +14,9 @@ import sys
 CONFIG = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 1024, "intermediate_size": 3072,
           "num_hidden_layers": 2, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
           "vocab_size": 4096, "tie_word_embeddings": True, "torch_dtype": "bfloat16"}
-# Level 12 fills tables that a small sample leaves empty, and is then 3.6 times as slow.
+# Level 12 fills tables that a small sample leaves empty. It's then 3.6 times as slow.
 COMPRESS = ["--compress", "zstd:12", "--jobs", "2"]
-# Processors that others use too are slower by the half, and not at the same time.
+# Processors that others use too are slower by half, at different times.
 MOST_TIMES = 5
 
 
@@ -28,7 +28,7 @@ def run(*words):
 
 
 def fill(path):
-    """Puts weights where the example has its own."""
+    """Writes weights over the example's own."""
     with open(path, "r+b") as file:
         begin = 8 + int.from_bytes(file.read(8), "little")
         size = os.path.getsize(path) - begin

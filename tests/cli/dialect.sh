@@ -3,7 +3,7 @@
 names() { "$HFSHARD" inspect "$1" --json | grep -oE '"(name|path)":"[^"]*"' | sort | sed -n '1,5p'; }
 for to in dcp safetensors orbax; do
   echo "--- $to"
-  "$HFSHARD" convert hf "$to" --to "$to" --scheme hf --dialect modules --quiet | grep -E "published|family"
+  "$HFSHARD" convert hf "$to" --to "$to" --scheme hf --dialect modules 2>/dev/null | grep -E "published|family"
   names "$to"
   "$HFSHARD" verify "$to" hf | sed 's/:.*,/:/'
 done
@@ -11,35 +11,35 @@ grep -o '"dialect":"[^"]*"' dcp/hfshard.json
 "$HFSHARD" diff hf dcp | tail -2
 "$HFSHARD" plan hf --to dcp --dialect modules | grep family
 echo "--- back"
-"$HFSHARD" convert dcp back --to safetensors --quiet | grep published
+"$HFSHARD" convert dcp back --to safetensors 2>/dev/null | grep published
 "$HFSHARD" diff hf back | tail -1
 echo "--- what hfshard did not write"
 "$HFSHARD" convert hf theirs --to dcp --dialect modules --prefix model. --quiet >/dev/null
 rm theirs/hfshard.json theirs/config.json
-"$HFSHARD" convert theirs ours --to safetensors --prefix model. --config hf --quiet | grep published
+"$HFSHARD" convert theirs ours --to safetensors --prefix model. --config hf 2>/dev/null | grep published
 "$HFSHARD" diff hf ours | tail -1
 "$HFSHARD" convert hf files --to dcp --quiet >/dev/null
 rm files/hfshard.json files/config.json
-"$HFSHARD" convert files again --to safetensors --config hf --quiet | grep published
+"$HFSHARD" convert files again --to safetensors --config hf 2>/dev/null | grep published
 "$HFSHARD" diff hf again | tail -1
 cmp hf/config.json again/config.json
 echo "--- from and to other schemes"
 "$HFSHARD" convert hf maxtext --quiet >/dev/null
-"$HFSHARD" convert maxtext modules --to dcp --dialect modules --quiet | grep published
+"$HFSHARD" convert maxtext modules --to dcp --dialect modules 2>/dev/null | grep published
 "$HFSHARD" diff dcp modules | tail -1
-"$HFSHARD" convert modules titan --to dcp --scheme torchtitan --quiet | grep family
-"$HFSHARD" convert modules plain --to safetensors --quiet | grep family
+"$HFSHARD" convert modules titan --to dcp --scheme torchtitan 2>/dev/null | grep family
+"$HFSHARD" convert modules plain --to safetensors 2>/dev/null | grep family
 "$HFSHARD" diff hf plain | tail -1
-echo "--- a HuggingFace directory that has such names, with its record and without"
+echo "--- a Hugging Face directory that has such names, with its record and without"
 for record in with without; do
   [ $record = with ] || rm safetensors/hfshard.json
   "$HFSHARD" convert safetensors "own-$record" --to safetensors --scheme hf --dialect files 2>&1 | grep -E "family|names"
   "$HFSHARD" diff hf "own-$record" | tail -1
   "$HFSHARD" mappings check safetensors
-  "$HFSHARD" convert safetensors "tree-$record" --quiet | grep family
+  "$HFSHARD" convert safetensors "tree-$record" 2>/dev/null | grep family
   "$HFSHARD" diff "tree-$record" maxtext | tail -1
   "$HFSHARD" verify "tree-$record" safetensors | sed 's/:.*,/:/'
-  "$HFSHARD" convert "tree-$record" "back-$record" --to safetensors --quiet | grep family
+  "$HFSHARD" convert "tree-$record" "back-$record" --to safetensors 2>/dev/null | grep family
   "$HFSHARD" diff hf "back-$record" | tail -1
   for other in hf maxtext titan dcp files; do "$HFSHARD" diff safetensors $other 2>&1 | grep -E "names|compared|equal"; done
 done
@@ -49,7 +49,7 @@ echo "--- and one that has some of both"
 mv rest/model.safetensors half/model-rest.safetensors && rm half/hfshard.json
 for to in orbax safetensors; do "$HFSHARD" convert half never --to $to --quiet 2>&1 | grep -v file; done
 "$HFSHARD" mappings check half || true
-"$HFSHARD" convert half whole --to safetensors --dialect modules --quiet | grep family
+"$HFSHARD" convert half whole --to safetensors --dialect modules 2>/dev/null | grep family
 "$HFSHARD" diff safetensors whole | tail -1
 echo "--- rules"
 "$HFSHARD" mappings show mixtral --scheme hf --dialect modules

@@ -2,7 +2,7 @@
 source "$TESTS/cli/lib.bash"
 mkdir work && cd work
 example qwen3 in
-example gpt_oss quantised
+example gpt_oss quantized
 
 # What a command says on both streams, and how it ends, but for the room on the disk.
 said() {
@@ -23,24 +23,24 @@ same() {
 same in out "|" convert in out
 same in "|" convert in
 same in out --json "|" convert in out --json
-same in out --mesh fsdp=2 --dtype f32 --step 3 --layers separate "|" \
-  convert in out --mesh fsdp=2 --dtype f32 --step 3 --layers separate
+same in out --mesh fsdp=2 --dtype f32 --output-step 3 --layers separate "|" \
+  convert in out --mesh fsdp=2 --dtype f32 --output-step 3 --layers separate
 same in --to null "|" convert in --to null
 same in out --max-memory 1MiB "|" convert in out --max-memory 1MiB
 same in out --with vision "|" convert in out --with vision
 same in out --link "|" link in out
 same in --link "|" link in
 same in out --link --json "|" link in out --json
-same quantised out --link "|" link quantised out
+same quantized out --link "|" link quantized out
 echo "-- in place the source is the output"
 tree . >../before
 said link in --in-place --side-file --dry-run --quiet | grep -E "^(plan|exit)" | sed 's/[0-9a-f]\{64\}/ID/'
 tree . >../after
 cmp ../before ../after
-"$HFSHARD" link in --in-place --side-file --quiet >../linked && said link in --in-place --side-file --dry-run --quiet
+"$HFSHARD" link in --in-place --side-file 2>/dev/null >../linked && said link in --in-place --side-file --dry-run --quiet
 echo "-- with an output there"
-"$HFSHARD" convert quantised out --quiet >../converted
-same quantised out "|" convert quantised out
-same quantised out --resume "|" convert quantised out --resume
-same quantised out --overwrite "|" convert quantised out --overwrite
+"$HFSHARD" convert quantized out 2>/dev/null >../converted
+same quantized out "|" convert quantized out
+same quantized out --resume "|" convert quantized out --resume
+same quantized out --overwrite "|" convert quantized out --overwrite
 show plan in --dry-run

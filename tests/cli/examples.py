@@ -2,9 +2,10 @@
 
     examples.py PROGRAM ROOT
 
-`Qwen3-8B`, and `Qwen/Qwen3-8B` of a hub, is a small checkpoint of that family with widths that its meshes divide; `out` is its conversion where a command
-reads an output, `ckpt` one that is converted again, and what two workers wrote where one finishes or removes it. An example must end with 0, and be a command
-of the help that it stands in.
+`Qwen3-8B`, and `Qwen/Qwen3-8B` of a hub, is a small checkpoint of that family with widths that its meshes divide. If
+a command reads an output, `out` is its conversion. `run` and `resharded` have two steps. `ckpt` is converted again,
+and has the output of two workers if a command finishes or removes it. An example must end with 0. It must be a
+command of the help that contains it.
 """
 
 import json
@@ -27,13 +28,13 @@ def output(*words):
 
 
 def section(text, heading):
-    """The lines below a heading of a help, without their indent."""
+    """Returns the lines below a heading of a help, without their indent."""
     found = re.search(rf"^{heading}:\n((?:  .*\n)*)", text, re.M)
     return [line[2:] for line in found.group(1).splitlines()] if found else []
 
 
 def commands(program, path=()):
-    """(command, its help) of every command below the path."""
+    """Returns (command, its help) of every command below the path."""
     text = output(program, *path, "--help")
     yield path, text
     for line in section(text, "Commands"):
@@ -55,6 +56,9 @@ def make_checkpoint(program, root):
 def prepare(program, command):
     if command[0] in READS_OUTPUT:
         output(program, "convert", "Qwen3-8B", "out", "--quiet")
+    for directory in {"run", "resharded"} & set(command):
+        for step in ("1000", "2000"):
+            output(program, "convert", "Qwen3-8B", directory, "--quiet", "--output-step", step)
     if "ckpt" in command:
         output(program, "convert", "Qwen3-8B", "ckpt", "--quiet")
     if command[0] in ENDS_STAGING:
@@ -84,7 +88,7 @@ def main():
             problems.append(f"{' '.join(command)}: no examples")
         where = os.path.join(base, str(count))
         for line in lines:
-            if line.startswith("# "):  # those without a word of their own go on in the same directory
+            if line.startswith("# "):  # those without their own word continue in the same directory
                 where = os.path.join(base, str(count))
             if line.startswith("# "):
                 continue

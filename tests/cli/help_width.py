@@ -1,8 +1,8 @@
-"""Help in terminals of several widths: no line is longer than the terminal is wide, or than 80.
+"""Checks help in terminals of several widths: no line is longer than the terminal's width, or than 80.
 
     help_width.py PROGRAM
 
-Examples are pasted, and so are never broken.
+Examples are for pasting, so they are never broken.
 """
 
 import fcntl
@@ -14,12 +14,12 @@ import termios
 
 
 def lines_in(columns, words):
-    """What a command prints to a terminal of that width."""
+    """Returns the lines that a command prints to a terminal of that width."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     child = os.fork()
     if child == 0:
-        os.environ.pop("COLUMNS", None)  # it would win over the terminal
+        os.environ.pop("COLUMNS", None)  # it would override the terminal
         os.dup2(slave, 1)
         os.execv(words[0], words)
     os.close(slave)

@@ -2,8 +2,8 @@
 
     json_docs.py PROGRAM json.md
 
-A member that is printed must be in the table of its command; a member of a table must have been printed by some run,
-unless its meaning begins with `only`.
+A printed member must be in the table of its command. Some run must print each member of a table, unless its meaning
+begins with `only`.
 """
 
 import json
@@ -18,13 +18,13 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.p
 import hub  # noqa: E402  (a package of tests/support)
 
 COMMON = {"schema", "command"}
-# Objects whose members are not the command's own.
+# Objects whose members aren't the command's own.
 OPAQUE = {"identity", "metadata", "config", "checks"}
 HEADING = "mappings check --all"
 
 
 def read_tables(path):
-    """Heading -> member -> is it optional?"""
+    """Returns heading -> member -> is it optional?"""
     tables, table = {}, None
     with open(path, encoding="utf-8") as file:
         for line in file:
@@ -39,7 +39,7 @@ def read_tables(path):
 
 
 def members(value, at=""):
-    """Every member of an object as a path: `leaves[].path`. Objects with members of their own are listed too."""
+    """Yields every member of an object as a path: `leaves[].path`. Also yields objects that have members."""
     for key, item in value.items():
         path = f"{at}{key}"
         if isinstance(item, dict) and path not in OPAQUE:
@@ -56,7 +56,7 @@ def members(value, at=""):
 
 
 class Check:
-    """The program, the documented members, and what was seen of them."""
+    """The program, the documented members, and the printed ones."""
 
     def __init__(self, program, docs):
         self.program = program
@@ -66,7 +66,7 @@ class Check:
         self.problems = []
 
     def run(self, status, heading, *words):
-        """Runs one command; its object must have the members of `heading`."""
+        """Runs one command. Its object must have the members of `heading`."""
         done = subprocess.run([self.program, *words, "--json"], capture_output=True, text=True, check=False)
         name = " ".join(words)
         if done.returncode != status:
@@ -92,7 +92,7 @@ class Check:
         return value
 
     def finish(self):
-        """Members that no run has printed."""
+        """Reports members that no run has printed."""
         for heading, table in self.tables.items():
             for name, optional in table.items():
                 if name not in COMMON and not optional and name not in self.seen.get(heading, set()):
@@ -109,14 +109,14 @@ def damage(path, offset):
 
 
 def truncate(source, copy, cut_bytes):
-    """A copy of a source whose file ends too early."""
+    """Makes a copy of a source whose file ends too early."""
     shutil.copytree(source, copy)
     path = os.path.join(copy, "model.safetensors")
     os.truncate(path, os.path.getsize(path) - cut_bytes)
 
 
 def without_tensor(source, copy, old, new):
-    """A copy of a source in which a tensor has another name, of the same length."""
+    """Makes a copy of a source in which a tensor has another name of the same length."""
     shutil.copytree(source, copy)
     path = os.path.join(copy, "model.safetensors")
     with open(path, "rb") as file:
@@ -126,7 +126,7 @@ def without_tensor(source, copy, old, new):
 
 
 def with_config(source, copy, **changes):
-    """A copy of a source whose config.json says something else too."""
+    """Makes a copy of a source whose config.json has other values."""
     shutil.copytree(source, copy)
     path = os.path.join(copy, "config.json")
     with open(path, encoding="utf-8") as file:
@@ -136,7 +136,8 @@ def with_config(source, copy, **changes):
 
 
 def facts(check):
-    """What is said of a source beside its figures, for every command that plans: warnings, notes, drops."""
+    """Checks the facts about a source in addition to its figures, for every command that plans: warnings, notes,
+    drops."""
     with_config("hf", "doubtful", architectures=["LlamaForCausalLM"])
     shutil.copy("hf/model.safetensors", "doubtful/consolidated.safetensors")  # ignored, with a note
     found = {
@@ -195,6 +196,10 @@ def conversions(check):
 
 
 def readings(check):
+    tiny = os.path.join(os.path.dirname(check.docs), "..", "tests", "support", "tiny_dcp.py")
+    for words in (["tiny"], ["tiny-other", "--lr", "0.5"]):
+        subprocess.run([sys.executable, tiny, *words], check=True)
+    check.run(5, "diff", "diff", "tiny", "tiny-other")
     check.run(0, "verify", "verify", "out", "hf")
     check.run(0, "verify", "verify", "out")
     check.run(0, "diff", "diff", "hf", "out", "--all")
@@ -232,7 +237,7 @@ def mappings(check):
     without_tensor("hf", "unmatched", "model.norm.weight", "model.gnome.weigh")
     check.run(3, "mappings check", "mappings", "check", "unmatched")
     if os.environ.get("SANITIZED"):
-        del check.tables[HEADING]  # a minute there, and unit_plan compiles every table under the same sanitizer
+        del check.tables[HEADING]  # it takes a minute there, and unit_plan compiles every table under the same sanitizer
     else:
         check.run(0, HEADING, "mappings", "check", "--all")
     check.run(2, "mappings check", "mappings", "check", "--bogus")

@@ -6,6 +6,16 @@ show() {
   "$HFSHARD" "$@" 2>&1 && echo "exit 0" || echo "exit $?"
 }
 
+# The same without notes: the results, and then the error if there is one.
+told() {
+  echo "\$ hfshard $*"
+  local status=0
+  "$HFSHARD" "$@" 2>"$T/.notes" || status=$?
+  sed -n '/^hfshard: /,$p' "$T/.notes"
+  rm "$T/.notes"
+  echo "exit $status"
+}
+
 # The same without the good lines: for a command of which only the end matters.
 ends() {
   "$HFSHARD" "$@" >/dev/null 2>&1 && echo "hfshard $1: exit 0" || echo "hfshard $1: exit $?"

@@ -12,7 +12,7 @@ show plan in --num-layers 2 --layers separate | grep -v '^  ' | grep 'note\|fami
 "$HFSHARD" plan in --num-layers 2 --layers separate --json --quiet | python3 -c 'import json, sys
 plan = json.load(sys.stdin); print(plan["identity"]["options"]["num_layers"], *plan["load_words"])'
 echo "-- all of them: nothing is left out, and the config is the source's"
-"$HFSHARD" convert in whole --num-layers 5 --quiet | sed -n "/^next/,/[^\\\\]\$/p"
+"$HFSHARD" convert in whole --num-layers 5 2>/dev/null | sed -n "/^next/,/[^\\\\]\$/p"
 cmp in/config.json whole/hf/config.json && cat whole/0/hfshard.json | grep -c '"num_layers":5'
 
 echo "-- the words for MaxText, of models that it knows by a name"
@@ -40,13 +40,13 @@ example qwen3 uncounted
 show plan uncounted --mapping own.json --num-layers 2
 
 echo "-- workers, and runs that go on, must mean the same layers"
-show convert in shared --quiet --num-layers 4 --worker 0/2
+told convert in shared --num-layers 4 --worker 0/2
 ends convert in shared --worker 1/2
 ends convert in shared --num-layers 3 --layers separate --worker 1/2
 ends convert in shared --num-layers 4 --worker 1/2
-"$HFSHARD" finalize shared --quiet | sed -n '/^next/,/[^\\]$/p'
+"$HFSHARD" finalize shared 2>/dev/null | sed -n '/^next/,/[^\\]$/p'
 diff -r out shared && echo "one output, however it was made"
-show convert in out --quiet --num-layers 4 --resume
+told convert in out --num-layers 4 --resume
 ends convert in out --num-layers 5 --resume
 
 echo "-- an index over the source's files"

@@ -7,24 +7,24 @@ echo mine > file
 
 show convert in in/out
 show convert in in
-show convert in full --quiet
-show convert in full --quiet --overwrite
-show convert in file --quiet
-show convert in out --quiet --max-memory 1MiB
-show convert in out --quiet --max-memory 20000000
+told convert in full
+told convert in full --overwrite
+told convert in file
+told convert in out --max-memory 1MiB
+told convert in out --max-memory 20000000
 cat full/notes.txt file
 ls -A in full
 ls -A
 
 ends convert in out
-show convert in out --quiet
-show convert in out --quiet --resume
-show convert in out --quiet --layers separate --resume
+told convert in out
+told convert in out --resume
+told convert in out --layers separate --resume
 ends convert in out --layers separate --overwrite
 ends verify out in
-ends convert in out --step 7
+ends convert in out --output-step 7
 ls -A out
-show finalize out --quiet
+told finalize out
 show clean out
 show clean nowhere
 ends verify nowhere

@@ -18,6 +18,14 @@ ends convert in out --mapping own/mine.json
 ends mappings check in --mapping own/mine.json
 HFSHARD_MAPPINGS=own ends mappings check in
 HFSHARD_MAPPINGS=own "$HFSHARD" mappings list | grep -c '^mine '
+"$HFSHARD" mappings list --mapping own/mine.json | grep -c '^mine '
+# Files of the directory that are no family: the schema, parts, other JSON. A damaged family is still one.
+cp "$MAPPINGS/../mappings/common.json" own
+echo '{"name": "something else"}' >own/package.json
+echo '[1, 2' >own/damaged.json
+mkdir own/folder.json
+HFSHARD_MAPPINGS=own ends mappings check in
+rm -r own/common.json own/package.json own/damaged.json own/folder.json
 
 echo "-- the plan records its text: workers need it, verify and finalize do not"
 id() { "$HFSHARD" plan in --json "$@" | tr ',' '\n' | grep -o '"plan_id": *"[0-9a-f]*"'; }

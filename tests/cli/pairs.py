@@ -1,8 +1,8 @@
-"""Options of which one takes the other's effect away are refused, and each of the two works without the other.
+"""Checks that hfshard refuses two options if one has no effect with the other, and that each works without the other.
 
     pairs.py PROGRAM TESTS
 
-Runs in an empty directory.
+It runs in an empty directory.
 """
 
 import json
@@ -13,29 +13,29 @@ import sys
 MESH = ["--load-mesh", "fsdp=2"]
 SAFETENSORS = ["--to", "safetensors"]
 DCP = ["--to", "dcp"]
-# What the command always has, what is given with it, what that leaves without effect, what each is called.
+# The command's usual arguments, the given option, the option that it leaves without effect, and their names.
 PAIRS = [
     (["convert", "in"], ["--to", "null"], ["OUT"], "--to null", "OUT"),
     (["convert", "in"], ["--to", "null"], ["--compress", "zstd"], "--to null", "--compress"),
     (["convert", "in"], ["--to", "null"], ["--checksum", "none"], "--to null", "--checksum"),
-    (["convert", "in"], ["--to", "null"], ["--step", "3"], "--to null", "--step"),
+    (["convert", "in"], ["--to", "null"], ["--output-step", "3"], "--to null", "--output-step"),
     (["convert", "in"], ["--to", "null"], ["--resume"], "--to null", "--resume"),
     (["convert", "in"], ["--to", "null"], ["--overwrite"], "--to null", "--overwrite"),
     (["plan", "in"], ["--to", "null"], ["OUT"], "--to null", "OUT"),
-    (["plan", "in"], ["--to", "null"], ["--step", "3"], "--to null", "--step"),
+    (["plan", "in"], ["--to", "null"], ["--output-step", "3"], "--to null", "--output-step"),
     (["plan", "in"], ["--to", "null"], ["--link"], "--to null", "--link"),
     (["plan", "in"], ["--to", "null"], MESH, "--to null", "--load-mesh"),
     (["convert", "in", "OUT"], SAFETENSORS, ["--mesh", "fsdp=2"], "--to safetensors", "--mesh"),
     (["convert", "in", "OUT"], SAFETENSORS, ["--chunk-bytes", "1MiB"], "--to safetensors", "--chunk-bytes"),
     (["convert", "in", "OUT"], SAFETENSORS, ["--compress", "zstd"], "--to safetensors", "--compress"),
     (["convert", "in", "OUT"], SAFETENSORS, ["--checksum", "none"], "--to safetensors", "--checksum"),
-    (["convert", "in", "OUT"], SAFETENSORS, ["--step", "3"], "--to safetensors", "--step"),
+    (["convert", "in", "OUT"], SAFETENSORS, ["--output-step", "3"], "--to safetensors", "--output-step"),
     (["plan", "in"], SAFETENSORS, ["--link"], "--to safetensors", "--link"),
     (["plan", "in"], SAFETENSORS, MESH, "--to safetensors", "--load-mesh"),
     (["plan", "in"], SAFETENSORS, ["--layers", "separate"], "--to safetensors", "--layers"),
     (["convert", "in", "OUT"], DCP, ["--compress", "zstd"], "--to dcp", "--compress"),
     (["convert", "in", "OUT"], DCP, ["--checksum", "none"], "--to dcp", "--checksum"),
-    (["convert", "in", "OUT"], DCP, ["--step", "3"], "--to dcp", "--step"),
+    (["convert", "in", "OUT"], DCP, ["--output-step", "3"], "--to dcp", "--output-step"),
     (["plan", "in"], DCP, ["--link"], "--to dcp", "--link"),
     (["plan", "in"], DCP, ["--layers", "separate"], "--to dcp", "--layers"),
     (["plan", "in"], ["--scheme", "hf"], ["--layers", "separate"], "--scheme hf", "--layers"),
@@ -49,7 +49,7 @@ PAIRS = [
     (["plan", "in", "OUT"], ["--resume"], ["--overwrite"], "--resume", "--overwrite"),
     (["link", "SOURCE"], ["--in-place"], ["OUT"], "--in-place", "OUT"),
     (["link", "SOURCE"], ["--in-place"], ["OUT", "--shards", "hard"], "--in-place", "--shards"),
-    (["link", "SOURCE"], ["--in-place"], ["OUT", "--step", "3"], "--in-place", "--step"),
+    (["link", "SOURCE"], ["--in-place"], ["OUT", "--output-step", "3"], "--in-place", "--output-step"),
     (["link", "SOURCE"], ["--in-place", "--side-file"], ["OUT", "--num-layers", "2"], "--in-place", "--num-layers"),
     (["mappings", "check"], ["--all"], ["in", "--scheme", "hf"], "--all", "--scheme"),
     (["mappings", "check"], ["--all"], ["in", "--layers", "separate"], "--all", "--layers"),
@@ -59,11 +59,13 @@ PAIRS = [
     (["mappings", "check"], ["--all"], ["in", "--dtype", "f32"], "--all", "--dtype"),
     (["mappings", "check"], ["--all"], ["in", "--cast", "*norm*=f32"], "--all", "--cast"),
     (["mappings", "check"], ["--all"], ["in", "--include", "*"], "--all", "--include"),
+    (["mappings", "check"], ["--all"], ["in", "--config=in"], "--all", "--config"),
     (["mappings", "check"], ["--all"], ["in", "--exclude", "lm_head*"], "--all", "--exclude"),
     (["mappings", "example", "qwen3", "OUT"], ["--sparse"], ["--seed", "3"], "--sparse", "--seed"),
     (["mappings", "show"], ["--mapping", "FAMILY"], ["llama"], "--mapping", "FAMILY"),
 ]
-# What the command has, what means nothing with that alone, what it is called, what it wants, what gives it an effect.
+# The command's arguments, the option that has no effect alone, its name, the option that it needs, and what gives it an
+# effect.
 NEEDS = [
     (["plan", "in"], ["--resume"], "--resume", "OUT", ["OUT"]),
     (["plan", "in"], ["--overwrite"], "--overwrite", "OUT", ["OUT"]),
@@ -85,7 +87,7 @@ class Runs:
         self.problems = 0
 
     def run(self, words):
-        """Status and what --json says."""
+        """Returns the status and the output of --json."""
         self.count += 1
         names = {"OUT": f"out{self.count}", "SOURCE": f"source{self.count}", "FAMILY": self.family}
         if "SOURCE" in words:
@@ -98,7 +100,7 @@ class Runs:
 
     def works(self, words):
         if words == ["mappings", "check", "--all"] and os.environ.get("SANITIZED"):
-            return  # a minute there, and unit_plan compiles every table under the same sanitizer
+            return  # it takes a minute there, and unit_plan compiles every table under the same sanitizer
         status, out = self.run(words)
         if status != 0:
             self.problems += 1
@@ -114,7 +116,7 @@ class Runs:
 
 
 def in_order(base, words):
-    """Positional arguments stand before the options."""
+    """Puts positional arguments before the options."""
     named = [word for word in words if word in ("in", "OUT")]
     return [*base, *named, *(word for word in words if word not in named)]
 
@@ -125,7 +127,7 @@ def main():
     runs.call(["mappings", "example", "qwen3", "in", "--quiet"])
     alone = set()
     for base, given, idle, one, other in PAIRS:
-        # A source or output that only the second one wants; OUT beside --in-place is a pair of its own.
+        # A source or output that only the second one needs. OUT next to --in-place is a separate pair.
         own = [word for word in idle if word in ("in", "OUT") and idle != [word]]
         idle = [word for word in idle if word not in own]
         runs.refused(in_order(base, [*given, *idle]), (one, other))

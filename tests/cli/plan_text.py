@@ -1,8 +1,8 @@
-"""What `plan`, `convert` and `link` print for people: within 80 columns, and every figure that of --json.
+"""Checks the text output of `plan`, `convert` and `link`: within 80 columns, with the same figures as --json.
 
     plan_text.py PROGRAM TESTS
 
-Runs in an empty directory. The lines are written again here, from the JSON, and compared.
+It runs in an empty directory. It builds the lines from the JSON again, and compares them.
 """
 
 import json
@@ -13,7 +13,7 @@ import sys
 
 COLUMNS = (80, 40)
 LEAVES = ["--layers", "separate"]
-# Fixtures of tests/oracle with names, shapes and words of every kind, and the options that they are planned with.
+# Fixtures of tests/oracle with names, shapes and words of every kind, and the options for planning them.
 FIXTURES = {
     "deepseek3-fp8": [],
     "deepseek3-mtp": ["--with", "mtp", *LEAVES],
@@ -29,7 +29,7 @@ UNITS = ["B", "KiB", "MiB", "GiB", "TiB"]
 
 
 def human_bytes(count):
-    """As base/text.h has it."""
+    """Formats like base/text.h."""
     value, unit = float(count), 0
     while value >= 1024 and unit + 1 < len(UNITS):
         value, unit = value / 1024, unit + 1
@@ -54,7 +54,7 @@ def shape(extents):
 
 
 def links(plan):
-    """What is linked, and what is not, by reason."""
+    """Returns what is linked, and what isn't, by reason."""
     every = plan["linked_bytes"] + plan["output_bytes"]
     share = 100 * plan["linked_bytes"] / every if every else 0
     out = [("linked", f"{share:.1f}% of the bytes: {human_bytes(plan['linked_bytes'])} in "
@@ -65,33 +65,34 @@ def links(plan):
     for why, paths in sorted(reasons.items()):
         first = f"1 leaf, {paths[0]}" if len(paths) == 1 else f"{len(paths)} leaves, {paths[0]} the first"
         out.append(("converted", f"{first}: {why}"))
-    copied = "nothing: all data stays in the source's files"
+    copied = "nothing; all data stays in the source's files"
     if plan["output_bytes"]:
         copied = f"{human_bytes(plan['output_bytes'])} into {counted(plan['files'], 'side data file')}"
-    out.append(("copied", copied + ("; link wants --side-file for so much" if plan["wants_side_file"] else "")))
+    out.append(("copied", copied + ("; pass --side-file to allow it" if plan["wants_side_file"] else "")))
     return out
 
 
 def loads(plan):
     for load in plan.get("loads", []):
         most = {key: max(host[key] for host in load["per_host"]) for key in ("needed_bytes", "read_bytes", "requests")}
-        yield ("load", f"on {load['mesh'] or 'one device'}: a host of {load['hosts']} needs {human_bytes(most['needed_bytes'])}, reads "
-               f"{human_bytes(most['read_bytes'])} in {counted(most['requests'], 'request')} "
+        who, at_most = ("1 host", "") if load["hosts"] == 1 else (f"each of {load['hosts']} hosts", "up to ")
+        yield ("load", f"on {load['mesh'] or 'one device'}: {who} needs {at_most}{human_bytes(most['needed_bytes'])} and reads "
+               f"{at_most}{human_bytes(most['read_bytes'])} in {counted(most['requests'], 'request')} "
                f"({load['read_bytes'] / max(load['needed_bytes'], 1):.2f}x)")
 
 
 def family(plan):
     if plan["scheme"] == "hf":
-        return "any (hf: names and shapes as they are)"
+        return "any (hf: unchanged names and shapes)"
     return f"{plan['family']} ({plan['scheme']}, {plan['layers']})"
 
 
 def fields(plan, mesh_given):
-    """Label and words of every line but those of leaves."""
+    """Returns label and words of every line except those of leaves."""
     yield "plan", plan["plan_id"]
     yield "family", f"{family(plan)}, {human_count(plan['parameters'])} parameters"
     yield "mesh", (" and ".join(mesh or "one device" for mesh in plan["meshes"])
-                   + ("" if mesh_given else " (chosen, pass --mesh to change)"))
+                   + ("" if mesh_given else " (chosen; pass --mesh to change it)"))
     yield "source", (f"{counted(plan['tensors'], 'tensor')} in {counted(plan['source_files'], 'file')}, "
                      f"{human_bytes(plan['source_bytes'])} read")
     for change in plan["dtypes"]:
@@ -99,23 +100,22 @@ def fields(plan, mesh_given):
                f"{human_bytes(change['source_bytes'])} in, {human_bytes(change['output_bytes'])} out: {change['from']} "
                f"{'decodes to' if change['decoded'] else 'becomes'} {change['to']}")
     if plan["shared_tensors"] == 1:
-        yield "shared", "1 tensor feeds several leaves and is read once for each"
+        yield "shared", "1 tensor is part of several leaves; hfshard reads it once for each"
     elif plan["shared_tensors"]:
-        yield "shared", f"{plan['shared_tensors']} tensors feed several leaves and are read once for each"
+        yield "shared", f"{plan['shared_tensors']} tensors are part of several leaves; hfshard reads them once for each"
     yield "output", (f"{human_bytes(plan['output_bytes'])} in {counted(plan['files'], 'data file')}, "
                      f"{counted(plan['chunks'], 'chunk')}, {counted(len(plan['leaves']), 'leaf', 'leaves')}")
     if "linked_bytes" in plan:
         yield from links(plan)
-    yield "threads", (f"{plan['kernel_threads']} for kernels, {plan['threads'] - plan['kernel_threads']} more for reads "
-                      "and writes")
-    yield "memory", (f"at most {human_bytes(plan['peak_memory_bytes'])}, {human_bytes(plan['need_memory_bytes'])} would "
-                     f"do ({human_bytes(plan['control_memory_bytes'])} for the plan itself)")
+    yield "threads", f"{plan['kernel_threads']} compute, {plan['threads'] - plan['kernel_threads']} read and write files"
+    yield "memory", (f"at most {human_bytes(plan['peak_memory_bytes'])}; {human_bytes(plan['need_memory_bytes'])} is enough "
+                     f"({human_bytes(plan['control_memory_bytes'])} for the plan)")
     yield from loads(plan)
     yield "time", f"not estimated: {plan['no_estimate']}"
 
 
 def cells(plan):
-    """The table of leaves, its heading first."""
+    """Returns the table of leaves, its heading first."""
     inner = any("inner" in leaf for leaf in plan["leaves"])
     linking = "linked_bytes" in plan
     yield ["leaf", "dtype", "bytes", "chunks", *(["data"] if linking else []), "shape", "shard", "chunk",
@@ -127,7 +127,7 @@ def cells(plan):
 
 
 def spoken(lines):
-    """Fields with their continuations joined, and the words of the table, which stands before them."""
+    """Returns fields with their continuations joined, and the words of the table before them."""
     said, table = [], []
     for line in lines:
         if line.startswith("  ") and not said:
@@ -140,7 +140,7 @@ def spoken(lines):
 
 
 def is_elided(seen, whole, columns):
-    """Whether a cell is the whole, or what a line of so many columns has room for of it."""
+    """Returns whether a cell is the whole text, or the part that fits in a line of this many columns."""
     if seen == whole:
         return True
     front, _, back = seen.partition("..")
@@ -159,9 +159,9 @@ class Check:
         if done.returncode != 0:
             self.problems.append(f"{' '.join(words)}: status {done.returncode}: {done.stderr}")
         for line in [] if "--json" in words else (done.stdout + done.stderr).splitlines():
-            if len(line[10:].removesuffix(" \\").split()) == 1 and "=/" in line:  # a path that is to be pasted
+            if len(line[10:].removesuffix(" \\").split()) == 1 and "=/" in line:  # a path for pasting
                 continue
-            # Of plan, only what is one word below its label, as its id is, has more than is asked for.
+            # In plan, only a single word below its label, such as its id, can be longer.
             if len(line) > 80 or (words[0] == "plan" and len(line) > columns and len(line[10:].split()) > 1):
                 self.problems.append(f"{' '.join(words)}: {len(line)} columns of {columns}: {line}")
             if re.search(r"\b1 (\w+ )?(files|chunks|leaves|tensors|requests)\b|\b(0|\d*[2-9]|\d+[01]) (data )?(file|chunk|leaf|"
@@ -184,7 +184,7 @@ class Check:
         return plan
 
     def table(self, what, lines, rows, columns):
-        """The cells of a row stand in their order, and in columns, on one line or on several."""
+        """Checks that the cells of a row are in their order, and in columns, on one line or on several."""
         starts = []
         at = 0
         for row in rows:
@@ -217,7 +217,7 @@ class Check:
 
 
     def link(self, name, options):
-        """What plan --link says is said before anything is written, and nothing else is done then."""
+        """Checks that plan --link prints everything before it writes, and does nothing else."""
         source = os.path.join(self.oracle, name)
         options = [word for word in options if word != "--link"]
         plan = json.loads(self.run("plan", source, "--link", *options, "--json", "--quiet").stdout)
@@ -237,12 +237,13 @@ class Check:
                 self.problems.append(f"link of {name}: {key} is {report[key]}, of plan --link {plan[key]}")
 
     def side_file(self, source):
-        """More than 1 GiB of side data wants --side-file; the amount is said, and nothing is made."""
+        """Checks that more than 1 GiB of side data needs --side-file. The error names the amount, and hfshard writes
+        nothing."""
         casts = ["--cast", "*mlp*=f32", "--cast", "*embedding=f32"]
         plan = json.loads(self.run("plan", source, "--link", *casts, "--json").stdout)
         amount = human_bytes(plan["output_bytes"])
         text = self.run("plan", source, "--link", *casts).stdout
-        if not plan["wants_side_file"] or f"{amount} into" not in text or "link wants --side-file" not in text:
+        if not plan["wants_side_file"] or f"{amount} into" not in text or "pass --side-file" not in text:
             self.problems.append(f"plan --link of {amount} of side data does not ask for --side-file")
         for words, status, expected in (([], 2, (amount, "1 GiB", "--side-file")),
                                         (["--side-file"], 3, ("--max-memory", "too little", "memory"))):
@@ -259,7 +260,8 @@ class Check:
             self.problems.append("a refused link made something")
 
     def estimate(self, config):
-        """The time is measured, said with what limits, and leaves nothing; without it the plan is the same."""
+        """Checks that the time is measured and printed with its limits, and leaves no files. Without it, the plan is
+        the same."""
         self.run("mappings", "example", "qwen3", "big", "--sparse", "--config", config, "--json")
         os.mkdir("place")
         before = os.stat("place")
@@ -278,14 +280,14 @@ class Check:
             self.problems.append("estimate: the plan is another one with it")
         text = self.run("plan", "big", "place/out").stdout
         said = " ".join(text[text.index("time "):].split())
-        if not re.fullmatch(r"time about .+, by a short trial of this machine; (reading|writing|the processor) limits "
+        if not re.fullmatch(r"time about .+, from a short trial on this machine; (reading|writing|the processor) is the limit "
                             r"\(reading .+, writing .+, processor .+\)", said):
             self.problems.append(f"estimate: {said}")
         after = os.stat("place")
         if os.listdir("place") or (before.st_mtime_ns, before.st_ctime_ns) != (after.st_mtime_ns, after.st_ctime_ns):
             self.problems.append(f"estimate: something was made in the output's directory: {os.listdir('place')}")
         nowhere = json.loads(self.run("plan", "big", "/proc/out", "--json").stdout)
-        if nowhere["estimate"] is not None or "cannot make a file" not in nowhere["no_estimate"]:
+        if nowhere["estimate"] is not None or "can't make a file" not in nowhere["no_estimate"]:
             self.problems.append(f"estimate where nothing can be written: {nowhere['no_estimate']}")
         text = self.run("plan", "big", "/proc/out").stdout
         if f"time not estimated: {nowhere['no_estimate']}" not in " ".join(text.split()):

@@ -1,11 +1,12 @@
-"""Runs the commands of README.md in the current directory and compares what they print with what stands there.
+"""Runs the commands of README.md in the current directory and compares their output with the page.
 
     readme.py PROGRAM ROOT
 
-A session is a ```console block; its commands begin with `$ `, and what follows up to the next one is stdout and stderr
-together. `...` stands for any number of lines. Times, rates and plan ids are not compared; the current directory is /data. `$ echo $?` gives the status of
-the command before; any other command must end with 0 unless `$ echo $?` follows it. Every path of the tree that the page
-names must exist, and its table of options must have the flags of `convert --help`.
+A session is a ```console block. Its commands begin with `$ `, and the text up to the next one is stdout and stderr
+together. `...` stands for any number of lines. Times, rates and plan ids aren't compared. The current directory is
+/data. `$ echo $?` prints the status of the command before. Any other command must end with 0 unless `$ echo $?`
+follows it. Every path of the tree that the page names must exist. Its table of options must have the flags of
+`convert --help`.
 """
 
 import os
@@ -15,7 +16,7 @@ import sys
 
 
 def sessions(path):
-    """[(command, expected lines, line number)] of all blocks, in order."""
+    """Returns [(command, expected lines, line number)] of all blocks, in order."""
     out, inside = [], False
     with open(path, encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
@@ -30,7 +31,7 @@ def sessions(path):
 
 
 def normal(text):
-    """Text without what differs from run to run and from version to version."""
+    """Returns text without parts that differ from run to run and from version to version."""
     text = re.sub(r"\d+\.\d+ s\b", "N s", text)
     text = re.sub(r"\([^()]*/s\)", "(RATE)", text)
     text = text.replace(os.getcwd() + "/", "/data/")
@@ -45,7 +46,7 @@ def matches(expected, seen):
 
 
 def missing_paths(root, text):
-    """Paths in backticks or links that are not there."""
+    """Returns paths in backticks or links that don't exist."""
     named = re.findall(r"\]\(([^)#]+)\)|`((?:src|include|mappings|docs|tests|bench|scripts)/[\w./-]*)`", text)
     paths = sorted({link or path for link, path in named})
     return [f"README.md names {path}, which does not exist" for path in paths
@@ -53,7 +54,7 @@ def missing_paths(root, text):
 
 
 def differing_flags(program, text):
-    """Flags that only one of the page and `convert --help` has."""
+    """Returns flags that only one of the page and `convert --help` has."""
     told = subprocess.run([program, "convert", "--help"], capture_output=True, text=True, check=True).stdout
     known = set(re.findall(r"^ +(?:-\w, )?(--[a-z-]+)", told, re.M)) - {"--help"}
     section = text.split("\n## Options\n", 1)[-1].split("\n## ", 1)[0]

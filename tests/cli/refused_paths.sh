@@ -11,12 +11,12 @@ for source in pipe socket alone.safetensors; do show plan "$source"; done
 echo "-- a tilde in quotes"
 show plan '~/model'
 show verify '~/out'
-show convert model '~/out' --quiet
-show convert model '~' --quiet
+told convert model '~/out'
+told convert model '~'
 show clean '~/out'
 echo "-- long names"
 long=$(printf 'n%.0s' {1..247})
-show convert model "$long" --quiet | sed "s/$long/LONG/g"
+told convert model "$long" | sed "s/$long/LONG/g"
 ends convert model "${long:1}"
 ls | cut -c 1-20
 echo "-- the directory where one stands, as a shell completes it"
@@ -27,10 +27,10 @@ echo "-- directories that are gone, links that lead back"
 ln -s loop loop
 ln -s nowhere dangling
 mkdir gone
-(cd gone && rmdir ../gone && show convert "$T/model" out --quiet && show inspect .)
-for command in convert "link --quiet" "reshard --quiet"; do show $command model loop --quiet; done
+(cd gone && rmdir ../gone && told convert "$T/model" out && told inspect .)
+for command in convert "link" "reshard"; do told $command model loop; done
 show link loop --in-place
-show convert model dangling --quiet
+told convert model dangling
 for source in nothing dangling loop; do show reshard "$source" other; done
 show plan "file://$T/model"
 echo "-- a directory beside the files that may not be looked into, as lost+found of a volume"
@@ -46,7 +46,7 @@ for place in model out out/0 out/0/items; do
   rmdir "$place/lost+found"
 done
 echo "-- a limit of the size of files"
-(ulimit -f 20 && show convert model limited --quiet)
+(ulimit -f 20 && told convert model limited)
 ends convert model limited --resume
 echo "-- outputs of another format"
-show convert model out --to dcp --overwrite --quiet
+told convert model out --to dcp --overwrite

@@ -1,6 +1,6 @@
 # A checkpoint for another mesh, and back to the model; what is refused.
 "$HFSHARD" mappings example qwen3 hf --quiet >/dev/null
-"$HFSHARD" convert hf out --mesh fsdp=2 --step 7 --quiet >/dev/null
+"$HFSHARD" convert hf out --mesh fsdp=2 --output-step 7 --quiet >/dev/null
 "$HFSHARD" reshard out again --mesh tensor=2 2>&1 | grep -v digest
 "$HFSHARD" verify again
 "$HFSHARD" verify again out
@@ -19,12 +19,12 @@ refused convert out other
 mv out/7/hfshard.json .
 refused convert out other --to safetensors
 "$HFSHARD" plan out other --to safetensors --config hf | grep -E '^(family|source|output) '
-"$HFSHARD" convert out other --to safetensors --config hf --quiet | grep published
+"$HFSHARD" convert out other --to safetensors --config hf 2>/dev/null | grep published
 cmp back/model.safetensors other/model.safetensors
 echo "--- some of the model's tensors"
-"$HFSHARD" convert out part --to safetensors --config hf --include '*.layers.1.*' --exclude '*norm*' --quiet | grep published
+"$HFSHARD" convert out part --to safetensors --config hf --include '*.layers.1.*' --exclude '*norm*' 2>/dev/null | grep published
 "$HFSHARD" inspect part | grep -o 'model.layers[^ "]*'
-"$HFSHARD" verify part out --quiet
+"$HFSHARD" verify part out 2>/dev/null
 refused convert out never --to safetensors --config hf --exclude '*nothing*'
 echo "--- axes from a config"
 mkdir meta && (mv out/7/items meta/items)
@@ -35,19 +35,19 @@ sed 's/"num_hidden_layers": *[0-9]*/"num_hidden_layers": 9/' hf/config.json >met
 refused reshard meta/items never --config meta
 mv meta/items out/7/items
 echo "--- workers, with the config elsewhere; and the model's own files before an index over them"
-for worker in 0/2 1/2; do "$HFSHARD" convert out shared --to safetensors --config hf --worker $worker --quiet; done
-(mkdir elsewhere && cd elsewhere && "$HFSHARD" finalize ../shared --quiet | grep published)
+for worker in 0/2 1/2; do "$HFSHARD" convert out shared --to safetensors --config hf --worker $worker 2>/dev/null; done
+(mkdir elsewhere && cd elsewhere && "$HFSHARD" finalize ../shared 2>/dev/null | grep published)
 diff -r other shared && echo "as one run has it"
-"$HFSHARD" link hf --in-place --quiet | grep -c published
-"$HFSHARD" convert hf own --to safetensors --quiet | grep family
+"$HFSHARD" link hf --in-place 2>/dev/null | grep -c published
+"$HFSHARD" convert hf own --to safetensors 2>/dev/null | grep family
 echo "--- of PyTorch: the same format, unless another one is asked for"
 "$HFSHARD" convert hf torch --to dcp --mesh fsdp=2 --quiet >/dev/null
 "$HFSHARD" reshard torch torch3 --mesh fsdp=3 2>&1 | grep -v digest
 "$HFSHARD" verify torch3 torch
 "$HFSHARD" inspect torch3 --summary | grep written
-"$HFSHARD" reshard torch orbax --to orbax --quiet | grep published
+"$HFSHARD" reshard torch orbax --to orbax 2>/dev/null | grep published
 mkdir runs && mv torch runs/step-5 && mv torch3 runs/step-6
-"$HFSHARD" reshard runs step5 --step 5 --to dcp --quiet | grep published
+"$HFSHARD" reshard runs step5 --step 5 --to dcp 2>/dev/null | grep published
 "$HFSHARD" reshard runs step5 --to dcp --resume 2>&1 | grep conflict
 "$HFSHARD" diff runs step5 | tail -1
 rm step5/__00000_0.distcp
@@ -58,13 +58,13 @@ mkdir -p out/7/iter/part && echo '{"position":5}' >out/7/iter/part/0 && cp -r ou
 refused reshard out plain --items all --to dcp
 refused reshard back plain --items all
 refused convert hf plain --items average
-"$HFSHARD" reshard out kept --items all --quiet
+"$HFSHARD" reshard out kept --items all 2>/dev/null
 diff -r out/7/iter kept/7/iter && diff -r out/7/average kept/7/average && echo "copied"
 "$HFSHARD" reshard out alone --quiet 2>&1 | grep -c note: || true
 ls alone/7
-"$HFSHARD" reshard out average --items average --quiet 2>&1 | grep published
-rm hfshard.json && "$HFSHARD" verify kept out --quiet
+"$HFSHARD" reshard out average --items average 2>&1 | grep published
+rm hfshard.json && "$HFSHARD" verify kept out 2>&1
 mkfifo out/7/iter/pipe
 refused reshard out pipe --items all
 echo "--- in how many files the source is"
-"$HFSHARD" reshard "$TESTS/golden/orbax/merged" files --dry-run --quiet | grep '^source'
+"$HFSHARD" reshard "$TESTS/golden/orbax/merged" files --dry-run 2>/dev/null | grep '^source'

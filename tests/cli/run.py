@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Runs command line cases: each tests/cli/<name>.sh, and compares what it prints and how it ends.
+"""Runs command line cases: each tests/cli/<name>.sh. Compares their output and exit status.
 
-    run.py --hfshard PROGRAM [--update] [CASE.sh ...]      (all cases of this folder when none is named)
+    run.py --hfshard PROGRAM [--update] [CASE.sh ...]      (all cases in this folder if you name none)
 
-A case runs under `bash -eu` in a fresh directory, with HFSHARD (the program), T (that directory) and TESTS (the tests'
-folder) in its environment. <name>.out and <name>.err hold the expected output; a stream without a file is not compared.
-<name>.exit holds the expected status; without it, 0. In an expected line `[..]` stands for any text within the line, and
-a line `...` for any number of lines. The fresh directory is written $T in both. Status 77 means skipped.
-`--update` rewrites the files that exist (or .out, when a case has none) from what was seen.
+A case runs under `bash -eu` in a fresh directory. Its environment has HFSHARD (the program), T (that directory) and
+TESTS (the tests' folder). <name>.out and <name>.err hold the expected output. A stream without a file isn't
+compared. <name>.exit holds the expected status; without it, the status must be 0. In an expected line, `[..]` stands
+for any text within the line, and a line `...` for any number of lines. The fresh directory is written $T in both.
+Status 77 means skipped. `--update` rewrites the existing files (or .out, if a case has no file) from the actual
+output. Lines that match an expected line with `[..]` stay, and seconds of a run become `[..]`. Put a line `...` back
+by hand.
 """
 
 import argparse
@@ -24,7 +26,7 @@ TIMEOUT_SECONDS = 300
 
 
 def read(path):
-    """The file's text, or None when there is none."""
+    """Returns the file's text, or None if it doesn't exist."""
     try:
         with open(path, encoding="utf-8") as file:
             return file.read()
@@ -33,7 +35,7 @@ def read(path):
 
 
 def matches(expected, seen):
-    """True when the text is what the expectation, with its wildcards, describes."""
+    """Returns True if the text matches the expectation, with its wildcards."""
     pattern = ""
     for line in expected.splitlines(keepends=True):
         if line.rstrip("\n") == "...":
@@ -44,14 +46,14 @@ def matches(expected, seen):
 
 
 def difference(expected, seen, name):
-    """What to show when they do not match."""
+    """Returns the text to show if they don't match."""
     lines = difflib.unified_diff(expected.splitlines(), seen.splitlines(), f"{name} (expected)", f"{name} (seen)",
                                  lineterm="")
     return "\n".join(lines)
 
 
 def run_case(script, program):
-    """Runs one case: stdout, stderr and status, with the fresh directory written $T."""
+    """Runs one case. Returns stdout, stderr and status, with the fresh directory written $T."""
     with tempfile.TemporaryDirectory(prefix="hfshard-cli-") as folder:
         folder = os.path.realpath(folder)
         environment = {key: value for key, value in os.environ.items() if not key.startswith("HFSHARD")}
@@ -64,7 +66,7 @@ def run_case(script, program):
 
 
 def problems_of(base, out, err, status):
-    """What differs from the expectations beside the case."""
+    """Returns the differences from the expectations next to the case."""
     problems = []
     for suffix, seen in ((".out", out), (".err", err)):
         expected = read(base + suffix)
@@ -76,12 +78,24 @@ def problems_of(base, out, err, status):
     return problems
 
 
+def kept(expected, seen):
+    """Returns the actual output, with the expected wildcards."""
+    described = [(line, re.compile(r"[^\n]*".join(re.escape(part) for part in line.split("[..]"))))
+                 for line in (expected or "").splitlines() if "[..]" in line]
+    lines = []
+    for line in seen.splitlines():
+        same = next((was for was, pattern in described if pattern.fullmatch(line)), None)
+        lines.append(same or re.sub(r"in [0-9.]+ s\b", "in [..] s", line))
+    return "".join(line + "\n" for line in lines)
+
+
 def update(base, out, err, status):
-    """Writes what was seen over what was expected."""
+    """Writes the actual output over the expected one."""
     chosen = [(suffix, text) for suffix, text in ((".out", out), (".err", err)) if os.path.exists(base + suffix)]
+    read_before = {suffix: read(base + suffix) for suffix in (".out", ".err")}
     for suffix, text in chosen or [(".out", out)]:
         with open(base + suffix, "w", encoding="utf-8") as file:
-            file.write(text)
+            file.write(kept(read_before[suffix], text))
     if status != 0 or os.path.exists(base + ".exit"):
         with open(base + ".exit", "w", encoding="utf-8") as file:
             file.write(f"{status}\n")

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""What a person at a terminal sees: the bar, what is left of it, and what a log and a pipe get instead.
+"""Checks the output on a terminal: the bar, what remains of it, and what a log and a pipe get instead.
 
-    terminal.py --hfshard TESTTOOL      (the test tool: its --limits make a small source long, its --progress-ms a log busy)
+    terminal.py --hfshard TESTTOOL      (the test tool: its --limits make a small source long, its --progress-ms a log
+busy)
 
-The terminal is a real one (pty), and `screen` plays what was written to it.
+The terminal is a real one (pty), and `screen` replays the text that was written to it.
 """
 
 import argparse
@@ -34,7 +35,7 @@ CONFIG = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_
           "hidden_act": "silu", "attention_bias": False, "tie_word_embeddings": True, "torch_dtype": "bfloat16"}
 LIMITS = ["--limits", "file_min_bytes=65536,file_max_bytes=131072,merge_bytes=8192,floor_bytes=4096,commit_bytes=65536"]
 STEPS = ["--chunk-bytes", "8KiB", "--jobs", "1"]
-# So many chunks and files that a run takes a while on any machine.
+# Enough chunks and files that a run takes a while on any machine.
 LONG = ["--limits", "slab_bytes=2048,run_bytes=64,file_min_bytes=65536,file_max_bytes=131072,merge_bytes=1024,"
         "floor_bytes=1024,commit_bytes=1"]
 TIMEOUT_SECONDS = 120
@@ -75,14 +76,14 @@ class Terminal:
         os.close(theirs)
 
     def read_until(self, pattern):
-        """Reads until the pattern was written; False if the command ends without it."""
+        """Reads until the pattern is written. Returns False if the command ends without it."""
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while re.search(pattern, self.written) is None:
             if not select.select([self._ours], [], [], max(deadline - time.monotonic(), 0))[0]:
                 raise TimeoutError(f"nothing for {TIMEOUT_SECONDS} s after {self.written[-500:]}")
             try:
                 block = os.read(self._ours, 65536)
-            except OSError:  # how Linux tells that the other side is closed
+            except OSError:  # Linux signals a closed other side this way
                 block = b""
             if not block:
                 return False
@@ -93,7 +94,7 @@ class Terminal:
         os.write(self._ours, key)
 
     def end(self):
-        """Waits; (exit status, what was written to the terminal, stdout where it is a pipe)."""
+        """Waits. Returns (exit status, text on the terminal, stdout if it's a pipe)."""
         self.read_until(rb"(?!)")
         out = self._process.communicate(timeout=TIMEOUT_SECONDS)[0]
         os.close(self._ours)
@@ -104,9 +105,15 @@ def on_terminal(words, **options):
     return Terminal(words, **options).end()
 
 
+def plain(written):
+    """Returns the text without colors."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", written)
+
+
 def screen(written):
-    """The lines that stand there in the end."""
+    """Returns the lines on the screen in the end."""
     lines, at = [""], 0
+    written = plain(written)
     for token in re.findall(r"\x1b\[K|\r|\n|[^\x1b\r\n]+|\x1b", written):
         if token == "\r":
             at = 0
@@ -122,8 +129,8 @@ def screen(written):
 
 
 def bars(written):
-    """Every bar that was drawn."""
-    return re.findall(r"\r(\[[#.]*\][^\r\n\x1b]*)", written)
+    """Returns every bar that was drawn."""
+    return re.findall(r"\r(\[[#.]*\][^\r\n\x1b]*)", plain(written))
 
 
 def piped(words, status=0):
@@ -165,7 +172,7 @@ class Bar(InAFolder):
                 self.assertGreaterEqual(len(bars(written)), 2)
                 self.assertIn(" 100% ", bars(written)[-1])
                 self.assertNotIn("#", "".join(screen(written)))
-                # The result follows on a line that was cleared, and nothing is drawn after it.
+                # The result follows on a cleared line, and nothing is drawn after it.
                 cleared = written.rfind("\r\x1b[K")
                 self.assertGreater(cleared, written.rfind(bars(written)[-1]))
                 self.assertNotIn("\x1b", written[cleared + 4:])
@@ -268,7 +275,7 @@ class Log(InAFolder):
 
 
 class Stalled(InAFolder):
-    """A disk that hangs: no byte is done for a while, so nothing calls the bar or the log."""
+    """Simulates a disk that hangs: no byte is done for a while, so nothing calls the bar or the log."""
     STALL_MS = 4000
     EVERY = ["--progress-ms", "600"]
 
@@ -285,7 +292,7 @@ class Stalled(InAFolder):
     def test_rate_falls_meanwhile(self):
         done = piped(convert_long("rate", *self.stalls("pwrite"), *self.EVERY))
         units = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-        at = {}  # bytes -> rates; a machine that is busy may stall in another place too
+        at = {}  # bytes -> rates; a busy machine can stall in another place too
         for amount, number, unit in re.findall(r"progress: \d+%  (.* of .*)  ([\d.]+) (\w+)/s  stalled", done.stderr):
             at.setdefault(amount, []).append(float(number) * units[unit])
         rates = max(at.values(), key=len, default=[])
@@ -316,8 +323,8 @@ class Stalled(InAFolder):
 
 
 class Streamed(InAFolder):
-    """A model of the loopback hub, whose link is the slow stage."""
-    RATE_BYTES = 1 << 20  # a second, of each connection
+    """Simulates a model from the loopback hub, whose link is the slow stage."""
+    RATE_BYTES = 1 << 20  # a second, on each connection
     STEPS = ["--limits", "slab_bytes=1048576,request_bytes=262144,segment_bytes=65536,commit_bytes=65536,merge_bytes=65536"]
 
     @classmethod
@@ -336,20 +343,20 @@ class Streamed(InAFolder):
         return {**kept, "HF_ENDPOINT": self.server.endpoint, "HF_HOME": os.path.abspath("home"), "no_proxy": "*"}
 
     def convert(self, name, *options, rate=RATE_BYTES):
-        """Its data comes slowly."""
+        """Converts while its data comes slowly."""
         self.server.reset()
         self.server.script("data", "GET", "*.safetensors", [f"slow:{rate}"], repeat=True)
         return command("convert", "org/model", name, *options)
 
     def rates(self, texts):
-        """MiB a second, of each bar or line that has a rate of the link."""
+        """Returns MiB a second of each bar or line with a rate of the link."""
         units = {"KiB": 1 / 1024, "MiB": 1, "GiB": 1024}
         return [float(number) * units[unit] for text in texts for number, unit in re.findall(r"link ([\d.]+) (\w+)/s", text)]
 
     def test_bar_has_the_rate_of_the_link_and_the_time_left_and_says_that_the_link_limits(self):
         with mock.patch.dict(os.environ, self.environment(), clear=True):
-            # Some seconds, so that a machine that is busy draws often enough too.
-            status, written, _ = on_terminal(self.convert("bar", *self.STEPS, rate=self.RATE_BYTES // 4), columns=100)
+            # The time left appears after two seconds. A busy machine draws often enough in the others.
+            status, written, _ = on_terminal(self.convert("bar", *self.STEPS, rate=self.RATE_BYTES // 10), columns=100)
         self.assertEqual(status, 0, written)
         drawn = bars(written)
         whole = [bar for bar in drawn if re.search(r"\d+%  .* of .*  +link [\d.]+ \w+/s  +\d+:\d\d left  limit link *$", bar)]
@@ -375,13 +382,22 @@ class Streamed(InAFolder):
         self.assertEqual(status, 0, written)
         self.assertRegex(written, r"  stalled 0:0[12]")
 
-    def test_what_still_comes_is_no_stall_though_nothing_is_done_yet(self):
+    def test_what_comes_counts_though_nothing_is_done_yet(self):
         words = self.convert("whole", "--progress-ms", "3000", rate=2 * self.RATE_BYTES)  # one piece of work: done at its end
         with mock.patch.dict(os.environ, self.environment(), clear=True):
             status, written, _ = on_terminal(words, columns=100)
         self.assertEqual(status, 0, written)
-        self.assertGreaterEqual(len(self.rates(bar for bar in bars(written) if "   0%  " in bar)), 2, written)
         self.assertNotIn("stalled", written)
+        drawn = bars(written)
+        percent = [int(re.search(r"(\d+)%", bar)[1]) for bar in drawn]
+        self.assertEqual(percent, sorted(percent), drawn)
+        self.assertGreaterEqual(len(set(percent)), 5, "what has come is shown while it comes")
+        self.assertGreater(len(self.rates(drawn)), 4, drawn)
+        # The time left appears after two seconds of data, and is about right: it decreases as time passes.
+        left = [int(minutes) * 60 + int(rest) for bar in drawn for minutes, rest in re.findall(r"(\d+):(\d\d) left", bar)]
+        self.assertTrue(left, drawn)
+        self.assertLess(max(left), 60, drawn)
+        self.assertFalse(re.search(r"left", drawn[0]), drawn[0])
 
     def test_fetch_shows_how_far_it_is_and_its_notes_stand_alone(self):
         for words in (["fetch", "org/model"], ["convert", "org/model", "kept", "--keep-files", *self.STEPS]):
@@ -398,7 +414,8 @@ class Streamed(InAFolder):
 
     def test_log_says_the_same(self):
         with mock.patch.dict(os.environ, self.environment(), clear=True):
-            done = piped(self.convert("log", *self.STEPS, "--progress-ms", "300"))
+            # Longer than the two seconds after which the time left appears.
+            done = piped(self.convert("log", *self.STEPS, "--progress-ms", "300", rate=self.RATE_BYTES // 4))
         lines = progress_lines(done.stderr)
         self.assertTrue(any(re.search(r"  link [\d.]+ MiB/s  \d+:\d\d left  limit link$", line) for line in lines), done.stderr)
 
@@ -411,6 +428,47 @@ class Shown(InAFolder):
         piped_lines = piped(command("mappings", "show", "qwen3")).stdout.splitlines()
         self.assertGreater(len(screen(written)), len(piped_lines))
         self.assertEqual(" ".join(written.split()), " ".join("\n".join(piped_lines).split()))
+
+
+class Colored(InAFolder):
+    def test_a_terminal_gets_color_unless_it_has_none(self):
+        words = convert("colored")
+        for kind, environment, wanted in (("xterm", {}, True), ("dumb", {}, False), ("xterm", {"NO_COLOR": "1"}, False)):
+            shutil.rmtree("colored", ignore_errors=True)
+            with mock.patch.dict(os.environ, environment):
+                _, bar, _ = on_terminal(words, kind=kind)
+                _, error, _ = on_terminal(command("inspect", "nowhere"), kind=kind)
+            self.assertEqual("\x1b[32m#" in bar, wanted, bar[-500:])
+            self.assertEqual(error.startswith("\x1b[1;31mhfshard: error [not_found]:\x1b[0m no such file"), wanted, error)
+
+    def test_errors_are_wrapped_at_words_and_commands_stay_whole(self):
+        status, written, _ = on_terminal(command("convert", "source", "out-with-a-name", "--tp", "2", "--max-memory", "1GiB", "--jobs", "3"),
+                                         columns=60)
+        self.assertEqual(status, 2, written)
+        lines = [line.rstrip() for line in screen(written)]
+        self.assertIn("  hint    did you mean:", lines)
+        self.assertIn("          hfshard convert source out-with-a-name --max-memory 1GiB --jobs 3 --mesh tensor=2", lines)
+        status, written, _ = on_terminal(command("plan", "source", "--mesh", "2x4"), columns=60)
+        lines = [line.rstrip() for line in screen(written)]
+        self.assertEqual(status, 2, written)
+        self.assertGreater(len(lines), 4, lines)
+        self.assertLessEqual(max(map(len, lines)), 60, lines)
+        self.assertIn("pass axes such as fsdp=8,tensor=4; the axes are", " ".join(" ".join(lines).split()))
+
+    @unittest.skipUnless(shutil.which("man"), "man is not installed")
+    def test_manual_pages_are_shown_as_man_shows_them(self):
+        with mock.patch.dict(os.environ, {"MANPAGER": "cat", "PAGER": "cat"}):
+            status, written, _ = on_terminal(command("man", "convert"))
+        self.assertEqual(status, 0, written)
+        self.assertNotIn(".SH", written)
+        self.assertIn("SYNOPSIS", re.sub(r".\x08", "", plain(written)))
+        self.assertIn(".SH SYNOPSIS", piped(command("man", "convert")).stdout)
+
+    def test_manual_pages_are_help_in_a_pager_where_man_is_missing(self):
+        with mock.patch.dict(os.environ, {"PATH": "/nonexistent", "PAGER": "/bin/cat"}):
+            status, written, _ = on_terminal(command("man", "convert"))
+        self.assertEqual(status, 0, written)
+        self.assertIn("Usage: hfshard convert", written)
 
 
 class Closed(InAFolder):
@@ -430,7 +488,7 @@ class Closed(InAFolder):
 
 class Stopped(InAFolder):
     def killed(self, name, calls, *options):
-        """A conversion that dies in the middle."""
+        """Simulates a conversion that dies in the middle."""
         piped(convert_long(name, "--die-at", str(calls), *options), status=-signal.SIGKILL)
 
     def test_run_clears_its_bar_and_prints_what_goes_on_with_it(self):
@@ -447,12 +505,13 @@ class Stopped(InAFolder):
             left = screen(written)
             self.assertFalse([line for line in left if "#" in line or "^C" in line], left)
             self.assertTrue(any("[cancelled]" in line for line in left), left)
-            hint = [line.split("go on with: ")[1] for line in left if "go on with: " in line]
+            # Text longer than a line begins on its own line.
+            hint = re.findall(r"to continue, run:\s+(.*--resume)", "\n".join(left))
             self.assertEqual(len(hint), 1, left)
             self.assertTrue(hint[0].endswith(" --resume"))
             done = piped(["bash", "-c", hint[0] + " " + " ".join(LONG)])
             self.assertIn("published it's here", done.stdout)
-            self.assertRegex(done.stderr, r"note: resuming: .* of .* were written before \(journals of 1 worker\)")
+            self.assertRegex(done.stderr, r"note: resuming: .* of .* are already written \(by 1 worker\)")
             return
         self.fail("every conversion ended before Ctrl-C")
 
@@ -466,15 +525,15 @@ class Stopped(InAFolder):
                 continue  # it was faster
             self.assertEqual(status, 130, written)
             self.assertNotIn("--resume", written)
-            self.assertIn("nothing was to be kept", written)
+            self.assertIn("hfshard kept nothing", written)
             return
         self.fail("every conversion ended before Ctrl-C")
 
     def test_run_is_resumed_and_says_what_it_skips(self):
         self.killed("killed", 1000)
-        skipped = r"[\d.]+ [KM]iB of [\d.]+ MiB were written before \(journals of 1 worker\) and are skipped"
+        skipped = r"[\d.]+ [KM]iB of [\d.]+ MiB are already written \(by 1 worker\)"
         done = piped(convert_long("killed", "--die-at", "400"), status=-signal.SIGKILL)
-        self.assertRegex(done.stderr, rf"note: going on where an earlier run stopped: {skipped}; hfshard clean OUT")
+        self.assertRegex(done.stderr, rf"note: continuing a stopped run: {skipped}; run hfshard clean OUT")
         done = piped(convert_long("killed", "--resume"))
         self.assertRegex(done.stderr, rf"note: resuming: {skipped}\n")
         done = piped(convert_long("killed", "--resume"))
@@ -483,9 +542,9 @@ class Stopped(InAFolder):
     def test_run_of_workers_says_how_many_were_there(self):
         for worker in ("0/3", "2/3"):
             done = piped(convert("workers", "--worker", worker))
-            self.assertNotIn("going on", done.stderr, "another worker's share is nothing to go on with")
+            self.assertNotIn("continuing", done.stderr, "another worker's share is nothing to go on with")
         done = piped(convert("workers", "--resume"))
-        self.assertRegex(done.stderr, r"note: resuming: .* \(journals of 2 workers\)")
+        self.assertRegex(done.stderr, r"note: resuming: .* \(by 2 workers\)")
 
     def test_nothing_to_resume_is_said(self):
         done = piped(convert("fresh", "--resume"))

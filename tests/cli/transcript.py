@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""Runs the commands of a page in a fresh directory, one after another, and compares what they print with the page.
+"""Runs the commands of a page in a fresh directory, one after another, and compares their output with the page.
 
     transcript.py --hfshard PROGRAM [--update] [--peers] PAGE
 
-A session is a ```console block: a line `$ COMMAND`, its further lines beginning with `> `, then what it prints, on stdout
-and stderr together. The directory holds `hf`, a copy of tests/oracle/qwen3, and is written /models on the page; hfshard
-is on the PATH, and so is python, which is that of HFSHARD_PEER_PYTHON. What differs from run to run is not compared:
-times, rates, sizes per second, hashes, threads and memory. A line `...` stands for any number of lines.
+A session is a ```console block. It has a line `$ COMMAND`, further lines of the command that begin with `> `, and then
+its output, stdout and stderr together. The directory has `hf`, a copy of tests/oracle/qwen3, and is written /models on
+the page. hfshard is on the PATH, and so is python, which is that of HFSHARD_PEER_PYTHON. Parts that differ from run to
+run aren't compared: times, rates, sizes per second, hashes, threads and memory. A line `...` stands for any number of
+lines.
 
-A command ends with status 0 unless `$ echo $?` follows it, which gives its status. One whose output begins with `^C` is
-interrupted as soon as it has written data. Without --peers, commands that begin with `python` are not run; with it, status
-77 and `PEER MISSING` when there is none. --update writes what was seen where it differs.
+A command ends with status 0, unless `$ echo $?` follows it and prints its status. If the output of a command begins
+with `^C`, it is interrupted as soon as it has written data. Without --peers, commands that begin with `python`
+aren't run. With it, a missing peer gives status 77 and `PEER MISSING`. --update writes the actual output where it
+differs.
 """
 
 import argparse
@@ -40,7 +42,7 @@ VARIES = [
 
 
 class Step:
-    """One command of a page: its text, the lines that the page says it prints, and where those stand."""
+    """One command of a page: its text, the lines of its output on the page, and their position."""
 
     def __init__(self, command, begin):
         self.command = command
@@ -52,7 +54,7 @@ class Step:
 
 
 def steps_of(lines):
-    """The steps of a page, in order."""
+    """Returns the steps of a page, in order."""
     out, inside = [], False
     for index, line in enumerate(lines):
         if line.startswith("```"):
@@ -68,14 +70,14 @@ def steps_of(lines):
 
 
 def normal(text):
-    """Text without what differs from run to run."""
+    """Returns text without parts that differ from run to run."""
     for pattern, name in VARIES:
         text = re.sub(pattern, name, text, flags=re.M)
     return text
 
 
 def matches(expected, seen):
-    """True when these lines, with their `...`, describe the text."""
+    """Returns True if these lines, with their `...`, match the text."""
     pattern = ""
     for line in expected:
         pattern += r"(?:[^\n]*\n)*?" if line.strip() == "..." else re.escape(normal(line)) + r"\n"
@@ -83,12 +85,12 @@ def matches(expected, seen):
 
 
 def heed_interrupts():
-    """What runs in the background ignores Ctrl-C, and so does all that it starts."""
+    """Restores Ctrl-C. A program in the background ignores it, and so do all programs that it starts."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class Machine:
-    """The fresh directory and what its commands find there."""
+    """The fresh directory and the programs and files for its commands."""
 
     def __init__(self, folder, program, python):
         self.folder = folder
@@ -107,7 +109,7 @@ class Machine:
         self.status = 0
 
     def run(self, step):
-        """What a command prints; its status stays in `status`."""
+        """Returns the output of a command. Its status stays in `status`."""
         if step.command == "echo $?":
             return f"{self.status}\n"
         interrupt = step.expected[:1] == ["^C"]
@@ -115,7 +117,7 @@ class Machine:
             seen = self._run_once(step.command, interrupt)
             if not interrupt or self.status != 0:
                 break
-            shutil.rmtree(os.path.join(self.folder, step.command.split()[3]))  # it was too fast: OUT is whole
+            shutil.rmtree(os.path.join(self.folder, step.command.split()[3]))  # it was too fast: OUT is complete
         return seen.replace(self.folder, HOME)
 
     def _run_once(self, command, interrupt):
@@ -140,7 +142,7 @@ class Machine:
 
 
 def run_page(page, machine, peers, update):
-    """Problems of a page; with `update` none but wrong statuses, and the page is written again."""
+    """Returns the problems of a page. With `update`, it reports only wrong statuses, and writes the page again."""
     with open(page, encoding="utf-8") as file:
         lines = file.read().split("\n")
     problems, changes = [], []
@@ -169,7 +171,7 @@ def run_page(page, machine, peers, update):
 
 
 def peer_python():
-    """The Python that has Orbax; empty when there is none."""
+    """Returns the Python that has Orbax, or an empty text."""
     python = os.environ.get("HFSHARD_PEER_PYTHON") or sys.executable
     found = subprocess.run([python, "-c", "import orbax.checkpoint"], capture_output=True, check=False) \
         if os.access(python, os.X_OK) else None

@@ -43,22 +43,22 @@ echo "-- while a process is at work on it"
 (flock 9; look linked) 9<.linked.hfshard/hfshard.lock
 echo "-- what is left of a run that has published is no unfinished one"
 ends convert in left
-ends convert in left --step 1 --worker 0/2
+ends convert in left --output-step 1 --worker 0/2
 echo '{"step": "out/1", "inode": 1, "hf": 0}' >.left.hfshard/publishing.json
 show verify left
 echo "-- of a root with several steps"
-ends convert in out --step 2
-ends convert in out --step 10
+ends convert in out --output-step 2
+ends convert in out --output-step 10
 show inspect out | head -3
 show verify out
 "$HFSHARD" inspect out --json | grep -o '"step":[0-9]*\|"other_steps":[^]]*]'
 "$HFSHARD" verify out --json | grep -o '"step":[0-9]*\|"other_steps":[^]]*]'
 show inspect out/2 | head -2
-echo "-- of which another one is not finished"
-ends convert in out --step 11 --worker 0/2
+echo "-- of which another one isn't finished"
+ends convert in out --output-step 11 --worker 0/2
 show inspect out | head -4
 show verify out
-show verify out --quiet
+told verify out
 echo "-- a directory that only has such a name"
 mkdir -p .mine.hfshard
 look mine

@@ -37,9 +37,9 @@ show convert in out --jbos=3
 show convert in out --mesh tp=2
 show convert in out --mesh FSDP=2
 show convert in out --dtype bfloat16
-show convert in out --step -1
-show convert in out --step 99999999999999999999
-show convert in out --step 1e3
+show convert in out --output-step -1
+show convert in out --output-step 99999999999999999999
+show convert in out --output-step 1e3
 show convert in out -j -1
 show convert in out --vocab 0
 show plan in --devices-per-host 0

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Runs the recipes of scripts/cluster on this machine; each must give the tree that one process gives.
+"""Runs the recipes of scripts/cluster on this machine. Each must give the tree of a single process.
 
-`local` runs as it is. The Slurm script and the commands of the Kubernetes manifest run with the variables that the
-engine would set, one process per index, all at the same time, and one index twice.
+`local` runs unchanged. The Slurm script and the commands of the Kubernetes manifest run with the variables that the
+engine would set. One process for each index runs at the same time, and one index runs twice.
 """
 
 import argparse
@@ -24,7 +24,7 @@ MESH = "fsdp=2"
 
 
 def run(command, **variables):
-    """Runs a command to its end; its failure is the test's."""
+    """Runs a command to its end. If it fails, the test fails."""
     done = subprocess.run(command, env=os.environ | variables, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           check=False)
     if done.returncode != 0:
@@ -32,7 +32,7 @@ def run(command, **variables):
 
 
 def run_together(commands):
-    """Starts (command, variables) all at once and waits for each; any failure is the test's."""
+    """Starts (command, variables) all at once and waits for each. If one fails, the test fails."""
     started = [(command, subprocess.Popen(command, env=os.environ | variables, stdin=subprocess.DEVNULL, text=True,
                                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
                for command, variables in commands]
@@ -43,7 +43,7 @@ def run_together(commands):
 
 
 def same(left, right):
-    """True when two trees have the same names and bytes."""
+    """Returns True if two trees have the same names and bytes."""
     found = filecmp.dircmp(left, right, ignore=[])
     if found.left_only or found.right_only or found.funny_files:
         return False
@@ -59,7 +59,8 @@ def expect_same(out, reference, recipe):
 
 
 def make_program(folder, program, limits):
-    """A program `hfshard` in a folder for PATH: the test tool with small limits, so that every worker has files."""
+    """Makes a program `hfshard` in a folder for PATH: the test tool with small limits, so that every worker has
+    files."""
     path = os.path.join(folder, "bin", "hfshard")
     os.makedirs(os.path.dirname(path))
     with open(path, "w", encoding="ascii") as file:
@@ -70,7 +71,7 @@ def make_program(folder, program, limits):
 
 
 def run_local(folder, source, reference):
-    """With GNU parallel where it is installed, and with xargs."""
+    """Runs with GNU parallel if it is installed, and with xargs."""
     out = os.path.join(folder, "local")
     run([os.path.join(RECIPES, "local"), str(WORKERS), source, out, "--mesh", MESH])
     expect_same(out, reference, "local")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Workers that start at the same time in PID namespaces of their own, as pods do: all have the same process id.
+"""Runs workers that start at the same time in separate PID namespaces, like pods. All have the same process id.
 
-Each round starts all workers of one output at once, and one of them twice; all must end with status 0, and the output
-must be that of one process. Skipped (77) where no PID namespace can be made.
+Each round starts all workers of one output at once, and one of them twice. All must end with status 0, and the
+output must be that of one process. Skipped (77) if it can't make a PID namespace.
 """
 
 import argparse
@@ -19,12 +19,12 @@ WORKERS = 4
 
 
 def in_namespace(command):
-    """The command as the first process of a namespace: its process id is the same in each."""
+    """Returns the command as the first process of a namespace. Its process id is the same in each."""
     return ["unshare", "--pid", "--fork", *command]
 
 
 def refusal():
-    """Why there are no namespaces here; None if there are."""
+    """Returns the reason why namespaces aren't possible here, or None."""
     if shutil.which("unshare") is None:
         return "there is no unshare(1)"
     done = subprocess.run(in_namespace(["sh", "-c", "echo $$"]), capture_output=True, text=True, check=False)

@@ -1,5 +1,5 @@
-// Every format of the table, and one that the product does not have, is read by the same promises
-// (catalog/checkpoint.h). writing_test.cpp has those of whoever writes.
+// Every format of the table, and one that the product doesn't have, keeps the same promises to
+// readers (catalog/checkpoint.h). writing_test.cpp tests those to writers.
 
 #include <algorithm>
 #include <filesystem>
@@ -47,8 +47,8 @@ void for_each_piece(const Catalog& catalog, const Visit& visit) {
   }
 }
 
-// A piece as it is stored, in steps that `next` gives; 0 passes over a byte. `steps` says what the
-// scratch is for: not a byte more is given.
+// Reads a stored piece in steps that `next` gives. A step of 0 skips a byte. `steps` is the
+// scratch's; it has exactly the required size.
 template <typename Next>
 std::string read_steps(const Checkpoint& opened, std::uint32_t array, const Shape& piece,
                        PieceSteps steps, const Next& next) {
@@ -98,7 +98,7 @@ std::string read_rows(const CheckpointReader& opened, std::size_t array, std::ui
   return out;
 }
 
-// The first thing that goes wrong in reading all of it; an error of no code if nothing does.
+// Returns the first error in reading all of it. Empty without one.
 std::optional<Error> first_damage(const Sample& sample, std::size_t step) {
   try {
     const auto opened = open_tested(sample.path);
@@ -130,10 +130,11 @@ TEST_P(Reading, EveryArrayComesBack) {
   }
 }
 
-// What the library opens: the formats of the product's own table.
+// The formats of the product's own table, which the library opens.
 class LibraryReading : public Reading {};
 
-// What programs get of it (hfshard/reader.h): all rows at once, each alone, and from each on.
+// The library's functions for programs (hfshard/reader.h): all rows at once, each alone, and from
+// each on.
 TEST_P(LibraryReading, EveryRowComesBack) {
   for (const Sample& sample : samples_) {
     SCOPED_TRACE(sample.what);
@@ -249,7 +250,7 @@ TEST_P(Reading, WhereChecksumsAreNoFlippedByteIsRead) {
         write_text(file, bad);
         for (const std::size_t step : {std::size_t{0}, std::size_t{4096}}) {
           const auto found = first_damage(sample, step);
-          const bool is_gap = good[at] == 0;  // bytes between chunks belong to none
+          const bool is_gap = good[at] == 0;  // bytes between chunks don't belong to one
           if (!found && is_gap) continue;
           ASSERT_TRUE(found.has_value()) << file << " at " << at << " by " << step;
           EXPECT_EQ(found->code(), ErrorCode::corrupt);
@@ -337,7 +338,7 @@ TEST_P(Reading, EachCheckpointIsRecognisedByItsOwnFormatOnly) {
   }
 }
 
-// What keeps nothing says so; everything else has samples.
+// A format that keeps nothing says so. All others have samples.
 TEST_P(Reading, AFormatWithoutSamplesKeepsNothing) {
   if (!samples_.empty()) return;
   EXPECT_EQ(catch_error([&] { format().open(dir_.path()); }).code(), ErrorCode::unsupported);

@@ -5,9 +5,11 @@
 #include <random>
 #include <utility>
 
+#include "format/torch_dtype.h"
 #include "support/checkpoint_builder.h"
 #include "support/safetensors_builder.h"
 #include "support/torch_checkpoint.h"
+#include "support/torch_file_builder.h"
 
 #include "hfshard/error.h"
 
@@ -22,8 +24,8 @@ struct Case {
   Shape inner;
 };
 
-// What every format must keep: all dtypes, scalars, empty arrays, five dims, uneven edges, long
-// names. How it is cut matters to those that cut.
+// Cases that every format must keep: all dtypes, scalars, empty arrays, five dims, uneven edges,
+// long names. The chunks matter only to formats that split arrays.
 std::vector<Case> sample_cases(bool inner = true) {
   std::vector<Case> out;
   for (std::size_t i = 0; i < kDTypeCount; ++i) {
@@ -43,7 +45,7 @@ std::vector<Case> sample_cases(bool inner = true) {
   return out;
 }
 
-// Whether a format claims to store an array; what it does not is refused by name.
+// Returns whether a format claims to store an array. Others are refused by name.
 bool claims(const Format& format, const Case& each) {
   const Leaf leaf{{each.name, each.dtype, each.shape}, {}, {}};
   try {
@@ -76,8 +78,8 @@ Sample write_with(const Format& format, const Encoding& encoding, const std::str
   return out;
 }
 
-// Items that went through a transform, as torch alone writes them. What they are packed in has bits
-// that mean nothing, so that no flip of those is found.
+// Items that went through a transform, as only torch writes them. Some bits of their packing are
+// unused, so their flips aren't detected.
 Sample packed_sample(const std::string& path) {
   Sample out;
   out.what = "dcp, packed items";
@@ -129,12 +131,44 @@ Sample safetensors_sample(const std::string& path, bool in_parts) {
   return out;
 }
 
+// With `turned`, matrices are stored by columns.
+Sample torch_sample(const std::string& path, bool turned) {
+  Sample out;
+  out.what = turned ? "torch, matrices by columns" : "torch";
+  out.path = path;
+  out.data_files.push_back(path + "/pytorch_model.bin");
+  TorchFileBuilder made;
+  std::mt19937 random(9);
+  for (const Case& each : sample_cases()) {
+    if (format::torch_dtype(each.dtype) == nullptr) continue;
+    std::string value(packed_bytes(each.dtype, each.shape.numel()), '\0');
+    for (char& byte : value) byte = static_cast<char>(random() & 1U);
+    const Shape units = format::to_units(each.dtype, each.shape);
+    const std::size_t unit = format::unit_bytes(each.dtype);
+    if (turned && units.rank() == 2 && units.numel() > 0) {
+      std::string columns(value.size(), '\0');
+      for (std::size_t i = 0; i < units.numel(); ++i) {
+        const std::size_t to = i % units[1] * units[0] + i / units[1];
+        columns.replace(to * unit, unit, value, i * unit, unit);
+      }
+      made.view(each.name, each.dtype, units, {1, units[0]}, 0, made.storage(columns));
+    } else {
+      made.tensor(each.name, each.dtype, units, value);
+    }
+    out.arrays.push_back({each.name, each.dtype, each.shape, std::move(value)});
+  }
+  made.write(out.data_files.front());
+  return out;
+}
+
 }  // namespace
 
 std::vector<Sample> make_samples(const Format& format, const TempDir& dir) {
   const std::string root = dir / std::string(format.name());
   if (format.name() == "safetensors")
     return {safetensors_sample(root + "/one", false), safetensors_sample(root + "/parts", true)};
+  if (format.name() == "torch")
+    return {torch_sample(root + "/rows", false), torch_sample(root + "/columns", true)};
   if (!format.writes() || format.discards()) return {};
   std::vector<Sample> out = {write_with(format, {true}, root + "/crc"),
                              write_with(format, {false}, root + "/plain")};

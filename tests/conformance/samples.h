@@ -9,7 +9,7 @@
 
 namespace hfshard::conformance {
 
-/// An array as a checkpoint must give it back.
+/// An array that a checkpoint must return.
 struct Expected {
   std::string name;
   DType dtype = DType::bf16;
@@ -20,15 +20,15 @@ struct Expected {
 /// A small checkpoint on disk.
 struct Sample {
   std::string what;  ///< for messages: "orbax, zstd"
-  std::string path;  ///< to be opened
+  std::string path;  ///< to open
   std::vector<Expected> arrays;
   std::vector<std::string> data_files;
-  bool has_checksums = false;  ///< each byte of its data is under one
+  bool has_checksums = false;  ///< cover every byte of its data
 };
 
-/// Checkpoints of a format, in every way in which the tests can write it; each holds what `arrays`
-/// of this file lists, as far as the format claims it. Empty for a format that keeps nothing.
-/// A format that is written is so by its own questions, another one by its builder in support.
+/// Makes checkpoints of a format in every way that the tests can write. Each has the arrays of
+/// samples.cpp that the format claims. Empty for a format that keeps nothing. A format that writes
+/// is written through its interface, and others by a builder in support.
 std::vector<Sample> make_samples(const Format& format, const TempDir& dir);
 
 }  // namespace hfshard::conformance

@@ -8,9 +8,9 @@
 
 namespace hfshard::conformance {
 
-/// A whole array, row-major.
+/// Returns a whole array, row-major.
 std::string read_array(const Checkpoint& opened, const std::string& name);
-/// Names of arrays that are not as they were.
+/// Returns the names of arrays that have changed.
 std::string differing_arrays(const Checkpoint& opened, const std::vector<Expected>& wanted);
 
 }  // namespace hfshard::conformance

@@ -1,7 +1,7 @@
-// What a run writes in a format, its own reader gives back: every format of the table that keeps
-// what it writes, and the toy one. What is wanted is taken from the bytes of the source, or from
-// what another program made of them (tests/oracle). That the peers of a format read the same is
-// shown in tests/interop.
+// The output of a run in a format comes back through the format's own reader. This is for every
+// format of the table that keeps its output, and the toy format. Expected values come from the
+// bytes of the source, or from another program's conversion (tests/oracle). tests/interop shows
+// that the formats' other readers read the same.
 
 #include <algorithm>
 #include <atomic>
@@ -20,8 +20,8 @@
 #include "conformance/samples.h"
 #include "conformance/stored_arrays.h"
 #include "conformance/tested_formats.h"
-#include "run/checking/output_manifest.h"
-#include "run/checking/read_back.h"
+#include "run/check/output_manifest.h"
+#include "run/check/read_back.h"
 #include "run/run_support.h"
 #include "support/catch_error.h"
 #include "support/checkpoint_builder.h"
@@ -39,7 +39,7 @@ std::vector<const Format*> writing_formats() {
   return out;
 }
 
-// Axis 1 is split by the mesh, and finely enough for inner chunks; the others are cut as it comes.
+// The mesh splits axis 1, finely enough for inner chunks. Other axes are cut by default.
 PlanOptions options_of(const Encoding& encoding = {}) {
   PlanOptions options;
   options.mapping.scheme = "hf";
@@ -53,7 +53,7 @@ PlanOptions options_of(const Encoding& encoding = {}) {
   return options;
 }
 
-// With many chunks, tiles, files and journal records.
+// With these, there are many chunks, tiles, files and journal records.
 Limits limits_of_test() {
   Limits limits = small_limits();
   limits.outer_shards = 2;
@@ -84,7 +84,7 @@ class Writing : public testing::TestWithParam<const Format*> {
 
   const Format& format() const { return *GetParam(); }
   FileLayout layout() const { return format().layout(); }
-  // What is stored whole is stored as it is.
+  // Formats that store arrays whole don't encode them.
   std::vector<Encoding> encodings() const {
     if (layout().whole_arrays || !layout().fixed_checksum.empty()) return {{}};
     if (!layout().uncompressed.empty()) return {{true, 0}, {false, 0}};
@@ -93,7 +93,7 @@ class Writing : public testing::TestWithParam<const Format*> {
   std::vector<int> zstd_levels() const {
     return layout().uncompressed.empty() ? std::vector<int>{0, 1} : std::vector<int>{0};
   }
-  // What stands in front of a data file.
+  // Returns the front of a data file.
   std::string leading_of(const Plan& plan, std::uint32_t file) const {
     if (plan.array_files() == nullptr) return layout().leading;
     std::string out;
@@ -101,7 +101,7 @@ class Writing : public testing::TestWithParam<const Format*> {
                            [&](std::span<const std::byte> bytes) { out += as_text(bytes); });
     return out;
   }
-  // As form() says it, of a matrix; no array of a source may be of such a dtype.
+  // Asks form() with a matrix. No array of a source may have such a dtype.
   bool lacks(DType dtype) const {
     try {
       format().form({{"x", dtype, {2, 8}}, {}, {}}, {{2, 8}, {2, 8}, {2, 8}}, {});
@@ -156,12 +156,12 @@ TEST_P(Writing, EveryArrayOfAnyGridComesBackBitForBit) {
   }
 }
 
-// The sizes above ask for what the other tests are about.
+// The sizes above produce the cases that the other tests need.
 TEST_P(Writing, TheGridsAreOfEveryKind) {
   const Plan plan = plan_of(options_of());
   EXPECT_GE(plan.file_count(), 4U);
   EXPECT_GE(plan.groups().size(), 10U);
-  if (layout().whole_arrays) {  // it is the units that are cut, and some are short
+  if (layout().whole_arrays) {  // units are cut, and some are shorter
     bool is_short = false;
     for (UnitRef at; at.group < plan.groups().size(); at = plan.next(at))
       is_short |= plan.region_bytes(at) < plan.units()[plan.group_of(at).leaf].region_bytes();
@@ -196,7 +196,7 @@ TEST_P(Writing, ADtypeThatItLacksIsRefusedByName) {
   }
 }
 
-// Data files are named, aligned and begun as the format wants it.
+// Data files have the names, alignment and front that the format requires.
 TEST_P(Writing, DataFilesAreAsTheFormatWantsThem) {
   const Plan plan = plan_of(options_of());
   write(plan, to_output(dir_ / "out"));
@@ -237,7 +237,7 @@ TEST_P(Writing, ATransposedAndStackedModelComesBackAsMaxTextHasIt) {
   EXPECT_TRUE(verify(dir_ / "out").differences.empty());
 }
 
-// Stopped behind each of its tiles, by an error or as by Ctrl-C, and gone on with.
+// The run is stopped after each of its tiles, by an error or as by Ctrl-C, and then resumed.
 TEST_P(Writing, AbandonedAnywhereItGoesOnToTheSameBytes) {
   for (const int zstd_level : zstd_levels()) {
     const Plan plan = plan_of(options_of({true, zstd_level}));
@@ -307,7 +307,7 @@ TEST_P(Writing, WhatIsPublishedIsKnownByItsPlan) {
   EXPECT_EQ(root.steps, (std::vector<Found::Step>{{0, step_of(out), true}}));
   EXPECT_EQ(format().recognise(step_of(out)).value().plan_id, plan.id());
   EXPECT_EQ(catch_error([&] { write(plan, to_output(out)); }).code(), ErrorCode::conflict);
-  // A higher step stands beside it, and is what is meant then; by number, not as text.
+  // A higher step next to it becomes the default, by number, not as text.
   PlanOptions options = options_of();
   options.step = 10;
   const Plan later = plan_of(options);
@@ -317,7 +317,7 @@ TEST_P(Writing, WhatIsPublishedIsKnownByItsPlan) {
   EXPECT_EQ(format().recognise(out).value().plan_id, later.id());
   EXPECT_EQ(format().recognise(out).value().directory, step_of(out, 10));
   EXPECT_EQ(format().recognise(step_of(out)).value().plan_id, plan.id());
-  // One step is replaced, the others stay.
+  // One step is replaced, and the others stay.
   options.step = 0;
   options.chunk_bytes /= 2;
   const Plan other = plan_of(options);
@@ -353,7 +353,7 @@ TEST_P(Writing, WithoutStepsAWholeOutputIsReplacedByAnother) {
   RunOptions over = to_output(out);
   EXPECT_EQ(refused(other, over), ErrorCode::conflict);
   over.overwrite = true;
-  // Somebody else's file would go with the directory.
+  // Another program's file would be lost with the directory.
   write_text(join_path(out, "README.md"), "mine");
   EXPECT_EQ(catch_error([&] { write(other, over); }).code(), ErrorCode::conflict);
   remove_tree(join_path(out, "README.md"));
@@ -363,7 +363,7 @@ TEST_P(Writing, WithoutStepsAWholeOutputIsReplacedByAnother) {
   EXPECT_LT(other.file_count(), plan.file_count());
   EXPECT_EQ(differing_arrays(*format().open(out), arrays_), "");
   EXPECT_EQ(tree_of(out).size(), first.size() - (plan.file_count() - other.file_count()));
-  // What another program wrote is not replaced.
+  // Another program's output isn't replaced.
   const auto input = tree_of(dir_ / "in");
   std::filesystem::copy(dir_ / "in", dir_ / "theirs");
   RunOptions theirs = to_output(dir_ / "theirs");
@@ -372,7 +372,7 @@ TEST_P(Writing, WithoutStepsAWholeOutputIsReplacedByAnother) {
   EXPECT_EQ(differing(tree_of(dir_ / "theirs"), input), "");
 }
 
-// Of what is written in commit order, each front part that lacks the file that commits.
+// Tries each prefix of the files in commit order that lacks the commit file.
 TEST_P(Writing, WhatIsUnfinishedIsNobodysPlan) {
   const std::string out = dir_ / "out";
   const Plan plan = plan_of(options_of());
@@ -389,7 +389,7 @@ TEST_P(Writing, WhatIsUnfinishedIsNobodysPlan) {
   EXPECT_EQ(plan_id(), "");
   try {
     format().open(out);
-    EXPECT_FALSE(layout().has_steps);  // there, anybody's files are a checkpoint
+    EXPECT_FALSE(layout().has_steps);  // there, any files are a checkpoint
   } catch (const Error& error) {
     EXPECT_NE(error.code(), ErrorCode::internal);
   }
@@ -398,7 +398,7 @@ TEST_P(Writing, WhatIsUnfinishedIsNobodysPlan) {
   EXPECT_EQ(catch_error([&] { write(plan, again); }).code(), ErrorCode::conflict);
   write_text(commit, good.substr(0, good.size() / 2));
   EXPECT_EQ(plan_id(), "");
-  // The same file of another plan.
+  // The same file, of another plan.
   PlanOptions options = options_of();
   options.step = 3;
   write(plan_of(options), to_output(dir_ / "other"));
@@ -408,7 +408,7 @@ TEST_P(Writing, WhatIsUnfinishedIsNobodysPlan) {
   write_text(commit, good);
   EXPECT_EQ(plan_id(), plan.id());
   EXPECT_TRUE(write(plan, again).already_done);
-  // A staged tree is a run's own: before anything is published there is nothing at OUT.
+  // A staged tree belongs to a run. Nothing is at OUT before it publishes.
   remove_tree(out);
   catch_error([&] {
     write(plan, to_output(out), [](Stage stage, const Tile&) {
@@ -420,15 +420,15 @@ TEST_P(Writing, WhatIsUnfinishedIsNobodysPlan) {
   EXPECT_EQ(staged ? staged->plan_id : "", "");
 }
 
-// A flipped bit is found, by opening, reading or verifying, or it is one of those that decide
-// nothing: then every array comes back as it was.
+// Opening, reading or verifying finds a flipped bit, or the bit doesn't matter: then every array
+// comes back unchanged.
 TEST_P(Writing, DamageIsFoundOrChangesNoArray) {
   std::mt19937 random(53);
   for (const Encoding& encoding : encodings()) {
     const std::string out = dir_ / "out";
     const Plan plan = plan_of(options_of(encoding));
     write(plan, to_output(out));
-    std::map<std::string, std::size_t> data;  // and where their arrays begin
+    std::map<std::string, std::size_t> data;  // with the start of their arrays
     for (std::uint32_t file = 0; file < plan.file_count(); ++file) {
       data[join_path(plan.files().item, plan.file_path(file))] =
           layout().whole_arrays ? leading_of(plan, file).size() : 0;
@@ -453,9 +453,9 @@ TEST_P(Writing, DamageIsFoundOrChangesNoArray) {
           found = true;
           EXPECT_NE(error.code(), ErrorCode::internal) << at;
         }
-        // What is not zero in a data file is a part of some piece, or stands in front of all;
-        // there, of what is stored whole, it may be a word of no meaning. A zstd frame has bits
-        // that say nothing, and so have the records around a piece that is an archive.
+        // A nonzero byte of a data file is part of a piece or of the file's front. The front of
+        // whole arrays can have unused words. A zstd frame has unused bits, and so have the records
+        // around a piece that is an archive.
         const bool decides = (encoding.checksum || encoding.zstd_level == 0) && !framed;
         if (data.contains(path) && at >= data[path] && good[at] != 0 && decides) {
           EXPECT_TRUE(found) << at;

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Damages the sources in one way after another: the tests that a patch names must fail, or they prove nothing.
+"""Damages the sources in one way after another. The tests that a patch names must fail. Otherwise they prove nothing.
 
     run.py [BUILD_DIR] [--only TEXT ...] [--jobs N] [--check]
 
-Each NN_name.patch of this folder is one defect. The lines before its diff say what it is:
+Each NN_name.patch in this folder is one defect. The lines before its diff describe it:
 
     Promise: what the project promises, and this breaks
     Defect: what is wrong
@@ -11,11 +11,11 @@ Each NN_name.patch of this folder is one defect. The lines before its diff say w
     Test: ctest fault.kill_resume       a test by its name for ctest
     Timeout: 60                         seconds; running longer is failing (optional)
 
-The tracked files are copied to BUILD_DIR/tree (default build/defects), which is configured and built in BUILD_DIR, once;
-each patch then costs the files that it touches. First every test must pass undamaged. A test that is skipped because a
-peer is missing (HFSHARD_PEER_PYTHON) proves nothing. Output of the tests is in BUILD_DIR/logs. Exit status 1 when a
-defect survives, does not apply or does not build, or when a test is skipped or fails undamaged. With --check nothing is
-built: only whether all patches apply is seen.
+The script copies the tracked files to BUILD_DIR/tree (default build/defects). It configures and builds them once in
+BUILD_DIR. Each patch then rebuilds only the files that it touches. First, every test must pass undamaged. A test that is
+skipped because a peer is missing (HFSHARD_PEER_PYTHON) proves nothing. Output of the tests is in BUILD_DIR/logs. The exit
+status is 1 if a defect survives, doesn't apply or doesn't build, or if a test is skipped or fails undamaged. --check
+doesn't build. It only checks that all patches apply.
 """
 
 import argparse
@@ -32,14 +32,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 SKIP_STATUS = 77
 TIMEOUT_SECONDS = 900
-# Fast to compile, and asserts and warnings are the same at every level. Defects are in src, so that its files are compiled each
-# alone, and the programs that test them are not.
+# Fast to compile. Asserts and warnings are the same at every level. Defects are in src, so its files are compiled
+# alone. The programs that test them aren't.
 CONFIGURE = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1",
              "-DHFSHARD_UNITY=tests"]
 
 
 class Defect:
-    """One patch and what its header says."""
+    """One patch and its header."""
 
     def __init__(self, path):
         self.path = path
@@ -66,7 +66,7 @@ class Tree:
         os.makedirs(self.logs, exist_ok=True)
 
     def refresh(self):
-        """Copies what differs; everything else keeps its time, so that nothing is built twice."""
+        """Copies changed files. Everything else keeps its time, so that nothing is built twice."""
         listed = subprocess.run(["git", "-c", "safe.directory=*", "-C", ROOT, "ls-files", "-z"], check=True,
                                 capture_output=True).stdout.decode().split("\0")
         wanted = {path for path in listed if path and os.path.isfile(os.path.join(ROOT, path))}
@@ -85,8 +85,8 @@ class Tree:
                 shutil.copy(source, copy)
 
     def apply(self, patch, *options):
-        """True if the patch applies exactly."""
-        environment = os.environ | {"GIT_CEILING_DIRECTORIES": self.build}  # Not the repository that we may be in.
+        """Returns True if the patch applies exactly."""
+        environment = os.environ | {"GIT_CEILING_DIRECTORIES": self.build}  # Not the repository around us.
         done = subprocess.run(["git", "apply", *options, os.path.abspath(patch)], cwd=self.top, env=environment,
                               capture_output=True, text=True, check=False)
         return done.returncode == 0
@@ -99,7 +99,7 @@ class Tree:
                        stdout=subprocess.DEVNULL)
 
     def compile(self, tests, log):
-        """Builds what the tests need; true if that succeeds."""
+        """Builds what the tests need. Returns True if that succeeds."""
         targets = set()
         for test in tests:
             program, name = test.split(maxsplit=1)
@@ -113,7 +113,7 @@ class Tree:
         return os.path.join(self.logs, f"{name}.log")
 
     def run(self, test, timeout, log):
-        """How a test ends: passed, failed, hangs or skipped."""
+        """Returns how a test ends: passed, failed, hangs or skipped."""
         program, name = test.split(maxsplit=1)
         if program == "ctest":
             command = ["ctest", "--test-dir", self.build, "--no-tests=error", "--output-on-failure", "-R",
@@ -140,7 +140,7 @@ class Tree:
 
 
 def check_undamaged(tree, defects):
-    """Test -> how it ends without any damage."""
+    """Returns test -> how it ends without any damage."""
     tests = {}
     for defect in defects:
         for test in defect.tests:
@@ -156,7 +156,7 @@ def check_undamaged(tree, defects):
 
 
 def check_defect(tree, defect, undamaged):
-    """Test -> verdict; `yes` means caught."""
+    """Returns test -> verdict. `yes` means caught."""
     useless = {test: f"undamaged {undamaged[test]}" for test in defect.tests if undamaged[test] != "passed"}
     if useless:
         return {test: useless.get(test, "not run") for test in defect.tests}

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Changes the source between a kill and the resume, and during a run: that must be refused, and the file named.
+"""Changes the source between a kill and the resume, and during a run. hfshard must refuse that and name the file.
 
-Between a kill and the resume: the staging directory stays as it was, and once the source is as before, resuming gives
-the uninterrupted tree. During a run, read in each way, at random instants: a rewrite of equal size, another file under
-the name, an edit in place, the same with its time put back, bytes appended. A run that ends with status 0 has published
-the old tree or the new one, never a mixture; every other one ends with 3 or 4 and has published nothing.
+Between a kill and the resume, the staging directory stays. Restoring the time doesn't help, since an edit could hide
+behind it. A second name for a file isn't a change, so resuming gives the uninterrupted tree. During a run, the changes
+come at random instants, with each way of reading. They are a rewrite of equal size, another file under the name, an
+edit in place, the same with its time restored, and appended bytes. A run that ends with status 0 has published the old
+tree or the new one, never a mixture. Every other run ends with 3 or 4, and publishes nothing.
 """
 
 import os
@@ -24,7 +25,8 @@ def killed(fault, name, seconds):
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        if os.path.isfile(os.path.join(fault.staging(name), "plan.json")):  # before that it is of no source
+        begun = os.path.isfile(os.path.join(fault.staging(name), "plan.json"))  # before that it belongs to no source
+        if begun and not os.path.lexists(fault.path(name)):  # afterwards it's complete
             return name
         name += "x"
     fault.expect(False, "no conversion was killed in time")
@@ -41,7 +43,7 @@ def replace(path, data):
 
 
 def edit(path, data):
-    """In place, from the front to the end, a piece at a time: as long as the reader takes."""
+    """Edits in place, from front to end, a piece at a time. It takes as long as the reader."""
     with open(path, "r+b") as file:
         for at in range(0, len(data), 1 << 20):
             file.seek(at)
@@ -60,7 +62,7 @@ def append(path, _):
 
 
 def other_values(data):
-    """The same file with every value another one: the header and the size stay."""
+    """Returns the same file with every value changed. The header and the size stay."""
     begin = 8 + int.from_bytes(data[:8], "little")
     ones = int.from_bytes(b"\1" * (len(data) - begin), "little")
     values = int.from_bytes(data[begin:], "little") ^ ones
@@ -68,7 +70,7 @@ def other_values(data):
 
 
 def check_changes(fault, reference, seconds):
-    """Rounds of changes during a run. Returns a count of endings by kind and status."""
+    """Runs rounds of changes during a run. Returns a count of endings by kind and status."""
     source = fault.path("source")
     path = max((os.path.join(source, name) for name in os.listdir(source) if name.endswith(".safetensors")),
                key=os.path.getsize)
@@ -121,8 +123,13 @@ def main():
         fault.expect(data in refused.stderr, f"the message does not name {data}:\n{refused.stderr}")
         fault.expect(os.path.isdir(fault.staging(name)), "a refused resume removed the staging directory")
         os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+        fault.check(subprocess.run(fault.convert(name, "--resume"), capture_output=True, text=True, check=False), 3)
+        fault.run("clean", fault.path(name))
+        name = killed(fault, "linked", seconds)
+        os.link(file, fault.path("second"))
         fault.check(subprocess.run(fault.convert(name, "--resume"), capture_output=True, text=True, check=False))
-        fault.expect_same(name, reference, "after the source was restored")
+        fault.expect_same(name, reference, "after a source file got a second name")
+        os.remove(fault.path("second"))
         print("a changed source is refused by name, and the staging directory survives it")
         endings = check_changes(fault, reference, seconds)
         for (kind, status), count in sorted(endings.items()):

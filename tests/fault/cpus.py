@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Threads and the memory they need follow the CPUs that affinity and a cgroup's quota leave the process.
+"""Checks that threads and their memory follow the CPUs that affinity and a cgroup's quota leave the process.
 
-`plan --json` under `taskset`, and in a cgroup with a quota of one and a half CPUs; `convert` there has as many threads as
-`plan` says. Where no cgroup can be made, that is printed, and the rest is done; without a second CPU it is skipped (77).
+It runs `plan --json` under `taskset`, and in a cgroup with a quota of one and a half CPUs. `convert` there must have as
+many threads as `plan` states. If it can't make a cgroup, it prints that and does the rest. Without a second CPU, it is
+skipped (77).
 """
 
 import json
@@ -19,7 +20,7 @@ PERIOD = 100000
 
 
 def plan(fault, prepare=None):
-    """What plan --json says, in a process that is prepared."""
+    """Returns the output of plan --json, in a process that is prepared."""
     done = subprocess.run(fault.command("plan", fault.path("source"), "--mesh", "fsdp=4", "--json"), text=True,
                           capture_output=True, check=False, preexec_fn=prepare)
     fault.check(done)
@@ -27,7 +28,7 @@ def plan(fault, prepare=None):
 
 
 def make_group(quota):
-    """A cgroup with a quota in units of PERIOD; its path, or the reason why there is none."""
+    """Makes a cgroup with a quota in units of PERIOD. Returns its path, or the reason why it isn't possible."""
     reason = "this process is in no cgroup"
     for parent in watch.group_parents("cpu"):
         path = os.path.join(parent, f"hfshard-cpus-{os.getpid()}")
@@ -50,7 +51,7 @@ def make_group(quota):
 
 
 def join(path):
-    """What a process does to be in the group."""
+    """Puts a process into the group."""
     def prepare():
         with open(os.path.join(path, "cgroup.procs"), "w", encoding="ascii") as file:
             file.write(str(os.getpid()))
@@ -58,7 +59,7 @@ def join(path):
 
 
 def most_threads(fault, command):
-    """The most threads that a command was seen with."""
+    """Returns the most threads that a command was seen with."""
     process = fault.start(command)
     most = 0
     while process.poll() is None:

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Converts one source in many ways and compares the outputs byte for byte.
 
-One thread, two threads, four workers and finalize (one of them run twice), the smallest --max-memory that the plan
-accepts, every --io, another output path, a run that is started again: all give the same tree. Two plans are equal too.
-Compressed chunks, whose places no plan knows, are one of the forms.
+The ways are one thread, two threads, four workers and finalize (one of them run twice), the smallest --max-memory that
+the plan accepts, every --io, another output path, and a restarted run. All give the same tree. Two plans are equal too.
+One of the forms has compressed chunks, whose places no plan knows.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def files_of(top):
 
 
 class Conversions:
-    """The conversions of one source with one set of plan options."""
+    """Converts one source with one set of plan options."""
 
     def __init__(self, program, folder, source, options):
         self.program, self.folder, self.source, self.options = program, folder, source, options
@@ -66,7 +66,7 @@ class Conversions:
         return self.run("plan", self.source, "--json", *self.options)
 
     def workers(self, name):
-        """Shares in another order than they are numbered, one of them twice; then finalize."""
+        """Writes shares in another order than their numbers, one of them twice. Then runs finalize."""
         for share in ("3/4", "0/4", "2/4", "2/4", "1/4"):
             out = self.convert(name, "--worker", share)
             if os.path.exists(out):
@@ -93,7 +93,7 @@ class Conversions:
 
 
 def check(program, folder, source, options, what, shrunken):
-    """Number of failures for one source and one set of options."""
+    """Returns the number of failures for one source and one set of options."""
     os.mkdir(folder)
     runs = Conversions(program, folder, source, options)
     texts = [runs.plan() for _ in range(2)]

@@ -1,4 +1,4 @@
-"""What the fault tests share: a checkpoint to convert, conversions to interrupt, and trees to compare."""
+"""The fault tests share this: a checkpoint to convert, conversions to interrupt, and trees to compare."""
 
 import argparse
 import hashlib
@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 
-# Big enough that a conversion takes a while, small enough for a test. About 90 MB.
+# Large enough that a conversion takes a while, small enough for a test. About 90 MB.
 CONFIG = {
     "architectures": ["Qwen3ForCausalLM"],
     "model_type": "qwen3",
@@ -64,14 +64,14 @@ class Fault:
         return os.path.join(self.folder, name)
 
     def staging(self, name):
-        """Where an interrupted conversion to `name` leaves its work."""
+        """Returns where an interrupted conversion to `name` leaves its work."""
         return self.path(f".{name}.hfshard")
 
     def command(self, *words):
         return [os.path.abspath(self.arguments.hfshard), *words]
 
     def convert(self, name, *options):
-        """The command that converts the source to `name`."""
+        """Returns the command that converts the source to `name`."""
         limits = ["--limits", self.arguments.limits] if self.arguments.limits else []
         return self.command("convert", self.path("source"), self.path(name), "--mesh", "fsdp=4", "--quiet", *limits,
                             *self.arguments.option, *options)
@@ -87,12 +87,12 @@ class Fault:
         return done
 
     def start(self, command, **options):
-        """Starts a command in a process group of its own."""
+        """Starts a command in its own process group."""
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                 text=True, start_new_session=True, **options)
 
     def reference(self):
-        """Converts without interruption, twice: the tree, and the shorter of the two times."""
+        """Converts without interruption, twice. Returns the tree, and the shorter of the two times."""
         seconds = []
         for name in ("reference", "again"):
             started = time.monotonic()
@@ -104,7 +104,7 @@ class Fault:
         return tree, min(seconds)
 
     def tree(self, name):
-        """Relative path -> SHA-256 of every file (links too) below a folder; None when it is not there."""
+        """Returns relative path -> SHA-256 of every file (links too) below a folder, or None if it doesn't exist."""
         top = self.path(name)
         if not os.path.lexists(top):
             return None
@@ -127,7 +127,7 @@ class Fault:
             sys.exit(1)
 
     def expect_same(self, name, reference, when):
-        """The tree must be the reference, and no staging may be left beside it."""
+        """Checks that the tree equals the reference, and that no staging is left next to it."""
         seen = self.tree(name)
         self.expect(seen is not None, f"{when}: there is no output")
         differing = sorted(key for key in reference.keys() | seen.keys() if reference.get(key) != seen.get(key))

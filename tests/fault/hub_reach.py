@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""The hub is reached as the Python client reaches it, or the error says what is in the way; and by every command.
+"""Checks that hfshard reaches the hub like the Python client, with every command, or that the error names the obstacle.
 
-Names that nobody knows, certificates that nobody vouches for, proxies that carry and that refuse: the tree is the local one, or
-the error names the host, nothing is published, and --resume gives the tree. Each command that takes a source takes a model.
+The obstacles are unknown names, untrusted certificates, and proxies that pass requests or refuse them. The tree is the
+local one. Or the error names the host, nothing is published, and --resume gives the tree. Each command that takes a
+source also takes a model.
 """
 
 import json
@@ -18,9 +19,9 @@ import hub  # (found by hub_stream)
 from hub.proxy import Proxy
 from hub.tls import Tls
 
-# A label that is too long: no name server is asked for it.
+# A label that is too long, so that no name server is asked for it.
 NOBODY = "x" * 70 + ".invalid"
-# The most that headers, config and listing of the source are.
+# The largest size of the source's headers, config and listing.
 HEADS_BYTES = 400_000
 
 
@@ -100,7 +101,7 @@ class Reach:
             self.fault.expect(len(proxy.heads) >= len(self.server.log()) > 0, "some requests did not go through http_proxy")
 
     def connections(self):
-        """Where each connection is slow, there are more of them, up to 32."""
+        """If each connection is slow, hfshard opens more of them, up to 32."""
         for when, faults, least, most in (("each is slow", ["slow:500000"], 24, 32), ("none is slow", ["ok"], 1, 32)):
             name = self.stream.fresh()
             self.server.script("data", "GET", SHARD, faults, repeat=True)
@@ -117,7 +118,8 @@ class Reach:
             self.fault.expect(least <= peak <= most, f"{when}: {peak} at once")
 
     def commands(self):
-        """Whatever takes a source takes a model; those that need headers ask for no more."""
+        """Every command that takes a source also takes a model. Commands that need only headers request only
+        headers."""
         self.fault.check(self.stream.run("converted"))
         out, local = self.fault.path("converted"), self.fault.path("source")
         few = [["plan", MODEL], ["plan", MODEL, "--link"], ["inspect", MODEL], ["mappings", "check", MODEL],
@@ -139,7 +141,7 @@ class Reach:
         print(f"{len(few) + len(whole)} commands")
 
     def kept_in_memory(self):
-        """--keep-files of what is larger than --max-memory: no more of it is on its way than that leaves."""
+        """Runs --keep-files on a model larger than --max-memory. At most the remaining memory is in flight."""
         large = self.fault.path("large.dat")
         with open(large, "wb") as file:
             file.truncate(400 << 20)
@@ -157,13 +159,14 @@ class Reach:
         print(f"kept: {usage.ru_maxrss >> 10} MiB of memory of {most >> 20}")
 
     def mini_models(self):
-        """The first layers of each family's example: the local tree, and no more bytes of data than it takes."""
+        """Converts the first layers of each family's example. The tree is the local one, with no more bytes of data
+        than needed."""
         listed = self.fault.run("mappings", "list", "--json").stdout
         known = json.loads(listed)["families"]
         for family in [one["name"] for one in known if "maxtext" in one["schemes"]]:
             source = self.fault.path(f"example of {family}")
             self.fault.run("mappings", "example", family, source, "--quiet")
-            for layers in range(1, 20):  # as few as MaxText has of it
+            for layers in range(1, 20):  # the fewest that MaxText has
                 name = f"{family} of {layers}"
                 local = subprocess.run(self.fault.command("convert", source, self.fault.path(f"local {name}"), "--num-layers", str(layers),
                                                           "--json"), capture_output=True, text=True, check=False)
@@ -176,7 +179,8 @@ class Reach:
             done = subprocess.run(self.fault.command("convert", f"org/{family}", self.fault.path(name), "--num-layers", str(layers), "--json"),
                                   capture_output=True, text=True, check=False, env=self.stream.environment())
             self.fault.check(done)
-            self.stream.commit_in(name)
+            for place in (name, f"local {name}"):
+                self.stream.commit_in(place)
             self.fault.expect_same(name, self.fault.tree(f"local {name}"), name)
             used, takes = json.loads(done.stdout)["network"]["used_bytes"], json.loads(local.stdout)["source_bytes"]
             self.fault.expect(0 < used <= 1.05 * takes, f"{name}: {used} bytes were used of {takes}")
@@ -184,18 +188,19 @@ class Reach:
         print(f"mini models of {len(known)} families")
 
     def namesakes(self):
-        """A directory with the name of a model is taken, and said to be; hf:// means the model."""
+        """Checks that hfshard takes a directory with the name of a model, and says so. hf:// means the model."""
         os.makedirs(self.fault.path("here/org"))
         os.symlink(self.fault.path("source"), self.fault.path(f"here/{MODEL}"))
-        for source, words, asked in ((MODEL, f"reads the directory {MODEL}; the model of that name is hf://{MODEL}", False),
-                                     (f"hf://{MODEL}", "reads commit", True)):
+        for source, words, asked in ((MODEL, f"reading the directory {MODEL}; for the Hub model of this name, pass hf://{MODEL}", False),
+                                     (f"hf://{MODEL}", "reading commit", True)):
             self.server.reset()
             done = self.fault.check(subprocess.run(self.fault.command("plan", source), capture_output=True, text=True, check=False,
                                                    env=self.stream.environment(), cwd=self.fault.path("here")))
             self.fault.expect(words in done.stderr and bool(self.server.log()) == asked, f"{source}: {self.stream.said(done)}")
 
     def without_libcurl(self):
-        """It is loaded when a hub is read: a directory needs none, and a model says which library is missing."""
+        """Checks that hfshard loads libcurl only to read a hub. A directory doesn't need it, and for a model the
+        error names the missing library."""
         folder = self.fault.path("no-libcurl")
         os.makedirs(folder)
         with open(os.path.join(folder, "libcurl.so.4"), "wb"):
@@ -207,22 +212,22 @@ class Reach:
             self.fault.expect(status == 0 or ("libcurl.so.4" in said and "libcurl4" in said), f"{source}: {said}")
 
     def kinds(self):
-        """What a repository may hold beside one set of weights."""
+        """Checks what a repository can have in addition to one set of weights."""
         with open(self.fault.path("source/model.safetensors"), "rb") as file:
             weights = file.read()
         config = json.dumps(CONFIG).encode()
         self.server.add("org/adapter", {"main": {"adapter_config.json": b'{"peft_type": "LORA"}', "adapter_model.safetensors": weights}})
-        self.server.add("org/quantised", {"main": {"config.json": config, "model-q4.gguf": b"GGUF\x03"}})
+        self.server.add("org/quantized", {"main": {"config.json": config, "model-q4.gguf": b"GGUF\x03"}})
         self.server.add("org/sets", {"main": {"config.json": config, "model.safetensors": weights, "consolidated.safetensors": weights}})
-        for model, words in {"org/adapter": ["adapter"], "org/quantised": [".gguf"]}.items():
+        for model, words in {"org/adapter": ["adapter"], "org/quantized": [".gguf"]}.items():
             done = self.stream.run(self.stream.fresh(), source=model)
             self.fault.expect(done.returncode == 3 and all(word in done.stderr for word in words), f"{model}: {self.stream.said(done)}")
         done = self.fault.check(self.stream.run(self.stream.fresh(), source="org/sets"))
         self.fault.expect('ignored (not named model*.safetensors): "consolidated.safetensors"' in " ".join(done.stderr.split()), done.stderr)
         self.server.add("org/two", {"main": {"config.json": config, "a.safetensors": weights, "b.safetensors": weights}})
         done = self.stream.run(self.stream.fresh(), source="org/two")
-        self.fault.expect(done.returncode == 3 and "--include 'NAME*.safetensors' takes some" in " ".join(done.stderr.split()), f"two sets: {self.stream.said(done)}")
-        # One set of several, with no byte of the other ones; OUT verifies against the model without the words.
+        self.fault.expect(done.returncode == 3 and "pass --include 'NAME*.safetensors' to select" in " ".join(done.stderr.split()), f"two sets: {self.stream.said(done)}")
+        # One of several sets, without a byte of the others. OUT verifies against the model without the options.
         chosen = self.stream.fresh()
         self.fault.check(self.stream.run(chosen, "--include", "b.safetensors", source="org/two"))
         other = sum(entry.bytes_sent for entry in self.server.log(listener="data", path_has="a.safetensors"))

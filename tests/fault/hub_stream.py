@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""A model of the loopback hub (tests/support/hub) is converted: as the local directory is, whatever goes wrong.
+"""Converts a model from the loopback hub (tests/support/hub), with faults. The result is that of the local directory.
 
-Each fault of the network alone: the tree is the local one, or the error names the file and what was said, and --resume
-gives it. Then schedules of faults at random. The token is seen by hubs only. Several workers read each byte once.
+With each network fault alone, the tree is the local one. Or the error names the file and the answer, and --resume gives
+the tree. Then random schedules of faults follow. Only hubs see the token. Several workers read each byte once.
 """
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,10 +24,10 @@ MODEL = "org/model"
 TOKEN = "hf_of_the_tester"
 SHARD = "*.safetensors"
 API = "*/api/models/*"
-# As many tensors as the other tests', a third of the bytes; small requests, so that it is some dozens of them.
+# As many tensors as in the other tests, and a third of the bytes. Requests are small, so there are some dozens of them.
 CONFIG = {**harness.CONFIG, "hidden_size": 256, "intermediate_size": 1024}
 LIMITS = "request_bytes=330000,segment_bytes=100000,commit_bytes=6600000,file_min_bytes=3300000,file_max_bytes=6600000"
-# What the conversion survives unseen: listener, path, faults, one for each request that matches.
+# Faults that the conversion survives unnoticed: listener, path, faults, one for each request that matches.
 SURVIVED = {
     "a body that is cut": ("data", SHARD, ["ok", "cut:1000", "cut:0", "reset:70000"]),
     "a body that is short": ("data", SHARD, ["short:1", "ok", "short:5000"]),
@@ -46,19 +47,25 @@ SURVIVED = {
     "429 of the hub": ("hub", "*", ["rate:0,1", "ok", "retryafter:1"]),
     "no answer of the hub": ("hub", "*", ["empty", "ok", "cut:3", "ok", "reset:0"]),
 }
-# What ends the run: and what the error says.
+# Faults that end the run, and the error.
 REFUSED = {
-    "another ETag": ("data", SHARD, ["ok", "ok", "etag:0123"], "was changed while it was read"),
-    "always 503": ("data", SHARD, ["status:503"], "status 503; tried"),
-    "always another range": ("data", SHARD, ["wrongrange:1"], "another range came"),
+    "another ETag": ("data", SHARD, ["ok", "ok", "etag:0123"], "the file changed while hfshard read it"),
+    "always 503": ("data", SHARD, ["status:503"], "status 503; hfshard tried"),
+    "three bytes a second": ("data", SHARD, ["slow:3"], "Operation too slow"),
+    "always another range": ("data", SHARD, ["wrongrange:1"], "the server sent another range"),
     "always forbidden": ("data", SHARD, ["status:403+body:no entry"], "no entry"),
     "a byte of config.json": ("hub", "*/config.json", ["flip:10"], "git object id"),
-    "a login page": ("hub", API, ["html"], "no JSON"),
-    "no commit": ("hub", "*/resolve/*", ["noheader:X-Repo-Commit"], "names no commit"),
+    "a login page": ("hub", API, ["html"], "isn't JSON"),
+    "no commit": ("hub", "*/resolve/*", ["noheader:X-Repo-Commit"], "lacks a commit"),
     "circles": ("hub", API, ["redirect:/api/models/org/model"], "in circles"),
-    "another host": ("hub", API, ["redirect:{stranger}/api/models/org/model"], "which is no hub"),
-    "no address": ("hub", API, ["redirect:file:///etc/passwd"], "no address of HTTP"),
+    "another host": ("hub", API, ["redirect:{stranger}/api/models/org/model"], "which isn't a Hub"),
+    "no address": ("hub", API, ["redirect:file:///etc/passwd"], "isn't an HTTP address"),
 }
+
+
+def without_own_sum(text):
+    """Returns a record without its own digest, in which the commit counts."""
+    return re.sub(r'"record_sha256":\s*\[[^]]*\]', "", text)
 
 
 class Stream:
@@ -91,13 +98,13 @@ class Stream:
         return f"out{self.count}"
 
     def commit_in(self, name):
-        """Takes the commit out of an output's hfshard.json, so that it is the local one's; and returns it."""
+        """Removes the commit from an output's hfshard.json, so that it equals the local one's. Returns the commit."""
         path = self.fault.path(f"{name}/0/hfshard.json")
         with open(path, encoding="utf-8") as file:
             text = file.read()
         commit = json.loads(text).get("revision", "")
         with open(path, "w", encoding="utf-8") as file:
-            file.write(text.replace(f'"revision":"{commit}",', ""))
+            file.write(without_own_sum(text.replace(f'"revision":"{commit}",', "")))
         return commit
 
     def expect_same(self, name, when):
@@ -117,13 +124,14 @@ class Stream:
         self.fault.expect(TOKEN not in self.said(done), f"{when}: the token is printed")
         self.fault.expect("Signature=" not in self.said(done), f"{when}: a signed URL is printed")
 
-    # -- what is shown
+    # -- the tests
 
     def plain(self):
-        """As the local directory, each byte asked for once, the token at the hub only."""
+        """Checks the output of the local directory, one request for each byte, and the token only at the hub."""
         local = self.fault.run("convert", self.fault.path("source"), self.fault.path("local"), "--mesh", "fsdp=4", "--limits",
                                LIMITS)
         self.fault.check(local)
+        self.commit_in("local")
         self.tree = self.fault.tree("local")
         name = self.fresh()
         done = self.fault.check(self.run(name, "--json"))
@@ -134,7 +142,7 @@ class Stream:
                    for file in os.listdir(self.fault.path("source")))
         sent = sum(entry.bytes_sent for entry in self.server.log(listener="data"))
         print(f"streamed: {size} bytes in {network}, {sent} sent")
-        # Of each file 128 KiB come for its header, and again as data.
+        # 128 KiB of each file come for its header, and again as data.
         self.fault.expect(sent <= 1.02 * size + (128 << 10), f"{sent} bytes were sent of {size}")
         self.fault.expect(network["data_bytes"] >= network["used_bytes"] > 0.9 * size, f"{network}")
         self.fault.expect(network["unchecked_bytes"] == network["used_bytes"], f"{network}")
@@ -146,7 +154,7 @@ class Stream:
         self.expect_no_token("streamed", done)
 
     def need(self):
-        """The least memory that a conversion takes."""
+        """Returns the least memory that a conversion takes."""
         plan = self.fault.command("plan", MODEL, "--mesh", "fsdp=4", "--limits", LIMITS, "--json")
         told = self.fault.check(subprocess.run(plan, capture_output=True, text=True, check=False, env=self.environment()))
         return json.loads(told.stdout)["need_memory_bytes"]
@@ -186,7 +194,7 @@ class Stream:
         print(f"{len(REFUSED)} faults refused, and resumed")
 
     def at_random(self, rounds):
-        """Any faults at any requests."""
+        """Runs random faults at random requests."""
         random = self.fault.random
         survived = 0
         for number in range(rounds):
@@ -214,10 +222,10 @@ class Stream:
         print(f"{rounds} schedules, {survived} of them survived at once")
 
     def killed(self):
-        """A kill in the middle: no more than a group of commits is asked for again."""
+        """Kills in the middle. At most one group of commits is requested again."""
         name = self.fresh()
         self.server.script("data", "GET", SHARD, ["slow:6600000"], repeat=True)
-        memory = ["--max-memory", str(self.need())]  # little is read ahead then, and little is on its way
+        memory = ["--max-memory", str(self.need())]  # then little is read ahead, and little is in flight
         process = self.fault.start(self.command(name, *memory), env=self.environment())
         journal = self.fault.staging(name)
         deadline = time.monotonic() + 60
@@ -240,25 +248,25 @@ class Stream:
         self.fault.expect(twice <= 6_600_000, f"{twice} bytes came again, and a group of commits is of 6600000")
 
     def interrupted(self):
-        """Ctrl-C where nothing comes: within seconds, in the middle of a file and while the hub is asked; and resumed."""
-        for when, (listener, pattern, faults) in {"data": ("data", SHARD, ["ok"] * 20 + ["stall:1000:60"] * 40),
-                                                  "listing": ("hub", API, ["hang:60"])}.items():
+        """Interrupts while nothing comes for ten minutes. hfshard must end long before, in the middle of a file and
+        while it asks the hub. Then it resumes."""
+        for when, (listener, pattern, faults) in {"data": ("data", SHARD, ["ok"] * 20 + ["stall:1000:600"] * 40),
+                                                  "listing": ("hub", API, ["hang:600"])}.items():
             name = self.fresh()
             self.server.script(listener, "GET", pattern, faults)
-            process = self.fault.start(self.command(name), env=self.environment(HF_HUB_DOWNLOAD_TIMEOUT="60"))
+            process = self.fault.start(self.command(name), env=self.environment(HF_HUB_DOWNLOAD_TIMEOUT="600"))
             time.sleep(1.5)
-            began = time.monotonic()
             os.killpg(process.pid, signal.SIGINT)
-            _, err = process.communicate(timeout=60)
-            seconds = time.monotonic() - began
-            self.fault.expect(process.returncode == 130 and seconds < 3, f"{when}: {process.returncode} in {seconds} s: {err}")
+            _, err = process.communicate(timeout=120)
+            self.fault.expect(process.returncode == 130, f"{when}: {process.returncode}: {err}")
             self.fault.expect(self.fault.tree(name) is None, f"{when}: something was published")
             self.server.reset()
             self.fault.check(self.run(name, "--resume"))
             self.expect_same(name, f"interrupted ({when}) and resumed")
 
     def fuzzed(self, rounds):
-        """Listings, headers and redirects that are anything: an error, never a crash, and the token stays where it was."""
+        """Sends random listings, headers and redirects. They give an error, never a crash, and the token stays with
+        the hub."""
         random = self.fault.random
         listing = json.dumps([{"type": "file", "path": "config.json", "size": 300, "oid": "0" * 40},
                               {"type": "file", "path": "model.safetensors", "size": 79721072, "oid": "1" * 40,
@@ -306,7 +314,7 @@ class Stream:
         print(f"{rounds} fuzzed answers: {statuses}")
 
     def workers(self):
-        """Each byte of data is asked for once by all of them together."""
+        """Checks that all workers together request each byte of data once."""
         name = self.fresh()
         started = [self.fault.start(self.command(name, "--worker", f"{number}/3"), env=self.environment()) for number in range(3)]
         for process in started:
@@ -318,12 +326,12 @@ class Stream:
         self.fault.check(done)
         self.expect_same(name, "three workers")
         size = sum(os.path.getsize(self.fault.path(f"source/{file}")) for file in os.listdir(self.fault.path("source")))
-        # Each reads the 128 KiB of every header.
+        # Each worker reads the 128 KiB of every header.
         self.fault.expect(sent <= 1.03 * size + 3 * (128 << 10), f"three workers got {sent} bytes of {size}")
         print(f"three workers: {sent} bytes of {size}")
 
     def people(self):
-        """What is not there, or not for everybody, is said with what to do."""
+        """Checks that errors about missing or restricted models say what to do."""
         other = self.server.add("org/gated", {"main": self.fault.path("source")})
         other.gated = "auto"
         hidden = self.server.add("org/hidden", {"main": self.fault.path("source")})
@@ -339,13 +347,13 @@ class Stream:
         said = {
             ("org/gated", ()): ("is gated", "open "),
             ("org/hidden", ()): ("or it is private", "HF_TOKEN"),
-            ("org/none", ()): ("is no model on", "check the name"),
-            ("makers/Tiny-8D", ()): ("is no model on", "near are makers/Tiny-8B, makers/Tiny-14B; check the name"),
-            ("makers/Tiny-8D", ("--revision", "main")): ("is no model on", "near are makers/Tiny-8B, makers/Tiny-14B; check the name"),
-            ("others/tiny-8b", ()): ("is no model on", "near are makers/Tiny-8B, makers/Tiny-8B-Instruct; check the name"),
-            (MODEL, ("--revision", "nobody")): ("has no revision", "known are main, step0, step1, step10, step11, step12, step13, step14"),
+            ("org/none", ()): ("isn't a model on", "check the name"),
+            ("makers/Tiny-8D", ()): ("isn't a model on", "did you mean makers/Tiny-8B, makers/Tiny-14B? check the name"),
+            ("makers/Tiny-8D", ("--revision", "main")): ("isn't a model on", "did you mean makers/Tiny-8B, makers/Tiny-14B? check the name"),
+            ("others/tiny-8b", ()): ("isn't a model on", "did you mean makers/Tiny-8B, makers/Tiny-8B-Instruct? check the name"),
+            (MODEL, ("--revision", "nobody")): ("has no revision", "pass one of main, step0, step1, step10, step11, step12, step13, step14"),
             (MODEL, ("--revision", "v1.O")): ("has no revision", "did you mean v1.0?"),
-            ("org/none", ("--revision", "main")): ("is no model on", "check the name"),
+            ("org/none", ("--revision", "main")): ("isn't a model on", "check the name"),
             (MODEL, ("--revision", "a..b")): ("revision", ""),
             ("org/notes", ()): ("no safetensors file", ""),
             ("org/old", ()): (".bin", ""),
@@ -356,8 +364,9 @@ class Stream:
             text = " ".join(done.stderr.split())
             self.fault.expect(done.returncode in (2, 3, 4) and all(word in text for word in words), f"{source}: {text}")
         bad = self.run(self.fresh(), HF_TOKEN="hf_of_nobody")
+        self.fault.expect(bad.returncode == 3 and "error [access]" in bad.stderr, bad.stderr)
         self.fault.expect("HF_TOKEN" in bad.stderr and "hf_of_nobody" not in self.said(bad), bad.stderr)
-        # A login that has expired is said to be one.
+        # The error says that a login has expired.
         os.makedirs(self.fault.path("hf_home"))
         with open(self.fault.path("hf_home/token"), "w", encoding="ascii") as file:
             file.write("hf_of_yesterday\n")
@@ -366,13 +375,14 @@ class Stream:
                 file.write("[other]\nhf_token = hf_of_another\nexpires_at = 1\n\n[mine]\nhf_token = hf_of_yesterday\n"
                            f"refresh_token = hf_r\nexpires_at = {ends}\n\n")
             old = self.run(self.fresh(), HF_TOKEN="")
-            self.fault.expect(("has expired: hf auth whoami renews it" in " ".join(old.stderr.split())) == words, old.stderr)
+            self.fault.expect(("it has expired: run hf auth whoami to renew it" in " ".join(old.stderr.split())) == words, old.stderr)
             self.fault.expect("hf_of" not in self.said(old) and "hf_r" not in self.said(old), "a token is printed")
         subprocess.run(["rm", "-rf", self.fault.path("hf_home")], check=True)
         print(f"{len(said) + 3} refusals for people")
 
     def from_the_cache(self):
-        """A snapshot that is whole is read without the network; a part of one is used, and the rest streamed."""
+        """Checks that hfshard reads a complete snapshot without the network. It uses a partial one, and streams the
+        rest."""
         cache = self.fault.path("hf_home/hub")
         self.fresh()
         self.fault.check(subprocess.run(self.fault.command("fetch", MODEL, "--quiet"), capture_output=True, text=True, check=False,
@@ -395,20 +405,20 @@ class Stream:
             if when not in ("online", "the hub in trouble"):
                 self.fault.expect(not self.server.log(), f"{when}: the hub was asked")
             self.fault.expect("from the cache" in done.stderr or when == "online", f"{when}: {done.stderr}")
-        # One worker has the cache, one has not: the sources are the same.
+        # One worker has the cache, and one doesn't. The sources are the same.
         name = self.fresh()
         self.fault.check(self.run(name, "--worker", "0/2"))
         self.fault.check(self.run(name, "--worker", "1/2", HF_HUB_CACHE=self.fault.path("no_cache")))
         self.fault.check(subprocess.run(self.fault.command("finalize", self.fault.path(name), "--limits", LIMITS),
                                         capture_output=True, text=True, check=False, env=self.environment()))
         self.expect_same(name, "one worker of two has a cache")
-        # Without the listing blobs say by their names what they are.
+        # Without the listing, the names of blobs identify them.
         name = self.fresh()
         self.fault.check(self.run(name, "--worker", "0/2", HF_HUB_CACHE=self.fault.path("no_cache")))
         os.rename(os.path.join(folder, "trees"), os.path.join(folder, "trees.away"))
         self.fault.check(self.run(name, "--worker", "1/2", HF_HUB_OFFLINE="1"))
         os.rename(os.path.join(folder, "trees.away"), os.path.join(folder, "trees"))
-        # A blob that is gone is streamed; offline it is missed by name.
+        # A missing blob is streamed. Offline, the error names it.
         blob = os.path.realpath(os.path.join(folder, "snapshots", os.listdir(os.path.join(folder, "snapshots"))[0],
                                              "model.safetensors"))
         os.rename(blob, blob + ".away")
@@ -422,7 +432,7 @@ class Stream:
         print(f"{len(cases) + 2} ways through the cache")
 
     def keep_files(self):
-        """--keep-files: the cache has the model then, each byte came once, and what was read of it was compared."""
+        """Runs --keep-files. Then the cache has the model, each byte came once, and the bytes were compared."""
         files = {}
         for name in os.listdir(self.fault.path("source")):
             with open(self.fault.path(f"source/{name}"), "rb") as file:
@@ -449,25 +459,26 @@ class Stream:
         self.fault.check(self.run(name, source="org/kept", HF_HUB_OFFLINE="1"))
         self.expect_same(name, "kept, offline")
         self.fault.expect(not self.server.log(), "kept, offline: the hub was asked")
-        # A flipped bit is found, and nothing is converted of it.
+        # hfshard finds a flipped bit, and doesn't convert any of it.
         subprocess.run(["rm", "-rf", self.fault.path("hf_home")], check=True)
         name = self.fresh()
         self.server.script("data", "GET", SHARD, ["ok", "flip:100"])
         done = self.run(name, "--keep-files", source="org/kept")
-        self.fault.expect(done.returncode == 3 and "the Hub has listed" in " ".join(done.stderr.split()), self.said(done))
+        self.fault.expect(done.returncode == 3 and "and the Hub lists" in " ".join(done.stderr.split()), self.said(done))
         self.fault.expect(self.fault.tree(name) is None, "a flipped bit was published")
-        # Of a model with weights in other formats alone there is nothing to keep, and the error is that of any such model.
+        # If a model has only weights in other formats, hfshard can't keep files. The error is that of any such model.
         self.server.add("org/other", {"main": {"pytorch_model.bin": b"PK" * 5000}})
         done = self.run(self.fresh(), "--keep-files", source="org/other")
         plain = self.run(self.fresh(), source="org/other")
         self.fault.expect(done.returncode == plain.returncode == 3 and plain.stderr.split("error")[1] in done.stderr, self.said(done))
         done = self.run(self.fresh(), "--keep-files", source=self.fault.path("source"))
-        self.fault.expect(done.returncode == 2 and "--keep-files is of models of the hub" in done.stderr, self.said(done))
+        self.fault.expect(done.returncode == 2 and "--keep-files requires a Hub model" in done.stderr, self.said(done))
         subprocess.run(["rm", "-rf", self.fault.path("hf_home")], check=True)
         print(f"kept: {sent} bytes were sent of {size}")
 
     def linked(self):
-        """`link` without the files: the index comes from headers, says what it awaits, and is whole once that is fetched."""
+        """Runs `link` without the files. The index comes from headers, and lists awaited files. It's complete once
+        they are fetched."""
         name = self.fresh()
         link = self.fault.command("link", MODEL, self.fault.path(name), "--retry-ms", "20", "--limits", LIMITS)
 
@@ -476,7 +487,7 @@ class Stream:
                                     status)
 
         refused = run([*link, "--digests"], 3)
-        self.fault.expect("--keep-files fetches the model first" in " ".join(refused.stderr.split()), refused.stderr)
+        self.fault.expect("pass --keep-files to fetch the model first" in " ".join(refused.stderr.split()), refused.stderr)
         self.server.reset()
         done = run(link)
         self.expect_clean("linked")
@@ -488,7 +499,7 @@ class Stream:
         out = self.fault.path(name)
         for command in (["verify", out], ["inspect", out, "--data"]):
             told = subprocess.run(self.fault.command(*command), capture_output=True, text=True, check=False)
-            self.fault.expect(told.returncode not in (0, 70) and "not fetched yet" in " ".join(told.stdout.split() + told.stderr.split()),
+            self.fault.expect(told.returncode not in (0, 70) and "isn't in the cache yet" in " ".join(told.stdout.split() + told.stderr.split()),
                               f"{command}: {told.returncode} {self.said(told)}")
         run(self.fault.command("fetch", fetch, "--quiet"))
         run(self.fault.command("verify", out))
@@ -498,7 +509,7 @@ class Stream:
         print(f"linked: {sent} bytes were sent of {size}")
 
     def odd_path(self):
-        """A path in a listing that leaves the model is left out, and the rest is read."""
+        """Checks that hfshard skips a path in a listing that leaves the model, and reads the rest."""
         commit = self.repo.branches["main"]
         self.fresh()
         entries, page = [], f"{self.server.endpoint}/api/models/{MODEL}/tree/{commit}?recursive=true"
@@ -514,7 +525,7 @@ class Stream:
         self.expect_same(name, "an odd path")
 
     def first_layers(self):
-        """Of the first layers' model no more is asked for than they are."""
+        """Checks that the first layers' model requests only its own bytes."""
         local = self.fault.run("convert", self.fault.path("source"), self.fault.path("few"), "--num-layers", "2", "--json")
         name = self.fresh()
         done = self.fault.check(self.run(name, "--num-layers", "2", "--json"))
@@ -527,12 +538,13 @@ class Stream:
         self.fault.expect(size < 0.7 * whole, f"first layers: {size} bytes of {whole} show nothing")
 
     def moved_branch(self):
-        """A revision becomes a commit once; a branch that moves meanwhile is another source, and is said to be."""
+        """Checks that a revision becomes a commit once. A branch that moves meanwhile is another source, and hfshard
+        says so."""
         name = self.fresh()
         first = self.fault.check(self.run(name, "--worker", "0/2"))
         asked = [entry for entry in self.server.log(listener="hub") if not ("/resolve/" in entry.path or "/tree/" in entry.path)]
         self.fault.expect(len(asked) == 1, f"the commit was asked for {len(asked)} times")
-        commit = first.stderr.split("reads commit ")[1].split()[0]
+        commit = first.stderr.split("reading commit ")[1].split()[0]
         self.fault.expect(all(commit in entry.path for entry in self.server.log(listener="hub") if entry not in asked),
                           "a later request is not of the commit")
         shard = self.fault.path("source/model.safetensors")

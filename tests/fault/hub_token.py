@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Where the token goes, by system calls: strace shows every byte that is sent, and to whom.
+"""Checks where the token goes, by system calls. strace shows every sent byte, and its receiver.
 
-It is in as many calls as the hub got requests, and each of those goes to the hub, whatever the hub and its data host redirect
-to: another host, another port, a private address, from https to http. Over TLS it is in no call at all.
+The token is in as many calls as the hub got requests, and each of those goes to the hub. Redirects of the hub and its
+data host don't change that: another host, another port, a private address, or https to http. Over TLS, it is in no
+call.
 """
 
 import re
@@ -33,7 +34,7 @@ class Token:
         self.fault, self.stream, self.server = fault, stream, stream.server
 
     def traced(self, command, **environment):
-        """(status, what was said, [(call, line)] of one command)"""
+        """Returns (status, printed text, [(call, line)]) of one command."""
         log = self.fault.path("calls")
         done = subprocess.run(["strace", "-f", "--seccomp-bpf", "-qq", "-yy", "-s", "8192", "-e", f"trace={CALLS}", "-e",
                                "signal=none", "-o", log, *command], capture_output=True, text=True, check=False,
@@ -42,7 +43,7 @@ class Token:
             return done.returncode, done.stdout + done.stderr, file.read().splitlines()
 
     def expect_token(self, when, lines, port):
-        """Every call with the token goes to the hub's port, once for each request."""
+        """Checks that every call with the token goes to the hub's port, once for each request."""
         with_token = [line for line in lines if TOKEN in line]
         for line in with_token:
             peer = PEER.search(line)
@@ -73,7 +74,7 @@ class Token:
             ends, said, lines = self.traced(self.stream.command(name))
             self.fault.expect(ends == status, f"{when}: ends with {ends}: {said}")
             calls = [line for line in lines if TOKEN in line]
-            if "other name" in when:  # that one is not the hub's: its requests are asked without
+            if "other name" in when:  # it isn't the hub's, so its requests have no token
                 calls = [line for line in calls if PEER.search(line)]
                 without = [entry for entry in self.server.log(listener="hub") if not entry.had_authorization]
                 self.fault.expect(without, f"{when}: nobody came there")
@@ -85,7 +86,7 @@ class Token:
             print(f"{when}: {len(calls)} calls with the token, {len(lines)} in all")
 
     def over_tls(self):
-        """From https nothing goes to http, and nothing can be read on the way."""
+        """Checks that https is never redirected to http, and that nobody can read it on the way."""
         with tempfile.TemporaryDirectory() as folder, hub.Hub(tls=Tls(folder)) as server:
             server.tokens = {TOKEN: "tester"}
             server.add(MODEL, {"main": self.fault.path("source")})

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Interrupts conversions with SIGINT (Ctrl-C) and SIGTERM at random instants.
 
-The program drains, ends with status 130, says how to resume, and leaves no output; resuming gives the tree of an
+hfshard drains, ends with status 130, prints how to resume, and leaves no output. Resuming gives the tree of an
 uninterrupted conversion.
 """
 
@@ -24,7 +24,7 @@ def main():
             fault.expect(attempts <= 20 * fault.arguments.rounds, "most conversions end before the signal")
             name = f"out{attempts}"
             process = fault.start(fault.convert(name))
-            # Not in the first instants: before the handlers are set, a signal simply ends the process.
+            # Not in the first instants, when a signal simply ends the process because the handlers aren't set yet.
             time.sleep(fault.random.uniform(0.2, 0.9) * seconds)
             process.send_signal(signal.SIGINT if done % 2 == 0 else signal.SIGTERM)
             _, said = process.communicate(timeout=60)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Kills publishing before every single system call that may change something, and then goes on in each way there is.
+"""Kills publishing before every single system call that can change something, and then continues in each possible way.
 
-An index in place (`link --in-place`, fresh and with --overwrite), a step that is exchanged together with its hf/
-(`convert --overwrite`), and `finalize`. The test tool kills itself with SIGKILL at the N-th call, N = 1, 2, 3, ..., until
-a run comes to its end. After each kill, what stands loads as the old checkpoint or the new one, whole, or there is no
-commit file; `--resume` gives the new one or refuses and leaves the old one; the same command again gives the new one;
-`clean` gives what was there before, byte for byte, or the new one where it had been published. No staging is left.
+It covers an index in place (`link --in-place`, fresh and with --overwrite), a step that is exchanged together with
+its hf/ (`convert --overwrite`), and `finalize`. The test tool kills itself with SIGKILL at the N-th call, N = 1, 2,
+3, ..., until a run ends. After each kill, the output loads as the old checkpoint or the complete new one, or the
+commit file is missing. `--resume` gives the new one, or refuses and leaves the old one. The same command again gives
+the new one. `clean` gives the old state, byte for byte, or the new one if it was published. No staging is left.
 """
 
 import argparse
@@ -18,14 +18,14 @@ import sys
 import tempfile
 
 ORACLE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "oracle")
-MODEL = "llama3.1"  # its queries are scaled: they cannot be linked, so there are data files beside the index
+MODEL = "llama3.1"  # its queries are scaled and can't be linked, so it has data files next to the index
 MANY_FILES = "file_min_bytes=4096,file_max_bytes=4096,merge_bytes=1024,floor_bytes=256"
 MOST_CALLS = 3000
 CONFLICT = 3
 
 
 def tree(top):
-    """Relative path -> bytes of every file, what a link leads to, and None for a directory."""
+    """Returns relative path -> bytes of every file, the target of a link, and None for a directory."""
     found = {}
     for folder, folders, files in os.walk(top):
         for name in folders:
@@ -37,7 +37,7 @@ def tree(top):
 
 
 class Case:
-    """One command that publishes, from the same state again and again."""
+    """One command that publishes, from the same state each time."""
 
     def __init__(self, tool, folder, name):
         self.tool, self.name = tool, name
@@ -54,7 +54,7 @@ class Case:
         self.expect(self.new != self.old, "the command changes nothing")
 
     def prepare(self):
-        """Makes what stands before the command."""
+        """Makes the state before the command."""
 
     def out(self):
         return os.path.join(self.top, "out")
@@ -63,7 +63,7 @@ class Case:
         raise NotImplementedError
 
     def again(self):
-        """Commands that may follow a kill; each leads to the new output, or is refused."""
+        """Returns commands that can follow a kill. Each gives the new output, or is refused."""
         return [self.command()]
 
     def staging(self):
@@ -78,12 +78,12 @@ class Case:
             sys.exit(1)
 
     def restore(self):
-        """The state before the command; times of files stay, since links record them."""
+        """Restores the state before the command. Times of files stay, since links record them."""
         shutil.rmtree(self.top)
         shutil.copytree(self.before, self.top, symlinks=True)
 
     def kill(self, number):
-        """Runs from the first state; false when the run came to its end."""
+        """Runs from the first state. Returns False if the run ended."""
         self.restore()
         done = self.run(*self.command(), "--die-at", str(number))
         self.expect(done.returncode in (0, -signal.SIGKILL), f"call {number}: ended with {done.returncode}: ", done)
@@ -93,7 +93,7 @@ class Case:
         return tree(self.out()) == self.new
 
     def expect_standing(self, when):
-        """What a reader finds between the kill and whatever follows."""
+        """Checks the state that a reader finds between the kill and the next command."""
         raise NotImplementedError
 
     def expect_gone(self, when):
@@ -132,7 +132,7 @@ class Case:
 
 
 class InPlace(Case):
-    """The index beside the HuggingFace files."""
+    """An index next to the Hugging Face files."""
 
     def out(self):
         return self.source
@@ -165,22 +165,22 @@ class InPlaceAgain(InPlace):
 
 
 class Step(Case):
-    """A step and its hf/ are exchanged, another step stays."""
+    """Exchanges a step and its hf/. Another step stays."""
 
     def convert(self, *options):
         return ["convert", self.source, self.out(), "-j", "1", *options]
 
     def prepare(self):
         for step in ("3", "4"):
-            self.expect(self.run(*self.convert("--step", step)).returncode == 0, "the old steps")
+            self.expect(self.run(*self.convert("--output-step", step)).returncode == 0, "the old steps")
         with open(os.path.join(self.source, "generation_config.json"), "w", encoding="utf-8") as file:
             file.write("{}")
 
     def command(self):
-        return self.convert("--step", "4", "--checksum", "none", "--overwrite")
+        return self.convert("--output-step", "4", "--checksum", "none", "--overwrite")
 
     def again(self):
-        return [self.command(), self.convert("--step", "4", "--checksum", "none", "--resume")]
+        return [self.command(), self.convert("--output-step", "4", "--checksum", "none", "--resume")]
 
     def expect_standing(self, when):
         found = tree(os.path.join(self.out(), "4"))
@@ -189,7 +189,7 @@ class Step(Case):
 
 
 class Finalize(Case):
-    """A finalize that was killed after it had published has nothing left to do."""
+    """A finalize that was killed after it published. It has nothing left to do."""
 
     def prepare(self):
         for worker in ("0/2", "1/2"):
@@ -201,7 +201,7 @@ class Finalize(Case):
         return ["finalize", self.out()]
 
     def restore(self):
-        """Staging records the inodes of the source, so only what finalize changes is made anew."""
+        """Restores only what finalize changes, since staging records the inodes of the source."""
         for path in (self.out(), self.staging()):
             shutil.rmtree(path, ignore_errors=True)
             saved = os.path.join(self.before, os.path.basename(path))

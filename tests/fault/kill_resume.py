@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Kills conversions with SIGKILL at random instants, resumes them, and compares the outputs byte for byte.
 
-After each kill the output is absent or complete, never a mixture; `convert --resume` then gives the tree that an
-uninterrupted conversion gives. Some rounds are killed several times before they may finish. Rounds that finish before
-the signal comes do not count. The seed is printed; `--seed` repeats a run's instants.
+After each kill, the output is absent or complete, never a mixture. Then `convert --resume` gives the tree of an
+uninterrupted conversion. Some rounds are killed several times before they may finish. Rounds that finish before the
+signal don't count. The seed is printed, and `--seed` repeats a run's instants.
 
-An uninterrupted run must write at least 20 journal records, and some of the resumed runs must find work that is done
-and not do it again: else the kills would show nothing.
+An uninterrupted run must write at least 20 journal records. Some of the resumed runs must find finished work and not
+repeat it. Otherwise the kills wouldn't show anything.
 """
 
 import json
@@ -20,7 +20,7 @@ import harness
 
 
 def kill_once(fault, name, seconds, reference, options):
-    """Starts a conversion and kills it at a random instant; true when it was still running."""
+    """Starts a conversion and kills it at a random instant. Returns True if it was still running."""
     process = fault.start(fault.convert(name, *options))
     time.sleep(fault.random.uniform(0, seconds))
     killed = process.poll() is None
@@ -35,7 +35,7 @@ def kill_once(fault, name, seconds, reference, options):
 
 
 def count_records(fault):
-    """Journal records of an uninterrupted conversion."""
+    """Returns the number of journal records of an uninterrupted conversion."""
     counted = fault.check(subprocess.run(fault.convert("counted", "--json"), capture_output=True, text=True, check=False))
     records = json.loads(counted.stdout)["journal_records"]
     fault.expect(records >= 20, f"the conversion writes {records} journal records, at least 20 are wanted")

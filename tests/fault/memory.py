@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
-"""Anonymous and mapped memory together stay within --max-memory: full-size models, sparse, to `--to null`.
+"""Checks that anonymous and mapped memory stay within --max-memory, with full-size sparse models and `--to null`.
 
-DeepSeek-V3 671B (FP8 and its scales), gpt-oss-120b (MXFP4) and Llama-3.1-405B, at 512 MiB and at 2 GiB: `plan`, and
-some of the shares of 2 GiB of output that `convert --worker I/N` makes; of Llama a share of compressed chunks, to the
-disk, too. They run under `ulimit -d` of their --max-memory, so that an allocation too much is refused, and in a
-cgroup that holds just as much memory without swap, so that it would be killed: at 512 MiB each share in both, at 2 GiB one
-share in each. Where no cgroup can be made, that is printed and the rest is done. With --whole each model is converted from end
-to end instead, in both (an hour and a half).
+The models are DeepSeek-V3 671B (FP8 and its scales), gpt-oss-120b (MXFP4) and Llama-3.1-405B, at 512 MiB and at 2 GiB.
+The test runs `plan`, and some of the shares of 2 GiB of output that `convert --worker I/N` makes. For Llama, it also
+runs a share of compressed chunks, to the disk. They run under `ulimit -d` of their --max-memory, which refuses an
+allocation too many. They also run in a cgroup with the same memory and no swap, which would kill them. At 512 MiB, each
+share runs in both. At 2 GiB, one share runs in each. If the test can't make a cgroup, it prints that and does the rest.
+With --whole, it converts each model from end to end instead, in both (an hour and a half).
 
-A model of the same widths (812 GB) as a source of Orbax: linked, of which a layer goes back to HuggingFace files and the embedding to
-another mesh; and as real Orbax stores it, whose stacks lie in chunks of all layers, one for each of 16 devices: one layer of
-a stack of 4 GB, and one of 219 GB, go back through files, of which no plan needs more than a few layers; another mesh needs none.
+A model of the same widths (812 GB) is an Orbax source in two forms. In the linked form, a layer is exported to Hugging
+Face files, and the embedding is resharded. In the form that real Orbax stores, stacks are in chunks of all layers, one
+for each of 16 devices. One layer of a stack of 4 GB, and one of 219 GB, are exported through files. No plan needs more
+than a few layers of these, and another mesh needs none.
 
-Then, at one --max-memory, a model of two layers and the full one, and two models whose embeddings differ eightfold:
-the peaks, less the names and rules of each, differ by no more than the one piece of work that a full arena may lack.
+Then the test uses one --max-memory for a model of two layers and the full one, and for two models whose embeddings
+differ eightfold. The peaks, without the names and rules of each, differ by at most the one piece of work that a full
+arena may lack.
 """
 
 import argparse
@@ -30,7 +32,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 MODELS = (("deepseek", "deepseek3-671b"), ("gpt_oss", "gpt-oss-120b"), ("llama", "llama3.1-405b"))
 BUDGETS = {"512MiB": 512 * watch.MIB, "2GiB": 2 * watch.GIB}
 LEAST_MEMORY = "512MiB"
-# An arena is full when the next piece of work does not fit; so much of it may never be touched.
+# An arena is full if the next piece of work doesn't fit. This much of it may never be touched.
 MOST_SLOPE_MIB = 32
 SHARE_BYTES = 2 * watch.GIB
 MOST_SECONDS = 3600
@@ -48,13 +50,13 @@ def mib(count):
 
 
 def published(family, size):
-    """The config.json that the rules of a family list for a size."""
+    """Returns the config.json that the rules of a family list for a size."""
     with open(os.path.join(ROOT, "mappings", f"{family}.json"), encoding="ascii") as file:
         sizes = json.load(file)["sizes"]
     if "models" not in sizes:
         return sizes[size]
     row = sizes["models"][size]
-    while isinstance(row, str):  # another name of a size
+    while isinstance(row, str):  # another name for a size
         row = sizes["models"][row]
     keys, own = sizes["keys"], len(sizes["keys"])
     config = {}
@@ -68,7 +70,7 @@ def published(family, size):
 
 
 def check_sparse(folder):
-    """Ends the test where holes take disk: the models have up to 750 GB."""
+    """Ends the test if holes take disk space, since the models have up to 750 GB."""
     path = os.path.join(folder, "hole")
     with open(path, "wb") as file:
         file.truncate(watch.GIB)
@@ -79,7 +81,7 @@ def check_sparse(folder):
 
 
 class Memory:
-    """The program under test, and where its sources are made."""
+    """The program under test, and the place where its sources are made."""
 
     def __init__(self, arguments, folder):
         self.hfshard = os.path.abspath(arguments.hfshard)
@@ -90,7 +92,7 @@ class Memory:
         self.group_refusal = ""
 
     def make(self, family, name, config):
-        """A sparse checkpoint; its path."""
+        """Makes a sparse checkpoint. Returns its path."""
         path = os.path.join(self.folder, name)
         with open(path + ".json", "w", encoding="ascii") as file:
             json.dump(config, file)
@@ -100,20 +102,21 @@ class Memory:
         return path
 
     def make_linked(self, name):
-        """A sparse checkpoint of MaxText's names over the files of a HuggingFace one. Queries of Qwen3 are not scaled."""
+        """Makes a sparse checkpoint with MaxText's names over the files of a Hugging Face one. Queries of Qwen3
+        aren't scaled."""
         widths = {key: value for key, value in published(*MODELS[-1]).items() if key != "model_type"}
         source = self.make("qwen3", name, published("qwen3", "qwen3-0.6b") | widths)
         watch.json_of(watch.run([self.hfshard, "link", source, source + "-linked", "--json", "--quiet"]))
         return source + "-linked"
 
     def make_orbax(self, model):
-        """A sparse checkpoint as real Orbax lays out a model of tests/oracle/trees."""
+        """Makes a sparse checkpoint in real Orbax's layout, for a model in tests/oracle/trees."""
         path = os.path.join(self.folder, model + "-orbax")
         print(f"{model}: {sparse_orbax.write(path, model) / 1e9:.1f} GB, sparse", flush=True)
         return path
 
     def plan(self, source, memory, words=TO_NULL, **limits):
-        """What `plan --json` says, and how it ran."""
+        """Returns the output of `plan --json`, and how it ran."""
         done = watch.run([self.hfshard, "plan", source, *words, "--json", "--max-memory", memory, *self.jobs], **limits)
         return watch.json_of(done), done
 
@@ -125,7 +128,7 @@ class Memory:
         return done
 
     def in_group(self, budget, work):
-        """Runs `work(group)` in a cgroup that holds `budget`; None where there can be none."""
+        """Runs `work(group)` in a cgroup that holds `budget`. Returns None if that isn't possible."""
         group = watch.make_group(budget)
         if isinstance(group, str):
             self.group_refusal = group
@@ -141,21 +144,22 @@ def share_count(plan):
 
 
 def chosen(shares, count):
-    """`count` of the shares, the first one and the middle one before others. Units follow the order of the source."""
+    """Returns `count` of the shares, the first one and the middle one before others. Units follow the order of the
+    source."""
     if count == 1:
         return [shares // 2]
     return sorted({(shares - 1) * k // (count - 1) for k in range(count)})
 
 
 def check_model(memory, source, text, budget):
-    """`plan` and some shares, under each kind of limit. Returns a row of the table."""
+    """Runs `plan` and some shares, under each kind of limit. Returns a row of the table."""
     data = {"limits": {resource.RLIMIT_DATA: budget}}
     plan, planned = memory.plan(source, text, **data)
     shares = 1 if memory.whole else share_count(plan)
     memory.in_group(budget, lambda group: memory.plan(source, text, group=group)[1])
     limited, grouped = [planned], []
     wanted = chosen(shares, memory.shares)
-    in_both = len(wanted) == 1 or text == LEAST_MEMORY  # the least memory binds most
+    in_both = len(wanted) == 1 or text == LEAST_MEMORY  # the least memory is the tightest limit
     for number, share in enumerate(wanted):
         if in_both or number % 2 == 0:
             limited.append(memory.share(source, text, share, shares, **data))
@@ -176,7 +180,8 @@ def check_model(memory, source, text, budget):
 
 
 def check_compressed(memory, source, text, budget):
-    """A share of compressed chunks, to the disk: zeros, of which little is left. The encoder's state counts too."""
+    """Writes a share of compressed chunks to the disk. They are zeros, of which little is left. The encoder's state
+    counts too."""
     compress = ("--compress", "zstd:19")
     data = {"limits": {resource.RLIMIT_DATA: budget}}
     plan, _ = memory.plan(source, text, compress, **data)
@@ -194,7 +199,7 @@ def check_compressed(memory, source, text, budget):
 
 
 def check_way_back(memory):
-    """Shares of trees of Orbax, back to tensors and to another mesh."""
+    """Exports and reshards shares of Orbax trees."""
     model = MODELS[-1][1]
     linked, stored = memory.make_linked("405b"), memory.make_orbax(model)
     out = os.path.join(memory.folder, "back")
@@ -227,7 +232,7 @@ def check_way_back(memory):
 
 
 def peak_without_plan(memory, source, wanted):
-    """The highest peak of the wanted shares at LEAST_MEMORY, less what the plan itself takes: names, not bytes."""
+    """Returns the highest peak of the shares at LEAST_MEMORY, without the plan's own share: names, not bytes."""
     plan, _ = memory.plan(source, LEAST_MEMORY)
     shares = share_count(plan)
     done = [memory.share(source, LEAST_MEMORY, share, shares) for share in wanted(shares)]
@@ -235,7 +240,7 @@ def peak_without_plan(memory, source, wanted):
 
 
 def check_slope(memory):
-    """Of one family: a model of 2 layers, the full one, and one whose embedding is eight times as large."""
+    """Checks one family: a model of 2 layers, the full one, and one with an embedding eight times as large."""
     family, size = "gpt_oss", "gpt-oss-120b"
     config = published(family, size)
     few = memory.make(family, "few-layers", config | {"num_hidden_layers": 2})

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Conversions whose limits are below what --max-memory claims: memory, address space and threads run out midway.
+"""Runs conversions whose limits are below the claim of --max-memory. Memory, address space and threads run out midway.
 
-Each run succeeds, or ends with status 3 or 4, one error and a hint: no signal, no terminate, no "bug in hfshard". No
-output appears before it is complete, and `--resume` without the limit gives the tree of an undisturbed conversion.
-A limit that is there from the start is met before anything is written; one that falls midway, at any allocation.
-What is too little for the dynamic loader is not tried: the steps begin where `--version` works.
+Each run succeeds, or ends with status 3 or 4, one error and a hint. It never ends with a signal, terminate, or "bug
+in hfshard". No output appears before it is complete. `--resume` without the limit gives the tree of an undisturbed
+conversion. hfshard reports a limit from the start before it writes anything. One that falls midway can take effect
+at any allocation. Limits too low for the dynamic loader aren't tried: the steps begin where `--version` works.
 """
 
 import os
@@ -17,14 +17,14 @@ import harness
 import watch
 
 NOBODY = 65534
-# Above the least at which the program starts at all. A conversion wants about 240 MiB of data here.
+# Above the least at which the program starts at all. A conversion needs about 240 MiB of data here.
 STEPS_MIB = (0, 0.5, 1, 2, 3, 4, 6, 8, 12, 16, 24, 48, 80, 120, 160, 200, 320)
 TOP_MIB = 400
 MEMORY = ["--max-memory", "512MiB", "--jobs", "2"]
 
 
 def least_mib(fault, limit):
-    """The least value of a limit, in quarters of a MiB, with which the program starts."""
+    """Returns the least value of a limit, in quarters of a MiB, with which the program starts."""
     low, high = 0, 4096
     while high - low > 1:
         middle = (low + high) // 2
@@ -34,7 +34,7 @@ def least_mib(fault, limit):
 
 
 def check_end(fault, done, when):
-    """The error that a run ended with, "" when it succeeded. A run that failed must have said so properly."""
+    """Returns the error that a run ended with, or "" if it succeeded. A failed run must report it properly."""
     fault.expect(done.status in (0, 3, 4), f"{when}: {done}")
     if done.status == 0:
         return ""
@@ -46,7 +46,8 @@ def check_end(fault, done, when):
 
 
 def finish(fault, reference, name, done, when):
-    """Checks how a conversion ended, and does the rest of it without limits; the error, or "" when it succeeded."""
+    """Checks how a conversion ended, and does the rest of it without limits. Returns the error, or "" if it
+    succeeded."""
     error = check_end(fault, done, when)
     if error:
         fault.expect(not os.path.lexists(fault.path(name)), f"{when}: a failed conversion left an output")
@@ -58,12 +59,12 @@ def finish(fault, reference, name, done, when):
 
 
 def squeeze(fault, reference, name, when, **options):
-    """One conversion under limits, and what follows; the error, or "" when it succeeded."""
+    """Runs one conversion under limits, and the commands after it. Returns the error, or "" if it succeeded."""
     return finish(fault, reference, name, watch.run(fault.convert(name, *MEMORY), **options), when)
 
 
 def report(what, said):
-    """How many runs ended how."""
+    """Prints how many runs ended in each way."""
     print(f"{what}: {len(said)} runs, {said.count('')} succeeded")
     for line in sorted(set(said) - {""}):
         print(f"  {said.count(line)} x {line}")
@@ -71,7 +72,7 @@ def report(what, said):
 
 
 def memory(fault, reference, limit, what):
-    """Steps of one limit for convert, and for the commands that read what it wrote."""
+    """Runs the steps of one limit for convert, and for the commands that read its output."""
     least = least_mib(fault, limit)
     steps = [least + step for step in STEPS_MIB]
     steps += [least + fault.random.uniform(0, TOP_MIB) for _ in range(fault.arguments.rounds)]
@@ -95,7 +96,7 @@ def memory(fault, reference, limit, what):
 
 
 def midway(fault, reference, seconds):
-    """The limit falls below what is in use while a conversion writes: whatever it asks for from then on is refused."""
+    """Lowers the limit below the memory in use while a conversion writes. The system then refuses every request."""
     said = []
     for number in range(3 * fault.arguments.rounds):
         name = f"midway{number}"
@@ -117,11 +118,11 @@ def midway(fault, reference, seconds):
 
 
 def threads(fault, reference):
-    """A user who may have only so many threads. The superuser may have any number, so another one runs the program."""
+    """Limits a user's threads. The superuser can have any number, so another user runs the program."""
     user = NOBODY if os.geteuid() == 0 else None
     if user is not None:
         os.chmod(fault.folder, 0o777)
-        # Where it was built may be closed to others.
+        # Its build directory may be closed to others.
         fault.arguments.hfshard = shutil.copy2(fault.arguments.hfshard, fault.path("program"))
         done = watch.run(fault.command("--version"), user=user)
         if done.status != 0:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Lets the system refuse writes: a limit on the size of files, at random sizes, stands for a disk that fills up.
+"""Lets the system refuse writes. A limit on the size of files, at random sizes, simulates a disk that fills up.
 
-The program ends with status 4 and names the file; no output appears; resuming without the limit gives the tree of an
+hfshard ends with status 4 and names the file. No output appears. Resuming without the limit gives the tree of an
 uninterrupted conversion.
 """
 
@@ -17,7 +17,7 @@ import harness
 def limited(size_bytes):
     """Runs in the child before the program starts."""
     def apply():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # EFBIG from write instead of a signal.
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # EFBIG from write instead of a signal
         resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, size_bytes))
     return apply
 

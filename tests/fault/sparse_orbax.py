@@ -1,6 +1,7 @@
-"""A checkpoint as real Orbax writes it without OCDBT, of full size and sparse: a directory of zarr2 for each leaf.
+"""Writes a checkpoint like real Orbax without OCDBT, full-size and sparse: a directory of zarr2 for each leaf.
 
-Leaves and shards are MaxText's own, of a page in tests/oracle/trees; each chunk is the shard of one device, in a file with one hole.
+Leaves and shards are MaxText's own, from a page in tests/oracle/trees. Each chunk is the shard of one device, in a
+file with one hole.
 """
 
 import itertools
@@ -14,7 +15,7 @@ DTYPE, ITEM_BYTES = "bfloat16", 2
 
 
 def spread(name):
-    """`layers_{0..2}` -> layers_0, layers_1, layers_2."""
+    """Returns layers_0, layers_1, layers_2 for `layers_{0..2}`."""
     found = re.search(r"{(\d+)\.\.(\d+)}", name)
     if not found:
         return [name]
@@ -23,7 +24,7 @@ def spread(name):
 
 
 def leaves_of(model, layers, mesh):
-    """Leaf -> shape and the shard of one device."""
+    """Returns leaf -> shape and the shard of one device."""
     with open(os.path.join(TREES, f"{model}.json"), encoding="ascii") as file:
         trees = json.load(file)["trees"]
     folded = next(tree["leaves"] for tree in trees if tree["layers"] == layers)
@@ -41,7 +42,7 @@ def write_leaf(folder, shape, shard):
 
 
 def write(path, model, layers="stacked", mesh="fsdp=16"):
-    """Writes the checkpoint; its bytes."""
+    """Writes the checkpoint. Returns its bytes."""
     os.makedirs(path)
     tree, size = {}, 0
     for leaf, (shape, shard) in leaves_of(model, layers, mesh).items():

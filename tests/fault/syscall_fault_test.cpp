@@ -8,8 +8,8 @@
 
 #include <gtest/gtest.h>
 
-#include "bytes/syscalls.h"
-#include "run/keeping/recover.h"
+#include "bytes/local/syscalls.h"
+#include "run/commit/recover.h"
 #include "support/syscall_faults.h"
 #include "unit/run/run_support.h"
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Truncates the source while it is read: an error that names the file, never a signal.
+"""Truncates the source while hfshard reads it. The result is an error that names the file, never a signal.
 
-At random instants of a conversion with each --io, of `verify` against the source, and of `inspect` of a file with a
-header of many megabytes, where parsing takes most of the time. Pages of a mapping that are gone would end the process.
+It truncates at random instants of a conversion with each --io, and of `verify` against the source. It also does so
+during `inspect` of a file with a header of many megabytes, where parsing takes most of the time. Missing pages of a
+mapping would end the process.
 """
 
 import json
@@ -23,7 +24,7 @@ def restore(path, data):
 
 
 def with_long_header(data):
-    """The same tensors behind a header with a lot of metadata."""
+    """Returns the same tensors after a header with a lot of metadata."""
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8:8 + length])
     count = HEADER_BYTES // 64
@@ -33,7 +34,7 @@ def with_long_header(data):
 
 
 def truncated(fault, command, path, data, seconds, left):
-    """Runs a command and truncates the file during it. Its status."""
+    """Runs a command and truncates the file during it. Returns its status."""
     restore(path, data)
     process = fault.start(command)
     time.sleep(fault.random.uniform(0.0, 1.0) * seconds)

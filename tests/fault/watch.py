@@ -1,4 +1,5 @@
-"""Commands under limits on memory: what they used, and how they ended. Shared by the memory tests and benches."""
+"""Runs commands under limits on memory, and returns what they used and how they ended. The memory tests and benches
+share it."""
 
 import dataclasses
 import json
@@ -16,7 +17,8 @@ V2_LIMIT = "memory.max"
 
 
 def figures(path):
-    """`Name: 12 kB` and `name 12` lines of a file as name -> bytes (or a count); {} once the process is gone."""
+    """Returns `Name: 12 kB` and `name 12` lines of a file as name -> bytes (or a count). Returns {} once the process
+    is gone."""
     found = {}
     try:
         with open(path, encoding="ascii", errors="replace") as file:
@@ -39,8 +41,8 @@ class Outcome:
     seconds: float
     peak_bytes: int  # VmHWM: anonymous and mapped memory, shared or not
     anonymous_bytes: int = 0  # highest sample
-    mapped_bytes: int = 0  # highest sample of files that are mapped: the program, libraries, headers
-    group_bytes: int = 0  # highest usage of the cgroup, page cache and kernel memory included
+    mapped_bytes: int = 0  # highest sample of mapped files: the program, libraries, headers
+    group_bytes: int = 0  # highest usage of the cgroup, including page cache and kernel memory
     group_anonymous_bytes: int = 0  # highest sample
     oom_kills: int = 0
 
@@ -49,7 +51,7 @@ class Outcome:
 
 
 class Group:
-    """A cgroup of its own with a bound on memory, below the one that we are in."""
+    """A separate cgroup with a bound on memory, below our own."""
 
     def __init__(self, path, limit_name, limit_bytes):
         self.path = path
@@ -75,7 +77,7 @@ class Group:
         try:
             with open(os.path.join(self.path, name), encoding="ascii") as file:
                 return int(file.read())
-        except OSError:  # memory.peak is younger than cgroup v2
+        except OSError:  # memory.peak is newer than cgroup v2
             return 0
 
     def oom_kills(self):
@@ -86,7 +88,7 @@ class Group:
         return self
 
     def __exit__(self, *_):
-        for _ in range(50):  # what ended a moment ago may still be counted
+        for _ in range(50):  # a process that has just ended may still count
             try:
                 os.rmdir(self.path)
                 return
@@ -95,7 +97,7 @@ class Group:
 
 
 def group_parents(controller):
-    """Directories below which a cgroup with a controller might be made."""
+    """Returns directories below which a cgroup with a controller can be made."""
     with open("/proc/self/cgroup", encoding="ascii") as file:
         lines = [line.rstrip("\n").split(":", 2) for line in file]
     for _, controllers, own in lines:
@@ -103,12 +105,12 @@ def group_parents(controller):
             return [os.path.join("/sys/fs/cgroup", controller, own.lstrip("/"))]
     own = next((own for number, _, own in lines if number == "0"), "/")
     path = os.path.normpath(os.path.join("/sys/fs/cgroup", own.lstrip("/")))
-    # A group that holds processes gives no controllers to those below it; the one above it does.
+    # A group with processes can't give controllers to those below it, but the one above it can.
     return [path] if own == "/" else [path, os.path.dirname(path)]
 
 
 def make_group(limit_bytes):
-    """A Group, or the reason why there can be none."""
+    """Returns a Group, or the reason why it isn't possible."""
     reason = "this process is in no cgroup"
     for parent in group_parents("memory"):
         path = os.path.join(parent, f"hfshard-test-{os.getpid()}-{time.monotonic_ns()}")
@@ -129,7 +131,7 @@ def make_group(limit_bytes):
 
 
 def run(command, limits=None, group=None, user=None, timeout=300):
-    """Runs a command to its end, sampled. `limits`: RLIMIT_* -> bound; `group`: a Group; `user`: a user's number."""
+    """Runs a command to its end, sampled. `limits`: RLIMIT_* -> bound. `group`: a Group. `user`: a user's number."""
     def prepare():
         if group:
             group.join()
@@ -141,7 +143,7 @@ def run(command, limits=None, group=None, user=None, timeout=300):
             resource.setrlimit(name, (bound, bound))
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         started = time.monotonic()
-        # preexec_fn: there are no threads in these tests.
+        # preexec_fn is safe, since these tests have no threads.
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, preexec_fn=prepare)
         anonymous = mapped = group_anonymous = 0
         while True:
@@ -166,7 +168,7 @@ def run(command, limits=None, group=None, user=None, timeout=300):
 
 
 def json_of(done):
-    """The object that a command with --json printed; ends the test if it failed."""
+    """Returns the object that a command with --json printed. Ends the test if the command failed."""
     if done.status != 0:
         raise SystemExit(f"FAIL: {done}")
     return json.loads(done.out)

@@ -1,5 +1,5 @@
-// `.metadata` of a torch.distributed.checkpoint: the pickle, what it says, and the grids of its
-// tensors.
+// Fuzzes `.metadata` of torch.distributed.checkpoint: the pickle, its contents, and the grids of
+// its tensors.
 
 #include <string>
 

@@ -1,4 +1,4 @@
-// An archive of torch.save that is read as a stream: its front, its elements, and what is behind.
+// Fuzzes an archive of torch.save that is read as a stream: its front, its elements, and its end.
 
 #include <algorithm>
 #include <string>

@@ -4,11 +4,11 @@
 
 namespace hfshard {
 
-/// A parser of hostile bytes, given some. What it refuses is no finding; a crash is, and an
-/// exception that is no Error, or one that means a bug of ours.
+/// A parser of hostile bytes. Refusing them isn't a finding. Findings are a crash, an exception
+/// that isn't an Error, and an Error that reports a bug in hfshard.
 using FuzzTarget = void (*)(std::string_view bytes);
 
-/// Runs a target, whose refusals end here.
+/// Runs a target and catches its refusals.
 void run_target(FuzzTarget target, std::string_view bytes);
 
 // The targets. Each is in NAME_fuzz.cpp, and its corpus in corpus/NAME.
@@ -21,6 +21,7 @@ void fuzz_json(std::string_view bytes);
 void fuzz_ocdbt_manifest(std::string_view bytes);
 void fuzz_ocdbt_node(std::string_view bytes);
 void fuzz_safetensors(std::string_view bytes);
+void fuzz_torch_file(std::string_view bytes);
 
 struct NamedTarget {
   std::string_view name;
@@ -31,7 +32,7 @@ inline constexpr NamedTarget kTargets[] = {
     {"dcp_tensor", fuzz_dcp_tensor},         {"hf_index", fuzz_hf_index},
     {"hub_answer", fuzz_hub_answer},         {"json", fuzz_json},
     {"ocdbt_manifest", fuzz_ocdbt_manifest}, {"ocdbt_node", fuzz_ocdbt_node},
-    {"safetensors", fuzz_safetensors},
+    {"safetensors", fuzz_safetensors},       {"torch_file", fuzz_torch_file},
 };
 
 }  // namespace hfshard

@@ -1,9 +1,9 @@
-// `model.safetensors.index.json`: the files that it names are below its own directory.
+// Fuzzes `model.safetensors.index.json`. The files that it names must be below its own directory.
 
 #include <memory>
 #include <string>
 
-#include "format/safetensors/hf_index.h"
+#include "format/hf_index.h"
 #include "fuzz/fuzz_target.h"
 #include "support/memory_store.h"
 
@@ -13,9 +13,9 @@ namespace hfshard {
 
 void fuzz_hf_index(std::string_view bytes) {
   const auto files = std::make_shared<MemoryStore>();
-  files->write(format::safetensors::kIndexName, std::string(bytes));
-  const auto index = format::safetensors::read_hf_index(
-      StorePath(files, std::string("tree/") + format::safetensors::kIndexName));
+  files->write(format::kSafetensorsFiles.index(), std::string(bytes));
+  const auto index = format::read_hf_index(
+      StorePath(files, std::string("tree/") + format::kSafetensorsFiles.index()));
   for (const std::string& file : index.files) {
     HFSHARD_CHECK(!file.empty() && !file.starts_with('/'));
     HFSHARD_CHECK(("/" + file + "/").find("/../") == std::string::npos);

@@ -1,6 +1,8 @@
-// An answer of a hub or of a data host, as `URL\nNAME: VALUE\n...\n\nBODY`: where it sends us,
-// which bytes it says that it has, how long its URL lives, when to ask again, what it lists and
-// refuses.
+// Fuzzes an answer from a hub or a data host, as `URL
+// NAME: VALUE
+// ...
+// BODY`. It covers redirects, ranges, the lifetime of the URL, the time of the next try, listings
+// and refusals.
 
 #include <algorithm>
 #include <chrono>
@@ -8,9 +10,9 @@
 #include <utility>
 
 #include "base/text.h"
-#include "bytes/hub_answers.h"
-#include "bytes/hub_client.h"
-#include "bytes/hub_name.h"
+#include "bytes/hub/hub_answers.h"
+#include "bytes/hub/hub_client.h"
+#include "bytes/hub/hub_name.h"
 #include "fuzz/fuzz_target.h"
 
 #include "hfshard/error.h"
@@ -30,7 +32,7 @@ const HubClient& hub_with_token() {
   return kClient;
 }
 
-// Up to a character, which is left out.
+// Takes the text up to a character. Drops the character.
 std::string_view take_until(std::string_view& text, char end) {
   const std::size_t at = std::min(text.find(end), text.size());
   const std::string_view out = text.substr(0, at);
@@ -38,7 +40,7 @@ std::string_view take_until(std::string_view& text, char end) {
   return out;
 }
 
-// Whose text begins with an origin that may see the token.
+// Returns whether a URL begins with an origin that may see the token.
 bool is_of_hub(std::string url) {
   for (char& c : url) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 'a' - 'A') : c;
   return std::ranges::any_of(
@@ -98,7 +100,7 @@ void fuzz_hub_answer(std::string_view bytes) {
   answer.url = url;
   follow(url, answer.headers);
   look_at_range(answer.headers);
-  // As a place is kept until then.
+  // A place is kept until then.
   const auto until = std::chrono::steady_clock::now() + life_of_url(url, answer.headers);
   HFSHARD_CHECK(until.time_since_epoch() > -std::chrono::hours(100'000));
   const auto wait = retry_wait(7, &answer.headers, 1000);

@@ -1,5 +1,5 @@
-// A JSON text of anyone, as configs, headers, listings and records are: what is read is written
-// again as the same value.
+// Fuzzes untrusted JSON text, as in configs, headers, listings and records. Parsed text must be
+// written again as the same value.
 
 #include <string>
 

@@ -1,4 +1,4 @@
-// One target, HFSHARD_FUZZ_TARGET, for libFuzzer (scripts/fuzz).
+// Runs one target, HFSHARD_FUZZ_TARGET, in libFuzzer (scripts/fuzz).
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Bodies of an OCDBT manifest and of its index nodes, in an envelope with the right checksum: what
-// is read is written again as the same.
+// Fuzzes bodies of an OCDBT manifest and of its index nodes, in an envelope with the right
+// checksum. Decoded bodies must be encoded again as the same ones.
 
 #include <string>
 

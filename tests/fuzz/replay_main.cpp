@@ -1,9 +1,8 @@
-// Runs a target over its corpus, and over inputs that are made of it by seeded changes, where there
-// is no libFuzzer:
+// Runs a target without libFuzzer, over its corpus and over inputs made from it by seeded changes:
 //
 //     fuzz TARGET DIRECTORY [COUNT [SEED [FILE]]]
 //
-// Reads every file of the directory. A finding ends the program; with FILE, its input is there.
+// It reads every file in the directory. A finding ends the program. With FILE, its input is there.
 
 #include <algorithm>
 #include <cstdio>
@@ -38,7 +37,7 @@ class Mutator {
  private:
   std::uint64_t below(std::uint64_t count) { return count == 0 ? 0 : random_() % count; }
   const std::string& any() { return corpus_[below(corpus_.size())]; }
-  // A place in a text, and a short length from there.
+  // Returns a place in a text, and a short length from there.
   std::pair<std::size_t, std::size_t> part_of(const std::string& text) {
     const std::size_t at = below(text.size() + 1);
     return {at, below(std::min<std::size_t>(text.size() - at, 64) + 1)};
@@ -50,7 +49,7 @@ class Mutator {
       case 0:  // a bit
         if (!text.empty()) text[below(text.size())] ^= static_cast<char>(1U << below(8));
         return;
-      case 1: {  // a byte, often one that means something to a parser
+      case 1: {  // a byte, often one with a meaning for a parser
         const std::string& other = any();
         const bool known = below(2) == 0 && !other.empty();
         if (!text.empty())
@@ -75,7 +74,7 @@ class Mutator {
         text.insert(at, other.substr(from, bytes));
         return;
       }
-      default: {  // a number that is too large
+      default: {  // a number that's too large
         const std::uint64_t number = UINT64_MAX >> below(64);
         for (std::size_t i = 0; i < 8 && at + i < text.size() && i <= length; ++i)
           text[at + i] = static_cast<char>(number >> (8 * i));
@@ -91,7 +90,7 @@ class Mutator {
 void run(FuzzTarget target, const std::string& input, const std::string& keep) {
   if (!keep.empty()) write_text(keep, input);
   const auto bytes = std::as_bytes(std::span(input));
-  const std::vector<std::byte> copy(bytes.begin(), bytes.end());  // it ends where reading must
+  const std::vector<std::byte> copy(bytes.begin(), bytes.end());  // reads past the end are found
   run_target(target, as_text(copy));
 }
 

@@ -1,4 +1,4 @@
-// The header of a safetensors file, in a file that may have any size.
+// Fuzzes the header of a safetensors file, in a file of any size.
 
 #include <algorithm>
 #include <memory>
@@ -29,7 +29,7 @@ void fuzz_safetensors(std::string_view bytes) {
   const StorePath path(files, "tree/model.safetensors");
   const auto header = format::safetensors::parse_safetensors(path);
   std::uint64_t end = header.data_begin_bytes;
-  for (const TensorInfo& tensor : header.tensors) {  // they follow each other, without a hole
+  for (const TensorInfo& tensor : header.tensors) {  // they are contiguous
     HFSHARD_CHECK(tensor.begin_bytes == end);
     HFSHARD_CHECK(tensor.size_bytes == stored_bytes(tensor));
     end += tensor.size_bytes;

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""Converts every directory of tests/oracle again and compares all bytes with those that bytes.txt states.
+"""Converts every directory of tests/oracle again, and compares all bytes with those in bytes.txt.
 
-The forms: stacked and separate layers, as far as expected.json has them; no mesh and two that divide the model; the
-default sizes and small ones, with which every matrix has several chunks and a model several files; each raw or, with
---compress, as zstd frames. Of each form bytes.txt has the root digest and a hash of every file. The plan id, what
-derives from it (the uuid and the checksum of the manifest), what goes into it (the identity), the root digest (which
-stands in the list itself) and the version are masked before a file is hashed; of hfshard.json leaves and tensors count,
-since rules may be spelled anew. The root digest is computed here, from what hfshard.json records, so that the list could
-be made with a program that computed it otherwise; the program's own must agree with it when the list is checked.
-`--update` writes the list anew, or the named folders of it; `--update-ragged FORM` one form, marked with `!`: its grid
-became ragged. PROVENANCE.md says when that is right.
+The forms have stacked and separate layers, as far as expected.json has them. They have no mesh and two that divide the
+model. They have the default sizes and small ones, with which every matrix has several chunks and a model several files.
+Each is raw or, with --compress, in zstd frames. For each form, bytes.txt has the root digest and a hash of every file.
+
+Before a file is hashed, some parts are masked. These are the plan id, what derives from it (the uuid and the checksum
+of the manifest), what goes into it (the identity), the root digest (which is in the list itself) and the version. In
+hfshard.json, only leaves and tensors count, since the spelling of rules may change. This script computes the root
+digest from the records in hfshard.json. So a program that computed it in another way could make the list. The program's
+own digest must agree with it when the list is checked.
+
+`--update` writes the list again, or the named folders of it. `--update-ragged FORM` writes one form, marked with
+`!`, whose grid became ragged. PROVENANCE.md states when that is right.
 """
 
 import argparse
@@ -34,7 +37,7 @@ MESHES = ("fsdp=4,tensor=2", "fsdp=2,tensor=2", "fsdp=4", "tensor=2", "fsdp=2", 
 SMALL = ["--chunk-bytes", "64", "--limits", "alignment_bytes=64,floor_bytes=64,file_min_bytes=32768,"
          "file_max_bytes=32768,merge_bytes=16384,segment_bytes=256,commit_bytes=16384,run_bytes=64"]
 CODINGS = ("raw", "zstd")
-# One form of a checkpoint: sizes are usual or small, mesh may be "none".
+# One form of a checkpoint. Sizes are usual or small. The mesh can be "none".
 Form = collections.namedtuple("Form", "oracle layers sizes mesh coding")
 # Root digest and the hashes of data files and of all other files, both in the order of their names.
 Found = collections.namedtuple("Found", "root data other")
@@ -52,7 +55,7 @@ def run(program, *words):
 
 
 def forms_of(program, oracles):
-    """Every form that bytes.txt must have of some folders."""
+    """Returns every form that bytes.txt must have for some folders."""
     for name in oracles:
         oracle = oracle_dirs.OracleDir(name)
         for layers in oracle.layouts():
@@ -67,7 +70,7 @@ def forms_of(program, oracles):
 
 
 def files_below(folder):
-    """Name -> content, in the order of the names."""
+    """Returns name -> content, in the order of the names."""
     out = {}
     for parent, _, names in os.walk(folder):
         for name in names:
@@ -82,7 +85,7 @@ def is_data(name):
 
 
 def masked(name, content, plan_id):
-    """A file without what follows from the plan id."""
+    """Returns a file without the parts that follow from the plan id."""
     if os.path.basename(name) == "manifest.ocdbt":
         return content[:14] + content[30:-4]  # the uuid, and the checksum of everything before it
     if name == "0/hfshard.json":
@@ -96,7 +99,7 @@ def masked(name, content, plan_id):
 
 
 def root_digest(record):
-    """SHA-256 of the sorted lines of leaf, tensor and digest; names are sorted, so their numbers are."""
+    """Returns the SHA-256 of the sorted lines of leaf, tensor and digest. Names are sorted, so their numbers are."""
     lines = []
     for transfer in record["transfers"]:
         digests = transfer["digests"] or ["-"] * len(transfer["sources"])
@@ -107,7 +110,7 @@ def root_digest(record):
 
 
 def convert(program, form, own_root=True):
-    """What a form of a checkpoint consists of, and the files' names; a sentence where it cannot be converted."""
+    """Returns the contents of a form of a checkpoint and the files' names, or a sentence if it can't be converted."""
     source = oracle_dirs.OracleDir(form.oracle).path
     with tempfile.TemporaryDirectory(prefix="hfshard-golden-") as folder:
         done = run(program, "convert", source, os.path.join(folder, "out"), "--json", "--quiet", *words_of(form))
@@ -125,14 +128,14 @@ def convert(program, form, own_root=True):
 
 
 def convert_all(program, forms, own_root=True):
-    """Form, what it consists of and the files' names, of each form."""
+    """Returns form, its contents and the files' names, for each form."""
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for form, (found, names) in zip(forms, pool.map(lambda form: convert(program, form, own_root), forms)):
             yield form, found, names
 
 
 def zstd_version(program):
-    """The library's release, as it stands in a manifest that it matters to."""
+    """Returns the library's release, from a manifest in which it matters."""
     with tempfile.TemporaryDirectory(prefix="hfshard-golden-") as folder:
         name = oracle_dirs.oracle_names()[0]
         source = oracle_dirs.OracleDir(name)
@@ -144,7 +147,7 @@ def zstd_version(program):
 
 
 def converted(program, forms):
-    """Form -> what it consists of; the program may compute root digests otherwise."""
+    """Returns form -> its contents. The program may compute root digests in another way."""
     out = {}
     for form, found, _ in convert_all(program, forms, own_root=False):
         if isinstance(found, str):
@@ -168,7 +171,7 @@ def write_list(zstd, wanted, ragged):
 
 
 def read_list():
-    """The version of zstd, what each form consists of, and the forms whose grid became ragged."""
+    """Returns the version of zstd, the contents of each form, and the forms whose grid became ragged."""
     wanted, ragged = {}, set()
     with open(LIST, encoding="ascii") as file:
         zstd = file.readline().split()[1]
@@ -184,7 +187,7 @@ def read_list():
 
 
 def differences(wanted, found, names):
-    """Sentences, none where all is equal."""
+    """Returns sentences, or none if all is equal."""
     if isinstance(found, str):
         return [found]
     out = [] if wanted.root == found.root else [f"root digest {found.root}, not {wanted.root}"]
@@ -199,7 +202,7 @@ def differences(wanted, found, names):
 
 
 def check_complete(wanted):
-    """Every oracle, in each of its layouts, with three meshes, raw and compressed."""
+    """Checks that the list has every oracle, in each of its layouts, with three meshes, raw and compressed."""
     out = []
     for name in oracle_dirs.oracle_names():
         for layers in oracle_dirs.OracleDir(name).layouts():

@@ -1,7 +1,7 @@
-// convert_twice SOURCE SMALL LARGE: converts SOURCE into two outputs at once, in one process that
-// holds more memory of its own than the smaller budget, and verifies both. Prints, for each, the
-// root digest, --max-memory, the peak of its buffers and the differences that verify found; then
-// the peak of the process.
+// convert_twice SOURCE SMALL LARGE: converts SOURCE into two outputs at once, and verifies both.
+// The process itself holds more memory than the smaller budget. For each, it prints the root
+// digest, --max-memory, the peak of its buffers and the differences that verify found. Then it
+// prints the peak of the process.
 
 #include <barrier>
 #include <cstdio>
@@ -16,7 +16,7 @@
 
 namespace {
 
-// Neither run goes on before the other has begun.
+// Makes each run wait until the other has begun.
 class Meeting final : public hfshard::Reporter {
  public:
   explicit Meeting(std::barrier<>& both) : both_(both) {}

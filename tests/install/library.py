@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Installs the build, and builds and runs programs against what was installed, knowing nothing else.
+"""Installs the build, then builds and runs programs that know only the installed package.
 
     library.py --build BUILD --cmake CMAKE [--generator NAME] [--compiler PATH] [--work FOLDER]
 
-`convert_twice` runs two conversions at once in one process, with two budgets: both outputs must be what the installed
-`hfshard convert` makes, their buffers within their budgets, and the process within both together. The program of
-README.md, section "As a library", is built and run too.
+`convert_twice` runs two conversions at once in one process, with two budgets. Both outputs must equal those of the
+installed `hfshard convert`. Their buffers must be within their budgets, and the process within both together. The
+test also builds and runs the program of README.md, section "As a library".
 """
 
 import argparse
@@ -26,7 +26,7 @@ def expect(condition, sentence):
 
 
 def run(*words):
-    """Its standard output; the end of the test if it fails."""
+    """Returns its standard output. Ends the test if it fails."""
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
     expect(done.returncode == 0, f"{' '.join(words)}: status {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -39,7 +39,7 @@ def readme_program():
 
 
 def check_pages(prefix):
-    """Completions where each shell looks for them, and a manual page of every command."""
+    """Checks that each shell finds its completions, and that every command has a manual page."""
     pages = {"bash-completion/completions/hfshard": "bash", "zsh/site-functions/_hfshard": "zsh",
              "fish/vendor_completions.d/hfshard.fish": "fish"}
     hfshard = os.path.join(prefix, "bin", "hfshard")
@@ -57,7 +57,7 @@ def check_pages(prefix):
 
 
 def make_source(hfshard, folder):
-    """A checkpoint of two layers and some 100 MB; its path."""
+    """Makes a checkpoint with two layers and about 100 MB. Returns its path."""
     with open(os.path.join(ROOT, "bench", "e2e", "qwen3-0.6b.json"), encoding="ascii") as file:
         config = json.load(file) | {"num_hidden_layers": 2, "vocab_size": 16384}
     path = os.path.join(folder, "source")

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Compares `plan` with MaxText's own parameter trees at real model sizes (tests/oracle/trees), on every mesh.
 
-For each model a checkpoint without data is made from its config (`mappings example --sparse`), and `plan` is asked for
-each layout and mesh: names, shapes, shards and, where no known oddity of MaxText's stands against it, logical axes must be
-MaxText's. A mesh that MaxText refuses must be refused.
+For each model, the test makes a checkpoint without data from its config (`mappings example --sparse`), and runs
+`plan` for each layout and mesh. Names, shapes and shards must be MaxText's. So must logical axes, except for known
+oddities of MaxText's. hfshard must refuse a mesh that MaxText refuses.
 """
 
 import argparse
@@ -23,7 +23,7 @@ DIGITS = re.compile(r"\d+")
 
 
 def fold_leaves(leaves):
-    """Leaf -> facts, with the numbers in the names of leaves that have the same facts folded."""
+    """Returns leaf -> facts. Folds the numbers in the names of leaves with the same facts."""
     groups = {}
     for name, facts in leaves.items():
         key = (DIGITS.sub("{}", name), json.dumps(facts))
@@ -42,7 +42,7 @@ def unfold_leaves(folded):
 
 
 def tree_text(facts):
-    """One line per folded leaf."""
+    """Returns one line for each folded leaf."""
     def leaves(tree):
         rows = [f"  {json.dumps(leaf)}: {json.dumps(facts, separators=(',', ':'))}" for leaf, facts in tree.items()]
         return "{\n" + ",\n".join(rows) + "}"
@@ -58,7 +58,7 @@ def tree_text(facts):
 
 
 def plain_axes(axes):
-    """Axes without names are none; MaxText writes them in several ways."""
+    """Returns none for axes without names, which MaxText writes in several ways."""
     out = [axis or None for axis in axes or []]
     return out if any(out) else []
 
@@ -80,7 +80,7 @@ def compare(tool, plan, wanted, mesh, what):
 
 
 def check_axes(tool, model, layers, odd, wanted, what):
-    """Axes differ exactly where and as oddities.json says."""
+    """Checks that axes differ exactly where and as oddities.json says."""
     oddities = [entry for entry in oracle_dirs.read_json(TREES, "oddities.json")
                 if model["model"] in entry["models"] and layers in entry["layers"]]
     known, idle = oracle_dirs.matching(odd, [entry["leaves"] for entry in oddities])
@@ -93,8 +93,8 @@ def check_axes(tool, model, layers, odd, wanted, what):
 
 
 def check_tree(tool, model, source, layers, parts, wanted):
-    """One layout with the parts that `--with` names."""
-    words = ["--layers", layers, *(["--with", ",".join(parts)] if parts else [])]
+    """Checks one layout with the parts that `--with` names."""
+    words = ["--maxtext", "0.2.4", "--layers", layers, *(["--with", ",".join(parts)] if parts else [])]
     meshes = sorted({mesh for facts in wanted.values() for mesh in facts["shard"]} | set(model["refused"]))
     odd = None
     for mesh in ("", *meshes):
@@ -102,7 +102,7 @@ def check_tree(tool, model, source, layers, parts, wanted):
         command = ["plan", source, "--to", "null", "--json", *words, *(["--mesh", mesh] if mesh else [])]
         if mesh in model["refused"]:
             said = tool.run_any(*command).stdout
-            tool.expect("does not divide" in said, f"{what}: MaxText refuses this mesh, we say {said[:300]}")
+            tool.expect("doesn't divide" in said, f"{what}: MaxText refuses this mesh, we say {said[:300]}")
             continue
         done = tool.run_any(*command)
         tool.expect(done.returncode == 0, f"{what}: ends with {done.returncode}: {(done.stdout + done.stderr)[-400:]}")

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""From any scheme to any other, without the model between them: what comes out is what the model itself becomes.
+"""Converts from any scheme to any other, without the model between them. The result is the same as from the model
+itself.
 
-Every other directory of tests/oracle becomes a tree of MaxText, which becomes one with the other layout of layers, read by real TensorStore
-and compared with expected.json; where a family has torchtitan's names too, each becomes a DCP with those and from there the tree again.
-Every directory of tests/torchtitan becomes a tree of MaxText and from there torchtitan's tensors, compared with those of its own
-adapter. Chunks, meshes and compression differ on both sides, so that no piece is a piece of the other. What MaxText's tree has
-rounded (a scaled query) is told by a note, and comes back within one ulp.
+Every other directory of tests/oracle becomes a tree of MaxText. That becomes one with the other layout of layers,
+which real TensorStore reads and the test compares with expected.json. If a family also has torchtitan's names, each
+becomes a DCP with those, and the tree again. Every directory of tests/torchtitan becomes a tree of MaxText, and then
+torchtitan's tensors. The test compares them with those of torchtitan's own adapter. Chunks, meshes and compression
+differ on both sides, so no piece is a piece of the other. A note names values that MaxText's tree has rounded (a
+scaled query), and they come back within one ulp.
 """
 
 import argparse
@@ -24,15 +26,16 @@ import check as torchtitan  # noqa: E402
 
 SMALL = way_back.SMALL
 WITHOUT_TOWER = "this checkpoint was made without it"
-# Of tests/torchtitan: what is no model of MaxText's, and what torchtitan's model needs and MaxText's tree has no place for.
-NO_MODEL = {"flux", "muse_glimmer", "qwen3_5_moe", "qwen3_5_moe_transposed", "deepseek_v3"}  # whose copies are none
+# Cases of tests/torchtitan that MaxText has no model for, or that need tensors for which MaxText's tree has no place.
+NO_MODEL = {"flux", "muse_glimmer", "qwen3_5_moe", "qwen3_5_moe_transposed", "deepseek_v3"}  # their copies are left out
 NO_TOWER = {"kimi_k2_5", "kimi_vl"}
-# Queries that are decoded and scaled: rounded once from the model, and once more from a tree that has them decoded.
+# Queries that are decoded and scaled. They are rounded once from the model, and again from a tree that has them
+# decoded.
 ROUNDED_TWICE = ("llama-fp8",)
 
 
 def has_scheme(tool, oracle):
-    """Whether torchtitan has a model of this checkpoint."""
+    """Returns whether torchtitan has a model for this checkpoint."""
     done = tool.run_any("plan", oracle.path, "--to", "dcp", "--scheme", "torchtitan", *oracle.words())
     return done.returncode == 0
 
@@ -47,7 +50,7 @@ def expect_tree(tool, out, expected, what):
 
 
 def layouts(tool, oracle, number):
-    """Stacked becomes separate, or the other way round."""
+    """Converts stacked to separate, or the reverse."""
     both = oracle.layouts()
     if len(both) < 2:
         return
@@ -60,7 +63,7 @@ def layouts(tool, oracle, number):
     tool.expect(not any(note.startswith("not exact") for note in told["notes"]), f"{oracle.name}: a rule and its inverse cancel: {told}")
     expect_tree(tool, trees[1], oracle.kept(other), f"{oracle.name} {one} -> {other}")
     tool.run("verify", trees[1], trees[0])
-    if number % 4 == 0:  # and what was made of a tree goes on like what was made of the model
+    if number % 4 == 0:  # and the result converts further like one from the model
         back = [tool.path(f"{oracle.name}-{part}") for part in ("back", "usual")]
         tool.run("convert", trees[1], back[0], "--to", "safetensors")
         tool.run("convert", trees[0], back[1], "--to", "safetensors")
@@ -68,7 +71,7 @@ def layouts(tool, oracle, number):
 
 
 def fewer_layers(tool):
-    """Part of a tree becomes a tree of its own, and goes back to a model of that size."""
+    """Converts part of a tree to its own tree, and exports it to a model of that size."""
     source = os.path.join(interop.ORACLE, "qwen3")
     for name, words in {"whole": [], "first": ["--num-layers", "1"], "rest": ["--exclude", "*.norm.weight"]}.items():
         tree, direct, back = (tool.path(f"fewer-{name}-{part}") for part in ("tree", "direct", "back"))
@@ -98,7 +101,7 @@ def by_torchtitan(tool, oracle, number):
     tool.run("verify", tree, dcp)
     tool.run("verify", tree)
     if number % 4 or any(facts["dtype"] != "bfloat16" for facts in oracle.kept(layers).values()):
-        return  # a config says one dtype
+        return  # a config states one dtype
     for name in ("hfshard.json", "config.json"):  # as torchtitan would have written it
         os.remove(os.path.join(dcp, name))
     told = tool.run("convert", dcp, tool.path("refused"), status=2).stderr
@@ -109,12 +112,12 @@ def by_torchtitan(tool, oracle, number):
 
 
 def from_maxtext(tool, case, number):
-    """A tree of MaxText becomes what torchtitan's adapter makes of the model."""
+    """Converts a tree of MaxText to the result of torchtitan's adapter for the model."""
     import numpy
 
     source = os.path.join(torchtitan.HERE, case)
     tree, out = tool.path(f"{case}-maxtext"), tool.path(f"{case}-names")
-    words = torchtitan.options_of(case)  # FP8 is bf16 in MaxText's tree, so that no cast makes of it what the adapter does
+    words = torchtitan.options_of(case)  # FP8 is bf16 in MaxText's tree, so no cast gives the adapter's result
     layers = ("stacked", "separate")[number % 2]
     vision = ["--with", "vision"] if case.startswith("qwen3_5") else []
     made = tool.run_any("convert", source, tree, "--layers", layers, *vision, *words, *SMALL)
@@ -157,7 +160,7 @@ def main():
             if options.names and name not in options.names:
                 continue
             oracle = oracle_dirs.OracleDir(name)
-            if number % 2 == 0 or options.names:  # of all families: unit/plan/compile/through_test.cpp
+            if number % 2 == 0 or options.names:  # for all families: unit/plan/compile/through_test.cpp
                 layouts(tool, oracle, number // 2)
             if name not in ROUNDED_TWICE and has_scheme(tool, oracle):
                 shared.append(name)

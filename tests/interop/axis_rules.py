@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Compares the shard of every leaf that `plan` states with what flax makes of the same logical axis rules.
+"""Compares the shard of every leaf in `plan` with flax's result for the same logical axis rules.
 
-First the fixtures with MaxText's rules on several meshes, then `--scheme hf` with random rules: lists that overlap,
-rules that come twice, empty lists.
+It first uses the fixtures with MaxText's rules on several meshes. Then it uses `--scheme hf` with random rules:
+lists that overlap, duplicate rules, empty lists.
 """
 
 import argparse
@@ -22,7 +22,7 @@ SHAPES = {"one": [16], "two": [48, 32], "three": [16, 80, 32], "four": [32, 16, 
 
 
 def flax_shard(shape, axes, rules, mesh):
-    """The extents of one shard by flax's own reading of the rules."""
+    """Returns the extents of one shard by flax's own reading of the rules."""
     from flax import linen
 
     spec = linen.logical_to_mesh_axes([name or None for name in axes], rules) or ()
@@ -43,7 +43,7 @@ def compare(tool, plan, rules, mesh_text, what):
 
 
 def write_safetensors(path):
-    """One file without data worth reading: a hole behind the header."""
+    """Writes one file without real data: a hole after the header."""
     header, at = {}, 0
     for name, shape in SHAPES.items():
         header[name] = {"dtype": "U8", "shape": shape, "data_offsets": [at, at + math.prod(shape)]}

@@ -1,7 +1,10 @@
-// cache_tool fill ROOT REPO COMMIT REVISION FILES: puts the files of a directory into a cache of
-// models, by the listing that standard input has (as trees/<commit>.json). cache_tool show ROOT
-// REPO REVISION: prints what a reader finds there. For tests with the real client; the pieces of a
-// file come out of order, as the network brings them.
+// Tests with the real client use this tool:
+//
+// - cache_tool fill ROOT REPO COMMIT REVISION FILES: puts the files of a directory into a cache of
+//   models. Standard input has the listing (as trees/<commit>.json). The pieces of a file come out
+//   of order, as from the network.
+// - cache_tool show ROOT REPO REVISION: prints what a reader finds there.
+
 #include <algorithm>
 #include <iostream>
 #include <iterator>
@@ -11,9 +14,9 @@
 
 #include "base/coding.h"
 #include "base/json.h"
-#include "bytes/files.h"
-#include "bytes/hf_cache.h"
-#include "bytes/hf_cache_writer.h"
+#include "bytes/hub/hf_cache.h"
+#include "bytes/hub/hf_cache_writer.h"
+#include "bytes/local/files.h"
 
 #include "hfshard/error.h"
 #include "hfshard/io.h"
@@ -49,7 +52,7 @@ void fill(const std::vector<std::string>& words) {
     const std::string text = read_file(join_path(words[5], file.path));
     const std::size_t pieces = text.size() / kPieceBytes + 1;
     for (std::size_t i = 0; i < pieces; ++i) {
-      // Neighbours change places.
+      // Swaps neighbors.
       const std::size_t piece = std::min(i ^ 1U, pieces - 1) == (i ^ 1U) ? i ^ 1U : i;
       out->write_at(piece * kPieceBytes,
                     as_bytes(std::string_view(text).substr(piece * kPieceBytes, kPieceBytes)));

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""`mappings check --all`: every family at its example and at every size that it lists.
+"""Runs `mappings check --all`: every family at its example and at every size that it lists.
 
-At least 54 sizes, those in 10 s of processor time and more in as much longer: the program has one thread here, and other tests
-run beside this one.
+The first 54 sizes or more must fit in 10 s of processor time, and further ones in proportionally more. hfshard has
+one thread here, and other tests run at the same time.
 """
 
 import argparse

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""`convert --compress`: real TensorStore and Orbax read every form of it, bit for bit against expected.json.
+"""Checks `convert --compress`: real TensorStore and Orbax read every form of it, bit for bit against expected.json.
 
-Of each checkpoint: the default sizes, chunks of 64 bytes, level 22, no checksums, and inner chunks of a frame each.
-zarr.json states the codecs as TensorStore writes them, the data files hold the frames and nothing else, the digest is
-that of the uncompressed conversion. Then every level, content that compresses, damage to frames, and what is refused.
+Each checkpoint uses the default sizes, chunks of 64 bytes, level 22, no checksums, and inner chunks with a frame
+each. zarr.json states the codecs as TensorStore writes them. The data files have only the frames. The digest is that
+of the uncompressed conversion. Then the test checks every level, compressible content, damage to frames, and refused
+options.
 """
 
 import argparse
@@ -33,7 +34,7 @@ WIDE = {**oracle_dirs.read_json(interop.ORACLE, "qwen3", "config.json"), "hidden
 
 
 def forms_of(mesh):
-    """Name -> (options, zstd level, has crc32c, has inner chunks, layers)."""
+    """Returns name -> (options, zstd level, has crc32c, has inner chunks, layers)."""
     cut = ["--mesh", mesh, *interop.SHRUNKEN]
     return {
         "usual": (["--compress", "zstd"], 1, True, False, "stacked"),
@@ -59,7 +60,7 @@ def one_load(readers):
 
 
 def wanted_codecs(level, checked, inner):
-    """`inner`: shape of the inner chunks, None where there are none."""
+    """Returns the expected codecs. `inner`: shape of the inner chunks, or None."""
     zstd = {"name": "zstd", "configuration": {"level": level, "checksum": False}}
     codecs = [BYTES, zstd, *([CRC] if checked else [])]
     if inner is None:
@@ -69,7 +70,7 @@ def wanted_codecs(level, checked, inner):
 
 
 def as_tensorstore_writes(name, text):
-    """The zarr.json that TensorStore makes of the same metadata."""
+    """Returns the zarr.json that TensorStore writes for the same metadata."""
     import tensorstore as ts
 
     context = ts.Context()
@@ -80,7 +81,7 @@ def as_tensorstore_writes(name, text):
 
 
 def check_stored(tool, output, plan, level, checked, what):
-    """zarr.json is what was asked for and canonical; the data files hold the chunks and nothing else."""
+    """Checks that zarr.json is as requested and canonical, and that the data files have only the chunks."""
     import orbax_peer as peer
     import tensorstore as ts
 
@@ -107,7 +108,8 @@ def check_stored(tool, output, plan, level, checked, what):
 
 
 def check_packed(tool, path, chunks, what):
-    """One chunk behind the other, and zeros up to the next multiple of ALIGNMENT. Takes them out of `chunks`."""
+    """Checks that chunks follow each other, with zeros up to the next multiple of ALIGNMENT. Removes them from
+    `chunks`."""
     with open(path, "rb") as file:
         data = file.read()
     lengths = sorted({len(chunk) for chunk in chunks})
@@ -124,7 +126,7 @@ def check_packed(tool, path, chunks, what):
 
 
 def data_files(output):
-    """Their names are numbers."""
+    """Returns the data files. Their names are numbers."""
     import orbax_peer as peer
 
     folder = os.path.join(peer.item_path(output), "d")
@@ -165,7 +167,7 @@ def check_fixture(tool, oracle):
 
 
 def wide_source(tool):
-    """Every other block of 4 KiB is zeros, so that frames have all kinds of lengths."""
+    """Writes a source in which every other block of 4 KiB is zeros, so that frames have many lengths."""
     source, config = tool.path("wide"), tool.path("wide.json")
     with open(config, "w", encoding="utf-8") as file:
         json.dump(WIDE, file)
@@ -181,7 +183,7 @@ def wide_source(tool):
 
 
 def same_tree(one, other):
-    """Whether two directories have the same files with the same bytes."""
+    """Returns whether two directories have the same files with the same bytes."""
     names = {top: sorted(os.path.relpath(os.path.join(folder, name), top) for folder, _, files in os.walk(top)
                          for name in files) for top in (one, other)}
     _, mismatch, errors = filecmp.cmpfiles(one, other, names[one], shallow=False)
@@ -189,7 +191,7 @@ def same_tree(one, other):
 
 
 def check_compressible(tool):
-    """The data files shrink; values, digest and verify stay."""
+    """Checks that the data files shrink. Values, digest and verify stay."""
     import orbax_peer as peer
 
     source = wide_source(tool)
@@ -219,7 +221,7 @@ def check_compressible(tool):
 
 
 def check_levels(tool):
-    """All of them, by TensorStore."""
+    """Checks all levels with TensorStore."""
     import orbax_peer as peer
 
     oracle = oracle_dirs.OracleDir("qwen3")
@@ -231,7 +233,7 @@ def check_levels(tool):
 
 
 def check_stored_dtypes(tool):
-    """Leaves of f8, under the names and in the types of the source."""
+    """Checks leaves of f8, under the names and in the types of the source."""
     import orbax_peer as peer
 
     source, found = os.path.join(interop.ORACLE, "deepseek3-fp8"), {}
@@ -245,7 +247,7 @@ def check_stored_dtypes(tool):
 
 
 def read_array(item, name):
-    """The bytes of an array by TensorStore; None when it refuses."""
+    """Returns the bytes of an array by TensorStore, or None if it refuses."""
     import orbax_peer as peer
 
     try:
@@ -255,7 +257,7 @@ def read_array(item, name):
 
 
 def check_flip(tool, output, place, offset, checked):
-    """One byte of one chunk. What came of it: refused, changed (the values) or harmless."""
+    """Flips one byte of one chunk. Returns whether it was refused, changed (the values) or harmless."""
     import orbax_peer as peer
 
     name, begin, end, array, key = place
@@ -285,7 +287,7 @@ def check_flip(tool, output, place, offset, checked):
 
 
 def check_damage(tool):
-    """A flipped byte is found by the crc32c, by zstd or by the digests; a file that is cut short or gone is named."""
+    """Checks that the crc32c, zstd or the digests find a flipped byte. hfshard names a truncated or missing file."""
     chosen = random.Random(20240611)
     for name, checked in (("qwen3-usual", True), ("mixtral-inner", True), ("deepseek3-fp8-unchecked", False)):
         output = tool.path(name)
@@ -308,7 +310,7 @@ def check_damage(tool):
 
 
 def check_refused(tool):
-    """What has no meaning is an error of usage and leaves nothing."""
+    """Checks that meaningless options are a usage error and leave no files."""
     source, out = os.path.join(interop.ORACLE, "qwen3"), tool.path("refused")
     commands = [["convert", source, "--to", "null", "--compress", "zstd"],
                 ["plan", source, "--to", "null", "--compress", "zstd"],
@@ -324,7 +326,7 @@ def check_refused(tool):
 
 
 def check_again(tool):
-    """An output that is complete is complete at its own level only."""
+    """Checks that a complete output is complete only at its own level."""
     source, out = os.path.join(interop.ORACLE, "qwen3"), tool.path("again")
     tool.run("convert", source, out, "--compress", "zstd:4", "--quiet")
     report = tool.json("convert", source, out, "--compress", "zstd:4", "--resume", "--quiet")

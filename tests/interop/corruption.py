@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Damages converted checkpoints: real Orbax refuses them, and so do `verify` and `inspect --data`, by name.
+"""Damages converted checkpoints. Real Orbax refuses them, and so do `verify` and `inspect --data`, by name.
 
-One byte is flipped in the middle of every data file (and at the ends of some); the tensor and the chunk that hold it are
-looked up with TensorStore. Then data files are cut short and deleted.
+The test flips one byte in the middle of every data file (and at the ends of some). It finds the tensor and the chunk
+with TensorStore. Then it truncates and deletes data files.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import interop
 
 
 def chunk_map(item):
-    """[(file, begin, end, array, chunk key)] of every chunk, from the raw values that TensorStore's OCDBT gives."""
+    """Returns [(file, begin, end, array, chunk key)] of every chunk, from the raw values in TensorStore's OCDBT."""
     import orbax_peer as peer
     import tensorstore as ts
 
@@ -32,7 +32,7 @@ def chunk_map(item):
         value = store.read(key).result().value
         for name, data in files.items():
             at = data.find(value)
-            # Equal chunks lie in several places; each of them is somebody's, so uncertain ones are left out.
+            # Equal chunks exist in several places. Each belongs to one array, so uncertain ones are left out.
             if at >= 0 and data.find(value, at + 1) < 0:
                 out.append((name, at, at + len(value), array, chunk))
                 break
@@ -40,7 +40,8 @@ def chunk_map(item):
 
 
 def positions_of(chunks):
-    """(chunk, offset in its file): one chunk in the middle of every file, the first and the last in both ends."""
+    """Returns (chunk, offset in its file): a chunk in the middle of every file, and at both ends of the first and
+    the last."""
     by_file = {}
     for chunk in chunks:
         by_file.setdefault(chunk[0], []).append(chunk)
@@ -54,7 +55,7 @@ def positions_of(chunks):
 
 
 def refused(item):
-    """None when every loader refuses the item because of its checksum."""
+    """Returns None if every loader refuses the item because of its checksum."""
     import flip_byte_refused
 
     return flip_byte_refused.load(item)
@@ -95,7 +96,7 @@ def check_flips(tool, output, chunks, most):
 
 
 def check_lost_file(tool, output, name, lose, tensor_known):
-    """A data file that is cut short or gone: every reader refuses, ours by the file's name."""
+    """Truncates or deletes a data file. Every reader refuses, and hfshard names the file."""
     import orbax_peer as peer
     import orbax_read
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""What plan --load-mesh predicts of a DCP is what real torch processes read, on other meshes than it was written for.
+"""Checks that real torch processes read what plan --load-mesh predicts for a DCP, on other meshes than its own.
 
-A model whose dims nothing divides is written for one mesh or for several (the grid is their common refinement);
-peers/dcp_measure.py loads it with 1 to 4 gloo processes on others, compares the values and counts chunks and bytes.
+The model's dims don't divide. It is written for one mesh or for several (the grid is their common refinement).
+peers/dcp_measure.py loads it with 1 to 4 gloo processes on other meshes. It compares the values, and counts chunks
+and bytes.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import tempfile
 import dcp_variants
 import interop
 
-# Written for, read on, and how much is read of what is needed at most (archives left out).
+# The mesh for writing, the mesh for reading, and the largest share read of the needed bytes (without archives).
 CASES = {
     "4x1 and 2x2": (["fsdp=4", "fsdp=2,tensor=2"], {"4x1": 1.0, "2x2": 1.0, "1": 1.0}),
     "4x1": (["fsdp=4"], {"2x2": 2.3, "1": 1.0, "4x1": 1.0}),
@@ -45,7 +46,7 @@ def write_source(path):
 
 
 def mesh_words(text):
-    """2x2 -> fsdp=2,tensor=2."""
+    """Returns fsdp=2,tensor=2 for 2x2."""
     sizes = text.split("x")
     return f"fsdp={sizes[0]}" + (f",tensor={sizes[1]}" if len(sizes) > 1 else "")
 
@@ -84,7 +85,7 @@ def main():
             tool.expect(plan["needed_bytes"] == stored["needed_bytes"] == needed, f"{name}: torch needs {needed}, {plan['needed_bytes']} are predicted")
             tool.expect([host["requests"] for host in plan["per_host"]] == found["requests"],
                         f"{name}: requests {found['requests']}, {plan['per_host']} are predicted")
-            # Chunks at the edge are shorter than plan takes them to be; inspect takes all to be as long as their mean.
+            # Chunks at the edge are shorter than plan assumes. inspect assumes that all have their mean length.
             items = sum(found["item_bytes"])
             tool.expect(items <= plan["read_bytes"] <= 1.04 * items, f"{name}: torch reads {items}, {plan['read_bytes']} are predicted")
             tool.expect(abs(stored["read_bytes"] - items) <= 0.02 * items, f"{name}: inspect predicts {stored['read_bytes']}, {items} are read")

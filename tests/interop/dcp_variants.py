@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""What real torch.distributed.checkpoint writes is read bit for bit as torch loads it, and goes back to safetensors.
+"""Reads checkpoints of real torch.distributed.checkpoint bit for bit as torch loads them, and converts them to
+safetensors.
 
-peers/dcp_write.py writes some forty variants in one process and its forks. `inspect --data` finds nothing wrong with any, `dump-all`
-gives the values that torch loads, `reshard` and `convert --to safetensors --scheme hf` keep them. Then files and bytes are
-lost or changed: each is an error that names file and key, where torch mostly says nothing.
+peers/dcp_write.py writes about forty variants in one process and its forks. `inspect --data` finds no damage in
+them. `dump-all` gives the values that torch loads. `reshard` and `convert --to safetensors --scheme hf` keep them.
+Then the test removes or changes files and bytes. Each change is an error that names file and key, and torch mostly
+stays silent.
 """
 
 import argparse
@@ -18,19 +20,21 @@ import tempfile
 import interop
 
 LEAST = 30
-# Of those whose items went through zstd.
+# Variants whose items went through zstd.
 PACKED = ("packed", "packed_large", "packed_fsdp_2", "packed_uneven_3", "packed_columns_3", "packed_one_dim_twice")
 DTYPES = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32", "int16": "i16",
           "int8": "i8", "uint8": "u8", "bool": "bool", "complex64": "c64", "float8_e4m3fn": "f8_e4m3", "float8_e5m2": "f8_e5m2",
           "float8_e4m3fnuz": "f8_e4m3fnuz", "float8_e5m2fnuz": "f8_e5m2fnuz", "float8_e8m0fnu": "f8_e8m0", "uint16": "u16",
           "uint32": "u32", "uint64": "u64"}
-# Where they go to; with small units they are unpacked first.
+# Variants with objects next to tensors: peers/dcp_state.py.
+STATES = ("training", "packed_training", "training_file_per_item", "list_and_text")
+# Their targets. With small units, they are unpacked first.
 WAYS = {"safetensors": ["--to", "safetensors"], "dcp": ["--to", "dcp", "--mesh", "fsdp=4"], "orbax": ["--to", "orbax"],
         "unpacked": ["--to", "dcp", "--mesh", "fsdp=4", "--limits", "slab_bytes=1048576,merge_bytes=65536,segment_bytes=65536"]}
 
 
 def torch_python():
-    """The first of the peers' interpreters that has torch."""
+    """Returns the first of the peers' interpreters that has torch."""
     for variable in ("HFSHARD_PEER_PYTHON", "HFSHARD_MAXTEXT_PYTHON"):
         python = os.environ.get(variable)
         if python and subprocess.run([python, "-c", "import torch.distributed.checkpoint"], capture_output=True,
@@ -49,7 +53,7 @@ def peer(python, script, *words):
 
 
 def dumped(tool, path, tensors):
-    """sha256 of each tensor, as dump-all writes them one behind the other."""
+    """Returns the sha256 of each tensor, as dump-all writes them one after another."""
     tool.run("dump-all", path, tool.path("dumped"))
     out = {}
     with open(tool.path("dumped"), "rb") as file:
@@ -78,7 +82,7 @@ def check_variants(tool, known):
         listed = check_values(tool, name, path, wanted)
         objects = sorted(listed["metadata"].get("objects", {}))
         tool.expect(objects == wanted["objects"], f"{name}: objects {objects}")
-        # Runs of rows, which are read one by one, are nothing that lies on disk.
+        # Runs of rows that are read one by one aren't contiguous on disk.
         tool.expect(not any("inner" in each for each in listed["tensors"]), f"{name}: inner chunks")
     check_values(tool, "consolidated", tool.path("torch", "hf_consolidated_2"), known["hf_consolidated_2/sharded"])
     for name in ("own_metadata_4", "hf_shards_4", "hf_shards_columns_3", "large", "fsdp_optimizer_4", "views", "one_dim_twice", "two_dims_turned", "uneven_3", "safetensors", *PACKED):
@@ -92,8 +96,28 @@ def check_variants(tool, known):
         check_values(tool, f"{name} for another mesh", again, known[name])
 
 
+def check_objects(tool, python, known):
+    """Checks that everything except tensors stays after resharding, byte for byte, and loads as before."""
+    pairs = []
+    for name in STATES:
+        source, out = tool.path("torch", name), tool.path("again", name)
+        tool.run("reshard", source, out, "--to", "dcp", "--mesh", "fsdp=3", "--limits", "floor_bytes=16,file_min_bytes=4096,file_max_bytes=4096")
+        check_values(tool, f"{name} for another mesh", out, known[name])
+        pairs += [source, out]
+    for root in ("optimizer", "nested"):
+        out = tool.path("again", root)
+        tool.run("reshard", tool.path("torch", "training"), out, "--root", root)
+        pairs += [tool.path("torch", "training") + "#" + root, out]
+    # Objects have the same contents with and without zstd, under any file names.
+    for name in STATES[1:3]:
+        said = tool.json("diff", tool.path("torch", STATES[0]), tool.path("torch", name))
+        tool.expect(said["equal"] and said["compared_objects"] > 100, f"{name}: {said['structure'][:3]}")
+    for path, differing in peer(python, "dcp_state.py", *pairs).items():
+        tool.expect(not differing, f"{path}: {differing[:5]}")
+
+
 def check_packed(tool, known):
-    """Items that went through zstd beside the same without, in little memory, and damaged."""
+    """Checks items that went through zstd next to the same without, in little memory, and damaged."""
     for name in PACKED:
         listed = tool.json("inspect", tool.path("torch", name))
         tool.expect(all(each["codecs"] == ["stream.zstd/1"] for each in listed["tensors"]), f"{name}: codecs")
@@ -119,7 +143,7 @@ def check_packed(tool, known):
 
 
 def check_flips(tool, known):
-    """Whatever bit is flipped is found, or changes no value."""
+    """Checks that hfshard finds any flipped bit, or that it doesn't change a value."""
     name = "packed_columns_3"
     path = tool.copy(os.path.join("torch", name), "flipped")
     file = os.path.join(path, "__1_0.distcp")
@@ -141,7 +165,7 @@ def check_flips(tool, known):
 
 
 def check_root(tool, known):
-    """A model out of a training run, under its own names."""
+    """Extracts a model from a training run, under its own names."""
     source = tool.path("torch", "fsdp_optimizer_4")
     wanted = {"tensors": {name.removeprefix("model."): each for name, each in known["fsdp_optimizer_4"]["tensors"].items()
                           if name.startswith("model.")}}
@@ -152,7 +176,7 @@ def check_root(tool, known):
     check_values(tool, "reshard --root model", tool.path("model4"), wanted)
     tool.run("verify", tool.path("model4"), source)
     for words, status, sentence in (([source, "--root", "mode"], 3, "below"), ([tool.path("model4"), "--root", "0"], 2, "hfshard wrote"),
-                                    ([tool.path("model"), "--root", "0"], 2, "trees")):
+                                    ([tool.path("model"), "--root", "0"], 2, "tree of arrays")):
         done = tool.run("convert", *words[:1], tool.path("none"), *words[1:], "--to", "safetensors", "--scheme", "hf", status=status)
         tool.expect(sentence in done.stderr, f"{' '.join(words)}: {done.stderr}")
 
@@ -175,7 +199,7 @@ def check_damage(tool, name, edit, code, sentence, file=None, source="two_dims")
 
 
 def replace(path, name, old, new):
-    """Replaces bytes of a file that are there."""
+    """Replaces existing bytes of a file."""
     with open(os.path.join(path, name), "rb") as file:
         data = file.read()
     assert old in data, old
@@ -199,15 +223,15 @@ def check_damages(tool):
     check_damage(tool, "a short file", lambda path: os.truncate(os.path.join(path, "__2_0.distcp"), 900), "corrupt", "passes the end",
                  "__2_0.distcp")
     check_damage(tool, "a path that leaves", lambda path: replace(path, ".metadata", b"__1_0.distcp", b"../_0.distcp"), "corrupt",
-                 "not in the checkpoint", ".metadata")
+                 "isn't in the checkpoint", ".metadata")
     check_damage(tool, "short metadata", lambda path: os.truncate(os.path.join(path, ".metadata"), 700), "corrupt", "cut off",
                  ".metadata")
     check_damage(tool, "a rank without metadata", lambda path: os.remove(os.path.join(path, "__2.metadata")), "not_found", "rank 2", None,
                  "own_metadata_4")
     check_damage(tool, "a rank that is gone", lambda path: [os.remove(os.path.join(path, name)) for name in ("__2.metadata", "__2_0.distcp")],
-                 "corrupt", "do not cover", None, "own_metadata_4")
+                 "corrupt", "don't cover", None, "own_metadata_4")
     check_damage(tool, "a shard that is gone", lambda path: os.remove(os.path.join(path, "shard-00002-model-00001-of-00001.safetensors")),
-                 "not_found", "no shard 2", None, "hf_shards_4")
+                 "not_found", "shard 2 of", None, "hf_shards_4")
     check_damage(tool, "a shard of one file that is gone",
                  lambda path: os.remove(os.path.join(path, "shard-00002-model-00002-of-00003.safetensors")), "not_found", "elements",
                  "shard-00002-model-00002-of-00003.safetensors", "hf_shards_files_3")
@@ -234,6 +258,7 @@ def main():
         known = peer(python, "dcp_write.py", tool.path("torch"))
         tool.expect(len(known) >= LEAST, f"{len(known)} variants")
         check_variants(tool, known)
+        check_objects(tool, python, known)
         check_packed(tool, known)
         check_root(tool, known)
         check_damages(tool)

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Real torch.distributed.checkpoint loads what --to dcp writes, bit for bit, on other meshes than it was written for.
+"""Checks that real torch.distributed.checkpoint loads the output of --to dcp, bit for bit, on other meshes than its
+own.
 
-A model of every dtype and of dims that nothing divides is written for several meshes; peers/dcp_load.py loads each whole and as
-shards of two, three and four processes. `verify` and the way back to safetensors agree. The same bytes come with workers.
+A model with every dtype and with dims that don't divide is written for several meshes. peers/dcp_load.py loads each
+whole and as shards of two, three and four processes. `verify` and the export to safetensors agree. Workers write the
+same bytes.
 """
 
 import argparse
@@ -26,7 +28,7 @@ SIZES = {"BF16": 2, "F16": 2, "F32": 4, "F64": 8, "I64": 8, "I32": 4, "I16": 2, 
 
 
 def write_source(path):
-    """A safetensors file, and config.json beside it."""
+    """Writes a safetensors file, and config.json next to it."""
     made = random.Random(5)
     arrays = [(f"types.{dtype}", dtype, (13, 6)) for dtype in SIZES]
     arrays += [("scalar", "F32", ()), ("empty", "F32", (0, 4)), ("vector", "BF16", (17,)), ("five", "F16", (5, 3, 2, 1, 3)),

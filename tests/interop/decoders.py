@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Every code of every quantised format times every kind of scale, and every cast, against ml_dtypes and numpy.
+"""Checks every code of every quantized format with every kind of scale, and every cast, against ml_dtypes and numpy.
 
-Each is a real conversion of a small checkpoint, read back with TensorStore: E4M3 and E5M2 in blocks (scales in f32, bf16, f16
-and E8M0) and with one scale for a tensor, MXFP4 of gpt-oss, FP4 of DeepSeek V4, packed 4-bit integers of Kimi, for
---dtype bf16, f16 and f32; and all bf16 and f16 numbers and the rounding boundaries of f32 through --scheme hf. NaN must
-be NaN, everything else equal bit for bit, and `overflows` must count what became infinite.
+Each is a real conversion of a small checkpoint, read back with TensorStore. The formats are E4M3 and E5M2 in blocks
+(scales in f32, bf16, f16 and E8M0) and with one scale for a tensor, MXFP4 of gpt-oss, FP4 of DeepSeek V4, and packed
+4-bit integers of Kimi. The outputs are --dtype bf16, f16 and f32. All bf16 and f16 numbers and the rounding
+boundaries of f32 go through --scheme hf. NaN must be NaN, everything else must be equal bit for bit, and `overflows`
+must count values that became infinite.
 """
 
 import argparse
@@ -31,7 +32,7 @@ class Checks:
         return output, self.tool.json("convert", source, output, "--quiet", *words)
 
     def equal(self, what, found, wanted):
-        """Bit for bit, but NaN is NaN."""
+        """Compares bit for bit, but NaN equals NaN."""
         import numpy as np
 
         found = np.asarray(found)
@@ -47,7 +48,7 @@ class Checks:
                          f"{[str(ours[tuple(i)]) for i in at]}, expected {[str(theirs[tuple(i)]) for i in at]}")
 
     def all_dtypes(self, what, checkpoint, leaves):
-        """`leaves`: path -> exact f32 values; every output dtype."""
+        """Checks every output dtype. `leaves`: path -> exact f32 values."""
         import numpy as np
         import orbax_peer as peer
 
@@ -80,7 +81,7 @@ def write_checkpoint(folder, checkpoint):
 
 
 def scales_f32():
-    """Zero, subnormals, one, the largest, infinite, NaN, and ordinary ones."""
+    """Returns zero, subnormals, one, the largest, infinite, NaN, and ordinary ones."""
     import numpy as np
 
     return np.array([0, -0.0, 1e-45, 1e-40, 1.1754944e-38, 1, 3.4028235e38, np.inf, np.nan, 0.0123, -1.7, 1 / 3, 1e30,
@@ -88,7 +89,7 @@ def scales_f32():
 
 
 def scales_of(dtype, count):
-    """Every code of E8M0, or the interesting numbers of a 16-bit format, over and over."""
+    """Returns every code of E8M0, or the interesting numbers of a 16-bit format, repeatedly."""
     import ml_dtypes
     import numpy as np
 
@@ -102,7 +103,8 @@ def scales_of(dtype, count):
 
 
 def llama_blocks(code="float8_e4m3fn"):
-    """FP8 rows of all 256 codes, one scale for each row. Returns the checkpoint and what its leaves mean, exactly."""
+    """Returns a checkpoint with FP8 rows of all 256 codes, one scale for each row, and the exact values of its
+    leaves."""
     import ml_dtypes
     import numpy as np
     from numpy_oracles import common, dense
@@ -142,7 +144,7 @@ def llama_blocks_e5m2():
 
 
 def mistral_tensors():
-    """A layer for each scale, which is one number for the whole matrix."""
+    """Returns a layer for each scale, which is one number for the whole matrix."""
     import ml_dtypes
     import numpy as np
     from numpy_oracles import common, dense
@@ -165,7 +167,7 @@ def mistral_tensors():
 
 
 def fp4_rows(rows, groups):
-    """Packed bytes with every code in both nibbles of every group of 32, and their values."""
+    """Returns packed bytes with every code in both nibbles of every group of 32, and their values."""
     import ml_dtypes
     import numpy as np
 
@@ -176,7 +178,7 @@ def fp4_rows(rows, groups):
 
 
 def gpt_oss_blocks():
-    """MXFP4: every code with every scale byte. A scale is 2^(byte - 127), so 255 is infinite."""
+    """Returns MXFP4 with every code and every scale byte. A scale is 2^(byte - 127), so 255 is infinite."""
     import numpy as np
     from numpy_oracles import common, gpt_oss
 
@@ -203,7 +205,7 @@ def gpt_oss_blocks():
 
 
 def deepseek_v4_rows():
-    """FP4 experts with every code of E8M0, of which 255 is NaN."""
+    """Returns FP4 experts with every code of E8M0, of which 255 is NaN."""
     import ml_dtypes
     import numpy as np
     from numpy_oracles import deepseek_v4
@@ -226,7 +228,7 @@ def deepseek_v4_rows():
 
 
 def kimi_words():
-    """Packed integers -8 to 7 in every place of a word, times every kind of bf16 scale."""
+    """Returns packed integers -8 to 7 in every place of a word, times every kind of bf16 scale."""
     import ml_dtypes
     import numpy as np
     from numpy_oracles import deepseek
@@ -249,7 +251,7 @@ def kimi_words():
 
 
 def numbers_of_casts():
-    """All bf16 and all f16 numbers, and f32 numbers on and beside every rounding boundary to both."""
+    """Returns all bf16 and all f16 numbers, and f32 numbers at and around every rounding boundary to both."""
     import ml_dtypes
     import numpy as np
     from numpy_oracles import common
@@ -266,7 +268,7 @@ def numbers_of_casts():
 
 
 def check_casts(checks):
-    """--scheme hf --dtype X, and --cast for a single tensor."""
+    """Checks --scheme hf --dtype X, and --cast for a single tensor."""
     import numpy as np
     import orbax_peer as peer
     from safetensors.numpy import save_file

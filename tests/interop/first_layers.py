@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Compares --num-layers N with the conversion of a checkpoint that has the first N layers only, which this script cuts.
+"""Compares --num-layers N with the conversion of a checkpoint with only the first N layers, which this script cuts.
 
     first_layers.py --hfshard PROGRAM [NAME...]
 
-Every example of a family and every checkpoint of tests/oracle, in each layout, for each N: the files of the output must be
-the same, but for what names the source, hf/config.json must say the same, no more bytes may be read, and an N that MaxText
-has no layers for must be refused with its neighbours. What a cut checkpoint is, and which N there are, is written down here
-from the models' code in transformers and MaxText, and not from mappings/.
+The test covers every example of a family and every checkpoint of tests/oracle, in each layout, for each N. The files
+of the output must be the same, except for what names the source. hf/config.json must be the same. hfshard must not
+read more bytes. It must refuse an N that MaxText has no layers for, with its neighbors. This script defines a cut
+checkpoint, and the possible N, from the models' code in transformers and MaxText, not from mappings/.
 """
 
 import argparse
@@ -25,19 +25,19 @@ LAYER = re.compile(r"((?:thinker\.)?(?:language_model\.)?(?:model\.)?(?:language
 PARTS = {"deepseek": "mtp", "gemma3": "vision", "gemma4": "vision", "qwen3_5": "vision", "qwen3_vl": "vision",
          "qwen3_omni": "vision,audio"}
 READ_MORE = 1.05
-# Gemma's embeddings of layers, of which a cut checkpoint holds the first ones' part: columns of the one, rows of the other.
+# Gemma's embeddings of layers. A cut checkpoint has the first layers' part: columns of one, rows of the other.
 OF_ALL_LAYERS = ("embed_tokens_per_layer.weight", "per_layer_model_projection.weight")
 
 
 def decoder_of(config):
-    """The part of a config.json that speaks of the decoder."""
+    """Returns the decoder's part of a config.json."""
     config = config.get("thinker_config", config)
     text = config.get("text_config", {})
     return text if "num_hidden_layers" in text or "num_hidden_layers" not in config else config
 
 
 def cut_config(config, count):
-    """config.json of a checkpoint with `count` layers."""
+    """Returns config.json of a checkpoint with `count` layers."""
     out = json.loads(json.dumps(config))
     text = decoder_of(out)
     whole = depth_of(config)
@@ -60,7 +60,7 @@ def cut_config(config, count):
 
 
 def cut_name(name, whole, count):
-    """Name of a tensor in it, or nothing: an MTP layer stands behind the last layer, wherever that is."""
+    """Returns the name of a tensor in it, or None. An MTP layer comes after the last layer, wherever that is."""
     found = LAYER.fullmatch(name)
     if not found or int(found[2]) < count:
         return name
@@ -69,7 +69,7 @@ def cut_name(name, whole, count):
 
 
 def cut_tensors(tensors, config, count):
-    """Its tensors; those of Gemma's embeddings of layers hold the first ones' part."""
+    """Returns its tensors. Gemma's embeddings of layers have the first layers' part."""
     width = count * decoder_of(config).get("hidden_size_per_layer_input", 0)
     out = {}
     for name, tensor in tensors.items():
@@ -89,7 +89,7 @@ def depth_of(config):
 
 
 def cycle_of(config, default):
-    """How many layers there are from one of full attention to the next."""
+    """Returns the number of layers from one with full attention to the next."""
     text = decoder_of(config)
     types = text.get("layer_types") or []
     if "full_attention" in types:
@@ -98,7 +98,7 @@ def cycle_of(config, default):
 
 
 def fits(config, layers, count):
-    """Whether MaxText has `count` layers of this model: in a stack, blocks of layers are whole."""
+    """Returns whether MaxText has `count` layers of this model. In a stack, blocks of layers are whole."""
     text = decoder_of(config)
     kind = text.get("model_type", config["model_type"]).removesuffix("_text")
     stacked = layers == "stacked"
@@ -135,7 +135,7 @@ def first_rows(tensor, count):
 
 
 def read_tensors(folder):
-    """Name -> dtype, shape and bytes, by the safetensors library, in the order of the files, by which outputs are laid out."""
+    """Returns name -> dtype, shape and bytes, by the safetensors library, in the order of the files, as in outputs."""
     import safetensors
 
     out = {}
@@ -150,7 +150,7 @@ def read_tensors(folder):
 
 
 def write_checkpoint(folder, config, tensors):
-    """A checkpoint in one file, in which the safetensors library finds these tensors."""
+    """Writes a checkpoint in one file, in which the safetensors library finds these tensors."""
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     with open(os.path.join(folder, "config.json"), "w", encoding="ascii") as file:
@@ -166,8 +166,13 @@ def write_checkpoint(folder, config, tensors):
     assert read_tensors(folder) == tensors
 
 
+# Files that follow from the source's name and the plan id. files_of compares the files themselves.
+FOLLOWING = ("files", "identity", "plan_id", "record_sha256", "root_digest", "rules", "side_files", "tensors")
+
+
 def normal_manifest(manifest, renamed):
-    """hfshard.json without what names the source: tensors by name, rules by pointer, drops of left out layers taken away."""
+    """Returns hfshard.json without what names the source: tensors by name, rules by pointer, without drops of left
+    out layers."""
     tensors = [{**tensor, "name": renamed(tensor["name"])} for tensor in manifest["tensors"]]
     rules = manifest["rules"]
     parts = [index for index, tensor in enumerate(tensors) if tensor["name"] and tensor["name"].endswith(OF_ALL_LAYERS)]
@@ -185,7 +190,7 @@ def normal_manifest(manifest, renamed):
                 entry[key] = tensors[entry[key]]
         return entry
 
-    out = {key: value for key, value in manifest.items() if key not in ("identity", "plan_id", "root_digest", "rules", "tensors")}
+    out = {key: value for key, value in manifest.items() if key not in FOLLOWING}
     out["drops"] = sorted((drop for drop in map(named, manifest["drops"])
                            if drop["rule"] != "--num-layers" and "left out (--num-layers)" not in drop["why"]), key=json.dumps)
     out["transfers"] = [named(transfer) for transfer in manifest["transfers"]]
@@ -194,7 +199,7 @@ def normal_manifest(manifest, renamed):
 
 
 def files_of(root, renamed):
-    """Every file below, without what follows from the plan id; JSON files as values."""
+    """Returns every file below, without what follows from the plan id. JSON files are values."""
     out = {}
     for folder, _, names in os.walk(root):
         for name in names:
@@ -216,7 +221,7 @@ def files_of(root, renamed):
 
 
 class Source:
-    """A checkpoint, and the words with which it is converted; an example of a family, or one of tests/oracle."""
+    """A checkpoint, and the arguments of its conversion. It's an example of a family, or one of tests/oracle."""
 
     def __init__(self, path, words, is_example):
         self.path = path
@@ -251,7 +256,7 @@ def check_refused(tool, what, source, layers, count, answer):
             for numbers in (range(count - 1, 0, -1), range(count + 1, whole + 1))]
     wanted = " or ".join(str(n) for n in near if n)
     error = answer.get("error", {})
-    tool.expect(error.get("code") == "usage" and f"--num-layers {wanted} would do" in error.get("hint", ""),
+    tool.expect(error.get("code") == "usage" and f"pass --num-layers {wanted}" in error.get("hint", ""),
                 f"{what}: {error}, and the numbers that fit are {wanted}")
 
 
@@ -269,7 +274,7 @@ def check(tool, what, source, layers, count):
                 f"{what}: {sorted(ours.keys() ^ wanted.keys())} are files of one of them")
     for name in sorted(ours.keys() & wanted.keys()):
         tool.expect(ours[name] == wanted[name], f"{what}: {name} differs")
-    # Each row of Gemma's table holds a part of every layer: it is read whole.
+    # Each row of Gemma's table holds a part of every layer, so it is read whole.
     table = sum(len(tensor["data"]) for name, tensor in source.tensors.items() if name.endswith(OF_ALL_LAYERS[0]))
     tool.expect(0 < mine["source_bytes"] <= READ_MORE * theirs["source_bytes"] + table * (1 - count / depth_of(source.config)),
                 f"{what}: {mine['source_bytes']} bytes are read, of the cut checkpoint {theirs['source_bytes']}")
@@ -279,8 +284,8 @@ def check(tool, what, source, layers, count):
 
 
 def counts_to_try(source, layers, whole):
-    """Every number of layers of an example's stacked tree; of other checkpoints, and of separate layers, which nothing joins,
-    the ends and the middle."""
+    """Returns the numbers of layers to try. For the stacked tree of an example, it's every number. For other
+    checkpoints, and for separate layers, which nothing joins, it's the ends and the middle."""
     every = range(1, whole + 1)
     if layers == "stacked" and source.is_example:
         return every
@@ -311,13 +316,14 @@ def check_source(tool, name, source):
 
 
 def read_by_child():
-    """Bytes that children of this process have read with read(2) and its like, since they ended."""
+    """Returns the bytes that ended children of this process have read with read(2) and similar calls."""
     with open("/proc/self/io", encoding="ascii") as file:
         return int(re.search(r"rchar: (\d+)", file.read())[1])
 
 
 def check_reads(tool):
-    """What the system counts: a model of 16 layers, of which two are converted, from files that are read and not mapped."""
+    """Checks the system's counts. Two layers of a model with 16 are converted, from files that are read and not
+    mapped."""
     config = {"model_type": "llama", "hidden_size": 512, "num_hidden_layers": 16, "num_attention_heads": 8, "num_key_value_heads": 8,
               "intermediate_size": 2048, "vocab_size": 1000, "tie_word_embeddings": False}
     with open(tool.path("config.json"), "w", encoding="ascii") as file:

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Has transformers read the config.json that --num-layers makes.
+"""Checks that transformers reads the config.json that --num-layers makes.
 
     first_layers_config.py --hfshard PROGRAM
 
-Every checkpoint of tests/oracle whose own config.json transformers reads, and each N: it reads the output's too, and finds
-N layers and a kind for each. HFSHARD_MAXTEXT_PYTHON names a Python with transformers (scripts/test --with-maxtext).
+If transformers reads the config.json of a checkpoint of tests/oracle, it must also read the output's, for each N. It
+must find N layers and a kind for each. HFSHARD_MAXTEXT_PYTHON names a Python with transformers (scripts/test
+--with-maxtext).
 """
 
 import argparse
@@ -18,7 +19,7 @@ import oracle_dirs
 
 
 def depth(config):
-    """Number of layers of the decoder, after a look at their kinds."""
+    """Returns the number of layers of the decoder, after a check of their kinds."""
     text = config.get_text_config()
     text = getattr(text, "thinker_config", text)
     text = getattr(text, "text_config", text)
@@ -39,7 +40,7 @@ def check(tool, transformers, name):
         shutil.rmtree(tool.path("out"), ignore_errors=True)
         done = tool.run_any("convert", oracle.path, tool.path("out"), "--quiet", *words, "--num-layers", str(count))
         if done.returncode != 0:
-            tool.expect("does not fit the pattern" in done.stderr, f"{name} --num-layers {count}: {done.stderr}")
+            tool.expect("doesn't fit the pattern" in done.stderr, f"{name} --num-layers {count}: {done.stderr}")
             continue
         seen += 1
         try:

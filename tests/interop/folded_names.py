@@ -1,4 +1,4 @@
-"""Tensor names with their runs of numbers folded: "model.layers.{0..47}.mlp.experts.{0..127}.up_proj.weight"."""
+"""Folds runs of numbers in tensor names: "model.layers.{0..47}.mlp.experts.{0..127}.up_proj.weight"."""
 
 import itertools
 import re
@@ -8,7 +8,7 @@ RANGES = re.compile(r"\{([0-9.,]+)\}")
 
 
 def ranges_of(numbers):
-    """[0, 1, 2, 5] -> "0..2,5"."""
+    """Returns "0..2,5" for [0, 1, 2, 5]."""
     out = []
     for _, run in itertools.groupby(enumerate(sorted(numbers)), lambda pair: pair[1] - pair[0]):
         run = [number for _, number in run]
@@ -17,14 +17,14 @@ def ranges_of(numbers):
 
 
 def numbers_of(text):
-    """The inverse of ranges_of."""
+    """Returns the inverse of ranges_of."""
     for part in text.split(","):
         begin, _, end = part.partition("..")
         yield from range(int(begin), int(end or begin) + 1)
 
 
 def products(tuples):
-    """Tuples of numbers as products of sets: lists of one set for each place."""
+    """Returns tuples of numbers as products of sets: lists of one set for each place."""
     if tuples == {()}:
         return [()]
     by_rest = {}
@@ -35,7 +35,7 @@ def products(tuples):
 
 
 def fold(names):
-    """Patterns that unfold to exactly these names."""
+    """Returns patterns that unfold to exactly these names."""
     by_template = {}
     for name in names:
         numbers = tuple(int(number) for number in NUMBER.findall(name))
@@ -48,7 +48,7 @@ def fold(names):
 
 
 def unfold(patterns):
-    """Every name of the patterns, in no order that matters."""
+    """Returns every name of the patterns, in arbitrary order."""
     out = []
     for pattern in patterns:
         pieces = RANGES.split(pattern)

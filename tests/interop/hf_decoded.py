@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Codes as transformers dequantises them: --scheme hf --dtype bf16 of MXFP4, FP4, int4 and FP8, against numpy.
+"""Checks decoding to transformers' values: --scheme hf --dtype bf16 for MXFP4, FP4, int4 and FP8, against numpy.
 
-Names, shapes and values are those of the checkpoint without codes, computed here from the stored arrays alone; every format
-holds the same, config.json names no quantisation, and the way back from a tree gives the same files. Sources of the layouts:
-huggingface/transformers src/transformers/integrations/mxfp4.py (convert_moe_packed_tensors: experts are transposed),
-vllm-project/compressed-tensors pack_quantized (weight_packed, weight_scale, weight_shape).
+Names, shapes and values are those of the checkpoint without codes, computed here from the stored arrays alone. Every
+format gives the same. config.json names no quantization. The export of a tree gives the same files. Sources of the
+layouts: huggingface/transformers src/transformers/integrations/mxfp4.py (convert_moe_packed_tensors: experts are
+transposed), vllm-project/compressed-tensors pack_quantized (weight_packed, weight_scale, weight_shape).
 """
 
 import argparse
@@ -25,7 +25,7 @@ def e2m1(nibbles):
 
 
 def nibble_pairs(array):
-    """[..., n] bytes -> [..., 2n] codes, the low nibble first."""
+    """Returns [..., 2n] codes for [..., n] bytes, the low nibble first."""
     import numpy as np
 
     raw = array.view(np.uint8)
@@ -35,19 +35,20 @@ def nibble_pairs(array):
 def powers(scales):
     import numpy as np
 
-    if scales.dtype.name == "float8_e8m0fnu":  # of which one is NaN
+    if scales.dtype.name == "float8_e8m0fnu":  # one of them is NaN
         return scales.astype(np.float32)
     return np.ldexp(np.float32(1), scales.view(np.uint8).astype(np.int32) - 127)
 
 
 def mx_experts(blocks, scales):
-    """[E, R, G, 16] bytes and [E, R, G] exponents -> [E, 32 G, R]."""
+    """Returns [E, 32 G, R] for [E, R, G, 16] bytes and [E, R, G] exponents."""
     values = e2m1(nibble_pairs(blocks)) * powers(scales)[..., None]
     return values.reshape(*blocks.shape[:2], -1).transpose(0, 2, 1)
 
 
 def int4_groups(words, scales):
-    """[N, K/8] words of eight codes (value + 8, lowest first) and a scale for each group of columns -> [N, K]."""
+    """Returns [N, K] for [N, K/8] words of eight codes (value + 8, lowest first) and a scale for each group of
+    columns."""
     import numpy as np
 
     codes = np.stack([(words.view(np.uint32) >> np.uint32(4 * k)) & np.uint32(15) for k in range(8)], -1).reshape(len(words), -1)
@@ -55,7 +56,7 @@ def int4_groups(words, scales):
 
 
 def fp8_blocks(codes, scales, block):
-    """Blocks may be cut off at the edges; without them there is one scale for the tensor."""
+    """Decodes blocks, which can be cut off at the edges. Without blocks, one scale applies to the tensor."""
     import numpy as np
 
     if not block:
@@ -66,7 +67,7 @@ def fp8_blocks(codes, scales, block):
 
 
 def decoded(stored, block):
-    """What each array becomes, in f32 where it was coded."""
+    """Returns the result for each array, in f32 if it was coded."""
     out = {}
     for name, array in stored.items():
         kind = array.dtype.name
@@ -95,7 +96,7 @@ def np_repeat(array, count):
 
 
 def gpt_oss():
-    """MXFP4 with dims that are pairwise different: D = 96, F = 160, 3 experts."""
+    """Makes MXFP4 with pairwise different dims: D = 96, F = 160, 3 experts."""
     import numpy as np
     from numpy_oracles import common
     from numpy_oracles import gpt_oss as oracle
@@ -172,21 +173,21 @@ def check(tool, checks, make):
         with np.errstate(over="ignore", invalid="ignore"):
             checks.equal(f"{name}: {tensor}", found[tensor], values.astype(ml_dtypes.bfloat16) if is_float else values)
     with open(os.path.join(outputs["safetensors"], "config.json"), encoding="utf-8") as file:
-        tool.expect("quantization_config" not in json.load(file), f"{name}: config.json names a quantisation")
+        tool.expect("quantization_config" not in json.load(file), f"{name}: config.json names a quantization")
     for to in ("dcp", "orbax"):
         tool.run("diff", outputs["safetensors"], outputs[to])
         back = tool.path(f"{name}-back-{to}")
         tool.run("convert", outputs[to], back, "--to", "safetensors", "--quiet")
         tool.run("diff", outputs["safetensors"], back)
     tool.run("diff", source, outputs["safetensors"], "--dtype-aware")
-    # Without --dtype codes stay codes.
+    # Without --dtype, codes stay codes.
     kept = tool.path(f"{name}-kept")
     tool.run("convert", source, kept, "--to", "safetensors", "--quiet")
     tool.run("diff", source, kept)
 
 
 def check_refused(tool):
-    """Codes of which a part is missing, and what is not known to be decoded."""
+    """Checks codes with a missing part, and codes that hfshard can't decode."""
     import numpy as np
     import decoders
 
@@ -200,7 +201,7 @@ def check_refused(tool):
     checkpoint.stored[name] = np.zeros((2, 3), np.float32)
     decoders.write_checkpoint(tool.path("both"), checkpoint)
     done = tool.run("plan", tool.path("both"), "--to", "dcp", "--dtype", "bf16", status=3)
-    tool.expect("there too" in done.stderr, done.stderr)
+    tool.expect("the source also has the tensor" in done.stderr, done.stderr)
     checkpoint, _ = kimi()
     name = next(name for name in checkpoint.stored if name.endswith("_packed"))
     checkpoint.stored[f"{name[:-7]}_zero_point"] = np.zeros((2,), np.int32)

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""A cache that we fill is the one that huggingface_hub fills, and each reads the other's.
+"""Checks that hfshard and huggingface_hub fill the same cache, and each reads the other's.
 
-The same files, once by the real client and once by CacheWriter: the same names, links, bytes, modes and listings. Offline,
-the client finds every file of ours by branch, tag and commit, and its own scan has nothing to complain of. We read what the
-client has made. A lock that one holds makes the other wait. After `convert --keep-files` and `link --keep-files` the client
-finds the model as if it had brought it itself, and asks for no data; of the client's cache hfshard needs no hub.
+The real client and CacheWriter each download the same files, with the same names, links, bytes, modes and listings.
+Offline, the client finds every file from hfshard by branch, tag and commit, and its own scan finds no problem.
+hfshard reads the client's files. A lock of one makes the other wait. After `convert --keep-files` and `link
+--keep-files`, the client finds the model as its own, and requests no data. With the client's cache, hfshard doesn't
+need a hub.
 """
 
 import argparse
@@ -58,7 +59,7 @@ def write_files(folder, files):
 
 
 def client(code, words, cache, **environment):
-    """What the real client prints, in a process of its own: it reads the environment when it is imported."""
+    """Returns the real client's output, in a separate process, since it reads the environment when it is imported."""
     told = {**os.environ, "HF_HUB_CACHE": cache, "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1",
             "HF_HUB_DISABLE_TELEMETRY": "1", "NO_PROXY": "127.0.0.1,localhost", **environment}
     for name in ("HF_TOKEN", "HF_ENDPOINT", "HF_HUB_OFFLINE"):
@@ -72,7 +73,7 @@ def client(code, words, cache, **environment):
 
 
 def layout(cache):
-    """path -> kind, mode, and the bytes or where a link leads."""
+    """Returns path -> kind, mode, and the bytes or a link's target."""
     found = {}
     for folder, folders, names in os.walk(cache):
         for name in [*folders, *names]:
@@ -83,7 +84,8 @@ def layout(cache):
                 with open(path, "rb") as file:
                     said = file.read()
             mode = oct(info.st_mode)
-            # The client makes this one by mkstemp, for itself alone: a reader of another user would ask the Hub again.
+            # The client makes this one with mkstemp, readable only for itself. A reader with another user would ask the
+            # Hub again.
             found[os.path.relpath(path, cache)] = ("listing" if "/trees/" in path and said else mode, said)
     return found
 
@@ -117,7 +119,7 @@ def check_equal(tool, theirs, ours):
 
 
 def check_offline(tool, cache, files, revisions, repo=REPO, left_out=()):
-    """Everything is there without a hub, by each name of the commit."""
+    """Checks that everything is available without a hub, by each name of the commit."""
     told = json.loads(client(QUESTIONS, [json.dumps([repo, list(files), revisions, left_out])], cache, HF_HUB_OFFLINE="1"))
     wanted = {path: data.hex() for path, data in files.items()}
     for revision in revisions:
@@ -127,7 +129,7 @@ def check_offline(tool, cache, files, revisions, repo=REPO, left_out=()):
 
 
 def check_lock(tool, program, cache, repo, sha, folder):
-    """The client's lock is respected: we take the file only once it is free."""
+    """Checks that hfshard respects the client's lock. It takes the file only once it is free."""
     etag = repo.commits[sha].files["model-00001-of-00002.safetensors"].etag
     lock = os.path.join(cache, ".locks", "models--" + REPO.replace("/", "--"), etag + ".lock")
     code = ("import sys, time\nfrom huggingface_hub.utils import WeakFileLock\n"
@@ -148,7 +150,7 @@ def check_lock(tool, program, cache, repo, sha, folder):
 
 
 def check_fetch(tool, program, server, theirs, revisions):
-    """The command fills the same cache, and then asks for no data of what the client has brought."""
+    """Checks that the command fills the same cache, and requests no data of the client's files."""
     ours = tool.path("fetched")
 
     def fetch(place, revision):
@@ -166,7 +168,8 @@ def check_fetch(tool, program, server, theirs, revisions):
 
 
 def check_kept(tool, server):
-    """`convert` and `link` with --keep-files: the client's own cache of the model, of which it asks for no data."""
+    """Checks `convert` and `link` with --keep-files. They fill the client's own cache of the model, which then
+    requests no data."""
     with open(tool.path("config.json"), "w", encoding="ascii") as file:
         json.dump(MODEL_CONFIG, file)
     source = tool.path("model")
@@ -234,7 +237,7 @@ def main():
             tool.expect(shown == {"commit": first, "files": {path: len(data) for path, data in FILES.items()},
                                   "missing": [], "listed": True}, f"of the client's cache we see {shown}")
 
-            # A second commit, as a pull request, of which most is there.
+            # A second commit, as a pull request. Most of it is in the cache.
             changed = {**FILES, "config.json": b"[]"}
             other = write_files(tool.path("other"), changed)
             second = repo.commit(other, "refs/pr/1")
@@ -251,13 +254,13 @@ def main():
         check_offline(tool, ours, changed, ["refs/pr/1", second])
         tool.expect(sizes[0] == sizes[1] and len(sizes[0]) == 1, f"the scans differ: {sizes}")
 
-        # A blob that is cut is no file of ours, though the client takes it; filling again mends it.
+        # A truncated blob isn't a file for hfshard, though the client accepts it. Filling again repairs it.
         blob = os.path.realpath(os.path.join(ours, "models--org--na-me.x/snapshots", first, "config.json"))
         os.truncate(blob, 1)
         tool.expect(set(show(program, ours, "main")["missing"]) == {"config.json", "sub dir/same.json"}, "a cut blob counts")
         tool.expect(fill(program, ours, repo, first, "main", source) == (0, ""), "a cut blob is not replaced")
         check_equal(tool, theirs, ours)
-        # Files that are not what the listing says are refused.
+        # hfshard refuses files that differ from the listing.
         status, said = fill(program, tool.path("wrong"), repo, first, "main", other)
         tool.expect(status == 3 and "config.json" in said, f"wrong bytes: {status} {said}")
         tool.expect(not os.path.exists(tool.path("wrong/models--org--na-me.x/refs")), "wrong bytes have a reference")

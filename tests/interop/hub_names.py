@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Runs `mappings check` on the config.json and the tensor names of published models (tests/oracle/hub).
 
-Each file there has the names folded and says what must come of them: the family and which tensors are dropped, or why
-the model is refused. No shapes are known, so the program must say that it has seen none. Then single names are taken away,
-added and misspelt: each must be found. `--fold DIR` prints such a file for a directory with config.json and an index.
+Each file there has the names folded and states the result: the family and the dropped tensors, or the reason why
+hfshard refuses the model. Shapes aren't known, so hfshard must say that it hasn't seen any. Then the test removes,
+adds and misspells single names. hfshard must find each. `--fold DIR` prints such a file for a directory with
+config.json and an index.
 """
 
 import argparse
@@ -25,7 +26,7 @@ def digest(names):
 
 
 def write_checkpoint(folder, config, names):
-    """config.json and an index, no tensor data."""
+    """Writes config.json and an index, without tensor data."""
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
         json.dump(config, file)
@@ -35,7 +36,7 @@ def write_checkpoint(folder, config, names):
 
 
 def report_of(tool, folder, words, what):
-    """(exit status, JSON report); anything but 0, 2 and 3 is a crash."""
+    """Returns (exit status, JSON report). Any status but 0, 2 and 3 is a crash."""
     done = tool.run_any("mappings", "check", folder, "--json", *words)
     said = done.stdout[-500:] + done.stderr[-500:]
     tool.expect(done.returncode in (0, 2, 3), f"{what}: ends with {done.returncode}\n{said}")
@@ -60,14 +61,14 @@ def check_taken(tool, folder, names, check, what):
 
 
 def check_refused(tool, folder, check, what):
-    """Refused by a sentence: an error, or a problem of a rule."""
+    """Checks that hfshard refuses it with a sentence: an error, or a problem of a rule."""
     status, report = report_of(tool, folder, check["words"], what)
     said = json.dumps(report.get("error") or report.get("problems") or "")
     tool.expect(status == 3 and check["refused"] in said, f"{what}: ends with {status}, says {said[:400]}")
 
 
 def check_damage(tool, folder, config, names, check, what):
-    """A name that is missing, misspelt or new must be named."""
+    """Checks that hfshard names a missing, misspelled or new name."""
     dropped = oracle_dirs.matching(names, check.get("drops", []))[0]
     kept = [name for name in sorted(names) if name not in dropped]
     victim = kept[len(kept) // 2]
@@ -111,7 +112,7 @@ def print_folded(folder):
 
 
 def folded_text(facts):
-    """One line per name and per check."""
+    """Returns one line for each name and each check."""
     lines = []
     for key, value in facts.items():
         if key in ("names", "checks"):

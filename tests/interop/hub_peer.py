@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The real huggingface_hub downloads from the hub of tests/support/hub, so that what the hub says is what a hub says.
+"""Downloads from the hub of tests/support/hub with the real huggingface_hub, to check that it answers like a real hub.
 
-Byte-equal snapshots by branch, tag, pull request and commit; listings, references, safetensors headers; the exceptions of
-what is refused; a body that is cut. No program of ours takes part.
+It compares snapshots by branch, tag, pull request and commit. It checks listings, references, safetensors headers,
+the exceptions for refused requests, and a truncated body. hfshard takes no part.
 """
 
 import argparse
@@ -32,7 +32,7 @@ BIG = "model-00002-of-00002.safetensors"
 
 
 def safetensors(tensors, metadata=None):
-    """A file of F32 tensors: name -> count of elements; values are seeded."""
+    """Returns a file of F32 tensors: name -> count of elements. Values are seeded."""
     header, at = ({"__metadata__": metadata} if metadata else {}), 0
     for name, count in tensors.items():
         header[name] = {"dtype": "F32", "shape": [count], "data_offsets": [at, at + 4 * count]}
@@ -42,7 +42,8 @@ def safetensors(tensors, metadata=None):
 
 
 def model():
-    """Files of a repository: two shards, one above 10 MiB, one with a header above 128 KiB; odd names; an empty file."""
+    """Returns files of a repository: two shards, one above 10 MiB, one with a header above 128 KiB, odd names, an
+    empty file."""
     many = {f"model.layers.{number}.some.tensor.with.a.long.name.weight": 4 for number in range(1500)}
     shards = {"model-00001-of-00002.safetensors": safetensors(many, {"format": "pt"}),
               BIG: safetensors({"lm_head.weight": 6_000_000})}
@@ -53,7 +54,7 @@ def model():
 
 
 class Peer:
-    """One hub and the client that knows it; the client reads its environment when it is imported."""
+    """One hub and a client for it. The client reads its environment when it is imported."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -75,7 +76,7 @@ class Peer:
         self.errors = huggingface_hub.errors
 
     def cache(self):
-        """A new cache."""
+        """Returns a new cache."""
         self.count += 1
         return os.path.join(self.folder, f"cache{self.count}")
 
@@ -95,7 +96,8 @@ def tree_of(folder):
 
 
 def check_snapshots(tool, peer, files):
-    """Whole repositories: plain files direct and by way of the cache of the resolver, weights as Xet and as LFS files."""
+    """Checks whole repositories: plain files direct and through the resolver's cache, weights as Xet and as LFS
+    files."""
     for name, redirect, kinds in (("org/model", False, None), ("org/redirected", True, {"*.safetensors": LFS})):
         repo = peer.server.repos.get(name) or peer.server.add(name, {"main": files}, kinds=kinds)
         repo.plain_redirect = redirect
@@ -164,7 +166,7 @@ def expect_error(tool, kind, what, action):
     try:
         action()
     except kind as error:
-        # A subclass says something else: a gated repository is no unknown one.
+        # A subclass has another meaning: a gated repository isn't an unknown one.
         tool.expect(type(error) is kind, f"{what}: {type(error).__name__} {error}")
     except Exception as error:  # pylint: disable=broad-except
         tool.expect(False, f"{what}: {type(error).__name__} {error}")
@@ -205,7 +207,7 @@ def check_refusals(tool, peer, files):
 
 
 def check_faults(tool, peer, files):
-    """The client sees cuts at steps of 10 MiB only, which is why a file is larger."""
+    """Checks faults. The client sees truncations only at steps of 10 MiB, so one file is larger."""
     server, big = peer.server, files[BIG]
     server.reset()
     server.script("data", "GET", f"*/{BIG}", [f"cut:{15 << 20}", "ok"])
@@ -221,14 +223,14 @@ def check_faults(tool, peer, files):
     tool.expect(peer.download(BIG, revision="v1.0") == big, "after an expired URL the file differs")
     server.script("data", "GET", f"*/{BIG}", ["short:1"])
     expect_error(tool, OSError, "a short body", lambda: peer.download(BIG, revision="v1.0"))
-    # Which is the reason to compare digests: this client does not.
+    # This is the reason to compare digests, which this client doesn't.
     server.script("data", "GET", f"*/{BIG}", ["flip:20000000"])
     damaged = peer.download(BIG, revision="v1.0")
     tool.expect(damaged != big and len(damaged) == len(big), "a flipped bit is not there")
 
 
 def check_tls(tool, peer, files):
-    """In another process, since the endpoint is another one. No plain listener ever sees a token."""
+    """Runs in another process, since the endpoint differs. No plain listener ever sees a token."""
     folder = os.path.join(peer.folder, "tls")
     os.makedirs(folder)
     with hub.Hub(tls=Tls(folder)) as server:

@@ -1,5 +1,6 @@
-"""What the tests with real TensorStore and Orbax share: finding the peers, running the program, damaging files."""
+"""Helps the tests with real TensorStore and Orbax: finds the peers, runs hfshard, damages files."""
 
+import argparse
 import glob
 import importlib
 import json
@@ -14,15 +15,15 @@ ORACLE = os.path.join(HERE, os.pardir, "oracle")
 SKIP_STATUS = 77
 PEERS = ("numpy", "jax", "tensorstore", "orbax.checkpoint")
 
-# Sizes with which the fixtures, smaller than one chunk otherwise, have many chunks, tiles and files. Only the test
-# tool has --limits.
+# Sizes with which the fixtures, otherwise smaller than one chunk, have many chunks, tiles and files. Only the test tool
+# has --limits.
 SHRUNKEN = ["--chunk-bytes", "64", "--limits",
             "floor_bytes=64,file_min_bytes=8192,file_max_bytes=8192,merge_bytes=16384,segment_bytes=256,"
             "commit_bytes=8192,run_bytes=64,link_piece_bytes=1"]
 
 
 def use_peer_python():
-    """Starts over under HFSHARD_PEER_PYTHON, the interpreter that has the peers, if that is another one."""
+    """Starts over under HFSHARD_PEER_PYTHON, the interpreter with the peers, if that is another one."""
     wanted = os.environ.pop("HFSHARD_PEER_PYTHON", "")
     if wanted and wanted != sys.executable:
         if not os.access(wanted, os.X_OK):
@@ -31,8 +32,17 @@ def use_peer_python():
         os.execv(wanted, [wanted, *sys.argv])
 
 
+# The release whose trees equal those of the clone for which the peers were written.
+CLONE_RELEASE = "0.2.4"
+
+
+def maxtext_release():
+    """Returns the release of MaxText whose trees a test needs."""
+    return os.environ.get("HFSHARD_MAXTEXT_RELEASE", CLONE_RELEASE)
+
+
 def import_peers(*more):
-    """Imports the peers, on 8 simulated devices; exits with 77 when one is missing."""
+    """Imports the peers, on 8 simulated devices. Exits with 77 if one is missing."""
     os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     sys.path.insert(0, os.path.join(HERE, "peers"))
@@ -49,7 +59,7 @@ def import_peers(*more):
 
 
 def tensors_of(folder):
-    """Name -> dtype, shape, bytes of the files of a checkpoint."""
+    """Returns name -> dtype, shape, bytes of the files of a checkpoint."""
     out = {}
     for path in sorted(glob.glob(os.path.join(folder, "*.safetensors"))):
         with open(path, "rb") as file:
@@ -62,8 +72,18 @@ def tensors_of(folder):
     return out
 
 
+def start(doc):
+    """Parses the arguments of a test that takes only --hfshard, and imports the peers. `doc`: of its module."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("--hfshard", required=True)
+    arguments = parser.parse_args()
+    use_peer_python()
+    import_peers()
+    return arguments
+
+
 class Program:
-    """The program under test, in one folder; counts what failed."""
+    """hfshard, in one folder. Counts failures."""
 
     def __init__(self, program, folder):
         self.program = os.path.abspath(program)
@@ -75,11 +95,11 @@ class Program:
         return os.path.join(self.folder, *names)
 
     def run_any(self, *words):
-        """Runs a command that may end as it likes."""
+        """Runs a command that may end in any way."""
         return subprocess.run([self.program, *words], capture_output=True, text=True, check=False)
 
     def run(self, *words, status=0):
-        """Runs a command; anything but the expected exit status ends the test."""
+        """Runs a command. Any but the expected exit status ends the test."""
         done = self.run_any(*words)
         if done.returncode != status:
             print(f"FAIL {' '.join(words)}\nended with {done.returncode}, expected {status}\n{done.stdout}{done.stderr}")
@@ -96,7 +116,7 @@ class Program:
             print(f"FAIL {sentence}")
 
     def copy(self, name, to):
-        """A fresh copy of an output."""
+        """Makes a fresh copy of an output."""
         shutil.rmtree(self.path(to), ignore_errors=True)
         shutil.copytree(self.path(name), self.path(to))
         return self.path(to)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""`hfshard link`: names of the source's files, the index in place, what cannot be linked, and edits of the source.
+"""Checks `hfshard link`: names of the source's files, the index in place, parts that can't be linked, and edits of the
+source.
 
-fixtures.py reads linked outputs of every family; this is about the files. Real Orbax and TensorStore read each output,
-bit for bit, against the oracle's expected.json, or the source's own bytes where names and shapes stay.
+fixtures.py reads linked outputs of every family, and this test covers the files. Real Orbax and TensorStore read
+each output, bit for bit. The test compares it with the oracle's expected.json, or with the source's own bytes if
+names and shapes stay.
 """
 
-import argparse
 import hashlib
 import itertools
 import json
@@ -20,12 +21,12 @@ import oracle_dirs
 PLAIN, SCALED = "qwen3", "llama3.1"  # all of the first can be linked; queries of the second are scaled
 QUANTISED = "deepseek3-fp8"
 MESH = {"fsdp": 4, "tensor": 2}
-# What numpy calls the dtypes of safetensors.
+# numpy's names for the dtypes of safetensors.
 DTYPES = {"BF16": "bfloat16", "F32": "float32", "F8_E4M3": "float8_e4m3fn"}
 
 
 def read_back(tool, item, expected, what, in_step):
-    """The ways that do not need a step directory, plain and sharded; and those that do."""
+    """Reads in the ways that don't need a step directory, plain and sharded, and in those that do."""
     import orbax_peer as peer
     import orbax_read
 
@@ -42,7 +43,7 @@ def read_back(tool, item, expected, what, in_step):
 
 
 def fresh_source(tool, name, number):
-    """A copy of an oracle's checkpoint."""
+    """Makes a copy of an oracle's checkpoint."""
     source = tool.path(f"source-{name}-{next(number)}")
     os.mkdir(source)
     for file in os.listdir(os.path.join(interop.ORACLE, name)):
@@ -56,7 +57,7 @@ def shards(folder):
 
 
 def check_names(tool, oracle, number):
-    """Hard and symbolic links, and what they mean when the source goes away."""
+    """Checks hard and symbolic links, and their effect when the source is deleted."""
     for kind in ("auto", "hard", "symbolic"):
         source, output = fresh_source(tool, PLAIN, number), tool.path(f"names-{kind}")
         report = tool.json("link", source, output, "--quiet", "--shards", kind)
@@ -80,12 +81,12 @@ def check_names(tool, oracle, number):
         again = tool.run_any("link", source, output, "--quiet")
         tool.expect(again.returncode != 0, f"{what}: an output that exists is linked over")
     done = tool.run_any("link", fresh_source(tool, PLAIN, number), tool.path("reflinked"), "--shards", "reflink")
-    tool.expect(done.returncode == 0 or "cannot link" in done.stderr, f"--shards reflink: {done.stderr}")
+    tool.expect(done.returncode == 0 or "can't link" in done.stderr, f"--shards reflink: {done.stderr}")
     tool.expect(done.returncode == 0 or not os.path.exists(tool.path("reflinked")), "--shards reflink left an output")
 
 
 def check_in_place(tool, oracles, number):
-    """The index beside the HuggingFace files: the directory is both."""
+    """Checks the index next to the Hugging Face files. The directory is both."""
     source = fresh_source(tool, PLAIN, number)
     before = {name: os.stat(os.path.join(source, name)) for name in os.listdir(source)}
     tool.run("link", source, "--in-place", "--quiet")
@@ -116,7 +117,7 @@ def check_in_place(tool, oracles, number):
 
 
 def stored(folder):
-    """The tensors of its files, as orbax_peer.describe() says them, by nothing but their headers and bytes."""
+    """Returns the tensors of its files like orbax_peer.describe(), from only their headers and bytes."""
     found = {}
     for shard in shards(folder):
         with open(os.path.join(folder, shard), "rb") as file:
@@ -130,7 +131,7 @@ def stored(folder):
 
 
 def check_stored_names(tool, number):
-    """--scheme hf: all of any model can be linked, scaled queries and codes too."""
+    """Checks --scheme hf: all of any model can be linked, scaled queries and codes too."""
     import orbax_peer as peer
 
     for name in (SCALED, QUANTISED):
@@ -142,7 +143,7 @@ def check_stored_names(tool, number):
 
 
 def flip(path, keep_time):
-    """Changes one byte of the data of a file, where it lies."""
+    """Changes one byte of the data of a file, in place."""
     info = os.stat(path)
     with open(path, "r+b") as file:
         length = int.from_bytes(file.read(8), "little")
@@ -156,7 +157,7 @@ def flip(path, keep_time):
 
 
 def check_edits(tool, number):
-    """An edit of the source is an edit of the output: the time says so, or the digests do."""
+    """Checks that an edit of the source edits the output. The time shows it, or the digests do."""
     for digests, keep_time in itertools.product((False, True), (False, True)):
         source, output = fresh_source(tool, PLAIN, number), tool.path(f"edited-{digests}-{keep_time}")
         tool.run("link", source, output, "--quiet", *(["--digests"] if digests else []))
@@ -180,11 +181,7 @@ def check_edits(tool, number):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--hfshard", required=True)
-    arguments = parser.parse_args()
-    interop.use_peer_python()
-    interop.import_peers()
+    arguments = interop.start(__doc__)
     oracles = {name: oracle_dirs.OracleDir(name) for name in (PLAIN, SCALED)}
     number = itertools.count()
     with tempfile.TemporaryDirectory(prefix="hfshard-links-") as folder:

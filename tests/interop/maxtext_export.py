@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""The way back, beside MaxText's own: to_huggingface and `convert --to safetensors` make the same files of the same trees.
+"""Compares exports with MaxText's own: to_huggingface and `convert --to safetensors` write the same files for the same
+trees.
 
     maxtext_export.py --hfshard PROGRAM [FIXTURE...]
 
-Every directory of tests/oracle that MaxText's converter made, stacked and separate, with towers and the text alone: hfshard writes
-the tree, both export it, MaxText in the dtype that config.json names; names, shapes, dtypes and bytes of all tensors are compared. A
-tensor that differs in an undeclared way fails, and so does a declared difference that is not there, or a refusal of MaxText's
-(`export`, `export_refused` in tests/oracle/differences.json, with DIFFERENCES.md; `parts` and `layers` there: of which trees;
-`export_names`: expressions that turn our names into MaxText's). Where tensors differ, ours are those of the file that the tree
-was made of, or within one ulp of them where its values were computed.
-HFSHARD_MAXTEXT_PYTHON and HFSHARD_MAXTEXT_SRC name MaxText (scripts/test --with-maxtext).
+The test covers every directory of tests/oracle that MaxText's converter made, stacked and separate, with towers and
+with only the text. hfshard writes the tree, and both programs export it, MaxText in the dtype that config.json
+names. The test compares names, shapes, dtypes and bytes of all tensors. An undeclared difference fails, and so does
+a declared one that doesn't exist, or an undeclared refusal by MaxText. Declarations are `export` and
+`export_refused` in tests/oracle/differences.json, with DIFFERENCES.md. There, `parts` and `layers` name the trees,
+and `export_names` has expressions that turn hfshard's names into MaxText's. If tensors differ, hfshard's are those
+of the original file, or within one ulp of them if its values were computed. HFSHARD_MAXTEXT_PYTHON and
+HFSHARD_MAXTEXT_SRC name MaxText (scripts/test --with-maxtext).
 """
 
 import argparse
@@ -30,7 +32,7 @@ FACTS = ("dtype", "shape", "bytes")
 
 
 class Export:
-    """One tree and what both programs make of it."""
+    """One tree and the exports of both programs."""
 
     def __init__(self, tool, oracle, layers, parts):
         self.oracle, self.layers, self.parts = oracle, layers, parts
@@ -47,7 +49,7 @@ class Export:
                      "dtype": oracle_dirs.read_json(oracle.path, "config.json")["torch_dtype"]}
 
     def declared(self, key):
-        """Of differences.json, what is declared for this tree: glob -> fact, or the beginning of a refusal."""
+        """Returns the declarations for this tree in differences.json: glob -> fact, or the beginning of a refusal."""
         return [entry[key] for entry in self.oracle.differences() if key in entry and self.layers in entry.get("layers", self.layers)
                 and self.parts in entry.get("parts", self.parts)]
 
@@ -58,7 +60,7 @@ class Export:
         return name
 
     def differing(self):
-        """Name -> the first fact in which a tensor of MaxText's is another one than ours."""
+        """Returns name -> the first fact in which MaxText's tensor differs from hfshard's."""
         theirs = interop.tensors_of(self.theirs)
         found = {name: "missing" if name in self.ours else "extra" for name in self.ours.keys() ^ theirs.keys()}
         for name in self.ours.keys() & theirs.keys():
@@ -89,7 +91,7 @@ class Export:
 
 
 def is_near(tensor, source):
-    """The same, or of the same dtype and shape and within one ulp."""
+    """Returns whether they are the same, or have the same dtype and shape and are within one ulp."""
     import numpy
 
     if tensor == source or tensor[:2] != source[:2] or tensor[0] not in ("BF16", "F16"):
@@ -98,7 +100,7 @@ def is_near(tensor, source):
 
 
 def parts_of(oracle):
-    """The whole tree, and of a model with towers the text alone, too."""
+    """Returns the whole tree, and for a model with towers also only the text."""
     return ("all", "text") if any(name in oracle.options for name in maxtext_load.TOWERS) else ("all",)
 
 
@@ -107,7 +109,7 @@ def main():
     parser.add_argument("--hfshard", required=True)
     parser.add_argument("fixtures", nargs="*", help="folders of tests/oracle (default: all that MaxText's converter made)")
     arguments = parser.parse_args()
-    maxtext_load.use_maxtext()
+    maxtext_load.use_maxtext(any_release=False)
     oracles = [oracle_dirs.OracleDir(name) for name in arguments.fixtures or oracle_dirs.oracle_names()]
     with tempfile.TemporaryDirectory(prefix="hfshard-maxtext-") as folder:
         tool = interop.Program(arguments.hfshard, folder)

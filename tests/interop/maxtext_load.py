@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Loads a checkpoint of tests/oracle in MaxText, through MaxText's own code, and compares its logits with transformers'.
+"""Loads a checkpoint of tests/oracle in MaxText, through MaxText's own code, and compares its logits with
+transformers'.
 
     maxtext_load.py --hfshard PROGRAM [--update] FIXTURE...
 
-Stacked and separate layers, NNX and Linen modules, and one layout with --dtype f32, which rounds nothing (and, where
-MaxText's model is known to be another one, with transformers' changed to it); docs/loading.md states for each the largest
-difference of all logits, the share of positions with the same likeliest token, or that MaxText refuses. A difference of more than twice what is
-stated fails, and so does another share, another refusal or a row too many. Where MaxText's own converter made the
-fixture's tree, the leaves must be the same, so that its figure is ours. `--update` writes the rows anew.
-HFSHARD_MAXTEXT_PYTHON and HFSHARD_MAXTEXT_SRC name MaxText (scripts/test --with-maxtext).
+It uses stacked and separate layers, NNX and Linen modules, and one layout with --dtype f32, which doesn't round. If
+MaxText's model is known to differ, that layout compares with transformers' model changed to it. For each,
+docs/loading.md states the largest difference of all logits, and the share of positions with the same likeliest
+token, or that MaxText refuses. A difference of more than twice the stated one fails. So does another share, another
+refusal, or an extra row. If MaxText's own converter made the fixture's tree, the leaves must be the same, so that
+its figure is hfshard's. `--update` writes the rows again. HFSHARD_MAXTEXT_PYTHON and HFSHARD_MAXTEXT_SRC name
+MaxText (scripts/test --with-maxtext, or --with-maxtext-release, which also sets HFSHARD_MAXTEXT_RELEASE).
 """
 
 import argparse
@@ -25,21 +27,31 @@ import oracle_dirs
 PAGE = os.path.join(interop.HERE, os.pardir, os.pardir, "docs", "loading.md")
 HEAD = "| fixture | MaxText's model | layers | modules | largest difference | largest logit | same argmax | MaxText's converter |"
 TOWERS = ("vision", "audio")
-# What is known beside expected.json: `reference`, what is changed in transformers' model where MaxText's is another
-# one, for the row with --dtype f32; `of`, `family` and `config`: an example checkpoint with a fixture's config.json, changed
-# in these places, and the `maxtext_settings` that change with them; `of` and `num_layers`: the first layers of a fixture, loaded
-# with what `plan` says, and in transformers with the config.json that convert makes. An example without `of` has its whole
-# `config`, `model`, the `options` of the conversion, and `model_type` where transformers has its model under another one. A fixture that MaxText's converter did not make
-# has `model` and `maxtext_settings` here, `config` where its own says too little to compute with, and `text` where transformers
-# is given its text model alone: the part of its config and what the names of its tensors begin with. `inputs`: "image" or "sound",
-# with which the towers are loaded and run too.
+# Facts in addition to expected.json:
+# - `reference`: changes to transformers' model if MaxText's differs, for the row with --dtype f32.
+# - `of`, `family` and `config`: an example checkpoint with a fixture's config.json, changed in these places, and the
+# `maxtext_settings` that change with them.
+# - `of` and `num_layers`: the first layers of a fixture. MaxText loads it with the arguments from `plan`, and
+# transformers with the config.json that convert writes.
+# - An example without `of` has its whole `config`, `model`, the `options` of the conversion, and `model_type` if
+# transformers has its model under another one.
+# - A fixture that MaxText's converter didn't make has `model` and `maxtext_settings` here. It has `config` if its own
+# isn't enough to compute with. It has `text` if transformers gets only its text model: the part of its config, and the
+# prefix of its tensors' names.
+# - `inputs`: "image" or "sound", with which the towers are loaded and run too.
 SETTINGS = os.path.join(interop.HERE, "maxtext_settings.json")
 ABSOLUTE = 2e-5  # sums of float32 in another order
 PEER = os.path.join(interop.HERE, "peers", "maxtext_logits.py")
+# The suffix of the kind of modules in rows for a release other than the clone's, which has no Linen modules.
+RELEASE = "" if interop.maxtext_release() == interop.CLONE_RELEASE else " " + interop.maxtext_release()
 
 
-def use_maxtext():
-    """Starts over under MaxText's Python; ends the test where there is none."""
+def use_maxtext(any_release=True):
+    """Starts over under MaxText's Python. Ends the test without one, or for a release if only the clone's code is
+    known."""
+    if not any_release and RELEASE:
+        print(f"PEER MISSING maxtext: a clone, not{RELEASE} (scripts/test --with-maxtext)")
+        sys.exit(interop.SKIP_STATUS)
     python = os.environ.get("HFSHARD_MAXTEXT_PYTHON", "")
     if not python or not os.path.isdir(os.path.join(os.environ.get("HFSHARD_MAXTEXT_SRC", ""), "maxtext")):
         print("PEER MISSING maxtext: HFSHARD_MAXTEXT_PYTHON and HFSHARD_MAXTEXT_SRC (scripts/test --with-maxtext)")
@@ -62,7 +74,8 @@ class Source:
         self.inputs = known.get("inputs", "")
         self.options = known.get("options") or (self.oracle.options if self.oracle else {})
         self.layouts = known.get("layouts") or (self.oracle.layouts() if self.oracle else list(oracle_dirs.LAYOUTS))
-        self.reference = known.get("reference", {})
+        mended = RELEASE and RELEASE.strip() == known.get("mended")
+        self.reference = {} if mended else known.get("reference", {})
         self.model_type = known.get("model_type", "")
         self.first = ["--num-layers", str(known["num_layers"])] if "num_layers" in known else []
         self.path = self.oracle.path if self.is_fixture else make_example(tool, name, self.oracle, known)
@@ -71,11 +84,11 @@ class Source:
         self.read_by_transformers = self.path
         if self.first:
             self.take_first(tool)
-        if quantisation(oracle_dirs.read_json(self.path, "config.json")).get("quant_method", "mxfp4") != "mxfp4":
+        if quantization(oracle_dirs.read_json(self.path, "config.json")).get("quant_method", "mxfp4") != "mxfp4":
             self.read_by_transformers = decode(tool, name, self.path, **known.get("text", {}))
 
     def take_first(self, tool):
-        """The settings that `plan` says, and the checkpoint with the output's config.json."""
+        """Returns the settings from `plan`, and the checkpoint with the output's config.json."""
         words = words_of(self, self.layouts[0])
         said = tool.json("plan", self.path, "--quiet", *words, *self.first)["load_words"]
         self.settings.update({word.split("=")[0]: int(word.split("=")[1]) for word in said if re.search(r"layers=\d", word)})
@@ -90,7 +103,7 @@ def write_config(folder, config):
 
 
 def with_config(tool, name, path, config):
-    """The tensors of a checkpoint with another config.json."""
+    """Returns the tensors of a checkpoint with another config.json."""
     folder = tool.path(name)
     os.mkdir(folder)
     for file in os.listdir(path):
@@ -101,38 +114,40 @@ def with_config(tool, name, path, config):
 
 
 def changed(config, changes):
-    """Nested dicts: what `changes` names is another, or new."""
+    """Returns nested dicts in which the entries of `changes` are changed or new."""
     for name, value in changes.items():
         config[name] = changed(config[name], value) if isinstance(config.get(name), dict) else value
     return config
 
 
-def quantisation(config):
-    """What a config or its text's says of codes."""
+def quantization(config):
+    """Returns the facts about codes in a config or its text's config."""
     return config.get("quantization_config") or config.get("text_config", {}).get("quantization_config") or {}
 
 
-def decode(tool, name, path, config="", prefix=""):
-    """A checkpoint of codes as float32, decoded with numpy: transformers itself needs a GPU for them, or another library.
+def decode(tool, name, path, config="", prefix="", put=""):
+    """Decodes a checkpoint of codes to float32 with numpy. transformers itself needs a GPU for them, or another
+    library.
 
-    `config` and `prefix`: of a text model inside another one, which is taken out.
+    `config` and `prefix`: for a text model inside another one, which is extracted. `put` replaces the prefix.
     """
     from safetensors.numpy import save_file
     import hf_decoded
 
     whole = oracle_dirs.read_json(path, "config.json")
     part = whole[config] if config else whole
-    tensors = hf_decoded.decoded(stored_arrays(path), quantisation(whole).get("weight_block_size"))
+    tensors = hf_decoded.decoded(stored_arrays(path), quantization(whole).get("weight_block_size"))
     folder = tool.path(f"{name}-decoded")
     os.mkdir(folder)
-    save_file({tensor.removeprefix(prefix): as_f32(array) for tensor, array in tensors.items() if tensor.startswith(prefix)},
+    head = "lm_head." if put else prefix
+    save_file({tensor.replace(prefix, put, 1): as_f32(array) for tensor, array in tensors.items() if tensor.startswith((prefix, head))},
               os.path.join(folder, "model.safetensors"), {"format": "pt"})
     write_config(folder, {key: value for key, value in part.items() if key != "quantization_config"})
     return folder
 
 
 def stored_arrays(path):
-    """Of codes too, which safetensors' numpy side does not read."""
+    """Reads arrays, also codes, which safetensors' numpy side doesn't read."""
     import ml_dtypes
     import numpy as np
     import safetensors
@@ -151,7 +166,8 @@ def as_f32(array):
 
 
 def make_example(tool, name, oracle, known):
-    """A checkpoint with random values, with a config of its own, or a fixture's and what is changed in it; text alone, if towers are given nothing."""
+    """Makes a checkpoint with random values. Its config is its own, or a fixture's with changes. If towers get no
+    inputs, it has only the text."""
     config = known["config"]
     if oracle:
         config = oracle_dirs.read_json(oracle.path, "config.json")
@@ -165,23 +181,22 @@ def make_example(tool, name, oracle, known):
 
 
 def words_of(source, layers):
-    """As text, without towers, if they are given nothing."""
+    """Returns the options as text, without towers if they get no inputs."""
     options = {name: value for name, value in source.options.items() if source.inputs or name not in TOWERS}
-    return ["--layers", layers, *oracle_dirs.words_of(options)]
+    return ["--layers", layers, *oracle_dirs.words_of({**options, "maxtext": interop.maxtext_release()})]
 
 
 def converter_row(tool, source, layers, output):
-    """What MaxText's own converter makes of the fixture, compared with ours."""
+    """Returns the comparison of the output of MaxText's own converter with hfshard's."""
     import orbax_peer as peer
 
     oracle = source.oracle
-    if not source.is_fixture or source.first or "maxtext_model_name" not in oracle.facts:
+    if RELEASE or not source.is_fixture or source.first or "maxtext_model_name" not in oracle.facts:
         return "not run"
     if any("added" in entry for entry in oracle.differences()):
         return "stops"
     expected = oracle.kept(layers)
-    found = {name.removeprefix("params.params.").replace(".", "/"): facts
-             for name, facts in peer.describe_arrays(peer.item_path(output)).items() if name.startswith("params.params.")}
+    found = {peer.leaf_of(name): facts for name, facts in peer.describe_arrays(peer.item_path(output)).items() if peer.leaf_of(name)}
     differ = [leaf for leaf, facts in found.items() if expected.get(leaf) != facts]
     differ += [leaf for leaf in expected.keys() - found.keys() if source.inputs or not leaf.startswith(("vision_encoder/", "audio_encoder/"))]
     tool.expect(not differ, f"{oracle.name} {layers}: {differ[:5]} are not as MaxText's converter makes them")
@@ -190,8 +205,8 @@ def converter_row(tool, source, layers, output):
 
 
 def row(source, load, answer):
-    """One row of the table; the difference is rounded up."""
-    names = [source.name, source.model, load["layers"], load["modules"]]
+    """Returns one row of the table. The difference is rounded up."""
+    names = [source.name, source.model, load["layers"], load["modules"] + RELEASE]
     if "error" in answer:
         return [*names, "refused: " + re.sub(r"\s+", " ", answer["error"]).replace("|", "/")[:160].strip(), "", "", ""]
     exponent = f"{answer['difference']:.1e}".split("e")
@@ -200,10 +215,12 @@ def row(source, load, answer):
 
 
 def measure(tool, name):
-    """The rows of one fixture."""
+    """Returns the rows of one fixture."""
     source = Source(tool, name)
     loads = []
-    for layers, dtype in [*((layers, "") for layers in source.layouts), (source.layouts[0], "f32")]:
+    keeps_codes = source.options.get("codes") == "kept"
+    wide = [] if keeps_codes else [(source.layouts[0], "f32")]
+    for layers, dtype in [*((layers, "") for layers in source.layouts), *wide]:
         output = tool.path(f"{name}-{layers}-{dtype}")
         words = [*words_of(source, layers), *source.first, *(["--dtype", dtype] if dtype else [])]
         tool.run("convert", source.path, output, "--quiet", *words)
@@ -211,8 +228,8 @@ def measure(tool, name):
                 "reference": {}, "converter": converter_row(tool, source, layers, output) if not dtype else ""}
         if dtype:
             load.update(layers=f"{layers}, {dtype}{', as MaxText' if source.reference else ''}", reference=source.reference)
-        loads += [{**load, "modules": modules} for modules in (["nnx"] if dtype else ["nnx", "linen"])]
-    task = {"source": source.read_by_transformers, "model_type": source.model_type, "inputs": source.inputs, "model_name": source.model, "settings": source.settings, "loads": loads}
+        loads += [{**load, "modules": modules} for modules in (["nnx"] if dtype or RELEASE else ["nnx", "linen"])]
+    task = {"source": source.read_by_transformers, "model_type": source.model_type, "inputs": source.inputs, "model_name": source.model, "settings": source.settings, "keeps_codes": keeps_codes, "loads": loads}
     done = subprocess.run([sys.executable, PEER], input=json.dumps(task), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         tool.expect(False, f"{name}: {done.stderr[-2000:]}")
@@ -221,13 +238,18 @@ def measure(tool, name):
 
 
 def read_page():
-    """The text before the table, its rows, and the text behind."""
+    """Returns the text before the table, its rows, and the text after it."""
     with open(PAGE, encoding="ascii") as file:
         before, table = file.read().split(HEAD + "\n")
     lines = table.splitlines(keepends=True)
     count = next((i for i, line in enumerate(lines) if not line.startswith("|")), len(lines))
     rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines[1:count]]
     return before, rows, "".join(lines[count:])
+
+
+def is_measured(cells, name):
+    """Returns whether a row is for this fixture and for the loaded release."""
+    return cells[0] == name and (cells[3].endswith(RELEASE) if RELEASE else " " not in cells[3])
 
 
 def write_page(before, rows, behind):
@@ -258,12 +280,15 @@ def main():
     with tempfile.TemporaryDirectory(prefix="hfshard-maxtext-") as folder:
         tool = interop.Program(arguments.hfshard, folder)
         for name in arguments.fixtures:
+            if oracle_dirs.keeps_codes(name) and not RELEASE:
+                print(f"{name}: only 0.2.5 has a place for scales (scripts/test --with-maxtext-release 0.2.5)")
+                return 77
             found = measure(tool, name)
             print("\n".join(" | ".join(cells) for cells in found), flush=True)
             before, rows, behind = read_page()
-            stated = [cells for cells in rows if cells[0] == name]
+            stated = [cells for cells in rows if is_measured(cells, name)]
             if arguments.update:
-                write_page(before, sorted([cells for cells in rows if cells[0] != name] + found), behind)
+                write_page(before, sorted([cells for cells in rows if not is_measured(cells, name)] + found), behind)
                 continue
             tool.expect([cells[:4] for cells in stated] == sorted(cells[:4] for cells in found),
                         f"{name}: docs/loading.md has {len(stated)} rows, {len(found)} were measured")

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""HuggingFace directories whose tensors have the names of transformers' modules are models as all others.
+"""Checks that Hugging Face directories whose tensors have the names of transformers' modules are models like others.
 
-Each checkpoint of module_names.json becomes such a directory (convert --to safetensors --dialect modules), which goes on to the files'
-names, to MaxText's and to torchtitan's, by its record and, without hfshard.json, by the names alone: bit for bit what the original
-directory becomes. Where the names are in files of the family as well (BOTH) they stay as they are unless a record says what they are.
-What is made of such a directory goes back to the names of the model's files, and is verified against it. No peer is needed.
+Each checkpoint of module_names.json becomes such a directory (convert --to safetensors --dialect modules). From
+there it becomes the files' names, MaxText's and torchtitan's. It does so by its record and, without hfshard.json, by
+the names alone. The results equal those of the original directory, bit for bit. Files of the family also have some
+of these names (BOTH). They stay unless a record identifies them. An output from such a directory is exported to the
+names of the model's files, and verified against it. The test needs no peer.
 """
 
 import argparse
@@ -19,16 +20,16 @@ import oracle_dirs
 
 TABLE = os.path.join(interop.HERE, "module_names.json")
 READ_AS = "the source has the names of --dialect modules, as "
-# Names that files of the family have too: published so, or the same in another shape.
+# Names that files of the family have too: published that way, or the same in another shape.
 BOTH = {
     "gemma", "gemma2", "gemma3-text", "gemma3", "gemma4-dense", "gemma4-e2b", "gemma4-moe", "llama4-scout-text", "qwen3-vl-moe",
     "qwen3-vl-text", "qwen3-vl", "qwen3.5-dense", "qwen3.5-text", "qwen3", "qwen2-vl"}
-# Whose files have names that are not the hub's: names alone lead to those.
+# Their files have names other than the Hub's, to which names alone lead.
 NOT_PUBLISHED = {"deepseek4"}
 MORE = ["deepseek4-released"]
-# Queries that are decoded and scaled are rounded once from codes, and once more from values.
+# Queries that are decoded and scaled. They are rounded once from codes, and again from values.
 ROUNDED_TWICE = ("mistral-fp8",)
-# Taken by every format and command.
+# Every format and command accepts them.
 THROUGH = ("qwen3-moe", "gemma3", "deepseek3-fp8")
 
 
@@ -36,7 +37,7 @@ def words_of(name):
     return [] if name.startswith("..") else oracle_dirs.OracleDir(name).words()
 
 
-def is_quantised(source):
+def is_quantized(source):
     return "quantization_config" in oracle_dirs.read_json(source, "config.json")
 
 
@@ -46,7 +47,7 @@ def read_as(report):
 
 
 def converted(tool, source, out, *words):
-    """What is said of it and what comes out; nothing where that cannot be."""
+    """Returns the printed text and the output, or nothing if it isn't possible."""
     done = tool.run_any("convert", source, out, "--to", "safetensors", "--json", *words)
     if done.returncode != 0:
         return None, done.stdout + done.stderr
@@ -56,16 +57,16 @@ def converted(tool, source, out, *words):
 
 
 def files_of(tool, source):
-    """The tensors under the files' names; codes decoded."""
+    """Returns the tensors under the files' names, with codes decoded."""
     found = interop.tensors_of(source)
-    if not is_quantised(source):
+    if not is_quantized(source):
         return found
     decoded = converted(tool, source, tool.path("decoded"), "--scheme", "hf", "--dtype", "bf16")[1]
     return {name: found[name] if name in found and found[name][0] in ("BF16", "F16", "F32") else tensor for name, tensor in decoded.items()}
 
 
 def differing(found, expected):
-    """Tensors of the same names that are not equal."""
+    """Returns tensors with the same names that differ."""
     return [name for name in found.keys() & expected.keys() if found[name] != expected[name]]
 
 
@@ -110,7 +111,7 @@ def check_model(tool, name):
 
 
 def check_through(tool, name):
-    """Every format, and what is made of such a directory."""
+    """Checks every format, and outputs from such a directory."""
     source, made = os.path.join(interop.ORACLE, name), tool.path("modules")
     words = words_of(name)
     tool.run("convert", source, made, "--to", "safetensors", "--dialect", "modules", "--prefix", "model.", "--quiet")
@@ -121,7 +122,7 @@ def check_through(tool, name):
         chosen += words if scheme == "maxtext" else []
         if tool.run_any("plan", source, *chosen).returncode != 0:
             continue
-        decode = ["--dtype", "bf16"] if scheme == "hf" and is_quantised(source) else []
+        decode = ["--dtype", "bf16"] if scheme == "hf" and is_quantized(source) else []
         tool.run("convert", source, direct, *chosen, *decode, *interop.SHRUNKEN[:2])
         tool.run("convert", made, out, *chosen, *interop.SHRUNKEN)
         report = tool.json("diff", out, direct, "--dtype-aware")
@@ -132,7 +133,7 @@ def check_through(tool, name):
         if scheme != "maxtext" or not words:
             found = interop.tensors_of(back)
             tool.expect(set(found) <= set(files) and found, f"{name}: {to} {scheme}: goes back to {sorted(set(found) - set(files))[:4]}")
-            if scheme == "hf" or not is_quantised(source):
+            if scheme == "hf" or not is_quantized(source):
                 tool.expect(all(found[key] == files.get(key) for key in found), f"{name}: {to} {scheme}: goes back to other values")
         for path in (out, direct, back):
             shutil.rmtree(path)

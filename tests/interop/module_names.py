@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""--scheme hf --dialect modules is what transformers 5 calls the same model: names, shapes and values of its state_dict.
+"""Checks that --scheme hf --dialect modules gives transformers 5's names, shapes and values of the state_dict.
 
-module_names.json is what transformers itself makes of checkpoints of tests/oracle (and one of tests/torchtitan), with its own loading code, as f32: the
-tensors of each layer by one line, whose hash is that of all of them in their order (--update writes it). Against it stand
-checkpoints that are read by real torch.distributed.checkpoint, and on the way back the files that they were made of. With
---transformers, transformers is asked again, and loads strictly what hfshard writes.
+module_names.json has transformers' own results for checkpoints of tests/oracle (and one of tests/torchtitan), from
+its own loading code, as f32. One line has the tensors of each layer. Its hash covers all of them in their order
+(--update writes it). The test compares them with checkpoints that real torch.distributed.checkpoint reads. For the
+export, it compares the original files. With --transformers, it runs transformers again, which loads hfshard's output
+strictly.
 """
 
 import argparse
@@ -22,7 +23,8 @@ import interop
 
 TABLE = os.path.join(interop.HERE, "module_names.json")
 PEER = os.path.join(interop.HERE, "peers", "module_hashes.py")
-# transformers 5.23 spreads the scales of blocks evenly over an axis whose last block is cut off: names and shapes alone count.
+# transformers 5.23 and 5.24 spread the scales of blocks evenly over an axis whose last block is cut off. Only names and
+# shapes count.
 CUT_OFF = ("deepseek3-fp8", "qwen3-moe-fp8")
 CODES = ("F8_E4M3", "U8")
 STRICT = ("qwen3-moe", "mixtral", "gemma3", "deepseek3")
@@ -40,7 +42,7 @@ def ask(python, mode, *words, **request):
 
 
 def fold(state):
-    """Lines of a table: `a.{0-2}.b` -> "shape hash"; the first number of a name counts."""
+    """Returns lines of a table: `a.{0-2}.b` -> "shape hash". The first number of a name counts."""
     groups = {}
     for name, facts in state.items():
         number = re.search(r"(?<=\.)\d+(?=\.)", name)
@@ -59,7 +61,7 @@ def fold(state):
 
 
 def unfold(lines):
-    """Name -> shape."""
+    """Returns name -> shape."""
     out = {}
     for key, value in lines.items():
         shape = value.split()[0]
@@ -83,18 +85,18 @@ def made(tool, name):
     return tool.path(os.path.basename(name))
 
 
-def is_quantised(name):
+def is_quantized(name):
     with open(os.path.join(source_of(name), "config.json"), encoding="utf-8") as file:
         return "quantization_config" in file.read()
 
 
 def values_words(name):
-    """Codes are compared before they are rounded."""
-    return ["--dtype", "f32"] if is_quantised(name) else []
+    """Returns the options for comparing codes before they are rounded."""
+    return ["--dtype", "f32"] if is_quantized(name) else []
 
 
 def check_names(tool, python, table):
-    """What is written, as torch reads it, and where it leads back to."""
+    """Checks the output as torch reads it, and its export."""
     asked = {}
     for name, lines in table.items():
         out = made(tool, name)
@@ -113,11 +115,11 @@ def check_names(tool, python, table):
 
 
 def check_back(tool, name, checkpoint, what, *words):
-    """The files again, as far as a checkpoint without codes can hold them."""
+    """Checks the files again, as far as a checkpoint without codes can hold them."""
     back = tool.path("back")
     tool.run("convert", checkpoint, back, "--to", "safetensors", "--quiet", *words)
     was, here = interop.tensors_of(source_of(name)), interop.tensors_of(back)
-    if is_quantised(name):  # what it leads back to is the same model
+    if is_quantized(name):  # it leads back to the same model
         again = tool.path("again")
         tool.run("convert", back, again, "--to", "dcp", "--dialect", "modules", "--quiet", *values_words(name))
         tool.run("diff", checkpoint, again)
@@ -134,7 +136,7 @@ def check_ways_back(tool, python, table):
         check_back(tool, name, made(tool, name), "on the way back")
     foreign = [name for name in FOREIGN if name in table]
     ask(python, "rewrite", "model.", *(tool.path(name) for name in foreign))
-    for name in foreign:  # of somebody else, who told nothing
+    for name in foreign:  # from another program, without a record
         check_back(tool, name, tool.path(name + "-theirs"), "by config.json", "--config", source_of(name), "--prefix", "model.")
     for name in set(ORBAX) & table.keys():
         out = tool.path("orbax")
@@ -144,7 +146,7 @@ def check_ways_back(tool, python, table):
 
 
 def stored_state(facts):
-    """Without the vision tower that the files of a text model do not have, or not whole."""
+    """Returns the state without the vision tower, which the files of a text model lack or have only in part."""
     return {name: tensor for name, tensor in facts["state"].items() if name not in facts["missing"] + facts["mismatched"]}
 
 
@@ -152,7 +154,7 @@ def check_transformers(tool, python, table):
     said = ask(python, "transformers", *(source_of(name) for name in table))
     for name, lines in table.items():
         facts = said[source_of(name)]
-        if str(facts).startswith("ImportError"):  # what reads FP8
+        if str(facts).startswith("ImportError"):  # reads FP8
             print(f"not asked about {name}: {facts.splitlines()[0]}")
             continue
         state = fold(stored_state(facts)) if isinstance(facts, dict) else {}
@@ -162,7 +164,8 @@ def check_transformers(tool, python, table):
         tool.run("convert", source_of(name), out, "--to", "dcp", "--dialect", "modules", "--prefix", "model.", "--quiet")
         differ = ask(python, "strict", source_of(name), out)["differ"]
         tool.expect(not differ, f"{name}: transformers loaded {differ[:4]} otherwise")
-    # Names of files that follow from those of modules and a config alone are such that transformers loads the same.
+    # Some names of files follow from those of modules and a config alone. transformers must load them to the same
+    # state.
     files = {name: tool.path(name + "-files") for name in BACK if name in table}
     for name, back in files.items():
         out = tool.path(name + "-theirs")
@@ -177,7 +180,7 @@ def check_transformers(tool, python, table):
 
 
 def update(python, names):
-    """Writes the table of those that transformers loads whole."""
+    """Writes the table of those that transformers loads completely."""
     said = ask(python, "transformers", *(source_of(name) for name in names))
     table = {}
     for name in names:

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Gives the words that `plan` says a model is loaded with to MaxText's own reading of its configuration.
+"""Gives the loading arguments from `plan` to MaxText's own parser of its configuration.
 
     next_words.py --hfshard PROGRAM
 
-Every model of tests/oracle/trees and every published one that a mapping lists, stacked and separate, by text alone and with
-its parts, and of text the fewest layers that there are: MaxText accepts the words, and its configuration has what they say.
-HFSHARD_MAXTEXT_PYTHON and HFSHARD_MAXTEXT_SRC name MaxText (scripts/test --with-maxtext).
+The test covers every model of tests/oracle/trees and every published one that a mapping lists, stacked and separate.
+It uses only the text, and the model with its parts, and the fewest possible layers of the text. MaxText accepts the
+arguments, and its configuration has their values. HFSHARD_MAXTEXT_PYTHON and HFSHARD_MAXTEXT_SRC name MaxText
+(scripts/test --with-maxtext).
 """
 
 import argparse
@@ -29,7 +30,7 @@ PEER = os.path.join(interop.HERE, "peers", "maxtext_words.py")
 
 
 def words_of(tool, source, options):
-    """What the loader is told; None where the model does not go into this layout."""
+    """Returns the loader's arguments, or None if the model doesn't have this layout."""
     done = tool.run_any("plan", source, "--to", "null", "--json", "--quiet", *options)
     return json.loads(done.stdout).get("load_words") if done.returncode == 0 else None
 
@@ -53,7 +54,7 @@ def tasks_of(tool, what, family, config, parts, first):
 
 
 def first_layers(tool, name, source, options, named):
-    """The words of the fewest layers of a model."""
+    """Returns the arguments for the fewest layers of a model."""
     for count in range(1, 9):
         more = [*options, "--num-layers", str(count)]
         words = words_of(tool, source, more)
@@ -75,7 +76,7 @@ def of_trees(tool, names):
 
 
 def nested(values):
-    """{"a.b": 1} -> {"a": {"b": 1}}."""
+    """Returns {"a": {"b": 1}} for {"a.b": 1}."""
     out = {}
     for name, value in values.items():
         *folders, last = name.split(".")
@@ -87,7 +88,7 @@ def nested(values):
 
 
 def listed_models(sizes):
-    """(name, facts of its config.json) of each model; mappings/README.md has the short form."""
+    """Returns (name, facts of its config.json) of each model. mappings/README.md has the short form."""
     if "models" not in sizes:
         yield from sizes.items()
         return
@@ -99,7 +100,7 @@ def listed_models(sizes):
 
 
 def of_sizes(tool):
-    """The models that the mappings list under `sizes`, with a tower where their config.json describes one."""
+    """Returns the models that the mappings list under `sizes`, with a tower if their config.json describes one."""
     for file in sorted(name for name in os.listdir(MAPPINGS) if name.endswith(".json")):
         for name, facts in listed_models(oracle_dirs.read_json(MAPPINGS, file).get("sizes", {"models": {}})):
             config = nested(facts)
@@ -108,7 +109,7 @@ def of_sizes(tool):
 
 
 def readme_tasks():
-    """The words behind MaxText's commands in README.md."""
+    """Returns the arguments after MaxText's commands in README.md."""
     with open(os.path.join(interop.HERE, os.pardir, os.pardir, "README.md"), encoding="utf-8") as file:
         text = file.read().replace("\\\n", " ")
     for line in text.splitlines():

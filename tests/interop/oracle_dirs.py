@@ -1,4 +1,4 @@
-"""The directories of tests/oracle: what they expect, and in what we differ on purpose (differences.json)."""
+"""Reads the directories of tests/oracle: their expected trees, and the deliberate differences (differences.json)."""
 
 import fnmatch
 import json
@@ -25,23 +25,28 @@ class OracleDir:
         options = os.path.join(self.path, "options.json")
         self.options = read_json(options) if os.path.exists(options) else {}
 
+    @property
+    def keeps_codes(self):
+        """Returns whether the tree has codes and scales, so that no other dtype can be requested."""
+        return self.options.get("codes") == "kept"
+
     def words(self):
-        """The options that the expected trees need, as words of the command line."""
+        """Returns the options for the expected trees, as arguments of the command line."""
         return words_of(self.options)
 
     def layouts(self):
         return [layers for layers, key in LAYOUTS.items() if self.facts[key]]
 
     def tree(self, layers):
-        """Leaf -> shape, dtype, sha256 and, where there are any, eager_bf16, eager_f32, as_shipped."""
+        """Returns leaf -> shape, dtype, sha256 and, if they exist, eager_bf16, eager_f32, as_shipped."""
         return self.facts[LAYOUTS[layers]]
 
     def kept(self, layers):
-        """What the source's own dtypes give."""
+        """Returns the tree with the source's own dtypes."""
         return {leaf: {k: facts[k] for k in ("shape", "dtype", "sha256")} for leaf, facts in self.tree(layers).items()}
 
     def as_bf16(self, layers):
-        """What --dtype bf16 gives: MaxText's eager mode, but for leaves that stay as they are stored."""
+        """Returns the tree with --dtype bf16: MaxText's eager mode, except for leaves that stay as stored."""
         out = self.kept(layers)
         stays = self.stays(layers)
         for leaf, facts in self.tree(layers).items():
@@ -50,7 +55,7 @@ class OracleDir:
         return out
 
     def stays(self, layers):
-        """Leaves that MaxText's eager mode would round and ours does not."""
+        """Returns leaves that MaxText's eager mode would round and hfshard doesn't."""
         rounded = [leaf for leaf, facts in self.tree(layers).items() if "eager_bf16" in facts]
         return matching(rounded, [glob for entry in self.differences() for glob in entry.get("stays", [])])[0]
 
@@ -58,14 +63,14 @@ class OracleDir:
         return [entry for entry in read_json(DIFFERENCES) if self.name in entry["oracles"]]
 
     def eager_f32(self, layers):
-        """Leaf -> hash that --dtype f32 gives, where it is not the widened leaf."""
+        """Returns leaf -> hash with --dtype f32, if it isn't the widened leaf."""
         out = {leaf: facts["eager_f32"] for leaf, facts in self.tree(layers).items() if "eager_f32" in facts}
         for entry in self.differences():
             out.update(entry.get("eager_f32", {}))
         return out
 
     def undeclared(self):
-        """Leaves that differ from MaxText's own code in no declared way."""
+        """Returns leaves with an undeclared difference from MaxText's own code."""
         declared = [glob for entry in self.differences() for glob in entry.get("as_shipped", [])]
         shipped = [leaf for layers in self.layouts() for leaf, facts in self.tree(layers).items()
                    if "as_shipped" in facts]
@@ -73,25 +78,34 @@ class OracleDir:
 
 
 def undocumented():
-    """Ids that are in only one of differences.json and DIFFERENCES.md."""
+    """Returns ids that are in only one of differences.json and DIFFERENCES.md."""
     with open(os.path.join(interop.ORACLE, "DIFFERENCES.md"), encoding="ascii") as file:
         written = {line[3:].strip() for line in file if line.startswith("## ")}
     return sorted(written ^ {entry["id"] for entry in read_json(DIFFERENCES)})
 
 
+def keeps_codes(name):
+    """Returns whether a directory of this name has an oracle of codes that are kept."""
+    path = os.path.join(interop.ORACLE, name, "options.json")
+    return os.path.exists(path) and read_json(path).get("codes") == "kept"
+
+
 def words_of(options):
-    """{"vision": "true", "vocab": "56"} -> --option vision=true --option vocab=56."""
-    return [word for name, value in options.items() for word in ("--option", f"{name}={value}")]
+    """Returns --option vision=true --option vocab=56 for {"vision": "true", "vocab": "56"}. --dtype keep makes kept
+    codes."""
+    keep = ["--dtype", "keep"] if options.get("codes") == "kept" else []
+    options = {name: value for name, value in options.items() if name != "codes"}
+    return keep + [word for name, value in options.items() for word in ("--option", f"{name}={value}")]
 
 
 def matching(leaves, patterns):
-    """The names that one of the globs matches, and the globs that match none."""
+    """Returns the names that one of the globs matches, and the globs without a match."""
     found = {leaf for leaf in leaves for pattern in patterns if fnmatch.fnmatchcase(leaf, pattern)}
     idle = [pattern for pattern in patterns if not fnmatch.filter(leaves, pattern)]
     return found, idle
 
 
 def oracle_names():
-    """Every directory that holds an expected.json."""
+    """Returns every directory with an expected.json."""
     return sorted(name for name in os.listdir(interop.ORACLE)
                   if os.path.exists(os.path.join(interop.ORACLE, name, "expected.json")))

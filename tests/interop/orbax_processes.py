@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""What several processes of JAX save together through real Orbax is read bit for bit.
+"""Reads trees that several processes of JAX saved together through real Orbax, bit for bit.
 
-Two runs, of two processes with two devices each and of three with one, save a tree in every form: OCDBT databases of each process
-that are merged when all are done, directories, zarr2 and zarr3, with and without replica-parallel writing, small data files, a
-CheckpointManager's steps. Each process holds only its own shards, of values that follow from their place; no restored array is
-compared, so that nothing of Orbax's reading counts. One is laid out anew for another mesh and compared with what it was.
+Two runs, of two processes with two devices each and of three with one, save a tree in every form. The forms are
+OCDBT databases of each process that are merged at the end, directories, zarr2 and zarr3, with and without
+replica-parallel writing, small data files, and a CheckpointManager's steps. Each process holds only its own shards.
+Their values follow from their place. The test doesn't compare restored arrays, so Orbax's reading doesn't count. It
+reshards one tree and compares it with the original.
 """
 
 import argparse
@@ -34,7 +35,7 @@ def value_of(name):
 
 
 def variants():
-    """Name -> how it is saved below a path."""
+    """Returns name -> how it is saved below a path."""
     import orbax.checkpoint as ocp
 
     def tree(**options):
@@ -56,7 +57,7 @@ def variants():
 
 
 def save_all(rank, count, address, folder):
-    """One process: saves its shards of every variant."""
+    """Saves one process's shards of every variant."""
     import jax
 
     jax.config.update("jax_cpu_collectives_implementation", "gloo")

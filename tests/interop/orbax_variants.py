@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Every kind of checkpoint that Orbax and TensorStore write is read bit for bit, and what is not read is named.
+"""Reads every kind of checkpoint from Orbax and TensorStore bit for bit. hfshard names the kinds that it can't read.
 
-Real Orbax writes most variants and restores them; real TensorStore writes and reads the forms of arrays that Orbax restores but
-does not choose. `inspect --data` finds nothing wrong with any, and the test tool's `dump-all` gives the values. Then chunks,
-files and bytes are lost or changed: each is an error that names key and file.
+Real Orbax writes most variants and restores them. Real TensorStore writes and reads the forms of arrays that Orbax
+restores but doesn't choose. `inspect --data` finds no damage in them, and the test tool's `dump-all` gives the
+values. Then the test removes or changes chunks, files and bytes. Each is an error that names key and file.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def sharded(inner, *codecs, start=False, index=(BYTES, CRC)):
 
 
 def noise(shape, dtype="float32", seed=1):
-    """Values that compress somewhat."""
+    """Returns values that compress a little."""
     import ml_dtypes  # pylint: disable=unused-import
     import numpy as np
 
@@ -44,11 +44,11 @@ def noise(shape, dtype="float32", seed=1):
     return values.astype(np.dtype(dtype))
 
 
-# -- What Orbax writes
+# -- Orbax's output
 
 
 def put(value, *axes):
-    """An array on eight devices, 4 x 2, cut along the named axes."""
+    """Puts an array on eight devices, 4 x 2, split along the named axes."""
     import jax
     import numpy as np
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -70,7 +70,7 @@ def handler_of(**options):
 
 
 def save_tree(path, tree, save_args=None, target=None, **options):
-    """Of the v0 interface, straight into a directory."""
+    """Saves a tree with the v0 interface, directly into a directory."""
     import orbax.checkpoint as ocp
 
     words = {} if target is None else {"ocdbt_target_data_file_size": target}
@@ -112,7 +112,7 @@ def numpy_only(path):
 
 
 def with_array_handler(**options):
-    """jax.Array leaves by a handler of other options than Orbax's own."""
+    """Saves jax.Array leaves with a handler whose options differ from Orbax's own."""
     def save(path, tree=None):
         import jax
         import orbax.checkpoint as ocp
@@ -228,12 +228,25 @@ def named_tuple_tree():
     return {"state": pair(noise((3, 2)), pair(noise((4,)), 8))}
 
 
+def odd_names_tree():
+    """Returns keys with dots, slashes and quotes, empty ones and with a trailing dot, and None and empty nodes of
+    every kind."""
+    return {"a.b": {"c/d": noise((6,))}, "e": [noise((3,)), (noise((2,)), {})], "g.": noise((4,)), "": noise((2,)), "text": "t",
+            "it's": {'"x"': noise((5,))}, "n": None, "q": [], "t": (), "\u00fc": {0: {"1": noise((3,))}}, "on": True,
+            "q/c": noise((3,)), "q/c/0": {"..": noise((2,))}}
+
+
+def nested_names_tree():
+    """Returns names that begin with others. The keys of their arrays are interleaved."""
+    return {"a": noise((5, 6)), "a/b": noise((4,)), "a/d": noise((3,)), "a/zz": noise((2,)), "a/b/q": noise((1,))}
+
+
 def bare_leaf():
     return noise((5, 3))
 
 
 def manager(steps, item=None, options=None, extra=None):
-    """Of a manager: the tree of the last step is what is read."""
+    """Returns a manager. The tree of its last step is read."""
     def save(path):
         import orbax.checkpoint as ocp
 
@@ -249,7 +262,7 @@ def manager(steps, item=None, options=None, extra=None):
 
 
 def direct_steps(path):
-    """As the checkpointers without items save, under names of the user's."""
+    """Saves like the checkpointers without items, under names of the user's."""
     for step in (9, 100):
         save_tree(os.path.join(path, f"checkpoint_{step}"), {"w": noise((step, 2))})
 
@@ -261,7 +274,7 @@ def json_items():
 
 
 def last_item(path, item):
-    """Where the highest step of a manager has its tree."""
+    """Returns where the highest step of a manager has its tree."""
     steps = sorted((name for name in os.listdir(path) if name[-1].isdigit()), key=lambda name: int(name.split("_")[-1]))
     return os.path.join(path, steps[-1], item)
 
@@ -303,6 +316,8 @@ ORBAX = {
     "strings": (tree_writer(strings_tree, use_zarr3=True), None),
     "names": (tree_writer(names_tree), None),
     "names_plain": (tree_writer(names_tree, use_ocdbt=False, use_zarr3=True), None),
+    "odd_names": (tree_writer(odd_names_tree), None),
+    "nested_names": (tree_writer(nested_names_tree, use_zarr3=True), None),
     "slashes": (tree_writer(slashes_tree, use_zarr3=True), None),
     "slashes_zarr2": (tree_writer(slashes_tree), None),
     "slashes_plain": (tree_writer(slashes_tree, use_ocdbt=False), None),
@@ -321,8 +336,13 @@ ORBAX = {
 }
 
 
+# Variants whose trees differ in kind from those above. Only these are resharded, since that takes time.
+AGAIN = ("standard", "plain_zarr2", "v1", "v1_steps", "flax_state", "training", "prng_keys", "dtypes_zarr2", "scalars", "empty_nodes",
+         "lists", "strings", "odd_names", "slashes", "nested_names", "int_keys", "named_tuples", "bare_leaf", "steps_direct", "item_any")
+
+
 def flat(tree):
-    """Dotted path -> array, of what Orbax restores; texts and empty nodes are left out."""
+    """Returns dotted path -> array, from what Orbax restores, without texts and empty nodes."""
     import jax
     import numpy as np
 
@@ -337,16 +357,65 @@ def flat(tree):
     return out
 
 
-def restored(item):
+def restored_tree(item):
     import orbax.checkpoint as ocp
 
     with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
-        return flat(checkpointer.restore(item, args=ocp.args.PyTreeRestore()))
+        return checkpointer.restore(item, args=ocp.args.PyTreeRestore())
 
 
-# -- What TensorStore writes
+def restored(item):
+    return flat(restored_tree(item))
 
-V3 = {  # name -> shape, chunk, codecs, and what else the metadata say
+
+def unlike(a, b):
+    """Returns differences of two restored trees: kinds of nodes and leaves, dtypes, values, shardings. Nothing if
+    they are alike."""
+    import jax
+    import numpy as np
+
+    (left, shape_a), (right, shape_b) = (jax.tree_util.tree_flatten_with_path(tree, is_leaf=lambda x: x is None) for tree in (a, b))
+    if shape_a != shape_b:
+        return f"{shape_a} is {shape_b}"
+    for (path, x), (_, y) in zip(left, right):
+        if type(x) is not type(y) or getattr(x, "dtype", None) != getattr(y, "dtype", None):
+            return f"{path}: {x!r} is {y!r}"
+        if isinstance(x, jax.Array) and x.sharding != y.sharding:
+            return f"{path}: {x.sharding} is {y.sharding}"
+        if isinstance(x, jax.Array) and jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key):
+            x, y = jax.random.key_data(x), jax.random.key_data(y)
+        same = x == y if x is None or isinstance(x, str) else np.asarray(x).tobytes() == np.asarray(y).tobytes()
+        if not same:
+            return f"{path}: {x!r} is {y!r}"
+    return ""
+
+
+def check_again(tool, path, tree, name):
+    """Checks that reshard writes the same tree. Real Orbax restores the same as from the source, and the item keeps
+    its name."""
+    out = path + "-again"
+    tool.run("reshard", path, out, "--quiet")
+    step = next(os.path.join(out, entry) for entry in os.listdir(out) if entry[-1].isdigit())
+    item = next(entry for entry in os.listdir(step) if os.path.isdir(os.path.join(step, entry)))
+    above, own = os.path.split(tree.rstrip("/"))
+    kept = own if os.path.exists(os.path.join(above, "_CHECKPOINT_METADATA")) else "items"
+    tool.expect(item == kept, f"{name}: the item {kept} is {item}")
+    difference = unlike(restored_tree(tree), restored_tree(os.path.join(step, item)))
+    tool.expect(not difference, f"{name}, laid out anew: {difference}")
+    tool.run("verify", out, "--quiet")
+    tool.run("verify", out, path, "--quiet")
+    with open(os.path.join(step, item, "_METADATA"), encoding="utf-8") as file:
+        ours = json.load(file)["custom_metadata"]
+    with open(os.path.join(tree, "_METADATA"), encoding="utf-8") as file:
+        theirs = json.load(file).get("custom_metadata") or {}
+    ours.pop("hfshard")
+    tool.expect(ours == theirs, f"{name}: the custom metadata {theirs} are {ours}")
+    shutil.rmtree(out)
+
+
+# -- TensorStore's output
+
+V3 = {  # name -> shape, chunk, codecs, and the other metadata
     "gzip": ((40, 30), (16, 30), [BYTES, GZIP], {}),
     "gzip_summed": ((40, 31), (16, 7), [BYTES, GZIP, CRC], {}),
     "sum_in_zstd": ((40, 32), (40, 32), [BYTES, CRC, ZSTD], {}),
@@ -370,7 +439,7 @@ V3 = {  # name -> shape, chunk, codecs, and what else the metadata say
     "long": ((3, 200000), (2, 200000), [sharded([1, 100000], BYTES, GZIP)], {}),
     "attributed": ((7, 3), (7, 3), [BYTES], {"attributes": {"a": 1}, "dimension_names": ["x", None]}),
 }
-V2 = {  # name -> shape, chunk, dtype, and what else the metadata say
+V2 = {  # name -> shape, chunk, dtype, and the other metadata
     "raw": ((10, 7), (4, 3), "<f4", {}),
     "zstd": ((10, 8), (4, 3), "<i8", {"compressor": {"id": "zstd", "level": 3}}),
     "zlib": ((10, 9), (4, 9), "<u2", {"compressor": {"id": "zlib", "level": 5}}),
@@ -387,7 +456,7 @@ V2 = {  # name -> shape, chunk, dtype, and what else the metadata say
 V2_NAMES = {"<f4": "float32", "<i8": "int64", "<u2": "uint16", "<f8": "float64", "<i2": "int16", "|u1": "uint8", "<i4": "int32",
             "<f2": "float16", "|b1": "bool"}
 SMALL_NODES = {"max_decoded_node_bytes": 1000, "max_inline_value_bytes": 40, "compression": None}
-STORES = {  # where arrays go: nothing is a directory of files, else the options of a database
+STORES = {  # where arrays go: nothing means a directory of files, otherwise the options of a database
     "directory": None,
     "database": {},
     "small_nodes": {"config": SMALL_NODES},
@@ -434,7 +503,7 @@ def write_v2(kvstore, name, form, **words):
 
 
 def write_metadata(item, names, **members):
-    """_METADATA in Orbax's form."""
+    """Writes _METADATA in Orbax's form."""
     os.makedirs(item, exist_ok=True)
     tree = {str(tuple(name.split("."))): {
         "key_metadata": [{"key": key, "key_type": 2} for key in name.split(".")],
@@ -454,7 +523,7 @@ def forms_in(options, version):
 
 
 def merged(item):
-    """Three processes' databases, merged as Orbax does; both versions of zarr."""
+    """Writes three processes' databases, merged like Orbax, with both versions of zarr."""
     import tensorstore as ts
 
     arrays = {}
@@ -474,7 +543,7 @@ def merged(item):
 
 
 def elided(options, version):
-    """Chunks that equal the fill value are left out, and inner chunks; the metadata say that they may be."""
+    """Leaves out chunks that equal the fill value, and inner chunks. The metadata allow it."""
     def write(item):
         import numpy as np
 
@@ -505,11 +574,11 @@ TENSORSTORE = {
 }
 
 
-# -- What is compared
+# -- Comparisons
 
 
 def check_values(tool, path, expected, what):
-    """inspect lists the leaves and finds nothing wrong; dump-all gives the values."""
+    """Checks that inspect lists the leaves and finds no damage, and that dump-all gives the values."""
     import numpy as np
 
     report = tool.json("inspect", path, "--data", "--quiet")
@@ -533,7 +602,7 @@ def check_values(tool, path, expected, what):
 
 @contextlib.contextmanager
 def variant(tool, name):
-    """The variants go on where a peer refuses to write one."""
+    """Continues with the other variants if a peer refuses to write one."""
     try:
         yield tool.path(name)
     except Exception as error:  # pylint: disable=broad-exception-caught
@@ -546,6 +615,8 @@ def check_orbax(tool):
             write(path)
             tree = path if item is None else os.path.join(path, item) if name.startswith("v1") else last_item(path, item)
             check_values(tool, path, restored(tree), name)
+            if name in AGAIN:
+                check_again(tool, path, tree, name)
 
 
 def check_tensorstore(tool):
@@ -556,14 +627,14 @@ def check_tensorstore(tool):
 
 
 def check_without_tree(tool):
-    """Older checkpoints have no _METADATA: directories tell the names."""
+    """Checks older checkpoints without _METADATA. Directories give the names."""
     for name in ("plain_zarr2", "plain_zarr3", "slashes_plain"):
         expected = restored(tool.path(name))
         copy = tool.copy(name, name + "-old")
         os.remove(os.path.join(copy, "_METADATA"))
         check_values(tool, copy, expected, name + " without _METADATA")
         tool.expect("not read" not in tool.run_any("inspect", copy).stderr, f"{name}: something is said to be not read")
-        with open(os.path.join(copy, "checkpoint"), "wb") as file:  # where older releases kept small values
+        with open(os.path.join(copy, "checkpoint"), "wb") as file:  # older releases kept small values there
             file.write(b"\x81\xa4step\x07")
         said = tool.run_any("inspect", copy)
         tool.expect(said.returncode == 0 and 'values that the file "checkpoint" itself holds' in said.stderr, f"{name}: {said.stderr}")
@@ -576,7 +647,7 @@ def check_without_tree(tool):
 
 
 def check_choice(tool):
-    """Of several steps and items one is chosen; nothing is guessed."""
+    """Checks the choice of several steps and items. hfshard never guesses."""
     import orbax.checkpoint as ocp
 
     path = tool.path("several")
@@ -602,7 +673,7 @@ def check_choice(tool):
 
 
 def check_sharding(tool):
-    """How arrays were sharded when they were saved says which axes of another mesh cut them."""
+    """Checks that the saved shardings of arrays decide which axes of another mesh split them."""
     small = ["--limits", "floor_bytes=8", "--dry-run"]
     path = tool.path("plain_zarr3")
     shards = {leaf["path"]: leaf["shard"] for leaf in tool.json("reshard", path, tool.path("never"), "--mesh", "a=2,b=3", *small)["leaves"]}
@@ -630,7 +701,7 @@ def write_json(path, value):
         json.dump(value, file)
 
 
-# -- What is refused
+# -- Refusals
 
 
 def refused(tool, path, code, *words):
@@ -656,7 +727,7 @@ def check_refused(tool):
 
 
 def check_damage(tool):
-    """Lost and changed files and keys are named; nothing becomes zeros."""
+    """Checks that hfshard names lost and changed files and keys. Nothing becomes zeros."""
     chunk = os.path.join("params.params.cut", "c", "1", "1")
     cases = {"gone": (os.remove, "not_found"), "short": (lambda path: os.truncate(path, os.path.getsize(path) - 1), "corrupt")}
     for what, (change, code) in cases.items():
@@ -686,6 +757,48 @@ def check_damage(tool):
     refused(tool, copy, "not_found", "manifest.ocdbt")
 
 
+def check_as_files(tool):
+    """Checks that a tree without a model becomes safetensors under its own names. hfshard names the parts that they
+    can't hold."""
+    import safetensors.numpy
+
+    for name, named in (("odd_names", ('"e.1.1"', '"text"', '"n"')), ("training", ('"opt_state.0"',))):
+        out = tool.path(name + "-files")
+        done = tool.run("convert", tool.path(name), out, "--to", "safetensors", "--scheme", "hf")
+        tool.expect(all(word in done.stderr for word in (*named, "no config.json")), f"{name} as files: {done.stderr}")
+        wanted, found = restored(tool.path(name)), safetensors.numpy.load_file(os.path.join(out, "model.safetensors"))
+        same = wanted.keys() == found.keys() and all(found[key].tobytes() == value.tobytes() for key, value in wanted.items())
+        tool.expect(same, f"{name} as files: {sorted(wanted.keys() ^ found.keys())}")
+
+
+def check_bools(tool):
+    """Checks that hfshard refuses a bool that is neither 0 nor 1, with its array's name, like TensorStore."""
+    path = tool.path("bools")
+    save_tree(path, {"flags": noise((8,), "bool"), "w": noise((3,))}, use_ocdbt=False, use_zarr3=True, use_compression=False)
+    with open(os.path.join(path, "flags", "c", "0"), "r+b") as file:
+        file.write(b"\2")
+    try:
+        restored(path)
+        tool.expect(False, "Orbax restores a bool that is 2")
+    except Exception as error:  # pylint: disable=broad-except
+        tool.expect("bool" in str(error).lower() or "Invalid" in str(error), f"Orbax says something else of a bool: {error}")
+    error = tool.json("reshard", path, tool.path("never"), status=3)["error"]
+    tool.expect(error["code"] == "corrupt" and error["tensor"] == "flags" and "neither 0 nor 1" in error["message"], f"a bool: {error}")
+    tool.run("reshard", path, tool.path("rest"), "--exclude", "flags", "--quiet")
+    import safetensors.numpy
+
+    # In a source of files too, since Orbax couldn't read the output.
+    files = tool.path("bool-files")
+    os.makedirs(files)
+    safetensors.numpy.save_file({"flags": noise((8,), "bool")}, os.path.join(files, "model.safetensors"))
+    with open(os.path.join(files, "model.safetensors"), "r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"\3")
+    for number, words in enumerate(((), ("--to", "dcp"), ("--to", "safetensors"))):
+        error = tool.json("convert", files, tool.path(f"never-{number}"), "--scheme", "hf", *words, status=3)["error"]
+        tool.expect(error["code"] == "corrupt" and error["tensor"] == "flags", f"a bool of files {words}: {error}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hfshard", required=True, help="the test tool: the program with --limits and dump-all")
@@ -706,6 +819,8 @@ def main():
         check_sharding(tool)
         check_refused(tool)
         check_damage(tool)
+        check_bools(tool)
+        check_as_files(tool)
         print(f"{len(ORBAX) + len(TENSORSTORE)} variants")
         return tool.verdict()
 

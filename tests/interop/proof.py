@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How far each family is shown to be right: makes mappings/proof.json, which `mappings list` prints, or checks it.
+"""Proves how far each family is right. Makes mappings/proof.json, which `mappings list` prints, or checks it.
 
     proof.py --hfshard PROGRAM [--update]
 
 accounted   sizes of the family that `mappings check --all` accounts for in every layout
 executed    directories of tests/oracle and tests/torchtitan that convert, and that `verify` finds equal to their source, in every layout
-right_by_*  of them, bit-equal to expected.json, read by real TensorStore: made by MaxText's own converter, or by
-            tests/oracle/make_numpy_oracles.py; or made by torchtitan's own adapter
+right_by_*  those that are bit-equal to expected.json, read by real TensorStore: made by MaxText's own converter, by
+            tests/oracle/make_numpy_oracles.py, or by torchtitan's own adapter
 """
 
 import argparse
@@ -26,7 +26,7 @@ PROOF = os.path.join(os.path.dirname(interop.ORACLE), os.pardir, "mappings", "pr
 
 
 def accounted(tool):
-    """Family -> sizes without a problem in any of their checks."""
+    """Returns family -> sizes without a problem in any of their checks."""
     good, bad = collections.defaultdict(set), collections.defaultdict(set)
     for check in tool.json("mappings", "check", "--all")["checks"]:
         (bad if check["problems"] else good)[check["family"]].add(check["config"])
@@ -34,7 +34,7 @@ def accounted(tool):
 
 
 def is_right(tool, oracle, layers):
-    """Converts, verifies and compares; (executed, right)."""
+    """Converts, verifies and compares. Returns (executed, right)."""
     import orbax_peer as peer
 
     output = tool.path(f"{oracle.name}-{layers}")
@@ -43,8 +43,8 @@ def is_right(tool, oracle, layers):
     item = peer.item_path(output)
     found = {}
     for name in peer.array_names(item):
-        if name.startswith("params.params."):
-            leaf = name.removeprefix("params.params.").replace(".", "/")
+        leaf = peer.leaf_of(name)
+        if leaf is not None:
             found[leaf] = peer.describe(peer.open_array(item, name).read().result())
     return found == oracle.kept(layers)
 

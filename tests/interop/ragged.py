@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Grids with a ragged last chunk: real TensorStore and Orbax read them bit for bit, onto 8 devices too.
+"""Checks grids with a ragged last chunk. Real TensorStore and Orbax read them bit for bit, onto 8 devices too.
 
-The vocabulary of a small model is a prime, and in the last forms twice a prime that the mesh halves. Sizes are shrunken so
-that the grid is cut as that of a large model. Each form must hold what the same model in one chunk a leaf holds, whose
-embedding is compared with the source's own bytes; verify, workers and a resumed run must agree.
+The vocabulary of a small model is a prime. In the last forms, it is twice a prime that the mesh halves. Sizes are
+shrunken so that the grid is cut like that of a large model. Each form must have the same contents as the same model
+with one chunk for each leaf. The test compares that model's embedding with the source's own bytes. verify, workers
+and a resumed run must agree.
 """
 
 import argparse
@@ -22,7 +23,7 @@ CONFIG = {**oracle_dirs.read_json(interop.ORACLE, "qwen3", "config.json"), "hidd
           "head_dim": 16, "num_hidden_layers": 3, "tie_word_embeddings": False}
 PRIME, TWICE_A_PRIME = 1009, 1018
 LIMITS = interop.SHRUNKEN[-1]
-# Leaves are one chunk up to the floor; shards are divided into chunks of at least a part of it.
+# Leaves are one chunk up to the floor. Shards are divided into chunks of at least a part of it.
 FLOOR = LIMITS.replace("floor_bytes=64,", "floor_bytes=2048,")
 EMBEDDING = "params.params.token_embedder.embedding"
 FSDP = ["--mesh", "fsdp=4", "--chunk-bytes", "2048", "--limits", LIMITS]
@@ -52,7 +53,7 @@ def make_source(tool, vocab):
 
 
 def source_hash(source, tensor):
-    """SHA-256 of a tensor's bytes in a directory of one file."""
+    """Returns the SHA-256 of a tensor's bytes in a directory of one file."""
     with open(os.path.join(source, "model.safetensors"), "rb") as file:
         header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
         begin, end = header[tensor]["data_offsets"]
@@ -61,7 +62,7 @@ def source_hash(source, tensor):
 
 
 def whole(tool, source, layers):
-    """What the leaves hold, from an output of one chunk a leaf."""
+    """Returns the contents of the leaves, from an output with one chunk for each leaf."""
     output = source + "-" + layers
     tool.run("convert", source, output, "--layers", layers, "--quiet")
     found = fixtures.describe_found(output)
@@ -71,7 +72,7 @@ def whole(tool, source, layers):
 
 
 def check_padding(tool, plan, what):
-    """Edge chunks are stored in full, and add little."""
+    """Checks that edge chunks are stored in full, and add little."""
     for leaf in plan["leaves"]:
         elements = stored = 1
         for extent, chunk in zip(leaf["shape"], leaf["chunk"]):

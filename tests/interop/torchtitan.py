@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Real torch.distributed.checkpoint loads what --scheme torchtitan writes: the tensors of torchtitan's model, bit for bit.
+"""Checks that real torch.distributed.checkpoint loads the output of --scheme torchtitan: torchtitan's tensors, bit for
+bit.
 
-Every directory of tests/torchtitan is written as a DCP, in one piece and cut for meshes, with several data files. The state dict that
-is loaded has the names and shapes of torchtitan's own model, zero buffers among them; dcp.load refuses what misses one.
+Every directory of tests/torchtitan is written as a DCP, in one piece and split for meshes, with several data files.
+The loaded state dict has the names and shapes of torchtitan's own model, including zero buffers. dcp.load refuses a
+checkpoint without one of them.
 """
 
 import argparse
@@ -19,7 +21,7 @@ import interop
 sys.path.insert(0, os.path.join(interop.HERE, os.pardir, "torchtitan"))
 import check as torchtitan  # noqa: E402
 
-# Pieces of a kilobyte: torch opens a file for each, so that those of 64 bytes take it most of a minute.
+# Pieces of a kilobyte, since torch opens a file for each. With 64 bytes, it takes most of a minute.
 MESHES = {"whole": [], "rows": ["--mesh", "fsdp=3"],
           "both": ["--mesh", "fsdp=2,tensor=2", "--chunk-bytes", "1024", *interop.SHRUNKEN[2:]]}
 

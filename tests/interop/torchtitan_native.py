@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""torchtitan's own models take what --scheme torchtitan writes: those that its converter cannot make a checkpoint for.
+"""Checks that torchtitan's own models load the output of --scheme torchtitan in cases that its converter can't handle.
 
-Qwen3's experts, gpt-oss (MXFP4 and bf16) and Qwen3.5's experts, as its files have them and transposed: the model is built with the
-fixture's sizes, loaded, and every tensor that it has then is the one of expected.json, zero buffers among them.
+The cases are Qwen3's experts, gpt-oss (MXFP4 and bf16) and Qwen3.5's experts, as in its files and transposed. The
+test builds the model with the fixture's sizes and loads it. Then every tensor in it must equal the one in
+expected.json, including zero buffers.
 """
 
 import argparse

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""transformers loads what `--to safetensors` makes: the same state, bit for bit, and the same logits as of the source.
+"""Checks that transformers loads the output of `--to safetensors`: the same state, bit for bit, and the source's
+logits.
 
-Small checkpoints of tests/oracle, written again in several files. Torch's safe_open reads each tensor too. The Python with
-torch and transformers is HFSHARD_MAXTEXT_PYTHON (scripts/test --with-maxtext).
+Small checkpoints of tests/oracle are written again in several files. Torch's safe_open also reads each tensor. The
+Python with torch and transformers is HFSHARD_MAXTEXT_PYTHON (scripts/test --with-maxtext).
 """
 
 import argparse
@@ -18,7 +19,7 @@ FIXTURES = ("qwen3", "llama3.1", "mixtral", "gpt-oss")
 
 
 def use_transformers():
-    """Starts over under the Python that has it; ends the test where there is none."""
+    """Starts over under the Python with transformers. Ends the test without one."""
     python = os.environ.get("HFSHARD_MAXTEXT_PYTHON", "")
     if not python:
         print("PEER MISSING transformers: HFSHARD_MAXTEXT_PYTHON")
@@ -47,7 +48,7 @@ def load(directory):
 
 
 def stored(directory):
-    """Every tensor by torch's safe_open."""
+    """Returns every tensor by torch's safe_open."""
     from safetensors import safe_open
 
     out = {}

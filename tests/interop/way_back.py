@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""HuggingFace -> tree -> another mesh (reshard) -> HuggingFace: every tensor is what it was.
+"""Converts Hugging Face -> tree -> another mesh (reshard) -> Hugging Face. Every tensor must be the same as before.
 
-Every directory of tests/oracle, stacked or separate, raw and as zstd frames, with and without inner chunks, in sizes that
-give every matrix several chunks: the pieces of one mesh are read for the units of another, and stacks whose pieces feed
-several tensors are unpacked. Expected are the bytes in the source's own files. Tensors that were computed on the way come
-back within one ulp, and a note names them; those that were left out or decoded are told apart by what the source has.
+The test covers every directory of tests/oracle, stacked or separate, raw and as zstd frames, with and without inner
+chunks. Sizes give every matrix several chunks. hfshard reads the pieces of one mesh for the units of another, and
+unpacks stacks whose pieces feed several tensors. The bytes in the source's own files are expected. Tensors that were
+computed on the way come back within one ulp, and a note names them. The source shows which tensors were left out or
+decoded.
 """
 
 import argparse
@@ -17,15 +18,15 @@ import interop
 import oracle_dirs
 
 MESHES = ("fsdp=4,tensor=2", "fsdp=2,tensor=2", "fsdp=4", "tensor=2", "fsdp=2", "expert=2", "data=2")
-# Every file of a source is looked at before each commit, so that hundreds of files in hundreds of commits take long.
+# hfshard checks every file of a source before each commit, so hundreds of files in hundreds of commits take long.
 SMALL = [*interop.SHRUNKEN[:3], interop.SHRUNKEN[3].replace("=8192", "=65536")]
 INNER = [*SMALL[:3], SMALL[3] + ",outer_shards=2"]
-# Of the first tree and of the second.
+# For the first tree and the second.
 CODINGS = (([], ["--compress", "zstd"]), (["--compress", "zstd"], ["--checksum", "none"]))
 
 
 def ulps(seen, wanted):
-    """Largest distance of two arrays of 16-bit floats in steps of their bits."""
+    """Returns the largest distance of two arrays of 16-bit floats in steps of their bits."""
     import numpy
 
     def ordered(bits):
@@ -36,17 +37,17 @@ def ulps(seen, wanted):
 
 
 def compare(tool, name, source, found, notes):
-    """Counts what is as it was; the rest must have a reason."""
+    """Counts unchanged tensors. The rest must have a reason."""
     import numpy
 
     coded = {tensor for tensor, (dtype, _, _) in source.items() if dtype.startswith(("F4", "F8", "U8", "I8")) or tensor.endswith("_packed")}
-    quantised = bool(coded)
+    quantized = bool(coded)
     missing = [tensor for tensor in source if tensor not in found]
-    if missing and not quantised:
+    if missing and not quantized:
         told = [note for note in notes if f"{len(missing)} of {len(source)} tensors" in note]
         tool.expect(told, f"{name}: {missing[:3]} are missing, and no note says so: {notes}")
     extra = [tensor for tensor in found if tensor not in source]
-    tool.expect(not extra or quantised, f"{name}: what is {extra[:3]}?")
+    tool.expect(not extra or quantized, f"{name}: what is {extra[:3]}?")
     inexact = any(note.startswith("not exact") for note in notes)
     for tensor, (dtype, shape, data) in source.items():
         if tensor not in found or tensor in coded:
@@ -82,7 +83,7 @@ def check(tool, oracle, number):
 
 
 def small_slab(tool):
-    """A piece that feeds more than a run may hold at once is unpacked, not refused."""
+    """Checks that hfshard unpacks a piece that feeds more than a run can hold at once. It doesn't refuse it."""
     config = oracle_dirs.read_json(interop.ORACLE, "qwen3", "config.json") | {"vocab_size": 4000}
     with open(tool.path("config.json"), "w", encoding="utf-8") as file:
         json.dump(config, file)
@@ -94,7 +95,8 @@ def small_slab(tool):
 
 
 def tall(tool):
-    """A transposed matrix of which 64 MiB are less than all goes back in slices, in memory that does not hold it."""
+    """Exports a transposed matrix of which 64 MiB are less than all. It goes in slices, in memory that can't hold
+    it."""
     config = oracle_dirs.read_json(interop.ORACLE, "qwen3", "config.json")
     config |= {"hidden_size": 1032, "intermediate_size": 33000, "num_hidden_layers": 1}
     with open(tool.path("config.json"), "w", encoding="utf-8") as file:
@@ -111,8 +113,8 @@ def tall(tool):
 
 
 def raw_stacks(tool):
-    """Stacks that real Orbax stored as they are, which are too long to be unpacked whole: by layers, a few at a time, or read
-    in place; to layers, turned and not, and to another mesh. Nothing is read twice."""
+    """Checks stacks that real Orbax stored uncompressed, too long to unpack whole. They are read by layers, a few at
+    a time, or in place. They become layers, transposed and not, and another mesh. Nothing is read twice."""
     import orbax.checkpoint as ocp
     import orbax_peer
 
@@ -138,6 +140,87 @@ def raw_stacks(tool):
         tool.run("diff", raw, again, *limits[2:])
 
 
+def boxed(tree):
+    """Makes a tree of NNX modules as Orbax stores it: layers NAME_0, NAME_1, ... in a list, and `value` below each
+    weight."""
+    if not isinstance(tree, dict):
+        return {"value": tree}
+    out = {name: boxed(value) for name, value in tree.items() if not name.rpartition("_")[2].isdigit() or "layers" not in name}
+    for name in sorted((name for name in tree if name not in out), key=lambda name: int(name.rpartition("_")[2])):
+        out.setdefault(name.rpartition("_")[0], []).append(boxed(tree[name]))
+    return out
+
+
+def forms_of(tree):
+    """Returns the forms of MaxText's trainers: items of a step. maxtext_forms.py has them from MaxText's own code."""
+    import numpy
+
+    weights = tree["params"]["params"]
+    aside = {"decoder": {"decoder_norm": weights["decoder"]["decoder_norm"]}}  # like a variable that isn't a parameter
+    rest = {**weights, "decoder": {name: value for name, value in weights["decoder"].items() if name != "decoder_norm"}}
+    sft = {**boxed(weights), "rngs": {"params": {"key": {"value": numpy.arange(2, dtype=numpy.uint32)}}}}
+    moments = {"count": numpy.int32(3), "mu": {"params": weights}, "nu": {"params": weights}}
+    return {
+        "pretraining": {"items": {"params": {"params": rest}, "step": numpy.int32(3), "opt_state": [moments, None],
+                                  "nnx_aux": {"model": {**aside, "rngs": {"key": numpy.arange(2, dtype=numpy.uint32)}}}}},
+        "parameters": {"items": {"params": weights}},
+        "sft": {"model_params": sft, "optimizer_state": {"mu": boxed(weights)}},
+        "rl": {"model_params": {"base": sft}, "optimizer_state": {"mu": {"base": boxed(weights)}}},
+    }
+
+
+def trainers_forms(tool):
+    """Checks that the output of MaxText's trainers is exported bit for bit, and that reshard splits it like the
+    plain tree."""
+    import orbax.checkpoint as ocp
+    import orbax_peer
+
+    oracle = oracle_dirs.OracleDir("qwen3")
+    source, config = interop.tensors_of(oracle.path), ("--config", oracle.path)
+    for layers in oracle.layouts():
+        tree, plain = tool.path(f"forms-{layers}"), tool.path(f"forms-{layers}-plain")
+        tool.run("convert", oracle.path, tree, "--layers", layers)
+        tool.run("reshard", tree, plain, "--mesh", "fsdp=2,tensor=2", *SMALL)
+        wanted = {leaf["path"].removeprefix("params.params."): leaf["chunk"] for leaf in tool.json("inspect", plain)["leaves"]}
+        with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+            value = checkpointer.restore(orbax_peer.item_path(tree))
+        for form, items in forms_of(value).items():
+            run, back, again = (tool.path(f"forms-{layers}-{form}{part}") for part in ("", "-back", "-mesh"))
+            with ocp.CheckpointManager(run, item_names=tuple(items)) as manager:
+                manager.save(3, args=ocp.args.Composite(**{name: ocp.args.PyTreeSave(item) for name, item in items.items()}))
+            notes = tool.json("convert", run, back, "--to", "safetensors", *config)["notes"]
+            what = f"{layers}, as {form} saves it"
+            tool.expect(interop.tensors_of(back) == source, f"{what}: other tensors")
+            tool.run("verify", back, run)
+            if "model_params" in items:
+                tool.expect(any("1 arrays of random" in note and "rngs.params.key.value" in note for note in notes), f"{what}: {notes}")
+                tool.expect(any("left out" in note and "optimizer_state" in note for note in notes), f"{what}: {notes}")
+                tool.run("reshard", run, again, "--mesh", "fsdp=2", *config, status=3)  # which item?
+                moments = tool.path(f"forms-{layers}-{form}-optimizer")
+                tool.run("reshard", run, moments, "--mesh", "fsdp=2,tensor=2", "--items", "optimizer_state", *config, *SMALL)
+                for leaf in tool.json("inspect", moments)["leaves"]:
+                    tool.expect(leaf["chunk"] == wanted[short_name(leaf["path"])], f"{what}: {leaf['path']} is cut as {leaf['chunk']}")
+            item = ("--items", "model_params" if "model_params" in items else "items")
+            told = tool.json("reshard", run, again, "--mesh", "fsdp=2,tensor=2", *item, *config, *SMALL)["next"]
+            loads = form == "pretraining" or ("model_params" in items and layers == "stacked")  # MaxText doesn't load lists
+            tool.expect(told[0].startswith("load_") == loads and ("scan_layers=" in " ".join(told)) == loads, f"{what}: next is {told}")
+            for leaf in tool.json("inspect", again)["leaves"]:
+                name = short_name(leaf["path"])
+                tool.expect(wanted.get(name, leaf["chunk"]) == leaf["chunk"], f"{what}: {leaf['path']} is cut as {leaf['chunk']}")
+            cut = {short_name(leaf["path"]) for leaf in tool.json("inspect", again)["leaves"]}
+            tool.expect(wanted.keys() - cut <= {"step"}, f"{what}: {sorted(wanted.keys() - cut)} were not compared")
+            tool.run("diff", os.path.join(run, "3", item[1]), os.path.join(again, "3", item[1]))
+
+
+def short_name(name):
+    """Returns the short name of a weight, or of an optimizer's array for one, in any form."""
+    parts = [part for part in name.removeprefix("opt_state.0.").removesuffix(".value").split(".") if part not in ("params", "base", "mu", "nu")]
+    out = []
+    for part in parts:
+        out = [*out[:-1], f"{out[-1]}_{part}"] if part.isdigit() else [*out, part]
+    return ".".join(out)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hfshard", required=True)
@@ -152,6 +235,7 @@ def main():
         small_slab(tool)
         tall(tool)
         raw_stacks(tool)
+        trainers_forms(tool)
         for number, name in enumerate(names):
             check(tool, oracle_dirs.OracleDir(name), number)
         print(f"{len(names)} checkpoints, {tool.checks} checks, {tool.failures} failures")

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""A HuggingFace directory that `--to safetensors` makes of another one, read by the real safetensors library.
+"""Reads a Hugging Face directory that `--to safetensors` makes from another one, with the real safetensors library.
 
-Every tensor has the bytes, shape and dtype that the source has, or that a cast gives it; the files are cut at --shard-bytes,
-each tensor begins aligned to its elements, headers are padded to 8 bytes, the index names every tensor's file. The bytes are
-those that the library itself writes where the order is its own. Sizes are ragged primes, zero, odd and scalars, and limits
-are shrunken so that a tensor is written in many slices; the smallest memory that the plan names, other numbers of threads,
-workers, and runs that were killed and resumed give the same files. verify finds nothing, and a flipped bit.
+Every tensor has the bytes, shape and dtype of the source, or of a cast. The files are cut at --shard-bytes. Each
+tensor begins aligned to its elements, headers are padded to 8 bytes, and the index names every tensor's file. If the
+order is the library's own, the bytes are those that the library writes. Sizes are ragged primes, zero, odd and
+scalars. Limits are shrunken so that a tensor is written in many slices. The smallest memory that the plan names,
+other numbers of threads, workers, and killed and resumed runs give the same files. verify finds no difference, and
+finds a flipped bit.
 """
 
 import argparse
@@ -29,7 +30,7 @@ BLOCK = (16, 8)  # of tests/oracle/qwen3-moe-fp8
 
 
 def tensors_of(rng):
-    """Name to dtype and numpy array of bytes."""
+    """Returns name to dtype and numpy array of bytes."""
     import numpy as np
 
     def values(dtype, shape):
@@ -46,13 +47,13 @@ def tensors_of(rng):
     out["scalar"] = values("float64", ())
     out["odd"] = values("uint8", (3,))
     out["\u00e9 \"quoted\" \\"] = values("int16", (5, 3))
-    out["odd.absmax"] = values("uint8", (2, 2))  # what is a branch elsewhere
+    out["odd.absmax"] = values("uint8", (2, 2))  # elsewhere, it's a branch
     out["a/b..c"] = values("uint8", (2,))
     return out
 
 
 def library_bytes(tensors):
-    """As save_file of the library writes them."""
+    """Returns the bytes that the library's save_file writes."""
     from safetensors import TensorSpec, serialize
 
     specs = {name: TensorSpec(dtype=str(value.dtype), shape=value.shape, data_ptr=value.ctypes.data,
@@ -67,7 +68,7 @@ def write(path, data):
 
 
 def make_source(tool, name, *shards):
-    """A directory of one file, or of several and an index."""
+    """Makes a directory of one file, or of several and an index."""
     directory = tool.path(name)
     index = {}
     for number, tensors in enumerate(shards, 1):
@@ -87,7 +88,7 @@ def read(path):
 
 
 def safetensors_name(value):
-    """The dtype as headers name it."""
+    """Returns the dtype's name in headers."""
     import numpy as np
 
     ours = {np.dtype(dtype): name for name, dtype in DTYPES.items()}[value.dtype]
@@ -95,7 +96,7 @@ def safetensors_name(value):
 
 
 def check_file(tool, what, path, found):
-    """One file: what the library reads goes to `found`; returns the names in it."""
+    """Checks one file. The library's tensors go to `found`. Returns the names in it."""
     from safetensors import deserialize, safe_open
 
     data = read(path)
@@ -115,7 +116,7 @@ def check_file(tool, what, path, found):
 
 
 def check_output(tool, what, out, tensors, shard_bytes):
-    """All files of an output against the tensors that it should hold."""
+    """Checks all files of an output against its expected tensors."""
     names = sorted(os.listdir(out))
     data = [name for name in names if name.endswith(".safetensors")]
     found, places, largest = {}, {}, 0
@@ -157,7 +158,7 @@ def check_verified(tool, out, source):
 
 
 def check_runs(tool, source, reference, shard_bytes):
-    """The same bytes whatever the memory, the threads, the workers, and wherever a run was killed."""
+    """Checks that the bytes are the same with any memory, threads and workers, and after a kill anywhere."""
     words = ["--shard-bytes", str(shard_bytes)]
     plan = tool.json("plan", source, "--to", "safetensors", *words, *LIMITS, "--jobs", "1", "--io-threads", "1")
     tool.expect(plan["units"] > 2 * len(plan["leaves"]), f"only {plan['units']} units")
@@ -184,7 +185,7 @@ def check_runs(tool, source, reference, shard_bytes):
 
 
 def check_flips(tool, out, source):
-    """Of each data file one bit of a tensor's is flipped: found without the source, and with it."""
+    """Flips one bit of a tensor in each data file. verify finds it without the source, and with it."""
     rng = random.Random(5)
     for name in sorted(os.listdir(out)):
         if not name.endswith(".safetensors"):
@@ -202,7 +203,7 @@ def check_flips(tool, out, source):
 
 
 def check_casts(tool, source, tensors):
-    """--dtype and --cast round as numpy does."""
+    """Checks that --dtype and --cast round like numpy."""
     import ml_dtypes
     import numpy as np
 
@@ -213,7 +214,7 @@ def check_casts(tool, source, tensors):
 
 
 def decoded(tensors, name):
-    """The values of codes with a scale for each block, or with one."""
+    """Returns the values of codes with a scale for each block, or with one scale."""
     import ml_dtypes
     import numpy as np
 
@@ -229,7 +230,8 @@ def decoded(tensors, name):
 
 
 def check_decoded(tool):
-    """FP8 becomes bf16 where a dtype is asked for, and config.json says so; without one it stays."""
+    """Checks that FP8 becomes bf16 with a requested dtype, without scales of activations, and that config.json says
+    so. Without one, it stays."""
     from safetensors import deserialize
 
     for name in ("qwen3-moe-fp8", "mistral-fp8"):
@@ -242,7 +244,7 @@ def check_decoded(tool):
         for words, wanted in (([], tensors),
                               (["--dtype", "bf16"],
                                {key: decoded(tensors, key) if key + "_scale_inv" in tensors else value
-                                for key, value in tensors.items() if not key.endswith("_scale_inv")})):
+                                for key, value in tensors.items() if not key.endswith(("_scale_inv", ".activation_scale"))})):
             out = tool.path(name + "".join(words))
             convert(tool, source, os.path.basename(out), *words)
             found = {key: (each["dtype"], tuple(each["shape"]), bytes(each["data"]))
@@ -280,12 +282,12 @@ def main():
             check_verified(tool, out, source)
             listed = tool.json("inspect", out, "--data", "--quiet")
             tool.expect(len(listed["tensors"]) == len(tensors), "inspect")
-        # What was made is a source as any other.
+        # The output is a source like any other.
         convert(tool, tool.path("out5000"), "again", "--shard-bytes", str(WHOLE))
         check_output(tool, "again", tool.path("again"), tensors, WHOLE)
         check_runs(tool, source, tool.path("out5000"), 5000)
         check_flips(tool, tool.path("out5000"), source)
-        # In the order of the library, the bytes of the library.
+        # In the library's order, the bytes are the library's.
         plain = {name: rng.standard_normal((17, 5)).astype(np.float32) for name in "abc"}
         plain["c"] = np.arange(6, dtype=np.int8)
         source = make_source(tool, "plain", plain)

@@ -45,7 +45,7 @@ class CheckLayersTest(unittest.TestCase):
     def test_threads_begin_in_run(self):
         self.refused("src/plan/a.cpp", "#include <mutex>\n", "threads begin in run")
         self.refused("src/format/orbax/a.cpp", "thread_local int n = 0;\n", "threads begin in run")
-        self.allowed("src/run/moving/a.cpp", "#include <mutex>\n")
+        self.allowed("src/run/engine/a.cpp", "#include <mutex>\n")
         self.allowed("src/bytes/a.cpp", "#include <mutex>\n")
 
     def test_plan_and_run_know_no_format(self):
@@ -54,13 +54,13 @@ class CheckLayersTest(unittest.TestCase):
         self.allowed("src/run/run.cpp", '#include "catalog/format.h"\n')
 
     def test_a_room_knows_the_rooms_below_it_and_nothing_above(self):
-        self.refused("src/run/moving/a.cpp", '#include "run/keeping/b.h"\n', "room run/moving may not include")
-        self.refused("src/run/keeping/a.cpp", '#include "run/checking/b.h"\n', "room run/keeping may not include")
-        self.refused("src/run/checking/a.cpp", '#include "run/conversion.h"\n', "which is above it")
+        self.refused("src/run/engine/a.cpp", '#include "run/commit/b.h"\n', "room run/engine may not include")
+        self.refused("src/run/commit/a.cpp", '#include "run/check/b.h"\n', "room run/commit may not include")
+        self.refused("src/run/check/a.cpp", '#include "run/conversion.h"\n', "which is above it")
         self.refused("src/plan/layout/a.cpp", '#include "plan/cost/b.h"\n', "room plan/layout may not include")
-        self.refused("src/run/other/a.cpp", '#include "run/moving/b.h"\n', "is no room")
-        self.allowed("src/run/keeping/a.cpp", '#include "run/moving/b.h"\n#include "plan/plan.h"\n')
-        self.allowed("src/run/conversion.cpp", '#include "run/keeping/b.h"\n#include "run/checking/b.h"\n')
+        self.refused("src/run/other/a.cpp", '#include "run/engine/b.h"\n', "is no room")
+        self.allowed("src/run/commit/a.cpp", '#include "run/engine/b.h"\n#include "plan/plan.h"\n')
+        self.allowed("src/run/conversion.cpp", '#include "run/commit/b.h"\n#include "run/check/b.h"\n')
 
     def test_service_knows_the_table_of_formats_only(self):
         self.allowed("src/service/a.cpp", '#include "format/formats.h"\n#include "catalog/format.h"\n')
@@ -69,7 +69,7 @@ class CheckLayersTest(unittest.TestCase):
 
     def test_tool_knows_the_library_from_outside(self):
         self.allowed("src/tool/a.cpp", '#include "tool/b.h"\n#include "base/text.h"\n#include "hfshard/hfshard.h"\n')
-        for name in ("service/step.h", "run/stop.h", "plan/plan.h", "catalog/catalog.h", "bytes/files.h", "format/formats.h"):
+        for name in ("service/step.h", "run/stop.h", "plan/plan.h", "catalog/catalog.h", "bytes/local/files.h", "format/formats.h"):
             self.refused("src/tool/a.cpp", f'#include "{name}"\n', "through hfshard/hfshard.h")
 
     def test_the_parser_of_command_lines_is_the_tools(self):
@@ -81,7 +81,7 @@ class CheckLayersTest(unittest.TestCase):
         for line in ('const char* a = "d/";', 'join_path(out, "items");', 'name == "null"', "// as Orbax has it", "kOcdbtLimit",
                      'custom["scan_layers"]', 'scheme == "maxtext"', 'exists("_CHECKPOINT_METADATA")',
                      "/* commit_success.txt */", 'leaf == "opt_state"'):
-            for folder in ("src/run/keeping", "src/plan"):
+            for folder in ("src/run/commit", "src/plan"):
                 self.refused(f"{folder}/a.cpp", f"\n{line}\n", "a.cpp:2: plan and run say nothing")
             self.allowed("src/tool/a.cpp", f"{line}\n")
         self.allowed("src/plan/a.cpp", "// A bound of theirs.\n// Source: google/orbax a/b.py, LIMIT.\nint a = 1;\n")

@@ -59,6 +59,11 @@ class CheckStyleTest(unittest.TestCase):
         self.allowed("tests/oracle/qwen3/config.json", "{}")
         self.refused("tests/oracle/README.md", "no end", "no newline at the end")
 
+    def test_no_test_bounds_wall_clock_time(self):
+        bad = "  EXPECT_LT(std::chrono::steady_clock::now() - begin,\n            std::chrono::seconds(10));\n"
+        self.refused("tests/unit/run/a_test.cpp", bad, "wall-clock time")
+        self.allowed("tests/unit/run/a_test.cpp", "  EXPECT_LT(processor_seconds(work), 5.0);\n")
+
     def test_reinterpret_cast_has_its_places(self):
         self.refused("src/run/a.cpp", "auto a = reinterpret_cast<int*>(b);\n", "reinterpret_cast")
         self.allowed("src/base/coding.h", "#pragma once\nauto a = reinterpret_cast<int*>(b);\n")

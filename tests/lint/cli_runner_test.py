@@ -1,4 +1,4 @@
-"""The runner of tests/cli must itself fail when output, errors or status differ."""
+"""The runner of tests/cli must itself fail if output, errors or status differ."""
 
 import os
 import subprocess

@@ -1,4 +1,5 @@
-"""The hub of tests/support must itself do what it is told: each fault is what it says, and misdeeds of a client are seen."""
+"""Checks that the hub of tests/support itself works: each fault does what it says, and it sees a client's
+violations."""
 
 import email.utils
 import gzip
@@ -42,7 +43,7 @@ class HubTest(unittest.TestCase):
         self.commit = self.repo.branches["main"]
 
     def get(self, url, method="GET", **headers):
-        """One request; no redirect is followed."""
+        """Sends one request. Doesn't follow redirects."""
         parts = urllib.parse.urlsplit(url if "://" in url else self.server.endpoint + url)
         connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=10)
         self.addCleanup(connection.close)
@@ -54,12 +55,12 @@ class HubTest(unittest.TestCase):
         return self.get(f"/org/name/resolve/{self.commit}/{path}", "HEAD").headers["Location"]
 
     def data(self, *faults, **headers):
-        """What the data host says of the weights under these faults."""
+        """Returns the data host's answer for the weights under these faults."""
         self.server.script("data", "GET", "*.safetensors", list(faults))
         return self.get(self.data_url(), **headers)
 
     def broken(self, *faults):
-        """Bytes of a body before the connection broke."""
+        """Returns the bytes of a body before the connection broke."""
         with self.assertRaises((http.client.IncompleteRead, ConnectionResetError)) as caught:
             self.data(*faults)
         return len(getattr(caught.exception, "partial", b""))

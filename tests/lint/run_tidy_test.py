@@ -31,7 +31,7 @@ class RunTidyTest(unittest.TestCase):
             file.write(text)
 
     def put_source(self, path, text, more=""):
-        """The only file of the tree."""
+        """Writes the only file of the tree."""
         os.makedirs(os.path.dirname(os.path.join(self.root, path)), exist_ok=True)
         self.write(path, text)
         self.write("build/lint/compile_commands.json", json.dumps([{

@@ -1,4 +1,4 @@
-"""The runner of docs/first-hour.md must itself fail when what is printed or how it ends differs."""
+"""The runner of docs/first-hour.md must itself fail if the output or the exit status differs."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ RUNNER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli", "
 
 class TranscriptTest(unittest.TestCase):
     def run_page(self, *lines, options=()):
-        """Status, and the page afterwards."""
+        """Returns the status, and the page afterwards."""
         with tempfile.TemporaryDirectory() as folder:
             page = os.path.join(folder, "page.md")
             with open(page, "w", encoding="utf-8") as file:

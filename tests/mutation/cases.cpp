@@ -1,5 +1,5 @@
-// The checkpoints a family's table is compiled for: its example and variants of it, which only
-// accounting judges, and the oracles'.
+// The checkpoints for a family's table: its example, variants of it, and the oracles'. Only
+// accounting judges the variants.
 
 #include "mutation/cases.h"
 
@@ -14,13 +14,13 @@
 #include "base/digest.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "bytes/files.h"
+#include "bytes/local/files.h"
 #include "format/formats.h"
-#include "mapping/bindings.h"
-#include "mapping/family_info.h"
-#include "mapping/find.h"
-#include "mapping/resolve.h"
-#include "mapping/table.h"
+#include "mapping/resolve/bindings.h"
+#include "mapping/resolve/family_info.h"
+#include "mapping/resolve/find.h"
+#include "mapping/resolve/resolve.h"
+#include "mapping/tables/table.h"
 #include "mutation/derived.h"
 #include "mutation/module_lines.h"
 #include "mutation/stored_otherwise.h"
@@ -44,7 +44,7 @@ constexpr std::uint64_t kAnyExtent = 3;
   throw Error(ErrorCode::bad_input, fmt::format("{}: {}", where, what));
 }
 
-// Replaces the member at a dotted path, or removes it where `value` is null.
+// Replaces the member at a dotted path, or removes it if `value` is null.
 void set_key(Json& config, const std::string& path, const Json& value) {
   Json* at = &config;
   const std::vector<std::string> keys = split(path, '.');
@@ -103,7 +103,7 @@ class CaseMaker {
     return std::ranges::find(table_.options, option) != table_.options.end();
   }
 
-  // What --with can ask for.
+  // Returns the parts that --with accepts.
   Options all_parts() const {
     Options out;
     for (const std::string_view part : kParts) {
@@ -112,7 +112,7 @@ class CaseMaker {
     return out;
   }
 
-  // --vocab as it is, smaller and larger. Of a vocabulary that is cut, only the rows that are left
+  // Returns --vocab unchanged, smaller and larger. If a vocabulary is cut, only the remaining rows
   // are known.
   std::vector<Options> vocabularies(const Json& config, const Options& given) const {
     std::vector<Options> out{given};
@@ -130,7 +130,7 @@ class CaseMaker {
     return out;
   }
 
-  // Adds a case for every layout, for `catalog` and for what the options drop as well.
+  // Adds a case for every layout, for `catalog` and also for dropped parts.
   void examples(const std::string& name, const Json& config, const Options& always) {
     Options parts = all_parts();
     bool with_parts = !parts.empty();
@@ -148,7 +148,7 @@ class CaseMaker {
       if (!with_parts)
         catalog =
             example_catalog(family_by_name(table_.family), config, DType::bf16, always, scheme_);
-    } catch (const Error& error) {  // a variant that only other loaders have
+    } catch (const Error& error) {  // a variant for other loaders only
       if (error.code() != ErrorCode::unsupported || scheme_ != kTorchtitan) throw;
       return;
     }
@@ -191,7 +191,7 @@ class CaseMaker {
     }
   }
 
-  // An example has no tensor that the table only drops; here it gets one for each drop.
+  // An example lacks tensors that the table only drops. This adds one for each drop.
   Catalog with_dropped(const Catalog& catalog, const Json& config,
                        const MappingOptions& options) const {
     Catalog out = catalog;
@@ -243,6 +243,7 @@ class CaseMaker {
       first_layers(out);
       cut_and_pad(out, config);
       without_parts(out, config, stacked);
+      in_other_forms(out, config);
       stored_otherwise(out, config);
       const bool only = expected.at("scanned").is_null();
       if (only) without_parts(out, config, true);
@@ -258,7 +259,7 @@ class CaseMaker {
     return out;
   }
 
-  // What transformers makes of an oracle's checkpoint; codes are judged in other schemes.
+  // Adds an oracle's checkpoint as transformers reads it. Other schemes judge codes.
   void of_dialect(const Scheme& dialect, const std::string& name, const Json& lines) {
     const std::string directory = join_path(sources_.oracles, name);
     if (!exists(join_path(directory, "config.json"))) return;
@@ -291,7 +292,7 @@ class CaseMaker {
     cases_.push_back(std::move(out));
   }
 
-  // What torchtitan's own adapter makes: one tree, of separate layers. It decodes FP8 as f32.
+  // Adds the tree of torchtitan's own adapter, which has separate layers. It decodes FP8 as f32.
   void torchtitan(const std::string& name) {
     const std::string directory = join_path(sources_.torchtitan, name);
     if (!exists(join_path(directory, "expected.json"))) return;
@@ -339,11 +340,10 @@ class CaseMaker {
     for (std::uint32_t i = 0; i < model.leaves.size(); ++i) {
       const Leaf& leaf = model.leaves[i];
       std::string path = leaf.name;
-      constexpr std::string_view kRoot = "params.params.";
-      if (path.starts_with(kRoot)) {
-        path.erase(0, kRoot.size());
-        std::ranges::replace(path, '.', '/');
+      for (const std::string_view root : {"params.", "params."}) {  // a collection is below one
+        if (path.starts_with(root)) path.erase(0, root.size());
       }
+      if (path != leaf.name) std::ranges::replace(path, '.', '/');
       const Json* facts = leaves.find(path);
       if (facts == nullptr) fail(out.name, "the oracle has no leaf " + path);
       Shape shape;
@@ -362,10 +362,11 @@ class CaseMaker {
   static std::string_view numpy_name(DType dtype) {
     if (dtype == DType::bf16) return "bfloat16";
     if (dtype == DType::f16) return "float16";
+    if (dtype == DType::f8_e4m3) return "float8_e4m3fn";
     return dtype == DType::f32 ? "float32" : to_string(dtype);
   }
 
-  // The fewest layers that --num-layers can take, which only accounting judges.
+  // Adds the fewest layers that --num-layers accepts, which only accounting judges.
   void first_layers(const Case& whole) {
     Case out;
     out.catalog = whole.catalog;
@@ -386,7 +387,7 @@ class CaseMaker {
     }
   }
 
-  // Another --vocab: the oracle's leaves with fewer rows of the vocabulary, or with rows of zeros.
+  // Adds other --vocab values: the oracle's leaves with fewer rows, or with rows of zeros.
   void cut_and_pad(const Case& whole, const Json& config) {
     for (const Options& options : vocabularies(config, whole.options.options)) {
       if (options == whole.options.options) continue;
@@ -400,7 +401,7 @@ class CaseMaker {
     }
   }
 
-  // The same model, stored or configured otherwise.
+  // Adds the same model with another storage or config.
   void stored_otherwise(const Case& whole, const Json& config) {
     for (const StoredOtherwise& other : stored_otherwise_of(whole, config, table_)) {
       Catalog catalog = *whole.catalog;
@@ -422,7 +423,7 @@ class CaseMaker {
     }
   }
 
-  // Without --with: the oracle's leaves without those of the parts.
+  // Adds the case without --with: the oracle's leaves without those of the parts.
   void without_parts(const Case& whole, const Json& config, bool stacked) {
     Options options = whole.options.options;
     for (const std::string_view part : kParts) options.erase(std::string(part));
@@ -431,6 +432,36 @@ class CaseMaker {
     Case out = derived(whole, options, stacked);
     for (const Leaf& leaf : out.original.leaves) out.right.push_back(made_of(whole, leaf));
     add_derived(std::move(out));
+  }
+
+  // Adds the other forms of a tree whose form an oracle states: its leaves, in other collections.
+  void in_other_forms(const Case& whole, const Json& config) {
+    for (const auto& [name, values] : table_.scheme_or_main(scheme_).forms) {
+      const auto stated = whole.options.options.find(name);
+      if (stated == whole.options.options.end()) continue;
+      for (const std::string& value : values) {
+        if (value == stated->second) continue;
+        Options options = whole.options.options;
+        options[name] = value;
+        Case out = derived(whole, options, whole.options.stacked);
+        for (const Leaf& leaf : out.original.leaves)
+          out.right.push_back(in_any_collection(whole, leaf.name));
+        add_derived(out);
+        cut_and_pad(out, config);
+      }
+    }
+  }
+
+  // Returns the bytes of the leaf with this name below the first two keys.
+  static std::vector<std::byte> in_any_collection(const Case& whole, const std::string& name) {
+    const auto below = [](const std::string& path) {
+      return path.substr(path.find('.', path.find('.') + 1) + 1);
+    };
+    const std::vector<Leaf>& leaves = whole.original.leaves;
+    const auto found =
+        std::ranges::find(leaves, below(name), [&](const Leaf& leaf) { return below(leaf.name); });
+    if (found == leaves.end()) fail(whole.name, "the oracle has no leaf " + name);
+    return whole.right[static_cast<std::size_t>(found - leaves.begin())];
   }
 
   Case derived(const Case& whole, const Options& options, bool stacked) const {

@@ -34,7 +34,7 @@ const Json* find_at(const Json& root, const Path& path) {
   return at;
 }
 
-// Whether a name of the file stands for a text, to which nothing can be added.
+// Returns whether a name of the file has a text as value, which can't be added to.
 bool is_text(const Json& family, const std::string& name) {
   const Json* dim = family.at("dims").find(name);
   return dim != nullptr && dim->is_string() && dim->as_string().find('\'') != std::string::npos;

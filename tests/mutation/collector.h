@@ -10,16 +10,16 @@
 
 namespace hfshard::mutation {
 
-/// Mutants while they are made: those that change nothing or repeat another are left out.
+/// Collects mutants. Skips those that change nothing or repeat another.
 class Collector {
  public:
   explicit Collector(const Json& family) : family_(family) {}
 
   const Json& family() const noexcept { return family_; }
   void add(Kind kind, const Path& rule, std::vector<Edit> edits);
-  /// One text in place of another.
+  /// Replaces one text.
   void set(Kind kind, const Path& rule, const Path& at, Json value);
-  /// One member less.
+  /// Removes one member.
   void remove(Kind kind, const Path& rule, const Path& at);
   std::vector<Mutant> take() && { return std::move(out_); }
 
@@ -29,14 +29,14 @@ class Collector {
   std::set<std::string> seen_;
 };
 
-/// The path with one more key.
+/// Returns the path with one more key.
 Path below(const Path& path, std::string key);
 Path below(const Path& path, std::size_t index);
 
-/// What an array of rules holds.
+/// The kind of rules in an array.
 enum class RuleForm : std::uint8_t { transfer, fill, drop };
 
-/// A loop as its beginning and end: `0` and `E`, `k` and `L`.
+/// A loop as its begin and end: `0` and `E`, `k` and `L`.
 struct LoopText {
   std::string name;
   std::string begin;
@@ -44,24 +44,24 @@ struct LoopText {
 };
 LoopText parse_loop(const std::string& name, const Json& range);
 
-/// The loop over one less, from either end.
+/// Shortens the loop by one, at either end.
 void add_loop_mutants(Collector& out, const Path& rule, const Path& at, const LoopText& loop);
-/// The expressions in the braces of a text at `at`: the next value, other constants.
+/// Mutates the expressions in the braces of a text at `at`: the next value, other constants.
 void add_name_mutants(Collector& out, const Path& rule, const Path& at, const std::string& text);
-/// An expression: the next value, other constants. `span` is where it stands in the text at `at`.
+/// Mutates an expression: the next value, other constants. It is [begin, end) of the text at `at`.
 void add_index_mutants(Collector& out, Kind kind, const Path& rule, const Path& at,
                        const std::string& text, std::size_t begin, std::size_t end);
-/// The loop's values in the reverse order, and each one further, wherever its name occurs between
-/// `begin` and `end`.
+/// Reverses the loop's values, and shifts each by one, wherever its name occurs between `begin` and
+/// `end`.
 void add_order_mutants(Collector& out, Kind kind, const Path& rule, const Path& at,
                        const std::string& text, std::size_t begin, std::size_t end,
                        const LoopText& loop);
 
-/// The expression with a name replaced; empty if the name does not occur.
+/// Returns the expression with a name replaced. Empty if the name doesn't occur.
 std::string with_name(const std::string& expression, const std::string& name,
                       const std::string& by);
 
-/// Mutants of the rules of one list, one by one and in pairs.
+/// Adds mutants of the rules of one list, alone and in pairs.
 void add_list_mutants(Collector& out, const Path& list, RuleForm form);
 
 }  // namespace hfshard::mutation

@@ -21,8 +21,8 @@ std::optional<std::size_t> find_leaf(const Case& in, std::string_view path) {
 
 }  // namespace
 
-// The first axis of the embedding and of a table of tokens is the vocabulary, and the last one of
-// the output layer's kernel.
+// The vocabulary is the first axis of the embedding and of a table of tokens. In the output layer's
+// kernel, it is the last one.
 Bytes with_rows(const Case& whole, std::uint32_t leaf, std::uint64_t rows) {
   const Leaf& old = whole.original.leaves[leaf];
   const bool first =
@@ -53,7 +53,7 @@ Bytes made_of(const Case& whole, const Leaf& leaf) {
     layers.push_back(&whole.right[*found]);
   }
   if (layers.empty()) throw Error(ErrorCode::bad_input, "the oracle has nothing for " + leaf.name);
-  // The stack axis stands before `inner`: one run of each layer after the other.
+  // The stack axis is before `inner`: one run of each layer, in order.
   std::size_t inner = size_bits(leaf.dtype) / 8;
   for (std::size_t axis = std::min(kScanAxis, leaf.shape.rank() - 1) + 1; axis < leaf.shape.rank();
        ++axis)

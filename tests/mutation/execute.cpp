@@ -9,7 +9,7 @@
 namespace hfshard::mutation {
 namespace {
 
-// A source's elements as the leaf stores them.
+// Converts a source's elements to the leaf's dtype.
 Bytes converted(const Case& in, const Transfer& transfer, std::size_t source, DType to) {
   const Bytes& from = (*in.bytes)[transfer.sources[source]];
   const std::uint64_t count = transfer.source_shape.numel();

@@ -8,8 +8,8 @@
 #include <utility>
 #include <variant>
 
-#include "mapping/family_info.h"
-#include "mapping/table.h"
+#include "mapping/resolve/family_info.h"
+#include "mapping/tables/table.h"
 #include "plan/compile/compile_model.h"
 
 #include "hfshard/error.h"
@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, kVerdicts> kVerdictNames = {
     "equivalent", "lint", "accounting", "oracle", "survivor"};
 constexpr std::size_t kFirstExamples = 4;
 
-// One tensor's part of a leaf, whatever rule and loop it came from.
+// One tensor's part of a leaf, independent of rule and loop.
 struct Move {
   std::uint32_t source = 0;
   IndexMap map;
@@ -39,7 +39,7 @@ struct Constant {
   friend bool operator==(const Constant&, const Constant&) = default;
 };
 
-// A part of a tensor that goes nowhere.
+// A part of a tensor that isn't written.
 struct Loss {
   std::uint32_t source = 0;
   IndexMap map;
@@ -80,7 +80,7 @@ void add_moves(const Transfer& transfer, std::vector<Move>& out) {
   }
 }
 
-// What each leaf is made of, in an order of its own.
+// Returns the content of each leaf, in a canonical order.
 std::vector<LeafContent> contents(const CompiledModel& model) {
   std::vector<LeafContent> out(model.leaves.size());
   for (const Transfer& transfer : model.transfers) add_moves(transfer, out[transfer.target].moves);
@@ -110,13 +110,13 @@ bool same_leaf(const Leaf& a, const Leaf& b) {
   return a.name == b.name && a.dtype == b.dtype && a.shape == b.shape;
 }
 
-// How a mutant's model differs from the original's.
+// The difference between a mutant's model and the original's.
 struct Difference {
   bool any = false;
   std::string wrong;  ///< the leaf that the oracle refuses
 };
 
-// A model as it is compared.
+// A model in its form for comparison.
 struct Content {
   std::vector<LeafContent> leaves;
   std::vector<Loss> losses;
@@ -151,7 +151,7 @@ std::string text_of(const Error& error) {
   return error.rule().empty() ? error.sentence() : error.rule() + ": " + error.sentence();
 }
 
-// Why lint or the loader refuses a family; else its table.
+// Returns why lint or the loader refuses a family, or else its table.
 std::variant<std::string, MappingTable> linted(const FamilyFile& mutant) {
   try {
     MappingTable table = load_table(mutant);
@@ -172,7 +172,7 @@ std::string_view to_string(Verdict verdict) noexcept {
 
 struct Judge::Original {
   Content content;
-  std::set<std::string, std::less<>> rules;  ///< pointers of those that the case uses
+  std::set<std::string, std::less<>> rules;  ///< pointers of rules in use
 };
 
 Judge::Judge(std::vector<Case> cases) : cases_(std::move(cases)) {
@@ -215,7 +215,7 @@ Judgement Judge::judge(const FamilyFile& mutant, const std::vector<std::string>&
       const Difference difference = compare(one, originals_[i].content, model);
       if (!difference.wrong.empty()) return {Verdict::oracle, one.name + ": " + difference.wrong};
       if (difference.any && differs == nullptr) differs = &one;
-    } catch (const Error& error) {  // the compiler or the proof refuses it: that is the check
+    } catch (const Error& error) {  // the compiler or the proof refuses it
       if (error.code() == ErrorCode::internal) throw;
       return {Verdict::accounting, one.name + ": " + text_of(error)};
     }

@@ -6,12 +6,12 @@
 #include <string_view>
 #include <vector>
 
-#include "mapping/family.h"
+#include "mapping/tables/family.h"
 #include "mutation/cases.h"
 
 namespace hfshard::mutation {
 
-/// What became of a mutant: the first check that refused it, if any did.
+/// The verdict on a mutant: the first check that refused it, if any.
 enum class Verdict : std::uint8_t { equivalent, lint, accounting, oracle, survivor };
 inline constexpr std::size_t kVerdicts = 5;
 
@@ -29,9 +29,9 @@ class Judge {
   ~Judge();
 
   const std::vector<Case>& cases() const noexcept { return cases_; }
-  /// Runs the checks over a mutant, cheapest first: lint, accounting for the first examples that
-  /// use one of the rules `touched` (pointers; empty: whatever rule), the oracles that use one,
-  /// accounting for the other examples that do.
+  /// Runs the checks on a mutant, cheapest first: lint, accounting for the first examples, oracles,
+  /// accounting for other examples. Only examples and oracles that use a rule of `touched` count.
+  /// `touched` has pointers; empty means any rule.
   Judgement judge(const FamilyFile& mutant, const std::vector<std::string>& touched) const;
 
  private:

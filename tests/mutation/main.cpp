@@ -1,4 +1,5 @@
-// Mutants of every mapping table, and which check refuses each: lint, accounting or an oracle.
+// Tries mutants of every mapping table, and reports which check refuses each: lint, accounting or
+// an oracle.
 
 #include <algorithm>
 #include <array>
@@ -13,8 +14,8 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
-#include "mapping/expand.h"
-#include "mapping/family.h"
+#include "mapping/tables/expand.h"
+#include "mapping/tables/family.h"
 #include "mutation/cases.h"
 #include "mutation/judge.h"
 #include "mutation/mutants.h"
@@ -35,10 +36,10 @@ struct Arguments {
 
 using Counts = std::array<std::size_t, kVerdicts>;
 
-// A family's mutants, counted.
+// The counts of a family's mutants.
 struct Report {
   std::string family;
-  std::string error;  ///< why nothing was counted
+  std::string error;  ///< why it has no counts
   std::size_t cases = 0;
   std::size_t oracles = 0;
   std::size_t idle = 0;  ///< mutants of rules that no case uses
@@ -60,19 +61,20 @@ std::string line_of(const FamilyFile& family, const Mutant& mutant, std::string_
                      to_string(mutant.kind), verdict, mutant.before, mutant.after, reason);
 }
 
-// The expanded family, so that each has mutants of its own of the parts that families share,
-// without what no mutant changes and no check reads: it is read a million times.
+// Returns the expanded family, so that shared parts have mutants in each family. Leaves out members
+// that no mutant changes and no check reads, since it is parsed a million times.
 Json essence_of(const FamilyFile& family) {
   Json out = expand_family(family).json;
   for (const std::string_view key : {"sizes", "source"}) out.object().erase(std::string(key));
   for (auto& [name, scheme] : out["schemes"].object()) {
-    for (const std::string_view key : {"notes", "model_names"})
+    for (const std::string_view key : {"notes", "warnings", "settings", "model_names"})
       scheme.object().erase(std::string(key));
   }
   return out;
 }
 
-// Pointers of the rules in which a mutant differs; none if it may change which rules apply.
+// Returns pointers of the rules in which a mutant differs. Empty if it can change which rules
+// apply.
 std::vector<std::string> touched_rules(const FamilyFile& family, const Mutant& mutant) {
   std::vector<std::string> out;
   const bool anywhere = mutant.kind == Kind::condition || mutant.kind == Kind::index ||
@@ -100,7 +102,7 @@ void judge_family(const FamilyFile& family, const Arguments& arguments, Report& 
     throw Error(ErrorCode::internal, "the table itself is refused: " + control.reason);
   const std::vector<Mutant> mutants = make_mutants(json);
   std::vector<Judgement> judgements;
-  std::set<Path> idle;  // rules that can be dropped and nobody sees it
+  std::set<Path> idle;  // rules whose removal no check detects
   for (const Mutant& mutant : mutants) {
     const std::string text = text_of(json, mutant);
     judgements.push_back(
@@ -141,7 +143,7 @@ std::vector<Report> judge_all(const Arguments& arguments) {
       reports[i].family = std::string(families[i]->name);
       try {
         judge_family(*families[i], arguments, reports[i]);
-      } catch (const std::exception& error) {  // the other families are judged all the same
+      } catch (const std::exception& error) {  // the other families are still judged
         reports[i].error = error.what();
       }
     }
@@ -245,7 +247,7 @@ int run(const std::vector<std::string>& words) {
 int main(int argc, char** argv) {
   try {
     return hfshard::mutation::run(std::vector<std::string>(argv + 1, argv + argc));
-  } catch (const std::exception& error) {  // nothing is left to be done but to say so
+  } catch (const std::exception& error) {  // nothing else is left to do
     std::cerr << error.what() << "\n";
     return 1;
   }

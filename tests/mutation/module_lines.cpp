@@ -44,7 +44,7 @@ std::string digest_of(const Leaf& leaf, const Bytes& bytes) {
   }
   Bytes wide;
   wide.reserve(2 * bytes.size());
-  for (std::size_t at = 0; at < bytes.size(); at += 2) {  // its bits are the upper ones of an f32
+  for (std::size_t at = 0; at < bytes.size(); at += 2) {  // its bits are an f32's upper ones
     wide.insert(wide.end(), 2, std::byte{0});
     wide.push_back(bytes[at]);
     wide.push_back(bytes[at + 1]);
@@ -68,7 +68,7 @@ std::string shown(const std::vector<std::uint64_t>& numbers) {
   return join(out, ",");
 }
 
-// The names that a line stands for: `a.{0-2}.b` is three.
+// Adds the names of a line: `a.{0-2}.b` has three.
 void add_names(const std::string& line, std::set<std::string>& out) {
   const std::size_t open = line.find('{');
   if (open == std::string::npos) {

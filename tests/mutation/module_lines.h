@@ -9,8 +9,9 @@
 
 namespace hfshard::mutation {
 
-/// The lines of tests/interop/module_names.json that say otherwise than the leaves of a case: names
-/// with the first number of each in braces, shapes, and a hash over all of them as f32.
+/// Returns the lines of tests/interop/module_names.json that differ from the leaves of a case. A
+/// line has names with the first number of each in braces, shapes, and a hash of all of them as
+/// f32.
 std::vector<std::string> other_lines(const Case& made, const Json& lines);
 
 }  // namespace hfshard::mutation

@@ -41,7 +41,7 @@ void apply(Json& root, const Edit& edit) {
   }
 }
 
-// Prefixes, loops and stack indices of a layer group.
+// Mutates prefixes, loops and stack indices of a layer group.
 void add_group_mutants(Collector& out, const Path& group) {
   const Json& json = value_at(out.family(), group);
   std::vector<LoopText> loops;

@@ -33,7 +33,7 @@ std::string_view to_string(Kind kind) noexcept;
 /// A place in a JSON document: keys, and indices as texts.
 using Path = std::vector<std::string>;
 
-/// `#/schemes/maxtext/layer/rules/4`
+/// Returns `#/schemes/maxtext/layer/rules/4`.
 std::string pointer_of(const Path& path);
 
 /// One changed, added or (without a value) removed member.
@@ -44,19 +44,20 @@ struct Edit {
 
 struct Mutant {
   Kind kind = Kind::swap_dims;
-  Path rule;  ///< the rule or group that it is in
+  Path rule;  ///< its rule or group
   std::string before;
   std::string after;
   std::vector<Edit> edits;
 };
 
-/// Every mutant of a family file, in the order of the file's keys; no two have the same text.
+/// Returns every mutant of a family file, in the order of the file's keys. No two have the same
+/// text.
 std::vector<Mutant> make_mutants(const Json& family);
 
-/// The family's text with the mutant's edits.
+/// Returns the family's text with the mutant's edits.
 std::string text_of(const Json& family, const Mutant& mutant);
 
-/// The value at a path that exists.
+/// Returns the value at an existing path.
 const Json& value_at(const Json& root, const Path& path);
 
 }  // namespace hfshard::mutation

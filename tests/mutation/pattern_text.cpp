@@ -42,7 +42,7 @@ class Reader {
     return out;
   }
 
-  // Up to `stop`, a blank or the end of the product, outside of parentheses.
+  // Parses up to `stop`, a blank or the end of the product, outside of parentheses.
   Span expression(char stop) {
     Span out{at_, at_};
     for (int depth = 0; at_ < end_; ++at_) {

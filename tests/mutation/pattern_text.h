@@ -15,7 +15,7 @@ struct Span {
   friend bool operator==(const Span&, const Span&) = default;
 };
 
-/// One axis or factor of a pattern, as it stands in the text.
+/// One axis or factor of a pattern in the text.
 struct AxisText {
   Span all;     ///< with its window
   Span core;    ///< without it
@@ -26,7 +26,7 @@ struct AxisText {
   bool is_window() const noexcept { return total.end > total.begin; }
 };
 
-/// `name [pattern]` taken apart without the program's own parser. Spans refer to `text`.
+/// `name [pattern]`, parsed without the program's own parser. Spans refer to `text`.
 struct SideText {
   std::string text;
   Span name;
@@ -40,23 +40,23 @@ struct SideText {
 
 SideText parse_side(const std::string& text);
 
-/// The text with the span replaced.
+/// Returns the text with the span replaced.
 std::string replaced(const std::string& text, const Span& span, std::string_view by);
-/// The text with two disjoint spans exchanged.
+/// Returns the text with two disjoint spans exchanged.
 std::string exchanged(const std::string& text, Span a, Span b);
 
-/// Whether this is a dim: no product, no fixed index, no `*`.
+/// Returns whether this is a dim: not a product, a fixed index or `*`.
 bool is_dim(const SideText& side, const AxisText& axis);
-/// Whether this is a fixed index, `1/2`.
+/// Returns whether this is a fixed index, `1/2`.
 bool is_fixed(const SideText& side, const AxisText& axis);
-/// Every dim of a pattern, at any depth, slow to fast.
+/// Returns every dim of a pattern, at any depth, slow to fast.
 std::vector<AxisText> dims_of(const SideText& side);
-/// Every axis and factor, at any depth, outer first.
+/// Returns every axis and factor, at any depth, outer first.
 std::vector<AxisText> nodes_of(const SideText& side);
-/// The lists of neighbours: the axes, and the factors of each product.
+/// Returns the lists of neighbors: the axes, and the factors of each product.
 std::vector<std::vector<AxisText>> lists_of(const SideText& side);
 
-/// The expressions in braces of a name, without the braces.
+/// Returns the expressions in braces of a name, without the braces.
 std::vector<Span> braces_of(std::string_view name);
 
 }  // namespace hfshard::mutation

@@ -1,4 +1,4 @@
-// Mutants of rules, fills and drops: of each one's patterns, names and modifiers, and of pairs.
+// Mutates rules, fills and drops: their patterns, names and modifiers, and pairs of them.
 
 #include <algorithm>
 #include <set>
@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kGate = "wi_0";
 constexpr std::string_view kUp = "wi_1";
 
-// Every dim that a rule of the list uses, sorted.
+// Returns every dim that a rule of the list uses, sorted.
 std::vector<std::string> dims_of_list(const Json& list) {
   std::set<std::string> out;
   for (const Json& rule : list.as_array()) {
@@ -106,7 +106,7 @@ class RuleMutants {
     }
   }
 
-  // `1/2` becomes `0/2`; `0/1` goes.
+  // `1/2` becomes `0/2`; `0/1` is removed.
   void fixed(const SideText& side, const AxisText& axis, const Path& at) {
     const std::string text(side.at(axis.core));
     const std::size_t slash = text.find('/');
@@ -128,14 +128,14 @@ class RuleMutants {
 
   void names(const SideText& side, const Path& at) {
     add_name_mutants(out_, rule_, at, side.text);
-    if (form_ == RuleForm::drop) return;  // where a loop only counts, its order means nothing
+    if (form_ == RuleForm::drop) return;  // order doesn't matter for counting loops
     for (const Span& span : braces_of(side.at(side.name))) {
       for (const LoopText& loop : loops_)
         add_order_mutants(out_, Kind::experts, rule_, at, side.text, span.begin, span.end, loop);
     }
   }
 
-  // Another dim of the list, in the source only and on both sides.
+  // Uses another dim of the list, in the source only and on both sides.
   void wrong_dims() {
     for (const AxisText& axis : dims_of(sides_[0].second)) {
       const std::string dim(sides_[0].second.at(axis.core));
@@ -228,7 +228,7 @@ class PairMutants {
   }
 
  private:
-  // The sources of two leaves whose names differ in wi_0 and wi_1.
+  // Exchanges the sources of two leaves whose names differ in wi_0 and wi_1.
   void gate_and_up(std::size_t a, std::size_t b) {
     const std::string gate = text(a, 1);
     const std::size_t at = gate.find(kGate);

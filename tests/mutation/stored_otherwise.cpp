@@ -1,15 +1,18 @@
-// Checkpoints that hold the same experts in another form, by plain loops.
+// Makes checkpoints with the same experts in another form, with plain loops.
 
 #include "mutation/stored_otherwise.h"
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <string>
 #include <string_view>
 
 #include <fmt/format.h>
 
-#include "mapping/bindings.h"
+#include "base/text.h"
+#include "base/typed.h"
+#include "mapping/resolve/bindings.h"
 #include "mutation/derived.h"
 
 namespace hfshard::mutation {
@@ -42,7 +45,7 @@ Bytes turned(const TensorInfo& tensor, const Bytes& data) {
   return out;
 }
 
-// Rows of one expert as a tensor of its own.
+// Adds rows of one expert as a separate tensor.
 void add_matrix(const TensorInfo& fused, const Bytes& data, std::size_t expert, std::size_t begin,
                 std::size_t rows, std::string_view name, StoredTensors& out) {
   const std::size_t row = fused.shape[2] * element_bytes(fused);
@@ -96,6 +99,41 @@ StoredTensors with_split_experts(const StoredTensors& tensors) {
   return out;
 }
 
+// Fuses one matrix of each expert into one tensor, gate before up:
+// `.experts.3.up_proj.weight_scale_inv` is in `.experts.gate_up_proj_scale_inv`.
+StoredTensors with_fused_experts(const StoredTensors& tensors) {
+  constexpr std::string_view kExperts = ".experts.";
+  constexpr std::string_view kWeight = ".weight";
+  // By name, expert and half.
+  std::map<std::string, std::map<std::pair<std::uint64_t, bool>, std::size_t>> fused;
+  StoredTensors out;
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    const std::string& name = tensors[t].first.name;
+    const std::size_t at = name.find(kExperts);
+    if (at == std::string::npos) {
+      out.push_back(tensors[t]);
+      continue;
+    }
+    const std::vector<std::string> keys = split(name.substr(at + kExperts.size()), '.');
+    const bool down = keys[1] == "down_proj";
+    const std::string stem = name.substr(0, at) + std::string(down ? kDown : kGateUp);
+    const std::string end = name.substr(name.find(kWeight) + kWeight.size());
+    fused[stem + end][{parse_whole(keys[0]).value(), keys[1] == "up_proj"}] = t;
+  }
+  for (const auto& [name, parts] : fused) {
+    TensorInfo tensor = tensors[parts.begin()->second].first;
+    const std::uint64_t halves = name.find(kGateUp) == std::string::npos ? 1 : 2;
+    tensor.name = name;
+    tensor.shape = Shape{parts.size() / halves, halves * tensor.shape[0], tensor.shape[1]};
+    Bytes data;
+    for (const auto& [place, t] : parts)
+      data.insert(data.end(), tensors[t].second.begin(), tensors[t].second.end());
+    tensor.size_bytes = data.size();
+    out.emplace_back(std::move(tensor), std::move(data));
+  }
+  return out;
+}
+
 // Makes the checkpoints of one oracle.
 class Maker {
  public:
@@ -107,6 +145,8 @@ class Maker {
     const bool out_in = oracle_.name.find("out-in") != std::string::npos;
     if (table_.family == "qwen3_5" || (dialect && out_in)) experts();
     if (table_.family == "gemma4" && dialect) split_experts();
+    if (keeps_codes(oracle_.options.options))
+      add("fused experts", config_, with_fused_experts(tensors_), as_it_was());
     const bool titan = oracle_.options.scheme == "torchtitan";
     if (titan || dialect) head();
     if (titan) {
@@ -133,7 +173,7 @@ class Maker {
 
   void experts() {
     const bool published = std::ranges::any_of(tensors_, [&](const auto& one) {
-      const Shape& shape = one.first.shape;  // [E, 2 F, D] beside [E, D, F]
+      const Shape& shape = one.first.shape;  // [E, 2 F, D] and [E, D, F]
       return one.first.name.ends_with(kDown) &&
              oracle_.name.find("transposed") == std::string::npos && shape.rank() == 3;
     });
@@ -179,7 +219,7 @@ class Maker {
     return one.first.name.ends_with("e_score_correction_bias");
   }
 
-  // Zeros stand for biases that are not there; bf16 ones, the upper halves here, stay so.
+  // Missing biases are zeros. bf16 biases, here the upper halves, stay bf16.
   void biases() {
     if (std::ranges::none_of(tensors_, is_bias)) return;
     StoredTensors none = tensors_;
@@ -214,7 +254,7 @@ class Maker {
     return out;
   }
 
-  // DeepSeek whose second layer is dense too: its MLP is that of the first one, backwards.
+  // DeepSeek with a dense second layer. Its MLP is the reverse of the first one's.
   void dense_layers() {
     if (table_.family != "deepseek") return;
     constexpr std::string_view kFirst = "layers.0.mlp.";

@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "catalog/catalog.h"
-#include "mapping/table.h"
+#include "mapping/tables/table.h"
 #include "mutation/cases.h"
 
 namespace hfshard::mutation {
@@ -15,7 +15,7 @@ namespace hfshard::mutation {
 /// The tensors of a checkpoint, sorted by name, with their bytes.
 using StoredTensors = std::vector<std::pair<TensorInfo, Bytes>>;
 
-/// A checkpoint made of an oracle's by plain loops, and the bytes that its leaves must have.
+/// A checkpoint made from an oracle's with plain loops, and the bytes that its leaves must have.
 struct StoredOtherwise {
   std::string how;
   Json config;
@@ -23,9 +23,9 @@ struct StoredOtherwise {
   std::function<Bytes(const Leaf&)> right;
 };
 
-/// Those that an oracle has; it must outlive them. Of torchtitan: tied where it is not, and with a
-/// head of its own where it is; DeepSeek without biases of the router, with narrow ones, with two
-/// dense layers. Of Qwen 3.5: fused experts turned, and split.
+/// Returns those of an oracle, which must outlive them. For torchtitan, embeddings are tied if they
+/// aren't, and untied if they are. DeepSeek has no biases of the router, narrow ones, or two dense
+/// layers. For Qwen 3.5: fused experts transposed, and split; experts whose codes stay fused.
 std::vector<StoredOtherwise> stored_otherwise_of(const Case& oracle, const Json& config,
                                                  const MappingTable& table);
 

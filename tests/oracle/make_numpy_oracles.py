@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the oracle directories that no other converter made: checkpoints and the trees that MaxText wants of them.
+"""Writes the oracle directories that no other converter made: checkpoints and the trees that MaxText expects for them.
 
-Everything is computed with numpy and ml_dtypes from the facts of MaxText's own scripts and mapping functions (cited in
-numpy_oracles/*.py); nothing here reads this program's tables. `--check` writes nothing and compares with what is there.
+Everything is computed with numpy and ml_dtypes from the facts in MaxText's own scripts and mapping functions (cited
+in numpy_oracles/*.py). Nothing here reads hfshard's tables. `--check` compares with the existing files, and doesn't
+write.
 """
 
 import argparse
@@ -16,14 +17,14 @@ SKIP_STATUS = 77
 
 
 def use_peer_python():
-    """Starts over under HFSHARD_PEER_PYTHON, the interpreter that has the peers, if that is another one."""
+    """Starts over under HFSHARD_PEER_PYTHON, the interpreter with the peers, if that is another one."""
     wanted = os.environ.pop("HFSHARD_PEER_PYTHON", "")
     if wanted and wanted != sys.executable and os.access(wanted, os.X_OK):
         os.execv(wanted, [wanted, *sys.argv])
 
 
 def makers():
-    """Every function that makes a checkpoint."""
+    """Returns every function that makes a checkpoint."""
     from numpy_oracles import deepseek, deepseek_v4, dense, gemma, gpt_oss, llama4, olmo, phi, qwen, qwen_towers
 
     modules = (dense, olmo, phi, llama4, gemma, gpt_oss, deepseek, deepseek_v4, qwen, qwen_towers)
@@ -31,7 +32,7 @@ def makers():
 
 
 def differing(made, kept):
-    """Names of files that are not the same in both folders."""
+    """Returns the names of files that differ in the two folders."""
     names = sorted(set(os.listdir(made)) | (set(os.listdir(kept)) if os.path.isdir(kept) else set()))
     return [name for name in names if not os.path.exists(os.path.join(made, name))
             or not os.path.exists(os.path.join(kept, name))

@@ -1,6 +1,6 @@
-// What a run does with a rule, on random rules: the target is cut into a grid of packed chunks, the
-// source into bands, and every (chunk, band) part is moved on its own. The chunks must hold what
-// the whole rule says, and the inverse must bring the source back.
+// Executes random rules like a run. The target is cut into a grid of packed chunks, the source into
+// bands, and every (chunk, band) part is moved separately. The chunks must equal the result of the
+// whole rule, and the inverse must restore the source.
 
 #include <algorithm>
 
@@ -26,7 +26,7 @@ std::vector<std::byte> random_bytes(Random& random, std::size_t size) {
   return out;
 }
 
-/// Calls visit(box) for each chunk of a grid; edge chunks are cut.
+/// Calls visit(box) for each chunk of a grid. Edge chunks are clipped.
 template <typename Visit>
 void for_each_chunk(const Shape& shape, const Shape& chunk, Visit visit) {
   Box box{shape, shape};
@@ -53,7 +53,7 @@ Shape random_chunk(Random& random, const Shape& shape) {
   return chunk;
 }
 
-/// Moves the part of a rule inside `box` band by band into a packed buffer of the box.
+/// Moves the part of a rule inside `box`, band by band, into a packed buffer of the box.
 void fill_chunk(const Rule& rule, const Box& box, const Shape& band, std::size_t element_bytes,
                 std::span<const std::byte> src, std::span<std::byte> out) {
   std::vector<IndexMap> in_box;

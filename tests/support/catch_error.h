@@ -6,7 +6,7 @@
 
 namespace hfshard {
 
-/// Runs the action and returns the Error it throws; the test fails if it throws none.
+/// Runs the action and returns the Error that it throws. The test fails if it doesn't throw.
 template <typename Action>
 Error catch_error(Action&& action) {
   try {

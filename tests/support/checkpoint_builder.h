@@ -12,7 +12,7 @@
 #include "base/checked.h"
 #include "base/coding.h"
 #include "base/text.h"
-#include "bytes/files.h"
+#include "bytes/local/files.h"
 #include "catalog/format.h"
 #include "support/temp_dir.h"
 
@@ -32,8 +32,8 @@ void for_each_chunk(const Shape& counts, Visit&& visit) {
   }
 }
 
-/// Copies the box of `extent` elements at `origin` of a packed array into (or, with `back`, from) a
-/// packed box; what lies outside of the array is left alone.
+/// Copies the box of `extent` elements at `origin` of a packed array into a packed box or, with
+/// `back`, from it. Skips elements outside of the array.
 inline void copy_box(std::string& array, const Shape& shape, std::string& box, const Shape& extent,
                      const Shape& origin, std::size_t element_bytes, bool back) {
   const Shape in_array = shape.strides();
@@ -54,9 +54,8 @@ inline void copy_box(std::string& array, const Shape& shape, std::string& box, c
   });
 }
 
-/// Makes small checkpoints of random values with a format's own parts: chunks go round robin to
-/// data files, 512 bytes apart
-/// unless the format says otherwise.
+/// Makes small checkpoints of random values with a format's own parts. Chunks go round robin to
+/// data files, 512 bytes apart unless the format sets the alignment.
 class CheckpointBuilder : public Placements {
  public:
   explicit CheckpointBuilder(const Format& format, std::uint32_t files = 3,
@@ -69,6 +68,7 @@ class CheckpointBuilder : public Placements {
     tree_.custom_metadata["scan_layers"] = true;
     tree_.extras = {"step", "opt_state"};
     tree_.step = 7;
+    tree_.item = layout_.item;
     tree_.encoding = encoding;
   }
 

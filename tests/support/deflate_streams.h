@@ -7,7 +7,7 @@
 
 namespace hfshard {
 
-/// A stream as some encoder makes it: of gzip, else of zlib.
+/// Returns a stream by a usual encoder: gzip or, with `gzip` false, zlib.
 inline std::string deflate_stream(std::string_view content, bool gzip = true, int level = 6) {
   z_stream stream{};
   const int bits = gzip ? 15 + 16 : 15;

@@ -6,7 +6,8 @@
 
 namespace hfshard {
 
-/// Texts, objects at the top, that both JSON doors must refuse: what is wrong, and the text.
+/// Returns texts, objects at the top, that both JSON parsers must refuse: the mistake, and the
+/// text.
 inline std::vector<std::pair<std::string, std::string>> json_rejections() {
   const std::string entry = R"({"dtype":"U8","shape":[1],"data_offsets":[0,1]})";
   return {
@@ -41,7 +42,7 @@ inline std::vector<std::pair<std::string, std::string>> json_rejections() {
       {"number with a tail", R"({"a":{"dtype":"U8","shape":[1x],"data_offsets":[0,1]}})"},
       {"integer beyond 64 bits",
        R"({"a":{"dtype":"U8","shape":[18446744073709551616],"data_offsets":[0,1]}})"},
-      {"not a number", R"({"a":{"dtype":"U8","shape":[NaN],"data_offsets":[0,1]}})"},
+      {"not a number", R"({"a":{"dtype":"U8","shape":[nan],"data_offsets":[0,1]}})"},
       {"trailing comma in an array", R"({"a":{"dtype":"U8","shape":[1,],"data_offsets":[0,1]}})"},
       {"mismatched brackets", R"({"a":{"dtype":"U8","shape":[1},"data_offsets":[0,1]}})"},
       {"misspelt literal", R"({"a":nul})"},

@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "base/coding.h"
-#include "bytes/source.h"
+#include "bytes/local/source.h"
 
 namespace hfshard {
 
-/// A source of bytes in memory. Ranges must lie within.
+/// A source of bytes in memory. Requires that ranges are within them.
 class MemorySource final : public Source {
  public:
   explicit MemorySource(std::string bytes) : bytes_(std::move(bytes)) {}

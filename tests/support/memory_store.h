@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "bytes/store.h"
+#include "bytes/store/store.h"
 
 #include "hfshard/error.h"
 
 namespace hfshard {
 
-/// Files that this machine has no path for, as those of a hub have none.
+/// Files without a path on this machine, like those of a hub.
 class MemoryStore final : public Store {
  public:
   struct File {
@@ -23,7 +23,7 @@ class MemoryStore final : public Store {
   };
 
   MemoryStore() = default;
-  /// All files below a directory of this machine, under the names that they have there.
+  /// Has all files below a local directory, under the same names.
   explicit MemoryStore(const std::string& directory) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(directory)) {
       if (!entry.is_regular_file()) continue;
@@ -32,7 +32,7 @@ class MemoryStore final : public Store {
           std::make_shared<const std::string>(read_file(entry.path().string()));
     }
   }
-  /// Bytes that came later, of a later version; while others read, too.
+  /// Replaces bytes with a later version. Others can read at the same time.
   void write(const std::string& name, std::string bytes) {
     const std::lock_guard lock(mutex_);
     File& file = files_["tree/" + name];
@@ -108,7 +108,7 @@ class MemoryStore final : public Store {
   };
 
   mutable std::mutex mutex_;
-  std::map<std::string, File> files_;  // names stay; under the mutex what they hold
+  std::map<std::string, File> files_;  // names stay; the mutex guards contents
 };
 
 }  // namespace hfshard

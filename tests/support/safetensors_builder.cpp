@@ -11,8 +11,9 @@
 namespace hfshard {
 namespace {
 
-// Differs between tensors and along each of them, with no short period.
-std::string pattern_bytes(const std::string& name, std::uint64_t size) {
+// Differs between tensors and along each of them, without a short period.
+std::string pattern_bytes(const std::string& name, DType dtype, std::uint64_t size) {
+  const std::uint64_t mask = dtype == DType::boolean ? 1U : 0x7fU;  // bools are 0 or 1
   std::uint64_t state = 0x9e3779b97f4a7c15U + size;
   for (const char c : name) state = (state ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
   std::string bytes(size, '\0');
@@ -20,7 +21,7 @@ std::string pattern_bytes(const std::string& name, std::uint64_t size) {
     state ^= state << 13;
     state ^= state >> 7;
     state ^= state << 17;
-    byte = static_cast<char>(state & 0x7fU);
+    byte = static_cast<char>(state & mask);
   }
   return bytes;
 }
@@ -30,7 +31,8 @@ std::string pattern_bytes(const std::string& name, std::uint64_t size) {
 SafetensorsBuilder& SafetensorsBuilder::tensor(std::string name, DType dtype, const Shape& shape,
                                                std::optional<std::string> bytes) {
   Item item{name, dtype, shape, {}, {}, {}};
-  item.bytes = bytes ? *std::move(bytes) : pattern_bytes(name, packed_bytes(dtype, shape.numel()));
+  item.bytes =
+      bytes ? *std::move(bytes) : pattern_bytes(name, dtype, packed_bytes(dtype, shape.numel()));
   items_.push_back(std::move(item));
   return *this;
 }

@@ -13,32 +13,32 @@
 
 namespace hfshard {
 
-/// Builds safetensors files, good ones and ones that lie. Tensors lie in the order they were added.
+/// Builds valid and invalid safetensors files. Tensors have the order in which they were added.
 class SafetensorsBuilder {
  public:
-  /// Adds a tensor; without bytes it gets a pattern that depends on its name.
+  /// Adds a tensor. Without bytes it gets a pattern that depends on its name.
   SafetensorsBuilder& tensor(std::string name, DType dtype, const Shape& shape,
                              std::optional<std::string> bytes = std::nullopt);
-  /// Writes these data_offsets for a tensor instead of the true ones; its bytes stay.
+  /// Writes these data_offsets for a tensor instead of the true ones. Its bytes stay.
   SafetensorsBuilder& lie_about_range(const std::string& name, ByteRange range);
   /// Writes this text for a tensor's `dtype`, `shape` or `data_offsets` instead of the true one.
   SafetensorsBuilder& lie_about(const std::string& name, const std::string& member,
                                 std::string json_text);
-  /// Adds a member to a tensor's object, as it is.
+  /// Adds a member to a tensor's object, unchanged.
   SafetensorsBuilder& extra_member(const std::string& name, std::string json_text);
   /// Adds an entry to `__metadata__`.
   SafetensorsBuilder& metadata(std::string key, std::string value);
-  /// Uses this header text instead of the one that follows from the tensors.
+  /// Uses this header text instead of the tensors' true one.
   SafetensorsBuilder& raw_header(std::string text);
   /// Uses this number in the length field.
   SafetensorsBuilder& raw_length(std::uint64_t length);
   /// Pads the header with spaces so that the data begin at a multiple of this (plus `skew`).
   SafetensorsBuilder& align(std::uint64_t multiple, std::uint64_t skew = 0);
 
-  /// The bytes of one tensor.
+  /// Returns the bytes of one tensor.
   const std::string& data_of(const std::string& name) const;
   std::string header() const;
-  /// The whole file.
+  /// Returns the whole file.
   std::string build() const;
   void write(const std::string& path) const;
 
@@ -60,7 +60,7 @@ class SafetensorsBuilder {
   std::uint64_t skew_ = 0;
 };
 
-/// `model.safetensors.index.json` for (tensor, file) pairs.
+/// Returns `model.safetensors.index.json` for (tensor, file) pairs.
 std::string index_json(const std::vector<std::pair<std::string, std::string>>& weight_map);
 
 }  // namespace hfshard

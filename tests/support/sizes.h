@@ -6,9 +6,8 @@ namespace hfshard {
 
 inline constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
-/// How many of `all` random cases a test tries: a third of them under a sanitizer, which takes ten
-/// times as long and looks at how they are handled, not at how many there are; the release preset
-/// tries all.
+/// Returns how many of `all` random cases a test tries. With a sanitizer, which takes ten times as
+/// long, it is a third: enough for memory errors. The release preset tries all.
 constexpr int cases(int all) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return (all + 2) / 3;

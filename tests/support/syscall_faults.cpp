@@ -3,12 +3,12 @@
 #include <atomic>
 #include <utility>
 
-#include "bytes/syscalls.h"
+#include "bytes/local/syscalls.h"
 
 namespace hfshard {
 namespace {
 
-// The hook is a plain function, so its state is here; written only while no hook is set.
+// The hook is a plain function, so its state is here. It is written only while no hook is set.
 std::string fault_call;
 int fault_first = 0;
 int fault_last = 0;

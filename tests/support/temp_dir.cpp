@@ -15,7 +15,7 @@ TempDir::TempDir() {
 }
 
 TempDir::~TempDir() {
-  std::error_code ignored;  // a test may have removed it
+  std::error_code ignored;  // a test can have removed it
   std::filesystem::remove_all(path_, ignored);
 }
 

@@ -6,9 +6,10 @@
 #include "base/crc32.h"
 #include "format/dcp/metadata.h"
 #include "format/dcp/pickle_writer.h"
-#include "format/dcp/tensor_pickle.h"
-#include "format/dcp/torch_dtype.h"
-#include "format/dcp/zip.h"
+#include "format/dcp/tensor_pickle_write.h"
+#include "format/tensor_pickle.h"
+#include "format/torch_dtype.h"
+#include "format/zip.h"
 #include "support/checkpoint_builder.h"
 #include "support/temp_dir.h"
 #include "support/zstd_frames.h"
@@ -16,9 +17,9 @@
 namespace hfshard {
 namespace {
 
-using format::dcp::Op;
+using format::Op;
 using format::dcp::PickleWriter;
-namespace zip = format::dcp::zip;
+namespace zip = format::zip;
 
 constexpr std::string_view kClasses = "torch.distributed.checkpoint.metadata";
 constexpr std::size_t kAlignment = 64;
@@ -37,7 +38,7 @@ struct Record {
   std::size_t header = 0;
 };
 
-// The field "FB" makes the elements begin at a multiple of 64.
+// With the field "FB", the elements begin at a multiple of 64.
 std::string padding(std::size_t begin) {
   const std::size_t zeros = (kAlignment - (begin + 4) % kAlignment) % kAlignment;
   std::string out;
@@ -52,7 +53,7 @@ void put_record(Record& record, bool wide, std::string& out) {
   out += zip::kHeader;
   for (const std::uint16_t each : std::initializer_list<std::uint16_t>{0, 0x808, 0, 0, 0})
     put_number(out, each);
-  for (int i = 0; i < 3; ++i) put_number(out, std::uint32_t{0});  // known later
+  for (int i = 0; i < 3; ++i) put_number(out, std::uint32_t{0});  // not known yet
   put_number(out, static_cast<std::uint16_t>(name.size()));
   const std::string extra = padding(out.size() + 2 + name.size());
   put_number(out, static_cast<std::uint16_t>(extra.size()));
@@ -79,21 +80,7 @@ void put_entry(const Record& record, std::string& out) {
   out += name;
 }
 
-}  // namespace
-
-std::string torch_archive(const TorchArchive& archive) {
-  std::vector<Record> records{{"data.pkl", archive.pickle}, {".format_version", "1"},
-                              {".storage_alignment", "64"}, {"note", archive.note},
-                              {"byteorder", "little"},      {"data/0", archive.elements},
-                              {"version", "3\n"},           {".data/serialization_id", kId}};
-  if (archive.note.empty())
-    std::erase_if(records, [](const Record& r) { return r.name == "note"; });
-  std::string out;
-  for (Record& record : records) put_record(record, archive.wide, out);
-  if (!archive.other_pickle.empty()) {
-    records[0].content = archive.other_pickle;
-    put_record(records[0], archive.wide, out);
-  }
+void put_directory(const std::vector<Record>& records, std::string& out) {
   const std::size_t directory = out.size();
   for (const Record& record : records) put_entry(record, out);
   const std::size_t end = out.size();
@@ -115,6 +102,33 @@ std::string torch_archive(const TorchArchive& archive) {
   put_number(out, static_cast<std::uint32_t>(end - directory));
   put_number(out, static_cast<std::uint32_t>(directory));
   put_number(out, std::uint16_t{0});
+}
+
+}  // namespace
+
+std::string torch_archive(const TorchArchive& archive) {
+  std::vector<Record> records{{"data.pkl", archive.pickle}, {".format_version", "1"},
+                              {".storage_alignment", "64"}, {"note", archive.note},
+                              {"byteorder", "little"},      {"data/0", archive.elements},
+                              {"version", "3\n"},           {".data/serialization_id", kId}};
+  if (archive.note.empty())
+    std::erase_if(records, [](const Record& r) { return r.name == "note"; });
+  std::string out;
+  for (Record& record : records) put_record(record, archive.wide, out);
+  if (!archive.other_pickle.empty()) {
+    records[0].content = archive.other_pickle;
+    put_record(records[0], archive.wide, out);
+  }
+  put_directory(records, out);
+  return out;
+}
+
+std::string torch_records(const std::vector<std::pair<std::string, std::string>>& contents) {
+  std::vector<Record> records;
+  for (const auto& [name, content] : contents) records.push_back({name, content});
+  std::string out;
+  for (Record& record : records) put_record(record, false, out);
+  put_directory(records, out);
   return out;
 }
 
@@ -138,7 +152,7 @@ TorchCheckpoint& TorchCheckpoint::box(const Shape& begin, const Shape& extent,
 TorchCheckpoint& TorchCheckpoint::part(const Shape& begin, const Shape& extent,
                                        const std::string& tensor, bool packed) {
   const Tensor& of = tensors_.back();
-  const std::size_t unit = format::dcp::unit_bytes(of.dtype);
+  const std::size_t unit = format::unit_bytes(of.dtype);
   std::string elements(extent.numel() * unit, '\0');
   std::string all = tensor;
   copy_box(all, of.shape, elements, extent, begin, unit, /*back=*/false);
@@ -162,7 +176,7 @@ void TorchCheckpoint::write(const std::string& path) const {
     object(kClasses, "TensorStorageMetadata");
     write.text("properties");
     object(kClasses, "TensorProperties");
-    write.text("dtype").global("torch", format::dcp::torch_dtype(tensor.dtype)->name);
+    write.text("dtype").global("torch", format::torch_dtype(tensor.dtype)->name);
     end_object();
     write.text("size").integers(tensor.shape).text("chunks").op(Op::empty_list).op(Op::mark);
     for (const Box& box : tensor.boxes) {

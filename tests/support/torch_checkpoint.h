@@ -1,37 +1,40 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "hfshard/dtype.h"
 
 namespace hfshard {
 
-/// What torch.save writes of one tensor to a stream that it cannot seek in: sizes and CRC of each
-/// record are in a descriptor behind it. Source: pytorch/pytorch
-/// caffe2/serialize/inline_container.cc.
+/// The output of torch.save for one tensor to a stream without seek: a descriptor after each record
+/// has its sizes and CRC. Source: pytorch/pytorch caffe2/serialize/inline_container.cc.
 struct TorchArchive {
   std::string pickle;
   std::string elements;
-  bool wide = false;      ///< descriptors with sizes of eight bytes, as behind large records
-  std::string note = {};  ///< content of a further record, in front of the elements
-  std::string other_pickle =
-      {};  ///< a second data.pkl behind them, which the directory has instead
+  bool wide = false;      ///< descriptors with eight-byte sizes
+  std::string note = {};  ///< an additional record before the elements
+  /// A second data.pkl after the elements, which the directory names instead.
+  std::string other_pickle = {};
 };
 std::string torch_archive(const TorchArchive& archive);
-/// Of packed row-major elements, whose shape is in units of torch.
+/// Returns an archive with these records, in this order: name and content.
+std::string torch_records(const std::vector<std::pair<std::string, std::string>>& records);
+/// Returns an archive of packed row-major elements, whose shape is in units of torch.
 std::string torch_archive(DType dtype, const Shape& shape, std::string_view elements);
 
-/// Writes checkpoints of torch.distributed.checkpoint with items of any bytes, and any transforms.
+/// Writes checkpoints of torch.distributed.checkpoint with any item bytes and transforms.
 class TorchCheckpoint {
  public:
-  /// The tensor that the boxes from now on are parts of. Shapes are in units.
+  /// Begins the tensor of the next boxes. Shapes are in units.
   TorchCheckpoint& tensor(std::string_view name, DType dtype, const Shape& shape);
-  /// `item` as it lies in the one data file. An empty transform: none.
+  /// Adds `item`, unchanged in the one data file. An empty transform means none.
   TorchCheckpoint& box(const Shape& begin, const Shape& extent, std::string_view item,
                        std::string_view transform = {});
-  /// The same of the elements that a tensor has there, packed by zstd or not.
+  /// Adds the elements that a tensor has there, packed by zstd or not.
   TorchCheckpoint& part(const Shape& begin, const Shape& extent, const std::string& tensor,
                         bool packed);
   void write(const std::string& path) const;

@@ -10,7 +10,7 @@
 
 namespace hfshard {
 
-/// How a frame is made.
+/// The options of a frame.
 struct FrameOptions {
   int level = 3;
   int window_log = 0;  ///< 0: the level's
@@ -18,7 +18,7 @@ struct FrameOptions {
   bool checksum = false;
 };
 
-/// One zstd frame, made by the library itself.
+/// Returns one zstd frame, made by the library itself.
 inline std::string zstd_frame(std::string_view content, const FrameOptions& options = {}) {
   const std::unique_ptr<ZSTD_CCtx, std::size_t (*)(ZSTD_CCtx*)> context(ZSTD_createCCtx(),
                                                                         ZSTD_freeCCtx);
@@ -32,7 +32,7 @@ inline std::string zstd_frame(std::string_view content, const FrameOptions& opti
   ZSTD_inBuffer in{content.data(), content.size(), 0};
   ZSTD_outBuffer to{out.data(), out.size(), 0};
   if (options.window_log > 0) {
-    // In two steps: a frame whose size is known at once gets no larger window than that.
+    // In two steps, since a frame of known size doesn't get a larger window than that.
     set(ZSTD_c_windowLog, options.window_log);
     in.size = content.size() / 2;
     HFSHARD_CHECK(ZSTD_compressStream2(context.get(), &to, &in, ZSTD_e_flush) == 0);

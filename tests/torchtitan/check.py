@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Checkpoints in the names of torchtitan: every tensor is what torchtitan's own adapter makes of the same files, and back.
+"""Checks checkpoints with torchtitan's names. Every tensor equals the result of torchtitan's own adapter for the same
+files, and back.
 
-Each directory beside this file holds a small model and, in expected.json, shape, dtype and SHA-256 of every parameter and buffer of
-torchtitan's model (PROVENANCE.md). Each is converted to safetensors, a file that a few lines here read without any peer; then back,
-by what is recorded beside it and by --config alone. Needs no peer; tests/interop/torchtitan.py does the same with torch.
+Each directory next to this file has a small model. Its expected.json has shape, dtype and SHA-256 of every parameter
+and buffer of torchtitan's model (PROVENANCE.md). The test converts each to safetensors, a file that a few lines here
+read without any peer. Then it converts back, by the record next to it and by --config alone. It needs no peer.
+tests/interop/torchtitan.py does the same with torch.
 """
 
 import argparse
@@ -36,7 +38,7 @@ def expected_of(case):
 
 
 def expect_leaves(tool, found, expected):
-    """That a peer has found the leaves of each checkpoint ({"path": {"leaf": facts}}), and no error in place of them."""
+    """Checks that a peer found the leaves of each checkpoint ({"path": {"leaf": facts}}), without an error."""
     for out, leaves in expected.items():
         what = os.path.basename(out)
         if not isinstance(found[out], dict):
@@ -48,7 +50,7 @@ def expect_leaves(tool, found, expected):
 
 
 def options_of(case):
-    """The parts that torchtitan's model has and that have to be asked for."""
+    """Returns the parts of torchtitan's model that must be requested."""
     path = os.path.join(HERE, case, "options.json")
     if not os.path.exists(path):
         return []
@@ -57,7 +59,7 @@ def options_of(case):
 
 
 def words_of(case):
-    """Options of `convert` under which the case is what the adapter makes of it: it decodes FP8 as float32."""
+    """Returns options of `convert` for the result of the adapter, which decodes FP8 as float32."""
     if not any(dtype == "F8_E4M3" for dtype, _, _ in interop.tensors_of(os.path.join(HERE, case)).values()):
         return options_of(case)
     wide = sorted(name for name, facts in expected_of(case).items() if facts["dtype"] == "float32")
@@ -79,7 +81,7 @@ class Check:
         print("FAIL", sentence)
 
     def forward(self, case, out, *words):
-        """HF -> torchtitan, in a file that is read here."""
+        """Converts HF -> torchtitan, in a file that is read here."""
         if not self.run("convert", os.path.join(HERE, case), out, "--scheme", "torchtitan", "--to", "safetensors", *words):
             return
         found, expected = interop.tensors_of(out), expected_of(case)
@@ -93,7 +95,8 @@ class Check:
                 self.fail(f"{case}: {name} is {seen}, the adapter makes {wanted}")
 
     def back(self, case, tree, out, *words):
-        """torchtitan -> HF: the tensors of the source, but for what was coded, which comes back as numbers."""
+        """Converts torchtitan -> HF. The tensors are those of the source, except that former codes come back as
+        numbers."""
         if not self.run("convert", tree, out, "--to", "safetensors", "--scheme", "hf", *words):
             return
         source, found = interop.tensors_of(os.path.join(HERE, case)), interop.tensors_of(out)
@@ -106,7 +109,8 @@ class Check:
                 self.fail(f"{case}: {name} does not come back")
 
     def compare(self, case, tree):
-        """`diff` knows the names of a checkpoint that says nothing of itself. FP8 was decoded as other dtypes than it takes."""
+        """Checks that `diff` knows the names of a checkpoint without a record. FP8 was decoded as dtypes other than
+        the expected one."""
         done = subprocess.run([self.program, "diff", tree, os.path.join(HERE, case), "--json", "--dtype-aware"], capture_output=True,
                               text=True, check=False)
         report = json.loads(done.stdout)
@@ -124,7 +128,7 @@ class Check:
             self.back(case, path + "-again", path + "-again-back")
         os.remove(os.path.join(path + "-dcp", "hfshard.json"))  # as torchtitan would have written it
         os.remove(os.path.join(path + "-dcp", "config.json"))
-        if case.endswith("transposed"):  # a config cannot say how experts were turned
+        if case.endswith("transposed"):  # a config can't state the orientation of experts
             return
         self.back(case, path + "-dcp", path + "-config", "--config", os.path.join(HERE, case), *options_of(case))
         with open(os.path.join(path + "-config", "config.json"), encoding="utf-8") as file:

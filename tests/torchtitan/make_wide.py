@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes gpt_oss_wide: a gpt-oss whose experts have several MXFP4 blocks in every row, which the adapter's own case has not.
+"""Makes gpt_oss_wide: a gpt-oss whose experts have several MXFP4 blocks in every row, unlike the adapter's own case.
 
-The checkpoint is tests/oracle/gpt-oss-mxfp4-wide; what torchtitan's model has of it follows from the names of
-pytorch/torchtitan torchtitan/models/gpt_oss/moe.py and from the OCP Microscaling specification 1.0 (E2M1, low half first, 32 codes
-to a scale 2^(s - 127)). Nothing here reads this program's tables.
+The checkpoint is tests/oracle/gpt-oss-mxfp4-wide. The expected tensors follow from the names in pytorch/torchtitan
+torchtitan/models/gpt_oss/moe.py and from the OCP Microscaling specification 1.0 (E2M1, low half first, 32 codes to a
+scale 2^(s - 127)). Nothing here reads hfshard's tables.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ CODED = {"mlp.experts.gate_up_proj_blocks": "moe.routed_experts.inner_experts.ml
 
 
 def decoded(codes, scales):
-    """bf16 of E2M1 codes, which it holds exactly."""
+    """Returns bf16 for E2M1 codes, which it represents exactly."""
     out = bytearray()
     for place, byte in enumerate(codes):
         scale = 2.0 ** (scales[place // 16] - 127)

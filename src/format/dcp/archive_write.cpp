@@ -1,16 +1,19 @@
+#include "format/dcp/archive_write.h"
+
 #include <array>
 #include <string>
 
 #include "base/checked.h"
 #include "base/coding.h"
 #include "base/crc32.h"
-#include "format/dcp/archive.h"
-#include "format/dcp/zip.h"
+#include "format/zip.h"
+
+#include "hfshard/error.h"
 
 namespace hfshard::format::dcp {
 namespace {
 
-// The date is the first that the format has, 1980-01-01: times are constants.
+// The format's first date, 1980-01-01, because times must be constant.
 constexpr std::uint16_t kFirstDate = 0x21;
 constexpr std::uint16_t kVersion = 20;
 constexpr std::uint16_t kWideVersion = 45;
@@ -23,7 +26,7 @@ struct Part {
   std::uint32_t crc = 0;
 };
 
-// The tensor's elements come last; torch looks records up by name.
+// The order of the records. The tensor's elements come last; torch finds records by name.
 constexpr std::size_t kParts = 4;
 constexpr std::string_view kByteOrder = "little";
 constexpr std::string_view kFormatVersion = "3\n";
@@ -45,7 +48,7 @@ void put(std::string& out, T value) {
   out += as_text(bytes);
 }
 
-// What a header and an entry have alike, from the version that reads it to the length of the name.
+// Writes the fields that headers and entries share: from the version needed to the name's length.
 void put_common(std::string& out, const Part& part) {
   const bool wide = is_wide(part.size);
   put(out, wide ? kWideVersion : kVersion);
@@ -95,7 +98,7 @@ void put_entry(std::string& out, const Part& part, std::uint64_t header) {
   put_wide(out, part);
 }
 
-// The head without the padding field.
+// Returns the head's size without the padding field.
 std::uint64_t least_head(const std::array<Part, kParts>& parts) {
   std::uint64_t out = 0;
   for (const Part& part : parts) out += zip::kHeaderBytes + part.name.size() + wide_bytes(part);
@@ -107,7 +110,7 @@ std::uint64_t least_head(const std::array<Part, kParts>& parts) {
 ArchiveForm archive_form(std::uint64_t pickle_bytes, std::uint64_t payload_bytes) {
   const auto parts = parts_of(std::string(pickle_bytes, '\0'), payload_bytes, 0);
   ArchiveForm out;
-  // The padding field takes four bytes at least.
+  // The padding field has at least four bytes.
   out.head_bytes = round_up(least_head(parts) + kFieldBytes, kPayloadAlignment);
   for (const Part& part : parts)
     out.tail_bytes += zip::kEntryBytes + part.name.size() + wide_bytes(part);

@@ -7,8 +7,8 @@
 namespace hfshard::format::dcp {
 namespace {
 
-// fully_shard splits dim 0, tensor parallelism dim 1 as often as dim 0. Source: pytorch/pytorch
-// torch/distributed/fsdp/_fully_shard/_fsdp_param.py.
+// fully_shard splits dim 0. Tensor parallelism splits dim 1 as often as dim 0. Source:
+// pytorch/pytorch torch/distributed/fsdp/_fully_shard/_fsdp_param.py.
 constexpr const char* kAxisRules = R"([["dim_0", ["fsdp"]], ["dim_1", ["tensor"]]])";
 
 class DcpFormat final : public Format {
@@ -24,6 +24,10 @@ class DcpFormat final : public Format {
   }
   std::unique_ptr<Checkpoint> open_one(const StorePath& path, const Choice& choice) const override {
     return open_dcp(path, choice);
+  }
+
+  std::string why_incomplete(const StorePath& step) const override {
+    return dcp::why_incomplete(step);
   }
 
   bool writes() const override { return true; }
@@ -46,11 +50,13 @@ class DcpFormat final : public Format {
   FileLayout layout() const override {
     FileLayout out;
     out.has_steps = false;
+    out.step_prefix = kStepPrefix;
     out.data_prefix = kDataPrefix;
     out.data_suffix = kDataSuffix;
     out.flat_names = true;
-    out.uncompressed = "torch reads items as they are";
-    out.fixed_checksum = "every item has its CRC";
+    out.objects = true;
+    out.uncompressed = "torch reads only uncompressed items";
+    out.fixed_checksum = "every item has a CRC";
     out.inner_chunks = false;
     out.ceil_shards = true;
     out.axis_rules = kAxisRules;

@@ -13,14 +13,14 @@
 #include "base/typed.h"
 #include "format/dcp/shard_header.h"
 #include "format/dcp/shard_names.h"
-#include "format/dcp/torch_dtype.h"
+#include "format/torch_dtype.h"
 
 #include "hfshard/error.h"
 
 namespace hfshard::format::dcp {
 namespace {
 
-// Parts of tensors from several ranks.
+// Merges the parts of tensors from several ranks.
 class Gathering {
  public:
   void add_tensor(StoredTensor tensor, const std::string& file) {
@@ -29,7 +29,7 @@ class Gathering {
     StoredTensor& whole = known->second;
     if (whole.dtype != tensor.dtype || !(whole.shape == tensor.shape)) {
       throw Error(ErrorCode::corrupt,
-                  fmt::format("the tensor is {} of {} here, and {} of {} to another rank",
+                  fmt::format("the tensor is {} of {} here, and {} of {} on another rank",
                               to_string(tensor.dtype), to_string(tensor.shape),
                               to_string(whole.dtype), to_string(whole.shape)))
           .in_file(file)
@@ -37,8 +37,16 @@ class Gathering {
     }
     for (StoredBox& box : tensor.boxes) whole.boxes.push_back(std::move(box));
   }
-  void add_object(StoredObject object) { objects_.try_emplace(object.name, object); }
-  // The number of a file of the checkpoint.
+  void add_object(StoredObject object, const StorePath& directory) {
+    const auto [known, fresh] = objects_.try_emplace(object.name, object);
+    if (!fresh && !is_same(known->second, object, directory)) differing_.insert(object.name);
+  }
+  void add_nested(Metadata& rank) {
+    other_planner_ = other_planner_ || rank.other_planner;
+    for (NestedName& name : rank.nested)
+      nested_.emplace(std::move(name.name), std::move(name.keys));
+  }
+  // Returns the number of a file of the checkpoint.
   std::uint32_t file(const std::string& name) {
     const auto [known, fresh] =
         numbers_.try_emplace(name, static_cast<std::uint32_t>(files_.size()));
@@ -46,10 +54,13 @@ class Gathering {
     return known->second;
   }
 
+  // Returns the names of objects whose bytes differ between ranks.
+  const std::set<std::string>& differing() const { return differing_; }
+
   Metadata take() {
     Metadata out;
     for (auto& [name, tensor] : tensors_) {
-      // What several ranks have, each has written.
+      // Each rank wrote all the parts that it has, so several can have written the same one.
       std::ranges::stable_sort(tensor.boxes, before);
       const auto twice = [](const StoredBox& a, const StoredBox& b) {
         return a.begin == b.begin && a.extent == b.extent;
@@ -60,6 +71,9 @@ class Gathering {
     }
     for (auto& [name, object] : objects_) out.objects.push_back(std::move(object));
     out.files = std::move(files_);
+    out.other_planner = other_planner_;
+    if (other_planner_) return out;
+    for (auto& [name, keys] : nested_) out.nested.push_back({name, std::move(keys)});
     return out;
   }
 
@@ -68,13 +82,31 @@ class Gathering {
     return std::ranges::lexicographical_compare(a.begin, b.begin);
   }
 
+  // Returns whether two ranks stored the same bytes under a name.
+  bool is_same(const StoredObject& a, const StoredObject& b, const StorePath& directory) const {
+    if (a.transforms != b.transforms || a.place.length_bytes != b.place.length_bytes) return false;
+    const std::vector<StorePath> files{directory / files_[a.place.file],
+                                       directory / files_[b.place.file]};
+    const ObjectReader reader(files);
+    try {
+      return object_sha256(reader, {a.name, 0, a.place.range(), {}}) ==
+             object_sha256(reader, {b.name, 1, b.place.range(), {}});
+    } catch (const Error& error) {  // an unreadable object counts as different
+      if (error.code() != ErrorCode::corrupt && error.code() != ErrorCode::not_found) throw;
+      return false;
+    }
+  }
+
+  std::map<std::string, std::string> nested_;
+  bool other_planner_ = false;
+  std::set<std::string> differing_;
   std::map<std::string, StoredTensor> tensors_;
   std::map<std::string, StoredObject> objects_;
   std::map<std::string, std::uint32_t> numbers_;
   std::vector<std::string> files_;
 };
 
-// Of "__3_0.distcp", the rank; nothing for other names.
+// Returns the rank in "__3_0.distcp". Empty for other names.
 std::optional<std::uint64_t> rank_of_data(std::string_view name) {
   if (!name.starts_with("__") || !name.ends_with(".distcp")) return std::nullopt;
   return parse_whole(name.substr(2, name.find('_', 2) - 2));
@@ -98,15 +130,15 @@ Shape shape_of(const std::vector<std::uint64_t>& extents) {
   return out;
 }
 
-// A tensor of which one file has one part.
+// Returns a tensor with the one part that a file has.
 StoredTensor part_of(const std::string& name, const ShardHeader::Entry& entry, std::uint32_t file) {
   const auto dtype = dtype_from_safetensors(entry.dtype);
   if (!dtype || torch_dtype(*dtype) == nullptr) {
     throw Error(ErrorCode::unsupported,
-                fmt::format("a tensor of {}, which is not read", quote(entry.dtype)));
+                fmt::format("a tensor of {}, which hfshard can't read", quote(entry.dtype)));
   }
   if (entry.begin.size() != entry.shape.size())
-    throw Error(ErrorCode::corrupt, "the part has another rank than its place");
+    throw Error(ErrorCode::corrupt, "the part and its place have different ranks");
   StoredTensor out;
   out.name = name;
   out.dtype = *dtype;
@@ -120,12 +152,12 @@ StoredTensor part_of(const std::string& name, const ShardHeader::Entry& entry, s
   return out;
 }
 
-// Where parts of a tensor are, and how large it is by them.
+// The parts of a tensor, and the extents that they imply.
 struct Whole {
   Shape shape;
   std::vector<ShardName> shards;
   std::set<std::vector<std::uint64_t>> begins;
-  std::uint64_t elements = 0;  // of parts, those that several have once
+  std::uint64_t elements = 0;  // of parts, without repeated ones
 
   void add(const StoredTensor& part, const std::optional<ShardName>& shard) {
     if (begins.empty()) shape = part.shape;
@@ -138,14 +170,14 @@ struct Whole {
   }
 };
 
-// A hole that a shard which is not there would fill.
+// Refuses a tensor with a hole that a missing shard would fill.
 void check_whole(const Whole& whole, const ShardNames& shards, const StorePath& directory,
                  const std::string& tensor) {
   if (whole.shards.empty() || whole.elements >= whole.shape.numel()) return;
   const auto missing = shards.missing_among(whole.shards);
   if (!missing) return;
   throw Error(ErrorCode::not_found,
-              fmt::format("a shard is missing: the others hold {} of {} elements of the tensor",
+              fmt::format("a shard is missing: the others have {} of {} elements of the tensor",
                           whole.elements, whole.shape.numel()))
       .in_file((directory / *missing).text())
       .in_tensor(tensor);
@@ -158,7 +190,8 @@ bool is_rank_metadata(std::string_view name) {
          name.size() > 2 + std::string_view(kMetadataFile).size();
 }
 
-Metadata gather_metadata(const StorePath& directory, const std::vector<std::string>& names) {
+Metadata gather_metadata(const StorePath& directory, const std::vector<std::string>& names,
+                         std::vector<std::string>& notes) {
   check_ranks(directory, names);
   Gathering out;
   for (const std::string& name : names) {
@@ -171,8 +204,14 @@ Metadata gather_metadata(const StorePath& directory, const std::vector<std::stri
     }
     for (StoredObject& object : rank.objects) {
       renumber(object.place);
-      out.add_object(std::move(object));
+      out.add_object(std::move(object), directory);
     }
+    out.add_nested(rank);
+  }
+  if (!out.differing().empty()) {
+    notes.push_back(fmt::format(
+        "ranks stored different objects under one name; hfshard reads only the first rank's: {}",
+        quoted_list({out.differing().begin(), out.differing().end()})));
   }
   return out.take();
 }

@@ -4,22 +4,24 @@
 #include <string_view>
 #include <vector>
 
-#include "bytes/store.h"
+#include "bytes/store/store.h"
 #include "format/dcp/metadata.h"
 
 namespace hfshard::format::dcp {
 
-/// Metadata of a rank that saved without the others (use_collectives=False): "__3.metadata".
+/// Returns whether a file is the metadata of one rank that saved alone (use_collectives=False):
+/// "__3.metadata".
 bool is_rank_metadata(std::string_view name);
 
-/// What all ranks together have, of a directory in which each wrote metadata of its own. A part
-/// that several have is taken of the first. Throws: not_found (a rank wrote data and no metadata),
-/// corrupt (they contradict each other), as read_metadata.
-Metadata gather_metadata(const StorePath& directory, const std::vector<std::string>& names);
+/// Merges the metadata that each rank wrote in a directory. The first rank counts for parts and
+/// objects that several ranks have. `notes` name those that differ. Throws: not_found (a rank wrote
+/// data and no metadata), corrupt (they contradict each other), as read_metadata.
+Metadata gather_metadata(const StorePath& directory, const std::vector<std::string>& names,
+                         std::vector<std::string>& notes);
 
-/// The same of a directory of shards, by their headers. Nothing there says how large a tensor is:
-/// it ends with the last part that there is, as `notes` says. Throws: not_found (a shard is missing
-/// among them), bad_input (shards of two checkpoints), corrupt, unsupported (a dtype), io.
+/// Merges the headers of a directory of shards. They don't state the size of a tensor, so it ends
+/// with its last existing part; `notes` say so. Throws: not_found (a shard is missing among them),
+/// bad_input (shards of two checkpoints), corrupt, unsupported (a dtype), io.
 Metadata gather_shards(const StorePath& directory, const std::vector<std::string>& names,
                        std::vector<std::string>& notes);
 

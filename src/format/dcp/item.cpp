@@ -9,10 +9,10 @@
 
 #include "base/checked.h"
 #include "base/heap.h"
-#include "format/dcp/archive.h"
+#include "format/archive.h"
 #include "format/dcp/packed_item.h"
 #include "format/dcp/shard_header.h"
-#include "format/dcp/torch_dtype.h"
+#include "format/torch_dtype.h"
 
 namespace hfshard::format::dcp {
 namespace {
@@ -29,7 +29,7 @@ Items::Items(const StorePath& directory, const Metadata& metadata, bool despite_
   for (const StoredObject& object : metadata.objects) named[object.place.file] = true;
   for (std::size_t i = 0; i < metadata.files.size(); ++i) {
     DataFile file{directory / metadata.files[i]};
-    // Only those without elements are in a file that no item names.
+    // A file that no item names has only boxes without elements, so it may be missing.
     if (const auto entry = named[i] ? file.path.find() : std::nullopt) {
       file.is_there = entry->kind == FileKind::regular;
       if (file.is_there) file.size_bytes = entry->identity.size_bytes;
@@ -51,7 +51,7 @@ std::uint64_t Items::file_count() const {
   return static_cast<std::uint64_t>(std::ranges::count(files_, true, &DataFile::is_there));
 }
 
-// An item at the front of a file that is no archive: the file is a safetensors one.
+// If the file at an item's front isn't an archive, it is a safetensors file.
 void Items::find_header(const ItemPlace& place, bool despite_loss) {
   DataFile& data = files_[place.file];
   if (place.offset_bytes != 0 || place.zstd || data.looked_at || !data.is_there) return;
@@ -60,7 +60,7 @@ void Items::find_header(const ItemPlace& place, bool despite_loss) {
   if (!is_safetensors(*file)) return;
   try {
     headers_.emplace(place.file, read_shard_header(*file));
-  } catch (const Error&) {  // then its items are no archives either, and that is said of each
+  } catch (const Error&) {  // its items aren't archives either, so each of them fails
     if (!despite_loss) throw;
   }
 }
@@ -123,13 +123,13 @@ Payload Items::find_in_safetensors(const StoredTensor& tensor, const StoredBox& 
   const auto fail = [&](std::string sentence) {
     throw Error(ErrorCode::corrupt, std::move(sentence)).in_file(file.name());
   };
-  if (found == header.entries.end()) fail("the safetensors file does not have the tensor");
+  if (found == header.entries.end()) fail("the safetensors file lacks the tensor");
   const ShardHeader::Entry& entry = found->second;
   const Shape strides = box.extent.strides();
   const std::uint64_t size = box.extent.numel() * unit_bytes(tensor.dtype);
   if (entry.dtype != safetensors_name(tensor.dtype) || !same(entry.shape, box.extent) ||
       !same(entry.begin, box.begin) || entry.end_bytes - entry.begin_bytes != size) {
-    fail(fmt::format("the safetensors file has another part of the tensor than {} at {}",
+    fail(fmt::format("the safetensors file has a different part of the tensor than {} at {}",
                      to_string(box.extent), to_string(box.begin)));
   }
   return {entry.begin_bytes, size, 0, strides, false, 0};

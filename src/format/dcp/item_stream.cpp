@@ -7,10 +7,11 @@
 namespace hfshard::format::dcp {
 namespace {
 
-// Of an item that are fetched at once: large enough for the disk.
+// Bytes of an item that are fetched at once: enough for a disk.
 constexpr std::uint64_t kBlockBytes = std::uint64_t{512} << 10;
-// At first as much as the front of an archive needs, which may be all that is wanted: a frame's
-// header and its first block. Source: facebook/zstd doc/zstd_compression_format.md, Blocks.
+// The first fetch is just large enough for an archive's front, since callers often need no more. It
+// holds a frame's header and first block. Source: facebook/zstd doc/zstd_compression_format.md,
+// Blocks.
 constexpr std::uint64_t kFirstBytes = ZstdStream::kHeaderBytes + 3 + (std::uint64_t{128} << 10);
 
 std::uint64_t decoder_bytes() noexcept {
@@ -28,7 +29,7 @@ ItemStream::ItemStream(const Source& file, ByteRange item, std::span<std::byte> 
       decoder_scratch_(scratch.first(decoder_bytes())),
       block_(scratch.subspan(decoder_bytes(), kBlockBytes)) {}
 
-// What is left of the input stays in front.
+// Moves the rest of the input to the front, and fetches more.
 void ItemStream::fill_input() {
   std::ranges::copy(input_, block_.begin());
   const std::size_t kept = input_.size();
@@ -40,7 +41,7 @@ void ItemStream::fill_input() {
   first_ = false;
 }
 
-// False at the end of the item.
+// Begins the next frame. Returns false at the end of the item.
 bool ItemStream::next_frame() {
   if (input_.size() < ZstdStream::kHeaderBytes && next_ < end_) fill_input();
   if (input_.empty()) return false;
@@ -67,7 +68,7 @@ std::size_t ItemStream::read_some(std::span<std::byte> out) {
 
 void ItemStream::read(std::span<std::byte> out) {
   if (read_some(out) == out.size()) return;
-  throw Error(ErrorCode::corrupt, "the item ends before the archive in it does");
+  throw Error(ErrorCode::corrupt, "the item ends before its archive");
 }
 
 }  // namespace hfshard::format::dcp

@@ -11,9 +11,11 @@
 #include <fmt/format.h>
 
 #include "base/checked.h"
+#include "base/inner_path.h"
+#include "base/json.h"
 #include "base/text.h"
-#include "format/dcp/pickle.h"
-#include "format/dcp/torch_dtype.h"
+#include "format/pickle.h"
+#include "format/torch_dtype.h"
 
 namespace hfshard::format::dcp {
 namespace {
@@ -22,13 +24,24 @@ using Id = Pickle::Id;
 using Kind = Pickle::Kind;
 
 constexpr std::uint64_t kMaxMetadataBytes = std::uint64_t{512} << 20;
-// Values of a pickle may be shared, so that a short one can claim any number of members or chunks.
+// A short pickle can claim any number of members or chunks, since values can be shared.
 constexpr std::uint64_t kMaxMembers = 64;
+constexpr std::uint64_t kMaxPlannerShare = 16;
 constexpr std::uint64_t kMaxBoxes = std::uint64_t{1} << 22;
 constexpr std::string_view kMetadataModule = "torch.distributed.checkpoint.metadata";
 
-// Decodes the classes of torch.distributed.checkpoint.metadata; FORMAT.md has the table. Goes down
-// by what a class has, so that its depth is theirs, and ignores what it does not know.
+// Python allows surrogates in texts, which are invalid in UTF-8.
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const Utf8Char next = decode_utf8(text);
+    if (!next.valid) return false;
+    text.remove_prefix(next.bytes);
+  }
+  return true;
+}
+
+// Decodes the classes of torch.distributed.checkpoint.metadata; FORMAT.md has the table. Follows
+// the members that a class has, which bounds the depth, and ignores unknown ones.
 class Decoder {
  public:
   explicit Decoder(const Pickle& pickle) : pickle_(pickle) {}
@@ -39,6 +52,7 @@ class Decoder {
     const Id state = state_of(root, "the metadata");
     read_state_dict(member(state, "state_dict_metadata", Kind::dict));
     read_places(member(state, "storage_data", Kind::dict));
+    read_planner(pickle_.find(state, "planner_data"));
     finish();
     return std::move(out_);
   }
@@ -68,11 +82,12 @@ class Decoder {
   void expect_class(Id id, std::string_view name, std::string_view what) const {
     if (pickle_.is(id, Kind::call) && pickle_.is_global(pickle_.callee(id), kMetadataModule, name))
       return;
-    fail(fmt::format("{} is no {} of torch.distributed.checkpoint", what, name));
+    fail(fmt::format("{} isn't a {} of torch.distributed.checkpoint", what, name));
   }
   Id state_of(Id call, std::string_view what) const {
     const auto state = pickle_.state(call);
-    if (!state || !pickle_.is(*state, Kind::dict)) fail(fmt::format("{} has no members", what));
+    if (!state || !pickle_.is(*state, Kind::dict))
+      fail(fmt::format("{} doesn't have members", what));
     if (!pickle_.has_at_most(*state, 2 * kMaxMembers))
       fail(fmt::format("{} has more than {} members", what, kMaxMembers), {}, ErrorCode::limit);
     return *state;
@@ -81,22 +96,22 @@ class Decoder {
             std::string_view tensor = {}) const {
     const auto found = pickle_.find(dict, name);
     if (!found || (kind && !pickle_.is(*found, *kind)))
-      fail(fmt::format("there is no {} where one belongs", quote(name)), tensor);
+      fail(fmt::format("a {} is missing", quote(name)), tensor);
     return *found;
   }
   std::uint64_t size_of(Id id, std::string_view what, std::string_view tensor) const {
     if (!pickle_.is(id, Kind::integer) || pickle_.integer(id) < 0)
-      fail(fmt::format("{} is no size", what), tensor);
+      fail(fmt::format("{} isn't a size", what), tensor);
     return static_cast<std::uint64_t>(pickle_.integer(id));
   }
 
-  // torch.Size, or what others write for one.
+  // Reads a torch.Size, or the tuple that other programs write for it.
   Shape shape_of(Id id, std::string_view what, std::string_view tensor) const {
     if (pickle_.is(id, Kind::call)) {
       const Id arguments = pickle_.arguments(id);
       if (!pickle_.is_global(pickle_.callee(id), "torch", "Size") ||
           !pickle_.is(arguments, Kind::tuple) || pickle_.tuple(arguments).size() != 1)
-        fail(fmt::format("{} is no torch.Size", what), tensor);
+        fail(fmt::format("{} isn't a torch.Size", what), tensor);
       id = pickle_.tuple(arguments)[0];
     }
     Shape out;
@@ -109,9 +124,9 @@ class Decoder {
       } else if (pickle_.is(id, Kind::list)) {
         pickle_.for_each_run(id, add);
       } else {
-        fail(fmt::format("{} is no torch.Size", what), tensor);
+        fail(fmt::format("{} isn't a torch.Size", what), tensor);
       }
-    } catch (Error& error) {  // a shape of too many dims knows of no file
+    } catch (Error& error) {  // a shape with too many dims names no file
       throw error.in_file(pickle_.name()).in_tensor(tensor);
     }
     return out;
@@ -128,7 +143,7 @@ class Decoder {
 
   void read_state_dict(Id dict) {
     for_each_pair(dict, [&](Id key, Id value) {
-      if (!pickle_.is(key, Kind::text)) fail("a key of the state dict is no text");
+      if (!pickle_.is(key, Kind::text)) fail("a key of the state dict isn't a string");
       const std::string_view name = pickle_.text(key);
       const bool is_object = is_of(value, "BytesStorageMetadata");
       const auto number =
@@ -136,7 +151,7 @@ class Decoder {
       if (!known_.emplace(name, Known{number, is_object}).second)
         fail("the state dict has the key twice", name);
       if (is_object) {
-        out_.objects.push_back({std::string(name), {}});
+        out_.objects.push_back({std::string(name), {}, {}});
         placed_.push_back(false);
       } else {
         out_.tensors.push_back(tensor_of(name, value));
@@ -146,7 +161,7 @@ class Decoder {
 
   StoredTensor tensor_of(std::string_view name, Id value) {
     if (!is_of(value, "TensorStorageMetadata"))
-      fail("what the state dict has under the key is neither a tensor nor bytes", name);
+      fail("the state dict's value is neither a tensor nor bytes", name);
     const Id state = state_of(value, "a tensor's metadata");
     StoredTensor out;
     out.name = name;
@@ -180,12 +195,12 @@ class Decoder {
     for (std::size_t d = 0; fits && d < rank; ++d)
       fits = in_range(box.begin[d], box.extent[d], tensor.shape[d]);
     if (fits) return;
-    fail(fmt::format("a chunk of {} at {} is not in the tensor, which is {}", to_string(box.extent),
-                     to_string(box.begin), to_string(tensor.shape)),
+    fail(fmt::format("a chunk of {} at {} is outside the tensor, which is {}",
+                     to_string(box.extent), to_string(box.begin), to_string(tensor.shape)),
          tensor.name);
   }
 
-  // A tuple of five since 2024, members by name before.
+  // The properties are a tuple of five since 2024, and named members before.
   DType dtype_of(Id properties, std::string_view tensor) const {
     if (!is_of(properties, "TensorProperties")) fail("a tensor without properties", tensor);
     const auto state = pickle_.state(properties);
@@ -205,7 +220,7 @@ class Decoder {
     const TorchDType* known =
         name.starts_with("torch.") ? torch_dtype_named(name.substr(6)) : nullptr;
     if (known == nullptr) {
-      fail(fmt::format("a tensor of {}, which is not read", quote(name)), tensor,
+      fail(fmt::format("a tensor of {}, which hfshard can't read", quote(name)), tensor,
            ErrorCode::unsupported);
     }
     return known->dtype;
@@ -218,7 +233,8 @@ class Decoder {
     if (!pickle_.is(arguments, Kind::tuple) || pickle_.tuple(arguments).empty()) return;
     const Id name = pickle_.tuple(arguments)[0];
     if (!pickle_.is(name, Kind::text) || pickle_.text(name) == "torch.strided") return;
-    fail(fmt::format("a tensor with the layout {}, which is not read", quote(pickle_.text(name))),
+    fail(fmt::format("a tensor with the layout {}, which hfshard can't read",
+                     quote(pickle_.text(name))),
          tensor, ErrorCode::unsupported);
   }
 
@@ -226,18 +242,21 @@ class Decoder {
 
   void read_places(Id dict) {
     for_each_pair(dict, [&](Id key, Id value) {
-      if (!is_of(key, "MetadataIndex")) fail("a key of the storage data is no MetadataIndex");
+      if (!is_of(key, "MetadataIndex")) fail("a key of the storage data isn't a MetadataIndex");
       const Id index = state_of(key, "a MetadataIndex");
       const std::string_view name = pickle_.text(member(index, "fqn", Kind::text));
       const auto found = known_.find(name);
       if (found == known_.end())
-        fail("something is stored that the state dict does not have", name);
-      const ItemPlace place = place_of(value, name);
+        fail("the storage data have an entry that the state dict lacks", name);
+      std::vector<std::string> transforms;
+      ItemPlace place = place_of(value, name, transforms);
       if (found->second.is_object) {
         out_.objects[found->second.number].place = place;
+        out_.objects[found->second.number].transforms = std::move(transforms);
         placed_[found->second.number] = true;
         return;
       }
+      place.zstd = is_zstd(transforms, name);
       StoredTensor& tensor = out_.tensors[found->second.number];
       const auto offset = pickle_.find(index, "offset");
       StoredBox wanted;
@@ -246,14 +265,14 @@ class Decoder {
       } else {
         for (std::size_t d = 0; d < tensor.shape.rank(); ++d) wanted.begin.push_back(0);
       }
-      // Those without elements were left out; several may share a place.
+      // Boxes without elements were left out. Several boxes can share a place.
       const auto box = std::ranges::lower_bound(tensor.boxes, wanted, before);
       if (box != tensor.boxes.end() && box->begin == wanted.begin) box->place = place;
     });
   }
 
-  ItemPlace place_of(Id value, std::string_view name) {
-    if (!is_of(value, "_StorageInfo")) fail("a place that is no _StorageInfo", name);
+  ItemPlace place_of(Id value, std::string_view name, std::vector<std::string>& transforms) {
+    if (!is_of(value, "_StorageInfo")) fail("a place that isn't a _StorageInfo", name);
     const Id state = state_of(value, "a _StorageInfo");
     const Id path = member(state, "relative_path", Kind::text, name);
     ItemPlace out;
@@ -262,22 +281,26 @@ class Decoder {
     out.length_bytes = size_of(member(state, "length", std::nullopt, name), "a length", name);
     if (!checked_add(out.offset_bytes, out.length_bytes))
       fail("an item that ends beyond all bytes", name);
-    const auto transforms = pickle_.find(state, "transform_descriptors");
-    if (transforms && !pickle_.is(*transforms, Kind::none)) out.zstd = is_zstd(*transforms, name);
+    const auto stated = pickle_.find(state, "transform_descriptors");
+    if (stated && !pickle_.is(*stated, Kind::none)) transforms = texts_of(*stated, name);
     return out;
   }
 
-  bool is_zstd(Id transforms, std::string_view tensor) const {
+  std::vector<std::string> texts_of(Id transforms, std::string_view tensor) const {
     std::vector<std::string> names;
     if (!pickle_.is(transforms, Kind::list) || !pickle_.has_at_most(transforms, kMaxMembers))
-      fail("transforms that are no list", tensor);
+      fail("transforms that aren't a list", tensor);
     pickle_.for_each_run(transforms, [&](std::span<const Id> run) {
       for (const Id each : run)
         names.emplace_back(pickle_.is(each, Kind::text) ? pickle_.text(each) : "?");
     });
+    return names;
+  }
+
+  bool is_zstd(const std::vector<std::string>& names, std::string_view tensor) const {
     if (names.empty()) return false;
     if (names.size() == 1 && names[0] == kZstdTransform) return true;
-    fail(fmt::format("an item went through {}, which is not undone", quote(join(names, ", "))),
+    fail(fmt::format("an item went through {}, which hfshard can't undo", quote(join(names, ", "))),
          tensor, ErrorCode::unsupported);
   }
 
@@ -285,22 +308,64 @@ class Decoder {
     const auto next = static_cast<std::uint32_t>(out_.files.size());
     const auto [known, fresh] = files_.try_emplace(path, next);
     if (!fresh) return known->second;
-    bool inside = !path.empty() && path.front() != '/' && path.find('\0') == path.npos;
-    for (const std::string& part : split(std::string(path), '/')) inside = inside && part != "..";
-    if (!inside)
-      fail(fmt::format("the file {} is not in the checkpoint's directory", quote(path)), tensor);
+    if (!is_inner_path(path))
+      fail(fmt::format("the file {} isn't in the checkpoint's directory", quote(path)), tensor);
     out_.files.emplace_back(path);
     return next;
   }
 
+  // -- planner_data
+
+  // The default planner maps each key to its path of dict keys and list indices. Other planners
+  // write anything. Source: pytorch/pytorch torch/distributed/checkpoint/_nested_dict.py,
+  // default_planner.py.
+  void read_planner(std::optional<Id> planner) {
+    if (!planner || pickle_.is(*planner, Kind::none)) return;
+    out_.other_planner = !pickle_.is(*planner, Kind::dict);
+    if (out_.other_planner) return;
+    std::uint64_t bytes = 0;
+    for_each_pair(*planner, [&](Id key, Id path) {
+      const std::string_view name = pickle_.is(key, Kind::text) ? pickle_.text(key) : "";
+      const auto keys = keys_of(path);
+      out_.other_planner = out_.other_planner || !keys;
+      if (!keys || !known_.contains(name)) return;
+      if (keys->size() == 1 && keys->front() == Json(name)) return;
+      out_.nested.push_back({std::string(name), dump_json(Json(*keys))});
+      // A short pickle can claim any number of bytes, since values can be shared.
+      bytes += out_.nested.back().keys.size();
+      if (bytes > kMaxPlannerShare * pickle_.size_bytes())
+        fail("planner_data is too large", name, ErrorCode::limit);
+    });
+    std::ranges::sort(out_.nested, {}, &NestedName::name);
+    const auto twice = std::ranges::adjacent_find(out_.nested, {}, &NestedName::name);
+    if (twice != out_.nested.end()) fail("planner_data has the key twice", twice->name);
+    if (out_.other_planner) out_.nested.clear();
+  }
+
+  std::optional<Json::Array> keys_of(Id path) const {
+    if (!pickle_.is(path, Kind::tuple)) return std::nullopt;
+    const auto items = pickle_.tuple(path);
+    if (items.empty() || items.size() > kMaxMembers) return std::nullopt;
+    Json::Array out;
+    for (const Id item : items) {
+      const bool is_text = pickle_.is(item, Kind::text) && is_utf8(pickle_.text(item));
+      if (!is_text && (!pickle_.is(item, Kind::integer) || pickle_.integer(item) < 0))
+        return std::nullopt;
+      out.push_back(is_text ? Json(pickle_.text(item)) : Json(pickle_.integer(item)));
+    }
+    return out;
+  }
+
   void finish() {
     for (std::size_t i = 0; i < placed_.size(); ++i) {
-      if (!placed_[i]) fail("nothing says where the object is stored", out_.objects[i].name);
+      if (!placed_[i])
+        fail("the metadata don't say where the object is stored", out_.objects[i].name);
     }
     for (const StoredTensor& tensor : out_.tensors) {
       for (const StoredBox& box : tensor.boxes) {
         if (box.place.file != kNowhere) continue;
-        fail(fmt::format("nothing says where the chunk at {} is stored", to_string(box.begin)),
+        fail(fmt::format("the metadata don't say where the chunk at {} is stored",
+                         to_string(box.begin)),
              tensor.name);
       }
     }

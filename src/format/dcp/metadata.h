@@ -5,7 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "bytes/store.h"
+#include "bytes/store/store.h"
+#include "catalog/object.h"
 
 #include "hfshard/dtype.h"
 #include "hfshard/error.h"
@@ -13,16 +14,16 @@
 namespace hfshard::format::dcp {
 
 inline constexpr const char* kMetadataFile = ".metadata";
-/// The one transform of items that is undone. Source: pytorch/pytorch
+/// The only transform of items that hfshard can undo. Source: pytorch/pytorch
 /// torch/distributed/checkpoint/_extension.py, ZStandard.
 inline constexpr std::string_view kZstdTransform = "stream.zstd/1";
 
-/// Where an item lies: a file of the checkpoint and a range of it.
+/// The place of an item: a file of the checkpoint and a range of it.
 struct ItemPlace {
   std::uint32_t file = 0;  ///< index into Metadata::files
   std::uint64_t offset_bytes = 0;
   std::uint64_t length_bytes = 0;
-  bool zstd = false;  ///< it is zstd frames with the archive in them: a packed item
+  bool zstd = false;  ///< zstd frames with the archive: a packed item
   ByteRange range() const noexcept { return {offset_bytes, offset_bytes + length_bytes}; }
 };
 
@@ -37,28 +38,31 @@ struct StoredTensor {
   std::string name;
   DType dtype = DType::bf16;
   Shape shape;                   ///< in units
-  std::vector<StoredBox> boxes;  ///< sorted by `begin`; those without elements are left out
+  std::vector<StoredBox> boxes;  ///< with elements only, sorted by `begin`
 };
 
-/// Something else than a tensor, which is kept as it is.
+/// A value that isn't a tensor. hfshard keeps its bytes.
 struct StoredObject {
   std::string name;
   ItemPlace place;
+  std::vector<std::string> transforms;  ///< already applied to the bytes, never undone
 };
 
-/// What `.metadata` says.
+/// The contents of `.metadata`.
 struct Metadata {
   std::vector<StoredTensor> tensors;  ///< sorted by name
   std::vector<StoredObject> objects;  ///< sorted by name
-  std::vector<std::string> files;     ///< relative paths, in the order of their first mention
+  std::vector<std::string> files;     ///< relative paths, by first mention
+  std::vector<NestedName> nested;     ///< planner_data, sorted; redundant keys omitted
+  bool other_planner = false;         ///< another planner wrote planner_data
 };
 
-/// Reads the file. Every box has its place; nothing is said about what lies there. Throws:
-/// unsupported (a dtype, layout or transform by name, opcodes that no checkpoint has), corrupt
-/// (what contradicts itself, a path that leaves the directory), limit, io; naming the file, and the
-/// tensor where it is about one.
+/// Reads the file. Every box gets its place, whose contents aren't checked. Throws: unsupported (a
+/// dtype, layout or transform by name, opcodes that checkpoints don't use), corrupt
+/// (contradictions, a path that leaves the directory), limit, io; naming the file and, if it
+/// matters, the tensor.
 Metadata read_metadata(const StorePath& path);
-/// The same of its bytes; `name` is the file's, in errors.
+/// Parses the bytes of the file; `name` is the file's, for errors.
 Metadata read_metadata(std::string bytes, const std::string& name);
 
 }  // namespace hfshard::format::dcp

@@ -15,31 +15,30 @@
 #include "format/dcp/gathered.h"
 #include "format/dcp/item.h"
 #include "format/dcp/metadata.h"
+#include "format/dcp/object_digest.h"
 #include "format/dcp/piece.h"
 #include "format/dcp/pieces.h"
 #include "format/dcp/shard_names.h"
-#include "format/dcp/torch_dtype.h"
+#include "format/torch_dtype.h"
 
 #include "hfshard/error.h"
 
 namespace hfshard::format::dcp {
 namespace {
 
-// Cells are what a unit of a plan holds whole, so pieces beyond this are cut into runs of rows.
+// A unit of a plan holds whole cells, so larger pieces are cut into runs of rows.
 constexpr std::uint64_t kCellBytes = std::uint64_t{4} << 20;
-// Names that a note lists.
-constexpr std::size_t kNamed = 8;
-// Decoders that a reader of one piece may have: some 9 MiB each.
+// The most decoders that a reader of one piece may have, at about 9 MiB each.
 constexpr std::uint64_t kMostPacked = 64;
 
-// Names in a directory that are of one kind, sorted.
+// Returns the names in a directory that are of one kind, sorted.
 std::vector<std::string> names_of(const StorePath& path, bool (*is)(std::string_view)) {
   std::vector<std::string> out = path.list();
   std::erase_if(out, [&](const std::string& name) { return !is(name); });
   return out;
 }
 
-// What is there of it without having been renamed at the end.
+// Returns whether a checkpoint is finished: it has `.metadata`, or files of ranks that replace it.
 bool is_whole(const StorePath& path) {
   return (path / kMetadataFile).is_file() || !names_of(path, is_rank_shard).empty() ||
          !names_of(path, is_rank_metadata).empty();
@@ -47,12 +46,12 @@ bool is_whole(const StorePath& path) {
 
 struct Described {
   Metadata metadata;
-  std::string file;  // that says it, in errors
+  std::string file;  // the source of the metadata, for errors
   std::vector<std::string> notes;
 };
 
-// Of a checkpoint that has no metadata for all ranks, what each of them says. Source:
-// pytorch/pytorch torch/distributed/checkpoint/filesystem.py _get_metadata_path, hf_storage.py.
+// If a checkpoint has no metadata for all ranks, each rank's are read. Source: pytorch/pytorch
+// torch/distributed/checkpoint/filesystem.py _get_metadata_path, hf_storage.py.
 Described describe(const StorePath& directory) {
   Described out;
   if (const StorePath path = directory / kMetadataFile; path.exists()) {
@@ -62,16 +61,16 @@ Described describe(const StorePath& directory) {
   }
   out.file = directory.text();
   if (const auto ranks = names_of(directory, is_rank_metadata); !ranks.empty()) {
-    out.metadata = gather_metadata(directory, ranks);
+    out.metadata = gather_metadata(directory, ranks, out.notes);
     out.notes.push_back(fmt::format(
-        "{} wrote metadata of its own (use_collectives=False), which torch loads alone",
+        "{} wrote its own metadata (use_collectives=False), and torch loads each alone",
         ranks.size() == 1 ? "one rank" : fmt::format("each of {} ranks", ranks.size())));
     return out;
   }
   const auto shards = names_of(directory, is_rank_shard);
   if (shards.empty()) {
     throw Error(ErrorCode::not_found,
-                "an unfinished checkpoint: .metadata, which is written last, is missing")
+                "an unfinished checkpoint: it lacks .metadata, which is written last")
         .in_file(directory.text());
   }
   out.metadata = gather_shards(directory, shards, out.notes);
@@ -93,21 +92,24 @@ class DcpCheckpoint final : public Checkpoint {
   std::uint64_t scratch_bytes(std::uint32_t array, PieceSteps /*steps*/) const override {
     return piece_scratch_bytes(stored_[array].packed_at_once);
   }
+  std::string object_digest(const ObjectReader& reader, const ObjectInfo& object) const override {
+    return dcp::object_digest(reader, object);
+  }
   std::uint64_t heap_bytes() const override;
 
  private:
-  // What is known of a tensor beside the catalog.
+  // Facts about a tensor that the catalog doesn't have.
   struct Stored {
     StoredTensor tensor;
     PieceBoxes pieces;
     std::vector<std::uint8_t> order;
-    std::uint64_t first_item = 0;  // number of its first box among those of all
+    std::uint64_t first_item = 0;  // of its first box, among all boxes
     std::uint64_t cell_bytes = 0;
-    std::uint64_t packed_at_once = 0;  // 0: none of its items is packed
+    std::uint64_t packed_at_once = 0;  // 0: no packed items
   };
   void add(StoredTensor tensor, const std::string& file, bool despite_loss);
   std::vector<std::uint8_t> order_of(const StoredTensor& tensor, bool despite_loss) const;
-  void add_objects(const std::vector<StoredObject>& objects);
+  void add_objects(std::vector<StoredObject> objects, const std::vector<std::string>& files);
   std::optional<std::uint64_t> linear(std::uint32_t array, const Shape& piece) const;
   Payload payload_of(const Stored& stored, std::uint32_t box) const;
 
@@ -119,7 +121,7 @@ class DcpCheckpoint final : public Checkpoint {
   mutable CrcParts checks_;
 };
 
-// Cells are runs of the slowest axis: the longest that divide it and are short enough.
+// Returns a run of the slowest axis as a cell: the longest that divides it and is short enough.
 Shape cell_of(const Shape& chunk, const std::vector<std::uint8_t>& order, std::uint64_t bytes) {
   Shape out = chunk;
   if (chunk.rank() == 0 || chunk.numel() * bytes <= kCellBytes) return out;
@@ -131,7 +133,7 @@ Shape cell_of(const Shape& chunk, const std::vector<std::uint8_t>& order, std::u
   for (std::uint64_t each = wanted; each > 0 && best == rows; --each) {
     if (rows % each == 0) best = each;
   }
-  // Where only short runs divide it, it stays whole.
+  // If only much shorter runs divide it, it stays whole.
   if (best * 16 >= wanted) out[axis] = best;
   return out;
 }
@@ -149,11 +151,15 @@ DcpCheckpoint::DcpCheckpoint(const StorePath& directory, Described described, bo
   stored_.reserve(metadata.tensors.size());
   for (StoredTensor& tensor : metadata.tensors)
     add(std::move(tensor), described.file, despite_loss);
-  add_objects(metadata.objects);
+  add_objects(std::move(metadata.objects), metadata.files);
+  catalog_.nested = std::move(metadata.nested);
+  if (metadata.other_planner) {
+    catalog_.notes.emplace_back("planner_data comes from a custom planner; reshard can't keep it");
+  }
 }
 
-// In which order of axes the elements of a tensor lie, as its first part has them; `despite_loss`:
-// as the first has that can be read.
+// Returns the order of axes in which a tensor's elements are stored. The first part decides; with
+// `despite_loss`, the first readable part.
 std::vector<std::uint8_t> DcpCheckpoint::order_of(const StoredTensor& tensor,
                                                   bool despite_loss) const {
   std::vector<std::uint8_t> rows(tensor.shape.rank());
@@ -176,7 +182,7 @@ void DcpCheckpoint::add(StoredTensor tensor, const std::string& file, bool despi
   out.pieces = cut_pieces(tensor, file);
   out.first_item = items_count_;
   items_count_ += tensor.boxes.size();
-  // Tensors that are kept in another order of axes are so in all of their parts.
+  // If a tensor has another order of axes, all its parts have it.
   out.order = order_of(tensor, despite_loss);
   TensorInfo info;
   info.name = tensor.name;
@@ -191,7 +197,7 @@ void DcpCheckpoint::add(StoredTensor tensor, const std::string& file, bool despi
         .in_file(file)
         .in_tensor(tensor.name);
   }
-  // A packed item is read from front to back, whoever wants a part of it.
+  // A packed item can only be read from front to back.
   const bool is_packed = out.packed_at_once > 0;
   const Shape cell = is_packed ? out.pieces.chunk : cell_of(out.pieces.chunk, out.order, unit);
   out.cell_bytes = cell.numel() * unit;
@@ -215,20 +221,17 @@ void DcpCheckpoint::add(StoredTensor tensor, const std::string& file, bool despi
   stored_.push_back(std::move(out));
 }
 
-void DcpCheckpoint::add_objects(const std::vector<StoredObject>& objects) {
+void DcpCheckpoint::add_objects(std::vector<StoredObject> objects,
+                                const std::vector<std::string>& files) {
   catalog_.attributes = Json::Object();
   if (objects.empty()) return;
   Json& listed = catalog_.attributes["objects"];
-  std::vector<std::string> names;
-  for (const StoredObject& object : objects) {
+  for (const std::string& file : files) catalog_.object_files.push_back(catalog_.directory / file);
+  for (StoredObject& object : objects) {
     listed[object.name] = object.place.length_bytes;
-    if (names.size() < kNamed) names.push_back(quote(object.name));
+    catalog_.objects.push_back({std::move(object.name), object.place.file, object.place.range(),
+                                std::move(object.transforms)});
   }
-  if (names.size() < objects.size()) names.emplace_back("...");
-  catalog_.notes.push_back(fmt::format(
-      "{} no {} and not read: {}",
-      objects.size() == 1 ? "1 object is" : fmt::format("{} objects are", objects.size()),
-      objects.size() == 1 ? "tensor" : "tensors", join(names, ", ")));
 }
 
 std::optional<std::uint64_t> DcpCheckpoint::linear(std::uint32_t array, const Shape& piece) const {
@@ -246,7 +249,7 @@ std::optional<PiecePlace> DcpCheckpoint::find_piece(std::uint32_t array, const S
   const Stored& stored = stored_[array];
   const auto at = linear(array, piece);
   if (!at) return PiecePlace{items_->path_of(0), std::nullopt};
-  // Of several boxes the first.
+  // If there are several boxes, the first counts.
   const ItemPlace& place = stored.tensor.boxes[stored.pieces.boxes[stored.pieces.first[*at]]].place;
   return PiecePlace{items_->path_of(place.file), place.range()};
 }
@@ -291,10 +294,6 @@ std::uint64_t DcpCheckpoint::heap_bytes() const {
 
 // -- Places
 
-// Of a run's checkpoints: "step-500". Source: pytorch/torchtitan
-// torchtitan/components/checkpoint.py.
-constexpr std::string_view kStepPrefix = "step-";
-
 bool is_dcp(const StorePath& path) {
   if ((path / kMetadataFile).is_file()) return true;
   return std::ranges::any_of(path.list(), [](const std::string& name) {
@@ -308,17 +307,20 @@ std::vector<Found::Step> steps_below(const StorePath& root) {
     if (!name.starts_with(kStepPrefix)) continue;
     const auto number = parse_whole(std::string_view(name).substr(kStepPrefix.size()));
     const StorePath path = root / name;
-    if (number && path.is_directory() && is_dcp(path))
+    if (number && path.is_directory() && (is_dcp(path) || path.list().empty()))
       out.push_back({*number, path.name(), is_whole(path)});
   }
+  // Empty directories alone aren't a run.
+  if (std::ranges::all_of(out,
+                          [&](const auto& step) { return root.at(step.directory).list().empty(); }))
+    out.clear();
   std::ranges::sort(out, {}, &Found::Step::number);
   return out;
 }
 
 StorePath chosen(const StorePath& path, const Choice& choice) {
   if (!choice.items.empty()) {
-    throw Error(ErrorCode::usage, "a checkpoint of the format dcp has no items")
-        .in_file(path.text());
+    throw Error(ErrorCode::usage, "DCP checkpoints don't have items").in_file(path.text());
   }
   const std::vector<Found::Step> steps =
       is_dcp(path) ? std::vector<Found::Step>() : steps_below(path);
@@ -339,6 +341,11 @@ std::optional<Found> find_checkpoint(const StorePath& path) {
   }
   out.plan_id = manifest_head(path.at(out.directory)).plan_id;
   return out;
+}
+
+std::string why_incomplete(const StorePath& step) {
+  if (step.list().empty()) return "is empty";
+  return is_whole(step) ? "" : "is unfinished: it lacks .metadata, which is written last";
 }
 
 std::unique_ptr<Checkpoint> open_dcp(const StorePath& path, const Choice& choice) {

@@ -2,15 +2,23 @@
 
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include "catalog/format.h"
 
 namespace hfshard::format::dcp {
 
-/// Whether a place has a checkpoint, or directories of steps with one each, and which is meant.
+/// Prefix of a run's checkpoints: "step-500". Source: pytorch/torchtitan
+/// torchtitan/components/checkpoint.py.
+inline constexpr std::string_view kStepPrefix = "step-";
+
+/// Finds the checkpoint at a place, which can also have directories with one step each.
 std::optional<Found> find_checkpoint(const StorePath& path);
 
-/// Throws: as Format::open_one.
+/// Says why a step can't be read: Format::why_incomplete. Throws: io.
+std::string why_incomplete(const StorePath& step);
+
+/// Opens a checkpoint. Throws: as Format::open_one.
 std::unique_ptr<Checkpoint> open_dcp(const StorePath& path, const Choice& choice);
 
 }  // namespace hfshard::format::dcp

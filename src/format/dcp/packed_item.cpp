@@ -11,16 +11,16 @@
 #include "base/coding.h"
 #include "base/crc32.h"
 #include "base/text.h"
-#include "format/dcp/archive.h"
-#include "format/dcp/zip.h"
+#include "format/archive.h"
+#include "format/zip.h"
 
 namespace hfshard::format::dcp {
 namespace {
 
 Error broken(std::string sentence) { return {ErrorCode::corrupt, std::move(sentence)}; }
 
-// The records in front of the elements, as their headers have them. A record whose size its header
-// does not know ends where a descriptor with its size and its CRC stands.
+// Reads the records in front of the elements from their headers. If a header lacks the size, the
+// record ends at a descriptor that has its size and CRC.
 class Front {
  public:
   Front(ItemStream& stream, std::span<std::byte> room) : stream_(stream), room_(room) {}
@@ -37,7 +37,7 @@ class Front {
         tensor = read_box_pickle(Pickle(std::string(content), file, Persistent::allowed), form);
     }
   }
-  // Of the archive that were read.
+  // Returns the bytes of the archive that were read.
   std::size_t size_bytes() const noexcept { return read_; }
 
  private:
@@ -48,10 +48,10 @@ class Front {
     std::uint32_t size_bytes = 0;
   };
 
-  // The archive from `begin` to `end`.
+  // Returns the archive from `begin` to `end`.
   std::string_view bytes(std::size_t begin, std::uint64_t end) {
     if (end > room_.size()) {
-      throw Error(ErrorCode::limit, fmt::format("more than {} in front of the elements of an item",
+      throw Error(ErrorCode::limit, fmt::format("more than {} before the elements of an item",
                                                 human_bytes(room_.size())));
     }
     if (end > read_) {
@@ -63,7 +63,7 @@ class Front {
 
   Header read_header() {
     const std::string_view head = bytes(at_, at_ + zip::kHeaderBytes);
-    if (!head.starts_with(zip::kHeader)) throw broken("the item is no archive with elements");
+    if (!head.starts_with(zip::kHeader)) throw broken("the item isn't an archive with elements");
     const auto flags = zip::number_at<std::uint16_t>(head, 6);
     Header out;
     out.size_follows = (flags & zip::kSizesFollow) != 0;
@@ -87,13 +87,13 @@ class Front {
     const std::string_view out = bytes(at_, at_ + std::uint64_t{header.size_bytes});
     at_ += out.size();
     if (crc32(as_bytes(out)) == header.crc) return out;
-    throw broken(fmt::format("the record {} does not have its CRC", quote(header.name)));
+    throw broken(fmt::format("the record {} doesn't match its CRC", quote(header.name)));
   }
 
   std::string_view read_described() {
     const std::size_t begin = at_;
     while (true) {
-      // At least one descriptor is behind what was looked at.
+      // At least one descriptor follows.
       const std::string_view ahead = bytes(at_, at_ + zip::kDescriptorBytes);
       const std::size_t found = ahead.find(zip::kDescriptor);
       if (found != 0) {
@@ -112,8 +112,8 @@ class Front {
     }
   }
 
-  // How long the descriptor of this content is that stands at at_; 0: it is none. The two sizes in
-  // it have eight bytes each where the record's header has a ZIP64 field.
+  // Returns the length of this content's descriptor at at_, or 0 if at_ has no such descriptor. If
+  // the record's header has a ZIP64 field, the descriptor's two sizes have eight bytes each.
   std::uint64_t descriptor_at(std::string_view content) {
     const std::string_view narrow = bytes(at_, at_ + zip::kDescriptorBytes);
     if (zip::number_at<std::uint32_t>(narrow, 8) != content.size() ||
@@ -137,8 +137,8 @@ class Front {
   std::size_t at_ = 0;
 };
 
-// An archive without its elements, which read as zeros: nothing that an archive reads of itself is
-// among them, and their CRC is compared elsewhere.
+// An archive whose elements read as zeros. Archive never reads the elements, and PackedItem checks
+// their CRC.
 class Surroundings final : public Source {
  public:
   Surroundings(const std::string& name, std::span<const std::byte> front, std::uint64_t between,
@@ -153,7 +153,7 @@ class Surroundings final : public Source {
   }
 
  private:
-  // What `part`, which begins there, has of the bytes from `offset` on.
+  // Copies the bytes of `part`, which begins at `part_begin`, that are in the range of `out`.
   static void copy_part(std::span<const std::byte> part, std::uint64_t part_begin,
                         std::uint64_t offset, std::span<std::byte> out) {
     const std::uint64_t begin = std::max(part_begin, offset);
@@ -186,13 +186,15 @@ PackedItem::PackedItem(const Source& file, const ItemPlace& place, BoxForm form,
   named([&] { read_front(); });
 }
 
-// Ranges of the archive are none of the file: whose these are is said instead.
+// Replaces ranges in the archive with the item's range in the file.
 template <typename Action>
 void PackedItem::named(const Action& action) const {
   try {
     action();
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::io || error.code() == ErrorCode::network) throw;
+    if (error.code() == ErrorCode::io || error.code() == ErrorCode::network ||
+        error.code() == ErrorCode::access)
+      throw;
     throw Error(error.code(), error.sentence()).in_file(file_.name()).at(item_, file_.size_bytes());
   }
 }
@@ -230,15 +232,14 @@ void PackedItem::finish() {
     pass_to(payload_.size_bytes);
     const auto back = room_.first(stream_.read_some(room_));
     if (back.size() == room_.size()) {
-      throw Error(ErrorCode::limit, fmt::format("{} or more behind the elements of an item",
+      throw Error(ErrorCode::limit, fmt::format("{} or more after the elements of an item",
                                                 human_bytes(room_.size())));
     }
     check_archive(back);
   });
 }
 
-// What was read from the front must be what the directory has: the same layout, and a record of
-// these bytes.
+// Checks that the directory agrees with the front: the same layout, and the CRC of the elements.
 void PackedItem::check_archive(std::span<const std::byte> back) const {
   const Surroundings around(file_.name(), front_, payload_.size_bytes, back);
   const Archive archive(around, {0, around.size_bytes()});
@@ -247,7 +248,7 @@ void PackedItem::check_archive(std::span<const std::byte> back) const {
     throw broken("the headers of the archive and its directory have different elements");
   if (found.crc == crc_) return;
   throw broken(
-      fmt::format("the elements do not have their CRC: {:08x} instead of {:08x}", crc_, found.crc));
+      fmt::format("the elements don't match their CRC: {:08x} instead of {:08x}", crc_, found.crc));
 }
 
 }  // namespace hfshard::format::dcp

@@ -5,15 +5,17 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "format/dcp/zip.h"
+#include "format/dcp/archive_write.h"
+#include "format/dcp/tensor_pickle_write.h"
+#include "format/zip.h"
 
 #include "hfshard/error.h"
 
 namespace hfshard::format::dcp {
 namespace {
 
-// Of our archives every byte is known from the tensor and the CRC. Whatever wrote the same flags
-// without being ours has other records.
+// The tensor and the CRC determine every byte of hfshard's archives. Archives by other programs
+// with the same flags have other records.
 bool claims_to_be_ours(const Archive& archive) {
   return archive.records().size() == 4 &&
          std::ranges::all_of(archive.records(), [](const Archive::Record& record) {
@@ -35,7 +37,7 @@ void check_ours(const Archive& archive, const TensorPickle& tensor, const Archiv
       archive.bytes(size - form.tail_bytes, form.tail_bytes) ==
           archive_tail(pickle, data.size_bytes, data.crc, head_bytes))
     return;
-  archive.fail("the archive is not as it was written: its headers and its directory differ");
+  archive.fail("the archive is damaged: its headers and its directory differ");
 }
 
 }  // namespace
@@ -49,7 +51,7 @@ TensorPickle read_box_pickle(const Pickle& pickle, const BoxForm& form) {
 }
 
 void check_byte_order(std::string_view order) {
-  if (order != "little") throw Error(ErrorCode::unsupported, "elements that are not little-endian");
+  if (order != "little") throw Error(ErrorCode::unsupported, "elements that aren't little-endian");
 }
 
 Payload find_payload(const Archive& archive, const BoxForm& form) {
@@ -62,14 +64,14 @@ Payload find_payload(const Archive& archive, const BoxForm& form) {
                             form);
     if (const Archive::Record* order = archive.find("byteorder"))
       check_byte_order(archive.read(*order));
-  } catch (Error& error) {  // what it says is about this item
+  } catch (Error& error) {  // the error is about this item
     throw error.in_file(archive.file().name()).at(archive.item(), archive.file().size_bytes());
   }
   const Archive::Record* record = archive.find(found.record);
   if (record == nullptr)
     archive.fail(fmt::format("the archive has no record {}", quote(found.record)));
   if (record->size_bytes != found.storage_bytes) {
-    archive.fail(fmt::format("the elements take {} bytes; their record has {}", found.storage_bytes,
+    archive.fail(fmt::format("the elements need {} bytes; their record has {}", found.storage_bytes,
                              record->size_bytes));
   }
   Payload out{archive.payload_bytes(*record),

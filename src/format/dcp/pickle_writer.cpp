@@ -53,7 +53,7 @@ PickleWriter& PickleWriter::integer(std::uint64_t value) {
     op(Op::bin_int);
     number(static_cast<std::uint32_t>(value));
   } else {
-    // Two's complement, so that the highest bit is free.
+    // Two's complement, so the highest bit stays free.
     const auto bytes = static_cast<std::uint8_t>(std::bit_width(value) / 8 + 1);
     op(Op::long1);
     number(bytes);
@@ -63,11 +63,24 @@ PickleWriter& PickleWriter::integer(std::uint64_t value) {
   return *this;
 }
 
+namespace {
+
+constexpr std::array<Op, 4> kShortTuples = {Op::empty_tuple, Op::tuple1, Op::tuple2, Op::tuple3};
+
+}  // namespace
+
+PickleWriter& PickleWriter::begin_tuple(std::size_t items) {
+  return items < kShortTuples.size() ? *this : op(Op::mark);
+}
+
+PickleWriter& PickleWriter::end_tuple(std::size_t items) {
+  return op(items < kShortTuples.size() ? kShortTuples[items] : Op::tuple);
+}
+
 PickleWriter& PickleWriter::integers(const Shape& values) {
-  constexpr std::array<Op, 4> kShort = {Op::empty_tuple, Op::tuple1, Op::tuple2, Op::tuple3};
-  if (values.rank() >= kShort.size()) op(Op::mark);
+  begin_tuple(values.rank());
   for (const std::uint64_t value : values) integer(value);
-  return op(values.rank() < kShort.size() ? kShort[values.rank()] : Op::tuple);
+  return end_tuple(values.rank());
 }
 
 PickleWriter& PickleWriter::put(std::uint32_t at) {

@@ -1,10 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "format/dcp/opcodes.h"
+#include "format/pickle_opcodes.h"
 
 #include "hfshard/dtype.h"
 
@@ -19,9 +20,12 @@ class PickleWriter {
   PickleWriter& global(std::string_view module, std::string_view name);
   PickleWriter& text(std::string_view text);
   PickleWriter& integer(std::uint64_t value);
-  /// A tuple of integers.
+  /// Begin and end a tuple around its items.
+  PickleWriter& begin_tuple(std::size_t items);
+  PickleWriter& end_tuple(std::size_t items);
+  /// Writes a tuple of integers.
   PickleWriter& integers(const Shape& values);
-  /// Keeps what is on top of the stack under a number, and brings it back.
+  /// Stores the top of the stack under a number in the memo, and pushes it again.
   PickleWriter& put(std::uint32_t number);
   PickleWriter& get(std::uint32_t number);
 

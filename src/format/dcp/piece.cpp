@@ -13,24 +13,25 @@
 namespace hfshard::format::dcp {
 namespace {
 
-// For what is read to be compared or passed over only.
+// Room for bytes that are only checked or skipped.
 constexpr std::uint64_t kDropBytes = std::uint64_t{64} << 10;
 
-// One box, its axes in the order of the piece, with the bytes of a unit as the last axis. All in
-// bytes.
+// One box, with its axes in the order of the piece and the bytes of a unit as the last axis. All
+// numbers are in bytes.
 struct Lane {
   PiecePart part;
   std::vector<std::uint64_t> begin;  // in the piece
   std::vector<std::uint64_t> end;
   std::vector<std::uint64_t> stride;
-  std::uint64_t first_byte = 0;        // of its elements, in the record
-  std::uint64_t end_byte = 0;          // behind the last of them
-  std::size_t level = 0;               // axes behind it are whole in the piece, and packed
-  std::unique_ptr<PackedItem> packed;  // of a packed item, from its first element to its last
-  std::size_t decoder = 0;             // then: which one it has
-  bool counted = false;          // its bytes are read in their order, so that their CRC can be had
-  std::uint64_t at = 0;          // behind what was read of the record
-  std::uint64_t open_begin = 0;  // of what was not handed over
+  std::uint64_t first_byte = 0;  // of its elements, in the record
+  std::uint64_t end_byte = 0;    // end of the last element
+  // Axes behind it are whole in the piece, and packed.
+  std::size_t level = 0;
+  std::unique_ptr<PackedItem> packed;  // of a packed item, while reading it
+  std::size_t decoder = 0;             // its scratch, for a packed item
+  bool counted = false;                // read in order, so CRCs work
+  std::uint64_t at = 0;                // end of the last read
+  std::uint64_t open_begin = 0;        // start of the unreported part
   std::uint32_t crc = 0;
 };
 
@@ -102,12 +103,12 @@ class BoxReader final : public PieceReader {
     out.part = std::move(part);
     if (box.place.zstd) return out;
     place_elements(out);
-    // What is read in another order has its CRC compared before.
+    // Elements that aren't read in order need their CRC checked now.
     if (out.part.payload.has_crc && !out.counted) named(out, [&] { check_whole(out); });
     return out;
   }
 
-  // Where the payload has each element.
+  // Finds each element in the payload.
   void place_elements(Lane& out) const {
     const StoredBox& box = *out.part.box;
     const Payload& payload = out.part.payload;
@@ -150,15 +151,15 @@ class BoxReader final : public PieceReader {
     });
   }
 
-  // Elements that come one behind the other in the piece must do so in the record.
+  // Checks that elements follow each other in the record in the same order as in the piece.
   static void check_forward(const Lane& lane) {
-    std::uint64_t behind = 1;  // what one step of the axis must not fall short of
+    std::uint64_t behind = 1;  // the least that a step may be
     for (std::size_t k = lane.stride.size(); k-- > 0;) {
       const std::uint64_t count = lane.end[k] - lane.begin[k];
       if (count > 1 && lane.stride[k] < behind) {
         throw Error(ErrorCode::unsupported,
-                    fmt::format("the elements of an item that went through {} lie in another order "
-                                "than those of the tensor's first",
+                    fmt::format("the elements of an item that went through {} have another order "
+                                "than those of the tensor's first item",
                                 kZstdTransform));
       }
       if (count > 1) behind += (count - 1) * lane.stride[k];
@@ -185,7 +186,7 @@ class BoxReader final : public PieceReader {
       crc = crc32_extend(crc, step);
       at += step.size();
     }
-    if (crc != payload.crc) throw Error(ErrorCode::corrupt, "the elements do not have their CRC");
+    if (crc != payload.crc) throw Error(ErrorCode::corrupt, "the elements don't match their CRC");
   }
 
   template <typename Action>
@@ -200,7 +201,7 @@ class BoxReader final : public PieceReader {
     }
   }
 
-  // What follows in one run at the place that is read next, at most so many bytes.
+  // Returns the next contiguous run, of at most `most` bytes.
   Run run_at(std::uint64_t most) {
     std::vector<std::uint64_t>& at = coordinates_;
     at.resize(extent_.size());
@@ -221,14 +222,14 @@ class BoxReader final : public PieceReader {
     const std::size_t level = lane.level;
     out.bytes =
         std::min(most, (lane.end[level] - at[level]) * below_[level] - done_ % below_[level]);
-    if (lane.counted && !lane.packed) {  // up to where CRCs are handed over
+    if (lane.counted && !lane.packed) {  // CRCs are reported there
       const std::uint64_t cell = form_.cell_bytes;
       if (cell != 0) out.bytes = std::min(out.bytes, cell - out.record_byte % cell);
     }
     return out;
   }
 
-  // The box that holds what `coordinates_` are; mostly the one before.
+  // Returns the box with the element at `coordinates_`, which is mostly the last one.
   Lane& lane_at() {
     const auto holds = [&](const Lane& lane) {
       for (std::size_t k = 0; k < coordinates_.size(); ++k) {
@@ -252,7 +253,7 @@ class BoxReader final : public PieceReader {
       lane.part.file->read_at(payload.begin_bytes + record_byte, to);
       if (!lane.counted) return;
       if (record_byte != lane.at || lane.open_begin == lane.at) {
-        // What was read before a gap is a part of its own.
+        // A gap ends a part.
         hand_over(lane);
         lane.open_begin = record_byte;
         lane.crc = 0;
@@ -272,7 +273,7 @@ class BoxReader final : public PieceReader {
         checks_.add(lane.part.item, part, std::exchange(lane.crc, 0), payload.size_bytes);
     if (!crc || *crc == payload.crc) return;
     throw Error(ErrorCode::corrupt,
-                fmt::format("the elements do not have their CRC: {:08x} instead of {:08x}", *crc,
+                fmt::format("the elements don't match their CRC: {:08x} instead of {:08x}", *crc,
                             payload.crc));
   }
 
@@ -281,11 +282,11 @@ class BoxReader final : public PieceReader {
   CrcParts& checks_;
   const std::span<std::byte> scratch_;
   const std::span<std::byte> decoders_;
-  std::vector<bool> taken_;  // of them
-  bool is_packed_ = false;   // a part
-  // By axis in the order of the piece, the bytes of a unit last.
+  std::vector<bool> taken_;  // decoders in use
+  bool is_packed_ = false;   // a part is packed
+  // By axis in the order of the piece, with the bytes of a unit last.
   std::vector<std::uint64_t> extent_;
-  std::vector<std::uint64_t> valid_;  // of it, what lies in the tensor
+  std::vector<std::uint64_t> valid_;  // the extent within the tensor
   std::vector<std::uint64_t> below_;  // bytes of one step
   std::vector<Lane> lanes_;
   std::vector<std::uint64_t> coordinates_;

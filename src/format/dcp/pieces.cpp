@@ -15,7 +15,7 @@
 namespace hfshard::format::dcp {
 namespace {
 
-// Boxes that are no grid are compared with each other.
+// Boxes that aren't a grid are compared in pairs, so their number is limited.
 constexpr std::size_t kMaxIrregular = 4096;
 
 std::string text_of(const StoredBox& box) {
@@ -52,7 +52,7 @@ class PieceCut {
     throw Error(code, std::move(sentence)).in_file(file_).in_tensor(tensor_.name);
   }
 
-  // Boxes that hold as many elements as the tensor and do not meet fill it.
+  // Boxes fill the tensor if they don't overlap and have as many elements.
   void check_volume() const {
     const std::uint64_t all = tensor_.shape.numel();
     std::optional<std::uint64_t> sum = 0;
@@ -72,11 +72,11 @@ class PieceCut {
         fail(fmt::format("two chunks overlap: {}, and {}", text_of(tensor_.boxes[i - 1]),
                          text_of(tensor_.boxes[i])));
     }
-    fail(fmt::format("the chunks do not cover the tensor: they hold {} of {} elements",
+    fail(fmt::format("the chunks don't cover the tensor: they hold {} of {} elements",
                      sum.value_or(0), all));
   }
 
-  // Where boxes begin along an axis, and the end.
+  // Returns the starts of boxes along an axis, and the axis's end.
   std::vector<std::uint64_t> edges_of(std::size_t axis) const {
     std::vector<std::uint64_t> out;
     out.reserve(tensor_.boxes.size() + 1);
@@ -87,8 +87,8 @@ class PieceCut {
     return out;
   }
 
-  // Whether the boxes are what the edges cut, each from an edge to the next. There are as many as
-  // begin at different places, so that none is missing then.
+  // Returns whether each box spans from one edge to the next on every axis. Then they fill the
+  // grid, since check_volume has counted their elements.
   bool is_grid() const {
     return std::ranges::all_of(tensor_.boxes, [&](const StoredBox& box) {
       for (std::size_t d = 0; d < edges_.size(); ++d) {
@@ -102,7 +102,7 @@ class PieceCut {
   void check_apart() const {
     const std::vector<StoredBox>& boxes = tensor_.boxes;
     if (boxes.size() > kMaxIrregular)
-      fail(fmt::format("{} chunks that are no grid", boxes.size()), ErrorCode::limit);
+      fail(fmt::format("{} chunks that don't form a grid", boxes.size()), ErrorCode::limit);
     for (std::size_t i = 0; i < boxes.size(); ++i) {
       for (std::size_t k = 0; k < i; ++k) {
         if (!meet(boxes[i], boxes[k])) continue;
@@ -111,7 +111,7 @@ class PieceCut {
     }
   }
 
-  // The smallest extent whose every multiple is an edge that no box lies across.
+  // Returns the smallest step whose multiples are all edges that no box crosses.
   std::uint64_t step_of(std::size_t axis) const {
     std::vector<std::uint64_t> planes = edges_[axis];
     for (const StoredBox& box : is_grid_ ? std::vector<StoredBox>() : tensor_.boxes) {
@@ -139,7 +139,7 @@ class PieceCut {
     out.boxes.resize(tensor_.boxes.size());
     std::iota(out.boxes.begin(), out.boxes.end(), 0U);
     std::ranges::stable_sort(out.boxes, {}, piece_of);
-    // Boxes fill the tensor, so that every piece has one.
+    // Boxes fill the tensor, so every piece has one.
     for (std::uint32_t i = 0; i < out.boxes.size(); ++i) {
       if (out.first.size() == piece_of(out.boxes[i])) out.first.push_back(i);
     }
@@ -187,7 +187,7 @@ std::uint64_t most_packed_at_once(const StoredTensor& tensor, const PieceBoxes& 
 PieceBoxes cut_pieces(const StoredTensor& tensor, const std::string& file) {
   try {
     return PieceCut(tensor, file).run();
-  } catch (Error& error) {  // a shape of too many elements knows of no file
+  } catch (Error& error) {  // a shape's overflow names no file
     throw error.in_file(file).in_tensor(tensor.name);
   }
 }

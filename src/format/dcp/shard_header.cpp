@@ -26,7 +26,7 @@ std::vector<std::uint64_t> numbers_of(const Json& json) {
 
 }  // namespace
 
-// The length of a header that lies in the file, and a JSON object: no archive looks so.
+// Archives never begin with the length of a header that fits the file, and a JSON object.
 bool is_safetensors(const Source& file) {
   std::array<std::byte, kLengthBytes + 1> begin{};
   if (file.size_bytes() < begin.size()) return false;
@@ -38,7 +38,7 @@ bool is_safetensors(const Source& file) {
 
 ShardHeader read_shard_header(const Source& file) {
   if (!is_safetensors(file))
-    throw Error(ErrorCode::corrupt, "the file does not begin with a whole header")
+    throw Error(ErrorCode::corrupt, "the file doesn't begin with a whole header")
         .in_file(file.name());
   std::array<std::byte, kLengthBytes> length{};
   file.read_at(0, length);
@@ -60,7 +60,7 @@ ShardHeader read_shard_header(const Source& file) {
                               numbers_of(boxes.at(name).at("saved_offsets")),
                               length.size() + size + range[0], length.size() + size + range[1]};
     }
-  } catch (Error& error) {  // the JSON accessors know no file
+  } catch (Error& error) {  // the JSON accessors don't know the file
     throw error.in_file(file.name());
   }
   return header;

@@ -5,11 +5,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "bytes/source.h"
+#include "bytes/local/source.h"
 
 namespace hfshard::format::dcp {
 
-/// Of a safetensors file with parts of tensors: where each is, as its header says. FORMAT.md 8.
+/// The header of a safetensors file with parts of tensors, and their places. FORMAT.md 8.
 struct ShardHeader {
   struct Entry {
     std::string dtype;  ///< as safetensors names it
@@ -21,9 +21,10 @@ struct ShardHeader {
   std::unordered_map<std::string, Entry> entries;
 };
 
-/// Whether a file begins as a safetensors one. Throws: io.
+/// Returns whether a file begins like a safetensors file. Throws: io.
 bool is_safetensors(const Source& file);
-/// Throws: corrupt (what contradicts itself, no DCP_SHARDING_INFO), bad_input (no JSON), io.
+/// Reads the header. Throws: corrupt (contradictions, no DCP_SHARDING_INFO), bad_input (not JSON),
+/// io.
 ShardHeader read_shard_header(const Source& file);
 
 }  // namespace hfshard::format::dcp

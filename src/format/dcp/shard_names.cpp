@@ -49,7 +49,7 @@ ShardNames::ShardNames(const StorePath& directory, const std::vector<std::string
   std::uint64_t expected = 1;
   for (const auto& [rank, files] : files_of_) {
     if (rank > expected) {
-      throw Error(ErrorCode::not_found, fmt::format("there is no shard {} of at least {}", expected,
+      throw Error(ErrorCode::not_found, fmt::format("shard {} of at least {} is missing", expected,
                                                     files_of_.rbegin()->first))
           .in_file((directory / to_string({expected, *files.begin(), files_})).text());
     }
@@ -62,10 +62,10 @@ void ShardNames::add(const StorePath& directory, const std::string& name) {
   if (!shard) return;
   if (files_ != 0 && shard->files != files_) {
     throw Error(ErrorCode::bad_input,
-                fmt::format("the shards are of two checkpoints: their names say {} and {} files",
+                fmt::format("the shards belong to two checkpoints: their names say {} and {} files",
                             files_, shard->files))
         .in_file((directory / name).text())
-        .hint("torch leaves what an earlier save wrote to the same directory; move it away");
+        .hint("torch keeps the files of an earlier save in the same directory; move them away");
   }
   files_ = shard->files;
   files_of_[shard->rank].insert(shard->file);
@@ -83,27 +83,25 @@ std::optional<std::string> ShardNames::missing_among(const std::vector<ShardName
 
 std::vector<std::string> ShardNames::notes() const {
   std::vector<std::string> out{
-      "nothing says how large the tensors of these shards are: were the last ones missing, they "
-      "would seem smaller"};
+      "these shards don't record the tensors' sizes; if the last ones are missing, the tensors "
+      "seem smaller"};
   if (files_of_.empty()) return out;
   std::set<std::uint64_t> all;
   for (const auto& [rank, files] : files_of_) all.insert(files.begin(), files.end());
   const auto& [last, has] = *files_of_.rbegin();
-  const auto of_last =
-      std::ranges::find_if(all, [&has = has](std::uint64_t file) { return !has.contains(file); });
+  const auto of_last = std::ranges::find_if(
+      all, [&of_rank = has](std::uint64_t file) { return !of_rank.contains(file); });
   if (of_last != all.end()) {
-    out.push_back(
-        fmt::format("there is no {}, as other ranks have: if rank {} had it, what it "
-                    "held is missing",
-                    quote(to_string({last, *of_last, files_})), last));
+    out.push_back(fmt::format(
+        "{} is missing, which other ranks have: if rank {} had it, its data are missing",
+        quote(to_string({last, *of_last, files_})), last));
   }
   std::uint64_t none = 1;
   while (all.contains(none)) ++none;
   if (none <= files_) {
-    out.push_back(
-        fmt::format("there is no {}, nor one of another rank: the tensors of file {} of {} were "
-                    "not saved, or are lost",
-                    quote(to_string({1, none, files_})), none, files_));
+    out.push_back(fmt::format(
+        "{} is missing for every rank: the tensors of file {} of {} were not saved, or are lost",
+        quote(to_string({1, none, files_})), none, files_));
   }
   return out;
 }

@@ -10,17 +10,19 @@
 #include "base/checked.h"
 #include "base/coding.h"
 #include "base/crc32.h"
-#include "format/dcp/archive.h"
+#include "format/archive.h"
+#include "format/dcp/archive_write.h"
 #include "format/dcp/metadata.h"
-#include "format/dcp/tensor_pickle.h"
-#include "format/dcp/torch_dtype.h"
+#include "format/dcp/tensor_pickle_write.h"
+#include "format/tensor_pickle.h"
+#include "format/torch_dtype.h"
 
 #include "hfshard/error.h"
 
 namespace hfshard::format::dcp {
 namespace {
 
-// What of a piece lies in its array, in units.
+// Returns the extent of a piece within its array, in units.
 Shape part_in_array(const ChunkOf& chunk) {
   const DType dtype = chunk.leaf->dtype;
   const Shape shape = to_units(dtype, chunk.leaf->shape);
@@ -30,14 +32,14 @@ Shape part_in_array(const ChunkOf& chunk) {
   return out;
 }
 
-// Moves the elements of a box, which lie in a larger one, together; each row moves to the front.
+// Packs the elements of a box that is part of a larger one, at the front.
 void close_up(std::span<std::byte> elements, const Shape& larger, const Shape& box,
               std::uint64_t unit) {
   std::size_t level = box.rank();
   std::uint64_t run = unit;
   while (level > 0 && (run *= box[level - 1], box[level - 1] == larger[level - 1])) --level;
-  if (level <= 1) return;  // rows of the slowest axis are together as they are
-  // Axes before `level` are counted; along the last of them a row moves at once.
+  if (level <= 1) return;  // rows of the slowest axis are contiguous
+  // Counts the axes before `level`. A row along the last of them moves at once.
   const std::size_t counted = level - 1;
   const Shape strides = larger.strides();
   std::vector<std::uint64_t> at(counted, 0);
@@ -62,12 +64,12 @@ PieceForm piece_form(const Leaf& leaf, const Grid& grid, const Encoding& encodin
   try {
     if (torch_dtype(leaf.dtype) == nullptr)
       throw Error(ErrorCode::unsupported,
-                  fmt::format("torch has no dtype {}", to_string(leaf.dtype)));
+                  fmt::format("PyTorch doesn't have the dtype {}", to_string(leaf.dtype)));
     if (encoding.zstd_level != 0)
-      throw Error(ErrorCode::unsupported, "checkpoints of the format dcp are not compressed");
+      throw Error(ErrorCode::unsupported, "DCP checkpoints can't be compressed");
     if (size_bits(leaf.dtype) < 8)
       throw Error(ErrorCode::unsupported,
-                  fmt::format("elements of {} are not moved one by one", to_string(leaf.dtype)));
+                  fmt::format("elements of {} can't be moved one by one", to_string(leaf.dtype)));
     HFSHARD_CHECK(!grid.has_inner());
     const Shape chunk = to_units(leaf.dtype, grid.chunk);
     PieceForm out;

@@ -12,8 +12,7 @@ class NullFormat final : public Format {
   std::optional<Found> recognise(const StorePath& /*path*/) const override { return {}; }
 
   std::unique_ptr<Checkpoint> open(const StorePath& path) const override {
-    throw Error(ErrorCode::unsupported, "the null format keeps nothing that could be opened")
-        .in_file(path.text());
+    throw Error(ErrorCode::unsupported, "the null format can't be opened").in_file(path.text());
   }
 
   bool writes() const override { return true; }
@@ -39,7 +38,11 @@ class NullFormat final : public Format {
     return {};
   }
 
-  FileLayout layout() const override { return {}; }
+  FileLayout layout() const override {
+    FileLayout out;
+    out.structure = true;  // nothing is kept, so nothing is lost
+    return out;
+  }
   bool discards() const override { return true; }
 };
 

@@ -4,7 +4,8 @@
 
 namespace hfshard::format::null {
 
-/// Discards: raw chunks, no metadata, nothing to open. For benches and memory tests.
+/// Returns a format that discards its data: raw chunks, no metadata, nothing to open. For benches
+/// and memory tests.
 const Format& null_format();
 
 }  // namespace hfshard::format::null

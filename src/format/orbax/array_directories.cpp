@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/inner_path.h"
 #include "format/orbax/metadata.h"
 
 #include "hfshard/error.h"
@@ -13,15 +14,15 @@
 namespace hfshard::format::orbax {
 namespace {
 
-// Of a chunk's key below its array: `c` and an index for each of eight dims.
+// Depth of a chunk's key below its array: `c` and an index for each of eight dims.
 constexpr int kMaxDepth = 10;
-// Names of arrays may have slashes, so that there are directories between an item and them.
+// Array names can have slashes, so directories can be between an item and its arrays.
 constexpr int kMaxNameDepth = 8;
 constexpr std::size_t kMaxDirectories = std::size_t{1} << 20;
-// An item of arrays has one among its first entries, if it has any.
+// An item with arrays has one among its first entries.
 constexpr std::size_t kLookedAt = 64;
 
-// What an item holds beside arrays.
+// Entries of an item that aren't arrays.
 constexpr std::array<std::string_view, 4> kNoArrays{"array_metadatas", "d", "ocdbt_data",
                                                     "ocdbt_meta"};
 
@@ -29,7 +30,7 @@ std::string key_below(const std::string& prefix, const std::string& name) {
   return prefix.empty() ? name : fmt::format("{}/{}", prefix, name);
 }
 
-// An item that is one array has a tree, too.
+// A tree file means an item, which can be a single array too.
 bool has_array(const StorePath& directory) {
   if ((directory / kTreeFile).exists()) return false;
   return (directory / kArrayFile).is_file() || (directory / kArrayFileV2).is_file();
@@ -59,8 +60,8 @@ void find_below(const StorePath& item, const std::string& prefix, int depth, boo
 ArrayDirectories::ArrayDirectories(StorePath item, std::vector<std::string> arrays)
     : item_(std::move(item)), name_(item_.text()), arrays_(std::move(arrays)) {
   for (const std::string& array : arrays_) {
-    if (array.empty() || is_safe_path(array)) continue;  // an empty name: the item is the array
-    throw Error(ErrorCode::corrupt, "an array name that cannot be a directory's")
+    if (array.empty() || is_inner_path(array)) continue;  // an empty name: the item is the array
+    throw Error(ErrorCode::corrupt, "an array name that can't be a directory name")
         .in_file(name_)
         .in_tensor(array);
   }

@@ -4,15 +4,15 @@
 #include <string_view>
 #include <vector>
 
-#include "bytes/store.h"
+#include "bytes/store/store.h"
 #include "format/orbax/key_values.h"
 
 namespace hfshard::format::orbax {
 
-/// Keys as file names: a directory for every array, with its metadata and a file for every chunk.
+/// Keys as file names: one directory per array, with its metadata and one file per chunk.
 class ArrayDirectories final : public KeyValues {
  public:
-  /// `arrays`: their names, sorted. Throws: corrupt (a name that leads elsewhere).
+  /// `arrays` has their names, sorted. Throws: corrupt (a name that leads elsewhere).
   ArrayDirectories(StorePath item, std::vector<std::string> arrays);
 
   const std::string& name() const override { return name_; }
@@ -29,8 +29,8 @@ class ArrayDirectories final : public KeyValues {
   std::vector<std::string> arrays_;
 };
 
-/// Names of the directories below an item that have array metadata, sorted: all of them, or the
-/// first one. Throws: limit (a tree deeper or wider than checkpoints are), io.
+/// Returns the names of directories below an item that have array metadata, sorted. With
+/// `only_first`, returns just one. Throws: limit (a tree deeper or wider than checkpoints are), io.
 std::vector<std::string> find_array_directories(const StorePath& item, bool only_first = false);
 
 }  // namespace hfshard::format::orbax

@@ -42,7 +42,7 @@ void ChunkIndex::check_range(const DataFile& file, ByteRange range, std::string_
       .at(range, file.size_bytes);
 }
 
-// Number of a data file, by its path below the item; looked up on first use.
+// Returns the number of a data file, given its path in the item. Looks at the file on first use.
 std::uint32_t ChunkIndex::file_number(std::string_view path) {
   if (!files_.empty() && last_file_ == path) return last_number_;
   const auto [found, fresh] =
@@ -70,8 +70,9 @@ std::string ChunkIndex::load(const Entry& entry) {
         .at({entry.offset_bytes, entry.offset_bytes + entry.length_bytes}, file.size_bytes);
   }
   if (entry.length_bytes > ocdbt::kMaxInlineBytes) {
-    throw Error(ErrorCode::limit, fmt::format("array metadata of {} bytes; at most {} are read",
-                                              entry.length_bytes, ocdbt::kMaxInlineBytes))
+    throw Error(ErrorCode::limit,
+                fmt::format("array metadata of {} bytes; hfshard reads at most {}",
+                            entry.length_bytes, ocdbt::kMaxInlineBytes))
         .in_file(file.path.text());
   }
   std::vector<std::byte> bytes(entry.length_bytes);
@@ -143,7 +144,7 @@ StoredChunk ChunkIndex::open(const Slot& slot, std::string_view key) const {
   }
   std::shared_ptr<const SourceFile> file = (item_ / key).open();
   if (file->size_bytes() != slot.length_bytes) {
-    throw Error(ErrorCode::corrupt, fmt::format("a chunk of {} bytes, which had {}",
+    throw Error(ErrorCode::corrupt, fmt::format("a chunk of {} bytes that had {}",
                                                 file->size_bytes(), slot.length_bytes))
         .in_file(file->name());
   }

@@ -10,25 +10,25 @@
 #include <unordered_map>
 #include <vector>
 
-#include "bytes/open_files.h"
-#include "bytes/source.h"
-#include "bytes/store.h"
+#include "bytes/local/source.h"
+#include "bytes/store/open_files.h"
+#include "bytes/store/store.h"
 #include "format/orbax/key_values.h"
 
 namespace hfshard::format::orbax {
 
-/// Where a chunk is.
+/// The place of a chunk.
 struct Slot {
   std::uint64_t chunk = 0;         ///< linear index in the grid
   std::uint64_t offset_bytes = 0;  ///< in the file, or in the inline values
   std::uint64_t length_bytes = 0;
-  std::uint32_t file = 0;  ///< a data file, or kInline, or kOwnFile
+  std::uint32_t file = 0;  ///< a data file, kInline or kOwnFile
   std::uint32_t leaf = 0;
   static constexpr std::uint32_t kInline = UINT32_MAX;
-  static constexpr std::uint32_t kOwnFile = UINT32_MAX - 1;  ///< one that only its key names
+  static constexpr std::uint32_t kOwnFile = UINT32_MAX - 1;  ///< a file that only its key names
 };
 
-/// The bytes of one stored chunk: a range of a data file, a file, or one of the values in the
+/// The bytes of one stored chunk: a range of a data file, a whole file, or an inline value of the
 /// index.
 class StoredChunk final : public Source {
  public:
@@ -37,7 +37,7 @@ class StoredChunk final : public Source {
   std::uint64_t size_bytes() const override { return slot_->length_bytes; }
   const std::string& name() const override { return file_ ? file_->name() : *name_; }
   void read_at(std::uint64_t offset_bytes, std::span<std::byte> out) const override;
-  /// Where it begins in what it is a part of, and how long that is.
+  /// Returns the chunk's offset in its container, and the container's size.
   std::uint64_t begin_bytes() const noexcept { return slot_->offset_bytes; }
   std::uint64_t total_bytes() const { return file_ ? file_->size_bytes() : all_.size(); }
 
@@ -48,32 +48,33 @@ class StoredChunk final : public Source {
   const std::string* name_ = nullptr;
 };
 
-/// Where the chunks of all leaves are. Filled once; then const and thread-safe.
+/// The places of all leaves' chunks. Filled once, then const and thread-safe.
 class ChunkIndex {
  public:
-  /// `name`: of what lists the keys, as named in errors. `despite_loss`: data files that are
-  /// missing or too short are found by who opens a chunk of them.
+  /// `name` is the list of keys, for errors. With `despite_loss`, missing and truncated data files
+  /// only fail when a chunk of them is opened.
   ChunkIndex(StorePath item, std::string name, bool despite_loss)
       : item_(std::move(item)), name_(std::move(name)), despite_loss_(despite_loss) {}
 
-  /// The value of a small entry. Throws: corrupt, limit, io.
+  /// Returns the value of a small entry. Throws: corrupt, limit, io.
   std::string load(const Entry& entry);
-  /// Throws: corrupt (a range that passes the end of its file), not_found, io.
+  /// Adds a chunk of a leaf. Throws: corrupt (a range that passes the end of its file), not_found,
+  /// io.
   void add(const Entry& entry, std::uint32_t leaf, std::uint64_t chunk, std::string_view path);
-  /// After the last one.
+  /// Sorts the chunks after the last `add`.
   void finish(std::size_t leaves);
 
   const Slot* find(std::uint32_t leaf, std::uint64_t chunk) const noexcept;
-  /// How many chunks of a leaf are stored, and the longest of them.
+  /// Return the number of stored chunks of a leaf, and the size of the longest.
   std::uint64_t count(std::uint32_t leaf) const noexcept { return leaves_[leaf].count; }
   std::uint64_t longest_bytes(std::uint32_t leaf) const noexcept {
     return leaves_[leaf].longest_bytes;
   }
-  /// Files that hold chunks: those of the index, and those that hold one chunk each.
+  /// Counts the files with chunks: those of the index, and those that have one chunk each.
   std::uint64_t file_count() const;
-  /// The file of a slot, as in errors; `key`: of the slot.
+  /// Returns the file of a slot, for errors. `key` is the slot's.
   std::string file_of(const Slot& slot, std::string_view key) const;
-  /// `key`: of the slot. Throws: not_found, corrupt (a file of another length than it had), io.
+  /// Opens a chunk. `key` is the slot's. Throws: not_found, corrupt (the file's size changed), io.
   StoredChunk open(const Slot& slot, std::string_view key) const;
   std::uint64_t heap_bytes() const;
 

@@ -5,7 +5,7 @@
 namespace hfshard::format::orbax {
 
 std::optional<std::uint64_t> next_decimal(std::uint64_t value, std::uint64_t n) noexcept {
-  // A walk over the tree of decimal prefixes: first child, else the next sibling of the nearest
+  // Walks the tree of decimal prefixes: to the first child, else to the next sibling of the nearest
   // ancestor.
   if (value == 0) return n > 1 ? std::optional<std::uint64_t>(1) : std::nullopt;
   if (value <= (n - 1) / 10) return value * 10;
@@ -39,7 +39,7 @@ bool array_before(std::string_view a, std::string_view b) noexcept {
   if (order != 0) return order < 0;
   if (a.size() == b.size()) return false;
   const auto byte = [](char c) { return static_cast<unsigned char>(c); };
-  if (a.size() < b.size()) return byte('/') < byte(b[shared]);
+  if (a.size() < b.size()) return byte('/') <= byte(b[shared]);
   return byte(a[shared]) < byte('/');
 }
 

@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -9,9 +11,11 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "base/typed.h"
+#include "bytes/local/files.h"
 #include "format/orbax/array_directories.h"
 #include "format/orbax/metadata.h"
 #include "format/orbax/open.h"
+#include "format/orbax/other_files.h"
 #include "format/orbax/tree.h"
 
 #include "hfshard/error.h"
@@ -22,10 +26,20 @@ namespace {
 // Source: google/orbax checkpoint/orbax/checkpoint/_src/path/atomicity.py.
 constexpr std::string_view kUnfinished = ".orbax-checkpoint-tmp";
 constexpr std::string_view kProcessDirectory = "ocdbt.process_";
+// Names the item that is being deleted. It is the last file that Orbax deletes. Source:
+// google/orbax checkpoint/orbax/checkpoint/experimental/v1/_src/deletion/metadata.py (0.12.8).
+constexpr std::string_view kDeletionFile = "_CHECKPOINT_DELETION";
+constexpr std::string_view kRootDirectory = "metadata";
+constexpr std::string_view kRootFile = "_ROOT_METADATA";
+// Trees that trainers save next to a model. Sources: AI-Hypercomputer/maxtext src/maxtext/
+// training_engine/checkpointing.py save_checkpoint; google/tunix tunix/sft/checkpoint_manager.py
+// save.
+constexpr std::array<std::string_view, 4> kBesideModel = {
+    "optimizer_state", "optimizer", "accumulated_metrics", "accumulated_grads"};
 
 bool has(const StorePath& directory, std::string_view name) { return (directory / name).exists(); }
 
-// Steps are plain decimal names: "0", "120"; neither "05" nor "step_5".
+// Steps have plain decimal names: "0", "120"; neither "05" nor "step_5".
 std::optional<std::uint64_t> step_number(std::string_view name) {
   if (name.empty() || (name.size() > 1 && name[0] == '0')) return std::nullopt;
   std::uint64_t value = 0;
@@ -45,16 +59,15 @@ bool is_decimal(std::string_view name) {
 void refuse_unfinished(const StorePath& place) {
   std::string path = place.text();
   while (path.size() > 1 && path.back() == '/') path.pop_back();
-  const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
-  if (!is_unfinished(name)) return;
+  if (!is_unfinished(entry_name(path))) return;
   throw Error(ErrorCode::corrupt,
-              "an unfinished checkpoint: the name says that its writer never ended")
+              "an unfinished checkpoint: by its name, its writer never finished")
       .in_file(path);
 }
 
 bool is_tree(const StorePath& path) { return has(path, kManifestFile) || has(path, kTreeFile); }
 
-// Older trees have no file that says so, only directories of arrays.
+// Older trees have no tree file, only directories of arrays.
 bool is_item(const StorePath& path) {
   return is_tree(path) || !find_array_directories(path, true).empty();
 }
@@ -65,12 +78,33 @@ bool has_parts(const StorePath& item) {
       names, [](const std::string& name) { return name.starts_with(kProcessDirectory); });
 }
 
+// Returns the error for an invalid record of a deletion.
+Error bad_deletion(const StorePath& record) {
+  Error out(ErrorCode::corrupt, "the record of a deletion that Orbax began can't be read");
+  out.in_file(record.text());
+  out.hint("run orbax.checkpoint.v1.delete to finish the deletion");
+  return out;
+}
+
+// Returns whether Orbax has begun to delete the item. Throws: corrupt, io.
+bool is_being_deleted(const StorePath& item) {
+  return being_deleted(item / "..") == std::optional(entry_name(item.name()));
+}
+
 void check_item(const StorePath& item) {
   refuse_unfinished(item);
+  if (is_being_deleted(item)) {
+    throw Error(ErrorCode::corrupt,
+                "Orbax has begun to delete this item, so parts of it may be gone")
+        .in_file(item.text())
+        .hint(
+            "run orbax.checkpoint.v1.delete(STEP, checkpointable_name=NAME) to finish the "
+            "deletion, or read another item of the step");
+  }
   if (has(item, kManifestFile)) return;
   if (has_parts(item)) {
     throw Error(ErrorCode::corrupt,
-                "an unfinished checkpoint: its processes wrote their parts, but nobody merged them")
+                "an unfinished checkpoint: its processes wrote their parts, but didn't merge them")
         .in_file(item.text());
   }
   if (is_item(item)) return;
@@ -78,9 +112,19 @@ void check_item(const StorePath& item) {
       .in_file(item.text());
 }
 
-// What metadata say of the plan that wrote them. What cannot be read is no reason to recognise
-// nothing.
-std::string stated_plan_id(const StorePath& step) {
+// Returns whether a name is an entry of a directory, not a path.
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos;
+}
+
+// The plan in a step's metadata.
+struct Stated {
+  std::string plan_id;
+  std::string item = std::string(kItemDirectory);
+};
+
+// Ignores metadata that can't be parsed. Opening the step reports them.
+Stated stated_plan(const StorePath& step) {
   const StorePath path = step / kStepFile;
   if (!path.exists()) return {};
   try {
@@ -88,41 +132,50 @@ std::string stated_plan_id(const StorePath& step) {
     const Json* custom = metadata.find("custom_metadata");
     const Json* ours = custom ? custom->find("hfshard") : nullptr;
     const Json* id = ours ? ours->find("plan_id") : nullptr;
-    return id && id->is_string() ? id->as_string() : std::string();
-  } catch (const Error& error) {  // opening says what is wrong with it
+    const Json* item = ours ? ours->find("item") : nullptr;
+    Stated out;
+    if (id && id->is_string()) out.plan_id = id->as_string();
+    if (item && item->is_string() && is_plain_name(item->as_string())) out.item = item->as_string();
+    return out;
+  } catch (const Error& error) {  // opening reports it
     if (error.code() == ErrorCode::io) throw;
     return {};
   }
 }
 
-// Metadata alone say nothing: an index in place gets its files one by one.
-std::string plan_id_of(const StorePath& step) {
-  std::string id = stated_plan_id(step);
-  if (id.empty()) return id;
-  const bool ours = is_manifest_of(step / kItemDirectory, id) || is_manifest_of(step, id);
-  return ours ? id : std::string();
+// Metadata aren't enough, since an index in place gets its files one by one. Without a plan id,
+// hfshard didn't write the step.
+Stated plan_of(const StorePath& step) {
+  Stated out = stated_plan(step);
+  if (out.plan_id.empty()) return out;
+  const bool ours =
+      is_manifest_of(step / out.item, out.plan_id) || is_manifest_of(step, out.plan_id);
+  if (!ours) out.plan_id.clear();
+  return out;
 }
 
-// A directory that may be looked into. Others are no reason to refuse what lies beside them:
-// `lost+found` stands in the root of a volume.
+// Returns whether hfshard can list a directory. One that it can't, such as `lost+found` in a
+// volume's root, is no reason to refuse the others.
 bool is_open(const StorePath& path) { return path.is_directory() && !path.is_closed(); }
 
-// Names of the trees below a step: those that Orbax can load, and those that were to become such.
+// Returns the names of a step's trees: those that Orbax can load, and unfinished ones.
 std::vector<std::string> items_below(const StorePath& step) {
   std::vector<std::string> out;
+  const std::optional<std::string> deleted = being_deleted(step);
   for (const std::string& name : step.list()) {
-    if (name.starts_with(kProcessDirectory) || is_unfinished(name)) continue;
+    if (name.starts_with(kProcessDirectory) || is_unfinished(name) || name == deleted) continue;
     const StorePath item = step / name;
     if (is_open(item) && (is_tree(item) || has_parts(item))) out.push_back(name);
   }
   return out;
 }
 
-// Names that MaxText and Orbax's interfaces give to the tree of a step.
+// Finds a tree by the names that MaxText, Tunix and Orbax's interfaces use.
 std::optional<StorePath> usual_item(const StorePath& step) {
-  for (const std::string_view name : {kItemDirectory, std::string_view("state"),
-                                      std::string_view("default"), std::string_view("params")}) {
-    if ((step / name).is_directory()) return step / name;
+  constexpr std::array<std::string_view, 5> kUsual = {kItemDirectory, "state", "default", "params",
+                                                      "model_params"};
+  for (const std::string_view name : kUsual) {
+    if ((step / name).is_directory() && !is_being_deleted(step / name)) return step / name;
   }
   return std::nullopt;
 }
@@ -130,18 +183,33 @@ std::optional<StorePath> usual_item(const StorePath& step) {
 StorePath item_of_step(const StorePath& step, const Choice& choice) {
   refuse_unfinished(step);
   const std::string& wanted = choice.items;
-  const std::vector<std::string> names = items_below(step);
+  std::vector<std::string> names = items_below(step);
   if (!wanted.empty()) {
     if (std::ranges::find(names, wanted) != names.end()) return step / wanted;
+    if (being_deleted(step) == wanted) return step / wanted;  // check_item says so
     Error error(ErrorCode::not_found, fmt::format("the step has no item {}", quote(wanted)));
     error.in_file(step.text());
-    if (!names.empty()) error.hint(there_are(names));
+    if ((step / wanted).is_directory()) {
+      error = Error(ErrorCode::not_found,
+                    fmt::format("the item {} doesn't hold arrays", quote(wanted)));
+      error.in_file((step / wanted).text()).hint("run reshard --items all to copy it");
+    } else if (!names.empty()) {
+      error.hint(there_are(names));
+    }
     throw error;
   }
+  if (names.size() > 1 && choice.model_alone) {
+    const auto is_beside = [](const std::string& name) {
+      return std::ranges::find(kBesideModel, name) != kBesideModel.end();
+    };
+    if (!std::ranges::all_of(names, is_beside)) std::erase_if(names, is_beside);
+  }
   if (names.size() == 1) return step / names[0];
-  // What this program wrote is one tree; the others were copied along with it.
-  if (has(step / kItemDirectory, kManifestFile) && !plan_id_of(step).empty())
-    return step / kItemDirectory;
+  // A step by hfshard has one main tree. The others are copies.
+  if (const Stated ours = plan_of(step);
+      !ours.plan_id.empty() && has(step / ours.item, kManifestFile)) {
+    return step / ours.item;
+  }
   if (names.empty() || choice.usual_items) {
     if (const auto usual = usual_item(step)) return *usual;
   }
@@ -150,20 +218,37 @@ StorePath item_of_step(const StorePath& step, const Choice& choice) {
   throw Error(ErrorCode::bad_input,
               fmt::format("the step has {} items: {}", names.size(), join(names, ", ")))
       .in_file(step.text())
-      .hint(fmt::format("choose one with --items {}", names[0]));
+      .hint(fmt::format("pass --items {} to select one", names[0]));
+}
+
+// A writer that needs a commit file records when it began, and later when it ended. Source:
+// google/orbax checkpoint/orbax/checkpoint/_src/path/atomicity.py, CommitFileTemporaryPath.
+bool is_uncommitted(const StorePath& step) {
+  if (!has(step, kStepFile) || has(step, kCommitFile)) return false;
+  try {
+    const Json metadata = parse_metadata((step / kStepFile).read(), (step / kStepFile).text());
+    const auto is_time = [&](const char* key) {
+      const Json* value = metadata.is_object() ? metadata.find(key) : nullptr;
+      return value != nullptr && value->is_number();
+    };
+    return is_time("init_timestamp_nsecs") && !is_time("commit_timestamp_nsecs");
+  } catch (const Error& error) {  // opening reports it
+    if (error.code() == ErrorCode::io) throw;
+    return false;
+  }
 }
 
 bool is_step(const StorePath& path) {
   return has(path, kStepFile) || (path / kItemDirectory).is_directory();
 }
 
-// Whether a directory whose name does not tell is a step by what it holds.
+// Returns whether a directory's contents make it a step, if its name doesn't tell.
 bool holds_step(const StorePath& path) {
   return is_open(path) && (is_step(path) || is_item(path) || !items_below(path).empty());
 }
 
-// What Orbax's name formats make of a step: its number, alone or behind a prefix, padded or not.
-// Source: google/orbax checkpoint/orbax/checkpoint/_src/path/step.py, standard_name_format.
+// A step in Orbax's name formats: its number, padded or not, possibly after a prefix. Source:
+// google/orbax checkpoint/orbax/checkpoint/_src/path/step.py, standard_name_format.
 struct StepName {
   std::string prefix;  // with its `_`
   std::uint64_t number = 0;
@@ -178,8 +263,8 @@ std::optional<StepName> step_name(std::string_view name) {
   return StepName{std::string(prefix), *number};
 }
 
-// Plain numbers count alone, as for Orbax; a directory of any other name must hold a step. Names of
-// one kind count: those that are numbers, else those of the only prefix.
+// Plain numbers always count, as for Orbax. A directory with another name must hold a step. Only
+// one kind of name counts: plain numbers, else those with the only prefix.
 std::vector<Found::Step> steps_below(const StorePath& root) {
   std::map<std::string, std::vector<Found::Step>> by_prefix;
   std::vector<Found::Step> plain;
@@ -206,7 +291,7 @@ std::vector<Found::Step> steps_below(const StorePath& root) {
   return plain;
 }
 
-// Directories that hold steps, of whatever name; the first few.
+// Returns the first few directories that hold steps, with any name.
 std::vector<std::string> steps_of_any_name(const StorePath& root) {
   constexpr std::size_t kMost = 4;
   std::vector<std::string> out;
@@ -226,17 +311,17 @@ StorePath step_at(const StorePath& path, std::optional<std::uint64_t> number) {
   if (!steps.empty()) return path.at(steps.back().directory);
   if (!items_below(path).empty()) return path;
   Error error(ErrorCode::not_found,
-              "no Orbax checkpoint: neither an item, a step nor a root directory");
+              "not an Orbax checkpoint: neither an item, a step nor a root directory");
   error.in_file(path.text());
   if (std::ranges::any_of(path.list(), is_unfinished)) {
-    error.hint("there is an unfinished checkpoint, which is not read");
+    error.hint("an unfinished checkpoint is there, which hfshard doesn't read");
   } else if (const auto names = steps_of_any_name(path); !names.empty()) {
-    error.hint("name one of the directories below it: " + join(names, ", "));
+    error.hint("pass one of the directories below it: " + join(names, ", "));
   }
   throw error;
 }
 
-// An item's metadata may lie beside it, or in the step directory around it.
+// An item's metadata can be in it, or in the step directory around it.
 std::optional<StorePath> step_of_item(const StorePath& item) {
   const StorePath parent = item / "..";
   if (has(item, kStepFile)) return item;
@@ -250,7 +335,7 @@ bool looks_like_orbax(const StorePath& path) {
   if (any([](const std::string& name) {
         return name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json");
       })) {
-    return false;  // of a model that somebody converts: its other entries may have any name
+    return false;  // a converted model: other names are arbitrary
   }
   return any([&](const std::string& name) {
     if (is_unfinished(name) || name.starts_with(kProcessDirectory)) return true;
@@ -261,8 +346,8 @@ bool looks_like_orbax(const StorePath& path) {
   });
 }
 
-// Adds the files of a directory, which has this name below `root`. Throws: bad_input (what is
-// neither file nor directory), io.
+// Adds a file, or all files below a directory. `name` is its path below `root`. Throws: bad_input
+// (neither a file nor a directory), io.
 void add_files(const StorePath& root, const std::string& name, std::vector<std::string>& out) {
   const StorePath path = root / name;
   if (path.is_file()) {
@@ -271,12 +356,28 @@ void add_files(const StorePath& root, const std::string& name, std::vector<std::
     for (const std::string& below : path.list())
       add_files(root, fmt::format("{}/{}", name, below), out);
   } else {
-    throw Error(ErrorCode::bad_input, "neither a file nor a directory, so that it is not copied")
+    throw Error(ErrorCode::bad_input, "neither a file nor a directory, so hfshard can't copy it")
         .in_file(path.text());
   }
 }
 
 }  // namespace
+
+std::optional<std::string> being_deleted(const StorePath& step) {
+  const StorePath record = step / kDeletionFile;
+  if (!record.exists()) return std::nullopt;
+  if (!record.is_file()) throw bad_deletion(record);
+  std::optional<std::string> out;
+  try {
+    const Json text = parse_metadata(record.read(), record.text());
+    const Json* name = text.is_object() ? text.find("checkpointable_name") : nullptr;
+    if (name != nullptr && name->is_string()) out = name->as_string();
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::io) throw;
+  }
+  if (!out || !is_plain_name(*out)) throw bad_deletion(record);
+  return out;
+}
 
 std::optional<Found> find_checkpoint(const StorePath& path) {
   if (!path.is_directory() || !looks_like_orbax(path)) return std::nullopt;
@@ -289,24 +390,39 @@ std::optional<Found> find_checkpoint(const StorePath& path) {
     out.steps = steps_below(path);
     if (!out.steps.empty()) out.directory = out.steps.back().directory;
   }
-  out.plan_id = plan_id_of(path.at(out.directory));
+  out.plan_id = plan_of(path.at(out.directory)).plan_id;
   return out;
+}
+
+std::string why_incomplete(const StorePath& step) {
+  if (step.list().empty()) return "is empty";
+  if (is_uncommitted(step)) return "was never committed: its writer didn't finish";
+  const auto is_unmerged = [](const StorePath& item) {
+    return has_parts(item) && !has(item, kManifestFile);
+  };
+  std::vector<std::string> names = items_below(step);
+  const bool unmerged =
+      is_unmerged(step) ||
+      std::ranges::any_of(names, [&](const std::string& name) { return is_unmerged(step / name); });
+  if (unmerged) return "is unfinished: its processes wrote their parts, but didn't merge them";
+  const auto usual = usual_item(step);
+  if (names.empty() && !is_item(step) && !(usual && is_item(*usual)))
+    return "doesn't hold a tree of arrays";
+  return {};
 }
 
 Beside find_beside(const StorePath& path, const Choice& choice) {
   const Location at = locate(path, choice);
   Beside out;
-  if (!at.step || at.item == *at.step) return out;
+  if (!at.step) return out;
+  out.root = at.step->parent();
+  out.root_files = find_root_files(out.root);
+  if (at.item == *at.step) return out;
   out.directory = *at.step;
+  const std::optional<std::string> deleted = being_deleted(*at.step);
   for (const std::string& name : at.step->list()) {
     if (*at.step / name == at.item || name == kStepFile || name == kCommitFile) continue;
-    if (name == kItemDirectory) {
-      throw Error(
-          ErrorCode::unsupported,
-          fmt::format("an item beside the tree has the name {}, which the tree gets", quote(name)))
-          .in_file((*at.step / name).text())
-          .hint(fmt::format("--items {} takes that tree alone", name));
-    }
+    if (name == kDeletionFile || name == deleted) continue;
     add_files(*at.step, name, out.files);
   }
   if (!has(*at.step, kStepFile)) return out;
@@ -314,8 +430,43 @@ Beside find_beside(const StorePath& path, const Choice& choice) {
   out.attributes = parse_metadata(metadata.read(), metadata.text());
   const Json* handlers = out.attributes.find("item_handlers");
   if (handlers == nullptr || !handlers->is_object()) return out;
-  const std::string& item = at.item.name();
-  out.attributes["item_handlers"].object().erase(item.substr(item.rfind('/') + 1));
+  out.attributes["item_handlers"].object().erase(entry_name(at.item.name()));
+  if (deleted) out.attributes["item_handlers"].object().erase(*deleted);
+  return out;
+}
+
+std::vector<std::string> find_root_files(const StorePath& root) {
+  const std::string name = fmt::format("{}/{}", kRootDirectory, kRootFile);
+  const StorePath path = root / name;
+  if (!path.is_file()) return {};
+  try {
+    const Json text = parse_metadata(path.read(), path.text());
+    const Json* custom = text.is_object() ? text.find("custom_metadata") : nullptr;
+    if (custom == nullptr || *custom == Json() || *custom == Json(Json::Object())) return {};
+  } catch (const Error& error) {  // it is copied, not parsed
+    if (error.code() == ErrorCode::io) throw;
+  }
+  return {name};
+}
+
+bool is_step_with_items(const StorePath& path) {
+  return path.is_directory() && !is_item(path) && !items_below(path).empty();
+}
+
+std::vector<std::string> find_other_items(const StorePath& path, const Choice& choice) {
+  const Location at = locate(path, choice);
+  std::vector<std::string> out;
+  if (!at.step || at.item == *at.step || at.item == path) return out;
+  const std::optional<std::string> deleted = being_deleted(*at.step);
+  for (const std::string& name : at.step->list()) {
+    const StorePath below = *at.step / name;
+    const bool is_known = name == kStepFile || name == kCommitFile || name == kDeletionFile ||
+                          name.starts_with(kRecordPrefix);
+    if (!(below == at.item) && name != deleted && !is_unfinished(name) && !is_known &&
+        (below.is_file() || is_open(below)))
+      out.push_back(name);
+  }
+  std::ranges::sort(out);
   return out;
 }
 
@@ -329,14 +480,14 @@ Location locate(const StorePath& path, const Choice& choice) {
   if (is_item(path)) {
     if (choice.step) step_numbered({}, *choice.step, path);
     if (!choice.items.empty()) {
-      throw Error(ErrorCode::usage, "items are chosen, but this is an item itself")
+      throw Error(ErrorCode::usage, "--items selects an item, and this already is an item")
           .in_file(path.text());
     }
     out.item = path;
     out.step = step_of_item(path);
   } else {
     out.step = step_at(path, choice.step);
-    // A tree that was saved straight into the step's directory has no item.
+    // A tree that was saved directly into the step's directory has no item.
     const bool direct = choice.items.empty() && is_item(*out.step);
     out.item = direct ? *out.step : item_of_step(*out.step, choice);
   }

@@ -14,14 +14,16 @@
 #include "base/checked.h"
 #include "base/heap.h"
 #include "base/text.h"
-#include "bytes/store.h"
+#include "bytes/store/store.h"
 #include "catalog/grid.h"
 #include "format/orbax/array_directories.h"
 #include "format/orbax/chunk_index.h"
 #include "format/orbax/metadata.h"
 #include "format/orbax/ocdbt/reader.h"
+#include "format/orbax/other_files.h"
 #include "format/orbax/piece.h"
 #include "format/orbax/shardings.h"
+#include "format/orbax/structure.h"
 #include "format/orbax/tree.h"
 #include "format/orbax/zarr/array.h"
 #include "format/orbax/zarr/chunk_reader.h"
@@ -32,10 +34,10 @@ namespace hfshard::format::orbax {
 namespace {
 
 constexpr std::uint64_t kMaxTreeBytes = std::uint64_t{1} << 30;
-// Of an array's chunks, so many may be left out: small files could describe any number of them.
+// The most missing chunks of an array. Without a limit, small files could describe any number.
 constexpr std::uint64_t kMaxAbsent = std::uint64_t{1} << 24;
 
-// Number of chunks of a grid; nothing on overflow.
+// Returns the number of chunks in a grid. Empty on overflow.
 std::optional<std::uint64_t> checked_count(const Shape& counts) {
   if (std::ranges::find(counts, std::uint64_t{0}) != counts.end()) return 0;
   std::optional<std::uint64_t> total = 1;
@@ -45,7 +47,7 @@ std::optional<std::uint64_t> checked_count(const Shape& counts) {
   return total;
 }
 
-// Row-major number of a chunk; nothing outside of the grid.
+// Returns the row-major number of a chunk. Empty outside of the grid.
 std::optional<std::uint64_t> linear_index(const Shape& counts, const Shape& chunk) {
   std::uint64_t linear = 0;
   for (std::size_t axis = 0; axis < chunk.rank(); ++axis) {
@@ -55,7 +57,7 @@ std::optional<std::uint64_t> linear_index(const Shape& counts, const Shape& chun
   return linear;
 }
 
-// The chunk with such a number.
+// Returns the chunk with this row-major number.
 Shape chunk_at(const Shape& counts, std::uint64_t linear) {
   Shape out = counts;
   for (std::size_t axis = counts.rank(); axis-- > 0;) {
@@ -65,7 +67,7 @@ Shape chunk_at(const Shape& counts, std::uint64_t linear) {
   return out;
 }
 
-// The pieces of an array and the codecs of each.
+// Returns the pieces of an array and the codecs of each.
 Cut cut_of(const zarr::Array& array) {
   Cut out;
   out.grid = {array.chunk, array.chunk, array.inner, array.order};
@@ -81,7 +83,7 @@ Cut cut_of(const zarr::Array& array) {
   return out;
 }
 
-// `a/b` of the key `a/b/zarr.json`; nothing if the key is of no such file.
+// Returns `a/b` for the key `a/b/zarr.json`. Empty if the key has another file name.
 std::optional<std::string_view> array_of_key(std::string_view key, std::string_view file) {
   if (key == file) return "";
   if (!key.ends_with(file)) return std::nullopt;
@@ -90,26 +92,29 @@ std::optional<std::string_view> array_of_key(std::string_view key, std::string_v
   return key.substr(0, key.size() - 1);
 }
 
-// What zarr v2 keeps beside arrays, and nobody reads here.
+// Returns whether a key is for zarr v2's files without arrays, which hfshard doesn't read.
 bool is_attributes(std::string_view key) {
   const std::string_view name = key.substr(key.rfind('/') + 1);
   return name == ".zattrs" || name == ".zgroup" || name == ".zmetadata";
 }
 
-// A chunk's key is the name of its array, a slash and this.
+// Returns a chunk's full key: the name of its array, a slash and `chunk`.
 std::string full_key(const std::string& array, const std::string& chunk) {
   return array.empty() ? chunk : array + "/" + chunk;
 }
 
-// The program that wrote a checkpoint, or the class of Orbax's that did: the one for all, or any of
-// those that items have.
-std::string writer_of(const Json& attributes, const Json& step) {
+// Returns the program or Orbax class that wrote a checkpoint. The class is the one for the whole
+// step, or that of the item.
+std::string writer_of(const Json& attributes, const Json& step, const std::string& item) {
   const Json* ours = attributes.find("hfshard");
   const Json* version = ours != nullptr ? ours->find("version") : nullptr;
   if (version != nullptr && version->is_string()) return "hfshard " + version->as_string();
   const Json* handler = step.find("item_handlers");
-  if (handler != nullptr && handler->is_object() && !handler->as_object().empty())
-    handler = &handler->as_object().begin()->second;
+  if (handler != nullptr && handler->is_object()) {
+    const Json::Object& all = handler->as_object();
+    const Json* own = handler->find(item);
+    handler = own == nullptr && all.size() == 1 ? &all.begin()->second : own;
+  }
   if (handler == nullptr || !handler->is_string()) return {};
   const std::string& name = handler->as_string();
   return "Orbax (" + name.substr(name.rfind('.') + 1) + ")";
@@ -129,7 +134,8 @@ class OrbaxCheckpoint final : public Checkpoint {
   }
   std::uint64_t heap_bytes() const override {
     return hfshard::heap_bytes(catalog_) + hfshard::heap_bytes(kind_of_leaf_) +
-           chunks_->heap_bytes();
+           chunks_->heap_bytes() +
+           (catalog_.structure ? hfshard::heap_bytes(*catalog_.structure) : 0);
   }
   std::unique_ptr<PieceReader> open_piece(std::uint32_t leaf, const Shape& chunk, PieceSteps steps,
                                           std::span<std::byte> scratch) const override;
@@ -141,9 +147,9 @@ class OrbaxCheckpoint final : public Checkpoint {
     std::uint64_t chunk = 0;
   };
 
-  void read_tree(const Location& at, bool despite_loss);
+  std::shared_ptr<TreeStructure> read_tree(const Location& at, bool despite_loss);
   void name_arrays_by_keys(bool has_legacy);
-  void read_attributes(const Location& at);
+  std::shared_ptr<TreeStructure> read_attributes(const Location& at, bool has_tree);
   void set_arrays(std::vector<std::string> names);
   void read_arrays();
   void add_array(const Entry& entry, std::string_view path, bool is_v2);
@@ -156,7 +162,7 @@ class OrbaxCheckpoint final : public Checkpoint {
   const ArrayKind& kind_of(std::uint32_t leaf) const { return kinds_[kind_of_leaf_[leaf]]; }
   Error bad_key(std::string sentence, std::string_view key, std::string_view path) const;
 
-  Tree tree_;  // without its names, which are the catalog's
+  Tree tree_;  // without names; the catalog has them
   Catalog catalog_;
   std::unique_ptr<KeyValues> keys_;
   std::unique_ptr<ChunkIndex> chunks_;
@@ -168,12 +174,26 @@ class OrbaxCheckpoint final : public Checkpoint {
 OrbaxCheckpoint::OrbaxCheckpoint(const Location& at, bool despite_loss) {
   catalog_.wording = {
       .kind = "orbax", .array = "leaf", .arrays = "leaves", .name = "path", .has_cuts = true};
-  read_tree(at, despite_loss);
-  // Two walks, since the chunks of an array may come before its metadata.
+  const std::shared_ptr<TreeStructure> structure = read_tree(at, despite_loss);
+  // There are two walks, since the chunks of an array can come before its metadata.
   read_arrays();
   read_chunks();
   check_absent();
-  read_shardings(at.item, catalog_);
+  const Json shardings = read_shardings(at.item, catalog_);
+  if (structure) add_shardings(shardings, *structure);
+  catalog_.structure = structure;
+  std::vector<std::string> names;
+  for (const TensorInfo& array : catalog_.tensors) names.push_back(array.name);
+  if (const auto others = other_files(at.item, names); !others.empty()) {
+    catalog_.notes.push_back(fmt::format(
+        "not read, since they are no part of the tree: {} in its directory", quoted_list(others)));
+  }
+  if (!at.step || at.item == *at.step) return;
+  if (const auto deleted = being_deleted(*at.step)) {
+    catalog_.notes.push_back(fmt::format(
+        "left out: the item {}, which Orbax has begun to delete; its delete() finishes that",
+        quote(*deleted)));
+  }
 }
 
 // -- The tree
@@ -184,7 +204,7 @@ void OrbaxCheckpoint::set_arrays(std::vector<std::string> names) {
   kind_of_leaf_.assign(catalog_.tensors.size(), kUnknown);
 }
 
-void OrbaxCheckpoint::read_tree(const Location& at, bool despite_loss) {
+std::shared_ptr<TreeStructure> OrbaxCheckpoint::read_tree(const Location& at, bool despite_loss) {
   const StorePath path = at.item / kTreeFile;
   const bool has_database = (at.item / kManifestFile).exists();
   const bool has_legacy = (at.item / kLegacyFile).exists();
@@ -202,10 +222,10 @@ void OrbaxCheckpoint::read_tree(const Location& at, bool despite_loss) {
   } else {
     name_arrays_by_keys(has_legacy);
   }
-  read_attributes(at);
+  return read_attributes(at, has_tree);
 }
 
-// As checkpoints without a tree are read: every array there is, under the name that it has.
+// Without a tree, every stored array counts, under its stored name.
 void OrbaxCheckpoint::name_arrays_by_keys(bool has_legacy) {
   std::vector<std::string> names;
   keys_->walk([&](const Entry& entry) {
@@ -224,17 +244,21 @@ void OrbaxCheckpoint::name_arrays_by_keys(bool has_legacy) {
                   quote(kLegacyFile)));
 }
 
-void OrbaxCheckpoint::read_attributes(const Location& at) {
+// Returns everything in the tree except its arrays, if there is a tree.
+std::shared_ptr<TreeStructure> OrbaxCheckpoint::read_attributes(const Location& at, bool has_tree) {
   Json step;
   if (at.step) {
     const StorePath path = *at.step / kStepFile;
     if (path.exists()) step = parse_metadata(path.read(), path.text());
   }
+  std::shared_ptr<TreeStructure> structure;
+  if (has_tree) structure = read_structure(at, tree_, step, catalog_.notes);
   catalog_.attributes = std::move(tree_.custom_metadata);
   const Json* custom = step.find("custom_metadata");
   if (catalog_.attributes.is_null() && custom != nullptr) catalog_.attributes = *custom;
   if (catalog_.attributes.is_null()) catalog_.attributes = Json::Object();
-  catalog_.writer = writer_of(catalog_.attributes, step);
+  catalog_.writer = writer_of(catalog_.attributes, step, entry_name(at.item.name()));
+  return structure;
 }
 
 // -- Arrays
@@ -272,7 +296,7 @@ void OrbaxCheckpoint::add_array(const Entry& entry, std::string_view path, bool 
         .in_file(keys_->name())
         .in_tensor(path);
   }
-  // Of two descriptions that is meant which the tree speaks of.
+  // If an array has two descriptions, the tree's zarr version decides.
   if (kind_of_leaf_[*leaf] != kUnknown && is_v2 == tree_.use_zarr3) return;
   const std::uint32_t kind = kind_number(entry, path, is_v2);
   kind_of_leaf_[*leaf] = kind;
@@ -308,8 +332,8 @@ Error OrbaxCheckpoint::bad_key(std::string sentence, std::string_view key,
   return error;
 }
 
-// Names may have slashes, as keys of chunks have: an array is meant if what follows its name is the
-// key of a chunk of it. Nothing for what is beside arrays.
+// Array names can have slashes, as chunk keys do. A key belongs to an array if the rest of it is
+// the key of a chunk. Empty for keys outside of arrays.
 std::optional<OrbaxCheckpoint::Match> OrbaxCheckpoint::find_chunk(const Entry& entry) const {
   const std::string_view key = entry.key;
   std::optional<std::uint32_t> nearest;

@@ -12,8 +12,8 @@
 namespace hfshard::format::orbax {
 namespace {
 
-// Bytes of one request that Orbax's byte limiter refuses: it must be less than
-// `restore_concurrent_gb`, 96 unless told otherwise, times 10^9. Source: google/orbax
+// Orbax's byte limiter refuses requests of this size. They must be less than
+// `restore_concurrent_gb`, by default 96, times 10^9. Source: google/orbax
 // checkpoint/orbax/checkpoint/_src/handlers/pytree_checkpoint_handler.py DEFAULT_CONCURRENT_GB,
 // _src/serialization/limits.py.
 constexpr std::uint64_t kRefusedRequestBytes = std::uint64_t{96} * 1000 * 1000 * 1000;
@@ -33,9 +33,22 @@ class OrbaxFormat final : public Format {
     return open_orbax(path, choice);
   }
 
+  std::string why_incomplete(const StorePath& step) const override {
+    return orbax::why_incomplete(step);
+  }
   Beside beside(const StorePath& path, const Choice& choice) const override {
     return find_beside(path, choice);
   }
+
+  std::vector<std::string> other_items(const StorePath& path, const Choice& choice) const override {
+    return find_other_items(path, choice);
+  }
+
+  std::vector<std::string> root_files(const StorePath& root) const override {
+    return find_root_files(root);
+  }
+
+  bool has_items(const StorePath& path) const override { return is_step_with_items(path); }
 
   bool writes() const override { return true; }
 
@@ -62,6 +75,7 @@ class OrbaxFormat final : public Format {
   FileLayout layout() const override {
     FileLayout out;
     out.item = kItemDirectory;
+    out.structure = true;
     out.data_prefix = kDataPrefix;
     out.linked_prefix = kDataPrefix;
     out.commit_file = kManifestFile;

@@ -4,7 +4,7 @@
 
 namespace hfshard::format::orbax {
 
-/// Orbax checkpoints: zarr3 arrays in an OCDBT database (FORMAT.md).
+/// Returns the format of Orbax checkpoints: zarr3 arrays in an OCDBT database (FORMAT.md).
 const Format& orbax_format();
 
 }  // namespace hfshard::format::orbax

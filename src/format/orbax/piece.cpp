@@ -1,9 +1,11 @@
 #include "format/orbax/piece.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/bools.h"
 #include "base/text.h"
 #include "format/orbax/zarr/chunk_reader.h"
 
@@ -22,7 +24,10 @@ class StoredPiece final : public PieceReader {
         leaf_(leaf),
         reader_(kind.array, kind.form, chunk_, stored_, steps, scratch) {}
   void read(std::span<std::byte> out) override {
-    named([&] { reader_.read(out); });
+    named([&] {
+      reader_.read(out);
+      if (kind_.array.dtype == DType::boolean) check_bools(out);
+    });
   }
   void skip(std::uint64_t bytes) override {
     named([&] { reader_.skip(bytes); });
@@ -36,15 +41,17 @@ class StoredPiece final : public PieceReader {
     } catch (Error& error) {
       if (!error.file().empty()) throw error.in_tensor(leaf_);
       if (error.code() == ErrorCode::internal) throw;
-      // The decoder knows ranges within the chunk only; the file's name and range are known here.
+      // The decoder only knows ranges within the chunk. The file's name and range are known here.
       const ByteRange within = error.range().value_or(ByteRange{0, stored_.size_bytes()});
       const std::uint64_t begin = stored_.begin_bytes();
-      throw Error(error.code(),
-                  fmt::format("chunk {}: {}", quote(zarr::chunk_key(kind_.array.keys, chunk_)),
-                              error.sentence()))
-          .in_file(stored_.name())
+      Error located(error.code(),
+                    fmt::format("chunk {}: {}", quote(zarr::chunk_key(kind_.array.keys, chunk_)),
+                                error.sentence()));
+      located.in_file(stored_.name())
           .in_tensor(leaf_)
           .at({begin + within.begin, begin + within.end}, stored_.total_bytes());
+      if (!error.hint_text().empty()) located.hint(std::string(error.hint_text()));
+      throw located;
     }
   }
 

@@ -13,7 +13,7 @@
 
 namespace hfshard::format::orbax {
 
-/// What one text of array metadata says.
+/// The contents of one text of array metadata.
 struct ArrayKind {
   zarr::Array array;
   PieceForm form;
@@ -22,12 +22,12 @@ struct ArrayKind {
   std::uint64_t chunks = 0;
 };
 
-/// Reads a chunk; what goes wrong names the chunk by its key, file, range and `leaf`. `kind` and
-/// `leaf` live as long as the reader.
+/// Opens a reader of a stored chunk. Its errors name the chunk by its key, file, range and `leaf`.
+/// `kind` and `leaf` must outlive the reader.
 std::unique_ptr<PieceReader> open_stored(StoredChunk stored, const ArrayKind& kind,
                                          const Shape& chunk, PieceSteps steps,
                                          std::span<std::byte> scratch, const std::string& leaf);
-/// A chunk that is not stored: its elements are the fill value.
+/// Opens a reader of a chunk that isn't stored. All its elements are the fill value.
 std::unique_ptr<PieceReader> open_fill(const zarr::Array& array);
 
 }  // namespace hfshard::format::orbax

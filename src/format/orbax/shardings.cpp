@@ -10,16 +10,16 @@
 #include "base/base64.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "format/orbax/structure.h"
 
 #include "hfshard/error.h"
 
 namespace hfshard::format::orbax {
 namespace {
 
-constexpr std::string_view kShardingFile = "_sharding";
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 28;
 
-// One entry of a partition spec: null, an axis, or several.
+// Reads one entry of a partition spec: null, an axis, or several.
 std::vector<std::string> axes_of(const Json& entry) {
   std::vector<std::string> out;
   if (entry.is_null()) return out;
@@ -28,7 +28,7 @@ std::vector<std::string> axes_of(const Json& entry) {
   return out;
 }
 
-// Of a sharding that names no mesh axes: nothing.
+// Empty if the sharding names no mesh axes.
 std::optional<ArraySharding> sharding_of(const std::string& text, const std::string& file) {
   const Json json = parse_json(text, file);
   const Json* spec = json.find("partition_spec");
@@ -47,10 +47,8 @@ std::optional<ArraySharding> sharding_of(const std::string& text, const std::str
 
 namespace {
 
-std::map<std::uint32_t, ArraySharding> find_shardings(std::string_view text,
-                                                      const std::string& file,
+std::map<std::uint32_t, ArraySharding> find_shardings(const Json& json, const std::string& file,
                                                       const Catalog& catalog) {
-  const Json json = parse_json(text, file);
   std::map<std::uint32_t, ArraySharding> found;
   for (const auto& [key, value] : json.as_object()) {
     const std::optional<std::string> name = decode_base64(key);
@@ -73,14 +71,12 @@ std::map<std::uint32_t, ArraySharding> find_shardings(std::string_view text,
   return found;
 }
 
-}  // namespace
-
-PerLeaf<ArraySharding> parse_shardings(std::string_view text, const std::string& file,
-                                       const Catalog& catalog) {
+PerLeaf<ArraySharding> shardings_of(const Json& json, const std::string& file,
+                                    const Catalog& catalog) {
   std::map<std::uint32_t, ArraySharding> found;
   try {
-    found = find_shardings(text, file, catalog);
-  } catch (Error& error) {  // the JSON accessors do not know the file
+    found = find_shardings(json, file, catalog);
+  } catch (Error& error) {  // the JSON accessors don't know the file
     throw error.in_file(file);
   }
   PerLeaf<ArraySharding> out;
@@ -92,16 +88,26 @@ PerLeaf<ArraySharding> parse_shardings(std::string_view text, const std::string&
   return out;
 }
 
-void read_shardings(const StorePath& item, Catalog& catalog) {
+}  // namespace
+
+PerLeaf<ArraySharding> parse_shardings(std::string_view text, const std::string& file,
+                                       const Catalog& catalog) {
+  return shardings_of(parse_json(text, file), file, catalog);
+}
+
+Json read_shardings(const StorePath& item, Catalog& catalog) {
   const StorePath path = item / kShardingFile;
-  if (!path.is_file()) return;
+  Json json;
+  if (!path.is_file()) return json;
   try {
-    catalog.shardings = parse_shardings(path.read(kMaxBytes), path.text(), catalog);
+    json = parse_json(path.read(kMaxBytes), path.text());
+    catalog.shardings = shardings_of(json, path.text(), catalog);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::io) throw;
     catalog.notes.push_back(fmt::format("{} is not understood, so that it says nothing of axes: {}",
                                         kShardingFile, error.sentence()));
   }
+  return json;
 }
 
 }  // namespace hfshard::format::orbax

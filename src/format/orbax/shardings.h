@@ -4,18 +4,19 @@
 #include <string_view>
 #include <vector>
 
-#include "bytes/store.h"
+#include "base/json.h"
+#include "bytes/store/store.h"
 #include "catalog/catalog.h"
 
 namespace hfshard::format::orbax {
 
-/// How the arrays of an item were sharded when they were saved, from its `_sharding`: of each array
-/// of the catalog the mesh axes along every dim. Empty without that file, or where it names no
-/// axes. What cannot be understood is no reason to refuse the arrays, which do not need it: a note
-/// says so. Source: google/orbax checkpoint/orbax/checkpoint/_src/metadata/sharding.py. Throws: io.
-void read_shardings(const StorePath& item, Catalog& catalog);
+/// Reads an item's `_sharding` into `catalog.shardings`: the mesh axes of every dim of each array
+/// when it was saved. They stay empty without that file, or if it names no axes. The arrays don't
+/// need it, so a file that hfshard can't read only adds a note. Returns the JSON of the file, or
+/// null. Source: google/orbax checkpoint/orbax/checkpoint/_src/metadata/sharding.py. Throws: io.
+Json read_shardings(const StorePath& item, Catalog& catalog);
 
-/// The text of such a file. Throws: corrupt, bad_input.
+/// Parses the text of such a file. Throws: corrupt, bad_input.
 PerLeaf<ArraySharding> parse_shardings(std::string_view text, const std::string& file,
                                        const Catalog& catalog);
 

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/json_key.h"
 #include "base/text.h"
 
 #include "hfshard/error.h"
@@ -34,7 +35,7 @@ T take(simdjson::simdjson_result<T> result) {
   return value;
 }
 
-// The text of a value, which is skipped and not looked at: it is parsed strictly afterwards.
+// Returns the text of a value without looking at it. The strict parser parses it later.
 std::string_view text_of(ondemand::value value) {
   switch (take(value.type())) {
     case ondemand::json_type::object:
@@ -46,37 +47,43 @@ std::string_view text_of(ondemand::value value) {
   }
 }
 
-// The dotted path of an entry that is an array; nothing for empty nodes and strings.
-std::optional<std::string> array_path(const Json& entry) {
-  const Json& value = entry.at("value_metadata");
-  if (value.at("skip_deserialize").as_bool()) return std::nullopt;
-  const std::string& type = value.at("value_type").as_string();
-  if (type == "string") return std::nullopt;
-  std::vector<std::string> keys;
-  for (const Json& key : entry.at("key_metadata").as_array()) {
-    const std::uint64_t kind = key.at("key_type").as_uint();
-    if (kind != 1 && kind != 2) {
-      throw Error(ErrorCode::unsupported, fmt::format("tree key type {} is unknown", kind));
-    }
-    keys.push_back(key.at("key").as_string());
-  }
-  std::string path = join(keys, ".");
-  if (type != "jax.Array" && type != "np.ndarray" && type != "scalar") {
-    throw Error(ErrorCode::unsupported,
-                fmt::format("the value type {} is not supported", quote(type)))
-        .in_tensor(path);
-  }
-  return path;
+constexpr std::uint64_t kIndexKey = 1;  // Orbax's KeyType.SEQUENCE
+constexpr std::uint64_t kDictKey = 2;
+
+TreeEntry::Kind kind_of(bool is_empty, const std::string& type, const std::string& path) {
+  if (is_empty) return TreeEntry::Kind::empty;
+  if (type == "string") return TreeEntry::Kind::text;
+  if (type == "jax.Array" || type == "np.ndarray" || type == "scalar")
+    return TreeEntry::Kind::array;
+  throw Error(ErrorCode::unsupported,
+              fmt::format("the value type {} is not supported", quote(type)))
+      .in_tensor(path);
 }
 
-// Entry by entry, so that a tree of 100 thousand of them is never held as one Json.
+TreeEntry entry_of(const Json& json) {
+  TreeEntry out;
+  for (const Json& key : json.at("key_metadata").as_array()) {
+    const std::uint64_t kind = key.at("key_type").as_uint();
+    if (kind != kIndexKey && kind != kDictKey) {
+      throw Error(ErrorCode::unsupported, fmt::format("tree key type {} is unknown", kind));
+    }
+    out.add_key(key.at("key").as_string(), kind == kIndexKey);
+  }
+  const Json& value = json.at("value_metadata");
+  out.type = value.at("value_type").as_string();
+  out.kind = kind_of(value.at("skip_deserialize").as_bool(), out.type, out.path);
+  return out;
+}
+
+// Parses entry by entry, so a tree of 100 thousand entries never is one Json.
 void parse_entries(ondemand::value entries, std::string_view whole, std::string_view file,
                    Tree& tree) {
   for (auto member : take(entries.get_object())) {
     ondemand::field field = take(member);
-    take(field.unescaped_key());
-    auto path = array_path(parse_json(text_of(field.value()), file, whole));
-    if (path) tree.arrays.push_back(std::move(*path));
+    take(unescaped_key(field));
+    tree.entries.push_back(entry_of(parse_json(text_of(field.value()), file, whole)));
+    const TreeEntry& entry = tree.entries.back();
+    if (entry.kind == TreeEntry::Kind::array) tree.arrays.push_back(entry.path);
   }
   std::ranges::sort(tree.arrays);
   const auto twice = std::ranges::adjacent_find(tree.arrays);
@@ -85,48 +92,17 @@ void parse_entries(ondemand::value entries, std::string_view whole, std::string_
   }
 }
 
-// Of the members that are not there, Orbax takes the defaults of Tree.
+// Missing members have the defaults of Tree, as in Orbax.
 // Source: google/orbax checkpoint/orbax/checkpoint/_src/metadata/tree.py.
 void set_storage(std::string_view member, const Json& value, Tree& tree) {
   if (value.is_null()) return;
   if (member == "use_ocdbt") tree.use_ocdbt = value.as_bool();
+  if (member == "value_metadata_tree") tree.rich_types = value.as_string();
   if (member == "use_zarr3") tree.use_zarr3 = value.as_bool();
   if (member == "store_array_data_equal_to_fill_value") tree.may_lack = !value.as_bool();
 }
 
-// Python writes NaN and Infinity, which JSON lacks, where they stand for no element of an array.
-std::string without_nan(std::string_view text) {
-  std::string out;
-  out.reserve(text.size() + 64);
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string && c == '\\' && i + 1 < text.size()) {
-      out += c;
-      out += text[++i];
-      continue;
-    }
-    if (c == '"') in_string = !in_string;
-    bool replaced = false;
-    for (const std::string_view word : {"NaN", "-Infinity", "Infinity"}) {
-      if (in_string || replaced || !text.substr(i).starts_with(word)) continue;
-      out += '"';
-      out += word;
-      out += '"';
-      i += word.size() - 1;
-      replaced = true;
-    }
-    if (!replaced) out += c;
-  }
-  return out;
-}
-
-bool has_nan(std::string_view text) {
-  return text.find("NaN") != std::string_view::npos ||
-         text.find("Infinity") != std::string_view::npos;
-}
-
-// What the fast parser refuses, with the place that the strict one knows.
+// Returns a failure of the fast parser with the place that the strict parser finds.
 Error located(const Error& error, std::string_view text, std::string_view file) {
   try {
     check_json(text, file);
@@ -145,9 +121,9 @@ Tree parse(std::string& text, std::string_view file) {
   auto document = take(parser.iterate(text.data(), text.size(), text.capacity()));
   for (auto member : take(document.get_object())) {
     ondemand::field field = take(member);
-    const std::string name(take(field.unescaped_key()));
+    const std::string name(take(unescaped_key(field)));
     if (!seen.insert(name).second) {
-      throw Error(ErrorCode::corrupt, fmt::format("key {} is there twice", quote(name)));
+      throw Error(ErrorCode::corrupt, fmt::format("key {} appears twice", quote(name)));
     }
     if (name == "tree_metadata") {
       parse_entries(field.value(), text, file, out);
@@ -157,7 +133,7 @@ Tree parse(std::string& text, std::string_view file) {
       set_storage(name, parse_json(text_of(field.value()), file, text), out);
     }
   }
-  // Past the last value there is no location left.
+  // After the last value the document has no location.
   if (document.current_location().error() != simdjson::OUT_OF_BOUNDS) {
     throw Error(ErrorCode::bad_input, "malformed JSON: text behind the closing bracket");
   }
@@ -171,18 +147,18 @@ Tree parse(std::string& text, std::string_view file) {
 
 Json parse_metadata(std::string_view text, std::string_view file) {
   try {
-    return has_nan(text) ? parse_json(without_nan(text), file) : parse_json(text, file);
+    return parse_json(text, file);
   } catch (const Error& error) {  // as in parse_tree
     throw error.reworded(ErrorCode::corrupt, error.sentence()).in_file(file);
   }
 }
 
 Tree parse_tree(std::string text, std::string_view file) {
-  if (has_nan(text)) text = without_nan(text);
+  text = without_not_finite(std::move(text));
   try {
     return parse(text, file);
   } catch (Error& error) {
-    // What contradicts itself in a checkpoint is damage; the strict parser speaks of inputs.
+    // A malformed checkpoint is damaged. The strict parser reports bad input.
     if (error.code() == ErrorCode::bad_input) {
       if (!error.place()) throw located(error, text, file);
       throw error.reworded(ErrorCode::corrupt, error.sentence()).in_file(file);

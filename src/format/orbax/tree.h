@@ -6,23 +6,27 @@
 #include <vector>
 
 #include "base/json.h"
+#include "catalog/tree_structure.h"
 
 namespace hfshard::format::orbax {
 
-/// What `_METADATA` says.
+/// The contents of `_METADATA`.
 struct Tree {
-  std::vector<std::string> arrays;  ///< dotted paths of the leaves that are arrays, sorted
-  Json custom_metadata;             ///< null if there is none
-  std::optional<bool> use_ocdbt;    ///< what holds the arrays; nothing: what is there
-  bool use_zarr3 = false;           ///< the version of zarr, where both are there
-  bool may_lack = false;            ///< chunks that are not stored have the fill value
+  std::vector<TreeEntry> entries;   ///< in the order of the file
+  std::vector<std::string> arrays;  ///< dotted paths of arrays, sorted
+  Json custom_metadata;             ///< may be null
+  std::string rich_types;           ///< JSON text of `value_metadata_tree`
+  std::optional<bool> use_ocdbt;    ///< storage of the arrays, if stated
+  bool use_zarr3 = false;           ///< zarr's version, if both exist
+  bool may_lack = false;            ///< missing chunks have the fill value
 };
 
-/// Parses `_METADATA`, entry by entry. Empty nodes and strings are left out. `file`: for errors.
-/// Throws: corrupt, unsupported (an unknown kind of leaf).
+/// Parses `_METADATA`, entry by entry. `file` is for errors. Throws: corrupt, unsupported (an
+/// unknown kind of leaf). Source: google/orbax checkpoint/orbax/checkpoint/_src/metadata/tree.py,
+/// value_metadata_entry.py, empty_values.py.
 Tree parse_tree(std::string text, std::string_view file);
 
-/// Parses a small JSON file of a checkpoint, where what is malformed is damage. Numbers that JSON
+/// Parses a small JSON file of a checkpoint. Malformed text counts as damage. Numbers that JSON
 /// lacks, as Python writes them, become texts: "NaN". Throws: corrupt.
 Json parse_metadata(std::string_view text, std::string_view file);
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "format/safetensors/hf_index.h"
 #include "format/safetensors/open.h"
 #include "format/safetensors/write.h"
 
@@ -12,7 +11,7 @@ namespace {
 
 constexpr std::string_view kFileEnding = ".safetensors";
 constexpr std::string_view kIndexEnding = ".safetensors.index.json";
-// What torch's HuggingFace writer keeps of one rank: parts of tensors, and no model. Source:
+// torch's Hugging Face writer stores parts of tensors from one rank in such files. Source:
 // pytorch/pytorch torch/distributed/checkpoint/_hf_utils.py _gen_file_name.
 constexpr std::string_view kPartOfRank = "shard-[0-9]*-model-*-of-*.safetensors";
 
@@ -20,8 +19,8 @@ class SafetensorsFormat final : public Format {
  public:
   std::string_view name() const override { return "safetensors"; }
 
-  // There is no mark beside the files themselves, and one step only. What this program wrote has
-  // its manifest, which comes last.
+  // Only the files themselves mark a checkpoint, and it has one step. Output of hfshard has its
+  // manifest, which is written last.
   std::optional<Found> recognise(const StorePath& path) const override {
     const auto entry = path.find();
     if (!entry || entry->kind == FileKind::dangling) return {};
@@ -69,6 +68,7 @@ class SafetensorsFormat final : public Format {
   FileLayout layout() const override {
     FileLayout out;
     out.has_steps = false;
+    out.step_prefix = "step-";
     out.data_prefix = kDataPrefix;
     out.data_suffix = kDataSuffix;
     out.data_count = kDataCount;

@@ -4,7 +4,7 @@
 
 namespace hfshard::format::safetensors {
 
-/// HuggingFace directories and single `.safetensors` files. Read only.
+/// Returns the format of Hugging Face directories and single `.safetensors` files.
 const Format& safetensors_format();
 
 }  // namespace hfshard::format::safetensors

@@ -1,27 +1,24 @@
 #pragma once
 
 #include <memory>
-#include <optional>
-#include <string>
 
-#include "bytes/store.h"
+#include "bytes/store/store.h"
 #include "catalog/catalog.h"
 #include "catalog/checkpoint.h"
 #include "catalog/format.h"
 
 namespace hfshard::format::safetensors {
 
-/// The names of a directory that has config.json and model.safetensors.index.json and none of the
-/// files that the index lists; nothing for any other location. Throws: bad_input (index), io.
-std::optional<NameList> open_hf_names(const StorePath& location);
+/// The index of several files.
+inline constexpr const char* kIndexName = "model.safetensors.index.json";
 
-/// Opens a HuggingFace directory (with an index, one file, or several files and no index) or one
+/// Opens a Hugging Face directory (with an index, one file, or several files and no index) or one
 /// `.safetensors` file. The index and the headers must agree. Throws: not_found, bad_input,
-/// corrupt, unsupported (only .bin/.pth/GGUF, adapters), io; each names file and tensor.
-/// Of `choice` the files and despite_loss count.
+/// corrupt, unsupported (only .bin/.pth/GGUF, adapters), io; each names file and tensor. Only uses
+/// `files` and `despite_loss` of `choice`.
 Catalog open_hf_catalog(const StorePath& location, const Choice& choice = {});
 
-/// The same, to read its data.
+/// Opens the same for reading its data.
 std::unique_ptr<Checkpoint> open_hf(const StorePath& location, const Choice& choice = {});
 
 }  // namespace hfshard::format::safetensors

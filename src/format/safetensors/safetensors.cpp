@@ -13,6 +13,7 @@
 #include "base/coding.h"
 #include "base/digest.h"
 #include "base/json.h"
+#include "base/json_key.h"
 #include "base/text.h"
 
 namespace hfshard::format::safetensors {
@@ -24,15 +25,15 @@ constexpr std::uint64_t kLengthBytes = 8;
 constexpr std::string_view kMetadataKey = "__metadata__";
 constexpr std::string_view kLfsPointer = "version https://git-lfs";
 constexpr std::string_view kPartialHint =
-    "compare the file size with the one on the hub; the download may be partial";
+    "compare the file's size with the one on the Hub; the download may be partial";
 
 Error bad_header(std::string sentence, const char* source_file = __builtin_FILE(),
                  int source_line = __builtin_LINE()) {
   return {ErrorCode::bad_input, std::move(sentence), source_file, source_line};
 }
 
-// Turns a reader's code into an error: what the JSON grammar forbids is damage, the rest is a value
-// of the wrong kind.
+// Turns a reader's code into an error. Text that the JSON grammar forbids is damage. The rest is a
+// value of the wrong kind.
 void check(simdjson::error_code code, std::string_view wanted) {
   switch (code) {
     case simdjson::SUCCESS:
@@ -40,7 +41,7 @@ void check(simdjson::error_code code, std::string_view wanted) {
     case simdjson::INCORRECT_TYPE:
     case simdjson::NUMBER_ERROR:
     case simdjson::NUMBER_OUT_OF_RANGE:
-      throw bad_header(fmt::format("the header has something else where {} is wanted", wanted));
+      throw bad_header(fmt::format("the header needs {} here", wanted));
     case simdjson::MEMALLOC:
       throw Error(ErrorCode::limit, "not enough memory to read the header")
           .hint("give the process more memory (ulimit -d, ulimit -v)");
@@ -57,7 +58,7 @@ T take(simdjson::simdjson_result<T> result, std::string_view wanted) {
   return value;
 }
 
-// The reader lets an escaped lone low surrogate through; as UTF-8 it is invalid.
+// The reader accepts an escaped lone low surrogate, which is invalid in UTF-8.
 std::string_view take_text(simdjson::simdjson_result<std::string_view> result,
                            std::string_view wanted) {
   const std::string_view text = take(result, wanted);
@@ -93,12 +94,12 @@ ByteRange take_offsets(ondemand::value value) {
 DType take_dtype(ondemand::value value) {
   const std::string_view name = take_text(value.get_string(), "the name of a dtype");
   if (const auto dtype = dtype_from_safetensors(name)) return *dtype;
-  throw Error(ErrorCode::unsupported, fmt::format("the dtype {} is not known", quote(name)));
+  throw Error(ErrorCode::unsupported, fmt::format("the dtype {} is unknown", quote(name)));
 }
 
 template <typename T>
 void fill_once(std::optional<T>& slot, T value, std::string_view key) {
-  if (slot) throw bad_header(fmt::format("the member {} is there twice", quote(key)));
+  if (slot) throw bad_header(fmt::format("the member {} appears twice", quote(key)));
   slot = value;
 }
 
@@ -114,7 +115,7 @@ Entry take_entry(ondemand::value value) {
   std::optional<ByteRange> offsets;
   for (auto member : take(value.get_object(), "the description of a tensor")) {
     ondemand::field field = take(member, "a member");
-    const std::string_view key = take_text(field.unescaped_key(), "a name");
+    const std::string_view key = take_text(unescaped_key(field), "a name");
     if (key == "dtype") {
       fill_once(dtype, take_dtype(field.value()), key);
     } else if (key == "shape") {
@@ -122,7 +123,7 @@ Entry take_entry(ondemand::value value) {
     } else if (key == "data_offsets") {
       fill_once(offsets, take_offsets(field.value()), key);
     } else {
-      throw bad_header(fmt::format("the member {} is not known", quote(key)));
+      throw bad_header(fmt::format("the member {} is unknown", quote(key)));
     }
   }
   if (!dtype) throw bad_header("the member \"dtype\" is missing");
@@ -131,19 +132,25 @@ Entry take_entry(ondemand::value value) {
   return {*dtype, *shape, *offsets};
 }
 
-void check_metadata(ondemand::value value) {
+// Returns the keys by other programs or people. "format" is for loaders, which all take "pt".
+std::vector<std::string> read_metadata(ondemand::value value) {
+  std::vector<std::string> out;
   std::unordered_set<std::string_view> keys;
   for (auto member : take(value.get_object(), "an object of strings as __metadata__")) {
     ondemand::field field = take(member, "a member");
-    const std::string_view key = take_text(field.unescaped_key(), "a name");
+    const std::string_view key = take_text(unescaped_key(field), "a name");
     if (!keys.insert(key).second) {
-      throw bad_header(fmt::format("the metadata key {} is there twice", quote(key)));
+      throw bad_header(fmt::format("the metadata key {} appears twice", quote(key)));
     }
+    if (key != "format") out.emplace_back(key);
     take_text(field.value().get_string(), "a string in __metadata__");
   }
+  std::ranges::sort(out);
+  return out;
 }
 
-// Absolute offsets; the overflow of a hostile header ends at the largest number, past any file.
+// Makes offsets absolute. If a hostile header overflows, they become the largest number, past any
+// file.
 TensorInfo place_entry(std::string_view name, const Entry& entry, std::uint64_t data_begin) {
   const auto begin = checked_add(data_begin, entry.offsets.begin);
   if (entry.offsets.end < entry.offsets.begin) {
@@ -151,7 +158,7 @@ TensorInfo place_entry(std::string_view name, const Entry& entry, std::uint64_t 
                                                 entry.offsets.begin, entry.offsets.end));
   }
   if (!begin || !checked_add(data_begin, entry.offsets.end)) {
-    throw Error(ErrorCode::corrupt, fmt::format("data_offsets [{}, {}] do not fit in 64 bits",
+    throw Error(ErrorCode::corrupt, fmt::format("data_offsets [{}, {}] don't fit in 64 bits",
                                                 entry.offsets.begin, entry.offsets.end));
   }
   TensorInfo out;
@@ -163,34 +170,35 @@ TensorInfo place_entry(std::string_view name, const Entry& entry, std::uint64_t 
   return out;
 }
 
-std::vector<TensorInfo> read_entries(ondemand::document& document, std::uint64_t data_begin) {
+std::vector<TensorInfo> read_entries(ondemand::document& document, std::uint64_t data_begin,
+                                     std::vector<std::string>& metadata) {
   std::vector<TensorInfo> tensors;
   std::unordered_set<std::string_view> names;
   for (auto member : take(document.get_object(), "an object")) {
     ondemand::field field = take(member, "a member");
-    const std::string_view name = take_text(field.unescaped_key(), "a name");
+    const std::string_view name = take_text(unescaped_key(field), "a name");
     try {
       if (!names.insert(name).second) {
-        throw bad_header(fmt::format("the key {} is there twice", quote(name)));
+        throw bad_header(fmt::format("the key {} appears twice", quote(name)));
       }
       if (name == kMetadataKey) {
-        check_metadata(field.value());
+        metadata = read_metadata(field.value());
       } else {
         tensors.push_back(place_entry(name, take_entry(field.value()), data_begin));
       }
-    } catch (Error& error) {  // adds the fact that only this loop knows
+    } catch (Error& error) {  // only this loop knows the tensor
       if (name != kMetadataKey) error.in_tensor(name);
       throw;
     }
   }
-  // Past the last value there is no location left.
+  // After the last value the document has no location.
   if (document.current_location().error() != simdjson::OUT_OF_BOUNDS) {
-    throw Error(ErrorCode::corrupt, "the header goes on after its JSON object");
+    throw Error(ErrorCode::corrupt, "the header continues after its JSON object");
   }
   return tensors;
 }
 
-// Throws what is wrong with the JSON of a header, if that is why it was refused.
+// Throws the grammar error of a header's JSON, if that is why the reader refused it.
 void check_grammar(std::string_view text, const Error& refused) {
   try {
     check_json(text, "");
@@ -205,15 +213,16 @@ void check_grammar(std::string_view text, const Error& refused) {
   }
 }
 
-// The bytes 8 .. 8 + length of the mapped file, as the reader wants them: readable a little
-// further.
-std::vector<TensorInfo> parse_json_header(std::span<const std::byte> mapped, std::uint64_t length,
-                                          std::uint64_t data_begin) {
+// Parses the header at bytes 8 .. 8 + length of the mapped file. The reader needs some readable
+// bytes after it.
+void parse_json_header(std::span<const std::byte> mapped, std::uint64_t length,
+                       SafetensorsHeader& header) {
+  const std::uint64_t data_begin = header.data_begin_bytes;
   const std::string_view text = as_text(mapped.subspan(kLengthBytes));
   if (!text.starts_with('{')) {
-    throw Error(ErrorCode::corrupt, "the header does not begin with '{'")
+    throw Error(ErrorCode::corrupt, "the header doesn't begin with '{'")
         .at({kLengthBytes, kLengthBytes + 1}, data_begin)
-        .hint("this is not a safetensors file, or its beginning is damaged");
+        .hint("this isn't a safetensors file, or its beginning is damaged");
   }
   simdjson::padded_string copy;
   simdjson::padded_string_view view(text.data(), length, text.size());
@@ -225,8 +234,8 @@ std::vector<TensorInfo> parse_json_header(std::span<const std::byte> mapped, std
   ondemand::document document;
   try {
     check(parser.iterate(view).get(document), "an object");
-    return read_entries(document, data_begin);
-  } catch (const Error& error) {  // adds the place, which this parser does not know
+    header.tensors = read_entries(document, data_begin, header.metadata);
+  } catch (const Error& error) {  // this parser doesn't know the place
     if (error.code() != ErrorCode::corrupt && error.code() != ErrorCode::bad_input) throw;
     check_grammar(text.substr(0, length), error);
     throw;
@@ -253,10 +262,10 @@ void check_ranges(std::vector<TensorInfo>& tensors, std::uint64_t data_begin,
       refuse("tensor data passes the end of the file", kPartialHint);
     }
     if (tensor.begin_bytes < covered) {
-      refuse(fmt::format("tensor data overlaps the tensor before, which ends at {}", covered), "");
+      refuse(fmt::format("tensor data overlap the tensor before, which ends at {}", covered), "");
     }
     if (tensor.begin_bytes > covered) {
-      refuse(fmt::format("bytes [{}, {}) before the tensor belong to no tensor", covered,
+      refuse(fmt::format("bytes [{}, {}) before the tensor don't belong to a tensor", covered,
                          tensor.begin_bytes),
              "");
     }
@@ -277,10 +286,10 @@ void check_sizes(const std::vector<TensorInfo>& tensors, std::uint64_t file_byte
       if (wanted == tensor.size_bytes) continue;
       throw Error(
           ErrorCode::corrupt,
-          fmt::format("{} of {} takes {} bytes but the header gives it {}", to_string(tensor.shape),
-                      to_string(tensor.dtype), wanted, tensor.size_bytes))
+          fmt::format("{} of {} needs {} bytes, and the header gives it {}",
+                      to_string(tensor.shape), to_string(tensor.dtype), wanted, tensor.size_bytes))
           .at(tensor.range(), file_bytes);
-    } catch (Error& error) {  // adds the fact that only this loop knows
+    } catch (Error& error) {  // only this loop knows the tensor
       error.in_tensor(tensor.name);
       throw;
     }
@@ -309,7 +318,7 @@ std::uint64_t read_length(const Source& source) {
     throw Error(ErrorCode::corrupt, fmt::format("the header claims {} bytes, above the limit of {}",
                                                 length, kMaxHeaderBytes))
         .at({0, kLengthBytes}, file_bytes)
-        .hint("this is not a safetensors file, or its beginning is damaged");
+        .hint("this isn't a safetensors file, or its beginning is damaged");
   }
   if (!in_range(kLengthBytes, length, file_bytes)) {
     throw Error(ErrorCode::corrupt, "the header passes the end of the file")
@@ -331,15 +340,15 @@ SafetensorsHeader parse_safetensors(const StorePath& path, bool despite_loss) {
     header.identity = source.identity();
     header.data_begin_bytes = kLengthBytes + length;
     const std::uint64_t padded = header.data_begin_bytes + simdjson::SIMDJSON_PADDING;
-    // A copy, not a mapping: the parser trusts that what it looks at twice stays the same.
+    // A copy, not a mapping: the parser reads some bytes twice and needs them unchanged.
     const MappedBytes text = copy_range(source, 0, std::min(padded, file_bytes));
-    header.tensors = parse_json_header(text.bytes(), length, header.data_begin_bytes);
+    parse_json_header(text.bytes(), length, header);
     check_ranges(header.tensors, header.data_begin_bytes, file_bytes, despite_loss);
     check_sizes(header.tensors, file_bytes);
     header.sha256 = to_hex(Sha256().update(text.bytes().first(header.data_begin_bytes)).finish());
     source.check_unchanged();
     return header;
-  } catch (Error& error) {  // opening a source: the file is known here
+  } catch (Error& error) {  // only here is the file known
     error.in_file(path.text());
     throw;
   }

@@ -11,7 +11,7 @@
 #include "base/coding.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "format/safetensors/hf_index.h"
+#include "format/safetensors/open.h"
 
 #include "hfshard/error.h"
 
@@ -22,7 +22,7 @@ constexpr std::uint64_t kHeaderMultiple = 8;
 constexpr std::uint64_t kLengthFieldBytes = 8;
 constexpr std::size_t kPassedBytes = std::size_t{1} << 16;
 
-// Hands text on in pieces of some size, and counts it.
+// Buffers text for a sink, and counts its bytes.
 class TextSink {
  public:
   explicit TextSink(const ByteSink& sink) : sink_(sink) {}
@@ -49,7 +49,7 @@ std::uint64_t data_bytes(const Leaf& leaf) { return packed_bytes(leaf.dtype, lea
 
 std::string json_text(const std::string& text) { return dump_json(Json(text)); }
 
-// The JSON, padded with spaces. Returns its length.
+// Writes the JSON, padded with spaces. Returns its length.
 std::uint64_t put_json(const std::vector<Leaf>& leaves, std::span<const std::uint32_t> in_file,
                        const ByteSink& sink) {
   TextSink out(sink);
@@ -73,7 +73,7 @@ std::uint64_t json_bytes(const std::vector<Leaf>& leaves, std::span<const std::u
   return put_json(leaves, in_file, [](std::span<const std::byte>) {});
 }
 
-// Offsets count from the data's begin, which the header's padding aligns.
+// Offsets count from the start of the data, which the header's padding aligns.
 bool is_aligned(const std::vector<Leaf>& leaves, std::span<const std::uint32_t> in_file) {
   std::uint64_t at = 0;
   for (const std::uint32_t index : in_file) {
@@ -91,13 +91,13 @@ bool is_digits(std::string_view text) {
 
 void check_writable(const Leaf& leaf) {
   if (leaf.name == "__metadata__") {
-    throw Error(ErrorCode::unsupported, "safetensors headers use this name themselves")
+    throw Error(ErrorCode::unsupported, "safetensors headers use this name")
         .in_tensor(leaf.name)
         .hint("leave the tensor out with --exclude");
   }
   if (size_bits(leaf.dtype) % 8 == 0) return;
   throw Error(ErrorCode::unsupported,
-              fmt::format("{} is not written to safetensors: its elements are no whole bytes",
+              fmt::format("safetensors can't hold {}: its elements aren't whole bytes",
                           to_string(leaf.dtype)))
       .in_tensor(leaf.name)
       .hint("leave the tensor out with --exclude");
@@ -127,11 +127,12 @@ ArrayFiles put_in_files(const std::vector<Leaf>& leaves, std::vector<std::uint32
     }
     const std::uint64_t header = json_bytes(leaves, in_file);
     if (header > most_header_bytes) {
-      throw Error(ErrorCode::limit,
-                  fmt::format("the header of a file with {} tensors has {}, more than the {} that "
-                              "readers take",
-                              in_file.size(), human_bytes(header), human_bytes(most_header_bytes)))
-          .hint("smaller files have shorter headers: --shard-bytes");
+      throw Error(
+          ErrorCode::limit,
+          fmt::format(
+              "the header of a file with {} tensors has {}, more than the {} that readers accept",
+              in_file.size(), human_bytes(header), human_bytes(most_header_bytes)))
+          .hint("pass a smaller --shard-bytes; smaller files have shorter headers");
     }
     out.leading_bytes.push_back(kLengthFieldBytes + header);
   }
@@ -146,7 +147,7 @@ void write_header(const std::vector<Leaf>& leaves, std::span<const std::uint32_t
   put_json(leaves, in_file, sink);
 }
 
-// As json.dumps(index, indent=2, sort_keys=True) of transformers' save_pretrained.
+// Has the form of json.dumps(index, indent=2, sort_keys=True) in transformers' save_pretrained.
 void write_hf_index(const TreeSpec& tree, const Placements& placed, const ByteSink& sink) {
   const std::vector<Leaf>& leaves = *tree.leaves;
   std::vector<std::uint32_t> file_of(leaves.size());

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "catalog/object.h"
 #include "plan/compile/steps.h"
 
 #include "hfshard/error.h"
@@ -13,7 +14,7 @@
 namespace hfshard {
 namespace {
 
-// The first glob that matches, or nullptr.
+// Returns the first glob that matches, or nullptr.
 const std::string* first_match(const std::vector<std::string>& globs, std::string_view name) {
   for (const std::string& glob : globs) {
     if (glob_match(glob, name)) return &glob;
@@ -25,16 +26,28 @@ const std::string* first_match(const std::vector<std::string>& globs, std::strin
 void check_globs(std::string_view flag, const std::vector<std::string>& globs,
                  const Catalog& catalog, const std::string& location) {
   for (const std::string& glob : globs) {
-    if (std::ranges::any_of(catalog.tensors, [&](const TensorInfo& tensor) {
-          return glob_match(glob, tensor.name);
+    const auto fits = [&](const auto& item) { return glob_match(glob, item.name); };
+    if (std::ranges::any_of(catalog.tensors, fits) || std::ranges::any_of(catalog.objects, fits))
+      continue;
+    if (catalog.structure != nullptr &&
+        std::ranges::any_of(catalog.structure->entries, [&](const TreeEntry& entry) {
+          return entry.kind != TreeEntry::Kind::array && glob_match(glob, entry.path);
         }))
       continue;
-    throw Error(ErrorCode::usage, fmt::format("{} {} matches no tensor", flag, quote(glob)))
+    throw Error(ErrorCode::usage, fmt::format("{} {} doesn't match any tensor", flag, quote(glob)))
         .in_file(location)
         .hint(
-            "a glob is for a whole name, as hfshard inspect prints them; quote it, or the shell "
-            "takes it");
+            "a glob must match a whole name, as hfshard inspect prints it; quote it for the shell");
   }
+}
+
+// Recognizes it by its name, outside of layers: head.weight, lm_head.weight, logits_dense.kernel,
+// output.weight.
+bool is_output_head(const std::string& name) {
+  const std::vector<std::string> keys = split(name, '.');
+  if (keys.size() < 2 || name.find("layers") != std::string::npos) return false;
+  const std::string& key = keys[keys.size() - 2];
+  return key == "head" || key == "lm_head" || key == "logits_dense" || key == "output";
 }
 
 }  // namespace
@@ -43,6 +56,30 @@ void check_globs(const MappingOptions& options, const Catalog& catalog,
                  const std::string& location) {
   check_globs("--include", options.include, catalog, location);
   check_globs("--exclude", options.exclude, catalog, location);
+}
+
+const std::string* accepted_loss(const MappingOptions& options, std::string_view name) {
+  return first_match(options.drop, name);
+}
+
+std::string accepted_why(const std::string& glob) { return fmt::format("--drop {}", quote(glob)); }
+
+std::string drop_hint(const MappingOptions& options, const std::vector<std::string>& names,
+                      bool whole) {
+  constexpr std::size_t kShown = 8;
+  std::string flags;
+  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i)
+    flags += fmt::format("{}--drop '{}'", i == 0 ? "" : " ", names[i]);
+  if (names.size() > kShown) flags += fmt::format(" and {} more", names.size() - kShown);
+  const bool unties = whole && !options.untie && std::ranges::any_of(names, is_output_head);
+  return fmt::format("pass {}{} to accept the loss",
+                     unties ? "--untie to keep the output head next to the embedding, or " : "",
+                     flags);
+}
+
+std::string and_others(std::size_t count) {
+  if (count < 2) return {};
+  return count == 2 ? "; 1 other is similar" : fmt::format("; {} others are similar", count - 1);
 }
 
 std::optional<LeftOut> left_out(const MappingOptions& options, std::string_view name) {
@@ -60,6 +97,7 @@ ModelBuilder::ModelBuilder(const Catalog& catalog, const MappingOptions& options
 
 void ModelBuilder::exclude(const MappingOptions& options) {
   check_globs(options, catalog_, catalog_.location);
+  check_globs("--drop", options.drop, catalog_, catalog_.location);
   for (std::uint32_t i = 0; i < catalog_.tensors.size(); ++i) {
     const auto asked = left_out(options, catalog_.tensors[i].name);
     if (!asked) continue;
@@ -97,11 +135,20 @@ void ModelBuilder::drop_whole(std::uint32_t tensor, std::uint32_t rule, std::str
   model_.drops.push_back(std::move(drop));
 }
 
+// Returns whether an output could have an object but no array. For a family, whose rules name
+// tensors, objects alone aren't a model.
+bool ModelBuilder::has_objects() const {
+  return model_.family == "hf" &&
+         std::ranges::any_of(catalog_.objects, [&](const ObjectInfo& object) {
+           return !left_out(options_, object.name);
+         });
+}
+
 CompiledModel ModelBuilder::finish() {
-  if (model_.leaves.empty()) {
-    throw Error(ErrorCode::bad_input, "nothing is left to be written: no rule has a tensor")
+  if (model_.leaves.empty() && !has_objects()) {
+    throw Error(ErrorCode::bad_input, "nothing is left to write: no rule has a tensor")
         .in_file(catalog_.location)
-        .hint("look at --include, --exclude and the tensors: hfshard inspect");
+        .hint("check --include and --exclude against the tensors: hfshard inspect");
   }
   if (!std::ranges::is_sorted(model_.leaves, {}, &Leaf::name)) sort_leaves();
   check_twice();
@@ -127,34 +174,57 @@ void ModelBuilder::sort_leaves() {
   for (Fill& fill : model_.fills) fill.target = place[fill.target];
 }
 
-// Two tensors that a renaming gives one name.
+void drop_beside_codes(ModelBuilder& builder) {
+  const std::vector<TensorInfo>& tensors = builder.catalog().tensors;
+  for (std::uint32_t i = 0; i < tensors.size(); ++i) {
+    if (builder.use(i) != TensorUse::none) continue;
+    const BesideCodes* beside = quantization().beside_codes(tensors[i].name);
+    if (beside == nullptr) continue;
+    builder.drop_whole(i, builder.rule(kBesideCodes), beside->why);
+    builder.mark(i, TensorUse::dropped);
+  }
+}
+
+// Refuses two tensors that a renaming gives the same name.
 void ModelBuilder::check_twice() const {
   const auto twice = std::ranges::adjacent_find(model_.leaves, {}, &Leaf::name);
   if (twice == model_.leaves.end()) return;
   throw Error(ErrorCode::bad_input, "two tensors would have this name").in_tensor(twice->name);
 }
 
-// A cast that nothing follows is a misspelt one.
+// A cast without effect is misspelled, or is for integers, which are never cast.
 void ModelBuilder::check_casts() const {
   for (const Cast& cast : options_.casts) {
-    const auto matched = [&](const Leaf& leaf) { return glob_match(cast.glob, leaf.name); };
-    if (std::ranges::any_of(model_.leaves, matched)) continue;
-    throw Error(ErrorCode::usage, fmt::format("no leaf matches --cast {}", to_string(cast)))
-        .hint("the glob is for dotted leaf paths, as plan prints them: *query.kernel");
+    const Leaf* found = nullptr;
+    for (const Leaf& leaf : model_.leaves) {
+      if (!glob_match(cast.glob, leaf.name)) continue;
+      if (found == nullptr || is_float(leaf.dtype)) found = &leaf;
+      if (is_float(leaf.dtype)) break;
+    }
+    if (found == nullptr) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("--cast {} doesn't match any leaf", to_string(cast)))
+          .hint("the glob must match a dotted leaf path, as hfshard plan prints it: *query.kernel");
+    }
+    if (!is_float(found->dtype)) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("--cast {} doesn't match any float array: {} is {}", to_string(cast),
+                              quote(found->name), to_string(found->dtype)))
+          .hint("integers and booleans keep their dtype; leave out this --cast");
+    }
   }
 }
 
-// In sorted order, whatever a path is a prefix of follows it; `open` holds the paths that the
-// current one begins with.
+// In sorted order, a path comes before those that it is a prefix of. `open` has the prefixes of the
+// current path.
 void ModelBuilder::check_prefixes() const {
   std::vector<const std::string*> open;
   for (const Leaf& leaf : model_.leaves) {
     while (!open.empty() && !leaf.name.starts_with(*open.back())) open.pop_back();
     for (const std::string* shorter : open) {
       if (leaf.name.size() > shorter->size() && leaf.name[shorter->size()] != '.') continue;
-      throw Error(ErrorCode::unsupported,
-                  fmt::format("leaf {} would also have to be the branch of {}", quote(*shorter),
-                              quote(leaf.name)))
+      throw Error(ErrorCode::unsupported, fmt::format("leaf {} is also the branch of {}",
+                                                      quote(*shorter), quote(leaf.name)))
           .in_tensor(*shorter)
           .hint("leave one of them out with --exclude");
     }
@@ -178,7 +248,7 @@ void check_path(const std::string& path) {
     throw Error(ErrorCode::unsupported, fmt::format("name {} has {} component", quote(path),
                                                     key.empty() ? "an empty" : "a '/' in a"))
         .in_tensor(path)
-        .hint("a tree path cannot hold it; leave the tensor out with --exclude");
+        .hint("a tree path can't hold it; leave the tensor out with --exclude");
   }
 }
 

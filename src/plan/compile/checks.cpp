@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "mapping/tables/config_keys.h"
 #include "plan/compile/steps.h"
 
 #include "hfshard/error.h"
@@ -13,31 +14,68 @@ namespace hfshard {
 namespace {
 
 constexpr std::size_t kNamedTensors = 3;
+constexpr const char* kVocabulary = "vocab_size";
 
-std::string braced(const Shape& shape) { return "(" + to_string(shape) + ")"; }
-
-// What an axis of `actual` elements says about one of its dims: the innermost that the others
-// divide.
+// The cause of an axis with `actual` elements: its innermost dim for which the other dims divide
+// `actual`.
 struct AxisFault {
-  std::string dim;
-  std::uint64_t here = 0;
-  std::uint64_t there = 0;
+  ExprInputs inputs;
+  std::uint64_t expected = 0;
+  std::uint64_t actual = 0;
 };
 
 AxisFault explain(const PatternNode& node, std::uint64_t expected, std::uint64_t actual,
                   const Bindings& bindings) {
+  const MappingTable& table = bindings.table();
   std::vector<std::string> dims;
-  if (!node.offset) collect_dims(node, dims);
-  for (std::size_t i = dims.size(); i-- > 0;) {
+  collect_dims(node, dims);
+  for (std::size_t i = dims.size(); !node.offset && i-- > 0;) {
     const std::uint64_t extent = bindings.extent(dims[i]);
     if (extent == 0 || expected % extent != 0) continue;
     const std::uint64_t others = expected / extent;
-    if (others != 0 && actual % others == 0) return {dims[i], extent, actual / others};
+    if (others != 0 && actual % others == 0)
+      return {inputs_of(table, dims[i]), extent, actual / others};
   }
-  return {to_text(node), expected, actual};
+  if (node.total) return {inputs_of(table, *node.total), expected, actual};
+  ExprInputs all;
+  for (const std::string& dim : dims) {
+    for (std::string& key : inputs_of(table, dim).keys) {
+      if (std::ranges::find(all.keys, key) == all.keys.end()) all.keys.push_back(std::move(key));
+    }
+  }
+  return {std::move(all), expected, actual};
 }
 
-// `model.layers.7.mlp` and `model.layers.{l}.mlp` as the same text.
+std::string sentence_of(const AxisFault& fault, const Shape& shape, const Bindings& bindings) {
+  const std::vector<std::string>& keys = fault.inputs.keys;
+  const std::string tensor =
+      fmt::format("the tensor has {} ({}), which is {}", fault.actual, to_string(shape),
+                  fault.actual > fault.expected ? "larger" : "smaller");
+  if (keys.empty()) return fmt::format("the rule needs {}, and {}", fault.expected, tensor);
+  std::vector<std::string> equal;  // keys that are the size themselves
+  for (const std::string& key : keys) {
+    const ExprValue value = bindings.lookup(key);
+    const auto* number = std::get_if<std::int64_t>(&value);
+    if (number != nullptr && static_cast<std::uint64_t>(*number) == fault.expected)
+      equal.push_back(key);
+  }
+  if (equal.size() == 1)
+    return fmt::format("{} in config.json is {}, and {}", equal.front(), fault.expected, tensor);
+  return fmt::format("config.json implies a size of {} ({}), and {}", fault.expected,
+                     join(keys, ", "), tensor);
+}
+
+std::string hint_of(const AxisFault& fault) {
+  if (fault.inputs.keys == std::vector<std::string>{kVocabulary}) {
+    return fmt::format(
+        "if you added or removed tokens, set \"{}\": {} in config.json; --vocab N then pads or "
+        "cuts the vocabulary",
+        kVocabulary, fault.actual);
+  }
+  return "check that config.json belongs to this model; if it does, the family may be wrong";
+}
+
+// Makes `model.layers.7.mlp` and `model.layers.{l}.mlp` the same text.
 std::string without_counters(std::string_view name) {
   std::string out;
   for (std::size_t i = 0; i < name.size(); ++i) {
@@ -56,7 +94,7 @@ std::string without_counters(std::string_view name) {
   return out;
 }
 
-// Source names of all rules, with their loops.
+// Returns the source names of all rules, with their loops.
 std::vector<std::string> written_names(const Scheme& scheme, const Bindings& bindings) {
   std::vector<std::string> out;
   for (const Rule& rule : scheme.global) out.push_back(rule.source.shown(bindings));
@@ -87,18 +125,22 @@ std::vector<std::string> nearest_rules(const Scheme& scheme, const Bindings& bin
                                  const Bindings& bindings,
                                  const std::vector<std::string>& unmatched,
                                  const std::vector<MissingTensor>& missing) {
+  for (const std::string& name : unmatched) {
+    if (const UndecodedMethod* method = quantization().undecoded_name(name))
+      throw undecoded(*method).in_tensor(name);
+  }
   std::vector<std::string> named;
   for (std::size_t i = 0; i < std::min(kNamedTensors, unmatched.size()); ++i) {
     named.push_back(quote(unmatched[i]));
   }
   std::string hint;
   const std::vector<std::string> near = nearest_rules(scheme, bindings, unmatched.front());
-  if (!near.empty()) hint = "nearest rules are for " + join(near, " and ") + "; ";
+  if (!near.empty()) hint = "the nearest rules are for " + join(near, " and ") + "; ";
   if (!missing.empty()) {
     hint += fmt::format("{} tensors that the rules need are missing, first {}; ", missing.size(),
                         quote(missing.front().name));
   }
-  hint += "--exclude leaves tensors out, --scheme hf keeps names and shapes";
+  hint += "pass --exclude to leave tensors out, or --scheme hf to keep names and shapes";
   Error error(ErrorCode::bad_input,
               fmt::format("{} tensor{} no rule of family {}: {}{}", unmatched.size(),
                           unmatched.size() == 1 ? " matches" : "s match", quote(table.family),
@@ -106,29 +148,39 @@ std::vector<std::string> nearest_rules(const Scheme& scheme, const Bindings& bin
   throw error.in_tensor(unmatched.front()).hint(hint);
 }
 
+[[noreturn]] void fail_untied(const MissingTensor& head) {
+  throw Error(ErrorCode::not_found,
+              "the source lacks an output head, and config.json doesn't tie it to the embedding")
+      .in_tensor(head.name)
+      .by_rule(head.rule)
+      .hint(
+          "if the model shares its embedding with the head, set \"tie_word_embeddings\": true in "
+          "config.json; else add the head, or pass --scheme hf --include '*' to keep what is "
+          "there");
+}
+
 }  // namespace
 
 void check_shape(const Catalog& catalog, const TensorInfo& tensor, const Pattern& pattern,
                  const Shape& expected, const Bindings& bindings, std::string_view pointer) {
   if (tensor.shape == expected) return;
-  const auto fail = [&](const std::string& sentence) {
+  const auto fail = [&](const std::string& sentence, const std::string& hint) {
     throw Error(ErrorCode::bad_input, sentence)
         .in_file(catalog.file_name(tensor))
         .in_tensor(tensor.name)
         .by_rule(pointer)
-        .hint("config.json and the tensors do not belong together, or the family is another one");
+        .hint(hint);
   };
   if (tensor.shape.rank() != expected.rank()) {
-    fail(fmt::format("pattern {} has {} axes here, {} in {} {}", quote(pattern.text),
-                     expected.rank(), tensor.shape.rank(), quote(tensor.name),
-                     braced(tensor.shape)));
+    fail(fmt::format("the tensor is {}; config.json says {}", to_string(tensor.shape),
+                     to_string(expected)),
+         hint_of({}));
   }
   for (std::size_t axis = 0; axis < expected.rank(); ++axis) {
     if (tensor.shape[axis] == expected[axis]) continue;
     const AxisFault fault =
         explain(pattern.axes[axis], expected[axis], tensor.shape[axis], bindings);
-    fail(fmt::format("axis {} is {} here, {} in {} {}", quote(fault.dim), fault.here, fault.there,
-                     quote(tensor.name), braced(tensor.shape)));
+    fail(sentence_of(fault, tensor.shape, bindings), hint_of(fault));
   }
 }
 
@@ -141,16 +193,16 @@ void check_all_used(const MappingTable& table, const Scheme& scheme, const Bindi
   }
   if (!unmatched.empty()) fail_unmatched(table, scheme, bindings, unmatched, missing);
   if (missing.empty()) return;
+  if (std::ranges::all_of(missing, &MissingTensor::untied)) fail_untied(missing.front());
   throw Error(ErrorCode::not_found,
               missing.size() == 1
                   ? std::string("the source lacks a tensor that a rule needs")
                   : fmt::format("the source lacks {} tensors that rules need", missing.size()))
       .in_tensor(missing.front().name)
       .by_rule(missing.front().rule)
-      .hint(catalog.files.empty()
-                ? "this checkpoint was made without it: convert the model itself, or make it again "
-                  "with it"
-                : "config.json asks for it; is the download complete?");
+      .hint(catalog.files.empty() ? "this checkpoint was made without it; convert the model "
+                                    "itself, or make the checkpoint again with it"
+                                  : "config.json expects it; check that the download is complete");
 }
 
 }  // namespace hfshard

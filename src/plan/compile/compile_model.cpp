@@ -1,18 +1,20 @@
 #include "plan/compile/compile_model.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "bytes/files.h"
-#include "mapping/find.h"
-#include "mapping/first_layers.h"
-#include "mapping/load_words.h"
-#include "mapping/model_names.h"
-#include "mapping/scheme_defaults.h"
+#include "bytes/local/files.h"
+#include "mapping/resolve/bindings.h"
+#include "mapping/resolve/find.h"
+#include "mapping/resolve/first_layers.h"
+#include "mapping/resolve/load_words.h"
+#include "mapping/tables/scheme_defaults.h"
 #include "plan/compile/steps.h"
 
 #include "hfshard/error.h"
@@ -24,58 +26,94 @@ constexpr std::string_view kHfScheme = "hf";
 
 Json config_of(const Catalog& catalog) {
   if (catalog.config_text.empty()) {
-    throw Error(ErrorCode::not_found, "the source has no config.json, which names the family")
+    throw Error(ErrorCode::not_found, "the source lacks config.json, which names the family")
         .in_file(catalog.location)
-        .hint("put config.json beside the tensors, or use --scheme hf to keep names and shapes");
+        .hint("pass --config DIR of the model, or --scheme hf to keep names and shapes");
   }
   return parse_json(catalog.config_text, config_path(catalog.location));
 }
 
-// Which parts of a model there are is for schemes that do not take all of it.
+// Options select parts of a model, but --scheme hf takes all of it.
 void refuse_options(const MappingOptions& options) {
-  if (options.options.empty()) return;
-  throw Error(ErrorCode::usage,
-              fmt::format("--scheme hf has no option {}", quote(options.options.begin()->first)))
-      .hint("it takes every tensor as it is stored");
+  for (const auto& [name, value] : options.options) {
+    if (!releases_of(name).empty()) continue;  // belongs to the source's tree
+    throw Error(ErrorCode::usage, fmt::format("--scheme hf has no option {}", quote(name)))
+        .hint("it keeps every tensor as stored");
+  }
+}
+
+// Codes stay codes with --dtype keep, if the loader has a place for their scales.
+MappingOptions as_stored(const MappingOptions& asked, const Scheme& scheme,
+                         const Catalog& catalog) {
+  MappingOptions out = asked;
+  const auto is_scale = [&](const TensorInfo& info) {
+    return glob_match(scheme.keeps_codes, info.name);
+  };
+  if (asked.dtype && keeps_codes(asked.options)) {
+    throw Error(ErrorCode::usage, fmt::format("--option {}={} can't be used with --dtype {}",
+                                              kCodesOption, kKept, to_string(*asked.dtype)))
+        .hint("leave out one of the two");
+  }
+  if (asked.keep_dtype && !scheme.keeps_codes.empty() &&
+      std::ranges::any_of(catalog.tensors, is_scale))
+    out.options.emplace(kCodesOption, kKept);
+  return out;
 }
 
 CompiledModel compile_family(const Catalog& catalog, const MappingOptions& asked,
-                             const Json& config, const MappingTable& table) {
+                             const Json& stored_config, const MappingTable& table) {
+  const std::optional<Json> plain = without_leftover(stored_config, catalog);
+  const Json& config = plain ? *plain : stored_config;
   const Scheme& scheme = scheme_of(table, asked);
-  const MappingOptions options = in_layout(asked, scheme);
+  const MappingOptions options = as_stored(in_layout(asked, scheme), scheme, catalog);
   if (scheme.rest.empty()) {
     check_options(table, options.options);
   } else {
     refuse_options(options);
   }
+  check_quantization(config, catalog.location);
   ModelRules rules(table, scheme, config, options, shapes_of(catalog));
   const Bindings& bindings = rules.bindings();
-  check_quantisation(table, config, catalog.location);
 
   ModelBuilder builder(catalog, options);
   builder.leave_out(rules.left_out(), rules.why_left_out());
   CompiledModel& model = builder.model();
   model.family = table.family;
   model.stacked = options.stacked;
+  model.keeps_codes = keeps_codes(options.options);
   builder.rename_leaves(rules.resolved().renames);
   compile_rules(table, scheme, bindings, rules.resolved(), builder);
   if (!scheme.axis_rules.is_null() && scheme.rest.empty())
     model.axis_rules = dump_json(scheme.axis_rules);
-  model.notes = texts_that_hold(scheme.notes, bindings);
-  model.model_names = names_that_fit(table, scheme, rules.uncut());
-  model.load_words = load_words(scheme, bindings, options.stacked, model.model_names,
-                                rules.is_cut() ? options.num_layers : std::nullopt);
-  if (rules.is_cut()) model.config_text = dump_json_pretty(rules.config());
+  for (std::string& note : texts_that_hold(scheme.notes, bindings))
+    model.notes.push_back(std::move(note));
+  if (plain) {
+    model.notes.emplace_back(
+        "no tensor is quantized, so hfshard ignores quantization_config in config.json");
+  }
+  LoadAdvice advice = load_advice(scheme, bindings, rules.uncut(), options.stacked);
+  model.model_names = std::move(advice.names);
+  model.load_words = std::move(advice.words);
+  model.load_note = std::move(advice.note);
+  model.warnings = std::move(advice.warnings);
+  // The remaining layers can be unquantized ones, or only the cache is quantized.
+  const bool quantized = !scheme.rest.empty() || model.keeps_codes ||
+                         std::ranges::any_of(model.transfers, [](const Transfer& transfer) {
+                           return transfer.decode != nullptr;
+                         });
+  const Json stated = quantized ? rules.config() : without_quantization(rules.config());
+  if (plain || rules.is_cut() || !(stated == rules.config()))
+    model.config_text = dump_json_pretty(stated);
   if (!scheme.rest.empty()) compile_rest(table, bindings, rules.config(), builder);
   return builder.finish();
 }
 
-// What is only for names that are the model's own.
+// Refuses flags for names that are the model's own.
 void refuse_name_flags(const MappingOptions& options) {
   const bool prefix = !options.prefix.empty();
   if (!prefix && options.dialect == MappingOptions().dialect) return;
   throw Error(ErrorCode::usage,
-              fmt::format("{} is for --scheme hf, whose names are the model's own",
+              fmt::format("{} requires --scheme hf, which keeps the model's own names",
                           prefix ? "--prefix" : "--dialect"))
       .hint("--to dcp and --to safetensors imply it");
 }
@@ -83,8 +121,8 @@ void refuse_name_flags(const MappingOptions& options) {
 CompiledModel compile_names(const Catalog& catalog, const MappingOptions& options) {
   refuse_options(options);
   if (options.num_layers) {
-    throw Error(ErrorCode::usage, "--scheme hf knows no layers, so it takes no --num-layers")
-        .hint("--include takes tensors by name");
+    throw Error(ErrorCode::usage, "--scheme hf doesn't know layers, so it can't use --num-layers")
+        .hint("pass --include to select tensors by name");
   }
   ModelBuilder builder(catalog, options);
   builder.model().family = std::string(kHfScheme);
@@ -105,7 +143,10 @@ CompiledModel proved(const Catalog& catalog, CompiledModel model) {
 }
 
 std::string config_path(const std::string& location) {
-  const bool file = location.ends_with(".safetensors");
+  if (location.ends_with(".json")) return location;
+  constexpr std::array<std::string_view, 4> kFiles{".safetensors", ".bin", ".pt", ".pth"};
+  const bool file =
+      std::ranges::any_of(kFiles, [&](std::string_view end) { return location.ends_with(end); });
   return join_path(file ? parent_path(location) : location, "config.json");
 }
 
@@ -119,10 +160,10 @@ FamilyFile family_of(const Json& config, const std::string& location,
   if (asked != own.end() && !is_asked) {
     throw Error(
         ErrorCode::bad_input,
-        fmt::format("the mapping of family {} does not match config.json", quote(asked->family)))
+        fmt::format("the mapping of family {} doesn't match config.json", quote(asked->family)))
         .in_file(config_path(location))
         .by_rule(asked->name + "#/match")
-        .hint("the file's `match` lists the model types and architectures that it is for");
+        .hint("check the model types and architectures in the file's `match`");
   }
   if (found) return *found;
   const Json* model_type = config.find("model_type");
@@ -131,13 +172,13 @@ FamilyFile family_of(const Json& config, const std::string& location,
   const std::vector<std::string> near =
       named ? near_names(model_type->as_string(), known) : std::vector<std::string>{};
   throw Error(ErrorCode::unsupported,
-              named ? fmt::format("no family knows model_type {}", quote(model_type->as_string()))
+              named ? fmt::format("no family has model_type {}", quote(model_type->as_string()))
                     : std::string("config.json has no model_type"))
       .in_file(config_path(location))
-      .hint(
-          fmt::format("{}hfshard mappings list names those that are known; --scheme hf keeps names "
-                      "and shapes and needs no family",
-                      near.empty() ? "" : fmt::format("near are {}; ", join(near, ", "))));
+      .hint(fmt::format(
+          "{}pass --scheme hf to keep names and shapes, or --mapping FILE to add a family "
+          "(tutorial: mappings/README.md); hfshard mappings list shows the families",
+          near.empty() ? "" : fmt::format("did you mean {}? ", join(near, " or "))));
 }
 
 const Scheme& scheme_of(const MappingTable& table, const MappingOptions& options) {
@@ -152,7 +193,7 @@ const Scheme& scheme_of(const MappingTable& table, const MappingOptions& options
   if (const Scheme* dialect = table.dialect(options.dialect)) return *dialect;
   throw Error(ErrorCode::unsupported, fmt::format("family {} has no dialect {}",
                                                   quote(table.family), quote(options.dialect)))
-      .hint("--dialect files keeps the names of the source");
+      .hint("pass --dialect files to keep the source's names");
 }
 
 MappingOptions in_layout(const MappingOptions& asked, const Scheme& scheme) {
@@ -161,9 +202,10 @@ MappingOptions in_layout(const MappingOptions& asked, const Scheme& scheme) {
   return out;
 }
 
-std::vector<std::string> texts_that_hold(const std::vector<Note>& list, const Bindings& bindings) {
+std::vector<std::string> texts_that_hold(const std::vector<Conditional>& list,
+                                         const Bindings& bindings) {
   std::vector<std::string> out;
-  for (const Note& item : list) {
+  for (const Conditional& item : list) {
     if (item.when.truth(bindings)) out.push_back(item.text);
   }
   return out;
@@ -177,11 +219,11 @@ CompiledModel compile_unproved(const Catalog& catalog, const MappingOptions& opt
   try {
     config = config_of(catalog);
     family = family_of(config, catalog.location, options.files);
-  } catch (const Error& error) {  // whose hint is the scheme that was asked for
+  } catch (const Error& error) {  // its hint is the requested scheme
     if (options.scheme != kHfScheme || error.code() == ErrorCode::bad_input) throw;
     throw Error(error.code(), error.sentence())
         .in_file(error.file())
-        .hint("--dialect files keeps the names of the source, and needs no family");
+        .hint("pass --dialect files to keep the source's names, which works without a family");
   }
   return compile_family(catalog, options, config, load_table(*family));
 }

@@ -11,7 +11,9 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "mapping/find.h"
+#include "mapping/resolve/find.h"
+#include "mapping/tables/quantization.h"
+#include "plan/compile/codes.h"
 #include "plan/compile/steps.h"
 
 #include "hfshard/error.h"
@@ -19,79 +21,63 @@
 namespace hfshard {
 namespace {
 
-// What a family decodes of a source; nothing where no family is known.
+// The decoders for a source.
 struct Decoders {
-  const MappingTable* table = nullptr;
-  const Bindings* bindings = nullptr;
-  bool always = false;  // not only what --dtype or --cast want as values
-
-  // Nothing for tensors that hold values.
-  const DecodeRule* find(const TensorInfo& tensor) const {
-    return table != nullptr ? find_decode(*table, *bindings, tensor) : nullptr;
-  }
+  const Codes* codes = nullptr;
+  const Json* config = nullptr;  // the source's config.json
+  bool always = false;           // even if --dtype and --cast don't apply
 };
 
-// Those of the family that the config of a source names, if it is known.
+// The decoders of all families, and of the source's family if its config names a known one.
 class FamilyDecoders {
  public:
   explicit FamilyDecoders(const Catalog& catalog) {
-    if (catalog.config_text.empty()) return;
-    config_ = parse_json(catalog.config_text, config_path(catalog.location));
-    const FamilyFile* family = find_family(config_);
-    if (family == nullptr) return;
-    table_.emplace(load_table(*family));
-    bindings_.emplace(*table_, config_, none_, shapes_of(catalog));
+    const FamilyFile* family = nullptr;
+    if (!catalog.config_text.empty()) {
+      config_ = parse_json(catalog.config_text, config_path(catalog.location));
+      family = find_family(config_);
+    }
+    if (family != nullptr) table_ = load_table(*family);
+    bindings_.emplace(table_, config_, none_, shapes_of(catalog));
+    codes_.emplace(table_, *bindings_, catalog);
   }
   FamilyDecoders(const FamilyDecoders&) = delete;
   FamilyDecoders& operator=(const FamilyDecoders&) = delete;
 
-  Decoders get() const {
-    if (!table_) return {};
-    return {&*table_, &*bindings_};
-  }
-  const Json& config() const { return config_; }
+  Decoders get() const { return {&*codes_, &config_}; }
 
  private:
   Json config_;
   Bindings::Options none_;
-  std::optional<MappingTable> table_;
+  MappingTable table_ = table_of_codes();
   std::optional<Bindings> bindings_;
+  std::optional<Codes> codes_;
 };
 
 void check_cast(const TensorInfo& tensor, DType dtype) {
   if (can_apply_value({}, tensor.dtype, dtype)) return;
-  throw Error(ErrorCode::unsupported, fmt::format("a cast from {} to {} is not possible",
-                                                  to_string(tensor.dtype), to_string(dtype)))
+  throw Error(ErrorCode::unsupported,
+              fmt::format("hfshard can't cast {} to {}", to_string(tensor.dtype), to_string(dtype)))
       .in_tensor(tensor.name)
-      .hint("casts work on f16, bf16 and f32; leave it out with --exclude");
+      .hint(
+          "casts read f16, bf16, f32 and f64, and write f16, bf16 and f32; leave it out with "
+          "--exclude");
 }
 
-// What transformers calls a dtype, where it can be asked for.
-std::string_view config_name(DType dtype) {
-  if (dtype == DType::f32) return "float32";
-  return dtype == DType::f16 ? "float16" : "bfloat16";
-}
-
-// A config.json of the tensors as they are written: without the quantisation that is undone, with
-// the dtype that was asked for where one is named.
-void restate(Json& config, const std::optional<DType>& dtype, bool decoded) {
+// Removes the quantization from the config.json of decoded tensors.
+void leave_out_quantization(Json& config) {
   Json::Object& members = config.object();
-  if (decoded) members.erase("quantization_config");
-  for (const std::string_view key : {"dtype", "torch_dtype"}) {
-    const auto named = members.find(std::string(key));
-    if (dtype && named != members.end()) named->second = config_name(*dtype);
-  }
+  members.erase("quantization_config");
   const auto text = members.find("text_config");
-  if (text != members.end() && text->second.is_object()) restate(text->second, dtype, decoded);
+  if (text != members.end() && text->second.is_object()) leave_out_quantization(text->second);
 }
 
-// A tensor of codes as what it decodes to.
+// A tensor of codes, in the form of its values.
 struct DecodedTensor {
   std::string name;
   Shape view;   // of the codes
   Shape shape;  // of the values
   IndexMap map;
-  bool packed = false;
 };
 
 bool take_suffix(std::string& name, std::string_view suffix) {
@@ -100,18 +86,20 @@ bool take_suffix(std::string& name, std::string_view suffix) {
   return true;
 }
 
-// Name and shape that the values have in a checkpoint without codes; nothing if that is not known.
-// Of MXFP4 the experts are transposed: [E, R, G, B/2] of bytes become [E, G*B, R]. Sources:
+// Returns the name and shape of the values in a checkpoint without codes. Empty if that isn't
+// known. MXFP4 has transposed experts: [E, R, G, B/2] of bytes become [E, G*B, R]. Sources:
 // huggingface/transformers src/transformers/integrations/mxfp4.py convert_moe_packed_tensors,
 // dequantize; vllm-project/compressed-tensors
 // src/compressed_tensors/compressors/quantized_compressors/pack_quantized.py (weight_packed).
-std::optional<DecodedTensor> decoded_tensor(const DecodeRule& rule, const TensorInfo& tensor) {
-  DecodedTensor out{tensor.name, tensor.shape, tensor.shape, identity_map(tensor.shape),
-                    is_packed(rule.kind)};
-  if (!out.packed) return out;
+std::optional<DecodedTensor> decoded_tensor(const DecodeRule& rule, const TensorInfo& tensor,
+                                            const Json& config, const std::string& location) {
+  DecodedTensor out{rule.value_name(tensor.name), tensor.shape, tensor.shape,
+                    identity_map(tensor.shape)};
+  if (!is_packed(rule.kind)) return out;
   const std::size_t rank = tensor.shape.rank();
   if (rank < 2) return std::nullopt;
-  const std::uint64_t last = tensor.shape[rank - 1] * (size_bits(tensor.dtype) / 4);
+  const std::uint32_t bits = rule.kind == DecodeKind::packed ? packed_bits(config, location) : 4;
+  const std::uint64_t last = tensor.shape[rank - 1] * (size_bits(tensor.dtype) / bits);
   const bool experts = rule.kind == DecodeKind::mx && take_suffix(out.name, "_blocks");
   if (rule.kind == DecodeKind::int4 && !take_suffix(out.name, "_packed")) return std::nullopt;
   if (!experts) {
@@ -133,70 +121,72 @@ std::optional<DecodedTensor> decoded_tensor(const DecodeRule& rule, const Tensor
   return out;
 }
 
-// What packed integers have beside their scales. Source: as decoded_tensor.
-void take_beside(const TensorInfo& tensor, const Decode& decode, ModelBuilder& builder) {
-  std::string stem = tensor.name;
-  if (!take_suffix(stem, "_packed")) return;
-  const Catalog& catalog = builder.catalog();
-  for (const std::string_view other : {"_zero_point", "_g_idx"}) {
-    if (!catalog.find(stem + std::string(other))) continue;
-    throw Error(ErrorCode::unsupported, "packed integers with zero points or an order of their own")
-        .in_tensor(stem + std::string(other))
-        .hint("without --dtype the codes stay as they are stored");
-  }
-  // Else the last codes of a row may be padding.
-  if (decode.form.col_block % 8 != 0 || decode.form.cols % decode.form.col_block != 0) {
-    throw Error(ErrorCode::unsupported, fmt::format("{} columns of packed integers in groups of {}",
-                                                    decode.form.cols, decode.form.col_block))
-        .in_tensor(tensor.name);
-  }
-  const auto shape = catalog.find(stem + "_shape");
-  if (!shape || builder.use(*shape) != TensorUse::none) return;
-  builder.drop_whole(*shape, builder.rule("--scheme hf"),
-                     "the tensor that is decoded has its shape");
-  builder.mark(*shape, TensorUse::dropped);
+// The last codes of a row can be padding, which no rule's shape shows here.
+void check_padding(const TensorInfo& tensor, const BlockScale& form) {
+  if (tensor.dtype != DType::i32 || (form.col_block % 8 == 0 && form.cols % form.col_block == 0))
+    return;
+  throw Error(ErrorCode::unsupported, fmt::format("{} columns of packed integers in groups of {}",
+                                                  form.cols, form.col_block))
+      .in_tensor(tensor.name);
 }
 
-// What becomes of the codes of the tensors that no rule has used.
+// Codes without a decoder aren't numbers, so they can't be cast.
+void refuse_undecoded(const ModelBuilder& builder) {
+  if (!builder.options().dtype && builder.options().casts.empty()) return;
+  const std::vector<TensorInfo>& tensors = builder.catalog().tensors;
+  for (std::uint32_t i = 0; i < tensors.size(); ++i) {
+    if (builder.use(i) != TensorUse::none) continue;
+    if (const UndecodedMethod* method = quantization().undecoded_name(tensors[i].name))
+      throw undecoded(*method).in_tensor(tensors[i].name);
+  }
+}
+
+// The decoded form of the coded tensors that no rule has used.
 class DecodedTensors {
  public:
   struct Item {
     DecodedTensor form;
     Decode decode;
+    DType codes = DType::u8;
   };
   DecodedTensors(const Decoders& decoders, ModelBuilder& builder)
       : decoders_(decoders), builder_(builder) {
     const std::vector<TensorInfo>& tensors = builder.catalog().tensors;
     for (std::uint32_t i = 0; i < tensors.size(); ++i) {
       if (builder.use(i) != TensorUse::none) continue;
-      if (const DecodeRule* rule = decoders.find(tensors[i])) add(*rule, i);
+      if (const DecodeRule* rule = decoders.codes->decoder(tensors[i])) add(*rule, i);
     }
+    if (!items_.empty() && !codes_left_) drop_beside_codes(builder);
     if (!codes_left_ || !builder.options().dtype) return;
-    builder.model().notes.emplace_back("some codes stay as they are stored, whatever --dtype is");
+    builder.model().notes.emplace_back("some codes stay as stored, whatever --dtype says");
   }
 
-  // By tensor; the others hold values.
+  // By tensor. All others have values.
   const std::map<std::uint32_t, Item>& items() const { return items_; }
   bool codes_left() const { return codes_left_; }
 
  private:
-  // Decodes what is wanted as values.
+  // Decodes the tensors that are needed as values.
   void add(const DecodeRule& rule, std::uint32_t number) {
     const TensorInfo& tensor = builder_.catalog().tensors[number];
-    auto form = decoded_tensor(rule, tensor);
+    auto form = decoded_tensor(rule, tensor, *decoders_.config, builder_.catalog().location);
     if (!form || !is_wanted(form->name, tensor)) {
       codes_left_ = true;
       return;
     }
     if (form->name != tensor.name && builder_.catalog().find(form->name)) {
-      throw Error(ErrorCode::bad_input,
-                  fmt::format("the tensor that {} decodes to is there too", quote(tensor.name)))
+      throw Error(
+          ErrorCode::bad_input,
+          fmt::format("the source also has the tensor that {} decodes to", quote(tensor.name)))
           .in_tensor(form->name)
           .hint("leave one of them out with --exclude");
     }
-    Decode decode = compile_decode(rule, *decoders_.bindings, {number}, form->view, builder_);
-    take_beside(tensor, decode, builder_);
-    items_.emplace(number, Item{*std::move(form), std::move(decode)});
+    const CodedTensor coded = decoders_.codes->coded(rule, tensor, form->view);
+    check_padding(tensor, coded.form);
+    for (const std::uint32_t beside : decoders_.codes->beside(rule, tensor))
+      builder_.mark(beside, TensorUse::mapped);
+    const DType codes = codes_dtype(coded.form.code, tensor.dtype);
+    items_.emplace(number, Item{*std::move(form), decode_of({&coded, 1}), codes});
   }
 
   bool is_wanted(const std::string& name, const TensorInfo& tensor) const {
@@ -207,9 +197,9 @@ class DecodedTensors {
     if (cast) return true;
     if (decoders_.always) {
       if (!options.keep_dtype) return true;
-      throw Error(ErrorCode::unsupported, "the tensor is quantised, and modules hold values")
+      throw Error(ErrorCode::unsupported, "the tensor is quantized, and modules need values")
           .in_tensor(tensor.name)
-          .hint("--dtype bf16 or --dtype f32 decodes it");
+          .hint("pass --dtype bf16 or --dtype f32 to decode it");
     }
     return options.dtype && *options.dtype != tensor.dtype;
   }
@@ -220,16 +210,17 @@ class DecodedTensors {
   bool codes_left_ = false;
 };
 
-// One transfer per tensor that is not used yet; `config`: what the source says of its model.
-void take_tensors(const Decoders& decoders, const Json& config, std::uint32_t rule,
-                  ModelBuilder& builder) {
+// Adds one transfer per unused tensor.
+void take_tensors(const Decoders& decoders, std::uint32_t rule, ModelBuilder& builder) {
   CompiledModel& model = builder.model();
   const Catalog& catalog = builder.catalog();
+  const Json& config = *decoders.config;
+  refuse_undecoded(builder);
   const DecodedTensors decoded(decoders, builder);
   model.leaves.reserve(catalog.tensors.size());
   model.transfers.reserve(catalog.tensors.size());
   for (std::uint32_t i = 0; i < catalog.tensors.size(); ++i) {
-    // What is used by now are the scales of what is decoded, and what rules have taken.
+    // Used by now are the scales of decoded tensors, and tensors of rules.
     if (builder.use(i) != TensorUse::none) continue;
     const TensorInfo& tensor = catalog.tensors[i];
     const auto found = decoded.items().find(i);
@@ -237,7 +228,6 @@ void take_tensors(const Decoders& decoders, const Json& config, std::uint32_t ru
     Leaf leaf;
     leaf.name = builder.leaf_name(item != nullptr ? item->form.name : tensor.name);
     if (!builder.options().flat_names) check_path(leaf.name);
-    const bool packed = item != nullptr && item->form.packed;
     leaf.dtype =
         leaf_dtype(builder.options(), leaf.name, item != nullptr ? DType::bf16 : tensor.dtype, {});
     leaf.shape = item != nullptr ? item->form.shape : tensor.shape;
@@ -246,7 +236,7 @@ void take_tensors(const Decoders& decoders, const Json& config, std::uint32_t ru
     transfer.rule = rule;
     transfer.sources = {i};
     transfer.source_shape = tensor.shape;
-    transfer.source_dtype = packed ? DType::f4 : tensor.dtype;
+    transfer.source_dtype = item != nullptr ? item->codes : tensor.dtype;
     transfer.map = identity_map(tensor.shape);
     if (item != nullptr) {
       transfer.source_shape = item->form.view;
@@ -262,8 +252,13 @@ void take_tensors(const Decoders& decoders, const Json& config, std::uint32_t ru
   if (!config.is_object()) return;
   const bool any = std::ranges::any_of(
       model.transfers, [](const Transfer& transfer) { return transfer.decode != nullptr; });
-  Json stated = config;
-  restate(stated, builder.options().dtype, any && !decoded.codes_left());
+  const std::optional<Json> plain = without_leftover(config, catalog);
+  if (plain) {
+    model.notes.emplace_back(
+        "no tensor is quantized, so quantization_config is left out of config.json");
+  }
+  Json stated = plain.value_or(config);
+  if (any && !decoded.codes_left()) leave_out_quantization(stated);
   if (!(stated == config)) model.config_text = dump_json_pretty(stated);
 }
 
@@ -271,18 +266,14 @@ void take_tensors(const Decoders& decoders, const Json& config, std::uint32_t ru
 
 void compile_hf(ModelBuilder& builder) {
   const FamilyDecoders family(builder.catalog());
-  take_tensors(family.get(), family.config(), builder.rule("--scheme hf"), builder);
+  take_tensors(family.get(), builder.rule("--scheme hf"), builder);
 }
 
 void compile_rest(const MappingTable& table, const Bindings& bindings, const Json& config,
                   ModelBuilder& builder) {
   const std::string dialect = "--dialect " + builder.options().dialect;
-  for (const Transfer& transfer : builder.model().transfers) {
-    if (!transfer.decode) continue;
-    for (const std::uint32_t source : transfer.sources)
-      take_beside(builder.catalog().tensors[source], *transfer.decode, builder);
-  }
-  take_tensors({&table, &bindings, true}, config, builder.rule(dialect), builder);
+  const Codes codes(table, bindings, builder.catalog());
+  take_tensors({&codes, &config, true}, builder.rule(dialect), builder);
 }
 
 }  // namespace hfshard

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "mapping/tables/scheme_defaults.h"
 #include "ops/source_rows.h"
 #include "plan/compile/compile_model.h"
 #include "plan/compile/steps.h"
@@ -15,14 +16,6 @@
 
 namespace hfshard {
 namespace {
-
-// y = x * mul + add, solved for x.
-Value inverse_value(const Value& value) {
-  Value out;
-  if (value.mul) out.mul = 1.0F / *value.mul;
-  if (value.add) out.add = -*value.add / value.mul.value_or(1.0F);
-  return out;
-}
 
 class Inverter {
  public:
@@ -53,6 +46,7 @@ class Inverter {
     note_missing();
     note_filled();
     note_inexact();
+    model.claims = claims_of(forward_, source_, tree_, arrays_, options_);
     return builder_.finish();
   }
 
@@ -68,14 +62,14 @@ class Inverter {
     const auto found = tree_.find(leaf.name);
     if (!found) {
       throw Error(ErrorCode::not_found,
-                  fmt::format("the checkpoint has no {} of this name", tree_.wording.array))
+                  fmt::format("the checkpoint lacks a {} with this name", tree_.wording.array))
           .in_file(tree_.location)
           .in_tensor(leaf.name)
-          .hint("is it of another model or layout (--layers)?");
+          .hint("check that it has this model and layout (--layers)");
     }
     if (!(tree_.tensors[*found].shape == leaf.shape)) {
       throw Error(ErrorCode::bad_input,
-                  fmt::format("the {} has {}, and the model {}", tree_.wording.array,
+                  fmt::format("the {} has {}, and the model has {}", tree_.wording.array,
                               to_string(tree_.tensors[*found].shape), to_string(leaf.shape)))
           .in_file(tree_.location)
           .in_tensor(leaf.name);
@@ -86,7 +80,7 @@ class Inverter {
 
   std::uint32_t rule(std::uint32_t number) { return builder_.rule(forward_.rules[number]); }
 
-  // The leaf that a tensor of the source becomes.
+  // Returns the leaf for a tensor of the source.
   std::uint32_t leaf_of(std::uint32_t tensor, const Shape& shape, DType natural, DType from,
                         const Value& value) {
     CompiledModel& model = builder_.model();
@@ -99,7 +93,7 @@ class Inverter {
     leaf.shape = shape;
     leaf.dtype = leaf_dtype(builder_.options(), leaf.name, natural, {});
     if (!can_apply_value(value, from, leaf.dtype)) {
-      throw Error(ErrorCode::unsupported, fmt::format("a cast from {} to {} is not possible",
+      throw Error(ErrorCode::unsupported, fmt::format("hfshard can't cast {} to {}",
                                                       to_string(from), to_string(leaf.dtype)))
           .in_tensor(leaf.name);
     }
@@ -118,8 +112,8 @@ class Inverter {
         .hint("pass --dtype bf16 or --dtype f32 instead of --dtype keep");
   }
 
-  // The dtype of a tensor unless --dtype or --cast name one: what the model had, with --dtype keep
-  // what the checkpoint stores.
+  // Returns the dtype of a tensor without --dtype and --cast. It is the model's or, with --dtype
+  // keep, the checkpoint's.
   DType natural_dtype(const TensorInfo& info, const Leaf& forward, bool coded, DType from) const {
     if (options_.keep_dtype) return from;
     return coded ? forward.dtype : info.dtype;
@@ -133,9 +127,9 @@ class Inverter {
       region.dst_base += offset;
       drop_region(transfer.target, by, region, std::move(why));
     };
-    if (transfer.copy) return drop(rule(transfer.rule), "a copy of what is written");
     if (const auto asked = left_out(options_, source_.tensors[tensor].name))
       return drop(builder_.rule(asked->flag), asked->why);
+    if (transfer.copy) return drop(rule(transfer.rule), "a copy of what is written");
     const TensorInfo& info = source_.tensors[tensor];
     const std::uint32_t array = arrays_[transfer.target];
     Transfer back;
@@ -154,7 +148,7 @@ class Inverter {
     builder_.model().transfers.push_back(std::move(back));
   }
 
-  // Of elements that the leaf has several times, the first ones are written back.
+  // If the leaf repeats elements, only the first ones are written back.
   IndexMap without_repeats(const IndexMap& map, const Transfer& transfer) {
     IndexMap out = map;
     out.digits.clear();
@@ -164,7 +158,7 @@ class Inverter {
         out.digits.push_back(digit);
         continue;
       }
-      IndexMap others;  // of the leaf: source and target sides as in a forward map
+      IndexMap others;  // of the leaf; sides as in a forward map
       others.dst_base = map.src_base + static_cast<std::uint64_t>(digit.src_step);
       others.digits.push_back({digit.extent - 1, 0, digit.src_step});
       for (std::size_t j = 0; j < map.digits.size(); ++j) {
@@ -176,20 +170,23 @@ class Inverter {
     return out;
   }
 
-  // A region of an array that goes nowhere. `map`: its target side is the leaf's.
+  // Drops a region of an array. The target side of `map` is the leaf's.
   void drop_region(std::uint32_t leaf, std::uint32_t number, const IndexMap& map, std::string why) {
     Drop drop;
     drop.source = arrays_[leaf];
     drop.rule = number;
     drop.why = std::move(why);
+    if (const std::string* glob = accepted_loss(options_, forward_.leaves[leaf].name)) {
+      drop.rule = builder_.rule(kDropFlag);
+      drop.why = accepted_why(*glob);
+    }
     drop.map.src_base = map.dst_base;
     for (const Digit& digit : map.digits)
       drop.map.digits.push_back({digit.extent, digit.dst_step, 0});
     builder_.model().drops.push_back(std::move(drop));
   }
 
-  // A region of a tensor that is there otherwise was dropped on the way here: it is filled with
-  // zeros.
+  // Fills a region with zeros that the forward rules dropped from a tensor.
   void add_region(const Drop& drop) {
     if (!leaf_of_[drop.source]) return;
     Fill fill;
@@ -201,7 +198,7 @@ class Inverter {
     builder_.model().fills.push_back(std::move(fill));
   }
 
-  // A tensor that was dropped as a copy of another one is made again.
+  // Makes a tensor again that was dropped as a copy of another one.
   void add_twin(const Drop& drop) {
     CompiledModel& model = builder_.model();
     if (!drop.same_as || !leaf_of_[*drop.same_as] || leaf_of_[drop.source]) return;
@@ -232,47 +229,75 @@ class Inverter {
     }
   }
 
-  // Arrays that are no parameters of the model.
+  // Handles arrays that aren't parameters of the model.
   void drop_rest() {
+    std::vector<std::string> unknown;
     for (std::uint32_t i = 0; i < tree_.tensors.size(); ++i) {
       if (builder_.use(i) != TensorUse::none) continue;
-      builder_.drop_whole(i, builder_.rule("inverse"), "no parameter of the model");
+      const TensorInfo& info = tree_.tensors[i];
+      if (const std::string* glob = accepted_loss(options_, info.name)) {
+        builder_.drop_whole(i, builder_.rule(kDropFlag), accepted_why(*glob));
+      } else {
+        builder_.drop_whole(i, builder_.rule("inverse"), "no parameter of the model");
+        // Counters aren't weights.
+        if (is_float(info.dtype) && !is_training_state(info.name)) unknown.push_back(info.name);
+      }
       builder_.mark(i, TensorUse::dropped);
     }
+    if (!unknown.empty()) fail_unknown(unknown);
   }
 
-  // Tensors that were left out when the tree was made; scales of what is coded no longer are not
-  // among them.
+  [[noreturn]] void fail_unknown(const std::vector<std::string>& names) const {
+    throw Error(ErrorCode::bad_input,
+                fmt::format("the model has no place for this {}, so its values would be lost{}",
+                            tree_.wording.array, and_others(names.size())))
+        .in_file(tree_.location)
+        .in_tensor(names.front())
+        .hint(drop_hint(options_, names));
+  }
+
+  // Notes tensors that were left out of the tree. Scales of decoded tensors don't count.
   void note_missing() {
     constexpr std::size_t kShown = 3;
     std::vector<bool> scale(source_.tensors.size(), false);
     for (const Transfer& transfer : forward_.transfers) {
       if (!transfer.decode) continue;
-      for (const std::uint32_t tensor : transfer.decode->scales) scale[tensor] = true;
+      for (const auto* list : transfer.decode->lists()) {
+        for (const std::uint32_t tensor : *list) scale[tensor] = true;
+      }
     }
     std::vector<std::string> names;
     std::size_t missing = 0;
     for (std::size_t i = 0; i < source_.tensors.size(); ++i) {
-      if (leaf_of_[i] || scale[i] || left_out(options_, source_.tensors[i].name)) continue;
+      if (leaf_of_[i] || scale[i]) continue;
+      if (left_out(options_, source_.tensors[i].name)) {
+        ++builder_.model().left_out_leaves;
+        continue;
+      }
       if (++missing <= kShown) names.push_back(source_.tensors[i].name);
     }
     if (missing == 0) return;
     builder_.model().notes.push_back(fmt::format(
-        "not in this checkpoint, since they were left out when it was made: {} of {} tensors "
+        "not in this checkpoint, because they were left out when it was made: {} of {} tensors "
         "({}{})",
         missing, source_.tensors.size(), join(names, ", "), missing > kShown ? ", ..." : ""));
   }
 
-  // Parts of tensors that were left out.
+  // Notes parts of tensors that were left out.
   void note_filled() {
     const CompiledModel& model = builder_.model();
     if (model.fills.empty()) return;
-    builder_.model().notes.push_back(
-        fmt::format("filled with zeros, since it was cut when the checkpoint was made: part of {}",
-                    model.leaves[model.fills.front().target].name));
+    std::vector<std::string> names;
+    for (const Fill& fill : model.fills) {
+      const std::string& name = model.leaves[fill.target].name;
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    }
+    builder_.model().notes.push_back(fmt::format(
+        "filled with zeros, because it was cut when the checkpoint was made: part of {}",
+        join(names, ", ")));
   }
 
-  // Values that were computed, and rounded, on the way here.
+  // Notes values that the forward rules computed and rounded.
   void note_inexact() {
     std::vector<std::uint32_t> rules;
     for (const Transfer& transfer : forward_.transfers) {
@@ -285,12 +310,11 @@ class Inverter {
       const std::string& name = source_.tensors[transfer.sources.front()].name;
       const std::string_view dtype = to_string(forward_.leaves[transfer.target].dtype);
       builder_.model().notes.push_back(
-          value.mul
-              ? fmt::format("{}: {} and its like were multiplied by {} and rounded to {}, and "
-                            "come back within 1 ulp",
-                            kNotExact, name, *value.mul, dtype)
-              : fmt::format("{} below 2^-16: {} and its like had {} added in {}", kNotExact, name,
-                            *value.add, dtype));
+          value.mul ? fmt::format("{}: {} and similar tensors were multiplied by {} and rounded to "
+                                  "{}; they return within 1 ulp",
+                                  kNotExact, name, *value.mul, dtype)
+                    : fmt::format("{} below 2^-16: {} and similar tensors had {} added in {}",
+                                  kNotExact, name, *value.add, dtype));
     }
   }
 

@@ -1,16 +1,18 @@
 #include "plan/compile/model.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
 #include "base/heap.h"
+#include "ops/source_rows.h"
 
 #include "hfshard/error.h"
 
 namespace hfshard {
 namespace {
 
-// Counting sort of items by their target leaf: begin[] and the item indices.
+// Sorts items by their target leaf (counting sort), into begin[] and the item indices.
 template <typename Item>
 void index_by_target(const std::vector<Item>& items, std::size_t leaves,
                      std::vector<std::uint32_t>& begin, std::vector<std::uint32_t>& order) {
@@ -26,10 +28,15 @@ std::uint64_t of_leaf(const Leaf& leaf) {
   return heap_bytes(leaf.name) + heap_bytes(leaf.axes) + heap_bytes(leaf.stacked);
 }
 
+std::uint64_t of_decode(const Decode& decode) {
+  std::uint64_t out = sizeof(Decode);
+  for (const auto* list : decode.lists()) out += heap_bytes(*list);
+  return out;
+}
+
 std::uint64_t of_transfer(const Transfer& transfer) {
   return heap_bytes(transfer.loops) + heap_bytes(transfer.sources) +
-         transfer.map.digits.heap_bytes() +
-         (transfer.decode ? sizeof(Decode) + heap_bytes(transfer.decode->scales) : 0);
+         transfer.map.digits.heap_bytes() + (transfer.decode ? of_decode(*transfer.decode) : 0);
 }
 
 }  // namespace
@@ -44,6 +51,7 @@ Model::Model(std::shared_ptr<const Checkpoint> source, CompiledModel compiled)
       source_(std::move(source)),
       catalog_(source_, &source_->catalog()) {
   index();
+  if (claims) index_claims();
 }
 
 const Checkpoint& Model::source() const {
@@ -60,6 +68,26 @@ void Model::index() {
     slot_begin_.push_back(slot_begin_.back() + transfer.sources.size());
 }
 
+void Model::index_claims() {
+  CompiledModel held;
+  held.leaves = claims->leaves;
+  for (std::uint32_t leaf = 0; leaf < held.leaves.size(); ++leaf) {
+    const auto array = catalog_->find(held.leaves[leaf].name);
+    HFSHARD_CHECK(array.has_value());
+    Transfer same;
+    same.target = leaf;
+    same.sources = {*array};
+    same.source_shape = held.leaves[leaf].shape;
+    same.source_dtype = held.leaves[leaf].dtype;
+    same.map = identity_map(same.source_shape);
+    held.transfers.push_back(std::move(same));
+  }
+  held.rules = {"as stored"};
+  shorten_rows(held);
+  held_ = std::make_shared<const Model>(source_, std::move(held));
+  claimed_ = std::make_shared<const Model>(source_, *std::exchange(claims, nullptr));
+}
+
 std::span<const std::uint32_t> Model::transfers_of(std::uint32_t leaf) const {
   return std::span(leaf_transfers_)
       .subspan(leaf_transfer_begin_[leaf],
@@ -71,16 +99,39 @@ std::span<const std::uint32_t> Model::fills_of(std::uint32_t leaf) const {
       .subspan(leaf_fill_begin_[leaf], leaf_fill_begin_[leaf + 1] - leaf_fill_begin_[leaf]);
 }
 
+std::uint64_t Model::object_bytes() const {
+  std::uint64_t out = 0;
+  for (const std::uint32_t index : objects) out += catalog_->objects[index].size_bytes();
+  return out;
+}
+
+bool Model::has_name(std::string_view name) const {
+  const auto leaf = std::ranges::lower_bound(
+      leaves, name, {}, [](const Leaf& each) { return std::string_view(each.name); });
+  if (leaf != leaves.end() && leaf->name == name) return true;
+  const auto object = std::ranges::lower_bound(objects, name, {}, [&](std::uint32_t index) {
+    return std::string_view(catalog_->objects[index].name);
+  });
+  return object != objects.end() && catalog_->objects[*object].name == name;
+}
+
 std::vector<const Transfer*> Model::leading_to(std::uint32_t leaf) const {
   std::vector<const Transfer*> out;
   for (const std::uint32_t t : transfers_of(leaf)) out.push_back(&transfers[t]);
   return out;
 }
 
+std::uint64_t Model::source_heap_bytes() const {
+  return source_ ? source_->heap_bytes() : hfshard::heap_bytes(*catalog_);
+}
+
 std::uint64_t Model::heap_bytes() const {
-  const std::uint64_t of_source = source_ ? source_->heap_bytes() : hfshard::heap_bytes(*catalog_);
-  return of_source + hfshard::heap_bytes(rules) + hfshard::heap_bytes(leaves, of_leaf) +
-         hfshard::heap_bytes(transfers, of_transfer) +
+  std::uint64_t of_claims = 0;
+  for (const auto& model : {held_, claimed_}) {
+    if (model) of_claims += model->heap_bytes() - model->source_heap_bytes();
+  }
+  return source_heap_bytes() + of_claims + hfshard::heap_bytes(rules) +
+         hfshard::heap_bytes(leaves, of_leaf) + hfshard::heap_bytes(transfers, of_transfer) +
          hfshard::heap_bytes(fills, [](const Fill& fill) { return fill.map.digits.heap_bytes(); }) +
          hfshard::heap_bytes(drops,
                              [](const Drop& drop) {
@@ -89,10 +140,18 @@ std::uint64_t Model::heap_bytes() const {
          hfshard::heap_bytes(through,
                              [](const Array& array) { return hfshard::heap_bytes(array.name); }) +
          hfshard::heap_bytes(axis_rules) + hfshard::heap_bytes(notes) +
-         hfshard::heap_bytes(model_names) + hfshard::heap_bytes(load_words) +
-         hfshard::heap_bytes(config_text) + hfshard::heap_bytes(leaf_transfers_) +
-         hfshard::heap_bytes(leaf_transfer_begin_) + hfshard::heap_bytes(leaf_fills_) +
-         hfshard::heap_bytes(leaf_fill_begin_) + hfshard::heap_bytes(slot_begin_);
+         hfshard::heap_bytes(warnings) + hfshard::heap_bytes(model_names) +
+         hfshard::heap_bytes(load_words) + hfshard::heap_bytes(load_note) +
+         hfshard::heap_bytes(loader) + hfshard::heap_bytes(config_text) +
+         hfshard::heap_bytes(objects) +
+         hfshard::heap_bytes(left_out,
+                             [](const LeftOutObject& object) {
+                               return hfshard::heap_bytes(object.name) +
+                                      hfshard::heap_bytes(object.why);
+                             }) +
+         hfshard::heap_bytes(leaf_transfers_) + hfshard::heap_bytes(leaf_transfer_begin_) +
+         hfshard::heap_bytes(leaf_fills_) + hfshard::heap_bytes(leaf_fill_begin_) +
+         hfshard::heap_bytes(slot_begin_);
 }
 
 std::shared_ptr<const Model> make_model(std::shared_ptr<const Checkpoint> source,

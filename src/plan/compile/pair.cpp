@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::uint32_t kLeftOut = UINT32_MAX;
 
-// Keeps the leaves that have a new number, with the dtypes that they are to have; the others' rules
-// go.
+// Keeps the leaves that have a new number, with the dtypes in `kept`. Removes the rules of the
+// others.
 CompiledModel keep_leaves(CompiledModel model, const std::vector<std::uint32_t>& numbers,
                           const std::vector<Leaf>& kept) {
   std::erase_if(model.transfers,
@@ -31,9 +31,9 @@ CompiledModel keep_leaves(CompiledModel model, const std::vector<std::uint32_t>&
 
 void check_whole_bytes(const Leaf& leaf) {
   if (size_bits(leaf.dtype) % 8 == 0) return;
-  throw Error(
-      ErrorCode::unsupported,
-      fmt::format("elements of {} are no whole bytes, and are not compared", to_string(leaf.dtype)))
+  throw Error(ErrorCode::unsupported,
+              fmt::format("elements of {} aren't whole bytes, so hfshard can't compare them",
+                          to_string(leaf.dtype)))
       .in_tensor(leaf.name);
 }
 
@@ -80,7 +80,7 @@ class Pairing {
   CompiledModel right() { return shortened(keep_leaves(std::move(right_), right_numbers_, kept_)); }
 
  private:
-  // Nothing is hashed here, so that rows need not be whole.
+  // Nothing is hashed here, so rows needn't be whole.
   static CompiledModel shortened(CompiledModel model) {
     shorten_rows(model);
     return model;
@@ -101,6 +101,8 @@ std::optional<DType> narrower_dtype(DType a, DType b) noexcept {
     return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
   };
   if (a == b) return a;
+  if (a == DType::f64 && casts(b)) return b;
+  if (b == DType::f64 && casts(a)) return a;
   if (!casts(a) || !casts(b)) return std::nullopt;
   if (a == DType::f32) return b;
   return b == DType::f32 ? a : DType::f32;

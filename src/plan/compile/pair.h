@@ -18,13 +18,13 @@ struct ModelSide {
   CompiledModel model;
 };
 
-/// Leaves of one name that are not of one shape, or dtype.
+/// Leaves with the same name but another shape or dtype.
 struct UnlikeLeaves {
   Leaf left;
   Leaf right;
 };
 
-/// Two models of the leaves that both make, under the same numbers, and what is not so.
+/// Two models of their common leaves, with the same numbers, and the differences.
 struct ModelPair {
   std::shared_ptr<const Model> left;
   std::shared_ptr<const Model> right;
@@ -33,13 +33,13 @@ struct ModelPair {
   std::vector<UnlikeLeaves> unlike;
 };
 
-/// The dtype in which elements of two dtypes are compared where only their values count: of two
-/// that are cast into each other the narrower one, into which the others are rounded; f32 for f16
-/// and bf16. Nothing if there is none.
+/// Returns the dtype for comparing the values of two dtypes. If they can be cast, it is the
+/// narrower one, to which the others are rounded. It is f32 for f16 and bf16, and the other one for
+/// f64. Empty for other pairs.
 std::optional<DType> narrower_dtype(DType a, DType b) noexcept;
 
-/// Pairs the leaves of that `wanted` accepts by name. With `values_only` those of two dtypes are
-/// paired too, in narrower_dtype. Throws: unsupported (elements that are no whole bytes).
+/// Pairs the leaves whose names `wanted` accepts. With `values_only`, also pairs those with two
+/// dtypes, in narrower_dtype. Throws: unsupported (elements that aren't whole bytes).
 ModelPair pair_models(ModelSide left, ModelSide right, bool values_only,
                       const std::function<bool(std::string_view)>& wanted);
 

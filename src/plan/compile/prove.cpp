@@ -12,13 +12,13 @@ namespace {
 
 constexpr std::uint32_t kNone = 0xffffffffU;
 
-// One map over a tensor, and the rule it comes from.
+// A map over a tensor, and its rule.
 struct Region {
   IndexMap map;
   std::uint32_t rule = 0;
 };
 
-// `[3, 7]`: the element's coordinates.
+// Returns the element's coordinates: `[3, 7]`.
 std::string coordinates(std::uint64_t element, const Shape& shape) {
   std::vector<std::string> out(shape.rank());
   for (std::size_t axis = shape.rank(); axis-- > 0;) {
@@ -55,7 +55,7 @@ class Prover {
       out.what =
           fault.times == 0
               ? fmt::format("the rules' regions of {} are too irregular to prove", quote(name))
-              : fmt::format("a rule passes the {} elements of {}", shape.numel(), quote(name));
+              : fmt::format("a rule exceeds the {} elements of {}", shape.numel(), quote(name));
     } else {
       out.what = fmt::format("element {} of {} ({}) is {} {} times by its rules",
                              coordinates(fault.element, shape), quote(name), to_string(shape), verb,
@@ -64,7 +64,7 @@ class Prover {
     findings_.push_back(std::move(out));
   }
 
-  // The loops become digits, so a leaf has one region per transfer, however many tensors it takes.
+  // The loops become digits, so a leaf has one region per transfer, for any number of tensors.
   static IndexMap with_loops(const Transfer& transfer) {
     IndexMap map = transfer.map;
     for (const Loop& loop : transfer.loops) map.digits.push_back({loop.extent, 0, loop.dst_step});
@@ -76,7 +76,7 @@ class Prover {
     for (const Transfer& transfer : model_.transfers) ++count[transfer.target + 1];
     for (const Fill& fill : model_.fills) ++count[fill.target + 1];
     for (std::size_t i = 1; i < count.size(); ++i) count[i] += count[i - 1];
-    // What covers leaf i: transfers, then (from transfers.size() on) fills.
+    // The items that cover leaf i: transfers, then (from transfers.size() on) fills.
     std::vector<std::uint32_t> cover(count.back());
     std::vector<std::uint32_t> next(count.begin(), count.end() - 1);
     const auto transfers = static_cast<std::uint32_t>(model_.transfers.size());
@@ -110,24 +110,25 @@ class Prover {
     return out;
   }
 
-  // The shape that rules see: of packed codes, the codes.
+  // Returns the shape that rules see. For packed codes, it is that of the codes.
   const Shape& shape_of(std::uint32_t tensor, std::uint32_t user) const {
     const bool packed = user != kNone && model_.transfers[user].decode;
     return packed ? model_.transfers[user].source_shape : catalog_.tensors[tensor].shape;
   }
 
-  // Tensors that are used up as the scales of others.
+  // Returns the tensors that are scales of others.
   std::vector<bool> scales() const {
     std::vector<bool> out(catalog_.tensors.size(), false);
     for (const Transfer& transfer : model_.transfers) {
       if (!transfer.decode) continue;
-      for (const std::uint32_t scale : transfer.decode->scales) out[scale] = true;
+      for (const auto* list : transfer.decode->lists()) {
+        for (const std::uint32_t tensor : *list) out[tensor] = true;
+      }
     }
     return out;
   }
 
-  // A tensor that one transfer uses and nothing drops is proved once for all tensors of that
-  // transfer.
+  // A tensor with one transfer and no drop is proved once for all tensors of that transfer.
   void sources() {
     const std::size_t tensors = catalog_.tensors.size();
     std::vector<std::uint32_t> uses(tensors, 0);

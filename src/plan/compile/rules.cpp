@@ -1,20 +1,33 @@
 #include <algorithm>
+#include <cstddef>
+#include <map>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 
 #include "base/floats.h"
 #include "base/text.h"
+#include "mapping/tables/config_keys.h"
+#include "mapping/tables/scheme_defaults.h"
+#include "ops/value.h"
+#include "plan/compile/alike.h"
+#include "plan/compile/codes.h"
 #include "plan/compile/steps.h"
+#include "plan/compile/stored_dtypes.h"
 
 #include "hfshard/error.h"
 
 namespace hfshard {
 namespace {
+
+constexpr const char* kTied = "tie_word_embeddings";
 
 float constant(const ValueConstant& rule, const Bindings& bindings) {
   const auto value = static_cast<float>(rule.expr.real(bindings));
@@ -41,6 +54,22 @@ IndexMap map_of(const LaidOutPattern& source, const LaidOutPattern& target) {
   return out;
 }
 
+// The storage of a source. Codes have a form.
+struct StoredKind {
+  DType dtype = DType::bf16;
+  std::optional<BlockScale> form;
+  friend bool operator==(const StoredKind&, const StoredKind&) = default;
+};
+
+// The sources of a rule, and the storage of each.
+struct RuleSources {
+  const ResolvedRule* resolved = nullptr;
+  std::vector<std::uint32_t> tensors;
+  std::vector<StoredKind> known;
+  std::vector<std::uint32_t> kinds;  // into `known`, by tensor
+  std::vector<CodedTensor> coded;    // by tensor; empty without codes
+};
+
 class RuleCompiler {
  public:
   RuleCompiler(const MappingTable& table, const Scheme& scheme, const Bindings& bindings,
@@ -49,17 +78,18 @@ class RuleCompiler {
         bindings_(bindings),
         builder_(builder),
         model_(builder.model()),
+        codes_(table, bindings, builder.catalog()),
         takes_rest_(!scheme.rest.empty()) {}
 
-  // Marks every tensor that a rule or a drop names: before any shape is looked at, so that a model
-  // of another generation is told by its names.
+  // Marks every tensor that a rule or a drop names. This comes before shapes, so that another
+  // generation of a model is recognized by its names.
   void match_names(const ResolvedModel& model) {
     for (const ResolvedRule& rule : model.rules) {
       if (takes_rest_ && !has_any(rule)) continue;
       for (const std::string& name : rule.sources) {
-        const auto found = builder_.catalog().find(name);
+        const auto found = codes_.find(name);
         if (!found) {
-          missing_.push_back({name, rule.rule->pointer});
+          missing_.push_back({name, rule.rule->pointer, is_of_untied(*rule.rule)});
         } else if (!builder_.excluded(*found) && !(takes_rest_ && rule.rule->modifiers.copy)) {
           builder_.mark(*found, TensorUse::mapped);
           mark_scales(tensor(*found));
@@ -75,55 +105,63 @@ class RuleCompiler {
     }
   }
 
-  // The scales of a coded tensor that is excluded go with it.
+  // If a coded tensor is excluded, its scales are too.
   void leave_out_scales(const ResolvedModel& model) {
     for (const ResolvedRule& rule : model.rules) {
       for (const std::string& name : rule.sources) {
-        const auto coded = builder_.catalog().find(name);
+        const auto coded = codes_.find(name);
         if (!coded || !builder_.excluded(*coded)) continue;
-        const DecodeRule* decoder = find_decode(table_, bindings_, tensor(*coded));
+        const DecodeRule* decoder = codes_.decoder(tensor(*coded));
         if (decoder == nullptr) continue;
-        const auto scales = builder_.catalog().find(decoder->scale_name(name));
-        if (!scales || builder_.use(*scales) != TensorUse::none) continue;
-        builder_.drop_whole(*scales, builder_.rule(decoder->pointer),
-                            fmt::format("scales of {}, which is left out", quote(name)));
-        builder_.mark(*scales, TensorUse::excluded);
+        coded_ = true;
+        for (const std::uint32_t beside : codes_.beside(*decoder, tensor(*coded))) {
+          if (builder_.use(beside) != TensorUse::none) continue;
+          builder_.drop_whole(beside, builder_.rule(decoder->pointer),
+                              fmt::format("scales for {}, which is left out", quote(name)));
+          builder_.mark(beside, TensorUse::excluded);
+        }
       }
     }
+    const ExprValue method = bindings_.lookup("quantization_config.quant_method");
+    if (coded_ || !std::holds_alternative<Absent>(method)) drop_beside_codes(builder_);
   }
 
-  void transfer(const ResolvedRule& resolved) {
-    const std::vector<std::uint32_t> sources = find_sources(resolved);
-    if (sources.empty()) return;
-    const Rule& rule = *resolved.rule;
-    const TensorInfo& first = tensor(sources.front());
-    const DecodeRule* decoder = find_decode(table_, bindings_, first);
-    for (const std::uint32_t source : sources)
-      check_source(decoder, first, tensor(source), resolved);
-    Transfer out;
-    out.rule = builder_.rule(rule.pointer);
-    out.source_shape = resolved.source_layout.shape;
-    out.source_dtype = first.dtype;
-    if (decoder != nullptr) {
-      out.decode = std::make_shared<const Decode>(
-          compile_decode(*decoder, bindings_, sources, out.source_shape, builder_));
-      if (code_bits(out.decode->form.code) == 4) out.source_dtype = DType::f4;
+  // Looks at the tensors of a rule. `transfer` follows when those of all rules are known, since
+  // several rules can write a leaf.
+  void look_at(const ResolvedRule& resolved) {
+    RuleSources out{&resolved, find_sources(resolved), {}, {}, {}};
+    if (out.tensors.empty()) return;
+    StoredDTypes& stored = stored_.try_emplace(resolved.target, builder_).first->second;
+    for (const std::uint32_t source : out.tensors) {
+      const DecodeRule* decoder = codes_.decoder(tensor(source));
+      check_source(decoder, tensor(source), resolved);
+      StoredKind kind{tensor(source).dtype, {}};
+      if (decoder != nullptr) {
+        out.coded.resize(out.kinds.size());
+        out.coded.push_back(codes_.coded(*decoder, tensor(source), resolved.source_layout.shape));
+        kind.form = out.coded.back().form;
+      }
+      stored.add(decoder != nullptr ? DType::bf16 : kind.dtype, source);
+      const auto known = std::ranges::find(out.known, kind);
+      out.kinds.push_back(static_cast<std::uint32_t>(known - out.known.begin()));
+      if (known == out.known.end()) out.known.push_back(kind);
     }
-    out.value = value_of(rule.modifiers.value, bindings_);
-    out.copy = rule.modifiers.copy;
-    const DType natural = decoder != nullptr ? DType::bf16 : first.dtype;
-    const std::string name = builder_.leaf_name(resolved.target);
-    const DType dtype =
-        leaf_dtype(builder_.options(), name, natural, {rule.modifiers.dtype, rule.modifiers.stays});
-    check_values(out, first, dtype, rule);
-    out.target = leaf(name, dtype, resolved.target_layout.shape, resolved.axes, resolved.stacked,
-                      rule.pointer);
-    for (const ResolvedLoop& loop : resolved.loops) {
-      out.loops.push_back({loop.extent, static_cast<std::int64_t>(loop.target_step)});
+    if (!out.coded.empty()) out.coded.resize(out.kinds.size());
+    sources_.push_back(std::move(out));
+  }
+
+  void transfer() {
+    for (const RuleSources& sources : sources_) {
+      const ResolvedRule& resolved = *sources.resolved;
+      const RuleModifiers& modifiers = resolved.rule->modifiers;
+      const std::string name = builder_.leaf_name(resolved.target);
+      const DType dtype = stored_.at(resolved.target)
+                              .leaf_dtype(name, {modifiers.dtype, modifiers.stays}, bindings_,
+                                          resolved.rule->pointer);
+      for (const AlikeSources& alike : alike_sources(resolved.loops, sources.kinds))
+        transfer(sources, alike, name, dtype);
     }
-    out.map = map_of(resolved.source_layout, resolved.target_layout);
-    out.sources = sources;
-    model_.transfers.push_back(std::move(out));
+    note_mixed();
   }
 
   void fill(const ResolvedFill& resolved) {
@@ -164,11 +202,12 @@ class RuleCompiler {
     }
   }
 
-  // A leaf that some rules left out and others did not.
-  void check_left_out() const {
+  // Refuses a leaf that only some rules left out.
+  void check_left_out() {
     for (const auto& [target, name] : left_out_) {
       if (leaves_.contains(target)) fail_partly(target, name);
     }
+    builder_.model().left_out_leaves = left_out_.size();
   }
 
   const std::vector<MissingTensor>& missing() const noexcept { return missing_; }
@@ -177,12 +216,11 @@ class RuleCompiler {
   const TensorInfo& tensor(std::uint32_t index) const { return builder_.catalog().tensors[index]; }
 
   bool has_any(const ResolvedRule& rule) const {
-    return std::ranges::any_of(rule.sources, [&](const std::string& name) {
-      return builder_.catalog().find(name).has_value();
-    });
+    return std::ranges::any_of(
+        rule.sources, [&](const std::string& name) { return codes_.find(name).has_value(); });
   }
 
-  // Every tensor with this name, which may hold `*`.
+  // Visits every tensor with this name, which can have `*`.
   template <typename Visit>
   void for_each_tensor(const std::string& name, const Visit& visit) const {
     if (name.find('*') == std::string::npos) {
@@ -195,18 +233,64 @@ class RuleCompiler {
     }
   }
 
+  // Returns whether it only applies to models whose output head is a tensor of its own.
+  bool is_of_untied(const Rule& rule) const {
+    if (!rule.modifiers.when || rule.modifiers.copy) return false;
+    const std::vector<std::string> keys = inputs_of(table_, *rule.modifiers.when).keys;
+    return std::ranges::binary_search(keys, kTied);
+  }
+
   void mark_scales(const TensorInfo& coded) {
-    const DecodeRule* decoder = find_decode(table_, bindings_, coded);
+    const DecodeRule* decoder = codes_.decoder(coded);
     if (decoder == nullptr) return;
-    const auto scales = builder_.catalog().find(decoder->scale_name(coded.name));
-    if (scales) builder_.mark(*scales, TensorUse::mapped);
+    coded_ = true;
+    for (const std::uint32_t beside : codes_.beside(*decoder, coded))
+      builder_.mark(beside, TensorUse::mapped);
+  }
+
+  // Adds sources of a rule that are stored alike.
+  void transfer(const RuleSources& sources, const AlikeSources& alike, const std::string& name,
+                DType dtype) {
+    const ResolvedRule& resolved = *sources.resolved;
+    const Rule& rule = *resolved.rule;
+    const StoredKind& kind = sources.known[sources.kinds[alike.first]];
+    Transfer out;
+    out.rule = builder_.rule(rule.pointer);
+    out.source_shape = resolved.source_layout.shape;
+    out.source_dtype = kind.dtype;
+    if (kind.form) {
+      out.decode = std::make_shared<const Decode>(
+          decode_of(std::span(sources.coded).subspan(alike.first, alike.count)));
+      out.source_dtype = codes_dtype(kind.form->code, kind.dtype);
+    }
+    out.value = value_of(rule.modifiers.value, bindings_);
+    out.copy = rule.modifiers.copy;
+    const auto first = sources.tensors.begin() + static_cast<std::ptrdiff_t>(alike.first);
+    check_values(out, tensor(*first), dtype, rule);
+    out.target = leaf(name, dtype, resolved.target_layout.shape, resolved.axes, resolved.stacked,
+                      rule.pointer);
+    out.loops = alike.loops;
+    out.map = map_of(resolved.source_layout, resolved.target_layout);
+    out.map.dst_base += alike.offset;
+    out.sources.assign(first, first + static_cast<std::ptrdiff_t>(alike.count));
+    model_.transfers.push_back(std::move(out));
+  }
+
+  // Notes dtypes that config.json decided.
+  void note_mixed() {
+    std::size_t mixed = 0;
+    for (const auto& [target, stored] : stored_) mixed += stored.is_by_config() ? 1U : 0U;
+    if (mixed == 0) return;
+    model_.notes.push_back(fmt::format(
+        "{} of several dtypes {} written in the dtype of config.json",
+        mixed == 1 ? "1 stack" : fmt::format("{} stacks", mixed), mixed == 1 ? "is" : "are"));
   }
 
   [[noreturn]] static void fail_partly(const std::string& target, const std::string& name) {
     throw Error(ErrorCode::usage,
-                fmt::format("leaf {} would be only partly covered", quote(target)))
+                fmt::format("the rules cover only part of leaf {}", quote(target)))
         .in_tensor(name)
-        .hint("--include and --exclude must take all of its source tensors or none");
+        .hint("--include and --exclude must keep all of its source tensors or none");
   }
 
   // Empty if the leaf is left out or a tensor is missing.
@@ -216,7 +300,7 @@ class RuleCompiler {
     const std::string* excluded = nullptr;
     bool missing = false;
     for (const std::string& name : resolved.sources) {
-      const auto found = builder_.catalog().find(name);
+      const auto found = codes_.find(name);
       if (!found) {
         missing = true;
       } else if (builder_.excluded(*found)) {
@@ -233,52 +317,56 @@ class RuleCompiler {
     return out;
   }
 
-  void check_source(const DecodeRule* decoder, const TensorInfo& first, const TensorInfo& other,
+  void check_source(const DecodeRule* decoder, const TensorInfo& other,
                     const ResolvedRule& resolved) const {
     const Rule& rule = *resolved.rule;
     const Shape& shape = resolved.source_layout.shape;
-    if (find_decode(table_, bindings_, other) != decoder || other.dtype != first.dtype) {
-      throw Error(ErrorCode::bad_input,
-                  fmt::format("dtype is {} here and {} in {}, and both go to leaf {}",
-                              safetensors_name(other.dtype), safetensors_name(first.dtype),
-                              quote(first.name), quote(resolved.target)))
-          .in_tensor(other.name)
-          .in_file(builder_.catalog().file_name(other))
-          .by_rule(rule.pointer)
-          .hint("--layers separate keeps a dtype for each layer");
-    }
-    if (decoder != nullptr && holds_codes(*decoder, other, shape)) return;
+    if (decoder != nullptr && codes_.holds(*decoder, other, shape)) return;
     check_shape(builder_.catalog(), other, rule.source_pattern, shape, bindings_, rule.pointer);
     if (decoder == nullptr) return;
-    throw Error(ErrorCode::bad_input,
-                fmt::format("{} packed codes of shape {} are needed, and the tensor is {} {}",
-                            to_string(decoder->kind), to_string(shape),
-                            safetensors_name(other.dtype), to_string(other.shape)))
+    throw Error(
+        ErrorCode::bad_input,
+        fmt::format("expected {} packed codes of shape {}, found {} {}", to_string(decoder->kind),
+                    to_string(shape), safetensors_name(other.dtype), to_string(other.shape)))
         .in_tensor(other.name)
         .in_file(builder_.catalog().file_name(other))
         .by_rule(rule.pointer);
   }
 
-  // Whether the leaf's values can be computed at all.
+  // Refuses a leaf whose values can't be computed.
   void check_values(const Transfer& out, const TensorInfo& first, DType dtype,
                     const Rule& rule) const {
     if (out.decode && builder_.options().keep_dtype) {
-      throw Error(ErrorCode::unsupported,
-                  fmt::format("the tensor is quantised ({} with scales), which the target cannot "
-                              "hold as it is",
-                              safetensors_name(first.dtype)))
+      const MappingOptions& options = builder_.options();
+      const std::string loader = loader_name(options.scheme, options.options);
+      throw Error(
+          ErrorCode::unsupported,
+          fmt::format("the tensor is quantized ({} with scales), and {} has no place for "
+                      "its scales",
+                      safetensors_name(first.dtype), loader.empty() ? "this scheme" : loader))
           .in_tensor(first.name)
           .by_rule(rule.pointer)
-          .hint("--dtype bf16 or --dtype f32 decodes it");
+          .hint("pass --dtype bf16 or --dtype f32 to decode it");
     }
     const DType from = out.decode ? DType::f32 : first.dtype;
     const bool same = !out.decode && out.value.empty() && dtype == first.dtype;
     if (same || can_apply_value(out.value, from, dtype)) return;
-    throw Error(ErrorCode::unsupported, fmt::format("values of dtype {} cannot be computed as {}",
-                                                    to_string(first.dtype), to_string(dtype)))
+    if (is_float(from) && size_bits(from) <= 8) {
+      throw Error(ErrorCode::unsupported,
+                  fmt::format("the tensor is stored as {}, and hfshard doesn't know its scales",
+                              safetensors_name(from)))
+          .in_tensor(first.name)
+          .by_rule(rule.pointer)
+          .hint(fmt::format(
+              "scales are next to the codes, such as {}; check that the download is complete",
+              quote(first.name + "_scale")));
+    }
+    throw Error(ErrorCode::unsupported,
+                fmt::format("hfshard can't compute values of dtype {} as {}",
+                            to_string(first.dtype), to_string(dtype)))
         .in_tensor(first.name)
         .by_rule(rule.pointer)
-        .hint("casts and value rules work on f16, bf16 and f32");
+        .hint(kCastHint);
   }
 
   std::uint32_t leaf(const std::string& path, DType dtype, const Shape& shape,
@@ -292,7 +380,7 @@ class RuleCompiler {
       if (!builder_.options().flat_names) check_path(path);
       out.dtype = dtype;
       out.shape = shape;
-      if (!takes_rest_) {  // whose other leaves have none
+      if (!takes_rest_) {  // a dialect's other leaves have no axes
         out.axes = axes;
         out.stacked = stacked;
       }
@@ -335,7 +423,12 @@ class RuleCompiler {
         out.map.digits.push_back({walk.extent, static_cast<std::int64_t>(walk.step), 0});
       }
     }
-    if (!same_as.empty()) out.same_as = twin(rule, info, same_as);
+    if (const std::string* glob = accepted_loss(builder_.options(), info.name)) {
+      out.rule = builder_.rule(kDropFlag);
+      out.why = accepted_why(*glob);
+    } else if (!same_as.empty()) {
+      out.same_as = twin(rule, info, same_as);
+    }
     model_.drops.push_back(std::move(out));
   }
 
@@ -348,14 +441,19 @@ class RuleCompiler {
                 fmt::format("the tensor should equal {}, which {}", quote(name),
                             found ? "has another shape or dtype" : "is missing"))
         .in_tensor(info.name)
-        .by_rule(rule.pointer);
+        .by_rule(rule.pointer)
+        .hint(drop_hint(builder_.options(), {info.name}));
   }
 
   const MappingTable& table_;
   const Bindings& bindings_;
   ModelBuilder& builder_;
   CompiledModel& model_;
+  Codes codes_;
   bool takes_rest_;
+  bool coded_ = false;  // a rule's tensor is coded
+  std::vector<RuleSources> sources_;
+  std::map<std::string, StoredDTypes> stored_;  // by leaf
   std::unordered_map<std::string, std::uint32_t> leaves_;
   std::unordered_map<std::string, std::string> left_out_;  // leaf -> one of its excluded sources
   std::vector<MissingTensor> missing_;
@@ -369,7 +467,8 @@ void compile_rules(const MappingTable& table, const Scheme& scheme, const Bindin
   compiler.match_names(resolved);
   compiler.leave_out_scales(resolved);
   check_all_used(table, scheme, bindings, builder, compiler.missing());
-  for (const ResolvedRule& rule : resolved.rules) compiler.transfer(rule);
+  for (const ResolvedRule& rule : resolved.rules) compiler.look_at(rule);
+  compiler.transfer();
   compiler.check_left_out();
   for (const ResolvedDrop& drop : resolved.drops) compiler.drop(drop);
   for (const ResolvedFill& fill : resolved.fills) compiler.fill(fill);

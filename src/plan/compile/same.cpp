@@ -12,7 +12,7 @@
 namespace hfshard {
 namespace {
 
-// Axes of a leaf by its name, from what is known of other leaves and from the user's own words.
+// Sets the axes of a leaf by its name, from known leaves and from the user's --axes.
 void name_axes(const SameOptions& same, Leaf& leaf) {
   const auto known = std::ranges::lower_bound(same.known, leaf.name, {}, &Leaf::name);
   if (known != same.known.end() && known->name == leaf.name && known->shape == leaf.shape) {
@@ -32,7 +32,7 @@ void name_axes(const SameOptions& same, Leaf& leaf) {
   }
 }
 
-// Those of the mesh along which the array was sharded when it was saved.
+// Sets the axes of the mesh on which the array was sharded when it was saved.
 void name_sharded_axes(const ArraySharding& sharding, Leaf& leaf) {
   if (!leaf.axes.empty() || sharding.mesh_axes.empty()) return;
   for (const std::vector<std::string>& axes : sharding.mesh_axes)
@@ -45,13 +45,31 @@ AxesOf parse_axes(std::string_view text) {
   const std::size_t at = text.rfind('=');
   if (at == std::string_view::npos || at == 0) {
     throw Error(ErrorCode::usage,
-                fmt::format("--axes takes GLOB=AXIS,AXIS,..., not {}", quote(text)))
-        .hint("one axis per dim, nothing between commas where one has none: '*.kernel=embed,,mlp'");
+                fmt::format("--axes needs GLOB=AXIS,AXIS,..., not {}", quote(text)))
+        .hint(
+            "write one axis for each dimension, and nothing for a dimension without an axis: "
+            "'*.kernel=embed,,mlp'");
   }
   AxesOf out{std::string(text.substr(0, at)), {}};
   const std::string_view names = text.substr(at + 1);
   if (!names.empty()) out.axes = split(names, ',');
   return out;
+}
+
+void keep_leaves(CompiledModel& model, const std::function<bool(const Leaf&)>& keeps) {
+  HFSHARD_CHECK(model.fills.empty());
+  constexpr std::uint32_t kGone = UINT32_MAX;
+  std::vector<Leaf> kept;
+  std::vector<std::uint32_t> numbers;
+  for (Leaf& leaf : model.leaves) {
+    const bool stays = keeps(leaf);
+    numbers.push_back(stays ? static_cast<std::uint32_t>(kept.size()) : kGone);
+    if (stays) kept.push_back(std::move(leaf));
+  }
+  std::erase_if(model.transfers,
+                [&](const Transfer& transfer) { return numbers[transfer.target] == kGone; });
+  for (Transfer& transfer : model.transfers) transfer.target = numbers[transfer.target];
+  model.leaves = std::move(kept);
 }
 
 CompiledModel compile_same(const Catalog& catalog, const MappingOptions& options,
@@ -61,13 +79,9 @@ CompiledModel compile_same(const Catalog& catalog, const MappingOptions& options
   for (const AxesOf& item : same.axes) {
     const auto matches = [&](const TensorInfo& info) { return glob_match(item.glob, info.name); };
     if (std::ranges::any_of(catalog.tensors, matches)) continue;
-    throw Error(ErrorCode::usage,
-                fmt::format("--axes {} matches no {}", quote(item.glob), catalog.wording.array))
-        .hint("a glob is for a whole name, as hfshard inspect prints them");
-  }
-  if (const auto found = catalog.find(same.left_out)) {
-    builder.drop_whole(*found, builder.rule("reshard"), "written anew");
-    builder.mark(*found, TensorUse::excluded);
+    throw Error(ErrorCode::usage, fmt::format("--axes {} doesn't match any {}", quote(item.glob),
+                                              catalog.wording.array))
+        .hint("a glob must match a whole name, as hfshard inspect prints it");
   }
   compile_hf(builder);
   CompiledModel model = builder.finish();

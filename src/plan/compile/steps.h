@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -9,45 +11,60 @@
 #include <vector>
 
 #include "catalog/catalog.h"
-#include "mapping/resolve.h"
+#include "mapping/resolve/resolve.h"
+#include "mapping/tables/quantization.h"
 #include "ops/transfer.h"
 
+#include "hfshard/error.h"
 #include "hfshard/mapping.h"
 
 namespace hfshard {
 
-/// What became of each tensor of the catalog.
+/// The use of each tensor of the catalog.
 enum class TensorUse : std::uint8_t { none, excluded, mapped, dropped };
 
 /// A tensor that a rule names and the catalog lacks.
 struct MissingTensor {
   std::string name;
   std::string rule;
+  bool untied = false;  ///< needed since embeddings aren't tied
 };
 
-/// Why --include or --exclude leave a tensor out.
+/// The reason why --include or --exclude leave a tensor out.
 struct LeftOut {
   std::string_view flag;
   std::string why;
 };
-/// Nothing for those that are taken.
+/// Empty for tensors that are used.
 std::optional<LeftOut> left_out(const MappingOptions& options, std::string_view name);
 /// Throws: usage, with the location, if a glob of the two matches no tensor.
 void check_globs(const MappingOptions& options, const Catalog& catalog,
                  const std::string& location);
 
-/// A compiled model while it grows; every scheme goes through it.
+/// Returns the glob of --drop that accepts the loss of this array, or null.
+const std::string* accepted_loss(const MappingOptions& options, std::string_view name);
+/// Returns the reason `--drop "GLOB"`.
+std::string accepted_why(const std::string& glob);
+inline constexpr std::string_view kDropFlag = "--drop";
+/// Returns a hint for arrays whose values would be lost: which of --untie and --drop keep or drop
+/// them. `whole` is false if --untie can't keep them, since most of each array is written.
+std::string drop_hint(const MappingOptions& options, const std::vector<std::string>& names,
+                      bool whole = true);
+/// Returns `; 2 others are alike` for a list whose first item is named. Empty for one item.
+std::string and_others(std::size_t count);
+
+/// A compiled model in progress. Every scheme uses it.
 class ModelBuilder {
  public:
   ModelBuilder(const Catalog& catalog, const MappingOptions& options);
 
-  /// Applies --include and --exclude: what is left out becomes a named drop.
+  /// Applies --include and --exclude. Each left out tensor becomes a named drop.
   void exclude(const MappingOptions& options);
-  /// Leaves out the tensors whose names begin with one of these, in the same way.
+  /// Leaves out the tensors with these prefixes, in the same way.
   void leave_out(const std::vector<std::string>& prefixes, const std::string& why);
-  /// Gives leaves other names than their rules say.
+  /// Gives leaves names other than their rules'.
   void rename_leaves(std::vector<ResolvedRenaming> renames) { renames_ = std::move(renames); }
-  /// What a leaf is called: renamed, behind --prefix.
+  /// Returns the name of a leaf: renamed, after --prefix.
   std::string leaf_name(std::string_view name) const {
     return options_.prefix + renamed(renames_, name);
   }
@@ -55,9 +72,9 @@ class ModelBuilder {
   bool excluded(std::uint32_t tensor) const { return uses_[tensor] == TensorUse::excluded; }
   void mark(std::uint32_t tensor, TensorUse use) { uses_[tensor] = use; }
   TensorUse use(std::uint32_t tensor) const { return uses_[tensor]; }
-  /// Drops all of a tensor.
+  /// Drops a whole tensor.
   void drop_whole(std::uint32_t tensor, std::uint32_t rule, std::string why);
-  /// Sorts the leaves by path; checks that no path is the prefix of another, and that every cast
+  /// Sorts the leaves by path. Checks that no path is the prefix of another, and that every cast
   /// has a leaf.
   CompiledModel finish();
 
@@ -70,6 +87,7 @@ class ModelBuilder {
   void check_twice() const;
   void check_prefixes() const;
   void check_casts() const;
+  bool has_objects() const;
 
   const Catalog& catalog_;
   MappingOptions options_;
@@ -79,68 +97,90 @@ class ModelBuilder {
   std::unordered_map<std::string, std::uint32_t> rules_;
 };
 
-/// Throws: unsupported, if the config names a quantisation that nothing here decodes.
-void check_quantisation(const MappingTable& table, const Json& config, const std::string& location);
+/// Throws: unsupported, if the config names a quantization without a decoder.
+void check_quantization(const Json& config, const std::string& location);
+/// Returns the widths of packed integers (compressed-tensors' pack-quantized) that the config
+/// states. Throws: unsupported, if one of them is neither 4 nor 8.
+std::set<std::int64_t> packed_widths(const Json& config, const std::string& location);
+/// Returns the error for tensors of such a method.
+Error undecoded(const UndecodedMethod& method);
 
-/// The decoder that a family has for this tensor, or nullptr if it holds plain values.
-const DecodeRule* find_decode(const MappingTable& table, const Bindings& bindings,
-                              const TensorInfo& tensor);
+/// Returns the config without its quantization_config, at the top and in its text part.
+Json without_quantization(Json config);
 
-/// Whether a coded tensor holds codes of the shape that a rule shows.
-bool holds_codes(const DecodeRule& rule, const TensorInfo& tensor, const Shape& view);
+/// Returns the config without its quantization_config, if no tensor is quantized. It is left over
+/// from before the weights were merged or cast. Empty if it doesn't have one.
+std::optional<Json> without_leftover(const Json& config, const Catalog& catalog);
+/// Does the same with names alone.
+std::optional<Json> without_leftover(const Json& config, const NameList& list);
 
-/// Finds the scales of coded sources and marks them as used. `view` is the shape in codes.
-/// Throws: not_found (scales), bad_input (their dtype or shape).
-Decode compile_decode(const DecodeRule& rule, const Bindings& bindings,
-                      const std::vector<std::uint32_t>& sources, const Shape& view,
-                      ModelBuilder& builder);
+/// The rule that drops tensors that belong to codes.
+inline constexpr std::string_view kBesideCodes = "mappings/common.json#/quantization/drop";
+/// Drops unused tensors that belong to codes, such as scales of activations.
+void drop_beside_codes(ModelBuilder& builder);
 
-/// What a rule says about the dtype of its leaf.
+/// A rule's settings for the dtype of its leaf.
 struct DTypeRule {
   std::optional<DType> floor;
   std::optional<DType> stays;
 };
-/// What --dtype and --cast make of a leaf whose source has the dtype `natural`. Only a cast goes
-/// below what the rule says. Integers become what the rule says, whatever --dtype and --cast are.
+/// Returns the dtype of a leaf whose source has the dtype `natural`, after --dtype and --cast. Only
+/// a cast can go below the rule's dtype. Integers always become the rule's dtype.
 DType leaf_dtype(const MappingOptions& options, std::string_view path, DType natural,
                  const DTypeRule& rule);
 
 /// Checks a dotted leaf path. Throws: unsupported (empty component, '/').
 void check_path(const std::string& path);
 
-/// Where source number `number` of a transfer begins in its leaf: its loops count row-major.
+/// Returns the offset of a transfer's source in its leaf. The loops count row-major.
 std::uint64_t loop_offset(const Transfer& transfer, std::uint64_t number) noexcept;
 
-/// A model that proves right. Throws: bad_input, with the first finding of prove().
+/// Returns the value y = x * mul + add, solved for x.
+Value inverse_value(const Value& value);
+/// Combines two value functions. A factor and its inverse leave values as they are.
+Value both_values(const Value& first, const Value& second);
+
+/// Returns the claims for a lossless export from a tree: copies, repeats and fills of `forward`,
+/// whose leaves are `arrays` of the tree. Null if there is nothing to compare. Throws: unsupported
+/// (a copy that can't be traced to the output).
+std::shared_ptr<const CompiledModel> claims_of(const CompiledModel& forward, const Catalog& source,
+                                               const Catalog& tree,
+                                               const std::vector<std::uint32_t>& arrays,
+                                               const MappingOptions& options);
+/// Throws unless every element of the leaves is computed exactly once: unsupported.
+void check_claims_cover(const CompiledModel& claims, const Catalog& tree);
+
+/// Returns the model if its proof succeeds. Throws: bad_input, with the first finding of prove().
 CompiledModel proved(const Catalog& catalog, CompiledModel model);
 
-/// The rule by which tensors of layers are dropped that a model has no longer.
+/// The rule that drops the tensors of layers that the model no longer has.
 inline constexpr std::string_view kNumLayers = "--num-layers";
 
-/// What the notes of a way back begin with that say what was rounded before.
+/// Prefix of notes on values that were rounded before an export.
 inline constexpr std::string_view kNotExact = "not exact";
 
-/// Where the config.json of a source stands, as errors name it.
+/// Returns the path of a source's config.json, for errors.
 std::string config_path(const std::string& location);
-/// The family of a config, the user's own first. Throws: unsupported, with near names; bad_input,
-/// if a mapping was asked for and is not the model's.
+/// Returns the family of a config, the user's own first. Throws: unsupported, with similar names;
+/// bad_input, if a requested mapping isn't the model's.
 FamilyFile family_of(const Json& config, const std::string& location,
                      const std::vector<MappingFile>& own);
-/// The scheme that was asked for, or the dialect of scheme "hf". Throws: unsupported, with those
-/// that there are.
+/// Returns the requested scheme, or dialect of scheme "hf". Throws: unsupported, with the existing
+/// ones.
 const Scheme& scheme_of(const MappingTable& table, const MappingOptions& options);
-/// What was asked for, with separate layers where the scheme has no others.
+/// Returns the options, with separate layers if the scheme has no others.
 MappingOptions in_layout(const MappingOptions& asked, const Scheme& scheme);
-/// The notes whose condition is true.
-std::vector<std::string> texts_that_hold(const std::vector<Note>& list, const Bindings& bindings);
+/// Returns the notes whose condition is true.
+std::vector<std::string> texts_that_hold(const std::vector<Conditional>& list,
+                                         const Bindings& bindings);
 
-/// Adds transfers, fills and drops of a resolved mapping. Throws as compile_model.
+/// Adds transfers, fills and drops of a resolved mapping. Throws: as compile_model.
 void compile_rules(const MappingTable& table, const Scheme& scheme, const Bindings& bindings,
                    const ResolvedModel& resolved, ModelBuilder& builder);
 
 /// Adds one transfer per tensor, for --scheme hf.
 void compile_hf(ModelBuilder& builder);
-/// Adds one for each tensor that no rule of a dialect has used. Codes are decoded, to bf16 unless
+/// Adds one for each tensor that a dialect's rules haven't used. Decodes codes to bf16, unless
 /// --dtype or --cast say otherwise. Throws: unsupported (--dtype keep and codes).
 void compile_rest(const MappingTable& table, const Bindings& bindings, const Json& config,
                   ModelBuilder& builder);

@@ -1,8 +1,7 @@
-// From one scheme's leaves to another's: the way back to the model's tensors, and from there on, as
-// one step. No tensor of the model is made on the way.
+// Compiles from one scheme's leaves to another's: back to the model's tensors, and on from there,
+// in one step. The run never makes the model's tensors.
 
 #include <algorithm>
-#include <cmath>
 #include <span>
 #include <utility>
 #include <vector>
@@ -19,37 +18,23 @@
 namespace hfshard {
 namespace {
 
-// x * mul + add, then the same of another rule. A factor and its inverse leave values as they are.
-Value both(const Value& first, const Value& second) {
-  constexpr double kRounding = 1e-6;  // of two constants in f32
-  if (first.empty()) return second;
-  if (second.empty()) return first;
-  const double factor = double{second.mul.value_or(1.0F)};
-  const double mul = double{first.mul.value_or(1.0F)} * factor;
-  const double add = double{first.add.value_or(0.0F)} * factor + double{second.add.value_or(0.0F)};
-  Value out;
-  if (std::abs(mul - 1.0) > kRounding) out.mul = static_cast<float>(mul);
-  if (std::abs(add) > kRounding) out.add = static_cast<float>(add);
-  return out;
-}
-
 double apply(const Value& value, double scalar) {
   return scalar * double{value.mul.value_or(1.0F)} + double{value.add.value_or(0.0F)};
 }
 
-// What one array gives to a leaf by way of one tensor.
+// The part of a leaf that comes from one array, through one tensor.
 struct Part {
   std::uint32_t array = 0;
   IndexMap map;
   Value value;
   bool copy = false;
-  bool computed = false;  // on the way to the tree, and not undone by the way from it
+  bool computed = false;  // by `forward`, and not undone
   bool goes_like(const Part& other) const {
     return map.digits == other.map.digits && value == other.value && copy == other.copy;
   }
 };
 
-// Items of a list of models by the leaf that they lead to.
+// Lists a model's items by the leaf that they write.
 template <typename Item>
 std::vector<std::vector<std::uint32_t>> by_target(const std::vector<Item>& items,
                                                   std::size_t leaves) {
@@ -58,7 +43,7 @@ std::vector<std::vector<std::uint32_t>> by_target(const std::vector<Item>& items
   return out;
 }
 
-// Row-major cells: one step along an axis.
+// Returns the row-major cells of one step along an axis.
 std::uint64_t cells_within(std::span<const Loop> loops, std::size_t axis) {
   std::uint64_t out = 1;
   for (std::size_t k = axis + 1; k < loops.size(); ++k) out *= loops[k].extent;
@@ -74,7 +59,8 @@ class Composer {
         tree_(tree),
         builder_(tree, options),
         transfers_of_(by_target(back.transfers, back.leaves.size())),
-        fills_of_(by_target(back.fills, back.leaves.size())) {}
+        fills_of_(by_target(back.fills, back.leaves.size())),
+        options_(options) {}
 
   CompiledModel compose_all() {
     for (const Fill& fill : forward_.fills) {
@@ -89,6 +75,7 @@ class Composer {
       out().drops.push_back(std::move(kept));
     }
     for (const Drop& drop : forward_.drops) add_drop(drop);
+    take_claims();
     take_words();
     return builder_.finish();
   }
@@ -109,6 +96,8 @@ class Composer {
     model.axis_rules = std::move(forward_.axis_rules);
     model.model_names = std::move(forward_.model_names);
     model.load_words = std::move(forward_.load_words);
+    model.load_note = std::move(forward_.load_note);
+    model.warnings = std::move(forward_.warnings);
     model.config_text = std::move(forward_.config_text);
     if (model.config_text.empty()) model.config_text = back_.config_text;
     for (const std::string& note : back_.notes) {
@@ -117,16 +106,15 @@ class Composer {
     model.notes.insert(model.notes.end(), forward_.notes.begin(), forward_.notes.end());
   }
 
-  // Codes are decoded by what reads a model.
+  // Only readers of models decode codes.
   void check_values(const Transfer& transfer, const std::string& name) const {
     if (!transfer.decode) return;
-    throw Error(ErrorCode::unsupported,
-                "codes in a checkpoint of one scheme are not decoded for another one")
+    throw Error(ErrorCode::unsupported, "hfshard can't decode a scheme's codes for another scheme")
         .in_file(tree_.location)
         .in_tensor(name);
   }
 
-  // The tensors of the model that the leaves are: without the layers that it has no longer.
+  // Returns the tensors of the leaves' model, without removed layers.
   std::vector<Array> tensors_of_config() const {
     std::vector<bool> cut(back_.leaves.size(), false);
     for (const Drop& drop : forward_.drops)
@@ -160,8 +148,7 @@ class Composer {
     }
   }
 
-  // What becomes of one source of a rule: its parts, and what was cut from it when the tree was
-  // made.
+  // Returns the parts of a rule's source. Adds fills for regions that were dropped from it before.
   std::vector<Part> parts_of(const Transfer& transfer, std::uint64_t number) {
     const std::uint32_t tensor = transfer.sources[number];
     IndexMap onward = transfer.map;
@@ -172,7 +159,7 @@ class Composer {
     for (const std::uint32_t index : transfers_of_[tensor]) {
       const Transfer& from = back_.transfers[index];
       check_values(from, back_.leaves[tensor].name);
-      const Value value = both(from.value, transfer.value);
+      const Value value = both_values(from.value, transfer.value);
       maps.clear();
       compose(from.map, onward, maps);
       for (const IndexMap& map : maps) {
@@ -192,7 +179,8 @@ class Composer {
     return parts;
   }
 
-  // One part for each source of a rule. Loops over places in one array become digits of the map.
+  // Adds one part for each source of a rule. Loops over places in one array become digits of the
+  // map.
   void add_folded(const Transfer& transfer, std::span<Part> column) {
     const bool alike = std::ranges::all_of(
         column, [&](const Part& part) { return part.goes_like(column.front()); });
@@ -217,7 +205,7 @@ class Composer {
     for (const Part& part : parts) add(transfer, {}, {&part, 1});
   }
 
-  // Takes a loop away if along it there is always one array, whose place advances evenly.
+  // Removes a loop if all its steps are in one array, at even distances.
   static void fold(std::size_t axis, std::vector<Loop>& loops, std::vector<Part>& parts) {
     const Loop loop = loops[axis];
     const std::uint64_t inner = cells_within(loops, axis);
@@ -243,17 +231,20 @@ class Composer {
     loops.erase(loops.begin() + static_cast<std::ptrdiff_t>(axis));
   }
 
-  // One transfer of parts that are alike but for their arrays, row-major over loops.
+  static void check_cast(const Value& value, DType from, const Leaf& leaf) {
+    const bool plain = value.empty() && from == leaf.dtype;
+    if (plain || can_apply_value(value, from, leaf.dtype)) return;
+    throw Error(ErrorCode::unsupported,
+                fmt::format("hfshard can't cast {} to {}", to_string(from), to_string(leaf.dtype)))
+        .in_tensor(leaf.name);
+  }
+
+  // Adds one transfer for parts that only differ in their arrays, row-major over loops.
   void add(const Transfer& transfer, const std::vector<Loop>& loops, std::span<const Part> parts) {
     const Part& first = parts.front();
     const TensorInfo& array = tree_.tensors[first.array];
     const Leaf& leaf = forward_.leaves[transfer.target];
-    if (!can_apply_value(first.value, array.dtype, leaf.dtype)) {
-      throw Error(ErrorCode::unsupported,
-                  fmt::format("a cast from {} to {} is not possible", to_string(array.dtype),
-                              to_string(leaf.dtype)))
-          .in_tensor(leaf.name);
-    }
+    check_cast(first.value, array.dtype, leaf);
     Transfer made;
     made.target = transfer.target;
     made.rule = rule(forward_, transfer.rule);
@@ -268,34 +259,90 @@ class Composer {
     out().transfers.push_back(std::move(made));
   }
 
-  // A region of a tensor that the leaves have no place for, as the arrays hold it.
+  // Drops a region of a tensor that the leaves have no place for, from the arrays. If it was
+  // dropped as equal to another tensor, claims that, since neither is a range of a file.
   void add_drop(const Drop& drop) {
     for (const std::uint32_t index : transfers_of_[drop.source]) {
       const Transfer& from = back_.transfers[index];
-      if (from.copy) continue;  // made of another tensor's elements
+      if (from.copy) continue;  // made from another tensor's elements
+      const TensorInfo& array = tree_.tensors[from.sources.front()];
+      const std::string* accepted = accepted_loss(options_, array.name);
       std::vector<IndexMap> maps;
       compose(from.map, drop.map, maps);
       for (IndexMap& map : maps) {
         Drop made;
         made.source = from.sources.front();
-        made.rule = rule(forward_, drop.rule);
+        made.rule = accepted != nullptr ? builder_.rule(kDropFlag) : rule(forward_, drop.rule);
         made.map = std::move(map);
-        made.why = drop.why;
-        if (drop.same_as) made.same_as = twin_of(from, *drop.same_as);
+        made.why = accepted != nullptr ? accepted_why(*accepted) : drop.why;
         out().drops.push_back(std::move(made));
+      }
+      if (drop.same_as && accepted == nullptr) claim_twin(from, *drop.same_as, drop.rule);
+    }
+  }
+
+  // Claims that an array made from one tensor has the values of another tensor.
+  void claim_twin(const Transfer& from, std::uint32_t tensor, std::uint32_t number) {
+    const std::uint32_t target = claimed_leaf(from.sources.front());
+    const Leaf& leaf = claims_.leaves[target];
+    const IndexMap onward = inverse(from.map);
+    for (const std::uint32_t index : transfers_of_[tensor]) {
+      const Transfer& twin = back_.transfers[index];
+      const TensorInfo& array = tree_.tensors[twin.sources.front()];
+      std::vector<IndexMap> maps;
+      compose(twin.map, onward, maps);
+      for (const IndexMap& map : maps) {
+        Transfer made;
+        made.target = target;
+        made.rule = number;
+        made.sources = {twin.sources.front()};
+        made.source_shape = array.shape;
+        made.source_dtype = array.dtype;
+        made.map = split_by_axes(map, leaf.shape);
+        made.value = both_values(twin.value, inverse_value(from.value));
+        check_cast(made.value, array.dtype, leaf);
+        claims_.transfers.push_back(std::move(made));
       }
     }
   }
 
-  // The array whose bytes are those of another one where the tensors that they make are.
-  std::optional<std::uint32_t> twin_of(const Transfer& from, std::uint32_t tensor) const {
-    if (transfers_of_[tensor].size() != 1) return std::nullopt;
-    const Transfer& twin = back_.transfers[transfers_of_[tensor].front()];
-    const bool same = normalize(twin.map) == normalize(from.map) &&
-                      twin.source_shape == from.source_shape &&
-                      twin.source_dtype == from.source_dtype && twin.value == from.value;
-    if (!same) return std::nullopt;
-    return twin.sources.front();
+  std::uint32_t claimed_leaf(std::uint32_t array) {
+    const std::string& name = tree_.tensors[array].name;
+    const auto known = std::ranges::find(claims_.leaves, name, &Leaf::name);
+    if (known == claims_.leaves.end()) {
+      Leaf leaf;
+      static_cast<Array&>(leaf) = tree_.tensors[array];
+      claims_.leaves.push_back(std::move(leaf));
+      return static_cast<std::uint32_t>(claims_.leaves.size() - 1);
+    }
+    return static_cast<std::uint32_t>(known - claims_.leaves.begin());
+  }
+
+  // Takes the claims of the export, and those added here.
+  void take_claims() {
+    out().claims = back_.claims;
+    if (claims_.leaves.empty()) return;
+    claims_.rules = forward_.rules;
+    check_claims_cover(claims_, tree_);
+    shorten_rows(claims_);
+    if (back_.claims) {
+      const auto leaves = static_cast<std::uint32_t>(claims_.leaves.size());
+      const auto rules = static_cast<std::uint32_t>(claims_.rules.size());
+      const CompiledModel& more = *back_.claims;
+      claims_.leaves.insert(claims_.leaves.end(), more.leaves.begin(), more.leaves.end());
+      claims_.rules.insert(claims_.rules.end(), more.rules.begin(), more.rules.end());
+      for (Transfer transfer : more.transfers) {
+        transfer.target += leaves;
+        transfer.rule += rules;
+        claims_.transfers.push_back(std::move(transfer));
+      }
+      for (Fill fill : more.fills) {
+        fill.target += leaves;
+        fill.rule += rules;
+        claims_.fills.push_back(std::move(fill));
+      }
+    }
+    out().claims = std::make_shared<const CompiledModel>(std::move(claims_));
   }
 
   const CompiledModel& back_;
@@ -303,6 +350,8 @@ class Composer {
   const Catalog& tree_;
   ModelBuilder builder_;
   std::vector<std::vector<std::uint32_t>> transfers_of_, fills_of_;  // of `back`, by its leaves
+  const MappingOptions& options_;
+  CompiledModel claims_;
   bool computed_ = false;
 };
 
@@ -318,12 +367,15 @@ Catalog tensors_of(const std::vector<Array>& arrays, std::string config_text, co
   return out;
 }
 
-CompiledModel compile_through(const CompiledModel& back, CompiledModel forward,
-                              const Catalog& tree) {
+CompiledModel compile_through(const CompiledModel& back, CompiledModel forward, const Catalog& tree,
+                              const std::vector<std::string>& drop) {
   MappingOptions options;
+  options.drop = drop;
   options.scheme = forward.scheme;
-  options.flat_names = true;  // they were looked at when `forward` was compiled
+  options.flat_names = true;  // checked when `forward` was compiled
+  const std::uint64_t left_out_leaves = back.left_out_leaves + forward.left_out_leaves;
   CompiledModel model = Composer(back, std::move(forward), tree, options).compose_all();
+  model.left_out_leaves = left_out_leaves;
   shorten_rows(model);
   return proved(tree, std::move(model));
 }

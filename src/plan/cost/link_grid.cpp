@@ -26,7 +26,7 @@ std::string refusal(const Leaf& leaf, std::span<const Transfer* const> transfers
   if (has_fills) return "a part of it is filled in";
   if (transfers.empty() || leaf.shape.numel() == 0) return "it has no source";
   for (const Transfer* transfer : transfers) {
-    if (transfer->decode) return "its source is quantised";
+    if (transfer->decode) return "its source is quantized";
     if (!transfer->value.empty()) return "its values are computed";
     if (transfer->source_dtype != leaf.dtype) {
       return fmt::format("it is cast from {} to {}", to_string(transfer->source_dtype),
@@ -36,8 +36,8 @@ std::string refusal(const Leaf& leaf, std::span<const Transfer* const> transfers
   return {};
 }
 
-// What divides every boundary that a transfer has along the axes: extents of a chunk must divide
-// it. `units` receives the digits that move by single elements.
+// Reduces `extents` to divisors of all boundaries of a transfer along the axes, since the shape of
+// a chunk must divide them. `units` receives the digits that move by single elements.
 void narrow(const Transfer& transfer, const Leaf& leaf, Shape& extents,
             std::vector<UnitDigit>& units) {
   const Shape strides = leaf.shape.strides();
@@ -181,7 +181,7 @@ LinkChoice link_grid(const Leaf& leaf, std::span<const Transfer* const> transfer
   const std::uint64_t piece = grid.chunk.numel();
   if (piece < transfers.front()->source_shape.numel() &&
       piece * bits / 8 < limits.link_piece_bytes) {
-    out.why = fmt::format("its elements lie in pieces of {} bytes", piece * bits / 8);
+    out.why = fmt::format("its elements are in pieces of {} bytes", piece * bits / 8);
     return out;
   }
   grid.inner = grid.chunk;
@@ -194,7 +194,7 @@ LinkChoice link_grid(const Leaf& leaf, std::span<const Transfer* const> transfer
   if (sound) {
     out.grid = std::move(grid);
   } else {
-    out.why = "its elements lie in another order";
+    out.why = "its elements have another order";
   }
   return out;
 }

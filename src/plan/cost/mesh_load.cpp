@@ -58,7 +58,7 @@ std::vector<std::uint64_t> shard_of(const Spread& spread, const Mesh& mesh,
   return out;
 }
 
-// What of a leaf a shard holds; the last ones may have less than the others, or nothing.
+// Returns a shard's part of a leaf. The last shards can be smaller than others, or empty.
 Box box_of_shard(const std::vector<std::uint64_t>& shard, const Shape& extent, const Shape& shape) {
   Box out;
   for (std::size_t dim = 0; dim < shard.size(); ++dim) {
@@ -124,7 +124,7 @@ CellBytes cell_bytes(const Layout& layout, std::uint32_t leaf) {
   const Grid& grid = layout.grids()[leaf];
   if (grid.linked) return {packed_bytes(layout.model().leaves[leaf].dtype, grid.chunk.numel()), 0};
   const PieceForm& form = layout.units()[leaf].form;
-  // What is around a chunk that is not cut again comes with it, in one request.
+  // A chunk without inner chunks is read with its head and tail, in one request.
   if (!grid.has_inner()) return {form.stored_bytes(), 0};
   return {form.cell_step_bytes(), std::uint64_t{form.head_bytes} + form.tail_bytes};
 }
@@ -181,7 +181,7 @@ std::uint64_t devices_of(const Mesh& mesh, std::uint64_t devices_per_host) {
   constexpr std::uint64_t kMaxDevices = std::uint64_t{1} << 16;
   constexpr std::uint64_t kMaxDevicesPerHost = 256;
   if (devices_per_host > kMaxDevicesPerHost) {
-    throw Error(ErrorCode::limit, fmt::format("{} devices on one host; at most {} are counted",
+    throw Error(ErrorCode::limit, fmt::format("{} devices on one host; hfshard counts at most {}",
                                               devices_per_host, kMaxDevicesPerHost));
   }
   std::uint64_t devices = 1;
@@ -204,7 +204,7 @@ LoadCost load_cost(const Layout& layout, const AxisRules& rules, const Mesh& mes
   const std::uint64_t devices = devices_of(mesh, devices_per_host);
   if (devices % devices_per_host != 0) {
     throw Error(ErrorCode::bad_input,
-                fmt::format("{} devices of the mesh {} are no whole number of hosts of {}", devices,
+                fmt::format("{} devices of the mesh {} don't divide into hosts of {}", devices,
                             to_string(mesh), devices_per_host));
   }
   out.hosts.resize(devices / devices_per_host);

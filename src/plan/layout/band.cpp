@@ -5,14 +5,14 @@
 #include <utility>
 
 #include "base/checked.h"
-#include "bytes/source.h"
+#include "bytes/local/source.h"
 
 #include "hfshard/error.h"
 
 namespace hfshard {
 namespace {
 
-// Digits that pick the row, slowest first, and those that move within it.
+// The digits that select the row, slowest first, and those that move in it.
 struct Split {
   DigitList outer;
   DigitList inner;
@@ -58,8 +58,8 @@ BandCursor::BandCursor(const IndexMap& map, std::uint64_t row, std::uint64_t ban
   if (at_end_) return;
   const Split split = split_digits(map, row);
   const std::size_t count = split.outer.size();
-  // Of the digits from k on, together with the row: the elements they span, and whether no hole
-  // between them is too wide.
+  // Per digit k, for the digits from k on and the row: the elements that they span, and whether all
+  // holes are narrow enough.
   std::array<std::uint64_t, DigitList::kMax + 1> span{};
   std::array<bool, DigitList::kMax + 1> dense{};
   span[count] = split.inner_span;
@@ -69,7 +69,7 @@ BandCursor::BandCursor(const IndexMap& map, std::uint64_t row, std::uint64_t ban
     span[k] = span[k + 1] + (split.outer[k].extent - 1) * step;
     dense[k] = dense[k + 1] && (step <= span[k + 1] || step - span[k + 1] <= gap_elements);
   }
-  std::size_t level = 0;  // of the digit whose steps are put together
+  std::size_t level = 0;  // of the digit with merged steps
   std::uint64_t turns = 1;
   for (; level < count && !(dense[level] && span[level + 1] <= band_elements); ++level) {
     counter_.push_back(split.outer[level]);
@@ -152,7 +152,10 @@ BandForm band_form(const Transfer& transfer, DType leaf_dtype, const Limits& lim
       (transfer.decode ? kCodesAround : 0);
   out.raw_bytes = padded(widest * in_bits) + kViewSlackBytes;
   if (transfer.converts(leaf_dtype)) out.converted_bytes = padded(widest * out_bits);
-  if (transfer.decode) out.scale_bytes = padded(transfer.decode->most_scale_bytes(widest) * 8);
+  if (transfer.decode) {
+    out.scale_bytes = padded(transfer.decode->most_scale_bytes(widest) * 8);
+    out.zero_bytes = padded(most_zero_bytes(transfer.decode->form, widest) * 8);
+  }
   out.row_bytes = padded(out.row * out_bits);
   return out;
 }

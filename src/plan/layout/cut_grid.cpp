@@ -18,7 +18,7 @@ std::size_t axis_of(const Shape& strides, std::int64_t dst_step) noexcept {
 std::vector<std::size_t> source_order(const Leaf& leaf, const Transfer* first) {
   constexpr std::int64_t kPicksSource = INT64_MAX;
   std::vector<std::int64_t> step(leaf.shape.rank(),
-                                 0);  // largest source step per axis; 0: not moved
+                                 0);  // largest per axis; 0: not moved
   if (first != nullptr) {
     const Shape strides = leaf.shape.strides();
     for (const Digit& digit : first->map.digits) {
@@ -71,35 +71,37 @@ Divisors divisors_near(std::uint64_t extent, std::uint64_t parts) {
 
 namespace {
 
-// A divisor is near if it makes at most so many times the chunks that are wanted; where there is no
-// good other way (shards, layers), also if they have 1/kTiny of the floor.
+// A divisor is near if it makes at most this many times the needed chunks. For shards and layers,
+// which lack a good alternative, it is also near if chunks have 1/kTiny of the floor.
 constexpr std::uint64_t kNear = 4;
 constexpr std::uint64_t kTiny = 16;
-// A leaf's edge chunks may add 1/kPadding to what it stores; codecs have the rest of a tenth.
+// Edge chunks of a leaf may add 1/kPadding to its stored size. Codecs may add the rest of a tenth.
 constexpr std::uint64_t kPadding = 16;
-// Extents that are tried for a ragged axis: 1/kPadding is reached by so many on an axis of its own.
+// Extents to try for a ragged axis. With so many on a single axis, one reaches 1/kPadding.
 constexpr std::uint64_t kTries = 64;
-// A chunk that lies across shards is at most such a part of one: a shard reads two parts more.
+// A chunk across shards is at most this part of a shard, so that loading a shard reads two parts
+// more.
 constexpr std::uint64_t kAcross = 32;
-// Inner chunks below this part of the floor are not worth their checksums, index and requests.
+// Inner chunks below this part of the floor don't justify their checksums, index and requests.
 constexpr std::uint64_t kCellsOfFloor = 4096;
 
-// The working state of one cut. Sizes are in elements.
+// The state of one cut. Sizes are in elements.
 struct Cutter {
   const Leaf& leaf;
   std::vector<bool> in_row;   // axes that a unit spans
   std::vector<bool> sharded;  // axes that the mesh splits
   Shape shard;
-  std::uint64_t most;   // that a chunk should have
-  std::uint64_t floor;  // up to which chunks grow
-  std::uint64_t slab;   // that a unit can have
+  std::uint64_t most;   // for a chunk
+  std::uint64_t floor;  // chunks grow up to this
+  std::uint64_t slab;   // the largest unit
   Shape chunk;
-  std::vector<bool> across{};  // axes where chunks lie across shards
+  std::vector<bool> across{};  // axes with chunks across shards
 
   bool fits() const { return chunk.numel() <= most; }
-  // What a chunk may have along an axis; 0 if a single element is too much.
+  // Returns the largest extent of a chunk along an axis. 0 if a single element is too much.
   std::uint64_t room(std::size_t axis) const { return most / (chunk.numel() / chunk[axis]); }
-  // Of a unit: the whole leaf along the axes of a source row, one chunk along the others.
+  // Returns the size of a unit: the whole leaf along the axes of a source row, one chunk along
+  // others.
   std::uint64_t unit() const {
     std::uint64_t out = 1;
     for (std::size_t d = 0; d < chunk.rank(); ++d)
@@ -108,7 +110,8 @@ struct Cutter {
   }
   bool holds() const { return unit() <= slab; }
 
-  // Whether edge chunks stay small with this extent along an axis, and packed chunks whole bytes.
+  // Returns whether edge chunks stay small with this extent along an axis. Packed chunks must also
+  // have whole bytes.
   bool pads_little(std::size_t axis, std::uint64_t extent) const {
     std::uint64_t stored = 1;
     for (std::size_t d = 0; d < chunk.rank(); ++d)
@@ -118,8 +121,8 @@ struct Cutter {
            chunk.numel() / chunk[axis] * extent * size_bits(leaf.dtype) % 8 == 0;
   }
 
-  // Cuts an axis to at most `room`, evenly if a divisor is near, else with a ragged last chunk.
-  // False, and nothing is done, if that would be within a shard.
+  // Cuts an axis to at most `room`: evenly if a divisor is near, else with a ragged last chunk.
+  // Returns false, without changes, if that chunk would be within a shard.
   bool cut(std::size_t axis, std::uint64_t room) {
     const std::uint64_t extent = chunk[axis];
     if (room == 0) {
@@ -142,19 +145,19 @@ struct Cutter {
     }
     return true;
   }
-  // Cuts a sharded axis without regard to shards.
+  // Cuts a sharded axis regardless of shards.
   void cut_across(std::size_t axis, std::uint64_t room) {
     chunk[axis] = std::max<std::uint64_t>(std::min(room, shard[axis] / kAcross), 1);
     across[axis] = shard[axis] % chunk[axis] != 0;
   }
-  // Divides a sharded axis, but not as far as it should be.
+  // Divides a sharded axis, but less than necessary.
   void cut_less(std::size_t axis) {
     const std::uint64_t parts = ceil_div(chunk[axis], std::max<std::uint64_t>(room(axis), 1));
     chunk[axis] /= divisors_near(chunk[axis], parts).below;
   }
 
-  // Grows along a stacked axis up to the floor: by the smallest divisor of its length that reaches
-  // it, else the largest that fits, else with a ragged last chunk.
+  // Grows along a stacked axis up to the floor. Takes the smallest divisor of its length that
+  // reaches the floor, else the largest that fits, else a ragged last chunk.
   void grow(std::size_t axis) {
     const std::uint64_t single = chunk.numel();
     const std::uint64_t length = leaf.shape[axis];
@@ -173,8 +176,8 @@ struct Cutter {
   }
 };
 
-// Halves (or divides by the smallest prime factor) the largest per-axis count until at most `most`
-// shards are left. A count without a small factor becomes one.
+// Divides the largest per-axis count by its smallest prime factor until at most `most` shards are
+// left. A count without a small factor becomes one.
 Shape cap_counts(Shape counts, std::uint64_t most) {
   constexpr std::uint64_t kLargestFactor = std::uint64_t{1} << 16;
   while (counts.numel() > most) {
@@ -187,7 +190,7 @@ Shape cap_counts(Shape counts, std::uint64_t most) {
   return counts;
 }
 
-// Shards along each axis; stacked axes are cut by layers instead.
+// Returns the shards along each axis. Stacked axes are cut by layers instead.
 Shape mesh_counts(const Leaf& leaf, const Shape& shard) {
   Shape counts;
   for (std::size_t d = 0; d < leaf.shape.rank(); ++d) {
@@ -196,8 +199,8 @@ Shape mesh_counts(const Leaf& leaf, const Shape& shard) {
   return counts;
 }
 
-// Cuts unsharded axes before sharded ones until the chunk fits, slowest in the source first; axes
-// without a near divisor within a shard last, and as far as that goes.
+// Cuts axes until the chunk fits: unsharded ones before sharded ones, slowest in the source first.
+// Axes without a near divisor within a shard come last, and are cut as far as possible.
 void cut_axes(Cutter& cutter, const Shape& outer, const std::vector<std::size_t>& order) {
   std::vector<std::size_t> left;
   for (const bool sharded : {false, true}) {
@@ -211,7 +214,7 @@ void cut_axes(Cutter& cutter, const Shape& outer, const std::vector<std::size_t>
   for (const std::size_t axis : left) cutter.cut_less(axis);
 }
 
-// Cuts the axes that a unit does not span until it fits in the slab.
+// Cuts the axes that a unit doesn't span until it fits in the slab.
 void cut_units(Cutter& cutter, const std::vector<std::size_t>& order) {
   const std::uint64_t most = cutter.slab - cutter.slab / kPadding;
   for (const std::size_t axis : order) {
@@ -243,7 +246,7 @@ Cutter make_cutter(const Leaf& leaf, const Shape& shard, std::uint64_t fan,
   return out;
 }
 
-// Inner chunks follow the exact mesh where stored chunks do not.
+// Where stored chunks don't follow the exact mesh, inner chunks do.
 Shape inner_chunk(const Cutter& cutter, const Limits& limits) {
   Shape inner = cutter.chunk;
   for (std::size_t d = 0; d < inner.rank(); ++d) {

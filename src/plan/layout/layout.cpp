@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t kMaxGroups = std::uint64_t{1} << 28;
 
-// Source position of the first unit of a group: what tile order follows.
+// Returns the source position of a group's first unit, which decides the order of tiles.
 std::pair<std::uint32_t, std::uint64_t> source_position(const Model& model, const CutLeaves& cut,
                                                         const Group& group) {
   const auto transfers = model.transfers_of(group.leaf);
@@ -44,18 +44,19 @@ std::pair<std::uint32_t, std::uint64_t> source_position(const Model& model, cons
   return {info.file, info.begin_bytes};
 }
 
-// Elements that one source of a transfer makes the run read: bands, and the short holes in them.
+// Returns the elements that the run reads for one source of a transfer: bands with their short
+// holes.
 std::uint64_t read_elements(const Transfer& transfer, const BandForm& form) {
   const IndexMap map = split_at_rows(transfer);
   return BandCursor(map, form.row, form.most, form.gap).elements();
 }
 
-// Whether a transfer reads plain tensors, not arrays that are cut into pieces.
+// Returns whether a transfer reads plain tensors, not arrays in pieces.
 bool is_plain(const Model& model, const Transfer& transfer) {
   return model.catalog().tensors[transfer.sources.front()].is_whole();
 }
 
-// Bytes of the arrays that are cut into pieces and used, decoded: each piece is read once.
+// Returns the decoded bytes of the used arrays in pieces. Each piece is read once.
 std::uint64_t piece_bytes(const Model& model) {
   std::vector<bool> used(model.catalog().tensors.size(), false);
   for (const Transfer& transfer : model.transfers) {
@@ -70,7 +71,7 @@ std::uint64_t piece_bytes(const Model& model) {
   return out;
 }
 
-// How many tensors feed several leaves; the run reads them once for each.
+// Counts the tensors that several leaves use. The run reads them once per leaf.
 std::uint64_t shared_tensors(const Model& model, const PerLeaf<Grid>& grids) {
   constexpr std::uint32_t kUnseen = UINT32_MAX;
   constexpr std::uint32_t kSeveral = kUnseen - 1;
@@ -97,8 +98,8 @@ std::uint64_t of_arrays(const std::optional<ArrayFiles>& arrays) {
   return heap_bytes(arrays->order) + heap_bytes(arrays->first) + heap_bytes(arrays->leading_bytes);
 }
 
-// Disk that the unpacked arrays of one unit of a leaf take, at most: of the arrays that a loop
-// picks all where a unit spans several.
+// Returns the most disk that the unpacked arrays of a leaf's unit take. If a unit spans several
+// arrays of a loop, all of them count.
 std::uint64_t unpacked_bytes_of(const Model& model, std::uint32_t leaf, const UnitForm& unit,
                                 const Grid& grid, const std::vector<UnpackedForm>& unpacked) {
   std::uint64_t out = 0;
@@ -251,10 +252,10 @@ void Layout::order_groups() {
   std::uint64_t groups = 0;
   for (std::size_t leaf = 0; leaf < cut_.units.size(); ++leaf) groups += cut_.units[leaf].groups;
   if (groups > kMaxGroups) {
-    throw Error(ErrorCode::limit, fmt::format("the output has {} groups of chunks, more than the "
-                                              "{} that a plan holds",
-                                              groups, kMaxGroups))
-        .hint("larger chunks are fewer: --chunk-bytes");
+    throw Error(ErrorCode::limit,
+                fmt::format("the output has {} groups of chunks, and a plan holds at most {}",
+                            groups, kMaxGroups))
+        .hint("pass a larger --chunk-bytes");
   }
   std::vector<Keyed> keyed;
   keyed.reserve(groups);
@@ -275,7 +276,7 @@ void Layout::order_groups() {
   for (const Keyed& item : keyed) groups_.push_back(item.group);
 }
 
-// A leaf that is stored whole is one group. The format says in which order they follow each other.
+// A leaf that is stored whole is one group. The format decides the order of groups.
 void Layout::order_arrays(const ArrayFilesFunction& put) {
   std::vector<std::uint32_t> order(cut_.units.size());
   std::iota(order.begin(), order.end(), 0U);
@@ -310,16 +311,17 @@ void Layout::place_groups() {
   }
   totals_.output_bytes = address;
   if (address > kMaxOutputBytes) {
-    throw Error(ErrorCode::limit,
-                fmt::format("{} chunks, each at a multiple of {}, are {} of output, more than the "
-                            "{} that are planned",
-                            chunks, human_bytes(limits_.alignment_bytes), human_bytes(address),
-                            human_bytes(kMaxOutputBytes)))
-        .hint("larger chunks take less: --chunk-bytes");
+    throw Error(
+        ErrorCode::limit,
+        fmt::format(
+            "{} chunks, each at a multiple of {}, need {} of output; a plan holds at most {}",
+            chunks, human_bytes(limits_.alignment_bytes), human_bytes(address),
+            human_bytes(kMaxOutputBytes)))
+        .hint("pass a larger --chunk-bytes");
   }
 }
 
-// Data files are runs of units, cut by output bytes only.
+// Data files are runs of units, cut by output bytes alone.
 void Layout::cut_files() {
   const std::uint64_t most = std::clamp(totals_.output_bytes / limits_.file_share,
                                         limits_.file_min_bytes, limits_.file_max_bytes);
@@ -364,8 +366,10 @@ void Layout::count_totals() {
         ceil_div(read_elements(transfer, form) * size_bits(transfer.source_dtype), 8) *
         transfer.sources.size();
     if (!transfer.decode) continue;
-    for (const std::uint32_t scale : transfer.decode->scales)
-      totals_.source_bytes += model_->catalog().tensors[scale].size_bytes;
+    for (const auto* list : transfer.decode->lists()) {
+      for (const std::uint32_t tensor : *list)
+        totals_.source_bytes += model_->catalog().tensors[tensor].size_bytes;
+    }
   }
   totals_.source_bytes += piece_bytes(*model_);
   totals_.shared_tensors = shared_tensors(*model_, cut_.grids);

@@ -37,14 +37,14 @@ AxisRules parse_axis_rules(std::string_view text, std::string_view name) {
   try {
     for (const Json& entry : document.as_array()) {
       const Json::Array& pair = entry.as_array();
-      if (pair.size() != 2) throw Error(ErrorCode::bad_input, "an axis rule is a pair");
+      if (pair.size() != 2) throw Error(ErrorCode::bad_input, "an axis rule must be a pair");
       AxisRules::Rule rule;
       rule.logical = pair[0].as_string();
       for (const Json& axis : pair[1].as_array()) rule.mesh_axes.push_back(axis.as_string());
       out.rules.push_back(std::move(rule));
       ++index;
     }
-  } catch (Error& error) {  // adds the entry, which the JSON accessors do not know
+  } catch (Error& error) {  // the JSON accessors don't know the entry
     throw error.in_file(name).by_rule(fmt::format("{}#/{}", name, index));
   }
   return out;
@@ -67,10 +67,8 @@ Mesh::Axis parse_mesh_axis(const std::string& part, std::string_view whole,
   Mesh::Axis axis;
   axis.name = part.substr(0, equals);
   if (equals == std::string::npos && !std::ranges::binary_search(known, axis.name)) {
-    throw Error(ErrorCode::usage, fmt::format("a mesh is axes with sizes, not {}", quote(whole)))
-        .hint(
-            "write NAME=N for each, with commas between them, such as fsdp=8,tensor=4; axes are " +
-            join(known, ", "));
+    throw Error(ErrorCode::usage, fmt::format("a mesh needs axes with sizes, not {}", quote(whole)))
+        .hint("pass axes such as fsdp=8,tensor=4; the axes are " + join(known, ", "));
   }
   if (!std::ranges::binary_search(known, axis.name)) {
     throw Error(ErrorCode::usage, fmt::format("unknown mesh axis {}", quote(axis.name)))
@@ -82,7 +80,7 @@ Mesh::Axis parse_mesh_axis(const std::string& part, std::string_view whole,
   if (status != std::errc() || end != digits.data() + digits.size() || axis.size == 0) {
     throw Error(ErrorCode::usage,
                 fmt::format("mesh axis {} needs a size of at least 1", quote(part)))
-        .hint(fmt::format("write {}=16, not {}", axis.name, quote(whole)));
+        .hint(fmt::format("pass {}=16, not {}", axis.name, quote(whole)));
   }
   return axis;
 }
@@ -96,8 +94,8 @@ Mesh parse_mesh(std::string_view text, const AxisRules& rules) {
     Mesh::Axis axis = parse_mesh_axis(part, text, known);
     for (const Mesh::Axis& other : mesh.axes) {
       if (other.name == axis.name) {
-        throw Error(ErrorCode::usage, fmt::format("mesh axis {} is named twice in {}",
-                                                  quote(axis.name), quote(text)));
+        throw Error(ErrorCode::usage,
+                    fmt::format("mesh axis {} appears twice in {}", quote(axis.name), quote(text)));
       }
     }
     mesh.axes.push_back(std::move(axis));
@@ -152,10 +150,10 @@ Shape shard_counts(const Leaf& leaf, const AxisRules& rules, const Mesh& mesh, b
     }
     if (!count || (!uneven && leaf.shape[d] % *count != 0)) {
       throw Error(ErrorCode::bad_input,
-                  fmt::format("dimension {} ({}) of {} is {}, which {} does not divide", d,
+                  fmt::format("dimension {} ({}) of {} is {}, which {} doesn't divide", d,
                               leaf.axes[d], to_string(leaf.shape), leaf.shape[d], join(names, ",")))
           .in_tensor(leaf.name)
-          .hint("choose a mesh whose sizes divide every dimension; loaders refuse such a mesh too");
+          .hint("pass a mesh whose sizes divide every dimension; loaders also refuse this mesh");
     }
     counts.push_back(*count);
   }

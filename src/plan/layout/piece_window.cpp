@@ -12,8 +12,8 @@
 namespace hfshard {
 namespace {
 
-// How many consecutive steps of a digit a cell of `cell` elements holds; nothing if cells begin and
-// end between its steps.
+// Returns how many consecutive steps of a digit are in a cell of `cell` elements. Empty if cells
+// begin and end between its steps.
 std::optional<std::uint64_t> steps_in_cell(const AxisDigit& digit, std::uint64_t cell, bool top) {
   const std::uint64_t span = digit.step * digit.extent;
   if (cell % span == 0 || (top && cell >= span)) return digit.extent;
@@ -25,7 +25,7 @@ std::optional<std::uint64_t> steps_in_cell(const AxisDigit& digit, std::uint64_t
   return steps;
 }
 
-// Tightens the window along the axes of the leaf that the digits of one source axis move.
+// Narrows the window along the leaf axes that the digits of one source axis move.
 void add_digits(const Leaf& leaf, const std::vector<AxisDigit>& digits, std::uint64_t cell,
                 Shape& window) {
   const Shape strides = leaf.shape.strides();
@@ -40,8 +40,8 @@ void add_digits(const Leaf& leaf, const std::vector<AxisDigit>& digits, std::uin
     const std::size_t axis = axis_of(strides, digit.src_step);
     const std::uint64_t unit = static_cast<std::uint64_t>(digit.src_step) / strides[axis];
     const std::uint64_t all = digit.extent * unit;
-    // Cells that do not divide the digit end where it does, which repeats where it is not the
-    // slowest of its leaf's axis.
+    // Cells that don't divide the digit end where it does. That repeats unless it is the slowest
+    // digit of its leaf axis.
     const std::uint64_t wanted =
         digit.extent % steps == 0 || all >= leaf.shape[axis] ? steps * unit : all;
     window[axis] = std::min(std::lcm(window[axis], wanted), leaf.shape[axis]);

@@ -11,30 +11,30 @@
 
 namespace hfshard {
 
-/// Where a unit of a leaf may begin and end along each axis, in elements, so that whatever a cell
-/// of its source's pieces feeds lies in one unit: at multiples, and at the leaf's end. 1: anywhere.
-/// Nothing if there is no such unit: the cells feed more than this transfer does, or are decoded
-/// together with others.
+/// Returns steps for a leaf's units, in elements per axis, so that each cell of its source's pieces
+/// only feeds one unit. Units can begin and end at their multiples, and at the leaf's end. 1 means
+/// anywhere. Empty if such units don't exist, since the cells feed more than this transfer, or are
+/// decoded together with others.
 std::optional<Shape> piece_window(const Leaf& leaf, const Transfer& transfer, const Grid& pieces);
 
-/// What lets both windows be kept to: per axis the least common multiple, or all of the leaf.
+/// Combines two windows: per axis the least common multiple, or the whole leaf.
 Shape join_windows(const Leaf& leaf, const Shape& a, const Shape& b);
 
-/// How pieces are read for a leaf, and the bytes of every buffer that it takes beside the unit's
-/// region. The plan counts them and the run cuts them, both from here.
+/// The way of reading pieces for a leaf, with the sizes of all buffers in addition to the unit's
+/// region. The plan counts them and the run allocates them, both from here.
 struct PieceBands {
-  std::uint64_t band_bytes = 0;       ///< of a cell, as stored, that are read at once
-  std::uint64_t converted_bytes = 0;  ///< as the leaf stores them; 0 if they are moved as they are
-  std::uint64_t reader_bytes = 0;     ///< a piece reader's own
-  std::uint64_t rows_bytes = 0;       ///< rows of the source, gathered to be hashed
-  std::uint64_t row_bytes = 0;        ///< one of them
+  std::uint64_t band_bytes = 0;       ///< part of a cell read at once
+  std::uint64_t converted_bytes = 0;  ///< in the leaf's dtype; 0: not converted
+  std::uint64_t reader_bytes = 0;     ///< scratch of a piece reader
+  std::uint64_t rows_bytes = 0;       ///< rows gathered for hashing
+  std::uint64_t row_bytes = 0;        ///< one of these rows
   std::uint64_t scratch_bytes() const noexcept;
 };
-/// `reader_bytes`: Checkpoint::scratch_bytes of the array, for steps of any length.
+/// `reader_bytes` is Checkpoint::scratch_bytes of the array, for steps of any length.
 PieceBands piece_bands(const Transfer& transfer, DType leaf_dtype, const Grid& pieces,
                        std::uint64_t reader_bytes, const Limits& limits);
 
-/// The same for an array that is unpacked.
+/// The buffers for unpacking an array.
 struct UnpackBands {
   std::uint64_t band_bytes = 0;  ///< twice: as stored, and row-major
   std::uint64_t reader_bytes = 0;

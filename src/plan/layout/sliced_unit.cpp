@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t kSlicesOfTile = 4;
 constexpr std::uint64_t kTilesOfRows = 2;
 
-// Where slices may begin and end, so that they hold whole rows of all sources.
+// Returns steps for slices that have whole rows of all sources.
 Shape rows_window(const Leaf& leaf, std::span<const Transfer* const> transfers) {
   Shape out;
   for (std::size_t d = 0; d < leaf.shape.rank(); ++d) out.push_back(1);
@@ -47,10 +47,10 @@ UnitForm find_sliced_unit(const Leaf& leaf, std::span<const Transfer* const> tra
   slices.row_bytes = empty ? 0 : packed_bytes(leaf.dtype, leaf.shape.numel());
   const Shape rows = rows_window(leaf, transfers);
   const Shape window = pieces == nullptr ? rows : join_windows(leaf, rows, pieces->window);
-  // From the front: an axis of which one index is too much is taken one by one.
+  // From the front: if one index of an axis is too much, slices take its indices one by one.
   for (std::size_t d = 0; d < rank && !empty; ++d) {
     if (leaf.shape[d] > 1 && rows[d] >= leaf.shape[d]) break;  // a row spans it
-    // Transposed: what is read at a time is as long as the slice has rows.
+    // Transposed sources are read in runs as long as the slice has rows.
     const std::uint64_t most =
         rows[d] > 1 ? limits.merge_bytes * kTilesOfRows : limits.merge_bytes / kSlicesOfTile;
     const std::uint64_t wanted = std::max<std::uint64_t>(most, 1);
@@ -60,7 +60,7 @@ UnitForm find_sliced_unit(const Leaf& leaf, std::span<const Transfer* const> tra
     slices.slice_rows = std::clamp<std::uint64_t>(wanted / slices.row_bytes, 1, slices.rows);
     slices.slice_rows = std::min(round_up(slices.slice_rows, window[d]), slices.rows);
     slices.extent[d] = slices.slice_rows;
-    if (window[d] > 1) break;  // no slice may end within one
+    if (window[d] > 1) break;  // no slice may end in a window
   }
   unit.counts = chunk_counts(leaf.shape, slices.extent);
   for (std::size_t d = 0; d < rank; ++d) {
@@ -78,8 +78,8 @@ UnitForm make_sliced_unit(const Leaf& leaf, std::span<const Transfer* const> tra
   UnitForm unit = find_sliced_unit(leaf, transfers, form, limits, pieces);
   if (!fits_slab(unit, limits)) {
     throw Error(ErrorCode::limit,
-                fmt::format("one source row of this tensor feeds {} of output, more than the {} "
-                            "that are held at once",
+                fmt::format("one source row of this tensor becomes {} of output, and hfshard holds "
+                            "at most {} at once",
                             human_bytes(unit.stride_bytes), human_bytes(limits.slab_bytes)))
         .in_tensor(leaf.name);
   }

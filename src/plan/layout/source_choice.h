@@ -11,18 +11,18 @@
 
 namespace hfshard {
 
-/// How a leaf reads those of its arrays that are cut into pieces.
+/// How a leaf reads its arrays that are cut into pieces.
 struct SourceChoice {
-  std::optional<SourcePieces> pieces;     ///< of those that it takes; nothing: none
-  std::vector<std::uint32_t> taken;       ///< arrays whose pieces its units take as they come
-  std::vector<std::uint32_t> refused;     ///< those that must be split, since no unit can
-  std::uint64_t split_scratch_bytes = 0;  ///< beside a unit's region, to read what is split
+  std::optional<SourcePieces> pieces;     ///< of the taken arrays, if any
+  std::vector<std::uint32_t> taken;       ///< arrays read piece by piece
+  std::vector<std::uint32_t> refused;     ///< arrays that must be split
+  std::uint64_t split_scratch_bytes = 0;  ///< to read split arrays
 };
 SourceChoice choose_source(const Model& model, const Leaf& leaf,
                            const std::vector<const Transfer*>& transfers, const SplitArrays& split,
                            const Limits& limits);
 
-/// Adds what a leaf refuses to the arrays that are split, which are ascending. Whether one is
+/// Adds the refused arrays to those that are split, which are ascending. Returns whether one is
 /// new.
 bool add_refused(const SourceChoice& choice, std::vector<std::uint32_t>& split);
 

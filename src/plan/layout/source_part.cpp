@@ -18,8 +18,8 @@ SourcePartCursor::SourcePartCursor(const Transfer& transfer, IndexMap map, const
   }
 }
 
-// Which indices of a loop reach into the box: coordinates [i * per, i * per + width) of the loop's
-// axis, shifted by base.
+// Returns the indices of a loop that reach into the box: coordinates [i * per, i * per + width) of
+// the loop's axis, shifted by base.
 SourcePartCursor::LoopRange SourcePartCursor::range_of(const Loop& loop,
                                                        const Shape& strides) const {
   if (loop.extent <= 1) return {0, loop.extent};
@@ -46,7 +46,7 @@ SourcePartCursor::LoopRange SourcePartCursor::range_of(const Loop& loop,
   return range;
 }
 
-// The next combination of loop indices; false after the last.
+// Moves to the next combination of loop indices. Returns false after the last.
 bool SourcePartCursor::advance() {
   for (std::size_t k = at_.size(); k-- > 0;) {
     if (++at_[k] != ranges_[k].end) return true;

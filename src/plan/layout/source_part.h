@@ -9,20 +9,20 @@
 
 namespace hfshard {
 
-/// What one source of a transfer gives to a box of its leaf.
+/// The part of a box of a leaf that comes from one source of a transfer.
 struct SourcePart {
   std::uint64_t source = 0;  ///< index into Transfer::sources
-  IndexMap map;              ///< offsets are those of the whole source and the whole leaf
+  IndexMap map;              ///< offsets in the whole source and leaf
 };
 
-/// The sources of a transfer that reach into a box of its leaf, in source order, each with a part
-/// of `map` whose target elements lie in the box. `map` is the transfer's, its digits split as the
-/// caller needs them; none may span two axes of the leaf. Transfer and leaf must outlive the
-/// cursor.
+/// Finds the sources of a transfer that reach into a box of its leaf, in source order. Each has the
+/// part of `map` whose target elements are in the box. `map` is the transfer's, with its digits
+/// split as the caller needs them. No digit may span two axes of the leaf. Transfer and leaf must
+/// outlive the cursor.
 class SourcePartCursor {
  public:
   SourcePartCursor(const Transfer& transfer, IndexMap map, const Leaf& leaf, Box box);
-  /// The next part, valid until the next call; nullptr at the end.
+  /// Returns the next part, valid until the next call. Null at the end.
   const SourcePart* next();
 
  private:
@@ -37,11 +37,11 @@ class SourcePartCursor {
   const Leaf& leaf_;
   IndexMap map_;
   Box box_;
-  std::vector<LoopRange> ranges_;  // of each loop, the indices that reach into the box
+  std::vector<LoopRange> ranges_;  // of each loop, within the box
   std::vector<std::uint64_t> at_;
   bool at_end_ = false;           // of the loops
-  std::vector<IndexMap> pieces_;  // of the source that `at_` stands on
-  std::size_t used_ = 0;          // of them
+  std::vector<IndexMap> pieces_;  // of the source at `at_`
+  std::size_t used_ = 0;          // of the pieces
   SourcePart part_;
 };
 

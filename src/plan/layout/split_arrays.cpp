@@ -9,7 +9,7 @@
 namespace hfshard {
 namespace {
 
-// The axes of a source along which a rule takes more than one index.
+// Returns the axes of a source for which a rule takes several indices.
 std::vector<bool> moved_axes(const Transfer& transfer) {
   const Shape& shape = transfer.source_shape;
   const Shape strides = shape.strides();
@@ -20,7 +20,7 @@ std::vector<bool> moved_axes(const Transfer& transfer) {
   return out;
 }
 
-// Whether what follows in the source follows in the leaf.
+// Returns whether elements have the same order in the source and the leaf.
 bool keeps_order(const Transfer& transfer) {
   std::vector<Digit> digits;
   for (const Digit& digit : transfer.map.digits) {
@@ -34,15 +34,15 @@ bool keeps_order(const Transfer& transfer) {
   return true;
 }
 
-// How one array is read by all rules together.
+// How all rules together read one array.
 struct Readers {
-  std::vector<bool> moved;  // per axis, by any of them; empty: nobody reads it
+  std::vector<bool> moved;  // per axis, by any; empty: unread
   bool decoded = false;
   bool in_order = true;
   bool is_picked(std::size_t axis) const { return axis < moved.size() && !moved[axis]; }
 };
 
-// Adds what a rule reads of the arrays.
+// Adds a rule's reads of the arrays.
 void note_reader(const Transfer& transfer, std::span<const std::uint32_t> arrays,
                  std::vector<Readers>& readers) {
   const auto find = [&](std::uint32_t array) -> Readers* {
@@ -66,13 +66,15 @@ void note_reader(const Transfer& transfer, std::span<const std::uint32_t> arrays
       reader->moved[axis] = reader->moved[axis] || moved[axis];
   }
   if (!transfer.decode) return;
-  for (const std::uint32_t scale : transfer.decode->scales) {
-    if (Readers* const reader = find(scale)) reader->decoded = true;
+  for (const auto* list : transfer.decode->lists()) {
+    for (const std::uint32_t tensor : *list) {
+      if (Readers* const reader = find(tensor)) reader->decoded = true;
+    }
   }
 }
 
-// Elements that follow each other in a stored piece and are of one index of each picked axis, the
-// first `picks` of those only.
+// Returns the number of consecutive elements in a stored piece that have the same index on each
+// picked axis. Only considers the first `picks` of those axes.
 std::uint64_t run_of(const Shape& shape, const Grid& stored, const Readers& readers,
                      std::size_t picks) {
   const std::vector<std::uint8_t> order = storage_order(stored);
@@ -84,7 +86,7 @@ std::uint64_t run_of(const Shape& shape, const Grid& stored, const Readers& read
     const std::uint8_t axis = order[k];
     if (readers.is_picked(axis) && met-- <= picks) break;
     out *= std::min(stored.inner[axis], shape[axis]);
-    if (stored.inner[axis] > shape[axis]) break;  // behind them lies what nobody wants
+    if (stored.inner[axis] > shape[axis]) break;  // only unneeded elements follow
   }
   return out;
 }
@@ -106,7 +108,7 @@ UnpackedForm form_of(const Grid& stored, std::uint32_t array, const Readers& rea
   return out;
 }
 
-// Makes each index of the picked axes a part, or as many of the fastest one as a run must have.
+// Makes each index of the picked axes a part, or several of the fastest axis if a run needs them.
 void part_form(const TensorInfo& info, const Grid& stored, const Readers& readers,
                const Limits& limits, UnpackedForm& form) {
   auto picks = static_cast<std::size_t>(std::ranges::count(readers.moved, false));

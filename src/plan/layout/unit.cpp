@@ -15,7 +15,7 @@
 namespace hfshard {
 namespace {
 
-// The digits of the leading map, fastest in the source first, each with its leaf axis.
+// The digits of the first map, fastest in the source first, each with its leaf axis.
 struct SourceDigit {
   Digit digit;
   std::size_t axis;
@@ -39,7 +39,7 @@ std::uint64_t unit_chunk_count(const UnitForm& unit) {
   return chunks;
 }
 
-// Contiguous source elements that a unit reads at a time.
+// Returns the contiguous source elements that a unit reads at a time.
 std::uint64_t contiguous_run(const std::vector<SourceDigit>& digits, const Grid& grid,
                              const UnitForm& unit) {
   std::uint64_t run = 1;
@@ -52,7 +52,7 @@ std::uint64_t contiguous_run(const std::vector<SourceDigit>& digits, const Grid&
   return run;
 }
 
-// Closes what a row of the first source spans; returns its digits.
+// Closes the axes that a row of the first source spans. Returns its digits.
 std::vector<SourceDigit> close_rows(const Leaf& leaf, const Transfer& first, UnitForm& unit) {
   std::vector<SourceDigit> digits = digits_fast_first(leaf, first);
   const std::uint64_t row = row_length(first);
@@ -63,7 +63,7 @@ std::vector<SourceDigit> close_rows(const Leaf& leaf, const Transfer& first, Uni
   return digits;
 }
 
-// Closes further axes, as long as what is read at a time is too short to be worth it.
+// Closes further axes while the runs that are read at a time are too short.
 void close_short_runs(const Grid& grid, const Transfer& first,
                       const std::vector<SourceDigit>& digits, const Limits& limits,
                       UnitForm& unit) {
@@ -77,7 +77,7 @@ void close_short_runs(const Grid& grid, const Transfer& first,
   }
 }
 
-// The fewest chunks that end where windows do, of those that divide the axis.
+// Returns the fewest chunks that end at a window and divide the axis.
 std::uint64_t span_of_window(std::uint64_t counts, std::uint64_t chunk, std::uint64_t window) {
   const std::uint64_t least = window / std::gcd(window, chunk);
   for (std::uint64_t span = least; span < counts; span += least) {
@@ -155,11 +155,11 @@ UnitForm make_unit_form(const Leaf& leaf, const Grid& grid,
   UnitForm unit = find_unit_form(leaf, grid, transfers, form, limits, pieces);
   if (!fits_slab(unit, limits)) {
     throw Error(ErrorCode::limit,
-                fmt::format("one source row of this tensor feeds {} of output, more than the {} "
-                            "that are held at once",
+                fmt::format("one source row of this tensor becomes {} of output, and hfshard holds "
+                            "at most {} at once",
                             human_bytes(unit.region_bytes()), human_bytes(limits.slab_bytes)))
         .in_tensor(leaf.name)
-        .hint("use a mesh with fewer shards for this tensor");
+        .hint("pass a mesh with fewer shards for this tensor");
   }
   return unit;
 }

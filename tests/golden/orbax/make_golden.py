@@ -17,7 +17,7 @@ from ml_dtypes import bfloat16
 
 BYTES = {"name": "bytes", "configuration": {"endian": "little"}}
 CRC = {"name": "crc32c"}
-# Nodes without zstd, cut so small that the tree gets several levels.
+# Nodes without zstd, so small that the tree gets several levels.
 CONFIG = {
     "compression": None,
     "max_inline_value_bytes": 40,
@@ -92,7 +92,7 @@ def write_expected(item, expected):
 
 
 def single(item):
-  """Several commits, several levels, all forms of arrays."""
+  """Writes several commits, several levels, all forms of arrays."""
   os.makedirs(item)
   expected = {name: write_array(item, name, *form) for name, form in ARRAYS.items()}
   write_metadata(item, ARRAYS)
@@ -100,7 +100,7 @@ def single(item):
 
 
 def merged(item):
-  """Two writers' databases copied into their parent, as Orbax does at the end of a save: base paths."""
+  """Copies two writers' databases into their parent, like Orbax at the end of a save: base paths."""
   os.makedirs(item)
   names = ["params.params.plain", "params.params.shards"]
   context = ts.Context()
@@ -118,7 +118,7 @@ def merged(item):
 
 
 def real_orbax(item):
-  """What Orbax writes by default: zstd in manifest, nodes and chunks."""
+  """Writes Orbax's default: zstd in manifest, nodes and chunks."""
   import orbax.checkpoint as ocp
 
   ocp.PyTreeCheckpointer(use_zarr3=True).save(os.path.abspath(item), {"a": np.arange(4, dtype=np.int32)})

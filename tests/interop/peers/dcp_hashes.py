@@ -1,9 +1,9 @@
-"""Loads checkpoints as torchtitan does, with real torch.distributed.checkpoint, and prints what each tensor is.
+"""Loads checkpoints like torchtitan, with real torch.distributed.checkpoint, and prints a description of each tensor.
 
     dcp_hashes.py < {"CHECKPOINT": {"name": shape}} > {"CHECKPOINT": {"name": {"dtype", "shape", "sha256"}}}
 
-The state dict that is loaded has exactly the names of the request: dcp.load refuses one that is missing or has another shape. Dtypes
-are those of the checkpoint. A checkpoint that cannot be loaded is its error.
+The loaded state dict has exactly the requested names. dcp.load refuses one that is missing or has another shape.
+Dtypes are those of the checkpoint. If a checkpoint can't be loaded, the answer is its error.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ def describe(tensor):
 
 
 def load(path, wanted, dtype_for=lambda dtype: dtype):
-    """Name -> tensor of what a checkpoint has under these names, in the dtype that is to be had of a stored one."""
+    """Returns name -> tensor for the checkpoint's tensors with these names, in the dtype that a stored one allows."""
     stored = FileSystemReader(path).read_metadata().state_dict_metadata
     state = {}
     for name, shape in wanted.items():
@@ -33,7 +33,7 @@ def load(path, wanted, dtype_for=lambda dtype: dtype):
 
 
 def or_error(action):
-    """What it returns, or its error as a text."""
+    """Returns the result of a call, or its error as a text."""
     try:
         return action()
     except Exception as error:  # pylint: disable=broad-except
@@ -41,7 +41,7 @@ def or_error(action):
 
 
 def hashes(describe_one, **words):
-    """Of every checkpoint that standard input asks for."""
+    """Returns the hashes of every checkpoint that standard input requests."""
     def of_one(path, wanted):
         return {name: describe_one(tensor) for name, tensor in load(path, wanted, **words).items()}
     return {path: or_error(lambda path=path, wanted=wanted: of_one(path, wanted)) for path, wanted in json.load(sys.stdin).items()}

@@ -2,8 +2,8 @@
 
     dcp_load.py SOURCE.safetensors CHECKPOINT...
 
-Each checkpoint is loaded whole without a process group, by dcp_to_torch_save, and as DTensors by four forked ranks, in rows, columns and
-both, and by two and three of them. Prints a JSON list of what differs.
+Each checkpoint is loaded whole without a process group, and by dcp_to_torch_save. Four forked ranks load it as
+DTensors, in rows, columns and both, and so do two and three of them. It prints a JSON list of the differences.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def same(a, b):
 
 
 def blank(value):
-    """Something that a load must overwrite."""
+    """Returns a tensor that a load must overwrite."""
     out = torch.empty_like(value)
     if out.numel():
         out.reshape(-1).view(torch.uint8).fill_(1 if value.dtype == torch.bool else 0xA5)
@@ -70,13 +70,13 @@ def load_alone(path, wanted):
     return out
 
 
-# Ranks, and what their dims are cut by.
+# Ranks, and the split of their dims.
 LAYOUTS = {"rows/4": (4, None, (Shard(0),)), "columns/4": (4, None, (Shard(1),)), "rows x columns": (4, (2, 2), (Shard(0), Shard(1))),
            "rows/3": (3, None, (Shard(0),)), "rows/2": (2, None, (Shard(0),)), "hsdp": (4, (2, 2), (Replicate(), Shard(0)))}
 
 
 def load_together(paths, wanted, rank):
-    """What differs in this rank's shards."""
+    """Returns the differences in this rank's shards."""
     groups = {size: dist.new_group(list(range(size))) for size in (2, 3, 4)}
     out = []
     for name, (size, shape, placements) in LAYOUTS.items():
@@ -111,7 +111,7 @@ def main():
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
     wanted = read_safetensors(args.source)
-    # Collectives know no 8-bit floats and wide unsigned integers: those are loaded alone.
+    # Collectives don't support 8-bit floats and wide unsigned integers, so those are loaded alone.
     known = {torch.bfloat16, torch.float16, torch.float32, torch.float64, torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool}
     spread = {name: value for name, value in wanted.items() if value.dtype in known and value.numel()}
     with tempfile.TemporaryDirectory() as folder:

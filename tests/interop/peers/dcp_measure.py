@@ -2,9 +2,10 @@
 
     dcp_measure.py SOURCE.safetensors CHECKPOINT:MESH...
 
-MESH is 4x1, 2x2, 4, 1, ...: dim 0 is split over the first number of ranks, dim 1 over the second. Prints a JSON list with an
-object for each word: `needed_bytes` of the shards that hold elements, `read_bytes` of the chunks that they touch, `item_bytes` of
-the archives around them, `requests` (one for each), `file_bytes` that were read of the files, each by rank; `differing`, the tensors that were not what they should be.
+MESH is 4x1, 2x2, 4, 1, ...: dim 0 is split over the first number of ranks, dim 1 over the second. It prints a JSON
+list with an object for each argument. By rank, the object has `needed_bytes` of the shards with elements,
+`read_bytes` of the chunks that they touch, `item_bytes` of the archives around them, `requests` (one for each), and
+`file_bytes` read from the files. `differing` lists the tensors with wrong values.
 """
 
 import argparse
@@ -25,7 +26,7 @@ WORLD = 4
 
 
 class Counted:
-    """A file that counts what is read of it."""
+    """A file that counts the bytes read from it."""
 
     def __init__(self, file, reader):
         self.file, self.reader = file, reader
@@ -62,7 +63,7 @@ class CountingReader(dcp.FileSystemReader):
 
 
 def measure(path, text, wanted, rank, groups):
-    """What this rank reads; nothing if it has no part."""
+    """Returns the bytes that this rank reads, or nothing if it has no part."""
     shape = tuple(int(word) for word in text.split("x"))
     size = shape[0] * (shape[1] if len(shape) > 1 else 1)
     if rank >= size:

@@ -1,7 +1,7 @@
 """Writes checkpoints with real torch.distributed.checkpoint, in many ways, and prints what torch loads from each.
 
-One process and three forked from it are the ranks of all variants. The printed JSON has, by variant, name -> dtype, shape and
-sha256 of the row-major bytes of each tensor, and the names of its objects.
+One process and three forked from it are the ranks of all variants. By variant, the printed JSON has name -> dtype,
+shape and sha256 of the row-major bytes of each tensor, and the names of its objects.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import pickle
 import types
 import warnings
 
+import dcp_state
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
@@ -31,7 +32,7 @@ DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16"
 
 
 def noise(*shape, dtype="float32", seed=0):
-    """Random bytes as a tensor."""
+    """Returns random bytes as a tensor."""
     dtype = getattr(torch, dtype)
     made = torch.Generator().manual_seed(seed + 7 * len(shape) + sum(shape))
     count = int(torch.Size(shape).numel())
@@ -79,7 +80,7 @@ def large():
 
 
 def packable():
-    """What zstd makes nothing of, and what it makes next to nothing; blocks of both in one tensor."""
+    """Returns blocks that zstd can't compress, and blocks that it compresses to almost nothing, in one tensor."""
     steps = torch.arange(1 << 20)
     mixed = noise(1 << 20).view(16, -1)
     mixed[::2] = 1.5
@@ -102,7 +103,7 @@ def save(state, path, **writer):
 
 
 def save_protocol(protocol, state, path):
-    """As Python versions of other default protocols write the metadata."""
+    """Saves metadata with the protocols that other Python versions use by default."""
     def dump(value, file):
         pickle.dump(value, file, protocol=protocol)
 
@@ -122,7 +123,7 @@ def save_async(state, path):
 def save_safetensors(state, path):
     form = filesystem.SerializationFormat.SAFETENSORS
     save(state, path, serialization_format=form)
-    # Torch's own reader does not read these: what was saved is what is wanted.
+    # Torch's own reader doesn't read these, so the saved values are expected.
     return describe({name: value for name, value in state().items()})
 
 
@@ -154,8 +155,10 @@ ALONE = {
     "safetensors": functools.partial(save_safetensors, lambda: {"w": noise(5, 3, dtype="bfloat16"), "v": noise(7), "k": noise(2, 2, 2)}),
 }
 
+ALONE |= {name: functools.partial(save, make, **dcp_state.WRITERS.get(name, {})) for name, make in dcp_state.STATES.items()}
 
-# -- Several ranks: (ranks, what they save). Called on each with the group and its rank.
+
+# -- Several ranks: (ranks, what they save). Called on each rank with the group and its rank.
 
 
 def sharded(group, *placements, shape=None, tensors=None):
@@ -197,7 +200,7 @@ def uneven(group):
 
 
 def floats():
-    """What torch's HuggingFace writer consolidates: no scalars, no integers."""
+    """Returns tensors that torch's Hugging Face writer consolidates: no scalars, no integers."""
     return {"w": noise(7, 10), "v": noise(10, dtype="bfloat16"), "t": noise(1, 4), "u": noise(5, 3, 6, dtype="float16")}
 
 
@@ -205,7 +208,7 @@ def mixed():
     return {"w": noise(7, 10), "v": noise(10, dtype="bfloat16"), "u": noise(5, 3, 6, dtype="int32"), "t": noise(1, 4)}
 
 
-# What no reader of torch loads whole: (ranks, placement, tensors, how they are saved).
+# Layouts that no torch reader loads whole: (ranks, placement, tensors, how they are saved).
 UNLOADED = {
     "own_metadata_1": (1, Shard(0), mixed, {"use_collectives": False}),
     "own_metadata_4": (4, Shard(0), mixed, {"use_collectives": False}),
@@ -224,7 +227,7 @@ def write_unloaded(rank, groups, folder):
         if rank < size:
             state = sharded(groups[size], placement, tensors=make())
             words = dict(words)
-            if files := words.pop("files", 0):  # of the last one nothing is saved, as of MTP layers that a model has not
+            if files := words.pop("files", 0):  # the last one saves nothing, like MTP layers that a model lacks
                 words["fqn_to_index_mapping"] = {key: i % (files - 1) + 1 for i, key in enumerate(sorted(state))} | {"mtp": files}
             if "use_collectives" in words:
                 dcp.save(state, checkpoint_id=path, process_group=groups[size], **words)
@@ -288,7 +291,7 @@ def write_together(rank, folder):
     write_unloaded(rank, groups, folder)
 
 
-# -- What torch has of it
+# -- Torch's reading of it
 
 
 def describe(tensors):

@@ -1,6 +1,7 @@
 """Flips one byte inside every leaf of a copy of an Orbax item and asks real Orbax to load it.
 
-Exit 1 when a load succeeds: with crc32c codecs each flip must be refused. The item itself is left alone.
+The exit status is 1 if a load succeeds: with crc32c codecs, each flip must be refused. The item itself isn't
+changed.
 """
 
 import argparse
@@ -15,14 +16,14 @@ import orbax_peer as peer
 
 
 def copy_item(item, work):
-  """Copies the step, so that the loaders see the same directories; returns the item's copy."""
+  """Copies the step, so that the loaders see the same directories. Returns the item's copy."""
   step = os.path.join(work, os.path.basename(os.path.dirname(item)) or "0")
   shutil.copytree(item, os.path.join(step, "items"))
   return os.path.join(step, "items")
 
 
 def find_chunk(item, name, chosen):
-  """(file, offset) of one byte of one chunk of an array: the raw value is looked up in the data files."""
+  """Returns (file, offset) of one byte of one chunk of an array. It searches the data files for the raw value."""
   import tensorstore as ts
 
   store = ts.KvStore.open(peer.kvstore(item)).result()
@@ -42,13 +43,14 @@ def find_chunk(item, name, chosen):
 
 
 def silence_stderr():
-  """Reads under way when the first one fails print tracebacks of their own, even after the load has ended."""
+  """Hides the tracebacks of reads that are in flight when the first one fails. They come even after the load has
+  ended."""
   with open(os.devnull, "w", encoding="utf-8") as null:
     os.dup2(null.fileno(), 2)
 
 
 def load(item):
-  """None if every loader refuses, else the name of one that does not."""
+  """Returns None if every loader refuses, otherwise the name of one that doesn't."""
   import orbax.checkpoint as ocp
   from etils import epath
 

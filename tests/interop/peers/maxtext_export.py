@@ -1,9 +1,10 @@
-"""Trees as MaxText's own to_huggingface exports them.
+"""Exports trees with MaxText's own to_huggingface.
 
-The task is JSON on standard input: a list of `{"config", "model_name", "settings", "path", "scan", "dtype", "out"}`: a folder with
-the config.json of a model of that kind, MaxText's name and settings for it, the item directory, whether its layers are stacked, the
-dtype of all tensors, and where they go. MaxText's table of configs has published sizes alone, so that those of the folder take
-their place; no tokenizer is written. The answer is one JSON line on standard output: for each `null`, or the first line of what MaxText says.
+The task is JSON on standard input: a list of `{"config", "model_name", "settings", "path", "scan", "dtype", "out"}`.
+These are a folder with the config.json of a model of that kind, MaxText's name and settings for it, the item
+directory, whether its layers are stacked, the dtype of all tensors, and the target. MaxText's table of configs has
+only published sizes, so the folder's sizes replace them. It doesn't write a tokenizer. The answer is one JSON line
+on standard output: for each task `null`, or the first line of MaxText's message.
 """
 
 import json
@@ -14,12 +15,12 @@ from unittest import mock
 import maxtext_logits
 
 
-# What the program takes from its table, and transformers leaves out of the config.json that it writes.
+# Settings that the program takes from its table, and that transformers leaves out of its config.json.
 FROM_THE_TABLE = ("attention_bias", "full_attention_interval")
 
 
 class NoCollector:
-  """In place of gc: a collection for each tensor takes most of the time of a small checkpoint."""
+  """Replaces gc, since a collection for each tensor takes most of the time for a small checkpoint."""
 
   @staticmethod
   def collect():
@@ -27,7 +28,7 @@ class NoCollector:
 
 
 class NoTokenizer:
-  """In place of transformers' classes that load one."""
+  """Replaces transformers' classes that load a tokenizer."""
 
   @staticmethod
   def from_pretrained(*_, **__):
@@ -35,7 +36,7 @@ class NoTokenizer:
 
 
 def config_of(program, task):
-  """The config of a folder, as the class that MaxText's table has for the model."""
+  """Returns the config of a folder, as the class in MaxText's table for the model."""
   known = program.HF_MODEL_CONFIGS[task["model_name"]]
   with open(os.path.join(task["config"], "config.json"), encoding="utf-8") as file:
     config = json.load(file)
@@ -63,7 +64,7 @@ def main():
   answers = maxtext_logits.start()
   from maxtext.checkpoint_conversion import to_huggingface
 
-  # The fixtures are smaller than the published models; this is what it says to do then.
+  # The fixtures are smaller than the published models. The program's message says to do this.
   to_huggingface.FLAGS([sys.argv[0], "--override_model_architecture"])
   print(json.dumps([export(to_huggingface, task) for task in json.load(sys.stdin)]), file=answers, flush=True)
 

@@ -1,7 +1,8 @@
-"""What both models are given: tokens, and an image or a sound for the towers, as each one's own processor hands it over.
+"""Makes the inputs of both models: tokens, and an image or a sound for the towers, in the form of each one's own
+processor.
 
-The values are random, the same for both. MaxText has the numbers of its placeholder tokens in its code, for the published
-vocabularies, and transformers in the config: each gets its own, at the same places.
+The values are random, the same for both. MaxText has the numbers of its placeholder tokens in its code, for the
+published vocabularies, and transformers has them in the config. Each gets its own, at the same places.
 """
 
 import dataclasses
@@ -10,11 +11,11 @@ import sys
 from unittest import mock
 
 LENGTH = 16
-BEFORE = 5  # tokens before what stands for an image or a sound
+BEFORE = 5  # tokens before those for an image or a sound
 
 
 def token_ids(config):
-  """Every token that a config gives a name to, those of its parts too."""
+  """Returns every token that a config names, also in its parts."""
   for name, value in config.items():
     if isinstance(value, dict):
       yield from token_ids(value)
@@ -23,7 +24,7 @@ def token_ids(config):
 
 
 def tokens(config, length):
-  """Different tokens; none stands for an image or a sound, which transformers takes out even where there is none."""
+  """Returns different tokens. It avoids those for an image or a sound, which transformers removes even without one."""
   import numpy as np
 
   size = config.get_text_config().vocab_size
@@ -34,13 +35,13 @@ def tokens(config, length):
 
 @dataclasses.dataclass
 class Inputs:
-  """Tokens, and what stands at `places` of them."""
+  """Tokens, and the inputs at `places` among them."""
   ids: object
   places: slice = dataclasses.field(default_factory=lambda: slice(0, 0))
   token: int = 0  # transformers' placeholder
-  reference: dict = dataclasses.field(default_factory=dict)  # what transformers' model takes more
-  towers: dict = dataclasses.field(default_factory=dict)  # what MaxText's model takes more
-  grid: object = None  # patches of a Qwen image, which its tokens' positions depend on
+  reference: dict = dataclasses.field(default_factory=dict)  # additional inputs of transformers' model
+  towers: dict = dataclasses.field(default_factory=dict)  # additional inputs of MaxText's model
+  grid: object = None  # patches of a Qwen image, on which the positions of its tokens depend
 
   def of_transformers(self):
     import numpy as np
@@ -52,7 +53,7 @@ class Inputs:
             **{name: torch.tensor(array) for name, array in self.reference.items()}}
 
   def of_maxtext(self, config):
-    """Tokens, positions, and what goes to the towers."""
+    """Returns tokens, positions, and the inputs of the towers."""
     import numpy as np
 
     ids = np.array(self.ids)
@@ -66,7 +67,7 @@ class Inputs:
 
 
 def placeholder(config, sound):
-  """MaxText's own token."""
+  """Returns MaxText's own token."""
   from maxtext.multimodal import processor_gemma3, processor_gemma4, processor_llama4, processor_qwen3_omni
 
   if config.model_name.startswith("gemma3"):
@@ -80,7 +81,7 @@ def placeholder(config, sound):
 
 
 def qwen_positions(config, batch, start, grid):
-  """In time, height and width, from MaxText's code, which looks for the token before an image."""
+  """Returns positions in time, height and width, from MaxText's code, which looks for the token before an image."""
   import numpy as np
   from maxtext.multimodal import processor_qwen3_omni
 
@@ -101,7 +102,7 @@ def with_places(config, count, token, length=LENGTH):
 
 
 def marked(inputs):
-  """1 where a token stands for an image."""
+  """Returns 1 where a token stands for an image."""
   import numpy as np
 
   marks = np.zeros((1, len(inputs.ids)), np.int64)
@@ -110,7 +111,7 @@ def marked(inputs):
 
 
 def qwen_image(config):
-  """4 x 6 patches, which the learned grid of positions is interpolated for."""
+  """Makes 4 x 6 patches, for which the learned grid of positions is interpolated."""
   import numpy as np
 
   vision, side, grid = config.vision_config, config.vision_config.patch_size, (1, 4, 6)
@@ -119,7 +120,7 @@ def qwen_image(config):
   pixels = random(grid[1] * grid[2], vision.in_channels * vision.temporal_patch_size * side * side)
   inputs.grid = np.array([grid])
   inputs.reference = {"pixel_values": pixels, "image_grid_thw": inputs.grid}
-  if "omni" in config.model_type:  # which has positions in height and width only where a mask is given
+  if "omni" in config.model_type:  # it has positions in height and width only with a mask
     inputs.reference["attention_mask"] = np.ones((1, LENGTH), np.int64)
   else:
     inputs.reference["mm_token_type_ids"] = marked(inputs)
@@ -128,7 +129,7 @@ def qwen_image(config):
 
 
 def gemma3_image(config):
-  """The whole image in 256 tokens, as MaxText has it."""
+  """Makes the whole image in 256 tokens, like MaxText."""
   count, side = config.mm_tokens_per_image, config.vision_config.image_size
   inputs = with_places(config, count, config.image_token_id, LENGTH + count)
   pixels = random(1, 3, side, side)
@@ -138,7 +139,7 @@ def gemma3_image(config):
 
 
 def gemma4_image(config):
-  """6 x 6 patches in four tokens; transformers is given them cut out, with their places."""
+  """Makes 6 x 6 patches in four tokens. transformers gets them cut out, with their places."""
   import numpy as np
 
   side, grid = config.vision_config.patch_size, 6
@@ -153,7 +154,7 @@ def gemma4_image(config):
 
 
 def llama4_image(config):
-  """Two tiles, four tokens each."""
+  """Makes two tiles, four tokens each."""
   vision, tiles = config.vision_config, 2
   count = tiles * int((vision.image_size // vision.patch_size * vision.pixel_shuffle_ratio) ** 2)
   inputs = with_places(config, count, config.image_token_id)
@@ -164,7 +165,7 @@ def llama4_image(config):
 
 
 def qwen_sound(config):
-  """Two windows of the convolutions, 13 tokens each; in both models their positions are those of a text."""
+  """Makes two windows of the convolutions, 13 tokens each. In both models, their positions are those of a text."""
   import numpy as np
 
   audio, windows = config.audio_config, 2
@@ -177,7 +178,7 @@ def qwen_sound(config):
 
 
 def make(kind, config):
-  """The inputs for a model; `kind`: "image", "sound" or nothing, which are tokens alone."""
+  """Returns the inputs for a model. `kind`: "image", "sound" or nothing, which gives only tokens."""
   if not kind:
     return Inputs(tokens(config, LENGTH))
   config = getattr(config, "thinker_config", config)
@@ -187,13 +188,13 @@ def make(kind, config):
 
 
 def of_towers(model):
-  """The modules of towers, whatever they are called."""
+  """Returns the modules of towers, under any name."""
   return [module for name, tower in model.named_modules() if name.split(".")[-1] in ("visual", "vision_tower", "vision_model", "audio_tower")
           for module in tower.modules()]
 
 
 def tanh_gelu(model):
-  """Approximates GELU in the towers, as jax.nn.gelu does unless it is told not to."""
+  """Approximates GELU in the towers, like jax.nn.gelu by default."""
   # Source: AI-Hypercomputer/maxtext models/qwen3.py Qwen3OmniMoeVisionPatchMerger, Qwen3OmniAudioEncoder.
   import torch
 
@@ -209,7 +210,7 @@ def tanh_gelu(model):
 
 
 def rounded_positions(model):
-  """Rounds the interpolated positions of patches to bfloat16, as MaxText does whatever `dtype_mm` says."""
+  """Rounds the interpolated positions of patches to bfloat16, like MaxText with any `dtype_mm`."""
   # Source: AI-Hypercomputer/maxtext layers/embeddings.py Qwen3OmniMoeVisionPosEmbedInterpolate, `fprop_dtype`. The sum is
   # made in MaxText's order, because many fall half way between two numbers of bfloat16.
   import torch
@@ -241,7 +242,7 @@ def rounded_positions(model):
 
 
 def wrap(model, patch):
-  """Has the model run under a patch."""
+  """Makes the model run under a patch."""
   forward = model.forward
 
   def call(*words, **named):
@@ -251,7 +252,7 @@ def wrap(model, patch):
 
 
 def single_windows(model):
-  """Has a sound's tokens see those of their own window of the convolutions alone, as in MaxText."""
+  """Makes a sound's tokens see only those of their own window of the convolutions, like in MaxText."""
   # Source: AI-Hypercomputer/maxtext models/qwen3.py Qwen3OmniAudioEncoder, whose batch is of windows.
   for module in of_towers(model):
     if hasattr(module, "n_window_infer"):

@@ -1,12 +1,11 @@
-"""Logits of checkpoints that MaxText loads through its own code, and of transformers for the same source.
+"""Compares the logits of checkpoints that MaxText loads through its own code with transformers' for the same source.
 
-The task is JSON on standard input: `source` (a HuggingFace directory), `model_type` (transformers' name for it, where
-it has another one), `inputs` (what the towers are given beside the tokens: "image", "sound" or nothing), `model_name` and
-`settings` of MaxText's configuration, and `loads`: a list of `{"path", "scan", "modules", "reference"}`, the item directory, whether its layers
-are stacked, "nnx" or "linen", and what is changed in transformers' model. The answer is one JSON line on standard output:
-for each load `difference` and `largest`, of all logits, and `argmax`, the share of positions at which the likeliest token
-is the same; or `error`, the first line of what MaxText says. All weights and sums are float32, so that only the
-checkpoint and the models' code differ.
+The task is JSON on standard input. `source` is a Hugging Face directory, and `model_type` is transformers' name for it, if it has
+another one. `inputs` are the towers' inputs in addition to the tokens: "image", "sound" or nothing. `model_name` and `settings` are for
+MaxText's configuration. `loads` is a list of `{"path", "scan", "modules", "reference"}`: the item directory, whether its layers are
+stacked, "nnx" or "linen", and the changes to transformers' model. The answer is one JSON line on standard output. For each load, it has
+`difference` and `largest`, of all logits, and `argmax`, the share of positions with the same likeliest token. Or it has `error`, the
+first line of MaxText's message. All weights and sums are float32, so that only the checkpoint and the models' code differ.
 """
 
 import functools
@@ -19,7 +18,7 @@ from unittest import mock
 import maxtext_inputs
 
 LENGTH = maxtext_inputs.LENGTH
-# What every family needs on a CPU: the reference attention, and experts whose sums are made by ragged_dot.
+# Settings that every family needs on a CPU: the reference attention, and experts whose sums ragged_dot makes.
 SETTINGS = {
     "run_name": "hfshard", "skip_jax_distributed_system": True, "log_config": False, "dataset_type": "synthetic",
     "dtype": "float32", "weight_dtype": "float32", "matmul_precision": "highest", "attention": "dot_product",
@@ -28,7 +27,7 @@ SETTINGS = {
 
 
 def merge(into, changes):
-  """Nested dicts: what `changes` names is changed, in the config or in a dict of it."""
+  """Merges nested dicts: the entries of `changes` replace those in the config or in a dict of it."""
   for name, value in changes.items():
     inner = into.get(name) if isinstance(into, dict) else getattr(into, name)
     if isinstance(value, dict) and isinstance(inner, dict):
@@ -40,7 +39,7 @@ def merge(into, changes):
 
 
 def round_head(model):
-  """Makes logits as MaxText makes them of a tied embedding: the table, its scale folded in, is rounded to bfloat16."""
+  """Makes logits like MaxText for a tied embedding: rounds the table, with its scale folded in, to bfloat16."""
   # Source: AI-Hypercomputer/maxtext layers/embeddings.py attend_on_embedding.
   import torch
 
@@ -50,7 +49,7 @@ def round_head(model):
 
 
 def first_of_ties(model):
-  """Has indexers take the first of the tokens whose scores are equal, as MaxText's do; torch.topk takes any of them."""
+  """Makes indexers take the first of the tokens with equal scores, like MaxText's. torch.topk takes any of them."""
   # Source: AI-Hypercomputer/maxtext layers/attention_mla.py Indexer.generate_mask.
   import torch
 
@@ -70,7 +69,8 @@ def first_of_ties(model):
 
 
 def weigh_with_bias(model):
-  """Weighs the chosen experts by the scores that choose them, the bias in them, as MaxText does under other names than deepseek3*."""
+  """Weighs the chosen experts by the scores that choose them, including the bias, like MaxText under names other
+  than deepseek3*."""
   # Source: AI-Hypercomputer/maxtext layers/moe.py RoutedMoE.get_topk.
   import torch
 
@@ -87,20 +87,20 @@ def weigh_with_bias(model):
 
 
 def unlimit_shared(model):
-  """Leaves the activations of DeepSeek V4's shared experts without a limit, as MaxText does."""
+  """Removes the limit from the activations of DeepSeek V4's shared experts, like MaxText."""
   # Source: AI-Hypercomputer/maxtext layers/linears.py MlpBlock, which has no mlp_activations_limit; layers/moe.py RoutedMoE has.
   for module in model.modules():
     if type(module).__name__ == "DeepseekV4MLP":
       module.limit = math.inf
 
 
-# What is changed in transformers' model beside its config.
+# Changes to transformers' model, in addition to its config.
 CHANGES = {"rounded_head": round_head, "first_of_ties": first_of_ties, "weighed_with_bias": weigh_with_bias,
            "unlimited_shared": unlimit_shared, **maxtext_inputs.CHANGES}
 
 
 def reference_config(source, model_type):
-  """Of a `model_type` that transformers has; a model whose own is the same under another name."""
+  """Returns the config for a `model_type` that transformers has, for a model that equals it under another name."""
   import transformers
 
   if not model_type:
@@ -109,26 +109,26 @@ def reference_config(source, model_type):
     return transformers.AutoConfig.for_model(**{**json.load(file), "model_type": model_type})
 
 
-def dequantised(config):
-  """A config of codes that transformers decodes itself, which it does on a CPU."""
+def dequantized(config):
+  """Returns a config of codes that transformers itself decodes, which it can do on a CPU."""
   if getattr(config, "quantization_config", None):
     config.quantization_config = {**dict(config.quantization_config), "dequantize": True}
   return config
 
 
 def reference_logits(source, model_type, kind, changes):
-  """What transformers computes; the logits and the inputs. `changes`: of its config, and names of CHANGES."""
+  """Returns the logits that transformers computes, and the inputs. `changes`: of its config, and names of CHANGES."""
   import torch
   import transformers
 
   transformers.logging.set_verbosity_error()
-  config = dequantised(reference_config(source, model_type))
+  config = dequantized(reference_config(source, model_type))
   merge(config.get_text_config(), {name: value for name, value in changes.items() if name not in CHANGES})
   architecture = getattr(transformers, config.architectures[0])
   model, loading = architecture.from_pretrained(
       source, config=config, dtype=torch.float32, attn_implementation="eager", experts_implementation="eager",
       output_loading_info=True)
-  # It has no layer for multi-token prediction: its tensors are left over.
+  # It has no layer for multi-token prediction, so its tensors are left over.
   wrong = {what: list(names)[:3] for what, names in loading.items() if names and what != "unexpected_keys"}
   if wrong:
     raise SystemExit(f"transformers does not load all of {source}: {wrong}")
@@ -142,7 +142,7 @@ def reference_logits(source, model_type, kind, changes):
 
 
 def command_line(settings):
-  """What a program of MaxText is started with."""
+  """Returns the arguments that start a MaxText program."""
   words = [f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in settings.items()]
   base = os.path.join(os.environ["HFSHARD_MAXTEXT_SRC"], "maxtext", "configs", "base.yml")
   return [sys.argv[0], base, *words]
@@ -153,14 +153,16 @@ def configuration(task, load, length):
 
   nnx = load["modules"] == "nnx"
   towers = {name: bool(task["inputs"]) and task["settings"].get(name, False) for name in ("use_multimodal", "use_audio")}
-  settings = {**task["settings"], **SETTINGS, **towers, "max_target_length": length, "model_name": task["model_name"], "scan_layers": load["scan"],
-              "load_parameters_path": load["path"], "base_output_directory": os.path.dirname(load["path"]),
-              "enable_nnx": nnx, "pure_nnx": nnx, "pure_nnx_decoder": nnx}
+  same = {name: value for name, value in SETTINGS.items() if name != "weight_dtype" or not task["keeps_codes"]}
+  settings = {**task["settings"], **same, **towers, "max_target_length": length, "model_name": task["model_name"], "scan_layers": load["scan"],
+              "load_parameters_path": load["path"], "base_output_directory": os.path.dirname(load["path"])}
+  if "HFSHARD_MAXTEXT_RELEASE" not in os.environ:  # 0.2.5 has no other modules
+    settings.update(enable_nnx=nnx, pure_nnx=nnx, pure_nnx_decoder=nnx)
   return pyconfig.initialize(command_line(settings))
 
 
 def loaded_logits(config, inputs, modules):
-  """What MaxText computes; loads as its decoding does."""
+  """Returns the logits that MaxText computes. It loads like MaxText's decoding."""
   # Source: AI-Hypercomputer/maxtext tests/utils/forward_pass_logit_checker.py main.
   import jax
   import numpy as np
@@ -202,7 +204,7 @@ def measure(task, load):
 
 
 def start():
-  """Makes MaxText ready for import; the file for the answer, because MaxText prints."""
+  """Makes MaxText ready for import. Returns the file for the answer, because MaxText prints."""
   answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
   os.dup2(2, 1)
   os.environ.update(JAX_PLATFORMS="cpu", XLA_FLAGS="", JAX_DISABLE_MOST_OPTIMIZATIONS="1", DECOUPLE_GCLOUD="TRUE",

@@ -1,6 +1,7 @@
-"""Reads words of a command line as MaxText does: [{"words": [...]}] on standard input, one answer each on the last line.
+"""Parses words of a command line like MaxText: [{"words": [...]}] on standard input, one answer for each on the last
+line.
 
-An answer is empty where the configuration has what the words say, and otherwise says what is wrong.
+An answer is empty if the configuration has the values of the words. Otherwise it describes the difference.
 """
 
 import importlib.util

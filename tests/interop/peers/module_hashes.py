@@ -1,13 +1,16 @@
-"""What tensors have the names of a model's modules: in a checkpoint of PyTorch, or in the model that transformers itself loads.
+"""Hashes the tensors with the names of a model's modules, in a PyTorch checkpoint or in the model that transformers
+loads.
 
     module_hashes.py dcp < {"CHECKPOINT": {"name": shape}} > {"CHECKPOINT": {"name": {"shape", "sha256"}}}
-    module_hashes.py transformers DIR... > {"DIR": {"state": {"name": {"shape", "sha256"}}, "missing": [], "unexpected": []}}
+    module_hashes.py transformers DIR... > {"DIR": {"state": {"name": {"shape", "sha256"}}, "missing": [], "unexpected":
+[]}}
     module_hashes.py rewrite PREFIX CHECKPOINT...
     module_hashes.py strict DIR CHECKPOINT > {"differ": []}
 
-Floats are hashed as f32, which holds the values of f16 and bf16 exactly: a model may be loaded in any dtype. `rewrite` saves the
-tensors of a checkpoint again by torch.distributed.checkpoint, their names behind a prefix, as CHECKPOINT-theirs. `strict` loads
-a checkpoint into the model of DIR, whose state was made NaN before, as `dcp.load({"model": model.state_dict()})` does.
+Floats are hashed as f32, which holds the values of f16 and bf16 exactly, since a model can be loaded in any dtype.
+`rewrite` saves the tensors of a checkpoint again with torch.distributed.checkpoint as CHECKPOINT-theirs, with a
+prefix before their names. `strict` loads a checkpoint into the model of DIR, whose state was set to NaN before, like
+`dcp.load({"model": model.state_dict()})`.
 """
 
 import json
@@ -33,7 +36,7 @@ def describe(tensor):
 
 
 def model_of(path):
-    """By its own class, in f32, with what transformers says about keys."""
+    """Loads a model by its own class, in f32, with transformers' messages about keys."""
     import transformers
 
     transformers.logging.set_verbosity_error()
@@ -46,7 +49,7 @@ def model_of(path):
         more["quantization_config"] = transformers.FineGrainedFP8Config(dequantize=True)
     if method == "mxfp4":
         more["quantization_config"] = transformers.Mxfp4Config(dequantize=True)
-    if config["model_type"] == "phi3":  # whose default is beyond a small vocabulary
+    if config["model_type"] == "phi3":  # its default is beyond a small vocabulary
         more["pad_token_id"] = None
     kind = getattr(transformers, config["architectures"][0])
     return kind.from_pretrained(path, dtype=torch.float32, output_loading_info=True, experts_implementation="eager",

@@ -1,4 +1,4 @@
-"""What the Orbax and TensorStore peers share: opening arrays, hashing them, comparing with expected.json."""
+"""The Orbax and TensorStore peers share this: opening arrays, hashing them, comparing with expected.json."""
 
 import contextlib
 import hashlib
@@ -6,8 +6,27 @@ import json
 import os
 
 
+# Collections of MaxText's variables that aren't parameters. They are next to the parameters.
+COLLECTIONS = ("MoEBiasVar", "Tid2EidVar")
+
+
+def leaf_of(name):
+  """Returns an array's name as in expected.json: below params/params/, or below params/ in another collection.
+
+  Returns None for arrays that aren't of the model."""
+  parts = name.split(".")
+  if parts[0] != "params":
+    return None
+  return "/".join(parts[2:] if parts[1] == "params" else parts[1:])
+
+
+def path_of(leaf):
+  """Returns the inverse, below the first params/."""
+  return leaf if leaf.startswith(COLLECTIONS) else f"params/{leaf}"
+
+
 def item_path(path):
-  """The item directory for a root, step or item directory."""
+  """Returns the item directory for a root, step or item directory."""
   path = os.path.abspath(path)
   if os.path.exists(os.path.join(path, "manifest.ocdbt")):
     return path
@@ -23,7 +42,7 @@ def kvstore(item):
 
 @contextlib.contextmanager
 def flipped_bits(path, offset, mask):
-  """A file with some bits of one byte changed, as long as the block runs."""
+  """Changes some bits of one byte of a file, as long as the block runs."""
   with open(path, "r+b") as data:
     data.seek(offset)
     byte = data.read(1)
@@ -38,7 +57,7 @@ def flipped_bits(path, offset, mask):
 
 
 def array_names(item):
-  """Names of all arrays in the database, by its own listing."""
+  """Returns the names of all arrays in the database, by its own listing."""
   import tensorstore as ts
 
   store = ts.KvStore.open(kvstore(item)).result()
@@ -46,7 +65,7 @@ def array_names(item):
   return sorted(key[: -len("/zarr.json")] for key in keys if key.endswith("/zarr.json"))
 
 
-def open_array(item, name):
+def open_array(item, name, write=False):
   import tensorstore as ts
 
   spec = {
@@ -54,11 +73,11 @@ def open_array(item, name):
       "kvstore": {**kvstore(item), "path": name + "/"},
       "fill_missing_data_reads": False,
   }
-  return ts.open(spec, open=True, read=True).result()
+  return ts.open(spec, open=True, read=True, write=write).result()
 
 
 def describe(value):
-  """Shape, dtype and hash of an array-like, as in expected.json."""
+  """Returns shape, dtype and hash of an array-like, as in expected.json."""
   import numpy as np
 
   value = np.asarray(value)
@@ -70,12 +89,12 @@ def describe(value):
 
 
 def describe_arrays(item):
-  """All arrays of the database, under their own names."""
+  """Describes all arrays of the database, under their own names."""
   return {name: describe(open_array(item, name).read().result()) for name in array_names(item)}
 
 
 def flatten(tree, prefix=""):
-  """{'a': {'b': x}} -> {'a/b': x}."""
+  """Returns {'a/b': x} for {'a': {'b': x}}."""
   out = {}
   for key, value in tree.items():
     path = f"{prefix}{key}"
@@ -106,7 +125,8 @@ def load_expected(path, layout):
 
 
 def compare(what, expected, found):
-  """Prints a line per difference and one verdict; returns the number of differences. `found`: leaf -> describe()."""
+  """Prints a line for each difference and one verdict. Returns the number of differences. `found`: leaf ->
+  describe()."""
   bad = 0
   for leaf in sorted(expected.keys() | found.keys()):
     want, have = expected.get(leaf), found.get(leaf)

@@ -1,8 +1,8 @@
-"""Reads an Orbax item in every way its users do and compares each leaf with expected.json; exit 1 on a mismatch.
+"""Reads an Orbax item in every way of its users and compares each leaf with expected.json. Exits with 1 on a mismatch.
 
-The ways: TensorStore alone; PyTreeCheckpointHandler without a target; MaxText's load call; StandardCheckpointer;
-CheckpointManager; Orbax's v1 `load`; and, with --sharded, MaxText's call and StandardCheckpointer onto a mesh of 8
-simulated devices.
+The ways are TensorStore alone, PyTreeCheckpointHandler without a target, MaxText's load call, StandardCheckpointer,
+CheckpointManager, and Orbax's v1 `load`. With --sharded, MaxText's call and StandardCheckpointer also load onto a
+mesh of 8 simulated devices.
 """
 
 import argparse
@@ -17,12 +17,12 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 
 def parse_mesh(text):
-  """'fsdp=4,tensor=2' -> {'fsdp': 4, 'tensor': 2}."""
+  """Returns {'fsdp': 4, 'tensor': 2} for 'fsdp=4,tensor=2'."""
   return {name: int(size) for name, size in (part.split("=") for part in text.split(","))}
 
 
 def partition(shape, axes):
-  """Gives each mesh axis to the longest dim it still divides; axes that fit nowhere replicate."""
+  """Gives each mesh axis to the longest dim that it still divides. Axes that fit nowhere replicate."""
   from jax.sharding import PartitionSpec
 
   spec = [None] * len(shape)
@@ -34,7 +34,7 @@ def partition(shape, axes):
 
 
 class Readers:
-  """One method per way of loading; each returns {leaf: array} below params/params."""
+  """One method for each way of loading. Each returns {leaf: array} below params/params."""
 
   def __init__(self, item, expected, with_state):
     self.item = item
@@ -46,7 +46,11 @@ class Readers:
     if self.with_state:
       assert tree["opt_state"] == {}, f"opt_state is {tree['opt_state']!r}"
       assert int(tree["step"]) >= 0
-    return peer.flatten(tree["params"]["params"])
+    return self._leaves(tree)
+
+  @staticmethod
+  def _leaves(tree):
+    return {path.removeprefix("params/"): array for path, array in peer.flatten(tree["params"]).items()}
 
   def _abstract(self, mesh_axes=None):
     import jax
@@ -58,18 +62,17 @@ class Readers:
       for leaf, facts in self.expected.items():
         shardings[leaf] = jax.sharding.NamedSharding(mesh, partition(facts["shape"], mesh_axes))
     leaves = {
-        leaf: jax.ShapeDtypeStruct(tuple(facts["shape"]), jnp.dtype(facts["dtype"]), sharding=shardings.get(leaf))
+        peer.path_of(leaf): jax.ShapeDtypeStruct(tuple(facts["shape"]), jnp.dtype(facts["dtype"]), sharding=shardings.get(leaf))
         for leaf, facts in self.expected.items()
     }
-    return {"params": peer.unflatten(leaves)}
+    return peer.unflatten(leaves)
 
   def tensorstore(self):
-    prefix = "params.params."
     names = peer.array_names(self.item)
-    extra = [name for name in names if not name.startswith(prefix) and name != "step"]
+    extra = [name for name in names if peer.leaf_of(name) is None and name != "step"]
     assert not extra, f"unexpected arrays {extra}"
-    by_name = {prefix + leaf.replace("/", "."): leaf for leaf in self.expected}
-    arrays = {by_name.get(n, n): peer.open_array(self.item, n).read() for n in names if n.startswith(prefix)}
+    by_name = {"params." + peer.path_of(leaf).replace("/", "."): leaf for leaf in self.expected}
+    arrays = {by_name.get(n, peer.leaf_of(n)): peer.open_array(self.item, n).read() for n in names if n != "step"}
     return {leaf: future.result() for leaf, future in arrays.items()}
 
   def pytree_handler(self):
@@ -91,7 +94,7 @@ class Readers:
     restored = checkpointer.restore(
         self.item, item={"params": params}, transforms={}, restore_args={"params": restore_args}
     )
-    return peer.flatten(restored["params"]["params"])
+    return self._leaves(restored)
 
   def standard_checkpointer(self):
     import orbax.checkpoint as ocp
@@ -121,7 +124,7 @@ class Readers:
 
 
 def on_mesh(arrays, leaves_on_mesh):
-  """Checks that big enough arrays really are spread out."""
+  """Checks that large enough arrays really are spread out."""
   spread = sum(1 for a in arrays.values() if len(a.sharding.device_set) == 8 and not a.is_fully_replicated)
   print(f"  {spread} of {leaves_on_mesh} leaves are sharded")
   return arrays

@@ -1,11 +1,11 @@
-"""Loads checkpoints into torchtitan's own models, and prints what their tensors are then.
+"""Loads checkpoints into torchtitan's own models, and prints their tensors afterwards.
 
     torchtitan_native.py < {"CHECKPOINT": "DIRECTORY"} > {"CHECKPOINT": {"name": {"dtype", "shape", "sha256"}}}
 
-DIRECTORY has the config.json of the HuggingFace model. Its sizes are given to the functions by which torchtitan 0.3.0 makes its
-flavors (torchtitan/models/{qwen3,gpt_oss,qwen3_5}/__init__.py). The state dict of the model is loaded by dcp.load and taken by
-load_state_dict, strictly; what the model says then is described in the dtype of the checkpoint (parameters are float32, which holds
-all of bfloat16). A checkpoint that cannot be loaded is its error.
+DIRECTORY has the config.json of the Hugging Face model. The functions by which torchtitan 0.3.0 makes its flavors
+get its sizes (torchtitan/models/{qwen3,gpt_oss,qwen3_5}/__init__.py). dcp.load loads the state dict of the model,
+and load_state_dict takes it, strictly. The output describes the model's tensors in the dtype of the checkpoint
+(parameters are float32, which holds all of bfloat16). If a checkpoint can't be loaded, the answer is its error.
 """
 
 import functools
@@ -21,7 +21,7 @@ from torch.distributed.checkpoint import FileSystemReader
 
 
 def ends_of(package, text, width, norm):
-    """What every model has before and behind its layers."""
+    """Returns the parts of every model before and after its layers."""
     return {"vocab_size": text["vocab_size"], "dim": width, "norm": norm,
             "tok_embeddings": package.Embedding.Config(num_embeddings=text["vocab_size"], embedding_dim=width),
             "lm_head": package.Linear.Config(in_features=width, out_features=text["vocab_size"])}
@@ -51,7 +51,7 @@ def gpt_oss(config):
 
     width = config["hidden_size"]
     norm = package.RMSNorm.Config(normalized_shape=width)
-    # Its attention has the published models' heads by default.
+    # By default, its attention has the published models' heads.
     attention = package._make_gptoss_attn_config
     package._make_gptoss_attn_config = functools.partial(attention, **heads_of(config))
     experts = experts_of(config, ("hidden_dim", config["num_local_experts"], "intermediate_size"))

@@ -44,7 +44,7 @@ class Released(Checkpoint):
     """
 
     def __init__(self, name, ratios, hashed, packed):
-        super().__init__(name, config(ratios, hashed))
+        super().__init__(name, config(ratios, hashed), {"maxtext": "0.2.4"})  # of 0.2.5: tests/interop/releases.py
         self.ratios = ratios
         self.hashed = hashed
         self.packed = packed

@@ -195,7 +195,7 @@ def shared_and_split(w, m):
 def qwen_next(name, layers, wide=F32):
     c = Checkpoint(name, {"architectures": ["Qwen3NextForCausalLM"], **text_config(
         "qwen3_next", layers, **moe_facts(), **linear_facts(), shared_expert_intermediate_size=DIMS["Fe"],
-        tie_word_embeddings=False)})
+        tie_word_embeddings=False)}, {"maxtext": "0.2.4"})  # of 0.2.5: tests/interop/releases.py
     put_top(c, "model.", "lm_head.weight")
     put_hybrid(c, "model.", layers, False, lambda m: put_shared_and_split(c, m), wide)
     c.ignored("mtp.fc.weight", 4, 8)
@@ -293,8 +293,7 @@ def vl_out_in():
     """Text part of a Qwen3-VL MoE whose experts are stored [out, in], as transformers 5 holds them."""
     d = DIMS
     text = text_config("qwen3_vl_moe_text", 3, **moe_facts())
-    c = Checkpoint("qwen3-vl-moe-out-in", vl_config("Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe", text, False),
-                   {"experts": "out_in"})
+    c = Checkpoint("qwen3-vl-moe-out-in", vl_config("Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe", text, False))
     prefix = "model.language_model."
     put_top(c, prefix, "lm_head.weight")
     for i in range(3):

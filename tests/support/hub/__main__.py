@@ -1,7 +1,8 @@
-"""python3 -m hub serve --repo org/name=DIR[@REVISION] ... [--root DIR] [--port-file FILE]: serves until it is ended.
+"""python3 -m hub serve --repo org/name=DIR[@REVISION] ... [--root DIR] [--port-file FILE]: serves until it is killed.
 
---root DIR serves every directory DIR/org/name as well; --link makes the way to it long and narrow. The port file gets JSON once all listeners are there: endpoint,
-data, control. A test reads and steers the hub below the control URL (control.py).
+--root DIR also serves every directory DIR/org/name. --link puts a long, narrow link in front. The port file gets
+JSON once all listeners exist: endpoint, data, control. A test reads and controls the hub below the control URL
+(control.py).
 """
 
 import argparse
@@ -20,7 +21,7 @@ from hub.tls import Tls
 
 
 def repositories(arguments):
-    """(id, revision, directory), in the order said."""
+    """Returns (id, revision, directory), in the order of the arguments."""
     for text in arguments.repo:
         repo_id, _, place = text.partition("=")
         directory, at, revision = place.rpartition("@")
@@ -35,7 +36,7 @@ def repositories(arguments):
 
 @contextlib.contextmanager
 def link(hub, settings):
-    """Puts a slow link in front of the hub and its data host, in a process of its own; `settings` is RATE,DELAY."""
+    """Puts a slow link in front of the hub and its data host, in a separate process. `settings` is RATE,DELAY."""
     if not settings:
         yield
         return

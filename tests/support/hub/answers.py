@@ -1,4 +1,4 @@
-"""Answers that carry bytes, refusals, and those that a fault puts in the place of the right one."""
+"""Answers with bytes, refusals, and those that a fault puts in place of the right one."""
 
 import email.utils
 import json
@@ -26,7 +26,7 @@ def refusal(status, message, code=None, headers=None):
 
 
 def ranged(request, file, fault, headers):
-    """206 or 200 of a file as the request's range has it, bent as the fault says."""
+    """Returns 206 or 200 of a file for the request's range, changed by the fault."""
     size = file.size
     headers = {"Accept-Ranges": "bytes", "Content-Type": BINARY, **headers}
     asked = request.range(size)
@@ -48,7 +48,7 @@ def ranged(request, file, fault, headers):
 
 
 def data(hub, request, file, fault):
-    """What a data host says."""
+    """Returns a data host's answer."""
     if request.method not in ("GET", "HEAD"):
         return refusal(405, "method not allowed")
     if file is None:
@@ -65,7 +65,7 @@ def data(hub, request, file, fault):
 
 
 def plain(request, file, commit, fault):
-    """What the hub itself says of a plain file's bytes."""
+    """Returns the hub's own answer for a plain file's bytes."""
     etag = (fault.texts("etag") or [file.oid])[0]
     headers = {"X-Repo-Commit": commit.sha, "ETag": f'"{etag}"',
                "Content-Disposition": f"inline; filename*=UTF-8''{ascii_name(file)}"}
@@ -79,7 +79,7 @@ def plain(request, file, commit, fault):
 
 
 def stored(hub, request, file, commit, fault):
-    """What the resolver says of a file whose bytes are elsewhere."""
+    """Returns the resolver's answer for a file whose bytes are elsewhere."""
     sha256 = (fault.texts("etag") or [file.sha256])[0]
     headers = {"X-Repo-Commit": commit.sha, "X-Linked-Etag": f'"{sha256}"', "X-Linked-Size": str(file.size),
                "Accept-Ranges": "bytes"}
@@ -104,7 +104,7 @@ def ascii_name(file):
 
 
 def replaced(hub, fault, request):
-    """The answer that a fault gives without asking further, or None."""
+    """Returns the answer that a fault gives by itself, or None."""
     body = [text.encode() for text in fault.texts("body")]
     for url in fault.texts("redirect"):
         url = url or hub.hub.origin + request.target  # a loop
@@ -136,7 +136,7 @@ def rate(bucket, left, seconds):
 
 
 def limit(hub, response, path, fault):
-    """The headers that count requests; where a quota is set and spent, the answer becomes 429."""
+    """Returns the headers that count requests. If a quota is set and spent, the answer becomes 429."""
     bucket = bucket_of(path)
     hub.spent[bucket] = hub.spent.get(bucket, 0) + 1
     quota = hub.quota.get(bucket, QUOTAS[bucket])

@@ -22,7 +22,7 @@ class Refused(Exception):
 
 
 class Caller:
-    """Who asks, for which repository: finds it, or refuses as the Hub does."""
+    """The caller and the requested repository. Finds it, or refuses like the Hub."""
 
     def __init__(self, hub, request):
         self.hub = hub
@@ -70,7 +70,7 @@ def answer(hub, request, path, entry, fault):
 
 
 def search(hub, request):
-    """The repositories that the caller may see, of an owner or with a text in the name."""
+    """Returns the repositories that the caller may see, by owner or with a text in the name."""
     caller = Caller(hub, request)
     query = dict(urllib.parse.parse_qsl(request.query))
     found = [repo for repo in hub.repos.values() if not repo.private or caller.token in repo.readers]
@@ -88,13 +88,13 @@ def whoami(hub, request):
 
 
 def split_repo(hub, segments, verbs):
-    """(id, the rest): a repository has one or two segments before a verb or the end."""
+    """Returns (id, the rest). A repository has one or two segments before a verb or the end."""
     count = 1 if len(segments) < 2 or (segments[1] in verbs and "/".join(segments[:2]) not in hub.repos) else 2
     return "/".join(segments[:count]), segments[count:]
 
 
 def moved(hub, request, repo_id):
-    """The redirect of a repository that has another name now."""
+    """Returns the redirect for a repository that has another name now."""
     new = hub.renamed.get(repo_id)
     if new is None:
         return None
@@ -103,7 +103,7 @@ def moved(hub, request, repo_id):
 
 
 def note_name(hub, repo, revision, entry):
-    """A revision that is no commit may be asked for once: a branch may move between two requests."""
+    """Notes a revision that isn't a commit. It may be requested once, since a branch may move between two requests."""
     if COMMIT.match(revision):
         return
     key = (repo.id, revision)
@@ -148,7 +148,7 @@ def info(repo, commit, query):
 
 
 def listing(commit, folder, recursive, expand):
-    """Entries below a folder in the order of their paths; None if there is no such folder."""
+    """Returns entries below a folder in the order of their paths, or None if the folder doesn't exist."""
     prefix = folder + "/" if folder else ""
     if folder and folder not in commit.folders():
         return None
@@ -216,7 +216,7 @@ def resolve(hub, request, path, entry, fault):
 
 
 def resolved_plain(hub, request, path, entry, fault):
-    """A plain file by its commit, where the resolver has redirected to; the query may be missing."""
+    """Returns a plain file by its commit, the target of the resolver's redirect. The query may be missing."""
     segments = path.removeprefix("/api/resolve-cache/models/").split("/")
     count = next((at for at, part in enumerate(segments) if COMMIT.match(part)), 0)
     caller = Caller(hub, request)

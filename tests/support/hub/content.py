@@ -1,4 +1,4 @@
-"""What a hub holds: repositories, their commits and the files of these, each with the digests that a client is told."""
+"""The contents of a hub: repositories, their commits and files, each with the digests that it tells a client."""
 
 import fnmatch
 import hashlib
@@ -13,10 +13,10 @@ PLAIN, LFS, XET = "A", "B", "C"
 
 
 class Content:
-    """The bytes of a file: in memory, or a file on disk, which is only read when it is asked for.
+    """The bytes of a file: in memory, or a file on disk, which is read only on request.
 
-    The sha256 of a file on disk is computed once for each (path, size, mtime), so that sparse gigabytes can be served by
-    several hubs of one process at the price of one reading.
+    The sha256 of a file on disk is computed once for each (path, size, mtime). So several hubs of one process can
+    serve sparse gigabytes and read them only once.
     """
 
     _known = {}
@@ -53,7 +53,7 @@ class Content:
 
 
 class File:
-    """A file of a commit: its content, how the resolver answers for it, and its digests."""
+    """A file of a commit: its content, the form of the resolver's answer for it, and its digests."""
 
     def __init__(self, repo_id, path, content, kind):
         self.repo_id = repo_id
@@ -74,17 +74,17 @@ class File:
 
     @property
     def name(self):
-        """As a test's pattern and the log have it."""
+        """Returns the name for a test's pattern and for the log."""
         return f"{self.repo_id}/{self.path}"
 
     @property
     def etag(self):
-        """What a cache calls the file."""
+        """Returns the cache's name for the file."""
         return self.sha256 or self.oid
 
     @property
     def data_etag(self):
-        """The data host's own: 64 hex digits that are no digest of the content."""
+        """Returns the data host's own ETag: 64 hex digits that aren't a digest of the content."""
         return self.xet_hash or hashlib.sha256(b"store:" + self.sha256.encode()).hexdigest()
 
     def tree_entry(self, expand=False):
@@ -114,7 +114,7 @@ class Commit:
         self.sha = hashlib.sha1("\n".join(lines).encode()).hexdigest()
 
     def folders(self):
-        """Every directory, with an object id."""
+        """Returns every directory, with an object id."""
         found = set()
         for path in self.files:
             parts = path.split("/")[:-1]
@@ -123,11 +123,11 @@ class Commit:
 
 
 class Repo:
-    """A repository. What it refuses is said by its members: `gated`, `private`, `disabled`, `readers`.
+    """A repository. Its members state what it refuses: `gated`, `private`, `disabled`, `readers`.
 
-    `readers` are the tokens that may read a gated or private one. `kinds` maps patterns of paths to kinds (PLAIN, LFS, XET),
-    the first that matches counts; else names of weights and large files are XET. `plain_redirect` says whether plain files
-    are answered by way of /api/resolve-cache.
+    `readers` are the tokens that may read a gated or private one. `kinds` maps patterns of paths to kinds (PLAIN,
+    LFS, XET), and the first match counts. Otherwise names of weights and large files are XET. `plain_redirect`
+    states whether plain files are answered through /api/resolve-cache.
     """
 
     def __init__(self, repo_id, large_bytes=LARGE_BYTES, kinds=None):
@@ -146,10 +146,11 @@ class Repo:
         self.pull_requests = {}
 
     def commit(self, files, branch="main", parent=None):
-        """A new commit, at which `branch` then is; returns its id.
+        """Makes a new commit, to which `branch` then points. Returns its id.
 
-        `files`: a directory, or a dict of path -> bytes, path of a file on disk, or None to take a file away. A dict changes
-        the commit `parent` (default: where the branch is), a directory replaces all. A branch may be `refs/pr/N`.
+        `files`: a directory, or a dict of path -> bytes, path of a file on disk, or None to remove a file. A dict
+        changes the commit `parent` (default: the branch's), and a directory replaces everything. A branch may be
+        `refs/pr/N`.
         """
         base = parent or self.find_ref(branch)
         kept = dict(self.commits[base].files) if base and isinstance(files, dict) else {}
@@ -193,7 +194,7 @@ class Repo:
         return self.branches.get(name) or self.tags.get(name)
 
     def resolve(self, revision):
-        """The commit of a branch, tag, reference or id; None if there is none."""
+        """Returns the commit of a branch, tag, reference or id, or None."""
         return self.commits.get(revision) or self.commits.get(self.find_ref(revision))
 
     def refs(self, pull_requests=False):

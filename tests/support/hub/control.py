@@ -9,7 +9,7 @@ import json
 
 
 def answer(hub, request, path):
-    """The whole answer, as bytes."""
+    """Returns the whole answer, as bytes."""
     verb = path.removeprefix("/_control/")
     said = json.loads(request.body or b"{}")
     status, told = 200, {}

@@ -1,6 +1,6 @@
-"""What goes wrong, by script: a list of faults per (listener, method, path), one for each request, then normal service.
+"""Scripted faults: a list for each (listener, method, path), one for each request, then normal service.
 
-A fault is a text of parts joined by `+`, all of which apply to one answer:
+A fault is a text of parts joined by `+`. All of them apply to one answer:
 
     ok               nothing: lets a request pass
     status:N         this status, with a JSON error           header:NAME=VALUE   replaces or adds a header
@@ -14,6 +14,7 @@ A fault is a text of parts joined by `+`, all of which apply to one answer:
     gzip             the body with Content-Encoding: gzip     flip:K              byte K of the body is another one
     cut:K            closes after K bytes of the body         reset:K             the same with a reset
     short:K          says and sends K bytes less than asked   stall:K:T           pauses T seconds after K bytes
+    hold:K:T         pauses T seconds before byte K of the file, in whichever response it is
     slow:R           R bytes a second                         empty               closes without an answer
     hang:T           waits T seconds before it answers        refuse:T            closes the listener for T seconds
 """
@@ -22,15 +23,15 @@ import fnmatch
 import threading
 import urllib.parse
 
-# Parts that may be cut into numbers, and how many.
-NUMBERS = {"status": (1, 1), "flip": (1, 1), "cut": (1, 1), "reset": (1, 1), "short": (1, 1), "stall": (2, 2),
+# Parts that can be split into numbers, and how many.
+NUMBERS = {"status": (1, 1), "flip": (1, 1), "cut": (1, 1), "reset": (1, 1), "short": (1, 1), "stall": (2, 2), "hold": (2, 2),
            "slow": (1, 1), "hang": (1, 1), "refuse": (1, 1), "wrongrange": (0, 1), "wrongtotal": (0, 1)}
 WORDS = ("ok", "html", "expire", "norange", "gzip", "empty")
 TEXTS = ("header", "noheader", "body", "redirect", "rate", "retryafter", "etag")
 
 
 class Fault:
-    """One parsed fault: members are the parts, None or a tuple of numbers, a text, or a list of texts (headers)."""
+    """One parsed fault. Members are the parts, None or a tuple of numbers, a text, or a list of texts (headers)."""
 
     def __init__(self, text="ok"):
         self.text = text
@@ -73,7 +74,7 @@ class Rule:
                 and any(fnmatch.fnmatchcase(name, self.pattern) for name in names))
 
     def take(self):
-        """The next fault, or None when all have happened."""
+        """Returns the next fault, or None if all have happened."""
         if not self.faults or (self.used >= len(self.faults) and not self.repeat):
             return None
         fault = self.faults[self.used % len(self.faults)]
@@ -82,7 +83,7 @@ class Rule:
 
 
 class Script:
-    """Rules; the first one that matches and has a fault left is asked."""
+    """Rules. The first one that matches and has a fault left applies."""
 
     def __init__(self):
         self._lock = threading.Lock()
@@ -99,7 +100,7 @@ class Script:
             self._rules.clear()
 
     def left(self):
-        """How many faults have not happened."""
+        """Returns how many faults haven't happened."""
         with self._lock:
             return sum(max(0, len(rule.faults) - rule.used) for rule in self._rules)
 

@@ -1,4 +1,4 @@
-"""The two listeners of a hub: its own, and the data hosts' that it redirects to; and a stranger, which gets nothing."""
+"""The listeners of a hub: its own, the data hosts' that it redirects to, and a stranger, which must get nothing."""
 
 import hashlib
 import hmac
@@ -21,11 +21,12 @@ SOON_SECONDS = 120
 class Hub:
     """A running hub. Close it, or use it as a context.
 
-    `endpoint` is what HF_ENDPOINT must say; the data listener has another host name and port. Members that a test may set at
-    any time: `page_size` (entries of a listing), `quota` (bucket -> requests in a window, after which 429), `tokens` (known
-    ones; others are invalid), `bare_401` (unknown repositories are told without X-Error-Code), `link_endpoint` (the origin
-    that next-page links name), `url_seconds`, `most_unranged_bytes` (above which the data host answers 400),
-    `resolver_calls_for_each_url` (more are a violation). `address`: of both listeners. `ca_file` is the authority of a hub with TLS.
+    `endpoint` is the value for HF_ENDPOINT. The data listener has another host name and port. A test can set these
+    members at any time: `page_size` (entries of a listing), `quota` (bucket -> requests in a window, after which
+    429), `tokens` (known ones; others are invalid), `bare_401` (answers for unknown repositories have no
+    X-Error-Code), `link_endpoint` (the origin that next-page links name), `url_seconds`, `most_unranged_bytes`
+    (above which the data host answers 400), `resolver_calls_for_each_url` (more are a violation). `address`: of both
+    listeners. `ca_file` is the authority of a hub with TLS.
     """
 
     def __init__(self, tls=None, prefix="", url_seconds=URL_SECONDS, address=LOOPBACK):
@@ -75,7 +76,7 @@ class Hub:
         return self.hub.origin + self.prefix
 
     def add(self, repo_id, branches=None, large_bytes=LARGE_BYTES, kinds=None):
-        """A repository; `branches`: name -> directory or dict of files (Repo.commit), in the order given."""
+        """Adds a repository. `branches`: name -> directory or dict of files (Repo.commit), in the given order."""
         repo = Repo(repo_id, large_bytes, kinds)
         for branch, files in (branches or {}).items():
             repo.commit(files, branch)
@@ -86,7 +87,7 @@ class Hub:
         self.renamed[old] = new
 
     def script(self, listener, method, pattern, faults, repeat=False):
-        """Faults for the next requests that match (faults.py); `pattern` is of the path or of org/name/path."""
+        """Sets faults for the next requests that match (faults.py). `pattern` is for the path or for org/name/path."""
         return self.faults.add(listener, method, pattern, faults, repeat)
 
     def log(self, **wanted):
@@ -96,7 +97,7 @@ class Hub:
         return self.requests.violations(*kinds)
 
     def reset(self):
-        """Forgets what was asked and what was to go wrong; repositories stay."""
+        """Forgets all requests and pending faults. Repositories stay."""
         self.faults.clear()
         self.requests.clear()
         with self._lock:
@@ -106,7 +107,7 @@ class Hub:
             self.spent.clear()
             self.asked_by_name.clear()
 
-    # The clock by which URLs expire.
+    # The clock for the expiry of URLs.
 
     def now(self):
         return time.time() + self._clock
@@ -117,7 +118,7 @@ class Hub:
     # Signed URLs.
 
     def sign(self, file):
-        """A URL of the data listener, as CloudFront signs (LFS files) or as object stores do (Xet files)."""
+        """Returns a URL of the data listener, signed like CloudFront's (LFS files) or object stores' (Xet files)."""
         expires = int(self.now()) + self.url_seconds
         bucket = "xet-bridge-us" if file.xet_hash else "repos"
         path = f"/{bucket}/{hashlib.sha256(file.name.encode()).hexdigest()[:24]}/{file.etag}"
@@ -138,7 +139,7 @@ class Hub:
         return hmac.new(self._secret, f"{path} {expires} {generation}".encode(), "sha256").hexdigest()
 
     def refusal(self, request, file):
-        """Why a data URL is not served: a word for the log; empty if it is."""
+        """Returns why a data URL isn't served, as a word for the log. Empty if it is."""
         query = dict(urllib.parse.parse_qsl(request.query))
         expires, generation = query.get("Expires", "0"), query.get("Key-Pair-Id", "")
         if not hmac.compare_digest(query.get("Signature", ""), self._signature(request.path, expires, generation)):
@@ -150,7 +151,7 @@ class Hub:
         return ""
 
     def expire(self, file):
-        """Every URL of the file is refused from now on; those that are signed later are not."""
+        """Refuses every URL of the file from now on. Later signed ones work."""
         with self._lock:
             self._generations[file.name] = self._generations.get(file.name, 0) + 1
 
@@ -159,7 +160,8 @@ class Hub:
             return self._stored.get(path)
 
     def count_call(self, file):
-        """Notes a resolver call: one for each URL that was refused or soon is, and the first, are due; others a violation."""
+        """Notes a resolver call. The first is due, and one for each URL that was or will soon be refused. Others are
+        a violation."""
         with self._lock:
             if self._expiries.get(file.name, self.now()) < self.now() + SOON_SECONDS:
                 self._refused.setdefault(file.name, set()).add(self._expiries.get(file.name))
@@ -169,7 +171,7 @@ class Hub:
             self.requests.violate("resolver_calls", f"{file.name} was resolved {calls} times where {due} suffice")
 
     def note_refused(self, file, target):
-        """A data URL was refused: it must be resolved again, once."""
+        """Notes that a data URL was refused. It must be resolved again, once."""
         with self._lock:
             self._refused.setdefault(file.name, {None}).add(target)
 
@@ -224,7 +226,7 @@ class Hub:
         connection.answer(request, response, fault, entry)
 
     def _serve_stranger(self, request, connection):
-        """A host that nobody has a reason to tell anything."""
+        """Answers as a host that nobody should contact."""
         entry, fault = self._begin(self.stranger, request, None)
         for name in ("authorization", "cookie"):
             if name in request.headers:

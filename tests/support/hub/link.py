@@ -1,8 +1,9 @@
-"""python3 -m hub.link --rate BYTES --delay SECONDS TARGET...: a slow link in user space, where the kernel has no netem.
+"""python3 -m hub.link --rate BYTES --delay SECONDS TARGET...: simulates a slow link in user space, if the kernel lacks
+netem.
 
-One port for each TARGET (HOST:PORT); they are printed as JSON, in that order. What targets send shares BYTES a second, and
-comes SECONDS late; a connection takes that long once more to be made. As TCP's, a connection's window begins at 14 KB, grows
-by what arrives, and ends at 4 MiB: nothing is lost.
+Each TARGET (HOST:PORT) gets one port, printed as JSON in that order. All targets together send BYTES a second,
+SECONDS late. Making a connection takes that long once more. Like TCP's, a connection's window begins at 14 KB, grows
+with arriving bytes, and ends at 4 MiB. Nothing is lost.
 """
 
 import argparse
@@ -14,11 +15,11 @@ import time
 
 PIECE_BYTES = 64 << 10
 FIRST_WINDOW, MOST_WINDOW = 14_600, 4 << 20
-BEHIND_SECONDS = 0.01  # that the clock of the event loop may be, and is made up for
+BEHIND_SECONDS = 0.01  # the possible delay of the event loop's clock, which is compensated
 
 
 class Bottleneck:
-    """What all connections share."""
+    """The part that all connections share."""
 
     def __init__(self, rate):
         self.rate = rate
@@ -32,7 +33,7 @@ class Bottleneck:
 
 
 class Way:
-    """One connection's way from the target: pieces in flight, each with the time at which it arrives."""
+    """One connection's way from the target: pieces in flight, each with its time of arrival."""
 
     def __init__(self, bottleneck, delay):
         self.bottleneck, self.delay = bottleneck, delay
@@ -67,7 +68,7 @@ class Way:
 
 
 async def ask(reader, writer, delay):
-    await asyncio.sleep(delay)  # of the handshake, which is made without us
+    await asyncio.sleep(delay)  # of the handshake, which we don't carry
     while data := await reader.read(PIECE_BYTES):
         writer.write(data)
         await writer.drain()
@@ -79,7 +80,7 @@ async def serve(arguments):
 
     def connection(host, port):
         async def carry(reader, writer):
-            with contextlib.suppress(OSError, asyncio.CancelledError):  # the latter when all of this ends
+            with contextlib.suppress(OSError, asyncio.CancelledError):  # the latter if all of this ends
                 far_reader, far_writer = await asyncio.open_connection(host, port, limit=PIECE_BYTES)
                 way = Way(bottleneck, arguments.delay)
                 tasks = [asyncio.ensure_future(work) for work in (way.take(far_reader), way.give(writer),

@@ -1,4 +1,4 @@
-"""What a hub was asked, and what no client may ask."""
+"""The log of a hub's requests, and the requests that clients must not send."""
 
 import collections
 import dataclasses
@@ -13,7 +13,7 @@ Violation = collections.namedtuple("Violation", "kind text")
 
 @dataclasses.dataclass
 class Entry:
-    """One request and its answer. `bytes_sent` counts the body; `file` is org/name/path of what a data URL stands for."""
+    """One request and its answer. `bytes_sent` counts the body. `file` is org/name/path for a data URL."""
 
     listener: str
     method: str
@@ -55,12 +55,12 @@ class Log:
             self._violations.append(Violation(kind, text))
 
     def begun(self):
-        """All entries, those that are not answered too."""
+        """Returns all entries, also unanswered ones."""
         with self._lock:
             return list(self._entries)
 
     def entries(self, **wanted):
-        """Those whose members are as said; `path_has` is a part of the path, decoded."""
+        """Returns entries whose members have these values. `path_has` is a part of the decoded path."""
         part = wanted.pop("path_has", "")
         found = self._settled()
         return [entry for entry in found
@@ -68,7 +68,7 @@ class Log:
                 and all(getattr(entry, name) == value for name, value in wanted.items())]
 
     def _settled(self):
-        """All entries, after answers on their way have gone out: a client may know the last byte before we do."""
+        """Returns all entries after pending answers were sent, since a client can see the last byte before we do."""
         until = time.monotonic() + SETTLE_SECONDS
         while True:
             with self._lock:

@@ -1,9 +1,9 @@
-"""python3 -m hub.namespace --rate BYTES --delay SECONDS: a slow link to a network namespace, for root on Linux.
+"""python3 -m hub.namespace --rate BYTES --delay SECONDS: makes a slow link to a network namespace, for root on Linux.
 
-Prints JSON: `namespace`, in which clients run (`ip netns exec`), and `address`, on which a hub listens that they reach. Packets
-of this machine's own TCP go there and back through two TUN devices. The kernel lets BYTES a second towards the namespace (tbf);
-each packet, both ways, is handed on SECONDS after it came, by this process: few kernels have netem. Ends with SIGTERM, and leaves
-nothing.
+It prints JSON: `namespace`, in which clients run (`ip netns exec`), and `address`, on which a hub listens that they
+reach. Packets of this machine's own TCP go there and back through two TUN devices. The kernel passes BYTES a second
+towards the namespace (tbf). This process forwards each packet, in both directions, SECONDS after its arrival, since
+few kernels have netem. It ends with SIGTERM, and leaves nothing behind.
 """
 
 import argparse
@@ -23,7 +23,7 @@ IFF_TUN, IFF_NO_PI = 0x0001, 0x1000
 MTU = 65_520  # few packets, as on the loopback interface
 HUB, CLIENTS = "10.223.61.1", "10.223.61.2"
 BURST_BYTES = 4 * MTU
-QUEUE_SECONDS = 0.1  # of what waits for the rate
+QUEUE_SECONDS = 0.1  # of data that waits for the rate
 
 
 def run(*words):
@@ -38,7 +38,7 @@ def open_tun(name):
 
 @contextlib.contextmanager
 def devices(rate):
-    """Makes both ends of the link; their file descriptors, the hub's first."""
+    """Makes both ends of the link. Returns their file descriptors, the hub's first."""
     name = f"hfshard{os.getpid()}"
     near, far = f"hfs{os.getpid()}a", f"hfs{os.getpid()}b"
     ends = [open_tun(near), open_tun(far)]
@@ -60,7 +60,7 @@ def devices(rate):
 
 
 def carry(ends, delay, stopped):
-    """Hands each packet on after its time."""
+    """Forwards each packet after its time."""
     ways = [(ends[0], ends[1], collections.deque()), (ends[1], ends[0], collections.deque())]
     while not stopped:
         now = time.monotonic()

@@ -1,4 +1,5 @@
-"""An HTTP proxy on the loopback interface: CONNECT, and requests with a whole URL. It remembers what it could read."""
+"""Runs an HTTP proxy on the loopback interface: CONNECT, and requests with a whole URL. It records the text that it
+could read."""
 
 import contextlib
 import socket
@@ -10,7 +11,8 @@ REFUSED = b"HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Ba
 
 
 class Proxy:
-    """`heads` are the requests as they came, `hosts` whom they are for; one with `refuses` answers 407. A context."""
+    """A proxy. `heads` are the requests as they came, and `hosts` their targets. With `refuses`, it answers 407. A
+    context."""
 
     def __init__(self, refuses=False):
         self.refuses = refuses
@@ -56,7 +58,7 @@ class Proxy:
                 self._sockets.add(far)
                 if method == "CONNECT":
                     near.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
-                else:  # one request a connection
+                else:  # one request for each connection
                     first, rest = head.split(b"\r\n", 1)
                     path = target.split(host, 1)[1]
                     far.sendall(first.replace(target.encode(), path.encode()) + b"\r\nConnection: close\r\n" + rest)

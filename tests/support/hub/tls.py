@@ -1,4 +1,4 @@
-"""An authority of one test's own and a certificate for the loopback names, made with openssl(1)."""
+"""Makes an authority for one test and a certificate for the loopback names, with openssl(1)."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ NAMES = "subjectAltName=IP:127.0.0.1,IP:127.0.0.2,DNS:localhost"
 
 
 class Tls:
-    """`context` for listeners; `ca_file` for clients (SSL_CERT_FILE). `directory` is the caller's."""
+    """`context` is for listeners, and `ca_file` for clients (SSL_CERT_FILE). `directory` is the caller's."""
 
     def __init__(self, directory, names=NAMES):
         self.ca_file = os.path.join(directory, "ca.pem")

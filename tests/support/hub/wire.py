@@ -1,4 +1,4 @@
-"""HTTP/1.1 on a loopback socket: a thread for each connection, bodies by sendfile, and what may go wrong with them."""
+"""Serves HTTP/1.1 on a loopback socket: a thread for each connection, bodies by sendfile, and faults."""
 
 import contextlib
 import gzip
@@ -18,11 +18,11 @@ REASONS = {200: "OK", 206: "Partial Content", 302: "Found", 304: "Not Modified",
 
 
 class Gone(Exception):
-    """The connection is not to be used any more."""
+    """The connection must not be used any more."""
 
 
 class Request:
-    """`target` is as sent; `path` is that without the query; names of headers are in lower case."""
+    """A request. `target` is as sent, and `path` is that without the query. Names of headers are in lower case."""
 
     def __init__(self, method, target, headers, body, connection):
         self.method, self.target, self.headers, self.body, self.connection = method, target, headers, body, connection
@@ -30,7 +30,8 @@ class Request:
         self.entry = None  # of the log
 
     def range(self, size):
-        """(begin, end) of the first range asked for, (0, size) if none, None if it begins beyond the end."""
+        """Returns (begin, end) of the first requested range. Without a range it is (0, size), and beyond the end
+        None."""
         text = self.headers.get("range", "")
         if not text.startswith("bytes="):
             return 0, size
@@ -43,7 +44,7 @@ class Request:
 
 
 class Response:
-    """`content` is bytes, or (Content, begin, end)."""
+    """A response. `content` is bytes, or (Content, begin, end)."""
 
     def __init__(self, status=200, headers=None, content=b"", kind=None):
         self.status = status
@@ -63,7 +64,7 @@ class Response:
         return content.read(begin, end)
 
     def set(self, name, value):
-        """Replaces a header whatever its case; None takes it away."""
+        """Replaces a header in any case. None removes it."""
         for present in [known for known in self.headers if known.lower() == name.lower()]:
             del self.headers[present]
         if value is not None:
@@ -71,7 +72,7 @@ class Response:
 
 
 class Sender:
-    """Sends one body in pieces, with pauses and an end where the fault says so; counts what went out."""
+    """Sends one body in pieces, with the pauses and the end of the fault. Counts the sent bytes."""
 
     def __init__(self, connection, fault, entry):
         self.socket, self.stopping = connection.socket, connection.stopping
@@ -79,19 +80,23 @@ class Sender:
         self.begin = time.monotonic()
 
     def short(self, size):
-        """Bytes that are neither said nor sent."""
+        """Bytes that are neither announced nor sent."""
         return min(int(self.fault.number("short", 0)), size)
 
     def send(self, response):
         size = response.size - self.short(response.size)
         ends = {name: min(int(self.fault.number(name)), size) for name in ("stall", "reset", "cut") if name in self.fault}
+        held = int(self.fault.number("hold", -1)) - first_byte_of(response)
+        if 0 <= held < size:
+            ends["hold"] = held
         at = 0
         for stop in sorted({*ends.values(), size}):
             if stop > at:
                 self.piece(response, at, stop)
             at = stop
-            if at == ends.get("stall"):
-                self.stopping.wait(self.fault.number("stall", at=1))
+            for pause in ("stall", "hold"):
+                if at == ends.get(pause):
+                    self.stopping.wait(self.fault.number(pause, at=1))
             if at == ends.get("reset"):
                 self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 raise Gone
@@ -136,6 +141,11 @@ class Sender:
                 self.entry.bytes_sent += sent
 
 
+def first_byte_of(response):
+    """Returns the offset of the body in its file."""
+    return 0 if isinstance(response.content, bytes) else response.content[1]
+
+
 def part_of(response, begin, end):
     if isinstance(response.content, bytes):
         return response.content[begin:end]
@@ -167,7 +177,7 @@ class Connection:
     def close(self):
         with contextlib.suppress(OSError):
             if not self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER):
-                self.socket.shutdown(socket.SHUT_RDWR)  # else a reset is sent by close alone
+                self.socket.shutdown(socket.SHUT_RDWR)  # otherwise close alone sends a reset
         self.socket.close()
 
     def read(self):
@@ -197,7 +207,7 @@ class Connection:
         self.buffer += got
 
     def answer(self, request, response, fault, entry):
-        """Sends a response as the fault lets it; the entry of the log says what went out."""
+        """Sends a response as the fault allows. The entry of the log records the sent bytes."""
         if "gzip" in fault:
             response.content = gzip.compress(response.body())
             response.set("Content-Encoding", "gzip")
@@ -222,7 +232,7 @@ class Connection:
 
 
 class Listener:
-    """Accepts on one host name and port. `handle(request, connection)` answers by `connection.answer`."""
+    """Accepts on one host name and port. `handle(request, connection)` answers with `connection.answer`."""
 
     def __init__(self, name, host, handle, tls=None, address="127.0.0.1"):
         self.name, self.host, self.address, self.handle, self.tls = name, host, address, handle, tls
@@ -232,7 +242,7 @@ class Listener:
         self._count = 0
         self._socket = None
         self.port = 0
-        self.behind = None  # the port of a link in front (link.py), which clients are told
+        self.behind = None  # the port of a link in front (link.py), for clients
         self._listen()
 
     @property
@@ -241,14 +251,14 @@ class Listener:
 
     @property
     def connections(self):
-        """How many there have been."""
+        """Returns the number of connections."""
         return self._count
 
     def serve(self, request, connection):
         self.handle(request, connection)
 
     def refuse(self, seconds):
-        """Nobody is there for so long; those who are connected are cut off."""
+        """Closes the listener for this long, and cuts off all connections."""
         self._stop_listening()
         self._cut_off()
 
@@ -296,7 +306,7 @@ class Listener:
             listening, self._socket = self._socket, None
         if listening is not None:
             with contextlib.suppress(OSError):
-                listening.shutdown(socket.SHUT_RDWR)  # wakes who waits in accept
+                listening.shutdown(socket.SHUT_RDWR)  # wakes the thread in accept
             listening.close()
 
     def _cut_off(self):

@@ -9,8 +9,8 @@
 #include "base/json.h"
 #include "base/json_shape.h"
 #include "base/text.h"
-#include "bytes/files.h"
-#include "bytes/open_files.h"
+#include "bytes/local/files.h"
+#include "bytes/store/open_files.h"
 #include "support/toy_format/toy_piece.h"
 
 #include "hfshard/error.h"
@@ -26,7 +26,7 @@ constexpr std::string_view kArrays = "arrays.json";
 constexpr std::string_view kAbout = "about.json";
 constexpr std::size_t kPlaceBytes = 24;
 
-// What DONE says.
+// The contents of DONE.
 struct Done {
   std::string plan_id;
   std::map<std::string, std::string> hashes;  // of files of the store
@@ -38,7 +38,7 @@ std::string text_of(const Done& done) {
   return out + sha256_hex(out) + "\n";
 }
 
-// Nothing if it is not as it was written.
+// Empty if it was changed.
 std::optional<Done> read_done(const std::string& path) {
   if (!exists(path)) return {};
   const std::string text = read_file(path);

@@ -21,7 +21,7 @@ constexpr std::uint32_t kCrcBytes = 4;
 
 bool fills_bytes(DType dtype) { return size_bits(dtype) % 8 == 0; }
 
-// Bytes that end in the crc32c of those before it.
+// Ends bytes with the crc32c of those before it.
 void put_crc(std::span<std::byte> bytes) {
   const auto end = bytes.size() - kCrcBytes;
   store_le(bytes.data() + end, crc32c(bytes.first(end)));
@@ -93,7 +93,7 @@ class ToyPiece final : public PieceReader {
     cell_.resize(length);
     try {
       if (form_.zstd_level != 0) cell_ = decode_zstd(cell_, form_.cell_bytes);
-    } catch (const Error& error) {  // only here is it known where the frame is
+    } catch (const Error& error) {  // only here is the frame's place known
       fail(error.sentence(), range);
     }
     if (cell_.size() != form_.cell_bytes) fail("a cell has another size", range);

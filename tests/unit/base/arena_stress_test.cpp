@@ -1,4 +1,5 @@
-// Many threads take and give back: no page has two owners, and no block leaves the arena.
+// Many threads take and release memory. No page ever has two owners, and no block is outside the
+// arena.
 
 #include <array>
 #include <atomic>

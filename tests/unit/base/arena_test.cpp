@@ -31,14 +31,14 @@ TEST(Arena, BlocksDoNotOverlapAndComeBack) {
   EXPECT_EQ(arena.peak_bytes(), 8 * kPage);
 }
 
-// So a run touches no more pages than it held at one time, however large the arena.
+// So a run touches no more pages than it held at one time, even with a large arena.
 TEST(Arena, FreedMemoryIsUsedBeforeFreshMemory) {
   Arena arena(64 * kPage);
   const std::byte* const begin = arena.take(kPage).bytes().data();
   Arena::Block a = arena.take(2 * kPage);
   Arena::Block b = arena.take(3 * kPage);
   for (int round = 0; round < 100; ++round) {
-    a.release();  // the older one, so that what is free lies in two places
+    a.release();  // the older one, so free memory is split
     a = arena.take(2 * kPage);
     b.release();
     b = arena.take(round % 2 == 0 ? 1 : 3 * kPage);
@@ -72,7 +72,8 @@ TEST(Arena, CloseEndsAWait) {
   EXPECT_EQ(error.code(), ErrorCode::cancelled);
 }
 
-// Asked at once, and when memory comes back; with nothing taken there is nothing to wait for.
+// The condition is checked at once, and when memory is released. With nothing taken, it doesn't
+// wait.
 TEST(Arena, WaitsForWhatOthersGiveBack) {
   Arena arena(4 * kPage);
   EXPECT_TRUE(arena.wait_for([] { return true; }));

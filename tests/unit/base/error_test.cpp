@@ -68,12 +68,14 @@ TEST(Error, TheFirstFactWins) {
 }
 
 TEST(Error, EveryCodeHasANameAndAnExitStatus) {
-  const auto last = static_cast<int>(ErrorCode::cancelled);
+  const auto last = static_cast<int>(ErrorCode::access);
   for (int i = 0; i <= last; ++i) EXPECT_FALSE(to_string(static_cast<ErrorCode>(i)).empty());
   EXPECT_EQ(to_string(ErrorCode::bad_input), "bad_input");
   EXPECT_EQ(exit_status(ErrorCode::usage), 2);
   EXPECT_EQ(exit_status(ErrorCode::bad_input), 3);
   EXPECT_EQ(exit_status(ErrorCode::limit), 3);
+  EXPECT_EQ(to_string(ErrorCode::access), "access");
+  EXPECT_EQ(exit_status(ErrorCode::access), 3);
   EXPECT_EQ(exit_status(ErrorCode::io), 4);
   EXPECT_EQ(exit_status(ErrorCode::network), 4);
   EXPECT_EQ(exit_status(ErrorCode::internal), 70);

@@ -39,7 +39,7 @@ TEST(Floats, EveryHalfReadsAsItsValueAndComesBack) {
   }
 }
 
-// Between two neighbours: the nearer one, and the even one in the middle.
+// A value between two neighbors rounds to the nearer one, and in the middle to the even one.
 TEST(Floats, HalvesRoundToNearestEven) {
   for (std::uint32_t i = 0; i < 0x7bff; ++i) {
     const auto low = static_cast<std::uint16_t>(i);

@@ -19,11 +19,11 @@ struct InflateSteps {
   std::size_t out = 1 << 20;
 };
 
-// Decodes a stream in steps; what it says at its end if it is none.
+// Decodes a stream in steps. Returns a message if the stream is invalid.
 std::string inflated(DeflateWrap wrap, const std::string& stream, std::size_t content,
                      const InflateSteps& steps = {}) {
   std::vector<std::byte> scratch(
-      InflateStream::scratch_bytes());  // the sanitizers see one too many
+      InflateStream::scratch_bytes());  // the sanitizers detect an overrun
   InflateStream decoder(wrap, content, scratch);
   std::string out(content, '?');
   auto to = std::as_writable_bytes(std::span(out));
@@ -77,12 +77,12 @@ TEST(Inflate, WhatIsNoStreamOfTheContentIsCorrupt) {
   EXPECT_EQ(code(DeflateWrap::gzip, deflate_stream(content, false)), ErrorCode::corrupt);
   EXPECT_EQ(code(DeflateWrap::gzip, content), ErrorCode::corrupt);
   EXPECT_EQ(code(DeflateWrap::gzip, gzip, 3001), ErrorCode::corrupt);
-  EXPECT_EQ(inflated(DeflateWrap::gzip, gzip, 2999), "no way on");  // the caller says what that is
+  EXPECT_EQ(inflated(DeflateWrap::gzip, gzip, 2999), "no way on");  // the caller reports this
   EXPECT_EQ(inflated(DeflateWrap::gzip, gzip.substr(0, gzip.size() - 1), 3000), "no way on");
   EXPECT_EQ(inflated(DeflateWrap::gzip, gzip + "x", 3000), "bytes behind it");
 }
 
-// Gzip and zlib both have a checksum, so no flip beyond the header's idle bytes goes unseen.
+// Gzip and zlib have checksums, so they detect every flip except in the header's unused bytes.
 TEST(Inflate, NoFlippedByteGivesOtherContent) {
   const std::string content = some_content(200);
   for (const bool gzip : {true, false}) {

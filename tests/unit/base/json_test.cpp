@@ -1,5 +1,7 @@
 #include "base/json.h"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "support/catch_error.h"
@@ -130,6 +132,23 @@ TEST(Json, DumpWritesTheShortestRealsAndOneFormOfEscape) {  // docs/adr/0018
   EXPECT_EQ(dump_json(reals), "[1e+05,500000.5,1e-04,1e-06,0.001,-0.0,1e+20,0.03603749722242355]");
   EXPECT_EQ(parse_json(dump_json(reals), "t"), reals);
   EXPECT_EQ(dump_json(Json("\b\f\r\t\x7f/")), R"("\u0008\u000c\u000d\t\u007f/")");
+}
+
+TEST(Json, NumbersOfPythonThatAreNotFinite) {
+  const std::string text = R"({"a":[0.0,Infinity,-Infinity,NaN],"b":"NaN","c\"Infinity":1})";
+  const Json json = parse_json(text, "t");
+  const Json::Array& numbers = json.at("a").as_array();
+  EXPECT_EQ(numbers[1], Json(NotFinite::infinity));
+  EXPECT_EQ(numbers[2], Json(NotFinite::minus_infinity));
+  EXPECT_EQ(numbers[3], Json(NotFinite::nan));
+  EXPECT_TRUE(numbers[3].is_number() && std::isnan(numbers[3].as_double()));
+  EXPECT_TRUE(numbers[2].as_double() < 0 && std::isinf(numbers[2].as_double()));
+  EXPECT_EQ(json.at("b"), Json("NaN"));
+  EXPECT_EQ(dump_json(json), text);
+  EXPECT_EQ(parse_json(dump_json_pretty(json), "t"), json);
+  EXPECT_EQ(shown_json(numbers[1]), "\"Infinity\"");
+  for (const char* wrong : {"Nan", "inf", "+Infinity", "-NaN", "NaNN", "[NaN", "{NaN:1}"})
+    EXPECT_THROW(parse_json(wrong, "t"), Error) << wrong;
 }
 
 TEST(Json, DumpReplacesInvalidUtf8) {

@@ -94,7 +94,7 @@ TEST(Text, GlobMatchesBytesInEveryLocale) {
   if (std::setlocale(LC_ALL, "C.UTF-8") == nullptr) GTEST_SKIP() << "no C.UTF-8 here";
   EXPECT_FALSE(glob_match("a?b",
                           "a\xc3\xa9"
-                          "b"));  // two bytes, one character there
+                          "b"));  // two bytes, one character in UTF-8
   EXPECT_TRUE(glob_match("a??b",
                          "a\xc3\xa9"
                          "b"));
@@ -125,14 +125,14 @@ TEST(Text, NamesInUtf8AreShownAsTheyAre) {
 }
 
 TEST(Text, WhatIsNoUtf8IsEscapedByteByByte) {
-  EXPECT_EQ(printable("a\xff\xc3"), "a\\xff\\xc3");                           // alone, cut short
+  EXPECT_EQ(printable("a\xff\xc3"), "a\\xff\\xc3");                           // alone, truncated
   EXPECT_EQ(printable("\xc0\xaf\xe0\x80\xaf"), "\\xc0\\xaf\\xe0\\x80\\xaf");  // overlong
   EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");                    // a surrogate
   EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");           // above U+10FFFF
 }
 
 TEST(Text, CharactersThatATerminalObeysOrHidesAreEscapedInUtf8Too) {
-  EXPECT_EQ(printable("\u009b31m"), "\\xc2\\x9b31m");     // CSI of eight bits
+  EXPECT_EQ(printable("\u009b31m"), "\\xc2\\x9b31m");     // 8-bit CSI
   EXPECT_EQ(printable("a\u202eb"), "a\\xe2\\x80\\xaeb");  // right to left from here
   EXPECT_EQ(printable("\u2028"), "\\xe2\\x80\\xa8");
   EXPECT_EQ(printable("\u200b\ufeff"), "\\xe2\\x80\\x8b\\xef\\xbb\\xbf");

@@ -32,12 +32,12 @@ TEST(MeantNames, KnowsCapitalsOtherProgramsNamesAndSlips) {
   const Names axes{"data", "expert", "fsdp", "tensor"};
   EXPECT_EQ(meant_names("tp", axes), Names{"tensor"});
   EXPECT_EQ(meant_names("fdsp", axes), Names{"fsdp"});
-  EXPECT_EQ(meant_names("pp", axes), Names{});  // stage is none of them
+  EXPECT_EQ(meant_names("pp", axes), Names{});  // stage isn't one of them
 }
 
 TEST(NameHint, ListsWhatIsKnownWhereNothingIsNear) {
   EXPECT_EQ(name_hint("tensr", {"data", "tensor"}), "did you mean tensor?");
-  EXPECT_EQ(name_hint("pipeline", {"data", "tensor"}), "known are data, tensor");
+  EXPECT_EQ(name_hint("pipeline", {"data", "tensor"}), "pass one of data, tensor");
 }
 
 }  // namespace

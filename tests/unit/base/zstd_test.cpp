@@ -24,9 +24,9 @@ std::string half_random(std::size_t size) {
   return out;
 }
 
-// How a frame is fed and drawn.
+// The steps of feeding and reading a frame.
 struct Steps {
-  std::uint64_t window_bytes = 0;  // 0: to one place
+  std::uint64_t window_bytes = 0;  // 0: all at once
   std::size_t in = SIZE_MAX;
   std::size_t out = SIZE_MAX;
 };
@@ -34,7 +34,7 @@ struct Steps {
 std::string decoded(const std::string& frame, std::optional<std::uint64_t> content,
                     std::size_t room, const Steps& steps) {
   std::string out(room, '?');
-  // At an odd address, and not a byte more than is asked for.
+  // At an odd address, with exactly the required size.
   std::vector<std::byte> scratch(ZstdStream::scratch_bytes(steps.window_bytes) + 1);
   ZstdStream stream(content, steps.window_bytes, std::span(scratch).subspan(1));
   auto input = as_bytes(frame);
@@ -82,7 +82,7 @@ TEST(Zstd, FramesOfEveryKindAreDecoded) {
   }
 }
 
-// At an odd address, into dirty memory, and not a byte more than is asked for.
+// At an odd address, in dirty memory, with exactly the required size.
 std::string encoded(const std::string& content, int level, int dirt) {
   std::string frame(zstd_most_bytes(content.size()), static_cast<char>(dirt));
   std::vector<std::byte> scratch(zstd_encoder_bytes(level, content.size()) + 1,
@@ -124,7 +124,7 @@ TEST(Zstd, WindowsBeyondEveryDefaultNeedNoMoreMemory) {
     EXPECT_EQ(decoded(frame, content.size()), content);
     EXPECT_EQ(as_text(decode_zstd(as_bytes(frame), content.size())), content);
   }
-  // The level's own tables would be of gigabytes at 2^31: the field of the header is set by hand.
+  // At 2^31, the level's own tables would have gigabytes, so the test sets the header field itself.
   std::string frame = zstd_frame(content, {1, 27, false, false});
   ASSERT_EQ(static_cast<unsigned char>(frame[5]), (27U - 10U) << 3U);
   frame[5] = static_cast<char>((31U - 10U) << 3U);
@@ -171,7 +171,8 @@ TEST(Zstd, FramesOfAnyContentAreDecodedThroughAWindow) {
   }
 }
 
-// What the header says of the content and the window holds although nobody else knows of it.
+// The decoder checks the content and the window in the header, even if the caller doesn't know
+// them.
 TEST(Zstd, AFrameOfAnyContentIsWhatItSaysOfItself) {
   const std::string content = half_random(3000000);
   const auto error_of = [](const std::string& frame, std::uint64_t window) {

@@ -22,11 +22,10 @@ TEST(ForeignCheckpoints, AreCalledWhatTheyAre) {
   const std::string zip = "PK\x03\x04............";
   for (const Case& each :
        {Case{"model-q4.gguf", "GGUF\x03", "GGUF"}, Case{"any.name", "GGUF", "GGUF"},
-        Case{"model.pth", zip, "PyTorch"}, Case{"pytorch_model.bin", zip, "PyTorch"},
-        Case{"__0_0.distcp", zip, "DCP"}, Case{".metadata", "\x80\x02", "DCP"},
-        Case{"old.pt", "\x80\x02", "PyTorch"}, Case{"arrays.npz", zip, "NumPy"},
-        Case{"flax_model.msgpack", "\x83", "msgpack"}, Case{"a.npy", "\x93NUMPY\x01", "NumPy"},
-        Case{"model.h5", "\x89HDF\r\n\x1a\n", "HDF5"}}) {
+        Case{"model.of.somebody", zip, "PyTorch"}, Case{"__0_0.distcp", zip, "DCP"},
+        Case{".metadata", "\x80\x02", "DCP"}, Case{"old.pt", "\x80\x02", "PyTorch"},
+        Case{"arrays.npz", zip, "NumPy"}, Case{"flax_model.msgpack", "\x83", "msgpack"},
+        Case{"a.npy", "\x93NUMPY\x01", "NumPy"}, Case{"model.h5", "\x89HDF\r\n\x1a\n", "HDF5"}}) {
     write_text(dir / each.name, each.bytes);
     for (const bool source : {true, false}) {
       const Error error = catch_error([&] {

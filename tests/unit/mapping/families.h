@@ -4,26 +4,26 @@
 #include <string_view>
 #include <vector>
 
-#include "mapping/family_info.h"
-#include "mapping/find.h"
+#include "mapping/resolve/family_info.h"
+#include "mapping/resolve/find.h"
 #include "support/sizes.h"
 
 namespace hfshard {
 
-/// The row of a built-in family. Throws: not_found.
+/// Returns the row of a built-in family. Throws: not_found.
 inline FamilyInfo family_info(std::string_view name) {
   return info_of_family(family_by_name(name), true);
 }
 
-/// The rows of all built-in families, sorted by name.
+/// Returns the rows of all built-in families, sorted by name.
 inline std::vector<FamilyInfo> list_families() {
   std::vector<FamilyInfo> out;
   for (const FamilyFile& file : embedded_families()) out.push_back(info_of_family(file, true));
   return out;
 }
 
-/// All of them, or, with a sanitizer, a third: for tests of what the tables say, each of which runs
-/// the same code for every family.
+/// Returns all families, or a third with a sanitizer. For tests of tables, which run the same code
+/// for every family.
 inline std::vector<FamilyInfo> families_to_walk() {
   const std::vector<FamilyInfo> all = list_families();
   const std::size_t step =

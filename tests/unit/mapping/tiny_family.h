@@ -3,11 +3,11 @@
 #include <string>
 #include <string_view>
 
-#include "mapping/family.h"
+#include "mapping/tables/family.h"
 
 namespace hfshard {
 
-/// A family file that loads, to be broken by tests.
+/// A valid family file for tests to break.
 inline constexpr std::string_view kTinyFamily = R"({
   "schema": 1, "family": "tiny", "match": {"model_type": ["tiny"]},
   "dims": {"D": "hidden_size", "L": "num_hidden_layers", "F": 5, "E": "num_experts ?? 2", "cyc": 2},
@@ -24,7 +24,7 @@ inline constexpr std::string_view kTinyFamily = R"({
   "example": {"model_type": "tiny", "hidden_size": 7, "num_hidden_layers": 3, "num_experts": 4}
 })";
 
-/// The file with one text replaced by another; the text must occur.
+/// Returns the file with one text replaced by another. The text must occur.
 inline std::string tiny_family_with(std::string_view old_text, std::string_view new_text) {
   std::string out(kTinyFamily);
   const std::size_t at = out.find(old_text);

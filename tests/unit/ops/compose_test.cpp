@@ -17,7 +17,7 @@ using reference::pairs;
 using reference::pick;
 using reference::Random;
 
-/// The pairs that go through an element that both have, one by one.
+/// Returns the pairs through a common element, one by one.
 std::vector<Pair> through(const IndexMap& first, const IndexMap& second) {
   std::multimap<std::uint64_t, std::uint64_t> leads;
   for (const Pair& pair : pairs(first)) leads.emplace(pair.second, pair.first);
@@ -30,8 +30,8 @@ std::vector<Pair> through(const IndexMap& first, const IndexMap& second) {
   return out;
 }
 
-/// A rule's map over a tensor, seen from it: each axis or a window of it, split or not, at a far
-/// end that has the digits in another order, some of them the other way round.
+/// Returns a rule's map seen from a tensor: each axis or a window of it, split or not. At the far
+/// end, digits have another order, and some are reversed.
 IndexMap random_map(Random& random, const Shape& middle, bool windows) {
   const Shape strides = middle.strides();
   IndexMap out;
@@ -92,7 +92,7 @@ TEST(Compose, AppendsToWhatIsThere) {
 }
 
 TEST(Compose, StepsThatDivideEachOtherMakeOneMap) {
-  // Heads of 2 x 64 with their halves beside each other, and the same as one axis, at real sizes.
+  // Heads of 2 x 64 with adjacent halves, and the same as one axis, at real sizes.
   const IndexMap halves{
       .digits = {
           {32, 128 * 4096, 128 * 4096}, {2, 4096, 64 * 4096}, {64, 2 * 4096, 4096}, {4096, 1, 1}}};
@@ -103,7 +103,7 @@ TEST(Compose, StepsThatDivideEachOtherMakeOneMap) {
   const IndexMap expected{
       .digits = {{32, 128 * 4096, 128}, {2, 4096, 64}, {64, 2 * 4096, 1}, {4096, 1, 4096}}};
   EXPECT_EQ(found[0], normalize(expected));
-  const std::uint64_t stack = 61;  // one of the layers of a stack
+  const std::uint64_t stack = 61;  // one layer of a stack
   const IndexMap layer{.src_base = 7 * 512, .digits = {{4096, stack * 512, 512}, {512, 1, 1}}};
   const IndexMap columns{.src_base = 256, .digits = {{4096, 512, 1}, {256, 1, 4096}}};
   compose(layer, columns, found);

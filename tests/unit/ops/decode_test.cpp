@@ -33,7 +33,7 @@ std::vector<std::byte> floats(const std::vector<float>& values) {
   return out;
 }
 
-// All values of one call, as f32.
+// Returns all values of one call, as f32.
 std::vector<float> decoded(const BlockScale& form, std::uint64_t count,
                            const std::vector<std::byte>& codes,
                            const std::vector<std::byte>& scales) {
@@ -48,7 +48,7 @@ std::vector<float> decoded(const BlockScale& form, std::uint64_t count,
 BlockScale row_form(Code code, std::uint64_t cols) { return {code, DType::f32, 1, cols, 1, cols}; }
 
 // Values of the OCP 8-bit floating point specification, tables 1 and 2, and of the microscaling
-// one, table 5.
+// specification, table 5.
 TEST(Decode, CodesHaveTheValuesOfTheirSpecification) {
   const std::vector<float> e4m3 =
       decoded(row_form(Code::f8_e4m3, 8), 8,
@@ -92,7 +92,7 @@ TEST(Decode, ExponentScalesArePowersOfTwo) {
   EXPECT_TRUE(std::isnan(decoded(form, 4, ones, bytes_of({0, 126, 127, 255}))[3]));
 }
 
-// One multiplication in f32, one rounding to the target.
+// One multiplication in f32, then one rounding to the target.
 TEST(Decode, RoundsTheProductOnce) {
   const BlockScale form{Code::f8_e4m3, DType::f32, 1, 256, 1, 1};
   std::vector<std::byte> codes;
@@ -117,7 +117,7 @@ struct FormCase {
   std::uint64_t stack, rows, cols, row_block, col_block;
 };
 
-// Blocks that divide and that do not, several matrices, runs that begin and end anywhere.
+// Blocks that divide and others, several matrices, runs that begin and end anywhere.
 TEST(Decode, RunsAgreeWithTheDefinition) {
   std::mt19937 random(7);
   for (const FormCase& item :
@@ -167,8 +167,8 @@ TEST(Decode, CountsWhatBecomesInfinite) {
   EXPECT_EQ(load_le<std::uint16_t>(out.data()), 0x7c00);
 }
 
-// Finite values of a call that its target cannot hold, by the definition: a code times its scale
-// times the factor, each rounded to f32.
+// Counts the finite values of a call that overflow its target, by the definition. A value is a code
+// times its scale times the factor, each rounded to f32.
 std::uint64_t overflows_by_hand(const BlockScale& form, DType to, float factor, std::uint64_t begin,
                                 std::uint64_t count, const std::vector<float>& codes,
                                 const std::vector<float>& scales) {
@@ -187,8 +187,8 @@ std::uint64_t overflows_by_hand(const BlockScale& form, DType to, float factor, 
   return out;
 }
 
-// A count that is off misleads whoever decides whether f16 will do. Bytes and nibbles, short and
-// long runs of one scale, runs that begin at either nibble of a byte.
+// A wrong count would mislead users about f16. Tests bytes and nibbles, short and long runs of one
+// scale, and runs that begin at either nibble of a byte.
 TEST(Decode, CountsEachValueThatBecomesInfiniteOnce) {
   std::mt19937 random(11);
   std::uint64_t seen = 0;
@@ -230,6 +230,123 @@ TEST(Decode, CountsEachValueThatBecomesInfiniteOnce) {
   }
   EXPECT_GT(seen, 1000U);
   EXPECT_GT(unlike, 100U);
+}
+
+TEST(Decode, BytesAreIntegersInTwoWays) {
+  EXPECT_EQ(decoded(row_form(Code::int8, 4), 4, bytes_of({0x00, 0x7f, 0x80, 0xff}), floats({0.5F})),
+            (std::vector<float>{0, 63.5F, -64, -0.5F}));
+  EXPECT_EQ(
+      decoded(row_form(Code::uint8, 4), 4, bytes_of({0x80, 0xff, 0x00, 0x7f}), floats({0.5F})),
+      (std::vector<float>{0, 63.5F, -64, -0.5F}));
+}
+
+// A factor changes the scale in f32, before the product is rounded.
+TEST(Decode, AFactorChangesTheScales) {
+  BlockScale form = row_form(Code::f4_e2m1, 2);
+  form.scale_dtype = DType::f8_e4m3;
+  const std::vector<std::byte> codes = bytes_of({0x75});  // 3, 6
+  const std::vector<std::byte> scale = bytes_of({0x39});  // 1.125
+  for (const Factor factor : {Factor::multiplies, Factor::divides}) {
+    form.factor = factor;
+    std::vector<std::byte> out(8);
+    std::uint64_t overflows = 0;
+    apply_decode(form, {}, DType::f32, 0, 2, codes, Scales{scale, {}, 3.3F}, out, overflows);
+    const float whole = factor == Factor::divides ? 1.125F / 3.3F : 1.125F * 3.3F;
+    EXPECT_EQ(load_le<float>(out.data()), 3.0F * whole);
+    EXPECT_EQ(load_le<float>(&out[4]), 6.0F * whole);
+  }
+}
+
+// compressed-tensors rounds twice if scales are f16: first to f16, then to bf16.
+TEST(Decode, HalvesAreRoundedTwiceOnTheirWayToBf16) {
+  BlockScale form = row_form(Code::int8, 3);
+  form.rounds_to_half = true;
+  const std::vector<std::byte> codes = bytes_of({1, 3, 127});
+  const float scale = 3.0000001e-6F;  // products that are subnormal halves
+  std::size_t unlike = 0;
+  for (const float factor : {1.0F, 0.3F}) {
+    std::vector<std::byte> out(6);
+    std::uint64_t overflows = 0;
+    apply_decode(form, {factor, std::nullopt}, DType::bf16, 0, 3, codes, floats({scale}), out,
+                 overflows);
+    for (std::size_t i = 0; i < 3; ++i) {
+      const float value = std::vector<float>{1, 3, 127}[i] * scale;
+      const auto bits = load_le<std::uint16_t>(&out[2 * i]);
+      EXPECT_EQ(bits, f32_to_bf16(f16_to_f32(f32_to_f16(value)) * factor));
+      unlike += bits != f32_to_bf16(value * factor) ? 1U : 0U;
+    }
+  }
+  EXPECT_GT(unlike, 0U);
+  EXPECT_EQ(decoded(form, 3, codes, floats({scale})),
+            (std::vector<float>{scale, 3 * scale, 127 * scale}))
+      << "in f32 nothing is rounded";
+}
+
+struct ZeroCase {
+  Code code;
+  ZeroPoints zeros;
+  std::uint64_t stack, rows, cols, row_block, col_block;
+};
+
+// One zero point for each scale. Packed ones share words along the rows: row r of eight (or four)
+// is in word row r / 8 of its matrix.
+TEST(Decode, ZeroPointsAreThoseOfTheirScales) {
+  std::mt19937 random(3);
+  for (const ZeroCase& item : {ZeroCase{Code::int8, ZeroPoints::int8, 2, 6, 9, 2, 4},
+                               ZeroCase{Code::int4, ZeroPoints::packed4, 1, 19, 24, 1, 8},
+                               ZeroCase{Code::int4, ZeroPoints::packed4, 3, 10, 16, 1, 16},
+                               ZeroCase{Code::uint8, ZeroPoints::packed8, 2, 7, 12, 1, 3}}) {
+    BlockScale form{item.code, DType::f32, item.rows, item.cols, item.row_block, item.col_block};
+    form.zeros = item.zeros;
+    const std::uint64_t numel = item.stack * item.rows * item.cols;
+    const std::uint64_t bits = code_bits(item.code);
+    std::vector<std::byte> codes(numel * bits / 8);
+    for (std::byte& code : codes) code = static_cast<std::byte>(random());
+    std::vector<std::byte> zeros(item.stack * zero_bytes_per_matrix(form));
+    for (std::byte& zero : zeros) zero = static_cast<std::byte>(random());
+    std::vector<float> factors(item.stack * form.scales_per_matrix());
+    for (std::size_t i = 0; i < factors.size(); ++i) factors[i] = static_cast<float>(i + 1);
+    const std::vector<std::byte> scales = floats(factors);
+    const std::vector<float> plain = decoded(row_form(item.code, numel), numel, codes, floats({1}));
+    const auto zero_at = [&](std::uint64_t row, std::uint64_t scale, std::uint64_t block) -> float {
+      if (item.zeros == ZeroPoints::int8)
+        return static_cast<float>(static_cast<signed char>(zeros[scale]));
+      const std::uint64_t per_word = item.zeros == ZeroPoints::packed4 ? 8 : 4;
+      const std::uint64_t words = (item.rows + per_word - 1) / per_word;
+      const std::uint64_t word_row = row / item.rows * words + row % item.rows / per_word;
+      const auto word =
+          load_le<std::uint32_t>(&zeros[(word_row * form.scales_per_row() + block) * 4]);
+      const std::uint64_t place = row % item.rows % per_word;
+      return per_word == 8 ? static_cast<float>(word >> (4 * place) & 15U) - 8
+                           : static_cast<float>(word >> (8 * place) & 255U) - 128;
+    };
+    for (int trial = 0; trial < 40; ++trial) {
+      std::uint64_t begin = random() % numel;
+      if (bits == 4) begin -= begin % 2;
+      const std::uint64_t count = 1 + random() % (numel - begin);
+      const ScaleRange range = scale_range(form, begin, count);
+      const ByteRange zero = zero_range(form, begin, count);
+      ASSERT_LE(zero.end, zeros.size());
+      ASSERT_LE(zero.end - zero.begin, most_zero_bytes(form, count));
+      std::vector<std::byte> out(count * 4);
+      std::uint64_t overflows = 0;
+      apply_decode(form, {}, DType::f32, begin, count,
+                   std::span(codes).subspan(begin * bits / 8, ceil_div(count * bits, 8)),
+                   Scales{std::span(scales).subspan(range.first * 4, range.count * 4),
+                          std::span(zeros).subspan(zero.begin, zero.end - zero.begin)},
+                   out, overflows);
+      for (std::uint64_t i = 0; i < count; ++i) {
+        const std::uint64_t row = (begin + i) / item.cols;
+        const std::uint64_t block = (begin + i) % item.cols / item.col_block;
+        const std::uint64_t scale = row / item.rows * form.scales_per_matrix() +
+                                    row % item.rows / item.row_block * form.scales_per_row() +
+                                    block;
+        ASSERT_EQ(load_le<float>(&out[4 * i]),
+                  (plain[begin + i] - zero_at(row, scale, block)) * factors[scale])
+            << to_string(item.code) << " element " << begin + i;
+      }
+    }
+  }
 }
 
 TEST(Decode, RefusesWhatCannotBeAScale) {

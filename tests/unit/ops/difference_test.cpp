@@ -42,7 +42,7 @@ TEST(CompareElements, TellsTheFirstAndTheLargest) {
   EXPECT_EQ(found.by_ulps.back(), 1U);
 }
 
-// Blocks that are equal are passed over, and indices count from the front all the same.
+// Equal blocks are skipped, but indices still count from the front.
 TEST(CompareElements, OfManyElementsTheOneIsFound) {
   constexpr std::size_t kCount = 10000;
   for (const std::size_t at : {std::size_t{0}, std::size_t{2047}, std::size_t{2048}, kCount - 1}) {
@@ -105,6 +105,21 @@ TEST(CompareElements, WholeNumbersAreTheirDifferenceApart) {
             2U);
 }
 
+TEST(CompareElements, WholeNumbersThatOneDoubleStandsFor) {
+  constexpr std::int64_t kLarge = std::int64_t{1} << 62;
+  const auto a = numbers_as_bytes<std::int64_t>({kLarge});
+  const auto b = numbers_as_bytes<std::int64_t>({kLarge + 1});
+  EXPECT_EQ(compare_elements(DType::i64, {.absolute = 0.0}, a, b).count, 1U);
+  EXPECT_EQ(compare_elements(DType::i64, {.absolute = 0.5}, a, b).count, 1U);
+  EXPECT_EQ(compare_elements(DType::i64, {.absolute = 1.0}, a, b).count, 0U);
+}
+
+TEST(CompareElements, InfinityIsNearNoNumber) {
+  const float largest = std::numeric_limits<float>::max();
+  EXPECT_EQ(of_f32({largest}, {kInfinite}, {.ulps = 1}).count, 1U);
+  EXPECT_EQ(of_f32({largest}, {std::nextafter(largest, 0.0F)}, {.ulps = 1}).count, 0U);
+}
+
 TEST(CompareElements, ComplexNumbersAreNumberedAsSuch) {
   EXPECT_EQ(compare_elements(DType::c64, {}, numbers_as_bytes<float>({1, 2, 3, 4}),
                              numbers_as_bytes<float>({1, 2, 3, 5}))
@@ -112,8 +127,8 @@ TEST(CompareElements, ComplexNumbersAreNumberedAsSuch) {
             1U);
 }
 
-// Every code of the 8-bit kinds: ulps are what lies between, whatever the format's exponents are.
-TEST(CompareElements, NeighboursOfEveryKindAreOneApart) {
+// Every code of the 8-bit kinds. ulps count the values between, for any format's exponents.
+TEST(CompareElements, NeighborsOfEveryKindAreOneApart) {
   for (const DType dtype :
        {DType::f8_e4m3, DType::f8_e5m2, DType::f8_e4m3fnuz, DType::f8_e5m2fnuz, DType::f8_e8m0}) {
     for (std::uint8_t code = 1; code < 0x78; ++code) {

@@ -21,7 +21,7 @@ using reference::Rule;
 constexpr std::uint64_t kSeed = 20240613;
 constexpr int kRounds = 2000;
 
-/// Row-major offset to coordinates.
+/// Converts a row-major offset to coordinates.
 Shape coordinates(std::uint64_t offset, const Shape& shape) {
   Shape out = shape;
   for (std::size_t axis = shape.rank(); axis-- > 0;) {
@@ -47,7 +47,7 @@ Box random_box(Random& random, const Shape& shape) {
   return box;
 }
 
-/// The same relation written otherwise: digits split, turned round, shuffled, with digits of
+/// Returns the same relation in another form: digits split, reversed, shuffled, with digits of
 /// extent 1.
 IndexMap rewritten(const IndexMap& map, Random& random) {
   std::vector<Digit> digits;
@@ -178,7 +178,7 @@ TEST(IndexMap, SplitByAxesUndoesNormalize) {
 
 TEST(IndexMap, SplitByAxesRefusesUnevenDigits) {
   const std::vector<IndexMap> uneven = {
-      {0, 0, {{9, 1, 1}}},   // one row and a half
+      {0, 0, {{9, 1, 1}}},   // one and a half rows
       {0, 3, {{6, 1, 1}}},   // two halves of rows
       {0, 0, {{2, 1, 8}}},   // a diagonal
       {0, 0, {{2, 1, 24}}},  // beyond the end
@@ -280,7 +280,7 @@ TEST(RestrictTo, RepeatedHeadsKeepTheirZeroStep) {
     if (at[0] >= 1 && at[0] < 3 && at[1] >= 1 && at[1] < 3) expected.push_back(pair);
   }
   EXPECT_EQ(pairs(parts), expected);
-  // The other way, the target offset repeats.
+  // In the other direction, the target offset repeats.
   parts.clear();
   restrict_to(inverse(map), Shape{6, 5}, Box{Shape{3, 0}, Shape{1, 5}}, parts);
   std::uint64_t count = 0;

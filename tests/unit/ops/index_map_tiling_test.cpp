@@ -15,7 +15,7 @@ using reference::Rule;
 
 constexpr std::uint64_t kTilingSeed = 977;
 
-/// A run of the target side.
+/// Returns a run of the target side.
 IndexMap run(std::uint64_t begin, std::uint64_t size) { return {0, begin, {{size, 1, 1}}}; }
 
 TEST(TilesExactly, WholeTensorsScalarsAndEmptyTensors) {
@@ -135,7 +135,7 @@ TEST(TilesExactly, OneMapPerExpertAndLayer) {
 }
 
 TEST(TilesExactly, RunsThatEndInsideRowsOfOthers) {
-  // 10 rows of 7: a run of 2 rows and 3 elements, then columns of what is left.
+  // 10 rows of 7: a run of 2 rows and 3 elements, then columns of the rest.
   std::vector<IndexMap> maps{run(0, 17)};
   for (std::uint64_t c = 0; c < 7; ++c) {
     maps.push_back({0, c < 3 ? 21 + c : 14 + c, {{c < 3 ? 7U : 8U, 1, 7}}});
@@ -148,7 +148,7 @@ TEST(TilesExactly, RunsThatEndInsideRowsOfOthers) {
   EXPECT_EQ(fault.times, 0U);
 }
 
-/// The target regions that are left when random boxes are cut off, as maps with random digits.
+/// Cuts random boxes off, and returns the remaining target regions as maps with random digits.
 std::vector<IndexMap> random_tiling(Random& random, const Rule& rule) {
   std::vector<IndexMap> out;
   Box box{rule.dst_shape, rule.dst_shape};
@@ -193,7 +193,7 @@ TEST(TilesExactly, AgreesWithCountingOnRandomTilings) {
     const Rule rule = random_rule(random, 4, 7);
     const std::uint64_t numel = rule.dst_shape.numel();
     std::vector<IndexMap> maps = random_tiling(random, rule);
-    // The rule itself against its restriction to the region it covers.
+    // Compares the rule with its restriction to the region that it covers.
     expect_same_verdict(numel, maps, Side::target);
     ASSERT_FALSE(tiles_exactly(numel, maps, Side::target).found);
     if (maps.empty()) continue;
@@ -240,7 +240,7 @@ TEST(TilesExactly, AgreesWithCountingOnSoupsOfMaps) {
 }
 
 TEST(TilesExactly, PeriodicRunsUnderOtherPeriodsNeedNoCounting) {
-  // A run of 2^40 elements under a comb of step 8: the even half of rows above 2^39 is covered
+  // A run of 2^40 elements under a comb of step 8. The even half of rows above 2^39 is covered
   // twice.
   const std::uint64_t half = std::uint64_t{1} << 39;
   std::vector<IndexMap> maps{run(0, 2 * half), {0, half + 3, {{half / 8, 1, 8}}}};
@@ -257,13 +257,13 @@ TEST(TilesExactly, PeriodicRunsUnderOtherPeriodsNeedNoCounting) {
 }
 
 TEST(TilesExactly, UndecidableStructuresSaySo) {
-  // Steps 3 and 2 with long runs of both: no common period within the budget, and too large to
-  // count.
+  // Steps 3 and 2 with long runs of both have no common period within the budget, and are too large
+  // to count.
   const std::uint64_t numel = std::uint64_t{1} << 24;
   std::vector<IndexMap> maps{{0, 0, {{numel / 3, 1, 3}}}, {0, 1, {{numel / 2, 1, 2}}}};
   TilingFault fault = tiles_exactly(numel, maps, Side::target);
   EXPECT_TRUE(fault.found);
-  // Small enough, the same structure is decided.
+  // If it is small enough, the same structure is decided.
   maps = {{0, 0, {{3, 1, 3}}}, {0, 1, {{2, 1, 2}}}};
   fault = tiles_exactly(8, maps, Side::target);
   EXPECT_TRUE(fault.found);

@@ -21,7 +21,7 @@ using reference::Rule;
 constexpr std::uint64_t kMoveSeed = 31337;
 constexpr std::size_t kGuard = 64;
 
-/// Moves between unaligned buffers and compares everything, also what must stay untouched.
+/// Moves between unaligned buffers. Compares everything, including bytes that must stay unchanged.
 void expect_moved(const IndexMap& map, std::size_t element_bytes, std::uint64_t src_elements,
                   std::uint64_t dst_elements, Random& random) {
   const std::size_t src_skew = pick(random, 0, 17);

@@ -14,7 +14,7 @@ namespace hfshard::reference {
 
 using Pair = std::pair<std::uint64_t, std::uint64_t>;
 
-/// All (source, target) offsets of a map, sorted; slow on purpose.
+/// Returns all (source, target) offsets of a map, sorted. Slow on purpose.
 inline std::vector<Pair> pairs(const IndexMap& map) {
   std::vector<Pair> out{{map.src_base, map.dst_base}};
   for (const Digit& digit : map.digits) {
@@ -31,7 +31,7 @@ inline std::vector<Pair> pairs(const IndexMap& map) {
   return out;
 }
 
-/// Those of several maps, sorted.
+/// Returns those of several maps, sorted.
 inline std::vector<Pair> pairs(const std::vector<IndexMap>& maps) {
   std::vector<Pair> out;
   for (const IndexMap& map : maps) {
@@ -42,7 +42,8 @@ inline std::vector<Pair> pairs(const std::vector<IndexMap>& maps) {
   return out;
 }
 
-/// How often each element of [0, numel) is covered on one side; all offsets must be in range.
+/// Returns how often each element of [0, numel) is covered on one side. All offsets must be in
+/// range.
 inline std::vector<std::uint64_t> times_covered(std::uint64_t numel,
                                                 const std::vector<IndexMap>& maps, Side side) {
   std::vector<std::uint64_t> out(numel, 0);
@@ -61,7 +62,7 @@ inline void move_elements(const IndexMap& map, std::size_t element_bytes, const 
 
 using Random = std::mt19937_64;
 
-/// Uniform in [low, high].
+/// Returns a uniform number in [low, high].
 inline std::uint64_t pick(Random& random, std::uint64_t low, std::uint64_t high) {
   return low + random() % (high - low + 1);
 }
@@ -74,7 +75,7 @@ inline std::vector<std::byte> random_bytes(Random& random, std::size_t size) {
 
 inline constexpr DType kFloats[] = {DType::f16, DType::bf16, DType::f32};
 
-/// A rule as the mapping language writes it, compiled: both shapes over the same dims.
+/// A compiled rule of the mapping language: both shapes over the same dims.
 struct Rule {
   Shape src_shape;
   Shape dst_shape;
@@ -120,7 +121,7 @@ struct RandomSide {
   }
 };
 
-/// Dims are pairwise different.
+/// Its dims are pairwise different.
 inline Rule random_rule(Random& random, std::size_t max_dims = 5, std::uint64_t max_extent = 7) {
   std::vector<std::uint64_t> extents;
   for (std::uint64_t i = 1; i <= max_extent; ++i) extents.push_back(i);

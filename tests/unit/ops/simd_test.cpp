@@ -1,4 +1,4 @@
-// Every instruction set that this processor has gives the bytes of the plainest loop.
+// Every instruction set of this processor gives the same bytes as the plainest loop.
 
 #include <algorithm>
 #include <vector>
@@ -32,7 +32,7 @@ std::vector<Simd> levels() {
   return out;
 }
 
-/// `rows` x `columns` of the source, every `stride`-th column, transposed; `outer` of them.
+/// `rows` x `columns` of the source, every `stride`-th column, transposed, `outer` times.
 struct Plane {
   std::size_t columns, rows, outer, stride, src_pitch, dst_pitch;
 };
@@ -49,7 +49,7 @@ ByteDigits digits_of(const Plane& plane, std::size_t width) {
   return out;
 }
 
-/// With all of the target compared: also what lies between the rows, and around them.
+/// Compares the whole target, including bytes between and around the rows.
 void expect_as_gathered(const Plane& plane, std::size_t width, Random& random) {
   const ByteDigits digits = digits_of(plane, width);
   const std::size_t src_skew = pick(random, 0, 70);
@@ -78,7 +78,7 @@ TEST(SimdLevels, TransposesAgreeWithTheGatherKernel) {
     plane.outer = pick(random, 1, 3);
     plane.stride = trial % 3 == 0 ? pick(random, 2, 4) : 1;
     plane.src_pitch = (plane.columns - 1) * plane.stride + 1 + pick(random, 0, 9);
-    // Some rows of the target aligned alike, and some targets large enough to be streamed to.
+    // Some target rows have equal alignment, and some targets are large enough for streaming.
     plane.dst_pitch = plane.rows + pick(random, 0, 9);
     if (trial % 5 == 0) plane.dst_pitch = (plane.rows + 64) / 64 * 64;
     for (const std::size_t width : {1U, 2U, 4U, 8U}) expect_as_gathered(plane, width, random);
@@ -166,7 +166,7 @@ TEST(SimdLevels, ValuesHaveTheSameBits) {
   }
 }
 
-/// Scales that are no NaN: how a NaN is passed on is the processor's matter.
+/// Returns scales without NaN, since processors propagate NaNs differently.
 std::vector<std::byte> random_scales(const BlockScale& form, std::uint64_t count, Random& random) {
   std::vector<std::byte> out = random_bytes(random, packed_bytes(form.scale_dtype, count));
   for (std::uint64_t i = 0; i < count && form.scale_dtype == DType::f32; ++i) {

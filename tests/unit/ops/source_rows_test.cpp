@@ -1,5 +1,5 @@
-// Windows hold whole rows, and are no wider than they must be; rows of transposed matrices become
-// as short as they must.
+// Windows have whole rows, and aren't wider than necessary. Rows of transposed matrices become as
+// short as necessary.
 
 #include "ops/source_rows.h"
 
@@ -27,7 +27,8 @@ Leaf leaf_of(const Shape& shape) {
   return out;
 }
 
-// A source of axes a, b * c (the row); the leaf has a, b and c in some order, joined or apart.
+// A source with axes a and b * c (the row). The leaf has a, b and c in some order, joined or
+// separate.
 struct Case {
   Leaf leaf;
   Transfer transfer;
@@ -49,7 +50,7 @@ Case random_case(Random& random) {
       out.leaf = leaf_of({b * c, a});
       digits(1, c * a, a);
       break;
-    case 1:  // as it is
+    case 1:  // unchanged
       out.leaf = leaf_of({a, b * c});
       digits(b * c, c, 1);
       break;
@@ -68,7 +69,7 @@ Case random_case(Random& random) {
   return out;
 }
 
-// The coordinates in the leaf of every element of each row.
+// Returns the leaf coordinates of every element of each row.
 std::map<std::uint64_t, std::vector<std::vector<std::uint64_t>>> places_of_rows(const Case& made) {
   std::map<std::uint64_t, std::vector<std::vector<std::uint64_t>>> out;
   const Shape strides = made.leaf.shape.strides();
@@ -100,7 +101,7 @@ TEST(SourceRows, AWindowHoldsWholeRowsAndNoSmallerOneDoes) {
     const Shape window = row_window(made.leaf, made.transfer);
     const auto rows = places_of_rows(made);
     for (std::size_t d = 0; d < window.rank(); ++d) {
-      // Multiples of `span` never part a row.
+      // Multiples of `span` never split a row.
       const auto holds = [&](std::uint64_t span) {
         for (const auto& [row, places] : rows) {
           for (const auto& place : places) {
@@ -126,7 +127,7 @@ CompiledModel one(const Leaf& leaf, const Transfer& transfer) {
   return out;
 }
 
-// A source of [60, 84] whose leaf is [84, 60], bf16: a row feeds all of its 10080 bytes.
+// A source of [60, 84] whose leaf is [84, 60], bf16. A row feeds all of its 10080 bytes.
 Case turned() {
   Case out;
   out.leaf = leaf_of({84, 60});
@@ -146,7 +147,7 @@ TEST(SourceRows, RowsAreAsShortAsTheyMust) {
   EXPECT_EQ(row_for(10080), 0U);  // fits as it is
   EXPECT_EQ(row_for(10079), 42U);
   EXPECT_EQ(row_for(5040), 42U);
-  EXPECT_EQ(row_for(2000), 14U);  // six parts, since five do not divide 84
+  EXPECT_EQ(row_for(2000), 14U);  // six parts, since 5 doesn't divide 84
   EXPECT_EQ(row_for(1), 1U);
   Transfer shorter = made.transfer;
   shorter.row = row_for(2000);
@@ -168,7 +169,7 @@ TEST(SourceRows, RowsThatFeedWhatLiesTogetherStayWhole) {
   model.transfers = {same, flat};
   shorten_rows(model, 200);
   EXPECT_EQ(model.transfers[0].row, 0U);  // 168 bytes
-  EXPECT_EQ(model.transfers[1].row, 0U);  // a tensor of one axis is hashed in runs
+  EXPECT_EQ(model.transfers[1].row, 0U);  // a 1-d tensor is hashed in runs
 }
 
 TEST(SourceRows, AMapIsSplitAtItsOwnRows) {

@@ -1,7 +1,10 @@
 #include "ops/value.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <cmath>
+#include <cstdint>
 #include <limits>
 #include <random>
 #include <vector>
@@ -44,7 +47,7 @@ std::vector<std::byte> expected_values(const Value& value, DType from, DType to,
   return out;
 }
 
-/// Applies between unaligned buffers and compares bits.
+/// Applies a value between unaligned buffers and compares bits.
 void expect_values(const Value& value, DType from, DType to, std::span<const std::byte> src) {
   const std::vector<std::byte> expected = expected_values(value, from, to, src);
   std::vector<std::byte> shifted(src.size() + 1);
@@ -77,8 +80,7 @@ TEST(ApplyValue, EveryHalfWidensAndComesBack) {
 }
 
 TEST(ApplyValue, NarrowingRoundsToNearestEvenEverywhere) {
-  // Around every half value: the value, the middle to the next one, and the two neighbours of the
-  // middle.
+  // Around every half value: the value, the middle to the next one, and the middle's two neighbors.
   std::vector<std::byte> src;
   for (std::uint32_t half = 0; half < 65536; ++half) {
     const std::uint32_t as_f16 =
@@ -115,7 +117,7 @@ TEST(ApplyValue, EmptyValueOfOneDtypeKeepsEveryBit) {
   }
 }
 
-/// Integers around the bounds of exactness, and what a conversion of C++ makes of each.
+/// Tests integers around the bounds of exactness against C++ conversions.
 template <typename Number>
 void expect_integers(DType from) {
   std::vector<Number> numbers = {std::numeric_limits<Number>::min(),
@@ -144,6 +146,87 @@ TEST(ApplyValue, IntegersBecomeF32) {
   EXPECT_FALSE(can_apply_value({}, DType::u8, DType::f32));
 }
 
+/// Returns apply_value's result for one f64, and counts an overflow in `overflows`.
+std::uint32_t from_f64(double value, DType to, std::uint64_t& overflows, const Value& rule = {}) {
+  std::array<std::byte, 8> src{};
+  std::array<std::byte, 4> dst{};
+  store_le(src.data(), value);
+  overflows += apply_value(rule, DType::f64, to, 1, src, std::span(dst).first(size_bits(to) / 8));
+  return load_le<std::uint32_t>(dst.data());
+}
+
+/// Tests values between each number of a dtype and the next one: the nearer number, and the middle,
+/// which rounds to even. `infinity` has the bits of infinity.
+void expect_rounding(DType to, std::uint32_t first, std::uint32_t infinity,
+                     double (*number)(std::uint32_t)) {
+  const std::uint32_t sign = std::uint32_t{1} << (size_bits(to) - 1);
+  for (std::uint32_t low = first; low < std::min(infinity, first + 65536); ++low) {
+    const double below = number(low);
+    // Rounding has no bound: the value after the largest number acts as infinity.
+    const double above = low + 1 == infinity ? below + (below - number(low - 1)) : number(low + 1);
+    const double middle = below + (above - below) / 2;  // exact in f64
+    std::uint64_t overflows = 0;
+    const auto expect = [&](double value, std::uint32_t bits) {
+      ASSERT_EQ(from_f64(value, to, overflows), bits) << to_string(to) << " " << value;
+      ASSERT_EQ(from_f64(-value, to, overflows), bits | sign) << to_string(to) << " " << -value;
+    };
+    expect(below, low);
+    expect(std::nextafter(middle, below), low);
+    expect(middle, low % 2 == 0 ? low : low + 1);
+    expect(std::nextafter(middle, above), low + 1);
+    ASSERT_EQ(overflows, low + 1 == infinity ? 4U : 0U);
+  }
+}
+
+TEST(ApplyValue, F64IsRoundedOnce) {
+  expect_rounding(DType::bf16, 0, 0x7f80, [](std::uint32_t bits) {
+    return static_cast<double>(bf16_to_f32(static_cast<std::uint16_t>(bits)));
+  });
+  expect_rounding(DType::f16, 0, 0x7c00, [](std::uint32_t bits) {
+    return static_cast<double>(f16_to_f32(static_cast<std::uint16_t>(bits)));
+  });
+  for (const std::uint32_t first : {0U, 0x007f8000U, 0x3f7f8000U, 0x7f7f8000U}) {
+    expect_rounding(DType::f32, first, 0x7f800000, [](std::uint32_t bits) {
+      return static_cast<double>(std::bit_cast<float>(bits));
+    });
+  }
+}
+
+TEST(ApplyValue, F64ThatIsNoOrdinaryNumber) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  constexpr double kLeast = std::numeric_limits<double>::denorm_min();
+  constexpr double kMost = std::numeric_limits<double>::max();
+  std::uint64_t overflows = 0;
+  EXPECT_EQ(from_f64(kInf, DType::bf16, overflows), 0x7f80U);
+  EXPECT_EQ(from_f64(-kInf, DType::f16, overflows), 0xfc00U);
+  EXPECT_EQ(from_f64(kInf, DType::f32, overflows), 0x7f800000U);
+  EXPECT_EQ(from_f64(-kLeast, DType::bf16, overflows), 0x8000U);
+  EXPECT_EQ(from_f64(-0.0, DType::f32, overflows), 0x80000000U);
+  EXPECT_EQ(overflows, 0U);
+  EXPECT_EQ(from_f64(kMost, DType::bf16, overflows), 0x7f80U);
+  EXPECT_EQ(from_f64(-kMost, DType::f16, overflows), 0xfc00U);
+  EXPECT_EQ(from_f64(kMost, DType::f32, overflows), 0x7f800000U);
+  EXPECT_EQ(overflows, 3U);
+  // NaNs stay NaNs, including those whose payload is in bits that f32 lacks.
+  for (const std::uint64_t bits : {0x7ff0000000000001U, 0x7ff8000000000000U, 0xfff7ffffffffffffU}) {
+    const auto nan = std::bit_cast<double>(bits);
+    EXPECT_TRUE(std::isnan(std::bit_cast<float>(from_f64(nan, DType::f32, overflows))));
+    EXPECT_GT(from_f64(nan, DType::bf16, overflows) & 0x7fffU, 0x7f80U);
+    EXPECT_GT(from_f64(nan, DType::f16, overflows) & 0x7fffU, 0x7c00U);
+  }
+  EXPECT_EQ(overflows, 3U);
+}
+
+TEST(ApplyValue, RulesComputeInF64) {
+  std::uint64_t overflows = 0;
+  // 1 + 2^-30 is 1 in f32, and 2^-30 is left of it in f64.
+  const Value less_one{.mul = {}, .add = -1.0F};
+  EXPECT_EQ(from_f64(1 + 0x1p-30, DType::f32, overflows, less_one),
+            std::bit_cast<std::uint32_t>(0x1p-30F));
+  const Value twice{.mul = 2.0F, .add = {}};
+  EXPECT_EQ(from_f64(0x1.01p-1 + 0x1p-40, DType::bf16, overflows, twice), 0x3f81U);
+}
+
 TEST(ApplyValue, OtherPairsAreUnsupportedByName) {
   std::vector<std::byte> src(8);
   std::vector<std::byte> dst(8);
@@ -156,7 +239,7 @@ TEST(ApplyValue, OtherPairsAreUnsupportedByName) {
     EXPECT_NE(error.sentence().find("bf16"), std::string::npos);
   }
   EXPECT_FALSE(can_apply_value({.mul = 2.0F, .add = {}}, DType::f8_e4m3, DType::f8_e4m3));
-  EXPECT_FALSE(can_apply_value({}, DType::f64, DType::f32));
+  EXPECT_FALSE(can_apply_value({}, DType::bf16, DType::f64));
   EXPECT_TRUE(can_apply_value({}, DType::f64, DType::f64));
   EXPECT_TRUE(can_apply_value({}, DType::bf16, DType::f32));
   EXPECT_THROW(apply_value({}, DType::bf16, DType::f32, 3, src, dst), Error);

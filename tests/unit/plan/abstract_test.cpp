@@ -1,5 +1,5 @@
-// Leaf names, shapes, axes and shards at real model sizes, against MaxText's own parameter trees
-// (tests/oracle/abstract/PROVENANCE.md).
+// Compares leaf names, shapes, axes and shards at real model sizes with MaxText's own parameter
+// trees (tests/oracle/abstract/PROVENANCE.md).
 
 #include <algorithm>
 #include <map>
@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "bytes/files.h"
+#include "bytes/local/files.h"
 #include "format/orbax/orbax.h"
 #include "plan/plan.h"
 #include "unit/plan/compile/compile_support.h"
@@ -28,7 +28,7 @@ std::vector<std::string> axes_of(const Json& json) {
   return out;
 }
 
-// Leaf path -> facts, with `layers_*` written out.
+// Returns facts by leaf path, with `layers_*` expanded.
 std::map<std::string, const Json*> expanded(const Json& tree) {
   std::map<std::string, const Json*> out;
   for (const auto& [name, facts] : tree.as_object()) {
@@ -59,6 +59,7 @@ Plan plan_for(const Json& model, bool stacked, const std::string& mesh) {
     info.size_bytes = packed_bytes(info.dtype, info.shape.numel());
   PlanOptions options;
   options.mapping.stacked = stacked;
+  options.mapping.options["maxtext"] = "0.2.4";  // the release of these trees
   options.meshes = {mesh};
   const Format& target = format::orbax::orbax_format();
   const auto form = [&](const Leaf& leaf, const Grid& grid) {

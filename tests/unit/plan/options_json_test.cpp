@@ -1,5 +1,5 @@
-// What the user chose survives plan.json: workers, `finalize` and `verify` build the plan again
-// from there, and an option that is lost on the way is another output under the same command.
+// The user's options survive plan.json. Workers, `finalize` and `verify` build the plan again from
+// it, so a lost option would be another output under the same command.
 
 #include "plan/options_json.h"
 
@@ -18,18 +18,19 @@
 namespace hfshard {
 namespace {
 
-// Every member of PlanOptions as text, those of its structs after each other. A structured binding
-// names all members of a struct: with one more this does not compile, until the member is listed
-// here, in options_json, in options_from_json, and has a change below.
-constexpr std::size_t kRulesName = 13;
+// Returns every member of PlanOptions as text, with those of its structs. A structured binding
+// names all members of a struct, so a new one doesn't compile. Then list it here, in options_json,
+// in options_from_json, and add a change below.
+constexpr std::size_t kRulesName = 15;
 std::vector<std::string> members_of(const PlanOptions& options) {
   const auto& [mapping, target, meshes, rules_text, rules_name, chunk_bytes, shard_bytes, step,
                encoding, link, in_place, digests, taken, tree] = options;
-  const auto& [take, leave] = taken;
+  const auto& [take, leave, ignore_index] = taken;
   [[maybe_unused]] const auto& [same, axes, config_text, config_name, source_step, root, tree_name,
-                                all_items] = tree;
-  const auto& [scheme, dialect, stacked, num_layers, values, include, exclude, dtype, keep_dtype,
-               files, casts, prefix, flat_names] = mapping;  // flat_names follows from the target
+                                item_name, step_prefix, step_digits, all_items] = tree;
+  const auto& [scheme, dialect, stacked, num_layers, values, include, exclude, drop, untie, dtype,
+               keep_dtype, files, casts, prefix, flat_names] =
+      mapping;  // flat_names follows from the target
   const auto& [checksum, zstd_level] = encoding;
   const auto joined = [](const std::vector<std::string>& items) {
     std::string out;
@@ -41,7 +42,7 @@ std::vector<std::string> members_of(const PlanOptions& options) {
   std::string cast_text;
   for (const auto& [glob, to] : casts)
     cast_text += "[" + glob + "][" + std::string(to_string(to)) + "]";
-  // All but how a file was named, which is no longer asked when it is read.
+  // Everything except how a file was named, which doesn't matter after reading it.
   std::string file_text;
   for (const auto& [family, name, text, asked, path] : files)
     file_text += "[" + family + "][" + name + "][" + text + "]";
@@ -51,6 +52,8 @@ std::vector<std::string> members_of(const PlanOptions& options) {
           named,
           joined(include),
           joined(exclude),
+          joined(drop),
+          std::to_string(static_cast<int>(untie)),
           dtype ? std::string(to_string(*dtype)) : "none",
           std::to_string(static_cast<int>(keep_dtype)),
           file_text,
@@ -61,7 +64,7 @@ std::vector<std::string> members_of(const PlanOptions& options) {
           rules_name,
           std::to_string(chunk_bytes),
           std::to_string(shard_bytes),
-          std::to_string(step),
+          std::to_string(step.value_or(0)),
           std::to_string(static_cast<int>(checksum)),
           std::to_string(zstd_level),
           std::to_string(static_cast<int>(link)),
@@ -73,10 +76,14 @@ std::vector<std::string> members_of(const PlanOptions& options) {
           source_step ? std::to_string(*source_step) : "none",
           root,
           tree_name,
+          item_name,
+          step_prefix,
+          std::to_string(step_digits),
           std::to_string(static_cast<int>(all_items)),
           prefix,
           joined(take),
           joined(leave),
+          std::to_string(static_cast<int>(ignore_index)),
           dialect};
 }
 
@@ -85,7 +92,7 @@ struct OptionChange {
   std::function<void(PlanOptions&)> apply;
 };
 
-// Each changes one thing that the command line can change. `rules_name` only stands in errors.
+// Each changes one thing that the command line can change. `rules_name` is only for errors.
 std::vector<OptionChange> changes_of_the_mapping() {
   return {
       {"scheme", [](PlanOptions& o) { o.mapping.scheme = "hf"; }},
@@ -106,6 +113,14 @@ std::vector<OptionChange> changes_of_the_mapping() {
        [](PlanOptions& o) {
          o.mapping.exclude = {"*.bias", "vision*"};
        }},
+      {"drop",
+       [](PlanOptions& o) {
+         o.mapping.drop = {"lm_head.weight", "*.scale"};
+       }},
+      {"item name", [](PlanOptions& o) { o.tree.item_name = "state"; }},
+      {"prefix of a step's name", [](PlanOptions& o) { o.tree.step_prefix = "checkpoint_"; }},
+      {"digits of a step's name", [](PlanOptions& o) { o.tree.step_digits = 8; }},
+      {"untie", [](PlanOptions& o) { o.mapping.untie = true; }},
       {"take files",
        [](PlanOptions& o) {
          o.files.take = {"model.fp16*", "x.safetensors"};
@@ -114,6 +129,7 @@ std::vector<OptionChange> changes_of_the_mapping() {
        [](PlanOptions& o) {
          o.files.leave = {"model.fp16*", "x.safetensors"};
        }},
+      {"ignore the index", [](PlanOptions& o) { o.files.ignore_index = true; }},
       {"dtype f32", [](PlanOptions& o) { o.mapping.dtype = DType::f32; }},
       {"dtype f16", [](PlanOptions& o) { o.mapping.dtype = DType::f16; }},
       {"dtype bf16", [](PlanOptions& o) { o.mapping.dtype = DType::bf16; }},
@@ -184,7 +200,7 @@ PlanOptions changed_by(const OptionChange& change) {
   return options;
 }
 
-// As plan.json is read: through its text.
+// Reads options as plan.json does: from text.
 PlanOptions read_back(const PlanOptions& options) {
   return options_from_json(parse_json(dump_json_pretty(options_json(options)), "plan.json"));
 }
@@ -232,7 +248,7 @@ TEST(OptionsJson, EveryMemberHasAChange) {
   EXPECT_EQ(seen.size(), before.size());
 }
 
-// The record is part of the plan id, so no two of these may share one.
+// The record is part of the plan id, so no two of these can have the same one.
 TEST(OptionsJson, DifferentOptionsHaveDifferentRecords) {
   std::set<std::string> records{dump_json(options_json({}))};
   for (const OptionChange& change : option_changes()) {

@@ -1,5 +1,5 @@
-// The plan id says which bytes a run writes: whoever goes on with an output (a resumed run, another
-// worker, finalize) compares nothing else. So whatever decides about a byte must change it.
+// The plan id identifies the bytes that a run writes. Resumed runs, other workers and finalize
+// compare nothing else. So anything that affects a byte must change it.
 
 #include <algorithm>
 #include <functional>
@@ -13,9 +13,9 @@
 #include "base/digest.h"
 #include "base/version.h"
 #include "base/zstd.h"
-#include "mapping/family.h"
-#include "mapping/find.h"
-#include "mapping/scheme_defaults.h"
+#include "mapping/resolve/find.h"
+#include "mapping/tables/family.h"
+#include "mapping/tables/scheme_defaults.h"
 #include "plan/options_json.h"
 #include "plan/plan.h"
 #include "unit/plan/compile/compile_support.h"
@@ -23,7 +23,7 @@
 namespace hfshard {
 namespace {
 
-// All that a plan is made of.
+// The inputs of a plan.
 struct Inputs {
   Catalog catalog;
   PlanOptions options;
@@ -99,7 +99,7 @@ const std::vector<InputChange>& input_changes() {
   return all;
 }
 
-// By what the names of the source are taken for, which may be said nowhere else.
+// The names of the source can have another meaning, which may not be recorded elsewhere.
 TEST(PlanId, ChangesWithTheDialectOfTheSource) {
   const Inputs inputs;
   CompiledModel compiled = compile_model(inputs.catalog, inputs.options.mapping);
@@ -118,7 +118,7 @@ TEST(PlanId, ChangesWithEveryThingThatDecidesAboutBytes) {
   }
 }
 
-// What a plan cannot be built with here in another version is in the id as it is.
+// Inputs that the test can't vary, such as versions, are in the id directly.
 TEST(PlanId, HoldsTheHashesAndVersionsItself) {
   Inputs inputs;
   inputs.options.encoding.zstd_level = 3;
@@ -139,7 +139,7 @@ TEST(PlanId, HoldsTheHashesAndVersionsItself) {
   EXPECT_EQ(source.at("files").as_array()[0].at("header"), Json("1111"));
 }
 
-// A mapping of the user's own counts by its text, and its text survives plan.json.
+// The text of a user's own mapping counts, and survives plan.json.
 TEST(PlanId, ChangesWithTheTextOfAMappingOfOnesOwn) {
   const std::string text(family_by_name("qwen3").text);
   Inputs inputs;
@@ -159,12 +159,13 @@ TEST(PlanId, ChangesWithTheTextOfAMappingOfOnesOwn) {
   EXPECT_EQ(read.mapping.files[0].text, text);
 }
 
-// Without compression the library's version decides nothing, and an update of it keeps a run.
+// Without compression the library's version doesn't matter, so an update keeps a run.
 TEST(PlanId, TheVersionOfZstdCountsOnlyWhereItCompresses) {
   EXPECT_EQ(plan_of({}).identity().find("zstd"), nullptr);
 }
 
-// Each member of Limits; a structured binding names them all, so that a new one is put on one side.
+// Changes each member of Limits. A structured binding names them all, so a new one must be
+// classified.
 TEST(PlanId, ChangesWithTheLimitsThatShapeTheOutputAndNoOthers) {
   Inputs inputs;
   const std::string before = plan_of(inputs).id();
@@ -186,7 +187,7 @@ TEST(PlanId, ChangesWithTheLimitsThatShapeTheOutputAndNoOthers) {
   }
 }
 
-// Where a source lies and when it was copied there changes no byte: another machine goes on.
+// The place and copy time of a source affect no byte, so another machine can continue.
 TEST(PlanId, DoesNotDependOnWhereTheSourceLies) {
   Inputs inputs;
   const std::string before = plan_of(inputs).id();

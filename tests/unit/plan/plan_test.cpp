@@ -1,5 +1,5 @@
-// What a plan lays out: units one behind the other without holes, whole in their file, every chunk
-// in its unit, files cut by bytes, and grids that every mesh can read.
+// The layout of a plan. Units are consecutive, without holes, and whole in their file. Every chunk
+// is in its unit, bytes cut the files, and every mesh can read the grids.
 
 #include "plan/plan.h"
 
@@ -18,7 +18,7 @@
 namespace hfshard {
 namespace {
 
-// Leaves that are tensors as they are, stacked or not, over made-up files.
+// Leaves that equal their tensors, stacked or not, over made-up files.
 struct Made {
   Catalog catalog;
   CompiledModel model;
@@ -57,7 +57,7 @@ struct Made {
     return static_cast<std::uint32_t>(catalog.tensors.size() - 1);
   }
 
-  // A leaf [layers, rows, cols] of one tensor a layer, or [rows, cols] of one tensor.
+  // Adds a leaf [layers, rows, cols] with one tensor per layer, or [rows, cols] of one tensor.
   void leaf(const std::string& path, const std::vector<std::uint32_t>& sources, const Shape& shape,
             std::vector<std::string> axes = {"rows", "cols"}) {
     const bool stacked = sources.size() > 1;
@@ -96,7 +96,7 @@ struct Made {
   }
 };
 
-// Three layers over two files, and small leaves between them.
+// Makes three layers over two files, and small leaves between them.
 Made three_layers() {
   Made made;
   const std::uint32_t first = made.file("a");
@@ -113,7 +113,8 @@ Made three_layers() {
   return made;
 }
 
-// With `--mesh A --mesh B` a shard of either is whole chunks, or lies in one: the order is nothing.
+// With `--mesh A --mesh B` a shard of either is whole chunks, or is in one. The order doesn't
+// matter.
 TEST(Plan, SeveralMeshesAreAllServed) {
   Made made;
   const std::uint32_t in = made.file("a");
@@ -143,7 +144,7 @@ TEST(Plan, EveryOneOfSeveralMeshesMustDivide) {
   }
 }
 
-// Everything that says where a chunk is, against one walk over all units.
+// Compares all functions that place a chunk with one walk over all units.
 TEST(Plan, EveryChunkHasAPlaceOfItsOwnInItsUnit) {
   for (const bool packed : {false, true}) {
     Made made = three_layers();
@@ -212,7 +213,7 @@ TEST(Plan, UnitsFollowEachOtherAndAreFoundByTheirAddress) {
   EXPECT_EQ(plan.totals().output_bytes, address);
 }
 
-// A run reads its sources from front to back; the order of the leaves' names is not that of files.
+// A run reads its sources from front to back. The order of leaf names isn't that of files.
 TEST(Plan, UnitsFollowTheOrderOfTheirSources) {
   const Plan plan = three_layers().build();
   std::vector<std::pair<std::uint32_t, std::uint64_t>> read;
@@ -229,8 +230,7 @@ TEST(Plan, UnitsFollowTheOrderOfTheirSources) {
   EXPECT_TRUE(std::ranges::is_sorted(read));
 }
 
-// The same where a chunk holds several layers, and where the first rule has none of the last ones:
-// those follow what it has last.
+// A chunk has several layers, and the first rule lacks the last ones. They follow its last layer.
 TEST(Plan, UnitsOfSeveralLayersFollowTheirFirstSource) {
   Made made;
   std::vector<std::uint32_t> files;
@@ -255,7 +255,7 @@ TEST(Plan, UnitsOfSeveralLayersFollowTheirFirstSource) {
             (std::vector<std::uint32_t>{3, 1, 2, 0}));  // file b of layer 5, c, e, f
 }
 
-// A file ends where the next unit would make it larger than it should be, wherever that is.
+// A file ends where the next unit would make it too large, at any place.
 TEST(Plan, FilesAreAsLargeAsTheyMayBeAndHoldWholeUnits) {
   Made made = three_layers();
   for (const std::uint64_t most : {16U, 700U, 1024U, 4096U, 5000U, 1U << 20}) {
@@ -301,7 +301,7 @@ TEST(Plan, TheSizeOfAFileIsAShareOfAllWithinItsBounds) {
   EXPECT_GT(largest(all / 2, all), all / 4);
 }
 
-// What a format wants of its files holds for every place, whatever the sizes of the plan are.
+// The format's requirements for its files apply at every place, for any sizes.
 TEST(Plan, LeadingBytesAndAlignmentAreTheFormats) {
   Made made = three_layers();
   const Plan plain = made.build();
@@ -351,7 +351,7 @@ TEST(Plan, TotalsCountEachThingOnce) {
   EXPECT_EQ(shared.totals().source_bytes, 2U * (6 + 3 * 24 * 40 + 3 * 40));
 }
 
-// Codes count as they are stored, and their scales with them.
+// Codes count as they are stored, with their scales.
 TEST(Plan, TotalsCountCodesAndScalesAsTheyAreStored) {
   Made made;
   const std::uint32_t in = made.file("a");

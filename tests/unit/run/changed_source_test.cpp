@@ -1,14 +1,18 @@
-// A source that is written to, replaced or extended during a run: what was read before and after
-// must not be published together, in whatever way it is read.
+// A source is written to, replaced or extended during a run. Data that was read before and after
+// must not be published together, in any way of reading.
 
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include <gtest/gtest.h>
 
-#include "run/checking/read_back.h"
+#include "base/json.h"
+#include "bytes/local/files.h"
+#include "bytes/local/syscalls.h"
+#include "run/check/read_back.h"
 #include "support/catch_error.h"
 #include "unit/run/run_support.h"
 
@@ -35,7 +39,7 @@ class ChangedSource : public testing::TestWithParam<IoMode> {
       });
     });
     EXPECT_TRUE(changed);
-    // What shrinks in the moment that it is read is said as such.
+    // A file that shrinks during a read has its own error.
     EXPECT_TRUE(error.code() == ErrorCode::conflict || error.code() == ErrorCode::corrupt)
         << error.format();
     EXPECT_EQ(error.file(), file());
@@ -68,7 +72,7 @@ TEST_P(ChangedSource, IsRefusedHoweverItChanges) {
   expect_refused(small_plan(source_), [&] { std::ofstream(file(), std::ios::app) << "more"; });
 }
 
-// Every record is looked at on its own: what a resumed run believes is of one source.
+// Every record is checked alone, so a resumed run only trusts data of one source.
 TEST_P(ChangedSource, NoRecordSpeaksOfWhatWasReadLater) {
   const Plan plan = small_plan(source_);
   std::uint64_t changed_at = 0;
@@ -86,7 +90,7 @@ TEST_P(ChangedSource, NoRecordSpeaksOfWhatWasReadLater) {
   EXPECT_FALSE(state.covers(0, changed_at));
 }
 
-// After the last record too: linked files are part of what is published.
+// The check also comes after the last record, since linked files are published too.
 TEST_P(ChangedSource, IsRefusedWhilePublishing) {
   const Plan plan = small_plan(source_);
   bool noted = false;
@@ -121,7 +125,126 @@ INSTANTIATE_TEST_SUITE_P(Modes, ChangedSource,
                                          IoMode::mmap),
                          [](const auto& mode) { return std::string(to_string(mode.param)); });
 
-// A finalize publishes what others have read.
+// Changes the last byte of a file, and restores its time.
+void edit_quietly(const std::string& path) {
+  const auto time = std::filesystem::last_write_time(path);
+  std::fstream stream(path, std::ios::in | std::ios::out | std::ios::binary);
+  stream.seekp(-1, std::ios::end);
+  stream << 'x';
+  stream.close();
+  std::filesystem::last_write_time(path, time);
+}
+
+// A tree has many files but one identity.
+class ChangedTree : public testing::TestWithParam<const char*> {
+ protected:
+  // Lays a tree out again. Calls `change` with one of its data files when half is committed.
+  void lay_out(const std::function<void(const std::string&)>& change) const {
+    const bool is_dcp = std::string_view(GetParam()) == "dcp";
+    PlanOptions made = small_options();
+    made.target = GetParam();
+    made.encoding.checksum = is_dcp;
+    if (is_dcp) made.mapping.scheme = "hf";
+    if (is_dcp) made.meshes = {"fsdp=2"};
+    const std::string source = dir_ / "tree";
+    convert(small_plan(copy_fixture("qwen3", dir_ / "hf"), made), to_output(source));
+    PlanOptions anew = made;
+    anew.tree.same = true;
+    const Plan plan = small_plan(source, anew);
+    bool changed = false;
+    convert(plan, to_output(out_), [&](Stage stage, const Tile& tile) {
+      if (stage != Stage::commit || changed || tile.begin_address < plan.end_address() / 2) return;
+      changed = true;
+      change(join_path(source, is_dcp ? "__00001_0.distcp" : "0/items/d/00001"));
+    });
+    EXPECT_TRUE(changed);
+  }
+
+  TempDir dir_;
+  std::string out_ = dir_ / "out";
+};
+
+TEST_P(ChangedTree, IsRefusedIfTheTimeWasPutBack) {
+  const Error error = catch_error([&] { lay_out(edit_quietly); });
+  EXPECT_EQ(error.code(), ErrorCode::conflict) << error.format();
+  EXPECT_TRUE(error.file().starts_with(dir_ / "tree")) << error.file();
+  EXPECT_FALSE(exists(out_));
+}
+
+TEST_P(ChangedTree, IsNotOneThatIsLinkedToMeanwhile) {
+  lay_out(
+      [&](const std::string& file) { std::filesystem::create_hard_link(file, dir_ / "second"); });
+  EXPECT_TRUE(exists(out_));
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, ChangedTree, testing::Values("orbax", "dcp"),
+                         [](const auto& format) { return std::string(format.param); });
+
+// Data that was read before and after the kill must also be of one version.
+class ChangedSourceOfResume : public testing::Test {
+ protected:
+  void SetUp() override {
+    EXPECT_THROW(convert(small_plan(source_), to_output(dir_ / "out"),
+                         [](Stage stage, const Tile& tile) {
+                           if (stage == Stage::commit && tile.begin_address > 0)
+                             throw Error(ErrorCode::io, "a test");
+                         }),
+                 Error);
+  }
+  TempDir dir_;
+  std::string source_ = copy_fixture("qwen3", dir_ / "source");
+  std::string file_ = join_path(source_, "model-00001-of-00002.safetensors");
+};
+
+TEST_F(ChangedSourceOfResume, IsRefusedIfTheTimeWasPutBack) {
+  edit_quietly(file_);
+  const Error error = catch_error([&] { convert(small_plan(source_), to_output(dir_ / "out")); });
+  EXPECT_EQ(error.code(), ErrorCode::conflict);
+  EXPECT_EQ(error.file(), file_);
+}
+
+TEST_F(ChangedSourceOfResume, IsNotOneThatIsLinkedToMeanwhile) {
+  std::filesystem::create_hard_link(file_, dir_ / "second");
+  EXPECT_TRUE(convert(small_plan(source_), to_output(dir_ / "out")).published);
+}
+
+// Records from before 0.2.0 only have the modification time and the inode's number.
+TEST_F(ChangedSourceOfResume, OldRecordsGoOn) {
+  const std::string path = dir_ / ".out.hfshard/plan.json";
+  Json record = parse_json(read_file(path), path);
+  for (Json& file : record["sources"].array()) file.object().erase("inodes");
+  write_text(path, dump_json_pretty(record));
+  EXPECT_TRUE(convert(small_plan(source_), to_output(dir_ / "out")).published);
+}
+
+// Writes to the tokenizer after its first piece was read, and restores its time.
+int edit_tokenizer(const char* call, const char* path) {
+  static int pieces = 0;
+  if (std::string_view(call) != "pread" || !std::string_view(path).ends_with("tokenizer.json"))
+    return 0;
+  if (++pieces != 2) return 0;
+  const auto time = std::filesystem::last_write_time(path);
+  std::fstream(path, std::ios::in | std::ios::out | std::ios::binary).seekp(0).write("new", 3);
+  std::filesystem::last_write_time(path, time);
+  return 0;
+}
+
+TEST(ChangedSourceOfCarriedFiles, IsRefusedWhileItIsCopied) {
+  const TempDir dir;
+  const std::string source = copy_fixture("qwen3", dir / "source");
+  write_text(join_path(source, "tokenizer.json"), std::string(std::size_t{3} << 20, 'o'));
+  const Plan plan = small_plan(source);
+  sys::set_fault_hook(&edit_tokenizer);
+  const Error error = catch_error([&] { convert(plan, to_output(dir / "out")); });
+  sys::set_fault_hook(nullptr);
+  EXPECT_EQ(read_file(join_path(source, "tokenizer.json")).substr(0, 4), "newo");
+  EXPECT_EQ(error.code(), ErrorCode::conflict) << error.format();
+  EXPECT_EQ(error.file(), join_path(source, "tokenizer.json"));
+  EXPECT_FALSE(exists(dir / "out"));
+  EXPECT_TRUE(convert(plan, to_output(dir / "out")).published);
+}
+
+// A finalize publishes the data that workers read.
 TEST(ChangedSourceOfWorkers, IsRefusedByFinalize) {
   const TempDir dir;
   const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
@@ -138,7 +261,7 @@ TEST(ChangedSourceOfWorkers, IsRefusedByFinalize) {
   EXPECT_FALSE(exists(dir / "out"));
 }
 
-// What is carried along is what was read: config.json decides about the layout.
+// The copied config.json must be the one that was read, since it affects the layout.
 TEST(ChangedSourceOfConfig, IsRefused) {
   const TempDir dir;
   const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
@@ -150,7 +273,7 @@ TEST(ChangedSourceOfConfig, IsRefused) {
   EXPECT_FALSE(exists(dir / "out"));
 }
 
-// `verify OUT SOURCE`: differences between an output and two versions would mean nothing.
+// `verify OUT SOURCE`: comparing an output with two versions would be meaningless.
 class ChangingReporter final : public Reporter {
  public:
   explicit ChangingReporter(std::string path) : path_(std::move(path)) {}

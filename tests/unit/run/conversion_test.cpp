@@ -8,20 +8,20 @@
 
 #include <gtest/gtest.h>
 
-#include "bytes/syscalls.h"
-#include "run/checking/output_manifest.h"
-#include "run/checking/read_back.h"
+#include "bytes/local/syscalls.h"
+#include "run/check/output_manifest.h"
+#include "run/check/read_back.h"
 #include "unit/run/run_support.h"
 
 namespace hfshard {
 namespace {
 
-// What a run asked of the system, in order.
+// A system call of a run, in order.
 struct Call {
   std::string name;
   std::string path;
   bool on_journal() const { return path.find("/journal.") != std::string::npos; }
-  // A data file, not the database's own node file beside them.
+  // Returns whether it is for a data file, not for the database's own node file.
   bool on_data() const {
     const std::size_t at = path.rfind("/items/d/");
     return at != std::string::npos && path.find_first_not_of("0123456789", at + 9) == path.npos;
@@ -45,7 +45,7 @@ std::vector<Call> calls_of(const Plan& plan, const std::string& out) {
   return g_calls;
 }
 
-// A record may only speak of data that is durable: no kill shows a missing sync, a power cut does.
+// A record may only cover durable data. A power cut would show a missing sync, but a kill can't.
 TEST(Convert, DataAndItsNameAreDurableBeforeTheRecordThatSpeaksOfThem) {
   const TempDir dir;
   const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
@@ -74,7 +74,7 @@ TEST(Convert, DataAndItsNameAreDurableBeforeTheRecordThatSpeaksOfThem) {
   EXPECT_EQ(ever_synced.size(), plan.file_count());
 }
 
-// A slow run loses at most so much time, however little it has written.
+// A slow run loses at most this much time, even if it has written little.
 TEST(Convert, ARecordIsWrittenWhenItsTimeIsUp) {
   const TempDir dir;
   const std::string source = copy_fixture("qwen3", dir / "source");
@@ -110,7 +110,7 @@ TEST(Convert, TheTreeIsDurableBeforeItIsRenamed) {
   }
 }
 
-// Not only alike, but right: the digests are those of the source, however the run is cut.
+// The output is also correct: the digests are those of the source, for any way of cutting the run.
 TEST(Convert, WhatIsWrittenIsWhatTheSourceSays) {
   const TempDir dir;
   const std::string source = copy_fixture("mixtral", dir / "source");

@@ -1,5 +1,5 @@
-// How many finite values became infinite is told once, for the whole output: in one go, resumed, in
-// shares, and to nowhere.
+// The number of finite values that became infinite is reported once, for the whole output: in one
+// run, resumed, in shares, and discarded.
 
 #include <atomic>
 #include <limits>
@@ -21,7 +21,7 @@ constexpr std::uint64_t kCols = 33;
 
 class OverflowCount : public testing::Test {
  protected:
-  // Every seventh value is too large for f16; values that are infinite already do not count.
+  // Every seventh value is too large for f16. Infinite values don't count.
   OverflowCount() {
     SafetensorsBuilder builder;
     for (std::uint64_t tensor = 0; tensor < kTensors; ++tensor) {

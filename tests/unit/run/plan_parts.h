@@ -4,8 +4,8 @@
 
 namespace hfshard {
 
-/// What a plan is made of, for tests that want another one than any options give. Nothing of the
-/// product changes a plan.
+/// The parts of a plan, for tests that need a plan that no options give. The product never changes
+/// a plan.
 struct PlanParts {
   explicit PlanParts(const Plan& plan)
       : catalog(plan.catalog()),

@@ -6,12 +6,12 @@
 #include <string>
 #include <utility>
 
-#include "bytes/files.h"
+#include "bytes/local/files.h"
 #include "format/formats.h"
 #include "format/orbax/orbax.h"
 #include "plan/plan.h"
 #include "run/conversion.h"
-#include "run/moving/budget.h"
+#include "run/engine/budget.h"
 #include "service/prepare.h"
 #include "support/temp_dir.h"
 
@@ -19,10 +19,10 @@
 
 namespace hfshard {
 
-/// Says nothing.
+/// Reports nothing.
 using QuietReporter = Reporter;
 
-/// Sizes with which the fixtures of tests/oracle have hundreds of units and many data files.
+/// With these sizes, the fixtures of tests/oracle have hundreds of units and many data files.
 inline Limits small_limits() {
   Limits limits;
   limits.floor_bytes = 64;
@@ -70,7 +70,7 @@ inline RunOptions to_output(const std::string& out) {
   return options;
 }
 
-/// Every file below a directory: relative path -> bytes.
+/// Returns every file below a directory: relative path -> bytes.
 inline std::map<std::string, std::string> tree_of(const std::string& top,
                                                   const std::string& below = "") {
   std::map<std::string, std::string> out;
@@ -87,7 +87,7 @@ inline std::map<std::string, std::string> tree_of(const std::string& top,
   return out;
 }
 
-/// Names of the files that two trees do not share with equal bytes.
+/// Returns the names of files that aren't in both trees with equal bytes.
 inline std::string differing(const std::map<std::string, std::string>& a,
                              const std::map<std::string, std::string>& b) {
   std::map<std::string, std::string> both = a;

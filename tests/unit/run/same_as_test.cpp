@@ -1,4 +1,4 @@
-// A tensor that a rule drops as a copy of another is one: every byte of it is compared.
+// A tensor that a rule drops as a copy of another is compared with it, every byte.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace hfshard {
 namespace {
 
-// A tied model that stores its output head too, in a file of its own.
+// A tied model that also stores its output head, in its own file.
 class SameAs : public testing::Test {
  protected:
   void SetUp() override {

@@ -1,7 +1,7 @@
-// Ctrl-C is looked at wherever a run may spend more than an instant, and until the last rename
+// A run checks for Ctrl-C at every step that can take longer than an instant. Until the last rename
 // nothing is published.
 
-#include "run/moving/stop.h"
+#include "run/engine/stop.h"
 
 #include <atomic>
 #include <string>
@@ -9,8 +9,8 @@
 
 #include <gtest/gtest.h>
 
-#include "bytes/syscalls.h"
-#include "run/keeping/publish.h"
+#include "bytes/local/syscalls.h"
+#include "run/commit/publish.h"
 #include "support/catch_error.h"
 #include "unit/run/plan_parts.h"
 #include "unit/run/run_support.h"
@@ -18,7 +18,7 @@
 namespace hfshard {
 namespace {
 
-// The N-th call with a name, on a path that ends so, is when Ctrl-C comes.
+// Simulates Ctrl-C at the N-th call with a name, on a path with that ending.
 std::atomic<bool> stop = false;
 std::atomic<int> calls_before = 0;
 std::atomic<int> calls_after = 0;
@@ -50,7 +50,7 @@ class StopTest : public testing::Test {
     options.stop = &stop;
     return options;
   }
-  // Stopped at that call: nothing is at OUT, and resuming gives what one run gives.
+  // Stops at that call. Nothing is at OUT, and resuming gives the result of one run.
   void expect_resumable(const Plan& plan, const RunOptions& options) {
     const Error error = catch_error([&] { convert(plan, options); });
     EXPECT_EQ(error.code(), ErrorCode::cancelled);
@@ -74,7 +74,7 @@ class StopTest : public testing::Test {
   std::string out_ = dir_ / "out";
 };
 
-// The largest tensor, dropped as a copy of another one.
+// Drops the largest tensor as a copy of another one.
 PlanParts with_copy(const Plan& plan) {
   std::uint32_t largest = 0;
   for (std::uint32_t i = 0; i < plan.catalog().tensors.size(); ++i) {
@@ -103,16 +103,16 @@ TEST_F(StopTest, IsSeenWhilePublishing) {
   for (const auto& [call, part] : std::vector<std::pair<const char*, const char*>>{
            {"pwrite", "hfshard.json.tmp"},  // side files
            {"pwrite", "/items/d/btree.tmp"},
-           {"open", "/hf/tokenizer"},  // what is carried along
+           {"open", "/hf/tokenizer"},  // copied files
            {"fsync", "/out/hf"},
-           {"pread", "/items/manifest.ocdbt"}}) {  // checking what is staged
+           {"pread", "/items/manifest.ocdbt"}}) {  // checking the staged tree
     SCOPED_TRACE(part);
     press_at(call, 1, part);
     expect_resumable(plan, stoppable());
   }
 }
 
-// Metadata grows with the chunks: none is written any more.
+// Metadata grow with the chunks. After a stop, none are written.
 TEST_F(StopTest, IsSeenBetweenPiecesOfMetadata) {
   press_at("pwrite", 1, ".tmp");
   expect_resumable(small_plan(source_), stoppable());
@@ -175,7 +175,7 @@ TEST_F(StopTest, IsSeenWhileALinkIsHashed) {
   expect_resumable(small_plan(source_, wanted), stoppable());
 }
 
-// Carried files may be large; each is copied piece by piece.
+// Copied files can be large, so each is copied in pieces.
 TEST_F(StopTest, IsSeenWithinACarriedFile) {
   write_text(join_path(source_, "tokenizer.model"), std::string(std::size_t{8} << 20, 't'));
   const Plan plan = small_plan(source_);
@@ -184,7 +184,7 @@ TEST_F(StopTest, IsSeenWithinACarriedFile) {
   EXPECT_LE(calls_after, 1);
 }
 
-// From the note on, a run is as good as published.
+// After the note, a run counts as published.
 TEST_F(StopTest, ComesTooLateOnceTheRenameIsNear) {
   const Plan plan = small_plan(source_);
   press_at("rename", 1, "publishing.json.tmp");
@@ -193,7 +193,7 @@ TEST_F(StopTest, ComesTooLateOnceTheRenameIsNear) {
   EXPECT_FALSE(exists(out_paths(out_).staging));
 }
 
-// Not the first segment alone, and not all but the last byte.
+// The comparison covers more than the first segment, and the last byte too.
 TEST_F(StopTest, CopiesAreComparedToTheirLastByte) {
   PlanParts plan = with_copy(small_plan(source_));
   const TensorInfo one = plan.catalog.tensors[plan.model.drops.back().source];
@@ -203,7 +203,9 @@ TEST_F(StopTest, CopiesAreComparedToTheirLastByte) {
     write_text(path, text);
     CatalogFile file = plan.catalog.files[one.file];
     file.path = path;
-    file.version = file.path.find()->identity.version;
+    const FileIdentity now = file.path.find()->identity;
+    file.version = now.version;
+    file.inodes = now.inodes;
     TensorInfo other = one;
     other.name = "copy in " + name;
     other.file = static_cast<std::uint32_t>(plan.catalog.files.size());

@@ -1,11 +1,11 @@
-// Checkpoints that lie in a store which has no paths, no inodes and no mappings.
+// Checkpoints in a store without paths, inodes and mappings.
 
 #include <filesystem>
 
 #include <gtest/gtest.h>
 
 #include "format/formats.h"
-#include "run/checking/read_back.h"
+#include "run/check/read_back.h"
 #include "support/catch_error.h"
 #include "support/memory_store.h"
 #include "unit/run/run_support.h"
@@ -45,7 +45,7 @@ TEST_F(StoreTest, OneFileIsASourceToo) {
   EXPECT_EQ(plan.catalog().location, "memory://tree/" + name);
 }
 
-// As for local files: by identity, before a record is written and before anything is published.
+// Identity counts, as for local files: before each record and before publishing.
 TEST_F(StoreTest, AFileOfAnotherVersionIsAChangedSource) {
   const std::string name = "model-00002-of-00002.safetensors";
   const Plan plan = plan_of(place_);

@@ -24,7 +24,7 @@ std::vector<CheckReport> check_built_in(const FamilyInfo& info) {
   return check_family(family_by_name(info.name), info, {});
 }
 
-// The sizes of real models take seconds: tests/interop/check_all.py.
+// Real model sizes take seconds: tests/interop/check_all.py.
 TEST(CheckFamily, EveryExampleIsAccounted) {
   for (FamilyInfo& info : families_to_walk()) {
     info.sizes.clear();
@@ -141,7 +141,7 @@ TEST(CheckMapping, WhatIsExcludedIsDroppedByName) {
   EXPECT_FALSE(report.dropped[0].why.empty());
 }
 
-// Names are not looked at one by one then: the excluded ones would be strange, or missing.
+// Then names aren't checked one by one, since excluded ones would be unmatched or missing.
 TEST(CheckMapping, WithIncludeOrExcludeTheFirstProblemIsTheOnlyOne) {
   Catalog catalog = qwen3();
   catalog.tensors[*catalog.find("model.norm.weight")].shape = {3};
@@ -153,7 +153,7 @@ TEST(CheckMapping, WithIncludeOrExcludeTheFirstProblemIsTheOnlyOne) {
   EXPECT_EQ(check_mapping(catalog, kNowhere, options).problems.size(), 1U);
 }
 
-// As convert takes them: by way of the names of the files.
+// Like convert, it goes through the names of the files.
 TEST(CheckMapping, NamesOfModulesAreAccounted) {
   const Catalog files = files_of("qwen3_moe");
   Catalog modules = modules_of(files);
@@ -167,7 +167,7 @@ TEST(CheckMapping, NamesOfModulesAreAccounted) {
   ASSERT_FALSE(report.notes.empty());
   EXPECT_NE(report.notes.front().find("--dialect modules"), std::string::npos);
 
-  // One problem, not each of the names that files have not.
+  // One problem, not one for each name that files lack.
   erase_below(modules, "model.layers.1.mlp.experts.down_proj");
   const CheckReport lacking = check_mapping(modules, kNowhere, {});
   ASSERT_EQ(lacking.problems.size(), 1U);

@@ -14,7 +14,7 @@
 namespace hfshard {
 namespace {
 
-// A checkpoint of one [4, 6] leaf in chunks of [2, 3], whose chunks fail as told.
+// A checkpoint with one [4, 6] leaf in chunks of [2, 3], whose chunks fail as requested.
 class FakeCheckpoint final : public Checkpoint {
  public:
   enum class State { good, missing, corrupt, refused, bug };

@@ -35,13 +35,13 @@ TEST(NamesOf, ModulesLeadBackToTheTensorsOfTheFiles) {
   }
 }
 
-// A head that is stored beside a tied embedding is in many files.
+// Many files have a head in addition to a tied embedding.
 TEST(NamesOf, WhatFilesHaveTooIsNoSign) {
   const Catalog tied = files_of("qwen3", {{"tie_word_embeddings", true}});
   const Catalog modules = modules_of(tied);
   ASSERT_GT(modules.tensors.size(), tied.tensors.size());
   EXPECT_TRUE(is_silent(names_of(modules, {})));
-  // Nor what has one name in both, though no scheme takes the rest.
+  // A name that is equal in both isn't a sign either, even if no scheme takes the rest.
   for (const char* family : {"qwen3", "qwen3_vl"}) {
     Catalog files = files_of(family, {{"tie_word_embeddings", true}});
     if (!files.find("lm_head.weight")) files = modules_of(files);
@@ -51,7 +51,7 @@ TEST(NamesOf, WhatFilesHaveTooIsNoSign) {
               more.name);
     EXPECT_TRUE(is_silent(names_of(files, {}))) << family;
   }
-  // Published under either name.
+  // Published models have either name.
   EXPECT_TRUE(is_silent(names_of(modules_of(files_of("gemma3")), {})));
 }
 
@@ -79,7 +79,7 @@ TEST(NamesOf, NamesOfBothKindsAreNeither) {
       << names.half->sentence();
   EXPECT_NE(names.half->hint_text().find("--dialect modules"), std::string::npos);
 
-  Catalog other = modules_of(files);  // than its config says
+  Catalog other = modules_of(files);  // not the config's shape
   other.tensors[*other.find(kExperts + "down_proj")].shape = {9, 26, 15};
   const NamedOtherwise unlike = names_of(other, {});
   ASSERT_TRUE(unlike.half);
@@ -87,7 +87,7 @@ TEST(NamesOf, NamesOfBothKindsAreNeither) {
   EXPECT_NE(unlike.half->sentence().find("9x26x14"), std::string::npos);
 }
 
-// What is missing is missing under the files' names too, of whatever needs it.
+// A missing tensor is also missing under the files' names.
 TEST(NamesOf, ATensorThatIsMissingIsNoOtherName) {
   Catalog lacking = modules_of(files_of("qwen3_moe"));
   erase_below(lacking, "model.layers.1.mlp.experts.down_proj");
@@ -97,7 +97,7 @@ TEST(NamesOf, ATensorThatIsMissingIsNoOtherName) {
   EXPECT_EQ(error.tensor(), "model.layers.1.mlp.experts.0.down_proj.weight");
 }
 
-// Whatever is asked for is made of the files' tensors; names stay where they are those.
+// Any target is made from the files' tensors. Names stay if they are requested.
 TEST(CompileSource, GoesByWayOfTheFilesNames) {
   const Catalog files = files_of("qwen3_moe");
   const Catalog modules = modules_of(files);
@@ -123,7 +123,7 @@ TEST(CompileSource, GoesByWayOfTheFilesNames) {
   }
 }
 
-// Half of the one and half of the other: an error, unless all is to have the names of modules.
+// Half of each kind is an error, unless the target has the names of modules.
 TEST(CompileSource, RefusesNamesOfBothKinds) {
   const Catalog files = files_of("qwen3_moe");
   const Catalog mixed = mixed_of(files);
@@ -137,7 +137,7 @@ TEST(CompileSource, RefusesNamesOfBothKinds) {
   const CompiledModel all = compile_source(mixed, StorePath("nowhere"), in_modules());
   EXPECT_TRUE(std::ranges::any_of(
       all.leaves, [&](const Leaf& leaf) { return leaf.name == kExperts + "gate_up_proj"; }));
-  // What is wrong with a model under the files' names is said as ever.
+  // Other errors of a model with the files' names stay the same.
   Catalog lacking = files;
   erase_below(lacking, "model.norm.weight");
   const Error error = catch_error([&] { compile_source(lacking, StorePath("nowhere"), {}); });
@@ -171,13 +171,13 @@ class DialectSourceTest : public testing::Test {
   int said_ = 0;
 };
 
-// Without its record, and with one that is about something else.
+// Without its record, and with a record of another model.
 TEST_F(DialectSourceTest, ARecordBesideTheFilesIsBelievedFirst) {
   const std::string made = dir_ / "made";
   convert_to(source_, "made", in_modules(), "safetensors");
   EXPECT_NE(said_of(made).find("hfshard.json"), std::string::npos);
   EXPECT_NE(said_of(join_path(made, "model.safetensors")).find("hfshard.json"), std::string::npos);
-  // A model below it has no part in it.
+  // A model in a subdirectory doesn't use it.
   const std::string below = copy_fixture("qwen3-moe", join_path(made, "below"));
   EXPECT_EQ(said_of(below), "");
   std::filesystem::remove_all(below);
@@ -186,14 +186,14 @@ TEST_F(DialectSourceTest, ARecordBesideTheFilesIsBelievedFirst) {
   EXPECT_NE(said_of(made).find("they show"), std::string::npos);
   write_text(join_path(made, "hfshard.json"), "{\n");
   EXPECT_NE(said_of(made).find("they show"), std::string::npos);
-  // One of a tree that lies beside the files, in their names.
+  // The record of a tree next to the files, with their names.
   const std::string index = copy_fixture("qwen3-moe", dir_ / "index");
   convert_to(source_, "tree", in_modules(), "dcp");
   write_text(join_path(index, "hfshard.json"), read_file(dir_ / "tree/hfshard.json"));
   EXPECT_EQ(said_of(index), "");
 }
 
-// Names that the record is not about.
+// The record doesn't have these names.
 TEST_F(DialectSourceTest, ARecordOfOtherFilesIsAnError) {
   convert_to(source_, "made", in_modules(), "safetensors");
   const std::string other = copy_fixture("qwen3-moe", dir_ / "other");

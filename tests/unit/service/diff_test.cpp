@@ -56,7 +56,7 @@ const TensorDiff* find(const DiffResult& result, std::string_view name) {
   return found == result.tensors.end() ? nullptr : &*found;
 }
 
-// One model in every form that this program writes: each is equal to each.
+// One model in every form that hfshard writes. Each form equals every other.
 TEST_F(DiffTest, EveryFormOfAModelIsEqualToEveryOther) {
   std::vector<std::string> forms{source_, convert_to("stacked")};
   PlanOptions options = small_options();
@@ -86,7 +86,7 @@ TEST_F(DiffTest, EveryFormOfAModelIsEqualToEveryOther) {
   }
 }
 
-// Where the arrays of a checkpoint are larger than what is held at once, they are unpacked.
+// Arrays that are larger than the memory are unpacked.
 TEST_F(DiffTest, WhatIsOneLargePieceIsUnpacked) {
   PlanOptions options;
   options.encoding.zstd_level = 1;
@@ -97,7 +97,7 @@ TEST_F(DiffTest, WhatIsOneLargePieceIsUnpacked) {
   limits_ = small;
   const std::string cut = convert_to("cut");
   limits_.merge_bytes = 1024;
-  limits_.slab_bytes = 4096;  // for both: less than the pieces have
+  limits_.slab_bytes = 4096;  // for both; less than the pieces
   EXPECT_TRUE(compare(cut, whole).equal());
   EXPECT_TRUE(compare(whole, source_).equal());
   const std::string data = whole + "/0/items/d/00000";
@@ -119,14 +119,14 @@ TEST_F(DiffTest, WhatIsOneLargePieceIsUnpacked) {
   }
 }
 
-// Nobody hashes rows here: pieces that cut rows are held one at a time, so that nothing is unpacked
+// Nothing hashes rows here. Pieces that split rows are held one at a time, so nothing is unpacked
 // for them.
 TEST_F(DiffTest, PiecesThatAreAlikeAreComparedOneByOne) {
   const std::string a = convert_to("a");
   const std::string b = convert_to("b");
   limits_.merge_bytes = 1;
-  limits_.slab_bytes = 256;  // for both; a row of the embedding's pieces has more
-  SidesTogether sides = bring_together(open_side(a, quiet_), open_side(b, quiet_), {});
+  limits_.slab_bytes = 256;  // less than a row of embedding pieces
+  SidesTogether sides = bring_together(open_side(a, {}, quiet_), open_side(b, {}, quiet_), {});
   const ModelPair pair =
       pair_models(std::move(sides.a), std::move(sides.b), false, [](auto) { return true; });
   const PairLayout layout(pair.left, pair.right, limits_);
@@ -137,7 +137,7 @@ TEST_F(DiffTest, PiecesThatAreAlikeAreComparedOneByOne) {
   EXPECT_GT(found.compared_tensors, 10U);
 }
 
-// One bit of an element of a tensor, wherever it is: name, index, file and byte on both sides.
+// One changed bit of a tensor, anywhere: name, index, file and byte on both sides.
 TEST_F(DiffTest, OneBitIsNamed) {
   PlanOptions options = small_options();
   options.encoding.checksum = false;
@@ -168,7 +168,7 @@ TEST_F(DiffTest, OneBitIsNamed) {
   EXPECT_EQ(values.b.tensor, name);
   EXPECT_EQ(values.b.index, (Shape{13, 17}));
   EXPECT_EQ(values.b.byte, array.begin_bytes + element * 2);
-  // And where the same element lies in the tree: putting that byte right makes them equal.
+  // It also names the element's place in the tree. Correcting that byte makes them equal.
   ASSERT_TRUE(values.a.byte);
   EXPECT_EQ(values.a.tensor, "params.params.decoder.layers.mlp.wo.kernel");
   EXPECT_EQ(values.a.index, values.first);
@@ -208,7 +208,7 @@ std::string f32_bytes(std::initializer_list<float> numbers) {
   return {std::string(as_text(std::as_bytes(std::span(numbers.begin(), numbers.size()))))};
 }
 
-// The wider value is rounded, to nearest even: a half goes down to 1.0 and up from the next.
+// The wider value is rounded to nearest even: half an ulp rounds to 1.0, and more rounds up.
 TEST_F(DiffTest, DtypeAwareRoundsTheWiderOne) {
   const float ulp = std::ldexp(1.0F, -7);
   const auto write = [&](const std::string& name, DType dtype, const std::string& bytes) {
@@ -230,7 +230,7 @@ TEST_F(DiffTest, DtypeAwareRoundsTheWiderOne) {
   EXPECT_EQ(found.tensors.at(0).values->first, (Shape{1}));
   EXPECT_EQ(found.tensors.at(0).a->dtype, DType::f32);
   EXPECT_EQ(found.tensors.at(0).b->dtype, DType::bf16);
-  // f16 and bf16 hold numbers that the other does not: both become f32.
+  // f16 and bf16 each have numbers that the other lacks, so both become f32.
   const std::string half = write("half", DType::f16, bf16_bytes({0x3c00, 0x3c01}));
   const std::string brain = write("brain", DType::bf16, bf16_bytes({0x3f80, 0x3f80}));
   EXPECT_EQ(compare(half, brain, aware).differing_elements, 1U);
@@ -238,7 +238,7 @@ TEST_F(DiffTest, DtypeAwareRoundsTheWiderOne) {
   EXPECT_TRUE(compare(half, brain, aware).equal());
 }
 
-// What a checksum covers is damage, named with its file and bytes; all else is still compared.
+// Under a checksum it is damage, named with its file and bytes. All else is still compared.
 TEST_F(DiffTest, EveryFlippedBitIsFound) {
   const std::string out = convert_to("out");
   const InspectReport seen = inspect(out, {false, true, {}}, quiet_);
@@ -264,7 +264,7 @@ TEST_F(DiffTest, EveryFlippedBitIsFound) {
   EXPECT_TRUE(compare(out, source_).equal());
 }
 
-// Of a tree, all that its other files hold is still compared.
+// The arrays in a tree's other files are still compared.
 TEST_F(DiffTest, ADataFileThatIsShortOrGoneIsADifference) {
   PlanOptions torch;
   torch.target = "dcp";
@@ -302,8 +302,8 @@ TEST_F(DiffTest, AFileOfAModelThatIsGoneIsAnErrorWithItsName) {
   EXPECT_EQ(gone.file(), shard);
 }
 
-// Codes with scales are what they decode to.
-TEST_F(DiffTest, AQuantisedModelIsWhatItDecodesTo) {
+// Codes with scales equal their decoded values.
+TEST_F(DiffTest, AQuantizedModelIsWhatItDecodesTo) {
   for (const std::string name : {"qwen3-moe-fp8", "gpt-oss-mxfp4"}) {
     const std::string coded = copy_fixture(name, dir_ / name);
     source_ = coded;
@@ -356,8 +356,7 @@ bool says(const DiffResult& result, const std::string& text) {
       result.notes, [&](const std::string& note) { return note.find(text) != std::string::npos; });
 }
 
-// What torch saved as {"model": model.state_dict()} has names of the model behind a key, and no
-// record.
+// torch.save of {"model": model.state_dict()} has the model's names below a key, and no record.
 TEST_F(DiffTest, NamesOfTorchBelowAKeyAreFound) {
   source_ = copy_fixture("qwen3-moe", dir_ / "experts");
   std::vector<std::string> made;
@@ -382,7 +381,7 @@ TEST_F(DiffTest, NamesOfTorchBelowAKeyAreFound) {
   options.target = "safetensors";
   options.mapping.scheme = "hf";
   options.mapping.dialect = "modules";
-  const std::string modules = convert_to("modules", options);  // whose record says so
+  const std::string modules = convert_to("modules", options);  // its record has the dialect
   EXPECT_TRUE(compare(modules, made[3]).equal());
   EXPECT_TRUE(compare(made[3], modules).equal());
   EXPECT_FALSE(compare(copy_fixture("qwen3", dir_ / "other"), made[1]).equal());

@@ -8,8 +8,8 @@
 #include "base/coding.h"
 #include "base/floats.h"
 #include "base/text.h"
-#include "bytes/files.h"
-#include "bytes/source.h"
+#include "bytes/local/files.h"
+#include "bytes/local/source.h"
 #include "format/formats.h"
 #include "plan/compile/compile_model.h"
 #include "support/catch_error.h"
@@ -218,7 +218,7 @@ TEST(ExampleCatalog, HasTheTensorsOfTheWrittenCheckpoint) {
   }
 }
 
-// MaxText has no stack for them, transformers takes a number beyond the layers as theirs.
+// MaxText has no stack for them. transformers treats a number beyond the layers as all.
 TEST(ExampleCatalog, LayersThatAreAllDenseHaveSeparateFormsOnly) {
   const FamilyFile family = family_by_name("deepseek");
   Json config = family_info("deepseek").example;

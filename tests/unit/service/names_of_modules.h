@@ -17,7 +17,7 @@ inline MappingOptions in_modules() {
   return options;
 }
 
-// The tensors of a family's example as its files have them.
+// Returns the tensors of a family's example with its files' names.
 inline Catalog files_of(const std::string& family, const Json::Object& changed = {}) {
   Json config = family_info(family).example;
   for (const auto& [key, value] : changed) config[key] = value;
@@ -26,7 +26,7 @@ inline Catalog files_of(const std::string& family, const Json::Object& changed =
   return out;
 }
 
-// The same under the names of modules.
+// Returns the same with the names of modules.
 inline Catalog modules_of(const Catalog& files) {
   const CompiledModel model = compile_model(files, in_modules());
   return tensors_of({model.leaves.begin(), model.leaves.end()}, files.config_text, files);
@@ -46,7 +46,7 @@ inline void take_below(const Catalog& from, const std::string& begin, Catalog& t
 
 inline const std::string kExperts = "model.layers.1.mlp.experts.";
 
-// Those experts in the names of files, all else in those of modules.
+// Returns those experts with the names of files, and all else with the names of modules.
 inline Catalog mixed_of(const Catalog& files) {
   Catalog out = modules_of(files);
   erase_below(out, kExperts);

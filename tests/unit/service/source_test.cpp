@@ -1,4 +1,4 @@
-// What convert and link take as a source.
+// Tests the sources that convert and link accept.
 
 #include <algorithm>
 #include <filesystem>
@@ -25,7 +25,7 @@ class SourceTest : public testing::Test {
     return hfshard::convert(source, small_options(), run, reporter);
   }
 
-  // A DCP with the names of the model's files and no config, as torch saves it.
+  // Makes a DCP with the names of the model's files and without a config, as torch saves it.
   std::string saved_by_torch() {
     const std::string tree = dir_ / "tree";
     const Limits limits = small_limits();
@@ -60,8 +60,8 @@ TEST_F(SourceTest, ACheckpointOfAnotherFormatIsNotLinked) {
   }
 }
 
-// From any of its directories, by way of the model; one of another program, as far as its config is
-// given.
+// The source can be any of its directories, and goes through the model. Another program's
+// checkpoint needs a config.
 TEST_F(SourceTest, ACheckpointBecomesWhatItsModelWould) {
   convert_from(source_, dir_ / "out");
   int number = 0;
@@ -91,7 +91,7 @@ TEST_F(SourceTest, ACheckpointBecomesWhatItsModelWould) {
   EXPECT_FALSE(exists(dir_ / "other"));
 }
 
-// An index in place makes the directory a checkpoint of both formats: what it was is still there.
+// An index in place makes the directory a checkpoint of both formats. It stays a source.
 TEST_F(SourceTest, ADirectoryWithAnIndexInPlaceIsStillASource) {
   const std::string before = convert_from(source_, dir_ / "one").run.root_digest;
   QuietReporter reporter;
@@ -105,7 +105,7 @@ TEST_F(SourceTest, ADirectoryWithAnIndexInPlaceIsStillASource) {
   EXPECT_EQ(convert_from(source_, dir_ / "two").run.root_digest, before);
 }
 
-// A config that counts MTP layers makes vLLM and others look for their tensors.
+// If a config counts MTP layers, vLLM and others look for their tensors.
 TEST_F(SourceTest, AModelThatComesBackCountsTheMtpLayersThatItHas) {
   const std::string model = copy_fixture("deepseek3-mtp", dir_ / "model");
   const auto back_of = [&](const std::string& out, bool with_mtp, bool recorded) {
@@ -128,7 +128,7 @@ TEST_F(SourceTest, AModelThatComesBackCountsTheMtpLayersThatItHas) {
     run.out = dir_ / (out + "-back");
     const ConvertReport report = hfshard::convert(dir_ / out, back, run, reporter);
     const bool said = std::ranges::any_of(report.plan.notes, [](const std::string& note) {
-      return note.find("num_nextn_predict_layers of config.json is 0") != std::string::npos;
+      return note.find("num_nextn_predict_layers in config.json becomes 0") != std::string::npos;
     });
     EXPECT_EQ(said, !with_mtp);
     return read_file(join_path(run.out, "config.json"));
@@ -149,7 +149,7 @@ TEST_F(SourceTest, ACheckpointWithoutAConfigSaysSo) {
   back.mapping.scheme = "hf";
   const auto says = [&] {
     const PlanReport report = hfshard::plan(tree, back, to_output({}));
-    return std::ranges::any_of(report.summary.notes, [](const std::string& note) {
+    return std::ranges::any_of(report.summary.warnings, [](const std::string& note) {
       return note.find("no config.json") != std::string::npos;
     });
   };

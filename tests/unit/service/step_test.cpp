@@ -16,7 +16,7 @@ TEST(StepDirectory, IsTheHighestStepByNumberThatHasAManifest) {
   EXPECT_EQ(step_directory(dir.path()), dir / "9");
   write_text(dir / "10/hfshard.json", "{}");
   EXPECT_EQ(step_directory(dir.path()), dir / "10");  // not the last by text
-  write_text(dir / "100000/items/x", "");             // of another tool
+  write_text(dir / "100000/items/x", "");             // another tool's
   write_text(dir / "11x/hfshard.json", "{}");
   EXPECT_EQ(step_directory(dir.path()), dir / "10");
   write_text(dir / "1000000000/hfshard.json", "{}");

@@ -1,4 +1,4 @@
-// What loading a checkpoint that is there costs is what its plan said.
+// The cost of loading an existing checkpoint equals its plan's.
 
 #include <gtest/gtest.h>
 
@@ -83,7 +83,7 @@ TEST_F(StoredLoadTest, AModelIsNotCut) {
   EXPECT_EQ(catch_error([&] { inspect(source_, options, quiet_); }).code(), ErrorCode::usage);
 }
 
-// Torch loads whole items, however large, and packed ones as they are packed.
+// Torch loads whole items of any size, and packed ones in packed form.
 TEST_F(StoredLoadTest, ItemsOfTorchAreReadWhole) {
   const Shape all{5, 1 << 17};
   const std::string tensor(std::size_t{5} << 20, 'x');
@@ -102,7 +102,7 @@ TEST_F(StoredLoadTest, ItemsOfTorchAreReadWhole) {
   }
 }
 
-// An optimizer's numbers are no parameters.
+// An optimizer's numbers aren't parameters.
 TEST_F(StoredLoadTest, ParametersAreTheRealNumbers) {
   make("out", small_options());
   const CheckpointInfo info = inspect(dir_ / "out", {}, quiet_).checkpoint;

@@ -1,4 +1,4 @@
-// Several calls of the library at once in one process.
+// Several concurrent calls of the library in one process.
 
 #include <atomic>
 #include <functional>
@@ -16,7 +16,7 @@
 namespace hfshard {
 namespace {
 
-// Does something when the run has its memory, and when the first bytes are written.
+// Calls a function when the run has its memory, and when it writes its first bytes.
 class Hooked final : public Reporter {
  public:
   explicit Hooked(std::function<void()> begun) : begun_(std::move(begun)) {}
@@ -74,7 +74,7 @@ TEST_F(Together, OneWorkerTwiceIsHarmlessAndTheOthersAreAwaited) {
   EXPECT_TRUE(finalize(run_to("out"), quiet_).run.published);
 }
 
-// A run within a run: each has threads and memory of its own, so the inner one ends.
+// A run within a run. Each has its own threads and memory, so the inner one ends.
 TEST_F(Together, RunsWithOtherThreadsAndBudgetsMakeTheSame) {
   const std::string wanted = convert(source_, {}, run_to("alone"), quiet_).run.root_digest;
   std::string inner;

@@ -1,4 +1,4 @@
-// Data files that are damaged, cut short or gone are among what verify lists.
+// Verify lists damaged, truncated and missing data files.
 
 #include <algorithm>
 #include <cstdio>
@@ -60,8 +60,8 @@ class VerifyLostTest : public testing::Test {
   std::string model_ = copy_fixture("qwen3", dir_ / "model");
 };
 
-// What `lose` does to a file is found with and without the source, all else is verified, and the
-// file is named.
+// The effect of `lose` on a file is found with and without the source. All else is verified, and
+// the file is named.
 void expect_found(const std::function<VerifyResult()>& check, const std::string& file) {
   const VerifyResult found = check();
   EXPECT_FALSE(found.differences.empty());
@@ -105,7 +105,7 @@ TEST_F(VerifyLostTest, AFileThatIsShortOrGoneIsListedAndTheOthersAreVerified) {
   }
 }
 
-// Putting the byte right that is named makes it equal again.
+// Correcting the named byte makes it equal again.
 TEST_F(VerifyLostTest, TheFirstElementIsNamedInTheOutputAndInItsSource) {
   make(model_, "tree", small_options());
   make(dir_ / "tree", "back", export_options());

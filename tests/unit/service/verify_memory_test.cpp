@@ -13,8 +13,9 @@
 namespace hfshard {
 namespace {
 
-// Verifying holds the opened output and the plan as it is really cut beside the recorded one: with
-// thousands of names that is more than converting holds, and is said before anything is read.
+// Verifying holds the opened output, and the plan as it was actually cut, in addition to the
+// recorded one. With thousands of names, that is more than converting holds. It fails before it
+// reads anything.
 TEST(VerifyMemory, WhatIsHeldBesideThePlanCounts) {
   const TempDir dir;
   SafetensorsBuilder source;

@@ -11,7 +11,7 @@
 namespace hfshard {
 namespace {
 
-// An example checkpoint and what convert makes of it.
+// An example checkpoint and its converted output.
 class Inspect : public testing::Test {
  protected:
   void SetUp() override {
@@ -56,7 +56,7 @@ TEST_F(Inspect, AFlippedBitIsFoundByDataOnly) {
   const ToolRun run = run_tool({"inspect", out_, "--data", "--json"});
   EXPECT_EQ(run.status, 3);
   const Json object = run.json();
-  ASSERT_EQ(object.at("damaged").as_array().size(), 2U);  // both, not the first only
+  ASSERT_EQ(object.at("damaged").as_array().size(), 2U);  // both, not only the first
   EXPECT_EQ(object.at("error").at("code").as_string(), "corrupt");
   for (const Json& damage : object.at("damaged").as_array()) {
     EXPECT_NE(damage.at("tensor").as_string().find("params."), std::string::npos);
@@ -93,10 +93,10 @@ TEST_F(Inspect, ATruncatedSafetensorsFileIsCorrupt) {
   EXPECT_EQ(run_tool({"inspect", source_, "--data"}).status, 3);
 }
 
-// Metadata are read whole with or without --data: only the reading of data sees this.
+// Metadata are read completely with or without --data. Only reading the data detects this.
 TEST_F(Inspect, AReadErrorInTheDataIsFoundByDataOnlyAndARetryMayHelp) {
   int reads = 0;
-  for (int nth = 1; reads == 0 && nth < 100; ++nth) {  // how many reads the metadata take
+  for (int nth = 1; reads == 0 && nth < 100; ++nth) {  // counts the reads of metadata
     const SyscallFault fault("pread", nth, EIO);
     run_tool({"inspect", source_, "--quiet"});
     if (!fault.fired()) reads = nth;
@@ -161,7 +161,7 @@ TEST_F(Inspect, AFilterLeavesTheRestOut) {
   EXPECT_EQ(data.json().at("damaged_count").as_uint(), 1U);
   const ToolRun none = run_tool({"inspect", out_, "--filter", "nothing*"});
   EXPECT_EQ(none.status, 3);
-  EXPECT_NE(none.err.find("no leaf has a name that fits \"nothing*\""), std::string::npos);
+  EXPECT_NE(none.err.find("no leaf has a name that matches \"nothing*\""), std::string::npos);
 }
 
 TEST_F(Inspect, ChunksAreWhereTheIndexSays) {
@@ -185,7 +185,7 @@ TEST_F(Inspect, ChunksAreWhereTheIndexSays) {
 }
 
 TEST_F(Inspect, AStepAndItsItemsAreChosen) {
-  ASSERT_EQ(run_tool({"convert", source_, out_, "--step", "7", "--quiet"}).status, 0);
+  ASSERT_EQ(run_tool({"convert", source_, out_, "--output-step", "7", "--quiet"}).status, 0);
   const Json object = run_tool({"inspect", out_, "--step", "0", "--json"}).json();
   EXPECT_EQ(object.at("step").as_uint(), 0U);
   EXPECT_EQ(object.at("other_steps").as_array()[0].as_uint(), 7U);

@@ -51,14 +51,14 @@ TEST(MappingsCheck, ASourceIsAccountedAndASpoiltOneIsNot) {
   EXPECT_EQ(good.status, 0);
   EXPECT_TRUE(good.json().at("problems").as_array().empty());
   EXPECT_EQ(good.json().at("layers").as_string(), "stacked");
-  // One layer more than the tensors have.
+  // One layer more than the tensors.
   Json config = parse_json(read_text(dir / "m/config.json"), "config.json");
   config["num_hidden_layers"] = config.at("num_hidden_layers").as_uint() + 1;
   write_text(dir / "m/config.json", dump_json(config));
   const ToolRun bad = run_tool({"mappings", "check", dir / "m", "--json"});
   EXPECT_EQ(bad.status, 3);
   const Json problems = bad.json().at("problems");
-  // Every tensor of that layer: 2 norms, 4 projections, the gate, 3 of each of 9 experts.
+  // Every tensor of that layer: 2 norms, 4 projections, the gate, 3 for each of 9 experts.
   ASSERT_EQ(problems.as_array().size(), 34U);
   EXPECT_FALSE(problems.as_array()[0].at("tensor").as_string().empty());
   EXPECT_TRUE(problems.as_array()[0].at("rule").as_string().starts_with("mappings/mixtral.json#"));

@@ -14,8 +14,8 @@ class Verify : public testing::Test {
     ASSERT_EQ(run_tool({"mappings", "example", "qwen3", source_}).status, 0);
   }
   void convert(const std::string& step) const {
-    const ToolRun run =
-        run_tool({"convert", source_, out_, "--step", step, "--checksum", "none", "--quiet"});
+    const ToolRun run = run_tool(
+        {"convert", source_, out_, "--output-step", step, "--checksum", "none", "--quiet"});
     ASSERT_EQ(run.status, 0) << run.err;
   }
   void damage(const std::string& step) const {
@@ -56,7 +56,7 @@ TEST_F(Verify, ADifferenceIsStatus5AndIsNamedInTextAndJson) {
   }
 }
 
-// 10 comes before 9 as text.
+// As text, 10 comes before 9.
 TEST_F(Verify, OfARootTheHighestStepIsTaken) {
   convert("9");
   convert("10");
@@ -75,7 +75,7 @@ TEST_F(Verify, WhatWeDidNotWriteIsNotFound) {
   EXPECT_EQ(run_tool({"verify", dir_ / "nothing"}).status, 3);
 }
 
-// A linked file has no checksum and perhaps no digest: size and time tell that it changed.
+// A linked file has no checksum and perhaps no digest. Size and time show that it changed.
 TEST_F(Verify, ALinkedFileWithAnotherTimeIsADifferenceAndDamage) {
   const ToolRun run =
       run_tool({"link", source_, out_, "--scheme", "hf", "--shards", "hard", "--quiet"});

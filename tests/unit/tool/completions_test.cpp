@@ -19,7 +19,7 @@ std::size_t count(const std::string& text, const std::string& part) {
   return out;
 }
 
-// The words between the quotes that `before` ends with.
+// Returns the words in the quotes that `before` ends with.
 std::vector<std::string> quoted_words(const std::string& text, const std::string& before) {
   const std::size_t at = text.find(before);
   if (at == std::string::npos) return {};
@@ -68,7 +68,7 @@ TEST(Completions, OfferWhatAValueCanBe) {
   EXPECT_NE(std::ranges::find(families.words, "qwen3"), families.words.end());
 }
 
-// What troff prints of a text with the escapes that our pages have.
+// Returns troff's output for a text with the escapes of hfshard's pages.
 std::string printed_page(const std::string& page) {
   std::string out;
   for (std::size_t i = 0; i < page.size(); ++i) {

@@ -11,7 +11,7 @@
 namespace hfshard {
 namespace {
 
-// Each command with how it is called, groups and the program too.
+// Visits each command with its usage, including groups and the program.
 void for_each_command(const Command& command, const std::string& path,
                       const std::function<void(const Command&, const std::string&)>& visit) {
   visit(command, path);
@@ -42,7 +42,7 @@ TEST(Help, WordsOfANarrowTerminalAreBrokenAtBlanksOnly) {
     for (const std::size_t columns : {0U, 40U, 51U, 52U}) {
       const std::string text = help_text(command, path, columns);
       Command plain = command;
-      plain.examples.clear();  // an example is pasted, and so is never broken
+      plain.examples.clear();  // examples are pasted, so never wrapped
       EXPECT_LE(longest_line(help_text(plain, path, columns)), std::max<std::size_t>(columns, 40))
           << path << " " << columns;
       for (const Option& option : command.options)
@@ -72,9 +72,9 @@ TEST(Help, EveryExampleIsACommandLine) {
   for_each_command([](const Command& command, const std::string& path) {
     EXPECT_TRUE(!command.run || !command.examples.empty()) << path;
     for (const Example& example : command.examples) {
-      Session session;  // and variables of its own
+      Session session;  // with its own variables
       const Command app = program(session);
-      // What the shell does with it is not of the command: `<(hfshard ...)`, `| man`, `>FILE`.
+      // The shell's part isn't the command's: `<(hfshard ...)`, `| man`, `>FILE`.
       std::string line = example.line.substr(example.line.find(app.name + " "));
       line = line.substr(0, line.find_first_of("|>)"));
       line.erase(line.find_last_not_of(' ') + 1);

@@ -6,10 +6,12 @@
 #include "support/catch_error.h"
 #include "tool/parser.h"
 
+#include "hfshard/mappings.h"
+
 namespace hfshard {
 namespace {
 
-// Parses a command line with one positional behind the flags, as `mappings check` has.
+// Parses a command line with one positional after the flags, as for `mappings check`.
 MappingFlags parse(const std::string& line, std::string* positional = nullptr) {
   MappingFlags flags;
   std::string source;
@@ -27,7 +29,21 @@ TEST(MappingFlags, DefaultsAreMaxtextAndStacked) {
   const MappingOptions options = mapping_options(parse(""));
   EXPECT_EQ(options.scheme, "maxtext");
   EXPECT_TRUE(options.stacked);
-  EXPECT_TRUE(options.options.empty());
+  // The release is recorded, so a newer default doesn't change existing plans.
+  EXPECT_EQ(options.options,
+            (std::map<std::string, std::string>{{"maxtext", list_releases("maxtext").front()}}));
+  EXPECT_TRUE(mapping_options(parse("--scheme torchtitan")).options.empty());
+}
+
+TEST(MappingFlags, ReleasesGoByTheirNameOrCommit) {
+  for (const char* name : {"0.2.4", "e591f30", "e591f30cbbf217ed67ef71263ec0538239f9c3b8"}) {
+    EXPECT_EQ(mapping_options(parse(std::string("--maxtext ") + name)).options.at("maxtext"),
+              "0.2.4");
+  }
+  for (const char* name : {"0.2", "0.2.40", "e591f3", "e591f30d"}) {
+    const MappingFlags flags = parse(std::string("--maxtext ") + name);
+    EXPECT_EQ(catch_error([&] { mapping_options(flags); }).code(), ErrorCode::usage) << name;
+  }
 }
 
 TEST(MappingFlags, RepeatedFlagsLeaveThePositionalAlone) {
@@ -37,7 +53,7 @@ TEST(MappingFlags, RepeatedFlagsLeaveThePositionalAlone) {
   EXPECT_EQ(source, "dir");
   EXPECT_EQ(options.include, (std::vector<std::string>{"a*", "b*"}));
   EXPECT_EQ(options.exclude, (std::vector<std::string>{"c*"}));
-  EXPECT_EQ(options.options, (std::map<std::string, std::string>{{"rope", "halves"}}));
+  EXPECT_EQ(options.options.at("rope"), "halves");
 }
 
 TEST(MappingFlags, VocabIsAnOptionOfTheFamily) {

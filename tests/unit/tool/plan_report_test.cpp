@@ -19,17 +19,31 @@ std::string printed(const PlanSummary& plan, const std::string& items) {
   return testing::internal::GetCapturedStdout();
 }
 
-TEST(NextCommand, HasOneNameAndTheOthersBelow) {
-  const PlanSummary plan = loaded_with({"scan_layers=true", "model_name=a-1b", "x=[]"},
-                                       {"a-1b", "a-1b-base", "a-1b-chat"});
+TEST(NextCommand, HasASentenceBelow) {
+  PlanSummary plan = loaded_with({"scan_layers=true", "x=[]"}, {});
   EXPECT_EQ(printed(plan, "/out/0/items"),
-            "next      load_parameters_path=/out/0/items scan_layers=true model_name=a-1b 'x=[]'\n"
-            "          names that fit too: a-1b-base, a-1b-chat\n");
+            "next      load_parameters_path=/out/0/items scan_layers=true 'x=[]'\n");
+  plan.load_note = "These set every size.";
+  EXPECT_EQ(printed(plan, "/out"),
+            "next      load_parameters_path=/out scan_layers=true 'x=[]'\n"
+            "          These set every size.\n");
 }
 
-TEST(NextCommand, OfOneNameHasNoMore) {
-  EXPECT_EQ(printed(loaded_with({"scan_layers=true"}, {"one"}), "/out"),
-            "next      load_parameters_path=/out scan_layers=true\n");
+TEST(NextCommand, NamesTheRunThatAStateIsIn) {
+  PlanSummary plan = loaded_with({"scan_layers=true"}, {});
+  plan.load_run = {"base", "run", "checkpoints"};
+  EXPECT_EQ(next_words(plan, "/runs/first/checkpoints/7/items"),
+            (std::vector<std::string>{"base=/runs", "run=first", "scan_layers=true"}));
+  EXPECT_EQ(
+      next_words(plan, "/runs/first/7/items"),
+      (std::vector<std::string>{"load_parameters_path=/runs/first/7/items", "scan_layers=true"}));
+}
+
+TEST(NextCommand, NamesTheTokenizersDirectory) {
+  PlanSummary plan = loaded_with({}, {});
+  plan.load_assets = "--assets";
+  EXPECT_EQ(next_words(plan, "/out"),
+            (std::vector<std::string>{"load_parameters_path=/out", "--assets=/out"}));
 }
 
 TEST(NextCommand, IsOfAnAbsolutePath) {

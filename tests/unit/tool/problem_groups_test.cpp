@@ -40,7 +40,7 @@ TEST(ProblemGroups, WhatIsAnotherFaultStaysApart) {
   EXPECT_EQ(count(problem("l.0.w", "x"), problem("l.1.w", "x")), 1U);
   EXPECT_EQ(count(problem("l.0.w", "x"), problem("l.1.v", "x")), 2U);  // another tensor
   EXPECT_EQ(count(problem("l.0.w", "x"), problem("l.1.w", "y")), 2U);  // another fault
-  EXPECT_EQ(count(problem("l.0.w", "4"), problem("l.1.w", "5")), 2U);  // a number that counts
+  EXPECT_EQ(count(problem("l.0.w", "4"), problem("l.1.w", "5")), 2U);  // a number that matters
   EXPECT_EQ(count(problem("l.0.w", "x", "r"), problem("l.1.w", "x", "s")), 2U);
   EXPECT_EQ(count(problem("l.0.w", "\"l.0.w\" x"), problem("l.1.w", "\"l.1.w\" x")), 1U);
 }

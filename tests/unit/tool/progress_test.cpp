@@ -45,6 +45,35 @@ TEST(Progress, OfASourceThatIsFarTheLinkIsShown) {
     EXPECT_LE(progress_bar(far, columns).size(), columns);
 }
 
+TEST(Progress, WhatHasComeOfASourceThatIsFarCounts) {
+  ProgressFigures far{4 * kGiB, 0, 0, 4, {}, 0, kGiB};
+  far.came_bytes = kGiB;
+  EXPECT_EQ(progress_line(far), "25%  1 GiB of 4 GiB  link 256 MiB/s  0:12 left");
+  far.came_bytes = 5 * kGiB;  // fetched twice; 100% means written
+  EXPECT_TRUE(progress_line(far).starts_with("99%  ")) << progress_line(far);
+  far.done_bytes = 4 * kGiB;
+  EXPECT_TRUE(progress_line(far).starts_with("100%  ")) << progress_line(far);
+}
+
+TEST(Progress, TheTimeLeftIsOfTheLastSecondsAndNotGuessedTooEarly) {
+  RecentRate rate;
+  rate.add(0.5, 0);
+  EXPECT_FALSE(rate.value());
+  rate.add(1, 1000);
+  rate.add(2, 5001000);
+  EXPECT_FALSE(rate.value()) << "two seconds of data are not there yet";
+  rate.add(3.5, 12501000);
+  ASSERT_TRUE(rate.value());
+  EXPECT_NEAR(*rate.value(), 5e6, 1e5);
+  for (double at = 4; at < 40; at += 0.5) rate.add(at, 12501000);  // no more bytes arrive
+  EXPECT_LT(*rate.value(), 5e4);
+  ProgressFigures far{4 * kGiB, kGiB, 0, 2, {}, 0, kGiB};
+  far.recent_rate = std::nullopt;
+  EXPECT_EQ(progress_line(far), "25%  1 GiB of 4 GiB  link 512 MiB/s");
+  far.recent_rate = static_cast<double>(kGiB);
+  EXPECT_EQ(progress_line(far), "25%  1 GiB of 4 GiB  link 512 MiB/s  0:03 left");
+}
+
 TEST(Progress, IsFullAtTheEndEvenOfNothing) {
   EXPECT_EQ(progress_line({kGiB, kGiB, 0, 2, {}}), "100%  1 GiB of 1 GiB  512 MiB/s");
   EXPECT_EQ(progress_line({0, 0, 0, 0, {}}), "100%  0 B of 0 B");

@@ -11,7 +11,7 @@
 
 namespace hfshard {
 
-/// What one command printed and how it ended.
+/// The output of one command and its exit status.
 struct ToolRun {
   int status = 0;
   std::string out;
@@ -19,7 +19,7 @@ struct ToolRun {
   Json json() const { return parse_json(out, "stdout"); }
 };
 
-/// Runs `hfshard arguments...` within the test's process.
+/// Runs `hfshard arguments...` in the test's process.
 inline ToolRun run_tool(std::initializer_list<std::string> arguments) {
   std::vector<const char*> argv{"hfshard"};
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());

@@ -32,6 +32,18 @@ TEST(TextTable, WhatDoesNotFitStandsBelowTheFirstCellInColumns) {
                                       "    1234567", "    12", "  b", "    1", "    1234567890"}));
 }
 
+TEST(TextTable, InAPipeAFewLongCellsDoNotWidenTheirColumn) {
+  TextTable table({"name", "n"});
+  for (int i = 0; i < 20; ++i) table.add({"layer", "1"});
+  table.add({std::string(60, 'x'), "2"});
+  const std::vector<std::string> lines = table.lines(0);
+  EXPECT_EQ(lines[0], "name   n");
+  EXPECT_EQ(lines[1], "layer  1");
+  EXPECT_EQ(lines[21], std::string(60, 'x') + "  2");
+  EXPECT_EQ(table.lines(0, 80)[1], "layer" + std::string(57, ' ') + "1")
+      << "a terminal has columns";
+}
+
 TEST(TextTable, ElidedKeepsBothEnds) {
   EXPECT_EQ(elided("abcdefgh", 8), "abcdefgh");
   EXPECT_EQ(elided("abcdefgh", 7), "ab..fgh");

@@ -1,8 +1,8 @@
-// What several workers and `finalize` make of one output when something changes between them.
+// Several workers and `finalize` make one output while something changes between them.
 
 #include <gtest/gtest.h>
 
-#include "bytes/files.h"
+#include "bytes/local/files.h"
 #include "support/temp_dir.h"
 #include "unit/tool/run_tool.h"
 
@@ -17,8 +17,8 @@ std::string replaced(std::string text, const std::string& old_text, const std::s
   return at == std::string::npos ? text : text.replace(at, old_text.size(), new_text);
 }
 
-// config.json decides about the order of rotary rows and about no shape: two shares that read it
-// before and after an edit are no checkpoint.
+// config.json affects the order of rotary rows but no shape. So two shares that read it before and
+// after an edit don't form a checkpoint.
 TEST(WorkerShares, AnEditOfTheConfigBetweenThemIsAConflictAndNothingIsPublished) {
   const TempDir dir;
   const std::string source = dir / "source";
@@ -40,7 +40,8 @@ TEST(WorkerShares, AnEditOfTheConfigBetweenThemIsAConflictAndNothingIsPublished)
   EXPECT_EQ(run_tool({"verify", out, source, "--quiet"}).status, 0);
 }
 
-// `finalize` and `verify` take the options from plan.json and from the manifest: they know no flag.
+// `finalize` and `verify` take the options from plan.json and from the manifest, since they have no
+// such flags.
 TEST(WorkerShares, FinalizeAndVerifyKnowEveryOptionOfTheRun) {
   const TempDir dir;
   const std::string source = dir / "source";
@@ -49,19 +50,32 @@ TEST(WorkerShares, FinalizeAndVerifyKnowEveryOptionOfTheRun) {
   ASSERT_EQ(run_tool({"mappings", "example", "llama", source}).status, 0);
   write_text(rules, R"([["embed", ["fsdp"]], ["mlp", ["tensor"]]])");
   for (const char* worker : {"0/2", "1/2"}) {
-    const ToolRun run = run_tool({"convert",    source,
-                                  out,          "--worker",
-                                  worker,       "--quiet",
-                                  "--checksum", "none",
-                                  "--exclude",  "model.norm.weight",
-                                  "--cast",     "*query.kernel=f32",
-                                  "--rules",    rules,
-                                  "--mesh",     "fsdp=2",
-                                  "--mesh",     "tensor=2",
-                                  "--layers",   "separate",
-                                  "--dtype",    "f16",
-                                  "--option",   "rope=halves",
-                                  "--step",     "3"});
+    const ToolRun run = run_tool({"convert",
+                                  source,
+                                  out,
+                                  "--worker",
+                                  worker,
+                                  "--quiet",
+                                  "--checksum",
+                                  "none",
+                                  "--exclude",
+                                  "model.norm.weight",
+                                  "--cast",
+                                  "*query.kernel=f32",
+                                  "--rules",
+                                  rules,
+                                  "--mesh",
+                                  "fsdp=2",
+                                  "--mesh",
+                                  "tensor=2",
+                                  "--layers",
+                                  "separate",
+                                  "--dtype",
+                                  "f16",
+                                  "--option",
+                                  "rope=halves",
+                                  "--output-step",
+                                  "3"});
     ASSERT_EQ(run.status, 0) << run.err;
   }
   const ToolRun finalized = run_tool({"finalize", out, "--quiet"});

@@ -83,7 +83,7 @@ std::uint64_t Cursor::count(std::string_view field, std::uint64_t max) {
 }
 
 void Cursor::finish() const {
-  if (left() != 0) fail(fmt::format("{} bytes are left behind the last field", left()));
+  if (left() != 0) fail(fmt::format("{} bytes follow the last field", left()));
 }
 
 void Cursor::fail(std::string sentence) const {
@@ -107,7 +107,7 @@ void put_varint(std::string& out, std::uint64_t value) {
 std::string seal(std::uint32_t magic, std::string_view body) {
   std::string out;
   out.reserve(body.size() + 18);
-  put_le(out, swap_bytes(magic));  // the one big-endian number
+  put_le(out, swap_bytes(magic));  // the only big-endian number
   put_le(out, std::uint64_t{kHeaderBytes + 2 + body.size() + kCrcBytes});
   put_varint(out, 0);  // format version
   put_varint(out, 0);  // compression: plain
@@ -160,7 +160,7 @@ void put_data_files(std::string& out, const std::vector<DataFile>& files) {
     std::size_t prefix = 0;
     if (i > 0) {
       prefix = common_prefix(files[i - 1].path, files[i].path);
-      // A prefix may reach into the relative part only where both bases are the same.
+      // A prefix may include the relative part only if both bases are the same.
       if (files[i - 1].base_bytes != files[i].base_bytes) {
         prefix = std::min<std::size_t>({prefix, files[i - 1].base_bytes, files[i].base_bytes});
       }

@@ -20,25 +20,24 @@ inline constexpr std::uint64_t kMaxPathBytes = 65535;
 inline constexpr std::uint64_t kMaxInlineBytes = std::uint64_t{1} << 20;
 inline constexpr std::uint64_t kMaxNodeEntries = std::uint64_t{1} << 20;
 inline constexpr std::uint64_t kMaxEndOffset = (std::uint64_t{1} << 63) - 1;
-/// Orbax cuts nodes at 100 MB; 2^20 entries are some 100 MB as well.
+/// Orbax splits nodes at 100 MB, and 2^20 entries take about 100 MB too.
 inline constexpr std::uint64_t kMaxNodeBytes = std::uint64_t{512} << 20;
 
-/// Where bytes came from, for errors.
+/// The origin of bytes, for errors.
 struct Origin {
   std::string file;
   std::uint64_t begin_bytes = 0;  ///< of the bytes in the file
   std::uint64_t file_bytes = 0;
 };
 
-/// Reads the fields of a body one after the other. Every failure is `corrupt` and names file and
-/// range.
+/// Reads the fields of a body in order. Every failure is `corrupt` and names file and range.
 class Cursor {
  public:
-  /// `offset_bytes`: of `bytes` within the origin's range. Both must outlive the cursor.
+  /// `offset_bytes` is the place of `bytes` in the origin's range. Both must outlive the cursor.
   Cursor(std::span<const std::byte> bytes, const Origin& origin, std::uint64_t offset_bytes)
       : bytes_(bytes), origin_(&origin), offset_bytes_(offset_bytes) {}
-  /// A decompressed body, whose fields have no places in the file: errors name the `size_bytes` of
-  /// the whole envelope.
+  /// Returns a cursor for a decompressed body. Its fields have no places in the file, so errors
+  /// name the `size_bytes` of the whole envelope.
   static Cursor unpacked(std::span<const std::byte> bytes, const Origin& origin,
                          std::uint64_t size_bytes) {
     Cursor out(bytes, origin, 0);
@@ -48,10 +47,10 @@ class Cursor {
 
   std::uint8_t u8(std::string_view field);
   std::uint64_t u64_le(std::string_view field);
-  /// Unsigned LEB128, at most `max`.
+  /// Reads an unsigned LEB128 number, at most `max`.
   std::uint64_t varint(std::string_view field, std::uint64_t max = UINT64_MAX);
   std::string_view text(std::string_view field, std::uint64_t size);
-  /// A count of things that take at least one byte each: bounded by what is left.
+  /// Reads a count of things that take at least one byte each. The remaining bytes bound it.
   std::uint64_t count(std::string_view field, std::uint64_t max = UINT64_MAX);
   std::uint64_t left() const noexcept { return bytes_.size() - at_; }
   /// Throws unless everything was read.
@@ -73,15 +72,14 @@ void put_varint(std::string& out, std::uint64_t value);
 
 /// Puts header and checksum around a plain body.
 std::string seal(std::uint32_t magic, std::string_view body);
-/// Checks the envelope and returns a cursor over the body, which goes to `unpacked` if it is
-/// compressed. `what`: "manifest" or "index node". Throws: corrupt; limit (a body beyond
-/// kMaxNodeBytes). `bytes`, `origin` and `unpacked` must outlive the cursor.
+/// Checks the envelope and returns a cursor over the body. A compressed body goes to `unpacked`.
+/// `what` is "manifest" or "index node". Throws: corrupt; limit (a body beyond kMaxNodeBytes).
+/// `bytes`, `origin` and `unpacked` must outlive the cursor.
 Cursor unseal(std::uint32_t magic, std::span<const std::byte> bytes, const Origin& origin,
               std::string_view what, std::vector<std::byte>& unpacked);
 
-/// One row of the data file table. `path` is below the directory that the node's transitive path
-/// names; its first `base_bytes` become part of the transitive path of the nodes referenced through
-/// it.
+/// One row of the data file table. `path` is relative to the directory in the node's transitive
+/// path. Its first `base_bytes` become part of the transitive path of nodes in this file.
 struct DataFile {
   std::string path;
   std::uint32_t base_bytes = 0;
@@ -91,7 +89,7 @@ struct DataFile {
 void put_data_files(std::string& out, const std::vector<DataFile>& files);
 std::vector<DataFile> get_data_files(Cursor& cursor);
 
-/// What a subtree holds.
+/// Totals of a subtree.
 struct Statistics {
   std::uint64_t keys = 0;
   std::uint64_t tree_bytes = 0;

@@ -95,7 +95,7 @@ void get_versions(Cursor& cursor, Manifest& manifest) {
   check_versions(cursor, manifest);
 }
 
-// Older states of the database; their columns are read over.
+// Skips older states of the database.
 void skip_version_nodes(Cursor& cursor, const Manifest& manifest) {
   const std::uint64_t n = cursor.count("number of version nodes");
   for (std::uint64_t i = 0; i < n; ++i) cursor.varint("version node generation");

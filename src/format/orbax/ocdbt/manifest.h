@@ -11,19 +11,18 @@
 
 namespace hfshard::format::orbax::ocdbt {
 
-/// Fixed when a database is made. The defaults are what Orbax writes, so that Orbax can also write
-/// into it. Source: google/orbax
-/// checkpoint/orbax/checkpoint/_src/serialization/tensorstore_utils.py.
+/// Settings that a database keeps from its creation. The defaults are Orbax's, so Orbax can write
+/// to the database too. Source: google/orbax
 struct Config {
   std::uint32_t max_inline_value_bytes = 1024;
   std::uint32_t max_decoded_node_bytes = 100000000;
   std::uint8_t version_tree_arity_log2 = 4;
-  bool zstd = true;  ///< for what TensorStore would add; our nodes are plain
+  bool zstd = true;  ///< for TensorStore's additions; hfshard's are plain
   std::int32_t zstd_level = 0;
   friend bool operator==(const Config&, const Config&) = default;
 };
 
-/// One state of the database: where its root node is.
+/// One state of the database, with the place of its root node.
 struct Version {
   std::uint64_t generation = 1;
   std::uint8_t root_height = 0;
@@ -36,8 +35,8 @@ struct Version {
   friend bool operator==(const Version&, const Version&) = default;
 };
 
-/// `manifest.ocdbt`. The last version is the current one. A numbered one has none: it says that
-/// there are manifests with a generation in their names, the highest of which counts.
+/// `manifest.ocdbt`. The last version is the current one. A numbered manifest has no versions. It
+/// announces manifests with a generation in their names, of which the highest counts.
 /// Source: google/tensorstore tensorstore/kvstore/ocdbt/format/manifest.cc, version_tree_codec.h.
 struct Manifest {
   std::array<std::byte, 16> uuid{};
@@ -48,9 +47,9 @@ struct Manifest {
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };
 
-/// Writes no version tree nodes: all versions are inline.
+/// Writes all versions inline, without version tree nodes.
 std::string encode_manifest(const Manifest& manifest);
-/// References to version tree nodes (older states) are read over. Throws: corrupt, limit.
+/// Skips references to version tree nodes (older states). Throws: corrupt, limit.
 Manifest decode_manifest(std::span<const std::byte> bytes, const Origin& origin);
 
 }  // namespace hfshard::format::orbax::ocdbt

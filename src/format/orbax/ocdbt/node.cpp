@@ -74,7 +74,7 @@ void check_keys(const Cursor& cursor, const Node& node) {
     at += suffix;
     // The shared prefix is equal, so the rest decides; char_traits<char> compares unsigned bytes.
     if (i > 0 && std::string_view(key).substr(prefix) >= fresh) {
-      cursor.fail(fmt::format("the key behind {} is not above it", quote(key)));
+      cursor.fail(fmt::format("the key after {} isn't above it", quote(key)));
     }
     key.resize(prefix);
     key += fresh;

@@ -9,7 +9,7 @@
 
 namespace hfshard::format::orbax::ocdbt {
 
-/// Key of an entry: the first `prefix` bytes of the key before, then `suffix` bytes of
+/// Key of an entry: the first `prefix` bytes of the previous key, then `suffix` bytes of
 /// Node::suffixes.
 struct NodeKey {
   std::uint32_t prefix = 0;
@@ -32,13 +32,13 @@ struct NodeChild {
   std::uint32_t file = 0;
   std::uint64_t offset_bytes = 0;
   std::uint64_t length_bytes = 0;
-  std::uint32_t common_prefix = 0;  ///< bytes of the entry's key that the child does not repeat
+  std::uint32_t common_prefix = 0;  ///< key bytes that the child omits
   Statistics statistics;
   friend bool operator==(const NodeChild&, const NodeChild&) = default;
 };
 
-/// A B+tree node (FORMAT.md 3.4). Leaves (height 0) have `values`, interior nodes `children`; never
-/// both. Source: google/tensorstore tensorstore/kvstore/ocdbt/format/btree.cc, btree_codec.h.
+/// A B+tree node (FORMAT.md 3.4). Leaves (height 0) have `values`, and interior nodes have
+/// `children`. Source: google/tensorstore tensorstore/kvstore/ocdbt/format/btree.cc, btree_codec.h.
 struct Node {
   std::uint8_t height = 0;
   std::vector<DataFile> files;
@@ -51,7 +51,7 @@ struct Node {
 };
 
 std::string encode_node(const Node& node);
-/// Checks everything that the node alone can tell, strictly increasing keys included. Throws:
+/// Checks everything that the node alone can show, including strictly increasing keys. Throws:
 /// corrupt, limit.
 Node decode_node(std::span<const std::byte> bytes, const Origin& origin);
 

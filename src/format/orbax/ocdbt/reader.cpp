@@ -3,6 +3,8 @@
 #include <charconv>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -10,6 +12,7 @@
 
 #include "base/checked.h"
 #include "base/coding.h"
+#include "base/inner_path.h"
 #include "base/text.h"
 #include "format/orbax/ocdbt/node.h"
 
@@ -18,12 +21,19 @@
 namespace hfshard::format::orbax::ocdbt {
 namespace {
 
-// A manifest holds a file table and some versions.
+// A manifest has a file table and some versions.
 constexpr std::uint64_t kMaxManifestBytes = std::uint64_t{64} << 20;
-// Small files can describe huge trees, since nodes may be referenced more than once.
 constexpr std::uint64_t kMaxKeys = std::uint64_t{1} << 26;
+// A database can refer to a node several times, since TensorStore copies ranges of keys that way.
+// So nine nodes can make a tree of 2^24. Therefore the distinct nodes bound how much a walk decodes
+// again.
+constexpr std::uint64_t kFreeBytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMostAgain = 16;
+// A key counts with its full length too, although nodes store little of it. Copying it is cheap.
+constexpr std::uint64_t kKeyBytesForOne = 16;
+constexpr std::uint64_t kDecodedEntryBytes = 8;
 
-// `manifest.0000000000000001`: the state of that generation.
+// Numbered manifests, one per generation: `manifest.0000000000000001`.
 // Source: google/tensorstore tensorstore/kvstore/ocdbt/format/manifest.cc, GetManifestPath.
 constexpr std::string_view kNumberedPrefix = "manifest.";
 constexpr std::size_t kNumberDigits = 16;
@@ -39,7 +49,7 @@ std::optional<std::uint64_t> manifest_number(std::string_view name) {
   return value;
 }
 
-// The highest of the numbered manifests beside the one that announces them.
+// Returns the highest of the numbered manifests in a database.
 std::string newest_manifest(const StorePath& root) {
   std::string newest;
   std::uint64_t highest = 0;
@@ -52,11 +62,11 @@ std::string newest_manifest(const StorePath& root) {
   return newest;
 }
 
-// Where a node is, and what its parent promises of it.
+// The place of a node, and its parent's claims about it.
 struct NodeRef {
-  std::string transitive;  // directory part that comes from the parents' base paths
-  std::string prefix;      // of all keys below
-  std::string lower;       // the stored keys are not below this one
+  std::string transitive;  // directory, from the parents' base paths
+  std::string prefix;      // of all its keys
+  std::string lower;       // no stored key is below it
   DataFile file;
   std::uint64_t offset_bytes = 0;
   std::uint64_t length_bytes = 0;
@@ -82,7 +92,7 @@ class Walk {
  private:
   std::string checked_path(const std::string& transitive, const DataFile& file) const {
     std::string path = transitive + file.path;
-    if (path.size() > kMaxPathBytes || !is_safe_path(path)) {
+    if (path.size() > kMaxPathBytes || !is_inner_path(path)) {
       throw Error(ErrorCode::corrupt, fmt::format("the index names the data file {}", quote(path)))
           .in_file(manifest_);
     }
@@ -104,8 +114,9 @@ class Walk {
           .at({ref.offset_bytes, ref.offset_bytes + ref.length_bytes}, file.size_bytes());
     }
     if (ref.length_bytes > kMaxNodeBytes) {
-      throw Error(ErrorCode::limit, fmt::format("an index node of {} bytes; at most {} are read",
-                                                ref.length_bytes, kMaxNodeBytes))
+      throw Error(ErrorCode::limit,
+                  fmt::format("an index node of {} bytes; hfshard reads at most {}",
+                              ref.length_bytes, kMaxNodeBytes))
           .in_file(file.name());
     }
     std::vector<std::byte> bytes(ref.length_bytes);
@@ -113,22 +124,34 @@ class Walk {
     Node node = decode_node(bytes, origin);
     const std::string_view first = std::string_view(node.suffixes).substr(0, node.keys[0].suffix);
     if (node.height != ref.height || first < ref.lower) {
-      throw Error(ErrorCode::corrupt,
-                  node.height != ref.height
-                      ? fmt::format("an index node of height {} where {} is wanted", node.height,
-                                    ref.height)
-                      : std::string("an index node starts below the key that its parent states"))
+      throw Error(
+          ErrorCode::corrupt,
+          node.height != ref.height
+              ? fmt::format("an index node of height {} instead of {}", node.height, ref.height)
+              : std::string("an index node starts below the key that its parent states"))
           .in_file(file.name())
           .at({ref.offset_bytes, ref.offset_bytes + ref.length_bytes}, file.size_bytes());
     }
+    count(ref, node, file.name());
     return node;
   }
 
-  // Full keys must increase over the whole walk, not only within a node.
+  void count(const NodeRef& ref, const Node& node, const std::string& name) {
+    const bool first = seen_.emplace(name, ref.offset_bytes).second;
+    const std::uint64_t key_bytes = kDecodedEntryBytes + ref.prefix.size() / kKeyBytesForOne;
+    (first ? first_bytes_ : again_bytes_) +=
+        node.suffixes.size() + node.inline_bytes.size() + node.keys.size() * key_bytes;
+    if (again_bytes_ <= kFreeBytes || again_bytes_ / kMostAgain <= first_bytes_) return;
+    throw Error(ErrorCode::limit,
+                fmt::format("the index names its {} nodes over and over", seen_.size()))
+        .in_file(manifest_);
+  }
+
+  // Checks that full keys increase over the whole walk, not only within a node.
   void check_order(const std::string& key) {
     if (keys_ > 0 && key <= last_key_) {
       throw Error(ErrorCode::corrupt,
-                  fmt::format("key {} of the index is not above {}", quote(key), quote(last_key_)))
+                  fmt::format("key {} of the index isn't above {}", quote(key), quote(last_key_)))
           .in_file(manifest_);
     }
     if (++keys_ > kMaxKeys) {
@@ -191,6 +214,9 @@ class Walk {
   std::string last_key_;
   std::uint64_t keys_ = 0;
   std::uint64_t nodes_ = 0;
+  std::set<std::pair<std::string, std::uint64_t>> seen_;  // files and offsets of nodes
+  std::uint64_t first_bytes_ = 0;                         // of these nodes, decoded
+  std::uint64_t again_bytes_ = 0;                         // that were decoded again
 };
 
 }  // namespace
@@ -206,7 +232,7 @@ Database::Database(StorePath root) : root_(std::move(root)) {
   if (!manifest_.is_numbered) return;
   const std::string newest = newest_manifest(root_);
   if (newest.empty()) {
-    throw Error(ErrorCode::not_found, "the numbered manifests that it announces are missing")
+    throw Error(ErrorCode::not_found, "the numbered manifests that it names are missing")
         .in_file(name_);
   }
   const Manifest announced = std::exchange(manifest_, {});

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "bytes/store.h"
+#include "bytes/store/store.h"
 #include "format/orbax/key_values.h"
 #include "format/orbax/ocdbt/manifest.h"
 
@@ -15,17 +15,17 @@ using orbax::Entry;
 /// The current state of a database, opened for reading. Const and thread-safe.
 class Database final : public KeyValues {
  public:
-  /// Reads `<root>/manifest.ocdbt`, and of numbered manifests the highest. Throws: not_found,
-  /// corrupt, unsupported, io.
+  /// Reads `<root>/manifest.ocdbt`, or the highest numbered manifest. Throws: not_found, corrupt,
+  /// unsupported, io.
   explicit Database(StorePath root);
 
-  /// The manifest.
+  /// Returns the manifest's name.
   const std::string& name() const override { return name_; }
   std::string file_of(std::string_view /*key*/) const override { return name_; }
   bool may_hold_more() const override { return false; }
   const Manifest& manifest() const noexcept { return manifest_; }
-  /// In byte order; holds one node per level. Node references, key order across nodes and path
-  /// names are checked, too.
+  /// Visits keys in byte order. Holds one node per level. Also checks node references, key order
+  /// across nodes and path names.
   void walk(const std::function<void(const Entry&)>& visit) const override;
 
  private:

@@ -14,10 +14,10 @@
 namespace hfshard::format::orbax::ocdbt {
 namespace {
 
-// Lengths, kind, file number and offset of an entry, roughly.
+// Approximate size of an entry's lengths, kind, file number and offset.
 constexpr std::uint64_t kEntryBytes = 16;
 
-// Drops the first `size` bytes, common to all keys, from a node that was built with full keys.
+// Drops the first `size` bytes, which all keys share, from a node that was built with full keys.
 void strip_prefix(Node& node, std::uint32_t size) {
   node.suffixes.erase(0, size);
   node.keys.front().suffix -= size;
@@ -25,7 +25,7 @@ void strip_prefix(Node& node, std::uint32_t size) {
   for (NodeChild& child : node.children) child.common_prefix -= size;
 }
 
-// Puts the data file table in path order, as TensorStore writes it.
+// Sorts the data file table by path, as TensorStore does.
 void sort_files(Node& node) {
   std::vector<std::uint32_t> order(node.files.size());
   std::iota(order.begin(), order.end(), 0U);
@@ -77,7 +77,7 @@ void TreeWriter::add_range(std::string_view key, const Place& place) {
   leaf.statistics.indirect_value_bytes += place.length_bytes;
 }
 
-// The leaf that takes the next entry, with its key added.
+// Returns the leaf for the next entry, with its key added.
 TreeWriter::Level& TreeWriter::open_leaf(std::string_view key, std::uint64_t value_bytes) {
   if (key.size() > kMaxKeyBytes) {
     throw Error(ErrorCode::limit,
@@ -117,7 +117,7 @@ void TreeWriter::add_child(std::size_t height, const Written& written) {
   if (levels_.size() == height) levels_.emplace_back();
   const bool full = levels_[height].node.keys.size() >= limits_.node_entries ||
                     levels_[height].estimate_bytes > limits_.node_bytes;
-  // Two children at least, or the tree would grow in height for ever.
+  // A node needs at least two children, or the tree would grow in height forever.
   if (full && levels_[height].node.keys.size() >= 2) flush(height);
   Level& level = levels_[height];
   if (level.node.files.empty()) level.node.files.push_back({node_path_, 0});
@@ -161,8 +161,8 @@ Version TreeWriter::finish() {
     out.length_bytes = UINT64_MAX;
     return out;
   }
-  // A level that flushed before has more than one node and needs a parent; the first that has not
-  // is the root.
+  // A level that flushed before has several nodes and needs a parent. The first level that hasn't
+  // has the root.
   std::size_t height = 0;
   while (levels_[height].flushed) flush(height++);
   const Written root = write_node(height, /*root=*/true);

@@ -13,28 +13,28 @@
 
 namespace hfshard::format::orbax::ocdbt {
 
-/// When a node is cut. The defaults keep a node's decoded form below some megabytes.
+/// When a node is full. With the defaults, a decoded node has a few megabytes at most.
 struct TreeLimits {
   std::uint32_t node_entries = 32768;
   std::uint64_t node_bytes = std::uint64_t{1} << 20;
 };
 
-/// Builds a B+tree bottom-up from entries in strictly increasing key order, and streams its nodes
-/// to one file as they fill up; holds one open node per level. Call add_* for every key, then
-/// finish once.
+/// Builds a B+tree bottom-up from entries in strictly increasing key order. Streams full nodes to
+/// one file, and holds one open node per level. Call add_* for every key, then finish once.
 class TreeWriter {
  public:
-  /// Path of a data file below the database root, by number.
+  /// Returns the path of a data file below the database root, by number.
   using FilePath = std::function<std::string(std::uint32_t)>;
 
-  /// `node_path`: the file below the database root that `sink` fills.
+  /// `sink` fills the file `node_path`, which is relative to the database root.
   TreeWriter(std::string node_path, FilePath file_path, ByteSink sink, TreeLimits limits = {});
 
-  /// Throws: limit (key above 65535 bytes, value above 1 MiB); internal (keys out of order).
+  /// Add an entry. Throws: limit (key above 65535 bytes, value above 1 MiB); internal (keys out of
+  /// order).
   void add_inline(std::string_view key, std::string_view value);
   void add_range(std::string_view key, const Place& place);
-  /// Writes what is open and returns the version to put in the manifest (its file number is 0: the
-  /// node file), without generation and time.
+  /// Writes the open nodes. Returns the version for the manifest, without generation and time. Its
+  /// file number is 0: the node file.
   Version finish();
 
  private:
@@ -46,7 +46,7 @@ class TreeWriter {
     std::map<std::uint32_t, std::uint32_t> files;  // data file number -> index in node.files
     Statistics statistics;                         // of the entries
     std::uint64_t estimate_bytes = 0;
-    bool flushed = false;  // a node of this level was written before
+    bool flushed = false;  // wrote a node before
   };
   struct Written {
     std::string first_key;

@@ -22,8 +22,8 @@ struct DTypeName {
   std::string_view name;
 };
 
-// Source: google/tensorstore tensorstore/driver/zarr3/metadata.cc. The packed 4-bit and 6-bit types
-// of safetensors are left out: zarr gives such an element a whole byte.
+// Source: google/tensorstore tensorstore/driver/zarr3/metadata.cc. Lacks the packed 4-bit and 6-bit
+// types of safetensors, since zarr gives such an element a whole byte.
 constexpr std::array<DTypeName, 19> kDTypeNames{{
     {DType::boolean, "bool"},
     {DType::u8, "uint8"},
@@ -46,8 +46,8 @@ constexpr std::array<DTypeName, 19> kDTypeNames{{
     {DType::u64, "uint64"},
 }};
 
-// Source: google/tensorstore tensorstore/kvstore/zarr3_sharding_indexed/shard_format.h allows 2^30;
-// our form holds the index size in 32 bits.
+// hfshard's form has the index size in 32 bits. Source: google/tensorstore
+// tensorstore/kvstore/zarr3_sharding_indexed/shard_format.h allows 2^30.
 constexpr std::uint64_t kMaxCells = std::uint64_t{1} << 27;
 // Source: google/tensorstore tensorstore/kvstore/ocdbt/format/indirect_data_reference.cc.
 constexpr std::uint64_t kMaxStoredBytes = (std::uint64_t{1} << 63) - 1;
@@ -67,7 +67,7 @@ Json transpose_codec(const std::vector<std::uint8_t>& order) {
   return out;
 }
 
-// `bytes`, then `zstd` of some level, then `crc32c`; the last two may be absent.
+// Writes `bytes`, then possibly `zstd` of some level, then possibly `crc32c`.
 // Source: google/tensorstore tensorstore/driver/zarr3/codec/zstd.cc for the configuration.
 Json cell_codecs_json(std::uint32_t element_bits, std::optional<int> zstd_level, bool crc32c) {
   Json bytes = named("bytes");
@@ -82,7 +82,7 @@ Json cell_codecs_json(std::uint32_t element_bits, std::optional<int> zstd_level,
   return out;
 }
 
-// Of what this release writes, which is less than it reads.
+// Only covers forms that hfshard writes. It reads more.
 Json codecs_json(const Array& array) {
   const bool zstd = array.compressor == Compressor::zstd;
   HFSHARD_CHECK((zstd || array.compressor == Compressor::none) && !array.inner_crc32c);
@@ -105,7 +105,7 @@ Json fill_value(DType dtype) {
   return is_float(dtype) ? Json(0.0) : Json(0);
 }
 
-// Longest and shortest that a cell's content becomes.
+// Returns the maximum and minimum size of a cell's content after compression.
 std::uint64_t most_packed(Compressor compressor, std::uint64_t content) {
   if (compressor == Compressor::none) return content;
   return compressor == Compressor::zstd ? zstd_most_bytes(content) : deflate_most_bytes(content);
@@ -116,7 +116,8 @@ std::uint64_t least_packed(Compressor compressor, std::uint64_t content) {
   return compressor == Compressor::zstd ? zstd_least_bytes(content) : deflate_least_bytes(content);
 }
 
-// A chunk of so many cells; the form fits in 64 bits, and so does this.
+// Returns the minimum size of a chunk with so many cells. The form fits in 64 bits, so this does
+// too.
 std::uint64_t least_bytes(const Array& array, const PieceForm& form, std::uint64_t cells) {
   const std::uint64_t cell = least_packed(array.compressor, array.content_bytes(form));
   return cells * (cell + form.cell_suffix_bytes) + form.head_bytes + form.tail_bytes;
@@ -176,7 +177,7 @@ Array make_array(DType dtype, const Shape& shape, const Shape& chunk, const Shap
   HFSHARD_CHECK(chunk.rank() == shape.rank() && inner.rank() == shape.rank());
   if (!data_type_name(dtype)) {
     throw Error(ErrorCode::unsupported,
-                fmt::format("zarr cannot store packed {} elements: it gives each one a whole byte",
+                fmt::format("zarr can't store packed {} elements; it uses a whole byte for each",
                             to_string(dtype)));
   }
   Array out;

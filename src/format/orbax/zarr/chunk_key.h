@@ -17,9 +17,9 @@ struct KeyEncoding {
   friend bool operator==(const KeyEncoding&, const KeyEncoding&) = default;
 };
 
-/// Key of a chunk below the array's path: `c/3/0`.
+/// Returns the key of a chunk, relative to the array's path: `c/3/0`.
 std::string chunk_key(const KeyEncoding& keys, const Shape& chunk);
-/// The reverse; nothing if it is no canonical key of this rank.
+/// Returns the chunk of a key. Empty if it isn't a canonical key of this rank.
 std::optional<Shape> parse_chunk_key(const KeyEncoding& keys, std::size_t rank,
                                      std::string_view key);
 

@@ -13,9 +13,9 @@
 namespace hfshard::format::orbax::zarr {
 namespace {
 
-// Of stored bytes that are decoded: large enough for the disk, small beside a chunk.
+// Stored bytes that are decoded at once: enough for a disk, small compared to a chunk.
 constexpr std::uint64_t kBlockBytes = std::uint64_t{1} << 20;
-// What is passed over but must be looked at goes here.
+// Room for skipped bytes that must be decoded.
 constexpr std::size_t kDropBytes = std::size_t{16} << 10;
 
 Error bad_chunk(std::string sentence) { return {ErrorCode::corrupt, std::move(sentence)}; }
@@ -26,7 +26,7 @@ std::string_view noun(const Array& array) {
 
 bool is_packed(const Array& array) { return array.compressor != Compressor::none; }
 
-// Coordinates of inner chunk `index` in C order.
+// Returns the coordinates of inner chunk `index` in C order.
 Shape cell_at(const Array& array, std::uint64_t index) {
   Shape out = array.chunk;
   for (std::size_t axis = array.chunk.rank(); axis-- > 0;) {
@@ -37,7 +37,7 @@ Shape cell_at(const Array& array, std::uint64_t index) {
   return out;
 }
 
-// Where the index has the inner chunk that is number `cell` in C order.
+// Returns the place in the index for inner chunk number `cell` in C order.
 std::uint64_t index_of(const Array& array, std::uint64_t cell) {
   if (array.index_order.empty()) return cell;
   const Shape at = cell_at(array, cell);
@@ -47,7 +47,7 @@ std::uint64_t index_of(const Array& array, std::uint64_t cell) {
   return out;
 }
 
-// True if no element of an inner chunk lies in the array.
+// Returns whether an inner chunk has no element in the array.
 bool is_outside(const Array& array, const Shape& chunk, const Shape& cell) {
   for (std::size_t axis = 0; axis < chunk.rank(); ++axis) {
     const std::uint64_t begin = chunk[axis] * array.chunk[axis] + cell[axis] * array.inner[axis];
@@ -56,7 +56,7 @@ bool is_outside(const Array& array, const Shape& chunk, const Shape& cell) {
   return false;
 }
 
-// A checksum that is decoded with the elements does not go where they go.
+// A checksum that is decoded with the elements must not reach the output.
 std::uint64_t window_of(const Array& array, PieceSteps steps) {
   const bool in_place = steps == PieceSteps::whole_cells && !array.inner_crc32c;
   return array.compressor == Compressor::zstd && !in_place ? ChunkReader::kMaxWindowBytes : 0;
@@ -96,7 +96,7 @@ ChunkReader::ChunkReader(const Array& array, const PieceForm& form, const Shape&
   block_ = block_.first(std::min<std::uint64_t>(block_.size(), kBlockBytes));
 }
 
-// Adds the range, which is known only here, to what goes wrong in an inner chunk.
+// Adds the range, which is known only here, to errors in an inner chunk.
 template <typename Action>
 void ChunkReader::in_cell(const Action& action) {
   try {
@@ -107,7 +107,7 @@ void ChunkReader::in_cell(const Action& action) {
   }
 }
 
-// What a checksum calls damaged is called so, whatever the decoder makes of it.
+// Reports a checksum mismatch instead of the decoder's error.
 template <typename Action>
 void ChunkReader::in_frame(const Action& action) {
   try {
@@ -182,7 +182,7 @@ void ChunkReader::read_index() {
   }
 }
 
-// Where the index says that the cell is; nothing if it is not there and need not be.
+// Returns the cell's range from the index. Empty if the cell is missing and may be.
 std::optional<ByteRange> ChunkReader::indexed_range() const {
   const std::uint64_t total = stored_.size_bytes();
   const std::uint64_t begin = form_.head_bytes;
@@ -201,11 +201,10 @@ std::optional<ByteRange> ChunkReader::indexed_range() const {
   const std::uint64_t entry = (array_.index_first ? 0 : data_bytes) + at;
   throw bad_chunk(
       absent ? fmt::format("inner chunk {} of {} is missing", cell_, form_.cells)
-             : fmt::format("inner chunk {} has offset {} and length {}; {} within {} "
-                           "bytes is wanted",
-                           cell_, offset, length,
-                           is_packed(array_) ? "a range" : fmt::format("length {}", wanted),
-                           data_bytes))
+             : fmt::format(
+                   "inner chunk {} has offset {} and length {}; it needs {} within {} bytes", cell_,
+                   offset, length, is_packed(array_) ? "a range" : fmt::format("length {}", wanted),
+                   data_bytes))
       .at({entry, entry + kIndexEntryBytes}, total);
 }
 
@@ -224,7 +223,7 @@ void ChunkReader::find_cell() {
     input_ = {};
     frame_ = Frame(array_.compressor, content_bytes_, window_bytes_, decoder_scratch_);
   } else if (end_ - next_ != form_.cell_bytes) {
-    throw bad_chunk(fmt::format("{} bytes where {} are wanted", end_ - next_, form_.cell_bytes));
+    throw bad_chunk(fmt::format("{} bytes instead of {}", end_ - next_, form_.cell_bytes));
   }
 }
 
@@ -248,7 +247,7 @@ void ChunkReader::read_cell(std::span<std::byte> out) {
     in_frame([&] { decode(out); });
     if (array_.inner_crc32c) inner_crc_ = crc32c_extend(inner_crc_, out);
   } else {
-    // Straight to where it belongs: a second, tiny read for the checksum is cheaper than a copy.
+    // Reads directly into `out`. A second, tiny read for the checksum is cheaper than a copy.
     stored_.read_at(next_, out);
     next_ += out.size();
     if (array_.crc32c) crc_ = crc32c_extend(crc_, out);
@@ -297,8 +296,8 @@ void ChunkReader::fill_input() {
   input_ = block;
 }
 
-// Decodes some of the frame to the front of `out`, which becomes the rest; false if there is no way
-// on.
+// Decodes part of the frame to the front of `out`, and shortens `out`. Returns false if it can't
+// make progress.
 bool ChunkReader::step(std::span<std::byte>& out) {
   if (input_.empty() && next_ < end_) fill_input();
   const auto [used, made] = frame_.step(input_, out);
@@ -315,7 +314,7 @@ void ChunkReader::decode(std::span<std::byte> out) {
   }
 }
 
-// The content is there; so must be its end, and nothing behind it.
+// Checks that the frame ends here, with no bytes behind it.
 void ChunkReader::end_frame() {
   std::span<std::byte> none;
   while (!frame_.done()) {

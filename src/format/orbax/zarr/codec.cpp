@@ -27,8 +27,8 @@ std::uint64_t seal_chunk(const PieceForm& form, std::span<std::byte> stored,
   HFSHARD_CHECK(form.cell_suffix_bytes == 0 || form.cell_suffix_bytes == kCrcBytes);
   HFSHARD_CHECK(form.tail_bytes == 0 ||
                 form.tail_bytes == kIndexEntryBytes * form.cells + kCrcBytes);
-  // Frames move to the front, never past the cell that they are made of. The index is written where
-  // it is without frames, and moves behind the last one.
+  // Frames move to the front, never past their own cell. The index is first written at its place
+  // without frames, and then moves behind the last frame.
   const std::span<std::byte> index = stored.last(form.tail_bytes);
   std::uint64_t length = 0;
   for (std::uint64_t cell = 0; cell < form.cells; ++cell) {

@@ -12,7 +12,7 @@
 
 namespace hfshard::format::orbax::zarr {
 
-/// The decoder of one compressed cell, whatever the compressor. Allocates nothing.
+/// The decoder of one compressed cell, for any compressor. Allocates nothing.
 class Frame {
  public:
   struct Step {
@@ -21,13 +21,13 @@ class Frame {
   };
 
   Frame() = default;
-  /// For a cell of `content_bytes`; `window_bytes` as ZstdStream has it, of which others take no
-  /// notice. `scratch` has scratch_bytes of both.
+  /// `content_bytes` is the cell's size. `window_bytes` is for ZstdStream; other decoders ignore
+  /// it. `scratch` has scratch_bytes of both.
   Frame(Compressor compressor, std::uint64_t content_bytes, std::uint64_t window_bytes,
         std::span<std::byte> scratch);
   static std::uint64_t scratch_bytes(Compressor compressor, std::uint64_t window_bytes) noexcept;
 
-  /// Throws: as ZstdStream::step and InflateStream::step.
+  /// Decodes some bytes. Throws: as ZstdStream::step and InflateStream::step.
   Step step(std::span<const std::byte> input, std::span<std::byte> out);
   bool done() const noexcept;
 

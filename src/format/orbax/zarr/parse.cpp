@@ -25,7 +25,7 @@ Element element_of(T value) {
   return out;
 }
 
-// "0x7fc0": all digits of the element.
+// Parses all digits of an element: "0x7fc0".
 std::optional<Element> from_hex(std::string_view text, std::uint32_t bytes) {
   if (text.size() != 2 + 2 * std::size_t{bytes} || !text.starts_with("0x")) return std::nullopt;
   std::uint64_t bits = 0;
@@ -58,7 +58,7 @@ std::optional<Element> float_element(const Json& json, DType dtype) {
       return element_of(f32_to_bf16(static_cast<float>(*value)));
     case DType::f16:
       return element_of(f32_to_f16(static_cast<float>(*value)));
-    default:  // of 8 bits
+    default:  // 8 bits
       return *value == 0 ? std::optional(Element{}) : std::nullopt;
   }
 }
@@ -73,7 +73,7 @@ std::optional<Element> complex_element(const Json& json) {
   return out;
 }
 
-// Two's complement, so that the low bytes are the element.
+// Two's complement, so the low bytes are the element.
 std::optional<Element> integer_element(const Json& json) {
   if (!json.is_integer()) return std::nullopt;
   const bool negative = json.as_double() < 0;
@@ -109,7 +109,7 @@ Array parse_with(Array (*parse)(const Json&), std::string_view what, std::string
     out.stored_bytes();
     return out;
   } catch (const Error& error) {
-    // What contradicts itself in a checkpoint is damage; an input would be to blame elsewhere.
+    // A malformed checkpoint is damaged, while a malformed input would be the user's mistake.
     const bool damaged = error.code() == ErrorCode::bad_input;
     throw error
         .reworded(

@@ -41,12 +41,12 @@ constexpr std::array<NumpyName, 13> kNumpyNames{{
     {DType::u64, "u8"},
 }};
 
-// NumPy's names carry a byte order; types that it lacks have names of their own.
+// NumPy's names have a byte order. Types that NumPy lacks have other names.
 DType parse_dtype(const Json& json) {
-  if (!json.is_string()) throw not_supported("a structured dtype is not supported");
+  if (!json.is_string()) throw not_supported("structured dtypes aren't supported");
   const std::string& text = json.as_string();
   const auto unknown = [&](std::string_view why = "") {
-    return not_supported(fmt::format("the dtype {} is not supported{}", quote(text), why));
+    return not_supported(fmt::format("the dtype {} isn't supported{}", quote(text), why));
   };
   if (text.size() == 3 && std::string_view("<>|").find(text[0]) != std::string_view::npos) {
     const auto found =
@@ -68,7 +68,7 @@ void parse_compressor(const Json& json, Array& array) {
     if (id == to_string(each)) array.compressor = each;
   }
   if (array.compressor == Compressor::none)
-    throw not_supported(fmt::format("the compressor {} is not supported", quote(id)));
+    throw not_supported(fmt::format("the compressor {} isn't supported", quote(id)));
   const Json* level = json.find("level");
   array.level = level != nullptr ? static_cast<int>(level->as_int()) : 1;
 }
@@ -109,7 +109,7 @@ Array parse_zarray(const Json& json) {
   out.crc32c = false;
   const Json& filters = json.at("filters");
   if (!filters.is_null() && !filters.as_array().empty()) {
-    throw not_supported(fmt::format("the filter {} is not supported",
+    throw not_supported(fmt::format("the filter {} isn't supported",
                                     quote(filters.as_array()[0].at("id").as_string())));
   }
   parse_compressor(json.at("compressor"), out);

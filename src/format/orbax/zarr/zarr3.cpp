@@ -17,7 +17,7 @@
 namespace hfshard::format::orbax::zarr {
 namespace {
 
-// Of a configuration without one.
+// The level if the configuration lacks one.
 // Source: google/tensorstore tensorstore/internal/compression/zstd_compressor.h.
 constexpr int kDefaultZstdLevel = 1;
 
@@ -39,7 +39,7 @@ void check_members(const Json& object, const std::set<std::string_view>& known,
   }
 }
 
-// The configuration of a named extension; an empty one when it has none.
+// Returns the configuration of a named extension, or an empty one.
 const Json& configuration(const Json& extension, const std::set<std::string_view>& known) {
   static const Json kNone{Json::Object()};
   check_members(extension, {"name", "configuration", "must_understand"}, "zarr.json");
@@ -53,7 +53,7 @@ const Json& configuration(const Json& extension, const std::set<std::string_view
 
 void check_bytes_codec(const Json& codec, std::uint32_t element_bits) {
   if (name_of(codec) != "bytes")
-    throw unsupported(fmt::format("the codec {} is not supported", quote(name_of(codec))));
+    throw unsupported(fmt::format("the codec {} isn't supported", quote(name_of(codec))));
   const Json* endian = configuration(codec, {"endian"}).find("endian");
   if (endian == nullptr) {
     if (element_bits > 8) throw corrupt("the codec \"bytes\" lacks \"endian\"");
@@ -61,11 +61,11 @@ void check_bytes_codec(const Json& codec, std::uint32_t element_bits) {
   }
   if (endian->as_string() == "little" || (endian->as_string() == "big" && element_bits <= 8))
     return;
-  throw unsupported(fmt::format("byte order {} is not supported", quote(endian->as_string())));
+  throw unsupported(fmt::format("byte order {} isn't supported", quote(endian->as_string())));
 }
 
-// What a cell goes through behind `bytes`: at most one compressor, with a checksum inside and one
-// around it.
+// The codecs of a cell after `bytes`: at most one compressor, with a checksum inside and one around
+// it.
 struct CellCodecs {
   Compressor compressor = Compressor::none;
   int level = 0;
@@ -98,7 +98,7 @@ CellCodecs parse_cell_codecs(const Json::Array& codecs, std::uint32_t element_bi
       configuration(codecs[i], {});
       out.crc32c = true;
     } else {
-      throw unsupported(fmt::format("the codec {} after {} is not supported", quote(name),
+      throw unsupported(fmt::format("the codec {} after {} isn't supported", quote(name),
                                     quote(name_of(codecs[i - 1]))));
     }
   }
@@ -125,16 +125,17 @@ Order parse_transpose(const Json& codec, std::size_t rank) {
   for (const Json& axis : order.as_array()) {
     const std::uint64_t index = axis.as_uint();
     if (index >= rank || seen[index])
-      throw corrupt("the order of \"transpose\" is no permutation of the axes");
+      throw corrupt("the order of \"transpose\" isn't a permutation of the axes");
     seen[index] = true;
     out.push_back(static_cast<std::uint8_t>(index));
   }
-  if (out.size() != rank) throw corrupt("the order of \"transpose\" is no permutation of the axes");
+  if (out.size() != rank)
+    throw corrupt("the order of \"transpose\" isn't a permutation of the axes");
   return out;
 }
 
-// Takes the leading `transpose` codecs off a list: each one orders the axes that the one before
-// left.
+// Removes the leading `transpose` codecs from a list. Each one reorders the axes of the previous
+// one.
 Order take_transposes(Json::Array& codecs, Order order) {
   const auto is_other = [](const Json& codec) { return name_of(codec) != "transpose"; };
   const auto first = std::ranges::find_if(codecs, is_other);
@@ -147,10 +148,10 @@ Order take_transposes(Json::Array& codecs, Order order) {
   return order;
 }
 
-// Axes as they are say nothing.
+// Drops an order that doesn't change the axes.
 Order unless_sorted(Order order) { return std::ranges::is_sorted(order) ? Order() : order; }
 
-// The inner chunk is a box of the axes in `order`.
+// The inner chunk's axes are in `order`.
 Shape parse_inner_shape(const Json& config, const Array& array, const Order& order) {
   const Shape stated = parse_extents(config.at("chunk_shape"), 1, "the inner chunk shape");
   if (stated.rank() != array.chunk.rank())
@@ -159,7 +160,7 @@ Shape parse_inner_shape(const Json& config, const Array& array, const Order& ord
   for (std::size_t i = 0; i < order.size(); ++i) out[order[i]] = stated[i];
   for (std::size_t axis = 0; axis < out.rank(); ++axis) {
     if (array.chunk[axis] % out[axis] == 0) continue;
-    throw corrupt(fmt::format("the inner chunk {} does not divide the chunk {}", to_string(out),
+    throw corrupt(fmt::format("the inner chunk {} doesn't divide the chunk {}", to_string(out),
                               to_string(array.chunk)));
   }
   return out;
@@ -168,7 +169,7 @@ Shape parse_inner_shape(const Json& config, const Array& array, const Order& ord
 void parse_index_form(const Json& config, Array& array) {
   const CellCodecs index = parse_cell_codecs(config.at("index_codecs").as_array(), 64);
   if (index.compressor != Compressor::none)
-    throw corrupt("a compressed shard index, whose size nothing tells");
+    throw corrupt("a compressed shard index has an unknown size");
   array.index_crc32c = index.crc32c;
   const Json* location = config.find("index_location");
   if (location == nullptr || location->as_string() == "end") return;
@@ -179,7 +180,7 @@ void parse_index_form(const Json& config, Array& array) {
   array.index_first = true;
 }
 
-// `order`: of the axes that the codec sees.
+// `order` has the axes that the codec sees.
 void parse_sharding(const Json& codec, const Order& order, Array& array) {
   const Json& config =
       configuration(codec, {"chunk_shape", "codecs", "index_codecs", "index_location"});
@@ -200,8 +201,7 @@ void parse_codecs(const Json& json, Array& array) {
   order = take_transposes(codecs, std::move(order));
   if (codecs.empty()) throw corrupt("a list of codecs without \"bytes\"");
   if (name_of(codecs[0]) == "sharding_indexed") {
-    if (codecs.size() != 1)
-      throw unsupported("a codec after \"sharding_indexed\" is not supported");
+    if (codecs.size() != 1) throw unsupported("codecs after \"sharding_indexed\" aren't supported");
     return parse_sharding(codecs[0], order, array);
   }
   array.order = unless_sorted(std::move(order));
@@ -214,7 +214,7 @@ void parse_codecs(const Json& json, Array& array) {
 KeyEncoding parse_key_encoding(const Json& json) {
   const std::string& name = name_of(json);
   if (name != "default" && name != "v2")
-    throw unsupported(fmt::format("the chunk key encoding {} is not supported", quote(name)));
+    throw unsupported(fmt::format("the chunk key encoding {} isn't supported", quote(name)));
   KeyEncoding out{name == "default", name == "default" ? '/' : '.'};
   if (const Json* separator = configuration(json, {"separator"}).find("separator")) {
     const std::string& text = separator->as_string();
@@ -226,10 +226,10 @@ KeyEncoding parse_key_encoding(const Json& json) {
 }
 
 DType parse_data_type(const Json& json) {
-  if (!json.is_string()) throw unsupported("an extension data type is not supported");
+  if (!json.is_string()) throw unsupported("extension data types aren't supported");
   const auto dtype = data_type_from_name(json.as_string());
   if (!dtype)
-    throw unsupported(fmt::format("the data type {} is not supported", quote(json.as_string())));
+    throw unsupported(fmt::format("the data type {} isn't supported", quote(json.as_string())));
   return *dtype;
 }
 
@@ -244,12 +244,12 @@ void check_kind(const Json& json) {
                                   json.at("zarr_format").as_uint()));
   }
   if (json.at("node_type").as_string() != "array") {
-    throw corrupt(fmt::format("a zarr node of type {} where an array is wanted",
+    throw corrupt(fmt::format("a zarr node of type {} instead of an array",
                               quote(json.at("node_type").as_string())));
   }
   const Json* transformers = json.find("storage_transformers");
   if (transformers != nullptr && !transformers->as_array().empty())
-    throw unsupported("storage transformers are not supported");
+    throw unsupported("storage transformers aren't supported");
 }
 
 Array parse_zarr_json(const Json& json) {
@@ -259,7 +259,7 @@ Array parse_zarr_json(const Json& json) {
   out.shape = parse_extents(json.at("shape"), 0, "the shape");
   const Json& grid = json.at("chunk_grid");
   if (name_of(grid) != "regular")
-    throw unsupported(fmt::format("the chunk grid {} is not supported", quote(name_of(grid))));
+    throw unsupported(fmt::format("the chunk grid {} isn't supported", quote(name_of(grid))));
   out.chunk =
       parse_extents(configuration(grid, {"chunk_shape"}).at("chunk_shape"), 1, "the chunk shape");
   if (out.chunk.rank() != out.shape.rank()) {

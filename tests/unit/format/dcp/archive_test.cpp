@@ -1,4 +1,4 @@
-#include "format/dcp/archive.h"
+#include "format/archive.h"
 
 #include <filesystem>
 #include <fstream>
@@ -8,10 +8,12 @@
 #include "base/coding.h"
 #include "base/crc32.h"
 #include "base/digest.h"
-#include "bytes/files.h"
+#include "bytes/local/files.h"
+#include "format/dcp/archive_write.h"
 #include "format/dcp/dcp.h"
-#include "format/dcp/tensor_pickle.h"
-#include "format/dcp/zip.h"
+#include "format/dcp/tensor_pickle_write.h"
+#include "format/tensor_pickle.h"
+#include "format/zip.h"
 #include "support/catch_error.h"
 #include "support/checkpoint_builder.h"
 #include "support/memory_source.h"
@@ -28,7 +30,7 @@ std::string archive_of(DType dtype, const Shape& shape, const std::string& eleme
 }
 
 // A bf16 tensor of 2 x 3 with the values 0 to 5, in the form that torch 2.6 to 2.14 load. The hash
-// is of bytes that they loaded.
+// is for bytes that they loaded.
 TEST(DcpArchive, BytesAreThoseThatTorchLoads) {
   const std::string elements("\0\0\x80\x3f\0\x40\x40\x40\x80\x40\xa0\x40", 12);
   const std::string made = archive_of(DType::bf16, {2, 3}, elements);
@@ -52,7 +54,7 @@ TEST(DcpArchive, RecordsAreFoundFromTheEnd) {
   }
 }
 
-// Sizes that do not fit: both are in the ZIP64 fields. Nothing of the elements is there.
+// Sizes that don't fit are in the ZIP64 fields. The elements don't exist.
 TEST(DcpArchive, LargeRecordsHaveWideSizes) {
   const std::string pickle = tensor_pickle(DType::u8, {1ULL << 33});
   const ArchiveForm form = archive_form(pickle.size(), 1ULL << 33);
@@ -91,19 +93,19 @@ TEST(DcpArchive, WhatIsNoArchiveIsCorrupt) {
   EXPECT_EQ(code_of("PK\3\4"), ErrorCode::corrupt);
   EXPECT_EQ(code_of(made.substr(0, made.size() - 1)), ErrorCode::corrupt);
   EXPECT_EQ(code_of(made.substr(1)), ErrorCode::corrupt);
-  EXPECT_EQ(code_of(made + "x"), ErrorCode::corrupt);        // no comment
+  EXPECT_EQ(code_of(made + "x"), ErrorCode::corrupt);        // not a comment
   EXPECT_EQ(with(390, '?'), ErrorCode::corrupt);             // an element
   EXPECT_EQ(with(60, '?'), ErrorCode::corrupt);              // the pickle
   EXPECT_EQ(with(8, 8), ErrorCode::corrupt);                 // the method of a header
-  EXPECT_EQ(with(made.size() - 12, 9), ErrorCode::corrupt);  // how many entries
+  EXPECT_EQ(with(made.size() - 12, 9), ErrorCode::corrupt);  // the number of entries
   const std::size_t entry = made.find("PK\1\2");
-  EXPECT_EQ(with(entry + 10, 8), ErrorCode::corrupt);  // the method of an entry alone
+  EXPECT_EQ(with(entry + 10, 8), ErrorCode::corrupt);  // the method of only an entry
   std::string both = made;
   both[entry + 10] = both[8] = 8;
   EXPECT_EQ(code_of(both), ErrorCode::unsupported);
 }
 
-// Edge pieces are archives of what is there: as long as that, behind them zeros.
+// An edge piece is an archive of the tensor's part: shorter, with zeros after it.
 TEST(DcpArchive, EdgePiecesAreAsShortAsTheTensor) {
   const Leaf leaf{{"w", DType::i16, {3, 5}}, {}, {}};
   const Grid grid{{2, 3}, {2, 3}, {2, 3}};

@@ -1,4 +1,4 @@
-// Parts of tensors that ranks wrote each for itself, in files of torch's HuggingFace writer.
+// Parts of tensors that each rank wrote alone, in files of torch's Hugging Face writer.
 
 #include <array>
 #include <cstdint>
@@ -77,7 +77,7 @@ TEST(DcpGathered, HolesOverlapsAndOtherDtypesAreErrors) {
   EXPECT_EQ(code_of_place(dir), ErrorCode::corrupt);
 }
 
-// Ranks 1 to 3 of a model in files: w in the first, v in the second.
+// Ranks 1 to 3 of a model with several files: w in the first, v in the second.
 void write_shards(const TempDir& dir, int files) {
   for (int rank = 1; rank <= 3; ++rank) {
     const auto first = static_cast<std::uint64_t>(2 * (rank - 1));
@@ -99,7 +99,7 @@ TEST(DcpGathered, AShardThatLeavesAHoleIsNamed) {
   }
 }
 
-// Files that nothing was saved of are not there, and where a tensor ends nobody says.
+// Files without saved parts don't exist, and no metadata state where a tensor ends.
 TEST(DcpGathered, WhatMayBeMissingAtTheEndIsANote) {
   const TempDir dir;
   write_shards(dir, 3);

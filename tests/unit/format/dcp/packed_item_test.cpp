@@ -9,10 +9,12 @@
 
 #include "base/coding.h"
 #include "base/crc32.h"
-#include "format/dcp/archive.h"
+#include "format/archive.h"
+#include "format/dcp/archive_write.h"
 #include "format/dcp/pickle_writer.h"
-#include "format/dcp/tensor_pickle.h"
-#include "format/dcp/zip.h"
+#include "format/dcp/tensor_pickle_write.h"
+#include "format/tensor_pickle.h"
+#include "format/zip.h"
 #include "support/catch_error.h"
 #include "support/memory_source.h"
 #include "support/torch_checkpoint.h"
@@ -26,8 +28,7 @@ namespace {
 
 constexpr std::string_view kBefore = "before";
 
-// Frames of so many bytes of content each, as a writer makes them that ends one whenever it is
-// flushed.
+// Returns frames with `each` bytes of content, as from a writer that flushes after each.
 std::string frames_of(std::string_view content, std::size_t each, const FrameOptions& options) {
   std::string out;
   for (std::size_t at = 0; at < content.size(); at += each)
@@ -35,7 +36,7 @@ std::string frames_of(std::string_view content, std::size_t each, const FrameOpt
   return out;
 }
 
-// The elements of an item of u8, which is read in steps; 0 passes over a byte.
+// Reads the elements of a u8 item in steps. A step of 0 skips a byte.
 std::string elements_of(const std::string& item, std::uint64_t count,
                         const std::vector<std::size_t>& steps = {SIZE_MAX},
                         std::uint64_t record_bytes = 0) {
@@ -43,7 +44,7 @@ std::string elements_of(const std::string& item, std::uint64_t count,
   ItemPlace place;
   place.offset_bytes = kBefore.size();
   place.length_bytes = item.size();
-  static std::vector<std::byte> scratch(PackedItem::scratch_bytes());  // the same for all, dirty
+  static std::vector<std::byte> scratch(PackedItem::scratch_bytes());  // shared by all tests, dirty
   PackedItem opened(file, place, {DType::u8, {count}}, scratch);
   EXPECT_EQ(opened.payload().size_bytes, record_bytes != 0 ? record_bytes : count);
   std::string out(count, '?');
@@ -91,7 +92,7 @@ TEST(DcpPackedItem, ElementsComeWhateverTheFramesAre) {
   }
 }
 
-// Sizes and CRC in the headers, as torch.save has them that can go back.
+// The headers have sizes and CRC, as torch.save writes them to seekable files.
 TEST(DcpPackedItem, HeadersMayHaveTheSizes) {
   const std::string elements = noise_of(500);
   const std::string pickle = tensor_pickle(DType::u8, {500});
@@ -102,7 +103,7 @@ TEST(DcpPackedItem, HeadersMayHaveTheSizes) {
   EXPECT_EQ(elements_of(packed(archive), 500), elements);
   expect_corrupt(packed(altered(archive, "_rebuild_tensor", 1, "x")), 500, "CRC");
   expect_corrupt(packed(altered(archive, "cpu", 0, "x")), 500, "CRC");
-  expect_corrupt(packed(altered(archive, "FB", 10, "x")), 500, "not as it was written");
+  expect_corrupt(packed(altered(archive, "FB", 10, "x")), 500, "headers and its directory differ");
 }
 
 TEST(DcpPackedItem, AnItemEndsWithItsFile) {
@@ -117,7 +118,7 @@ TEST(DcpPackedItem, AnItemEndsWithItsFile) {
             ErrorCode::corrupt);
 }
 
-// Headers of frames lie across the end of what is fetched at once.
+// Headers of frames cross the end of a fetch.
 TEST(DcpPackedItem, FramesMayBeEmptyAndAnyNumber) {
   const std::string elements = noise_of(5000);
   const std::string archive = u8_archive(elements);
@@ -130,7 +131,7 @@ TEST(DcpPackedItem, FramesMayBeEmptyAndAnyNumber) {
   }
 }
 
-// Records may hold what looks like a descriptor.
+// Records can have bytes that look like a descriptor.
 TEST(DcpPackedItem, ARecordEndsWhereItsOwnDescriptorStands) {
   const std::string elements = noise_of(500);
   const auto numbers = [](std::uint32_t crc, std::uint64_t size, bool wide) {
@@ -173,21 +174,22 @@ TEST(DcpPackedItem, WhatIsPassedOverIsCheckedToo) {
 TEST(DcpPackedItem, DamagedFramesAreCorrupt) {
   const std::string elements = noise_of(3000);
   const std::string item = packed(u8_archive(elements));
-  expect_corrupt("", 3000, "ends before the archive");
-  expect_corrupt("no frame", 3000, "no zstd frame");
-  expect_corrupt(item + "x", 3000, "no zstd frame");
-  expect_corrupt(item + std::string(20, '\0'), 3000, "no zstd frame");
-  expect_corrupt(item + "\x50\x2a\x4d\x18" + std::string("\2\0\0\0xx", 6), 3000, "no zstd frame");
-  expect_corrupt(item.substr(1), 3000, "no zstd frame");
+  expect_corrupt("", 3000, "ends before its archive");
+  expect_corrupt("no frame", 3000, "aren't a zstd frame");
+  expect_corrupt(item + "x", 3000, "aren't a zstd frame");
+  expect_corrupt(item + std::string(20, '\0'), 3000, "aren't a zstd frame");
+  expect_corrupt(item + "\x50\x2a\x4d\x18" + std::string("\2\0\0\0xx", 6), 3000,
+                 "aren't a zstd frame");
+  expect_corrupt(item.substr(1), 3000, "aren't a zstd frame");
   expect_corrupt(item.substr(0, item.size() - 1), 3000, "passes the end");
   for (std::size_t size = 1; size < item.size(); size += 97)
     EXPECT_EQ(error_of(item.substr(0, size), 3000).code(), ErrorCode::corrupt) << size;
-  // Content of another frame, as if it were a comment of the archive.
+  // The content of another frame, like a comment of the archive.
   expect_corrupt(item + packed("x"), 3000, "comment");
   expect_corrupt(packed(u8_archive(elements) + "x"), 3000, "comment");
 }
 
-// Noise lies in a frame as it is, so that only the CRC of the archive knows of a changed bit.
+// Noise is stored raw in a frame, so only the CRC of the archive detects a changed bit.
 TEST(DcpPackedItem, AFlippedBitIsFoundByTheCrcOfTheElements) {
   const std::string elements = noise_of(3000);
   const std::string item = packed(u8_archive(elements));
@@ -196,11 +198,11 @@ TEST(DcpPackedItem, AFlippedBitIsFoundByTheCrcOfTheElements) {
   for (std::size_t bit = 0; bit < 8; ++bit) {
     std::string bad = item;
     bad[at + 50] = static_cast<char>(static_cast<unsigned char>(bad[at + 50]) ^ (1U << bit));
-    expect_corrupt(bad, 3000, "do not have their CRC");
+    expect_corrupt(bad, 3000, "don't match their CRC");
   }
 }
 
-// No flip anywhere gives other elements in silence.
+// No flip gives other elements without an error.
 TEST(DcpPackedItem, NoFlippedBitGivesOtherElements) {
   const std::string elements = noise_of(60) + std::string(60, 'a');
   const std::string item = packed(u8_archive(elements));
@@ -238,28 +240,28 @@ TEST(DcpPackedItem, ArchivesThatContradictThemselvesAreCorrupt) {
   const auto corrupt = [&](const std::string& other, std::string_view sentence) {
     expect_corrupt(packed(other), 500, sentence);
   };
-  // Of data/0, in the directory: CRC, sizes, and where its header is.
+  // Fields of data/0 in the directory: CRC, sizes, and the place of its header.
   const std::size_t entry = archive.rfind(crc) - 16;
   ASSERT_EQ(archive.substr(entry, 4), zip::kEntry);
-  corrupt(altered(archive, archive.substr(entry, 20), 16, "\1\2"), "do not have their CRC");
+  corrupt(altered(archive, archive.substr(entry, 20), 16, "\1\2"), "don't match their CRC");
   const std::string two = archive.substr(entry, 46);
   corrupt(altered(archive, two, 20, "\1\1"), "two sizes");
   corrupt(altered(altered(archive, two, 20, "\1\1"), two.substr(0, 20), 24, "\1\1"), "500");
-  corrupt(altered(archive, two, 42, "\1"), "not as the directory has it");
+  corrupt(altered(archive, two, 42, "\1"), "differs from the directory");
   corrupt(altered(archive, two, 46 + 8 + 5, "9"), "no record");
-  // What is in front of the elements.
-  corrupt(altered(archive, zip::kHeader, 0, "x"), "no archive");
-  corrupt(altered(archive, "_rebuild_tensor", 1, "x"), "ends before the archive");
-  corrupt(altered(archive, zip::kDescriptor, 4, "1234"), "ends before the archive");
-  corrupt(altered(archive, zip::kDescriptor, 8, "1234"), "ends before the archive");
-  corrupt(altered(archive, "archive/data/0", 13, "1"), "no archive with elements");
+  // Bytes in front of the elements.
+  corrupt(altered(archive, zip::kHeader, 0, "x"), "isn't an archive");
+  corrupt(altered(archive, "_rebuild_tensor", 1, "x"), "ends before its archive");
+  corrupt(altered(archive, zip::kDescriptor, 4, "1234"), "ends before its archive");
+  corrupt(altered(archive, zip::kDescriptor, 8, "1234"), "ends before its archive");
+  corrupt(altered(archive, "archive/data/0", 13, "1"), "an archive with elements");
   corrupt(archive.substr(0, archive.size() - 1), "zip directory");
-  corrupt(archive.substr(0, archive.size() - 1000), "ends before the archive");
+  corrupt(archive.substr(0, archive.size() - 1000), "ends before its archive");
   const std::string compressed = altered(archive, zip::kHeader, 8, "\x8");
   EXPECT_EQ(error_of(packed(compressed), 500).code(), ErrorCode::unsupported);
 }
 
-// Both pickles are of the wanted tensor; they lay its elements out differently.
+// Both pickles are for the right tensor, but they lay out its elements differently.
 TEST(DcpPackedItem, ADirectoryWithAnotherPickleIsCorrupt) {
   const std::string pickle = tensor_pickle(DType::u8, {500});
   const std::string elements = noise_of(510);
@@ -313,7 +315,7 @@ TEST(DcpPackedItem, OtherOrdersOfBytesAreRefused) {
   const std::string little = "little";
   const std::size_t at = archive.find("byteorder") + std::string_view("byteorder").size();
   const std::size_t word = archive.find(little, at);
-  // The descriptor has to follow: another CRC, of the same length.
+  // The descriptor must follow: another CRC with the same length.
   archive.replace(word, 6, "bigger");
   std::string crc(4, '\0');
   store_le<std::uint32_t>(std::as_writable_bytes(std::span(crc)).data(),
@@ -322,7 +324,7 @@ TEST(DcpPackedItem, OtherOrdersOfBytesAreRefused) {
   EXPECT_EQ(error_of(packed(archive), 500).code(), ErrorCode::unsupported);
 }
 
-// Only so much is kept of what is around the elements.
+// Only a bounded part around the elements is kept.
 TEST(DcpPackedItem, WhatIsAroundTheElementsIsBounded) {
   const std::string elements = noise_of(500);
   const std::string archive = u8_archive(elements);

@@ -18,10 +18,10 @@ inline std::string noise_of(std::size_t size, unsigned seed = 3) {
   return out;
 }
 
-/// One frame that does not state its content's size, as torch writes it.
+/// Returns one frame that doesn't state its content's size, as torch writes it.
 inline std::string packed(std::string_view content) { return zstd_frame(content, {3, 0, false}); }
 
-/// The same archive with bytes changed at a place from the first occurrence of `mark` on.
+/// Returns the archive with bytes changed at a distance from the first `mark`.
 inline std::string altered(std::string archive, std::string_view mark, std::size_t at,
                            std::string_view bytes) {
   const std::size_t found = archive.find(mark);

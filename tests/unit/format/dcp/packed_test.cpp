@@ -12,8 +12,9 @@
 #include "format/dcp/pickle_writer.h"
 #include "format/dcp/piece.h"
 #include "format/dcp/pieces.h"
-#include "format/dcp/tensor_pickle.h"
+#include "format/dcp/tensor_pickle_write.h"
 #include "format/formats.h"
+#include "format/tensor_pickle.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
 #include "support/torch_checkpoint.h"
@@ -44,11 +45,11 @@ TEST(DcpPacked, TensorsOfPackedItemsAreReadAsAnyOther) {
   for (std::uint64_t first = 0; first < 7; first += 3)
     made.part({first, 0}, {std::min<std::uint64_t>(3, 7 - first), 3}, rows, true);
   made.tensor("b", DType::f32, {5, 6});
-  // Three columns beside two and one, of which one is not packed.
+  // Three columns next to two and one, of which one isn't packed.
   made.part({0, 0}, {5, 3}, cells, true).part({0, 3}, {5, 2}, cells, false);
   made.part({0, 5}, {5, 1}, cells, true);
   made.tensor("s", DType::f32, {}).part({}, {}, scalar, true);
-  // Not packed, in pieces as those of another.
+  // Not packed, in pieces like those of another tensor.
   made.tensor("z", DType::f32, {5, 6}).part({0, 0}, {5, 3}, cells, false);
   made.part({0, 3}, {5, 3}, cells, false);
   made.write(dir.path());
@@ -63,7 +64,7 @@ TEST(DcpPacked, TensorsOfPackedItemsAreReadAsAnyOther) {
   }
 }
 
-// A piece as it is stored, in steps; 0 passes over a byte.
+// Reads a stored piece in steps. A step of 0 skips a byte.
 std::string stored_piece(const Checkpoint& opened, std::uint32_t array,
                          const std::vector<std::size_t>& steps) {
   const Grid grid = opened.catalog().grid_of(array);
@@ -124,7 +125,7 @@ TEST(DcpPacked, ItemsOfAPieceThatFollowEachOtherTakeTurns) {
   EXPECT_EQ(stored_piece(*opened, 0, {5}), tensor.substr(0, 28));
 }
 
-// Who wants a part of a large one has to decode all of it.
+// Reading part of a large packed piece decodes all of it.
 TEST(DcpPacked, PiecesHaveNoCells) {
   const TempDir dir;
   const std::string tensor(std::size_t{5} << 20, 'x');
@@ -152,7 +153,7 @@ TEST(DcpPacked, OpeningReadsFrontsOnly) {
   EXPECT_EQ(catch_error([&] { reader->read(out); }).code(), ErrorCode::corrupt);
 }
 
-// What is passed over in part is decoded and compared; a whole piece is not touched.
+// Partly skipped items are decoded and checked. Wholly skipped pieces aren't read.
 TEST(DcpPacked, SkippingAPartFindsDamageAndSkippingAllReadsNothing) {
   const TempDir dir;
   const std::string tensor = noise_of(100000);
@@ -200,7 +201,7 @@ TEST(DcpPacked, AnOrderOfAxesIsThatOfAllPartsOrRefused) {
   EXPECT_EQ(error.file(), dir / "mixed/" + TorchCheckpoint::kDataFile);
 }
 
-// Rows of a longer storage: what lies between is decoded, and its CRC counts.
+// Rows of a longer storage. The bytes between them are decoded and count for the CRC.
 TEST(DcpPacked, GapsBetweenElementsAreDecoded) {
   const TempDir dir;
   std::string pickle = tensor_pickle(DType::u8, {3, 2});
@@ -255,7 +256,7 @@ TEST(DcpPacked, ItemsOneBehindTheOtherShareADecoder) {
   const auto most = [](const StoredTensor& tensor, const std::vector<std::uint8_t>& order) {
     return most_packed_at_once(tensor, cut_pieces(tensor, ".metadata"), order);
   };
-  // Five rows of a piece in two items, once or more often.
+  // Five rows of a piece in two items, once or several times.
   EXPECT_EQ(most(packed_tensor({10}, {{{0}, {3}}, {{3}, {2}}, {{5}, {3}}, {{8}, {2}}}), {0}), 1U);
   const StoredTensor columns =
       packed_tensor({4, 6}, {{{0, 0}, {4, 3}}, {{0, 3}, {4, 1}}, {{0, 4}, {4, 2}}});
@@ -271,7 +272,7 @@ TEST(DcpPacked, ItemsOneBehindTheOtherShareADecoder) {
 TEST(DcpPacked, TooManyItemsSideBySideAreALimit) {
   const TempDir dir;
   const std::string tensor = noise_of(2 * 255);
-  // A column, then two by two: pieces begin at the first and in the middle.
+  // One column, then pairs: pieces begin at the first and in the middle.
   const auto write = [&](std::uint64_t columns) {
     TorchCheckpoint made;
     made.tensor("w", DType::u8, {2, columns}).part({0, 0}, {2, 1}, tensor, true);

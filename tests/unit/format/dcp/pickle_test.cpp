@@ -1,19 +1,20 @@
-#include "format/dcp/pickle.h"
+#include "format/pickle.h"
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <random>
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "bytes/files.h"
+#include "bytes/local/files.h"
 #include "format/dcp/metadata.h"
-#include "format/dcp/opcodes.h"
 #include "format/dcp/pickle_writer.h"
-#include "format/dcp/tensor_pickle.h"
+#include "format/dcp/tensor_pickle_write.h"
+#include "format/pickle_opcodes.h"
+#include "format/tensor_pickle.h"
 #include "support/catch_error.h"
+#include "support/processor_time.h"
 #include "support/sizes.h"
 #include "support/temp_dir.h"
 
@@ -36,7 +37,7 @@ std::string golden(const std::string& name) {
 }
 
 TEST(DcpPickle, ValuesAreWhatTheStreamSays) {
-  // {"a": [1, -2, 70000, None], "b": (True, b"xy")}, by the opcodes of protocols 2 and 4.
+  // {"a": [1, -2, 70000, None], "b": (True, b"xy")}, with the opcodes of protocols 2 and 4.
   const Pickle two = parse(
       "\x80\x02}q\0(X\1\0\0\0a]q\1(K\1J\xfe\xff\xff\xffJp\x11\1\0Ne"
       "X\1\0\0\0b\x88"
@@ -64,7 +65,7 @@ TEST(DcpPickle, NothingIsCalled) {
   EXPECT_EQ(call.global_name(call.callee(call.root())), "os.system");
 }
 
-// Every byte that is none of the opcodes of checkpoints.
+// Every byte that isn't an opcode of checkpoints.
 TEST(DcpPickle, OtherOpcodesAreRefusedWithTheirPlace) {
   const std::string known("(.012GJKMNQRBCUX]abcehjqrstu)}");
   int refused = 0;
@@ -80,7 +81,7 @@ TEST(DcpPickle, OtherOpcodesAreRefusedWithTheirPlace) {
     EXPECT_EQ(error.file(), "memory");
     ++refused;
   }
-  // Of the known ones BINPERSID is refused too, and three of the high ones are unknown.
+  // Among the known ones BINPERSID is refused too, and three of the high ones are unknown.
   EXPECT_EQ(refused, 256 - (static_cast<int>(known.size()) - 1) - (22 - 3));
   EXPECT_EQ(code_of("\x80\x06N."), ErrorCode::unsupported);
   EXPECT_EQ(parse("\x80\x02NQ.", Persistent::allowed).kind(1), Kind::persistent);
@@ -122,31 +123,25 @@ TEST(DcpPickle, StreamsThatMakeNoSenseAreCorrupt) {
   }
 }
 
-double seconds_of(const std::function<void()>& work) {
-  const auto begin = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-// What claims or nests without end ends soon, and neither recurses nor takes memory beyond its
-// size.
+// Streams with endless claims or nesting end soon, without recursion, and with memory bounded by
+// their size.
 TEST(DcpPickle, HostileStreamsEndSoon) {
   const std::size_t many = std::size_t{1} << 20;
   std::string nested(many, ']');
   nested += std::string(many - 1, 'a') + '.';
-  EXPECT_LT(seconds_of([&] { parse(nested); }), 5.0);
+  EXPECT_LT(processor_seconds([&] { parse(nested); }), 5.0);
   EXPECT_EQ(code_of(std::string(many + 1, '(')), ErrorCode::limit);
   EXPECT_EQ(code_of("N" + std::string(std::size_t{1} << 24, '2')), ErrorCode::limit);
   std::string tuples = "N";
   for (std::size_t i = 0; i < many; ++i) tuples += '\x85';
-  EXPECT_LT(seconds_of([&] { parse(tuples + '.'); }), 5.0);
-  // A list that holds itself.
+  EXPECT_LT(processor_seconds([&] { parse(tuples + '.'); }), 5.0);
+  // A list that contains itself.
   const Pickle loop = parse("]q\0h\0a."s);
   loop.for_each_run(loop.root(),
                     [&](std::span<const Pickle::Id> run) { EXPECT_EQ(run[0], loop.root()); });
 }
 
-// A few values that are shared claim millions of chunks.
+// A few shared values claim millions of chunks.
 TEST(DcpPickle, SharedValuesCannotClaimWithoutEnd) {
   const TempDir dir;
   std::string out;
@@ -205,6 +200,58 @@ TEST(DcpPickle, MetadataOfTorchIsRead) {
   EXPECT_EQ(weight->boxes[3].extent, (Shape{1, 8}));
 }
 
+// Returns the metadata for the planner_data of one key.
+Metadata with_planner(const std::function<void(PickleWriter&)>& path) {
+  std::string out;
+  PickleWriter write(out);
+  write.begin().global("torch.distributed.checkpoint.metadata", "Metadata").op(Op::empty_tuple);
+  write.op(Op::new_obj).op(Op::empty_dict).op(Op::mark).text("state_dict_metadata");
+  write.op(Op::empty_dict).op(Op::mark).text("a.0");
+  write.global("torch.distributed.checkpoint.metadata", "TensorStorageMetadata");
+  write.op(Op::empty_tuple).op(Op::new_obj).op(Op::empty_dict).op(Op::mark).text("properties");
+  write.global("torch.distributed.checkpoint.metadata", "TensorProperties").op(Op::empty_tuple);
+  write.op(Op::new_obj).op(Op::mark).global("torch", "float32").op(Op::none).op(Op::tuple);
+  write.op(Op::build).text("size").integers({0}).text("chunks").op(Op::empty_list);
+  write.op(Op::set_items).op(Op::build).op(Op::set_items);
+  write.text("planner_data").op(Op::empty_dict).op(Op::mark).text("a.0");
+  path(write);
+  write.op(Op::set_items).text("storage_data").op(Op::empty_dict).op(Op::set_items).op(Op::build);
+  write.op(Op::stop);
+  return read_metadata(out, "memory");
+}
+
+TEST(DcpPickle, PlannerDataKeepTextsAndIndices) {
+  const auto two = [](PickleWriter& write) { write.text("a").integer(0).op(Op::tuple2); };
+  const Metadata found = with_planner(two);
+  EXPECT_FALSE(found.other_planner);
+  EXPECT_EQ(found.nested, (std::vector<NestedName>{{"a.0", R"(["a",0])"}}));
+  const Metadata own = with_planner([](auto& write) { write.text("a.0").op(Op::tuple1); });
+  EXPECT_TRUE(own.nested.empty() && !own.other_planner) << "a key of its own";
+  const Metadata nested =
+      read_metadata(std::string(HFSHARD_TEST_DATA) + "/golden/dcp/nested.metadata");
+  EXPECT_EQ(nested_keys(nested.nested, "model.layers.1.b"), R"(["model","layers",1,"b"])");
+  EXPECT_EQ(nested_keys(nested.nested, "many.lr"), R"(["many","lr"])");
+  EXPECT_EQ(nested_keys(nested.nested, "step"), "");
+}
+
+TEST(DcpPickle, PlannerDataOfOtherPlannersAreNotKept) {
+  const std::vector<std::function<void(PickleWriter&)>> others = {
+      [](PickleWriter& write) { write.text("a"); },
+      [](PickleWriter& write) { write.op(Op::empty_tuple); },
+      [](PickleWriter& write) { write.text("a").op(Op::none).op(Op::tuple2); },
+      [](PickleWriter& write) { write.text("a\xff").op(Op::tuple1); },
+      [](PickleWriter& write) {  // more keys than any state has
+        write.op(Op::mark);
+        for (int i = 0; i < 65; ++i) write.integer(1);
+        write.op(Op::tuple);
+      },
+  };
+  for (const auto& path : others) {
+    const Metadata found = with_planner(path);
+    EXPECT_TRUE(found.other_planner && found.nested.empty());
+  }
+}
+
 TEST(DcpPickle, PathsThatLeaveTheDirectoryAreRefused) {
   const TempDir dir;
   const std::string name = "__0_0.distcp";
@@ -214,7 +261,7 @@ TEST(DcpPickle, PathsThatLeaveTheDirectoryAreRefused) {
     ASSERT_EQ(path.size(), name.size());
     bad.replace(bad.find(name), name.size(), path);
     write_text(dir / ".metadata", bad);
-    if (path == "a/b/..distc_") {  // a name like others
+    if (path == "a/b/..distc_") {  // a valid name
       EXPECT_EQ(read_metadata(dir / ".metadata").files.front(), path);
       continue;
     }
@@ -225,7 +272,7 @@ TEST(DcpPickle, PathsThatLeaveTheDirectoryAreRefused) {
   }
 }
 
-// Bits and lengths of what torch wrote: read, or an error that says what is wrong, never a fault.
+// Flips bits of torch's metadata and truncates them. They are read or refused with an error.
 TEST(DcpPickle, DamagedMetadataAreReadOrRefused) {
   const TempDir dir;
   std::mt19937 random(61);

@@ -39,7 +39,7 @@ TEST(DcpPieces, BoxesOfSeveralLengthsShareAPiece) {
   EXPECT_EQ(rows.chunk, (Shape{5}));
   EXPECT_EQ(rows.first, (std::vector<std::uint32_t>{0, 2, 4}));
   EXPECT_EQ(cut({10}, {{{0}, {3}}, {{3}, {7}}}).chunk, (Shape{10}));
-  // No grid at all: a pinwheel around a hole that is filled.
+  // Not a grid: a pinwheel around a filled hole.
   const PieceBoxes wheel = cut(
       {3, 3},
       {{{0, 0}, {1, 2}}, {{0, 2}, {2, 1}}, {{1, 0}, {2, 1}}, {{1, 1}, {1, 1}}, {{2, 1}, {1, 2}}});
@@ -56,11 +56,11 @@ TEST(DcpPieces, HolesAndOverlapsNameTheTensor) {
     EXPECT_EQ(error.file(), ".metadata");
     EXPECT_NE(error.sentence().find(what), std::string::npos) << error.sentence();
   };
-  refused({8}, {{{0}, {4}}}, "do not cover");
-  refused({8}, {}, "do not cover");
+  refused({8}, {{{0}, {4}}}, "don't cover");
+  refused({8}, {}, "don't cover");
   refused({8}, {{{0}, {4}}, {{3}, {5}}}, "overlap");
   refused({8}, {{{0}, {4}}, {{0}, {4}}}, "overlap");
-  // As many elements as the tensor, and yet a hole.
+  // The number of elements is right, but there is a hole.
   refused({4, 4}, {{{0, 0}, {2, 4}}, {{1, 0}, {2, 4}}}, "overlap");
   refused({2, 4}, {{{0, 0}, {1, 4}}, {{0, 1}, {2, 2}}}, "overlap");
   EXPECT_EQ(catch_error([&] { cut({UINT64_MAX, 3}, {{{0, 0}, {1, 1}}}); }).tensor(), "w");

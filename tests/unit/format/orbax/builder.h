@@ -8,7 +8,7 @@
 
 namespace hfshard {
 
-/// Makes small Orbax checkpoints, with any form of index.
+/// Makes small Orbax checkpoints with any form of index.
 class OrbaxBuilder final : public CheckpointBuilder {
  public:
   explicit OrbaxBuilder(std::uint32_t files = 3, const Encoding& encoding = {})

@@ -1,4 +1,4 @@
-// Checkpoints that are no database: a directory for every array, a file for every chunk.
+// Checkpoints without a database: a directory for every array, a file for every chunk.
 
 #include <filesystem>
 #include <map>
@@ -18,7 +18,7 @@
 namespace hfshard::format::orbax {
 namespace {
 
-// Of leaves by name; a list of keys would do for each, but names of one key have any character.
+// Returns a tree of leaves by name. A name with one key can have any character.
 std::string plain_tree(const std::vector<std::string>& names, const std::string& members = "") {
   std::string out;
   for (const std::string& name : names) {
@@ -173,7 +173,7 @@ TEST(OrbaxDirectories, WithoutATreeTheDirectoriesTellTheNames) {
   ASSERT_EQ(opened->catalog().tensors.size(), 2U);
   EXPECT_EQ(opened->catalog().tensors[0].name, "a.b/c");
   EXPECT_EQ(piece_of(*opened, 0, {0, 0}), kUpper);
-  EXPECT_FALSE(opened->has_piece(0, {1, 0}));  // nothing says that it may be left out
+  EXPECT_FALSE(opened->has_piece(0, {1, 0}));  // no tree allows missing chunks
   EXPECT_EQ(piece_of(*opened, 1, {1, 0}), kLower);
   ASSERT_EQ(opened->catalog().notes.size(), 1U);
   EXPECT_NE(opened->catalog().notes[0].find("_METADATA"), std::string::npos);
@@ -186,7 +186,7 @@ TEST(OrbaxDirectories, ALeafWithoutMetadataIsCorrupt) {
   EXPECT_EQ(made.error().file(), made.dir / "v/.zarray");
 }
 
-// Only where the tree says so are chunks that are not stored fill values, and that is told.
+// Missing chunks are fill values only if the tree says so, and a note tells it.
 TEST(OrbaxDirectories, ChunksThatMayBeLeftOutHaveTheFillValue) {
   for (const std::string members : {"", R"(,"store_array_data_equal_to_fill_value":false)"}) {
     const Directories made(members);
@@ -201,13 +201,13 @@ TEST(OrbaxDirectories, ChunksThatMayBeLeftOutHaveTheFillValue) {
     ASSERT_EQ(opened->catalog().notes.size(), 1U);
     EXPECT_NE(opened->catalog().notes[0].find("1 chunk is not stored"), std::string::npos);
   }
-  // What the fill value is must be known.
+  // The fill value must be known.
   const Directories unknown("");
   write_text(unknown.dir / "w/.zarray",
              v2_text(R"("compressor":null,"order":"C","fill_value":"?")"));
   std::filesystem::remove(unknown.dir / "w/1.0");
   EXPECT_FALSE(unknown.open()->has_piece(0, {1, 0}));
-  // A few bytes must not stand for any number of chunks.
+  // A few bytes must not describe any number of chunks.
   const Directories many("");
   write_text(many.dir / "w/.zarray",
              v2_text(R"("compressor":null,"order":"C","fill_value":0)", "[99999999999999,6]"));
@@ -234,9 +234,9 @@ TEST(OrbaxDirectories, FillValuesOfSeveralBytesComeInStepsOfAnyLength) {
   EXPECT_EQ(out.substr(0, 5) + out.substr(8), wanted.substr(0, 5) + wanted.substr(8));
 }
 
-// -- Damage: each byte of each file, cut and changed.
+// -- Damage: each byte of each file, truncated and changed.
 
-// What all pieces are; or the error, which must be one that says something.
+// Returns all pieces, or the error, which must have a sentence.
 std::string read_all(const Directories& made) {
   try {
     std::string out;

@@ -31,14 +31,14 @@ inline const std::string kManifestA = from_hex(
     "6b"
     "e0c5");
 
-// The same database with no keys.
+// The same database without keys.
 inline const std::string kManifestEmpty = from_hex(
     "0cdb3a2a52000000000000000000000102030405060708090a0b0c0d0e0f00800880c2d72f040001000001010000ff"
     "ff"
     "ffffffffffffff01ffffffffffffffffff0100000000002a36fe9c9717004c580c4e");
 
-// B: two levels; keys p.a/c/0, p.a/zarr.json, p.b/c/0, p.b/zarr.json; values of 16 bytes in d/000..
-// and d/111..; nodes in d/fff..: leaf p.a/ at 0, leaf p.b/ at 85, root at 170.
+// B: two levels. Keys are p.a/c/0, p.a/zarr.json, p.b/c/0, p.b/zarr.json. Values of 16 bytes are in
+// d/000.. and d/111.. Nodes are in d/fff..: leaf p.a/ at 0, leaf p.b/ at 85, root at 170.
 inline const std::string kFileB0 = "d/" + std::string(32, '0');
 inline const std::string kFileB1 = "d/" + std::string(32, '1');
 inline const std::string kNodesB = "d/" + std::string(32, 'f');

@@ -1,4 +1,4 @@
-// Databases that our own writer does not make: what other tools write, and what is not supported.
+// Databases that hfshard's writer doesn't make: those of other tools, and unsupported ones.
 
 #include <filesystem>
 #include <functional>
@@ -19,7 +19,7 @@
 namespace hfshard::format::orbax {
 namespace {
 
-// An item directory with the leaf "w", whose keys a test chooses; values lie in d/v0.
+// An item directory with the leaf "w", whose keys a test chooses. Values are in d/v0.
 struct HandMade {
   using Fill = std::function<void(ocdbt::TreeWriter&)>;
 
@@ -109,7 +109,7 @@ TEST(OrbaxHandMade, ADamagedChunkInTheIndexIsNamedWithTheManifest) {
   EXPECT_EQ(error.total_bytes(), 8U);
 }
 
-// TensorStore leaves out inner chunks beyond the array's end: such a chunk is shorter.
+// TensorStore omits inner chunks beyond the array's end, so such a chunk is shorter.
 TEST(OrbaxHandMade, AChunkAtTheEdgeMayLackItsInnerChunksOutsideOfTheArray) {
   const std::string cell = sealed("ab");
   const std::string index =
@@ -124,7 +124,7 @@ TEST(OrbaxHandMade, AChunkAtTheEdgeMayLackItsInnerChunksOutsideOfTheArray) {
         stored);
   };
   EXPECT_EQ(read_first(*with(chunk, 2).open()), std::string("ab\0\0", 4));
-  EXPECT_EQ(with(chunk, 3).error().code(), ErrorCode::corrupt);  // it reaches into the second
+  EXPECT_EQ(with(chunk, 3).error().code(), ErrorCode::corrupt);  // it overlaps the second
   EXPECT_EQ(with(chunk.substr(1), 2).error().code(), ErrorCode::corrupt);
   EXPECT_EQ(with(chunk + std::string(7, 'x'), 2).error().code(), ErrorCode::corrupt);
 }
@@ -157,7 +157,7 @@ std::string turned_text(const std::string& order) {
          R"("node_type":"array","shape":[2,3,4],"zarr_format":3})";
 }
 
-// Source: the zarr3 specification, transpose: axis i of what is stored is axis order[i] of the
+// Source: the zarr3 specification, transpose: axis i of the stored chunk is axis order[i] of the
 // array.
 TEST(OrbaxHandMade, ChunksStoredInAnyOrderOfTheirAxesComeBack) {
   std::string values;
@@ -182,7 +182,7 @@ TEST(OrbaxHandMade, ChunksStoredInAnyOrderOfTheirAxesComeBack) {
     });
     const auto opened = made.open();
     EXPECT_EQ(read_first(*opened), values) << name;
-    // A chunk is turned from beside where its elements go; the caller gives the room.
+    // The caller provides memory for reordering a chunk.
     EXPECT_EQ(row_major_scratch_bytes(*opened, 0), name == "[0,1,2]" ? 0U : 24U);
   }
 }
@@ -205,7 +205,7 @@ TEST(OrbaxHandMade, WhatIsNotSupportedOrMakesNoSenseIsNamed) {
   EXPECT_EQ(countless.error().tensor(), "w");
 }
 
-// Keys in byte order: names with slashes, with chunks of others between those of one.
+// Keys in byte order. Names have slashes, and keys of one array are between those of another.
 TEST(OrbaxHandMade, NamesMayHaveSlashesAndBeTheBeginningOfOthers) {
   const HandMade made([](ocdbt::TreeWriter& writer) {
     const std::string two = packed_array({4, 1}, {2, 1}, {2, 1});

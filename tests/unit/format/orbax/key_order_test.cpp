@@ -67,7 +67,9 @@ TEST(KeyOrder, ArraysAreOrderedByTheirWholeKeys) {
   EXPECT_FALSE(array_before("w", "w.b"));
   EXPECT_TRUE(array_before("w", "w0"));
   EXPECT_FALSE(array_before("w", "w"));
-  const std::vector<std::string> letters{"a", "b", "-", ".", "0", "~", "\xc3\xa9"};
+  EXPECT_TRUE(array_before("w", "w/c"));
+  EXPECT_FALSE(array_before("w/c", "w"));
+  const std::vector<std::string> letters{"a", "b", "-", ".", "/", "0", "~", "\xc3\xa9"};
   std::mt19937 random(5);
   for (int round = 0; round < 5000; ++round) {
     std::string a;

@@ -36,7 +36,7 @@ TEST(OrbaxLocate, TheOnlyItemIsMeantWhateverItsName) {
   const TempDir dir;
   for (const char* name : {"default", "items", "state"})
     make_item(dir / ("7/" + std::string(name)));
-  write_text(dir / "7/iter/process_0-of-1.json", "{}");  // no tree
+  write_text(dir / "7/iter/process_0-of-1.json", "{}");  // not a tree
   const Error error = catch_error([&] { locate(dir.path()); });
   EXPECT_EQ(error.code(), ErrorCode::bad_input);
   EXPECT_EQ(error.file(), dir / "7");
@@ -44,7 +44,7 @@ TEST(OrbaxLocate, TheOnlyItemIsMeantWhateverItsName) {
   EXPECT_NE(error.hint_text().find("--items default"), std::string::npos);
 }
 
-// As the checkpointers without items save, under a name of the user's.
+// Checkpointers without items save this way, under the user's name.
 TEST(OrbaxLocate, AStepMayBeItsOwnItem) {
   for (const std::string name : {"100", "00100", "checkpoint_100"}) {
     const TempDir dir;
@@ -90,7 +90,7 @@ TEST(OrbaxLocate, StepsAreNamedAsOrbaxsNameFormatsDo) {
   const auto highest = [](const std::vector<std::string>& names) {
     const TempDir dir;
     for (const std::string& name : names) make_item(dir / (name + "/default"));
-    write_text(dir / "model_000099/notes.txt", "");  // no step
+    write_text(dir / "model_000099/notes.txt", "");  // not a step
     const std::string item = locate(dir.path()).item.name();
     return item.substr(dir.path().size() + 1);
   };
@@ -113,7 +113,7 @@ TEST(OrbaxLocate, AnItemKnowsItsStepByTheStepsOwnFile) {
   EXPECT_FALSE(locate(dir / "7/items").step.has_value());
   write_text(dir / "7/_CHECKPOINT_METADATA", "{}");
   EXPECT_EQ(locate(dir / "7/items").step, dir / "7/items/..");
-  make_item(dir / "flat");  // step and item in one, as link --in-place makes it
+  make_item(dir / "flat");  // step and item in one, from link --in-place
   write_text(dir / "flat/_CHECKPOINT_METADATA", "{}");
   EXPECT_EQ(locate(dir / "flat").step, dir / "flat");
   EXPECT_EQ(locate(dir / "flat").item, dir / "flat");

@@ -108,7 +108,7 @@ TEST(OcdbtDamage, EnvelopeFieldsAreChecked) {
   EXPECT_EQ(catch_error([&] { decode(wrong_length); }).range(), (ByteRange{100, 178}));
 }
 
-// The body of an envelope as one zstd frame, and what stands behind it.
+// Returns an envelope with its body as one zstd frame, and bytes behind it.
 std::string zipped(std::string envelope, const FrameOptions& options = {},
                    const std::string& behind = "") {
   const std::string body = envelope.substr(14, envelope.size() - 18);

@@ -59,7 +59,7 @@ inline Manifest decode_m(const std::string& bytes) {
   return decode_manifest(as_bytes(bytes), {"manifest.ocdbt", 0, bytes.size()});
 }
 
-// Puts length and checksum right again, so that damage to the body reaches the parser.
+// Corrects length and checksum, so that damage to the body reaches the parser.
 inline std::string reseal(std::string bytes) {
   std::array<std::byte, 8> length{};
   store_le(length.data(), std::uint64_t{bytes.size()});

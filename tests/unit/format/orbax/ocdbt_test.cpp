@@ -36,7 +36,7 @@ std::map<std::string, Listed> list(const std::string& root) {
   return out;
 }
 
-// Writes a database whose values need not exist.
+// Writes a database whose values needn't exist.
 struct Database1 {
   TempDir dir;
   std::vector<std::size_t> node_sizes;
@@ -78,7 +78,7 @@ TEST(OcdbtExamples, LeavesAreReadAndWrittenByteForByte) {
   EXPECT_EQ(decode(kLeafC), leaf_c());
 }
 
-// A shared prefix may reach beyond the base path only where both bases are the same.
+// A shared prefix can extend beyond the base path only if both bases are the same.
 TEST(OcdbtExamples, FilesOfSeveralBasesComeBack) {
   Node node = leaf_a();
   for (const std::vector<DataFile>& files :
@@ -294,7 +294,8 @@ TEST(OcdbtReader, RelationsBetweenNodesAreChecked) {
   repeated.suffixes = "w/.zarray";
   repeated.keys = {{0, 2}, {2, 7}};
   const std::string again = encode_node(repeated);
-  EXPECT_EQ(walk_with_root(again, kLeafA, again.size()).code(), ErrorCode::corrupt);  // keys twice
+  EXPECT_EQ(walk_with_root(again, kLeafA, again.size()).code(),
+            ErrorCode::corrupt);  // repeated keys
 
   e = walk_with_root(bytes, kLeafA.substr(0, 60), bytes.size());
   EXPECT_EQ(e.code(), ErrorCode::corrupt);
@@ -302,6 +303,58 @@ TEST(OcdbtReader, RelationsBetweenNodesAreChecked) {
   EXPECT_EQ(e.total_bytes(), 60U);
   EXPECT_EQ(walk_with_root(kLeafA, kLeafA, kLeafA.size()).code(), ErrorCode::corrupt);  // height
   EXPECT_EQ(walk_with_root(bytes, kLeafA, bytes.size() - 1).code(), ErrorCode::corrupt);
+}
+
+// Writes a tree where each node refers to the next one several times, under different keys.
+void write_shared_nodes(const TempDir& dir, std::uint8_t height, std::size_t times) {
+  Node node;
+  node.files = {{"d/n", 0}};
+  node.keys = {{0, 1}};
+  node.suffixes = "k";
+  node.values = {{true, 0, 0, 1}};
+  node.inline_bytes = "v";
+  std::string nodes;
+  std::string last = encode_node(node);
+  for (std::uint8_t level = 1; level <= height; ++level) {
+    Node above;
+    above.height = level;
+    above.files = node.files;
+    for (std::size_t i = 0; i < times; ++i) {
+      above.keys.push_back({0, 1});
+      above.suffixes += static_cast<char>('a' + i);
+      above.children.push_back({0, nodes.size(), last.size(), 1, {}});
+    }
+    nodes += last;
+    last = encode_node(above);
+  }
+  Manifest manifest = example_manifest("d/n");
+  manifest.versions[0].root_height = height;
+  manifest.versions[0].offset_bytes = nodes.size();
+  manifest.versions[0].length_bytes = last.size();
+  write_text(dir / "d/n", nodes + last);
+  write_text(dir / "manifest.ocdbt", encode_manifest(manifest));
+}
+
+TEST(OcdbtReader, ANodeMayBeNamedSeveralTimes) {
+  const TempDir dir;
+  write_shared_nodes(dir, 3, 8);
+  const auto keys = list(dir.path());
+  EXPECT_EQ(keys.size(), 512U);
+  EXPECT_TRUE(keys.contains("abhk"));
+}
+
+// A few nodes that refer to each other describe endless trees. Their size bounds the work.
+TEST(OcdbtReader, SharedNodesCannotClaimWithoutEnd) {
+  for (const int height : {8, 20, 200}) {
+    const TempDir dir;
+    write_shared_nodes(dir, static_cast<std::uint8_t>(height), 8);
+    std::uint64_t visited = 0;
+    const Error error =
+        catch_error([&] { Database(dir.path()).walk([&](const Entry&) { ++visited; }); });
+    EXPECT_EQ(error.code(), ErrorCode::limit);
+    EXPECT_EQ(error.file(), dir / "manifest.ocdbt");
+    EXPECT_LT(visited, 200'000U);
+  }
 }
 
 TEST(OcdbtReader, PathsThatLeaveTheDirectoryAreCorrupt) {
@@ -375,7 +428,7 @@ TEST(OcdbtReader, ANodeBeyondTheLimitIsRefusedUnread) {
   manifest.versions[0].length_bytes = kMaxNodeBytes + 1;
   write_text(dir / "manifest.ocdbt", encode_manifest(manifest));
   write_text(dir / "d/root", kLeafA);
-  std::filesystem::resize_file(dir / "d/root", kMaxNodeBytes + 1);  // takes no disk
+  std::filesystem::resize_file(dir / "d/root", kMaxNodeBytes + 1);  // a sparse file
   const Error error = catch_error([&] { list(dir.path()); });
   EXPECT_EQ(error.code(), ErrorCode::limit);
   EXPECT_EQ(error.file(), dir / "d/root");
@@ -390,7 +443,7 @@ TEST(OcdbtReader, MissingFilesAreNotFound) {
   EXPECT_EQ(e.file(), dir / kFileA);
 }
 
-// The manifest says that there are numbered ones; the highest of those has the state.
+// The manifest announces numbered ones. The highest of those has the state.
 // Source: google/tensorstore tensorstore/kvstore/ocdbt/format/manifest.cc.
 TEST(OcdbtDatabase, OfNumberedManifestsTheHighestCounts) {
   const TempDir dir;

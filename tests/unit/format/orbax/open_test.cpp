@@ -15,7 +15,7 @@
 #include "format/orbax/ocdbt/node.h"
 #include "format/orbax/zarr/array.h"
 #include "ops/read_piece.h"
-#include "run/keeping/publish.h"
+#include "run/commit/publish.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
 #include "unit/format/orbax/builder.h"
@@ -38,7 +38,7 @@ std::string chunk_of(const Checkpoint& opened, std::uint32_t leaf, const Shape& 
   return out;
 }
 
-// The whole array, packed.
+// Reads the whole array, packed.
 std::string read_leaf(const Checkpoint& opened, std::uint32_t leaf) {
   const TensorInfo& info = opened.catalog().tensors[leaf];
   const Shape extent = opened.catalog().grid_of(leaf).chunk;
@@ -68,7 +68,7 @@ void expect_same(const OrbaxBuilder& builder, const Checkpoint& opened) {
   }
 }
 
-// Every supported dtype and form of array.
+// Makes arrays of every supported dtype and form.
 OrbaxBuilder all_forms(const Encoding& encoding = {}) {
   OrbaxBuilder builder(4, encoding);
   for (std::size_t i = 0; i < kDTypeCount; ++i) {
@@ -189,7 +189,7 @@ TEST(OrbaxRecognise, SaysWhichStepIsMeantAndWhoPublishedIt) {
     EXPECT_EQ(step.plan_id, std::string(64, '9'));
     EXPECT_TRUE(step.steps.empty());
   }
-  // The index of one plan under the metadata of another: nobody's.
+  // The index has one plan, and the metadata another, so the result is neither.
   const std::string manifest = read_text(dir / "9/items/manifest.ocdbt");
   publish('8');
   EXPECT_EQ(orbax_format().recognise(dir / "9").value().plan_id, std::string(64, '8'));
@@ -240,7 +240,7 @@ TEST(OrbaxOpen, CustomMetadataMayComeFromTheStep) {
 }
 
 TEST(OrbaxOpen, ThreadsMayReadAtOnce) {
-  OrbaxBuilder builder(100);  // more files than are kept open
+  OrbaxBuilder builder(100);  // more files than stay open
   builder.leaf("params.params.w", DType::u8, {40, 50}, {1, 10}, {1, 5}).build();
   TempDir dir;
   builder.write(dir / "0");
@@ -266,7 +266,7 @@ struct Damaged {
   Error open_error() const {
     return catch_error([&] { orbax_format().open(dir.path()); });
   }
-  /// Rewrites the index through a change of its root leaf.
+  /// Rewrites the index with a change of its root leaf.
   void change_index(const std::function<void(ocdbt::Node&)>& change) const;
 };
 
@@ -309,7 +309,7 @@ TEST(OrbaxDamage, AFlippedByteNamesLeafChunkFileAndRange) {
     EXPECT_EQ(e.range(), each.range);
     EXPECT_EQ(e.total_bytes(), good.size());
     EXPECT_NE(e.sentence().find(zarr::chunk_key({}, each.chunk)), std::string::npos);
-    chunk_of(*opened, each.leaf, {0, 0});  // its neighbours are fine
+    chunk_of(*opened, each.leaf, {0, 0});  // its neighbors are undamaged
   }
 }
 
@@ -353,7 +353,7 @@ TEST(OrbaxDamage, SideFilesThatAreMissingOrBrokenAreNamed) {
   EXPECT_EQ(damaged.open_error().file(), damaged.item("_METADATA"));
 }
 
-// Removes entry `i` from a leaf node whose next key does not lean on it.
+// Removes entry `i` from a leaf node. The next key must not use its prefix.
 void remove_entry(ocdbt::Node& node, std::size_t i) {
   std::vector<std::string> keys;
   std::size_t at = 0;
@@ -435,7 +435,7 @@ TEST(OrbaxDamage, TreeAndIndexMustListTheSameArrays) {
   EXPECT_EQ(e.tensor(), "params.params.s");
 }
 
-// Reads every leaf of a golden item and compares with the values that its writer stated.
+// Reads every leaf of a golden item and compares it with its writer's stated values.
 void expect_golden(const std::string& name) {
   const std::string item = std::string(HFSHARD_TEST_DATA) + "/golden/orbax/" + name;
   const Json expected = parse_json(read_text(item + ".expected.json"), name);

@@ -9,7 +9,7 @@
 
 namespace hfshard::format::orbax::zarr {
 
-/// A stored chunk decoded, in steps of so many bytes or at once.
+/// Decodes a stored chunk, in steps of `step` bytes or at once.
 inline std::string read_chunk(const Array& array, const Shape& chunk, const std::string& stored,
                               std::size_t step = 0) {
   const PieceForm form = array.form();

@@ -25,7 +25,7 @@ PerLeaf<ArraySharding> shardings_in(std::string_view text) {
   return parse_shardings(text, "_sharding", catalog_of_two());
 }
 
-// As Orbax 0.12 writes them; keys are `a`, `b.c` and `x`.
+// Orbax 0.12 writes them this way. Keys are `a`, `b.c` and `x`.
 TEST(Shardings, NameTheMeshAxesOfEachDim) {
   const auto found = shardings_in(
       R"({"YQ==":"{\"sharding_type\": \"NamedSharding\", \"shape\": [2, 2], )"

@@ -14,7 +14,7 @@
 namespace hfshard::format::orbax::zarr {
 namespace {
 
-// Source: what google/tensorstore 0.1.86 writes.
+// Source: the output of google/tensorstore 0.1.86.
 const std::string kV2 =
     R"({"chunks":[4,3],"compressor":{"id":"zstd","level":1},"dimension_separator":".",)"
     R"("dtype":"<i4","fill_value":null,"filters":null,"order":"C","shape":[9,7],"zarr_format":2})";

@@ -1,4 +1,4 @@
-// Chains of codecs that this program does not write, as other tools write them.
+// Chains of codecs that hfshard doesn't write, as other tools write them.
 
 #include <functional>
 #include <string>
@@ -17,7 +17,7 @@
 namespace hfshard::format::orbax::zarr {
 namespace {
 
-const std::string kCells = "ABCDEFabcdefGHIJKLghijkl";  // four of 2 x 3, of a chunk of 4 x 6
+const std::string kCells = "ABCDEFabcdefGHIJKLghijkl";  // four cells of 2 x 3 in a chunk of 4 x 6
 
 std::string number(std::uint64_t value) {
   std::array<std::byte, 8> bytes{};
@@ -50,7 +50,7 @@ const std::string kGzip = R"(,{"name":"gzip","configuration":{"level":1}})";
 const std::string kZstdCodec = R"(,{"name":"zstd","configuration":{"level":1}})";
 const std::string kCrcCodec = R"(,{"name":"crc32c"})";
 
-// The cells one behind the other; their index, in front or behind.
+// Returns consecutive cells with their index, in front or behind.
 std::string stored_shards(const std::vector<std::string>& cells, bool first, bool sum) {
   const std::uint64_t index_bytes = cells.size() * 16 + (sum ? 4 : 0);
   std::string data;
@@ -71,8 +71,8 @@ std::vector<std::string> four_cells(const std::function<std::string(const std::s
   return out;
 }
 
-// Whole and in steps of any length; every byte changed, and cut at every length, is an error, or
-// what a checksum does not cover.
+// Reads it at once and in steps. A changed byte or truncation must be an error, or not affect a
+// checksum.
 void expect_chain(const Array& array, const std::string& stored, bool always) {
   for (const std::size_t step : {0U, 1U, 5U, 24U})
     EXPECT_EQ(read_chunk(array, {0, 0}, stored, step), kCells) << step;
@@ -104,7 +104,7 @@ TEST(ZarrChain, CompressorsAndChecksumsInAnyOrder) {
   expect_chain(chain(bytes + kCrcCodec + kZstdCodec), zstd_frame(summed(kCells)), true);
   expect_chain(chain(bytes + kCrcCodec + kZstdCodec + kCrcCodec),
                summed(zstd_frame(summed(kCells))), true);
-  // A right frame around a wrong checksum.
+  // A valid frame around a wrong checksum.
   std::string wrong = summed(kCells);
   wrong.back() = static_cast<char>(wrong.back() ^ 1);
   for (const std::size_t step : {0U, 5U}) {
@@ -129,7 +129,7 @@ TEST(ZarrChain, AnIndexMayStandInFrontAndHaveNoChecksum) {
       expect_chain(chain(shards_of(kCrcCodec, index)), stored_shards(sums, first, sum), sum);
     }
   }
-  // The index is no place for a cell.
+  // A cell can't be in the index.
   std::string into = stored_shards(raw, true, false);
   into.replace(0, 8, number(63));
   const Array array = chain(shards_of("", kIndex + R"(],"index_location":"start")"));
@@ -137,7 +137,7 @@ TEST(ZarrChain, AnIndexMayStandInFrontAndHaveNoChecksum) {
 }
 
 TEST(ZarrChain, InnerChunksAreCountedAsTheOuterOrderHasThem) {
-  // Behind a `transpose` the chunk is 6 x 4 and its cells 3 x 2: the second one is below the first.
+  // After a `transpose` the chunk is 6 x 4 and its cells 3 x 2. The second one is below the first.
   const Array array = chain(R"({"name":"transpose","configuration":{"order":[1,0]}},)" +
                             shards_of("", kIndex + "]", "[3,2]"));
   const std::string stored = stored_shards({"ABCDEF", "GHIJKL", "abcdef", "ghijkl"}, false, false);

@@ -47,9 +47,9 @@ TEST(ZarrTranspose, AnOrderThatIsNoPermutationIsCorrupt) {
   EXPECT_EQ(code(too_deep), ErrorCode::unsupported);
 }
 
-// Axes of what is stored are those of what the codec gets, whatever stands in front of it.
-// Source: the zarr3 specification, transpose; tests/interop/orbax_variants.py has what TensorStore
-// makes of the same.
+// A codec's axes are those of its input, after all codecs before it. Source: the zarr3
+// specification, transpose; tests/interop/orbax_variants.py has TensorStore's result for the same
+// codecs.
 TEST(ZarrTranspose, OrdersAddUpAndInnerChunksAreCountedInTheirs) {
   using Order = std::vector<std::uint8_t>;
   const auto shards = [](const std::string& chunk, const std::string& codecs) {

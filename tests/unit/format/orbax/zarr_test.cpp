@@ -18,7 +18,7 @@
 namespace hfshard::format::orbax::zarr {
 namespace {
 
-// Source: what google/tensorstore 0.1.86 writes for the same arrays.
+// Source: the output of google/tensorstore 0.1.86 for the same arrays.
 const char* const kPlain =
     R"({"chunk_grid":{"configuration":{"chunk_shape":[9496,1024]},"name":"regular"},)"
     R"("chunk_key_encoding":{"name":"default"},)"
@@ -260,7 +260,7 @@ TEST(ZarrForm, EncodeFillsChecksumsAndIndex) {
   EXPECT_EQ(load_le<std::uint32_t>(bytes.data() + 72), crc32c(bytes.subspan(40, 32)));
 }
 
-// Frames, checksums over them and the index follow each other without gaps.
+// Frames, their checksums and the index follow each other without gaps.
 TEST(ZarrForm, EncodePacksFrames) {
   const Array array = make_array(DType::u8, {600}, {600}, {200}, {.zstd_level = 5});
   const PieceForm form = array.form();
@@ -369,7 +369,7 @@ TEST(ZarrShard, EveryFlippedByteIsCorruptAndHasARange) {
   }
 }
 
-// TensorStore writes no inner chunks that lie outside of the array.
+// TensorStore doesn't write inner chunks outside of the array.
 TEST(ZarrShard, InnerChunksOutsideOfTheArrayMayBeMissing) {
   Shard shard;
   shard.open();

@@ -49,7 +49,7 @@ std::string le(std::uint64_t value, std::size_t size) {
 
 std::string with_crc(const std::string& bytes) { return bytes + le(crc32c(as_bytes(bytes)), 4); }
 
-// Inner chunks in a row, and their index.
+// Returns consecutive inner chunks and their index.
 std::string shard(const std::vector<std::string>& cells) {
   std::string out;
   std::string index;
@@ -96,7 +96,7 @@ struct Item {
 std::string read(const Checkpoint& opened, const Shape& chunk) {
   std::string out(24, '?');
   std::vector<std::byte> scratch(
-      row_major_scratch_bytes(opened, 0));  // the sanitizers see a byte too many
+      row_major_scratch_bytes(opened, 0));  // the sanitizers detect an overrun
   read_row_major(opened, 0, chunk, std::as_writable_bytes(std::span(out)), scratch);
   return out;
 }
@@ -108,7 +108,7 @@ const std::array<std::string, 2> kChunks = [] {
   return out;
 }();
 
-// The elements of a chunk in another order.
+// Returns the elements of a chunk in another order.
 std::string pick(const std::string& chunk, const std::vector<std::size_t>& elements) {
   std::string out;
   for (const std::size_t i : elements) out += chunk.substr(2 * i, 2);
@@ -191,7 +191,7 @@ TEST(OrbaxZstd, ScratchIsThatOfTheLongestChunkUpToABlock) {
   EXPECT_LT(zarr::chunk_scratch_bytes(array, array.form(), huge, PieceSteps::any), 10U << 20);
 }
 
-// What a chunk that holds the wrong thing says.
+// Checks the error of a chunk with the wrong contents.
 void expect_damage(const Form& form, const std::string& stored, const std::string& what) {
   const std::string good = form.store(kChunks[0], {});
   const Item item(form.codecs, {good, stored});
@@ -214,7 +214,7 @@ TEST(OrbaxZstd, FramesThatAreNotTheCellAreCorrupt) {
   for (const Form& form : forms()) {
     for (const bool stated : {false, true}) {
       const FrameOptions o{3, 0, stated, false};
-      // Of wrong length before it is cut, turned and packed.
+      // Its length is wrong before it is split, transposed and compressed.
       if (form.names[0] != "sharding_indexed" && form.names[0] != "transpose") {
         expect_damage(form, form.store(kChunks[1] + "xx", o), "too long");
         expect_damage(form, form.store(kChunks[1].substr(2), o), "too short");
@@ -278,7 +278,7 @@ TEST(OrbaxZstd, StoredLengthsThatCannotBeAreFoundWhenOpening) {
 }
 
 TEST(OrbaxZstd, SizesBeyond64BitsAreALimit) {
-  // Only frames that are longer than their content pass 2^63.
+  // Only frames that are longer than their content exceed 2^63.
   const auto with = [](const std::string& codecs) {
     std::string text = array_text(sharded("[192000000000000000,6]", codecs));
     return text.replace(text.find("[2,6]"), 5, "[768000000000000000,6]");

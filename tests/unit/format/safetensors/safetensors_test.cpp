@@ -29,7 +29,7 @@ Error refusal(const std::string& bytes) {
 
 Error refusal(const SafetensorsBuilder& builder) { return refusal(builder.build()); }
 
-// A file with this header and one byte of data.
+// Returns the error for a file with this header and one byte of data.
 Error header_refusal(const std::string& header) {
   return refusal(SafetensorsBuilder().tensor("x", DType::u8, {1}).raw_header(header));
 }
@@ -58,7 +58,7 @@ TEST(SafetensorsHeader, ReadsNamesShapesAndAbsoluteRanges) {
   EXPECT_EQ(header.tensors[2].begin_bytes, bytes.size());
 }
 
-// Where an empty tensor lies says nothing: also before one that begins there, whatever their names.
+// An empty tensor can be anywhere, even before one that begins at the same byte, with any name.
 TEST(SafetensorsHeader, EmptyTensorsMayLieBetweenOthers) {
   for (const char* name : {"0", "m", "z"}) {
     const SafetensorsHeader header = parse_bytes_of_file(SafetensorsBuilder()
@@ -96,7 +96,7 @@ TEST(SafetensorsHeader, AcceptsNoTensorsPaddingSkewAndEscapedNames) {
   EXPECT_EQ(header.tensors.at(0).name, name);
 }
 
-// The reader may look past the header: it must not matter what and how much is there.
+// The reader can look past the header. The bytes there, and their number, must not matter.
 TEST(SafetensorsHeader, ReadsHeadersFollowedByAnyAmountOfData) {
   for (std::uint64_t size : {0U, 1U, 31U, 32U, 63U, 64U, 65U, 5000U}) {
     const std::string data(size, '"');
@@ -107,7 +107,7 @@ TEST(SafetensorsHeader, ReadsHeadersFollowedByAnyAmountOfData) {
 }
 
 TEST(SafetensorsHeader, RefusesWhatTheSharedJsonSuiteLists) {
-  // The one that all of them are damaged forms of.
+  // The undamaged form of the cases below.
   EXPECT_EQ(parse_bytes_of_file(
                 SafetensorsBuilder()
                     .tensor("a", DType::u8, {1})
@@ -120,6 +120,8 @@ TEST(SafetensorsHeader, RefusesWhatTheSharedJsonSuiteLists) {
     EXPECT_TRUE(error.code() == ErrorCode::corrupt || error.code() == ErrorCode::bad_input)
         << what << ": " << error.format();
   }
+  const std::string of_python = R"({"a":{"dtype":"U8","shape":[NaN],"data_offsets":[0,1]}})";
+  EXPECT_EQ(header_refusal(of_python).code(), ErrorCode::corrupt);
 }
 
 TEST(SafetensorsHeader, ALoneSurrogateInAStringIsCorrupt) {

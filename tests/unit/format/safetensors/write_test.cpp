@@ -1,4 +1,4 @@
-// What is written into a HuggingFace directory: headers, where files are cut, and the index.
+// Writes Hugging Face directories: headers, the split into files, and the index.
 
 #include "format/safetensors/write.h"
 
@@ -103,7 +103,7 @@ TEST(SafetensorsWriting, WhatItCannotHoldIsRefusedByName) {
   EXPECT_EQ(catch_error([&] { check_writable(tensor("__metadata__", DType::u8, {8})); }).tensor(),
             "__metadata__");
   check_writable(tensor("x", DType::f8_e4m3, {8}));
-  // Names that make one header too long, and two headers that are not.
+  // With these names, one header would be too long, but two aren't.
   std::vector<Leaf> leaves;
   for (const char first : {'a', 'b', 'c'})
     leaves.push_back(tensor(first + std::string(400, 'n'), DType::u8, {8}));
@@ -163,7 +163,7 @@ TEST(SafetensorsWriting, TheIndexNamesTheFileOfEveryTensor) {
 )");
 }
 
-// A manifest says of which plan it is if it is whole.
+// A complete manifest names its plan.
 TEST(SafetensorsWriting, ADirectoryIsOfThePlanThatItsManifestNames) {
   const TempDir dir;
   const Leaf leaf = tensor("a", DType::u8, {2});
@@ -180,7 +180,7 @@ TEST(SafetensorsWriting, ADirectoryIsOfThePlanThatItsManifestNames) {
     write_text(dir / kManifestName, good.substr(0, size));
     EXPECT_EQ(plan_id(), "") << size;
   }
-  // A long head, as of many files.
+  // A long head, as for many files.
   write_text(dir / kManifestName, "{\"identity\":\"" + std::string(300000, 'i') +
                                       "\",\"plan_id\":\"" + id + "\"," + rest);
   EXPECT_EQ(plan_id(), id);

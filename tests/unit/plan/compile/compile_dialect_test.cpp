@@ -55,7 +55,7 @@ TEST(CompileDialect, RulesTakeTheirTensorsAndTheRestStays) {
             nullptr);
 }
 
-// A layer without experts has no rule; one that lacks an expert is damaged.
+// A layer without experts has no rule. A layer with one missing expert is damaged.
 TEST(CompileDialect, ARuleOfWhoseTensorsNoneIsThereIsNone) {
   FakeCatalog catalog = FakeCatalog::of("qwen3_moe", example_config("qwen3_moe"));
   catalog.remove(kExpert);
@@ -102,7 +102,7 @@ TEST(CompileDialect, NamesAreChangedByTheFirstThatFits) {
   EXPECT_EQ(error.tensor(), "model.vision_tower.other");
 }
 
-// Names behind the prefix of each layer.
+// Names after the prefix of each layer.
 TEST(CompileDialect, LayersHaveRenamingsOfTheirOwn) {
   FakeCatalog catalog;
   catalog.config_text = dump_json(example_config("deepseek_v4"));
@@ -133,7 +133,7 @@ TEST(CompileDialect, CodesAreDecodedAndNotKept) {
   EXPECT_EQ(catch_error([&] { compile_model(catalog, options); }).code(), ErrorCode::unsupported);
 }
 
-// Of packed integers, which rules fuse, nothing stays beside the values.
+// Packed integers, which rules fuse, leave only values.
 TEST(CompileDialect, PackedExpertsAreFusedAndTheirShapesDropped) {
   const Json packing =
       parse_json(R"({"format": "pack-quantized", "quant_method": "compressed-tensors"})", "");

@@ -94,7 +94,7 @@ TEST(CompileHf, NamesGetThePrefixWhichOtherSchemesRefuse) {
             ErrorCode::usage);
 }
 
-// MXFP4 as transformers dequantises it: without the suffix, the experts transposed.
+// MXFP4 as transformers dequantizes it: without the suffix, with transposed experts.
 TEST(CompileHf, PackedExpertsDecodeToTheTensorsOfTheModel) {
   FakeCatalog catalog;
   catalog.config_text = R"({"model_type": "gpt_oss"})";
@@ -126,7 +126,7 @@ TEST(CompileHf, PackedIntegersAreTheirWeightAndTheirShapeIsDropped) {
   const auto packed = [&](std::uint64_t words, std::uint64_t groups, const char* other = nullptr) {
     FakeCatalog catalog;
     catalog.config_text = R"({"model_type": "kimi_k2"})";
-    if (other != nullptr) catalog.add(name + other, {1}, DType::i32);
+    if (other != nullptr) catalog.add(name + other, {1, 2}, DType::i32);
     catalog.add(name + "_packed", {5, words}, DType::i32).add(name + "_scale", {5, groups});
     catalog.add(name + "_shape", {2}, DType::i64);
     return compile_model(catalog, options);
@@ -136,8 +136,10 @@ TEST(CompileHf, PackedIntegersAreTheirWeightAndTheirShapeIsDropped) {
   EXPECT_EQ(model.leaves[0].name, name);
   EXPECT_EQ(model.leaves[0].shape, (Shape{5, 64}));
   ASSERT_EQ(model.drops.size(), 1U);
-  for (const char* other : {"_zero_point", "_g_idx"})
-    EXPECT_EQ(catch_error([&] { packed(8, 2, other); }).code(), ErrorCode::unsupported);
+  EXPECT_EQ(packed(8, 2, "_zero_point").transfers[0].decode->form.zeros, ZeroPoints::packed4);
+  const Error error = catch_error([&] { packed(8, 2, "_g_idx"); });
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.tensor(), name + "_g_idx");
   EXPECT_EQ(catch_error([&] { packed(5, 2); }).code(), ErrorCode::unsupported) << "a ragged group";
 }
 

@@ -36,7 +36,7 @@ std::string dotted(std::string path) {
 
 class CompileOracle : public testing::TestWithParam<OracleCase> {};
 
-// expected.json holds what MaxText's own converter makes of the fixture, leaf by leaf.
+// expected.json has the result of MaxText's own converter for the fixture, leaf by leaf.
 TEST_P(CompileOracle, MovesEveryElementWhereMaxTextDoes) {
   const std::string directory = fixture(GetParam().family);
   const Catalog catalog = open_catalog(directory);

@@ -16,7 +16,7 @@
 
 namespace hfshard::reference {
 
-/// All bytes of a tensor.
+/// Reads all bytes of a tensor.
 inline std::vector<std::byte> read_tensor(const Catalog& catalog, const TensorInfo& tensor) {
   std::ifstream file(catalog.files[tensor.file].path.name(), std::ios::binary);
   file.seekg(static_cast<std::streamoff>(tensor.begin_bytes));
@@ -26,7 +26,7 @@ inline std::vector<std::byte> read_tensor(const Catalog& catalog, const TensorIn
   return {bytes.begin(), bytes.end()};
 }
 
-/// Calls body(source offset, target offset) for every element of a map, one by one.
+/// Calls body(source offset, target offset) for every element of a map.
 template <typename Body>
 void for_each_element(const IndexMap& map, const Body& body) {
   const std::uint64_t count = map.count();
@@ -44,7 +44,7 @@ void for_each_element(const IndexMap& map, const Body& body) {
   }
 }
 
-/// What the loops add to the target offsets of one source of a transfer.
+/// Returns the loops' share of the target offsets of a transfer's source.
 inline std::uint64_t loop_offset(const Transfer& transfer, std::size_t source) {
   std::uint64_t out = 0;
   for (std::size_t k = transfer.loops.size(); k-- > 0;) {
@@ -69,7 +69,7 @@ inline void write_value(DType dtype, float value, std::byte* at) {
   }
 }
 
-/// Every leaf's bytes, computed slowly, element by element.
+/// Computes every leaf's bytes slowly, element by element.
 inline std::map<std::string, std::vector<std::byte>> execute(const Catalog& catalog,
                                                              const CompiledModel& model) {
   std::vector<std::vector<std::byte>> out;

@@ -12,7 +12,7 @@
 namespace hfshard {
 namespace {
 
-// What no embedded family uses: compiled from a family file that only the test knows.
+// Compiles a family file that only the test has, for features that no embedded family uses.
 CompiledModel compile_text(const std::string& text, const Catalog& catalog,
                            const MappingOptions& options = {}) {
   const MappingTable table = load_table(tiny_file(text));
@@ -111,7 +111,7 @@ TEST(CompileRules, RulesOfOneLeafMustAgreeOnItsShapeAndDtype) {
   const std::string dtypes = with_norm_rule(
       "[\"norm.weight [D]\", \"a.b [D@0:2*D]\"], [\"other.weight [D]\", \"a.b [D@D:2*D]\"]");
   EXPECT_EQ(catch_error([&] { compile_text(dtypes, catalog); }).code(), ErrorCode::bad_input);
-  catalog.get("other.weight").dtype = DType::bf16;  // each of the two says what its axis means
+  catalog.get("other.weight").dtype = DType::bf16;  // each of the two names its axis
   EXPECT_EQ(compile_text(dtypes, catalog).leaves.size(), 3U);
   const std::string axes = with_norm_rule(
       "[\"norm.weight [D]\", \"a.b [D@0:2*D]\"], "
@@ -151,7 +151,7 @@ TEST(CompileRules, ADropThatARuleUsesTooFailsTheProof) {
   EXPECT_EQ(prove(catalog, compile_text(text, catalog)).size(), 1U);
 }
 
-// The tiny family with a decoder.
+// Returns the tiny family with a decoder.
 std::string with_decoder(const std::string& decoder) {
   return tiny_family_with("\"dims\"", "\"decode\": [" + decoder + "], \"dims\"");
 }
@@ -236,8 +236,11 @@ TEST(CompileRules, ScalesThatDoNotFitAreRefused) {
          catalog.get("layers.0.up.weight_s").shape = {3, 2};
          catalog.get("layers.1.up.weight_s").shape = {3, 2};
        }},
-      {"one of another dtype", ErrorCode::bad_input,
-       [](FakeCatalog& catalog) { catalog.get("layers.1.up.weight_s").dtype = DType::bf16; }},
+      {"one of another shape and dtype", ErrorCode::bad_input,
+       [](FakeCatalog& catalog) {
+         catalog.get("layers.1.up.weight_s").shape = {3, 3};
+         catalog.get("layers.1.up.weight_s").dtype = DType::bf16;
+       }},
       {"no scale dtype", ErrorCode::bad_input,
        [](FakeCatalog& catalog) { catalog.get("layers.0.up.weight_s").dtype = DType::i32; }},
       {"one layer not coded", ErrorCode::bad_input,
@@ -265,19 +268,24 @@ TEST(CompileRules, OneScaleOfATensorIsOneNumber) {
   }
 }
 
-// Codes that nothing decodes would become numbers that mean nothing.
-TEST(CompileRules, AQuantisationThatTheFamilyCannotDecodeIsRefused) {
-  const MappingTable plain = load_table(tiny_file(kTinyFamily));
-  const MappingTable decodes = load_table(tiny_file(with_decoder(kBlocks)));
-  const auto refusal = [](const MappingTable& table, const std::string& config) {
-    return catch_error([&] { check_quantisation(table, parse_json(config, "config.json"), "x"); });
+// Codes without a decoder would become meaningless numbers.
+TEST(CompileRules, AQuantizationThatNothingDecodesIsRefused) {
+  const auto check = [](const std::string& config) {
+    check_quantization(parse_json(config, "config.json"), "x");
   };
-  const std::string known = R"({"quantization_config": {"quant_method": "fp8"}})";
-  const std::string unknown = R"({"text_config": {"quantization_config": {"quant_method": "q7"}}})";
-  EXPECT_EQ(refusal(plain, known).code(), ErrorCode::unsupported);
-  EXPECT_EQ(refusal(decodes, unknown).code(), ErrorCode::unsupported);
-  EXPECT_NO_THROW(check_quantisation(decodes, parse_json(known, "config.json"), "x"));
-  EXPECT_NO_THROW(check_quantisation(plain, parse_json("{}", "config.json"), "x"));
+  for (const char* known : {"{}", R"({"quantization_config": {"quant_method": "fp8"}})",
+                            R"({"quantization_config": {"quant_method": "modelopt"}})",
+                            R"({"quantization_config": {"quant_method": "compressed-tensors",
+                                "format": "nvfp4-pack-quantized"}})"})
+    EXPECT_NO_THROW(check(known)) << known;
+  for (const char* unknown : {R"({"text_config": {"quantization_config": {"quant_method": "q7"}}})",
+                              R"({"quantization_config": {"quant_method": "awq"}})",
+                              R"({"quantization_config": {"quant_method": "compressed-tensors",
+            "config_groups": {"a": {"format": "marlin-24"}}}})"}) {
+    const Error error = catch_error([&] { check(unknown); });
+    EXPECT_EQ(error.code(), ErrorCode::unsupported) << unknown;
+    EXPECT_FALSE(error.hint_text().empty());
+  }
 }
 
 TEST(CompileRules, KeepRefusesCodedTensorsByName) {
@@ -335,13 +343,16 @@ TEST(CompileRules, WhatStaysIsNarrowedByACastOnly) {
   EXPECT_EQ(compile_text(text, catalog, options).leaves[2].dtype, DType::bf16);
 }
 
-TEST(CompileRules, CastsLeaveIntegersAloneAndRefuseF64) {
+TEST(CompileRules, CastsLeaveIntegersAloneAndReadF64ButDoNotWriteIt) {
   MappingOptions options;
   options.dtype = DType::bf16;
   FakeCatalog catalog = tiny_catalog();
   catalog.get("norm.weight").dtype = DType::i64;
   EXPECT_EQ(compile_text(std::string(kTinyFamily), catalog, options).leaves[2].dtype, DType::i64);
   catalog.get("norm.weight").dtype = DType::f64;
+  EXPECT_EQ(compile_text(std::string(kTinyFamily), catalog, options).leaves[2].dtype, DType::bf16);
+  catalog = tiny_catalog();
+  options.casts = {{"*norm.scale", DType::f64}};
   const Error error =
       catch_error([&] { compile_text(std::string(kTinyFamily), catalog, options); });
   EXPECT_EQ(error.code(), ErrorCode::unsupported);

@@ -12,7 +12,7 @@
 
 namespace hfshard {
 
-/// A catalog without files, to compile against.
+/// A catalog without files to compile against.
 struct FakeCatalog : Catalog {
   FakeCatalog() {
     location = "fake";
@@ -21,7 +21,7 @@ struct FakeCatalog : Catalog {
     files.push_back(file);
   }
 
-  /// Every tensor that the family's rules name for the config, those of one scheme.
+  /// Returns every tensor that the rules of a family's scheme name for the config.
   static FakeCatalog of(const std::string& family, const Json& config,
                         std::string_view scheme = {}) {
     FakeCatalog out;
@@ -52,7 +52,7 @@ struct FakeCatalog : Catalog {
   }
 };
 
-/// The example config of a family, with a few members replaced.
+/// Returns the example config of a family, with a few members replaced.
 inline Json example_config(const std::string& family, const Json::Object& replaced = {}) {
   Json config = family_info(family).example;
   for (const auto& [key, value] : replaced) config[key] = value;

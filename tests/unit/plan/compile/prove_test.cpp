@@ -9,7 +9,7 @@
 namespace hfshard {
 namespace {
 
-// A model of one leaf [3, 4] that is made of the columns of two tensors [3, 2].
+// A model with one leaf [3, 4], made from the columns of two tensors [3, 2].
 struct TwoHalves {
   TwoHalves() {
     for (const char* name : {"a", "b"}) {

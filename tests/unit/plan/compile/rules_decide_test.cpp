@@ -1,4 +1,4 @@
-// What decides: the first axis rule that fits, and the proof before any plan.
+// Tests decisions: the first axis rule that fits, and the proof before any plan.
 
 #include <gtest/gtest.h>
 

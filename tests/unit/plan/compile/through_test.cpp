@@ -18,7 +18,7 @@
 namespace hfshard {
 namespace {
 
-// Where the elements of each leaf come from: tensor << 32 | offset; all ones and a scalar of fills.
+// Per leaf, the origin of each element: tensor << 32 | offset. For fills, all ones and a scalar.
 using Traces = std::vector<std::vector<std::uint64_t>>;
 constexpr std::uint64_t kFill = std::uint64_t{0xffffffff} << 32;
 
@@ -42,7 +42,7 @@ Traces traces_of(const CompiledModel& model) {
   return out;
 }
 
-// What they come from at last, by way of a tree whose own elements come from `before`.
+// Returns the first origins, through a tree whose own elements come from `before`.
 Traces traced(Traces traces, const Traces& before) {
   for (auto& leaf : traces) {
     for (std::uint64_t& element : leaf) {
@@ -68,7 +68,7 @@ struct Way {
   CompiledModel through;
 };
 
-// From the tree of `first` to that of `second`.
+// Compiles from the tree of `first` to that of `second`.
 Way between(const FakeCatalog& model, const CompiledModel& first, const MappingOptions& second) {
   const Catalog tree = tree_catalog(first);
   Way out{compile_inverse(first, model, tree, names()), {}};
@@ -82,7 +82,7 @@ TEST(CompileThrough, EveryElementComesFromWhereItWouldComeOfTheModel) {
   int pairs = 0;
   int number = 0;
   for (const FamilyInfo& info : list_families()) {
-    if (number++ % (cases(6) == 6 ? 1 : 6) != 0) continue;  // a sixth of them under a sanitizer
+    if (number++ % (cases(6) == 6 ? 1 : 6) != 0) continue;  // a sixth with a sanitizer
     const FakeCatalog model = FakeCatalog::of(info.name, info.example);
     std::vector<MappingOptions> all;
     for (const char* scheme : {"maxtext", "torchtitan"}) {

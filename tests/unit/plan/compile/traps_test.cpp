@@ -1,5 +1,5 @@
-// Wrong tables whose shapes are right: gate and up swapped, a square kernel transposed, the rotary
-// interleave left out, another scale. No proof of shapes sees them, so the oracle must.
+// Wrong tables with right shapes: gate and up exchanged, a square kernel transposed, a missing
+// rotary interleave, another scale. Proofs of shapes can't detect them, so the oracle must.
 
 #include <algorithm>
 #include <cstddef>
@@ -13,11 +13,11 @@
 #include "base/coding.h"
 #include "base/digest.h"
 #include "base/json.h"
-#include "bytes/files.h"
+#include "bytes/local/files.h"
 #include "format/formats.h"
-#include "mapping/expand.h"
-#include "mapping/family_info.h"
-#include "mapping/find.h"
+#include "mapping/resolve/family_info.h"
+#include "mapping/resolve/find.h"
+#include "mapping/tables/expand.h"
 #include "plan/compile/compile_model.h"
 #include "support/safetensors_builder.h"
 #include "support/temp_dir.h"
@@ -33,7 +33,7 @@ struct Edit {
   std::string to;
 };
 
-// A piece of JSON as dump_json writes it.
+// Returns JSON in the form of dump_json.
 std::string compact(std::string text) {
   for (const std::string_view end : {"\",", "\":"}) {
     for (std::size_t at = text.find(end); at != std::string::npos; at = text.find(end, at + 1)) {
@@ -43,7 +43,7 @@ std::string compact(std::string text) {
   return text;
 }
 
-// The text of the expanded family, with one scheme alone and every edit made exactly once.
+// Returns the expanded family with one scheme. Makes every edit exactly once.
 std::string edited(const std::string& family, const std::vector<Edit>& edits,
                    const std::string& scheme = "maxtext") {
   Json json = expand_family(family_by_name(family)).json;
@@ -67,7 +67,7 @@ Leaves compiled(const std::string& directory, const std::string& text, bool stac
       catalog, compile_model(catalog, options, load_table({"test", "test.json", text})));
 }
 
-// Names of the leaves whose bytes are not those of expected.json.
+// Returns the leaves whose bytes differ from expected.json.
 std::vector<std::string> wrong_leaves(const std::string& fixture, const std::string& text,
                                       bool stacked) {
   const std::string directory = std::string(HFSHARD_TEST_DATA) + "/oracle/" + fixture;
@@ -171,7 +171,7 @@ std::vector<Trap> traps() {
 INSTANTIATE_TEST_SUITE_P(Tables, Traps, testing::ValuesIn(traps()),
                          [](const auto& one) { return one.param.name; });
 
-// The same of torchtitan's names: its own adapter has other bytes for the leaves that are named.
+// The same with torchtitan's names. Its own adapter has other bytes for the named leaves.
 std::vector<std::string> wrong_in_torchtitan(const std::string& fixture, const std::string& text) {
   const std::string directory = std::string(HFSHARD_TEST_DATA) + "/torchtitan/" + fixture;
   const Catalog catalog = open_catalog(directory);
@@ -241,8 +241,8 @@ TEST(TorchtitanTraps, TheOracleRefusesTheWrongTable) {
   }
 }
 
-// A checkpoint in which every kernel is square, D = H * h = K * h = F, so that a transposed table
-// has the right shapes everywhere. Element (i, j) of tensor t is a number made of t, i and j.
+// A checkpoint where every kernel is square, D = H * h = K * h = F, so a transposed table has right
+// shapes everywhere. Element (i, j) of tensor t is a number made of t, i and j.
 constexpr std::uint64_t kHeads = 4;
 constexpr std::uint64_t kHeadSize = 3;
 constexpr std::uint64_t kSide = kHeads * kHeadSize;
@@ -280,8 +280,8 @@ class SquareKernels : public testing::Test {
     write_text(dir_ / "config.json", dump_json(config));
   }
 
-  // wo[f, l, d] = down_proj of layer l [d, f]; out[a, l, b, d] = o_proj of layer l [d, a * h + b];
-  // query[d, l, a, b] = q_proj of layer l [a * h + b, d].
+  // `wo[f, l, d] = down_proj of layer l [d, f]`, `out[a, l, b, d] = o_proj of layer l [d, a * h +
+  // b]`, `query[d, l, a, b] = q_proj of layer l [a * h + b, d]`.
   std::vector<std::string> wrong(const std::string& text) const {
     const Leaves leaves = compiled(dir_.path(), text, true);
     std::vector<std::string> out;

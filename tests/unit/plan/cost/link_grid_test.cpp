@@ -69,7 +69,7 @@ TEST(Link, ALargeMatrixIsCutIntoBandsOfRows) {
   EXPECT_EQ(choice.grid->chunk, (Shape{1000, 1, 350}));  // 700 rows would be 1.4 MB
 }
 
-// A chunk is at most as large as it is asked to be, not twice that.
+// A chunk has at most the requested size, not twice that.
 TEST(Link, AMatrixALittleLargerThanAChunkIsCutToo) {
   const Leaf leaf = linked_leaf({1000, 3, 1400});
   const LinkChoice choice =
@@ -91,7 +91,7 @@ TEST(Link, ASmallLeafFollowsNoMesh) {
   EXPECT_EQ(choice.grid->chunk, (Shape{100, 1, 35}));
 }
 
-// The next axis is cut only where each piece reaches the floor, and not behind one that was cut.
+// The next axis is cut only if each piece reaches the floor, and never after one that was cut.
 TEST(Link, TheSecondAxisIsCutWhereItsPiecesReachTheFloor) {
   const Leaf leaf = linked_leaf({4, 512, 1024});
   Transfer transfer;
@@ -107,7 +107,7 @@ TEST(Link, TheSecondAxisIsCutWhereItsPiecesReachTheFloor) {
 
 TEST(Link, PiecesThatTheMeshWouldMakeTooShortStayWhole) {
   const Leaf leaf = linked_leaf({1000, 3, 1400});
-  // 1400 / 100 rows of 2000 bytes are 28 KB, less than a run that is worth a request.
+  // 1400 / 100 rows of 2000 bytes are 28 KB, which isn't worth a request.
   const LinkChoice choice = choose(leaf, {stacked_kernel(1000, 3, 1400)}, {1000, 3, 14});
   ASSERT_TRUE(choice.grid) << choice.why;
   EXPECT_EQ(choice.grid->chunk, (Shape{1000, 1, 1400}));
@@ -125,7 +125,7 @@ TEST(Link, AnUnmovedMatrixHasNoOrder) {
 }
 
 TEST(Link, InterleavedRowsAreLinkedOneByOneOrNot) {
-  // [(2 4) D] -> [D, (4 2)]: neighbouring columns come from rows that lie apart.
+  // [(2 4) D] -> [D, (4 2)]: neighboring columns come from rows that are apart.
   Transfer transfer;
   transfer.source_shape = {8, 10};
   transfer.sources = {0};
@@ -133,7 +133,7 @@ TEST(Link, InterleavedRowsAreLinkedOneByOneOrNot) {
   transfer.map.digits.push_back({4, 10, 2});
   transfer.map.digits.push_back({2, 40, 1});
   const Leaf leaf = linked_leaf({10, 8});
-  EXPECT_EQ(choose(leaf, {transfer}, {10, 8}).why, "its elements lie in pieces of 20 bytes");
+  EXPECT_EQ(choose(leaf, {transfer}, {10, 8}).why, "its elements are in pieces of 20 bytes");
   Limits limits;
   limits.link_piece_bytes = 20;
   const LinkChoice choice = choose(leaf, {transfer}, {10, 8}, limits);
@@ -144,7 +144,7 @@ TEST(Link, InterleavedRowsAreLinkedOneByOneOrNot) {
 }
 
 TEST(Link, TwoSourcesSideBySideAreTwoChunks) {
-  // [30, 7] and [20, 7] below each other: boundaries at multiples of 10.
+  // [30, 7] above [20, 7]: boundaries at multiples of 10.
   std::vector<Transfer> transfers(2);
   transfers[0].source_shape = {30, 7};
   transfers[1].source_shape = {20, 7};
@@ -175,7 +175,7 @@ TEST(Link, WhatIsComputedIsRefusedByName) {
   EXPECT_EQ(choose(leaf, {wide}, leaf.shape).why, "it is cast from f32 to bf16");
   Transfer coded = stacked_kernel(1000, 3, 1400);
   coded.decode = std::make_shared<const Decode>();
-  EXPECT_EQ(choose(leaf, {coded}, leaf.shape).why, "its source is quantised");
+  EXPECT_EQ(choose(leaf, {coded}, leaf.shape).why, "its source is quantized");
   EXPECT_EQ(choose(leaf, {}, leaf.shape).why, "it has no source");
   const Transfer plain = stacked_kernel(1000, 3, 1400);
   const std::vector<const Transfer*> all{&plain};

@@ -9,7 +9,7 @@
 namespace hfshard {
 namespace {
 
-// One leaf [48, 32] of bf16 in chunks [12, 8] with checksums; fsdp splits the first dim, tensor the
+// A leaf [48, 32] of bf16 in chunks [12, 8] with checksums. fsdp splits the first dim, tensor the
 // second.
 class Load : public testing::Test {
  protected:
@@ -60,7 +60,7 @@ TEST_F(Load, AGridThatRefinesTheMeshReadsWhatIsNeeded) {
   EXPECT_EQ(found.largest_request_bytes, 12U * 16 * 2);
 }
 
-// A DCP keeps an archive around every chunk.
+// A DCP has an archive around every chunk.
 TEST_F(Load, WhatIsAroundAChunkComesWithIt) {
   head_bytes_ = 150;
   cut({12, 8}, {12, 8});
@@ -71,7 +71,7 @@ TEST_F(Load, WhatIsAroundAChunkComesWithIt) {
 }
 
 TEST_F(Load, AChunkAcrossShardsIsReadForBoth) {
-  cut({20, 32}, {20, 32});  // ragged too: chunks of 20, 20 and 8 rows, all stored in full
+  cut({20, 32}, {20, 32});  // also ragged: chunks of 20, 20, 8 rows
   const LoadCost found = cost("fsdp=2");
   ASSERT_EQ(found.hosts.size(), 2U);
   for (const HostLoad& host : found.hosts) {
@@ -97,9 +97,9 @@ TEST_F(Load, AFinerMeshReadsWholeChunks) {
   EXPECT_EQ(found.read_bytes(), 16U * 4 * (12 * 8 * 2 + 4));
 }
 
-TEST_F(Load, ShardsThatAreNoChunksTouchTheirNeighbours) {
+TEST_F(Load, ShardsThatAreNoChunksTouchTheirNeighbors) {
   cut({16, 32}, {16, 32});
-  const LoadCost found = cost("fsdp=4");  // rows 12 .. 24 lie in two chunks of 16
+  const LoadCost found = cost("fsdp=4");  // rows 12 .. 24 are in two chunks
   EXPECT_EQ(found.hosts[0].requests, 1U);
   EXPECT_EQ(found.hosts[1].requests, 2U);
   EXPECT_EQ(found.hosts[3].requests, 1U);
@@ -113,7 +113,7 @@ TEST_F(Load, AHostReadsAChunkOnceHoweverManyOfItsDevicesWantIt) {
   EXPECT_EQ(shared.hosts[0].needed_bytes, 12U * 32 * 2);
   EXPECT_EQ(shared.hosts[0].requests, 4U);
   cut({16, 32}, {16, 32});
-  EXPECT_EQ(cost("fsdp=4", 2).hosts[0].requests, 2U);  // rows 0 .. 24 of both devices: two chunks
+  EXPECT_EQ(cost("fsdp=4", 2).hosts[0].requests, 2U);  // rows 0 .. 24 of both: two chunks
 }
 
 TEST_F(Load, InnerChunksAreFetchedOneByOneAfterTheIndex) {
@@ -127,13 +127,13 @@ TEST_F(Load, RequestsThatOrbaxRefusesAreNamed) {
   EXPECT_TRUE(cost("fsdp=4").refused.empty());
   leaf_.shape = {std::uint64_t{1} << 20, std::uint64_t{1} << 17};
   cut({std::uint64_t{1} << 20, 8}, {std::uint64_t{1} << 20, 8});
-  const LoadCost found = cost("fsdp=4");  // each shard touches all of 2^38 bytes
+  const LoadCost found = cost("fsdp=4");  // each shard reads all of 2^38 bytes
   EXPECT_EQ(found.largest_request_bytes, std::uint64_t{1} << 38);
   EXPECT_EQ(found.refused, std::vector<std::uint32_t>{0});
   EXPECT_TRUE(cost("tensor=16").refused.empty());
 }
 
-// What stands around the cells of a chunk tells where they are: one more request for both.
+// The bytes around a chunk's cells give their places: one more request for both.
 TEST_F(Load, TheHeadOfAChunkIsReadWithItsTail) {
   cut({12, 8}, {6, 8});
   const HostLoad plain = cost("fsdp=4,tensor=2").hosts[0];
@@ -156,7 +156,7 @@ TEST_F(Load, ARequestOfExactlyTheLimitIsRefused) {
   EXPECT_TRUE(cost("fsdp=1").refused.empty());
 }
 
-// A dimension that two mesh axes split has as many shards as their product.
+// A dimension that two mesh axes split has the product of their shards.
 TEST_F(Load, TwoMeshAxesOfOneDimensionCountTogether) {
   rules_ = parse_axis_rules(R"([["embed", ["fsdp", "expert"]]])", "test");
   EXPECT_EQ(cost("fsdp=2,expert=2", 4).hosts[0].needed_bytes, 48U * 32 * 2);

@@ -11,7 +11,7 @@
 namespace hfshard {
 namespace {
 
-// Every (source, target) pair of a map, by enumeration.
+// Enumerates every (source, target) pair of a map.
 std::set<std::pair<std::uint64_t, std::uint64_t>> pairs_of(const IndexMap& map) {
   std::set<std::pair<std::uint64_t, std::uint64_t>> out;
   std::vector<std::uint64_t> at(map.digits.size(), 0);
@@ -31,7 +31,7 @@ std::set<std::pair<std::uint64_t, std::uint64_t>> pairs_of(const IndexMap& map) 
   return out;
 }
 
-// [(H h) D] -> [D H h] of one layer.
+// Returns the map [(H h) D] -> [D H h] of one layer.
 IndexMap heads_map(std::uint64_t heads, std::uint64_t width, std::uint64_t d) {
   IndexMap map;
   map.digits = {{d, 1, static_cast<std::int64_t>(heads * width)},
@@ -67,7 +67,7 @@ TEST(Bands, CoverEveryPairOnceAndHoldWholeRows) {
 }
 
 TEST(Bands, TheirElementsAreCountedWithoutMakingThem) {
-  IndexMap holes;  // of [5, 7, 9, 8]: rows with short and long holes between them
+  IndexMap holes;  // of [5, 7, 9, 8], with holes
   holes.digits = {{5, 504, 1}, {3, 144, 5}, {4, 16, 15}, {8, 1, 60}};
   const std::pair<IndexMap, std::uint64_t> cases[] = {
       {split_at_rows(heads_map(4, 10, 26), {40, 26}), 26}, {holes, 8}, {IndexMap(), 1}};
@@ -113,7 +113,7 @@ TEST(Rows, AreVisitedInSourceOrderAndPartitionTheMap) {
   EXPECT_EQ(count, 84U);
 }
 
-// Of one layer of a stack of three, kept turned: rows of 7 that are 21 apart.
+// One layer of a stack of three that is stored transposed: rows of 7 at distances of 21.
 TEST(Rows, WithoutHolesTheyFollowEachOtherAndGoWhereTheyWent) {
   const IndexMap layer{7, 3, {{12, 21, 1}, {7, 1, 12}}};
   const IndexMap heads{7, 0, {{7, 1, 12}, {4, 63, 3}, {3, 21, 1}}};

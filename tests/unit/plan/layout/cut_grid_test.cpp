@@ -21,8 +21,8 @@ Leaf make_leaf(Shape shape, std::vector<bool> stacked, DType dtype = DType::bf16
 TEST(Grid, OneLayerPerChunkAndTheMeshShardWhenThatReachesTheFloor) {
   const Leaf leaf = make_leaf({8192, 80, 28672}, {false, true, false});
   const Grid grid = cut_grid(leaf, {512, 80, 28672}, {1, 2, 0}, 64 * kMiB, {});
-  // 16 shards: a chunk is at most 8 MiB, so the unsharded axis is cut by its smallest divisor that
-  // fits.
+  // 16 shards: a chunk has at most 8 MiB, so the smallest divisor that fits cuts the unsharded
+  // axis.
   EXPECT_EQ(grid.chunk, (Shape{512, 1, 7168}));
   EXPECT_EQ(grid.inner, grid.chunk);
 }
@@ -43,7 +43,7 @@ TEST(Grid, ALeafAsLargeAsTheFloorIsOneChunk) {
   EXPECT_EQ(cut_grid(leaf, {64, 512}, {0, 1}, 64 * kMiB, {}).chunk, leaf.shape);
 }
 
-// Where the smaller bound would cut below the floor, the larger one holds.
+// If the smaller bound would cut below the floor, the larger one applies.
 TEST(Grid, ManyShardsOfALeafMayHaveMoreInAllThanBeCutBelowTheFloor) {
   const Leaf leaf = make_leaf({32 * 64, 1 << 16}, {false, false});  // 32 shards of 8 MiB
   Limits limits;
@@ -58,13 +58,13 @@ TEST(Grid, ManyShardsOfALeafMayHaveMoreInAllThanBeCutBelowTheFloor) {
   EXPECT_EQ(rows_of(), 2 * kMiB);
 }
 
-// Layers before experts before rows, however the leaf orders them: what a run reads lies so.
+// Layers come before experts, and experts before rows, in any leaf. This is the source's order.
 TEST(Grid, TheOrderOfTheSourceIsThatOfItsLoopsAndThenOfItsSlowestDigits) {
   const Leaf leaf = make_leaf({5, 6, 3, 4}, {false, false, true, true});  // [rows, cols, e, l]
   Transfer transfer;
   transfer.source_shape = {6, 5};
   transfer.loops = {{4, 1}, {3, 4}};
-  // The columns of two digits, the slower one first and last.
+  // The columns have two digits, with the slower one first or last.
   for (const bool slow_first : {true, false}) {
     const Digit slow{2, 15, 3 * 12};
     const Digit fast{3, 5, 12};
@@ -91,7 +91,7 @@ TEST(Grid, Beyond32ShardsInnerChunksFollowTheMesh) {
 TEST(Grid, TinyChunksAreCutSlowAxisFirstAndGrownAlongTheLayers) {
   const Leaf leaf = make_leaf({20, 3, 28}, {false, true, false});
   const Grid grid = cut_grid(leaf, {5, 3, 14}, {1, 2, 0}, 64, {});
-  // 5 x 14 elements of 2 bytes: the slower axis is divided by 7; three layers then still fit 64
+  // 5 x 14 elements of 2 bytes. The slower axis is divided by 7, and then three layers fit in 64
   // bytes.
   EXPECT_EQ(grid.chunk, (Shape{5, 3, 2}));
 }
@@ -106,9 +106,9 @@ TEST(Grid, AnUnsplitAxisWithoutDivisorsHasARaggedLastChunk) {
 
 TEST(Grid, TheLastChunkOfAFewIsNotMostlyEmpty) {
   const Leaf leaf = make_leaf({37, 1 << 20}, {false, false});
-  // Of 64 MiB: 32 rows, so two parts; of 19 rows each.
+  // 64 MiB are 32 rows, so there are two parts of 19 rows each.
   EXPECT_EQ(cut_grid(leaf, leaf.shape, {0, 1}, 64 * kMiB, {}).chunk, (Shape{19, 1 << 20}));
-  // Four of ten rows would be 8 % more than the leaf, as would five of eight.
+  // Four parts of ten rows would add 8 % to the leaf, and so would five of eight.
   EXPECT_EQ(cut_grid(leaf, leaf.shape, {0, 1}, 20 * kMiB, {}).chunk, (Shape{3, 1 << 20}));
 }
 

@@ -1,5 +1,5 @@
-// Grids of real model sizes (tests/oracle/trees), against a list that was made with the code that
-// knew only divisors: a rule for the sizes that it cut badly must leave those alone.
+// Compares grids of real model sizes (tests/oracle/trees) with a list from code that only knew
+// divisors. A rule for the sizes that it cut badly must not change the others.
 
 #include <algorithm>
 #include <sstream>
@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "base/digest.h"
-#include "bytes/files.h"
+#include "bytes/local/files.h"
 #include "format/null/null.h"
 #include "plan/plan.h"
 #include "unit/plan/compile/compile_support.h"
@@ -45,7 +45,7 @@ FakeCatalog catalog_of(const Json& model) {
   return out;
 }
 
-// As the list's digests have it.
+// Returns a shape in the form of the list's digests.
 std::string hashed(const Shape& shape) {
   if (shape.rank() == 0) return "scalar";
   return fmt::format("{}", fmt::join(shape.begin(), shape.end(), " x "));
@@ -61,7 +61,7 @@ std::string text_of(const Plan& plan) {
   return out;
 }
 
-// One line for a layout on a mesh: how many chunks there are, and a hash of all grids.
+// Returns one line for a layout on a mesh: the number of chunks, and a hash of all grids.
 std::string line_of(const Catalog& catalog, const CompiledModel& model, const PlanOptions& options,
                     const std::string& what) {
   const Format& target = format::null::null_format();
@@ -72,7 +72,7 @@ std::string line_of(const Catalog& catalog, const CompiledModel& model, const Pl
     const Plan plan = build_plan(make_model(catalog, model), options, form, {}, {});
     return fmt::format("{} {} {}\n", what, plan.totals().chunks,
                        sha256_hex(text_of(plan)).substr(0, 16));
-  } catch (const Error& error) {  // a mesh that does not divide, or a unit above the slab
+  } catch (const Error& error) {  // the mesh doesn't divide, or units exceed the slab
     return fmt::format("{} {}\n", what, to_string(error.code()));
   }
 }
@@ -84,10 +84,11 @@ std::string lines_of(const std::string& name) {
   for (const bool stacked : {true, false}) {
     PlanOptions options;
     options.mapping.stacked = stacked;
+    options.mapping.options["maxtext"] = "0.2.4";  // the release of the list
     CompiledModel compiled;
     try {
       compiled = compile_model(catalog, options.mapping);
-    } catch (const Error& error) {  // a layout that the family does not have
+    } catch (const Error& error) {  // the family lacks the layout
       continue;
     }
     for (const std::uint64_t chunk_bytes : kChunkBytes) {
@@ -103,7 +104,7 @@ std::string lines_of(const std::string& name) {
   return out;
 }
 
-// What a line says of the number of chunks; 0 if there is no plan.
+// Returns the number of chunks in a line. 0 without a plan.
 std::uint64_t chunks_in(const std::string& line) {
   std::istringstream words(line);
   std::string word;
@@ -111,7 +112,7 @@ std::uint64_t chunks_in(const std::string& line) {
   return words.eof() ? 0 : std::stoull(word);
 }
 
-// In the list `!` stands before what was cut badly, or not at all; those must be better now.
+// In the list, `!` marks sizes that were cut badly, or not at all. They must be better now.
 TEST(GridList, GridsOfRealModelsAreThoseOfTheDivisorSearch) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "a minute of one search for many numbers; Models/Abstract goes the same way";

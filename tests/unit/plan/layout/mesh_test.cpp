@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "mapping/family.h"
-#include "mapping/scheme_defaults.h"
+#include "mapping/tables/family.h"
+#include "mapping/tables/scheme_defaults.h"
 #include "support/catch_error.h"
 
 #include "hfshard/error.h"
@@ -30,7 +30,7 @@ TEST(Mesh, SplitsEmbedByFsdpAndExpertTogether) {
 }
 
 TEST(Mesh, ARuleIsTakenWholeOrNotAtAllAndSizeOneAxesAreInUse) {
-  // mlp takes fsdp_transpose (size 1 here), so embed beside it falls to its second rule.
+  // mlp takes fsdp_transpose (size 1 here), so embed falls to its second rule.
   const auto spec = logical_to_mesh_axes({"embed", "mlp"}, maxtext_rules());
   EXPECT_EQ(spec[0],
             (std::vector<std::string>{"fsdp", "context", "context_usp_ulysses", "expert"}));

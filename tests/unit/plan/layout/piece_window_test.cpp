@@ -1,4 +1,4 @@
-// Windows: a unit that ends where they do holds all that a cell of its source's pieces feeds.
+// A unit that ends at windows has everything that a cell of its source's pieces feeds.
 
 #include "plan/layout/piece_window.h"
 
@@ -23,8 +23,8 @@ Leaf leaf_with(const Shape& shape) {
 
 Grid cells_of(const Shape& cell) { return {cell, cell, cell}; }
 
-// A source of axes a, b, c; the leaf has them in another order, b split in two axes or joined with
-// another one.
+// A source with axes a, b, c. The leaf has them in another order, with b split in two axes or
+// joined with another one.
 struct Case {
   Shape source;
   Shape leaf;
@@ -60,7 +60,7 @@ Case random_case(std::mt19937_64& random) {
   return out;
 }
 
-// Where each element of the source goes.
+// Returns the target of each element of the source.
 std::vector<std::uint64_t> targets_of(const Case& made) {
   std::vector<std::uint64_t> out(made.source.numel());
   std::vector<std::uint64_t> at(made.map.digits.size(), 0);
@@ -110,7 +110,7 @@ TEST(PieceWindow, WhatACellFeedsLiesInOneUnit) {
     const Transfer* const all[] = {&transfer};
     const SourcePieces pieces{*window, 0};
     const UnitForm unit = make_unit_form(leaf, grid, all, form, limits, &pieces);
-    // The unit of the first element of each cell that is met, by the cell's coordinates.
+    // The unit of each cell's first element, by the cell's coordinates.
     std::map<std::vector<std::uint64_t>, std::vector<std::uint64_t>> unit_of_cell;
     const std::vector<std::uint64_t> to = targets_of(made);
     for (std::uint64_t from = 0; from < to.size(); ++from) {
@@ -123,11 +123,11 @@ TEST(PieceWindow, WhatACellFeedsLiesInOneUnit) {
     for (std::size_t d = 0; d < made.leaf.rank(); ++d)
       (unit.closed(d) && unit.counts[d] > 1 ? whole : open) += unit.counts[d] > 1 ? 1 : 0;
   }
-  EXPECT_GT(whole, 100);  // both happen
+  EXPECT_GT(whole, 100);  // both cases happen
   EXPECT_GT(open, 100);
 }
 
-// Cells of four layers feed units of four layers, not all of them.
+// Cells of four layers feed units of four layers, not of all.
 TEST(PieceWindow, AUnitHoldsNoMoreThanItMust) {
   Transfer transfer;
   transfer.source_shape = {16, 6};
@@ -147,10 +147,10 @@ TEST(PieceWindow, AUnitHoldsNoMoreThanItMust) {
   EXPECT_EQ(span(2, 4), 2U);
   EXPECT_EQ(span(4, 2), 1U);
   EXPECT_EQ(span(1, 4), 4U);
-  EXPECT_EQ(span(2, 3), 8U);  // 6 rows are three chunks, which do not divide the eight
+  EXPECT_EQ(span(2, 3), 8U);  // 3 chunks don't divide 8
 }
 
-// One layer of a stack that is one piece: no unit of this leaf is all that the piece feeds.
+// One layer of a stack in one piece. No unit of this leaf has everything that the piece feeds.
 TEST(PieceWindow, APieceThatFeedsOtherLeavesHasNone) {
   Transfer transfer;
   transfer.source_shape = {3, 4, 6};
@@ -163,7 +163,7 @@ TEST(PieceWindow, APieceThatFeedsOtherLeavesHasNone) {
   EXPECT_EQ(*piece_window(leaf, transfer, cells_of({1, 2, 6})), (Shape{2, 6}));
 }
 
-// Parts of a leaf that do not begin where windows do are of one unit.
+// If a part of a leaf doesn't begin at a window, its axis is in one unit.
 TEST(PieceWindow, AMisplacedPartClosesItsAxis) {
   Transfer transfer;
   transfer.source_shape = {8, 6};

@@ -1,5 +1,5 @@
-// Units of leaves that are stored whole: slices that follow each other without a gap, at the ends
-// of axes as short as the leaf is.
+// Units of leaves that are stored whole: slices without gaps, which are shorter at the ends of
+// axes.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ struct Sliced {
   UnitForm unit;
 };
 
-// A leaf that is as its source has it.
+// Returns a leaf that equals its source.
 Sliced sliced(const Shape& shape, std::uint64_t wanted_bytes, DType dtype = DType::bf16) {
   Limits limits;
   limits.merge_bytes = 4 * wanted_bytes;
@@ -40,7 +40,7 @@ Sliced sliced(const Shape& shape, std::uint64_t wanted_bytes, DType dtype = DTyp
   return out;
 }
 
-// The boxes of all units are the packed rows, one behind the other.
+// The boxes of all units are the packed rows, in order.
 void expect_rows(const Sliced& made, std::uint64_t most_bytes) {
   const UnitForm& unit = made.unit;
   const Shape& shape = made.leaf.shape;
@@ -120,8 +120,8 @@ TEST(SlicedUnit, ASliceHasAllThatASourceRowFeeds) {
   EXPECT_EQ(error.tensor(), "x");
 }
 
-// Of a transposed matrix whose rows are shortened, slices are multiples of a row, and longer than
-// others: what is read of each source row is as short as they are.
+// A transposed matrix with shortened rows. Its slices are multiples of a row, and longer than
+// others, since each source row is read in runs of that length.
 TEST(SlicedUnit, ShortRowsLetATransposedLeafBeCut) {
   Sliced made = sliced({40, 12}, 50);
   Transfer turned;

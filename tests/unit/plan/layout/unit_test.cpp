@@ -1,4 +1,4 @@
-// Units: which chunks are closed together, and what one needs.
+// Tests which chunks a unit has, and what it needs.
 
 #include "plan/layout/unit.h"
 
@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "bytes/source.h"
+#include "bytes/local/source.h"
 #include "plan/layout/band.h"
 #include "support/catch_error.h"
 
@@ -22,7 +22,7 @@ Leaf leaf_of(const Shape& shape) {
   return leaf;
 }
 
-// [rows, cols] -> [cols, rows].
+// Returns the map [rows, cols] -> [cols, rows].
 Transfer transposed(std::uint64_t rows, std::uint64_t cols) {
   Transfer transfer;
   transfer.source_shape = {rows, cols};
@@ -45,7 +45,7 @@ UnitForm unit_of(const Leaf& leaf, const Shape& chunk, const Transfer& transfer,
   return make_unit_form(leaf, grid, all, plain(grid), limits);
 }
 
-// A source row is hashed whole and read once, so all chunks that it feeds are one unit.
+// A source row is hashed whole and read once, so its chunks are in one unit.
 TEST(Unit, TheAxisAlongASourceRowIsClosed) {
   Limits limits;
   limits.alignment_bytes = 64;
@@ -59,7 +59,7 @@ TEST(Unit, TheAxisAlongASourceRowIsClosed) {
   EXPECT_EQ(unit.region_bytes(), 256U);
 }
 
-// Short runs are read together, as far as what they make may be merged.
+// Short runs are read together, up to the size for merging.
 TEST(Unit, ShortRunsAreClosedUpToWhatMayBeMerged) {
   Limits limits;
   limits.alignment_bytes = 64;
@@ -68,7 +68,7 @@ TEST(Unit, ShortRunsAreClosedUpToWhatMayBeMerged) {
     limits.merge_bytes = merge_bytes;
     return bool(unit_of(leaf_of({12, 40}), {3, 10}, transposed(40, 12), limits).closed(1));
   };
-  // A unit reads 10 rows of 12 elements: 240 bytes; all 16 chunks take 1024.
+  // A unit reads 10 rows of 12 elements: 240 bytes. All 16 chunks take 1024.
   EXPECT_FALSE(closed(240, 1 << 20));
   EXPECT_TRUE(closed(241, 1 << 20));
   EXPECT_TRUE(closed(241, 1024));
@@ -79,7 +79,7 @@ TEST(Unit, ARowThatFeedsMoreThanIsHeldAtOnceIsRefusedByName) {
   Limits limits;
   limits.alignment_bytes = 16;
   limits.run_bytes = 1;
-  limits.slab_bytes = 192;  // 4 chunks of 60 bytes with gaps are 256: up to 16 more for each
+  limits.slab_bytes = 192;  // 4 chunks of 60 bytes, aligned: 256
   const Leaf leaf = leaf_of({12, 40});
   EXPECT_EQ(unit_of(leaf, {3, 10}, transposed(40, 12), limits).region_bytes(), 256U);
   limits.slab_bytes = 191;
@@ -89,7 +89,7 @@ TEST(Unit, ARowThatFeedsMoreThanIsHeldAtOnceIsRefusedByName) {
   EXPECT_FALSE(error.hint_text().empty());
 }
 
-// Room that a frame may need beyond its content is no reason to refuse.
+// The growth of frames beyond their content is no reason to refuse.
 TEST(Unit, TheGrowthOfFramesDoesNotCountAgainstTheSlab) {
   Limits limits;
   limits.alignment_bytes = 1;
@@ -104,7 +104,7 @@ TEST(Unit, TheGrowthOfFramesDoesNotCountAgainstTheSlab) {
   EXPECT_EQ(make_unit_form(leaf, grid, all, form, limits).region_bytes(), 640U);
 }
 
-// The greediest of a leaf's rules, or the encoder, whichever needs more.
+// The scratch is that of the leaf's largest rule, or of the encoder if it needs more.
 TEST(Unit, TheScratchIsThatOfTheGreediestUser) {
   const Leaf leaf = leaf_of({12, 40});
   const Grid grid{leaf.shape, {3, 10}, {3, 10}};
@@ -137,7 +137,7 @@ TEST(Unit, TheBoxOfAnEdgeChunkEndsWithTheLeaf) {
   EXPECT_EQ(box.extent, (Shape{12, 8}));
 }
 
-// Every buffer that the run cuts from its scratch, by hand.
+// Checks every buffer of the run's scratch by hand.
 TEST(Unit, ABandSaysAllItsBuffers) {
   Limits limits;
   limits.segment_bytes = 1000;
@@ -161,7 +161,7 @@ TEST(Unit, ABandSaysAllItsBuffers) {
   transfer.decode = std::make_shared<const Decode>(decode);
   transfer.source_dtype = DType::f8_e4m3;
   EXPECT_GE(band_form(transfer, DType::bf16, limits).scale_bytes, 2U * 128 * 4);
-  decode.form.code = Code::f4_e2m1;  // 64 bytes of codes, and those that share a byte
+  decode.form.code = Code::f4_e2m1;  // 64 bytes of codes, and shared bytes
   transfer.decode = std::make_shared<const Decode>(decode);
   transfer.source_dtype = DType::f4;
   EXPECT_EQ(band_form(transfer, DType::bf16, limits).raw_bytes, 128U + kViewSlackBytes);

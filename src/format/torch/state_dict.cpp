@@ -1,0 +1,140 @@
+#include "format/torch/state_dict.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+#include <span>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "format/tensor_pickle.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard::format::torch {
+namespace {
+
+using Id = Pickle::Id;
+using Kind = Pickle::Kind;
+
+// Keys under which trainers store the model. Source: Lightning-AI/pytorch-lightning
+// src/lightning/pytorch/trainer/connectors/checkpoint_connector.py (state_dict);
+// deepspeedai/DeepSpeed deepspeed/runtime/engine.py (module); facebookresearch/detectron2
+// detectron2/checkpoint (model).
+constexpr std::array<std::string_view, 5> kModelKeys{"model", "state_dict", "module",
+                                                     "model_state_dict", "model_state"};
+constexpr int kDeepest = 4;
+constexpr std::size_t kShownKeys = 8;
+
+template <typename Visit>
+void for_each_item(const Pickle& pickle, Id dict, const Visit& visit) {
+  pickle.for_each_run(dict, [&](std::span<const Id> run) {
+    for (std::size_t i = 0; i + 1 < run.size(); i += 2) visit(run[i], run[i + 1]);
+  });
+}
+
+std::string key_text(const Pickle& pickle, Id key) {
+  if (pickle.is(key, Kind::text)) return std::string(pickle.text(key));
+  if (pickle.is(key, Kind::integer)) return std::to_string(pickle.integer(key));
+  return "(a key that isn't a string)";
+}
+
+bool has_tensors(const Pickle& pickle, Id dict) {
+  bool out = false;
+  if (!pickle.is(dict, Kind::dict)) return out;
+  for_each_item(pickle, dict, [&](Id key, Id value) {
+    out = out || (pickle.is(key, Kind::text) && is_tensor_pickle(pickle, value));
+  });
+  return out;
+}
+
+// Returns the value of the first of these keys.
+std::optional<std::pair<std::string, Id>> model_below(const Pickle& pickle, Id dict) {
+  for (const std::string_view key : kModelKeys) {
+    const auto found = pickle.find(dict, key);
+    if (found && pickle.is(*found, Kind::dict)) return std::pair(std::string(key), *found);
+  }
+  return std::nullopt;
+}
+
+[[noreturn]] void throw_no_tensors(const Pickle& pickle, Id root) {
+  if (!pickle.is(root, Kind::dict)) {
+    const std::string made =
+        pickle.is(root, Kind::call) ? pickle.global_name(pickle.callee(root)) : std::string();
+    throw Error(ErrorCode::unsupported,
+                made.empty() ? "the file doesn't hold a dict of tensors"
+                             : fmt::format("the file holds an object that {} makes, not a dict of "
+                                           "tensors",
+                                           quote(made)))
+        .hint("save model.state_dict() with torch.save");
+  }
+  std::vector<std::string> keys;
+  for_each_item(pickle, root, [&](Id key, Id) { keys.push_back(key_text(pickle, key)); });
+  throw Error(ErrorCode::unsupported,
+              keys.empty() ? "the file holds an empty dict"
+                           : fmt::format("the file's dict has no tensors, not even below the keys "
+                                         "where trainers keep a model; it has {}",
+                                         quoted_list(keys, kShownKeys)))
+      .hint("save model.state_dict() with torch.save");
+}
+
+struct Level {
+  std::string above;   // keys on the path to the model
+  std::string prefix;  // of names in this dict: `generator.`
+  int depth;
+};
+using Seen = std::set<Id>;
+
+// Adds the tensors of a dict and of the dicts in it, which can be several models. Joins their keys
+// with dots. Reads a repeated dict once, since a hostile file could nest it arbitrarily.
+void add_nested(const Pickle& pickle, Id dict, const Level& at, Seen& seen, StateDict& out) {
+  if (!pickle.is(dict, Kind::dict)) return;
+  for_each_item(pickle, dict, [&](Id key, Id value) {
+    const bool is_text = pickle.is(key, Kind::text);
+    const std::string name = at.prefix + key_text(pickle, key);
+    if (is_text && is_tensor_pickle(pickle, value)) {
+      out.tensors.push_back({name, value});
+    } else if (is_text && at.depth < kDeepest && pickle.is(value, Kind::dict) &&
+               seen.insert(value).second) {
+      add_nested(pickle, value, {at.above, name + ".", at.depth + 1}, seen, out);
+    } else {
+      out.others.push_back(at.above + name);
+    }
+  });
+}
+
+}  // namespace
+
+StateDict find_state_dict(const Pickle& pickle) {
+  StateDict out;
+  Id dict = pickle.root();
+  Seen seen;
+  for (int depth = 0; !has_tensors(pickle, dict); ++depth) {
+    const auto below =
+        depth < kDeepest && pickle.is(dict, Kind::dict) ? model_below(pickle, dict) : std::nullopt;
+    if (!below) {
+      add_nested(pickle, dict, {out.below, "", 0}, seen, out);
+      if (out.tensors.empty()) throw_no_tensors(pickle, pickle.root());
+      break;
+    }
+    for_each_item(pickle, dict, [&](Id key, Id) {
+      if (std::string text = key_text(pickle, key); text != below->first)
+        out.others.push_back(out.below + std::move(text));
+    });
+    out.below += below->first + ".";
+    dict = below->second;
+  }
+  if (out.tensors.empty()) add_nested(pickle, dict, {out.below, "", kDeepest}, seen, out);
+  if (!out.below.empty()) out.below.pop_back();
+  std::ranges::sort(out.tensors, {}, &StateDict::Entry::name);
+  const auto twice = std::ranges::adjacent_find(out.tensors, {}, &StateDict::Entry::name);
+  if (twice != out.tensors.end()) {
+    throw Error(ErrorCode::corrupt, "the file has the tensor twice").in_tensor(twice->name);
+  }
+  return out;
+}
+
+}  // namespace hfshard::format::torch

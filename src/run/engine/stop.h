@@ -1,0 +1,13 @@
+#pragma once
+
+#include "hfshard/convert.h"
+
+namespace hfshard {
+
+/// Stops a run if requested. Called in every loop over data, until the output is about to be
+/// published. Throws: cancelled.
+void check_stop(const RunOptions& options);
+/// Throws: cancelled.
+[[noreturn]] void throw_stopped(const RunOptions& options);
+
+}  // namespace hfshard

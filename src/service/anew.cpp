@@ -1,0 +1,272 @@
+#include "service/anew.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <ranges>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "format/formats.h"
+#include "mapping/tables/scheme_defaults.h"
+#include "service/described.h"
+#include "service/loadable.h"
+#include "service/structure.h"
+#include "service/tree_names.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+constexpr std::string_view kNoScheme = "hf";
+
+// Returns the scheme whose loaders can read a tree that another program wrote. The names must show
+// the scheme's sign. Like a tree of parameters only, it must have a step, and nothing below
+// TreeExtras::empty.
+std::string scheme_of_tree(const Catalog& tree) {
+  const std::string scheme = MappingOptions().scheme;
+  const TreeExtras extras = tree_extras(scheme);
+  const auto below = [&](const std::string& prefix) {
+    return std::ranges::any_of(
+        tree.tensors, [&](const TensorInfo& info) { return info.name.starts_with(prefix + "."); });
+  };
+  const bool parameters_alone = tree.find(extras.step) && !below(extras.empty) &&
+                                std::ranges::any_of(schemes_of_names(tree), [&](const auto& one) {
+                                  return one.name == scheme;
+                                });
+  return parameters_alone ? scheme : std::string(kNoScheme);
+}
+
+// Throws: not_found, if a few of the model's arrays are all that is missing.
+void check_few_missing(const Catalog& tree, const CompiledModel& model) {
+  std::vector<std::string> missing;
+  for (const Leaf& leaf : model.leaves) {
+    if (!tree.find(leaf.name)) missing.push_back(leaf.name);
+  }
+  if (missing.empty() || 2 * missing.size() > model.leaves.size()) return;
+  throw Error(ErrorCode::not_found,
+              missing.size() == 1
+                  ? std::string("the checkpoint lacks one array of the model")
+                  : fmt::format("the checkpoint lacks {} arrays of the model", missing.size()))
+      .in_file(tree.location)
+      .in_tensor(missing.front())
+      .hint(
+          "leave out --config to reshard the arrays that are there, or pass the config of this "
+          "model");
+}
+
+// Optimizer arrays have the name of their weight and can have another shape.
+void check_same_model(const Catalog& tree, const CompiledModel& model,
+                      const std::string& config_name) {
+  const auto other = std::ranges::find_if(model.leaves, [&](const Leaf& leaf) {
+    auto array = std::ranges::lower_bound(tree.tensors, leaf.name, {}, &TensorInfo::name);
+    for (; array != tree.tensors.end() && array->name == leaf.name; ++array) {
+      if (array->shape == leaf.shape) return false;
+    }
+    return true;
+  });
+  if (other == model.leaves.end()) return;
+  check_few_missing(tree, model);
+  throw Error(ErrorCode::bad_input, "the checkpoint doesn't belong to this config's model")
+      .in_file(config_name)
+      .in_tensor(other->name)
+      .hint("pass the config of the checkpoint's model");
+}
+
+// Returns a tree's arrays under other names, one for each array.
+Catalog under_names(const Catalog& tree, const std::vector<std::string>& names) {
+  Catalog out;
+  out.location = tree.location;
+  out.directory = tree.directory;
+  out.tensors = tree.tensors;
+  for (std::size_t i = 0; i < names.size(); ++i) out.tensors[i].name = names[i];
+  std::ranges::stable_sort(out.tensors, {}, &TensorInfo::name);
+  return out;
+}
+
+std::vector<std::string> names_of(const Catalog& tree) {
+  std::vector<std::string> out;
+  for (const TensorInfo& info : tree.tensors) out.push_back(info.name);
+  return out;
+}
+
+// Returns a model's leaves under the tree's names for them.
+std::vector<Leaf> leaves_in_tree(const CompiledModel& model, const Catalog& tree,
+                                 const std::vector<std::string>& names) {
+  std::vector<Leaf> out;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto leaf = std::ranges::lower_bound(model.leaves, names[i], {}, &Leaf::name);
+    if (leaf == model.leaves.end() || leaf->name != names[i]) continue;
+    out.push_back(*leaf);
+    out.back().name = tree.tensors[i].name;
+  }
+  return out;
+}
+
+// Returns whether the model's loader can read the tree under its names. MaxText also reads
+// variables saved separately, and NNX module names, which RL puts below `base`. `names` has each
+// array's name in the model. Sources: AI-Hypercomputer/maxtext src/maxtext/utils/
+// model_creation_utils.py from_pretrained, src/maxtext/common/checkpointing.py.
+bool is_loaded(const CompiledModel& model, const Catalog& tree,
+               const std::vector<std::string>& names) {
+  constexpr std::string_view kBase = "base.";
+  constexpr std::string_view kValue = ".value";
+  std::set<std::string_view> found;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    std::string_view stored = tree.tensors[i].name;
+    bool loads = stored == names[i];
+    if (stored.starts_with(kAside)) {
+      loads = names[i].ends_with(stored.substr(kAside.size()));
+    } else if (stored.ends_with(kValue)) {
+      stored.remove_suffix(kValue.size());
+      if (stored.starts_with(kBase)) stored.remove_prefix(kBase.size());
+      loads = loads || names[i].ends_with(stored);
+    }
+    if (loads) found.insert(names[i]);
+  }
+  return std::ranges::all_of(model.leaves,
+                             [&](const Leaf& leaf) { return found.contains(leaf.name); });
+}
+
+// Returns whether a tree has the names of the model's files, below any key and inside any wrappers.
+// `tree` has its arrays under the model's names. Throws: bad_input (other shapes).
+bool has_own_names(const Catalog& tree, const Catalog& model, const std::string& config_name) {
+  std::size_t shared = 0;
+  for (auto array = tree.tensors.begin(); array != tree.tensors.end();) {
+    const TensorInfo& info = *array;
+    const auto end = std::find_if(array, tree.tensors.end(),
+                                  [&](const TensorInfo& other) { return other.name != info.name; });
+    const auto begin = std::exchange(array, end);
+    const auto found = model.find(info.name);
+    if (!found) continue;
+    ++shared;
+    const Shape& wanted = model.tensors[*found].shape;
+    if (std::ranges::find(begin, end, wanted, &TensorInfo::shape) != end) continue;
+    throw Error(ErrorCode::bad_input, fmt::format("the tensor is {} here; this config says {}",
+                                                  to_string(info.shape), to_string(wanted)))
+        .in_file(config_name)
+        .in_tensor(info.name)
+        .hint("check that the config belongs to this model and that the checkpoint is complete");
+  }
+  return 2 * shared > std::min(tree.tensors.size(), model.tensors.size());
+}
+
+// Compiles the model of the config next to a record, with its loader's arguments. Returns nothing
+// if the config no longer describes the tree.
+std::optional<CompiledModel> described_by_record(const Catalog& tree, const Recorded& recorded) {
+  if (recorded.model_files.empty()) return std::nullopt;
+  const StorePath config = StorePath(recorded.model_files) / "config.json";
+  try {
+    return describe_model(tree, config.read(), config.text(), mapping_of(recorded)).model;
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::internal) throw;
+    return std::nullopt;
+  }
+}
+
+// Sets the loader arguments for a tree. A known model has all of them.
+void take_load_words(CompiledModel* known, bool recorded, CompiledModel& model) {
+  const std::string& scheme = model.loader.empty() ? model.scheme : model.loader;
+  if (known != nullptr && known->scheme == scheme) {
+    model.model_names = std::move(known->model_names);
+    model.load_words = std::move(known->load_words);
+    model.load_note = std::move(known->load_note);
+    return;
+  }
+  const LoaderOptions loader = loader_options(scheme);
+  if (loader.name.empty()) return;
+  if (recorded && !loader.stacked.empty())
+    model.load_words = {fmt::format("{}={}", loader.stacked, model.stacked ? "true" : "false")};
+  if (!loader.always.empty()) model.load_words.push_back(loader.always);
+  model.load_note = fmt::format(
+      "Pass --config DIR of the model to add {}'s arguments for its sizes.", loader.name);
+}
+
+// Returns the nodes of a tree, or those of the nested state that a DCP was saved from. A target
+// that keeps a nested state gets the lists of a tree.
+std::shared_ptr<const TreeStructure> structure_for(const FileLayout& target, TreeSource& tree) {
+  std::shared_ptr<const TreeStructure> out = tree.catalog().structure;
+  if (out == nullptr && target.structure) out = structure_of_keys(tree.catalog());
+  if (out != nullptr && target.objects && tree.catalog().nested.empty())
+    tree.names().nested = nested_of(*out);
+  return out;
+}
+
+}  // namespace
+
+void carry_recorded(TreeSource& tree, const Recorded& recorded) {
+  if (recorded.model_files.empty()) return;
+  const StorePath directory(recorded.model_files);
+  tree.carry(directory, (directory / "config.json").read());
+}
+
+CompiledModel compile_anew(TreeSource& tree, const StorePath& place, const PlanOptions& options) {
+  SameOptions same;
+  for (const std::string& text : options.tree.axes) same.axes.push_back(parse_axes(text));
+  const auto recorded = recorded_at(place);
+  bool own_names = false;
+  bool loads = true;
+  std::optional<CompiledModel> known;  // described by its config
+  if (const TreeOptions& asked = options.tree; asked.config_text) {
+    MappingOptions any;  // the tree shows its scheme, its layout and the release that it fits
+    any.files = options.mapping.files;
+    const std::vector<std::string> names = names_in_model(tree.catalog(), asked, any);
+    const Catalog as_model = under_names(tree.catalog(), names);
+    Described described = describe_model(as_model, *asked.config_text, asked.config_name, any);
+    own_names = !has_all(as_model, described.model) &&
+                has_own_names(as_model, described.catalog, asked.config_name);
+    if (!own_names) {
+      check_same_model(as_model, described.model, asked.config_name);
+      same.known = leaves_in_tree(described.model, tree.catalog(), names);
+      if (is_loaded(described.model, tree.catalog(), names))
+        known = std::move(described.model);
+      else
+        loads = false;
+    }
+  } else if (recorded) {
+    same.known = recorded->tree->leaves;
+    known = described_by_record(tree.catalog(), *recorded);
+  }
+  const std::string scheme = recorded ? recorded->tree->scheme : scheme_of_tree(tree.catalog());
+  MappingOptions mapping = options.mapping;
+  const FileLayout target = format_of(options.target).layout();
+  const bool makes_tree = target.structure;
+  const std::shared_ptr<const TreeStructure> structure = structure_for(target, tree);
+  mapping.flat_names = mapping.flat_names || structure != nullptr;
+  CompiledModel model = compile_same(tree.catalog(), mapping, same);
+  model.scheme = scheme;
+  if (const auto named = schemes_of_names(tree.catalog());
+      loads && scheme == kNoScheme && named.size() == 1 &&
+      (known || loader_takes(named.front().name, names_of(tree.catalog()))))
+    model.loader = named.front().name;
+  if (scheme != kNoScheme || !model.loader.empty())
+    model.left_out_leaves = parameters_left_out(model, tree.catalog());
+  keep_structure(structure.get(), mapping, tree.catalog().location, model);
+  if (!makes_tree) name_left_out(tree_extras(scheme).empty, recorded.has_value(), model);
+  if (own_names) {
+    model.notes.emplace_back(
+        "its names are those of the model's files, which have no logical axes: pass --axes, or "
+        "hfshard cuts the arrays by size");
+  }
+  if (recorded) {
+    model.family = recorded->origin.model->family;
+    model.stacked = recorded->origin.model->stacked;
+    model.origin = recorded->origin_path;
+    // If the names aren't the model's own, a loader that reads config.json would look for other
+    // names.
+    if (scheme == kNoScheme || !format_of(options.target).layout().whole_arrays)
+      carry_recorded(tree, *recorded);
+  }
+  take_load_words(known ? &*known : nullptr, recorded.has_value(), model);
+  return model;
+}
+
+}  // namespace hfshard

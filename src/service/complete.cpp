@@ -1,0 +1,191 @@
+#include "service/complete.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "mapping/resolve/find.h"
+#include "mapping/tables/quantization.h"
+#include "mapping/tables/table.h"
+#include "plan/compile/compile_model.h"
+#include "plan/compile/steps.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+constexpr const char* kTakeAll = "to convert the arrays as they are, pass --include '*'";
+
+// Checks the names with the first scheme that has the model. Returns nothing if no scheme has it,
+// and sets `why` to the first scheme's reason.
+std::optional<NameCheck> check_by(const MappingTable& table, const Catalog& catalog,
+                                  const MappingOptions& asked, Requirements requirements,
+                                  std::string& why) {
+  MappingOptions options;
+  options.options = asked.options;
+  options.files = asked.files;
+  for (const Scheme& scheme : table.schemes) {
+    options.scheme = scheme.name;
+    for (const bool stacked : {true, false}) {
+      options.stacked = stacked;
+      try {
+        return check_names(catalog, options, requirements);
+      } catch (const Error& error) {  // the scheme doesn't have the model
+        if (error.code() == ErrorCode::internal || !error.tensor().empty()) throw;
+        if (why.empty()) why = error.sentence();
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+// The rules of a family without biases don't list biases, even if the config says it has them.
+bool is_bias_of_config(const Json& config, std::string_view name) {
+  const auto says = [&](std::string_view key) {
+    const Json* flag = config.find(key);
+    return flag != nullptr && flag->is_bool() && flag->as_bool();
+  };
+  return name.ends_with(".bias") && (says("attention_bias") || says("mlp_bias"));
+}
+
+// Describes how the names differ from the family's rules, which may not know this model well.
+std::string doubt_of(const NameCheck& check, std::size_t missing, const CheckFinding* first,
+                     const std::vector<std::string>& others) {
+  if (missing == 0 && others.empty()) return {};
+  std::string out =
+      fmt::format("the output may not be a whole model: of the names in {} models, ", check.family);
+  out += missing == 0 ? "none are missing"
+                      : fmt::format("{} {} missing, such as {}", missing,
+                                    missing == 1 ? "is" : "are", quote(first->tensor));
+  if (!others.empty()) out += fmt::format("; unknown names: {}", quoted_list(others, kShownNames));
+  return out;
+}
+
+// Returns a warning if all names of a model with an unknown family are below one key, as in
+// {"model": state_dict}. Sources of the keys: huggingface/accelerate
+// src/accelerate/utils/fsdp_utils.py (model); Lightning-AI/pytorch-lightning
+// src/lightning/pytorch/trainer/connectors/checkpoint_connector.py (state_dict); pytorch/tutorials
+// recipes_source/distributed_checkpoint_recipe.rst (app).
+std::string doubt_of_root(const Catalog& tree) {
+  constexpr std::array<std::string_view, 4> kRoots{"model", "module", "state_dict", "app"};
+  for (const std::string_view root : kRoots) {
+    bool all = !tree.tensors.empty();
+    bool nested = false;
+    for (const TensorInfo& info : tree.tensors) {
+      const bool below = info.name.starts_with(root) &&
+                         std::string_view(info.name).substr(root.size()).starts_with('.');
+      all = all && below;
+      if (!below) break;
+      const std::string_view rest = std::string_view(info.name).substr(root.size() + 1);
+      nested = nested || rest.starts_with("model.") || rest.starts_with("lm_head.");
+    }
+    if (all && nested) {
+      return fmt::format("all tensors are below {}; pass --root {} to read the names below it",
+                         quote(root), root);
+    }
+  }
+  return {};
+}
+
+std::string why_unknown(const Catalog& tree) {
+  const Json config = parse_json(tree.config_text, config_path(tree.location));
+  const Json* type = config.find("model_type");
+  return fmt::format("{}, so the arrays keep their names",
+                     type != nullptr && type->is_string()
+                         ? fmt::format("no family has model_type {}", quote(type->as_string()))
+                         : std::string("config.json has no model_type"));
+}
+
+}  // namespace
+
+Completeness check_complete(const Catalog& catalog, const MappingOptions& mapping) {
+  Completeness out;
+  if (!mapping.include.empty() || mapping.num_layers) return out;
+  if (catalog.config_text.empty()) {
+    out.unchecked = "without a config.json, hfshard can't tell which tensors the model has";
+    return out;
+  }
+  const Json config = parse_json(catalog.config_text, config_path(catalog.location));
+  const std::optional<FamilyFile> family = find_family(config, mapping.files);
+  if (!family) {
+    out.is_unknown = true;
+    return out;
+  }
+  const MappingTable table = load_table(*family);
+  auto check = check_by(table, catalog, mapping, Requirements::hold, out.unchecked);
+  const bool is_known = check.has_value();
+  if (!is_known)
+    check = check_by(table, catalog, mapping, Requirements::are_passed_over, out.unchecked);
+  if (!check) return out;
+  const std::string why = std::exchange(out.unchecked, {});
+  const CheckFinding* first = nullptr;
+  std::size_t missing = 0;
+  for (const CheckFinding& finding : check->findings) {
+    if (left_out(mapping, finding.tensor)) continue;
+    if (finding.rule.empty()) {
+      out.others.push_back(finding.tensor);
+    } else if (missing++ == 0) {
+      first = &finding;
+    }
+  }
+  for (const std::string& name : out.others) {  // codes aren't tensors of the model
+    const UndecodedMethod* method = quantization().undecoded_name(name);
+    if (method == nullptr) continue;
+    out.others.clear();
+    out.unchecked = fmt::format("it is quantized with {}", method->what);
+    return out;
+  }
+  if (!is_known) {
+    std::erase_if(out.others,
+                  [&](const std::string& name) { return is_bias_of_config(config, name); });
+    out.doubt = doubt_of(*check, missing, first, std::exchange(out.others, {}));
+    if (out.doubt.empty()) {
+      out.compared =
+          fmt::format("names and shapes are those of {} models; hfshard checked nothing else: {}",
+                      check->family, why);
+    }
+    return out;
+  }
+  if (missing == 0) return out;
+  throw Error(ErrorCode::not_found,
+              missing == 1 ? std::string("the source lacks a tensor of the model")
+                           : fmt::format("the source lacks {} tensors of the model", missing))
+      .in_file(catalog.location)
+      .in_tensor(first->tensor)
+      .by_rule(first->rule)
+      .hint(fmt::format("config.json expects {}{}; {}", missing == 1 ? "it" : "them",
+                        out.others.empty()
+                            ? std::string()
+                            : "; the model has no " + quoted_list(out.others, kShownNames),
+                        kTakeAll));
+}
+
+Completeness check_complete_tree(Catalog tree, std::string config_text,
+                                 const MappingOptions& mapping) {
+  tree.config_text = std::move(config_text);
+  Completeness found = check_complete(tree, mapping);
+  if (found.is_unknown) {
+    found.unchecked = why_unknown(tree);
+    found.doubt = doubt_of_root(tree);
+  }
+  if (found.others.empty()) return found;
+  const std::size_t count = found.others.size();
+  throw Error(ErrorCode::bad_input,
+              fmt::format("{} not in the model that config.json describes: {}",
+                          count == 1 ? "an array is" : fmt::format("{} arrays are", count),
+                          quoted_list(found.others, kShownNames)))
+      .in_file(tree.location)
+      .in_tensor(found.others.front())
+      .hint(fmt::format(
+          "pass --exclude GLOB to leave arrays out, or --root KEY to read a subtree; {}",
+          kTakeAll));
+}
+
+}  // namespace hfshard

@@ -1,0 +1,359 @@
+#include "service/own_names.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "mapping/resolve/bindings.h"
+#include "mapping/resolve/find.h"
+#include "mapping/tables/scheme_defaults.h"
+#include "mapping/tables/table.h"
+#include "plan/compile/compile_model.h"
+#include "plan/compile/steps.h"
+#include "service/described.h"
+#include "service/recorded.h"
+#include "service/renamed.h"
+#include "service/tree_source.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+using Names = std::vector<std::string>;
+
+// Modules that wrap another one, at any depth. No model has modules with these names. Sources:
+// pytorch/pytorch torch/_dynamo/eval_frame.py (OptimizedModule), torch/distributed/fsdp/
+// _common_utils.py (FSDP_WRAPPED_MODULE), torch/distributed/algorithms/_checkpoint/
+// checkpoint_wrapper.py (_CHECKPOINT_WRAPPED_MODULE); huggingface/transformers issue 29659.
+constexpr std::array<std::string_view, 4> kAnywhere = {
+    "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "_orig_module."};
+// Wrappers that appear only before all names. Sources: pytorch/pytorch torch/nn/parallel/
+// distributed.py; huggingface/peft src/peft/peft_model.py (base_model), tuners/lora/model.py
+// (model).
+constexpr std::array<std::string_view, 2> kInFront = {"base_model.model.", "module."};
+// Parts of names that a merged model doesn't have. Source: huggingface/peft src/peft/tuners/
+// lora/layer.py, src/peft/utils/other.py (ModulesToSaveWrapper).
+constexpr std::array<std::string_view, 8> kAdapterParts = {"lora_A",
+                                                           "lora_B",
+                                                           "lora_embedding_A",
+                                                           "lora_embedding_B",
+                                                           "lora_magnitude_vector",
+                                                           "base_layer",
+                                                           "modules_to_save",
+                                                           "original_module"};
+
+constexpr const char* kUnwrap = "save the state dict of the unwrapped model";
+
+std::size_t count_before(const Names& names, std::string_view prefix) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      names, [&](const std::string& name) { return name.starts_with(prefix); }));
+}
+
+// Erases a wrapper at the start of any component. Returns whether the name had one.
+bool take_wrapper_off(std::string& name, std::string_view wrapper) {
+  bool any = false;
+  for (std::size_t at = name.find(wrapper); at != std::string::npos; at = name.find(wrapper, at)) {
+    if (at != 0 && name[at - 1] != '.') {
+      ++at;
+      continue;
+    }
+    name.erase(at, wrapper.size());
+    any = true;
+  }
+  return any;
+}
+
+class Undoing {
+ public:
+  Undoing(Names names, std::string location)
+      : location_(std::move(location)), first_(names), names_(std::move(names)) {}
+
+  const Names& names() const noexcept { return names_; }
+
+  // Removes a prefix from all names. Throws: bad_input, if only some names begin with it.
+  void take_prefix_off(const std::string& prefix) {
+    refuse_partial(prefix, count_before(names_, prefix),
+                   "for this scheme, pass --prefix with the text that all tensor names of the "
+                   "source begin with");
+    for (std::string& name : names_) name.erase(0, prefix.size());
+    notes_.push_back(
+        fmt::format("hfshard removed {} from every tensor name (--prefix)", quote(prefix)));
+  }
+
+  // `in_front`: also removes those that can be a module's own name in a model of an unknown family.
+  void take_wrappers_off(bool in_front) {
+    bool more = true;
+    while (more) {
+      more = false;
+      for (const std::string_view wrapper : kAnywhere) more |= take_anywhere(wrapper);
+      for (const std::string_view wrapper : kInFront)
+        if (in_front) more |= take_in_front(wrapper);
+    }
+  }
+
+  void take_outer_off(const std::string& outer) { take_in_front(outer); }
+
+  void put_before(const std::string& prefix, const Names& names) {
+    names_ = names;
+    notes_.push_back(
+        fmt::format("the tensors have the base model's names (as AutoModel saves them); hfshard "
+                    "read them as {} and the name",
+                    quote(prefix)));
+  }
+
+  OwnNames finish() {
+    Names sorted = names_;
+    std::ranges::sort(sorted);
+    const auto twice = std::ranges::adjacent_find(sorted);
+    if (twice != sorted.end()) {
+      const auto at = std::ranges::find(names_, *twice) - names_.begin();
+      throw Error(
+          ErrorCode::bad_input,
+          fmt::format("without their wrappers, two tensors have the name {}", quote(*twice)))
+          .in_file(location_)
+          .in_tensor(first_[static_cast<std::size_t>(at)])
+          .hint(kUnwrap);
+    }
+    return {std::move(names_), std::move(notes_)};
+  }
+
+ private:
+  void refuse_partial(std::string_view prefix, std::size_t count, const char* hint) const {
+    if (count == names_.size()) return;
+    const auto other = std::ranges::find_if(
+        names_, [&](const std::string& name) { return !name.starts_with(prefix); });
+    throw Error(ErrorCode::bad_input, fmt::format("{} begins {} of the {} tensor names",
+                                                  quote(prefix), count, names_.size()))
+        .in_file(location_)
+        .in_tensor(first_[static_cast<std::size_t>(other - names_.begin())])
+        .hint(hint);
+  }
+
+  bool take_anywhere(std::string_view wrapper) {
+    const std::size_t front = count_before(names_, wrapper);
+    if (front != 0) refuse_partial(wrapper, front, kUnwrap);
+    std::size_t count = 0;
+    for (std::string& name : names_)
+      if (take_wrapper_off(name, wrapper)) ++count;
+    if (count == 0) return false;
+    note(wrapper, count);
+    return true;
+  }
+
+  bool take_in_front(std::string_view wrapper) {
+    const std::size_t count = count_before(names_, wrapper);
+    if (count == 0) return false;
+    refuse_partial(wrapper, count, kUnwrap);
+    for (std::string& name : names_) name.erase(0, wrapper.size());
+    note(wrapper, count);
+    return true;
+  }
+
+  void note(std::string_view wrapper, std::size_t count) {
+    notes_.push_back(
+        count == names_.size()
+            ? fmt::format("hfshard removed the wrapper {} from every tensor name", quote(wrapper))
+            : fmt::format("hfshard removed the wrapper {} from {} of {} tensor names",
+                          quote(wrapper), count, names_.size()));
+  }
+
+  std::string location_;
+  Names first_;  // the stored names
+  Names names_;
+  Names notes_;
+};
+
+bool is_of_adapter(std::string_view name) {
+  const Names parts = split(name, '.');
+  return std::ranges::any_of(parts, [](const std::string& part) {
+    return std::ranges::find(kAdapterParts, part) != kAdapterParts.end();
+  });
+}
+
+// Returns possible first components of the layers' names, according to the rules.
+Names base_prefixes(const MappingTable& table, const Json& config) {
+  const Bindings::Options none;
+  const Bindings bindings(table, config, none, {});
+  Names out;
+  for (const LayerGroup& group : table.main_scheme().groups) {
+    std::string prefix = group.hf.shown(bindings);
+    prefix.resize(std::min(prefix.size(), prefix.find('.') + 1));
+    const bool plain = prefix.size() > 1 && prefix.find('{') == std::string::npos;
+    if (plain && std::ranges::find(out, prefix) == out.end()) out.push_back(std::move(prefix));
+  }
+  return out;
+}
+
+// Returns whether the family's rules take every name. Names can be missing. A glob that drops most
+// names, such as "vision_model.*", doesn't prove anything.
+bool are_known(Names names, const std::string& config_text, const MappingOptions& mapping) {
+  std::ranges::sort(names);
+  const NameList list{"", config_text, std::move(names)};
+  for (const bool stacked : {true, false}) {
+    MappingOptions options = mapping;
+    options.stacked = stacked;
+    try {
+      const NameCheck check = check_names(list, options);
+      return 2 * check.dropped.size() < list.names.size() &&
+             std::ranges::none_of(check.findings,
+                                  [](const CheckFinding& finding) { return finding.rule.empty(); });
+    } catch (const Error& error) {  // the rules don't have this model
+      if (error.code() == ErrorCode::internal) throw;
+    }
+  }
+  return false;
+}
+
+// Returns the names with a prefix. An output head, which is outside the base model, keeps its name.
+Names with_prefix(const Names& names, const std::string& prefix) {
+  Names out;
+  for (const std::string& name : names)
+    out.push_back(name.starts_with("lm_head.") ? name : prefix + name);
+  return out;
+}
+
+MappingOptions by_main_scheme(const MappingTable& table, const MappingOptions& asked) {
+  MappingOptions out;
+  out.scheme = table.main_scheme().name;
+  out.files = asked.files;
+  return out;
+}
+
+// Removes the name of a trainer's module that has the model as a member, such as "model." in
+// PyTorch Lightning. All names must begin with it. The family must know the rest, and not the full
+// names.
+void take_outer_off(const MappingTable& table, const std::string& config,
+                    const MappingOptions& asked, Undoing& undoing) {
+  if (undoing.names().empty()) return;
+  const std::string& first = undoing.names().front();
+  const std::string outer = first.substr(0, first.find('.') + 1);
+  if (outer.size() < 2 || count_before(undoing.names(), outer) != undoing.names().size()) return;
+  const MappingOptions mapping = by_main_scheme(table, asked);
+  if (are_known(undoing.names(), config, mapping)) return;
+  Names inner;
+  for (const std::string& name : undoing.names()) inner.push_back(name.substr(outer.size()));
+  if (are_known(std::move(inner), config, mapping)) undoing.take_outer_off(outer);
+}
+
+void find_base_prefix(const MappingTable& table, const std::string& config,
+                      const MappingOptions& asked, Undoing& undoing) {
+  const MappingOptions mapping = by_main_scheme(table, asked);
+  Names prefixes;
+  try {
+    prefixes = base_prefixes(table, parse_json(config, "config.json"));
+  } catch (const Error& error) {  // compiling reports what the config lacks
+    if (error.code() == ErrorCode::internal) throw;
+  }
+  std::erase_if(prefixes, [&](const std::string& prefix) {
+    return count_before(undoing.names(), prefix) != 0;
+  });
+  if (prefixes.empty() || are_known(undoing.names(), config, mapping)) return;
+  for (const std::string& prefix : prefixes) {
+    const Names names = with_prefix(undoing.names(), prefix);
+    if (!are_known(names, config, mapping)) continue;
+    undoing.put_before(prefix, names);
+    return;
+  }
+}
+
+}  // namespace
+
+std::string without_wrappers(std::string name) {
+  for (const std::string_view wrapper : kAnywhere) take_wrapper_off(name, wrapper);
+  return name;
+}
+
+bool takes_prefix_off(const MappingOptions& mapping) {
+  return !mapping.prefix.empty() && mapping.scheme != "hf";
+}
+
+OwnNames own_names(const std::vector<std::string>& names, const std::string& config_text,
+                   const std::string& location, const MappingOptions& mapping) {
+  std::optional<FamilyFile> family;
+  if (!config_text.empty())
+    family = find_family(parse_json(config_text, config_path(location)), mapping.files);
+  Undoing out(names, location);
+  if (takes_prefix_off(mapping)) out.take_prefix_off(mapping.prefix);
+  out.take_wrappers_off(family.has_value());
+  if (!family) return out.finish();
+  const MappingTable table = load_table(*family);
+  const std::string config = without_codes(config_text, "config.json");
+  take_outer_off(table, config, mapping, out);
+  if (has_rules(mapping)) find_base_prefix(table, config, mapping, out);
+  return out.finish();
+}
+
+std::optional<Catalog> under_rules_names(const Catalog& files, const MappingOptions& mapping) {
+  MappingOptions by_rules;
+  by_rules.files = mapping.files;
+  Names names;
+  for (const TensorInfo& tensor : files.tensors) names.push_back(tensor.name);
+  const OwnNames own = own_names(names, files.config_text, files.location, by_rules);
+  if (own.notes.empty()) return std::nullopt;
+  Catalog out = files;
+  for (std::size_t i = 0; i < own.names.size(); ++i) out.tensors[i].name = own.names[i];
+  std::ranges::stable_sort(out.tensors, {}, &TensorInfo::name);
+  return out;
+}
+
+void refuse_adapter_tensors(const Catalog& catalog, const std::string& config_text,
+                            const MappingOptions& mapping) {
+  if (config_text.empty()) return;
+  const Json config = parse_json(config_text, config_path(catalog.location));
+  if (!find_family(config, mapping.files)) return;
+  std::size_t count = 0;
+  const TensorInfo* first = nullptr;
+  for (const TensorInfo& tensor : catalog.tensors) {
+    if (!is_of_adapter(tensor.name) || left_out(mapping, tensor.name)) continue;
+    if (count++ == 0) first = &tensor;
+  }
+  if (count == 0) return;
+  const std::string& file = catalog.file_name(*first);
+  throw Error(ErrorCode::unsupported, fmt::format("{} of {} tensors belong to an unmerged adapter",
+                                                  count, catalog.tensors.size()))
+      .in_file(file == kWholeTree ? catalog.location : file)
+      .in_tensor(first->name)
+      .hint("merge the adapter first: model.merge_and_unload().save_pretrained(DIR)");
+}
+
+std::shared_ptr<const Checkpoint> with_names_if_any(std::shared_ptr<const Checkpoint> opened,
+                                                    const StorePath& place,
+                                                    const MappingOptions& mapping) {
+  try {
+    return with_own_names(opened, place, mapping);
+  } catch (const Error& error) {  // convert refuses these names, but diff can compare them
+    if (error.code() == ErrorCode::internal) throw;
+    return opened;
+  }
+}
+
+std::shared_ptr<const Checkpoint> with_own_names(std::shared_ptr<const Checkpoint> opened,
+                                                 const StorePath& place,
+                                                 const MappingOptions& mapping) {
+  if (!takes_prefix_off(mapping) && !recorded_dialect(place).empty()) return opened;
+  const std::string config_text = opened->catalog().config_text;
+  return with_names_by_config(std::move(opened), config_text, mapping);
+}
+
+std::shared_ptr<const Checkpoint> with_names_by_config(std::shared_ptr<const Checkpoint> opened,
+                                                       const std::string& config_text,
+                                                       const MappingOptions& mapping) {
+  std::vector<std::string> names;
+  const Catalog& catalog = opened->catalog();
+  for (const TensorInfo& tensor : catalog.tensors) names.push_back(tensor.name);
+  OwnNames own = own_names(names, config_text, catalog.location, mapping);
+  if (own.notes.empty()) return opened;
+  std::vector<NamedArray> arrays;
+  for (std::uint32_t i = 0; i < own.names.size(); ++i)
+    arrays.push_back({i, std::move(own.names[i])});
+  return renamed(std::move(opened), std::move(arrays), own.notes);
+}
+
+}  // namespace hfshard

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+#include "bytes/store/store.h"
+
+#include "hfshard/plan.h"
+
+namespace hfshard {
+
+/// Throws: usage, for --root with a checkpoint that hfshard wrote, because its record describes the
+/// whole tree.
+void check_root(const StorePath& place, const std::string& root);
+
+/// Throws: usage, for options that select files if the source is a tree of arrays.
+void check_no_files(const StorePath& place, const FileGlobs& asked);
+
+/// Throws: usage, for options of trees if the source is a model.
+void check_no_tree(const StorePath& place, const TreeOptions& asked);
+
+}  // namespace hfshard

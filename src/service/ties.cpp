@@ -1,0 +1,100 @@
+#include "service/ties.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/json.h"
+#include "mapping/resolve/bindings.h"
+#include "mapping/resolve/find.h"
+#include "mapping/resolve/resolve.h"
+#include "mapping/tables/table.h"
+#include "ops/index_map.h"
+#include "ops/value.h"
+#include "plan/compile/steps.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+// Returns the array that stores a tensor of the model unchanged.
+std::optional<std::uint32_t> array_of(const CompiledModel& model, const std::string& name) {
+  const auto leaf = std::ranges::lower_bound(model.leaves, name, {}, &Leaf::name);
+  if (leaf == model.leaves.end() || leaf->name != name) return std::nullopt;
+  const auto number = static_cast<std::uint32_t>(leaf - model.leaves.begin());
+  const auto is_part = [&](const auto& item) { return item.target == number; };
+  const auto first = std::ranges::find_if(model.transfers, is_part);
+  if (first == model.transfers.end() || std::ranges::any_of(model.fills, is_part))
+    return std::nullopt;
+  const bool plain = std::none_of(first + 1, model.transfers.end(), is_part) &&
+                     first->sources.size() == 1 && first->value.empty() && !first->decode &&
+                     normalize(first->map) == normalize(identity_map(leaf->shape));
+  return plain ? std::optional(first->sources.front()) : std::nullopt;
+}
+
+// Adds a claim that two arrays of the tree are equal.
+void add_tie(const Catalog& tree, std::uint32_t copy, std::uint32_t twin, const std::string& rule,
+             CompiledModel& claims) {
+  const TensorInfo& held = tree.tensors[copy];
+  const TensorInfo& source = tree.tensors[twin];
+  const bool comparable =
+      held.shape == source.shape &&
+      (held.dtype == source.dtype || can_apply_value({}, source.dtype, held.dtype));
+  if (!comparable) return;
+  Leaf leaf;
+  static_cast<Array&>(leaf) = held;
+  Transfer same;
+  same.target = static_cast<std::uint32_t>(claims.leaves.size());
+  same.rule = static_cast<std::uint32_t>(claims.rules.size());
+  same.sources = {twin};
+  same.source_shape = source.shape;
+  same.source_dtype = source.dtype;
+  same.map = identity_map(source.shape);
+  same.copy = true;
+  claims.rules.push_back(rule);
+  claims.leaves.push_back(std::move(leaf));
+  claims.transfers.push_back(std::move(same));
+}
+
+// Resolves the model in the first scheme that has it.
+std::optional<ResolvedModel> resolve_any(const MappingTable& table, Bindings& bindings) {
+  for (const Scheme& scheme : table.schemes) {
+    for (const bool stacked : {false, true}) {
+      try {
+        return resolve(scheme, bindings, stacked);
+      } catch (const Error& error) {  // the scheme doesn't have this model
+        if (error.code() == ErrorCode::internal) throw;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void claim_ties(const Catalog& tree, const std::string& config_text, const std::string& config_name,
+                const MappingOptions& mapping, CompiledModel& model) {
+  if (model.claims || config_text.empty()) return;
+  const Json config = parse_json(config_text, config_name);
+  const auto family = find_family(config, mapping.files);
+  if (!family) return;
+  const MappingTable table = load_table(*family);
+  const Bindings::Options none;
+  Bindings bindings(table, config, none, shapes_of(tree));
+  const auto resolved = resolve_any(table, bindings);
+  if (!resolved) return;
+  CompiledModel claims;
+  for (const ResolvedDrop& drop : resolved->drops) {
+    for (std::size_t i = 0; i < drop.same_as.size(); ++i) {
+      const auto copy = array_of(model, drop.sources[i]);
+      const auto twin = array_of(model, drop.same_as[i]);
+      if (!copy || !twin || accepted_loss(mapping, tree.tensors[*copy].name) != nullptr) continue;
+      add_tie(tree, *copy, *twin, drop.rule->pointer, claims);
+    }
+  }
+  if (!claims.leaves.empty()) model.claims = std::make_shared<const CompiledModel>(claims);
+}
+
+}  // namespace hfshard

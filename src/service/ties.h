@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+#include "catalog/catalog.h"
+#include "ops/transfer.h"
+
+#include "hfshard/mapping.h"
+
+namespace hfshard {
+
+/// Makes a run compare the arrays of `tree` that the model's config ties, such as an output head
+/// and the embedding. The model keeps both, but its loaders take only one. Does nothing for a
+/// config of no known family, for arrays that --drop names, or if CompiledModel::claims isn't
+/// empty.
+void claim_ties(const Catalog& tree, const std::string& config_text, const std::string& config_name,
+                const MappingOptions& mapping, CompiledModel& model);
+
+}  // namespace hfshard

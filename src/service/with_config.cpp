@@ -1,0 +1,90 @@
+#include "service/with_config.h"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "bytes/local/files.h"
+#include "format/formats.h"
+#include "plan/compile/steps.h"
+
+namespace hfshard {
+namespace {
+
+// Returns the catalog of files with the config from --config.
+Catalog configured(Catalog catalog, const TreeOptions& asked) {
+  if (!catalog.config_text.empty())
+    catalog.notes.emplace_back("hfshard used the config of --config, not the source's own");
+  catalog.config_text = *asked.config_text;
+  if (!exists(asked.config_name)) return catalog;  // a recorded config is only text
+  const std::string directory = parent_path(asked.config_name);
+  std::vector<std::string> left = std::exchange(catalog.side_files, model_side_files(directory));
+  catalog.directory = directory;
+  std::erase_if(left, [&](const std::string& name) {
+    return std::ranges::find(catalog.side_files, name) != catalog.side_files.end();
+  });
+  if (left.empty()) return catalog;
+  catalog.notes.push_back(fmt::format("config and tokenizer come from {}; not copied: {}",
+                                      quote(directory), quoted_list(left)));
+  return catalog;
+}
+
+// The same files and tensors with another catalog.
+class ConfiguredFiles final : public Checkpoint {
+ public:
+  ConfiguredFiles(std::shared_ptr<const Checkpoint> inner, Catalog catalog)
+      : inner_(std::move(inner)), catalog_(std::move(catalog)) {}
+
+  const Catalog& catalog() const override { return catalog_; }
+  std::uint64_t data_files() const override { return inner_->data_files(); }
+  bool has_piece(std::uint32_t array, const Shape& piece) const override {
+    return inner_->has_piece(array, piece);
+  }
+  std::optional<PiecePlace> find_piece(std::uint32_t array, const Shape& piece) const override {
+    return inner_->find_piece(array, piece);
+  }
+  std::unique_ptr<PieceReader> open_piece(std::uint32_t array, const Shape& piece, PieceSteps steps,
+                                          std::span<std::byte> scratch) const override {
+    return inner_->open_piece(array, piece, steps, scratch);
+  }
+  std::uint64_t scratch_bytes(std::uint32_t array, PieceSteps steps) const override {
+    return inner_->scratch_bytes(array, steps);
+  }
+  std::string object_digest(const ObjectReader& reader, const ObjectInfo& object) const override {
+    return inner_->object_digest(reader, object);
+  }
+  std::uint64_t heap_bytes() const override {
+    return inner_->heap_bytes() + hfshard::heap_bytes(catalog_);
+  }
+
+ private:
+  std::shared_ptr<const Checkpoint> inner_;
+  Catalog catalog_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Checkpoint> with_config(std::shared_ptr<const Checkpoint> files,
+                                              const TreeOptions& asked) {
+  if (!asked.config_text) return files;
+  const Catalog& own = files->catalog();
+  if (!own.config_text.empty() && parse_json(own.config_text, config_path(own.location)) ==
+                                      parse_json(*asked.config_text, asked.config_name))
+    return files;
+  return std::make_shared<ConfiguredFiles>(std::move(files), configured(own, asked));
+}
+
+std::shared_ptr<const Checkpoint> without_side_files(std::shared_ptr<const Checkpoint> files) {
+  Catalog catalog = files->catalog();
+  catalog.side_files.clear();
+  return std::make_shared<ConfiguredFiles>(std::move(files), std::move(catalog));
+}
+
+}  // namespace hfshard

@@ -1,0 +1,46 @@
+# What lies beside a model's weights goes along, or is named: adapters, other weights, folders, metadata of the files.
+source "$TESTS/cli/lib.bash"
+example qwen3 in
+mkdir in/additional_chat_templates in/2_Dense in/assets
+echo '{{ messages }}' >in/additional_chat_templates/tool.jinja
+echo x >in/README.md
+echo x >in/LICENSE.txt
+echo x >in/picture.png
+echo '{}' >in/modules.json
+echo '{}' >in/adapter_config.json
+echo 'import helper' >in/helper.py
+cp in/model.safetensors in/2_Dense/
+echo x >in/adapter_model.bin
+python3 - <<'EOF'
+import json
+data = open("in/model.safetensors", "rb").read()
+size = int.from_bytes(data[:8], "little")
+head = json.loads(data[8:8 + size])
+head["__metadata__"] = {"format": "pt", "step": "300", "recipe": "a"}
+text = json.dumps(head, separators=(",", ":")).encode()
+text += b" " * (-len(text) % 8)
+open("in/model.safetensors", "wb").write(len(text).to_bytes(8, "little") + text + data[8 + size:])
+EOF
+show convert in files --to safetensors | grep -v "in [0-9.]* s)"
+tree files
+ends verify files in
+show convert in out | grep -E "note|read|exit"
+tree out/hf
+ends verify out in
+echo "-- further steps of one root"
+ends convert in out --output-step 1
+ends convert in out --output-step 1 --overwrite
+cp -r in changed
+echo '{}' >changed/tokenizer_config.json
+told convert changed out --output-step 2
+ls -d .out* 2>/dev/null || echo "nothing is staged"
+ends convert changed out --output-step 2 --overwrite
+ends convert in out --output-step 2 --overwrite
+echo y >>out/hf/additional_chat_templates/tool.jinja
+show verify out in
+echo "-- a cast of what is never cast"
+show reshard out again --cast step=bf16
+echo "-- parts of one checkpoint"
+python3 "$TESTS/support/tiny_dcp.py" torch
+ends reshard torch part --root layers
+show diff part torch --quiet | tail -1

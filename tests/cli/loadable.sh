@@ -1,0 +1,54 @@
+# Outputs that loaders don't take are said to be so, or refused with the option that accepts them.
+source "$TESTS/cli/lib.bash"
+example qwen3 hf
+shown() { show "$@" | grep -vE '^(digest|family|tokenizer)'; }
+# Arrays by these names, as a checkpoint of PyTorch and as one of Orbax.
+made() {
+  python3 - "$@" <<'PYTHON'
+import json, struct, sys
+header, data = {}, b""
+for name in sys.argv[2:]:
+    header[name] = {"dtype": "F32", "shape": [2, 2], "data_offsets": [len(data), len(data) + 16]}
+    data += bytes(16)
+text = json.dumps(header).encode()
+with open(sys.argv[1] + ".safetensors", "wb") as file:
+    file.write(struct.pack("<Q", len(text)) + text + data)
+PYTHON
+  "$HFSHARD" convert "$1.safetensors" "$1" --to dcp --quiet >/dev/null 2>&1
+  rm "$1.safetensors" "$1/hfshard.json"
+}
+echo "-- optimizer states among a model's tensors"
+made nested model.model.norm.weight model.lm_head.weight optimizer.state.model.norm.weight.exp_avg
+made flat model.norm.weight lm_head.weight optimizer.state.model.norm.weight.exp_avg
+cp hf/config.json . && mkdir meta && mv config.json meta
+sed -i 's/"model_type": *"[^"]*"/"model_type": "unknown"/; s/Qwen3For/NobodyFor/' meta/config.json
+shown convert nested out --to safetensors --config meta
+shown convert flat out --to safetensors --config meta
+shown convert nested out1 --to safetensors --config meta --root model
+shown convert flat out2 --to safetensors --config meta --exclude 'optimizer.*'
+shown convert flat out3 --to safetensors --config meta --include '*'
+shown convert nested out4 --to safetensors
+shown reshard nested out5
+echo "-- no config.json"
+mkdir bare && cp hf/model.safetensors bare
+shown convert bare out6 --to safetensors
+shown convert bare out7 --to dcp
+"$HFSHARD" convert bare out8 --to safetensors --json --quiet | grep -o '"warnings":\[[^]]*\]'
+echo "-- a part of a model"
+shown convert hf out9 --exclude 'lm_head*'
+shown convert hf out10 --to dcp --scheme torchtitan --include '*.layers.1.*'
+shown convert hf out11 --to safetensors --include '*.layers.1.*'
+ends convert hf full
+shown reshard full out12 --include '*.mlp.*'
+shown convert full out13 --to safetensors --exclude 'lm_head*'
+shown convert full out14 --layers separate --exclude 'lm_head*'
+shown reshard full out15 --exclude step
+"$HFSHARD" plan hf --exclude 'lm_head*' --json --quiet | grep -o '"warnings":\[[^]]*\]'
+echo "-- mostly padding"
+shown convert hf out16 --chunk-bytes 1 --vocab 1000
+shown plan hf --chunk-bytes 1 --vocab 1000
+shown convert hf out17 --to dcp --chunk-bytes 1
+"$HFSHARD" convert hf out18 --chunk-bytes 1 --dry-run 2>&1 | grep -A2 warning
+"$HFSHARD" reshard full out18 --chunk-bytes 1 2>&1 | grep -A2 warning
+ends convert hf out19 --chunk-bytes 1KiB
+ls -d out1[6-9]

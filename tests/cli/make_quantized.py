@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Stores the matrices in the layers of a tiny model as codes: make_quantized.py DIR KIND [METHOD]. Codes and scales are
+arbitrary.
+
+KIND names a library's form: fp8, modelopt, nvfp4, int4, int8, awq, bnb, mlx, g_idx. METHOD goes to
+quantization_config.
+"""
+
+import json
+import os
+import struct
+import sys
+
+
+def tensor(dtype, bits, *shape):
+    count = 1
+    for extent in shape:
+        count *= extent
+    filler = {"F32": struct.pack("<f", 0.5), "BF16": b"\x00\x3f"}.get(dtype)
+    return dtype, list(shape), filler * count if filler else bytes([0x31]) * (count * bits // 8)
+
+
+def coded(kind, name, rows, cols):
+    """Returns the stored form of a matrix."""
+    stem = name.removesuffix(".weight")
+    scale = f"{stem}.weight_scale"
+    return {
+        "fp8": {name: tensor("F8_E4M3", 8, rows, cols), scale: tensor("BF16", 16, rows, 1)},
+        "modelopt": {name: tensor("F8_E4M3", 8, rows, cols), scale: tensor("F32", 32), f"{stem}.input_scale": tensor("F32", 32)},
+        "nvfp4": {f"{name}_packed": tensor("U8", 8, rows, cols // 2), scale: tensor("F8_E4M3", 8, rows, cols // 16),
+                  f"{name}_global_scale": tensor("F32", 32, 1)},
+        "int4": {f"{name}_packed": tensor("I32", 32, rows, cols // 8), scale: tensor("BF16", 16, rows, cols // 16),
+                 f"{name}_zero_point": tensor("I32", 32, (rows + 7) // 8, cols // 16), f"{name}_shape": tensor("I64", 64, 2)},
+        "int8": {name: tensor("I8", 8, rows, cols), scale: tensor("F32", 32, rows)},
+        "awq": {f"{stem}.qweight": tensor("I32", 32, cols, rows // 8 + 1), f"{stem}.qzeros": tensor("I32", 32, 1, 1),
+                f"{stem}.scales": tensor("BF16", 16, 1, rows)},
+        "bnb": {name: tensor("U8", 8, rows * cols // 2, 1), f"{name}.absmax": tensor("F32", 32, 4)},
+        "mlx": {name: tensor("U32", 32, rows, cols // 8), f"{stem}.scales": tensor("BF16", 16, rows, 1),
+                f"{stem}.biases": tensor("BF16", 16, rows, 1)},
+        "g_idx": {f"{name}_packed": tensor("I32", 32, rows, cols // 8), scale: tensor("BF16", 16, rows, 2),
+                  f"{name}_g_idx": tensor("I32", 32, cols)}}[kind]
+
+
+def main(folder, kind, method=None):
+    path = os.path.join(folder, "model.safetensors")
+    with open(path, "rb") as file:
+        data = file.read()
+    length = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + length])
+    header.pop("__metadata__", None)
+    out, payload = {}, b""
+    for name, entry in sorted(header.items()):
+        begin, end = entry["data_offsets"]
+        stored = {name: (entry["dtype"], entry["shape"], data[8 + length + begin:8 + length + end])}
+        if ".layers." in name and len(entry["shape"]) == 2:
+            stored = coded(kind, name, *entry["shape"])
+            if name.endswith("k_proj.weight") and kind == "modelopt":
+                stored[name.replace("weight", "k_scale")] = tensor("F32", 32)
+        for key, (dtype, shape, raw) in stored.items():
+            out[key] = {"dtype": dtype, "shape": shape, "data_offsets": [len(payload), len(payload) + len(raw)]}
+            payload += raw
+    text = json.dumps(out).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + payload)
+    if method is None:
+        return
+    config_path = os.path.join(folder, "config.json")
+    with open(config_path, encoding="utf-8") as file:
+        config = json.load(file)
+    config["quantization_config"] = {"quant_method": method}
+    with open(config_path, "w", encoding="utf-8") as file:
+        json.dump(config, file)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,132 @@
+#include "bytes/http/http.h"
+
+#include <gtest/gtest.h>
+
+#include "bytes/hub/hub_client.h"
+#include "support/catch_error.h"
+
+namespace hfshard {
+namespace {
+
+TEST(HttpOrigin, IsSchemeHostAndPort) {
+  const auto plain = origin_of("https://Huggingface.CO/org/name?x#y");
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(*plain, (HttpOrigin{"https", "huggingface.co", "443"}));
+  EXPECT_EQ(*origin_of("http://h:80/"), *origin_of("http://h/a"));
+  EXPECT_NE(*origin_of("http://h:81/"), *origin_of("http://h/a"));
+  EXPECT_NE(*origin_of("https://h/"), *origin_of("http://h:443/"));
+  for (const char* none : {"file:///etc/passwd", "ftp://h/", "h", "", "https://user:pass@h/",
+                           "https://user@h/", "gopher://h", "https://", "//h/a"}) {
+    EXPECT_FALSE(origin_of(none)) << none;
+  }
+}
+
+TEST(HttpOrigin, KnowsLoopback) {
+  for (const char* url : {"http://127.0.0.1:8/", "http://localhost/", "http://127.1.2.3/",
+                          "http://[::1]:8/", "http://x.localhost/"}) {
+    EXPECT_TRUE(origin_of(url)->is_loopback()) << url;
+  }
+  for (const char* url : {"http://127.evil.com/", "http://localhost.evil.com/", "http://10.0.0.1/",
+                          "http://128.0.0.1/", "http://[::2]/", "http://mylocalhost/"}) {
+    EXPECT_FALSE(origin_of(url)->is_loopback()) << url;
+  }
+}
+
+TEST(ResolveLocation, FollowsRfc3986) {
+  const std::string at = "https://h/a/b/c?q=1";
+  EXPECT_EQ(resolve_location(at, "/x?y=2"), "https://h/x?y=2");
+  EXPECT_EQ(resolve_location(at, "d"), "https://h/a/b/d");
+  EXPECT_EQ(resolve_location(at, "../d"), "https://h/a/d");
+  EXPECT_EQ(resolve_location(at, "//other/x"), "https://other/x");
+  EXPECT_EQ(resolve_location(at, "http://other/x"), "http://other/x");
+  for (const char* none : {"", "file:///x", "javascript:alert(1)", "https://u:p@h/x"}) {
+    EXPECT_FALSE(resolve_location(at, none)) << none;
+  }
+}
+
+TEST(ShownUrl, HidesSignatures) {
+  EXPECT_EQ(shown_url("https://h/p?Signature=x#y"), "https://h/p");
+  EXPECT_EQ(shown_url("https://h/p#y"), "https://h/p");
+}
+
+TEST(HttpHeaders, AreFoundInAnyCase) {
+  HttpHeaders headers;
+  headers.add("X-Repo-Commit", "a");
+  headers.add("Link", "1");
+  headers.add("LINK", "2");
+  EXPECT_EQ(headers.find("x-repo-commit"), "a");
+  EXPECT_EQ(headers.find("link"), "2");
+  EXPECT_EQ(headers.all("link"), (std::vector<std::string>{"1", "2"}));
+  EXPECT_FALSE(headers.find("etag"));
+}
+
+TEST(RetryWait, FollowsTheServer) {
+  using std::chrono::milliseconds;
+  HttpHeaders limited;
+  limited.add("RateLimit", "\"resolvers\";r=0;t=7");
+  limited.add("Retry-After", "100");
+  EXPECT_EQ(retry_wait(0, &limited, 1000), milliseconds(8000));
+  HttpHeaders open;
+  open.add("RateLimit", "\"resolvers\";r=10;t=7");
+  open.add("Retry-After", "2");
+  EXPECT_EQ(retry_wait(0, &open, 1000), milliseconds(3000));
+  HttpHeaders past;
+  past.add("Retry-After", "Wed, 21 Oct 2015 07:28:00 GMT");
+  EXPECT_EQ(retry_wait(0, &past, 1000), milliseconds(1000));
+  HttpHeaders forever;
+  forever.add("Retry-After", "99999");
+  EXPECT_EQ(retry_wait(0, &forever, 1000), milliseconds(300'000));
+  for (const char* none : {"soon", "", "-1", "1e9", "99999999999"}) {
+    HttpHeaders headers;
+    headers.add("Retry-After", none);
+    EXPECT_LE(retry_wait(0, &headers, 1000), milliseconds(1250)) << none;
+  }
+  for (unsigned attempt = 0; attempt < 8; ++attempt) {
+    const auto doubled = milliseconds(1000) * (1 << std::min(attempt, 3U));
+    for (int i = 0; i < 50; ++i) {
+      EXPECT_GE(retry_wait(attempt, nullptr, 1000), doubled * 3 / 4);
+      EXPECT_LE(retry_wait(attempt, nullptr, 1000), doubled * 5 / 4);
+    }
+  }
+}
+
+HubOptions options_for(const std::string& endpoint) {
+  HubOptions out;
+  out.endpoint = endpoint;
+  out.token = "hf_secret";
+  return out;
+}
+
+TEST(HubClient, SendsItsTokenToHubsOverTlsOnly) {
+  const HubClient hub(options_for("https://hub.example:8443/prefix/"));
+  EXPECT_EQ(hub.endpoint(), "https://hub.example:8443/prefix");
+  for (const char* url : {"https://hub.example:8443/x", "https://huggingface.co/x",
+                          "https://hf.co/x", "https://HF.co:443/x"}) {
+    EXPECT_EQ(hub.headers_for(url).size(), 1U) << url;
+  }
+  for (const char* url :
+       {"https://hub.example/x", "http://hub.example:8443/x", "https://cdn.hf.co/x",
+        "https://huggingface.co.evil.com/x", "http://huggingface.co/x", "http://127.0.0.1/x",
+        "https://huggingface.co:444/x", "https://10.0.0.1/x", "https://hf.co@evil.com/x"}) {
+    EXPECT_TRUE(hub.headers_for(url).empty()) << url;
+  }
+}
+
+TEST(HubClient, SendsItsTokenToLoopbackWithoutTls) {
+  const HubClient near(options_for("http://127.0.0.1:8080"));
+  EXPECT_EQ(near.headers_for("http://127.0.0.1:8080/x").size(), 1U);
+  EXPECT_TRUE(near.headers_for("http://127.0.0.1:8081/x").empty());
+  const HubClient open(options_for("http://hub.example"));
+  EXPECT_TRUE(open.headers_for("http://hub.example/x").empty());
+}
+
+TEST(HubClient, RefusesAnEndpointThatIsNone) {
+  for (const char* endpoint : {"huggingface.co", "ftp://h", "", "https://u:p@h"}) {
+    EXPECT_EQ(catch_error([&] { const HubClient hub(options_for(endpoint)); }).code(),
+              ErrorCode::usage)
+        << endpoint;
+  }
+}
+
+}  // namespace
+}  // namespace hfshard

@@ -1,0 +1,202 @@
+#include "bytes/hub/hub_client.h"
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "bytes/hub/hub_listing.h"
+#include "bytes/local/syscalls.h"
+#include "support/catch_error.h"
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+namespace hfshard {
+namespace {
+
+// A local port without an answer: connections wait forever, or are refused.
+class DeafPort {
+ public:
+  explicit DeafPort(bool listens) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(at);
+    auto* const address = static_cast<sockaddr*>(static_cast<void*>(&at));
+    EXPECT_EQ(::bind(socket_.get(), address, size), 0);
+    EXPECT_EQ(::getsockname(socket_.get(), address, &size), 0);
+    EXPECT_EQ(listens ? ::listen(socket_.get(), 8) : 0, 0);
+    host_ = fmt::format("127.0.0.1:{}", ntohs(at.sin_port));
+  }
+  const std::string& host() const { return host_; }
+  int descriptor() const { return socket_.get(); }
+
+ private:
+  sys::Descriptor socket_;
+  std::string host_;
+};
+
+// The messages of a client while it waits.
+struct Said {
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  std::atomic<bool> any = false;
+  void add(const std::string& line) {
+    const std::lock_guard lock(mutex);
+    lines.push_back(line);
+    any = true;
+  }
+};
+
+HubOptions waiting_options(const DeafPort& port, Said& said) {
+  HubOptions out;
+  out.endpoint = "http://" + port.host();
+  out.retry_ms = 10;
+  out.note_ms = 20;
+  out.note = [&said](const std::string& line) { said.add(line); };
+  return out;
+}
+
+TEST(HubClient, GivesUpSoonWhereNobodyListensAndSaysWhatItWaitsFor) {
+  const DeafPort port(false);
+  Said said;
+  HubClient client(waiting_options(port, said));
+  const Error error = catch_error([&] { client.ask_now({client.endpoint() + "/x", {}}); });
+  EXPECT_EQ(error.code(), ErrorCode::network);
+  EXPECT_NE(error.sentence().find("; hfshard tried 3 times"), std::string::npos)
+      << error.sentence();
+  EXPECT_EQ(client.traffic().hub_requests, 3U);
+  ASSERT_FALSE(said.lines.empty());
+  EXPECT_TRUE(said.lines[0].starts_with("waiting for " + port.host() + ": ")) << said.lines[0];
+  EXPECT_NE(said.lines[0].find("; attempt 3 of 3 in "), std::string::npos) << said.lines[0];
+}
+
+TEST(HubClient, SaysWhatItWaitsForWhereNobodyAnswers) {
+  const DeafPort port(true);
+  Said said;
+  HubOptions options = waiting_options(port, said);
+  options.stop = &said.any;  // interrupts after the first message
+  HubClient client(options);
+  const Error error = catch_error([&] { client.ask_now({client.endpoint() + "/x", {}}); });
+  EXPECT_EQ(error.code(), ErrorCode::cancelled);
+  ASSERT_EQ(said.lines.size(), 1U);
+  EXPECT_EQ(said.lines[0], "waiting for " + port.host() + ": no answer yet; attempt 1 of 6");
+}
+
+// A hub that gives every client the same answer, until it is destroyed.
+class OneAnswer {
+ public:
+  // Writes to a connection. Returns false if it is closed.
+  using Say = std::function<bool(const std::string& text)>;
+  explicit OneAnswer(std::function<void(int number, const Say& say)> answer)
+      : answer_(std::move(answer)), thread_([this] { serve(); }) {}
+  ~OneAnswer() {
+    ending_ = true;
+    ::shutdown(port_.descriptor(), SHUT_RDWR);
+    thread_.join();
+  }
+  OneAnswer(const OneAnswer&) = delete;
+  OneAnswer& operator=(const OneAnswer&) = delete;
+  std::string endpoint() const { return "http://" + port_.host(); }
+  int asked() const { return asked_; }
+
+ private:
+  void serve() {
+    while (!ending_) {
+      const sys::Descriptor with(::accept(port_.descriptor(), nullptr, nullptr));
+      if (with.get() < 0) return;
+      while (hear(with.get())) {
+        answer_(++asked_, [&](const std::string& text) {
+          return !ending_ && ::send(with.get(), text.data(), text.size(), MSG_NOSIGNAL) ==
+                                 static_cast<ssize_t>(text.size());
+        });
+      }
+    }
+  }
+  // Reads one request without a body.
+  static bool hear(int with) {
+    std::string heard;
+    char next = 0;
+    while (!heard.ends_with("\r\n\r\n")) {
+      if (::recv(with, &next, 1, 0) != 1) return false;
+      heard += next;
+    }
+    return true;
+  }
+
+  DeafPort port_{true};
+  std::function<void(int, const Say&)> answer_;
+  std::atomic<bool> ending_ = false;
+  std::atomic<int> asked_ = 0;
+  std::thread thread_;
+};
+
+std::string json_answer(const std::string& body, const std::string& header = {}) {
+  return fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n{}\r\n{}", body.size(), header,
+                     body);
+}
+
+HubOptions options_of(const OneAnswer& hub) {
+  HubOptions out;
+  out.endpoint = hub.endpoint();
+  out.retry_ms = 1;
+  out.download_timeout_seconds = 1;
+  return out;
+}
+
+TEST(HubClient, AListingOfPagesWithoutEndIsGivenUp) {
+  for (const bool empty : {true, false}) {
+    SCOPED_TRACE(empty);
+    const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
+      say(json_answer(
+          empty ? std::string("[]")
+                : fmt::format(R"([{{"type":"file","path":"f{}","size":1,"oid":"x"}}])", number),
+          fmt::format("Link: </page?cursor={}>; rel=\"next\"\r\n", number)));
+    });
+    HubClient client(options_of(hub));
+    const Error error = catch_error([&] { list_files(client, {"o/m", std::string(40, 'a')}); });
+    EXPECT_EQ(error.code(), ErrorCode::network) << error.format();
+    EXPECT_NE(error.sentence().find("and doesn't end"), std::string::npos) << error.format();
+    EXPECT_LE(hub.asked(), empty ? 3 : 2000);
+  }
+}
+
+TEST(HubClient, HeaderLinesWithoutEndAreRefusedAtOnce) {
+  const OneAnswer hub([](int, const OneAnswer::Say& say) {
+    std::string lines;
+    for (int i = 0; i < 100; ++i) lines += "X-A: bbbbbbbbbbbbbbbb\r\n";
+    if (!say("HTTP/1.1 200 OK\r\n")) return;
+    while (say(lines)) continue;
+  });
+  HubClient client(options_of(hub));
+  const Error error = catch_error([&] { client.ask_now({client.endpoint() + "/x", {}}); });
+  EXPECT_EQ(error.code(), ErrorCode::network) << error.format();
+  EXPECT_NE(error.sentence().find("header"), std::string::npos) << error.format();
+  EXPECT_EQ(hub.asked(), 1);
+}
+
+// At three bytes per second, a model would take a month.
+TEST(HubClient, AnAnswerThatDripsIsGivenUp) {
+  const OneAnswer hub([](int, const OneAnswer::Say& say) {
+    bool goes_on = say("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n");
+    while (goes_on) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      goes_on = say("x");
+    }
+  });
+  HubClient client(options_of(hub));
+  const Error error = catch_error([&] { client.ask_now({client.endpoint() + "/x", {}}); });
+  EXPECT_EQ(error.code(), ErrorCode::network) << error.format();
+  EXPECT_NE(error.sentence().find("tried 6 times"), std::string::npos) << error.format();
+}
+
+}  // namespace
+}  // namespace hfshard

@@ -1,0 +1,204 @@
+#include "bytes/hub/hub_name.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "support/catch_error.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+constexpr std::string_view kSomeMirror = "http://127.0.0.1:8080/hf";
+constexpr std::string_view kSomeCommit = "0123456789abcdef0123456789abcdef01234567";
+
+std::optional<HubName> hub_name(std::string_view text) { return parse_hub_name(text, kSomeMirror); }
+
+TEST(HubName, ReadsPlainNames) {
+  EXPECT_EQ(hub_name("Qwen/Qwen3-0.6B"), (HubName{"Qwen/Qwen3-0.6B", "", ""}));
+  EXPECT_EQ(hub_name("gpt2"), (HubName{"gpt2", "", ""}));
+  EXPECT_EQ(hub_name("org/name@v1.0"), (HubName{"org/name", "v1.0", ""}));
+  EXPECT_EQ(hub_name("org/name@refs/pr/3"), (HubName{"org/name", "refs/pr/3", ""}));
+  EXPECT_EQ(hub_name("org/name@feature/x"), (HubName{"org/name", "feature/x", ""}));
+  EXPECT_EQ(hub_name("_a/b_"), (HubName{"_a/b_", "", ""}));
+}
+
+TEST(HubName, LeavesAloneWhatIsAPathOrAnotherUrl) {
+  for (const std::string_view text : {"",
+                                      "/models/x",
+                                      "./x",
+                                      "../x",
+                                      "~/x",
+                                      "a/b/c",
+                                      "a b",
+                                      "a/",
+                                      "/",
+                                      "a//b",
+                                      "x@",
+                                      "@v1",
+                                      "a/b@",
+                                      "a/b@..",
+                                      "a/b@x..y",
+                                      "models--org--name",
+                                      "org/na--me",
+                                      "-a/b",
+                                      "a/b.",
+                                      "a/.b",
+                                      "org/x.git",
+                                      "gs://bucket/x",
+                                      "https://example.com/org/name",
+                                      "file:///x",
+                                      "a\nb",
+                                      "a\\b",
+                                      "a:b",
+                                      "https://huggingface.co.evil.org/a/b",
+                                      "http://127.0.0.1:80801/hf/a/b",
+                                      "http://127.0.0.1:8080/other/a/b"}) {
+    EXPECT_FALSE(hub_name(text)) << text;
+  }
+  EXPECT_FALSE(hub_name("org/\xC3\xA9t\xC3\xA9"));  // the Hub only has ASCII letters
+  EXPECT_FALSE(hub_name(std::string("a/b\0c", 5)));
+}
+
+TEST(HubName, ReadsUris) {
+  EXPECT_EQ(hub_name("hf://org/name"), (HubName{"org/name", "", ""}));
+  EXPECT_EQ(hub_name("HF://models/org/name/"), (HubName{"org/name", "", ""}));
+  EXPECT_EQ(hub_name("hf://org/name@v1/sub/config.json"),
+            (HubName{"org/name", "v1", "sub/config.json"}));
+  EXPECT_EQ(hub_name("hf://org/name/a@b.json"), (HubName{"org/name", "", "a@b.json"}));
+  EXPECT_EQ(hub_name("hf://org/name@refs/pr/10/config.json"),
+            (HubName{"org/name", "refs/pr/10", "config.json"}));
+  EXPECT_EQ(hub_name("hf://org/name@refs/convert/parquet/x"),
+            (HubName{"org/name", "refs/convert/parquet", "x"}));
+  EXPECT_EQ(hub_name("hf://org/name@refs/pr/10"), (HubName{"org/name", "refs/pr/10", ""}));
+  EXPECT_EQ(hub_name("hf://org/name@feature%2Fx/y"), (HubName{"org/name", "feature/x", "y"}));
+  EXPECT_EQ(hub_name("hf://gpt2"), (HubName{"gpt2", "", ""}));
+  EXPECT_EQ(hub_name("hf://gpt2@main/config.json"), (HubName{"gpt2", "main", "config.json"}));
+}
+
+TEST(HubName, ReadsUrlsOfTheSiteAndOfTheEndpoint) {
+  for (const std::string_view hub :
+       {"https://huggingface.co", "HTTPS://HuggingFace.co", "http://hf.co", "hf.co",
+        "https://www.huggingface.co", "http://127.0.0.1:8080/hf", "http://127.0.0.1:8080/hf/"}) {
+    const std::string at = std::string(hub) + "/";
+    EXPECT_EQ(hub_name(at + "org/name"), (HubName{"org/name", "", ""})) << at;
+    EXPECT_EQ(hub_name(at + "org/name/?x=y#z"), (HubName{"org/name", "", ""}));
+    EXPECT_EQ(hub_name(at + "models/org/name"), (HubName{"org/name", "", ""}));
+    EXPECT_EQ(hub_name(at + "org/name/tree/v1"), (HubName{"org/name", "v1", ""}));
+    EXPECT_EQ(hub_name(at + "org/name/tree"), (HubName{"org/name", "", ""}));
+    EXPECT_EQ(hub_name(at + "org/name/tree/refs%2Fpr%2F1/sub/"),
+              (HubName{"org/name", "refs/pr/1", "sub"}));
+    EXPECT_EQ(hub_name(at + "org/name/tree/refs/pr/1"), (HubName{"org/name", "refs/pr/1", ""}));
+    EXPECT_EQ(hub_name(at + "org/name/resolve/main/a%20b/%C3%A9%23.json?download=true"),
+              (HubName{"org/name", "main", "a b/\xC3\xA9#.json"}));
+    EXPECT_EQ(hub_name(at + "org/name/blob/main/config.json"),
+              (HubName{"org/name", "main", "config.json"}));
+    EXPECT_EQ(hub_name(at + "org/name/commit/" + std::string(kSomeCommit)),
+              (HubName{"org/name", std::string(kSomeCommit), ""}));
+    EXPECT_EQ(hub_name(at + "gpt2"), (HubName{"gpt2", "", ""}));
+    EXPECT_EQ(hub_name(at + "gpt2/resolve/main/config.json"),
+              (HubName{"gpt2", "main", "config.json"}));
+  }
+}
+
+TEST(HubName, RefusesWhatIsMeantToBeOneAndIsNot) {
+  const std::vector<std::string_view> wrong = {"hf://",
+                                               "hf:///",
+                                               "hf://org/name@",
+                                               "hf://org/name@/x",
+                                               "hf://org//name",
+                                               "hf://org/na me",
+                                               "hf://org/name@v1//x",
+                                               "hf://org/name@v1/../x",
+                                               "hf://org/name/..",
+                                               "hf://org/name@a..b/x",
+                                               "hf://org/name@%2E%2E/x",
+                                               "hf://org/name@%2",
+                                               "hf://org/name@x%zz",
+                                               "hf://org/na--me",
+                                               "hf://org/name@v1/C:/x",
+                                               "hf://org/name@v1/a\\..\\b",
+                                               "https://huggingface.co",
+                                               "https://huggingface.co/",
+                                               "https://hf.co/org/name/discussions/1",
+                                               "https://hf.co/org/name/blob/main/%2E%2E/x",
+                                               "https://hf.co/org/name/blob/main/a%00b",
+                                               "https://hf.co/org/name/blob/main/%",
+                                               "https://hf.co//",
+                                               "http://127.0.0.1:8080/hf"};
+  for (const std::string_view text : wrong) {
+    EXPECT_EQ(catch_error([&] { hub_name(text); }).code(), ErrorCode::usage) << text;
+  }
+  for (const std::string_view text :
+       {"hf://datasets/org/name", "https://huggingface.co/spaces/org/name", "hf://buckets/a/b"}) {
+    EXPECT_EQ(catch_error([&] { hub_name(text); }).code(), ErrorCode::unsupported) << text;
+  }
+}
+
+TEST(HubName, SaysWhichRuleAnIdBreaks) {
+  EXPECT_FALSE(repo_id_problem("a/" + std::string(96, 'b')));
+  for (const std::string& id :
+       {std::string(), "a/" + std::string(97, 'b'), std::string("a/b/c"), std::string("a..b"),
+        std::string("a--b"), std::string("a.git"), std::string("/a"), std::string("a/"),
+        std::string(".a"), std::string("a-"), std::string("a b"), std::string("a\nb")}) {
+    EXPECT_TRUE(repo_id_problem(id)) << id;
+  }
+}
+
+TEST(HubName, SaysWhichRuleARevisionBreaks) {
+  EXPECT_FALSE(revision_problem(kSomeCommit));
+  for (const std::string_view good : {"main", "v1.0", "refs/pr/1", "a/b/c", "x@y"}) {
+    EXPECT_FALSE(revision_problem(good)) << good;
+  }
+  for (const std::string& bad :
+       {std::string(), std::string("/"), std::string("a/"), std::string("/a"), std::string("a//b"),
+        std::string("a/../b"), std::string(".."), std::string("a/.b"), std::string("a.lock"),
+        std::string("a b"), std::string("a\\b"), std::string("a\tb"), std::string("a\0b", 3),
+        std::string("a?b"), std::string(256, 'a')}) {
+    EXPECT_TRUE(revision_problem(bad)) << bad;
+  }
+}
+
+TEST(HubName, SaysWhichPathLeadsElsewhere) {
+  for (const std::string_view good : {"a", "a/b.c", "..a/b..", "\xC3\xA9 #?.txt", "ab:c", "1:/c"}) {
+    EXPECT_FALSE(repo_path_problem(good)) << good;
+  }
+  for (const std::string& bad :
+       {std::string(), std::string("/a"), std::string("a/"), std::string("a//b"), std::string("."),
+        std::string("a/./b"), std::string("a/../b"), std::string("..\\a"), std::string("a\\..\\b"),
+        std::string("\\\\host\\x"), std::string("C:\\x"), std::string("a/C:b"),
+        std::string("a\0b", 3), std::string("a\nb")}) {
+    EXPECT_TRUE(repo_path_problem(bad)) << bad;
+  }
+}
+
+TEST(HubName, EscapesForUrls) {
+  EXPECT_EQ(escape_revision("refs/pr/3"), "refs%2Fpr%2F3");
+  EXPECT_EQ(escape_revision("v1.0-a_b~c"), "v1.0-a_b~c");
+  EXPECT_EQ(escape_path("sub dir/\xC3\xA9#?.txt"), "sub%20dir/%C3%A9%23%3F.txt");
+  EXPECT_EQ(escape_path("a%20b+c&d"), "a%2520b%2Bc%26d");
+  std::string all;
+  for (int c = 0; c < 256; ++c) all.push_back(static_cast<char>(c));
+  EXPECT_EQ(unescape_percent(escape_path(all)), all);
+  EXPECT_EQ(unescape_percent(escape_revision(all)), all);
+  EXPECT_EQ(unescape_percent("%e9%E9"), "\xE9\xE9");
+  for (const std::string_view bad : {"%", "a%2", "%g0", "%0g", "%%41"}) {
+    EXPECT_FALSE(unescape_percent(bad)) << bad;
+  }
+}
+
+TEST(HubName, KnowsDigests) {
+  EXPECT_TRUE(is_commit(kSomeCommit));
+  EXPECT_FALSE(is_commit(kSomeCommit.substr(1)));
+  EXPECT_FALSE(is_commit("0123456789ABCDEF0123456789abcdef01234567"));
+  EXPECT_TRUE(is_sha256(std::string(64, 'a')));
+  EXPECT_FALSE(is_sha256(std::string(64, 'g')));
+  EXPECT_FALSE(is_sha256(kSomeCommit));
+}
+
+}  // namespace
+}  // namespace hfshard

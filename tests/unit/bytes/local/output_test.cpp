@@ -1,0 +1,259 @@
+#include "bytes/local/output.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/coding.h"
+#include "bytes/local/files.h"
+#include "bytes/local/syscalls.h"
+#include "support/catch_error.h"
+#include "support/syscall_faults.h"
+#include "support/temp_dir.h"
+
+namespace hfshard {
+namespace {
+
+TEST(OutputFile, WritesAtOffsetsAndKeepsWhatIsThere) {
+  const TempDir dir;
+  {
+    OutputFile file(dir / "f");
+    file.write_at(4, as_bytes("4567"));
+    file.sync_data();
+    EXPECT_EQ(file.size_bytes(), 8U);
+  }
+  OutputFile again(dir / "f");
+  again.write_at(0, as_bytes("0123"));
+  again.write_at(8, {});
+  EXPECT_EQ(read_text(dir / "f"), "01234567");
+  again.resize(6);
+  EXPECT_EQ(read_text(dir / "f"), "012345");
+}
+
+// A call can write less than it was given.
+TEST(OutputFile, ShortWritesGoOnWhereTheyStopped) {
+  const TempDir dir;
+  OutputFile file(dir / "f");
+  const SyscallFault fault("pwrite", 1, -3, 3);
+  file.write_at(1, as_bytes("123456789"));
+  EXPECT_TRUE(fault.fired());
+  EXPECT_EQ(read_text(dir / "f"), std::string("\0", 1) + "123456789");
+}
+
+TEST(OutputFile, AFullDiskIsSaidWithAHintToResume) {
+  const TempDir dir;
+  OutputFile file(dir / "f");
+  const SyscallFault fault("pwrite", 1, ENOSPC);
+  const Error error = catch_error([&] { file.write_at(0, as_bytes("x")); });
+  EXPECT_EQ(error.code(), ErrorCode::io);
+  EXPECT_EQ(error.sentence(), "no space left on device");
+  EXPECT_EQ(error.file(), dir / "f");
+  EXPECT_NE(error.hint_text().find("continues where it stopped"), std::string::npos);
+}
+
+TEST(OutputFile, InterruptedWritesAreRepeatedAndOtherFailuresAreIo) {
+  const TempDir dir;
+  OutputFile file(dir / "f");
+  {
+    const SyscallFault fault("pwrite", 1, EINTR, 2);
+    file.write_at(0, as_bytes("data"));
+  }
+  EXPECT_EQ(read_text(dir / "f"), "data");
+  const auto code_when = [&](const char* call, auto action) {
+    const SyscallFault fault(call, 1, EIO);
+    return catch_error(action).code();
+  };
+  EXPECT_EQ(code_when("pwrite", [&] { file.write_at(0, as_bytes("x")); }), ErrorCode::io);
+  EXPECT_EQ(code_when("fdatasync", [&] { file.sync_data(); }), ErrorCode::io);
+  EXPECT_EQ(code_when("truncate", [&] { file.resize(1); }), ErrorCode::io);
+  EXPECT_EQ(code_when("open", [&] { OutputFile(dir / "g"); }), ErrorCode::io);
+}
+
+TEST(OutputFile, DirectWritesAndOthersAreOneFile) {
+  const TempDir dir;
+  std::vector<std::byte> memory(3 * 4096);
+  void* at = memory.data();
+  std::size_t room = memory.size();
+  std::align(4096, 8192, at, room);
+  const auto block = std::span(memory).last(room).first(8192);
+  std::fill(block.begin(), block.begin() + 4096, std::byte{'a'});
+  std::fill(block.begin() + 4096, block.end(), std::byte{'b'});
+  OutputFile file(dir / "f", IoMode::direct);
+  file.write_at(4096, block);                      // direct, if possible
+  file.write_at(0, block.first(4096));             // direct too
+  file.write_at(12'288, block.first(100));         // not a whole block
+  file.write_at(12'388, block.subspan(4000, 96));  // not aligned either
+  file.sync_data();
+  EXPECT_EQ(read_text(dir / "f"),
+            std::string(8192, 'a') + std::string(4096, 'b') + std::string(196, 'a'));
+  EXPECT_EQ(file.why(),
+            file.mode() == IoMode::direct ? "as asked" : "the file system refuses direct writes");
+  if (file.mode() != IoMode::direct) return;
+  const SyscallFault fault("pwrite", 1, EINVAL);
+  file.write_at(0, block.subspan(4096));
+  EXPECT_EQ(read_text(dir / "f").substr(4095, 2), "ba");
+}
+
+TEST(OutputFile, WhereDirectWritesAreRefusedItIsBuffered) {
+  const TempDir dir;
+  const SyscallFault fault("open", 2, EINVAL);
+  OutputFile file(dir / "f", IoMode::direct);
+  EXPECT_EQ(file.mode(), IoMode::buffered);
+  EXPECT_EQ(file.why(), "the file system refuses direct writes");
+  file.write_at(0, as_bytes("data"));
+  EXPECT_EQ(read_text(dir / "f"), "data");
+}
+
+TEST(OutputFile, SettlingKeepsTheBytesAndTellsFailures) {
+  const TempDir dir;
+  OutputFile file(dir / "f");
+  file.write_at(0, as_bytes("0123456789"));
+  file.settle(0, 10);
+  file.settle(5, 5);
+  file.drop_cached();
+  EXPECT_EQ(read_text(dir / "f"), "0123456789");
+  {
+    const SyscallFault fault("sync_file_range", 1, ENOSYS);
+    file.settle(0, 10);
+  }
+  const SyscallFault fault("sync_file_range", 1, EIO);
+  EXPECT_EQ(catch_error([&] { file.settle(0, 10); }).code(), ErrorCode::io);
+}
+
+TEST(WriteFileDurably, JoinsSmallAndLargePieces) {
+  const TempDir dir;
+  std::string wanted;
+  write_file_durably(dir / "f", [&](const ByteSink& sink) {
+    for (std::size_t size : {3U, 1U << 20, 0U, 700'000U, 700'000U, 5U}) {
+      std::string piece(size, '\0');
+      std::iota(piece.begin(), piece.end(), static_cast<char>(wanted.size()));
+      sink(as_bytes(piece));
+      wanted += piece;
+    }
+  });
+  EXPECT_EQ(read_text(dir / "f"), wanted);
+  write_file_durably(dir / "f", "short");
+  EXPECT_EQ(read_text(dir / "f"), "short");
+  EXPECT_EQ(list_directory(dir.path()), (std::vector<std::string>{"f"}));
+}
+
+// Each call fails once. The file has the old bytes or the new ones, never a mixture.
+TEST(WriteFileDurably, AFailureLeavesTheOldOrTheNewFile) {
+  int failures = 0;
+  for (int nth = 1;; ++nth) {
+    const TempDir dir;
+    write_text(dir / "f", "old");
+    bool failed = false;
+    bool fired = false;
+    {
+      const SyscallFault fault("", nth, EIO);
+      try {
+        write_file_durably(dir / "f", "the new text");
+      } catch (const Error& error) {
+        failed = true;
+        EXPECT_EQ(error.code(), ErrorCode::io);
+      }
+      fired = fault.fired();
+    }
+    const std::string left = read_text(dir / "f");
+    EXPECT_TRUE(left == "the new text" || (failed && left == "old")) << nth;
+    if (!fired) break;
+    EXPECT_TRUE(failed) << nth;
+    ++failures;
+    write_file_durably(dir / "f", "again");
+    EXPECT_EQ(read_text(dir / "f"), "again");
+  }
+  EXPECT_GE(failures, 6);
+}
+
+std::vector<std::string> names_in(const TempDir& dir) { return list_directory(dir.path()); }
+
+TEST(CreateFileDurably, MakesAFileOnceAndLeavesNothingElse) {
+  const TempDir dir;
+  EXPECT_TRUE(create_file_durably(dir / "f", "first"));
+  EXPECT_FALSE(create_file_durably(dir / "f", "second"));
+  EXPECT_EQ(read_text(dir / "f"), "first");
+  EXPECT_EQ(names_in(dir), std::vector<std::string>{"f"});
+}
+
+// Process ids repeat between containers, so names must not depend on them alone.
+TEST(CreateFileDurably, OneOfManyWinsAndNobodyFails) {
+  const TempDir dir;
+  for (int round = 0; round < 50; ++round) {
+    const std::string path = dir / std::to_string(round);
+    std::atomic<int> made = 0;
+    std::atomic<int> failed = 0;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 8; ++i) {
+      threads.emplace_back([&, i] {
+        try {
+          made += create_file_durably(path, std::string(1000, static_cast<char>('a' + i))) ? 1 : 0;
+        } catch (const Error&) {  // counted
+          ++failed;
+        }
+        if (read_text(path).size() != 1000) ++failed;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(made, 1);
+    EXPECT_EQ(failed, 0);
+  }
+  EXPECT_EQ(names_in(dir).size(), 50U);
+}
+
+// Simulates another process between two system calls. The hook is a plain function.
+std::string taken_before_link;
+
+int take_before_link(const char* call, const char* /*path*/) {
+  if (std::string_view(call) != "link" || taken_before_link.empty()) return 0;
+  const std::string path = std::exchange(taken_before_link, {});
+  EXPECT_TRUE(create_file_durably(path, "of another"));
+  return 0;
+}
+
+TEST(CreateFileDurably, WhoIsOvertakenLosesAndDoesNotFail) {
+  const TempDir dir;
+  taken_before_link = dir / "f";
+  sys::set_fault_hook(take_before_link);
+  EXPECT_FALSE(create_file_durably(dir / "f", "ours"));
+  sys::set_fault_hook(nullptr);
+  EXPECT_TRUE(taken_before_link.empty());
+  EXPECT_EQ(read_text(dir / "f"), "of another");
+  EXPECT_EQ(names_in(dir), std::vector<std::string>{"f"});
+}
+
+TEST(CreateFileDurably, RenamesWhereTheFileSystemHasNoLinks) {
+  const TempDir dir;
+  for (const int number : {EPERM, ENOTSUP, ENOSYS}) {
+    const std::string path = dir / std::to_string(number);
+    for (const char* text : {"first", "second"}) {
+      const SyscallFault fault("link", 1, number);
+      EXPECT_EQ(create_file_durably(path, text), std::string_view(text) == "first");
+      EXPECT_TRUE(fault.fired());
+    }
+    EXPECT_EQ(read_text(path), "first");
+  }
+  EXPECT_EQ(names_in(dir).size(), 3U);
+}
+
+TEST(CreateFileDurably, AFailureLeavesNothing) {
+  const TempDir dir;
+  for (const char* call : {"open", "pwrite", "fdatasync", "link"}) {
+    const SyscallFault fault(call, 1, EIO);
+    EXPECT_EQ(catch_error([&] { create_file_durably(dir / "f", "text"); }).code(), ErrorCode::io)
+        << call;
+    EXPECT_TRUE(names_in(dir).empty()) << call;
+  }
+}
+
+}  // namespace
+}  // namespace hfshard

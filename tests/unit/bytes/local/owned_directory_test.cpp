@@ -1,0 +1,197 @@
+#include "bytes/local/owned_directory.h"
+
+#include <cerrno>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include <gtest/gtest.h>
+
+#include "bytes/local/files.h"
+#include "bytes/local/syscalls.h"
+#include "support/catch_error.h"
+#include "support/syscall_faults.h"
+#include "support/temp_dir.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+using Mode = OwnedDirectory::Mode;
+using Names = std::vector<std::string>;
+
+ErrorCode refused(const std::string& path, Mode mode = Mode::exclusive) {
+  return catch_error([&] { OwnedDirectory::claim(path, mode); }).code();
+}
+
+// Simulates another process during the system call that the hook gets.
+void (*g_meanwhile)() = nullptr;
+std::string_view g_call;
+std::string g_path;
+
+int interrupt_once(const char* call, const char* /*path*/) {
+  if (g_meanwhile == nullptr || g_call != call) return 0;
+  void (*const meanwhile)() = g_meanwhile;
+  g_meanwhile = nullptr;
+  meanwhile();
+  return 0;
+}
+
+struct Meanwhile {
+  Meanwhile(std::string_view call, std::string path, void (*what)()) {
+    g_call = call;
+    g_path = std::move(path);
+    g_meanwhile = what;
+    sys::set_fault_hook(&interrupt_once);
+  }
+  ~Meanwhile() { sys::set_fault_hook(nullptr); }
+  Meanwhile(const Meanwhile&) = delete;
+  Meanwhile& operator=(const Meanwhile&) = delete;
+};
+
+void remove_it() { std::filesystem::remove_all(g_path); }
+
+TEST(OwnedDirectory, ExcludesOthersUntilItEnds) {
+  const TempDir dir;
+  const std::string path = dir / "a/b";
+  {
+    const OwnedDirectory first = OwnedDirectory::claim(path, Mode::exclusive);
+    EXPECT_TRUE(first.held());
+    for (const auto mode : {Mode::exclusive, Mode::shared}) {
+      const Error error = catch_error([&] { OwnedDirectory::claim(path, mode); });
+      EXPECT_EQ(error.code(), ErrorCode::conflict);
+      EXPECT_EQ(error.file(), path);
+      EXPECT_EQ(catch_error([&] { OwnedDirectory::find(path, mode); }).code(), ErrorCode::conflict);
+    }
+  }
+  const OwnedDirectory one = OwnedDirectory::claim(path, Mode::shared);
+  const OwnedDirectory two = OwnedDirectory::claim(path, Mode::shared);
+  EXPECT_EQ(refused(path), ErrorCode::conflict);
+}
+
+TEST(OwnedDirectory, AFileSystemWithoutLocksProtectsNothing) {
+  const TempDir dir;
+  {
+    const SyscallFault fault("flock", 1, ENOLCK);
+    EXPECT_FALSE(OwnedDirectory::claim(dir / "a", Mode::exclusive).held());
+  }
+  const SyscallFault fault("flock", 1, EIO);
+  EXPECT_EQ(refused(dir / "a"), ErrorCode::io);
+}
+
+TEST(OwnedDirectory, WhatIsNotThereIsNotFoundAndNotMade) {
+  const TempDir dir;
+  EXPECT_FALSE(OwnedDirectory::find(dir / "none", Mode::exclusive).has_value());
+  EXPECT_FALSE(exists(dir / "none"));
+}
+
+// A process can have died between making the directory and making the marker.
+TEST(OwnedDirectory, AnEmptyDirectoryIsTakenOver) {
+  const TempDir dir;
+  make_directories(dir / "a");
+  make_directories(dir / "b");
+  OwnedDirectory::claim(dir / "a", Mode::exclusive);
+  EXPECT_TRUE(OwnedDirectory::find(dir / "b", Mode::exclusive).has_value());
+  write_text(dir / "a/f", "x");
+  EXPECT_EQ(OwnedDirectory::claim(dir / "a", Mode::exclusive).list(), (Names{"f"}));
+}
+
+TEST(OwnedDirectory, AnythingWithoutTheMarkerIsRefusedAndStays) {
+  const TempDir dir;
+  write_text(dir / "foreign/lock", "mine");
+  write_text(dir / "file", "mine");
+  write_text(dir / "to/f", "mine");
+  std::filesystem::create_directory_symlink(dir / "to", dir / "link");
+  OwnedDirectory::claim(dir / "ours", Mode::exclusive);
+  std::filesystem::create_directory_symlink(dir / "ours", dir / "link_to_ours");
+  std::filesystem::create_directory_symlink(dir / "nowhere", dir / "dangling");
+  for (const char* name : {"foreign", "file", "link", "link_to_ours", "dangling"}) {
+    SCOPED_TRACE(name);
+    const Error error = catch_error([&] { OwnedDirectory::claim(dir / name, Mode::shared); });
+    EXPECT_EQ(error.code(), ErrorCode::conflict);
+    EXPECT_EQ(error.file(), dir / name);
+    EXPECT_EQ(catch_error([&] { OwnedDirectory::find(dir / name, Mode::shared); }).code(),
+              ErrorCode::conflict);
+  }
+  EXPECT_EQ(list_directory(dir / "foreign"), (Names{"lock"}));
+  EXPECT_EQ(list_directory(dir / "to"), (Names{"f"}));
+  EXPECT_FALSE(exists(dir / "nowhere"));
+}
+
+// The lock's owner removes the directory after this process opens the file and before it locks it.
+// A lock on a file without a name would protect nothing.
+TEST(OwnedDirectory, ALockOnAFileThatIsGoneDoesNotCount) {
+  const TempDir dir;
+  const std::string path = dir / "a";
+  OwnedDirectory::claim(path, Mode::exclusive);
+  {
+    const Meanwhile removed("flock", path, remove_it);
+    const OwnedDirectory taken = OwnedDirectory::claim(path, Mode::exclusive);
+    EXPECT_TRUE(exists(join_path(path, OwnedDirectory::kMarker)));
+    EXPECT_EQ(refused(path), ErrorCode::conflict) << "two hold the lock";
+  }
+  {
+    const Meanwhile replaced("flock", path, [] {
+      remove_it();
+      OwnedDirectory::claim(g_path, Mode::exclusive);
+    });
+    const OwnedDirectory taken = OwnedDirectory::claim(path, Mode::exclusive);
+    EXPECT_EQ(refused(path), ErrorCode::conflict) << "two hold the lock";
+  }
+  const Meanwhile removed("flock", path, remove_it);
+  EXPECT_FALSE(OwnedDirectory::find(path, Mode::exclusive).has_value());
+  EXPECT_FALSE(exists(path));
+}
+
+TEST(OwnedDirectory, ADirectoryThatGoesAwayBeforeItsMarkerIsMadeIsMadeAgain) {
+  const TempDir dir;
+  make_directories(dir / "a");
+  const Meanwhile removed("open", dir / "a", remove_it);
+  const OwnedDirectory taken = OwnedDirectory::claim(dir / "a", Mode::exclusive);
+  EXPECT_EQ(refused(dir / "a"), ErrorCode::conflict);
+}
+
+TEST(OwnedDirectory, OneThatIsLockedIsInUse) {
+  const TempDir dir;
+  EXPECT_FALSE(OwnedDirectory::in_use(dir / "a"));
+  for (const Mode mode : {Mode::exclusive, Mode::shared}) {
+    {
+      const OwnedDirectory taken = OwnedDirectory::claim(dir / "a", mode);
+      const OwnedDirectory other = OwnedDirectory::claim(dir / "b", mode);
+      EXPECT_TRUE(OwnedDirectory::in_use(dir / "a"));
+    }
+    EXPECT_FALSE(OwnedDirectory::in_use(dir / "a"));
+    const OwnedDirectory other = OwnedDirectory::claim(dir / "b", mode);
+    EXPECT_FALSE(OwnedDirectory::in_use(dir / "a"));
+  }
+}
+
+// The name gets another owner while the directory is emptied.
+TEST(OwnedDirectory, RemovesOnlyFromTheDirectoryThatIsLocked) {
+  const TempDir dir;
+  const OwnedDirectory taken = OwnedDirectory::claim(dir / "a", Mode::exclusive);
+  write_text(dir / "a/sub/f", "ours");
+  write_text(dir / "foreign/sub/f", "mine");
+  rename_path(dir / "a", dir / "moved");
+  std::filesystem::create_directory_symlink(dir / "foreign", dir / "a");
+  taken.remove("sub");
+  EXPECT_FALSE(exists(dir / "moved/sub"));
+  EXPECT_EQ(read_text(dir / "foreign/sub/f"), "mine");
+}
+
+TEST(OwnedDirectory, RemovesItselfUnlessSomebodyTookItOver) {
+  const TempDir dir;
+  {
+    const OwnedDirectory taken = OwnedDirectory::claim(dir / "a", Mode::exclusive);
+    taken.remove_itself();
+    EXPECT_FALSE(exists(dir / "a"));
+  }
+  const OwnedDirectory taken = OwnedDirectory::claim(dir / "a", Mode::exclusive);
+  const Meanwhile other("rmdir", dir / "a", [] { OwnedDirectory::claim(g_path, Mode::exclusive); });
+  taken.remove_itself();
+  EXPECT_TRUE(OwnedDirectory::find(dir / "a", Mode::exclusive).has_value());
+}
+
+}  // namespace
+}  // namespace hfshard

@@ -1,0 +1,48 @@
+// Files without a name.
+
+#include "bytes/local/scratch_file.h"
+
+#include <array>
+
+#include <gtest/gtest.h>
+
+#include "bytes/local/files.h"
+#include "support/temp_dir.h"
+
+namespace hfshard {
+namespace {
+
+TEST(ScratchFile, HoldsWhatWasWrittenAndHasNoName) {
+  const TempDir directory;
+  ScratchFile file("some array");
+  file.reset(directory.path(), 10);
+  const std::array<std::byte, 3> bytes = {std::byte{1}, std::byte{2}, std::byte{3}};
+  file.write_at(4, bytes);
+  EXPECT_TRUE(list_directory(directory.path()).empty());
+  EXPECT_EQ(file.size_bytes(), 10U);
+  std::array<std::byte, 10> all{};
+  all.fill(std::byte{9});
+  file.read_at(0, all);  // zeros around the written bytes
+  const std::array<std::byte, 10> wanted = {{{}, {}, {}, {}, bytes[0], bytes[1], bytes[2]}};
+  EXPECT_EQ(all, wanted);
+  EXPECT_TRUE(file.in_memory(0, 10).empty());
+  file.clear();
+  EXPECT_EQ(file.size_bytes(), 0U);
+}
+
+TEST(ScratchFile, UsesMemoryThatItIsGiven) {
+  ScratchFile file("some array");
+  std::array<std::byte, 10> memory{};
+  file.reset_in(memory);
+  const std::array<std::byte, 2> bytes = {std::byte{1}, std::byte{2}};
+  file.write_at(4, bytes);
+  EXPECT_EQ(memory[5], std::byte{2});
+  EXPECT_EQ(file.in_memory(4, 6).data(), &memory[4]);
+  EXPECT_EQ(file.in_memory(4, 6).size(), 6U);
+  std::array<std::byte, 3> read{};
+  file.read_at(3, read);
+  EXPECT_EQ(read[1], std::byte{1});
+}
+
+}  // namespace
+}  // namespace hfshard

@@ -1,0 +1,60 @@
+#include "bytes/store/speed.h"
+
+#include <cerrno>
+
+#include <gtest/gtest.h>
+
+#include "bytes/local/files.h"
+#include "bytes/local/output.h"
+#include "support/catch_error.h"
+#include "support/syscall_faults.h"
+#include "support/temp_dir.h"
+
+namespace hfshard {
+namespace {
+
+std::string file_of(const TempDir& dir, std::uint64_t bytes) {
+  const std::string path = dir / "file";
+  OutputFile file(path);
+  file.resize(bytes);
+  const std::vector<std::byte> end(1, std::byte{7});
+  file.write_at(bytes - 1, end);
+  return path;
+}
+
+TEST(Speed, ReadingMovesAFewMegabytesOfALargeFile) {
+  const TempDir dir;
+  for (const IoMode mode : {IoMode::automatic, IoMode::direct, IoMode::buffered, IoMode::mmap}) {
+    const auto trial = try_reading(file_of(dir, 3 * kTrialBytes + 1), mode);
+    ASSERT_TRUE(trial);
+    EXPECT_GT(trial->bytes.size(), 0U);
+    EXPECT_LE(trial->bytes.size(), kTrialBytes);
+    EXPECT_GT(trial->bytes_per_second, 0);
+  }
+}
+
+TEST(Speed, AFileThatIsTooSmallSaysNothing) {
+  const TempDir dir;
+  EXPECT_FALSE(try_reading(file_of(dir, kTrialBytes - 1), IoMode::automatic));
+}
+
+TEST(Speed, WritingLeavesNothing) {
+  const TempDir dir;
+  EXPECT_GT(try_writing(dir.path()), 0);
+  EXPECT_TRUE(list_directory(dir.path()).empty());
+}
+
+TEST(Speed, AWriteThatIsRefusedIsAnError) {
+  const TempDir dir;
+  for (const char* call : {"pwrite", "fdatasync", "open"}) {
+    const SyscallFault fault(call, 1, EIO, 9);
+    const Error error = catch_error([&] { try_writing(dir.path()); });
+    EXPECT_TRUE(fault.fired()) << call;
+    EXPECT_EQ(error.code(), ErrorCode::io) << call;
+    EXPECT_EQ(error.file(), dir.path()) << call;
+  }
+  EXPECT_TRUE(list_directory(dir.path()).empty());
+}
+
+}  // namespace
+}  // namespace hfshard

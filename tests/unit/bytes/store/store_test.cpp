@@ -1,0 +1,63 @@
+#include "bytes/store/store.h"
+
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "support/catch_error.h"
+#include "support/memory_store.h"
+#include "support/temp_dir.h"
+
+namespace hfshard {
+namespace {
+
+TEST(StorePath, OfThisMachineIsAPath) {
+  const TempDir dir;
+  write_text(dir / "a/f", "text");
+  std::filesystem::create_symlink(dir / "nowhere", dir / "a/link");
+  const StorePath a = dir / "a";
+  EXPECT_EQ(a.list(), (std::vector<std::string>{"f", "link"}));
+  EXPECT_TRUE(a.is_directory());
+  EXPECT_FALSE(a.is_file());
+  const StorePath f = a / "f";
+  EXPECT_TRUE(f.is_file());
+  EXPECT_EQ(f.text(), dir / "a/f");
+  EXPECT_EQ(f.parent(), a);
+  EXPECT_EQ(f.local_path(), dir / "a/f");
+  EXPECT_EQ(f.read(), "text");
+  EXPECT_EQ(f.find()->identity, f.open()->identity());
+  EXPECT_EQ(f.find()->identity, f.open_data(IoMode::automatic, nullptr)->identity());
+  EXPECT_EQ(catch_error([&] { f.read(3); }).code(), ErrorCode::limit);
+  const StorePath link = a / "link";
+  EXPECT_EQ(link.find()->kind, FileKind::dangling);
+  EXPECT_TRUE(link.exists());
+  EXPECT_FALSE(link.is_file());
+  EXPECT_FALSE((a / "none").exists());
+  EXPECT_EQ(catch_error([&] { (a / "none").open(); }).code(), ErrorCode::not_found);
+}
+
+// Each part counts alone: a copy in place of a file is another file.
+TEST(FileIdentity, TellsVersionsApart) {
+  const FileStamp stamp{10, 20, 30};
+  const FileIdentity identity = identity_of(stamp);
+  EXPECT_EQ(identity_of({10, 20, 30}), identity);
+  EXPECT_NE(identity_of({11, 20, 30}), identity);
+  EXPECT_NE(identity_of({10, 21, 30}), identity);
+  EXPECT_NE(identity_of({10, 20, 31}), identity);
+  EXPECT_NE(identity_of({10, 2, 130}), identity_of({10, 21, 30}));
+}
+
+TEST(StorePath, OfAnotherStoreIsNoneOfThisMachine) {
+  const TempDir dir;
+  write_text(dir / "d/f", "text");
+  const auto store = std::make_shared<MemoryStore>(dir.path());
+  const StorePath f(store, "tree/d/f");
+  EXPECT_EQ(f.read(), "text");
+  EXPECT_EQ(f.local_path(), std::nullopt);
+  EXPECT_EQ(f.parent().list(), (std::vector<std::string>{"f"}));
+  EXPECT_EQ(f.parent() / "f", f);
+  EXPECT_NE(f, StorePath("tree/d/f"));
+}
+
+}  // namespace
+}  // namespace hfshard

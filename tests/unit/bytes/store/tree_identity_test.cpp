@@ -1,0 +1,66 @@
+// A directory as one file of a source.
+
+#include "bytes/store/tree_identity.h"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "bytes/local/files.h"
+#include "support/catch_error.h"
+#include "support/temp_dir.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+TEST(TreeIdentity, ChangesWithAnyFileBelow) {
+  const TempDir directory;
+  write_text(directory / "a", "one");
+  write_text(directory / "below/b", "two");
+  const TreeIdentity first = identify_tree(directory.path());
+  EXPECT_EQ(first.identity.size_bytes, 6U);
+  const auto opened = first.path.open_data(IoMode::automatic, nullptr);
+  EXPECT_EQ(opened->identity().version, first.identity.version);
+  opened->check_unchanged();
+  EXPECT_EQ(identify_tree(directory.path()).content_sha256, first.content_sha256);
+
+  write_text(directory / "below/b", "owt");  // of equal size
+  const TreeIdentity second = identify_tree(directory.path());
+  EXPECT_NE(second.identity.version, first.identity.version);
+  EXPECT_NE(second.content_sha256, first.content_sha256);
+  EXPECT_EQ(catch_error([&] { opened->check_unchanged(); }).code(), ErrorCode::conflict);
+}
+
+// No one can set an inode's change time.
+TEST(TreeIdentity, ChangesIfTheTimeOfAWriteWasPutBack) {
+  const TempDir directory;
+  const std::string path = directory / "below/b";
+  write_text(path, "two");
+  const FileIdentity first = tree_version(directory.path());
+  const auto time = std::filesystem::last_write_time(path);
+  std::fstream(path, std::ios::in | std::ios::out | std::ios::binary) << "owt";
+  std::filesystem::last_write_time(path, time);
+  const FileIdentity second = tree_version(directory.path());
+  EXPECT_EQ(second.version, first.version);
+  EXPECT_NE(second, first);
+  std::filesystem::create_hard_link(path, directory.path() + ".linked");
+  EXPECT_EQ(tree_version(directory.path()), second);
+  std::filesystem::remove(directory.path() + ".linked");
+  std::filesystem::permissions(path, std::filesystem::perms::owner_read);
+  EXPECT_EQ(tree_version(directory.path()), second);
+}
+
+TEST(TreeIdentity, OfOtherNamesIsAnother) {
+  const TempDir one;
+  const TempDir other;
+  write_text(one / "a", "x");
+  write_text(other / "b", "x");
+  EXPECT_NE(identify_tree(one.path()).content_sha256, identify_tree(other.path()).content_sha256);
+}
+
+}  // namespace
+}  // namespace hfshard

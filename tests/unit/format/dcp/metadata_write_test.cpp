@@ -1,0 +1,92 @@
+// Writes objects next to tensors, and reads them again.
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/coding.h"
+#include "catalog/checkpoint.h"
+#include "format/dcp/metadata.h"
+#include "format/dcp/write.h"
+#include "format/formats.h"
+#include "support/catch_error.h"
+#include "support/temp_dir.h"
+
+namespace hfshard::format::dcp {
+namespace {
+
+class NoPlaces final : public Placements {
+ public:
+  std::string file_path(std::uint32_t) const override { return {}; }
+  std::uint32_t file_count() const override { return 0; }
+  Place place(std::uint32_t, const Shape&) const override { return {}; }
+};
+
+// Returns `.metadata` for objects of these sizes, which are consecutive in `file`.
+std::string metadata_of(const std::vector<ObjectInfo>& objects, const std::string& file,
+                        const std::vector<NestedName>& nested = {}) {
+  const std::vector<Leaf> leaves;
+  const PerLeaf<Grid> grids;
+  TreeSpec tree;
+  tree.leaves = &leaves;
+  tree.grids = &grids;
+  tree.nested = &nested;
+  tree.objects.file = file;
+  for (const ObjectInfo& object : objects) tree.objects.items.push_back(&object);
+  std::string out;
+  write_metadata(tree, NoPlaces(),
+                 [&](std::span<const std::byte> bytes) { out += as_text(bytes); });
+  return out;
+}
+
+ObjectInfo object_of(const std::string& name, std::uint64_t bytes,
+                     std::vector<std::string> transforms = {}) {
+  return {name, 0, {0, bytes}, std::move(transforms)};
+}
+
+TEST(DcpMetadataWriter, ObjectsAreReadAgain) {
+  const std::vector<NestedName> nested{{"a.0.lr", R"(["a",0,"lr"])"},
+                                       {"deep", R"(["d","e",1,2,"p"])"}};
+  const Metadata found = read_metadata(
+      metadata_of({object_of("a.0.lr", 5), object_of("deep", 1ULL << 33, {"stream.zstd/1", "x"}),
+                   object_of("flag", 7)},
+                  "__00003_0.distcp", nested),
+      "memory");
+  ASSERT_EQ(found.objects.size(), 3U);
+  EXPECT_TRUE(found.tensors.empty());
+  EXPECT_EQ(found.files, std::vector<std::string>{"__00003_0.distcp"});
+  EXPECT_EQ(found.nested, nested);
+  EXPECT_EQ(found.objects[0].place.range(), (ByteRange{0, 5}));
+  EXPECT_EQ(found.objects[1].place.range(), (ByteRange{5, 5 + (1ULL << 33)}));
+  EXPECT_EQ(found.objects[1].transforms, (std::vector<std::string>{"stream.zstd/1", "x"}));
+  EXPECT_EQ(found.objects[2].place.range(), (ByteRange{5 + (1ULL << 33), 12 + (1ULL << 33)}));
+}
+
+TEST(DcpMetadataWriter, ObjectsOfRanksThatDifferAreNamed) {
+  const TempDir dir;
+  for (const std::string rank : {"0", "1"}) {
+    write_text(
+        dir / ("__" + rank + ".metadata"),
+        metadata_of({object_of("random", 4), object_of("step", 2)}, "__" + rank + "_0.distcp"));
+    write_text(dir / ("__" + rank + "_0.distcp"), "rng" + rank + "77");
+  }
+  const auto opened = open_checkpoint(dir.path());
+  const Catalog& catalog = opened->catalog();
+  ASSERT_EQ(catalog.objects.size(), 2U);
+  EXPECT_EQ(catalog.object_files[catalog.objects[0].file].text(), dir / "__0_0.distcp");
+  ASSERT_EQ(catalog.notes.size(), 2U);
+  EXPECT_NE(catalog.notes[0].find(R"("random")"), std::string::npos) << catalog.notes[0];
+  EXPECT_EQ(catalog.notes[0].find("step"), std::string::npos) << catalog.notes[0];
+  write_text(dir / "__1_0.distcp", "rng077");
+  EXPECT_EQ(open_checkpoint(dir.path())->catalog().notes.size(), 1U) << "the same bytes";
+  write_text(dir / "__1_0.distcp", "rng");
+  EXPECT_EQ(open_checkpoint(dir.path())->catalog().notes.size(), 2U) << "too short";
+  write_text(dir / "__0_0.distcp", "rng");
+  const Error error = catch_error([&] { open_checkpoint(dir.path()); });
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  EXPECT_EQ(error.file(), dir / "__0_0.distcp");
+}
+
+}  // namespace
+}  // namespace hfshard::format::dcp

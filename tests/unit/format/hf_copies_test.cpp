@@ -1,0 +1,77 @@
+#include "format/hf_copies.h"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "bytes/local/files.h"
+#include "catalog/catalog.h"
+#include "format/safetensors/open.h"
+#include "support/catch_error.h"
+#include "support/safetensors_builder.h"
+#include "support/temp_dir.h"
+
+namespace hfshard::format::safetensors {
+namespace {
+
+using Names = std::vector<std::string>;
+
+constexpr const char* kFirst = "model-00001-of-00002.safetensors";
+constexpr const char* kSecond = "model-00002-of-00002.safetensors";
+
+void write_copies(const std::string& path, const Names& tensors, const Shape& shape = {2, 2}) {
+  SafetensorsBuilder builder;
+  for (const std::string& name : tensors) builder.tensor(name, DType::bf16, shape);
+  builder.write(path);
+}
+
+Names names_in(const Catalog& catalog) {
+  Names names;
+  for (const TensorInfo& tensor : catalog.tensors) names.push_back(tensor.name);
+  return names;
+}
+
+std::string file_of(const Catalog& catalog, const std::string& name) {
+  return catalog.files[catalog.tensors[catalog.find(name).value()].file].name;
+}
+
+TEST(Copies, TheIndexNamesTheFile) {
+  for (const char* named : {kFirst, kSecond}) {
+    const TempDir dir;
+    write_copies(dir / kFirst, {"a", "c"});
+    write_copies(dir / kSecond, {"a", "b"}, {4, 1});
+    write_text(dir / kIndexName, index_json({{"a", named}, {"b", kSecond}, {"c", kFirst}}));
+    const Catalog catalog = open_hf_catalog(dir.path());
+    EXPECT_EQ(names_in(catalog), (Names{"a", "b", "c"}));
+    EXPECT_EQ(file_of(catalog, "a"), named);
+    ASSERT_EQ(catalog.notes.size(), 1U);
+    EXPECT_NE(catalog.notes[0].find("the index names"), std::string::npos);
+  }
+}
+
+TEST(Copies, EqualOnesAreOneWithoutAnIndex) {
+  const TempDir dir;
+  write_copies(dir / kFirst, {"a", "c"});
+  write_copies(dir / kSecond, {"a", "b"});
+  const Catalog catalog = open_hf_catalog(dir.path());
+  EXPECT_EQ(names_in(catalog), (Names{"a", "b", "c"}));
+  EXPECT_EQ(file_of(catalog, "a"), kFirst);
+  ASSERT_EQ(catalog.notes.size(), 1U);
+  EXPECT_NE(catalog.notes[0].find("the same bytes"), std::string::npos);
+}
+
+TEST(Copies, OnesThatDifferAreBadInputWithoutAnIndex) {
+  const TempDir dir;
+  write_copies(dir / kFirst, {"a", "c"});
+  write_copies(dir / kSecond, {"a", "b"}, {4, 1});
+  const Error error = catch_error([&] { open_hf_catalog(dir.path()); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.tensor(), "a");
+  EXPECT_EQ(error.file(), dir / kFirst);
+  EXPECT_NE(error.sentence().find(kSecond), std::string::npos);
+}
+
+}  // namespace
+}  // namespace hfshard::format::safetensors

@@ -1,0 +1,126 @@
+#include "format/orbax/structure.h"
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/base64.h"
+#include "catalog/tree_structure.h"
+
+namespace hfshard::format::orbax {
+namespace {
+
+TreeEntry entry(const std::vector<TreeKey>& keys, std::string type = "np.ndarray") {
+  TreeEntry out;
+  for (const TreeKey& key : keys) out.add_key(key.text, key.is_index);
+  out.type = std::move(type);
+  if (out.type == "Dict" || out.type == "List" || out.type == "None")
+    out.kind = TreeEntry::Kind::empty;
+  if (out.type == "string") out.kind = TreeEntry::Kind::text;
+  return out;
+}
+
+TreeStructure optimizer_state() {
+  TreeStructure out;
+  out.entries = {entry({{"opt", false}, {"0", true}}, "Dict"),
+                 entry({{"opt", false}, {"1", true}, {"mu.x", false}}),
+                 entry({{"opt", false}, {"2", true}, {"count", false}}, "scalar"),
+                 entry({{"step", false}})};
+  return out;
+}
+
+std::vector<std::string> said(const TreeStructure& a, const TreeStructure& b) {
+  std::vector<std::string> out;
+  for (const StructureDifference& item : compare_structures(a, b))
+    out.push_back(item.path + ": " + item.what +
+                  std::array{"", " in A", " in B"}[static_cast<std::size_t>(item.only)]);
+  return out;
+}
+
+using Texts = std::vector<std::string>;
+
+TEST(TreeStructure, KeysKeepTheirDotsAndKinds) {
+  const TreeEntry odd = entry({{"a.b", false}, {"", false}, {"3", true}, {"x.", false}});
+  EXPECT_EQ(odd.path, "a.b..3.x.");
+  EXPECT_EQ(odd.keys(),
+            (std::vector<TreeKey>{{"a.b", false}, {"", false}, {"3", true}, {"x.", false}}));
+  EXPECT_TRUE(TreeEntry().keys().empty());
+}
+
+TEST(TreeStructure, WhatDiffersIsNamed) {
+  const TreeStructure a = optimizer_state();
+  EXPECT_EQ(said(a, a), Texts());
+  TreeStructure b = a;
+  b.entries[1] =
+      entry({{"opt", false}, {"1", false}, {"mu.x", false}});  // a list that becomes a dict
+  EXPECT_EQ(said(a, b), (Texts{"opt: a list in A, a dict in B"}));
+  EXPECT_NE(structure_sha256(a), structure_sha256(b));
+  b = a;
+  b.entries[1] = entry({{"opt", false}, {"1", true}, {"mu", false}, {"x", false}});
+  EXPECT_EQ(said(a, b).size(), 1U);
+  EXPECT_NE(structure_sha256(a), structure_sha256(b));
+  b = a;
+  b.entries[2].type = "jax.Array";
+  EXPECT_EQ(said(a, b), (Texts{"opt.2.count: a scalar in A, an array in B"}));
+  b = a;
+  b.entries.erase(b.entries.begin());
+  EXPECT_EQ(said(a, b), (Texts{"opt.0: an empty Dict in A"}));
+  EXPECT_EQ(said(b, a), (Texts{"opt.0: an empty Dict in B"}));
+  b = a;
+  b.attributes["scan_layers"] = true;
+  b.attributes["hfshard"]["version"] = "1";
+  EXPECT_EQ(said(a, b), (Texts{": custom metadata \"scan_layers\": absent in A, true in B"}));
+  EXPECT_NE(structure_sha256(a), structure_sha256(b));
+}
+
+TEST(TreeStructure, KindsOfArraysThatAreRestoredAlikeAreAlike) {
+  TreeStructure a = optimizer_state();
+  TreeStructure b = a;
+  b.entries[3].type = "jax.Array";
+  b.attributes["hfshard"]["version"] = "1";
+  std::swap(b.entries[0], b.entries[3]);
+  EXPECT_EQ(said(a, b), Texts());
+  EXPECT_EQ(structure_sha256(a), structure_sha256(b));
+  b.entries[0].random_key = "rbg";
+  EXPECT_EQ(said(a, b), (Texts{"step: an array in A, a random key (rbg) in B"}));
+}
+
+TEST(TreeStructure, AListThatLosesElementsBecomesADict) {
+  const TreeStructure all = optimizer_state();
+  Texts renamed;
+  const auto note = [&](const std::string& path) { renamed.push_back(path); };
+  const TreeStructure front = select_entries(
+      all, [](const TreeEntry& item) { return item.path != "opt.2.count"; }, note);
+  EXPECT_EQ(renamed, Texts());
+  EXPECT_EQ(front.entries[1].keys()[1], (TreeKey{"1", true}));
+  const TreeStructure back = select_entries(
+      all, [](const TreeEntry& item) { return item.path != "opt.0"; }, note);
+  EXPECT_EQ(renamed, Texts{"opt"});
+  EXPECT_EQ(back.entries[0].keys()[1], (TreeKey{"1", false}));
+  EXPECT_EQ(back.entries[0].path, "opt.1.mu.x");
+}
+
+TEST(TreeStructure, ASubtreeIsATreeOfItsOwn) {
+  TreeStructure tree = optimizer_state();
+  tree.entries.push_back(entry({{"opt", false}, {"note", false}}, "string"));
+  tree.texts["opt.note"] = "hi";
+  tree.rich_types = "{}";
+  const TreeStructure below = subtree(tree, "opt");
+  ASSERT_EQ(below.entries.size(), 4U);
+  EXPECT_EQ(below.entries[1].path, "1.mu.x");
+  EXPECT_EQ(below.entries[1].keys(), (std::vector<TreeKey>{{"1", true}, {"mu.x", false}}));
+  EXPECT_EQ(below.texts.at("note"), Json("hi"));
+  EXPECT_TRUE(below.rich_types.empty());
+}
+
+TEST(Base64, NamesComeBack) {
+  for (const std::string name : {"", "a", "ab", "abc", "a.b/c d", "\xc3\xbc?>~~"})
+    EXPECT_EQ(decode_base64(encode_base64(name)), name);
+  EXPECT_EQ(encode_base64("k"), "aw==");
+  EXPECT_EQ(encode_base64("\xfb\xff"), "-_8=");
+}
+
+}  // namespace
+}  // namespace hfshard::format::orbax

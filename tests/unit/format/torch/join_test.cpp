@@ -1,0 +1,113 @@
+#include "format/torch/join.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "support/catch_error.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard::format::torch {
+namespace {
+
+StoredView view(const std::string& name, const Shape& units, std::uint32_t crc = 1) {
+  StoredView out;
+  out.name = name;
+  out.dtype = DType::u8;
+  out.units = units;
+  out.strides = units.strides();
+  out.crc = crc;
+  return out;
+}
+
+Parts parts_of(const std::vector<StoredView>& views) {
+  Parts out;
+  for (const StoredView& each : views) out.push_back(&each);
+  return out;
+}
+
+std::vector<Shape> begins(const Joined& joined) {
+  std::vector<Shape> out;
+  for (const AssembledBox& box : joined.boxes) out.push_back(box.begin);
+  return out;
+}
+
+std::vector<StoredView> ranks(const Shape& whole, const std::vector<Placement>& placements,
+                              const std::vector<Shape>& locals) {
+  std::vector<StoredView> out;
+  for (const Shape& local : locals) {
+    out.push_back(view("w", local));
+    out.back().shard = Shard{whole, placements};
+  }
+  return out;
+}
+
+TEST(JoinRanks, PartsOfOneDimFollowEachOtherAndMayBeEmpty) {
+  const auto views = ranks({5, 3}, {0}, {{2, 3}, {2, 3}, {1, 3}, {0, 3}});
+  const Joined joined = join_ranks(parts_of(views));
+  EXPECT_EQ(joined.units, (Shape{5, 3}));
+  EXPECT_EQ(begins(joined), (std::vector<Shape>{{0, 0}, {2, 0}, {4, 0}}));
+}
+
+TEST(JoinRanks, OfReplicasTheFirstIsTaken) {
+  const auto views = ranks({4, 3}, {kReplicated, 0}, {{2, 3}, {2, 3}, {2, 3}, {2, 3}});
+  const Joined joined = join_ranks(parts_of(views));
+  EXPECT_EQ(begins(joined), (std::vector<Shape>{{0, 0}, {2, 0}}));
+  EXPECT_EQ(joined.boxes[1].file, 1U);
+  const auto inner = ranks({4, 3}, {0, kReplicated}, {{2, 3}, {2, 3}, {2, 3}, {2, 3}});
+  EXPECT_EQ(join_ranks(parts_of(inner)).boxes[1].file, 2U);
+}
+
+TEST(JoinRanks, TwoDimsAreCutByTwoAxes) {
+  const auto views = ranks({3, 4}, {0, 1}, {{2, 2}, {2, 2}, {1, 2}, {1, 2}});
+  EXPECT_EQ(begins(join_ranks(parts_of(views))),
+            (std::vector<Shape>{{0, 0}, {0, 2}, {2, 0}, {2, 2}}));
+}
+
+TEST(JoinRanks, WhatDoesNotMakeTheTensorIsCorrupt) {
+  const auto code_of = [](const std::vector<StoredView>& views) {
+    return catch_error([&] { join_ranks(parts_of(views)); }).code();
+  };
+  EXPECT_EQ(code_of(ranks({5, 3}, {0}, {{2, 3}, {2, 3}})), ErrorCode::corrupt);
+  EXPECT_EQ(code_of(ranks({5, 3}, {}, {{5, 3}, {5, 3}})), ErrorCode::corrupt);
+  EXPECT_EQ(code_of(ranks({4, 3}, {kReplicated, kReplicated, 0, 0, 0}, {{4, 3}})),
+            ErrorCode::corrupt);
+  std::vector<StoredView> mixed = ranks({4, 3}, {0}, {{2, 3}, {2, 3}});
+  mixed[1].shard->shape = {5, 3};
+  EXPECT_EQ(code_of(mixed), ErrorCode::corrupt);
+  mixed[1] = view("w", {2, 3});
+  EXPECT_EQ(code_of(mixed), ErrorCode::corrupt);
+  mixed[1].dtype = DType::i8;
+  EXPECT_EQ(code_of(mixed), ErrorCode::corrupt);
+}
+
+TEST(JoinRanks, AnOrdinaryTensorIsTheSameInAllFiles) {
+  const std::vector<StoredView> same{view("w", {3}), view("w", {3})};
+  EXPECT_EQ(join_ranks(parts_of(same)).boxes.size(), 1U);
+  for (const StoredView& other : {view("w", {3}, 2), view("w", {4})}) {
+    const std::vector<StoredView> views{view("w", {3}), other};
+    EXPECT_EQ(catch_error([&] { join_ranks(parts_of(views)); }).code(), ErrorCode::unsupported);
+  }
+}
+
+TEST(JoinShards, ByTheRulesOfMetasLayers) {
+  const auto joined = [](const std::string& name, const Shape& shard, std::uint64_t width) {
+    const std::vector<StoredView> views{view(name, shard), view(name, shard)};
+    return join_shards(parts_of(views), width).units;
+  };
+  EXPECT_EQ(joined("layers.0.attention.wq.weight", {4, 8}, 8), (Shape{8, 8}));
+  EXPECT_EQ(joined("layers.0.attention.wo.weight", {8, 4}, 8), (Shape{8, 8}));
+  EXPECT_EQ(joined("layers.0.feed_forward.w2.weight", {8, 6}, 8), (Shape{8, 12}));
+  EXPECT_EQ(joined("tok_embeddings.weight", {16, 4}, 8), (Shape{16, 8}));
+  EXPECT_EQ(joined("tok_embeddings.weight", {16, 8}, 8), (Shape{32, 8}));
+  EXPECT_EQ(joined("norm.weight", {8}, 8), (Shape{8}));
+  const std::vector<StoredView> unknown{view("x", {8}, 1), view("x", {8}, 2)};
+  EXPECT_EQ(catch_error([&] { join_shards(parts_of(unknown), 8); }).code(), ErrorCode::unsupported);
+  const std::vector<StoredView> odd{view("output.weight", {8, 2}), view("output.weight", {8, 3})};
+  EXPECT_EQ(catch_error([&] { join_shards(parts_of(odd), 8); }).code(), ErrorCode::corrupt);
+}
+
+}  // namespace
+}  // namespace hfshard::format::torch

@@ -1,0 +1,66 @@
+#include "format/torch/old_file.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/coding.h"
+#include "format/dcp/pickle_writer.h"
+#include "support/catch_error.h"
+#include "support/temp_dir.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard::format::torch {
+namespace {
+
+using dcp::PickleWriter;
+
+// Returns a file with one tensor of six bytes, whose storage states `elements` elements.
+std::string old_file(std::uint64_t protocol, bool little, std::uint64_t elements) {
+  std::string out(kOldMagic);
+  PickleWriter write(out);
+  write.begin().integer(protocol).op(Op::stop);
+  write.begin().op(Op::empty_dict).text("little_endian");
+  write.op(little ? Op::new_true : Op::new_false).op(Op::set_item).op(Op::stop);
+  write.begin().op(Op::empty_dict).text("a").global("torch._utils", "_rebuild_tensor_v2");
+  write.op(Op::mark).op(Op::mark).text("storage").global("torch", "ByteStorage").text("77");
+  write.text("cpu").integer(6).op(Op::none).op(Op::tuple).op(Op::bin_pers_id).integer(0);
+  write.integers({2, 3}).integers({3, 1}).op(Op::new_false).op(Op::none);
+  write.op(Op::tuple).op(Op::reduce).op(Op::set_item).op(Op::stop);
+  write.begin().op(Op::empty_list).text("77").op(Op::append).op(Op::stop);
+  std::string count(8, '\0');
+  store_le(std::as_writable_bytes(std::span(count)).data(), elements);
+  return out + count + "abcdef";
+}
+
+TEST(OldTorchFile, StoragesFollowThePickles) {
+  const TempDir dir;
+  const std::string bytes = old_file(1001, true, 6);
+  write_text(dir / "x.bin", bytes);
+  const TorchFile file = read_torch_file(dir / "x.bin");
+  ASSERT_EQ(file.tensors.size(), 1U);
+  EXPECT_EQ(bytes.substr(file.tensors[0].begin_bytes), "abcdef");
+  EXPECT_FALSE(file.tensors[0].crc.has_value());
+}
+
+TEST(OldTorchFile, WhatIsCutOffOrContradictsItselfIsRefused) {
+  const TempDir dir;
+  const auto code_of = [&](const std::string& bytes) {
+    write_text(dir / "x.bin", bytes);
+    const Error error = catch_error([&] { read_torch_file(dir / "x.bin"); });
+    EXPECT_EQ(error.file(), dir / "x.bin");
+    return error.code();
+  };
+  const std::string good = old_file(1001, true, 6);
+  for (std::size_t size = kOldMagic.size(); size < good.size(); ++size)
+    EXPECT_EQ(code_of(good.substr(0, size)), ErrorCode::corrupt) << size;
+  EXPECT_EQ(code_of(old_file(1002, true, 6)), ErrorCode::unsupported);
+  EXPECT_EQ(code_of(old_file(1001, false, 6)), ErrorCode::unsupported);
+  EXPECT_EQ(code_of(old_file(1001, true, 7)), ErrorCode::corrupt);
+  EXPECT_EQ(code_of(old_file(1001, true, UINT64_MAX)), ErrorCode::corrupt);
+}
+
+}  // namespace
+}  // namespace hfshard::format::torch

@@ -1,0 +1,133 @@
+#include "format/torch/open.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "format/formats.h"
+#include "format/weight_files.h"
+#include "support/catch_error.h"
+#include "support/safetensors_builder.h"
+#include "support/temp_dir.h"
+#include "support/torch_file_builder.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard::format::torch {
+namespace {
+
+using Names = std::vector<std::string>;
+
+void write_tensors(const std::string& path, const Names& names) {
+  TorchFileBuilder builder;
+  for (const std::string& name : names) builder.tensor(name, DType::u8, {3}, "abc");
+  builder.write(path);
+}
+
+Names files_of(const Catalog& catalog) {
+  Names out;
+  for (const CatalogFile& file : catalog.files) out.push_back(file.name);
+  return out;
+}
+
+TEST(OpenTorch, OneFileOrItsPartsMakeTheModel) {
+  const TempDir dir;
+  write_text(dir / "one/config.json", "{}");
+  write_text(dir / "one/tokenizer.json", "{}");
+  write_tensors(dir / "one/pytorch_model.bin", {"b", "a"});
+  write_tensors(dir / "one/training_args.bin", {"x"});
+  const Catalog one = open_torch_catalog(dir / "one");
+  EXPECT_EQ(files_of(one), (Names{"pytorch_model.bin"}));
+  EXPECT_EQ(one.tensors.size(), 2U);
+  EXPECT_EQ(one.tensors[0].name, "a");
+  EXPECT_EQ(one.config_text, "{}");
+  EXPECT_EQ(one.side_files, (Names{"config.json", "tokenizer.json"}));
+  EXPECT_TRUE(one.notes.empty());
+
+  const Names parts{"pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"};
+  write_tensors(dir / ("parts/" + parts[0]), {"a", "c"});
+  write_tensors(dir / ("parts/" + parts[1]), {"b"});
+  EXPECT_EQ(files_of(open_torch_catalog(dir / "parts")), parts);
+  write_text(dir / "parts/pytorch_model.bin.index.json",
+             index_json({{"a", parts[0]}, {"b", parts[1]}, {"c", parts[0]}}));
+  EXPECT_EQ(open_torch_catalog(dir / "parts").tensors.size(), 3U);
+  write_text(dir / "parts/pytorch_model.bin.index.json",
+             index_json({{"a", parts[0]}, {"b", parts[0]}, {"c", parts[0]}}));
+  const Error error = catch_error([&] { open_torch_catalog(dir / "parts"); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.tensor(), "b");
+}
+
+TEST(OpenTorch, APartThatIsMissingIsNamed) {
+  const TempDir dir;
+  write_tensors(dir / "pytorch_model-00001-of-00002.bin", {"a"});
+  const Error error = catch_error([&] { open_torch_catalog(dir.path()); });
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_EQ(error.file(), dir / "pytorch_model-00002-of-00002.bin");
+}
+
+TEST(OpenTorch, SafetensorsComeFirst) {
+  const TempDir dir;
+  write_tensors(dir / "pytorch_model.bin", {"a"});
+  EXPECT_EQ(recognise(dir.path()).value().format->name(), "torch");
+  SafetensorsBuilder().tensor("b", DType::u8, {3}).write(dir / "model.safetensors");
+  EXPECT_EQ(recognise(dir.path()).value().format->name(), "safetensors");
+  EXPECT_EQ(open_catalog(dir.path()).tensors[0].name, "b");
+}
+
+TEST(OpenTorch, TensorsThatAreNoRunOfBytesArePutTogetherWhenTheyAreRead) {
+  const TempDir dir;
+  TorchFileBuilder builder;
+  const std::size_t shared = builder.storage("abcdefghijkl");
+  builder.view("m", DType::u8, {3, 4}, {4, 1}, 0, shared)
+      .view("columns", DType::u8, {3, 2}, {4, 1}, 1, shared)
+      .view("turned", DType::u8, {4, 3}, {1, 4}, 0, shared);
+  builder.write(dir / "pytorch_model.bin");
+  const Catalog catalog = open_torch_catalog(dir.path());
+  ASSERT_EQ(catalog.files.size(), 2U);
+  EXPECT_EQ(catalog.files[1].size_bytes, 18U);
+  const auto source = catalog.files[1].path.open();
+  EXPECT_EQ(source->identity(), catalog.files[1].identity());
+  EXPECT_EQ(catalog.files[1].path.find().value().identity, catalog.files[1].identity());
+  EXPECT_FALSE(catalog.files[1].path.local_path());
+  const auto bytes_of = [&](const char* name) {
+    const TensorInfo& info = catalog.tensors[catalog.find(name).value()];
+    std::string out(info.size_bytes, '\0');
+    catalog.files[info.file].path.open()->read_at(info.begin_bytes,
+                                                  std::as_writable_bytes(std::span(out)));
+    return out;
+  };
+  EXPECT_EQ(bytes_of("m"), "abcdefghijkl");
+  EXPECT_EQ(bytes_of("columns"), "bcfgjk");
+  EXPECT_EQ(bytes_of("turned"), "aeibfjcgkdhl");
+  // Any range of them, also across the border between tensors.
+  const std::string all = bytes_of("columns") + bytes_of("turned");
+  for (std::size_t begin = 0; begin < all.size(); ++begin) {
+    for (std::size_t end = begin; end <= all.size(); ++end) {
+      std::string out(end - begin, '\0');
+      source->read_at(begin, std::as_writable_bytes(std::span(out)));
+      EXPECT_EQ(out, all.substr(begin, end - begin));
+    }
+  }
+  EXPECT_EQ(catch_error([&] {
+              std::string out(2, '\0');
+              source->read_at(17, std::as_writable_bytes(std::span(out)));
+            }).code(),
+            ErrorCode::corrupt);
+}
+
+TEST(OpenTorch, AFileThatChangesIsSeenByWhatIsPutTogether) {
+  const TempDir dir;
+  TorchFileBuilder builder;
+  builder.view("t", DType::u8, {4, 3}, {1, 4}, 0, builder.storage("abcdefghijkl"));
+  builder.write(dir / "pytorch_model.bin");
+  const Catalog catalog = open_torch_catalog(dir.path());
+  const auto source = catalog.files[1].path.open();
+  write_text(dir / "pytorch_model.bin", builder.bytes() + "x");
+  EXPECT_EQ(catch_error([&] { source->check_unchanged(); }).code(), ErrorCode::conflict);
+  EXPECT_NE(catalog.files[1].path.open()->identity(), catalog.files[1].identity());
+  EXPECT_NE(catalog.files[1].path.find().value().identity, catalog.files[1].identity());
+}
+
+}  // namespace
+}  // namespace hfshard::format::torch

@@ -1,0 +1,178 @@
+#include "format/torch/torch_file.h"
+
+#include <functional>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "base/coding.h"
+#include "format/archive.h"
+#include "format/dcp/pickle_writer.h"
+#include "support/catch_error.h"
+#include "support/memory_source.h"
+#include "support/temp_dir.h"
+#include "support/torch_checkpoint.h"
+#include "support/torch_file_builder.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard::format::torch {
+namespace {
+
+const std::string kTwelve = "000111222333";
+
+TEST(TorchFile, ViewsAreWhereTheirStorageIs) {
+  const TempDir dir;
+  TorchFileBuilder builder;
+  const std::size_t shared = builder.storage("abcdefghijklmnopqrstuvwx");
+  builder.view("rows", DType::u8, {2, 4}, {4, 1}, 8, shared)
+      .view("turned", DType::u8, {4, 6}, {1, 4}, 0, shared)
+      .view("empty", DType::f32, {0, 7}, {7, 1}, 0, shared)
+      .tensor("a", DType::bf16, {2, 3}, kTwelve)
+      .tensor("f8", DType::f8_e4m3, {3, 4}, kTwelve);
+  builder.write(dir / "x.bin");
+  const TorchFile file = read_torch_file(dir / "x.bin");
+  ASSERT_EQ(file.tensors.size(), 5U);
+  EXPECT_EQ(file.identity.size_bytes, builder.bytes().size());
+  const auto at = [&](const StoredView& view) {
+    return builder.bytes().substr(view.begin_bytes, 4);
+  };
+  EXPECT_EQ(file.tensors[0].name, "a");
+  EXPECT_EQ(file.tensors[0].units, (Shape{2, 3}));
+  EXPECT_EQ(at(file.tensors[0]), "0001");
+  EXPECT_EQ(file.tensors[1].size_bytes(), 0U);
+  EXPECT_TRUE(file.tensors[1].is_packed());
+  EXPECT_EQ(file.tensors[2].dtype, DType::f8_e4m3);
+  EXPECT_EQ(at(file.tensors[3]), "ijkl");
+  EXPECT_TRUE(file.tensors[3].is_packed());
+  EXPECT_EQ(at(file.tensors[4]), "abcd");
+  EXPECT_FALSE(file.tensors[4].is_packed());
+}
+
+TEST(TorchFile, TheModelIsBelowTheKeysThatTrainersUse) {
+  const TempDir dir;
+  TorchFileBuilder()
+      .below("model")
+      .below("module")
+      .other("epoch")
+      .tensor("a", DType::u8, {12}, kTwelve)
+      .write(dir / "x.pt");
+  const TorchFile file = read_torch_file(dir / "x.pt");
+  EXPECT_EQ(file.below, "model.module");
+  EXPECT_EQ(file.others, (std::vector<std::string>{"model.module.epoch"}));
+  TorchFileBuilder().below("weights").tensor("a", DType::u8, {12}, kTwelve).write(dir / "y.pt");
+  const TorchFile nested = read_torch_file(dir / "y.pt");
+  EXPECT_EQ(nested.below, "");
+  EXPECT_EQ(nested.tensors.at(0).name, "weights.a");
+  TorchFileBuilder().other("weights").write(dir / "z.pt");
+  const Error error = catch_error([&] { read_torch_file(dir / "z.pt"); });
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_NE(error.sentence().find("\"weights\""), std::string::npos) << error.sentence();
+}
+
+TEST(TorchFile, OtherFilesAreCalledWhatTheyAre) {
+  const TempDir dir;
+  struct Case {
+    std::string bytes;
+    ErrorCode code;
+    std::string said;
+  };
+  TorchFileBuilder good;
+  good.tensor("a", DType::u8, {12}, kTwelve);
+  TorchFileBuilder script = good;
+  script.record("constants.pkl", "\x80\x02).");
+  TorchFileBuilder big = good;
+  big.record("byteorder", "big");
+  std::string list;
+  dcp::PickleWriter(list).begin().op(Op::empty_list).op(Op::stop);
+  for (const Case& each : {
+           Case{"version https://git-lfs.github.com/spec/v1\n", ErrorCode::bad_input, "git-lfs"},
+           Case{"", ErrorCode::bad_input, "didn't write this file"},
+           Case{script.bytes(), ErrorCode::unsupported, "TorchScript"},
+           Case{big.bytes(), ErrorCode::unsupported, "little-endian"},
+           Case{torch_records({{"data.pkl", list}}), ErrorCode::unsupported,
+                "doesn't hold a dict of tensors"},
+           Case{torch_records({{"x", "y"}}), ErrorCode::corrupt, "no data.pkl"},
+           Case{good.bytes().substr(0, 200), ErrorCode::corrupt,
+                "doesn't end with a zip directory"},
+       }) {
+    write_text(dir / "x.bin", each.bytes);
+    const Error error = catch_error([&] { read_torch_file(dir / "x.bin"); });
+    EXPECT_EQ(error.code(), each.code) << error.sentence();
+    EXPECT_NE(error.sentence().find(each.said), std::string::npos) << error.sentence();
+    EXPECT_EQ(error.file(), dir / "x.bin");
+  }
+}
+
+TEST(TorchFile, ATensorThatReachesBeyondItsStorageIsCorrupt) {
+  const TempDir dir;
+  const auto error_of = [&](const std::function<void(TorchFileBuilder&)>& make) {
+    TorchFileBuilder builder;
+    make(builder);
+    builder.write(dir / "x.bin");
+    const Error error = catch_error([&] { read_torch_file(dir / "x.bin"); });
+    EXPECT_EQ(error.code(), ErrorCode::corrupt) << error.sentence();
+    EXPECT_EQ(error.tensor(), "a");
+    EXPECT_EQ(error.file(), dir / "x.bin");
+    return error.sentence();
+  };
+  error_of([](auto& out) { out.view("a", DType::u8, {13}, {1}, 0, out.storage(kTwelve)); });
+  error_of([](auto& out) { out.view("a", DType::u8, {12}, {1}, 1, out.storage(kTwelve)); });
+  error_of([](auto& out) { out.view("a", DType::u8, {2, 2}, {11, 1}, 0, out.storage(kTwelve)); });
+  error_of(
+      [](auto& out) { out.view("a", DType::u8, {2}, {UINT64_MAX >> 1}, 1, out.storage(kTwelve)); });
+  error_of([](auto& out) { out.tensor("a", DType::u8, {13}, kTwelve).overstate(4); });
+  EXPECT_NE(
+      error_of([](auto& out) { out.tensor("a", DType::u8, {2}, "x").overstate(2); }).find("has 1"),
+      std::string::npos);
+}
+
+// Changes or truncates every byte of a small file. The result is an error with the file's name, or
+// no error.
+TEST(TorchFile, DamageIsAnErrorWithTheFile) {
+  const TempDir dir;
+  TorchFileBuilder builder;
+  builder.tensor("a", DType::u8, {12}, kTwelve).tensor("b", DType::f32, {3}, kTwelve);
+  const std::string good = builder.bytes();
+  const auto read = [&](const std::string& bytes) {
+    write_text(dir / "x.bin", bytes);
+    try {
+      read_torch_file(dir / "x.bin");
+    } catch (const Error& error) {
+      EXPECT_NE(error.code(), ErrorCode::internal);
+      EXPECT_EQ(error.file(), dir / "x.bin");
+      return false;
+    }
+    return true;
+  };
+  EXPECT_TRUE(read(good));
+  for (std::size_t size = 0; size < good.size(); ++size)
+    EXPECT_FALSE(read(good.substr(0, size))) << size;
+  for (std::size_t at = 0; at < good.size(); ++at) {
+    for (const int change : {1, 0x80, 0xff}) {
+      std::string bad = good;
+      bad[at] = static_cast<char>(bad[at] ^ change);
+      read(bad);
+    }
+  }
+}
+
+// Places that are found without the headers agree with the headers.
+TEST(TorchFile, PlacesAreThoseOfTheHeaders) {
+  TorchFileBuilder builder;
+  for (std::size_t size = 0; size < 130; ++size)
+    builder.tensor("t" + std::to_string(size), DType::u8, {size}, std::string(size, 'x'));
+  const MemorySource file(builder.bytes());
+  const Archive archive(file, {0, file.size_bytes()});
+  std::size_t placed = 0;
+  for (const Archive::Record& record : archive.records()) {
+    const auto place = archive.placed_bytes(record);
+    if (!place) continue;
+    EXPECT_EQ(*place, archive.payload_bytes(record)) << record.name;
+    ++placed;
+  }
+  EXPECT_EQ(placed, archive.records().size());
+}
+
+}  // namespace
+}  // namespace hfshard::format::torch

@@ -1,0 +1,191 @@
+#include "mapping/resolve/family_info.h"
+
+#include <algorithm>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "mapping/resolve/find.h"
+#include "support/catch_error.h"
+#include "unit/mapping/families.h"
+#include "unit/mapping/tiny_family.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+TEST(Families, EveryExampleKeepsDimsApart) {
+  for (const FamilyFile& file : embedded_families()) {
+    EXPECT_EQ(lint_table(load_table(file)), std::vector<std::string>{}) << file.path;
+  }
+}
+
+TEST(Families, TheFileNameIsTheFamilyName) {
+  const std::vector<FamilyInfo> all = list_families();
+  ASSERT_EQ(all.size(), embedded_families().size());
+  for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i].name, embedded_families()[i].name);
+  EXPECT_TRUE(std::ranges::is_sorted(all, {}, &FamilyInfo::name));
+}
+
+Json config_of(const char* model_type, const char* architecture) {
+  Json config;
+  config["model_type"] = model_type;
+  config["architectures"] = Json::Array{Json(architecture)};
+  return config;
+}
+
+TEST(Families, AModelTypeAndArchitecturesOfTwoFamiliesAreDoubted) {
+  const std::string doubt = config_doubt(config_of("mistral", "MixtralForCausalLM"));
+  for (const char* word : {"\"mistral\"", "\"MixtralForCausalLM\"", "family mistral", "mixtral"})
+    EXPECT_NE(doubt.find(word), std::string::npos) << doubt;
+  EXPECT_NE(config_doubt(config_of("unheard-of", "LlamaForCausalLM")), "");
+  EXPECT_EQ(config_doubt(config_of("kimi_k2", "DeepseekV3ForCausalLM")), "");      // one family
+  EXPECT_EQ(config_doubt(config_of("llama", "LlamaForTokenClassification")), "");  // unknown
+  for (const FamilyInfo& info : list_families()) EXPECT_EQ(config_doubt(info.example), "");
+}
+
+TEST(Families, EveryExampleFindsItsFamilyByTypeAndByArchitecture) {
+  for (const FamilyInfo& info : list_families()) {
+    SCOPED_TRACE(info.name);
+    ASSERT_NE(find_family(info.example), nullptr);
+    EXPECT_EQ(find_family(info.example)->name, info.name);
+    if (info.architectures.empty()) continue;
+    Json config;
+    config["model_type"] = "unheard-of";
+    config["architectures"] = Json::Array{Json(info.architectures[0])};
+    ASSERT_NE(find_family(config), nullptr);
+    EXPECT_EQ(find_family(config)->name, info.name);
+  }
+  EXPECT_EQ(find_family(Json(Json::Object{})), nullptr);
+}
+
+TEST(Families, AnUnknownNameIsNotFoundAndNearNamesAreGiven) {
+  const Error error = catch_error([] { family_by_name("quen3"); });
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_NE(error.hint_text().find("qwen3"), std::string::npos);
+}
+
+TEST(LintFamily, FindsEqualDimsProductsAndMissingSources) {
+  const auto lint = [](std::string_view old_text, std::string_view new_text) {
+    return lint_table(load_table(tiny_file(tiny_family_with(old_text, new_text))));
+  };
+  EXPECT_TRUE(lint_table(load_table(tiny_file(kTinyFamily))).empty());
+  EXPECT_EQ(lint("\"num_experts\": 4", "\"num_experts\": 7").size(), 1U);
+  EXPECT_EQ(lint("\"num_experts\": 4", "\"num_experts\": 21").size(), 1U);
+  EXPECT_EQ(lint("\"num_experts\": 4", "\"num_experts\": 1").size(), 1U);
+  EXPECT_EQ(
+      lint("\"use\": [\"mlp\"], \"source\": \"tiny/repo loader.py\"", "\"use\": [\"mlp\"]").size(),
+      1U);
+}
+
+TEST(ExpectedTensors, NamesEveryTensorOfTheConfig) {
+  const auto tensors = expected_tensors(family_by_name("mixtral"), family_info("mixtral").example);
+  EXPECT_TRUE(std::ranges::is_sorted(tensors, {}, &ExpectedTensor::name));
+  // 3 layers of 2 norms, 4 projections, a gate and 9 experts of 3 matrices, and 3 other tensors.
+  EXPECT_EQ(tensors.size(), 3U * (2 + 4 + 1 + 27) + 3);
+  const auto found = std::ranges::find(
+      tensors, "model.layers.2.block_sparse_moe.experts.8.w2.weight", &ExpectedTensor::name);
+  ASSERT_NE(found, tensors.end());
+  EXPECT_EQ(found->shape, (Shape{26, 14}));
+}
+
+// The config members of published models that the rules read, and the number of tensors in their
+// indexes.
+struct PublishedModel {
+  std::string name;
+  std::string config;
+  std::size_t tensors;
+};
+
+TEST(ExpectedTensors, AreThoseOfPublishedModels) {
+  const std::vector<PublishedModel> models = {
+      {"Llama-2-13b, without 40 rotary_emb.inv_freq",
+       R"({"model_type": "llama", "hidden_size": 5120, "intermediate_size": 13824, "num_attention_heads": 40,
+           "num_hidden_layers": 40, "num_key_value_heads": 40, "rope_scaling": null,
+           "tie_word_embeddings": false, "vocab_size": 32000})",
+       363},
+      {"Llama-3.2-3B",
+       R"({"model_type": "llama", "attention_bias": false, "head_dim": 128, "hidden_size": 3072,
+           "intermediate_size": 8192, "mlp_bias": false, "num_attention_heads": 24, "num_hidden_layers": 28,
+           "num_key_value_heads": 8, "rope_scaling": {"factor": 32.0, "rope_type": "llama3"},
+           "tie_word_embeddings": true, "vocab_size": 128256})",
+       254},
+      {"SmolLM-135M",
+       R"({"model_type": "llama", "attention_bias": false, "head_dim": 64, "hidden_size": 576,
+           "intermediate_size": 1536, "mlp_bias": false, "num_attention_heads": 9, "num_hidden_layers": 30,
+           "num_key_value_heads": 3, "rope_parameters": {"rope_theta": 100000, "rope_type": "default"},
+           "tie_word_embeddings": true, "vocab_size": 49152})",
+       272},
+      {"Qwen3-1.7B",
+       R"({"model_type": "qwen3", "attention_bias": false, "head_dim": 128, "hidden_size": 2048,
+           "intermediate_size": 6144, "num_attention_heads": 16, "num_hidden_layers": 28,
+           "num_key_value_heads": 8, "rope_scaling": null, "tie_word_embeddings": true, "vocab_size": 151936})",
+       310},
+      {"Mixtral-8x22B",
+       R"({"model_type": "mixtral", "hidden_size": 6144, "intermediate_size": 16384, "num_attention_heads": 48,
+           "num_hidden_layers": 56, "num_key_value_heads": 8, "num_local_experts": 8,
+           "tie_word_embeddings": false, "vocab_size": 32000})",
+       1739},
+  };
+  for (const PublishedModel& model : models) {
+    SCOPED_TRACE(model.name);
+    const Json config = parse_json(model.config, "config.json");
+    ASSERT_NE(find_family(config), nullptr);
+    EXPECT_EQ(expected_tensors(*find_family(config), config).size(), model.tensors);
+  }
+}
+
+TEST(ExpectedTensors, ATiedModelHasNoHead) {
+  Json config = family_info("qwen3").example;
+  config["tie_word_embeddings"] = true;
+  const auto tensors = expected_tensors(family_by_name("qwen3"), config);
+  EXPECT_EQ(std::ranges::find(tensors, "lm_head.weight", &ExpectedTensor::name), tensors.end());
+}
+
+TEST(ExpectedTensors, AMissingConfigKeyIsNamedWithTheFamily) {
+  Json config = family_info("qwen3").example;
+  config.object().erase("intermediate_size");
+  const Error error = catch_error([&] { expected_tensors(family_by_name("qwen3"), config); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_NE(error.sentence().find("\"intermediate_size\""), std::string::npos);
+  EXPECT_NE(error.sentence().find("\"qwen3\""), std::string::npos);
+}
+
+TEST(ShowFamily, HasARowForEachRuleThatApplies) {
+  const Json example = family_info("llama").example;
+  const auto stacked = show_family(family_by_name("llama"), example, true).rules;
+  const auto query =
+      std::ranges::find(stacked, "model.layers.{l}.self_attn.q_proj.weight", &ShownRule::source);
+  ASSERT_NE(query, stacked.end());
+  EXPECT_EQ(query->count, 5U);
+  EXPECT_EQ(query->source_shape, (Shape{84, 26}));
+  EXPECT_EQ(query->target, "params.params.decoder.layers.self_attention.query.kernel");
+  EXPECT_EQ(query->target_shape, (Shape{26, 5, 6, 14}));
+  EXPECT_EQ(query->target_pattern, "[D H (c t)]");
+  EXPECT_EQ(query->axes, "embed, layers, q_heads, kv");
+  EXPECT_NE(query->value.find("1 / sqrt(h)"), std::string::npos);
+  const auto separate = show_family(family_by_name("llama"), example, false).rules;
+  EXPECT_EQ(separate.size(), stacked.size());
+  const auto row =
+      std::ranges::find(separate, "model.layers.{l}.self_attn.q_proj.weight", &ShownRule::source);
+  ASSERT_NE(row, separate.end());
+  EXPECT_EQ(row->count, 5U);
+  EXPECT_EQ(row->target, "params.params.decoder.layers_{l}.self_attention.query.kernel");
+}
+
+TEST(ShowFamily, OfAnotherSchemeHasItsNames) {
+  const Json example = family_info("llama").example;
+  const ShownFamily shown = show_family(family_by_name("llama"), example, true, {}, "torchtitan");
+  EXPECT_EQ(shown.scheme, "torchtitan");
+  EXPECT_FALSE(shown.stacked);
+  const auto row = std::ranges::find(shown.rules, "model.layers.{l}.self_attn.q_proj.weight",
+                                     &ShownRule::source);
+  ASSERT_NE(row, shown.rules.end());
+  EXPECT_EQ(row->target, "layers.{l}.attention.qkv_linear.wq.weight");
+  EXPECT_EQ(row->target_pattern, "[(H c t) D]");
+  EXPECT_EQ(row->axes, "-, dim_1");
+}
+
+}  // namespace
+}  // namespace hfshard

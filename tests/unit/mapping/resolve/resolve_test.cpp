@@ -1,0 +1,311 @@
+#include "mapping/resolve/resolve.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "mapping/resolve/find.h"
+#include "support/catch_error.h"
+#include "unit/mapping/tiny_family.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+using Options = std::map<std::string, std::string>;
+
+struct Resolved {
+  explicit Resolved(
+      std::string_view text, bool stacked = true, const Options& given = {},
+      const std::string& config_text = R"({"hidden_size": 7, "num_hidden_layers": 4})")
+      : table(load_table(tiny_file(text))),
+        config(parse_json(config_text, "config.json")),
+        options(given),
+        bindings(table, config, options, {}),
+        model(resolve(table.schemes[0], bindings, stacked)) {}
+
+  const ResolvedRule* find(const std::string& target) const {
+    const auto found = std::ranges::find(model.rules, target, &ResolvedRule::target);
+    return found == model.rules.end() ? nullptr : &*found;
+  }
+
+  MappingTable table;
+  Json config;
+  Options options;
+  Bindings bindings;
+  ResolvedModel model;
+};
+
+Error resolve_failure(std::string_view text, bool stacked = true) {
+  return catch_error([&] { Resolved(text, stacked); });
+}
+
+TEST(Resolve, StackedLayersShareALeaf) {
+  const Resolved resolved(kTinyFamily);
+  const ResolvedRule* leaf = resolved.find("params.decoder.layers.wi.kernel");
+  ASSERT_NE(leaf, nullptr);
+  EXPECT_EQ(leaf->target_layout.shape, (Shape{7, 4, 5}));
+  EXPECT_EQ(leaf->axes, (std::vector<std::string>{"embed", "layers", "mlp"}));
+  EXPECT_EQ(leaf->stacked, (std::vector<bool>{false, true, false}));
+  ASSERT_EQ(leaf->loops.size(), 1U);
+  EXPECT_EQ(leaf->loops[0].extent, 4U);
+  EXPECT_EQ(leaf->loops[0].target_step, 5U);
+  EXPECT_EQ(leaf->sources.size(), 4U);
+  EXPECT_EQ(leaf->sources[3], "layers.3.up.weight");
+}
+
+TEST(Resolve, AListOfTheConfigIsIndexed) {
+  const std::string family =
+      tiny_family_with(R"("E": "num_experts ?? 2")", R"("E": "experts.1 ?? 2")");
+  const std::string with = R"({"hidden_size": 7, "num_hidden_layers": 4, "experts": [9, 3]})";
+  const std::string without = R"({"hidden_size": 7, "num_hidden_layers": 4, "experts": [9]})";
+  EXPECT_EQ(Resolved(family, true, {}, with).find("params.decoder.layers.experts")->loops[1].extent,
+            3U);
+  EXPECT_EQ(
+      Resolved(family, true, {}, without).find("params.decoder.layers.experts")->loops[1].extent,
+      2U);
+}
+
+TEST(Resolve, ATextOfADimIsPartOfAName) {
+  std::string family = tiny_family_with(R"("hf": "layers.{l}.")", R"("hf": "{pre}layers.{l}.")");
+  family.replace(family.find(R"("cyc": 2)"), 8, R"("cyc": 2, "pre": "'model.'")");
+  const Resolved resolved(family);
+  EXPECT_EQ(resolved.find("params.decoder.layers.wi.kernel")->sources[3],
+            "model.layers.3.up.weight");
+}
+
+TEST(Resolve, AGroupWithoutLayersNeedsNoForm) {
+  const std::string family = tiny_family_with(R"("stacked": ["decoder.layers.", "l"],)", "");
+  EXPECT_EQ(resolve_failure(family).code(), ErrorCode::unsupported);
+  const Resolved none(family, true, {}, R"({"hidden_size": 7, "num_hidden_layers": 0})");
+  EXPECT_EQ(none.model.rules.size(), 1U);
+}
+
+TEST(Resolve, SeparateLayersHaveALeafEach) {
+  const Resolved resolved(kTinyFamily, false);
+  const ResolvedRule* leaf = resolved.find("params.decoder.layers_3.wi.kernel");
+  ASSERT_NE(leaf, nullptr);
+  EXPECT_EQ(leaf->target_layout.shape, (Shape{7, 5}));
+  EXPECT_EQ(leaf->sources, (std::vector<std::string>{"layers.3.up.weight"}));
+}
+
+TEST(Resolve, AnExpertLoopIsAnAxisAndRunsInsideTheLayers) {
+  const Resolved resolved(kTinyFamily);
+  const ResolvedRule* leaf = resolved.find("params.decoder.layers.experts");
+  ASSERT_NE(leaf, nullptr);
+  EXPECT_EQ(leaf->target_layout.shape, (Shape{2, 4, 7, 5}));
+  EXPECT_EQ(leaf->axes, (std::vector<std::string>{"exp", "layers", "embed", "mlp"}));
+  ASSERT_EQ(leaf->loops.size(), 2U);
+  EXPECT_EQ(leaf->loops[0].target_step, 35U);
+  EXPECT_EQ(leaf->loops[1].target_step, 140U);
+  EXPECT_EQ(leaf->sources[1], "layers.0.experts.1.weight");
+  EXPECT_EQ(leaf->sources[2], "layers.1.experts.0.weight");
+}
+
+TEST(Resolve, ANameLoopMakesALeafForEachCounter) {
+  std::string text = tiny_family_with("experts [e D F]", "expert_{e} [D F]");
+  const std::string axes = ", \"axes\": {\"e\": \"exp\"}";
+  text.erase(text.find(axes), axes.size());
+  const Resolved resolved(text);
+  const ResolvedRule* leaf = resolved.find("params.decoder.layers.expert_1");
+  ASSERT_NE(leaf, nullptr);
+  EXPECT_EQ(leaf->target_layout.shape, (Shape{7, 4, 5}));
+  EXPECT_EQ(leaf->sources[2], "layers.2.experts.1.weight");
+}
+
+TEST(Resolve, ACycleOfLayersMakesSeveralStacks) {
+  const Resolved resolved(tiny_family_with("[\"decoder.layers.\", \"l\"]",
+                                           "[\"decoder.layers_{l % cyc}.\", \"l // cyc\"]"));
+  const ResolvedRule* leaf = resolved.find("params.decoder.layers_1.wi.kernel");
+  ASSERT_NE(leaf, nullptr);
+  EXPECT_EQ(leaf->target_layout.shape, (Shape{7, 2, 5}));
+  EXPECT_EQ(leaf->sources, (std::vector<std::string>{"layers.1.up.weight", "layers.3.up.weight"}));
+}
+
+TEST(Resolve, TwoStackIndicesMakeTwoAxes) {
+  const Resolved resolved(tiny_family_with("[\"decoder.layers.\", \"l\"]",
+                                           "[\"decoder.layers.\", \"l // cyc\", \"l % cyc\"]"));
+  const ResolvedRule* leaf = resolved.find("params.decoder.layers.wi.kernel");
+  ASSERT_NE(leaf, nullptr);
+  EXPECT_EQ(leaf->target_layout.shape, (Shape{7, 2, 2, 5}));
+  ASSERT_EQ(leaf->loops.size(), 2U);
+  EXPECT_EQ(leaf->loops[0].target_step, 10U);
+  EXPECT_EQ(leaf->loops[1].target_step, 5U);
+  EXPECT_EQ(leaf->stacked, (std::vector<bool>{false, true, true, false}));
+}
+
+TEST(Resolve, ARuleMaySayWhereItsStackAxisGoes) {
+  for (const std::size_t at : {0U, 1U, 2U}) {
+    const Resolved resolved(tiny_family_with(
+        "\"wi.kernel [D F]\"", "\"wi.kernel [D F]\", {\"scan_axis\": " + std::to_string(at) + "}"));
+    const ResolvedRule* leaf = resolved.find("params.decoder.layers.wi.kernel");
+    ASSERT_NE(leaf, nullptr);
+    const Shape shapes[] = {Shape{4, 7, 5}, Shape{7, 4, 5}, Shape{7, 5, 4}};
+    EXPECT_EQ(leaf->target_layout.shape, shapes[at]);
+    EXPECT_EQ(leaf->axes[at], "layers");
+    EXPECT_TRUE(leaf->stacked[at]);
+    const std::uint64_t steps[] = {35, 5, 1};
+    EXPECT_EQ(leaf->loops[0].target_step, steps[at]);
+    const ResolvedRule* other = resolved.find("params.decoder.layers.experts");
+    ASSERT_NE(other, nullptr);
+    EXPECT_EQ(other->axes[1], "layers");
+  }
+}
+
+TEST(Resolve, AxesThatAreNamedByPlaceAreNumbered) {
+  const MappingTable table = load_table(family_by_name("llama"));
+  const Bindings::Options none;
+  Bindings bindings(table, table.example, none, {});
+  const Scheme& scheme = table.scheme_or_main("torchtitan");
+  EXPECT_FALSE(scheme.stacks());
+  const ResolvedModel model = resolve(scheme, bindings, false);
+  const auto axes = [&](std::string_view leaf) {
+    return std::ranges::find(model.rules, leaf, &ResolvedRule::target)->axes;
+  };
+  using Axes = std::vector<std::string>;
+  EXPECT_EQ(axes("layers.4.attention.wo.weight"), (Axes{"dim_0", "dim_1"}));
+  EXPECT_EQ(axes("layers.4.attention_norm.weight"), (Axes{"dim_0"}));
+  // Every process reads the whole fused projection.
+  EXPECT_EQ(axes("layers.4.attention.qkv_linear.wk.weight"), (Axes{"", "dim_1"}));
+  EXPECT_EQ(catch_error([&] { table.scheme_or_main("other"); }).code(), ErrorCode::not_found);
+}
+
+TEST(Resolve, AReversedStackOrdersItsSources) {
+  const Resolved resolved(
+      tiny_family_with("[\"decoder.layers.\", \"l\"]", "[\"decoder.layers.\", \"L - 1 - l\"]"));
+  EXPECT_EQ(resolved.find("params.decoder.layers.wi.kernel")->sources[0], "layers.3.up.weight");
+}
+
+TEST(Resolve, ALoopMayBeginLater) {
+  const Resolved resolved(tiny_family_with("{\"l\": \"L\"}", "{\"l\": \"1 .. L\"}"), false);
+  EXPECT_EQ(resolved.find("params.decoder.layers_0.wi.kernel"), nullptr);
+  EXPECT_NE(resolved.find("params.decoder.layers_1.wi.kernel"), nullptr);
+}
+
+TEST(Resolve, RefusesAStackWithGapsOrTwins) {
+  for (const char* index : {"l + 1", "l * 2", "l // 2", "l - 1", "0 * l"}) {
+    SCOPED_TRACE(index);
+    const std::string text = tiny_family_with(
+        "[\"decoder.layers.\", \"l\"]", "[\"decoder.layers.\", \"" + std::string(index) + "\"]");
+    const Error error = resolve_failure(text);
+    EXPECT_EQ(error.code(), ErrorCode::bad_input);
+    EXPECT_EQ(error.rule(), "mappings/tiny.json#/schemes/maxtext/layer");
+    EXPECT_EQ(error.hint_text(), "--layers separate");
+  }
+  const Error twins = resolve_failure(tiny_family_with("decoder.layers_{l}.", "decoder.x."), false);
+  EXPECT_EQ(twins.code(), ErrorCode::bad_input);
+  EXPECT_EQ(twins.hint_text(), "");
+}
+
+TEST(Resolve, RefusesALayoutThatTheFamilyLacks) {
+  const Error stacked =
+      resolve_failure(tiny_family_with("\"stacked\": [\"decoder.layers.\", \"l\"],", ""));
+  EXPECT_EQ(stacked.code(), ErrorCode::unsupported);
+  EXPECT_EQ(stacked.hint_text(), "--layers separate");
+  const Error separate =
+      resolve_failure(tiny_family_with("\"separate\": \"decoder.layers_{l}.\",", ""), false);
+  EXPECT_EQ(separate.code(), ErrorCode::unsupported);
+  EXPECT_EQ(separate.hint_text(), "--layers stacked");
+}
+
+TEST(Resolve, AConditionHoldsForAllLayersOfAStackOrForNone) {
+  const std::string some = tiny_family_with("[D F]\"]]}", "[D F]\", {\"when\": \"l > 1\"}]]}");
+  EXPECT_EQ(resolve_failure(some).code(), ErrorCode::unsupported);
+  const Resolved separate(some, false);
+  EXPECT_EQ(separate.find("params.decoder.layers_1.wi.kernel"), nullptr);
+  EXPECT_NE(separate.find("params.decoder.layers_2.wi.kernel"), nullptr);
+  const Resolved none(tiny_family_with("[D F]\"]]}", "[D F]\", {\"when\": \"l > 9\"}]]}"));
+  EXPECT_EQ(none.find("params.decoder.layers.wi.kernel"), nullptr);
+}
+
+TEST(Resolve, RefusesWhatTheFamilyRequiresOtherwise) {
+  const std::string text = tiny_family_with(
+      "\"global\"",
+      "\"require\": [[\"L % 3 == 0\", \"three layers belong together\"]], \"global\"");
+  const Error error = resolve_failure(text);
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.sentence(), "three layers belong together");
+  EXPECT_EQ(error.rule(), "mappings/tiny.json#/schemes/maxtext/require/0/0");
+}
+
+TEST(Resolve, DropsAreExpanded) {
+  const Resolved resolved(tiny_family_with("[\"old.* [*]\", {\"why\": \"unused\"}]",
+                                           "[\"layers.{m}.twin [D]\", {\"for\": {\"m\": \"L\"}, "
+                                           "\"same_as\": \"layers.{m}.up\", \"why\": \"w\"}]"));
+  ASSERT_EQ(resolved.model.drops.size(), 1U);
+  EXPECT_EQ(resolved.model.drops[0].sources.size(), 4U);
+  EXPECT_EQ(resolved.model.drops[0].sources[2], "layers.2.twin");
+  EXPECT_EQ(resolved.model.drops[0].same_as[2], "layers.2.up");
+}
+
+TEST(Bindings, OptionsAreTyped) {
+  const std::string text = tiny_family_with("\"F\": 5", "\"F\": \"option.width ?? 5\"");
+  EXPECT_EQ(Resolved(text, true, {{"width", "6"}})
+                .find("params.decoder.layers.wi.kernel")
+                ->target_layout.shape,
+            (Shape{7, 4, 6}));
+  EXPECT_EQ(catch_error([&] {
+              Resolved(text, true, {{"width", "wide"}});
+            }).code(),
+            ErrorCode::bad_input);
+  EXPECT_EQ(catch_error([&] {
+              Resolved(text, true, {{"width", "-6"}});
+            }).code(),
+            ErrorCode::bad_input);
+}
+
+TEST(Bindings, NullIsAbsentAndOtherKindsAreErrors) {
+  const auto with = [](const std::string& experts) {
+    return Resolved(
+        kTinyFamily, true, {},
+        R"({"hidden_size": 7, "num_hidden_layers": 4, "num_experts": )" + experts + "}");
+  };
+  EXPECT_EQ(with("null").find("params.decoder.layers.experts")->target_layout.shape[0], 2U);
+  EXPECT_EQ(with("3").find("params.decoder.layers.experts")->target_layout.shape[0], 3U);
+  for (const char* text : {"[1]", "\"3\"", "3.5", "-1", "99999999", "true"}) {
+    SCOPED_TRACE(text);
+    EXPECT_EQ(catch_error([&] { with(text); }).code(), ErrorCode::bad_input);
+  }
+}
+
+// The check comes before a million names are made.
+TEST(Bindings, MoreLayersThanAnyModelHasAreAnError) {
+  const auto of = [](int layers) {
+    return R"({"hidden_size": 7, "num_hidden_layers": )" + std::to_string(layers) + "}";
+  };
+  EXPECT_EQ(Resolved(kTinyFamily, true, {}, of(4096))
+                .find("params.decoder.layers.wi.kernel")
+                ->target_layout.shape[1],
+            4096U);
+  const Error error = catch_error([&] { Resolved(kTinyFamily, true, {}, of(4097)); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_NE(error.sentence().find("num_hidden_layers"), std::string::npos) << error.sentence();
+}
+
+TEST(Bindings, ADimThatNeedsItselfIsAnError) {
+  const std::string text = tiny_family_with("\"F\": 5", "\"F\": \"cyc\", \"G\": \"F\"");
+  const std::string cycle = [&] {
+    std::string out = text;
+    return out.replace(out.find("\"cyc\": 2"), 8, "\"cyc\": \"G\"");
+  }();
+  EXPECT_EQ(resolve_failure(cycle).code(), ErrorCode::bad_input);
+}
+
+// Each dim is evaluated within the one that needs it.
+TEST(Bindings, DimsThatLeadThroughTooManyOthersAreAnError) {
+  const auto chain = [](int length) {
+    std::string dims = "\"F\": \"d0\"";
+    for (int i = 0; i < length; ++i) dims += fmt::format(", \"d{}\": \"d{}\"", i, i + 1);
+    return tiny_family_with("\"F\": 5", fmt::format("{}, \"d{}\": 5", dims, length));
+  };
+  EXPECT_EQ(resolve_failure(chain(50)).code(), ErrorCode::limit);
+  EXPECT_EQ(resolve_failure(chain(20'000)).code(), ErrorCode::limit);
+}
+
+}  // namespace
+}  // namespace hfshard

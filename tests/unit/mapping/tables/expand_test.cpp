@@ -1,0 +1,220 @@
+#include "mapping/tables/expand.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "mapping/resolve/bindings.h"
+#include "mapping/resolve/find.h"
+#include "mapping/tables/scheme_defaults.h"
+#include "mapping/tables/table.h"
+#include "support/catch_error.h"
+#include "unit/mapping/tiny_family.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+Json expanded(const std::string& text) { return expand_family(tiny_file(text)).json; }
+Error load_failure(const std::string& text) {
+  return catch_error([&] { load_table(tiny_file(text)); });
+}
+
+const Json& layer(const Json& family) { return family.at("schemes").at("maxtext").at("layer"); }
+
+// Returns the tiny family with an additional `use` entry in its layers.
+std::string with_use(const std::string& entry) {
+  return tiny_family_with("\"use\": [\"mlp\"]", "\"use\": [\"mlp\", " + entry + "]");
+}
+
+TEST(ExpandFamily, IsAFamilyFileThatExpandsToItself) {
+  for (const FamilyFile& file : embedded_families()) {
+    SCOPED_TRACE(std::string(file.path));
+    const Json once = expand_family(file).json;
+    for (const char* key : {"use", "tensors"}) EXPECT_EQ(once.find(key), nullptr) << key;
+    const std::string text = dump_json(once);
+    EXPECT_EQ(expand_family({file.name, file.path, text}).json, once);
+  }
+}
+
+TEST(ExpandFamily, ARuleMayNameATensorOrReadItInAnotherPattern) {
+  const std::string text =
+      tiny_family_with("\"drop\"", "\"tensors\": {\"last\": \"norm.weight [D]\"}, \"drop\"");
+  const auto rules = [&](const std::string& rule) {
+    std::string out = text;
+    const std::string old = R"(["norm.weight [D]", "norm.scale [D]"])";
+    return expanded(out.replace(out.find(old), old.size(), rule))
+        .at("schemes")
+        .at("maxtext")
+        .at("global");
+  };
+  EXPECT_EQ(dump_json(rules(R"(["last", "norm.scale [D]"])")),
+            R"([["norm.weight [D]","norm.scale [D]"]])");
+  EXPECT_EQ(dump_json(rules(R"(["last [F@0:D]", "norm.scale [F]"])")),
+            R"([["norm.weight [F@0:D]","norm.scale [F]"]])");
+  const Error error = catch_error([&] { rules(R"(["lasd", "norm.scale [D]"])"); });
+  EXPECT_EQ(error.rule(), "mappings/tiny.json#/schemes/maxtext/global/0/0");
+  EXPECT_NE(error.hint_text().find("last"), std::string::npos);
+}
+
+TEST(ExpandFamily, ModifiersAreJoinedAndHaveNames) {
+  const std::string named = tiny_family_with(
+      "\"global\"",
+      R"("modifiers": {"wide": {"dtype": "f32", "when": "D > 2", "axes": {"D": null}}}, "global")");
+  const auto modifiers = [&](const std::string& words) {
+    std::string out = named;
+    const std::string old = "\"norm.scale [D]\"";
+    out.replace(out.find(old), old.size(), old + ", " + words);
+    return dump_json(
+        expanded(out).at("schemes").at("maxtext").at("global").as_array()[0].as_array()[2]);
+  };
+  EXPECT_EQ(modifiers("\"wide\""), R"({"axes":{"D":null},"dtype":"f32","when":"D > 2"})");
+  EXPECT_EQ(modifiers(R"({"when": "L > 1", "stays": "f32"}, "wide")"),
+            R"x({"axes":{"D":null},"dtype":"f32","stays":"f32","when":"(D > 2) && (L > 1)"})x");
+  const Error error = catch_error([&] { modifiers("\"wied\""); });
+  EXPECT_NE(error.hint_text().find("wide"), std::string::npos);
+}
+
+TEST(ExpandFamily, APartIsTakenWithArguments) {
+  const Json family = expanded(with_use(
+      R"({"part": "mlp", "at": "shared.", "to": "other.", "when": "L > 1", "dims": {"F": "E"},
+          "only": ["up", "down"], "with": {"stays": "f32"}})"));
+  EXPECT_EQ(dump_json(layer(family).at("use")), R"(["mlp"])");
+  const Json::Array& rules = layer(family).at("rules").as_array();
+  ASSERT_EQ(rules.size(), 3U);
+  EXPECT_EQ(dump_json(rules[0]), R"(["shared.up_proj.weight [E D]","other.wi_1.kernel [D E]",)"
+                                 R"({"stays":"f32","when":"L > 1"}])");
+  EXPECT_EQ(rules[1].as_array()[0].as_string(), "shared.down_proj.weight [D E]");
+  EXPECT_EQ(rules[2].as_array()[1].as_string(), "experts [e D F]");
+}
+
+TEST(ExpandFamily, AnErrorNamesTheUseAndThePart) {
+  const Error error = load_failure(with_use(R"({"part": "mlp", "dims": {"F": "Q"}})"));
+  EXPECT_EQ(error.rule(),
+            "mappings/tiny.json#/schemes/maxtext/layer/use/1 -> "
+            "mappings/common.json#/parts/mlp/schemes/maxtext/rules/0");
+  EXPECT_NE(error.sentence().find("\"Q\" isn't declared"), std::string::npos);
+  const Error part = load_failure(with_use("\"mpl\""));
+  EXPECT_EQ(part.rule(), "mappings/tiny.json#/schemes/maxtext/layer/use/1");
+  EXPECT_NE(part.hint_text().find("mlp"), std::string::npos);
+  const Error only = load_failure(with_use(R"({"part": "mlp", "only": ["gat"]})"));
+  EXPECT_NE(only.hint_text().find("gate"), std::string::npos);
+  EXPECT_EQ(load_failure(with_use(R"({"part": "mlp", "form": "x."})")).rule(),
+            "mappings/tiny.json#/schemes/maxtext/layer/use/1");
+}
+
+TEST(ExpandFamily, DimsOfAPartAreDefaults) {
+  const std::string text =
+      tiny_family_with("\"dims\": {", "\"use\": [\"decoder\"], \"dims\": {\"h\": 3, ");
+  const Json dims = expanded(text).at("dims");
+  EXPECT_EQ(dims.at("H").as_string(), "num_attention_heads");
+  EXPECT_EQ(dims.at("h").as_int(), 3);
+  EXPECT_EQ(dims.at("F").as_int(), 5);
+}
+
+TEST(ExpandFamily, RulesOfABlockShareAPrefixAndModifiers) {
+  const Json global =
+      expanded(
+          tiny_family_with(
+              R"(["norm.weight [D]", "norm.scale [D]"])",
+              R"({"to": "deep.er.", "with": {"when": "D > 1"}, "rules": [["norm.weight [D]", "norm.scale [D]"]]})"))
+          .at("schemes")
+          .at("maxtext")
+          .at("global");
+  EXPECT_EQ(dump_json(global),
+            R"([["norm.weight [D]","deep.er.norm.scale [D]",{"when":"D > 1"}]])");
+}
+
+TEST(ExpandFamily, ADropOfAPartMayBeOfOneSchemeAlone) {
+  const Json family = expand_family(family_by_name("qwen3_5")).json;
+  const auto drops_towers = [](const Json* list) {
+    return list != nullptr && dump_json(*list).find("{vis}*") != std::string::npos;
+  };
+  EXPECT_TRUE(drops_towers(family.at("schemes").at("maxtext").find("drop")));
+  EXPECT_FALSE(drops_towers(family.at("schemes").at("torchtitan").find("drop")));
+  EXPECT_FALSE(drops_towers(family.find("drop")));
+}
+
+TEST(ExpandFamily, SizesAreListsOfValuesForTheKeys) {
+  const auto sizes = [](const std::string& text) {
+    return dump_json(
+        expanded(tiny_family_with("\"example\"", "\"sizes\": " + text + ", \"example\""))
+            .at("sizes"));
+  };
+  EXPECT_EQ(
+      sizes(
+          R"({"all": {"a": 1}, "keys": ["t.b", "c"], "models": {"x": [2, 3], "y": "x", "z": [4, 5, {"t.d": 6}]}})"),
+      R"({"x":{"a":1,"c":3,"t":{"b":2}},"y":{"a":1,"c":3,"t":{"b":2}},)"
+      R"("z":{"a":1,"c":5,"t":{"b":4,"d":6}}})");
+  EXPECT_EQ(sizes(R"({"x": {"a": 1}})"), R"({"x":{"a":1}})");
+  for (const char* wrong :
+       {R"({"keys": ["a"], "models": {"x": [1, 2, 3]}})", R"({"keys": ["a"], "models": {"x": []}})",
+        R"({"models": {"x": "y"}})", R"({"models": {"x": "x"}})", R"({"models": {}, "kyes": []})"})
+    EXPECT_EQ(catch_error([&] { sizes(wrong); }).code(), ErrorCode::bad_input) << wrong;
+}
+
+TEST(ExpandFamily, SourcesAreWrittenOut) {
+  const Json family = expanded(
+      tiny_family_with("\"source\": \"tiny/repo loader.py\",\n    \"axes\"",
+                       "\"source\": [\"maxtext:models/tiny.py\", \"x:y\"],\n    \"axes\""));
+  const Json::Array& sources = family.at("schemes").at("maxtext").at("source").as_array();
+  EXPECT_TRUE(sources[0].as_string().ends_with(" src/maxtext/models/tiny.py"));
+  EXPECT_EQ(sources[1].as_string(), "x:y");
+}
+
+TEST(ConfigAt, PlacesAreTriedInTurn) {
+  const MappingTable table = load_table(
+      tiny_file(tiny_family_with("\"dims\"", "\"config_at\": [\"text_config\", \".\"], \"dims\"")));
+  const Json config = parse_json(
+      R"({"hidden_size": 1, "num_hidden_layers": 2, "kinds": [7, 8],
+          "text_config": {"hidden_size": 3, "num_hidden_layers": null, "model_type": "t"}})",
+      "c");
+  const Bindings::Options none;
+  const Bindings bindings(table, config, none, {});
+  const auto at = [&](const std::string& name) {
+    return std::get<std::int64_t>(bindings.lookup(name));
+  };
+  EXPECT_EQ(at("D"), 3);
+  EXPECT_EQ(at("L"), 2);
+  EXPECT_EQ(at("config.hidden_size"), 1);
+  EXPECT_EQ(at("kinds.1"), 8);
+  EXPECT_EQ(bindings.length("kinds"), 2);
+  EXPECT_TRUE(std::holds_alternative<Absent>(bindings.lookup("config.model_type")));
+}
+
+TEST(CommonMappings, EveryPartIsUsedAndEveryAxisHasItsRule) {
+  std::string all;
+  for (const FamilyFile& file : embedded_families()) all += file.text;
+  for (const auto& [name, part] : common_mappings().at("parts").as_object())
+    EXPECT_NE(all.find("\"" + name + "\""), std::string::npos) << name;
+  const Json rules = parse_json(default_axis_rules("maxtext"), "rules");
+  EXPECT_EQ(rules, common_mappings().at("schemes").at("maxtext").at("axis_rules"));
+  EXPECT_EQ(default_axis_rules("hf"), default_axis_rules("maxtext"));
+}
+
+// MaxText can load output without a scheme, but it isn't a train state.
+TEST(CommonMappings, SchemesAreATable) {
+  const std::vector<SchemeSummary> known = known_schemes();
+  ASSERT_EQ(known.size(), 3U);
+  EXPECT_EQ(known.front().name, "maxtext");
+  EXPECT_EQ(known.back().name, "hf");
+  EXPECT_TRUE(scheme_stacks("maxtext"));
+  EXPECT_FALSE(scheme_stacks("torchtitan"));
+  EXPECT_FALSE(scheme_stacks("hf"));
+  EXPECT_TRUE(scheme_stacks("somebody's"));
+  EXPECT_EQ(loader_options("torchtitan").path, "--checkpoint.initial_load_path");
+  EXPECT_TRUE(tree_extras("torchtitan").step.empty());
+  EXPECT_EQ(stacked_flag("torchtitan"), stacked_flag("maxtext"));
+}
+
+TEST(CommonMappings, OnlyAKnownSchemesLoaderLooksForMoreThanArrays) {
+  EXPECT_EQ(tree_extras("maxtext"), (TreeExtras{"step", "opt_state"}));
+  EXPECT_EQ(tree_extras("hf"), TreeExtras());
+  EXPECT_EQ(stacked_flag("maxtext"), "scan_layers");
+  EXPECT_EQ(stacked_flag("hf"), "scan_layers");
+}
+
+}  // namespace
+}  // namespace hfshard

@@ -1,0 +1,157 @@
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "mapping/resolve/bindings.h"
+#include "mapping/tables/table.h"
+#include "support/catch_error.h"
+#include "unit/mapping/tiny_family.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+struct Broken {
+  std::string old_text;
+  std::string new_text;
+  std::string rule;      ///< JSON pointer after the #
+  std::string sentence;  ///< a part of it
+};
+
+const std::vector<Broken> kBroken = {
+    {"\"family\": \"tiny\",", "\"family\": \"tiny\", \"dimms\": {},", "", "unknown key \"dimms\""},
+    {"\"schema\": 1", "\"schema\": 2", "/schema", "reads schema 1"},
+    {"\"schema\": 1", "\"schema\": \"1\"", "/schema", "integer"},
+    {"\"family\": \"tiny\"", "\"family\": 3", "/family", "string"},
+    {"{\"model_type\": [\"tiny\"]}", "{\"architectures\": []}", "/match",
+     "\"model_type\" is missing"},
+    {"\"hidden_size\", \"L\"", "[1], \"L\"", "/dims/D", "string"},
+    {"\"hidden_size\", \"L\"", "\"1 +\", \"L\"", "/dims/D", "lacks an operand"},
+    {"{\"why\": \"unused\"}", "{}", "/drop/0/1", "\"why\" is missing"},
+    {"\"scan_axis\": 1", "\"scan_axis\": 8", "/schemes/maxtext/scan_axis", "8"},
+    {"\"source\": \"tiny/repo loader.py\",\n    \"axes\"", "\"axes\"", "/schemes/maxtext",
+     "\"source\" is missing"},
+    {"\"global\"", "\"gloabl\"", "/schemes/maxtext/gloabl", "neither known"},
+    {"\"separate\": ", "\"seperate\": ", "/schemes/maxtext/layer", "unknown key \"seperate\""},
+    {"[\"decoder.layers.\", \"l\"]", "[]", "/schemes/maxtext/layer/stacked", "stacked must be"},
+    {"[\"decoder.layers.\", \"l\"]", "[\"decoder.\", \"3\"]", "/schemes/maxtext/layer/stacked/1",
+     "lacks a logical name"},
+    {"\"use\": [\"mlp\"]", "\"use\": [\"mpl\"]", "/schemes/maxtext/layer/use/0",
+     "no part has the name \"mpl\""},
+    {"\"norm.weight [D]\"", "\"norm.weight[D]\"", "/schemes/maxtext/global/0/0", "the form"},
+    {"\"norm.weight [D]\", ", "", "/schemes/maxtext/global/0", "a rule must be"},
+    {"\"norm.weight [D]\"", "\"norm.weight [X]\"", "/schemes/maxtext/global/0", "isn't declared"},
+    {"\"norm.weight [D]\"", "\"norm.weight [*]\"", "/schemes/maxtext/global/0", "only drops"},
+    {"\"norm.scale [D]\"", "\"norm.scale [F]\"", "/schemes/maxtext/global/0",
+     "\"D\" is only on the source side"},
+    {"\"norm.scale [D]\"", "\"norm.scale [D F]\"", "/schemes/maxtext/global/0",
+     "\"F\" is only on the target side"},
+    {"\"norm.scale [D]\"", "\"norm.scale [D F]\", {\"repeat\": [\"D\", \"F\"]}",
+     "/schemes/maxtext/global/0", "repeated, but the source has it"},
+    {"\"norm.scale [D]\"", "\"norm.scale [D]\", {\"repeat\": \"F\"}", "/schemes/maxtext/global/0",
+     "isn't in the target"},
+    {"\"norm.scale [D]\"", "\"norm.scale [D]\", {\"wen\": true}", "/schemes/maxtext/global/0/2",
+     "unknown key \"wen\""},
+    {"\"norm.scale [D]\"", "\"norm.scale [D]\", {\"axes\": {\"F\": \"mlp\"}}",
+     "/schemes/maxtext/global/0", "isn't a dim here"},
+    {"\"norm.scale [D]\"", "\"norm.scale [D]\", {\"dtype\": \"f31\"}",
+     "/schemes/maxtext/global/0/2/dtype", "isn't a dtype"},
+    {"\"norm.scale [D]\"", "\"norm.scale [D]\", {\"scan_axis\": -1}",
+     "/schemes/maxtext/global/0/2/scan_axis", "-1"},
+    {"\"norm.scale [D]\"", "\"norm.scale [D]\", {\"value\": {}}",
+     "/schemes/maxtext/global/0/2/value", "mul or add"},
+    {"\"norm.scale [D]\"", "\"norm.scale [D]\", {\"value\": {\"add\": {\"expr\": 1}}}",
+     "/schemes/maxtext/global/0/2/value/add", "\"const_dtype\" is missing"},
+    {"\"norm.scale [D]\"",
+     "\"norm.scale [D]\", {\"value\": {\"add\": {\"expr\": 1, \"const_dtype\": \"i8\"}}}",
+     "/schemes/maxtext/global/0/2/value/add/const_dtype", "f32 or bf16"},
+    {"{\"e\": \"exp\"}", "{}", "/schemes/maxtext/layer/rules/0", "axis \"e\" lacks a logical name"},
+    {"{\"e\": \"exp\"}", "{\"e\": \"epx\"}", "/schemes/maxtext/layer/rules/0/2/axes/e",
+     "no logical axis \"epx\""},
+    {"\"F\": \"mlp\"", "\"F\": \"mpl\"", "/schemes/maxtext/axes/F", "no logical axis \"mpl\""},
+    {"experts.{e}.weight", "experts.weight", "/schemes/maxtext/layer/rules/0",
+     "the source name lacks"},
+    {"\"experts [e D F]\"", "\"experts [D F]\"", "/schemes/maxtext/layer/rules/0",
+     "\"e\" is only on the source side"},
+    {"\"experts [e D F]\"", "\"experts_{e} [e D F]\"", "/schemes/maxtext/layer/rules/0",
+     "in its shape"},
+    {"\"experts [e D F]\"", "\"experts_{l} [e D F]\"", "/schemes/maxtext/layer/rules/0",
+     "a loop of this rule"},
+    {"{\"for\": {\"e\": \"E\"}, ", "{\"for\": {\"e\": \"E\", \"l\": 2}, ",
+     "/schemes/maxtext/layer/rules/0", "already"},
+    {"experts.{e}.weight [F D]", "experts.{e}.weight [e F D]", "/schemes/maxtext/layer/rules/0",
+     "can't be an axis"},
+    {"\"use\": [\"mlp\"]", "\"require\": [\"L\"]", "/schemes/maxtext/layer/require/0", "array"},
+    {"\"use\": [\"mlp\"]", "\"fill\": [[\"0\", \"x [D]\"]]", "/schemes/maxtext/layer/fill/0/0",
+     "number"},
+};
+
+TEST(LoadTable, ReadsWhatTheFileSays) {
+  const MappingTable table = load_table(tiny_file(kTinyFamily));
+  EXPECT_EQ(table.family, "tiny");
+  EXPECT_EQ(table.path, "mappings/tiny.json");
+  ASSERT_EQ(table.schemes.size(), 1U);
+  const Scheme& scheme = table.schemes[0];
+  EXPECT_EQ(scheme.root, (std::vector<std::string>{"params"}));
+  ASSERT_EQ(scheme.groups.size(), 1U);
+  ASSERT_EQ(scheme.groups[0].rules.size(), 2U);
+  EXPECT_EQ(scheme.groups[0].rules[0].pointer, "mappings/tiny.json#/schemes/maxtext/parts/mlp/0");
+  EXPECT_EQ(scheme.groups[0].rules[1].pointer, "mappings/tiny.json#/schemes/maxtext/layer/rules/0");
+  EXPECT_EQ(scheme.groups[0].rules[1].modifiers.loops[0].name, "e");
+  EXPECT_TRUE(table.options.empty());
+}
+
+TEST(LoadTable, FindsTheOptionsThatItsExpressionsUse) {
+  const std::string text =
+      tiny_family_with("\"F\": 5", "\"F\": \"option.width ?? (option.mtp ? 3 : 5)\"");
+  EXPECT_EQ(load_table(tiny_file(text)).options, (std::vector<std::string>{"mtp", "width"}));
+}
+
+TEST(LoadTable, NamesThePlaceOfAMistake) {
+  for (const Broken& broken : kBroken) {
+    SCOPED_TRACE(broken.old_text + " -> " + broken.new_text);
+    const std::string text = tiny_family_with(broken.old_text, broken.new_text);
+    const Error error = catch_error([&] { load_table(tiny_file(text)); });
+    EXPECT_EQ(error.code(), ErrorCode::bad_input);
+    EXPECT_EQ(error.rule(), "mappings/tiny.json#" + broken.rule);
+    EXPECT_NE(error.sentence().find(broken.sentence), std::string::npos) << error.sentence();
+  }
+}
+
+TEST(LoadTable, ADecoderMatchesByNameAndDtypeAndNamesItsScales) {
+  const MappingTable table = load_table(tiny_file(tiny_family_with(
+      "\"dims\"",
+      R"("decode": [{"kind": "mx", "name": "*_blocks", "dtype": "U8", "scale": "{stem}_scales"},
+                   {"kind": "block", "dtype": "F8_E4M3", "scale": "{name}_s", "block": [4, "F"]}],
+         "dims")")));
+  const Bindings bindings(table, table.example, {}, {});
+  ASSERT_EQ(table.decodes.size(), 2U);
+  EXPECT_EQ(table.decodes[0].kind, DecodeKind::mx);
+  EXPECT_TRUE(table.decodes[0].takes("a.up_blocks", DType::u8, bindings));
+  EXPECT_FALSE(table.decodes[0].takes("a.up_blocks", DType::bf16, bindings));
+  EXPECT_TRUE(table.decodes[0].takes("a.up_blocks", std::nullopt, bindings));
+  EXPECT_FALSE(table.decodes[0].takes("a.up", DType::u8, bindings));
+  EXPECT_EQ(table.decodes[0].scale_name("a.up_blocks"), "a.up_scales");
+  EXPECT_EQ(table.decodes[1].scale_name("a.weight"), "a.weight_s");
+  EXPECT_EQ(table.decodes[1].block.size(), 2U);
+  for (const char* wrong :
+       {R"({"kind": "gguf", "dtype": "U8", "scale": "s"})", R"({"kind": "mx", "scale": "s"})",
+        R"({"kind": "block", "dtype": "U8", "scale": "s", "block": [4]})"}) {
+    const std::string text = "\"decode\": [" + std::string(wrong) + "], \"dims\"";
+    const Error error =
+        catch_error([&] { load_table(tiny_file(tiny_family_with("\"dims\"", text))); });
+    EXPECT_EQ(error.code(), ErrorCode::bad_input);
+    EXPECT_NE(error.rule().find("#/decode/0"), std::string::npos);
+  }
+}
+
+TEST(LoadTable, RefusesADuplicateKey) {
+  const std::string text =
+      tiny_family_with("\"family\": \"tiny\",", "\"family\": \"a\", \"family\": \"b\",");
+  EXPECT_EQ(catch_error([&] { load_table(tiny_file(text)); }).code(), ErrorCode::bad_input);
+}
+
+}  // namespace
+}  // namespace hfshard

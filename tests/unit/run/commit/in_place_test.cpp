@@ -1,0 +1,248 @@
+#include "run/commit/in_place.h"
+
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "bytes/local/files.h"
+#include "bytes/local/syscalls.h"
+#include "support/catch_error.h"
+#include "unit/run/run_support.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+// Renames of an index that are allowed before the system refuses the rest.
+std::atomic<int> g_moves_left{0};
+int stop_moving(const char* call, const char* path) {
+  const std::string_view name(path);
+  if (std::string_view(call) != "rename" || name.ends_with(".tmp")) return 0;
+  return --g_moves_left < 0 ? EIO : 0;
+}
+
+class InPlaceTest : public testing::Test {
+ protected:
+  static PlanOptions options(bool checksum) {
+    PlanOptions out;
+    out.link = out.in_place = true;
+    out.encoding.checksum = checksum;
+    return out;
+  }
+  static RunOptions overwriting(const std::string& out) {
+    RunOptions options = to_output(out);
+    options.overwrite = true;
+    return options;
+  }
+  static RunOptions resuming(const std::string& out) {
+    RunOptions options = to_output(out);
+    options.resume = true;
+    return options;
+  }
+  // Stops after `moves` files have moved. Returns false if it ran to the end.
+  bool interrupted(const Plan& plan, const RunOptions& run, int moves) const {
+    g_moves_left = moves;
+    sys::set_fault_hook(&stop_moving);
+    bool stopped = false;
+    try {
+      convert(plan, run);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::io) << error.format();
+      stopped = true;
+    }
+    sys::set_fault_hook(nullptr);
+    return stopped;
+  }
+
+  TempDir dir_;
+  std::string source_ = copy_fixture("llama3.1", dir_ / "source");
+  Plan old_plan_ = small_plan(source_, options(false));  // small: many data files
+  Plan plan_ = small_plan(source_, options(true), {});
+};
+
+TEST_F(InPlaceTest, TheOldIndexIsWholeAgainWhereverTheNewOneStopped) {
+  const auto bare = tree_of(source_);
+  for (const bool over : {false, true}) {
+    if (over) convert(old_plan_, to_output(source_));
+    const auto before = tree_of(source_);
+    int moves = 0;
+    for (; interrupted(plan_, overwriting(source_), moves); ++moves) {
+      SCOPED_TRACE(moves);
+      EXPECT_TRUE(clean_staging(out_paths(source_)));
+      EXPECT_EQ(differing(before, tree_of(source_)), "");
+    }
+    EXPECT_GT(moves, 6);
+    EXPECT_EQ(published_plan_id(format_of("orbax"), source_), plan_.id());
+    for (const auto& [name, unused] : tree_of(source_)) {
+      if (!bare.contains(name)) remove_tree(join_path(source_, name));
+    }
+  }
+}
+
+TEST_F(InPlaceTest, DataFilesOfTheOldIndexGoWithIt) {
+  convert(old_plan_, to_output(source_));
+  EXPECT_TRUE(exists(join_path(source_, "d/00001")));
+  write_text(join_path(source_, "d/notes.txt"), "mine");
+  convert(plan_, overwriting(source_));
+  EXPECT_EQ(list_directory(join_path(source_, "d")),
+            (std::vector<std::string>{"00000", "btree", "notes.txt"}));
+}
+
+// Files of another program's index are replaced if hfshard's have the same names. Others stay.
+TEST_F(InPlaceTest, DataFilesOfAnIndexThatIsNotOursStay) {
+  convert(old_plan_, to_output(source_));
+  ASSERT_TRUE(exists(join_path(source_, "d/00001")));
+  write_text(join_path(source_, "_CHECKPOINT_METADATA"), "{}");
+  const std::string theirs = read_file(join_path(source_, "d/00001"));
+  convert(plan_, overwriting(source_));
+  EXPECT_EQ(read_file(join_path(source_, "d/00001")), theirs);
+}
+
+// The metadata of one index and the manifest of another aren't a checkpoint.
+TEST_F(InPlaceTest, TheMetadataAloneIsNotBelieved) {
+  convert(plan_, to_output(source_));
+  const std::string path = join_path(source_, "_CHECKPOINT_METADATA");
+  const std::string ours = read_file(path);
+  EXPECT_TRUE(convert(plan_, resuming(source_)).already_done);
+  convert(old_plan_, overwriting(source_));
+  write_text(path, ours);
+  EXPECT_EQ(published_plan_id(format_of("orbax"), source_), "");
+  const Error error = catch_error([&] { convert(plan_, resuming(source_)); });
+  EXPECT_EQ(error.code(), ErrorCode::conflict);
+  write_text(join_path(source_, "manifest.ocdbt"), "damaged");
+  EXPECT_EQ(catch_error([&] { convert(plan_, resuming(source_)); }).code(), ErrorCode::conflict);
+  remove_tree(join_path(source_, "manifest.ocdbt"));
+  EXPECT_EQ(catch_error([&] { convert(plan_, resuming(source_)); }).code(), ErrorCode::conflict);
+}
+
+TEST_F(InPlaceTest, OnlyAnIndexIsReplaced) {
+  for (const char* name : {"hfshard.json", "_METADATA", "d/00000"}) {
+    SCOPED_TRACE(name);
+    write_text(join_path(source_, name), "mine");
+    const auto before = tree_of(source_);
+    for (const RunOptions& run : {to_output(source_), overwriting(source_)}) {
+      const Error error = catch_error([&] { convert(plan_, run); });
+      EXPECT_EQ(error.code(), ErrorCode::conflict);
+      EXPECT_EQ(error.file(), join_path(source_, name));
+      EXPECT_EQ(differing(before, tree_of(source_)), "");
+    }
+    remove_tree(join_path(source_, name));
+  }
+}
+
+// A directory from elsewhere can have any note.
+class ForgedNote : public InPlaceTest {
+ protected:
+  // Interrupts a run while its files move, and returns its note.
+  Json begun() {
+    EXPECT_TRUE(interrupted(plan_, overwriting(source_), 3));
+    return parse_json(read_file(note_), note_);
+  }
+  void expect_refused(const Json& note) {
+    write_text(note_, dump_json(note));
+    const auto before = tree_of(dir_ / "");
+    for (const bool clean : {true, false}) {
+      const Error error = catch_error([&] {
+        if (clean) clean_staging(paths_);
+        if (!clean) convert(plan_, overwriting(source_));
+      });
+      EXPECT_EQ(error.code(), ErrorCode::corrupt) << error.format();
+      EXPECT_EQ(error.file(), note_);
+      EXPECT_EQ(differing(before, tree_of(dir_ / "")), "");
+    }
+  }
+  OutPaths paths_ = out_paths(source_);
+  std::string note_ = join_path(paths_.staging, "publishing.json");
+};
+
+TEST_F(ForgedNote, NamesThatLeadOutsideAreRefused) {
+  write_text(dir_ / "mine", "mine");
+  const Json note = begun();
+  for (const char* list : {"files", "stale", "made"}) {
+    for (const char* name : {"../mine", "d/../../mine", "/mine", "", ".", "d//00000", "d/"}) {
+      SCOPED_TRACE(std::string(list) + " " + name);
+      Json forged = note;
+      forged[list].array().insert(forged[list].array().begin(), Json(name));
+      if (forged.at(list) == forged.at("files")) forged["inodes"].array().emplace_back(1);
+      expect_refused(forged);
+    }
+  }
+  for (const char* step : {"", "old", "..", "out/..", "/", "../source", "out/../../source"}) {
+    SCOPED_TRACE(step);
+    Json forged = note;
+    forged["step"] = step;
+    expect_refused(forged);
+  }
+}
+
+TEST_F(ForgedNote, AListThatDoesNotFitIsRefused) {
+  const Json note = begun();
+  for (const char* list : {"files", "inodes"}) {
+    SCOPED_TRACE(list);
+    Json forged = note;
+    forged[list] = Json::Array{};
+    expect_refused(forged);
+  }
+  Json nothing = note;
+  nothing["files"] = nothing["inodes"] = Json::Array{};
+  expect_refused(nothing);
+  Json made = note;
+  made["made"].array().emplace_back("elsewhere");
+  expect_refused(made);
+}
+
+// Notes from before 0.2.0 can't tell hfshard's files from others, so nothing is restored.
+TEST_F(ForgedNote, OneWithoutInodesIsOfAnOlderVersion) {
+  Json note = begun();
+  note.object().erase("inodes");
+  write_text(note_, dump_json(note));
+  const auto before = tree_of(dir_ / "");
+  for (const bool clean : {true, false}) {
+    const Error error = catch_error([&] {
+      if (clean) clean_staging(paths_);
+      if (!clean) convert(plan_, overwriting(source_));
+    });
+    EXPECT_EQ(error.code(), ErrorCode::unsupported) << error.format();
+    EXPECT_NE(error.hint_text().find(paths_.staging), std::string::npos) << error.format();
+    EXPECT_EQ(differing(before, tree_of(dir_ / "")), "");
+  }
+}
+
+TEST_F(ForgedNote, DirectoriesThatAreLinksAreRefused) {
+  write_text(dir_ / "home/00000", "mine");
+  const Json note = begun();
+  const std::string directory = join_path(source_, "d");
+  rename_path(directory, dir_ / "aside");
+  std::filesystem::create_symlink(dir_ / "home", directory);
+  expect_refused(note);
+}
+
+// Names alone don't show who wrote a file.
+TEST_F(ForgedNote, FilesThatWereNotStagedStay) {
+  Json note = begun();
+  note["files"].array().insert(note["files"].array().begin(), Json("config.json"));
+  note["inodes"].array().insert(note["inodes"].array().begin(), Json(1));
+  write_text(note_, dump_json(note));
+  const std::string ours = read_file(join_path(source_, "config.json"));
+  EXPECT_TRUE(clean_staging(paths_));
+  EXPECT_EQ(read_file(join_path(source_, "config.json")), ours);
+}
+
+TEST_F(ForgedNote, NothingReplacesWhatIsThere) {
+  Json note = begun();
+  note["stale"].array().emplace_back("config.json");
+  write_text(note_, dump_json(note));
+  write_text(join_path(paths_.staging, "old/config.json"), "forged");
+  const std::string ours = read_file(join_path(source_, "config.json"));
+  EXPECT_EQ(catch_error([&] { clean_staging(paths_); }).code(), ErrorCode::conflict);
+  EXPECT_EQ(read_file(join_path(source_, "config.json")), ours);
+}
+
+}  // namespace
+}  // namespace hfshard

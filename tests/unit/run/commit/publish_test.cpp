@@ -1,0 +1,276 @@
+#include "run/commit/publish.h"
+
+#include <cerrno>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "bytes/local/syscalls.h"
+#include "run/check/output_manifest.h"
+#include "run/check/read_back.h"
+#include "support/catch_error.h"
+#include "unit/run/run_support.h"
+
+namespace hfshard {
+namespace {
+
+class PublishTest : public testing::Test {
+ protected:
+  Plan plan_of_step(std::uint64_t step, std::uint64_t chunk_bytes = 64) const {
+    PlanOptions options = small_options();
+    options.step = step;
+    options.chunk_bytes = chunk_bytes;
+    return small_plan(source_, options);
+  }
+  void expect_verified(std::uint64_t step) const {
+    const std::string directory = join_path(out_, std::to_string(step));
+    QuietReporter reporter;
+    const auto opened = format_of("orbax").open(directory);
+    const VerifyResult result = verify_digests(
+        *opened, read_manifest(join_path(directory, kManifestName)), to_output(out_), reporter);
+    EXPECT_TRUE(result.differences.empty());
+    EXPECT_GT(result.chunks, 100U);
+  }
+
+  TempDir dir_;
+  std::string source_ = copy_fixture("qwen3", dir_ / "source");
+  std::string out_ = dir_ / "out";
+};
+
+TEST_F(PublishTest, AStepIsAddedToARootAndTheOtherStepsStay) {
+  convert(plan_of_step(3), to_output(out_));
+  const auto first = tree_of(join_path(out_, "3"));
+  convert(plan_of_step(5), to_output(out_));
+  EXPECT_EQ(differing(first, tree_of(join_path(out_, "3"))), "");
+  EXPECT_EQ(list_directory(out_), (std::vector<std::string>{"3", "5", "hf"}));
+  EXPECT_EQ(list_directory(dir_.path()), (std::vector<std::string>{"out", "source"}));
+  expect_verified(3);
+  expect_verified(5);
+}
+
+TEST_F(PublishTest, AnExistingStepIsRefusedAndStays) {
+  convert(plan_of_step(0), to_output(out_));
+  const auto before = tree_of(dir_.path());
+  const Error error = catch_error([&] { convert(plan_of_step(0, 128), to_output(out_)); });
+  EXPECT_EQ(error.code(), ErrorCode::conflict);
+  EXPECT_EQ(differing(before, tree_of(dir_.path())), "");
+}
+
+TEST_F(PublishTest, OverwriteExchangesOneStepAndKeepsTheOthers) {
+  convert(plan_of_step(0), to_output(out_));
+  convert(plan_of_step(1), to_output(out_));
+  const auto other = tree_of(join_path(out_, "1"));
+  const auto old = tree_of(join_path(out_, "0"));
+  RunOptions options = to_output(out_);
+  options.overwrite = true;
+  const Plan wanted = plan_of_step(0, 128);
+  EXPECT_TRUE(convert(wanted, options).published);
+  EXPECT_EQ(differing(other, tree_of(join_path(out_, "1"))), "");
+  EXPECT_NE(differing(old, tree_of(join_path(out_, "0"))), "");
+  EXPECT_EQ(published_plan_id(format_of("orbax"), join_path(out_, "0")), wanted.id());
+  // Only the step's own directory has it, not directories above and below.
+  EXPECT_EQ(published_plan_id(format_of("orbax"), out_), "");
+  EXPECT_EQ(published_plan_id(format_of("orbax"), join_path(out_, "0/items")), "");
+  EXPECT_EQ(list_directory(dir_.path()), (std::vector<std::string>{"out", "source"}));
+  expect_verified(0);
+}
+
+TEST_F(PublishTest, AnOverwriteThatFailsLeavesTheOldStep) {
+  convert(plan_of_step(0), to_output(out_));
+  const auto old = tree_of(out_);
+  RunOptions options = to_output(out_);
+  options.overwrite = true;
+  const Hook hook = [](Stage stage, const Tile& tile) {
+    if (stage == Stage::commit && tile.begin_address > 0) throw std::runtime_error("planted");
+  };
+  EXPECT_THROW(convert(plan_of_step(0, 128), options, hook), std::runtime_error);
+  EXPECT_EQ(differing(old, tree_of(out_)), "");
+}
+
+TEST_F(PublishTest, StepsOfOneRootBelongToOneModel) {
+  convert(plan_of_step(0), to_output(out_));
+  const auto before = tree_of(out_);
+  write_text(join_path(source_, "generation_config.json"), "{}");
+  const Error error = catch_error([&] { convert(plan_of_step(1), to_output(out_)); });
+  EXPECT_EQ(error.code(), ErrorCode::conflict);
+  EXPECT_EQ(error.file(), join_path(out_, "hf"));
+  EXPECT_EQ(differing(before, tree_of(out_)), "");
+}
+
+TEST_F(PublishTest, CarriedFilesAreComparedByTheirBytes) {
+  write_text(join_path(source_, "generation_config.json"), "{}");
+  convert(plan_of_step(0), to_output(out_));
+  write_text(join_path(source_, "generation_config.json"), "[]");
+  const auto before = tree_of(out_);
+  const Error error = catch_error([&] { convert(plan_of_step(1), to_output(out_)); });
+  EXPECT_EQ(error.code(), ErrorCode::conflict);
+  EXPECT_EQ(error.file(), join_path(out_, "hf"));
+  EXPECT_EQ(differing(before, tree_of(out_)), "");
+  EXPECT_TRUE(clean_staging(out_paths(out_)));
+  RunOptions options = to_output(out_);
+  options.overwrite = true;
+  convert(plan_of_step(0, 128), options);
+  EXPECT_EQ(read_file(join_path(out_, "hf/generation_config.json")), "[]");
+}
+
+// hf/ is a common name, and exchanged directories are removed in the end.
+TEST_F(PublishTest, AnHfThatHfshardDidNotWriteStays) {
+  RunOptions options = to_output(out_);
+  options.overwrite = true;
+  for (const std::string what : {"a note beside ours", "a directory", "a link", "nobody's root"}) {
+    SCOPED_TRACE(what);
+    convert(plan_of_step(0), to_output(out_));
+    const std::string hf = join_path(out_, "hf");
+    if (what == "a note beside ours") write_text(join_path(hf, "notes.txt"), "mine");
+    if (what == "a directory") write_text(join_path(hf, "sub/config.json"), "mine");
+    if (what == "a link") {
+      rename_path(hf, dir_ / "theirs");
+      write_text(dir_ / "theirs/config.json", "mine");
+      std::filesystem::create_directory_symlink(dir_ / "theirs", hf);
+    }
+    if (what == "nobody's root") {
+      write_text(join_path(hf, "config.json"), "mine");
+      write_text(join_path(out_, "0/_CHECKPOINT_METADATA"), "{}");
+    }
+    const auto before = tree_of(out_);
+    const Error error = catch_error([&] { convert(plan_of_step(0, 128), options); });
+    EXPECT_EQ(error.code(), ErrorCode::conflict);
+    EXPECT_EQ(error.file(), hf);
+    EXPECT_EQ(differing(before, tree_of(out_)), "");
+    EXPECT_TRUE(clean_staging(out_paths(out_)));
+    EXPECT_EQ(differing(before, tree_of(out_)), "");
+    remove_tree(out_);
+  }
+}
+
+TEST_F(PublishTest, AStepThatIsNoCheckpointIsNotOverwritten) {
+  RunOptions options = to_output(out_);
+  options.overwrite = true;
+  for (const std::string what : {"alone", "beside a checkpoint", "a link to a checkpoint"}) {
+    SCOPED_TRACE(what);
+    if (what != "alone") convert(plan_of_step(7), to_output(out_));
+    if (what == "a link to a checkpoint") {
+      std::filesystem::create_directory_symlink("7", join_path(out_, "0"));
+    } else {
+      write_text(join_path(out_, "0/notes.txt"), "mine");
+    }
+    const auto before = tree_of(dir_.path());
+    for (const bool resume : {false, true}) {
+      options.resume = resume;
+      const Error error = catch_error([&] { convert(plan_of_step(0), options); });
+      EXPECT_EQ(error.code(), ErrorCode::conflict);
+      EXPECT_EQ(differing(before, tree_of(dir_.path())), "");
+    }
+    remove_tree(out_);
+  }
+}
+
+// Simulates another program that makes the output's directory.
+std::string g_appears;
+int appear_meanwhile(const char* call, const char* path) {
+  const bool due = std::string_view(call) == "fdatasync" &&
+                   std::string_view(path).ends_with("/hfshard.json.tmp") && !g_appears.empty();
+  if (due) write_text(std::exchange(g_appears, {}), "mine");
+  return 0;
+}
+
+// OUT is checked again after everything is written, which can be hours later.
+TEST_F(PublishTest, WhatCameToOutMeanwhileStays) {
+  RunOptions options = to_output(out_);
+  options.overwrite = true;
+  const std::string notes = join_path(out_, "0/notes.txt");
+  g_appears = notes;
+  sys::set_fault_hook(&appear_meanwhile);
+  const Error error = catch_error([&] { convert(plan_of_step(0), options); });
+  sys::set_fault_hook(nullptr);
+  EXPECT_EQ(error.code(), ErrorCode::conflict);
+  EXPECT_EQ(read_file(notes), "mine");
+  remove_tree(out_);
+  EXPECT_TRUE(convert(plan_of_step(0), options).published);
+}
+
+int dies_at_removal(const char* call, const char* path) {
+  const bool journal = std::string_view(path).find("/journal.") != std::string_view::npos;
+  return journal && std::string_view(call) == "unlink" ? EIO : 0;
+}
+
+// A finalize that died after its rename left staging, or part of it.
+TEST_F(PublishTest, FinalizeKnowsWhatIsPublishedAlready) {
+  const Plan plan = plan_of_step(0);
+  const Format& target = format_of("orbax");
+  QuietReporter reporter;
+  RunOptions options = to_output(out_);
+  options.workers = 2;
+  for (const std::uint32_t worker : {0U, 1U}) {
+    options.worker = worker;
+    convert(plan, options);
+  }
+  const std::string staging = out_paths(out_).staging;
+  sys::set_fault_hook(&dies_at_removal);
+  EXPECT_THROW(run_finalize(plan, target, to_output(out_), reporter), Error);
+  sys::set_fault_hook(nullptr);
+  const auto published = tree_of(out_);
+  EXPECT_TRUE(exists(staging));
+  const RunResult result = run_finalize(plan, target, to_output(out_), reporter);
+  EXPECT_TRUE(result.already_done);
+  EXPECT_FALSE(result.published);
+  EXPECT_FALSE(exists(staging));
+  EXPECT_EQ(differing(published, tree_of(out_)), "");
+}
+
+TEST_F(PublishTest, ResumeOfAFinishedOutputDoesNothing) {
+  const Plan plan = plan_of_step(0);
+  convert(plan, to_output(out_));
+  const auto before = tree_of(out_);
+  RunOptions options = to_output(out_);
+  options.resume = true;
+  const RunResult result = convert(plan, options);
+  EXPECT_TRUE(result.already_done);
+  EXPECT_EQ(result.written_bytes, 0U);
+  EXPECT_EQ(differing(before, tree_of(out_)), "");
+  EXPECT_EQ(catch_error([&] { convert(plan_of_step(0, 128), options); }).code(),
+            ErrorCode::conflict);
+}
+
+TEST_F(PublishTest, TheNullTargetWritesNothing) {
+  PlanOptions options = small_options();
+  options.target = "null";
+  const Plan plan = small_plan(source_, options);
+  const auto before = tree_of(dir_.path());
+  const RunResult result = convert(plan, to_output(out_));
+  EXPECT_EQ(result.written_bytes, plan.end_address());
+  EXPECT_FALSE(result.published);
+  EXPECT_EQ(differing(before, tree_of(dir_.path())), "");
+}
+
+// Chunks that a checkpoint's database doesn't list are reported, each once.
+TEST_F(PublishTest, ACompleteCheckpointLacksNoChunk) {
+  convert(plan_of_step(0), to_output(out_));
+  const auto opened = format_of("orbax").open(out_);
+  std::uint64_t missing = 0;
+  check_complete(*opened, [&](std::uint32_t, const Shape&) { ++missing; });
+  EXPECT_EQ(missing, 0U);
+  struct Lacking final : Checkpoint {
+    explicit Lacking(const Checkpoint& of) : whole(of) {}
+    const Catalog& catalog() const override { return whole.catalog(); }
+    bool has_piece(std::uint32_t leaf, const Shape& chunk) const override {
+      return leaf != 1 || chunk[0] != 2;
+    }
+    std::unique_ptr<PieceReader> open_piece(std::uint32_t, const Shape&, PieceSteps,
+                                            std::span<std::byte>) const override {
+      return nullptr;
+    }
+    std::uint64_t scratch_bytes(std::uint32_t, PieceSteps) const override { return 0; }
+    const Checkpoint& whole;
+  } const lacking(*opened);
+  const Catalog& catalog = opened->catalog();
+  const Shape counts = chunk_counts(catalog.tensors[1].shape, catalog.grid_of(1).chunk);
+  ASSERT_GT(counts[0], 2U);
+  check_complete(lacking, [&](std::uint32_t, const Shape&) { ++missing; });
+  EXPECT_EQ(missing, counts.numel() / counts[0]);
+}
+
+}  // namespace
+}  // namespace hfshard

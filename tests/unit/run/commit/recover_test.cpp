@@ -1,0 +1,78 @@
+#include "run/commit/recover.h"
+
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "bytes/local/files.h"
+#include "support/catch_error.h"
+#include "unit/run/run_support.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+class RecoverTest : public testing::Test {
+ protected:
+  RecoverTest() {
+    { const Staging made(paths_, false); }
+    write_text(join_path(paths_.step, "x"), "staged");
+    write_text(join_path(paths_.out, "config.json"), "mine");
+  }
+  void note(const std::string& step) {
+    Json mark;
+    mark["step"] = step;
+    mark["inode"] = inode_of(paths_.step);
+    mark["hf"] = 0;
+    write_mark(paths_, mark);
+  }
+
+  TempDir dir_;
+  OutPaths paths_ = out_paths(dir_ / "out", "7");
+};
+
+TEST_F(RecoverTest, AStepThatIsNotStagedIsRefused) {
+  for (const char* step : {"", ".", "..", "../out", "out/../../out", "/tmp", "outside", "out/"}) {
+    SCOPED_TRACE(step);
+    note(step);
+    const auto before = tree_of(dir_ / "");
+    EXPECT_EQ(catch_error([&] { clean_staging(paths_); }).code(), ErrorCode::corrupt);
+    EXPECT_EQ(catch_error([&] { staging_use(paths_); }).code(), ErrorCode::corrupt);
+    EXPECT_EQ(differing(before, tree_of(dir_ / "")), "");
+  }
+}
+
+TEST_F(RecoverTest, AStepThroughALinkIsRefused) {
+  note("out/7");
+  rename_path(paths_.tree, dir_ / "aside");
+  std::filesystem::create_symlink(dir_ / "aside", paths_.tree);
+  EXPECT_EQ(catch_error([&] { clean_staging(paths_); }).code(), ErrorCode::corrupt);
+  EXPECT_TRUE(exists(dir_ / "aside/7/x"));
+}
+
+TEST_F(RecoverTest, ANoteThatLacksSomethingIsRefused) {
+  for (const char* text : {"{}", "[]", "", R"({"step": "out/7"})", R"({"step": 7, "inode": 1})",
+                           R"({"files": ["x"]})", R"({"files": []})"}) {
+    SCOPED_TRACE(text);
+    write_text(join_path(paths_.staging, "publishing.json"), text);
+    const Error error = catch_error([&] { clean_staging(paths_); });
+    EXPECT_EQ(error.code(), ErrorCode::corrupt);
+    EXPECT_EQ(error.file(), join_path(paths_.staging, "publishing.json"));
+  }
+}
+
+// An exchange only moves the step and hf/.
+TEST_F(RecoverTest, OnlyWhatIsExchangedGoesBack) {
+  note("out/7");
+  for (const char* name : {"7", "hf", "evil"})
+    write_text(join_path(paths_.tree, std::string(name) + ".swap/x"), name);
+  recover(paths_);
+  EXPECT_EQ(read_file(join_path(paths_.out, "7/x")), "7");
+  EXPECT_EQ(read_file(join_path(paths_.out, "hf/x")), "hf");
+  EXPECT_FALSE(exists(join_path(paths_.out, "evil")));
+}
+
+}  // namespace
+}  // namespace hfshard

@@ -1,0 +1,240 @@
+#include "run/engine/budget.h"
+
+#include <malloc.h>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "base/checked.h"
+#include "run/engine/packing.h"
+#include "run/engine/unpacked.h"
+#include "support/catch_error.h"
+#include "support/safetensors_builder.h"
+#include "support/sizes.h"
+#include "unit/run/plan_parts.h"
+#include "unit/run/run_support.h"
+
+namespace hfshard {
+namespace {
+
+// The number in "... this plan needs 29 MiB (30408704 bytes)".
+std::uint64_t stated_bytes(const std::string& sentence) {
+  const std::size_t at = sentence.rfind('(');
+  return at == std::string::npos ? 0 : std::stoull(sentence.substr(at + 1));
+}
+
+// Plans an export of an Orbax checkpoint whose stacks are one frame each.
+Plan way_back(const TempDir& dir, const std::string& source) {
+  PlanOptions packed;
+  packed.encoding.zstd_level = 1;
+  convert(small_plan(source, packed, Limits{}), to_output(dir / "out"));
+  PlanOptions back;
+  back.target = "safetensors";
+  back.mapping.scheme = "hf";
+  return small_plan(dir / "out/0/items", back, Limits{});
+}
+
+TEST(Budget, TooLittleMemoryIsRefusedAndTheStatedNeedIsEnough) {
+  const TempDir dir;
+  const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
+  RunOptions options = to_output(dir / "out");
+  options.max_memory_bytes = kMiB;
+  const Error error = catch_error([&] { convert(plan, options); });
+  EXPECT_EQ(error.code(), ErrorCode::limit);
+  EXPECT_FALSE(exists(out_paths(options.out).staging));
+  options.max_memory_bytes = stated_bytes(error.sentence());
+  ASSERT_GT(options.max_memory_bytes, kMiB) << error.sentence();
+  const RunResult result = convert(plan, options);
+  EXPECT_TRUE(result.published);
+  EXPECT_GT(result.peak_arena_bytes, 0U);
+  EXPECT_LE(result.peak_arena_bytes, options.max_memory_bytes);
+}
+
+TEST(Budget, OneStepBelowTheNeedIsRefused) {
+  const TempDir dir;
+  const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
+  const Budget stated = state_budget(plan, 0, 2, 0);
+  const std::uint64_t need = stated.need_bytes;
+  EXPECT_EQ(catch_error([&] { make_budget(plan, stated.least_bytes - kMiB, 2, 0); }).code(),
+            ErrorCode::limit);
+  const Budget budget = make_budget(plan, need, 2, 0);
+  EXPECT_GE(budget.arena_bytes, plan.totals().largest_need_bytes);
+  EXPECT_LE(budget.arena_bytes + budget.control_bytes + budget.fixed_bytes, need);
+}
+
+// The plan states its own needs, not those of the rest of the process.
+TEST(Budget, TheHeapOfOthersDoesNotCount) {
+  const TempDir dir;
+  const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
+  const Budget before = state_budget(plan, 0, 2, 0);
+  const auto large = std::make_unique<char[]>(200 * kMiB);
+  large[0] = 1;
+  EXPECT_EQ(state_budget(plan, 0, 2, 0).control_bytes, before.control_bytes);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// Returns the process's heap in use, to compare a plan's own numbers with malloc's.
+std::uint64_t used_bytes() {
+  const struct mallinfo2 info = ::mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+TEST(Budget, ThePlanKnowsWhatItTakes) {
+  const TempDir dir;
+  SafetensorsBuilder source;
+  for (int i = 0; i < 20000; ++i)
+    source.tensor(fmt::format("model.layers.{}.some.tensor.weight", i), DType::u8, {2});
+  source.write(dir / "model.safetensors");
+  PlanOptions options = small_options();
+  options.mapping.scheme = "hf";
+  for (const bool compresses : {false, true}) {
+    options.encoding.zstd_level = compresses ? 1 : 0;
+    small_plan(dir.path(), options);  // allocates what is made once
+    const std::uint64_t before = used_bytes();
+    const Plan plan = small_plan(dir.path(), options);
+    const auto used = static_cast<double>(used_bytes() - before);
+    EXPECT_GT(used, 8e6);
+    EXPECT_GE(static_cast<double>(plan.heap_bytes()), 0.99 * used);
+    EXPECT_LE(static_cast<double>(plan.heap_bytes()), 1.05 * used);
+  }
+}
+
+// Names, axes, rules, loops and stacks of a family.
+TEST(Budget, ThePlanOfAFamilyKnowsWhatItTakes) {
+  const TempDir dir;
+  const std::string source = copy_fixture("deepseek3-fp8", dir / "source");
+  small_plan(source);
+  const std::uint64_t before = used_bytes();
+  const Plan plan = small_plan(source);
+  const auto used = static_cast<double>(used_bytes() - before);
+  EXPECT_GE(static_cast<double>(plan.heap_bytes()), 0.95 * used);
+  EXPECT_LE(static_cast<double>(plan.heap_bytes()), 1.1 * used);
+}
+
+TEST(Budget, ThePartsOfWhatIsUnpackedAreCounted) {
+  const TempDir dir;
+  const std::string source = copy_fixture("qwen3", dir / "source");
+  const Plan plan = way_back(dir, source);
+  ASSERT_FALSE(plan.unpacked().empty());
+  // Many of them, since malloc's reserve for the next block counts as used.
+  struct Held {
+    OpenSources sources;
+    std::optional<UnpackedArrays> arrays;
+  };
+  constexpr std::size_t kMany = 500;
+  std::vector<Held> held(kMany);
+  const RunOptions options;
+  const std::uint64_t before = used_bytes();
+  for (Held& each : held) each.arrays.emplace(plan, std::string(), 0, each.sources, options);
+  const auto used = static_cast<double>(used_bytes() - before) / kMany;
+  const std::uint64_t counted = UnpackedArrays::heap_bytes(plan);
+  EXPECT_GE(static_cast<double>(counted), 0.95 * used);
+  EXPECT_LE(static_cast<double>(counted), 1.1 * used);
+  const Plan plain = small_plan(source);
+  EXPECT_EQ(state_budget(plan, 0, 2, 0).fixed_bytes - state_budget(plain, 0, 2, 0).fixed_bytes,
+            counted);
+}
+#endif
+
+TEST(Budget, WhatVerifyHoldsBesideIsAdded) {
+  const TempDir dir;
+  const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
+  const Budget plain = state_budget(plan, 0, 2, 0);
+  const Budget more = state_budget(plan, 0, 2, 2 * kMiB);
+  EXPECT_EQ(more.control_bytes, plain.control_bytes + 2 * kMiB);
+  EXPECT_GE(more.least_bytes, plain.least_bytes + 2 * kMiB);
+  const std::uint64_t most = plain.least_bytes + 20 * kMiB;  // this is the limit
+  EXPECT_EQ(state_budget(plan, most, 2, 2 * kMiB).arena_bytes,
+            state_budget(plan, most, 2, 0).arena_bytes - 2 * kMiB);
+}
+
+// Writing and publishing a compressed output holds lengths and offsets of all chunks.
+TEST(Budget, TheLengthsOfCompressedChunksAreCounted) {
+  const TempDir dir;
+  PlanOptions options = small_options();
+  options.encoding.zstd_level = 1;
+  const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"), options);
+  EXPECT_GE(packing_heap_bytes(plan), plan.totals().chunks * (2 * 4 + 2 * 4 + 4 + 8));
+  PlanParts parts(plan);
+  parts.packed = false;
+  const Plan plain = parts.build();
+  EXPECT_EQ(packing_heap_bytes(plain), 0U);
+  EXPECT_EQ(state_budget(plan, 0, 2, 0).fixed_bytes - state_budget(plain, 0, 2, 0).fixed_bytes,
+            packing_heap_bytes(plan));
+}
+
+// Memory that wouldn't help is left to the page cache and to others.
+TEST(Budget, TheArenaIsAsLargeAsItHelpsAndNoLarger) {
+  const TempDir dir;
+  const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
+  const std::uint64_t all = 1000000 * kMiB;
+  EXPECT_EQ(state_budget(plan, all, 5, 0).arena_bytes, 5 * 44 * kMiB);
+  PlanParts large(plan);
+  large.cut.units = {};
+  for (std::size_t leaf = 0; leaf < plan.units().size(); ++leaf) {
+    UnitForm unit = plan.units()[leaf];
+    unit.scratch_bytes = 500 * kMiB - unit.region_bytes();
+    large.cut.units.push_back(unit);
+  }
+  EXPECT_EQ(state_budget(large.build(), all, 5, 0).arena_bytes, 1000 * kMiB);
+}
+
+// One thread unpacks, so the arrays of the current and the next tiles exist at the same time. The
+// arena gives up memory for them.
+TEST(Budget, TwoArraysAreUnpackedWhereTheyFit) {
+  const TempDir dir;
+  const Plan plan = way_back(dir, copy_fixture("qwen3", dir / "source"));
+  ASSERT_GT(plan.totals().unpacked_bytes, 0U);  // stacks in one frame
+  const std::uint64_t two = round_up(2 * plan.totals().unpacked_bytes, kMiB);
+  const Budget none = state_budget(plan, 0, 4, 0);
+  const auto with = [&](std::uint64_t left) {
+    return state_budget(plan, none.control_bytes + none.fixed_bytes + left, 4, 0);
+  };
+  EXPECT_EQ(with(two + 500 * kMiB).arena_bytes, 4 * 44 * kMiB);
+  EXPECT_EQ(with(two + 500 * kMiB).unpack_bytes, two);
+  EXPECT_EQ(with(two + 100 * kMiB).arena_bytes, 100 * kMiB);
+  EXPECT_EQ(with(two + 100 * kMiB).unpack_bytes, two);
+  EXPECT_EQ(with(65 * kMiB).arena_bytes, 64 * kMiB);
+  EXPECT_EQ(with(65 * kMiB).unpack_bytes, kMiB);
+  EXPECT_EQ(with(50 * kMiB).arena_bytes, 50 * kMiB);
+  EXPECT_EQ(with(50 * kMiB).unpack_bytes, 0U);
+}
+
+// Two layouts whose units are read in pairs share one arena. Arrays that a side can't unpack in it
+// have their own memory.
+TEST(Budget, TwoLayoutsShareOne) {
+  const TempDir dir;
+  const std::string source = copy_fixture("qwen3", dir / "source");
+  const Plan coded = way_back(dir, source);
+  const Plan plain = small_plan(source, {}, Limits{});
+  const Budget alone = make_pair_budget(plain, plain, 512 * kMiB, 2);
+  EXPECT_EQ(alone.unpack_bytes, 0U);
+  EXPECT_EQ(alone.arena_bytes, 2 * 8 * kMiB);
+  const Budget one = make_pair_budget(coded, plain, 512 * kMiB, 2);
+  EXPECT_GE(one.unpack_bytes, coded.totals().unpacked_bytes);
+  const Budget other = make_pair_budget(plain, coded, 512 * kMiB, 2);
+  EXPECT_EQ(other.unpack_bytes, one.unpack_bytes);
+  const Budget both = make_pair_budget(coded, coded, 512 * kMiB, 2);
+  EXPECT_EQ(both.unpack_bytes, one.unpack_bytes / 2);
+  EXPECT_EQ(catch_error([&] { make_pair_budget(coded, plain, kMiB, 2); }).code(), ErrorCode::limit);
+}
+
+// The plan and its catalog may be a quarter of the memory. Nothing else is known about the heap.
+TEST(Budget, ALargePlanNeedsFourTimesItself) {
+  const TempDir dir;
+  const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
+  const Budget budget = state_budget(plan, 0, 2, 200 * kMiB);
+  EXPECT_GE(budget.least_bytes, 4 * budget.control_bytes);
+}
+
+TEST(Budget, MoreThreadsNeedMore) {
+  const TempDir dir;
+  const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
+  EXPECT_GT(state_budget(plan, 0, 64, 0).need_bytes, state_budget(plan, 0, 1, 0).need_bytes);
+}
+
+}  // namespace
+}  // namespace hfshard

@@ -1,0 +1,121 @@
+#include "run/engine/grant.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <future>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "support/catch_error.h"
+#include "support/sizes.h"
+#include <sys/resource.h>
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+constexpr std::uint64_t kClaimBytes = 1024 * kMiB;
+
+// Lowers a soft limit while it lives.
+class Lowered {
+ public:
+  Lowered(decltype(RLIMIT_DATA) which, std::uint64_t bytes) : which_(which) {
+    ::getrlimit(which_, &before_);
+    struct rlimit lower = before_;
+    lower.rlim_cur = bytes;
+    ::setrlimit(which_, &lower);
+  }
+  ~Lowered() { ::setrlimit(which_, &before_); }
+  Lowered(const Lowered&) = delete;
+  Lowered& operator=(const Lowered&) = delete;
+
+ private:
+  decltype(RLIMIT_DATA) which_;
+  struct rlimit before_ = {};
+};
+
+TEST(Grant, WhatTheSystemHasIsGranted) {
+  EXPECT_NO_THROW(require_grant(kClaimBytes, 8));
+  EXPECT_NO_THROW(require_grant(0, 1));
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// Returns private writable memory of this process as RLIMIT_DATA counts it: field 6 of statm, in
+// pages.
+std::uint64_t mapped_data_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t pages = 0;
+  for (int field = 0; field < 6; ++field) file >> pages;
+  return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// The system ends a main thread whose stack can't grow.
+TEST(Grant, TheCallersStackIsAsDeepAsARunNeedsIt) {
+  require_grant(0, 1);
+  std::ifstream status("/proc/self/status");
+  std::uint64_t stack_kib = 0;
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmStk:")) stack_kib = std::stoull(line.substr(6));
+  }
+  EXPECT_GE(stack_kib, 192U);
+}
+
+// A missing stack is an error, and doesn't end the process.
+TEST(Grant, AStackThatCannotBecomeAsDeepIsRefused) {
+  const auto starved = [] {
+    const Lowered limit(RLIMIT_AS, 1);
+    const ErrorCode code = catch_error([] { require_grant(0, 1); }).code();
+    std::_Exit(code == ErrorCode::limit ? 0 : 1);
+  };
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // its stack is in its initial state
+  EXPECT_EXIT(starved(), testing::ExitedWithCode(0), "");
+}
+
+// Other memory of the process isn't part of it.
+TEST(Grant, TheClaimComesOnTopOfWhatTheProcessHas) {
+  const std::uint64_t has = mapped_data_bytes();
+  {
+    const Lowered limit(RLIMIT_DATA, has + kClaimBytes + 8 * kMiB);
+    EXPECT_NO_THROW(require_grant(kClaimBytes, 2));
+  }
+  const Lowered limit(RLIMIT_DATA, has + kClaimBytes - 8 * kMiB);
+  EXPECT_EQ(catch_error([] { require_grant(kClaimBytes, 2); }).code(), ErrorCode::limit);
+}
+
+// Each alone would be granted, but not both at once.
+TEST(Grant, TwoAtOnceWaitForEachOther) {
+  const Lowered limit(RLIMIT_DATA, mapped_data_bytes() + kClaimBytes * 3 / 2);
+  const auto claim = [] {
+    for (int i = 0; i < 5000; ++i) require_grant(kClaimBytes, 1);
+  };
+  std::vector<std::future<void>> others;
+  for (int i = 0; i < 3; ++i) others.push_back(std::async(std::launch::async, claim));
+  EXPECT_NO_THROW(claim());
+  for (std::future<void>& other : others) EXPECT_NO_THROW(other.get());
+}
+
+TEST(Grant, ALimitBelowTheClaimIsRefused) {
+  for (const auto which : {RLIMIT_DATA, RLIMIT_AS}) {
+    const Lowered limit(which, kClaimBytes / 2);
+    const Error error = catch_error([] { require_grant(kClaimBytes, 2); });
+    EXPECT_EQ(error.code(), ErrorCode::limit);
+    EXPECT_NE(error.hint_text(), "");
+  }
+}
+
+// 512 KiB each.
+TEST(Grant, ThreadsWithoutRoomForTheirStacksAreRefused) {
+  const Lowered limit(RLIMIT_DATA, kClaimBytes);
+  const Error error = catch_error([] { require_grant(0, 4096); });
+  EXPECT_EQ(error.code(), ErrorCode::io);
+  EXPECT_NE(error.hint_text(), "");
+  EXPECT_NE(error.sentence().find("of 4096"), std::string::npos) << error.sentence();
+}
+#endif
+
+}  // namespace
+}  // namespace hfshard

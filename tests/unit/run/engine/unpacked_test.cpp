@@ -1,0 +1,408 @@
+// Random stacks in pieces of every shape and order, whose layers are leaves, unchanged or
+// transposed. Unpacked values must equal a slow reference, for any cut of units. So must the
+// digests, which depend only on values and rows.
+
+#include "run/engine/unpacked.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <iterator>
+#include <memory>
+#include <numeric>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "ops/source_rows.h"
+#include "plan/layout/source_choice.h"
+#include "run/engine/unit_filler.h"
+#include "support/catch_error.h"
+#include "support/sizes.h"
+#include "support/temp_dir.h"
+#include "unit/ops/reference.h"
+
+namespace hfshard {
+namespace {
+
+using reference::pick;
+using reference::Random;
+
+std::int64_t step(std::uint64_t value) { return static_cast<std::int64_t>(value); }
+
+std::uint16_t value_of(std::uint64_t element, std::uint32_t array = 0) {
+  return static_cast<std::uint16_t>((element + 5000 * std::uint64_t{array}) * 40503 + 7);
+}
+
+// Reads the bytes of a piece, cell by cell. Bytes outside of the array aren't zero.
+class Bytes final : public PieceReader {
+ public:
+  explicit Bytes(std::vector<std::uint16_t> values) : values_(std::move(values)) {}
+  void read(std::span<std::byte> out) override {
+    ASSERT_LE(at_ + out.size(), 2 * values_.size());
+    std::memcpy(out.data(), std::as_bytes(std::span(values_)).data() + at_, out.size());
+    at_ += out.size();
+  }
+  void skip(std::uint64_t bytes) override { at_ += bytes; }
+
+ private:
+  std::vector<std::uint16_t> values_;
+  std::size_t at_ = 0;
+};
+
+class Stack final : public Checkpoint {
+ public:
+  Stack(const Shape& shape, const Grid& grid, std::size_t arrays = 1, bool addressable = false) {
+    auto& cut = catalog_.cuts.emplace_back();
+    cut.grid = grid;
+    cut.codecs = {addressable ? "bytes" : "zstd"};
+    cut.addressable = addressable;
+    for (std::size_t i = 0; i < arrays; ++i) {
+      TensorInfo& info = catalog_.tensors.emplace_back();
+      info.name = "stack" + std::to_string(i);
+      info.shape = shape;
+      info.cut = 0;
+    }
+  }
+  const Catalog& catalog() const override { return catalog_; }
+  bool has_piece(std::uint32_t, const Shape&) const override { return true; }
+  std::uint64_t scratch_bytes(std::uint32_t, PieceSteps) const override { return 0; }
+  std::unique_ptr<PieceReader> open_piece(std::uint32_t array, const Shape& piece, PieceSteps,
+                                          std::span<std::byte>) const override {
+    const Shape& shape = catalog_.tensors[0].shape;
+    const Grid& grid = catalog_.cuts[0].grid;
+    std::vector<std::uint16_t> values;
+    for_each_chunk(chunk_counts(grid.chunk, grid.inner), [&](const Shape& cell) {
+      Shape stored = grid.inner;  // its stored extents
+      for (std::size_t k = 0; k < 3; ++k) stored[k] = grid.inner[axis(k)];
+      for_each_chunk(stored, [&](const Shape& at) {
+        std::uint64_t element = 0;
+        bool inside = true;
+        for (std::size_t d = 0; d < 3; ++d) {
+          const std::size_t k = d == axis(0) ? 0 : d == axis(1) ? 1 : 2;
+          const std::uint64_t x = piece[d] * grid.chunk[d] + cell[d] * grid.inner[d] + at[k];
+          inside = inside && x < shape[d];
+          element = element * shape[d] + x;
+        }
+        values.push_back(inside ? value_of(element, array) : std::uint16_t{0xdead});
+        return true;
+      });
+      return true;
+    });
+    return std::make_unique<Bytes>(std::move(values));
+  }
+
+ private:
+  std::size_t axis(std::size_t k) const {
+    const auto& order = catalog_.cuts[0].grid.order;
+    return order.empty() ? k : order[k];
+  }
+  Catalog catalog_;
+};
+
+Grid random_grid(Random& random, const Shape& shape) {
+  Grid out;
+  for (std::size_t d = 0; d < 3; ++d) {
+    out.inner.push_back(pick(random, 1, shape[d] + 1));
+    out.chunk.push_back(out.inner[d] * pick(random, 1, 2));
+  }
+  if (random() % 2 == 0) out.inner = out.chunk;
+  out.shard = out.chunk;
+  if (random() % 2 == 0) {
+    out.order = {0, 1, 2};
+    std::shuffle(out.order.begin(), out.order.end(), random);
+  }
+  return out;
+}
+
+// Makes a leaf for every index of the middle axis.
+CompiledModel layers_of(const Shape& shape, bool turned, Random& random) {
+  CompiledModel out;
+  out.rules = {"rule"};
+  for (std::uint64_t layer = 0; layer < shape[1]; ++layer) {
+    Leaf& leaf = out.leaves.emplace_back();
+    leaf.name = "layer" + std::to_string(100 + layer);
+    leaf.shape = turned ? Shape{shape[2], shape[0]} : Shape{shape[0], shape[2]};
+    Transfer& transfer = out.transfers.emplace_back();
+    transfer.target = static_cast<std::uint32_t>(layer);
+    transfer.sources = {0};
+    transfer.source_shape = shape;
+    transfer.map.src_base = layer * shape[2];
+    const std::int64_t row = step(shape[1] * shape[2]);
+    transfer.map.digits = turned ? DigitList{{shape[2], 1, step(shape[0])}, {shape[0], row, 1}}
+                                 : DigitList{{shape[0], row, step(shape[2])}, {shape[2], 1, 1}};
+  }
+  if (random() % 2 == 0) shorten_rows(out, 64);
+  return out;
+}
+
+struct Unpacked {
+  std::shared_ptr<const Model> model;
+  CutLeaves cut;
+};
+
+Unpacked cut_leaves(const std::shared_ptr<const Model>& model, const Limits& limits) {
+  Unpacked out{model, {}};
+  std::vector<std::uint32_t> arrays(model->catalog().tensors.size());
+  std::iota(arrays.begin(), arrays.end(), 0U);
+  out.cut.split = split_arrays(*model, arrays, limits);
+  for (std::uint32_t i = 0; i < model->leaves.size(); ++i) {
+    const Leaf& leaf = model->leaves[i];
+    const auto transfers = model->leading_to(i);
+    const SourceChoice source = choose_source(*model, leaf, transfers, out.cut.split, limits);
+    EXPECT_FALSE(source.pieces.has_value());
+    const PieceForm form{packed_bytes(leaf.dtype, leaf.shape.numel())};
+    UnitForm unit = make_sliced_unit(leaf, transfers, form, limits);
+    unit.scratch_bytes = std::max(unit.scratch_bytes, source.split_scratch_bytes);
+    out.cut.grids.push_back({leaf.shape, leaf.shape, leaf.shape});
+    out.cut.units.push_back(unit);
+  }
+  return out;
+}
+
+// Returns the sum of a layer's rows, each hashed alone.
+Digest128 rows_of(const Transfer& transfer, const Leaf& leaf) {
+  Digest128 sum;
+  const Shape& shape = transfer.source_shape;
+  const std::uint64_t row = row_length(transfer);
+  for (std::uint64_t i = 0; i < shape[0]; ++i) {
+    for (std::uint64_t j = 0; j < shape[2]; j += row) {
+      const std::uint64_t begin = (i * shape[1] + transfer.target) * shape[2] + j;
+      std::vector<std::uint16_t> values;
+      for (std::uint64_t k = 0; k < row; ++k) values.push_back(value_of(begin + k));
+      sum += hash_block(begin, std::as_bytes(std::span(values)));
+    }
+  }
+  EXPECT_EQ(size_bits(leaf.dtype), 16U);
+  return sum;
+}
+
+// How often the stacks were read in each way.
+struct Ways {
+  std::uint64_t in_place = 0;
+  std::uint64_t parted = 0;
+  std::uint64_t spanned = 0;
+};
+
+// If every run can be read alone, layers are parts, or nothing is unpacked. Coded pieces are
+// unpacked whole.
+void expect_ways(const Layout& layout, const Shape& shape, const Grid& grid, bool turned,
+                 Ways& ways) {
+  const bool addressable =
+      layout.catalog().cuts[0].addressable && layout.limits().unpack_bytes == 0;
+  const bool any_run = addressable && layout.limits().part_run_bytes == 0;
+  const bool in_order = !turned || shape[0] == 1;
+  if (any_run || !addressable) {
+    EXPECT_EQ(layout.unpacked().empty(), any_run && in_order && grid.order.empty());
+  }
+  if (layout.unpacked().empty()) {
+    ++ways.in_place;
+    return;
+  }
+  const UnpackedForm& form = layout.unpacked()[0];
+  if (any_run || !addressable) {
+    EXPECT_EQ(form.parts(shape), any_run ? shape[1] : 1);
+  }
+  if (form.parts(shape) > 1) ++(form.span == 1 ? ways.parted : ways.spanned);
+}
+
+TEST(UnpackedArrays, AreReadAsASlowReferenceSays) {
+  Random random(20261123);
+  std::uint64_t slices = 0;
+  std::uint64_t short_rows = 0;
+  Ways ways;
+  for (int round = 0; round < cases(150); ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    const Shape shape{pick(random, 1, 7), pick(random, 1, 5), pick(random, 2, 9)};
+    const bool turned = random() % 2 == 0;
+    const bool addressable = random() % 2 == 0;
+    const Grid grid = random_grid(random, shape);
+    const auto model = make_model(std::make_shared<Stack>(shape, grid, 1, addressable),
+                                  layers_of(shape, turned, random));
+    Limits limits;
+    if (random() % 4 != 0) {
+      limits.unpack_bytes = 0;
+      limits.part_run_bytes = random() % 2 == 0 ? 0 : pick(random, 2, 60);
+    }
+    limits.segment_bytes = 2 * pick(random, 1, 40);
+    limits.merge_bytes = pick(random, 1, 200);
+    const Unpacked made = cut_leaves(model, limits);
+    const Layout layout(model, made.cut, limits, false);
+    expect_ways(layout, shape, grid, turned, ways);
+    const TempDir dir;
+    OpenSources sources;
+    const RunOptions options;
+    // In memory, in files, or in both.
+    const std::uint64_t memory = round % 3 == 0 ? 0 : pick(random, 1, 3) * 4096;
+    UnpackedArrays unpacked(layout, dir / "", memory, sources, options);
+    const UnitFiller filler(layout, sources);
+    Arena arena(std::uint64_t{1} << 20);
+    std::vector<std::uint16_t> space(layout.end_address() / 2, 0xbeef);
+    std::vector<Digest128> sums(model->digest_slots());
+    for (UnitRef at; at.group < layout.groups().size(); at = layout.next(at)) {
+      unpacked.make_ready(at, arena);
+      std::vector<std::byte> scratch(filler.scratch_bytes(at));
+      std::vector<SlotDigest> digests;
+      filler.fill(at,
+                  std::as_writable_bytes(std::span(space))
+                      .subspan(layout.address_of(at), layout.region_bytes(at)),
+                  scratch, digests);
+      for (const SlotDigest& digest : digests) sums[digest.slot] += digest.sum;
+    }
+    for (const Group& group : layout.groups()) {
+      slices += layout.units()[group.leaf].units_per_group > 1 ? 1U : 0U;
+      const Transfer& transfer = model->transfers[group.leaf];
+      short_rows += transfer.row != 0 ? 1U : 0U;
+      for (std::uint64_t i = 0; i < shape[0]; ++i) {
+        for (std::uint64_t j = 0; j < shape[2]; ++j) {
+          const std::uint64_t to = turned ? j * shape[0] + i : i * shape[2] + j;
+          ASSERT_EQ(space[group.address / 2 + to],
+                    value_of((i * shape[1] + group.leaf) * shape[2] + j));
+        }
+      }
+      EXPECT_EQ(sums[model->digest_slot(group.leaf, 0)],
+                rows_of(transfer, model->leaves[group.leaf]));
+    }
+  }
+  EXPECT_GT(slices, 3U);  // all happen, even in a third of the cases
+  EXPECT_GT(short_rows, 0U);
+  EXPECT_GT(ways.in_place, 0U);
+  EXPECT_GT(ways.parted, 0U);
+  EXPECT_GT(ways.spanned, 0U);
+}
+
+// Two stacks. Each layer is a leaf and a unit.
+class TwoStacks : public testing::Test {
+ protected:
+  CompiledModel layers_of_two() const {
+    Random random(1);
+    CompiledModel out = layers_of(shape_, true, random);
+    CompiledModel more = layers_of(shape_, true, random);
+    for (std::size_t i = 0; i < more.leaves.size(); ++i) {
+      more.leaves[i].name += "b";
+      more.transfers[i].target += static_cast<std::uint32_t>(out.leaves.size());
+      more.transfers[i].sources = {1};
+    }
+    std::ranges::move(more.leaves, std::back_inserter(out.leaves));
+    std::ranges::move(more.transfers, std::back_inserter(out.transfers));
+    return out;
+  }
+  // Returns the first unit of an array's last layer.
+  UnitRef unit_of(std::uint32_t array) const {
+    for (UnitRef at; at.group < layout_.groups().size(); at = layout_.next(at)) {
+      if (layout_.group_of(at).leaf == (array + 1) * shape_[1] - 1) return at;
+    }
+    throw std::logic_error("no such unit");
+  }
+  // The ready bytes of an array are its own.
+  void expect_read(std::uint32_t array, const OpenSources& sources) const {
+    const UnitRef at = unit_of(array);
+    const UnitFiller filler(layout_, sources);
+    std::vector<std::uint16_t> values(layout_.region_bytes(at) / 2);
+    std::vector<std::byte> scratch(filler.scratch_bytes(at));
+    filler.fill_only(at, std::as_writable_bytes(std::span(values)), scratch);
+    const std::uint64_t layer = shape_[1] - 1;
+    for (std::uint64_t i = 0; i < values.size(); ++i) {
+      const std::uint64_t j = i / shape_[0];
+      const std::uint64_t element = (i % shape_[0] * shape_[1] + layer) * shape_[2] + j;
+      ASSERT_EQ(values[i], value_of(element, array)) << array << " " << i;
+    }
+  }
+
+  static constexpr std::uint64_t kPage = 4096;
+  const Shape shape_{6, 4, 10};  // first, since other members need it
+  TempDir dir_;
+  Limits limits_;
+  std::shared_ptr<const Model> model_ = make_model(
+      std::make_shared<Stack>(shape_, Grid{{3, 4, 5}, {3, 4, 5}, {3, 4, 5}}, 2), layers_of_two());
+  Layout layout_{model_, cut_leaves(model_, limits_).cut, limits_, false};
+  RunOptions options_;
+  Arena arena_{std::uint64_t{1} << 20};
+  OpenSources sources_;
+};
+
+// A run unpacks the next array while tiles still read the last one.
+TEST_F(TwoStacks, TheNextIsUnpackedBesideTheOneThatTilesRead) {
+  UnpackedArrays unpacked(layout_, dir_ / "", 2 * kPage, sources_, options_);
+  const Arena::Block tile = arena_.take(kPage);
+  const auto first = unpacked.make_ready(unit_of(0), arena_);
+  const auto second = unpacked.make_ready(unit_of(1), arena_);  // doesn't wait for the tile
+  ASSERT_EQ(first.size(), 1U);
+  expect_read(0, sources_);
+  expect_read(1, sources_);
+  EXPECT_EQ(unpacked.make_ready(unit_of(0), arena_), first);  // nothing is unpacked again
+}
+
+// With memory for one array or none, the next waits until the last one isn't used.
+TEST_F(TwoStacks, TheNextWaitsForItsPlace) {
+  for (const std::uint64_t memory : {kPage, std::uint64_t{0}}) {
+    OpenSources sources;
+    UnpackedArrays unpacked(layout_, dir_ / "", memory, sources, options_);
+    auto first = unpacked.make_ready(unit_of(0), arena_);
+    Arena::Block tile = arena_.take(kPage);
+    std::atomic<bool> is_ready = false;
+    std::thread next([&] {
+      unpacked.make_ready(unit_of(1), arena_);
+      is_ready = true;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_FALSE(is_ready);
+    expect_read(0, sources);
+    first.clear();
+    tile.release();
+    next.join();
+    expect_read(1, sources);
+  }
+}
+
+// A failed run closes the tiles' memory, and a thread that waits for a place in it ends.
+TEST_F(TwoStacks, AClosedArenaEndsTheWait) {
+  UnpackedArrays unpacked(layout_, dir_ / "", kPage, sources_, options_);
+  const auto first = unpacked.make_ready(unit_of(0), arena_);
+  const Arena::Block tile = arena_.take(kPage);
+  std::thread closing([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    arena_.close();
+  });
+  EXPECT_EQ(catch_error([&] { unpacked.make_ready(unit_of(1), arena_); }).code(),
+            ErrorCode::cancelled);
+  closing.join();
+}
+
+// Each layer is in one place, after the layers before it.
+TEST(UnpackedForm, AnAxisThatEveryRulePicksIsTheSlowest) {
+  Random random(1);
+  const Shape shape{6, 4, 10};
+  const Grid grid{{3, 4, 5}, {3, 4, 5}, {3, 4, 5}};
+  const std::vector<std::uint32_t> arrays{0};
+  CompiledModel layers = layers_of(shape, true, random);
+  const auto model = make_model(std::make_shared<Stack>(shape, grid), layers);
+  const UnpackedForm form = split_arrays(*model, arrays, Limits{}).unpacked[0];
+  EXPECT_EQ(form.grid.chunk, (Shape{3, 1, 5}));
+  EXPECT_EQ(form.file_order, (std::vector<std::uint8_t>{1, 0, 2}));
+  EXPECT_FALSE(form.row_major);
+  EXPECT_EQ(form.piece_begin(shape, {0, 1, 0}), 60U);
+  EXPECT_EQ(form.piece_begin(shape, {1, 1, 1}), 60U + 45U);
+  EXPECT_EQ(form.elements(shape), 240U);
+  layers.transfers[0].map.digits.push_back({2, 10, 60});  // two layers become one leaf
+  layers.leaves[0].shape = {20, 6};
+  const auto joined = make_model(std::make_shared<Stack>(shape, grid), layers);
+  EXPECT_EQ(split_arrays(*joined, arrays, Limits{}).unpacked[0].grid.chunk, (Shape{3, 4, 5}));
+}
+
+// A decoder reads rows at any place.
+TEST(UnpackedForm, WhatIsDecodedIsOneTensor) {
+  Random random(1);
+  const Shape shape{6, 4, 10};
+  const Grid grid{{3, 4, 5}, {3, 4, 5}, {3, 4, 5}};
+  CompiledModel layers = layers_of(shape, false, random);
+  layers.transfers[1].decode = std::make_shared<const Decode>();
+  const auto model = make_model(std::make_shared<Stack>(shape, grid), layers);
+  const std::vector<std::uint32_t> arrays{0};
+  EXPECT_TRUE(split_arrays(*model, arrays, Limits{}).unpacked[0].row_major);
+}
+
+}  // namespace
+}  // namespace hfshard
