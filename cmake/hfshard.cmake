@@ -3,7 +3,9 @@
 add_library(hfshard_options INTERFACE)
 target_compile_options(hfshard_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wold-style-cast -Wnon-virtual-dtor
-  -Woverloaded-virtual -ffp-contract=off $<$<BOOL:${HFSHARD_WERROR}>:-Werror>)
+  -Woverloaded-virtual -ffp-contract=off $<$<BOOL:${HFSHARD_WERROR}>:-Werror>
+  # Objects then don't depend on the folder of the checkout, and ccache can take those of another one.
+  "-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=")
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   # g++ has warnings that clang doesn't know. Its -Wall doesn't want braces around arrays in aggregates.
   target_compile_options(hfshard_options INTERFACE -Wno-unknown-warning-option -Wno-missing-braces)
@@ -79,7 +81,6 @@ function(hfshard_add_test name label)
   hfshard_test_code(${name})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE ${arg_LINK} GTest::gtest GTest::gtest_main)
-  target_compile_definitions(${name} PRIVATE HFSHARD_TEST_DATA="${PROJECT_SOURCE_DIR}/tests")
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 600)
   if(label STREQUAL "fast")

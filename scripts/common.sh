@@ -3,6 +3,8 @@
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
+# What only saves time: objects of ccache, verdicts of clang-tidy, environments of the peers.
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/hfshard
 
 packages_build=(g++ cmake ninja-build pkg-config python3 nlohmann-json3-dev libsimdjson-dev libcli11-dev
   libtbb-dev libxxhash-dev libzstd-dev zlib1g-dev libssl-dev libfmt-dev libcurl4-openssl-dev)
@@ -95,6 +97,21 @@ jobs() {
   echo "${CMAKE_BUILD_PARALLEL_LEVEL:-$count}"
 }
 
+# use_ccache: true if ccache can be used. Its cache is outside the tree, so that a fresh clone finds what another one compiled.
+# Absolute paths below the root are hashed as relative ones, and the working directory isn't hashed.
+use_ccache() {
+  command -v ccache >/dev/null || return 1
+  export CCACHE_DIR=$cache/ccache CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=2G CCACHE_COMPRESS=1
+  export CCACHE_CONFIGPATH=$CCACHE_DIR/ccache.conf
+  [ -z "${ccache_works:-}" ] || return "$ccache_works"
+  # A cache that is read-only or damaged must not fail a build.
+  ccache_works=1
+  mkdir -p "$CCACHE_DIR/tmp" build 2>/dev/null && [ -w "$CCACHE_DIR" ] && printf 'int main() {}\n' >build/probe.cpp &&
+    ccache g++ -c build/probe.cpp -o build/probe.o >/dev/null 2>&1 && ccache_works=0
+  [ $ccache_works -eq 0 ] || note "ccache can't use $CCACHE_DIR; everything is compiled"
+  return $ccache_works
+}
+
 # build_preset PRESET [-DNAME=VALUE...] [--target NAME...]: configures and builds, as quietly as it can; everything goes
 # to build/<preset>.log.
 build_preset() {
@@ -106,7 +123,7 @@ build_preset() {
       *) options+=("$1"); shift ;;
     esac
   done
-  if command -v ccache >/dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
+  if use_ccache; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); else options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=); fi
   mkdir -p build
   log=build/$preset.log
   "$cmake" --preset "$preset" "${options[@]}" >"$log" 2>&1 </dev/null || {

@@ -27,6 +27,7 @@
 #include "support/checkpoint_builder.h"
 #include "support/safetensors_builder.h"
 #include "support/sizes.h"
+#include "support/test_data.h"
 
 namespace hfshard::conformance {
 namespace {
@@ -223,8 +224,8 @@ TEST_P(Writing, DataFilesAreAsTheFormatWantsThem) {
 // Another program's bytes: MaxText's own converter made expected.json.
 TEST_P(Writing, ATransposedAndStackedModelComesBackAsMaxTextHasIt) {
   const std::string source = copy_fixture("qwen3", dir_ / "qwen3");
-  const Json wanted = parse_json(
-      read_file(std::string(HFSHARD_TEST_DATA) + "/oracle/qwen3/expected.json"), "expected.json");
+  const Json wanted =
+      parse_json(read_file(test_data("oracle/qwen3/expected.json")), "expected.json");
   PlanOptions options = small_options();
   options.encoding.zstd_level = zstd_levels().back();
   write(make_plan(source, options, format(), small_limits()), to_output(dir_ / "out"));

@@ -19,6 +19,7 @@
 #include "mutation/cases.h"
 #include "mutation/judge.h"
 #include "mutation/mutants.h"
+#include "support/test_data.h"
 
 #include "hfshard/error.h"
 
@@ -221,9 +222,8 @@ int print(const std::vector<Report>& reports, const Arguments& arguments) {
 
 int run(const std::vector<std::string>& words) {
   Arguments arguments;
-  const std::string data = HFSHARD_TEST_DATA;
-  arguments.sources = {data + "/oracle", data + "/torchtitan", data + "/interop/module_names.json",
-                       data + "/mutation/variants.json"};
+  arguments.sources = {test_data("oracle"), test_data("torchtitan"),
+                       test_data("interop/module_names.json"), test_data("mutation/variants.json")};
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (words[i] == "--markdown") {
       arguments.markdown = true;

@@ -11,6 +11,7 @@
 #include "bytes/local/files.h"
 #include "format/orbax/orbax.h"
 #include "plan/plan.h"
+#include "support/test_data.h"
 #include "unit/plan/compile/compile_support.h"
 
 namespace hfshard {
@@ -94,8 +95,7 @@ void expect_same(const Plan& plan, const std::map<std::string, const Json*>& exp
 class Abstract : public testing::TestWithParam<std::string> {};
 
 TEST_P(Abstract, EveryLeafHasMaxTextsShapeAxesAndShardOnEveryMesh) {
-  const std::string path =
-      std::string(HFSHARD_TEST_DATA) + "/oracle/abstract/" + GetParam() + ".json";
+  const std::string path = test_data("oracle/abstract/") + GetParam() + ".json";
   const Json model = parse_json(read_file(path), path);
   std::uint64_t compared = 0;
   for (const bool stacked : {true, false}) {

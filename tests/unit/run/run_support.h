@@ -14,6 +14,7 @@
 #include "run/engine/budget.h"
 #include "service/prepare.h"
 #include "support/temp_dir.h"
+#include "support/test_data.h"
 
 #include "hfshard/convert.h"
 
@@ -36,7 +37,7 @@ inline Limits small_limits() {
 
 /// Copies a fixture of tests/oracle to `to`.
 inline std::string copy_fixture(const std::string& name, const std::string& to) {
-  const std::string from = std::string(HFSHARD_TEST_DATA) + "/oracle/" + name;
+  const std::string from = test_data("oracle/") + name;
   for (const std::string& file : list_directory(from)) {
     if (file != "expected.json") write_text(join_path(to, file), read_file(join_path(from, file)));
   }

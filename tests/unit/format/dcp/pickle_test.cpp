@@ -17,6 +17,7 @@
 #include "support/processor_time.h"
 #include "support/sizes.h"
 #include "support/temp_dir.h"
+#include "support/test_data.h"
 
 namespace hfshard::format::dcp {
 namespace {
@@ -33,7 +34,7 @@ ErrorCode code_of(const std::string& stream) {
 }
 
 std::string golden(const std::string& name) {
-  return read_file(std::string(HFSHARD_TEST_DATA) + "/golden/dcp/" + name + ".metadata");
+  return read_file(test_data("golden/dcp/") + name + ".metadata");
 }
 
 TEST(DcpPickle, ValuesAreWhatTheStreamSays) {
@@ -183,8 +184,7 @@ TEST(DcpPickle, SharedValuesCannotClaimWithoutEnd) {
 
 TEST(DcpPickle, MetadataOfTorchIsRead) {
   const TempDir dir;
-  const Metadata nested =
-      read_metadata(std::string(HFSHARD_TEST_DATA) + "/golden/dcp/nested.metadata");
+  const Metadata nested = read_metadata(test_data("golden/dcp/nested.metadata"));
   std::vector<std::string> names;
   for (const StoredTensor& tensor : nested.tensors) names.push_back(tensor.name);
   EXPECT_EQ(names,
@@ -192,7 +192,7 @@ TEST(DcpPickle, MetadataOfTorchIsRead) {
                                       "model.name.with.dots", "\xc3\xbc"}));
   EXPECT_EQ(nested.tensors[0].shape, (Shape{2, 3}));
   EXPECT_EQ(nested.objects.size(), 6U);
-  const Metadata fsdp = read_metadata(std::string(HFSHARD_TEST_DATA) + "/golden/dcp/fsdp.metadata");
+  const Metadata fsdp = read_metadata(test_data("golden/dcp/fsdp.metadata"));
   EXPECT_EQ(fsdp.files.size(), 4U);
   const auto weight = std::ranges::find(fsdp.tensors, "model.1.weight", &StoredTensor::name);
   ASSERT_NE(weight, fsdp.tensors.end());
@@ -227,8 +227,7 @@ TEST(DcpPickle, PlannerDataKeepTextsAndIndices) {
   EXPECT_EQ(found.nested, (std::vector<NestedName>{{"a.0", R"(["a",0])"}}));
   const Metadata own = with_planner([](auto& write) { write.text("a.0").op(Op::tuple1); });
   EXPECT_TRUE(own.nested.empty() && !own.other_planner) << "a key of its own";
-  const Metadata nested =
-      read_metadata(std::string(HFSHARD_TEST_DATA) + "/golden/dcp/nested.metadata");
+  const Metadata nested = read_metadata(test_data("golden/dcp/nested.metadata"));
   EXPECT_EQ(nested_keys(nested.nested, "model.layers.1.b"), R"(["model","layers",1,"b"])");
   EXPECT_EQ(nested_keys(nested.nested, "many.lr"), R"(["many","lr"])");
   EXPECT_EQ(nested_keys(nested.nested, "step"), "");

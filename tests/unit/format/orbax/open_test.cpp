@@ -18,6 +18,7 @@
 #include "run/commit/publish.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
+#include "support/test_data.h"
 #include "unit/format/orbax/builder.h"
 
 namespace hfshard::format::orbax {
@@ -437,7 +438,7 @@ TEST(OrbaxDamage, TreeAndIndexMustListTheSameArrays) {
 
 // Reads every leaf of a golden item and compares it with its writer's stated values.
 void expect_golden(const std::string& name) {
-  const std::string item = std::string(HFSHARD_TEST_DATA) + "/golden/orbax/" + name;
+  const std::string item = test_data("golden/orbax/") + name;
   const Json expected = parse_json(read_text(item + ".expected.json"), name);
   const auto opened = orbax_format().open(item);
   ASSERT_EQ(opened->catalog().tensors.size(), expected.as_object().size());
@@ -456,7 +457,7 @@ TEST(OrbaxGolden, TensorStoresTreeOfSeveralLevelsIsRead) { expect_golden("single
 TEST(OrbaxGolden, TensorStoresMergedDatabasesAreRead) { expect_golden("merged"); }
 
 TEST(OrbaxGolden, WhatOrbaxWritesByDefaultIsRead) {
-  const std::string item = std::string(HFSHARD_TEST_DATA) + "/golden/orbax/real_orbax";
+  const std::string item = test_data("golden/orbax/real_orbax");
   const auto opened = orbax_format().open(item);
   ASSERT_EQ(opened->catalog().tensors.size(), 1U);
   const TensorInfo& leaf = opened->catalog().tensors[0];

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "bytes/local/files.h"
+#include "support/test_data.h"
 
 namespace hfshard {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 // mappings/schema.json is for editors; the loader decides. They must have the same keys.
 TEST(MappingSchema, NamesTheKeysThatTheLoaderAccepts) {
   const Json schema =
-      parse_json(read_file(HFSHARD_TEST_DATA "/../mappings/schema.json"), "mappings/schema.json");
+      parse_json(read_file(test_data("../mappings/schema.json")), "mappings/schema.json");
   for (const Block block : all_blocks()) {
     SCOPED_TRACE(std::string(to_string(block)));
     const Json& definition = schema.at("$defs").at(to_string(block));

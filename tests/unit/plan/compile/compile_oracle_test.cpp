@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "format/formats.h"
 #include "plan/compile/compile_model.h"
+#include "support/test_data.h"
 #include "unit/plan/compile/compile_reference.h"
 
 namespace hfshard {
@@ -19,9 +20,7 @@ struct OracleCase {
   bool stacked;
 };
 
-std::string fixture(const std::string& name) {
-  return std::string(HFSHARD_TEST_DATA) + "/oracle/" + name;
-}
+std::string fixture(const std::string& name) { return test_data("oracle/") + name; }
 
 Json read_json(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

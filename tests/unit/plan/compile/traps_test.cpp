@@ -21,6 +21,7 @@
 #include "plan/compile/compile_model.h"
 #include "support/safetensors_builder.h"
 #include "support/temp_dir.h"
+#include "support/test_data.h"
 #include "unit/plan/compile/compile_reference.h"
 
 namespace hfshard {
@@ -70,7 +71,7 @@ Leaves compiled(const std::string& directory, const std::string& text, bool stac
 // Returns the leaves whose bytes differ from expected.json.
 std::vector<std::string> wrong_leaves(const std::string& fixture, const std::string& text,
                                       bool stacked) {
-  const std::string directory = std::string(HFSHARD_TEST_DATA) + "/oracle/" + fixture;
+  const std::string directory = test_data("oracle/") + fixture;
   const Leaves leaves = compiled(directory, text, stacked);
   const Json expected = parse_json(read_file(directory + "/expected.json"), "expected.json");
   std::vector<std::string> wrong;
@@ -173,7 +174,7 @@ INSTANTIATE_TEST_SUITE_P(Tables, Traps, testing::ValuesIn(traps()),
 
 // The same with torchtitan's names. Its own adapter has other bytes for the named leaves.
 std::vector<std::string> wrong_in_torchtitan(const std::string& fixture, const std::string& text) {
-  const std::string directory = std::string(HFSHARD_TEST_DATA) + "/torchtitan/" + fixture;
+  const std::string directory = test_data("torchtitan/") + fixture;
   const Catalog catalog = open_catalog(directory);
   MappingOptions options;
   options.scheme = "torchtitan";

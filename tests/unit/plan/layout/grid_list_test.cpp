@@ -13,6 +13,7 @@
 #include "bytes/local/files.h"
 #include "format/null/null.h"
 #include "plan/plan.h"
+#include "support/test_data.h"
 #include "unit/plan/compile/compile_support.h"
 
 #include "hfshard/error.h"
@@ -20,8 +21,8 @@
 namespace hfshard {
 namespace {
 
-const std::string kList = std::string(HFSHARD_TEST_DATA) + "/oracle/grids.txt";
-const std::string kTrees = std::string(HFSHARD_TEST_DATA) + "/oracle/trees";
+const std::string kList = test_data("oracle/grids.txt");
+const std::string kTrees = test_data("oracle/trees");
 constexpr const char* kMeshes[] = {"fsdp=16",         "fsdp=8,tensor=2", "fsdp=4,tensor=4",
                                    "fsdp=64",         "tensor=8",        "fsdp=2,tensor=16",
                                    "fsdp=8,expert=8", "fsdp=32,tensor=4"};
