@@ -339,12 +339,13 @@ def check_again(tool):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hfshard", required=True, help="the test tool: the program with --limits")
+    parser.add_argument("fixtures", nargs="*", default=FIXTURES, help="folders of tests/oracle")
     arguments = parser.parse_args()
     interop.use_peer_python()
     interop.import_peers("ml_dtypes")
     with tempfile.TemporaryDirectory(prefix="hfshard-compress-") as folder:
         tool = interop.Program(arguments.hfshard, folder)
-        for name in FIXTURES:
+        for name in arguments.fixtures:
             check_fixture(tool, oracle_dirs.OracleDir(name))
         check_compressible(tool)
         check_levels(tool)
