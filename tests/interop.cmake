@@ -13,7 +13,8 @@ if(TARGET hfshard_testtool)
     COMMAND ${Python3_EXECUTABLE} ${interop_dir}/hub_names.py --hfshard $<TARGET_FILE:hfshard_testtool>)
   set_tests_properties(hub_names PROPERTIES LABELS slow TIMEOUT 300)
   add_test(NAME module_directories
-    COMMAND ${Python3_EXECUTABLE} ${interop_dir}/module_directories.py --hfshard $<TARGET_FILE:hfshard_testtool>)
+    COMMAND ${Python3_EXECUTABLE} ${interop_dir}/module_directories.py --hfshard $<TARGET_FILE:hfshard_testtool>
+      deepseek3-fp8 gemma3 mixtral qwen3 qwen3-vl-moe)
   set_tests_properties(module_directories PROPERTIES LABELS slow TIMEOUT 600)
   foreach(part RANGE 1 2)
     add_test(NAME abstract_trees_${part}
@@ -78,7 +79,7 @@ if(TARGET hfshard_testtool)
   hfshard_add_interop(torchtitan_resume torchtitan_resume.py)
   hfshard_add_interop(torchtitan_words torchtitan_words.py)
   hfshard_add_interop(any_pair any_pair.py qwen3 mixtral gemma3 gpt-oss deepseek3 deepseek_v3 gpt_oss llama3)
-  hfshard_add_interop(claims claims.py)
+  hfshard_add_interop(claims claims.py llama gemma2)
   hfshard_add_interop(releases releases.py)
   hfshard_add_interop(kept_codes kept_codes.py)
   hfshard_add_interop(write_safetensors write_safetensors.py)

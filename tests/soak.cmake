@@ -44,11 +44,16 @@ list(FILTER parts INCLUDE REGEX "^interop[.]fixtures_[0-9]+$")
 hfshard_soak(${parts} golden.bytes_compressed)
 hfshard_soak(interop.quantized_families interop.quantized_forms interop.quantized_others)
 
+# Trainers, and torchtitan's own parser for the arguments of every published model.
+hfshard_soak(interop.torchtitan_resume interop.torchtitan_words)
+
 # The same tests for every model.
 hfshard_add_soak(compress interop/compress.py)
 hfshard_add_soak(way_back_models interop/way_back.py)
 hfshard_add_soak(first_layers interop/first_layers.py)
 hfshard_add_soak(any_pair interop/any_pair.py)
+hfshard_add_soak(claims interop/claims.py --all)
+hfshard_add_soak(module_directories interop/module_directories.py)
 
 # The same tests, with more rounds, other seeds, or everything that they can be asked.
 hfshard_add_soak(kill_resume fault/kill_resume.py --seed random --rounds 60 ${fault_limits})
