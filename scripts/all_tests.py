@@ -41,7 +41,7 @@ MEMORY_FREE_BYTES = 4 << 30
 IN_MEMORY = {
     "release": ("golden.", "interop.fixture", "interop.compress", "interop.proof", "interop.way_back", "interop.any_pair", "interop.first_layers",
                 "interop.ragged", "interop.links", "interop.read_orbax", "interop.orbax_", "interop.dcp_", "interop.write_safetensors",
-                "fault.hub_", "fault.way_back", "syscall_faults", "cli.terminal"),
+                "fault.hub_", "fault.way_back", "fault.kill_publish", "syscall_faults", "cli.terminal"),
     "asan": ("unit_", "conformance", "property", "cli."),
     "tsan": ("unit_", "conformance", "property", "cli."),
 }

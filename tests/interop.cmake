@@ -48,7 +48,7 @@ if(TARGET hfshard_testtool)
   hfshard_add_interop(corruption corruption.py)
   hfshard_add_interop(axis_rules axis_rules.py)
   hfshard_add_interop(links links.py)
-  hfshard_add_interop(compress compress.py qwen3 deepseek3-fp8)
+  hfshard_add_interop(compress compress.py qwen3 mixtral deepseek3-fp8)
   hfshard_add_interop(ragged ragged.py)
   hfshard_add_interop(way_back way_back.py qwen3 llama3.1 mixtral deepseek3-fp8 deepseek4-released gemma3 gemma4-e2b gpt-oss-mxfp4 kimi-int4
     llama4-scout-text qwen3-next qwen3.5)

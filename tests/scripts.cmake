@@ -122,7 +122,7 @@ set_tests_properties(bench.convert bench.convert_dtype bench.way_back bench.spar
 if(TARGET hfshard_testtool)
   add_test(NAME fault.kill_publish
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/kill_publish.py
-      --hfshard $<TARGET_FILE:hfshard_testtool> --only InPlace --only Step --only Finalize)
+      --hfshard $<TARGET_FILE:hfshard_testtool> --only InPlaceAgain --only Step --only Finalize)
   set_tests_properties(fault.kill_publish PROPERTIES LABELS slow TIMEOUT 900)
   add_test(NAME fault.way_back
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/way_back.py --hfshard $<TARGET_FILE:hfshard_testtool>

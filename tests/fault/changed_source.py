@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Changes the source between a kill and the resume, and during a run. hfshard must refuse that and name the file.
 
-Between a kill and the resume, the staging directory stays. Restoring the time doesn't help, since an edit could hide
+Between a kill and the resume, the staging directory stays, if the killed run has noted finished work. Otherwise the
+next run starts anew. Restoring the time doesn't help, since an edit could hide
 behind it. A second name for a file isn't a change, so resuming gives the uninterrupted tree. During a run, the changes
 come at random instants, with each way of reading. They are a rewrite of equal size, another file under the name, an
 edit in place, the same with its time restored, and appended bytes. A run that ends with status 0 has published the old
@@ -17,19 +18,50 @@ import time
 import harness
 
 
-def killed(fault, name, seconds):
-    """Kills conversions to `name` until one leaves a staging directory and no output."""
+def has_record(staging):
+    """Returns whether a run has noted finished work. Before that, its staging directory belongs to no source."""
+    try:
+        return any(entry.name.startswith("journal.") and entry.stat().st_size > 0 for entry in os.scandir(staging))
+    except FileNotFoundError:
+        return False
+
+
+def killed(fault, name):
+    """Kills conversions to `name` until one leaves finished work and no output."""
     for _ in range(100):
         process = fault.start(fault.convert(name))
-        time.sleep(fault.random.uniform(0.2, 0.8) * seconds)
+        while process.poll() is None and not has_record(fault.staging(name)):
+            time.sleep(0.001)
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        begun = os.path.isfile(os.path.join(fault.staging(name), "plan.json"))  # before that it belongs to no source
-        if begun and not os.path.lexists(fault.path(name)):  # afterwards it's complete
+        if has_record(fault.staging(name)) and not os.path.lexists(fault.path(name)):  # afterwards it's complete
             return name
         name += "x"
     fault.expect(False, "no conversion was killed in time")
+
+
+def check_nothing_noted(fault, path, data):
+    """Checks a run that was killed before it noted any work. The next run starts anew, from the changed source."""
+    name = "nothing"
+    for _ in range(100):
+        process = fault.start(fault.convert(name))
+        while process.poll() is None and not os.path.isfile(os.path.join(fault.staging(name), "plan.json")):
+            time.sleep(0.0005)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        if os.path.lexists(fault.path(name)):
+            name += "x"
+            continue
+        for entry in os.scandir(fault.staging(name)):
+            if entry.name.startswith("journal."):
+                os.remove(entry.path)
+        break
+    rewrite(path, data)
+    fault.check(subprocess.run(fault.convert(name, "--resume"), capture_output=True, text=True, check=False))
+    fault.check(subprocess.run(fault.convert("anew"), capture_output=True, text=True, check=False))
+    fault.expect_same(name, fault.tree("anew"), "a run that had noted nothing, after a change of the source")
 
 
 def rewrite(path, data):
@@ -112,7 +144,7 @@ def check_changes(fault, reference, seconds):
 def main():
     with harness.Fault(__doc__.splitlines()[0]) as fault:
         reference, seconds = fault.reference()
-        name = killed(fault, "out", seconds)
+        name = killed(fault, "out")
         source = fault.path("source")
         data = sorted(entry for entry in os.listdir(source) if entry.endswith(".safetensors"))[0]
         file = os.path.join(source, data)
@@ -125,13 +157,15 @@ def main():
         os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
         fault.check(subprocess.run(fault.convert(name, "--resume"), capture_output=True, text=True, check=False), 3)
         fault.run("clean", fault.path(name))
-        name = killed(fault, "linked", seconds)
+        name = killed(fault, "linked")
         os.link(file, fault.path("second"))
         fault.check(subprocess.run(fault.convert(name, "--resume"), capture_output=True, text=True, check=False))
         fault.expect_same(name, reference, "after a source file got a second name")
         os.remove(fault.path("second"))
         print("a changed source is refused by name, and the staging directory survives it")
         endings = check_changes(fault, reference, seconds)
+        with open(file, "rb") as stored:
+            check_nothing_noted(fault, file, other_values(stored.read()))
         for (kind, status), count in sorted(endings.items()):
             print(f"{kind} during a run: {count} ended with {status}")
         fault.expect(sum(count for (_, status), count in endings.items() if status == 3) > 0,
