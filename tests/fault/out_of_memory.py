@@ -20,6 +20,7 @@ NOBODY = 65534
 # Above the least at which the program starts at all. A conversion needs about 240 MiB of data here.
 STEPS_MIB = (0, 0.5, 1, 2, 3, 4, 6, 8, 12, 16, 24, 48, 80, 120, 160, 200, 320)
 TOP_MIB = 400
+EDGE_MIB = 5
 MEMORY = ["--max-memory", "512MiB", "--jobs", "2"]
 
 
@@ -95,6 +96,22 @@ def memory(fault, reference, limit, what):
     fault.expect(any(said["convert"]), f"every conversion fits into each of these: {what}")
 
 
+def edge(fault, reference, limit, what):
+    """Runs the least limits that hfshard accepts before it writes. Then memory is refused to the start of its threads
+    and to the first pieces of work."""
+    refused, accepted = 0, 4096  # in quarters of a MiB
+    said = []
+    while accepted - refused > 1:
+        middle = (refused + accepted) // 2
+        name = f"{what}-edge{middle}"
+        error = squeeze(fault, reference, name, f"{what} of {middle / 4} MiB", limits={limit: middle * watch.MIB // 4})
+        refused, accepted = (middle, accepted) if "the system refuses the" in error else (refused, middle)
+    for step in range(1, 2 * EDGE_MIB + 1):
+        bound = accepted * watch.MIB // 4 + step * watch.MIB // 2
+        said.append(squeeze(fault, reference, f"{what}-above{step}", f"{what} of {bound / watch.MIB} MiB", limits={limit: bound}))
+    report(f"convert, {what} from {accepted / 4} MiB on, in steps of 0.5 MiB", said)
+
+
 def midway(fault, reference, seconds):
     """Lowers the limit below the memory in use while a conversion writes. The system then refuses every request."""
     said = []
@@ -142,6 +159,8 @@ def main():
         reference, seconds = fault.reference()
         memory(fault, reference, resource.RLIMIT_DATA, "data")
         memory(fault, reference, resource.RLIMIT_AS, "address space")
+        edge(fault, reference, resource.RLIMIT_DATA, "data")
+        edge(fault, reference, resource.RLIMIT_AS, "address space")
         threads(fault, reference)
         midway(fault, reference, seconds)
         return 0

@@ -7,6 +7,7 @@
 #include <new>
 #include <optional>
 #include <semaphore>
+#include <utility>
 #include <vector>
 
 #include <tbb/blocked_range.h>
@@ -47,16 +48,47 @@ class Threads {
   const std::size_t threads_;
 };
 
+// A task group with a task that isn't run yet. oneTBB counts a task before it allocates it. A group
+// that has no memory for its task waits for it in its destructor, without end or with an exception
+// that ends the process. HeldTask leaks such a group. Source: oneapi-src/oneTBB
+// include/oneapi/tbb/task_group.h prepare_task_handle, ~task_group_base.
+class HeldTask {
+ public:
+  template <typename Work>
+  explicit HeldTask(Work work) : group_(std::make_unique<tbb::task_group>()) {
+    guarded([&] { task_ = group_->defer(std::move(work)); });
+  }
+  void run() {
+    guarded([&] { group_->run(std::move(task_)); });
+  }
+  void drop() { task_ = {}; }
+  void wait() { group_->wait(); }
+
+ private:
+  template <typename Step>
+  void guarded(Step step) {
+    try {
+      step();
+    } catch (...) {  // the caller reports it
+      static_cast<void>(group_.release());
+      throw;
+    }
+  }
+
+  std::unique_ptr<tbb::task_group> group_;
+  tbb::task_handle task_;
+};
+
 // Lets threads of a crew work in an arena until the last filter has ended. Each waits for its own
 // task, which never runs, and takes others meanwhile.
 class Places {
  public:
   Places(tbb::task_arena& arena, unsigned threads) : arena_(arena) {
-    for (unsigned i = 0; i < threads; ++i) all_.push_back(std::make_unique<Place>());
+    for (unsigned i = 0; i < threads; ++i) all_.push_back(std::make_unique<HeldTask>([] {}));
   }
   void work(unsigned number) {
     try {
-      arena_.execute([&] { all_[number]->group.wait(); });
+      arena_.execute([&] { all_[number]->wait(); });
     } catch (...) {  // filters report elsewhere; this means no heap
       starved_.store(true);
     }
@@ -67,26 +99,21 @@ class Places {
   bool any_takes_part() const {
     if (all_.empty()) return true;
     std::binary_semaphore taken(0);
-    tbb::task_group trial;
-    trial.run([&] { taken.release(); });
+    HeldTask trial([&] { taken.release(); });
+    trial.run();
     const bool is_taken = taken.try_acquire_for(std::chrono::seconds(1));
     trial.wait();
     if (!is_taken && starved_.load()) throw std::bad_alloc();
     return is_taken;
   }
   void close() {
-    for (const auto& place : all_) place->open = {};
+    for (const auto& place : all_) place->drop();
   }
 
  private:
-  struct Place {
-    tbb::task_group group;
-    tbb::task_handle open = group.defer([] {});
-  };
-
   tbb::task_arena& arena_;
   std::atomic<bool> starved_ = false;
-  std::vector<std::unique_ptr<Place>> all_;
+  std::vector<std::unique_ptr<HeldTask>> all_;
 };
 
 void run_filters(PipelineStages& stages, std::size_t tokens) {
