@@ -10,6 +10,10 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support"))
+
+import testing  # noqa: E402  (a module of tests/support)
+
 # Large enough that a conversion takes a while, small enough for a test. About 90 MB.
 CONFIG = {
     "architectures": ["Qwen3ForCausalLM"],
@@ -35,6 +39,7 @@ class Fault:
     """One test run: a temporary folder with a source in it, and the program under test."""
 
     def __init__(self, description, config=None):
+        testing.clean_own()
         self.config = config or CONFIG
         parser = argparse.ArgumentParser(description=description)
         parser.add_argument("--hfshard", required=True, help="the program, or the test tool with the same commands")
