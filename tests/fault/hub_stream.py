@@ -225,7 +225,7 @@ class Stream:
     def killed(self):
         """Kills in the middle. At most one group of commits is requested again."""
         name = self.fresh()
-        self.server.script("data", "GET", SHARD, ["slow:6600000"], repeat=True)
+        self.server.script("data", "GET", SHARD, ["slow:3000000"], repeat=True)  # a late kill lets few bytes come
         memory = ["--max-memory", str(self.need())]  # then little is read ahead, and little is in flight
         process = self.fault.start(self.command(name, *memory), env=self.environment())
         journal = self.fault.staging(name)
