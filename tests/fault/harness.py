@@ -35,6 +35,24 @@ CONFIG = {
 }
 
 
+class Instants:
+    """Random instants within a command that takes about `seconds`. They follow a machine that becomes slower or faster."""
+
+    def __init__(self, fault, seconds, begin=0.0, end=1.0):
+        self._random, self._seconds, self._begin, self._end = fault.random, seconds, begin, end
+
+    def sleep(self):
+        time.sleep(self._random.uniform(self._begin, self._end) * self._seconds)
+
+    def was_late(self):
+        """The command had already ended."""
+        self._seconds *= 0.8
+
+    def was_early(self):
+        """The command had not done any work yet."""
+        self._seconds *= 1.2
+
+
 class Fault:
     """One test run: a temporary folder with a source in it, and the program under test."""
 

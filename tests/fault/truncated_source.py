@@ -13,6 +13,7 @@ import sys
 import time
 
 import harness
+import testing  # (found by harness)
 
 MODES = ("mmap", "auto", "direct", "buffered")
 HEADER_BYTES = 24 << 20
@@ -33,17 +34,19 @@ def with_long_header(data):
     return len(text).to_bytes(8, "little") + text + data[8 + length:]
 
 
-def truncated(fault, command, path, data, seconds, left):
+def truncated(fault, command, path, data, instants, left):
     """Runs a command and truncates the file during it. Returns its status."""
     restore(path, data)
     process = fault.start(command)
-    time.sleep(fault.random.uniform(0.0, 1.0) * seconds)
+    instants.sleep()
     os.truncate(path, left)
-    _, said = process.communicate(timeout=120)
+    _, said = process.communicate(timeout=testing.HANG_SECONDS)
     what = f"{' '.join(command)}, truncated to {left} bytes"
     fault.expect(process.returncode in (0, 3, 4), f"{what}: status {process.returncode}\n{said}")
     if process.returncode != 0:
         fault.expect(os.path.basename(path) in said, f"{what}: the message does not name the file\n{said}")
+    else:
+        instants.was_late()
     return process.returncode
 
 
@@ -62,15 +65,22 @@ def main():
         with open(path, "rb") as file:
             data = file.read()
         endings = {}
+        instants = harness.Instants(fault, seconds)
 
         def count(what, status):
             endings[what, status] = endings.get((what, status), 0) + 1
 
-        for number in range(2 * fault.arguments.rounds):
+        def numbers(wanted, what):
+            """Counts, and goes on until one was truncated in time."""
+            for number in range(20 * wanted):
+                if number < wanted or not endings.get((what, 3)):
+                    yield number
+
+        for number in numbers(2 * fault.arguments.rounds, "convert --io mmap"):
             mode = MODES[number % len(MODES)] if number % 2 else "mmap"
             name = f"out{number}"
             left = fault.random.choice((0, 4096, fault.random.randrange(len(data))))
-            status = truncated(fault, fault.convert(name, "--io", mode), path, data, seconds, left)
+            status = truncated(fault, fault.convert(name, "--io", mode), path, data, instants, left)
             if status == 0:
                 fault.expect_same(name, reference, "truncated after it was read")
                 subprocess.run(["rm", "-rf", fault.path(name)], check=True)
@@ -80,15 +90,15 @@ def main():
             count(f"convert --io {mode}", status)
         restore(path, data)
         verify = fault.command("verify", fault.path("reference"), source, "--quiet")
-        seconds = timed(verify)
+        instants = harness.Instants(fault, timed(verify))
         for number in range(fault.arguments.rounds // 2):
-            count("verify", truncated(fault, verify, path, data, seconds, fault.random.randrange(len(data))))
+            count("verify", truncated(fault, verify, path, data, instants, fault.random.randrange(len(data))))
         long = with_long_header(data)
         restore(path, long)
         inspect = fault.command("inspect", path)
-        seconds = timed(inspect)
-        for number in range(fault.arguments.rounds):
-            count("inspect", truncated(fault, inspect, path, long, seconds, fault.random.randrange(HEADER_BYTES)))
+        instants = harness.Instants(fault, timed(inspect))
+        for _ in numbers(fault.arguments.rounds, "inspect"):
+            count("inspect", truncated(fault, inspect, path, long, instants, fault.random.randrange(HEADER_BYTES)))
         for (what, status), times in sorted(endings.items()):
             print(f"{what}: {times} ended with {status}")
         fault.expect(endings.get(("convert --io mmap", 3), 0) > 0, "no conversion was truncated in time")
