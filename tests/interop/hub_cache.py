@@ -16,7 +16,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.parse
 
 import interop
@@ -136,10 +135,7 @@ def check_lock(tool, program, cache, repo, sha, folder):
             ours.stdin.write(listing_of(repo, sha).encode())
             ours.stdin.close()
             blob = os.path.join(cache, "models--" + REPO.replace("/", "--"), "blobs", etag)
-            begin = time.monotonic()
-            while time.monotonic() < begin + 0.5 and ours.poll() is None:
-                time.sleep(0.02)
-            tool.expect(ours.poll() is None and not os.path.exists(blob), "the lock did not keep us out")
+            tool.expect(testing.stays(lambda: ours.poll() is None and not os.path.exists(blob)), "the lock did not keep us out")
             holder.stdin.close()
             tool.expect(ours.wait(testing.HANG_SECONDS) == 0 and os.path.exists(blob), "the file did not come when the lock was free")
 

@@ -37,6 +37,14 @@ def wait_for(process, condition, what, pause=0.01):
     return process.poll() is None
 
 
+def stays(condition, seconds=0.5, pause=0.02):
+    """Returns True if `condition()` stays true for a moment. A slow machine looks less often, which does no harm."""
+    end = time.monotonic() + seconds
+    while (value := condition()) and time.monotonic() < end:
+        time.sleep(pause)
+    return bool(value)
+
+
 def clean(**more):
     """Returns an environment for a child process, without the settings of the machine. No request goes to a proxy."""
     kept = {name: value for name, value in os.environ.items() if not _MACHINE.fullmatch(name)}
