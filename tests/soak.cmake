@@ -52,6 +52,7 @@ hfshard_add_soak(compress interop/compress.py)
 hfshard_add_soak(way_back_models interop/way_back.py)
 hfshard_add_soak(first_layers interop/first_layers.py)
 hfshard_add_soak(any_pair interop/any_pair.py)
+hfshard_add_soak(former_names interop/former_names.py)
 hfshard_add_soak(claims interop/claims.py --all)
 hfshard_add_soak(module_directories interop/module_directories.py)
 
