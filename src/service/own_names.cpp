@@ -109,6 +109,13 @@ class Undoing {
                     quote(prefix)));
   }
 
+  void take_repeats_off(Names once) {
+    const auto differs = std::ranges::mismatch(once, names_).in2;
+    notes_.push_back(fmt::format(
+        "a prefix is repeated in tensor names such as {}; hfshard read it once", quote(*differs)));
+    names_ = std::move(once);
+  }
+
   OwnNames finish() {
     Names sorted = names_;
     std::ranges::sort(sorted);
@@ -296,6 +303,30 @@ void find_base_prefix(const MappingTable& table, const std::string& config,
   }
 }
 
+// Returns a name whose first components don't follow themselves: "model.layers.0" for
+// "model.model.layers.0".
+std::string without_repeats(const std::string& name) {
+  Names out;
+  bool in_front = true;
+  for (const std::string& part : split(name, '.')) {
+    in_front = in_front && !(part.empty() || is_digit(part.front()));
+    if (!in_front || out.empty() || out.back() != part) out.push_back(part);
+  }
+  return join(out, ".");
+}
+
+// Undoes prefixes that a release of transformers wrote two or three times. The family must know
+// the shorter names, and not the stored ones. Source: huggingface/transformers issue 46650.
+void take_repeats_off(const MappingTable& table, const std::string& config,
+                      const MappingOptions& asked, Undoing& undoing) {
+  Names once;
+  for (const std::string& name : undoing.names()) once.push_back(without_repeats(name));
+  if (once == undoing.names()) return;
+  const MappingOptions mapping = by_main_scheme(table, asked);
+  if (are_known(undoing.names(), config, mapping) || !are_known(once, config, mapping)) return;
+  undoing.take_repeats_off(std::move(once));
+}
+
 }  // namespace
 
 std::string without_wrappers(std::string name) {
@@ -324,6 +355,7 @@ OwnNames own_names(const std::vector<std::string>& names, const std::string& con
   if (!family) return out.finish();
   const MappingTable table = load_table(*family);
   const std::string config = without_codes(config_text, "config.json");
+  take_repeats_off(table, config, mapping, out);
   take_outer_off(table, config, mapping, out);
   if (has_rules(mapping)) find_base_prefix(table, config, mapping, out);
   return out.finish();

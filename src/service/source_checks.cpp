@@ -46,4 +46,25 @@ void check_no_tree(const StorePath& place, const TreeOptions& asked) {
   }
 }
 
+std::optional<Error> weights_without_elements(const Catalog& source) {
+  const TensorInfo* first = nullptr;
+  std::size_t count = 0;
+  for (const TensorInfo& info : source.tensors) {
+    if (info.shape.rank() != 1 || info.shape[0] != 0) continue;
+    if (count++ == 0) first = &info;
+  }
+  if (2 * count <= source.tensors.size()) return std::nullopt;
+  // Source: deepspeedai/DeepSpeed deepspeed/runtime/engine.py save_16bit_model,
+  // deepspeed/utils/zero_to_fp32.py.
+  return Error(ErrorCode::bad_input,
+               fmt::format("{} of {} tensors have no elements: the checkpoint was saved without "
+                           "gathering its shards",
+                           count, source.tensors.size()))
+      .in_file(source.location)
+      .in_tensor(first->name)
+      .hint(
+          "save it again with stage3_gather_16bit_weights_on_model_save (DeepSpeed), or run "
+          "zero_to_fp32.py on the trainer's own checkpoint");
+}
+
 }  // namespace hfshard
