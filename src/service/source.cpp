@@ -380,15 +380,13 @@ std::optional<OpenedSource> open_tree_model(const StorePath& place, const PlanOp
   // Checks that the metadata, which were read first, and the data are from the same version.
   if (before && *before != tree->catalog().files.front().identity())
     throw changed_source(read.text());
-  const std::optional<Error> hollow = weights_without_elements(tree->catalog());
-  if (hollow && options.tree.config_text) throw Error(*hollow);
+  if (options.tree.config_text) check_elements(tree->catalog());
   if (!options.tree.same) {
     auto named = with_model_names(tree, options.tree, options.mapping);
     if (named != tree) tree = std::make_shared<TreeSource>(std::move(named), read, std::string());
   }
   OpenedSource out;
   out.model = compile_tree(*tree, read, options);
-  if (hollow) out.model.warnings.push_back("nothing is in it: " + hollow->sentence());
   if (options.tree.all_items) {
     keep_beside(beside_tree(read, choice, options.target), *tree, out.model);
   } else {
@@ -491,12 +489,11 @@ OpenedSource open_source_model(const StorePath& place, const PlanOptions& option
   std::shared_ptr<const Checkpoint> opened =
       with_own_names(with_config(open_source(place, choice), options.tree), place, options.mapping);
   refuse_adapter_tensors(opened->catalog(), opened->catalog().config_text, options.mapping);
-  const std::optional<Error> hollow = weights_without_elements(opened->catalog());
-  if (hollow && options.mapping.scheme != kModelScheme) throw Error(*hollow);
+  const auto hollow = check_elements(opened->catalog(), options.mapping.scheme != kModelScheme);
   MappingOptions mapping = options.mapping;
   if (takes_prefix_off(mapping)) mapping.prefix.clear();
   CompiledModel model = compile_source(opened->catalog(), place, mapping);
-  if (hollow) model.warnings.push_back("nothing is in it: " + hollow->sentence());
+  if (!has_rules(options.mapping)) warn_of_no_elements(opened->catalog(), model.warnings);
   const bool part = note_completeness(opened->catalog(), mapping, place.is_file(), model);
   if (part) opened = without_side_files(std::move(opened));
   return {std::move(opened), std::move(model), std::nullopt};

@@ -20,9 +20,10 @@ void check_no_files(const StorePath& place, const FileGlobs& asked);
 /// Throws: usage, for options of trees if the source is a model.
 void check_no_tree(const StorePath& place, const TreeOptions& asked);
 
-/// Returns a warning if most arrays have no elements, because a trainer saved them without
-/// gathering its shards, else nothing. Arrays of a shape such as 0x64 are meant to be empty, and
-/// don't count. Throws: bad_input instead of the warning, if `refuses`.
-std::vector<std::string> check_elements(const Catalog& source, bool refuses);
+/// Throws: bad_input, if most arrays have no elements, because a trainer saved them without
+/// gathering its shards. Arrays of a shape such as 0x64 are meant to be empty, and don't count.
+void check_elements(const Catalog& source);
+/// Adds a warning instead.
+void warn_of_no_elements(const Catalog& source, std::vector<std::string>& warnings);
 
 }  // namespace hfshard
