@@ -3,7 +3,8 @@
 
 ctest can include the suites of other build directories, but not under a prefix. The same names in three presets would
 collide. So this asks each preset's ctest for its tests, and writes them again as `<preset>.<name>`, with all their
-properties. scripts/test runs it. One suite means one summary. Tests with the label `soak` are left out without --all.
+properties. scripts/test runs it. One suite means one summary. Tests with the label `soak` are left out without --all, those with
+`maxtext` without --maxtext.
 """
 
 import argparse
@@ -146,13 +147,15 @@ def main():
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--only-fast", action="store_true", help="only fast tests of every preset")
     parser.add_argument("--all", action="store_true", help="also the soak")
+    parser.add_argument("--maxtext", action="store_true", help="also the tests that need MaxText")
     parser.add_argument("presets", nargs="+", help="asan and tsan always give their fast tests only")
     arguments = parser.parse_args()
     text = ["# Written by scripts/all_tests.py.\n"]
     text += lint_tests(arguments.python)
     memory_files = has_room(MEMORY_FILES)
     for preset in arguments.presets:
-        labels = [] if arguments.all else ["-LE", "^soak$"]
+        left_out = ([] if arguments.all else ["soak"]) + ([] if arguments.maxtext else ["maxtext"])
+        labels = ["-LE", f"^({'|'.join(left_out)})$"] if left_out else []
         if arguments.only_fast or preset in SANITIZER_ENVIRONMENT:
             labels += ["-L", "^fast$"]
         text += preset_tests(arguments.ctest, os.path.join(ROOT, "build", preset), preset, labels, memory_files)

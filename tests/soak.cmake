@@ -24,8 +24,15 @@ if(HFSHARD_SANITIZE)
   return()
 endif()
 
-# They measure. The gate has no bound on time, and the memory of a plan is in fault.memory.
+# They need MaxText, or the transformers of its environment: only `scripts/test --with-maxtext` runs them.
 get_property(tests DIRECTORY PROPERTY TESTS)
+set(maxtext ${tests})
+list(FILTER maxtext INCLUDE REGEX "^interop[.](maxtext_.+|next_load_[0-9]+|check_logits_.+|next_words|transformers_load|absent_keys|first_layers_config|module_names_transformers)$")
+foreach(name IN LISTS maxtext)
+  set_property(TEST ${name} APPEND PROPERTY LABELS maxtext)
+endforeach()
+
+# They measure. The gate has no bound on time, and the memory of a plan is in fault.memory.
 set(benches ${tests})
 list(FILTER benches INCLUDE REGEX "^(bench[.].+|.*_bench_runs|interop[.]load_bench|cli[.]codec_time)$")
 hfshard_soak(${benches})
@@ -54,6 +61,7 @@ hfshard_add_soak(first_layers interop/first_layers.py)
 hfshard_add_soak(any_pair interop/any_pair.py)
 hfshard_add_soak(torchtitan interop/torchtitan.py)
 hfshard_add_soak(torchtitan_native interop/torchtitan_native.py)
+hfshard_add_soak(former_names interop/former_names.py)
 hfshard_add_soak(claims interop/claims.py --all)
 hfshard_add_soak(module_directories interop/module_directories.py)
 
