@@ -285,8 +285,9 @@ CompiledModel compile_across(TreeSource& tree, const StorePath& place, const Pla
                                             out.scheme, out.stacked ? "stacked" : "separate"))
       .in_file(place.text())
       .hint(
-          "run hfshard reshard for another mesh, or convert --to safetensors to get the Hugging "
-          "Face model");
+          "for another mesh, run hfshard reshard; for the Hugging Face model, pass --to "
+          "safetensors "
+          "--scheme hf");
 }
 
 // Returns whether a reshard writes a model's directory: files with its own names, and its config.
@@ -469,11 +470,12 @@ OpenedSource open_source_model(const StorePath& place, const PlanOptions& option
   std::shared_ptr<const Checkpoint> opened =
       with_own_names(with_config(open_source(place, choice), options.tree), place, options.mapping);
   refuse_adapter_tensors(opened->catalog(), opened->catalog().config_text, options.mapping);
-  if (has_rules(options.mapping)) check_elements(opened->catalog());
+  const bool copied = !has_rules(options.mapping) && !options.mapping.include.empty();
+  if (!copied) check_elements(opened->catalog());
   MappingOptions mapping = options.mapping;
   if (takes_prefix_off(mapping)) mapping.prefix.clear();
   CompiledModel model = compile_source(opened->catalog(), place, mapping);
-  if (!has_rules(options.mapping)) warn_of_no_elements(opened->catalog(), model.warnings);
+  if (copied) warn_of_no_elements(opened->catalog(), model.warnings);
   const bool part = note_completeness(opened->catalog(), mapping, place.is_file(), model);
   if (part) opened = without_side_files(std::move(opened));
   return {std::move(opened), std::move(model), std::nullopt};

@@ -303,6 +303,33 @@ std::shared_ptr<const Checkpoint> without_computed(std::shared_ptr<const Checkpo
   return renamed(std::move(tree), std::move(arrays), {computed_note(computed)});
 }
 
+// Throws: not_found, with names as the tree has them.
+[[noreturn]] void refuse_missing(const Catalog& tree, const Naming& naming, const Names& missing) {
+  const std::string layers = missing_layers(naming.names, missing);
+  throw Error(ErrorCode::not_found,
+              missing.size() == 1
+                  ? fmt::format("the checkpoint lacks one {} of the model", tree.wording.array)
+                  : fmt::format("the checkpoint lacks {} {} of the model", missing.size(),
+                                tree.wording.arrays))
+      .in_file(tree.location)
+      .in_tensor(missing.front())
+      .hint(fmt::format("its names are {}, and the model of --config has {}{}: pass the config of "
+                        "this model, or save the whole model",
+                        naming.about, naming.names.size(), layers.empty() ? "" : "; " + layers));
+}
+
+// Throws: not_found, if a tree with the names of an earlier release lacks one.
+void check_former(const Catalog& tree, const ModelPlace& place, const Names& names) {
+  if (place.naming->present.empty() || place.found == place.naming->names.size()) return;
+  const std::set<std::string, std::less<>> there(names.begin(), names.end());
+  Names missing;
+  for (const std::string& name : place.naming->names) {
+    if (!there.contains(place.root + tail_of(*place.naming, place.gone, name)))
+      missing.push_back(name);
+  }
+  if (!missing.empty()) refuse_missing(tree, *place.naming, missing);
+}
+
 // Returns the tree at a place, with the model's names.
 std::shared_ptr<const Checkpoint> at_place(std::shared_ptr<const Checkpoint> tree,
                                            const ModelFinder& finder, const ModelPlace& place) {
@@ -375,6 +402,8 @@ std::shared_ptr<const Checkpoint> with_model_names(std::shared_ptr<const Checkpo
   if (namings.empty()) return with_names_by_config(std::move(tree), *asked.config_text, mapping);
   const ModelFinder finder(tree->catalog(), namings);
   const std::optional<ModelPlace> place = finder.find();
+  if (place && mapping.include.empty() && !mapping.num_layers)
+    check_former(tree->catalog(), *place, finder.names_for(*place->naming));
   if (place) return without_computed(at_place(std::move(tree), finder, *place), namings);
   const std::vector<NamedArray> aside = arrays_aside(tree->catalog(), finder.naming());
   return without_computed(with_arrays_in_place(std::move(tree), aside), namings);
@@ -433,17 +462,7 @@ void refuse_missing(const Catalog& tree, const TreeOptions& asked, const Mapping
   Names missing = best->names;
   std::erase_if(missing, [&](const std::string& name) { return tree.find(name).has_value(); });
   if (missing.empty()) return;
-  const std::string layers = missing_layers(best->names, missing);
-  throw Error(ErrorCode::not_found,
-              missing.size() == 1
-                  ? fmt::format("the checkpoint lacks one {} of the model", tree.wording.array)
-                  : fmt::format("the checkpoint lacks {} {} of the model", missing.size(),
-                                tree.wording.arrays))
-      .in_file(tree.location)
-      .in_tensor(missing.front())
-      .hint(fmt::format("its names are {}, and the model of --config has {}{}: pass the config of "
-                        "this model, or save the whole model",
-                        best->about, best->names.size(), layers.empty() ? "" : "; " + layers));
+  refuse_missing(tree, *best, missing);
 }
 
 void check_undone(const Catalog& tree, const CompiledModel& made, const std::string& config_text,

@@ -103,8 +103,8 @@ class Case:
         done, _ = self.export("few", few)
         self.tool.expect(done.returncode == 3 and "torchtitan's from an earlier release" in done.stderr, f"{self.name} without layers: {done.stderr}")
         done, _ = self.export("foreign", {**self.state, "value_head.weight": torch.ones(3)})
-        self.tool.expect(done.returncode == 3 and "value_head.weight" in done.stderr and "--exclude" in done.stderr, f"{self.name} with a head: {done.stderr}")
-        done, found = self.export("foreign", {**self.state, "value_head.weight": torch.ones(3)}, "--exclude", "value_head*")
+        self.tool.expect(done.returncode == 3 and "value_head.weight" in done.stderr and "--drop" in done.stderr, f"{self.name} with a head: {done.stderr}")
+        done, found = self.export("foreign", {**self.state, "value_head.weight": torch.ones(3)}, "--drop", "value_head.weight")
         self.tool.expect(done.returncode == 0 and found == self.files, f"{self.name} without the head: {done.stderr}")
 
 

@@ -27,6 +27,8 @@ set_tests_properties(uses PROPERTIES FIXTURES_REQUIRED "made" DEPENDS "makes")
 add_test(absent "NOT_AVAILABLE_NOWHERE")
 add_test(long "sh" "-c" "exit 0")
 set_tests_properties(long PROPERTIES LABELS "fast;soak")
+add_test(model "sh" "-c" "exit 0")
+set_tests_properties(model PROPERTIES LABELS "fast;maxtext")
 """
 
 
@@ -56,7 +58,8 @@ class AllTestsTest(unittest.TestCase):
         self.assertEqual(said.count("tests passed"), 1)
 
     def test_the_soak_is_left_out_but_for_all(self):
-        self.assertNotIn("long", self.run_suite("release", "asan")[1])
+        self.assertNotRegex(self.run_suite("release", "asan")[1], "long|model")
+        self.assertIn("release.model", self.run_suite("release", options=["--maxtext"])[1])
         said = self.run_suite("release", "asan", options=["--all"])[1]
         for line in ("release.long .+ Passed", "asan.long .+ Passed"):
             self.assertRegex(said, line)
