@@ -7,6 +7,7 @@
 #include <new>
 #include <optional>
 #include <semaphore>
+#include <type_traits>
 #include <vector>
 
 #include <tbb/blocked_range.h>
@@ -19,6 +20,7 @@
 #include <tbb/task_group.h>
 
 #include "run/engine/crew.h"
+#include "run/engine/grant.h"
 
 namespace hfshard {
 
@@ -47,6 +49,34 @@ class Threads {
   const std::size_t threads_;
 };
 
+// A task group. oneTBB counts a task before it has memory for it. If the memory is refused, the
+// group's destructor waits forever for the counted task. So that group is never destroyed.
+class Group {
+ public:
+  template <typename Work>
+  void run(const Work& work) {
+    guarded([&] { group_->run(work); });
+  }
+  // Returns a task that keeps `wait` from returning.
+  tbb::task_handle open() {
+    return guarded([&] { return group_->defer([] {}); });
+  }
+  void wait() { group_->wait(); }
+
+ private:
+  template <typename Work>
+  std::invoke_result_t<const Work&> guarded(const Work& work) {
+    try {
+      return work();
+    } catch (...) {  // see above
+      static_cast<void>(group_.release());
+      throw;
+    }
+  }
+
+  std::unique_ptr<tbb::task_group> group_ = std::make_unique<tbb::task_group>();
+};
+
 // Lets threads of a crew work in an arena until the last filter has ended. Each waits for its own
 // task, which never runs, and takes others meanwhile.
 class Places {
@@ -67,7 +97,7 @@ class Places {
   bool any_takes_part() const {
     if (all_.empty()) return true;
     std::binary_semaphore taken(0);
-    tbb::task_group trial;
+    Group trial;
     trial.run([&] { taken.release(); });
     const bool is_taken = taken.try_acquire_for(std::chrono::seconds(1));
     trial.wait();
@@ -80,8 +110,8 @@ class Places {
 
  private:
   struct Place {
-    tbb::task_group group;
-    tbb::task_handle open = group.defer([] {});
+    Group group;
+    tbb::task_handle open = group.open();
   };
 
   tbb::task_arena& arena_;
@@ -119,6 +149,7 @@ void run_filters(PipelineStages& stages, std::size_t tokens) {
 }  // namespace
 
 void run_stages(PipelineStages& stages, unsigned threads, std::size_t tokens) {
+  require_start(threads);
   const tbb::global_control stacks(tbb::global_control::thread_stack_size, kStartedStackBytes);
   // All slots have threads, since oneTBB ends the process if it can't make one.
   tbb::task_arena workers(static_cast<int>(threads), threads);
