@@ -24,6 +24,7 @@
 #include "tool/hint_options.h"
 #include "tool/interrupt.h"
 #include "tool/option_pairs.h"
+#include "tool/out_of_memory.h"
 #include "tool/parser.h"
 #include "tool/progress.h"
 #include "tool/tool.h"
@@ -273,13 +274,13 @@ void hold_standard_streams() {
 int tool_main(int argc, const char* const* argv, const Limits* limits, unsigned progress_ms,
               unsigned hub_retry_ms) {
   hold_standard_streams();
+  report_out_of_memory_on_terminate();
   // Turns growth beyond `ulimit -f` into a write error, which names the file.
   static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));
   try {
     return read_and_run(argc, argv, limits, progress_ms, hub_retry_ms);
   } catch (const std::bad_alloc&) {  // too little memory even for the command line
-    static_cast<void>(std::fputs(
-        "hfshard: error [limit]: out of memory\n  hint    give the process more memory\n", stderr));
+    print_out_of_memory();
     return exit_status(ErrorCode::limit);
   }
 }

@@ -7,7 +7,7 @@
 #include <map>
 #include <mutex>
 #include <pthread.h>
-#include <queue>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -149,7 +149,7 @@ struct HttpLoop::State {
   HttpSettings settings;
   CURLM* multi = nullptr;
   std::mutex mutex;
-  std::priority_queue<Due> due;  // under mutex, with `orders` and `ending`
+  std::vector<Due> due;  // a heap; under mutex, with `orders` and `ending`
   std::uint64_t orders = 0;
   bool ending = false;
   // Only for the loop's thread.
@@ -160,35 +160,34 @@ struct HttpLoop::State {
   static std::size_t on_header(char* data, std::size_t, std::size_t size, void* user) {
     auto& exchange = *static_cast<Exchange*>(user);
     const std::string_view line(data, size);
-    exchange.header_bytes += size;
+    return guarded(exchange, [&] { return take_header(exchange, line); }) ? size : 0;
+  }
+
+  // Returns false to end the exchange.
+  static bool take_header(Exchange& exchange, std::string_view line) {
+    exchange.header_bytes += line.size();
     if (exchange.header_bytes > kMaxHeaderBytes) {
       exchange.refusal = fmt::format("the response has more than {} of header lines",
                                      human_bytes(kMaxHeaderBytes));
-      return 0;
+      return false;
     }
     if (line.starts_with("HTTP/")) {  // drops a previous answer's headers
       exchange.headers.clear();
-      return size;
+      return true;
     }
     if (line == "\r\n" || line == "\n") {
       long status = 0;
       libcurl().easy_getinfo(exchange.easy, CURLINFO_RESPONSE_CODE, &status);
-      if (status < 200) return size;
-      return guarded(exchange,
-                     [&] {
-                       return exchange.receiver->head(static_cast<int>(status), exchange.headers);
-                     })
-                 ? size
-                 : 0;
+      return status < 200 || exchange.receiver->head(static_cast<int>(status), exchange.headers);
     }
     const std::size_t colon = line.find(':');
-    if (colon == std::string_view::npos) return size;
+    if (colon == std::string_view::npos) return true;
     std::string_view value = line.substr(colon + 1);
     const auto blank = [](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; };
     while (!value.empty() && blank(value.front())) value.remove_prefix(1);
     while (!value.empty() && blank(value.back())) value.remove_suffix(1);
     exchange.headers.add(line.substr(0, colon), value);
-    return size;
+    return true;
   }
 
   static std::size_t on_body(char* data, std::size_t, std::size_t size, void* user) {
@@ -224,30 +223,38 @@ struct HttpLoop::State {
     int left = 0;
     while (const CURLMsg* message = libcurl().multi_info_read(multi, &left)) {
       if (message->msg != CURLMSG_DONE) continue;
-      const CURLcode code = message->data.result;
       Exchange* exchange = nullptr;
       libcurl().easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &exchange);
-      long proxy = 0;
-      libcurl().easy_getinfo(message->easy_handle, CURLINFO_HTTP_CONNECTCODE, &proxy);
-      HttpFault fault = fault_of(code);
-      if (code != CURLE_OK && proxy >= 400) fault = HttpFault::refused;
-      std::string text = exchange->message[0] != 0 ? std::string(exchange->message.data())
-                                                   : std::string(libcurl().easy_strerror(code));
-      if (!exchange->refusal.empty()) {
-        fault = HttpFault::refused;
-        text = exchange->refusal;
-      }
-      end(exchange->id, fault, code == CURLE_OK ? std::string() : std::move(text));
+      HttpFault fault = HttpFault::stopped;
+      std::string text;
+      const CURLcode code = message->data.result;
+      // Ends the exchange even without memory for the message.
+      guarded(*exchange, [&] { return judge(*exchange, code, fault, text); });
+      end(exchange->id, fault, std::move(text));
     }
+  }
+
+  // Returns whether the exchange succeeded. Otherwise sets the fault's message.
+  static bool judge(const Exchange& exchange, CURLcode code, HttpFault& fault, std::string& text) {
+    long proxy = 0;
+    libcurl().easy_getinfo(exchange.easy, CURLINFO_HTTP_CONNECTCODE, &proxy);
+    fault = fault_of(code);
+    if (code != CURLE_OK && proxy >= 400) fault = HttpFault::refused;
+    if (!exchange.refusal.empty()) fault = HttpFault::refused;
+    if (code == CURLE_OK) return true;
+    text = exchange.message[0] != 0 ? exchange.message.data() : libcurl().easy_strerror(code);
+    if (!exchange.refusal.empty()) text = exchange.refusal;
+    return false;
   }
 
   // Does the due work, and sets `wait` to the time without work. Returns false if the loop must
   // end.
   bool work_off(std::chrono::milliseconds& wait) {
     std::unique_lock lock(mutex);
-    while (!ending && !due.empty() && due.top().at <= Clock::now()) {
-      const std::function<void()> work = due.top().work;
-      due.pop();
+    while (!ending && !due.empty() && due.front().at <= Clock::now()) {
+      std::pop_heap(due.begin(), due.end());
+      const std::function<void()> work = std::move(due.back().work);
+      due.pop_back();
       lock.unlock();
       try {
         work();
@@ -258,7 +265,7 @@ struct HttpLoop::State {
     wait = std::chrono::milliseconds(1000);
     if (!due.empty()) {
       const auto left =
-          std::chrono::duration_cast<std::chrono::milliseconds>(due.top().at - Clock::now());
+          std::chrono::duration_cast<std::chrono::milliseconds>(due.front().at - Clock::now());
       wait = std::clamp(left + std::chrono::milliseconds(1), std::chrono::milliseconds(0), wait);
     }
     return !ending;
@@ -272,7 +279,7 @@ struct HttpLoop::State {
       take_ended();
       {
         const std::lock_guard lock(mutex);  // the end of an exchange can add work
-        if (!due.empty() && due.top().at <= Clock::now()) continue;
+        if (!due.empty() && due.front().at <= Clock::now()) continue;
       }
       libcurl().multi_poll(multi, nullptr, 0, static_cast<int>(wait.count()), nullptr);
     }
@@ -372,7 +379,8 @@ void HttpLoop::stop(Id id) { state_->end(id, HttpFault::stopped, "stopped"); }
 void HttpLoop::post(std::function<void()> work, std::chrono::milliseconds wait) {
   {
     const std::lock_guard lock(state_->mutex);
-    state_->due.push({State::Clock::now() + wait, state_->orders++, std::move(work)});
+    state_->due.push_back({State::Clock::now() + wait, state_->orders++, std::move(work)});
+    std::push_heap(state_->due.begin(), state_->due.end());
   }
   libcurl().multi_wakeup(state_->multi);
 }

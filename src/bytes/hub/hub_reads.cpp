@@ -5,6 +5,7 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -285,9 +286,12 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
 
 void HubRead::end() noexcept {
   if (!state_ || is_done()) return;
-  state_->loop.post([state = state_] {
-    if (const auto running = state->read.lock()) running->abandon();
-  });
+  try {
+    state_->loop.post([state = state_] {
+      if (const auto running = state->read.lock()) running->abandon();
+    });
+  } catch (const std::bad_alloc&) {  // the read then runs to its own end
+  }
   std::unique_lock lock(state_->mutex);
   state_->ended.wait(lock, [&] { return state_->done; });
 }

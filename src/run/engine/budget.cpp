@@ -18,8 +18,9 @@
 namespace hfshard {
 namespace {
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-// For libraries' writable data, the main heap's slack, a stack of 256 KiB for the tool's progress,
-// and non-heap data of libraries. Under `ulimit -d` on Debian 12, they took 11 to 14 MiB.
+// For libraries' writable data, oneTBB's memory, the main heap's slack, a stack of 256 KiB for the
+// tool's progress, and non-heap data of libraries. Under `ulimit -d` on Debian 12, they took 11 to
+// 14 MiB.
 constexpr std::uint64_t kProcessBytes = 24 * kMiB;
 // Per thread: 512 KiB of stack and its share of heap for the bookkeeping of tiles.
 constexpr std::uint64_t kThreadBytes = kMiB;
@@ -103,7 +104,8 @@ Budget make_budget(const Layout& layout, std::uint64_t max_memory_bytes, unsigne
   }
   const std::uint64_t share = threads * (kThreadBytes - kThreadStackBytes);
   require_grant(budget.arena_bytes + budget.ahead_bytes + budget.unpack_bytes +
-                    packing_heap_bytes(layout) + UnpackedArrays::heap_bytes(layout) + share,
+                    packing_heap_bytes(layout) + UnpackedArrays::heap_bytes(layout) + share +
+                    kStartBytes,
                 threads);
   return budget;
 }

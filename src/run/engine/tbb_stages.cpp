@@ -7,7 +7,7 @@
 #include <new>
 #include <optional>
 #include <semaphore>
-#include <utility>
+#include <type_traits>
 #include <vector>
 
 #include <tbb/blocked_range.h>
@@ -20,6 +20,7 @@
 #include <tbb/task_group.h>
 
 #include "run/engine/crew.h"
+#include "run/engine/grant.h"
 
 namespace hfshard {
 
@@ -48,35 +49,32 @@ class Threads {
   const std::size_t threads_;
 };
 
-// A task group with a task that isn't run yet. oneTBB counts a task before it allocates it. A group
-// that has no memory for its task waits for it in its destructor, without end or with an exception
-// that ends the process. HeldTask leaks such a group. Source: oneapi-src/oneTBB
-// include/oneapi/tbb/task_group.h prepare_task_handle, ~task_group_base.
-class HeldTask {
+// A task group. oneTBB counts a task before it has memory for it. If the memory is refused, the
+// group's destructor waits forever for the counted task. So that group is never destroyed.
+class Group {
  public:
   template <typename Work>
-  explicit HeldTask(Work work) : group_(std::make_unique<tbb::task_group>()) {
-    guarded([&] { task_ = group_->defer(std::move(work)); });
+  void run(const Work& work) {
+    guarded([&] { group_->run(work); });
   }
-  void run() {
-    guarded([&] { group_->run(std::move(task_)); });
+  // Returns a task that keeps `wait` from returning.
+  tbb::task_handle open() {
+    return guarded([&] { return group_->defer([] {}); });
   }
-  void drop() { task_ = {}; }
   void wait() { group_->wait(); }
 
  private:
-  template <typename Step>
-  void guarded(Step step) {
+  template <typename Work>
+  std::invoke_result_t<const Work&> guarded(const Work& work) {
     try {
-      step();
-    } catch (...) {  // the caller reports it
+      return work();
+    } catch (...) {  // see above
       static_cast<void>(group_.release());
       throw;
     }
   }
 
-  std::unique_ptr<tbb::task_group> group_;
-  tbb::task_handle task_;
+  std::unique_ptr<tbb::task_group> group_ = std::make_unique<tbb::task_group>();
 };
 
 // Lets threads of a crew work in an arena until the last filter has ended. Each waits for its own
@@ -84,11 +82,11 @@ class HeldTask {
 class Places {
  public:
   Places(tbb::task_arena& arena, unsigned threads) : arena_(arena) {
-    for (unsigned i = 0; i < threads; ++i) all_.push_back(std::make_unique<HeldTask>([] {}));
+    for (unsigned i = 0; i < threads; ++i) all_.push_back(std::make_unique<Place>());
   }
   void work(unsigned number) {
     try {
-      arena_.execute([&] { all_[number]->wait(); });
+      arena_.execute([&] { all_[number]->group.wait(); });
     } catch (...) {  // filters report elsewhere; this means no heap
       starved_.store(true);
     }
@@ -99,21 +97,26 @@ class Places {
   bool any_takes_part() const {
     if (all_.empty()) return true;
     std::binary_semaphore taken(0);
-    HeldTask trial([&] { taken.release(); });
-    trial.run();
+    Group trial;
+    trial.run([&] { taken.release(); });
     const bool is_taken = taken.try_acquire_for(std::chrono::seconds(1));
     trial.wait();
     if (!is_taken && starved_.load()) throw std::bad_alloc();
     return is_taken;
   }
   void close() {
-    for (const auto& place : all_) place->drop();
+    for (const auto& place : all_) place->open = {};
   }
 
  private:
+  struct Place {
+    Group group;
+    tbb::task_handle open = group.open();
+  };
+
   tbb::task_arena& arena_;
   std::atomic<bool> starved_ = false;
-  std::vector<std::unique_ptr<HeldTask>> all_;
+  std::vector<std::unique_ptr<Place>> all_;
 };
 
 void run_filters(PipelineStages& stages, std::size_t tokens) {
@@ -146,6 +149,7 @@ void run_filters(PipelineStages& stages, std::size_t tokens) {
 }  // namespace
 
 void run_stages(PipelineStages& stages, unsigned threads, std::size_t tokens) {
+  require_start(threads);
   const tbb::global_control stacks(tbb::global_control::thread_stack_size, kStartedStackBytes);
   // All slots have threads, since oneTBB ends the process if it can't make one.
   tbb::task_arena workers(static_cast<int>(threads), threads);

@@ -24,9 +24,10 @@ class PipelineStages {
 
 /// Runs the stages with oneTBB on the caller's thread and a crew's (crew.h), `threads` together,
 /// with at most `tokens` items at a time. Returns when all have ended. Several calls can run at
-/// once. Rethrows the first exception of any stage. Throws: io (a thread is refused). The thread
-/// sanitizer skips tbb_stages.cpp, the only file that includes oneTBB. The distribution's library
-/// isn't instrumented, and half of it is in headers. The sanitizer checks the stages (handover.h).
+/// once. Rethrows the first exception of any stage. Throws: io (a thread is refused), limit (no
+/// memory for oneTBB). The thread sanitizer skips tbb_stages.cpp, the only file that includes
+/// oneTBB. The distribution's library isn't instrumented, and half of it is in headers. The
+/// sanitizer checks the stages (handover.h).
 void run_stages(PipelineStages& stages, unsigned threads, std::size_t tokens);
 
 /// Calls `part` with 0 .. count - 1 from a stage, on its own thread and on idle threads of the
