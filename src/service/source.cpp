@@ -467,6 +467,7 @@ OpenedSource open_source_model(const StorePath& place, const PlanOptions& option
   check_no_tree(place, options.tree);
   Choice choice;
   choice.files = options.files;
+  choice.without = options.mapping.exclude;
   std::shared_ptr<const Checkpoint> opened =
       with_own_names(with_config(open_source(place, choice), options.tree), place, options.mapping);
   refuse_adapter_tensors(opened->catalog(), opened->catalog().config_text, options.mapping);
