@@ -1,14 +1,18 @@
-"""The fault tests share this: a checkpoint to convert, conversions to interrupt, and trees to compare."""
+"""The fault tests share this: a checkpoint to convert, conversions to interrupt, and trees to compare.
+
+The program under test is the test tool (tests/testtool.cpp). It stops or ends at a system call with a number, so a
+seed tests the same points each time."""
 
 import argparse
 import hashlib
 import json
 import os
 import random
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-import time
 
 # Large enough that a conversion takes a while, small enough for a test. About 90 MB.
 CONFIG = {
@@ -31,21 +35,34 @@ CONFIG = {
 }
 
 
+SEED = 1
+
+
+def add_seed(parser):
+    """Adds --seed. The default tests the same points each time."""
+    parser.add_argument("--seed", type=seed_of, default=SEED, help="a number, or `random` to draw a new one")
+
+
+def seed_of(text):
+    return int.from_bytes(os.urandom(4), "little") if text == "random" else int(text)
+
+
 class Fault:
     """One test run: a temporary folder with a source in it, and the program under test."""
 
     def __init__(self, description, config=None):
         self.config = config or CONFIG
         parser = argparse.ArgumentParser(description=description)
-        parser.add_argument("--hfshard", required=True, help="the program, or the test tool with the same commands")
+        parser.add_argument("--hfshard", required=True, help="the program or the test tool; points in a run need the test tool")
         parser.add_argument("--limits", help="passed to convert as --limits; only the test tool has that option")
         parser.add_argument("--option", action="append", default=[], metavar="WORD",
                             help="passed to every convert, as in --option=--compress=zstd; may be repeated")
-        parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "little"))
+        add_seed(parser)
         parser.add_argument("--rounds", type=int, default=20)
         self.arguments = parser.parse_args()
         self.random = random.Random(self.arguments.seed)
         self.folder = None
+        self._started = []
         print(f"seed {self.arguments.seed}", flush=True)
 
     def __enter__(self):
@@ -58,6 +75,10 @@ class Fault:
         return self
 
     def __exit__(self, *_):
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
         self._temporary.cleanup()
 
     def path(self, name):
@@ -88,20 +109,40 @@ class Fault:
 
     def start(self, command, **options):
         """Starts a command in its own process group."""
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                text=True, start_new_session=True, **options)
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True, start_new_session=True, **options)
+        self._started.append(process)
+        return process
+
+    def start_until(self, command, call):
+        """Starts a command and stops it before a system call: `N` or `CALL:N`, as --stop-at takes it. Returns the
+        process, and whether it stopped. Otherwise it has ended."""
+        process = self.start([*command, "--stop-at", str(call)])
+        state = os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        return process, state.si_code == os.CLD_STOPPED
+
+    def go_on(self, process):
+        """Lets a stopped process run to its end. Returns what it printed on standard error."""
+        process.send_signal(signal.SIGCONT)
+        return process.communicate(timeout=120)[1]
+
+    def count_calls(self, *options):
+        """Returns how many system calls of a conversion can change something. It is the same number each time."""
+        count = self.path("count")
+        command = self.convert("counted", *options, "--count-calls", count)
+        self.check(subprocess.run(command, capture_output=True, text=True, check=False))
+        shutil.rmtree(self.path("counted"))
+        with open(count, encoding="ascii") as file:
+            return int(file.read())
 
     def reference(self):
-        """Converts without interruption, twice. Returns the tree, and the shorter of the two times."""
-        seconds = []
+        """Converts without interruption, twice. Returns the tree."""
         for name in ("reference", "again"):
-            started = time.monotonic()
             self.check(subprocess.run(self.convert(name), capture_output=True, text=True, check=False))
-            seconds.append(time.monotonic() - started)
         tree = self.tree("reference")
         self.expect(tree, "a conversion ended with status 0 and left no output")
         self.expect(self.tree("again") == tree, "two conversions of one source differ")
-        return tree, min(seconds)
+        return tree
 
     def tree(self, name):
         """Returns relative path -> SHA-256 of every file (links too) below a folder, or None if it doesn't exist."""
