@@ -4,6 +4,9 @@
 //
 // - `--limits name=value,...`: fields of plan/layout/limits.h
 // - `--die-at N`: kills the process before the N-th system call that can change a file or directory
+// - `--stop-at N`: stops the process (SIGSTOP) before the N-th system call of any kind
+// - `--count-calls FILE`: writes the number of calls of any kind, and of those that `--die-at`
+// counts
 // - `--stall CALL:N:MS`: the N-th call of this kind waits, like on a disk that hangs
 // - `--progress-ms N`: the time between two lines of progress without a terminal
 // - `--retry-ms N`: the shortest wait before it asks a hub again
@@ -116,19 +119,43 @@ const char* take_option(std::vector<const char*>& words, std::string_view name) 
   return nullptr;
 }
 
-std::atomic<long> g_calls_left{0};
+std::atomic<long> g_changing_calls{0};
+std::atomic<long> g_stop_calls{0};
+std::string g_stop_call;  // empty: each call that can change something
+long g_stop_at = 0;
+long g_die_at = 0;
 
 // Skips calls that only read or sync, since they don't change anything that outlives the process.
 // The next call shows the result of opening. So a kill at these calls can't show more.
-int die_at(const char* call, const char* /*path*/) {
+bool is_changing(const char* call) {
   static constexpr std::string_view kChanging[] = {"pwrite", "truncate", "mkdir",   "rename",
                                                    "unlink", "rmdir",    "symlink", "renameat2",
                                                    "link",   "clone"};
-  if (std::ranges::find(kChanging, call) == std::end(kChanging)) return 0;
-  if (--g_calls_left == 0) std::raise(SIGKILL);
+  return std::ranges::find(kChanging, call) != std::end(kChanging);
+}
+
+int count_call(const char* call, const char* /*path*/) {
+  const bool changing = is_changing(call);
+  const bool stops = g_stop_call.empty() ? changing : g_stop_call == call;
+  if (stops && ++g_stop_calls == g_stop_at) std::raise(SIGSTOP);
+  if (changing && ++g_changing_calls == g_die_at) std::raise(SIGKILL);
   return 0;
 }
 
+void set_stop(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  if (colon != std::string::npos) g_stop_call = text.substr(0, colon);
+  const std::size_t number = colon == std::string::npos ? 0 : colon + 1;
+  g_stop_at = std::strtol(text.c_str() + number, nullptr, 10);
+}
+
+bool write_count(const char* path) {
+  std::ofstream file(path);
+  file << g_changing_calls << '\n';
+  return file.flush().good();
+}
+
+std::atomic<long> g_calls_left{0};
 std::string g_stalled_call;
 long g_stall_ms = 0;
 
@@ -158,10 +185,13 @@ int main(int argc, char** argv) {
     std::fputs("hfshard_testtool: unknown limit\n", stderr);
     return 2;
   }
-  if (const char* text = take_option(rest, "--die-at")) {
-    g_calls_left = std::strtol(text, nullptr, 10);
-    hfshard::sys::set_fault_hook(&die_at);
-  }
+  const char* stop_at = take_option(rest, "--stop-at");
+  const char* die_at = take_option(rest, "--die-at");
+  const char* counts = take_option(rest, "--count-calls");
+  if (stop_at != nullptr) set_stop(stop_at);
+  if (die_at != nullptr) g_die_at = std::strtol(die_at, nullptr, 10);
+  if (stop_at != nullptr || die_at != nullptr || counts != nullptr)
+    hfshard::sys::set_fault_hook(&count_call);
   if (const char* text = take_option(rest, "--stall"); text && !set_stall(text)) {
     std::fputs("hfshard_testtool: --stall CALL:N:MS\n", stderr);
     return 2;
@@ -170,6 +200,12 @@ int main(int argc, char** argv) {
   const unsigned long interval = every ? std::strtoul(every, nullptr, 10) : 30'000;
   const char* retry = take_option(rest, "--retry-ms");
   const unsigned long wait = retry ? std::strtoul(retry, nullptr, 10) : 1000;
-  return hfshard::tool_main(static_cast<int>(rest.size()), rest.data(), &limits,
-                            static_cast<unsigned>(interval), static_cast<unsigned>(wait));
+  const int status =
+      hfshard::tool_main(static_cast<int>(rest.size()), rest.data(), &limits,
+                         static_cast<unsigned>(interval), static_cast<unsigned>(wait));
+  if (counts != nullptr && !write_count(counts)) {
+    std::fputs("hfshard_testtool: can't write the count\n", stderr);
+    return 4;
+  }
+  return status;
 }

@@ -9,12 +9,10 @@ arrays. The test needs the right to mount a tmpfs, and is skipped (77) without i
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 
 import harness
-import testing  # (found by harness)
 
 SKIP_STATUS = 77
 
@@ -71,17 +69,17 @@ def held(tree):
     return sum(os.lstat(os.path.join(folder, name)).st_blocks * 512 for folder, _, names in os.walk(tree) for name in names)
 
 
-def filled_during_the_run(fault, reference, size_bytes, number):
-    """Runs one conversion whose disk fills up. Returns False if it ended before that."""
+def filled_during_the_run(fault, reference, size_bytes, number, calls):
+    """Runs one conversion whose disk fills up before a system call. Returns False if it still succeeds."""
     name = f"disk{number}"
     with SmallDisk(fault.path(name), size_bytes * 21 // 20) as disk:
-        process = fault.start(fault.convert(f"{name}/out"))
-        items = os.path.join(disk.path, ".out.hfshard", "out", "0", "items")
-        testing.wait_for(process, lambda: os.path.isdir(items), "the output begins", pause=0.001)
-        process.send_signal(signal.SIGSTOP)  # otherwise a fast one ends before the disk is full
+        process, stopped = fault.start_until(fault.convert(f"{name}/out"), fault.random.randint(1, calls))
+        fault.expect(stopped, "the conversion has fewer system calls than before")
+        if not os.path.isdir(os.path.join(disk.path, ".out.hfshard", "out", "0", "items")):
+            fault.go_on(process)  # it would refuse a disk without room
+            return False
         disk.fill(fault.random.randrange(4 << 20))
-        process.send_signal(signal.SIGCONT)
-        _, said = process.communicate(timeout=testing.HANG_SECONDS)
+        said = fault.go_on(process)
         if process.returncode == 0:
             return False
         fault.expect(process.returncode == 4, f"status {process.returncode} on a full disk:\n{said}")
@@ -151,7 +149,7 @@ def no_room_to_unpack(fault):
 def main():
     with harness.Fault(__doc__.splitlines()[0]) as fault:
         too_small_from_the_start(fault)
-        reference, _ = fault.reference()
+        reference, calls = fault.reference(), fault.count_calls()
         size = sum(os.path.getsize(os.path.join(fault.path("reference"), name))
                    for name in reference if not name.endswith("/"))
         wanted = min(fault.arguments.rounds, 5)
@@ -159,7 +157,7 @@ def main():
         while done < wanted:
             attempts += 1
             fault.expect(attempts <= 10 * wanted, "most conversions end before the disk is full")
-            done += filled_during_the_run(fault, reference, size, attempts)
+            done += filled_during_the_run(fault, reference, size, attempts, calls)
         read_only(fault)
         no_room_to_unpack(fault)
         print(f"{done} conversions survived a disk that filled up")

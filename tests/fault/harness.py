@@ -1,14 +1,19 @@
-"""The fault tests share this: a checkpoint to convert, conversions to interrupt, and trees to compare."""
+"""The fault tests share this: a checkpoint to convert, conversions to interrupt, and trees to compare.
+
+The program under test is the test tool (tests/testtool.cpp). It stops or ends at a system call with a number, so a
+seed tests the same points each time.
+"""
 
 import argparse
 import hashlib
 import json
 import os
 import random
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support"))
 
@@ -35,22 +40,16 @@ CONFIG = {
 }
 
 
-class Instants:
-    """Random instants within a command that takes about `seconds`. They follow a machine that becomes slower or faster."""
+SEED = 1
 
-    def __init__(self, fault, seconds, begin=0.0, end=1.0):
-        self._random, self._seconds, self._begin, self._end = fault.random, seconds, begin, end
 
-    def sleep(self):
-        time.sleep(self._random.uniform(self._begin, self._end) * self._seconds)
+def add_seed(parser):
+    """Adds --seed. The default tests the same points each time."""
+    parser.add_argument("--seed", type=seed_of, default=SEED, help="a number, or `random` to draw a new one")
 
-    def was_late(self):
-        """The command had already ended."""
-        self._seconds *= 0.8
 
-    def was_early(self):
-        """The command had not done any work yet."""
-        self._seconds *= 1.2
+def seed_of(text):
+    return int.from_bytes(os.urandom(4), "little") if text == "random" else int(text)
 
 
 class Fault:
@@ -60,15 +59,16 @@ class Fault:
         testing.clean_own()
         self.config = config or CONFIG
         parser = argparse.ArgumentParser(description=description)
-        parser.add_argument("--hfshard", required=True, help="the program, or the test tool with the same commands")
+        parser.add_argument("--hfshard", required=True, help="the program or the test tool; points in a run need the test tool")
         parser.add_argument("--limits", help="passed to convert as --limits; only the test tool has that option")
         parser.add_argument("--option", action="append", default=[], metavar="WORD",
                             help="passed to every convert, as in --option=--compress=zstd; may be repeated")
-        parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "little"))
+        add_seed(parser)
         parser.add_argument("--rounds", type=int, default=20)
         self.arguments = parser.parse_args()
         self.random = random.Random(self.arguments.seed)
         self.folder = None
+        self._started = []
         print(f"seed {self.arguments.seed}", flush=True)
 
     def __enter__(self):
@@ -81,6 +81,10 @@ class Fault:
         return self
 
     def __exit__(self, *_):
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
         self._temporary.cleanup()
 
     def path(self, name):
@@ -111,20 +115,40 @@ class Fault:
 
     def start(self, command, **options):
         """Starts a command in its own process group."""
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                text=True, start_new_session=True, **options)
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True, start_new_session=True, **options)
+        self._started.append(process)
+        return process
+
+    def start_until(self, command, call):
+        """Starts a command and stops it before a system call: `N` or `CALL:N`, as --stop-at takes it. Returns the
+        process, and whether it stopped. Otherwise it has ended."""
+        process = self.start([*command, "--stop-at", str(call)])
+        state = os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        return process, state.si_code == os.CLD_STOPPED
+
+    def go_on(self, process):
+        """Lets a stopped process run to its end. Returns what it printed on standard error."""
+        process.send_signal(signal.SIGCONT)
+        return process.communicate(timeout=testing.HANG_SECONDS)[1]
+
+    def count_calls(self, *options):
+        """Returns how many system calls of a conversion can change something. It is the same number each time."""
+        count = self.path("count")
+        command = self.convert("counted", *options, "--count-calls", count)
+        self.check(subprocess.run(command, capture_output=True, text=True, check=False))
+        shutil.rmtree(self.path("counted"))
+        with open(count, encoding="ascii") as file:
+            return int(file.read())
 
     def reference(self):
-        """Converts without interruption, twice. Returns the tree, and the shorter of the two times."""
-        seconds = []
+        """Converts without interruption, twice. Returns the tree."""
         for name in ("reference", "again"):
-            started = time.monotonic()
             self.check(subprocess.run(self.convert(name), capture_output=True, text=True, check=False))
-            seconds.append(time.monotonic() - started)
         tree = self.tree("reference")
         self.expect(tree, "a conversion ended with status 0 and left no output")
         self.expect(self.tree("again") == tree, "two conversions of one source differ")
-        return tree, min(seconds)
+        return tree
 
     def tree(self, name):
         """Returns relative path -> SHA-256 of every file (links too) below a folder, or None if it doesn't exist."""

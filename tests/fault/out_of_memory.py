@@ -11,7 +11,6 @@ import os
 import resource
 import shutil
 import sys
-import time
 
 import harness
 import watch
@@ -112,24 +111,19 @@ def edge(fault, reference, limit, what):
     report(f"convert, {what} from {accepted / 4} MiB on, in steps of 0.5 MiB", said)
 
 
-def midway(fault, reference, seconds):
+def midway(fault, reference):
     """Lowers the limit below the memory in use while a conversion writes. The system then refuses every request."""
     said = []
+    calls = fault.count_calls(*MEMORY)
     for number in range(3 * fault.arguments.rounds):
-        name = f"midway{number}"
-        process = fault.start(fault.convert(name, *MEMORY))
-        items = os.path.join(fault.staging(name), "out", "0", "items")
-        while process.poll() is None and not os.path.isdir(items):
-            time.sleep(0.001)
-        time.sleep(fault.random.uniform(0, seconds))
-        try:
-            limit = resource.RLIMIT_AS if number % 2 else resource.RLIMIT_DATA
-            resource.prlimit(process.pid, limit, (watch.MIB, watch.MIB))
-        except ProcessLookupError:
-            pass
-        out, err = process.communicate(timeout=120)
-        done = watch.Outcome(process.args, process.returncode, out, err, 0, 0)
-        said.append(finish(fault, reference, name, done, f"midway, round {number}"))
+        name, call = f"midway{number}", fault.random.randint(1, calls)
+        process, stopped = fault.start_until(fault.convert(name, *MEMORY), call)
+        fault.expect(stopped, f"a conversion ended before call {call}")
+        limit = resource.RLIMIT_AS if number % 2 else resource.RLIMIT_DATA
+        resource.prlimit(process.pid, limit, (watch.MIB, watch.MIB))
+        err = fault.go_on(process)
+        done = watch.Outcome(process.args, process.returncode, "", err, 0, 0)
+        said.append(finish(fault, reference, name, done, f"midway, at call {call}"))
     report("limits that fall midway", said)
     fault.expect(any(said), "no conversion noticed that its limit fell")
 
@@ -156,13 +150,13 @@ def threads(fault, reference):
 
 def main():
     with harness.Fault(__doc__.splitlines()[0]) as fault:
-        reference, seconds = fault.reference()
+        reference = fault.reference()
         memory(fault, reference, resource.RLIMIT_DATA, "data")
         memory(fault, reference, resource.RLIMIT_AS, "address space")
         edge(fault, reference, resource.RLIMIT_DATA, "data")
         edge(fault, reference, resource.RLIMIT_AS, "address space")
         threads(fault, reference)
-        midway(fault, reference, seconds)
+        midway(fault, reference)
         return 0
 
 

@@ -25,7 +25,7 @@ def limited(size_bytes):
 
 def main():
     with harness.Fault(__doc__.splitlines()[0]) as fault:
-        reference, _ = fault.reference()
+        reference = fault.reference()
         largest = max(os.path.getsize(os.path.join(fault.path("reference"), name))
                       for name in reference if not name.endswith("/"))
         for number in range(fault.arguments.rounds):

@@ -18,6 +18,9 @@ import subprocess
 import sys
 import tempfile
 
+import harness
+import testing
+
 ORACLE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "oracle")
 SMALL = ["--limits", "floor_bytes=256,file_min_bytes=8192,file_max_bytes=8192,merge_bytes=4096,segment_bytes=512,commit_bytes=4096"]
 DIFFERENT = 5
@@ -61,7 +64,7 @@ class WayBack:
             sys.exit(1)
 
     def start(self, *words):
-        return subprocess.run([self.tool, *words, "--quiet"], capture_output=True, text=True, check=False, timeout=120)
+        return subprocess.run([self.tool, *words, "--quiet"], capture_output=True, text=True, check=False, timeout=testing.HANG_SECONDS)
 
     def run(self, *words):
         done = self.start(*words)
@@ -177,7 +180,7 @@ class WayBack:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hfshard", required=True, help="the test tool")
-    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "little"))
+    harness.add_seed(parser)
     parser.add_argument("--rounds", type=int, default=10)
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}", flush=True)
