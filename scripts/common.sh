@@ -114,6 +114,7 @@ use_ccache() {
   command -v ccache >/dev/null || return 1
   export CCACHE_DIR=$cache/ccache CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=2G CCACHE_COMPRESS=1
   export CCACHE_CONFIGPATH=$CCACHE_DIR/ccache.conf CCACHE_STATSLOG=$root/build/ccache.log
+  export CCACHE_SLOPPINESS=locale  # only messages of the compiler depend on it
   [ -z "${ccache_works:-}" ] || return "$ccache_works"
   # A cache that is read-only or damaged must not fail a build.
   ccache_works=1
