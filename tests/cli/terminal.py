@@ -37,7 +37,7 @@ CONFIG = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_
 LIMITS = ["--limits", "file_min_bytes=65536,file_max_bytes=131072,merge_bytes=8192,floor_bytes=4096,commit_bytes=65536"]
 STEPS = ["--chunk-bytes", "8KiB", "--jobs", "1"]
 # Enough chunks and files that a run takes a while on any machine.
-LONG = ["--limits", "slab_bytes=2048,run_bytes=64,file_min_bytes=65536,file_max_bytes=131072,merge_bytes=1024,"
+LONG = ["--limits", "slab_bytes=2048,run_bytes=64,file_min_bytes=1048576,file_max_bytes=2097152,merge_bytes=1024,"
         "floor_bytes=1024,commit_bytes=1"]
 TIMEOUT_SECONDS = testing.HANG_SECONDS
 PROGRAM = None
