@@ -4,14 +4,15 @@
 Each run succeeds, or ends with status 3 or 4, one error and a hint. It never ends with a signal, terminate, or "bug
 in hfshard". No output appears before it is complete. `--resume` without the limit gives the tree of an undisturbed
 conversion. hfshard reports a limit from the start before it writes anything. One that falls midway can take effect
-at any allocation. Limits too low for the dynamic loader aren't tried: the steps begin where `--version` works.
+at any allocation. It falls before system calls that can change something, so a seed tests the same points each time.
+Limits too low for the dynamic loader aren't tried: the steps begin where `--version` works. Steps are fine where the
+system first grants a run's claim, since the memory that follows is then scarce.
 """
 
 import os
 import resource
 import shutil
 import sys
-import time
 
 import harness
 import watch
@@ -20,6 +21,9 @@ NOBODY = 65534
 # Above the least at which the program starts at all. A conversion needs about 240 MiB of data here.
 STEPS_MIB = (0, 0.5, 1, 2, 3, 4, 6, 8, 12, 16, 24, 48, 80, 120, 160, 200, 320)
 TOP_MIB = 400
+# Steps above the least limit with which a run writes. oneTBB maps its memory within these.
+FINE_MIB = 0.25
+FINE_STEPS = 40
 MEMORY = ["--max-memory", "512MiB", "--jobs", "2"]
 
 
@@ -95,24 +99,45 @@ def memory(fault, reference, limit, what):
     fault.expect(any(said["convert"]), f"every conversion fits into each of these: {what}")
 
 
-def midway(fault, reference, seconds):
+def refused_at_once(fault, bound, name):
+    """Returns whether a conversion under this limit ends before it writes anything."""
+    done = watch.run(fault.convert(name, *MEMORY), bound)
+    begun = os.path.lexists(fault.staging(name)) or done.status == 0
+    fault.run("clean", fault.path(name))
+    shutil.rmtree(fault.path(name), ignore_errors=True)
+    return not begun
+
+
+def scarce(fault, reference, limit, what):
+    """Runs conversions in fine steps from the least limit with which a run begins to write.
+
+    Once, the claim didn't include what oneTBB maps at its start. oneTBB was refused it, and ended the process."""
+    low, high = int(least_mib(fault, limit) * 4), 4 * 1024
+    while high - low > 1:
+        middle = (low + high) // 2
+        early = refused_at_once(fault, {limit: middle * watch.MIB // 4}, f"least{middle}")
+        low, high = (middle, high) if early else (low, middle)
+    said = []
+    for number in range(-4, FINE_STEPS):
+        mib = high / 4 + number * FINE_MIB
+        when = f"{what} of {mib:.2f} MiB"
+        said.append(squeeze(fault, reference, f"{what}fine{number}", when, limits={limit: int(mib * watch.MIB)}))
+    report(f"convert, {what} around {high / 4:.2f} MiB", said)
+    fault.expect("" in said, f"no conversion fits into any of these: {what}")
+
+
+def midway(fault, reference, calls):
     """Lowers the limit below the memory in use while a conversion writes. The system then refuses every request."""
     said = []
     for number in range(3 * fault.arguments.rounds):
-        name = f"midway{number}"
-        process = fault.start(fault.convert(name, *MEMORY))
-        items = os.path.join(fault.staging(name), "out", "0", "items")
-        while process.poll() is None and not os.path.isdir(items):
-            time.sleep(0.001)
-        time.sleep(fault.random.uniform(0, seconds))
-        try:
-            limit = resource.RLIMIT_AS if number % 2 else resource.RLIMIT_DATA
-            resource.prlimit(process.pid, limit, (watch.MIB, watch.MIB))
-        except ProcessLookupError:
-            pass
-        out, err = process.communicate(timeout=120)
-        done = watch.Outcome(process.args, process.returncode, out, err, 0, 0)
-        said.append(finish(fault, reference, name, done, f"midway, round {number}"))
+        name, call = f"midway{number}", fault.random.randint(1, calls)
+        process, stopped = fault.start_until(fault.convert(name, *MEMORY), call)
+        fault.expect(stopped, f"a conversion ended before call {call}")
+        limit = resource.RLIMIT_AS if number % 2 else resource.RLIMIT_DATA
+        resource.prlimit(process.pid, limit, (watch.MIB, watch.MIB))
+        err = fault.go_on(process)
+        done = watch.Outcome(process.args, process.returncode, "", err, 0, 0)
+        said.append(finish(fault, reference, name, done, f"midway, round {number}, call {call}"))
     report("limits that fall midway", said)
     fault.expect(any(said), "no conversion noticed that its limit fell")
 
@@ -139,11 +164,13 @@ def threads(fault, reference):
 
 def main():
     with harness.Fault(__doc__.splitlines()[0]) as fault:
-        reference, seconds = fault.reference()
+        reference, calls = fault.reference(), fault.count_calls(*MEMORY)
         memory(fault, reference, resource.RLIMIT_DATA, "data")
         memory(fault, reference, resource.RLIMIT_AS, "address space")
+        scarce(fault, reference, resource.RLIMIT_DATA, "data")
+        scarce(fault, reference, resource.RLIMIT_AS, "address space")
+        midway(fault, reference, calls)
         threads(fault, reference)
-        midway(fault, reference, seconds)
         return 0
 
 
