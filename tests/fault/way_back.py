@@ -82,7 +82,7 @@ class WayBack:
         self.remove("out")
 
     def draw(self, section):
-        """Returns the random numbers of one section. What other sections draw doesn't change them."""
+        """Returns random numbers for one section, whatever other sections draw."""
         return random.Random(f"{self.seed} {section}")
 
     def count_calls(self, command, words):
