@@ -3,7 +3,8 @@
 
 ctest can include the suites of other build directories, but not under a prefix. The same names in three presets would
 collide. So this asks each preset's ctest for its tests, and writes them again as `<preset>.<name>`, with all their
-properties. scripts/test runs it. One suite means one summary.
+properties. scripts/test runs it. One suite means one summary. Tests with the label `soak` are left out without --all, those with
+`maxtext` without --maxtext.
 """
 
 import argparse
@@ -41,7 +42,7 @@ MEMORY_FREE_BYTES = 4 << 30
 IN_MEMORY = {
     "release": ("golden.", "interop.fixture", "interop.compress", "interop.proof", "interop.way_back", "interop.any_pair", "interop.first_layers",
                 "interop.ragged", "interop.links", "interop.read_orbax", "interop.orbax_", "interop.dcp_", "interop.write_safetensors",
-                "fault.hub_", "fault.way_back", "syscall_faults", "cli.terminal"),
+                "fault.hub_", "fault.way_back", "fault.kill_publish", "syscall_faults", "cli.terminal"),
     "asan": ("unit_", "conformance", "property", "cli."),
     "tsan": ("unit_", "conformance", "property", "cli."),
 }
@@ -94,11 +95,9 @@ def add_test(name, command, properties):
     return "\n".join(lines) + "\n"
 
 
-def preset_tests(ctest, build, prefix, only_fast, memory_files):
-    """Returns the text of all tests of one build directory."""
-    command = [ctest, "--test-dir", build, "--show-only=json-v1"]
-    if only_fast:
-        command += ["-L", "^fast$"]
+def preset_tests(ctest, build, prefix, labels, memory_files):
+    """Returns the text of the tests of one build directory. `labels`: options of ctest that choose them."""
+    command = [ctest, "--test-dir", build, "--show-only=json-v1", *labels]
     listing = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     out = []
     for test in listing["tests"]:
@@ -147,20 +146,25 @@ def main():
     parser.add_argument("--ctest", default="ctest")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--only-fast", action="store_true", help="only fast tests of every preset")
+    parser.add_argument("--all", action="store_true", help="also the soak")
+    parser.add_argument("--maxtext", action="store_true", help="also the tests that need MaxText")
     parser.add_argument("presets", nargs="+", help="asan and tsan always give their fast tests only")
     arguments = parser.parse_args()
     text = ["# Written by scripts/all_tests.py.\n"]
     text += lint_tests(arguments.python)
     memory_files = has_room(MEMORY_FILES)
     for preset in arguments.presets:
-        only_fast = arguments.only_fast or preset in SANITIZER_ENVIRONMENT
-        text += preset_tests(arguments.ctest, os.path.join(ROOT, "build", preset), preset, only_fast,
-                             memory_files)
+        left_out = ([] if arguments.all else ["soak"]) + ([] if arguments.maxtext else ["maxtext"])
+        labels = ["-LE", f"^({'|'.join(left_out)})$"] if left_out else []
+        if arguments.only_fast or preset in SANITIZER_ENVIRONMENT:
+            labels += ["-L", "^fast$"]
+        text += preset_tests(arguments.ctest, os.path.join(ROOT, "build", preset), preset, labels, memory_files)
     out = os.path.join(ROOT, "build", "all")
     os.makedirs(out, exist_ok=True)
     with open(os.path.join(out, "CTestTestfile.cmake"), "w", encoding="utf-8") as file:
         file.write("\n".join(text))
-    print(f"   {sum(part.count('add_test(') for part in text)} tests in build/all")
+    where = "in memory" if memory_files else f"on the disk, since {MEMORY_FILES} has less than 4 GiB free"
+    print(f"   {sum(part.count('add_test(') for part in text)} tests in build/all; temporary files are {where}")
 
 
 if __name__ == "__main__":

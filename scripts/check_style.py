@@ -139,11 +139,31 @@ def check_cpp(path, text):
                              "reinterpret_cast; read bytes with load_le, store_le or memcpy")
     if path.startswith("tests/"):
         problems += find_all(r"\b(?:EXPECT|ASSERT)_L[TE]\([^;]*_clock::now", path, stripped,
-                             "a bound on wall-clock time fails on a loaded machine; use processor_seconds")
+                             "a bound on time fails on a loaded machine; count steps, calls or bytes")
     if is_product(path):
         problems += find_all(r"(?<![\w.])assert\s*\(|#\s*include\s*<(?:cassert|assert\.h)>", path, stripped,
                              "assert is compiled out of a release; throw Error for input, HFSHARD_CHECK for our bugs")
     return problems
+
+
+# Tests ask about the product, not about the machine. These files may ask the machine: the helpers, and the hub.
+MACHINE_PLACES = ("tests/support/testing.py", "tests/support/hub/", "tests/lint/")
+MACHINE_RULES = (
+    (r"ru_maxrss|RUSAGE_CHILDREN|ru_[us]time", "use testing.Watch for peaks; tests assert no processor time"),
+    (r"(assertLess\w*|expect|assert)\b.*\b(monotonic|perf_counter|seconds|elapsed|took)\b.*<"
+     r"|assertLess\w*\(.*(monotonic|perf_counter|time\.time)\(", "tests assert no upper bound on time"),
+    (r"while .*(monotonic|perf_counter|time\.time)\(\)", "use testing.wait_until, wait_for or stays"),
+    (r"time\.sleep\((?!0?\.0|self\._|fault\.random)", "poll with testing.wait_until; don't sleep for a fixed time"),
+    (r"\.bind\(\(|\bdef free_port\b", "use testing.with_port"),
+    (r"no_proxy=|[\"']no_proxy[\"']: [\"']\*|startswith\(\(?[\"']HF_", "use testing.clean"),
+    (r"(timeout|_SECONDS)\s*=\s*\d{1,2}\b(?! *\*)", "a limit is testing.HANG_SECONDS, which only a hang reaches"))
+
+
+def check_machine(path, text):
+    """Checks that a test waits, measures and cleans its environment with the helpers of tests/support/testing.py."""
+    if not path.startswith("tests/") or not path.endswith(".py") or path.startswith(MACHINE_PLACES):
+        return []
+    return [problem for pattern, sentence in MACHINE_RULES for problem in find_all(pattern, path, text, sentence)]
 
 
 def check_words(path, text):
@@ -263,7 +283,7 @@ def check_file(root, path):
         return problems  # It isn't text.
     text = raw.decode("utf-8", errors="replace")
     problems += check_data_languages(path, text)
-    problems += check_words(path, text)
+    problems += check_words(path, text) + check_machine(path, text)
     if is_cpp(path):
         problems += check_cpp(path, text)
     if path.endswith(".md"):

@@ -3,17 +3,25 @@
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
+phases_begun=false
 # What only saves time: objects of ccache, verdicts of clang-tidy, environments of the peers.
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/hfshard
 
 packages_build=(g++ cmake ninja-build pkg-config python3 nlohmann-json3-dev libsimdjson-dev libcli11-dev
   libtbb-dev libxxhash-dev libzstd-dev zlib1g-dev libssl-dev libfmt-dev libcurl4-openssl-dev)
 packages_test=(libgtest-dev libgmock-dev libbenchmark-dev python3-venv python3-pip python3-yaml git strace zsh fish
-  groff-base mandoc man-db zstd curl)
+  groff-base mandoc man-db zstd curl openssl ccache)
 # Another version would want another format and warn of other things; Debian 12 has this one, 13 doesn't.
 packages_lint=(clang-14 clang-format-14 clang-tidy-14)
 
-say() { printf '\n== %s\n' "$*"; }
+# say PHASE: names the phase that begins, and notes in build/phases when it began.
+say() {
+  printf '\n== %s\n' "$*"
+  mkdir -p build
+  [ $phases_begun = true ] || : >build/phases
+  phases_begun=true
+  printf '%s\t%s\n' "$(date +%s.%N)" "$*" >>build/phases
+}
 note() { printf '   %s\n' "$*"; }
 fail() {
   printf '\n%s: %s\n' "$(basename "$0")" "$*" >&2
@@ -27,6 +35,12 @@ as_root() {
   else
     sudo env DEBIAN_FRONTEND=noninteractive "$@"
   fi
+}
+
+# fetch_packages NAME...: updates the lists and installs the packages. A download that fails is tried again.
+fetch_packages() {
+  as_root apt-get -o Acquire::Retries=5 update -q </dev/null &&
+    as_root apt-get -o Acquire::Retries=5 install -q -y --no-install-recommends "$@" </dev/null
 }
 
 # install_packages NAME...: installs what is missing, and touches nothing when nothing is.
@@ -49,12 +63,9 @@ install_packages() {
   fi
   note "installing: ${missing[*]}"
   mkdir -p build
-  {
-    as_root apt-get update -q </dev/null &&
-      as_root apt-get install -q -y --no-install-recommends "${missing[@]}" </dev/null
-  } >build/apt.log 2>&1 || {
+  { fetch_packages "${missing[@]}" || { sleep 5 && fetch_packages "${missing[@]}"; }; } >build/apt.log 2>&1 || {
     tail -n 20 build/apt.log >&2
-    fail "apt-get failed; the whole output is in build/apt.log"
+    fail "apt-get failed twice; the whole output is in build/apt.log"
   }
 }
 
@@ -102,7 +113,7 @@ jobs() {
 use_ccache() {
   command -v ccache >/dev/null || return 1
   export CCACHE_DIR=$cache/ccache CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=2G CCACHE_COMPRESS=1
-  export CCACHE_CONFIGPATH=$CCACHE_DIR/ccache.conf
+  export CCACHE_CONFIGPATH=$CCACHE_DIR/ccache.conf CCACHE_STATSLOG=$root/build/ccache.log
   [ -z "${ccache_works:-}" ] || return "$ccache_works"
   # A cache that is read-only or damaged must not fail a build.
   ccache_works=1

@@ -8,7 +8,7 @@ file, since it skips included code. For a whole layer, it would follow the calls
 
 A job's key is the hash of everything in the project that clang-tidy's answer depends on. That is its files, the project's
 headers that they include, the two configurations, the compile command and the tool's version. Clean keys are empty files
-in build/tidy-cache, so a second run checks only changed files. `run_tidy.py FILE...` checks only the layers of these
+in ~/.cache/hfshard/tidy, so a second run checks only changed files. `run_tidy.py FILE...` checks only the layers of these
 files.
 """
 
@@ -30,7 +30,9 @@ import lint_common
 ROOT = lint_common.ROOT
 TIDY = "clang-tidy-14"
 DATABASE = os.environ.get("HFSHARD_TIDY_BUILD", os.path.join(ROOT, "build", "lint"))
-CACHE = os.path.join(ROOT, "build", "tidy-cache")
+# Outside the tree, so that a fresh clone finds the verdicts of another one.
+CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "hfshard", "tidy")
+KEPT_DAYS = 30  # after the last use
 COMMANDS = os.path.join(ROOT, "build", "tidy-commands")  # DATABASE in a form that clang can use
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.M)
 
@@ -171,12 +173,32 @@ def key_of(job, version):
     for path in job.files:
         headers_of(path, seen)
     state = hashlib.sha256()
-    for part in [version, job.command, job.off, *EXTRA]:
+    for part in [version, job.command.replace(ROOT, ""), job.off, *EXTRA]:
         state.update(part.encode() + b"\0")
     for name in [*job.files, *sorted(seen), ".clang-tidy"]:
         with open(os.path.join(ROOT, name), "rb") as file:
             state.update(name.encode() + b"\0" + file.read() + b"\0")
     return state.hexdigest()
+
+
+def remember(key):
+    """Notes that a job is clean, and when that was used. A cache that can't be written only costs time."""
+    try:
+        os.makedirs(CACHE, exist_ok=True)
+        with open(os.path.join(CACHE, key), "w", encoding="utf-8"):
+            pass
+    except OSError:
+        pass
+
+
+def forget_old():
+    """Removes the keys that no run has used for a month."""
+    try:
+        for entry in os.scandir(CACHE):
+            if re.fullmatch("[0-9a-f]{64}", entry.name) and time.time() - entry.stat().st_mtime > KEPT_DAYS * 86400:
+                os.remove(entry.path)
+    except OSError:
+        pass
 
 
 def check(job, key):
@@ -188,7 +210,7 @@ def check(job, key):
     if done.returncode != 0 and not said:
         said = done.stderr.strip() or f"clang-tidy ended with status {done.returncode}"
     if not said:
-        open(os.path.join(CACHE, key), "w", encoding="utf-8").close()
+        remember(key)
     return time.monotonic() - started, said
 
 
@@ -197,15 +219,15 @@ def main(wanted):
         print(f"LINT MISSING {TIDY}")
         return 77  # skipped
     version = subprocess.run([TIDY, "--version"], capture_output=True, text=True, check=True).stdout
-    os.makedirs(CACHE, exist_ok=True)
     jobs = jobs_of(compile_commands(), wanted)
     if not jobs:
         print("run_tidy: nothing to check; is build/lint configured?", file=sys.stderr)
         return 1
     keys = [key_of(job, version) for job in jobs]
     to_do = [(job, key) for job, key in zip(jobs, keys) if not os.path.exists(os.path.join(CACHE, key))]
-    for name in set(os.listdir(CACHE)) - set(keys) if not wanted else ():
-        os.remove(os.path.join(CACHE, name))
+    for key in set(keys) - {key for _, key in to_do}:
+        remember(key)
+    forget_old()
     started = time.monotonic()
     wrong = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:

@@ -88,7 +88,7 @@ class Bench:
             time.sleep(0.01)
         with open(port_file, encoding="utf-8") as file:
             self.endpoint = json.load(file)["endpoint"]
-        self.environment = {**os.environ, "HF_ENDPOINT": self.endpoint, "HF_HOME": os.path.join(folder, "none"), "no_proxy": "*"}
+        self.environment = measure.testing.clean(HF_ENDPOINT=self.endpoint, HF_HOME=os.path.join(folder, "none"))
 
     def close(self):
         for process in reversed(self.started):
@@ -133,6 +133,7 @@ class Bench:
         subprocess.run([*self.inside, "sh", "-c", words], check=True, env=self.environment)
 
     def convert(self, source, *words):
+        measure.testing.clean_own()
         os.environ.update(self.environment)
         return measure.run([*self.inside, self.options.hfshard, "convert", source, *words, "--max-memory", self.options.max_memory,
                             "--json", "--quiet", *self.options.option])

@@ -63,6 +63,7 @@ def parse():
     parser.add_argument("--vocab", type=int, default=measure.QWEN3_06B["vocab_size"],
                         help="rows of the embedding (default 151936)")
     parser.add_argument("--hosts", type=int, nargs="+", default=[8, 16], help="hosts to emulate one of (default 8 16)")
+    parser.add_argument("--predict", action="store_true", help="only compare what is read with the predictions; measure no time")
     return parser.parse_args()
 
 
@@ -286,6 +287,22 @@ def time_all(bench, layouts, times):
     return rows, medians
 
 
+def print_times(bench, layouts, times):
+    """Measures the loads of one host, and compares the slowest layout with the fastest one."""
+    cold = measure.drop_cache(bench.source)
+    print(f"{bench.options.runs} runs a case; warm: read before; cold by {cold}", flush=True)
+    rows, medians = time_all(bench, layouts, times)
+    if layouts[-1].label != "d":
+        rows.append(["d: no link in this build", *[""] * (len(rows[0]) - 1)])
+    print("\nOne host, the middle one:\n")
+    measure.print_table(rows)
+    if ("a", 16) in medians and ("c", 16) in medians:
+        speedup = medians["a", 16] / medians["c", 16]
+        print(f"\na / c for a host of 16: {speedup:.1f} times")
+        if bench.is_full and speedup < LEAST_SPEEDUP:
+            bench.fail(f"c loads only {speedup:.1f} times faster than a on a host of 16")
+
+
 def main():
     use_peers()
     options = parse()
@@ -293,19 +310,10 @@ def main():
     with measure.work_folder(options) as folder:
         measure.describe_machine(folder)
         bench = Bench(options, folder)
-        cold = measure.drop_cache(bench.source)
-        print(f"source: {bench.bytes} bytes; {options.runs} runs a case; warm: read before; cold by {cold}", flush=True)
+        print(f"source: {bench.bytes} bytes", flush=True)
         layouts = bench.make()
-        rows, medians = time_all(bench, layouts, times)
-        if layouts[-1].label != "d":
-            rows.append(["d: no link in this build", *[""] * (len(rows[0]) - 1)])
-        print("\nOne host, the middle one:\n")
-        measure.print_table(rows)
-        if ("a", 16) in medians and ("c", 16) in medians:
-            speedup = medians["a", 16] / medians["c", 16]
-            print(f"\na / c for a host of 16: {speedup:.1f} times")
-            if bench.is_full and speedup < LEAST_SPEEDUP:
-                bench.fail(f"c loads only {speedup:.1f} times faster than a on a host of 16")
+        if not options.predict:
+            print_times(bench, layouts, times)
         print("\nEvery host, against the grid and `plan --load-mesh`:\n")
         measure.print_table([["layout", "hosts", "share, MiB", "most read, MiB", "of share", "requests", "predicted"],
                              *[bench.count_all(layout, hosts) for layout in layouts if layout.words is not None

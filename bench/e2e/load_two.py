@@ -13,9 +13,12 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, os.pardir, "tests", "support"))
+
+import testing  # noqa: E402  (a module of tests/support)
 
 TIMEOUT_SECONDS = 600
 READ = re.compile(r"^(\d+) +p?read(?:64|v2?)?\(\d+<([^>]*)>.*?(?:= (\d+)|<unfinished \.\.\.>)$")
@@ -55,18 +58,11 @@ def traced(command, trace):
     return ["strace", "-f", "-y", "--seccomp-bpf", "-qq", "-s", "0", "-e", calls, "-o", trace, *command]
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def run(folder, item, source, leaves, devices):
-    """Both processes to their end; (bytes, reads, by strace) of each. A failure ends the bench."""
+def restored(folder, item, source, leaves, devices, port):
+    """Runs both processes to their end. Returns their facts and traces, or None if one failed."""
     task = os.path.join(folder, "two.json")
     with open(task, "w", encoding="utf-8") as file:
         json.dump(leaves, file)
-    port = free_port()
     processes, traces, found = [], [], []
     for number in range(2):
         traces.append(os.path.join(folder, f"two.{number}.strace"))
@@ -82,9 +78,18 @@ def run(folder, item, source, leaves, devices):
             process.kill()
     for process, (out, err) in zip(processes, ends):
         if process.returncode != 0:
-            sys.exit(f"one of two JAX processes ended with {process.returncode}\n{out}{err[-4000:]}")
+            print(f"one of two JAX processes ended with {process.returncode}\n{out}{err[-4000:]}", flush=True)
+            return None
+    return list(zip(found, traces))
+
+
+def run(folder, item, source, leaves, devices):
+    """Both processes to their end; (bytes, reads, by strace) of each. A second failure ends the bench."""
+    done = testing.with_port(lambda port: restored(folder, item, source, leaves, devices, port), attempts=2)
+    if done is None:
+        sys.exit("the two JAX processes failed twice")
     facts = []
-    for path, trace in zip(found, traces):
+    for path, trace in done:
         by_strace = os.path.exists(trace)
         with open(path, encoding="utf-8") as file:
             said = json.load(file)

@@ -15,6 +15,10 @@ import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(ROOT, "tests", "support"))
+
+import testing  # noqa: E402  (a module of tests/support)
+
 MIB = 1 << 20
 
 # Larger models of other kinds: name -> family and config. Widths of real models, fewer layers.
@@ -70,17 +74,18 @@ def run(command, data_limit_bytes=None):
         started = time.monotonic()
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                                    preexec_fn=limit if data_limit_bytes else None)
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        seconds = time.monotonic() - started
-        counted = io_counters(process.pid)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
+        with testing.Watch(process) as watched:
+            while not watched.has_ended():
+                pass
+            seconds = time.monotonic() - started
+            counted = io_counters(process.pid)
+            watched.reap()
         out.seek(0)
         err.seek(0)
         output = out.read().decode()
         if process.returncode != 0:
             sys.exit(f"{' '.join(command)}\nended with {process.returncode}\n{output}{err.read().decode()}")
-    return Outcome(seconds, usage.ru_maxrss * 1024, output, counted["rchar"], counted["wchar"])
+    return Outcome(seconds, watched.peak_bytes, output, counted["rchar"], counted["wchar"])
 
 
 def files_of(path):

@@ -166,6 +166,9 @@ struct Choice {
   /// Ignore the trees that trainers save in addition to a model, such as the optimizer's state.
   bool model_alone = false;
   FileGlobs files = {};  ///< selects one of several sets of weights
+  /// Globs of arrays that aren't needed. If a header describes one of them in a way that can't be
+  /// read, its name is in Catalog::unreadable.
+  std::vector<std::string> without = {};
 };
 
 /// One checkpoint format. Stateless and thread-safe; implementations live in src/format/<name>/.

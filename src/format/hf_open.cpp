@@ -1,6 +1,7 @@
 #include "format/hf_open.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -47,6 +48,7 @@ void add_file(Catalog& catalog, StorePath path, std::string name, const HeaderRe
   catalog.files.push_back({std::move(path), std::move(name), header.identity.size_bytes,
                            std::move(header.identity.version), std::move(header.sha256),
                            std::move(header.identity.inodes)});
+  std::ranges::move(header.unreadable, std::back_inserter(catalog.unreadable));
   for (TensorInfo& tensor : header.tensors) {
     tensor.file = id;
     catalog.tensors.push_back(std::move(tensor));
@@ -73,8 +75,16 @@ void add_file(Catalog& catalog, StorePath path, std::string name, const HeaderRe
   throw error;
 }
 
+// Returns whether a header describes the tensor in a way that can't be read.
+bool is_unreadable(const Catalog& catalog, const std::string& name) {
+  return std::ranges::find(catalog.unreadable, name) != catalog.unreadable.end();
+}
+
 // Requires both lists to be sorted by name, without duplicates.
-void check_against_index(const Catalog& catalog, const HfIndex& index) {
+void check_against_index(const Catalog& catalog, HfIndex index) {
+  if (!catalog.unreadable.empty())
+    std::erase_if(index.tensors,
+                  [&](const auto& listed) { return is_unreadable(catalog, listed.first); });
   auto listed = index.tensors.begin();
   for (const TensorInfo& tensor : catalog.tensors) {
     if (listed != index.tensors.end() && listed->first < tensor.name) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -103,7 +105,36 @@ std::string why_unknown(const Catalog& tree) {
                          : std::string("config.json has no model_type"));
 }
 
+// Returns the number that is the first component of a name with only digits.
+std::optional<std::uint64_t> layer_of(const std::string& name) {
+  constexpr std::size_t kMostDigits = 9;
+  for (const std::string& part : split(name, '.')) {
+    if (part.empty() || part.size() > kMostDigits || !std::ranges::all_of(part, is_digit)) continue;
+    return std::stoull(part);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::string missing_layers(const std::vector<std::string>& wanted,
+                           const std::vector<std::string>& missing) {
+  std::map<std::uint64_t, std::size_t> lacks;  // layer -> tensors that aren't there
+  for (const std::string& name : wanted) {
+    if (const auto layer = layer_of(name)) ++lacks[*layer];
+  }
+  const std::size_t layers = lacks.size();
+  for (const std::string& name : missing) {
+    if (const auto layer = layer_of(name)) --lacks[*layer];
+  }
+  const auto is_there = [](const auto& entry) { return entry.second != 0; };
+  std::erase_if(lacks, is_there);
+  if (lacks.empty()) return {};
+  return fmt::format(
+      "config.json asks for {} layers, and the checkpoint has nothing of {}{}", layers,
+      lacks.size() == 1 ? "layer " : fmt::format("{} of them, first layer ", lacks.size()),
+      lacks.begin()->first);
+}
 
 Completeness check_complete(const Catalog& catalog, const MappingOptions& mapping) {
   Completeness out;
@@ -126,15 +157,17 @@ Completeness check_complete(const Catalog& catalog, const MappingOptions& mappin
   if (!check) return out;
   const std::string why = std::exchange(out.unchecked, {});
   const CheckFinding* first = nullptr;
-  std::size_t missing = 0;
+  std::vector<std::string> lacking;
   for (const CheckFinding& finding : check->findings) {
     if (left_out(mapping, finding.tensor)) continue;
     if (finding.rule.empty()) {
       out.others.push_back(finding.tensor);
-    } else if (missing++ == 0) {
-      first = &finding;
+      continue;
     }
+    if (lacking.empty()) first = &finding;
+    lacking.push_back(finding.tensor);
   }
+  const std::size_t missing = lacking.size();
   for (const std::string& name : out.others) {  // codes aren't tensors of the model
     const UndecodedMethod* method = quantization().undecoded_name(name);
     if (method == nullptr) continue;
@@ -154,17 +187,20 @@ Completeness check_complete(const Catalog& catalog, const MappingOptions& mappin
     return out;
   }
   if (missing == 0) return out;
+  std::vector<std::string> wanted = lacking;
+  for (const TensorInfo& tensor : catalog.tensors) wanted.push_back(tensor.name);
+  const std::string layers = missing_layers(wanted, lacking);
   throw Error(ErrorCode::not_found,
               missing == 1 ? std::string("the source lacks a tensor of the model")
                            : fmt::format("the source lacks {} tensors of the model", missing))
       .in_file(catalog.location)
       .in_tensor(first->tensor)
       .by_rule(first->rule)
-      .hint(fmt::format("config.json expects {}{}; {}", missing == 1 ? "it" : "them",
+      .hint(fmt::format("config.json expects {}{}{}; {}", missing == 1 ? "it" : "them",
                         out.others.empty()
                             ? std::string()
                             : "; the model has no " + quoted_list(out.others, kShownNames),
-                        kTakeAll));
+                        layers.empty() ? "" : "; " + layers, kTakeAll));
 }
 
 Completeness check_complete_tree(Catalog tree, std::string config_text,

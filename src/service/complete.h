@@ -27,6 +27,12 @@ struct Completeness {
   std::string compared;
 };
 
+/// Returns that a checkpoint has nothing of some layers, and the number of layers in the config.
+/// Empty if each layer has a tensor. `wanted`: names of all tensors of the model, which has its
+/// layers' numbers in them; `missing`: those that the checkpoint lacks.
+std::string missing_layers(const std::vector<std::string>& wanted,
+                           const std::vector<std::string>& missing);
+
 /// Compares a checkpoint that has the names of its model's files with its config. Compares nothing
 /// if --include or --num-layers select tensors, or if no family knows the config. Throws:
 /// not_found, bad_input (a missing tensor or another shape).

@@ -226,7 +226,7 @@ namespace {
 
 template <typename Arrays>
 Naming naming_of(const Arrays& arrays, std::string head, bool nnx, bool files) {
-  Naming out{std::move(head), {}, nnx, files, {}, {}};
+  Naming out{std::move(head), {}, nnx, files, {}, {}, {}};
   for (const Array& array : arrays) out.names.push_back(array.name);
   std::ranges::sort(out.names);
   return out;
@@ -247,6 +247,23 @@ std::string about_scheme(const std::string& name) {
   const std::vector<SchemeSummary> known = known_schemes();
   const auto found = std::ranges::find(known, name, &SchemeSummary::name);
   return found == known.end() ? "the names of scheme " + name : found->about;
+}
+
+// Returns a naming as earlier releases of the scheme's loader have it, if they differ.
+std::optional<Naming> former_naming(const Naming& naming, const std::string& scheme) {
+  std::vector<std::pair<std::string, std::string>> pairs;  // former and present name
+  for (const std::string& name : naming.names) pairs.emplace_back(former_name(scheme, name), name);
+  if (std::ranges::all_of(pairs, [](const auto& pair) { return pair.first == pair.second; }))
+    return std::nullopt;
+  std::ranges::sort(pairs);
+  Naming out = naming;
+  out.names.clear();
+  for (auto& [former, present] : pairs) {
+    out.names.push_back(std::move(former));
+    out.present.push_back(std::move(present));
+  }
+  out.about = fmt::format("{} from an earlier release", naming.about);
+  return out;
 }
 
 // Returns the keys above a model's names that differ from the scheme's only in the last key.
@@ -306,6 +323,7 @@ std::vector<Naming> namings_of(const std::string& config_text, const std::string
       out.push_back(naming_of(made.model.leaves, scheme.head(), nnx, false));
       out.back().collections = collections_of(made.model, scheme);
       out.back().about = about_scheme(scheme.name);
+      if (auto former = former_naming(out.back(), scheme.name)) out.push_back(*std::move(former));
     } catch (const Error& error) {  // the scheme doesn't have this model
       if (error.code() == ErrorCode::internal) throw;
     }

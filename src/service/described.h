@@ -36,6 +36,12 @@ struct Naming {
   bool files = false;              ///< of the model's files, or a dialect
   std::string about;               ///< whose they are: "torchtitan's"; empty for the files'
   std::vector<std::string> names;  ///< sorted
+  /// For an earlier release's names: the present name for each of `names`. Otherwise empty.
+  std::vector<std::string> present;
+  /// Returns the model's present name for a name.
+  const std::string& present_name(std::size_t i) const {
+    return present.empty() ? names[i] : present[i];
+  }
 };
 /// Returns the names in every scheme and dialect, and last the names of the model's files. Returns
 /// nothing if no family knows the config.

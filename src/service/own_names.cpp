@@ -16,6 +16,7 @@
 #include "mapping/tables/table.h"
 #include "plan/compile/compile_model.h"
 #include "plan/compile/steps.h"
+#include "service/complete.h"
 #include "service/described.h"
 #include "service/recorded.h"
 #include "service/renamed.h"
@@ -106,6 +107,13 @@ class Undoing {
         fmt::format("the tensors have the base model's names (as AutoModel saves them); hfshard "
                     "read them as {} and the name",
                     quote(prefix)));
+  }
+
+  void take_repeats_off(Names once) {
+    const auto differs = std::ranges::mismatch(once, names_).in2;
+    notes_.push_back(fmt::format(
+        "a prefix is repeated in tensor names such as {}; hfshard read it once", quote(*differs)));
+    names_ = std::move(once);
   }
 
   OwnNames finish() {
@@ -211,6 +219,38 @@ bool are_known(Names names, const std::string& config_text, const MappingOptions
   return false;
 }
 
+// Returns the names that no rule of the family takes. Returns nothing if the rules don't have the
+// model.
+Names unknown_names(Names names, const std::string& config_text, const MappingOptions& mapping) {
+  std::ranges::sort(names);
+  const NameList list{"", config_text, std::move(names)};
+  Names out;
+  for (const bool stacked : {true, false}) {
+    MappingOptions options = mapping;
+    options.stacked = stacked;
+    try {
+      for (const CheckFinding& finding : check_names(list, options).findings)
+        if (finding.rule.empty()) out.push_back(finding.tensor);
+      break;
+    } catch (const Error& error) {  // compiling reports why the rules don't have this model
+      if (error.code() == ErrorCode::internal) throw;
+    }
+  }
+  return out;
+}
+
+// Returns arrays that the model computes from its config, and no rule takes. A copy with the
+// files' names keeps them.
+Names buffers_among(const Names& names, const std::string& config_text,
+                    const MappingOptions& mapping) {
+  if (config_text.empty() || !has_rules(mapping)) return {};
+  if (std::ranges::none_of(names, is_computed_buffer)) return {};
+  if (!find_family(parse_json(config_text, "config.json"), mapping.files)) return {};
+  Names out = unknown_names(names, without_codes(config_text, "config.json"), mapping);
+  std::erase_if(out, [](const std::string& name) { return !is_computed_buffer(name); });
+  return out;
+}
+
 // Returns the names with a prefix. An output head, which is outside the base model, keeps its name.
 Names with_prefix(const Names& names, const std::string& prefix) {
   Names out;
@@ -263,11 +303,41 @@ void find_base_prefix(const MappingTable& table, const std::string& config,
   }
 }
 
+// Returns a name whose first components don't follow themselves: "model.layers.0" for
+// "model.model.layers.0".
+std::string without_repeats(const std::string& name) {
+  Names out;
+  bool in_front = true;
+  for (const std::string& part : split(name, '.')) {
+    in_front = in_front && !(part.empty() || is_digit(part.front()));
+    if (!in_front || out.empty() || out.back() != part) out.push_back(part);
+  }
+  return join(out, ".");
+}
+
+// Undoes prefixes that a release of transformers wrote two or three times. The family must know
+// the shorter names, and not the stored ones. Source: huggingface/transformers issue 46650.
+void take_repeats_off(const MappingTable& table, const std::string& config,
+                      const MappingOptions& asked, Undoing& undoing) {
+  Names once;
+  for (const std::string& name : undoing.names()) once.push_back(without_repeats(name));
+  if (once == undoing.names()) return;
+  const MappingOptions mapping = by_main_scheme(table, asked);
+  if (are_known(undoing.names(), config, mapping) || !are_known(once, config, mapping)) return;
+  undoing.take_repeats_off(std::move(once));
+}
+
 }  // namespace
 
 std::string without_wrappers(std::string name) {
   for (const std::string_view wrapper : kAnywhere) take_wrapper_off(name, wrapper);
   return name;
+}
+
+std::string computed_note(const std::vector<std::string>& names) {
+  return fmt::format("left out: {} that the model computes from its config: {}",
+                     names.size() == 1 ? "1 array" : fmt::format("{} arrays", names.size()),
+                     quoted_list(names, kShownNames));
 }
 
 bool takes_prefix_off(const MappingOptions& mapping) {
@@ -285,6 +355,7 @@ OwnNames own_names(const std::vector<std::string>& names, const std::string& con
   if (!family) return out.finish();
   const MappingTable table = load_table(*family);
   const std::string config = without_codes(config_text, "config.json");
+  take_repeats_off(table, config, mapping, out);
   take_outer_off(table, config, mapping, out);
   if (has_rules(mapping)) find_base_prefix(table, config, mapping, out);
   return out.finish();
@@ -349,10 +420,14 @@ std::shared_ptr<const Checkpoint> with_names_by_config(std::shared_ptr<const Che
   const Catalog& catalog = opened->catalog();
   for (const TensorInfo& tensor : catalog.tensors) names.push_back(tensor.name);
   OwnNames own = own_names(names, config_text, catalog.location, mapping);
+  const Names computed = buffers_among(own.names, config_text, mapping);
+  if (!computed.empty()) own.notes.push_back(computed_note(computed));
   if (own.notes.empty()) return opened;
   std::vector<NamedArray> arrays;
-  for (std::uint32_t i = 0; i < own.names.size(); ++i)
-    arrays.push_back({i, std::move(own.names[i])});
+  for (std::uint32_t i = 0; i < own.names.size(); ++i) {
+    if (std::ranges::find(computed, own.names[i]) == computed.end())
+      arrays.push_back({i, std::move(own.names[i])});
+  }
   return renamed(std::move(opened), std::move(arrays), own.notes);
 }
 

@@ -42,6 +42,9 @@ std::shared_ptr<const Checkpoint> with_names_if_any(std::shared_ptr<const Checkp
                                                     const StorePath& place,
                                                     const MappingOptions& mapping);
 
+/// Returns the note for arrays that are left out because the model computes them.
+std::string computed_note(const std::vector<std::string>& names);
+
 /// Returns a name without wrapping modules.
 std::string without_wrappers(std::string name);
 

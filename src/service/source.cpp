@@ -285,8 +285,9 @@ CompiledModel compile_across(TreeSource& tree, const StorePath& place, const Pla
                                             out.scheme, out.stacked ? "stacked" : "separate"))
       .in_file(place.text())
       .hint(
-          "run hfshard reshard for another mesh, or convert --to safetensors to get the Hugging "
-          "Face model");
+          "for another mesh, run hfshard reshard; for the Hugging Face model, pass --to "
+          "safetensors "
+          "--scheme hf");
 }
 
 // Returns whether a reshard writes a model's directory: files with its own names, and its config.
@@ -380,6 +381,7 @@ std::optional<OpenedSource> open_tree_model(const StorePath& place, const PlanOp
   // Checks that the metadata, which were read first, and the data are from the same version.
   if (before && *before != tree->catalog().files.front().identity())
     throw changed_source(read.text());
+  if (options.tree.config_text) check_elements(tree->catalog());
   if (!options.tree.same) {
     auto named = with_model_names(tree, options.tree, options.mapping);
     if (named != tree) tree = std::make_shared<TreeSource>(std::move(named), read, std::string());
@@ -433,26 +435,6 @@ bool note_completeness(const Catalog& source, const MappingOptions& mapping, boo
   return part;
 }
 
-// A whole model lacks its head if only the untied config misses a tensor. Throws: usage.
-void check_head(const Catalog& source, const Catalog& untied, MappingOptions mapping) {
-  mapping.num_layers.reset();  // the head doesn't belong to a layer
-  const auto lacks = [&](const Catalog& files) -> std::optional<std::string> {
-    try {
-      check_complete(files, mapping);
-    } catch (const Error& error) {
-      if (error.code() == ErrorCode::not_found) return error.tensor();
-      throw;
-    }
-    return std::nullopt;
-  };
-  const auto head = lacks(untied);
-  if (!head || lacks(source)) return;
-  throw Error(ErrorCode::usage, "--untie needs an output head, and the source doesn't store one")
-      .in_file(source.location)
-      .in_tensor(*head)
-      .hint("leave out --untie; the embedding is also the head");
-}
-
 }  // namespace
 
 CompiledModel compile_source(const Catalog& source, const StorePath& place,
@@ -485,12 +467,16 @@ OpenedSource open_source_model(const StorePath& place, const PlanOptions& option
   check_no_tree(place, options.tree);
   Choice choice;
   choice.files = options.files;
+  choice.without = options.mapping.exclude;
   std::shared_ptr<const Checkpoint> opened =
       with_own_names(with_config(open_source(place, choice), options.tree), place, options.mapping);
   refuse_adapter_tensors(opened->catalog(), opened->catalog().config_text, options.mapping);
+  const bool copied = !has_rules(options.mapping) && !options.mapping.include.empty();
+  if (!copied) check_elements(opened->catalog());
   MappingOptions mapping = options.mapping;
   if (takes_prefix_off(mapping)) mapping.prefix.clear();
   CompiledModel model = compile_source(opened->catalog(), place, mapping);
+  if (copied) warn_of_no_elements(opened->catalog(), model.warnings);
   const bool part = note_completeness(opened->catalog(), mapping, place.is_file(), model);
   if (part) opened = without_side_files(std::move(opened));
   return {std::move(opened), std::move(model), std::nullopt};

@@ -46,4 +46,33 @@ void check_no_tree(const StorePath& place, const TreeOptions& asked) {
   }
 }
 
+void check_elements(const Catalog& source) {
+  const TensorInfo* first = nullptr;
+  std::size_t count = 0;
+  for (const TensorInfo& info : source.tensors) {
+    if (info.shape.rank() != 1 || info.shape[0] != 0) continue;
+    if (count++ == 0) first = &info;
+  }
+  if (2 * count <= source.tensors.size()) return;
+  // Source: deepspeedai/DeepSpeed deepspeed/runtime/engine.py save_16bit_model,
+  // deepspeed/utils/zero_to_fp32.py.
+  throw Error(ErrorCode::bad_input,
+              fmt::format("{} of {} tensors have no elements: the checkpoint was saved without "
+                          "gathering its shards",
+                          count, source.tensors.size()))
+      .in_file(source.location)
+      .in_tensor(first->name)
+      .hint(
+          "save it again with stage3_gather_16bit_weights_on_model_save (DeepSpeed), or run "
+          "zero_to_fp32.py on the trainer's own checkpoint");
+}
+
+void warn_of_no_elements(const Catalog& source, std::vector<std::string>& warnings) {
+  try {
+    check_elements(source);
+  } catch (const Error& error) {  // a copy of the files has them all
+    warnings.push_back("the output is as empty as its source: " + error.sentence());
+  }
+}
+
 }  // namespace hfshard

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "bytes/store/store.h"
+#include "catalog/catalog.h"
 
 #include "hfshard/plan.h"
 
@@ -17,5 +19,11 @@ void check_no_files(const StorePath& place, const FileGlobs& asked);
 
 /// Throws: usage, for options of trees if the source is a model.
 void check_no_tree(const StorePath& place, const TreeOptions& asked);
+
+/// Throws: bad_input, if most arrays have no elements, because a trainer saved them without
+/// gathering its shards. Arrays of a shape such as 0x64 are meant to be empty, and don't count.
+void check_elements(const Catalog& source);
+/// Adds a warning instead.
+void warn_of_no_elements(const Catalog& source, std::vector<std::string>& warnings);
 
 }  // namespace hfshard

@@ -13,6 +13,7 @@
 #include "ops/index_map.h"
 #include "ops/value.h"
 #include "plan/compile/steps.h"
+#include "service/complete.h"
 
 #include "hfshard/error.h"
 
@@ -95,6 +96,25 @@ void claim_ties(const Catalog& tree, const std::string& config_text, const std::
     }
   }
   if (!claims.leaves.empty()) model.claims = std::make_shared<const CompiledModel>(claims);
+}
+
+void check_head(const Catalog& source, const Catalog& untied, MappingOptions mapping) {
+  mapping.num_layers.reset();  // the head doesn't belong to a layer
+  const auto lacks = [&](const Catalog& files) -> std::optional<std::string> {
+    try {
+      check_complete(files, mapping);
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::not_found) return error.tensor();
+      throw;
+    }
+    return std::nullopt;
+  };
+  const auto head = lacks(untied);
+  if (!head || lacks(source)) return;
+  throw Error(ErrorCode::usage, "--untie needs an output head, and the source doesn't store one")
+      .in_file(source.location)
+      .in_tensor(*head)
+      .hint("leave out --untie; the embedding is also the head");
 }
 
 }  // namespace hfshard

@@ -16,4 +16,8 @@ namespace hfshard {
 void claim_ties(const Catalog& tree, const std::string& config_text, const std::string& config_name,
                 const MappingOptions& mapping, CompiledModel& model);
 
+/// Checks the files of a model for --untie. Throws: usage, if only the untied config misses a
+/// tensor, which is then the head. `untied`: the source with that config.
+void check_head(const Catalog& source, const Catalog& untied, MappingOptions mapping);
+
 }  // namespace hfshard

@@ -101,8 +101,7 @@ class ModelFinder {
   std::optional<ModelPlace> find() const {
     std::vector<ModelPlace> places = all_places();
     std::erase_if(places, [](const ModelPlace& place) { return place.of_optimizer(); });
-    if (places.empty() || places.front().found <= count_stored(tree_, most_stored()))
-      return std::nullopt;
+    if (places.empty() || places.front().found <= most_present()) return std::nullopt;
     refuse_two(places);
     return places.front();
   }
@@ -126,6 +125,15 @@ class ModelFinder {
     for (const Naming& naming : namings_) add_places(naming, out);
     std::ranges::stable_sort(out, is_better);
     return out;
+  }
+
+  // Returns how many names the tree has in the best form of the present releases.
+  std::size_t most_present() const {
+    std::size_t most = 0;
+    for (const Naming& naming : namings_) {
+      if (naming.present.empty()) most = std::max(most, count_stored(tree_, naming));
+    }
+    return most;
   }
 
   const Naming& most_stored() const {
@@ -218,7 +226,8 @@ void check_twice(const std::vector<NamedArray>& arrays, const Catalog& tree) {
 std::unordered_map<std::string, std::string> names_by_tail(const Naming& naming,
                                                            const std::string& gone) {
   std::unordered_map<std::string, std::string> out;
-  for (const std::string& name : naming.names) out.emplace(tail_of(naming, gone, name), name);
+  for (std::size_t i = 0; i < naming.names.size(); ++i)
+    out.emplace(tail_of(naming, gone, naming.names[i]), naming.present_name(i));
   return out;
 }
 
@@ -272,6 +281,55 @@ std::shared_ptr<const Checkpoint> with_arrays_in_place(std::shared_ptr<const Che
   return renamed(std::move(tree), std::move(arrays), {note});
 }
 
+// Returns the tree without the arrays that the model computes, under the present names.
+std::shared_ptr<const Checkpoint> without_computed(std::shared_ptr<const Checkpoint> tree,
+                                                   const std::vector<Naming>& namings) {
+  const auto is_weight = [&](const std::string& name) {
+    return std::ranges::any_of(namings, [&](const Naming& naming) {
+      return std::ranges::binary_search(naming.names, name);
+    });
+  };
+  const std::vector<TensorInfo>& all = tree->catalog().tensors;
+  std::vector<NamedArray> arrays;
+  Names computed;
+  for (std::uint32_t i = 0; i < all.size(); ++i) {
+    if (is_computed_buffer(all[i].name) && !is_weight(all[i].name)) {
+      computed.push_back(all[i].name);
+    } else {
+      arrays.push_back({i, all[i].name});
+    }
+  }
+  if (computed.empty()) return tree;
+  return renamed(std::move(tree), std::move(arrays), {computed_note(computed)});
+}
+
+// Throws: not_found, with names as the tree has them.
+[[noreturn]] void refuse_missing(const Catalog& tree, const Naming& naming, const Names& missing) {
+  const std::string layers = missing_layers(naming.names, missing);
+  throw Error(ErrorCode::not_found,
+              missing.size() == 1
+                  ? fmt::format("the checkpoint lacks one {} of the model", tree.wording.array)
+                  : fmt::format("the checkpoint lacks {} {} of the model", missing.size(),
+                                tree.wording.arrays))
+      .in_file(tree.location)
+      .in_tensor(missing.front())
+      .hint(fmt::format("its names are {}, and the model of --config has {}{}: pass the config of "
+                        "this model, or save the whole model",
+                        naming.about, naming.names.size(), layers.empty() ? "" : "; " + layers));
+}
+
+// Throws: not_found, if a tree with the names of an earlier release lacks one.
+void check_former(const Catalog& tree, const ModelPlace& place, const Names& names) {
+  if (place.naming->present.empty() || place.found == place.naming->names.size()) return;
+  const std::set<std::string, std::less<>> there(names.begin(), names.end());
+  Names missing;
+  for (const std::string& name : place.naming->names) {
+    if (!there.contains(place.root + tail_of(*place.naming, place.gone, name)))
+      missing.push_back(name);
+  }
+  if (!missing.empty()) refuse_missing(tree, *place.naming, missing);
+}
+
 // Returns the tree at a place, with the model's names.
 std::shared_ptr<const Checkpoint> at_place(std::shared_ptr<const Checkpoint> tree,
                                            const ModelFinder& finder, const ModelPlace& place) {
@@ -303,11 +361,13 @@ std::shared_ptr<const Checkpoint> at_place(std::shared_ptr<const Checkpoint> tre
     }
     notes.push_back(std::move(note));
   }
+  if (!place.naming->present.empty())
+    notes.push_back(fmt::format("hfshard read its names as {}", place.naming->about));
   if (place.naming->nnx) {
     notes.emplace_back("hfshard read its names as those of MaxText's pretraining");
   } else if (!place.gone.empty()) {
     notes.push_back(fmt::format("hfshard put {} before its names", quote(place.gone)));
-  } else if (place.root.empty()) {
+  } else if (place.root.empty() && place.naming->present.empty()) {
     notes.emplace_back("hfshard removed wrappers from its names");
   }
   if (!random.empty()) {
@@ -342,9 +402,11 @@ std::shared_ptr<const Checkpoint> with_model_names(std::shared_ptr<const Checkpo
   if (namings.empty()) return with_names_by_config(std::move(tree), *asked.config_text, mapping);
   const ModelFinder finder(tree->catalog(), namings);
   const std::optional<ModelPlace> place = finder.find();
-  if (place) return at_place(std::move(tree), finder, *place);
+  if (place && mapping.include.empty() && !mapping.num_layers)
+    check_former(tree->catalog(), *place, finder.names_for(*place->naming));
+  if (place) return without_computed(at_place(std::move(tree), finder, *place), namings);
   const std::vector<NamedArray> aside = arrays_aside(tree->catalog(), finder.naming());
-  return with_arrays_in_place(std::move(tree), aside);
+  return without_computed(with_arrays_in_place(std::move(tree), aside), namings);
 }
 
 std::vector<std::string> names_in_model(const Catalog& tree, const TreeOptions& asked,
@@ -399,17 +461,8 @@ void refuse_missing(const Catalog& tree, const TreeOptions& asked, const Mapping
   if (best->about.empty() || most <= count_stored(tree, namings.back())) return;
   Names missing = best->names;
   std::erase_if(missing, [&](const std::string& name) { return tree.find(name).has_value(); });
-  if (missing.empty() || 2 * missing.size() > best->names.size()) return;
-  throw Error(ErrorCode::not_found,
-              missing.size() == 1
-                  ? fmt::format("the checkpoint lacks one {} of the model", tree.wording.array)
-                  : fmt::format("the checkpoint lacks {} {} of the model", missing.size(),
-                                tree.wording.arrays))
-      .in_file(tree.location)
-      .in_tensor(missing.front())
-      .hint(fmt::format("its names are {}, and the model of --config has {}: pass the config of "
-                        "this model, or save the whole model",
-                        best->about, best->names.size()));
+  if (missing.empty()) return;
+  refuse_missing(tree, *best, missing);
 }
 
 void check_undone(const Catalog& tree, const CompiledModel& made, const std::string& config_text,

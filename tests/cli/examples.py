@@ -79,7 +79,7 @@ def main():
     make_checkpoint(program, root)
     server = hub.Hub()
     server.add("Qwen/Qwen3-8B", {"main": "Qwen3-8B"})
-    os.environ |= {"HF_ENDPOINT": server.endpoint, "HF_HUB_OFFLINE": "0", "HF_HUB_CACHE": os.path.join(base, "cache"), "no_proxy": "*"}
+    os.environ |= {"HF_ENDPOINT": server.endpoint, "HF_HUB_OFFLINE": "0", "HF_HUB_CACHE": os.path.join(base, "cache")}
     count = 0
     problems = []
     for command, text in commands(program):

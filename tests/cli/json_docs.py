@@ -225,7 +225,7 @@ def readings(check):
 def fetches(check):
     with hub.Hub() as server:
         server.add("org/model", {"main": "hf"})
-        os.environ.update(HF_ENDPOINT=server.endpoint, HF_HUB_CACHE="cache", HF_HUB_OFFLINE="0", no_proxy="*")
+        os.environ.update(HF_ENDPOINT=server.endpoint, HF_HUB_CACHE="cache", HF_HUB_OFFLINE="0")
         check.run(0, "fetch", "fetch", "org/model")
         check.run(3, "fetch", "fetch", "org/none")
 

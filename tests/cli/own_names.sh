@@ -8,7 +8,7 @@ fresh() { # FAMILY EXPRESSION: its example, with tensors of other names, in `in`
 }
 same() { # OPTIONS: what convert says of the names, and that the result is the model's
   rm -rf out
-  "$HFSHARD" convert in out "$@" 2>&1 | grep -E 'wrapper|taken off|base model|error|hint|tensor  ' || true
+  "$HFSHARD" convert in out "$@" 2>&1 | grep -E 'wrapper|taken off|base model|repeated|error|hint|tensor  ' || true
   "$HFSHARD" diff good out --quiet >/dev/null && echo "the same model" || echo "another model"
   "$HFSHARD" diff in out --quiet >/dev/null && echo "the same as its source" || echo "not the same as its source"
   "$HFSHARD" verify out in --quiet >/dev/null && echo "verified" || echo "not verified"
@@ -73,3 +73,31 @@ show convert in out2 --to dcp --scheme hf
 fresh qwen3 "None if 'lm_head' in n or '1.mlp' in n else n.removeprefix('model.')"
 sed -i 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' in/config.json
 show convert in out3 --to safetensors
+echo "-- a prefix two and three times, as a release of transformers wrote it"
+for times in model. model.model.; do
+  fresh qwen3 "'$times' + n if n.startswith('model.') else n"
+  same
+  same --to safetensors
+done
+fresh gemma3 "n.replace('language_model.', 'language_model.language_model.')"
+same
+echo "-- arrays that the model computes"
+fresh qwen3 "n.replace('lm_head.weight', 'model.rotary_emb.cos_cached')"
+sed -i 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' in/config.json
+"$HFSHARD" convert in out 2>&1 | grep -E -A1 'left out|error|doesn'
+"$HFSHARD" convert in copy --scheme hf --to safetensors 2>&1 | grep -E -A1 'left out|error|doesn'
+echo "-- files without elements"
+fresh qwen3 "n"
+python3 - in/model.safetensors <<'PY'
+import json, struct, sys
+with open(sys.argv[1], "r+b") as file:
+    length = struct.unpack("<Q", file.read(8))[0]
+    header = {name: {**entry, "shape": [0], "data_offsets": [0, 0]} for name, entry in json.loads(file.read(length)).items() if name != "__metadata__"}
+    text = json.dumps(header).encode()
+    file.seek(0)
+    file.write(struct.pack("<Q", len(text)) + text)
+    file.truncate()
+PY
+show convert in out
+show convert in out --to safetensors
+show convert in out --scheme hf --to dcp --include '*'

@@ -3,8 +3,8 @@
 
     run.py --hfshard PROGRAM [--update] [CASE.sh ...]      (all cases in this folder if you name none)
 
-A case runs under `bash -eu` in a fresh directory. Its environment has HFSHARD (the program), T (that directory) and
-TESTS (the tests' folder). <name>.out and <name>.err hold the expected output. A stream without a file isn't
+A case runs under `bash -eu` in a fresh directory. Its environment has no settings of the machine (testing.clean). It has
+HFSHARD (the program), T (that directory) and TESTS (the tests' folder). <name>.out and <name>.err hold the expected output. A stream without a file isn't
 compared. <name>.exit holds the expected status; without it, the status must be 0. In an expected line, `[..]` stands
 for any text within the line, and a line `...` for any number of lines. The fresh directory is written $T in both.
 Status 77 means skipped. `--update` rewrites the existing files (or .out, if a case has no file) from the actual
@@ -21,6 +21,10 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, os.pardir, "support"))
+
+import testing  # noqa: E402  (a module of tests/support)
+
 SKIP_STATUS = 77
 TIMEOUT_SECONDS = 300
 
@@ -56,7 +60,7 @@ def run_case(script, program):
     """Runs one case. Returns stdout, stderr and status, with the fresh directory written $T."""
     with tempfile.TemporaryDirectory(prefix="hfshard-cli-") as folder:
         folder = os.path.realpath(folder)
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("HFSHARD")}
+        environment = {key: value for key, value in testing.clean().items() if not key.startswith("HFSHARD")}
         environment |= {"HFSHARD": program, "T": folder, "TESTS": os.path.dirname(HERE), "LC_ALL": "C",
                         "COLUMNS": "80", "HF_HUB_OFFLINE": "1", "HF_HOME": os.path.join(folder, "hf_home")}
         done = subprocess.run(["bash", "-eu", script], cwd=folder, env=environment, stdin=subprocess.DEVNULL,

@@ -16,6 +16,7 @@ differs.
 """
 
 import argparse
+import contextlib
 import glob
 import os
 import re
@@ -24,12 +25,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, os.pardir, "support"))
+
+import testing  # noqa: E402  (a module of tests/support)
+
 HOME = "/models"
 SKIP_STATUS = 77
-TIMEOUT_SECONDS = 120
 VARIES = [
     (r"\b\d+(\.\d+)? (s|ms|min)\b", "TIME"),
     (r"\([^()]*/s[^()]*\)", "(RATE)"),
@@ -102,7 +105,7 @@ class Machine:
             with open(os.path.join(tools, "python"), "w", encoding="utf-8") as file:
                 file.write(f'#!/bin/sh\nexec "{python}" "$@"\n')
             os.chmod(os.path.join(tools, "python"), 0o755)
-        self.environment = {key: value for key, value in os.environ.items() if not key.startswith("HFSHARD")}
+        self.environment = {key: value for key, value in testing.clean().items() if not key.startswith("HFSHARD")}
         self.environment |= {"PATH": tools + os.pathsep + os.environ["PATH"], "LC_ALL": "C", "COLUMNS": "80",
                              "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3", "HF_HUB_OFFLINE": "1",
                              "HF_HOME": "hf_home"}
@@ -128,17 +131,20 @@ class Machine:
             if interrupt:
                 self._wait_for_data(process)
                 process.send_signal(signal.SIGINT)
-            self.status = process.wait(timeout=TIMEOUT_SECONDS)
+            self.status = process.wait(timeout=testing.HANG_SECONDS)
             output.seek(0)
             return ("^C\n" if interrupt else "") + output.read().decode("utf-8", errors="replace")
 
     def _wait_for_data(self, process):
-        pattern = os.path.join(self.folder, ".*.hfshard", "out", "*", "items", "d", "*")
-        deadline = time.monotonic() + TIMEOUT_SECONDS
-        while process.poll() is None and time.monotonic() < deadline:
-            if any(os.stat(path).st_blocks > 0 for path in glob.glob(pattern)):
-                return
-            time.sleep(0.001)
+        staging = os.path.join(self.folder, ".*.hfshard")
+
+        def has_data():  # some file systems count blocks only later, but a journal never comes before its data
+            with contextlib.suppress(FileNotFoundError):
+                return (any(os.stat(path).st_blocks > 0 for path in glob.glob(os.path.join(staging, "out", "*", "items", "d", "*")))
+                        or any(os.path.getsize(path) > 0 for path in glob.glob(os.path.join(staging, "journal.*"))))
+            return False
+
+        testing.wait_for(process, has_data, "the run has written data", pause=0.001)
 
 
 def run_page(page, machine, peers, update):

@@ -31,7 +31,7 @@ def make_group(quota):
     """Makes a cgroup with a quota in units of PERIOD. Returns its path, or the reason why it isn't possible."""
     reason = "this process is in no cgroup"
     for parent in watch.group_parents("cpu"):
-        path = os.path.join(parent, f"hfshard-cpus-{os.getpid()}")
+        path = os.path.join(parent, watch.group_name())
         try:
             os.mkdir(path)
         except OSError as error:
@@ -46,7 +46,7 @@ def make_group(quota):
             return path, None
         except OSError as error:
             reason = str(error)
-            os.rmdir(path)
+            watch.remove_group(path)
     return None, reason
 
 
@@ -92,12 +92,12 @@ def main():
         for quota, wanted in ((PERIOD // 2, 1), (PERIOD * 3 // 2, 2)):
             path, reason = make_group(quota)
             if path is None:
-                print(f"no cgroup: {reason}")
+                print(f"NOT DONE: no cgroup with a CPU quota can be made here: {reason}")
                 break
             try:
                 found = plan(fault, join(path))["kernel_threads"]
             finally:
-                os.rmdir(path)
+                watch.remove_group(path)
             fault.expect(found == min(wanted, whole["kernel_threads"]), f"a quota of {quota} us: {found} threads")
             print(f"cgroup with {quota / PERIOD} CPUs: {found} kernel threads")
         return 0

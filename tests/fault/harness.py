@@ -1,7 +1,8 @@
 """The fault tests share this: a checkpoint to convert, conversions to interrupt, and trees to compare.
 
 The program under test is the test tool (tests/testtool.cpp). It stops or ends at a system call with a number, so a
-seed tests the same points each time."""
+seed tests the same points each time.
+"""
 
 import argparse
 import hashlib
@@ -13,6 +14,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support"))
+
+import testing  # noqa: E402  (a module of tests/support)
 
 # Large enough that a conversion takes a while, small enough for a test. About 90 MB.
 CONFIG = {
@@ -51,6 +56,7 @@ class Fault:
     """One test run: a temporary folder with a source in it, and the program under test."""
 
     def __init__(self, description, config=None):
+        testing.clean_own()
         self.config = config or CONFIG
         parser = argparse.ArgumentParser(description=description)
         parser.add_argument("--hfshard", required=True, help="the program or the test tool; points in a run need the test tool")
@@ -124,7 +130,7 @@ class Fault:
     def go_on(self, process):
         """Lets a stopped process run to its end. Returns what it printed on standard error."""
         process.send_signal(signal.SIGCONT)
-        return process.communicate(timeout=120)[1]
+        return process.communicate(timeout=testing.HANG_SECONDS)[1]
 
     def count_calls(self, *options):
         """Returns how many system calls of a conversion can change something. It is the same number each time."""

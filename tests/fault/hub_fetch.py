@@ -18,11 +18,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support"))
 
 import hub  # noqa: E402  (a package of tests/support)
+import testing  # noqa: E402
 
 MODEL, FOLDER, TOKEN = "org/model", "models--org--model", "hf_of_the_tester"
 WEIGHTS = bytes(range(256)) * 70_000
@@ -56,16 +56,15 @@ class Fetch:
             print(f"FAIL {sentence}")
 
     def start(self, *words, model=MODEL, **environment):
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING", "TRANSFORMERS"))}
-        told = {**kept, "HF_ENDPOINT": self.server.endpoint, "HF_HUB_CACHE": self.cache, "HF_TOKEN": TOKEN, "no_proxy": "*",
-                "HF_HUB_DOWNLOAD_TIMEOUT": "2", **environment}
-        return subprocess.Popen([self.program, "fetch", model, "--retry-ms", "20", *words], env=told, text=True,
+        told = {"HF_ENDPOINT": self.server.endpoint, "HF_HUB_CACHE": self.cache, "HF_TOKEN": TOKEN,
+                "HF_HUB_DOWNLOAD_TIMEOUT": "60", **environment}
+        return subprocess.Popen([self.program, "fetch", model, "--retry-ms", "20", *words], env=testing.clean(**told), text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def run(self, *words, **more):
         """Returns (status, JSON, printed text)."""
         with self.start("--json", *words, **more) as program:
-            out, said = program.communicate(timeout=120)
+            out, said = program.communicate(timeout=testing.HANG_SECONDS)
         self.expect(TOKEN not in out + said and "Signature" not in out + said, "a secret is printed")
         return program.returncode, json.loads(out) if out else {}, said
 
@@ -108,7 +107,7 @@ class Fetch:
         self.expect(status == 0 and told["fetched_files"] == 0, f"again: {status} {told} {said}")
         self.expect(asked == [f"/api/models/{MODEL}"], f"again, {asked} were asked")
         with self.start() as program:
-            out, said = program.communicate(timeout=120)
+            out, said = program.communicate(timeout=testing.HANG_SECONDS)
         self.expect(f"complete  {len(FILES)} files" in out and "fetched   0" not in out, f"again, in words: {out} {said}")
 
     def some(self):
@@ -126,7 +125,8 @@ class Fetch:
         for fault in OUTLIVED:
             self.fresh()
             self.server.script("data", "GET", "*.safetensors", ["ok", fault])
-            status, _, said = self.run()
+            patience = {"HF_HUB_DOWNLOAD_TIMEOUT": "2"} if fault.startswith("stall") else {}
+            status, _, said = self.run(**patience)
             self.expect(status == 0, f"{fault}: {status} {said}")
             self.expect_whole(fault)
         for fault, (code, exits) in REFUSED.items():
@@ -148,13 +148,10 @@ class Fetch:
             # the other file, the run is still there.
             self.server.script("data", "GET", "*/model-2.safetensors", ["hold:9000000:600"], repeat=True)
             with self.start(HF_HUB_DOWNLOAD_TIMEOUT="600") as program:
-                until = time.monotonic() + 300
-                while "model-1.safetensors" not in self.there() or not self.left_bytes():
-                    if time.monotonic() > until or program.poll() is not None:
-                        break
-                    time.sleep(0.01)
+                testing.wait_for(program, lambda: "model-1.safetensors" in self.there() and self.left_bytes(),
+                                 "one file and a part of another are there")
                 program.send_signal(number)
-                _, said = program.communicate(timeout=60)
+                _, said = program.communicate(timeout=testing.HANG_SECONDS)
             self.expect(program.returncode == status, f"{number}: ends with {program.returncode} {said}")
             found = self.there()
             self.expect(all(FILES[path] == data for path, data in found.items()) and "model-2.safetensors" not in found,
@@ -177,13 +174,10 @@ class Fetch:
             self.fresh()
             self.server.script("hub", "GET", pattern, ["hang:600"])
             with self.start(HF_HUB_DOWNLOAD_TIMEOUT="600") as program:
-                until = time.monotonic() + 30
-                while not any(fnmatch.fnmatch(entry.path, pattern) for entry in self.server.requests.begun()):
-                    if time.monotonic() > until or program.poll() is not None:
-                        break
-                    time.sleep(0.01)
+                asked = lambda name=pattern: any(fnmatch.fnmatch(entry.path, name) for entry in self.server.requests.begun())
+                testing.wait_for(program, asked, f"a request of {pattern}")
                 program.send_signal(signal.SIGINT)
-                _, said = program.communicate(timeout=120)
+                _, said = program.communicate(timeout=testing.HANG_SECONDS)
             self.expect(program.returncode == 130, f"{pattern}: {program.returncode}: {said}")
             self.expect("completed files were kept" in said and "run the same command again" in said, f"{pattern}: {said}")
 
@@ -206,6 +200,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hfshard", required=True)
     program = os.path.abspath(parser.parse_args().hfshard)
+    testing.clean_own()
     folder = tempfile.mkdtemp(prefix="hfshard_hub_fetch_")
     try:
         test = Fetch(program, folder)

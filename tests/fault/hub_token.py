@@ -13,9 +13,10 @@ import sys
 import tempfile
 
 import harness
+import testing  # (found by harness)
 from hub_stream import API, MODEL, SHARD, TOKEN, Stream
 
-import hub  # (found by hub_stream)
+import hub  # (the same)
 from hub.tls import Tls
 
 CALLS = "connect,sendto,sendmsg,sendmmsg,write,writev"
@@ -38,7 +39,7 @@ class Token:
         log = self.fault.path("calls")
         done = subprocess.run(["strace", "-f", "--seccomp-bpf", "-qq", "-yy", "-s", "8192", "-e", f"trace={CALLS}", "-e",
                                "signal=none", "-o", log, *command], capture_output=True, text=True, check=False,
-                              env=self.stream.environment(HF_HUB_ETAG_TIMEOUT="2", **environment), timeout=300)
+                              env=self.stream.environment(HF_HUB_ETAG_TIMEOUT="60", **environment), timeout=testing.HANG_SECONDS)
         with open(log, encoding="utf-8", errors="replace") as file:
             return done.returncode, done.stdout + done.stderr, file.read().splitlines()
 

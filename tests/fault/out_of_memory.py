@@ -4,9 +4,7 @@
 Each run succeeds, or ends with status 3 or 4, one error and a hint. It never ends with a signal, terminate, or "bug
 in hfshard". No output appears before it is complete. `--resume` without the limit gives the tree of an undisturbed
 conversion. hfshard reports a limit from the start before it writes anything. One that falls midway can take effect
-at any allocation. It falls before system calls that can change something, so a seed tests the same points each time.
-Limits too low for the dynamic loader aren't tried: the steps begin where `--version` works. Steps are fine where the
-system first grants a run's claim, since the memory that follows is then scarce.
+at any allocation. Limits too low for the dynamic loader aren't tried: the steps begin where `--version` works.
 """
 
 import os
@@ -21,9 +19,7 @@ NOBODY = 65534
 # Above the least at which the program starts at all. A conversion needs about 240 MiB of data here.
 STEPS_MIB = (0, 0.5, 1, 2, 3, 4, 6, 8, 12, 16, 24, 48, 80, 120, 160, 200, 320)
 TOP_MIB = 400
-# Steps above the least limit with which a run writes. oneTBB maps its memory within these.
-FINE_MIB = 0.25
-FINE_STEPS = 40
+EDGE_MIB = 5
 MEMORY = ["--max-memory", "512MiB", "--jobs", "2"]
 
 
@@ -99,36 +95,26 @@ def memory(fault, reference, limit, what):
     fault.expect(any(said["convert"]), f"every conversion fits into each of these: {what}")
 
 
-def refused_at_once(fault, bound, name):
-    """Returns whether a conversion under this limit ends before it writes anything."""
-    done = watch.run(fault.convert(name, *MEMORY), bound)
-    begun = os.path.lexists(fault.staging(name)) or done.status == 0
-    fault.run("clean", fault.path(name))
-    shutil.rmtree(fault.path(name), ignore_errors=True)
-    return not begun
-
-
-def scarce(fault, reference, limit, what):
-    """Runs conversions in fine steps from the least limit with which a run begins to write.
-
-    Once, the claim didn't include what oneTBB maps at its start. oneTBB was refused it, and ended the process."""
-    low, high = int(least_mib(fault, limit) * 4), 4 * 1024
-    while high - low > 1:
-        middle = (low + high) // 2
-        early = refused_at_once(fault, {limit: middle * watch.MIB // 4}, f"least{middle}")
-        low, high = (middle, high) if early else (low, middle)
+def edge(fault, reference, limit, what):
+    """Runs the least limits that hfshard accepts before it writes. Then memory is refused to the start of its threads
+    and to the first pieces of work."""
+    refused, accepted = 0, 4096  # in quarters of a MiB
     said = []
-    for number in range(-4, FINE_STEPS):
-        mib = high / 4 + number * FINE_MIB
-        when = f"{what} of {mib:.2f} MiB"
-        said.append(squeeze(fault, reference, f"{what}fine{number}", when, limits={limit: int(mib * watch.MIB)}))
-    report(f"convert, {what} around {high / 4:.2f} MiB", said)
-    fault.expect("" in said, f"no conversion fits into any of these: {what}")
+    while accepted - refused > 1:
+        middle = (refused + accepted) // 2
+        name = f"{what}-edge{middle}"
+        error = squeeze(fault, reference, name, f"{what} of {middle / 4} MiB", limits={limit: middle * watch.MIB // 4})
+        refused, accepted = (middle, accepted) if "the system refuses the" in error else (refused, middle)
+    for step in range(1, 2 * EDGE_MIB + 1):
+        bound = accepted * watch.MIB // 4 + step * watch.MIB // 2
+        said.append(squeeze(fault, reference, f"{what}-above{step}", f"{what} of {bound / watch.MIB} MiB", limits={limit: bound}))
+    report(f"convert, {what} from {accepted / 4} MiB on, in steps of 0.5 MiB", said)
 
 
-def midway(fault, reference, calls):
+def midway(fault, reference):
     """Lowers the limit below the memory in use while a conversion writes. The system then refuses every request."""
     said = []
+    calls = fault.count_calls(*MEMORY)
     for number in range(3 * fault.arguments.rounds):
         name, call = f"midway{number}", fault.random.randint(1, calls)
         process, stopped = fault.start_until(fault.convert(name, *MEMORY), call)
@@ -137,7 +123,7 @@ def midway(fault, reference, calls):
         resource.prlimit(process.pid, limit, (watch.MIB, watch.MIB))
         err = fault.go_on(process)
         done = watch.Outcome(process.args, process.returncode, "", err, 0, 0)
-        said.append(finish(fault, reference, name, done, f"midway, round {number}, call {call}"))
+        said.append(finish(fault, reference, name, done, f"midway, at call {call}"))
     report("limits that fall midway", said)
     fault.expect(any(said), "no conversion noticed that its limit fell")
 
@@ -164,13 +150,13 @@ def threads(fault, reference):
 
 def main():
     with harness.Fault(__doc__.splitlines()[0]) as fault:
-        reference, calls = fault.reference(), fault.count_calls(*MEMORY)
+        reference = fault.reference()
         memory(fault, reference, resource.RLIMIT_DATA, "data")
         memory(fault, reference, resource.RLIMIT_AS, "address space")
-        scarce(fault, reference, resource.RLIMIT_DATA, "data")
-        scarce(fault, reference, resource.RLIMIT_AS, "address space")
-        midway(fault, reference, calls)
+        edge(fault, reference, resource.RLIMIT_DATA, "data")
+        edge(fault, reference, resource.RLIMIT_AS, "address space")
         threads(fault, reference)
+        midway(fault, reference)
         return 0
 
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 import harness
+import testing  # (found by harness)
 
 
 def limited(size_bytes):
@@ -31,7 +32,7 @@ def main():
             name = f"out{number}"
             size = fault.random.choice((0, 100, 4096, fault.random.randrange(largest)))
             process = fault.start(fault.convert(name), preexec_fn=limited(size))
-            _, said = process.communicate(timeout=120)
+            _, said = process.communicate(timeout=testing.HANG_SECONDS)
             fault.expect(process.returncode == 4, f"status {process.returncode} with files of {size} bytes:\n{said}")
             fault.expect("file" in said, f"the message names no file:\n{said}")
             fault.expect(not os.path.lexists(fault.path(name)), "a failed conversion left an output")

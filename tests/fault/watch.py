@@ -6,29 +6,18 @@ import json
 import os
 import resource
 import subprocess
+import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support"))
+
+import testing  # noqa: E402  (a module of tests/support)
+
 MIB = 1 << 20
 GIB = 1 << 30
-SAMPLE_SECONDS = 0.02
 V1_LIMIT = "memory.limit_in_bytes"
 V2_LIMIT = "memory.max"
-
-
-def figures(path):
-    """Returns `Name: 12 kB` and `name 12` lines of a file as name -> bytes (or a count). Returns {} once the process
-    is gone."""
-    found = {}
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            for line in file:
-                words = line.replace(":", " ").split()
-                if len(words) > 1 and words[1].isdigit():
-                    found[words[0]] = int(words[1]) * (1024 if words[-1] == "kB" else 1)
-    except OSError:
-        pass
-    return found
 
 
 @dataclasses.dataclass
@@ -70,7 +59,7 @@ class Group:
         self.write("cgroup.procs", os.getpid())
 
     def anonymous_bytes(self):
-        return figures(os.path.join(self.path, "memory.stat")).get("rss" if self._version_1 else "anon", 0)
+        return testing.figures(os.path.join(self.path, "memory.stat")).get("rss" if self._version_1 else "anon", 0)
 
     def peak_bytes(self):
         name = "memory.max_usage_in_bytes" if self._version_1 else "memory.peak"
@@ -82,18 +71,32 @@ class Group:
 
     def oom_kills(self):
         name = "memory.oom_control" if self._version_1 else "memory.events"
-        return figures(os.path.join(self.path, name)).get("oom_kill", 0)
+        return testing.figures(os.path.join(self.path, name)).get("oom_kill", 0)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        for _ in range(50):  # a process that has just ended may still count
-            try:
-                os.rmdir(self.path)
-                return
-            except OSError:
-                time.sleep(0.1)
+        remove_group(self.path)
+
+
+def remove_group(path):
+    """Removes a cgroup. A process that has just ended may still count, so this tries again for a while."""
+    def is_gone():
+        try:
+            os.rmdir(path)
+        except FileNotFoundError:
+            pass
+        except OSError:
+            return False
+        return True
+
+    testing.wait_until(is_gone, f"{path} has no processes")
+
+
+def group_name():
+    """Returns a name for a cgroup that no other run has, even with the same process number."""
+    return f"hfshard-test-{os.getpid()}-{time.monotonic_ns()}"
 
 
 def group_parents(controller):
@@ -113,7 +116,7 @@ def make_group(limit_bytes):
     """Returns a Group, or the reason why it isn't possible."""
     reason = "this process is in no cgroup"
     for parent in group_parents("memory"):
-        path = os.path.join(parent, f"hfshard-test-{os.getpid()}-{time.monotonic_ns()}")
+        path = os.path.join(parent, group_name())
         try:
             os.mkdir(path)
         except OSError as error:
@@ -126,7 +129,7 @@ def make_group(limit_bytes):
             reason = f"{parent} gives no memory controller to groups below it"
         except OSError as error:
             reason = str(error)
-        os.rmdir(path)
+        remove_group(path)
     return reason
 
 
@@ -146,24 +149,21 @@ def run(command, limits=None, group=None, user=None, timeout=300):
         # preexec_fn is safe, since these tests have no threads.
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, preexec_fn=prepare)
         anonymous = mapped = group_anonymous = 0
-        while True:
-            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-            if pid:
-                break
-            now = figures(f"/proc/{process.pid}/smaps_rollup")
-            anonymous = max(anonymous, now.get("Anonymous", 0))
-            mapped = max(mapped, now.get("Rss", 0) - now.get("Anonymous", 0))
-            group_anonymous = max(group_anonymous, group.anonymous_bytes() if group else 0)
-            if time.monotonic() - started > timeout:
-                process.kill()
-            time.sleep(SAMPLE_SECONDS)
+        with testing.Watch(process) as watched:
+            while not watched.has_ended():
+                now = testing.figures(f"/proc/{process.pid}/smaps_rollup")
+                anonymous = max(anonymous, now.get("Anonymous", 0))
+                mapped = max(mapped, now.get("Rss", 0) - now.get("Anonymous", 0))
+                group_anonymous = max(group_anonymous, group.anonymous_bytes() if group else 0)
+                if time.monotonic() - started > timeout:
+                    process.kill()
+            watched.reap()
         seconds = time.monotonic() - started
-        process.returncode = os.waitstatus_to_exitcode(status)
         texts = []
         for file in (out, err):
             file.seek(0)
             texts.append(file.read().decode(errors="replace"))
-    return Outcome(command, process.returncode, *texts, seconds, usage.ru_maxrss * 1024, anonymous, mapped,
+    return Outcome(command, process.returncode, *texts, seconds, watched.peak_bytes, anonymous, mapped,
                    group.peak_bytes() if group else 0, group_anonymous, group.oom_kills() if group else 0)
 
 

@@ -22,6 +22,7 @@ import sys
 import tempfile
 
 import harness
+import testing
 
 ORACLE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "oracle")
 SMALL = ["--limits", "floor_bytes=256,file_min_bytes=8192,file_max_bytes=8192,merge_bytes=4096,segment_bytes=512,commit_bytes=4096"]
@@ -66,7 +67,7 @@ class WayBack:
             sys.exit(1)
 
     def start(self, *words):
-        return subprocess.run([self.tool, *words, "--quiet"], capture_output=True, text=True, check=False, timeout=120)
+        return subprocess.run([self.tool, *words, "--quiet"], capture_output=True, text=True, check=False, timeout=testing.HANG_SECONDS)
 
     def run(self, *words):
         done = self.start(*words)

@@ -129,7 +129,7 @@ def convert(program, form, own_root=True):
 
 def convert_all(program, forms, own_root=True):
     """Returns form, its contents and the files' names, for each form."""
-    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with concurrent.futures.ThreadPoolExecutor(min(8, len(os.sched_getaffinity(0)))) as pool:
         for form, (found, names) in zip(forms, pool.map(lambda form: convert(program, form, own_root), forms)):
             yield form, found, names
 

@@ -23,6 +23,8 @@ import oracle_dirs
 
 # The last one is stored in f8 with scales, and some of its leaves are f32.
 FIXTURES = ("qwen3", "llama3.1", "mixtral", "deepseek3-fp8")
+# Outputs that are damaged, and whether they have checksums.
+DAMAGED = {"qwen3-usual": True, "mixtral-inner": True, "deepseek3-fp8-unchecked": False}
 LIMITS = interop.SHRUNKEN[-1]
 INNER = ["--chunk-bytes", "64KiB", "--limits", LIMITS + ",outer_shards=2"]
 ALIGNMENT = 4096
@@ -289,7 +291,7 @@ def check_flip(tool, output, place, offset, checked):
 def check_damage(tool):
     """Checks that the crc32c, zstd or the digests find a flipped byte. hfshard names a truncated or missing file."""
     chosen = random.Random(20240611)
-    for name, checked in (("qwen3-usual", True), ("mixtral-inner", True), ("deepseek3-fp8-unchecked", False)):
+    for name, checked in DAMAGED.items():
         output = tool.path(name)
         chunks = [chunk for chunk in corruption.chunk_map(os.path.join(output, "0", "items")) if chunk[3] != "step"]
         tool.expect(len(chunks) >= 8, f"{name}: only {len(chunks)} chunks are found")
@@ -339,12 +341,13 @@ def check_again(tool):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hfshard", required=True, help="the test tool: the program with --limits")
+    parser.add_argument("fixtures", nargs="*", default=FIXTURES, help="folders of tests/oracle; those of DAMAGED are needed")
     arguments = parser.parse_args()
     interop.use_peer_python()
     interop.import_peers("ml_dtypes")
     with tempfile.TemporaryDirectory(prefix="hfshard-compress-") as folder:
         tool = interop.Program(arguments.hfshard, folder)
-        for name in FIXTURES:
+        for name in arguments.fixtures:
             check_fixture(tool, oracle_dirs.OracleDir(name))
         check_compressible(tool)
         check_levels(tool)

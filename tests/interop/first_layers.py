@@ -353,8 +353,7 @@ def main():
         for name, source in sources(tool, arguments.names):
             check_source(tool, name, source)
             seen += 1
-        if not arguments.names:
-            check_reads(tool)
+        check_reads(tool)
         print(f"{seen} models")
         return tool.verdict()
 

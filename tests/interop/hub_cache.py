@@ -16,14 +16,12 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.parse
 
 import interop
 
-sys.path.insert(0, os.path.join(interop.HERE, os.pardir, "support"))
-
-import hub  # noqa: E402  (a package of tests/support)
+import hub  # (found by interop)
+import testing  # (the same)
 
 REPO = "org/na-me.x"
 BIG = bytes(range(256)) * 20_000
@@ -60,12 +58,8 @@ def write_files(folder, files):
 
 def client(code, words, cache, **environment):
     """Returns the real client's output, in a separate process, since it reads the environment when it is imported."""
-    told = {**os.environ, "HF_HUB_CACHE": cache, "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-            "HF_HUB_DISABLE_TELEMETRY": "1", "NO_PROXY": "127.0.0.1,localhost", **environment}
-    for name in ("HF_TOKEN", "HF_ENDPOINT", "HF_HUB_OFFLINE"):
-        if name not in environment:
-            told.pop(name, None)
-    done = subprocess.run([sys.executable, "-c", code, *words], env=told, capture_output=True, text=True, check=False)
+    told = testing.clean(HF_HUB_CACHE=cache, HF_HUB_DISABLE_XET="1", HF_HUB_DISABLE_PROGRESS_BARS="1", HF_HUB_DISABLE_TELEMETRY="1")
+    done = subprocess.run([sys.executable, "-c", code, *words], env=told | environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         print(f"FAIL the client ended with {done.returncode}\n{done.stderr[-3000:]}")
         sys.exit(1)
@@ -141,12 +135,9 @@ def check_lock(tool, program, cache, repo, sha, folder):
             ours.stdin.write(listing_of(repo, sha).encode())
             ours.stdin.close()
             blob = os.path.join(cache, "models--" + REPO.replace("/", "--"), "blobs", etag)
-            begin = time.monotonic()
-            while time.monotonic() < begin + 0.5 and ours.poll() is None:
-                time.sleep(0.02)
-            tool.expect(ours.poll() is None and not os.path.exists(blob), "the lock did not keep us out")
+            tool.expect(testing.stays(lambda: ours.poll() is None and not os.path.exists(blob)), "the lock did not keep us out")
             holder.stdin.close()
-            tool.expect(ours.wait(60) == 0 and os.path.exists(blob), "the file did not come when the lock was free")
+            tool.expect(ours.wait(testing.HANG_SECONDS) == 0 and os.path.exists(blob), "the file did not come when the lock was free")
 
 
 def check_fetch(tool, program, server, theirs, revisions):
@@ -154,7 +145,7 @@ def check_fetch(tool, program, server, theirs, revisions):
     ours = tool.path("fetched")
 
     def fetch(place, revision):
-        environment = {**os.environ, "HF_ENDPOINT": server.endpoint, "HF_HUB_CACHE": place, "no_proxy": "*"}
+        environment = testing.clean(HF_ENDPOINT=server.endpoint, HF_HUB_CACHE=place)
         done = subprocess.run([program, "fetch", REPO, "--revision", revision, "--json"], env=environment,
                               capture_output=True, text=True, check=False)
         tool.expect(done.returncode == 0, f"fetch ended with {done.returncode}: {done.stdout}{done.stderr}")
@@ -192,7 +183,7 @@ def check_kept(tool, server):
             words = [repo.id, revision, json.dumps(left_out)]
             client(download, words, theirs, HF_ENDPOINT=server.endpoint)
             done = subprocess.run([tool.program, command, repo.id, tool.path(f"out {when}"), "--revision", revision, "--keep-files"],
-                                  env={**os.environ, "HF_ENDPOINT": server.endpoint, "HF_HUB_CACHE": ours, "no_proxy": "*"},
+                                  env=testing.clean(HF_ENDPOINT=server.endpoint, HF_HUB_CACHE=ours),
                                   capture_output=True, text=True, check=False)
             tool.expect(done.returncode == 0, f"{when}: ended with {done.returncode}: {done.stdout}{done.stderr}")
             check_equal(tool, theirs, ours)
@@ -200,7 +191,7 @@ def check_kept(tool, server):
             client(download, words, ours, HF_ENDPOINT=server.endpoint)
             asked = [(entry.listener, entry.path) for entry in server.log()]
             offline = subprocess.run([tool.program, command, repo.id, tool.path(f"offline {when}"), "--revision", revision],
-                                     env={**os.environ, "HF_ENDPOINT": server.endpoint, "HF_HUB_CACHE": theirs, "HF_HUB_OFFLINE": "1"},
+                                     env=testing.clean(HF_ENDPOINT=server.endpoint, HF_HUB_CACHE=theirs, HF_HUB_OFFLINE="1"),
                                      capture_output=True, text=True, check=False)
             tool.expect(offline.returncode == 0, f"{when}: offline, ended with {offline.returncode}: {offline.stderr}")
             tool.expect(len(server.log()) == len(asked), f"{when}: the hub was asked offline")

@@ -12,6 +12,10 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ORACLE = os.path.join(HERE, os.pardir, "oracle")
+sys.path.insert(0, os.path.join(HERE, os.pardir, "support"))
+
+import testing  # noqa: E402  (a module of tests/support)
+
 SKIP_STATUS = 77
 PEERS = ("numpy", "jax", "tensorstore", "orbax.checkpoint")
 
@@ -23,7 +27,9 @@ SHRUNKEN = ["--chunk-bytes", "64", "--limits",
 
 
 def use_peer_python():
-    """Starts over under HFSHARD_PEER_PYTHON, the interpreter with the peers, if that is another one."""
+    """Starts over under HFSHARD_PEER_PYTHON, the interpreter with the peers, if that is another one. Removes the
+    settings of the machine."""
+    testing.clean_own()
     wanted = os.environ.pop("HFSHARD_PEER_PYTHON", "")
     if wanted and wanted != sys.executable:
         if not os.access(wanted, os.X_OK):

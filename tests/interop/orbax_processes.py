@@ -10,13 +10,14 @@ reshards one tree and compares it with the original.
 
 import argparse
 import os
-import socket
+import shutil
 import subprocess
 import sys
 import tempfile
 
 import interop
 import orbax_variants
+import testing  # (found by interop)
 
 RUNS = {2: (2, 2), 3: (3, 1)}  # processes: the mesh of their devices
 SHAPES = {"cut": ((36, 22), ("a", "b")), "rows": ((24, 5, 3), ("a",)), "columns": ((7, 60), (None, ("a", "b"))),
@@ -78,24 +79,27 @@ def save_all(rank, count, address, folder):
     return 0
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+def saved(tool, count, port):
+    """Runs the processes, whose first one listens on the port. Returns True if all saved."""
+    folder = tool.path(f"of{count}")
+    shutil.rmtree(folder, ignore_errors=True)
+    os.mkdir(folder)
+    environment = os.environ | {"XLA_FLAGS": f"--xla_force_host_platform_device_count={2 if count == 2 else 1}", "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, __file__, "--hfshard", "-", "--folder", folder, "--address", f"127.0.0.1:{port}", "--processes", str(count)]
+    running = [subprocess.Popen([*command, "--rank", str(rank)], env=environment, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True) for rank in range(count)]
+    texts = [process.communicate(timeout=2 * testing.HANG_SECONDS)[0] for process in running]
+    for process, text in zip(running, texts):
+        if process.returncode:
+            print(f"{count} processes: {text[-1500:]}", flush=True)
+    return not any(process.returncode for process in running)
 
 
 def check(tool, count):
     folder = tool.path(f"of{count}")
-    os.mkdir(folder)
-    environment = os.environ | {"XLA_FLAGS": f"--xla_force_host_platform_device_count={2 if count == 2 else 1}", "JAX_PLATFORMS": "cpu"}
-    command = [sys.executable, __file__, "--hfshard", "-", "--folder", folder, "--address", f"127.0.0.1:{free_port()}",
-               "--processes", str(count)]
-    running = [subprocess.Popen([*command, "--rank", str(rank)], env=environment, stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT, text=True) for rank in range(count)]
-    texts = [process.communicate(timeout=300)[0] for process in running]
-    for process, text in zip(running, texts):
-        tool.expect(process.returncode == 0, f"{count} processes: {text[-1500:]}")
-    if any(process.returncode for process in running):
+    is_saved = testing.with_port(lambda port: saved(tool, count, port), attempts=2)
+    tool.expect(is_saved, f"{count} processes: one has failed")
+    if not is_saved:
         return
     expected = {f"params.{name}": value_of(name) for name in SHAPES}
     for name in variants():

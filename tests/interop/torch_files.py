@@ -20,9 +20,8 @@ import tempfile
 import dcp_variants
 import interop
 
-sys.path.insert(0, os.path.join(interop.HERE, os.pardir, "support"))
-
-import hub  # noqa: E402  (a package of tests/support)
+import hub  # (found by interop)
+import testing  # (the same)
 
 LEAST = 18
 # Facts about the source itself in a plan, and what follows from them.
@@ -172,8 +171,7 @@ def check_hub(tool):
         server.add("org/model", {"main": tool.path("torch", "model.qwen3")})
         server.add("org/ranks", {"main": tool.path("torch", "verl")})
         server.add("org/views", {"main": tool.path("torch", "views")})
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING"))}
-        told = {**kept, "HF_ENDPOINT": server.endpoint, "HF_HUB_CACHE": tool.path("cache"), "no_proxy": "*"}
+        told = testing.clean(HF_ENDPOINT=server.endpoint, HF_HUB_CACHE=tool.path("cache"))
         for name, local in (("model", "model.qwen3"), ("ranks", "verl"), ("views", "views")):
             server.reset()
             words = ["--to", "safetensors", "--scheme", "hf"] if name == "views" else []

@@ -25,12 +25,16 @@ set_tests_properties(makes PROPERTIES FIXTURES_SETUP "made")
 add_test(uses "sh" "-c" "exit 0")
 set_tests_properties(uses PROPERTIES FIXTURES_REQUIRED "made" DEPENDS "makes")
 add_test(absent "NOT_AVAILABLE_NOWHERE")
+add_test(long "sh" "-c" "exit 0")
+set_tests_properties(long PROPERTIES LABELS "fast;soak")
+add_test(model "sh" "-c" "exit 0")
+set_tests_properties(model PROPERTIES LABELS "fast;maxtext")
 """
 
 
 @unittest.skipUnless(CTEST, "ctest is missing")
 class AllTestsTest(unittest.TestCase):
-    def run_suite(self, *presets):
+    def run_suite(self, *presets, options=()):
         with tempfile.TemporaryDirectory() as root:
             os.makedirs(os.path.join(root, "scripts"))
             shutil.copy(os.path.join(ROOT, "scripts", "all_tests.py"), os.path.join(root, "scripts"))
@@ -38,7 +42,7 @@ class AllTestsTest(unittest.TestCase):
                 os.makedirs(os.path.join(root, "build", preset))
                 with open(os.path.join(root, "build", preset, "CTestTestfile.cmake"), "w", encoding="utf-8") as file:
                     file.write(SUITE)
-            subprocess.run([sys.executable, os.path.join(root, "scripts", "all_tests.py"), "--ctest", CTEST, *presets],
+            subprocess.run([sys.executable, os.path.join(root, "scripts", "all_tests.py"), "--ctest", CTEST, *options, *presets],
                            check=True, capture_output=True)
             done = subprocess.run([CTEST, "--test-dir", os.path.join(root, "build", "all"), "-LE", "lint"],
                                   capture_output=True, text=True, check=False)
@@ -52,6 +56,13 @@ class AllTestsTest(unittest.TestCase):
             self.assertRegex(said, line)
         self.assertNotIn("asan.no_peer", said)
         self.assertEqual(said.count("tests passed"), 1)
+
+    def test_the_soak_is_left_out_but_for_all(self):
+        self.assertNotRegex(self.run_suite("release", "asan")[1], "long|model")
+        self.assertIn("release.model", self.run_suite("release", options=["--maxtext"])[1])
+        said = self.run_suite("release", "asan", options=["--all"])[1]
+        for line in ("release.long .+ Passed", "asan.long .+ Passed"):
+            self.assertRegex(said, line)
 
     def test_files_are_in_memory_where_nothing_is_asked_of_a_disk(self):
         given = [(preset, name) for preset in ("release", "asan", "tsan", "dev")

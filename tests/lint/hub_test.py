@@ -13,19 +13,28 @@ import sys
 import tempfile
 import time
 import unittest
+import urllib.error
 import urllib.parse
 import urllib.request
+from unittest import mock
 
 SUPPORT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support")
 sys.path.insert(0, SUPPORT)
 
 import hub  # noqa: E402
+import testing  # noqa: E402
 from hub.content import LFS  # noqa: E402
 from hub.faults import Fault  # noqa: E402
 from hub.tls import Tls  # noqa: E402
 
 WEIGHTS = bytes(range(256)) * 40
 FILES = {"config.json": b"{}", "a/b.txt": b"text", "c.txt": b"", "d.txt": b"d", "model.safetensors": WEIGHTS}
+
+
+def setUpModule():
+    environment = mock.patch.dict(os.environ, testing.clean(), clear=True)
+    environment.start()
+    unittest.addModuleCleanup(environment.stop)
 
 
 class Answer:
@@ -45,7 +54,7 @@ class HubTest(unittest.TestCase):
     def get(self, url, method="GET", **headers):
         """Sends one request. Doesn't follow redirects."""
         parts = urllib.parse.urlsplit(url if "://" in url else self.server.endpoint + url)
-        connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=10)
+        connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=testing.HANG_SECONDS)
         self.addCleanup(connection.close)
         target = parts.path + ("?" + parts.query if parts.query else "")
         connection.request(method, target, headers={name.replace("_", "-"): value for name, value in headers.items()})
@@ -128,16 +137,17 @@ class HubTest(unittest.TestCase):
     def test_a_listener_is_closed_and_opens_again(self):
         url = self.data_url()
         with self.assertRaises((http.client.RemoteDisconnected, ConnectionResetError)):
-            self.data("refuse:0.3")
+            self.data("refuse:3")
         with self.assertRaises(ConnectionRefusedError):
             self.get(url)
-        for _ in range(100):
+
+        def is_open():
             try:
-                self.assertEqual(self.get(url).body, WEIGHTS)
-                return
+                return self.get(url)
             except ConnectionRefusedError:
-                time.sleep(0.05)
-        self.fail("it does not open again")
+                return None
+
+        self.assertEqual(testing.wait_until(is_open, "the listener opens again").body, WEIGHTS)
 
     def test_ranges_and_headers_are_bent_as_the_fault_says(self):
         def bent(fault):
@@ -165,8 +175,9 @@ class HubTest(unittest.TestCase):
         self.assertIn("text/html", self.data("html").headers["Content-Type"])
         self.assertEqual(self.data("redirect:http://x.invalid/y").headers["Location"], "http://x.invalid/y")
         self.assertEqual(self.data("retryafter:7").headers["Retry-After"], "7")
+        begin = time.time()
         date = email.utils.parsedate_to_datetime(self.data("retryafter:date:60").headers["Retry-After"]).timestamp()
-        self.assertAlmostEqual(date, time.time() + 60, delta=10)
+        self.assertTrue(begin + 59 <= date <= time.time() + 61, f"{date} isn't a minute after {begin}")
         limited = self.data("rate:0,9")
         self.assertEqual((limited.status, limited.headers["RateLimit"]), (429, '"pages";r=0;t=9'))
         self.server.quota["api"] = 1
@@ -234,10 +245,10 @@ class HubTest(unittest.TestCase):
             server.add("org/name", {"main": FILES})
             url = f"{server.endpoint}/org/name/resolve/main/model.safetensors"
             trusting = ssl.create_default_context(cafile=server.ca_file)
-            with urllib.request.urlopen(url, context=trusting, timeout=10) as response:
+            with urllib.request.urlopen(url, context=trusting, timeout=testing.HANG_SECONDS) as response:
                 self.assertEqual(response.read(), WEIGHTS)
             with self.assertRaises(urllib.error.URLError):
-                urllib.request.urlopen(url, context=ssl.create_default_context(), timeout=10)
+                urllib.request.urlopen(url, context=ssl.create_default_context(), timeout=testing.HANG_SECONDS)
 
     def test_it_runs_as_a_program_that_is_steered(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -249,28 +260,31 @@ class HubTest(unittest.TestCase):
             ports = os.path.join(folder, "ports.json")
             words = ["--repo", f"org/name={folder}/one", "--repo", f"org/name={folder}/two@dev", "--root", f"{folder}/root"]
             with subprocess.Popen([sys.executable, "-m", "hub", "serve", *words, "--port-file", ports], cwd=SUPPORT) as program:
-                self.addCleanup(program.kill)
-                while not os.path.exists(ports):
-                    self.assertIsNone(program.poll(), "it has ended")
-                    time.sleep(0.02)
-                with open(ports, encoding="utf-8") as file:
-                    at = json.load(file)
+                try:
+                    self.assertTrue(testing.wait_for(program, lambda: os.path.exists(ports), "the port file"), "it has ended")
+                    with open(ports, encoding="utf-8") as file:
+                        self.check_steered(json.load(file))
+                    program.terminate()
+                    self.assertEqual(program.wait(testing.HANG_SECONDS), 0)
+                finally:
+                    program.kill()
 
-                def steer(verb, **said):
-                    body = json.dumps(said).encode() if said else None
-                    with urllib.request.urlopen(at["control"] + verb, body, timeout=10) as response:
-                        return json.loads(response.read())
+    def check_steered(self, at):
+        """Controls a hub by the URLs of its port file."""
+        def steer(verb, **said):
+            body = json.dumps(said).encode() if said else None
+            with urllib.request.urlopen(at["control"] + verb, body, timeout=testing.HANG_SECONDS) as response:
+                return json.loads(response.read())
 
-                urls = [f"{at['endpoint']}/org/name/resolve/{revision}/config.json" for revision in ("main", "dev")]
-                self.assertEqual([self.get(url).body for url in urls], [b"1", b"2"])
-                self.assertEqual(self.get(f"{at['endpoint']}/org/other/resolve/main/x.txt").body, b"3")
-                steer("script", listener="hub", faults=["status:500"])
-                self.assertEqual([self.get(urls[0]).status for _ in range(2)], [500, 200])
-                self.assertEqual([entry["status"] for entry in steer("log")], [200, 200, 200, 500, 200])
-                self.assertEqual(steer("violations")[0]["kind"], "branch_again")
-                steer("reset", all=True)
-                self.assertEqual(steer("log"), [])
-                program.terminate()
+        urls = [f"{at['endpoint']}/org/name/resolve/{revision}/config.json" for revision in ("main", "dev")]
+        self.assertEqual([self.get(url).body for url in urls], [b"1", b"2"])
+        self.assertEqual(self.get(f"{at['endpoint']}/org/other/resolve/main/x.txt").body, b"3")
+        steer("script", listener="hub", faults=["status:500"])
+        self.assertEqual([self.get(urls[0]).status for _ in range(2)], [500, 200])
+        self.assertEqual([entry["status"] for entry in steer("log")], [200, 200, 200, 500, 200])
+        self.assertEqual(steer("violations")[0]["kind"], "branch_again")
+        steer("reset", all=True)
+        self.assertEqual(steer("log"), [])
 
 
 if __name__ == "__main__":

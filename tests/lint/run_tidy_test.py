@@ -37,9 +37,10 @@ class RunTidyTest(unittest.TestCase):
         self.write("build/lint/compile_commands.json", json.dumps([{
             "directory": self.root, "file": path, "command": f"g++ -std=c++20 {more} -c {path}"}]))
 
-    def run_tidy(self):
+    def run_tidy(self, root=None):
         environment = {key: value for key, value in os.environ.items() if key != "HFSHARD_TIDY_BUILD"}
-        done = subprocess.run([sys.executable, os.path.join(self.root, "scripts", "run_tidy.py")], env=environment,
+        environment["XDG_CACHE_HOME"] = os.path.join(self.root, "cache")
+        done = subprocess.run([sys.executable, os.path.join(root or self.root, "scripts", "run_tidy.py")], env=environment,
                               capture_output=True, text=True, check=False)
         return done.returncode, done.stdout + done.stderr
 
@@ -55,6 +56,27 @@ class RunTidyTest(unittest.TestCase):
         self.assertEqual(status, 1, said)
         self.assertIn("src/base/a.h:4:5: error: invalid case style for function 'Thrice'", said)
         self.assertIn("1 of 2 jobs", self.run_tidy()[1])
+
+    def test_another_clone_finds_what_was_clean(self):
+        self.write("src/base/a.h", "#pragma once\n\nint twice(int value);\n")
+        self.assertEqual(self.run_tidy()[0], 0)
+        with tempfile.TemporaryDirectory() as other:
+            other = os.path.realpath(other)
+            shutil.copytree(self.root, other, dirs_exist_ok=True)
+            path = os.path.join(other, "build/lint/compile_commands.json")
+            with open(path, encoding="utf-8") as file:
+                text = file.read().replace(self.root, other)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            self.assertIn("0 of 2 jobs", self.run_tidy(other)[1])
+
+    def test_a_cache_that_cannot_be_written_only_costs_time(self):
+        self.write("cache", "a file where a directory should be")
+        self.write("src/base/a.h", "#pragma once\n\nint twice(int value);\n")
+        for _ in range(2):
+            status, said = self.run_tidy()
+            self.assertEqual(status, 0, said)
+            self.assertIn("2 of 2 jobs", said)
 
     def test_every_source_of_a_layer_is_looked_at(self):
         names = ["a", "b", "c/d"]

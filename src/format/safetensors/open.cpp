@@ -11,29 +11,33 @@
 namespace hfshard::format::safetensors {
 namespace {
 
-WeightHeader read_header(const StorePath& path, bool despite_loss) {
-  SafetensorsHeader header = parse_safetensors(path, despite_loss);
+WeightHeader read_header(const StorePath& path, bool despite_loss,
+                         const std::vector<std::string>& without) {
+  SafetensorsHeader header = parse_safetensors(path, despite_loss, without);
   return {std::move(header.identity), std::move(header.sha256), std::move(header.tensors),
-          std::move(header.metadata)};
+          std::move(header.metadata), std::move(header.unreadable)};
 }
 
-Catalog open_file(const StorePath& location) {
+Catalog open_file(const StorePath& location, const HeaderReader& read) {
   if (!location.name().ends_with(kSafetensorsFiles.ending)) {
     throw Error(ErrorCode::unsupported,
                 "the file is neither a *.safetensors file nor one of torch.save")
         .in_file(location.text())
         .hint(fmt::format("pass the directory {}, or a weight file", location.parent().name()));
   }
-  return open_hf_file(location, read_header);
+  return open_hf_file(location, read);
 }
 
 }  // namespace
 
 Catalog open_hf_catalog(const StorePath& location, const Choice& choice) {
+  const HeaderReader read = [&](const StorePath& path, bool despite_loss) {
+    return read_header(path, despite_loss, choice.without);
+  };
   Catalog catalog =
       is_one_file(location, choice)
-          ? open_file(location)
-          : open_hf_directory(location, location.list(), choice, kSafetensorsFiles, read_header);
+          ? open_file(location, read)
+          : open_hf_directory(location, location.list(), choice, kSafetensorsFiles, read);
   catalog.wording = hf_wording();
   return catalog;
 }

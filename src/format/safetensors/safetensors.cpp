@@ -91,12 +91,6 @@ ByteRange take_offsets(ondemand::value value) {
   return {offsets[0], offsets[1]};
 }
 
-DType take_dtype(ondemand::value value) {
-  const std::string_view name = take_text(value.get_string(), "the name of a dtype");
-  if (const auto dtype = dtype_from_safetensors(name)) return *dtype;
-  throw Error(ErrorCode::unsupported, fmt::format("the dtype {} is unknown", quote(name)));
-}
-
 template <typename T>
 void fill_once(std::optional<T>& slot, T value, std::string_view key) {
   if (slot) throw bad_header(fmt::format("the member {} appears twice", quote(key)));
@@ -104,20 +98,20 @@ void fill_once(std::optional<T>& slot, T value, std::string_view key) {
 }
 
 struct Entry {
-  DType dtype = DType::bf16;
+  std::string_view dtype;
   Shape shape;
   ByteRange offsets;  // from the start of the data
 };
 
 Entry take_entry(ondemand::value value) {
-  std::optional<DType> dtype;
+  std::optional<std::string_view> dtype;
   std::optional<Shape> shape;
   std::optional<ByteRange> offsets;
   for (auto member : take(value.get_object(), "the description of a tensor")) {
     ondemand::field field = take(member, "a member");
     const std::string_view key = take_text(unescaped_key(field), "a name");
     if (key == "dtype") {
-      fill_once(dtype, take_dtype(field.value()), key);
+      fill_once(dtype, take_text(field.value().get_string(), "the name of a dtype"), key);
     } else if (key == "shape") {
       fill_once(shape, take_shape(field.value()), key);
     } else if (key == "data_offsets") {
@@ -151,7 +145,9 @@ std::vector<std::string> read_metadata(ondemand::value value) {
 
 // Makes offsets absolute. If a hostile header overflows, they become the largest number, past any
 // file.
-TensorInfo place_entry(std::string_view name, const Entry& entry, std::uint64_t data_begin) {
+// An entry with an unknown dtype gets no dtype here; `known` says so.
+TensorInfo place_entry(std::string_view name, const Entry& entry, std::uint64_t data_begin,
+                       bool& known) {
   const auto begin = checked_add(data_begin, entry.offsets.begin);
   if (entry.offsets.end < entry.offsets.begin) {
     throw Error(ErrorCode::corrupt, fmt::format("data_offsets [{}, {}] end before they begin",
@@ -163,15 +159,34 @@ TensorInfo place_entry(std::string_view name, const Entry& entry, std::uint64_t 
   }
   TensorInfo out;
   out.name = name;
-  out.dtype = entry.dtype;
   out.shape = entry.shape;
   out.begin_bytes = *begin;
   out.size_bytes = entry.offsets.end - entry.offsets.begin;
+  const std::optional<DType> dtype = dtype_from_safetensors(entry.dtype);
+  known = dtype.has_value();
+  if (known) out.dtype = *dtype;
   return out;
 }
 
-std::vector<TensorInfo> read_entries(ondemand::document& document, std::uint64_t data_begin,
-                                     std::vector<std::string>& metadata) {
+// Throws: unsupported, if the globs don't leave the tensor out.
+void leave_out(const Entry& entry, const std::vector<std::string>& without, TensorInfo& tensor,
+               SafetensorsHeader& header) {
+  const auto fits = [&](const std::string& glob) { return glob_match(glob, tensor.name); };
+  if (std::ranges::none_of(without, fits)) {
+    throw Error(ErrorCode::unsupported, fmt::format("the dtype {} is unknown", quote(entry.dtype)))
+        .hint(fmt::format("if the model doesn't need the tensor, pass --exclude '{}'",
+                          printable(tensor.name)));
+  }
+  tensor.dtype = DType::u8;
+  tensor.shape = Shape{tensor.size_bytes};
+  header.unreadable.push_back(tensor.name);
+}
+
+// Returns the tensors, and also those of header.unreadable. They have the dtype u8 and one axis, so
+// that their bytes count.
+std::vector<TensorInfo> read_entries(ondemand::document& document,
+                                     const std::vector<std::string>& without,
+                                     SafetensorsHeader& header) {
   std::vector<TensorInfo> tensors;
   std::unordered_set<std::string_view> names;
   for (auto member : take(document.get_object(), "an object")) {
@@ -182,9 +197,12 @@ std::vector<TensorInfo> read_entries(ondemand::document& document, std::uint64_t
         throw bad_header(fmt::format("the key {} appears twice", quote(name)));
       }
       if (name == kMetadataKey) {
-        metadata = read_metadata(field.value());
+        header.metadata = read_metadata(field.value());
       } else {
-        tensors.push_back(place_entry(name, take_entry(field.value()), data_begin));
+        const Entry entry = take_entry(field.value());
+        bool known = true;
+        tensors.push_back(place_entry(name, entry, header.data_begin_bytes, known));
+        if (!known) leave_out(entry, without, tensors.back(), header);
       }
     } catch (Error& error) {  // only this loop knows the tensor
       if (name != kMetadataKey) error.in_tensor(name);
@@ -216,7 +234,7 @@ void check_grammar(std::string_view text, const Error& refused) {
 // Parses the header at bytes 8 .. 8 + length of the mapped file. The reader needs some readable
 // bytes after it.
 void parse_json_header(std::span<const std::byte> mapped, std::uint64_t length,
-                       SafetensorsHeader& header) {
+                       const std::vector<std::string>& without, SafetensorsHeader& header) {
   const std::uint64_t data_begin = header.data_begin_bytes;
   const std::string_view text = as_text(mapped.subspan(kLengthBytes));
   if (!text.starts_with('{')) {
@@ -234,7 +252,7 @@ void parse_json_header(std::span<const std::byte> mapped, std::uint64_t length,
   ondemand::document document;
   try {
     check(parser.iterate(view).get(document), "an object");
-    header.tensors = read_entries(document, data_begin, header.metadata);
+    header.tensors = read_entries(document, without, header);
   } catch (const Error& error) {  // this parser doesn't know the place
     if (error.code() != ErrorCode::corrupt && error.code() != ErrorCode::bad_input) throw;
     check_grammar(text.substr(0, length), error);
@@ -330,7 +348,8 @@ std::uint64_t read_length(const Source& source) {
 
 }  // namespace
 
-SafetensorsHeader parse_safetensors(const StorePath& path, bool despite_loss) {
+SafetensorsHeader parse_safetensors(const StorePath& path, bool despite_loss,
+                                    const std::vector<std::string>& without) {
   try {
     const std::unique_ptr<SourceFile> file = path.open();
     const SourceFile& source = *file;
@@ -342,9 +361,12 @@ SafetensorsHeader parse_safetensors(const StorePath& path, bool despite_loss) {
     const std::uint64_t padded = header.data_begin_bytes + simdjson::SIMDJSON_PADDING;
     // A copy, not a mapping: the parser reads some bytes twice and needs them unchanged.
     const MappedBytes text = copy_range(source, 0, std::min(padded, file_bytes));
-    parse_json_header(text.bytes(), length, header);
+    parse_json_header(text.bytes(), length, without, header);
     check_ranges(header.tensors, header.data_begin_bytes, file_bytes, despite_loss);
     check_sizes(header.tensors, file_bytes);
+    std::erase_if(header.tensors, [&](const TensorInfo& tensor) {
+      return std::ranges::find(header.unreadable, tensor.name) != header.unreadable.end();
+    });
     header.sha256 = to_hex(Sha256().update(text.bytes().first(header.data_begin_bytes)).finish());
     source.check_unchanged();
     return header;

@@ -15,23 +15,26 @@ namespace hfshard::format::safetensors {
 inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 
 struct SafetensorsHeader {
-  std::uint64_t data_begin_bytes = 0;  ///< 8 + header length
-  std::string sha256;                  ///< hex, of the first data_begin_bytes bytes
-  FileIdentity identity;               ///< when it was read
-  std::vector<TensorInfo> tensors;     ///< in data order; `file` is 0
-  std::vector<std::string> metadata;   ///< of __metadata__ except "format", sorted
+  std::uint64_t data_begin_bytes = 0;   ///< 8 + header length
+  std::string sha256;                   ///< hex, of the first data_begin_bytes bytes
+  FileIdentity identity;                ///< when it was read
+  std::vector<TensorInfo> tensors;      ///< in data order; `file` is 0
+  std::vector<std::string> metadata;    ///< of __metadata__ except "format", sorted
+  std::vector<std::string> unreadable;  ///< names with unknown dtypes that `without` leaves out
 };
 
 /// Reads and checks the header of a safetensors file. Checks in this order: length field, JSON,
 /// dtypes, shapes, ranges, exact cover of the file, sizes (range = shape x dtype). Ranges must be
 /// inside the file and contiguous without hole or overlap. In errors, they are offsets in the file.
 ///
-/// With `despite_loss`, also reads a truncated file.
+/// With `despite_loss`, also reads a truncated file. `without`: globs of tensors that aren't
+/// needed. One of them may have a dtype that is unknown.
 ///
 /// Throws: corrupt (cut or damaged), bad_input (well-formed, but not what the format allows; a
 /// git-lfs pointer), unsupported (dtype, rank), not_found, io; each names file, tensor and bytes.
 ///
 /// Source: huggingface/safetensors README.md and safetensors/src/tensor.rs.
-SafetensorsHeader parse_safetensors(const StorePath& path, bool despite_loss = false);
+SafetensorsHeader parse_safetensors(const StorePath& path, bool despite_loss = false,
+                                    const std::vector<std::string>& without = {});
 
 }  // namespace hfshard::format::safetensors

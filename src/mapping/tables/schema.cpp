@@ -5,13 +5,28 @@
 namespace hfshard {
 namespace {
 
-constexpr Block kBlocks[] = {Block::family,         Block::match,          Block::scheme,
-                             Block::group,          Block::rule_modifiers, Block::fill_modifiers,
-                             Block::drop_modifiers, Block::value,          Block::constant,
-                             Block::decode,         Block::sizes,          Block::use,
-                             Block::local_part,     Block::rule_block,     Block::part,
-                             Block::part_scheme,    Block::depth,          Block::mtp,
-                             Block::common,         Block::common_scheme,  Block::quantization,
+constexpr Block kBlocks[] = {Block::family,
+                             Block::match,
+                             Block::scheme,
+                             Block::group,
+                             Block::rule_modifiers,
+                             Block::fill_modifiers,
+                             Block::drop_modifiers,
+                             Block::value,
+                             Block::constant,
+                             Block::decode,
+                             Block::sizes,
+                             Block::use,
+                             Block::local_part,
+                             Block::rule_block,
+                             Block::part,
+                             Block::part_scheme,
+                             Block::buffers,
+                             Block::depth,
+                             Block::mtp,
+                             Block::common,
+                             Block::common_scheme,
+                             Block::quantization,
                              Block::undecoded};
 
 constexpr BlockKey kFamily[] = {
@@ -63,12 +78,13 @@ constexpr BlockKey kPartScheme[] = {{"to", false},       {"axes", false},    {"r
                                     {"for", false},      {"hf", false},      {"stacked", false},
                                     {"separate", false}, {"drop", false},    {"settings", false},
                                     {"warnings", false}};
+constexpr BlockKey kBuffers[] = {{"source", true}, {"names", true}};
 constexpr BlockKey kDepth[] = {{"source", true},  {"dim", true},   {"count", true}, {"lists", true},
                                {"indices", true}, {"first", true}, {"last", true}};
 constexpr BlockKey kMtp[] = {{"source", true}, {"counts", true}, {"names", true}};
-constexpr BlockKey kCommon[] = {{"schema", true},      {"sources", true}, {"schemes", true},
-                                {"parts", true},       {"depth", true},   {"mtp", true},
-                                {"quantization", true}};
+constexpr BlockKey kCommon[] = {{"schema", true},       {"sources", true}, {"schemes", true},
+                                {"parts", true},        {"depth", true},   {"mtp", true},
+                                {"quantization", true}, {"buffers", true}};
 constexpr BlockKey kCommonScheme[] = {
     {"about", true},      {"root", true},           {"scan_axis", true},
     {"axes", true},       {"axis_rules", true},     {"loader", true},
@@ -111,6 +127,8 @@ std::string_view to_string(Block block) noexcept {
       return "part";
     case Block::part_scheme:
       return "part_scheme";
+    case Block::buffers:
+      return "buffers";
     case Block::depth:
       return "depth";
     case Block::mtp:
@@ -163,6 +181,8 @@ std::span<const BlockKey> block_keys(Block block) noexcept {
       return kPart;
     case Block::part_scheme:
       return kPartScheme;
+    case Block::buffers:
+      return kBuffers;
     case Block::depth:
       return kDepth;
     case Block::mtp:

@@ -24,6 +24,7 @@ enum class Block {
   part,
   part_scheme,
   depth,
+  buffers,
   mtp,
   common,
   common_scheme,

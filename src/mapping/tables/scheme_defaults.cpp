@@ -96,6 +96,26 @@ bool is_training_state(std::string_view name) {
 
 std::string loader_sign(std::string_view scheme) { return word_of(scheme, "sign"); }
 
+std::string former_name(std::string_view scheme, std::string name) {
+  const std::string pairs = word_of(scheme, "former");
+  if (pairs.empty()) return name;
+  for (const std::string& pair : split(pairs, ' ')) {
+    const std::size_t equals = pair.find('=');
+    const std::string_view now = std::string_view(pair).substr(0, equals);
+    const std::size_t at = name.find(now);
+    if (at == std::string::npos || (at != 0 && name[at - 1] != '.')) continue;
+    return name.replace(at, now.size(), pair, equals + 1);
+  }
+  return name;
+}
+
+bool is_computed_buffer(std::string_view name) {
+  const std::vector<Json>& globs = common_mappings().at("buffers").at("names").as_array();
+  return std::ranges::any_of(globs, [&](const Json& glob) {
+    return glob_match(glob.as_string(), name) || glob_match("*." + glob.as_string(), name);
+  });
+}
+
 bool loader_takes(std::string_view scheme, const std::vector<std::string>& names) {
   const std::string forms = word_of(scheme, "loads");
   if (forms.empty()) return true;

@@ -30,6 +30,14 @@ bool scheme_stacks(std::string_view name);
 /// if there is no such glob.
 std::string loader_sign(std::string_view scheme);
 
+/// Returns the name that earlier releases of a scheme's loader have for an array, given its present
+/// name. Returns the same name if they don't differ.
+std::string former_name(std::string_view scheme, std::string name);
+
+/// Returns whether a model computes an array with this dotted name from its config, and some
+/// programs save it with the weights. No model of a family has a weight with such a name.
+bool is_computed_buffer(std::string_view name);
+
 /// Returns whether the loader of a scheme accepts a tree with these dotted names. Its sign must be
 /// at the loader's place, and the loader must not refuse the form of any name. Sources:
 /// AI-Hypercomputer/maxtext src/maxtext/utils/model_creation_utils.py from_pretrained,

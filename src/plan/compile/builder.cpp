@@ -27,7 +27,9 @@ void check_globs(std::string_view flag, const std::vector<std::string>& globs,
                  const Catalog& catalog, const std::string& location) {
   for (const std::string& glob : globs) {
     const auto fits = [&](const auto& item) { return glob_match(glob, item.name); };
-    if (std::ranges::any_of(catalog.tensors, fits) || std::ranges::any_of(catalog.objects, fits))
+    const auto names = [&](const std::string& name) { return glob_match(glob, name); };
+    if (std::ranges::any_of(catalog.tensors, fits) || std::ranges::any_of(catalog.objects, fits) ||
+        std::ranges::any_of(catalog.unreadable, names))
       continue;
     if (catalog.structure != nullptr &&
         std::ranges::any_of(catalog.structure->entries, [&](const TreeEntry& entry) {

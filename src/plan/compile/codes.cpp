@@ -73,6 +73,12 @@ bool has_blocks(const BlockScale& codes, const Matrix& scales, std::uint64_t row
 
 }  // namespace
 
+bool is_named_as_scale(std::string_view name) {
+  const std::size_t dot = name.rfind('.');
+  const std::string_view last = dot == std::string_view::npos ? name : name.substr(dot + 1);
+  return last.find("scale") != std::string_view::npos;
+}
+
 std::optional<Code> code_of(const DecodeRule& rule, const TensorInfo& tensor, const Shape& view) {
   if (!is_packed(rule.kind)) {
     if (!(tensor.shape == view)) return std::nullopt;
@@ -110,6 +116,7 @@ const DecodeRule* Codes::decoder(const TensorInfo& tensor) const {
         return &rule;
     }
   }
+  if (is_named_as_scale(tensor.name)) return nullptr;  // 8-bit scales aren't codes
   for (const std::vector<DecodeRule>* list : lists) {  // scales are missing
     for (const DecodeRule& rule : *list) {
       if (rule.takes(tensor.name, tensor.dtype, bindings_) && rule.is_usual(bindings_))

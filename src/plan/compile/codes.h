@@ -67,6 +67,9 @@ class Codes {
   mutable std::unordered_map<const DecodeRule*, std::pair<std::uint64_t, std::uint64_t>> blocks_;
 };
 
+/// Returns whether a name is that of scales, such as "x.weight_scale_inv", and not of codes.
+bool is_named_as_scale(std::string_view name);
+
 /// Returns the code of a tensor whose codes have this shape. Empty if they can't have it.
 std::optional<Code> code_of(const DecodeRule& rule, const TensorInfo& tensor, const Shape& view);
 

@@ -90,11 +90,11 @@ std::set<std::int64_t> packed_widths(const Json& config, const std::string& loca
   return out;
 }
 
-Error undecoded(const UndecodedMethod& method) {
+Error undecoded(const UndecodedMethod& method, std::string_view keep) {
   return Error(ErrorCode::unsupported,
                fmt::format("the checkpoint is quantized with {}, which can't be decoded",
                            method.what))
-      .hint(fmt::format("{}, or pass --scheme hf to keep the codes", method.way));
+      .hint(fmt::format("{}, or {} to keep the codes", method.way, keep));
 }
 
 void check_quantization(const Json& config, const std::string& location) {

@@ -137,7 +137,7 @@ void refuse_undecoded(const ModelBuilder& builder) {
   for (std::uint32_t i = 0; i < tensors.size(); ++i) {
     if (builder.use(i) != TensorUse::none) continue;
     if (const UndecodedMethod* method = quantization().undecoded_name(tensors[i].name))
-      throw undecoded(*method).in_tensor(tensors[i].name);
+      throw undecoded(*method, "leave out --dtype and --cast").in_tensor(tensors[i].name);
   }
 }
 
@@ -171,6 +171,8 @@ class DecodedTensors {
     const TensorInfo& tensor = builder_.catalog().tensors[number];
     auto form = decoded_tensor(rule, tensor, *decoders_.config, builder_.catalog().location);
     if (!form || !is_wanted(form->name, tensor)) {
+      for (const std::uint32_t beside : decoders_.codes->beside(rule, tensor))
+        check_kept(tensor, builder_.catalog().tensors[beside]);
       codes_left_ = true;
       return;
     }
@@ -187,6 +189,20 @@ class DecodedTensors {
       builder_.mark(beside, TensorUse::mapped);
     const DType codes = codes_dtype(coded.form.code, tensor.dtype);
     items_.emplace(number, Item{*std::move(form), decode_of({&coded, 1}), codes});
+  }
+
+  // Codes that stay need their scales as they are stored.
+  void check_kept(const TensorInfo& codes, const TensorInfo& beside) const {
+    const DType dtype =
+        leaf_dtype(builder_.options(), builder_.leaf_name(beside.name), beside.dtype, {});
+    if (dtype == beside.dtype) return;
+    throw Error(
+        ErrorCode::unsupported,
+        fmt::format("these are scales for {}, whose codes stay as stored, and {} would "
+                    "change only the scales",
+                    quote(codes.name), builder_.options().casts.empty() ? "--dtype" : "--cast"))
+        .in_tensor(beside.name)
+        .hint("decode both with --dtype bf16, or leave both out of --cast");
   }
 
   bool is_wanted(const std::string& name, const TensorInfo& tensor) const {

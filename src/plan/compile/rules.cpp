@@ -357,9 +357,12 @@ class RuleCompiler {
                               safetensors_name(from)))
           .in_tensor(first.name)
           .by_rule(rule.pointer)
-          .hint(fmt::format(
-              "scales are next to the codes, such as {}; check that the download is complete",
-              quote(first.name + "_scale")));
+          .hint(is_named_as_scale(first.name)
+                    ? std::string("it looks like scales for codes of a form that hfshard doesn't "
+                                  "know; pass --scheme hf to keep both")
+                    : fmt::format("scales must be next to the codes, such as {}; pass --scheme hf "
+                                  "to keep the codes",
+                                  quote(first.name + "_scale")));
     }
     throw Error(ErrorCode::unsupported,
                 fmt::format("hfshard can't compute values of dtype {} as {}",

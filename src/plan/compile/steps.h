@@ -103,7 +103,7 @@ void check_quantization(const Json& config, const std::string& location);
 /// states. Throws: unsupported, if one of them is neither 4 nor 8.
 std::set<std::int64_t> packed_widths(const Json& config, const std::string& location);
 /// Returns the error for tensors of such a method.
-Error undecoded(const UndecodedMethod& method);
+Error undecoded(const UndecodedMethod& method, std::string_view keep = "pass --scheme hf");
 
 /// Returns the config without its quantization_config, at the top and in its text part.
 Json without_quantization(Json config);

@@ -15,9 +15,6 @@
 namespace hfshard {
 namespace {
 
-// A thread's share of what oneTBB's allocator maps: 8 MiB for 64 threads on Debian 12.
-constexpr std::uint64_t kStartThreadBytes = std::uint64_t{128} << 10;
-
 constexpr std::size_t kDeepBytes = std::size_t{192} << 10;
 
 // Grows the caller's stack to the depth that kernels need (the widest transpose has 104 KiB of
@@ -42,7 +39,7 @@ void require_memory(std::uint64_t bytes) {
 
 }  // namespace
 
-void require_start(unsigned threads) { require_memory(kStartBytes + threads * kStartThreadBytes); }
+void require_start() { require_memory(kStartBytes); }
 
 void require_grant(std::uint64_t claim_bytes, unsigned threads) {
   static std::mutex mutex;  // trials must not fail each other

@@ -10,7 +10,7 @@ inline constexpr std::uint64_t kStartBytes = std::uint64_t{8} << 20;
 
 /// Tries to get what oneTBB maps when it starts. If the system refuses it to oneTBB itself, the
 /// process ends or waits forever. Throws: limit.
-void require_start(unsigned threads);
+void require_start();
 
 /// Tries to get what a run will need from the system, before it writes anything. That is `threads`
 /// - 1 threads in addition to the caller, at the same time. It is also `claim_bytes` of anonymous

@@ -51,7 +51,7 @@ class Threads {
 
 // A task group. oneTBB counts a task before it has memory for it. If the memory is refused, the
 // group's destructor waits forever for the counted task. So that group is never destroyed.
-class Group {
+class TaskGroup {
  public:
   template <typename Work>
   void run(const Work& work) {
@@ -97,7 +97,7 @@ class Places {
   bool any_takes_part() const {
     if (all_.empty()) return true;
     std::binary_semaphore taken(0);
-    Group trial;
+    TaskGroup trial;
     trial.run([&] { taken.release(); });
     const bool is_taken = taken.try_acquire_for(std::chrono::seconds(1));
     trial.wait();
@@ -110,7 +110,7 @@ class Places {
 
  private:
   struct Place {
-    Group group;
+    TaskGroup group;
     tbb::task_handle open = group.open();
   };
 
@@ -149,7 +149,7 @@ void run_filters(PipelineStages& stages, std::size_t tokens) {
 }  // namespace
 
 void run_stages(PipelineStages& stages, unsigned threads, std::size_t tokens) {
-  require_start(threads);
+  require_start();
   const tbb::global_control stacks(tbb::global_control::thread_stack_size, kStartedStackBytes);
   // All slots have threads, since oneTBB ends the process if it can't make one.
   tbb::task_arena workers(static_cast<int>(threads), threads);

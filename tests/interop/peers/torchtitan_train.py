@@ -10,13 +10,16 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import traceback
 import types
 
 import torch
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, os.pardir, "support"))
+
+import testing  # noqa: E402  (a module of tests/support)
 
 torch._utils._get_available_device_type = lambda: "cpu"  # before torchtitan asks for an accelerator
 sys.modules["torch.utils.tensorboard"] = types.SimpleNamespace(SummaryWriter=None)  # imported but not used
@@ -122,7 +125,8 @@ def train(rank, run, store, out):
 
 
 def start(run, port):
-    """Starts one process for each rank, forked from this one so that nothing is imported again."""
+    """Starts one process for each rank, forked from this one so that nothing is imported again. Returns the losses, or
+    None if a rank failed."""
     write_tokenizer(os.path.join(run["folder"], "tokenizer"))
     out = os.path.join(run["folder"], "losses.json")
     children = []
@@ -143,15 +147,10 @@ def start(run, port):
         if status:  # the others wait for it
             for other in children:
                 os.kill(other, signal.SIGKILL)
-            sys.exit(f"a rank failed: {run}")
+                os.waitpid(other, 0)
+            return None
     with open(out, encoding="utf-8") as file:
         return json.load(file)
-
-
-def free_port():
-    with socket.socket() as made:
-        made.bind(("127.0.0.1", 0))
-        return made.getsockname()[1]
 
 
 def main():
@@ -160,7 +159,10 @@ def main():
         if isinstance(run, list):
             subprocess.run(run, check=True, stdout=sys.stderr)
         else:
-            found.append(start(run, free_port()))
+            losses = testing.with_port(lambda port, what=run: start(what, port), attempts=2)
+            if losses is None:
+                sys.exit(f"a rank failed twice: {run}")
+            found.append(losses)
     print(json.dumps(found))
 
 

@@ -241,7 +241,8 @@ class Listener:
         self._connections = set()
         self._count = 0
         self._socket = None
-        self.port = 0
+        self._holder = self._bound(0)
+        self.port = self._holder.getsockname()[1]
         self.behind = None  # the port of a link in front (link.py), for clients
         self._listen()
 
@@ -258,7 +259,7 @@ class Listener:
         self.handle(request, connection)
 
     def refuse(self, seconds):
-        """Closes the listener for this long, and cuts off all connections."""
+        """Closes the listener for this long, and cuts off all connections. The port stays ours."""
         self._stop_listening()
         self._cut_off()
 
@@ -272,14 +273,20 @@ class Listener:
         self.stopping.set()
         self._stop_listening()
         self._cut_off()
+        self._holder.close()
+
+    def _bound(self, port):
+        """Returns a socket that is bound and doesn't listen. One holds the port while no socket listens there."""
+        bound = socket.socket()
+        for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+            bound.setsockopt(socket.SOL_SOCKET, option, 1)
+        bound.bind((self.address, port))
+        return bound
 
     def _listen(self):
         with self._lock:
-            listening = socket.socket()
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind((self.address, self.port))
+            listening = self._bound(self.port)
             listening.listen(256)
-            self.port = listening.getsockname()[1]
             self._socket = listening
         threading.Thread(target=self._accept, args=(listening,), daemon=True).start()
 

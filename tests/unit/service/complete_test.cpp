@@ -1,0 +1,32 @@
+#include "service/complete.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace hfshard {
+namespace {
+
+using Names = std::vector<std::string>;
+
+TEST(Complete, NamesTheFirstLayerThatTheCheckpointHasNothingOf) {
+  const Names wanted{"embed.weight",      "layers.0.a.weight", "layers.0.b.weight",
+                     "layers.1.a.weight", "layers.1.b.weight", "layers.2.a.weight"};
+  EXPECT_EQ(missing_layers(wanted, {}), "");
+  EXPECT_EQ(missing_layers(wanted, {"embed.weight", "layers.1.a.weight"}), "");
+  EXPECT_EQ(missing_layers(wanted, {"layers.1.a.weight", "layers.1.b.weight"}),
+            "config.json asks for 3 layers, and the checkpoint has nothing of layer 1");
+  EXPECT_EQ(missing_layers(wanted, {"layers.1.a.weight", "layers.1.b.weight", "layers.2.a.weight"}),
+            "config.json asks for 3 layers, and the checkpoint has nothing of 2 of them, first "
+            "layer 1");
+}
+
+TEST(Complete, NamesWithoutLayersHaveNone) {
+  EXPECT_EQ(missing_layers({"a", "b.weight"}, {"a"}), "");
+  EXPECT_EQ(missing_layers({"layers.99999999999999999999.a"}, {"layers.99999999999999999999.a"}),
+            "");
+}
+
+}  // namespace
+}  // namespace hfshard
