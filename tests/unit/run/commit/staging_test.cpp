@@ -104,6 +104,33 @@ TEST_F(StagingTest, AnotherMeshIsRefusedAndNamed) {
   EXPECT_NE(error.sentence().find("options.mesh"), std::string::npos) << error.sentence();
 }
 
+// Data is only written after the journal exists. A crash of the system can still lose the journal's
+// name and keep data, so nothing of the old run may stay.
+TEST_F(StagingTest, WithoutAJournalARunStartsWithTheSourceOfNowAndNothingOld) {
+  const std::string file = join_path(source_, "model-00002-of-00002.safetensors");
+  const std::string staging = out_paths(out_).staging;
+  leave_halfway(small_plan(source_), out_);
+  std::string text = read_file(file);
+  text.back() ^= 1;
+  write_text(file, text);
+  EXPECT_EQ(refused(small_plan(source_), to_output(out_)).code(), ErrorCode::conflict);
+  for (const std::string& name : list_directory(staging)) {
+    if (name.starts_with("journal.")) write_text(join_path(staging, name), "");
+  }
+  EXPECT_EQ(refused(small_plan(source_), to_output(out_)).code(), ErrorCode::conflict);
+  for (const std::string& name : list_directory(staging)) {
+    if (name.starts_with("journal.")) remove_tree(join_path(staging, name));
+  }
+  write_text(join_path(out_paths(out_).tree, "stale"), "of the old run");
+  RunOptions resume = to_output(out_);
+  resume.resume = true;
+  const RunResult result = convert(small_plan(source_), resume);
+  EXPECT_EQ(result.skipped_bytes, 0U);
+  EXPECT_FALSE(exists(staging));
+  convert(small_plan(source_), to_output(dir_ / "fresh"));
+  EXPECT_EQ(differing(tree_of(out_), tree_of(dir_ / "fresh")), "");
+}
+
 TEST_F(StagingTest, AChangedSourceIsRefusedByName) {
   leave_halfway(small_plan(source_), out_);
   const std::string file = join_path(source_, "model-00002-of-00002.safetensors");
