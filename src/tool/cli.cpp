@@ -16,6 +16,8 @@
 
 #include <fmt/format.h>
 
+#include <sys/resource.h>
+
 #include "base/text.h"
 #include "tool/color.h"
 #include "tool/error_report.h"
@@ -269,11 +271,21 @@ void hold_standard_streams() {
   }
 }
 
+// Raises the limit of open files to the highest one that this user may set. Shells start programs with 1,024, since
+// select(2) can't use more. hfshard doesn't call it, and a source can have thousands of files.
+void raise_open_files() {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  static_cast<void>(::setrlimit(RLIMIT_NOFILE, &files));
+}
+
 }  // namespace
 
 int tool_main(int argc, const char* const* argv, const Limits* limits, unsigned progress_ms,
               unsigned hub_retry_ms) {
   hold_standard_streams();
+  raise_open_files();
   report_out_of_memory_on_terminate();
   // Turns growth beyond `ulimit -f` into a write error, which names the file.
   static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));
