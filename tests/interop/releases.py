@@ -21,7 +21,7 @@ import tempfile
 import interop
 
 CYCLE = 4
-FORMS = ((), ("--mesh", "fsdp=2", *interop.SHRUNKEN), ("--dtype", "f32"))
+FORMS = ((), ("--mesh", "fsdp=2", *interop.FEWER_FILES), ("--dtype", "f32"))
 SEPARATE = ("--layers", "separate")
 RECORDS = ("hfshard.json",)
 

@@ -19,7 +19,7 @@ import oracle_dirs
 
 MESHES = ("fsdp=4,tensor=2", "fsdp=2,tensor=2", "fsdp=4", "tensor=2", "fsdp=2", "expert=2", "data=2")
 # hfshard checks every file of a source before each commit, so hundreds of files in hundreds of commits take long.
-SMALL = [*interop.SHRUNKEN[:3], interop.SHRUNKEN[3].replace("=8192", "=65536")]
+SMALL = interop.FEWER_FILES
 INNER = [*SMALL[:3], SMALL[3] + ",outer_shards=2"]
 # For the first tree and the second.
 CODINGS = (([], ["--compress", "zstd"]), (["--compress", "zstd"], ["--checksum", "none"]))
