@@ -1,4 +1,4 @@
-# What lies beside a model's weights goes along, or is named: adapters, other weights, folders, metadata of the files.
+# Files next to a model's weights are copied, or a note names them: adapters, other weights, folders, metadata.
 source "$TESTS/cli/lib.bash"
 example qwen3 in
 mkdir in/additional_chat_templates in/2_Dense in/assets

@@ -72,7 +72,7 @@ def check_back(tool, source, output, what):
         back = tool.path(f"{what}-{step}".replace(" ", "-").replace("/", "-"))
         tool.run("convert", output, back, "--to", "safetensors", "--config", source, "--quiet")
         said = tool.json("diff", source, back, "--exclude", "mtp.*")
-        tool.expect(said["equal"], f"{what}, {step}: the way back differs: {str(said)[:300]}")
+        tool.expect(said["equal"], f"{what}, {step}: the export differs: {str(said)[:300]}")
         tool.expect(tool.json("diff", source, output, "--exclude", "mtp.*")["equal"], f"{what}, {step}: diff of the tree")
         without_record(output)
 
