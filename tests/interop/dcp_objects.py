@@ -14,17 +14,6 @@ import warnings
 import interop
 
 
-def load(path):
-    """Loads the whole state, like dcp_to_torch_save."""
-    from torch.distributed.checkpoint import FileSystemReader
-    from torch.distributed.checkpoint.default_planner import _EmptyStateDictLoadPlanner
-    from torch.distributed.checkpoint.state_dict_loader import _load_state_dict
-
-    state = {}
-    _load_state_dict(state, storage_reader=FileSystemReader(path), planner=_EmptyStateDictLoadPlanner(), no_dist=True)
-    return state
-
-
 def same(a, b):
     import torch
 
@@ -44,13 +33,13 @@ def check_alone(tool, save):
     for name, state in states.items():
         source, out = save(name, state), tool.path(f"{name}-out")
         tool.run("reshard", source, out, "-q")
-        tool.expect(same(load(source), load(out)), f"{name}: torch loads another state: {load(out)}")
+        tool.expect(same(interop.load_dcp(source), interop.load_dcp(out)), f"{name}: torch loads another state: {interop.load_dcp(out)}")
         tool.run("verify", out, source)
         tool.run("verify", out)
         tool.run("diff", source, out)
         tool.run("inspect", out)
         tool.run("convert", source, tool.path(f"{name}-convert"), "--to", "dcp", "--scheme", "hf", "-q")
-        tool.expect(same(load(source), load(tool.path(f"{name}-convert"))), f"{name}: convert changes the state")
+        tool.expect(same(interop.load_dcp(source), interop.load_dcp(tool.path(f"{name}-convert"))), f"{name}: convert changes the state")
         for to in ("orbax", "safetensors"):
             done = tool.run_any("reshard", source, tool.path("never"), "--to", to)
             tool.expect(done.returncode == 3 and "can't hold" in done.stderr, f"{name} to {to}: {done.returncode} {done.stderr}")
@@ -60,7 +49,7 @@ def check_alone(tool, save):
 
     source, out = save("both", {"w": torch.ones(3), "lr": 0.5}), tool.path("both-out")
     tool.run("reshard", source, out, "--exclude", "w", "-q")
-    tool.expect(same(load(out), {"lr": 0.5}), f"the objects alone: {load(out)}")
+    tool.expect(same(interop.load_dcp(out), {"lr": 0.5}), f"the objects alone: {interop.load_dcp(out)}")
     tool.run("diff", source, out, "--include", "lr")
 
 
@@ -76,7 +65,7 @@ def check_lists(tool, save):
     for number, (glob, wanted) in enumerate(kept.items()):
         out = tool.path(f"kept-{number}")
         tool.run("reshard", source, out, "--exclude", glob, "-q")
-        tool.expect(same(load(out), wanted), f"--exclude {glob}: torch loads {load(out)}")
+        tool.expect(same(interop.load_dcp(out), wanted), f"--exclude {glob}: torch loads {interop.load_dcp(out)}")
     for number, glob in enumerate(("l.0", "l.1", "l.2", "groups.0*", "l.[02]")):
         done = tool.run_any("reshard", source, tool.path(f"gap-{number}"), "--exclude", glob)
         tool.expect(done.returncode == 2 and "gap" in done.stderr, f"--exclude {glob}: {done.returncode} {done.stderr}")

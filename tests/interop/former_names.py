@@ -36,17 +36,6 @@ def former(name):
     return name
 
 
-def load(path):
-    """Returns the tensors of a DCP, as torch loads them."""
-    from torch.distributed.checkpoint import FileSystemReader
-    from torch.distributed.checkpoint.default_planner import _EmptyStateDictLoadPlanner
-    from torch.distributed.checkpoint.state_dict_loader import _load_state_dict
-
-    state = {}
-    _load_state_dict(state, storage_reader=FileSystemReader(path), planner=_EmptyStateDictLoadPlanner(), no_dist=True)
-    return state
-
-
 def flat(state, prefix=""):
     out = {}
     for key, value in state.items():
@@ -62,8 +51,8 @@ class Case:
         self.source = os.path.join(torchtitan.HERE, name)
         present = tool.path(f"{name}-present")
         tool.run("convert", self.source, present, "--to", "dcp", "--scheme", "torchtitan", "-q", *torchtitan.words_of(name))
-        self.state = {former(key): value for key, value in flat(load(present)).items()}
-        tool.expect(any(key not in flat(load(present)) for key in self.state), f"{name}: no name differs")
+        self.state = {former(key): value for key, value in flat(interop.load_dcp(present)).items()}
+        tool.expect(any(key not in flat(interop.load_dcp(present)) for key in self.state), f"{name}: no name differs")
         direct = tool.path(f"{name}-direct")
         tool.run("convert", present, direct, "--to", "safetensors", "-q")
         self.files = interop.tensors_of(direct)

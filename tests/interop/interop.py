@@ -81,6 +81,17 @@ def tensors_of(folder):
     return out
 
 
+def load_dcp(path):
+    """Loads the whole state of a DCP with torch, like dcp_to_torch_save."""
+    from torch.distributed.checkpoint import FileSystemReader
+    from torch.distributed.checkpoint.default_planner import _EmptyStateDictLoadPlanner
+    from torch.distributed.checkpoint.state_dict_loader import _load_state_dict
+
+    state = {}
+    _load_state_dict(state, storage_reader=FileSystemReader(path), planner=_EmptyStateDictLoadPlanner(), no_dist=True)
+    return state
+
+
 def start(doc):
     """Parses the arguments of a test that takes only --hfshard, and imports the peers. `doc`: of its module."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
