@@ -33,7 +33,7 @@ bool looks_like_hub_id(std::string_view location) {
   if (looks_like_hub_id(location.name()) && !location.parent().exists()) {
     error.hint(fmt::format("for the Hub model of this name, pass hf://{}", location.name()));
   } else if (location.exists()) {
-    error.hint("the path is a broken link");
+    error.hint(broken_link_hint(location.name()));
   } else {
     error.hint(tilde_hint(location.name()));
   }
@@ -49,6 +49,7 @@ void add_file(Catalog& catalog, StorePath path, std::string name, const HeaderRe
                            std::move(header.identity.version), std::move(header.sha256),
                            std::move(header.identity.inodes)});
   std::ranges::move(header.unreadable, std::back_inserter(catalog.unreadable));
+  std::ranges::move(header.shared, std::back_inserter(catalog.shared));
   for (TensorInfo& tensor : header.tensors) {
     tensor.file = id;
     catalog.tensors.push_back(std::move(tensor));
@@ -189,7 +190,12 @@ std::string read_hf_config(const StorePath& directory) {
   constexpr std::uint64_t kMaxConfigBytes = 16U << 20;
   const StorePath path = directory / "config.json";
   const auto entry = path.find();
-  if (!entry || entry->kind == FileKind::dangling) return {};
+  if (!entry) return {};
+  if (entry->kind == FileKind::dangling) {
+    throw Error(ErrorCode::not_found, "no such file")
+        .in_file(path.text())
+        .hint(broken_link_hint(path.text()));
+  }
   std::string text = path.read(kMaxConfigBytes);
   if (text.empty()) throw Error(ErrorCode::bad_input, "the file is empty").in_file(path.text());
   return text;

@@ -118,8 +118,7 @@ std::optional<std::string> find_incomplete(const StorePath& directory) {
   }
   throw Error(ErrorCode::not_found, fmt::format("a file that {} is missing", what))
       .in_file(path.text())
-      .hint(path.exists() ? "the name links to a missing file; download it again"
-                          : "the download may be partial" + also);
+      .hint(path.exists() ? broken_link_hint(path.text()) : "the download may be partial" + also);
 }
 
 // A file of a series, parsed from its name: `model-00002-of-00004.safetensors`,

@@ -44,8 +44,54 @@ std::vector<TreeFile> listing_of(const CachedRepo& cached, const std::string& co
   return out;
 }
 
+// Weights that no rule reads. They are second copies of the safetensors files.
+constexpr const char* kOtherCopies[] = {
+    "pytorch_model*.bin", "*.pth", "*.pt",   "*.ckpt",     "*.h5",         "*.msgpack", "*.onnx",
+    "*.onnx_data",        "*.ot",  "*.gguf", "original/*", "consolidated*"};
+
+bool is_other_copy(const std::string& path) {
+  return std::ranges::any_of(kOtherCopies,
+                             [&](const char* glob) { return glob_match(glob, path); });
+}
+
+// Returns the first link of a snapshot to a missing file that the model needs.
+std::optional<BrokenLink> broken_link(const CachedRepo& cached, const std::string& commit) {
+  for (BrokenLink& link : cached.broken_links(commit)) {
+    if (!is_other_copy(link.path)) return std::move(link);
+  }
+  return std::nullopt;
+}
+
+// Returns another commit whose snapshot has all files of the model. Empty without one.
+std::string whole_snapshot(const CachedRepo& cached, const std::string& torn) {
+  for (const std::string& commit : cached.commits()) {
+    if (commit == torn || broken_link(cached, commit)) continue;
+    const std::vector<CachedFile> files = cached.files(commit);
+    const bool has_weights = std::ranges::any_of(
+        files, [](const CachedFile& file) { return file.path.ends_with(".safetensors"); });
+    std::vector<std::string> missing;
+    if (const auto tree = cached.tree(commit)) missing = missing_files(*tree, files);
+    if (has_weights && std::ranges::all_of(missing, is_other_copy)) return commit;
+  }
+  return {};
+}
+
+void refuse_torn(const CachedRepo& cached, const std::string& repo, const std::string& commit) {
+  const auto link = broken_link(cached, commit);
+  if (!link) return;
+  const std::string whole = whole_snapshot(cached, commit);
+  throw Error(ErrorCode::not_found,
+              fmt::format("the file in the cache is a link to {}, which doesn't exist",
+                          quote(link->target)))
+      .in_file(join_path(cached.snapshot_path(commit), link->path))
+      .hint(fmt::format(
+          "hfshard fetch {} --revision {} downloads it{}", repo, commit,
+          whole.empty() ? "" : fmt::format("; or pass hf://{}@{}, which is whole", repo, whole)));
+}
+
 StorePath cached_place(const CachedRepo& cached, const std::string& repo, const std::string& commit,
                        const std::string& path) {
+  refuse_torn(cached, repo, commit);
   return hub_place(nullptr, {repo, commit}, listing_of(cached, commit),
                    cached.snapshot_path(commit))
       .at(path.empty() ? "." : path);
@@ -91,11 +137,6 @@ HubName with_revision(const SourceName& source, HubName name) {
   return name;
 }
 
-// Weights that no rule reads. They are second copies of the safetensors files.
-constexpr const char* kOtherCopies[] = {
-    "pytorch_model*.bin", "*.pth", "*.pt",   "*.ckpt",     "*.h5",         "*.msgpack", "*.onnx",
-    "*.onnx_data",        "*.ot",  "*.gguf", "original/*", "consolidated*"};
-
 void keep_files(const SourceName& source, const HubName& name, HubClient& client,
                 const HubRepo& repo, const std::vector<TreeFile>& tree,
                 const BringOptions& bringing) {
@@ -108,8 +149,7 @@ void keep_files(const SourceName& source, const HubName& name, HubClient& client
     const bool meant =
         name.path.empty() || file.path == name.path || file.path.starts_with(name.path + "/");
     if (!meant) continue;
-    if (std::ranges::any_of(kOtherCopies,
-                            [&](const char* glob) { return glob_match(glob, file.path); })) {
+    if (is_other_copy(file.path)) {
       left_out_bytes += file.size_bytes;
     } else {
       kept.push_back(file);

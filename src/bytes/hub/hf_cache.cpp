@@ -35,19 +35,19 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
-// Calls `found(path, info)` for every regular file below a directory, in no order. Doesn't follow
-// links to directories. The cache doesn't have any, and a link could form a circle.
+// Calls `found(path, info)` for every name below a directory that isn't a directory, in no order.
+// A broken link has no info. Doesn't follow links to directories. The cache doesn't have any, and a
+// link could form a circle.
 template <typename Found>
 void walk(const std::string& directory, const std::string& below, const Found& found) {
   if (!is_directory(directory)) return;
   for (const std::string& name : list_directory(directory)) {
     const std::string path = join_path(directory, name);
     const auto info = file_info(path);
-    if (!info) continue;
-    if (info->kind == FileKind::directory) {
+    if (info && info->kind == FileKind::directory) {
       if (!is_symlink(path)) walk(path, join_path(below, name), found);
-    } else if (info->kind == FileKind::regular) {
-      found(join_path(below, name), *info);
+    } else {
+      found(join_path(below, name), info);
     }
   }
 }
@@ -146,9 +146,10 @@ std::optional<std::string> CachedRepo::commit_of(std::string_view revision) cons
 
 std::vector<std::string> CachedRepo::revisions() const {
   std::vector<std::string> out;
-  walk(join_path(folder_, "refs"), "", [&](const std::string& name, const FileInfo&) {
-    // A killed writer leaves these.
-    if (!name.ends_with(".tmp")) out.push_back(name);
+  walk(join_path(folder_, "refs"), "", [&](const std::string& name, const auto& info) {
+    // A killed writer leaves files that end with .tmp.
+    const bool is_file = info && info->kind == FileKind::regular;
+    if (is_file && !name.ends_with(".tmp")) out.push_back(name);
   });
   std::ranges::sort(out);
   return out;
@@ -169,10 +170,22 @@ bool CachedRepo::has_snapshot(std::string_view commit) const {
 std::vector<CachedFile> CachedRepo::files(std::string_view commit) const {
   std::vector<CachedFile> out;
   if (!has_snapshot(commit)) return out;
-  walk(snapshot_path(commit), "", [&](const std::string& path, const FileInfo& info) {
-    out.push_back({path, info.stamp.size_bytes});
+  walk(snapshot_path(commit), "", [&](const std::string& path, const auto& info) {
+    if (info && info->kind == FileKind::regular) out.push_back({path, info->stamp.size_bytes});
   });
   std::ranges::sort(out, {}, &CachedFile::path);
+  return out;
+}
+
+std::vector<BrokenLink> CachedRepo::broken_links(std::string_view commit) const {
+  std::vector<BrokenLink> out;
+  if (!has_snapshot(commit)) return out;
+  const std::string snapshot = snapshot_path(commit);
+  walk(snapshot, "", [&](const std::string& path, const auto& info) {
+    const std::string target = info ? std::string() : link_target(join_path(snapshot, path));
+    if (!target.empty()) out.push_back({path, target});
+  });
+  std::ranges::sort(out, {}, &BrokenLink::path);
   return out;
 }
 

@@ -43,6 +43,13 @@ struct CachedFile {
   friend bool operator==(const CachedFile&, const CachedFile&) = default;
 };
 
+/// A link without a file at its end.
+struct BrokenLink {
+  std::string path;    ///< in the repository
+  std::string target;  ///< as stored in the link
+  friend bool operator==(const BrokenLink&, const BrokenLink&) = default;
+};
+
 /// A file of a commit, as listed by the Hub.
 struct TreeFile {
   std::string path;
@@ -78,6 +85,8 @@ class CachedRepo {
   /// Returns the existing files of a snapshot, with links followed, sorted by path. Skips broken
   /// links. Throws: io.
   std::vector<CachedFile> files(std::string_view commit) const;
+  /// Returns the links of a snapshot to blobs that don't exist, sorted by path. Throws: io.
+  std::vector<BrokenLink> broken_links(std::string_view commit) const;
   /// Returns all files of the commit, sorted by path. Empty if it was never listed, or if hfshard
   /// can't read the listing. Throws: io.
   std::optional<std::vector<TreeFile>> tree(std::string_view commit) const;

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <dirent.h>
 #include <fcntl.h>
+#include <filesystem>
 #include <memory>
 
 #include <fmt/format.h>
@@ -79,6 +80,16 @@ bool is_symlink(const std::string& path) {
   if (::lstat(path.c_str(), &info) == 0) return S_ISLNK(info.st_mode);
   if (errno == ENOENT || errno == ENOTDIR) return false;
   throw sys::failure("look up", path, errno);
+}
+
+std::string link_target(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::read_symlink(path, error).string();
+}
+
+std::string broken_link_hint(const std::string& path) {
+  return fmt::format("it is a link to {}, which doesn't exist; download the file again",
+                     quote(link_target(path)));
 }
 
 std::vector<std::string> list_directory(const std::string& path) {

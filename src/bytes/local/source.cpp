@@ -29,7 +29,7 @@ Error open_failure(const std::string& path, int error_number) {
   Error error(ErrorCode::not_found, "no such file");
   error.in_file(path);
   if (exists(path)) {
-    error.hint("the name links to a missing file; the download may be partial");
+    error.hint(broken_link_hint(path));
   } else {
     error.hint(tilde_hint(path));
   }

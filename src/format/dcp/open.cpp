@@ -70,8 +70,12 @@ Described describe(const StorePath& directory) {
   const auto shards = names_of(directory, is_rank_shard);
   if (shards.empty()) {
     throw Error(ErrorCode::not_found,
-                "an unfinished checkpoint: it lacks .metadata, which is written last")
-        .in_file(directory.text());
+                "the checkpoint lacks .metadata, which says where each tensor is")
+        .in_file(directory.text())
+        .hint(
+            "rank 0 writes it last, so the save may be unfinished; if the files are a copy, copy "
+            "it "
+            "too: cp * skips names that begin with a dot");
   }
   out.metadata = gather_shards(directory, shards, out.notes);
   return out;
