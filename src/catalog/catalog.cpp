@@ -61,6 +61,10 @@ std::uint64_t heap_bytes(const Catalog& catalog) {
          heap_bytes(catalog.side_files) + heap_bytes(catalog.beside.files) +
          heap_bytes(catalog.beside.root_files) + heap_bytes(catalog.notes) +
          heap_bytes(catalog.objects) + heap_bytes(catalog.nested) +
+         heap_bytes(catalog.shared,
+                    [](const SharedName& pair) {
+                      return heap_bytes(pair.name) + heap_bytes(pair.stored);
+                    }) +
          heap_bytes(catalog.object_files,
                     [](const StorePath& path) { return heap_bytes(path.name()); });
 }

@@ -77,6 +77,12 @@ struct Beside {
   Json attributes;                      ///< the format's own, opaque to others
 };
 
+/// One more name of a stored array, for a second parameter of the model that shares its values.
+struct SharedName {
+  std::string name;
+  std::string stored;  ///< the array's
+};
+
 /// The contents of a checkpoint. Opening one reads metadata only. Arrays are sorted by name
 /// (bytewise).
 struct Catalog {
@@ -101,6 +107,7 @@ struct Catalog {
   std::vector<std::string> notes;       ///< for the user: ignored files and why
   std::vector<Error> lost;              ///< missing files (Choice::despite_loss)
   std::vector<std::string> unreadable;  ///< arrays that are left out (Choice::without)
+  std::vector<SharedName> shared;       ///< names that aren't in `tensors`
 
   /// Returns the index of the array with this name. O(log n).
   std::optional<std::uint32_t> find(std::string_view name) const noexcept;

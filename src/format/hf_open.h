@@ -19,6 +19,7 @@ struct WeightHeader {
   std::vector<TensorInfo> tensors;           ///< `file` is 0; offsets absolute
   std::vector<std::string> metadata = {};    ///< keys of notes by people
   std::vector<std::string> unreadable = {};  ///< names that are left out
+  std::vector<SharedName> shared = {};       ///< names that aren't in `tensors`
 };
 /// Reads the header of a file; with `despite_loss`, also of a truncated one.
 using HeaderReader = std::function<WeightHeader(const StorePath& path, bool despite_loss)>;

@@ -20,6 +20,7 @@
 #include "service/described.h"
 #include "service/recorded.h"
 #include "service/renamed.h"
+#include "service/ties.h"
 #include "service/tree_source.h"
 
 #include "hfshard/error.h"
@@ -199,42 +200,40 @@ Names base_prefixes(const MappingTable& table, const Json& config) {
   return out;
 }
 
+// Checks the names with a family's rules. Returns nothing if the rules don't have the model.
+std::optional<NameCheck> checked(const NameList& list, const MappingOptions& mapping) {
+  for (const bool stacked : {true, false}) {
+    MappingOptions options = mapping;
+    options.stacked = stacked;
+    try {
+      return check_names(list, options);
+    } catch (const Error& error) {  // compiling reports why
+      if (error.code() == ErrorCode::internal) throw;
+    }
+  }
+  return std::nullopt;
+}
+
 // Returns whether the family's rules take every name. Names can be missing. A glob that drops most
 // names, such as "vision_model.*", doesn't prove anything.
 bool are_known(Names names, const std::string& config_text, const MappingOptions& mapping) {
   std::ranges::sort(names);
   const NameList list{"", config_text, std::move(names)};
-  for (const bool stacked : {true, false}) {
-    MappingOptions options = mapping;
-    options.stacked = stacked;
-    try {
-      const NameCheck check = check_names(list, options);
-      return 2 * check.dropped.size() < list.names.size() &&
-             std::ranges::none_of(check.findings,
-                                  [](const CheckFinding& finding) { return finding.rule.empty(); });
-    } catch (const Error& error) {  // the rules don't have this model
-      if (error.code() == ErrorCode::internal) throw;
-    }
-  }
-  return false;
+  const auto check = checked(list, mapping);
+  return check && 2 * check->dropped.size() < list.names.size() &&
+         std::ranges::none_of(check->findings,
+                              [](const CheckFinding& finding) { return finding.rule.empty(); });
 }
 
 // Returns the names that no rule of the family takes. Returns nothing if the rules don't have the
 // model.
 Names unknown_names(Names names, const std::string& config_text, const MappingOptions& mapping) {
   std::ranges::sort(names);
-  const NameList list{"", config_text, std::move(names)};
   Names out;
-  for (const bool stacked : {true, false}) {
-    MappingOptions options = mapping;
-    options.stacked = stacked;
-    try {
-      for (const CheckFinding& finding : check_names(list, options).findings)
-        if (finding.rule.empty()) out.push_back(finding.tensor);
-      break;
-    } catch (const Error& error) {  // compiling reports why the rules don't have this model
-      if (error.code() == ErrorCode::internal) throw;
-    }
+  const auto check = checked({"", config_text, std::move(names)}, mapping);
+  if (!check) return out;
+  for (const CheckFinding& finding : check->findings) {
+    if (finding.rule.empty()) out.push_back(finding.tensor);
   }
   return out;
 }
@@ -249,6 +248,18 @@ Names buffers_among(const Names& names, const std::string& config_text,
   Names out = unknown_names(names, without_codes(config_text, "config.json"), mapping);
   std::erase_if(out, [](const std::string& name) { return !is_computed_buffer(name); });
   return out;
+}
+
+// Returns tensors that share the values of another one, which alone is stored. The file says so, or
+// the config does.
+std::vector<SharedName> stored_once(const Names& names, const Catalog& catalog,
+                                    const std::string& config_text, const MappingOptions& mapping) {
+  std::vector<SharedName> out = catalog.shared;
+  std::erase_if(out, [&](const SharedName& pair) {
+    return std::ranges::find(names, pair.stored) == names.end() ||
+           std::ranges::find(names, pair.name) != names.end();
+  });
+  return out.empty() ? missing_twins(names, config_text, mapping) : out;
 }
 
 // Returns the names with a prefix. An output head, which is outside the base model, keeps its name.
@@ -422,8 +433,15 @@ std::shared_ptr<const Checkpoint> with_names_by_config(std::shared_ptr<const Che
   OwnNames own = own_names(names, config_text, catalog.location, mapping);
   const Names computed = buffers_among(own.names, config_text, mapping);
   if (!computed.empty()) own.notes.push_back(computed_note(computed));
-  if (own.notes.empty()) return opened;
   std::vector<NamedArray> arrays;
+  for (const SharedName& pair : stored_once(own.names, catalog, config_text, mapping)) {
+    own.notes.push_back(
+        fmt::format("{} shares its values with {}, which alone is stored; hfshard reads it as both",
+                    quote(pair.name), quote(pair.stored)));
+    const auto at = std::ranges::find(own.names, pair.stored) - own.names.begin();
+    arrays.push_back({static_cast<std::uint32_t>(at), pair.name});
+  }
+  if (own.notes.empty()) return opened;
   for (std::uint32_t i = 0; i < own.names.size(); ++i) {
     if (std::ranges::find(computed, own.names[i]) == computed.end())
       arrays.push_back({i, std::move(own.names[i])});

@@ -98,6 +98,31 @@ void claim_ties(const Catalog& tree, const std::string& config_text, const std::
   if (!claims.leaves.empty()) model.claims = std::make_shared<const CompiledModel>(claims);
 }
 
+std::vector<SharedName> missing_twins(const std::vector<std::string>& names,
+                                      const std::string& config_text,
+                                      const MappingOptions& mapping) {
+  std::vector<SharedName> out;
+  if (config_text.empty()) return out;
+  const Json config = parse_json(config_text, "config.json");
+  const auto family = find_family(config, mapping.files);
+  if (!family) return out;
+  const MappingTable table = load_table(*family);
+  const Bindings::Options none;
+  Bindings bindings(table, config, none, {});
+  const auto resolved = resolve_any(table, bindings);
+  if (!resolved) return out;
+  const auto is_there = [&](const std::string& name) {
+    return std::ranges::find(names, name) != names.end();
+  };
+  for (const ResolvedDrop& drop : resolved->drops) {
+    for (std::size_t i = 0; i < drop.same_as.size(); ++i) {
+      if (is_there(drop.sources[i]) && !is_there(drop.same_as[i]))
+        out.push_back({drop.same_as[i], drop.sources[i]});
+    }
+  }
+  return out;
+}
+
 void check_head(const Catalog& source, const Catalog& untied, MappingOptions mapping) {
   mapping.num_layers.reset();  // the head doesn't belong to a layer
   const auto lacks = [&](const Catalog& files) -> std::optional<std::string> {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "catalog/catalog.h"
 #include "ops/transfer.h"
@@ -15,6 +16,13 @@ namespace hfshard {
 /// empty.
 void claim_ties(const Catalog& tree, const std::string& config_text, const std::string& config_name,
                 const MappingOptions& mapping, CompiledModel& model);
+
+/// Returns the tensors that are missing from `names` and tied to one of them. An embedding is, if
+/// only the output head is stored. Empty for a config of no known family, or of one that
+/// the rules don't have.
+std::vector<SharedName> missing_twins(const std::vector<std::string>& names,
+                                      const std::string& config_text,
+                                      const MappingOptions& mapping);
 
 /// Checks the files of a model for --untie. Throws: usage, if only the untied config misses a
 /// tensor, which is then the head. `untied`: the source with that config.

@@ -14,8 +14,8 @@ namespace {
 WeightHeader read_header(const StorePath& path, bool despite_loss,
                          const std::vector<std::string>& without) {
   SafetensorsHeader header = parse_safetensors(path, despite_loss, without);
-  return {std::move(header.identity), std::move(header.sha256), std::move(header.tensors),
-          std::move(header.metadata), std::move(header.unreadable)};
+  return {std::move(header.identity), std::move(header.sha256),     std::move(header.tensors),
+          std::move(header.metadata), std::move(header.unreadable), std::move(header.shared)};
 }
 
 Catalog open_file(const StorePath& location, const HeaderReader& read) {

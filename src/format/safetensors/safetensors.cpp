@@ -126,9 +126,11 @@ Entry take_entry(ondemand::value value) {
   return {*dtype, *shape, *offsets};
 }
 
-// Returns the keys by other programs or people. "format" is for loaders, which all take "pt".
-std::vector<std::string> read_metadata(ondemand::value value) {
-  std::vector<std::string> out;
+using Metadata = std::vector<std::pair<std::string, std::string>>;
+
+// Returns all but "format", which is for loaders. They all take "pt".
+Metadata read_metadata(ondemand::value value) {
+  Metadata out;
   std::unordered_set<std::string_view> keys;
   for (auto member : take(value.get_object(), "an object of strings as __metadata__")) {
     ondemand::field field = take(member, "a member");
@@ -136,11 +138,26 @@ std::vector<std::string> read_metadata(ondemand::value value) {
     if (!keys.insert(key).second) {
       throw bad_header(fmt::format("the metadata key {} appears twice", quote(key)));
     }
-    if (key != "format") out.emplace_back(key);
-    take_text(field.value().get_string(), "a string in __metadata__");
+    const std::string_view text = take_text(field.value().get_string(), "a string in __metadata__");
+    if (key != "format") out.emplace_back(key, text);
   }
   std::ranges::sort(out);
   return out;
+}
+
+// Tells names of stored tensors from notes of other programs or people.
+void sort_out(Metadata& metadata, const std::vector<TensorInfo>& tensors,
+              SafetensorsHeader& header) {
+  if (metadata.empty()) return;
+  std::unordered_set<std::string_view> names;
+  for (const TensorInfo& tensor : tensors) names.insert(tensor.name);
+  for (auto& [key, text] : metadata) {
+    if (names.contains(text) && !names.contains(key)) {
+      header.shared.push_back({std::move(key), std::move(text)});
+    } else {
+      header.metadata.push_back(std::move(key));
+    }
+  }
 }
 
 // Makes offsets absolute. If a hostile header overflows, they become the largest number, past any
@@ -188,6 +205,7 @@ std::vector<TensorInfo> read_entries(ondemand::document& document,
                                      const std::vector<std::string>& without,
                                      SafetensorsHeader& header) {
   std::vector<TensorInfo> tensors;
+  Metadata metadata;
   std::unordered_set<std::string_view> names;
   for (auto member : take(document.get_object(), "an object")) {
     ondemand::field field = take(member, "a member");
@@ -197,7 +215,7 @@ std::vector<TensorInfo> read_entries(ondemand::document& document,
         throw bad_header(fmt::format("the key {} appears twice", quote(name)));
       }
       if (name == kMetadataKey) {
-        header.metadata = read_metadata(field.value());
+        metadata = read_metadata(field.value());
       } else {
         const Entry entry = take_entry(field.value());
         bool known = true;
@@ -213,6 +231,7 @@ std::vector<TensorInfo> read_entries(ondemand::document& document,
   if (document.current_location().error() != simdjson::OUT_OF_BOUNDS) {
     throw Error(ErrorCode::corrupt, "the header continues after its JSON object");
   }
+  sort_out(metadata, tensors, header);
   return tensors;
 }
 

@@ -15,11 +15,15 @@ namespace hfshard::format::safetensors {
 inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 
 struct SafetensorsHeader {
-  std::uint64_t data_begin_bytes = 0;   ///< 8 + header length
-  std::string sha256;                   ///< hex, of the first data_begin_bytes bytes
-  FileIdentity identity;                ///< when it was read
-  std::vector<TensorInfo> tensors;      ///< in data order; `file` is 0
-  std::vector<std::string> metadata;    ///< of __metadata__ except "format", sorted
+  std::uint64_t data_begin_bytes = 0;  ///< 8 + header length
+  std::string sha256;                  ///< hex, of the first data_begin_bytes bytes
+  FileIdentity identity;               ///< when it was read
+  std::vector<TensorInfo> tensors;     ///< in data order; `file` is 0
+  std::vector<std::string> metadata;   ///< other keys of __metadata__ except "format", sorted
+  /// Pairs in __metadata__. safetensors' save_model stores parameters that share their memory once,
+  /// and has an entry from each other name to the stored one. Source: huggingface/safetensors
+  /// bindings/python/py_src/safetensors/torch.py (save_model, _remove_duplicate_names).
+  std::vector<SharedName> shared;
   std::vector<std::string> unreadable;  ///< names with unknown dtypes that `without` leaves out
 };
 
