@@ -249,7 +249,7 @@ CompiledModel compile_anew(TreeSource& tree, const StorePath& place, const PlanO
     model.loader = named.front().name;
   if (scheme != kNoScheme || !model.loader.empty())
     model.left_out_leaves = parameters_left_out(model, tree.catalog());
-  keep_structure(structure.get(), mapping, tree.catalog().location, model);
+  keep_structure(structure.get(), mapping, tree.catalog(), model);
   if (!makes_tree) name_left_out(tree_extras(scheme).empty, recorded.has_value(), model);
   if (own_names) {
     model.notes.emplace_back(

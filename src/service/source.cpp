@@ -171,11 +171,14 @@ CompiledModel compile_recorded(const Recorded& recorded, const MappingOptions& m
                                Catalog& tree) {
   const Model& forward = *recorded.origin.model;
   const bool of_tree = was_tree(recorded.origin);
-  if (!of_tree && !was_coded(forward) && !mapping.untie)
-    return compile_inverse(forward, forward.catalog(), tree, mapping);
   PlanOptions made_with = options_from_json(recorded.origin.identity.at("options"));
   if (takes_prefix_off(made_with.mapping)) made_with.mapping.prefix.clear();
   const bool has_dialect = has_rules(made_with.mapping);
+  // Arrays with the model's own names can still be codes, which a cast decodes.
+  const bool decodes = made_with.mapping.scheme == kModelScheme && !has_dialect &&
+                       (mapping.dtype || !mapping.casts.empty());
+  if (!of_tree && !was_coded(forward) && !mapping.untie && !decodes)
+    return compile_inverse(forward, forward.catalog(), tree, mapping);
   if (made_with.mapping.scheme == kModelScheme && !(has_dialect && of_tree)) {
     take_off(made_with.mapping.prefix, tree);
     std::optional<CompiledModel> model;  // set if its names aren't the model's own

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -86,6 +87,25 @@ void check_texts(const TreeStructure& tree, const std::string& location) {
   }
 }
 
+// Gives the entries of codes the names of their values: "x.weight" for "x.weight_packed".
+TreeStructure with_values(const TreeStructure& structure, const Catalog& source,
+                          const CompiledModel& model) {
+  TreeStructure out = structure;
+  std::unordered_map<std::string_view, std::string_view> names;
+  for (const Transfer& transfer : model.transfers) {
+    if (!transfer.decode) continue;
+    names.emplace(source.tensors[transfer.sources.front()].name,
+                  model.leaves[transfer.target].name);
+  }
+  for (TreeEntry& entry : out.entries) {
+    const auto found = names.find(entry.path);
+    if (found == names.end() || entry.kind != TreeEntry::Kind::array) continue;
+    entry.path = found->second;  // only the last key differs
+    entry.ends.back() = static_cast<std::uint32_t>(2 * entry.path.size()) | (entry.ends.back() & 1);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::shared_ptr<const TreeStructure> structure_of_keys(const Catalog& source) {
@@ -135,8 +155,11 @@ std::vector<NestedName> nested_of(const TreeStructure& tree) {
 }
 
 void keep_structure(const TreeStructure* structure, const MappingOptions& options,
-                    const std::string& location, CompiledModel& model) {
+                    const Catalog& source, CompiledModel& model) {
   if (structure == nullptr) return;
+  const bool decodes = std::ranges::any_of(
+      model.transfers, [](const Transfer& transfer) { return transfer.decode != nullptr; });
+  const TreeStructure decoded = decodes ? with_values(*structure, source, model) : TreeStructure{};
   const auto takes = [&](const TreeEntry& entry) {
     if (entry.kind == TreeEntry::Kind::array)
       return std::ranges::binary_search(model.leaves, entry.path, {}, &Leaf::name);
@@ -149,9 +172,9 @@ void keep_structure(const TreeStructure* structure, const MappingOptions& option
         "the list {} loses elements before others, so it becomes a dict with their numbers as keys",
         list.empty() ? "at the root" : quote(list)));
   };
-  TreeStructure kept = select_entries(*structure, takes, renamed);
+  TreeStructure kept = select_entries(decodes ? decoded : *structure, takes, renamed);
   close_gaps(kept, renamed);
-  check_texts(kept, location);
+  check_texts(kept, source.location);
   model.structure = std::make_shared<const TreeStructure>(std::move(kept));
 }
 

@@ -24,10 +24,10 @@ std::shared_ptr<const TreeStructure> structure_of_keys(const Catalog& source);
 std::vector<NestedName> nested_of(const TreeStructure& tree);
 
 /// Copies the structure of a tree into a model whose leaves are the tree's arrays with their names:
-/// kinds of nodes, empty nodes, strings. Applies --include and --exclude to it. `structure`: of the
-/// whole tree, or null.
+/// kinds of nodes, empty nodes, strings. Applies --include and --exclude to it. Values that are
+/// decoded replace the codes, under their own names. `structure`: of the whole tree, or null.
 void keep_structure(const TreeStructure* structure, const MappingOptions& options,
-                    const std::string& location, CompiledModel& model);
+                    const Catalog& source, CompiledModel& model);
 
 /// The parts of a tree that a format without structure can't hold, by dotted paths; custom metadata
 /// by key.

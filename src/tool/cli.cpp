@@ -16,8 +16,6 @@
 
 #include <fmt/format.h>
 
-#include <sys/resource.h>
-
 #include "base/text.h"
 #include "tool/color.h"
 #include "tool/error_report.h"
@@ -31,6 +29,7 @@
 #include "tool/progress.h"
 #include "tool/tool.h"
 #include "tool/version.h"
+#include <sys/resource.h>
 
 #include "hfshard/error.h"
 
@@ -271,8 +270,9 @@ void hold_standard_streams() {
   }
 }
 
-// Raises the limit of open files to the highest one that this user may set. Shells start programs with 1,024, since
-// select(2) can't use more. hfshard doesn't call it, and a source can have thousands of files.
+// Raises the limit of open files to the highest one that this user may set. Shells start programs
+// with 1,024, since select(2) can't use more. hfshard doesn't call it, and a source can have
+// thousands of files.
 void raise_open_files() {
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;

@@ -2,8 +2,7 @@
 """Stores the matrices in the layers of a tiny model as codes: make_quantized.py DIR KIND [METHOD]. Codes and scales are
 arbitrary.
 
-KIND names a library's form: fp8, modelopt, nvfp4, int4, int8, awq, bnb, mlx, g_idx. METHOD goes to
-quantization_config.
+KIND names a library's form, one of those in `coded`. METHOD goes to quantization_config.
 """
 
 import json
@@ -24,6 +23,8 @@ def coded(kind, name, rows, cols):
     """Returns the stored form of a matrix."""
     stem = name.removesuffix(".weight")
     scale = f"{stem}.weight_scale"
+    words = {f"{stem}.qweight": tensor("I32", 32, cols // 8, rows), f"{stem}.qzeros": tensor("I32", 32, 1, rows // 8 + 1),
+             f"{stem}.scales": tensor("F16", 16, 1, rows)}
     return {
         "fp8": {name: tensor("F8_E4M3", 8, rows, cols), scale: tensor("BF16", 16, rows, 1)},
         "modelopt": {name: tensor("F8_E4M3", 8, rows, cols), scale: tensor("F32", 32), f"{stem}.input_scale": tensor("F32", 32)},
@@ -37,6 +38,18 @@ def coded(kind, name, rows, cols):
         "bnb": {name: tensor("U8", 8, rows * cols // 2, 1), f"{name}.absmax": tensor("F32", 32, 4)},
         "mlx": {name: tensor("U32", 32, rows, cols // 8), f"{stem}.scales": tensor("BF16", 16, rows, 1),
                 f"{stem}.biases": tensor("BF16", 16, rows, 1)},
+        "bnb8": {name: tensor("I8", 8, rows, cols), f"{stem}.SCB": tensor("F32", 32, rows), f"{stem}.weight_format": tensor("U8", 8)},
+        "gptq": {**words, f"{stem}.g_idx": tensor("I32", 32, cols)},
+        "hqq": {f"{stem}.W_q": tensor("U8", 8, rows // 2, cols), f"{stem}.scale": tensor("BF16", 16, rows, 1),
+                f"{stem}.zero": tensor("BF16", 16, rows, 1)},
+        "quanto": {f"{name}._data": tensor("I8", 8, rows, cols), f"{name}._scale": tensor("BF16", 16, rows, 1)},
+        "torchao": {f"{name}_qdata": tensor("I8", 8, rows, cols), scale: tensor("F32", 32, rows)},
+        "eetq": {name: tensor("I8", 8, cols, rows), f"{stem}.weight_scales": tensor("F16", 16, rows)},
+        "bitnet": {name: tensor("U8", 8, rows // 4 + 1, cols), scale: tensor("BF16", 16, 1)},
+        "mxfp8": {name: tensor("F8_E4M3", 8, rows, cols), scale: tensor("F8_E8M0", 8, rows, cols // 32 + 1)},
+        "inv": {name: tensor("F8_E5M2", 8, rows, cols), f"{name}_scale_inv": tensor("F32", 32)},
+        "other_scale": {name: tensor("F8_E4M3", 8, rows, cols), f"{stem}.scale": tensor("F32", 32)},
+        "words": {f"{name}_words": tensor("I32", 32, rows, cols // 8), f"{name}_scales": tensor("BF16", 16, rows, 1)},
         "g_idx": {f"{name}_packed": tensor("I32", 32, rows, cols // 8), scale: tensor("BF16", 16, rows, 2),
                   f"{name}_g_idx": tensor("I32", 32, cols)}}[kind]
 

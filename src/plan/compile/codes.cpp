@@ -8,6 +8,7 @@
 
 #include "base/checked.h"
 #include "base/text.h"
+#include "plan/compile/kept_codes.h"
 #include "plan/compile/steps.h"
 
 #include "hfshard/error.h"
@@ -175,6 +176,13 @@ void Codes::fail(const DecodeRule& rule, const TensorInfo& at, const std::string
 std::uint32_t Codes::scale_of(const DecodeRule& rule, const TensorInfo& coded) const {
   const std::string name = rule.scale_name(coded.name);
   const auto found = catalog_.find(name);
+  if (!found && scale_beside(coded, catalog_) != nullptr) {
+    throw unknown_scales(coded, catalog_)
+        .by_rule(rule.pointer)
+        .hint(fmt::format("its scales would be {}; pass --scheme hf without --dtype to keep the "
+                          "codes, or convert the unquantized model",
+                          quote(name)));
+  }
   if (!found) {
     throw Error(ErrorCode::not_found,
                 fmt::format("the tensor is quantized ({}), and its scales {} are missing",

@@ -97,7 +97,7 @@ Error undecoded(const UndecodedMethod& method, std::string_view keep) {
       .hint(fmt::format("{}, or {} to keep the codes", method.way, keep));
 }
 
-void check_quantization(const Json& config, const std::string& location) {
+void check_quantization(const Json& config, const std::string& location, std::string_view keep) {
   packed_widths(config, location);
   for (const Json* quantized : quantizations_of(config)) {
     std::vector<std::string> method;
@@ -105,14 +105,14 @@ void check_quantization(const Json& config, const std::string& location) {
     const std::vector<std::string> formats = formats_of(*quantized);
     for (const UndecodedMethod& known : quantization().undecoded) {
       if (have_common(method, known.methods) || have_common(formats, known.formats))
-        throw undecoded(known).in_file(config_path(location));
+        throw undecoded(known, keep).in_file(config_path(location));
     }
     if (method.empty() || have_common(method, quantization().methods)) continue;
     throw Error(ErrorCode::unsupported,
                 fmt::format("the checkpoint is quantized with {}, which hfshard doesn't know",
                             quote(method.front())))
         .in_file(config_path(location))
-        .hint("convert the unquantized model, or pass --scheme hf to keep the codes");
+        .hint(fmt::format("convert the unquantized model, or {} to keep the codes", keep));
   }
 }
 

@@ -14,12 +14,16 @@
 #include "mapping/resolve/find.h"
 #include "mapping/tables/quantization.h"
 #include "plan/compile/codes.h"
+#include "plan/compile/kept_codes.h"
 #include "plan/compile/steps.h"
 
 #include "hfshard/error.h"
 
 namespace hfshard {
 namespace {
+
+constexpr const char* kKeepCodes =
+    "leave out --dtype and --cast to keep the codes, or convert the unquantized model";
 
 // The decoders for a source.
 struct Decoders {
@@ -54,8 +58,10 @@ class FamilyDecoders {
   std::optional<Codes> codes_;
 };
 
-void check_cast(const TensorInfo& tensor, DType dtype) {
+void check_cast(const TensorInfo& tensor, DType dtype, const Catalog& catalog) {
   if (can_apply_value({}, tensor.dtype, dtype)) return;
+  if (is_float(tensor.dtype) && size_bits(tensor.dtype) <= 8)
+    throw unknown_scales(tensor, catalog).hint(kKeepCodes);
   throw Error(ErrorCode::unsupported,
               fmt::format("hfshard can't cast {} to {}", to_string(tensor.dtype), to_string(dtype)))
       .in_tensor(tensor.name)
@@ -131,14 +137,17 @@ void check_padding(const TensorInfo& tensor, const BlockScale& form) {
 }
 
 // Codes without a decoder aren't numbers, so they can't be cast.
-void refuse_undecoded(const ModelBuilder& builder) {
+void refuse_undecoded(const Json& config, const ModelBuilder& builder) {
+  constexpr std::string_view kKeep = "leave out --dtype and --cast";
   if (!builder.options().dtype && builder.options().casts.empty()) return;
   const std::vector<TensorInfo>& tensors = builder.catalog().tensors;
   for (std::uint32_t i = 0; i < tensors.size(); ++i) {
     if (builder.use(i) != TensorUse::none) continue;
     if (const UndecodedMethod* method = quantization().undecoded_name(tensors[i].name))
-      throw undecoded(*method, "leave out --dtype and --cast").in_tensor(tensors[i].name);
+      throw undecoded(*method, kKeep).in_tensor(tensors[i].name);
   }
+  if (config.is_object() && !without_leftover(config, builder.catalog()))
+    check_quantization(config, builder.catalog().location, kKeep);
 }
 
 // The decoded form of the coded tensors that no rule has used.
@@ -171,8 +180,6 @@ class DecodedTensors {
     const TensorInfo& tensor = builder_.catalog().tensors[number];
     auto form = decoded_tensor(rule, tensor, *decoders_.config, builder_.catalog().location);
     if (!form || !is_wanted(form->name, tensor)) {
-      for (const std::uint32_t beside : decoders_.codes->beside(rule, tensor))
-        check_kept(tensor, builder_.catalog().tensors[beside]);
       codes_left_ = true;
       return;
     }
@@ -189,20 +196,6 @@ class DecodedTensors {
       builder_.mark(beside, TensorUse::mapped);
     const DType codes = codes_dtype(coded.form.code, tensor.dtype);
     items_.emplace(number, Item{*std::move(form), decode_of({&coded, 1}), codes});
-  }
-
-  // Codes that stay need their scales as they are stored.
-  void check_kept(const TensorInfo& codes, const TensorInfo& beside) const {
-    const DType dtype =
-        leaf_dtype(builder_.options(), builder_.leaf_name(beside.name), beside.dtype, {});
-    if (dtype == beside.dtype) return;
-    throw Error(
-        ErrorCode::unsupported,
-        fmt::format("these are scales for {}, whose codes stay as stored, and {} would "
-                    "change only the scales",
-                    quote(codes.name), builder_.options().casts.empty() ? "--dtype" : "--cast"))
-        .in_tensor(beside.name)
-        .hint("decode both with --dtype bf16, or leave both out of --cast");
   }
 
   bool is_wanted(const std::string& name, const TensorInfo& tensor) const {
@@ -226,13 +219,45 @@ class DecodedTensors {
   bool codes_left_ = false;
 };
 
+// Refuses casts that would change scales and leave their codes as stored.
+class KeptParts {
+ public:
+  KeptParts(const Decoders& decoders, const DecodedTensors& decoded, const ModelBuilder& builder)
+      : decoders_(decoders), builder_(builder) {
+    const std::vector<TensorInfo>& tensors = builder.catalog().tensors;
+    for (std::uint32_t i = 0; i < tensors.size(); ++i) {
+      if (!decoded.items().contains(i)) codes_.add(tensors[i]);
+    }
+  }
+
+  void check_cast_of(const TensorInfo& part, DType dtype) const {
+    const std::string* name = dtype == part.dtype ? nullptr : codes_.codes_of(part);
+    if (name == nullptr) return;
+    const Catalog& catalog = builder_.catalog();
+    const MappingOptions& options = builder_.options();
+    const TensorInfo& codes = catalog.tensors[catalog.find(*name).value()];
+    if (decoders_.codes->decoder(codes) != nullptr) {
+      throw cast_of_part(part.name, *name, options)
+          .hint("decode both with --dtype bf16, or leave both out of --cast");
+    }
+    check_cast(codes, leaf_dtype(options, builder_.leaf_name(*name), codes.dtype, {}), catalog);
+    throw cast_of_part(part.name, *name, options).hint(kKeepCodes);
+  }
+
+ private:
+  const Decoders& decoders_;
+  const ModelBuilder& builder_;
+  KeptCodes codes_;
+};
+
 // Adds one transfer per unused tensor.
 void take_tensors(const Decoders& decoders, std::uint32_t rule, ModelBuilder& builder) {
   CompiledModel& model = builder.model();
   const Catalog& catalog = builder.catalog();
   const Json& config = *decoders.config;
-  refuse_undecoded(builder);
+  refuse_undecoded(config, builder);
   const DecodedTensors decoded(decoders, builder);
+  const KeptParts kept(decoders, decoded, builder);
   model.leaves.reserve(catalog.tensors.size());
   model.transfers.reserve(catalog.tensors.size());
   for (std::uint32_t i = 0; i < catalog.tensors.size(); ++i) {
@@ -259,7 +284,8 @@ void take_tensors(const Decoders& decoders, std::uint32_t rule, ModelBuilder& bu
       transfer.map = item->form.map;
       transfer.decode = std::make_shared<const Decode>(item->decode);
     } else {
-      check_cast(tensor, leaf.dtype);
+      kept.check_cast_of(tensor, leaf.dtype);
+      check_cast(tensor, leaf.dtype, catalog);
     }
     model.leaves.push_back(std::move(leaf));
     model.transfers.push_back(std::move(transfer));

@@ -10,6 +10,7 @@
 #include "mapping/tables/scheme_defaults.h"
 #include "ops/source_rows.h"
 #include "plan/compile/compile_model.h"
+#include "plan/compile/kept_codes.h"
 #include "plan/compile/steps.h"
 
 #include "hfshard/error.h"
@@ -43,6 +44,7 @@ class Inverter {
     for (const Drop& drop : forward_.drops) add_region(drop);
     for (const Drop& drop : forward_.drops) add_twin(drop);
     drop_rest();
+    check_parts_of_codes();
     note_missing();
     note_filled();
     note_inexact();
@@ -93,6 +95,7 @@ class Inverter {
     leaf.shape = shape;
     leaf.dtype = leaf_dtype(builder_.options(), leaf.name, natural, {});
     if (!can_apply_value(value, from, leaf.dtype)) {
+      check_codes(source_.tensors[tensor], from);
       throw Error(ErrorCode::unsupported, fmt::format("hfshard can't cast {} to {}",
                                                       to_string(from), to_string(leaf.dtype)))
           .in_tensor(leaf.name);
@@ -100,6 +103,38 @@ class Inverter {
     leaf_of_[tensor] = static_cast<std::uint32_t>(model.leaves.size());
     model.leaves.push_back(std::move(leaf));
     return *leaf_of_[tensor];
+  }
+
+  // Refuses a cast of codes, which an export can't decode.
+  void check_codes(const TensorInfo& codes, DType from) const {
+    const TensorInfo* scale = scale_beside(codes, source_);
+    if (scale == nullptr || size_bits(from) > 8) return;
+    throw Error(ErrorCode::unsupported,
+                fmt::format("the tensor is stored as {} with the scales {}, and an export can't "
+                            "decode them",
+                            safetensors_name(from), quote(scale->name)))
+        .in_tensor(codes.name)
+        .hint("pass --dtype keep, and then convert the result with --dtype bf16");
+  }
+
+  // Refuses casts that would change scales and leave their codes as stored.
+  void check_parts_of_codes() {
+    if (!options_.dtype && options_.casts.empty()) return;
+    const auto stays = [&](std::uint32_t tensor) {
+      return builder_.model().leaves[*leaf_of_[tensor]].dtype == source_.tensors[tensor].dtype;
+    };
+    KeptCodes kept;
+    for (std::uint32_t i = 0; i < leaf_of_.size(); ++i) {
+      if (leaf_of_[i] && stays(i)) kept.add(source_.tensors[i]);
+    }
+    for (std::uint32_t i = 0; i < leaf_of_.size(); ++i) {
+      if (!leaf_of_[i] || stays(i)) continue;
+      const TensorInfo& part = source_.tensors[i];
+      if (const std::string* codes = kept.codes_of(part)) {
+        throw cast_of_part(part.name, *codes, options_)
+            .hint("leave out --dtype and --cast to keep both");
+      }
+    }
   }
 
   // With --dtype keep, every part of a tensor must be stored in the tensor's dtype.

@@ -352,10 +352,7 @@ class RuleCompiler {
     const bool same = !out.decode && out.value.empty() && dtype == first.dtype;
     if (same || can_apply_value(out.value, from, dtype)) return;
     if (is_float(from) && size_bits(from) <= 8) {
-      throw Error(ErrorCode::unsupported,
-                  fmt::format("the tensor is stored as {}, and hfshard doesn't know its scales",
-                              safetensors_name(from)))
-          .in_tensor(first.name)
+      throw unknown_scales(first, builder_.catalog())
           .by_rule(rule.pointer)
           .hint(is_named_as_scale(first.name)
                     ? std::string("it looks like scales for codes of a form that hfshard doesn't "

@@ -97,13 +97,16 @@ class ModelBuilder {
   std::unordered_map<std::string, std::uint32_t> rules_;
 };
 
-/// Throws: unsupported, if the config names a quantization without a decoder.
-void check_quantization(const Json& config, const std::string& location);
+inline constexpr std::string_view kPassHf = "pass --scheme hf";
+/// Throws: unsupported, if the config names a quantization without a decoder. `keep` is the way to
+/// keep the codes.
+void check_quantization(const Json& config, const std::string& location,
+                        std::string_view keep = kPassHf);
 /// Returns the widths of packed integers (compressed-tensors' pack-quantized) that the config
 /// states. Throws: unsupported, if one of them is neither 4 nor 8.
 std::set<std::int64_t> packed_widths(const Json& config, const std::string& location);
 /// Returns the error for tensors of such a method.
-Error undecoded(const UndecodedMethod& method, std::string_view keep = "pass --scheme hf");
+Error undecoded(const UndecodedMethod& method, std::string_view keep = kPassHf);
 
 /// Returns the config without its quantization_config, at the top and in its text part.
 Json without_quantization(Json config);

@@ -98,6 +98,15 @@ std::uint64_t of_arrays(const std::optional<ArrayFiles>& arrays) {
   return heap_bytes(arrays->order) + heap_bytes(arrays->first) + heap_bytes(arrays->leading_bytes);
 }
 
+// Returns the disk that an array takes while it is unpacked.
+std::uint64_t unpacked_bytes(const Model& model, std::uint32_t array,
+                             const std::vector<UnpackedForm>& unpacked) {
+  const UnpackedForm* form = find_form(unpacked, array);
+  if (form == nullptr) return 0;
+  const TensorInfo& info = model.catalog().tensors[array];
+  return packed_bytes(info.dtype, form->elements(info.shape));
+}
+
 // Returns the most disk that the unpacked arrays of a leaf's unit take. If a unit spans several
 // arrays of a loop, all of them count.
 std::uint64_t unpacked_bytes_of(const Model& model, std::uint32_t leaf, const UnitForm& unit,
@@ -109,11 +118,13 @@ std::uint64_t unpacked_bytes_of(const Model& model, std::uint32_t leaf, const Un
   for (const std::uint32_t t : model.transfers_of(leaf)) {
     std::uint64_t sum = 0;
     std::uint64_t most = 0;
-    for (const std::uint32_t array : model.transfers[t].sources) {
-      const UnpackedForm* form = find_form(unpacked, array);
-      if (form == nullptr) continue;
-      const TensorInfo& info = model.catalog().tensors[array];
-      const std::uint64_t bytes = packed_bytes(info.dtype, form->elements(info.shape));
+    const Transfer& transfer = model.transfers[t];
+    for (std::size_t i = 0; i < transfer.sources.size(); ++i) {
+      std::uint64_t bytes = unpacked_bytes(model, transfer.sources[i], unpacked);
+      if (transfer.decode) {
+        for (const auto* list : transfer.decode->lists())
+          bytes += list->empty() ? 0 : unpacked_bytes(model, (*list)[i], unpacked);
+      }
       sum += bytes;
       most = std::max(most, bytes);
     }

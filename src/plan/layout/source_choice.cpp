@@ -5,6 +5,20 @@
 #include "plan/layout/piece_window.h"
 
 namespace hfshard {
+namespace {
+
+// Adds the arrays of scales that decoders can't read as they are stored, which is piece by piece.
+void add_scales(const Model& model, const Transfer& transfer, const SplitArrays& split,
+                std::vector<std::uint32_t>& refused) {
+  if (!transfer.decode) return;
+  for (const auto* list : transfer.decode->lists()) {
+    for (const std::uint32_t array : *list) {
+      if (!model.catalog().tensors[array].is_whole() && !split.has(array)) refused.push_back(array);
+    }
+  }
+}
+
+}  // namespace
 
 SourceChoice choose_source(const Model& model, const Leaf& leaf,
                            const std::vector<const Transfer*>& transfers, const SplitArrays& split,
@@ -13,6 +27,7 @@ SourceChoice choose_source(const Model& model, const Leaf& leaf,
   SourcePieces pieces;
   for (std::size_t d = 0; d < leaf.shape.rank(); ++d) pieces.window.push_back(1);
   for (const Transfer* transfer : transfers) {
+    add_scales(model, *transfer, split, out.refused);
     for (const std::uint32_t array : transfer->sources) {
       if (model.catalog().tensors[array].is_whole()) continue;
       const UnpackedForm* const form = find_form(split.unpacked, array);

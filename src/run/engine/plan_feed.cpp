@@ -52,7 +52,7 @@ void PlanFeed::add_scales(const Decode& decode, std::uint64_t source, const Stor
   const auto add = [&](const std::vector<std::uint32_t>& list, const ByteRange& range) {
     if (list.empty()) return;
     const TensorInfo& info = layout_.catalog().tensors[list[source]];
-    if (!far_[info.file]) return;
+    if (!info.is_whole() || !far_[info.file]) return;
     ranges_.push_back({info.file, {info.begin_bytes + range.begin, info.begin_bytes + range.end}});
   };
   const ScaleRange scales = scale_range(decode.form, band.begin, band.length);

@@ -180,15 +180,20 @@ std::uint64_t parts_of(const Layout& layout) {
 std::vector<std::uint32_t> unpacked_by(const Layout& layout, const UnitRef& ref) {
   std::vector<std::uint32_t> out;
   if (layout.unpacked().empty()) return out;
+  const auto add = [&](std::uint32_t array, std::uint64_t element) {
+    const UnpackedForm* const form = find_form(layout.unpacked(), array);
+    if (form == nullptr) return;
+    const Shape& shape = layout.catalog().tensors[array].shape;
+    out.push_back(form->first + static_cast<std::uint32_t>(form->part_of(shape, element)));
+  };
   UnitPartCursor parts(layout, ref);
   while (const UnitPart* part = parts.next()) {
     const Transfer& transfer = layout.model().transfers[part->transfer];
-    const std::uint32_t array = transfer.sources[part->source];
-    const UnpackedForm* const form = find_form(layout.unpacked(), array);
-    if (form == nullptr) continue;
-    const Shape& shape = layout.catalog().tensors[array].shape;
-    const std::uint64_t number = form->part_of(shape, transfer.map.src_base);
-    out.push_back(form->first + static_cast<std::uint32_t>(number));
+    add(transfer.sources[part->source], transfer.map.src_base);
+    if (!transfer.decode) continue;
+    for (const auto* list : transfer.decode->lists()) {
+      if (!list->empty()) add((*list)[part->source], 0);
+    }
   }
   std::ranges::sort(out);
   out.erase(std::unique(out.begin(), out.end()), out.end());
