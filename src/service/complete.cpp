@@ -48,6 +48,37 @@ std::optional<NameCheck> check_by(const MappingTable& table, const Catalog& cata
   return std::nullopt;
 }
 
+// Returns the first method whose tensors have one of these names, or nullptr.
+const UndecodedMethod* undecoded_among(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (const UndecodedMethod* method = quantization().undecoded_name(name)) return method;
+  }
+  return nullptr;
+}
+
+std::string words_of(const UndecodedMethod& method) {
+  return fmt::format("it is quantized with {}", method.what);
+}
+
+// Checks the names as check_by does, without the model's requirements if no scheme meets them.
+// `is_known`: set to whether one does. Returns nothing for codes that can't be decoded.
+std::optional<NameCheck> check_as_known(const MappingTable& table, const Catalog& catalog,
+                                        const MappingOptions& mapping, bool& is_known,
+                                        std::string& why) {
+  try {
+    auto check = check_by(table, catalog, mapping, Requirements::hold, why);
+    is_known = check.has_value();
+    return is_known ? check : check_by(table, catalog, mapping, Requirements::are_passed_over, why);
+  } catch (const Error&) {  // packed codes have other shapes than the model
+    std::vector<std::string> names;
+    for (const TensorInfo& tensor : catalog.tensors) names.push_back(tensor.name);
+    const UndecodedMethod* method = undecoded_among(names);
+    if (method == nullptr) throw;
+    why = words_of(*method);
+    return std::nullopt;
+  }
+}
+
 // The rules of a family without biases don't list biases, even if the config says it has them.
 bool is_bias_of_config(const Json& config, std::string_view name) {
   const auto says = [&](std::string_view key) {
@@ -150,10 +181,8 @@ Completeness check_complete(const Catalog& catalog, const MappingOptions& mappin
     return out;
   }
   const MappingTable table = load_table(*family);
-  auto check = check_by(table, catalog, mapping, Requirements::hold, out.unchecked);
-  const bool is_known = check.has_value();
-  if (!is_known)
-    check = check_by(table, catalog, mapping, Requirements::are_passed_over, out.unchecked);
+  bool is_known = false;
+  const auto check = check_as_known(table, catalog, mapping, is_known, out.unchecked);
   if (!check) return out;
   const std::string why = std::exchange(out.unchecked, {});
   const CheckFinding* first = nullptr;
@@ -168,11 +197,9 @@ Completeness check_complete(const Catalog& catalog, const MappingOptions& mappin
     lacking.push_back(finding.tensor);
   }
   const std::size_t missing = lacking.size();
-  for (const std::string& name : out.others) {  // codes aren't tensors of the model
-    const UndecodedMethod* method = quantization().undecoded_name(name);
-    if (method == nullptr) continue;
-    out.others.clear();
-    out.unchecked = fmt::format("it is quantized with {}", method->what);
+  if (const UndecodedMethod* method = undecoded_among(out.others)) {
+    out.others.clear();  // codes aren't tensors of the model
+    out.unchecked = words_of(*method);
     return out;
   }
   if (!is_known) {

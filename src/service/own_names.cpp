@@ -250,18 +250,6 @@ Names buffers_among(const Names& names, const std::string& config_text,
   return out;
 }
 
-// Returns tensors that share the values of another one, which alone is stored. The file says so, or
-// the config does.
-std::vector<SharedName> stored_once(const Names& names, const Catalog& catalog,
-                                    const std::string& config_text, const MappingOptions& mapping) {
-  std::vector<SharedName> out = catalog.shared;
-  std::erase_if(out, [&](const SharedName& pair) {
-    return std::ranges::find(names, pair.stored) == names.end() ||
-           std::ranges::find(names, pair.name) != names.end();
-  });
-  return out.empty() ? missing_twins(names, config_text, mapping) : out;
-}
-
 // Returns the names with a prefix. An output head, which is outside the base model, keeps its name.
 Names with_prefix(const Names& names, const std::string& prefix) {
   Names out;
@@ -275,6 +263,31 @@ MappingOptions by_main_scheme(const MappingTable& table, const MappingOptions& a
   out.scheme = table.main_scheme().name;
   out.files = asked.files;
   return out;
+}
+
+// Returns tensors that share the values of another one, which alone is stored. The file says so, or
+// the config does.
+std::vector<SharedName> stored_once(const Names& names, const Catalog& catalog,
+                                    const std::string& config_text, const MappingOptions& mapping) {
+  std::vector<SharedName> out = catalog.shared;
+  std::erase_if(out, [&](const SharedName& pair) {
+    return std::ranges::find(names, pair.stored) == names.end() ||
+           std::ranges::find(names, pair.name) != names.end();
+  });
+  if (!out.empty()) return out;
+  out = missing_twins(names, config_text, mapping);
+  if (out.empty()) return out;
+  // The model must lack nothing else. In a dialect, all tensors have other names.
+  const std::string config = without_codes(config_text, "config.json");
+  const auto family = find_family(parse_json(config, "config.json"), mapping.files);
+  const MappingTable table = load_table(family.value());
+  Names sorted = names;
+  std::ranges::sort(sorted);
+  const auto check = checked({"", config, std::move(sorted)}, by_main_scheme(table, mapping));
+  const auto is_twin = [&](const CheckFinding& finding) {
+    return std::ranges::find(out, finding.tensor, &SharedName::name) != out.end();
+  };
+  return check && std::ranges::all_of(check->findings, is_twin) ? out : std::vector<SharedName>{};
 }
 
 // Removes the name of a trainer's module that has the model as a member, such as "model." in

@@ -108,12 +108,16 @@ std::vector<SharedName> missing_twins(const std::vector<std::string>& names,
   if (!family) return out;
   const MappingTable table = load_table(*family);
   const Bindings::Options none;
-  Bindings bindings(table, config, none, {});
-  const auto resolved = resolve_any(table, bindings);
-  if (!resolved) return out;
-  const auto is_there = [&](const std::string& name) {
+  const auto is_there = [&](std::string_view name) {
     return std::ranges::find(names, name) != names.end();
   };
+  // Rules ask which names exist.
+  const auto shape_of = [&](std::string_view name) {
+    return is_there(name) ? std::optional(Shape{}) : std::nullopt;
+  };
+  Bindings bindings(table, config, none, shape_of);
+  const auto resolved = resolve_any(table, bindings);
+  if (!resolved) return out;
   for (const ResolvedDrop& drop : resolved->drops) {
     for (std::size_t i = 0; i < drop.same_as.size(); ++i) {
       if (is_there(drop.sources[i]) && !is_there(drop.same_as[i]))

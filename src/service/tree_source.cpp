@@ -107,6 +107,7 @@ void TreeSource::keep_objects_below(const std::string& prefix) {
   std::erase_if(catalog_.objects, is_other);
   for (ObjectInfo& object : catalog_.objects) object.name.erase(0, prefix.size());
   std::vector<NestedName> kept;
+  bool was_list = false;
   for (NestedName& nested : catalog_.nested) {
     if (is_other(nested)) continue;
     const Json::Array keys = parse_json(nested.keys, nested.name).as_array();
@@ -120,11 +121,16 @@ void TreeSource::keep_objects_below(const std::string& prefix) {
     Json::Array rest(keys.begin() + static_cast<std::ptrdiff_t>(first), keys.end());
     if (above != prefix || rest.empty()) continue;
     // A state is a dict, so the indices of a list at the root become text.
+    was_list = was_list || !rest.front().is_string();
     if (!rest.front().is_string()) rest.front() = std::to_string(rest.front().as_uint());
     if (rest.size() > 1 || rest.front() != Json(name))
       kept.push_back({std::move(name), dump_json(rest)});
   }
   catalog_.nested = std::move(kept);
+  if (!was_list) return;
+  catalog_.notes.push_back(
+      fmt::format("{} is a list, and the root of a state is a dict: its indices become keys",
+                  quote(prefix.substr(0, prefix.size() - 1))));
 }
 
 }  // namespace hfshard

@@ -66,6 +66,11 @@ def check_lists(tool, save):
         out = tool.path(f"kept-{number}")
         tool.run("reshard", source, out, "--exclude", glob, "-q")
         tool.expect(same(interop.load_dcp(out), wanted), f"--exclude {glob}: torch loads {interop.load_dcp(out)}")
+    # The root of a state is a dict.
+    out = tool.path("rooted")
+    done = tool.run("reshard", source, out, "--root", "l")
+    tool.expect(same(interop.load_dcp(out), {str(key): value for key, value in enumerate(state["l"])}), f"{interop.load_dcp(out)}")
+    tool.expect('"l" is a list' in done.stderr, f"no note on the list at the root: {done.stderr}")
     for number, glob in enumerate(("l.0", "l.1", "l.2", "groups.0*", "l.[02]")):
         done = tool.run_any("reshard", source, tool.path(f"gap-{number}"), "--exclude", glob)
         tool.expect(done.returncode == 2 and "gap" in done.stderr, f"--exclude {glob}: {done.returncode} {done.stderr}")
