@@ -45,6 +45,11 @@ for method in quanto torchao eetq bitnet unheard_of; do
   quantized words $method
   try in --dtype bf16
 done
+echo "-- copies keep the codes"
+for kind in awq bnb mlx "quanto quanto" "eetq eetq" "bitnet bitnet"; do
+  quantized $kind
+  try in --scheme hf
+done
 echo "-- a leftover of config.json"
 rm -rf in
 "$HFSHARD" mappings example qwen3 in --config config.json --quiet >/dev/null 2>&1
@@ -67,6 +72,10 @@ for kind in fp8 int4 "quanto quanto" "bnb8 bitsandbytes"; do
     "$HFSHARD" convert in direct --to safetensors --scheme hf --dtype f32 --overwrite -q >/dev/null
     ends diff direct tree2
     ends verify tree2
+    "$HFSHARD" convert tree maxtext --to orbax --scheme maxtext --overwrite -q >/dev/null
+    "$HFSHARD" convert in maxtext2 --overwrite -q >/dev/null
+    ends diff maxtext maxtext2
+    ends verify maxtext
     "$HFSHARD" convert tree out --to safetensors --dtype f32 --overwrite -q >/dev/null
     ends diff direct out
   done

@@ -224,6 +224,7 @@ class KeptParts {
  public:
   KeptParts(const Decoders& decoders, const DecodedTensors& decoded, const ModelBuilder& builder)
       : decoders_(decoders), builder_(builder) {
+    if (!builder.options().dtype && builder.options().casts.empty()) return;
     const std::vector<TensorInfo>& tensors = builder.catalog().tensors;
     for (std::uint32_t i = 0; i < tensors.size(); ++i) {
       if (!decoded.items().contains(i)) codes_.add(tensors[i]);
@@ -231,17 +232,16 @@ class KeptParts {
   }
 
   void check_cast_of(const TensorInfo& part, DType dtype) const {
-    const std::string* name = dtype == part.dtype ? nullptr : codes_.codes_of(part);
-    if (name == nullptr) return;
-    const Catalog& catalog = builder_.catalog();
+    const TensorInfo* codes = dtype == part.dtype ? nullptr : codes_.codes_of(part);
+    if (codes == nullptr) return;
     const MappingOptions& options = builder_.options();
-    const TensorInfo& codes = catalog.tensors[catalog.find(*name).value()];
-    if (decoders_.codes->decoder(codes) != nullptr) {
-      throw cast_of_part(part.name, *name, options)
+    if (decoders_.codes->decoder(*codes) != nullptr) {
+      throw cast_of_part(part.name, codes->name, options)
           .hint("decode both with --dtype bf16, or leave both out of --cast");
     }
-    check_cast(codes, leaf_dtype(options, builder_.leaf_name(*name), codes.dtype, {}), catalog);
-    throw cast_of_part(part.name, *name, options).hint(kKeepCodes);
+    check_cast(*codes, leaf_dtype(options, builder_.leaf_name(codes->name), codes->dtype, {}),
+               builder_.catalog());
+    throw cast_of_part(part.name, codes->name, options).hint(kKeepCodes);
   }
 
  private:

@@ -130,8 +130,8 @@ class Inverter {
     for (std::uint32_t i = 0; i < leaf_of_.size(); ++i) {
       if (!leaf_of_[i] || stays(i)) continue;
       const TensorInfo& part = source_.tensors[i];
-      if (const std::string* codes = kept.codes_of(part)) {
-        throw cast_of_part(part.name, *codes, options_)
+      if (const TensorInfo* codes = kept.codes_of(part)) {
+        throw cast_of_part(part.name, codes->name, options_)
             .hint("leave out --dtype and --cast to keep both");
       }
     }

@@ -36,22 +36,22 @@ void KeptCodes::add(const TensorInfo& tensor) {
   // Scalars and lists of integers are scales, zero points or shapes.
   if ((!words && !has_codes(tensor.dtype)) || tensor.shape.rank() < 2) return;
   if (is_named_as_scale(tensor.name)) return;
-  codes_.emplace(tensor.name, tensor.name);
-  (words ? words_ : modules_).emplace(module_of(tensor.name), tensor.name);
+  codes_.emplace(tensor.name, &tensor);
+  (words ? words_ : modules_).emplace(module_of(tensor.name), &tensor);
 }
 
-const std::string* KeptCodes::codes_of(const TensorInfo& part) const {
-  const auto find = [](const auto& map, std::string_view key) -> const std::string* {
-    const auto found = map.find(std::string(key));
-    return found == map.end() ? nullptr : &found->second;
+const TensorInfo* KeptCodes::codes_of(const TensorInfo& part) const {
+  const auto find = [](const ByName& map, std::string_view name) -> const TensorInfo* {
+    const auto found = map.find(name);
+    return found == map.end() ? nullptr : found->second;
   };
   if (codes_.empty() || find(codes_, part.name) != nullptr) return nullptr;
   for (std::string_view above = module_of(part.name); !above.empty(); above = module_of(above)) {
-    if (const std::string* codes = find(codes_, above)) return codes;
+    if (const TensorInfo* codes = find(codes_, above)) return codes;
   }
-  if (is_parameter(part.name)) return nullptr;
   const std::string_view module = module_of(part.name);
-  if (const std::string* codes = find(modules_, module)) return codes;
+  if (module.empty() || is_parameter(part.name)) return nullptr;
+  if (const TensorInfo* codes = find(modules_, module)) return codes;
   return is_named_as_scale(part.name) ? find(words_, module) : nullptr;
 }
 

@@ -16,16 +16,17 @@ namespace hfshard {
 /// (x.weight.absmax, x.weight._scale). Their dtype can't change while the codes stay.
 class KeptCodes {
  public:
-  /// Adds a tensor if its dtype is one of codes.
+  /// Adds a tensor if its dtype is one of codes. The tensor must outlive this.
   void add(const TensorInfo& tensor);
-  /// Returns the name of the codes that a tensor belongs to, or nullptr. It doesn't belong to any
-  /// if it has codes itself.
-  const std::string* codes_of(const TensorInfo& part) const;
+  /// Returns the codes that a tensor belongs to, or nullptr. It doesn't belong to any if it has
+  /// codes itself.
+  const TensorInfo* codes_of(const TensorInfo& part) const;
 
  private:
-  std::unordered_map<std::string, std::string> codes_;    // by their own name
-  std::unordered_map<std::string, std::string> words_;    // packed in words, by module
-  std::unordered_map<std::string, std::string> modules_;  // others, by module
+  using ByName = std::unordered_map<std::string_view, const TensorInfo*>;
+  ByName codes_;    // by their own name
+  ByName words_;    // packed in words, by module
+  ByName modules_;  // others, by module
 };
 
 /// Returns the error for a cast that would change a tensor and not the codes that it belongs to.

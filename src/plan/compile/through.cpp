@@ -2,6 +2,7 @@
 // in one step. The run never makes the model's tensors.
 
 #include <algorithm>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -106,12 +107,41 @@ class Composer {
     model.notes.insert(model.notes.end(), forward_.notes.begin(), forward_.notes.end());
   }
 
-  // Only readers of models decode codes.
-  void check_values(const Transfer& transfer, const std::string& name) const {
-    if (!transfer.decode) return;
-    throw Error(ErrorCode::unsupported, "hfshard can't decode a scheme's codes for another scheme")
+  // Returns the array that stores a tensor as the model's files do.
+  std::uint32_t stored_as_it_is(std::uint32_t tensor) const {
+    const Leaf& leaf = back_.leaves[tensor];
+    const std::vector<std::uint32_t>& parts = transfers_of_[tensor];
+    if (parts.size() == 1 && fills_of_[tensor].empty()) {
+      const Transfer& from = back_.transfers[parts.front()];
+      const TensorInfo& array = tree_.tensors[from.sources.front()];
+      if (from.sources.size() == 1 && from.value.empty() && !from.decode &&
+          array.dtype == leaf.dtype && array.shape == leaf.shape &&
+          normalize(from.map) == normalize(identity_map(leaf.shape)))
+        return from.sources.front();
+    }
+    refuse_codes(leaf.name);
+  }
+
+  [[noreturn]] void refuse_codes(const std::string& name) const {
+    throw Error(ErrorCode::unsupported,
+                "the checkpoint has codes in other shapes than the model's files, and hfshard "
+                "can't decode them for another scheme")
         .in_file(tree_.location)
-        .in_tensor(name);
+        .in_tensor(name)
+        .hint("run hfshard convert --to safetensors first, and convert its output");
+  }
+
+  // Adds a rule that decodes. Decoders need codes and scales as the model's files have them.
+  void add_decoding(const Transfer& transfer) {
+    Transfer made = transfer;
+    made.rule = rule(forward_, transfer.rule);
+    for (std::uint32_t& source : made.sources) source = stored_as_it_is(source);
+    Decode decode = *transfer.decode;
+    for (auto* list : {&decode.scales, &decode.zeros, &decode.factors}) {
+      for (std::uint32_t& tensor : *list) tensor = stored_as_it_is(tensor);
+    }
+    made.decode = std::make_shared<const Decode>(std::move(decode));
+    out().transfers.push_back(std::move(made));
   }
 
   // Returns the tensors of the leaves' model, without removed layers.
@@ -127,7 +157,10 @@ class Composer {
   }
 
   void add_transfer(const Transfer& transfer) {
-    check_values(transfer, forward_.leaves[transfer.target].name);
+    if (transfer.decode) {
+      add_decoding(transfer);
+      return;
+    }
     std::vector<std::vector<Part>> parts;  // per source of the rule
     parts.reserve(transfer.sources.size());
     for (std::uint64_t n = 0; n < transfer.sources.size(); ++n)
@@ -158,7 +191,7 @@ class Composer {
     std::vector<Part> parts;
     for (const std::uint32_t index : transfers_of_[tensor]) {
       const Transfer& from = back_.transfers[index];
-      check_values(from, back_.leaves[tensor].name);
+      if (from.decode) refuse_codes(back_.leaves[tensor].name);
       const Value value = both_values(from.value, transfer.value);
       maps.clear();
       compose(from.map, onward, maps);
