@@ -62,7 +62,7 @@ hfshard_add_fault(disk_full 5 disk_full.py)
 
 add_test(NAME fault.cpus
   COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/cpus.py ${fault_options})
-set_tests_properties(fault.cpus PROPERTIES LABELS slow TIMEOUT 300 RUN_SERIAL TRUE SKIP_RETURN_CODE 77)
+set_tests_properties(fault.cpus PROPERTIES LABELS slow TIMEOUT 300 SKIP_RETURN_CODE 77)
 
 # What is asked of the system, and what when it refuses. A sanitizer asks for more, which no bound here knows.
 if(NOT HFSHARD_SANITIZE)
@@ -71,7 +71,7 @@ if(NOT HFSHARD_SANITIZE)
   hfshard_add_fault(out_of_memory 1 out_of_memory.py)
   add_test(NAME fault.refused_threads
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/refused_threads.py ${fault_options})
-  set_tests_properties(fault.refused_threads PROPERTIES LABELS slow TIMEOUT 600 RUN_SERIAL TRUE SKIP_RETURN_CODE 77)
+  set_tests_properties(fault.refused_threads PROPERTIES LABELS slow TIMEOUT 600 SKIP_RETURN_CODE 77)
   set_tests_properties(fault.memory PROPERTIES LABELS slow TIMEOUT 900 RUN_SERIAL TRUE)
 endif()
 
