@@ -23,8 +23,10 @@
 #include "service/described.h"
 #include "service/dialect.h"
 #include "service/loadable.h"
+#include "service/onward.h"
 #include "service/own_names.h"
 #include "service/recorded.h"
+#include "service/scheme_files.h"
 #include "service/source_checks.h"
 #include "service/step.h"
 #include "service/structure.h"
@@ -243,29 +245,6 @@ bool is_same(const CompiledModel& model, const Catalog& tree) {
   return model.fills.empty() && std::ranges::all_of(model.transfers, stays);
 }
 
-// Returns the options that concern the model in a source.
-MappingOptions to_model(const MappingOptions& asked) {
-  MappingOptions out;
-  out.scheme = kModelScheme;
-  out.flat_names = true;
-  out.keep_dtype = asked.keep_dtype;
-  out.options = asked.options;
-  out.files = asked.files;
-  out.drop = asked.drop;
-  out.untie = asked.untie;
-  return out;
-}
-
-// Compiles a source through the model that `back` makes of it. `config` is that model's config.
-CompiledModel compile_onward(const CompiledModel& back, std::string config, const Catalog& source,
-                             const MappingOptions& mapping) {
-  const Catalog tensors =
-      tensors_of({back.leaves.begin(), back.leaves.end()}, std::move(config), source);
-  MappingOptions onward = mapping;
-  onward.drop.clear();  // its globs match the source's names
-  return compile_through(back, compile_model(tensors, onward), source, mapping.drop);
-}
-
 // Compiles a tree from its scheme to another one, through the model that the tree was made from.
 CompiledModel compile_across(TreeSource& tree, const StorePath& place, const PlanOptions& options) {
   PlanOptions back = options;
@@ -476,6 +455,7 @@ OpenedSource open_source_model(const StorePath& place, const PlanOptions& option
   refuse_adapter_tensors(opened->catalog(), opened->catalog().config_text, options.mapping);
   const bool copied = !has_rules(options.mapping) && !options.mapping.include.empty();
   if (!copied) check_elements(opened->catalog());
+  if (auto out = open_scheme_files(opened, options.mapping)) return *std::move(out);
   MappingOptions mapping = options.mapping;
   if (takes_prefix_off(mapping)) mapping.prefix.clear();
   CompiledModel model = compile_source(opened->catalog(), place, mapping);

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "catalog/checkpoint.h"
+#include "service/source.h"
+
+#include "hfshard/mapping.h"
+
+namespace hfshard {
+
+/// Opens a model's files whose tensors have the names of a scheme. Meta's own Llama files have
+/// those of torchtitan. Returns nothing if the names are the model's own, or if no config tells the
+/// model. Throws: not_found (a tensor of the model is missing), as compile_model.
+std::optional<OpenedSource> open_scheme_files(const std::shared_ptr<const Checkpoint>& files,
+                                              const MappingOptions& mapping);
+
+}  // namespace hfshard
