@@ -10,8 +10,8 @@ show convert in in
 told convert in full
 told convert in full --overwrite
 told convert in file
-told convert in out --max-memory 1MiB
-told convert in out --max-memory 20000000
+told convert in out --jobs 2 --max-memory 1MiB
+told convert in out --jobs 2 --max-memory 20000000
 cat full/notes.txt file
 ls -A in full
 ls -A

@@ -1,7 +1,7 @@
 # A Hugging Face directory made of another one, in files of another size and another dtype.
 source "$TESTS/cli/lib.bash"
 example qwen3 in
-told plan in --to safetensors --shard-bytes 8kB | tail -n 14
+told plan in --to safetensors --shard-bytes 8kB --jobs 2 | tail -n 14
 told convert in out --to safetensors --shard-bytes 8kB
 tree out
 told verify out in
