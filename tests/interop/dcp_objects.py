@@ -6,10 +6,8 @@ torch's own loader with an empty state dict decides. The Python with torch is HF
 """
 
 import argparse
-import importlib
 import sys
 import tempfile
-import warnings
 
 import interop
 
@@ -80,13 +78,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hfshard", required=True)
     arguments = parser.parse_args()
-    interop.use_peer_python()
-    try:
-        dcp = importlib.import_module("torch.distributed.checkpoint")
-    except ImportError as error:
-        print(f"PEER MISSING torch: {error}")
-        sys.exit(interop.SKIP_STATUS)
-    warnings.simplefilter("ignore")
+    dcp = interop.import_dcp()
     with tempfile.TemporaryDirectory(prefix="hfshard-objects-") as work:
         tool = interop.Program(arguments.hfshard, work)
 

@@ -8,11 +8,9 @@ the checkpoint. So is an array that the model doesn't have.
 """
 
 import argparse
-import importlib
 import os
 import sys
 import tempfile
-import warnings
 
 import interop
 
@@ -102,13 +100,7 @@ def main():
     parser.add_argument("--hfshard", required=True)
     parser.add_argument("cases", nargs="*", default=CASES)
     arguments = parser.parse_args()
-    interop.use_peer_python()
-    try:
-        dcp = importlib.import_module("torch.distributed.checkpoint")
-    except ImportError as error:
-        print(f"PEER MISSING torch: {error}")
-        sys.exit(interop.SKIP_STATUS)
-    warnings.simplefilter("ignore")
+    dcp = interop.import_dcp()
     with tempfile.TemporaryDirectory(prefix="hfshard-former-") as work:
         tool = interop.Program(arguments.hfshard, work)
 

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ORACLE = os.path.join(HERE, os.pardir, "oracle")
@@ -79,6 +80,18 @@ def tensors_of(folder):
                 first, end = facts["data_offsets"]
                 out[name] = facts["dtype"], facts["shape"], data[begin + first:begin + end]
     return out
+
+
+def import_dcp():
+    """Starts over under HFSHARD_PEER_PYTHON, and returns torch.distributed.checkpoint. Without torch, the test is skipped."""
+    use_peer_python()
+    try:
+        dcp = importlib.import_module("torch.distributed.checkpoint")
+    except ImportError as error:
+        print(f"PEER MISSING torch: {error}")
+        sys.exit(SKIP_STATUS)
+    warnings.simplefilter("ignore")
+    return dcp
 
 
 def load_dcp(path):
