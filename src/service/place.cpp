@@ -1,7 +1,6 @@
 #include "service/place.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -34,10 +33,8 @@ std::vector<TreeFile> listing_of(const CachedRepo& cached, const std::string& co
     entry.path = std::move(file.path);
     entry.size_bytes = file.size_bytes;
     // A blob's name is its digest.
-    std::error_code error;
-    const std::filesystem::path link =
-        std::filesystem::read_symlink(join_path(cached.snapshot_path(commit), entry.path), error);
-    const std::string blob = link.filename().string();
+    const std::string link = link_target(join_path(cached.snapshot_path(commit), entry.path));
+    const std::string blob = link.substr(link.rfind('/') + 1);
     if (is_sha256(blob)) entry.sha256 = blob;
     if (is_commit(blob)) entry.blob_id = blob;
   }

@@ -74,8 +74,7 @@ Described describe(const StorePath& directory) {
         .in_file(directory.text())
         .hint(
             "rank 0 writes it last, so the save may be unfinished; if the files are a copy, copy "
-            "it "
-            "too: cp * skips names that begin with a dot");
+            "it too: cp * skips names that begin with a dot");
   }
   out.metadata = gather_shards(directory, shards, out.notes);
   return out;
