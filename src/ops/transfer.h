@@ -37,6 +37,20 @@ struct Decode {
   std::array<const std::vector<std::uint32_t>*, 3> lists() const noexcept {
     return {&scales, &zeros, &factors};
   }
+  /// Calls `visit` with each tensor in the lists.
+  template <typename Visit>
+  void for_each_tensor(const Visit& visit) const {
+    for (const auto* list : lists()) {
+      for (const std::uint32_t tensor : *list) visit(tensor);
+    }
+  }
+  /// Calls `visit` with the tensors for one source.
+  template <typename Visit>
+  void for_each_tensor_of(std::size_t source, const Visit& visit) const {
+    for (const auto* list : lists()) {
+      if (!list->empty()) visit((*list)[source]);
+    }
+  }
   /// Returns an upper bound of the bytes of scales for a run of `count` elements.
   std::uint64_t most_scale_bytes(std::uint64_t count) const noexcept {
     return most_scales(form, count) * size_bits(form.scale_dtype) / 8;

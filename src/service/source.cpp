@@ -238,9 +238,8 @@ bool is_same(const CompiledModel& model, const Catalog& tree) {
   const auto stays = [&](const Transfer& transfer) {
     const Leaf& leaf = model.leaves[transfer.target];
     const TensorInfo& array = tree.tensors[transfer.sources.front()];
-    return transfer.sources.size() == 1 && transfer.value.empty() && array.name == leaf.name &&
-           array.dtype == leaf.dtype && array.shape == leaf.shape &&
-           normalize(transfer.map) == normalize(identity_map(leaf.shape));
+    return is_one_array(transfer, leaf.shape) && array.name == leaf.name &&
+           array.dtype == leaf.dtype && array.shape == leaf.shape;
   };
   return model.fills.empty() && std::ranges::all_of(model.transfers, stays);
 }
@@ -348,6 +347,7 @@ std::optional<OpenedSource> open_tree_model(const StorePath& place, const PlanOp
   choice.items = asked.tree.items;
   choice.usual_items = asked.tree.all_items;
   choice.model_alone = !asked.tree.same;
+  choice.without = globs_below(asked.tree.root, asked.mapping.exclude);
   const auto before = read.is_directory() ? std::optional(tree_version(read)) : std::nullopt;
   std::shared_ptr<const Checkpoint> opened = open_tree(read, choice);
   if (!opened) return std::nullopt;

@@ -58,12 +58,10 @@ std::vector<DTypeChange> dtype_changes(const Plan& plan) {
         transfer.sources.size() *
         bytes_of(std::min(count, transfer.source_shape.numel()), transfer.source_dtype);
     if (!transfer.decode) continue;
-    for (const auto* list : transfer.decode->lists()) {
-      for (const std::uint32_t tensor : *list) {
-        if (scales.insert(tensor).second)
-          change.source_bytes += plan.catalog().tensors[tensor].size_bytes;
-      }
-    }
+    transfer.decode->for_each_tensor([&](std::uint32_t tensor) {
+      if (scales.insert(tensor).second)
+        change.source_bytes += plan.catalog().tensors[tensor].size_bytes;
+    });
   }
   std::vector<DTypeChange> out;
   out.reserve(changes.size());

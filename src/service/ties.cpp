@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/json.h"
 #include "mapping/resolve/bindings.h"
@@ -20,7 +22,7 @@
 namespace hfshard {
 namespace {
 
-// Returns the array that stores a tensor of the model unchanged.
+// Returns the array that alone stores a tensor of the model.
 std::optional<std::uint32_t> array_of(const CompiledModel& model, const std::string& name) {
   const auto leaf = std::ranges::lower_bound(model.leaves, name, {}, &Leaf::name);
   if (leaf == model.leaves.end() || leaf->name != name) return std::nullopt;
@@ -29,9 +31,8 @@ std::optional<std::uint32_t> array_of(const CompiledModel& model, const std::str
   const auto first = std::ranges::find_if(model.transfers, is_part);
   if (first == model.transfers.end() || std::ranges::any_of(model.fills, is_part))
     return std::nullopt;
-  const bool plain = std::none_of(first + 1, model.transfers.end(), is_part) &&
-                     first->sources.size() == 1 && first->value.empty() && !first->decode &&
-                     normalize(first->map) == normalize(identity_map(leaf->shape));
+  const bool plain =
+      std::none_of(first + 1, model.transfers.end(), is_part) && is_one_array(*first, leaf->shape);
   return plain ? std::optional(first->sources.front()) : std::nullopt;
 }
 
@@ -108,8 +109,10 @@ std::vector<SharedName> missing_twins(const std::vector<std::string>& names,
   if (!family) return out;
   const MappingTable table = load_table(*family);
   const Bindings::Options none;
+  std::vector<std::string_view> sorted(names.begin(), names.end());
+  std::ranges::sort(sorted);
   const auto is_there = [&](std::string_view name) {
-    return std::ranges::find(names, name) != names.end();
+    return std::ranges::binary_search(sorted, name);
   };
   // Rules ask which names exist.
   const auto shape_of = [&](std::string_view name) {

@@ -244,6 +244,11 @@ std::uint64_t loop_offset(const Transfer& transfer, std::uint64_t number) noexce
   return out;
 }
 
+bool is_one_array(const Transfer& transfer, const Shape& leaf) {
+  return transfer.sources.size() == 1 && transfer.value.empty() && !transfer.decode &&
+         normalize(transfer.map) == normalize(identity_map(leaf));
+}
+
 void check_path(const std::string& path) {
   for (const std::string& key : split(path, '.')) {
     if (!key.empty() && key.find('/') == std::string::npos) continue;

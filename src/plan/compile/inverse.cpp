@@ -296,10 +296,8 @@ class Inverter {
     constexpr std::size_t kShown = 3;
     std::vector<bool> scale(source_.tensors.size(), false);
     for (const Transfer& transfer : forward_.transfers) {
-      if (!transfer.decode) continue;
-      for (const auto* list : transfer.decode->lists()) {
-        for (const std::uint32_t tensor : *list) scale[tensor] = true;
-      }
+      if (transfer.decode)
+        transfer.decode->for_each_tensor([&](std::uint32_t tensor) { scale[tensor] = true; });
     }
     std::vector<std::string> names;
     std::size_t missing = 0;

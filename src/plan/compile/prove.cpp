@@ -120,10 +120,8 @@ class Prover {
   std::vector<bool> scales() const {
     std::vector<bool> out(catalog_.tensors.size(), false);
     for (const Transfer& transfer : model_.transfers) {
-      if (!transfer.decode) continue;
-      for (const auto* list : transfer.decode->lists()) {
-        for (const std::uint32_t tensor : *list) out[tensor] = true;
-      }
+      if (transfer.decode)
+        transfer.decode->for_each_tensor([&](std::uint32_t tensor) { out[tensor] = true; });
     }
     return out;
   }

@@ -138,6 +138,10 @@ void check_path(const std::string& path);
 /// Returns the offset of a transfer's source in its leaf. The loops count row-major.
 std::uint64_t loop_offset(const Transfer& transfer, std::uint64_t number) noexcept;
 
+/// Returns whether a leaf of this shape is one whole array of the source, in the same order and
+/// without a computation. It can be cast.
+bool is_one_array(const Transfer& transfer, const Shape& leaf);
+
 /// Returns the value y = x * mul + add, solved for x.
 Value inverse_value(const Value& value);
 /// Combines two value functions. A factor and its inverse leave values as they are.

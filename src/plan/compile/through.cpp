@@ -114,9 +114,7 @@ class Composer {
     if (parts.size() == 1 && fills_of_[tensor].empty()) {
       const Transfer& from = back_.transfers[parts.front()];
       const TensorInfo& array = tree_.tensors[from.sources.front()];
-      if (from.sources.size() == 1 && from.value.empty() && !from.decode &&
-          array.dtype == leaf.dtype && array.shape == leaf.shape &&
-          normalize(from.map) == normalize(identity_map(leaf.shape)))
+      if (is_one_array(from, leaf.shape) && array.dtype == leaf.dtype && array.shape == leaf.shape)
         return from.sources.front();
     }
     refuse_codes(leaf.name);

@@ -121,10 +121,10 @@ std::uint64_t unpacked_bytes_of(const Model& model, std::uint32_t leaf, const Un
     const Transfer& transfer = model.transfers[t];
     for (std::size_t i = 0; i < transfer.sources.size(); ++i) {
       std::uint64_t bytes = unpacked_bytes(model, transfer.sources[i], unpacked);
-      if (transfer.decode) {
-        for (const auto* list : transfer.decode->lists())
-          bytes += list->empty() ? 0 : unpacked_bytes(model, (*list)[i], unpacked);
-      }
+      const auto add = [&](std::uint32_t array) {
+        bytes += unpacked_bytes(model, array, unpacked);
+      };
+      if (transfer.decode) transfer.decode->for_each_tensor_of(i, add);
       sum += bytes;
       most = std::max(most, bytes);
     }
@@ -377,10 +377,9 @@ void Layout::count_totals() {
         ceil_div(read_elements(transfer, form) * size_bits(transfer.source_dtype), 8) *
         transfer.sources.size();
     if (!transfer.decode) continue;
-    for (const auto* list : transfer.decode->lists()) {
-      for (const std::uint32_t tensor : *list)
-        totals_.source_bytes += model_->catalog().tensors[tensor].size_bytes;
-    }
+    transfer.decode->for_each_tensor([&](std::uint32_t tensor) {
+      totals_.source_bytes += model_->catalog().tensors[tensor].size_bytes;
+    });
   }
   totals_.source_bytes += piece_bytes(*model_);
   totals_.shared_tensors = shared_tensors(*model_, cut_.grids);

@@ -11,11 +11,9 @@ namespace {
 void add_scales(const Model& model, const Transfer& transfer, const SplitArrays& split,
                 std::vector<std::uint32_t>& refused) {
   if (!transfer.decode) return;
-  for (const auto* list : transfer.decode->lists()) {
-    for (const std::uint32_t array : *list) {
-      if (!model.catalog().tensors[array].is_whole() && !split.has(array)) refused.push_back(array);
-    }
-  }
+  transfer.decode->for_each_tensor([&](std::uint32_t array) {
+    if (!model.catalog().tensors[array].is_whole() && !split.has(array)) refused.push_back(array);
+  });
 }
 
 }  // namespace

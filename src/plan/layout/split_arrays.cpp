@@ -66,11 +66,9 @@ void note_reader(const Transfer& transfer, std::span<const std::uint32_t> arrays
       reader->moved[axis] = reader->moved[axis] || moved[axis];
   }
   if (!transfer.decode) return;
-  for (const auto* list : transfer.decode->lists()) {
-    for (const std::uint32_t tensor : *list) {
-      if (Readers* const reader = find(tensor)) reader->decoded = true;
-    }
-  }
+  transfer.decode->for_each_tensor([&](std::uint32_t tensor) {
+    if (Readers* const reader = find(tensor)) reader->decoded = true;
+  });
 }
 
 // Returns the number of consecutive elements in a stored piece that have the same index on each

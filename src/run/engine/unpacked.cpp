@@ -191,9 +191,8 @@ std::vector<std::uint32_t> unpacked_by(const Layout& layout, const UnitRef& ref)
     const Transfer& transfer = layout.model().transfers[part->transfer];
     add(transfer.sources[part->source], transfer.map.src_base);
     if (!transfer.decode) continue;
-    for (const auto* list : transfer.decode->lists()) {
-      if (!list->empty()) add((*list)[part->source], 0);
-    }
+    transfer.decode->for_each_tensor_of(part->source,
+                                        [&](std::uint32_t scales) { add(scales, 0); });
   }
   std::ranges::sort(out);
   out.erase(std::unique(out.begin(), out.end()), out.end());
