@@ -197,9 +197,12 @@ void ApplyValue(benchmark::State& state, DType from, DType to, const Value& valu
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(dst_bytes));
 }
 
-/// FP8 as in DeepSeek-V3, MXFP4 as in gpt-oss.
+/// FP8 as in DeepSeek-V3, MXFP4 as in gpt-oss, NVFP4 as in ModelOpt, int4 as in compressed-tensors.
 const BlockScale kFp8{Code::f8_e4m3, DType::f32, 2048, 2048, 128, 128};
 const BlockScale kMxfp4{Code::f4_e2m1, DType::u8, 2048, 2048, 1, 32};
+const BlockScale kNvfp4{Code::f4_e2m1,    DType::f8_e4m3,    2048, 2048, 1, 16,
+                        ZeroPoints::none, Factor::multiplies};
+const BlockScale kInt4{Code::int4, DType::bf16, 2048, 2048, 1, 128};
 
 std::vector<std::byte> scales_of(const BlockScale& form) {
   std::vector<std::byte> out(form.scales_per_matrix() * size_bits(form.scale_dtype) / 8);
@@ -207,6 +210,10 @@ std::vector<std::byte> scales_of(const BlockScale& form) {
   for (std::size_t i = 0; i < out.size(); i += size_bits(form.scale_dtype) / 8) {
     if (form.scale_dtype == DType::f32) {
       store_le(&out[i], static_cast<float>(random() % 1000 + 1) * 1e-4F);
+    } else if (form.scale_dtype == DType::bf16) {
+      store_le(&out[i], static_cast<std::uint16_t>(0x3c00 + random() % 256));
+    } else if (form.scale_dtype == DType::f8_e4m3) {
+      out[i] = static_cast<std::byte>(40 + random() % 40);
     } else {
       out[i] = static_cast<std::byte>(110 + random() % 20);
     }
@@ -214,9 +221,21 @@ std::vector<std::byte> scales_of(const BlockScale& form) {
   return out;
 }
 
+/// Random codes, but no NaN of FP8, which weights don't have.
+const std::vector<std::byte>& code_pool() {
+  static const std::vector<std::byte> pool = [] {
+    std::vector<std::byte> out = source_pool();
+    for (std::byte& code : out) {
+      if ((code & std::byte{0x7f}) == std::byte{0x7f}) code ^= std::byte{1};
+    }
+    return out;
+  }();
+  return pool;
+}
+
 /// Decodes codes to bf16 like a run, in bands of 1 MiB of values. With `moves`, they stay in the
 /// cache and move from there to `[cols rows]`.
-void decode_matrix(const BlockScale& form, bool moves, std::span<const std::byte> codes,
+void decode_matrix(const BlockScale& form, bool moves, Simd simd, std::span<const std::byte> codes,
                    std::span<const std::byte> scales, std::span<std::byte> values,
                    std::span<std::byte> dst) {
   constexpr std::uint64_t kBandRows = 256;
@@ -230,11 +249,11 @@ void decode_matrix(const BlockScale& form, bool moves, std::span<const std::byte
     const auto band = moves ? values.first(count * 2) : dst.subspan(begin * 2, count * 2);
     apply_decode(form, {}, DType::bf16, begin, count,
                  codes.subspan(begin * bits / 8, count * bits / 8),
-                 scales.subspan(range.first * size, range.count * size), band, overflows);
+                 scales.subspan(range.first * size, range.count * size), band, overflows, simd);
     if (!moves) continue;
     move_elements(
         {0, row, {{form.cols, 1, as_step(form.rows)}, {kBandRows, as_step(form.cols), 1}}}, 2, band,
-        dst);
+        dst, simd);
   }
 }
 
@@ -258,21 +277,23 @@ bool right_codes(const BlockScale& form, bool moves, std::span<const std::byte> 
   return true;
 }
 
-void Decode(benchmark::State& state, const BlockScale& form, bool moves) {
+void Decode(benchmark::State& state, const BlockScale& form, bool moves, Simd simd = best_simd()) {
+  if (simd > best_simd()) return state.SkipWithError("the processor lacks the instructions");
   const std::size_t src_bytes = form.rows * form.cols * code_bits(form.code) / 8;
   const std::size_t dst_bytes = form.rows * form.cols * 2;
-  const std::span<const std::byte> sources = std::span(source_pool()).subspan(kSkew);
+  const std::span<const std::byte> sources = std::span(code_pool()).subspan(kSkew);
   const std::span<std::byte> targets = target_pool();
   const std::vector<std::byte> scales = scales_of(form);
   std::vector<std::byte> values(dst_bytes);
-  decode_matrix(form, moves, sources.first(src_bytes), scales, values, targets.first(dst_bytes));
+  decode_matrix(form, moves, simd, sources.first(src_bytes), scales, values,
+                targets.first(dst_bytes));
   if (!right_codes(form, moves, sources, scales, targets)) {
     return state.SkipWithError("wrong result");
   }
   const std::size_t places = kPoolBytes / dst_bytes;
   std::size_t place = 0;
   for (auto _ : state) {
-    decode_matrix(form, moves, sources.subspan(place * src_bytes, src_bytes), scales, values,
+    decode_matrix(form, moves, simd, sources.subspan(place * src_bytes, src_bytes), scales, values,
                   targets.subspan(place * dst_bytes, dst_bytes));
     place = (place + 1) % places;
     benchmark::ClobberMemory();
@@ -307,6 +328,14 @@ BENCHMARK_CAPTURE(Decode, fp8, kFp8, false);
 BENCHMARK_CAPTURE(Decode, fp8_transposed, kFp8, true);
 BENCHMARK_CAPTURE(Decode, mxfp4, kMxfp4, false);
 BENCHMARK_CAPTURE(Decode, mxfp4_transposed, kMxfp4, true);
+BENCHMARK_CAPTURE(Decode, nvfp4, kNvfp4, false);
+BENCHMARK_CAPTURE(Decode, nvfp4_transposed, kNvfp4, true);
+BENCHMARK_CAPTURE(Decode, int4, kInt4, false);
+BENCHMARK_CAPTURE(Decode, int4_transposed, kInt4, true);
+BENCHMARK_CAPTURE(Decode, fp8_avx2, kFp8, false, Simd::avx2);
+BENCHMARK_CAPTURE(Decode, mxfp4_avx2, kMxfp4, false, Simd::avx2);
+BENCHMARK_CAPTURE(Decode, nvfp4_avx2, kNvfp4, false, Simd::avx2);
+BENCHMARK_CAPTURE(Decode, int4_avx2, kInt4, false, Simd::avx2);
 
 }  // namespace
 }  // namespace hfshard

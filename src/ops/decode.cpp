@@ -10,6 +10,9 @@
 #include "base/checked.h"
 #include "base/coding.h"
 #include "ops/code_values.h"
+#include "ops/even_avx2.h"
+#include "ops/even_avx512.h"
+#include "ops/even_runs.h"
 #include "ops/expand_codes.h"
 #include "ops/float_block.h"
 #include "ops/simd.h"
@@ -68,6 +71,13 @@ std::uint64_t word_row_of(const BlockScale& form, std::uint64_t row) noexcept {
   return row / form.rows * ceil_div(form.rows, per_word) + row % form.rows / per_word;
 }
 
+// The scales of whole blocks in a row. A row of 7168 codes has 56 blocks of 128.
+struct ScaleBatch {
+  std::array<float, 64> scales{};
+  std::array<float, 64> zeros{};
+  std::size_t count = 0;
+};
+
 // Walks the elements of one call in runs that share a scale. Only its start divides.
 class ScaleRuns {
  public:
@@ -106,6 +116,17 @@ class ScaleRuns {
     const auto place = static_cast<std::uint32_t>(row_ % rows_per_word(form_.zeros));
     if (form_.zeros == ZeroPoints::packed4) return Int4::value(word >> (4 * place) & 15U);
     return Uint8::value(word >> (8 * place) & 255U);
+  }
+
+  // Takes whole blocks from here on, with at most `most` elements.
+  void take_blocks(std::uint64_t most, ScaleBatch& out) noexcept {
+    out.count = 0;
+    while (out.count < out.scales.size() && left_ == form_.col_block && left_ <= most) {
+      out.scales[out.count] = scale();
+      out.zeros[out.count] = zero();
+      ++out.count;
+      most -= take(most);
+    }
   }
 
   // Returns the length of the run that begins here, at most `most`, and moves behind it.
@@ -150,6 +171,26 @@ class ScaleRuns {
   std::uint64_t left_ = 0;        // elements left in the block
 };
 
+// Returns whether a level has a loop for many blocks.
+template <Simd kLevel, typename To, bool kHalves>
+constexpr bool has_even_runs() noexcept {
+#if defined(__x86_64__)
+  if constexpr (kLevel == Simd::avx512) return true;
+  if constexpr (kLevel == Simd::avx2) return !kHalves && !std::is_same_v<To, F16>;
+#endif
+  return false;
+}
+
+// Returns false if a number isn't finite.
+template <Simd kLevel, typename Code, typename To, bool kHalves>
+bool decode_even(const EvenRuns& runs, const Value& value) noexcept {
+#if defined(__x86_64__)
+  if constexpr (kLevel == Simd::avx512) return decode_even_avx512<Code, To, kHalves>(runs, value);
+  if constexpr (kLevel == Simd::avx2) return decode_even_avx2<Code, To>(runs, value);
+#endif
+  return false;
+}
+
 // Elements that share a scale.
 struct Run {
   float scale = 0;
@@ -165,7 +206,22 @@ class Decoder {
   using Bits = typename To::Bits;
 
   Decoder(const Value& value, const std::byte* codes, std::byte* dst) noexcept
-      : value_(value), codes_(codes), dst_(dst) {}
+      : rule_(value), value_(value), codes_(codes), dst_(dst) {}
+
+  // Decodes the runs of whole blocks at once. Returns false if the level has no such loop, or a
+  // number isn't finite.
+  template <Simd kLevel>
+  bool decode_blocks(const ScaleBatch& batch, std::size_t length, std::uint64_t begin,
+                     std::uint32_t bits) const {
+    if constexpr (kIsFloatCode<Code>) {
+      const auto is_zero = [](float zero) { return zero == 0; };
+      if (!std::all_of(batch.zeros.begin(), batch.zeros.begin() + batch.count, is_zero))
+        return false;
+    }
+    const EvenRuns runs{codes_ + begin * bits / 8, dst_ + begin * sizeof(Bits), length, batch.count,
+                        batch.scales.data(),       batch.zeros.data()};
+    return decode_even<kLevel, Code, To, kHalves>(runs, rule_);
+  }
 
   // Decodes codes of one byte.
   std::uint64_t decode_bytes(const Run& run) const {
@@ -259,6 +315,7 @@ class Decoder {
     return overflows;
   }
 
+  const Value& rule_;
   FullValue value_;
   const std::byte* codes_;
   std::byte* dst_;
@@ -279,16 +336,28 @@ template <Simd kLevel, bool kNibbles, bool kHalves, typename Code, typename To>
 std::uint64_t decode_rounding(const Job& job) {
   const Decoder<Code, To, kHalves> decoder(job.value, job.codes.data(), job.dst.data());
   ScaleRuns runs(job.form, job.begin, job.count, job.scales);
+  const auto decode = [&](const Run& run) {
+    if constexpr (kNibbles) return decoder.template decode_nibbles<kLevel>(run);
+    return decoder.decode_bytes(run);
+  };
+  const auto length = static_cast<std::size_t>(job.form.col_block);
+  const bool even = has_even_runs<kLevel, To, kHalves>() && length % kEvenStep == 0;
+  ScaleBatch batch;
   std::uint64_t overflows = 0;
   for (std::uint64_t done = 0; done < job.count;) {
-    Run run{runs.scale(), runs.zero(), done, 0};
-    run.count = runs.take(job.count - done);
-    if constexpr (kNibbles) {
-      overflows += decoder.template decode_nibbles<kLevel>(run);
-    } else {
-      overflows += decoder.decode_bytes(run);
+    if (even) runs.take_blocks(job.count - done, batch);
+    if (batch.count == 0) {
+      Run run{runs.scale(), runs.zero(), done, 0};
+      run.count = runs.take(job.count - done);
+      overflows += decode(run);
+      done += run.count;
+      continue;
     }
-    done += run.count;
+    if (!decoder.template decode_blocks<kLevel>(batch, length, done, kNibbles ? 4 : 8)) {
+      for (std::size_t i = 0; i < batch.count; ++i)
+        overflows += decode({batch.scales[i], batch.zeros[i], done + i * length, length});
+    }
+    done += batch.count * length;
   }
   return overflows;
 }

@@ -1,12 +1,16 @@
 // Every instruction set of this processor gives the same bytes as the plainest loop.
 
 #include <algorithm>
+#include <limits>
+#include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/checked.h"
 #include "base/coding.h"
+#include "base/floats.h"
 #include "ops/decode.h"
 #include "ops/kernels.h"
 #include "ops/move.h"
@@ -211,6 +215,140 @@ TEST(SimdLevels, DecodedValuesHaveTheSameBits) {
         ASSERT_TRUE(decode(simd, overflows) == expected);
         ASSERT_EQ(overflows, expected_overflows);
       }
+    }
+  }
+}
+
+// -- Whole blocks, which AVX2 and AVX-512 decode many at a time while all numbers are finite
+
+/// Returns codes that are finite numbers.
+std::vector<std::byte> finite_codes(Code code, std::uint64_t bytes, Random& random) {
+  std::vector<std::byte> out = random_bytes(random, bytes);
+  const unsigned first_special = code == Code::f8_e4m3 ? 0x7fU : code == Code::f8_e5m2 ? 0x7cU : 0;
+  for (std::byte& byte : out) {
+    const auto magnitude = std::to_integer<unsigned>(byte) & 0x7fU;
+    if (first_special != 0 && magnitude >= first_special) byte = std::byte{0x85};
+  }
+  return out;
+}
+
+struct BlockCase {
+  BlockScale form;
+  std::vector<std::byte> codes;
+  std::vector<std::byte> scales;
+  std::vector<std::byte> zeros;
+};
+
+BlockCase block_case(const BlockScale& form, float scale, Random& random) {
+  const std::uint64_t numel = form.rows * form.cols;
+  BlockCase out{form, finite_codes(form.code, numel * code_bits(form.code) / 8, random), {}, {}};
+  const std::uint64_t count = form.scales_per_matrix();
+  out.scales = random_bytes(random, packed_bytes(form.scale_dtype, count));
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const float each = scale * (1.0F + static_cast<float>(random() % 4096) / 4096);
+    if (form.scale_dtype == DType::f32) store_le(&out.scales[4 * i], each);
+    if (form.scale_dtype == DType::bf16) store_le(&out.scales[2 * i], f32_to_bf16(each));
+    if (form.scale_dtype == DType::f16) store_le(&out.scales[2 * i], f32_to_f16(each));
+    if (form.scale_dtype == DType::u8) out.scales[i] = static_cast<std::byte>(100 + random() % 40);
+    if (form.scale_dtype == DType::f8_e4m3) out.scales[i] &= std::byte{0x77};
+  }
+  out.zeros = random_bytes(random, zero_bytes_per_matrix(form));
+  return out;
+}
+
+/// Decodes from one element on. A band can begin in the middle of a block.
+std::vector<std::byte> decode_from(const BlockCase& at, const Value& value, DType to,
+                                   std::uint64_t begin, Simd simd, std::uint64_t& overflows) {
+  const std::uint64_t bits = code_bits(at.form.code);
+  const std::uint64_t count = at.form.rows * at.form.cols - begin;
+  const ScaleRange range = scale_range(at.form, begin, count);
+  const ByteRange zeros = zero_range(at.form, begin, count);
+  const std::size_t size = size_bits(at.form.scale_dtype) / 8;
+  std::vector<std::byte> out(packed_bytes(to, count));
+  apply_decode(at.form, value, to, begin, count, std::span(at.codes).subspan(begin * bits / 8),
+               Scales{std::span(at.scales).subspan(range.first * size, range.count * size),
+                      std::span(at.zeros).subspan(zeros.begin, zeros.end - zeros.begin), 0.75F},
+               out, overflows, simd);
+  return out;
+}
+
+void expect_same_blocks(const BlockCase& at, const std::string& what) {
+  const Value values[] = {{}, {-1.75F, 0.5F}, {3e38F, {}}, {{}, -2.0F}};
+  for (const std::uint64_t begin : {std::uint64_t{0}, std::uint64_t{6}, at.form.cols + 48}) {
+    for (const DType to : kFloats) {
+      for (const Value& value : values) {
+        std::uint64_t expected_overflows = 0;
+        const auto expected = decode_from(at, value, to, begin, Simd::portable, expected_overflows);
+        for (const Simd simd : levels()) {
+          std::uint64_t overflows = 0;
+          ASSERT_TRUE(decode_from(at, value, to, begin, simd, overflows) == expected)
+              << what << ", to " << to_string(to) << " from " << begin << ", level "
+              << static_cast<int>(simd);
+          ASSERT_EQ(overflows, expected_overflows) << what << ", to " << to_string(to);
+        }
+      }
+    }
+  }
+}
+
+std::vector<BlockScale> block_forms() {
+  std::vector<BlockScale> out;
+  for (const Code code :
+       {Code::f8_e4m3, Code::f8_e5m2, Code::f4_e2m1, Code::int4, Code::int8, Code::uint8}) {
+    out.push_back({code, DType::f32, 8, 2400, 4, 32});  // 75 blocks a row: more than one batch
+    out.push_back({code, DType::bf16, 5, 300, 2, 128});
+    out.push_back({code, DType::u8, 6, 96, 1, 16});
+    out.push_back({code, DType::f8_e4m3, 6, 96, 1, 16, ZeroPoints::none, Factor::multiplies});
+    out.push_back({code, DType::f16, 5, 144, 1, 48, ZeroPoints::none, Factor::divides});
+    out.push_back({code, DType::bf16, 9, 96, 1, 32, ZeroPoints::none, Factor::none, /*half=*/true});
+  }
+  out.push_back({Code::int8, DType::f32, 6, 96, 1, 32, ZeroPoints::int8});
+  out.push_back({Code::int4, DType::bf16, 16, 96, 1, 32, ZeroPoints::packed4});
+  out.push_back({Code::uint8, DType::f32, 8, 96, 1, 32, ZeroPoints::packed8});
+  out.push_back({Code::f8_e4m3, DType::f32, 6, 96, 1, 32, ZeroPoints::int8});
+  return out;
+}
+
+TEST(SimdLevels, WholeBlocksHaveTheSameBits) {
+  Random random(kSimdSeed + 6);
+  for (const BlockScale& form : block_forms()) {
+    // Products that are subnormal, usual, and infinite in f16, and in bf16 and f32.
+    for (const float scale : {0x1p-147F, 0x1p-20F, 1.0F, 600.0F, 0x1p126F}) {
+      const std::string what = fmt::format("{} of {}, scale {}", to_string(form.code),
+                                           to_string(form.scale_dtype), scale);
+      expect_same_blocks(block_case(form, scale, random), what);
+    }
+  }
+}
+
+TEST(SimdLevels, OneNumberThatIsNotFiniteIsFoundInABatchOfBlocks) {
+  Random random(kSimdSeed + 7);
+  for (const Code code : {Code::f8_e4m3, Code::f8_e5m2}) {
+    for (const unsigned special : {0x7cU, 0x7dU, 0x7eU, 0x7fU, 0xfcU, 0xfeU, 0xffU}) {
+      BlockCase at = block_case({code, DType::f32, 2, 1024, 1, 128}, 0.5F, random);
+      at.codes[pick(random, 0, at.codes.size() - 1)] = static_cast<std::byte>(special);
+      expect_same_blocks(at, fmt::format("{} with {:#x}", to_string(code), special));
+    }
+  }
+  for (const float special : {std::numeric_limits<float>::infinity(), 3e38F}) {
+    BlockCase at = block_case({Code::int8, DType::f32, 2, 1024, 1, 128}, 0.5F, random);
+    store_le(&at.scales[4 * pick(random, 0, 15)], special);
+    expect_same_blocks(at, fmt::format("a scale of {}", special));
+  }
+}
+
+// All codes of a byte, and each scale that a byte can be.
+TEST(SimdLevels, EachCodeAndScaleHasTheSameBits) {
+  for (const Code code :
+       {Code::f8_e4m3, Code::f8_e5m2, Code::int8, Code::uint8, Code::f4_e2m1, Code::int4}) {
+    for (const DType scale : {DType::u8, DType::f8_e8m0, DType::f8_e4m3}) {
+      BlockCase at{{code, scale, 256, 256, 1, 16}, {}, {}, {}};
+      const std::uint64_t bytes = 256 * 256 * code_bits(code) / 8;
+      for (std::uint64_t i = 0; i < bytes; ++i)
+        at.codes.push_back(static_cast<std::byte>((i + i / 256) % 256));
+      for (std::uint64_t i = 0; i < at.form.scales_per_matrix(); ++i)
+        at.scales.push_back(static_cast<std::byte>(i / 16));
+      expect_same_blocks(at, fmt::format("{} by {}", to_string(code), to_string(scale)));
     }
   }
 }
