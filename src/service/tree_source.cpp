@@ -29,6 +29,12 @@ void take_off(const std::string& prefix, Catalog& catalog) {
   }
 }
 
+std::vector<std::string> globs_below(const std::string& root, std::vector<std::string> globs) {
+  if (root.empty()) return globs;
+  for (std::string& glob : globs) glob.insert(0, root + ".");
+  return globs;
+}
+
 TreeSource::TreeSource(std::shared_ptr<const Checkpoint> inner, const StorePath& place,
                        const std::string& root)
     : inner_(std::move(inner)), catalog_(inner_->catalog()) {
@@ -91,6 +97,9 @@ void TreeSource::keep_below(const std::string& root) {
   all.erase(end, all.end());
   all.erase(all.begin(), begin);
   for (TensorInfo& info : all) info.name.erase(0, prefix.size());
+  std::erase_if(catalog_.unreadable,
+                [&](const std::string& name) { return !name.starts_with(prefix); });
+  for (std::string& name : catalog_.unreadable) name.erase(0, prefix.size());
   if (catalog_.structure != nullptr)
     catalog_.structure = std::make_shared<const TreeStructure>(subtree(*catalog_.structure, root));
   keep_objects_below(prefix);

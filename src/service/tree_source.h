@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "bytes/store/store.h"
 #include "catalog/catalog.h"
@@ -14,6 +15,9 @@ namespace hfshard {
 
 /// The name of the one file that stands for the whole tree.
 inline constexpr const char* kWholeTree = ".";
+
+/// Returns globs of names below the key `root` as globs of whole names.
+std::vector<std::string> globs_below(const std::string& root, std::vector<std::string> globs);
 
 /// Removes the common prefix of all names. Throws: bad_input.
 void take_off(const std::string& prefix, Catalog& catalog);

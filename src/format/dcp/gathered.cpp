@@ -14,6 +14,7 @@
 #include "format/dcp/shard_header.h"
 #include "format/dcp/shard_names.h"
 #include "format/torch_dtype.h"
+#include "format/unreadable.h"
 
 #include "hfshard/error.h"
 
@@ -46,6 +47,7 @@ class Gathering {
     for (NestedName& name : rank.nested)
       nested_.emplace(std::move(name.name), std::move(name.keys));
   }
+  void add_unreadable(std::string tensor) { unreadable_.insert(std::move(tensor)); }
   // Returns the number of a file of the checkpoint.
   std::uint32_t file(const std::string& name) {
     const auto [known, fresh] =
@@ -71,6 +73,7 @@ class Gathering {
     }
     for (auto& [name, object] : objects_) out.objects.push_back(std::move(object));
     out.files = std::move(files_);
+    out.unreadable.assign(unreadable_.begin(), unreadable_.end());
     out.other_planner = other_planner_;
     if (other_planner_) return out;
     for (auto& [name, keys] : nested_) out.nested.push_back({name, std::move(keys)});
@@ -100,6 +103,7 @@ class Gathering {
   std::map<std::string, std::string> nested_;
   bool other_planner_ = false;
   std::set<std::string> differing_;
+  std::set<std::string> unreadable_;
   std::map<std::string, StoredTensor> tensors_;
   std::map<std::string, StoredObject> objects_;
   std::map<std::string, std::uint32_t> numbers_;
@@ -191,12 +195,12 @@ bool is_rank_metadata(std::string_view name) {
 }
 
 Metadata gather_metadata(const StorePath& directory, const std::vector<std::string>& names,
-                         std::vector<std::string>& notes) {
+                         const std::vector<std::string>& without, std::vector<std::string>& notes) {
   check_ranks(directory, names);
   Gathering out;
   for (const std::string& name : names) {
     const StorePath path = directory / name;
-    Metadata rank = read_metadata(path);
+    Metadata rank = read_metadata(path, without);
     const auto renumber = [&](ItemPlace& place) { place.file = out.file(rank.files[place.file]); };
     for (StoredTensor& tensor : rank.tensors) {
       for (StoredBox& box : tensor.boxes) renumber(box.place);
@@ -207,6 +211,7 @@ Metadata gather_metadata(const StorePath& directory, const std::vector<std::stri
       out.add_object(std::move(object), directory);
     }
     out.add_nested(rank);
+    for (std::string& tensor : rank.unreadable) out.add_unreadable(std::move(tensor));
   }
   if (!out.differing().empty()) {
     notes.push_back(fmt::format(
@@ -217,7 +222,7 @@ Metadata gather_metadata(const StorePath& directory, const std::vector<std::stri
 }
 
 Metadata gather_shards(const StorePath& directory, const std::vector<std::string>& names,
-                       std::vector<std::string>& notes) {
+                       const std::vector<std::string>& without, std::vector<std::string>& notes) {
   const ShardNames shards(directory, names);
   std::vector<StoredTensor> parts;
   std::map<std::string, Whole> wholes;
@@ -229,7 +234,11 @@ Metadata gather_shards(const StorePath& directory, const std::vector<std::string
       try {
         parts.push_back(part_of(tensor, entry, out.file(name)));
       } catch (Error& error) {  // only here are file and tensor known
-        throw error.in_file(path.text()).in_tensor(tensor);
+        error.in_file(path.text()).in_tensor(tensor);
+        if (error.code() != ErrorCode::unsupported) throw;
+        accept_unreadable(without, tensor, error);
+        out.add_unreadable(tensor);
+        continue;
       }
       wholes[tensor].add(parts.back(), parse_shard_name(name));
     }

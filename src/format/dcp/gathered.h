@@ -14,15 +14,16 @@ namespace hfshard::format::dcp {
 bool is_rank_metadata(std::string_view name);
 
 /// Merges the metadata that each rank wrote in a directory. The first rank counts for parts and
-/// objects that several ranks have. `notes` name those that differ. Throws: not_found (a rank wrote
-/// data and no metadata), corrupt (they contradict each other), as read_metadata.
+/// objects that several ranks have. `without`: Choice::without. `notes` name those that differ.
+/// Throws: not_found (a rank wrote data and no metadata), corrupt (they contradict each other), as
+/// read_metadata.
 Metadata gather_metadata(const StorePath& directory, const std::vector<std::string>& names,
-                         std::vector<std::string>& notes);
+                         const std::vector<std::string>& without, std::vector<std::string>& notes);
 
 /// Merges the headers of a directory of shards. They don't state the size of a tensor, so it ends
 /// with its last existing part; `notes` say so. Throws: not_found (a shard is missing among them),
 /// bad_input (shards of two checkpoints), corrupt, unsupported (a dtype), io.
 Metadata gather_shards(const StorePath& directory, const std::vector<std::string>& names,
-                       std::vector<std::string>& notes);
+                       const std::vector<std::string>& without, std::vector<std::string>& notes);
 
 }  // namespace hfshard::format::dcp

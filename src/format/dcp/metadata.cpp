@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "format/pickle.h"
 #include "format/torch_dtype.h"
+#include "format/unreadable.h"
 
 namespace hfshard::format::dcp {
 namespace {
@@ -44,7 +45,8 @@ bool is_utf8(std::string_view text) {
 // the members that a class has, which bounds the depth, and ignores unknown ones.
 class Decoder {
  public:
-  explicit Decoder(const Pickle& pickle) : pickle_(pickle) {}
+  Decoder(const Pickle& pickle, const std::vector<std::string>& without)
+      : pickle_(pickle), without_(without) {}
 
   Metadata decode() {
     const Id root = pickle_.root();
@@ -58,9 +60,10 @@ class Decoder {
   }
 
  private:
+  enum class Entry : std::uint8_t { tensor, object, left_out };
   struct Known {
     std::uint32_t number = 0;  // of the tensor or object
-    bool is_object = false;
+    Entry kind = Entry::tensor;
   };
 
   [[noreturn]] void fail(std::string sentence, std::string_view tensor = {},
@@ -148,15 +151,28 @@ class Decoder {
       const bool is_object = is_of(value, "BytesStorageMetadata");
       const auto number =
           static_cast<std::uint32_t>(is_object ? out_.objects.size() : out_.tensors.size());
-      if (!known_.emplace(name, Known{number, is_object}).second)
+      const Entry kind = is_object                 ? Entry::object
+                         : add_tensor(name, value) ? Entry::tensor
+                                                   : Entry::left_out;
+      if (!known_.emplace(name, Known{number, kind}).second)
         fail("the state dict has the key twice", name);
-      if (is_object) {
-        out_.objects.push_back({std::string(name), {}, {}});
-        placed_.push_back(false);
-      } else {
-        out_.tensors.push_back(tensor_of(name, value));
-      }
+      if (!is_object) return;
+      out_.objects.push_back({std::string(name), {}, {}});
+      placed_.push_back(false);
     });
+  }
+
+  // Returns false for a tensor that is left out.
+  bool add_tensor(std::string_view name, Id value) {
+    try {
+      out_.tensors.push_back(tensor_of(name, value));
+      return true;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::unsupported) throw;
+      accept_unreadable(without_, name, error);
+      out_.unreadable.emplace_back(name);
+      return false;
+    }
   }
 
   StoredTensor tensor_of(std::string_view name, Id value) {
@@ -248,9 +264,10 @@ class Decoder {
       const auto found = known_.find(name);
       if (found == known_.end())
         fail("the storage data have an entry that the state dict lacks", name);
+      if (found->second.kind == Entry::left_out) return;
       std::vector<std::string> transforms;
       ItemPlace place = place_of(value, name, transforms);
-      if (found->second.is_object) {
+      if (found->second.kind == Entry::object) {
         out_.objects[found->second.number].place = place;
         out_.objects[found->second.number].transforms = std::move(transforms);
         placed_[found->second.number] = true;
@@ -328,7 +345,7 @@ class Decoder {
       const std::string_view name = pickle_.is(key, Kind::text) ? pickle_.text(key) : "";
       const auto keys = keys_of(path);
       out_.other_planner = out_.other_planner || !keys;
-      if (!keys || !known_.contains(name)) return;
+      if (!keys || !is_kept(name)) return;
       if (keys->size() == 1 && keys->front() == Json(name)) return;
       out_.nested.push_back({std::string(name), dump_json(Json(*keys))});
       // A short pickle can claim any number of bytes, since values can be shared.
@@ -340,6 +357,11 @@ class Decoder {
     const auto twice = std::ranges::adjacent_find(out_.nested, {}, &NestedName::name);
     if (twice != out_.nested.end()) fail("planner_data has the key twice", twice->name);
     if (out_.other_planner) out_.nested.clear();
+  }
+
+  bool is_kept(std::string_view name) const {
+    const auto found = known_.find(name);
+    return found != known_.end() && found->second.kind != Entry::left_out;
   }
 
   std::optional<Json::Array> keys_of(Id path) const {
@@ -376,6 +398,7 @@ class Decoder {
   static constexpr std::uint32_t kNowhere = UINT32_MAX;
   std::uint64_t boxes_ = 0;
   const Pickle& pickle_;
+  const std::vector<std::string>& without_;
   Metadata out_;
   std::vector<bool> placed_;  // objects
   std::unordered_map<std::string_view, Known> known_;
@@ -384,13 +407,14 @@ class Decoder {
 
 }  // namespace
 
-Metadata read_metadata(const StorePath& path) {
-  return read_metadata(path.read(kMaxMetadataBytes), path.text());
+Metadata read_metadata(const StorePath& path, const std::vector<std::string>& without) {
+  return read_metadata(path.read(kMaxMetadataBytes), path.text(), without);
 }
 
-Metadata read_metadata(std::string bytes, const std::string& name) {
+Metadata read_metadata(std::string bytes, const std::string& name,
+                       const std::vector<std::string>& without) {
   const Pickle pickle(std::move(bytes), name, Persistent::refused);
-  return Decoder(pickle).decode();
+  return Decoder(pickle, without).decode();
 }
 
 }  // namespace hfshard::format::dcp

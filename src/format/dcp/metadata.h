@@ -50,19 +50,21 @@ struct StoredObject {
 
 /// The contents of `.metadata`.
 struct Metadata {
-  std::vector<StoredTensor> tensors;  ///< sorted by name
-  std::vector<StoredObject> objects;  ///< sorted by name
-  std::vector<std::string> files;     ///< relative paths, by first mention
-  std::vector<NestedName> nested;     ///< planner_data, sorted; redundant keys omitted
-  bool other_planner = false;         ///< another planner wrote planner_data
+  std::vector<StoredTensor> tensors;      ///< sorted by name
+  std::vector<StoredObject> objects;      ///< sorted by name
+  std::vector<std::string> files;         ///< relative paths, by first mention
+  std::vector<NestedName> nested;         ///< planner_data, sorted; redundant keys omitted
+  bool other_planner = false;             ///< another planner wrote planner_data
+  std::vector<std::string> unreadable{};  ///< tensors that are left out (Choice::without)
 };
 
 /// Reads the file. Every box gets its place, whose contents aren't checked. Throws: unsupported (a
 /// dtype, layout or transform by name, opcodes that checkpoints don't use), corrupt
 /// (contradictions, a path that leaves the directory), limit, io; naming the file and, if it
-/// matters, the tensor.
-Metadata read_metadata(const StorePath& path);
+/// matters, the tensor. `without`: Choice::without.
+Metadata read_metadata(const StorePath& path, const std::vector<std::string>& without = {});
 /// Parses the bytes of the file; `name` is the file's, for errors.
-Metadata read_metadata(std::string bytes, const std::string& name);
+Metadata read_metadata(std::string bytes, const std::string& name,
+                       const std::vector<std::string>& without = {});
 
 }  // namespace hfshard::format::dcp

@@ -52,16 +52,16 @@ struct Described {
 
 // If a checkpoint has no metadata for all ranks, each rank's are read. Source: pytorch/pytorch
 // torch/distributed/checkpoint/filesystem.py _get_metadata_path, hf_storage.py.
-Described describe(const StorePath& directory) {
+Described describe(const StorePath& directory, const std::vector<std::string>& without) {
   Described out;
   if (const StorePath path = directory / kMetadataFile; path.exists()) {
-    out.metadata = read_metadata(path);
+    out.metadata = read_metadata(path, without);
     out.file = path.text();
     return out;
   }
   out.file = directory.text();
   if (const auto ranks = names_of(directory, is_rank_metadata); !ranks.empty()) {
-    out.metadata = gather_metadata(directory, ranks, out.notes);
+    out.metadata = gather_metadata(directory, ranks, without, out.notes);
     out.notes.push_back(fmt::format(
         "{} wrote its own metadata (use_collectives=False), and torch loads each alone",
         ranks.size() == 1 ? "one rank" : fmt::format("each of {} ranks", ranks.size())));
@@ -76,7 +76,7 @@ Described describe(const StorePath& directory) {
             "rank 0 writes it last, so the save may be unfinished; if the files are a copy, copy "
             "it too: cp * skips names that begin with a dot");
   }
-  out.metadata = gather_shards(directory, shards, out.notes);
+  out.metadata = gather_shards(directory, shards, without, out.notes);
   return out;
 }
 
@@ -156,6 +156,7 @@ DcpCheckpoint::DcpCheckpoint(const StorePath& directory, Described described, bo
     add(std::move(tensor), described.file, despite_loss);
   add_objects(std::move(metadata.objects), metadata.files);
   catalog_.nested = std::move(metadata.nested);
+  catalog_.unreadable = std::move(metadata.unreadable);
   if (metadata.other_planner) {
     catalog_.notes.emplace_back("planner_data comes from a custom planner; reshard can't keep it");
   }
@@ -353,7 +354,8 @@ std::string why_incomplete(const StorePath& step) {
 
 std::unique_ptr<Checkpoint> open_dcp(const StorePath& path, const Choice& choice) {
   const StorePath directory = chosen(path, choice);
-  return std::make_unique<DcpCheckpoint>(directory, describe(directory), choice.despite_loss);
+  return std::make_unique<DcpCheckpoint>(directory, describe(directory, choice.without),
+                                         choice.despite_loss);
 }
 
 }  // namespace hfshard::format::dcp

@@ -27,6 +27,7 @@
 #include "format/orbax/tree.h"
 #include "format/orbax/zarr/array.h"
 #include "format/orbax/zarr/chunk_reader.h"
+#include "format/unreadable.h"
 
 #include "hfshard/error.h"
 
@@ -122,7 +123,7 @@ std::string writer_of(const Json& attributes, const Json& step, const std::strin
 
 class OrbaxCheckpoint final : public Checkpoint {
  public:
-  OrbaxCheckpoint(const Location& at, bool despite_loss);
+  OrbaxCheckpoint(const Location& at, const Choice& choice);
 
   const Catalog& catalog() const override { return catalog_; }
   std::uint64_t data_files() const override { return chunks_->file_count(); }
@@ -151,8 +152,11 @@ class OrbaxCheckpoint final : public Checkpoint {
   void name_arrays_by_keys(bool has_legacy);
   std::shared_ptr<TreeStructure> read_attributes(const Location& at, bool has_tree);
   void set_arrays(std::vector<std::string> names);
-  void read_arrays();
-  void add_array(const Entry& entry, std::string_view path, bool is_v2);
+  void read_arrays(const std::vector<std::string>& without);
+  void add_array(const Entry& entry, std::string_view path, bool is_v2,
+                 const std::vector<std::string>& without);
+  void leave_out_unreadable();
+  bool is_left_out(std::string_view path) const;
   std::uint32_t kind_number(const Entry& entry, std::string_view path, bool is_v2);
   void read_chunks();
   void add_chunk(const Entry& entry);
@@ -171,12 +175,12 @@ class OrbaxCheckpoint final : public Checkpoint {
   std::unordered_map<std::string, std::uint32_t> kind_numbers_;  // by text of the metadata
 };
 
-OrbaxCheckpoint::OrbaxCheckpoint(const Location& at, bool despite_loss) {
+OrbaxCheckpoint::OrbaxCheckpoint(const Location& at, const Choice& choice) {
   catalog_.wording = {
       .kind = "orbax", .array = "leaf", .arrays = "leaves", .name = "path", .has_cuts = true};
-  const std::shared_ptr<TreeStructure> structure = read_tree(at, despite_loss);
+  const std::shared_ptr<TreeStructure> structure = read_tree(at, choice.despite_loss);
   // There are two walks, since the chunks of an array can come before its metadata.
-  read_arrays();
+  read_arrays(choice.without);
   read_chunks();
   check_absent();
   const Json shardings = read_shardings(at.item, catalog_);
@@ -287,7 +291,8 @@ std::uint32_t OrbaxCheckpoint::kind_number(const Entry& entry, std::string_view 
   return next;
 }
 
-void OrbaxCheckpoint::add_array(const Entry& entry, std::string_view path, bool is_v2) {
+void OrbaxCheckpoint::add_array(const Entry& entry, std::string_view path, bool is_v2,
+                                const std::vector<std::string>& without) {
   const auto leaf = catalog_.find(path);
   if (!leaf && keys_->may_hold_more()) return;
   if (!leaf) {
@@ -298,7 +303,15 @@ void OrbaxCheckpoint::add_array(const Entry& entry, std::string_view path, bool 
   }
   // If an array has two descriptions, the tree's zarr version decides.
   if (kind_of_leaf_[*leaf] != kUnknown && is_v2 == tree_.use_zarr3) return;
-  const std::uint32_t kind = kind_number(entry, path, is_v2);
+  std::uint32_t kind = kUnknown;
+  try {
+    kind = kind_number(entry, path, is_v2);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::unsupported) throw;
+    accept_unreadable(without, path, error);
+    catalog_.unreadable.emplace_back(path);
+    return;
+  }
   kind_of_leaf_[*leaf] = kind;
   TensorInfo& info = catalog_.tensors[*leaf];
   info.dtype = kinds_[kind].array.dtype;
@@ -306,12 +319,40 @@ void OrbaxCheckpoint::add_array(const Entry& entry, std::string_view path, bool 
   info.cut = kind;
 }
 
-void OrbaxCheckpoint::read_arrays() {
+bool OrbaxCheckpoint::is_left_out(std::string_view path) const {
+  return std::ranges::binary_search(catalog_.unreadable, path);
+}
+
+// The names aren't arrays of the catalog any more, and nothing below them is a chunk.
+void OrbaxCheckpoint::leave_out_unreadable() {
+  std::vector<std::string>& names = catalog_.unreadable;
+  if (names.empty()) return;
+  std::ranges::sort(names);
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  // An array with another description that can be read stays.
+  std::erase_if(names, [&](const std::string& name) {
+    return kind_of_leaf_[catalog_.find(name).value()] != kUnknown;
+  });
+  std::vector<TensorInfo> kept;
+  std::vector<std::uint32_t> kinds;
+  for (std::size_t i = 0; i < catalog_.tensors.size(); ++i) {
+    if (is_left_out(catalog_.tensors[i].name)) continue;
+    kept.push_back(std::move(catalog_.tensors[i]));
+    kinds.push_back(kind_of_leaf_[i]);
+  }
+  catalog_.tensors = std::move(kept);
+  kind_of_leaf_ = std::move(kinds);
+}
+
+void OrbaxCheckpoint::read_arrays(const std::vector<std::string>& without) {
   keys_->walk([&](const Entry& entry) {
-    if (const auto path = array_of_key(entry.key, kArrayFile)) add_array(entry, *path, false);
-    if (const auto path = array_of_key(entry.key, kArrayFileV2)) add_array(entry, *path, true);
+    if (const auto path = array_of_key(entry.key, kArrayFile))
+      add_array(entry, *path, false, without);
+    if (const auto path = array_of_key(entry.key, kArrayFileV2))
+      add_array(entry, *path, true, without);
   });
   kind_numbers_.clear();
+  leave_out_unreadable();
   for (std::size_t i = 0; i < catalog_.tensors.size(); ++i) {
     if (kind_of_leaf_[i] != kUnknown) continue;
     const std::string key = full_key(catalog_.tensors[i].name,
@@ -339,6 +380,7 @@ std::optional<OrbaxCheckpoint::Match> OrbaxCheckpoint::find_chunk(const Entry& e
   std::optional<std::uint32_t> nearest;
   std::string why = fmt::format("the index has the key {}, which is no chunk", quote(key));
   for (std::size_t end = 0; end != std::string_view::npos; end = key.find('/', end + 1)) {
+    if (is_left_out(key.substr(0, end))) return std::nullopt;
     const auto leaf = catalog_.find(key.substr(0, end));
     if (!leaf) continue;
     nearest = leaf;
@@ -449,7 +491,7 @@ std::unique_ptr<PieceReader> OrbaxCheckpoint::open_piece(std::uint32_t leaf, con
 }  // namespace
 
 std::unique_ptr<Checkpoint> open_orbax(const StorePath& path, const Choice& choice) {
-  return std::make_unique<OrbaxCheckpoint>(locate(path, choice), choice.despite_loss);
+  return std::make_unique<OrbaxCheckpoint>(locate(path, choice), choice);
 }
 
 }  // namespace hfshard::format::orbax

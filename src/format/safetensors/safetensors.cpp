@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/json_key.h"
 #include "base/text.h"
+#include "format/unreadable.h"
 
 namespace hfshard::format::safetensors {
 namespace {
@@ -188,12 +189,9 @@ TensorInfo place_entry(std::string_view name, const Entry& entry, std::uint64_t 
 // Throws: unsupported, if the globs don't leave the tensor out.
 void leave_out(const Entry& entry, const std::vector<std::string>& without, TensorInfo& tensor,
                SafetensorsHeader& header) {
-  const auto fits = [&](const std::string& glob) { return glob_match(glob, tensor.name); };
-  if (std::ranges::none_of(without, fits)) {
-    throw Error(ErrorCode::unsupported, fmt::format("the dtype {} is unknown", quote(entry.dtype)))
-        .hint(fmt::format("if the model doesn't need the tensor, pass --exclude '{}'",
-                          printable(tensor.name)));
-  }
+  accept_unreadable(
+      without, tensor.name,
+      Error(ErrorCode::unsupported, fmt::format("the dtype {} is unknown", quote(entry.dtype))));
   tensor.dtype = DType::u8;
   tensor.shape = Shape{tensor.size_bytes};
   header.unreadable.push_back(tensor.name);

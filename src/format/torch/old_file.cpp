@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -27,7 +28,9 @@ constexpr std::int64_t kOldProtocol = 1001;
 
 class OldReader {
  public:
-  OldReader(const SourceFile& file, std::uint64_t front_bytes) : file_(file) {
+  OldReader(const SourceFile& file, std::uint64_t front_bytes,
+            const std::vector<std::string>& without)
+      : file_(file), without_(without) {
     front_.resize(front_bytes);
     file_.read_at(0, std::as_writable_bytes(std::span(front_)));
   }
@@ -56,7 +59,7 @@ class OldReader {
             throw Error(ErrorCode::corrupt, "the file has no such storage");
           return StoragePlace{found->second.begin_bytes, std::nullopt};
         },
-        out);
+        without_, out);
     return out;
   }
 
@@ -134,6 +137,7 @@ class OldReader {
   }
 
   const SourceFile& file_;
+  const std::vector<std::string>& without_;
   std::string front_;
   std::uint64_t at_ = 0;
   std::optional<Pickle> saved_;
@@ -143,10 +147,10 @@ class OldReader {
 
 }  // namespace
 
-TorchFile read_old_file(const SourceFile& file) {
+TorchFile read_old_file(const SourceFile& file, const std::vector<std::string>& without) {
   for (const std::uint64_t most : kFronts) {
     const std::uint64_t front = std::min(most, file.size_bytes());
-    OldReader reader(file, front);
+    OldReader reader(file, front, without);
     try {
       reader.parse();
     } catch (const Error& error) {  // a pickle beyond the front looks truncated

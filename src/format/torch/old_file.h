@@ -1,6 +1,8 @@
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "bytes/local/source.h"
 #include "format/torch/torch_file.h"
@@ -13,6 +15,6 @@ inline constexpr std::string_view kOldMagic{"\x80\x02\x8a\x0al\xfc\x9c\x46\xf9 j
 
 /// Reads such a file. It has several pickles, then the storages, each after its length. Throws: as
 /// read_torch_file.
-TorchFile read_old_file(const SourceFile& file);
+TorchFile read_old_file(const SourceFile& file, const std::vector<std::string>& without);
 
 }  // namespace hfshard::format::torch

@@ -37,9 +37,10 @@ bool is_beside(std::string_view name) {
 // Opens files in order, and collects notes about them.
 class TorchFiles {
  public:
-  WeightHeader read(const StorePath& path) {
-    TorchFile file = read_torch_file(path);
+  WeightHeader read(const StorePath& path, const std::vector<std::string>& without) {
+    TorchFile file = read_torch_file(path, without);
     WeightHeader out{std::move(file.identity), std::move(file.sha256), {}};
+    out.unreadable = std::move(file.unreadable);
     for (StoredView& view : file.tensors) {
       TensorInfo& info = out.tensors.emplace_back();
       info.name = view.name;
@@ -140,7 +141,7 @@ Catalog open_directory(const StorePath& location, std::vector<std::string> entri
                        const Choice& choice, const HeaderReader& read) {
   const bool by_ranks = choice.files.empty() && !has_model_files(entries);
   if (const auto ranks = by_ranks ? find_rank_files(location, entries) : std::nullopt)
-    return open_rank_files(location, entries, *ranks);
+    return open_rank_files(location, entries, *ranks, choice.without);
   WeightFiles kind = kTorchFiles;
   if (!has_model_files(entries)) {
     const std::vector<std::string> files = lone_files(entries);
@@ -166,7 +167,9 @@ bool has_torch_model(const StorePath& location) {
 
 Catalog open_torch_catalog(const StorePath& location, const Choice& choice) {
   TorchFiles files;
-  const auto read = [&](const StorePath& path, bool /*despite_loss*/) { return files.read(path); };
+  const auto read = [&](const StorePath& path, bool /*despite_loss*/) {
+    return files.read(path, choice.without);
+  };
   Catalog catalog;
   if (is_one_file(location, choice)) {
     catalog = open_hf_file(location, read);

@@ -18,6 +18,7 @@
 #include "format/torch/old_file.h"
 #include "format/torch/state_dict.h"
 #include "format/torch_dtype.h"
+#include "format/unreadable.h"
 #include "format/zip.h"
 
 namespace hfshard::format::torch {
@@ -50,8 +51,8 @@ Wrapping wrapping_of(const Source& file) {
 // Reads one archive.
 class ArchiveReader {
  public:
-  explicit ArchiveReader(const SourceFile& file)
-      : file_(file), archive_(file, {0, file.size_bytes()}, "file") {}
+  ArchiveReader(const SourceFile& file, const std::vector<std::string>& without)
+      : file_(file), without_(without), archive_(file, {0, file.size_bytes()}, "file") {}
 
   TorchFile run() {
     if (archive_.find("constants.pkl") != nullptr) {
@@ -67,7 +68,7 @@ class ArchiveReader {
     const Pickle pickle(std::move(text), file_.name(), Persistent::allowed,
                         archive_.payload_bytes(*data), file_.size_bytes());
     take_tensors(
-        pickle, [&](const TensorPickle& found) { return place_of(found); }, out);
+        pickle, [&](const TensorPickle& found) { return place_of(found); }, without_, out);
     return out;
   }
 
@@ -99,13 +100,15 @@ class ArchiveReader {
   }
 
   const SourceFile& file_;
+  const std::vector<std::string>& without_;
   Archive archive_;
   std::map<const Archive::Record*, std::uint64_t> begins_;
 };
 
 }  // namespace
 
-void take_tensors(const Pickle& pickle, const PlaceStorage& place, TorchFile& out) {
+void take_tensors(const Pickle& pickle, const PlaceStorage& place,
+                  const std::vector<std::string>& without, TorchFile& out) {
   StateDict state = find_state_dict(pickle);
   for (StateDict::Entry& entry : state.tensors) {
     try {
@@ -122,7 +125,11 @@ void take_tensors(const Pickle& pickle, const PlaceStorage& place, TorchFile& ou
       view.begin_bytes = storage.begin_bytes + view.offset_bytes;
       if (shard) view.shard = {shard->shape, std::move(shard->placements)};
     } catch (Error& error) {  // only here is the tensor known
-      throw error.in_tensor(entry.name);
+      error.in_tensor(entry.name);
+      if (error.code() != ErrorCode::unsupported) throw;
+      accept_unreadable(without, entry.name, error);
+      out.unreadable.push_back(std::move(entry.name));
+      continue;
     }
     out.tensors.back().name = std::move(entry.name);
   }
@@ -151,11 +158,11 @@ bool begins_as_torch_file(const StorePath& path) {
   return begin.starts_with(zip::kHeader) || begin.starts_with(kOldMagic);
 }
 
-TorchFile read_torch_file(const StorePath& path) {
+TorchFile read_torch_file(const StorePath& path, const std::vector<std::string>& without) {
   try {
     const auto file = path.open();
-    TorchFile out =
-        wrapping_of(*file) == Wrapping::archive ? ArchiveReader(*file).run() : read_old_file(*file);
+    TorchFile out = wrapping_of(*file) == Wrapping::archive ? ArchiveReader(*file, without).run()
+                                                            : read_old_file(*file, without);
     out.identity = file->identity();
     return out;
   } catch (Error& error) {  // only here is the file known

@@ -45,11 +45,12 @@ struct StoredView {
 
 /// The description of a file.
 struct TorchFile {
-  FileIdentity identity;            ///< when it was read
-  std::string sha256;               ///< hex, of data.pkl and the zip directory
-  std::vector<StoredView> tensors;  ///< sorted by name
-  std::string below;                ///< path of keys to the tensors, dotted
-  std::vector<std::string> others;  ///< keys of other values
+  FileIdentity identity;                ///< when it was read
+  std::string sha256;                   ///< hex, of data.pkl and the zip directory
+  std::vector<StoredView> tensors;      ///< sorted by name
+  std::string below;                    ///< path of keys to the tensors, dotted
+  std::vector<std::string> others;      ///< keys of other values
+  std::vector<std::string> unreadable;  ///< tensors that are left out (Choice::without)
 };
 
 /// The place of a storage.
@@ -58,8 +59,9 @@ struct StoragePlace {
   std::optional<std::uint32_t> crc;
 };
 using PlaceStorage = std::function<StoragePlace(const TensorPickle& tensor)>;
-/// Adds the tensors of a pickle. Throws: as read_torch_file.
-void take_tensors(const Pickle& pickle, const PlaceStorage& place, TorchFile& out);
+/// Adds the tensors of a pickle. `without`: Choice::without. Throws: as read_torch_file.
+void take_tensors(const Pickle& pickle, const PlaceStorage& place,
+                  const std::vector<std::string>& without, TorchFile& out);
 
 /// Returns whether a file begins like one of torch.save, in either format.
 bool begins_as_torch_file(const StorePath& path);
@@ -68,7 +70,7 @@ bool begins_as_torch_file(const StorePath& path);
 /// format before 1.6. Reads no elements. Checks every number against the file. Throws: corrupt
 /// (truncated or damaged), bad_input (a git-lfs pointer, or not a file of torch.save), unsupported
 /// (TorchScript, a kind of tensor, big-endian), limit, not_found, io; each names the file and, if
-/// it matters, the tensor.
-TorchFile read_torch_file(const StorePath& path);
+/// it matters, the tensor. `without`: Choice::without.
+TorchFile read_torch_file(const StorePath& path, const std::vector<std::string>& without = {});
 
 }  // namespace hfshard::format::torch

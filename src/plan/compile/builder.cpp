@@ -106,6 +106,10 @@ void ModelBuilder::exclude(const MappingOptions& options) {
     drop_whole(i, rule(asked->flag), asked->why);
     mark(i, TensorUse::excluded);
   }
+  for (const std::string& name : catalog_.unreadable) {
+    if (const auto asked = left_out(options, name))
+      model_.notes.push_back(fmt::format("not converted: {}: {}", quote(name), asked->why));
+  }
 }
 
 void ModelBuilder::leave_out(const std::vector<std::string>& prefixes, const std::string& why) {

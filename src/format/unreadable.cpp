@@ -1,0 +1,19 @@
+#include "format/unreadable.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+
+namespace hfshard::format {
+
+void accept_unreadable(const std::vector<std::string>& without, std::string_view name, Error why) {
+  const auto fits = [&](const std::string& glob) { return glob_match(glob, name); };
+  if (std::ranges::any_of(without, fits)) return;
+  throw std::move(why).hint(
+      fmt::format("if the model doesn't need the tensor, pass --exclude '{}'", printable(name)));
+}
+
+}  // namespace hfshard::format

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hfshard/error.h"
+
+namespace hfshard::format {
+
+/// Accepts an array whose description can't be read if one of the globs (Choice::without) leaves it
+/// out. Throws: `why`, with the option that leaves it out, if none does.
+void accept_unreadable(const std::vector<std::string>& without, std::string_view name, Error why);
+
+}  // namespace hfshard::format
