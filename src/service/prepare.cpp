@@ -38,6 +38,24 @@ bool names_no_dims(const CompiledModel& model) {
   });
 }
 
+// Says which arrays --mesh doesn't cut. A smaller one is one chunk on any mesh.
+void note_uncut(const PlanOptions& options, const Limits& limits, CompiledModel& model) {
+  if (options.meshes.empty() || !options.tree.same) return;
+  const std::uint64_t floor = std::min(limits.floor_bytes, options.chunk_bytes);
+  const auto is_uncut = [&](const Leaf& leaf) {
+    return leaf.axes.empty() && leaf.shape.numel() * size_bits(leaf.dtype) / 8 > floor;
+  };
+  const auto count = std::ranges::count_if(model.leaves, is_uncut);
+  if (count == 0) return;
+  const std::string& first = std::ranges::find_if(model.leaves, is_uncut)->name;
+  model.notes.push_back(fmt::format(
+      "--mesh doesn't cut {} without logical axes, {}; hfshard cuts such arrays by size: pass "
+      "--axes{}",
+      count == 1 ? "1 array" : fmt::format("{} arrays", count),
+      count == 1 ? quote(first) : fmt::format("such as {}", quote(first)),
+      options.tree.config_text ? "" : ", or --config DIR for a model"));
+}
+
 // Refuses an option that has no effect on a format. An empty `why` means that it has one.
 void refuse_encoding(const std::string& option, const Format& format, const std::string& why) {
   if (why.empty()) return;
@@ -123,6 +141,7 @@ Plan make_plan(const StorePath& source, const PlanOptions& options, const Format
   CompiledModel& model = opened.model;
   if (options.mapping.scheme == "hf" && options.rules_text) name_dims(model);
   if (!options.rules_text) take_axis_rules(files, model);
+  note_uncut(options, limits, model);
   choose_objects(opened.checkpoint->catalog(), options.mapping, target, model);
   const bool is_model = options.mapping.scheme == "hf" && !options.tree.same;
   if (files.whole_arrays || is_model)

@@ -68,3 +68,14 @@ mkfifo out/7/iter/pipe
 refused reshard out pipe --items all
 echo "--- in how many files the source is"
 "$HFSHARD" reshard "$TESTS/golden/orbax/merged" files --dry-run 2>/dev/null | grep '^source'
+echo "--- a mesh without axes"
+"$HFSHARD" convert hf plain --scheme hf --output-step 1 --quiet >/dev/null 2>&1
+said_of_mesh() { # ARGUMENT...: what a reshard says of the mesh, and how it ends
+  "$HFSHARD" reshard plain meshed --output-step "$RANDOM" --chunk-bytes 64 "$@" 2>&1 | tr '\n' ' ' | sed 's/  */ /g' |
+    grep -o "note: --mesh[^:]*:[^:]*\(DIR for a model\|--axes\)" || echo "nothing"
+}
+said_of_mesh
+said_of_mesh --mesh fsdp=2
+said_of_mesh --mesh fsdp=2 --config hf
+said_of_mesh --mesh fsdp=2 --exclude 'model.*'
+said_of_mesh --mesh fsdp=2 --axes '*=embed'
