@@ -27,6 +27,11 @@ if(HFSHARD_SANITIZE)
   if(HFSHARD_SANITIZE MATCHES "undefined")
     # What a null pointer leads to is found by the address sanitizer; the check before each access takes g++ a fifth of its time.
     target_compile_options(hfshard_options INTERFACE -fno-sanitize-recover=undefined -fno-sanitize=null)
+    if(NOT HFSHARD_SANITIZE_ALL)
+      # Checks at each access are half of the code and a quarter of g++'s time. The address sanitizer finds accesses outside of
+      # objects.
+      target_compile_options(hfshard_options INTERFACE -fno-sanitize=alignment,object-size,pointer-overflow,vptr)
+    endif()
     target_link_options(hfshard_options INTERFACE -no-pie)
   endif()
 endif()

@@ -35,7 +35,7 @@ SANITIZER_ENVIRONMENT = {
 }
 
 # Seconds of the longest tests. ctest starts them first, so that none is left alone at the end.
-COSTS = {"lint.tidy": 280, "tsan.unit_run": 120, "asan.unit_service": 110, "tsan.unit_service": 110, "asan.unit_run": 95, "asan.conformance": 60,
+COSTS = {"lint.tidy": 150, "tsan.unit_run": 120, "asan.unit_service": 110, "tsan.unit_service": 110, "asan.unit_run": 95, "asan.conformance": 60,
          "release.cli.terminal": 60, "asan.unit_plan": 60, "asan.unit_format": 50, "release.fault.hub_stream": 40, "asan.unit_ops": 40,
          "release.fault.out_of_memory": 40, "release.interop.releases": 35}
 
@@ -127,8 +127,9 @@ def preset_tests(ctest, build, prefix, labels, memory_files):
     return out
 
 
-def lint_tests(python):
-    """Returns the checks on the sources, as tests."""
+def lint_tests(python, with_soak):
+    """Returns the checks on the sources, as tests. clang's analyzer takes as long as all its other checks, and follows paths
+    that the address sanitizer runs. So only the soak has it."""
     def script(name, *arguments):
         return [python, os.path.join(ROOT, "scripts", name), *arguments]
 
@@ -142,7 +143,8 @@ def lint_tests(python):
         add_test("lint.defects",
                  [python, os.path.join(ROOT, "tests", "defects", "run.py"), os.path.join(ROOT, "build", "defects"), "--check"], base),
         add_test("lint.clang", script("check_clang.py"), base | {"SKIP_RETURN_CODE": str(SKIP_STATUS)}),
-        add_test("lint.tidy", script("run_tidy.py"), tidy),
+        add_test("lint.tidy", script("run_tidy.py", "--checks"), tidy),
+        *([add_test("lint.analyzer", script("run_tidy.py", "--analyzer"), tidy)] if with_soak else []),
         add_test("lint.selftest",
                  [python, "-m", "unittest", "discover", "-s", "tests/lint", "-p", "*_test.py"], base),
     ]
@@ -158,7 +160,7 @@ def main():
     parser.add_argument("presets", nargs="+", help="asan and tsan always give their fast tests only")
     arguments = parser.parse_args()
     text = ["# Written by scripts/all_tests.py.\n"]
-    text += lint_tests(arguments.python)
+    text += lint_tests(arguments.python, arguments.all)
     memory_files = has_room(MEMORY_FILES)
     for preset in arguments.presets:
         left_out = ([] if arguments.all else ["soak"]) + ([] if arguments.maxtext else ["maxtext"])

@@ -9,7 +9,7 @@ file, since it skips included code. For a whole layer, it would follow the calls
 A job's key is the hash of everything in the project that clang-tidy's answer depends on. That is its files, the project's
 headers that they include, the two configurations, the compile command and the tool's version. Clean keys are empty files
 in ~/.cache/hfshard/tidy, so a second run checks only changed files. `run_tidy.py FILE...` checks only the layers of these
-files.
+files. With --checks, the analyzer doesn't run; with --analyzer, nothing else does.
 """
 
 import concurrent.futures
@@ -219,7 +219,9 @@ def main(wanted):
         print(f"LINT MISSING {TIDY}")
         return 77  # skipped
     version = subprocess.run([TIDY, "--version"], capture_output=True, text=True, check=True).stdout
-    jobs = jobs_of(compile_commands(), wanted)
+    jobs = [job for job in jobs_of(compile_commands(), wanted)
+            if "--analyzer" not in sys.argv or job.off == ANALYZER_ONLY
+            if "--checks" not in sys.argv or job.off != ANALYZER_ONLY]
     if not jobs:
         print("run_tidy: nothing to check; is build/lint configured?", file=sys.stderr)
         return 1
