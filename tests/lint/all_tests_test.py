@@ -75,6 +75,13 @@ class AllTestsTest(unittest.TestCase):
         self.assertNotIn("TMPDIR=/dev/shm", all_tests.environment_of("asan", "unit_run", False))
         self.assertIn("ASAN_OPTIONS", all_tests.environment_of("asan", "property", False)[0])
 
+    def test_the_gate_looks_for_stale_stack_frames_in_some_layers(self):
+        def looks(name, with_soak):
+            return "use_after_return=1" in all_tests.environment_of("asan", name, False, with_soak)[0]
+
+        self.assertEqual([looks("unit_format", False), looks("unit_run", False), looks("unit_run", True)], [True, False, True])
+        self.assertNotIn("use_after_return", all_tests.environment_of("tsan", "unit_run", False, True)[0])
+
     def test_a_folder_on_a_disk_is_no_memory(self):
         with tempfile.TemporaryDirectory() as folder:
             self.assertFalse(all_tests.has_room(folder))
