@@ -42,6 +42,13 @@ bool is_wanted(const DiffOptions& options, std::string_view name) {
   return options.include.empty() || std::ranges::any_of(options.include, fits);
 }
 
+void note_unreadable(const DiffSide& side, Reporter& reporter) {
+  const std::vector<std::string>& names = side.catalog().unreadable;
+  if (names.empty()) return;
+  reporter.note(fmt::format("{}: not compared, since hfshard can't read it: {}", side.text,
+                            quoted_list(names)));
+}
+
 // Turns the differences into a report.
 class DiffReport {
  public:
@@ -181,8 +188,10 @@ std::string_view to_string(TensorDiff::Kind kind) noexcept {
 DiffResult diff(const SourceName& a, const SourceName& b, const DiffOptions& options,
                 const RunOptions& run, Reporter& reporter) {
   const auto [named_a, named_b] = with_step(a, b, options.step);
-  const DiffSide side_a = open_side(named_a, options.items, reporter);
-  const DiffSide side_b = open_side(named_b, options.items, reporter);
+  const DiffSide side_a = open_side(named_a, options, reporter);
+  const DiffSide side_b = open_side(named_b, options, reporter);
+  note_unreadable(side_a, reporter);
+  note_unreadable(side_b, reporter);
   if (!options.items.empty() && !side_a.other_item && !side_b.other_item)
     throw Error(ErrorCode::usage,
                 "--items selects an item of a step, and neither checkpoint is a step")

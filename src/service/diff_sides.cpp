@@ -433,36 +433,35 @@ std::optional<SidesTogether> two_kinds_of_codes(const DiffSide& a, const DiffSid
   }
 }
 
-bool has_items(const StorePath& place) {
-  const Format* format = tree_format(place);
-  return format != nullptr && format->has_items(place);
-}
-
 }  // namespace
 
-DiffSide open_side(const SourceName& named, const std::string& items, Reporter& reporter) {
+DiffSide open_side(const SourceName& named, const DiffOptions& options, Reporter& reporter) {
   const SourceName name = in_run(named);
   refuse_unfinished(name.text, reporter);
   DiffSide out;
   out.text = name.text;
   static_cast<ReadStep&>(out) = read_step(find_place(name), name.step);
-  const std::string& tree = name.items.empty() ? items : name.items;
-  out.other_item = !tree.empty() && (!name.items.empty() || has_items(out.place));
+  const std::string& tree = name.items.empty() ? options.items : name.items;
+  const Format* format = tree_format(out.place);
+  const bool has_items = format != nullptr && format->has_items(out.place);
+  out.other_item = !tree.empty() && (!name.items.empty() || has_items);
   out.is_model = !out.other_item && is_model_place(out.place);
   if (out.is_model) {
     Choice choice;
     choice.files.ignore_index = name.ignore_index;
+    choice.without = options.exclude;
     const std::shared_ptr<const Checkpoint> opened = open_source(out.place, choice);
     out.checkpoint = with_names_if_any(opened, out.place, {});
-    const std::size_t before = opened->catalog().notes.size();
     const std::vector<std::string>& notes = out.checkpoint->catalog().notes;
-    for (std::size_t i = before; i < notes.size(); ++i)
+    for (std::size_t i = opened->catalog().notes.size(); i < notes.size(); ++i)
       reporter.note(fmt::format("{}: {}", name.text, notes[i]));
     return out;
   }
   std::shared_ptr<const Checkpoint> opened = open_remains(
       [&](bool despite_loss) {
-        return open_checkpoint(out.place, {std::nullopt, out.other_item ? tree : "", despite_loss});
+        Choice choice{std::nullopt, out.other_item ? tree : "", despite_loss};
+        choice.without = options.exclude;
+        return open_checkpoint(out.place, choice);
       },
       step_directory(out.taken ? out.place.name() : name.text));
   out.checkpoint = std::make_shared<TreeSource>(std::move(opened), out.place, std::string());

@@ -24,9 +24,10 @@ struct DiffSide : ReadStep {
   const Catalog& catalog() const noexcept { return checkpoint->catalog(); }
 };
 
-/// Opens a checkpoint; reads only metadata. `items`: for a step that doesn't select a tree itself.
-/// Throws: as inspect.
-DiffSide open_side(const SourceName& name, const std::string& items, Reporter& reporter);
+/// Opens a checkpoint; reads only metadata. `options.items`: for a step that doesn't select a tree
+/// itself. Arrays that can't be read and that --exclude selects are left out, with a note. Throws:
+/// as inspect.
+DiffSide open_side(const SourceName& name, const DiffOptions& options, Reporter& reporter);
 
 /// Both checkpoints as leaves with the same names.
 struct SidesTogether {

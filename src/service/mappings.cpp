@@ -165,6 +165,7 @@ CheckReport check_mapping(const SourceName& source, const MappingOptions& option
   }
   Choice choice;
   choice.files.ignore_index = source.ignore_index;
+  choice.without = options.exclude;
   const std::shared_ptr<const Checkpoint> opened =
       with_own_names(open_source(place, choice), place, options);
   refuse_adapter_tensors(opened->catalog(), opened->catalog().config_text, options);

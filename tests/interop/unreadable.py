@@ -45,6 +45,8 @@ class Kind:
         expect_exit(self.tool, done, f"{self.name}-good")
         done = self.tool.run_any("diff", self.tool.path(f"{self.name}-out"), self.tool.path(f"{self.name}-good-out"))
         expect(done.returncode == 0, f"{self.name}: {done.stdout}{done.stderr}")
+        done = self.tool.run_any("diff", self.tool.path(self.name), self.tool.path(f"{self.name}-good"), *globs)
+        expect(done.returncode == 0 and done.stderr.count("not compared") == 1, f"{self.name}: {done.stdout}{done.stderr}")
         done = self.tool.run_any("verify", self.tool.path(f"{self.name}-out"), self.tool.path(self.name))
         expect_exit(self.tool, done, f"verify {self.name}")
 
