@@ -54,15 +54,7 @@ HFSHARD_AVX2 inline __m256 widen8(__m256i codes, __m256i& bad) noexcept {
 
 template <typename Code>
 HFSHARD_AVX2 inline TwoFloats8 widen_two8(const std::byte* codes, __m256i& bad) noexcept {
-  __m128i bytes = _mm_setzero_si128();
-  if constexpr (kIsNibble<Code>) {
-    std::memcpy(&bytes, codes, 8);
-    const __m128i nibble = _mm_set1_epi8(15);
-    bytes = _mm_unpacklo_epi8(_mm_and_si128(bytes, nibble),
-                              _mm_and_si128(_mm_srli_epi16(bytes, 4), nibble));
-  } else {
-    std::memcpy(&bytes, codes, 16);
-  }
+  const __m128i bytes = read_step<Code>(codes);
   const __m128i upper = _mm_srli_si128(bytes, 8);
   if constexpr (std::is_same_v<Code, Int8>) {
     return {widen8<Code>(_mm256_cvtepi8_epi32(bytes), bad),

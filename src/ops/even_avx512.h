@@ -21,12 +21,8 @@ inline constexpr __mmask16 kEveryLane = 0xffff;
 /// Reads 16 codes as f32. Sets `bad` for NaNs that look finite.
 template <typename Code>
 HFSHARD_AVX512 inline __m512 widen16(const std::byte* codes, __mmask16& bad) noexcept {
-  __m128i bytes = _mm_setzero_si128();
+  const __m128i bytes = read_step<Code>(codes);
   if constexpr (kIsNibble<Code>) {
-    std::memcpy(&bytes, codes, 8);
-    const __m128i nibble = _mm_set1_epi8(15);
-    bytes = _mm_unpacklo_epi8(_mm_and_si128(bytes, nibble),
-                              _mm_and_si128(_mm_srli_epi16(bytes, 4), nibble));
     const __m512i index = _mm512_maskz_cvtepu8_epi32(kEveryLane, bytes);
     if constexpr (std::is_same_v<Code, Int4>)
       return _mm512_maskz_cvtepi32_ps(kEveryLane, _mm512_sub_epi32(index, _mm512_set1_epi32(8)));
@@ -34,7 +30,6 @@ HFSHARD_AVX512 inline __m512 widen16(const std::byte* codes, __mmask16& bad) noe
                                          -0.5F, -1.0F, -1.5F, -2.0F, -3.0F, -4.0F, -6.0F);
     return _mm512_maskz_permutexvar_ps(kEveryLane, index, values);
   } else {
-    std::memcpy(&bytes, codes, 16);
     if constexpr (std::is_same_v<Code, Int8>)
       return _mm512_maskz_cvtepi32_ps(kEveryLane, _mm512_maskz_cvtepi8_epi32(kEveryLane, bytes));
     if constexpr (std::is_same_v<Code, Uint8>) {

@@ -2,11 +2,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "ops/code_values.h"
 #include "ops/float_block.h"
 #include "ops/value.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 namespace hfshard {
 
@@ -40,6 +45,19 @@ inline constexpr bool kIsNibble = std::is_same_v<Code, F4E2M1> || std::is_same_v
 /// The bytes of the codes of one step.
 template <typename Code>
 inline constexpr std::size_t kStepBytes = kIsNibble<Code> ? kEvenStep / 2 : kEvenStep;
+
+#if defined(__x86_64__)
+/// Reads the codes of one step, each into a byte.
+template <typename Code>
+inline __m128i read_step(const std::byte* codes) noexcept {
+  __m128i bytes = _mm_setzero_si128();
+  std::memcpy(&bytes, codes, kStepBytes<Code>);
+  if constexpr (!kIsNibble<Code>) return bytes;
+  const __m128i nibble = _mm_set1_epi8(15);
+  return _mm_unpacklo_epi8(_mm_and_si128(bytes, nibble),
+                           _mm_and_si128(_mm_srli_epi16(bytes, 4), nibble));
+}
+#endif
 
 // decode_even_avx512 and decode_even_avx2 work like Decoder in decode.cpp, which explains the
 // arithmetic. They assume that every number is finite, and return false if one isn't. The bytes in
