@@ -8,8 +8,9 @@
 
 namespace hfshard::format {
 
-/// Accepts an array whose description can't be read if one of the globs (Choice::without) leaves it
-/// out. Throws: `why`, with the option that leaves it out, if none does.
+/// Accepts an array whose description isn't supported if one of the globs (Choice::without) leaves
+/// it out. Throws: `why`, with the option that leaves it out if none does; `why` as it is, if it
+/// isn't `unsupported`.
 void accept_unreadable(const std::vector<std::string>& without, std::string_view name, Error why);
 
 }  // namespace hfshard::format

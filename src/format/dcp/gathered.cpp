@@ -235,7 +235,6 @@ Metadata gather_shards(const StorePath& directory, const std::vector<std::string
         parts.push_back(part_of(tensor, entry, out.file(name)));
       } catch (Error& error) {  // only here are file and tensor known
         error.in_file(path.text()).in_tensor(tensor);
-        if (error.code() != ErrorCode::unsupported) throw;
         accept_unreadable(without, tensor, error);
         out.add_unreadable(tensor);
         continue;

@@ -168,7 +168,6 @@ class Decoder {
       out_.tensors.push_back(tensor_of(name, value));
       return true;
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::unsupported) throw;
       accept_unreadable(without_, name, error);
       out_.unreadable.emplace_back(name);
       return false;

@@ -307,7 +307,6 @@ void OrbaxCheckpoint::add_array(const Entry& entry, std::string_view path, bool 
   try {
     kind = kind_number(entry, path, is_v2);
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::unsupported) throw;
     accept_unreadable(without, path, error);
     catalog_.unreadable.emplace_back(path);
     return;
