@@ -59,6 +59,12 @@ struct StoredArray {
   std::vector<StoredPiece> pieces;  ///< row-major, if asked for
 };
 
+/// A named array whose description hfshard can't read, such as one of an unknown dtype.
+struct UnreadableArray {
+  std::string name;
+  std::string why;  ///< the error's sentence
+};
+
 /// The contents of a checkpoint.
 struct CheckpointInfo {
   std::string path;                        ///< as given by the user
@@ -67,6 +73,7 @@ struct CheckpointInfo {
   std::string writer;                      ///< the program that wrote it, if known
   Wording wording;
   std::vector<StoredArray> arrays;  ///< sorted by name
+  std::vector<UnreadableArray> unreadable;
   std::vector<StoredFile> files;
   std::uint64_t size_bytes = 0;          ///< all arrays, decoded
   std::uint64_t chunks = 0;              ///< all arrays

@@ -277,6 +277,15 @@ bool glob_match(std::string_view pattern, std::string_view name) {
   return ::fnmatch(std::string(pattern).c_str(), std::string(name).c_str(), FNM_NOESCAPE) == 0;
 }
 
+std::string glob_of(std::string_view name) {
+  std::string out;
+  for (const char c : name) {
+    const bool wild = c == '*' || c == '?' || c == '[';
+    out += wild ? std::string{'[', c, ']'} : std::string(1, c);
+  }
+  return out;
+}
+
 std::vector<std::string> near_names(std::string_view name,
                                     const std::vector<std::string>& candidates, std::size_t count) {
   const std::size_t limit = std::max<std::size_t>(2, name.size() / 3);

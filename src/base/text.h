@@ -40,6 +40,8 @@ std::optional<std::uint64_t> parse_bytes(std::string_view text);
 /// run (dots and slashes too), `?` one byte, `[a-c]`, `[!a]` and `[[:digit:]]` sets of bytes. A
 /// backslash is itself. A name with a NUL byte matches nothing.
 bool glob_match(std::string_view pattern, std::string_view name);
+/// Returns the glob that matches only this name.
+std::string glob_of(std::string_view name);
 /// Returns up to `count` candidates that are near to `name` by edit distance, nearest first.
 std::vector<std::string> near_names(std::string_view name,
                                     const std::vector<std::string>& candidates,

@@ -65,6 +65,10 @@ std::uint64_t heap_bytes(const Catalog& catalog) {
                     [](const SharedName& pair) {
                       return heap_bytes(pair.name) + heap_bytes(pair.stored);
                     }) +
+         heap_bytes(catalog.unreadable,
+                    [](const UnreadableArray& array) {
+                      return heap_bytes(array.name) + heap_bytes(array.why);
+                    }) +
          heap_bytes(catalog.object_files,
                     [](const StorePath& path) { return heap_bytes(path.name()); });
 }

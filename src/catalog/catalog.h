@@ -103,11 +103,11 @@ struct Catalog {
   std::vector<std::string> side_files;  ///< tokenizer and such, sorted
   /// Null if the format has no structure.
   std::shared_ptr<const TreeStructure> structure;
-  Beside beside;                        ///< to be copied, if asked for
-  std::vector<std::string> notes;       ///< for the user: ignored files and why
-  std::vector<Error> lost;              ///< missing files (Choice::despite_loss)
-  std::vector<std::string> unreadable;  ///< arrays that are left out (Choice::without)
-  std::vector<SharedName> shared;       ///< names that aren't in `tensors`
+  Beside beside;                            ///< to be copied, if asked for
+  std::vector<std::string> notes;           ///< for the user: ignored files and why
+  std::vector<Error> lost;                  ///< missing files (Choice::despite_loss)
+  std::vector<UnreadableArray> unreadable;  ///< arrays that are left out (Choice::without)
+  std::vector<SharedName> shared;           ///< names that aren't in `tensors`
 
   /// Returns the index of the array with this name. O(log n).
   std::optional<std::uint32_t> find(std::string_view name) const noexcept;

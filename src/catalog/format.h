@@ -167,7 +167,7 @@ struct Choice {
   bool model_alone = false;
   FileGlobs files = {};  ///< selects one of several sets of weights
   /// Globs of arrays that aren't needed. If a header describes one of them in a way that can't be
-  /// read, its name is in Catalog::unreadable.
+  /// read, it is in Catalog::unreadable.
   std::vector<std::string> without = {};
 };
 

@@ -76,12 +76,13 @@ void add_file(Catalog& catalog, StorePath path, std::string name, const HeaderRe
   throw error;
 }
 
-// Returns whether a header describes the tensor in a way that can't be read.
+// Returns whether a header describes the tensor in a way that can't be read. Requires the catalog's
+// list to be sorted.
 bool is_unreadable(const Catalog& catalog, const std::string& name) {
-  return std::ranges::find(catalog.unreadable, name) != catalog.unreadable.end();
+  return std::ranges::binary_search(catalog.unreadable, name, {}, &UnreadableArray::name);
 }
 
-// Requires both lists to be sorted by name, without duplicates.
+// Requires all lists to be sorted by name, those of readable tensors without duplicates.
 void check_against_index(const Catalog& catalog, HfIndex index) {
   if (!catalog.unreadable.empty())
     std::erase_if(index.tensors,
@@ -174,6 +175,7 @@ Catalog open_directory(const StorePath& location, std::vector<std::string> entri
   catalog.notes.insert(catalog.notes.begin(), chosen.notes.begin(), chosen.notes.end());
   if (globs.empty()) note_other_weights(entries, kind, catalog);
   sort_tensors(catalog, chosen.has_index ? &index : nullptr, kind);
+  std::ranges::sort(catalog.unreadable, {}, &UnreadableArray::name);
   if (chosen.has_index) check_against_index(catalog, index);
   catalog.config_text = read_hf_config(location);
   catalog.side_files = find_side_files(location, entries);

@@ -14,12 +14,12 @@ namespace hfshard::format {
 
 /// The header of one file with weights.
 struct WeightHeader {
-  FileIdentity identity;                     ///< when it was read
-  std::string sha256;                        ///< hex, of the tensors' description
-  std::vector<TensorInfo> tensors;           ///< `file` is 0; offsets absolute
-  std::vector<std::string> metadata = {};    ///< keys of notes by people
-  std::vector<std::string> unreadable = {};  ///< names that are left out
-  std::vector<SharedName> shared = {};       ///< names that aren't in `tensors`
+  FileIdentity identity;                         ///< when it was read
+  std::string sha256;                            ///< hex, of the tensors' description
+  std::vector<TensorInfo> tensors;               ///< `file` is 0; offsets absolute
+  std::vector<std::string> metadata = {};        ///< keys of notes by people
+  std::vector<UnreadableArray> unreadable = {};  ///< tensors that are left out
+  std::vector<SharedName> shared = {};           ///< names that aren't in `tensors`
 };
 /// Reads the header of a file; with `despite_loss`, also of a truncated one.
 using HeaderReader = std::function<WeightHeader(const StorePath& path, bool despite_loss)>;

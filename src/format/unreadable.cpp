@@ -9,12 +9,13 @@
 
 namespace hfshard::format {
 
-void accept_unreadable(const std::vector<std::string>& without, std::string_view name, Error why) {
+UnreadableArray accept_unreadable(const std::vector<std::string>& without, std::string_view name,
+                                  Error why) {
   if (why.code() != ErrorCode::unsupported) throw std::move(why);
   const auto fits = [&](const std::string& glob) { return glob_match(glob, name); };
-  if (std::ranges::any_of(without, fits)) return;
-  throw std::move(why).hint(
-      fmt::format("if the model doesn't need the tensor, pass --exclude '{}'", printable(name)));
+  if (std::ranges::any_of(without, fits)) return {std::string(name), why.sentence()};
+  throw std::move(why).hint(fmt::format("if the model doesn't need the tensor, pass --exclude '{}'",
+                                        printable(glob_of(name))));
 }
 
 }  // namespace hfshard::format

@@ -90,6 +90,9 @@ CheckpointInfo describe(const Catalog& catalog, const std::string& path, std::st
     out.size_bytes += out.arrays.back().size_bytes;
     out.chunks += out.arrays.back().chunks;
   }
+  for (const UnreadableArray& array : catalog.unreadable) {
+    if (fits(filter, array.name)) out.unreadable.push_back(array);
+  }
   for (const CatalogFile& file : catalog.files) out.files.push_back({file.name, file.size_bytes});
   out.metadata = dump_json(metadata_of(catalog, filter));
   out.notes = catalog.notes;

@@ -43,7 +43,8 @@ bool is_wanted(const DiffOptions& options, std::string_view name) {
 }
 
 void note_unreadable(const DiffSide& side, Reporter& reporter) {
-  const std::vector<std::string>& names = side.catalog().unreadable;
+  std::vector<std::string> names;
+  for (const UnreadableArray& array : side.catalog().unreadable) names.push_back(array.name);
   if (names.empty()) return;
   reporter.note(fmt::format("{}: not compared, since hfshard can't read it: {}", side.text,
                             quoted_list(names)));

@@ -38,6 +38,7 @@ std::unique_ptr<Checkpoint> open_linked(const SourceName& name, const StorePath&
   Choice choice;
   choice.items = name.items;
   choice.files.ignore_index = name.ignore_index;
+  choice.without = {"*"};  // the report lists what it can't read
   try {
     return open_checkpoint(place, choice);
   } catch (const Error& error) {
@@ -51,7 +52,8 @@ void check_filter(const Catalog& catalog, const CheckpointInfo& found,
                   const InspectOptions& options) {
   const bool fits_object = std::ranges::any_of(
       catalog.objects, [&](const ObjectInfo& object) { return fits(options.filter, object.name); });
-  if (!found.arrays.empty() || catalog.tensors.empty() || fits_object) return;
+  if (!found.arrays.empty() || !found.unreadable.empty() || catalog.tensors.empty() || fits_object)
+    return;
   Error error(ErrorCode::not_found, fmt::format("no {} has a name that matches {}",
                                                 catalog.wording.array, quote(options.filter)));
   error.in_file(found.path);
@@ -76,7 +78,8 @@ InspectReport inspect(const SourceName& source, const InspectOptions& options, R
   out.checkpoint.step = step.taken;
   out.checkpoint.other_steps = std::move(step.others);
   for (const std::string& note : out.checkpoint.notes) reporter.note(note);
-  if (!options.load_meshes.empty()) out.loads = stored_loads(name, options, reporter);
+  if (!options.load_meshes.empty())
+    out.loads = stored_loads(name, options, opened->catalog().unreadable, reporter);
   if (options.data) {
     out.damage = read_chunks(*opened, place, reporter, options.filter);
     add_damaged_objects(*opened, place, options.filter, out.damage);

@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "format/formats.h"
 #include "mapping/resolve/find.h"
 #include "mapping/tables/scheme_defaults.h"
@@ -108,6 +109,7 @@ void leave_out_step(CompiledModel& model) {
 }  // namespace
 
 std::vector<LoadReport> stored_loads(const SourceName& name, const InspectOptions& options,
+                                     const std::vector<UnreadableArray>& unreadable,
                                      Reporter& reporter) {
   if (options.devices_per_host == 0)
     throw Error(ErrorCode::usage, "pass --devices-per-host 1 or more");
@@ -122,6 +124,8 @@ std::vector<LoadReport> stored_loads(const SourceName& name, const InspectOption
   asked.mapping.scheme = "hf";
   asked.mapping.flat_names = true;
   if (!options.filter.empty()) asked.mapping.include = {options.filter};
+  for (const UnreadableArray& array : unreadable)
+    asked.mapping.exclude.push_back(glob_of(array.name));
   asked.tree.same = true;
   asked.tree.step = name.step;
   asked.tree.axes = options.axes;

@@ -98,8 +98,8 @@ void TreeSource::keep_below(const std::string& root) {
   all.erase(all.begin(), begin);
   for (TensorInfo& info : all) info.name.erase(0, prefix.size());
   std::erase_if(catalog_.unreadable,
-                [&](const std::string& name) { return !name.starts_with(prefix); });
-  for (std::string& name : catalog_.unreadable) name.erase(0, prefix.size());
+                [&](const UnreadableArray& array) { return !array.name.starts_with(prefix); });
+  for (UnreadableArray& array : catalog_.unreadable) array.name.erase(0, prefix.size());
   if (catalog_.structure != nullptr)
     catalog_.structure = std::make_shared<const TreeStructure>(subtree(*catalog_.structure, root));
   keep_objects_below(prefix);

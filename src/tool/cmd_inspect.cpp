@@ -77,6 +77,19 @@ Error damage_error(const DamageList& found, const InspectFlags& flags) {
   return error;
 }
 
+// Returns the command's error, if any. Arrays that can't be read matter only if all data is to be
+// read. Otherwise the report names them.
+std::optional<Error> error_of(const InspectReport& report, const InspectFlags& flags) {
+  if (report.damage.count > 0) return damage_error(report.damage, flags);
+  const std::vector<UnreadableArray>& left = report.checkpoint.unreadable;
+  if (!flags.data || left.empty()) return std::nullopt;
+  Error error(ErrorCode::unsupported, left.front().why);
+  error.in_file(flags.path).in_tensor(left.front().name);
+  if (left.size() > 1)
+    error.hint(fmt::format("{} more can't be read; the list above has all", left.size() - 1));
+  return error;
+}
+
 std::string fact_text(const Json& value) {
   if (value.is_string()) return value.as_string();
   if (!value.is_array()) return shown_json(value);
@@ -163,6 +176,12 @@ Json checkpoint_json(const CheckpointInfo& checkpoint, bool summary) {
   out["optimizer_elements"] = checkpoint.optimizer_elements;
   out["size_bytes"] = checkpoint.size_bytes;
   if (wording.has_cuts) out["chunks"] = checkpoint.chunks;
+  for (const UnreadableArray& array : checkpoint.unreadable) {
+    Json item;
+    item[wording.name] = array.name;
+    item["message"] = array.why;
+    out["unreadable"].array().push_back(std::move(item));
+  }
   if (wording.has_files) {
     Json::Array files;
     for (const StoredFile& file : checkpoint.files) {
@@ -264,11 +283,11 @@ Json report_json(const InspectReport& report, const InspectFlags& flags) {
   out["damaged_count"] = report.damage.count;
   out["data_read"] = flags.data;
   if (!report.loads.empty()) out["loads"] = loads_json(report.loads);
-  if (report.damage.count == 0) return out;
-  const Error error = damage_error(report.damage, flags);
-  out["error"]["code"] = to_string(error.code());
-  out["error"]["message"] = error.sentence();
-  out["error"]["file"] = error.file();
+  const std::optional<Error> error = error_of(report, flags);
+  if (!error) return out;
+  out["error"]["code"] = to_string(error->code());
+  out["error"]["message"] = error->sentence();
+  out["error"]["file"] = error->file();
   return out;
 }
 
@@ -277,6 +296,8 @@ void print_report(const InspectReport& report, const InspectFlags& flags) {
   for (const LoadReport& load : report.loads) {
     for (const Field& field : load_fields(load)) print_field(field);
   }
+  for (const UnreadableArray& array : report.checkpoint.unreadable)
+    print_line(fmt::format("can't read  {}: {}", quote(array.name), array.why));
   for (const Damage& damage : report.damage.items) print_damage(damage);
 }
 
@@ -298,10 +319,11 @@ int run_inspect(const InspectFlags& flags, const Session& session) {
   progress->finish();
   if (session.json) {
     print_json("inspect", report_json(report, flags));
-    return report.damage.count == 0 ? 0 : exit_status(damage_error(report.damage, flags).code());
+    const std::optional<Error> error = error_of(report, flags);
+    return error ? exit_status(error->code()) : 0;
   }
   print_report(report, flags);
-  if (report.damage.count > 0) throw damage_error(report.damage, flags);
+  if (std::optional<Error> error = error_of(report, flags)) throw *std::move(error);
   return 0;
 }
 

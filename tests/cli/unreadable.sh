@@ -16,6 +16,8 @@ PY
 }
 for dtype in "" F7; do
   spoil "$dtype"
+  show inspect in --filter 'optim*'
+  ends inspect in --data
   show convert in out
   ends convert in out --exclude 'optim*'
   ends verify out in

@@ -22,14 +22,26 @@ class Kind:
         save(tool.path(f"{name}-good"), good)
         self.strange = sorted(strange)
 
+    def check_inspect(self):
+        """inspect names what it can't read, and shows all else."""
+        expect = self.tool.expect
+        found, good = (self.tool.json("inspect", self.tool.path(name)) for name in (self.name, f"{self.name}-good"))
+        key = "name" if "tensors" in good else "path"
+        expect([item[key] for item in found.get("unreadable", [])] == self.strange, f"{self.name}: inspect lists {found.get('unreadable')}")
+        expect(all(item["message"] for item in found.get("unreadable", [])), f"{self.name}: no reason")
+        expect(found["elements"] == good["elements"], f"{self.name}: {found['elements']} elements")
+        if "leaves" in good:
+            self.tool.json("inspect", self.tool.path(self.name), "--load-mesh", "fsdp=1")
+
     def run(self, source, out, *more):
         return self.tool.run_any(self.words[0], self.tool.path(source), self.tool.path(out), *self.words[1:], *more)
 
     def check(self):
         expect = self.tool.expect
-        for command in (["inspect"], ["plan", "--scheme", "hf"]):
+        for command in (["inspect", "--data"], ["plan", "--scheme", "hf"]):
             done = self.tool.run_any(command[0], self.tool.path(self.name), *command[1:])
             expect(done.returncode == 3 and "[unsupported]" in done.stderr, f"{self.name}: {command} {done.returncode} {done.stderr}")
+        self.check_inspect()
         done = self.run(self.name, f"{self.name}-refused")
         expect(done.returncode == 3 and any(f'"{name}"' in done.stderr for name in self.strange), f"{self.name}: {done.stderr}")
         expect("--exclude" in done.stderr, f"{self.name}: no way out in {done.stderr}")

@@ -47,7 +47,9 @@ class Gathering {
     for (NestedName& name : rank.nested)
       nested_.emplace(std::move(name.name), std::move(name.keys));
   }
-  void add_unreadable(std::string tensor) { unreadable_.insert(std::move(tensor)); }
+  void add_unreadable(UnreadableArray tensor) {
+    unreadable_.emplace(tensor.name, std::move(tensor));
+  }
   // Returns the number of a file of the checkpoint.
   std::uint32_t file(const std::string& name) {
     const auto [known, fresh] =
@@ -73,7 +75,7 @@ class Gathering {
     }
     for (auto& [name, object] : objects_) out.objects.push_back(std::move(object));
     out.files = std::move(files_);
-    out.unreadable.assign(unreadable_.begin(), unreadable_.end());
+    for (auto& [name, tensor] : unreadable_) out.unreadable.push_back(std::move(tensor));
     out.other_planner = other_planner_;
     if (other_planner_) return out;
     for (auto& [name, keys] : nested_) out.nested.push_back({name, std::move(keys)});
@@ -103,7 +105,7 @@ class Gathering {
   std::map<std::string, std::string> nested_;
   bool other_planner_ = false;
   std::set<std::string> differing_;
-  std::set<std::string> unreadable_;
+  std::map<std::string, UnreadableArray> unreadable_;
   std::map<std::string, StoredTensor> tensors_;
   std::map<std::string, StoredObject> objects_;
   std::map<std::string, std::uint32_t> numbers_;
@@ -211,7 +213,7 @@ Metadata gather_metadata(const StorePath& directory, const std::vector<std::stri
       out.add_object(std::move(object), directory);
     }
     out.add_nested(rank);
-    for (std::string& tensor : rank.unreadable) out.add_unreadable(std::move(tensor));
+    for (UnreadableArray& tensor : rank.unreadable) out.add_unreadable(std::move(tensor));
   }
   if (!out.differing().empty()) {
     notes.push_back(fmt::format(
@@ -235,8 +237,7 @@ Metadata gather_shards(const StorePath& directory, const std::vector<std::string
         parts.push_back(part_of(tensor, entry, out.file(name)));
       } catch (Error& error) {  // only here are file and tensor known
         error.in_file(path.text()).in_tensor(tensor);
-        accept_unreadable(without, tensor, error);
-        out.add_unreadable(tensor);
+        out.add_unreadable(accept_unreadable(without, tensor, error));
         continue;
       }
       wholes[tensor].add(parts.back(), parse_shard_name(name));

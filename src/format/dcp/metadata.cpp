@@ -168,8 +168,7 @@ class Decoder {
       out_.tensors.push_back(tensor_of(name, value));
       return true;
     } catch (const Error& error) {
-      accept_unreadable(without_, name, error);
-      out_.unreadable.emplace_back(name);
+      out_.unreadable.push_back(accept_unreadable(without_, name, error));
       return false;
     }
   }

@@ -8,6 +8,7 @@
 #include "bytes/store/store.h"
 #include "catalog/object.h"
 
+#include "hfshard/checkpoint.h"
 #include "hfshard/dtype.h"
 #include "hfshard/error.h"
 
@@ -50,12 +51,12 @@ struct StoredObject {
 
 /// The contents of `.metadata`.
 struct Metadata {
-  std::vector<StoredTensor> tensors;      ///< sorted by name
-  std::vector<StoredObject> objects;      ///< sorted by name
-  std::vector<std::string> files;         ///< relative paths, by first mention
-  std::vector<NestedName> nested;         ///< planner_data, sorted; redundant keys omitted
-  bool other_planner = false;             ///< another planner wrote planner_data
-  std::vector<std::string> unreadable{};  ///< tensors that are left out (Choice::without)
+  std::vector<StoredTensor> tensors;          ///< sorted by name
+  std::vector<StoredObject> objects;          ///< sorted by name
+  std::vector<std::string> files;             ///< relative paths, by first mention
+  std::vector<NestedName> nested;             ///< planner_data, sorted; redundant keys omitted
+  bool other_planner = false;                 ///< another planner wrote planner_data
+  std::vector<UnreadableArray> unreadable{};  ///< tensors that are left out (Choice::without)
 };
 
 /// Reads the file. Every box gets its place, whose contents aren't checked. Throws: unsupported (a

@@ -307,8 +307,7 @@ void OrbaxCheckpoint::add_array(const Entry& entry, std::string_view path, bool 
   try {
     kind = kind_number(entry, path, is_v2);
   } catch (const Error& error) {
-    accept_unreadable(without, path, error);
-    catalog_.unreadable.emplace_back(path);
+    catalog_.unreadable.push_back(accept_unreadable(without, path, error));
     return;
   }
   kind_of_leaf_[*leaf] = kind;
@@ -319,18 +318,19 @@ void OrbaxCheckpoint::add_array(const Entry& entry, std::string_view path, bool 
 }
 
 bool OrbaxCheckpoint::is_left_out(std::string_view path) const {
-  return std::ranges::binary_search(catalog_.unreadable, path);
+  return std::ranges::binary_search(catalog_.unreadable, path, {}, &UnreadableArray::name);
 }
 
 // The names aren't arrays of the catalog any more, and nothing below them is a chunk.
 void OrbaxCheckpoint::leave_out_unreadable() {
-  std::vector<std::string>& names = catalog_.unreadable;
-  if (names.empty()) return;
-  std::ranges::sort(names);
-  names.erase(std::unique(names.begin(), names.end()), names.end());
+  std::vector<UnreadableArray>& arrays = catalog_.unreadable;
+  if (arrays.empty()) return;
+  std::ranges::stable_sort(arrays, {}, &UnreadableArray::name);
+  const auto twice = std::ranges::unique(arrays, {}, &UnreadableArray::name);
+  arrays.erase(twice.begin(), twice.end());
   // An array with another description that can be read stays.
-  std::erase_if(names, [&](const std::string& name) {
-    return kind_of_leaf_[catalog_.find(name).value()] != kUnknown;
+  std::erase_if(arrays, [&](const UnreadableArray& array) {
+    return kind_of_leaf_[catalog_.find(array.name).value()] != kUnknown;
   });
   std::vector<TensorInfo> kept;
   std::vector<std::uint32_t> kinds;

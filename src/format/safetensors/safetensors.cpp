@@ -189,12 +189,11 @@ TensorInfo place_entry(std::string_view name, const Entry& entry, std::uint64_t 
 // Throws: unsupported, if the globs don't leave the tensor out.
 void leave_out(const Entry& entry, const std::vector<std::string>& without, TensorInfo& tensor,
                SafetensorsHeader& header) {
-  accept_unreadable(
+  header.unreadable.push_back(accept_unreadable(
       without, tensor.name,
-      Error(ErrorCode::unsupported, fmt::format("the dtype {} is unknown", quote(entry.dtype))));
+      Error(ErrorCode::unsupported, fmt::format("the dtype {} is unknown", quote(entry.dtype)))));
   tensor.dtype = DType::u8;
   tensor.shape = Shape{tensor.size_bytes};
-  header.unreadable.push_back(tensor.name);
 }
 
 // Returns the tensors, and also those of header.unreadable. They have the dtype u8 and one axis, so
@@ -381,9 +380,10 @@ SafetensorsHeader parse_safetensors(const StorePath& path, bool despite_loss,
     parse_json_header(text.bytes(), length, without, header);
     check_ranges(header.tensors, header.data_begin_bytes, file_bytes, despite_loss);
     check_sizes(header.tensors, file_bytes);
-    std::erase_if(header.tensors, [&](const TensorInfo& tensor) {
-      return std::ranges::find(header.unreadable, tensor.name) != header.unreadable.end();
-    });
+    std::unordered_set<std::string_view> unreadable;
+    for (const UnreadableArray& array : header.unreadable) unreadable.insert(array.name);
+    std::erase_if(header.tensors,
+                  [&](const TensorInfo& tensor) { return unreadable.contains(tensor.name); });
     header.sha256 = to_hex(Sha256().update(text.bytes().first(header.data_begin_bytes)).finish());
     source.check_unchanged();
     return header;

@@ -24,7 +24,7 @@ struct SafetensorsHeader {
   /// and has an entry from each other name to the stored one. Source: huggingface/safetensors
   /// bindings/python/py_src/safetensors/torch.py (save_model, _remove_duplicate_names).
   std::vector<SharedName> shared;
-  std::vector<std::string> unreadable;  ///< names with unknown dtypes that `without` leaves out
+  std::vector<UnreadableArray> unreadable;  ///< tensors of unknown dtypes that `without` leaves out
 };
 
 /// Reads and checks the header of a safetensors file. Checks in this order: length field, JSON,

@@ -126,8 +126,7 @@ void take_tensors(const Pickle& pickle, const PlaceStorage& place,
       if (shard) view.shard = {shard->shape, std::move(shard->placements)};
     } catch (Error& error) {  // only here is the tensor known
       error.in_tensor(entry.name);
-      accept_unreadable(without, entry.name, error);
-      out.unreadable.push_back(std::move(entry.name));
+      out.unreadable.push_back(accept_unreadable(without, entry.name, error));
       continue;
     }
     out.tensors.back().name = std::move(entry.name);

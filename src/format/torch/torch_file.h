@@ -45,12 +45,12 @@ struct StoredView {
 
 /// The description of a file.
 struct TorchFile {
-  FileIdentity identity;                ///< when it was read
-  std::string sha256;                   ///< hex, of data.pkl and the zip directory
-  std::vector<StoredView> tensors;      ///< sorted by name
-  std::string below;                    ///< path of keys to the tensors, dotted
-  std::vector<std::string> others;      ///< keys of other values
-  std::vector<std::string> unreadable;  ///< tensors that are left out (Choice::without)
+  FileIdentity identity;                    ///< when it was read
+  std::string sha256;                       ///< hex, of data.pkl and the zip directory
+  std::vector<StoredView> tensors;          ///< sorted by name
+  std::string below;                        ///< path of keys to the tensors, dotted
+  std::vector<std::string> others;          ///< keys of other values
+  std::vector<UnreadableArray> unreadable;  ///< tensors that are left out (Choice::without)
 };
 
 /// The place of a storage.

@@ -27,9 +27,8 @@ void check_globs(std::string_view flag, const std::vector<std::string>& globs,
                  const Catalog& catalog, const std::string& location) {
   for (const std::string& glob : globs) {
     const auto fits = [&](const auto& item) { return glob_match(glob, item.name); };
-    const auto names = [&](const std::string& name) { return glob_match(glob, name); };
     if (std::ranges::any_of(catalog.tensors, fits) || std::ranges::any_of(catalog.objects, fits) ||
-        std::ranges::any_of(catalog.unreadable, names))
+        std::ranges::any_of(catalog.unreadable, fits))
       continue;
     if (catalog.structure != nullptr &&
         std::ranges::any_of(catalog.structure->entries, [&](const TreeEntry& entry) {
@@ -106,9 +105,9 @@ void ModelBuilder::exclude(const MappingOptions& options) {
     drop_whole(i, rule(asked->flag), asked->why);
     mark(i, TensorUse::excluded);
   }
-  for (const std::string& name : catalog_.unreadable) {
-    if (const auto asked = left_out(options, name))
-      model_.notes.push_back(fmt::format("not converted: {}: {}", quote(name), asked->why));
+  for (const UnreadableArray& array : catalog_.unreadable) {
+    if (const auto asked = left_out(options, array.name))
+      model_.notes.push_back(fmt::format("not converted: {}: {}", quote(array.name), asked->why));
   }
 }
 
