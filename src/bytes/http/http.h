@@ -108,8 +108,8 @@ class HttpLoop {
   Id start(const HttpRequest& request, std::unique_ptr<HttpReceiver> receiver);
   /// Ends an exchange and tells its receiver. Fine if it has ended. Only for the loop's thread.
   void stop(Id id);
-  /// Does work on the loop's thread, after `wait`. Ignores its exceptions. Drops work that isn't
-  /// due when the loop ends.
+  /// Does work on the loop's thread, after `wait`. Ignores its exceptions, so work that someone
+  /// waits for must catch its own. Drops work that isn't due when the loop ends.
   void post(std::function<void()> work, std::chrono::milliseconds wait = {});
 
  private:

@@ -126,23 +126,15 @@ class HubTalk : public std::enable_shared_from_this<HubTalk> {
   }
 
   void begin() {
-    const std::chrono::milliseconds due(client_.options().note_ms);
-    client_.loop().post(
-        [weak = weak_from_this()] {
-          if (const auto self = weak.lock()) self->look();
-        },
-        due);
-    send();
-  }
-
-  void send() {
-    answer_.status = 0;
-    answer_.body.clear();
-    too_long_ = false;
-    ++client_.traffic().hub_requests;
-    HttpRequest request{answer_.url, client_.headers_for(answer_.url), question_.range, false};
-    request.any_encoding = !question_.range;
-    client_.loop().start(request, std::make_unique<Receiver>(shared_from_this()));
+    guarded([this] {
+      const std::chrono::milliseconds due(client_.options().note_ms);
+      client_.loop().post(
+          [weak = weak_from_this()] {
+            if (const auto self = weak.lock()) self->look();
+          },
+          due);
+      send();
+    });
   }
 
  private:
@@ -155,9 +147,31 @@ class HubTalk : public std::enable_shared_from_this<HubTalk> {
       return true;
     }
     bool body(std::span<const std::byte> bytes) override { return talk->take(bytes); }
-    void ended(const HttpEnd& end) override { talk->ended(end); }
+    void ended(const HttpEnd& end) override {
+      talk->guarded([&] { talk->ended(end); });
+    }
     std::shared_ptr<HubTalk> talk;
   };
+
+  // Someone waits for the answer, so a failure of the work is the answer.
+  template <typename Work>
+  void guarded(const Work& work) {
+    try {
+      work();
+    } catch (...) {  // the caller gets it
+      finish(std::current_exception());
+    }
+  }
+
+  void send() {
+    answer_.status = 0;
+    answer_.body.clear();
+    too_long_ = false;
+    ++client_.traffic().hub_requests;
+    HttpRequest request{answer_.url, client_.headers_for(answer_.url), question_.range, false};
+    request.any_encoding = !question_.range;
+    client_.loop().start(request, std::make_unique<Receiver>(shared_from_this()));
+  }
 
   // Tells the user about a first try without an answer.
   void look() {
@@ -223,7 +237,8 @@ class HubTalk : public std::enable_shared_from_this<HubTalk> {
     }
     const auto wait = retry_wait(tries_++, headers, client_.options().retry_ms);
     client_.tell_failed(answer_.url, why, tries_ + 1, most, wait, begun_);
-    client_.loop().post([self = shared_from_this()] { self->send(); }, wait);
+    client_.loop().post([self = shared_from_this()] { self->guarded([&self] { self->send(); }); },
+                        wait);
   }
 
   void fail(ErrorCode code, const std::string& why, std::string_view hint = {}) {
@@ -233,7 +248,7 @@ class HubTalk : public std::enable_shared_from_this<HubTalk> {
   }
 
   void finish(const std::exception_ptr& failure) {
-    ended_ = true;
+    if (std::exchange(ended_, true)) return;
     const HubClient::Answered answered = std::move(answered_);
     answered(std::move(answer_), failure);
   }

@@ -45,21 +45,29 @@ void HubFile::locate(const Found& found) {
   waiting_.push_back(found);
   if (asking_) return;
   asking_ = true;
-  // Requests one byte, in case the hub has the bytes itself.
-  client_->ask({url_of(*client_, repo_, listing_.path), ByteRange{0, 1}, 1 << 10},
-               [self = shared_from_this()](const HubAnswer& answer, std::exception_ptr failure) {
-                 self->asking_ = false;
-                 if (!failure) {
-                   try {
-                     self->located(answer);
-                   } catch (...) {  // told to all waiting callers
-                     failure = std::current_exception();
+  try {
+    // Requests one byte, in case the hub has the bytes itself.
+    client_->ask({url_of(*client_, repo_, listing_.path), ByteRange{0, 1}, 1 << 10},
+                 [self = shared_from_this()](const HubAnswer& answer, std::exception_ptr failure) {
+                   if (!failure) {
+                     try {
+                       self->located(answer);
+                     } catch (...) {  // told to all waiting callers
+                       failure = std::current_exception();
+                     }
                    }
-                 }
-                 const std::vector<Found> waiting = std::exchange(self->waiting_, {});
-                 const Target target = self->target_.value_or(Target{});
-                 for (const Found& next : waiting) next(target, failure);
-               });
+                   self->tell(failure);
+                 });
+  } catch (...) {  // told to all waiting callers
+    tell(std::current_exception());
+  }
+}
+
+void HubFile::tell(const std::exception_ptr& failure) {
+  asking_ = false;
+  const Target none;
+  const std::vector<Found> waiting = std::exchange(waiting_, {});
+  for (const Found& next : waiting) next(target_ ? *target_ : none, failure);
 }
 
 void HubFile::located(const HubAnswer& answer) {

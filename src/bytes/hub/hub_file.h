@@ -46,6 +46,7 @@ class HubFile : public std::enable_shared_from_this<HubFile> {
 
  private:
   void located(const HubAnswer& answer);
+  void tell(const std::exception_ptr& failure);
 
   HubClient* client_;
   HubRepo repo_;

@@ -76,12 +76,17 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
         out_(out),
         told_(std::move(told)) {}
 
+  void queue() {
+    guarded([this] { reads_.waiting_.push_back(shared_from_this()); });
+    reads_.pump();
+  }
+
   // Becomes active.
   void begin() {
     if (ended_) return;
     active_ = true;
     ++reads_.active_;
-    locate();
+    guarded([this] { locate(); });
   }
 
   void abandon() {
@@ -97,19 +102,33 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
       return read->head(status, headers);
     }
     bool body(std::span<const std::byte> bytes) override { return read->body(bytes); }
-    void ended(const HttpEnd& end) override { read->ended(end); }
+    void ended(const HttpEnd& end) override {
+      read->guarded([&] { read->ended(end); });
+    }
     std::shared_ptr<RangeRead> read;
   };
+
+  // Someone waits for the bytes, so a failure of the work ends the read.
+  template <typename Work>
+  void guarded(const Work& work) {
+    try {
+      work();
+    } catch (...) {  // the waiting thread gets it
+      finish(std::current_exception());
+    }
+  }
 
   void locate() {
     file_->locate([self = shared_from_this()](const HubFile::Target& target,
                                               const std::exception_ptr& failure) {
       if (self->ended_) return;
       if (failure) return self->finish(failure);
-      self->target_ = target;
-      self->url_ = target.url;
-      self->hops_ = 0;
-      self->send();
+      self->guarded([&] {
+        self->target_ = target;
+        self->url_ = target.url;
+        self->hops_ = 0;
+        self->send();
+      });
     });
   }
 
@@ -230,7 +249,11 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
     if (!active_) return;
     active_ = false;
     --reads_.active_;
-    client_.loop().post([&reads = reads_] { reads.pump(); });
+    try {
+      client_.loop().post([&reads = reads_] { reads.pump(); });
+    } catch (const std::bad_alloc&) {  // the others must not wait for that
+      reads_.pump();
+    }
   }
 
   void given_up() {
@@ -250,13 +273,15 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
   }
 
   void finish(const std::exception_ptr& failure) {
+    if (std::exchange(ended_, true)) return;
     if (!failure) reads_.failures_ = 0;
-    ended_ = true;
+    {
+      const std::lock_guard lock(told_->mutex);
+      told_->failure = failure;
+      told_->done = true;
+      told_->ended.notify_all();
+    }
     leave();
-    const std::lock_guard lock(told_->mutex);
-    told_->failure = failure;
-    told_->done = true;
-    told_->ended.notify_all();
   }
 
   static constexpr unsigned kMostWrong = 3;
@@ -305,25 +330,30 @@ HubRead HubReads::start(std::shared_ptr<HubFile> file, std::uint64_t offset_byte
   }
   auto read = std::make_shared<RangeRead>(client_, *this, std::move(file), offset_bytes, out, told);
   told->read = read;
-  client_.loop().post([this, read] {
-    waiting_.push_back(read);
-    pump();
-  });
+  client_.loop().post([read] { read->queue(); });
   return HubRead(std::move(told));
 }
 
-void HubReads::pump() {
-  if (const auto now = Clock::now(); now < resumes_) {
-    if (std::exchange(paused_, true)) return;
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(resumes_ - now);
+// Pumps again when new reads may begin. Returns false without memory to remember that.
+bool HubReads::pause() {
+  if (paused_) return true;
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(resumes_ - Clock::now());
+  try {
     client_.loop().post(
         [this] {
           paused_ = false;
           pump();
         },
         left + std::chrono::milliseconds(1));
-    return;
+  } catch (const std::bad_alloc&) {  // a read that begins early is better than none
+    return false;
   }
+  paused_ = true;
+  return true;
+}
+
+void HubReads::pump() {
+  if (Clock::now() < resumes_ && pause()) return;
   while (!waiting_.empty() && active_ < limit_) {
     const auto next = std::move(waiting_.front());
     waiting_.pop_front();

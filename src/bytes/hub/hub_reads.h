@@ -48,6 +48,7 @@ class HubReads {
 
  private:
   friend class RangeRead;
+  bool pause();
   void pump();
   void failed(std::chrono::milliseconds wait);
   bool is_hopeless() const;

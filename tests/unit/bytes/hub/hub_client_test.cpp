@@ -1,9 +1,13 @@
 #include "bytes/hub/hub_client.h"
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <mutex>
+#include <new>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -12,7 +16,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "bytes/hub/hub_file.h"
 #include "bytes/hub/hub_listing.h"
+#include "bytes/hub/hub_reads.h"
 #include "bytes/local/syscalls.h"
 #include "support/catch_error.h"
 #include <arpa/inet.h>
@@ -200,6 +206,38 @@ TEST(HubClient, AnAnswerThatDripsIsGivenUp) {
   const Error error = catch_error([&] { client.ask_now({client.endpoint() + "/x", {}}); });
   EXPECT_EQ(error.code(), ErrorCode::network) << error.format();
   EXPECT_NE(error.sentence().find("tried 6 times"), std::string::npos) << error.format();
+}
+
+// Without memory, a failure comes at any line of the loop's thread. Here, it comes between two
+// tries.
+HubOptions without_memory(HubOptions options) {
+  options.note_ms = 0;
+  options.note = [](const std::string&) { throw std::bad_alloc(); };
+  return options;
+}
+
+TEST(HubClient, AFailureBetweenTwoTriesEndsTheWait) {
+  const DeafPort port(false);
+  Said said;
+  HubClient client(without_memory(waiting_options(port, said)));
+  EXPECT_THROW(client.ask_now({client.endpoint() + "/x", {}}), std::bad_alloc);
+}
+
+TEST(HubReads, AFailureBetweenTwoTriesEndsEveryRead) {
+  const std::string commit(40, 'a');
+  const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
+    say(number == 1 ? json_answer("x", fmt::format("X-Repo-Commit: {}\r\n", commit))
+                    : std::string("HTTP/1.1 503 busy\r\nContent-Length: 0\r\n\r\n"));
+  });
+  HubClient client(without_memory(options_of(hub)));
+  const auto file =
+      std::make_shared<HubFile>(&client, HubRepo{"o/m", commit}, TreeFile{"f", 100, {}, {}, {}});
+  // More than begin at once: each one's end lets others begin.
+  std::array<std::byte, 100> bytes{};
+  std::vector<HubRead> reads;
+  for (std::size_t at = 0; at < bytes.size(); at += 10)
+    reads.push_back(client.reads().start(file, at, std::span(bytes).subspan(at, 10)));
+  for (const HubRead& read : reads) EXPECT_THROW(read.wait(), std::bad_alloc);
 }
 
 }  // namespace
