@@ -12,6 +12,7 @@
 #include "format/tensor_pickle.h"
 #include "format/torch/dtensor.h"
 
+#include "hfshard/checkpoint.h"
 #include "hfshard/dtype.h"
 #include "hfshard/error.h"
 
