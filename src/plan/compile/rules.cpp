@@ -19,6 +19,7 @@
 #include "ops/value.h"
 #include "plan/compile/alike.h"
 #include "plan/compile/codes.h"
+#include "plan/compile/kept_codes.h"
 #include "plan/compile/steps.h"
 #include "plan/compile/stored_dtypes.h"
 

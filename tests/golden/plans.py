@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+"""Plans every published model and many odd ones, and compares all that `plan` says with plans.txt.
+
+A published model is one that a mapping lists under `sizes`, or one of tests/oracle/hub. An odd one is the small example of a
+family whose config.json has one other value (VARIANTS). Each is planned for every scheme of its family, stacked and
+separate. plans.txt has the arguments for the loader, notes, warnings, reasons of drops, and errors. For an odd one, it has
+only the lines that the example doesn't have (+) and those that only the example has (-).
+
+So a note, a warning or an argument that appears, vanishes or changes is seen, with its condition. The values come from
+hfshard itself. next_words.py and torchtitan_words.py give them to MaxText and torchtitan.
+
+`--update` writes the list again. Read every line of the difference: it is what users will read.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import difflib
+import json
+import os
+import shutil
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, os.pardir, "interop"))
+import interop  # noqa: E402
+import next_words  # noqa: E402
+import oracle_dirs  # noqa: E402
+
+LIST = os.path.join(HERE, "plans.txt")
+HUB = os.path.join(interop.ORACLE, "hub")
+SCHEMES = {"stacked": [], "separate": ["--layers", "separate"], "torchtitan": ["--scheme", "torchtitan"]}
+# `parts` are those that --with can name, and `variants` are (name, key, config).
+Model = collections.namedtuple("Model", "name family config parts schemes variants")
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
+# One other value of config.json: a key, dotted, and its value. FLIP negates a boolean, MORE adds one. A key that the example
+# lacks is added. None removes a key.
+FLIP, MORE = object(), object()
+VARIANTS = [
+    ("tie_word_embeddings", FLIP), ("attention_bias", FLIP), ("mlp_bias", FLIP), ("use_bias", FLIP), ("qkv_bias", FLIP),
+    ("vocab_size", MORE), ("num_hidden_layers", MORE), ("head_dim", None), ("num_key_value_heads", None),
+    ("hidden_act", "gelu"), ("hidden_act", "relu"), ("hidden_activation", "silu"),
+    ("rope_theta", 12345.0), ("rms_norm_eps", 0.001), ("max_position_embeddings", 4096),
+    ("rope_scaling", {"rope_type": "linear", "factor": 2.0}), ("rope_scaling", {"rope_type": "dynamic", "factor": 2.0}),
+    ("rope_scaling", YARN), ("rope_scaling", LLAMA3), ("rope_parameters", {"rope_type": "default", "rope_theta": 777.0}),
+    ("partial_rotary_factor", 0.5), ("rope_interleave", False), ("rope_interleave", True),
+    ("sliding_window", 7), ("sliding_window", None), ("use_sliding_window", True), ("layer_types", None),
+    ("final_logit_softcapping", 11.0), ("attn_logit_softcapping", 13.0), ("query_pre_attn_scalar", 17),
+    ("norm_topk_prob", FLIP), ("num_experts_per_tok", 1), ("routed_scaling_factor", 3.5), ("scoring_func", "softmax"),
+    ("scoring_func", "sigmoid"), ("topk_method", "greedy"), ("n_group", 1), ("topk_group", 1), ("n_shared_experts", None),
+    ("moe_intermediate_size", MORE), ("intermediate_size", MORE), ("decoder_sparse_step", 2), ("first_k_dense_replace", 0),
+    ("use_qk_norm", FLIP), ("attn_temperature_tuning", FLIP), ("attention_dropout", 0.1), ("clip_qkv", 8.0),
+    ("swiglu_limit", 3.0), ("num_nextn_predict_layers", 1), ("num_kv_shared_layers", 1), ("attention_k_eq_v", FLIP),
+    ("logit_scale", 0.5), ("embedding_multiplier", 2.0), ("residual_multiplier", 0.5), ("attention_multiplier", 0.25),
+]
+# The keys that change the tensors of an example.
+RESHAPES = {"tie_word_embeddings", "attention_bias", "mlp_bias", "use_bias", "qkv_bias", "vocab_size", "num_hidden_layers",
+            "head_dim", "num_key_value_heads", "layer_types", "topk_method", "n_shared_experts", "moe_intermediate_size",
+            "intermediate_size", "decoder_sparse_step", "first_k_dense_replace", "use_qk_norm", "num_nextn_predict_layers",
+            "num_kv_shared_layers", "attention_k_eq_v"}
+LEAST_MODELS, LEAST_VARIANTS = 100, 800
+
+
+def planned(tool, source, options):
+    """Returns what `plan` says, line by line."""
+    done = tool.run_any("plan", source, "--to", "null", "--json", "--quiet", *options)
+    report = json.loads(done.stdout)
+    if done.returncode != 0:
+        error = report["error"]
+        where = [f"{key}: {error[key]}" for key in ("tensor", "rule", "hint") if error.get(key)]
+        return [f"error {error['code']}: {error['message']}", *where]
+    drops = {}
+    for drop in report["drops"]:
+        drops[drop["why"]] = drops.get(drop["why"], 0) + 1
+    return [*(f"next {word}" for word in report["load_words"]),
+            *([f"of next: {report['load_note']}"] if report.get("load_note") else []),
+            *(f"note: {text}" for text in report["notes"]), *(f"warning: {text}" for text in report["warnings"]),
+            *(f"left out: {count} x {why}" for why, count in drops.items())]
+
+
+def described(tool, source, schemes, parts):
+    """Returns what `plan` says of a source for each scheme, and with each part. Most forms say what the first does."""
+    lines, first = [], None
+    plans = [(scheme, SCHEMES[scheme]) for scheme in schemes] + [(f"with {part}", ["--with", part]) for part in parts]
+    for form, options in plans:
+        said = planned(tool, source, options)
+        if first is None or form == "torchtitan":
+            lines += [f"{form}: {line}" for line in said]
+            first = first or said
+            continue
+        lines += [f"{form}: {line}" for line in said if line not in first]
+        lines += [f"{form}: not {line}" for line in first if line not in said]
+    return lines
+
+
+def make_example(tool, model, source):
+    """Returns nothing, or the reason why there is no example."""
+    os.makedirs(source)
+    written = f"{source}.json"
+    with open(written, "w", encoding="utf-8") as file:
+        json.dump(model.config, file)
+    example = ["mappings", "example", model.family, source, "--config", written, "--sparse", "--quiet"]
+    done = tool.run_any(*example, *(["--with", ",".join(model.parts)] if model.parts else []))
+    if done.returncode != 0 and model.parts:
+        done = tool.run_any(*example)
+    os.remove(written)
+    return done.stderr.splitlines()[0].removeprefix("hfshard: ") if done.returncode != 0 else ""
+
+
+def facts_of(tool, model, source):
+    """Returns what `plan` says of a model and of its variants: [(name, lines)]."""
+    refused = make_example(tool, model, source)
+    base = [f"example: {refused}"] if refused else described(tool, source, model.schemes, model.parts)
+    out = [(model.name, base)]
+    for name, key, config in model.variants:
+        other = model._replace(config=config)
+        refused = ""
+        if key in RESHAPES:
+            shutil.rmtree(source)
+            refused = make_example(tool, other, source)
+        with open(os.path.join(source, "config.json"), "w", encoding="utf-8") as file:
+            json.dump(config, file)
+        lines = [f"example: {refused}"] if refused else described(tool, source, model.schemes, ())
+        out.append((name, differing(base, lines)))
+        if key in RESHAPES:
+            shutil.rmtree(source)
+            make_example(tool, model, source)
+    shutil.rmtree(source)
+    return [(name, [line.replace(source, "SOURCE") for line in lines]) for name, lines in out]
+
+
+def differing(base, lines):
+    """Returns the lines that differ. Of a form that is refused, only what is said of that."""
+    refused = {line.partition(":")[0] for line in lines if ": error " in line or line.startswith("example: ")}
+    out = [line for line in difflib.ndiff(base, lines) if line[0] in "+-"]
+    return [line for line in out
+            if line[0] == "+" or not refused & {line[2:].partition(":")[0], "example"}]
+
+
+def towers(config):
+    inside = {**config, **config.get("thinker_config", {})}
+    return [tower for tower in ("vision", "audio") if f"{tower}_config" in inside]
+
+
+def published(tool):
+    schemes = schemes_of_families()
+    families = family_of_type(tool)
+    for file in sorted(name for name in os.listdir(next_words.MAPPINGS) if name.endswith(".json")):
+        sizes = oracle_dirs.read_json(next_words.MAPPINGS, file).get("sizes", {"models": {}})
+        for name, facts in next_words.listed_models(sizes):
+            config = next_words.nested(facts)
+            yield Model(name, file.removesuffix(".json"), config, towers(config), schemes[file.removesuffix(".json")], ())
+    for file in sorted(name for name in os.listdir(HUB) if name.endswith(".json")):
+        config = oracle_dirs.read_json(HUB, file)
+        config = config.get("config", config)
+        family = families.get(config.get("model_type"), "llama")
+        yield Model(f"hub {file.removesuffix('.json')}", family, config, towers(config), schemes[family], ())
+
+
+def family_of_type(tool):
+    listed = tool.json("mappings", "list")["families"]
+    return {model_type: family["name"] for family in listed for model_type in family["model_types"]}
+
+
+def schemes_of_families():
+    """Returns family -> the schemes of SCHEMES that it has."""
+    out = {}
+    for file in os.listdir(next_words.MAPPINGS):
+        if file.endswith(".json"):
+            has = oracle_dirs.read_json(next_words.MAPPINGS, file).get("schemes", {})
+            out[file.removesuffix(".json")] = [
+                form for form, options in SCHEMES.items() if (options[-1] if form == "torchtitan" else "maxtext") in has]
+    return out
+
+
+def text_of(config):
+    """Returns the part of a config.json with the text's sizes."""
+    inside = config.get("thinker_config", config)
+    return inside.get("text_config", inside)
+
+
+def changed(config, key, value):
+    """Returns a copy with one other value, or None if that changes nothing."""
+    config = json.loads(json.dumps(config))
+    at = text_of(config)
+    if value is FLIP:
+        at[key] = not at.get(key, False)
+    elif value is MORE:
+        if not isinstance(at.get(key), int):
+            return None
+        at[key] += 1
+    elif value is None:
+        if key not in at:
+            return None
+        del at[key]
+    elif at.get(key) == value:
+        return None
+    else:
+        at[key] = value
+    return config
+
+
+def odd(tool):
+    """Returns the example of each family, with its variants."""
+    schemes = schemes_of_families()
+    for family in sorted(set(family_of_type(tool).values())):
+        source = tool.path(f"example-{family}")
+        tool.run("mappings", "example", family, source, "--quiet")
+        config = oracle_dirs.read_json(source, "config.json")
+        shutil.rmtree(source)
+        others = ((key, changed(config, key, value)) for key, value in VARIANTS)
+        variants = [(f"{family} {key}={json.dumps(text_of(other).get(key), sort_keys=True)}", key, other)
+                    for key, other in others if other is not None]
+        yield Model(family, family, config, (), [form for form in schemes[family] if form != "separate"], variants)
+
+
+def all_facts(tool):
+    """Returns name -> lines."""
+    models = [*published(tool), *odd(tool)]
+    tool.expect(len(models) >= LEAST_MODELS, f"only {len(models)} models")
+    variants = sum(len(model.variants) for model in models)
+    tool.expect(variants >= LEAST_VARIANTS, f"only {variants} variants")
+    out = {}
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for facts in pool.map(lambda task: facts_of(tool, task[1], tool.path(f"m{task[0]}")), enumerate(models)):
+            out.update(facts)
+    return out
+
+
+def joined(lines):
+    """Returns the lines, with consecutive ones of one kind in one: `stacked: next A`, `stacked: next B` is `stacked: next A B`."""
+    out, last = [], None
+    for line in lines:
+        head, found, word = line.partition(" next ")
+        if found and head == last:
+            out[-1] += f" {word}"
+        else:
+            out.append(line)
+        last = head if found else None
+    return out
+
+
+def text_of_list(facts):
+    """Returns the list's text. Configs that change the same lines are one block."""
+    blocks = {}
+    for name, lines in facts.items():
+        if lines:
+            blocks.setdefault("\n".join(f"  {line}" for line in joined(lines)), []).append(name)
+    return "".join(f"{', '.join(names)}\n{lines}\n" for lines, names in blocks.items())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--hfshard", required=True)
+    parser.add_argument("--update", action="store_true", help="writes plans.txt")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="hfshard-plans-") as folder:
+        tool = interop.Program(arguments.hfshard, folder)
+        facts = all_facts(tool)
+        now = text_of_list(facts)
+        if arguments.update:
+            with open(LIST, "w", encoding="utf-8") as file:
+                file.write(now)
+            return tool.verdict()
+        with open(LIST, encoding="utf-8") as file:
+            before = file.read()
+        tool.expect(before == now, "what plan says differs (--update writes it):\n" + "\n".join(
+            list(difflib.unified_diff(before.splitlines(), now.splitlines(), "plans.txt", "now", lineterm="", n=3))[:200]))
+        return tool.verdict()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
