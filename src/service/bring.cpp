@@ -153,7 +153,7 @@ CacheWait polite_wait(const HubOptions& hub) {
     check_not_stopped(hub);
     if (waited < *told) return;
     *told = waited + kTellEvery;
-    if (hub.note) hub.note("waits for another download: " + printable(path));
+    if (hub.note) hub.note("waiting for another download: " + printable(path));
   };
   return wait;
 }

@@ -91,7 +91,7 @@ SourceName in_run(SourceName source) {
   const std::vector<std::string> others =
       trees_below(source.text, list_directory(source.text), kOptimizers);
   if (source.hub.note) {
-    source.hub.note(fmt::format("reads {}{}", found,
+    source.hub.note(fmt::format("reading {}{}", found,
                                 others.empty() ? "" : "; not read: " + join(others, ", ")));
   }
   source.text = std::move(found);

@@ -142,7 +142,7 @@ void print_text(const std::string& text) { put(text, stdout); }
 void flush_results() { static_cast<void>(std::fflush(stdout)); }
 
 void print_note(const Session& session, const std::string& text) {
-  if (!session.quiet) put(colored_note(text) + "\n", stderr);
+  if (!session.quiet) put(note_lines(text), stderr);
 }
 
 void print_difference(std::string_view head, const std::string& rest) {

@@ -46,7 +46,7 @@ class StepsProgress final : public Reporter {
     if (now_) {
       now_->note(text);
     } else {
-      print_note(session_, text);
+      print_note(session_, "note: " + text);
     }
   }
   // Ends the progress of one step.

@@ -2,11 +2,14 @@
 
 #include <atomic>
 #include <unistd.h>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "base/text.h"
 #include "tool/environment.h"
+#include "tool/help.h"
+#include "tool/progress.h"
 
 namespace hfshard {
 namespace {
@@ -50,11 +53,16 @@ std::string colored(Tone tone, std::string_view text, int stream) {
   return fmt::format("\x1b[{}m{}\x1b[0m", code_of(tone), text);
 }
 
-std::string colored_note(const std::string& text) {
+std::string note_lines(const std::string& text) {
   constexpr std::string_view kWarning = "warning:";
-  std::string shown = printable(text);
-  if (!shown.starts_with(kWarning)) return shown;
-  return colored(Tone::warning, kWarning, STDERR_FILENO) + shown.substr(kWarning.size());
+  constexpr std::size_t kHang = 2;  // of a line that continues
+  const std::string shown = printable(text);
+  std::vector<std::string> lines = wrapped(shown, file_columns(STDERR_FILENO) - kHang);
+  if (shown.starts_with(kWarning)) {
+    lines.front() =
+        colored(Tone::warning, kWarning, STDERR_FILENO) + lines.front().substr(kWarning.size());
+  }
+  return join(lines, "\n" + std::string(kHang, ' ')) + "\n";
 }
 
 }  // namespace hfshard

@@ -21,7 +21,8 @@ void choose_color(std::string_view when);
 bool has_color(int stream);
 /// Returns the text in its color, or unchanged.
 std::string colored(Tone tone, std::string_view text, int stream);
-/// Returns a printable note for standard error; a first word `warning:` is colored.
-std::string colored_note(const std::string& text);
+/// Returns the printable lines of a note for standard error, wrapped at words. A first word
+/// `warning:` is colored.
+std::string note_lines(const std::string& text);
 
 }  // namespace hfshard

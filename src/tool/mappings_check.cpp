@@ -130,8 +130,8 @@ int run_check_source(const CheckFlags& flags, const Session& session) {
     print_json("mappings check", report_json(report));
   } else {
     if (report.step)
-      print_note(session, "note: reads step " + steps_text(*report.step, report.other_steps));
-    for (const std::string& note : report.source_notes) print_note(session, note);
+      print_note(session, "note: reading step " + steps_text(*report.step, report.other_steps));
+    for (const std::string& note : report.source_notes) print_note(session, "note: " + note);
     print_check(report);
   }
   return report.problems.empty() ? 0 : exit_status(ErrorCode::bad_input);

@@ -331,16 +331,7 @@ std::vector<std::string> source_notes(const PlanSummary& plan) {
     notes.push_back(
         fmt::format("note: not converted: {}{}: {}", quote(drop.names.front()), rest, drop.why));
   }
-  constexpr std::size_t kNoteHang = 2;  // for a line that continues
-  std::vector<std::string> out;
-  for (const std::string& note : notes) {
-    std::string hang;
-    for (const std::string& line : wrapped(note, file_columns(STDERR_FILENO) - kNoteHang)) {
-      out.push_back(hang + line);
-      hang.assign(kNoteHang, ' ');
-    }
-  }
-  return out;
+  return notes;
 }
 
 std::vector<std::string> link_lines(const PlanSummary& plan) {

@@ -137,13 +137,13 @@ class Notes : public Progress {
     if (plan.source_bytes > 0)
       output_part_ =
           static_cast<double>(plan.output_bytes) / static_cast<double>(plan.source_bytes);
-    for (const std::string& line : source_notes(plan)) note(line);
+    for (const std::string& text : source_notes(plan)) say(note_lines(text));
     // Prints these notes only if they may explain why the output is refused.
     for (const std::string& line : link_lines(plan)) {
       if (plan.not_linked.empty()) {
         held_.push_back(line);
       } else {
-        note(line);
+        say(printable(line) + "\n");
       }
     }
     std::ranges::move(load_lines(plan), std::back_inserter(held_));
@@ -151,18 +151,17 @@ class Notes : public Progress {
   void resumed(const FoundWork& found) override {
     release();
     if (found.bytes == 0) {
-      note("note: nothing to resume: no earlier run with these options has written data here");
+      say(note_lines(
+          "note: nothing to resume: no earlier run with these options has written data here"));
       return;
     }
-    note(fmt::format("note: {}: {} of {} are already written (by {} {}){}",
-                     found.asked ? "resuming" : "continuing a stopped run",
-                     human_bytes(found.bytes), human_bytes(found.total_bytes), found.workers,
-                     found.workers == 1 ? "worker" : "workers",
-                     found.asked ? "" : "; run hfshard clean OUT to start over"));
+    say(note_lines(fmt::format("note: {}: {} of {} are already written (by {} {}){}",
+                               found.asked ? "resuming" : "continuing a stopped run",
+                               human_bytes(found.bytes), human_bytes(found.total_bytes),
+                               found.workers, found.workers == 1 ? "worker" : "workers",
+                               found.asked ? "" : "; run hfshard clean OUT to start over")));
   }
-  void note(const std::string& text) override {
-    if (!quiet_) put(colored_note(text) + "\n");
-  }
+  void note(const std::string& text) final { say(note_lines("note: " + text)); }
   void started(std::uint64_t /*total_bytes*/, std::uint64_t /*already_done_bytes*/) override {
     release();
   }
@@ -171,7 +170,11 @@ class Notes : public Progress {
  protected:
   // Prints the cost of loading once the output can't be refused any more.
   void release() {
-    for (const std::string& line : std::exchange(held_, {})) note(line);
+    for (const std::string& line : std::exchange(held_, {})) say(printable(line) + "\n");
+  }
+  // Prints whole lines.
+  virtual void say(const std::string& lines) {
+    if (!quiet_) put(lines);
   }
   // Bytes of output for a byte of the source.
   double output_part() const { return output_part_; }
@@ -213,10 +216,6 @@ class Shown : public Notes {
     if (bytes > 0) moved_ = Clock::now();
     show_step();
   }
-  void note(const std::string& text) final {
-    const std::lock_guard lock(mutex_);
-    show_note(text);
-  }
   void finish() final {
     const std::lock_guard lock(mutex_);
     show_end();
@@ -224,6 +223,10 @@ class Shown : public Notes {
   }
 
  protected:
+  void say(const std::string& text) final {
+    const std::lock_guard lock(mutex_);
+    show_note(text);
+  }
   // Called at intervals, even if nothing moves.
   void tick() {
     const std::lock_guard lock(mutex_);
@@ -234,7 +237,7 @@ class Shown : public Notes {
   virtual void show_step() = 0;
   virtual void show_tick() = 0;
   virtual void show_end() = 0;
-  virtual void show_note(const std::string& text) { Notes::note(text); }
+  virtual void show_note(const std::string& text) { Notes::say(text); }
 
   bool begun() const { return begun_; }
   // Before the run knows its total.
@@ -475,7 +478,7 @@ std::unique_ptr<Progress> make_progress(const Session& session) {
 }
 
 std::function<void(const std::string&)> notes_of(Progress& progress) {
-  return [&progress](const std::string& text) { progress.note("note: " + text); };
+  return [&progress](const std::string& text) { progress.note(text); };
 }
 
 OptionTable progress_table(Session& session) {

@@ -1,5 +1,6 @@
 # config.json is part of a model: another one is a difference for verify, and is named by diff. As python's json writes it.
 source "$TESTS/cli/lib.bash"
+export COLUMNS=200  # grep takes whole notes
 cp -r "$TESTS/oracle/qwen3" in
 cp -r in other
 python3 - <<'EOF'

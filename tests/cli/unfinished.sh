@@ -56,7 +56,7 @@ show verify out
 show inspect out/2 | head -2
 echo "-- of which another one isn't finished"
 ends convert in out --output-step 11 --worker 0/2
-show inspect out | head -4
+show inspect out | head -6
 show verify out
 told verify out
 echo "-- a directory that only has such a name"

@@ -152,7 +152,7 @@ Error unfinished_error(const Unfinished& run) {
 }
 
 std::string unfinished_note(const Unfinished& run) {
-  return fmt::format("note: step {} of {} isn't finished: {}; {}", run.step, printable(run.out),
+  return fmt::format("step {} of {} isn't finished: {}; {}", run.step, printable(run.out),
                      state_text(run), printable(remedy(run)));
 }
 

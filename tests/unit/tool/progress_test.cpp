@@ -123,13 +123,13 @@ std::string shown(const std::string& asked, bool quiet, unsigned progress_ms) {
 
 TEST(Progress, WithoutATerminalThereAreLinesAtIntervals) {
   constexpr unsigned kLong = 1'000'000;
-  EXPECT_EQ(shown("auto", false, kLong), "heard\n");
+  EXPECT_EQ(shown("auto", false, kLong), "note: heard\n");
   EXPECT_EQ(shown("auto", false, 0),
-            "progress: 50%  50 B of 100 B\nheard\nprogress: 100%  100 B of 100 B\n");
+            "progress: 50%  50 B of 100 B\nnote: heard\nprogress: 100%  100 B of 100 B\n");
   EXPECT_EQ(shown("auto", true, 0), "");
-  EXPECT_EQ(shown("never", false, 0), "heard\n");
+  EXPECT_EQ(shown("never", false, 0), "note: heard\n");
   EXPECT_EQ(shown("always", false, kLong),
-            "progress: 0%  0 B of 100 B\nheard\nprogress: 100%  100 B of 100 B\n");
+            "progress: 0%  0 B of 100 B\nnote: heard\nprogress: 100%  100 B of 100 B\n");
   EXPECT_EQ(shown("always", true, kLong),
             "progress: 0%  0 B of 100 B\nprogress: 100%  100 B of 100 B\n");
 }
