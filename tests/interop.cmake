@@ -22,6 +22,11 @@ if(TARGET hfshard_testtool)
     set_tests_properties(abstract_trees_${part} PROPERTIES LABELS slow TIMEOUT 600)
   endforeach()
 
+  # All that plan says of the published models, and of odd ones.
+  add_test(NAME golden.plans
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/golden/plans.py --hfshard $<TARGET_FILE:hfshard>)
+  set_tests_properties(golden.plans PROPERTIES LABELS slow TIMEOUT 600)
+
   # All bytes of every oracle's output, as golden/bytes.txt has them; the frames only with the same release of zstd.
   set(golden_bytes ${CMAKE_CURRENT_LIST_DIR}/golden/bytes.py --hfshard $<TARGET_FILE:hfshard_testtool>)
   add_test(NAME golden.bytes COMMAND ${Python3_EXECUTABLE} ${golden_bytes})

@@ -139,6 +139,8 @@ struct CompiledModel {
   std::string config_text;
   /// Leaves of the model that --include or --exclude leave out of the output.
   std::uint64_t left_out_leaves = 0;
+  /// Source tensors that --exclude leaves out and the model in config.json doesn't have.
+  std::uint64_t left_out_others = 0;
   /// The model's own tensors, if rules lead through them from the leaves of another scheme.
   /// Otherwise empty.
   std::vector<Array> through;

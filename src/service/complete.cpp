@@ -188,11 +188,12 @@ Completeness check_complete(const Catalog& catalog, const MappingOptions& mappin
   const CheckFinding* first = nullptr;
   std::vector<std::string> lacking;
   for (const CheckFinding& finding : check->findings) {
-    if (left_out(mapping, finding.tensor)) continue;
+    const bool is_left_out = left_out(mapping, finding.tensor).has_value();
     if (finding.rule.empty()) {
-      out.others.push_back(finding.tensor);
+      (is_left_out ? out.left_out_others : out.others).push_back(finding.tensor);
       continue;
     }
+    if (is_left_out) continue;
     if (lacking.empty()) first = &finding;
     lacking.push_back(finding.tensor);
   }

@@ -15,9 +15,10 @@ inline constexpr std::size_t kShownNames = 3;
 
 /// The difference between a checkpoint's tensors and those that its config expects.
 struct Completeness {
-  std::vector<std::string> others;  ///< names that the model lacks
-  std::string unchecked;            ///< why nothing was compared; else empty
-  bool is_unknown = false;          ///< no family has a model of this config
+  std::vector<std::string> others;           ///< names that the model lacks
+  std::vector<std::string> left_out_others;  ///< those that --exclude leaves out
+  std::string unchecked;                     ///< why nothing was compared; else empty
+  bool is_unknown = false;                   ///< no family has a model of this config
   /// For a model that no scheme can compute, returns which of its family's names are missing and
   /// which names are unknown; empty if none are. The family's rules may not fit such a model, so
   /// the names may still be right. For a tree of no known family, returns that all arrays are below

@@ -162,12 +162,15 @@ bool is_state_anywhere(std::string_view name) {
          std::ranges::any_of(keys, [](const std::string& key) { return is_optimizer_state(key); });
 }
 
+bool may_be_parameter(const std::string& name) {
+  return name.find('.') != std::string::npos && !is_optimizer_state(name);
+}
+
 std::uint64_t parameters_left_out(const CompiledModel& model, const Catalog& tree) {
   return static_cast<std::uint64_t>(std::ranges::count_if(model.drops, [&](const Drop& drop) {
     const std::string& rule = model.rules[drop.rule];
-    const std::string& name = tree.tensors[drop.source].name;
-    return (rule == "--include" || rule == "--exclude") && name.find('.') != std::string::npos &&
-           !is_optimizer_state(name);
+    return (rule == "--include" || rule == "--exclude") &&
+           may_be_parameter(tree.tensors[drop.source].name);
   }));
 }
 
@@ -186,7 +189,8 @@ std::vector<std::string> load_doubts(const Plan& plan) {
     out.push_back(fmt::format("{} (the first is {}); loaders of a model refuse them; {}",
                               states->text, states->first, states->remedy));
   if (is_model_directory(plan) && has_config(plan) && plan.model().left_out_leaves == 0) {
-    const std::uint64_t left_out = parameters_left_out(plan.model(), plan.catalog());
+    const std::uint64_t all = parameters_left_out(plan.model(), plan.catalog());
+    const std::uint64_t left_out = all - std::min(all, plan.model().left_out_others);
     if (left_out > 0) {
       out.push_back(
           fmt::format("--include and --exclude leave out {} of {} tensors: transformers "

@@ -82,6 +82,8 @@ bool was_tree(const Manifest& manifest) {
 
 void name_findings(const Completeness& found, CompiledModel& model) {
   if (!found.doubt.empty()) model.warnings.push_back(found.doubt);
+  model.left_out_others =
+      static_cast<std::uint64_t>(std::ranges::count_if(found.left_out_others, may_be_parameter));
   if (!found.compared.empty()) model.notes.push_back(found.compared);
   if (!found.unchecked.empty()) model.notes.push_back("nothing was checked: " + found.unchecked);
   if (!found.others.empty()) {

@@ -1,0 +1,82 @@
+# Notes on what an output has, lacks or changes, each with a case that has it. `plan`'s own are in golden/plans.txt.
+source "$TESTS/cli/lib.bash"
+# Prints a command, its notes and warnings, and how it ends.
+noted() {
+  echo "\$ hfshard $*"
+  local status=0
+  "$HFSHARD" "$@" >/dev/null 2>"$T/.notes" || status=$?
+  grep -v '^note: reading step' "$T/.notes" || true
+  rm "$T/.notes"
+  echo "exit $status"
+}
+rename() { # DIRECTORY EXPRESSION
+  python3 "$TESTS/cli/rename_tensors.py" "$1/model.safetensors" "$2"
+}
+example qwen3 hf
+
+echo "-- exports say what the checkpoint never had, or only in part"
+noted convert hf part --include 'model.layers.*'
+noted convert part part-back --to safetensors
+noted convert hf cut --vocab 20
+noted convert cut cut-back --to safetensors
+example gemma gemma
+noted convert gemma gemma-out
+noted convert gemma-out gemma-back --to safetensors
+noted convert gemma-out gemma-exact --to safetensors --dtype f32
+
+echo "-- diff says what it doesn't compare"
+cp -r hf renamed
+rename renamed '"opt_state.mu." + n if "mlp" in n else "params." + n'
+rm renamed/config.json
+noted convert renamed state --scheme hf
+noted diff hf state
+cp -r hf other
+rename other '"x." + n'
+rm other/config.json
+noted convert other other-out --scheme hf
+noted diff other-out state
+"$HFSHARD" mappings example qwen3_5 towers --with vision --quiet >/dev/null 2>&1
+noted convert towers text
+noted diff towers text
+noted convert towers whole --with vision
+noted diff towers whole
+
+echo "-- a step with two trees"
+cp -r cut two
+cp -r two/0/items two/0/other
+cp -r two twice
+noted diff two twice
+noted diff two twice --items other
+noted reshard two one
+noted reshard two both --items all
+ls both/0
+
+echo "-- names that hfshard reads as others"
+cp -r hf wrapped
+rename wrapped '"module._orig_mod." + n'
+noted convert wrapped unwrapped --to safetensors
+ends diff unwrapped hf
+cp -r hf pair
+python3 - pair/model.safetensors <<'PY'
+import json, struct, sys
+with open(sys.argv[1], "rb") as file:
+    header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+    data = file.read()
+begin, end = header.pop("lm_head.weight")["data_offsets"]
+for name, entry in header.items():
+    if name != "__metadata__" and entry["data_offsets"][0] >= end:
+        entry["data_offsets"] = [place - (end - begin) for place in entry["data_offsets"]]
+header["__metadata__"] = {"format": "pt", "lm_head.weight": "model.embed_tokens.weight"}
+text = json.dumps(header).encode()
+with open(sys.argv[1], "wb") as file:
+    file.write(struct.pack("<Q", len(text)) + text + data[:begin] + data[end:])
+PY
+noted convert pair pair-out
+noted convert hf hf-out
+
+echo "-- a config with fewer layers than the files"
+cp -r hf longer
+sed -i 's/"num_hidden_layers": 3/"num_hidden_layers": 2/' longer/config.json
+noted convert longer longer-out --to safetensors
+noted convert longer shorter --to safetensors --exclude '*.layers.2.*'
+noted convert longer headless --to safetensors --exclude '*.layers.2.*' --exclude lm_head.weight
