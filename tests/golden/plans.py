@@ -124,9 +124,6 @@ def facts_of(tool, model, source):
             json.dump(config, file)
         lines = [f"example: {refused}"] if refused else described(tool, source, model.schemes, ())
         out.append((name, differing(base, lines)))
-        if key in RESHAPES:
-            shutil.rmtree(source)
-            make_example(tool, model, source)
     shutil.rmtree(source)
     return [(name, [line.replace(source, "SOURCE") for line in lines]) for name, lines in out]
 
@@ -213,6 +210,7 @@ def odd(tool):
         others = ((key, changed(config, key, value)) for key, value in VARIANTS)
         variants = [(f"{family} {key}={json.dumps(text_of(other).get(key), sort_keys=True)}", key, other)
                     for key, other in others if other is not None]
+        variants.sort(key=lambda variant: variant[1] in RESHAPES)  # these replace the example
         yield Model(family, family, config, (), [form for form in schemes[family] if form != "separate"], variants)
 
 

@@ -326,8 +326,10 @@ void OrbaxCheckpoint::leave_out_unreadable() {
   std::vector<UnreadableArray>& arrays = catalog_.unreadable;
   if (arrays.empty()) return;
   std::ranges::stable_sort(arrays, {}, &UnreadableArray::name);
-  const auto twice = std::ranges::unique(arrays, {}, &UnreadableArray::name);
-  arrays.erase(twice.begin(), twice.end());
+  const auto same_name = [](const UnreadableArray& a, const UnreadableArray& b) {
+    return a.name == b.name;
+  };
+  arrays.erase(std::unique(arrays.begin(), arrays.end(), same_name), arrays.end());
   // An array with another description that can be read stays.
   std::erase_if(arrays, [&](const UnreadableArray& array) {
     return kind_of_leaf_[catalog_.find(array.name).value()] != kUnknown;
