@@ -339,6 +339,20 @@ TEST(SimdLevels, OneNumberThatIsNotFiniteIsFoundInABatchOfBlocks) {
   }
 }
 
+// Above the largest bf16 are values that are finite in f32, and become infinite when rounded.
+TEST(SimdLevels, WholeBlocksCountWhatOnlyRoundingMakesInfinite) {
+  Random random(kSimdSeed + 8);
+  for (const float special : {3.4e38F, 65520.0F}) {
+    BlockCase at = block_case({Code::int8, DType::f32, 2, 1024, 1, 128}, 0.5F, random);
+    std::ranges::fill(at.codes, std::byte{1});
+    for (std::size_t i = 0; i < 16; ++i) store_le(&at.scales[4 * i], special);
+    std::uint64_t overflows = 0;
+    decode_from(at, {}, special > 1e30F ? DType::bf16 : DType::f16, 0, Simd::portable, overflows);
+    ASSERT_EQ(overflows, 2048U);
+    expect_same_blocks(at, fmt::format("a scale of {}", special));
+  }
+}
+
 TEST(SimdLevels, EachCodeAndScaleHasTheSameBits) {
   for (const Code code :
        {Code::f8_e4m3, Code::f8_e5m2, Code::int8, Code::uint8, Code::f4_e2m1, Code::int4}) {
