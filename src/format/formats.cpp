@@ -152,6 +152,8 @@ Beside beside_tree(const StorePath& location, const Choice& choice, std::string_
   return format->beside(location, choice);
 }
 
+bool describes_codes(std::string_view name) { return format::is_method_file(name); }
+
 std::vector<std::string> model_side_files(const StorePath& directory) {
   return format::find_side_files(directory, directory.list());
 }

@@ -50,6 +50,8 @@ std::unique_ptr<Checkpoint> open_tree(const StorePath& location, const Choice& c
 Beside beside_tree(const StorePath& location, const Choice& choice, std::string_view target);
 /// Lists a directory's files that belong to a model but aren't weights: config, tokenizer, ...
 std::vector<std::string> model_side_files(const StorePath& directory);
+/// Returns whether a side file describes how the model was quantized.
+bool describes_codes(std::string_view name);
 /// Returns the catalog of the checkpoint at a place.
 Catalog open_catalog(const StorePath& location);
 /// Returns the tensor names of a place that has a model's metadata and none of its data. Throws:

@@ -21,6 +21,10 @@ namespace {
 using Names = std::vector<std::string>;
 
 constexpr std::uint64_t kMaxSideFileBytes = 256U << 20;
+// Sources: vllm-project/vllm vllm/model_executor/layers/quantization (get_config_filenames of
+// modelopt, gptq and awq); huggingface/optimum-quanto QuantizedTransformersModel._qmap_name.
+constexpr std::array<std::string_view, 4> kMethodFiles{
+    "hf_quant_config.json", "quantize_config.json", "quant_config.json", "quanto_qmap.json"};
 constexpr std::array<std::string_view, 17> kSidePatterns{"config.json",
                                                          "generation_config.json",
                                                          "tokenizer*",
@@ -395,10 +399,14 @@ bool is_one_of_several(const StorePath& directory, const Names& entries, const s
   return false;
 }
 
+bool is_method_file(std::string_view name) {
+  return std::ranges::find(kMethodFiles, name) != kMethodFiles.end();
+}
+
 std::vector<std::string> find_side_files(const StorePath& directory, const Names& entries) {
   Names out;
   for (const std::string& entry : entries) {
-    if (!matches_any(kSidePatterns, entry)) continue;
+    if (!matches_any(kSidePatterns, entry) && !is_method_file(entry)) continue;
     if (entry.ends_with(".safetensors") || entry.ends_with(".index.json")) continue;
     if (matches_any(kOtherWeights, entry)) continue;
     const auto found = (directory / entry).find();

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bytes/store/store.h"
@@ -38,6 +39,8 @@ HfFiles choose_without_index(const StorePath& directory, const std::vector<std::
 /// choose_without_index.
 HfFiles choose_with_index(const StorePath& directory, const std::vector<std::string>& entries,
                           const std::vector<std::string>& listed, const WeightFiles& kind);
+/// Returns whether a file describes how a model was quantized. It belongs to the codes.
+bool is_method_file(std::string_view name);
 /// Returns the entries that are a model's side files: configs, tokenizer, chat template, model
 /// code.
 std::vector<std::string> find_side_files(const StorePath& directory,

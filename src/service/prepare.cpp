@@ -13,6 +13,7 @@
 #include "service/objects.h"
 #include "service/source.h"
 #include "service/structure.h"
+#include "service/with_config.h"
 #include "service/written_config.h"
 
 namespace hfshard {
@@ -139,6 +140,7 @@ Plan make_plan(const StorePath& source, const PlanOptions& options, const Format
   wanted.mapping.flat_names = files.flat_names;
   OpenedSource opened = open_source_model(source, wanted);
   CompiledModel& model = opened.model;
+  opened.checkpoint = with_files_of_codes(std::move(opened.checkpoint), model);
   if (options.mapping.scheme == "hf" && options.rules_text) name_dims(model);
   if (!options.rules_text) take_axis_rules(files, model);
   note_uncut(options, limits, model);

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "bytes/local/files.h"
 #include "format/formats.h"
+#include "plan/compile/kept_codes.h"
 #include "plan/compile/steps.h"
 
 namespace hfshard {
@@ -34,6 +35,16 @@ Catalog configured(Catalog catalog, const TreeOptions& asked) {
   catalog.notes.push_back(fmt::format("config and tokenizer come from {}; not copied: {}",
                                       quote(directory), quoted_list(left)));
   return catalog;
+}
+
+// Returns whether any codes stay as stored.
+bool keeps_codes(const CompiledModel& model, const Catalog& catalog) {
+  return std::ranges::any_of(model.transfers, [&](const Transfer& transfer) {
+    return transfer.decode == nullptr &&
+           std::ranges::any_of(transfer.sources, [&](std::uint32_t source) {
+             return holds_codes(catalog.tensors[source]);
+           });
+  });
 }
 
 // The same files and tensors with another catalog.
@@ -79,6 +90,23 @@ std::shared_ptr<const Checkpoint> with_config(std::shared_ptr<const Checkpoint> 
                                       parse_json(*asked.config_text, asked.config_name))
     return files;
   return std::make_shared<ConfiguredFiles>(std::move(files), configured(own, asked));
+}
+
+std::shared_ptr<const Checkpoint> with_files_of_codes(std::shared_ptr<const Checkpoint> files,
+                                                      CompiledModel& model) {
+  std::vector<std::string> kept = files->catalog().side_files;
+  std::vector<std::string> left;
+  std::erase_if(kept, [&](const std::string& name) {
+    if (!describes_codes(name)) return false;
+    left.push_back(name);
+    return true;
+  });
+  if (left.empty() || keeps_codes(model, files->catalog())) return files;
+  model.notes.push_back(
+      fmt::format("not copied, since the output has no codes: {}", quoted_list(left)));
+  Catalog catalog = files->catalog();
+  catalog.side_files = std::move(kept);
+  return std::make_shared<ConfiguredFiles>(std::move(files), std::move(catalog));
 }
 
 std::shared_ptr<const Checkpoint> without_side_files(std::shared_ptr<const Checkpoint> files) {

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "catalog/checkpoint.h"
+#include "ops/transfer.h"
 
 #include "hfshard/convert.h"
 
@@ -16,5 +17,8 @@ std::shared_ptr<const Checkpoint> with_config(std::shared_ptr<const Checkpoint> 
 
 /// Returns a part of a model without its config and tokenizer, which belong to the whole.
 std::shared_ptr<const Checkpoint> without_side_files(std::shared_ptr<const Checkpoint> files);
+/// Leaves out the side files that describe codes, if the model doesn't keep codes. Adds a note.
+std::shared_ptr<const Checkpoint> with_files_of_codes(std::shared_ptr<const Checkpoint> files,
+                                                      CompiledModel& model);
 
 }  // namespace hfshard

@@ -80,3 +80,28 @@ for kind in fp8 int4 "quanto quanto" "bnb8 bitsandbytes"; do
     ends diff direct out
   done
 done
+echo "-- files that describe codes come along with them, and only with them"
+files() { # CHECKPOINT
+  find "$1" -name '*qu*.json' -printf '%f\n' | LC_ALL=C sort
+}
+for kind in awq fp8; do
+  quantized $kind
+  for name in hf_quant_config quantize_config quant_config quanto_qmap; do echo '{"bits": 4}' >in/$name.json; done
+  rm -rf copy tree back
+  "$HFSHARD" convert in copy --to safetensors --scheme hf 2>&1 >/dev/null | grep copied || true
+  files copy
+  ends convert in tree --to dcp --scheme hf
+  files tree
+  ends convert tree back --to safetensors
+  files back
+  ends verify back tree
+done
+for words in "--to safetensors --dtype bf16" "--to dcp --scheme hf --dtype bf16" "--layers separate"; do
+  rm -rf out
+  # shellcheck disable=SC2086
+  "$HFSHARD" convert in out $words 2>&1 >/dev/null | grep -A1 copied || true
+  files out
+done
+rm -rf out
+"$HFSHARD" convert tree out --to safetensors --dtype bf16 2>&1 >/dev/null | grep -A1 copied || true
+files out

@@ -31,13 +31,16 @@ bool is_parameter(std::string_view name) {
 
 }  // namespace
 
-void KeptCodes::add(const TensorInfo& tensor) {
-  const bool words = has_words(tensor.dtype);
+bool holds_codes(const TensorInfo& tensor) {
   // Scalars and lists of integers are scales, zero points or shapes.
-  if ((!words && !has_codes(tensor.dtype)) || tensor.shape.rank() < 2) return;
-  if (is_named_as_scale(tensor.name)) return;
+  return (has_words(tensor.dtype) || has_codes(tensor.dtype)) && tensor.shape.rank() >= 2 &&
+         !is_named_as_scale(tensor.name);
+}
+
+void KeptCodes::add(const TensorInfo& tensor) {
+  if (!holds_codes(tensor)) return;
   codes_.emplace(tensor.name, &tensor);
-  (words ? words_ : modules_).emplace(module_of(tensor.name), &tensor);
+  (has_words(tensor.dtype) ? words_ : modules_).emplace(module_of(tensor.name), &tensor);
 }
 
 const TensorInfo* KeptCodes::codes_of(const TensorInfo& part) const {

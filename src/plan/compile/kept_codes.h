@@ -11,12 +11,15 @@
 
 namespace hfshard {
 
+/// Returns whether a tensor holds codes, and isn't about them, like scales.
+bool holds_codes(const TensorInfo& tensor);
+
 /// Codes that stay as stored, and what belongs to them by its name: scales, zero points, tables of
 /// values. Most libraries put them next to the codes (x.weight_scale, x.SCB), or below them
 /// (x.weight.absmax, x.weight._scale). Their dtype can't change while the codes stay.
 class KeptCodes {
  public:
-  /// Adds a tensor if its dtype is one of codes. The tensor must outlive this.
+  /// Adds a tensor if it holds codes. The tensor must outlive this.
   void add(const TensorInfo& tensor);
   /// Returns the codes that a tensor belongs to, or nullptr. It doesn't belong to any if it has
   /// codes itself.
