@@ -151,15 +151,14 @@ class Notes : public Progress {
   void resumed(const FoundWork& found) override {
     release();
     if (found.bytes == 0) {
-      say(note_lines(
-          "note: nothing to resume: no earlier run with these options has written data here"));
+      note("nothing to resume: no earlier run with these options has written data here");
       return;
     }
-    say(note_lines(fmt::format("note: {}: {} of {} are already written (by {} {}){}",
-                               found.asked ? "resuming" : "continuing a stopped run",
-                               human_bytes(found.bytes), human_bytes(found.total_bytes),
-                               found.workers, found.workers == 1 ? "worker" : "workers",
-                               found.asked ? "" : "; run hfshard clean OUT to start over")));
+    note(fmt::format("{}: {} of {} are already written (by {} {}){}",
+                     found.asked ? "resuming" : "continuing a stopped run",
+                     human_bytes(found.bytes), human_bytes(found.total_bytes), found.workers,
+                     found.workers == 1 ? "worker" : "workers",
+                     found.asked ? "" : "; run hfshard clean OUT to start over"));
   }
   void note(const std::string& text) final { say(note_lines("note: " + text)); }
   void started(std::uint64_t /*total_bytes*/, std::uint64_t /*already_done_bytes*/) override {
