@@ -11,6 +11,7 @@
 #include "base/json_shape.h"
 #include "base/text.h"
 #include "tool/cli.h"
+#include "tool/error_report.h"
 #include "tool/fields.h"
 #include "tool/hub_flags.h"
 #include "tool/plan_flags.h"
@@ -283,11 +284,7 @@ Json report_json(const InspectReport& report, const InspectFlags& flags) {
   out["damaged_count"] = report.damage.count;
   out["data_read"] = flags.data;
   if (!report.loads.empty()) out["loads"] = loads_json(report.loads);
-  const std::optional<Error> error = error_of(report, flags);
-  if (!error) return out;
-  out["error"]["code"] = to_string(error->code());
-  out["error"]["message"] = error->sentence();
-  out["error"]["file"] = error->file();
+  if (const std::optional<Error> error = error_of(report, flags)) out["error"] = error_json(*error);
   return out;
 }
 
