@@ -54,19 +54,35 @@ class LackingTarget final : public Format {
   const Format& real_ = format_of("orbax");
 };
 
-TEST(PublishCheck, ATreeThatLacksAChunkStaysInStagingAndTheChunkIsNamed) {
-  const TempDir dir;
-  const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
-  const std::string out = dir / "out";
+void expect_lacking_chunk_named(const Plan& plan, const std::string& out) {
   QuietReporter reporter;
   const Error error =
       catch_error([&] { run_convert(plan, LackingTarget(), to_output(out), reporter); });
   EXPECT_EQ(error.code(), ErrorCode::corrupt);
   EXPECT_NE(error.sentence().find(plan.model().leaves[1].name), std::string::npos)
       << error.sentence();
-  EXPECT_FALSE(exists(out));
   EXPECT_TRUE(exists(out_paths(out).staging));
+}
+
+TEST(PublishCheck, ATreeThatLacksAChunkStaysInStagingAndTheChunkIsNamed) {
+  const TempDir dir;
+  const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
+  const std::string out = dir / "out";
+  expect_lacking_chunk_named(plan, out);
+  EXPECT_FALSE(exists(out));
   EXPECT_TRUE(convert(plan, to_output(out)).published);
+}
+
+TEST(PublishCheck, AnIndexThatLacksAChunkIsNotMovedBesideItsFiles) {
+  const TempDir dir;
+  const std::string source = copy_fixture("qwen3", dir / "source");
+  PlanOptions options;
+  options.link = options.in_place = true;
+  const Plan plan = small_plan(source, options);
+  const auto before = tree_of(source);
+  expect_lacking_chunk_named(plan, source);
+  EXPECT_EQ(differing(before, tree_of(source)), "");
+  EXPECT_TRUE(convert(plan, to_output(source)).published);
 }
 
 }  // namespace
