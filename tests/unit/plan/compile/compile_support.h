@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -59,8 +60,9 @@ inline Json example_config(const std::string& family, const Json::Object& replac
   return config;
 }
 
-inline const Leaf* find_leaf(const CompiledModel& model, const std::string& path) {
-  const auto found = std::ranges::find(model.leaves, "params.params." + path, &Leaf::name);
+inline const Leaf* find_leaf(const CompiledModel& model, std::string_view path) {
+  const auto found =
+      std::ranges::find(model.leaves, "params.params." + std::string(path), &Leaf::name);
   return found == model.leaves.end() ? nullptr : &*found;
 }
 

@@ -302,7 +302,7 @@ TEST(CompileModel, AConditionOfTheFamilyIsUnsupportedWhereItFails) {
   }
 }
 
-const Transfer& transfer_to(const CompiledModel& model, const std::string& path) {
+const Transfer& transfer_to(const CompiledModel& model, std::string_view path) {
   const Leaf* leaf = find_leaf(model, path);
   const auto index = static_cast<std::uint32_t>(leaf - model.leaves.data());
   return *std::ranges::find(model.transfers, index, &Transfer::target);
