@@ -82,6 +82,12 @@ class AllTestsTest(unittest.TestCase):
         self.assertEqual([looks("unit_format", False), looks("unit_run", False), looks("unit_run", True)], [True, False, True])
         self.assertNotIn("use_after_return", all_tests.environment_of("tsan", "unit_run", False, True)[0])
 
+    def test_some_cases_are_only_in_the_soak(self):
+        def filters(name, with_soak):
+            return [item for item in all_tests.environment_of("tsan", name, True, with_soak) if item.startswith("GTEST_FILTER=-")]
+
+        self.assertEqual([len(filters("unit_service", False)), filters("unit_service", True), filters("unit_run", False)], [1, [], []])
+
     def test_a_folder_on_a_disk_is_no_memory(self):
         with tempfile.TemporaryDirectory() as folder:
             self.assertFalse(all_tests.has_room(folder))
