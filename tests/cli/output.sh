@@ -7,6 +7,9 @@ echo mine > file
 
 show convert in in/out
 show convert in in
+mkdir -p above && cp -r in above/model
+show convert ./above/model above
+rm -r above
 told convert in full
 told convert in full --overwrite
 told convert in file

@@ -13,6 +13,7 @@ show convert in out --to orbx
 show convert in out --scheme maxtex
 show convert in out --mesh fdsp=2
 show convert in out --mesh fsdp=0
+show convert in out --mesh fsdp=2,tensor=x
 show convert in out --mesh fsdp
 show convert in out --mesh fsdp=2,fsdp=2
 show convert in out --max-memory lots
@@ -74,6 +75,7 @@ show convert "$(printf '\342\200\224mesh')" fsdp=2 in out | LC_ALL=C sed "s/$(pr
 show convert -- in out --quiet
 show plan in --option vocab=0
 show plan in --option vocab=x
+show plan in --with vocab
 echo "-- names that --with and --option do not have"
 example deepseek parts
 show plan parts --with mpt

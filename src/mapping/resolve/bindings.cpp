@@ -64,8 +64,9 @@ std::string size_text(const ExprValue& value) {
 void check_vocab(const std::string& name, const std::string& value) {
   const auto rows = parse_whole(value);
   if (name != "vocab" || (rows && *rows > 0)) return;
-  throw Error(ErrorCode::usage, fmt::format("option {} needs a whole number from 1, not {}",
-                                            quote(name), quote(value)));
+  std::string wrong = fmt::format("option {} needs a whole number from 1", quote(name));
+  if (value != "true") wrong += ", not " + quote(value);  // that is --with vocab
+  throw Error(ErrorCode::usage, wrong).hint("pass --vocab N");
 }
 
 // Checks that codes are kept or decoded, as in every family with that choice.

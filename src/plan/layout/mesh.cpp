@@ -80,7 +80,7 @@ Mesh::Axis parse_mesh_axis(const std::string& part, std::string_view whole,
   if (status != std::errc() || end != digits.data() + digits.size() || axis.size == 0) {
     throw Error(ErrorCode::usage,
                 fmt::format("mesh axis {} needs a size of at least 1", quote(part)))
-        .hint(fmt::format("pass {}=16, not {}", axis.name, quote(whole)));
+        .hint(fmt::format("pass {}=16, not {}", axis.name, quote(part)));
   }
   return axis;
 }

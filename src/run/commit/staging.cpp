@@ -393,10 +393,16 @@ void check_output(const Plan& plan, const Format& target, const RunOptions& opti
   const fs::path out = canonical(paths.out);
   const auto input = local_source(plan.catalog());
   const bool directory = input && is_directory(plan.catalog().location);
-  if (input && (inside(*input, out) || (directory && inside(out, *input)))) {
-    throw Error(ErrorCode::conflict, "the output and the input are inside each other")
+  if (input && (*input == out || (directory && inside(out, *input)))) {
+    throw Error(ErrorCode::conflict,
+                *input == out ? "the output is the input" : "the output is inside the input")
         .in_file(paths.out)
         .hint("pass an output outside of " + plan.catalog().location);
+  }
+  if (input && inside(*input, out)) {
+    throw Error(ErrorCode::conflict, "the input is inside the output")
+        .in_file(paths.out)
+        .hint("pass an output that doesn't contain " + plan.catalog().location);
   }
   if (is_symlink(paths.out)) {
     throw Error(ErrorCode::conflict,
@@ -418,7 +424,7 @@ void check_output(const Plan& plan, const Format& target, const RunOptions& opti
       return check_step(plan, target, options, paths);
     case OutState::foreign:
       throw Error(ErrorCode::conflict,
-                  fmt::format("the output exists and isn't a {} checkpoint", target.name()))
+                  fmt::format("the output exists and is no {} checkpoint", target.name()))
           .in_file(paths.out)
           .hint(plan.files().has_steps && target.recognise(paths.out)
                     ? "it is a step; pass its parent directory, and the step with --output-step"
