@@ -9,6 +9,9 @@ cat >offer.fish <<'END'
 source hfshard.fish
 while read -l line
     set -l offered (complete -C "$line" | string replace -r '\t.*' '' | sort)
+    # fish 4 also offers words that only contain the letters. On a terminal, it shows them only if no word begins so.
+    set -l begin (string match -- (string split ' ' -- $line)[-1]"*" $offered)
+    and set offered $begin
     echo "$line => $offered"
 end
 END

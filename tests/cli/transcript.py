@@ -40,6 +40,7 @@ VARIES = [
     (r"\b[0-9a-f]{64}\b", "HASH"),
     (r"^((?:threads|memory|time|disk) .*)$", "MACHINE"),
     (r"\d[\d.]* (B|[KMG]iB) written", "SIZE written"),
+    (r"\d[\d.]* (B|[KMG]iB) (of \d[\d.]* [KMG]iB are already written)", r"SIZE \2"),
     (r"[ \t]+$", ""),
 ]
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <malloc.h>
 #include <mutex>
 
 #include <fmt/format.h>
@@ -42,6 +43,7 @@ void require_memory(std::uint64_t bytes) {
 void require_start() { require_memory(kStartBytes); }
 
 void require_grant(std::uint64_t claim_bytes, unsigned threads) {
+  ::malloc_trim(0);         // what opening the source took and freed
   static std::mutex mutex;  // trials must not fail each other
   const std::lock_guard lock(mutex);
   require_memory(std::max<std::uint64_t>(claim_bytes, kDeepBytes));

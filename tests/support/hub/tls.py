@@ -20,7 +20,7 @@ class Tls:
             file.write(names + "\n")
         curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
         run("req", "-x509", *curve, "-keyout", authority_key, "-out", self.ca_file, "-subj", "/CN=hub of a test",
-            "-days", "2")
+            "-days", "2", "-addext", "keyUsage=critical,keyCertSign")  # Python 3.13 asks for it
         run("req", "-new", *curve, "-keyout", key, "-out", asked, "-subj", "/CN=localhost")
         run("x509", "-req", "-in", asked, "-CA", self.ca_file, "-CAkey", authority_key, "-CAcreateserial", "-days", "2",
             "-extfile", extensions, "-out", certificate)
