@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::string_view kFull = "full_attention";
 constexpr std::string_view kSliding = "sliding_attention";
-constexpr std::int64_t kMostHead = 1 << 20;  // no model has wider heads
+constexpr std::string_view kCompress = "compress";  // kind of rotary positions of DeepSeek V4
+constexpr std::int64_t kMostHead = 1 << 20;         // no model has wider heads
 
 const Json* not_null(const Json* json) {
   return json == nullptr || json->is_null() ? nullptr : json;
@@ -53,12 +54,14 @@ class RopeReader {
       // A flat rope_scaling next to it only changes the layers with full attention.
       if (of != main_layers(*parameters)) scaling_ = nullptr;
       parameters_ = not_null(parameters->find(of));
-    } else if (layers_ == kSliding && find_("rope_local_base_freq") != nullptr) {
+    } else if (layers_ == kSliding) {
+      // Flat keys are those of full attention (convert_rope_params_to_dict of Gemma 3).
       scaling_ = nullptr;
       local_theta_ = find_("rope_local_base_freq");
     } else {
       parameters_ = parameters;
     }
+    has_main_theta_ = nests || (layers_ != kSliding && layers_ != kCompress);
     if (parameters_ != nullptr && !parameters_->is_object()) parameters_ = nullptr;
     replaces_ = scaling_ != nullptr && !nests;
   }
@@ -132,7 +135,7 @@ class RopeReader {
   }
 
   const Json* theta() const {
-    if (local_theta_ != nullptr) return local_theta_;
+    if (local_theta_ != nullptr || !has_main_theta_) return local_theta_;
     if (const Json* own = own_key("rope_theta")) return own;
     if (const Json* stated = not_null(find_("rope_theta"))) return stated;
     return parameters_ == nullptr ? nullptr : not_null(parameters_->find("rope_theta"));
@@ -162,6 +165,7 @@ class RopeReader {
   const Json* scaling_;
   const Json* parameters_ = nullptr;
   const Json* local_theta_ = nullptr;
+  bool has_main_theta_ = true;  // or flat keys state the base of other layers
   bool replaces_ = false;
 };
 

@@ -14,7 +14,8 @@ using ConfigKey = std::function<const Json*(const std::string&)>;
 
 /// Returns a fact about rotary positions as transformers reads it, for a config.json from any
 /// release. `name` is a fact, or LAYER_TYPE.FACT for one kind of layers. Without a layer type it
-/// means full attention. Facts:
+/// means full attention. Keys without a layer type aren't for sliding layers, and their base is for
+/// the main layers only. Facts:
 /// - `type`: default, linear, dynamic, yarn, longrope, llama3, proportional, or another text;
 /// - `theta`: the effective base; a stale one next to `rope_parameters` is ignored;
 /// - `attention`: how yarn and longrope scale cos and sin: none, yarn (0.1 ln(factor) + 1), other;

@@ -91,11 +91,13 @@ TEST(RopeFacts, OneSetForEachKindOfLayers) {
   EXPECT_TRUE(no_rope_value(v4, "no_such_layers.theta"));
 }
 
-TEST(RopeFacts, WhatIsSaidOnceHoldsForEveryKindOfLayers) {
+TEST(RopeFacts, WhatIsSaidOnceHoldsForFullAttention) {
   const std::string flat =
       R"({"rope_parameters": {"rope_type": "yarn", "factor": 4, "rope_theta": 9}})";
-  EXPECT_EQ(rope_text(flat, "sliding_attention.type"), "yarn");
-  EXPECT_EQ(rope_real(flat, "sliding_attention.theta"), 9);
+  EXPECT_EQ(rope_text(flat, "sliding_attention.type"), "default");
+  EXPECT_TRUE(no_rope_value(flat, "sliding_attention.theta"));
+  EXPECT_EQ(rope_text(flat, "compress.type"), "yarn");
+  EXPECT_TRUE(no_rope_value(flat, "compress.theta"));
 }
 
 TEST(RopeFacts, AnOldBaseOfLocalLayersIsNotScaled) {
