@@ -102,6 +102,17 @@ TEST(FindMissingChunks, CountsAllAndListsTheFirst) {
   EXPECT_EQ(found.items[1].chunk, (Shape{1, 0}));
 }
 
+TEST(FindMissingChunks, CountsOnlyArraysThatTheFilterTakes) {
+  FakeCheckpoint fake;
+  fake.set(1, State::missing);
+  const DamageList taken = find_missing_chunks(fake, "checkpoint", 20, "a.*");
+  EXPECT_EQ(taken.checked, 4U);
+  EXPECT_EQ(taken.count, 1U);
+  const DamageList none = find_missing_chunks(fake, "checkpoint", 20, "b.*");
+  EXPECT_EQ(none.checked, 0U);
+  EXPECT_EQ(none.count, 0U);
+}
+
 TEST(FindMissingChunks, GivesUpOnAGridThatADamagedIndexMadeUp) {
   FakeCheckpoint fake;
   fake.shape({std::uint64_t{1} << 40, std::uint64_t{1} << 20}, {1, 1});

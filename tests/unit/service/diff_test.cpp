@@ -2,7 +2,10 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <random>
+#include <string>
+#include <utility>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -176,22 +179,117 @@ TEST_F(DiffTest, OneBitIsNamed) {
   EXPECT_TRUE(compare(out, other).equal());
 }
 
+// An array is compared in many parts. What is said about it comes from the first difference.
+TEST_F(DiffTest, TheValuesAreThoseOfTheFirstDifference) {
+  constexpr std::uint64_t kRows = 500;
+  std::string bytes(kRows * 100, '\1');
+  SafetensorsBuilder().tensor("w", DType::u8, {kRows, 100}, bytes).write(dir_ / "a.safetensors");
+  for (const auto& [at, value] :
+       {std::pair<std::size_t, char>{1234, '\7'}, {25000, '\2'}, {49999, '\3'}}) {
+    bytes[at] = value;
+  }
+  SafetensorsBuilder().tensor("w", DType::u8, {kRows, 100}, bytes).write(dir_ / "b.safetensors");
+  RunOptions run = run_to("");
+  run.jobs = 1;
+  const DiffResult found =
+      diff(dir_ / "a.safetensors", dir_ / "b.safetensors", DiffOptions{}, run, quiet_);
+  ASSERT_EQ(found.tensors.size(), 1U);
+  ASSERT_TRUE(found.tensors[0].values);
+  const ValueDifferences& values = *found.tensors[0].values;
+  EXPECT_EQ(values.count, 3U);
+  EXPECT_EQ(values.first, (Shape{12, 34}));
+  EXPECT_EQ(values.a.value, "1");
+  EXPECT_EQ(values.b.value, "7");
+  EXPECT_EQ(values.largest_absolute, 6.0);
+}
+
+// Changes a file as soon as both sides are open.
+class ChangesFile final : public Reporter {
+ public:
+  explicit ChangesFile(std::string file) : file_(std::move(file)) {}
+  void started(std::uint64_t /*total_bytes*/, std::uint64_t /*already_done_bytes*/) override {
+    std::ofstream(file_, std::ios::app) << "more";
+  }
+
+ private:
+  std::string file_;
+};
+
+// Otherwise, the differences would be those of two versions at once.
+TEST_F(DiffTest, AFileOfEitherSideThatChangesMeanwhileIsAnError) {
+  const std::string other = copy_fixture("qwen3", dir_ / "other");
+  for (const std::string& side : {source_, other}) {
+    const std::string file = side + "/model-00002-of-00002.safetensors";
+    const std::string text = read_text(file);
+    ChangesFile changes(file);
+    const Error error = catch_error([&] { diff(source_, other, {}, run_to(""), changes); });
+    EXPECT_EQ(error.code(), ErrorCode::conflict) << error.format();
+    EXPECT_EQ(error.file(), file);
+    write_text(file, text);
+  }
+  EXPECT_TRUE(compare(source_, other).equal());
+}
+
+bool differs(const DiffResult& result, const std::string& name, StructureDiff::Kind kind) {
+  return std::ranges::any_of(result.structure, [&](const StructureDiff& item) {
+    return item.name == name && item.kind == kind;
+  });
+}
+
+// Files of a run that hold no arrays: metadata of its root, and items of a step.
+TEST_F(DiffTest, FilesAroundTheArraysAreCompared) {
+  using Around = StructureDiff::Kind;
+  const std::string a = convert_to("a");
+  const std::string b = convert_to("b");
+  const std::string root = "metadata/_ROOT_METADATA";
+  const auto has = [](const char* value) {
+    return fmt::format(R"({{"custom_metadata": {{"run": "{}"}}}})", value);
+  };
+  write_text(join_path(a, root), has("x"));
+  EXPECT_TRUE(differs(compare(a, b), root, Around::only_a));
+  EXPECT_TRUE(differs(compare(b, a), root, Around::only_b));
+  write_text(join_path(b, root), has("y"));
+  EXPECT_TRUE(differs(compare(a, b), root, Around::differs));
+  EXPECT_TRUE(compare(a + "/0", b + "/0").equal()) << "only steps are named";
+  write_text(join_path(b, root), has("x"));
+  EXPECT_TRUE(compare(a, b).equal());
+
+  const std::string item = "0/loader/state.json";
+  write_text(join_path(a, item), R"({"at": 1, "of": 2})");
+  EXPECT_TRUE(differs(compare(a, b), "loader", Around::only_a));
+  write_text(join_path(b, item), R"({"at": 2, "of": 2})");
+  EXPECT_TRUE(differs(compare(a, b), "loader/state.json", Around::differs)) << "of equal length";
+  write_text(join_path(b, item), R"({"of": 2,   "at": 1})");
+  EXPECT_TRUE(compare(a, b).equal()) << "the same JSON";
+  // Each names its own path.
+  write_text(join_path(a, "0/loader/commit_success.txt"), "a");
+  write_text(join_path(b, "0/loader/commit_success.txt"), "b");
+  EXPECT_TRUE(compare(a, b).equal());
+  write_text(join_path(b, "0/loader/more"), "");
+  EXPECT_TRUE(differs(compare(a, b), "loader", Around::differs)) << "other files";
+}
+
 TEST_F(DiffTest, NamesShapesAndDtypesAreDifferences) {
   SafetensorsBuilder a;
   a.tensor("both", DType::f32, {4}).tensor("dtype", DType::f32, {4}, std::string(16, '\0'));
   a.tensor("shape", DType::f32, {4}).tensor("there", DType::u8, {2});
+  a.tensor("two", DType::f32, {4});
   SafetensorsBuilder b;
   b.tensor("both", DType::f32, {4}).tensor("dtype", DType::bf16, {4}, std::string(8, '\0'));
   b.tensor("here", DType::i8, {}).tensor("shape", DType::f32, {2, 2});
+  b.tensor("two", DType::bf16, {2});
   a.write(dir_ / "a.safetensors");
   b.write(dir_ / "b.safetensors");
   const DiffResult found = compare(dir_ / "a.safetensors", dir_ / "b.safetensors");
-  EXPECT_EQ(found.differing_tensors, 4U);
+  EXPECT_EQ(found.differing_tensors, 5U);
   EXPECT_EQ(found.compared_tensors, 1U);
-  ASSERT_EQ(found.tensors.size(), 5U);
+  ASSERT_EQ(found.tensors.size(), 6U);
   EXPECT_EQ(find(found, "both")->kind, Kind::equal);
   EXPECT_EQ(find(found, "dtype")->kind, Kind::dtype);
   EXPECT_EQ(find(found, "shape")->kind, Kind::shape);
+  EXPECT_EQ(find(found, "two")->kind, Kind::shape) << "the shape comes before the dtype";
+  EXPECT_EQ(find(found, "two")->a->dtype, DType::f32);
+  EXPECT_EQ(find(found, "two")->b->shape, (Shape{2}));
   EXPECT_EQ(find(found, "there")->kind, Kind::only_a);
   EXPECT_FALSE(find(found, "there")->b);
   EXPECT_EQ(find(found, "here")->kind, Kind::only_b);

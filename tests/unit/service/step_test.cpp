@@ -29,6 +29,7 @@ TEST(StepDirectory, IsFoundFromTheStepAndFromItsItems) {
   write_text(dir / "9/items/manifest.ocdbt", "");
   EXPECT_EQ(step_directory(dir / "9"), dir / "9");
   EXPECT_EQ(step_directory(dir / "9/items"), dir / "9");
+  EXPECT_EQ(step_directory(dir / "9/optimizer"), "") << "an item that doesn't exist";
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -14,6 +16,9 @@
 #include "format/formats.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
+#include "support/torch_checkpoint.h"
+
+#include "hfshard/hfshard.h"
 
 namespace hfshard {
 namespace {
@@ -129,6 +134,75 @@ TEST(DcpGathered, DataOfARankWithoutMetadataIsUnfinished) {
   const Error error = catch_error([&] { open_checkpoint(dir.path()); });
   EXPECT_EQ(error.code(), ErrorCode::not_found);
   EXPECT_EQ(error.file(), dir / "__0_0.distcp");
+  EXPECT_NE(error.sentence().find("rank 0 "), std::string::npos) << error.sentence();
+  write_text(dir / "__0.metadata", "");
+  write_text(dir / "__12_3.distcp", "");
+  const Error twelve = catch_error([&] { open_checkpoint(dir.path()); });
+  EXPECT_EQ(twelve.file(), dir / "__12_3.distcp");
+  EXPECT_NE(twelve.sentence().find("rank 12 "), std::string::npos) << twelve.sentence();
+}
+
+// Only the same part counts as repeated. Otherwise the shorter one could hide different elements.
+TEST(DcpGathered, PartsThatBeginTogetherAndEndApartOverlap) {
+  for (const auto& [first, second] : {std::pair<std::uint64_t, std::uint64_t>{3, 2}, {2, 3}}) {
+    const TempDir dir;
+    write_text(dir / name_of_shard(1), shard_file(0, first));
+    write_text(dir / name_of_shard(2), shard_file(0, second));
+    EXPECT_EQ(code_of_place(dir), ErrorCode::corrupt);
+  }
+}
+
+// An item can be a safetensors file. Its header states the part that it has.
+TEST(DcpGathered, AnItemInASafetensorsFileIsThePartThatTheMetadataName) {
+  const TempDir dir;
+  const auto write = [&](const std::string& item) {
+    TorchCheckpoint made;
+    made.tensor("w", DType::u8, {4, 2}).box({0, 0}, {4, 2}, item);
+    made.write(dir.path());
+  };
+  const auto read = [&] {
+    const CheckpointReader opened = open(dir.path());
+    std::string out(8, '?');
+    opened.read_rows(0, 0, std::as_writable_bytes(std::span(out)));
+    return out;
+  };
+  write(shard_file(0, 4));
+  EXPECT_EQ(read(), std::string("\0\1\2\3\4\5\6\7", 8));
+  for (const std::string& other : {shard_file(1, 4), shard_file(0, 3), shard_file(0, 5),
+                                   shard_file(0, 4, "I8"), shard_file(0, 4, "U8", "v")}) {
+    write(other);
+    const Error error = catch_error(read);
+    EXPECT_EQ(error.code(), ErrorCode::corrupt) << error.format();
+    EXPECT_EQ(error.file(), dir / TorchCheckpoint::kDataFile);
+    EXPECT_EQ(error.tensor(), "w");
+  }
+}
+
+// A read opens the file. Before, only its length was looked up, if no item is at its front.
+TEST(DcpGathered, AFileThatChangesItsLengthAfterOpeningIsCorrupt) {
+  const TempDir dir;
+  const std::string data = dir / TorchCheckpoint::kDataFile;
+  TorchCheckpoint made;
+  made.tensor("w", DType::u8, {8}).box({0}, {0}, "front").part({0}, {8}, "01234567", false);
+  std::string out(8, '?');
+  for (const std::string change : {"none", "longer", "shorter"}) {
+    made.write(dir.path());
+    const CheckpointReader opened = open(dir.path());
+    const auto read = [&] { opened.read_rows(0, 0, std::as_writable_bytes(std::span(out))); };
+    if (change == "none") {
+      read();
+      EXPECT_EQ(out, "01234567");
+      continue;
+    }
+    std::string bytes = read_text(data);
+    const std::string before = std::to_string(bytes.size());
+    bytes.resize(change == "longer" ? bytes.size() + 1 : bytes.size() - 1, 'x');
+    write_text(data, bytes);
+    const Error error = catch_error(read);
+    EXPECT_EQ(error.code(), ErrorCode::corrupt) << change;
+    EXPECT_EQ(error.file(), data) << change;
+    EXPECT_NE(error.sentence().find(before), std::string::npos) << error.sentence();
+  }
 }
 
 }  // namespace

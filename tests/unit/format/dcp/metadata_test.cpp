@@ -1,0 +1,287 @@
+// Reads .metadata in the forms that torch allows but seldom writes.
+
+#include "format/dcp/metadata.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "format/dcp/pickle_writer.h"
+#include "format/pickle_opcodes.h"
+#include "support/catch_error.h"
+
+namespace hfshard::format::dcp {
+namespace {
+
+using Write = std::function<void(PickleWriter&)>;
+
+constexpr std::string_view kClasses = "torch.distributed.checkpoint.metadata";
+
+// Writes an instance of a dataclass, whose members follow.
+void open_object(PickleWriter& write, std::string_view name, std::string_view module = kClasses) {
+  write.global(module, name).op(Op::empty_tuple).op(Op::new_obj).op(Op::empty_dict).op(Op::mark);
+}
+void close_object(PickleWriter& write) { write.op(Op::set_items).op(Op::build); }
+
+void write_layout(PickleWriter& write, std::string_view name) {
+  write.global("torch.serialization", "_get_layout").text(name).op(Op::tuple1).op(Op::reduce);
+}
+
+// One tensor "w" of 4x2, in two chunks of two rows. Each part can be replaced.
+struct Parts {
+  Write properties = [](PickleWriter& write) {
+    write.op(Op::mark).global("torch", "float32");
+    write_layout(write, "torch.strided");
+    write.op(Op::new_false).integer(0).op(Op::new_false).op(Op::tuple);
+  };
+  Write size = [](PickleWriter& write) { write.integers({4, 2}); };
+  Write first_offset = [](PickleWriter& write) { write.text("offset").integers({0, 0}); };
+  Write place = [](PickleWriter& write) {
+    write.text("relative_path").text("__0_0.distcp").text("offset").integer(100);
+    write.text("length").integer(50);
+  };
+  Write more_described = [](PickleWriter&) {};
+  Write more_stored = [](PickleWriter&) {};
+};
+
+void write_chunk(PickleWriter& write, const Shape& begin, const Shape& extent) {
+  open_object(write, "ChunkStorageMetadata");
+  write.text("offsets").integers(begin).text("sizes").integers(extent);
+  close_object(write);
+}
+
+void write_place(PickleWriter& write, std::string_view name, const Write& offset,
+                 const Write& place) {
+  open_object(write, "MetadataIndex");
+  write.text("fqn").text(name);
+  offset(write);
+  close_object(write);
+  open_object(write, "_StorageInfo", "torch.distributed.checkpoint.filesystem");
+  place(write);
+  close_object(write);
+}
+
+void write_object(PickleWriter& write, std::string_view name) {
+  write.text(name).global(kClasses, "BytesStorageMetadata").op(Op::empty_tuple).op(Op::new_obj);
+}
+
+Metadata parsed(const Parts& parts, const std::vector<std::string>& without = {}) {
+  std::string out;
+  PickleWriter write(out);
+  write.begin();
+  open_object(write, "Metadata");
+  write.text("state_dict_metadata").op(Op::empty_dict).op(Op::mark).text("w");
+  open_object(write, "TensorStorageMetadata");
+  write.text("properties").global(kClasses, "TensorProperties").op(Op::empty_tuple).op(Op::new_obj);
+  parts.properties(write);
+  write.op(Op::build).text("size");
+  parts.size(write);
+  write.text("chunks").op(Op::empty_list).op(Op::mark);
+  write_chunk(write, {2, 0}, {2, 2});
+  write_chunk(write, {0, 0}, {2, 2});
+  write_chunk(write, {4, 0}, {0, 2});  // without elements, so without a place
+  write.op(Op::appends);
+  close_object(write);
+  parts.more_described(write);
+  write.op(Op::set_items).text("storage_data").op(Op::empty_dict).op(Op::mark);
+  write_place(
+      write, "w",
+      [](PickleWriter& w) {
+        w.text("offset").integers({2, 0});
+      },
+      [](PickleWriter& w) {
+        w.text("relative_path").text("__1_0.distcp").text("offset").integer(0);
+        w.text("length").integer(50).text("transform_descriptors").op(Op::none);
+      });
+  write_place(write, "w", parts.first_offset, parts.place);
+  parts.more_stored(write);
+  write.op(Op::set_items);
+  close_object(write);
+  write.op(Op::stop);
+  return read_metadata(out, "memory", without);
+}
+
+Error refused(const Parts& parts) {
+  return catch_error([&] { parsed(parts); });
+}
+
+void expect_two_chunks(const Metadata& found) {
+  ASSERT_EQ(found.tensors.size(), 1U);
+  const StoredTensor& tensor = found.tensors[0];
+  EXPECT_EQ(tensor.dtype, DType::f32);
+  EXPECT_EQ(tensor.shape, (Shape{4, 2}));
+  ASSERT_EQ(tensor.boxes.size(), 2U);
+  EXPECT_EQ(tensor.boxes[0].begin, (Shape{0, 0}));
+  EXPECT_EQ(found.files[tensor.boxes[0].place.file], "__0_0.distcp");
+  EXPECT_EQ(tensor.boxes[0].place.range(), (ByteRange{100, 150}));
+  EXPECT_EQ(found.files[tensor.boxes[1].place.file], "__1_0.distcp");
+  EXPECT_EQ(tensor.boxes[1].place.range(), (ByteRange{0, 50}));
+}
+
+Write named_properties(std::string_view layout) {
+  return [layout](PickleWriter& write) {
+    write.op(Op::empty_dict).op(Op::mark).text("dtype").global("torch", "float32").text("layout");
+    write_layout(write, layout);
+    write.op(Op::set_items);
+  };
+}
+
+Write tuple_properties(std::string_view layout) {
+  return [layout](PickleWriter& write) {
+    write.global("torch", "float32");
+    write_layout(write, layout);
+    write.op(Op::tuple2);
+  };
+}
+
+TEST(DcpMetadata, PropertiesAreATupleOrNamedMembers) {
+  Parts parts;
+  expect_two_chunks(parsed(parts));
+  parts.properties = named_properties("torch.strided");
+  expect_two_chunks(parsed(parts));
+  parts.properties = tuple_properties("torch.strided");
+  expect_two_chunks(parsed(parts));
+  for (const Write& bad : {Write([](auto& write) { write.global("torch", "float32"); }),
+                           Write([](auto& write) { write.op(Op::empty_tuple); }),
+                           Write([](auto& write) { write.op(Op::empty_dict); })}) {
+    parts.properties = bad;
+    EXPECT_EQ(refused(parts).code(), ErrorCode::corrupt);
+    EXPECT_EQ(refused(parts).tensor(), "w");
+  }
+}
+
+TEST(DcpMetadata, OtherLayoutsAreRefusedInBothForms) {
+  Parts parts;
+  for (const Write& sparse :
+       {named_properties("torch.sparse_coo"), tuple_properties("torch.sparse_coo")}) {
+    parts.properties = sparse;
+    const Error error = refused(parts);
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_EQ(error.tensor(), "w");
+    EXPECT_NE(error.sentence().find("torch.sparse_coo"), std::string::npos) << error.sentence();
+    const Metadata left = parsed(parts, {"w"});
+    EXPECT_TRUE(left.tensors.empty());
+    EXPECT_EQ(left.unreadable.size(), 1U);
+  }
+}
+
+TEST(DcpMetadata, OtherDtypesAreRefusedByName) {
+  Parts parts;
+  for (const std::string_view name : {"quint8", "no_such_type"}) {
+    parts.properties = [name](PickleWriter& write) {
+      write.global("torch", name).op(Op::none).op(Op::tuple2);
+    };
+    EXPECT_EQ(refused(parts).code(), ErrorCode::unsupported);
+    EXPECT_NE(refused(parts).sentence().find(name), std::string::npos);
+  }
+  parts.properties = [](PickleWriter& write) {
+    write.global("numpy", "float32").op(Op::none).op(Op::tuple2);
+  };
+  EXPECT_EQ(refused(parts).code(), ErrorCode::unsupported);
+}
+
+TEST(DcpMetadata, AnIndexWithoutAnOffsetIsTheFirstChunks) {
+  Parts parts;
+  parts.first_offset = [](PickleWriter& write) { write.text("offset").op(Op::none); };
+  expect_two_chunks(parsed(parts));
+  parts.first_offset = [](PickleWriter&) {};
+  expect_two_chunks(parsed(parts));
+}
+
+TEST(DcpMetadata, SizesAreATorchSizeATupleOrAList) {
+  Parts parts;
+  parts.size = [](PickleWriter& write) {
+    write.global("torch", "Size").integers({4, 2}).op(Op::tuple1).op(Op::reduce);
+  };
+  expect_two_chunks(parsed(parts));
+  parts.size = [](PickleWriter& write) {
+    write.op(Op::empty_list).op(Op::mark).integer(4).integer(2).op(Op::appends);
+  };
+  expect_two_chunks(parsed(parts));
+  for (const Write& bad :
+       {Write([](auto& write) { write.integer(8); }),
+        Write([](auto& write) { write.op(Op::none); }),
+        Write([](auto& write) { write.text("4").text("2").op(Op::tuple2); }),
+        Write([](auto& write) {
+          write.global("torch", "Tensor").integers({4, 2}).op(Op::tuple1).op(Op::reduce);
+        }),
+        Write([](auto& write) {
+          write.integers({4, 3, 1});
+        }),
+        Write([](auto& write) {
+          write.integers({3, 2});
+        })}) {
+    parts.size = bad;
+    EXPECT_EQ(refused(parts).code(), ErrorCode::corrupt);
+    EXPECT_EQ(refused(parts).tensor(), "w");
+  }
+}
+
+TEST(DcpMetadata, EverythingDescribedHasAPlaceAndOnlyThat) {
+  Parts parts;
+  parts.first_offset = [](PickleWriter& write) { write.text("offset").integers({1, 0}); };
+  const Error chunk = refused(parts);
+  EXPECT_EQ(chunk.code(), ErrorCode::corrupt);
+  EXPECT_EQ(chunk.tensor(), "w");
+  EXPECT_NE(chunk.sentence().find("0x0"), std::string::npos) << chunk.sentence();
+  parts = {};
+  parts.more_described = [](PickleWriter& write) { write_object(write, "step"); };
+  const Error object = refused(parts);
+  EXPECT_EQ(object.code(), ErrorCode::corrupt);
+  EXPECT_EQ(object.tensor(), "step");
+  parts.more_stored = [](PickleWriter& write) {
+    write_place(
+        write, "step", [](auto&) {}, Parts().place);
+  };
+  EXPECT_EQ(parsed(parts).objects.size(), 1U);
+  parts.more_described = [](PickleWriter&) {};
+  EXPECT_EQ(refused(parts).code(), ErrorCode::corrupt) << "a place for nothing";
+  parts.more_stored = [](PickleWriter&) {};
+  parts.more_described = [](PickleWriter& write) { write_object(write, "w"); };
+  EXPECT_EQ(refused(parts).code(), ErrorCode::corrupt) << "a key twice";
+}
+
+TEST(DcpMetadata, TransformsAreAListOfTexts) {
+  Parts parts;
+  const auto with = [&](const Write& transforms) {
+    parts.place = [transforms](PickleWriter& write) {
+      Parts().place(write);
+      write.text("transform_descriptors");
+      transforms(write);
+    };
+  };
+  with([](PickleWriter& write) { write.op(Op::empty_list); });
+  expect_two_chunks(parsed(parts));
+  EXPECT_FALSE(parsed(parts).tensors[0].boxes[0].place.zstd);
+  with([](PickleWriter& write) { write.op(Op::empty_list).text("stream.zstd/1").op(Op::append); });
+  EXPECT_TRUE(parsed(parts).tensors[0].boxes[0].place.zstd);
+  EXPECT_FALSE(parsed(parts).tensors[0].boxes[1].place.zstd);
+  with([](PickleWriter& write) {
+    write.op(Op::empty_list).op(Op::mark).text("stream.zstd/1").text("stream.zstd/1");
+    write.op(Op::appends);
+  });
+  EXPECT_EQ(refused(parts).code(), ErrorCode::unsupported) << "packed twice";
+  with([](PickleWriter& write) { write.op(Op::empty_list).integer(1).op(Op::append); });
+  EXPECT_EQ(refused(parts).code(), ErrorCode::unsupported) << "no text";
+  with([](PickleWriter& write) { write.text("stream.zstd/1"); });
+  EXPECT_EQ(refused(parts).code(), ErrorCode::corrupt) << "no list";
+}
+
+TEST(DcpMetadata, PlacesAreSizes) {
+  Parts parts;
+  parts.place = [](PickleWriter& write) {
+    write.text("relative_path").text("__0_0.distcp").text("offset").op(Op::new_true);
+    write.text("length").integer(1);
+  };
+  EXPECT_EQ(refused(parts).code(), ErrorCode::corrupt) << "no number";
+  parts.place = [](PickleWriter& write) {
+    write.text("relative_path").text("__0_0.distcp").text("length").integer(1);
+  };
+  EXPECT_EQ(refused(parts).code(), ErrorCode::corrupt) << "no offset";
+  EXPECT_EQ(refused(parts).tensor(), "w");
+}
+
+}  // namespace
+}  // namespace hfshard::format::dcp
