@@ -179,6 +179,47 @@ TEST(HubClient, AListingOfPagesWithoutEndIsGivenUp) {
   }
 }
 
+// Returns a page with one file, or none for an empty name, and a link to the next page.
+std::string page_of(const std::string& file, const std::string& next) {
+  return json_answer(
+      file.empty() ? std::string("[]")
+                   : fmt::format(R"([{{"type":"file","path":"{}","size":1,"oid":"x"}}])", file),
+      next.empty() ? std::string() : fmt::format("Link: <{}>; rel=\"next\"\r\n", next));
+}
+
+std::vector<std::string> listed_names(const OneAnswer& hub) {
+  HubClient client(options_of(hub));
+  std::vector<std::string> out;
+  for (const TreeFile& file : list_files(client, {"o/m", std::string(40, 'a')}))
+    out.push_back(file.path);
+  return out;
+}
+
+TEST(HubClient, EmptyPagesBetweenOthersEndNoListing) {
+  constexpr int kPages = 10;
+  const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
+    say(page_of(number % 2 == 0 ? fmt::format("f{}", number) : std::string(),
+                number < kPages ? fmt::format("/page?cursor={}", number) : std::string()));
+  });
+  EXPECT_EQ(listed_names(hub), (std::vector<std::string>{"f2", "f4", "f6", "f8", "f10"}));
+}
+
+// A mirror passes on the links of the original hub.
+TEST(HubClient, TheNextPageComesFromTheEndpointWhicheverHubTheLinkNames) {
+  const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
+    say(page_of(fmt::format("f{}", number),
+                number == 1 ? "https://huggingface.co/api/models/o/m/tree/x?cursor=1" : ""));
+  });
+  EXPECT_EQ(listed_names(hub), (std::vector<std::string>{"f1", "f2"}));
+  const OneAnswer astray([&](int number, const OneAnswer::Say& say) {
+    say(page_of(fmt::format("f{}", number), "https://example.org/api?cursor=1"));
+  });
+  const Error error = catch_error([&] { listed_names(astray); });
+  EXPECT_EQ(error.code(), ErrorCode::network);
+  EXPECT_NE(error.sentence().find("example.org"), std::string::npos) << error.sentence();
+  EXPECT_EQ(astray.asked(), 1);
+}
+
 TEST(HubClient, HeaderLinesWithoutEndAreRefusedAtOnce) {
   const OneAnswer hub([](int, const OneAnswer::Say& say) {
     std::string lines;

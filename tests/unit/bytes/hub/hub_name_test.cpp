@@ -99,6 +99,10 @@ TEST(HubName, ReadsUrlsOfTheSiteAndOfTheEndpoint) {
               (HubName{"org/name", "main", "config.json"}));
     EXPECT_EQ(hub_name(at + "org/name/commit/" + std::string(kSomeCommit)),
               (HubName{"org/name", std::string(kSomeCommit), ""}));
+    for (const std::string page : {"resolve", "blob", "blame", "raw", "commit", "tree"}) {
+      EXPECT_EQ(hub_name(at + "org/name/" + page + "/v1/a/b"), (HubName{"org/name", "v1", "a/b"}));
+      EXPECT_EQ(hub_name(at + "gpt2/" + page + "/v1/a"), (HubName{"gpt2", "v1", "a"}));
+    }
     EXPECT_EQ(hub_name(at + "gpt2"), (HubName{"gpt2", "", ""}));
     EXPECT_EQ(hub_name(at + "gpt2/resolve/main/config.json"),
               (HubName{"gpt2", "main", "config.json"}));
