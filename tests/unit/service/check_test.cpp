@@ -107,6 +107,11 @@ TEST(CheckMapping, AnUnmatchedTensorIsAProblemThatNamesIt) {
   ASSERT_EQ(report.problems.size(), 1U);
   EXPECT_EQ(report.problems[0].tensor, "zebra.weight");
   EXPECT_EQ(report.family, "qwen3");
+  MappingOptions names;
+  names.scheme = "hf";
+  const CheckReport kept = check_mapping(catalog, kNowhere, names);
+  EXPECT_TRUE(kept.problems.empty());
+  EXPECT_EQ(kept.family, "hf") << "the names are the files' own";
 }
 
 TEST(CheckMapping, EveryStrangeAndEveryMissingTensorIsAProblem) {

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace hfshard {
@@ -20,6 +21,17 @@ TEST(Complete, NamesTheFirstLayerThatTheCheckpointHasNothingOf) {
   EXPECT_EQ(missing_layers(wanted, {"layers.1.a.weight", "layers.1.b.weight", "layers.2.a.weight"}),
             "config.json asks for 3 layers, and the checkpoint has nothing of 2 of them, first "
             "layer 1");
+}
+
+TEST(Complete, LayersAreCountedByNumber) {
+  Names wanted{"embed.weight"};
+  for (int layer = 0; layer < 12; ++layer) wanted.push_back(fmt::format("a.{}.b.7.c", layer));
+  EXPECT_EQ(missing_layers(wanted, {"a.10.b.7.c", "a.11.b.7.c"}),
+            "config.json asks for 12 layers, and the checkpoint has nothing of 2 of them, first "
+            "layer 10");
+  EXPECT_EQ(missing_layers(wanted, {"a.11.b.7.c", "a.9.b.7.c"}),
+            "config.json asks for 12 layers, and the checkpoint has nothing of 2 of them, first "
+            "layer 9");
 }
 
 TEST(Complete, NamesWithoutLayersHaveNone) {
