@@ -69,6 +69,9 @@ class MemoryStore final : public Store {
     return open(name);
   }
   std::optional<std::string> local_path(const std::string& /*name*/) const override { return {}; }
+  std::string revision() const override { return commit_; }
+  /// Names the commit that the files belong to.
+  void set_commit(std::string commit) { commit_ = std::move(commit); }
 
  private:
   static FileIdentity identity(const File& file) {
@@ -109,6 +112,7 @@ class MemoryStore final : public Store {
 
   mutable std::mutex mutex_;
   std::map<std::string, File> files_;  // names stay; the mutex guards contents
+  std::string commit_;
 };
 
 }  // namespace hfshard

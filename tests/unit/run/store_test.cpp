@@ -70,6 +70,22 @@ TEST_F(StoreTest, AFileOfAnotherVersionIsAChangedSource) {
   EXPECT_EQ(resumed.file(), "memory://tree/" + name);
 }
 
+// The files of two commits can have the same names, shapes and sizes, and so the same plan id.
+TEST_F(StoreTest, AnOutputFromAnotherCommitIsNotTheFinishedOne) {
+  store_->set_commit("first");
+  RunOptions again = to_output(dir_ / "out");
+  again.resume = true;
+  EXPECT_TRUE(convert(plan_of(place_), to_output(dir_ / "out")).published);
+  EXPECT_TRUE(convert(plan_of(place_), again).already_done);
+  store_->set_commit("second");
+  const Error error = catch_error([&] { convert(plan_of(place_), again); });
+  EXPECT_EQ(error.code(), ErrorCode::conflict) << error.format();
+  EXPECT_NE(error.sentence().find("from commit first"), std::string::npos) << error.sentence();
+  EXPECT_NE(error.sentence().find("is at second"), std::string::npos) << error.sentence();
+  store_->set_commit("");
+  EXPECT_TRUE(convert(plan_of(place_), again).already_done) << "the source has no commit";
+}
+
 TEST_F(StoreTest, WhatHasNoPathIsNotLinked) {
   PlanOptions options;
   options.mapping.scheme = "hf";

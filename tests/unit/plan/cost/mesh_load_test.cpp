@@ -37,17 +37,28 @@ class Load : public testing::Test {
     model.leaves.push_back(leaf_);
     FileLayout files;
     files.refused_request_bytes = kLimit;
+    files.ceil_shards = ceil_shards_;
     const Layout layout(make_model(Catalog{}, model), cut_, {}, false, files);
     return load_cost(layout, rules_, parse_mesh(mesh, rules_), devices_per_host);
   }
 
   static constexpr std::uint64_t kLimit = std::uint64_t{96} * 1000 * 1000 * 1000;
   std::uint32_t head_bytes_ = 0;
+  bool ceil_shards_ = false;
   Leaf leaf_;
   CutLeaves cut_;
   AxisRules rules_ = parse_axis_rules(
       R"([["embed", ["fsdp"]], ["mlp", ["tensor"]], ["batch", ["data"]]])", "test");
 };
+
+// torch cuts such an axis by ceiling division. The last device's part is smaller.
+TEST_F(Load, AnAxisThatTheMeshDoesNotDivideIsCutIntoLongerParts) {
+  ceil_shards_ = true;
+  const LoadCost found = cost("fsdp=5");
+  ASSERT_EQ(found.hosts.size(), 5U);
+  for (std::size_t host = 0; host < 5; ++host)
+    EXPECT_EQ(found.hosts[host].needed_bytes, (host < 4 ? 10U : 8U) * 32 * 2) << host;
+}
 
 TEST_F(Load, AGridThatRefinesTheMeshReadsWhatIsNeeded) {
   const LoadCost found = cost("fsdp=4,tensor=2");
