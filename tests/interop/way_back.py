@@ -158,7 +158,8 @@ def forms_of(tree):
     weights = tree["params"]["params"]
     aside = {"decoder": {"decoder_norm": weights["decoder"]["decoder_norm"]}}  # like a variable that isn't a parameter
     rest = {**weights, "decoder": {name: value for name, value in weights["decoder"].items() if name != "decoder_norm"}}
-    sft = {**boxed(weights), "rngs": {"params": {"key": {"value": numpy.arange(2, dtype=numpy.uint32)}}}}
+    generator = {"params": {"key": {"value": numpy.arange(2, dtype=numpy.uint32)}}}
+    sft = {**boxed(weights), "rngs": generator, "dropout_rngs": generator}
     moments = {"count": numpy.int32(3), "mu": {"params": weights}, "nu": {"params": weights}}
     return {
         "pretraining": {"items": {"params": {"params": rest}, "step": numpy.int32(3), "opt_state": [moments, None],
@@ -193,7 +194,7 @@ def trainers_forms(tool):
             tool.expect(interop.tensors_of(back) == source, f"{what}: other tensors")
             tool.run("verify", back, run)
             if "model_params" in items:
-                tool.expect(any("1 arrays of random" in note and "rngs.params.key.value" in note for note in notes), f"{what}: {notes}")
+                tool.expect(any("2 arrays of random" in note and "dropout_rngs.params.key.value" in note for note in notes), f"{what}: {notes}")
                 tool.expect(any("left out" in note and "optimizer_state" in note for note in notes), f"{what}: {notes}")
                 tool.run("reshard", run, again, "--mesh", "fsdp=2", *config, status=3)  # which item?
                 moments = tool.path(f"forms-{layers}-{form}-optimizer")

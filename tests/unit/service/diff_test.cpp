@@ -2,6 +2,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <random>
 #include <string>
@@ -228,6 +229,20 @@ TEST_F(DiffTest, AFileOfEitherSideThatChangesMeanwhileIsAnError) {
     write_text(file, text);
   }
   EXPECT_TRUE(compare(source_, other).equal());
+}
+
+// A side that names its own step keeps it.
+TEST_F(DiffTest, TheStepIsForSidesThatNameNone) {
+  const std::string run = convert_to("run");
+  std::filesystem::copy(run + "/0", run + "/5", std::filesystem::copy_options::recursive);
+  SourceName first(run);
+  first.step = 0;
+  DiffOptions options;
+  options.step = 5;
+  const DiffResult found = diff(first, run, options, run_to(""), quiet_);
+  EXPECT_EQ(found.a.step, 0U);
+  EXPECT_EQ(found.b.step, 5U);
+  EXPECT_TRUE(found.equal());
 }
 
 bool differs(const DiffResult& result, const std::string& name, StructureDiff::Kind kind) {

@@ -1,6 +1,7 @@
 // Tests the sources that convert and link accept.
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <utility>
 
@@ -157,6 +158,49 @@ TEST_F(SourceTest, ACheckpointWithoutAConfigSaysSo) {
   back.tree.config_name = join_path(source_, "config.json");
   back.tree.config_text = read_file(back.tree.config_name);
   EXPECT_FALSE(says());
+}
+
+// Stops a run as soon as it has committed something.
+class StopsSoon final : public Reporter {
+ public:
+  void advanced(std::uint64_t /*bytes*/) override { stop_ = true; }
+  const std::atomic<bool>* stop() const { return &stop_; }
+
+ private:
+  std::atomic<bool> stop_ = false;
+};
+
+// A tree has many files. Its record has the inode of each.
+TEST_F(SourceTest, AStoppedExportGoesOnUnlessAFileOfTheTreeChanged) {
+  convert_from(source_, dir_ / "tree");
+  PlanOptions back;
+  back.target = "safetensors";
+  back.mapping.scheme = "hf";
+  Limits limits = small_limits();
+  limits.merge_bytes = limits.commit_bytes = std::uint64_t{4} << 10;
+  QuietReporter quiet;
+  RunOptions run = to_output(dir_ / "back");
+  run.limits = &limits;
+  run.jobs = 1;
+  const auto stopped = [&] {
+    StopsSoon soon;
+    RunOptions first = run;
+    first.stop = soon.stop();
+    return catch_error([&] { hfshard::convert(dir_ / "tree", back, first, soon); }).code();
+  };
+  run.resume = true;
+  EXPECT_EQ(stopped(), ErrorCode::cancelled);
+  const ConvertReport report = hfshard::convert(dir_ / "tree", back, run, quiet);
+  EXPECT_TRUE(report.run.published);
+  EXPECT_GT(report.run.skipped_bytes, 0U);
+
+  run.out = dir_ / "other";
+  EXPECT_EQ(stopped(), ErrorCode::cancelled);
+  const std::string data = dir_ / "tree/0/items/d/00000";
+  write_text(data + ".new", read_file(data));
+  std::filesystem::rename(data + ".new", data);
+  const Error changed = catch_error([&] { hfshard::convert(dir_ / "tree", back, run, quiet); });
+  EXPECT_EQ(changed.code(), ErrorCode::conflict) << changed.format();
 }
 
 TEST_F(SourceTest, AConfigSaysHowLargeArraysWithTheModelsNamesAre) {
