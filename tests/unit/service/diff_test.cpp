@@ -2,7 +2,6 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <random>
 #include <string>
@@ -229,59 +228,6 @@ TEST_F(DiffTest, AFileOfEitherSideThatChangesMeanwhileIsAnError) {
     write_text(file, text);
   }
   EXPECT_TRUE(compare(source_, other).equal());
-}
-
-// A side that names its own step keeps it.
-TEST_F(DiffTest, TheStepIsForSidesThatNameNone) {
-  const std::string run = convert_to("run");
-  std::filesystem::copy(run + "/0", run + "/5", std::filesystem::copy_options::recursive);
-  SourceName first(run);
-  first.step = 0;
-  DiffOptions options;
-  options.step = 5;
-  const DiffResult found = diff(first, run, options, run_to(""), quiet_);
-  EXPECT_EQ(found.a.step, 0U);
-  EXPECT_EQ(found.b.step, 5U);
-  EXPECT_TRUE(found.equal());
-}
-
-bool differs(const DiffResult& result, const std::string& name, StructureDiff::Kind kind) {
-  return std::ranges::any_of(result.structure, [&](const StructureDiff& item) {
-    return item.name == name && item.kind == kind;
-  });
-}
-
-// Files of a run that hold no arrays: metadata of its root, and items of a step.
-TEST_F(DiffTest, FilesAroundTheArraysAreCompared) {
-  using Around = StructureDiff::Kind;
-  const std::string a = convert_to("a");
-  const std::string b = convert_to("b");
-  const std::string root = "metadata/_ROOT_METADATA";
-  const auto has = [](const char* value) {
-    return fmt::format(R"({{"custom_metadata": {{"run": "{}"}}}})", value);
-  };
-  write_text(join_path(a, root), has("x"));
-  EXPECT_TRUE(differs(compare(a, b), root, Around::only_a));
-  EXPECT_TRUE(differs(compare(b, a), root, Around::only_b));
-  write_text(join_path(b, root), has("y"));
-  EXPECT_TRUE(differs(compare(a, b), root, Around::differs));
-  EXPECT_TRUE(compare(a + "/0", b + "/0").equal()) << "only steps are named";
-  write_text(join_path(b, root), has("x"));
-  EXPECT_TRUE(compare(a, b).equal());
-
-  const std::string item = "0/loader/state.json";
-  write_text(join_path(a, item), R"({"at": 1, "of": 2})");
-  EXPECT_TRUE(differs(compare(a, b), "loader", Around::only_a));
-  write_text(join_path(b, item), R"({"at": 2, "of": 2})");
-  EXPECT_TRUE(differs(compare(a, b), "loader/state.json", Around::differs)) << "of equal length";
-  write_text(join_path(b, item), R"({"of": 2,   "at": 1})");
-  EXPECT_TRUE(compare(a, b).equal()) << "the same JSON";
-  // Each names its own path.
-  write_text(join_path(a, "0/loader/commit_success.txt"), "a");
-  write_text(join_path(b, "0/loader/commit_success.txt"), "b");
-  EXPECT_TRUE(compare(a, b).equal());
-  write_text(join_path(b, "0/loader/more"), "");
-  EXPECT_TRUE(differs(compare(a, b), "loader", Around::differs)) << "other files";
 }
 
 TEST_F(DiffTest, NamesShapesAndDtypesAreDifferences) {

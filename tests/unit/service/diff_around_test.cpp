@@ -1,0 +1,96 @@
+// Runs can differ besides their arrays: in steps, metadata of the root, and other items.
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "support/temp_dir.h"
+#include "unit/run/run_support.h"
+
+#include "hfshard/hfshard.h"
+
+namespace hfshard {
+namespace {
+
+class DiffAroundTest : public testing::Test {
+ protected:
+  RunOptions run_to(const std::string& out) const {
+    RunOptions run;
+    run.out = out;
+    run.limits = &limits_;
+    run.scratch_directory = dir_.path();
+    return run;
+  }
+  std::string convert_to(const std::string& out) {
+    hfshard::convert(source_, small_options(), run_to(dir_ / out), quiet_);
+    return dir_ / out;
+  }
+  DiffResult compare(const SourceName& a, const SourceName& b, const DiffOptions& options = {}) {
+    return diff(a, b, options, run_to(""), quiet_);
+  }
+
+  TempDir dir_;
+  Limits limits_ = small_limits();
+  Reporter quiet_;
+  std::string source_ = copy_fixture("qwen3", dir_ / "source");
+};
+
+bool differs(const DiffResult& result, const std::string& name, StructureDiff::Kind kind) {
+  return std::ranges::any_of(result.structure, [&](const StructureDiff& item) {
+    return item.name == name && item.kind == kind;
+  });
+}
+
+// A side that names its own step keeps it.
+TEST_F(DiffAroundTest, TheStepIsForSidesThatNameNone) {
+  const std::string run = convert_to("run");
+  std::filesystem::copy(run + "/0", run + "/5", std::filesystem::copy_options::recursive);
+  SourceName first(run);
+  first.step = 0;
+  DiffOptions options;
+  options.step = 5;
+  const DiffResult found = compare(first, run, options);
+  EXPECT_EQ(found.a.step, 0U);
+  EXPECT_EQ(found.b.step, 5U);
+  EXPECT_TRUE(found.equal());
+}
+
+// Files of a run that hold no arrays: metadata of its root, and items of a step.
+TEST_F(DiffAroundTest, FilesAroundTheArraysAreCompared) {
+  using Around = StructureDiff::Kind;
+  const std::string a = convert_to("a");
+  const std::string b = convert_to("b");
+  const std::string root = "metadata/_ROOT_METADATA";
+  const auto has = [](const char* value) {
+    return fmt::format(R"({{"custom_metadata": {{"run": "{}"}}}})", value);
+  };
+  write_text(join_path(a, root), has("x"));
+  EXPECT_TRUE(compare(a + "/0/items", b + "/0").equal()) << "one path is the item's own";
+  EXPECT_TRUE(differs(compare(a, b), root, Around::only_a));
+  EXPECT_TRUE(differs(compare(b, a), root, Around::only_b));
+  write_text(join_path(b, root), has("y"));
+  EXPECT_TRUE(differs(compare(a, b), root, Around::differs));
+  EXPECT_TRUE(compare(a + "/0", b + "/0").equal()) << "only steps are named";
+  write_text(join_path(b, root), has("x"));
+  EXPECT_TRUE(compare(a, b).equal());
+
+  const std::string item = "0/loader/state.json";
+  write_text(join_path(a, item), R"({"at": 1, "of": 2})");
+  EXPECT_TRUE(differs(compare(a, b), "loader", Around::only_a));
+  write_text(join_path(b, item), R"({"at": 2, "of": 2})");
+  EXPECT_TRUE(differs(compare(a, b), "loader/state.json", Around::differs)) << "of equal length";
+  write_text(join_path(b, item), R"({"of": 2,   "at": 1})");
+  EXPECT_TRUE(compare(a, b).equal()) << "the same JSON";
+  // Each names its own path.
+  write_text(join_path(a, "0/loader/commit_success.txt"), "a");
+  write_text(join_path(b, "0/loader/commit_success.txt"), "b");
+  EXPECT_TRUE(compare(a, b).equal());
+  write_text(join_path(b, "0/loader/more"), "");
+  EXPECT_TRUE(differs(compare(a, b), "loader", Around::differs)) << "other files";
+}
+
+}  // namespace
+}  // namespace hfshard
