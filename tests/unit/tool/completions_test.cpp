@@ -45,6 +45,12 @@ TEST(Completions, EveryShellKnowsEveryOptionOfEveryCommand) {
     const std::string in_zsh = zsh.substr(from, zsh.find("\n}\n", from) - from);
     const std::string in_fish = (command->commands.empty() ? "__hfshard_in " : "__hfshard_at ") +
                                 join(words, " ") + "' -l ";
+    // A second colon makes a positional optional.
+    if (command->commands.empty() && !command->positionals.empty()) {
+      const Positional& first = command->positionals.front();
+      const std::string spec = (first.required ? "'1:" : "'1::") + std::string(first.name) + ":";
+      EXPECT_NE(in_zsh.find(spec), std::string::npos) << path << " " << spec;
+    }
     for (const Option& option : command->options) {
       EXPECT_EQ(std::ranges::count(options, option.name), 1) << path << " " << option.name;
       EXPECT_EQ(std::ranges::count(valued, option.name), option.value.empty() ? 0 : 1)
