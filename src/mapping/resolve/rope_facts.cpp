@@ -135,7 +135,7 @@ class RopeReader {
   }
 
   const Json* theta() const {
-    if (local_theta_ != nullptr || !has_main_theta_) return local_theta_;
+    if (!has_main_theta_) return local_theta_;
     if (const Json* own = own_key("rope_theta")) return own;
     if (const Json* stated = not_null(find_("rope_theta"))) return stated;
     return parameters_ == nullptr ? nullptr : not_null(parameters_->find("rope_theta"));
@@ -165,7 +165,7 @@ class RopeReader {
   const Json* scaling_;
   const Json* parameters_ = nullptr;
   const Json* local_theta_ = nullptr;
-  bool has_main_theta_ = true;  // or flat keys state the base of other layers
+  bool has_main_theta_ = true;  // or a flat base is of other layers, and only the local one counts
   bool replaces_ = false;
 };
 
