@@ -86,9 +86,7 @@ class Resolver {
   void require(const std::vector<Requirement>& list) const {
     for (const Requirement& item : list) {
       if (!item.expr.truth(bindings_)) {
-        throw Error(ErrorCode::unsupported, item.why)
-            .by_rule(item.expr.pointer())
-            .hint(fmt::format("the condition is {}", quote(item.expr.text())));
+        throw Error(ErrorCode::unsupported, item.why).by_rule(item.expr.pointer());
       }
     }
   }
