@@ -20,12 +20,18 @@ import maxtext_models
 SCHEME = "torchtitan"
 BACKENDS = {"attn_backend": "flex", "moe_comm_backend": "standard"}
 # Places where a model's or a layer's dataclass has a setting. A layer of another kind doesn't have it.
-MODEL = {"dim": "dim", "vocab_size": "vocab_size", "enable_weight_tying": "enable_weight_tying"}
+MODEL = {"dim": "dim", "vocab_size": "vocab_size", "enable_weight_tying": "enable_weight_tying", "norm_eps": "norm.eps"}
 LAYER = {
     "n_heads": "attention.n_heads", "n_kv_heads": "attention.n_kv_heads", "head_dim": "attention.rope.dim",
     "rope_theta": "attention.rope.theta", "q_lora_rank": "attention.q_lora_rank", "kv_lora_rank": "attention.kv_lora_rank",
+    "qk_nope_head_dim": "attention.qk_nope_head_dim", "v_head_dim": "attention.v_head_dim", "mscale": "attention.mscale",
     "hidden_dim": "feed_forward.w1.out_features", "num_experts": "moe.num_experts", "top_k": "moe.router.top_k",
-    "moe_hidden_dim": "moe.routed_experts.inner_experts.hidden_dim"}
+    "score_func": "moe.router.score_func", "route_norm": "moe.router.route_norm", "route_scale": "moe.router.route_scale",
+    "num_expert_groups": "moe.router.num_expert_groups", "num_limited_groups": "moe.router.num_limited_groups",
+    "moe_hidden_dim": "moe.routed_experts.inner_experts.hidden_dim", "rope_scaling": "attention.rope.scaling"}
+# Settings of the scaling that a layer has.
+SCALING = {"none": [], "llama": ["scaling_factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"],
+           "yarn": ["rope_factor", "beta_fast", "beta_slow", "original_seq_len", "truncate"]}
 
 
 def at(config, path):
@@ -46,6 +52,13 @@ def settings_of(module, config):
         values = [value for value in (at(layer, path) for layer in config.layers) if value is not None]
         if values:
             found[name] = values[0]
+    if "num_experts" in found:  # without groups, one
+        found = {"num_expert_groups": 1, "num_limited_groups": 1, **found}
+    for name in SCALING[found.get("rope_scaling", "none")]:
+        found[name] = next(at(layer, f"attention.rope.{name}") for layer in config.layers if at(layer, "attention.rope"))
+    if found.get("q_lora_rank") is not None:  # DeepSeek's
+        found["n_dense_layers"] = sum(at(layer, "moe") is None for layer in config.layers)
+        found["num_shared_experts"] = at(config.layers[-1], "moe.shared_experts.w1.out_features") // found["moe_hidden_dim"]
     explicit = [value for value in (at(layer, "attention.head_dim") for layer in config.layers) if value]
     if explicit:  # rotary embeddings can rotate a part of each head
         found["head_dim"] = explicit[0]

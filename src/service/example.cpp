@@ -40,8 +40,8 @@ constexpr std::uint64_t mix(std::uint64_t x) noexcept {
   return x ^ (x >> 31);
 }
 
-// Bits of an index, which every model's tables have, such as 0 to 7 for an expert.
-constexpr std::uint64_t kIndices = 7;
+// Bits of an index, which every model's tables have, such as 0 to 3 for an expert.
+constexpr std::uint64_t kIndices = 3;
 
 // Turns 64 random bits into values. It clears the bits outside of `keep`. Then `add` raises the
 // three remaining exponent bits to 2^-8 .. 2^-1. No sum carries into the sign.

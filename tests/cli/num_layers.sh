@@ -34,7 +34,7 @@ example gemma2 pairs
 show plan pairs --num-layers 7
 show plan in --num-layers 2 --scheme hf
 show link in --num-layers 2 --in-place --side-file
-sed 's/"L": /"Layers": /; s/\bL\b/Layers/g; s/"use": \["decoder", /"use": [/; s/"dims": {/"dims": {"D": "hidden_size", "H": "num_attention_heads", "h": "head_dim", "F": "intermediate_size", "Layers": "num_hidden_layers", /' \
+sed 's/"L": /"Layers": /; s/\bL\b/Layers/g; s/"use": \["decoder", /"use": [/; s/"dims": {/"dims": {"D": "hidden_size", "H": "num_attention_heads", "F": "intermediate_size", "Layers": "num_hidden_layers", /' \
   "$TESTS/../mappings/qwen3.json" | sed 's/\["layers", "norms"/[{"part": "layers", "dims": {"L": "Layers"}}, "norms"/' > own.json
 example qwen3 uncounted
 show plan uncounted --mapping own.json --num-layers 2

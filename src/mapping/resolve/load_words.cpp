@@ -46,6 +46,12 @@ std::string list_text(const Json& list) {
   return "[" + join(out, ",") + "]";
 }
 
+std::string fact_text(const Json& value) {
+  return value.is_string()  ? value.as_string()
+         : value.is_array() ? list_text(value)
+                            : dump_json(value);
+}
+
 std::optional<double> number_of(const ExprValue& value) {
   if (const auto* whole = std::get_if<std::int64_t>(&value)) return static_cast<double>(*whole);
   if (const auto* real = std::get_if<double>(&value)) return *real;
@@ -146,13 +152,12 @@ class Adviser {
                              loader_name(scheme_.name, model_.options()), join(others, ", "));
   }
 
-  // For a loader whose models have fixed sizes: names the one with the same sizes.
+  // For a loader whose models have fixed sizes: names the one with the same sizes. Warns if it
+  // computes otherwise.
   void name_same() {
-    choose(model_);
-    const LoaderModel* same = nullptr;
-    for (const LoaderModel& candidate : facts_.models) {
-      if (!out_.names.empty() && candidate.name == out_.names.front()) same = &candidate;
-    }
+    const LoaderModel* same =
+        choose(model_, [&](const Wanted& item) { return is_among(known_.computed, item.name); });
+    if (same != nullptr) warn_computed(*same);
     if (same == nullptr) {
       if (!facts_.models.empty()) note_sizes();
     } else if (const Json* flavor = same->settings->find(kFlavor); flavor != nullptr) {
@@ -167,6 +172,20 @@ class Adviser {
       say(known_.model, same->name);
     }
     if (!known_.always.empty()) out_.words.push_back(known_.always);
+  }
+
+  void warn_computed(const LoaderModel& model) {
+    std::vector<std::string> has;
+    std::vector<std::string> says;
+    for (const Wanted& item : differing(model, compared(model_))) {
+      const Json* value = facts_.value(model.settings, item.name);
+      has.push_back(item.name + "=" + (value == nullptr ? "none" : fact_text(*value)));
+      says.push_back(item.name + "=" + value_text(item.value));
+    }
+    if (has.empty()) return;
+    out_.warnings.push_back(
+        fmt::format("{}'s {} has {}, but this model needs {}: logits will differ", known_.name,
+                    model.name, join(has, " "), join(says, " ")));
   }
 
   void note_sizes() {
@@ -201,32 +220,44 @@ class Adviser {
     return own != nullptr && own->as_bool() != stacked_;
   }
 
-  bool fixed_alike(const LoaderModel& candidate, const std::vector<Wanted>& all) const {
-    return std::ranges::all_of(all, [&](const Wanted& item) {
-      return !is_among(known_.fixed, item.name) ||
-             same_value(facts_.value(candidate.settings, item.name), item.value);
+  // Returns the settings by which models are compared.
+  std::vector<Wanted> compared(const Bindings& model) const {
+    std::vector<Wanted> all = evaluated(scheme_.settings, model);
+    std::erase_if(all, [&](const Wanted& item) {
+      return item.name == known_.stacked || is_among(known_.free, item.name);
     });
+    return all;
+  }
+
+  std::vector<Wanted> differing(const LoaderModel& candidate,
+                                const std::vector<Wanted>& all) const {
+    std::vector<Wanted> out;
+    std::ranges::copy_if(all, std::back_inserter(out), [&](const Wanted& item) {
+      return !same_value(facts_.value(candidate.settings, item.name), item.value);
+    });
+    return out;
   }
 
   // Returns the loader's model with the fewest settings that differ from those of `model`. Models
   // without differences are its names.
   const LoaderModel* choose(const Bindings& model) {
-    std::vector<Wanted> all = evaluated(scheme_.settings, model);
-    std::erase_if(all, [&](const Wanted& item) {
-      return item.name == known_.stacked || is_among(known_.free, item.name);
-    });
+    return choose(model, [&](const Wanted& item) { return !is_among(known_.fixed, item.name); });
+  }
+
+  // The same among those that differ only in what `may_differ`.
+  template <typename Condition>
+  const LoaderModel* choose(const Bindings& model, const Condition& may_differ) {
+    const std::vector<Wanted> all = compared(model);
     const LoaderModel* nearest = nullptr;
-    std::ptrdiff_t fewest = 0;
+    std::size_t fewest = 0;
     for (const LoaderModel& candidate : facts_.models) {
-      if (!may_be(scheme_.model_names, candidate.name, model) || !fixed_alike(candidate, all))
-        continue;
-      const auto differ = std::ranges::count_if(all, [&](const Wanted& item) {
-        return !same_value(facts_.value(candidate.settings, item.name), item.value);
-      });
-      if (differ == 0) out_.names.push_back(candidate.name);
-      if (nearest != nullptr && differ >= fewest) continue;
+      if (!may_be(scheme_.model_names, candidate.name, model)) continue;
+      const std::vector<Wanted> differ = differing(candidate, all);
+      if (!std::ranges::all_of(differ, may_differ)) continue;
+      if (differ.empty()) out_.names.push_back(candidate.name);
+      if (nearest != nullptr && differ.size() >= fewest) continue;
       nearest = &candidate;
-      fewest = differ;
+      fewest = differ.size();
     }
     return nearest;
   }

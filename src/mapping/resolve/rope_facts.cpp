@@ -182,7 +182,7 @@ std::optional<ExprValue> standard(const std::string& key) {
 struct Sections {
   std::string_view models;
   std::array<std::int64_t, 3> sizes;
-  double part;  // rotated part of a head
+  double part;  // rotated part of a head; 1 if partial_rotary_factor doesn't count
 };
 constexpr Sections kSections[] = {{"qwen3_5", {11, 11, 10}, 0.25}, {"", {24, 20, 20}, 1}};
 
@@ -208,7 +208,8 @@ std::optional<std::string> fitted_sections(const ConfigKey& find, const RopeRead
   const std::string name = model != nullptr && model->is_string() ? model->as_string() : "";
   const Sections& usual = *std::ranges::find_if(
       kSections, [&](const Sections& item) { return name.starts_with(item.models); });
-  const auto part = reader.number("partial_rotary_factor").value_or(usual.part);
+  const double part =
+      usual.part < 1 ? reader.number("partial_rotary_factor").value_or(usual.part) : 1;
   const auto half = static_cast<std::int64_t>(static_cast<double>(head->as_int()) * part) / 2;
   const Json* list = reader.find("mrope_section");
   if (list != nullptr && !stated_sections(list)) return std::nullopt;

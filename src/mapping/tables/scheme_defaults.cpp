@@ -170,7 +170,8 @@ LoaderOptions loader_options(std::string_view scheme) {
     *word = word_of(scheme, key);
   }
   for (const auto& [key, list] :
-       {std::pair{"run", &out.run}, std::pair{"fixed", &out.fixed}, std::pair{"free", &out.free}}) {
+       {std::pair{"run", &out.run}, std::pair{"fixed", &out.fixed}, std::pair{"free", &out.free},
+        std::pair{"computed", &out.computed}}) {
     if (const std::string words = word_of(scheme, key); !words.empty()) *list = split(words, ' ');
   }
   return out;

@@ -83,6 +83,8 @@ struct LoaderOptions {
   std::vector<std::string> run;
   std::vector<std::string> fixed;  ///< must be equal to share a name
   std::vector<std::string> free;   ///< may differ
+  /// Change what a model computes, and none of its tensors.
+  std::vector<std::string> computed;
 };
 LoaderOptions loader_options(std::string_view scheme);
 

@@ -110,7 +110,10 @@ TEST(LoadAdvice, AFractionWhereNoneIsTakenIsRoundedAndSaid) {
 // Models of torchtitan, which only accepts a config's name, without sizes.
 LoadAdvice torchtitans(const std::string& config) {
   MappingTable table = with_members(
-      R"("settings": {"dim": "D", "n_layers": "L"}, "model_names": [["llama3*", "true"]])");
+      R"("settings": {"dim": "D", "n_layers": "L", "rope_theta": "rope.theta ?? null",
+                      "rope_scaling": "rope.type == 'default' ? 'llama' : rope.type",
+                      "mscale": "mscale ?? null"},
+         "model_names": [["llama3*", "true"]])");
   table.schemes.front().name = "torchtitan";
   return advice_of(table, false, config);
 }
@@ -130,7 +133,25 @@ TEST(LoadAdvice, ALoaderWithoutSettingsIsNamedTheConfigThatIsTheSame) {
   EXPECT_EQ(none.words, (Words{"--checkpoint.enable"}));
   EXPECT_EQ(none.note,
             "torchtitan has no model of these sizes; add a flavor and a config with dim=4096 "
-            "n_layers=31.");
+            "n_layers=31 rope_scaling=llama.");
+}
+
+TEST(LoadAdvice, AModelThatOnlyComputesOtherwiseFitsWithAWarning) {
+  const LoadAdvice theta =
+      torchtitans(R"({"hidden_size": 4096, "num_hidden_layers": 32, "rope_theta": 1e6})");
+  EXPECT_TRUE(theta.names.empty());
+  EXPECT_EQ(theta.words, (Words{"--module=llama3", "--config=llama3_8b", "--checkpoint.enable"}));
+  EXPECT_EQ(theta.note, "");
+  EXPECT_EQ(theta.warnings,
+            (Words{"torchtitan's llama3_8b has rope_theta=500000, but this model needs "
+                   "rope_theta=1000000: logits will differ"}));
+  const LoadAdvice two = torchtitans(
+      R"({"hidden_size": 2048, "num_hidden_layers": 16, "mscale": 0.5,
+          "rope_scaling": {"type": "yarn", "factor": 2.5}})");
+  EXPECT_EQ(two.words, (Words{"--checkpoint.enable"}));
+  EXPECT_EQ(two.warnings,
+            (Words{"torchtitan's llama3:1B has mscale=none rope_scaling=llama, but this model "
+                   "needs mscale=0.5 rope_scaling=yarn: logits will differ"}));
 }
 
 TEST(LoadAdvice, WarnsWithWhatConfigJsonSays) {

@@ -166,10 +166,9 @@ TEST(CompileModel, AShapeThatContradictsTheConfigNamesItsKey) {
 TEST(CompileModel, AShapeThatNoKeyExplainsNamesAllKeys) {
   FakeCatalog catalog = qwen3();
   catalog.get(kQuery).shape = {41, 26};
-  EXPECT_EQ(
-      failure(catalog).sentence(),
-      "config.json implies a size of 40 (num_attention_heads, head_dim, hidden_size), and the "
-      "tensor has 41 (41x26), which is larger");
+  EXPECT_EQ(failure(catalog).sentence(),
+            "config.json implies a size of 40 (num_attention_heads, head_dim), and the "
+            "tensor has 41 (41x26), which is larger");
   catalog.get(kQuery).shape = {40, 27};
   EXPECT_EQ(failure(catalog).sentence(),
             "hidden_size in config.json is 26, and the tensor has 27 (40x27), which is larger");
