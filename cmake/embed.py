@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """embed.py OUT.cpp MAPPINGS_DIR: writes one .cpp that holds every mappings/*.json: families, common.json, loaders.json and the proof; not the schema, which is for editors."""
+import json
 import pathlib
 import sys
 
@@ -22,7 +23,8 @@ def main():
     lines.append("const std::vector<FamilyFile>& embedded_families() {")
     lines.append("  static const std::vector<FamilyFile> families = {")
     for path in families:
-        lines.append(f'    {{"{path.stem}", "mappings/{path.name}", {literal(path)}}},')
+        match = json.dumps(json.loads(path.read_bytes())["match"])
+        lines.append(f'    {{"{path.stem}", "mappings/{path.name}", {literal(path)}, {json.dumps(match)}}},')
     lines.append("  };")
     lines.append("  return families;")
     lines.append("}")

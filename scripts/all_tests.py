@@ -23,8 +23,9 @@ SKIP_STATUS = 77
 PREFIXED = {"DEPENDS", "FIXTURES_REQUIRED", "FIXTURES_SETUP", "FIXTURES_CLEANUP"}
 
 SANITIZER_ENVIRONMENT = {
+    # Eight frames of each allocation, not thirty: most of the time of a test that parses a lot of JSON went there.
     "asan": [
-        "ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1",
+        "ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:malloc_context_size=8",
         "UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1",
     ],
     # At the exit of a process, its threads are watched for 100 ms instead of a second, since hundreds of processes run.

@@ -35,8 +35,8 @@ std::vector<std::string> texts(const Json* json) {
 }
 
 Match match_of(const FamilyFile& file) {
-  const Json json = parse_json(file.text, file.path);
-  const Json& match = json.at("match");
+  const Json match = file.match.empty() ? parse_json(file.text, file.path).at("match")
+                                        : parse_json(file.match, file.path);
   return {&file, texts(match.find("model_type")), texts(match.find("architectures"))};
 }
 

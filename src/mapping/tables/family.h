@@ -11,6 +11,7 @@ struct FamilyFile {
   std::string_view name;  ///< "qwen3"
   std::string_view path;  ///< "mappings/qwen3.json", for errors
   std::string_view text;
+  std::string_view match = {};  ///< its member `match`; empty for a file that isn't built in
 };
 
 /// Returns all built-in families, sorted by name. CMake generates them from mappings/*.json.

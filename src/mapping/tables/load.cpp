@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/last_made.h"
 #include "base/text.h"
 #include "mapping/tables/expand.h"
 #include "mapping/tables/load_decode.h"
@@ -347,8 +348,12 @@ bool Scheme::differs_by_release(bool stacked) const {
 }
 
 MappingTable load_table(const FamilyFile& file) {
-  const ExpandedFamily family = expand_family(file);
-  return TableLoader(family, file).load();
+  const auto load = [&] { return TableLoader(expand_family(file), file).load(); };
+  const auto is_same = [&](const FamilyFile& one) { return one.text.data() == file.text.data(); };
+  if (std::ranges::none_of(embedded_families(), is_same)) return load();
+  // A command asks for the same built-in table several times.
+  static LastMade<const char*, MappingTable> kept;
+  return kept.get(file.text.data(), load);
 }
 
 bool is_norm_scale(std::string_view target, const Pattern& pattern) noexcept {
