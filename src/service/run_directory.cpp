@@ -48,20 +48,23 @@ std::vector<std::string> known_below(const std::string& place,
   return out;
 }
 
-// Returns the first few directories below a place that are trees of arrays, or of runs, with any
-// name. Another message covers models.
+// Returns the first few directories below a place that are checkpoints or runs, with any name. None
+// if all are models: another message covers those.
 std::vector<std::string> checkpoints_below(const std::string& place,
                                            const std::vector<std::string>& names) {
   constexpr std::size_t kMost = 4;
   std::vector<std::string> out;
+  bool has_tree = false;
   for (const std::string& name : names) {
     const StorePath below = join_path(place, name);
     if (out.size() == kMost) break;
     if (name.starts_with('.') || !below.is_directory() || below.is_closed()) continue;
-    if (tree_format(below) != nullptr || !known_below(below.name(), below.list()).empty())
-      out.push_back(name);
+    const bool is_tree =
+        tree_format(below) != nullptr || !known_below(below.name(), below.list()).empty();
+    has_tree = has_tree || is_tree;
+    if (is_tree || recognise(below)) out.push_back(shell_word(join_path(place, name)));
   }
-  return out;
+  return has_tree ? out : std::vector<std::string>();
 }
 
 }  // namespace
@@ -75,9 +78,10 @@ std::string checkpoint_of_run(const std::string& place) {
   if (found.empty()) {
     const std::vector<std::string> below = checkpoints_below(place, names);
     if (below.empty()) return place;
-    throw Error(ErrorCode::not_found, "the directory isn't a checkpoint; it contains several")
+    throw Error(ErrorCode::not_found, "the directory isn't a checkpoint")
         .in_file(place)
-        .hint("pass one of the directories below it: " + join(below, ", "));
+        .hint(below.size() == 1 ? "the checkpoint is below it: pass " + below.front()
+                                : "pass one of the checkpoints below it: " + join(below, ", "));
   }
   throw Error(ErrorCode::bad_input,
               fmt::format("the directory has {} checkpoints: {}", found.size(), join(found, ", ")))

@@ -354,6 +354,16 @@ std::string with_organization(const std::string& word) {
   return fmt::format("{}/{}", found->meant, word);
 }
 
+// Returns ORG/NAME for `ORG/NAME/`, as after a completed directory, or an empty text.
+std::string without_slash(const std::string& word) {
+  if (!word.ends_with('/')) return {};
+  std::string name = word.substr(0, word.size() - 1);
+  std::error_code ignored;
+  const bool is_name = std::ranges::count(name, '/') == 1 && !name.starts_with('.') &&
+                       !name.starts_with('/') && !name.ends_with('/');
+  return is_name && !std::filesystem::exists(word, ignored) ? name : std::string();
+}
+
 // Returns the line with the full name of a model that wasn't found, or an empty text.
 std::string line_of_model(const Command& program, const Words& words, const Error& error) {
   const bool fetches = error.code() == ErrorCode::usage && !words.empty() && words[0] == "fetch";
@@ -361,7 +371,8 @@ std::string line_of_model(const Command& program, const Words& words, const Erro
   Words line = words;
   for (std::size_t i = 1; i < line.size(); ++i) {
     if (!fetches && line[i] != error.file()) continue;
-    std::string whole = with_organization(line[i]);
+    std::string whole = without_slash(line[i]);
+    if (whole.empty()) whole = with_organization(line[i]);
     if (whole.empty()) continue;
     line[i] = std::move(whole);
     return shell_line(program, line);
@@ -379,6 +390,29 @@ std::string line_in_order(const Command& program, const Words& words, const Erro
   Words line = words;
   std::swap(line[1], line[2]);
   return shell_line(program, line);
+}
+
+bool is_axis(const std::string& word) {
+  const std::size_t sign = word.find('=');
+  return sign != std::string::npos && sign > 0 && sign + 1 < word.size() &&
+         std::ranges::all_of(word.substr(0, sign),
+                             [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; }) &&
+         std::ranges::all_of(word.substr(sign + 1), is_digit);
+}
+
+// Joins axes of --mesh that are words of their own, as in `--mesh fsdp=8 tp=2`.
+Words with_one_mesh(const Words& words) {
+  Words out;
+  for (const std::string& word : words) {
+    const bool goes_on = out.size() >= 2 && out[out.size() - 2] == "--mesh" && is_axis(word) &&
+                         is_axis(out.back().substr(out.back().rfind(',') + 1));
+    if (goes_on) {
+      out.back() += ',' + word;
+    } else {
+      out.push_back(word);
+    }
+  }
+  return out;
 }
 
 Error with_hint(const Error& error, const std::string& hint) {
@@ -418,7 +452,10 @@ Error with_meant_line(const Command& program, const Words& words, const Error& e
   std::size_t at = 0;
   if (const Command* command = find_command(program, words, at))
     hint = had_otherwise(*command, words);
-  if (const auto meant = hint.empty() ? meant_words(program, words) : std::nullopt) {
+  const Words joined = with_one_mesh(words);
+  auto meant = hint.empty() ? meant_words(program, joined) : std::nullopt;
+  if (hint.empty() && !meant && joined != words) meant = joined;
+  if (meant) {
     at = 0;
     const Command* command = find_command(program, *meant, at);
     const bool bare = command != nullptr && at == meant->size() && !command->positionals.empty() &&

@@ -25,6 +25,7 @@ hint convert in out --mesh 16
 hint convert in out --mesh fsdp:4,tp:2
 hint convert in out --mesh fsdp16
 hint convert in out --mesh fsdp 16 --quiet
+hint convert in out --mesh fsdp=4 tp=2 --quiet
 hint plan in --load_mesh tp=2
 hint convert in out --force
 hint convert in out -f
@@ -70,6 +71,7 @@ echo "-- models of the Hub"
 hint convert Qwen3-8B out
 hint plan llama-3.1-8B --tp 2
 hint fetch gpt-oss-20b
+hint convert Qwen/Qwen3-0.6B/ out
 hint convert no-such-model out
 hint convert 'Qwen\Qwen3' out
 echo "-- places that are not read yet"

@@ -1,5 +1,7 @@
 #include "format/safetensors/open.h"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,6 +13,9 @@
 namespace hfshard::format::safetensors {
 namespace {
 
+// Files of checkpoints that a person may name instead of the directory.
+constexpr std::array kOfCheckpoints = {"config.json", "_METADATA", "manifest.ocdbt", ".metadata"};
+
 WeightHeader read_header(const StorePath& path, bool despite_loss,
                          const std::vector<std::string>& without) {
   SafetensorsHeader header = parse_safetensors(path, despite_loss, without);
@@ -20,10 +25,14 @@ WeightHeader read_header(const StorePath& path, bool despite_loss,
 
 Catalog open_file(const StorePath& location, const HeaderReader& read) {
   if (!location.name().ends_with(kSafetensorsFiles.ending)) {
+    const StorePath parent = location.parent();
+    const auto is_there = [&](const char* name) { return (parent / name).exists(); };
     throw Error(ErrorCode::unsupported,
                 "the file is neither a *.safetensors file nor one of torch.save")
         .in_file(location.text())
-        .hint(fmt::format("pass the directory {}, or a weight file", location.parent().name()));
+        .hint(std::ranges::any_of(kOfCheckpoints, is_there)
+                  ? fmt::format("pass the directory {}, or a weight file", parent.name())
+                  : "pass the directory of a checkpoint, or a weight file");
   }
   return open_hf_file(location, read);
 }

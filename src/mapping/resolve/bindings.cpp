@@ -1,6 +1,7 @@
 #include "mapping/resolve/bindings.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <utility>
 
@@ -25,6 +26,8 @@ constexpr std::string_view kOption = "option.";
 constexpr std::string_view kWhole = "config.";  // config.json itself, regardless of config_at
 constexpr std::string_view kUncut = "uncut.";   // the model with all its layers
 constexpr std::string_view kAny = "any";
+// Parts that --with names.
+constexpr std::array<std::string_view, 3> kParts = {"mtp", "vision", "audio"};
 constexpr std::string_view kRope = "rope.";  // rotary facts, as transformers reads them
 
 // Returns one step of a config path: a key of an object, or an index of a list.
@@ -118,14 +121,20 @@ void check_options(const MappingTable& table, const Bindings::Options& options) 
       continue;
     }
     if (check_release(name, value)) continue;  // the tree doesn't depend on the release
+    const bool is_part = value == "true";
+    const char* const kind = is_part ? "optional part" : "option";
     std::vector<std::string> own = table.options;
-    std::erase_if(own, [](const std::string& option) { return !releases_of(option).empty(); });
+    std::erase_if(own, [&](const std::string& option) {
+      return !releases_of(option).empty() ||
+             (is_part && std::ranges::find(kParts, option) == kParts.end());
+    });
     const std::vector<std::string> near = meant_names(name, own);
     throw Error(ErrorCode::usage,
-                fmt::format("family {} has no option {}", quote(table.family), quote(name)))
-        .hint(own.empty()    ? std::string("it doesn't have options")
-              : near.empty() ? "its options are " + join(own, ", ")
-                             : "did you mean " + join(near, " or ") + "?");
+                fmt::format("family {} has no {} {}", quote(table.family), kind, quote(name)))
+        .hint(own.empty()       ? fmt::format("it doesn't have {}s", kind)
+              : !near.empty()   ? "did you mean " + join(near, " or ") + "?"
+              : own.size() == 1 ? fmt::format("its only {} is {}", kind, own.front())
+                                : fmt::format("its {}s are {}", kind, join(own, ", ")));
   }
 }
 

@@ -291,7 +291,9 @@ class RuleCompiler {
     throw Error(ErrorCode::usage,
                 fmt::format("the rules cover only part of leaf {}", quote(target)))
         .in_tensor(name)
-        .hint("--include and --exclude must keep all of its source tensors or none");
+        .hint(
+            "--include and --exclude must keep all of its source tensors or none; for fewer "
+            "layers, pass --num-layers");
   }
 
   // Empty if the leaf is left out or a tensor is missing.
