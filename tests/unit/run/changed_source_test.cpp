@@ -14,6 +14,7 @@
 #include "bytes/local/syscalls.h"
 #include "run/check/read_back.h"
 #include "support/catch_error.h"
+#include "support/torch_checkpoint.h"
 #include "unit/run/run_support.h"
 
 namespace hfshard {
@@ -179,6 +180,30 @@ TEST_P(ChangedTree, IsNotOneThatIsLinkedToMeanwhile) {
 
 INSTANTIATE_TEST_SUITE_P(Formats, ChangedTree, testing::Values("orbax", "dcp"),
                          [](const auto& format) { return std::string(format.param); });
+
+// The plan id depends on the bytes of small files only. The record of a run has the inodes of all
+// files.
+TEST(ChangedTreeOfResume, IsRefusedIfTheTimeWasPutBack) {
+  const TempDir dir;
+  const std::string tree = dir / "tree";
+  const std::string out = dir / "out";
+  const Shape shape{3 << 19};
+  TorchCheckpoint torch;
+  torch.tensor("w", DType::u8, shape).part({0}, shape, std::string(shape.numel(), '\1'), false);
+  torch.write(tree);
+  PlanOptions anew;
+  anew.target = "dcp";
+  anew.mapping.scheme = "hf";
+  anew.tree.same = true;
+  const auto stopped = [](Stage stage, const Tile& /*tile*/) {
+    if (stage == Stage::commit) throw Error(ErrorCode::io, "a test");
+  };
+  EXPECT_THROW(convert(small_plan(tree, anew), to_output(out), stopped), Error);
+  edit_quietly(join_path(tree, TorchCheckpoint::kDataFile));
+  const Error error = catch_error([&] { convert(small_plan(tree, anew), to_output(out)); });
+  EXPECT_EQ(error.code(), ErrorCode::conflict) << error.format();
+  EXPECT_FALSE(exists(out));
+}
 
 // Data that was read before and after the kill must also be of one version.
 class ChangedSourceOfResume : public testing::Test {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "base/json.h"
 #include "support/temp_dir.h"
 #include "unit/run/run_support.h"
 
@@ -90,6 +91,58 @@ TEST_F(DiffAroundTest, FilesAroundTheArraysAreCompared) {
   EXPECT_TRUE(compare(a, b).equal());
   write_text(join_path(b, "0/loader/more"), "");
   EXPECT_TRUE(differs(compare(a, b), "loader", Around::differs)) << "other files";
+}
+
+// A path that ends in an item doesn't have to be the other side's item.
+TEST_F(DiffAroundTest, AnItemThatIsNamedByItsPathCanHaveAnotherName) {
+  const std::string a = convert_to("a");
+  const std::string b = convert_to("b");
+  std::filesystem::rename(a + "/0/items", a + "/0/average");
+  EXPECT_TRUE(compare(a + "/0/average", b + "/0").equal());
+  EXPECT_TRUE(compare(b + "/0", a + "/0/average").equal());
+  EXPECT_TRUE(differs(compare(a + "/0", b + "/0"), "", StructureDiff::Kind::differs));
+}
+
+// The side that selects an item has others next to it. The other side is a path to an item.
+TEST_F(DiffAroundTest, OneSelectedItemIsComparedWithoutTheItemsNextToIt) {
+  const std::string a = convert_to("a");
+  const std::string b = convert_to("b");
+  std::filesystem::copy(a + "/0/items", a + "/0/average", std::filesystem::copy_options::recursive);
+  SourceName average(a + "/0");
+  average.items = "average";
+  EXPECT_TRUE(compare(average, b + "/0/items").equal());
+  EXPECT_TRUE(compare(b + "/0/items", average).equal());
+}
+
+// Adds a node that isn't an array to a tree.
+void add_none(const std::string& tree) {
+  const std::string path = tree + "/0/items/_METADATA";
+  Json metadata = parse_json(read_text(path), path);
+  metadata["tree_metadata"]["('note',)"] = parse_json(
+      R"({"key_metadata": [{"key": "note", "key_type": 2}],
+          "value_metadata": {"skip_deserialize": true, "value_type": "None"}})",
+      "node");
+  write_text(path, dump_json(metadata));
+}
+
+TEST_F(DiffAroundTest, ANodeIsNotedOnlyIfTheOtherSideHasNoNodes) {
+  const std::string stacked = convert_to("stacked");
+  PlanOptions options = small_options();
+  options.mapping.stacked = false;
+  hfshard::convert(source_, options, run_to(dir_ / "separate"), quiet_);
+  add_none(stacked);
+  const auto noted = [&](const std::string& a, const std::string& b) {
+    const DiffResult found = compare(a, b);
+    EXPECT_TRUE(found.equal());
+    EXPECT_FALSE(found.through.empty());
+    return std::ranges::any_of(found.notes, [](const std::string& note) {
+      return note.find("can't hold them") != std::string::npos;
+    });
+  };
+  EXPECT_TRUE(noted(stacked, source_));
+  EXPECT_TRUE(noted(source_, stacked));
+  EXPECT_FALSE(noted(stacked, dir_ / "separate"));
+  EXPECT_FALSE(noted(dir_ / "separate", stacked));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "service/diff_sides.h"
 #include "support/catch_error.h"
 #include "support/safetensors_builder.h"
+#include "support/torch_checkpoint.h"
 #include "unit/run/run_support.h"
 
 #include "hfshard/hfshard.h"
@@ -323,6 +324,30 @@ TEST_F(DiffTest, EveryFlippedBitIsFound) {
   EXPECT_TRUE(compare(out, source_).equal());
 }
 
+// The parts are stored in reverse order, so the first one in the file is compared last.
+TEST_F(DiffTest, OfEqualDamagesTheFirstInTheFileIsNamed) {
+  const std::string elements(4000, '\1');
+  TorchCheckpoint torch;
+  torch.tensor("w", DType::u8, {4, 1000});
+  for (const std::uint64_t row : {3U, 2U, 1U, 0U}) torch.part({row, 0}, {1, 1000}, elements, false);
+  for (const char* name : {"a", "b"}) torch.write(dir_ / name);
+  const std::string file = join_path(dir_ / "b", TorchCheckpoint::kDataFile);
+  const std::string bytes = read_text(file);
+  const std::size_t first = bytes.find(elements.substr(0, 1000));
+  flip(file, first);
+  flip(file, first + bytes.size() / 2);  // the same element of another part
+  limits_.merge_bytes = 1;               // the parts are read one by one
+  RunOptions run = run_to("");
+  run.jobs = 1;
+  const DiffResult found = diff(dir_ / "a", dir_ / "b", DiffOptions{}, run, quiet_);
+  ASSERT_EQ(found.tensors.size(), 1U);
+  ASSERT_EQ(found.tensors[0].damage.size(), 1U);
+  const DiffDamage& damage = found.tensors[0].damage[0];
+  EXPECT_EQ(damage.places, 2U);
+  ASSERT_TRUE(damage.range);
+  EXPECT_LE(damage.range->begin, first);
+}
+
 // The arrays in a tree's other files are still compared.
 TEST_F(DiffTest, ADataFileThatIsShortOrGoneIsADifference) {
   PlanOptions torch;
@@ -381,6 +406,17 @@ TEST_F(DiffTest, AQuantizedModelIsWhatItDecodesTo) {
     EXPECT_TRUE(found.through.starts_with("B is ")) << found.through;
     EXPECT_TRUE(through.starts_with("A is ")) << through;
   }
+}
+
+// The rule for Gemma's norms adds 1 to bf16 values, and its result is f32.
+TEST_F(DiffTest, AComputedArrayHasTheDtypeOfItsResult) {
+  source_ = copy_fixture("gemma2", dir_ / "gemma");
+  const DiffResult found = compare(source_, convert_to("out"));
+  EXPECT_TRUE(found.equal());
+  const TensorDiff* norm = find(found, "params.params.decoder.decoder_norm.scale");
+  ASSERT_NE(norm, nullptr);
+  EXPECT_EQ(norm->a->dtype, DType::f32);
+  EXPECT_EQ(norm->b->dtype, DType::f32);
 }
 
 TEST_F(DiffTest, AMemoryBoundThatIsTooSmallIsRefused) {

@@ -19,14 +19,15 @@ struct ToolRun {
   Json json() const { return parse_json(out, "stdout"); }
 };
 
-/// Runs `hfshard arguments...` in the test's process.
-inline ToolRun run_tool(std::initializer_list<std::string> arguments) {
+/// Runs `hfshard arguments...` in the test's process. `limits`: RunOptions::limits.
+inline ToolRun run_tool(std::initializer_list<std::string> arguments,
+                        const Limits* limits = nullptr) {
   std::vector<const char*> argv{"hfshard"};
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
   ToolRun run;
-  run.status = tool_main(static_cast<int>(argv.size()), argv.data());
+  run.status = tool_main(static_cast<int>(argv.size()), argv.data(), limits);
   run.out = testing::internal::GetCapturedStdout();
   run.err = testing::internal::GetCapturedStderr();
   return run;

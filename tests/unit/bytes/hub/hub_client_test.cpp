@@ -264,15 +264,33 @@ TEST(HubClient, AFailureBetweenTwoTriesEndsTheWait) {
   EXPECT_THROW(client.ask_now({client.endpoint() + "/x", {}}), std::bad_alloc);
 }
 
+// A hub that has a file but doesn't send its bytes.
+const std::string kCommitOfBusyHub(40, 'a');
+void say_busy(int number, const OneAnswer::Say& say) {
+  say(number == 1 ? json_answer("x", fmt::format("X-Repo-Commit: {}\r\n", kCommitOfBusyHub))
+                  : std::string("HTTP/1.1 503 busy\r\nContent-Length: 0\r\n\r\n"));
+}
+
+TEST(HubReads, ARangeIsGivenUpAfterSixTriesThatMoveNothing) {
+  const OneAnswer hub(say_busy);
+  HubOptions options = options_of(hub);
+  options.download_timeout_seconds = 60;  // a busy machine isn't a failed try
+  HubClient client(options);
+  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
+                                              TreeFile{"f", 100, {}, {}, {}});
+  std::array<std::byte, 100> bytes{};
+  const HubRead read = client.reads().start(file, 0, bytes);
+  const Error error = catch_error([&] { read.wait(); });
+  EXPECT_EQ(error.code(), ErrorCode::network);
+  EXPECT_NE(error.sentence().find("hfshard tried 6 times"), std::string::npos) << error.format();
+  EXPECT_EQ(hub.asked(), 7) << "once for the place of the bytes";
+}
+
 TEST(HubReads, AFailureBetweenTwoTriesEndsEveryRead) {
-  const std::string commit(40, 'a');
-  const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
-    say(number == 1 ? json_answer("x", fmt::format("X-Repo-Commit: {}\r\n", commit))
-                    : std::string("HTTP/1.1 503 busy\r\nContent-Length: 0\r\n\r\n"));
-  });
+  const OneAnswer hub(say_busy);
   HubClient client(without_memory(options_of(hub)));
-  const auto file =
-      std::make_shared<HubFile>(&client, HubRepo{"o/m", commit}, TreeFile{"f", 100, {}, {}, {}});
+  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
+                                              TreeFile{"f", 100, {}, {}, {}});
   // More than begin at once: each one's end lets others begin.
   std::array<std::byte, 100> bytes{};
   std::vector<HubRead> reads;

@@ -1,0 +1,74 @@
+// Checkpoints that are laid out again keep their arrays and names.
+
+#include <gtest/gtest.h>
+
+#include "support/torch_checkpoint.h"
+#include "unit/run/run_support.h"
+
+#include "hfshard/hfshard.h"
+
+namespace hfshard {
+namespace {
+
+class AnewTest : public testing::Test {
+ protected:
+  RunOptions run_to(const std::string& out) const {
+    RunOptions run = to_output(out);
+    run.limits = &limits_;
+    return run;
+  }
+  std::string reshard(const std::string& source, const std::string& target) {
+    PlanOptions options;
+    options.target = target;
+    options.mapping.scheme = "hf";
+    options.tree.same = true;
+    const RunOptions run = run_to(dir_ / target);
+    hfshard::convert(source, options, run, quiet_);
+    return run.out;
+  }
+
+  TempDir dir_;
+  Limits limits_ = small_limits();
+  Reporter quiet_;
+};
+
+// Orbax can hold both names, because a key of a tree can have a dot.
+TEST_F(AnewTest, ANameCanBeginWithTheNameOfAnotherArray) {
+  const std::string bytes(16, '\1');
+  TorchCheckpoint torch;
+  for (const char* name : {"a", "a.b"})
+    torch.tensor(name, DType::u8, {16}).part({0}, {16}, bytes, false);
+  torch.write(dir_ / "torch");
+  const std::string tree = reshard(dir_ / "torch", "orbax");
+  const DiffResult found = diff(dir_ / "torch", tree, {}, run_to(""), quiet_);
+  EXPECT_TRUE(found.equal());
+  EXPECT_EQ(found.compared_tensors, 2U);
+}
+
+TEST_F(AnewTest, ATreeThatBecomesPlainArraysIsVerified) {
+  const std::string tree = dir_ / "tree";
+  hfshard::convert(copy_fixture("qwen3", dir_ / "source"), small_options(), run_to(tree), quiet_);
+  for (const char* target : {"dcp", "safetensors"}) {
+    const std::string out = reshard(tree, target);
+    const VerifyResult alone = verify(out, {}, run_to(""), quiet_);
+    EXPECT_TRUE(alone.differences.empty()) << target << ": " << alone.differences[0].what;
+    EXPECT_GT(alone.tensors, 10U);
+    EXPECT_TRUE(verify(out, tree, run_to(""), quiet_).differences.empty()) << target;
+  }
+}
+
+TEST_F(AnewTest, ATreeOfARecordedModelStillBecomesThatModel) {
+  const std::string source = copy_fixture("qwen3", dir_ / "source");
+  hfshard::convert(source, small_options(), run_to(dir_ / "tree"), quiet_);
+  PlanOptions back;
+  back.target = "safetensors";
+  back.mapping.scheme = "hf";
+  hfshard::convert(reshard(dir_ / "tree", "orbax"), back, run_to(dir_ / "back"), quiet_);
+  const DiffResult found = diff(source, dir_ / "back", {}, run_to(""), quiet_);
+  EXPECT_TRUE(found.equal());
+  EXPECT_TRUE(found.through.empty());
+  EXPECT_EQ(read_file(dir_ / "back/config.json"), read_file(source + "/config.json"));
+}
+
+}  // namespace
+}  // namespace hfshard
