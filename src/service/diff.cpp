@@ -80,8 +80,8 @@ class DiffReport {
     for (std::uint32_t leaf = 0; leaf < leaves.size(); ++leaf) {
       TensorDiff item;
       item.name = leaves[leaf].name;
-      item.a = {source_dtype(*pair_.left, leaf), leaves[leaf].shape};
-      item.b = {source_dtype(*pair_.right, leaf), leaves[leaf].shape};
+      item.a = {pair_.dtypes[leaf].left, leaves[leaf].shape};
+      item.b = {pair_.dtypes[leaf].right, leaves[leaf].shape};
       if (next != found.leaves.end() && next->leaf == leaf) add_found(*next++, item);
       add(std::move(item));
     }
@@ -89,15 +89,6 @@ class DiffReport {
   }
 
  private:
-  // Returns the leaf's dtype without the narrower dtype of the comparison.
-  static DType source_dtype(const Model& model, std::uint32_t leaf) {
-    const auto transfers = model.transfers_of(leaf);
-    const DType compared = model.leaves[leaf].dtype;
-    if (transfers.empty()) return compared;
-    const Transfer& first = model.transfers[transfers.front()];
-    return first.decode || !first.value.empty() ? compared : first.source_dtype;
-  }
-
   void add_found(LeafDifference& found, TensorDiff& item) {
     item.kind = found.damage.empty() ? TensorDiff::Kind::values : TensorDiff::Kind::damaged;
     item.damage = std::move(found.damage);

@@ -113,8 +113,9 @@ void note_uncompared(const DiffSide& side, std::string_view which, DiffResult& o
                   which, quoted_list(names)));
 }
 
-// Notes the nodes of a tree that aren't arrays, if the other side can have only arrays.
-void note_structure(const DiffSide& side, std::string_view which, DiffResult& out) {
+// Notes the nodes of a tree that aren't arrays, when only arrays are compared.
+void note_structure(const DiffSide& side, const DiffSide& other, std::string_view which,
+                    DiffResult& out) {
   if (side.catalog().structure == nullptr) return;
   const TreeStructure& tree = *side.catalog().structure;
   // hfshard's own trees have an empty node that loaders need, and metadata that hfshard records.
@@ -124,8 +125,11 @@ void note_structure(const DiffSide& side, std::string_view which, DiffResult& ou
   const auto note = [&](std::string_view what, const std::vector<std::string>& names) {
     if (names.empty()) return;
     out.notes.push_back(
-        fmt::format("not compared, since the other side can't hold them: the {} {} of {}", what,
-                    quoted_list(names), which));
+        fmt::format("not compared, since {}: the {} {} of {}",
+                    other.catalog().structure == nullptr
+                        ? "the other side can't hold them"
+                        : "the trees differ in layout, and their arrays are compared as a model's",
+                    what, quoted_list(names), which));
   };
   note("strings and empty nodes", found.nodes);
   if (!is_ours) note("custom metadata", found.custom_metadata);
@@ -339,8 +343,8 @@ void diff_objects(const DiffSide& a, const DiffSide& b,
   if (!alike) {
     note_uncompared(a, "A", out);
     note_uncompared(b, "B", out);
-    if (b.catalog().structure == nullptr) note_structure(a, "A", out);
-    if (a.catalog().structure == nullptr) note_structure(b, "B", out);
+    note_structure(a, b, "A", out);
+    note_structure(b, a, "B", out);
     if (out.through.empty() && !a.is_model && !b.is_model) diff_keys(a, b, is_wanted, out);
     return;
   }

@@ -70,6 +70,7 @@ class Pairing {
       out_.unlike.push_back({leaf, other});
       return;
     }
+    out_.dtypes.push_back({leaf.dtype, other.dtype});
     leaf.dtype = *dtype;
     if (leaf.stacked.empty()) leaf.stacked = other.stacked;
     left_numbers_[left] = right_numbers_[right] = static_cast<std::uint32_t>(kept_.size());

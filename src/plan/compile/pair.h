@@ -24,10 +24,17 @@ struct UnlikeLeaves {
   Leaf right;
 };
 
+/// The dtypes of a leaf in two models, before the one for comparing replaces both.
+struct DTypePair {
+  DType left;
+  DType right;
+};
+
 /// Two models of their common leaves, with the same numbers, and the differences.
 struct ModelPair {
   std::shared_ptr<const Model> left;
   std::shared_ptr<const Model> right;
+  std::vector<DTypePair> dtypes;  ///< of each leaf
   std::vector<Leaf> only_left;
   std::vector<Leaf> only_right;
   std::vector<UnlikeLeaves> unlike;

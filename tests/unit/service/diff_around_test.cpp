@@ -125,7 +125,7 @@ void add_none(const std::string& tree) {
   write_text(path, dump_json(metadata));
 }
 
-TEST_F(DiffAroundTest, ANodeIsNotedOnlyIfTheOtherSideHasNoNodes) {
+TEST_F(DiffAroundTest, ANodeThatIsNotComparedIsNotedWithTheReason) {
   const std::string stacked = convert_to("stacked");
   PlanOptions options = small_options();
   options.mapping.stacked = false;
@@ -135,14 +135,21 @@ TEST_F(DiffAroundTest, ANodeIsNotedOnlyIfTheOtherSideHasNoNodes) {
     const DiffResult found = compare(a, b);
     EXPECT_TRUE(found.equal());
     EXPECT_FALSE(found.through.empty());
-    return std::ranges::any_of(found.notes, [](const std::string& note) {
-      return note.find("can't hold them") != std::string::npos;
+    std::vector<std::string> out;
+    std::ranges::copy_if(found.notes, std::back_inserter(out), [](const std::string& note) {
+      return note.starts_with("not compared, since ");
     });
+    return out;
   };
-  EXPECT_TRUE(noted(stacked, source_));
-  EXPECT_TRUE(noted(source_, stacked));
-  EXPECT_FALSE(noted(stacked, dir_ / "separate"));
-  EXPECT_FALSE(noted(dir_ / "separate", stacked));
+  const std::string node = ": the strings and empty nodes \"note\" of ";
+  const std::string held = "not compared, since the other side can't hold them" + node;
+  EXPECT_EQ(noted(stacked, source_), (std::vector{held + "A"}));
+  EXPECT_EQ(noted(source_, stacked), (std::vector{held + "B"}));
+  const std::string laid_out =
+      "not compared, since the trees differ in layout, and their arrays are compared as a model's" +
+      node;
+  EXPECT_EQ(noted(stacked, dir_ / "separate"), (std::vector{laid_out + "A"}));
+  EXPECT_EQ(noted(dir_ / "separate", stacked), (std::vector{laid_out + "B"}));
 }
 
 }  // namespace

@@ -409,14 +409,23 @@ TEST_F(DiffTest, AQuantizedModelIsWhatItDecodesTo) {
 }
 
 // The rule for Gemma's norms adds 1 to bf16 values, and its result is f32.
-TEST_F(DiffTest, AComputedArrayHasTheDtypeOfItsResult) {
+TEST_F(DiffTest, AComputedArrayHasTheDtypeOfItsResultAndNotOfTheComparison) {
   source_ = copy_fixture("gemma2", dir_ / "gemma");
-  const DiffResult found = compare(source_, convert_to("out"));
+  PlanOptions wide;
+  wide.target = "safetensors";
+  wide.mapping.scheme = "hf";
+  wide.mapping.dtype = DType::f32;
+  hfshard::convert(source_, wide, run_to("wide"), quiet_);
+  DiffOptions aware;
+  aware.dtype_aware = true;
+  const DiffResult found = compare(dir_ / "wide", convert_to("out"), aware);
   EXPECT_TRUE(found.equal());
-  const TensorDiff* norm = find(found, "params.params.decoder.decoder_norm.scale");
-  ASSERT_NE(norm, nullptr);
-  EXPECT_EQ(norm->a->dtype, DType::f32);
-  EXPECT_EQ(norm->b->dtype, DType::f32);
+  const auto dtypes = [&](const std::string& name) {
+    const TensorDiff* item = find(found, "params.params." + name);
+    return std::pair(item->a->dtype, item->b->dtype);
+  };
+  EXPECT_EQ(dtypes("decoder.decoder_norm.scale"), std::pair(DType::f32, DType::f32));
+  EXPECT_EQ(dtypes("token_embedder.embedding"), std::pair(DType::f32, DType::bf16));
 }
 
 TEST_F(DiffTest, AMemoryBoundThatIsTooSmallIsRefused) {
