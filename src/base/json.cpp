@@ -91,8 +91,8 @@ bool may_be_not_finite(std::string_view text) {
          text.find("Infinity") != std::string_view::npos;
 }
 
-// Builds a Json from SAX events. Refuses what nlohmann-json accepts: duplicate keys, integers that
-// become doubles, any depth.
+// Builds a Json from SAX events. Refuses what nlohmann-json accepts: duplicate keys, any depth.
+// Keeps integers that it makes doubles.
 class Builder {
  public:
   Builder(std::string_view text, std::string_view name, std::string_view whole)
@@ -112,10 +112,8 @@ class Builder {
   bool number_integer(std::int64_t value) { return put(Json(value)); }
   bool number_unsigned(std::uint64_t value) { return put(Json(value)); }
   bool number_float(double value, const std::string& written) {
-    if (written.find_first_of(".eE") == std::string::npos) {
-      fail(fmt::format("the integer {} doesn't fit in 64 bits", written), here());
-    }
-    return put(Json(value));
+    const bool whole = written.find_first_of(".eE") == std::string::npos;
+    return put(whole ? Json(LargeInteger{written}) : Json(value));
   }
   bool string(std::string& value) {
     const auto number = not_finite(value);
@@ -218,6 +216,7 @@ std::string_view type_name(const Json& value) {
   if (value.is_string()) return "a string";
   if (value.is_array()) return "an array";
   if (value.is_object()) return "an object";
+  if (value.as_large() != nullptr) return "an integer beyond 64 bits";
   return value.is_integer() ? "an integer" : "a number with a fraction";
 }
 
@@ -392,6 +391,7 @@ std::vector<std::string> differing_keys(const Json& a, const Json& b) {
 
 std::uint64_t heap_bytes(const Json& value) {
   if (value.is_string()) return heap_bytes(value.as_string());
+  if (const LargeInteger* large = value.as_large()) return heap_bytes(large->digits);
   if (value.is_array()) return heap_bytes<Json>(value.as_array());
   return value.is_object() ? heap_bytes(value.as_object()) : 0;
 }

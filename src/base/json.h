@@ -19,6 +19,12 @@ enum class NotFinite : std::uint8_t { nan, infinity, minus_infinity };
 /// Returns it as Python writes it: `-Infinity`.
 std::string_view to_string(NotFinite value) noexcept;
 
+/// An integer beyond 64 bits, as the states of random generators have them. It is carried along.
+struct LargeInteger {
+  std::string digits;  ///< with its sign
+  friend bool operator==(const LargeInteger&, const LargeInteger&) = default;
+};
+
 /// A JSON value. Objects are sorted by key; integers and reals are kept apart.
 /// Reading is strict: duplicate keys, trailing bytes and non-UTF-8 are errors.
 class Json {
@@ -38,6 +44,7 @@ class Json {
   }
   Json(double value) : value_(value) {}
   Json(NotFinite value) : value_(value) {}
+  Json(LargeInteger value) : value_(std::move(value)) {}
   Json(const char* value) : value_(std::string(value)) {}
   Json(std::string value) : value_(std::move(value)) {}
   Json(std::string_view value) : value_(std::string(value)) {}
@@ -49,11 +56,13 @@ class Json {
   bool is_string() const noexcept { return std::holds_alternative<std::string>(value_); }
   bool is_array() const noexcept { return std::holds_alternative<Array>(value_); }
   bool is_object() const noexcept { return std::holds_alternative<Object>(value_); }
-  /// True for numbers written without fraction or exponent.
+  /// True for numbers of 64 bits written without fraction or exponent.
   bool is_integer() const noexcept;
   bool is_number() const noexcept;
   /// The number, if it isn't finite.
   std::optional<NotFinite> as_not_finite() const noexcept;
+  /// The integer, if it is beyond 64 bits, or null.
+  const LargeInteger* as_large() const noexcept { return std::get_if<LargeInteger>(&value_); }
 
   /// Typed access. Throws: bad_input naming the wanted and the found type; negative or fractional
   /// sizes are errors.
@@ -76,8 +85,8 @@ class Json {
   friend bool operator==(const Json&, const Json&) = default;
 
  private:
-  std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, NotFinite, std::string,
-               Array, Object>
+  std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, NotFinite, LargeInteger,
+               std::string, Array, Object>
       value_;
 };
 

@@ -92,6 +92,8 @@ class Writer {
   void write_number(const Json& value) {
     if (const auto special = value.as_not_finite()) {
       out_ += fmt::format(fmt::runtime(form_.strict ? "\"{}\"" : "{}"), to_string(*special));
+    } else if (const LargeInteger* large = value.as_large()) {
+      out_ += large->digits;
     } else if (!value.is_integer()) {
       append_real(out_, value.as_double());
     } else if (value.as_double() < 0) {

@@ -187,7 +187,8 @@ def check_names(tool):
     import numpy
     import orbax.checkpoint as ocp
 
-    says = {"best": float("inf"), "worst": float("-inf"), "none": float("nan"), "text": "NaN", "one": 1.0}
+    says = {"best": float("inf"), "worst": float("-inf"), "none": float("nan"), "text": "NaN", "one": 1.0,
+            "state": 2**127 + 1, "below": -2**80}
     for number, named in enumerate(({"step_format_fixed_length": 8}, {"step_prefix": "checkpoint"},
                                     {"step_prefix": "ck_pt", "step_format_fixed_length": 6}, {})):
         options = ocp.CheckpointManagerOptions(**named)

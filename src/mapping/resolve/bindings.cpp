@@ -266,8 +266,9 @@ ExprValue Bindings::config(const std::string& path) const {
   if (at->is_integer()) return at->as_int();
   if (at->is_number()) return at->as_double();
   if (at->is_array()) return dump_json(*at);
-  throw Error(ErrorCode::bad_input,
-              fmt::format("{} in config.json is an object instead of a value", quote(path)));
+  const char* const found =
+      at->as_large() == nullptr ? "an object instead of a value" : "an integer beyond 64 bits";
+  throw Error(ErrorCode::bad_input, fmt::format("{} in config.json is {}", quote(path), found));
 }
 
 std::uint64_t Bindings::extent(const std::string& dim) const {

@@ -120,8 +120,11 @@ TEST(SafetensorsHeader, RefusesWhatTheSharedJsonSuiteLists) {
     EXPECT_TRUE(error.code() == ErrorCode::corrupt || error.code() == ErrorCode::bad_input)
         << what << ": " << error.format();
   }
-  const std::string of_python = R"({"a":{"dtype":"U8","shape":[NaN],"data_offsets":[0,1]}})";
-  EXPECT_EQ(header_refusal(of_python).code(), ErrorCode::corrupt);
+  const auto sized = [](const std::string& size) {
+    return R"({"a":{"dtype":"U8","shape":[)" + size + R"(],"data_offsets":[0,1]}})";
+  };
+  EXPECT_EQ(header_refusal(sized("NaN")).code(), ErrorCode::corrupt);
+  EXPECT_EQ(header_refusal(sized("18446744073709551616")).code(), ErrorCode::bad_input);
 }
 
 TEST(SafetensorsHeader, ALoneSurrogateInAStringIsCorrupt) {
