@@ -29,6 +29,8 @@ shown convert flat out2 --to safetensors --config meta --exclude 'optimizer.*'
 shown convert flat out3 --to safetensors --config meta --include '*'
 shown convert nested out4 --to safetensors
 shown reshard nested out5
+made headed model.transformer.wte.weight model.lm_head.weight optimizer.state.wte.exp_avg
+shown convert headed out5 --to safetensors --config meta
 echo "-- no config.json"
 mkdir bare && cp hf/model.safetensors bare
 shown convert bare out6 --to safetensors

@@ -18,6 +18,7 @@ show --progress never convert model out
 show convert model
 show convert model .
 show convert out model
+show --nosuch=a/b model out
 echo "-- meshes"
 for mesh in 2x4 fsdp fsdp:2 '' fsdp=2, tp=2 'fsdp = 2'; do show plan model --mesh "$mesh"; done
 echo "-- directories that are no model's"

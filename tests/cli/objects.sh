@@ -36,6 +36,9 @@ show diff in lr
 show diff lr in --include 'model*' | tail -2
 show diff in dict
 show diff in release | tail -2
+tiny packed --lr 0.5 --packed
+show diff lr packed | tail -2
+show diff in packed | tail -3
 show verify out lr
 echo "--- some of them"
 "$HFSHARD" reshard in some --include 'layers*' --include '*.lr' --mesh fsdp=2 2>&1 | grep -E 'published|not converted'

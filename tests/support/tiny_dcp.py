@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Writes a small checkpoint of torch.distributed.checkpoint without torch: a model, and objects next to it.
 
-    tiny_dcp.py OUT [--lr X] [--as-dict] [--release N] [--pad N] [--cut N] [--model FILE]
+    tiny_dcp.py OUT [--lr X] [--as-dict] [--release N] [--pad N] [--cut N] [--packed] [--model FILE]
 
 The state is {"model": {"w": 4x3 of f32}, "optimizer": {"param_groups": [{"lr": X}]}, "layers": [2 of f32, "text"],
 "flag": True}. --as-dict: `layers` was a dict with the keys "0" and "1". --release: the archive has the records of
 another torch release. --pad: the last object's archive has this many more bytes. --cut: the metadata states that the
-last object is this many bytes longer than its file. --model: instead of w, `model` has the arrays of this
+last object is this many bytes longer than its file. --packed: objects went through zstd, which stored them unchanged.
+--model: instead of w, `model` has the arrays of this
 safetensors file of f32.
 """
 
@@ -107,6 +108,12 @@ def object_item(value, release, pad):
     return archive(records)
 
 
+def zstd_frame(data):
+    """Returns a zstd frame of one raw block."""
+    assert len(data) <= 1 << 17
+    return b"\x28\xb5\x2f\xfd\xa0" + struct.pack("<II", len(data), len(data) << 3 | 1)[:7] + data
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out")
@@ -115,6 +122,7 @@ def main():
     parser.add_argument("--release", type=int, default=1)
     parser.add_argument("--pad", type=int, default=0)
     parser.add_argument("--cut", type=int, default=0)
+    parser.add_argument("--packed", action="store_true")
     parser.add_argument("--model")
     args = parser.parse_args()
     known = {name: {each: Named(name, each) for each in names} for name, names in MODULES.items()}
@@ -130,9 +138,9 @@ def main():
     described, planner, places, data = {}, {}, {}, b""
     info = known["torch.distributed.checkpoint.filesystem"]["_StorageInfo"]
 
-    def place(index_of, item, longer=0):
+    def place(index_of, item, longer=0, **more):
         nonlocal data
-        places[index_of] = info.of(relative_path="__0_0.distcp", offset=len(data), length=len(item) + longer)
+        places[index_of] = info.of(relative_path="__0_0.distcp", offset=len(data), length=len(item) + longer, **more)
         data += item
 
     for name, (shape, path, values) in tensors.items():
@@ -145,8 +153,9 @@ def main():
         described[name] = Call(metadata["BytesStorageMetadata"], (), {})
         planner[name] = path
         last = name == max(objects)
-        place(metadata["MetadataIndex"].of(fqn=name, index=None), object_item(value, args.release, args.pad if last else 0),
-              args.cut if last else 0)
+        item = object_item(value, args.release, args.pad if last else 0)
+        place(metadata["MetadataIndex"].of(fqn=name, index=None), zstd_frame(item) if args.packed else item, args.cut if last else 0,
+              **({"transform_descriptors": ["stream.zstd/1"]} if args.packed else {}))
     os.makedirs(args.out)
     with open(os.path.join(args.out, "__0_0.distcp"), "wb") as file:
         file.write(data)

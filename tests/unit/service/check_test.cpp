@@ -8,6 +8,7 @@
 
 #include "service/example.h"
 #include "support/catch_error.h"
+#include "support/temp_dir.h"
 #include "unit/mapping/families.h"
 #include "unit/service/names_of_modules.h"
 
@@ -192,6 +193,19 @@ TEST(CheckMapping, AnUnknownFamilyAndAnUnknownOptionAreErrors) {
   catalog.config_text = R"({"model_type": "nobody"})";
   EXPECT_EQ(catch_error([&] { check_mapping(catalog, kNowhere, {}); }).code(),
             ErrorCode::unsupported);
+}
+
+TEST(CheckTree, AnUnknownOptionIsAnErrorNotAProblem) {
+  const TempDir dir;
+  ExampleOptions example;
+  example.family = "qwen3";
+  example.out = dir / "in";
+  Reporter quiet;
+  write_example(example, quiet);
+  PlanOptions options;
+  options.mapping.options["nobody"] = "1";
+  EXPECT_EQ(catch_error([&] { check_tree(StorePath(example.out), options); }).code(),
+            ErrorCode::usage);
 }
 
 }  // namespace

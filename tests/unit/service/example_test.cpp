@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include <gtest/gtest.h>
 
@@ -160,6 +161,9 @@ TEST(Example, ANonEmptyOutIsAConflictAndAnEmptyOneIsNot) {
   write_text(dir / "full/x", "x");
   EXPECT_EQ(catch_error([&] { write(options_for(dir / "full")); }).code(), ErrorCode::conflict);
   EXPECT_EQ(catch_error([&] { write(options_for(dir / "full/x")); }).code(), ErrorCode::conflict);
+  std::filesystem::create_symlink("nowhere", dir / "dangling");
+  EXPECT_EQ(catch_error([&] { write(options_for(dir / "dangling")); }).sentence(),
+            "a file with this name exists");
   make_directories(dir / "empty");
   EXPECT_GT(write(options_for(dir / "empty")).tensors, 0U);
 }

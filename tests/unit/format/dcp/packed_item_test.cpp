@@ -104,6 +104,9 @@ TEST(DcpPackedItem, HeadersMayHaveTheSizes) {
   expect_corrupt(packed(altered(archive, "_rebuild_tensor", 1, "x")), 500, "CRC");
   expect_corrupt(packed(altered(archive, "cpu", 0, "x")), 500, "CRC");
   expect_corrupt(packed(altered(archive, "FB", 10, "x")), 500, "headers and its directory differ");
+  constexpr std::size_t kTime = 12;  // in an entry of the directory
+  expect_corrupt(packed(altered(archive, "PK\1\2", kTime, "x")), 500,
+                 "headers and its directory differ");
 }
 
 TEST(DcpPackedItem, AnItemEndsWithItsFile) {

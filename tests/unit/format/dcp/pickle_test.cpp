@@ -11,6 +11,7 @@
 #include "format/dcp/metadata.h"
 #include "format/dcp/pickle_writer.h"
 #include "format/dcp/tensor_pickle_write.h"
+#include "format/formats.h"
 #include "format/pickle_opcodes.h"
 #include "format/tensor_pickle.h"
 #include "support/catch_error.h"
@@ -200,7 +201,7 @@ TEST(DcpPickle, MetadataOfTorchIsRead) {
 }
 
 // Returns the metadata for the planner_data of one key.
-Metadata with_planner(const std::function<void(PickleWriter&)>& path) {
+std::string planner_pickle(const std::function<void(PickleWriter&)>& path) {
   std::string out;
   PickleWriter write(out);
   write.begin().global("torch.distributed.checkpoint.metadata", "Metadata").op(Op::empty_tuple);
@@ -216,7 +217,11 @@ Metadata with_planner(const std::function<void(PickleWriter&)>& path) {
   path(write);
   write.op(Op::set_items).text("storage_data").op(Op::empty_dict).op(Op::set_items).op(Op::build);
   write.op(Op::stop);
-  return read_metadata(out, "memory");
+  return out;
+}
+
+Metadata with_planner(const std::function<void(PickleWriter&)>& path) {
+  return read_metadata(planner_pickle(path), "memory");
 }
 
 TEST(DcpPickle, PlannerDataKeepTextsAndIndices) {
@@ -248,6 +253,11 @@ TEST(DcpPickle, PlannerDataOfOtherPlannersAreNotKept) {
     const Metadata found = with_planner(path);
     EXPECT_TRUE(found.other_planner && found.nested.empty());
   }
+  const TempDir dir;
+  write_text(dir / ".metadata", planner_pickle(others.front()));
+  const auto opened = open_checkpoint(dir.path());
+  ASSERT_EQ(opened->catalog().notes.size(), 1U);
+  EXPECT_NE(opened->catalog().notes[0].find("planner_data"), std::string::npos);
 }
 
 TEST(DcpPickle, PathsThatLeaveTheDirectoryAreRefused) {

@@ -1,12 +1,15 @@
 #include "format/orbax/structure.h"
 
 #include <array>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "base/base64.h"
+#include "base/coding.h"
 #include "catalog/tree_structure.h"
 
 namespace hfshard::format::orbax {
@@ -113,6 +116,30 @@ TEST(TreeStructure, ASubtreeIsATreeOfItsOwn) {
   EXPECT_EQ(below.entries[1].keys(), (std::vector<TreeKey>{{"1", true}, {"mu.x", false}}));
   EXPECT_EQ(below.texts.at("note"), Json("hi"));
   EXPECT_TRUE(below.rich_types.empty());
+}
+
+TEST(StructureFiles, AMeshReplacesTheShardingsOfTheSource) {
+  TreeStructure structure;
+  structure.entries = {entry({{"w", false}}, "jax.Array")};
+  structure.entries[0].sharding = 0;
+  structure.shardings = {"recorded"};
+  const std::vector<Leaf> leaves{{{"w", DType::u8, {4}}, {}, {}}};
+  TreeSpec tree;
+  tree.leaves = &leaves;
+  tree.structure = std::make_shared<const TreeStructure>(structure);
+  const auto shardings_of = [&] {
+    std::string out;
+    for (const SideFile& file : structure_files(tree, "")) {
+      if (file.path != kShardingFile) continue;
+      file.write([&](std::span<const std::byte> bytes) { out += as_text(bytes); });
+    }
+    return out;
+  };
+  EXPECT_EQ(shardings_of(), R"({"dw==":"recorded"})");
+  tree.mesh = {{"x", 2}};
+  tree.shardings.push_back({{{"x"}}});
+  EXPECT_EQ(shardings_of().find("recorded"), std::string::npos);
+  EXPECT_NE(shardings_of().find(R"(\"partition_spec\":[\"x\"])"), std::string::npos);
 }
 
 TEST(Base64, NamesComeBack) {

@@ -143,6 +143,22 @@ TEST(ExpectedTensors, ATiedModelHasNoHead) {
   EXPECT_EQ(std::ranges::find(tensors, "lm_head.weight", &ExpectedTensor::name), tensors.end());
 }
 
+TEST(ExpectedTensors, IntegersHaveTheDtypeOfTheirRule) {
+  const auto tensors =
+      expected_tensors(family_by_name("deepseek_v4"), family_info("deepseek_v4").example);
+  EXPECT_TRUE(std::ranges::any_of(
+      tensors, [](const ExpectedTensor& tensor) { return tensor.dtype == DType::i64; }));
+}
+
+TEST(AllFamilies, AreSortedByNameWithTheUsersOwn) {
+  const std::vector<MappingFile> own = {{"zebra", "zebra.json", "{}"},
+                                        {"aardvark", "a.json", "{}"}};
+  const std::vector<FamilyFile> all = all_families(own);
+  EXPECT_TRUE(std::ranges::is_sorted(all, {}, &FamilyFile::name));
+  EXPECT_EQ(all.front().name, "aardvark");
+  EXPECT_EQ(all.back().name, "zebra");
+}
+
 TEST(ExpectedTensors, AMissingConfigKeyIsNamedWithTheFamily) {
   Json config = family_info("qwen3").example;
   config.object().erase("intermediate_size");

@@ -136,6 +136,15 @@ TEST(RopeFacts, TheLengthBeforeScaling) {
                      "rope_scaling": {"type": "longrope"}})",
                       "factor"),
             4);
+  EXPECT_TRUE(no_rope_value(
+      R"({"max_position_embeddings": 64, "original_max_position_embeddings": 0,
+          "rope_scaling": {"type": "longrope"}})",
+      "factor"));
+}
+
+TEST(RopeFacts, AnEmptyRopeScalingIsIgnored) {
+  EXPECT_EQ(rope_text(R"({"rope_scaling": {}, "rope_parameters": {"rope_type": "yarn"}})", "type"),
+            "yarn");
 }
 
 TEST(RopeFacts, WhatIsNotSaidIsAsTransformersTakesIt) {
@@ -168,6 +177,10 @@ TEST(RopeFacts, HowAttentionIsScaled) {
                      "rope_scaling": {"type": "longrope"}})",
                       "attention"),
             "other");
+  EXPECT_EQ(rope_text(R"({"max_position_embeddings": 128, "original_max_position_embeddings": 1,
+                     "rope_scaling": {"type": "longrope"}})",
+                      "attention"),
+            "none");
 }
 
 // Counted from transformers' slices: [1, 3 * height) and [2, 3 * width), every third.

@@ -81,6 +81,12 @@ TEST(Mesh, UnknownAndRepeatedAxesAreUsageErrors) {
   EXPECT_EQ(catch_error([&] { parse_mesh("fsdp=2x", rules); }).code(), ErrorCode::usage);
 }
 
+TEST(Mesh, AnErrorInARuleHasItsIndex) {
+  const Error error = catch_error([] { parse_axis_rules(R"([["a", ["x"]], ["b"]])", "r.json"); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.rule(), "r.json#/1");
+}
+
 TEST(Mesh, TheDefaultIsTheLargestPowerOfTwoThatDividesEveryEmbedDim) {
   const AxisRules rules = maxtext_rules();
   EXPECT_EQ(to_string(default_mesh({leaf_with_axes({20, 3}, {"embed", ""})}, rules)), "fsdp=4");

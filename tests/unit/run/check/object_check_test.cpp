@@ -43,6 +43,13 @@ class ObjectCheckTest : public testing::Test {
 
 TEST_F(ObjectCheckTest, WhatIsAsRecordedIsEqual) { EXPECT_TRUE(found().empty()); }
 
+TEST_F(ObjectCheckTest, ObjectsAndTheirBytesAreCounted) {
+  VerifyResult result;
+  verify_recorded_objects(catalog_, recorded_, {}, result);
+  EXPECT_EQ(result.objects, 2U);
+  EXPECT_EQ(result.checked_bytes, 7U);
+}
+
 TEST_F(ObjectCheckTest, ALaterByteIsFound) {
   store_->write("file", "aaabbbc");
   ASSERT_EQ(found().size(), 1U);

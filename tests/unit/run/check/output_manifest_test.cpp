@@ -96,6 +96,7 @@ TEST(WriteManifest, RecordsHowValuesWereMade) {
   made.value.mul = 0.5F;
   made.value.add = 2.0F;
   made.copy = true;
+  made.row = 3;
   made.source_shape = {6, 4};
   Decode decode;
   decode.form.code = Code::f8_e4m3;
@@ -114,9 +115,10 @@ TEST(WriteManifest, RecordsHowValuesWereMade) {
   EXPECT_EQ(transfer.at("mul").as_double(), 0.5);
   EXPECT_EQ(transfer.at("add").as_double(), 2.0);
   EXPECT_TRUE(transfer.at("copy").as_bool());
+  EXPECT_EQ(transfer.at("row").as_uint(), 3U);
   EXPECT_EQ(dump_json(transfer.at("decode")),
             R"({"block":[3,2],"code":"f8_e4m3","scales":[2,1],"shape":[6,4]})");
-  for (const char* name : {"mul", "add", "copy", "decode"})
+  for (const char* name : {"mul", "add", "copy", "row", "decode"})
     EXPECT_EQ(json.at("transfers").as_array().at(1).find(name), nullptr) << name;
   EXPECT_EQ(dump_json(json.at("drops")),
             R"([{"rule":1,"same_as":1,"source":2,"why":"stored twice"}])");
@@ -341,6 +343,11 @@ TEST_F(ManifestTest, OneThatContradictsItselfIsCorruptAndANewerOneUnsupported) {
       {"schema", [](Json& json) { json["schema"] = 2; }},
       {"rank of a chunk", [&](Json& json) { item(json, "leaves")["chunk"].array().pop_back(); }},
       {"stacked axis", [&](Json& json) { item(json, "leaves")["stacked"] = Json::Array{Json(9)}; }},
+      {"stacked axis after the last",
+       [&](Json& json) {
+         Json& leaf = item(json, "leaves");
+         leaf["stacked"] = Json::Array{Json(leaf["shape"].as_array().size())};
+       }},
       {"leaf", [&](Json& json) { item(json, "transfers")["leaf"] = 99; }},
       {"rule", [&](Json& json) { item(json, "transfers")["rule"] = 99; }},
       {"source", [&](Json& json) { item(json, "transfers")["sources"].array().at(0) = Json(99); }},
