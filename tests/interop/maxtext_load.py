@@ -40,7 +40,9 @@ TOWERS = ("vision", "audio")
 # prefix of its tensors' names.
 # - `inputs`: "image" or "sound", with which the towers are loaded and run too.
 SETTINGS = os.path.join(interop.HERE, "maxtext_settings.json")
-ABSOLUTE = 2e-5  # sums of float32 in another order
+RELATIVE = 2e-5  # sums of float32 in another order, which changes from run to run, to the largest logit
+# transformers 5.24.0 stops in its own forward pass: its output of experts has no image_outputs.
+NOT_WITH_RELEASE = {"llama4-scout-image"}
 PEER = os.path.join(interop.HERE, "peers", "maxtext_logits.py")
 # The suffix of the kind of modules in rows for a release other than the clone's, which has no Linen modules.
 RELEASE = "" if interop.maxtext_release() == interop.CLONE_RELEASE else " " + interop.maxtext_release()
@@ -264,7 +266,7 @@ def compare(tool, stated, found):
     if "refused" in stated[4] or "refused" in found[4]:
         tool.expect(stated[4][:60] == found[4][:60], f"{what}: {found[4]}; docs/loading.md has {stated[4]}")
         return
-    tool.expect(float(found[4]) <= max(2 * float(stated[4]), ABSOLUTE),
+    tool.expect(float(found[4]) <= max(2 * float(stated[4]), RELATIVE * max(1, float(found[5]))),
                 f"{what}: the largest difference is {found[4]}, docs/loading.md has {stated[4]}")
     tool.expect(found[5:] == stated[5:], f"{what}: {found[5:]}, docs/loading.md has {stated[5:]}")
 
@@ -280,6 +282,9 @@ def main():
     with tempfile.TemporaryDirectory(prefix="hfshard-maxtext-") as folder:
         tool = interop.Program(arguments.hfshard, folder)
         for name in arguments.fixtures:
+            if RELEASE and name in NOT_WITH_RELEASE:
+                print(f"{name}: transformers itself can't run it with this release")
+                return 77
             if oracle_dirs.keeps_codes(name) and not RELEASE:
                 print(f"{name}: only 0.2.5 has a place for scales (scripts/test --with-maxtext-release 0.2.5)")
                 return 77
