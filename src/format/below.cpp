@@ -4,6 +4,7 @@
 #include <deque>
 #include <utility>
 
+#include "base/text.h"
 #include "format/formats.h"
 
 #include "hfshard/error.h"
@@ -39,6 +40,13 @@ std::vector<std::string> checkpoints_below(const StorePath& directory) {
     }
   }
   return out;
+}
+
+std::string hint_of_below(const std::vector<std::string>& places) {
+  std::vector<std::string> words;
+  for (const std::string& place : places) words.push_back(shell_word(place));
+  return words.size() == 1 ? "the checkpoint is below it: pass " + words.front()
+                           : "pass one of the checkpoints below it: " + join(words, ", ");
 }
 
 }  // namespace hfshard

@@ -61,4 +61,7 @@ std::optional<NameList> open_names(const StorePath& location);
 /// Empty for all other trees. Throws: io.
 std::string_view foreign_export(const StorePath& location);
 
+/// Returns the hint that names these checkpoints, as words for the shell.
+std::string hint_of_below(const std::vector<std::string>& places);
+
 }  // namespace hfshard

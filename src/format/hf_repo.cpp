@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "base/typed.h"
 #include "format/below.h"
+#include "format/formats.h"
 #include "format/hf_index.h"
 
 namespace hfshard::format {
@@ -220,8 +221,7 @@ Names complete_series(const Names& entries, const WeightFiles& kind) {
   } else if (!matching(entries, "*.index.json").empty()) {
     error.hint(fmt::format("the only index read is {}", kind.index()));
   } else if (const Names below = checkpoints_below(directory); !below.empty()) {
-    error.hint(below.size() == 1 ? "the checkpoint is below it: pass " + shell_word(below.front())
-                                 : "pass one of the checkpoints below it: " + join(below, ", "));
+    error.hint(hint_of_below(below));
   } else {
     error.hint(
         "pass the directory of one model with config.json, the tokenizer's files and all "

@@ -1,11 +1,11 @@
 #include "service/check.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <string_view>
 #include <utility>
 
+#include "mapping/resolve/bindings.h"
 #include "mapping/resolve/find.h"
 #include "mapping/tables/scheme_defaults.h"
 #include "mapping/tables/table.h"
@@ -151,9 +151,6 @@ CheckReport check_mapping(const NameList& list, const MappingOptions& options) {
 namespace {
 
 using Options = std::map<std::string, std::string>;
-
-// Parts of a model that are converted only if --with names them.
-constexpr std::array<std::string_view, 3> kParts = {"mtp", "vision", "audio"};
 
 // Checks one family with one config.
 class FamilyCheck {

@@ -50,8 +50,8 @@ std::vector<std::string> known_below(const std::string& place,
 
 // Returns the first few directories below a place that are checkpoints or runs, with any name. None
 // if all are models: another message covers those.
-std::vector<std::string> checkpoints_below(const std::string& place,
-                                           const std::vector<std::string>& names) {
+std::vector<std::string> checkpoints_in(const std::string& place,
+                                        const std::vector<std::string>& names) {
   constexpr std::size_t kMost = 4;
   std::vector<std::string> out;
   bool has_tree = false;
@@ -62,7 +62,7 @@ std::vector<std::string> checkpoints_below(const std::string& place,
     const bool is_tree =
         tree_format(below) != nullptr || !known_below(below.name(), below.list()).empty();
     has_tree = has_tree || is_tree;
-    if (is_tree || recognise(below)) out.push_back(shell_word(join_path(place, name)));
+    if (is_tree || recognise(below)) out.push_back(join_path(place, name));
   }
   return has_tree ? out : std::vector<std::string>();
 }
@@ -76,12 +76,11 @@ std::string checkpoint_of_run(const std::string& place) {
   const std::vector<std::string> found = known_below(place, names);
   if (found.size() == 1) return join_path(place, found.front());
   if (found.empty()) {
-    const std::vector<std::string> below = checkpoints_below(place, names);
+    const std::vector<std::string> below = checkpoints_in(place, names);
     if (below.empty()) return place;
     throw Error(ErrorCode::not_found, "the directory isn't a checkpoint")
         .in_file(place)
-        .hint(below.size() == 1 ? "the checkpoint is below it: pass " + below.front()
-                                : "pass one of the checkpoints below it: " + join(below, ", "));
+        .hint(hint_of_below(below));
   }
   throw Error(ErrorCode::bad_input,
               fmt::format("the directory has {} checkpoints: {}", found.size(), join(found, ", ")))

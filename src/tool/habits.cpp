@@ -424,8 +424,9 @@ Error with_hint(const Error& error, const std::string& hint) {
 }  // namespace
 
 std::optional<Words> meant_words(const Command& program, const Words& words) {
-  Words line = words;
-  bool changed = rename_command(program, line);
+  Words line = with_one_mesh(words);
+  bool changed = line != words;
+  changed = rename_command(program, line) || changed;
   std::size_t at = 0;
   if (const Command* command = find_command(program, line, at)) {
     Rewriter rewriter(*command, {line.begin() + static_cast<std::ptrdiff_t>(at), line.end()});
@@ -452,10 +453,7 @@ Error with_meant_line(const Command& program, const Words& words, const Error& e
   std::size_t at = 0;
   if (const Command* command = find_command(program, words, at))
     hint = had_otherwise(*command, words);
-  const Words joined = with_one_mesh(words);
-  auto meant = hint.empty() ? meant_words(program, joined) : std::nullopt;
-  if (hint.empty() && !meant && joined != words) meant = joined;
-  if (meant) {
+  if (const auto meant = hint.empty() ? meant_words(program, words) : std::nullopt) {
     at = 0;
     const Command* command = find_command(program, *meant, at);
     const bool bare = command != nullptr && at == meant->size() && !command->positionals.empty() &&

@@ -1,7 +1,6 @@
 #include "mapping/resolve/bindings.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <utility>
 
@@ -26,8 +25,6 @@ constexpr std::string_view kOption = "option.";
 constexpr std::string_view kWhole = "config.";  // config.json itself, regardless of config_at
 constexpr std::string_view kUncut = "uncut.";   // the model with all its layers
 constexpr std::string_view kAny = "any";
-// Parts that --with names.
-constexpr std::array<std::string_view, 3> kParts = {"mtp", "vision", "audio"};
 constexpr std::string_view kRope = "rope.";  // rotary facts, as transformers reads them
 
 // Returns one step of a config path: a key of an object, or an index of a list.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -78,6 +79,9 @@ class Bindings final : public DimScope {
 
 /// Returns a lookup in a catalog. The catalog must outlive it.
 Bindings::ShapeOf shapes_of(const Catalog& catalog);
+
+/// Parts of a model that are converted only if --with names them.
+inline constexpr std::array<std::string_view, 3> kParts = {"mtp", "vision", "audio"};
 
 /// Throws: usage, if the family lacks one of these options, with similar names.
 void check_options(const MappingTable& table, const Bindings::Options& options);

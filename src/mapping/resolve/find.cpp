@@ -35,8 +35,8 @@ std::vector<std::string> texts(const Json* json) {
 }
 
 Match match_of(const FamilyFile& file) {
-  const Json match = file.match.empty() ? parse_json(file.text, file.path).at("match")
-                                        : parse_json(file.match, file.path);
+  const Json match = file.is_built_in() ? parse_json(file.match, file.path)
+                                        : parse_json(file.text, file.path).at("match");
   return {&file, texts(match.find("model_type")), texts(match.find("architectures"))};
 }
 

@@ -155,9 +155,9 @@ class Adviser {
   // For a loader whose models have fixed sizes: names the one with the same sizes. Warns if it
   // computes otherwise.
   void name_same() {
-    const LoaderModel* same =
+    const auto [same, differs] =
         choose(model_, [&](const Wanted& item) { return is_among(known_.computed, item.name); });
-    if (same != nullptr) warn_computed(*same);
+    if (!differs.empty()) warn_computed(*same, differs);
     if (same == nullptr) {
       if (!facts_.models.empty()) note_sizes();
     } else if (const Json* flavor = same->settings->find(kFlavor); flavor != nullptr) {
@@ -174,15 +174,14 @@ class Adviser {
     if (!known_.always.empty()) out_.words.push_back(known_.always);
   }
 
-  void warn_computed(const LoaderModel& model) {
+  void warn_computed(const LoaderModel& model, const std::vector<Wanted>& differs) {
     std::vector<std::string> has;
     std::vector<std::string> says;
-    for (const Wanted& item : differing(model, compared(model_))) {
+    for (const Wanted& item : differs) {
       const Json* value = facts_.value(model.settings, item.name);
       has.push_back(item.name + "=" + (value == nullptr ? "none" : fact_text(*value)));
       says.push_back(item.name + "=" + value_text(item.value));
     }
-    if (has.empty()) return;
     out_.warnings.push_back(
         fmt::format("{}'s {} has {}, but this model needs {}: logits will differ", known_.name,
                     model.name, join(has, " "), join(says, " ")));
@@ -220,15 +219,6 @@ class Adviser {
     return own != nullptr && own->as_bool() != stacked_;
   }
 
-  // Returns the settings by which models are compared.
-  std::vector<Wanted> compared(const Bindings& model) const {
-    std::vector<Wanted> all = evaluated(scheme_.settings, model);
-    std::erase_if(all, [&](const Wanted& item) {
-      return item.name == known_.stacked || is_among(known_.free, item.name);
-    });
-    return all;
-  }
-
   std::vector<Wanted> differing(const LoaderModel& candidate,
                                 const std::vector<Wanted>& all) const {
     std::vector<Wanted> out;
@@ -241,23 +231,31 @@ class Adviser {
   // Returns the loader's model with the fewest settings that differ from those of `model`. Models
   // without differences are its names.
   const LoaderModel* choose(const Bindings& model) {
-    return choose(model, [&](const Wanted& item) { return !is_among(known_.fixed, item.name); });
+    return choose(model, [&](const Wanted& item) { return !is_among(known_.fixed, item.name); })
+        .model;
   }
+
+  // A model of the loader, or null, and the settings that differ.
+  struct Choice {
+    const LoaderModel* model = nullptr;
+    std::vector<Wanted> differs;
+  };
 
   // The same among those that differ only in what `may_differ`.
   template <typename Condition>
-  const LoaderModel* choose(const Bindings& model, const Condition& may_differ) {
-    const std::vector<Wanted> all = compared(model);
-    const LoaderModel* nearest = nullptr;
-    std::size_t fewest = 0;
+  Choice choose(const Bindings& model, const Condition& may_differ) {
+    std::vector<Wanted> all = evaluated(scheme_.settings, model);
+    std::erase_if(all, [&](const Wanted& item) {
+      return item.name == known_.stacked || is_among(known_.free, item.name);
+    });
+    Choice nearest;
     for (const LoaderModel& candidate : facts_.models) {
       if (!may_be(scheme_.model_names, candidate.name, model)) continue;
-      const std::vector<Wanted> differ = differing(candidate, all);
-      if (!std::ranges::all_of(differ, may_differ)) continue;
-      if (differ.empty()) out_.names.push_back(candidate.name);
-      if (nearest != nullptr && differ.size() >= fewest) continue;
-      nearest = &candidate;
-      fewest = differ.size();
+      std::vector<Wanted> differs = differing(candidate, all);
+      if (!std::ranges::all_of(differs, may_differ)) continue;
+      if (differs.empty()) out_.names.push_back(candidate.name);
+      if (nearest.model != nullptr && differs.size() >= nearest.differs.size()) continue;
+      nearest = {&candidate, std::move(differs)};
     }
     return nearest;
   }

@@ -12,6 +12,8 @@ struct FamilyFile {
   std::string_view path;  ///< "mappings/qwen3.json", for errors
   std::string_view text;
   std::string_view match = {};  ///< its member `match`; empty for a file that isn't built in
+
+  bool is_built_in() const noexcept { return !match.empty(); }
 };
 
 /// Returns all built-in families, sorted by name. CMake generates them from mappings/*.json.

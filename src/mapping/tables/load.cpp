@@ -349,8 +349,7 @@ bool Scheme::differs_by_release(bool stacked) const {
 
 MappingTable load_table(const FamilyFile& file) {
   const auto load = [&] { return TableLoader(expand_family(file), file).load(); };
-  const auto is_same = [&](const FamilyFile& one) { return one.text.data() == file.text.data(); };
-  if (std::ranges::none_of(embedded_families(), is_same)) return load();
+  if (!file.is_built_in()) return load();
   // A command asks for the same built-in table several times.
   static LastMade<const char*, MappingTable> kept;
   return kept.get(file.text.data(), load);
