@@ -44,6 +44,7 @@ std::vector<std::string> checkpoints_below(const StorePath& directory) {
 
 std::string hint_of_below(const std::vector<std::string>& places) {
   std::vector<std::string> words;
+  words.reserve(places.size());
   for (const std::string& place : places) words.push_back(shell_word(place));
   return words.size() == 1 ? "the checkpoint is below it: pass " + words.front()
                            : "pass one of the checkpoints below it: " + join(words, ", ");
