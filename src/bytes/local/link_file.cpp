@@ -7,6 +7,7 @@
 
 #include "bytes/local/files.h"
 #include "bytes/local/syscalls.h"
+#include <sys/stat.h>
 
 #include "hfshard/error.h"
 
@@ -38,10 +39,25 @@ int clone(const std::string& from, const std::string& to) {
   return sys::clone(copy.get(), source.get(), to.c_str());
 }
 
+// Returns whether an earlier run has made this link. Making a hard link anew changes the ctime of
+// the source and not its count of links, which looks like an edit (was_written).
+bool is_there(const std::string& real, const std::string& to, LinkKind kind) {
+  if (kind == LinkKind::symbolic) {
+    std::error_code error;
+    return std::filesystem::read_symlink(to, error) == real && !error;
+  }
+  struct stat file {};
+  struct stat name {};
+  return kind == LinkKind::hard && ::lstat(real.c_str(), &file) == 0 &&
+         ::lstat(to.c_str(), &name) == 0 && file.st_dev == name.st_dev &&
+         file.st_ino == name.st_ino;
+}
+
 }  // namespace
 
 bool link_file(const std::string& from, const std::string& to, LinkKind kind) {
   const std::string real = real_path(from);
+  if (is_there(real, to, kind)) return true;
   remove_tree(to);
   int result = 0;
   switch (kind) {

@@ -1,0 +1,66 @@
+#include "bytes/local/link_file.h"
+
+#include <cerrno>
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "bytes/local/files.h"
+#include "support/syscall_faults.h"
+#include "support/temp_dir.h"
+#include "support/test_data.h"
+
+namespace hfshard {
+namespace {
+
+class LinkFileTest : public testing::TestWithParam<LinkKind> {
+ protected:
+  LinkFileTest() {
+    write_text(from_, "values");
+    write_text(other_, "other values");
+  }
+
+  void expect_linked() const {
+    EXPECT_EQ(read_text(to_), "values");
+    EXPECT_EQ(std::filesystem::is_symlink(to_), GetParam() == LinkKind::symbolic);
+    EXPECT_EQ(std::filesystem::hard_link_count(from_), GetParam() == LinkKind::hard ? 2U : 1U);
+  }
+
+  TempDir dir_;
+  std::string from_ = dir_ / "from";
+  std::string other_ = dir_ / "other";
+  std::string to_ = dir_ / "to";
+};
+
+// Making a hard link anew would change the ctime of the source, so that a resumed run refuses it.
+TEST_P(LinkFileTest, KeepsALinkThatIsThere) {
+  ASSERT_TRUE(link_file(from_, to_, GetParam()));
+  expect_linked();
+  const SyscallFault fault("", 1, EIO);
+  EXPECT_TRUE(link_file(from_, to_, GetParam()));
+  EXPECT_FALSE(fault.fired());
+  expect_linked();
+}
+
+TEST_P(LinkFileTest, ReplacesAnythingElse) {
+  const auto expect_replaced = [&](const char* what) {
+    SCOPED_TRACE(what);
+    EXPECT_TRUE(link_file(from_, to_, GetParam()));
+    expect_linked();
+    std::filesystem::remove(to_);
+  };
+  write_text(to_, "values");
+  expect_replaced("a copy");
+  ASSERT_TRUE(link_file(other_, to_, GetParam()));
+  expect_replaced("a link to another file");
+  std::filesystem::create_symlink(from_, to_);
+  expect_replaced("a symbolic link");
+  std::filesystem::create_hard_link(from_, to_);
+  expect_replaced("a hard link");
+  EXPECT_EQ(read_text(other_), "other values");
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, LinkFileTest, testing::Values(LinkKind::hard, LinkKind::symbolic));
+
+}  // namespace
+}  // namespace hfshard
