@@ -9,7 +9,8 @@
 //   6. Makes it durable and renames it to blobs/<etag>.
 //   7. Links snapshots/<commit>/<path> to it, with a relative path.
 //   8. Releases the lock, whose file stays.
-// Renames replace trees/<commit>.json and refs/<revision>. A reference needs an existing snapshot.
+// Renames replace trees/<commit>.json, refs/<revision> and CACHEDIR.TAG, with .locks/hfshard.lock
+// held. A reference needs an existing snapshot.
 #include "bytes/hub/hf_cache_writer.h"
 
 #include <algorithm>
@@ -50,6 +51,9 @@ constexpr mode_t kLockMode = 0664;  // as huggingface_hub does, ignoring the uma
 constexpr std::chrono::milliseconds kPoll{50};
 constexpr std::uint64_t kReadBytes = std::uint64_t{1} << 20;
 constexpr std::uint64_t kWritebackBytes = std::uint64_t{8} << 20;
+// Ends of the names of files and of texts that aren't complete.
+constexpr std::string_view kIncomplete = ".incomplete";
+constexpr std::string_view kTemporary = ".tmp";
 // Source: huggingface_hub, _local_folder.py, byte for byte.
 constexpr std::string_view kTag =
     "Signature: 8a477f597d28d172789f06886806bc55\n"
@@ -57,9 +61,10 @@ constexpr std::string_view kTag =
     "# For information about cache directory tags, see:\n"
     "#\thttps://bford.info/cachedir/\n";
 
-std::string random_hex() {
+// A unique name for a part of `file`.
+std::string part_name(std::string_view file, std::string_view end) {
   std::random_device random;
-  return fmt::format("{:08x}", random());
+  return fmt::format("{}.{:08x}{}", file, random(), end);
 }
 
 bool is_regular(const std::string& path, std::uint64_t size_bytes) {
@@ -98,18 +103,10 @@ class PartFile {
   std::string path_;
 };
 
-// Replaces a file with a text at once.
-void replace_file(const std::string& path, std::string_view text) {
-  make_directories(parent_path(path), kDirectoryMode);
-  PartFile part(fmt::format("{}.{}.tmp", path, random_hex()));
-  OutputFile(part.path()).write_at(0, as_bytes(text));
-  part.rename_to(path);
-}
-
-// The lock of one blob, held while the object lives.
-class BlobLock {
+// The lock of one blob, or of all texts, held while the object lives.
+class CacheLock {
  public:
-  BlobLock(const std::string& path, const CacheWait& wait) {
+  CacheLock(const std::string& path, const CacheWait& wait) {
     make_directories(parent_path(path), kDirectoryMode);
     const auto begin = std::chrono::steady_clock::now();
     while (!take(path)) {
@@ -147,15 +144,31 @@ class BlobLock {
   bool is_held_ = false;
 };
 
-// Returns whether a name is hfshard's, or the Python client's, for an incomplete file. Names
-// without digits are from the client's older versions, which continue them themselves.
-bool is_part_name(std::string_view name, std::string_view etag) {
-  constexpr std::string_view kEnd = ".incomplete";
+// Returns whether a name is hfshard's, or the Python client's, for a part of `file`. Names without
+// digits are from the client's older versions, which continue them themselves.
+bool is_part_name(std::string_view name, std::string_view file, std::string_view end) {
   constexpr std::size_t kDigits = 8;
-  if (name.size() != etag.size() + 1 + kDigits + kEnd.size()) return false;
-  const std::string_view digits = name.substr(etag.size() + 1, kDigits);
-  return name.starts_with(etag) && name[etag.size()] == '.' && name.ends_with(kEnd) &&
+  if (name.size() != file.size() + 1 + kDigits + end.size()) return false;
+  const std::string_view digits = name.substr(file.size() + 1, kDigits);
+  return name.starts_with(file) && name[file.size()] == '.' && name.ends_with(end) &&
          digits.find_first_not_of("0123456789abcdef") == digits.npos;
+}
+
+// Replaces a file of the cache with a text at once. With the lock held, temporary files of it have
+// no owner: removes those that killed processes left.
+void replace_file(const std::string& root, const CacheWait& wait, const std::string& path,
+                  std::string_view text) {
+  const CacheLock lock(join_path(root, ".locks/hfshard.lock"), wait);
+  const std::string directory = parent_path(path);
+  make_directories(directory, kDirectoryMode);
+  if (lock.is_held()) {
+    for (const std::string& name : list_directory(directory)) {
+      if (is_part_name(name, entry_name(path), kTemporary)) remove_name(join_path(directory, name));
+    }
+  }
+  PartFile part(part_name(path, kTemporary));
+  OutputFile(part.path()).write_at(0, as_bytes(text));
+  part.rename_to(path);
 }
 
 // Finds incomplete files that killed processes left for a blob whose lock is held. Removes all but
@@ -165,7 +178,7 @@ std::string take_leftover(const std::string& blob, std::uint64_t size_bytes) {
   std::string newest;
   std::int64_t newest_ns = 0;
   for (const std::string& name : list_directory(directory)) {
-    if (!is_part_name(name, entry_name(blob))) continue;
+    if (!is_part_name(name, entry_name(blob), kIncomplete)) continue;
     const std::string path = join_path(directory, name);
     const auto info = file_info(path);
     const bool fits = info && info->kind == FileKind::regular && !is_symlink(path) &&
@@ -229,14 +242,13 @@ const std::string& cache_etag(const TreeFile& file) noexcept {
 
 struct CacheFileWriter::State {
   // Continues `leftover`, or begins a new file if it is empty.
-  State(BlobLock held, const TreeFile& wanted, std::string blob_path, std::string pointer_path,
+  State(CacheLock held, const TreeFile& wanted, std::string blob_path, std::string pointer_path,
         const std::string& leftover)
       : lock(std::move(held)),
         file(wanted),
         blob(std::move(blob_path)),
         pointer(std::move(pointer_path)),
-        part(leftover.empty() ? fmt::format("{}.{}.incomplete", blob, random_hex()) : leftover,
-             !leftover.empty()),
+        part(leftover.empty() ? part_name(blob, kIncomplete) : leftover, !leftover.empty()),
         out(part.path()),
         digest(wanted),
         there_bytes(out.size_bytes()) {
@@ -247,7 +259,7 @@ struct CacheFileWriter::State {
     flushed_bytes = hashed_bytes;
   }
 
-  BlobLock lock;
+  CacheLock lock;
   TreeFile file;
   std::string blob;
   std::string pointer;
@@ -354,9 +366,9 @@ std::optional<CacheFileWriter> CacheWriter::begin(const TreeFile& file) const {
   const std::string blob = repo_.blob_path(cache_etag(file));
   make_directories(parent_path(blob), kDirectoryMode);
   if (const std::string tag = join_path(root_, "CACHEDIR.TAG"); !exists(tag)) {
-    replace_file(tag, kTag);
+    replace_file(root_, wait_, tag, kTag);
   }
-  BlobLock lock(fmt::format("{}/{}.lock", locks_, cache_etag(file)), wait_);
+  CacheLock lock(fmt::format("{}/{}.lock", locks_, cache_etag(file)), wait_);
   if (is_regular(blob, file.size_bytes)) {
     link_pointer(pointer, link_target(file), file.size_bytes);
     return std::nullopt;
@@ -395,7 +407,7 @@ void CacheWriter::write_tree(const std::vector<TreeFile>& tree) const {
     comma = ",";
   }
   text += sorted.empty() ? "}\n}" : "\n }\n}";
-  replace_file(repo_.tree_path(commit_), text);
+  replace_file(root_, wait_, repo_.tree_path(commit_), text);
 }
 
 void CacheWriter::write_ref(std::string_view revision) const {
@@ -408,7 +420,7 @@ void CacheWriter::write_ref(std::string_view revision) const {
   const std::string path = repo_.ref_path(revision);
   // The Python client ignores a reference that has blanks.
   if (is_regular(path, commit_.size()) && read_file(path, commit_.size()) == commit_) return;
-  replace_file(path, commit_);
+  replace_file(root_, wait_, path, commit_);
 }
 
 }  // namespace hfshard

@@ -357,6 +357,23 @@ TEST(HfCacheWriter, PutsReferencesOnlyBesideASnapshotAndWithoutALineEnd) {
   EXPECT_EQ(file_info(cache.folder() + "/refs/main")->stamp.inode, inode);
 }
 
+// Killed processes left the last two. The others have names that hfshard never gives to this text.
+TEST(HfCacheWriter, RemovesTextsThatWereLeft) {
+  const EmptyCache cache;
+  const CacheWriter writer = cache.writer();
+  put(writer, plain("x", "1"), "1");
+  const std::string refs = cache.folder() + "/refs";
+  const Names kept = {"main.0123456g.tmp", "main.0123abcd.incomplete", "main.tmp",
+                      "other.0123abcd.tmp"};
+  for (const std::string& name : kept) write_text(refs + "/" + name, "");
+  for (const char* left : {"main.0123abcd.tmp", "main.fedcba98.tmp"})
+    write_text(refs + "/" + left, "0123");
+  writer.write_ref("main");
+  Names wanted = kept;
+  wanted.insert(wanted.begin(), "main");
+  EXPECT_EQ(list_directory(refs), wanted);
+}
+
 TEST(HfCacheWriter, MakesFilesAsTheUmaskHasIt) {
   const EmptyCache cache;
   const mode_t before = ::umask(0002);
