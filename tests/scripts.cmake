@@ -124,6 +124,9 @@ if(TARGET hfshard_testtool)
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/kill_publish.py
       --hfshard $<TARGET_FILE:hfshard_testtool> --only InPlaceAgain --only Step --only Finalize)
   set_tests_properties(fault.kill_publish PROPERTIES LABELS slow TIMEOUT 900)
+  add_test(NAME fault.commands
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/commands.py --hfshard $<TARGET_FILE:hfshard_testtool> --points 2)
+  set_tests_properties(fault.commands PROPERTIES LABELS slow TIMEOUT 300)
   add_test(NAME fault.way_back
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/fault/way_back.py --hfshard $<TARGET_FILE:hfshard_testtool>
     --seed 1 --rounds 6)

@@ -76,5 +76,6 @@ hfshard_add_soak(disk_full fault/disk_full.py --seed random --rounds 40 ${fault_
 hfshard_add_soak(out_of_memory fault/out_of_memory.py --seed random --rounds 20 ${fault_limits})
 hfshard_add_soak(way_back fault/way_back.py --seed random --rounds 30)
 hfshard_add_soak(kill_publish fault/kill_publish.py)
+hfshard_add_soak(commands fault/commands.py --seed random)
 hfshard_add_soak(hub_stream fault/hub_stream.py --seed random --rounds 100)
 hfshard_add_soak(memory fault/memory.py)

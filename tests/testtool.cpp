@@ -5,8 +5,8 @@
 // - `--limits name=value,...`: fields of plan/layout/limits.h
 // - `--die-at N`: kills the process before the N-th system call that can change a file or directory
 // - `--stop-at N`: stops the process (SIGSTOP) before the N-th system call of any kind
-// - `--count-calls FILE`: writes the number of calls of any kind, and of those that `--die-at`
-// counts
+// - `--fail-at N:ERRNO`: the N-th system call of any kind fails with this error number
+// - `--count-calls FILE`: writes the number of calls that `--die-at` counts, and that of all calls
 // - `--stall CALL:N:MS`: the N-th call of this kind waits, like on a disk that hangs
 // - `--progress-ms N`: the time between two lines of progress without a terminal
 // - `--retry-ms N`: the shortest wait before it asks a hub again
@@ -124,6 +124,9 @@ std::atomic<long> g_stop_calls{0};
 std::string g_stop_call;  // empty: each call that can change something
 long g_stop_at = 0;
 long g_die_at = 0;
+std::atomic<long> g_all_calls{0};
+long g_fail_at = 0;
+int g_fail_with = 0;
 
 // Skips calls that only read or sync, since they don't change anything that outlives the process.
 // The next call shows the result of opening. So a kill at these calls can't show more.
@@ -139,7 +142,7 @@ int count_call(const char* call, const char* /*path*/) {
   const bool stops = g_stop_call.empty() ? changing : g_stop_call == call;
   if (stops && ++g_stop_calls == g_stop_at) std::raise(SIGSTOP);
   if (changing && ++g_changing_calls == g_die_at) std::raise(SIGKILL);
-  return 0;
+  return ++g_all_calls == g_fail_at ? g_fail_with : 0;
 }
 
 void set_stop(const std::string& text) {
@@ -149,9 +152,17 @@ void set_stop(const std::string& text) {
   g_stop_at = std::strtol(text.c_str() + number, nullptr, 10);
 }
 
+bool set_failure(const std::string& text) {
+  const std::vector<std::string> parts = hfshard::split(text, ':');
+  if (parts.size() != 2) return false;
+  g_fail_at = std::strtol(parts[0].c_str(), nullptr, 10);
+  g_fail_with = static_cast<int>(std::strtol(parts[1].c_str(), nullptr, 10));
+  return g_fail_with > 0;
+}
+
 bool write_count(const char* path) {
   std::ofstream file(path);
-  file << g_changing_calls << '\n';
+  file << g_changing_calls << '\n' << g_all_calls << '\n';
   return file.flush().good();
 }
 
@@ -190,7 +201,12 @@ int main(int argc, char** argv) {
   const char* counts = take_option(rest, "--count-calls");
   if (stop_at != nullptr) set_stop(stop_at);
   if (die_at != nullptr) g_die_at = std::strtol(die_at, nullptr, 10);
-  if (stop_at != nullptr || die_at != nullptr || counts != nullptr)
+  const char* failure = take_option(rest, "--fail-at");
+  if (failure != nullptr && !set_failure(failure)) {
+    std::fputs("hfshard_testtool: --fail-at N:ERRNO\n", stderr);
+    return 2;
+  }
+  if (stop_at != nullptr || die_at != nullptr || failure != nullptr || counts != nullptr)
     hfshard::sys::set_fault_hook(&count_call);
   if (const char* text = take_option(rest, "--stall"); text && !set_stall(text)) {
     std::fputs("hfshard_testtool: --stall CALL:N:MS\n", stderr);

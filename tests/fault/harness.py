@@ -139,7 +139,7 @@ class Fault:
         self.check(subprocess.run(command, capture_output=True, text=True, check=False))
         shutil.rmtree(self.path("counted"))
         with open(count, encoding="ascii") as file:
-            return int(file.read())
+            return int(file.readline())
 
     def reference(self):
         """Converts without interruption, twice. Returns the tree."""

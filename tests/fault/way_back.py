@@ -92,7 +92,7 @@ class WayBack:
         self.run(command, self.tree, self.path("out"), *words, "--count-calls", count)
         self.remove("out")
         with open(count, encoding="ascii") as file:
-            return int(file.read())
+            return int(file.readline())
 
     def kills(self, rounds):
         for command, words in self.commands.items():
