@@ -204,9 +204,19 @@ std::shared_ptr<const TreeStructure> structure_for(const FileLayout& target, Tre
 
 void carry_recorded(TreeSource& tree, const Recorded& recorded) {
   if (recorded.model_files.empty()) return;
-  const StorePath directory(recorded.model_files);
-  tree.carry(directory, (directory / "config.json").read());
+  tree.carry(StorePath(recorded.model_files), recorded_config(recorded));
 }
+
+namespace {
+
+// Adds the files of the model that --config names, or else the recorded ones.
+void carry_model(TreeSource& tree, const Recorded& recorded, const TreeOptions& asked) {
+  if (asked.config_text && exists(asked.config_name))
+    return tree.carry(parent_path(asked.config_name), *asked.config_text);
+  carry_recorded(tree, recorded);
+}
+
+}  // namespace
 
 CompiledModel compile_anew(TreeSource& tree, const StorePath& place, const PlanOptions& options) {
   SameOptions same;
@@ -263,7 +273,7 @@ CompiledModel compile_anew(TreeSource& tree, const StorePath& place, const PlanO
     // If the names aren't the model's own, a loader that reads config.json would look for other
     // names.
     if (scheme == kNoScheme || !format_of(options.target).layout().whole_arrays)
-      carry_recorded(tree, *recorded);
+      carry_model(tree, *recorded, options.tree);
   }
   take_load_words(known ? &*known : nullptr, recorded.has_value(), model);
   return model;

@@ -1,5 +1,9 @@
 #include "service/recorded.h"
 
+#include <fmt/format.h>
+
+#include "base/digest.h"
+#include "base/text.h"
 #include "bytes/local/files.h"
 #include "catalog/manifest_head.h"
 #include "format/formats.h"
@@ -7,7 +11,14 @@
 #include "plan/options_json.h"
 #include "service/step.h"
 
+#include "hfshard/error.h"
+
 namespace hfshard {
+namespace {
+
+constexpr const char* kConfigName = "config.json";
+
+}  // namespace
 
 std::optional<Recorded> recorded_at(const StorePath& place) {
   const auto path = place.local_path();
@@ -17,16 +28,29 @@ std::optional<Recorded> recorded_at(const StorePath& place) {
   out.origin_path = join_path(step, kManifestName);
   out.origin = read_manifest(out.origin_path);
   out.tree = out.origin.model;
+  for (const FileRecord& file : out.origin.files.side) {
+    if (file.path == kConfigName) out.config_sha256 = file.sha256;
+  }
   if (const std::string origin = join_path(step, kOriginName); exists(origin)) {
     out.origin_path = origin;
     out.origin = read_manifest(origin);
   }
   // If a format has no steps, the model's files are among the checkpoint's.
   for (const std::string& beside : {step, join_path(parent_path(step), "hf")}) {
-    if (out.model_files.empty() && exists(join_path(beside, "config.json")))
-      out.model_files = beside;
+    if (out.model_files.empty() && exists(join_path(beside, kConfigName))) out.model_files = beside;
   }
   return out;
+}
+
+std::string recorded_config(const Recorded& recorded) {
+  const StorePath path = StorePath(recorded.model_files) / kConfigName;
+  std::string text = path.read();
+  if (recorded.config_sha256.empty() || recorded.config_sha256 == sha256_hex(text)) return text;
+  throw Error(ErrorCode::conflict,
+              "config.json isn't the one that hfshard wrote for this checkpoint")
+      .in_file(path.text())
+      .hint(fmt::format("pass --config with the model's directory; --config {} takes this file",
+                        shell_word(recorded.model_files)));
 }
 
 MappingOptions mapping_of(const Recorded& recorded) {

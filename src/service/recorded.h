@@ -16,10 +16,15 @@ struct Recorded {
   std::shared_ptr<const Model> tree;
   Manifest origin;  ///< the origin model's, or its copy's
   std::string origin_path;
-  std::string model_files;  ///< directory; empty if missing
+  std::string model_files;    ///< directory; empty if missing
+  std::string config_sha256;  ///< of the config.json there, as recorded; empty if it isn't recorded
 };
 /// Reads the record; empty for another program's checkpoint. Throws: as read_manifest.
 std::optional<Recorded> recorded_at(const StorePath& place);
+
+/// Returns the text of the config.json beside a recorded checkpoint. Throws: conflict (it is not
+/// the recorded one).
+std::string recorded_config(const Recorded& recorded);
 
 /// Returns how a model became the recorded checkpoint.
 MappingOptions mapping_of(const Recorded& recorded);

@@ -34,10 +34,24 @@ cp -r in changed
 echo '{}' >changed/tokenizer_config.json
 told convert changed out --output-step 2
 ls -d .out* 2>/dev/null || echo "nothing is staged"
-ends convert changed out --output-step 2 --overwrite
-ends convert in out --output-step 2 --overwrite
+told convert changed out --output-step 1 --overwrite
+ends verify out --step 0
+echo '{}' >in/vocab.json
+ends convert in out --output-step 1 --overwrite
+ends verify out --step 0
+ends convert in out --output-step 2
 echo y >>out/hf/additional_chat_templates/tool.jinja
 show verify out in
+echo "-- a config that isn't the recorded one"
+cp out/hf/config.json kept.json
+sed -i 's/"vocab_size": [0-9]*/"vocab_size": 12/' out/hf/config.json
+told convert out export --to safetensors
+told reshard out again --mesh fsdp=2
+ends convert out export --to safetensors --config in
+ends reshard out again --mesh fsdp=2 --config in
+ends verify again
+mv kept.json out/hf/config.json
+rm -r again
 echo "-- a cast of what is never cast"
 show reshard out again --cast step=bf16
 echo "-- parts of one checkpoint"

@@ -138,8 +138,8 @@ template <typename Item>
 void write_list(const ByteSink& sink, std::string_view name, std::size_t count, const Item& item) {
   sink(as_bytes(fmt::format(",\n\"{}\":[", name)));
   for (std::size_t i = 0; i < count; ++i) {
-    const std::string line = (i == 0 ? "\n" : ",\n") + dump_json(item(i));
-    sink(as_bytes(line));
+    sink(as_bytes(std::string_view(i == 0 ? "\n" : ",\n")));
+    sink(as_bytes(dump_json(item(i))));
   }
   sink(as_bytes("]"));
 }

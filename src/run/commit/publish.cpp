@@ -32,6 +32,7 @@
 #include "run/commit/in_place.h"
 #include "run/commit/linked_files.h"
 #include "run/commit/recover.h"
+#include "run/commit/root.h"
 #include "run/engine/sources.h"
 #include "run/engine/stop.h"
 
@@ -252,6 +253,16 @@ void check_staged(const Format& target, const std::string& step, const RunOption
   }
 }
 
+// Whether hf/ has a file that the staged one would change. Adding files does no harm to other
+// steps.
+bool changes_files(const std::string& staged, const std::string& hf, const RunOptions& options) {
+  const std::vector<std::string> names = files_below(hf);
+  return !std::ranges::all_of(names, [&](const std::string& name) {
+    const std::string path = join_path(staged, name);
+    return exists(path) && same_bytes(path, join_path(hf, name), options);
+  });
+}
+
 // The way of the staged hf/ into an existing root.
 enum class HfPlace { stays, moves, exchanges };
 
@@ -280,7 +291,10 @@ HfPlace hf_place(const Plan& plan, const Format& target, const OutPaths& paths,
   const auto info = file_info(hf);
   if (info && info->kind == FileKind::directory && same_files(staged, hf, options))
     return HfPlace::stays;
-  if (!options.overwrite) throw other_model(hf);
+  if (!options.overwrite ||
+      (has_other_steps(plan, target, paths) && changes_files(staged, hf, options))) {
+    throw other_model(hf);
+  }
   if (is_carried(target, paths, staged, hf)) return HfPlace::exchanges;
   throw Error(ErrorCode::conflict, "the root has an hf/ with files that hfshard didn't write")
       .in_file(hf)

@@ -14,6 +14,7 @@
 #include "bytes/local/syscalls.h"
 #include "plan/options_json.h"
 #include "run/commit/recover.h"
+#include "run/commit/root.h"
 #include <sys/stat.h>
 
 #include "hfshard/error.h"
@@ -334,57 +335,7 @@ void check_step(const Plan& plan, const Format& target, const RunOptions& option
       .hint("pass another output, --output-step N, or --overwrite");
 }
 
-// Checks that OUT's metadata of the run equal the source's.
-void check_root_files(const Plan& plan, const OutPaths& paths) {
-  const Beside& beside = plan.catalog().beside;
-  for (const std::string& name : beside.root_files) {
-    const StorePath place(join_path(paths.out, name));
-    if (!place.exists() || place.read() == (beside.root / name).read()) continue;
-    throw Error(ErrorCode::conflict, "the root's metadata differ from this source's run")
-        .in_file(place.text())
-        .hint("the steps of a root must belong to one run; pass another output");
-  }
-}
-
-bool has_text(const std::string& path, const std::string& text) {
-  const auto info = file_info(path);
-  return info && info->kind == FileKind::regular && info->stamp.size_bytes == text.size() &&
-         read_file(path) == text;
-}
-
-// Whether a root carries other files of a model than the source has, as far as their sizes and
-// config.json tell. The bytes of the others are compared before the output is published.
-bool carries_others(const Plan& plan, const std::string& directory) {
-  const Catalog& source = plan.catalog();
-  const std::string& changed = plan.model().config_text;
-  for (const std::string& name : source.side_files) {
-    const std::string path = join_path(directory, name);
-    if (name == "config.json") {
-      if (!has_text(path, changed.empty() ? source.config_text : changed)) return true;
-      continue;
-    }
-    const auto wanted = (source.directory / name).find();
-    const auto found = file_info(path);
-    if (wanted && (!found || found->stamp.size_bytes != wanted->identity.size_bytes)) return true;
-  }
-  return false;
-}
-
-void check_side_files(const Plan& plan, const RunOptions& options, const OutPaths& paths) {
-  const std::string& name = plan.files().side_directory;
-  const std::string directory = join_path(paths.out, name);
-  if (name.empty() || options.overwrite || !exists(directory) || !carries_others(plan, directory))
-    return;
-  throw other_model(directory);
-}
-
 }  // namespace
-
-Error other_model(const std::string& directory) {
-  return Error(ErrorCode::conflict, "the root's Hugging Face files differ from this source's")
-      .in_file(directory)
-      .hint("the steps of a root must belong to one model; pass another output");
-}
 
 void check_output(const Plan& plan, const Format& target, const RunOptions& options) {
   const OutPaths paths = out_paths(plan, options.out);
@@ -417,10 +368,9 @@ void check_output(const Plan& plan, const Format& target, const RunOptions& opti
     case OutState::absent:
       return;
     case OutState::root:
-      check_root_files(plan, paths);
-      return check_side_files(plan, options, paths);
+      return check_root(plan, target, options, paths);
     case OutState::step:
-      check_root_files(plan, paths);
+      check_root(plan, target, options, paths);
       return check_step(plan, target, options, paths);
     case OutState::foreign:
       throw Error(ErrorCode::conflict,

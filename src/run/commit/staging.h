@@ -43,9 +43,6 @@ struct OutPaths {
   std::string tree;     ///< <staging>/out
   std::string step;     ///< <staging>/out/<step>, or `tree`
 };
-/// Returns the conflict of a root whose `directory` has the files of another model.
-Error other_model(const std::string& directory);
-
 /// Returns the paths. `step`: FileLayout::step_directory. Throws: usage (empty name, `.`, `/`).
 OutPaths out_paths(const std::string& out, const std::string& step = {});
 /// Returns the paths for a plan.

@@ -97,6 +97,12 @@ void read_record(Unfinished& out) {
 
 bool in_staging(const std::string& place) { return !staging_around(place).empty(); }
 
+bool is_staging(const std::string& place) {
+  std::error_code none;
+  const std::string staging = staging_around(place);
+  return !staging.empty() && fs::equivalent(staging, place, none);
+}
+
 std::optional<Unfinished> find_unfinished(const std::string& place) {
   Unfinished out;
   out.staging = staging_around(place);

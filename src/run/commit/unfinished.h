@@ -27,6 +27,8 @@ struct Unfinished {
 std::optional<Unfinished> find_unfinished(const std::string& place);
 /// Returns whether a place is in a staging directory, which doesn't contain checkpoints.
 bool in_staging(const std::string& place);
+/// Returns whether a place is a staging directory itself.
+bool is_staging(const std::string& place);
 
 /// Returns the error that the output doesn't exist yet, with a hint to resume. Code: not_found.
 Error unfinished_error(const Unfinished& run);
