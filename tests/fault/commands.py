@@ -45,8 +45,8 @@ class Attack:
     """One command, the state before it, and how it goes on."""
 
     words = ()
-    # How the command continues, if not with --resume.
-    again = None
+    # What runs beside the stopped command: the same, or `clean`. None starts it twice at once.
+    beside = ("same", "clean", None)
     environment = {}
 
     def __init__(self, tool, folder, seed):
@@ -81,7 +81,7 @@ class Attack:
         return [word.replace("SOURCE", self.source).replace("OUT", self.out) for word in self.words]
 
     def continued(self):
-        return self.again or [*self.command(), "--resume"]
+        return [*self.command(), "--resume"]
 
     def there(self):
         """Returns path -> bytes of all files, and None for directories."""
@@ -186,10 +186,10 @@ class Attack:
 
     def races(self, limit):
         """Runs the same command beside it, or `clean`, while it is stopped, or the same one at the same time."""
-        beside = (self.command(), ["clean", self.out], None)
+        others = {"same": self.command(), "clean": ["clean", self.out], None: None}
         for number, call in enumerate(self.points(self.changing, limit)):
             self.restore()
-            other = beside[number % len(beside)]
+            other = others[self.beside[number % len(self.beside)]]
             if other:
                 when = f"stopped at call {call} of {self.changing}, {other[0]} beside it"
                 both = self.stopped_beside(call, other)
@@ -271,6 +271,12 @@ class Link(Attack):
     words = ("link", "SOURCE", "OUT", *SMALL)
 
 
+class LinkAll(Attack):
+    """link --scheme hf."""
+
+    words = (*Link.words, "--scheme", "hf")  # nothing is written but the index, so there is no journal
+
+
 class InPlace(Attack):
     """link --in-place."""
 
@@ -327,6 +333,7 @@ class Finalize(Attack):
     """finalize."""
 
     words = ("finalize", "OUT", *SMALL)
+    beside = ("same", None)  # `clean` discards what finalize needs
 
     def prepare(self):
         for worker in ("0/2", "1/2"):
@@ -389,7 +396,7 @@ class Stream(Hub, Attack):
         return super().is_staging(path) or path.split(os.sep)[0] == "cache"
 
 
-ATTACKS = (Convert, Compressed, Dcp, Back, Overwrite, Link, InPlace, Reshard, ReshardDcp, Steps, Finalize, Fetch, Stream)
+ATTACKS = (Convert, Compressed, Dcp, Back, Overwrite, Link, LinkAll, InPlace, Reshard, ReshardDcp, Steps, Finalize, Fetch, Stream)
 COLUMNS = ("kills", "published", "errors", "survived", "races", "refused")
 
 

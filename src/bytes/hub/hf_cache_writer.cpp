@@ -9,8 +9,8 @@
 //   6. Makes it durable and renames it to blobs/<etag>.
 //   7. Links snapshots/<commit>/<path> to it, with a relative path.
 //   8. Releases the lock, whose file stays.
-// Renames replace trees/<commit>.json, refs/<revision> and CACHEDIR.TAG, with .locks/hfshard.lock
-// held. A reference needs an existing snapshot.
+// Renames replace trees/<commit>.json, refs/<revision> and CACHEDIR.TAG, with a lock of
+// the cache's directory. A reference needs an existing snapshot.
 #include "bytes/hub/hf_cache_writer.h"
 
 #include <algorithm>
@@ -103,10 +103,12 @@ class PartFile {
   std::string path_;
 };
 
-// The lock of one blob, or of all texts, held while the object lives.
+// The lock of one blob, which is a file, or of all texts, which is the cache's directory. It is
+// held while the object lives.
 class CacheLock {
  public:
-  CacheLock(const std::string& path, const CacheWait& wait) {
+  enum class Of : std::uint8_t { blob, texts };
+  CacheLock(Of what, const std::string& path, const CacheWait& wait) : of_(what) {
     make_directories(parent_path(path), kDirectoryMode);
     const auto begin = std::chrono::steady_clock::now();
     while (!take(path)) {
@@ -127,10 +129,11 @@ class CacheLock {
  private:
   bool take(const std::string& path) {
     // The file is never written or truncated.
-    fd_ = sys::Descriptor(
-        sys::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, kLockMode));
+    const int flags =
+        of_ == Of::blob ? O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK : O_RDONLY | O_DIRECTORY;
+    fd_ = sys::Descriptor(sys::open(path.c_str(), flags | O_CLOEXEC, kLockMode));
     if (fd_.get() < 0) throw sys::failure("open the lock", path, errno);
-    (void)::fchmod(fd_.get(), kLockMode);  // refused if another user owns it
+    if (of_ == Of::blob) (void)::fchmod(fd_.get(), kLockMode);  // refused if another user owns it
     if (sys::flock(fd_.get(), LOCK_EX | LOCK_NB, path.c_str()) != 0) {
       // EINTR counts as locked, since the caller tries again soon.
       return errno != EWOULDBLOCK && errno != EACCES && errno != EINTR;
@@ -140,6 +143,7 @@ class CacheLock {
     return ::fstat(fd_.get(), &info) == 0 && info.st_nlink != 0;
   }
 
+  Of of_;
   sys::Descriptor fd_;
   bool is_held_ = false;
 };
@@ -158,7 +162,8 @@ bool is_part_name(std::string_view name, std::string_view file, std::string_view
 // no owner: removes those that killed processes left.
 void replace_file(const std::string& root, const CacheWait& wait, const std::string& path,
                   std::string_view text) {
-  const CacheLock lock(join_path(root, ".locks/hfshard.lock"), wait);
+  make_directories(root, kDirectoryMode);
+  const CacheLock lock(CacheLock::Of::texts, root, wait);
   const std::string directory = parent_path(path);
   make_directories(directory, kDirectoryMode);
   if (lock.is_held()) {
@@ -368,7 +373,7 @@ std::optional<CacheFileWriter> CacheWriter::begin(const TreeFile& file) const {
   if (const std::string tag = join_path(root_, "CACHEDIR.TAG"); !exists(tag)) {
     replace_file(root_, wait_, tag, kTag);
   }
-  CacheLock lock(fmt::format("{}/{}.lock", locks_, cache_etag(file)), wait_);
+  CacheLock lock(CacheLock::Of::blob, fmt::format("{}/{}.lock", locks_, cache_etag(file)), wait_);
   if (is_regular(blob, file.size_bytes)) {
     link_pointer(pointer, link_target(file), file.size_bytes);
     return std::nullopt;

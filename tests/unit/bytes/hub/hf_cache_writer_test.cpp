@@ -299,9 +299,9 @@ TEST(HfCacheWriter, LocksTheFileThatIsThere) {
   static bool removed;
   removed = false;
   sys::set_fault_hook([](const char* call, const char* path) {
-    if (std::string_view(call) == "flock" && !std::exchange(removed, true)) {
-      std::filesystem::remove(path);
-    }
+    const bool locks_a_file =
+        std::string_view(call) == "flock" && std::string_view(path).ends_with(".lock");
+    if (locks_a_file && !std::exchange(removed, true)) std::filesystem::remove(path);
     return 0;
   });
   const auto out = cache.writer().begin(file);
