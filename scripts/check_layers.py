@@ -81,7 +81,7 @@ THIRD_PARTY = {
 # Angle includes of the system, in addition to the C++ library's (whose names have no dot and no slash).
 SYSTEM = re.compile(
     r"^(sys|linux|asm)/[a-z0-9_]+\.h$"
-    r"|^(dirent|dlfcn|errno|fcntl|fnmatch|glob|limits|malloc|poll|pthread|sched|signal|stdio|stdlib|string|strings|time|unistd)\.h$"
+    r"|^(dirent|dlfcn|errno|fcntl|fnmatch|glob|limits|malloc|poll|pthread|pwd|sched|signal|stdio|stdlib|string|strings|time|unistd)\.h$"
     r"|^[a-z0-9]*intrin\.h$|^cpuid\.h$|^sanitizer/[a-z_]+\.h$")
 STANDARD = re.compile(r"^[a-z0-9_]+$")
 

@@ -110,7 +110,7 @@ std::unique_ptr<Checkpoint> open_source(const StorePath& location, const Choice&
   }
   if (other != nullptr) {
     throw Error(ErrorCode::unsupported,
-                fmt::format("a {} checkpoint isn't a Hugging Face model", quote(other->name())))
+                fmt::format("a checkpoint in format {} isn't a Hugging Face model", other->name()))
         .in_file(location.text())
         .hint(
             "run hfshard reshard for another mesh, or convert --to safetensors to get the Hugging "

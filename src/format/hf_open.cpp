@@ -17,21 +17,26 @@ namespace hfshard::format {
 
 namespace {
 
-// Returns whether a location has the form `org/name`.
-bool looks_like_hub_id(std::string_view location) {
-  const std::vector<std::string> parts = split(location, '/');
-  if (parts.size() != 2) return false;
-  return std::ranges::all_of(parts, [](const std::string& part) {
-    return !part.empty() && part[0] != '.' && part[0] != '~' &&
-           part.find_first_of(" \\") == std::string::npos;
-  });
+// Returns a location as the name of a model if it has the form `org/name`, `hf:org/name` or
+// `org/name:revision`. Otherwise empty.
+std::string hub_name(std::string_view location) {
+  if (location.starts_with("hf:")) location.remove_prefix(3);
+  std::string name(location);
+  if (const std::size_t colon = name.find(':'); colon != std::string::npos) name[colon] = '@';
+  const std::vector<std::string> parts = split(name, '/');
+  const bool fits = parts.size() == 2 && std::ranges::all_of(parts, [](const std::string& part) {
+                      return !part.empty() && part[0] != '.' && part[0] != '~' &&
+                             part.find_first_of(" \\:") == std::string::npos;
+                    });
+  return fits ? name : std::string();
 }
 
 [[noreturn]] void throw_no_location(const StorePath& location) {
   Error error(ErrorCode::not_found, "no such file or directory");
   error.in_file(location.text());
-  if (looks_like_hub_id(location.name()) && !location.parent().exists()) {
-    error.hint(fmt::format("for the Hub model of this name, pass hf://{}", location.name()));
+  if (const std::string model = hub_name(location.name());
+      !model.empty() && !location.parent().exists()) {
+    error.hint("for the Hub model of this name, pass hf://" + model);
   } else if (location.exists()) {
     error.hint(broken_link_hint(location.name()));
   } else {

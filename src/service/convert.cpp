@@ -12,6 +12,7 @@
 #include "run/commit/linked_files.h"
 #include "run/commit/publish.h"
 #include "run/commit/staging.h"
+#include "run/commit/unfinished.h"
 #include "run/conversion.h"
 #include "service/header_size.h"
 #include "service/loadable.h"
@@ -68,6 +69,12 @@ void check_links_asked(const PlanSummary& plan, const LinkOptions& link) {
                           join(shown, "; "), more > 0 ? fmt::format("; and {} more", more) : ""))
       .in_file(plan.source)
       .hint("pass --side-file to write converted copies next to the source's files");
+}
+
+// Returns the output of a staging directory that was passed in its place.
+std::string output_of(const std::string& place) {
+  const auto run = is_staging(place) ? find_unfinished(place) : std::nullopt;
+  return run ? run->out : place;
 }
 
 // Handles a finalize without a staged run. The run may have ended right after publishing.
@@ -139,7 +146,9 @@ ConvertReport link(const SourceName& source, const PlanOptions& options, const L
   return out;
 }
 
-ConvertReport finalize(const RunOptions& run, Reporter& reporter, const HubOptions& hub) {
+ConvertReport finalize(const RunOptions& asked, Reporter& reporter, const HubOptions& hub) {
+  RunOptions run = asked;
+  run.out = output_of(asked.out);
   if (!has_staged_plan(run.out)) return finalized_before(run.out);
   const StagedPlan staged = read_staged_plan(run.out);
   const Format& target = format_of(staged.options.target);
@@ -153,7 +162,7 @@ ConvertReport finalize(const RunOptions& run, Reporter& reporter, const HubOptio
 }
 
 CleanReport clean(const std::string& out) {
-  const OutPaths paths = out_paths(out);
+  const OutPaths paths = out_paths(output_of(out));
   return {paths.staging, clean_staging(paths)};
 }
 

@@ -280,7 +280,8 @@ Json example_config(const FamilyFile& family, const std::string& text, const std
                        : fmt::format("the config belongs to family {}, not to {}",
                                      quote(found->name), quote(family.name)))
         .in_file(name)
-        .hint("set model_type to one of " + join(info.model_types, ", "));
+        .hint(found ? fmt::format("pass {} as FAMILY", found->name)
+                    : "set model_type to one of " + join(info.model_types, ", "));
   }
   return config;
 }

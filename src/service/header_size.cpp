@@ -1,5 +1,6 @@
 #include "service/header_size.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +19,7 @@ namespace hfshard {
 namespace {
 
 constexpr std::string_view kSuffix = ".safetensors";
+constexpr std::uint64_t kUsuallyEnoughMib = 512;  // as --help says
 
 // In a header, a tensor takes about 60 bytes and its name. In a plan it takes more than 700 bytes
 // and three times its name. The budget leaves a quarter of memory to plans (budget.h).
@@ -60,7 +62,8 @@ void check_header_size(const StorePath& place, const PlanOptions& options, const
       fmt::format("--max-memory {} is too small: for headers of {}, a plan needs at least {}",
                   human_bytes(run.max_memory_bytes), human_bytes(headers), human_bytes(least)))
       .in_file(place.text())
-      .hint(fmt::format("pass --max-memory {}MiB or more", round_up(least, 1U << 20) >> 20));
+      .hint(fmt::format("pass --max-memory {}MiB or more",
+                        std::max(round_up(least, 1U << 20) >> 20, kUsuallyEnoughMib)));
 }
 
 }  // namespace hfshard

@@ -117,6 +117,11 @@ ReadStep read_step(const StorePath& place, std::optional<std::uint64_t> asked,
 }
 
 ReadStep read_source_step(const StorePath& place, const TreeOptions& asked) {
+  const std::string name = place.text();
+  const bool may_be_unfinished = !place.is_far() && tilde_hint(name).empty();
+  if (may_be_unfinished && (is_staging(name) || !place.exists())) {
+    if (const auto run = find_unfinished(name)) throw unfinished_error(*run);
+  }
   return read_step(
       place, asked.step,
       fmt::format("pass --output-step {} for the step to write", asked.step.value_or(0)));

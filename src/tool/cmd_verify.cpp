@@ -78,9 +78,9 @@ void print_verified(const VerifyResult& result) {
   const std::string objects = result.objects == 0 ? "" : counted(result.objects, "object") + ", ";
   const std::string files = result.files == 0 ? "" : counted(result.files, "file") + ", ";
   const std::string said =
-      fmt::format(" {}: {} in {} chunks, {} source tensors, {}{}{} differences",
-                  printable(result.path), human_bytes(result.checked_bytes), result.chunks,
-                  result.tensors, objects, files, result.differences.size());
+      fmt::format(" {}: {} in {} chunks, {} source tensors, {}{}{}", printable(result.path),
+                  human_bytes(result.checked_bytes), result.chunks, result.tensors, objects, files,
+                  counted(result.differences.size(), "difference"));
   if (result.differences.empty()) {
     print_line("verified " + said);
   } else {

@@ -16,6 +16,7 @@
 #include "tool/habit_tables.h"
 #include "tool/habit_values.h"
 #include "tool/help.h"
+#include "tool/mesh_words.h"
 
 namespace hfshard {
 namespace {
@@ -58,45 +59,15 @@ bool has_positional(const Command& command, std::string_view name) {
          command.positionals.end();
 }
 
-// Returns the mesh axis whose size another program's option sets, or an empty text.
-std::string axis_of(std::string_view name) {
-  if (!name.starts_with("--")) return {};
-  std::string_view axis = name.substr(2);
-  constexpr std::string_view kEnd = "-parallelism";
-  if (axis.starts_with("ici-") && axis.ends_with(kEnd)) {
-    axis.remove_prefix(4);
-    axis.remove_suffix(kEnd.size());
-  }
-  const habit::Other* found = find_in(habit::kAxes, axis);
-  return found == nullptr ? std::string() : std::string(found->meant);
-}
-
-// Translates `tp=2,fsdp:4`, or `16`, to this program's axes.
-std::string mesh_of(const std::string& typed) {
-  if (parse_whole(typed)) return "fsdp=" + typed;
-  std::vector<std::string> out;
-  for (std::string axis : split(typed, ',')) {
-    std::ranges::replace(axis, ':', '=');
-    std::erase(axis, ' ');
-    if (axis.empty()) continue;
-    std::size_t sign = axis.find('=');
-    const std::size_t digits = axis.find_last_not_of("0123456789") + 1;
-    const bool named = !axis_of("--" + lower_case(axis.substr(0, digits))).empty();
-    if (sign == std::string::npos && named && digits < axis.size()) {  // `fsdp16`
-      axis.insert(digits, "=");
-      sign = digits;
-    }
-    const std::string name = lower_case(std::string_view(axis).substr(0, sign));
-    const std::string meant = axis_of("--" + name);
-    out.push_back(sign == std::string::npos ? axis
-                                            : (meant.empty() ? name : meant) + axis.substr(sign));
-  }
-  return join(out, ",");
-}
-
-bool means_no(std::string_view value) {
+// Returns what a person means by `true`, `0` or `flase`. Nothing for other words.
+std::optional<bool> truth_of(std::string_view value) {
   const std::string small = lower_case(value);
-  return small == "false" || small == "0" || small == "no" || small == "off";
+  for (const char* yes : {"true", "1", "yes", "on"})
+    if (small == yes) return true;
+  for (const char* no : {"false", "0", "no", "off"})
+    if (small == no) return false;
+  const Words near = meant_names(small, {"true", "false"});
+  return near.size() == 1 ? std::optional(near.front() == "true") : std::nullopt;
 }
 
 // Translates the words after a command.
@@ -122,9 +93,12 @@ class Rewriter {
     return changed_;
   }
   Words words() const {
-    Words out;
-    if (!source_.empty()) out.push_back(source_);
-    out.insert(out.end(), kept_.begin(), kept_.end());
+    Words out = kept_;
+    if (!source_.empty()) {
+      // `verify` has OUT first.
+      const bool first = command_.positionals.front().name != "OUT" || end_of_places(out) == 0;
+      out.insert(first ? out.begin() : out.begin() + 1, source_);
+    }
     if (!mesh_.empty()) {
       const auto given = std::ranges::find(out, "--mesh");  // one mesh has all axes
       if (given != out.end() && given + 1 != out.end()) {
@@ -149,12 +123,9 @@ class Rewriter {
   void plain(const std::string& word) {
     const std::size_t sign = word.find('=');
     const std::string name = "--" + word.substr(0, sign);
-    if (sign != std::string::npos && option_of(command_, "--layers") != nullptr &&
-        plain_name(name) == "--scan-layers") {  // MaxText's spelling
-      scan_layers(word.substr(sign + 1));
-    } else {
-      kept_.push_back(word);
-    }
+    const bool scans = sign != std::string::npos && option_of(command_, "--layers") != nullptr &&
+                       plain_name(name) == "--scan-layers";  // MaxText's spelling
+    if (!scans || !scan_layers(word.substr(sign + 1))) kept_.push_back(word);
   }
 
   void option(const std::string& word) {
@@ -178,7 +149,7 @@ class Rewriter {
     if (meant != std::end(habit::kValues)) return write(meant->meant);
     std::string is = *value;
     if (option.name == "--mesh" || option.name == "--load-mesh") {
-      const bool two = !axis_of("--" + lower_case(*value)).empty() && at_ < rest_.size() &&
+      const bool two = !axis_of(lower_case(*value)).empty() && at_ < rest_.size() &&
                        parse_whole(rest_[at_]).has_value();  // `fsdp 16`
       is = mesh_of(two ? *value + "=" + rest_[at_++] : *value);
     }
@@ -202,11 +173,8 @@ class Rewriter {
 
   bool as_flag(const std::string& name) {
     if (name == "--scan-layers" && option_of(command_, "--layers") != nullptr) {
-      const bool follows =
-          !value_ && at_ < rest_.size() &&
-          (means_no(rest_[at_]) || lower_case(rest_[at_]) == "true" || rest_[at_] == "1");
-      scan_layers(value_ || follows ? take_value().value_or("") : "true");
-      return true;
+      const bool follows = !value_ && at_ < rest_.size() && truth_of(rest_[at_]);
+      return scan_layers(value_ || follows ? take_value().value_or("") : "true");
     }
     const habit::Other* found = find_in(habit::kFlags, name);
     if (found == nullptr) return false;
@@ -219,7 +187,7 @@ class Rewriter {
   }
 
   bool as_axis(const std::string& name) {
-    const std::string axis = axis_of(name);
+    const std::string axis = name.starts_with("--") ? axis_of(name.substr(2)) : std::string();
     if (axis.empty() || option_of(command_, "--mesh") == nullptr) return false;
     const auto value = take_value();
     if (!value || !parse_whole(*value)) return false;
@@ -250,8 +218,11 @@ class Rewriter {
     return true;
   }
 
-  void scan_layers(std::string_view value) {
-    write(means_no(value) ? "--layers separate" : "--layers stacked");
+  // Returns false if the value says neither yes nor no.
+  bool scan_layers(std::string_view value) {
+    const auto scans = truth_of(value);
+    if (scans) write(*scans ? "--layers stacked" : "--layers separate");
+    return scans.has_value();
   }
 
   // Returns the value after `=`, or else the next word.
@@ -297,9 +268,18 @@ bool is_place(const std::string& word) {
 
 // Translates another program's command. Returns whether it knows the command.
 bool rename_command(const Command& program, Words& words) {
-  if (words.empty() ||
-      std::ranges::find(program.commands, words[0], &Command::name) != program.commands.end())
-    return false;
+  const auto is_command = [&](const std::string& word) {
+    return std::ranges::find(program.commands, word, &Command::name) != program.commands.end();
+  };
+  if (words.empty() || is_command(words[0])) return false;
+  if (words.size() > 1 && is_command(words[1]) &&
+      (words[0] == program.name || is_place(words[0]))) {
+    if (words[0] == program.name)
+      words.erase(words.begin());
+    else
+      std::swap(words[0], words[1]);
+    return true;
+  }
   const habit::Other* found = find_in(habit::kCommands, words[0]);
   if (found == nullptr && is_place(words[0])) {  // only the command is missing
     words.insert(words.begin(),
@@ -361,7 +341,7 @@ std::string without_slash(const std::string& word) {
   std::error_code ignored;
   const bool is_name = std::ranges::count(name, '/') == 1 && !name.starts_with('.') &&
                        !name.starts_with('/') && !name.ends_with('/');
-  return is_name && !std::filesystem::exists(word, ignored) ? name : std::string();
+  return is_name && !std::filesystem::exists(name, ignored) ? name : std::string();
 }
 
 // Returns the line with the full name of a model that wasn't found, or an empty text.
@@ -392,14 +372,6 @@ std::string line_in_order(const Command& program, const Words& words, const Erro
   return shell_line(program, line);
 }
 
-bool is_axis(const std::string& word) {
-  const std::size_t sign = word.find('=');
-  return sign != std::string::npos && sign > 0 && sign + 1 < word.size() &&
-         std::ranges::all_of(word.substr(0, sign),
-                             [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; }) &&
-         std::ranges::all_of(word.substr(sign + 1), is_digit);
-}
-
 // Joins axes of --mesh that are words of their own, as in `--mesh fsdp=8 tp=2`.
 Words with_one_mesh(const Words& words) {
   Words out;
@@ -413,6 +385,21 @@ Words with_one_mesh(const Words& words) {
     }
   }
   return out;
+}
+
+// Returns whether a translated command has too many arguments, or still no mesh.
+bool is_no_better(const Command& command, const Words& words, std::size_t at) {
+  std::size_t places = 0;
+  for (; at < words.size(); ++at) {
+    const Option* option = option_of(command, words[at]);
+    if (option == nullptr) {
+      places += !words[at].starts_with('-');
+      continue;
+    }
+    if (!takes_value(*option)) continue;
+    if (++at < words.size() && option->name == "--mesh" && !is_mesh(words[at])) return true;
+  }
+  return places > command.positionals.size();
 }
 
 Error with_hint(const Error& error, const std::string& hint) {
@@ -456,6 +443,7 @@ Error with_meant_line(const Command& program, const Words& words, const Error& e
   if (const auto meant = hint.empty() ? meant_words(program, words) : std::nullopt) {
     at = 0;
     const Command* command = find_command(program, *meant, at);
+    if (command != nullptr && is_no_better(*command, *meant, at)) return error;
     const bool bare = command != nullptr && at == meant->size() && !command->positionals.empty() &&
                       command->positionals.front().required;
     hint = "did you mean: " +

@@ -1,9 +1,12 @@
 #include "tool/hub_flags.h"
 
 #include <algorithm>
+#include <array>
 #include <ctime>
 #include <filesystem>
 #include <optional>
+#include <pwd.h>
+#include <unistd.h>
 #include <utility>
 
 #include <fmt/format.h>
@@ -30,7 +33,15 @@ bool first_true(std::initializer_list<const char*> names) {
   return false;
 }
 
-std::string home() { return variable("HOME").value_or("/"); }
+// As Python's expanduser finds it.
+std::string home() {
+  if (auto home = variable("HOME")) return *std::move(home);
+  std::array<char, 4096> text{};
+  passwd entry{};
+  passwd* user = nullptr;
+  (void)::getpwuid_r(::getuid(), &entry, text.data(), text.size(), &user);
+  return user != nullptr && user->pw_dir != nullptr ? user->pw_dir : "/";
+}
 
 // Expands a leading `~`, `$NAME` and `${NAME}`; keeps names of unset variables.
 std::string expanded(const std::string& path) {

@@ -34,7 +34,12 @@ Cast read_cast(const std::string& text) {
   if (cast &&
       (cast->dtype == DType::bf16 || cast->dtype == DType::f16 || cast->dtype == DType::f32))
     return *cast;
-  throw Error(ErrorCode::usage, fmt::format("--cast needs GLOB=DTYPE, not {}", quote(text)))
+  const std::size_t sign = text.rfind('=');
+  const std::string said =
+      sign == std::string::npos
+          ? fmt::format("--cast needs GLOB=DTYPE, not {}", quote(text))
+          : fmt::format("--cast doesn't know the dtype {}", quote(text.substr(sign + 1)));
+  throw Error(ErrorCode::usage, said)
       .hint("DTYPE is bf16, f16 or f32; GLOB matches leaf paths as hfshard plan prints them");
 }
 

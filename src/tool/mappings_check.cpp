@@ -193,7 +193,9 @@ int run_check_families(const CheckFlags& flags, const Session& session) {
 int run_check(const CheckFlags& flags, const Session& session) {
   const bool families = flags.all || (flags.source.empty() && !flags.mapping.files.empty());
   if (families == !flags.source.empty()) {
-    throw Error(ErrorCode::usage, "mappings check needs a SOURCE, --all, or --mapping FILE");
+    throw Error(ErrorCode::usage, families
+                                      ? "mappings check takes a SOURCE or --all, not both"
+                                      : "mappings check needs a SOURCE, --all, or --mapping FILE");
   }
   return families ? run_check_families(flags, session) : run_check_source(flags, session);
 }

@@ -108,6 +108,32 @@ echo "-- a model of no family"
 cp -r in other
 sed -i 's/"qwen3"/"frobnicator"/; s/Qwen3ForCausalLM/NoSuchModel/' other/config.json
 hint convert other out
+echo "-- a hint must work, or there is none"
+hint convert in out --scan_layers=flase
+hint convert in out --scan_layers=maybe
+hint convert in out --mesh "fsdp=2 tensor=2"
+hint convert in out --mesh "fsdp=2; tensor : 2"
+hint convert in out --mesh '{"fsdp": 2}'
+hint convert in out --mesh fsdp=2.0
+hint convert in out --mesh fsdp=99999999999999999999
+hint convert in out -m fsdp=2
+hint convert in out --model x
+hint verify two/a/b/orbax -m in
+hint verify -m in
+hint convert --hf_model_path in --base_output_directory out
+hint in convert out
+hint hfshard convert in out
+hint convert in/config.json/ out
+hint convert hf:Qwen/Qwen3-8B out
+hint convert Qwen/Qwen3-8B:main out
+hint convert a:b/c:d out
+hint convert in out --cast "*=bfloat16"
+hint convert in out --cast bf16
+hint mappings check --all in
+hint mappings example deepseek_v3 made
+hint mappings show Qwen3ForCausalLM
+hint mappings example llama made --config in/config.json
+hint convert in out --max-memory 1
 echo "-- what stays as it is"
 hint convert in out --mehs fsdp=2
 hint convert in out --resume --overwrite

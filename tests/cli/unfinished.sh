@@ -13,6 +13,8 @@ echo "-- the staging directory, and below it"
 look .out.hfshard
 show verify .out.hfshard/out/0
 (cd .out.hfshard && show inspect .)
+told convert .out.hfshard other
+told reshard out other
 echo "-- a step of it, and an empty directory in its place"
 show inspect out/0 --json
 mkdir out
@@ -62,3 +64,12 @@ told verify out
 echo "-- a directory that only has such a name"
 mkdir -p .mine.hfshard
 look mine
+echo "-- the staging directory in place of the output"
+ends convert in half --worker 0/2
+ends convert in half --worker 1/2
+ends finalize .half.hfshard
+ends verify half in
+ends convert in half --output-step 1 --worker 0/2
+told clean .half.hfshard/
+told clean .half.hfshard/out
+ls -d .half.hfshard half/1 2>/dev/null || echo "it is gone"

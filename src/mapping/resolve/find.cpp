@@ -158,6 +158,14 @@ FamilyFile family_by_name(std::string_view name, std::span<const MappingFile> ow
     if (file.name == name) return file;
     names.emplace_back(file.name);
   }
+  for (const Match& match : matches()) {
+    const auto is_name = [&](const std::string& each) { return each == name; };
+    if (std::ranges::none_of(match.model_types, is_name) &&
+        std::ranges::none_of(match.architectures, is_name))
+      continue;
+    throw Error(ErrorCode::not_found, fmt::format("hfshard has no family {}", quote(name)))
+        .hint(fmt::format("models of this name belong to family {}", match.file->name));
+  }
   const std::vector<std::string> near = near_names(name, names);
   throw Error(ErrorCode::not_found, fmt::format("hfshard has no family {}", quote(name)))
       .hint(near.empty() ? "the families are " + join(names, ", ")

@@ -79,7 +79,7 @@ Mesh::Axis parse_mesh_axis(const std::string& part, std::string_view whole,
       std::from_chars(digits.data(), digits.data() + digits.size(), axis.size);
   if (status != std::errc() || end != digits.data() + digits.size() || axis.size == 0) {
     throw Error(ErrorCode::usage,
-                fmt::format("mesh axis {} needs a size of at least 1", quote(part)))
+                fmt::format("mesh axis {} needs a whole number of at least 1", quote(part)))
         .hint(fmt::format("pass {}=16, not {}", axis.name, quote(part)));
   }
   return axis;

@@ -40,7 +40,7 @@ TEST_F(Verify, ADifferenceIsStatus5AndIsNamedInTextAndJson) {
                                      : run_tool({"verify", out_, "--quiet"});
     EXPECT_EQ(text.status, 5);
     EXPECT_NE(text.out.find("differs "), std::string::npos);
-    EXPECT_NE(text.out.find(" 1 differences"), std::string::npos) << text.out;
+    EXPECT_NE(text.out.find(" 1 difference"), std::string::npos) << text.out;
     const ToolRun run = with_source ? run_tool({"verify", out_, source_, "--json", "--quiet"})
                                     : run_tool({"verify", out_, "--json", "--quiet"});
     EXPECT_EQ(run.status, 5);
