@@ -439,7 +439,7 @@ std::string note_left_behind(const StorePath& directory, const Names& entries,
     if (found && std::ranges::none_of(notes, names_it)) left.push_back(shown);
   }
   if (left.empty()) return {};
-  constexpr std::size_t kShown = 8;
+  constexpr std::size_t kShown = 200;
   const std::size_t more = left.size() - std::min(left.size(), kShown);
   left.resize(left.size() - more);
   return fmt::format("neither read nor copied: {}{}", join(left, ", "),

@@ -6,6 +6,8 @@
 #include <limits>
 #include <string>
 
+#include <fmt/format.h>
+
 #include "ops/float_block.h"
 #include "ops/simd.h"
 
@@ -79,21 +81,22 @@ bool is_computable(DType dtype) noexcept {
 
 bool is_integer(DType dtype) noexcept { return dtype == DType::i32 || dtype == DType::i64; }
 
-// Converts to the nearest integer. NaNs and numbers beyond the range become 0 and are counted.
 template <typename Number>
-std::uint64_t to_integers(std::uint64_t count, const std::byte* src, std::byte* dst) {
+void to_integers(std::uint64_t count, const std::byte* src, std::byte* dst) {
   constexpr float kEnd = -static_cast<float>(std::numeric_limits<Number>::min());
-  std::uint64_t lost = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
     float value = 0;
     std::memcpy(&value, src + i * sizeof value, sizeof value);
-    const float whole = std::nearbyint(value);
-    const bool fits = whole >= -kEnd && whole < kEnd;
-    const Number out = fits ? static_cast<Number>(whole) : Number{0};
-    lost += fits ? 0 : 1;
+    if (!(value >= -kEnd && value < kEnd) || value != std::nearbyint(value)) {
+      throw Error(ErrorCode::bad_input,
+                  fmt::format("the tensor holds integers, and {} isn't one", value))
+          .hint(
+              "training has changed it; pass --exclude with its name, and take the original "
+              "model's tensor");
+    }
+    const auto out = static_cast<Number>(value);
     std::memcpy(dst + i * sizeof out, &out, sizeof out);
   }
-  return lost;
 }
 
 }  // namespace
@@ -118,8 +121,11 @@ std::uint64_t apply_value(const Value& value, DType from, DType to, std::uint64_
     std::memcpy(dst.data(), src.data(), src.size());
     return 0;
   }
-  if (to == DType::i32) return to_integers<std::int32_t>(count, src.data(), dst.data());
-  if (to == DType::i64) return to_integers<std::int64_t>(count, src.data(), dst.data());
+  if (is_integer(to)) {
+    (to == DType::i32 ? to_integers<std::int32_t> : to_integers<std::int64_t>)(count, src.data(),
+                                                                               dst.data());
+    return 0;
+  }
   std::uint64_t overflows = 0;
   run_as(simd, [&](auto) {
     if (from == DType::bf16) {

@@ -23,10 +23,10 @@ struct Value {
 /// Applies `value` to `count` elements of `from` and stores them as `to`. Sources are f16, bf16,
 /// f32 and f64; targets are f16, bf16 and f32. With an empty value and from == to, the bits are
 /// copied. Widening `from` to f32 is exact. Integers (i32, i64) become f32, to nearest even: exact
-/// up to 2^24. An f32 becomes the nearest such integer, or 0 if it has no nearest one. Spans have
-/// exactly count elements, unaligned. Returns how many finite values became infinite, and how many
-/// values have no nearest integer. `simd` doesn't change bits. Thread-safe. Throws: unsupported
-/// (naming the dtypes) for other pairs.
+/// up to 2^24. An f32 becomes the integer that it equals. Spans have exactly count elements,
+/// unaligned. Returns how many finite values became infinite. `simd` doesn't change bits.
+/// Thread-safe. Throws: bad_input (an f32 that equals no such integer), unsupported (naming the
+/// dtypes) for other pairs.
 std::uint64_t apply_value(const Value& value, DType from, DType to, std::uint64_t count,
                           std::span<const std::byte> src, std::span<std::byte> dst,
                           Simd simd = best_simd());

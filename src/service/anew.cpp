@@ -161,15 +161,31 @@ bool has_own_names(const Catalog& tree, const Catalog& model, const std::string&
 
 // Compiles the model of the config next to a record, with its loader's arguments. Returns nothing
 // if the config no longer describes the tree.
-std::optional<CompiledModel> described_by_record(const Catalog& tree, const Recorded& recorded) {
+std::optional<CompiledModel> described_by_record(const Catalog& tree, const Recorded& recorded,
+                                                 std::optional<DType> dtype) {
   if (recorded.model_files.empty()) return std::nullopt;
+  MappingOptions mapping = mapping_of(recorded);
+  if (dtype) mapping.dtype = dtype;
   const StorePath config = StorePath(recorded.model_files) / "config.json";
   try {
-    return describe_model(tree, config.read(), config.text(), mapping_of(recorded)).model;
+    return describe_model(tree, config.read(), config.text(), mapping).model;
   } catch (const Error& error) {
     if (error.code() == ErrorCode::internal) throw;
     return std::nullopt;
   }
+}
+
+// Returns casts for the arrays that the family keeps wider than --dtype. The user's own follow and
+// win.
+std::vector<Cast> casts_of_wider(std::span<const Leaf> leaves, std::optional<DType> wanted,
+                                 const Catalog& tree) {
+  std::vector<Cast> out;
+  for (const Leaf& leaf : leaves) {
+    if (!wanted || !is_float(leaf.dtype) || size_bits(leaf.dtype) <= size_bits(*wanted)) continue;
+    const auto array = tree.find(leaf.name);
+    if (array && is_float(tree.tensors[*array].dtype)) out.push_back({leaf.name, leaf.dtype});
+  }
+  return out;
 }
 
 // Sets the loader arguments for a tree. A known model has all of them.
@@ -225,9 +241,11 @@ CompiledModel compile_anew(TreeSource& tree, const StorePath& place, const PlanO
   bool own_names = false;
   bool loads = true;
   std::optional<CompiledModel> known;  // described by its config
+  std::vector<Cast> wider;
   if (const TreeOptions& asked = options.tree; asked.config_text) {
     MappingOptions any;  // the tree shows its scheme, its layout and the release that it fits
     any.files = options.mapping.files;
+    any.dtype = options.mapping.dtype;
     const std::vector<std::string> names = names_in_model(tree.catalog(), asked, any);
     const Catalog as_model = under_names(tree.catalog(), names);
     Described described = describe_model(as_model, *asked.config_text, asked.config_name, any);
@@ -236,6 +254,7 @@ CompiledModel compile_anew(TreeSource& tree, const StorePath& place, const PlanO
     if (!own_names) {
       check_same_model(as_model, described.model, asked.config_name);
       same.known = leaves_in_tree(described.model, tree.catalog(), names);
+      wider = casts_of_wider(same.known, options.mapping.dtype, tree.catalog());
       if (is_loaded(described.model, tree.catalog(), names))
         known = std::move(described.model);
       else
@@ -243,10 +262,12 @@ CompiledModel compile_anew(TreeSource& tree, const StorePath& place, const PlanO
     }
   } else if (recorded) {
     same.known = recorded->tree->leaves;
-    known = described_by_record(tree.catalog(), *recorded);
+    known = described_by_record(tree.catalog(), *recorded, options.mapping.dtype);
+    if (known) wider = casts_of_wider(known->leaves, options.mapping.dtype, tree.catalog());
   }
   const std::string scheme = recorded ? recorded->tree->scheme : scheme_of_tree(tree.catalog());
   MappingOptions mapping = options.mapping;
+  mapping.casts.insert(mapping.casts.begin(), wider.begin(), wider.end());
   const FileLayout target = format_of(options.target).layout();
   const bool makes_tree = target.structure;
   const std::shared_ptr<const TreeStructure> structure = structure_for(target, tree);

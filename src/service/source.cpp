@@ -296,6 +296,7 @@ CompiledModel compile_tree(TreeSource& tree, const StorePath& place, const PlanO
       claim_ties(tree.catalog(), config, "config.json", options.mapping, out);
     count_no_mtp(tree.catalog(), out);
   }
+  if (!same) name_beyond_model(tree.catalog(), out);
   // A config that is only recorded isn't written.
   if (!options.tree.config_text || !tree.catalog().config_text.empty())
     write_untied(options.mapping, tree.catalog(), out);

@@ -18,6 +18,7 @@
 #include "base/typed.h"
 #include "catalog/rich_types.h"
 #include "format/formats.h"
+#include "mapping/tables/scheme_defaults.h"
 #include "plan/compile/steps.h"
 #include "run/check/output_manifest.h"
 
@@ -205,6 +206,30 @@ void name_left_out(const std::string& known_empty, bool is_recorded, CompiledMod
   }
   note("random keys become integer arrays:", found.random_keys);
   note("tuples and named tuples become lists and dicts:", found.tuples);
+}
+
+void name_beyond_model(const Catalog& tree, CompiledModel& model) {
+  if (tree.structure == nullptr) return;
+  const std::string scheme = MappingOptions().scheme;
+  const auto top = [](const std::string& path) { return path.substr(0, path.find('.')); };
+  std::set<std::string> others;  // have arrays, and none of the model
+  for (const TensorInfo& array : tree.tensors) others.insert(top(array.name));
+  for (const Transfer& transfer : model.transfers) {
+    for (const std::uint32_t source : transfer.sources)
+      others.erase(top(tree.tensors[source].name));
+  }
+  BeyondArrays found = beyond_arrays(*tree.structure, tree_extras(scheme).empty);
+  std::erase_if(found.nodes, [&](const std::string& node) { return others.contains(top(node)); });
+  std::erase(found.custom_metadata, loader_options(scheme).stacked);  // the tree's shapes say it
+  if (!found.nodes.empty()) {
+    model.notes.push_back(
+        "left out, because the output holds only arrays: the strings and empty nodes " +
+        quoted_list(found.nodes));
+  }
+  if (!found.custom_metadata.empty()) {
+    model.notes.push_back("left out, because the output has no place for it: the custom metadata " +
+                          quoted_list(found.custom_metadata));
+  }
 }
 
 void keep_beside(Beside beside, TreeSource& tree, CompiledModel& model) {

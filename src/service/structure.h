@@ -45,6 +45,11 @@ BeyondArrays beyond_arrays(const TreeStructure& tree, const std::string& known_e
 /// gets a note unless a record explains it.
 void name_left_out(const std::string& known_empty, bool is_recorded, CompiledModel& model);
 
+/// Names, for a target that has a model's arrays only, what else a tree holds: strings and
+/// empty nodes, custom metadata. Parts without arrays of the model, such as an optimizer's state,
+/// are named as such.
+void name_beyond_model(const Catalog& tree, CompiledModel& model);
+
 /// Makes a reshard copy the other items of the tree's step.
 void keep_beside(Beside beside, TreeSource& tree, CompiledModel& model);
 

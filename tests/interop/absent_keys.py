@@ -21,7 +21,8 @@ import transformers_load
 # Key of config.json, MaxText's argument for it.
 KEYS = {"rms_norm_eps": "normalization_layer_epsilon", "rope_theta": "rope_max_timescale", "num_experts_per_tok": "num_experts_per_tok",
         "routed_scaling_factor": "routed_scaling_factor", "sliding_window": "sliding_window_size", "swiglu_limit": "mlp_activations_limit",
-        "attn_logit_softcapping": "attn_logits_soft_cap", "final_logit_softcapping": "final_logits_soft_cap"}
+        "attn_logit_softcapping": "attn_logits_soft_cap", "final_logit_softcapping": "final_logits_soft_cap",
+        "use_qk_norm": "use_qk_norm"}
 # MaxText's layers of these families have no windows, so a warning is printed.
 NOT_SAID = {("sliding_window", family) for family in ("mistral", "mixtral", "phi3", "qwen2", "qwen2_vl", "qwen3", "qwen3_moe", "qwen3_vl", "qwen3_omni")}
 LEAST = 40

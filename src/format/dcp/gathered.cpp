@@ -66,11 +66,15 @@ class Gathering {
     for (auto& [name, tensor] : tensors_) {
       // Each rank wrote all the parts that it has, so several can have written the same one.
       std::ranges::stable_sort(tensor.boxes, before);
-      const auto twice = [](const StoredBox& a, const StoredBox& b) {
-        return a.begin == b.begin && a.extent == b.extent;
-      };
-      tensor.boxes.erase(std::unique(tensor.boxes.begin(), tensor.boxes.end(), twice),
-                         tensor.boxes.end());
+      std::vector<StoredBox> boxes;
+      for (StoredBox& box : std::exchange(tensor.boxes, {})) {
+        if (boxes.empty() || boxes.back().begin != box.begin || boxes.back().extent != box.extent) {
+          boxes.push_back(std::move(box));
+        } else {
+          out.replicas.push_back({tensor, boxes.back(), std::move(box)});
+        }
+      }
+      tensor.boxes = std::move(boxes);
       out.tensors.push_back(std::move(tensor));
     }
     for (auto& [name, object] : objects_) out.objects.push_back(std::move(object));

@@ -27,6 +27,7 @@ Items::Items(const StorePath& directory, const Metadata& metadata, bool despite_
     for (const StoredBox& box : tensor.boxes) named[box.place.file] = true;
   }
   for (const StoredObject& object : metadata.objects) named[object.place.file] = true;
+  for (const Replica& replica : metadata.replicas) named[replica.other.place.file] = true;
   for (std::size_t i = 0; i < metadata.files.size(); ++i) {
     DataFile file{directory / metadata.files[i]};
     // A file that no item names has only boxes without elements, so it may be missing.
@@ -45,6 +46,7 @@ Items::Items(const StorePath& directory, const Metadata& metadata, bool despite_
   for (const StoredTensor& tensor : metadata.tensors) {
     for (const StoredBox& box : tensor.boxes) find_header(box.place, despite_loss);
   }
+  for (const Replica& replica : metadata.replicas) find_header(replica.other.place, true);
 }
 
 std::uint64_t Items::file_count() const {

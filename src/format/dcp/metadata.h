@@ -50,6 +50,13 @@ struct StoredObject {
 };
 
 /// The contents of `.metadata`.
+/// A part of a tensor that two ranks stored. Only `kept` is read.
+struct Replica {
+  StoredTensor tensor;  ///< without boxes
+  StoredBox kept;
+  StoredBox other;
+};
+
 struct Metadata {
   std::vector<StoredTensor> tensors;          ///< sorted by name
   std::vector<StoredObject> objects;          ///< sorted by name
@@ -57,6 +64,7 @@ struct Metadata {
   std::vector<NestedName> nested;             ///< planner_data, sorted; redundant keys omitted
   bool other_planner = false;                 ///< another planner wrote planner_data
   std::vector<UnreadableArray> unreadable{};  ///< tensors that are left out (Choice::without)
+  std::vector<Replica> replicas{};            ///< by name; only of several ranks' metadata
 };
 
 /// Reads the file. Every box gets its place, whose contents aren't checked. Throws: unsupported (a

@@ -18,8 +18,11 @@
 #include "format/dcp/object_digest.h"
 #include "format/dcp/piece.h"
 #include "format/dcp/pieces.h"
+#include "format/dcp/replicas.h"
 #include "format/dcp/shard_names.h"
+#include "format/hf_repo.h"
 #include "format/torch_dtype.h"
+#include "format/weight_files.h"
 
 #include "hfshard/error.h"
 
@@ -78,6 +81,23 @@ Described describe(const StorePath& directory, const std::vector<std::string>& w
   }
   out.metadata = gather_shards(directory, shards, without, out.notes);
   return out;
+}
+
+// Returns a note on files that are no part of the checkpoint, such as a data loader's, or an empty
+// text.
+std::string other_files(const StorePath& directory, const std::vector<std::string>& files) {
+  const std::vector<std::string> entries = directory.list();
+  std::vector<std::string> known = find_side_files(directory, entries);
+  known.insert(known.end(), files.begin(), files.end());
+  for (const std::string& entry : entries) {
+    if (entry == kMetadataFile || entry == kManifestName || entry == kOriginName ||
+        is_rank_metadata(entry))
+      known.push_back(entry);
+  }
+  std::ranges::sort(known);
+  WeightFiles any = kTorchFiles;
+  any.ending = "/";  // no file is known by its ending
+  return note_left_behind(directory, entries, known, any, {});
 }
 
 class DcpCheckpoint final : public Checkpoint {
@@ -151,6 +171,9 @@ DcpCheckpoint::DcpCheckpoint(const StorePath& directory, Described described, bo
   catalog_.notes = std::move(described.notes);
   Metadata& metadata = described.metadata;
   items_ = std::make_unique<Items>(directory, metadata, despite_loss);
+  name_replicas(*items_, metadata, catalog_.notes);
+  if (std::string note = other_files(directory, metadata.files); !note.empty())
+    catalog_.notes.push_back(std::move(note));
   stored_.reserve(metadata.tensors.size());
   for (StoredTensor& tensor : metadata.tensors)
     add(std::move(tensor), described.file, despite_loss);

@@ -55,6 +55,15 @@ void check_alike(const Parts& parts) {
   }
 }
 
+// Compares a part that several ranks have, as far as the CRCs of the files tell.
+void check_replica(const StoredView& one, const StoredView& other) {
+  const bool comparable = one.crc && other.crc && one.strides == other.strides &&
+                          one.offset_bytes == other.offset_bytes;
+  if (!comparable || *one.crc == *other.crc) return;
+  throw Error(ErrorCode::corrupt, "ranks have different values of the same part of the tensor")
+      .hint("pass --exclude with its name, or check which rank's file is right");
+}
+
 // Takes a tensor that is the same in all files from the first one.
 Joined same_in_all(const Parts& parts) {
   const StoredView& first = *parts[0];
@@ -168,11 +177,19 @@ Joined join_ranks(const Parts& parts) {
                                                 parts.size(), to_string(first->shape)));
   }
   Joined out{first->shape, {}};
+  std::vector<const StoredView*> taken;  // of each box
   for (std::size_t rank = 0; rank < parts.size(); ++rank) {
     RankPart part = part_of(*first, *mesh, rank);
-    if (part.is_first && parts[rank]->size_bytes() > 0)
+    if (parts[rank]->size_bytes() == 0) continue;
+    if (part.is_first) {
+      taken.push_back(parts[rank]);
       out.boxes.push_back(
           box_of(*parts[rank], static_cast<std::uint32_t>(rank), std::move(part.begin)));
+      continue;
+    }
+    const auto same = std::ranges::find(out.boxes, part.begin, &AssembledBox::begin);
+    if (same != out.boxes.end())
+      check_replica(*taken[static_cast<std::size_t>(same - out.boxes.begin())], *parts[rank]);
   }
   return out;
 }

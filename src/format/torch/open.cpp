@@ -11,6 +11,7 @@
 #include "bytes/local/files.h"
 #include "format/foreign.h"
 #include "format/hf_open.h"
+#include "format/hf_repo.h"
 #include "format/plain_checkpoint.h"
 #include "format/torch/assembled.h"
 #include "format/torch/ranks.h"
@@ -137,6 +138,19 @@ std::vector<std::string> lone_files(const std::vector<std::string>& entries) {
   return out;
 }
 
+// Adds a note on files of a trainer, and of other programs, that no note names yet.
+void note_beside(const StorePath& location, const std::vector<std::string>& entries,
+                 Catalog& catalog) {
+  std::vector<std::string> known = catalog.side_files;
+  for (const CatalogFile& file : catalog.files) known.push_back(file.name);
+  std::ranges::sort(known);
+  WeightFiles any = kTorchFiles;
+  any.ending = "/";  // no file is known by its ending
+  if (std::string note = note_left_behind(location, entries, known, any, catalog.notes);
+      !note.empty())
+    catalog.notes.push_back(std::move(note));
+}
+
 Catalog open_directory(const StorePath& location, std::vector<std::string> entries,
                        const Choice& choice, const HeaderReader& read) {
   const bool by_ranks = choice.files.empty() && !has_model_files(entries);
@@ -175,9 +189,11 @@ Catalog open_torch_catalog(const StorePath& location, const Choice& choice) {
     catalog = open_hf_file(location, read);
   } else {
     refuse_foreign_ranks(location);
-    std::vector<std::string> entries = location.list();
+    const std::vector<std::string> all = location.list();
+    std::vector<std::string> entries = all;
     std::erase_if(entries, [](const std::string& name) { return is_beside(name); });
     catalog = open_directory(location, std::move(entries), choice, read);
+    if (choice.files.empty()) note_beside(location, all, catalog);
   }
   files.assemble(catalog);
   for (std::string& note : files.take_notes()) catalog.notes.push_back(std::move(note));

@@ -84,6 +84,8 @@ class Evaluator {
         return element(node);
       case ExprOp::length:
         return scope_.length(node.text);
+      case ExprOp::stated:
+        return scope_.is_stated(node.text);
       case ExprOp::zeros_every:
         return zeros_every(node);
       case ExprOp::logical_not:
@@ -282,7 +284,7 @@ const std::string& Expr::pointer() const noexcept { return tree_->pointer; }
 std::vector<std::string> Expr::names() const {
   std::vector<std::string> out;
   for (const ExprNode& node : tree_->nodes) {
-    if (node.op == ExprOp::name) out.push_back(node.text);
+    if (node.op == ExprOp::name || node.op == ExprOp::stated) out.push_back(node.text);
   }
   return out;
 }

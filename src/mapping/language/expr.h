@@ -33,6 +33,8 @@ class Scope {
   virtual ExprValue tensor_extent(std::string_view name, std::size_t axis) const = 0;
   /// Returns the length of the list at a config path. 0 if it is absent.
   virtual std::int64_t length(const std::string& path) const = 0;
+  /// Returns whether config.json has a value at a path, or null.
+  virtual bool is_stated(const std::string& path) const = 0;
   /// Returns an expression's text for errors.
   virtual std::string shown(const std::string& text) const { return text; }
 };

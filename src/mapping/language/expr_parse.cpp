@@ -232,13 +232,13 @@ class Parser {
     return push(std::move(node), {index});
   }
 
-  std::uint32_t of_list(ExprOp op) {
+  std::uint32_t of_path(ExprOp op, const char* wanted) {
     expect("(");
     skip_blanks();
     ExprNode node;
     node.op = op;
     node.text = path();
-    if (node.text.empty() || !is_name_start(node.text[0])) fail("a list of config.json");
+    if (node.text.empty() || !is_name_start(node.text[0])) fail(wanted);
     expect(")");
     return push(std::move(node));
   }
@@ -257,8 +257,9 @@ class Parser {
     ExprNode node;
     node.text = path();
     if (at_ < tree_.text.size() && tree_.text[at_] == '[') return element(std::move(node));
-    if (node.text == "length") return of_list(ExprOp::length);
-    if (node.text == "zeros_every") return of_list(ExprOp::zeros_every);
+    if (node.text == "length") return of_path(ExprOp::length, "a list of config.json");
+    if (node.text == "zeros_every") return of_path(ExprOp::zeros_every, "a list of config.json");
+    if (node.text == "stated") return of_path(ExprOp::stated, "a path in config.json");
     if (node.text == "sqrt") {
       expect("(");
       const std::uint32_t inner = choose();

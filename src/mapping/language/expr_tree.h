@@ -19,6 +19,7 @@ enum class ExprOp : std::uint8_t {
   extent,   ///< number: the axis
   element,  ///< text[args[0]], then tail
   length,
+  stated,
   zeros_every,
   negate,
   logical_not,
@@ -45,7 +46,8 @@ struct ExprNode {
   ExprOp op = ExprOp::number;
   std::int64_t number = 0;  ///< number; 0 or 1 for a boolean
   double real = 0;          ///< a number with a fraction
-  /// A text, a name, the tensor of exists() or extent(), or the list of an element or a length.
+  /// A text, a name, the tensor of exists() or extent(), or the path of an
+  /// element, a length or stated().
   std::string text;
   std::string tail;  ///< of an element, after the bracket
   std::array<std::uint32_t, 3> args{};

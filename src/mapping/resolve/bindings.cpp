@@ -252,6 +252,17 @@ std::int64_t Bindings::length(const std::string& path) const {
   return at != nullptr && at->is_array() ? static_cast<std::int64_t>(at->as_array().size()) : 0;
 }
 
+bool Bindings::is_stated(const std::string& path) const {
+  const std::size_t dot = path.rfind('.');
+  const std::string inside = dot == std::string::npos ? std::string() : path.substr(0, dot + 1);
+  return std::ranges::any_of(table_.config_at, [&](const std::string& place) {
+    const std::string above = (place == "." ? std::string() : place + ".") + inside;
+    const Json* at =
+        above.empty() ? &config_ : find_path(config_, above.substr(0, above.size() - 1));
+    return at != nullptr && at->is_object() && at->find(path.substr(inside.size())) != nullptr;
+  });
+}
+
 ExprValue Bindings::config(const std::string& path) const {
   const Json* at = find_config(path);
   if (at == nullptr) {

@@ -37,6 +37,7 @@ class Bindings final : public DimScope {
   bool tensor_exists(std::string_view name) const override;
   ExprValue tensor_extent(std::string_view name, std::size_t axis) const override;
   std::int64_t length(const std::string& path) const override;
+  bool is_stated(const std::string& path) const override;
   std::uint64_t extent(const std::string& dim) const override;
   std::string shown(const std::string& text) const override;
 

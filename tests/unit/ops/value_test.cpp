@@ -13,6 +13,7 @@
 
 #include "base/coding.h"
 #include "base/floats.h"
+#include "support/catch_error.h"
 #include "unit/ops/reference.h"
 
 #include "hfshard/error.h"
@@ -135,6 +136,41 @@ void expect_integers(DType from) {
             0U);
   for (std::size_t i = 0; i < numbers.size(); ++i)
     ASSERT_EQ(load_le<float>(&out[3 + i * 4]), static_cast<float>(numbers[i])) << numbers[i];
+}
+
+template <typename Number>
+Number integer_of(float value, DType to) {
+  std::vector<std::byte> src(5);
+  std::vector<std::byte> out(sizeof(Number) + 3);
+  store_le(&src[1], value);
+  EXPECT_EQ(
+      apply_value({}, DType::f32, to, 1, std::span(src).subspan(1), std::span(out).subspan(3)), 0U);
+  return load_le<Number>(&out[3]);
+}
+
+// A float that isn't an integer isn't rounded to one, since nobody would see it.
+TEST(ApplyValue, F32BecomesOnlyTheIntegerThatItEquals) {
+  EXPECT_EQ(integer_of<std::int32_t>(0.0F, DType::i32), 0);
+  EXPECT_EQ(integer_of<std::int32_t>(-0.0F, DType::i32), 0);
+  EXPECT_EQ(integer_of<std::int32_t>(-257.0F, DType::i32), -257);
+  EXPECT_EQ(integer_of<std::int32_t>(2147483520.0F, DType::i32), 2147483520);
+  EXPECT_EQ(integer_of<std::int32_t>(-2147483648.0F, DType::i32), -2147483647 - 1);
+  EXPECT_EQ(integer_of<std::int64_t>(2147483648.0F, DType::i64), 2147483648);
+  EXPECT_EQ(integer_of<std::int64_t>(-9223372036854775808.0F, DType::i64),
+            std::numeric_limits<std::int64_t>::min());
+  const float infinite = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const float value : {0.5F, 3.4999F, -0.4F, 8388607.5F, 2147483648.0F, -2147483904.0F, 1e30F,
+                            infinite, -infinite, nan}) {
+    EXPECT_EQ(catch_error([&] { integer_of<std::int32_t>(value, DType::i32); }).code(),
+              ErrorCode::bad_input)
+        << value;
+  }
+  for (const float value : {9223372036854775808.0F, -9223373136366403584.0F, nan}) {
+    EXPECT_EQ(catch_error([&] { integer_of<std::int64_t>(value, DType::i64); }).code(),
+              ErrorCode::bad_input)
+        << value;
+  }
 }
 
 TEST(ApplyValue, IntegersBecomeF32) {

@@ -42,7 +42,7 @@ TEST(OpenTorch, OneFileOrItsPartsMakeTheModel) {
   EXPECT_EQ(one.tensors[0].name, "a");
   EXPECT_EQ(one.config_text, "{}");
   EXPECT_EQ(one.side_files, (Names{"config.json", "tokenizer.json"}));
-  EXPECT_TRUE(one.notes.empty());
+  EXPECT_EQ(one.notes, Names{"neither read nor copied: \"training_args.bin\""});
 
   const Names parts{"pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"};
   write_tensors(dir / ("parts/" + parts[0]), {"a", "c"});

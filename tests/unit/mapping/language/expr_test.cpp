@@ -30,6 +30,9 @@ class FixedScope final : public Scope {
     if (path == "regular") return 6;
     return path == "kinds" || path == "ones" || path == "uneven" ? 3 : 0;
   }
+  bool is_stated(const std::string& path) const override {
+    return path == "null.key" || values.contains(path);
+  }
 
   std::map<std::string, ExprValue> values = {{"D", std::int64_t{26}},
                                              {"H", std::int64_t{4}},
@@ -124,7 +127,8 @@ TEST(Expr, ElementsOfListsAreLookedUpByAnExpression) {
   EXPECT_EQ(std::get<std::int64_t>(value("kinds[9] ?? 4")), 4);
   EXPECT_EQ(Expr("kinds[H].a + h", "f.json#/x").names(), (std::vector<std::string>{"H", "h"}));
   EXPECT_NE(failure("kinds[1 - H]").sentence().find("element -3 of \"kinds\""), std::string::npos);
-  for (const char* wrong : {"kinds[", "kinds[1", "kinds[]", "length(", "length()", "length(3)"})
+  for (const char* wrong : {"kinds[", "kinds[1", "kinds[]", "length(", "length()", "length(3)",
+                            "stated(", "stated()", "stated('D')"})
     EXPECT_EQ(failure(wrong).code(), ErrorCode::bad_input) << wrong;
 }
 
@@ -133,6 +137,14 @@ TEST(Expr, RealsAreOrderedAndNothingElse) {
   EXPECT_FALSE(truth("1 <= ratio"));
   EXPECT_EQ(failure("ratio == 1").code(), ErrorCode::bad_input);
   EXPECT_EQ(failure("ratio * 4").code(), ErrorCode::bad_input);
+}
+
+// `??` takes null for absent, and some defaults of transformers don't.
+TEST(Expr, AKeyWithNullIsStated) {
+  EXPECT_TRUE(truth("stated(D)"));
+  EXPECT_TRUE(truth("stated(null.key) && !stated(other)"));
+  EXPECT_EQ(integer("window ?? (stated(null.key) ? 0 : 4096)"), 0);
+  EXPECT_EQ(integer("window ?? (stated(window) ? 0 : 4096)"), 4096);
 }
 
 TEST(Expr, TheLengthOfAListThatIsAbsentIsZero) {

@@ -26,6 +26,7 @@ class Dims final : public DimScope {
     return Absent{"no tensors"};
   }
   std::int64_t length(const std::string&) const override { return 0; }
+  bool is_stated(const std::string& /*path*/) const override { return false; }
   std::uint64_t extent(const std::string& dim) const override { return extents.at(dim); }
 
   std::map<std::string, std::uint64_t> extents = {{"D", 7},    {"H", 3}, {"h", 4}, {"F", 5},
