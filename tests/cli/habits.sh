@@ -108,7 +108,7 @@ echo "-- a model of no family"
 cp -r in other
 sed -i 's/"qwen3"/"frobnicator"/; s/Qwen3ForCausalLM/NoSuchModel/' other/config.json
 hint convert other out
-echo "-- a hint must work, or there is none"
+echo "-- hints that fail are not printed"
 hint convert in out --scan_layers=flase
 hint convert in out --scan_layers=maybe
 hint convert in out --mesh "fsdp=2 tensor=2"
