@@ -184,9 +184,13 @@ Catalog open_directory(const StorePath& location, std::vector<std::string> entri
   if (chosen.has_index) check_against_index(catalog, index);
   catalog.config_text = read_hf_config(location);
   catalog.side_files = find_side_files(location, entries);
-  if (std::string note =
-          note_left_behind(location, entries, catalog.side_files, kind, catalog.notes);
-      globs.empty() && !note.empty())
+  if (!globs.empty()) return catalog;
+  std::vector<std::string> known = catalog.side_files;
+  std::ranges::copy_if(entries, std::back_inserter(known), [&](const std::string& entry) {
+    return entry == kind.index() || entry.ends_with(kind.ending);  // other notes name weights
+  });
+  std::ranges::sort(known);
+  if (std::string note = note_left_behind(location, entries, known, catalog.notes); !note.empty())
     catalog.notes.push_back(std::move(note));
   return catalog;
 }

@@ -422,14 +422,11 @@ std::vector<std::string> find_side_files(const StorePath& directory, const Names
   return out;
 }
 
-std::string note_left_behind(const StorePath& directory, const Names& entries,
-                             const Names& side_files, const WeightFiles& kind,
+std::string note_left_behind(const StorePath& directory, const Names& entries, const Names& known,
                              const std::vector<std::string>& notes) {
   Names left;
   for (const std::string& entry : entries) {
-    if (contains(side_files, entry) || entry == kTemplates || entry == kind.index() ||
-        entry.ends_with(kind.ending) || matches_any(kOfNoModel, entry))
-      continue;
+    if (contains(known, entry) || entry == kTemplates || matches_any(kOfNoModel, entry)) continue;
     const auto found = (directory / entry).find();
     const bool is_directory = found && found->kind == FileKind::directory;
     const std::string shown = quote(is_directory ? entry + "/" : entry);

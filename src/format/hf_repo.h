@@ -45,11 +45,10 @@ bool is_method_file(std::string_view name);
 /// code.
 std::vector<std::string> find_side_files(const StorePath& directory,
                                          const std::vector<std::string>& entries);
-/// Returns a note on the entries that are neither weights of this kind nor side files, or an empty
-/// text. Skips files that `notes` name already. READMEs, licenses and pictures don't count. Throws:
-/// io.
+/// Returns a note on the entries that are not among `known` (sorted), or an empty text. Skips files
+/// that `notes` name already. READMEs, licenses and pictures don't count. Throws: io.
 std::string note_left_behind(const StorePath& directory, const std::vector<std::string>& entries,
-                             const std::vector<std::string>& side_files, const WeightFiles& kind,
+                             const std::vector<std::string>& known,
                              const std::vector<std::string>& notes);
 /// Returns whether a file is one of several that make a model. It is if its name is numbered, or if
 /// an index among the entries lists it and others.

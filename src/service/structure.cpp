@@ -192,20 +192,29 @@ BeyondArrays beyond_arrays(const TreeStructure& tree, const std::string& known_e
   return out;
 }
 
+namespace {
+
+void add_note(std::string_view what, const std::vector<std::string>& names, CompiledModel& model) {
+  if (!names.empty()) model.notes.push_back(fmt::format("{} {}", what, quoted_list(names)));
+}
+
+void name_lost(const BeyondArrays& found, CompiledModel& model) {
+  add_note("left out, because the output holds only arrays: the strings and empty nodes",
+           found.nodes, model);
+  add_note("left out, because the output has no place for it: the custom metadata",
+           found.custom_metadata, model);
+}
+
+}  // namespace
+
 void name_left_out(const std::string& known_empty, bool is_recorded, CompiledModel& model) {
   const auto structure = std::exchange(model.structure, nullptr);
   if (structure == nullptr) return;
-  const BeyondArrays found = beyond_arrays(*structure, known_empty);
-  const auto note = [&](std::string_view what, const std::vector<std::string>& names) {
-    if (!names.empty()) model.notes.push_back(fmt::format("{} {}", what, quoted_list(names)));
-  };
-  note("left out, because the output holds only arrays: the strings and empty nodes", found.nodes);
-  if (!is_recorded) {
-    note("left out, because the output has no place for it: the custom metadata",
-         found.custom_metadata);
-  }
-  note("random keys become integer arrays:", found.random_keys);
-  note("tuples and named tuples become lists and dicts:", found.tuples);
+  BeyondArrays found = beyond_arrays(*structure, known_empty);
+  if (is_recorded) found.custom_metadata.clear();
+  name_lost(found, model);
+  add_note("random keys become integer arrays:", found.random_keys, model);
+  add_note("tuples and named tuples become lists and dicts:", found.tuples, model);
 }
 
 void name_beyond_model(const Catalog& tree, CompiledModel& model) {
@@ -221,15 +230,7 @@ void name_beyond_model(const Catalog& tree, CompiledModel& model) {
   BeyondArrays found = beyond_arrays(*tree.structure, tree_extras(scheme).empty);
   std::erase_if(found.nodes, [&](const std::string& node) { return others.contains(top(node)); });
   std::erase(found.custom_metadata, loader_options(scheme).stacked);  // the tree's shapes say it
-  if (!found.nodes.empty()) {
-    model.notes.push_back(
-        "left out, because the output holds only arrays: the strings and empty nodes " +
-        quoted_list(found.nodes));
-  }
-  if (!found.custom_metadata.empty()) {
-    model.notes.push_back("left out, because the output has no place for it: the custom metadata " +
-                          quoted_list(found.custom_metadata));
-  }
+  name_lost(found, model);
 }
 
 void keep_beside(Beside beside, TreeSource& tree, CompiledModel& model) {

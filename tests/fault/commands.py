@@ -26,13 +26,10 @@ import subprocess
 import sys
 import tempfile
 
-import harness
+import harness  # adds tests/support, which has the next one
+import hub
 import kill_publish
 import testing
-
-sys.path.insert(0, os.path.join(kill_publish.ORACLE, os.pardir, "support"))
-
-import hub  # noqa: E402  (a package of tests/support)
 
 ERRNOS = [errno.EIO, errno.ENOSPC, errno.EACCES, errno.EMFILE, errno.EDQUOT, errno.ENOMEM, errno.ESTALE]
 # Small data has many files, and a journal record for each few of them.
@@ -76,6 +73,15 @@ class Attack:
 
     def prepare(self):
         """Makes the state before the command."""
+
+    def convert_source(self, *ways):
+        """Replaces the model with its conversion. Each of `ways` are options of one command."""
+        tree = os.path.join(self.top, "tree")
+        for way in ways or ((),):
+            done = self.run(words=["convert", self.source, tree, "--mesh", "fsdp=2", *way, *SMALL])
+            self.expect(done.returncode == 0, "the source", done)
+        shutil.rmtree(self.source)
+        os.rename(tree, self.source)
 
     def command(self):
         return [word.replace("SOURCE", self.source).replace("OUT", self.out) for word in self.words]
@@ -245,11 +251,7 @@ class Back(Attack):
     words = ("convert", "SOURCE", "OUT", "--to", "safetensors", "--dtype", "f16", *SMALL)
 
     def prepare(self):
-        tree = os.path.join(self.top, "tree")
-        done = self.run(words=["convert", self.source, tree, "--mesh", "fsdp=2", *SMALL])
-        self.expect(done.returncode == 0, "the tree", done)
-        shutil.rmtree(self.source)
-        os.rename(tree, self.source)
+        self.convert_source()
 
 
 class Overwrite(Attack):
@@ -296,7 +298,7 @@ class Reshard(Attack):
     words = ("reshard", "SOURCE", "OUT", "--mesh", "tensor=2", *SMALL)
 
     def prepare(self):
-        Back.prepare(self)
+        self.convert_source()
 
 
 class ReshardDcp(Attack):
@@ -305,11 +307,7 @@ class ReshardDcp(Attack):
     words = ("reshard", "SOURCE", "OUT", "--mesh", "fsdp=4", *SMALL)
 
     def prepare(self):
-        tree = os.path.join(self.top, "tree")
-        done = self.run(words=["convert", self.source, tree, "--to", "dcp", "--mesh", "fsdp=2", *SMALL])
-        self.expect(done.returncode == 0, "the checkpoint", done)
-        shutil.rmtree(self.source)
-        os.rename(tree, self.source)
+        self.convert_source(("--to", "dcp"))
 
 
 class Steps(Attack):
@@ -318,12 +316,7 @@ class Steps(Attack):
     words = ("reshard", "SOURCE", "OUT", "--steps", "all", "--items", "all", "--mesh", "tensor=2", *SMALL)
 
     def prepare(self):
-        tree = os.path.join(self.top, "tree")
-        for step in STEPS:
-            done = self.run(words=["convert", self.source, tree, "--mesh", "fsdp=2", "--output-step", step, *SMALL])
-            self.expect(done.returncode == 0, "the tree", done)
-        shutil.rmtree(self.source)
-        os.rename(tree, self.source)
+        self.convert_source(*(("--output-step", step) for step in STEPS))
 
     def whole(self, path):
         return os.sep.join(path.split(os.sep)[:2])

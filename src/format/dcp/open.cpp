@@ -22,7 +22,6 @@
 #include "format/dcp/shard_names.h"
 #include "format/hf_repo.h"
 #include "format/torch_dtype.h"
-#include "format/weight_files.h"
 
 #include "hfshard/error.h"
 
@@ -95,9 +94,7 @@ std::string other_files(const StorePath& directory, const std::vector<std::strin
       known.push_back(entry);
   }
   std::ranges::sort(known);
-  WeightFiles any = kTorchFiles;
-  any.ending = "/";  // no file is known by its ending
-  return note_left_behind(directory, entries, known, any, {});
+  return note_left_behind(directory, entries, known, {});
 }
 
 class DcpCheckpoint final : public Checkpoint {

@@ -143,11 +143,9 @@ void note_beside(const StorePath& location, const std::vector<std::string>& entr
                  Catalog& catalog) {
   std::vector<std::string> known = catalog.side_files;
   for (const CatalogFile& file : catalog.files) known.push_back(file.name);
+  known.push_back(kTorchFiles.index());
   std::ranges::sort(known);
-  WeightFiles any = kTorchFiles;
-  any.ending = "/";  // no file is known by its ending
-  if (std::string note = note_left_behind(location, entries, known, any, catalog.notes);
-      !note.empty())
+  if (std::string note = note_left_behind(location, entries, known, catalog.notes); !note.empty())
     catalog.notes.push_back(std::move(note));
 }
 

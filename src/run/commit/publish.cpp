@@ -222,15 +222,6 @@ std::vector<std::string> files_below(const std::string& directory) {
   return out;
 }
 
-// Whether two directories have the same files with the same bytes.
-bool same_files(const std::string& a, const std::string& b, const RunOptions& options) {
-  const std::vector<std::string> names = files_below(a);
-  if (names != files_below(b)) return false;
-  return std::ranges::all_of(names, [&](const std::string& name) {
-    return same_bytes(join_path(a, name), join_path(b, name), options);
-  });
-}
-
 void check_staged(const Format& target, const std::string& step, const RunOptions& options) {
   const auto opened = target.open(as_fetched(step));
   std::uint64_t missing = 0;
@@ -289,10 +280,10 @@ HfPlace hf_place(const Plan& plan, const Format& target, const OutPaths& paths,
   if (!exists(staged)) return HfPlace::stays;
   if (!exists(hf)) return HfPlace::moves;
   const auto info = file_info(hf);
-  if (info && info->kind == FileKind::directory && same_files(staged, hf, options))
-    return HfPlace::stays;
-  if (!options.overwrite ||
-      (has_other_steps(plan, target, paths) && changes_files(staged, hf, options))) {
+  const bool changes =
+      !info || info->kind != FileKind::directory || changes_files(staged, hf, options);
+  if (!changes && files_below(staged) == files_below(hf)) return HfPlace::stays;
+  if (!options.overwrite || (changes && has_other_steps(plan, target, paths))) {
     throw other_model(hf);
   }
   if (is_carried(target, paths, staged, hf)) return HfPlace::exchanges;
