@@ -232,42 +232,58 @@ void carry_model(TreeSource& tree, const Recorded& recorded, const TreeOptions& 
   carry_recorded(tree, recorded);
 }
 
+// A tree seen as a model, through its config or its record.
+struct KnownModel {
+  std::vector<Leaf> leaves;            // those with logical axes
+  std::optional<CompiledModel> model;  // if the tree is one that loads
+  std::vector<Cast> wider;             // tensors that the family keeps wider than --dtype
+  bool own_names = false;              // those of the model's files
+  bool loads = true;
+};
+
+// That of the config of --config.
+KnownModel known_by_config(const Catalog& tree, const PlanOptions& options) {
+  const TreeOptions& asked = options.tree;
+  MappingOptions any;  // the tree shows its scheme, its layout and the release that it fits
+  any.files = options.mapping.files;
+  any.dtype = options.mapping.dtype;
+  const std::vector<std::string> names = names_in_model(tree, asked, any);
+  const Catalog as_model = under_names(tree, names);
+  Described described = describe_model(as_model, *asked.config_text, asked.config_name, any);
+  KnownModel known;
+  known.own_names = !has_all(as_model, described.model) &&
+                    has_own_names(as_model, described.catalog, asked.config_name);
+  if (known.own_names) return known;
+  check_same_model(as_model, described.model, asked.config_name);
+  known.leaves = leaves_in_tree(described.model, tree, names);
+  known.wider = casts_of_wider(known.leaves, options.mapping.dtype, tree);
+  known.loads = is_loaded(described.model, tree, names);
+  if (known.loads) known.model = std::move(described.model);
+  return known;
+}
+
+KnownModel known_model(const Catalog& tree, const std::optional<Recorded>& recorded,
+                       const PlanOptions& options) {
+  if (options.tree.config_text) return known_by_config(tree, options);
+  KnownModel known;
+  if (!recorded) return known;
+  known.leaves = recorded->tree->leaves;
+  known.model = described_by_record(tree, *recorded, options.mapping.dtype);
+  if (known.model) known.wider = casts_of_wider(known.model->leaves, options.mapping.dtype, tree);
+  return known;
+}
+
 }  // namespace
 
 CompiledModel compile_anew(TreeSource& tree, const StorePath& place, const PlanOptions& options) {
   SameOptions same;
   for (const std::string& text : options.tree.axes) same.axes.push_back(parse_axes(text));
   const auto recorded = recorded_at(place);
-  bool own_names = false;
-  bool loads = true;
-  std::optional<CompiledModel> known;  // described by its config
-  std::vector<Cast> wider;
-  if (const TreeOptions& asked = options.tree; asked.config_text) {
-    MappingOptions any;  // the tree shows its scheme, its layout and the release that it fits
-    any.files = options.mapping.files;
-    any.dtype = options.mapping.dtype;
-    const std::vector<std::string> names = names_in_model(tree.catalog(), asked, any);
-    const Catalog as_model = under_names(tree.catalog(), names);
-    Described described = describe_model(as_model, *asked.config_text, asked.config_name, any);
-    own_names = !has_all(as_model, described.model) &&
-                has_own_names(as_model, described.catalog, asked.config_name);
-    if (!own_names) {
-      check_same_model(as_model, described.model, asked.config_name);
-      same.known = leaves_in_tree(described.model, tree.catalog(), names);
-      wider = casts_of_wider(same.known, options.mapping.dtype, tree.catalog());
-      if (is_loaded(described.model, tree.catalog(), names))
-        known = std::move(described.model);
-      else
-        loads = false;
-    }
-  } else if (recorded) {
-    same.known = recorded->tree->leaves;
-    known = described_by_record(tree.catalog(), *recorded, options.mapping.dtype);
-    if (known) wider = casts_of_wider(known->leaves, options.mapping.dtype, tree.catalog());
-  }
+  KnownModel known = known_model(tree.catalog(), recorded, options);
+  same.known = std::move(known.leaves);
   const std::string scheme = recorded ? recorded->tree->scheme : scheme_of_tree(tree.catalog());
   MappingOptions mapping = options.mapping;
-  mapping.casts.insert(mapping.casts.begin(), wider.begin(), wider.end());
+  mapping.casts.insert(mapping.casts.begin(), known.wider.begin(), known.wider.end());
   const FileLayout target = format_of(options.target).layout();
   const bool makes_tree = target.structure;
   const std::shared_ptr<const TreeStructure> structure = structure_for(target, tree);
@@ -275,14 +291,14 @@ CompiledModel compile_anew(TreeSource& tree, const StorePath& place, const PlanO
   CompiledModel model = compile_same(tree.catalog(), mapping, same);
   model.scheme = scheme;
   if (const auto named = schemes_of_names(tree.catalog());
-      loads && scheme == kNoScheme && named.size() == 1 &&
-      (known || loader_takes(named.front().name, names_of(tree.catalog()))))
+      known.loads && scheme == kNoScheme && named.size() == 1 &&
+      (known.model || loader_takes(named.front().name, names_of(tree.catalog()))))
     model.loader = named.front().name;
   if (scheme != kNoScheme || !model.loader.empty())
     model.left_out_leaves = parameters_left_out(model, tree.catalog());
   keep_structure(structure.get(), mapping, tree.catalog(), model);
   if (!makes_tree) name_left_out(tree_extras(scheme).empty, recorded.has_value(), model);
-  if (own_names) {
+  if (known.own_names) {
     model.notes.emplace_back(
         "its names are those of the model's files, which have no logical axes: pass --axes, or "
         "hfshard cuts the arrays by size");
@@ -296,7 +312,7 @@ CompiledModel compile_anew(TreeSource& tree, const StorePath& place, const PlanO
     if (scheme == kNoScheme || !format_of(options.target).layout().whole_arrays)
       carry_model(tree, *recorded, options.tree);
   }
-  take_load_words(known ? &*known : nullptr, recorded.has_value(), model);
+  take_load_words(known.model ? &*known.model : nullptr, recorded.has_value(), model);
   return model;
 }
 
