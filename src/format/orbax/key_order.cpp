@@ -34,6 +34,8 @@ void for_each_chunk_by_key(const Shape& counts, const std::function<void(const S
 }
 
 bool array_before(std::string_view a, std::string_view b) noexcept {
+  if (a.ends_with('/')) a.remove_suffix(1);
+  if (b.ends_with('/')) b.remove_suffix(1);
   const std::size_t shared = std::min(a.size(), b.size());
   const int order = a.substr(0, shared).compare(b.substr(0, shared));
   if (order != 0) return order < 0;

@@ -14,6 +14,7 @@
 #include "base/digest.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "format/orbax/array_keys.h"
 #include "format/orbax/buffered.h"
 #include "format/orbax/key_order.h"
 #include "format/orbax/ocdbt/manifest.h"
@@ -88,10 +89,7 @@ class IndexWriter {
 
  private:
   // Returns the prefix of all keys of a leaf.
-  std::string prefix_of(std::size_t leaf) const {
-    const std::string& name = (*tree_.leaves)[leaf].name;
-    return name.empty() ? name : name + "/";
-  }
+  std::string prefix_of(std::size_t leaf) const { return array_prefix((*tree_.leaves)[leaf].name); }
 
   // An empty name means the end.
   void add_step_before(std::string_view name) {

@@ -17,6 +17,7 @@
 #include "bytes/store/store.h"
 #include "catalog/grid.h"
 #include "format/orbax/array_directories.h"
+#include "format/orbax/array_keys.h"
 #include "format/orbax/chunk_index.h"
 #include "format/orbax/metadata.h"
 #include "format/orbax/ocdbt/reader.h"
@@ -84,26 +85,6 @@ Cut cut_of(const zarr::Array& array) {
   return out;
 }
 
-// Returns `a/b` for the key `a/b/zarr.json`. Empty if the key has another file name.
-std::optional<std::string_view> array_of_key(std::string_view key, std::string_view file) {
-  if (key == file) return "";
-  if (!key.ends_with(file)) return std::nullopt;
-  key.remove_suffix(file.size());
-  if (!key.ends_with('/')) return std::nullopt;
-  return key.substr(0, key.size() - 1);
-}
-
-// Returns whether a key is for zarr v2's files without arrays, which hfshard doesn't read.
-bool is_attributes(std::string_view key) {
-  const std::string_view name = key.substr(key.rfind('/') + 1);
-  return name == ".zattrs" || name == ".zgroup" || name == ".zmetadata";
-}
-
-// Returns a chunk's full key: the name of its array, a slash and `chunk`.
-std::string full_key(const std::string& array, const std::string& chunk) {
-  return array.empty() ? chunk : array + "/" + chunk;
-}
-
 // Returns the program or Orbax class that wrote a checkpoint. The class is the one for the whole
 // step, or that of the item.
 std::string writer_of(const Json& attributes, const Json& step, const std::string& item) {
@@ -157,6 +138,7 @@ class OrbaxCheckpoint final : public Checkpoint {
                  const std::vector<std::string>& without);
   void leave_out_unreadable();
   bool is_left_out(std::string_view path) const;
+  std::optional<std::uint32_t> find_array(std::string_view path) const;
   std::uint32_t kind_number(const Entry& entry, std::string_view path, bool is_v2);
   void read_chunks();
   void add_chunk(const Entry& entry);
@@ -170,6 +152,7 @@ class OrbaxCheckpoint final : public Checkpoint {
   Catalog catalog_;
   std::unique_ptr<KeyValues> keys_;
   std::unique_ptr<ChunkIndex> chunks_;
+  bool has_slashes_ = false;  // at the end of a name
   std::vector<std::uint32_t> kind_of_leaf_;
   std::vector<ArrayKind> kinds_;                                 // by number of the cut
   std::unordered_map<std::string, std::uint32_t> kind_numbers_;  // by text of the metadata
@@ -204,7 +187,10 @@ OrbaxCheckpoint::OrbaxCheckpoint(const Location& at, const Choice& choice) {
 
 void OrbaxCheckpoint::set_arrays(std::vector<std::string> names) {
   catalog_.tensors.resize(names.size());
-  for (std::size_t i = 0; i < names.size(); ++i) catalog_.tensors[i].name = std::move(names[i]);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    has_slashes_ = has_slashes_ || names[i].ends_with('/');
+    catalog_.tensors[i].name = std::move(names[i]);
+  }
   kind_of_leaf_.assign(catalog_.tensors.size(), kUnknown);
 }
 
@@ -214,11 +200,12 @@ std::shared_ptr<TreeStructure> OrbaxCheckpoint::read_tree(const Location& at, bo
   const bool has_legacy = (at.item / kLegacyFile).exists();
   const bool has_tree = path.exists() || (has_database && !has_legacy);
   if (has_tree) tree_ = parse_tree(path.read(kMaxTreeBytes), path.text());
-  if (tree_.use_ocdbt.value_or(has_database)) {
+  const bool has_arrays = has_database || !has_tree || !tree_.arrays.empty();
+  if (tree_.use_ocdbt.value_or(has_database) && has_arrays) {
     keys_ = std::make_unique<ocdbt::Database>(at.item);
   } else {
     keys_ = std::make_unique<ArrayDirectories>(
-        at.item, has_tree ? tree_.arrays : find_array_directories(at.item));
+        at.item, has_tree ? directory_names(tree_.arrays) : find_array_directories(at.item));
   }
   chunks_ = std::make_unique<ChunkIndex>(at.item, keys_->name(), despite_loss);
   if (has_tree) {
@@ -293,7 +280,7 @@ std::uint32_t OrbaxCheckpoint::kind_number(const Entry& entry, std::string_view 
 
 void OrbaxCheckpoint::add_array(const Entry& entry, std::string_view path, bool is_v2,
                                 const std::vector<std::string>& without) {
-  const auto leaf = catalog_.find(path);
+  const auto leaf = find_array(path);
   if (!leaf && keys_->may_hold_more()) return;
   if (!leaf) {
     throw Error(ErrorCode::corrupt,
@@ -307,7 +294,8 @@ void OrbaxCheckpoint::add_array(const Entry& entry, std::string_view path, bool 
   try {
     kind = kind_number(entry, path, is_v2);
   } catch (const Error& error) {
-    catalog_.unreadable.push_back(accept_unreadable(without, path, error));
+    const std::string& name = catalog_.tensors[*leaf].name;
+    catalog_.unreadable.push_back(accept_unreadable(without, name, error));
     return;
   }
   kind_of_leaf_[*leaf] = kind;
@@ -318,7 +306,16 @@ void OrbaxCheckpoint::add_array(const Entry& entry, std::string_view path, bool 
 }
 
 bool OrbaxCheckpoint::is_left_out(std::string_view path) const {
-  return std::ranges::binary_search(catalog_.unreadable, path, {}, &UnreadableArray::name);
+  const auto has = [&](std::string_view name) {
+    return std::ranges::binary_search(catalog_.unreadable, name, {}, &UnreadableArray::name);
+  };
+  return has(path) || (has_slashes_ && has(std::string(path) + "/"));
+}
+
+// Returns the array with these keys. Its name can end with their slash.
+std::optional<std::uint32_t> OrbaxCheckpoint::find_array(std::string_view path) const {
+  const auto found = catalog_.find(path);
+  return found || !has_slashes_ ? found : catalog_.find(std::string(path) + "/");
 }
 
 // The names aren't arrays of the catalog any more, and nothing below them is a chunk.
@@ -356,8 +353,8 @@ void OrbaxCheckpoint::read_arrays(const std::vector<std::string>& without) {
   leave_out_unreadable();
   for (std::size_t i = 0; i < catalog_.tensors.size(); ++i) {
     if (kind_of_leaf_[i] != kUnknown) continue;
-    const std::string key = full_key(catalog_.tensors[i].name,
-                                     std::string(tree_.use_zarr3 ? kArrayFile : kArrayFileV2));
+    const std::string key = array_key(catalog_.tensors[i].name,
+                                      std::string(tree_.use_zarr3 ? kArrayFile : kArrayFileV2));
     throw Error(ErrorCode::corrupt,
                 fmt::format("a leaf of {} has no {} or {}", kTreeFile, kArrayFile, kArrayFileV2))
         .in_file(keys_->file_of(key))
@@ -382,7 +379,7 @@ std::optional<OrbaxCheckpoint::Match> OrbaxCheckpoint::find_chunk(const Entry& e
   std::string why = fmt::format("the index has the key {}, which is no chunk", quote(key));
   for (std::size_t end = 0; end != std::string_view::npos; end = key.find('/', end + 1)) {
     if (is_left_out(key.substr(0, end))) return std::nullopt;
-    const auto leaf = catalog_.find(key.substr(0, end));
+    const auto leaf = find_array(key.substr(0, end));
     if (!leaf) continue;
     nearest = leaf;
     const ArrayKind& kind = kind_of(*leaf);
@@ -413,7 +410,7 @@ void OrbaxCheckpoint::check_length(const Entry& entry, const Match& found) const
 void OrbaxCheckpoint::add_chunk(const Entry& entry) {
   for (const std::string_view file : {kArrayFile, kArrayFileV2}) {
     const auto path = array_of_key(entry.key, file);
-    if (path && catalog_.find(*path)) return;
+    if (path && find_array(*path)) return;
   }
   if (is_attributes(entry.key)) return;
   const auto found = find_chunk(entry);
@@ -459,7 +456,7 @@ std::optional<PiecePlace> OrbaxCheckpoint::find_piece(std::uint32_t leaf,
                                                       const Shape& chunk) const {
   const ArrayKind& kind = kind_of(leaf);
   const std::string key =
-      full_key(catalog_.tensors[leaf].name, zarr::chunk_key(kind.array.keys, chunk));
+      array_key(catalog_.tensors[leaf].name, zarr::chunk_key(kind.array.keys, chunk));
   const auto linear = linear_index(kind.counts, chunk);
   const Slot* slot = linear ? chunks_->find(leaf, *linear) : nullptr;
   if (slot == nullptr) return PiecePlace{keys_->file_of(key), std::nullopt};
@@ -472,7 +469,7 @@ std::unique_ptr<PieceReader> OrbaxCheckpoint::open_piece(std::uint32_t leaf, con
                                                          std::span<std::byte> scratch) const {
   const ArrayKind& kind = kind_of(leaf);
   const std::string& name = catalog_.tensors[leaf].name;
-  const std::string key = full_key(name, zarr::chunk_key(kind.array.keys, chunk));
+  const std::string key = array_key(name, zarr::chunk_key(kind.array.keys, chunk));
   HFSHARD_CHECK(chunk.rank() == kind.counts.rank());
   const auto linear = linear_index(kind.counts, chunk);
   const Slot* slot = linear ? chunks_->find(leaf, *linear) : nullptr;
