@@ -180,6 +180,7 @@ VerifyResult verify(const SourceName& named, const SourceName& source, const Run
     result = verify_data(*opened, manifest, recorded, source, run, step, reporter);
   result.files = files.files;
   std::ranges::move(files.differences, std::back_inserter(result.differences));
+  verify_data_sizes(manifest.files.data, step, result);
   result.path = step;
   result.step = steps.taken;
   result.other_steps = std::move(steps.others);

@@ -23,6 +23,7 @@ namespace {
 
 constexpr std::uint64_t kSchema = 1;
 constexpr std::uint64_t kMaxManifest = std::uint64_t{1} << 31;
+constexpr std::string_view kDataFiles = "data_files";
 constexpr std::string_view kFiles = "files";
 constexpr std::string_view kSideFiles = "side_files";
 constexpr std::string_view kRootFiles = "root_files";
@@ -349,6 +350,7 @@ void read_body(const Json& json, Manifest& out) {
   for (const Json& fill : json.at("fills").as_array()) read_fill(fill, parts);
   for (const Json& drop : json.at("drops").as_array()) read_drop(drop, parts);
   check_coverage(parts.compiled);
+  if (const Json* files = json.find(kDataFiles)) out.files.data = read_files(*files);
   if (const Json* files = json.find(kFiles)) out.files.step = read_files(*files);
   if (const Json* files = json.find(kSideFiles)) out.files.side = read_files(*files);
   if (const Json* files = json.find(kRootFiles)) out.files.root = read_files(*files);
@@ -410,6 +412,7 @@ void write_manifest(const Plan& plan, const OutputDigests& digests, const Writte
     out(bytes);
   };
   sink(as_bytes(head_text(plan, digests)));
+  write_files(sink, kDataFiles, files.data);
   write_list(sink, "drops", model.drops.size(), [&](std::size_t i) {
     const Drop& drop = model.drops[i];
     return json_drop(drop, model.catalog().tensors[drop.source].shape);

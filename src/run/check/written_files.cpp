@@ -41,23 +41,33 @@ void for_each_file(const std::string& directory, const std::string& below, const
   }
 }
 
-// Returns the names of data files, which have digests, of linked files, and of the record itself.
-// Also the temporary name that a stopped run can leave.
-std::set<std::string> left_out(const Plan& plan) {
-  std::set<std::string> out{kManifestName, temporary_name(kManifestName)};
+// Returns the path from the step directory of a file of the item.
+std::string in_step(const Plan& plan, const std::string& name) {
   const std::string& item = plan.files().item;
-  const bool direct = plan.options().in_place || item.empty();
-  const auto add = [&](const std::string& name) {
-    out.insert(direct ? name : join_path(item, name));
-  };
-  const auto linked = static_cast<std::uint32_t>(plan.catalog().files.size());
-  for (std::uint32_t file = 0; file < plan.data_files(); ++file) add(plan.file_path(file));
-  if (plan.options().link) {
-    for (std::uint32_t file = 0; file < linked; ++file)
-      add(plan.file_path(plan.data_files() + file));
-  }
+  return plan.options().in_place || item.empty() ? name : join_path(item, name);
+}
+
+// Returns the paths of data files, from the item's directory.
+std::vector<std::string> data_paths(const Plan& plan) {
+  std::vector<std::string> out;
+  for (std::uint32_t file = 0; file < plan.data_files(); ++file)
+    out.push_back(plan.file_path(file));
   if (!plan.model().objects.empty())  // carried_objects
-    add(plan.files().data_file(plan.data_files(), plan.data_files() + 1));
+    out.push_back(plan.files().data_file(plan.data_files(), plan.data_files() + 1));
+  return out;
+}
+
+// Returns the paths of data files, of linked files, and of the record itself. Also the temporary
+// name that a stopped run can leave.
+std::set<std::string> left_out(const Plan& plan) {
+  std::vector<std::string> names = data_paths(plan);
+  if (plan.options().link) {
+    const auto linked = static_cast<std::uint32_t>(plan.catalog().files.size());
+    for (std::uint32_t file = 0; file < linked; ++file)
+      names.push_back(plan.file_path(plan.data_files() + file));
+  }
+  std::set<std::string> out{kManifestName, temporary_name(kManifestName)};
+  for (const std::string& name : names) out.insert(in_step(plan, name));
   return out;
 }
 
@@ -140,7 +150,11 @@ std::string sha256_of(const SourceFile& file, const RunOptions& options) {
 
 WrittenFiles written_files(const Plan& plan, const std::string& step, const std::string& side,
                            const std::string& root, const RunOptions& options) {
-  WrittenFiles out{records_of(step, left_out(plan), options), {}, {}};
+  WrittenFiles out{{}, records_of(step, left_out(plan), options), {}, {}};
+  for (const std::string& name : data_paths(plan)) {
+    const std::string path = in_step(plan, name);
+    out.data.push_back({path, FileSource(join_path(step, path)).size_bytes(), {}});
+  }
   if (!side.empty() && is_directory(side)) out.side = records_of(side, {}, options);
   for (const std::string& name : plan.catalog().beside.root_files)
     out.root.push_back(record_of(root, name, options));
@@ -151,15 +165,16 @@ Json json_file(const FileRecord& file) {
   Json out;
   out["path"] = file.path;
   out["size_bytes"] = file.size_bytes;
-  out["sha256"] = file.sha256;
+  if (!file.sha256.empty()) out["sha256"] = file.sha256;
   return out;
 }
 
 std::vector<FileRecord> read_files(const Json& list) {
   std::vector<FileRecord> out;
   for (const Json& file : list.as_array()) {
+    const Json* sha256 = file.find("sha256");
     out.push_back({file.at("path").as_string(), file.at("size_bytes").as_uint(),
-                   file.at("sha256").as_string()});
+                   sha256 ? sha256->as_string() : std::string()});
     if (is_inner_path(out.back().path)) continue;
     throw Error(ErrorCode::corrupt,
                 fmt::format("a recorded file lies outside: {}", quote(out.back().path)));
@@ -175,6 +190,18 @@ void verify_files(const std::vector<FileRecord>& recorded, const std::string& di
     ++result.files;
     if (fault.empty()) continue;
     result.differences.push_back({"", "", "", fmt::format("{} ({})", fault, path), path});
+  }
+}
+
+void verify_data_sizes(const std::vector<FileRecord>& recorded, const std::string& step,
+                       VerifyResult& result) {
+  for (const FileRecord& file : recorded) {
+    const std::string path = join_path(step, file.path);
+    const auto info = file_info(path);
+    if (!info || info->stamp.size_bytes <= file.size_bytes) continue;
+    const std::string fault = fmt::format("the file has {} bytes, {} were written ({})",
+                                          info->stamp.size_bytes, file.size_bytes, path);
+    result.differences.push_back({"", "", "", fault, path});
   }
 }
 
@@ -197,9 +224,10 @@ void check_still_there(const Plan& plan, const WrittenFiles& files, const std::s
   for (const FileRecord& file : files.step) check(join_path(step, file.path), file.size_bytes);
   for (const FileRecord& file : files.side) check(join_path(side, file.path), std::nullopt);
   for (const FileRecord& file : files.root) check(join_path(root, file.path), file.size_bytes);
-  const std::string item = plan.item_directory(step);
-  for (std::uint32_t file = 0; file < plan.data_files(); ++file)
-    check(join_path(item, plan.file_path(file)), std::nullopt);
+  for (const FileRecord& file : files.data) check(join_path(step, file.path), file.size_bytes);
+  if (!files.data.empty()) return;
+  for (const std::string& name : data_paths(plan))  // before 0.2.0
+    check(join_path(step, in_step(plan, name)), std::nullopt);
 }
 
 void verify_source_files(const Plan& plan, const std::string& step, const std::string& side,

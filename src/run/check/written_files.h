@@ -12,24 +12,25 @@
 
 namespace hfshard {
 
-/// A recorded file of an output, except data files.
+/// A recorded file of an output.
 struct FileRecord {
   std::string path;
   std::uint64_t size_bytes = 0;
-  std::string sha256;  ///< hex
+  std::string sha256;  ///< hex; empty for a data file, whose arrays and objects have digests
   friend bool operator==(const FileRecord&, const FileRecord&) = default;
 };
 
-/// All such files of an output, sorted by path. Empty in records before 0.2.0.
+/// All files of an output that aren't linked, sorted by path. Empty in records before 0.2.0.
 struct WrittenFiles {
-  std::vector<FileRecord> step;  ///< paths are relative to the step directory
+  std::vector<FileRecord> data;  ///< data files; paths are relative to the step directory
+  std::vector<FileRecord> step;  ///< the other files there
   std::vector<FileRecord> side;  ///< names in FileLayout::side_directory
   std::vector<FileRecord> root;  ///< Beside::root_files, relative to the directory of all steps
 };
 
-/// Reads and records what is staged, except data files, files that are only linked, and the record
-/// itself. `step`, `side`, `root`: directories; an empty `side`, or one that isn't there, has no
-/// files. Throws: io, cancelled.
+/// Reads and records what is staged, except files that are only linked, and the record itself. It
+/// takes the sizes of data files. `step`, `side`, `root`: directories; an empty `side`, or one that
+/// isn't there, has no files. Throws: io, cancelled.
 WrittenFiles written_files(const Plan& plan, const std::string& step, const std::string& side,
                            const std::string& root, const RunOptions& options);
 
@@ -45,9 +46,14 @@ std::vector<FileRecord> read_files(const Json& list);
 void verify_files(const std::vector<FileRecord>& recorded, const std::string& directory,
                   const RunOptions& options, VerifyResult& result);
 
+/// Adds a difference for each data file of a step that has more bytes than were written. Reading
+/// the arrays and objects finds missing bytes. Throws: io.
+void verify_data_sizes(const std::vector<FileRecord>& recorded, const std::string& step,
+                       VerifyResult& result);
+
 /// Checks that the output of a plan still has its files. Those of the step and of the run must have
-/// their recorded sizes.
-/// Reads no data. `side`, `root`: as above. Throws: conflict (naming a file that is lost), io.
+/// their recorded sizes. Reads no data. `side`, `root`: as above. Throws: conflict (naming a file
+/// that is lost), io.
 void check_still_there(const Plan& plan, const WrittenFiles& files, const std::string& step,
                        const std::string& side, const std::string& root);
 

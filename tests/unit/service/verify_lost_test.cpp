@@ -100,6 +100,10 @@ TEST_F(VerifyLostTest, AFileThatIsShortOrGoneIsListedAndTheOthersAreVerified) {
     std::remove(item.file.c_str());
     EXPECT_FALSE(alone().differences.empty());
     EXPECT_FALSE(with_source().differences.empty());
+    for (const auto& check_it : {std::function(alone), std::function(with_source)}) {
+      write_text(item.file, bytes + '\0');
+      expect_found(check_it, item.file);
+    }
     write_text(item.file, bytes);
     EXPECT_TRUE(alone().differences.empty());
   }

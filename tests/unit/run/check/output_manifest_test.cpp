@@ -261,6 +261,7 @@ class ManifestTest : public testing::Test {
           verify_digests(*format_of("orbax").open(out_), manifest, to_output(out_), reporter);
       verify_files(manifest.files.step, dir_ / "out/0", to_output(out_), found);
       verify_files(manifest.files.side, dir_ / "out/hf", to_output(out_), found);
+      verify_data_sizes(manifest.files.data, dir_ / "out/0", found);
       return !found.differences.empty();
     } catch (const Error& error) {
       EXPECT_TRUE(error.code() == ErrorCode::corrupt || error.code() == ErrorCode::unsupported)
@@ -280,12 +281,34 @@ class ManifestTest : public testing::Test {
 
 // Members that only describe. Nothing that is verified depends on them.
 bool describes(const Member& member) {
-  static const std::set<std::string> kNames{
-      "drops",         "drops.rule",     "drops.source",  "drops.why",      "family",
-      "fills.map.src", "fills.rule",     "identity",      "layers",         "leaves.axes",
-      "leaves.chunk",  "leaves.inner",   "leaves.shard",  "leaves.stacked", "plan_id",
-      "scheme",        "step",           "tensors.dtype", "tensors.shape",  "tool",
-      "rules",         "transfers.rule", "files",         "side_files",     "record_sha256"};
+  static const std::set<std::string> kNames{"data_files",
+                                            "data_files.path",
+                                            "data_files.size_bytes",
+                                            "drops",
+                                            "drops.rule",
+                                            "drops.source",
+                                            "drops.why",
+                                            "family",
+                                            "fills.map.src",
+                                            "fills.rule",
+                                            "identity",
+                                            "layers",
+                                            "leaves.axes",
+                                            "leaves.chunk",
+                                            "leaves.inner",
+                                            "leaves.shard",
+                                            "leaves.stacked",
+                                            "plan_id",
+                                            "scheme",
+                                            "step",
+                                            "tensors.dtype",
+                                            "tensors.shape",
+                                            "tool",
+                                            "rules",
+                                            "transfers.rule",
+                                            "files",
+                                            "side_files",
+                                            "record_sha256"};
   // Only the target side of a fill's map is used. Names of rules are for people.
   const bool unused = member.name() == "fills.map.digits" && member.keys.back() == "1";
   return unused || kNames.contains(member.name());
