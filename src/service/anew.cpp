@@ -183,7 +183,24 @@ std::vector<Cast> casts_of_wider(std::span<const Leaf> leaves, std::optional<DTy
   for (const Leaf& leaf : leaves) {
     if (!wanted || !is_float(leaf.dtype) || size_bits(leaf.dtype) <= size_bits(*wanted)) continue;
     const auto array = tree.find(leaf.name);
-    if (array && is_float(tree.tensors[*array].dtype)) out.push_back({leaf.name, leaf.dtype});
+    if (array && is_float(tree.tensors[*array].dtype))
+      out.push_back({glob_of(leaf.name), leaf.dtype});
+  }
+  return out;
+}
+
+// Returns the arrays without dimensions that --dtype would narrow and the model doesn't have. They
+// are a training state's steps, counts and rates, which no program keeps in bf16 (it has no 257).
+std::vector<const TensorInfo*> numbers_of_state(const Catalog& tree, std::span<const Leaf> known,
+                                                const MappingOptions& options) {
+  std::vector<const TensorInfo*> out;
+  for (const TensorInfo& info : tree.tensors) {
+    const bool narrowed = options.dtype && info.shape.rank() == 0 && is_float(info.dtype) &&
+                          size_bits(info.dtype) > size_bits(*options.dtype);
+    const bool chosen = std::ranges::any_of(
+        options.casts, [&](const Cast& cast) { return glob_match(cast.glob, info.name); });
+    if (narrowed && !chosen && !std::ranges::binary_search(known, info.name, {}, &Leaf::name))
+      out.push_back(&info);
   }
   return out;
 }
@@ -278,18 +295,24 @@ KnownModel known_model(const Catalog& tree, const std::optional<Recorded>& recor
 CompiledModel compile_anew(TreeSource& tree, const StorePath& place, const PlanOptions& options) {
   SameOptions same;
   for (const std::string& text : options.tree.axes) same.axes.push_back(parse_axes(text));
-  const auto recorded = recorded_at(place);
+  const auto recorded = recorded_below(place, options.tree.root);
   KnownModel known = known_model(tree.catalog(), recorded, options);
   same.known = std::move(known.leaves);
   const std::string scheme = recorded ? recorded->tree->scheme : scheme_of_tree(tree.catalog());
   MappingOptions mapping = options.mapping;
   mapping.casts.insert(mapping.casts.begin(), known.wider.begin(), known.wider.end());
+  std::vector<std::string> kept;
+  for (const TensorInfo* number : numbers_of_state(tree.catalog(), same.known, options.mapping)) {
+    mapping.casts.push_back({glob_of(number->name), number->dtype});
+    kept.push_back(number->name);
+  }
   const FileLayout target = format_of(options.target).layout();
   const bool makes_tree = target.structure;
   const std::shared_ptr<const TreeStructure> structure = structure_for(target, tree);
   mapping.flat_names = mapping.flat_names || structure != nullptr;
   CompiledModel model = compile_same(tree.catalog(), mapping, same);
   model.scheme = scheme;
+  if (!kept.empty()) model.notes.push_back("numbers keep their dtype: " + quoted_list(kept));
   if (const auto named = schemes_of_names(tree.catalog());
       known.loads && scheme == kNoScheme && named.size() == 1 &&
       (known.model || loader_takes(named.front().name, names_of(tree.catalog()))))

@@ -42,6 +42,10 @@ std::optional<Recorded> recorded_at(const StorePath& place) {
   return out;
 }
 
+std::optional<Recorded> recorded_below(const StorePath& place, const std::string& root) {
+  return root.empty() ? recorded_at(place) : std::nullopt;
+}
+
 std::string recorded_config(const Recorded& recorded) {
   const StorePath path = StorePath(recorded.model_files) / kConfigName;
   std::string text = path.read();

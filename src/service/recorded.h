@@ -22,6 +22,10 @@ struct Recorded {
 /// Reads the record; empty for another program's checkpoint. Throws: as read_manifest.
 std::optional<Recorded> recorded_at(const StorePath& place);
 
+/// Returns the same for the tree below a key of it. Empty if `root` is a key, since the record
+/// speaks of the whole tree.
+std::optional<Recorded> recorded_below(const StorePath& place, const std::string& root);
+
 /// Returns the text of the config.json beside a recorded checkpoint. Throws: conflict (it is not
 /// the recorded one).
 std::string recorded_config(const Recorded& recorded);

@@ -50,9 +50,9 @@ bool was_coded(const CompiledModel& forward) {
 }
 
 // Returns whether another program's tree has the model's own names, which its loaders look for.
-bool has_model_names(const StorePath& place) {
+bool has_model_names(const StorePath& place, const std::string& root) {
   const auto found = recognise(place);
-  return found && found->format->scheme() == kModelScheme && !recorded_at(place);
+  return found && found->format->scheme() == kModelScheme && !recorded_below(place, root);
 }
 
 // Returns the other scheme's model whose names a tree has, if a config tells.
@@ -209,7 +209,9 @@ CompiledModel compile_recorded(const Recorded& recorded, const MappingOptions& m
 
 // Returns whether no config, record or name shows that a tree belongs to a model.
 bool is_of_no_model(const TreeSource& tree, const StorePath& place, const PlanOptions& options) {
-  if (has_model_names(place) || options.tree.config_text || recorded_at(place)) return false;
+  const std::string& root = options.tree.root;
+  if (has_model_names(place, root) || options.tree.config_text || recorded_below(place, root))
+    return false;
   return schemes_of_names(tree.catalog()).empty();
 }
 
@@ -222,14 +224,14 @@ CompiledModel compile_back(TreeSource& tree, const StorePath& place, const PlanO
     model.scheme = kModelScheme;  // for any loader of its names
     return model;
   }
-  const bool as_it_is =
-      has_model_names(place) || (options.tree.config_text &&
-                                 has_names_of_files(tree.catalog(), options.tree, options.mapping));
+  const bool as_it_is = has_model_names(place, options.tree.root) ||
+                        (options.tree.config_text &&
+                         has_names_of_files(tree.catalog(), options.tree, options.mapping));
   std::optional<Described> named;
   if (as_it_is) named = named_otherwise(tree, options);
   if (as_it_is && !named) return compile_as_it_is(tree, place, options, complete);
   if (options.tree.config_text) return compile_by_config(tree, std::move(named), options);
-  const auto recorded = recorded_at(place);
+  const auto recorded = recorded_below(place, options.tree.root);
   if (!recorded) throw unknown_model(place);
   carry_recorded(tree, *recorded);
   return compile_recorded(*recorded, options.mapping, tree.names());
@@ -251,7 +253,7 @@ CompiledModel compile_across(TreeSource& tree, const StorePath& place, const Pla
   PlanOptions back = options;
   back.mapping = to_model(options.mapping);
   MappingOptions onward = options.mapping;
-  if (takes_prefix_off(onward) && has_model_names(place))
+  if (takes_prefix_off(onward) && has_model_names(place, options.tree.root))
     back.mapping.prefix = std::exchange(onward.prefix, {});
   const CompiledModel model = compile_back(tree, place, back, /*complete=*/false);
   std::string config = model.config_text.empty() ? tree.catalog().config_text : model.config_text;

@@ -9,11 +9,19 @@
 #include "hfshard/error.h"
 
 namespace hfshard {
+namespace {
+
+constexpr std::string_view kNoFamily = "hf";  // of compile_same
+
+}  // namespace
 
 void check_root(const StorePath& place, const std::string& root) {
-  if (root.empty() || !recorded_at(place)) return;
+  if (root.empty()) return;
+  const auto recorded = recorded_at(place);
+  // A reshard has the arrays of another program's checkpoint.
+  if (!recorded || recorded->origin.model->family == kNoFamily) return;
   throw Error(ErrorCode::usage,
-              "--root selects a subtree of another program's checkpoint; hfshard wrote this one")
+              "--root selects a subtree of a training state, and hfshard made this of a model")
       .in_file(place.text())
       .hint("pass --include to select arrays");
 }

@@ -10,8 +10,8 @@
 
 namespace hfshard {
 
-/// Throws: usage, for --root with a checkpoint that hfshard wrote, because its record describes the
-/// whole tree.
+/// Throws: usage, for --root with a checkpoint that hfshard made of a model, because its record
+/// describes the whole tree. A reshard of another program's checkpoint has its subtrees.
 void check_root(const StorePath& place, const std::string& root);
 
 /// Throws: usage, for options that select files if the source is a tree of arrays.

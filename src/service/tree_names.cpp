@@ -478,7 +478,7 @@ void check_undone(const Catalog& tree, const CompiledModel& made, const std::str
 
 TreeOptions with_config_beside(const StorePath& place, TreeOptions asked) {
   const StorePath config = place / "config.json";
-  if (asked.config_text || !config.is_file() || recorded_at(place)) return asked;
+  if (asked.config_text || !config.is_file() || recorded_below(place, asked.root)) return asked;
   asked.config_text = config.read();
   asked.config_name = config.text();
   return asked;

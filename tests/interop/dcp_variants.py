@@ -175,8 +175,11 @@ def check_root(tool, known):
     tool.run("reshard", source, tool.path("model4"), "--to", "dcp", "--root", "model")
     check_values(tool, "reshard --root model", tool.path("model4"), wanted)
     tool.run("verify", tool.path("model4"), source)
-    for words, status, sentence in (([source, "--root", "mode"], 3, "below"), ([tool.path("model4"), "--root", "0"], 2, "hfshard wrote"),
-                                    ([tool.path("model"), "--root", "0"], 2, "tree of arrays")):
+    for target in ("dcp", "orbax"):  # a reshard of the whole run has the same subtree
+        tool.run("reshard", source, tool.path("run-" + target), "--to", target)
+        tool.run("convert", tool.path("run-" + target), tool.path("of-" + target), "--to", "safetensors", "--root", "model")
+        check_values(tool, f"--root model of a reshard to {target}", tool.path("of-" + target), wanted)
+    for words, status, sentence in (([source, "--root", "mode"], 3, "below"), ([tool.path("model"), "--root", "0"], 2, "tree of arrays")):
         done = tool.run("convert", *words[:1], tool.path("none"), *words[1:], "--to", "safetensors", "--scheme", "hf", status=status)
         tool.expect(sentence in done.stderr, f"{' '.join(words)}: {done.stderr}")
 

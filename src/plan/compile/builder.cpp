@@ -150,6 +150,9 @@ bool ModelBuilder::has_objects() const {
 }
 
 CompiledModel ModelBuilder::finish() {
+  if (catalog_.tensors.empty() && !has_objects()) {
+    throw Error(ErrorCode::bad_input, "the checkpoint has no arrays").in_file(catalog_.location);
+  }
   if (model_.leaves.empty() && !has_objects()) {
     throw Error(ErrorCode::bad_input, "nothing is left to write: no rule has a tensor")
         .in_file(catalog_.location)

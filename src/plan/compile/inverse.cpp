@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -30,6 +32,7 @@ class Inverter {
         leaf_of_(source.tensors.size()) {}
 
   CompiledModel invert() {
+    check_side(options_.exclude);
     check_globs(options_, source_, tree_.location);
     CompiledModel& model = builder_.model();
     model.family = forward_.family;
@@ -282,13 +285,55 @@ class Inverter {
     if (!unknown.empty()) fail_unknown(unknown);
   }
 
+  // Refuses globs of --exclude that name arrays of the tree. They stand for the model's tensors.
+  void check_side(const std::vector<std::string>& globs) const {
+    for (const std::string& glob : globs) {
+      const auto fits = [&](const TensorInfo& info) { return glob_match(glob, info.name); };
+      if (std::ranges::any_of(source_.tensors, fits) || !std::ranges::any_of(tree_.tensors, fits))
+        continue;
+      throw Error(ErrorCode::usage,
+                  fmt::format("--exclude {} names what the checkpoint holds, but here it selects "
+                              "tensors of the output",
+                              quote(glob)))
+          .in_file(tree_.location)
+          .hint(fmt::format("pass --drop {} to leave them out", shell_word(glob)));
+    }
+  }
+
+  // Returns the names. One glob, such as `ema_params.*`, stands for all names below a first key
+  // without arrays of the model.
+  std::vector<std::string> globs_of(const std::vector<std::string>& names,
+                                    std::set<std::string>& tops) const {
+    const auto top = [](const std::string& name) { return name.substr(0, name.find('.')); };
+    std::set<std::string> in_model;
+    for (std::uint32_t i = 0; i < tree_.tensors.size(); ++i) {
+      if (builder_.use(i) != TensorUse::dropped) in_model.insert(top(tree_.tensors[i].name));
+    }
+    std::vector<std::string> out;
+    for (const std::string& name : names) {
+      if (name.find('.') == std::string::npos || in_model.contains(top(name))) {
+        out.push_back(name);
+      } else if (tops.insert(top(name)).second) {
+        out.push_back(glob_of(top(name)) + ".*");
+      }
+    }
+    return out;
+  }
+
   [[noreturn]] void fail_unknown(const std::vector<std::string>& names) const {
+    std::set<std::string> tops;
+    const std::vector<std::string> globs = globs_of(names, tops);
+    std::string hint = drop_hint(options_, globs);
+    if (globs.size() == 1 && tops.size() == 1) {
+      hint +=
+          fmt::format(", or --root {} to convert only what is below it", shell_word(*tops.begin()));
+    }
     throw Error(ErrorCode::bad_input,
                 fmt::format("the model has no place for this {}, so its values would be lost{}",
                             tree_.wording.array, and_others(names.size())))
         .in_file(tree_.location)
         .in_tensor(names.front())
-        .hint(drop_hint(options_, names));
+        .hint(hint);
   }
 
   // Notes tensors that were left out of the tree. Scales of decoded tensors don't count.

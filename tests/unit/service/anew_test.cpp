@@ -1,5 +1,8 @@
 // Checkpoints that are laid out again keep their arrays and names.
 
+#include <algorithm>
+#include <cstring>
+
 #include <gtest/gtest.h>
 
 #include "support/torch_checkpoint.h"
@@ -68,6 +71,39 @@ TEST_F(AnewTest, ATreeOfARecordedModelStillBecomesThatModel) {
   EXPECT_TRUE(found.equal());
   EXPECT_TRUE(found.through.empty());
   EXPECT_EQ(read_file(dir_ / "back/config.json"), read_file(source + "/config.json"));
+}
+
+// A step of 257 would become 256 in bf16.
+TEST_F(AnewTest, ADtypeLeavesTheNumbersOfAStateAsTheyAre) {
+  const auto f32 = [](float value) {
+    std::string out(sizeof value, '\0');
+    std::memcpy(out.data(), &value, sizeof value);
+    return out;
+  };
+  TorchCheckpoint torch;
+  torch.tensor("w", DType::f32, {1}).part({0}, {1}, f32(1), false);
+  torch.tensor("step", DType::f32, {}).part({}, {}, f32(257), false);
+  torch.tensor("rate", DType::f32, {}).part({}, {}, f32(0.1F), false);
+  torch.write(dir_ / "torch");
+  for (const char* target : {"dcp", "orbax", "safetensors"}) {
+    PlanOptions options;
+    options.target = target;
+    options.mapping.scheme = "hf";
+    options.mapping.dtype = DType::bf16;
+    options.mapping.casts = {{"rat?", DType::f16}};
+    options.tree.same = true;
+    const ConvertReport report =
+        hfshard::convert(dir_ / "torch", options, run_to(dir_ / target), quiet_);
+    EXPECT_NE(std::ranges::find(report.plan.notes, "numbers keep their dtype: \"step\""),
+              report.plan.notes.end())
+        << target;
+    for (const StoredArray& array : inspect(dir_ / target, {}, quiet_).checkpoint.arrays) {
+      const DType wanted = array.name == "w"      ? DType::bf16
+                           : array.name == "step" ? DType::f32
+                                                  : DType::f16;
+      EXPECT_EQ(array.dtype, wanted) << target << " " << array.name;
+    }
+  }
 }
 
 }  // namespace
