@@ -50,6 +50,7 @@ VARIANTS = [
     ("final_logit_softcapping", 11.0), ("attn_logit_softcapping", 13.0), ("query_pre_attn_scalar", 17),
     ("norm_topk_prob", FLIP), ("num_experts_per_tok", 1), ("routed_scaling_factor", 3.5), ("scoring_func", "softmax"),
     ("scoring_func", "sigmoid"), ("topk_method", "greedy"), ("n_group", None), ("topk_group", None), ("n_shared_experts", None),
+    ("hc_sinkhorn_iters", 7), ("hc_eps", 0.5),
     ("moe_intermediate_size", MORE), ("intermediate_size", MORE), ("decoder_sparse_step", 2), ("first_k_dense_replace", 0),
     ("use_qk_norm", FLIP), ("attn_temperature_tuning", FLIP), ("attention_dropout", 0.1), ("clip_qkv", 8.0),
     ("swiglu_limit", 3.0), ("num_nextn_predict_layers", 1), ("num_kv_shared_layers", 1), ("attention_k_eq_v", FLIP),
