@@ -99,8 +99,14 @@ ReadStep read_step(const StorePath& place, std::optional<std::uint64_t> asked,
   const auto root = recognise(place);
   if (!root || root->found.steps.empty()) {
     const auto own = asked ? own_step(place) : std::nullopt;
+    if (own && own->number != *asked) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("--step {} was asked for, but this is step {}", *asked, own->number))
+          .in_file(place.text())
+          .hint(hint);
+    }
     if (own) out.taken = own->number;
-    if (out.taken != asked) refuse_step(place, asked, hint);
+    if (!own) refuse_step(place, asked, hint);
     return out;
   }
   const std::vector<Found::Step>& steps = root->found.steps;

@@ -126,9 +126,13 @@ int run_link_command(const Session& session, const PlanFlags& plan_flags, const 
   RunOptions options = run_options(session, run_flags);
   options.shards = shard_links(flags.shards);
   if (!options.out.empty() && flags.in_place)
-    throw Error(ErrorCode::usage, "--in-place writes into SOURCE, so it can't take OUT");
+    throw Error(ErrorCode::usage, "--in-place writes into SOURCE, so it can't take OUT")
+        .hint("leave out one of the two");
   if (options.out.empty() && !flags.in_place && !run_flags.dry_run)
-    throw Error(ErrorCode::usage, "link needs SOURCE and OUT, or --in-place");
+    throw Error(ErrorCode::usage, "link needs SOURCE and OUT, or --in-place")
+        .hint(
+            "for an index beside the model's files: hfshard link SOURCE --in-place; elsewhere: "
+            "hfshard link SOURCE OUT");
   if (run_flags.dry_run) return show_link_plan(session, plan_flags, options, flags);
   options.stop = &watch_interrupts();
   const auto progress = make_progress(session);

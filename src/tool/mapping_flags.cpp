@@ -1,7 +1,10 @@
 #include "tool/mapping_flags.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
+#include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -129,7 +132,14 @@ Option dialect_option(std::string& dialect) {
 }
 
 std::vector<MappingFile> own_mappings(const MappingFlags& flags) {
-  return read_mappings(flags.files, variable("HFSHARD_MAPPINGS").value_or(""));
+  const std::string directory = variable("HFSHARD_MAPPINGS").value_or("");
+  std::error_code unknown;
+  if (!directory.empty() && !std::filesystem::is_directory(directory, unknown)) {
+    throw Error(ErrorCode::not_found, "the variable HFSHARD_MAPPINGS doesn't name a directory")
+        .in_file(directory)
+        .hint("unset it, or pass --mapping FILE");
+  }
+  return read_mappings(flags.files, directory);
 }
 
 namespace {

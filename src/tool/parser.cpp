@@ -182,8 +182,13 @@ bool is_dashed(std::string_view word) {
 
 // Returns the error for a positional argument too many.
 Error extra_word(const Parsed& parsed, const std::string& word) {
-  return Error(ErrorCode::usage, fmt::format("{} is one argument too many", quote(word)))
-      .hint("usage: " + usage_line(*parsed.command, parsed.path));
+  const bool selects = std::ranges::find(parsed.command->options, "--include", &Option::name) !=
+                       parsed.command->options.end();
+  const bool is_file = word.find('.') != std::string::npos || word.find('*') != std::string::npos;
+  Error out(ErrorCode::usage, fmt::format("{} is one argument too many", quote(word)));
+  if (parsed.command->name == "fetch" && selects && is_file)
+    return out.hint(fmt::format("for only some files, pass --include {}", shell_word(word)));
+  return out.hint("usage: " + usage_line(*parsed.command, parsed.path));
 }
 
 // CLI11 reports wrong flags in this way.

@@ -350,6 +350,11 @@ TreeOptions tree_options(const TreeFlags& flags) {
   // The path of config.json means its directory, whose tokenizer is copied too.
   const std::filesystem::path path(flags.config);
   const bool is_file = path.filename() == "config.json" && !std::filesystem::is_directory(path);
+  std::error_code unknown;
+  if (!is_file && std::filesystem::is_regular_file(path, unknown)) {
+    throw Error(ErrorCode::usage, "--config needs a directory with config.json, or that file")
+        .in_file(flags.config);
+  }
   out.config_name = is_file ? flags.config : flags.config + "/config.json";
   out.config_text = read_file(out.config_name);
   return out;

@@ -44,6 +44,14 @@ show reshard torch never --compress zstd
 show reshard again never --checksum none --to safetensors
 show verify again model
 show fetch model
+show fetch Qwen/Qwen3-8B config.json
+show fetch Qwen/Qwen3-8B '*.safetensors'
+show link model
+show link model linked --in-place
+show plan model --config model/model.safetensors
+show plan model --mapping torch
+HFSHARD_MAPPINGS=$T/nowhere show mappings list
+show convert model new --jobs 60000 --max-memory 512MiB
 echo "-- words of other programs"
 for word in "--out new" "-o new" "--output-dir new" "--to pytorch new" "--to hf new" "--scheme huggingface new"; do show convert model $word; done
 echo "-- a file of a directory, a step of a root, one step of one"

@@ -96,11 +96,14 @@ Budget make_budget(const Layout& layout, std::uint64_t max_memory_bytes, unsigne
                    std::uint64_t held_bytes) {
   const Budget budget = state_budget(layout, max_memory_bytes, threads, held_bytes);
   if (max_memory_bytes < budget.least_bytes) {
+    const bool fits_alone =
+        state_budget(layout, max_memory_bytes, 1, held_bytes).least_bytes <= max_memory_bytes;
     throw Error(ErrorCode::limit,
                 fmt::format("--max-memory {} is too small; this plan needs {} ({} bytes)",
                             human_bytes(max_memory_bytes), human_bytes(budget.need_bytes),
                             budget.need_bytes))
-        .hint(fmt::format("pass --max-memory {}MiB or more", budget.need_bytes / kMiB));
+        .hint(fmt::format("pass --max-memory {}MiB or more{}", budget.need_bytes / kMiB,
+                          fits_alone ? ", or fewer --jobs" : ""));
   }
   const std::uint64_t share = threads * (kThreadBytes - kThreadStackBytes);
   require_grant(budget.arena_bytes + budget.ahead_bytes + budget.unpack_bytes +
