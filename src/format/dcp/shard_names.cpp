@@ -20,8 +20,7 @@ constexpr std::string_view kEnd = ".safetensors";
 }  // namespace
 
 bool is_rank_shard(std::string_view name) {
-  return name.starts_with(kShard) && name.ends_with(kEnd) &&
-         glob_match("shard-[0-9][0-9][0-9][0-9][0-9]-model-*-of-*.safetensors", name);
+  return glob_match("shard-[0-9][0-9][0-9][0-9][0-9]-model-*-of-*.safetensors", name);
 }
 
 std::optional<ShardName> parse_shard_name(std::string_view name) {
