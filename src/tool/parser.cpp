@@ -154,7 +154,20 @@ std::string reworded(const CLI::ParseError& error) {
                      said.substr(value, said.size() - kEnd.size() - value));
 }
 
-Error unknown_option(const Parsed& parsed, const std::string& typed) {
+bool takes_option(const Command& command, const std::string& name) {
+  return std::ranges::find(command.options, name, &Option::name) != command.options.end();
+}
+
+// Returns the other commands that have an option.
+std::vector<std::string> commands_with(const Command& program, const std::string& option) {
+  std::vector<std::string> out;
+  for (const Command& command : program.commands) {
+    if (takes_option(command, option)) out.push_back(command.name);
+  }
+  return out;
+}
+
+Error unknown_option(const Command& program, const Parsed& parsed, const std::string& typed) {
   Error out(ErrorCode::usage, fmt::format("{} has no option {}", parsed.path, quote(typed)));
   for (const Command& child : parsed.command->commands) {
     if (typed != "--" + child.name && typed != "-" + child.name) continue;
@@ -167,10 +180,12 @@ Error unknown_option(const Parsed& parsed, const std::string& typed) {
     return out.hint("OUT is written without an option: " +
                     usage_line(*parsed.command, parsed.path));
   }
+  const std::string help = fmt::format("see {} --help", parsed.path);
+  if (const auto others = commands_with(program, typed); !others.empty())
+    return out.hint(fmt::format("{} is an option of {}; {}", typed, join(others, ", "), help));
   std::vector<std::string> names;
   for (const Option& option : parsed.command->options) names.push_back(option.name);
   const std::vector<std::string> near = meant_by(typed, names, 0);
-  const std::string help = fmt::format("see {} --help", parsed.path);
   return out.hint(near.empty() ? help
                                : fmt::format("did you mean {}? {}", join(near, " or "), help));
 }
@@ -182,8 +197,7 @@ bool is_dashed(std::string_view word) {
 
 // Returns the error for a positional argument too many.
 Error extra_word(const Parsed& parsed, const std::string& word) {
-  const bool selects = std::ranges::find(parsed.command->options, "--include", &Option::name) !=
-                       parsed.command->options.end();
+  const bool selects = takes_option(*parsed.command, "--include");
   const bool is_file = word.find('.') != std::string::npos || word.find('*') != std::string::npos;
   Error out(ErrorCode::usage, fmt::format("{} is one argument too many", quote(word)));
   if (parsed.command->name == "fetch" && selects && is_file)
@@ -192,14 +206,14 @@ Error extra_word(const Parsed& parsed, const std::string& word) {
 }
 
 // CLI11 reports wrong flags in this way.
-Error usage_error(const CLI::App& app, const Parsed& parsed, const std::vector<std::string>& words,
-                  const CLI::ParseError& error) {
+Error usage_error(const CLI::App& app, const Command& program, const Parsed& parsed,
+                  const std::vector<std::string>& words, const CLI::ParseError& error) {
   const std::vector<std::string> left = app.remaining(true);
   const auto end = std::ranges::find(left, "--");  // no options follow it
   const auto option = std::find_if(left.begin(), end, [](const std::string& word) {
     return word.size() > 1 && word.starts_with("-");
   });
-  if (option != end) return unknown_option(parsed, option->substr(0, option->find('=')));
+  if (option != end) return unknown_option(program, parsed, option->substr(0, option->find('=')));
   const auto dashed = std::ranges::find_if(words, is_dashed);
   if (dashed != words.end()) {
     return Error(ErrorCode::usage, fmt::format("{} begins with a dash", quote(*dashed)))
@@ -258,7 +272,7 @@ Parsed parse(const Command& program, const std::vector<std::string>& words) {
     out.error = error;
   } catch (const CLI::ParseError& error) {
     const CLI::App& chosen = find_chosen(app, out);
-    out.error = usage_error(chosen, out, words, error);
+    out.error = usage_error(chosen, program, out, words, error);
   }
   return out;
 }

@@ -47,6 +47,8 @@ show fetch model
 show fetch Qwen/Qwen3-8B config.json
 show fetch Qwen/Qwen3-8B '*.safetensors'
 show link model
+show link model linked --to dcp
+show diff model model --resume
 show link model linked --in-place
 show plan model --config model/model.safetensors
 show plan model --mapping torch
