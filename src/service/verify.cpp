@@ -11,6 +11,7 @@
 #include "catalog/manifest_head.h"
 #include "format/formats.h"
 #include "plan/options_json.h"
+#include "run/check/gaps.h"
 #include "run/check/object_check.h"
 #include "run/check/output_manifest.h"
 #include "run/check/read_back.h"
@@ -176,8 +177,10 @@ VerifyResult verify(const SourceName& named, const SourceName& source, const Run
   const bool is_root = name.step.has_value() || step.size() > out.size();
   verify_written(manifest, layout_of(target, recorded.tree), step, is_root, run, files);
   VerifyResult result;
-  if (const auto opened = open_output(target, step, files))
+  if (const auto opened = open_output(target, step, files)) {
     result = verify_data(*opened, manifest, recorded, source, run, step, reporter);
+    verify_gaps(*opened, manifest.files.data, step, run, result);
+  }
   result.files = files.files;
   std::ranges::move(files.differences, std::back_inserter(result.differences));
   verify_data_sizes(manifest.files.data, step, result);

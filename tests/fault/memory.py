@@ -219,7 +219,8 @@ def check_way_back(memory):
     layer = ("convert", linked, (*back, "model.layers.63.*", "--shard-bytes", "512MiB"), 1, 8)
     embedding = ("reshard", linked, (*TO_NULL, "--mesh", "fsdp=16", "--include", "*.embedding"), 3, 8)
     config = ("--config", os.path.join(memory.folder, model))
-    few = ("convert", stored, (*back, "model.layers.63.self_attn.k_proj.weight", *config), 0, 1)
+    # A share of one is published, so each has a directory of its own.
+    few = ("convert", stored, (out + "-few", *back[1:], "model.layers.63.self_attn.k_proj.weight", *config), 0, 1)
     single = ("convert", stored, (out + "-single", *back[1:], "model.layers.63.mlp.gate_proj.weight", *config), 0, 1)
     scratch = memory.plan(stored, LEAST_MEMORY, ("--to", "safetensors", *config))[0]["scratch_bytes"]
     print(f"{model}, back: {scratch / 1e9:.1f} GB of disk for a while", flush=True)

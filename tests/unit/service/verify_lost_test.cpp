@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <set>
 
@@ -29,6 +30,14 @@ class VerifyLostTest : public testing::Test {
   }
   VerifyResult check(const std::string& out, const std::string& source = {}) {
     return verify(out, source, run_to(""), quiet_);
+  }
+  // Returns whether verify finds damage, or refuses a damaged record.
+  bool is_noticed(const std::string& out) {
+    try {
+      return !check(out).differences.empty();
+    } catch (const Error& error) {
+      return error.code() == ErrorCode::corrupt || error.code() == ErrorCode::unsupported;
+    }
   }
   static PlanOptions export_options() {
     PlanOptions out;
@@ -106,6 +115,30 @@ TEST_F(VerifyLostTest, AFileThatIsShortOrGoneIsListedAndTheOthersAreVerified) {
     }
     write_text(item.file, bytes);
     EXPECT_TRUE(alone().differences.empty());
+  }
+}
+
+// Alignment between arrays counts too, and the ends of files.
+TEST_F(VerifyLostTest, EachByteOfAnOutputCounts) {
+  make(model_, "torch", torch_options());
+  make(model_, "tree", small_options());
+  PlanOptions compressed = small_options();
+  compressed.encoding.zstd_level = 1;
+  make(model_, "compressed", compressed);
+  for (const char* out : {"torch", "tree", "compressed"}) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(dir_ / out)) {
+      if (!entry.is_regular_file()) continue;
+      const std::string path = entry.path().string();
+      const std::string bytes = read_text(path);
+      for (std::size_t at = bytes.size() % 7; at < bytes.size(); at += bytes.size() / 3 + 1) {
+        std::string changed = bytes;
+        changed[at] = static_cast<char>(changed[at] ^ 0x41);
+        write_text(path, changed);
+        EXPECT_TRUE(is_noticed(dir_ / out)) << path << " " << at;
+      }
+      write_text(path, bytes);
+    }
+    EXPECT_TRUE(check(dir_ / out).differences.empty()) << out;
   }
 }
 
