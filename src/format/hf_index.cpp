@@ -1,6 +1,9 @@
 #include "format/hf_index.h"
 
+#include <algorithm>
+#include <array>
 #include <map>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -13,6 +16,8 @@ namespace {
 
 // 92 thousand names take 9 MB, so only a broken file is larger.
 constexpr std::uint64_t kMaxIndexBytes = 256U << 20;
+// Source: huggingface/transformers src/transformers/modeling_utils.py (save_pretrained).
+constexpr std::array<std::string_view, 2> kCounts{"total_size", "total_parameters"};
 
 // Some tools write `./model-00001-of-00002.safetensors`.
 std::string_view plain_name(std::string_view name) {
@@ -50,6 +55,11 @@ HfIndex read_hf_index(const StorePath& path, const WeightFiles& kind) {
     }
     if (index.tensors.empty())
       throw Error(ErrorCode::bad_input, "the index doesn't list any tensors");
+    const Json* metadata = json.find("metadata");
+    if (metadata == nullptr || !metadata->is_object()) return index;
+    for (const auto& [key, value] : metadata->as_object()) {
+      if (std::ranges::find(kCounts, key) == kCounts.end()) index.metadata.push_back(key);
+    }
     return index;
   } catch (Error& error) {  // only here is the file known
     error.in_file(path.text()).hint(kIgnoreIndexHint);

@@ -179,6 +179,10 @@ Catalog open_directory(const StorePath& location, std::vector<std::string> entri
     add_file(catalog, location / name, name, read, false);
   catalog.notes.insert(catalog.notes.begin(), chosen.notes.begin(), chosen.notes.end());
   if (globs.empty()) note_other_weights(entries, kind, catalog);
+  if (chosen.has_index && !index.metadata.empty()) {
+    catalog.notes.push_back(fmt::format("neither read nor copied: {} in the metadata of the index",
+                                        quoted_list(index.metadata)));
+  }
   sort_tensors(catalog, chosen.has_index ? &index : nullptr, kind);
   std::ranges::sort(catalog.unreadable, {}, &UnreadableArray::name);
   if (chosen.has_index) check_against_index(catalog, index);

@@ -88,6 +88,8 @@ class Evaluator {
         return scope_.is_stated(node.text);
       case ExprOp::zeros_every:
         return zeros_every(node);
+      case ExprOp::period:
+        return period(node);
       case ExprOp::logical_not:
         return !truth(value(node.args[0]));
       case ExprOp::logical_and:
@@ -145,6 +147,24 @@ class Evaluator {
         return Absent{fmt::format("the zeros in {} aren't periodic", quote(list.text)), false};
     }
     return every;
+  }
+
+  // Returns the smallest n with which every element equals the one n before, if there is one. 0 for
+  // an empty list.
+  std::int64_t period(const ExprNode& list) const {
+    const auto length = static_cast<std::size_t>(scope_.length(list.text));
+    std::vector<std::string> items;
+    for (std::size_t i = 0; i < length; ++i)
+      items.push_back(name_part(scope_.lookup(fmt::format("{}.{}", list.text, i))));
+    // Of each prefix, the length of the longest shorter one that it ends with (Knuth, Morris and
+    // Pratt). A list can be long, so nothing quadratic.
+    std::vector<std::size_t> ends(length, 0);
+    for (std::size_t i = 1; i < length; ++i) {
+      std::size_t most = ends[i - 1];
+      while (most > 0 && items[i] != items[most]) most = ends[most - 1];
+      ends[i] = items[i] == items[most] ? most + 1 : 0;
+    }
+    return length == 0 ? 0 : static_cast<std::int64_t>(length - ends.back());
   }
 
   bool equal(const ExprValue& a, const ExprValue& b) const {
@@ -292,7 +312,8 @@ std::vector<std::string> Expr::names() const {
 std::vector<std::string> Expr::lists() const {
   std::vector<std::string> out;
   for (const ExprNode& node : tree_->nodes) {
-    if (node.op == ExprOp::element || node.op == ExprOp::length || node.op == ExprOp::zeros_every)
+    if (node.op == ExprOp::element || node.op == ExprOp::length || node.op == ExprOp::zeros_every ||
+        node.op == ExprOp::period)
       out.push_back(node.text);
   }
   return out;

@@ -259,6 +259,7 @@ class Parser {
     if (at_ < tree_.text.size() && tree_.text[at_] == '[') return element(std::move(node));
     if (node.text == "length") return of_path(ExprOp::length, "a list of config.json");
     if (node.text == "zeros_every") return of_path(ExprOp::zeros_every, "a list of config.json");
+    if (node.text == "period") return of_path(ExprOp::period, "a list of config.json");
     if (node.text == "stated") return of_path(ExprOp::stated, "a path in config.json");
     if (node.text == "sqrt") {
       expect("(");

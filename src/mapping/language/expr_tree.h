@@ -21,6 +21,7 @@ enum class ExprOp : std::uint8_t {
   length,
   stated,
   zeros_every,
+  period,
   negate,
   logical_not,
   square_root,

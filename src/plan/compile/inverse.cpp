@@ -381,18 +381,21 @@ class Inverter {
     for (const Transfer& transfer : forward_.transfers) {
       const Value& value = transfer.value;
       int exponent = 0;
-      const bool exact = !value.mul || std::abs(std::frexp(*value.mul, &exponent)) == 0.5F;
+      const DType to = forward_.leaves[transfer.target].dtype;
+      // A power of two makes small values subnormal in f16.
+      const bool exact =
+          !value.mul || (to != DType::f16 && std::abs(std::frexp(*value.mul, &exponent)) == 0.5F);
       if ((exact && !value.add) || transfer.copy) continue;
       if (std::ranges::find(rules, transfer.rule) != rules.end()) continue;
       rules.push_back(transfer.rule);
       const std::string& name = source_.tensors[transfer.sources.front()].name;
-      const std::string_view dtype = to_string(forward_.leaves[transfer.target].dtype);
       builder_.model().notes.push_back(
           value.mul ? fmt::format("{}: {} and similar tensors were multiplied by {} and rounded to "
-                                  "{}; they return within 1 ulp",
-                                  kNotExact, name, *value.mul, dtype)
+                                  "{}; they return within 1 ulp{}",
+                                  kNotExact, name, *value.mul, to_string(to),
+                                  to == DType::f16 ? ", and subnormal values less exactly" : "")
                     : fmt::format("{} below 2^-16: {} and similar tensors had {} added in {}",
-                                  kNotExact, name, *value.add, dtype));
+                                  kNotExact, name, *value.add, to_string(to)));
     }
   }
 

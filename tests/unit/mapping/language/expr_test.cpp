@@ -171,6 +171,28 @@ TEST(Expr, ZerosOfAListHaveAPeriodOrNoValue) {
   EXPECT_EQ(Expr("zeros_every(ones)", "f.json#/x").lists(), (std::vector<std::string>{"ones"}));
 }
 
+TEST(Expr, AListHasAPeriod) {
+  FixedScope scope;
+  const auto period = [&](const std::vector<std::string>& list) {
+    scope.values.clear();
+    for (std::size_t i = 0; i < list.size(); ++i)
+      scope.values["kinds." + std::to_string(i)] = list[i];
+    return Expr("period(kinds)", "f.json#/x").integer(scope);
+  };
+  EXPECT_EQ(period({}), 0);
+  EXPECT_EQ(period({"s"}), 1);
+  EXPECT_EQ(period({"s", "s", "s"}), 1);
+  EXPECT_EQ(period({"s", "f"}), 2);
+  EXPECT_EQ(period({"s", "f", "s"}), 2);
+  EXPECT_EQ(period({"s", "f", "s", "f", "s"}), 2);
+  EXPECT_EQ(period({"s", "f", "f", "s"}), 3);
+  EXPECT_EQ(period({"s", "f", "f"}), 3);
+  EXPECT_EQ(period({"s", "f", "s", "s"}), 3);
+  EXPECT_EQ(period({"s", "s", "f", "s", "s", "f", "s", "s"}), 3);
+  EXPECT_EQ(period({"s", "s", "f", "s", "f"}), 5);
+  EXPECT_EQ(Expr("period(ones)", "f.json#/x").lists(), (std::vector<std::string>{"ones"}));
+}
+
 TEST(Expr, PathsMayHaveNumbers) {
   EXPECT_EQ(Expr("layer_types.3 ?? 7", "f.json#/x").names(),
             (std::vector<std::string>{"layer_types.3"}));
