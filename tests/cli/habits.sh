@@ -61,6 +61,8 @@ hint export out new --to safetensors
 hint resume in out
 hint in out
 hint ./in
+hint in --summary
+hint ./in -q
 hint rm out
 hint mapping list
 "$HFSHARD" convert in out >/dev/null 2>&1

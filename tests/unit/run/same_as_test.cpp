@@ -71,6 +71,7 @@ TEST_F(SameAs, ACopyThatDiffersInOneByteAnywhereIsRefusedAndNothingIsPublished) 
       ASSERT_TRUE(error.range().has_value()) << at;
       EXPECT_LE(error.range()->begin, head.begin_bytes + at);
       EXPECT_GT(error.range()->end, head.begin_bytes + at);
+      EXPECT_LE(error.range()->end - error.range()->begin, segment);
       EXPECT_FALSE(exists(out_));
     }
     remove_tree(out_paths(out_).staging);

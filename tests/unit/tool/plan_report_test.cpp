@@ -58,5 +58,26 @@ TEST(NextCommand, ShowsWhereNoLoaderIsKnown) {
   EXPECT_EQ(printed({}, "/it's"), "next      hfshard inspect '/it'\\''s'\n");
 }
 
+// The output and what is unpacked meanwhile are on one disk.
+TEST(PrintPlan, TheDiskMustHoldTheOutputAndTheScratch) {
+  const auto disk = [](std::uint64_t free_bytes, std::uint64_t scratch_bytes, bool compresses) {
+    PlanReport report;
+    report.summary.output_bytes = 100;
+    report.summary.compresses = compresses;
+    report.scratch_bytes = scratch_bytes;
+    report.free_bytes = free_bytes;
+    testing::internal::CaptureStdout();
+    print_plan(report);
+    const std::string out = testing::internal::GetCapturedStdout();
+    const std::size_t begin = out.find(" free, ") + 7;
+    return out.substr(begin, out.find('\n', begin) - begin);
+  };
+  EXPECT_EQ(disk(100, 0, false), "enough");
+  EXPECT_EQ(disk(99, 0, false), "not enough");
+  EXPECT_EQ(disk(150, 50, false), "enough");
+  EXPECT_EQ(disk(149, 50, false), "not enough");
+  EXPECT_EQ(disk(149, 50, true), "enough only if the data compresses well");
+}
+
 }  // namespace
 }  // namespace hfshard

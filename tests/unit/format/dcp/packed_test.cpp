@@ -227,6 +227,25 @@ TEST(DcpPacked, GapsBetweenElementsAreDecoded) {
   }
 }
 
+TEST(DcpPacked, AStorageOfAnotherLengthThanItsPickleSaysIsCorrupt) {
+  const TempDir dir;
+  for (const bool is_packed : {true, false}) {
+    for (const std::string bytes : {"abc", "abcd", "abcde"}) {
+      const std::string archive = torch_archive({tensor_pickle(DType::u8, {4}), bytes});
+      TorchCheckpoint made;
+      made.tensor("w", DType::u8, {4});
+      made.box({0}, {4}, is_packed ? packed(archive) : archive, is_packed ? kZstdTransform : "");
+      made.write(dir.path());
+      if (bytes == "abcd") {
+        EXPECT_EQ(whole_of(dir.path(), "w"), bytes);
+      } else {
+        EXPECT_EQ(catch_error([&] { whole_of(dir.path(), "w"); }).code(), ErrorCode::corrupt)
+            << bytes;
+      }
+    }
+  }
+}
+
 TEST(DcpPacked, OtherTransformsAreRefusedByName) {
   const TempDir dir;
   for (const char* name : {"stream.zstd/2", "stream.lz4/1", "STREAM.ZSTD/1"}) {

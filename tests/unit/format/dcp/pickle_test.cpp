@@ -321,6 +321,16 @@ TEST(DcpPickle, ATensorIsWhatItsPickleSays) {
       (Shape{1ULL << 33}));
 }
 
+// torch wrote it before 0.4.
+TEST(DcpPickle, ATensorOfTheOldestFormIsRead) {
+  std::string old = tensor_pickle(DType::bf16, {2, 3});
+  const std::string name = "_rebuild_tensor_v2";
+  old.replace(old.find(name), name.size(), "_rebuild_tensor");
+  const TensorPickle found = read_tensor_pickle(parse(old, Persistent::allowed));
+  EXPECT_EQ(found.dtype, DType::bf16);
+  EXPECT_EQ(found.shape, (Shape{2, 3}));
+}
+
 TEST(DcpPickle, WhatIsNoPlainTensorIsRefused) {
   const std::string good = tensor_pickle(DType::bf16, {2, 3});
   const auto with = [&](const std::string& from, const std::string& to) {
@@ -330,6 +340,7 @@ TEST(DcpPickle, WhatIsNoPlainTensorIsRefused) {
   };
   EXPECT_EQ(with("_rebuild_tensor_v2", "_rebuild_qtensor"), ErrorCode::unsupported);
   EXPECT_EQ(with("BFloat16Storage", "QInt8Storage"), ErrorCode::unsupported);
+  EXPECT_EQ(with("torch\nBFloat16Storage", "xorch\nBFloat16Storage"), ErrorCode::unsupported);
   EXPECT_EQ(with("storage", "st0rage"), ErrorCode::corrupt);
   // Strides that reach beyond the storage: 3 becomes 4.
   EXPECT_EQ(with("K\x03K\x01\x86\x89", "K\x04K\x01\x86\x89"), ErrorCode::corrupt);

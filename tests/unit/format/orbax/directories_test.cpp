@@ -179,6 +179,15 @@ TEST(OrbaxDirectories, WithoutATreeTheDirectoriesTellTheNames) {
   EXPECT_NE(opened->catalog().notes[0].find("_METADATA"), std::string::npos);
 }
 
+TEST(OrbaxDirectories, AnArrayWithMetadataOfBothVersionsCountsOnce) {
+  const Directories made;
+  std::filesystem::remove(made.dir / "_METADATA");
+  write_text(made.dir / "w/zarr.json", v3_text());
+  write_text(made.dir / "w/c/0/0", kUpper);
+  write_text(made.dir / "w/c/1/0", kLower);
+  EXPECT_EQ(made.open()->catalog().tensors.size(), 1U);
+}
+
 TEST(OrbaxDirectories, ALeafWithoutMetadataIsCorrupt) {
   const Directories made(kStored, {"v", "w"});
   EXPECT_EQ(made.error().code(), ErrorCode::corrupt);

@@ -228,6 +228,23 @@ TEST(OrbaxOpen, WhatIsNoCheckpointIsNamed) {
   EXPECT_EQ(fails(dir / "e/5.orbax-checkpoint-tmp").code(), ErrorCode::corrupt);
 }
 
+// Nothing outside a step tells who published it.
+TEST(OrbaxRecognise, APlansItemIsANameInTheStep) {
+  const TempDir dir;
+  const std::string id(64, '9');
+  const auto published_by = [&](const std::string& item) {
+    OrbaxBuilder builder;
+    builder.tree().plan_id = id;
+    builder.tree().custom_metadata["hfshard"]["plan_id"] = id;
+    builder.tree().custom_metadata["hfshard"]["item"] = item;
+    builder.leaf("w", DType::f32, {4}, {4}).build().write(dir / "9");
+    return orbax_format().recognise(dir / "9").value().plan_id;
+  };
+  for (const char* item : {"..", ".", "", "/", "../8", "items/../../8/items"})
+    EXPECT_EQ(published_by(item), id) << item;
+  EXPECT_EQ(published_by("other"), "");
+}
+
 TEST(OrbaxOpen, CustomMetadataMayComeFromTheStep) {
   OrbaxBuilder builder;
   builder.leaf("params.params.w", DType::f32, {4}, {2}).build();

@@ -60,6 +60,18 @@ TEST(JoinRanks, OfReplicasTheFirstIsTaken) {
   EXPECT_EQ(join_ranks(parts_of(inner)).boxes[1].file, 2U);
 }
 
+TEST(JoinRanks, ReplicasWithOtherValuesAreCorrupt) {
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    auto views = ranks({4, 3}, {kReplicated, 0}, {{2, 3}, {2, 3}, {2, 3}, {2, 3}});
+    views[rank].crc = 2;
+    EXPECT_EQ(catch_error([&] { join_ranks(parts_of(views)); }).code(), ErrorCode::corrupt) << rank;
+    views[(rank + 2) % 4].crc = 2;  // the other one of the same part
+    EXPECT_EQ(join_ranks(parts_of(views)).boxes.size(), 2U) << rank;
+    views[rank].crc.reset();  // a file without checksums
+    EXPECT_EQ(join_ranks(parts_of(views)).boxes.size(), 2U) << rank;
+  }
+}
+
 TEST(JoinRanks, TwoDimsAreCutByTwoAxes) {
   const auto views = ranks({3, 4}, {0, 1}, {{2, 2}, {2, 2}, {1, 2}, {1, 2}});
   EXPECT_EQ(begins(join_ranks(parts_of(views))),

@@ -1,5 +1,9 @@
 // A staged tree isn't published if its own reader misses a chunk.
 
+#include <algorithm>
+#include <memory>
+#include <utility>
+
 #include <gtest/gtest.h>
 
 #include "support/catch_error.h"
@@ -8,13 +12,16 @@
 namespace hfshard {
 namespace {
 
-// A checkpoint without the first chunk of its second leaf.
+// A checkpoint without the first chunk of its second leaf, and of those up to `last`.
 class LackingChunk final : public Checkpoint {
  public:
-  explicit LackingChunk(std::unique_ptr<Checkpoint> whole) : whole_(std::move(whole)) {}
+  LackingChunk(std::unique_ptr<Checkpoint> whole, std::uint32_t last)
+      : whole_(std::move(whole)), last_(last) {}
   const Catalog& catalog() const override { return whole_->catalog(); }
   bool has_piece(std::uint32_t leaf, const Shape& chunk) const override {
-    return whole_->has_piece(leaf, chunk) && (leaf != 1 || chunk[0] != 0);
+    const auto is_zero = [](std::uint64_t at) { return at == 0; };
+    const bool lacks = leaf >= 1 && leaf <= last_ && std::ranges::all_of(chunk, is_zero);
+    return !lacks && whole_->has_piece(leaf, chunk);
   }
   std::unique_ptr<PieceReader> open_piece(std::uint32_t leaf, const Shape& chunk, PieceSteps steps,
                                           std::span<std::byte> scratch) const override {
@@ -26,10 +33,12 @@ class LackingChunk final : public Checkpoint {
 
  private:
   std::unique_ptr<Checkpoint> whole_;
+  std::uint32_t last_;
 };
 
 class LackingTarget final : public Format {
  public:
+  explicit LackingTarget(std::uint32_t last) : last_(last) {}
   std::string_view name() const override { return real_.name(); }
   std::optional<Found> recognise(const StorePath& path) const override {
     return real_.recognise(path);
@@ -47,21 +56,24 @@ class LackingTarget final : public Format {
   }
   FileLayout layout() const override { return real_.layout(); }
   std::unique_ptr<Checkpoint> open(const StorePath& path) const override {
-    return std::make_unique<LackingChunk>(real_.open(path));
+    return std::make_unique<LackingChunk>(real_.open(path), last_);
   }
 
  private:
   const Format& real_ = format_of("orbax");
+  std::uint32_t last_;
 };
 
 void expect_lacking_chunk_named(const Plan& plan, const std::string& out) {
   QuietReporter reporter;
-  const Error error =
-      catch_error([&] { run_convert(plan, LackingTarget(), to_output(out), reporter); });
-  EXPECT_EQ(error.code(), ErrorCode::corrupt);
-  EXPECT_NE(error.sentence().find(plan.model().leaves[1].name), std::string::npos)
-      << error.sentence();
-  EXPECT_TRUE(exists(out_paths(out).staging));
+  for (const std::uint32_t last : {2U, 1U}) {
+    const Error error =
+        catch_error([&] { run_convert(plan, LackingTarget(last), to_output(out), reporter); });
+    EXPECT_EQ(error.code(), ErrorCode::corrupt) << last;
+    EXPECT_NE(error.sentence().find(plan.model().leaves[1].name), std::string::npos)
+        << error.sentence();
+    EXPECT_TRUE(exists(out_paths(out).staging));
+  }
 }
 
 TEST(PublishCheck, ATreeThatLacksAChunkStaysInStagingAndTheChunkIsNamed) {

@@ -119,7 +119,8 @@ TEST_F(PublishTest, CarriedFilesAreComparedByTheirBytes) {
 TEST_F(PublishTest, AnHfThatHfshardDidNotWriteStays) {
   RunOptions options = to_output(out_);
   options.overwrite = true;
-  for (const std::string what : {"a note beside ours", "a directory", "a link", "nobody's root"}) {
+  for (const std::string what :
+       {"a note beside ours", "a directory", "a link", "a link below it", "nobody's root"}) {
     SCOPED_TRACE(what);
     convert(plan_of_step(0), to_output(out_));
     const std::string hf = join_path(out_, "hf");
@@ -129,6 +130,10 @@ TEST_F(PublishTest, AnHfThatHfshardDidNotWriteStays) {
       rename_path(hf, dir_ / "theirs");
       write_text(dir_ / "theirs/config.json", "mine");
       std::filesystem::create_directory_symlink(dir_ / "theirs", hf);
+    }
+    if (what == "a link below it") {
+      make_directories(dir_ / "empty");
+      std::filesystem::create_directory_symlink(dir_ / "empty", join_path(hf, "theirs"));
     }
     if (what == "nobody's root") {
       write_text(join_path(hf, "config.json"), "mine");

@@ -1,0 +1,100 @@
+#include "run/check/claims.h"
+
+#include <optional>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "service/example.h"
+#include "support/catch_error.h"
+#include "unit/mapping/families.h"
+#include "unit/run/run_support.h"
+
+namespace hfshard {
+namespace {
+
+constexpr const char* kEmbedding = "params.params.token_embedder.embedding";
+constexpr const char* kHead = "params.params.decoder.logits_dense.kernel";
+
+// Values in bf16.
+const std::string kOne("\x80\x3F", 2);
+const std::string kMinusZero("\x00\x80", 2);
+const std::string kNaN("\xC0\x7F", 2);
+
+// A tree with four rows of padding, which its export would leave out. It needs no checksums.
+class ClaimsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    Json config = family_info("qwen3").example;
+    config["tie_word_embeddings"] = false;
+    config["vocab_size"] = kVocab;
+    ExampleOptions example;
+    example.family = "qwen3";
+    example.out = dir_ / "source";
+    example.config_text = dump_json(config);
+    QuietReporter reporter;
+    write_example(example, reporter);
+    PlanOptions options;
+    options.encoding.checksum = false;
+    options.mapping.options["vocab"] = std::to_string(kVocab + 4);
+    convert(small_plan(example.out, options, Limits()), to_output(dir_ / "tree"));
+  }
+
+  // Writes to the last element of an array, which is padding.
+  void set_last(const std::string& array, const std::string& value) const {
+    const auto opened = open_checkpoint(dir_ / "tree/0/items");
+    const std::uint32_t number = opened->catalog().find(array).value();
+    const Shape& shape = opened->catalog().tensors[number].shape;
+    const Shape counts = chunk_counts(shape, opened->catalog().grid_of(number).chunk);
+    ASSERT_EQ(counts.numel(), 1U);
+    const PiecePlace place = opened->find_piece(number, Shape{0, 0}).value();
+    std::string text = read_file(place.file);
+    ASSERT_EQ(place.range->end - place.range->begin, shape.numel() * 2);
+    text.replace(place.range->end - 2, 2, value);
+    write_text(place.file, text);
+  }
+  std::optional<Error> exported() const {
+    PlanOptions options;
+    options.target = "safetensors";
+    options.mapping.scheme = "hf";
+    try {
+      convert(small_plan(dir_ / "tree", options, Limits()), to_output(dir_ / "back"));
+    } catch (const Error& error) {  // what is tested
+      return error;
+    }
+    remove_tree(dir_ / "back");
+    return std::nullopt;
+  }
+
+  static constexpr std::uint64_t kVocab = 20;
+  TempDir dir_;
+};
+
+TEST_F(ClaimsTest, PaddingThatIsNoLongerZeroIsNeverDropped) {
+  EXPECT_FALSE(exported());
+  for (const char* array : {kEmbedding, kHead}) {
+    set_last(array, kMinusZero);
+    EXPECT_FALSE(exported()) << array;
+    for (const std::string& value : {kOne, kNaN}) {
+      set_last(array, value);
+      const auto error = exported();
+      ASSERT_TRUE(error) << array;
+      EXPECT_EQ(error->code(), ErrorCode::bad_input);
+      EXPECT_EQ(error->tensor(), array);
+      EXPECT_FALSE(error->rule().empty());
+    }
+    set_last(array, std::string(2, '\0'));
+  }
+}
+
+TEST_F(ClaimsTest, EachArrayThatWouldLoseElementsIsNamed) {
+  set_last(kEmbedding, kOne);
+  set_last(kHead, kNaN);
+  const auto error = exported();
+  ASSERT_TRUE(error);
+  for (const char* array : {kEmbedding, kHead})
+    EXPECT_NE(error->hint_text().find(array), std::string::npos) << error->hint_text();
+}
+
+}  // namespace
+}  // namespace hfshard
