@@ -67,7 +67,8 @@ void print_network(const RunResult& run) {
 
 void print_overflows(const RunResult& run) {
   print_line(fmt::format(
-      "overflow  {} finite values became infinite; their new dtype is too narrow", run.overflows));
+      "overflow  {} became infinite; the new dtype is too narrow",
+      run.overflows == 1 ? "1 finite value" : fmt::format("{} finite values", run.overflows)));
 }
 
 void print_about(const PlanSummary& plan) {

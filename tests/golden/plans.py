@@ -38,6 +38,8 @@ LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_fr
 # One other value of config.json: a key, dotted, and its value. FLIP negates a boolean, MORE adds one. A key that the example
 # lacks is added. None removes a key.
 FLIP, MORE = object(), object()
+# It begins like a model's usual pattern.
+BROKEN = ["sliding_attention", "full_attention", "full_attention", "sliding_attention"]
 VARIANTS = [
     ("tie_word_embeddings", FLIP), ("attention_bias", FLIP), ("mlp_bias", FLIP), ("use_bias", FLIP), ("qkv_bias", FLIP),
     ("vocab_size", MORE), ("num_hidden_layers", MORE), ("head_dim", None), ("num_key_value_heads", None),
@@ -46,7 +48,7 @@ VARIANTS = [
     ("rope_scaling", {"rope_type": "linear", "factor": 2.0}), ("rope_scaling", {"rope_type": "dynamic", "factor": 2.0}),
     ("rope_scaling", YARN), ("rope_scaling", LLAMA3), ("rope_parameters", {"rope_type": "default", "rope_theta": 777.0}),
     ("partial_rotary_factor", 0.5), ("rope_interleave", False), ("rope_interleave", True),
-    ("sliding_window", 7), ("sliding_window", None), ("use_sliding_window", True), ("layer_types", None),
+    ("sliding_window", 7), ("sliding_window", None), ("use_sliding_window", True), ("layer_types", None), ("layer_types", BROKEN),
     ("final_logit_softcapping", 11.0), ("attn_logit_softcapping", 13.0), ("query_pre_attn_scalar", 17),
     ("norm_topk_prob", FLIP), ("num_experts_per_tok", 1), ("routed_scaling_factor", 3.5), ("scoring_func", "softmax"),
     ("scoring_func", "sigmoid"), ("topk_method", "greedy"), ("n_group", None), ("topk_group", None), ("n_shared_experts", None),

@@ -156,8 +156,8 @@ class Evaluator {
     std::vector<std::string> items;
     for (std::size_t i = 0; i < length; ++i)
       items.push_back(name_part(scope_.lookup(fmt::format("{}.{}", list.text, i))));
-    // Of each prefix, the length of the longest shorter one that it ends with (Knuth, Morris and
-    // Pratt). A list can be long, so nothing quadratic.
+    // For each prefix, the length of the longest shorter one that it ends with (Knuth, Morris and
+    // Pratt). It's linear, since a list can be long.
     std::vector<std::size_t> ends(length, 0);
     for (std::size_t i = 1; i < length; ++i) {
       std::size_t most = ends[i - 1];

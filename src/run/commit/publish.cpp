@@ -236,9 +236,10 @@ void check_staged(const Format& target, const std::string& step, const RunOption
       options.stop);
   check_stop(options);
   if (missing > 0) {
-    throw Error(
-        ErrorCode::corrupt,
-        fmt::format("the staged checkpoint lacks {} chunks, the first is {}", missing, first))
+    throw Error(ErrorCode::corrupt,
+                missing == 1 ? fmt::format("the staged checkpoint lacks {}", first)
+                             : fmt::format("the staged checkpoint lacks {} chunks, the first is {}",
+                                           missing, first))
         .in_file(step)
         .hint("this is a bug or a damaged file system; run hfshard clean, then convert again");
   }
