@@ -5,6 +5,8 @@ Each rule is a function from a path and its text to problems. The tests are in t
 For data from other programs (lint_common.DATA), this checks only the size.
 """
 
+import ast
+import functools
 import glob
 import json
 import os
@@ -166,6 +168,31 @@ def check_machine(path, text):
     return [problem for pattern, sentence in MACHINE_RULES for problem in find_all(pattern, path, text, sentence)]
 
 
+# A test starts under the system's Python, which has no packages, and goes on under the peers' Python. What only runs there
+# may import packages at once.
+PACKAGE_PLACES = ("tests/interop/peers/",)
+
+
+@functools.cache
+def own_modules():
+    """Returns the names of the modules of scripts/ and tests/."""
+    root = lint_common.ROOT
+    folders = glob.glob(os.path.join(root, "tests", "**", ""), recursive=True) + [os.path.join(root, "scripts")]
+    return {name.removesuffix(".py") for folder in folders for name in os.listdir(folder) if name.endswith(".py")}
+
+
+def check_imports(path, text):
+    """Checks that a test imports packages in the functions that need them."""
+    if not path.startswith("tests/") or not path.endswith(".py") or path.startswith(PACKAGE_PLACES):
+        return []
+    return [
+        f"{path}:{node.lineno}: {name} isn't in Python's library; import it in the function that needs it"
+        for node in ast.parse(text).body if isinstance(node, (ast.Import, ast.ImportFrom))
+        for name in ([node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
+        if name.split(".")[0] not in sys.stdlib_module_names | own_modules()
+    ]
+
+
 def check_words(path, text):
     """Checks the rules for every text file."""
     problems = []
@@ -283,7 +310,7 @@ def check_file(root, path):
         return problems  # It isn't text.
     text = raw.decode("utf-8", errors="replace")
     problems += check_data_languages(path, text)
-    problems += check_words(path, text) + check_machine(path, text)
+    problems += check_words(path, text) + check_machine(path, text) + check_imports(path, text)
     if is_cpp(path):
         problems += check_cpp(path, text)
     if path.endswith(".md"):

@@ -15,7 +15,6 @@ import sys
 import tempfile
 
 import interop
-import numpy as np
 
 LEFT_OUT = "left out, because the output"
 
@@ -39,6 +38,7 @@ class Losses:
 
     def beyond_the_arrays(self):
         """A string, None and an empty dict in and beside the model's parameters, and custom metadata."""
+        import numpy as np
         import orbax.checkpoint as ocp
 
         model, tree = os.path.join(interop.ORACLE, "qwen3"), self.tool.path("tree")
@@ -84,6 +84,7 @@ class Losses:
 
     def integers(self):
         """An id that training has moved isn't rounded to another expert."""
+        import numpy as np
         import orbax.checkpoint as ocp
 
         moved, model = self.tool.path("moved"), os.path.join(interop.ORACLE, "deepseek4")

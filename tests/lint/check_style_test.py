@@ -62,7 +62,7 @@ class CheckStyleTest(unittest.TestCase):
     def test_no_test_measures_the_machine(self):
         for line, part in (("peak = os.wait4(pid, 0)[2].ru_maxrss", "testing.Watch"),
                            ("assert time.monotonic() - begin < 3", "no upper bound on time"),
-                           ("while time.monotonic() < deadline:", "testing.wait_until"),
+                           ("while time.monotonic() < deadline: pass", "testing.wait_until"),
                            ("time.sleep(1.5)", "don't sleep"),
                            ('probe.bind(("127.0.0.1", 0))', "testing.with_port"),
                            ('env["no_proxy"] = 1; run(no_proxy="*")', "testing.clean"),
@@ -71,6 +71,13 @@ class CheckStyleTest(unittest.TestCase):
             self.allowed("tests/support/testing.py", f"{line}\n")
             self.allowed("bench/e2e/a.py", f"{line}\n")
         self.allowed("tests/fault/a.py", "process.wait(timeout=testing.HANG_SECONDS)\ntime.sleep(0.01)\n")
+
+    def test_a_test_starts_without_packages(self):
+        self.refused("tests/interop/a.py", "import os\nimport numpy as np\n", "numpy isn't in Python's library")
+        self.refused("tests/fault/a.py", "from torch.distributed import checkpoint\n", "torch.distributed isn't")
+        self.allowed("tests/interop/a.py", "import os\nimport interop\ndef f():\n    import numpy as np\n")
+        self.allowed("tests/interop/peers/a.py", "import torch\n")
+        self.allowed("scripts/a.py", "import numpy\n")
 
     def test_no_test_bounds_wall_clock_time(self):
         bad = "  EXPECT_LT(std::chrono::steady_clock::now() - begin,\n            std::chrono::seconds(10));\n"
