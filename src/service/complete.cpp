@@ -16,7 +16,9 @@
 #include "mapping/tables/quantization.h"
 #include "mapping/tables/table.h"
 #include "plan/compile/compile_model.h"
+#include "plan/compile/missing_layers.h"
 #include "plan/compile/steps.h"
+#include "service/uneven.h"
 
 #include "hfshard/error.h"
 
@@ -88,6 +90,19 @@ bool is_bias_of_config(const Json& config, std::string_view name) {
   return name.ends_with(".bias") && (says("attention_bias") || says("mlp_bias"));
 }
 
+// Returns whether the config names a class without an output head. Source: huggingface/transformers
+// src/transformers/models/auto/modeling_auto.py (names of the classes); reward models end in Model.
+bool has_no_head(const Json& config) {
+  constexpr std::array<std::string_view, 4> kHeadless{
+      "Model", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering"};
+  const Json* classes = config.find("architectures");
+  if (classes == nullptr || !classes->is_array() || classes->as_array().empty()) return false;
+  const Json& first = classes->as_array().front();
+  if (!first.is_string() || first.as_string().ends_with("LMHeadModel")) return false;
+  return std::ranges::any_of(
+      kHeadless, [&](std::string_view end) { return first.as_string().ends_with(end); });
+}
+
 // Describes how the names differ from the family's rules, which may not know this model well.
 std::string doubt_of(const NameCheck& check, std::size_t missing, const CheckFinding* first,
                      const std::vector<std::string>& others) {
@@ -99,6 +114,14 @@ std::string doubt_of(const NameCheck& check, std::size_t missing, const CheckFin
                                     missing == 1 ? "is" : "are", quote(first->tensor));
   if (!others.empty()) out += fmt::format("; unknown names: {}", quoted_list(others, kShownNames));
   return out;
+}
+
+// Returns a warning if something is missing among tensors that rules drop, such as a vision tower.
+std::string doubt_of_dropped(const NameCheck& check) {
+  std::vector<std::string> names;
+  for (const CheckFinding& dropped : check.dropped) names.push_back(dropped.tensor);
+  const std::string lack = uneven_modules(names);
+  return lack.empty() ? lack : "the output may not be a whole model: " + lack;
 }
 
 // Returns a warning if all names of a model with an unknown family are below one key, as in
@@ -136,36 +159,7 @@ std::string why_unknown(const Catalog& tree) {
                          : std::string("config.json has no model_type"));
 }
 
-// Returns the number that is the first component of a name with only digits.
-std::optional<std::uint64_t> layer_of(const std::string& name) {
-  constexpr std::size_t kMostDigits = 9;
-  for (const std::string& part : split(name, '.')) {
-    if (part.empty() || part.size() > kMostDigits || !std::ranges::all_of(part, is_digit)) continue;
-    return std::stoull(part);
-  }
-  return std::nullopt;
-}
-
 }  // namespace
-
-std::string missing_layers(const std::vector<std::string>& wanted,
-                           const std::vector<std::string>& missing) {
-  std::map<std::uint64_t, std::size_t> lacks;  // layer -> tensors that aren't there
-  for (const std::string& name : wanted) {
-    if (const auto layer = layer_of(name)) ++lacks[*layer];
-  }
-  const std::size_t layers = lacks.size();
-  for (const std::string& name : missing) {
-    if (const auto layer = layer_of(name)) --lacks[*layer];
-  }
-  const auto is_there = [](const auto& entry) { return entry.second != 0; };
-  std::erase_if(lacks, is_there);
-  if (lacks.empty()) return {};
-  return fmt::format(
-      "config.json asks for {} layers, and the checkpoint has nothing of {}{}", layers,
-      lacks.size() == 1 ? "layer " : fmt::format("{} of them, first layer ", lacks.size()),
-      lacks.begin()->first);
-}
 
 Completeness check_complete(const Catalog& catalog, const MappingOptions& mapping) {
   Completeness out;
@@ -185,6 +179,8 @@ Completeness check_complete(const Catalog& catalog, const MappingOptions& mappin
   const auto check = check_as_known(table, catalog, mapping, is_known, out.unchecked);
   if (!check) return out;
   const std::string why = std::exchange(out.unchecked, {});
+  out.family = check->family;
+  const bool headless = has_no_head(config);
   const CheckFinding* first = nullptr;
   std::vector<std::string> lacking;
   for (const CheckFinding& finding : check->findings) {
@@ -193,7 +189,7 @@ Completeness check_complete(const Catalog& catalog, const MappingOptions& mappin
       (is_left_out ? out.left_out_others : out.others).push_back(finding.tensor);
       continue;
     }
-    if (is_left_out) continue;
+    if (is_left_out || (finding.untied && headless)) continue;
     if (lacking.empty()) first = &finding;
     lacking.push_back(finding.tensor);
   }
@@ -214,9 +210,14 @@ Completeness check_complete(const Catalog& catalog, const MappingOptions& mappin
     }
     return out;
   }
+  out.doubt = doubt_of_dropped(*check);
   if (missing == 0) return out;
   std::vector<std::string> wanted = lacking;
-  for (const TensorInfo& tensor : catalog.tensors) wanted.push_back(tensor.name);
+  for (const TensorInfo& tensor : catalog.tensors) {
+    if (std::ranges::find(check->dropped, tensor.name, &CheckFinding::tensor) ==
+        check->dropped.end())
+      wanted.push_back(tensor.name);
+  }
   const std::string layers = missing_layers(wanted, lacking);
   throw Error(ErrorCode::not_found,
               missing == 1 ? std::string("the source lacks a tensor of the model")
@@ -227,7 +228,7 @@ Completeness check_complete(const Catalog& catalog, const MappingOptions& mappin
       .hint(fmt::format("config.json expects {}{}{}; {}", missing == 1 ? "it" : "them",
                         out.others.empty()
                             ? std::string()
-                            : "; the model has no " + quoted_list(out.others, kShownNames),
+                            : "; no rule has " + quoted_list(out.others, kShownNames),
                         layers.empty() ? "" : "; " + layers, kTakeAll));
 }
 
@@ -242,9 +243,9 @@ Completeness check_complete_tree(Catalog tree, std::string config_text,
   if (found.others.empty()) return found;
   const std::size_t count = found.others.size();
   throw Error(ErrorCode::bad_input,
-              fmt::format("{} not in the model that config.json describes: {}",
-                          count == 1 ? "an array is" : fmt::format("{} arrays are", count),
-                          quoted_list(found.others, kShownNames)))
+              fmt::format("{} no rule of family {}: {}",
+                          count == 1 ? "an array matches" : fmt::format("{} arrays match", count),
+                          quote(found.family), quoted_list(found.others, kShownNames)))
       .in_file(tree.location)
       .in_tensor(found.others.front())
       .hint(fmt::format(

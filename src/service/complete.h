@@ -15,7 +15,8 @@ inline constexpr std::size_t kShownNames = 3;
 
 /// The difference between a checkpoint's tensors and those that its config expects.
 struct Completeness {
-  std::vector<std::string> others;           ///< names that the model lacks
+  std::string family;                        ///< whose rules compared them; else empty
+  std::vector<std::string> others;           ///< names that no rule has
   std::vector<std::string> left_out_others;  ///< those that --exclude leaves out
   std::string unchecked;                     ///< why nothing was compared; else empty
   bool is_unknown = false;                   ///< no family has a model of this config
@@ -27,12 +28,6 @@ struct Completeness {
   /// For such a model with its family's names and shapes, returns what they were compared with.
   std::string compared;
 };
-
-/// Returns that a checkpoint has nothing of some layers, and the number of layers in the config.
-/// Empty if each layer has a tensor. `wanted`: names of all tensors of the model, which has its
-/// layers' numbers in them; `missing`: those that the checkpoint lacks.
-std::string missing_layers(const std::vector<std::string>& wanted,
-                           const std::vector<std::string>& missing);
 
 /// Compares a checkpoint that has the names of its model's files with its config. Compares nothing
 /// if --include or --num-layers select tensors, or if no family knows the config. Throws:

@@ -79,12 +79,21 @@ class Undoing {
 
   const Names& names() const noexcept { return names_; }
 
-  // Removes a prefix from all names. Throws: bad_input, if only some names begin with it.
-  void take_prefix_off(const std::string& prefix) {
-    refuse_partial(prefix, count_before(names_, prefix),
-                   "for this scheme, pass --prefix with the text that all tensor names of the "
-                   "source begin with");
-    for (std::string& name : names_) name.erase(0, prefix.size());
+  // Removes a prefix from all names but those that --exclude or --include leave out. Throws:
+  // bad_input, if another one doesn't begin with it.
+  void take_prefix_off(const MappingOptions& mapping) {
+    const std::string& prefix = mapping.prefix;
+    const auto other = std::ranges::find_if(names_, [&](const std::string& name) {
+      return !name.starts_with(prefix) && !left_out(mapping, name);
+    });
+    if (other != names_.end()) {
+      throw partial(prefix, other,
+                    "for this scheme, pass --prefix with the text that all tensor names of the "
+                    "source begin with");
+    }
+    for (std::string& name : names_) {
+      if (name.starts_with(prefix)) name.erase(0, prefix.size());
+    }
     notes_.push_back(
         fmt::format("hfshard removed {} from every tensor name (--prefix)", quote(prefix)));
   }
@@ -134,20 +143,25 @@ class Undoing {
   }
 
  private:
-  void refuse_partial(std::string_view prefix, std::size_t count, const char* hint) const {
-    if (count == names_.size()) return;
-    const auto other = std::ranges::find_if(
-        names_, [&](const std::string& name) { return !name.starts_with(prefix); });
-    throw Error(ErrorCode::bad_input, fmt::format("{} begins {} of the {} tensor names",
-                                                  quote(prefix), count, names_.size()))
+  // `other`: a name that doesn't begin with the prefix.
+  Error partial(std::string_view prefix, Names::const_iterator other, const char* hint) const {
+    return Error(ErrorCode::bad_input,
+                 fmt::format("{} begins {} of the {} tensor names", quote(prefix),
+                             count_before(names_, prefix), names_.size()))
         .in_file(location_)
         .in_tensor(first_[static_cast<std::size_t>(other - names_.begin())])
         .hint(hint);
   }
 
+  // Refuses a wrapper that only some names begin with.
+  void refuse_partial(std::string_view wrapper) const {
+    const auto other = std::ranges::find_if(
+        names_, [&](const std::string& name) { return !name.starts_with(wrapper); });
+    if (other != names_.end()) throw partial(wrapper, other, kUnwrap);
+  }
+
   bool take_anywhere(std::string_view wrapper) {
-    const std::size_t front = count_before(names_, wrapper);
-    if (front != 0) refuse_partial(wrapper, front, kUnwrap);
+    if (count_before(names_, wrapper) != 0) refuse_partial(wrapper);
     std::size_t count = 0;
     for (std::string& name : names_)
       if (take_wrapper_off(name, wrapper)) ++count;
@@ -159,7 +173,7 @@ class Undoing {
   bool take_in_front(std::string_view wrapper) {
     const std::size_t count = count_before(names_, wrapper);
     if (count == 0) return false;
-    refuse_partial(wrapper, count, kUnwrap);
+    refuse_partial(wrapper);
     for (std::string& name : names_) name.erase(0, wrapper.size());
     note(wrapper, count);
     return true;
@@ -374,7 +388,7 @@ OwnNames own_names(const std::vector<std::string>& names, const std::string& con
   if (!config_text.empty())
     family = find_family(parse_json(config_text, config_path(location)), mapping.files);
   Undoing out(names, location);
-  if (takes_prefix_off(mapping)) out.take_prefix_off(mapping.prefix);
+  if (takes_prefix_off(mapping)) out.take_prefix_off(mapping);
   out.take_wrappers_off(family.has_value());
   if (!family) return out.finish();
   const MappingTable table = load_table(*family);

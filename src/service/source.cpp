@@ -87,9 +87,9 @@ void name_findings(const Completeness& found, CompiledModel& model) {
   if (!found.compared.empty()) model.notes.push_back(found.compared);
   if (!found.unchecked.empty()) model.notes.push_back("nothing was checked: " + found.unchecked);
   if (!found.others.empty()) {
-    model.notes.push_back(
-        fmt::format("converted, although the model in config.json doesn't have them: {}",
-                    quoted_list(found.others, kShownNames)));
+    model.notes.push_back(fmt::format(
+        "converted without a check, since no rule of family {} has {}: {}", quote(found.family),
+        found.others.size() == 1 ? "it" : "them", quoted_list(found.others, kShownNames)));
   }
 }
 

@@ -20,6 +20,7 @@
 #include "mapping/resolve/find.h"
 #include "mapping/tables/scheme_defaults.h"
 #include "plan/compile/compile_model.h"
+#include "plan/compile/missing_layers.h"
 #include "service/complete.h"
 #include "service/described.h"
 #include "service/own_names.h"

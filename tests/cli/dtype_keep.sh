@@ -39,3 +39,27 @@ example deepseek_v4 ids
 rm ids-tree/0/hfshard.json
 "$HFSHARD" convert ids-tree ids-back --to safetensors --config ids --quiet >/dev/null
 "$HFSHARD" inspect ids-back | grep -A1 layers.0.ffn.gate.tid2eid | tail -1 | grep -o "i64 *41x9"
+echo "-- a tree made from f64 is exported as it is stored"
+python3 - <<'P'
+import json, struct
+data = open("in/model.safetensors", "rb").read()
+length = struct.unpack("<Q", data[:8])[0]
+header, out, payload = json.loads(data[8 : 8 + length]), {}, b""
+header.pop("__metadata__", None)
+for name, entry in header.items():
+    begin, end = entry["data_offsets"]
+    codes = struct.unpack(f"<{(end - begin) // 2}H", data[8 + length + begin : 8 + length + end])
+    values = [struct.unpack("<f", struct.pack("<I", code << 16))[0] for code in codes]
+    out[name] = {"dtype": "F64", "shape": entry["shape"], "data_offsets": [len(payload), len(payload) + 8 * len(values)]}
+    payload += struct.pack(f"<{len(values)}d", *values)
+text = json.dumps(out).encode()
+text += b" " * (-len(text) % 8)
+open("in/model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + payload)
+P
+"$HFSHARD" convert in f64 --quiet >/dev/null
+"$HFSHARD" convert f64 f64-back --to safetensors --quiet >/dev/null
+dtypes f64-back
+"$HFSHARD" convert in f64-cut --dtype bf16 --quiet >/dev/null
+"$HFSHARD" convert f64-cut f64-cut-back --to safetensors --quiet >/dev/null
+dtypes f64-cut-back
+config f64-cut-back

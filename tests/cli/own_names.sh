@@ -85,7 +85,7 @@ echo "-- arrays that the model computes"
 fresh qwen3 "n.replace('lm_head.weight', 'model.rotary_emb.cos_cached')"
 sed -i 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' in/config.json
 "$HFSHARD" convert in out 2>&1 | grep -E -A1 'left out|error|doesn'
-"$HFSHARD" convert in copy --scheme hf --to safetensors 2>&1 | grep -E -A1 'left out|error|doesn'
+"$HFSHARD" convert in copy --scheme hf --to safetensors 2>&1 | grep -E -A1 'left out|error|no rule'
 echo "-- files without elements"
 fresh qwen3 "n"
 python3 - in/model.safetensors <<'PY'

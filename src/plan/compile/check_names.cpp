@@ -90,7 +90,8 @@ class NameMatcher {
     const auto has = [&](std::string_view other) { return at(other).has_value(); };
     const std::string stored = has(name) ? name : stored_as(name, has);
     if (stored.empty()) {
-      out.findings.push_back({name, pointer, "the index lacks a tensor that the rule needs"});
+      out.findings.push_back({name, pointer, "the index lacks a tensor that the rule needs",
+                              is_of_untied(table_, *needed.rule)});
       return;
     }
     if (codes_ != nullptr) {

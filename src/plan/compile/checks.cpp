@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "mapping/tables/config_keys.h"
+#include "plan/compile/missing_layers.h"
 #include "plan/compile/steps.h"
 
 #include "hfshard/error.h"
@@ -16,8 +17,8 @@ namespace {
 constexpr std::size_t kNamedTensors = 3;
 constexpr const char* kVocabulary = "vocab_size";
 
-// The cause of an axis with `actual` elements: its innermost dim for which the other dims divide
-// `actual`.
+// The cause of an axis with `actual` elements: its only dim for which the other dims divide
+// `actual`, or all of its dims.
 struct AxisFault {
   ExprInputs inputs;
   std::uint64_t expected = 0;
@@ -29,13 +30,15 @@ AxisFault explain(const PatternNode& node, std::uint64_t expected, std::uint64_t
   const MappingTable& table = bindings.table();
   std::vector<std::string> dims;
   collect_dims(node, dims);
+  std::vector<AxisFault> faults;
   for (std::size_t i = dims.size(); !node.offset && i-- > 0;) {
     const std::uint64_t extent = bindings.extent(dims[i]);
     if (extent == 0 || expected % extent != 0) continue;
     const std::uint64_t others = expected / extent;
     if (others != 0 && actual % others == 0)
-      return {inputs_of(table, dims[i]), extent, actual / others};
+      faults.push_back({inputs_of(table, dims[i]), extent, actual / others});
   }
+  if (faults.size() == 1) return std::move(faults.front());
   if (node.total) return {inputs_of(table, *node.total), expected, actual};
   ExprInputs all;
   for (const std::string& dim : dims) {
@@ -65,8 +68,28 @@ std::string sentence_of(const AxisFault& fault, const Shape& shape, const Bindin
                      join(keys, ", "), tensor);
 }
 
-std::string hint_of(const AxisFault& fault) {
+// Returns the other one of a model's embedding and head, if it has as many rows as config.json
+// says.
+const TensorInfo* twin_of(const Catalog& catalog, const TensorInfo& tensor, std::uint64_t rows) {
+  const auto is_one = [](std::string_view name) {
+    return name.ends_with("head.weight") || name.ends_with("embed_tokens.weight") ||
+           name == "embed.weight";
+  };
+  if (!is_one(tensor.name)) return nullptr;
+  const auto found = std::ranges::find_if(catalog.tensors, [&](const TensorInfo& other) {
+    return is_one(other.name) && other.shape.rank() == 2 && other.shape[0] == rows;
+  });
+  return found == catalog.tensors.end() ? nullptr : &*found;
+}
+
+std::string hint_of(const AxisFault& fault, const Catalog& catalog, const TensorInfo& tensor) {
   if (fault.inputs.keys == std::vector<std::string>{kVocabulary}) {
+    if (const TensorInfo* twin = twin_of(catalog, tensor, fault.expected)) {
+      return fmt::format(
+          "{} has {} rows; give both the same number first (resize_token_embeddings in "
+          "transformers), or pass --scheme hf --include '*' to keep both as they are",
+          quote(twin->name), fault.expected);
+    }
     return fmt::format(
         "if you added or removed tokens, set \"{}\": {} in config.json; --vocab N then pads or "
         "cuts the vocabulary",
@@ -94,6 +117,16 @@ std::string without_counters(std::string_view name) {
   return out;
 }
 
+// Returns a name with `*` for each counter in braces.
+std::string with_stars(std::string_view name) {
+  std::string out;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    out += name[i] == '{' ? '*' : name[i];
+    if (name[i] == '{') i = std::min(name.find('}', i), name.size());
+  }
+  return out;
+}
+
 // Returns the source names of all rules, with their loops.
 std::vector<std::string> written_names(const Scheme& scheme, const Bindings& bindings) {
   std::vector<std::string> out;
@@ -115,7 +148,7 @@ std::vector<std::string> nearest_rules(const Scheme& scheme, const Bindings& bin
   for (const std::string& near : near_names(without_counters(tensor), plain, 2)) {
     const auto found = std::ranges::find(plain, near);
     if (found == plain.end()) continue;
-    const std::string& name = written[static_cast<std::size_t>(found - plain.begin())];
+    const std::string name = with_stars(written[static_cast<std::size_t>(found - plain.begin())]);
     if (std::ranges::find(out, quote(name)) == out.end()) out.push_back(quote(name));
   }
   return out;
@@ -135,8 +168,13 @@ std::vector<std::string> nearest_rules(const Scheme& scheme, const Bindings& bin
   }
   std::string hint;
   const std::vector<std::string> near = nearest_rules(scheme, bindings, unmatched.front());
-  if (!near.empty()) hint = "the nearest rules are for " + join(near, " and ") + "; ";
-  if (!missing.empty()) {
+  if (!near.empty()) {
+    hint = fmt::format("the nearest {} for {}; ", near.size() == 1 ? "rule is" : "rules are",
+                       join(near, " and "));
+  }
+  if (missing.size() == 1)
+    hint += fmt::format("a tensor that a rule needs is missing: {}; ", quote(missing.front().name));
+  if (missing.size() > 1) {
     hint += fmt::format("{} tensors that the rules need are missing, first {}; ", missing.size(),
                         quote(missing.front().name));
   }
@@ -159,6 +197,35 @@ std::vector<std::string> nearest_rules(const Scheme& scheme, const Bindings& bin
           "there");
 }
 
+[[noreturn]] void fail_missing(const ModelBuilder& builder,
+                               const std::vector<MissingTensor>& missing) {
+  const Catalog& catalog = builder.catalog();
+  std::string hint =
+      "this checkpoint was made without it; convert the model itself, or make the checkpoint again "
+      "with it";
+  if (!catalog.files.empty()) {
+    std::vector<std::string> names;
+    for (const MissingTensor& tensor : missing) names.push_back(tensor.name);
+    std::vector<std::string> wanted = names;
+    for (std::uint32_t i = 0; i < catalog.tensors.size(); ++i) {
+      if (builder.use(i) == TensorUse::mapped) wanted.push_back(catalog.tensors[i].name);
+    }
+    const std::string layers = missing_layers(wanted, names);
+    hint = layers.empty()
+               ? std::string("config.json expects it; check that the download is complete")
+               : layers +
+                     "; if layers were removed from the model, correct config.json, else check "
+                     "that the download is complete";
+  }
+  throw Error(ErrorCode::not_found,
+              missing.size() == 1
+                  ? std::string("the source lacks a tensor that a rule needs")
+                  : fmt::format("the source lacks {} tensors that rules need", missing.size()))
+      .in_tensor(missing.front().name)
+      .by_rule(missing.front().rule)
+      .hint(hint);
+}
+
 }  // namespace
 
 void check_shape(const Catalog& catalog, const TensorInfo& tensor, const Pattern& pattern,
@@ -174,13 +241,13 @@ void check_shape(const Catalog& catalog, const TensorInfo& tensor, const Pattern
   if (tensor.shape.rank() != expected.rank()) {
     fail(fmt::format("the tensor is {}; config.json says {}", to_string(tensor.shape),
                      to_string(expected)),
-         hint_of({}));
+         hint_of({}, catalog, tensor));
   }
   for (std::size_t axis = 0; axis < expected.rank(); ++axis) {
     if (tensor.shape[axis] == expected[axis]) continue;
     const AxisFault fault =
         explain(pattern.axes[axis], expected[axis], tensor.shape[axis], bindings);
-    fail(sentence_of(fault, tensor.shape, bindings), hint_of(fault));
+    fail(sentence_of(fault, tensor.shape, bindings), hint_of(fault, catalog, tensor));
   }
 }
 
@@ -194,15 +261,7 @@ void check_all_used(const MappingTable& table, const Scheme& scheme, const Bindi
   if (!unmatched.empty()) fail_unmatched(table, scheme, bindings, unmatched, missing);
   if (missing.empty()) return;
   if (std::ranges::all_of(missing, &MissingTensor::untied)) fail_untied(missing.front());
-  throw Error(ErrorCode::not_found,
-              missing.size() == 1
-                  ? std::string("the source lacks a tensor that a rule needs")
-                  : fmt::format("the source lacks {} tensors that rules need", missing.size()))
-      .in_tensor(missing.front().name)
-      .by_rule(missing.front().rule)
-      .hint(catalog.files.empty() ? "this checkpoint was made without it; convert the model "
-                                    "itself, or make the checkpoint again with it"
-                                  : "config.json expects it; check that the download is complete");
+  fail_missing(builder, missing);
 }
 
 }  // namespace hfshard

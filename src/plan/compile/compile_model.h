@@ -76,6 +76,7 @@ struct CheckFinding {
   std::string tensor;  ///< source or target name
   std::string rule;    ///< JSON pointer, can be empty
   std::string what;
+  bool untied = false;  ///< needed since embeddings aren't tied
 };
 
 /// A mapping's check against tensor names alone. It finds names without a rule or drop, and names

@@ -151,9 +151,9 @@ class Inverter {
   }
 
   // Returns the dtype of a tensor without --dtype and --cast. It is the model's or, with --dtype
-  // keep, the checkpoint's.
+  // keep, the checkpoint's. A checkpoint made from f64 doesn't become f64 again.
   DType natural_dtype(const TensorInfo& info, const Leaf& forward, bool coded, DType from) const {
-    if (options_.keep_dtype) return from;
+    if (options_.keep_dtype || (info.dtype == DType::f64 && !coded)) return from;
     return coded ? forward.dtype : info.dtype;
   }
 

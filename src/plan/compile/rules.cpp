@@ -90,7 +90,7 @@ class RuleCompiler {
       for (const std::string& name : rule.sources) {
         const auto found = codes_.find(name);
         if (!found) {
-          missing_.push_back({name, rule.rule->pointer, is_of_untied(*rule.rule)});
+          missing_.push_back({name, rule.rule->pointer, is_of_untied(table_, *rule.rule)});
         } else if (!builder_.excluded(*found) && !(takes_rest_ && rule.rule->modifiers.copy)) {
           builder_.mark(*found, TensorUse::mapped);
           mark_scales(tensor(*found));
@@ -232,13 +232,6 @@ class RuleCompiler {
     for (std::uint32_t t = 0; t < builder_.catalog().tensors.size(); ++t) {
       if (glob_match(name, tensor(t).name)) visit(t);
     }
-  }
-
-  // Returns whether it only applies to models whose output head is a tensor of its own.
-  bool is_of_untied(const Rule& rule) const {
-    if (!rule.modifiers.when || rule.modifiers.copy) return false;
-    const std::vector<std::string> keys = inputs_of(table_, *rule.modifiers.when).keys;
-    return std::ranges::binary_search(keys, kTied);
   }
 
   void mark_scales(const TensorInfo& coded) {
@@ -463,6 +456,12 @@ class RuleCompiler {
 };
 
 }  // namespace
+
+bool is_of_untied(const MappingTable& table, const Rule& rule) {
+  if (!rule.modifiers.when || rule.modifiers.copy) return false;
+  const std::vector<std::string> keys = inputs_of(table, *rule.modifiers.when).keys;
+  return std::ranges::binary_search(keys, kTied);
+}
 
 void compile_rules(const MappingTable& table, const Scheme& scheme, const Bindings& bindings,
                    const ResolvedModel& resolved, ModelBuilder& builder) {

@@ -30,6 +30,9 @@ struct MissingTensor {
   bool untied = false;  ///< needed since embeddings aren't tied
 };
 
+/// Returns whether a rule only applies to models whose output head is a tensor of its own.
+bool is_of_untied(const MappingTable& table, const Rule& rule);
+
 /// The reason why --include or --exclude leave a tensor out.
 struct LeftOut {
   std::string_view flag;

@@ -1,0 +1,61 @@
+#include "service/uneven.h"
+
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+namespace hfshard {
+namespace {
+
+using Names = std::vector<std::string>;
+
+Names tower(const std::string& stem, int blocks) {
+  Names out{"visual.merger.mlp.0.weight", "visual.merger.mlp.2.weight", "visual.norm.weight"};
+  for (int block = 0; block < blocks; ++block) {
+    for (const char* inner : {"attn.qkv.weight", "mlp.fc1.weight", "mlp.fc2.weight", "norm.weight"})
+      out.push_back(fmt::format("{}{}.{}", stem, block, inner));
+  }
+  return out;
+}
+
+TEST(Uneven, NamesTheModuleThatLacksTensors) {
+  Names names = tower("visual.blocks.", 4);
+  EXPECT_EQ(uneven_modules(names), "");
+  std::erase(names, "visual.blocks.3.mlp.fc1.weight");
+  EXPECT_EQ(uneven_modules(names),
+            "\"visual.blocks.3\" lacks a tensor that the others beside it have, such as "
+            "\"visual.blocks.3.mlp.fc1.weight\"");
+  std::erase(names, "visual.blocks.3.mlp.fc2.weight");
+  EXPECT_EQ(uneven_modules(names),
+            "\"visual.blocks.3\" lacks 2 tensors that the others beside it have, such as "
+            "\"visual.blocks.3.mlp.fc1.weight\"");
+}
+
+TEST(Uneven, NamesAModuleWithoutAnyTensor) {
+  Names names = tower("a.2.blocks.", 12);
+  std::erase_if(names, [](const std::string& name) { return name.starts_with("a.2.blocks.10."); });
+  EXPECT_EQ(uneven_modules(names),
+            "\"a.2.blocks.10\" lacks 4 tensors that the others beside it have, such as "
+            "\"a.2.blocks.10.attn.qkv.weight\"");
+}
+
+TEST(Uneven, ModulesThatDifferByDesignAreLeft) {
+  Names names = tower("visual.blocks.", 4);
+  names.emplace_back("visual.blocks.1.extra.weight");
+  EXPECT_EQ(uneven_modules(names), "");
+  names = tower("visual.blocks.", 4);
+  for (const int block : {1, 3})
+    std::erase(names, fmt::format("visual.blocks.{}.mlp.fc1.weight", block));
+  EXPECT_EQ(uneven_modules(names), "") << "every other module";
+  names = tower("visual.blocks.", 2);
+  std::erase(names, "visual.blocks.1.mlp.fc1.weight");
+  EXPECT_EQ(uneven_modules(names), "") << "two modules";
+  names = tower("visual.blocks.", 4);
+  names.emplace_back("visual.blocks.999999999.attn.qkv.weight");
+  EXPECT_EQ(uneven_modules(names), "") << "numbers that don't count modules";
+}
+
+}  // namespace
+}  // namespace hfshard
