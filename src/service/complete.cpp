@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -159,6 +160,37 @@ std::string why_unknown(const Catalog& tree) {
                          : std::string("config.json has no model_type"));
 }
 
+// Adds the names that no rule has. Returns what is missing.
+std::vector<CheckFinding> take_others(const NameCheck& check, const MappingOptions& mapping,
+                                      bool headless, Completeness& out) {
+  std::vector<CheckFinding> lacking;
+  for (const CheckFinding& finding : check.findings) {
+    const bool is_left_out = left_out(mapping, finding.tensor).has_value();
+    if (finding.rule.empty()) {
+      (is_left_out ? out.left_out_others : out.others).push_back(finding.tensor);
+    } else if (!is_left_out && !(finding.untied && headless)) {
+      lacking.push_back(finding);
+    }
+  }
+  return lacking;
+}
+
+// Describes the layers of which nothing is there. Dropped tensors don't belong to the model's
+// layers.
+std::string lacking_layers(const Catalog& catalog, const NameCheck& check,
+                           const std::vector<CheckFinding>& lacking) {
+  std::vector<std::string> missing;
+  missing.reserve(lacking.size());
+  for (const CheckFinding& finding : lacking) missing.push_back(finding.tensor);
+  std::set<std::string_view> dropped;
+  for (const CheckFinding& finding : check.dropped) dropped.insert(finding.tensor);
+  std::vector<std::string> wanted = missing;
+  for (const TensorInfo& tensor : catalog.tensors) {
+    if (!dropped.contains(tensor.name)) wanted.push_back(tensor.name);
+  }
+  return missing_layers(wanted, missing);
+}
+
 }  // namespace
 
 Completeness check_complete(const Catalog& catalog, const MappingOptions& mapping) {
@@ -180,20 +212,9 @@ Completeness check_complete(const Catalog& catalog, const MappingOptions& mappin
   if (!check) return out;
   const std::string why = std::exchange(out.unchecked, {});
   out.family = check->family;
-  const bool headless = has_no_head(config);
-  const CheckFinding* first = nullptr;
-  std::vector<std::string> lacking;
-  for (const CheckFinding& finding : check->findings) {
-    const bool is_left_out = left_out(mapping, finding.tensor).has_value();
-    if (finding.rule.empty()) {
-      (is_left_out ? out.left_out_others : out.others).push_back(finding.tensor);
-      continue;
-    }
-    if (is_left_out || (finding.untied && headless)) continue;
-    if (lacking.empty()) first = &finding;
-    lacking.push_back(finding.tensor);
-  }
+  const std::vector<CheckFinding> lacking = take_others(*check, mapping, has_no_head(config), out);
   const std::size_t missing = lacking.size();
+  const CheckFinding* first = lacking.empty() ? nullptr : &lacking.front();
   if (const UndecodedMethod* method = undecoded_among(out.others)) {
     out.others.clear();  // codes aren't tensors of the model
     out.unchecked = words_of(*method);
@@ -212,13 +233,7 @@ Completeness check_complete(const Catalog& catalog, const MappingOptions& mappin
   }
   out.doubt = doubt_of_dropped(*check);
   if (missing == 0) return out;
-  std::vector<std::string> wanted = lacking;
-  for (const TensorInfo& tensor : catalog.tensors) {
-    if (std::ranges::find(check->dropped, tensor.name, &CheckFinding::tensor) ==
-        check->dropped.end())
-      wanted.push_back(tensor.name);
-  }
-  const std::string layers = missing_layers(wanted, lacking);
+  const std::string layers = lacking_layers(catalog, *check, lacking);
   throw Error(ErrorCode::not_found,
               missing == 1 ? std::string("the source lacks a tensor of the model")
                            : fmt::format("the source lacks {} tensors of the model", missing))

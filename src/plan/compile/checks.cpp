@@ -205,6 +205,7 @@ std::vector<std::string> nearest_rules(const Scheme& scheme, const Bindings& bin
       "with it";
   if (!catalog.files.empty()) {
     std::vector<std::string> names;
+    names.reserve(missing.size());
     for (const MissingTensor& tensor : missing) names.push_back(tensor.name);
     std::vector<std::string> wanted = names;
     for (std::uint32_t i = 0; i < catalog.tensors.size(); ++i) {
