@@ -67,6 +67,9 @@ struct MappingOptions {
   bool flat_names = false;
 };
 
+/// The family of a plan or checkpoint whose names and shapes no family's rules changed.
+inline constexpr std::string_view kNoFamily = "hf";
+
 /// How far a family is shown to be right. tests/interop/proof.py makes it; nobody types it.
 struct FamilyProof {
   std::uint64_t accounted = 0;      ///< published models, fully mapped

@@ -342,4 +342,6 @@ std::vector<std::string> split(std::string_view text, char separator) {
   return out;
 }
 
+std::string first_key(std::string_view path) { return std::string(path.substr(0, path.find('.'))); }
+
 }  // namespace hfshard

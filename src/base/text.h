@@ -63,5 +63,7 @@ std::string quoted_list(const std::vector<std::string>& names, std::size_t most 
 std::string there_are(const std::vector<std::string>& names);
 /// Splits at every separator; n separators give n + 1 parts.
 std::vector<std::string> split(std::string_view text, char separator);
+/// Returns the first key of a dotted path: "opt_state" of "opt_state.mu.kernel".
+std::string first_key(std::string_view path);
 
 }  // namespace hfshard

@@ -114,7 +114,7 @@ struct LeftOutObject {
 /// All decisions of the mapping, compiled against one catalog. Grows with tensor names, never with
 /// elements.
 struct CompiledModel {
-  std::string family;  ///< "qwen3"; "hf" for --scheme hf
+  std::string family;  ///< "qwen3"; kNoFamily for --scheme hf
   std::string scheme;  ///< one of known_schemes()
   bool stacked = false;
   bool keeps_codes = false;  ///< codes and scales become leaves

@@ -192,8 +192,6 @@ CompiledModel compile_as(const DiffSide& model, const DiffSide& tree,
   return std::move(nearest).take();
 }
 
-std::string first_key(std::string_view path) { return std::string(path.substr(0, path.find('.'))); }
-
 // Leaves out a tree's leaves that aren't parameters, such as an optimizer's. The model has nothing
 // to compare them with.
 void leave_out_others(const std::vector<Leaf>& parameters, std::string_view which,

@@ -26,8 +26,6 @@ constexpr std::string_view kConfig = "config.json";
 constexpr std::array<std::string_view, 6> kOptimizerKeys{
     "optimizer", "optimizers", "optim", "opt_state", "optimizer_state", "optimizer_state_dict"};
 
-std::string top_key(std::string_view name) { return std::string(name.substr(0, name.find('.'))); }
-
 // Returns whether a plan writes a Hugging Face directory: whole arrays under the model's names.
 bool is_model_directory(const Plan& plan) {
   return plan.files().whole_arrays && plan.options().mapping.scheme == "hf";
@@ -45,7 +43,7 @@ std::string root_of_model(const std::vector<Leaf>& leaves) {
   bool named_below = false;
   for (const Leaf& leaf : leaves) {
     if (is_optimizer_state(leaf.name)) continue;
-    const std::string key = top_key(leaf.name);
+    const std::string key = first_key(leaf.name);
     const std::string below = leaf.name.substr(std::min(leaf.name.size(), key.size() + 1));
     named_below = named_below || below.starts_with("model.") || below.starts_with("lm_head.");
     keys.insert(key);
@@ -71,7 +69,7 @@ std::optional<OptimizerStates> optimizer_states(const Plan& plan) {
                          std::ranges::count_if(leaves, is_state), leaves.size());
   const std::string root = root_of_model(leaves);
   out.remedy = root.empty()
-                   ? fmt::format("pass --exclude '{}.*' to leave them out", top_key(first->name))
+                   ? fmt::format("pass --exclude '{}.*' to leave them out", first_key(first->name))
                    : fmt::format("pass --root {} to read only the model", root);
   return out;
 }
@@ -150,7 +148,7 @@ std::string no_config_doubt(const Plan& plan) {
 }  // namespace
 
 bool is_optimizer_state(std::string_view name) {
-  return std::ranges::find(kOptimizerKeys, top_key(name)) != kOptimizerKeys.end();
+  return std::ranges::find(kOptimizerKeys, first_key(name)) != kOptimizerKeys.end();
 }
 
 bool is_state_anywhere(std::string_view name) {

@@ -7,14 +7,9 @@
 #include "service/step.h"
 
 #include "hfshard/error.h"
+#include "hfshard/mapping.h"
 
 namespace hfshard {
-namespace {
-
-constexpr std::string_view kNoFamily = "hf";  // of compile_same
-
-}  // namespace
-
 void check_root(const StorePath& place, const std::string& root) {
   if (root.empty()) return;
   const auto recorded = recorded_at(place);

@@ -220,15 +220,14 @@ void name_left_out(const std::string& known_empty, bool is_recorded, CompiledMod
 void name_beyond_model(const Catalog& tree, CompiledModel& model) {
   if (tree.structure == nullptr) return;
   const std::string scheme = MappingOptions().scheme;
-  const auto top = [](const std::string& path) { return path.substr(0, path.find('.')); };
   std::set<std::string> others;  // have arrays, and none of the model
-  for (const TensorInfo& array : tree.tensors) others.insert(top(array.name));
+  for (const TensorInfo& array : tree.tensors) others.insert(first_key(array.name));
   for (const Transfer& transfer : model.transfers) {
     for (const std::uint32_t source : transfer.sources)
-      others.erase(top(tree.tensors[source].name));
+      others.erase(first_key(tree.tensors[source].name));
   }
   BeyondArrays found = beyond_arrays(*tree.structure, tree_extras(scheme).empty);
-  std::erase_if(found.nodes, [&](const std::string& node) { return others.contains(top(node)); });
+  std::erase_if(found.nodes, [&](const std::string& node) { return others.contains(first_key(node)); });
   std::erase(found.custom_metadata, loader_options(scheme).stacked);  // the tree's shapes say it
   name_lost(found, model);
 }

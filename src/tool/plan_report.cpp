@@ -272,7 +272,7 @@ Json plan_json(const PlanReport& report) {
 }
 
 std::string family_text(const PlanSummary& plan) {
-  if (plan.family == "hf") return "any (hf: unchanged names and shapes)";
+  if (plan.family == kNoFamily) return "any (hf: unchanged names and shapes)";
   if (!plan.dialect.empty()) return fmt::format("{} (hf, dialect {})", plan.family, plan.dialect);
   if (plan.scheme == "hf") return fmt::format("{} (hf: the model's own names)", plan.family);
   return fmt::format("{} ({}, {})", plan.family, plan.scheme,

@@ -221,7 +221,7 @@ void check_tree(const TreeSpec& tree) {
     const Leaf& leaf = (*tree.leaves)[i];
     HFSHARD_CHECK(tree.structure != nullptr ||
                   (leaf.name.find('/') == std::string::npos && !leaf.name.empty()));
-    const std::string top = leaf.name.substr(0, leaf.name.find('.'));
+    const std::string top = first_key(leaf.name);
     if (!top.empty() && (top == tree.extras.step || top == tree.extras.empty)) {
       throw Error(ErrorCode::bad_input,
                   fmt::format("the training state already has the name {}", quote(top)))

@@ -3,10 +3,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "format/tensor_pickle.h"
 
 #include "hfshard/error.h"
 
@@ -22,6 +25,8 @@ constexpr std::size_t kMakerArguments = 2;
 constexpr std::size_t kState = 3;
 constexpr std::size_t kClass = 0;
 constexpr std::size_t kSize = 2;
+// Argument position of _rebuild_tensor_v2.
+constexpr std::size_t kTensorSize = 2;
 
 class DTensorDecoder {
  public:
@@ -42,13 +47,17 @@ class DTensorDecoder {
     out.shape = shape_of(made_of[kSize]);
     const Id state = state_of(given[kState]);
     out.local = member(state, "_local_tensor");
-    const Id spec = member(state, "_spec");
-    for (const Id each : tuple(member(object_state(spec), "placements"), 0))
+    const Id spec = object_state(member(state, "_spec"));
+    for (const Id each : tuple(member(spec, "placements"), 0))
       out.placements.push_back(placement_of(each, out.shape));
+    out.mesh = mesh_of(spec);
+    if (out.mesh.sizes.size() != out.placements.size()) out.mesh = {};
     return out;
   }
 
  private:
+  using Sizes = std::vector<std::uint64_t>;
+
   [[noreturn]] static void fail(std::string sentence) {
     throw Error(ErrorCode::corrupt, std::move(sentence));
   }
@@ -101,6 +110,69 @@ class DTensorDecoder {
     const std::int64_t axis = pickle_.integer(dim) + (pickle_.integer(dim) < 0 ? rank : 0);
     if (axis < 0 || axis >= rank) fail("a DTensor is split along a dim that it lacks");
     return static_cast<Placement>(axis);
+  }
+
+  // An object of a mesh is only a help, so an unknown one isn't an error.
+  std::optional<Id> known(std::optional<Id> object, std::string_view name) const {
+    if (!object || !pickle_.is(*object, Kind::call)) return std::nullopt;
+    const auto state = pickle_.state(*object);
+    if (!state || !pickle_.is(*state, Kind::dict)) return std::nullopt;
+    return pickle_.find(*state, name);
+  }
+  // Returns the numbers of a tuple, or a single number.
+  std::optional<Sizes> numbers(std::optional<Id> id) const {
+    if (!id) return std::nullopt;
+    const bool is_tuple = pickle_.is(*id, Kind::tuple);
+    Sizes out;
+    for (const Id each : is_tuple ? pickle_.tuple(*id) : std::span<const Id>(&*id, 1)) {
+      if (!pickle_.is(each, Kind::integer) || pickle_.integer(each) < 0) return std::nullopt;
+      out.push_back(static_cast<std::uint64_t>(pickle_.integer(each)));
+    }
+    return out;
+  }
+  // Until torch 2.9, a mesh has a tensor of ranks. From then on, it has sizes and steps by axis,
+  // and in newer versions, each axis is an object with its own.
+  StatedMesh mesh_of(Id spec) const {
+    const auto mesh = pickle_.find(spec, "mesh");
+    if (const auto ranks = known(mesh, "mesh"); ranks && is_tensor_pickle(pickle_, *ranks))
+      return ordered(shape_of_ranks(*ranks), {}, known(mesh, "_flatten_mesh_list"));
+    const auto layout = known(mesh, "_layout");
+    const auto axes = known(layout, "axes");
+    if (!axes || !pickle_.is(*axes, Kind::tuple)) {
+      return ordered(numbers(known(layout, "shape")), numbers(known(layout, "stride")),
+                     known(mesh, "_flatten_rank_map"));
+    }
+    Sizes sizes;
+    Sizes steps;
+    for (const Id axis : pickle_.tuple(*axes)) {
+      const auto size = numbers(known(axis, "shape"));
+      const auto step = numbers(known(axis, "stride"));
+      if (!size || !step || size->size() != 1 || step->size() != 1) return {};
+      sizes.push_back(size->front());
+      steps.push_back(step->front());
+    }
+    return ordered(std::move(sizes), std::move(steps), known(mesh, "_flatten_rank_map"));
+  }
+  std::optional<Sizes> shape_of_ranks(Id tensor) const {
+    const auto arguments = pickle_.arguments(tensor);
+    if (!pickle_.is(arguments, Kind::tuple) || pickle_.tuple(arguments).size() <= kTensorSize)
+      return std::nullopt;
+    return numbers(pickle_.tuple(arguments)[kTensorSize]);
+  }
+  StatedMesh ordered(std::optional<Sizes> sizes, const std::optional<Sizes>& steps,
+                     std::optional<Id> list) const {
+    if (!sizes) return {};
+    StatedMesh out{std::move(*sizes), true};
+    if (steps && steps->size() == out.sizes.size()) {
+      std::uint64_t step = 1;
+      for (std::size_t axis = out.sizes.size(); axis-- > 0; step *= out.sizes[axis]) {
+        if (out.sizes[axis] != 1 && (*steps)[axis] != step) out.is_in_order = false;
+      }
+    }
+    const Sizes ranks = numbers(list).value_or(Sizes{});
+    for (std::size_t i = 0; i < ranks.size(); ++i)
+      out.is_in_order = out.is_in_order && ranks[i] == i;
+    return out;
   }
 
   const Pickle& pickle_;

@@ -5,14 +5,11 @@
 #include <vector>
 
 #include "format/torch/assembled.h"
-#include "format/torch/torch_file.h"
+#include "format/torch/mesh.h"
 
 #include "hfshard/dtype.h"
 
 namespace hfshard::format::torch {
-
-/// The parts of one tensor, one from each file, in the order of ranks.
-using Parts = std::vector<const StoredView*>;
 
 /// A tensor that is joined from the files of several ranks.
 struct Joined {
@@ -21,8 +18,8 @@ struct Joined {
 };
 
 /// Joins the files of a mesh's ranks. Placements join DTensors; other tensors must be the same in
-/// every file. Throws: unsupported, corrupt (parts that don't make the tensor).
-Joined join_ranks(const Parts& parts);
+/// every file. `meshes`: narrowed by all tensors. Throws: unsupported; as RankMeshes::of.
+Joined join_ranks(const Parts& parts, const RankMeshes& meshes);
 
 /// Joins the shards of Meta's releases, by the tensor names of Llama's checkpoints. `width` is the
 /// model's. Throws: unsupported (a name without a rule), corrupt. Source: huggingface/transformers

@@ -13,6 +13,7 @@
 #include "format/hf_repo.h"
 #include "format/torch/assembled.h"
 #include "format/torch/join.h"
+#include "format/torch/mesh.h"
 #include "format/torch/torch_file.h"
 #include "format/torch_dtype.h"
 
@@ -132,19 +133,27 @@ class RankCatalog {
     check_same_names(files_, catalog_.files);
     const auto number = static_cast<std::uint32_t>(catalog_.files.size());
     const std::uint64_t width = width_of(files_[0]);
-    for (const StoredView& first : files_[0].tensors) {
-      try {
-        const Parts parts = parts_of(files_, catalog_.files, first.name);
-        add(first, is_meta_ ? join_shards(parts, width) : join_ranks(parts), number);
-      } catch (Error& error) {  // only here is the tensor known
-        throw error.in_file(catalog_.location).in_tensor(first.name);
-      }
-    }
+    RankMeshes meshes;
+    if (!is_meta_) for_each([&](const StoredView&, const Parts& parts) { meshes.narrow(parts); });
+    for_each([&](const StoredView& first, const Parts& parts) {
+      add(first, is_meta_ ? join_shards(parts, width) : join_ranks(parts, meshes), number);
+    });
     if (!assembly_.arrays.empty()) catalog_.files.push_back(assembled_file(std::move(assembly_)));
     return std::move(catalog_);
   }
 
  private:
+  template <typename Visit>
+  void for_each(const Visit& visit) const {
+    for (const StoredView& first : files_[0].tensors) {
+      try {
+        visit(first, parts_of(files_, catalog_.files, first.name));
+      } catch (Error& error) {  // only here is the tensor known
+        throw error.in_file(catalog_.location).in_tensor(first.name);
+      }
+    }
+  }
+
   void add(const StoredView& first, Joined joined, std::uint32_t number) {
     TensorInfo info;
     info.name = first.name;

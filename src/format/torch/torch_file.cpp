@@ -123,7 +123,10 @@ void take_tensors(const Pickle& pickle, const PlaceStorage& place,
       // No one checked the offset of a tensor without elements.
       view.offset_bytes = view.size_bytes() == 0 ? 0 : found.offset * unit_bytes(found.dtype);
       view.begin_bytes = storage.begin_bytes + view.offset_bytes;
-      if (shard) view.shard = {shard->shape, std::move(shard->placements)};
+      if (shard) {
+        view.shard = {shard->shape, std::move(shard->placements), std::move(shard->mesh.sizes),
+                      shard->mesh.is_in_order};
+      }
     } catch (Error& error) {  // only here is the tensor known
       error.in_tensor(entry.name);
       out.unreadable.push_back(accept_unreadable(without, entry.name, error));

@@ -22,6 +22,8 @@ namespace hfshard::format::torch {
 struct Shard {
   Shape shape;                        ///< of the whole tensor, in units
   std::vector<Placement> placements;  ///< by axis of the mesh
+  DeviceMesh mesh = {};               ///< empty if the file doesn't state it
+  bool is_in_order = true;            ///< rank 0 is the first of the mesh, and so on
   friend bool operator==(const Shard&, const Shard&) = default;
 };
 

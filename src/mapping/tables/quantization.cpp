@@ -6,6 +6,8 @@
 #include "mapping/tables/expand.h"
 #include "mapping/tables/load_decode.h"
 
+#include "hfshard/mapping.h"
+
 namespace hfshard {
 namespace {
 
@@ -63,7 +65,7 @@ std::string stored_as(std::string_view value, const std::function<bool(std::stri
 const MappingTable& table_of_codes() {
   static const MappingTable kTable = [] {
     MappingTable out;
-    out.family = "hf";
+    out.family = kNoFamily;
     return out;
   }();
   return kTable;

@@ -143,7 +143,7 @@ void ModelBuilder::drop_whole(std::uint32_t tensor, std::uint32_t rule, std::str
 // Returns whether an output could have an object but no array. For a family, whose rules name
 // tensors, objects alone aren't a model.
 bool ModelBuilder::has_objects() const {
-  return model_.family == "hf" &&
+  return model_.family == kNoFamily &&
          std::ranges::any_of(catalog_.objects, [&](const ObjectInfo& object) {
            return !left_out(options_, object.name);
          });

@@ -125,7 +125,7 @@ CompiledModel compile_names(const Catalog& catalog, const MappingOptions& option
         .hint("pass --include to select tensors by name");
   }
   ModelBuilder builder(catalog, options);
-  builder.model().family = std::string(kHfScheme);
+  builder.model().family = kNoFamily;
   compile_hf(builder);
   return builder.finish();
 }

@@ -304,17 +304,16 @@ class Inverter {
   // without arrays of the model.
   std::vector<std::string> globs_of(const std::vector<std::string>& names,
                                     std::set<std::string>& tops) const {
-    const auto top = [](const std::string& name) { return name.substr(0, name.find('.')); };
     std::set<std::string> in_model;
     for (std::uint32_t i = 0; i < tree_.tensors.size(); ++i) {
-      if (builder_.use(i) != TensorUse::dropped) in_model.insert(top(tree_.tensors[i].name));
+      if (builder_.use(i) != TensorUse::dropped) in_model.insert(first_key(tree_.tensors[i].name));
     }
     std::vector<std::string> out;
     for (const std::string& name : names) {
-      if (name.find('.') == std::string::npos || in_model.contains(top(name))) {
+      if (name.find('.') == std::string::npos || in_model.contains(first_key(name))) {
         out.push_back(name);
-      } else if (tops.insert(top(name)).second) {
-        out.push_back(glob_of(top(name)) + ".*");
+      } else if (tops.insert(first_key(name)).second) {
+        out.push_back(glob_of(first_key(name)) + ".*");
       }
     }
     return out;

@@ -75,7 +75,7 @@ void keep_leaves(CompiledModel& model, const std::function<bool(const Leaf&)>& k
 CompiledModel compile_same(const Catalog& catalog, const MappingOptions& options,
                            const SameOptions& same) {
   ModelBuilder builder(catalog, options);
-  builder.model().family = "hf";
+  builder.model().family = kNoFamily;
   for (const AxesOf& item : same.axes) {
     const auto matches = [&](const TensorInfo& info) { return glob_match(item.glob, info.name); };
     if (std::ranges::any_of(catalog.tensors, matches)) continue;
