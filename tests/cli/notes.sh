@@ -74,6 +74,20 @@ PY
 noted convert pair pair-out
 noted convert hf hf-out
 
+echo "-- metadata of an index, other than its counts"
+"$HFSHARD" mappings example qwen3 indexed --shard-bytes 8KiB --quiet >/dev/null
+sed -i 's/"metadata": {/"metadata": {"total_parameters": 9, "origin": "a merge",/' indexed/model.safetensors.index.json
+noted convert indexed indexed-out
+
+echo "-- a factor that is a power of two is exact in bf16, and not in f16"
+cp hf/config.json factor.json
+sed -i 's/"head_dim": 10/"head_dim": 16/; s/"model_type": "qwen3"/"model_type": "llama"/; s/Qwen3/Llama/' factor.json
+for dtype in bf16 f16; do
+  "$HFSHARD" mappings example llama factor-$dtype --config factor.json --dtype $dtype --quiet >/dev/null
+  noted convert factor-$dtype factor-tree-$dtype
+  noted convert factor-tree-$dtype factor-back-$dtype --to safetensors
+done
+
 echo "-- a config with fewer layers than the files"
 cp -r hf longer
 sed -i 's/"num_hidden_layers": 3/"num_hidden_layers": 2/' longer/config.json

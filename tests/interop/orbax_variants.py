@@ -242,6 +242,10 @@ def nested_names_tree():
     return {"a": noise((5, 6)), "a/b": noise((4,)), "a/d": noise((3,)), "a/zz": noise((2,)), "a/b/q": noise((1,))}
 
 
+def no_arrays_tree():
+    return {"note": "x", "nothing": None, "empty": {}, "list": []}
+
+
 def bare_leaf():
     return noise((5, 3))
 
@@ -325,6 +329,7 @@ ORBAX = {
     "int_keys": (tree_writer(int_keys_tree), None),
     "named_tuples": (tree_writer(named_tuple_tree), None),
     "many": (tree_writer(many_tree, use_zarr3=True), None),
+    "no_arrays": (tree_writer(no_arrays_tree), None),
     "bare_leaf": (tree_writer(bare_leaf, use_zarr3=True), None),
     "bare_leaf_plain": (tree_writer(bare_leaf, use_ocdbt=False), None),
     "steps": (manager((3, 9, 10)), "default"),

@@ -141,7 +141,7 @@ def write_ranks(folder, state, mesh_shape, placements, config=None):
     ranks = math.prod(mesh_shape)
     for rank in range(ranks):
         dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=ranks)
-        mesh = init_device_mesh("cpu", mesh_shape, mesh_dim_names=("ddp", "fsdp")[-len(mesh_shape):])
+        mesh = init_device_mesh("cpu", mesh_shape, mesh_dim_names=("ddp", "fsdp", "tp")[len(mesh_shape) == 1:][:len(mesh_shape)])
         saved = {}
         for name, tensor in state.items():
             placed = placements if tensor.dim() > 1 or len(placements) == 1 else [each if each.is_replicate() or each.dim == 0 else Replicate() for each in placements]
@@ -165,7 +165,7 @@ def all_ranks(folder, oracle):
     model = {key: value for path in files for key, value in safetensors.torch.load_file(path).items()}
     odd = {"w": values(torch.float32, 7, 10), "short": values(torch.bfloat16, 3, 5), "b": values(torch.bfloat16, 9), "large": values(torch.float32, 2000, 300), "count": torch.tensor(5)}
     for name, mesh, placements in (("fsdp_4", (4,), [Shard(0)]), ("hsdp_2_2", (2, 2), [Replicate(), Shard(0)]), ("hsdp_2_3", (2, 3), [Replicate(), Shard(0)]),
-                                   ("columns_3", (3,), [Shard(-1)]), ("two_dims", (2, 3), [Shard(0), Shard(1)]), ("one", (1,), [Shard(0)])):
+                                   ("columns_3", (3,), [Shard(-1)]), ("two_dims", (2, 3), [Shard(0), Shard(1)]), ("one", (1,), [Shard(0)]), ("middle", (2, 2, 2), [Replicate(), Shard(0), Replicate()])):
         write_ranks(os.path.join(folder, name), odd, mesh, placements)
         out[name] = {"tensors": hashed(odd)}
     write_ranks(os.path.join(folder, "verl"), model, (2,), [Shard(0)], os.path.join(oracle, "qwen3", "config.json"))

@@ -44,43 +44,48 @@ std::vector<StoredView> ranks(const Shape& whole, const std::vector<Placement>& 
   return out;
 }
 
+Joined join_all(const std::vector<StoredView>& views) {
+  RankMeshes meshes;
+  meshes.narrow(parts_of(views));
+  return join_ranks(parts_of(views), meshes);
+}
+
 TEST(JoinRanks, PartsOfOneDimFollowEachOtherAndMayBeEmpty) {
   const auto views = ranks({5, 3}, {0}, {{2, 3}, {2, 3}, {1, 3}, {0, 3}});
-  const Joined joined = join_ranks(parts_of(views));
+  const Joined joined = join_all(views);
   EXPECT_EQ(joined.units, (Shape{5, 3}));
   EXPECT_EQ(begins(joined), (std::vector<Shape>{{0, 0}, {2, 0}, {4, 0}}));
 }
 
 TEST(JoinRanks, OfReplicasTheFirstIsTaken) {
   const auto views = ranks({4, 3}, {kReplicated, 0}, {{2, 3}, {2, 3}, {2, 3}, {2, 3}});
-  const Joined joined = join_ranks(parts_of(views));
+  const Joined joined = join_all(views);
   EXPECT_EQ(begins(joined), (std::vector<Shape>{{0, 0}, {2, 0}}));
   EXPECT_EQ(joined.boxes[1].file, 1U);
   const auto inner = ranks({4, 3}, {0, kReplicated}, {{2, 3}, {2, 3}, {2, 3}, {2, 3}});
-  EXPECT_EQ(join_ranks(parts_of(inner)).boxes[1].file, 2U);
+  EXPECT_EQ(join_all(inner).boxes[1].file, 2U);
 }
 
 TEST(JoinRanks, ReplicasWithOtherValuesAreCorrupt) {
   for (std::size_t rank = 0; rank < 4; ++rank) {
     auto views = ranks({4, 3}, {kReplicated, 0}, {{2, 3}, {2, 3}, {2, 3}, {2, 3}});
     views[rank].crc = 2;
-    EXPECT_EQ(catch_error([&] { join_ranks(parts_of(views)); }).code(), ErrorCode::corrupt) << rank;
+    EXPECT_EQ(catch_error([&] { join_all(views); }).code(), ErrorCode::corrupt) << rank;
     views[(rank + 2) % 4].crc = 2;  // the other one of the same part
-    EXPECT_EQ(join_ranks(parts_of(views)).boxes.size(), 2U) << rank;
+    EXPECT_EQ(join_all(views).boxes.size(), 2U) << rank;
     views[rank].crc.reset();  // a file without checksums
-    EXPECT_EQ(join_ranks(parts_of(views)).boxes.size(), 2U) << rank;
+    EXPECT_EQ(join_all(views).boxes.size(), 2U) << rank;
   }
 }
 
 TEST(JoinRanks, TwoDimsAreCutByTwoAxes) {
   const auto views = ranks({3, 4}, {0, 1}, {{2, 2}, {2, 2}, {1, 2}, {1, 2}});
-  EXPECT_EQ(begins(join_ranks(parts_of(views))),
-            (std::vector<Shape>{{0, 0}, {0, 2}, {2, 0}, {2, 2}}));
+  EXPECT_EQ(begins(join_all(views)), (std::vector<Shape>{{0, 0}, {0, 2}, {2, 0}, {2, 2}}));
 }
 
 TEST(JoinRanks, WhatDoesNotMakeTheTensorIsCorrupt) {
   const auto code_of = [](const std::vector<StoredView>& views) {
-    return catch_error([&] { join_ranks(parts_of(views)); }).code();
+    return catch_error([&] { join_all(views); }).code();
   };
   EXPECT_EQ(code_of(ranks({5, 3}, {0}, {{2, 3}, {2, 3}})), ErrorCode::corrupt);
   EXPECT_EQ(code_of(ranks({5, 3}, {}, {{5, 3}, {5, 3}})), ErrorCode::corrupt);
@@ -97,10 +102,10 @@ TEST(JoinRanks, WhatDoesNotMakeTheTensorIsCorrupt) {
 
 TEST(JoinRanks, AnOrdinaryTensorIsTheSameInAllFiles) {
   const std::vector<StoredView> same{view("w", {3}), view("w", {3})};
-  EXPECT_EQ(join_ranks(parts_of(same)).boxes.size(), 1U);
+  EXPECT_EQ(join_all(same).boxes.size(), 1U);
   for (const StoredView& other : {view("w", {3}, 2), view("w", {4})}) {
     const std::vector<StoredView> views{view("w", {3}), other};
-    EXPECT_EQ(catch_error([&] { join_ranks(parts_of(views)); }).code(), ErrorCode::unsupported);
+    EXPECT_EQ(catch_error([&] { join_all(views); }).code(), ErrorCode::unsupported);
   }
 }
 
