@@ -130,6 +130,32 @@ TEST_F(ResumeTest, TrustEndsAtARecordThatNoRunOfThePlanWrites) {
   }
 }
 
+// The last record of a run ends where the plan ends, and can have a digest for every slot.
+TEST_F(ResumeTest, TheLastRecordCountsToo) {
+  for (const int level : {0, 1}) {
+    SCOPED_TRACE(level);
+    PlanOptions options = small_options();
+    options.encoding.zstd_level = level;
+    Limits limits = small_limits();
+    limits.commit_bytes = std::uint64_t{1} << 30;
+    limits.commit_ms = 3'600'000;
+    const Plan plan = small_plan(source_, options, limits);
+    RunOptions worker = to_output(dir_ / ("workers" + std::to_string(level)));
+    worker.workers = 2;
+    for (worker.worker = 0; worker.worker < 2; ++worker.worker) convert(plan, worker);
+    const std::string staging = out_paths(worker.out).staging;
+    EXPECT_TRUE(read_journals(staging, plan).covers(0, plan.end_address()));
+    JournalRecord all{0, plan.end_address(), {}, 0, {}};
+    for (std::uint64_t slot = 0; slot < plan.model().digest_slots(); ++slot)
+      all.digests.push_back({slot, {1, 2}});
+    if (plan.is_packed()) all.lengths.assign(plan.totals().chunks, 1);
+    for (const char* journal : {"journal.0-2.0000", "journal.1-2.0000"})
+      remove_tree(join_path(staging, journal));
+    JournalWriter(staging, plan.id(), 0, 1).append(all);
+    EXPECT_EQ(read_journals(staging, plan).records, 1U);
+  }
+}
+
 // Lengths with the right number, but of impossible chunks.
 TEST_F(ResumeTest, TrustEndsAtLengthsThatAreNone) {
   PlanOptions options = small_options();

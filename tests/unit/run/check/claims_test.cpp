@@ -1,10 +1,12 @@
 #include "run/check/claims.h"
 
+#include <atomic>
 #include <optional>
 #include <string>
 
 #include <gtest/gtest.h>
 
+#include "run/engine/pipeline.h"
 #include "service/example.h"
 #include "support/catch_error.h"
 #include "unit/mapping/families.h"
@@ -94,6 +96,46 @@ TEST_F(ClaimsTest, EachArrayThatWouldLoseElementsIsNamed) {
   ASSERT_TRUE(error);
   for (const char* array : {kEmbedding, kHead})
     EXPECT_NE(error->hint_text().find(array), std::string::npos) << error->hint_text();
+}
+
+// The comparison begins with exactly the memory with which its check, before the run, passes.
+TEST_F(ClaimsTest, AreComparedInTheMemoryThatIsAllowed) {
+  PlanOptions wanted;
+  wanted.target = "safetensors";
+  wanted.mapping.scheme = "hf";
+  const Plan plan = small_plan(dir_ / "tree", wanted, Limits());
+  RunOptions options = to_output(dir_ / "back");
+  const unsigned threads = pipeline_threads(options);
+  constexpr std::uint64_t kStep = std::uint64_t{1} << 20;
+  const auto passes = [&](std::uint64_t bytes) {
+    try {
+      check_claims_budget(plan, bytes, threads);
+    } catch (const Error& error) {  // what is tested
+      EXPECT_EQ(error.code(), ErrorCode::limit);
+      return false;
+    }
+    return true;
+  };
+  std::uint64_t least = kStep;
+  while (!passes(least)) least += kStep;
+  EXPECT_LE(least, claims_need_bytes(plan, threads));
+  options.max_memory_bytes = least;
+  check_claims(plan, options);
+  options.max_memory_bytes = least - kStep;
+  EXPECT_EQ(catch_error([&] { check_claims(plan, options); }).code(), ErrorCode::limit);
+}
+
+TEST_F(ClaimsTest, AStopWhileTheyAreComparedCanBeResumed) {
+  PlanOptions wanted;
+  wanted.target = "safetensors";
+  wanted.mapping.scheme = "hf";
+  const Plan plan = small_plan(dir_ / "tree", wanted, Limits());
+  const std::atomic<bool> stop = true;
+  RunOptions options = to_output(dir_ / "back");
+  options.stop = &stop;
+  const Error error = catch_error([&] { check_claims(plan, options); });
+  EXPECT_EQ(error.code(), ErrorCode::cancelled);
+  EXPECT_NE(error.hint_text().find("--resume"), std::string::npos) << error.hint_text();
 }
 
 }  // namespace

@@ -1,7 +1,12 @@
 #include "run/commit/linked_files.h"
 
 #include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -35,6 +40,69 @@ TEST(CheckLinks, EachWayInWhichALinkedFileChangedIsTold) {
       << only().what;
   remove_tree(only().file);
   EXPECT_EQ(only().what, "the linked file is missing");
+}
+
+// Files that are still on a network, though their place on this machine is known.
+class AwaitedStore final : public Store {
+ public:
+  explicit AwaitedStore(std::string later) : later_(std::move(later)) {}
+  std::string text(const std::string& name) const override { return local_->text(name); }
+  std::vector<std::string> list(const std::string& name) const override {
+    return local_->list(name);
+  }
+  std::optional<StoreEntry> find(const std::string& name) const override {
+    return local_->find(name);
+  }
+  std::unique_ptr<SourceFile> open(const std::string& name) const override {
+    return local_->open(name);
+  }
+  std::unique_ptr<SourceFile> open_data(const std::string& name, IoMode wanted,
+                                        std::shared_ptr<DropBehind> behind) const override {
+    return local_->open_data(name, wanted, std::move(behind));
+  }
+  bool is_far(const std::string& /*name*/) const override { return true; }
+  std::optional<std::string> local_path(const std::string& /*name*/) const override {
+    return std::nullopt;
+  }
+  std::optional<std::string> fetched_path(const std::string& name) const override {
+    return join_path(later_, entry_name(name));
+  }
+
+ private:
+  std::string later_;
+  std::shared_ptr<const Store> local_ = local_store();
+};
+
+std::map<std::string, std::string> tree_of_links(const std::string& top) {
+  std::map<std::string, std::string> out;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(top)) {
+    if (entry.is_symlink())
+      out[entry.path().string()] = std::filesystem::read_symlink(entry.path()).string();
+  }
+  return out;
+}
+
+// A run that stopped while it published left its links in staging.
+TEST(LinkShards, FilesThatAreAwaitedAreLinkedAgainByALaterRun) {
+  const TempDir dir;
+  const std::string source = copy_fixture("qwen3", dir / "source");
+  PlanOptions options;
+  options.link = true;
+  const StorePath from{std::make_shared<AwaitedStore>(dir / "cache"), source};
+  const Plan plan = make_plan(from, options, format_of("orbax"), Limits());
+  const std::string step = dir / "step";
+  make_directories(step);
+  const auto link = [&] {
+    return link_shards(plan, step, plan.item_directory(step), ShardLinks::automatic);
+  };
+  const std::vector<AwaitedFile> first = link();
+  ASSERT_EQ(first.size(), 2U);
+  const auto links = tree_of_links(step);
+  EXPECT_EQ(links.size(), 2U);
+  for (const auto& [path, target] : links) EXPECT_EQ(parent_path(target), dir / "cache") << path;
+  EXPECT_EQ(link().size(), 2U);
+  EXPECT_EQ(tree_of_links(step), links);
+  EXPECT_EQ(check_links(step).size(), 2U);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "bytes/local/syscalls.h"
+#include "run/commit/staging.h"
 #include "unit/run/run_support.h"
 
 namespace hfshard {
@@ -89,6 +90,19 @@ class PublishOrder : public testing::Test {
     EXPECT_TRUE(synced(paths_.staging, *renamed, before)) << "the note is not durable";
   }
 
+  // The plan's record is the last file that leaves, but for the note and the marker.
+  void expect_record_stays(std::size_t from) const {
+    const auto record = find("unlink", join_path(paths_.staging, kPlanRecordName), from);
+    ASSERT_TRUE(record);
+    for (std::size_t i = *record + 1; i < calls.size(); ++i) {
+      if (calls[i].name != "unlink") continue;
+      const std::string name = entry_name(calls[i].path);
+      EXPECT_TRUE(name == kPlanRecordName || name == "publishing.json" ||
+                  name == OwnedDirectory::kMarker)
+          << calls[i].path;
+    }
+  }
+
   // Nothing is removed before the names are durable. Journals go first, the marker last.
   void expect_removed_after(std::size_t published, const std::vector<std::string>& directories) {
     std::optional<std::size_t> first;
@@ -107,6 +121,7 @@ class PublishOrder : public testing::Test {
       EXPECT_TRUE(synced(directory, published, *first)) << directory;
     EXPECT_LT(*last_journal, *other);
     EXPECT_TRUE(synced(paths_.staging, *last_journal, *other)) << "journals may come back";
+    expect_record_stays(published);
     const auto marker = find("unlink", join_path(paths_.staging, OwnedDirectory::kMarker));
     ASSERT_TRUE(marker);
     for (std::size_t i = *marker + 1; i < calls.size(); ++i)
@@ -116,11 +131,34 @@ class PublishOrder : public testing::Test {
     EXPECT_TRUE(synced(paths_.parent, *gone, calls.size()));
   }
 
+  // Once the output is published, the note says so until the plan's record is gone.
+  void expect_note_after_record(std::size_t published) const {
+    const auto record = find("unlink", join_path(paths_.staging, kPlanRecordName), published);
+    const auto note = find("unlink", join_path(paths_.staging, "publishing.json"), published);
+    ASSERT_TRUE(record && note);
+    EXPECT_TRUE(synced(paths_.staging, *record, *note));
+  }
+
   TempDir dir_;
   std::string source_ = copy_fixture("qwen3", dir_ / "source");
   std::string out_ = dir_ / "out";
   OutPaths paths_;
 };
+
+// The plan's record stays until the last file has left staging.
+TEST_F(PublishOrder, OfRemovingAnUnfinishedRun) {
+  RunOptions worker = to_output(out_);
+  worker.workers = 2;
+  convert(small_plan(source_), worker);
+  paths_ = out_paths(out_);
+  write_text(join_path(paths_.staging, "zz/file"), "left");
+  calls.clear();
+  sys::set_fault_hook(watch);
+  clean_staging(paths_);
+  sys::set_fault_hook(nullptr);
+  EXPECT_FALSE(exists(paths_.staging));
+  expect_record_stays(0);
+}
 
 TEST_F(PublishOrder, OfANewOutput) {
   run(small_plan(source_), to_output(out_));
@@ -129,6 +167,7 @@ TEST_F(PublishOrder, OfANewOutput) {
   expect_durable(paths_.tree, *published);
   expect_noted(*published);
   expect_removed_after(*published, {paths_.parent});
+  expect_note_after_record(*published);
 }
 
 TEST_F(PublishOrder, OfAStepThatIsExchanged) {
@@ -143,6 +182,7 @@ TEST_F(PublishOrder, OfAStepThatIsExchanged) {
   expect_durable(paths_.tree, *published);
   expect_noted(*published);
   expect_removed_after(*published, {out_});
+  expect_note_after_record(*published);
 }
 
 // The old index stops being a checkpoint before any of its files moves. The new one becomes a
@@ -175,6 +215,7 @@ TEST_F(PublishOrder, OfAnIndexInPlace) {
   expect_durable(paths_.tree, *aside);
   expect_noted(*aside);
   expect_removed_after(*published, {source_});
+  expect_note_after_record(*published);
 }
 
 }  // namespace

@@ -196,6 +196,40 @@ TEST_F(PublishTest, WhatCameToOutMeanwhileStays) {
   EXPECT_TRUE(convert(plan_of_step(0), options).published);
 }
 
+// Simulates another program that makes the output's directory when staging's marker is opened.
+int appear_at_marker(const char* /*call*/, const char* path) {
+  const bool due = std::string_view(path).ends_with(OwnedDirectory::kMarker) && !g_appears.empty();
+  if (due) write_text(std::exchange(g_appears, {}), "mine");
+  return 0;
+}
+
+// An earlier run's work stays, and so does staging that other workers share. Only staging that this
+// run just made goes.
+TEST_F(PublishTest, StagingGoesOnlyWithTheRunThatMadeIt) {
+  const Plan plan = plan_of_step(0);
+  const std::string staging = out_paths(out_).staging;
+  const auto refused = [&](RunOptions options) {
+    options.resume = true;
+    g_appears = join_path(out_, "0/notes.txt");
+    sys::set_fault_hook(&appear_at_marker);
+    const Error error = catch_error([&] { convert(plan, options); });
+    sys::set_fault_hook(nullptr);
+    EXPECT_EQ(error.code(), ErrorCode::conflict);
+    EXPECT_EQ(tree_of(out_).size(), 2U);
+    remove_tree(out_);
+  };
+  refused(to_output(out_));
+  EXPECT_FALSE(exists(staging));
+  RunOptions worker = to_output(out_);
+  worker.workers = 2;
+  refused(worker);
+  EXPECT_TRUE(exists(staging)) << "another worker can be about to begin";
+  convert(plan, worker);
+  const auto written = tree_of(staging);
+  refused(to_output(out_));
+  EXPECT_EQ(differing(written, tree_of(staging)), "");
+}
+
 int dies_at_removal(const char* call, const char* path) {
   const bool journal = std::string_view(path).find("/journal.") != std::string_view::npos;
   return journal && std::string_view(call) == "unlink" ? EIO : 0;
@@ -237,6 +271,60 @@ TEST_F(PublishTest, ResumeOfAFinishedOutputDoesNothing) {
   EXPECT_EQ(differing(before, tree_of(out_)), "");
   EXPECT_EQ(catch_error([&] { convert(plan_of_step(0, 128), options); }).code(),
             ErrorCode::conflict);
+}
+
+// Resuming a finished output looks whether its files are still there.
+class FinishedOutput : public PublishTest {
+ protected:
+  FinishedOutput() {
+    write_text(join_path(source_, "tokenizer.json"), "{}");
+    convert(plan_of_step(0), to_output(out_));
+  }
+  Error refused() const {
+    RunOptions options = to_output(out_);
+    options.resume = true;
+    return catch_error([&] { convert(plan_of_step(0), options); });
+  }
+  // Returns the largest file of the arrays.
+  std::string data_file() const {
+    std::string largest;
+    std::size_t most = 0;
+    for (const auto& [path, bytes] : tree_of(join_path(out_, "0/items"))) {
+      if (bytes.size() <= most) continue;
+      most = bytes.size();
+      largest = join_path(join_path(out_, "0/items"), path);
+    }
+    return largest;
+  }
+};
+
+TEST_F(FinishedOutput, WithAFileOfAnotherSizeIsRefusedWithBothSizes) {
+  const std::string file = data_file();
+  const std::size_t written = read_file(file).size();
+  for (const std::size_t size : {written - 1, written + 1}) {
+    std::filesystem::resize_file(file, size);
+    const Error error = refused();
+    EXPECT_EQ(error.code(), ErrorCode::conflict);
+    EXPECT_EQ(error.file(), file);
+    const std::string sizes = std::to_string(size) + " bytes instead of " + std::to_string(written);
+    EXPECT_NE(error.sentence().find(sizes), std::string::npos) << error.sentence();
+  }
+}
+
+TEST_F(FinishedOutput, WithoutAFileOrWithADirectoryInItsPlaceIsRefused) {
+  for (const std::string& file : {data_file(), join_path(out_, "hf/tokenizer.json")}) {
+    const std::string bytes = read_file(file);
+    for (const bool directory : {false, true}) {
+      remove_tree(file);
+      if (directory) make_directories(file);
+      const Error error = refused();
+      EXPECT_EQ(error.code(), ErrorCode::conflict);
+      EXPECT_EQ(error.file(), file);
+      EXPECT_NE(error.sentence().find("missing"), std::string::npos) << error.sentence();
+    }
+    remove_tree(file);
+    write_text(file, bytes);
+  }
 }
 
 TEST_F(PublishTest, TheNullTargetWritesNothing) {
