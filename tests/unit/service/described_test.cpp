@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "support/temp_dir.h"
 #include "support/test_data.h"
+#include "unit/service/names_of_modules.h"
 
 namespace hfshard {
 namespace {
@@ -25,6 +26,57 @@ TEST(DescribeModel, TensorsHaveTheDtypeOfTheConfig) {
       for (const TensorInfo& tensor : found.catalog.tensors)
         EXPECT_EQ(tensor.dtype, dtype) << key << " " << text << " " << tensor.name;
     }
+  }
+}
+
+// The codes were decoded, so the config of the output no longer describes any.
+TEST(CompileFromDialect, OnlyAConfigOfCodesIsChanged) {
+  const Catalog files = files_of("qwen3_moe");
+  const Catalog tree = modules_of(files);
+  Json config = parse_json(files.config_text, "config.json");
+  const auto compiled = [&] {
+    return compile_from_dialect(tree, dump_json(config), "config.json", {}).value();
+  };
+  EXPECT_EQ(compiled().config_text, "");
+  const Json plain = config;
+  config["quantization_config"]["quant_method"] = "fp8";
+  EXPECT_EQ(parse_json(compiled().config_text, "config.json"), plain);
+}
+
+Catalog leaves_of(const CompiledModel& model, const Catalog& files) {
+  return tensors_of({model.leaves.begin(), model.leaves.end()}, files.config_text, files);
+}
+
+TEST(DescribeModel, ATreeThatLacksALeafHasTheLayoutOfTheOthers) {
+  const Catalog files = files_of("qwen3");
+  for (const bool stacked : {true, false}) {
+    MappingOptions made;
+    made.stacked = stacked;
+    const CompiledModel model = compile_model(files, made);
+    Catalog tree = leaves_of(model, files);
+    tree.tensors.erase(tree.tensors.begin() + 1);
+    for (const bool asked : {true, false}) {
+      MappingOptions options;
+      options.stacked = asked;
+      const Described found = describe_model(tree, files.config_text, "config.json", options);
+      EXPECT_EQ(found.model.scheme, made.scheme);
+      EXPECT_EQ(found.model.stacked, stacked);
+      EXPECT_EQ(found.model.leaves.size(), model.leaves.size());
+    }
+  }
+}
+
+// Both layouts have these names, and the stacked one lacks fewer.
+TEST(DescribeModel, OfTwoLayoutsTheSmallerOneIsTaken) {
+  const Catalog files = files_of("qwen3");
+  Catalog tree = leaves_of(compile_model(files, {}), files);
+  std::erase_if(tree.tensors, [](const TensorInfo& info) {
+    return info.name.find(".layers") != std::string::npos;
+  });
+  for (const bool asked : {true, false}) {
+    MappingOptions options;
+    options.stacked = asked;
+    EXPECT_TRUE(describe_model(tree, files.config_text, "config.json", options).model.stacked);
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "support/catch_error.h"
+#include "support/torch_checkpoint.h"
 #include "unit/run/run_support.h"
 
 #include "hfshard/hfshard.h"
@@ -27,8 +28,9 @@ class SourceTest : public testing::Test {
   }
 
   // Makes a DCP with the names of the model's files and without a config, as torch saves it.
-  std::string saved_by_torch() {
-    const std::string tree = dir_ / "tree";
+  std::string saved_by_torch() { return saved_by_torch(source_); }
+  std::string saved_by_torch(const std::string& source) {
+    const std::string tree = source + "-tree";
     const Limits limits = small_limits();
     QuietReporter reporter;
     PlanOptions options;
@@ -36,7 +38,7 @@ class SourceTest : public testing::Test {
     options.mapping.scheme = "hf";
     RunOptions run = to_output(tree);
     run.limits = &limits;
-    hfshard::convert(source_, options, run, reporter);
+    hfshard::convert(source, options, run, reporter);
     for (const char* name : {"hfshard.json", "config.json"})
       std::filesystem::remove(tree + "/" + name);
     return tree;
@@ -232,6 +234,55 @@ TEST_F(SourceTest, AConfigSaysHowLargeArraysWithTheModelsNamesAre) {
     options->tree.config_text = read_file(own);
     EXPECT_TRUE(made().run.published);
   }
+}
+
+// Torch has these experts in another order than the files have. A tree can have either order.
+TEST_F(SourceTest, ExpertsOfATreeGetTheOrderOfTheFiles) {
+  QuietReporter reporter;
+  for (const char* fixture : {"qwen3-vl-moe", "qwen3-vl-moe-out-in"}) {
+    const std::string model = copy_fixture(fixture, dir_ / fixture);
+    PlanOptions back;
+    back.target = "safetensors";
+    back.mapping.scheme = "hf";
+    back.tree.config_name = join_path(model, "config.json");
+    back.tree.config_text = read_file(back.tree.config_name);
+    const std::string out = dir_ / (std::string(fixture) + "-back");
+    hfshard::convert(saved_by_torch(model), back, to_output(out), reporter);
+    EXPECT_TRUE(diff(model, out, {}, {}, reporter).equal()) << fixture;
+    const Json config = parse_json(*back.tree.config_text, "config.json");
+    for (const StoredArray& array : inspect(out, {}, reporter).checkpoint.arrays) {
+      if (!array.name.ends_with("experts.gate_up_proj")) continue;
+      EXPECT_EQ(array.shape[1], config.at("text_config").at("hidden_size").as_uint()) << fixture;
+    }
+  }
+}
+
+// Globs are names below the root.
+TEST_F(SourceTest, AnArrayThatCannotBeReadIsExcludedByName) {
+  TorchCheckpoint torch;
+  for (const char* name : {"model.odd", "model.w"})
+    torch.tensor(name, name == std::string("model.odd") ? DType::f64 : DType::u8, {8})
+        .part({0}, {8}, std::string(64, 'x'), false);
+  torch.write(dir_ / "torch");
+  const std::string metadata = dir_ / "torch/.metadata";
+  std::string text = read_file(metadata);
+  text.replace(text.find("float64"), 7, "octuple");
+  write_text(metadata, text);
+  QuietReporter reporter;
+  PlanOptions options;
+  options.target = "safetensors";
+  options.mapping.scheme = "hf";
+  const auto made = [&](const std::string& out) {
+    return hfshard::convert(dir_ / "torch", options, to_output(dir_ / out), reporter);
+  };
+  const Error error = catch_error([&] { made("all"); });
+  EXPECT_EQ(error.code(), ErrorCode::unsupported) << error.format();
+  EXPECT_EQ(error.tensor(), "model.odd");
+  options.mapping.exclude = {"model.odd"};
+  EXPECT_EQ(made("whole").plan.leaves, 1U);
+  options.tree.root = "model";
+  options.mapping.exclude = {"odd"};
+  EXPECT_EQ(made("below").plan.leaves, 1U);
 }
 
 }  // namespace

@@ -32,5 +32,19 @@ TEST(StepDirectory, IsFoundFromTheStepAndFromItsItems) {
   EXPECT_EQ(step_directory(dir / "9/optimizer"), "") << "an item that doesn't exist";
 }
 
+TEST(OwnStep, IsThatOfTheStepsDirectlyAround) {
+  const TempDir dir;
+  for (const char* file : {"7/_CHECKPOINT_METADATA", "7/items/_METADATA", "7/items/manifest.ocdbt"})
+    write_text(dir / ("run/" + std::string(file)), "{}");
+  for (const char* place : {"run/7", "run/7/items"}) {
+    const auto found = own_step(StorePath(dir / place));
+    ASSERT_TRUE(found) << place;
+    EXPECT_EQ(found->number, 7U);
+    EXPECT_EQ(found->directory, "7");
+  }
+  EXPECT_FALSE(own_step(StorePath(dir / "run")));
+  EXPECT_FALSE(own_step(StorePath(dir / "run/hf")));
+}
+
 }  // namespace
 }  // namespace hfshard

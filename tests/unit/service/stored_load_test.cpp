@@ -77,6 +77,17 @@ TEST_F(StoredLoadTest, WhatNothingTellsTheAxesOfIsReadWhole) {
   EXPECT_EQ(split.needed_bytes * 2, whole.needed_bytes);
 }
 
+// If the user asks for the step alone, it counts.
+TEST_F(StoredLoadTest, TheStepCountsAlone) {
+  make("out", small_options());
+  InspectOptions options;
+  options.load_meshes = {"fsdp=2"};
+  options.filter = "step";
+  const InspectReport found = inspect(dir_ / "out", options, quiet_);
+  ASSERT_EQ(found.checkpoint.arrays.size(), 1U);
+  EXPECT_EQ(found.loads.at(0).needed_bytes, 2 * found.checkpoint.arrays[0].size_bytes);
+}
+
 TEST_F(StoredLoadTest, AModelIsNotCut) {
   InspectOptions options;
   options.load_meshes = {"fsdp=2"};

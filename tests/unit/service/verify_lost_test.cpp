@@ -5,9 +5,11 @@
 #include <filesystem>
 #include <functional>
 #include <set>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "support/safetensors_builder.h"
 #include "support/temp_dir.h"
 #include "unit/run/run_support.h"
 
@@ -177,6 +179,45 @@ TEST_F(VerifyLostTest, TheFirstElementIsNamedInTheOutputAndInItsSource) {
     }
     EXPECT_FALSE(item.source->file.empty());
   }
+}
+
+TEST_F(VerifyLostTest, AnOutputThatDoesNotOpenIsADifferenceWithItsFile) {
+  make(model_, "torch", torch_options());
+  const std::string metadata = dir_ / "torch/.metadata";
+  std::string bytes = read_text(metadata);
+  bytes.replace(bytes.find("bfloat16"), 8, "bfloat17");
+  write_text(metadata, bytes);
+  const std::vector<Difference> found = check(dir_ / "torch").differences;
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].file, metadata);
+  EXPECT_EQ(found[1].file, metadata);
+  EXPECT_FALSE(found[1].tensor.empty());
+}
+
+// Padding at the end of an array has no element, in the output or in the source.
+TEST_F(VerifyLostTest, DamagedPaddingHasNoPlace) {
+  const std::string source = dir_ / "model.safetensors";
+  SafetensorsBuilder().tensor("w", DType::u8, {101, 64}).write(source);
+  PlanOptions options;
+  options.mapping.scheme = "hf";
+  options.chunk_bytes = 60 * 64;
+  options.encoding.checksum = false;
+  make(source, "tree", options);
+  InspectOptions asked;
+  asked.pieces = true;
+  const StoredArray array = inspect(dir_ / "tree", asked, quiet_).checkpoint.arrays.at(0);
+  ASSERT_EQ(array.chunk, (Shape{51, 64}));
+  const StoredPiece& last = array.pieces.back();
+  const std::string file = join_path(dir_ / "tree", last.file);
+  std::string bytes = read_text(file);
+  const std::uint64_t at = last.range->begin + 50 * 64;
+  bytes.at(at) = static_cast<char>(bytes.at(at) ^ 1);
+  write_text(file, bytes);
+  const std::vector<Difference> found = check(dir_ / "tree", source).differences;
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].first, (Shape{101, 0}));
+  EXPECT_FALSE(found[0].out);
+  EXPECT_FALSE(found[0].source);
 }
 
 }  // namespace
