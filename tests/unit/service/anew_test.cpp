@@ -30,6 +30,21 @@ class AnewTest : public testing::Test {
     return run.out;
   }
 
+  // Reshards a tree of another program.
+  ConvertReport reshard_foreign(const std::vector<std::string>& names, const std::string& target,
+                                const std::string& out, const std::vector<std::string>& exclude) {
+    TorchCheckpoint torch;
+    for (const std::string& name : names)
+      torch.tensor(name, DType::u8, {4}).part({0}, {4}, "abcd", false);
+    torch.write(out + "-torch");
+    PlanOptions options;
+    options.target = target;
+    options.mapping.scheme = "hf";
+    options.mapping.exclude = exclude;
+    options.tree.same = true;
+    return hfshard::convert(out + "-torch", options, run_to(out), quiet_);
+  }
+
   TempDir dir_;
   Limits limits_ = small_limits();
   Reporter quiet_;
@@ -103,6 +118,44 @@ TEST_F(AnewTest, ADtypeLeavesTheNumbersOfAStateAsTheyAre) {
                                                   : DType::f16;
       EXPECT_EQ(array.dtype, wanted) << target << " " << array.name;
     }
+  }
+}
+
+// Only such a tree gets the empty node that MaxText looks for, and a step.
+TEST_F(AnewTest, AForeignTreeIsMaxTextsIfItHasItsParametersAndAStepOnly) {
+  const std::string norm = "params.params.decoder.decoder_norm.scale";
+  const std::pair<std::vector<std::string>, std::string> cases[] = {
+      {{norm, "step"}, "maxtext"},
+      {{norm}, "hf"},
+      {{"opt_state.mu.w", norm, "step"}, "hf"},
+      {{"step", "tok_embeddings.weight"}, "hf"},
+  };
+  for (const auto& [names, scheme] : cases) {
+    const std::string out = dir_ / ("out" + std::to_string(&names - &cases[0].first));
+    const ConvertReport report = reshard_foreign(names, "orbax", out, {});
+    EXPECT_EQ(report.plan.scheme, scheme) << names.back();
+    std::vector<std::string> kept;
+    for (const StoredArray& array : inspect(out, {}, quiet_).checkpoint.arrays)
+      kept.push_back(array.name);
+    EXPECT_EQ(kept, names);
+  }
+}
+
+TEST_F(AnewTest, NoLoaderIsNamedForATreeThatLacksAParameter) {
+  struct Case {
+    std::vector<std::string> names;
+    std::string target;
+  };
+  const Case cases[] = {
+      {{"params.params.decoder.decoder_norm.scale", "params.params.w.kernel", "step"}, "orbax"},
+      {{"layers.0.w.weight", "tok_embeddings.weight"}, "dcp"}};
+  for (const Case& item : cases) {
+    const std::string out = dir_ / item.target;
+    EXPECT_NE(reshard_foreign(item.names, item.target, out, {}).plan.load_path, "");
+    const PlanSummary part =
+        reshard_foreign(item.names, item.target, out + "-part", {"*.w.*"}).plan;
+    EXPECT_EQ(part.load_path, "") << item.target;
+    EXPECT_EQ(part.warnings.size(), 1U) << item.target;
   }
 }
 

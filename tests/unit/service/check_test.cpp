@@ -1,5 +1,6 @@
 #include "service/check.h"
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -66,6 +67,23 @@ TEST(CheckFamily, ABrokenExampleIsAProblemNotAnError) {
   EXPECT_TRUE(reports.back().problems.empty());
 }
 
+// A dialect has no layouts and no parts to choose.
+TEST(CheckFamily, ADialectIsCheckedOnce) {
+  for (const char* family : {"qwen3_moe", "gemma3"}) {
+    FamilyInfo info = family_info(family);
+    info.sizes = {{"good", info.example}};
+    std::multiset<std::string> dialects;
+    for (const CheckReport& report : check_built_in(info)) {
+      if (report.dialect.empty()) continue;
+      dialects.insert(report.dialect);
+      EXPECT_EQ(report.config, "example");
+      EXPECT_TRUE(report.with.empty());
+    }
+    EXPECT_TRUE(dialects.contains("modules")) << family;
+    for (const std::string& dialect : dialects) EXPECT_EQ(dialects.count(dialect), 1U) << dialect;
+  }
+}
+
 NameList names_of(const Catalog& catalog) {
   NameList out{"somewhere", catalog.config_text, {}};
   for (const TensorInfo& tensor : catalog.tensors) out.names.push_back(tensor.name);
@@ -122,10 +140,17 @@ TEST(CheckMapping, EveryStrangeAndEveryMissingTensorIsAProblem) {
   catalog.tensors.push_back(catalog.tensors.back());
   catalog.tensors.back().name = "zebra.weight";
   catalog.tensors.erase(catalog.tensors.begin());
-  std::set<std::string> named;
-  for (const CheckReport::Problem& problem : check_mapping(catalog, kNowhere, {}).problems)
-    named.insert(problem.tensor);
-  EXPECT_EQ(named, (std::set<std::string>{"lm_head.weight", "zebra.bias", "zebra.weight"}));
+  const auto problems_of = [](const CheckReport& report) {
+    std::multimap<std::string, std::string> out;
+    for (const CheckReport::Problem& problem : report.problems)
+      out.emplace(problem.tensor, problem.what);
+    return out;
+  };
+  const auto found = problems_of(check_mapping(catalog, kNowhere, {}));
+  EXPECT_EQ(found.size(), 3U);
+  for (const char* name : {"lm_head.weight", "zebra.bias", "zebra.weight"})
+    EXPECT_EQ(found.count(name), 1U) << name;
+  EXPECT_EQ(found, problems_of(check_mapping(names_of(catalog), {})));
 }
 
 TEST(CheckMapping, AWrongShapeIsAProblemWithItsRule) {
