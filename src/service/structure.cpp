@@ -227,7 +227,8 @@ void name_beyond_model(const Catalog& tree, CompiledModel& model) {
       others.erase(first_key(tree.tensors[source].name));
   }
   BeyondArrays found = beyond_arrays(*tree.structure, tree_extras(scheme).empty);
-  std::erase_if(found.nodes, [&](const std::string& node) { return others.contains(first_key(node)); });
+  std::erase_if(found.nodes,
+                [&](const std::string& node) { return others.contains(first_key(node)); });
   std::erase(found.custom_metadata, loader_options(scheme).stacked);  // the tree's shapes say it
   name_lost(found, model);
 }

@@ -112,6 +112,7 @@ std::vector<DeviceMesh> possible_meshes(const Parts& parts) {
 
 [[noreturn]] void throw_ambiguous(std::size_t ranks, const std::vector<DeviceMesh>& meshes) {
   std::vector<std::string> texts;
+  texts.reserve(meshes.size());
   for (const DeviceMesh& mesh : meshes) texts.push_back(text_of(mesh));
   throw Error(ErrorCode::unsupported,
               fmt::format("the files don't state the device mesh of their {} ranks; the meshes {} "

@@ -1,14 +1,10 @@
 #include "plan/compile/missing_layers.h"
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-
-#include "support/catch_error.h"
-#include "unit/service/names_of_modules.h"
 
 namespace hfshard {
 namespace {
@@ -54,23 +50,6 @@ TEST(MissingLayers, NamesWithoutLayersHaveNone) {
   EXPECT_EQ(missing_layers({"a", "b.weight"}, {"a"}), "");
   EXPECT_EQ(missing_layers({"layers.99999999999999999999.a"}, {"layers.99999999999999999999.a"}),
             "");
-}
-
-TEST(Complete, AnArrayThatTheModelLacksIsNamedAndCanBeLeftOut) {
-  Catalog tree = files_of("qwen3");
-  const std::string config = std::exchange(tree.config_text, {});
-  EXPECT_EQ(check_complete_tree(tree, config, {}).unchecked, "");
-  for (const char* name : {"zebra.a", "zebra.b"}) {
-    tree.tensors.push_back(tree.tensors.back());
-    tree.tensors.back().name = name;
-  }
-  MappingOptions options;
-  const Error error = catch_error([&] { check_complete_tree(tree, config, options); });
-  EXPECT_EQ(error.code(), ErrorCode::bad_input);
-  EXPECT_EQ(error.tensor(), "zebra.a");
-  options.exclude = {"zebra.*"};
-  EXPECT_EQ(check_complete_tree(tree, config, options).left_out_others,
-            (Names{"zebra.a", "zebra.b"}));
 }
 
 }  // namespace
