@@ -28,7 +28,7 @@ TEST(Inspect, AStepThatAwaitsItsFilesSaysHowToFetchThem) {
   Reporter quiet;
   PlanOptions options;
   options.mapping.scheme = "hf";
-  for (const std::uint64_t step : {0, 5}) {
+  for (const std::uint64_t step : {std::uint64_t{0}, std::uint64_t{5}}) {
     options.step = step;
     link(source, options, {}, to_output(dir / "out"), quiet);
   }
