@@ -18,10 +18,14 @@ fresh() { # PYTHON
 }
 for change in "c['vocab_size'] = 20" "c['vocab_size'] = 30" "del c['vocab_size']" "c['hidden_size'] = 30" "c['head_dim'] = 9" \
     "c['num_attention_heads'] = 3" "c['intermediate_size'] = 1 << 62" "c['hidden_size'] = 26.5" "c['num_hidden_layers'] = -1" \
-    "c['num_hidden_layers'] = 10**9"; do
+    "c['num_hidden_layers'] = 10**9" \
+    "c['num_hidden_layers'] = '3'" "c['num_hidden_layers'] = [3]" "c['tie_word_embeddings'] = 'no'"; do
   fresh "$change"
   show convert in out
 done
+echo "-- an optional part that is neither there nor away"
+example deepseek parts
+show convert parts out --option mtp=yes
 echo "-- a family with an inexact division"
 example gemma2 gemma
 set_config gemma "c.pop('head_dim', None); c['num_attention_heads'] = 7"

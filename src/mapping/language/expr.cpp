@@ -1,7 +1,11 @@
 #include "mapping/language/expr.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstddef>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,10 +18,20 @@
 namespace hfshard {
 namespace {
 
-std::string_view kind_of(const ExprValue& value) {
-  static constexpr std::string_view kKinds[] = {"absent", "a boolean", "an integer", "a real",
-                                                "a text"};
-  return kKinds[value.index()];
+// Returns a value as config.json has it.
+std::string shown_value(const ExprValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return quote(*text);
+  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
+  if (const auto* number = std::get_if<std::int64_t>(&value)) return std::to_string(*number);
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  return "absent";
+}
+
+// Returns whether an expression is only a key of config.json.
+bool is_key(std::string_view text) {
+  return !text.starts_with("option.") && std::ranges::all_of(text, [](char letter) {
+    return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_' || letter == '.';
+  });
 }
 
 class Evaluator {
@@ -34,13 +48,13 @@ class Evaluator {
       if (absent->option) return false;
       fail(absent->message);
     }
-    fail(fmt::format("expression {} needs a condition, not {}", text(), kind_of(of)));
+    fail_kind("true or false", of);
   }
 
   std::int64_t integer(const ExprValue& of) const {
     if (const auto* number = std::get_if<std::int64_t>(&of)) return *number;
     if (const auto* absent = std::get_if<Absent>(&of)) fail(absent->message);
-    fail(fmt::format("expression {} needs an integer, not {}", text(), kind_of(of)));
+    fail_kind("an integer", of);
   }
 
   std::string name_part(const ExprValue& of) const {
@@ -56,6 +70,14 @@ class Evaluator {
 
  private:
   std::string text() const { return quote(scope_.shown(tree_.text)); }
+
+  [[noreturn]] void fail_kind(std::string_view wanted, const ExprValue& of) const {
+    const std::string shown = scope_.shown(tree_.text);
+    fail(is_key(shown) ? fmt::format("{} in config.json is {}, and it must be {}", shown,
+                                     shown_value(of), wanted)
+                       : fmt::format("expression {} needs {}, not {}", quote(shown), wanted,
+                                     shown_value(of)));
+  }
 
   [[noreturn]] void fail(const std::string& sentence) const {
     throw Error(ErrorCode::bad_input, sentence).by_rule(tree_.pointer);
@@ -175,7 +197,8 @@ class Evaluator {
       }
     }
     if (a.index() != b.index()) {
-      fail(fmt::format("expression {} compares {} with {}", text(), kind_of(a), kind_of(b)));
+      fail(
+          fmt::format("expression {} compares {} with {}", text(), shown_value(a), shown_value(b)));
     }
     if (const auto* text = std::get_if<std::string>(&a)) return *text == std::get<std::string>(b);
     if (const auto* flag = std::get_if<bool>(&a)) return *flag == std::get<bool>(b);

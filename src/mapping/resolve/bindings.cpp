@@ -69,6 +69,15 @@ void check_vocab(const std::string& name, const std::string& value) {
   throw Error(ErrorCode::usage, wrong).hint("pass --vocab N");
 }
 
+// Checks an optional part, which is there or not.
+void check_part(const std::string& name, const std::string& value) {
+  if (std::ranges::find(kParts, name) == kParts.end() || value == "true" || value == "false")
+    return;
+  throw Error(ErrorCode::usage,
+              fmt::format("option {} needs true or false, not {}", quote(name), quote(value)))
+      .hint("pass --with " + name);
+}
+
 // Checks that codes are kept or decoded, as in every family with that choice.
 void check_codes(const std::string& name, const std::string& value) {
   if (name != kCodesOption || value == kKept || value == "decoded") return;
@@ -112,6 +121,7 @@ void check_options(const MappingTable& table, const Bindings::Options& options) 
   for (const auto& [name, value] : options) {
     if (std::ranges::find(table.options, name) != table.options.end()) {
       check_vocab(name, value);
+      check_part(name, value);
       check_codes(name, value);
       check_form(table, name, value);
       check_release(name, value);
@@ -314,6 +324,11 @@ void Bindings::push_loop(const LoopRule& loop) {
   for (const OpenLoop& open : loops_) most /= std::max<std::int64_t>(open.end - open.begin, 1);
   if (out.begin < 0 || out.end < out.begin || out.end - out.begin > most) {
     const std::string keys = keys_text(inputs_of(table_, loop.end));
+    if (out.begin == 0 && out.end < 0 && !keys.empty()) {
+      throw Error(ErrorCode::bad_input,
+                  fmt::format("{} gives {}, and it can't be negative", keys, out.end))
+          .by_rule(loop.end.pointer());
+    }
     throw Error(ErrorCode::bad_input,
                 fmt::format("{} numbers tensors from {} to {}, and hfshard can number at most {}",
                             keys.empty() ? "the mapping" : keys, out.begin, out.end, most))
