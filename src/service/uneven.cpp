@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "base/typed.h"
 
 namespace hfshard {
 namespace {
@@ -22,17 +23,14 @@ using Modules = std::map<std::uint64_t, Inner>;
 // Fewer modules, or modules with fewer tensors, often differ by design.
 constexpr std::size_t kFewestModules = 3;
 constexpr std::size_t kFewestTensors = 4;
-constexpr std::size_t kMostDigits = 9;
 
 // Adds a name to the modules of each number in it.
 void add(const std::string& name, std::map<std::string, Modules>& out) {
   std::size_t at = 0;
   for (const std::string& part : split(name, '.')) {
     const std::size_t end = at + part.size() + 1;
-    const bool is_number =
-        !part.empty() && part.size() <= kMostDigits && std::ranges::all_of(part, is_digit);
-    if (is_number && end < name.size())
-      out[name.substr(0, at)][std::stoull(part)].insert(name.substr(end));
+    const auto number = parse_whole(part);
+    if (number && end < name.size()) out[name.substr(0, at)][*number].insert(name.substr(end));
     at = end;
   }
 }

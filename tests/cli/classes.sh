@@ -9,6 +9,18 @@ said() { # COMMAND...: its notes and errors
 config() { # KEY VALUE: sets a key of in/config.json
   python3 -c 'import json, sys; c = json.load(open("in/config.json")); c[sys.argv[1]] = json.loads(sys.argv[2]); json.dump(c, open("in/config.json", "w"))' "$@"
 }
+edit() { # < PYTHON: changes the `header` and `payload` of in/model.safetensors
+  python3 -c '
+import json, struct, sys
+path = "in/model.safetensors"
+data = open(path, "rb").read()
+length = struct.unpack("<Q", data[:8])[0]
+names = {"header": json.loads(data[8 : 8 + length]), "payload": data[8 + length :]}
+exec(sys.stdin.read(), names)
+text = json.dumps(names["header"]).encode()
+text += b" " * (-len(text) % 8)
+open(path, "wb").write(struct.pack("<Q", len(text)) + text + names["payload"])'
+}
 fresh() {
   rm -rf in
   example "$1" in
@@ -40,19 +52,11 @@ said convert in out --to dcp --scheme torchtitan
 said convert in out --to safetensors
 echo "-- a vision tower with a hole"
 fresh qwen2_vl
-python3 - <<'P'
-import json, struct
-path = "in/model.safetensors"
-data = open(path, "rb").read()
-length = struct.unpack("<Q", data[:8])[0]
-header, payload = json.loads(data[8 : 8 + length]), data[8 + length :]
+edit <<'P'
 for block in range(4):
     for name in ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2"):
         header[f"visual.blocks.{block}.{name}.weight"] = {"dtype": "BF16", "shape": [1], "data_offsets": [len(payload), len(payload) + 2]}
         payload += b"\0\0"
-text = json.dumps(header).encode()
-text += b" " * (-len(text) % 8)
-open(path, "wb").write(struct.pack("<Q", len(text)) + text + payload)
 P
 said convert in out --to safetensors
 rename in/model.safetensors "None if 'blocks.2.mlp' in n else n"
@@ -65,24 +69,16 @@ said convert in out --prefix net. --exclude lm_head.weight
 said convert in out --prefix net. --include 'model.*'
 echo "-- sizes that can't be right together"
 fresh qwen3
-python3 - <<'P'
-import json, struct
-path = "in/model.safetensors"
-data = open(path, "rb").read()
-length = struct.unpack("<Q", data[:8])[0]
-header, payload = json.loads(data[8 : 8 + length]), data[8 + length :]
+edit <<'P'
 head = header["lm_head.weight"]
 row = 2 * head["shape"][1]
 begin, end = head["data_offsets"]
-gone = payload[:begin] + payload[end:] + payload[begin:end] + bytes(row)
+payload = payload[:begin] + payload[end:] + payload[begin:end] + bytes(row)
 for entry in header.values():
     if isinstance(entry.get("data_offsets"), list) and entry["data_offsets"][0] > begin:
         entry["data_offsets"] = [at - (end - begin) for at in entry["data_offsets"]]
 head["shape"][0] += 1
-head["data_offsets"] = [len(gone) - row - (end - begin), len(gone)]
-text = json.dumps(header).encode()
-text += b" " * (-len(text) % 8)
-open(path, "wb").write(struct.pack("<Q", len(text)) + text + gone)
+head["data_offsets"] = [len(payload) - row - (end - begin), len(payload)]
 P
 said convert in out
 config vocab_size 23

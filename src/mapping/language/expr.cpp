@@ -18,15 +18,6 @@
 namespace hfshard {
 namespace {
 
-// Returns a value as config.json has it.
-std::string shown_value(const ExprValue& value) {
-  if (const auto* text = std::get_if<std::string>(&value)) return quote(*text);
-  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
-  if (const auto* number = std::get_if<std::int64_t>(&value)) return std::to_string(*number);
-  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
-  return "absent";
-}
-
 // Returns whether an expression is only a key of config.json.
 bool is_key(std::string_view text) {
   return !text.starts_with("option.") && std::ranges::all_of(text, [](char letter) {
@@ -293,6 +284,14 @@ class Evaluator {
 };
 
 }  // namespace
+
+std::string shown_value(const ExprValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return quote(*text);
+  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
+  if (const auto* number = std::get_if<std::int64_t>(&value)) return std::to_string(*number);
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  return "absent";
+}
 
 Expr::Expr(std::string_view text, std::string_view pointer)
     : tree_(std::make_shared<const ExprTree>(parse_expr(text, pointer))) {}

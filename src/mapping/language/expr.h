@@ -20,6 +20,9 @@ struct Absent {
 
 using ExprValue = std::variant<Absent, bool, std::int64_t, double, std::string>;
 
+/// Returns a value as config.json has it, for errors.
+std::string shown_value(const ExprValue& value);
+
 /// Values for the names in an expression.
 class Scope {
  public:

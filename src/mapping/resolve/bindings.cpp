@@ -52,14 +52,6 @@ const Json* find_path(const Json& root, std::string_view path) {
   return find_keys(root, split(path, '.'), 0);
 }
 
-// Returns an expression's value that isn't an integer, as in config.json.
-std::string size_text(const ExprValue& value) {
-  if (const auto* text = std::get_if<std::string>(&value)) return quote(*text);
-  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
-  if (const auto* truth = std::get_if<bool>(&value)) return *truth ? "true" : "false";
-  return "no value";
-}
-
 // Checks that the vocabulary is a number of rows, as in every family.
 void check_vocab(const std::string& name, const std::string& value) {
   const auto rows = parse_whole(value);
@@ -303,8 +295,7 @@ std::uint64_t Bindings::extent(const std::string& dim) const {
     const std::string keys = keys_text(inputs_of(table_, dim));
     Error error(ErrorCode::bad_input,
                 fmt::format("a size must be a whole number of at least 0, and {} sets it to {}",
-                            keys.empty() ? "the mapping" : keys,
-                            number == nullptr ? size_text(found_value) : std::to_string(*number)));
+                            keys.empty() ? "the mapping" : keys, shown_value(found_value)));
     const std::string formula = spelled_out(table_, found->second.text());
     if (!keys.starts_with(formula + " ")) error.hint("the size is " + formula);
     throw error.by_rule(found->second.pointer());

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "base/typed.h"
 
 namespace hfshard {
 namespace {
@@ -19,11 +20,9 @@ namespace {
 using Layer = std::pair<std::string, std::uint64_t>;
 
 std::optional<Layer> layer_of(const std::string& name) {
-  constexpr std::size_t kMostDigits = 9;
   std::size_t at = 0;
   for (const std::string& part : split(name, '.')) {
-    if (!part.empty() && part.size() <= kMostDigits && std::ranges::all_of(part, is_digit))
-      return Layer{name.substr(0, at), std::stoull(part)};
+    if (const auto number = parse_whole(part)) return Layer{name.substr(0, at), *number};
     at += part.size() + 1;
   }
   return std::nullopt;
