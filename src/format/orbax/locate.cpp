@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
@@ -38,15 +38,6 @@ constexpr std::array<std::string_view, 4> kBesideModel = {
     "optimizer_state", "optimizer", "accumulated_metrics", "accumulated_grads"};
 
 bool has(const StorePath& directory, std::string_view name) { return (directory / name).exists(); }
-
-// Steps have plain decimal names: "0", "120"; neither "05" nor "step_5".
-std::optional<std::uint64_t> step_number(std::string_view name) {
-  if (name.empty() || (name.size() > 1 && name[0] == '0')) return std::nullopt;
-  std::uint64_t value = 0;
-  const auto result = std::from_chars(name.data(), name.data() + name.size(), value);
-  if (result.ec != std::errc() || result.ptr != name.data() + name.size()) return std::nullopt;
-  return value;
-}
 
 bool is_unfinished(std::string_view name) {
   return name.find(kUnfinished) != std::string_view::npos;
@@ -263,32 +254,27 @@ std::optional<StepName> step_name(std::string_view name) {
   return StepName{std::string(prefix), *number};
 }
 
-// Plain numbers always count, as for Orbax. A directory with another name must hold a step. Only
-// one kind of name counts: plain numbers, else those with the only prefix.
+// Numbers always count, as for Orbax, padded or not: a format of fixed length doesn't pad a number
+// that fills it, so 99999 can be 099999 next to 100000. A directory with another name must hold a
+// step. Only one kind of name counts: numbers, else those with the only prefix.
 std::vector<Found::Step> steps_below(const StorePath& root) {
   std::map<std::string, std::vector<Found::Step>> by_prefix;
-  std::vector<Found::Step> plain;
-  const auto add = [&](std::vector<Found::Step>& to, std::uint64_t number, const StorePath& at) {
-    to.push_back({number, at.name(), (at / kStepFile).is_file()});
-  };
   for (const std::string& name : root.list()) {
     const StorePath directory = root / name;
-    if (const auto number = step_number(name)) {
-      if (directory.is_directory()) add(plain, *number, directory);
-    } else if (const auto other = step_name(name); other && holds_step(directory)) {
-      add(by_prefix[other->prefix], other->number, directory);
-    }
+    const auto parts = step_name(name);
+    if (!parts || !(parts->prefix.empty() ? directory.is_directory() : holds_step(directory)))
+      continue;
+    by_prefix[parts->prefix].push_back(
+        {parts->number, directory.name(), (directory / kStepFile).is_file()});
   }
-  if (plain.empty()) {
-    const auto numbers = by_prefix.find("");
-    if (numbers != by_prefix.end()) {
-      plain = numbers->second;
-    } else if (by_prefix.size() == 1) {
-      plain = by_prefix.begin()->second;
-    }
-  }
-  std::ranges::sort(plain, {}, &Found::Step::number);
-  return plain;
+  if (by_prefix.empty() || (by_prefix.size() > 1 && !by_prefix.contains(""))) return {};
+  std::vector<Found::Step> out = std::move(by_prefix.begin()->second);  // "" comes first
+  // Of 5 and 005, the first to be found by its number is 5.
+  std::ranges::sort(out, [](const Found::Step& a, const Found::Step& b) {
+    return std::tuple(a.number, a.directory.size(), a.directory) <
+           std::tuple(b.number, b.directory.size(), b.directory);
+  });
+  return out;
 }
 
 // Returns the first few directories that hold steps, with any name.

@@ -16,7 +16,6 @@ TEST(OrbaxLocate, TheHighestStepIsByNumberAndOnlyDirectoriesCount) {
   make_item(dir / "10/items");
   EXPECT_EQ(locate(dir.path()).item, dir / "10/items");
   make_item(dir / "100/items");
-  make_item(dir / "0200/items");
   make_item(dir / "300x/items");
   make_item(dir / "step_400/items");
   write_text(dir / "500", "a file");
@@ -96,15 +95,32 @@ TEST(OrbaxLocate, StepsAreNamedAsOrbaxsNameFormatsDo) {
   };
   EXPECT_EQ(highest({"00000009", "00000100"}), "00000100/default");
   EXPECT_EQ(highest({"model_000003", "model_000012"}), "model_000012/default");
+  EXPECT_EQ(highest({"100", "099", "005"}), "100/default");
+  EXPECT_EQ(highest({"99", "0100"}), "0100/default");
   EXPECT_EQ(highest({"my_model_9", "my_model_10"}), "my_model_10/default");
   EXPECT_EQ(highest({"model_000003", "00000001"}), "00000001/default");
-  EXPECT_EQ(highest({"model_000003", "00000002", "1"}), "1/default");
+  EXPECT_EQ(highest({"model_000003", "00000002", "1"}), "00000002/default");
   for (const std::vector<std::string>& names :
        std::vector<std::vector<std::string>>{{"a_1", "b_2"}, {"a-1"}}) {
     const Error error = catch_error([&] { highest(names); });
     EXPECT_EQ(error.code(), ErrorCode::not_found);
     EXPECT_NE(error.hint_text().find(names[0]), std::string::npos);
   }
+}
+
+// A format with a fixed length pads only the numbers that don't fill it.
+TEST(OrbaxLocate, StepsArePaddedUpToAFixedLength) {
+  const TempDir dir;
+  for (const char* name : {"050", "099", "100", "1000"}) make_item(dir / name);
+  make_item(dir / "model_2000");
+  const auto found = find_checkpoint(dir.path());
+  ASSERT_TRUE(found);
+  std::vector<std::uint64_t> numbers;
+  for (const Found::Step& step : found->steps) numbers.push_back(step.number);
+  EXPECT_EQ(numbers, (std::vector<std::uint64_t>{50, 99, 100, 1000}));
+  EXPECT_EQ(locate(dir.path(), {99, ""}).item, dir / "099");
+  make_item(dir / "99");
+  EXPECT_EQ(locate(dir.path(), {99, ""}).item, dir / "99");
 }
 
 TEST(OrbaxLocate, AnItemKnowsItsStepByTheStepsOwnFile) {
