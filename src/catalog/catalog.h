@@ -72,6 +72,7 @@ struct MeshAxis {
 struct Beside {
   StorePath directory;
   std::vector<std::string> files;       ///< relative to it, sorted
+  std::vector<std::string> empty;       ///< directories without files, relative to it
   StorePath root;                       ///< the directory of all steps
   std::vector<std::string> root_files;  ///< relative to it, sorted
   Json attributes;                      ///< the format's own, opaque to others

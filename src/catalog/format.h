@@ -162,7 +162,7 @@ struct Choice {
   /// Open a checkpoint with missing or truncated data files. Reading their arrays fails. Arrays
   /// that nothing describes are in Catalog::lost.
   bool despite_loss = false;
-  bool usual_items = false;  ///< take the tree that loaders default to
+  bool usual_items = false;  ///< take the tree that loaders default to, or else the first
   /// Ignore the trees that trainers save in addition to a model, such as the optimizer's state.
   bool model_alone = false;
   FileGlobs files = {};  ///< selects one of several sets of weights
@@ -201,6 +201,8 @@ class Format {
                                                const Choice& /*choice*/) const {
     return {};
   }
+  /// Returns whether a place is itself a tree of arrays, rather than a directory of such trees.
+  virtual bool is_tree(const StorePath& path) const { return recognise(path).has_value(); }
   /// Returns whether a place is a step with named items.
   virtual bool has_items(const StorePath& /*path*/) const { return false; }
   /// Returns whether its arrays are plain pieces (TensorInfo::is_whole), which a run reads in

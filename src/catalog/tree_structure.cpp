@@ -200,9 +200,9 @@ std::uint64_t heap_bytes(const TreeStructure& structure) {
     return heap_bytes(entry.path) + heap_bytes(entry.ends) + heap_bytes(entry.type) +
            heap_bytes(entry.random_key);
   });
-  return out + heap_bytes(structure.shardings) + heap_bytes(structure.texts) +
-         heap_bytes(structure.attributes) + heap_bytes(structure.step) +
-         heap_bytes(structure.item) + heap_bytes(structure.rich_types);
+  return out + heap_bytes(structure.shardings) + heap_bytes(structure.mesh_axes) +
+         heap_bytes(structure.texts) + heap_bytes(structure.attributes) +
+         heap_bytes(structure.step) + heap_bytes(structure.item) + heap_bytes(structure.rich_types);
 }
 
 TreeStructure subtree(const TreeStructure& tree, std::string_view root) {
@@ -324,6 +324,7 @@ std::vector<StructureDifference> compare_structures(const TreeStructure& a,
 std::vector<std::string> custom_keys(const TreeStructure& tree) {
   std::set<std::string> out;
   const auto add = [&](const Json& object) {
+    if (!object.is_object()) out.insert(dump_json(object));
     if (!object.is_object()) return;
     for (const auto& [key, value] : object.as_object()) out.insert(key);
   };

@@ -49,6 +49,7 @@ std::string words_for(const TreeEntry& entry);
 struct TreeStructure {
   std::vector<TreeEntry> entries;                  ///< in the order in which the tree was written
   std::vector<std::string> shardings;              ///< in the words of the format, each once
+  std::vector<std::string> mesh_axes;              ///< of the meshes in `shardings`, sorted
   std::map<std::string, Json, std::less<>> texts;  ///< by path
   Json attributes;                                 ///< custom metadata of the tree, or null
   Json step;                                       ///< metadata of its step, or null

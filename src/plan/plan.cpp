@@ -302,6 +302,7 @@ Plan build_plan(std::shared_ptr<const Model> model, const PlanOptions& options,
   facts.options = options;
   facts.rules = parse_axis_rules(rules_text, options.rules_name);
   add_mesh_rules(model->leaves, facts.rules);
+  if (model->structure != nullptr) add_mesh_axes(model->structure->mesh_axes, facts.rules);
   for (const std::string& text : options.meshes)
     facts.meshes.push_back(parse_mesh(text, facts.rules));
   if (facts.meshes.empty() && !files.whole_arrays)

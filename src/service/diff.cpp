@@ -169,6 +169,64 @@ void note_configs(const DiffSide& a, const DiffSide& b, DiffResult& out) {
       fmt::format("not an array, but different: config.json ({})", quoted_list(keys)));
 }
 
+// Compares two opened trees, or models. Returns the other trees of both steps.
+std::vector<std::string> compare_sides(const DiffSide& a, const DiffSide& b,
+                                       const DiffOptions& options, const RunOptions& run,
+                                       Reporter& reporter, DiffResult& out) {
+  note_unreadable(a, reporter);
+  note_unreadable(b, reporter);
+  SidesTogether together = bring_together(a, b, options);
+  out.through = std::move(together.through);
+  out.notes = std::move(together.notes);
+  const auto wanted = [&](std::string_view name) { return is_wanted(options, name); };
+  std::vector<std::string> others = diff_objects(a, b, wanted, run, out);
+  note_configs(a, b, out);
+  const ModelPair pair =
+      pair_models(std::move(together.a), std::move(together.b), options.dtype_aware, wanted);
+  if (!a.other_item) check_any(pair, options, out);
+  DiffReport report(pair, a, b, out);
+  report.add_unlike();
+  const PairLayout layout(pair.left, pair.right, limits_of(run));
+  report.add_compared(compare_pair(layout, options.tolerance, run, reporter));
+  return others;
+}
+
+// Compares another tree of the steps. Its names follow its path in the step.
+void compare_other_tree(const DiffSide& step_a, const DiffSide& step_b, const std::string& tree,
+                        const DiffOptions& options, const RunOptions& run, Reporter& reporter,
+                        DiffResult& out) {
+  DiffResult found;
+  try {
+    const DiffSide a = open_other_tree(step_a, tree, options);
+    const DiffSide b = open_other_tree(step_b, tree, options);
+    out.a.tensors += a.catalog().tensors.size();
+    out.b.tensors += b.catalog().tensors.size();
+    compare_sides(a, b, options, run, reporter, found);
+  } catch (const Error& error) {  // nobody asked for this tree
+    if (error.code() != ErrorCode::unsupported) throw;
+    out.notes.push_back(fmt::format("not compared: {}: {}", tree, error.sentence()));
+    return;
+  }
+  const auto below = [&](const std::string& name) {
+    return name.empty() ? tree : join_path(tree, name);
+  };
+  for (TensorDiff& item : found.tensors) {
+    item.name = below(item.name);
+    out.tensors.push_back(std::move(item));
+  }
+  for (StructureDiff& item : found.structure) {
+    item.name = below(item.name);
+    out.structure.push_back(std::move(item));
+  }
+  for (const std::string& note : found.notes)
+    out.notes.push_back(fmt::format("{}: {}", tree, note));
+  out.compared_objects += found.compared_objects;
+  out.compared_tensors += found.compared_tensors;
+  out.compared_bytes += found.compared_bytes;
+  out.differing_tensors += found.differing_tensors;
+  out.differing_elements += found.differing_elements;
+}
+
 }  // namespace
 
 std::string_view to_string(TensorDiff::Kind kind) noexcept {
@@ -180,30 +238,19 @@ std::string_view to_string(TensorDiff::Kind kind) noexcept {
 DiffResult diff(const SourceName& a, const SourceName& b, const DiffOptions& options,
                 const RunOptions& run, Reporter& reporter) {
   const auto [named_a, named_b] = with_step(a, b, options.step);
-  const DiffSide side_a = open_side(named_a, options, reporter);
-  const DiffSide side_b = open_side(named_b, options, reporter);
-  note_unreadable(side_a, reporter);
-  note_unreadable(side_b, reporter);
+  const bool any_tree = !names_model(named_a) && !names_model(named_b);
+  const DiffSide side_a = open_side(named_a, options, any_tree, reporter);
+  const DiffSide side_b = open_side(named_b, options, any_tree, reporter);
   if (!options.items.empty() && !side_a.other_item && !side_b.other_item)
     throw Error(ErrorCode::usage,
                 "--items selects an item of a step, and neither checkpoint is a step")
         .hint("leave out --items");
-  SidesTogether together = bring_together(side_a, side_b, options);
   DiffResult out;
   out.a = described(side_a);
   out.b = described(side_b);
-  out.through = std::move(together.through);
-  out.notes = std::move(together.notes);
-  const auto wanted = [&](std::string_view name) { return is_wanted(options, name); };
-  diff_objects(side_a, side_b, wanted, run, out);
-  note_configs(side_a, side_b, out);
-  const ModelPair pair =
-      pair_models(std::move(together.a), std::move(together.b), options.dtype_aware, wanted);
-  check_any(pair, options, out);
-  DiffReport report(pair, side_a, side_b, out);
-  report.add_unlike();
-  const PairLayout layout(pair.left, pair.right, limits_of(run));
-  report.add_compared(compare_pair(layout, options.tolerance, run, reporter));
+  for (const std::string& tree : compare_sides(side_a, side_b, options, run, reporter, out))
+    compare_other_tree(side_a, side_b, tree, options, run, reporter, out);
+  std::ranges::stable_sort(out.structure, {}, &StructureDiff::name);
   return out;
 }
 

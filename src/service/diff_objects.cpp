@@ -211,7 +211,8 @@ void diff_keys(const DiffSide& a, const DiffSide& b,
 
 std::vector<std::string> items_beside(const DiffSide& side) {
   const Format* format = tree_format(side.place);
-  return format == nullptr ? std::vector<std::string>() : format->other_items(side.place, {});
+  return format == nullptr ? std::vector<std::string>()
+                           : format->other_items(side.place, side.choice);
 }
 
 // Returns files about the run in the root around the step, if the user names the root.
@@ -243,20 +244,30 @@ void diff_roots(const DiffSide& a, const DiffSide& b, DiffResult& out) {
 // google/orbax checkpoint/orbax/checkpoint/_src/path/atomicity.py.
 constexpr std::string_view kCommitFile = "commit_success.txt";
 
-// Returns the files of an item that isn't a tree of arrays, by their path in the step.
-std::vector<std::string> files_of_item(const DiffSide& side, const std::string& item) {
-  const Format* format = tree_format(side.place);
-  std::vector<std::string> out = format->beside(side.place, {}).files;
-  std::erase_if(out, [&](const std::string& file) {
-    const bool is_of_item = file == item || file.starts_with(item + "/");
-    return !is_of_item || entry_name(file) == kCommitFile;
-  });
-  return out;
-}
+// An item next to the compared tree, by paths in the step.
+struct ItemParts {
+  std::vector<std::string> trees;  // the item itself, or below it, as for a random key
+  std::vector<std::string> files;  // outside these trees
+};
 
-bool is_tree(const DiffSide& side, const std::string& item) {
-  const StorePath place = side.place / item;
-  return place.is_directory() && tree_format(place) != nullptr;
+ItemParts parts_of_item(const DiffSide& side, const std::string& item) {
+  ItemParts out;
+  const Format* format = tree_format(side.place);
+  for (const std::string& file : format->beside(side.place, side.choice).files) {
+    if (file != item && !file.starts_with(item + "/")) continue;
+    if (!out.trees.empty() && file.starts_with(out.trees.back() + "/")) continue;
+    std::string tree;
+    for (std::size_t end = item.size(); end < file.size() && tree.empty();
+         end = std::min(file.find('/', end + 1), file.size())) {
+      if (format->is_tree(side.place / file.substr(0, end))) tree = file.substr(0, end);
+    }
+    if (!tree.empty()) {
+      out.trees.push_back(std::move(tree));
+    } else if (entry_name(file) != kCommitFile) {
+      out.files.push_back(file);
+    }
+  }
+  return out;
 }
 
 // Returns whether two files have the same bytes, or are equal as JSON.
@@ -275,23 +286,27 @@ bool is_same_file(const StorePath& a, const StorePath& b, const RunOptions& run)
   }
 }
 
+// Adds to `trees` those of the item that both sides have.
 void diff_item(const DiffSide& a, const DiffSide& b, const std::string& item, const RunOptions& run,
-               DiffResult& out) {
-  const std::vector<std::string> in_a = files_of_item(a, item);
-  const std::vector<std::string> in_b = files_of_item(b, item);
-  if (in_a != in_b) {
+               std::vector<std::string>& trees, DiffResult& out) {
+  const ItemParts in_a = parts_of_item(a, item);
+  const ItemParts in_b = parts_of_item(b, item);
+  if (in_a.files != in_b.files || in_a.trees != in_b.trees) {
     out.structure.push_back({Kind::differs, item, "the item has other files"});
     return;
   }
-  for (const std::string& file : in_a) {
+  for (const std::string& file : in_a.files) {
     if (!is_same_file(a.place / file, b.place / file, run))
       out.structure.push_back({Kind::differs, file, "the files hold different bytes"});
   }
+  std::ranges::copy(in_a.trees, std::back_inserter(trees));
 }
 
-// Compares the items next to the compared trees. For other trees, only names are compared.
-void diff_items(const DiffSide& a, const DiffSide& b, const RunOptions& run, DiffResult& out) {
-  if (a.other_item || b.other_item) return;
+// Compares the items next to the compared trees, apart from their trees.
+std::vector<std::string> diff_items(const DiffSide& a, const DiffSide& b, const RunOptions& run,
+                                    DiffResult& out) {
+  std::vector<std::string> trees;
+  if (a.other_item || b.other_item) return trees;
   const std::vector<std::string> in_a = items_beside(a);
   const std::vector<std::string> in_b = items_beside(b);
   std::vector<std::string> both;
@@ -304,19 +319,8 @@ void diff_items(const DiffSide& a, const DiffSide& b, const RunOptions& run, Dif
   };
   add(in_a, Kind::only_a);
   add(in_b, Kind::only_b);
-  std::vector<std::string> trees;
-  for (const std::string& item : both) {
-    if (is_tree(a, item) || is_tree(b, item)) {
-      trees.push_back(item);
-    } else {
-      diff_item(a, b, item, run, out);
-    }
-  }
-  if (trees.empty()) return;
-  out.notes.push_back(
-      fmt::format("not compared: the other {} {} of the step; --items NAME "
-                  "compares one",
-                  trees.size() == 1 ? "tree" : "trees", join(trees, ", ")));
+  for (const std::string& item : both) diff_item(a, b, item, run, trees, out);
+  return trees;
 }
 
 }  // namespace
@@ -335,9 +339,9 @@ std::string_view to_string(StructureDiff::Kind kind) noexcept {
   return "only_b";
 }
 
-void diff_objects(const DiffSide& a, const DiffSide& b,
-                  const std::function<bool(std::string_view)>& is_wanted, const RunOptions& run,
-                  DiffResult& out) {
+std::vector<std::string> diff_objects(const DiffSide& a, const DiffSide& b,
+                                      const std::function<bool(std::string_view)>& is_wanted,
+                                      const RunOptions& run, DiffResult& out) {
   const bool alike = out.through.empty() && !a.is_model && !b.is_model &&
                      a.catalog().wording.kind == b.catalog().wording.kind;
   if (!alike) {
@@ -346,14 +350,14 @@ void diff_objects(const DiffSide& a, const DiffSide& b,
     note_structure(a, b, "A", out);
     note_structure(b, a, "B", out);
     if (out.through.empty() && !a.is_model && !b.is_model) diff_keys(a, b, is_wanted, out);
-    return;
+    return {};
   }
   ObjectDiffer(a, b, run, out).run(is_wanted);
   diff_nested(a.catalog(), b.catalog(), is_wanted, out);
   diff_trees(a, b, is_wanted, out);
-  diff_items(a, b, run, out);
+  std::vector<std::string> trees = diff_items(a, b, run, out);
   diff_roots(a, b, out);
-  std::ranges::stable_sort(out.structure, {}, &StructureDiff::name);
+  return trees;
 }
 
 }  // namespace hfshard

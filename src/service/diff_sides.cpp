@@ -433,7 +433,27 @@ std::optional<SidesTogether> two_kinds_of_codes(const DiffSide& a, const DiffSid
 
 }  // namespace
 
-DiffSide open_side(const SourceName& named, const DiffOptions& options, Reporter& reporter) {
+namespace {
+
+// Opens the tree of a side. `step`: where hfshard's record of the files is.
+void open_tree_of(const std::string& step, const DiffOptions& options, DiffSide& side) {
+  std::shared_ptr<const Checkpoint> opened = open_remains(
+      [&](bool despite_loss) {
+        Choice choice = side.choice;
+        choice.despite_loss = despite_loss;
+        choice.without = options.exclude;
+        return open_checkpoint(side.place, choice);
+      },
+      step);
+  side.checkpoint = std::make_shared<TreeSource>(std::move(opened), side.place, std::string());
+}
+
+}  // namespace
+
+bool names_model(const SourceName& name) { return is_model_place(find_place(in_run(name))); }
+
+DiffSide open_side(const SourceName& named, const DiffOptions& options, bool any_tree,
+                   Reporter& reporter) {
   const SourceName name = in_run(named);
   refuse_unfinished(name.text, reporter);
   DiffSide out;
@@ -455,14 +475,19 @@ DiffSide open_side(const SourceName& named, const DiffOptions& options, Reporter
       reporter.note(fmt::format("{}: {}", name.text, notes[i]));
     return out;
   }
-  std::shared_ptr<const Checkpoint> opened = open_remains(
-      [&](bool despite_loss) {
-        Choice choice{std::nullopt, out.other_item ? tree : "", despite_loss};
-        choice.without = options.exclude;
-        return open_checkpoint(out.place, choice);
-      },
-      step_directory(out.taken ? out.place.name() : name.text));
-  out.checkpoint = std::make_shared<TreeSource>(std::move(opened), out.place, std::string());
+  if (out.other_item) out.choice.items = tree;
+  out.choice.usual_items = any_tree;
+  open_tree_of(step_directory(out.taken ? out.place.name() : name.text), options, out);
+  return out;
+}
+
+DiffSide open_other_tree(const DiffSide& side, const std::string& tree,
+                         const DiffOptions& options) {
+  DiffSide out;
+  out.place = side.place / tree;
+  out.text = out.place.text();
+  out.other_item = true;
+  open_tree_of(step_directory(side.place.name()), options, out);
   return out;
 }
 

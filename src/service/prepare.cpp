@@ -1,6 +1,7 @@
 #include "service/prepare.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,6 +56,32 @@ void note_uncut(const PlanOptions& options, const Limits& limits, CompiledModel&
       count == 1 ? "1 array" : fmt::format("{} arrays", count),
       count == 1 ? quote(first) : fmt::format("such as {}", quote(first)),
       options.tree.config_text ? "" : ", or --config DIR for a model"));
+}
+
+// Says which arrays were sharded on axes that --mesh doesn't have.
+void note_unsharded(const PlanOptions& options, CompiledModel& model) {
+  if (options.meshes.empty() || !options.tree.same) return;
+  std::set<std::string> given;
+  for (const std::string& axis : split(options.meshes.front(), ','))
+    given.insert(axis.substr(0, axis.find('=')));
+  std::set<std::string> missing;
+  std::vector<std::string> arrays;
+  for (const Leaf& leaf : model.leaves) {
+    std::set<std::string> axes;
+    for (const std::string& axis : leaf.axes)
+      for (std::string& name : mesh_axes_of(axis)) axes.insert(std::move(name));
+    const auto is_given = [&](const std::string& name) { return given.contains(name); };
+    if (axes.empty() || std::ranges::any_of(axes, is_given)) continue;
+    arrays.push_back(leaf.name);
+    missing.merge(axes);
+  }
+  if (arrays.empty()) return;
+  model.notes.push_back(fmt::format(
+      "--mesh doesn't shard {}{}: in the source, {} sharded on {}, so add {} to --mesh, or pass "
+      "--axes",
+      arrays.size() == 1 ? "" : fmt::format("{} arrays, such as ", arrays.size()),
+      quote(arrays.front()), arrays.size() == 1 ? "it is" : "they are",
+      quoted_list({missing.begin(), missing.end()}), missing.size() == 1 ? "it" : "one"));
 }
 
 // Refuses an option that has no effect on a format. An empty `why` means that it has one.
@@ -144,6 +171,7 @@ Plan make_plan(const StorePath& source, const PlanOptions& options, const Format
   if (options.mapping.scheme == "hf" && options.rules_text) name_dims(model);
   if (!options.rules_text) take_axis_rules(files, model);
   note_uncut(options, limits, model);
+  note_unsharded(options, model);
   choose_objects(opened.checkpoint->catalog(), options.mapping, target, model);
   const bool is_model = options.mapping.scheme == "hf" && !options.tree.same;
   if (files.whole_arrays || is_model)

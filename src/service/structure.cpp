@@ -195,7 +195,10 @@ BeyondArrays beyond_arrays(const TreeStructure& tree, const std::string& known_e
 namespace {
 
 void add_note(std::string_view what, const std::vector<std::string>& names, CompiledModel& model) {
-  if (!names.empty()) model.notes.push_back(fmt::format("{} {}", what, quoted_list(names)));
+  if (names.empty()) return;
+  std::string note = fmt::format("{} {}", what, quoted_list(names));
+  if (std::ranges::find(model.notes, note) == model.notes.end())
+    model.notes.push_back(std::move(note));
 }
 
 void name_lost(const BeyondArrays& found, CompiledModel& model) {
@@ -218,7 +221,7 @@ void name_left_out(const std::string& known_empty, bool is_recorded, CompiledMod
 }
 
 void name_beyond_model(const Catalog& tree, CompiledModel& model) {
-  if (tree.structure == nullptr) return;
+  if (tree.structure == nullptr || model.structure != nullptr) return;  // the output keeps it
   const std::string scheme = MappingOptions().scheme;
   std::set<std::string> others;  // have arrays, and none of the model
   for (const TensorInfo& array : tree.tensors) others.insert(first_key(array.name));
@@ -238,11 +241,11 @@ void keep_beside(Beside beside, TreeSource& tree, CompiledModel& model) {
   std::erase_if(beside.files, [](const std::string& name) {
     return name == kManifestName || name == kOriginName;
   });
+  std::set<std::string> items;
+  for (const auto* names : {&beside.files, &beside.empty})
+    for (const std::string& name : *names) items.insert(name.substr(0, name.find('/')));
   std::vector<std::string> tops = beside.root_files;
-  for (const std::string& name : beside.files) {
-    const std::string top = name.substr(0, name.find('/'));
-    if (tops.empty() || tops.back() != top) tops.push_back(top);
-  }
+  std::ranges::copy(items, std::back_inserter(tops));
   model.notes.push_back(tops.empty() ? "the tree is the step's only item"
                                      : "copied unchanged: " + join(tops, ", "));
   tree.keep(std::move(beside));

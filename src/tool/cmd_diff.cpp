@@ -329,7 +329,7 @@ int run_diff(const Session& session, const DiffFlags& flags) {
   options.config_text = tree.config_text;
   options.config_name = tree.config_name;
   options.step = tree.step;
-  options.items = flags.items;
+  if (flags.items != "all") options.items = flags.items;  // all are compared without it
   run.stop = &watch_interrupts();
   std::error_code unknown;
   const bool of_a = !std::filesystem::exists(flags.a, unknown);

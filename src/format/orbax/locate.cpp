@@ -29,6 +29,9 @@ constexpr std::string_view kProcessDirectory = "ocdbt.process_";
 // Names the item that is being deleted. It is the last file that Orbax deletes. Source:
 // google/orbax checkpoint/orbax/checkpoint/experimental/v1/_src/deletion/metadata.py (0.12.8).
 constexpr std::string_view kDeletionFile = "_CHECKPOINT_DELETION";
+// Marks a step of Orbax's v1 interface, which also loads steps without it. Source: google/orbax
+// checkpoint/orbax/checkpoint/experimental/v1/_src/layout/checkpoint_layout.py (0.12.8).
+constexpr std::string_view kMarkFile = "orbax.checkpoint";
 constexpr std::string_view kRootDirectory = "metadata";
 constexpr std::string_view kRootFile = "_ROOT_METADATA";
 // Trees that trainers save next to a model. Sources: AI-Hypercomputer/maxtext src/maxtext/
@@ -161,10 +164,11 @@ std::vector<std::string> items_below(const StorePath& step) {
   return out;
 }
 
-// Finds a tree by the names that MaxText, Tunix and Orbax's interfaces use.
+// Finds a tree by the names that MaxText, Tunix and Orbax's interfaces use, and by those that
+// users give to models.
 std::optional<StorePath> usual_item(const StorePath& step) {
-  constexpr std::array<std::string_view, 5> kUsual = {kItemDirectory, "state", "default", "params",
-                                                      "model_params"};
+  constexpr std::array<std::string_view, 7> kUsual = {
+      kItemDirectory, "state", "default", "params", "model_params", "train_state", "model"};
   for (const std::string_view name : kUsual) {
     if ((step / name).is_directory() && !is_being_deleted(step / name)) return step / name;
   }
@@ -183,18 +187,22 @@ StorePath item_of_step(const StorePath& step, const Choice& choice) {
     if ((step / wanted).is_directory()) {
       error = Error(ErrorCode::not_found,
                     fmt::format("the item {} doesn't hold arrays", quote(wanted)));
-      error.in_file((step / wanted).text()).hint("run reshard --items all to copy it");
+      error.in_file((step / wanted).text())
+          .hint(
+              "leave out --items: diff then compares all items, and reshard --items all copies "
+              "them");
     } else if (!names.empty()) {
       error.hint(there_are(names));
     }
     throw error;
   }
-  if (names.size() > 1 && choice.model_alone) {
+  const auto leave_out_beside = [&] {
     const auto is_beside = [](const std::string& name) {
       return std::ranges::find(kBesideModel, name) != kBesideModel.end();
     };
     if (!std::ranges::all_of(names, is_beside)) std::erase_if(names, is_beside);
-  }
+  };
+  if (choice.model_alone) leave_out_beside();
   if (names.size() == 1) return step / names[0];
   // A step by hfshard has one main tree. The others are copies.
   if (const Stated ours = plan_of(step);
@@ -206,6 +214,10 @@ StorePath item_of_step(const StorePath& step, const Choice& choice) {
   }
   if (names.empty())
     throw Error(ErrorCode::not_found, "a step directory without items").in_file(step.text());
+  if (choice.usual_items) {
+    leave_out_beside();
+    return step / names[0];
+  }
   throw Error(ErrorCode::bad_input,
               fmt::format("the step has {} items: {}", names.size(), join(names, ", ")))
       .in_file(step.text())
@@ -254,16 +266,22 @@ std::optional<StepName> step_name(std::string_view name) {
   return StepName{std::string(prefix), *number};
 }
 
-// Numbers always count, as for Orbax, padded or not: a format of fixed length doesn't pad a number
-// that fills it, so 99999 can be 099999 next to 100000. A directory with another name must hold a
-// step. Only one kind of name counts: numbers, else those with the only prefix.
+// Returns whether a directory is a step by its name and contents. Plain numbers always count, as for
+// Orbax. A padded one can also be empty.
+bool counts_as_step(const StorePath& path, const StepName& name) {
+  const bool is_plain = name.prefix.empty() && entry_name(path.name()) == std::to_string(name.number);
+  if (is_plain) return path.is_directory();
+  return holds_step(path) || (name.prefix.empty() && is_open(path) && path.list().empty());
+}
+
+// Only one kind of name counts: numbers, else those with the only prefix. Padded numbers are of the
+// same kind, since a format of fixed length doesn't pad a number that fills it: 099999, 100000.
 std::vector<Found::Step> steps_below(const StorePath& root) {
   std::map<std::string, std::vector<Found::Step>> by_prefix;
   for (const std::string& name : root.list()) {
     const StorePath directory = root / name;
     const auto parts = step_name(name);
-    if (!parts || !(parts->prefix.empty() ? directory.is_directory() : holds_step(directory)))
-      continue;
+    if (!parts || !counts_as_step(directory, *parts)) continue;
     by_prefix[parts->prefix].push_back(
         {parts->number, directory.name(), (directory / kStepFile).is_file()});
   }
@@ -332,15 +350,16 @@ bool looks_like_orbax(const StorePath& path) {
   });
 }
 
-// Adds a file, or all files below a directory. `name` is its path below `root`. Throws: bad_input
-// (neither a file nor a directory), io.
-void add_files(const StorePath& root, const std::string& name, std::vector<std::string>& out) {
-  const StorePath path = root / name;
+// Adds a file, or a directory with all that is below it. `name` is its path below the step. Throws:
+// bad_input (neither a file nor a directory), io.
+void add_entry(const std::string& name, Beside& out) {
+  const StorePath path = out.directory / name;
   if (path.is_file()) {
-    out.push_back(name);
+    out.files.push_back(name);
   } else if (path.is_directory()) {
-    for (const std::string& below : path.list())
-      add_files(root, fmt::format("{}/{}", name, below), out);
+    const std::vector<std::string> names = path.list();
+    if (names.empty()) out.empty.push_back(name);
+    for (const std::string& below : names) add_entry(fmt::format("{}/{}", name, below), out);
   } else {
     throw Error(ErrorCode::bad_input, "neither a file nor a directory, so hfshard can't copy it")
         .in_file(path.text());
@@ -401,15 +420,17 @@ Beside find_beside(const StorePath& path, const Choice& choice) {
   const Location at = locate(path, choice);
   Beside out;
   if (!at.step) return out;
-  out.root = at.step->parent();
+  // The step of an item is ITEM/.. then.
+  const bool is_below = entry_name(at.step->name()) == "..";
+  out.root = is_below ? *at.step / ".." : at.step->parent();
   out.root_files = find_root_files(out.root);
   if (at.item == *at.step) return out;
   out.directory = *at.step;
   const std::optional<std::string> deleted = being_deleted(*at.step);
   for (const std::string& name : at.step->list()) {
-    if (*at.step / name == at.item || name == kStepFile || name == kCommitFile) continue;
+    if (name == entry_name(at.item.name()) || name == kStepFile || name == kCommitFile) continue;
     if (name == kDeletionFile || name == deleted) continue;
-    add_files(*at.step, name, out.files);
+    add_entry(name, out);
   }
   if (!has(*at.step, kStepFile)) return out;
   const StorePath metadata = *at.step / kStepFile;
@@ -435,6 +456,8 @@ std::vector<std::string> find_root_files(const StorePath& root) {
   return {name};
 }
 
+bool is_item_place(const StorePath& path) { return path.is_directory() && is_item(path); }
+
 bool is_step_with_items(const StorePath& path) {
   return path.is_directory() && !is_item(path) && !items_below(path).empty();
 }
@@ -447,7 +470,7 @@ std::vector<std::string> find_other_items(const StorePath& path, const Choice& c
   for (const std::string& name : at.step->list()) {
     const StorePath below = *at.step / name;
     const bool is_known = name == kStepFile || name == kCommitFile || name == kDeletionFile ||
-                          name.starts_with(kRecordPrefix);
+                          name == kMarkFile || name.starts_with(kRecordPrefix);
     if (!(below == at.item) && name != deleted && !is_unfinished(name) && !is_known &&
         (below.is_file() || is_open(below)))
       out.push_back(name);

@@ -214,6 +214,15 @@ Json step_metadata(const TreeSpec& tree) {
   return out;
 }
 
+// Returns what the tree's file says. Orbax takes any JSON value there. One that isn't an object has
+// no place for hfshard's member, which then is only in the step's file.
+const Json& tree_custom_metadata(const TreeSpec& tree) {
+  const auto& structure = tree.structure;
+  const bool is_other = structure != nullptr && !structure->attributes.is_null() &&
+                        !structure->attributes.is_object();
+  return is_other ? structure->attributes : tree.custom_metadata;
+}
+
 void check_tree(const TreeSpec& tree) {
   HFSHARD_CHECK(tree.leaves != nullptr && tree.grids != nullptr);
   HFSHARD_CHECK(tree.leaves->size() == tree.grids->size());
@@ -317,7 +326,7 @@ void write_tree_metadata(const TreeSpec& tree, const ByteSink& sink) {
   }
   if (!tree.extras.empty.empty()) put(tree_entry({tree.extras.empty}, "Dict", true));
   out.put("},\"use_ocdbt\":true,\"use_zarr3\":true,\"store_array_data_equal_to_fill_value\":true");
-  out.put(",\"custom_metadata\":" + dump_json(tree.custom_metadata));
+  out.put(",\"custom_metadata\":" + dump_json(tree_custom_metadata(tree)));
   if (tree.structure != nullptr && !tree.structure->rich_types.empty())
     out.put(",\"value_metadata_tree\":" + dump_json(Json(tree.structure->rich_types)));
   out.put("}");

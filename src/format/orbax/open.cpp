@@ -88,7 +88,8 @@ Cut cut_of(const zarr::Array& array) {
 // Returns the program or Orbax class that wrote a checkpoint. The class is the one for the whole
 // step, or that of the item.
 std::string writer_of(const Json& attributes, const Json& step, const std::string& item) {
-  const Json* ours = attributes.find("hfshard");
+  const Json* custom = attributes.is_object() ? &attributes : step.find("custom_metadata");
+  const Json* ours = custom != nullptr ? custom->find("hfshard") : nullptr;
   const Json* version = ours != nullptr ? ours->find("version") : nullptr;
   if (version != nullptr && version->is_string()) return "hfshard " + version->as_string();
   const Json* handler = step.find("item_handlers");

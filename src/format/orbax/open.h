@@ -42,6 +42,9 @@ Beside find_beside(const StorePath& path, const Choice& choice);
 /// _src/metadata/checkpoint.py (0.12.8).
 std::vector<std::string> find_root_files(const StorePath& root);
 
+/// Returns whether a directory is itself a tree of arrays.
+bool is_item_place(const StorePath& path);
+
 /// Returns whether a directory is a step with named trees.
 bool is_step_with_items(const StorePath& path);
 

@@ -48,6 +48,7 @@ class OrbaxFormat final : public Format {
     return find_root_files(root);
   }
 
+  bool is_tree(const StorePath& path) const override { return is_item_place(path); }
   bool has_items(const StorePath& path) const override { return is_step_with_items(path); }
 
   bool writes() const override { return true; }

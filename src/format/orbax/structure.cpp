@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -94,8 +95,26 @@ std::shared_ptr<TreeStructure> read_structure(const Location& at, Tree& tree, Js
   return out;
 }
 
+namespace {
+
+// Adds the axes of a sharding's mesh. One that isn't understood names none.
+void add_mesh_axes(const std::string& text, std::set<std::string>& names) {
+  try {
+    const Json* axes = nullptr;
+    const Json json = parse_json(text, kShardingFile);
+    if (json.is_object()) axes = json.find("axis_names");
+    if (axes == nullptr || !axes->is_array()) return;
+    for (const Json& axis : axes->as_array())
+      if (axis.is_string()) names.insert(axis.as_string());
+  } catch (const Error&) {  // read_shardings says so
+  }
+}
+
+}  // namespace
+
 void add_shardings(const Json& json, TreeStructure& structure) {
   if (!json.is_object()) return;
+  std::set<std::string> axes;
   const ByName arrays = arrays_by_name(structure);
   std::map<std::string, std::uint32_t> numbers;
   for (const auto& [key, value] : json.as_object()) {
@@ -105,8 +124,10 @@ void add_shardings(const Json& json, TreeStructure& structure) {
     const auto [number, fresh] = numbers.try_emplace(
         value.as_string(), static_cast<std::uint32_t>(structure.shardings.size()));
     if (fresh) structure.shardings.push_back(value.as_string());
+    if (fresh) add_mesh_axes(value.as_string(), axes);
     array->second->sharding = number->second;
   }
+  structure.mesh_axes.assign(axes.begin(), axes.end());
 }
 
 }  // namespace hfshard::format::orbax

@@ -151,7 +151,9 @@ bool ModelBuilder::has_objects() const {
 
 CompiledModel ModelBuilder::finish() {
   if (catalog_.tensors.empty() && !has_objects()) {
-    throw Error(ErrorCode::bad_input, "the checkpoint has no arrays").in_file(catalog_.location);
+    throw Error(ErrorCode::bad_input, "the checkpoint has no arrays")
+        .in_file(catalog_.location)
+        .hint("copy the directory: nothing in it depends on a mesh or a dtype");
   }
   if (model_.leaves.empty() && !has_objects()) {
     throw Error(ErrorCode::bad_input, "nothing is left to write: no rule has a tensor")

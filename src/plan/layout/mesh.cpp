@@ -59,6 +59,10 @@ void add_mesh_rules(const std::vector<Leaf>& leaves, AxisRules& rules) {
   }
 }
 
+void add_mesh_axes(const std::vector<std::string>& axes, AxisRules& rules) {
+  for (const std::string& axis : axes) rules.rules.push_back({"", {axis}});
+}
+
 namespace {
 
 Mesh::Axis parse_mesh_axis(const std::string& part, std::string_view whole,

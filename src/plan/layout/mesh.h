@@ -37,6 +37,9 @@ AxisRules parse_axis_rules(std::string_view text, std::string_view name);
 /// Adds a rule for each axis of the leaves whose name is its place on a mesh (axis_on_mesh).
 void add_mesh_rules(const std::vector<Leaf>& leaves, AxisRules& rules);
 
+/// Lets a mesh have more axes, which shard nothing by themselves.
+void add_mesh_axes(const std::vector<std::string>& axes, AxisRules& rules);
+
 /// Parses `fsdp=16,expert=2`. Throws: usage for an unknown or repeated axis (with similar names), a
 /// size of zero.
 Mesh parse_mesh(std::string_view text, const AxisRules& rules);

@@ -185,6 +185,7 @@ void copy_files(const StorePath& from, const std::vector<std::string>& names,
 void copy_beside(const Plan& plan, const RunOptions& options, const OutPaths& paths) {
   const Beside& beside = plan.catalog().beside;
   copy_files(beside.directory, beside.files, paths.step, options);
+  for (const std::string& name : beside.empty) make_directories(join_path(paths.step, name));
   copy_files(beside.root, beside.root_files, paths.tree, options);
 }
 

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "bytes/local/files.h"
 #include "format/orbax/open.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
@@ -119,6 +120,9 @@ TEST(OrbaxLocate, StepsArePaddedUpToAFixedLength) {
   for (const Found::Step& step : found->steps) numbers.push_back(step.number);
   EXPECT_EQ(numbers, (std::vector<std::uint64_t>{50, 99, 100, 1000}));
   EXPECT_EQ(locate(dir.path(), {99, ""}).item, dir / "099");
+  make_directories(dir / "0900");  // of a run that died
+  write_text(dir / "0800/x", "");  // not a step
+  EXPECT_EQ(find_checkpoint(dir.path())->steps.size(), 5U);
   make_item(dir / "99");
   EXPECT_EQ(locate(dir.path(), {99, ""}).item, dir / "99");
 }

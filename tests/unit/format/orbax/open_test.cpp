@@ -180,9 +180,10 @@ TEST(OrbaxRecognise, SaysWhichStepIsMeantAndWhoPublishedIt) {
   write_text(dir / "10/items/manifest.ocdbt", "");
   write_text(dir / "011/items/manifest.ocdbt", "");
   const Found root = orbax_format().recognise(dir.path()).value();
-  EXPECT_EQ(root.directory, dir / "10");
+  EXPECT_EQ(root.directory, dir / "011");
   EXPECT_EQ(root.plan_id, "");
-  const std::vector<Found::Step> steps{{9, dir / "9", true}, {10, dir / "10", false}};
+  const std::vector<Found::Step> steps{
+      {9, dir / "9", true}, {10, dir / "10", false}, {11, dir / "011", false}};
   EXPECT_EQ(root.steps, steps);
   for (const std::string& place : {dir / "9", dir / "9/items"}) {
     const Found step = orbax_format().recognise(place).value();
