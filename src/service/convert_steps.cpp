@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -196,6 +197,20 @@ void check_disk(const std::vector<Chosen>& steps, const std::string& out) {
       .hint("free some space, or pass fewer steps; hfshard has written nothing");
 }
 
+// Names what the root has besides steps and what a run with all items copies.
+void note_others(const Recognised& root, const StorePath& place, Reporter& reporter) {
+  std::set<std::string> known;
+  for (const Found::Step& step : root.found.steps) known.insert(entry_name(step.directory));
+  for (const std::string& file : root.format->root_files(place))
+    known.insert(file.substr(0, file.find('/')));
+  std::vector<std::string> others = place.list();
+  std::erase_if(others, [&](const std::string& name) { return known.contains(name); });
+  std::ranges::sort(others);
+  if (others.empty()) return;
+  reporter.note(fmt::format("left in {}, because hfshard reads only its steps: {}", place.text(),
+                            quoted_list(others)));
+}
+
 }  // namespace
 
 std::vector<ConvertReport> convert_steps(const SourceName& source, const PlanOptions& options,
@@ -215,8 +230,10 @@ std::vector<ConvertReport> convert_steps(const SourceName& source, const PlanOpt
   all.reserve(chosen.size());
   for (const Found::Step& step : chosen) all.push_back(prepare(place, wanted, run, step));
   check_disk(all, run.out);
+  const auto recognised = recognise(place);
+  if (wanted.tree.all_items) note_others(*recognised, place, reporter);
   std::stable_partition(all.begin(), all.end(), [](const Chosen& each) { return each.staged; });
-  const std::vector<std::uint64_t> numbers = numbers_of(recognise(place)->found.steps);
+  const std::vector<std::uint64_t> numbers = numbers_of(recognised->found.steps);
   std::vector<ConvertReport> out;
   for (Chosen& each : all) {
     ConvertReport report = each.report.run.already_done

@@ -12,6 +12,7 @@
 #include "plan/pair_layout.h"
 #include "run/check/compare.h"
 #include "service/diff_objects.h"
+#include "service/diff_open.h"
 #include "service/diff_sides.h"
 #include "service/element_place.h"
 #include "service/place.h"

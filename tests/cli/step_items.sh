@@ -30,6 +30,9 @@ shown inspect run --summary
 shown reshard run out --steps all
 ls out
 shown reshard run one --step 99
+echo {} >run/config.json
+cp -r tree/0 run/model_7
+shown reshard run last --steps -1 --items all
 mkdir run/2000
 shown reshard run two
 

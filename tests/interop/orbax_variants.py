@@ -691,6 +691,13 @@ def check_sharding(tool):
     save_tree(flat, {"a": put(noise((6, 4, 2)), None, "b"), "z": {"cut": put(noise((8, 6)), "a", "b")}})
     plan = tool.json("reshard", flat, tool.path("never"), "--root", "z", "--mesh", "a=2,b=3", *small)
     tool.expect({leaf["path"]: leaf["shard"] for leaf in plan["leaves"]} == {"cut": [4, 2]}, f"below a root: {plan['leaves']}")
+    columns = tool.path("columns-sharding")
+    save_tree(columns, {"w": put(noise((8, 6)), None, "b"), "v": noise((3,))})
+    plan = tool.json("reshard", columns, tool.path("never"), "--mesh", "a=8", *small)
+    tool.expect(any("doesn't shard \"w\"" in note and "\"b\"" in note for note in plan["notes"]), f"w was on b: {plan['notes']}")
+    plan = tool.json("reshard", columns, tool.path("never"), "--mesh", "a=4,b=3", *small)
+    tool.expect({leaf["path"]: leaf["shard"] for leaf in plan["leaves"]} == {"v": [3], "w": [8, 2]}, f"a shards nothing: {plan['leaves']}")
+    tool.expect(not any("doesn't shard" in note for note in plan["notes"]), f"w is on b: {plan['notes']}")
     error = tool.json("reshard", path, tool.path("never"), "--mesh", "c=2", *small, status=2)["error"]
     tool.expect("unknown mesh axis" in error["message"], f"an axis that nothing names: {error}")
     plan = tool.json("reshard", path, tool.path("never"), "--mesh", "n=3", "--axes", "*.np=mesh:n,", *small)

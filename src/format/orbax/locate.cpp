@@ -32,8 +32,6 @@ constexpr std::string_view kDeletionFile = "_CHECKPOINT_DELETION";
 // Marks a step of Orbax's v1 interface, which also loads steps without it. Source: google/orbax
 // checkpoint/orbax/checkpoint/experimental/v1/_src/layout/checkpoint_layout.py (0.12.8).
 constexpr std::string_view kMarkFile = "orbax.checkpoint";
-constexpr std::string_view kRootDirectory = "metadata";
-constexpr std::string_view kRootFile = "_ROOT_METADATA";
 // Trees that trainers save next to a model. Sources: AI-Hypercomputer/maxtext src/maxtext/
 // training_engine/checkpointing.py save_checkpoint; google/tunix tunix/sft/checkpoint_manager.py
 // save.
@@ -266,10 +264,11 @@ std::optional<StepName> step_name(std::string_view name) {
   return StepName{std::string(prefix), *number};
 }
 
-// Returns whether a directory is a step by its name and contents. Plain numbers always count, as for
-// Orbax. A padded one can also be empty.
+// Returns whether a directory is a step by its name and contents. Plain numbers always count, as
+// for Orbax. A padded one can also be empty.
 bool counts_as_step(const StorePath& path, const StepName& name) {
-  const bool is_plain = name.prefix.empty() && entry_name(path.name()) == std::to_string(name.number);
+  const bool is_plain =
+      name.prefix.empty() && entry_name(path.name()) == std::to_string(name.number);
   if (is_plain) return path.is_directory();
   return holds_step(path) || (name.prefix.empty() && is_open(path) && path.list().empty());
 }
@@ -287,7 +286,7 @@ std::vector<Found::Step> steps_below(const StorePath& root) {
   }
   if (by_prefix.empty() || (by_prefix.size() > 1 && !by_prefix.contains(""))) return {};
   std::vector<Found::Step> out = std::move(by_prefix.begin()->second);  // "" comes first
-  // Of 5 and 005, the first to be found by its number is 5.
+  // 5 comes before 005, and is found by its number.
   std::ranges::sort(out, [](const Found::Step& a, const Found::Step& b) {
     return std::tuple(a.number, a.directory.size(), a.directory) <
            std::tuple(b.number, b.directory.size(), b.directory);
@@ -440,20 +439,6 @@ Beside find_beside(const StorePath& path, const Choice& choice) {
   out.attributes["item_handlers"].object().erase(entry_name(at.item.name()));
   if (deleted) out.attributes["item_handlers"].object().erase(*deleted);
   return out;
-}
-
-std::vector<std::string> find_root_files(const StorePath& root) {
-  const std::string name = fmt::format("{}/{}", kRootDirectory, kRootFile);
-  const StorePath path = root / name;
-  if (!path.is_file()) return {};
-  try {
-    const Json text = parse_metadata(path.read(), path.text());
-    const Json* custom = text.is_object() ? text.find("custom_metadata") : nullptr;
-    if (custom == nullptr || *custom == Json() || *custom == Json(Json::Object())) return {};
-  } catch (const Error& error) {  // it is copied, not parsed
-    if (error.code() == ErrorCode::io) throw;
-  }
-  return {name};
 }
 
 bool is_item_place(const StorePath& path) { return path.is_directory() && is_item(path); }

@@ -12,7 +12,7 @@
 
 #include "base/coding.h"
 #include "plan/pair_layout.h"
-#include "service/diff_sides.h"
+#include "service/diff_open.h"
 #include "support/catch_error.h"
 #include "support/safetensors_builder.h"
 #include "support/torch_checkpoint.h"

@@ -1,0 +1,76 @@
+#include "service/diff_open.h"
+
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "format/formats.h"
+#include "service/damage.h"
+#include "service/own_names.h"
+#include "service/place.h"
+#include "service/run_directory.h"
+#include "service/source.h"
+#include "service/step.h"
+#include "service/tree_source.h"
+
+namespace hfshard {
+namespace {
+
+// Opens the tree of a side. `step`: where hfshard's record of the files is.
+void open_tree_of(const std::string& step, const DiffOptions& options, DiffSide& side) {
+  std::shared_ptr<const Checkpoint> opened = open_remains(
+      [&](bool despite_loss) {
+        Choice choice = side.choice;
+        choice.despite_loss = despite_loss;
+        choice.without = options.exclude;
+        return open_checkpoint(side.place, choice);
+      },
+      step);
+  side.checkpoint = std::make_shared<TreeSource>(std::move(opened), side.place, std::string());
+}
+
+}  // namespace
+
+bool names_model(const SourceName& name) { return is_model_place(find_place(in_run(name))); }
+
+DiffSide open_side(const SourceName& named, const DiffOptions& options, bool any_tree,
+                   Reporter& reporter) {
+  const SourceName name = in_run(named);
+  refuse_unfinished(name.text, reporter);
+  DiffSide out;
+  out.text = name.text;
+  static_cast<ReadStep&>(out) = read_step(find_place(name), name.step);
+  const std::string& tree = name.items.empty() ? options.items : name.items;
+  const Format* format = tree_format(out.place);
+  const bool has_items = format != nullptr && format->has_items(out.place);
+  out.other_item = !tree.empty() && (!name.items.empty() || has_items);
+  out.is_model = !out.other_item && is_model_place(out.place);
+  if (out.is_model) {
+    Choice choice;
+    choice.files.ignore_index = name.ignore_index;
+    choice.without = options.exclude;
+    const std::shared_ptr<const Checkpoint> opened = open_source(out.place, choice);
+    out.checkpoint = with_names_if_any(opened, out.place, {});
+    const std::vector<std::string>& notes = out.checkpoint->catalog().notes;
+    for (std::size_t i = opened->catalog().notes.size(); i < notes.size(); ++i)
+      reporter.note(fmt::format("{}: {}", name.text, notes[i]));
+    return out;
+  }
+  if (out.other_item) out.choice.items = tree;
+  out.choice.usual_items = any_tree;
+  open_tree_of(step_directory(out.taken ? out.place.name() : name.text), options, out);
+  return out;
+}
+
+DiffSide open_other_tree(const DiffSide& side, const std::string& tree,
+                         const DiffOptions& options) {
+  DiffSide out;
+  out.place = side.place / tree;
+  out.text = out.place.text();
+  out.other_item = true;
+  open_tree_of(step_directory(side.place.name()), options, out);
+  return out;
+}
+
+}  // namespace hfshard
