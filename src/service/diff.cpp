@@ -239,9 +239,8 @@ std::string_view to_string(TensorDiff::Kind kind) noexcept {
 DiffResult diff(const SourceName& a, const SourceName& b, const DiffOptions& options,
                 const RunOptions& run, Reporter& reporter) {
   const auto [named_a, named_b] = with_step(a, b, options.step);
-  const bool any_tree = !names_model(named_a) && !names_model(named_b);
-  const DiffSide side_a = open_side(named_a, options, any_tree, reporter);
-  const DiffSide side_b = open_side(named_b, options, any_tree, reporter);
+  const DiffSide side_a = open_side(named_a, named_b, options, reporter);
+  const DiffSide side_b = open_side(named_b, named_a, options, reporter);
   if (!options.items.empty() && !side_a.other_item && !side_b.other_item)
     throw Error(ErrorCode::usage,
                 "--items selects an item of a step, and neither checkpoint is a step")

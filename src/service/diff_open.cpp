@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "bytes/local/files.h"
 #include "format/formats.h"
 #include "service/damage.h"
 #include "service/own_names.h"
@@ -30,11 +31,15 @@ void open_tree_of(const std::string& step, const DiffOptions& options, DiffSide&
   side.checkpoint = std::make_shared<TreeSource>(std::move(opened), side.place, std::string());
 }
 
+// Returns whether a name is that of a Hugging Face model. Doesn't ask the Hub, which has only
+// those.
+bool names_model(const SourceName& name) {
+  return !exists(name.text) || is_model_place(find_place(in_run(name)));
+}
+
 }  // namespace
 
-bool names_model(const SourceName& name) { return is_model_place(find_place(in_run(name))); }
-
-DiffSide open_side(const SourceName& named, const DiffOptions& options, bool any_tree,
+DiffSide open_side(const SourceName& named, const SourceName& other, const DiffOptions& options,
                    Reporter& reporter) {
   const SourceName name = in_run(named);
   refuse_unfinished(name.text, reporter);
@@ -58,7 +63,7 @@ DiffSide open_side(const SourceName& named, const DiffOptions& options, bool any
     return out;
   }
   if (out.other_item) out.choice.items = tree;
-  out.choice.usual_items = any_tree;
+  out.choice.usual_items = has_items && !out.other_item && !names_model(other);
   open_tree_of(step_directory(out.taken ? out.place.name() : name.text), options, out);
   return out;
 }

@@ -131,7 +131,7 @@ TEST_F(DiffTest, PiecesThatAreAlikeAreComparedOneByOne) {
   limits_.merge_bytes = 1;
   limits_.slab_bytes = 256;  // less than a row of embedding pieces
   SidesTogether sides =
-      bring_together(open_side(a, {}, false, quiet_), open_side(b, {}, false, quiet_), {});
+      bring_together(open_side(a, b, {}, quiet_), open_side(b, a, {}, quiet_), {});
   const ModelPair pair =
       pair_models(std::move(sides.a), std::move(sides.b), false, [](auto) { return true; });
   const PairLayout layout(pair.left, pair.right, limits_);
