@@ -165,7 +165,8 @@ struct Choice {
   bool usual_items = false;  ///< take the tree that loaders default to, or else the first
   /// Ignore the trees that trainers save in addition to a model, such as the optimizer's state.
   bool model_alone = false;
-  FileGlobs files = {};  ///< selects one of several sets of weights
+  FileGlobs files = {};   ///< selects one of several sets of weights
+  std::string root = {};  ///< key of the dict of tensors in a file of torch.save, or empty
   /// Globs of arrays that aren't needed. If a header describes one of them in a way that can't be
   /// read, it is in Catalog::unreadable.
   std::vector<std::string> without = {};
@@ -205,6 +206,8 @@ class Format {
   virtual bool is_tree(const StorePath& path) const { return recognise(path).has_value(); }
   /// Returns whether a place is a step with named items.
   virtual bool has_items(const StorePath& /*path*/) const { return false; }
+  /// Returns whether a file has nested dicts, of which Choice::root selects one.
+  virtual bool takes_root() const { return false; }
   /// Returns whether its arrays are plain pieces (TensorInfo::is_whole), which a run reads in
   /// place.
   virtual bool plain() const { return false; }

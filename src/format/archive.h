@@ -32,6 +32,9 @@ class Archive {
 
   const std::vector<Record>& records() const noexcept { return records_; }
   const Record* find(std::string_view name) const noexcept;
+  /// Returns whether its records have checksums. Without torch.utils.serialization.config.save.
+  /// compute_crc32, torch writes 0 for each.
+  bool has_crcs() const noexcept;
   /// Returns the offset of a record's bytes in the file, from its header.
   std::uint64_t payload_bytes(const Record& record) const;
   /// Returns the same without reading the header, if torch's layout leaves only one place. In it,
@@ -39,7 +42,7 @@ class Archive {
   /// others.
   std::optional<std::uint64_t> placed_bytes(const Record& record) const;
   static constexpr std::uint64_t kMaxRecord = std::uint64_t{16} << 20;
-  /// Reads a record of at most `most` bytes and checks its CRC.
+  /// Reads a record of at most `most` bytes and checks its CRC, if it has one.
   std::string read(const Record& record, std::uint64_t most = kMaxRecord) const;
   /// Returns the zip directory, which has the CRC of every record.
   const std::string& directory() const noexcept { return directory_; }

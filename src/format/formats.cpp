@@ -126,6 +126,13 @@ bool is_model_place(const StorePath& location) {
   });
 }
 
+bool takes_root(const StorePath& location) {
+  const auto reads = std::ranges::find_if(all_formats(), [&](const Format* format) {
+    return format->plain() && format->recognise(location).has_value();
+  });
+  return reads != all_formats().end() && (*reads)->takes_root();
+}
+
 const Format* tree_format(const StorePath& location) {
   refuse_url(location.name());
   for (const Format* format : all_formats()) {

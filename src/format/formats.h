@@ -40,6 +40,8 @@ std::unique_ptr<Checkpoint> open_checkpoint(const StorePath& path, const Choice&
 std::unique_ptr<Checkpoint> open_source(const StorePath& location, const Choice& choice = {});
 /// Returns whether a place has a model's files, possibly among others. Throws: io.
 bool is_model_place(const StorePath& location);
+/// Returns whether open_source uses Choice::root there. Throws: io.
+bool takes_root(const StorePath& location);
 /// Returns the first format that recognises the place and whose arrays aren't plain pieces. Null if
 /// no format does. Throws: unsupported (hfshard can't read the place), io.
 const Format* tree_format(const StorePath& location);

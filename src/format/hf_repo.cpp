@@ -52,8 +52,12 @@ constexpr std::array<std::string_view, 19> kOfNoModel{
     "*.png",      "*.jpg",   "*.jpeg",   "*.gif",     "*.webp", "*.svg",
     "assets",     "figures", "images",   "hfshard.*", "docs",   "configuration.json",
     "config.json"};
-constexpr std::array<std::string_view, 7> kOtherWeights{"*.bin", "*.pth",     "*.pt",  "*.gguf",
-                                                        "*.h5",  "*.msgpack", "*.ckpt"};
+constexpr std::array<std::string_view, 10> kOtherWeights{
+    "*.bin",     "*.pth",  "*.pt",      "*.gguf",   "*.h5",
+    "*.msgpack", "*.ckpt", "*.pth.tar", "*.pt.tar", "*.th"};
+// Those that torch.save can have written. One that is named is read, whatever its name.
+constexpr std::array<std::string_view, 7> kTorchWeights{"*.bin",     "*.pth",    "*.pt", "*.ckpt",
+                                                        "*.pth.tar", "*.pt.tar", "*.th"};
 constexpr std::array<std::string_view, 3> kAdapterFiles{
     "adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"};
 
@@ -201,6 +205,15 @@ Names complete_series(const Names& entries, const WeightFiles& kind) {
   Names others;
   for (const std::string& entry : entries) {
     if (matches_any(kOtherWeights, entry) && entry != "training_args.bin") others.push_back(entry);
+  }
+  const auto torch = std::ranges::find_if(
+      others, [](const std::string& name) { return matches_any(kTorchWeights, name); });
+  if (torch != others.end()) {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("no weights with the usual names; found {}", sample(others)))
+        .in_file(directory.text())
+        .hint(fmt::format("if {} has the model, pass the file: {}", quote(*torch),
+                          (directory / *torch).text()));
   }
   if (!others.empty()) {
     throw Error(

@@ -1,5 +1,7 @@
 #include "format/tensor_pickle.h"
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <span>
 #include <utility>
@@ -32,6 +34,13 @@ constexpr std::size_t kStride = 3;
 constexpr std::size_t kHooks = 5;
 constexpr std::size_t kDType = 6;  // v3 only
 constexpr int kMostWrappers = 4;
+// Makes a tensor of a class, or one with attributes, by another function: (function, class,
+// arguments, attributes). Source: pytorch/pytorch torch/_tensor.py.
+constexpr std::string_view kTensors = "torch._tensor";
+constexpr std::string_view kOfClass = "_rebuild_from_type_v2";
+// Classes whose values are those of a plain tensor.
+constexpr std::array<std::string_view, 3> kPlainClasses{
+    "torch.Tensor", "torch.nn.parameter.Parameter", "torch.nn.parameter.Buffer"};
 
 class TensorDecoder {
  public:
@@ -47,11 +56,13 @@ class TensorDecoder {
   }
 
   TensorPickle decode(Id id) {
-    const Id call = unwrapped(id);
-    const bool untyped = is_call(call, kUntyped);
-    if (!untyped && !is_call(call, kTyped) && !is_call(call, kOldest)) refuse(call);
-    const std::size_t least = untyped ? kDType + 1 : kStride + 1;
-    const auto given = arguments(call, least);
+    const Made made = made_by(unwrapped(id));
+    const auto is_of = [&](std::string_view name) {
+      return pickle_.is_global(made.function, kUtils, name);
+    };
+    const bool untyped = is_of(kUntyped);
+    if (!untyped && !is_of(kTyped) && !is_of(kOldest)) refuse(made.function);
+    const auto given = tuple_of(made.arguments, untyped ? kDType + 1 : kStride + 1);
     TensorPickle out;
     read_storage(given[kStorage], out);
     if (untyped) {
@@ -78,23 +89,41 @@ class TensorDecoder {
   [[noreturn]] static void fail(std::string sentence) {
     throw Error(ErrorCode::corrupt, std::move(sentence));
   }
-  [[noreturn]] void refuse(Id id) const {
-    const bool call = pickle_.is(id, Kind::call);
-    const std::string name = call ? pickle_.global_name(pickle_.callee(id)) : std::string();
+  [[noreturn]] void refuse(Id function) const {
+    const std::string name = pickle_.global_name(function);
     throw Error(ErrorCode::unsupported,
                 name.empty()
                     ? "the item is no tensor"
-                    : fmt::format("a tensor that {} makes, which is not read", quote(name)));
+                    : fmt::format("a tensor that {} makes, which hfshard can't read", quote(name)));
   }
 
   bool is_call(Id id, std::string_view name) const {
     return pickle_.is(id, Kind::call) && pickle_.is_global(pickle_.callee(id), kUtils, name);
   }
-  std::span<const Id> arguments(Id call, std::size_t least) const {
-    const Id given = pickle_.arguments(call);
+  std::span<const Id> tuple_of(Id given, std::size_t least) const {
     if (!pickle_.is(given, Kind::tuple) || pickle_.tuple(given).size() < least)
       fail("a tensor is made of too few arguments");
     return pickle_.tuple(given);
+  }
+  std::span<const Id> arguments(Id call, std::size_t least) const {
+    return tuple_of(pickle_.arguments(call), least);
+  }
+  struct Made {
+    Id function;
+    Id arguments;
+  };
+  // Returns what makes the values of a tensor.
+  Made made_by(Id id) const {
+    if (!pickle_.is(id, Kind::call)) throw Error(ErrorCode::unsupported, "the item is no tensor");
+    Made out{pickle_.callee(id), pickle_.arguments(id)};
+    if (!pickle_.is_global(out.function, kTensors, kOfClass)) return out;
+    const auto given = arguments(id, 4);
+    const std::string name = pickle_.global_name(given[1]);
+    if (std::ranges::find(kPlainClasses, name) == kPlainClasses.end()) {
+      throw Error(ErrorCode::unsupported,
+                  fmt::format("a tensor of the class {}, which hfshard can't read", quote(name)));
+    }
+    return {given[0], given[2]};
   }
   Id unwrapped(Id id) const {
     for (int i = 0; i < kMostWrappers && (is_call(id, kParameter) || is_call(id, kWithState)); ++i)
@@ -134,7 +163,7 @@ class TensorDecoder {
           name.starts_with("torch.") ? torch_dtype_of_storage(name.substr(6)) : nullptr;
       if (known == nullptr)
         throw Error(ErrorCode::unsupported,
-                    fmt::format("a storage of {}, which is not read", quote(name)));
+                    fmt::format("a storage of {}, which hfshard can't read", quote(name)));
       dtype_ = known->dtype;
     }
     out.record = "data/" + std::string(pickle_.text(parts[2]));

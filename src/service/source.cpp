@@ -401,9 +401,8 @@ Completeness check_files(const Catalog& source, const MappingOptions& mapping) {
 }
 
 // Reports what a model's files lack or add to config.json's tensors, if they are taken as they are.
-// `one_file`: the user named a file, which may be one shard of a model. Returns whether it is.
-bool note_completeness(const Catalog& source, const MappingOptions& mapping, bool one_file,
-                       CompiledModel& model) {
+// The user can name one of several files of a model. Returns whether it is.
+bool note_completeness(const Catalog& source, const MappingOptions& mapping, CompiledModel& model) {
   if (mapping.scheme != kModelScheme || !model.source_dialect.empty()) return false;
   // A dialect accepts tensors that already have its names.
   if (!asked_dialect(mapping).empty() && names_of(source, to_model(mapping)).half) return false;
@@ -412,7 +411,7 @@ bool note_completeness(const Catalog& source, const MappingOptions& mapping, boo
   try {
     found = check_files(source, mapping);
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::not_found || !one_file) throw;
+    if (error.code() != ErrorCode::not_found || !source.one_of_several) throw;
     part = true;
     model.warnings.push_back(fmt::format("the output is a part of the model: {}, such as {}",
                                          error.sentence(), quote(error.tensor())));
@@ -455,6 +454,7 @@ OpenedSource open_source_model(const StorePath& place, const PlanOptions& option
   Choice choice;
   choice.files = options.files;
   choice.without = options.mapping.exclude;
+  choice.root = options.tree.root;
   std::shared_ptr<const Checkpoint> opened =
       with_own_names(with_config(open_source(place, choice), options.tree), place, options.mapping);
   refuse_adapter_tensors(opened->catalog(), opened->catalog().config_text, options.mapping);
@@ -465,7 +465,7 @@ OpenedSource open_source_model(const StorePath& place, const PlanOptions& option
   if (takes_prefix_off(mapping)) mapping.prefix.clear();
   CompiledModel model = compile_source(opened->catalog(), place, mapping);
   if (copied) warn_of_no_elements(opened->catalog(), model.warnings);
-  const bool part = note_completeness(opened->catalog(), mapping, place.is_file(), model);
+  const bool part = note_completeness(opened->catalog(), mapping, model);
   if (part) opened = without_side_files(std::move(opened));
   return {std::move(opened), std::move(model), std::nullopt};
 }

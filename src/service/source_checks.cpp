@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "format/formats.h"
 #include "service/recorded.h"
 #include "service/step.h"
 
@@ -38,8 +39,9 @@ void check_no_files(const StorePath& place, const FileGlobs& asked) {
 
 void check_no_tree(const StorePath& place, const TreeOptions& asked) {
   read_source_step(place, asked);
-  if (!asked.root.empty()) {
-    throw Error(ErrorCode::usage, "--root requires a checkpoint that is a tree of arrays")
+  if (!asked.root.empty() && !takes_root(place)) {
+    throw Error(ErrorCode::usage,
+                "--root requires a tree of arrays, or a file of torch.save with dicts in it")
         .in_file(place.text())
         .hint("pass --include to select tensors of a model");
   }

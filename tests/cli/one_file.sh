@@ -33,6 +33,8 @@ echo "-- a tensor is missing"
 cp -r in part
 python3 "$TESTS/cli/rename_tensors.py" part/model.safetensors "None if n == 'model.norm.weight' else n"
 said convert part/model.safetensors out --to safetensors
+said convert part/model.safetensors out --to safetensors --config in
+said convert part/model.safetensors out --to safetensors --include '*'
 ls out
 echo "-- shards"
 cp -r in shards
@@ -41,6 +43,17 @@ said convert shards/model-00001-of-00002.safetensors out --to safetensors
 ls out
 said convert shards/model-00001-of-00002.safetensors out --to safetensors --config in
 ls out
+mv shards/config.json shards/model.safetensors.index.json .
+said convert shards/model-00001-of-00002.safetensors out --to safetensors
+mv config.json model.safetensors.index.json shards
+echo "-- other names, and other contents than the names say"
+cp in/model.safetensors model.bin
+said convert model.bin out
+printf 'PK\003\004%s' "$(head -c 200 /dev/zero | tr '\0' x)" >zip.safetensors
+said convert zip.safetensors out
+mkdir lone
+printf 'PK\003\004' >lone/last.ckpt
+said convert lone out
 echo "-- a shard that an index lists, by another name, of an unknown family"
 mv shards/model-00001-of-00002.safetensors shards/a.safetensors
 sed -i 's/model-00001-of-00002/a/' shards/model.safetensors.index.json

@@ -133,6 +133,67 @@ torch.save({"generator": {"w": w, "n": 3}, "discriminator": {"a": {"w": w + 1}},
     tool.expect(found["discriminator.a.w"][2] == struct.pack("<6f", *range(1, 7)), f"the values: {found}")
 
 
+TRAINERS = """
+import sys, torch
+import torch.utils.serialization.config as config
+w, b = torch.arange(48.0).reshape(8, 6), torch.arange(6.0)
+state = {"a.weight": w, "b": b}
+average = {name: value + 1 for name, value in state.items()}
+module = torch.nn.Linear(6, 8)
+module.load_state_dict({"weight": w, "bias": b.repeat(2)[:8]})
+marked = w.clone()
+marked.note = "x"
+folder = sys.argv[1]
+def save(name, value, **how):
+    torch.save(value, f"{folder}/{name}", **how)
+save("loss.pt", {"model": state, "optimizer": {}, "iter_num": 2, "best_val_loss": torch.tensor(1.5), "ema": average})
+save("tutorial.pt", {"epoch": 3, "model_state_dict": state, "loss": torch.tensor(0.3)})
+save("random.pt", {"state_dict": state, "rng_state": torch.get_rng_state()})
+save("towers.pt", {"visual": state, "text": average, "logit_scale": torch.tensor(1.0)})
+save("inside.pt", {"model": {"b": b, "sub": {"c": w}, "list": [w]}})
+save("classes.pt", {"buffer": torch.nn.Buffer(w), "marked": marked, "parameter": torch.nn.Parameter(b)})
+save("kept.pt", module.state_dict(keep_vars=True))
+for protocol in (2, 3, 4, 5):
+    save(f"old_{protocol}.pt", state, _use_new_zipfile_serialization=False, pickle_protocol=protocol)
+for name in ("checkpoint.pth.tar", "model.th", "state.pkl", "weights"):
+    save(name, state)
+config.save.compute_crc32 = False
+save("no_crc.pt", state)
+"""
+
+
+def check_trainers(tool, python):
+    """Checks files as trainers and users save them: tensors next to the model, other dicts, classes of tensors, names."""
+    folder = tool.path("trainers")
+    os.makedirs(folder)
+    subprocess.run([python, "-c", TRAINERS, folder], check=True)
+    rows = struct.pack("<48f", *range(48))
+    row = struct.pack("<6f", *range(6))
+    state = {"a.weight": rows, "b": row}
+    average = {"a.weight": struct.pack("<48f", *range(1, 49)), "b": struct.pack("<6f", *range(1, 7))}
+    one = struct.pack("<f", 1)
+    towers = {"logit_scale": one, **{f"visual.{name}": value for name, value in state.items()}, **{f"text.{name}": value for name, value in average.items()}}
+    wanted = {"loss.pt": state, "tutorial.pt": state, "random.pt": state, "towers.pt": towers, "inside.pt": {"b": row, "sub.c": rows},
+              "classes.pt": {"buffer": rows, "marked": rows, "parameter": row}, "kept.pt": {"weight": rows, "bias": (row * 2)[:32]}, "no_crc.pt": state,
+              **{f"old_{protocol}.pt": state for protocol in (2, 3, 4, 5)}, **dict.fromkeys(("checkpoint.pth.tar", "model.th", "state.pkl", "weights"), state)}
+    for number, (name, values) in enumerate(wanted.items()):
+        out = tool.path(f"trainer_{number}")
+        tool.run("convert", os.path.join(folder, name), out, "--to", "safetensors")
+        tool.expect({key: each[2] for key, each in interop.tensors_of(out).items()} == values, f"{name}: its tensors")
+    loss = os.path.join(folder, "loss.pt")
+    said = tool.run("convert", loss, tool.path("said"), "--to", "safetensors").stderr
+    tool.expect(all(f'"{name}"' in said for name in ("model", "best_val_loss", "ema", "iter_num")) and "--root" in said, f"what is left out: {said}")
+    tool.run("convert", loss, tool.path("ema"), "--to", "safetensors", "--root", "ema")
+    tool.expect({key: each[2] for key, each in interop.tensors_of(tool.path("ema")).items()} == average, "--root ema")
+    for root in ("best_val_loss", "model.b", "none"):
+        done = tool.run_any("convert", loss, tool.path("never"), "--to", "safetensors", "--root", root)
+        tool.expect(done.returncode == 3 and '"ema"' in done.stderr or root == "model.b", f"--root {root}: {done.stderr}")
+        tool.expect(done.returncode == 3, f"--root {root} ends with {done.returncode}")
+    tool.run("verify", tool.path("ema"))
+    done = tool.run_any("convert", tool.path("torch", "meta_llama3", "consolidated.01.pth"), tool.path("never"), "--to", "safetensors")
+    tool.expect(done.returncode == 3 and "one of 4" in done.stderr, f"one of Meta's files: {done.stderr}")
+
+
 def check_link(tool):
     """Checks an index over the file itself. It can't cover tensors that aren't a run of bytes."""
     source = tool.path("torch", "model.qwen3")
@@ -227,6 +288,7 @@ def main():
         check_models(tool, known)
         check_both(tool)
         check_dicts(tool, python)
+        check_trainers(tool, python)
         check_link(tool)
         check_hub(tool)
         check_ranks(tool)

@@ -78,7 +78,7 @@ Payload find_payload(const Archive& archive, const BoxForm& form) {
               record->size_bytes,
               found.offset,
               found.strides,
-              true,
+              archive.has_crcs(),
               record->crc};
   check_ours(archive, found, *record, out.begin_bytes);
   return out;

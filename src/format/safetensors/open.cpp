@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/coding.h"
 #include "format/hf_open.h"
 #include "format/plain_checkpoint.h"
 #include "format/safetensors/safetensors.h"
@@ -23,8 +24,23 @@ WeightHeader read_header(const StorePath& path, bool despite_loss,
           std::move(header.metadata), std::move(header.unreadable), std::move(header.shared)};
 }
 
+// Returns whether a file begins with the length of a header, and a header.
+bool begins_as_safetensors(const StorePath& location) {
+  std::array<std::byte, sizeof(std::uint64_t) + 1> begin{};
+  const auto file = location.open();
+  if (file->size_bytes() < begin.size()) return false;
+  file->read_at(0, begin);
+  return load_le<std::uint64_t>(begin.data()) <= file->size_bytes() - sizeof(std::uint64_t) &&
+         begin.back() == std::byte{'{'};
+}
+
 Catalog open_file(const StorePath& location, const HeaderReader& read) {
   if (!location.name().ends_with(kSafetensorsFiles.ending)) {
+    if (begins_as_safetensors(location)) {
+      throw Error(ErrorCode::unsupported, "this is a safetensors file with another name")
+          .in_file(location.text())
+          .hint("rename it to end in .safetensors");
+    }
     const StorePath parent = location.parent();
     const auto is_there = [&](const char* name) { return (parent / name).exists(); };
     throw Error(ErrorCode::unsupported,

@@ -24,6 +24,7 @@ namespace ondemand = simdjson::ondemand;
 
 constexpr std::uint64_t kLengthBytes = 8;
 constexpr std::string_view kMetadataKey = "__metadata__";
+constexpr std::string_view kZipArchive = "PK\x03\x04";
 constexpr std::string_view kLfsPointer = "version https://git-lfs";
 constexpr std::string_view kPartialHint =
     "compare the file's size with the one on the Hub; the download may be partial";
@@ -348,6 +349,10 @@ std::uint64_t read_length(const Source& source) {
         .hint(kPartialHint);
   }
   const auto length = load_le<std::uint64_t>(start.data());
+  if (length > kMaxHeaderBytes && as_text(begin).starts_with(kZipArchive)) {
+    throw bad_header("the file is a zip archive, as torch.save writes one, not safetensors")
+        .hint("if torch.save wrote it, rename it to end in .bin");
+  }
   if (length > kMaxHeaderBytes) {
     throw Error(ErrorCode::corrupt, fmt::format("the header claims {} bytes, above the limit of {}",
                                                 length, kMaxHeaderBytes))

@@ -28,16 +28,15 @@ constexpr std::int64_t kOldProtocol = 1001;
 
 class OldReader {
  public:
-  OldReader(const SourceFile& file, std::uint64_t front_bytes,
-            const std::vector<std::string>& without)
-      : file_(file), without_(without) {
+  OldReader(const SourceFile& file, std::uint64_t front_bytes, const Choice& choice)
+      : file_(file), choice_(choice) {
     front_.resize(front_bytes);
     file_.read_at(0, std::as_writable_bytes(std::span(front_)));
   }
 
   // Reads the pickles.
   void parse() {
-    at_ = kOldMagic.size();
+    at_ = end_of_old_magic(front_).value();
     const Pickle protocol = next();
     if (!protocol.is(protocol.root(), Pickle::Kind::integer) ||
         protocol.integer(protocol.root()) != kOldProtocol)
@@ -59,7 +58,7 @@ class OldReader {
             throw Error(ErrorCode::corrupt, "the file has no such storage");
           return StoragePlace{found->second.begin_bytes, std::nullopt};
         },
-        without_, out);
+        choice_, out);
     return out;
   }
 
@@ -137,7 +136,7 @@ class OldReader {
   }
 
   const SourceFile& file_;
-  const std::vector<std::string>& without_;
+  const Choice& choice_;
   std::string front_;
   std::uint64_t at_ = 0;
   std::optional<Pickle> saved_;
@@ -147,10 +146,18 @@ class OldReader {
 
 }  // namespace
 
-TorchFile read_old_file(const SourceFile& file, const std::vector<std::string>& without) {
+std::optional<std::uint64_t> end_of_old_magic(std::string_view begin) {
+  constexpr std::size_t kMostBefore = 11;  // the protocol, a frame and its length
+  const std::size_t at = begin.find(kOldMagic);
+  if (!begin.starts_with('\x80') || at == std::string_view::npos || at > kMostBefore)
+    return std::nullopt;
+  return at + kOldMagic.size();
+}
+
+TorchFile read_old_file(const SourceFile& file, const Choice& choice) {
   for (const std::uint64_t most : kFronts) {
     const std::uint64_t front = std::min(most, file.size_bytes());
-    OldReader reader(file, front, without);
+    OldReader reader(file, front, choice);
     try {
       reader.parse();
     } catch (const Error& error) {  // a pickle beyond the front looks truncated

@@ -38,8 +38,9 @@ bool is_beside(std::string_view name) {
 // Opens files in order, and collects notes about them.
 class TorchFiles {
  public:
-  WeightHeader read(const StorePath& path, const std::vector<std::string>& without) {
-    TorchFile file = read_torch_file(path, without);
+  WeightHeader read(const StorePath& path, const Choice& choice) {
+    TorchFile file = read_torch_file(path, choice);
+    below_root_ = !choice.root.empty();
     WeightHeader out{std::move(file.identity), std::move(file.sha256), {}};
     out.unreadable = std::move(file.unreadable);
     for (StoredView& view : file.tensors) {
@@ -94,12 +95,17 @@ class TorchFiles {
  private:
   void note(const StorePath& path, const TorchFile& file) {
     const std::string name = path.name().substr(path.name().rfind('/') + 1);
-    if (!file.below.empty())
+    if (!file.below.empty() && !below_root_)
       notes_.push_back(
           fmt::format("the tensors of {} are below the key {}", quote(name), quote(file.below)));
-    if (!file.others.empty())
-      notes_.push_back(fmt::format("ignored (not tensors of the model) in {}: {}", quote(name),
-                                   quoted_list(file.others, 4)));
+    if (file.others.empty()) return;
+    notes_.push_back(
+        file.below.empty()
+            ? fmt::format("left out of {}, since they are neither tensors nor dicts of them: {}",
+                          quote(name), quoted_list(file.others))
+            : fmt::format("left out of {}, since they aren't below {}, or aren't tensors: {}{}",
+                          quote(name), quote(file.below), quoted_list(file.others),
+                          below_root_ ? "" : "; --root KEY takes what is below another key"));
   }
 
   // Files are opened in order, so a new one is the last.
@@ -118,6 +124,7 @@ class TorchFiles {
     StoredView view;
   };
   std::vector<Strided> strided_;
+  bool below_root_ = false;
   std::vector<std::string> notes_;
 };
 
@@ -153,7 +160,7 @@ Catalog open_directory(const StorePath& location, std::vector<std::string> entri
                        const Choice& choice, const HeaderReader& read) {
   const bool by_ranks = choice.files.empty() && !has_model_files(entries);
   if (const auto ranks = by_ranks ? find_rank_files(location, entries) : std::nullopt)
-    return open_rank_files(location, entries, *ranks, choice.without);
+    return open_rank_files(location, entries, *ranks, choice);
   WeightFiles kind = kTorchFiles;
   if (!has_model_files(entries)) {
     const std::vector<std::string> files = lone_files(entries);
@@ -163,6 +170,21 @@ Catalog open_directory(const StorePath& location, std::vector<std::string> entri
   return open_hf_directory(location, std::move(entries), choice, kind, read);
 }
 
+// Refuses one of the files in which Meta saves the parts of each tensor. Their names are the same.
+void refuse_one_rank(const StorePath& location) {
+  constexpr std::string_view kMeta = "consolidated.[0-9][0-9].pth";
+  const std::string name = entry_name(location.name());
+  if (!glob_match(kMeta, name)) return;
+  const std::vector<std::string> entries = location.parent().list();
+  const auto count = std::ranges::count_if(
+      entries, [&](const std::string& entry) { return glob_match(kMeta, entry); });
+  if (count < 2) return;
+  throw Error(ErrorCode::unsupported,
+              fmt::format("the file is one of {} that have the parts of each tensor", count))
+      .in_file(location.text())
+      .hint("pass the directory, with --config DIR of the model");
+}
+
 }  // namespace
 
 bool has_torch_model(const StorePath& location) {
@@ -170,7 +192,8 @@ bool has_torch_model(const StorePath& location) {
   if (!entry) return false;
   const auto ends = [&](std::string_view ending) { return location.name().ends_with(ending); };
   if (entry->kind == FileKind::regular)
-    return std::ranges::any_of(kEndings, ends) && begins_as_torch_file(location);
+    return !ends(".safetensors") &&
+           begins_as_torch_file(location, !std::ranges::any_of(kEndings, ends));
   if (entry->kind != FileKind::directory) return false;
   const std::vector<std::string> entries = location.list();
   return has_model_files(entries) || !lone_files(entries).empty() ||
@@ -180,14 +203,16 @@ bool has_torch_model(const StorePath& location) {
 Catalog open_torch_catalog(const StorePath& location, const Choice& choice) {
   TorchFiles files;
   const auto read = [&](const StorePath& path, bool /*despite_loss*/) {
-    return files.read(path, choice.without);
+    return files.read(path, choice);
   };
   Catalog catalog;
   if (is_one_file(location, choice)) {
+    refuse_one_rank(location);
     catalog = open_hf_file(location, read);
   } else {
-    refuse_foreign_ranks(location);
     const std::vector<std::string> all = location.list();
+    // Next to the files of DeepSpeed's ranks, the whole model can lie, as zero_to_fp32.py joins it.
+    if (!has_model_files(all)) refuse_foreign_ranks(location);
     std::vector<std::string> entries = all;
     std::erase_if(entries, [](const std::string& name) { return is_beside(name); });
     catalog = open_directory(location, std::move(entries), choice, read);

@@ -112,14 +112,13 @@ std::uint64_t width_of(const TorchFile& file) {
 // Tensors that are one run of bytes stay in place. Others are assembled.
 class RankCatalog {
  public:
-  RankCatalog(const StorePath& directory, const RankFiles& set,
-              const std::vector<std::string>& without)
+  RankCatalog(const StorePath& directory, const RankFiles& set, const Choice& choice)
       : is_meta_(set.is_meta) {
     catalog_.location = directory.text();
     catalog_.directory = directory;
     for (const std::string& name : set.names) {
       const StorePath path = directory / name;
-      TorchFile file = read_torch_file(path, without);
+      TorchFile file = read_torch_file(path, choice);
       catalog_.files.push_back({path, name, file.identity.size_bytes, file.identity.version,
                                 file.sha256, file.identity.inodes});
       catalog_.unreadable = file.unreadable;  // each file has the same names
@@ -210,8 +209,8 @@ std::optional<RankFiles> find_rank_files(const StorePath& directory,
 }
 
 Catalog open_rank_files(const StorePath& directory, const std::vector<std::string>& entries,
-                        const RankFiles& files, const std::vector<std::string>& without) {
-  Catalog out = RankCatalog(directory, files, without).run();
+                        const RankFiles& files, const Choice& choice) {
+  Catalog out = RankCatalog(directory, files, choice).run();
   const StorePath below = directory / kConfigBelow;
   const bool is_below =
       !std::ranges::binary_search(entries, "config.json") && (below / "config.json").is_file();

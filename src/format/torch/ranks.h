@@ -27,8 +27,9 @@ std::optional<RankFiles> find_rank_files(const StorePath& directory,
 
 /// Opens them as one model. Tensors in several parts are joined when they are read. The config is
 /// next to them, or in `huggingface`, where verl puts it. Throws: as read_torch_file, join_ranks
-/// and join_shards; not_found (a tensor is missing in one file). `without`: Choice::without.
+/// and join_shards; not_found (a tensor is missing in one file). `choice`: its `without` and
+/// `root`.
 Catalog open_rank_files(const StorePath& directory, const std::vector<std::string>& entries,
-                        const RankFiles& files, const std::vector<std::string>& without);
+                        const RankFiles& files, const Choice& choice);
 
 }  // namespace hfshard::format::torch

@@ -42,20 +42,32 @@ std::string key_text(const Pickle& pickle, Id key) {
   return "(a key that isn't a string)";
 }
 
-bool has_tensors(const Pickle& pickle, Id dict) {
+using Seen = std::set<Id>;
+
+// Returns whether a dict has tensors, or a dict in it that has some.
+bool has_tensors(const Pickle& pickle, Id dict, int depth, Seen& seen) {
   bool out = false;
-  if (!pickle.is(dict, Kind::dict)) return out;
+  if (!pickle.is(dict, Kind::dict) || !seen.insert(dict).second) return out;
   for_each_item(pickle, dict, [&](Id key, Id value) {
-    out = out || (pickle.is(key, Kind::text) && is_tensor_pickle(pickle, value));
+    if (!pickle.is(key, Kind::text)) return;
+    out = out || is_tensor_pickle(pickle, value) ||
+          (depth < kDeepest && has_tensors(pickle, value, depth + 1, seen));
   });
   return out;
 }
 
-// Returns the value of the first of these keys.
+bool has_tensors(const Pickle& pickle, Id dict) {
+  Seen seen;
+  return has_tensors(pickle, dict, 0, seen);
+}
+
+// Returns the value of the first of these keys, if it has tensors. A model's own names aren't
+// dicts.
 std::optional<std::pair<std::string, Id>> model_below(const Pickle& pickle, Id dict) {
+  if (!pickle.is(dict, Kind::dict)) return std::nullopt;
   for (const std::string_view key : kModelKeys) {
     const auto found = pickle.find(dict, key);
-    if (found && pickle.is(*found, Kind::dict)) return std::pair(std::string(key), *found);
+    if (found && has_tensors(pickle, *found)) return std::pair(std::string(key), *found);
   }
   return std::nullopt;
 }
@@ -81,12 +93,23 @@ std::optional<std::pair<std::string, Id>> model_below(const Pickle& pickle, Id d
       .hint("save model.state_dict() with torch.save");
 }
 
+[[noreturn]] void throw_no_root(const Pickle& pickle, Id dict, const std::string& root) {
+  std::vector<std::string> keys;
+  if (pickle.is(dict, Kind::dict)) {
+    for_each_item(pickle, dict, [&](Id key, Id value) {
+      if (pickle.is(value, Kind::dict)) keys.push_back(key_text(pickle, key));
+    });
+  }
+  throw Error(ErrorCode::not_found, fmt::format("the file has no dict at {}", quote(root)))
+      .hint(keys.empty() ? "leave out --root"
+                         : fmt::format("the dicts there are {}", quoted_list(keys, kShownKeys)));
+}
+
 struct Level {
   std::string above;   // keys on the path to the model
   std::string prefix;  // of names in this dict: `generator.`
   int depth;
 };
-using Seen = std::set<Id>;
 
 // Adds the tensors of a dict and of the dicts in it, which can be several models. Joins their keys
 // with dots. Reads a repeated dict once, since a hostile file could nest it arbitrarily.
@@ -108,26 +131,33 @@ void add_nested(const Pickle& pickle, Id dict, const Level& at, Seen& seen, Stat
 
 }  // namespace
 
-StateDict find_state_dict(const Pickle& pickle) {
+StateDict find_state_dict(const Pickle& pickle, const std::string& root) {
   StateDict out;
   Id dict = pickle.root();
-  Seen seen;
-  for (int depth = 0; !has_tensors(pickle, dict); ++depth) {
-    const auto below =
-        depth < kDeepest && pickle.is(dict, Kind::dict) ? model_below(pickle, dict) : std::nullopt;
-    if (!below) {
-      add_nested(pickle, dict, {out.below, "", 0}, seen, out);
-      if (out.tensors.empty()) throw_no_tensors(pickle, pickle.root());
-      break;
-    }
+  const auto descend = [&](const std::string& taken, Id value) {
     for_each_item(pickle, dict, [&](Id key, Id) {
-      if (std::string text = key_text(pickle, key); text != below->first)
+      if (std::string text = key_text(pickle, key); text != taken)
         out.others.push_back(out.below + std::move(text));
     });
-    out.below += below->first + ".";
-    dict = below->second;
+    out.below += taken + ".";
+    dict = value;
+  };
+  if (root.empty()) {
+    for (int depth = 0; depth < kDeepest; ++depth) {
+      const auto below = model_below(pickle, dict);
+      if (!below) break;
+      descend(below->first, below->second);
+    }
+  } else {
+    for (const std::string& key : split(root, '.')) {
+      const auto found = pickle.is(dict, Kind::dict) ? pickle.find(dict, key) : std::optional<Id>();
+      if (!found || !pickle.is(*found, Kind::dict)) throw_no_root(pickle, dict, root);
+      descend(key, *found);
+    }
   }
-  if (out.tensors.empty()) add_nested(pickle, dict, {out.below, "", kDeepest}, seen, out);
+  Seen seen;
+  add_nested(pickle, dict, {out.below, "", 0}, seen, out);
+  if (out.tensors.empty()) throw_no_tensors(pickle, dict);
   if (!out.below.empty()) out.below.pop_back();
   std::ranges::sort(out.tensors, {}, &StateDict::Entry::name);
   const auto twice = std::ranges::adjacent_find(out.tensors, {}, &StateDict::Entry::name);

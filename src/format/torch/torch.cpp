@@ -26,6 +26,7 @@ class TorchFormat final : public Format {
     return open_torch(path, choice);
   }
 
+  bool takes_root() const override { return true; }
   bool plain() const override { return true; }
   bool writes() const override { return false; }
   std::string_view scheme() const override { return "hf"; }

@@ -27,7 +27,7 @@ namespace {
 // 92 thousand tensors take 20 MB.
 constexpr std::uint64_t kMaxPickle = std::uint64_t{512} << 20;
 constexpr std::string_view kLfsPointer = "version https://git-lfs";
-constexpr std::uint64_t kLookedAt = 32;
+constexpr std::uint64_t kLookedAt = 512;  // names of files are at most 255
 
 std::string first_bytes(const Source& file) {
   std::string out(std::min(file.size_bytes(), kLookedAt), '\0');
@@ -40,7 +40,7 @@ enum class Wrapping : std::uint8_t { archive, old };
 Wrapping wrapping_of(const Source& file) {
   const std::string begin = first_bytes(file);
   if (begin.starts_with(zip::kHeader)) return Wrapping::archive;
-  if (begin.starts_with(kOldMagic)) return Wrapping::old;
+  if (end_of_old_magic(begin)) return Wrapping::old;
   if (begin.starts_with(kLfsPointer)) {
     throw Error(ErrorCode::bad_input, "this is a git-lfs pointer, not the file")
         .hint("run git lfs pull in the repository, or download the file");
@@ -51,8 +51,8 @@ Wrapping wrapping_of(const Source& file) {
 // Reads one archive.
 class ArchiveReader {
  public:
-  ArchiveReader(const SourceFile& file, const std::vector<std::string>& without)
-      : file_(file), without_(without), archive_(file, {0, file.size_bytes()}, "file") {}
+  ArchiveReader(const SourceFile& file, const Choice& choice)
+      : file_(file), choice_(choice), archive_(file, {0, file.size_bytes()}, "file") {}
 
   TorchFile run() {
     if (archive_.find("constants.pkl") != nullptr) {
@@ -68,7 +68,7 @@ class ArchiveReader {
     const Pickle pickle(std::move(text), file_.name(), Persistent::allowed,
                         archive_.payload_bytes(*data), file_.size_bytes());
     take_tensors(
-        pickle, [&](const TensorPickle& found) { return place_of(found); }, without_, out);
+        pickle, [&](const TensorPickle& found) { return place_of(found); }, choice_, out);
     return out;
   }
 
@@ -87,7 +87,7 @@ class ArchiveReader {
       archive_.fail(fmt::format("the storage needs {} bytes; its record {} has {}",
                                 found.storage_bytes, quote(found.record), record->size_bytes));
     }
-    return {begin_of(*record), record->crc};
+    return {begin_of(*record), archive_.has_crcs() ? std::optional(record->crc) : std::nullopt};
   }
 
   // Over a network, a request for each header would take longer than all other requests.
@@ -100,16 +100,16 @@ class ArchiveReader {
   }
 
   const SourceFile& file_;
-  const std::vector<std::string>& without_;
+  const Choice& choice_;
   Archive archive_;
   std::map<const Archive::Record*, std::uint64_t> begins_;
 };
 
 }  // namespace
 
-void take_tensors(const Pickle& pickle, const PlaceStorage& place,
-                  const std::vector<std::string>& without, TorchFile& out) {
-  StateDict state = find_state_dict(pickle);
+void take_tensors(const Pickle& pickle, const PlaceStorage& place, const Choice& choice,
+                  TorchFile& out) {
+  StateDict state = find_state_dict(pickle, choice.root);
   for (StateDict::Entry& entry : state.tensors) {
     try {
       auto shard = find_dtensor(pickle, entry.value);
@@ -129,7 +129,7 @@ void take_tensors(const Pickle& pickle, const PlaceStorage& place,
       }
     } catch (Error& error) {  // only here is the tensor known
       error.in_tensor(entry.name);
-      out.unreadable.push_back(accept_unreadable(without, entry.name, error));
+      out.unreadable.push_back(accept_unreadable(choice.without, entry.name, error));
       continue;
     }
     out.tensors.back().name = std::move(entry.name);
@@ -154,16 +154,22 @@ std::uint64_t StoredView::size_bytes() const {
   return *out;
 }
 
-bool begins_as_torch_file(const StorePath& path) {
+bool begins_as_torch_file(const StorePath& path, bool of_any_name) {
   const std::string begin = first_bytes(*path.open());
-  return begin.starts_with(zip::kHeader) || begin.starts_with(kOldMagic);
+  if (end_of_old_magic(begin)) return true;
+  if (!begin.starts_with(zip::kHeader) || !of_any_name) return begin.starts_with(zip::kHeader);
+  // torch writes data.pkl first, in a folder with the file's name.
+  if (begin.size() < zip::kHeaderBytes) return false;
+  const std::string_view name =
+      std::string_view(begin).substr(zip::kHeaderBytes, zip::number_at<std::uint16_t>(begin, 26));
+  return name.ends_with("/data.pkl");
 }
 
-TorchFile read_torch_file(const StorePath& path, const std::vector<std::string>& without) {
+TorchFile read_torch_file(const StorePath& path, const Choice& choice) {
   try {
     const auto file = path.open();
-    TorchFile out = wrapping_of(*file) == Wrapping::archive ? ArchiveReader(*file, without).run()
-                                                            : read_old_file(*file, without);
+    TorchFile out = wrapping_of(*file) == Wrapping::archive ? ArchiveReader(*file, choice).run()
+                                                            : read_old_file(*file, choice);
     out.identity = file->identity();
     return out;
   } catch (Error& error) {  // only here is the file known

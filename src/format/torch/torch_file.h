@@ -8,6 +8,7 @@
 
 #include "bytes/local/source.h"
 #include "bytes/store/store.h"
+#include "catalog/format.h"
 #include "format/pickle.h"
 #include "format/tensor_pickle.h"
 #include "format/torch/dtensor.h"
@@ -62,18 +63,19 @@ struct StoragePlace {
   std::optional<std::uint32_t> crc;
 };
 using PlaceStorage = std::function<StoragePlace(const TensorPickle& tensor)>;
-/// Adds the tensors of a pickle. `without`: Choice::without. Throws: as read_torch_file.
-void take_tensors(const Pickle& pickle, const PlaceStorage& place,
-                  const std::vector<std::string>& without, TorchFile& out);
+/// Adds the tensors of a pickle. Throws: as read_torch_file.
+void take_tensors(const Pickle& pickle, const PlaceStorage& place, const Choice& choice,
+                  TorchFile& out);
 
-/// Returns whether a file begins like one of torch.save, in either format.
-bool begins_as_torch_file(const StorePath& path);
+/// Returns whether a file begins like one of torch.save, in either format. `of_any_name`: it isn't
+/// enough to be a zip archive.
+bool begins_as_torch_file(const StorePath& path, bool of_any_name = false);
 
 /// Reads the zip directory, data.pkl and the places of the storages, or the equivalents of the
 /// format before 1.6. Reads no elements. Checks every number against the file. Throws: corrupt
 /// (truncated or damaged), bad_input (a git-lfs pointer, or not a file of torch.save), unsupported
 /// (TorchScript, a kind of tensor, big-endian), limit, not_found, io; each names the file and, if
-/// it matters, the tensor. `without`: Choice::without.
-TorchFile read_torch_file(const StorePath& path, const std::vector<std::string>& without = {});
+/// it matters, the tensor. `choice`: its `without` and `root`.
+TorchFile read_torch_file(const StorePath& path, const Choice& choice = {});
 
 }  // namespace hfshard::format::torch

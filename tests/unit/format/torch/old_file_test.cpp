@@ -17,9 +17,13 @@ namespace {
 
 using dcp::PickleWriter;
 
-// Returns a file with one tensor of six bytes, whose storage states `elements` elements.
-std::string old_file(std::uint64_t protocol, bool little, std::uint64_t elements) {
-  std::string out(kOldMagic);
+const std::string kProtocol2 = "\x80\x02";
+
+// Returns a file with one tensor of six bytes, whose storage states `elements` elements. `head`:
+// the pickle opcodes before the magic number.
+std::string old_file(std::uint64_t protocol, bool little, std::uint64_t elements,
+                     const std::string& head = kProtocol2) {
+  std::string out = head + std::string(kOldMagic);
   PickleWriter write(out);
   write.begin().integer(protocol).op(Op::stop);
   write.begin().op(Op::empty_dict).text("little_endian");
@@ -37,12 +41,17 @@ std::string old_file(std::uint64_t protocol, bool little, std::uint64_t elements
 
 TEST(OldTorchFile, StoragesFollowThePickles) {
   const TempDir dir;
-  const std::string bytes = old_file(1001, true, 6);
-  write_text(dir / "x.bin", bytes);
-  const TorchFile file = read_torch_file(dir / "x.bin");
-  ASSERT_EQ(file.tensors.size(), 1U);
-  EXPECT_EQ(bytes.substr(file.tensors[0].begin_bytes), "abcdef");
-  EXPECT_FALSE(file.tensors[0].crc.has_value());
+  const std::string frame("\x80\x04\x95\x0d\0\0\0\0\0\0\0", 11);
+  for (const std::string& head : {kProtocol2, std::string("\x80\x03"), frame}) {
+    const std::string bytes = old_file(1001, true, 6, head);
+    write_text(dir / "x.bin", bytes);
+    const TorchFile file = read_torch_file(dir / "x.bin");
+    ASSERT_EQ(file.tensors.size(), 1U);
+    EXPECT_EQ(bytes.substr(file.tensors[0].begin_bytes), "abcdef");
+    EXPECT_FALSE(file.tensors[0].crc.has_value());
+  }
+  write_text(dir / "x.bin", old_file(1001, true, 6, frame + frame));
+  EXPECT_FALSE(begins_as_torch_file(dir / "x.bin"));
 }
 
 TEST(OldTorchFile, WhatIsCutOffOrContradictsItselfIsRefused) {
@@ -54,7 +63,7 @@ TEST(OldTorchFile, WhatIsCutOffOrContradictsItselfIsRefused) {
     return error.code();
   };
   const std::string good = old_file(1001, true, 6);
-  for (std::size_t size = kOldMagic.size(); size < good.size(); ++size)
+  for (std::size_t size = kOldMagic.size() + 2; size < good.size(); ++size)
     EXPECT_EQ(code_of(good.substr(0, size)), ErrorCode::corrupt) << size;
   EXPECT_EQ(code_of(old_file(1002, true, 6)), ErrorCode::unsupported);
   EXPECT_EQ(code_of(old_file(1001, false, 6)), ErrorCode::unsupported);
