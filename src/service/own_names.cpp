@@ -74,10 +74,22 @@ bool take_wrapper_off(std::string& name, std::string_view wrapper) {
 
 class Undoing {
  public:
-  Undoing(Names names, std::string location)
-      : location_(std::move(location)), first_(names), names_(std::move(names)) {}
+  Undoing(Names names, std::string location, const MappingOptions& mapping)
+      : location_(std::move(location)), first_(names), names_(std::move(names)) {
+    MappingOptions excluded;
+    excluded.exclude = mapping.exclude;
+    for (const std::string& name : names_) left_.push_back(left_out(excluded, name).has_value());
+  }
 
   const Names& names() const noexcept { return names_; }
+  // Returns the names without those that --exclude leaves out. (--include can mean the new names.)
+  Names kept() const {
+    Names out;
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      if (!left_[i]) out.push_back(names_[i]);
+    }
+    return out;
+  }
 
   // Removes a prefix from all names but those that --exclude or --include leave out. Throws:
   // bad_input, if another one doesn't begin with it.
@@ -153,11 +165,17 @@ class Undoing {
         .hint(hint);
   }
 
+  // Returns the first name that isn't left out and doesn't begin with the text.
+  Names::const_iterator without(std::string_view begin) const {
+    std::size_t i = 0;
+    while (i < names_.size() && (left_[i] || names_[i].starts_with(begin))) ++i;
+    return names_.begin() + static_cast<std::ptrdiff_t>(i);
+  }
+
   // Refuses a wrapper that only some names begin with.
   void refuse_partial(std::string_view wrapper) const {
-    const auto other = std::ranges::find_if(
-        names_, [&](const std::string& name) { return !name.starts_with(wrapper); });
-    if (other != names_.end()) throw partial(wrapper, other, kUnwrap);
+    if (const auto other = without(wrapper); other != names_.end())
+      throw partial(wrapper, other, kUnwrap);
   }
 
   bool take_anywhere(std::string_view wrapper) {
@@ -174,7 +192,9 @@ class Undoing {
     const std::size_t count = count_before(names_, wrapper);
     if (count == 0) return false;
     refuse_partial(wrapper);
-    for (std::string& name : names_) name.erase(0, wrapper.size());
+    for (std::string& name : names_) {
+      if (name.starts_with(wrapper)) name.erase(0, wrapper.size());
+    }
     note(wrapper, count);
     return true;
   }
@@ -190,6 +210,7 @@ class Undoing {
   std::string location_;
   Names first_;  // the stored names
   Names names_;
+  std::vector<bool> left_;  // by --exclude
   Names notes_;
 };
 
@@ -305,18 +326,18 @@ std::vector<SharedName> stored_once(const Names& names, const Catalog& catalog,
 }
 
 // Removes the name of a trainer's module that has the model as a member, such as "model." in
-// PyTorch Lightning. All names must begin with it. The family must know the rest, and not the full
-// names.
+// PyTorch Lightning. All names that aren't left out must begin with it. The family must know the
+// rest, and not the full names.
 void take_outer_off(const MappingTable& table, const std::string& config,
                     const MappingOptions& asked, Undoing& undoing) {
-  if (undoing.names().empty()) return;
-  const std::string& first = undoing.names().front();
-  const std::string outer = first.substr(0, first.find('.') + 1);
-  if (outer.size() < 2 || count_before(undoing.names(), outer) != undoing.names().size()) return;
+  const Names names = undoing.kept();
+  if (names.empty()) return;
+  const std::string outer = names.front().substr(0, names.front().find('.') + 1);
+  if (outer.size() < 2 || count_before(names, outer) != names.size()) return;
   const MappingOptions mapping = by_main_scheme(table, asked);
-  if (are_known(undoing.names(), config, mapping)) return;
+  if (are_known(names, config, mapping)) return;
   Names inner;
-  for (const std::string& name : undoing.names()) inner.push_back(name.substr(outer.size()));
+  for (const std::string& name : names) inner.push_back(name.substr(outer.size()));
   if (are_known(std::move(inner), config, mapping)) undoing.take_outer_off(outer);
 }
 
@@ -387,7 +408,7 @@ OwnNames own_names(const std::vector<std::string>& names, const std::string& con
   std::optional<FamilyFile> family;
   if (!config_text.empty())
     family = find_family(parse_json(config_text, config_path(location)), mapping.files);
-  Undoing out(names, location);
+  Undoing out(names, location, mapping);
   if (takes_prefix_off(mapping)) out.take_prefix_off(mapping);
   out.take_wrappers_off(family.has_value());
   if (!family) return out.finish();

@@ -12,6 +12,8 @@ for tensor in said["tensors"]:
     print(tensor["kind"], tensor["name"])
     for name, value in sorted(tensor.get("values", {}).items()):
         print("  values", name, json.dumps(value))
+    for damage in tensor.get("damage", []):
+        print("  damage", json.dumps(damage, sort_keys=True))
 P
 }
 example qwen3 in
@@ -24,3 +26,7 @@ differences in other
 echo "-- compressed chunks"
 "$HFSHARD" convert in packed --compress zstd:1 --chunk-bytes 64 --checksum crc32c --quiet >/dev/null
 differences packed other
+echo "-- damage on one side"
+cp -r packed torn
+printf '\377' | dd of=torn/0/items/d/00000 bs=1 seek=40 conv=notrunc status=none
+differences packed torn

@@ -30,3 +30,5 @@ mkdir -p run && cp -r orbax/0 run/0 && mv run/0/items run/0/state && cp -r run/0
 sed -i 's/"hfshard"/"another"/' run/0/*/_METADATA
 printf '%s' '{"item_handlers":{"average":"a.First","state":"b.Second"},"metrics":{},"custom_metadata":{}}' >run/0/_CHECKPOINT_METADATA
 for item in state average; do "$HFSHARD" inspect run --items $item --summary | grep written; done
+echo "-- chunks"
+"$HFSHARD" inspect in --chunks | grep -A1 'k_norm'

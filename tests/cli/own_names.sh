@@ -14,7 +14,7 @@ same() { # OPTIONS: what convert says of the names, and that the result is the m
   "$HFSHARD" verify out in --quiet >/dev/null && echo "verified" || echo "not verified"
 }
 echo "-- wrappers before every name"
-for wrapper in _orig_mod. module. base_model.model. _fsdp_wrapped_module. module._orig_mod.; do
+for wrapper in _orig_mod. module. base_model.model. _fsdp_wrapped_module. module._orig_mod. _orig_mod.module.; do
   fresh qwen3 "'$wrapper' + n"
   same
 done
@@ -101,3 +101,23 @@ PY
 show convert in out
 show convert in out --to safetensors
 show convert in out --scheme hf --to dcp --include '*'
+echo "-- a trainer's module, with a tensor that isn't the model's"
+fresh qwen3 "'net.' + n"
+same
+python3 - in/model.safetensors <<'P'
+import json, struct, sys
+data = open(sys.argv[1], "rb").read()
+size = struct.unpack("<Q", data[:8])[0]
+header = json.loads(data[8:8 + size])
+end = len(data) - 8 - size
+header["criterion.weight"] = {"dtype": "F32", "shape": [1], "data_offsets": [end, end + 4]}
+text = json.dumps(header).encode()
+open(sys.argv[1], "wb").write(struct.pack("<Q", len(text)) + text + data[8 + size:] + b"\0\0\0\0")
+P
+same
+same --exclude 'criterion.*'
+same --exclude 'criterion.*' --to safetensors
+echo "-- an adapter's tensors that are left out"
+fresh qwen3 "'model.layers.0.self_attn.q_proj.lora_A.default.weight' if n == 'lm_head.weight' else n"
+same
+same --exclude '*lora_A*' --to safetensors --scheme hf --include '*'

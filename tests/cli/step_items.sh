@@ -51,6 +51,10 @@ cp -r tree/0/items whole/5/optimizer
 shown diff several whole --exclude '*layers*'
 shown diff several whole --items model
 shown diff several whole --items notes
+mkdir -p whole/5/of/{a..z}
+for name in {a..z}; do mkdir whole/5/of-$name; done
+shown diff several whole --items all | grep -E 'structure|more'
+shown diff several whole --all | grep -c 'only in B'
 
 echo "-- custom metadata of any kind"
 for metadata in '[1, {"a": null}]' '"a note"' 5; do

@@ -195,6 +195,26 @@ class Reach:
             self.stream.expect_clean(name)
         print(f"mini models of {len(known)} families")
 
+    def codes(self):
+        """Converts codes with scales, zero points or factors, in small pieces. The tree is the local one."""
+        oracles = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "oracle")
+        small = ["--limits", "segment_bytes=65536,merge_bytes=16384"]
+        for name in ("deepseek3-fp8", "kimi-int4", "gpt-oss-mxfp4", "mistral-fp8"):
+            source = self.fault.path(name)
+            shutil.copytree(os.path.join(oracles, name), source)
+            self.fault.run("convert", source, self.fault.path(f"local {name}"), "--dtype", "bf16", *small, "--quiet")
+            self.server.reset()
+            self.server.add(f"org/{name}", {"main": source}, large_bytes=1)
+            done = subprocess.run(self.fault.command("convert", f"org/{name}", self.fault.path(f"far {name}"), "--dtype", "bf16", *small, "--json"),
+                                  capture_output=True, text=True, check=False, env=self.stream.environment())
+            self.fault.check(done)
+            for place in (f"far {name}", f"local {name}"):
+                self.stream.commit_in(place)
+            self.fault.expect_same(f"far {name}", self.fault.tree(f"local {name}"), name)
+            used, size = json.loads(done.stdout)["network"]["used_bytes"], os.path.getsize(os.path.join(source, "model.safetensors"))
+            self.fault.expect(0 < used <= 1.5 * size, f"{name}: {used} bytes were used of {size}")
+            self.stream.expect_clean(name)
+
     def namesakes(self):
         """Checks that hfshard takes a directory with the name of a model, and says so. hf:// means the model."""
         os.makedirs(self.fault.path("here/org"))
@@ -261,6 +281,7 @@ def main():
             reach.commands()
             reach.kept_in_memory()
             reach.mini_models()
+            reach.codes()
             reach.namesakes()
             reach.kinds()
             reach.without_libcurl()

@@ -127,6 +127,14 @@ TEST(OrbaxLocate, StepsArePaddedUpToAFixedLength) {
   EXPECT_EQ(locate(dir.path(), {99, ""}).item, dir / "99");
 }
 
+TEST(OrbaxLocate, AFewDirectoriesOfOtherNamesAreNamed) {
+  const TempDir dir;
+  for (const char* name : {"a-1", "b-1", "c-1", "d-1", "e-1"})
+    make_item(dir / (std::string(name) + "/items"));
+  const Error error = catch_error([&] { locate(dir.path()); });
+  EXPECT_TRUE(error.hint_text().ends_with("a-1, b-1, c-1, d-1")) << error.hint_text();
+}
+
 TEST(OrbaxLocate, AnItemKnowsItsStepByTheStepsOwnFile) {
   const TempDir dir;
   make_item(dir / "7/items");
