@@ -324,8 +324,10 @@ std::vector<StructureDifference> compare_structures(const TreeStructure& a,
 std::vector<std::string> custom_keys(const TreeStructure& tree) {
   std::set<std::string> out;
   const auto add = [&](const Json& object) {
-    if (!object.is_object()) out.insert(dump_json(object));
-    if (!object.is_object()) return;
+    if (!object.is_object()) {
+      out.insert(dump_json(object));
+      return;
+    }
     for (const auto& [key, value] : object.as_object()) out.insert(key);
   };
   add(without_ours(tree.attributes));

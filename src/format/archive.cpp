@@ -63,10 +63,6 @@ const Archive::Record* Archive::find(std::string_view name) const noexcept {
   return found == by_name_.end() || records_[*found].name != name ? nullptr : &records_[*found];
 }
 
-bool Archive::has_crcs() const noexcept {
-  return std::ranges::any_of(records_, [](const Record& record) { return record.crc != 0; });
-}
-
 Archive::Directory Archive::find_directory() {
   const std::uint64_t size = item_.end - item_.begin;
   const std::uint64_t looked = std::min(size, kMaxComment + zip::kEndBytes);
@@ -174,6 +170,7 @@ void Archive::read_records(const Directory& directory) {
     if (i == 0) folder = record.name.substr(0, slash + 1);
     if (!record.name.starts_with(folder)) fail("the records of the archive are in two folders");
     record.name.erase(0, folder.size());
+    has_crcs_ = has_crcs_ || record.crc != 0;
     records_.push_back(std::move(record));
     rest.remove_prefix(total);
   }

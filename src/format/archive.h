@@ -34,7 +34,7 @@ class Archive {
   const Record* find(std::string_view name) const noexcept;
   /// Returns whether its records have checksums. Without torch.utils.serialization.config.save.
   /// compute_crc32, torch writes 0 for each.
-  bool has_crcs() const noexcept;
+  bool has_crcs() const noexcept { return has_crcs_; }
   /// Returns the offset of a record's bytes in the file, from its header.
   std::uint64_t payload_bytes(const Record& record) const;
   /// Returns the same without reading the header, if torch's layout leaves only one place. In it,
@@ -74,6 +74,7 @@ class Archive {
   std::uint64_t directory_begin_ = 0;  // in the item
   std::uint64_t folder_bytes_ = 0;     // of the names' prefix
   std::vector<Record> records_;
+  bool has_crcs_ = false;
   std::vector<std::uint32_t> by_name_;  // sorted
   std::vector<std::uint64_t> headers_;  // their offsets, sorted
 };

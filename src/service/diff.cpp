@@ -127,11 +127,9 @@ class DiffReport {
   DiffResult& out_;
 };
 
-void check_any(const ModelPair& pair, const DiffOptions& options, const DiffResult& found) {
+void check_any(const DiffOptions& options, const DiffResult& found) {
   const bool filtered = !options.include.empty() || !options.exclude.empty();
-  const bool any = !pair.left->leaves.empty() || !pair.only_left.empty() ||
-                   !pair.only_right.empty() || !pair.unlike.empty() || found.compared_objects > 0 ||
-                   !found.structure.empty();
+  const bool any = !found.tensors.empty() || found.compared_objects > 0 || !found.structure.empty();
   if (any || !filtered) return;
   throw Error(ErrorCode::not_found, "no array of either checkpoint matches")
       .hint("a glob must match a whole name, as hfshard inspect prints it; * matches anything");
@@ -184,7 +182,6 @@ std::vector<std::string> compare_sides(const DiffSide& a, const DiffSide& b,
   note_configs(a, b, out);
   const ModelPair pair =
       pair_models(std::move(together.a), std::move(together.b), options.dtype_aware, wanted);
-  if (!a.other_item) check_any(pair, options, out);
   DiffReport report(pair, a, b, out);
   report.add_unlike();
   const PairLayout layout(pair.left, pair.right, limits_of(run));
@@ -250,6 +247,7 @@ DiffResult diff(const SourceName& a, const SourceName& b, const DiffOptions& opt
   out.b = described(side_b);
   for (const std::string& tree : compare_sides(side_a, side_b, options, run, reporter, out))
     compare_other_tree(side_a, side_b, tree, options, run, reporter, out);
+  check_any(options, out);
   std::ranges::stable_sort(out.structure, {}, &StructureDiff::name);
   return out;
 }

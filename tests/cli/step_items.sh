@@ -50,6 +50,7 @@ rm -r whole/5/optimizer
 cp -r tree/0/items whole/5/optimizer
 shown diff several whole --exclude '*layers*'
 shown diff several whole --items model
+shown diff several whole --items model --include 'nothing*'
 shown diff several whole --items notes
 mkdir -p whole/5/of/{a..z}
 for name in {a..z}; do mkdir whole/5/of-$name; done

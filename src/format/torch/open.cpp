@@ -172,12 +172,8 @@ Catalog open_directory(const StorePath& location, std::vector<std::string> entri
 
 // Refuses one of the files in which Meta saves the parts of each tensor. Their names are the same.
 void refuse_one_rank(const StorePath& location) {
-  constexpr std::string_view kMeta = "consolidated.[0-9][0-9].pth";
-  const std::string name = entry_name(location.name());
-  if (!glob_match(kMeta, name)) return;
-  const std::vector<std::string> entries = location.parent().list();
-  const auto count = std::ranges::count_if(
-      entries, [&](const std::string& entry) { return glob_match(kMeta, entry); });
+  if (!is_meta_file(entry_name(location.name()))) return;
+  const auto count = std::ranges::count_if(location.parent().list(), is_meta_file);
   if (count < 2) return;
   throw Error(ErrorCode::unsupported,
               fmt::format("the file is one of {} that have the parts of each tensor", count))

@@ -182,7 +182,9 @@ class RankCatalog {
 
 }  // namespace
 
-bool is_rank_file(std::string_view name) { return parse_rank(name) || parse_meta(name); }
+bool is_meta_file(std::string_view name) { return parse_meta(name).has_value(); }
+
+bool is_rank_file(std::string_view name) { return parse_rank(name) || is_meta_file(name); }
 
 std::optional<RankFiles> find_rank_files(const StorePath& directory,
                                          const std::vector<std::string>& entries) {

@@ -19,6 +19,8 @@ struct RankFiles {
 
 /// Returns whether a file is named like one of these.
 bool is_rank_file(std::string_view name);
+/// Returns whether a file is named like one of Meta's, `consolidated.NN.pth`.
+bool is_meta_file(std::string_view name);
 /// Finds `model_world_size_N_rank_I.pt` or `consolidated.NN.pth` among the entries of a directory.
 /// Empty if there are no such files. Throws: not_found (a rank is missing), bad_input (of two
 /// runs).
