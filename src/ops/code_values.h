@@ -15,11 +15,13 @@ std::uint32_t widen_magnitude(std::uint32_t magnitude) noexcept {
   return widen_exponent(magnitude << (23 - kMantissaBits), 127 - kBias);
 }
 
-// One struct per Code: the value of a code, without branches. NaNs have no sign.
+// One struct per Code: the value of a code, without branches, and the largest finite magnitude.
+// NaNs have no sign.
 // Source of the first two: OCP 8-bit Floating Point Specification 1.0, section 5; of the third: OCP
 // Microscaling Formats (MX) Specification 1.0, section 5.3.3.
 
 struct F8E4M3 {
+  static constexpr float kLargest = 448;
   static float value(std::uint32_t code) noexcept {
     const std::uint32_t magnitude = code & 0x7fU;
     const std::uint32_t finite = widen_magnitude<3, 7>(magnitude) | (code & 0x80U) << 24;
@@ -28,6 +30,7 @@ struct F8E4M3 {
 };
 
 struct F8E5M2 {
+  static constexpr float kLargest = 57344;
   static float value(std::uint32_t code) noexcept {
     const std::uint32_t magnitude = code & 0x7fU;
     const std::uint32_t finite = widen_magnitude<2, 15>(magnitude);
@@ -38,24 +41,28 @@ struct F8E5M2 {
 };
 
 struct F4E2M1 {
+  static constexpr float kLargest = 6;
   static float value(std::uint32_t code) noexcept {
     return std::bit_cast<float>(widen_magnitude<1, 1>(code & 7U) | (code & 8U) << 28);
   }
 };
 
 struct Int4 {
+  static constexpr float kLargest = 8;
   static float value(std::uint32_t code) noexcept {
     return static_cast<float>(static_cast<std::int32_t>(code) - 8);
   }
 };
 
 struct Int8 {
+  static constexpr float kLargest = 128;
   static float value(std::uint32_t code) noexcept {
     return static_cast<float>(static_cast<std::int32_t>(code ^ 0x80U) - 128);
   }
 };
 
 struct Uint8 {
+  static constexpr float kLargest = 128;
   static float value(std::uint32_t code) noexcept {
     return static_cast<float>(static_cast<std::int32_t>(code) - 128);
   }

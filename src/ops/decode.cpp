@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <type_traits>
@@ -15,6 +16,7 @@
 #include "ops/even_runs.h"
 #include "ops/expand_codes.h"
 #include "ops/float_block.h"
+#include "ops/scale_runs.h"
 #include "ops/simd.h"
 
 #include "hfshard/error.h"
@@ -24,164 +26,21 @@ namespace {
 
 // Shorter runs aren't worth a whole block.
 constexpr std::size_t kShortRun = 8;
-// Source: OCP Microscaling Formats (MX) Specification 1.0, section 5.4.1: E8M0, bias 127.
-constexpr std::uint32_t kTwoToMinus127 = 0x00400000U;
-constexpr std::uint8_t kE8M0Nan = 0xff;
 
-float scale_value(DType dtype, const std::byte* at) {
-  switch (dtype) {
-    case DType::f32:
-      return load_le<float>(at);
-    case DType::bf16:
-      return bf16_to_f32(load_le<std::uint16_t>(at));
-    case DType::f16:
-      return f16_to_f32(load_le<std::uint16_t>(at));
-    case DType::f8_e4m3:
-      return F8E4M3::value(load_le<std::uint8_t>(at));
-    default: {
-      const auto byte = load_le<std::uint8_t>(at);
-      if (dtype == DType::f8_e8m0 && byte == kE8M0Nan)
-        return std::numeric_limits<float>::quiet_NaN();
-      // The byte is a float's exponent, with the same bias. 2^-127 is subnormal. 255 becomes
-      // infinity, as 2^128 does in f32.
-      return std::bit_cast<float>(byte == 0 ? kTwoToMinus127 : std::uint32_t{byte} << 23);
-    }
-  }
-}
-
-// Returns the rows of codes whose zero points share a word.
-std::uint64_t rows_per_word(ZeroPoints zeros) noexcept {
-  return zeros == ZeroPoints::packed4 ? 8 : 4;
-}
-
-bool are_packed(ZeroPoints zeros) noexcept {
-  return zeros == ZeroPoints::packed4 || zeros == ZeroPoints::packed8;
-}
-
-constexpr std::uint64_t kWordBytes = 4;
-
-// Returns the bytes of the words with the zero points for a row of scales.
-std::uint64_t word_row_bytes(const BlockScale& form) noexcept {
-  return form.scales_per_row() * kWordBytes;
-}
-
-// Returns the row of words with the zero points for a row of codes, counted over all matrices.
-std::uint64_t word_row_of(const BlockScale& form, std::uint64_t row) noexcept {
-  const std::uint64_t per_word = rows_per_word(form.zeros);
-  return row / form.rows * ceil_div(form.rows, per_word) + row % form.rows / per_word;
-}
-
-// The scales of whole blocks in a row. A row of 7168 codes has 56 blocks of 128.
-struct ScaleBatch {
-  std::array<float, 64> scales{};
-  std::array<float, 64> zeros{};
-  std::size_t count = 0;
-};
-
-// Walks the elements of one call in runs that share a scale. Only its start divides.
-class ScaleRuns {
- public:
-  ScaleRuns(const BlockScale& form, std::uint64_t begin, std::uint64_t count, const Scales& scales)
-      : form_(form),
-        scales_(scales.scales),
-        zeros_(scales.zeros),
-        factor_(scales.factor),
-        scale_bytes_(size_bits(form.scale_dtype) / 8),
-        per_row_(form.scales_per_row()) {
-    const std::uint64_t row = begin / form.cols;
-    first_row_ = at_row_ = row;
-    const std::uint64_t column = begin % form.cols;
-    row_ = row % form.rows;
-    row_in_block_ = row_ % form.row_block;
-    block_ = column / form.col_block;
-    row_scales_ = row / form.rows * form.scales_per_matrix() + row_ / form.row_block * per_row_ -
-                  scale_range(form, begin, count).first;
-    begin_block(column % form.col_block);
-  }
-
-  float scale() const noexcept {
-    const float scale =
-        scale_value(form_.scale_dtype, &scales_[(row_scales_ + block_) * scale_bytes_]);
-    if (form_.factor == Factor::none) return scale;
-    return form_.factor == Factor::multiplies ? scale * factor_ : scale / factor_;
-  }
-
-  float zero() const noexcept {
-    if (form_.zeros == ZeroPoints::none) return 0;
-    if (form_.zeros == ZeroPoints::int8)
-      return Int8::value(load_le<std::uint8_t>(&zeros_[row_scales_ + block_]));
-    const std::uint64_t words = word_row_of(form_, at_row_) - word_row_of(form_, first_row_);
-    const auto word =
-        load_le<std::uint32_t>(&zeros_[words * word_row_bytes(form_) + block_ * kWordBytes]);
-    const auto place = static_cast<std::uint32_t>(row_ % rows_per_word(form_.zeros));
-    if (form_.zeros == ZeroPoints::packed4) return Int4::value(word >> (4 * place) & 15U);
-    return Uint8::value(word >> (8 * place) & 255U);
-  }
-
-  // Takes whole blocks from here on, with at most `most` elements.
-  void take_blocks(std::uint64_t most, ScaleBatch& out) noexcept {
-    out.count = 0;
-    while (out.count < out.scales.size() && left_ == form_.col_block && left_ <= most) {
-      out.scales[out.count] = scale();
-      out.zeros[out.count] = zero();
-      ++out.count;
-      most -= take(most);
-    }
-  }
-
-  // Returns the length of the run that begins here, at most `most`, and moves behind it.
-  std::size_t take(std::uint64_t most) noexcept {
-    const std::uint64_t count = std::min(most, left_);
-    left_ -= count;
-    if (left_ == 0) next_block();
-    return static_cast<std::size_t>(count);
-  }
-
- private:
-  void begin_block(std::uint64_t skipped) noexcept {
-    left_ = std::min(form_.col_block, form_.cols - block_ * form_.col_block) - skipped;
-  }
-
-  void next_block() noexcept {
-    if (++block_ == per_row_) {
-      block_ = 0;
-      ++at_row_;
-      ++row_in_block_;
-      if (++row_ == form_.rows) row_ = 0;
-      if (row_ == 0 || row_in_block_ == form_.row_block) {  // the last block can have fewer
-        row_in_block_ = 0;
-        row_scales_ += per_row_;
-      }
-    }
-    begin_block(0);
-  }
-
-  const BlockScale& form_;
-  std::span<const std::byte> scales_;
-  std::span<const std::byte> zeros_;
-  float factor_;
-  std::size_t scale_bytes_;
-  std::uint64_t per_row_;
-  std::uint64_t first_row_ = 0;  // over all matrices
-  std::uint64_t at_row_ = 0;
-  std::uint64_t row_ = 0;
-  std::uint64_t row_in_block_ = 0;
-  std::uint64_t block_ = 0;       // in the row
-  std::uint64_t row_scales_ = 0;  // of the row, modulo 2^64
-  std::uint64_t left_ = 0;        // elements left in the block
-};
-
-// Returns whether a level has a loop for many blocks.
+// Returns the runs of a length that a level's loop for many blocks takes at a time. 0 if it has no
+// loop for them.
 template <Simd kLevel, typename To, bool kHalves>
-constexpr bool has_even_runs() noexcept {
+constexpr std::size_t runs_together([[maybe_unused]] std::size_t length) noexcept {
 #if defined(__x86_64__)
-  if constexpr (kLevel == Simd::avx512) return true;
-  if constexpr (kLevel == Simd::avx2) return !kHalves && !std::is_same_v<To, F16>;
+  if constexpr (kLevel == Simd::avx512 ||
+                (kLevel == Simd::avx2 && !kHalves && !std::is_same_v<To, F16>)) {
+    return runs_per_step<kLevel>(length);
+  }
 #endif
-  return false;
+  return 0;
 }
 
-// Returns false if a number isn't finite.
+// Returns false if a code isn't finite.
 template <Simd kLevel, typename Code, typename To, bool kHalves>
 bool decode_even(const EvenRuns& runs, const Value& value) noexcept {
 #if defined(__x86_64__)
@@ -189,6 +48,14 @@ bool decode_even(const EvenRuns& runs, const Value& value) noexcept {
   if constexpr (kLevel == Simd::avx2) return decode_even_avx2<Code, To>(runs, value);
 #endif
   return false;
+}
+
+// Returns the largest magnitude.
+float largest(const ScaleBatch::Numbers& numbers, std::size_t count) noexcept {
+  std::uint32_t most = 0;  // a NaN is larger than infinity
+  for (std::size_t i = 0; i < count; ++i)
+    most = std::max(most, std::bit_cast<std::uint32_t>(numbers[i]) & F32::kMagnitude);
+  return std::bit_cast<float>(most);
 }
 
 // Elements that share a scale.
@@ -208,18 +75,19 @@ class Decoder {
   Decoder(const Value& value, const std::byte* codes, std::byte* dst) noexcept
       : rule_(value), value_(value), codes_(codes), dst_(dst) {}
 
-  // Decodes the runs of whole blocks at once. Returns false if the level has no such loop, or a
-  // number isn't finite.
+  // Decodes the first `count` runs of `length` codes at once. Returns false if the level has no
+  // such loop, the codes begin inside of a byte, or a number may not be finite.
   template <Simd kLevel>
-  bool decode_blocks(const ScaleBatch& batch, std::size_t length, std::uint64_t begin,
-                     std::uint32_t bits) const {
-    if constexpr (kIsFloatCode<Code>) {
-      const auto is_zero = [](float zero) { return zero == 0; };
-      if (!std::all_of(batch.zeros.begin(), batch.zeros.begin() + batch.count, is_zero))
-        return false;
-    }
-    const EvenRuns runs{codes_ + begin * bits / 8, dst_ + begin * sizeof(Bits), length, batch.count,
-                        batch.scales.data(),       batch.zeros.data()};
+  bool decode_blocks(const ScaleBatch& batch, std::size_t count, std::size_t length,
+                     std::uint64_t begin) const {
+    if (kIsNibble<Code> && begin % 2 != 0) return false;
+    if (!stays_finite(batch)) return false;
+    const EvenRuns runs{codes_ + code_bytes<Code>(begin),
+                        dst_ + begin * sizeof(Bits),
+                        length,
+                        count,
+                        batch.scales.data(),
+                        batch.zeros.data()};
     return decode_even<kLevel, Code, To, kHalves>(runs, rule_);
   }
 
@@ -265,6 +133,17 @@ class Decoder {
   }
 
   Bits narrow(float x) const noexcept { return To::narrow(value_(x)); }
+
+  // Returns whether each finite code becomes a finite number. Rounding is monotonic, so what the
+  // largest magnitudes give is a bound.
+  bool stays_finite(const ScaleBatch& batch) const noexcept {
+    const float zero = largest(batch.zeros, batch.count);
+    if (kIsFloatCode<Code> && zero != 0) return false;  // the loops leave it out
+    float most = (Code::kLargest + zero) * largest(batch.scales, batch.count);
+    if constexpr (kHalves) most = F16::widen(F16::narrow(most));
+    const float product = most * std::abs(value_.mul);
+    return std::bit_cast<std::uint32_t>(product + std::abs(value_.add)) < least_infinite<To>();
+  }
 
   std::uint64_t decode_block(const Run& run, std::size_t count, const std::byte* codes,
                              std::byte* dst) const {
@@ -341,11 +220,11 @@ std::uint64_t decode_rounding(const Job& job) {
     return decoder.decode_bytes(run);
   };
   const auto length = static_cast<std::size_t>(job.form.col_block);
-  const bool even = has_even_runs<kLevel, To, kHalves>() && length % kEvenStep == 0;
+  const std::size_t together = runs_together<kLevel, To, kHalves>(length);
   ScaleBatch batch;
   std::uint64_t overflows = 0;
   for (std::uint64_t done = 0; done < job.count;) {
-    if (even) runs.take_blocks(job.count - done, batch);
+    if (together != 0) runs.take_blocks(job.count - done, batch);
     if (batch.count == 0) {
       Run run{runs.scale(), runs.zero(), done, 0};
       run.count = runs.take(job.count - done);
@@ -353,10 +232,10 @@ std::uint64_t decode_rounding(const Job& job) {
       done += run.count;
       continue;
     }
-    if (!decoder.template decode_blocks<kLevel>(batch, length, done, kNibbles ? 4 : 8)) {
-      for (std::size_t i = 0; i < batch.count; ++i)
-        overflows += decode({batch.scales[i], batch.zeros[i], done + i * length, length});
-    }
+    const std::size_t even = batch.count - batch.count % std::max<std::size_t>(together, 1);
+    const bool fast = decoder.template decode_blocks<kLevel>(batch, even, length, done);
+    for (std::size_t i = fast ? even : 0; i < batch.count; ++i)
+      overflows += decode({batch.scales[i], batch.zeros[i], done + i * length, length});
     done += batch.count * length;
   }
   return overflows;

@@ -275,7 +275,8 @@ std::vector<std::byte> decode_from(const BlockCase& at, const Value& value, DTyp
 void expect_same_blocks(const BlockCase& at, const std::string& what,
                         const std::vector<Value>& values = {
                             {}, {-1.75F, 0.5F}, {3e38F, {}}, {{}, -2.0F}}) {
-  for (const std::uint64_t begin : {std::uint64_t{0}, std::uint64_t{6}, at.form.cols + 48}) {
+  for (const std::uint64_t begin :
+       {std::uint64_t{0}, std::uint64_t{6}, (at.form.cols + 48) / 2 * 2}) {
     for (const DType to : kFloats) {
       for (const Value& value : values) {
         std::uint64_t expected_overflows = 0;
@@ -300,10 +301,13 @@ std::vector<BlockScale> block_forms() {
     out.push_back({code, DType::bf16, 5, 300, 2, 128});
     out.push_back({code, DType::u8, 6, 96, 1, 16});
     out.push_back({code, DType::f8_e4m3, 6, 96, 1, 16, ZeroPoints::none, Factor::multiplies});
+    out.push_back({code, DType::f8_e4m3, 5, 112, 1, 16});  // an odd number of blocks a row
     out.push_back({code, DType::f16, 5, 144, 1, 48, ZeroPoints::none, Factor::divides});
     out.push_back({code, DType::bf16, 9, 96, 1, 32, ZeroPoints::none, Factor::none, /*half=*/true});
   }
   out.push_back({Code::int8, DType::f32, 6, 96, 1, 32, ZeroPoints::int8});
+  out.push_back({Code::int8, DType::f32, 6, 112, 1, 16, ZeroPoints::int8});
+  out.push_back({Code::int4, DType::f32, 8, 77, 1, 32});  // rows that begin inside of a byte
   out.push_back({Code::int4, DType::bf16, 16, 96, 1, 32, ZeroPoints::packed4});
   out.push_back({Code::uint8, DType::f32, 8, 96, 1, 32, ZeroPoints::packed8});
   out.push_back({Code::f8_e4m3, DType::f32, 6, 96, 1, 32, ZeroPoints::int8});
