@@ -191,11 +191,9 @@ std::string lacking_layers(const Catalog& catalog, const NameCheck& check,
   return missing_layers(wanted, missing);
 }
 
-}  // namespace
-
-Completeness check_complete(const Catalog& catalog, const MappingOptions& mapping) {
+// Works like check_complete, whatever --include selects.
+Completeness compare_names(const Catalog& catalog, const MappingOptions& mapping) {
   Completeness out;
-  if (!mapping.include.empty() || mapping.num_layers) return out;
   if (catalog.config_text.empty()) {
     out.unchecked = "without a config.json, hfshard can't tell which tensors the model has";
     return out;
@@ -245,6 +243,24 @@ Completeness check_complete(const Catalog& catalog, const MappingOptions& mappin
                             ? std::string()
                             : "; no rule has " + quoted_list(out.others, kShownNames),
                         layers.empty() ? "" : "; " + layers, kTakeAll));
+}
+
+}  // namespace
+
+Completeness check_complete(const Catalog& catalog, const MappingOptions& mapping) {
+  if (mapping.num_layers) return {};
+  if (mapping.include.empty()) return compare_names(catalog, mapping);
+  Completeness out;
+  try {
+    out.doubt = compare_names(catalog, mapping).doubt;
+  } catch (const Error& error) {
+    const std::string tensor = quote(error.tensor());
+    out.doubt = "the output may not be a whole model: " +
+                (error.code() == ErrorCode::not_found
+                     ? fmt::format("{}, such as {}", error.sentence(), tensor)
+                     : fmt::format("{}: {}", tensor, error.sentence()));
+  }
+  return out;
 }
 
 Completeness check_complete_tree(Catalog tree, std::string config_text,

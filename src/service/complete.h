@@ -30,8 +30,9 @@ struct Completeness {
 };
 
 /// Compares a checkpoint that has the names of its model's files with its config. Compares nothing
-/// if --include or --num-layers select tensors, or if no family knows the config. Throws:
-/// not_found, bad_input (a missing tensor or another shape).
+/// if --num-layers selects tensors, or if no family knows the config. With --include, only sets
+/// `doubt`. Throws: not_found, bad_input (a missing tensor or another shape), but not with
+/// --include.
 Completeness check_complete(const Catalog& catalog, const MappingOptions& mapping);
 
 /// Does the same for a tree of arrays whose config names the model. Throws: also bad_input, for
