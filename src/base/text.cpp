@@ -131,6 +131,15 @@ Utf8Char decode_utf8(std::string_view text) noexcept {
   return good ? Utf8Char{code, size, true} : Utf8Char{kReplacement, 1, false};
 }
 
+bool is_utf8(std::string_view text) noexcept {
+  while (!text.empty()) {
+    const Utf8Char next = decode_utf8(text);
+    if (!next.valid) return false;
+    text.remove_prefix(next.bytes);
+  }
+  return true;
+}
+
 bool is_shown(char32_t code) noexcept {
   // Unicode's Cc, Cf, Zl and Zp, as far as they reach a terminal, and what is no character.
   constexpr std::array<CodeRange, 16> kHidden{{{0x00, 0x1f},

@@ -17,6 +17,8 @@ struct Utf8Char {
 };
 /// Throws nothing; an empty text has the character 0.
 Utf8Char decode_utf8(std::string_view text) noexcept;
+/// Returns whether a text is UTF-8. Python's texts can have surrogates, which UTF-8 excludes.
+bool is_utf8(std::string_view text) noexcept;
 /// Returns whether a terminal shows a character and does nothing else. False for control characters
 /// (C0, C1, DEL) and characters that change the direction of text, end a line or are invisible.
 bool is_shown(char32_t code) noexcept;

@@ -116,19 +116,33 @@ def check_both(tool):
 
 def check_dicts(tool, python):
     """Checks several models in one file. They have dotted names. hfshard names everything except tensors, and reads
-    a duplicate dict once."""
+    a dict in each of its places."""
     script = """
 import sys, torch
 w = torch.arange(6.0)
 twice = {"w": w + 2}
-torch.save({"generator": {"w": w, "n": 3}, "discriminator": {"a": {"w": w + 1}}, "x": twice, "y": twice, "epoch": 3}, sys.argv[1])
+torch.save({"generator": {"w": w, "n": 3}, "discriminator": {"a": {"w": w + 1}}, "x": twice, "y": {"z": twice}, "epoch": 3}, sys.argv[1])
+loop = {"w": w}
+loop["again"] = loop
+torch.save(loop, sys.argv[2])
+many = {"w": w}
+for i in range(4):
+    many = {f"{n}": many for n in range(60)}
+torch.save(many, sys.argv[3])
+torch.save({"a": w, "b\\ud800c": w}, sys.argv[4])
 """
     path = tool.path("several.pt")
-    subprocess.run([python, "-c", script, path], check=True)
+    loop, many, surrogate = (tool.path(f"{name}.pt") for name in ("loop", "many", "surrogate"))
+    subprocess.run([python, "-c", script, path, loop, many, surrogate], check=True)
     listed = [each["name"] for each in tool.json("inspect", path)["tensors"]]
-    tool.expect(listed == ["discriminator.a.w", "generator.w", "x.w"], f"several models: {listed}")
+    tool.expect(listed == ["discriminator.a.w", "generator.w", "x.w", "y.z.w"], f"several models: {listed}")
+    listed = [each["name"] for each in tool.json("inspect", loop)["tensors"]]
+    tool.expect("again.again.w" in listed and len(listed) == 5, f"a dict in itself: {listed}")
+    for file, word in ((many, "too many places"), (surrogate, "Unicode")):
+        done = tool.run_any("inspect", file)
+        tool.expect(done.returncode in (3, 4) and word in done.stderr, f"{file}: {done.returncode} {done.stderr}")
     done = tool.run("convert", path, tool.path("several"), "--scheme", "hf", "--to", "safetensors")
-    tool.expect(all(name in done.stderr for name in ("epoch", "generator.n", '"y"')), f"what is left out: {done.stderr}")
+    tool.expect(all(name in done.stderr for name in ("epoch", "generator.n")), f"what is left out: {done.stderr}")
     found = interop.tensors_of(tool.path("several"))
     tool.expect(found["discriminator.a.w"][2] == struct.pack("<6f", *range(1, 7)), f"the values: {found}")
 

@@ -31,16 +31,6 @@ constexpr std::uint64_t kMaxPlannerShare = 16;
 constexpr std::uint64_t kMaxBoxes = std::uint64_t{1} << 22;
 constexpr std::string_view kMetadataModule = "torch.distributed.checkpoint.metadata";
 
-// Python allows surrogates in texts, which are invalid in UTF-8.
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const Utf8Char next = decode_utf8(text);
-    if (!next.valid) return false;
-    text.remove_prefix(next.bytes);
-  }
-  return true;
-}
-
 // Decodes the classes of torch.distributed.checkpoint.metadata; FORMAT.md has the table. Follows
 // the members that a class has, which bounds the depth, and ignores unknown ones.
 class Decoder {
@@ -148,6 +138,7 @@ class Decoder {
     for_each_pair(dict, [&](Id key, Id value) {
       if (!pickle_.is(key, Kind::text)) fail("a key of the state dict isn't a string");
       const std::string_view name = pickle_.text(key);
+      if (!is_utf8(name)) fail("the name isn't valid Unicode", name, ErrorCode::unsupported);
       const bool is_object = is_of(value, "BytesStorageMetadata");
       const auto number =
           static_cast<std::uint32_t>(is_object ? out_.objects.size() : out_.tensors.size());

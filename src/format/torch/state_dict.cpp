@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <span>
@@ -111,22 +112,47 @@ struct Level {
   int depth;
 };
 
-// Adds the tensors of a dict and of the dicts in it, which can be several models. Joins their keys
-// with dots. Reads a repeated dict once, since a hostile file could nest it arbitrarily.
-void add_nested(const Pickle& pickle, Id dict, const Level& at, Seen& seen, StateDict& out) {
-  if (!pickle.is(dict, Kind::dict)) return;
-  for_each_item(pickle, dict, [&](Id key, Id value) {
-    const bool is_text = pickle.is(key, Kind::text);
-    const std::string name = at.prefix + key_text(pickle, key);
-    if (is_text && is_tensor_pickle(pickle, value)) {
-      out.tensors.push_back({name, value});
-    } else if (is_text && at.depth < kDeepest && pickle.is(value, Kind::dict) &&
-               seen.insert(value).second) {
-      add_nested(pickle, value, {at.above, name + ".", at.depth + 1}, seen, out);
-    } else {
-      out.others.push_back(at.above + name);
-    }
-  });
+// Collects the tensors of a dict and of the dicts in it, which can be several models. Joins their
+// keys with dots.
+class NestedDicts {
+ public:
+  NestedDicts(const Pickle& pickle, StateDict& out)
+      : pickle_(pickle), out_(out), left_(kMostRepeats * pickle.values()) {}
+
+  void add(Id dict, const Level& at) {
+    if (!pickle_.is(dict, Kind::dict)) return;
+    for_each_item(pickle_, dict, [&](Id key, Id value) {
+      if (left_-- == 0)  // a small file can nest one dict any number of times
+        throw Error(ErrorCode::limit, "the file has the same dicts in too many places");
+      const bool is_text = pickle_.is(key, Kind::text);
+      const std::string name = at.prefix + key_text(pickle_, key);
+      if (is_text && is_tensor_pickle(pickle_, value)) {
+        out_.tensors.push_back({name, value});
+      } else if (is_text && at.depth < kDeepest && pickle_.is(value, Kind::dict)) {
+        add(value, {at.above, name + ".", at.depth + 1});
+      } else {
+        out_.others.push_back(at.above + name);
+      }
+    });
+  }
+
+ private:
+  static constexpr std::uint64_t kMostRepeats = 16;
+  const Pickle& pickle_;
+  StateDict& out_;
+  std::uint64_t left_;  // entries that can be read
+};
+
+void check_names(const std::vector<StateDict::Entry>& sorted) {
+  const auto twice = std::ranges::adjacent_find(sorted, {}, &StateDict::Entry::name);
+  if (twice != sorted.end())
+    throw Error(ErrorCode::corrupt, "the file has the tensor twice").in_tensor(twice->name);
+  for (const StateDict::Entry& entry : sorted) {
+    if (!is_utf8(entry.name))
+      throw Error(ErrorCode::unsupported, "the name isn't valid Unicode")
+          .in_tensor(entry.name)
+          .hint("save the state dict with other names");
+  }
 }
 
 }  // namespace
@@ -155,15 +181,11 @@ StateDict find_state_dict(const Pickle& pickle, const std::string& root) {
       descend(key, *found);
     }
   }
-  Seen seen;
-  add_nested(pickle, dict, {out.below, "", 0}, seen, out);
+  NestedDicts(pickle, out).add(dict, {out.below, "", 0});
   if (out.tensors.empty()) throw_no_tensors(pickle, dict);
   if (!out.below.empty()) out.below.pop_back();
   std::ranges::sort(out.tensors, {}, &StateDict::Entry::name);
-  const auto twice = std::ranges::adjacent_find(out.tensors, {}, &StateDict::Entry::name);
-  if (twice != out.tensors.end()) {
-    throw Error(ErrorCode::corrupt, "the file has the tensor twice").in_tensor(twice->name);
-  }
+  check_names(out.tensors);
   return out;
 }
 

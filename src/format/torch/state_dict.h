@@ -22,8 +22,8 @@ struct StateDict {
 };
 
 /// Finds the tensors. `root`: the dotted path of the dict with them; empty to look for it. Throws:
-/// unsupported (not a dict, or no tensors in it, with its keys), not_found (no such dict), corrupt
-/// (a name twice).
+/// unsupported (not a dict, or no tensors in it, with its keys; a name that isn't UTF-8), not_found
+/// (no such dict), corrupt (a name twice), limit (the same dicts in too many places).
 StateDict find_state_dict(const Pickle& pickle, const std::string& root = {});
 
 }  // namespace hfshard::format::torch
