@@ -32,7 +32,7 @@ struct EvenRuns {
 template <Simd kLevel>
 constexpr std::size_t runs_per_step(std::size_t length) noexcept {
   if (length % kEvenStep<kLevel> == 0) return 1;
-  return 2 * length == kEvenStep<kLevel> ? 2 : 0;
+  return kLevel == Simd::avx512 && 2 * length == kEvenStep<kLevel> ? 2 : 0;
 }
 
 /// Returns the smallest magnitude, as f32 bits, that becomes infinite in a target dtype.

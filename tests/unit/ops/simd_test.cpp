@@ -300,6 +300,7 @@ std::vector<BlockScale> block_forms() {
     out.push_back({code, DType::f32, 8, 2400, 4, 32});  // 75 blocks a row: more than one batch
     out.push_back({code, DType::bf16, 5, 300, 2, 128});
     out.push_back({code, DType::u8, 6, 96, 1, 16});
+    out.push_back({code, DType::u8, 6, 96, 1, 8});
     out.push_back({code, DType::f8_e4m3, 6, 96, 1, 16, ZeroPoints::none, Factor::multiplies});
     out.push_back({code, DType::f8_e4m3, 5, 112, 1, 16});  // an odd number of blocks a row
     out.push_back({code, DType::f16, 5, 144, 1, 48, ZeroPoints::none, Factor::divides});
