@@ -397,7 +397,7 @@ RunResult run_convert(const Plan& plan, const Format& target, const RunOptions& 
   RunResult result = published_result(plan, options);
   const OutPaths paths = out_paths(plan, options.out);
   if (options.resume && is_published(plan, target, paths)) {
-    check_published(plan, paths);
+    check_published(plan, paths, options, reporter);
     remove_leftovers(plan, paths);
     result.already_done = true;
     return result;
@@ -412,7 +412,7 @@ RunResult run_convert(const Plan& plan, const Format& target, const RunOptions& 
   if (options.worker == 0) check_objects(plan, options);
   Staging staging(paths, options.workers > 1);
   if (ended_meanwhile(plan, target, options, staging)) {
-    check_published(plan, paths);
+    check_published(plan, paths, options);
     result.already_done = true;
     return result;
   }

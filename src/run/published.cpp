@@ -25,16 +25,41 @@ void check_revision(const Plan& plan, const Manifest& manifest, const std::strin
       .hint("pass another output, --output-step N, or --overwrite without --resume");
 }
 
+// A file that the conversion copies can have changed.
+void check_copies(const Plan& plan, const std::string& step, const std::string& side,
+                  const RunOptions& options) {
+  VerifyResult found;
+  verify_source_files(plan, step, side, options, found);
+  if (found.differences.empty()) return;
+  const Difference& first = found.differences.front();
+  throw Error(ErrorCode::conflict, "the output was made from another source: " + first.what)
+      .in_file(first.file.empty() ? step : first.file)
+      .hint("pass another output, --output-step N, or --overwrite without --resume");
+}
+
 }  // namespace
 
-void check_published(const Plan& plan, const OutPaths& paths) {
+void check_published(const Plan& plan, const OutPaths& paths, const RunOptions& options) {
   const std::string step = published_step(plan, paths);
   const Manifest manifest = read_manifest(join_path(step, kManifestName));
   check_revision(plan, manifest, step);
   if (plan.options().in_place) return;  // its files are the source's
   const std::string& side = plan.files().side_directory;
-  check_still_there(plan, manifest.files, step, side.empty() ? step : join_path(paths.out, side),
-                    paths.out);
+  const std::string copies = side.empty() ? step : join_path(paths.out, side);
+  check_still_there(plan, manifest.files, step, copies, paths.out);
+  check_copies(plan, step, copies, options);
+}
+
+void check_published(const Plan& plan, const OutPaths& paths, const RunOptions& options,
+                     Reporter& reporter) {
+  check_published(plan, paths, options);
+  const Catalog& source = plan.catalog();
+  // A tree is one file in its catalog, and its identity covers the content.
+  const bool is_tree = source.files.size() == 1 && source.files.front().name == ".";
+  if (is_tree || plan.options().in_place || !source.directory.revision().empty()) return;
+  reporter.note(
+      "hfshard compared the names, shapes and copied files of the source with the output, but no "
+      "values; hfshard verify OUT SOURCE compares them");
 }
 
 }  // namespace hfshard

@@ -3,10 +3,17 @@
 #include "plan/plan.h"
 #include "run/commit/staging.h"
 
+#include "hfshard/convert.h"
+
 namespace hfshard {
 
-/// Checks that what a plan has published is still its output: of the same commit, with all files.
-/// Reads no data. Throws: conflict (naming a file that is lost), corrupt, io.
-void check_published(const Plan& plan, const OutPaths& paths);
+/// Checks that what a plan has published is still its output: of the same commit, and with all
+/// files. Those that it copied must be as in the source. Reads no tensors. Throws: conflict (naming
+/// the file that is lost or differs), corrupt, io.
+void check_published(const Plan& plan, const OutPaths& paths, const RunOptions& options);
+
+/// Does the same, and notes that it compared no values, unless the plan's identity covers them.
+void check_published(const Plan& plan, const OutPaths& paths, const RunOptions& options,
+                     Reporter& reporter);
 
 }  // namespace hfshard

@@ -13,9 +13,11 @@
 
 #include <fmt/format.h>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "format/formats.h"
 #include "mapping/tables/scheme_defaults.h"
+#include "plan/compile/steps.h"
 #include "service/described.h"
 #include "service/loadable.h"
 #include "service/structure.h"
@@ -290,6 +292,28 @@ KnownModel known_model(const Catalog& tree, const std::optional<Recorded>& recor
   return known;
 }
 
+// Returns the config.json that describes a tree's codes, for options that decode them: that of
+// --config, or the recorded one. Empty if no tensor is quantized.
+std::string config_of_codes(const Catalog& tree, const std::optional<Recorded>& recorded,
+                            const PlanOptions& options) {
+  if (!options.mapping.dtype && options.mapping.casts.empty()) return {};
+  std::string text = options.tree.config_text.value_or(std::string());
+  if (text.empty() && recorded && !recorded->model_files.empty()) text = recorded_config(*recorded);
+  if (text.empty()) return {};
+  const Json config = parse_json(text, config_path(tree.location));
+  return config.is_object() && !without_leftover(config, tree) ? text : std::string();
+}
+
+// Compiles a tree's arrays, with a config that describes codes. The tree doesn't carry it.
+CompiledModel compile_with_codes(TreeSource& tree, const std::string& config,
+                                 const MappingOptions& mapping, const SameOptions& same) {
+  if (!tree.catalog().config_text.empty()) return compile_same(tree.catalog(), mapping, same);
+  tree.names().config_text = config;
+  CompiledModel out = compile_same(tree.catalog(), mapping, same);
+  tree.names().config_text.clear();
+  return out;
+}
+
 }  // namespace
 
 CompiledModel compile_anew(TreeSource& tree, const StorePath& place, const PlanOptions& options) {
@@ -310,7 +334,8 @@ CompiledModel compile_anew(TreeSource& tree, const StorePath& place, const PlanO
   const bool makes_tree = target.structure;
   const std::shared_ptr<const TreeStructure> structure = structure_for(target, tree);
   mapping.flat_names = mapping.flat_names || structure != nullptr;
-  CompiledModel model = compile_same(tree.catalog(), mapping, same);
+  const std::string config = config_of_codes(tree.catalog(), recorded, options);
+  CompiledModel model = compile_with_codes(tree, config, mapping, same);
   model.scheme = scheme;
   if (!kept.empty()) model.notes.push_back("numbers keep their dtype: " + quoted_list(kept));
   if (const auto named = schemes_of_names(tree.catalog());
@@ -335,6 +360,7 @@ CompiledModel compile_anew(TreeSource& tree, const StorePath& place, const PlanO
     if (scheme == kNoScheme || !format_of(options.target).layout().whole_arrays)
       carry_model(tree, *recorded, options.tree);
   }
+  if (tree.catalog().config_text.empty()) model.config_text.clear();
   take_load_words(known.model ? &*known.model : nullptr, recorded.has_value(), model);
   return model;
 }

@@ -120,7 +120,9 @@ std::string doubt_of(const NameCheck& check, std::size_t missing, const CheckFin
 // Returns a warning if something is missing among tensors that rules drop, such as a vision tower.
 std::string doubt_of_dropped(const NameCheck& check) {
   std::vector<std::string> names;
-  for (const CheckFinding& dropped : check.dropped) names.push_back(dropped.tensor);
+  for (const CheckFinding& dropped : check.dropped) {
+    if (dropped.rule != kBesideCodes) names.push_back(dropped.tensor);  // not each layer has codes
+  }
   const std::string lack = uneven_modules(names);
   return lack.empty() ? lack : "the output may not be a whole model: " + lack;
 }

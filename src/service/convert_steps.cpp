@@ -132,11 +132,11 @@ bool is_of_other_plan(const OutPaths& paths, const std::string& plan_id) {
 
 // Checks a published step once. Returns whether to write it again, because it lost files and
 // --overwrite was given. Throws: see check_published.
-bool is_replaced(const Plan& plan, const OutPaths& paths, bool overwrite) {
+bool is_replaced(const Plan& plan, const OutPaths& paths, const RunOptions& run) {
   try {
-    check_published(plan, paths);
+    check_published(plan, paths, run);
   } catch (const Error& error) {
-    if (!overwrite || error.code() != ErrorCode::conflict) throw;
+    if (!run.overwrite || error.code() != ErrorCode::conflict) throw;
     return true;
   }
   return false;
@@ -156,7 +156,7 @@ Chosen prepare(const StorePath& place, const PlanOptions& options, const RunOpti
   const OutPaths paths = out_paths(plan, out.run.out);
   const bool other = is_of_other_plan(paths, plan.id());
   const bool is_there = is_published(plan, target, paths);
-  if (is_there && is_replaced(plan, paths, run.overwrite)) {
+  if (is_there && is_replaced(plan, paths, run)) {
     out.run.resume = false;
   } else if (is_there) {
     out.report.run.already_done = other || !exists(paths.staging);

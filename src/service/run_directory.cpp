@@ -23,8 +23,7 @@ namespace {
 // (save_fsdp_model, one directory for each model).
 constexpr std::array<std::string_view, 3> kPatterns{"checkpoints", "checkpoint",
                                                     "pytorch_model_fsdp_[0-9]*"};
-// The optimizer is a separate checkpoint.
-constexpr std::string_view kOptimizers = "optimizer_[0-9]*";
+constexpr std::string_view kOfAccelerate = kPatterns.back();
 
 bool is_tree_of_arrays(const std::string& place) {
   return is_directory(place) && tree_format(place) != nullptr;
@@ -88,14 +87,25 @@ std::string checkpoint_of_run(const std::string& place) {
       .hint(fmt::format("name one of them: {}", join_path(place, found.front())));
 }
 
+StorePath model_place(const StorePath& place) {
+  const std::string name = entry_name(place.text());
+  return place.local_path() && glob_match(kOfAccelerate, name)
+             ? StorePath(parent_path(place.text()))
+             : place;
+}
+
 SourceName in_run(SourceName source) {
   std::string found = checkpoint_of_run(source.text);
   if (found == source.text) return source;
-  const std::vector<std::string> others =
-      trees_below(source.text, list_directory(source.text), kOptimizers);
+  std::vector<std::string> others = list_directory(source.text);
+  const std::vector<std::string> copied = model_side_files(source.text);
+  std::erase_if(others, [&](const std::string& name) {
+    return join_path(source.text, name) == found || name.starts_with('.') ||
+           std::ranges::find(copied, name) != copied.end();
+  });
   if (source.hub.note) {
     source.hub.note(fmt::format("reading {}{}", found,
-                                others.empty() ? "" : "; not read: " + join(others, ", ")));
+                                others.empty() ? "" : "; not read: " + quoted_list(others)));
   }
   source.text = std::move(found);
   return source;

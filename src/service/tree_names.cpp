@@ -26,6 +26,7 @@
 #include "service/own_names.h"
 #include "service/recorded.h"
 #include "service/renamed.h"
+#include "service/run_directory.h"
 
 #include "hfshard/error.h"
 
@@ -478,7 +479,7 @@ void check_undone(const Catalog& tree, const CompiledModel& made, const std::str
 }
 
 TreeOptions with_config_beside(const StorePath& place, TreeOptions asked) {
-  const StorePath config = place / "config.json";
+  const StorePath config = model_place(place) / "config.json";
   if (asked.config_text || !config.is_file() || recorded_below(place, asked.root)) return asked;
   asked.config_text = config.read();
   asked.config_name = config.text();

@@ -11,6 +11,7 @@
 #include "catalog/manifest_head.h"
 #include "format/formats.h"
 #include "plan/options_json.h"
+#include "run/check/claims.h"
 #include "run/check/gaps.h"
 #include "run/check/object_check.h"
 #include "run/check/output_manifest.h"
@@ -58,6 +59,16 @@ void add_places(const Checkpoint& opened, const Model& model, const SourceName& 
   }
 }
 
+// Compares what the conversion leaves out as a copy or a constant with what it writes.
+void add_dropped(const Plan& plan, const RunOptions& run, VerifyResult& result) {
+  try {
+    check_claims(plan, run);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::bad_input) throw;
+    result.differences.push_back({"", "", error.tensor(), error.sentence(), error.file()});
+  }
+}
+
 VerifyResult against_source(const Checkpoint& opened, const PlanOptions& recorded,
                             const Format& target, const SourceName& source, const RunOptions& run,
                             const std::string& step, Reporter& reporter) {
@@ -67,6 +78,7 @@ VerifyResult against_source(const Checkpoint& opened, const PlanOptions& recorde
   if (!has_steps(place)) options.tree.step.reset();
   const Plan plan = make_plan(place, options, target, limits_of(run));
   VerifyResult out = verify_source(opened, plan, run, reporter);
+  add_dropped(plan, run, out);
   add_places(opened, plan.model(), source, step, out);
   verify_source_objects(opened.catalog(), plan, run, out);
   const std::string& side = plan.files().side_directory;

@@ -2,7 +2,7 @@
 """Stores the matrices in the layers of a tiny model as codes: make_quantized.py DIR KIND [METHOD]. Codes and scales are
 arbitrary.
 
-KIND names a library's form, one of those in `coded`. METHOD goes to quantization_config.
+KIND names a library's form, one of those in `coded`. METHOD goes to quantization_config, or is all of it as JSON.
 """
 
 import json
@@ -17,6 +17,12 @@ def tensor(dtype, bits, *shape):
         count *= extent
     filler = {"F32": struct.pack("<f", 0.5), "BF16": b"\x00\x3f"}.get(dtype)
     return dtype, list(shape), filler * count if filler else bytes([0x31]) * (count * bits // 8)
+
+
+def unlike(*shape):
+    """Returns scales of which no two are equal."""
+    count = shape[0] * shape[1]
+    return "F32", list(shape), struct.pack(f"<{count}f", *range(1, count + 1))
 
 
 def coded(kind, name, rows, cols):
@@ -49,6 +55,8 @@ def coded(kind, name, rows, cols):
         "mxfp8": {name: tensor("F8_E4M3", 8, rows, cols), scale: tensor("F8_E8M0", 8, rows, cols // 32 + 1)},
         "inv": {name: tensor("F8_E5M2", 8, rows, cols), f"{name}_scale_inv": tensor("F32", 32)},
         "other_scale": {name: tensor("F8_E4M3", 8, rows, cols), f"{stem}.scale": tensor("F32", 32)},
+        "blocks": {name: tensor("F8_E4M3", 8, rows, cols), f"{name}_scale_inv": unlike((rows + 7) // 8, (cols + 7) // 8)},
+        "int8_words": {f"{name}_packed": tensor("I32", 32, rows, cols // 4), scale: tensor("BF16", 16, rows, 1), f"{name}_shape": tensor("I64", 64, 2)},
         "words": {f"{name}_words": tensor("I32", 32, rows, cols // 8), f"{name}_scales": tensor("BF16", 16, rows, 1)},
         "g_idx": {f"{name}_packed": tensor("I32", 32, rows, cols // 8), scale: tensor("BF16", 16, rows, 2),
                   f"{name}_g_idx": tensor("I32", 32, cols)}}[kind]
@@ -81,7 +89,7 @@ def main(folder, kind, method=None):
     config_path = os.path.join(folder, "config.json")
     with open(config_path, encoding="utf-8") as file:
         config = json.load(file)
-    config["quantization_config"] = {"quant_method": method}
+    config["quantization_config"] = json.loads(method) if method.startswith("{") else {"quant_method": method}
     with open(config_path, "w", encoding="utf-8") as file:
         json.dump(config, file)
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -44,6 +45,27 @@ bool casts_work(const CompiledModel& model, std::uint32_t leaf, DType dtype) {
   });
 }
 
+// Returns for each leaf a dtype that some of its sources have and it has not, if they have several.
+// A stack has one dtype, so layers of another are cast.
+std::vector<std::optional<DType>> cast_layers(const CompiledModel& model) {
+  struct Seen {
+    std::optional<DType> any, other;
+    bool several = false;
+  };
+  std::vector<Seen> seen(model.leaves.size());
+  for (const Transfer& transfer : model.transfers) {
+    if (transfer.decode) continue;
+    Seen& at = seen[transfer.target];
+    at.several = at.several || (at.any && *at.any != transfer.source_dtype);
+    at.any = transfer.source_dtype;
+    if (transfer.source_dtype != model.leaves[transfer.target].dtype)
+      at.other = transfer.source_dtype;
+  }
+  std::vector<std::optional<DType>> out;
+  for (const Seen& at : seen) out.push_back(at.several ? at.other : std::nullopt);
+  return out;
+}
+
 // Collects the pairs.
 class Pairing {
  public:
@@ -52,12 +74,18 @@ class Pairing {
         right_(right.model),
         values_only_(values_only),
         out_(out),
+        left_cast_(cast_layers(left_)),
+        right_cast_(cast_layers(right_)),
         left_numbers_(left_.leaves.size(), kLeftOut),
         right_numbers_(right_.leaves.size(), kLeftOut) {}
 
   void add(std::uint32_t left, std::uint32_t right) {
     Leaf leaf = left_.leaves[left];
-    const Leaf& other = right_.leaves[right];
+    Leaf other = right_.leaves[right];
+    if (!values_only_ && leaf.dtype == other.dtype) {
+      leaf.dtype = left_cast_[left].value_or(leaf.dtype);
+      other.dtype = right_cast_[right].value_or(other.dtype);
+    }
     check_whole_bytes(leaf);
     check_whole_bytes(other);
     std::optional<DType> dtype;
@@ -91,6 +119,7 @@ class Pairing {
   CompiledModel& right_;
   bool values_only_;
   ModelPair& out_;
+  std::vector<std::optional<DType>> left_cast_, right_cast_;
   std::vector<std::uint32_t> left_numbers_, right_numbers_;
   std::vector<Leaf> kept_;
 };

@@ -18,7 +18,8 @@ struct ModelSide {
   CompiledModel model;
 };
 
-/// Leaves with the same name but another shape or dtype.
+/// Leaves with the same name but another shape or dtype. Layers of a stack can have another dtype
+/// than the others; then it is that one.
 struct UnlikeLeaves {
   Leaf left;
   Leaf right;

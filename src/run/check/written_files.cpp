@@ -244,6 +244,13 @@ void verify_source_files(const Plan& plan, const std::string& step, const std::s
   std::vector<std::string> carried = source.side_files;
   if (std::erase(carried, "config.json") > 0) verify_config(plan, side, result);
   compare(source.directory, carried, side);
+  for (const std::string& name : carried) {
+    const std::string path = join_path(side, name);
+    if (!is_directory(side) || exists(path)) continue;
+    result.differences.push_back(
+        {"", "", "", fmt::format("the source has this file, and the output lacks it ({})", path),
+         path});
+  }
 }
 
 }  // namespace hfshard

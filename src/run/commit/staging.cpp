@@ -318,6 +318,27 @@ void check_replaced(const Plan& plan, const Format& target, const RunOptions& op
   }
 }
 
+// Replacing a step removes all of it, also items that the new one lacks.
+void check_items_replaced(const Plan& plan, const Format& target, const std::string& step) {
+  std::vector<std::string> names;
+  try {
+    names = target.other_items(StorePath(step), {});
+  } catch (const Error& error) {  // a damaged step can be replaced
+    if (error.code() == ErrorCode::io) throw;
+  }
+  const Beside& copied = plan.catalog().beside;
+  for (const std::string& name : names) {
+    const auto is_below = [&](const std::string& path) {
+      return path == name || path.starts_with(name + "/");
+    };
+    if (std::ranges::any_of(copied.files, is_below) || std::ranges::any_of(copied.empty, is_below))
+      continue;
+    throw Error(ErrorCode::conflict, "the step has something that the new one doesn't replace")
+        .in_file(join_path(step, name))
+        .hint("move it away, or pass another output or --output-step");
+  }
+}
+
 void check_step(const Plan& plan, const Format& target, const RunOptions& options,
                 const OutPaths& paths) {
   if (!plan.files().has_steps) return check_replaced(plan, target, options, paths);
@@ -329,7 +350,7 @@ void check_step(const Plan& plan, const Format& target, const RunOptions& option
         .in_file(step)
         .hint("pass another output or --output-step; hfshard deletes only what it wrote");
   }
-  if (options.overwrite) return;
+  if (options.overwrite) return check_items_replaced(plan, target, step);
   throw Error(ErrorCode::conflict, fmt::format("the output already has step {}", plan.step()))
       .in_file(paths.out)
       .hint("pass another output, --output-step N, or --overwrite");

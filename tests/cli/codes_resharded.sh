@@ -1,0 +1,36 @@
+# `reshard --dtype` decodes codes as the config.json beside them says, which a checkpoint of hfshard's has, or --config.
+source "$TESTS/cli/lib.bash"
+cat >config.json <<'C'
+{"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 3,
+ "num_key_value_heads": 1, "head_dim": 16, "intermediate_size": 48, "vocab_size": 22, "attention_bias": false,
+ "tie_word_embeddings": false, "torch_dtype": "bfloat16"}
+C
+words='{"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {"group_0": {"targets": ["Linear"],
+ "weights": {"num_bits": 8, "type": "int", "strategy": "channel", "symmetric": true}}}}'
+blocks='{"quant_method": "fp8", "weight_block_size": [8, 8]}'
+for kind in int8_words blocks; do
+  rm -rf in direct
+  "$HFSHARD" mappings example qwen3 in --config config.json --quiet >/dev/null 2>&1
+  method=$words
+  if [ $kind = blocks ]; then method=$blocks; fi
+  python3 "$TESTS/cli/make_quantized.py" in $kind "$method"
+  "$HFSHARD" convert in direct --to safetensors --scheme hf --dtype f32 -q >/dev/null 2>&1
+  for from in dcp orbax; do
+    rm -rf tree
+    "$HFSHARD" convert in tree --to $from --scheme hf -q >/dev/null 2>&1
+    for to in safetensors dcp orbax; do
+      for config in "" "--config in"; do
+        if [ -n "$config" ] && [ $to != safetensors ]; then continue; fi
+        echo "-- $kind: $from to $to $config"
+        rm -rf out
+        # shellcheck disable=SC2086
+        ends reshard tree out --to $to --dtype f32 $config
+        ends diff direct out
+        ends verify out tree
+      done
+    done
+  done
+  rm -rf out
+  "$HFSHARD" reshard tree out --to safetensors --dtype f32 -q >/dev/null 2>&1
+  echo "quantization_config stays: $(grep -c quantization_config out/config.json || true)"
+done
