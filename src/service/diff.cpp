@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -8,6 +10,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "bytes/local/files.h"
+#include "format/formats.h"
 #include "plan/compile/steps.h"
 #include "plan/pair_layout.h"
 #include "run/check/compare.h"
@@ -168,6 +171,34 @@ void note_configs(const DiffSide& a, const DiffSide& b, DiffResult& out) {
       fmt::format("not an array, but different: config.json ({})", quoted_list(keys)));
 }
 
+// Returns the directory with a model's other files, if it is a local one.
+std::optional<std::string> model_files_of(const DiffSide& side) {
+  if (side.is_model) return model_directory(side.place).local_path();
+  const auto recorded = recorded_at(side.place);
+  if (!recorded || recorded->model_files.empty()) return std::nullopt;
+  return recorded->model_files;
+}
+
+// Names tokenizers and the like that differ.
+void note_files(const DiffSide& a, const DiffSide& b, DiffResult& out) {
+  const auto of_a = model_files_of(a);
+  const auto of_b = model_files_of(b);
+  if (!of_a || !of_b || *of_a == *of_b) return;
+  std::vector<std::string> differ = model_side_files(*of_a);
+  std::ranges::move(model_side_files(*of_b), std::back_inserter(differ));
+  std::ranges::sort(differ);
+  const auto repeated = std::ranges::unique(differ);
+  differ.erase(repeated.begin(), repeated.end());
+  std::erase_if(differ, [&](const std::string& name) {
+    const std::string left = join_path(*of_a, name);
+    const std::string right = join_path(*of_b, name);
+    return name == "config.json" ||
+           (exists(left) && exists(right) && read_file(left) == read_file(right));
+  });
+  if (differ.empty()) return;
+  out.notes.push_back(fmt::format("no arrays, but different: {}", quoted_list(differ)));
+}
+
 // Compares two opened trees, or models. Returns the other trees of both steps.
 std::vector<std::string> compare_sides(const DiffSide& a, const DiffSide& b,
                                        const DiffOptions& options, const RunOptions& run,
@@ -180,6 +211,7 @@ std::vector<std::string> compare_sides(const DiffSide& a, const DiffSide& b,
   const auto wanted = [&](std::string_view name) { return is_wanted(options, name); };
   std::vector<std::string> others = diff_objects(a, b, wanted, run, out);
   note_configs(a, b, out);
+  note_files(a, b, out);
   const ModelPair pair =
       pair_models(std::move(together.a), std::move(together.b), options.dtype_aware, wanted);
   DiffReport report(pair, a, b, out);

@@ -206,8 +206,9 @@ void leave_out_others(const std::vector<Leaf>& parameters, std::string_view whic
     return is_parameter;
   });
   if (others == 0) return;
-  out.notes.push_back(fmt::format(
-      "not compared, because they aren't parameters of the model: {} arrays of {}", others, which));
+  out.notes.push_back(
+      fmt::format("not compared, because they aren't parameters of the model: {} {} of {}", others,
+                  others == 1 ? "array" : "arrays", which));
 }
 
 void note_drops(const CompiledModel& model, const Catalog& catalog, std::string_view which,
@@ -216,9 +217,9 @@ void note_drops(const CompiledModel& model, const Catalog& catalog, std::string_
   std::set<std::uint32_t> dropped;
   for (const Drop& drop : model.drops) dropped.insert(drop.source);
   out.notes.push_back(fmt::format(
-      "not compared in full, because the tree has no place for them: {} tensors of {} ({}{})",
-      dropped.size(), which, catalog.tensors[*dropped.begin()].name,
-      dropped.size() > 1 ? ", ..." : ""));
+      "not compared in full, because the tree has no place for them: {} {} of {} ({}{})",
+      dropped.size(), dropped.size() == 1 ? "tensor" : "tensors", which,
+      catalog.tensors[*dropped.begin()].name, dropped.size() > 1 ? ", ..." : ""));
 }
 
 // Compares a model with a tree, as if the model were converted. `known` is the mapping for that. If

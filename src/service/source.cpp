@@ -233,6 +233,12 @@ CompiledModel compile_back(TreeSource& tree, const StorePath& place, const PlanO
   if (options.tree.config_text) return compile_by_config(tree, std::move(named), options);
   const auto recorded = recorded_below(place, options.tree.root);
   if (!recorded) throw unknown_model(place);
+  if (options.mapping.options.contains("vocab")) {  // the record says how many rows were written
+    PlanOptions named_by = options;
+    named_by.tree.config_text = recorded_config(*recorded);
+    named_by.tree.config_name = join_path(recorded->model_files, "config.json");
+    return compile_by_config(tree, std::nullopt, named_by);
+  }
   carry_recorded(tree, *recorded);
   return compile_recorded(*recorded, options.mapping, tree.names());
 }

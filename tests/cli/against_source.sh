@@ -56,7 +56,10 @@ echo "-- a file that is copied"
 echo '{}' >in/tokenizer.json
 show verify tree in
 show convert in tree --resume
+show diff in tree | grep note:
 rm in/tokenizer.json
 show convert in tree --resume
 sed -i 's/{/{"top_k": 1, /' in/generation_config.json
 show convert in tree --resume
+show diff in tree | grep note: -A1
+show diff in in | grep -c note: || true

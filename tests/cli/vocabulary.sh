@@ -43,3 +43,5 @@ ends convert padded back --to safetensors --config good --vocab 30
 show convert padded never --to safetensors --config good --vocab 25
 show convert tree never --to safetensors --config other
 show convert titan never --to safetensors --config other
+"$HFSHARD" convert good whole -q 2>/dev/null
+show convert whole never --to safetensors --vocab 20
