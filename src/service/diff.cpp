@@ -1,9 +1,10 @@
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -184,17 +185,17 @@ void note_files(const DiffSide& a, const DiffSide& b, DiffResult& out) {
   const auto of_a = model_files_of(a);
   const auto of_b = model_files_of(b);
   if (!of_a || !of_b || *of_a == *of_b) return;
-  std::vector<std::string> differ = model_side_files(*of_a);
-  std::ranges::move(model_side_files(*of_b), std::back_inserter(differ));
-  std::ranges::sort(differ);
-  const auto repeated = std::ranges::unique(differ);
-  differ.erase(repeated.begin(), repeated.end());
-  std::erase_if(differ, [&](const std::string& name) {
+  std::set<std::string> names;
+  for (const std::string& directory : {*of_a, *of_b}) {
+    for (std::string& name : model_side_files(directory)) names.insert(std::move(name));
+  }
+  std::vector<std::string> differ;
+  for (const std::string& name : names) {
     const std::string left = join_path(*of_a, name);
     const std::string right = join_path(*of_b, name);
-    return name == "config.json" ||
-           (exists(left) && exists(right) && read_file(left) == read_file(right));
-  });
+    const bool same = exists(left) && exists(right) && read_file(left) == read_file(right);
+    if (!same && name != "config.json") differ.push_back(name);
+  }
   if (differ.empty()) return;
   out.notes.push_back(fmt::format("no arrays, but different: {}", quoted_list(differ)));
 }

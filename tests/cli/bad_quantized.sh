@@ -34,4 +34,12 @@ show convert in out
 fresh "tensors of another generation"
 sed -i 's/"deepseek_v3"/"qwen3"/; s/DeepseekV3ForCausalLM/Qwen3ForCausalLM/' in/config.json
 show convert in out
+echo
+echo "-- zero points are missing"
+rm -rf in
+example qwen3 in
+python3 "$TESTS/cli/make_quantized.py" in int8 '{"quant_method": "compressed-tensors", "format": "int-quantized", "config_groups":
+ {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 8, "type": "int", "symmetric": false, "strategy": "channel"}}}}'
+show convert in out
+show convert in out --to safetensors --scheme hf --dtype bf16
 ls -A

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/checked.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "plan/compile/kept_codes.h"
 #include "plan/compile/steps.h"
@@ -263,10 +264,29 @@ void Codes::fail_scales(const DecodeRule& rule, const TensorInfo& coded, const T
                    to_string(coded.shape), to_string(scale.shape)));
 }
 
+bool Codes::needs_zeros() const {
+  if (!needs_zeros_) {
+    Json config;
+    if (!catalog_.config_text.empty())
+      config = parse_json(catalog_.config_text, config_path(catalog_.location));
+    needs_zeros_ = config.is_object() && has_zero_points(config);
+  }
+  return *needs_zeros_;
+}
+
 void Codes::add_zeros(const DecodeRule& rule, const TensorInfo& coded, std::uint64_t matrices,
                       CodedTensor& out) const {
   if (rule.zeros.empty()) return;
-  out.zeros = catalog_.find(rule.beside(rule.zeros, coded.name));
+  const std::string name = rule.beside(rule.zeros, coded.name);
+  out.zeros = catalog_.find(name);
+  if (!out.zeros && needs_zeros()) {
+    throw Error(ErrorCode::not_found,
+                fmt::format("config.json says that the codes have zero points, and {} is missing",
+                            quote(name)))
+        .in_tensor(coded.name)
+        .by_rule(rule.pointer)
+        .hint("check that the download is complete");
+  }
   if (!out.zeros) return;
   const TensorInfo& zeros = tensor(*out.zeros);
   if (zeros.dtype == DType::i8) {

@@ -53,6 +53,7 @@ class Codes {
   std::uint32_t scale_of(const DecodeRule& rule, const TensorInfo& coded) const;
   BlockScale form(const DecodeRule& rule, const TensorInfo& coded, const TensorInfo& scale,
                   const Shape& view) const;
+  bool needs_zeros() const;
   void add_zeros(const DecodeRule& rule, const TensorInfo& coded, std::uint64_t matrices,
                  CodedTensor& out) const;
   void add_factor(const DecodeRule& rule, const TensorInfo& coded, CodedTensor& out) const;
@@ -65,6 +66,7 @@ class Codes {
   const Bindings& bindings_;
   const Catalog& catalog_;
   mutable std::unordered_map<const DecodeRule*, std::pair<std::uint64_t, std::uint64_t>> blocks_;
+  mutable std::optional<bool> needs_zeros_;
 };
 
 /// Returns whether a name is that of scales, such as "x.weight_scale_inv", and not of codes.

@@ -66,6 +66,22 @@ bool have_common(const std::vector<std::string>& a, const std::vector<std::strin
 
 }  // namespace
 
+bool has_zero_points(const Json& config) {
+  bool any = false;
+  for (const Json* quantized : quantizations_of(config)) {
+    const Json* groups = quantized->find("config_groups");
+    if (groups == nullptr || !groups->is_object()) continue;
+    for (const auto& [name, group] : groups->as_object()) {
+      const Json* weights = group.is_object() ? group.find("weights") : nullptr;
+      if (weights == nullptr || !weights->is_object()) continue;
+      const Json* symmetric = weights->find("symmetric");
+      if (symmetric == nullptr || !symmetric->is_bool() || symmetric->as_bool()) return false;
+      any = true;
+    }
+  }
+  return any;
+}
+
 std::set<std::int64_t> packed_widths(const Json& config, const std::string& location) {
   std::set<std::int64_t> out;
   for (const Json* quantized : quantizations_of(config)) {

@@ -62,6 +62,7 @@ std::vector<std::optional<DType>> cast_layers(const CompiledModel& model) {
       at.other = transfer.source_dtype;
   }
   std::vector<std::optional<DType>> out;
+  out.reserve(seen.size());
   for (const Seen& at : seen) out.push_back(at.several ? at.other : std::nullopt);
   return out;
 }

@@ -105,6 +105,9 @@ inline constexpr std::string_view kPassHf = "pass --scheme hf";
 /// keep the codes.
 void check_quantization(const Json& config, const std::string& location,
                         std::string_view keep = kPassHf);
+/// Returns whether all quantized weights have zero points, as the config states
+/// (compressed-tensors' `symmetric`).
+bool has_zero_points(const Json& config);
 /// Returns the widths of packed integers (compressed-tensors' pack-quantized) that the config
 /// states. Throws: unsupported, if one of them is neither 4 nor 8.
 std::set<std::int64_t> packed_widths(const Json& config, const std::string& location);
