@@ -42,7 +42,8 @@ constexpr std::size_t runs_together([[maybe_unused]] std::size_t length) noexcep
 
 // Returns false if a code isn't finite.
 template <Simd kLevel, typename Code, typename To, bool kHalves>
-bool decode_even(const EvenRuns& runs, const Value& value) noexcept {
+bool decode_even([[maybe_unused]] const EvenRuns& runs,
+                 [[maybe_unused]] const Value& value) noexcept {
 #if defined(__x86_64__)
   if constexpr (kLevel == Simd::avx512) return decode_even_avx512<Code, To, kHalves>(runs, value);
   if constexpr (kLevel == Simd::avx2) return decode_even_avx2<Code, To>(runs, value);

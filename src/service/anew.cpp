@@ -141,6 +141,9 @@ bool is_loaded(const CompiledModel& model, const Catalog& tree,
 // Returns whether a tree has the names of the model's files, below any key and inside any wrappers.
 // `tree` has its arrays under the model's names. Throws: bad_input (other shapes).
 bool has_own_names(const Catalog& tree, const Catalog& model, const std::string& config_name) {
+  // Source: vllm-project/compressed-tensors
+  // src/compressed_tensors/compressors/quantized_compressors/ pack_quantized.py (weight_packed).
+  constexpr std::string_view kPacked = "_packed";
   std::size_t shared = 0;
   for (auto array = tree.tensors.begin(); array != tree.tensors.end();) {
     const TensorInfo& info = *array;
@@ -148,8 +151,10 @@ bool has_own_names(const Catalog& tree, const Catalog& model, const std::string&
                                   [&](const TensorInfo& other) { return other.name != info.name; });
     const auto begin = std::exchange(array, end);
     const auto found = model.find(info.name);
+    const bool packed = info.name.ends_with(kPacked) &&
+                        model.find(info.name.substr(0, info.name.size() - kPacked.size()));
+    if (found || packed) ++shared;
     if (!found) continue;
-    ++shared;
     const Shape& wanted = model.tensors[*found].shape;
     if (std::ranges::find(begin, end, wanted, &TensorInfo::shape) != end) continue;
     throw Error(ErrorCode::bad_input, fmt::format("the tensor is {} here; this config says {}",
