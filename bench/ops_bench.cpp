@@ -233,34 +233,79 @@ const std::vector<std::byte>& code_pool() {
   return pool;
 }
 
-/// Decodes codes to bf16 like a run, in bands of 1 MiB of values. With `moves`, they stay in the
-/// cache and move from there to `[cols rows]`.
-void decode_matrix(const BlockScale& form, bool moves, Simd simd, std::span<const std::byte> codes,
-                   std::span<const std::byte> scales, std::span<std::byte> values,
-                   std::span<std::byte> dst) {
-  constexpr std::uint64_t kBandRows = 256;
+/// How a decoded matrix becomes the target.
+enum class Way : std::uint8_t {
+  in_order,         ///< `[rows cols]`
+  transposed,       ///< decoded rows stay in the cache, and move from there to `[cols rows]`
+  codes_first,      ///< codes are transposed, then decoded to `[cols rows]`
+  codes_and_digest  ///< the same, and rows are decoded into the cache for their digest
+};
+
+constexpr std::uint64_t kBand = 256;
+
+/// Decodes codes to bf16 like a run, in bands of 1 MiB of values.
+void decode_rows(const BlockScale& form, Way way, Simd simd, std::span<const std::byte> codes,
+                 std::span<const std::byte> scales, std::span<std::byte> values,
+                 std::span<std::byte> dst) {
   std::uint64_t overflows = 0;
-  for (std::uint64_t row = 0; row < form.rows; row += kBandRows) {
+  for (std::uint64_t row = 0; row < form.rows; row += kBand) {
     const std::uint64_t begin = row * form.cols;
-    const std::uint64_t count = kBandRows * form.cols;
+    const std::uint64_t count = kBand * form.cols;
     const std::uint64_t bits = code_bits(form.code);
     const ScaleRange range = scale_range(form, begin, count);
     const std::size_t size = size_bits(form.scale_dtype) / 8;
-    const auto band = moves ? values.first(count * 2) : dst.subspan(begin * 2, count * 2);
+    const auto band =
+        way == Way::in_order ? dst.subspan(begin * 2, count * 2) : values.first(count * 2);
     apply_decode(form, {}, DType::bf16, begin, count,
                  codes.subspan(begin * bits / 8, count * bits / 8),
                  scales.subspan(range.first * size, range.count * size), band, overflows, simd);
-    if (!moves) continue;
-    move_elements(
-        {0, row, {{form.cols, 1, as_step(form.rows)}, {kBandRows, as_step(form.cols), 1}}}, 2, band,
-        dst, simd);
+    if (way != Way::transposed) continue;
+    move_elements({0, row, {{form.cols, 1, as_step(form.rows)}, {kBand, as_step(form.cols), 1}}}, 2,
+                  band, dst, simd);
   }
 }
 
+/// Transposes codes of one byte in bands of columns, and decodes them from the cache into whole
+/// rows of `[cols rows]`.
+void decode_columns(const BlockScale& form, Simd simd, std::span<const std::byte> codes,
+                    std::span<const std::byte> scales, std::span<std::byte> values,
+                    std::span<std::byte> dst) {
+  BlockScale across = form;
+  std::swap(across.rows, across.cols);
+  std::swap(across.row_block, across.col_block);
+  const std::size_t size = size_bits(form.scale_dtype) / 8;
+  const std::uint64_t count = kBand * form.rows;
+  const auto band = values.first(count);
+  std::vector<std::byte> turned(scales.size());
+  move_elements({0,
+                 0,
+                 {{form.scales_per_row(), 1, as_step(across.scales_per_row())},
+                  {across.scales_per_row(), as_step(form.scales_per_row()), 1}}},
+                size, scales, turned, simd);
+  std::uint64_t overflows = 0;
+  for (std::uint64_t column = 0; column < form.cols; column += kBand) {
+    move_elements({column, 0, {{kBand, 1, as_step(form.rows)}, {form.rows, as_step(form.cols), 1}}},
+                  1, codes, band, simd);
+    const std::uint64_t begin = column * form.rows;
+    const ScaleRange range = scale_range(across, begin, count);
+    apply_decode(across, {}, DType::bf16, begin, count, band,
+                 std::span(turned).subspan(range.first * size, range.count * size),
+                 dst.subspan(begin * 2, count * 2), overflows, simd);
+  }
+}
+
+void decode_matrix(const BlockScale& form, Way way, Simd simd, std::span<const std::byte> codes,
+                   std::span<const std::byte> scales, std::span<std::byte> values,
+                   std::span<std::byte> dst) {
+  if (way != Way::codes_first) decode_rows(form, way, simd, codes, scales, values, dst);
+  if (way == Way::codes_first || way == Way::codes_and_digest)
+    decode_columns(form, simd, codes, scales, values, dst);
+}
+
 /// Returns whether the first row equals the result of decoding each code.
-bool right_codes(const BlockScale& form, bool moves, std::span<const std::byte> codes,
+bool right_codes(const BlockScale& form, Way way, std::span<const std::byte> codes,
                  std::span<const std::byte> scales, std::span<const std::byte> dst) {
-  const std::uint64_t step = moves ? form.rows : 1;
+  const std::uint64_t step = way == Way::in_order ? 1 : form.rows;
   const std::size_t size = size_bits(form.scale_dtype) / 8;
   for (std::uint64_t i = 0; i < form.cols; i += 2) {
     std::array<std::byte, 4> expected{};
@@ -277,7 +322,7 @@ bool right_codes(const BlockScale& form, bool moves, std::span<const std::byte> 
   return true;
 }
 
-void Decode(benchmark::State& state, const BlockScale& form, bool moves, Simd simd = best_simd()) {
+void Decode(benchmark::State& state, const BlockScale& form, Way way, Simd simd = best_simd()) {
   if (simd > best_simd()) return state.SkipWithError("the processor lacks the instructions");
   const std::size_t src_bytes = form.rows * form.cols * code_bits(form.code) / 8;
   const std::size_t dst_bytes = form.rows * form.cols * 2;
@@ -285,15 +330,15 @@ void Decode(benchmark::State& state, const BlockScale& form, bool moves, Simd si
   const std::span<std::byte> targets = target_pool();
   const std::vector<std::byte> scales = scales_of(form);
   std::vector<std::byte> values(dst_bytes);
-  decode_matrix(form, moves, simd, sources.first(src_bytes), scales, values,
+  decode_matrix(form, way, simd, sources.first(src_bytes), scales, values,
                 targets.first(dst_bytes));
-  if (!right_codes(form, moves, sources, scales, targets)) {
+  if (!right_codes(form, way, sources, scales, targets)) {
     return state.SkipWithError("wrong result");
   }
   const std::size_t places = kPoolBytes / dst_bytes;
   std::size_t place = 0;
   for (auto _ : state) {
-    decode_matrix(form, moves, simd, sources.subspan(place * src_bytes, src_bytes), scales, values,
+    decode_matrix(form, way, simd, sources.subspan(place * src_bytes, src_bytes), scales, values,
                   targets.subspan(place * dst_bytes, dst_bytes));
     place = (place + 1) % places;
     benchmark::ClobberMemory();
@@ -324,18 +369,20 @@ BENCHMARK_CAPTURE(ApplyValue, add_bf16_f32, DType::bf16, DType::f32, Value{{}, 1
 BENCHMARK_CAPTURE(ApplyValue, cast_f32_bf16, DType::f32, DType::bf16, Value{});
 BENCHMARK_CAPTURE(ApplyValue, cast_f16_bf16, DType::f16, DType::bf16, Value{});
 BENCHMARK_CAPTURE(ApplyValue, cast_f32_f16, DType::f32, DType::f16, Value{});
-BENCHMARK_CAPTURE(Decode, fp8, kFp8, false);
-BENCHMARK_CAPTURE(Decode, fp8_transposed, kFp8, true);
-BENCHMARK_CAPTURE(Decode, mxfp4, kMxfp4, false);
-BENCHMARK_CAPTURE(Decode, mxfp4_transposed, kMxfp4, true);
-BENCHMARK_CAPTURE(Decode, nvfp4, kNvfp4, false);
-BENCHMARK_CAPTURE(Decode, nvfp4_transposed, kNvfp4, true);
-BENCHMARK_CAPTURE(Decode, int4, kInt4, false);
-BENCHMARK_CAPTURE(Decode, int4_transposed, kInt4, true);
-BENCHMARK_CAPTURE(Decode, fp8_avx2, kFp8, false, Simd::avx2);
-BENCHMARK_CAPTURE(Decode, mxfp4_avx2, kMxfp4, false, Simd::avx2);
-BENCHMARK_CAPTURE(Decode, nvfp4_avx2, kNvfp4, false, Simd::avx2);
-BENCHMARK_CAPTURE(Decode, int4_avx2, kInt4, false, Simd::avx2);
+BENCHMARK_CAPTURE(Decode, fp8, kFp8, Way::in_order);
+BENCHMARK_CAPTURE(Decode, fp8_transposed, kFp8, Way::transposed);
+BENCHMARK_CAPTURE(Decode, fp8_codes_first, kFp8, Way::codes_first);
+BENCHMARK_CAPTURE(Decode, fp8_codes_and_digest, kFp8, Way::codes_and_digest);
+BENCHMARK_CAPTURE(Decode, mxfp4, kMxfp4, Way::in_order);
+BENCHMARK_CAPTURE(Decode, mxfp4_transposed, kMxfp4, Way::transposed);
+BENCHMARK_CAPTURE(Decode, nvfp4, kNvfp4, Way::in_order);
+BENCHMARK_CAPTURE(Decode, nvfp4_transposed, kNvfp4, Way::transposed);
+BENCHMARK_CAPTURE(Decode, int4, kInt4, Way::in_order);
+BENCHMARK_CAPTURE(Decode, int4_transposed, kInt4, Way::transposed);
+BENCHMARK_CAPTURE(Decode, fp8_avx2, kFp8, Way::in_order, Simd::avx2);
+BENCHMARK_CAPTURE(Decode, mxfp4_avx2, kMxfp4, Way::in_order, Simd::avx2);
+BENCHMARK_CAPTURE(Decode, nvfp4_avx2, kNvfp4, Way::in_order, Simd::avx2);
+BENCHMARK_CAPTURE(Decode, int4_avx2, kInt4, Way::in_order, Simd::avx2);
 
 }  // namespace
 }  // namespace hfshard
