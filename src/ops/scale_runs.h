@@ -99,10 +99,7 @@ class ScaleRuns {
   }
 
   float zero() const noexcept {
-    if (form_.zeros == ZeroPoints::none) return 0;
-    if (form_.zeros == ZeroPoints::int8)
-      return Int8::value(load_le<std::uint8_t>(&zeros_[row_scales_ + block_]));
-    return packed_zero(block_);
+    return form_.zeros == ZeroPoints::none ? 0.0F : zero_at(block_);
   }
 
   // Takes whole blocks of this row from here on, with at most `most` elements.
@@ -133,7 +130,9 @@ class ScaleRuns {
     return form_.factor == Factor::multiplies ? scale * factor_ : scale / factor_;
   }
 
-  float packed_zero(std::uint64_t block) const noexcept {
+  float zero_at(std::uint64_t block) const noexcept {
+    if (form_.zeros == ZeroPoints::int8)
+      return Int8::value(load_le<std::uint8_t>(&zeros_[row_scales_ + block]));
     const std::uint64_t words = word_row_of(form_, at_row_) - word_row_of(form_, first_row_);
     const auto word =
         load_le<std::uint32_t>(&zeros_[words * word_row_bytes(form_) + block * kWordBytes]);
@@ -160,11 +159,7 @@ class ScaleRuns {
 
   void copy_zeros(ScaleBatch& out) const noexcept {
     if (form_.zeros == ZeroPoints::none) return;  // they are all 0
-    for (std::size_t i = 0; i < out.count; ++i) {
-      out.zeros[i] = form_.zeros == ZeroPoints::int8
-                         ? Int8::value(load_le<std::uint8_t>(&zeros_[row_scales_ + block_ + i]))
-                         : packed_zero(block_ + i);
-    }
+    for (std::size_t i = 0; i < out.count; ++i) out.zeros[i] = zero_at(block_ + i);
   }
 
   void begin_block(std::uint64_t skipped) noexcept {

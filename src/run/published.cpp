@@ -13,11 +13,13 @@
 namespace hfshard {
 namespace {
 
-// The plan id covers names, shapes and sizes, so another commit can have the same.
-void check_revision(const Plan& plan, const Manifest& manifest, const std::string& step) {
+// The plan id covers names, shapes and sizes, so another commit can have the same. Returns whether
+// the output was made from the source's commit: then its files are the same, too.
+bool check_revision(const Plan& plan, const Manifest& manifest, const std::string& step) {
   const std::string wanted = plan.catalog().directory.revision();
   const std::string& found = manifest.revision;
-  if (wanted.empty() || found.empty() || found == wanted) return;
+  if (wanted.empty() || found.empty()) return false;
+  if (found == wanted) return true;
   throw Error(
       ErrorCode::conflict,
       fmt::format("the output was made from commit {}, and the source is at {}", found, wanted))
@@ -42,12 +44,12 @@ void check_copies(const Plan& plan, const std::string& step, const std::string& 
 void check_published(const Plan& plan, const OutPaths& paths, const RunOptions& options) {
   const std::string step = published_step(plan, paths);
   const Manifest manifest = read_manifest(join_path(step, kManifestName));
-  check_revision(plan, manifest, step);
+  const bool same_commit = check_revision(plan, manifest, step);
   if (plan.options().in_place) return;  // its files are the source's
   const std::string& side = plan.files().side_directory;
   const std::string copies = side.empty() ? step : join_path(paths.out, side);
   check_still_there(plan, manifest.files, step, copies, paths.out);
-  check_copies(plan, step, copies, options);
+  if (!same_commit) check_copies(plan, step, copies, options);
 }
 
 void check_published(const Plan& plan, const OutPaths& paths, const RunOptions& options,

@@ -72,6 +72,8 @@ class Stream:
         self.server = hub.Hub()
         self.server.tokens = {TOKEN: "tester"}
         self.server.page_size = 2
+        with open(fault.path("source/tokenizer.json"), "w", encoding="ascii") as file:
+            json.dump({"version": "1.0", "words": [f"word {i}" for i in range(2000)]}, file)
         self.repo = self.server.add(MODEL, {"main": fault.path("source")})
         self.tree = None
         self.count = 0
@@ -247,6 +249,19 @@ class Stream:
         self.fault.expect(json.loads(done.stdout)["skipped_bytes"] > 0, "nothing was skipped")
         twice = first + second - os.path.getsize(self.fault.path("source/model.safetensors")) - 2 * (128 << 10)  # the headers
         self.fault.expect(twice <= 6_600_000, f"{twice} bytes came again, and a group of commits is of 6600000")
+
+    def complete(self):
+        """Checks that --resume of a complete output of this commit reads no file again but for headers."""
+        name = self.fresh()
+        self.fault.check(self.run(name))
+        self.server.reset()
+        self.fault.check(self.run(name, "--resume"))
+        self.expect_same(name, "complete and resumed")
+        again = [entry for entry in self.server.log() if "tokenizer.json" in entry.path and entry.method == "GET" and entry.bytes_sent]
+        self.fault.expect(not again, f"the tokenizer was read again: {again}")
+        sent = sum(entry.bytes_sent for entry in self.server.log(listener="data"))
+        self.fault.expect(sent <= 128 << 10, f"{sent} bytes were read again")
+        print(f"complete and resumed: {sent} bytes")
 
     def interrupted(self):
         """Interrupts while nothing comes for ten minutes. hfshard must end long before, in the middle of a file and
@@ -578,6 +593,7 @@ def main():
             stream.survived()
             stream.refused()
             stream.killed()
+            stream.complete()
             stream.interrupted()
             stream.fuzzed(2 * fault.arguments.rounds)
             stream.workers()

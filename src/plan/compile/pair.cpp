@@ -75,10 +75,12 @@ class Pairing {
         right_(right.model),
         values_only_(values_only),
         out_(out),
-        left_cast_(cast_layers(left_)),
-        right_cast_(cast_layers(right_)),
         left_numbers_(left_.leaves.size(), kLeftOut),
-        right_numbers_(right_.leaves.size(), kLeftOut) {}
+        right_numbers_(right_.leaves.size(), kLeftOut) {
+    if (values_only_) return;
+    left_cast_ = cast_layers(left_);
+    right_cast_ = cast_layers(right_);
+  }
 
   void add(std::uint32_t left, std::uint32_t right) {
     Leaf leaf = left_.leaves[left];

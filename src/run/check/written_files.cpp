@@ -104,10 +104,15 @@ std::string fault_of(const FileRecord& recorded, const std::string& path,
                                                      : "the file differs from what was written";
 }
 
-// Adds a difference for a copy that has other bytes than `wanted` has.
-void verify_copy(const SourceFile& wanted, const std::string& path, const RunOptions& options,
-                 VerifyResult& result) {
+// Adds a difference for a copy that has other bytes than `wanted` has, or is missing and `needed`.
+void verify_copy(const SourceFile& wanted, const std::string& path, bool needed,
+                 const RunOptions& options, VerifyResult& result) {
   const auto info = file_info(path);
+  if (!info && needed) {
+    result.differences.push_back(
+        {"", "", "", fmt::format("the source has this file, and the output lacks it ({})", path),
+         path});
+  }
   if (!info || info->kind != FileKind::regular) return;
   const FileSource file(path);
   if (file.size_bytes() == wanted.size_bytes() &&
@@ -235,22 +240,15 @@ void verify_source_files(const Plan& plan, const std::string& step, const std::s
   if (plan.options().in_place) return;  // they are the source's files
   const Catalog& source = plan.catalog();
   const auto compare = [&](const StorePath& from, const std::vector<std::string>& names,
-                           const std::string& directory) {
+                           const std::string& directory, bool needed) {
     for (const std::string& name : names)
-      verify_copy(*(from / name).open(), join_path(directory, name), options, result);
+      verify_copy(*(from / name).open(), join_path(directory, name), needed, options, result);
   };
-  compare(source.beside.directory, source.beside.files, step);
-  compare(source.beside.root, source.beside.root_files, parent_path(step));
+  compare(source.beside.directory, source.beside.files, step, false);
+  compare(source.beside.root, source.beside.root_files, parent_path(step), false);
   std::vector<std::string> carried = source.side_files;
   if (std::erase(carried, "config.json") > 0) verify_config(plan, side, result);
-  compare(source.directory, carried, side);
-  for (const std::string& name : carried) {
-    const std::string path = join_path(side, name);
-    if (!is_directory(side) || exists(path)) continue;
-    result.differences.push_back(
-        {"", "", "", fmt::format("the source has this file, and the output lacks it ({})", path),
-         path});
-  }
+  compare(source.directory, carried, side, is_directory(side));
 }
 
 }  // namespace hfshard
