@@ -8,6 +8,7 @@
 #include "bytes/local/files.h"
 #include "format/formats.h"
 #include "service/damage.h"
+#include "service/linked.h"
 #include "service/own_names.h"
 #include "service/place.h"
 #include "service/run_directory.h"
@@ -65,6 +66,7 @@ DiffSide open_side(const SourceName& named, const SourceName& other, const DiffO
   if (out.other_item) out.choice.items = tree;
   out.choice.usual_items = has_items && !out.other_item && !names_model(other);
   open_tree_of(step_directory(out.taken ? out.place.name() : name.text), options, out);
+  if (const std::string changed = check_linked(out.place); !changed.empty()) reporter.note(changed);
   return out;
 }
 

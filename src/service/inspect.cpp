@@ -26,9 +26,9 @@ constexpr std::size_t kListedMissing = 20;
 void add_link_damage(const std::string& place, DamageList& found) {
   const std::string step = step_directory(place);
   if (step.empty()) return;
-  for (const LinkFinding& link : check_links(step)) {
+  for (const LinkedFile& link : changed_links(step)) {
     found.items.push_back(
-        {"", std::nullopt, ErrorCode::corrupt, link.what, link.file, std::nullopt});
+        {"", std::nullopt, ErrorCode::corrupt, link.fault, link.file, std::nullopt});
     ++found.count;
   }
 }

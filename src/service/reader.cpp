@@ -14,6 +14,7 @@
 #include "ops/move.h"
 #include "ops/read_piece.h"
 #include "service/describe.h"
+#include "service/linked.h"
 #include "service/place.h"
 #include "service/step.h"
 
@@ -147,7 +148,9 @@ CheckpointReader::CheckpointReader(const SourceName& place) : state_(std::make_u
   Choice choice;
   choice.items = place.items;
   choice.files.ignore_index = place.ignore_index;
-  state_->opened = open_checkpoint(read_step(find_place(place), place.step).place, choice);
+  const StorePath read = read_step(find_place(place), place.step).place;
+  check_linked(read);
+  state_->opened = open_checkpoint(read, choice);
   state_->info = describe(state_->opened->catalog(), place.text);
 }
 CheckpointReader::CheckpointReader(CheckpointReader&&) noexcept = default;

@@ -22,6 +22,7 @@
 #include "service/complete.h"
 #include "service/described.h"
 #include "service/dialect.h"
+#include "service/linked.h"
 #include "service/loadable.h"
 #include "service/onward.h"
 #include "service/own_names.h"
@@ -381,6 +382,8 @@ std::optional<OpenedSource> open_tree_model(const StorePath& place, const PlanOp
   }
   OpenedSource out;
   out.model = compile_tree(*tree, read, options);
+  if (std::string changed = check_linked(read); !changed.empty())
+    out.model.warnings.push_back(std::move(changed));
   if (options.tree.all_items) {
     keep_beside(beside_tree(read, choice, options.target), *tree, out.model);
   } else {

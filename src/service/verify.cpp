@@ -109,8 +109,8 @@ void verify_written(const Manifest& manifest, const FileLayout& layout, const st
 // Compares size and time of linked files with their values at the link.
 void add_links(const std::string& step, VerifyResult& result) {
   try {
-    for (const LinkFinding& link : check_links(step))
-      result.differences.push_back({"", "", "", fmt::format("{} ({})", link.what, link.file)});
+    for (const LinkedFile& link : changed_links(step))
+      result.differences.push_back({"", "", "", fmt::format("{} ({})", link.fault, link.file)});
   } catch (const Error& error) {  // damage to the list is already a finding
     if (result.differences.empty() || error.code() == ErrorCode::io) throw;
   }

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "format/orbax/metadata.h"
 #include "format/orbax/open.h"
+#include "format/orbax/tree.h"
 
 #include "hfshard/error.h"
 

@@ -142,6 +142,7 @@ std::vector<AwaitedFile> link_shards(const Plan& plan, const std::string& step,
     Json entry;
     entry["path"] = to.substr(step.size() + 1);
     entry["bytes"] = file.size_bytes;
+    if (!file.header_sha256.empty()) entry["header_sha256"] = file.header_sha256;
     if (const auto later = file.path.fetched_path(); later && !file.path.local_path()) {
       await_file(*later, to);
       entry["source"] = file.path.text();
@@ -178,26 +179,35 @@ Error explained(Error error, const std::string& step) {
   return error;
 }
 
-std::vector<LinkFinding> check_links(const std::string& step) {
-  std::vector<LinkFinding> out;
+std::vector<LinkedFile> linked_files(const std::string& step) {
+  std::vector<LinkedFile> out;
   const Json record = read_links(step);
   for (const Json& entry : record.at("files").as_array()) {
     const std::string file = linked_path(step, entry);
     const auto info = file_info(file);
     const Json* source = entry.find("source");
     const Json* written = entry.find("mtime_ns");
+    const Json* header = entry.find("header_sha256");
+    std::string fault;
     if (!info) {
-      out.push_back({file, source == nullptr
-                               ? "the linked file is missing"
-                               : fmt::format("the linked file isn't in the cache yet: {}",
-                                             source->as_string())});
+      fault = source == nullptr ? "the linked file is missing"
+                                : fmt::format("the linked file isn't in the cache yet: {}",
+                                              source->as_string());
     } else if (info->stamp.size_bytes != entry.at("bytes").as_uint()) {
-      out.push_back({file, fmt::format("the linked file has {} bytes; it had {} when it was linked",
-                                       info->stamp.size_bytes, entry.at("bytes").as_uint())});
+      fault = fmt::format("the linked file has {} bytes; it had {} when it was linked",
+                          info->stamp.size_bytes, entry.at("bytes").as_uint());
     } else if (written != nullptr && info->stamp.mtime_ns != written->as_int()) {
-      out.push_back({file, "the linked file was written to, or copied, since it was linked"});
+      fault = "the linked file was written to, or copied, since it was linked";
     }
+    out.push_back({file, std::move(fault), info.has_value(),
+                   header == nullptr ? std::string() : header->as_string()});
   }
+  return out;
+}
+
+std::vector<LinkedFile> changed_links(const std::string& step) {
+  std::vector<LinkedFile> out = linked_files(step);
+  std::erase_if(out, [](const LinkedFile& link) { return link.fault.empty(); });
   return out;
 }
 

@@ -23,14 +23,18 @@ std::vector<AwaitedFile> link_shards(const Plan& plan, const std::string& step,
 /// Whether link_shards will find something to link to. Throws: unsupported.
 void check_linkable(const Plan& plan, ShardLinks how);
 
-/// A linked file that is not what was linked.
-struct LinkFinding {
+/// A linked file of a step.
+struct LinkedFile {
   std::string file;
-  std::string what;
+  std::string fault;          ///< why it isn't what was linked, by size and time; or empty
+  bool is_there = false;
+  std::string header_sha256;  ///< hex, of its header when it was linked; empty if unknown
 };
-/// Compares the linked files of a step with their record, by size and time. Empty if the step has
-/// no record. Throws: corrupt (the record), io.
-std::vector<LinkFinding> check_links(const std::string& step);
+/// Returns the linked files of a step, by their record. Empty without a record. Throws: corrupt (the
+/// record), io.
+std::vector<LinkedFile> linked_files(const std::string& step);
+/// Returns those that aren't what was linked. Throws: as linked_files.
+std::vector<LinkedFile> changed_links(const std::string& step);
 
 /// A step, as it is read when the files that it awaits have come: they are found already.
 StorePath as_fetched(const std::string& step);

@@ -22,24 +22,24 @@ TEST(CheckLinks, EachWayInWhichALinkedFileChangedIsTold) {
   options.link = true;
   const RunResult made = convert(small_plan(source, options), to_output(dir / "out"));
   const std::string step = join_path(dir / "out", "0");
-  EXPECT_TRUE(check_links(step).empty()) << made.path;
+  EXPECT_TRUE(changed_links(step).empty()) << made.path;
   const auto only = [&] {
-    const std::vector<LinkFinding> found = check_links(step);
+    const std::vector<LinkedFile> found = changed_links(step);
     EXPECT_EQ(found.size(), 1U);
-    return found.empty() ? LinkFinding{} : found.front();
+    return found.empty() ? LinkedFile{} : found.front();
   };
   const std::string file = join_path(source, "model-00002-of-00002.safetensors");
   const auto written = std::filesystem::last_write_time(file);
   std::filesystem::last_write_time(file, written + std::chrono::seconds(1));
-  EXPECT_NE(only().what.find("was written to"), std::string::npos);
+  EXPECT_NE(only().fault.find("was written to"), std::string::npos);
   const std::uintmax_t size = std::filesystem::file_size(file);
   std::filesystem::resize_file(file, size - 1);
-  EXPECT_NE(only().what.find("has " + std::to_string(size - 1) + " bytes; it had " +
+  EXPECT_NE(only().fault.find("has " + std::to_string(size - 1) + " bytes; it had " +
                              std::to_string(size)),
             std::string::npos)
-      << only().what;
+      << only().fault;
   remove_tree(only().file);
-  EXPECT_EQ(only().what, "the linked file is missing");
+  EXPECT_EQ(only().fault, "the linked file is missing");
 }
 
 // Files that are still on a network, though their place on this machine is known.
@@ -102,7 +102,7 @@ TEST(LinkShards, FilesThatAreAwaitedAreLinkedAgainByALaterRun) {
   for (const auto& [path, target] : links) EXPECT_EQ(parent_path(target), dir / "cache") << path;
   EXPECT_EQ(link().size(), 2U);
   EXPECT_EQ(tree_of_links(step), links);
-  EXPECT_EQ(check_links(step).size(), 2U);
+  EXPECT_EQ(changed_links(step).size(), 2U);
 }
 
 }  // namespace
