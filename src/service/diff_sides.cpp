@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -21,6 +22,7 @@
 #include "service/run_directory.h"
 #include "service/source.h"
 #include "service/step.h"
+#include "service/tree_names.h"
 #include "service/tree_source.h"
 
 #include "hfshard/error.h"
@@ -212,14 +214,41 @@ void leave_out_others(const std::vector<Leaf>& parameters, std::string_view whic
 }
 
 void note_drops(const CompiledModel& model, const Catalog& catalog, std::string_view which,
-                SidesTogether& out) {
+                std::string_view made, SidesTogether& out) {
   if (model.drops.empty()) return;
   std::set<std::uint32_t> dropped;
   for (const Drop& drop : model.drops) dropped.insert(drop.source);
   out.notes.push_back(fmt::format(
-      "not compared in full, because the tree has no place for them: {} {} of {} ({}{})",
-      dropped.size(), dropped.size() == 1 ? "tensor" : "tensors", which,
+      "not compared in full, because the {} has no place for them: {} {} of {} ({}{})", made,
+      dropped.size(), dropped.size() == 1 ? catalog.wording.array : catalog.wording.arrays, which,
       catalog.tensors[*dropped.begin()].name, dropped.size() > 1 ? ", ..." : ""));
+}
+
+// Adds the notes of a tree that was read under other names. They name what was left out.
+void add_notes(const Checkpoint& renamed, const DiffSide& tree, std::string_view which,
+               SidesTogether& out) {
+  const std::vector<std::string>& known = tree.catalog().notes;
+  for (const std::string& note : renamed.catalog().notes) {
+    if (std::ranges::find(known, note) == known.end())
+      out.notes.push_back(fmt::format("{}: {}", which, note));
+  }
+}
+
+// Returns a tree of a model under the names of its scheme, if a trainer wrote others: those of NNX,
+// and the model below a key.
+DiffSide with_scheme_names(const DiffSide& tree, const DiffSide& model,
+                           const DiffOptions& options) {
+  TreeOptions asked;
+  asked.config_text = options.config_text.value_or(model.catalog().config_text);
+  asked.config_name = options.config_text ? options.config_name : "config.json";
+  DiffSide out = tree;
+  if (asked.config_text->empty()) return out;
+  try {
+    out.checkpoint = with_model_names(tree.checkpoint, asked, {});
+  } catch (const Error& error) {  // the arrays are compared by their own names
+    if (error.code() == ErrorCode::internal) throw;
+  }
+  return out;
 }
 
 // Compares a model with a tree, as if the model were converted. `known` is the mapping for that. If
@@ -229,11 +258,19 @@ SidesTogether model_and_tree(const DiffSide& a, const DiffSide& b, bool model_is
                              const DiffOptions& options) {
   SidesTogether out;
   const DiffSide& model = model_is_a ? a : b;
-  const DiffSide& tree = model_is_a ? b : a;
-  CompiledModel made = compile_as(model, tree, known, options);
-  ModelSide names = by_names(tree);
   const std::string_view which = model_is_a ? "A" : "B";
   const std::string_view other = model_is_a ? "B" : "A";
+  DiffSide tree = model_is_a ? b : a;
+  CompiledModel made = compile_as(model, tree, known, options);
+  if (!known && shared_names(made.leaves, tree.catalog()) == 0) {
+    const DiffSide named = with_scheme_names(tree, model, options);
+    if (named.checkpoint != tree.checkpoint) {
+      add_notes(*named.checkpoint, tree, other, out);
+      tree = named;
+      made = compile_as(model, tree, known, options);
+    }
+  }
+  ModelSide names = by_names(tree);
   const auto tell = [&](std::string_view side, const std::string& dialect) {
     if (dialect.empty()) return;
     out.notes.push_back(fmt::format("{} has the names of --dialect {}", side, dialect));
@@ -242,10 +279,9 @@ SidesTogether model_and_tree(const DiffSide& a, const DiffSide& b, bool model_is
   tell(other, known ? asked_dialect(*known) : std::string());
   if (known && !known->prefix.empty())
     out.notes.push_back(fmt::format("the names in {} begin with {}", other, quote(known->prefix)));
-  if (shared_names(made.leaves, tree.catalog()) == 0) {
+  if (shared_names(made.leaves, tree.catalog()) == 0)
     out.notes.push_back(fmt::format("{} has no name that {} has in any scheme", other, which));
-  }
-  note_drops(made, model.catalog(), which, out);
+  note_drops(made, model.catalog(), which, "tree", out);
   leave_out_others(made.leaves, other, names.model, out);
   out.through = fmt::format("{} is converted to the layout of {}", which, other);
   ModelSide side{model.checkpoint, std::move(made)};
@@ -261,8 +297,8 @@ SidesTogether two_models(const DiffSide& a, const DiffSide& b, const DiffOptions
   SidesTogether out;
   out.a = {a.checkpoint, compile_tree(a, mapping, options)};
   out.b = {b.checkpoint, compile_tree(b, mapping, options)};
-  note_drops(out.a.model, a.catalog(), "A", out);
-  note_drops(out.b.model, b.catalog(), "B", out);
+  note_drops(out.a.model, a.catalog(), "A", "tree", out);
+  note_drops(out.b.model, b.catalog(), "B", "tree", out);
   out.through = fmt::format("both are converted to scheme {}", mapping.scheme);
   return out;
 }
@@ -302,6 +338,10 @@ SidesTogether two_trees(const DiffSide& a, const DiffSide& b, const DiffOptions&
   } else {
     out.a = back_of(a, asked);
     out.b = back_of(b, knows_b ? asked : of_other(out.a));
+  }
+  for (const auto& [side, tree, which] : {std::tuple(&out.a, &a, "A"), std::tuple(&out.b, &b, "B")}) {
+    add_notes(*side->checkpoint, *tree, which, out);
+    note_drops(side->model, side->checkpoint->catalog(), which, "model", out);
   }
   return out;
 }

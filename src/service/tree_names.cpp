@@ -154,10 +154,13 @@ class ModelFinder {
       return place.root != best.root && !is_better(best, place);
     });
     if (other == places.end()) return;
-    throw Error(ErrorCode::usage,
-                fmt::format("the checkpoint has the model more than once: below {} and below {}",
-                            quote(key_of(best.root)), quote(key_of(other->root))))
-        .hint(fmt::format("pass --root {} to read that one", key_of(best.root)));
+    const auto place = [](const ModelPlace& at) {
+      return at.root.empty() ? std::string("at the top") : "below " + quote(key_of(at.root));
+    };
+    const ModelPlace& below = best.root.empty() ? *other : best;
+    throw Error(ErrorCode::usage, fmt::format("the checkpoint has the model more than once: {} and {}",
+                                              place(best), place(*other)))
+        .hint(fmt::format("pass --root {} to read that one", key_of(below.root)));
   }
 
   static std::string key_of(const std::string& root) {
@@ -373,8 +376,9 @@ std::shared_ptr<const Checkpoint> at_place(std::shared_ptr<const Checkpoint> tre
     notes.emplace_back("hfshard removed wrappers from its names");
   }
   if (!random.empty()) {
-    notes.push_back(fmt::format("left out: {} arrays of random number generators, first {}",
-                                random.size(), quote(random.front())));
+    notes.push_back(fmt::format("left out: {} array{} of random number generators, first {}",
+                                random.size(), random.size() == 1 ? "" : "s",
+                                quote(random.front())));
   }
   if (const Names others = entries_beside(catalog, place.root); !others.empty()) {
     notes.push_back(fmt::format("left out, because hfshard reads only the model's arrays: {}",

@@ -250,6 +250,20 @@ class Stream:
         twice = first + second - os.path.getsize(self.fault.path("source/model.safetensors")) - 2 * (128 << 10)  # the headers
         self.fault.expect(twice <= 6_600_000, f"{twice} bytes came again, and a group of commits is of 6600000")
 
+    def direct(self):
+        """Checks a hub that sends weights itself, as mirrors do: another ETag ends the run."""
+        repo = self.server.add("org/direct", {"main": self.fault.path("source")}, kinds={SHARD: "A"})
+        for faults, words in ((["ok"], ""), (["ok", "ok", "etag:0123"], "the file changed while hfshard read it")):
+            name = self.fresh()
+            self.server.script("hub", "GET", SHARD, faults)
+            done = self.run(name, source=repo.id)
+            self.fault.expect((done.returncode == 0) == (words == ""), f"direct, {faults}: {done.stderr}")
+            self.fault.expect(words in " ".join(done.stderr.split()), f"direct, {faults}: {done.stderr}")
+            self.server.faults.clear()
+            self.fault.check(self.run(name, "--resume", source=repo.id))
+            self.expect_same(name, f"direct, {faults}")
+        self.fault.expect(not self.server.log(listener="data"), "the data host was asked")
+
     def complete(self):
         """Checks that --resume of a complete output of this commit reads no file again but for headers."""
         name = self.fresh()
@@ -593,6 +607,7 @@ def main():
             stream.survived()
             stream.refused()
             stream.killed()
+            stream.direct()
             stream.complete()
             stream.interrupted()
             stream.fuzzed(2 * fault.arguments.rounds)

@@ -95,7 +95,7 @@ void HubFile::located(const HubAnswer& answer) {
     if (is_sha256(plain) && plain != listing_.sha256)
       throw changed("sha256", plain, listing_.sha256);
   }
-  target_ = Target{answer.elsewhere.value_or(answer.url), !answer.elsewhere, ++answers_, {}};
+  target_ = Target{answer.elsewhere.value_or(answer.url), !answer.elsewhere, ++answers_};
   expires_ = Clock::now() + life_of_url(target_->url, answer.headers);
 }
 
@@ -103,13 +103,14 @@ void HubFile::forget(std::uint64_t number) {
   if (target_ && target_->number == number) target_.reset();
 }
 
-void HubFile::check_etag(const std::string& etag) {
+void HubFile::check_etag(const Target& target, const std::string& etag) {
   if (etag.empty()) return;
-  if (etag_.empty()) etag_ = etag;
-  if (etag == etag_) return;
+  std::string& known = target.of_hub ? hub_etag_ : data_etag_;
+  if (known.empty()) known = etag;
+  if (etag == known) return;
   throw Error(ErrorCode::conflict,
               fmt::format("the file changed while hfshard read it: its ETag is {}, and was {}",
-                          quote(etag), quote(etag_)))
+                          quote(etag), quote(known)))
       .in_file(name_);
 }
 

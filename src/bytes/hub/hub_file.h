@@ -35,14 +35,13 @@ class HubFile : public std::enable_shared_from_this<HubFile> {
     std::string url;
     bool of_hub = false;       ///< a hub has them itself
     std::uint64_t number = 0;  ///< number of the answer
-    std::string etag;          ///< of the place's first answer
   };
   using Found = std::function<void(const Target&, const std::exception_ptr&)>;
   void locate(const Found& found);
   /// Drops a refused place. The next call of `locate` asks for another.
   void forget(std::uint64_t number);
-  /// Throws: conflict, if the bytes had another ETag before.
-  void check_etag(const std::string& etag);
+  /// Throws: conflict, if the bytes had another ETag before. A hub and a data host have their own.
+  void check_etag(const Target& target, const std::string& etag);
 
  private:
   void located(const HubAnswer& answer);
@@ -53,7 +52,8 @@ class HubFile : public std::enable_shared_from_this<HubFile> {
   TreeFile listing_;
   std::string name_;
   std::optional<Target> target_;
-  std::string etag_;
+  std::string hub_etag_;
+  std::string data_etag_;
   std::uint64_t answers_ = 0;
   std::chrono::steady_clock::time_point expires_;
   bool asking_ = false;

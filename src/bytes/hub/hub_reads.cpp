@@ -153,7 +153,7 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
     if (status != 200 && status != 206) return true;
     wrong_ = range_problem(status, headers, left(), file_->listing().size_bytes, target_.of_hub);
     if (!wrong_.empty()) return false;
-    if (!target_.of_hub) file_->check_etag(headers.find("etag").value_or(""));
+    file_->check_etag(target_, headers.find("etag").value_or(""));
     return true;
   }
 
