@@ -224,6 +224,12 @@ void note_drops(const CompiledModel& model, const Catalog& catalog, std::string_
       catalog.tensors[*dropped.begin()].name, dropped.size() > 1 ? ", ..." : ""));
 }
 
+// Returns whether the two share most names.
+bool share_names(const Catalog& a, const Catalog& b) {
+  const std::uint64_t shared = shared_names(a, b);
+  return 2 * shared >= std::min<std::uint64_t>(a.tensors.size(), b.tensors.size());
+}
+
 // Adds the notes of a tree that was read under other names. They name what was left out.
 void add_notes(const Checkpoint& renamed, const DiffSide& tree, std::string_view which,
                SidesTogether& out) {
@@ -262,14 +268,21 @@ SidesTogether model_and_tree(const DiffSide& a, const DiffSide& b, bool model_is
   const std::string_view other = model_is_a ? "B" : "A";
   DiffSide tree = model_is_a ? b : a;
   CompiledModel made = compile_as(model, tree, known, options);
+  bool renamed = false;
   if (!known && shared_names(made.leaves, tree.catalog()) == 0) {
     const DiffSide named = with_scheme_names(tree, model, options);
     if (named.checkpoint != tree.checkpoint) {
       add_notes(*named.checkpoint, tree, other, out);
       tree = named;
-      made = compile_as(model, tree, known, options);
+      renamed = true;
     }
   }
+  if (renamed && share_names(model.catalog(), tree.catalog())) {  // those of the model's files
+    (model_is_a ? out.a : out.b) = by_names(model);
+    (model_is_a ? out.b : out.a) = by_names(tree);
+    return out;
+  }
+  if (renamed) made = compile_as(model, tree, known, options);
   ModelSide names = by_names(tree);
   const auto tell = [&](std::string_view side, const std::string& dialect) {
     if (dialect.empty()) return;
@@ -346,12 +359,6 @@ SidesTogether two_trees(const DiffSide& a, const DiffSide& b, const DiffOptions&
   return out;
 }
 
-// Returns whether the two share most names.
-bool share_names(const Catalog& a, const Catalog& b) {
-  const std::uint64_t shared = shared_names(a, b);
-  return 2 * shared >= std::min<std::uint64_t>(a.tensors.size(), b.tensors.size());
-}
-
 // Returns the recorded dialect of scheme "hf" that a checkpoint was written in. Empty if unknown.
 std::string dialect_of(const DiffSide& side) {
   if (side.is_model) return recorded_dialect(side.place);
@@ -388,6 +395,20 @@ std::uint64_t arrays_below(const std::string& prefix, std::vector<Leaf> leaves,
   return shared_arrays(leaves, tree);
 }
 
+// Returns the error for a tree that has all of a model below several keys.
+Error model_twice(const std::vector<std::string>& prefixes, const DiffSide& tree) {
+  std::vector<std::string> places;
+  for (const std::string& prefix : prefixes)
+    places.push_back(prefix.empty() ? "at the top"
+                                    : "below " + quote(prefix.substr(0, prefix.size() - 1)));
+  const std::string& key = prefixes.back();  // the longest
+  return Error(ErrorCode::usage,
+               fmt::format("the checkpoint has the model more than once: {}", join(places, ", ")))
+      .in_file(tree.text)
+      .hint(fmt::format("run hfshard convert with --root {} first, and compare its output",
+                        key.substr(0, key.size() - 1)));
+}
+
 // Returns the mapping to a tree's names of scheme "hf", if the model has other names and the tree
 // has all of the mapped ones.
 std::optional<MappingOptions> names_of_tree(const DiffSide& model, const DiffSide& tree,
@@ -401,18 +422,22 @@ std::optional<MappingOptions> names_of_tree(const DiffSide& model, const DiffSid
   for (const SchemeSummary& dialect : known_dialects()) {
     MappingOptions mapping = names_options();
     mapping.dialect = dialect.name;
+    std::vector<std::string> found;
     try {
       const CompiledModel made = compile_tree(model, mapping, options);
       if (made.leaves.empty()) continue;
-      for (std::string& prefix : prefixes_of(made.leaves.front().name, tree.catalog())) {
-        const std::uint64_t found = arrays_below(prefix, made.leaves, tree.catalog());
-        if (found != made.leaves.size() || found <= shared) continue;
-        mapping.prefix = std::move(prefix);
-        return mapping;
-      }
+      found = prefixes_of(made.leaves.front().name, tree.catalog());
+      std::erase_if(found, [&](const std::string& prefix) {
+        const std::uint64_t count = arrays_below(prefix, made.leaves, tree.catalog());
+        return count != made.leaves.size() || count <= shared;
+      });
     } catch (const Error& error) {  // the model doesn't have such names
       if (error.code() == ErrorCode::internal) throw;
     }
+    if (found.size() > 1) throw model_twice(found, tree);
+    if (found.empty()) continue;
+    mapping.prefix = std::move(found.front());
+    return mapping;
   }
   return std::nullopt;
 }

@@ -7,6 +7,7 @@
 
 #include "bytes/store/store.h"
 #include "catalog/catalog.h"
+#include "catalog/format.h"
 
 namespace hfshard::format::torch {
 
