@@ -62,7 +62,10 @@ HfIndex read_hf_index(const StorePath& path, const WeightFiles& kind) {
     }
     return index;
   } catch (Error& error) {  // only here is the file known
-    error.in_file(path.text()).hint(kIgnoreIndexHint);
+    error.in_file(path.text());
+    const bool came = error.code() == ErrorCode::bad_input || error.code() == ErrorCode::corrupt ||
+                      error.code() == ErrorCode::unsupported;
+    if (came) error.hint(kIgnoreIndexHint);
     throw;
   }
 }

@@ -190,6 +190,7 @@ Catalog open_directory(const StorePath& location, std::vector<std::string> entri
   catalog.side_files = find_side_files(location, entries);
   if (!globs.empty()) return catalog;
   std::vector<std::string> known = catalog.side_files;
+  for (const CatalogFile& file : catalog.files) known.push_back(file.name);  // also in folders
   std::ranges::copy_if(entries, std::back_inserter(known), [&](const std::string& entry) {
     return entry == kind.index() || entry.ends_with(kind.ending);  // other notes name weights
   });

@@ -442,6 +442,10 @@ std::string note_left_behind(const StorePath& directory, const Names& entries, c
     if (contains(known, entry) || entry == kTemplates || matches_any(kOfNoModel, entry)) continue;
     const auto found = (directory / entry).find();
     const bool is_directory = found && found->kind == FileKind::directory;
+    const bool is_read = is_directory && std::ranges::any_of(known, [&](const std::string& name) {
+                           return name.starts_with(entry + "/");
+                         });
+    if (is_read) continue;
     const std::string shown = quote(is_directory ? entry + "/" : entry);
     const auto names_it = [&](const std::string& note) {
       return note.find(shown) != std::string::npos;

@@ -251,9 +251,11 @@ namespace {
 
 // Adds the files of the model that --config names, or else the recorded ones.
 void carry_model(TreeSource& tree, const Recorded& recorded, const TreeOptions& asked) {
-  if (asked.config_text && exists(asked.config_name))
-    return tree.carry(parent_path(asked.config_name), *asked.config_text);
-  carry_recorded(tree, recorded);
+  if (asked.config_text) {
+    tree.carry(asked);
+  } else {
+    carry_recorded(tree, recorded);
+  }
 }
 
 // A tree seen as a model, through its config or its record.

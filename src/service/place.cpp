@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -41,20 +42,34 @@ std::vector<TreeFile> listing_of(const CachedRepo& cached, const std::string& co
   return out;
 }
 
-// Weights that no rule reads. They are second copies of the safetensors files.
-constexpr const char* kOtherCopies[] = {
-    "pytorch_model*.bin", "*.pth", "*.pt",   "*.ckpt",     "*.h5",         "*.msgpack", "*.onnx",
-    "*.onnx_data",        "*.ot",  "*.gguf", "original/*", "consolidated*"};
+// Weights that hfshard doesn't read.
+constexpr const char* kOtherWeights[] = {"*.h5", "*.msgpack", "*.onnx", "*.onnx_data", "*.ot",
+                                         "*.gguf"};
+// Weights that it reads from models without safetensors files. Otherwise they are second copies.
+constexpr const char* kTorchWeights[] = {"pytorch_model*.bin", "*.pth",      "*.pt",
+                                         "*.ckpt",             "original/*", "consolidated*"};
 
-bool is_other_copy(const std::string& path) {
-  return std::ranges::any_of(kOtherCopies,
-                             [&](const char* glob) { return glob_match(glob, path); });
+bool fits_any(std::span<const char* const> globs, const std::string& path) {
+  return std::ranges::any_of(globs, [&](const char* glob) { return glob_match(glob, path); });
+}
+
+template <typename Files>
+bool has_safetensors(const Files& files) {
+  return std::ranges::any_of(
+      files, [](const auto& file) { return file.path.ends_with(".safetensors"); });
+}
+
+// Returns whether a file has weights that hfshard doesn't read from this model.
+bool is_other_copy(const std::string& path, bool safetensors) {
+  return fits_any(kOtherWeights, path) || (safetensors && fits_any(kTorchWeights, path));
 }
 
 // Returns the first link of a snapshot to a missing file that the model needs.
 std::optional<BrokenLink> broken_link(const CachedRepo& cached, const std::string& commit) {
-  for (BrokenLink& link : cached.broken_links(commit)) {
-    if (!is_other_copy(link.path)) return std::move(link);
+  std::vector<BrokenLink> broken = cached.broken_links(commit);
+  const bool safetensors = has_safetensors(broken) || has_safetensors(cached.files(commit));
+  for (BrokenLink& link : broken) {
+    if (!is_other_copy(link.path, safetensors)) return std::move(link);
   }
   return std::nullopt;
 }
@@ -64,11 +79,16 @@ std::string whole_snapshot(const CachedRepo& cached, const std::string& torn) {
   for (const std::string& commit : cached.commits()) {
     if (commit == torn || broken_link(cached, commit)) continue;
     const std::vector<CachedFile> files = cached.files(commit);
-    const bool has_weights = std::ranges::any_of(
-        files, [](const CachedFile& file) { return file.path.ends_with(".safetensors"); });
+    const bool safetensors = has_safetensors(files);
+    const bool has_weights = safetensors || std::ranges::any_of(files, [](const CachedFile& file) {
+                               return fits_any(kTorchWeights, file.path);
+                             });
     std::vector<std::string> missing;
     if (const auto tree = cached.tree(commit)) missing = missing_files(*tree, files);
-    if (has_weights && std::ranges::all_of(missing, is_other_copy)) return commit;
+    if (has_weights && std::ranges::all_of(missing, [&](const std::string& path) {
+          return is_other_copy(path, safetensors);
+        }))
+      return commit;
   }
   return {};
 }
@@ -140,18 +160,17 @@ void keep_files(const SourceName& source, const HubName& name, HubClient& client
   if (source.hub.cache_directory.empty()) {
     throw Error(ErrorCode::usage, "--keep-files needs a cache directory").in_file(source.text);
   }
-  std::vector<TreeFile> kept;
+  std::vector<TreeFile> kept = tree;
+  std::erase_if(kept, [&](const TreeFile& file) {
+    return !name.path.empty() && file.path != name.path && !file.path.starts_with(name.path + "/");
+  });
   std::uint64_t left_out_bytes = 0;
-  for (const TreeFile& file : tree) {
-    const bool meant =
-        name.path.empty() || file.path == name.path || file.path.starts_with(name.path + "/");
-    if (!meant) continue;
-    if (is_other_copy(file.path)) {
-      left_out_bytes += file.size_bytes;
-    } else {
-      kept.push_back(file);
-    }
-  }
+  const bool safetensors = has_safetensors(kept);
+  std::erase_if(kept, [&](const TreeFile& file) {
+    const bool other = is_other_copy(file.path, safetensors);
+    if (other) left_out_bytes += file.size_bytes;
+    return other;
+  });
   if (left_out_bytes > 0) {
     tell(source,
          fmt::format(

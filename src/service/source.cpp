@@ -102,8 +102,7 @@ CompiledModel compile_as_it_is(TreeSource& tree, const StorePath& place, const P
   const TreeOptions& asked = options.tree;
   const bool foreign = !schemes_of_names(tree.catalog()).empty();  // a config has other names
   const auto carry = [&] {
-    if (asked.config_text && !foreign && exists(asked.config_name))
-      tree.carry(parent_path(asked.config_name), *asked.config_text);
+    if (asked.config_text && !foreign) tree.carry(asked);
   };
   carry();
   Completeness found;
@@ -156,8 +155,7 @@ CompiledModel compile_by_config(TreeSource& tree, std::optional<Described> descr
   check_vocabulary(tree.catalog(), *described, config, asked.config_name, options.mapping);
   if (!has_all(tree.catalog(), described->model))
     refuse_missing(tree.catalog(), asked, options.mapping);
-  if (exists(asked.config_name))  // a recorded config is only text
-    tree.carry(parent_path(asked.config_name), *asked.config_text);
+  tree.carry(asked);
   CompiledModel model =
       compile_inverse(described->model, described->catalog, tree.catalog(), options.mapping);
   if (coded) model.config_text = config;

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "bytes/local/files.h"
 #include "bytes/store/tree_identity.h"
 #include "format/formats.h"
 
@@ -56,6 +57,19 @@ void TreeSource::carry(const StorePath& directory, std::string config_text) {
   catalog_.side_files = model_side_files(directory);
   catalog_.directory = directory;
   catalog_.config_text = std::move(config_text);
+}
+
+void TreeSource::carry(const TreeOptions& asked) { take_config(asked, catalog_); }
+
+void take_config(const TreeOptions& asked, Catalog& catalog) {
+  catalog.config_text = *asked.config_text;
+  if (!exists(asked.config_name)) {
+    std::erase(catalog.side_files, "config.json");  // another one
+    return;
+  }
+  const std::string directory = parent_path(asked.config_name);
+  catalog.side_files = model_side_files(directory);
+  catalog.directory = directory;
 }
 
 bool TreeSource::has_piece(std::uint32_t array, const Shape& piece) const {

@@ -11,6 +11,8 @@
 #include "catalog/catalog.h"
 #include "catalog/checkpoint.h"
 
+#include "hfshard/plan.h"
+
 namespace hfshard {
 
 /// The name of the one file that stands for the whole tree.
@@ -24,6 +26,10 @@ void take_off(const std::string& prefix, Catalog& catalog);
 
 /// A tree of arrays as a source. All of its files are its identity; its model's config and
 /// tokenizer may be in another directory.
+/// Gives a catalog the config of --config and the files next to it. A recorded config is only text,
+/// so its files aren't known. Needs `asked.config_text`.
+void take_config(const TreeOptions& asked, Catalog& catalog);
+
 class TreeSource final : public Checkpoint {
  public:
   /// Selects the arrays below the key `root`, or all. A run checks whether any file below `place`
@@ -36,6 +42,8 @@ class TreeSource final : public Checkpoint {
   void keep(Beside beside) { catalog_.beside = std::move(beside); }
   /// Takes the model's config, tokenizer and similar files from this directory.
   void carry(const StorePath& directory, std::string config_text);
+  /// Takes those of --config.
+  void carry(const TreeOptions& asked);
 
   const Catalog& catalog() const override { return catalog_; }
   std::uint64_t data_files() const override { return inner_->data_files(); }

@@ -81,6 +81,8 @@ VerifyResult against_source(const Checkpoint& opened, const PlanOptions& recorde
   add_dropped(plan, run, out);
   add_places(opened, plan.model(), source, step, out);
   verify_source_objects(opened.catalog(), plan, run, out);
+  if (recorded.tree.config_text)
+    reporter.note("the model's files came with --config, so only its config.json is compared");
   const std::string& side = plan.files().side_directory;
   verify_source_files(plan, step, side.empty() ? step : join_path(parent_path(step), side), run,
                       out);

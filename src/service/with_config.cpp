@@ -15,6 +15,7 @@
 #include "format/formats.h"
 #include "plan/compile/kept_codes.h"
 #include "plan/compile/steps.h"
+#include "service/tree_source.h"
 
 namespace hfshard {
 namespace {
@@ -23,17 +24,15 @@ namespace {
 Catalog configured(Catalog catalog, const TreeOptions& asked) {
   if (!catalog.config_text.empty())
     catalog.notes.emplace_back("hfshard used the config of --config, not the source's own");
-  catalog.config_text = *asked.config_text;
-  if (!exists(asked.config_name)) return catalog;  // a recorded config is only text
-  const std::string directory = parent_path(asked.config_name);
-  std::vector<std::string> left = std::exchange(catalog.side_files, model_side_files(directory));
-  catalog.directory = directory;
+  std::vector<std::string> left = catalog.side_files;
+  take_config(asked, catalog);
+  if (!exists(asked.config_name)) return catalog;
   std::erase_if(left, [&](const std::string& name) {
     return std::ranges::find(catalog.side_files, name) != catalog.side_files.end();
   });
   if (left.empty()) return catalog;
   catalog.notes.push_back(fmt::format("config and tokenizer come from {}; not copied: {}",
-                                      quote(directory), quoted_list(left)));
+                                      quote(parent_path(asked.config_name)), quoted_list(left)));
   return catalog;
 }
 

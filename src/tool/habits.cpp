@@ -360,13 +360,23 @@ std::string line_of_model(const Command& program, const Words& words, const Erro
   return {};
 }
 
+// Returns whether a directory, or one in it, has hfshard's record.
+bool has_record(const std::filesystem::path& directory) {
+  constexpr const char* kRecord = "hfshard.json";
+  std::error_code ignored;
+  if (std::filesystem::exists(directory / kRecord, ignored)) return true;
+  const std::filesystem::directory_iterator entries(directory, ignored);
+  return std::any_of(begin(entries), end(entries), [&](const auto& entry) {
+    return std::filesystem::exists(entry.path() / kRecord, ignored);
+  });
+}
+
 // Returns `verify OUT SOURCE` for swapped arguments, or an empty text.
 std::string line_in_order(const Command& program, const Words& words, const Error& error) {
   const bool lacks_record = error.code() == ErrorCode::not_found && words.size() >= 3 &&
                             words[0] == "verify" && error.file() == words[1] &&
                             error.sentence().starts_with("no hfshard.json");
-  std::error_code ignored;
-  if (!lacks_record || !std::filesystem::is_directory(words[2], ignored)) return {};
+  if (!lacks_record || !has_record(words[2])) return {};
   Words line = words;
   std::swap(line[1], line[2]);
   return shell_line(program, line);

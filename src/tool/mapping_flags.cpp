@@ -189,7 +189,8 @@ OptionTable tensor_table(MappingFlags& flags) {
        .value = "N",
        .least = 1,
        .group = Group::model,
-       .help = "rows of the vocabulary; hfshard pads with zeros or cuts",
+       .help = "rows of the vocabulary; hfshard pads with zeros or cuts; for an export, "
+               "the rows that SOURCE has",
        .standard = "the source's"},
       {.name = "--include",
        .to = &flags.include,

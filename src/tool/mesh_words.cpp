@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "base/typed.h"
 #include "tool/habit_tables.h"
 
 namespace hfshard {

@@ -63,3 +63,14 @@ sed -i 's/{/{"top_k": 1, /' in/generation_config.json
 show convert in tree --resume
 show diff in tree | grep note: -A1
 show diff in in | grep -c note: || true
+echo "-- config and tokenizer of --config"
+cp -r in told
+echo '{"told": 1}' >told/tokenizer.json
+sed -i 's/"mlp_bias": false/"mlp_bias": false, "initializer_range": 0.5/' told/config.json
+"$HFSHARD" convert in told-tree --config told -q 2>/dev/null
+show verify told-tree in
+"$HFSHARD" convert in named --scheme hf --to dcp -q 2>/dev/null
+"$HFSHARD" convert named told-files --to safetensors --config told -q 2>/dev/null
+show verify told-files named
+sed -i 's/0.5/0.25/' told-files/config.json
+show verify told-files named

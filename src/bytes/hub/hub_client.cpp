@@ -378,7 +378,8 @@ Error HubClient::refusal(const HubAnswer& answer, const std::string& repo,
     return tell(ErrorCode::not_found, fmt::format("{} has no revision {}", repo, quote(revision)),
                 "");
   }
-  if (code == "EntryNotFound") {
+  // A mirror can leave the code out. The file was in a listing.
+  if (code == "EntryNotFound" || (answer.status == 404 && code.empty() && !file.empty())) {
     return tell(ErrorCode::not_found,
                 fmt::format("{} has no file {} at this commit", repo, quote(file)), "");
   }

@@ -97,7 +97,7 @@ void check_writable(const Leaf& leaf) {
   }
   if (size_bits(leaf.dtype) % 8 == 0) return;
   throw Error(ErrorCode::unsupported,
-              fmt::format("safetensors can't hold {}: its elements aren't whole bytes",
+              fmt::format("hfshard can't write {}: its elements aren't whole bytes",
                           to_string(leaf.dtype)))
       .in_tensor(leaf.name)
       .hint("leave the tensor out with --exclude");

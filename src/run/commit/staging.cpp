@@ -75,6 +75,18 @@ Json plan_record(const Plan& plan) {
   return record;
 }
 
+// JSON has only UTF-8. Throws: unsupported, if finalize couldn't find the source by the record.
+void check_recordable(const Json& record) {
+  for (const char* key : {"source", "config"}) {
+    const Json* path = record.find(key);
+    if (path == nullptr || is_utf8(path->as_string())) continue;
+    throw Error(ErrorCode::unsupported,
+                "the path isn't UTF-8, so finalize couldn't find the file that workers read")
+        .in_file(path->as_string())
+        .hint("pass a link to it whose name is UTF-8");
+  }
+}
+
 // Paths of the members in which two JSON values differ, at most `most`.
 void list_differences(const Json& a, const Json& b, const std::string& at,
                       std::vector<std::string>& out) {
@@ -155,7 +167,9 @@ void check_same_record(const Plan& plan, const OutPaths& paths, const Json& foun
       continue;
     }
     throw Error(ErrorCode::conflict,
-                "the source changed since this run was started (size, time or inode)")
+                file.path.is_far()
+                    ? "the source has another commit than when this run was started"
+                    : "the source changed since this run was started (size, time or inode)")
         .in_file(file.path.text())
         .hint(fmt::format("to start over, run: hfshard clean {}", shell_word(paths.out)));
   }
@@ -443,7 +457,9 @@ void Staging::begin(const Plan& plan) {
   if (published() || (!shared_ && !has_journals(paths_))) empty_staging(directory_, paths_);
   use_ = StagingUse::go_on;
   const std::string record_path = join_path(paths_.staging, kPlanRecordName);
-  if (exists(record_path) || !create_file_durably(record_path, dump_json_pretty(plan_record(plan))))
+  const Json record = plan_record(plan);
+  if (shared_) check_recordable(record);
+  if (exists(record_path) || !create_file_durably(record_path, dump_json_pretty(record)))
     check_same_plan(plan, paths_);  // of the last run, or of a worker that was first
   make_directories(paths_.step);
   fsync_directory(paths_.parent);
