@@ -98,9 +98,7 @@ class ScaleRuns {
     return scaled(scale_value(form_.scale_dtype, &scales_[(row_scales_ + block_) * scale_bytes_]));
   }
 
-  float zero() const noexcept {
-    return form_.zeros == ZeroPoints::none ? 0.0F : zero_at(block_);
-  }
+  float zero() const noexcept { return form_.zeros == ZeroPoints::none ? 0.0F : zero_at(block_); }
 
   // Takes whole blocks of this row from here on, with at most `most` elements.
   void take_blocks(std::uint64_t most, ScaleBatch& out) noexcept {

@@ -16,6 +16,7 @@
 #include "mapping/tables/scheme_defaults.h"
 #include "mapping/tables/table.h"
 #include "plan/compile/compile_model.h"
+#include "service/diff_compile.h"
 #include "service/own_names.h"
 #include "service/place.h"
 #include "service/recorded.h"
@@ -29,8 +30,6 @@
 
 namespace hfshard {
 namespace {
-
-constexpr std::string_view kNamesScheme = "hf";
 
 MappingOptions names_options() {
   MappingOptions out;
@@ -85,23 +84,9 @@ std::uint64_t shared_arrays(const Arrays& arrays, const Catalog& catalog) {
   }));
 }
 
-std::uint64_t shared_names(const std::vector<Leaf>& leaves, const Catalog& catalog) {
-  return static_cast<std::uint64_t>(std::ranges::count_if(
-      leaves, [&](const Leaf& leaf) { return catalog.find(leaf.name).has_value(); }));
-}
-
 std::uint64_t shared_names(const Catalog& a, const Catalog& b) {
   return static_cast<std::uint64_t>(std::ranges::count_if(
       a.tensors, [&](const TensorInfo& info) { return b.find(info.name).has_value(); }));
-}
-
-// Compiles the tree that a model becomes.
-CompiledModel compile_tree(const DiffSide& model, const MappingOptions& mapping,
-                           const DiffOptions& options) {
-  if (!options.config_text) return compile_source(model.catalog(), model.place, mapping);
-  Catalog catalog = model.catalog();
-  catalog.config_text = *options.config_text;
-  return compile_source(catalog, model.place, mapping);
 }
 
 // Returns the recorded mapping that made a tree. It omits options that only choose dtypes or
@@ -118,80 +103,6 @@ std::optional<MappingOptions> known_mapping(const DiffSide& tree) {
   out->exclude.clear();
   out->flat_names = true;
   return out;
-}
-
-// Compiles a model in the scheme whose names a tree has.
-class NearestTree {
- public:
-  NearestTree(const DiffSide& model, const DiffSide& tree, const DiffOptions& options)
-      : model_(model), tree_(tree), options_(options) {}
-
-  // Returns whether the tree has all leaves of this scheme, in one of its forms.
-  bool look(const std::string& scheme, bool stacked) {
-    MappingOptions mapping;
-    mapping.scheme = scheme;
-    mapping.stacked = stacked;
-    const std::vector<Bindings::Options> forms = forms_of(scheme);
-    return std::any_of(forms.begin(), forms.end(), [&](const Bindings::Options& form) {
-      mapping.options = form;
-      return look(mapping);
-    });
-  }
-  bool look(MappingOptions mapping) {
-    mapping.flat_names = true;
-    try {
-      CompiledModel found = compile_tree(model_, mapping, options_);
-      const std::uint64_t shared = shared_names(found.leaves, tree_.catalog());
-      const bool all = shared == found.leaves.size();
-      if (found.keeps_codes && !all) return false;  // the tree is another one
-      const bool fewer = best_ && found.leaves.size() < best_->leaves.size();
-      if (!best_ || shared > most_ || (shared == most_ && fewer)) best_ = std::move(found);
-      most_ = std::max(most_, shared);
-      return all;
-    } catch (const Error& error) {  // an error if every scheme throws one
-      if (error.code() == ErrorCode::internal) throw;
-      if (!refused_ && !keeps_codes(mapping.options)) refused_ = error;
-      return false;
-    }
-  }
-
-  CompiledModel take() && {
-    if (!best_) throw Error(*refused_);
-    return *std::move(best_);
-  }
-
- private:
-  // Returns the forms in which a tree of the model can have been made in a scheme.
-  std::vector<Bindings::Options> forms_of(const std::string& scheme) const {
-    const std::string& text =
-        options_.config_text ? *options_.config_text : model_.catalog().config_text;
-    const FamilyFile* family =
-        text.empty() ? nullptr : find_family(parse_json(text, "config.json"));
-    if (family == nullptr) return {{}};
-    const MappingTable table = load_table(*family);
-    const Scheme* known = table.scheme(scheme);
-    return known == nullptr ? std::vector<Bindings::Options>{{}} : for_each_form(*known, {});
-  }
-
-  const DiffSide& model_;
-  const DiffSide& tree_;
-  const DiffOptions& options_;
-  std::optional<CompiledModel> best_;
-  std::optional<Error> refused_;
-  std::uint64_t most_ = 0;
-};
-
-CompiledModel compile_as(const DiffSide& model, const DiffSide& tree,
-                         const std::optional<MappingOptions>& known, const DiffOptions& options) {
-  if (known) return compile_tree(model, *known, options);
-  // Otherwise uses the scheme and layout that match the most names. Usual ones come first.
-  NearestTree nearest(model, tree, options);
-  for (const SchemeSummary& scheme : known_schemes()) {
-    if (scheme.name == kNamesScheme) continue;
-    if (scheme.stacks && nearest.look(scheme.name, true)) break;
-    if (nearest.look(scheme.name, false)) break;
-  }
-  return std::move(nearest).take();
 }
 
 // Leaves out a tree's leaves that aren't parameters, such as an optimizer's. The model has nothing
@@ -240,8 +151,8 @@ void add_notes(const Checkpoint& renamed, const DiffSide& tree, std::string_view
   }
 }
 
-// Returns a tree of a model under the names of its scheme, if a trainer wrote others: those of NNX,
-// and the model below a key.
+// Returns a tree of a model under its scheme's names. A trainer can have written other names (NNX),
+// or the model below a key.
 DiffSide with_scheme_names(const DiffSide& tree, const DiffSide& model,
                            const DiffOptions& options) {
   TreeOptions asked;
@@ -352,7 +263,8 @@ SidesTogether two_trees(const DiffSide& a, const DiffSide& b, const DiffOptions&
     out.a = back_of(a, asked);
     out.b = back_of(b, knows_b ? asked : of_other(out.a));
   }
-  for (const auto& [side, tree, which] : {std::tuple(&out.a, &a, "A"), std::tuple(&out.b, &b, "B")}) {
+  for (const auto& [side, tree, which] :
+       {std::tuple(&out.a, &a, "A"), std::tuple(&out.b, &b, "B")}) {
     add_notes(*side->checkpoint, *tree, which, out);
     note_drops(side->model, side->checkpoint->catalog(), which, "model", out);
   }
@@ -397,13 +309,13 @@ std::uint64_t arrays_below(const std::string& prefix, std::vector<Leaf> leaves,
 
 // Returns the error for a tree that has all of a model below several keys.
 Error model_twice(const std::vector<std::string>& prefixes, const DiffSide& tree) {
-  std::vector<std::string> places;
-  for (const std::string& prefix : prefixes)
-    places.push_back(prefix.empty() ? "at the top"
-                                    : "below " + quote(prefix.substr(0, prefix.size() - 1)));
+  std::string places;
+  for (const std::string& prefix : prefixes) {
+    if (!places.empty()) places += ", ";
+    places += prefix.empty() ? "at the top" : "below " + quote(prefix.substr(0, prefix.size() - 1));
+  }
   const std::string& key = prefixes.back();  // the longest
-  return Error(ErrorCode::usage,
-               fmt::format("the checkpoint has the model more than once: {}", join(places, ", ")))
+  return Error(ErrorCode::usage, "the checkpoint has the model more than once: " + places)
       .in_file(tree.text)
       .hint(fmt::format("run hfshard convert with --root {} first, and compare its output",
                         key.substr(0, key.size() - 1)));

@@ -43,11 +43,11 @@ std::vector<TreeFile> listing_of(const CachedRepo& cached, const std::string& co
 }
 
 // Weights that hfshard doesn't read.
-constexpr const char* kOtherWeights[] = {"*.h5", "*.msgpack", "*.onnx", "*.onnx_data", "*.ot",
-                                         "*.gguf"};
+constexpr const char* kOtherWeights[] = {"*.h5",        "*.msgpack", "*.onnx",
+                                         "*.onnx_data", "*.ot",      "*.gguf"};
 // Weights that it reads from models without safetensors files. Otherwise they are second copies.
-constexpr const char* kTorchWeights[] = {"pytorch_model*.bin", "*.pth",      "*.pt",
-                                         "*.ckpt",             "original/*", "consolidated*"};
+constexpr const char* kTorchWeights[] = {"pytorch_model*.bin", "*.pth",        "*.pt", "*.ckpt",
+                                         "original/*",         "consolidated*"};
 
 bool fits_any(std::span<const char* const> globs, const std::string& path) {
   return std::ranges::any_of(globs, [&](const char* glob) { return glob_match(glob, path); });
@@ -55,8 +55,8 @@ bool fits_any(std::span<const char* const> globs, const std::string& path) {
 
 template <typename Files>
 bool has_safetensors(const Files& files) {
-  return std::ranges::any_of(
-      files, [](const auto& file) { return file.path.ends_with(".safetensors"); });
+  return std::ranges::any_of(files,
+                             [](const auto& file) { return file.path.ends_with(".safetensors"); });
 }
 
 // Returns whether a file has weights that hfshard doesn't read from this model.

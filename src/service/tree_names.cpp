@@ -158,8 +158,9 @@ class ModelFinder {
       return at.root.empty() ? std::string("at the top") : "below " + quote(key_of(at.root));
     };
     const ModelPlace& below = best.root.empty() ? *other : best;
-    throw Error(ErrorCode::usage, fmt::format("the checkpoint has the model more than once: {} and {}",
-                                              place(best), place(*other)))
+    throw Error(ErrorCode::usage,
+                fmt::format("the checkpoint has the model more than once: {} and {}", place(best),
+                            place(*other)))
         .hint(fmt::format("pass --root {} to read that one", key_of(below.root)));
   }
 

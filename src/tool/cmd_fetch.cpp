@@ -48,8 +48,8 @@ int run_fetch(const FetchFlags& flags, const Session& session) {
   if (session.quiet) return 0;
   print_line(fmt::format("cached    {}", printable(report.snapshot)));
   if (report.fetched_files == 0) {
-    print_line(fmt::format("complete  {} files, {}: all were already here, with their sizes", report.files,
-                           human_bytes(report.bytes)));
+    print_line(fmt::format("complete  {} files, {}: all were already here, with their sizes",
+                           report.files, human_bytes(report.bytes)));
     return 0;
   }
   print_line(fmt::format("fetched   {} of {} files, {} of {}", report.fetched_files, report.files,
@@ -66,7 +66,7 @@ Command fetch_command(Session& session) {
       .summary = "download a Hub model into the cache, and verify it",
       .description = {"To keep a local copy of a model, run fetch; convert doesn't need one. "
                       "hfshard writes the files below $HF_HUB_CACHE as huggingface_hub does "
-                      "and compares each downloaded file with the Hub's digest. Of files "
+                      "and compares each downloaded file with the Hub's digest. For files "
                       "that are in the cache already, it compares only the sizes. Both "
                       "programs find the files offline."}};
   out.positionals = {{.name = "MODEL",

@@ -96,9 +96,9 @@ void check_writable(const Leaf& leaf) {
         .hint("leave the tensor out with --exclude");
   }
   if (size_bits(leaf.dtype) % 8 == 0) return;
-  throw Error(ErrorCode::unsupported,
-              fmt::format("hfshard can't write {}: its elements aren't whole bytes",
-                          to_string(leaf.dtype)))
+  throw Error(
+      ErrorCode::unsupported,
+      fmt::format("hfshard can't write {}: its elements aren't whole bytes", to_string(leaf.dtype)))
       .in_tensor(leaf.name)
       .hint("leave the tensor out with --exclude");
 }

@@ -190,9 +190,9 @@ std::vector<LinkedFile> linked_files(const std::string& step) {
     const Json* header = entry.find("header_sha256");
     std::string fault;
     if (!info) {
-      fault = source == nullptr ? "the linked file is missing"
-                                : fmt::format("the linked file isn't in the cache yet: {}",
-                                              source->as_string());
+      fault = source == nullptr
+                  ? "the linked file is missing"
+                  : fmt::format("the linked file isn't in the cache yet: {}", source->as_string());
     } else if (info->stamp.size_bytes != entry.at("bytes").as_uint()) {
       fault = fmt::format("the linked file has {} bytes; it had {} when it was linked",
                           info->stamp.size_bytes, entry.at("bytes").as_uint());

@@ -26,12 +26,12 @@ void check_linkable(const Plan& plan, ShardLinks how);
 /// A linked file of a step.
 struct LinkedFile {
   std::string file;
-  std::string fault;          ///< why it isn't what was linked, by size and time; or empty
+  std::string fault;  ///< why it isn't what was linked, by size and time; or empty
   bool is_there = false;
   std::string header_sha256;  ///< hex, of its header when it was linked; empty if unknown
 };
-/// Returns the linked files of a step, by their record. Empty without a record. Throws: corrupt (the
-/// record), io.
+/// Returns the linked files of a step, by their record. Empty without a record. Throws: corrupt
+/// (the record), io.
 std::vector<LinkedFile> linked_files(const std::string& step);
 /// Returns those that aren't what was linked. Throws: as linked_files.
 std::vector<LinkedFile> changed_links(const std::string& step);

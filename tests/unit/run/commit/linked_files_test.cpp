@@ -35,7 +35,7 @@ TEST(CheckLinks, EachWayInWhichALinkedFileChangedIsTold) {
   const std::uintmax_t size = std::filesystem::file_size(file);
   std::filesystem::resize_file(file, size - 1);
   EXPECT_NE(only().fault.find("has " + std::to_string(size - 1) + " bytes; it had " +
-                             std::to_string(size)),
+                              std::to_string(size)),
             std::string::npos)
       << only().fault;
   remove_tree(only().file);

@@ -1,0 +1,110 @@
+#include "service/diff_compile.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+#include "mapping/resolve/bindings.h"
+#include "mapping/resolve/find.h"
+#include "mapping/tables/table.h"
+#include "service/source.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+
+CompiledModel compile_tree(const DiffSide& model, const MappingOptions& mapping,
+                           const DiffOptions& options) {
+  if (!options.config_text) return compile_source(model.catalog(), model.place, mapping);
+  Catalog catalog = model.catalog();
+  catalog.config_text = *options.config_text;
+  return compile_source(catalog, model.place, mapping);
+}
+
+std::uint64_t shared_names(const std::vector<Leaf>& leaves, const Catalog& catalog) {
+  return static_cast<std::uint64_t>(std::ranges::count_if(
+      leaves, [&](const Leaf& leaf) { return catalog.find(leaf.name).has_value(); }));
+}
+
+namespace {
+
+// Compiles a model in the scheme whose names a tree has.
+class NearestTree {
+ public:
+  NearestTree(const DiffSide& model, const DiffSide& tree, const DiffOptions& options)
+      : model_(model), tree_(tree), options_(options) {}
+
+  // Returns whether the tree has all leaves of this scheme, in one of its forms.
+  bool look(const std::string& scheme, bool stacked) {
+    MappingOptions mapping;
+    mapping.scheme = scheme;
+    mapping.stacked = stacked;
+    const std::vector<Bindings::Options> forms = forms_of(scheme);
+    return std::any_of(forms.begin(), forms.end(), [&](const Bindings::Options& form) {
+      mapping.options = form;
+      return look(mapping);
+    });
+  }
+  bool look(MappingOptions mapping) {
+    mapping.flat_names = true;
+    try {
+      CompiledModel found = compile_tree(model_, mapping, options_);
+      const std::uint64_t shared = shared_names(found.leaves, tree_.catalog());
+      const bool all = shared == found.leaves.size();
+      if (found.keeps_codes && !all) return false;  // the tree is another one
+      const bool fewer = best_ && found.leaves.size() < best_->leaves.size();
+      if (!best_ || shared > most_ || (shared == most_ && fewer)) best_ = std::move(found);
+      most_ = std::max(most_, shared);
+      return all;
+    } catch (const Error& error) {  // an error if every scheme throws one
+      if (error.code() == ErrorCode::internal) throw;
+      if (!refused_ && !keeps_codes(mapping.options)) refused_ = error;
+      return false;
+    }
+  }
+
+  CompiledModel take() && {
+    if (!best_) throw Error(*refused_);
+    return *std::move(best_);
+  }
+
+ private:
+  // Returns the forms in which a tree of the model can have been made in a scheme.
+  std::vector<Bindings::Options> forms_of(const std::string& scheme) const {
+    const std::string& text =
+        options_.config_text ? *options_.config_text : model_.catalog().config_text;
+    const FamilyFile* family =
+        text.empty() ? nullptr : find_family(parse_json(text, "config.json"));
+    if (family == nullptr) return {{}};
+    const MappingTable table = load_table(*family);
+    const Scheme* known = table.scheme(scheme);
+    return known == nullptr ? std::vector<Bindings::Options>{{}} : for_each_form(*known, {});
+  }
+
+  const DiffSide& model_;
+  const DiffSide& tree_;
+  const DiffOptions& options_;
+  std::optional<CompiledModel> best_;
+  std::optional<Error> refused_;
+  std::uint64_t most_ = 0;
+};
+
+}  // namespace
+
+CompiledModel compile_as(const DiffSide& model, const DiffSide& tree,
+                         const std::optional<MappingOptions>& known, const DiffOptions& options) {
+  if (known) return compile_tree(model, *known, options);
+  // Otherwise uses the scheme and layout that match the most names. Usual ones come first.
+  NearestTree nearest(model, tree, options);
+  for (const SchemeSummary& scheme : known_schemes()) {
+    if (scheme.name == kNamesScheme) continue;
+    if (scheme.stacks && nearest.look(scheme.name, true)) break;
+    if (nearest.look(scheme.name, false)) break;
+  }
+  return std::move(nearest).take();
+}
+
+}  // namespace hfshard

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "plan/compile/model.h"
+#include "service/diff_sides.h"
+
+#include "hfshard/diff.h"
+#include "hfshard/mapping.h"
+
+namespace hfshard {
+
+/// The scheme of a model's own names.
+inline constexpr std::string_view kNamesScheme = "hf";
+
+/// Compiles the tree that a model becomes. Throws: as compile_source.
+CompiledModel compile_tree(const DiffSide& model, const MappingOptions& mapping,
+                           const DiffOptions& options);
+
+/// Compiles the tree of a model that is compared with `tree`. Without a known mapping, uses the
+/// scheme and layout that match the most names. Throws: as compile_source, if no scheme fits.
+CompiledModel compile_as(const DiffSide& model, const DiffSide& tree,
+                         const std::optional<MappingOptions>& known, const DiffOptions& options);
+
+/// Returns how many of the leaves' names a tree has.
+std::uint64_t shared_names(const std::vector<Leaf>& leaves, const Catalog& tree);
+
+}  // namespace hfshard
