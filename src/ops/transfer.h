@@ -103,6 +103,8 @@ struct Drop {
   std::string why;
   /// Catalog index. The run checks that the bytes are equal.
   std::optional<std::uint32_t> same_as;
+  /// The shape that these integers must state. The run checks it.
+  std::optional<Shape> states;
 };
 
 /// An object of the source that isn't written, by name.

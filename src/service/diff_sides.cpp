@@ -241,6 +241,26 @@ ModelSide back_of(const DiffSide& tree, const TreeOptions& asked) {
   return {std::move(opened.checkpoint), std::move(opened.model)};
 }
 
+// Decodes a side with codes if the other side has all of its decoded names, and no scales.
+void decode_like(const ModelSide& other, std::string_view which, ModelSide& side,
+                 SidesTogether& out) {
+  const std::vector<Leaf>& wanted = other.model.leaves;
+  const auto in = [](const std::vector<Leaf>& leaves) {
+    return [&](const Leaf& leaf) {
+      return std::ranges::binary_search(leaves, leaf.name, {}, &Leaf::name);
+    };
+  };
+  if (std::ranges::all_of(side.model.leaves, in(wanted))) return;
+  const Catalog names = tensors_of({wanted.begin(), wanted.end()}, {}, other.checkpoint->catalog());
+  auto decoded = decoded_names(side.checkpoint->catalog(), names);
+  const bool any = decoded && std::ranges::any_of(decoded->transfers, [](const Transfer& transfer) {
+                     return transfer.decode != nullptr;
+                   });
+  if (!any || !std::ranges::all_of(wanted, in(decoded->leaves))) return;
+  side.model = *std::move(decoded);
+  out.notes.push_back(fmt::format("{} is decoded", which));
+}
+
 SidesTogether two_trees(const DiffSide& a, const DiffSide& b, const DiffOptions& options) {
   TreeOptions asked;
   asked.config_text = options.config_text;
@@ -263,6 +283,8 @@ SidesTogether two_trees(const DiffSide& a, const DiffSide& b, const DiffOptions&
     out.a = back_of(a, asked);
     out.b = back_of(b, knows_b ? asked : of_other(out.a));
   }
+  decode_like(out.b, "A", out.a, out);
+  decode_like(out.a, "B", out.b, out);
   for (const auto& [side, tree, which] :
        {std::tuple(&out.a, &a, "A"), std::tuple(&out.b, &b, "B")}) {
     add_notes(*side->checkpoint, *tree, which, out);

@@ -33,3 +33,23 @@ for kind in int8_words blocks; do
   "$HFSHARD" reshard tree out --to safetensors --dtype f32 -q >/dev/null 2>&1
   echo "quantization_config stays: $(grep -c quantization_config out/config.json || true)"
 done
+echo "-- words with padding, which only weight_shape tells"
+for kind in padded shapeless; do
+  rm -rf in tree out
+  "$HFSHARD" mappings example qwen3 in --config config.json --quiet >/dev/null 2>&1
+  python3 "$TESTS/cli/make_quantized.py" in $kind "$words"
+  show convert in out --to safetensors --scheme hf --dtype f32
+  for to in dcp orbax; do
+    rm -rf tree
+    "$HFSHARD" convert in tree --to $to --scheme hf -q >/dev/null 2>&1
+    show reshard tree out --dtype f32
+  done
+done
+echo "-- diff of a tree of codes and a tree of the decoded model"
+rm -rf in tree model
+"$HFSHARD" mappings example qwen3 in --config config.json --quiet >/dev/null 2>&1
+python3 "$TESTS/cli/make_quantized.py" in blocks "$blocks"
+"$HFSHARD" convert in tree --scheme hf -q 2>/dev/null
+"$HFSHARD" convert in model -q 2>/dev/null
+show diff tree model
+ends diff model tree

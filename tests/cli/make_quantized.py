@@ -25,6 +25,11 @@ def unlike(*shape):
     return "F32", list(shape), struct.pack(f"<{count}f", *range(1, count + 1))
 
 
+def stated(*shape):
+    """Returns a tensor that holds a shape."""
+    return "I64", [len(shape)], struct.pack(f"<{len(shape)}q", *shape)
+
+
 def coded(kind, name, rows, cols):
     """Returns the stored form of a matrix."""
     stem = name.removesuffix(".weight")
@@ -37,7 +42,7 @@ def coded(kind, name, rows, cols):
         "nvfp4": {f"{name}_packed": tensor("U8", 8, rows, cols // 2), scale: tensor("F8_E4M3", 8, rows, cols // 16),
                   f"{name}_global_scale": tensor("F32", 32, 1)},
         "int4": {f"{name}_packed": tensor("I32", 32, rows, cols // 8), scale: tensor("BF16", 16, rows, cols // 16),
-                 f"{name}_zero_point": tensor("I32", 32, (rows + 7) // 8, cols // 16), f"{name}_shape": tensor("I64", 64, 2)},
+                 f"{name}_zero_point": tensor("I32", 32, (rows + 7) // 8, cols // 16), f"{name}_shape": stated(rows, cols)},
         "int8": {name: tensor("I8", 8, rows, cols), scale: tensor("F32", 32, rows)},
         "awq": {f"{stem}.qweight": tensor("I32", 32, cols, rows // 8 + 1), f"{stem}.qzeros": tensor("I32", 32, 1, 1),
                 f"{stem}.scales": tensor("BF16", 16, 1, rows)},
@@ -56,7 +61,10 @@ def coded(kind, name, rows, cols):
         "inv": {name: tensor("F8_E5M2", 8, rows, cols), f"{name}_scale_inv": tensor("F32", 32)},
         "other_scale": {name: tensor("F8_E4M3", 8, rows, cols), f"{stem}.scale": tensor("F32", 32)},
         "blocks": {name: tensor("F8_E4M3", 8, rows, cols), f"{name}_scale_inv": unlike((rows + 7) // 8, (cols + 7) // 8)},
-        "int8_words": {f"{name}_packed": tensor("I32", 32, rows, cols // 4), scale: tensor("BF16", 16, rows, 1), f"{name}_shape": tensor("I64", 64, 2)},
+        "int8_words": {f"{name}_packed": tensor("I32", 32, rows, cols // 4), scale: tensor("BF16", 16, rows, 1), f"{name}_shape": stated(rows, cols)},
+        "padded": {f"{name}_packed": tensor("I32", 32, rows, cols // 4), scale: tensor("BF16", 16, rows, 1), f"{name}_shape": stated(rows, cols - 1)},
+        "shapeless": {f"{name}_packed": tensor("I32", 32, rows, cols // 4), scale: tensor("BF16", 16, rows, 1),
+                      f"{name}_shape": tensor("F32", 32, 2)},
         "words": {f"{name}_words": tensor("I32", 32, rows, cols // 8), f"{name}_scales": tensor("BF16", 16, rows, 1)},
         "g_idx": {f"{name}_packed": tensor("I32", 32, rows, cols // 8), scale: tensor("BF16", 16, rows, 2),
                   f"{name}_g_idx": tensor("I32", 32, cols)}}[kind]

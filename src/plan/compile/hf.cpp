@@ -251,12 +251,31 @@ class KeptParts {
 };
 
 // Adds one transfer per unused tensor.
+// Packed codes can be padded to whole words. The shape that is stored next to them tells, but isn't
+// read here, so the run checks that it's the one of the codes.
+void state_shapes(const DecodedTensors& decoded, ModelBuilder& builder) {
+  // Source: vllm-project/compressed-tensors
+  // src/compressed_tensors/compressors/quantized_compressors/pack_quantized.py (compress_weight).
+  constexpr std::string_view kShape = "_shape";
+  constexpr std::string_view kPacked = "_packed";
+  for (Drop& drop : builder.model().drops) {
+    std::string name = builder.catalog().tensors[drop.source].name;
+    if (!name.ends_with(kShape)) continue;
+    name.replace(name.size() - kShape.size(), kShape.size(), kPacked);
+    const auto codes = builder.catalog().find(name);
+    const auto item =
+        codes ? decoded.items().find(static_cast<std::uint32_t>(*codes)) : decoded.items().end();
+    if (item != decoded.items().end()) drop.states = item->second.form.shape;
+  }
+}
+
 void take_tensors(const Decoders& decoders, std::uint32_t rule, ModelBuilder& builder) {
   CompiledModel& model = builder.model();
   const Catalog& catalog = builder.catalog();
   const Json& config = *decoders.config;
   refuse_undecoded(config, builder);
   const DecodedTensors decoded(decoders, builder);
+  state_shapes(decoded, builder);
   const KeptParts kept(decoders, decoded, builder);
   model.leaves.reserve(catalog.tensors.size());
   model.transfers.reserve(catalog.tensors.size());

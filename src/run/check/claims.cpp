@@ -1,6 +1,8 @@
 #include "run/check/claims.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -9,8 +11,10 @@
 #include <fmt/format.h>
 
 #include "base/arena.h"
+#include "base/coding.h"
 #include "base/text.h"
 #include "ops/index_map.h"
+#include "ops/read_piece.h"
 #include "plan/compile/steps.h"
 #include "plan/pair_layout.h"
 #include "run/check/compare.h"
@@ -137,10 +141,84 @@ void check_same_as(const Plan& plan, const RunOptions& options) {
   check_unchanged(sources);
 }
 
+constexpr const char* kKeepCodes =
+    "leave out --dtype and --cast to keep the codes, or convert the model that they were made from";
+
+// Returns the bytes of a small tensor of the source, or nothing if it is in several pieces.
+std::vector<std::byte> bytes_of(const Plan& plan, std::uint32_t index, const OpenSources& sources) {
+  const Catalog& catalog = plan.catalog();
+  const TensorInfo& info = catalog.tensors[index];
+  if (info.is_whole()) {
+    std::vector<std::byte> out(info.size_bytes);
+    sources[info.file]->read_at(info.begin_bytes, out);
+    return out;
+  }
+  const Shape& chunk = catalog.cuts[info.cut].grid.chunk;
+  if (!(chunk == info.shape)) return {};
+  const Checkpoint& source = plan.model().source();
+  std::vector<std::byte> out(packed_bytes(info.dtype, chunk.numel()));
+  std::vector<std::byte> scratch(row_major_scratch_bytes(source, index));
+  Shape first = chunk;
+  std::fill_n(&first[0], first.rank(), 0);
+  read_row_major(source, index, first, out, scratch);
+  return out;
+}
+
+// Returns the integers of a small tensor. Empty without integers, or if it is in several pieces.
+std::vector<std::int64_t> integers_of(const Plan& plan, std::uint32_t index,
+                                      const OpenSources& sources) {
+  const DType dtype = plan.catalog().tensors[index].dtype;
+  if (dtype != DType::i64 && dtype != DType::i32) return {};
+  const std::vector<std::byte> bytes = bytes_of(plan, index, sources);
+  std::vector<std::int64_t> out;
+  for (std::size_t at = 0; at < bytes.size(); at += size_bits(dtype) / 8) {
+    out.push_back(dtype == DType::i64 ? load_le<std::int64_t>(&bytes[at])
+                                      : load_le<std::int32_t>(&bytes[at]));
+  }
+  return out;
+}
+
+Error no_stated_shape(const Plan& plan, const Drop& drop) {
+  const TensorInfo& info = plan.catalog().tensors[drop.source];
+  return Error(ErrorCode::unsupported,
+               fmt::format("it should state a shape with {} dimensions, and is {} {}",
+                           drop.states->rank(), to_string(info.dtype), to_string(info.shape)))
+      .in_file(plan.catalog().files[info.file].path.text())
+      .in_tensor(info.name)
+      .hint(kKeepCodes);
+}
+
+// Checks tensors that are dropped since they only state a shape (Drop::states).
+void check_stated_shapes(const Plan& plan, const RunOptions& options) {
+  const auto states = [](const Drop& drop) { return drop.states.has_value(); };
+  if (std::ranges::none_of(plan.model().drops, states)) return;
+  const OpenSources sources = open_sources(plan.catalog(), options.io);
+  for (const Drop& drop : plan.model().drops) {
+    if (!states(drop)) continue;
+    check_stop(options);
+    const TensorInfo& info = plan.catalog().tensors[drop.source];
+    if (info.shape.rank() != 1 || info.shape[0] != drop.states->rank())
+      throw no_stated_shape(plan, drop);
+    const std::vector<std::int64_t> found = integers_of(plan, drop.source, sources);
+    if (found.empty()) throw no_stated_shape(plan, drop);
+    if (std::ranges::equal(found, *drop.states,
+                           [](auto one, auto other) { return std::cmp_equal(one, other); }))
+      continue;
+    throw Error(ErrorCode::unsupported,
+                fmt::format("it says that the tensor is {}, and its codes give {}",
+                            fmt::join(found, "x"), to_string(*drop.states)))
+        .in_file(plan.catalog().files[info.file].path.text())
+        .in_tensor(info.name)
+        .hint(kKeepCodes);
+  }
+  check_unchanged(sources);
+}
+
 }  // namespace
 
 void check_claims(const Plan& plan, const RunOptions& options) {
   check_same_as(plan, options);
+  check_stated_shapes(plan, options);
   if (!plan.model().claimed()) return;
   const PairLayout layout = layout_of(plan);
   Reporter quiet;
