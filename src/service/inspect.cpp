@@ -6,9 +6,9 @@
 
 #include "base/text.h"
 #include "format/formats.h"
-#include "run/commit/linked_files.h"
 #include "service/damage.h"
 #include "service/describe.h"
+#include "service/linked.h"
 #include "service/place.h"
 #include "service/run_directory.h"
 #include "service/step.h"
@@ -22,7 +22,7 @@ namespace {
 // Without the data, inspect lists only this many missing chunks. It counts all.
 constexpr std::size_t kListedMissing = 20;
 
-// Bytes of linked files have no checksums. Only a file's time shows that it changed.
+// Bytes of linked files have no checksums. A file's time and header show that it changed.
 void add_link_damage(const std::string& place, DamageList& found) {
   const std::string step = step_directory(place);
   if (step.empty()) return;

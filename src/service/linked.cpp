@@ -1,13 +1,13 @@
 #include "service/linked.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "base/text.h"
 #include "format/formats.h"
-#include "run/commit/linked_files.h"
 #include "service/step.h"
 
 #include "hfshard/error.h"
@@ -15,11 +15,31 @@
 namespace hfshard {
 namespace {
 
-std::string header_of(const std::string& file) {
-  return open_source(StorePath(file), {})->catalog().files.front().header_sha256;
+// Returns whether the tensors of a file lie where they did when it was linked. Throws: as
+// open_source.
+bool has_same_header(const LinkedFile& link) {
+  return open_source(StorePath(link.file), {})->catalog().files.front().header_sha256 ==
+         link.header_sha256;
 }
 
+constexpr const char* kMoved = "the linked file's tensors lie elsewhere than when it was linked";
+
 }  // namespace
+
+std::vector<LinkedFile> changed_links(const std::string& step) {
+  std::vector<LinkedFile> out;
+  for (LinkedFile& link : linked_files(step)) {
+    if (link.is_there && !link.header_sha256.empty()) {
+      try {
+        if (!has_same_header(link)) link.fault = kMoved;
+      } catch (const Error& error) {
+        link.fault = error.sentence();
+      }
+    }
+    if (!link.fault.empty()) out.push_back(std::move(link));
+  }
+  return out;
+}
 
 std::string check_linked(const StorePath& place) {
   const std::string step = place.is_far() ? std::string() : step_directory(place.name());
@@ -28,10 +48,9 @@ std::string check_linked(const StorePath& place) {
   for (const LinkedFile& link : linked_files(step)) {
     if (!link.is_there) continue;  // reading it is an error
     const bool known = !link.header_sha256.empty();
-    if (known ? header_of(link.file) != link.header_sha256 : !link.fault.empty()) {
+    if (known ? !has_same_header(link) : !link.fault.empty()) {
       throw Error(ErrorCode::corrupt,
-                  known ? "the linked file's tensors lie elsewhere than when it was linked"
-                        : link.fault + "; its tensors can lie elsewhere now")
+                  known ? kMoved : link.fault + "; its tensors can lie elsewhere now")
           .in_file(link.file)
           .hint("run hfshard link again, or read the model's own files");
     }

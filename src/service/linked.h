@@ -1,10 +1,16 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "bytes/store/store.h"
+#include "run/commit/linked_files.h"
 
 namespace hfshard {
+
+/// Returns the linked files of a step that aren't what was linked, by size, time and header.
+/// Throws: as linked_files.
+std::vector<LinkedFile> changed_links(const std::string& step);
 
 /// Checks the linked files of a checkpoint that is read. Their headers must be those that were
 /// linked, so that the index finds each tensor. Returns a warning about files with another time, or

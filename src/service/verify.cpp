@@ -17,8 +17,8 @@
 #include "run/check/output_manifest.h"
 #include "run/check/read_back.h"
 #include "run/check/written_files.h"
-#include "run/commit/linked_files.h"
 #include "service/element_place.h"
+#include "service/linked.h"
 #include "service/place.h"
 #include "service/prepare.h"
 #include "service/run_directory.h"
@@ -108,7 +108,7 @@ void verify_written(const Manifest& manifest, const FileLayout& layout, const st
   if (is_root) verify_files(manifest.files.root, parent_path(step), run, result);
 }
 
-// Compares size and time of linked files with their values at the link.
+// Compares size, time and header of linked files with those at the link.
 void add_links(const std::string& step, VerifyResult& result) {
   try {
     for (const LinkedFile& link : changed_links(step))

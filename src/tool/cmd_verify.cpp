@@ -69,7 +69,7 @@ void print_verified(const VerifyResult& result) {
   }
   if (result.unrecorded_bytes > 0) {
     print_line(
-        fmt::format("linked    {} without digests: only the size and time of their files were "
+        fmt::format("linked    {} without digests: only size, time and header of their files were "
                     "checked",
                     human_bytes(result.unrecorded_bytes)));
   }

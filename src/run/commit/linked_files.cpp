@@ -205,10 +205,4 @@ std::vector<LinkedFile> linked_files(const std::string& step) {
   return out;
 }
 
-std::vector<LinkedFile> changed_links(const std::string& step) {
-  std::vector<LinkedFile> out = linked_files(step);
-  std::erase_if(out, [](const LinkedFile& link) { return link.fault.empty(); });
-  return out;
-}
-
 }  // namespace hfshard

@@ -33,8 +33,6 @@ struct LinkedFile {
 /// Returns the linked files of a step, by their record. Empty without a record. Throws: corrupt
 /// (the record), io.
 std::vector<LinkedFile> linked_files(const std::string& step);
-/// Returns those that aren't what was linked. Throws: as linked_files.
-std::vector<LinkedFile> changed_links(const std::string& step);
 
 /// A step, as it is read when the files that it awaits have come: they are found already.
 StorePath as_fetched(const std::string& step);

@@ -15,6 +15,12 @@
 namespace hfshard {
 namespace {
 
+std::vector<LinkedFile> changed_links(const std::string& step) {
+  std::vector<LinkedFile> out = linked_files(step);
+  std::erase_if(out, [](const LinkedFile& link) { return link.fault.empty(); });
+  return out;
+}
+
 TEST(CheckLinks, EachWayInWhichALinkedFileChangedIsTold) {
   const TempDir dir;
   const std::string source = copy_fixture("qwen3", dir / "source");
