@@ -99,9 +99,12 @@ void claim_ties(const Catalog& tree, const std::string& config_text, const std::
   if (!claims.leaves.empty()) model.claims = std::make_shared<const CompiledModel>(claims);
 }
 
-std::vector<SharedName> missing_twins(const std::vector<std::string>& names,
-                                      const std::string& config_text,
-                                      const MappingOptions& mapping) {
+namespace {
+
+// Returns the tensors that a model's rules drop as copies of others, whether they are there or not.
+// `names` are sorted.
+std::vector<SharedName> twins_of(const std::vector<std::string_view>& names,
+                                 const std::string& config_text, const MappingOptions& mapping) {
   std::vector<SharedName> out;
   if (config_text.empty()) return out;
   const Json config = parse_json(config_text, "config.json");
@@ -109,26 +112,50 @@ std::vector<SharedName> missing_twins(const std::vector<std::string>& names,
   if (!family) return out;
   const MappingTable table = load_table(*family);
   const Bindings::Options none;
-  std::vector<std::string_view> sorted(names.begin(), names.end());
-  std::ranges::sort(sorted);
-  const auto is_there = [&](std::string_view name) {
-    return std::ranges::binary_search(sorted, name);
-  };
   // Rules ask which names exist.
   const auto shape_of = [&](std::string_view name) {
-    return is_there(name) ? std::optional(Shape{}) : std::nullopt;
+    return std::ranges::binary_search(names, name) ? std::optional(Shape{}) : std::nullopt;
   };
   Bindings bindings(table, config, none, shape_of);
   const auto resolved = resolve_any(table, bindings);
   if (!resolved) return out;
   for (const ResolvedDrop& drop : resolved->drops) {
-    for (std::size_t i = 0; i < drop.same_as.size(); ++i) {
-      if (is_there(drop.sources[i]) && !is_there(drop.same_as[i]))
-        out.push_back({drop.same_as[i], drop.sources[i]});
-    }
+    for (std::size_t i = 0; i < drop.same_as.size(); ++i)
+      out.push_back({drop.same_as[i], drop.sources[i]});
   }
   return out;
 }
+
+}  // namespace
+
+std::vector<SharedName> missing_twins(const std::vector<std::string>& names,
+                                      const std::string& config_text,
+                                      const MappingOptions& mapping) {
+  std::vector<std::string_view> sorted(names.begin(), names.end());
+  std::ranges::sort(sorted);
+  std::vector<SharedName> out = twins_of(sorted, config_text, mapping);
+  std::erase_if(out, [&](const SharedName& twin) {
+    return !std::ranges::binary_search(sorted, twin.stored) ||
+           std::ranges::binary_search(sorted, twin.name);
+  });
+  return out;
+}
+
+namespace {
+
+// Returns the head of a model whose rules never expect one, if the source has only the embedding.
+std::optional<std::string> absent_head(const Catalog& source, const MappingOptions& mapping) {
+  std::vector<std::string_view> names;
+  for (const TensorInfo& info : source.tensors) names.push_back(info.name);
+  std::optional<std::string> out;
+  for (const SharedName& twin : twins_of(names, source.config_text, mapping)) {
+    if (std::ranges::binary_search(names, twin.stored)) return std::nullopt;
+    if (!out && std::ranges::binary_search(names, twin.name)) out = twin.stored;
+  }
+  return out;
+}
+
+}  // namespace
 
 void check_head(const Catalog& source, const Catalog& untied, MappingOptions mapping) {
   mapping.num_layers.reset();  // the head doesn't belong to a layer
@@ -141,8 +168,10 @@ void check_head(const Catalog& source, const Catalog& untied, MappingOptions map
     }
     return std::nullopt;
   };
-  const auto head = lacks(untied);
-  if (!head || lacks(source)) return;
+  auto head = lacks(untied);
+  if (head && lacks(source)) return;
+  if (!head) head = absent_head(source, mapping);
+  if (!head) return;
   throw Error(ErrorCode::usage, "--untie needs an output head, and the source doesn't store one")
       .in_file(source.location)
       .in_tensor(*head)

@@ -78,3 +78,16 @@ for words in "--to safetensors" "--to dcp --dialect modules --scheme hf" "--sche
   show convert headless out --untie $words 2>&1 | grep -E 'error|hint|^exit'
 done
 told convert headless out
+echo "-- tied models of all families, without a head in their files"
+for family in $("$HFSHARD" mappings list --json | grep -o '"name": *"[a-z0-9_]*"' | cut -d'"' -f4 | sort -u); do
+  rm -rf bare config.json
+  "$HFSHARD" mappings example "$family" bare -q >/dev/null 2>&1
+  sed 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' bare/config.json >config.json
+  rm -rf bare
+  "$HFSHARD" mappings example "$family" bare --config config.json -q >/dev/null 2>&1 || continue
+  grep -q '"tie_word_embeddings": true' config.json || continue
+  grep -q lm_head bare/*.safetensors && continue
+  echo "$family"
+  ends convert bare none --to safetensors --untie
+  rm -rf none
+done
