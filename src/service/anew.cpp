@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <ranges>
@@ -232,11 +233,12 @@ void take_load_words(CompiledModel* known, bool recorded, CompiledModel& model) 
 
 // Returns the nodes of a tree, or those of the nested state that a DCP was saved from. A target
 // that keeps a nested state gets the lists of a tree.
-std::shared_ptr<const TreeStructure> structure_for(const FileLayout& target, TreeSource& tree) {
+std::shared_ptr<const TreeStructure> structure_for(const FileLayout& target, TreeSource& tree,
+                                                   std::vector<std::string>& notes) {
   std::shared_ptr<const TreeStructure> out = tree.catalog().structure;
   if (out == nullptr && target.structure) out = structure_of_keys(tree.catalog());
   if (out != nullptr && target.objects && tree.catalog().nested.empty())
-    tree.names().nested = nested_of(*out);
+    tree.names().nested = nested_of(*out, notes);
   return out;
 }
 
@@ -339,7 +341,8 @@ CompiledModel compile_anew(TreeSource& tree, const StorePath& place, const PlanO
   }
   const FileLayout target = format_of(options.target).layout();
   const bool makes_tree = target.structure;
-  const std::shared_ptr<const TreeStructure> structure = structure_for(target, tree);
+  std::vector<std::string> renamed;
+  const std::shared_ptr<const TreeStructure> structure = structure_for(target, tree, renamed);
   mapping.flat_names = mapping.flat_names || structure != nullptr;
   const std::string config = config_of_codes(tree.catalog(), recorded, options);
   CompiledModel model = compile_with_codes(tree, config, mapping, same);
@@ -352,7 +355,10 @@ CompiledModel compile_anew(TreeSource& tree, const StorePath& place, const PlanO
   if (scheme != kNoScheme || !model.loader.empty())
     model.left_out_leaves = parameters_left_out(model, tree.catalog());
   keep_structure(structure.get(), mapping, tree.catalog(), model);
-  if (!makes_tree) name_left_out(tree_extras(scheme).empty, recorded.has_value(), model);
+  if (!makes_tree) {
+    name_left_out(tree_extras(scheme), recorded.has_value(), model);
+    std::ranges::copy(renamed, std::back_inserter(model.notes));
+  }
   if (known.own_names) {
     model.notes.emplace_back(
         "its names are those of the model's files, which have no logical axes: pass --axes, or "

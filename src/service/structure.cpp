@@ -133,13 +133,25 @@ std::shared_ptr<const TreeStructure> structure_of_keys(const Catalog& source) {
   return out;
 }
 
-std::vector<NestedName> nested_of(const TreeStructure& tree) {
+namespace {
+
+std::string list_becomes_dict(const std::string& list) {
+  return fmt::format(
+      "the list {} loses elements before others, so it becomes a dict with their numbers as keys",
+      list.empty() ? "at the root" : quote(list));
+}
+
+}  // namespace
+
+std::vector<NestedName> nested_of(const TreeStructure& whole, std::vector<std::string>& notes) {
   std::vector<NestedName> out;
+  const TreeStructure tree = select_entries(
+      whole, [](const TreeEntry& entry) { return entry.kind == TreeEntry::Kind::array; },
+      [&](const std::string& list) { notes.push_back(list_becomes_dict(list)); });
   const Json* ours = tree.attributes.find("hfshard");
   const bool was_flat = ours != nullptr && ours->find(kNestedFlag) == nullptr;
   bool has_lists = false;
   for (const TreeEntry& entry : tree.entries) {
-    if (entry.kind != TreeEntry::Kind::array) continue;
     Json::Array keys;
     for (const TreeKey& key : entry.keys()) {
       const auto index = key.is_index ? parse_whole(key.text) : std::nullopt;
@@ -169,9 +181,7 @@ void keep_structure(const TreeStructure* structure, const MappingOptions& option
     return !asked;
   };
   const auto renamed = [&](const std::string& list) {
-    model.notes.push_back(fmt::format(
-        "the list {} loses elements before others, so it becomes a dict with their numbers as keys",
-        list.empty() ? "at the root" : quote(list)));
+    model.notes.push_back(list_becomes_dict(list));
   };
   TreeStructure kept = select_entries(decodes ? decoded : *structure, takes, renamed);
   close_gaps(kept, renamed);
@@ -183,6 +193,7 @@ BeyondArrays beyond_arrays(const TreeStructure& tree, const std::string& known_e
   BeyondArrays out;
   for (const TreeEntry& entry : tree.entries) {
     if (!entry.random_key.empty()) out.random_keys.push_back(entry.path);
+    if (entry.type == "scalar") out.numbers.push_back(entry.path);
     if (entry.kind != TreeEntry::Kind::array && entry.path != known_empty)
       out.nodes.push_back(entry.path);
   }
@@ -210,13 +221,15 @@ void name_lost(const BeyondArrays& found, CompiledModel& model) {
 
 }  // namespace
 
-void name_left_out(const std::string& known_empty, bool is_recorded, CompiledModel& model) {
+void name_left_out(const TreeExtras& known, bool is_recorded, CompiledModel& model) {
   const auto structure = std::exchange(model.structure, nullptr);
   if (structure == nullptr) return;
-  BeyondArrays found = beyond_arrays(*structure, known_empty);
+  BeyondArrays found = beyond_arrays(*structure, known.empty);
+  std::erase(found.numbers, known.step);
   if (is_recorded) found.custom_metadata.clear();
   name_lost(found, model);
   add_note("random keys become integer arrays:", found.random_keys, model);
+  add_note("Python's numbers become arrays without dimensions:", found.numbers, model);
   add_note("tuples and named tuples become lists and dicts:", found.tuples, model);
 }
 

@@ -20,8 +20,9 @@ std::shared_ptr<const TreeStructure> structure_of_keys(const Catalog& source);
 
 /// Returns the keys of all names in a tree, for a format that keeps a nested state
 /// (Catalog::nested). Empty for a tree without lists that hfshard wrote from a flat state, whose
-/// keys were the dotted names.
-std::vector<NestedName> nested_of(const TreeStructure& tree);
+/// keys were the dotted names. Only arrays count. Lists that have gaps without the other entries
+/// become dicts, and get a note.
+std::vector<NestedName> nested_of(const TreeStructure& whole, std::vector<std::string>& notes);
 
 /// Copies the structure of a tree into a model whose leaves are the tree's arrays with their names:
 /// kinds of nodes, empty nodes, strings. Applies --include and --exclude to it. Values that are
@@ -34,6 +35,7 @@ void keep_structure(const TreeStructure* structure, const MappingOptions& option
 struct BeyondArrays {
   std::vector<std::string> nodes;  ///< strings and empty nodes
   std::vector<std::string> random_keys;
+  std::vector<std::string> numbers;  ///< of Python
   std::vector<std::string> tuples;
   std::vector<std::string> custom_metadata;
 };
@@ -41,9 +43,9 @@ struct BeyondArrays {
 BeyondArrays beyond_arrays(const TreeStructure& tree, const std::string& known_empty);
 
 /// Removes the structure from a model, for a target that can't store it. Adds notes that name the
-/// strings, the empty nodes except `known_empty`, the tuples and the PRNG keys. Custom metadata
-/// gets a note unless a record explains it.
-void name_left_out(const std::string& known_empty, bool is_recorded, CompiledModel& model);
+/// strings, the empty nodes, the tuples, the PRNG keys and Python's numbers, except `known`. Custom
+/// metadata gets a note unless a record explains it.
+void name_left_out(const TreeExtras& known, bool is_recorded, CompiledModel& model);
 
 /// Names, for a target that has a model's arrays only, what else a tree holds: strings and
 /// empty nodes, custom metadata. Parts without arrays of the model, such as an optimizer's state,

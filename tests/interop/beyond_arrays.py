@@ -122,12 +122,47 @@ def check_others(tool):
     tool.expect('"more"' in done.stderr and '"notes.txt"' in done.stderr, done.stderr)
 
 
+def check_states(tool):
+    """Checks lists that lose an empty node, as optax's chains have them, and Python's numbers. torch must load the DCP."""
+    import numpy
+    import torch
+    from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+
+    w = numpy.arange(4, dtype="f4")
+    dict_note = 'the list "opt" loses elements before others, so it becomes a dict with their numbers as keys'
+    cases = {"middle": (({"count": w}, {}, {"mu": w}), {"0": {"count": w}, "2": {"mu": w}}, dict_note),
+             "first": ([None, {"mu": w}], {"1": {"mu": w}}, dict_note),
+             "last": ([{"mu": w}, {}], [{"mu": w}], 'empty nodes "opt.1"'),
+             "inner": ([{"a": [None, w]}, w], [{"a": {"1": w}}, w], dict_note.replace("opt", "opt.0.a"))}
+    for name, (state, wanted, words) in cases.items():
+        tree = save(tool.path(f"state-{name}"), {"p": w, "opt": state})
+        out = tool.path(f"state-{name}-dcp")
+        done = tool.run("reshard", tree, out, "--to", "dcp")
+        tool.expect(words in " ".join(done.stderr.split()), f"{name}: {done.stderr}")
+        dcp_to_torch_save(out, out + ".pt")
+        found = torch.load(out + ".pt")["opt"]
+        tool.expect(repr(plain(found)) == repr(plain(wanted)), f"{name}: {found}")
+        tool.run("verify", out, tree)
+    numbers = save(tool.path("numbers"), {"p": w, "lr": 0.1, "n": 5, "flag": True})
+    done = tool.run("reshard", numbers, tool.path("numbers-dcp"), "--to", "dcp")
+    words = 'Python\'s numbers become arrays without dimensions: "flag", "lr", "n"'
+    tool.expect(words in " ".join(done.stderr.split()), f"numbers: {done.stderr}")
+
+
+def plain(state):
+    """Returns a state with lists of numbers in place of its arrays."""
+    if isinstance(state, dict):
+        return {key: plain(value) for key, value in sorted(state.items())}
+    return [plain(value) for value in state] if isinstance(state, list) else state.tolist()
+
+
 def main():
     arguments = interop.start(__doc__)
     with tempfile.TemporaryDirectory(prefix="hfshard-interop-") as folder:
         tool = interop.Program(arguments.hfshard, folder)
         check_types(tool)
         check_others(tool)
+        check_states(tool)
         return tool.verdict()
 
 
