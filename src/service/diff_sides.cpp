@@ -101,6 +101,7 @@ std::optional<MappingOptions> known_mapping(const DiffSide& tree) {
   out->casts.clear();
   out->include.clear();
   out->exclude.clear();
+  out->drop.clear();
   out->flat_names = true;
   return out;
 }

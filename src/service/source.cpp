@@ -175,6 +175,7 @@ CompiledModel compile_recorded(const Recorded& recorded, const MappingOptions& m
   const Model& forward = *recorded.origin.model;
   const bool of_tree = was_tree(recorded.origin);
   PlanOptions made_with = options_from_json(recorded.origin.identity.at("options"));
+  made_with.mapping.drop.clear();  // its globs match names of the first source
   if (takes_prefix_off(made_with.mapping)) made_with.mapping.prefix.clear();
   const bool has_dialect = has_rules(made_with.mapping);
   // Arrays with the model's own names can still be codes, which a cast decodes.
@@ -293,6 +294,11 @@ CompiledModel compile_tree(TreeSource& tree, const StorePath& place, const PlanO
   if (same && !becomes_model(tree, options)) return compile_anew(tree, place, options);
   if (same) refuse_adapter_tensors(tree.catalog(), *options.tree.config_text, options.mapping);
   const bool across = !same && has_rules(options.mapping);
+  if (!across && options.mapping.num_layers) {
+    throw Error(ErrorCode::usage, "an export has all layers, so it can't use --num-layers")
+        .in_file(place.text())
+        .hint("pass --include to select tensors by name");
+  }
   CompiledModel out = across ? compile_across(tree, place, options)
                       : same ? compile_as_it_is(tree, place, options, /*complete=*/true)
                              : compile_back(tree, place, options, /*complete=*/true);

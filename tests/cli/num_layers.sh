@@ -65,3 +65,11 @@ json.dump({"metadata": {}, "weight_map": {name: "model.safetensors" for name in 
 show mappings check names --num-layers 4
 "$HFSHARD" mappings check names --num-layers 2 --layers separate --json | python3 -c 'import json, sys
 for drop in json.load(sys.stdin)["dropped"][::40]: print(drop["rule"], drop["why"])'
+echo "-- an export has all layers"
+example qwen3 every
+"$HFSHARD" convert every every-tree -q 2>/dev/null
+for words in "--num-layers 1" "--num-layers 99" "--num-layers 1 --config every"; do
+  # shellcheck disable=SC2086
+  told convert every-tree every-back --to safetensors $words
+done
+ends convert every-tree every-other --to dcp --scheme torchtitan --num-layers 1

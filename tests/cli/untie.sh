@@ -91,3 +91,15 @@ for family in $("$HFSHARD" mappings list --json | grep -o '"name": *"[a-z0-9_]*"
   ends convert bare none --to safetensors --untie
   rm -rf none
 done
+echo "-- a recorded --drop doesn't matter any more, on the way back, onward and in diff"
+rm -rf tied drop away back onward
+example qwen3 plain
+cp -r plain tied
+sed -i 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' tied/config.json
+"$HFSHARD" convert tied away --to dcp --scheme hf -q 2>/dev/null
+ends convert away drop --config tied --drop lm_head.weight
+ends convert drop back --to safetensors
+ends convert drop onward --to dcp --scheme torchtitan
+"$HFSHARD" reshard drop drop-again --mesh fsdp=2 -q
+ends convert drop-again back-again --to safetensors
+ends diff drop back
