@@ -42,7 +42,7 @@ void put_back(const OutPaths& paths, const std::string& step) {
     rename_noreplace(whole, paths.out);
     fsync_directory(paths.parent);
   }
-  if (!exists(paths.tree) || !exists(paths.out)) return;
+  if (!exists(paths.out)) return;
   for (const std::string& own : {entry_name(step), std::string(kHfName)}) {
     const std::string aside = join_path(paths.tree, own + std::string(kAside));
     const std::string place = join_path(paths.out, own);
