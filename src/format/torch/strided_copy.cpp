@@ -110,7 +110,6 @@ class Copy {
 
   void scatter(std::size_t level, std::uint64_t count, const std::byte* from, std::byte* to) const {
     const CopyAxis& axis = axes_[level];
-    if (level + 1 == axes_.size()) return copy_run(to, from, count);
     if (level + 2 == axes_.size()) {
       const std::uint64_t run = axes_[level + 1].count;
       for (std::uint64_t i = 0; i < count; ++i)
