@@ -49,6 +49,17 @@ TEST(Arena, FreedMemoryIsUsedBeforeFreshMemory) {
   EXPECT_EQ(arena.peak_bytes(), 5 * kPage);
 }
 
+TEST(Arena, AReleasedBlockIsEmptyAndIsGivenBackOnce) {
+  Arena arena(4 * kPage);
+  Arena::Block block = arena.take(kPage);
+  block.release();
+  EXPECT_EQ(block.bytes().data(), nullptr);
+  EXPECT_TRUE(block.bytes().empty());
+  const Arena::Block next = arena.take(4 * kPage);
+  block.release();
+  EXPECT_TRUE(arena.try_take(1).bytes().empty());
+}
+
 TEST(Arena, WaitsUntilTheWholeNeedIsFree) {
   Arena arena(4 * kPage);
   Arena::Block held = arena.take(3 * kPage);

@@ -1,5 +1,10 @@
 #include "base/text.h"
 
+#include <clocale>
+#include <cstdint>
+#include <string>
+#include <utility>
+
 #include <gtest/gtest.h>
 
 namespace hfshard {
@@ -129,6 +134,20 @@ TEST(Text, WhatIsNoUtf8IsEscapedByteByByte) {
   EXPECT_EQ(printable("\xc0\xaf\xe0\x80\xaf"), "\\xc0\\xaf\\xe0\\x80\\xaf");  // overlong
   EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");                    // a surrogate
   EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");           // above U+10FFFF
+}
+
+TEST(Text, Utf8IsReadUpToTheEndOfEachLengthAndRange) {
+  const std::pair<std::string, std::uint32_t> cases[] = {
+      {"\x7f", 0x7f},     {"\u0080", 0x80},         {"\u07ff", 0x7ff},
+      {"\u0800", 0x800},  {"\xed\x9f\xbf", 0xd7ff}, {"\xee\x80\x80", 0xe000},
+      {"\uffff", 0xffff}, {"\U00010000", 0x1'0000}, {"\U0010ffff", 0x10'ffff}};
+  for (const auto& [text, code] : cases) {
+    const Utf8Char found = decode_utf8(text);
+    EXPECT_TRUE(found.valid) << code;
+    EXPECT_EQ(static_cast<std::uint32_t>(found.code), code);
+    EXPECT_EQ(found.bytes, text.size()) << code;
+    EXPECT_TRUE(is_utf8(text)) << code;
+  }
 }
 
 TEST(Text, CharactersThatATerminalObeysOrHidesAreEscapedInUtf8Too) {

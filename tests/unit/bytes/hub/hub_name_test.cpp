@@ -128,6 +128,8 @@ TEST(HubName, RefusesWhatIsMeantToBeOneAndIsNot) {
                                                "hf://org/name@v1/a\\..\\b",
                                                "https://huggingface.co",
                                                "https://huggingface.co/",
+                                               "https://huggingface.co?org/name",
+                                               "https://huggingface.co#org/name",
                                                "https://hf.co/org/name/discussions/1",
                                                "https://hf.co/org/name/blob/main/%2E%2E/x",
                                                "https://hf.co/org/name/blob/main/a%00b",

@@ -107,6 +107,7 @@ TEST(OutputFile, WhereDirectWritesAreRefusedItIsBuffered) {
   const TempDir dir;
   const SyscallFault fault("open", 2, EINVAL);
   OutputFile file(dir / "f", IoMode::direct);
+  EXPECT_TRUE(fault.fired());
   EXPECT_EQ(file.mode(), IoMode::buffered);
   EXPECT_EQ(file.why(), "the file system refuses direct writes");
   file.write_at(0, as_bytes("data"));

@@ -69,6 +69,30 @@ TEST(Resolve, AListOfTheConfigIsIndexed) {
   EXPECT_EQ(
       Resolved(family, true, {}, without).find("params.decoder.layers.experts")->loops[1].extent,
       2U);
+  const auto experts = [](const std::string& step, const std::string& list) {
+    const std::string other =
+        tiny_family_with(R"("E": "num_experts ?? 2")", R"("E": "experts.)" + step + R"( ?? 2")");
+    const Resolved resolved(
+        other, true, {}, R"({"hidden_size": 7, "num_hidden_layers": 4, "experts": )" + list + "}");
+    return resolved.find("params.decoder.layers.experts")->loops[1].extent;
+  };
+  EXPECT_EQ(experts("first", "[3]"), 2U);
+  EXPECT_EQ(experts("99999999999999999999", "[3]"), 2U);
+}
+
+TEST(Resolve, AKeyThatIsAnyIsTheFirstMemberWithTheRestOfThePath) {
+  const std::string family =
+      tiny_family_with(R"("E": "num_experts ?? 2")", R"("E": "experts.any.count ?? 2")");
+  const auto experts = [&](const std::string& value) {
+    const Resolved resolved(
+        family, true, {},
+        R"({"hidden_size": 7, "num_hidden_layers": 4, "experts": )" + value + "}");
+    return resolved.find("params.decoder.layers.experts")->loops[1].extent;
+  };
+  EXPECT_EQ(experts(R"({"a": {"size": 9}, "b": {"count": 3}, "c": {"count": 4}})"), 3U);
+  EXPECT_EQ(experts(R"({"a": {"count": 3}, "any": {"count": 4}})"), 4U);
+  for (const char* value : {"{}", "5", R"("count")", R"([{"count": 3}])", R"({"a": 3})"})
+    EXPECT_EQ(experts(value), 2U) << value;
 }
 
 TEST(Resolve, ATextOfADimIsPartOfAName) {
@@ -257,6 +281,12 @@ TEST(Bindings, OptionsAreTyped) {
               Resolved(text, true, {{"width", "-6"}});
             }).code(),
             ErrorCode::bad_input);
+  // A number that doesn't fit is a text.
+  std::string named = tiny_family_with(R"("hf": "layers.{l}.")", R"("hf": "{pre}.layers.{l}.")");
+  named.replace(named.find(R"("cyc": 2)"), 8, R"("cyc": 2, "pre": "option.width")");
+  const Resolved resolved(named, true, {{"width", "99999999999999999999"}});
+  EXPECT_EQ(resolved.find("params.decoder.layers.wi.kernel")->sources[3],
+            "99999999999999999999.layers.3.up.weight");
 }
 
 TEST(Bindings, NullIsAbsentAndOtherKindsAreErrors) {

@@ -181,6 +181,11 @@ TEST(RopeFacts, HowAttentionIsScaled) {
                      "rope_scaling": {"type": "longrope"}})",
                       "attention"),
             "none");
+  // Fewer positions than before don't scale attention.
+  EXPECT_EQ(rope_text(R"({"max_position_embeddings": 16, "original_max_position_embeddings": 32,
+                     "rope_scaling": {"type": "longrope"}})",
+                      "attention"),
+            "none");
 }
 
 // Counted from transformers' slices: [1, 3 * height) and [2, 3 * width), every third.
