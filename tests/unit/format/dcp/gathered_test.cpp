@@ -117,6 +117,17 @@ TEST(DcpGathered, WhatMayBeMissingAtTheEndIsANote) {
   EXPECT_NE(last[1].find(name_of_shard(3, 2, 3)), std::string::npos) << last[1];
 }
 
+TEST(DcpGathered, ARankWithoutAPartOfATensorNeedsNoFileForIt) {
+  const TempDir dir;
+  write_shards(dir, 2);
+  std::filesystem::remove(dir / name_of_shard(2, 2, 2));
+  write_text(dir / name_of_shard(3, 2, 2), shard_file(2, 2, "U8", "v"));
+  const Catalog catalog = open_checkpoint(dir.path())->catalog();
+  ASSERT_EQ(catalog.tensors.size(), 2U);
+  EXPECT_EQ(catalog.tensors[0].name, "v");
+  EXPECT_EQ(catalog.tensors[0].shape, (Shape{4, 2}));
+}
+
 TEST(DcpGathered, ShardsOfTwoCheckpointsAreNotMixed) {
   const TempDir dir;
   write_shards(dir, 2);

@@ -86,6 +86,17 @@ TEST(OrbaxDirectories, ArraysOfBothVersionsComeBack) {
   EXPECT_EQ(piece_of(*made.open(), 0, {1, 0}), kUpper);
 }
 
+TEST(OrbaxDirectories, AQuickLookFindsOneArrayAndOnlyAtTheTop) {
+  const TempDir dir;
+  write_text(dir / "a/b/.zarray", v2_text());
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(find_array_directories(dir.path()), Names{"a/b"});
+  EXPECT_EQ(find_array_directories(dir.path(), true), Names());
+  for (const char* name : {"y", "z"}) write_text(dir / (std::string(name) + "/.zarray"), v2_text());
+  EXPECT_EQ(find_array_directories(dir.path()), (Names{"a/b", "y", "z"}));
+  EXPECT_EQ(find_array_directories(dir.path(), true).size(), 1U);
+}
+
 TEST(OrbaxDirectories, OfTwoDescriptionsThatOfTheTreesVersionCounts) {
   const Directories made(kStored + R"(,"use_zarr3":true)");
   write_text(made.dir / "w/zarr.json", v3_text());

@@ -1,3 +1,5 @@
+#include <filesystem>
+
 #include <gtest/gtest.h>
 
 #include "bytes/local/files.h"
@@ -83,6 +85,25 @@ TEST(OrbaxLocate, AStepAndItsItemsAreChosen) {
   EXPECT_EQ(fails(dir / "3/opt", {{}, "opt"}).code(), ErrorCode::usage);
   write_text(dir / "3/_CHECKPOINT_METADATA", "{}");
   EXPECT_EQ(fails(dir / "3", {3, "opt"}).code(), ErrorCode::usage);
+}
+
+TEST(OrbaxLocate, ALoaderDefaultsToAUsualItemAndElseToTheFirstOfAModel) {
+  Choice usual;
+  usual.usual_items = true;
+  const TempDir dir;
+  for (const char* item : {"7/optimizer", "7/policy", "7/reward"}) make_item(dir / item);
+  EXPECT_EQ(locate(dir.path(), usual).item, dir / "7/policy");
+  make_item(dir / "7/state");
+  EXPECT_EQ(locate(dir.path(), usual).item, dir / "7/state");
+  const TempDir states;
+  for (const char* item : {"7/optimizer", "7/optimizer_state"}) make_item(states / item);
+  EXPECT_EQ(locate(states.path(), usual).item, states / "7/optimizer");
+  Choice alone;
+  alone.model_alone = true;
+  EXPECT_EQ(catch_error([&] { locate(dir.path(), alone); }).code(), ErrorCode::bad_input);
+  std::filesystem::remove_all(dir / "7/state");
+  std::filesystem::remove_all(dir / "7/reward");
+  EXPECT_EQ(locate(dir.path(), alone).item, dir / "7/policy");
 }
 
 // Source: google/orbax checkpoint/orbax/checkpoint/_src/path/step.py, standard_name_format.

@@ -252,6 +252,7 @@ TEST(OcdbtManifest, SeveralVersionsAndOlderOnesAreReadOver) {
   Manifest manifest = manifest_a();
   manifest.config.zstd = true;
   manifest.config.zstd_level = -3;
+  manifest.config.version_tree_arity_log2 = 16;  // the highest
   manifest.versions.push_back(manifest.versions[0]);
   manifest.versions[1].generation = 17;
   manifest.versions[1].offset_bytes = 4096;

@@ -116,6 +116,15 @@ TEST(ZarrChain, CompressorsAndChecksumsInAnyOrder) {
   }
 }
 
+TEST(ZarrChain, AWindowBeyondTheLimitIsALimitWhateverTheChecksum) {
+  const Array array = chain(R"({"name":"bytes"})" + kZstdCodec + kCrcCodec);
+  std::string stored = summed(zstd_frame(kCells, {3, 24, false, false}));
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(catch_error([&] { read_chunk(array, {0, 0}, stored, 5); }).code(), ErrorCode::limit);
+    stored.back() = static_cast<char>(stored.back() ^ 1);
+  }
+}
+
 TEST(ZarrChain, AnIndexMayStandInFrontAndHaveNoChecksum) {
   const auto raw = four_cells([](const std::string& cell) { return cell; });
   const auto packed = four_cells([](const std::string& cell) { return deflate_stream(cell); });
@@ -134,6 +143,39 @@ TEST(ZarrChain, AnIndexMayStandInFrontAndHaveNoChecksum) {
   into.replace(0, 8, number(63));
   const Array array = chain(shards_of("", kIndex + R"(],"index_location":"start")"));
   EXPECT_EQ(catch_error([&] { read_chunk(array, {0, 0}, into); }).code(), ErrorCode::corrupt);
+}
+
+TEST(ZarrChain, BytesAfterSkippedOnesAreRead) {
+  const auto raw = four_cells([](const std::string& cell) { return cell; });
+  const auto packed = four_cells([](const std::string& cell) { return deflate_stream(cell); });
+  const auto sums = four_cells([](const std::string& cell) { return summed(cell); });
+  const std::string bytes = R"({"name":"bytes"})";
+  const std::pair<Array, std::string> stored[] = {
+      {chain(bytes), kCells},
+      {chain(bytes + kCrcCodec), summed(kCells)},
+      {chain(bytes + kZstdCodec), zstd_frame(kCells)},
+      {chain(shards_of("", kIndex + "]")), stored_shards(raw, false, false)},
+      {chain(shards_of(kGzip, kIndex + "]")), stored_shards(packed, false, false)},
+      {chain(shards_of(kCrcCodec, kIndex + "]")), stored_shards(sums, false, false)}};
+  for (const auto& [array, chunk] : stored) {
+    const std::string whole = read_chunk(array, {0, 0}, chunk);
+    for (std::uint64_t at = 0; at < whole.size(); ++at) {
+      for (std::uint64_t skipped = 1; at + skipped <= whole.size(); ++skipped) {
+        const PieceForm form = array.form();
+        const MemorySource source(chunk);
+        std::vector<std::byte> scratch(
+            chunk_scratch_bytes(array, form, chunk.size(), PieceSteps::any));
+        ChunkReader reader(array, form, {0, 0}, source, PieceSteps::any, scratch);
+        std::string out(whole.size() - skipped, '?');
+        const auto room = std::as_writable_bytes(std::span(out));
+        reader.read(room.first(at));
+        reader.skip(skipped);
+        reader.read(room.subspan(at));
+        EXPECT_EQ(out, whole.substr(0, at) + whole.substr(at + skipped))
+            << chunk.size() << " stored: " << skipped << " after " << at;
+      }
+    }
+  }
 }
 
 TEST(ZarrChain, InnerChunksAreCountedAsTheOuterOrderHasThem) {
