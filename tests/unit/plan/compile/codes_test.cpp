@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "plan/compile/compile_model.h"
@@ -263,6 +264,30 @@ TEST(Codes, WhatDoesNotFitIsRefusedByName) {
   EXPECT_EQ(catch_error([&] { compile_model(factor, {}); }).code(), ErrorCode::bad_input);
 }
 
+TEST(Codes, ZeroPointsThatTheConfigPromisesCannotBeMissing) {
+  const auto compile = [](const std::string& groups) {
+    FakeCatalog catalog = model_with(
+        {{"quant_method", "compressed-tensors"}, {"config_groups", parse_json(groups, "c")}});
+    catalog.add(kGate + "_packed", {14, 4}, DType::i32).add(kGate + "_scale", {14, 2});
+    return compile_model(catalog, {});
+  };
+  const std::string promised = R"({"weights": {"num_bits": 4, "symmetric": false}})";
+  for (const std::string& groups :
+       {R"({"a": )" + promised + "}", R"({"a": {"weights": 8}, "b": )" + promised + "}",
+        R"({"a": {"input_activations": {}}, "b": )" + promised + "}",
+        R"({"a": 8, "b": )" + promised + "}"}) {
+    const Error error = catch_error([&] { compile(groups); });
+    EXPECT_EQ(error.code(), ErrorCode::not_found) << groups;
+    EXPECT_EQ(error.tensor(), kGate + "_packed") << groups;
+  }
+  // The promise could be for other weights.
+  for (const std::string& groups :
+       {R"({"a": {"weights": {"symmetric": true}}, "b": )" + promised + "}",
+        R"({"a": {"weights": {}}, "b": )" + promised + "}",
+        R"({"a": {"weights": {"symmetric": 0}}, "b": )" + promised + "}", std::string("{}")})
+    EXPECT_NE(coded_transfer(compile(groups)), nullptr) << groups;
+}
+
 // Layers that are quantized in several ways become one leaf. Codes of one dtype can have scales of
 // several.
 TEST(Codes, LayersOfSeveralFormsAreOneLeaf) {
@@ -300,6 +325,11 @@ TEST(Codes, PackedBitsAreThoseOfTheConfigWhereNoRuleTellsThem) {
         parse_json(R"({"quantization_config": {"config_groups": {)" + groups + "}}}", "c"), "c");
   };
   EXPECT_EQ(packed_bits(Json(), "c"), 4U);
+  for (const char* groups : {"[]", "8", R"({"a": 8})", R"({"a": {"weights": 8}})"}) {
+    const Json config = parse_json(
+        fmt::format(R"({{"quantization_config": {{"config_groups": {}}}}})", groups), "c");
+    EXPECT_EQ(packed_bits(config, "c"), 4U) << groups;
+  }
   EXPECT_EQ(bits(R"("a": {"weights": {"num_bits": 8, "type": "int"}})"), 8U);
   EXPECT_EQ(
       bits(

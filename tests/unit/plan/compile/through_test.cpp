@@ -188,5 +188,65 @@ TEST(CompileThrough, TheTensorsBetweenAreThoseOfTheConfig) {
   EXPECT_EQ(compile_model(tensors, {}).leaves.size(), way.through.leaves.size());
 }
 
+TEST(CompileThrough, TheWordsAreThoseOfTheNewScheme) {
+  const FamilyInfo info = family_info("qwen3");
+  MappingOptions separate;
+  separate.stacked = false;
+  bool named = false;
+  for (const auto& [size, config] : info.sizes) {
+    SCOPED_TRACE(size);
+    const FakeCatalog model = FakeCatalog::of("qwen3", config);
+    const CompiledModel direct = compile_model(model, separate);
+    const CompiledModel through = between(model, compile_model(model, {}), separate).through;
+    EXPECT_EQ(through.family, direct.family);
+    EXPECT_EQ(through.stacked, direct.stacked);
+    EXPECT_EQ(through.model_names, direct.model_names);
+    EXPECT_EQ(through.load_words, direct.load_words);
+    EXPECT_EQ(through.load_note, direct.load_note);
+    EXPECT_EQ(through.warnings, direct.warnings);
+    named = named || !direct.model_names.empty();
+  }
+  EXPECT_TRUE(named);
+}
+
+// Such arrays are compared, since a checkpoint could hold two different ones.
+TEST(CompileThrough, AHeadThatTheSchemeTakesFromTheEmbeddingIsClaimedEqual) {
+  const auto config = [](bool tied) {
+    return example_config("qwen3", {{"tie_word_embeddings", Json(tied)}});
+  };
+  FakeCatalog model = FakeCatalog::of("qwen3", config(false));
+  for (const char* name : {"lm_head.weight", "model.embed_tokens.weight"})
+    model.get(name).dtype = DType::f32;
+  const CompiledModel first = compile_model(model, {});
+  ASSERT_NE(find_leaf(first, "decoder.logits_dense.kernel"), nullptr);
+  model.config_text = dump_json(config(true));
+  const CompiledModel through = between(model, first, {}).through;
+  EXPECT_EQ(find_leaf(through, "decoder.logits_dense.kernel"), nullptr);
+  ASSERT_NE(through.claims, nullptr);
+  ASSERT_EQ(through.claims->leaves.size(), 1U);
+  EXPECT_TRUE(through.claims->leaves[0].name.ends_with("logits_dense.kernel"));
+  ASSERT_EQ(through.claims->transfers.size(), 1U);
+  const Transfer& claim = through.claims->transfers[0];
+  EXPECT_EQ(claim.target, 0U);
+  EXPECT_EQ(claim.source_dtype, DType::f32);
+  EXPECT_TRUE(first.leaves[claim.sources.front()].name.ends_with("token_embedder.embedding"));
+}
+
+// A loop of one step would be a digit of one step.
+TEST(CompileThrough, AStackOfOneLayerHasNoLoop) {
+  const FakeCatalog model =
+      FakeCatalog::of("qwen3", example_config("qwen3", {{"num_hidden_layers", Json(1)}}));
+  MappingOptions separate;
+  separate.stacked = false;
+  for (const auto& [from, to] :
+       {std::pair{MappingOptions(), separate}, {separate, MappingOptions()}}) {
+    const CompiledModel through = between(model, compile_model(model, from), to).through;
+    for (const Transfer& transfer : through.transfers) {
+      EXPECT_TRUE(transfer.loops.empty());
+      for (const Digit& digit : transfer.map.digits) EXPECT_NE(digit.extent, 1U);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace hfshard

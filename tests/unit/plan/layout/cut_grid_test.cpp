@@ -168,6 +168,11 @@ TEST(Grid, DivisorsOnBothSides) {
   EXPECT_EQ(divisors_near(12, 13).enough, 12U);
   EXPECT_EQ(divisors_near(151673, 3).below, 1U);
   EXPECT_EQ(divisors_near(151673, 3).enough, 151673U);
+  // Above 32 bits, only 1 and the number itself count.
+  EXPECT_EQ(divisors_near(UINT32_MAX, 4).below, 3U);
+  EXPECT_EQ(divisors_near(UINT32_MAX, 4).enough, 5U);
+  EXPECT_EQ(divisors_near(std::uint64_t{UINT32_MAX} + 1, 4).below, 1U);
+  EXPECT_EQ(divisors_near(std::uint64_t{UINT32_MAX} + 1, 4).enough, std::uint64_t{UINT32_MAX} + 1);
 }
 
 TEST(Grid, ShardsInNumbersWithoutSmallFactorsBecomeOne) {
