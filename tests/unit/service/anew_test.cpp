@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <map>
 
 #include <gtest/gtest.h>
 
+#include "support/catch_error.h"
 #include "support/torch_checkpoint.h"
 #include "unit/run/run_support.h"
 
@@ -157,6 +160,59 @@ TEST_F(AnewTest, NoLoaderIsNamedForATreeThatLacksAParameter) {
     EXPECT_EQ(part.load_path, "") << item.target;
     EXPECT_EQ(part.warnings.size(), 1U) << item.target;
   }
+}
+
+TEST_F(AnewTest, ADtypeLeavesArraysWideThatTheFamilyKeepsWide) {
+  const std::string source = copy_fixture("deepseek4", dir_ / "source");
+  PlanOptions wide;
+  wide.mapping.dtype = DType::f32;
+  hfshard::convert(source, wide, run_to(dir_ / "wide"), quiet_);
+  PlanOptions narrow;
+  narrow.mapping.dtype = DType::bf16;
+  hfshard::convert(source, narrow, run_to(dir_ / "wanted"), quiet_);
+  const auto dtypes_in = [&](const std::string& place) {
+    std::map<std::string, DType> out;
+    for (const StoredArray& array : inspect(place, {}, quiet_).checkpoint.arrays)
+      out.emplace(array.name, array.dtype);
+    return out;
+  };
+  const std::map<std::string, DType> wanted = dtypes_in(dir_ / "wanted");
+  EXPECT_TRUE(
+      std::ranges::any_of(wanted, [](const auto& one) { return one.second == DType::f32; }));
+  for (const bool by_config : {false, true}) {
+    PlanOptions options;
+    options.mapping.scheme = "hf";
+    options.mapping.dtype = DType::bf16;
+    options.tree.same = true;
+    if (by_config) {
+      options.tree.config_text = read_file(source + "/config.json");
+      options.tree.config_name = "config.json";
+    }
+    const std::string out = dir_ / (by_config ? "by-config" : "by-record");
+    hfshard::convert(dir_ / "wide", options, run_to(out), quiet_);
+    EXPECT_EQ(dtypes_in(out), wanted) << by_config;
+  }
+}
+
+TEST_F(AnewTest, AFewMissingArraysAreToldFromAnotherModel) {
+  const std::string source = copy_fixture("qwen3", dir_ / "source");
+  const auto code_without = [&](const std::string& name, const std::string& excluded) {
+    PlanOptions part;
+    part.target = "dcp";
+    part.mapping.exclude = {excluded};
+    const std::string tree = dir_ / name;
+    hfshard::convert(source, part, run_to(tree), quiet_);
+    std::filesystem::remove(tree + "/hfshard.json");
+    PlanOptions options;
+    options.mapping.scheme = "hf";
+    options.tree.same = true;
+    options.tree.config_text = read_file(source + "/config.json");
+    options.tree.config_name = "config.json";
+    return catch_error([&] { hfshard::convert(tree, options, run_to(tree + "-out"), quiet_); })
+        .code();
+  };
+  EXPECT_EQ(code_without("most", "*mlp*"), ErrorCode::not_found);
+  EXPECT_EQ(code_without("few", "*layers*"), ErrorCode::bad_input);
 }
 
 }  // namespace

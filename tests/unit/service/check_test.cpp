@@ -118,6 +118,37 @@ TEST(CheckNames, EveryStrangeAndEveryMissingNameIsListed) {
   EXPECT_EQ(report.problems[2].tensor, "zebra.weight");
 }
 
+TEST(CheckNames, NotesOfTheSchemeAreKept) {
+  const auto notes_for = [](int rows) {
+    const Catalog files = files_of("gemma", {{"vocab_size", Json(rows)}});
+    const CheckReport report = check_mapping(names_of(files), {});
+    EXPECT_TRUE(report.problems.empty());
+    return report.notes;
+  };
+  EXPECT_TRUE(notes_for(100).empty());
+  ASSERT_EQ(notes_for(256000).size(), 1U);
+  EXPECT_NE(notes_for(256000)[0].find("256128"), std::string::npos);
+}
+
+TEST(CheckNames, ScalesBelongToTheirCodes) {
+  const std::string gate = "model.layers.1.mlp.gate_proj.weight";
+  const auto problems_with = [&](const std::vector<std::string>& stored) {
+    NameList names = names_of(qwen3());
+    std::erase(names.names, gate);
+    names.names.insert(names.names.end(), stored.begin(), stored.end());
+    std::ranges::sort(names.names);
+    std::vector<std::string> out;
+    for (const CheckReport::Problem& problem : check_mapping(names, {}).problems)
+      out.push_back(problem.tensor);
+    return out;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(problems_with({gate, gate + "_scale_inv"}), Names());
+  EXPECT_EQ(problems_with({gate + "_packed", gate + "_scale", gate + "_shape"}), Names());
+  EXPECT_EQ(problems_with({gate + "_packed"}), Names{gate + "_scale"});
+  EXPECT_EQ(problems_with({gate + "_scale_inv"}), (Names{gate, gate + "_scale_inv"}));
+}
+
 TEST(CheckMapping, AnUnmatchedTensorIsAProblemThatNamesIt) {
   Catalog catalog = qwen3();
   catalog.tensors.push_back(catalog.tensors.back());

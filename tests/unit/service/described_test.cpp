@@ -1,5 +1,6 @@
 #include "service/described.h"
 
+#include <set>
 #include <string>
 #include <utility>
 
@@ -78,6 +79,21 @@ TEST(DescribeModel, OfTwoLayoutsTheSmallerOneIsTaken) {
     options.stacked = asked;
     EXPECT_TRUE(describe_model(tree, files.config_text, "config.json", options).model.stacked);
   }
+}
+
+// DeepSeek V4 keeps the biases of its routers and its tables of tokens in collections of their own.
+TEST(NamingsOf, CollectionsNextToTheHeadAreNamed) {
+  const auto collections_of = [](const std::string& family) {
+    std::set<std::string> out;
+    for (const Naming& naming : namings_of(files_of(family).config_text, "config.json", {})) {
+      EXPECT_TRUE(naming.collections.empty() || naming.head == "params.params.");
+      out.insert(naming.collections.begin(), naming.collections.end());
+    }
+    return out;
+  };
+  EXPECT_EQ(collections_of("deepseek_v4"),
+            (std::set<std::string>{"params.MoEBiasVar.", "params.Tid2EidVar."}));
+  EXPECT_EQ(collections_of("qwen3"), std::set<std::string>());
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "support/temp_dir.h"
+#include "support/torch_checkpoint.h"
 #include "unit/run/run_support.h"
 
 #include "hfshard/hfshard.h"
@@ -150,6 +151,34 @@ TEST_F(DiffAroundTest, ANodeThatIsNotComparedIsNotedWithTheReason) {
       node;
   EXPECT_EQ(noted(stacked, dir_ / "separate"), (std::vector{laid_out + "A"}));
   EXPECT_EQ(noted(dir_ / "separate", stacked), (std::vector{laid_out + "B"}));
+}
+
+// A list of Orbax can be a dict in a DCP, where its keys are text.
+TEST_F(DiffAroundTest, AListThatBecameADictInAnotherFormatIsADifference) {
+  TorchCheckpoint torch;
+  // The keys of a DCP only count if one of its names isn't a path.
+  for (const char* name : {"n", "n.b", "opt.0.x", "opt.1.x"})
+    torch.tensor(name, DType::u8, {4}).part({0}, {4}, "abcd", false);
+  const std::string flat = dir_ / "flat";
+  torch.write(flat);
+  PlanOptions options;
+  options.target = "orbax";
+  options.mapping.scheme = "hf";
+  options.tree.same = true;
+  const std::string tree = dir_ / "tree";
+  hfshard::convert(flat, options, run_to(tree), quiet_);
+  EXPECT_TRUE(compare(flat, tree).equal());
+  const std::string path = tree + "/0/items/_METADATA";
+  Json metadata = parse_json(read_text(path), path);
+  for (auto& [name, node] : metadata["tree_metadata"].object()) {
+    Json::Array& keys = node["key_metadata"].array();
+    if (keys.size() == 3) keys[1]["key_type"] = 1;
+  }
+  write_text(path, dump_json(metadata));
+  const DiffResult found = compare(flat, tree);
+  ASSERT_EQ(found.structure.size(), 1U);
+  EXPECT_EQ(found.structure[0].kind, StructureDiff::Kind::differs);
+  EXPECT_EQ(found.structure[0].name, "opt");
 }
 
 }  // namespace
