@@ -91,9 +91,11 @@ class Reach:
                 name = self.stream.fresh()
                 self.fault.check(self.stream.run(name, **{**secure, "no_proxy": "127.0.0.1,localhost"}, https_proxy=proxy.url))
                 self.fault.expect(not proxy.hosts, "no_proxy: the proxy was asked")
-            with Proxy(refuses=True) as proxy:
-                name = self.stream.fresh()
-                self.expect_refused("a proxy that refuses", ["407"], name, **secure, https_proxy=proxy.url)
+            for status in (400, 407):
+                with Proxy(refuses=status) as proxy:
+                    name = self.stream.fresh()
+                    self.expect_refused("a proxy that refuses", [str(status)], name, **secure, https_proxy=proxy.url)
+                    self.fault.expect(len(proxy.heads) == 1, f"{status}: the proxy was asked {len(proxy.heads)} times")
                 self.resumed("a proxy that refuses", name, HF_ENDPOINT=server.endpoint, SSL_CERT_FILE=server.ca_file)
             self.expect_refused("a proxy that is away", ["127.0.0.1"], self.stream.fresh(), **secure,
                                 https_proxy="http://127.0.0.1:1")

@@ -7,14 +7,14 @@ import threading
 import urllib.parse
 
 PIECE_BYTES = 1 << 16
-REFUSED = b"HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n"
+REFUSED = "HTTP/1.1 {} Refused\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n"
 
 
 class Proxy:
-    """A proxy. `heads` are the requests as they came, and `hosts` their targets. With `refuses`, it answers 407. A
-    context."""
+    """A proxy. `heads` are the requests as they came, and `hosts` their targets. With `refuses`, it answers
+    every request with that status. A context."""
 
-    def __init__(self, refuses=False):
+    def __init__(self, refuses=None):
         self.refuses = refuses
         self.heads, self.hosts = [], []
         self._sockets = set()
@@ -51,7 +51,7 @@ class Proxy:
             host = target if method == "CONNECT" else urllib.parse.urlsplit(target).netloc
             self.hosts.append(host)
             if self.refuses:
-                near.sendall(REFUSED)
+                near.sendall(REFUSED.format(self.refuses).encode())
                 return
             name, _, port = host.rpartition(":")
             with socket.create_connection((name, int(port))) as far:

@@ -133,5 +133,29 @@ TEST(Convert, WhatIsWrittenIsWhatTheSourceSays) {
   }
 }
 
+TEST(Convert, ADiscardedOutputIsAnnouncedAndCounted) {
+  struct Counter : Reporter {
+    void started(std::uint64_t total_bytes, std::uint64_t already_done_bytes) override {
+      announced.push_back(total_bytes);
+      EXPECT_EQ(already_done_bytes, 0U);
+    }
+    void advanced(std::uint64_t bytes) override {
+      EXPECT_FALSE(announced.empty());
+      done += bytes;
+    }
+    std::vector<std::uint64_t> announced;
+    std::uint64_t done = 0;
+  };
+  const TempDir dir;
+  PlanOptions options = small_options();
+  options.target = "null";
+  const std::string source = copy_fixture("qwen3", dir / "source");
+  const Plan plan = make_plan(source, options, format_of("null"), small_limits());
+  Counter reporter;
+  run_convert(plan, format_of("null"), to_output(""), reporter, {});
+  EXPECT_EQ(reporter.announced, std::vector<std::uint64_t>{plan.end_address()});
+  EXPECT_EQ(reporter.done, plan.end_address());
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -4,6 +4,8 @@
 
 #include "unit/tool/run_tool.h"
 
+#include "hfshard/hfshard.h"
+
 namespace hfshard {
 namespace {
 
@@ -53,6 +55,37 @@ TEST(Progress, WhatHasComeOfASourceThatIsFarCounts) {
   EXPECT_TRUE(progress_line(far).starts_with("99%  ")) << progress_line(far);
   far.done_bytes = 4 * kGiB;
   EXPECT_TRUE(progress_line(far).starts_with("100%  ")) << progress_line(far);
+}
+
+// The plan tells how many bytes of output a byte of the source becomes.
+TEST(Progress, DownloadedBytesCountAsTheirShareOfTheOutput) {
+  constexpr std::uint64_t kStarted = 3;  // before the work
+  const auto shown_of = [&](std::uint64_t source_bytes, std::uint64_t output_bytes) {
+    Session session;
+    session.progress = "always";
+    session.progress_ms = 1'000'000;
+    std::uint64_t came = kStarted;
+    PlanSummary plan;
+    plan.source_bytes = source_bytes;
+    plan.output_bytes = output_bytes;
+    testing::internal::CaptureStderr();
+    {
+      const auto progress = make_progress(session);
+      progress->planned(plan);
+      progress->linked([&] { return came; });
+      progress->started(output_bytes, 0);
+      came += 50;
+      progress->advanced(1);
+      progress->finish();
+    }
+    return testing::internal::GetCapturedStderr();
+  };
+  const auto has = [](const std::string& text, const std::string& line) {
+    return text.find("\nprogress: " + line) != std::string::npos;
+  };
+  EXPECT_TRUE(has(shown_of(100, 100), "50%  50 B of 100 B")) << shown_of(100, 100);
+  EXPECT_TRUE(has(shown_of(100, 300), "50%  150 B of 300 B")) << shown_of(100, 300);
+  EXPECT_TRUE(has(shown_of(0, 200), "25%  50 B of 200 B")) << shown_of(0, 200);
 }
 
 TEST(Progress, TheTimeLeftIsOfTheLastSecondsAndNotGuessedTooEarly) {
