@@ -24,12 +24,12 @@ std::vector<std::string> globs_below(const std::string& root, std::vector<std::s
 /// Removes the common prefix of all names. Throws: bad_input.
 void take_off(const std::string& prefix, Catalog& catalog);
 
-/// A tree of arrays as a source. All of its files are its identity; its model's config and
-/// tokenizer may be in another directory.
 /// Gives a catalog the config of --config and the files next to it. A recorded config is only text,
 /// so its files aren't known. Needs `asked.config_text`.
 void take_config(const TreeOptions& asked, Catalog& catalog);
 
+/// A tree of arrays as a source. All of its files are its identity; its model's config and
+/// tokenizer may be in another directory.
 class TreeSource final : public Checkpoint {
  public:
   /// Selects the arrays below the key `root`, or all. A run checks whether any file below `place`

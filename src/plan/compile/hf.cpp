@@ -250,7 +250,6 @@ class KeptParts {
   KeptCodes codes_;
 };
 
-// Adds one transfer per unused tensor.
 // Packed codes can be padded to whole words. The shape that is stored next to them tells, but isn't
 // read here, so the run checks that it's the one of the codes.
 void state_shapes(const DecodedTensors& decoded, ModelBuilder& builder) {
@@ -269,6 +268,7 @@ void state_shapes(const DecodedTensors& decoded, ModelBuilder& builder) {
   }
 }
 
+// Adds one transfer per unused tensor.
 void take_tensors(const Decoders& decoders, std::uint32_t rule, ModelBuilder& builder) {
   CompiledModel& model = builder.model();
   const Catalog& catalog = builder.catalog();
