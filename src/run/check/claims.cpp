@@ -141,9 +141,6 @@ void check_same_as(const Plan& plan, const RunOptions& options) {
   check_unchanged(sources);
 }
 
-constexpr const char* kKeepCodes =
-    "leave out --dtype and --cast to keep the codes, or convert the model that they were made from";
-
 // Returns the bytes of a small tensor of the source, or nothing if it is in several pieces.
 std::vector<std::byte> bytes_of(const Plan& plan, std::uint32_t index, const OpenSources& sources) {
   const Catalog& catalog = plan.catalog();
@@ -178,16 +175,6 @@ std::vector<std::int64_t> integers_of(const Plan& plan, std::uint32_t index,
   return out;
 }
 
-Error no_stated_shape(const Plan& plan, const Drop& drop) {
-  const TensorInfo& info = plan.catalog().tensors[drop.source];
-  return Error(ErrorCode::unsupported,
-               fmt::format("it should state a shape with {} dimensions, and is {} {}",
-                           drop.states->rank(), to_string(info.dtype), to_string(info.shape)))
-      .in_file(plan.catalog().files[info.file].path.text())
-      .in_tensor(info.name)
-      .hint(kKeepCodes);
-}
-
 // Checks tensors that are dropped since they only state a shape (Drop::states).
 void check_stated_shapes(const Plan& plan, const RunOptions& options) {
   const auto states = [](const Drop& drop) { return drop.states.has_value(); };
@@ -197,19 +184,23 @@ void check_stated_shapes(const Plan& plan, const RunOptions& options) {
     if (!states(drop)) continue;
     check_stop(options);
     const TensorInfo& info = plan.catalog().tensors[drop.source];
-    if (info.shape.rank() != 1 || info.shape[0] != drop.states->rank())
-      throw no_stated_shape(plan, drop);
-    const std::vector<std::int64_t> found = integers_of(plan, drop.source, sources);
-    if (found.empty()) throw no_stated_shape(plan, drop);
+    std::vector<std::int64_t> found;
+    if (info.shape.rank() == 1 && info.shape[0] == drop.states->rank())
+      found = integers_of(plan, drop.source, sources);
     if (std::ranges::equal(found, *drop.states,
                            [](auto one, auto other) { return std::cmp_equal(one, other); }))
       continue;
     throw Error(ErrorCode::unsupported,
-                fmt::format("it says that the tensor is {}, and its codes give {}",
-                            fmt::join(found, "x"), to_string(*drop.states)))
+                found.empty()
+                    ? fmt::format("it should state a shape with {} dimensions, and is {} {}",
+                                  drop.states->rank(), to_string(info.dtype), to_string(info.shape))
+                    : fmt::format("it says that the tensor is {}, and its codes give {}",
+                                  fmt::join(found, "x"), to_string(*drop.states)))
         .in_file(plan.catalog().files[info.file].path.text())
         .in_tensor(info.name)
-        .hint(kKeepCodes);
+        .hint(
+            "leave out --dtype and --cast to keep the codes, or convert the model that they were "
+            "made from");
   }
   check_unchanged(sources);
 }
