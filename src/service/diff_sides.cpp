@@ -11,10 +11,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "format/formats.h"
-#include "mapping/resolve/bindings.h"
-#include "mapping/resolve/find.h"
 #include "mapping/tables/scheme_defaults.h"
-#include "mapping/tables/table.h"
 #include "plan/compile/compile_model.h"
 #include "service/diff_compile.h"
 #include "service/own_names.h"
@@ -180,21 +177,19 @@ SidesTogether model_and_tree(const DiffSide& a, const DiffSide& b, bool model_is
   const std::string_view other = model_is_a ? "B" : "A";
   DiffSide tree = model_is_a ? b : a;
   CompiledModel made = compile_as(model, tree, known, options);
-  bool renamed = false;
   if (!known && shared_names(made.leaves, tree.catalog()) == 0) {
     const DiffSide named = with_scheme_names(tree, model, options);
     if (named.checkpoint != tree.checkpoint) {
       add_notes(*named.checkpoint, tree, other, out);
       tree = named;
-      renamed = true;
+      if (share_names(model.catalog(), tree.catalog())) {  // those of the model's files
+        (model_is_a ? out.a : out.b) = by_names(model);
+        (model_is_a ? out.b : out.a) = by_names(tree);
+        return out;
+      }
+      made = compile_as(model, tree, known, options);
     }
   }
-  if (renamed && share_names(model.catalog(), tree.catalog())) {  // those of the model's files
-    (model_is_a ? out.a : out.b) = by_names(model);
-    (model_is_a ? out.b : out.a) = by_names(tree);
-    return out;
-  }
-  if (renamed) made = compile_as(model, tree, known, options);
   ModelSide names = by_names(tree);
   const auto tell = [&](std::string_view side, const std::string& dialect) {
     if (dialect.empty()) return;
@@ -335,7 +330,7 @@ Error model_twice(const std::vector<std::string>& prefixes, const DiffSide& tree
   std::string places;
   for (const std::string& prefix : prefixes) {
     if (!places.empty()) places += ", ";
-    places += prefix.empty() ? "at the top" : "below " + quote(prefix.substr(0, prefix.size() - 1));
+    places += words_for_place(prefix);
   }
   const std::string& key = prefixes.back();  // the longest
   return Error(ErrorCode::usage, "the checkpoint has the model more than once: " + places)

@@ -154,13 +154,10 @@ class ModelFinder {
       return place.root != best.root && !is_better(best, place);
     });
     if (other == places.end()) return;
-    const auto place = [](const ModelPlace& at) {
-      return at.root.empty() ? std::string("at the top") : "below " + quote(key_of(at.root));
-    };
     const ModelPlace& below = best.root.empty() ? *other : best;
     throw Error(ErrorCode::usage,
-                fmt::format("the checkpoint has the model more than once: {} and {}", place(best),
-                            place(*other)))
+                fmt::format("the checkpoint has the model more than once: {} and {}",
+                            words_for_place(best.root), words_for_place(other->root)))
         .hint(fmt::format("pass --root {} to read that one", key_of(below.root)));
   }
 
@@ -389,6 +386,12 @@ std::shared_ptr<const Checkpoint> at_place(std::shared_ptr<const Checkpoint> tre
 }
 
 }  // namespace
+
+std::string words_for_place(std::string_view prefix) {
+  if (prefix.empty()) return "at the top";
+  prefix.remove_suffix(1);
+  return "below " + quote(prefix);
+}
 
 std::vector<SchemeSummary> schemes_of_names(const Catalog& tree) {
   std::vector<SchemeSummary> out = known_schemes();

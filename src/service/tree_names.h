@@ -22,6 +22,9 @@ std::shared_ptr<const Checkpoint> with_model_names(std::shared_ptr<const Checkpo
                                                    const TreeOptions& asked,
                                                    const MappingOptions& mapping);
 
+/// Returns the words for a place in a tree: `below "base"` for the prefix `base.`, or `at the top`.
+std::string words_for_place(std::string_view prefix);
+
 /// Returns the schemes that a tree's names give evidence for (loader_sign), whatever program wrote
 /// it.
 std::vector<SchemeSummary> schemes_of_names(const Catalog& tree);
