@@ -91,7 +91,7 @@ for family in $("$HFSHARD" mappings list --json | grep -o '"name": *"[a-z0-9_]*"
   ends convert bare none --to safetensors --untie
   rm -rf none
 done
-echo "-- a recorded --drop doesn't matter any more, on the way back, onward and in diff"
+echo "-- an output made with --drop can be exported, converted and compared"
 rm -rf tied drop away back onward
 example qwen3 plain
 cp -r plain tied
