@@ -166,6 +166,13 @@ DiffSide with_scheme_names(const DiffSide& tree, const DiffSide& model,
   return out;
 }
 
+// Sets both sides, the first as A or as B.
+void set_sides(bool first_is_a, ModelSide first, ModelSide second, SidesTogether& out) {
+  if (!first_is_a) std::swap(first, second);
+  out.a = std::move(first);
+  out.b = std::move(second);
+}
+
 // Compares a model with a tree, as if the model were converted. `known` is the mapping for that. If
 // it's missing, the tree's names choose one.
 SidesTogether model_and_tree(const DiffSide& a, const DiffSide& b, bool model_is_a,
@@ -183,8 +190,7 @@ SidesTogether model_and_tree(const DiffSide& a, const DiffSide& b, bool model_is
       add_notes(*named.checkpoint, tree, other, out);
       tree = named;
       if (share_names(model.catalog(), tree.catalog())) {  // those of the model's files
-        (model_is_a ? out.a : out.b) = by_names(model);
-        (model_is_a ? out.b : out.a) = by_names(tree);
+        set_sides(model_is_a, by_names(model), by_names(tree), out);
         return out;
       }
       made = compile_as(model, tree, known, options);
@@ -204,9 +210,7 @@ SidesTogether model_and_tree(const DiffSide& a, const DiffSide& b, bool model_is
   note_drops(made, model.catalog(), which, "tree", out);
   leave_out_others(made.leaves, other, names.model, out);
   out.through = fmt::format("{} is converted to the layout of {}", which, other);
-  ModelSide side{model.checkpoint, std::move(made)};
-  (model_is_a ? out.a : out.b) = std::move(side);
-  (model_is_a ? out.b : out.a) = std::move(names);
+  set_sides(model_is_a, {model.checkpoint, std::move(made)}, std::move(names), out);
   return out;
 }
 
@@ -413,10 +417,7 @@ std::optional<SidesTogether> two_kinds_of_codes(const DiffSide& a, const DiffSid
   if (auto names = decoded_names(coded.catalog(), plain.catalog());
       names && shared_names(names->leaves, plain.catalog()) == plain.catalog().tensors.size()) {
     out.through = fmt::format("{} is decoded", &coded == &a ? "A" : "B");
-    ModelSide side{coded.checkpoint, *std::move(names)};
-    ModelSide other = by_names(plain);
-    (&coded == &a ? out.a : out.b) = std::move(side);
-    (&coded == &a ? out.b : out.a) = std::move(other);
+    set_sides(&coded == &a, {coded.checkpoint, *std::move(names)}, by_names(plain), out);
     return out;
   }
   try {
