@@ -111,11 +111,12 @@ TreeStructure with_values(const TreeStructure& structure, const Catalog& source,
 
 std::shared_ptr<const TreeStructure> structure_of_keys(const Catalog& source) {
   const std::set<std::string_view> names = array_names(source);
+  const bool is_flat = source.nested.empty();
   bool needed = false;
   auto out = std::make_shared<TreeStructure>();
   for (const std::string_view name : names) {
     std::optional<TreeEntry> entry = entry_of_keys(std::string(name), source.nested);
-    const bool is_path = !entry && is_dotted_path(name, names);
+    const bool is_path = !entry && is_flat && is_dotted_path(name, names);
     needed = needed || !is_path;
     if (!entry) {
       entry.emplace();

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Converts a nested state from real torch.distributed.checkpoint to an Orbax tree. Real Orbax restores the same nodes.
 
-Lists stay lists. Keys stay whole, with any content: dots, slashes, or nothing. Flat names of a model's tensors are
-split at their dots, as everywhere. Back in a DCP, every tensor has its original name.
+Lists stay lists. Keys stay whole, with any content: dots, slashes, or nothing. Only in a state without nested dicts
+are names split at their dots, as everywhere. Back in a DCP, every tensor has its original name.
 """
 
 import sys
@@ -26,6 +26,7 @@ def states(torch):
         "trailing": ({"g.": tensor(1), "nested": {".x": tensor(2), "": tensor(3)}}, None),
         "flat": ({"model.layers.0.weight": tensor(1), "model.layers.1.weight": tensor(2)},
                  {"model": {"layers": {"0": {"weight": tensor(1)}, "1": {"weight": tensor(2)}}}}),
+        "mixed": ({"layers.0.weight": tensor(1), "scale": tensor(2), "optimizer": {"layers.0.weight": tensor(3)}}, None),
         "above": ({"scale": tensor(1), "scale.inner": tensor(2)}, None),
         "objects": ({"list": [tensor(1), "a text", tensor(2)]}, {"list": {"0": tensor(1), "2": tensor(2)}}),
         "nested": ({"model": {"0": tensor(1), "b": {"w": tensor(2)}}}, None),
