@@ -11,6 +11,7 @@
 #include "mapping/resolve/find.h"
 #include "mapping/tables/table.h"
 #include "service/source.h"
+#include "service/tree_names.h"
 
 #include "hfshard/error.h"
 
@@ -105,6 +106,43 @@ CompiledModel compile_as(const DiffSide& model, const DiffSide& tree,
     if (nearest.look(scheme.name, false)) break;
   }
   return std::move(nearest).take();
+}
+
+namespace {
+
+// Returns the mappings that can have made a tree with these names.
+std::vector<MappingOptions> mappings_of_names(const Catalog& tree) {
+  std::vector<MappingOptions> out;
+  for (const SchemeSummary& scheme : schemes_of_names(tree)) {
+    MappingOptions mapping;
+    mapping.scheme = scheme.name;
+    for (const bool stacked : {true, false}) {
+      mapping.stacked = stacked;
+      if (!stacked || scheme.stacks) out.push_back(mapping);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<ModelSide> in_layout_of(const Catalog& wanted,
+                                      const std::optional<MappingOptions>& known,
+                                      const DiffSide& tree, const TreeOptions& asked) {
+  for (const MappingOptions& mapping : known ? std::vector{*known} : mappings_of_names(wanted)) {
+    PlanOptions options;
+    options.tree = asked;
+    options.mapping = mapping;
+    options.mapping.flat_names = true;
+    try {
+      OpenedSource opened = open_source_model(tree.place, options);
+      if (shared_names(opened.model.leaves, wanted) == opened.model.leaves.size())
+        return ModelSide{std::move(opened.checkpoint), std::move(opened.model)};
+    } catch (const Error& error) {  // the tree can't have this layout
+      if (error.code() == ErrorCode::internal) throw;
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace hfshard

@@ -28,4 +28,11 @@ CompiledModel compile_as(const DiffSide& model, const DiffSide& tree,
 /// Returns how many of the leaves' names a tree has.
 std::uint64_t shared_names(const std::vector<Leaf>& leaves, const Catalog& tree);
 
+/// Converts a tree to the layout of another one, whose catalog has its scheme's names. `known`: the
+/// mapping that made that one. If it's missing, its names choose one. Returns nothing if they don't
+/// agree with any scheme. Throws: internal.
+std::optional<ModelSide> in_layout_of(const Catalog& wanted,
+                                      const std::optional<MappingOptions>& known,
+                                      const DiffSide& tree, const TreeOptions& asked);
+
 }  // namespace hfshard

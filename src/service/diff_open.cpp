@@ -1,5 +1,6 @@
 #include "service/diff_open.h"
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -12,8 +13,10 @@
 #include "service/own_names.h"
 #include "service/place.h"
 #include "service/run_directory.h"
+#include "service/scheme_files.h"
 #include "service/source.h"
 #include "service/step.h"
+#include "service/tree_names.h"
 #include "service/tree_source.h"
 
 namespace hfshard {
@@ -38,6 +41,14 @@ bool names_model(const SourceName& name) {
   return !exists(name.text) || is_model_place(find_place(in_run(name)));
 }
 
+// Returns the config that tells a model's names: --config, or its own.
+TreeOptions config_of(const Checkpoint& files, const DiffOptions& options) {
+  TreeOptions out;
+  out.config_text = options.config_text.value_or(files.catalog().config_text);
+  out.config_name = options.config_text ? options.config_name : "config.json";
+  return out;
+}
+
 }  // namespace
 
 DiffSide open_side(const SourceName& named, const SourceName& other, const DiffOptions& options,
@@ -57,7 +68,14 @@ DiffSide open_side(const SourceName& named, const SourceName& other, const DiffO
     choice.files.ignore_index = name.ignore_index;
     choice.without = options.exclude;
     const std::shared_ptr<const Checkpoint> opened = open_source(out.place, choice);
-    out.checkpoint = with_names_if_any(opened, out.place, {});
+    const TreeOptions model = config_of(*opened, options);
+    Catalog names = opened->catalog();
+    names.config_text = model.config_text.value_or("");
+    out.is_model = !has_scheme_names(names, {});
+    MappingOptions any;
+    any.include = {"*"};  // missing tensors are differences
+    out.checkpoint = out.is_model ? with_names_if_any(opened, out.place, {})
+                                  : with_model_names(opened, model, any);
     const std::vector<std::string>& notes = out.checkpoint->catalog().notes;
     for (std::size_t i = opened->catalog().notes.size(); i < notes.size(); ++i)
       reporter.note(fmt::format("{}: {}", name.text, notes[i]));

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -18,6 +17,7 @@
 #include "service/place.h"
 #include "service/recorded.h"
 #include "service/run_directory.h"
+#include "service/scheme_files.h"
 #include "service/source.h"
 #include "service/step.h"
 #include "service/tree_names.h"
@@ -184,9 +184,11 @@ SidesTogether model_and_tree(const DiffSide& a, const DiffSide& b, bool model_is
   const std::string_view other = model_is_a ? "B" : "A";
   DiffSide tree = model_is_a ? b : a;
   CompiledModel made = compile_as(model, tree, known, options);
-  if (!known && shared_names(made.leaves, tree.catalog()) == 0) {
+  const std::uint64_t shared = shared_names(made.leaves, tree.catalog());
+  if (!known && shared < made.leaves.size()) {
     const DiffSide named = with_scheme_names(tree, model, options);
-    if (named.checkpoint != tree.checkpoint) {
+    if (named.checkpoint != tree.checkpoint &&
+        (shared == 0 || shared_names(made.leaves, named.catalog()) > shared)) {
       add_notes(*named.checkpoint, tree, other, out);
       tree = named;
       if (share_names(model.catalog(), tree.catalog())) {  // those of the model's files
@@ -227,18 +229,26 @@ SidesTogether two_models(const DiffSide& a, const DiffSide& b, const DiffOptions
   return out;
 }
 
-// Returns the model that a tree becomes by export, with the tree's own values.
-ModelSide back_of(const DiffSide& tree, const TreeOptions& asked) {
+// The model that a tree becomes by export, with the tree's own values.
+struct ModelOfTree {
+  ModelSide side;
+  bool has_computed = false;  // the mapping computed some of the tree's values
+};
+
+ModelOfTree back_of(const DiffSide& tree, const TreeOptions& asked) {
   PlanOptions options;
   options.mapping = names_options();
   options.mapping.include = {"*"};  // missing tensors are differences
   options.tree = asked;
   OpenedSource opened = open_source_model(tree.place, options);
+  ModelOfTree out;
   for (Transfer& transfer : opened.model.transfers) {
+    out.has_computed = out.has_computed || !transfer.value.empty();
     transfer.value = {};
     opened.model.leaves[transfer.target].dtype = transfer.source_dtype;
   }
-  return {std::move(opened.checkpoint), std::move(opened.model)};
+  out.side = {std::move(opened.checkpoint), std::move(opened.model)};
+  return out;
 }
 
 // Decodes a side with codes if the other side has all of its decoded names, and no scales.
@@ -261,35 +271,67 @@ void decode_like(const ModelSide& other, std::string_view which, ModelSide& side
   out.notes.push_back(fmt::format("{} is decoded", which));
 }
 
+// Adds what was left out of a tree to the notes.
+void add_tree_notes(const ModelSide& side, const DiffSide& tree, std::string_view which,
+                    std::string_view made, SidesTogether& out) {
+  add_notes(*side.checkpoint, tree, which, out);
+  note_drops(side.model, side.checkpoint->catalog(), which, made, out);
+}
+
+// Compares a tree that has computed values with one that hasn't. Rounding can't be undone, so the
+// other becomes a tree with the first one's layout. Returns nothing if it can't.
+std::optional<SidesTogether> computed_and_other(bool computed_is_a, const DiffSide& computed,
+                                                const ModelSide& back, const DiffSide& other,
+                                                const TreeOptions& asked) {
+  const std::string_view which = computed_is_a ? "A" : "B";
+  const std::string_view of_other = computed_is_a ? "B" : "A";
+  const Catalog& names = back.checkpoint->catalog();
+  auto made = in_layout_of(names, known_mapping(computed), other, asked);
+  if (!made) return std::nullopt;
+  SidesTogether out;
+  ModelSide own{back.checkpoint, compile_same(names, names_options(), {})};
+  add_tree_notes(*made, other, of_other, "tree", out);
+  add_notes(*back.checkpoint, computed, which, out);
+  leave_out_others(made->model.leaves, which, own.model, out);
+  out.through = fmt::format("{} is converted to the layout of {}", of_other, which);
+  set_sides(computed_is_a, std::move(own), *std::move(made), out);
+  return out;
+}
+
 SidesTogether two_trees(const DiffSide& a, const DiffSide& b, const DiffOptions& options) {
   TreeOptions asked;
   asked.config_text = options.config_text;
   asked.config_name = options.config_name;
-  SidesTogether out;
-  out.through = "both are converted to Hugging Face models";
   const bool knows_a = recorded_mapping(a.place).has_value();
   const bool knows_b = recorded_mapping(b.place).has_value();
-  const auto of_other = [&](const ModelSide& other) {
+  const auto of_other = [&](const ModelOfTree& other) {
     TreeOptions same = asked;
     if (same.config_text) return same;
-    same.config_text = other.checkpoint->catalog().config_text;
+    same.config_text = other.side.checkpoint->catalog().config_text;
     same.config_name = "config.json";
     return same;
   };
-  if (!knows_a && knows_b) {
-    out.b = back_of(b, asked);
-    out.a = back_of(a, of_other(out.b));
-  } else {
-    out.a = back_of(a, asked);
-    out.b = back_of(b, knows_b ? asked : of_other(out.a));
+  const bool b_tells = !knows_a && knows_b;
+  ModelOfTree told = back_of(b_tells ? b : a, asked);
+  const TreeOptions as_told = of_other(told);
+  ModelOfTree other = back_of(b_tells ? a : b, knows_a && knows_b ? asked : as_told);
+  ModelOfTree& left = b_tells ? other : told;
+  ModelOfTree& right = b_tells ? told : other;
+  if (left.has_computed != right.has_computed) {
+    const bool is_a = left.has_computed;
+    const bool knows_other = is_a ? knows_b : knows_a;
+    auto out = computed_and_other(is_a, is_a ? a : b, (is_a ? left : right).side, is_a ? b : a,
+                                  knows_other ? asked : as_told);
+    if (out) return *std::move(out);
   }
+  SidesTogether out;
+  out.through = "both are converted to Hugging Face models";
+  out.a = std::move(left.side);
+  out.b = std::move(right.side);
   decode_like(out.b, "A", out.a, out);
   decode_like(out.a, "B", out.b, out);
-  for (const auto& [side, tree, which] :
-       {std::tuple(&out.a, &a, "A"), std::tuple(&out.b, &b, "B")}) {
-    add_notes(*side->checkpoint, *tree, which, out);
-    note_drops(side->model, side->checkpoint->catalog(), which, "model", out);
-  }
+  add_tree_notes(out.a, a, "A", "model", out);
+  add_tree_notes(out.b, b, "B", "model", out);
   return out;
 }
 
@@ -404,7 +446,7 @@ DiffSide without_prefix(const DiffSide& side, const DiffSide& other) {
 
 // Returns whether a tree can become a model. A tree with the model's own names needs no export.
 bool can_be_model(const DiffSide& tree, const DiffOptions& options) {
-  if (options.config_text) return true;
+  if (options.config_text || has_scheme_names(tree.catalog(), {})) return true;
   const auto mapping = recorded_mapping(tree.place);
   return mapping && (mapping->scheme != kNamesScheme || !asked_dialect(*mapping).empty());
 }

@@ -19,7 +19,7 @@ namespace hfshard {
 struct DiffSide : ReadStep {
   std::string text;  ///< as typed; for a run, its checkpoint
   std::shared_ptr<const Checkpoint> checkpoint;
-  bool is_model = false;    ///< a Hugging Face model, not a tree
+  bool is_model = false;    ///< a Hugging Face model with its own names
   bool other_item = false;  ///< the selected tree of a step
   Choice choice;            ///< with which the tree was opened, if there are several
   const Catalog& catalog() const noexcept { return checkpoint->catalog(); }

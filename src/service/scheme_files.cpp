@@ -2,6 +2,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -16,31 +17,47 @@
 #include "hfshard/plan.h"
 
 namespace hfshard {
+namespace {
+
+TreeOptions own_config(const Catalog& files) {
+  TreeOptions out;
+  out.config_text = files.config_text;
+  out.config_name = config_path(files.location);
+  return out;
+}
+
+// Returns whether no --include selects tensors. "*" only accepts that some are missing.
+bool takes_all(const MappingOptions& mapping) {
+  return mapping.include.empty() || mapping.include == std::vector<std::string>{"*"};
+}
+
+}  // namespace
+
+bool has_scheme_names(const Catalog& files, const MappingOptions& mapping) {
+  return !files.config_text.empty() && mapping.prefix.empty() && !schemes_of_names(files).empty() &&
+         !has_names_of_files(files, own_config(files), mapping);
+}
 
 std::optional<OpenedSource> open_scheme_files(const std::shared_ptr<const Checkpoint>& files,
                                               const MappingOptions& mapping) {
+  if (!takes_all(mapping) || !has_scheme_names(files->catalog(), mapping)) return {};
+  const SchemeSummary scheme = schemes_of_names(files->catalog()).front();
+  const TreeOptions asked = own_config(files->catalog());
   const std::string& config_text = files->catalog().config_text;
-  if (config_text.empty() || !mapping.include.empty() || !mapping.prefix.empty()) return {};
-  const auto schemes = schemes_of_names(files->catalog());
-  if (schemes.empty()) return {};
-  TreeOptions asked;
-  asked.config_text = config_text;
-  asked.config_name = config_path(files->catalog().location);
-  if (has_names_of_files(files->catalog(), asked, mapping)) return {};
   OpenedSource out;
   out.checkpoint = with_model_names(files, asked, mapping);
   const Catalog& tensors = out.checkpoint->catalog();
   const std::string config = config_as_asked(config_text, asked.config_name, mapping);
   const Described described = describe_model(tensors, config, asked.config_name, mapping);
   check_vocabulary(tensors, described, config, asked.config_name, mapping);
-  if (!has_all(tensors, described.model)) refuse_missing(tensors, asked, mapping);
+  if (mapping.include.empty() && !has_all(tensors, described.model))
+    refuse_missing(tensors, asked, mapping);
   const CompiledModel back =
       compile_inverse(described.model, described.catalog, tensors, to_model(mapping));
   out.model = compile_onward(back, config, tensors, mapping);
-  out.model.source_dialect = schemes.front().name;
-  out.model.notes.insert(
-      out.model.notes.begin(),
-      fmt::format("the source has {} names, as they show", schemes.front().about));
+  out.model.source_dialect = scheme.name;
+  out.model.notes.insert(out.model.notes.begin(),
+                         fmt::format("the source has {} names, as they show", scheme.about));
   write_untied(mapping, tensors, out.model);
   return out;
 }

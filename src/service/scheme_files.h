@@ -10,6 +10,9 @@
 
 namespace hfshard {
 
+/// Returns whether a model's files have the names of a scheme, and a config.json next to them.
+bool has_scheme_names(const Catalog& files, const MappingOptions& mapping);
+
 /// Opens a model's files whose tensors have the names of a scheme. Meta's own Llama files have
 /// those of torchtitan. Returns nothing if the names are the model's own, or if no config tells the
 /// model. Throws: not_found (a tensor of the model is missing), as compile_model.

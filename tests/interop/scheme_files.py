@@ -81,6 +81,9 @@ def check_source(tool, what, source, model, config_words):
         if name == "safetensors":
             tool.expect(interop.tensors_of(out) == interop.tensors_of(wanted), f"{what}: other bytes")
         shutil.rmtree(out)
+    for sides in ((source, model), (model, source), (source, tool.path("model-maxtext")), (source, tool.path("model-torchtitan"))):
+        found = tool.json("diff", *sides, *config_words)
+        tool.expect(found["compared_arrays" if "compared_arrays" in found else "compared_tensors"] > 0, f"{what}: diff {sides}: {found}")
 
 
 def main():

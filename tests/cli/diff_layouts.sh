@@ -1,0 +1,34 @@
+# diff of two checkpoints of one model in different layouts, where one of them has computed values.
+source "$TESTS/cli/lib.bash"
+example llama hf
+ends convert hf titan --to safetensors --scheme torchtitan
+ends convert hf maxtext --to safetensors --scheme maxtext
+ends convert hf dcp --to dcp --scheme torchtitan
+ends convert hf stacked
+ends convert hf separate --layers separate
+echo "-- a directory with a scheme's names next to its config.json"
+show diff hf titan
+show diff maxtext hf
+show diff titan dcp
+echo "-- MaxText's queries are scaled, and torchtitan's aren't"
+show diff titan stacked
+show diff maxtext dcp
+show diff dcp separate
+show diff stacked separate
+echo "-- without records, the names tell"
+rm titan/hfshard.json maxtext/hfshard.json dcp/hfshard.json
+show diff hf titan
+show diff titan maxtext
+show diff dcp maxtext
+show diff titan stacked
+echo "-- a value that differs, and a missing tensor"
+python3 - <<'P'
+import json
+data = bytearray(open("titan/model.safetensors", "rb").read())
+begin = 8 + int.from_bytes(data[:8], "little")
+header = json.loads(data[8:begin])
+name = next(each for each in header if each.endswith("wq.weight"))
+data[begin + header[name]["data_offsets"][0] + 1] ^= 0x40
+open("titan/model.safetensors", "wb").write(data)
+P
+show diff titan stacked
