@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "mapping/resolve/bindings.h"
 #include "mapping/resolve/find.h"
+#include "mapping/tables/scheme_defaults.h"
 #include "mapping/tables/table.h"
 #include "service/source.h"
 #include "service/tree_names.h"

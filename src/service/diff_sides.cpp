@@ -1,43 +1,31 @@
 #include "service/diff_sides.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
-#include <set>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "base/json.h"
 #include "base/text.h"
-#include "format/formats.h"
 #include "mapping/tables/scheme_defaults.h"
 #include "plan/compile/compile_model.h"
 #include "service/diff_compile.h"
+#include "service/diff_parts.h"
+#include "service/diff_trees.h"
 #include "service/own_names.h"
-#include "service/place.h"
 #include "service/recorded.h"
-#include "service/run_directory.h"
 #include "service/scheme_files.h"
-#include "service/source.h"
-#include "service/step.h"
 #include "service/tree_names.h"
-#include "service/tree_source.h"
 
 #include "hfshard/error.h"
 
 namespace hfshard {
 namespace {
-
-MappingOptions names_options() {
-  MappingOptions out;
-  out.scheme = kNamesScheme;
-  out.flat_names = true;
-  return out;
-}
-
-ModelSide by_names(const DiffSide& side) {
-  return {side.checkpoint, compile_same(side.catalog(), names_options(), {})};
-}
 
 bool is_quantized(const Catalog& catalog) {
   if (catalog.config_text.empty()) return false;
@@ -46,30 +34,6 @@ bool is_quantized(const Catalog& catalog) {
   const Json* text = config.find("text_config");
   return config.find(kCodes) != nullptr ||
          (text != nullptr && text->is_object() && text->find(kCodes) != nullptr);
-}
-
-// Returns a model's tensors under their names. Codes with their own scales become values, and other
-// tensors keep their dtypes. Returns nothing if that isn't possible.
-std::optional<CompiledModel> decoded_names(const Catalog& catalog, const Catalog& other) {
-  MappingOptions options = names_options();
-  options.dtype = DType::bf16;
-  CompiledModel out;
-  try {
-    out = compile_model(catalog, options);
-  } catch (const Error& error) {  // another kind of codes or dtypes: other ways exist
-    if (error.code() != ErrorCode::unsupported) throw;
-    return std::nullopt;
-  }
-  for (const Transfer& transfer : out.transfers) {
-    Leaf& leaf = out.leaves[transfer.target];
-    const auto found = other.find(leaf.name);
-    if (!transfer.decode) {
-      leaf.dtype = transfer.source_dtype;
-    } else if (found && narrower_dtype(other.tensors[*found].dtype, DType::bf16)) {
-      leaf.dtype = other.tensors[*found].dtype;
-    }
-  }
-  return out;
 }
 
 // Counts arrays that a checkpoint has with the same names and shapes.
@@ -81,72 +45,10 @@ std::uint64_t shared_arrays(const Arrays& arrays, const Catalog& catalog) {
   }));
 }
 
-std::uint64_t shared_names(const Catalog& a, const Catalog& b) {
-  return static_cast<std::uint64_t>(std::ranges::count_if(
-      a.tensors, [&](const TensorInfo& info) { return b.find(info.name).has_value(); }));
-}
-
-// Returns the recorded mapping that made a tree. It omits options that only choose dtypes or
-// tensors, since those make real differences.
-std::optional<MappingOptions> known_mapping(const DiffSide& tree) {
-  auto out = recorded_mapping(tree.place);
-  if (!out) return out;
-  if (takes_prefix_off(*out)) out->prefix.clear();
-  if (!has_rules(*out) && out->prefix.empty()) return std::nullopt;
-  out->dtype.reset();
-  out->keep_dtype = false;
-  out->casts.clear();
-  out->include.clear();
-  out->exclude.clear();
-  out->drop.clear();
-  out->flat_names = true;
-  return out;
-}
-
-// Leaves out a tree's leaves that aren't parameters, such as an optimizer's. The model has nothing
-// to compare them with.
-void leave_out_others(const std::vector<Leaf>& parameters, std::string_view which,
-                      CompiledModel& tree, SidesTogether& out) {
-  std::set<std::string> keys;
-  for (const Leaf& leaf : parameters) keys.insert(first_key(leaf.name));
-  const std::string step = tree_extras(MappingOptions().scheme).step;
-  std::uint64_t others = 0;
-  keep_leaves(tree, [&](const Leaf& leaf) {
-    const bool is_parameter = keys.contains(first_key(leaf.name)) && leaf.name != step;
-    if (!is_parameter && leaf.name != step) ++others;
-    return is_parameter;
-  });
-  if (others == 0) return;
-  out.notes.push_back(
-      fmt::format("not compared, because they aren't parameters of the model: {} {} of {}", others,
-                  others == 1 ? "array" : "arrays", which));
-}
-
-void note_drops(const CompiledModel& model, const Catalog& catalog, std::string_view which,
-                std::string_view made, SidesTogether& out) {
-  if (model.drops.empty()) return;
-  std::set<std::uint32_t> dropped;
-  for (const Drop& drop : model.drops) dropped.insert(drop.source);
-  out.notes.push_back(fmt::format(
-      "not compared in full, because the {} has no place for them: {} {} of {} ({}{})", made,
-      dropped.size(), dropped.size() == 1 ? catalog.wording.array : catalog.wording.arrays, which,
-      catalog.tensors[*dropped.begin()].name, dropped.size() > 1 ? ", ..." : ""));
-}
-
 // Returns whether the two share most names.
 bool share_names(const Catalog& a, const Catalog& b) {
   const std::uint64_t shared = shared_names(a, b);
   return 2 * shared >= std::min<std::uint64_t>(a.tensors.size(), b.tensors.size());
-}
-
-// Adds the notes of a tree that was read under other names. They name what was left out.
-void add_notes(const Checkpoint& renamed, const DiffSide& tree, std::string_view which,
-               SidesTogether& out) {
-  const std::vector<std::string>& known = tree.catalog().notes;
-  for (const std::string& note : renamed.catalog().notes) {
-    if (std::ranges::find(known, note) == known.end())
-      out.notes.push_back(fmt::format("{}: {}", which, note));
-  }
 }
 
 // Returns a tree of a model under its scheme's names. A trainer can have written other names (NNX),
@@ -164,13 +66,6 @@ DiffSide with_scheme_names(const DiffSide& tree, const DiffSide& model,
     if (error.code() == ErrorCode::internal) throw;
   }
   return out;
-}
-
-// Sets both sides, the first as A or as B.
-void set_sides(bool first_is_a, ModelSide first, ModelSide second, SidesTogether& out) {
-  if (!first_is_a) std::swap(first, second);
-  out.a = std::move(first);
-  out.b = std::move(second);
 }
 
 // Compares a model with a tree, as if the model were converted. `known` is the mapping for that. If
@@ -226,112 +121,6 @@ SidesTogether two_models(const DiffSide& a, const DiffSide& b, const DiffOptions
   note_drops(out.a.model, a.catalog(), "A", "tree", out);
   note_drops(out.b.model, b.catalog(), "B", "tree", out);
   out.through = fmt::format("both are converted to scheme {}", mapping.scheme);
-  return out;
-}
-
-// The model that a tree becomes by export, with the tree's own values.
-struct ModelOfTree {
-  ModelSide side;
-  bool has_computed = false;  // the mapping computed some of the tree's values
-};
-
-ModelOfTree back_of(const DiffSide& tree, const TreeOptions& asked) {
-  PlanOptions options;
-  options.mapping = names_options();
-  options.mapping.include = {"*"};  // missing tensors are differences
-  options.tree = asked;
-  OpenedSource opened = open_source_model(tree.place, options);
-  ModelOfTree out;
-  for (Transfer& transfer : opened.model.transfers) {
-    out.has_computed = out.has_computed || !transfer.value.empty();
-    transfer.value = {};
-    opened.model.leaves[transfer.target].dtype = transfer.source_dtype;
-  }
-  out.side = {std::move(opened.checkpoint), std::move(opened.model)};
-  return out;
-}
-
-// Decodes a side with codes if the other side has all of its decoded names, and no scales.
-void decode_like(const ModelSide& other, std::string_view which, ModelSide& side,
-                 SidesTogether& out) {
-  const std::vector<Leaf>& wanted = other.model.leaves;
-  const auto in = [](const std::vector<Leaf>& leaves) {
-    return [&](const Leaf& leaf) {
-      return std::ranges::binary_search(leaves, leaf.name, {}, &Leaf::name);
-    };
-  };
-  if (std::ranges::all_of(side.model.leaves, in(wanted))) return;
-  const Catalog names = tensors_of({wanted.begin(), wanted.end()}, {}, other.checkpoint->catalog());
-  auto decoded = decoded_names(side.checkpoint->catalog(), names);
-  const bool any = decoded && std::ranges::any_of(decoded->transfers, [](const Transfer& transfer) {
-                     return transfer.decode != nullptr;
-                   });
-  if (!any || !std::ranges::all_of(wanted, in(decoded->leaves))) return;
-  side.model = *std::move(decoded);
-  out.notes.push_back(fmt::format("{} is decoded", which));
-}
-
-// Adds what was left out of a tree to the notes.
-void add_tree_notes(const ModelSide& side, const DiffSide& tree, std::string_view which,
-                    std::string_view made, SidesTogether& out) {
-  add_notes(*side.checkpoint, tree, which, out);
-  note_drops(side.model, side.checkpoint->catalog(), which, made, out);
-}
-
-// Compares a tree that has computed values with one that hasn't. Rounding can't be undone, so the
-// other becomes a tree with the first one's layout. Returns nothing if it can't.
-std::optional<SidesTogether> computed_and_other(bool computed_is_a, const DiffSide& computed,
-                                                const ModelSide& back, const DiffSide& other,
-                                                const TreeOptions& asked) {
-  const std::string_view which = computed_is_a ? "A" : "B";
-  const std::string_view of_other = computed_is_a ? "B" : "A";
-  const Catalog& names = back.checkpoint->catalog();
-  auto made = in_layout_of(names, known_mapping(computed), other, asked);
-  if (!made) return std::nullopt;
-  SidesTogether out;
-  ModelSide own{back.checkpoint, compile_same(names, names_options(), {})};
-  add_tree_notes(*made, other, of_other, "tree", out);
-  add_notes(*back.checkpoint, computed, which, out);
-  leave_out_others(made->model.leaves, which, own.model, out);
-  out.through = fmt::format("{} is converted to the layout of {}", of_other, which);
-  set_sides(computed_is_a, std::move(own), *std::move(made), out);
-  return out;
-}
-
-SidesTogether two_trees(const DiffSide& a, const DiffSide& b, const DiffOptions& options) {
-  TreeOptions asked;
-  asked.config_text = options.config_text;
-  asked.config_name = options.config_name;
-  const bool knows_a = recorded_mapping(a.place).has_value();
-  const bool knows_b = recorded_mapping(b.place).has_value();
-  const auto of_other = [&](const ModelOfTree& other) {
-    TreeOptions same = asked;
-    if (same.config_text) return same;
-    same.config_text = other.side.checkpoint->catalog().config_text;
-    same.config_name = "config.json";
-    return same;
-  };
-  const bool b_tells = !knows_a && knows_b;
-  ModelOfTree told = back_of(b_tells ? b : a, asked);
-  const TreeOptions as_told = of_other(told);
-  ModelOfTree other = back_of(b_tells ? a : b, knows_a && knows_b ? asked : as_told);
-  ModelOfTree& left = b_tells ? other : told;
-  ModelOfTree& right = b_tells ? told : other;
-  if (left.has_computed != right.has_computed) {
-    const bool is_a = left.has_computed;
-    const bool knows_other = is_a ? knows_b : knows_a;
-    auto out = computed_and_other(is_a, is_a ? a : b, (is_a ? left : right).side, is_a ? b : a,
-                                  knows_other ? asked : as_told);
-    if (out) return *std::move(out);
-  }
-  SidesTogether out;
-  out.through = "both are converted to Hugging Face models";
-  out.a = std::move(left.side);
-  out.b = std::move(right.side);
-  decode_like(out.b, "A", out.a, out);
-  decode_like(out.a, "B", out.b, out);
-  add_tree_notes(out.a, a, "A", "model", out);
-  add_tree_notes(out.b, b, "B", "model", out);
   return out;
 }
 

@@ -1,0 +1,117 @@
+#include "service/diff_parts.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "mapping/tables/scheme_defaults.h"
+#include "plan/compile/compile_model.h"
+#include "service/diff_compile.h"
+#include "service/own_names.h"
+#include "service/recorded.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+
+MappingOptions names_options() {
+  MappingOptions out;
+  out.scheme = kNamesScheme;
+  out.flat_names = true;
+  return out;
+}
+
+ModelSide by_names(const DiffSide& side) {
+  return {side.checkpoint, compile_same(side.catalog(), names_options(), {})};
+}
+
+std::optional<CompiledModel> decoded_names(const Catalog& catalog, const Catalog& other) {
+  MappingOptions options = names_options();
+  options.dtype = DType::bf16;
+  CompiledModel out;
+  try {
+    out = compile_model(catalog, options);
+  } catch (const Error& error) {  // another kind of codes or dtypes: other ways exist
+    if (error.code() != ErrorCode::unsupported) throw;
+    return std::nullopt;
+  }
+  for (const Transfer& transfer : out.transfers) {
+    Leaf& leaf = out.leaves[transfer.target];
+    const auto found = other.find(leaf.name);
+    if (!transfer.decode) {
+      leaf.dtype = transfer.source_dtype;
+    } else if (found && narrower_dtype(other.tensors[*found].dtype, DType::bf16)) {
+      leaf.dtype = other.tensors[*found].dtype;
+    }
+  }
+  return out;
+}
+
+std::uint64_t shared_names(const Catalog& a, const Catalog& b) {
+  return static_cast<std::uint64_t>(std::ranges::count_if(
+      a.tensors, [&](const TensorInfo& info) { return b.find(info.name).has_value(); }));
+}
+
+std::optional<MappingOptions> known_mapping(const DiffSide& tree) {
+  auto out = recorded_mapping(tree.place);
+  if (!out) return out;
+  if (takes_prefix_off(*out)) out->prefix.clear();
+  if (!has_rules(*out) && out->prefix.empty()) return std::nullopt;
+  out->dtype.reset();
+  out->keep_dtype = false;
+  out->casts.clear();
+  out->include.clear();
+  out->exclude.clear();
+  out->drop.clear();
+  out->flat_names = true;
+  return out;
+}
+
+void leave_out_others(const std::vector<Leaf>& parameters, std::string_view which,
+                      CompiledModel& tree, SidesTogether& out) {
+  std::set<std::string> keys;
+  for (const Leaf& leaf : parameters) keys.insert(first_key(leaf.name));
+  const std::string step = tree_extras(MappingOptions().scheme).step;
+  std::uint64_t others = 0;
+  keep_leaves(tree, [&](const Leaf& leaf) {
+    const bool is_parameter = keys.contains(first_key(leaf.name)) && leaf.name != step;
+    if (!is_parameter && leaf.name != step) ++others;
+    return is_parameter;
+  });
+  if (others == 0) return;
+  out.notes.push_back(
+      fmt::format("not compared, because they aren't parameters of the model: {} {} of {}", others,
+                  others == 1 ? "array" : "arrays", which));
+}
+
+void note_drops(const CompiledModel& model, const Catalog& catalog, std::string_view which,
+                std::string_view made, SidesTogether& out) {
+  if (model.drops.empty()) return;
+  std::set<std::uint32_t> dropped;
+  for (const Drop& drop : model.drops) dropped.insert(drop.source);
+  out.notes.push_back(fmt::format(
+      "not compared in full, because the {} has no place for them: {} {} of {} ({}{})", made,
+      dropped.size(), dropped.size() == 1 ? catalog.wording.array : catalog.wording.arrays, which,
+      catalog.tensors[*dropped.begin()].name, dropped.size() > 1 ? ", ..." : ""));
+}
+
+void add_notes(const Checkpoint& renamed, const DiffSide& tree, std::string_view which,
+               SidesTogether& out) {
+  const std::vector<std::string>& known = tree.catalog().notes;
+  for (const std::string& note : renamed.catalog().notes) {
+    if (std::ranges::find(known, note) == known.end())
+      out.notes.push_back(fmt::format("{}: {}", which, note));
+  }
+}
+
+void set_sides(bool first_is_a, ModelSide first, ModelSide second, SidesTogether& out) {
+  if (!first_is_a) std::swap(first, second);
+  out.a = std::move(first);
+  out.b = std::move(second);
+}
+
+}  // namespace hfshard

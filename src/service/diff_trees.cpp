@@ -1,0 +1,128 @@
+#include "service/diff_trees.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "plan/compile/compile_model.h"
+#include "service/diff_compile.h"
+#include "service/diff_parts.h"
+#include "service/recorded.h"
+#include "service/source.h"
+
+namespace hfshard {
+namespace {
+
+// The model that a tree becomes by export, with the tree's own values.
+struct ModelOfTree {
+  ModelSide side;
+  bool has_computed = false;  // the mapping computed some of the tree's values
+};
+
+ModelOfTree back_of(const DiffSide& tree, const TreeOptions& asked) {
+  PlanOptions options;
+  options.mapping = names_options();
+  options.mapping.include = {"*"};  // missing tensors are differences
+  options.tree = asked;
+  OpenedSource opened = open_source_model(tree.place, options);
+  ModelOfTree out;
+  for (Transfer& transfer : opened.model.transfers) {
+    out.has_computed = out.has_computed || !transfer.value.empty();
+    transfer.value = {};
+    opened.model.leaves[transfer.target].dtype = transfer.source_dtype;
+  }
+  out.side = {std::move(opened.checkpoint), std::move(opened.model)};
+  return out;
+}
+
+// Decodes a side with codes if the other side has all of its decoded names, and no scales.
+void decode_like(const ModelSide& other, std::string_view which, ModelSide& side,
+                 SidesTogether& out) {
+  const std::vector<Leaf>& wanted = other.model.leaves;
+  const auto in = [](const std::vector<Leaf>& leaves) {
+    return [&](const Leaf& leaf) {
+      return std::ranges::binary_search(leaves, leaf.name, {}, &Leaf::name);
+    };
+  };
+  if (std::ranges::all_of(side.model.leaves, in(wanted))) return;
+  const Catalog names = tensors_of({wanted.begin(), wanted.end()}, {}, other.checkpoint->catalog());
+  auto decoded = decoded_names(side.checkpoint->catalog(), names);
+  const bool any = decoded && std::ranges::any_of(decoded->transfers, [](const Transfer& transfer) {
+                     return transfer.decode != nullptr;
+                   });
+  if (!any || !std::ranges::all_of(wanted, in(decoded->leaves))) return;
+  side.model = *std::move(decoded);
+  out.notes.push_back(fmt::format("{} is decoded", which));
+}
+
+// Adds what was left out of a tree to the notes.
+void add_tree_notes(const ModelSide& side, const DiffSide& tree, std::string_view which,
+                    std::string_view made, SidesTogether& out) {
+  add_notes(*side.checkpoint, tree, which, out);
+  note_drops(side.model, side.checkpoint->catalog(), which, made, out);
+}
+
+// Compares a tree that has computed values with one that hasn't. Rounding can't be undone, so the
+// other becomes a tree with the first one's layout. Returns nothing if it can't.
+std::optional<SidesTogether> computed_and_other(bool computed_is_a, const DiffSide& computed,
+                                                const ModelSide& back, const DiffSide& other,
+                                                const TreeOptions& asked) {
+  const std::string_view which = computed_is_a ? "A" : "B";
+  const std::string_view of_other = computed_is_a ? "B" : "A";
+  const Catalog& names = back.checkpoint->catalog();
+  auto made = in_layout_of(names, known_mapping(computed), other, asked);
+  if (!made) return std::nullopt;
+  SidesTogether out;
+  ModelSide own{back.checkpoint, compile_same(names, names_options(), {})};
+  add_tree_notes(*made, other, of_other, "tree", out);
+  add_notes(*back.checkpoint, computed, which, out);
+  leave_out_others(made->model.leaves, which, own.model, out);
+  out.through = fmt::format("{} is converted to the layout of {}", of_other, which);
+  set_sides(computed_is_a, std::move(own), *std::move(made), out);
+  return out;
+}
+
+}  // namespace
+
+SidesTogether two_trees(const DiffSide& a, const DiffSide& b, const DiffOptions& options) {
+  TreeOptions asked;
+  asked.config_text = options.config_text;
+  asked.config_name = options.config_name;
+  const bool knows_a = recorded_mapping(a.place).has_value();
+  const bool knows_b = recorded_mapping(b.place).has_value();
+  const auto of_other = [&](const ModelOfTree& other) {
+    TreeOptions same = asked;
+    if (same.config_text) return same;
+    same.config_text = other.side.checkpoint->catalog().config_text;
+    same.config_name = "config.json";
+    return same;
+  };
+  const bool b_tells = !knows_a && knows_b;
+  ModelOfTree told = back_of(b_tells ? b : a, asked);
+  const TreeOptions as_told = of_other(told);
+  ModelOfTree other = back_of(b_tells ? a : b, knows_a && knows_b ? asked : as_told);
+  ModelOfTree& left = b_tells ? other : told;
+  ModelOfTree& right = b_tells ? told : other;
+  if (left.has_computed != right.has_computed) {
+    const bool is_a = left.has_computed;
+    const bool knows_other = is_a ? knows_b : knows_a;
+    auto out = computed_and_other(is_a, is_a ? a : b, (is_a ? left : right).side, is_a ? b : a,
+                                  knows_other ? asked : as_told);
+    if (out) return *std::move(out);
+  }
+  SidesTogether out;
+  out.through = "both are converted to Hugging Face models";
+  out.a = std::move(left.side);
+  out.b = std::move(right.side);
+  decode_like(out.b, "A", out.a, out);
+  decode_like(out.a, "B", out.b, out);
+  add_tree_notes(out.a, a, "A", "model", out);
+  add_tree_notes(out.b, b, "B", "model", out);
+  return out;
+}
+
+}  // namespace hfshard
