@@ -101,8 +101,10 @@ class TorchFiles {
     if (file.others.empty()) return;
     notes_.push_back(
         file.below.empty()
-            ? fmt::format("left out of {}, since they are neither tensors nor dicts of them: {}",
-                          quote(name), quoted_list(file.others))
+            ? fmt::format(
+                  "left out of {}, since they aren't tensors, or dicts of them, with text as "
+                  "keys: {}",
+                  quote(name), quoted_list(file.others))
             : fmt::format("left out of {}, since they aren't below {}, or aren't tensors: {}{}",
                           quote(name), quote(file.below), quoted_list(file.others),
                           below_root_ ? "" : "; --root KEY takes what is below another key"));

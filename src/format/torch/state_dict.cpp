@@ -39,7 +39,7 @@ void for_each_item(const Pickle& pickle, Id dict, const Visit& visit) {
 
 std::string key_text(const Pickle& pickle, Id key) {
   if (pickle.is(key, Kind::text)) return std::string(pickle.text(key));
-  if (pickle.is(key, Kind::integer)) return std::to_string(pickle.integer(key));
+  if (pickle.is(key, Kind::integer)) return fmt::format("{} (a number)", pickle.integer(key));
   return "(a key that isn't a string)";
 }
 
@@ -87,10 +87,11 @@ std::optional<std::pair<std::string, Id>> model_below(const Pickle& pickle, Id d
   std::vector<std::string> keys;
   for_each_item(pickle, root, [&](Id key, Id) { keys.push_back(key_text(pickle, key)); });
   throw Error(ErrorCode::unsupported,
-              keys.empty() ? "the file holds an empty dict"
-                           : fmt::format("the file's dict has no tensors, not even below the keys "
-                                         "where trainers keep a model; it has {}",
-                                         quoted_list(keys, kShownKeys)))
+              keys.empty()
+                  ? "the file holds an empty dict"
+                  : fmt::format("the file's dict has no tensors with text as keys, not even "
+                                "below the keys where trainers keep a model; it has {}",
+                                quoted_list(keys, kShownKeys)))
       .hint("save model.state_dict() with torch.save");
 }
 
