@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -69,8 +70,29 @@ void add_dropped(const Plan& plan, const RunOptions& run, VerifyResult& result) 
   }
 }
 
-VerifyResult against_source(const Checkpoint& opened, const PlanOptions& recorded,
-                            const Format& target, const SourceName& source, const RunOptions& run,
+// Adds the model's files that hfshard copied, and that the source lacks now.
+void add_lacking(const Manifest& manifest, const Plan& plan, const std::string& directory,
+                 VerifyResult& result) {
+  if (plan.options().in_place || plan.options().tree.config_text || !exists(directory)) return;
+  const std::vector<std::string>& there = plan.catalog().side_files;
+  const auto is_recorded = [&](const std::string& name) {
+    const auto has = [&](const std::vector<FileRecord>& files) {
+      return std::ranges::find(files, name, &FileRecord::path) != files.end();
+    };
+    return has(manifest.files.side) || has(manifest.files.step);
+  };
+  for (const std::string& name : model_side_files(directory)) {
+    const bool lacks = std::ranges::find(there, name) == there.end();
+    if (!lacks || name == "config.json" || !is_recorded(name)) continue;
+    const std::string path = join_path(directory, name);
+    result.differences.push_back(
+        {"", "", "", fmt::format("the source lacks this file ({})", path), path});
+  }
+}
+
+VerifyResult against_source(const Checkpoint& opened, const Manifest& manifest,
+                            const PlanOptions& recorded, const Format& target,
+                            const SourceName& source, const RunOptions& run,
                             const std::string& step, Reporter& reporter) {
   const StorePath place = find_place(source);
   PlanOptions options = recorded;
@@ -84,8 +106,9 @@ VerifyResult against_source(const Checkpoint& opened, const PlanOptions& recorde
   if (recorded.tree.config_text)
     reporter.note("the model's files came with --config, so only its config.json is compared");
   const std::string& side = plan.files().side_directory;
-  verify_source_files(plan, step, side.empty() ? step : join_path(parent_path(step), side), run,
-                      out);
+  const std::string directory = side.empty() ? step : join_path(parent_path(step), side);
+  verify_source_files(plan, step, directory, run, out);
+  add_lacking(manifest, plan, directory, out);
   return out;
 }
 
@@ -112,7 +135,8 @@ void verify_written(const Manifest& manifest, const FileLayout& layout, const st
 void add_links(const std::string& step, VerifyResult& result) {
   try {
     for (const LinkedFile& link : changed_links(step))
-      result.differences.push_back({"", "", "", fmt::format("{} ({})", link.fault, link.file)});
+      result.differences.push_back(
+          {"", "", "", fmt::format("{} ({})", link.fault, link.file), link.file});
   } catch (const Error& error) {  // damage to the list is already a finding
     if (result.differences.empty() || error.code() == ErrorCode::io) throw;
   }
@@ -146,9 +170,9 @@ VerifyResult verify_data(const Checkpoint& opened, const Manifest& manifest,
                          const PlanOptions& recorded, const SourceName& source,
                          const RunOptions& run, const std::string& step, Reporter& reporter) {
   const Format& target = format_of(recorded.target);
-  VerifyResult out = source.text.empty()
-                         ? verify_digests(opened, manifest, run, reporter)
-                         : against_source(opened, recorded, target, source, run, step, reporter);
+  VerifyResult out = source.text.empty() ? verify_digests(opened, manifest, run, reporter)
+                                         : against_source(opened, manifest, recorded, target,
+                                                          source, run, step, reporter);
   if (source.text.empty()) verify_recorded_objects(opened.catalog(), manifest.digests, run, out);
   add_lost(opened.catalog(), out);
   return out;

@@ -63,6 +63,12 @@ sed -i 's/{/{"top_k": 1, /' in/generation_config.json
 show convert in tree --resume
 show diff in tree | grep note: -A1
 show diff in in | grep -c note: || true
+echo "-- files that only the output has: a copied one, and one that somebody put there"
+cp -r in less && rm less/generation_config.json
+"$HFSHARD" convert in files --to safetensors -q 2>/dev/null
+echo '{}' >files/added_tokens.json
+show verify files in
+show verify files less
 echo "-- config and tokenizer of --config"
 cp -r in told
 echo '{"told": 1}' >told/tokenizer.json

@@ -1,8 +1,8 @@
-"""Damages every file of an output that isn't a data file: `verify` must name it and end with 5.
+"""Damages every file of an output: `verify` must name it and end with 5.
 
     verify_files.py HFSHARD OUT...
 
-Each file is damaged in one byte, cut short and removed. hfshard.json may also end with 3 (its text is no JSON, or it names what
+Each file is damaged in one byte, cut short and removed; data files are only cut by their last byte, which can be padding. hfshard.json may also end with 3 (its text is no JSON, or it names what
 isn't there). Prints one line for each output.
 """
 
@@ -15,10 +15,10 @@ import sys
 DATA = re.compile(r"d/\d{5}|__\d{5}_0\.distcp|model(-\d{5}-of-\d{5})?\.safetensors")
 
 
-def files_below(folder):
+def files_below(folder, data=False):
     for parent, _, names in os.walk(folder):
         for name in sorted(names):
-            if not DATA.search(os.path.join(parent, name)):
+            if bool(DATA.search(os.path.join(parent, name))) == data:
                 yield os.path.join(parent, name)
 
 
@@ -54,6 +54,18 @@ def damage(program, out, path):
         file.write(data)
 
 
+def cut_data(program, out, path):
+    size = os.path.getsize(path)
+    with open(path, "rb") as file:
+        file.seek(size - 1)
+        last = file.read()
+    os.truncate(path, size - 1)
+    problem = check(program, out, path, "is cut")
+    with open(path, "ab") as file:
+        file.write(last)
+    return problem
+
+
 def main():
     program, outs = sys.argv[1], sys.argv[2:]
     for out in outs:
@@ -65,6 +77,7 @@ def main():
             problems.append(f"{out}: {report['files']} files are recorded, {len(recorded)} are there: {recorded}")
         for path in paths:
             problems += [problem for problem in damage(program, out, path) if problem]
+        problems += [problem for path in files_below(out, data=True) if (problem := cut_data(program, out, path))]
         print("\n".join([*problems, f"{out}: {len(paths)} files, {len(problems)} problems"]))
     return 0
 
