@@ -116,6 +116,18 @@ void refuse_padding(const Plan& plan) {
   throw Error(ErrorCode::limit, text).in_file(plan.catalog().location).hint(larger_chunks(plan));
 }
 
+// Returns whether a plan writes a model's config.json next to names that transformers doesn't know.
+bool has_other_names(const Plan& plan) {
+  return plan.files().whole_arrays && plan.options().mapping.scheme != "hf" && has_config(plan);
+}
+
+std::string other_names_doubt(const Plan& plan) {
+  return fmt::format(
+      "the output has the names of {} next to the model's config.json: transformers fills such a "
+      "model with random values; for the model's own names, pass --scheme hf",
+      loader_options(plan.model().scheme).name);
+}
+
 // Explains why a Hugging Face directory gets no config.json, and how to get one.
 std::string no_config_doubt(const Plan& plan) {
   const CompiledModel& model = plan.model();
@@ -197,6 +209,7 @@ std::vector<std::string> load_doubts(const Plan& plan) {
     }
   }
   if (is_model_directory(plan) && !has_config(plan)) out.push_back(no_config_doubt(plan));
+  if (has_other_names(plan)) out.push_back(other_names_doubt(plan));
   return out;
 }
 

@@ -54,3 +54,6 @@ shown convert hf out17 --to dcp --chunk-bytes 1
 "$HFSHARD" reshard full out18 --chunk-bytes 1 2>&1 | grep -A2 warning
 ends convert hf out19 --chunk-bytes 1KiB
 ls -d out1[6-9]
+echo "-- a scheme's names next to a config.json"
+shown convert hf out20 --to safetensors --scheme torchtitan
+shown convert hf out21 --to safetensors --scheme maxtext
