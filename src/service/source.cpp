@@ -299,6 +299,7 @@ CompiledModel compile_tree(TreeSource& tree, const StorePath& place, const PlanO
         .in_file(place.text())
         .hint("pass --include to select tensors by name");
   }
+  if (!across && !same) check_recorded_options(place, options);
   CompiledModel out = across ? compile_across(tree, place, options)
                       : same ? compile_as_it_is(tree, place, options, /*complete=*/true)
                              : compile_back(tree, place, options, /*complete=*/true);

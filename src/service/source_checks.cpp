@@ -11,6 +11,7 @@
 #include "hfshard/mapping.h"
 
 namespace hfshard {
+
 void check_root(const StorePath& place, const std::string& root) {
   if (root.empty()) return;
   const auto recorded = recorded_at(place);
@@ -20,6 +21,22 @@ void check_root(const StorePath& place, const std::string& root) {
               "--root selects a subtree of a training state, and hfshard made this of a model")
       .in_file(place.text())
       .hint("pass --include to select arrays");
+}
+
+void check_recorded_options(const StorePath& place, const PlanOptions& options) {
+  if (options.mapping.options.empty() || options.tree.config_text) return;
+  const auto recorded = recorded_below(place, options.tree.root);
+  if (!recorded) return;
+  const auto made_with = mapping_of(*recorded).options;
+  for (const auto& [name, value] : options.mapping.options) {
+    const auto known = made_with.find(name);
+    if (name == "vocab" || (known != made_with.end() && known->second == value)) continue;
+    throw Error(ErrorCode::usage, fmt::format("hfshard.json says how this checkpoint was made, so "
+                                              "an export can't use --option {}={}",
+                                              name, value))
+        .in_file(place.text())
+        .hint("leave out the option, or pass --config DIR of the model as well");
+  }
 }
 
 void check_no_files(const StorePath& place, const FileGlobs& asked) {

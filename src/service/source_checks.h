@@ -20,6 +20,9 @@ void check_no_files(const StorePath& place, const FileGlobs& asked);
 /// Throws: usage, for options of trees if the source is a model.
 void check_no_tree(const StorePath& place, const TreeOptions& asked);
 
+/// Throws: usage, for an export with options of a mapping that the checkpoint's record decides.
+void check_recorded_options(const StorePath& place, const PlanOptions& options);
+
 /// Throws: bad_input, if most arrays have no elements, because a trainer saved them without
 /// gathering its shards. Arrays of a shape such as 0x64 are meant to be empty, and don't count.
 void check_elements(const Catalog& source);

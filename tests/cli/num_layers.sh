@@ -73,3 +73,5 @@ for words in "--num-layers 1" "--num-layers 99" "--num-layers 1 --config every";
   told convert every-tree every-back --to safetensors $words
 done
 ends convert every-tree every-other --to dcp --scheme torchtitan --num-layers 1
+echo "-- an export has the options of its record"
+told convert every-tree every-back --to safetensors --option rope=halves
