@@ -46,8 +46,8 @@ std::vector<FileRecord> read_files(const Json& list);
 void verify_files(const std::vector<FileRecord>& recorded, const std::string& directory,
                   const RunOptions& options, VerifyResult& result);
 
-/// Adds a difference for each data file of a step that has another size than was written, unless
-/// the arrays and objects already show that bytes are missing. Throws: io.
+/// Adds a difference for each data file of a step whose size isn't the written one. Names a shorter
+/// file only if no array or object shows the missing bytes. Throws: io.
 void verify_data_sizes(const std::vector<FileRecord>& recorded, const std::string& step,
                        VerifyResult& result);
 
