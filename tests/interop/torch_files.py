@@ -287,6 +287,21 @@ def damage(tool, source, has_crc):
             tool.expect(what == "flip" and (same or not has_crc), f"{what} at {at} is not seen")
         else:
             tool.expect(done.returncode == 3 and "damaged.bin" in done.stderr, f"{what} at {at}: {done.returncode} {done.stderr}")
+    if has_crc:
+        damage_elements(tool, good, damaged, wanted)
+
+
+def damage_elements(tool, good, damaged, tensors):
+    """Checks that `inspect --data` names each tensor whose first, middle or last byte is flipped."""
+    for each in tensors:
+        last = each["size_bytes"] - 1
+        for at in sorted({0, last // 2, last} if last >= 0 else ()):
+            begin = each["begin_bytes"] + at
+            with open(damaged, "wb") as file:
+                file.write(good[:begin] + bytes([good[begin] ^ 1]) + good[begin + 1:])
+            found = tool.json("inspect", damaged, "--data", status=3)["damaged"]
+            names = {item["tensor"] for item in found}
+            tool.expect(each["name"] in names and all("CRC" in item["message"] for item in found), f"byte {at} of {each['name']}: {found}")
 
 
 def main():

@@ -56,7 +56,7 @@ class OldReader {
           const auto found = storages_.find(tensor.record);
           if (found == storages_.end() || found->second.size_bytes < tensor.storage_bytes)
             throw Error(ErrorCode::corrupt, "the file has no such storage");
-          return StoragePlace{found->second.begin_bytes, std::nullopt};
+          return StoragePlace{found->second.begin_bytes, 0, std::nullopt};
         },
         choice_, out);
     return out;

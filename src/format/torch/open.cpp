@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -58,6 +61,8 @@ class TorchFiles {
             .in_tensor(view.name)
             .hint("pass the directory with the files of all ranks, model_world_size_N_rank_I.pt");
       }
+      if (view.crc && view.is_whole && view.is_packed())
+        crcs_.emplace(std::pair(path.text(), view.name), *view.crc);
       if (!view.is_packed()) strided_.push_back({path.text(), std::move(view)});
     }
     note(path, file);
@@ -91,6 +96,16 @@ class TorchFiles {
     catalog.files.push_back(assembled_file(std::move(assembly)));
   }
   std::vector<std::string> take_notes() { return std::move(notes_); }
+  // Returns the CRCs of tensors that are all of a storage.
+  ArrayCrcs crcs_of(const Catalog& catalog) const {
+    ArrayCrcs out;
+    out.reserve(catalog.tensors.size());
+    for (const TensorInfo& tensor : catalog.tensors) {
+      const auto found = crcs_.find({catalog.files[tensor.file].path.text(), tensor.name});
+      out.push_back(found == crcs_.end() ? std::nullopt : std::optional(found->second));
+    }
+    return out;
+  }
 
  private:
   void note(const StorePath& path, const TorchFile& file) {
@@ -125,6 +140,7 @@ class TorchFiles {
     std::string file;
     StoredView view;
   };
+  std::map<std::pair<std::string, std::string>, std::uint32_t> crcs_;  // by file and name
   std::vector<Strided> strided_;
   bool below_root_ = false;
   std::vector<std::string> notes_;
@@ -198,7 +214,7 @@ bool has_torch_model(const StorePath& location) {
          std::ranges::any_of(entries, is_rank_file);
 }
 
-Catalog open_torch_catalog(const StorePath& location, const Choice& choice) {
+std::unique_ptr<Checkpoint> open_torch(const StorePath& location, const Choice& choice) {
   TorchFiles files;
   const auto read = [&](const StorePath& path, bool /*despite_loss*/) {
     return files.read(path, choice);
@@ -219,11 +235,8 @@ Catalog open_torch_catalog(const StorePath& location, const Choice& choice) {
   files.assemble(catalog);
   for (std::string& note : files.take_notes()) catalog.notes.push_back(std::move(note));
   catalog.wording = hf_wording();
-  return catalog;
-}
-
-std::unique_ptr<Checkpoint> open_torch(const StorePath& location, const Choice& choice) {
-  return plain_checkpoint(open_torch_catalog(location, choice));
+  ArrayCrcs crcs = files.crcs_of(catalog);
+  return plain_checkpoint(std::move(catalog), std::move(crcs));
 }
 
 }  // namespace hfshard::format::torch

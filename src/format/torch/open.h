@@ -17,9 +17,6 @@ bool has_torch_model(const StorePath& location);
 /// Opens `pytorch_model.bin`, its parts, with or without an index, or one file of torch.save. Reads
 /// the description of the tensors, but none of their elements. Throws: as open_hf_directory and
 /// read_torch_file.
-Catalog open_torch_catalog(const StorePath& location, const Choice& choice = {});
-
-/// Opens the same for reading its data.
 std::unique_ptr<Checkpoint> open_torch(const StorePath& location, const Choice& choice = {});
 
 }  // namespace hfshard::format::torch

@@ -158,7 +158,9 @@ class RankCatalog {
     info.name = first.name;
     info.dtype = first.dtype;
     info.shape = from_units(first.dtype, joined.units);
-    const StoredView whole{first.name, first.dtype, joined.units, {}, 0, 0, 0, {}};
+    StoredView whole;
+    whole.dtype = first.dtype;
+    whole.units = joined.units;
     info.size_bytes = whole.size_bytes();
     const bool is_one = joined.boxes.size() == 1 && joined.boxes[0].extent == joined.units;
     if (joined.boxes.empty()) {

@@ -87,7 +87,8 @@ class ArchiveReader {
       archive_.fail(fmt::format("the storage needs {} bytes; its record {} has {}",
                                 found.storage_bytes, quote(found.record), record->size_bytes));
     }
-    return {begin_of(*record), archive_.has_crcs() ? std::optional(record->crc) : std::nullopt};
+    return {begin_of(*record), record->size_bytes,
+            archive_.has_crcs() ? std::optional(record->crc) : std::nullopt};
   }
 
   // Over a network, a request for each header would take longer than all other requests.
@@ -123,6 +124,7 @@ void take_tensors(const Pickle& pickle, const PlaceStorage& place, const Choice&
       // No one checked the offset of a tensor without elements.
       view.offset_bytes = view.size_bytes() == 0 ? 0 : found.offset * unit_bytes(found.dtype);
       view.begin_bytes = storage.begin_bytes + view.offset_bytes;
+      view.is_whole = view.offset_bytes == 0 && view.size_bytes() == storage.size_bytes;
       if (shard) {
         view.shard = {shard->shape, std::move(shard->placements), std::move(shard->mesh.sizes),
                       shard->mesh.is_in_order};

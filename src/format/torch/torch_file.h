@@ -40,6 +40,7 @@ struct StoredView {
   std::uint64_t begin_bytes = 0;     ///< of its first element, in the file
   std::uint64_t offset_bytes = 0;    ///< of its first element, in the storage
   std::optional<std::uint32_t> crc;  ///< of the storage
+  bool is_whole = false;             ///< it is all of the storage
   std::optional<Shard> shard;        ///< for the local elements of a DTensor
 
   bool is_packed() const { return torch::is_packed(units, strides); }
@@ -60,6 +61,7 @@ struct TorchFile {
 /// The place of a storage.
 struct StoragePlace {
   std::uint64_t begin_bytes = 0;
+  std::uint64_t size_bytes = 0;
   std::optional<std::uint32_t> crc;
 };
 using PlaceStorage = std::function<StoragePlace(const TensorPickle& tensor)>;

@@ -36,7 +36,7 @@ TEST(OpenTorch, OneFileOrItsPartsMakeTheModel) {
   write_text(dir / "one/tokenizer.json", "{}");
   write_tensors(dir / "one/pytorch_model.bin", {"b", "a"});
   write_tensors(dir / "one/training_args.bin", {"x"});
-  const Catalog one = open_torch_catalog(dir / "one");
+  const Catalog one = open_torch(dir / "one")->catalog();
   EXPECT_EQ(files_of(one), (Names{"pytorch_model.bin"}));
   EXPECT_EQ(one.tensors.size(), 2U);
   EXPECT_EQ(one.tensors[0].name, "a");
@@ -47,13 +47,13 @@ TEST(OpenTorch, OneFileOrItsPartsMakeTheModel) {
   const Names parts{"pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"};
   write_tensors(dir / ("parts/" + parts[0]), {"a", "c"});
   write_tensors(dir / ("parts/" + parts[1]), {"b"});
-  EXPECT_EQ(files_of(open_torch_catalog(dir / "parts")), parts);
+  EXPECT_EQ(files_of(open_torch(dir / "parts")->catalog()), parts);
   write_text(dir / "parts/pytorch_model.bin.index.json",
              index_json({{"a", parts[0]}, {"b", parts[1]}, {"c", parts[0]}}));
-  EXPECT_EQ(open_torch_catalog(dir / "parts").tensors.size(), 3U);
+  EXPECT_EQ(open_torch(dir / "parts")->catalog().tensors.size(), 3U);
   write_text(dir / "parts/pytorch_model.bin.index.json",
              index_json({{"a", parts[0]}, {"b", parts[0]}, {"c", parts[0]}}));
-  const Error error = catch_error([&] { open_torch_catalog(dir / "parts"); });
+  const Error error = catch_error([&] { (void)open_torch(dir / "parts"); });
   EXPECT_EQ(error.code(), ErrorCode::bad_input);
   EXPECT_EQ(error.tensor(), "b");
 }
@@ -61,7 +61,7 @@ TEST(OpenTorch, OneFileOrItsPartsMakeTheModel) {
 TEST(OpenTorch, APartThatIsMissingIsNamed) {
   const TempDir dir;
   write_tensors(dir / "pytorch_model-00001-of-00002.bin", {"a"});
-  const Error error = catch_error([&] { open_torch_catalog(dir.path()); });
+  const Error error = catch_error([&] { (void)open_torch(dir.path()); });
   EXPECT_EQ(error.code(), ErrorCode::not_found);
   EXPECT_EQ(error.file(), dir / "pytorch_model-00002-of-00002.bin");
 }
@@ -83,7 +83,7 @@ TEST(OpenTorch, TensorsThatAreNoRunOfBytesArePutTogetherWhenTheyAreRead) {
       .view("columns", DType::u8, {3, 2}, {4, 1}, 1, shared)
       .view("turned", DType::u8, {4, 3}, {1, 4}, 0, shared);
   builder.write(dir / "pytorch_model.bin");
-  const Catalog catalog = open_torch_catalog(dir.path());
+  const Catalog catalog = open_torch(dir.path())->catalog();
   ASSERT_EQ(catalog.files.size(), 2U);
   EXPECT_EQ(catalog.files[1].size_bytes, 18U);
   const auto source = catalog.files[1].path.open();
@@ -121,7 +121,7 @@ TEST(OpenTorch, AFileThatChangesIsSeenByWhatIsPutTogether) {
   TorchFileBuilder builder;
   builder.view("t", DType::u8, {4, 3}, {1, 4}, 0, builder.storage("abcdefghijkl"));
   builder.write(dir / "pytorch_model.bin");
-  const Catalog catalog = open_torch_catalog(dir.path());
+  const Catalog catalog = open_torch(dir.path())->catalog();
   const auto source = catalog.files[1].path.open();
   write_text(dir / "pytorch_model.bin", builder.bytes() + "x");
   EXPECT_EQ(catch_error([&] { source->check_unchanged(); }).code(), ErrorCode::conflict);
