@@ -102,14 +102,27 @@ class CopyChooser {
     Error error(ErrorCode::bad_input, fmt::format("the tensor is in two files, also in {}, and {}",
                                                   quote(catalog_.files[copies[1].file].name), why));
     error.in_file(catalog_.files[copies[0].file].path.text()).in_tensor(copies[0].name);
-    const std::string& other = catalog_.files[copies[1].file].name;
-    std::string hint = fmt::format("weight_map in {} tells which file to read", kind_.index());
     if ((catalog_.directory / kind_.index()).is_file()) {
-      hint = fmt::format("leave out --ignore-index; {} tells which file to read", kind_.index());
-    } else if (other.find("-of-") == std::string::npos) {
-      hint += fmt::format("; pass --exclude {} to leave a file out", shell_word(other));
+      throw error.hint(
+          fmt::format("leave out --ignore-index; {} tells which file to read", kind_.index()));
+    }
+    std::string hint =
+        fmt::format("add {}, whose weight_map tells which file to read", kind_.index());
+    const std::string& first = catalog_.files[copies[0].file].name;
+    const std::string& other = catalog_.files[copies[1].file].name;
+    if (files_with(other) != files_with(first)) {
+      hint = fmt::format("pass --exclude {} or {} to leave files out, or {}",
+                         shell_word(files_with(other)), shell_word(files_with(first)), hint);
     }
     throw error.hint(hint);
+  }
+
+  // Returns a file's name, or the pattern for all parts of its checkpoint.
+  std::string files_with(const std::string& name) const {
+    const std::size_t parts = name.find("-of-");
+    if (parts == std::string::npos) return name;
+    const std::size_t number = name.rfind('-', parts - 1);
+    return number == std::string::npos ? name : kind_.beginning(name.substr(0, number + 1));
   }
 
   const Catalog& catalog_;

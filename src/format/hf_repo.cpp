@@ -416,15 +416,38 @@ bool is_method_file(std::string_view name) {
   return std::ranges::find(kMethodFiles, name) != kMethodFiles.end();
 }
 
+namespace {
+
+bool has_side_name(std::string_view entry) {
+  const bool is_weights = entry.ends_with(".safetensors") || entry.ends_with(".index.json") ||
+                          matches_any(kOtherWeights, entry);
+  return !is_weights && (matches_any(kSidePatterns, entry) || is_method_file(entry));
+}
+
+// Returns whether git-lfs hasn't replaced a file by its content yet. The Hub does so itself.
+bool is_lfs_pointer(const StorePath& file, std::uint64_t size_bytes) {
+  constexpr std::uint64_t kMaxPointerBytes = 1024;
+  return size_bytes < kMaxPointerBytes && !file.is_far() && file.read().starts_with(kLfsPointer);
+}
+
+// Returns why hfshard doesn't copy a file with the name of a side file. Empty if it does.
+std::string fault_of_side_file(const StorePath& file) {
+  const auto found = file.find();
+  if (!found) return "gone";
+  if (found->kind == FileKind::dangling) return "a broken link";
+  if (found->kind != FileKind::regular) return "no file";
+  const std::uint64_t size_bytes = found->identity.size_bytes;
+  if (size_bytes > kMaxSideFileBytes)
+    return fmt::format("larger than {}", human_bytes(kMaxSideFileBytes));
+  return is_lfs_pointer(file, size_bytes) ? "a git-lfs pointer; run: git lfs pull" : "";
+}
+
+}  // namespace
+
 std::vector<std::string> find_side_files(const StorePath& directory, const Names& entries) {
   Names out;
   for (const std::string& entry : entries) {
-    if (!matches_any(kSidePatterns, entry) && !is_method_file(entry)) continue;
-    if (entry.ends_with(".safetensors") || entry.ends_with(".index.json")) continue;
-    if (matches_any(kOtherWeights, entry)) continue;
-    const auto found = (directory / entry).find();
-    if (!found || found->kind != FileKind::regular) continue;
-    if (found->identity.size_bytes <= kMaxSideFileBytes) out.push_back(entry);
+    if (has_side_name(entry) && fault_of_side_file(directory / entry).empty()) out.push_back(entry);
   }
   const StorePath templates = directory / kTemplates;
   if (!contains(entries, std::string(kTemplates)) || !templates.is_directory()) return out;
@@ -450,7 +473,10 @@ std::string note_left_behind(const StorePath& directory, const Names& entries, c
     const auto names_it = [&](const std::string& note) {
       return note.find(shown) != std::string::npos;
     };
-    if (found && std::ranges::none_of(notes, names_it)) left.push_back(shown);
+    if (!found || std::ranges::any_of(notes, names_it)) continue;
+    const std::string fault =
+        !is_directory && has_side_name(entry) ? fault_of_side_file(directory / entry) : "";
+    left.push_back(fault.empty() ? shown : fmt::format("{} ({})", shown, fault));
   }
   if (left.empty()) return {};
   constexpr std::size_t kShown = 200;

@@ -26,4 +26,8 @@ inline constexpr WeightFiles kSafetensorsFiles{"safetensors", ".safetensors", "m
 /// WEIGHTS_NAME and WEIGHTS_INDEX_NAME.
 inline constexpr WeightFiles kTorchFiles{"PyTorch", ".bin", "pytorch_model"};
 
+/// The text with which a file of git-lfs begins that stands for another file. Source:
+/// git-lfs/git-lfs docs/spec.md, The Pointer.
+inline constexpr std::string_view kLfsPointer = "version https://git-lfs";
+
 }  // namespace hfshard::format

@@ -114,3 +114,11 @@ told_twice
 printf '\1' | dd of=in/model-b.safetensors bs=1 seek=$(($(stat -c %s in/model-b.safetensors) - 1)) conv=notrunc status=none
 told_twice
 told_twice --exclude model-b.safetensors
+fresh "two variants in shards, without an index" 2
+rm in/*.index.json
+for part in 00001 00002; do
+  cp in/model-$part-of-00002.safetensors in/model.fp16-$part-of-00002.safetensors
+  printf '\1' | dd of=in/model.fp16-$part-of-00002.safetensors bs=1 seek=$(($(stat -c %s in/model.fp16-$part-of-00002.safetensors) - 1)) conv=notrunc status=none
+done
+told_twice
+told_twice --exclude 'model.fp16-*.safetensors'

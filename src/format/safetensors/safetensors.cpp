@@ -16,6 +16,7 @@
 #include "base/json_key.h"
 #include "base/text.h"
 #include "format/unreadable.h"
+#include "format/weight_files.h"
 
 namespace hfshard::format::safetensors {
 namespace {
@@ -25,7 +26,6 @@ namespace ondemand = simdjson::ondemand;
 constexpr std::uint64_t kLengthBytes = 8;
 constexpr std::string_view kMetadataKey = "__metadata__";
 constexpr std::string_view kZipArchive = "PK\x03\x04";
-constexpr std::string_view kLfsPointer = "version https://git-lfs";
 constexpr std::string_view kPartialHint =
     "compare the file's size with the one on the Hub; the download may be partial";
 

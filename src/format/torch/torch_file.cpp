@@ -19,6 +19,7 @@
 #include "format/torch/state_dict.h"
 #include "format/torch_dtype.h"
 #include "format/unreadable.h"
+#include "format/weight_files.h"
 #include "format/zip.h"
 
 namespace hfshard::format::torch {
@@ -26,7 +27,6 @@ namespace {
 
 // 92 thousand tensors take 20 MB.
 constexpr std::uint64_t kMaxPickle = std::uint64_t{512} << 20;
-constexpr std::string_view kLfsPointer = "version https://git-lfs";
 constexpr std::uint64_t kLookedAt = 512;  // names of files are at most 255
 
 std::string first_bytes(const Source& file) {
