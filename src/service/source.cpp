@@ -17,7 +17,6 @@
 #include "mapping/tables/scheme_defaults.h"
 #include "mapping/tables/table.h"
 #include "plan/compile/steps.h"
-#include "plan/options_json.h"
 #include "service/anew.h"
 #include "service/complete.h"
 #include "service/described.h"
@@ -27,6 +26,7 @@
 #include "service/onward.h"
 #include "service/own_names.h"
 #include "service/recorded.h"
+#include "service/recorded_model.h"
 #include "service/scheme_files.h"
 #include "service/source_checks.h"
 #include "service/step.h"
@@ -44,11 +44,6 @@ namespace hfshard {
 namespace {
 
 constexpr std::string_view kModelScheme = "hf";
-
-bool was_coded(const CompiledModel& forward) {
-  return std::ranges::any_of(forward.transfers,
-                             [](const Transfer& transfer) { return transfer.decode != nullptr; });
-}
 
 // Returns whether another program's tree has the model's own names, which its loaders look for.
 bool has_model_names(const StorePath& place, const std::string& root) {
@@ -71,14 +66,6 @@ std::optional<Described> named_otherwise(const TreeSource& tree, const PlanOptio
     if (error.code() == ErrorCode::internal) throw;
   }
   return std::nullopt;
-}
-
-// Returns whether a tree was made from another tree, or from files with names of a dialect.
-bool was_tree(const Manifest& manifest) {
-  const Json& source = manifest.identity.at("source");
-  const Json::Array& files = source.at("files").as_array();
-  return source.find("dialect") != nullptr ||
-         (files.size() == 1 && files.front().at("name").as_string() == kWholeTree);
 }
 
 void name_findings(const Completeness& found, CompiledModel& model) {
@@ -166,45 +153,6 @@ Error unknown_model(const StorePath& place) {
   return Error(ErrorCode::usage, "can't tell which model this checkpoint belongs to")
       .in_file(place.text())
       .hint("pass --config DIR, a directory with the model's config.json and tokenizer");
-}
-
-// Compiles the export of a checkpoint to its original model, according to its record. If the
-// model's own names in `tree` are below a prefix, they lose it.
-CompiledModel compile_recorded(const Recorded& recorded, const MappingOptions& mapping,
-                               Catalog& tree) {
-  const Model& forward = *recorded.origin.model;
-  const bool of_tree = was_tree(recorded.origin);
-  PlanOptions made_with = options_from_json(recorded.origin.identity.at("options"));
-  made_with.mapping.drop.clear();  // its globs match names of the first source
-  if (takes_prefix_off(made_with.mapping)) made_with.mapping.prefix.clear();
-  const bool has_dialect = has_rules(made_with.mapping);
-  // Arrays with the model's own names can still be codes, which a cast decodes.
-  const bool decodes = made_with.mapping.scheme == kModelScheme && !has_dialect &&
-                       (mapping.dtype || !mapping.casts.empty());
-  if (!of_tree && !was_coded(forward) && !mapping.untie && !decodes)
-    return compile_inverse(forward, forward.catalog(), tree, mapping);
-  if (made_with.mapping.scheme == kModelScheme && !(has_dialect && of_tree)) {
-    take_off(made_with.mapping.prefix, tree);
-    std::optional<CompiledModel> model;  // set if its names aren't the model's own
-    if (has_dialect)
-      model = compile_from_dialect(tree, config_as_asked(tree.config_text, tree.location, mapping),
-                                   "config.json", mapping, &forward);
-    return model ? *std::move(model) : compile_same(tree, mapping, {});
-  }
-  if (of_tree && !mapping.untie) {  // its rules start from other names than the model's
-    const Catalog tensors = tensors_of(forward.through, tree.config_text, tree);
-    made_with.mapping.num_layers.reset();  // the config already has the smaller count
-    made_with.mapping.flat_names = true;
-    return compile_inverse(compile_model(tensors, made_with.mapping), tensors, tree, mapping);
-  }
-  // Former codes have the names and shapes of the same model without codes.
-  const std::string name = join_path(recorded.model_files, "config.json");
-  const std::string config =
-      without_codes(config_as_asked(tree.config_text, tree.location, mapping), name);
-  const Described described = describe_model(tree, config, name, made_with.mapping, &forward);
-  CompiledModel model = compile_inverse(described.model, described.catalog, tree, mapping);
-  model.config_text = config;
-  return model;
 }
 
 // Returns whether no config, record or name shows that a tree belongs to a model.

@@ -1,0 +1,79 @@
+#include "service/recorded_model.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/json.h"
+#include "bytes/local/files.h"
+#include "bytes/store/tree_identity.h"
+#include "mapping/tables/scheme_defaults.h"
+#include "plan/compile/compile_model.h"
+#include "plan/compile/steps.h"
+#include "plan/options_json.h"
+#include "service/described.h"
+#include "service/dialect.h"
+#include "service/own_names.h"
+#include "service/tree_source.h"
+#include "service/written_config.h"
+
+namespace hfshard {
+namespace {
+
+constexpr std::string_view kOwnNames = "hf";
+
+// Returns whether a tree was made from another tree, or from files with names of a dialect.
+bool was_tree(const Manifest& manifest) {
+  const Json& source = manifest.identity.at("source");
+  const Json::Array& files = source.at("files").as_array();
+  return source.find("dialect") != nullptr ||
+         (files.size() == 1 && files.front().at("name").as_string() == kWholeTree);
+}
+
+}  // namespace
+
+bool was_coded(const CompiledModel& forward) {
+  return std::ranges::any_of(forward.transfers,
+                             [](const Transfer& transfer) { return transfer.decode != nullptr; });
+}
+
+CompiledModel compile_recorded(const Recorded& recorded, const MappingOptions& mapping,
+                               Catalog& tree) {
+  const Model& forward = *recorded.origin.model;
+  const bool of_tree = was_tree(recorded.origin);
+  PlanOptions made_with = options_from_json(recorded.origin.identity.at("options"));
+  made_with.mapping.drop.clear();  // its globs match names of the first source
+  if (takes_prefix_off(made_with.mapping)) made_with.mapping.prefix.clear();
+  const bool has_dialect = has_rules(made_with.mapping);
+  // Arrays with the model's own names can still be codes, which a cast decodes.
+  const bool decodes = made_with.mapping.scheme == kOwnNames && !has_dialect &&
+                       (mapping.dtype || !mapping.casts.empty());
+  if (!of_tree && !was_coded(forward) && !mapping.untie && !decodes)
+    return compile_inverse(forward, forward.catalog(), tree, mapping);
+  if (made_with.mapping.scheme == kOwnNames && !(has_dialect && of_tree)) {
+    take_off(made_with.mapping.prefix, tree);
+    std::optional<CompiledModel> model;  // set if its names aren't the model's own
+    if (has_dialect)
+      model = compile_from_dialect(tree, config_as_asked(tree.config_text, tree.location, mapping),
+                                   "config.json", mapping, &forward);
+    return model ? *std::move(model) : compile_same(tree, mapping, {});
+  }
+  if (of_tree && !mapping.untie) {  // its rules start from other names than the model's
+    const Catalog tensors = tensors_of(forward.through, tree.config_text, tree);
+    made_with.mapping.num_layers.reset();  // the config already has the smaller count
+    made_with.mapping.flat_names = true;
+    return compile_inverse(compile_model(tensors, made_with.mapping), tensors, tree, mapping);
+  }
+  // Former codes have the names and shapes of the same model without codes.
+  const std::string name = join_path(recorded.model_files, "config.json");
+  const std::string config =
+      without_codes(config_as_asked(tree.config_text, tree.location, mapping), name);
+  const Described described = describe_model(tree, config, name, made_with.mapping, &forward);
+  CompiledModel model = compile_inverse(described.model, described.catalog, tree, mapping);
+  model.config_text = config;
+  return model;
+}
+
+}  // namespace hfshard
