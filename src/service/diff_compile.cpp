@@ -99,8 +99,10 @@ class NearestTree {
 CompiledModel compile_as(const DiffSide& model, const DiffSide& tree,
                          const std::optional<MappingOptions>& known, const DiffOptions& options) {
   if (known) return compile_tree(model, *known, options);
-  // Otherwise uses the scheme and layout that match the most names. Usual ones come first.
+  // Otherwise uses the scheme and layout that match the most names. Usual ones come first. The tree
+  // can also have the names of the model's files if the model has those of a dialect.
   NearestTree nearest(model, tree, options);
+  if (nearest.look(std::string(kNamesScheme), false)) return std::move(nearest).take();
   for (const SchemeSummary& scheme : known_schemes()) {
     if (scheme.name == kNamesScheme) continue;
     if (scheme.stacks && nearest.look(scheme.name, true)) break;

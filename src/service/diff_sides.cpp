@@ -1,10 +1,13 @@
 #include "service/diff_sides.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -14,6 +17,7 @@
 #include "base/text.h"
 #include "mapping/tables/scheme_defaults.h"
 #include "plan/compile/compile_model.h"
+#include "plan/compile/steps.h"
 #include "service/diff_compile.h"
 #include "service/diff_parts.h"
 #include "service/diff_trees.h"
@@ -240,6 +244,41 @@ bool can_be_model(const DiffSide& tree, const DiffOptions& options) {
   return mapping && (mapping->scheme != kNamesScheme || !asked_dialect(*mapping).empty());
 }
 
+// Returns whether records say that two trees have different layouts. Some names can be the same.
+bool made_differently(const DiffSide& a, const DiffSide& b) {
+  if (a.is_model || b.is_model) return false;
+  const auto of_a = known_mapping(a);
+  const auto of_b = known_mapping(b);
+  const auto layout = [](const MappingOptions& mapping) {
+    return std::tuple(mapping.scheme, mapping.stacked, mapping.options, asked_dialect(mapping));
+  };
+  return of_a && of_b && layout(*of_a) != layout(*of_b);
+}
+
+// Compares two models whose files have other names, as trees. Returns nothing if they can't be.
+std::optional<SidesTogether> two_models_if_any(const DiffSide& a, const DiffSide& b,
+                                               const DiffOptions& options) {
+  try {
+    return two_models(a, b, options);
+  } catch (const Error& error) {  // unknown models are compared by their own names
+    if (error.code() == ErrorCode::internal) throw;
+    return std::nullopt;
+  }
+}
+
+// Leaves out the step that hfshard put into one tree of a model, and that the other never has.
+void leave_out_step(const DiffSide& tree, const DiffSide& other, std::string_view which,
+                    CompiledModel& model, SidesTogether& out) {
+  const auto known = tree.is_model ? std::nullopt : known_mapping(tree);
+  const std::string step = known ? tree_extras(known->scheme).step : std::string();
+  const bool is_alone = !step.empty() && tree.taken && !other.taken && tree.catalog().find(step) &&
+                        !other.catalog().find(step);
+  if (!is_alone) return;
+  keep_leaves(model, [&](const Leaf& leaf) { return leaf.name != step; });
+  out.notes.push_back(fmt::format("not compared, because only a tree of steps has it: {} of {}",
+                                  quote(step), which));
+}
+
 std::optional<SidesTogether> two_kinds_of_codes(const DiffSide& a, const DiffSide& b,
                                                 const DiffOptions& options) {
   const DiffSide& coded = is_quantized(a.catalog()) ? a : b;
@@ -259,6 +298,49 @@ std::optional<SidesTogether> two_kinds_of_codes(const DiffSide& a, const DiffSid
   }
 }
 
+// Compares two checkpoints with other names as one model. Returns nothing if nothing tells the
+// model. Throws: as bring_together.
+std::optional<SidesTogether> as_models(const DiffSide& a, const DiffSide& b,
+                                       const DiffOptions& options) {
+  const std::string& config = (a.is_model ? a : b).catalog().config_text;
+  if (a.is_model != b.is_model && (options.config_text || !config.empty()))
+    return model_and_tree(a, b, a.is_model, known_mapping(a.is_model ? b : a), options);
+  if (!a.is_model && !b.is_model && (can_be_model(a, options) || can_be_model(b, options)))
+    return two_trees(a, b, options);
+  return a.is_model && b.is_model ? two_models_if_any(a, b, options) : std::nullopt;
+}
+
+// Returns whether each side has names that the other lacks, and no two records say that they have
+// the same layout.
+bool may_differ_in_layout(const DiffSide& a, const DiffSide& b) {
+  const std::uint64_t shared = shared_names(a.catalog(), b.catalog());
+  const bool each_has_own =
+      shared < a.catalog().tensors.size() && shared < b.catalog().tensors.size();
+  return each_has_own && !(known_mapping(a) && known_mapping(b));
+}
+
+std::size_t only_in_one(const SidesTogether& sides) {
+  std::vector<Leaf> out;
+  std::ranges::set_symmetric_difference(sides.a.model.leaves, sides.b.model.leaves,
+                                        std::back_inserter(out), {}, &Leaf::name, &Leaf::name);
+  return out.size();
+}
+
+// Does the same as as_models if fewer arrays are then in one checkpoint only.
+std::optional<SidesTogether> as_models_if_closer(const DiffSide& a, const DiffSide& b,
+                                                 const DiffOptions& options) {
+  SidesTogether names;
+  names.a = by_names(a);
+  names.b = by_names(b);
+  try {
+    auto out = as_models(a, b, options);
+    if (out && only_in_one(*out) < only_in_one(names)) return out;
+  } catch (const Error& error) {  // their own names remain
+    if (error.code() == ErrorCode::internal) throw;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 SidesTogether bring_together(const DiffSide& side_a, const DiffSide& side_b,
@@ -266,20 +348,22 @@ SidesTogether bring_together(const DiffSide& side_a, const DiffSide& side_b,
   const DiffSide a = without_prefix(side_a, side_b);
   const DiffSide b = without_prefix(side_b, side_a);
   if (auto out = two_dialects(a, b, options)) return *std::move(out);
+  const bool are_items = a.other_item || b.other_item;
   if (a.is_model && b.is_model && is_quantized(a.catalog()) != is_quantized(b.catalog())) {
     if (auto out = two_kinds_of_codes(a, b, options)) return *std::move(out);
-  } else if ((dialect_of(a) != dialect_of(b) || !share_names(a.catalog(), b.catalog())) &&
-             !named_alike(a, b) && !a.other_item && !b.other_item) {
-    const std::string& config = (a.is_model ? a : b).catalog().config_text;
-    if (a.is_model != b.is_model && (options.config_text || !config.empty()))
-      return model_and_tree(a, b, a.is_model, known_mapping(a.is_model ? b : a), options);
-    if (!a.is_model && !b.is_model && (can_be_model(a, options) || can_be_model(b, options)))
-      return two_trees(a, b, options);
+  } else if (!named_alike(a, b) && !are_items) {
+    if (dialect_of(a) != dialect_of(b) || !share_names(a.catalog(), b.catalog())) {
+      if (auto out = as_models(a, b, options)) return *std::move(out);
+    } else if (made_differently(a, b) || may_differ_in_layout(a, b)) {
+      if (auto out = as_models_if_closer(a, b, options)) return *std::move(out);
+    }
   }
   SidesTogether out;
   out.a = by_names(a);
   out.b = by_names(b);
-  const bool any_tree = (!a.is_model || !b.is_model) && !a.other_item && !b.other_item;
+  leave_out_step(a, b, "A", out.a.model, out);
+  leave_out_step(b, a, "B", out.b.model, out);
+  const bool any_tree = (!a.is_model || !b.is_model) && !are_items;
   if (any_tree && !share_names(a.catalog(), b.catalog())) {
     out.notes.emplace_back(
         "they have few names in common; pass --config DIR of their model to compare both as that "

@@ -1,6 +1,7 @@
 #include "service/diff_trees.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -66,8 +67,25 @@ void add_tree_notes(const ModelSide& side, const DiffSide& tree, std::string_vie
   note_drops(side.model, side.checkpoint->catalog(), which, made, out);
 }
 
+// Returns whether two models share most names. A family's files can have two kinds of names.
+bool share_leaves(const CompiledModel& a, const CompiledModel& b) {
+  const auto in_b = [&](const Leaf& leaf) {
+    return std::ranges::binary_search(b.leaves, leaf.name, {}, &Leaf::name);
+  };
+  const auto shared = static_cast<std::size_t>(std::ranges::count_if(a.leaves, in_b));
+  return 2 * shared >= std::min(a.leaves.size(), b.leaves.size());
+}
+
+// Returns whether to give both the layout of A (true) or of B, in the order of preference.
+std::vector<bool> layouts_to_try(const ModelOfTree& a, const ModelOfTree& b) {
+  if (a.has_computed != b.has_computed) return {a.has_computed};
+  if (share_leaves(a.side.model, b.side.model)) return {};
+  return {true, false};
+}
+
 // Compares a tree that has computed values with one that hasn't. Rounding can't be undone, so the
-// other becomes a tree with the first one's layout. Returns nothing if it can't.
+// other becomes a tree with the first one's layout. Also serves for two that become models with
+// other names. Returns nothing if it can't.
 std::optional<SidesTogether> computed_and_other(bool computed_is_a, const DiffSide& computed,
                                                 const ModelSide& back, const DiffSide& other,
                                                 const TreeOptions& asked) {
@@ -107,13 +125,13 @@ SidesTogether two_trees(const DiffSide& a, const DiffSide& b, const DiffOptions&
   ModelOfTree other = back_of(b_tells ? a : b, knows_a && knows_b ? asked : as_told);
   ModelOfTree& left = b_tells ? other : told;
   ModelOfTree& right = b_tells ? told : other;
-  if (left.has_computed != right.has_computed) {
-    const bool is_a = left.has_computed;
-    const bool knows_other = is_a ? knows_b : knows_a;
-    auto out = computed_and_other(is_a, is_a ? a : b, (is_a ? left : right).side, is_a ? b : a,
-                                  knows_other ? asked : as_told);
-    if (out) return *std::move(out);
-  }
+  const auto in_layout = [&](bool of_a) {
+    const bool knows_other = of_a ? knows_b : knows_a;
+    return computed_and_other(of_a, of_a ? a : b, (of_a ? left : right).side, of_a ? b : a,
+                              knows_other ? asked : as_told);
+  };
+  for (const bool of_a : layouts_to_try(left, right))
+    if (auto out = in_layout(of_a)) return *std::move(out);
   SidesTogether out;
   out.through = "both are converted to Hugging Face models";
   out.a = std::move(left.side);

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 
+#include "bytes/store/store.h"
 #include "catalog/checkpoint.h"
 #include "service/source.h"
 
@@ -14,9 +15,11 @@ namespace hfshard {
 bool has_scheme_names(const Catalog& files, const MappingOptions& mapping);
 
 /// Opens a model's files whose tensors have the names of a scheme. Meta's own Llama files have
-/// those of torchtitan. Returns nothing if the names are the model's own, or if no config tells the
-/// model. Throws: not_found (a tensor of the model is missing), as compile_model.
+/// those of torchtitan. hfshard's record at `place`, or else a config, tells the model. Returns
+/// nothing if the names are the model's own, or if neither exists. Throws: not_found (a tensor of
+/// the model is missing), as compile_model.
 std::optional<OpenedSource> open_scheme_files(const std::shared_ptr<const Checkpoint>& files,
+                                              const StorePath& place,
                                               const MappingOptions& mapping);
 
 }  // namespace hfshard

@@ -422,7 +422,7 @@ OpenedSource open_source_model(const StorePath& place, const PlanOptions& option
   refuse_adapter_tensors(opened->catalog(), opened->catalog().config_text, options.mapping);
   const bool copied = !has_rules(options.mapping) && !options.mapping.include.empty();
   if (!copied) check_elements(opened->catalog());
-  if (auto out = open_scheme_files(opened, options.mapping)) return *std::move(out);
+  if (auto out = open_scheme_files(opened, place, options.mapping)) return *std::move(out);
   MappingOptions mapping = options.mapping;
   if (takes_prefix_off(mapping)) mapping.prefix.clear();
   CompiledModel model = compile_source(opened->catalog(), place, mapping);
