@@ -23,6 +23,7 @@ rename in/model.safetensors "None if 'layers.1.mlp' in n else n"
 said convert in out --to safetensors
 said convert in out --to dcp
 said convert in out --to safetensors --include '*'
+said convert in out --to safetensors --exclude 'model.layers.1.*'
 fresh
 rename in/model.safetensors "n.replace('model.norm', 'model.other')"
 said convert in out --to dcp

@@ -1,4 +1,4 @@
-# diff of two checkpoints of one model in different layouts, where one of them has computed values.
+# diff of two checkpoints of one model in different layouts, where one of them has computed values, or a part of the model.
 source "$TESTS/cli/lib.bash"
 example llama hf
 ends convert hf titan --to safetensors --scheme torchtitan
@@ -32,3 +32,12 @@ data[begin + header[name]["data_offsets"][0] + 1] ^= 0x40
 open("titan/model.safetensors", "wb").write(data)
 P
 show diff titan stacked
+echo "-- a part of the model, and a cast: the record doesn't hide them"
+ends convert hf part --layers separate --include 'model.layers.0.*'
+show diff hf part | tail -n +3 | head -4
+ends convert hf rest --layers separate --exclude 'model.layers.0.*'
+show diff hf rest | tail -n +3 | head -4
+ends convert hf cast --layers separate --cast '*decoder_norm.scale=f32'
+show diff hf cast
+ends convert hf wide --layers separate --dtype f32
+show diff hf wide | tail -n +3 | head -3

@@ -88,5 +88,14 @@ TEST(DcpMetadataWriter, ObjectsOfRanksThatDifferAreNamed) {
   EXPECT_EQ(error.file(), dir / "__0_0.distcp");
 }
 
+TEST(DcpWriting, OnlyNamesOfItsOwnFilesAreItsOwn) {
+  for (const std::string name : {".metadata", "__00000_0.distcp", "__0_0.distcp"})
+    EXPECT_TRUE(is_written_name(name)) << name;
+  for (const std::string name :
+       {"__00000_1.distcp", "__00000_0xdistcp", "__12345678901", "__0_0.distcp.tmp", "__0.distcp",
+        "___0.distcp", "__a_0.distcp", "x__0_0.distcp", "__", "metadata"})
+    EXPECT_FALSE(is_written_name(name)) << name;
+}
+
 }  // namespace
 }  // namespace hfshard::format::dcp
