@@ -286,4 +286,18 @@ Completeness check_complete_tree(Catalog tree, std::string config_text,
           kTakeAll));
 }
 
+bool is_complete(Catalog tree, std::string config_text, const MappingOptions& mapping) {
+  tree.config_text = std::move(config_text);
+  MappingOptions options;
+  options.files = mapping.files;
+  options.scheme = "hf";
+  try {
+    check_complete(tree, options);
+    return true;
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::internal) throw;
+    return false;
+  }
+}
+
 }  // namespace hfshard

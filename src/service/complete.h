@@ -40,4 +40,8 @@ Completeness check_complete(const Catalog& catalog, const MappingOptions& mappin
 Completeness check_complete_tree(Catalog tree, std::string config_text,
                                  const MappingOptions& mapping);
 
+/// Returns whether a tree has every tensor that the files of a config's model have. Rules can
+/// accept several kinds of names, depending on which tensors exist.
+bool is_complete(Catalog tree, std::string config_text, const MappingOptions& mapping);
+
 }  // namespace hfshard

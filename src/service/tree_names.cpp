@@ -453,7 +453,7 @@ bool has_names_of_files(const Catalog& tree, const TreeOptions& asked,
     std::size_t& most = naming.files ? files : others;
     most = std::max(most, count_stored(tree, naming));
   }
-  return files > others;
+  return files + others > 0 ? files > others : is_complete(tree, *asked.config_text, mapping);
 }
 
 void refuse_missing(const Catalog& tree, const TreeOptions& asked, const MappingOptions& mapping) {
