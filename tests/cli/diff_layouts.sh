@@ -41,3 +41,8 @@ ends convert hf cast --layers separate --cast '*decoder_norm.scale=f32'
 show diff hf cast
 ends convert hf wide --layers separate --dtype f32
 show diff hf wide | tail -n +3 | head -3
+echo "-- names of a text-only model, which its family's rules find by its tensors, in a tree without a record"
+ends convert "$TESTS/oracle/qwen3.5-text" text --scheme hf
+rm text/0/hfshard.json
+ends convert text back --to safetensors --config "$TESTS/oracle/qwen3.5-text"
+ends diff back "$TESTS/oracle/qwen3.5-text"
