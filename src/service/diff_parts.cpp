@@ -56,6 +56,12 @@ std::uint64_t shared_names(const Catalog& a, const Catalog& b) {
       a.tensors, [&](const TensorInfo& info) { return b.find(info.name).has_value(); }));
 }
 
+std::size_t shared_leaves(const CompiledModel& a, const CompiledModel& b) {
+  return static_cast<std::size_t>(std::ranges::count_if(a.leaves, [&](const Leaf& leaf) {
+    return std::ranges::binary_search(b.leaves, leaf.name, {}, &Leaf::name);
+  }));
+}
+
 std::optional<MappingOptions> known_mapping(const DiffSide& tree) {
   auto out = recorded_mapping(tree.place);
   if (!out) return out;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -26,6 +27,8 @@ std::optional<CompiledModel> decoded_names(const Catalog& catalog, const Catalog
 
 /// Returns how many names two checkpoints share.
 std::uint64_t shared_names(const Catalog& a, const Catalog& b);
+/// Returns how many leaves' names two compiled models share.
+std::size_t shared_leaves(const CompiledModel& a, const CompiledModel& b);
 
 /// Returns the recorded mapping that made a tree. It omits options that only choose dtypes or
 /// tensors, since those make real differences.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -320,10 +319,9 @@ bool may_differ_in_layout(const DiffSide& a, const DiffSide& b) {
 }
 
 std::size_t only_in_one(const SidesTogether& sides) {
-  std::vector<Leaf> out;
-  std::ranges::set_symmetric_difference(sides.a.model.leaves, sides.b.model.leaves,
-                                        std::back_inserter(out), {}, &Leaf::name, &Leaf::name);
-  return out.size();
+  const CompiledModel& a = sides.a.model;
+  const CompiledModel& b = sides.b.model;
+  return a.leaves.size() + b.leaves.size() - 2 * shared_leaves(a, b);
 }
 
 // Does the same as as_models if fewer arrays are then in one checkpoint only.

@@ -1,7 +1,6 @@
 #include "service/diff_trees.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -69,11 +68,7 @@ void add_tree_notes(const ModelSide& side, const DiffSide& tree, std::string_vie
 
 // Returns whether two models share most names. A family's files can have two kinds of names.
 bool share_leaves(const CompiledModel& a, const CompiledModel& b) {
-  const auto in_b = [&](const Leaf& leaf) {
-    return std::ranges::binary_search(b.leaves, leaf.name, {}, &Leaf::name);
-  };
-  const auto shared = static_cast<std::size_t>(std::ranges::count_if(a.leaves, in_b));
-  return 2 * shared >= std::min(a.leaves.size(), b.leaves.size());
+  return 2 * shared_leaves(a, b) >= std::min(a.leaves.size(), b.leaves.size());
 }
 
 // Returns whether to give both the layout of A (true) or of B, in the order of preference.
