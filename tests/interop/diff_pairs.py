@@ -103,7 +103,7 @@ def main():
     parser.add_argument("--hfshard", required=True)
     parser.add_argument("names", nargs="*", help="directories of tests/oracle (all if you name none)")
     options = parser.parse_args()
-    names = options.names or sorted(name for name in os.listdir(interop.ORACLE) if os.path.exists(os.path.join(interop.ORACLE, name, "expected.json")))
+    names = options.names or oracle_dirs.oracle_names()
     with tempfile.TemporaryDirectory(prefix="hfshard-interop-") as folder:
         tool = interop.Program(options.hfshard, folder)
         for name in names:

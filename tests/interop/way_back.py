@@ -229,8 +229,7 @@ def main():
     options = parser.parse_args()
     interop.use_peer_python()
     interop.import_peers()
-    names = options.oracles or sorted(
-        name for name in os.listdir(interop.ORACLE) if os.path.exists(os.path.join(interop.ORACLE, name, "expected.json")))
+    names = options.oracles or oracle_dirs.oracle_names()
     with tempfile.TemporaryDirectory() as folder:
         tool = interop.Program(options.hfshard, folder)
         small_slab(tool)
