@@ -193,57 +193,73 @@ std::string lacking_layers(const Catalog& catalog, const NameCheck& check,
   return missing_layers(wanted, missing);
 }
 
-// Works like check_complete, whatever --include selects.
-Completeness compare_names(const Catalog& catalog, const MappingOptions& mapping) {
-  Completeness out;
+// What a check found, and which tensors of the model are missing.
+struct Compared {
+  Completeness found;
+  NameCheck check;
+  std::vector<CheckFinding> lacking;
+};
+
+// Compares names with a config, whatever --include selects. Throws: bad_input (another shape).
+Compared compare_names(const Catalog& catalog, const MappingOptions& mapping) {
+  Compared made;
+  Completeness& out = made.found;
   if (catalog.config_text.empty()) {
     out.unchecked = "without a config.json, hfshard can't tell which tensors the model has";
-    return out;
+    return made;
   }
   const Json config = parse_json(catalog.config_text, config_path(catalog.location));
   const std::optional<FamilyFile> family = find_family(config, mapping.files);
   if (!family) {
     out.is_unknown = true;
-    return out;
+    return made;
   }
   const MappingTable table = load_table(*family);
   bool is_known = false;
-  const auto check = check_as_known(table, catalog, mapping, is_known, out.unchecked);
-  if (!check) return out;
+  auto check = check_as_known(table, catalog, mapping, is_known, out.unchecked);
+  if (!check) return made;
   const std::string why = std::exchange(out.unchecked, {});
   out.family = check->family;
-  const std::vector<CheckFinding> lacking = take_others(*check, mapping, has_no_head(config), out);
-  const std::size_t missing = lacking.size();
-  const CheckFinding* first = lacking.empty() ? nullptr : &lacking.front();
+  std::vector<CheckFinding> lacking = take_others(*check, mapping, has_no_head(config), out);
   if (const UndecodedMethod* method = undecoded_among(out.others)) {
     out.others.clear();  // codes aren't tensors of the model
     out.unchecked = words_of(*method);
-    return out;
+    return made;
   }
   if (!is_known) {
     std::erase_if(out.others,
                   [&](const std::string& name) { return is_bias_of_config(config, name); });
-    out.doubt = doubt_of(*check, missing, first, std::exchange(out.others, {}));
+    out.doubt = doubt_of(*check, lacking.size(), lacking.empty() ? nullptr : &lacking.front(),
+                         std::exchange(out.others, {}));
     if (out.doubt.empty()) {
       out.compared =
           fmt::format("names and shapes are those of {} models; hfshard checked nothing else: {}",
                       check->family, why);
     }
-    return out;
+    return made;
   }
   out.doubt = doubt_of_dropped(*check);
-  if (missing == 0) return out;
-  const std::string layers = lacking_layers(catalog, *check, lacking);
+  made.check = *std::move(check);
+  made.lacking = std::move(lacking);
+  return made;
+}
+
+// Works like check_complete, whatever --include selects.
+Completeness check_all(const Catalog& catalog, const MappingOptions& mapping) {
+  Compared made = compare_names(catalog, mapping);
+  const std::size_t missing = made.lacking.size();
+  if (missing == 0) return std::move(made.found);
+  const std::vector<std::string>& others = made.found.others;
+  const std::string layers = lacking_layers(catalog, made.check, made.lacking);
   throw Error(ErrorCode::not_found,
               missing == 1 ? std::string("the source lacks a tensor of the model")
                            : fmt::format("the source lacks {} tensors of the model", missing))
       .in_file(catalog.location)
-      .in_tensor(first->tensor)
-      .by_rule(first->rule)
+      .in_tensor(made.lacking.front().tensor)
+      .by_rule(made.lacking.front().rule)
       .hint(fmt::format("config.json expects {}{}{}; {}", missing == 1 ? "it" : "them",
-                        out.others.empty()
-                            ? std::string()
-                            : "; no rule has " + quoted_list(out.others, kShownNames),
+                        others.empty() ? std::string()
+                                       : "; no rule has " + quoted_list(others, kShownNames),
                         layers.empty() ? "" : "; " + layers, kTakeAll));
 }
 
@@ -251,10 +267,10 @@ Completeness compare_names(const Catalog& catalog, const MappingOptions& mapping
 
 Completeness check_complete(const Catalog& catalog, const MappingOptions& mapping) {
   if (mapping.num_layers) return {};
-  if (mapping.include.empty()) return compare_names(catalog, mapping);
+  if (mapping.include.empty()) return check_all(catalog, mapping);
   Completeness out;
   try {
-    out.doubt = compare_names(catalog, mapping).doubt;
+    out.doubt = check_all(catalog, mapping).doubt;
   } catch (const Error& error) {
     const std::string tensor = quote(error.tensor());
     out.doubt = "the output may not be a whole model: " +
@@ -286,17 +302,17 @@ Completeness check_complete_tree(Catalog tree, std::string config_text,
           kTakeAll));
 }
 
-bool is_complete(Catalog tree, std::string config_text, const MappingOptions& mapping) {
+std::optional<std::size_t> count_lacking(Catalog tree, std::string config_text,
+                                         const MappingOptions& mapping) {
   tree.config_text = std::move(config_text);
   MappingOptions options;
   options.files = mapping.files;
   options.scheme = "hf";
   try {
-    check_complete(tree, options);
-    return true;
-  } catch (const Error& error) {
+    return compare_names(tree, options).lacking.size();
+  } catch (const Error& error) {  // another shape, or codes
     if (error.code() == ErrorCode::internal) throw;
-    return false;
+    return std::nullopt;
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,8 +41,10 @@ Completeness check_complete(const Catalog& catalog, const MappingOptions& mappin
 Completeness check_complete_tree(Catalog tree, std::string config_text,
                                  const MappingOptions& mapping);
 
-/// Returns whether a tree has every tensor that the files of a config's model have. Rules can
-/// accept several kinds of names, depending on which tensors exist.
-bool is_complete(Catalog tree, std::string config_text, const MappingOptions& mapping);
+/// Returns how many tensors a tree lacks of those that the files of a config's model have, or
+/// nothing if it has others. Rules can accept several kinds of names, depending on which tensors
+/// exist.
+std::optional<std::size_t> count_lacking(Catalog tree, std::string config_text,
+                                         const MappingOptions& mapping);
 
 }  // namespace hfshard

@@ -453,7 +453,8 @@ bool has_names_of_files(const Catalog& tree, const TreeOptions& asked,
     std::size_t& most = naming.files ? files : others;
     most = std::max(most, count_stored(tree, naming));
   }
-  return files + others > 0 ? files > others : is_complete(tree, *asked.config_text, mapping);
+  return files + others > 0 ? files > others
+                            : count_lacking(tree, *asked.config_text, mapping) == 0;
 }
 
 void refuse_missing(const Catalog& tree, const TreeOptions& asked, const MappingOptions& mapping) {
@@ -472,6 +473,8 @@ void refuse_missing(const Catalog& tree, const TreeOptions& asked, const Mapping
   Names missing = best->names;
   std::erase_if(missing, [&](const std::string& name) { return tree.find(name).has_value(); });
   if (missing.empty()) return;
+  const auto as_files = count_lacking(tree, *asked.config_text, mapping);
+  if (as_files && *as_files < missing.size()) return;  // a release's names that no naming has
   refuse_missing(tree, *best, missing);
 }
 

@@ -39,3 +39,12 @@ said convert tree out --config vl
 echo "-- files"
 lacking in dcp model.norm.weight --scheme hf
 said convert tree out --to safetensors --config in
+echo "-- names of two releases"
+cp -r "$TESTS/oracle/deepseek4" v4
+rm -rf tree
+"$HFSHARD" convert v4 tree --to dcp --scheme hf --quiet
+rm tree/hfshard.json
+said convert tree out --to safetensors --config v4
+"$HFSHARD" diff out v4 --quiet && echo equal
+lacking v4 dcp head.weight --scheme hf
+said convert tree out --to safetensors --config v4
