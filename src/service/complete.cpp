@@ -193,7 +193,7 @@ std::string lacking_layers(const Catalog& catalog, const NameCheck& check,
   return missing_layers(wanted, missing);
 }
 
-// What a check found, and which tensors of the model are missing.
+// A check of names, and the tensors of the model that are missing.
 struct Compared {
   Completeness found;
   NameCheck check;
@@ -257,10 +257,10 @@ Completeness check_all(const Catalog& catalog, const MappingOptions& mapping) {
       .in_file(catalog.location)
       .in_tensor(made.lacking.front().tensor)
       .by_rule(made.lacking.front().rule)
-      .hint(fmt::format("config.json expects {}{}{}; {}", missing == 1 ? "it" : "them",
-                        others.empty() ? std::string()
-                                       : "; no rule has " + quoted_list(others, kShownNames),
-                        layers.empty() ? "" : "; " + layers, kTakeAll));
+      .hint(fmt::format(
+          "config.json expects {}{}{}; {}", missing == 1 ? "it" : "them",
+          others.empty() ? std::string() : "; no rule has " + quoted_list(others, kShownNames),
+          layers.empty() ? "" : "; " + layers, kTakeAll));
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "mapping/tables/table.h"
 #include "plan/compile/steps.h"
 #include "service/example.h"
+#include "service/recorded_model.h"
 
 #include "hfshard/error.h"
 
@@ -359,11 +360,7 @@ std::vector<Naming> namings_of(const std::string& config_text, const std::string
 }
 
 std::string without_codes(const std::string& config_text, const std::string& name) {
-  constexpr const char* kCodes = "quantization_config";
-  Json config = parse_json(config_text, name);
-  config.object().erase(kCodes);
-  if (config.find("text_config") != nullptr) config["text_config"].object().erase(kCodes);
-  return dump_json_pretty(config);
+  return dump_json_pretty(without_quantization(parse_json(config_text, name)));
 }
 
 std::optional<CompiledModel> compile_from_dialect(const Catalog& tree,
@@ -391,6 +388,34 @@ std::size_t count_found(const Catalog& tree, const CompiledModel& model) {
       model.leaves, [&](const Leaf& leaf) { return tree.find(leaf.name).has_value(); }));
 }
 
+// Returns whether a tree has arrays below the scheme's keys that the model lacks.
+bool has_others(const Catalog& tree, const MappingTable& table, const CompiledModel& model) {
+  const std::string head = table.scheme_or_main(model.scheme).head();
+  const auto below = std::ranges::count_if(
+      tree.tensors, [&](const TensorInfo& info) { return info.name.starts_with(head); });
+  return static_cast<std::size_t>(below) > model.leaves.size();
+}
+
+// Adds the parts that --with would have named, if a tree has all of their leaves.
+void add_parts(const FamilyFile& family, const Json& config, const Catalog& tree,
+               MappingOptions options, Described& out) {
+  const MappingTable table = load_table(family);
+  for (const std::string& part : open_parts(table, options.options)) {
+    if (!has_others(tree, table, out.model)) return;
+    MappingOptions more = options;
+    more.options[part] = "true";
+    try {
+      Described made = describe_in(family, config, out.catalog.config_text, more, /*was=*/nullptr);
+      if (made.model.leaves.size() <= out.model.leaves.size() || !has_all(tree, made.model))
+        continue;
+      out = std::move(made);
+      options = std::move(more);
+    } catch (const Error& error) {  // this model doesn't have the part
+      if (error.code() == ErrorCode::internal) throw;
+    }
+  }
+}
+
 }  // namespace
 
 Described describe_model(const Catalog& tree, const std::string& config_text,
@@ -410,7 +435,10 @@ Described describe_model(const Catalog& tree, const std::string& config_text,
     try {
       Described out = describe_in(family, config, config_text, options, was);
       if (has_all(tree, out.model)) {
-        if (was == nullptr) take_wide(family, tree, out);
+        if (was == nullptr) {
+          add_parts(family, config, tree, options, out);
+          take_wide(family, tree, out);
+        }
         return out;
       }
       const std::size_t found = count_found(tree, out.model);
@@ -425,6 +453,14 @@ Described describe_model(const Catalog& tree, const std::string& config_text,
   }
   if (!best) throw Error(*refused);
   return *std::move(best);
+}
+
+Described describe_numbers(const Catalog& tree, std::string& config_text,
+                           const std::string& config_name, const MappingOptions& mapping) {
+  Described out = describe_model(tree, config_text, config_name, mapping);
+  if (!was_coded(out.model)) return out;
+  config_text = without_codes(config_text, config_name);
+  return describe_model(tree, config_text, config_name, mapping);
 }
 
 }  // namespace hfshard

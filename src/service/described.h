@@ -27,6 +27,11 @@ Described describe_model(const Catalog& tree, const std::string& config_text,
                          const std::string& config_name, MappingOptions mapping,
                          const Model* was = nullptr);
 
+/// Does the same for a tree that has numbers where the model had codes. Then leaves
+/// quantization_config out of `config_text`.
+Described describe_numbers(const Catalog& tree, std::string& config_text,
+                           const std::string& config_name, const MappingOptions& mapping);
+
 /// Tensor names that a checkpoint of the config's model can have.
 struct Naming {
   std::string head;  ///< optional keys above the names, ending in a dot

@@ -47,9 +47,29 @@ class NearestTree {
     const std::vector<Bindings::Options> forms = forms_of(scheme);
     return std::any_of(forms.begin(), forms.end(), [&](const Bindings::Options& form) {
       mapping.options = form;
-      return look(mapping);
+      if (!look(mapping)) return false;
+      look_at_parts(mapping);
+      return true;
     });
   }
+
+  CompiledModel take() && {
+    if (!best_) throw Error(*refused_);
+    return *std::move(best_);
+  }
+
+ private:
+  // Adds the parts that --with would have named, if the tree has all of their leaves.
+  void look_at_parts(MappingOptions mapping) {
+    const std::optional<MappingTable> table = table_of_model();
+    if (!table || most_ == tree_.catalog().tensors.size()) return;
+    for (const std::string& part : open_parts(*table, mapping.options)) {
+      MappingOptions more = mapping;
+      more.options[part] = "true";
+      if (look(more)) mapping = std::move(more);
+    }
+  }
+
   bool look(MappingOptions mapping) {
     mapping.flat_names = true;
     try {
@@ -68,21 +88,19 @@ class NearestTree {
     }
   }
 
-  CompiledModel take() && {
-    if (!best_) throw Error(*refused_);
-    return *std::move(best_);
-  }
-
- private:
-  // Returns the forms in which a tree of the model can have been made in a scheme.
-  std::vector<Bindings::Options> forms_of(const std::string& scheme) const {
+  std::optional<MappingTable> table_of_model() const {
     const std::string& text =
         options_.config_text ? *options_.config_text : model_.catalog().config_text;
     const FamilyFile* family =
         text.empty() ? nullptr : find_family(parse_json(text, "config.json"));
-    if (family == nullptr) return {{}};
-    const MappingTable table = load_table(*family);
-    const Scheme* known = table.scheme(scheme);
+    if (family == nullptr) return std::nullopt;
+    return load_table(*family);
+  }
+
+  // Returns the forms in which a tree of the model can have been made in a scheme.
+  std::vector<Bindings::Options> forms_of(const std::string& scheme) const {
+    const std::optional<MappingTable> table = table_of_model();
+    const Scheme* known = table ? table->scheme(scheme) : nullptr;
     return known == nullptr ? std::vector<Bindings::Options>{{}} : for_each_form(*known, {});
   }
 
@@ -132,11 +150,12 @@ std::vector<MappingOptions> mappings_of_names(const Catalog& tree) {
 std::optional<ModelSide> in_layout_of(const Catalog& wanted,
                                       const std::optional<MappingOptions>& known,
                                       const DiffSide& tree, const TreeOptions& asked) {
-  for (const MappingOptions& mapping : known ? std::vector{*known} : mappings_of_names(wanted)) {
-    PlanOptions options;
-    options.tree = asked;
+  PlanOptions options;
+  options.tree = asked;
+  const auto open = [&](const MappingOptions& mapping) -> std::optional<ModelSide> {
     options.mapping = mapping;
     options.mapping.flat_names = true;
+    options.mapping.keep_dtype = true;
     try {
       OpenedSource opened = open_source_model(tree.place, options);
       if (shared_names(opened.model.leaves, wanted) == opened.model.leaves.size())
@@ -144,6 +163,22 @@ std::optional<ModelSide> in_layout_of(const Catalog& wanted,
     } catch (const Error& error) {  // the tree can't have this layout
       if (error.code() == ErrorCode::internal) throw;
     }
+    return std::nullopt;
+  };
+  if (known) return open(*known);
+  for (MappingOptions mapping : mappings_of_names(wanted)) {
+    auto out = open(mapping);
+    if (!out) continue;
+    for (const std::string_view part : kParts) {
+      if (out->model.leaves.size() == wanted.tensors.size()) break;
+      MappingOptions more = mapping;
+      more.options[std::string(part)] = "true";
+      auto made = open(more);
+      if (!made || made->model.leaves.size() <= out->model.leaves.size()) continue;
+      out = std::move(made);
+      mapping = std::move(more);
+    }
+    return out;
   }
   return std::nullopt;
 }

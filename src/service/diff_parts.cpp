@@ -13,6 +13,7 @@
 #include "service/diff_compile.h"
 #include "service/own_names.h"
 #include "service/recorded.h"
+#include "service/recorded_model.h"
 
 #include "hfshard/error.h"
 
@@ -22,6 +23,16 @@ MappingOptions names_options() {
   MappingOptions out;
   out.scheme = kNamesScheme;
   out.flat_names = true;
+  return out;
+}
+
+TreeOptions tree_options(const DiffOptions& options, const std::string& config) {
+  TreeOptions out;
+  out.config_text = options.config_text;
+  out.config_name = options.config_name;
+  if (out.config_text || config.empty()) return out;
+  out.config_text = config;
+  out.config_name = "config.json";
   return out;
 }
 
@@ -51,6 +62,40 @@ std::optional<CompiledModel> decoded_names(const Catalog& catalog, const Catalog
   return out;
 }
 
+std::string config_of_codes(const DiffSide& side, const DiffOptions& options) {
+  if (options.config_text) return *options.config_text;
+  if (!side.catalog().config_text.empty()) return side.catalog().config_text;
+  try {
+    const auto recorded = recorded_at(side.place);
+    if (recorded && !recorded->model_files.empty()) return recorded_config(*recorded);
+  } catch (const Error& error) {  // the model is no longer there, or another one
+    if (error.code() == ErrorCode::internal) throw;
+  }
+  return {};
+}
+
+void decode_like(const CompiledModel& other, std::string_view which, const std::string& config,
+                 ModelSide& side, SidesTogether& out) {
+  const std::vector<Leaf>& wanted = other.leaves;
+  const auto in = [](const std::vector<Leaf>& leaves) {
+    return [&](const Leaf& leaf) {
+      return std::ranges::binary_search(leaves, leaf.name, {}, &Leaf::name);
+    };
+  };
+  if (std::ranges::all_of(side.model.leaves, in(wanted))) return;
+  Catalog codes = side.checkpoint->catalog();
+  codes.config_text = config;
+  std::optional<CompiledModel> decoded;
+  try {
+    decoded = decoded_names(codes, tensors_of({wanted.begin(), wanted.end()}, {}, codes));
+  } catch (const Error& error) {  // codes that can't be decoded are compared as they are
+    if (error.code() == ErrorCode::internal) throw;
+  }
+  if (!decoded || !was_coded(*decoded) || !std::ranges::all_of(wanted, in(decoded->leaves))) return;
+  side.model = *std::move(decoded);
+  out.notes.push_back(fmt::format("{} is decoded", which));
+}
+
 std::uint64_t shared_names(const Catalog& a, const Catalog& b) {
   return static_cast<std::uint64_t>(std::ranges::count_if(
       a.tensors, [&](const TensorInfo& info) { return b.find(info.name).has_value(); }));
@@ -60,6 +105,10 @@ std::size_t shared_leaves(const CompiledModel& a, const CompiledModel& b) {
   return static_cast<std::size_t>(std::ranges::count_if(a.leaves, [&](const Leaf& leaf) {
     return std::ranges::binary_search(b.leaves, leaf.name, {}, &Leaf::name);
   }));
+}
+
+bool each_has_own(const CompiledModel& a, const CompiledModel& b) {
+  return shared_leaves(a, b) < std::min(a.leaves.size(), b.leaves.size());
 }
 
 std::optional<MappingOptions> known_mapping(const DiffSide& tree) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -12,12 +13,17 @@
 #include "plan/compile/pair.h"
 #include "service/diff_sides.h"
 
+#include "hfshard/convert.h"
+#include "hfshard/diff.h"
 #include "hfshard/mapping.h"
 
 namespace hfshard {
 
 /// Returns the options that keep a tree's own names.
 MappingOptions names_options();
+/// Returns the options with which a tree is opened: the config of --config, or else this one, if
+/// it isn't empty.
+TreeOptions tree_options(const DiffOptions& options, const std::string& config);
 /// Returns a side's arrays under their own names.
 ModelSide by_names(const DiffSide& side);
 
@@ -29,6 +35,8 @@ std::optional<CompiledModel> decoded_names(const Catalog& catalog, const Catalog
 std::uint64_t shared_names(const Catalog& a, const Catalog& b);
 /// Returns how many leaves' names two compiled models share.
 std::size_t shared_leaves(const CompiledModel& a, const CompiledModel& b);
+/// Returns whether each of two compiled models has leaves that the other lacks.
+bool each_has_own(const CompiledModel& a, const CompiledModel& b);
 
 /// Returns the recorded mapping that made a tree. It omits options that only choose dtypes or
 /// tensors, since those make real differences.
@@ -36,6 +44,13 @@ std::optional<MappingOptions> known_mapping(const DiffSide& tree);
 
 // In the following, `which` is the side: A or B.
 
+/// Returns the config.json that describes a checkpoint's codes: that of --config, its own, or the
+/// recorded one. Empty if it has none.
+std::string config_of_codes(const DiffSide& side, const DiffOptions& options);
+/// Decodes a side with codes if the other one has all of its decoded names, and no scales.
+/// `config`: describes the codes.
+void decode_like(const CompiledModel& other, std::string_view which, const std::string& config,
+                 ModelSide& side, SidesTogether& out);
 /// Leaves out a tree's leaves that aren't parameters, such as an optimizer's. The model has nothing
 /// to compare them with.
 void leave_out_others(const std::vector<Leaf>& parameters, std::string_view which,

@@ -32,11 +32,8 @@ namespace {
 
 bool is_quantized(const Catalog& catalog) {
   if (catalog.config_text.empty()) return false;
-  const Json config = parse_json(catalog.config_text, "config.json");
-  constexpr const char* kCodes = "quantization_config";
-  const Json* text = config.find("text_config");
-  return config.find(kCodes) != nullptr ||
-         (text != nullptr && text->is_object() && text->find(kCodes) != nullptr);
+  const Json config = parse_json(catalog.config_text, config_path(catalog.location));
+  return config.is_object() && !(without_quantization(config) == config);
 }
 
 // Counts arrays that a checkpoint has with the same names and shapes.
@@ -58,11 +55,9 @@ bool share_names(const Catalog& a, const Catalog& b) {
 // or the model below a key.
 DiffSide with_scheme_names(const DiffSide& tree, const DiffSide& model,
                            const DiffOptions& options) {
-  TreeOptions asked;
-  asked.config_text = options.config_text.value_or(model.catalog().config_text);
-  asked.config_name = options.config_text ? options.config_name : "config.json";
+  const TreeOptions asked = tree_options(options, model.catalog().config_text);
   DiffSide out = tree;
-  if (asked.config_text->empty()) return out;
+  if (!asked.config_text) return out;
   try {
     out.checkpoint = with_model_names(tree.checkpoint, asked, {});
   } catch (const Error& error) {  // the arrays are compared by their own names
@@ -108,6 +103,7 @@ SidesTogether model_and_tree(const DiffSide& a, const DiffSide& b, bool model_is
   if (shared_names(made.leaves, tree.catalog()) == 0)
     out.notes.push_back(fmt::format("{} has no name that {} has in any scheme", other, which));
   note_drops(made, model.catalog(), which, "tree", out);
+  decode_like(made, other, config_of_codes(tree, options), names, out);
   leave_out_others(made.leaves, other, names.model, out);
   out.through = fmt::format("{} is converted to the layout of {}", which, other);
   set_sides(model_is_a, {model.checkpoint, std::move(made)}, std::move(names), out);
@@ -301,9 +297,19 @@ std::optional<SidesTogether> two_kinds_of_codes(const DiffSide& a, const DiffSid
 // model. Throws: as bring_together.
 std::optional<SidesTogether> as_models(const DiffSide& a, const DiffSide& b,
                                        const DiffOptions& options) {
-  const std::string& config = (a.is_model ? a : b).catalog().config_text;
-  if (a.is_model != b.is_model && (options.config_text || !config.empty()))
-    return model_and_tree(a, b, a.is_model, known_mapping(a.is_model ? b : a), options);
+  const DiffSide& model = a.is_model ? a : b;
+  const std::string& config = model.catalog().config_text;
+  if (a.is_model != b.is_model && (options.config_text || !config.empty())) {
+    const DiffSide& tree = a.is_model ? b : a;
+    SidesTogether out = model_and_tree(a, b, a.is_model, known_mapping(tree), options);
+    const std::vector<Leaf>& leaves = (a.is_model ? out.a : out.b).model.leaves;
+    const std::uint64_t shared = shared_names(leaves, tree.catalog());
+    if (shared == std::min<std::uint64_t>(leaves.size(), tree.catalog().tensors.size())) return out;
+    const TreeOptions as_model = tree_options(options, config);
+    const TreeOptions asked = tree_options(options, {});
+    auto both = in_main_scheme(a, a.is_model ? asked : as_model, b, b.is_model ? asked : as_model);
+    return both ? std::move(both) : std::move(out);
+  }
   if (!a.is_model && !b.is_model && (can_be_model(a, options) || can_be_model(b, options)))
     return two_trees(a, b, options);
   return a.is_model && b.is_model ? two_models_if_any(a, b, options) : std::nullopt;
@@ -324,19 +330,36 @@ std::size_t only_in_one(const SidesTogether& sides) {
   return a.leaves.size() + b.leaves.size() - 2 * shared_leaves(a, b);
 }
 
-// Does the same as as_models if fewer arrays are then in one checkpoint only.
-std::optional<SidesTogether> as_models_if_closer(const DiffSide& a, const DiffSide& b,
-                                                 const DiffOptions& options) {
-  SidesTogether names;
-  names.a = by_names(a);
-  names.b = by_names(b);
+// Compares two checkpoints by their own names.
+SidesTogether as_named(const DiffSide& a, const DiffSide& b, const DiffOptions& options) {
+  SidesTogether out;
+  out.a = by_names(a);
+  out.b = by_names(b);
+  decode_like(out.b.model, "A", config_of_codes(a, options), out.a, out);
+  decode_like(out.a.model, "B", config_of_codes(b, options), out.b, out);
+  leave_out_step(a, b, "A", out.a.model, out);
+  leave_out_step(b, a, "B", out.b.model, out);
+  const bool any_tree = (!a.is_model || !b.is_model) && !a.other_item && !b.other_item;
+  if (any_tree && !share_names(a.catalog(), b.catalog())) {
+    out.notes.emplace_back(
+        "they have few names in common; pass --config DIR of their model to compare both as that "
+        "model");
+  }
+  return out;
+}
+
+// Compares two checkpoints as one model, or by their own names if fewer arrays are then in one of
+// them only.
+SidesTogether as_is_closer(const DiffSide& a, const DiffSide& b, const DiffOptions& options) {
+  std::optional<SidesTogether> models;
   try {
-    auto out = as_models(a, b, options);
-    if (out && only_in_one(*out) < only_in_one(names)) return out;
+    models = as_models(a, b, options);
   } catch (const Error& error) {  // their own names remain
     if (error.code() == ErrorCode::internal) throw;
   }
-  return std::nullopt;
+  SidesTogether names = as_named(a, b, options);
+  return models && only_in_one(*models) < only_in_one(names) ? *std::move(models)
+                                                             : std::move(names);
 }
 
 }  // namespace
@@ -346,28 +369,18 @@ SidesTogether bring_together(const DiffSide& side_a, const DiffSide& side_b,
   const DiffSide a = without_prefix(side_a, side_b);
   const DiffSide b = without_prefix(side_b, side_a);
   if (auto out = two_dialects(a, b, options)) return *std::move(out);
-  const bool are_items = a.other_item || b.other_item;
   if (a.is_model && b.is_model && is_quantized(a.catalog()) != is_quantized(b.catalog())) {
     if (auto out = two_kinds_of_codes(a, b, options)) return *std::move(out);
-  } else if (!named_alike(a, b) && !are_items) {
+  } else if (!named_alike(a, b) && !a.other_item && !b.other_item) {
     if (dialect_of(a) != dialect_of(b) || !share_names(a.catalog(), b.catalog())) {
-      if (auto out = as_models(a, b, options)) return *std::move(out);
+      auto out = as_models(a, b, options);
+      if (out && each_has_own(out->a.model, out->b.model)) return as_is_closer(a, b, options);
+      if (out) return *std::move(out);
     } else if (made_differently(a, b) || may_differ_in_layout(a, b)) {
-      if (auto out = as_models_if_closer(a, b, options)) return *std::move(out);
+      return as_is_closer(a, b, options);
     }
   }
-  SidesTogether out;
-  out.a = by_names(a);
-  out.b = by_names(b);
-  leave_out_step(a, b, "A", out.a.model, out);
-  leave_out_step(b, a, "B", out.b.model, out);
-  const bool any_tree = (!a.is_model || !b.is_model) && !are_items;
-  if (any_tree && !share_names(a.catalog(), b.catalog())) {
-    out.notes.emplace_back(
-        "they have few names in common; pass --config DIR of their model to compare both as that "
-        "model");
-  }
-  return out;
+  return as_named(a, b, options);
 }
 
 }  // namespace hfshard

@@ -39,26 +39,6 @@ ModelOfTree back_of(const DiffSide& tree, const TreeOptions& asked) {
   return out;
 }
 
-// Decodes a side with codes if the other side has all of its decoded names, and no scales.
-void decode_like(const ModelSide& other, std::string_view which, ModelSide& side,
-                 SidesTogether& out) {
-  const std::vector<Leaf>& wanted = other.model.leaves;
-  const auto in = [](const std::vector<Leaf>& leaves) {
-    return [&](const Leaf& leaf) {
-      return std::ranges::binary_search(leaves, leaf.name, {}, &Leaf::name);
-    };
-  };
-  if (std::ranges::all_of(side.model.leaves, in(wanted))) return;
-  const Catalog names = tensors_of({wanted.begin(), wanted.end()}, {}, other.checkpoint->catalog());
-  auto decoded = decoded_names(side.checkpoint->catalog(), names);
-  const bool any = decoded && std::ranges::any_of(decoded->transfers, [](const Transfer& transfer) {
-                     return transfer.decode != nullptr;
-                   });
-  if (!any || !std::ranges::all_of(wanted, in(decoded->leaves))) return;
-  side.model = *std::move(decoded);
-  out.notes.push_back(fmt::format("{} is decoded", which));
-}
-
 // Adds what was left out of a tree to the notes.
 void add_tree_notes(const ModelSide& side, const DiffSide& tree, std::string_view which,
                     std::string_view made, SidesTogether& out) {
@@ -101,22 +81,37 @@ std::optional<SidesTogether> computed_and_other(bool computed_is_a, const DiffSi
 
 }  // namespace
 
+std::optional<SidesTogether> in_main_scheme(const DiffSide& a, const TreeOptions& asked_a,
+                                            const DiffSide& b, const TreeOptions& asked_b) {
+  PlanOptions options;
+  options.mapping.flat_names = true;
+  SidesTogether out;
+  const auto add = [&](const DiffSide& side, const TreeOptions& asked, std::string_view which,
+                       ModelSide& made) {
+    options.tree = asked;
+    OpenedSource opened = open_source_model(side.place, options);
+    made = {std::move(opened.checkpoint), std::move(opened.model)};
+    add_tree_notes(made, side, which, "tree", out);
+  };
+  try {
+    add(a, asked_a, "A", out.a);
+    add(b, asked_b, "B", out.b);
+  } catch (const Error& error) {  // the scheme doesn't have the model, or a tensor is missing
+    if (error.code() == ErrorCode::internal) throw;
+    return std::nullopt;
+  }
+  if (each_has_own(out.a.model, out.b.model)) return std::nullopt;
+  out.through = fmt::format("both are converted to scheme {}", options.mapping.scheme);
+  return out;
+}
+
 SidesTogether two_trees(const DiffSide& a, const DiffSide& b, const DiffOptions& options) {
-  TreeOptions asked;
-  asked.config_text = options.config_text;
-  asked.config_name = options.config_name;
+  const TreeOptions asked = tree_options(options, {});
   const bool knows_a = recorded_mapping(a.place).has_value();
   const bool knows_b = recorded_mapping(b.place).has_value();
-  const auto of_other = [&](const ModelOfTree& other) {
-    TreeOptions same = asked;
-    if (same.config_text) return same;
-    same.config_text = other.side.checkpoint->catalog().config_text;
-    same.config_name = "config.json";
-    return same;
-  };
   const bool b_tells = !knows_a && knows_b;
   ModelOfTree told = back_of(b_tells ? b : a, asked);
-  const TreeOptions as_told = of_other(told);
+  const TreeOptions as_told = tree_options(options, told.side.checkpoint->catalog().config_text);
   ModelOfTree other = back_of(b_tells ? a : b, knows_a && knows_b ? asked : as_told);
   ModelOfTree& left = b_tells ? other : told;
   ModelOfTree& right = b_tells ? told : other;
@@ -127,12 +122,16 @@ SidesTogether two_trees(const DiffSide& a, const DiffSide& b, const DiffOptions&
   };
   for (const bool of_a : layouts_to_try(left, right))
     if (auto out = in_layout(of_a)) return *std::move(out);
+  if (each_has_own(left.side.model, right.side.model)) {
+    auto out = in_main_scheme(a, knows_a ? asked : as_told, b, knows_b ? asked : as_told);
+    if (out) return *std::move(out);
+  }
   SidesTogether out;
   out.through = "both are converted to Hugging Face models";
   out.a = std::move(left.side);
   out.b = std::move(right.side);
-  decode_like(out.b, "A", out.a, out);
-  decode_like(out.a, "B", out.b, out);
+  decode_like(out.b.model, "A", config_of_codes(a, options), out.a, out);
+  decode_like(out.a.model, "B", config_of_codes(b, options), out.b, out);
   add_tree_notes(out.a, a, "A", "model", out);
   add_tree_notes(out.b, b, "B", "model", out);
   return out;

@@ -24,7 +24,10 @@ CompiledModel compile_onward(const CompiledModel& back, std::string config, cons
       tensors_of({back.leaves.begin(), back.leaves.end()}, std::move(config), source);
   MappingOptions onward = mapping;
   onward.drop.clear();  // its globs match the source's names
-  return compile_through(back, compile_model(tensors, onward), source, mapping.drop);
+  CompiledModel out = compile_through(back, compile_model(tensors, onward), source, mapping.drop);
+  const bool other = !source.config_text.empty() && tensors.config_text != source.config_text;
+  if (out.config_text.empty() && other) out.config_text = tensors.config_text;
+  return out;
 }
 
 }  // namespace hfshard

@@ -75,8 +75,8 @@ OpenedSource by_names(const std::shared_ptr<const Checkpoint>& files,
   OpenedSource out;
   out.checkpoint = with_model_names(files, asked, mapping);
   const Catalog& tensors = out.checkpoint->catalog();
-  const std::string config = config_as_asked(*asked.config_text, asked.config_name, mapping);
-  const Described described = describe_model(tensors, config, asked.config_name, mapping);
+  std::string config = config_as_asked(*asked.config_text, asked.config_name, mapping);
+  const Described described = describe_numbers(tensors, config, asked.config_name, mapping);
   check_vocabulary(tensors, described, config, asked.config_name, mapping);
   if (mapping.include.empty() && !has_all(tensors, described.model))
     refuse_missing(tensors, asked, mapping);

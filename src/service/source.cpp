@@ -129,23 +129,18 @@ CompiledModel compile_as_it_is(TreeSource& tree, const StorePath& place, const P
 CompiledModel compile_by_config(TreeSource& tree, std::optional<Described> described,
                                 const PlanOptions& options) {
   const TreeOptions& asked = options.tree;
-  std::string config = config_as_asked(*asked.config_text, asked.config_name, options.mapping);
-  const auto describe = [&] {
-    return describe_model(tree.catalog(), config, asked.config_name, options.mapping);
-  };
-  if (!described) described = describe();
-  const bool coded = was_coded(described->model);
-  if (coded) {  // the tree has numbers where the model had codes
-    config = without_codes(config, asked.config_name);
-    described = describe();
-  }
+  const std::string stated =
+      config_as_asked(*asked.config_text, asked.config_name, options.mapping);
+  std::string config = stated;
+  if (!described || was_coded(described->model))
+    described = describe_numbers(tree.catalog(), config, asked.config_name, options.mapping);
   check_vocabulary(tree.catalog(), *described, config, asked.config_name, options.mapping);
   if (!has_all(tree.catalog(), described->model))
     refuse_missing(tree.catalog(), asked, options.mapping);
   tree.carry(asked);
   CompiledModel model =
       compile_inverse(described->model, described->catalog, tree.catalog(), options.mapping);
-  if (coded) model.config_text = config;
+  if (config != stated) model.config_text = config;
   return model;
 }
 

@@ -36,16 +36,6 @@ Catalog configured(Catalog catalog, const TreeOptions& asked) {
   return catalog;
 }
 
-// Returns whether any codes stay as stored.
-bool keeps_codes(const CompiledModel& model, const Catalog& catalog) {
-  return std::ranges::any_of(model.transfers, [&](const Transfer& transfer) {
-    return transfer.decode == nullptr &&
-           std::ranges::any_of(transfer.sources, [&](std::uint32_t source) {
-             return holds_codes(catalog.tensors[source]);
-           });
-  });
-}
-
 // The same files and tensors with another catalog.
 class ConfiguredFiles final : public Checkpoint {
  public:
@@ -89,6 +79,15 @@ std::shared_ptr<const Checkpoint> with_config(std::shared_ptr<const Checkpoint> 
                                       parse_json(*asked.config_text, asked.config_name))
     return files;
   return std::make_shared<ConfiguredFiles>(std::move(files), configured(own, asked));
+}
+
+bool keeps_codes(const CompiledModel& model, const Catalog& catalog) {
+  return std::ranges::any_of(model.transfers, [&](const Transfer& transfer) {
+    return transfer.decode == nullptr &&
+           std::ranges::any_of(transfer.sources, [&](std::uint32_t source) {
+             return holds_codes(catalog.tensors[source]);
+           });
+  });
 }
 
 std::shared_ptr<const Checkpoint> with_files_of_codes(std::shared_ptr<const Checkpoint> files,

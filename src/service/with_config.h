@@ -17,6 +17,8 @@ std::shared_ptr<const Checkpoint> with_config(std::shared_ptr<const Checkpoint> 
 
 /// Returns a part of a model without its config and tokenizer, which belong to the whole.
 std::shared_ptr<const Checkpoint> without_side_files(std::shared_ptr<const Checkpoint> files);
+/// Returns whether any codes stay as stored in a model that was compiled from this catalog.
+bool keeps_codes(const CompiledModel& model, const Catalog& catalog);
 /// Leaves out the side files that describe codes, if the model doesn't keep codes. Adds a note.
 std::shared_ptr<const Checkpoint> with_files_of_codes(std::shared_ptr<const Checkpoint> files,
                                                       CompiledModel& model);

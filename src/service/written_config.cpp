@@ -10,7 +10,11 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "mapping/tables/mtp_layers.h"
+#include "plan/compile/steps.h"
+#include "service/recorded_model.h"
+#include "service/with_config.h"
 
 #include "hfshard/error.h"
 
@@ -156,6 +160,14 @@ std::string config_as_asked(const std::string& text, const std::string& name,
 void write_untied(const MappingOptions& mapping, const Catalog& source, CompiledModel& model) {
   if (!mapping.untie) return;
   model.config_text = config_as_asked(text_of(source, model), source.location, mapping);
+}
+
+void write_without_codes(const Catalog& source, CompiledModel& model) {
+  const std::string& text = text_of(source, model);
+  if (text.empty() || !was_coded(model) || keeps_codes(model, source)) return;
+  const Json config = parse_json(text, config_path(source.location));
+  const Json stated = without_quantization(config);
+  if (!(stated == config)) model.config_text = dump_json_pretty(stated);
 }
 
 void count_no_mtp(const Catalog& tree, CompiledModel& model) {

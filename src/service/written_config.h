@@ -25,6 +25,10 @@ void write_untied(const MappingOptions& mapping, const Catalog& source, Compiled
 /// without a dtype.
 void write_dtype(const Catalog& source, std::optional<DType> asked, CompiledModel& model);
 
+/// Leaves quantization_config out of a model's config if tensors were decoded and no codes are
+/// left. A loader would look for the codes. `source`: as above.
+void write_without_codes(const Catalog& source, CompiledModel& model);
+
 /// Sets the number of multi-token prediction layers in the config to 0 if the model lacks their
 /// tensors. Programs that predict with these layers look for the tensors.
 void count_no_mtp(const Catalog& tree, CompiledModel& model);

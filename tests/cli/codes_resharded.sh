@@ -53,3 +53,25 @@ python3 "$TESTS/cli/make_quantized.py" in blocks "$blocks"
 "$HFSHARD" convert in model -q 2>/dev/null
 show diff tree model
 ends diff model tree
+echo "-- a directory with a scheme's names, whose codes were decoded, and its way back by names"
+quantized() { grep -q quantization_config "$1/config.json" && echo "$1: quantization_config" || echo "$1: not quantized"; }
+cp -r "$TESTS/oracle/gpt-oss-mxfp4" coded
+for scheme in torchtitan maxtext; do
+  rm -rf named back
+  ends convert coded named --to safetensors --scheme $scheme
+  quantized named
+  rm named/hfshard.json
+  cp coded/config.json named
+  ends convert named back --to safetensors
+  quantized back
+  ends diff back coded
+  "$HFSHARD" inspect back | grep -oE 'layers\.0\.mlp\.experts\.\w+'
+done
+ends convert coded dcp --to dcp --scheme torchtitan
+quantized dcp
+ends convert coded orbax
+quantized orbax/0/hf
+ends convert coded same --to safetensors --scheme hf
+quantized same
+ends convert coded kept --dialect modules --to dcp
+quantized kept

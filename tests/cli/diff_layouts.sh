@@ -46,3 +46,39 @@ ends convert "$TESTS/oracle/qwen3.5-text" text --scheme hf
 rm text/0/hfshard.json
 ends convert text back --to safetensors --config "$TESTS/oracle/qwen3.5-text"
 ends diff back "$TESTS/oracle/qwen3.5-text"
+echo "-- its experts in one tensor, as transformers saves them, and one by one"
+cp -r "$TESTS/oracle/qwen3.5-text" by_one
+ends convert by_one fused --to dcp --dialect modules
+rm fused/hfshard.json
+show diff fused text --config by_one
+show diff text fused --config by_one
+ends convert by_one files --to safetensors --dialect modules
+rm files/hfshard.json
+show diff files text --config by_one
+show diff text files
+python3 - <<'P'
+import json
+data = bytearray(open("files/model.safetensors", "rb").read())
+begin = 8 + int.from_bytes(data[:8], "little")
+header = json.loads(data[8:begin])
+name = next(each for each in header if each.endswith("gate_up_proj"))
+data[begin + header[name]["data_offsets"][1] - 2] ^= 0x01
+open("files/model.safetensors", "wb").write(data)
+P
+show diff files text
+echo "-- parts that --with selected, in trees without a record"
+cp -r "$TESTS/oracle/gemma3" gemma
+ends convert gemma seen --with vision
+ends convert gemma by_layer --with vision --layers separate
+ends convert gemma names --scheme hf --to dcp
+rm seen/0/hfshard.json by_layer/0/hfshard.json names/hfshard.json
+show diff seen gemma
+show diff gemma by_layer
+show diff names seen --config gemma
+ends convert seen exported --to safetensors --config gemma
+ends diff exported gemma
+cp -r "$TESTS/oracle/deepseek3-mtp" predicts
+ends convert predicts ahead --with mtp
+rm ahead/0/hfshard.json
+ends convert ahead again --to safetensors --config predicts
+show diff again predicts

@@ -136,7 +136,7 @@ def make(folder, seed, count):
         done = subprocess.run(["cmake", "--build", build_folder, "--", "-k", "0"], capture_output=True, text=True, check=False)
         if done.returncode == 0:
             break
-        wrong = set(re.findall(rf"{re.escape(tree.top)}/(src/\S+\.cpp):(\d+):\d+: error", done.stdout))
+        wrong = set(re.findall(rf"{re.escape(tree.top)}/(src/\S+\.cpp):(\d+):\d+: (?:error|note: in expansion of macro)", done.stdout))
         back = [each for each in listed if (each["file"], str(each["line"])) in wrong and each["kind"] != UNCOMPILED]
         if not back:
             sys.exit(done.stdout)

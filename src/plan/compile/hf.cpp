@@ -70,14 +70,6 @@ void check_cast(const TensorInfo& tensor, DType dtype, const Catalog& catalog) {
           "--exclude");
 }
 
-// Removes the quantization from the config.json of decoded tensors.
-void leave_out_quantization(Json& config) {
-  Json::Object& members = config.object();
-  members.erase("quantization_config");
-  const auto text = members.find("text_config");
-  if (text != members.end() && text->second.is_object()) leave_out_quantization(text->second);
-}
-
 // A tensor of codes, in the form of its values.
 struct DecodedTensor {
   std::string name;
@@ -319,7 +311,7 @@ void take_tensors(const Decoders& decoders, std::uint32_t rule, ModelBuilder& bu
         "no tensor is quantized, so quantization_config is left out of config.json");
   }
   Json stated = plain.value_or(config);
-  if (any && !decoded.codes_left()) leave_out_quantization(stated);
+  if (any && !decoded.codes_left()) stated = without_quantization(std::move(stated));
   if (!(stated == config)) model.config_text = dump_json_pretty(stated);
 }
 
