@@ -27,6 +27,8 @@ struct TreeOptions {
   /// of the number.
   std::string step_prefix;
   unsigned step_digits = 0;
+  bool direct =
+      false;  ///< a reshard writes the tree into the step, not into an item, as its source
   /// --items all: read the usual tree of a step, and copy everything else.
   bool all_items = false;
 };

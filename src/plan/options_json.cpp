@@ -27,6 +27,7 @@ void add_tree(const TreeOptions& tree, Json& out) {
   if (!tree.item_name.empty()) out["item"] = tree.item_name;
   if (!tree.step_prefix.empty()) out["step_prefix"] = tree.step_prefix;
   if (tree.step_digits > 0) out["step_digits"] = tree.step_digits;
+  if (tree.direct) out["direct"] = true;
   if (tree.all_items) out["beside"] = true;
 }
 
@@ -45,6 +46,7 @@ TreeOptions tree_from_json(const Json& json) {
   if (const Json* prefix = json.find("step_prefix")) out.step_prefix = prefix->as_string();
   if (const Json* digits = json.find("step_digits"))
     out.step_digits = static_cast<unsigned>(digits->as_uint());
+  out.direct = json.find("direct") != nullptr;
   out.all_items = json.find("beside") != nullptr;
   return out;
 }

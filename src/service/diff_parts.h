@@ -45,7 +45,7 @@ std::optional<MappingOptions> known_mapping(const DiffSide& tree);
 // In the following, `which` is the side: A or B.
 
 /// Returns the config.json that describes a checkpoint's codes: that of --config, its own, or the
-/// recorded one. Empty if it has none.
+/// recorded one. Empty if none is known.
 std::string config_of_codes(const DiffSide& side, const DiffOptions& options);
 /// Decodes a side with codes if the other one has all of its decoded names, and no scales.
 /// `config`: describes the codes.

@@ -126,10 +126,13 @@ PlanOptions with_step(const StepChoice& step, PlanOptions options) {
 
 namespace {
 
-// Managers of a run find its steps only by name. Source: google/orbax checkpoint/orbax/
-// checkpoint/_src/path/step.py (standard_name_format).
-void keep_step_name(const std::string& directory, TreeOptions& tree) {
-  const std::string name = entry_name(directory);
+// Managers of a run find its steps only by name, and some a tree only at its top. Sources:
+// google/orbax checkpoint/orbax/checkpoint/_src/path/step.py (standard_name_format); google/flax
+// flax/training/checkpoints.py (restore_checkpoint).
+void keep_step(const OpenedSource& opened, TreeOptions& tree) {
+  const TreeStructure* structure = opened.model.structure.get();
+  tree.direct = !opened.step_name.empty() && structure != nullptr && structure->item.empty();
+  const std::string name = entry_name(opened.step_name);
   const std::size_t last = name.find_last_not_of("0123456789");
   const std::string number = last == std::string::npos ? name : name.substr(last + 1);
   if (number.empty()) return;
@@ -143,6 +146,7 @@ void keep_step_name(const std::string& directory, TreeOptions& tree) {
 FileLayout layout_of(const Format& target, const TreeOptions& tree) {
   FileLayout out = target.layout();
   if (!tree.item_name.empty()) out.item = tree.item_name;
+  if (tree.direct) out.item.clear();
   if (!tree.step_prefix.empty()) out.step_prefix = tree.step_prefix;
   out.step_digits = tree.step_digits;
   return out;
@@ -186,7 +190,7 @@ Plan make_plan(const StorePath& source, const PlanOptions& options, const Format
   // A tree that stays the same keeps its step number.
   if (!recorded.step) recorded.step = options.tree.same ? opened.step.value_or(0) : 0;
   if (options.tree.same && files.has_steps && tree_format(source) == &target)
-    keep_step_name(opened.step_name, recorded.tree);
+    keep_step(opened, recorded.tree);
   std::erase_if(recorded.mapping.files,
                 [&](const MappingFile& file) { return file.family != model.family; });
   if (model.structure && !files.item.empty() && !model.structure->item.empty() &&

@@ -171,8 +171,8 @@ Json step_of_structure(const TreeSpec& tree, std::string_view handler) {
   Json out = source.is_object() ? source : Json(Json::Object());
   const Json* own = source.is_object() ? handler_in(source, tree.structure->item) : nullptr;
   const bool known = own != nullptr && own->is_string();
-  out["item_handlers"] = Json::Object();
-  out["item_handlers"][tree.item] = known ? *own : Json(std::string(handler));
+  const Json name = known ? *own : Json(std::string(handler));
+  out["item_handlers"] = tree.direct ? name : Json(Json::Object{{tree.item, name}});
   return out;
 }
 

@@ -406,7 +406,7 @@ void write_index(const Plan& plan, const Placements& placed, const Format& targe
   tree.objects = carried_objects(plan);
   if (plan.model().keeps_nested) tree.nested = &plan.catalog().nested;
   tree.beside = plan.catalog().beside.attributes;
-  tree.direct = plan.options().in_place;
+  tree.direct = plan.options().in_place || tree.item.empty();
   for (const SideFile& file : target.metadata(tree, placed)) write_staged(staging, options, file);
 }
 

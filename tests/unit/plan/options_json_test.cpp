@@ -27,7 +27,7 @@ std::vector<std::string> members_of(const PlanOptions& options) {
                encoding, link, in_place, digests, taken, tree] = options;
   const auto& [take, leave, ignore_index] = taken;
   [[maybe_unused]] const auto& [same, axes, config_text, config_name, source_step, root, tree_name,
-                                item_name, step_prefix, step_digits, all_items] = tree;
+                                item_name, step_prefix, step_digits, direct, all_items] = tree;
   const auto& [scheme, dialect, stacked, num_layers, values, include, exclude, drop, untie, dtype,
                keep_dtype, files, casts, prefix, flat_names] =
       mapping;  // flat_names follows from the target
@@ -79,6 +79,7 @@ std::vector<std::string> members_of(const PlanOptions& options) {
           item_name,
           step_prefix,
           std::to_string(step_digits),
+          std::to_string(static_cast<int>(direct)),
           std::to_string(static_cast<int>(all_items)),
           prefix,
           joined(take),
@@ -120,6 +121,7 @@ std::vector<OptionChange> changes_of_the_mapping() {
       {"item name", [](PlanOptions& o) { o.tree.item_name = "state"; }},
       {"prefix of a step's name", [](PlanOptions& o) { o.tree.step_prefix = "checkpoint_"; }},
       {"digits of a step's name", [](PlanOptions& o) { o.tree.step_digits = 8; }},
+      {"a step without items", [](PlanOptions& o) { o.tree.direct = true; }},
       {"untie", [](PlanOptions& o) { o.mapping.untie = true; }},
       {"take files",
        [](PlanOptions& o) {
