@@ -105,6 +105,29 @@ std::optional<SidesTogether> in_main_scheme(const DiffSide& a, const TreeOptions
   return out;
 }
 
+namespace {
+
+// A tree, the model that it becomes, and the options with which it was opened.
+struct OpenedTree {
+  const DiffSide& tree;
+  ModelOfTree model;
+  TreeOptions asked;
+};
+
+// Compares two trees in one layout, if their models' names or values don't agree.
+std::optional<SidesTogether> in_one_layout(const OpenedTree& a, const OpenedTree& b) {
+  for (const bool of_a : layouts_to_try(a.model, b.model)) {
+    const OpenedTree& kept = of_a ? a : b;
+    const OpenedTree& other = of_a ? b : a;
+    if (auto out = computed_and_other(of_a, kept.tree, kept.model.side, other.tree, other.asked))
+      return out;
+  }
+  if (!each_has_own(a.model.side.model, b.model.side.model)) return std::nullopt;
+  return in_main_scheme(a.tree, a.asked, b.tree, b.asked);
+}
+
+}  // namespace
+
 SidesTogether two_trees(const DiffSide& a, const DiffSide& b, const DiffOptions& options) {
   const TreeOptions asked = tree_options(options, {});
   const bool knows_a = recorded_mapping(a.place).has_value();
@@ -113,23 +136,13 @@ SidesTogether two_trees(const DiffSide& a, const DiffSide& b, const DiffOptions&
   ModelOfTree told = back_of(b_tells ? b : a, asked);
   const TreeOptions as_told = tree_options(options, told.side.checkpoint->catalog().config_text);
   ModelOfTree other = back_of(b_tells ? a : b, knows_a && knows_b ? asked : as_told);
-  ModelOfTree& left = b_tells ? other : told;
-  ModelOfTree& right = b_tells ? told : other;
-  const auto in_layout = [&](bool of_a) {
-    const bool knows_other = of_a ? knows_b : knows_a;
-    return computed_and_other(of_a, of_a ? a : b, (of_a ? left : right).side, of_a ? b : a,
-                              knows_other ? asked : as_told);
-  };
-  for (const bool of_a : layouts_to_try(left, right))
-    if (auto out = in_layout(of_a)) return *std::move(out);
-  if (each_has_own(left.side.model, right.side.model)) {
-    auto out = in_main_scheme(a, knows_a ? asked : as_told, b, knows_b ? asked : as_told);
-    if (out) return *std::move(out);
-  }
+  OpenedTree left{a, std::move(b_tells ? other : told), knows_a ? asked : as_told};
+  OpenedTree right{b, std::move(b_tells ? told : other), knows_b ? asked : as_told};
+  if (auto out = in_one_layout(left, right)) return *std::move(out);
   SidesTogether out;
   out.through = "both are converted to Hugging Face models";
-  out.a = std::move(left.side);
-  out.b = std::move(right.side);
+  out.a = std::move(left.model.side);
+  out.b = std::move(right.model.side);
   decode_like(out.b.model, "A", config_of_codes(a, options), out.a, out);
   decode_like(out.a.model, "B", config_of_codes(b, options), out.b, out);
   add_tree_notes(out.a, a, "A", "model", out);
