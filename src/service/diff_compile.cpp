@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "base/json.h"
 #include "mapping/resolve/bindings.h"
@@ -127,6 +130,28 @@ CompiledModel compile_as(const DiffSide& model, const DiffSide& tree,
     if (nearest.look(scheme.name, false)) break;
   }
   return std::move(nearest).take();
+}
+
+SidesTogether with_parts(const std::function<SidesTogether(const MappingOptions&)>& compile) {
+  MappingOptions mapping;
+  mapping.flat_names = true;
+  SidesTogether out = compile(mapping);
+  for (const std::string_view part : kParts) {
+    MappingOptions more = mapping;
+    more.options[std::string(part)] = "true";
+    try {
+      SidesTogether made = compile(more);
+      if (made.a.model.leaves.size() <= out.a.model.leaves.size() ||
+          made.b.model.leaves.size() <= out.b.model.leaves.size())
+        continue;
+      out = std::move(made);
+      mapping = std::move(more);
+    } catch (const Error& error) {  // the model doesn't have the part
+      if (error.code() == ErrorCode::internal) throw;
+    }
+  }
+  out.through = fmt::format("both are converted to scheme {}", mapping.scheme);
+  return out;
 }
 
 namespace {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,10 @@ CompiledModel compile_as(const DiffSide& model, const DiffSide& tree,
 
 /// Returns how many of the leaves' names a tree has.
 std::uint64_t shared_names(const std::vector<Leaf>& leaves, const Catalog& tree);
+
+/// Compiles two checkpoints to the main scheme with `compile`, and with each part of --with that
+/// both have. Throws: as `compile`, for the scheme without parts.
+SidesTogether with_parts(const std::function<SidesTogether(const MappingOptions&)>& compile);
 
 /// Converts a tree to the layout of another one, whose catalog has its scheme's names. `known`: the
 /// mapping that made that one. If it's missing, its names choose one. Returns nothing if they don't

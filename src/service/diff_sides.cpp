@@ -112,15 +112,14 @@ SidesTogether model_and_tree(const DiffSide& a, const DiffSide& b, bool model_is
 
 // Compares two models that name their tensors differently.
 SidesTogether two_models(const DiffSide& a, const DiffSide& b, const DiffOptions& options) {
-  MappingOptions mapping;
-  mapping.flat_names = true;
-  SidesTogether out;
-  out.a = {a.checkpoint, compile_tree(a, mapping, options)};
-  out.b = {b.checkpoint, compile_tree(b, mapping, options)};
-  note_drops(out.a.model, a.catalog(), "A", "tree", out);
-  note_drops(out.b.model, b.catalog(), "B", "tree", out);
-  out.through = fmt::format("both are converted to scheme {}", mapping.scheme);
-  return out;
+  return with_parts([&](const MappingOptions& mapping) {
+    SidesTogether out;
+    out.a = {a.checkpoint, compile_tree(a, mapping, options)};
+    out.b = {b.checkpoint, compile_tree(b, mapping, options)};
+    note_drops(out.a.model, a.catalog(), "A", "tree", out);
+    note_drops(out.b.model, b.catalog(), "B", "tree", out);
+    return out;
+  });
 }
 
 // Returns the recorded dialect of scheme "hf" that a checkpoint was written in. Empty if unknown.

@@ -46,15 +46,10 @@ void add_tree_notes(const ModelSide& side, const DiffSide& tree, std::string_vie
   note_drops(side.model, side.checkpoint->catalog(), which, made, out);
 }
 
-// Returns whether two models share most names. A family's files can have two kinds of names.
-bool share_leaves(const CompiledModel& a, const CompiledModel& b) {
-  return 2 * shared_leaves(a, b) >= std::min(a.leaves.size(), b.leaves.size());
-}
-
 // Returns whether to give both the layout of A (true) or of B, in the order of preference.
 std::vector<bool> layouts_to_try(const ModelOfTree& a, const ModelOfTree& b) {
   if (a.has_computed != b.has_computed) return {a.has_computed};
-  if (share_leaves(a.side.model, b.side.model)) return {};
+  if (!each_has_own(a.side.model, b.side.model)) return {};
   return {true, false};
 }
 
@@ -83,26 +78,28 @@ std::optional<SidesTogether> computed_and_other(bool computed_is_a, const DiffSi
 
 std::optional<SidesTogether> in_main_scheme(const DiffSide& a, const TreeOptions& asked_a,
                                             const DiffSide& b, const TreeOptions& asked_b) {
-  PlanOptions options;
-  options.mapping.flat_names = true;
-  SidesTogether out;
-  const auto add = [&](const DiffSide& side, const TreeOptions& asked, std::string_view which,
-                       ModelSide& made) {
+  const auto open = [](const DiffSide& side, const TreeOptions& asked,
+                       const MappingOptions& mapping, std::string_view which, SidesTogether& out) {
+    PlanOptions options;
+    options.mapping = mapping;
     options.tree = asked;
     OpenedSource opened = open_source_model(side.place, options);
-    made = {std::move(opened.checkpoint), std::move(opened.model)};
+    ModelSide made{std::move(opened.checkpoint), std::move(opened.model)};
     add_tree_notes(made, side, which, "tree", out);
+    return made;
   };
   try {
-    add(a, asked_a, "A", out.a);
-    add(b, asked_b, "B", out.b);
+    SidesTogether out = with_parts([&](const MappingOptions& mapping) {
+      SidesTogether made;
+      made.a = open(a, asked_a, mapping, "A", made);
+      made.b = open(b, asked_b, mapping, "B", made);
+      return made;
+    });
+    if (!each_has_own(out.a.model, out.b.model)) return out;
   } catch (const Error& error) {  // the scheme doesn't have the model, or a tensor is missing
     if (error.code() == ErrorCode::internal) throw;
-    return std::nullopt;
   }
-  if (each_has_own(out.a.model, out.b.model)) return std::nullopt;
-  out.through = fmt::format("both are converted to scheme {}", options.mapping.scheme);
-  return out;
+  return std::nullopt;
 }
 
 namespace {

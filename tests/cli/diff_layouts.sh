@@ -82,3 +82,6 @@ ends convert predicts ahead --with mtp
 rm ahead/0/hfshard.json
 ends convert ahead again --to safetensors --config predicts
 show diff again predicts
+ends convert predicts titan_ahead --to safetensors --scheme torchtitan --with mtp
+ends convert predicts maxtext_ahead --to safetensors --scheme maxtext --with mtp
+show diff maxtext_ahead titan_ahead
