@@ -422,6 +422,8 @@ Described describe_model(const Catalog& tree, const std::string& config_text,
                          const std::string& config_name, MappingOptions mapping, const Model* was) {
   const Json config = parse_json(config_text, config_name);
   const FamilyFile family = family_of(config, config_name, mapping.files);
+  mapping.dialect = MappingOptions().dialect;
+  mapping.prefix.clear();
   mapping.dtype.reset();
   mapping.keep_dtype = false;
   mapping.casts.clear();

@@ -85,3 +85,9 @@ show diff again predicts
 ends convert predicts titan_ahead --to safetensors --scheme torchtitan --with mtp
 ends convert predicts maxtext_ahead --to safetensors --scheme maxtext --with mtp
 show diff maxtext_ahead titan_ahead
+echo "-- a dialect's names from a scheme's, without a record"
+example qwen2_vl vl
+ends convert vl named --to safetensors --scheme maxtext
+rm named/hfshard.json
+ends convert named modules --to safetensors --dialect modules
+show diff modules vl
