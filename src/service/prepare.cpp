@@ -178,9 +178,10 @@ Plan make_plan(const StorePath& source, const PlanOptions& options, const Format
   note_unsharded(options, model);
   choose_objects(opened.checkpoint->catalog(), options.mapping, target, model);
   const bool is_model = options.mapping.scheme == "hf" && !options.tree.same;
-  write_without_codes(opened.checkpoint->catalog(), model);
-  if (files.whole_arrays || is_model)
+  if (files.whole_arrays || is_model) {
+    write_without_codes(opened.checkpoint->catalog(), model);
     write_dtype(opened.checkpoint->catalog(), options.mapping.dtype, model);
+  }
   if (options.encoding.zstd_level != 0) refuse_encoding("--compress", target, files.uncompressed);
   if (!options.encoding.checksum) refuse_encoding("--checksum none", target, files.fixed_checksum);
   // The plan records only the one user family that it was made with.

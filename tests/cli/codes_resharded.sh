@@ -67,10 +67,6 @@ for scheme in torchtitan maxtext; do
   ends diff back coded
   "$HFSHARD" inspect back | grep -oE 'layers\.0\.mlp\.experts\.\w+'
 done
-ends convert coded dcp --to dcp --scheme torchtitan
-quantized dcp
-ends convert coded orbax
-quantized orbax/0/hf
 ends convert coded same --to safetensors --scheme hf
 quantized same
 ends convert coded kept --dialect modules --to dcp
