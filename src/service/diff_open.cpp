@@ -9,6 +9,7 @@
 #include "bytes/local/files.h"
 #include "format/formats.h"
 #include "service/damage.h"
+#include "service/diff_parts.h"
 #include "service/linked.h"
 #include "service/own_names.h"
 #include "service/place.h"
@@ -41,14 +42,6 @@ bool names_model(const SourceName& name) {
   return !exists(name.text) || is_model_place(find_place(in_run(name)));
 }
 
-// Returns the config that tells a model's names: --config, or its own.
-TreeOptions config_of(const Checkpoint& files, const DiffOptions& options) {
-  TreeOptions out;
-  out.config_text = options.config_text.value_or(files.catalog().config_text);
-  out.config_name = options.config_text ? options.config_name : "config.json";
-  return out;
-}
-
 }  // namespace
 
 DiffSide open_side(const SourceName& named, const SourceName& other, const DiffOptions& options,
@@ -68,10 +61,8 @@ DiffSide open_side(const SourceName& named, const SourceName& other, const DiffO
     choice.files.ignore_index = name.ignore_index;
     choice.without = options.exclude;
     const std::shared_ptr<const Checkpoint> opened = open_source(out.place, choice);
-    const TreeOptions model = config_of(*opened, options);
-    Catalog names = opened->catalog();
-    names.config_text = model.config_text.value_or("");
-    out.is_model = !has_scheme_names(names, {});
+    const TreeOptions model = tree_options(options, opened->catalog().config_text);
+    out.is_model = !has_scheme_names(opened->catalog(), model, {});
     MappingOptions any;
     any.include = {"*"};  // missing tensors are differences
     out.checkpoint = out.is_model ? with_names_if_any(opened, out.place, {})

@@ -233,7 +233,9 @@ DiffSide without_prefix(const DiffSide& side, const DiffSide& other) {
 
 // Returns whether a tree can become a model. A tree with the model's own names needs no export.
 bool can_be_model(const DiffSide& tree, const DiffOptions& options) {
-  if (options.config_text || has_scheme_names(tree.catalog(), {})) return true;
+  if (options.config_text ||
+      has_scheme_names(tree.catalog(), tree_options({}, tree.catalog().config_text), {}))
+    return true;
   const auto mapping = recorded_mapping(tree.place);
   return mapping && (mapping->scheme != kNamesScheme || !asked_dialect(*mapping).empty());
 }

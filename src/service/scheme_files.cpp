@@ -88,15 +88,17 @@ OpenedSource by_names(const std::shared_ptr<const Checkpoint>& files,
 
 }  // namespace
 
-bool has_scheme_names(const Catalog& files, const MappingOptions& mapping) {
-  return !files.config_text.empty() && mapping.prefix.empty() && !schemes_of_names(files).empty() &&
-         !has_names_of_files(files, own_config(files), mapping);
+bool has_scheme_names(const Catalog& files, const TreeOptions& asked,
+                      const MappingOptions& mapping) {
+  return asked.config_text && !asked.config_text->empty() && mapping.prefix.empty() &&
+         !schemes_of_names(files).empty() && !has_names_of_files(files, asked, mapping);
 }
 
 std::optional<OpenedSource> open_scheme_files(const std::shared_ptr<const Checkpoint>& files,
                                               const StorePath& place,
                                               const MappingOptions& mapping) {
-  if (!takes_all(mapping) || !has_scheme_names(files->catalog(), mapping)) return {};
+  const Catalog& tensors = files->catalog();
+  if (!takes_all(mapping) || !has_scheme_names(tensors, own_config(tensors), mapping)) return {};
   if (auto recorded = recorded_at(model_directory(place)); recorded && was_mapped(*recorded))
     return by_record(files, *recorded, mapping);
   return by_names(files, mapping);

@@ -11,8 +11,10 @@
 
 namespace hfshard {
 
-/// Returns whether a model's files have the names of a scheme, and a config.json next to them.
-bool has_scheme_names(const Catalog& files, const MappingOptions& mapping);
+/// Returns whether a model's files have the names of a scheme. `asked`: their config.json, without
+/// which they don't count as a model's.
+bool has_scheme_names(const Catalog& files, const TreeOptions& asked,
+                      const MappingOptions& mapping);
 
 /// Opens a model's files whose tensors have the names of a scheme. Meta's own Llama files have
 /// those of torchtitan. hfshard's record at `place`, or else a config, tells the model. Returns
