@@ -1,5 +1,6 @@
 #include "service/complete.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +30,20 @@ TEST(Complete, AnArrayThatTheModelLacksIsNamedAndCanBeLeftOut) {
   options.exclude = {"zebra.*"};
   EXPECT_EQ(check_complete_tree(tree, config, options).left_out_others,
             (Names{"zebra.a", "zebra.b"}));
+}
+
+// Such codes have other names and shapes than the model's tensors.
+TEST(Complete, ATreeOfCodesThatCantBeDecodedIsNotChecked) {
+  Catalog tree = files_of("qwen3");
+  const std::string config = std::exchange(tree.config_text, {});
+  const std::string weight = "model.layers.0.self_attn.q_proj.weight";
+  const auto codes = std::ranges::find(tree.tensors, weight, &TensorInfo::name);
+  ASSERT_NE(codes, tree.tensors.end());
+  codes->name = "model.layers.0.self_attn.q_proj.qweight";
+  std::ranges::sort(tree.tensors, {}, &TensorInfo::name);
+  const Completeness found = check_complete_tree(tree, config, {});
+  EXPECT_EQ(found.unchecked, "it is quantized with GPTQ or AWQ");
+  EXPECT_EQ(found.others, Names{});
 }
 
 }  // namespace

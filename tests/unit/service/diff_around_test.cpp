@@ -86,6 +86,11 @@ TEST_F(DiffAroundTest, FilesAroundTheArraysAreCompared) {
   EXPECT_TRUE(differs(compare(a, b), "loader/state.json", Around::differs)) << "of equal length";
   write_text(join_path(b, item), R"({"of": 2,   "at": 1})");
   EXPECT_TRUE(compare(a, b).equal()) << "the same JSON";
+  write_text(join_path(a, item), "at 1");
+  write_text(join_path(b, item), "at 2");
+  EXPECT_TRUE(differs(compare(a, b), "loader/state.json", Around::differs)) << "not JSON";
+  write_text(join_path(b, item), "at 1");
+  EXPECT_TRUE(compare(a, b).equal());
   // Each names its own path.
   write_text(join_path(a, "0/loader/commit_success.txt"), "a");
   write_text(join_path(b, "0/loader/commit_success.txt"), "b");

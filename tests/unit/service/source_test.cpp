@@ -108,6 +108,16 @@ TEST_F(SourceTest, ADirectoryWithAnIndexInPlaceIsStillASource) {
   EXPECT_EQ(convert_from(source_, dir_ / "two").run.root_digest, before);
 }
 
+TEST_F(SourceTest, AFileAboutCodesStaysBehindIfTheOutputHasNone) {
+  for (const char* name : {"quantize_config.json", "tokenizer.json"})
+    write_text(join_path(source_, name), "{}");
+  const ConvertReport report = convert_from(source_, dir_ / "out");
+  const std::string note = "not copied, since the output has no codes: \"quantize_config.json\"";
+  EXPECT_NE(std::ranges::find(report.plan.notes, note), report.plan.notes.end());
+  EXPECT_TRUE(exists(dir_ / "out/hf/tokenizer.json"));
+  EXPECT_FALSE(exists(dir_ / "out/hf/quantize_config.json"));
+}
+
 // If a config counts MTP layers, vLLM and others look for their tensors.
 TEST_F(SourceTest, AModelThatComesBackCountsTheMtpLayersThatItHas) {
   const std::string model = copy_fixture("deepseek3-mtp", dir_ / "model");
