@@ -133,6 +133,12 @@ TEST(Json, DumpWritesTheShortestRealsAndOneFormOfEscape) {  // docs/adr/0018
   EXPECT_EQ(dump_json(Json("\b\f\r\t\x7f/")), R"("\u0008\u000c\u000d\t\u007f/")");
 }
 
+TEST(Json, DumpEscapesBeyondTheFirstPlaneAsSurrogates) {
+  const Json around = "\uffff\U00010000\U0010ffff";
+  EXPECT_EQ(dump_json(around), R"("\uffff\ud800\udc00\udbff\udfff")");
+  EXPECT_EQ(parse_json(dump_json(around), "t"), around);
+}
+
 TEST(Json, NumbersOfPythonThatAreNotFinite) {
   const std::string text = R"({"a":[0.0,Infinity,-Infinity,NaN],"b":"NaN","c\"Infinity":1})";
   const Json json = parse_json(text, "t");
