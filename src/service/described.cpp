@@ -24,15 +24,16 @@
 namespace hfshard {
 namespace {
 
-// Returns the dtype of most tensors, as the model's config states it.
-DType dtype_of_config(const Json& config) {
+// Returns the dtype of most tensors if the model's config states it.
+std::optional<DType> dtype_of_config(const Json& config) {
   for (const std::string_view key : {"dtype", "torch_dtype"}) {
     const Json* named = config.find(key);
     if (named == nullptr || !named->is_string()) continue;
     if (named->as_string() == "float32") return DType::f32;
     if (named->as_string() == "float16") return DType::f16;
+    return DType::bf16;
   }
-  return DType::bf16;
+  return std::nullopt;
 }
 
 // Keeps the dtypes that `was` has, except for tensors that were codes.
@@ -97,7 +98,7 @@ Described describe_in(const FamilyFile& family, const Json& config, const std::s
                       const MappingOptions& mapping, const Model* was) {
   Described out;
   out.catalog =
-      example_catalog(family, config, dtype_of_config(config), mapping.options, mapping.scheme);
+      example_catalog(family, config, dtype_of_config(config).value_or(DType::bf16), mapping.options, mapping.scheme);
   out.catalog.config_text = config_text;
   if (was != nullptr) keep_dtypes(*was, out.catalog);
   out.model = compile_model(out.catalog, mapping);
@@ -115,6 +116,18 @@ std::map<std::string, DType> rules_that_stay(const Scheme& scheme) {
   std::ranges::for_each(scheme.global, add);
   for (const LayerGroup& group : scheme.groups) std::ranges::for_each(group.rules, add);
   return out;
+}
+
+// Takes a tree's dtypes, for a config.json that doesn't state one.
+void take_dtypes(const Catalog& tree, Described& out) {
+  for (const Transfer& transfer : out.model.transfers) {
+    const auto array = tree.find(out.model.leaves[transfer.target].name);
+    if (!array || !is_float(tree.tensors[*array].dtype)) continue;
+    for (const std::uint32_t source : transfer.sources) {
+      DType& dtype = out.catalog.tensors[source].dtype;
+      if (is_float(dtype)) dtype = tree.tensors[*array].dtype;
+    }
+  }
 }
 
 // Takes wide dtypes from the tree. config.json doesn't state which tensors were stored that way.
@@ -440,6 +453,7 @@ Described describe_model(const Catalog& tree, const std::string& config_text,
         if (was == nullptr) {
           add_parts(family, config, tree, options, out);
           take_wide(family, tree, out);
+          if (!dtype_of_config(config)) take_dtypes(tree, out);
         }
         return out;
       }

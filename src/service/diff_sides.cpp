@@ -231,13 +231,10 @@ DiffSide without_prefix(const DiffSide& side, const DiffSide& other) {
   return out;
 }
 
-// Returns whether a tree can become a model. A tree with the model's own names needs no export.
+// Returns whether something tells a tree's model.
 bool can_be_model(const DiffSide& tree, const DiffOptions& options) {
-  if (options.config_text ||
-      has_scheme_names(tree.catalog(), tree_options({}, tree.catalog().config_text), {}))
-    return true;
-  const auto mapping = recorded_mapping(tree.place);
-  return mapping && (mapping->scheme != kNamesScheme || !asked_dialect(*mapping).empty());
+  return options.config_text || recorded_mapping(tree.place) ||
+         has_scheme_names(tree.catalog(), tree_options({}, tree.catalog().config_text), {});
 }
 
 // Returns whether records say that two trees have different layouts. Some names can be the same.
