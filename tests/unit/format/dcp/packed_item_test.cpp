@@ -92,6 +92,16 @@ TEST(DcpPackedItem, ElementsComeWhateverTheFramesAre) {
   }
 }
 
+// A fetch can end within a compressed block. The decoder makes nothing of it until the rest comes.
+TEST(DcpPackedItem, ABlockMayCrossTheEndOfAFetch) {
+  std::string elements = noise_of(400000);
+  for (char& byte : elements) byte = static_cast<char>(byte & 0x0f);
+  const std::string item = frames_of(u8_archive(elements), 50000, {3, 0, false});
+  EXPECT_LT(item.size(), elements.size() * 2 / 3) << "blocks are stored raw";
+  EXPECT_GT(item.size(), std::size_t{150000}) << "one fetch has all";
+  EXPECT_EQ(elements_of(item, elements.size()), elements);
+}
+
 // The headers have sizes and CRC, as torch.save writes them to seekable files.
 TEST(DcpPackedItem, HeadersMayHaveTheSizes) {
   const std::string elements = noise_of(500);

@@ -125,6 +125,31 @@ TEST(DcpPacked, ItemsOfAPieceThatFollowEachOtherTakeTurns) {
   EXPECT_EQ(stored_piece(*opened, 0, {5}), tensor.substr(0, 28));
 }
 
+// Skipped elements aren't in any part. Parts from several readers are joined.
+TEST(DcpPacked, TheCrcOfAPlainItemIsJoinedFromWhatReadersRead) {
+  const std::string tensor = noise_of(40);
+  std::vector<std::size_t> back(20, 0);
+  back.push_back(20);
+  std::vector<std::size_t> front{20};  // then the end, since a part is reported at the next read
+  front.insert(front.end(), 10, 0);
+  for (const bool damaged : {false, true}) {
+    const TempDir dir;
+    std::string archive = u8_archive(tensor);
+    if (damaged) archive = altered(archive, tensor, 12, "?");
+    TorchCheckpoint made;
+    made.tensor("w", DType::u8, {40}).box({0}, {40}, archive).write(dir.path());
+    const auto opened = open_checkpoint(dir.path());
+    EXPECT_EQ(stored_piece(*opened, 0, back).substr(20), tensor.substr(20));
+    if (damaged) {
+      const Error error = catch_error([&] { stored_piece(*opened, 0, front); });
+      EXPECT_EQ(error.code(), ErrorCode::corrupt);
+      EXPECT_EQ(error.tensor(), "w");
+    } else {
+      EXPECT_EQ(stored_piece(*opened, 0, front).substr(0, 20), tensor.substr(0, 20));
+    }
+  }
+}
+
 // Reading part of a large packed piece decodes all of it.
 TEST(DcpPacked, PiecesHaveNoCells) {
   const TempDir dir;

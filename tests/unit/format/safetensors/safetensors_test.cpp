@@ -1,10 +1,13 @@
 #include "format/safetensors/safetensors.h"
 
+#include <fstream>
 #include <functional>
+#include <string_view>
 
 #include <gtest/gtest.h>
 
 #include "base/digest.h"
+#include "bytes/local/syscalls.h"
 #include "support/catch_error.h"
 #include "support/json_rejections.h"
 #include "support/safetensors_builder.h"
@@ -104,6 +107,24 @@ TEST(SafetensorsHeader, ReadsHeadersFollowedByAnyAmountOfData) {
         parse_bytes_of_file(SafetensorsBuilder().tensor("w", DType::u8, Shape{size}, data).build());
     EXPECT_EQ(header.tensors.at(0).size_bytes, size);
   }
+}
+
+// Appends to the file before each read of it.
+int append_at_read(const char* call, const char* path) {
+  if (std::string_view(call) == "pread" && std::string_view(path).ends_with("m.safetensors"))
+    std::ofstream(path, std::ios::app) << 'x';
+  return 0;
+}
+
+// Otherwise the header could have parts of two files.
+TEST(SafetensorsHeader, RefusesAFileThatChangesMeanwhile) {
+  const TempDir dir;
+  write_text(dir / "m.safetensors", one_tensor().build());
+  sys::set_fault_hook(&append_at_read);
+  const Error error = catch_error([&] { parse_safetensors(dir / "m.safetensors"); });
+  sys::set_fault_hook(nullptr);
+  EXPECT_EQ(error.code(), ErrorCode::conflict) << error.format();
+  EXPECT_EQ(error.file(), dir / "m.safetensors");
 }
 
 TEST(SafetensorsHeader, RefusesWhatTheSharedJsonSuiteLists) {
