@@ -148,6 +148,9 @@ TEST(ExpandFamily, SizesAreListsOfValuesForTheKeys) {
           R"({"all": {"a": 1}, "keys": ["t.b", "c"], "models": {"x": [2, 3], "y": "x", "z": [4, 5, {"t.d": 6}]}})"),
       R"({"x":{"a":1,"c":3,"t":{"b":2}},"y":{"a":1,"c":3,"t":{"b":2}},)"
       R"("z":{"a":1,"c":5,"t":{"b":4,"d":6}}})");
+  EXPECT_EQ(
+      sizes(R"({"all": {"a": 1}, "keys": ["b"], "models": {"x": {"t.b": 2, "c": 3}, "y": [4]}})"),
+      R"({"x":{"a":1,"c":3,"t":{"b":2}},"y":{"a":1,"b":4}})");
   EXPECT_EQ(sizes(R"({"x": {"a": 1}})"), R"({"x":{"a":1}})");
   for (const char* wrong :
        {R"({"keys": ["a"], "models": {"x": [1, 2, 3]}})", R"({"keys": ["a"], "models": {"x": []}})",

@@ -208,6 +208,17 @@ TEST(CompileModel, TensorsOfAnotherGenerationAreListedWithTheNearestRules) {
   EXPECT_NE(error.hint_text().find("model.layers.*.mlp.gate_proj.weight"), std::string::npos);
 }
 
+// A number adds no distance to the rule's variable. With any more, the second one is too far.
+TEST(CompileModel, TheNearestRulesAreThoseForAnyLayer) {
+  for (const std::string layer : {"1", "12"}) {
+    const Error error = failure(qwen3().add("model.layers." + layer + ".mlp.fc1.weight", {28, 26}));
+    EXPECT_TRUE(error.hint_text().starts_with(
+        R"(the nearest rules are for "model.layers.*.mlp.up_proj.weight" and )"
+        R"("model.layers.*.mlp.down_proj.weight"; )"))
+        << error.hint_text();
+  }
+}
+
 TEST(CompileModel, TheConfigMustBeThereAndNameAFamily) {
   FakeCatalog catalog = qwen3();
   catalog.config_text = "";
