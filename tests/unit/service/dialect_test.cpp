@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "format/formats.h"
 #include "service/source.h"
 #include "support/catch_error.h"
 #include "unit/run/run_support.h"
@@ -201,6 +203,24 @@ TEST_F(DialectSourceTest, ARecordOfOtherFilesIsAnError) {
   const Error error = catch_error([&] { said_of(other); });
   EXPECT_EQ(error.code(), ErrorCode::not_found);
   EXPECT_FALSE(error.tensor().empty());
+}
+
+// The tree that it was made from has other names, so only the record knows the model's dtypes.
+TEST_F(DialectSourceTest, ACastTreeThatWasMadeFromAnotherOneGoesBackToTheModelsDtypes) {
+  MappingOptions wide = in_modules();
+  wide.dtype = DType::f32;
+  MappingOptions to_files = in_modules();
+  to_files.dialect = "files";
+  convert_to(source_, "maxtext", {}, "orbax");
+  convert_to(dir_ / "maxtext", "wide", wide, "dcp");
+  convert_to(dir_ / "wide", "back", to_files, "safetensors");
+  const std::vector<TensorInfo> wanted = open_catalog(source_).tensors;
+  const std::vector<TensorInfo> back = open_catalog(dir_ / "back").tensors;
+  ASSERT_EQ(back.size(), wanted.size());
+  for (std::size_t i = 0; i < back.size(); ++i) {
+    EXPECT_EQ(back[i].name, wanted[i].name);
+    EXPECT_EQ(back[i].dtype, wanted[i].dtype) << back[i].name;
+  }
 }
 
 }  // namespace
