@@ -3,12 +3,16 @@
 
 #include "format/dcp/object_digest.h"
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "base/coding.h"
+#include "base/crc32.h"
 #include "format/dcp/metadata.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
@@ -87,6 +91,19 @@ TEST(DcpObjectDigest, ADamagedRecordIsCorruptAndNamed) {
     EXPECT_EQ(error.code(), ErrorCode::corrupt) << error.format();
     EXPECT_EQ(error.tensor(), "o");
   }
+}
+
+// torch.serialization.set_crc32_options(False) writes 0 for each CRC.
+TEST(DcpObjectDigest, AnArchiveWithoutCrcsIsNotChecked) {
+  const std::string checked = object_archive("contents");
+  std::string crc(4, '\0');
+  store_le<std::uint32_t>(std::as_writable_bytes(std::span(crc)).data(),
+                          crc32(as_bytes(std::string_view("contents"))));
+  std::string unchecked = checked;
+  for (std::size_t at = 0; (at = unchecked.find(crc, at)) != std::string::npos;)
+    unchecked.replace(at, crc.size(), crc.size(), '\0');
+  ASSERT_NE(unchecked, checked);
+  EXPECT_EQ(digest_of(unchecked), digest_of(checked));
 }
 
 }  // namespace
