@@ -25,6 +25,7 @@ struct Made {
   PlanOptions options;
   FileLayout files;
   Limits limits;
+  std::uint32_t suffix_bytes = 4;  ///< of each chunk
 
   Made() {
     model.family = model.scheme = "test";
@@ -86,10 +87,10 @@ struct Made {
   }
 
   Plan build() const {
-    const auto form = [](const Leaf& leaf, const Grid& grid) {
+    const auto form = [this](const Leaf& leaf, const Grid& grid) {
       PieceForm out;
       out.cell_bytes = packed_bytes(leaf.dtype, grid.chunk.numel());
-      out.cell_suffix_bytes = 4;
+      out.cell_suffix_bytes = suffix_bytes;
       return out;
     };
     return build_plan(make_model(catalog, model), options, form, files, limits);
@@ -363,6 +364,24 @@ TEST(Plan, TotalsCountCodesAndScalesAsTheyAreStored) {
   transfer.decode =
       std::make_shared<const Decode>(Decode{{Code::f4_e2m1, DType::f32, 4, 32, 1, 16}, {scales}});
   EXPECT_EQ(made.build().totals().source_bytes, 4U * 16 + 4 * 2 * 4);
+}
+
+// A larger size can only be a mistake. All arrays count.
+TEST(Plan, APebibyteIsTheMost) {
+  Made made;
+  made.suffix_bytes = 0;
+  made.limits = Limits();
+  made.options.chunk_bytes = std::uint64_t{256} << 20;
+  const std::uint32_t in = made.file("a");
+  for (const char* name : {"x", "y"}) {
+    const Shape half{std::uint64_t{1} << 24, std::uint64_t{1} << 24};
+    made.leaf(name, {made.tensor(in, half)}, half);
+  }
+  EXPECT_EQ(made.build().end_address(), std::uint64_t{1} << 50);
+  made.leaf("z", {made.tensor(in, {1})}, {1}, {""});
+  const Error error = catch_error([&] { made.build(); });
+  EXPECT_EQ(error.code(), ErrorCode::limit);
+  EXPECT_EQ(error.tensor(), "z");
 }
 
 TEST(Plan, WhatIsLinkedIsCountedApart) {

@@ -35,6 +35,20 @@ TEST(CompileHf, KeepsNamesShapesAndDtypes) {
   EXPECT_EQ(model.transfers[1].map.digits, (DigitList{{3, 4, 4}, {4, 1, 1}}));
 }
 
+TEST(CompileHf, ATensorWithoutElementsComesBack) {
+  FakeCatalog catalog;
+  catalog.add("bias", {0}).add("weight", {0, 4}).add("scalar", {});
+  const CompiledModel forward = compile_model(catalog, hf());
+  const Catalog tree = tensors_of({forward.leaves.begin(), forward.leaves.end()}, "", catalog);
+  const CompiledModel back = compile_inverse(forward, catalog, tree, hf());
+  EXPECT_TRUE(back.drops.empty());
+  ASSERT_EQ(back.transfers.size(), 3U);
+  for (const Transfer& transfer : back.transfers) {
+    const Leaf& leaf = back.leaves[transfer.target];
+    EXPECT_EQ(transfer.map.count(), leaf.shape.numel()) << leaf.name;
+  }
+}
+
 TEST(CompileHf, ANameThatIsThePrefixOfAnotherIsRefused) {
   FakeCatalog catalog;
   catalog.add("a.b", {3}).add("a.b-x", {3}).add("a.b.c", {3});
