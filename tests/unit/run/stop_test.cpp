@@ -10,6 +10,8 @@
 #include <gtest/gtest.h>
 
 #include "bytes/local/syscalls.h"
+#include "run/check/gaps.h"
+#include "run/check/output_manifest.h"
 #include "run/commit/publish.h"
 #include "support/catch_error.h"
 #include "unit/run/plan_parts.h"
@@ -163,6 +165,19 @@ TEST_F(StopTest, IsSeenWhileChunksAreLookedUp) {
   check_complete(
       stopping, [](std::uint32_t, const Shape&) { ADD_FAILURE(); }, &stop);
   EXPECT_EQ(stopping.asked, 2U);
+}
+
+TEST_F(StopTest, IsSeenBetweenTheGapsOfAFile) {
+  convert(small_plan(source_), to_output(out_));
+  const std::string step = join_path(out_, "0");
+  const auto opened = format_of("orbax").open(step);
+  const Manifest manifest = read_manifest(join_path(step, "hfshard.json"));
+  VerifyResult result;
+  press_at("pread", 1, "/items/d/00000");
+  const Error error =
+      catch_error([&] { verify_gaps(*opened, manifest.files.data, step, stoppable(), result); });
+  EXPECT_EQ(error.code(), ErrorCode::cancelled);
+  EXPECT_EQ(calls_after, 0);
 }
 
 TEST_F(StopTest, IsSeenWhileALinkIsHashed) {

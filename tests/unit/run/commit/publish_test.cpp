@@ -230,6 +230,21 @@ TEST_F(PublishTest, StagingGoesOnlyWithTheRunThatMadeIt) {
   EXPECT_EQ(differing(written, tree_of(staging)), "");
 }
 
+// Describing can take long: with digests, finalize reads all linked data first.
+TEST_F(PublishTest, FinalizeRefusesAnOutputBeforeItDescribesIt) {
+  const Plan plan = plan_of_step(0);
+  RunOptions options = to_output(out_);
+  options.workers = 2;
+  for (options.worker = 0; options.worker < 2; ++options.worker) convert(plan, options);
+  const auto written = tree_of(out_paths(out_).staging);
+  write_text(join_path(out_, "notes.txt"), "mine");
+  QuietReporter reporter;
+  const Error error =
+      catch_error([&] { run_finalize(plan, format_of("orbax"), to_output(out_), reporter); });
+  EXPECT_EQ(error.code(), ErrorCode::conflict);
+  EXPECT_EQ(differing(written, tree_of(out_paths(out_).staging)), "");
+}
+
 int dies_at_removal(const char* call, const char* path) {
   const bool journal = std::string_view(path).find("/journal.") != std::string_view::npos;
   return journal && std::string_view(call) == "unlink" ? EIO : 0;
