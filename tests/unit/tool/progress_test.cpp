@@ -117,6 +117,12 @@ TEST(Progress, LongRunsHaveHours) {
   EXPECT_TRUE(progress_line({kGiB * 7200 + kGiB, kGiB, 0, 1, {}}).ends_with("2:00:00 left"));
 }
 
+TEST(Progress, MoreThan99HoursAreNotShown) {
+  constexpr std::uint64_t kSeconds = 99 * 3600;
+  EXPECT_TRUE(progress_line({kGiB * (kSeconds + 1), kGiB, 0, 1, {}}).ends_with("99:00:00 left"));
+  EXPECT_TRUE(progress_line({kGiB * (kSeconds + 2), kGiB, 0, 1, {}}).ends_with("  1 GiB/s"));
+}
+
 TEST(Progress, ABarShowsWhatFitsAndKeepsThePlaceOfEverything) {
   const ProgressFigures some{4 * kGiB, kGiB, 0, 2, "kernels"};
   EXPECT_EQ(progress_bar(some, 79),
