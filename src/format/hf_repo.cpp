@@ -482,7 +482,7 @@ std::string note_left_behind(const StorePath& directory, const Names& entries, c
   constexpr std::size_t kShown = 200;
   const std::size_t more = left.size() - std::min(left.size(), kShown);
   left.resize(left.size() - more);
-  return fmt::format("neither read nor copied: {}{}", join(left, ", "),
+  return fmt::format("{}{}{}", kLeftBehind, join(left, ", "),
                      more > 0 ? fmt::format(" and {} more", more) : "");
 }
 

@@ -45,6 +45,8 @@ bool is_method_file(std::string_view name);
 /// code.
 std::vector<std::string> find_side_files(const StorePath& directory,
                                          const std::vector<std::string>& entries);
+/// How the note on files that are left behind begins.
+inline constexpr std::string_view kLeftBehind = "neither read nor copied: ";
 /// Returns a note on the entries that are not among `known` (sorted), or an empty text. Skips files
 /// that `notes` name already. READMEs, licenses and pictures don't count. Throws: io.
 std::string note_left_behind(const StorePath& directory, const std::vector<std::string>& entries,

@@ -97,8 +97,8 @@ std::vector<MappingOptions> layouts_of(const FamilyFile& family, MappingOptions 
 Described describe_in(const FamilyFile& family, const Json& config, const std::string& config_text,
                       const MappingOptions& mapping, const Model* was) {
   Described out;
-  out.catalog =
-      example_catalog(family, config, dtype_of_config(config).value_or(DType::bf16), mapping.options, mapping.scheme);
+  out.catalog = example_catalog(family, config, dtype_of_config(config).value_or(DType::bf16),
+                                mapping.options, mapping.scheme);
   out.catalog.config_text = config_text;
   if (was != nullptr) keep_dtypes(*was, out.catalog);
   out.model = compile_model(out.catalog, mapping);

@@ -143,7 +143,9 @@ FamilyRules show_mapping(const FamilyChoice& choice, bool stacked, const std::st
 
 CheckReport check_mapping(const SourceName& source, const MappingOptions& options,
                           const TreeOptions& tree) {
-  ReadStep step = read_step(find_place(source), source.step);
+  const StorePath named = find_place(source);
+  refuse_unfinished_source(named);
+  ReadStep step = read_step(named, source.step);
   const StorePath& place = step.place;
   if (!is_model_place(place) && tree_format(place) != nullptr) {
     CheckReport out = check_tree(place, tree_check_options(options, tree));

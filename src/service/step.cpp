@@ -122,12 +122,15 @@ ReadStep read_step(const StorePath& place, std::optional<std::uint64_t> asked,
   return out;
 }
 
-ReadStep read_source_step(const StorePath& place, const TreeOptions& asked) {
+void refuse_unfinished_source(const StorePath& place) {
   const std::string name = place.text();
   const bool may_be_unfinished = !place.is_far() && tilde_hint(name).empty();
-  if (may_be_unfinished && (is_staging(name) || !place.exists())) {
-    if (const auto run = find_unfinished(name)) throw unfinished_error(*run);
-  }
+  if (!may_be_unfinished || (!is_staging(name) && place.exists())) return;
+  if (const auto run = find_unfinished(name)) throw unfinished_error(*run);
+}
+
+ReadStep read_source_step(const StorePath& place, const TreeOptions& asked) {
+  refuse_unfinished_source(place);
   return read_step(
       place, asked.step,
       fmt::format("pass --output-step {} for the step to write", asked.step.value_or(0)));

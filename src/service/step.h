@@ -36,7 +36,10 @@ struct ReadStep : StepChoice {
 /// not_found (a missing or incomplete step, with the highest complete one), io.
 ReadStep read_step(const StorePath& place, std::optional<std::uint64_t> asked,
                    const std::string& hint = "leave out --step");
-/// Does the same for the source of an output.
+/// Refuses a source that is the output of an unfinished run, or its staging directory. Throws:
+/// not_found (with how to continue), io.
+void refuse_unfinished_source(const StorePath& place);
+/// Does both for the source of an output.
 ReadStep read_source_step(const StorePath& place, const TreeOptions& asked);
 /// Returns the step that a place is, or is part of, with only the name as directory. Returns
 /// nothing for other places. Throws: io.

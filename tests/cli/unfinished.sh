@@ -3,6 +3,7 @@ source "$TESTS/cli/lib.bash"
 cp -r "$TESTS/oracle/qwen3" in
 look() {
   show inspect "$@"
+  show mappings check "$@"
   show verify "$@"
 }
 echo "-- shares of workers"

@@ -163,9 +163,12 @@ std::vector<std::string> lone_files(const std::vector<std::string>& entries) {
   return out;
 }
 
-// Adds a note on files of a trainer, and of other programs, that no note names yet.
+// Adds a note on files of a trainer, and of other programs, that no note names yet. It replaces the
+// one about the files of the others.
 void note_beside(const StorePath& location, const std::vector<std::string>& entries,
                  Catalog& catalog) {
+  std::erase_if(catalog.notes,
+                [](const std::string& note) { return note.starts_with(kLeftBehind); });
   std::vector<std::string> known = catalog.side_files;
   for (const CatalogFile& file : catalog.files) known.push_back(file.name);
   known.push_back(kTorchFiles.index());

@@ -58,6 +58,16 @@ TEST(OpenTorch, OneFileOrItsPartsMakeTheModel) {
   EXPECT_EQ(error.tensor(), "b");
 }
 
+TEST(OpenTorch, OneNoteNamesWhatIsLeftBehind) {
+  const TempDir dir;
+  write_tensors(dir / "pytorch_model.bin", {"a"});
+  write_tensors(dir / "training_args.bin", {"x"});
+  for (int i = 100; i < 302; ++i) write_text(dir / (std::to_string(i) + ".dat"), "x");
+  const Names notes = open_torch(dir.path())->catalog().notes;
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_TRUE(notes[0].ends_with("\"299.dat\" and 3 more")) << notes[0];
+}
+
 TEST(OpenTorch, APartThatIsMissingIsNamed) {
   const TempDir dir;
   write_tensors(dir / "pytorch_model-00001-of-00002.bin", {"a"});
