@@ -429,6 +429,14 @@ void add_parts(const FamilyFile& family, const Json& config, const Catalog& tree
   }
 }
 
+// Takes what a config doesn't state from a tree that has all of its model's leaves.
+void take_from_tree(const FamilyFile& family, const Json& config, const Catalog& tree,
+                    const MappingOptions& options, Described& out) {
+  add_parts(family, config, tree, options, out);
+  take_wide(family, tree, out);
+  if (!dtype_of_config(config)) take_dtypes(tree, out);
+}
+
 }  // namespace
 
 Described describe_model(const Catalog& tree, const std::string& config_text,
@@ -450,11 +458,7 @@ Described describe_model(const Catalog& tree, const std::string& config_text,
     try {
       Described out = describe_in(family, config, config_text, options, was);
       if (has_all(tree, out.model)) {
-        if (was == nullptr) {
-          add_parts(family, config, tree, options, out);
-          take_wide(family, tree, out);
-          if (!dtype_of_config(config)) take_dtypes(tree, out);
-        }
+        if (was == nullptr) take_from_tree(family, config, tree, options, out);
         return out;
       }
       const std::size_t found = count_found(tree, out.model);
