@@ -19,6 +19,7 @@
 #include "bytes/hub/hub_file.h"
 #include "bytes/hub/hub_listing.h"
 #include "bytes/hub/hub_reads.h"
+#include "bytes/hub/hub_store.h"
 #include "bytes/local/syscalls.h"
 #include "support/catch_error.h"
 #include <arpa/inet.h>
@@ -297,6 +298,24 @@ TEST(HubReads, AFailureBetweenTwoTriesEndsEveryRead) {
   for (std::size_t at = 0; at < bytes.size(); at += 10)
     reads.push_back(client.reads().start(file, at, std::span(bytes).subspan(at, 10)));
   for (const HubRead& read : reads) EXPECT_THROW(read.wait(), std::bad_alloc);
+}
+
+// A header is read ahead only for a file that is still to be opened.
+TEST(HubStore, OpeningAnEarlierFileReadsNoHeaderAgain) {
+  const OneAnswer hub([](int, const OneAnswer::Say& say) {
+    say(
+        fmt::format("HTTP/1.1 206 Partial Content\r\nContent-Length: 1\r\n"
+                    "Content-Range: bytes 0-0/1\r\nConnection: close\r\n"
+                    "X-Repo-Commit: {}\r\n\r\nx",
+                    kCommitOfBusyHub));
+  });
+  HubOptions options = options_of(hub);
+  options.download_timeout_seconds = 60;  // a busy machine isn't a failed try
+  const StorePath model =
+      hub_place(std::make_shared<HubClient>(options), {"o/m", kCommitOfBusyHub},
+                {{"a.safetensors", 1, {}, {}, {}}, {"b.safetensors", 1, {}, {}, {}}}, {});
+  for (const char* name : {"b.safetensors", "a.safetensors"}) EXPECT_EQ((model / name).read(), "x");
+  EXPECT_EQ(model.network_use()->data_requests, 2U);
 }
 
 }  // namespace

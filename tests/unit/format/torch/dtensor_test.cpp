@@ -127,5 +127,18 @@ TEST(DTensor, AMeshInAnUnknownFormIsAsIfNotStated) {
   EXPECT_TRUE(is_unknown(with_axes({{2}, {2, 2}}, {{1}, {4, 2}}, {0, 1}))) << "a flattened axis";
 }
 
+// The runs of a list aren't places of elements, as those of a tuple are.
+TEST(DTensor, RanksThatAreMadeOfAListAreAsIfNotStated) {
+  const DTensorPickle made = with_mesh([](Writer& write) {
+    mesh_object(write, [](Writer& state) {
+      state.text("first").op(Op::empty_list).integer(0).op(Op::append);
+      state.text("mesh").global("torch._utils", "_rebuild_tensor_v2").op(Op::empty_list);
+      for (const std::uint64_t item : {0U, 0U, 2U}) state.integer(item).op(Op::append);
+      state.op(Op::reduce);
+    });
+  });
+  EXPECT_EQ(made.mesh.sizes, DeviceMesh());
+}
+
 }  // namespace
 }  // namespace hfshard::format::torch

@@ -232,6 +232,38 @@ TEST(CompileThrough, AHeadThatTheSchemeTakesFromTheEmbeddingIsClaimedEqual) {
   EXPECT_TRUE(first.leaves[claim.sources.front()].name.ends_with("token_embedder.embedding"));
 }
 
+// A run compares the arrays of both lists.
+TEST(CompileThrough, TheClaimsOfTheExportAreKeptBesideAHeads) {
+  const auto config = [](bool tied) {
+    return example_config("deepseek_v4", {{"tie_word_embeddings", Json(tied)}});
+  };
+  FakeCatalog model = FakeCatalog::of("deepseek_v4", config(false));
+  const CompiledModel first = compile_model(model, {});
+  model.config_text = dump_json(config(true));
+  const Way way = between(model, first, {});
+  ASSERT_NE(way.back.claims, nullptr);
+  const CompiledModel& exported = *way.back.claims;
+  const CompiledModel& all = *way.through.claims;
+  ASSERT_FALSE(exported.transfers.empty());
+  ASSERT_FALSE(exported.fills.empty());
+  ASSERT_EQ(all.leaves.size(), exported.leaves.size() + 1);
+  ASSERT_EQ(all.transfers.size(), exported.transfers.size() + 1);
+  ASSERT_EQ(all.fills.size(), exported.fills.size());
+  for (std::size_t i = 0; i < exported.transfers.size(); ++i) {
+    const Transfer& was = exported.transfers[i];
+    const Transfer& is = all.transfers[i + 1];
+    EXPECT_EQ(all.leaves[is.target].name, exported.leaves[was.target].name);
+    EXPECT_EQ(all.rules[is.rule], exported.rules[was.rule]);
+    EXPECT_EQ(is.sources, was.sources);
+  }
+  for (std::size_t i = 0; i < exported.fills.size(); ++i) {
+    const Fill& was = exported.fills[i];
+    const Fill& is = all.fills[i];
+    EXPECT_EQ(all.leaves[is.target].name, exported.leaves[was.target].name);
+    EXPECT_EQ(all.rules[is.rule], exported.rules[was.rule]);
+  }
+}
+
 // A loop of one step would be a digit of one step.
 TEST(CompileThrough, AStackOfOneLayerHasNoLoop) {
   const FakeCatalog model =
