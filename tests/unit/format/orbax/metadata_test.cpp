@@ -1,5 +1,6 @@
 #include "format/orbax/metadata.h"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "base/coding.h"
 #include "base/crc32c.h"
 #include "base/json.h"
+#include "catalog/tree_structure.h"
 #include "format/orbax/ocdbt/reader.h"
 #include "format/orbax/tree.h"
 #include "support/catch_error.h"
@@ -173,6 +175,31 @@ TEST(OrbaxMetadata, StepIsAnInlineScalarWithOrWithoutChecksum) {
                 crc32c(as_bytes(value).first(8)));
     }
   }
+}
+
+// The leaves come in another order than their keys, which are written in byte order.
+TEST(OrbaxMetadata, TheEmptyNameIsAPrefixOfNamesBeforeTheSlash) {
+  OrbaxBuilder builder;
+  for (const char* name : {"", "-a", "-x", "-y"}) builder.leaf(name, DType::u8, {}, {});
+  builder.build().tree().extras = {};
+  const std::vector<Leaf>& sorted = builder.leaves();
+  const std::vector<Leaf> leaves{sorted[1], sorted[3], sorted[0], sorted[2]};
+  builder.tree().leaves = &leaves;
+  TreeStructure structure;  // only with one can a key be empty
+  for (const Leaf& leaf : leaves) {
+    TreeEntry& entry = structure.entries.emplace_back();
+    entry.add_key(leaf.name, /*is_index=*/false);
+    entry.type = "np.ndarray";
+  }
+  builder.tree().structure = std::make_shared<const TreeStructure>(structure);
+  const TempDir dir;
+  builder.write(dir / "0");
+  std::vector<std::string> keys;
+  ocdbt::Database(dir / "0/items").walk([&](const ocdbt::Entry& entry) {
+    keys.emplace_back(entry.key);
+  });
+  EXPECT_EQ(keys, (std::vector<std::string>{"-a/c", "-a/zarr.json", "-x/c", "-x/zarr.json", "-y/c",
+                                            "-y/zarr.json", "c", "zarr.json"}));
 }
 
 TEST(OrbaxMetadata, PlanIdDecidesTheUuid) {

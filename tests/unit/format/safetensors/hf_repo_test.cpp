@@ -255,6 +255,19 @@ TEST(OpenCatalog, AMalformedIndexIsBadInputAndNamed) {
   EXPECT_EQ(open_error(dir.path()).code(), ErrorCode::unsupported);
 }
 
+// Only the names of the metadata's members matter, for a note.
+TEST(OpenCatalog, MetadataOfAnIndexThatIsNotAnObjectIsIgnored) {
+  const TempDir dir;
+  write_model(dir / "m.safetensors", {"a"});
+  for (const char* metadata : {"null", "[]", "7", "\"text\""}) {
+    write_text(dir / kIndexName,
+               fmt::format(R"({{"metadata":{},"weight_map":{{"a":"m.safetensors"}}}})", metadata));
+    const Catalog catalog = open_hf_catalog(dir.path());
+    EXPECT_EQ(tensor_names(catalog), Names{"a"}) << metadata;
+    EXPECT_TRUE(catalog.notes.empty()) << metadata;
+  }
+}
+
 TEST(OpenCatalog, ReadsFilesInSubdirectoriesThatTheIndexLists) {
   const TempDir dir;
   write_model(dir / "parts/m.safetensors", {"a"});

@@ -11,6 +11,7 @@
 #include "format/safetensors/format.h"
 #include "format/safetensors/safetensors.h"
 #include "support/catch_error.h"
+#include "support/safetensors_builder.h"
 #include "support/temp_dir.h"
 
 #include "hfshard/error.h"
@@ -164,6 +165,13 @@ TEST(SafetensorsWriting, TheIndexNamesTheFileOfEveryTensor) {
 }
 
 // A complete manifest names its plan.
+TEST(SafetensorsFormat, AFileThatDoesNotExistIsNotRecognized) {
+  const TempDir dir;
+  EXPECT_FALSE(safetensors_format().recognise(dir / "missing.safetensors").has_value());
+  SafetensorsBuilder().tensor("a", DType::u8, {1}).write(dir / "missing.safetensors");
+  EXPECT_TRUE(safetensors_format().recognise(dir / "missing.safetensors").has_value());
+}
+
 TEST(SafetensorsWriting, ADirectoryIsOfThePlanThatItsManifestNames) {
   const TempDir dir;
   const Leaf leaf = tensor("a", DType::u8, {2});
