@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "support/safetensors_builder.h"
 #include "support/temp_dir.h"
 #include "support/torch_checkpoint.h"
 #include "unit/run/run_support.h"
@@ -184,6 +185,31 @@ TEST_F(DiffAroundTest, AListThatBecameADictInAnotherFormatIsADifference) {
   ASSERT_EQ(found.structure.size(), 1U);
   EXPECT_EQ(found.structure[0].kind, StructureDiff::Kind::differs);
   EXPECT_EQ(found.structure[0].name, "opt");
+}
+
+class Notes final : public Reporter {
+ public:
+  void note(const std::string& text) override { texts.push_back(text); }
+  std::vector<std::string> texts;
+};
+
+TEST_F(DiffAroundTest, ATensorThatCannotBeReadIsNotedForEitherSide) {
+  const std::string sound = dir_ / "sound.safetensors";
+  const std::string odd = dir_ / "odd.safetensors";
+  SafetensorsBuilder().tensor("w", DType::u8, {4}).write(sound);
+  SafetensorsBuilder()
+      .tensor("w", DType::u8, {4})
+      .tensor("bad", DType::u8, {4})
+      .lie_about("bad", "dtype", "\"F7\"")
+      .write(odd);
+  DiffOptions options;
+  options.exclude = {"bad"};
+  for (const auto& [a, b] : {std::pair(sound, odd), std::pair(odd, sound)}) {
+    Notes notes;
+    EXPECT_TRUE(diff(a, b, options, run_to(""), notes).equal());
+    EXPECT_EQ(notes.texts,
+              (std::vector{odd + ": not compared, since hfshard can't read it: \"bad\""}));
+  }
 }
 
 }  // namespace
