@@ -24,7 +24,8 @@
 namespace hfshard {
 namespace {
 
-// Returns the dtype of most tensors if the model's config states it.
+// Returns the dtype of most tensors if the model's config states it, for the whole or for its text
+// part.
 std::optional<DType> dtype_of_config(const Json& config) {
   for (const std::string_view key : {"dtype", "torch_dtype"}) {
     const Json* named = config.find(key);
@@ -32,6 +33,10 @@ std::optional<DType> dtype_of_config(const Json& config) {
     if (named->as_string() == "float32") return DType::f32;
     if (named->as_string() == "float16") return DType::f16;
     return DType::bf16;
+  }
+  for (const std::string_view part : {"text_config", "thinker_config"}) {
+    const Json* below = config.find(part);
+    if (below != nullptr && below->is_object()) return dtype_of_config(*below);
   }
   return std::nullopt;
 }

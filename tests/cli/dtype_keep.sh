@@ -63,3 +63,25 @@ dtypes f64-back
 "$HFSHARD" convert f64-cut f64-cut-back --to safetensors --quiet >/dev/null
 dtypes f64-cut-back
 config f64-cut-back
+echo "-- without a record: a config.json that states a dtype, that of the text part, or none"
+example qwen3_vl whole
+"$HFSHARD" convert whole run --dtype f32 --quiet >/dev/null
+rm run/0/hfshard.json
+for states in top text nothing; do
+  rm -rf stated stated-back
+  cp -r whole stated
+  python3 - $states <<'P'
+import json
+import sys
+
+config = json.load(open("stated/config.json"))
+for part in (config, config["text_config"]):
+    part.pop("dtype", None)
+    part.pop("torch_dtype", None)
+if sys.argv[1] != "nothing":
+    (config if sys.argv[1] == "top" else config["text_config"])["dtype"] = "bfloat16"
+json.dump(config, open("stated/config.json", "w"))
+P
+  "$HFSHARD" convert run stated-back --to safetensors --config stated 2>/dev/null | said
+  dtypes stated-back
+done
