@@ -1,6 +1,7 @@
 #include "service/diff_compile.h"
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -35,6 +36,46 @@ TEST(DiffCompile, ATreeThatLacksALeafIsComparedInItsOwnLayout) {
     EXPECT_NE(found.tensors[0].name.find("decoder_norm"), std::string::npos)
         << found.tensors[0].name;
   }
+}
+
+// A model with one leaf, which is its tensor multiplied by a constant.
+CompiledModel multiplied(std::optional<float> constant) {
+  CompiledModel out;
+  Leaf leaf;
+  leaf.name = "w";
+  leaf.dtype = DType::f32;
+  out.leaves.push_back(leaf);
+  Transfer transfer;
+  transfer.sources = {0};
+  transfer.source_dtype = DType::bf16;
+  transfer.value.mul = constant;
+  out.transfers.push_back(transfer);
+  return out;
+}
+
+SidesTogether sides_of(std::optional<float> a, std::optional<float> b) {
+  return with_parts([&](const MappingOptions&) {
+    SidesTogether out;
+    out.a.model = multiplied(a);
+    out.b.model = multiplied(b);
+    return out;
+  });
+}
+
+// Two values can become the same when they are multiplied and rounded.
+TEST(WithParts, StoredValuesAreComparedWhereBothSidesComputeTheSame) {
+  const SidesTogether alike = sides_of(1.4F, 1.4F);
+  for (const CompiledModel* model : {&alike.a.model, &alike.b.model}) {
+    EXPECT_TRUE(model->transfers[0].value.empty());
+    EXPECT_EQ(model->leaves[0].dtype, DType::bf16);
+  }
+  EXPECT_EQ(alike.through, "both are converted to scheme maxtext");
+}
+
+TEST(WithParts, ComputedValuesStayIfOnlyOneSideComputesThem) {
+  const SidesTogether unlike = sides_of(1.4F, std::nullopt);
+  EXPECT_EQ(unlike.a.model.transfers[0].value.mul, 1.4F);
+  EXPECT_EQ(unlike.a.model.leaves[0].dtype, DType::f32);
 }
 
 }  // namespace
