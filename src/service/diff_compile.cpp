@@ -15,6 +15,7 @@
 #include "mapping/resolve/find.h"
 #include "mapping/tables/scheme_defaults.h"
 #include "mapping/tables/table.h"
+#include "plan/compile/kept_codes.h"
 #include "service/source.h"
 #include "service/tree_names.h"
 
@@ -215,10 +216,11 @@ std::optional<ModelSide> in_layout_of(const Catalog& wanted,
                                       const DiffSide& tree, const TreeOptions& asked) {
   PlanOptions options;
   options.tree = asked;
+  const bool coded = std::ranges::any_of(tree.catalog().tensors, holds_codes);
   const auto open = [&](const MappingOptions& mapping) -> std::optional<ModelSide> {
     options.mapping = mapping;
     options.mapping.flat_names = true;
-    options.mapping.keep_dtype = true;
+    options.mapping.keep_dtype = !coded;  // codes are decoded
     try {
       OpenedSource opened = open_source_model(tree.place, options);
       if (shared_names(opened.model.leaves, wanted) == opened.model.leaves.size())

@@ -71,3 +71,11 @@ ends convert coded same --to safetensors --scheme hf
 quantized same
 ends convert coded kept --dialect modules --to dcp
 quantized kept
+echo "-- diff of codes and a tree whose queries are scaled"
+rm -rf coded
+cp -r "$TESTS/oracle/llama-fp8" coded
+ends convert coded codes --to dcp
+ends convert coded scaled --layers separate
+show diff scaled codes
+rm codes/hfshard.json scaled/0/hfshard.json
+ends diff codes scaled --config coded
