@@ -289,27 +289,24 @@ class RuleCompiler {
             "layers, pass --num-layers");
   }
 
-  // Empty if the leaf is left out or a tensor is missing.
+  // Empty if the leaf is left out, or if a rule with a rest finds none of its tensors.
   std::vector<std::uint32_t> find_sources(const ResolvedRule& resolved) {
     std::vector<std::uint32_t> out;
     out.reserve(resolved.sources.size());
     const std::string* excluded = nullptr;
-    bool missing = false;
     for (const std::string& name : resolved.sources) {
       const auto found = codes_.find(name);
-      if (!found) {
-        missing = true;
-      } else if (builder_.excluded(*found)) {
+      if (!found) continue;
+      if (builder_.excluded(*found)) {
         excluded = &name;
       } else {
         out.push_back(*found);
       }
     }
     if (excluded != nullptr) {
-      if (!out.empty() || missing) fail_partly(resolved.target, *excluded);
+      if (!out.empty()) fail_partly(resolved.target, *excluded);
       left_out_.emplace(resolved.target, *excluded);
     }
-    if (missing) out.clear();
     return out;
   }
 
