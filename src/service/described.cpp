@@ -17,6 +17,7 @@
 #include "mapping/tables/table.h"
 #include "plan/compile/steps.h"
 #include "service/example.h"
+#include "service/parts.h"
 #include "service/recorded_model.h"
 
 #include "hfshard/error.h"
@@ -414,30 +415,18 @@ bool has_others(const Catalog& tree, const MappingTable& table, const CompiledMo
   return static_cast<std::size_t>(below) > model.leaves.size();
 }
 
-// Adds the parts that --with would have named, if a tree has all of their leaves.
-void add_parts(const FamilyFile& family, const Json& config, const Catalog& tree,
-               MappingOptions options, Described& out) {
-  const MappingTable table = load_table(family);
-  for (const std::string& part : open_parts(table, options.options)) {
-    if (!has_others(tree, table, out.model)) return;
-    MappingOptions more = options;
-    more.options[part] = "true";
-    try {
-      Described made = describe_in(family, config, out.catalog.config_text, more, /*was=*/nullptr);
-      if (made.model.leaves.size() <= out.model.leaves.size() || !has_all(tree, made.model))
-        continue;
-      out = std::move(made);
-      options = std::move(more);
-    } catch (const Error& error) {  // this model doesn't have the part
-      if (error.code() == ErrorCode::internal) throw;
-    }
-  }
-}
-
 // Takes what a config doesn't state from a tree that has all of its model's leaves.
 void take_from_tree(const FamilyFile& family, const Json& config, const Catalog& tree,
                     const MappingOptions& options, Described& out) {
-  add_parts(family, config, tree, options, out);
+  const MappingTable table = load_table(family);
+  add_parts(options, [&](const MappingOptions& more) {
+    if (!has_others(tree, table, out.model)) return false;
+    Described made = describe_in(family, config, out.catalog.config_text, more, /*was=*/nullptr);
+    if (made.model.leaves.size() <= out.model.leaves.size() || !has_all(tree, made.model))
+      return false;
+    out = std::move(made);
+    return true;
+  });
   take_wide(family, tree, out);
   if (!dtype_of_config(config)) take_dtypes(tree, out);
 }

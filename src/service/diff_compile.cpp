@@ -16,6 +16,7 @@
 #include "mapping/tables/scheme_defaults.h"
 #include "mapping/tables/table.h"
 #include "plan/compile/kept_codes.h"
+#include "service/parts.h"
 #include "service/source.h"
 #include "service/tree_names.h"
 
@@ -53,7 +54,9 @@ class NearestTree {
     return std::any_of(forms.begin(), forms.end(), [&](const Bindings::Options& form) {
       mapping.options = form;
       if (!look(mapping)) return false;
-      look_at_parts(mapping);
+      add_parts(mapping, [&](const MappingOptions& more) {
+        return most_ < tree_.catalog().tensors.size() && look(more);
+      });
       return true;
     });
   }
@@ -64,17 +67,6 @@ class NearestTree {
   }
 
  private:
-  // Adds the parts that --with would have named, if the tree has all of their leaves.
-  void look_at_parts(MappingOptions mapping) {
-    const std::optional<MappingTable> table = table_of_model();
-    if (!table || most_ == tree_.catalog().tensors.size()) return;
-    for (const std::string& part : open_parts(*table, mapping.options)) {
-      MappingOptions more = mapping;
-      more.options[part] = "true";
-      if (look(more)) mapping = std::move(more);
-    }
-  }
-
   bool look(MappingOptions mapping) {
     mapping.flat_names = true;
     try {
@@ -174,20 +166,14 @@ SidesTogether with_parts(const std::function<SidesTogether(const MappingOptions&
   MappingOptions mapping;
   mapping.flat_names = true;
   SidesTogether out = compile(mapping);
-  for (const std::string_view part : kParts) {
-    MappingOptions more = mapping;
-    more.options[std::string(part)] = "true";
-    try {
-      SidesTogether made = compile(more);
-      if (made.a.model.leaves.size() <= out.a.model.leaves.size() ||
-          made.b.model.leaves.size() <= out.b.model.leaves.size())
-        continue;
-      out = std::move(made);
-      mapping = std::move(more);
-    } catch (const Error& error) {  // the model doesn't have the part
-      if (error.code() == ErrorCode::internal) throw;
-    }
-  }
+  add_parts(mapping, [&](const MappingOptions& more) {
+    SidesTogether made = compile(more);
+    if (made.a.model.leaves.size() <= out.a.model.leaves.size() ||
+        made.b.model.leaves.size() <= out.b.model.leaves.size())
+      return false;
+    out = std::move(made);
+    return true;
+  });
   compare_stored(out);
   out.through = fmt::format("both are converted to scheme {}", mapping.scheme);
   return out;
@@ -231,18 +217,16 @@ std::optional<ModelSide> in_layout_of(const Catalog& wanted,
     return std::nullopt;
   };
   if (known) return open(*known);
-  for (MappingOptions mapping : mappings_of_names(wanted)) {
+  for (const MappingOptions& mapping : mappings_of_names(wanted)) {
     auto out = open(mapping);
     if (!out) continue;
-    for (const std::string_view part : kParts) {
-      if (out->model.leaves.size() == wanted.tensors.size()) break;
-      MappingOptions more = mapping;
-      more.options[std::string(part)] = "true";
+    add_parts(mapping, [&](const MappingOptions& more) {
+      if (out->model.leaves.size() == wanted.tensors.size()) return false;
       auto made = open(more);
-      if (!made || made->model.leaves.size() <= out->model.leaves.size()) continue;
+      if (!made || made->model.leaves.size() <= out->model.leaves.size()) return false;
       out = std::move(made);
-      mapping = std::move(more);
-    }
+      return true;
+    });
     return out;
   }
   return std::nullopt;

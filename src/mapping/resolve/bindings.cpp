@@ -109,16 +109,6 @@ Bindings::ShapeOf shapes_of(const Catalog& catalog) {
   };
 }
 
-std::vector<std::string> open_parts(const MappingTable& table, const Bindings::Options& options) {
-  std::vector<std::string> out;
-  for (const std::string_view part : kParts) {
-    std::string name(part);
-    const bool has = std::ranges::find(table.options, part) != table.options.end();
-    if (has && !options.contains(name)) out.push_back(std::move(name));
-  }
-  return out;
-}
-
 void check_options(const MappingTable& table, const Bindings::Options& options) {
   for (const auto& [name, value] : options) {
     if (std::ranges::find(table.options, name) != table.options.end()) {

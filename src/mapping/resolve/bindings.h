@@ -84,9 +84,6 @@ Bindings::ShapeOf shapes_of(const Catalog& catalog);
 /// Parts of a model that are converted only if --with names them.
 inline constexpr std::array<std::string_view, 3> kParts = {"mtp", "vision", "audio"};
 
-/// Returns the parts that a family has and about which these options say nothing.
-std::vector<std::string> open_parts(const MappingTable& table, const Bindings::Options& options);
-
 /// Throws: usage, if the family lacks one of these options, with similar names.
 void check_options(const MappingTable& table, const Bindings::Options& options);
 
