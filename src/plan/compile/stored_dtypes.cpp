@@ -42,7 +42,7 @@ DType StoredDTypes::leaf_dtype(const std::string& name, const DTypeRule& rule,
   const DType first = become(stored_.front().first);
   const bool agree =
       std::ranges::all_of(stored_, [&](const auto& item) { return become(item.first) == first; });
-  if (agree && (stored_.size() == 1 || !builder_.options().keep_dtype)) return first;
+  if (agree) return first;
   const auto stays = std::ranges::find_if(
       stored_, [&](const auto& item) { return rule.stays && item.first == *rule.stays; });
   if (stays != stored_.end()) return become(stays->first);
@@ -64,8 +64,8 @@ void StoredDTypes::fail(const std::string& name, const std::string& pointer) con
       .in_file(catalog.file_name(other))
       .by_rule(pointer)
       .hint(
-          "pass --dtype bf16 or --dtype f32 to write both in one dtype, or --layers separate to "
-          "keep each layer's dtype");
+          "pass --dtype bf16 or --dtype f32 to write both in one dtype, --cast 'LEAF=f32' to do so "
+          "for one leaf, or --layers separate to keep each layer's dtype");
 }
 
 }  // namespace hfshard

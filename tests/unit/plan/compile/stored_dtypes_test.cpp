@@ -84,6 +84,9 @@ TEST(StoredDTypes, LayersOfDifferentDtypesNeedADtypeThatSomethingNames) {
   MappingOptions keep;
   keep.keep_dtype = true;
   EXPECT_EQ(mixed_failure(mixed_qwen3(), keep).code(), ErrorCode::bad_input);
+  keep.casts = {{"*.query.kernel", DType::f32}};
+  const CompiledModel cast = compile_mixed(mixed_qwen3(), keep);
+  EXPECT_EQ(find_leaf(cast, "decoder.layers.self_attention.query.kernel")->dtype, DType::f32);
   // FP8 becomes bf16 by default, like the other tensors.
   FakeCatalog coded = plain_qwen3({{"torch_dtype", Json()}});
   coded.get(kMixedQuery).dtype = DType::f8_e4m3;
