@@ -19,6 +19,8 @@
 #include "service/tree_source.h"
 #include "service/written_config.h"
 
+#include "hfshard/error.h"
+
 namespace hfshard {
 namespace {
 
@@ -30,6 +32,38 @@ bool was_tree(const Manifest& manifest) {
   const Json::Array& files = source.at("files").as_array();
   return source.find("dialect") != nullptr ||
          (files.size() == 1 && files.front().at("name").as_string() == kWholeTree);
+}
+
+// Returns whether a leaf of codes isn't in a tree because their values are.
+bool is_decoded(const std::string& name, const Catalog& tree) {
+  for (const std::string_view codes : {"_blocks", "_packed"}) {
+    if (name.ends_with(codes))
+      return tree.find(name.substr(0, name.size() - codes.size())).has_value();
+  }
+  if (!is_name_of_codes(name)) return false;
+  const std::string beside = name.substr(0, name.rfind('.') + 1);  // of scales
+  const auto found = std::ranges::lower_bound(tree.tensors, beside, {}, &TensorInfo::name);
+  return found != tree.tensors.end() && found->name.starts_with(beside);
+}
+
+// Returns whether a tree has values where it had codes when it was made.
+bool was_decoded(const std::vector<Leaf>& leaves, const Catalog& tree) {
+  return std::ranges::any_of(leaves, [&](const Leaf& leaf) {
+    return !tree.find(leaf.name) && is_decoded(leaf.name, tree);
+  });
+}
+
+// Throws: not_found, if a tree lacks more than codes whose values it has.
+void check_has_leaves(const std::vector<Leaf>& leaves, const MappingOptions& mapping,
+                      const Catalog& tree) {
+  for (const Leaf& leaf : leaves) {
+    if (tree.find(leaf.name) || left_out(mapping, leaf.name) || is_decoded(leaf.name, tree))
+      continue;
+    throw Error(ErrorCode::not_found, "the checkpoint lacks a tensor that its record names")
+        .in_file(tree.location)
+        .in_tensor(leaf.name)
+        .hint("to write only what is there, run hfshard reshard --to safetensors");
+  }
 }
 
 }  // namespace
@@ -47,12 +81,17 @@ CompiledModel compile_recorded(const Recorded& recorded, const MappingOptions& m
   made_with.mapping.drop.clear();  // its globs match names of the first source
   if (takes_prefix_off(made_with.mapping)) made_with.mapping.prefix.clear();
   const bool has_dialect = has_rules(made_with.mapping);
-  // Arrays with the model's own names can still be codes, which a cast decodes.
-  const bool decodes = made_with.mapping.scheme == kOwnNames && !has_dialect &&
-                       (mapping.dtype || !mapping.casts.empty());
+  // Arrays with the model's own names can still be codes, which a cast decodes. A reshard can have
+  // decoded them.
+  const bool decodes =
+      made_with.mapping.scheme == kOwnNames && !has_dialect &&
+      (mapping.dtype || !mapping.casts.empty() || was_decoded(forward.leaves, tree));
   if (!of_tree && !was_coded(forward) && !mapping.untie && !decodes)
     return compile_inverse(forward, forward.catalog(), tree, mapping);
-  if (made_with.mapping.scheme == kOwnNames && !(has_dialect && of_tree)) {
+  const bool of_names =
+      of_tree && !was_coded(forward);  // codes are decoded under the model's names
+  if (made_with.mapping.scheme == kOwnNames && !(has_dialect && of_names)) {
+    if (!has_dialect) check_has_leaves(forward.leaves, mapping, tree);
     take_off(made_with.mapping.prefix, tree);
     std::optional<CompiledModel> model;  // set if its names aren't the model's own
     if (has_dialect)
@@ -60,7 +99,7 @@ CompiledModel compile_recorded(const Recorded& recorded, const MappingOptions& m
                                    "config.json", mapping, &forward);
     return model ? *std::move(model) : compile_same(tree, mapping, {});
   }
-  if (of_tree && !mapping.untie) {  // its rules start from other names than the model's
+  if (of_names && !mapping.untie) {  // its rules start from other names than the model's
     const Catalog tensors = tensors_of(forward.through, tree.config_text, tree);
     made_with.mapping.num_layers.reset();  // the config already has the smaller count
     made_with.mapping.flat_names = true;

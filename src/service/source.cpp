@@ -252,6 +252,7 @@ CompiledModel compile_tree(TreeSource& tree, const StorePath& place, const PlanO
     if (!options.mapping.untie)
       claim_ties(tree.catalog(), config, "config.json", options.mapping, out);
     count_no_mtp(tree.catalog(), out);
+    write_without_leftover(tree.catalog(), out);
   }
   if (!same) name_beyond_model(tree.catalog(), out);
   // A config that is only recorded isn't written.

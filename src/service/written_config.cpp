@@ -170,6 +170,17 @@ void write_without_codes(const Catalog& source, CompiledModel& model) {
   if (!(stated == config)) model.config_text = dump_json_pretty(stated);
 }
 
+void write_without_leftover(const Catalog& tree, CompiledModel& model) {
+  const std::string& text = text_of(tree, model);
+  if (text.empty()) return;
+  Catalog made;
+  made.tensors.reserve(model.leaves.size());
+  for (const Leaf& leaf : model.leaves)
+    made.tensors.push_back({{leaf.name, leaf.dtype, leaf.shape}});
+  const auto plain = without_leftover(parse_json(text, config_path(tree.location)), made);
+  if (plain) model.config_text = dump_json_pretty(*plain);
+}
+
 void count_no_mtp(const Catalog& tree, CompiledModel& model) {
   const std::string& text = text_of(tree, model);
   if (text.empty()) return;

@@ -29,6 +29,9 @@ void write_dtype(const Catalog& source, std::optional<DType> asked, CompiledMode
 /// left. A loader would look for the codes. `source`: as above.
 void write_without_codes(const Catalog& source, CompiledModel& model);
 
+/// Does the same for the export of a tree, which can have been decoded earlier.
+void write_without_leftover(const Catalog& tree, CompiledModel& model);
+
 /// Sets the number of multi-token prediction layers in the config to 0 if the model lacks their
 /// tensors. Programs that predict with these layers look for the tensors.
 void count_no_mtp(const Catalog& tree, CompiledModel& model);

@@ -16,17 +16,13 @@ constexpr const char* kTextPart = "text_config";
 // Endings of the names of tensors that quantized weights have in addition, or instead. Sources:
 // huggingface/transformers src/transformers/quantizers, and the libraries that it calls:
 // bitsandbytes, GPTQModel, AutoAWQ, compressed-tensors, fbgemm, hqq, aqlm, modelopt.
-constexpr std::array<std::string_view, 25> kSigns = {
-    ".qweight",         ".qzeros",        ".g_idx",      "weight_scale", "weight_scale_inv",
-    "weight_packed",    "weight_scale_2", "_zero_point", "_blocks",      "_scales",
-    "activation_scale", "input_scale",    ".absmax",     ".quant_map",   ".SCB",
-    ".scales",          ".W_q",           ".codes",      ".codebooks",   ".Qidxs",
-    ".indices",         ".scale",         ".k_scale",    ".v_scale",     "_global_scale"};
-
-bool has_sign(std::string_view name) {
-  return name.find(".quant_state.") != std::string_view::npos ||
-         std::ranges::any_of(kSigns, [&](std::string_view sign) { return name.ends_with(sign); });
-}
+constexpr std::array<std::string_view, 26> kSigns = {
+    ".qweight",      ".qzeros",          ".g_idx",         "weight_scale", "weight_scale_inv",
+    "weight_packed", "weight_shape",     "weight_scale_2", "_zero_point",  "_blocks",
+    "_scales",       "activation_scale", "input_scale",    ".absmax",      ".quant_map",
+    ".SCB",          ".scales",          ".W_q",           ".codes",       ".codebooks",
+    ".Qidxs",        ".indices",         ".scale",         ".k_scale",     ".v_scale",
+    "_global_scale"};
 
 // Finds integers in a matrix. Buffers of positions have one row.
 bool holds_integers(const TensorInfo& tensor) {
@@ -36,7 +32,7 @@ bool holds_integers(const TensorInfo& tensor) {
 }
 
 bool is_coded(const TensorInfo& tensor) {
-  if (has_sign(tensor.name)) return true;
+  if (is_name_of_codes(tensor.name)) return true;
   return is_float(tensor.dtype) ? size_bits(tensor.dtype) < 16 : holds_integers(tensor);
 }
 
@@ -53,6 +49,11 @@ bool has_quantization(const Json& config) {
 
 }  // namespace
 
+bool is_name_of_codes(std::string_view name) {
+  return name.find(".quant_state.") != std::string_view::npos ||
+         std::ranges::any_of(kSigns, [&](std::string_view sign) { return name.ends_with(sign); });
+}
+
 Json without_quantization(Json config) {
   config.object().erase(kQuantization);
   if (const Json* text = config.find(kTextPart); text != nullptr && text->is_object())
@@ -67,7 +68,8 @@ std::optional<Json> without_leftover(const Json& config, const Catalog& catalog)
 }
 
 std::optional<Json> without_leftover(const Json& config, const NameList& list) {
-  if (!has_quantization(config) || std::ranges::any_of(list.names, has_sign)) return std::nullopt;
+  if (!has_quantization(config) || std::ranges::any_of(list.names, is_name_of_codes))
+    return std::nullopt;
   return without_quantization(config);
 }
 

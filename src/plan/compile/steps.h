@@ -114,6 +114,9 @@ std::set<std::int64_t> packed_widths(const Json& config, const std::string& loca
 /// Returns the error for tensors of such a method.
 Error undecoded(const UndecodedMethod& method, std::string_view keep = kPassHf);
 
+/// Returns whether codes or their scales have such a name, in any method.
+bool is_name_of_codes(std::string_view name);
+
 /// Returns the config without its quantization_config, at the top and in its text part.
 Json without_quantization(Json config);
 

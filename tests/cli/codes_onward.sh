@@ -1,0 +1,45 @@
+# A tree of codes that is converted once more gets the model's own names and decoded values on the way back.
+source "$TESTS/cli/lib.bash"
+said() { echo "$1: $(grep -c quantization_config "$1/config.json" || true) quantization_config"; }
+for model in gpt-oss-mxfp4 kimi-int4 llama-fp8 deepseek4-released; do
+  rm -rf ./*
+  cp -r "$TESTS/oracle/$model" coded
+  "$HFSHARD" convert coded codes --scheme hf -q 2>/dev/null
+  for way in "" "--layers separate" "--to dcp --scheme torchtitan" "--to dcp --scheme hf --dialect modules"; do
+    echo "-- $model: codes, then ${way:-convert}"
+    rm -rf once onward once-hf onward-hf
+    # shellcheck disable=SC2086
+    if ! "$HFSHARD" convert coded once $way -q >/dev/null 2>&1; then
+      echo "no such tree"
+      continue
+    fi
+    # shellcheck disable=SC2086
+    ends convert codes onward $way
+    "$HFSHARD" convert once once-hf --to safetensors -q 2>/dev/null
+    ends convert onward onward-hf --to safetensors
+    ends diff once-hf onward-hf
+    said onward-hf
+  done
+  echo "-- $model: decoded by reshard"
+  rm -rf decoded decoded-hf direct
+  ends reshard codes decoded --dtype bf16
+  ends convert decoded decoded-hf --to safetensors
+  said decoded-hf
+  "$HFSHARD" convert coded direct --to safetensors --scheme hf --dtype bf16 -q 2>/dev/null
+  ends diff direct decoded-hf
+done
+echo "-- a tree that was cut is no model, also if it's cast"
+rm -rf ./*
+cp -r "$TESTS/oracle/llama-fp8" coded
+"$HFSHARD" convert coded codes --scheme hf -q 2>/dev/null
+"$HFSHARD" reshard codes cut --exclude '*layers.1.*' -q 2>/dev/null
+show convert cut out --to safetensors
+rm -rf cut
+"$HFSHARD" convert coded prefixed --scheme hf --prefix outer. -q 2>/dev/null
+"$HFSHARD" reshard prefixed cut --exclude '*layers.1.*' -q 2>/dev/null
+"$HFSHARD" reshard prefixed whole --dtype bf16 -q 2>/dev/null
+ends convert whole out --to safetensors
+"$HFSHARD" convert coded direct --to safetensors --scheme hf --dtype bf16 -q 2>/dev/null
+ends diff direct out
+rm -r out
+show convert cut out --to safetensors --dtype bf16
