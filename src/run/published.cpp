@@ -43,7 +43,7 @@ void check_copies(const Plan& plan, const std::string& step, const std::string& 
 
 void check_published(const Plan& plan, const OutPaths& paths, const RunOptions& options) {
   const std::string step = published_step(plan, paths);
-  const Manifest manifest = read_manifest(join_path(step, kManifestName));
+  const Manifest manifest = read_intact_manifest(join_path(step, kManifestName));
   const bool same_commit = check_revision(plan, manifest, step);
   if (plan.options().in_place) return;  // its files are the source's
   const std::string& side = plan.files().side_directory;

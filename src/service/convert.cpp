@@ -83,7 +83,7 @@ ConvertReport finalized_before(const std::string& out) {
   const std::string step = step_directory(paths.out);
   if (step != paths.out && parent_path(step) != paths.out)
     read_staged_plan(out);  // throws: nothing was started
-  const Manifest manifest = read_manifest(join_path(step, kManifestName));
+  const Manifest manifest = read_intact_manifest(join_path(step, kManifestName));
   const PlanOptions recorded = options_from_json(manifest.identity.at("options"));
   const Format& target = format_of(recorded.target);
   if ((step == paths.out) == target.layout().has_steps) read_staged_plan(out);

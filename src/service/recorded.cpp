@@ -26,14 +26,14 @@ std::optional<Recorded> recorded_at(const StorePath& place) {
   if (step.empty()) return std::nullopt;
   Recorded out;
   out.origin_path = join_path(step, kManifestName);
-  out.origin = read_manifest(out.origin_path);
+  out.origin = read_intact_manifest(out.origin_path);
   out.tree = out.origin.model;
   for (const FileRecord& file : out.origin.files.side) {
     if (file.path == kConfigName) out.config_sha256 = file.sha256;
   }
   if (const std::string origin = join_path(step, kOriginName); exists(origin)) {
     out.origin_path = origin;
-    out.origin = read_manifest(origin);
+    out.origin = read_intact_manifest(origin);
   }
   // If a format has no steps, the model's files are among the checkpoint's.
   for (const std::string& beside : {step, join_path(parent_path(step), "hf")}) {

@@ -474,4 +474,14 @@ Manifest read_manifest(const std::string& path) {
   return out;
 }
 
+Manifest read_intact_manifest(const std::string& path) {
+  Manifest out = read_manifest(path);
+  if (!out.is_damaged) return out;
+  throw Error(ErrorCode::corrupt, "the record was changed after hfshard wrote it")
+      .in_file(path)
+      .hint(
+          "copy the checkpoint again, or see hfshard verify for what else differs; without this "
+          "file, hfshard reads the checkpoint by its names and --config DIR");
+}
+
 }  // namespace hfshard

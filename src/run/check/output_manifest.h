@@ -68,5 +68,8 @@ struct Manifest {
 };
 /// Throws: corrupt (with the JSON member), unsupported (a newer schema), not_found.
 Manifest read_manifest(const std::string& path);
+/// Does the same for all but verify, which lists damage. Throws: corrupt, also if the manifest's
+/// own SHA-256 differs.
+Manifest read_intact_manifest(const std::string& path);
 
 }  // namespace hfshard

@@ -432,6 +432,7 @@ TEST_F(ManifestTest, KnowsWhetherItIsAsItWasWritten) {
   other.replace(other.find("qwen3.json"), 5, "qwen2");
   write_text(path_, other);
   EXPECT_TRUE(read_manifest(path_).is_damaged);
+  EXPECT_EQ(catch_error([&] { read_intact_manifest(path_); }).code(), ErrorCode::corrupt);
   write_text(path_, text + "\n");
   EXPECT_TRUE(read_manifest(path_).is_damaged);
   const std::size_t own = text.find(",\n\"record_sha256\"");
