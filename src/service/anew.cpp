@@ -301,6 +301,25 @@ KnownModel known_model(const Catalog& tree, const std::optional<Recorded>& recor
   return known;
 }
 
+// Throws: corrupt, if a tree doesn't have the names of its record. An item that has only other
+// names isn't the recorded one.
+void check_recorded_names(const Catalog& tree, const Model& recorded) {
+  const std::vector<Leaf>& leaves = recorded.leaves;
+  const auto lacking = std::ranges::find_if(
+      leaves, [&](const Leaf& leaf) { return !tree.find(leaf.name).has_value(); });
+  if (lacking == leaves.end() || std::ranges::none_of(leaves, [&](const Leaf& leaf) {
+        return tree.find(leaf.name).has_value();
+      }))
+    return;
+  throw Error(ErrorCode::corrupt,
+              fmt::format("the checkpoint lacks a {} that its record names", tree.wording.array))
+      .in_file(tree.location)
+      .in_tensor(lacking->name)
+      .hint(fmt::format(
+          "see hfshard verify {}; if another program wrote these files, move hfshard.json away",
+          shell_word(tree.location)));
+}
+
 // Returns the config.json that describes a tree's codes, for options that decode them: that of
 // --config, or the recorded one. Empty if no tensor is quantized.
 std::string config_of_codes(const Catalog& tree, const std::optional<Recorded>& recorded,
@@ -329,6 +348,7 @@ CompiledModel compile_anew(TreeSource& tree, const StorePath& place, const PlanO
   SameOptions same;
   for (const std::string& text : options.tree.axes) same.axes.push_back(parse_axes(text));
   const auto recorded = recorded_below(place, options.tree.root);
+  if (recorded) check_recorded_names(tree.catalog(), *recorded->tree);
   KnownModel known = known_model(tree.catalog(), recorded, options);
   same.known = std::move(known.leaves);
   const std::string scheme = recorded ? recorded->tree->scheme : scheme_of_tree(tree.catalog());

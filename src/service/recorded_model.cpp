@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,6 +35,9 @@ bool was_tree(const Manifest& manifest) {
          (files.size() == 1 && files.front().at("name").as_string() == kWholeTree);
 }
 
+// Returns the name of a tensor's module, with the dot behind it.
+std::string module_of(const std::string& name) { return name.substr(0, name.rfind('.') + 1); }
+
 // Returns whether a leaf of codes isn't in a tree because their values are.
 bool is_decoded(const std::string& name, const Catalog& tree) {
   for (const std::string_view codes : {"_blocks", "_packed"}) {
@@ -41,7 +45,7 @@ bool is_decoded(const std::string& name, const Catalog& tree) {
       return tree.find(name.substr(0, name.size() - codes.size())).has_value();
   }
   if (!is_name_of_codes(name)) return false;
-  const std::string beside = name.substr(0, name.rfind('.') + 1);  // of scales
+  const std::string beside = module_of(name);  // of scales
   const auto found = std::ranges::lower_bound(tree.tensors, beside, {}, &TensorInfo::name);
   return found != tree.tensors.end() && found->name.starts_with(beside);
 }
@@ -64,6 +68,27 @@ void check_has_leaves(const std::vector<Leaf>& leaves, const MappingOptions& map
         .in_tensor(leaf.name)
         .hint("to write only what is there, run hfshard reshard --to safetensors");
   }
+}
+
+// Notes tensors of the source that no rule took.
+void note_unread(const Model& forward, const MappingOptions& mapping, CompiledModel& model) {
+  const std::vector<TensorInfo>& tensors = forward.catalog().tensors;
+  std::vector<bool> read(tensors.size(), false);
+  const auto mark = [&](std::uint32_t tensor) { read[tensor] = true; };
+  for (const Transfer& transfer : forward.transfers) {
+    std::ranges::for_each(transfer.sources, mark);
+    if (transfer.decode) transfer.decode->for_each_tensor(mark);
+  }
+  std::set<std::string> modules;  // of codes: the decoder needs no shapes
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (read[i]) modules.insert(module_of(tensors[i].name));
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::string& name = tensors[i].name;
+    if (read[i] || left_out(mapping, name)) continue;
+    if (!is_name_of_codes(name) || !modules.contains(module_of(name))) names.push_back(name);
+  }
+  note_left_out(std::move(names), tensors.size(), model);
 }
 
 }  // namespace
@@ -112,6 +137,7 @@ CompiledModel compile_recorded(const Recorded& recorded, const MappingOptions& m
   const Described described = describe_model(tree, config, name, made_with.mapping, &forward);
   CompiledModel model = compile_inverse(described.model, described.catalog, tree, mapping);
   model.config_text = config;
+  note_unread(forward, mapping, model);
   return model;
 }
 

@@ -141,6 +141,7 @@ CompiledModel compile_by_config(TreeSource& tree, std::optional<Described> descr
   CompiledModel model =
       compile_inverse(described->model, described->catalog, tree.catalog(), options.mapping);
   if (config != stated) model.config_text = config;
+  note_lacking_parts(config, model);
   return model;
 }
 

@@ -181,6 +181,20 @@ void write_without_leftover(const Catalog& tree, CompiledModel& model) {
   if (plain) model.config_text = dump_json_pretty(*plain);
 }
 
+void note_lacking_parts(const std::string& config_text, CompiledModel& model) {
+  const Json config = parse_json(config_text, "config.json");
+  if (!config.is_object()) return;
+  for (const auto& [key, value] : config.as_object()) {
+    const std::size_t part = part_of_key(key, kOfAll);
+    if (part >= kModelParts.size() || !value.is_object()) continue;
+    if (std::ranges::any_of(model.leaves,
+                            [&](const Leaf& leaf) { return part_of_name(leaf.name) == part; }))
+      continue;
+    model.notes.push_back(
+        fmt::format("config.json describes a part that the checkpoint doesn't have: {}", key));
+  }
+}
+
 void count_no_mtp(const Catalog& tree, CompiledModel& model) {
   const std::string& text = text_of(tree, model);
   if (text.empty()) return;

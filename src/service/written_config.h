@@ -32,6 +32,10 @@ void write_without_codes(const Catalog& source, CompiledModel& model);
 /// Does the same for the export of a tree, which can have been decoded earlier.
 void write_without_leftover(const Catalog& tree, CompiledModel& model);
 
+/// Notes parts that a config describes (vision_config, audio_config) and of which an export has no
+/// tensor.
+void note_lacking_parts(const std::string& config_text, CompiledModel& model);
+
 /// Sets the number of multi-token prediction layers in the config to 0 if the model lacks their
 /// tensors. Programs that predict with these layers look for the tensors.
 void count_no_mtp(const Catalog& tree, CompiledModel& model);

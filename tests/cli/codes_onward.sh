@@ -43,3 +43,19 @@ ends convert whole out --to safetensors
 ends diff direct out
 rm -r out
 show convert cut out --to safetensors --dtype bf16
+echo "-- what no rule took is named on the way back"
+rm -rf ./*
+for model in kimi-int4 deepseek3-fp8; do
+  cp -r "$TESTS/oracle/$model" $model
+  "$HFSHARD" convert $model $model-tree -q 2>/dev/null
+  "$HFSHARD" convert $model-tree $model-hf --to safetensors 2>&1 | grep 'not in this'
+done
+echo "-- and a part of config.json that a tree without a record lacks"
+cp -r "$TESTS/oracle/qwen3-vl" seeing
+for with in "" "--with vision --layers separate"; do
+  rm -rf tree items out
+  # shellcheck disable=SC2086
+  "$HFSHARD" convert seeing tree $with -q 2>/dev/null
+  mv tree/0/items items
+  "$HFSHARD" convert items out --to safetensors --config seeing 2>&1 | grep config.json || echo "nothing to say"
+done

@@ -13,7 +13,17 @@ for to in dcp orbax; do
   ends diff in tree
   ends convert in tree --to $to --resume
   ends verify tree
+  if [ $to = dcp ]; then
+    echo "a name in the metadata:"
+    rm -rf tree
+    "$HFSHARD" convert in tree --to dcp -q 2>/dev/null
+    sed -i 's/model\.layers\.0\.self_attn\.o_proj/model.liyers.0.self_attn.o_proj/g' tree/.metadata
+    show reshard tree out
+    ends convert tree out --to safetensors
+  fi
   echo "without the record:"
+  rm -rf tree
+  "$HFSHARD" convert in tree --to $to -q 2>/dev/null
   rm "$record"
   ends convert tree out --to safetensors --config in
   ends diff in out

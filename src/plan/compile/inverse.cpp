@@ -337,27 +337,21 @@ class Inverter {
 
   // Notes tensors that were left out of the tree. Scales of decoded tensors don't count.
   void note_missing() {
-    constexpr std::size_t kShown = 3;
     std::vector<bool> scale(source_.tensors.size(), false);
     for (const Transfer& transfer : forward_.transfers) {
       if (transfer.decode)
         transfer.decode->for_each_tensor([&](std::uint32_t tensor) { scale[tensor] = true; });
     }
     std::vector<std::string> names;
-    std::size_t missing = 0;
     for (std::size_t i = 0; i < source_.tensors.size(); ++i) {
       if (leaf_of_[i] || scale[i]) continue;
       if (left_out(options_, source_.tensors[i].name)) {
         ++builder_.model().left_out_leaves;
         continue;
       }
-      if (++missing <= kShown) names.push_back(source_.tensors[i].name);
+      names.push_back(source_.tensors[i].name);
     }
-    if (missing == 0) return;
-    builder_.model().notes.push_back(fmt::format(
-        "not in this checkpoint, because they were left out when it was made: {} of {} tensors "
-        "({}{})",
-        missing, source_.tensors.size(), join(names, ", "), missing > kShown ? ", ..." : ""));
+    note_left_out(std::move(names), source_.tensors.size(), builder_.model());
   }
 
   // Notes parts of tensors that were left out.
@@ -408,6 +402,17 @@ class Inverter {
 };
 
 }  // namespace
+
+void note_left_out(std::vector<std::string> names, std::size_t of_tensors, CompiledModel& model) {
+  constexpr std::size_t kShown = 3;
+  if (names.empty()) return;
+  const std::size_t missing = names.size();
+  names.resize(std::min(missing, kShown));
+  model.notes.push_back(
+      fmt::format("not in this checkpoint, because they were left out when it was made: {} of {} "
+                  "tensors ({}{})",
+                  missing, of_tensors, join(names, ", "), missing > kShown ? ", ..." : ""));
+}
 
 CompiledModel compile_inverse(const CompiledModel& forward, const Catalog& source,
                               const Catalog& tree, const MappingOptions& options) {

@@ -114,6 +114,9 @@ std::set<std::int64_t> packed_widths(const Json& config, const std::string& loca
 /// Returns the error for tensors of such a method.
 Error undecoded(const UndecodedMethod& method, std::string_view keep = kPassHf);
 
+/// Notes which of the original model's tensors a tree doesn't have, if any.
+void note_left_out(std::vector<std::string> names, std::size_t of_tensors, CompiledModel& model);
+
 /// Returns whether codes or their scales have such a name, in any method.
 bool is_name_of_codes(std::string_view name);
 
