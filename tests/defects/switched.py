@@ -27,7 +27,7 @@ sys.path.insert(0, HERE)
 import run  # noqa: E402  (the patches' program)
 
 UNITS = ["base", "bytes", "format", "mapping", "ops", "plan", "run", "service", "tool"]
-OTHERS = r"^(cli|fault|interop|conformance)\."
+OTHERS = "^(abstract_trees|cli|cluster|conformance|fault|golden|hub_names|interop|mappings|module_directories|property|syscall_faults|torchtitan_names)"
 SWITCH = "HFSHARD_DEFECT({})"
 UNCOMPILED = "doesn't compile"
 TERM = r"[\w.:]+(?:->[\w.]+)*(?:\(\)|\[\w+\])?"

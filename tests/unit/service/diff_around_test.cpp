@@ -58,6 +58,8 @@ TEST_F(DiffAroundTest, TheStepIsForSidesThatNameNone) {
   const DiffResult found = compare(first, run, options);
   EXPECT_EQ(found.a.step, 0U);
   EXPECT_EQ(found.b.step, 5U);
+  EXPECT_EQ(found.a.other_steps, std::vector<std::uint64_t>{5});
+  EXPECT_EQ(found.b.other_steps, std::vector<std::uint64_t>{0});
   EXPECT_TRUE(found.equal());
 }
 

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <filesystem>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -220,6 +223,13 @@ TEST(ExampleCatalog, HasTheTensorsOfTheWrittenCheckpoint) {
     EXPECT_EQ(made.tensors[i].name, written.tensors[i].name);
     EXPECT_EQ(made.tensors[i].shape, written.tensors[i].shape);
   }
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> places;  // first byte and end
+  for (const TensorInfo& tensor : made.tensors)
+    places.emplace_back(tensor.begin_bytes, tensor.begin_bytes + tensor.size_bytes);
+  std::ranges::sort(places);
+  EXPECT_EQ(places.front().first, 0U);
+  for (std::size_t i = 1; i < places.size(); ++i) EXPECT_EQ(places[i].first, places[i - 1].second);
+  EXPECT_EQ(places.back().second, made.files[0].size_bytes);
 }
 
 // MaxText has no stack for them. transformers treats a number beyond the layers as all.
