@@ -75,3 +75,7 @@ done
 ends convert every-tree every-other --to dcp --scheme torchtitan --num-layers 1
 echo "-- an export has the options of its record"
 told convert every-tree every-back --to safetensors --option rope=halves
+echo "-- layers that don't fill whole cycles have no stacks"
+cp -r "$TESTS/oracle/qwen3-next-six" six
+show plan six
+ends plan six --layers separate
