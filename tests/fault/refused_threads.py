@@ -12,7 +12,11 @@ import subprocess
 import sys
 
 import harness
+import testing  # (found by harness)
 
+import hub  # (the same)
+
+MODEL = "org/model"
 SHIM = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -61,11 +65,15 @@ def commands(fault, name):
     return {"convert": fault.convert(name, "--jobs", "6"), "verify": fault.command("verify", out, "--jobs", "6", "-q"),
             "diff": fault.command("diff", out, fault.path("source"), "--jobs", "6", "-q"),
             "back": fault.command("convert", out, fault.path(name), "--to", "safetensors", "--jobs", "6", "-q"),
-            "link": fault.command("link", fault.path("source"), fault.path(name), "--digests", "--jobs", "6", "-q")}
+            "link": fault.command("link", fault.path("source"), fault.path(name), "--digests", "--jobs", "6", "-q"),
+            "hub": fault.command("convert", MODEL, fault.path(name), "--jobs", "6", "-q")}
 
 
 def main():
-    with harness.Fault(__doc__.splitlines()[0]) as fault:
+    with harness.Fault(__doc__.splitlines()[0]) as fault, hub.Hub() as server:
+        server.add(MODEL, {"main": fault.path("source")})
+        # Every command reads these.
+        os.environ.update({"HF_ENDPOINT": server.endpoint, "HF_HOME": fault.path("hf_home"), "HF_HUB_DOWNLOAD_TIMEOUT": "60"})
         fault.reference()
         shim = build(fault)
         if shim is None:

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "base/threads.h"
 #include "bytes/http/libcurl.h"
 
 namespace hfshard {
@@ -306,7 +307,9 @@ HttpLoop::HttpLoop(HttpSettings settings) : state_(std::make_unique<State>()) {
   pthread_attr_destroy(&attributes);
   if (failed != 0) {
     libcurl().multi_cleanup(state_->multi);
-    throw Error(ErrorCode::limit, "the system refuses a thread for the network");
+    throw Error(refused_thread(2, 2, failed,
+                               "raise the limit (ulimit -u, ulimit -v, cgroup pids.max); hfshard "
+                               "reads the network on a thread of its own"));
   }
 }
 

@@ -97,7 +97,7 @@ struct HttpSettings {
 class HttpLoop {
  public:
   using Id = std::uint64_t;
-  /// Throws: limit (no thread), internal.
+  /// Throws: io (no thread), limit (no memory).
   explicit HttpLoop(HttpSettings settings);
   /// Ends running exchanges and tells their receivers.
   ~HttpLoop();

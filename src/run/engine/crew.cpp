@@ -6,12 +6,9 @@
 #include <new>
 #include <optional>
 #include <pthread.h>
-#include <system_error>
 #include <utility>
 
-#include <fmt/format.h>
-
-#include "hfshard/error.h"
+#include "base/threads.h"
 
 namespace hfshard {
 
@@ -141,9 +138,9 @@ Crew::Crew(unsigned threads) {
   for (const auto& member : made) member->end();
   let_go();
   if (error == 0) throw std::bad_alloc();
-  throw Error(ErrorCode::io, fmt::format("the system refuses thread {} of {}: {}", refused,
-                                         threads + 1, std::generic_category().message(error)))
-      .hint("lower --jobs, or raise the limit (ulimit -u, ulimit -v, cgroup pids.max)");
+  throw Error(
+      refused_thread(refused, threads + 1, error,
+                     "lower --jobs, or raise the limit (ulimit -u, ulimit -v, cgroup pids.max)"));
 }
 
 Crew::~Crew() {
