@@ -376,23 +376,23 @@ ByteRange worker_share(const Plan& plan, std::uint32_t worker, std::uint32_t wor
 
 namespace {
 
+bool is_stop(const RunOptions& options, const Error& error) {
+  return error.code() == ErrorCode::cancelled && options.stop != nullptr && options.stop->load();
+}
+
 // Whether a pipeline came to its end, and was not stopped: while it waited for a network, too.
 template <typename Run>
 bool is_complete(const RunOptions& options, const Run& run) {
   try {
     return run();
   } catch (const Error& error) {  // stopped while it waited
-    const bool stopped = options.stop != nullptr && options.stop->load();
-    if (error.code() != ErrorCode::cancelled || !stopped) throw;
+    if (!is_stop(options, error)) throw;
     return false;
   }
 }
 
-}  // namespace
-
-RunResult run_convert(const Plan& plan, const Format& target, const RunOptions& options,
-                      Reporter& reporter, const std::function<void(Stage, const Tile&)>& hook) {
-  if (target.discards()) return run_discarding(plan, target, options, reporter, hook);
+RunResult run_staged(const Plan& plan, const Format& target, const RunOptions& options,
+                     Reporter& reporter, const std::function<void(Stage, const Tile&)>& hook) {
   const auto began = Clock::now();
   RunResult result = published_result(plan, options);
   const OutPaths paths = out_paths(plan, options.out);
@@ -459,6 +459,19 @@ RunResult run_convert(const Plan& plan, const Format& target, const RunOptions& 
   if (options.workers == 1) finish(plan, target, staging, options, reporter, result);
   result.seconds = std::chrono::duration<double>(Clock::now() - began).count();
   return result;
+}
+
+}  // namespace
+
+RunResult run_convert(const Plan& plan, const Format& target, const RunOptions& options,
+                      Reporter& reporter, const std::function<void(Stage, const Tile&)>& hook) {
+  if (target.discards()) return run_discarding(plan, target, options, reporter, hook);
+  try {
+    return run_staged(plan, target, options, reporter, hook);
+  } catch (const Error& error) {  // the error says what is kept
+    if (is_stop(options, error) && !has_kept(plan, target, options)) throw_stopped(options, false);
+    throw;
+  }
 }
 
 RunResult run_finalize(const Plan& plan, const Format& target, const RunOptions& options,

@@ -7,6 +7,9 @@
 #include "bytes/local/files.h"
 #include "run/check/output_manifest.h"
 #include "run/check/written_files.h"
+#include "run/commit/journal.h"
+#include "run/commit/publish.h"
+#include "run/conversion.h"
 
 #include "hfshard/error.h"
 
@@ -62,6 +65,14 @@ void check_published(const Plan& plan, const OutPaths& paths, const RunOptions& 
   reporter.note(
       "hfshard compared the names, shapes and copied files of the source with the output, but no "
       "values; hfshard verify OUT SOURCE compares them");
+}
+
+bool has_kept(const Plan& plan, const Format& target, const RunOptions& options) {
+  const OutPaths paths = out_paths(plan, options.out);
+  if (options.resume && is_published(plan, target, paths)) return true;
+  const ByteRange share = worker_share(plan, options.worker, options.workers);
+  return exists(paths.staging) &&
+         read_journals(paths.staging, plan).done_bytes(share.begin, share.end) > 0;
 }
 
 }  // namespace hfshard

@@ -16,4 +16,7 @@ void check_published(const Plan& plan, const OutPaths& paths, const RunOptions& 
 void check_published(const Plan& plan, const OutPaths& paths, const RunOptions& options,
                      Reporter& reporter);
 
+/// Returns whether the same run with --resume would find data of its share. Throws: io.
+bool has_kept(const Plan& plan, const Format& target, const RunOptions& options);
+
 }  // namespace hfshard

@@ -64,7 +64,8 @@ int report(const Session& session, const Error& error) {
 Error with_way_on(const Session& session, const Parsed& parsed, const Error& error) {
   const bool resumes = std::ranges::any_of(
       parsed.command->options, [](const Option& option) { return option.name == "--resume"; });
-  if (error.code() != ErrorCode::cancelled || !resumes || error.file().empty()) return error;
+  const bool goes_on = error.hint_text().find("--resume") != std::string::npos;
+  if (error.code() != ErrorCode::cancelled || !resumes || !goes_on) return error;
   std::vector<std::string> words;
   bool asks = false;
   for (const std::string& word : session.words) {

@@ -278,9 +278,10 @@ class Stream:
         print(f"complete and resumed: {sent} bytes")
 
     def interrupted(self):
-        """Interrupts while nothing comes for ten minutes. hfshard must end long before, in the middle of a file and
-        while it asks the hub. Then it resumes."""
+        """Interrupts while nothing comes for ten minutes. hfshard must end long before, in the middle of a file, before
+        the first data, and while it asks the hub. It says truly whether it kept data. Then it resumes."""
         for when, (listener, pattern, faults) in {"data": ("data", SHARD, ["ok"] * 20 + ["stall:1000:600"] * 40),
+                                                  "first data": ("data", SHARD, ["ok"] + ["stall:1000:600"] * 60),
                                                   "listing": ("hub", API, ["hang:600"])}.items():
             name = self.fresh()
             self.server.script(listener, "GET", pattern, faults)
@@ -292,7 +293,11 @@ class Stream:
             self.fault.expect(process.returncode == 130, f"{when}: {process.returncode}: {err}")
             self.fault.expect(self.fault.tree(name) is None, f"{when}: something was published")
             self.server.reset()
-            self.fault.check(self.run(name, "--resume"))
+            resumed = self.fault.check(self.run(name, "--resume")).stderr
+            kept = "kept everything written so far" in err
+            self.fault.expect(kept == ("note: resuming" in resumed), f"{when}: {err}\nresumed: {resumed}")
+            if when == "first data":
+                self.fault.expect("hfshard kept nothing" in err and "--resume" not in err, f"{when}: {err}")
             self.expect_same(name, f"interrupted ({when}) and resumed")
 
     def fuzzed(self, rounds):

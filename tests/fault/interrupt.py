@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Interrupts conversions with SIGINT (Ctrl-C) and SIGTERM at random system calls.
 
-hfshard drains, ends with status 130, prints how to resume, and leaves no output. Resuming gives the tree of an
-uninterrupted conversion.
+hfshard drains, ends with status 130, prints how to go on, and leaves no output. It says truly whether it kept data.
+Resuming gives the tree of an uninterrupted conversion.
 """
 
 import json
@@ -30,12 +30,15 @@ def main():
                 late += 1
                 continue
             fault.expect(process.returncode == 130, f"status {process.returncode} after a signal at call {call}:\n{said}")
-            fault.expect("--resume" in said, f"the resume command is not printed:\n{said}")
+            kept = "kept everything written so far" in said
+            fault.expect(("--resume" if kept else "hfshard kept nothing") in said, f"nothing says how to go on:\n{said}")
             fault.expect(not os.path.lexists(fault.path(name)), "an interrupted conversion left an output")
             resume = fault.convert(name, "--resume", "--json")
             finished = subprocess.run(resume, capture_output=True, text=True, check=False)
             fault.check(finished)
-            left += json.loads(finished.stdout)["written_bytes"]
+            found = json.loads(finished.stdout)
+            fault.expect(kept == (found["skipped_bytes"] > 0), f"{found['skipped_bytes']} bytes were kept:\n{said}")
+            left += found["written_bytes"]
             fault.expect_same(name, reference, f"round {number + 1}")
         fault.expect(left > 0, "every interrupted conversion had written all of its data before it ended")
         print(f"{fault.arguments.rounds - late} interrupted conversions ended with 130 and resumed to identical trees, "

@@ -9,8 +9,10 @@ void check_stop(const RunOptions& options) {
     throw_stopped(options);
 }
 
-void throw_stopped(const RunOptions& options) {
-  if (options.out.empty()) throw Error(ErrorCode::cancelled, "stopped; hfshard kept nothing");
+void throw_stopped(const RunOptions& options, bool kept) {
+  Error nothing(ErrorCode::cancelled, "stopped; hfshard kept nothing");
+  if (options.out.empty()) throw Error(nothing);
+  if (!kept) throw nothing.in_file(options.out).hint("run the same command again to start over");
   throw Error(ErrorCode::cancelled, "stopped; hfshard kept everything written so far")
       .in_file(options.out)
       .hint("run the same command again to continue, convert and link with --resume");

@@ -56,6 +56,7 @@ class StopTest : public testing::Test {
   void expect_resumable(const Plan& plan, const RunOptions& options) {
     const Error error = catch_error([&] { convert(plan, options); });
     EXPECT_EQ(error.code(), ErrorCode::cancelled);
+    EXPECT_EQ(error.sentence(), "stopped; hfshard kept everything written so far");
     EXPECT_NE(error.hint_text().find("--resume"), std::string::npos);
     EXPECT_TRUE(stop) << "the call never came";
     sys::set_fault_hook(nullptr);
@@ -95,7 +96,10 @@ TEST_F(StopTest, IsSeenWhileCopiesAreCompared) {
   const Plan plan = with_copy(small_plan(source_)).build();
   ASSERT_GT(plan.catalog().tensors[plan.model().drops.back().source].size_bytes, 6 * 256U);
   press_at("pread", 5, ".safetensors");
-  EXPECT_EQ(catch_error([&] { convert(plan, stoppable()); }).code(), ErrorCode::cancelled);
+  const Error error = catch_error([&] { convert(plan, stoppable()); });
+  EXPECT_EQ(error.code(), ErrorCode::cancelled);
+  EXPECT_EQ(error.sentence(), "stopped; hfshard kept nothing");
+  EXPECT_EQ(error.hint_text(), "run the same command again to start over");
   EXPECT_LE(calls_after, 1);  // the other copy of the same segment
 }
 
