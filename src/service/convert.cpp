@@ -138,8 +138,8 @@ ConvertReport link(const SourceName& source, const PlanOptions& options, const L
   check_header_size(place, wanted, run);
   const Plan plan = make_plan(place, wanted, target, limits_of(run));
   ConvertReport out{summarise(plan), {}};
-  reporter.planned(out.plan);
   refuse_unloadable(plan);
+  reporter.planned(out.plan);
   check_links_asked(out.plan, link);
   check_linkable(plan, run.shards);
   out.run = run_convert(plan, target, where, reporter);

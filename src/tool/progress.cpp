@@ -137,16 +137,16 @@ class Notes : public Progress {
     if (plan.source_bytes > 0)
       output_part_ =
           static_cast<double>(plan.output_bytes) / static_cast<double>(plan.source_bytes);
-    for (const std::string& text : source_notes(plan)) say(note_lines(text));
-    // Prints these notes only if they may explain why the output is refused.
+    for (const std::string& text : source_notes(plan)) held_.push_back(note_lines(text));
     for (const std::string& line : link_lines(plan)) {
+      std::string text = printable(line) + "\n";
       if (plan.not_linked.empty()) {
-        held_.push_back(line);
-      } else {
-        say(printable(line) + "\n");
+        held_.push_back(std::move(text));
+      } else {  // may explain why the output is refused
+        say(text);
       }
     }
-    std::ranges::move(load_lines(plan), std::back_inserter(held_));
+    for (const std::string& line : load_lines(plan)) held_.push_back(printable(line) + "\n");
   }
   void resumed(const FoundWork& found) override {
     release();
@@ -164,12 +164,12 @@ class Notes : public Progress {
   void started(std::uint64_t /*total_bytes*/, std::uint64_t /*already_done_bytes*/) override {
     release();
   }
-  void finish() override {}
+  void finish() override { release(); }
 
  protected:
-  // Prints the cost of loading once the output can't be refused any more.
+  // Prints notes on the plan once the output can't be refused any more.
   void release() {
-    for (const std::string& line : std::exchange(held_, {})) say(printable(line) + "\n");
+    for (const std::string& lines : std::exchange(held_, {})) say(lines);
   }
   // Prints whole lines.
   virtual void say(const std::string& lines) {
@@ -181,7 +181,7 @@ class Notes : public Progress {
  private:
   double output_part_ = 1;
   bool quiet_;
-  std::vector<std::string> held_;
+  std::vector<std::string> held_;  // whole lines
 };
 
 // The state of a run, shared between the working thread and the ticking one.
@@ -216,6 +216,7 @@ class Shown : public Notes {
     show_step();
   }
   void finish() final {
+    release();
     const std::lock_guard lock(mutex_);
     show_end();
     ended_ = true;

@@ -1,0 +1,20 @@
+# A refusal stands alone: warnings and notes on the plan come only if the run goes on.
+source "$TESTS/cli/lib.bash"
+# Prints a command, the first words of its warnings and errors, and how it ends.
+warned() {
+  echo "\$ hfshard $*"
+  local status=0
+  "$HFSHARD" "$@" >/dev/null 2>"$T/.notes" || status=$?
+  grep -oE "^warning: MaxText's gelu|^hfshard: error .[a-z_]+.: .{20}" "$T/.notes" || true
+  rm "$T/.notes"
+  echo "exit $status"
+}
+example qwen3 in
+sed -i '1s/{/{"hidden_act": "gelu",/' in/config.json
+warned convert in out
+warned convert in out
+warned convert in out --resume
+warned convert in small --max-memory 1MiB
+warned link in linked
+warned link in linked
+warned link in small --max-memory 1MiB
