@@ -14,7 +14,6 @@
 #include "run/commit/staging.h"
 #include "run/commit/unfinished.h"
 #include "run/conversion.h"
-#include "service/header_size.h"
 #include "service/loadable.h"
 #include "service/place.h"
 #include "service/prepare.h"
@@ -114,8 +113,7 @@ ConvertReport convert(const SourceName& source, const PlanOptions& options, cons
   ReadStep step = read_source_step(place, options.tree);
   const PlanOptions wanted = with_step(step, with_target(place, options));
   const Format& target = format_of(wanted.target);
-  check_header_size(place, wanted, run);
-  const Plan plan = make_plan(place, wanted, target, limits_of(run));
+  const Plan plan = make_plan(place, wanted, target, run);
   ConvertReport out{summarise(plan), {}};
   out.plan.other_steps = std::move(step.others);
   refuse_unloadable(plan);
@@ -135,8 +133,7 @@ ConvertReport link(const SourceName& source, const PlanOptions& options, const L
   const Format& target = format_of(wanted.target);
   const StorePath place =
       link.in_place ? StorePath(where.out) : find_place(source, bring_options(run, reporter));
-  check_header_size(place, wanted, run);
-  const Plan plan = make_plan(place, wanted, target, limits_of(run));
+  const Plan plan = make_plan(place, wanted, target, run);
   ConvertReport out{summarise(plan), {}};
   refuse_unloadable(plan);
   reporter.planned(out.plan);

@@ -150,7 +150,7 @@ Chosen prepare(const StorePath& place, const PlanOptions& options, const RunOpti
   out.options.tree.step = step.number;
   const Format& target = format_of(options.target);
   out.run = run_of(run, target, step);
-  const Plan plan = make_plan(place, out.options, target, limits_of(run));
+  const Plan plan = make_plan(place, out.options, target, run);
   refuse_unloadable(plan);
   out.report.plan = summarise(plan);
   const OutPaths paths = out_paths(plan, out.run.out);

@@ -19,6 +19,7 @@
 #include "service/diff_open.h"
 #include "service/diff_sides.h"
 #include "service/element_place.h"
+#include "service/header_size.h"
 #include "service/place.h"
 #include "service/prepare.h"
 #include "service/recorded.h"
@@ -269,8 +270,12 @@ std::string_view to_string(TensorDiff::Kind kind) noexcept {
 DiffResult diff(const SourceName& a, const SourceName& b, const DiffOptions& options,
                 const RunOptions& run, Reporter& reporter) {
   const auto [named_a, named_b] = with_step(a, b, options.step);
-  const DiffSide side_a = open_side(named_a, named_b, options, reporter);
-  const DiffSide side_b = open_side(named_b, named_a, options, reporter);
+  DiffSide found_a = find_side(named_a, reporter);
+  DiffSide found_b = find_side(named_b, reporter);
+  const bool is_part = !options.include.empty() || !options.exclude.empty();
+  check_header_size(std::array{found_a.place, found_b.place}, is_part, run);
+  const DiffSide side_a = open_side(std::move(found_a), named_a, named_b, options, reporter);
+  const DiffSide side_b = open_side(std::move(found_b), named_b, named_a, options, reporter);
   if (!options.items.empty() && !side_a.other_item && !side_b.other_item)
     throw Error(ErrorCode::usage,
                 "--items selects an item of a step, and neither checkpoint is a step")

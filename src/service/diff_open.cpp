@@ -44,13 +44,19 @@ bool names_model(const SourceName& name) {
 
 }  // namespace
 
-DiffSide open_side(const SourceName& named, const SourceName& other, const DiffOptions& options,
-                   Reporter& reporter) {
+DiffSide find_side(const SourceName& named, Reporter& reporter) {
   const SourceName name = in_run(named);
   refuse_unfinished(name.text, reporter);
   DiffSide out;
   out.text = name.text;
   static_cast<ReadStep&>(out) = read_step(find_place(name), name.step);
+  return out;
+}
+
+DiffSide open_side(DiffSide found, const SourceName& named, const SourceName& other,
+                   const DiffOptions& options, Reporter& reporter) {
+  const SourceName name = in_run(named);
+  DiffSide out = std::move(found);
   const std::string& tree = name.items.empty() ? options.items : name.items;
   const Format* format = tree_format(out.place);
   const bool has_items = format != nullptr && format->has_items(out.place);

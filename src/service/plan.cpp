@@ -80,7 +80,7 @@ PlanReport plan(const SourceName& source, const PlanOptions& options, const RunO
   ReadStep step = read_source_step(place, options.tree);
   const PlanOptions wanted = with_step(step, with_target(place, options));
   const Format& target = format_of(wanted.target);
-  const Plan made = make_plan(place, wanted, target, limits_of(run));
+  const Plan made = make_plan(place, wanted, target, run);
   refuse_unloadable(made);
   PlanReport out;
   out.summary = summarise(made);

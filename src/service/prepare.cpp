@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "format/formats.h"
 #include "mapping/resolve/bindings.h"
+#include "service/header_size.h"
 #include "service/objects.h"
 #include "service/source.h"
 #include "service/structure.h"
@@ -211,6 +212,12 @@ Plan make_plan(const StorePath& source, const PlanOptions& options, const Format
   }
   return build_plan(make_model(std::move(opened.checkpoint), std::move(model)), recorded, form,
                     files, limits, put);
+}
+
+Plan make_plan(const StorePath& source, const PlanOptions& options, const Format& target,
+               const RunOptions& run) {
+  check_header_size(source, options, run);
+  return make_plan(source, options, target, limits_of(run));
 }
 
 }  // namespace hfshard

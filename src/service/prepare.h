@@ -15,6 +15,10 @@ namespace hfshard {
 /// compile_model and build_plan.
 Plan make_plan(const StorePath& source, const PlanOptions& options, const Format& target,
                const Limits& limits);
+/// Does the same for a run, after a check that its memory suffices for the source's headers.
+/// Throws: as check_header_size and make_plan.
+Plan make_plan(const StorePath& source, const PlanOptions& options, const Format& target,
+               const RunOptions& run);
 
 /// Returns a format's layout for a tree, whose item and steps may have their own names.
 FileLayout layout_of(const Format& target, const TreeOptions& tree);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -19,6 +20,7 @@
 #include "run/check/read_back.h"
 #include "run/check/written_files.h"
 #include "service/element_place.h"
+#include "service/header_size.h"
 #include "service/linked.h"
 #include "service/place.h"
 #include "service/prepare.h"
@@ -98,7 +100,7 @@ VerifyResult against_source(const Checkpoint& opened, const Manifest& manifest,
   PlanOptions options = recorded;
   // The source can be the step's directory, or a copy of it.
   if (!has_steps(place)) options.tree.step.reset();
-  const Plan plan = make_plan(place, options, target, limits_of(run));
+  const Plan plan = make_plan(place, options, target, run);
   VerifyResult out = verify_source(opened, plan, run, reporter);
   add_dropped(plan, run, out);
   add_places(opened, plan.model(), source, step, out);
@@ -214,6 +216,7 @@ VerifyResult verify(const SourceName& named, const SourceName& source, const Run
   VerifyResult files;
   const bool is_root = name.step.has_value() || step.size() > out.size();
   verify_written(manifest, layout_of(target, recorded.tree), step, is_root, run, files);
+  check_header_size(std::array{StorePath(step)}, /*only_seen=*/true, run);
   VerifyResult result;
   if (const auto opened = open_output(target, step, files)) {
     result = verify_data(*opened, manifest, recorded, source, run, step, reporter);

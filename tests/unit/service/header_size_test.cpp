@@ -1,16 +1,20 @@
 #include "service/header_size.h"
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "support/catch_error.h"
 #include "support/sizes.h"
-#include "support/temp_dir.h"
+#include "unit/run/run_support.h"
 
-#include "hfshard/error.h"
+#include "hfshard/hfshard.h"
 
 namespace hfshard {
 namespace {
@@ -55,6 +59,103 @@ TEST(HeaderSize, DamagedFilesPass) {
   run.max_memory_bytes = 1;
   EXPECT_NO_THROW(check_header_size(dir.path(), {}, run));
   EXPECT_NO_THROW(check_header_size(dir / "absent", {}, run));
+}
+
+// A tree's metadata are a file of their own, in the step or in its item.
+TEST(HeaderSize, MetadataOfATreeCount) {
+  const TempDir dir;
+  RunOptions run;
+  run.max_memory_bytes = 512 * kMiB;
+  for (const char* name :
+       {"dcp/.metadata", "step/_METADATA", "0/items/_METADATA", "1/default/_METADATA"}) {
+    SCOPED_TRACE(name);
+    const std::string path = dir / name;
+    write_text(path, "");
+    const std::array places{
+        StorePath(dir / std::string(name).substr(0, std::string(name).find('/')))};
+    std::filesystem::resize_file(path, 128 * kMiB);  // sparse
+    EXPECT_NO_THROW(check_header_size(places, false, run));
+    std::filesystem::resize_file(path, 129 * kMiB);
+    EXPECT_EQ(catch_error([&] { check_header_size(places, false, run); }).hint_text(),
+              "pass --max-memory 516MiB or more");
+  }
+}
+
+class HeadersOfCommands : public testing::Test {
+ protected:
+  HeadersOfCommands() {
+    std::filesystem::create_directory(large_);
+    write_header(large_ + "/model.safetensors", 50 * kMiB);
+    run_.max_memory_bytes = 512 * kMiB;
+    run_.out = dir_ / "out";
+    run_.scratch_directory = dir_.path();
+  }
+  // Calls a command, which must refuse before it reads the header. The reader would call it bad.
+  void expect_refused(const std::string& name, const std::function<void()>& command) const {
+    SCOPED_TRACE(name);
+    const Error error = catch_error(command);
+    EXPECT_EQ(error.code(), ErrorCode::limit) << error.format();
+    EXPECT_EQ(error.hint_text(), "pass --max-memory 600MiB or more");
+    EXPECT_EQ(error.file(), large_);
+  }
+  // Writes the small model in a format.
+  std::string written(const std::string& target) {
+    RunOptions run;
+    run.out = dir_ / target;
+    PlanOptions options = small_options();
+    options.target = target;
+    options.mapping.scheme = "hf";
+    hfshard::convert(small_, options, run, quiet_);
+    return run.out;
+  }
+
+  TempDir dir_;
+  RunOptions run_;
+  Reporter quiet_;
+  std::string small_ = copy_fixture("qwen3", dir_ / "small");
+  std::string large_ = dir_ / "large";
+};
+
+TEST_F(HeadersOfCommands, EveryCommandThatPlansRefuses) {
+  expect_refused("convert", [&] { hfshard::convert(large_, {}, run_, quiet_); });
+  expect_refused("link", [&] { link(large_, {}, {}, run_, quiet_); });
+  expect_refused("plan", [&] { plan(large_, {}, run_, {}); });
+  const std::string out = written("orbax");
+  expect_refused("verify", [&] { verify(out, large_, run_, quiet_); });
+}
+
+TEST_F(HeadersOfCommands, DiffCountsBothSides) {
+  const auto code_of = [&](const std::string& a, const std::string& b) {
+    return catch_error([&] { diff(a, b, {}, run_, quiet_); }).code();
+  };
+  EXPECT_EQ(code_of(large_, small_), ErrorCode::limit);
+  EXPECT_EQ(code_of(small_, large_), ErrorCode::limit);
+  write_header(large_ + "/model.safetensors", 25 * kMiB);
+  EXPECT_NE(code_of(small_, large_), ErrorCode::limit);
+  std::filesystem::copy(large_, dir_ / "also", std::filesystem::copy_options::recursive);
+  expect_refused("both", [&] { diff(large_, dir_ / "also", {}, run_, quiet_); });
+}
+
+TEST_F(HeadersOfCommands, VerifyLooksAtTheOutputToo) {
+  const std::string out = written("safetensors");
+  write_header(out + "/model.safetensors", 129 * kMiB);
+  const Error error = catch_error([&] { verify(out, SourceName(""), run_, quiet_); });
+  EXPECT_EQ(error.code(), ErrorCode::limit) << error.format();
+}
+
+TEST_F(HeadersOfCommands, ReshardReadsTheMetadataOfAStep) {
+  const std::string out = written("orbax");
+  std::filesystem::resize_file(out + "/0/items/_METADATA", 129 * kMiB);
+  PlanOptions options;
+  options.tree.same = true;
+  run_.out = dir_ / "resharded";
+  const Error error = catch_error([&] { hfshard::convert(out, options, run_, quiet_); });
+  EXPECT_EQ(error.code(), ErrorCode::limit) << error.format();
+  StepList all;
+  all.all = true;
+  const auto ignore = [](const ConvertReport& /*report*/) {};
+  const Error again = catch_error([&] { convert_steps(out, options, all, run_, quiet_, ignore); });
+  EXPECT_EQ(again.code(), ErrorCode::limit) << again.format();
 }
 
 }  // namespace
