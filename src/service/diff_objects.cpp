@@ -194,6 +194,20 @@ TreeStructure arrays_of(const TreeStructure& tree) {
   return out;
 }
 
+// Compares the roots of two checkpoints, one of which only has names without lists (null). The root
+// of such a state is a dict.
+void diff_root_kinds(const TreeStructure* left, const TreeStructure* right, DiffResult& out) {
+  const auto is_list = [](const TreeStructure* tree) {
+    if (tree == nullptr || tree->entries.empty()) return false;
+    const std::vector<std::uint32_t>& ends = tree->entries.front().ends;
+    return !ends.empty() && ends.front() % 2 == 1;
+  };
+  if (is_list(left) == is_list(right)) return;
+  const std::string_view what =
+      is_list(left) ? "a list in A, a dict in B" : "a dict in A, a list in B";
+  out.structure.push_back({Kind::differs, "", std::string(what)});
+}
+
 // Compares the keys of the arrays in two formats. A list can have become a dict.
 void diff_keys(const DiffSide& a, const DiffSide& b,
                const std::function<bool(std::string_view)>& is_wanted, DiffResult& out) {
@@ -202,7 +216,10 @@ void diff_keys(const DiffSide& a, const DiffSide& b,
   };
   const auto left = tree_of(a.catalog());
   const auto right = tree_of(b.catalog());
-  if (left == nullptr || right == nullptr) return;
+  if (left == nullptr || right == nullptr) {
+    if (is_wanted("")) diff_root_kinds(left.get(), right.get(), out);
+    return;
+  }
   for (StructureDifference& item : compare_structures(arrays_of(*left), arrays_of(*right))) {
     if (is_wanted(item.path))
       out.structure.push_back({Kind::differs, std::move(item.path), std::move(item.what)});

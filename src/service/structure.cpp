@@ -152,6 +152,7 @@ std::vector<NestedName> nested_of(const TreeStructure& whole, std::vector<std::s
   const Json* ours = tree.attributes.find("hfshard");
   const bool was_flat = ours != nullptr && ours->find(kNestedFlag) == nullptr;
   bool has_lists = false;
+  bool root_is_list = false;
   for (const TreeEntry& entry : tree.entries) {
     Json::Array keys;
     for (const TreeKey& key : entry.keys()) {
@@ -160,9 +161,13 @@ std::vector<NestedName> nested_of(const TreeStructure& whole, std::vector<std::s
       keys.push_back(index ? Json(*index) : Json(key.text));
     }
     // A state is a dict, so the indices of a list at the root become text.
-    if (!keys.empty() && !keys.front().is_string()) keys.front() = entry.keys().front().text;
+    if (!keys.empty() && !keys.front().is_string()) {
+      root_is_list = true;
+      keys.front() = entry.keys().front().text;
+    }
     if (keys.size() > 1) out.push_back({entry.path, dump_json(Json(std::move(keys)))});
   }
+  if (root_is_list) notes.push_back(root_becomes_dict("the root"));
   if (was_flat && !has_lists) return {};
   std::ranges::sort(out, {}, &NestedName::name);
   return out;

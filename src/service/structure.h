@@ -21,7 +21,7 @@ std::shared_ptr<const TreeStructure> structure_of_keys(const Catalog& source);
 /// Returns the keys of all names in a tree, for a format that keeps a nested state
 /// (Catalog::nested). Empty for a tree without lists that hfshard wrote from a flat state, whose
 /// keys were the dotted names. Only arrays count. Lists that have gaps without the other entries
-/// become dicts, and get a note.
+/// become dicts, and get a note. So does a list at the root.
 std::vector<NestedName> nested_of(const TreeStructure& whole, std::vector<std::string>& notes);
 
 /// Copies the structure of a tree into a model whose leaves are the tree's arrays with their names:

@@ -151,9 +151,12 @@ void TreeSource::keep_objects_below(const std::string& prefix) {
   }
   catalog_.nested = std::move(kept);
   if (!was_list) return;
-  catalog_.notes.push_back(
-      fmt::format("{} is a list, and the root of a state is a dict: its indices become keys",
-                  quote(prefix.substr(0, prefix.size() - 1))));
+  catalog_.notes.push_back(root_becomes_dict(quote(prefix.substr(0, prefix.size() - 1))));
+}
+
+std::string root_becomes_dict(std::string_view list) {
+  return fmt::format("{} is a list, and the root of a state is a dict: its indices become keys",
+                     list);
 }
 
 }  // namespace hfshard

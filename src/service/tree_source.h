@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bytes/store/store.h"
@@ -65,5 +66,9 @@ class TreeSource final : public Checkpoint {
   std::uint32_t first_ = 0;  // the first array of `inner_`
   Catalog catalog_;
 };
+
+/// Returns the note on a list, in the words for it, that is the root of a nested state
+/// (Catalog::nested).
+std::string root_becomes_dict(std::string_view list);
 
 }  // namespace hfshard

@@ -76,6 +76,16 @@ def main():
             dcp_to_torch_save(tool.path(name + "-dcp"), tool.path(name + ".pt"))
             found = torch.load(tool.path(name + ".pt"))
             tool.expect(same(numpy, tree, found), f"{name}: {found}")
+            told = tool.json("diff", tool.path(name + "-tree"), tool.path(name + "-dcp"))
+            tool.expect(told["equal"], f"{name}: diff: {told}")
+        # The root of a state is a dict.
+        for name, tree in (("one", [numpy.ones(3)]), ("two", (numpy.ones(3), numpy.ones(2))), ("deep", [numpy.ones(3), ({"a": numpy.ones(2)},)])):
+            source, out = tool.path(f"root-{name}"), tool.path(f"root-{name}-dcp")
+            ocp.PyTreeCheckpointer().save(source, tree)
+            done = tool.run("convert", source, out, "--to", "dcp")
+            tool.expect("the root is a list" in done.stderr, f"root {name}: {done.stderr}")
+            told = tool.json("diff", source, out, status=5)["structure"]
+            tool.expect([(item["name"], item["what"]) for item in told] == [("", "a list in A, a dict in B")], f"root {name}: diff: {told}")
         return tool.verdict()
 
 

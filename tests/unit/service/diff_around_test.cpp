@@ -161,28 +161,42 @@ TEST_F(DiffAroundTest, ANodeThatIsNotComparedIsNotedWithTheReason) {
   EXPECT_EQ(noted(dir_ / "separate", stacked), (std::vector{laid_out + "B"}));
 }
 
-// A list of Orbax can be a dict in a DCP, where its keys are text.
-TEST_F(DiffAroundTest, AListThatBecameADictInAnotherFormatIsADifference) {
+// Writes a DCP of small tensors.
+std::string write_torch(const std::string& path, const std::vector<std::string>& names) {
   TorchCheckpoint torch;
-  // The keys of a DCP only count if one of its names isn't a path.
-  for (const char* name : {"n", "n.b", "opt.0.x", "opt.1.x"})
+  for (const std::string& name : names)
     torch.tensor(name, DType::u8, {4}).part({0}, {4}, "abcd", false);
-  const std::string flat = dir_ / "flat";
-  torch.write(flat);
-  PlanOptions options;
-  options.target = "orbax";
-  options.mapping.scheme = "hf";
-  options.tree.same = true;
-  const std::string tree = dir_ / "tree";
-  hfshard::convert(flat, options, run_to(tree), quiet_);
-  EXPECT_TRUE(compare(flat, tree).equal());
+  torch.write(path);
+  return path;
+}
+
+PlanOptions reshard_options(const std::string& target) {
+  PlanOptions out;
+  out.target = target;
+  out.mapping.scheme = "hf";
+  out.tree.same = true;
+  return out;
+}
+
+// Makes a list of the node whose children have paths of `depth` keys, in a tree that hfshard wrote.
+void make_list(const std::string& tree, std::size_t depth) {
   const std::string path = tree + "/0/items/_METADATA";
   Json metadata = parse_json(read_text(path), path);
   for (auto& [name, node] : metadata["tree_metadata"].object()) {
     Json::Array& keys = node["key_metadata"].array();
-    if (keys.size() == 3) keys[1]["key_type"] = 1;
+    if (keys.size() > depth) keys[depth - 1]["key_type"] = 1;
   }
   write_text(path, dump_json(metadata));
+}
+
+// A list of Orbax can be a dict in a DCP, where its keys are text.
+TEST_F(DiffAroundTest, AListThatBecameADictInAnotherFormatIsADifference) {
+  // The keys of a DCP only count if one of its names isn't a path.
+  const std::string flat = write_torch(dir_ / "flat", {"n", "n.b", "opt.0.x", "opt.1.x"});
+  const std::string tree = dir_ / "tree";
+  hfshard::convert(flat, reshard_options("orbax"), run_to(tree), quiet_);
+  EXPECT_TRUE(compare(flat, tree).equal());
+  make_list(tree, 2);
   const DiffResult found = compare(flat, tree);
   ASSERT_EQ(found.structure.size(), 1U);
   EXPECT_EQ(found.structure[0].kind, StructureDiff::Kind::differs);
@@ -194,6 +208,29 @@ class Notes final : public Reporter {
   void note(const std::string& text) override { texts.push_back(text); }
   std::vector<std::string> texts;
 };
+
+// A DCP can't have a list at its root.
+TEST_F(DiffAroundTest, AListAtTheRootThatBecomesADictIsNamed) {
+  const std::string flat = write_torch(dir_ / "flat", {"0.x", "1.x"});
+  const std::string tree = dir_ / "tree";
+  hfshard::convert(flat, reshard_options("orbax"), run_to(tree), quiet_);
+  EXPECT_TRUE(compare(flat, tree).equal());
+  make_list(tree, 1);
+  const std::string back = dir_ / "back";
+  const auto notes =
+      hfshard::convert(tree, reshard_options("dcp"), run_to(back), quiet_).plan.notes;
+  EXPECT_EQ(std::ranges::count(notes,
+                               "the root is a list, and the root of a state is a dict: its indices "
+                               "become keys"),
+            1);
+  for (const std::string& state : {flat, back}) {
+    const DiffResult found = compare(state, tree);
+    ASSERT_EQ(found.structure.size(), 1U);
+    EXPECT_EQ(found.structure[0].name, "");
+    EXPECT_EQ(found.structure[0].what, "a dict in A, a list in B");
+    EXPECT_EQ(compare(tree, state).structure.at(0).what, "a list in A, a dict in B");
+  }
+}
 
 TEST_F(DiffAroundTest, ATensorThatCannotBeReadIsNotedForEitherSide) {
   const std::string sound = dir_ / "sound.safetensors";
