@@ -96,6 +96,9 @@ def torch_kinds(tool, dcp):
         kept = {key: value for key, value in nested["extra"].items() if f"extra.{key}" in state or key == "step"}
         save_dcp(path, {"model": good, "extra": kept})
 
+    # The archive of an item shows that it is a view, which the metadata don't.
+    views = {"a.conj": torch.ones(4, 2, dtype=torch.complex64).conj(), "z.neg": torch._neg_view(torch.ones(2, 3))}
+    yield Kind(tool, "dcp-views", save_dcp, good, views, ("reshard",))
     yield Kind(tool, "dcp-nested", save_nested, {}, {"extra.freqs": strange["a.freqs"]}, ("reshard",))
 
 

@@ -22,6 +22,7 @@
 #include "format/dcp/shard_names.h"
 #include "format/hf_repo.h"
 #include "format/torch_dtype.h"
+#include "format/unreadable.h"
 
 #include "hfshard/error.h"
 
@@ -99,7 +100,7 @@ std::string other_files(const StorePath& directory, const std::vector<std::strin
 
 class DcpCheckpoint final : public Checkpoint {
  public:
-  DcpCheckpoint(const StorePath& directory, Described described, bool despite_loss);
+  DcpCheckpoint(const StorePath& directory, Described described, const Choice& choice);
 
   const Catalog& catalog() const override { return catalog_; }
   std::uint64_t data_files() const override { return items_->file_count(); }
@@ -127,7 +128,8 @@ class DcpCheckpoint final : public Checkpoint {
     std::uint64_t cell_bytes = 0;
     std::uint64_t packed_at_once = 0;  // 0: no packed items
   };
-  void add(StoredTensor tensor, const std::string& file, bool despite_loss);
+  void add_tensors(Metadata& metadata, const std::string& file, const Choice& choice);
+  void add(StoredTensor tensor, std::vector<std::uint8_t> order, const std::string& file);
   std::vector<std::uint8_t> order_of(const StoredTensor& tensor, bool despite_loss) const;
   void add_objects(std::vector<StoredObject> objects, const std::vector<std::string>& files);
   std::optional<std::uint64_t> linear(std::uint32_t array, const Shape& piece) const;
@@ -158,7 +160,8 @@ Shape cell_of(const Shape& chunk, const std::vector<std::uint8_t>& order, std::u
   return out;
 }
 
-DcpCheckpoint::DcpCheckpoint(const StorePath& directory, Described described, bool despite_loss) {
+DcpCheckpoint::DcpCheckpoint(const StorePath& directory, Described described,
+                             const Choice& choice) {
   catalog_.location = directory.text();
   catalog_.directory = directory;
   catalog_.wording = {
@@ -167,13 +170,11 @@ DcpCheckpoint::DcpCheckpoint(const StorePath& directory, Described described, bo
   if (catalog_.writer.empty()) catalog_.writer = "torch.distributed.checkpoint";
   catalog_.notes = std::move(described.notes);
   Metadata& metadata = described.metadata;
-  items_ = std::make_unique<Items>(directory, metadata, despite_loss);
+  items_ = std::make_unique<Items>(directory, metadata, choice.despite_loss);
   name_replicas(*items_, metadata, catalog_.notes);
   if (std::string note = other_files(directory, metadata.files); !note.empty())
     catalog_.notes.push_back(std::move(note));
-  stored_.reserve(metadata.tensors.size());
-  for (StoredTensor& tensor : metadata.tensors)
-    add(std::move(tensor), described.file, despite_loss);
+  add_tensors(metadata, described.file, choice);
   add_objects(std::move(metadata.objects), metadata.files);
   catalog_.nested = std::move(metadata.nested);
   catalog_.unreadable = std::move(metadata.unreadable);
@@ -201,13 +202,32 @@ std::vector<std::uint8_t> DcpCheckpoint::order_of(const StoredTensor& tensor,
   return rows;
 }
 
-void DcpCheckpoint::add(StoredTensor tensor, const std::string& file, bool despite_loss) {
+// Moves the tensors to the catalog, or their names to `metadata.unreadable`. An item's archive
+// shows views that can't be read.
+void DcpCheckpoint::add_tensors(Metadata& metadata, const std::string& file, const Choice& choice) {
+  stored_.reserve(metadata.tensors.size());
+  for (StoredTensor& tensor : metadata.tensors) {
+    std::vector<std::uint8_t> order;
+    try {
+      order = order_of(tensor, choice.despite_loss);
+    } catch (const Error& error) {
+      metadata.unreadable.push_back(accept_unreadable(choice.without, tensor.name, error));
+      std::erase_if(metadata.nested,
+                    [&](const NestedName& nested) { return nested.name == tensor.name; });
+      continue;
+    }
+    add(std::move(tensor), std::move(order), file);
+  }
+  std::ranges::sort(metadata.unreadable, {}, &UnreadableArray::name);
+}
+
+void DcpCheckpoint::add(StoredTensor tensor, std::vector<std::uint8_t> order,
+                        const std::string& file) {
   Stored out;
   out.pieces = cut_pieces(tensor, file);
   out.first_item = items_count_;
   items_count_ += tensor.boxes.size();
-  // If a tensor has another order of axes, all its parts have it.
-  out.order = order_of(tensor, despite_loss);
+  out.order = std::move(order);  // if a tensor has another order of axes, all its parts have it
   TensorInfo info;
   info.name = tensor.name;
   info.dtype = tensor.dtype;
@@ -301,7 +321,9 @@ std::unique_ptr<PieceReader> DcpCheckpoint::open_piece(std::uint32_t array, cons
       if (!box.place.zstd) parts.back().payload = items_->find(stored.tensor, box);
     }
   } catch (Error& error) {  // only here is the tensor known
-    throw error.in_tensor(stored.tensor.name);
+    error.in_tensor(stored.tensor.name);
+    if (error.code() != ErrorCode::unsupported) throw;
+    throw with_way_out(std::move(error), stored.tensor.name);
   }
   return open_boxes(std::move(parts), std::move(form), stored.tensor, checks_, scratch);
 }
@@ -374,8 +396,7 @@ std::string why_incomplete(const StorePath& step) {
 
 std::unique_ptr<Checkpoint> open_dcp(const StorePath& path, const Choice& choice) {
   const StorePath directory = chosen(path, choice);
-  return std::make_unique<DcpCheckpoint>(directory, describe(directory, choice.without),
-                                         choice.despite_loss);
+  return std::make_unique<DcpCheckpoint>(directory, describe(directory, choice.without), choice);
 }
 
 }  // namespace hfshard::format::dcp
