@@ -173,7 +173,7 @@ bool is_state_anywhere(std::string_view name) {
 }
 
 bool may_be_parameter(const std::string& name) {
-  return name.find('.') != std::string::npos && !is_optimizer_state(name);
+  return name.find('.') != std::string::npos && !is_training_state(name);
 }
 
 std::uint64_t parameters_left_out(const CompiledModel& model, const Catalog& tree) {

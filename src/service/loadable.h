@@ -16,7 +16,7 @@ bool is_optimizer_state(std::string_view name);
 /// under a parameter's name.
 bool is_state_anywhere(std::string_view name);
 
-/// Returns whether a name can be a parameter's: it has keys and isn't an optimizer state's.
+/// Returns whether a name can be a parameter's: it has keys and isn't a training state's.
 bool may_be_parameter(const std::string& name);
 /// Counts the parameters that --include and --exclude leave out of a tree that keeps its names.
 std::uint64_t parameters_left_out(const CompiledModel& model, const Catalog& tree);

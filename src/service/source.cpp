@@ -97,7 +97,8 @@ CompiledModel compile_as_it_is(TreeSource& tree, const StorePath& place, const P
     const std::string config =
         config_as_asked(*asked.config_text, asked.config_name, plain.mapping);
     auto model = compile_from_dialect(tree.catalog(), config, asked.config_name, plain.mapping);
-    if (model && complete) check_undone(tree.catalog(), *model, config, asked, plain.mapping);
+    if (model && complete)
+      name_findings(check_undone(tree.catalog(), *model, config, asked, plain.mapping), *model);
     if (model) return *std::move(model);
     if (!complete || plain.mapping.include.empty())
       refuse_missing(tree.catalog(), asked, plain.mapping);

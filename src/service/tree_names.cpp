@@ -478,11 +478,11 @@ void refuse_missing(const Catalog& tree, const TreeOptions& asked, const Mapping
   refuse_missing(tree, *best, missing);
 }
 
-void check_undone(const Catalog& tree, const CompiledModel& made, const std::string& config_text,
-                  const TreeOptions& asked, const MappingOptions& mapping) {
+Completeness check_undone(const Catalog& tree, const CompiledModel& made, const std::string& text,
+                          const TreeOptions& asked, const MappingOptions& mapping) {
   try {
-    check_complete(tensors_of({made.leaves.begin(), made.leaves.end()}, config_text, tree),
-                   mapping);
+    const std::vector<Array> files(made.leaves.begin(), made.leaves.end());
+    return check_complete(tensors_of(files, text, tree), mapping);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::not_found) refuse_missing(tree, asked, mapping);
     throw;

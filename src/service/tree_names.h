@@ -8,6 +8,7 @@
 #include "bytes/store/store.h"
 #include "catalog/checkpoint.h"
 #include "plan/compile/model.h"
+#include "service/complete.h"
 
 #include "hfshard/mapping.h"
 #include "hfshard/plan.h"
@@ -48,10 +49,11 @@ bool has_names_of_files(const Catalog& tree, const TreeOptions& asked,
 /// names are missing. The message names them in the tree's form.
 void refuse_missing(const Catalog& tree, const TreeOptions& asked, const MappingOptions& mapping);
 
-/// Checks that a tree with a dialect's names has the whole model. `made`: the tree under the files'
-/// names. Throws: as refuse_missing and check_complete.
-void check_undone(const Catalog& tree, const CompiledModel& made, const std::string& config_text,
-                  const TreeOptions& asked, const MappingOptions& mapping);
+/// Checks that a tree with a dialect's names has the whole model, and returns what was found.
+/// `made`: the tree under the files' names. Throws: as refuse_missing and check_complete.
+Completeness check_undone(const Catalog& tree, const CompiledModel& made,
+                          const std::string& config_text, const TreeOptions& asked,
+                          const MappingOptions& mapping);
 
 /// Returns the options with the config.json among a tree's files, if there is one and nothing else
 /// names the model.

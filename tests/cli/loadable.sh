@@ -31,6 +31,24 @@ shown convert nested out4 --to safetensors
 shown reshard nested out5
 made headed model.transformer.wte.weight model.lm_head.weight optimizer.state.wte.exp_avg
 shown convert headed out5 --to safetensors --config meta
+echo "-- the same with a training state, of a model that stores its tied head too"
+python3 - "$TESTS/oracle/qwen2.5/model.safetensors" <<'PYTHON'
+import json, struct, sys
+data = open(sys.argv[1], "rb").read()
+size = 8 + int.from_bytes(data[:8], "little")
+header, end = json.loads(data[8:size]), len(data) - size
+for name in ("optimizer.state.model.norm.weight.exp_avg", "optimizer.state.lm_head.weight.exp_avg", "train_state.step", "train_state.ntokens_seen"):
+    header[name] = {"dtype": "F32", "shape": [], "data_offsets": [end, end + 4]}
+    end += 4
+text = json.dumps(header).encode()
+open("tied.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + data[size:] + bytes(16))
+PYTHON
+"$HFSHARD" convert tied.safetensors tied --to dcp --quiet >/dev/null 2>&1
+rm tied.safetensors tied/hfshard.json
+cp -r "$TESTS/oracle/qwen2.5" qwen
+shown convert tied out --to safetensors --config qwen
+shown convert tied out22 --to safetensors --config qwen --exclude 'optimizer.*'
+shown convert tied out23 --to safetensors --config qwen --exclude 'optimizer.*' --exclude 'train_state.*'
 echo "-- no config.json"
 mkdir bare && cp hf/model.safetensors bare
 shown convert bare out6 --to safetensors

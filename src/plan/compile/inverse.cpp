@@ -346,7 +346,7 @@ class Inverter {
     for (std::size_t i = 0; i < source_.tensors.size(); ++i) {
       if (leaf_of_[i] || scale[i]) continue;
       if (left_out(options_, source_.tensors[i].name)) {
-        ++builder_.model().left_out_leaves;
+        if (!is_training_state(source_.tensors[i].name)) ++builder_.model().left_out_leaves;
         continue;
       }
       names.push_back(source_.tensors[i].name);
