@@ -162,15 +162,23 @@ std::vector<std::string> items_below(const StorePath& step) {
   return out;
 }
 
-// Finds a tree by the names that MaxText, Tunix and Orbax's interfaces use, and by those that
-// users give to models.
+// The names that MaxText, Tunix and Orbax's interfaces give to a model's tree, and those that users
+// do. Source: google/orbax checkpoint/orbax/checkpoint/experimental/v1/_src/saving/saving.py
+// (`pytree`).
+constexpr std::array<std::string_view, 8> kUsual = {
+    "pytree", kItemDirectory, "state", "default", "params", "model_params", "train_state", "model"};
+
 std::optional<StorePath> usual_item(const StorePath& step) {
-  constexpr std::array<std::string_view, 7> kUsual = {
-      kItemDirectory, "state", "default", "params", "model_params", "train_state", "model"};
   for (const std::string_view name : kUsual) {
     if ((step / name).is_directory() && !is_being_deleted(step / name)) return step / name;
   }
   return std::nullopt;
+}
+
+// Returns the tree that loaders default to, or else the first.
+std::string main_item(const std::vector<std::string>& names) {
+  const auto found = std::ranges::find_first_of(kUsual, names);
+  return found == kUsual.end() ? names.front() : std::string(*found);
 }
 
 StorePath item_of_step(const StorePath& step, const Choice& choice) {
@@ -207,19 +215,18 @@ StorePath item_of_step(const StorePath& step, const Choice& choice) {
       !ours.plan_id.empty() && has(step / ours.item, kManifestFile)) {
     return step / ours.item;
   }
-  if (names.empty() || choice.usual_items) {
+  if (names.empty()) {
     if (const auto usual = usual_item(step)) return *usual;
-  }
-  if (names.empty())
     throw Error(ErrorCode::not_found, "a step directory without items").in_file(step.text());
+  }
   if (choice.usual_items) {
     leave_out_beside();
-    return step / names[0];
+    return step / main_item(names);
   }
   throw Error(ErrorCode::bad_input,
               fmt::format("the step has {} items: {}", names.size(), join(names, ", ")))
       .in_file(step.text())
-      .hint(fmt::format("pass --items {} to select one", names[0]));
+      .hint(fmt::format("pass --items {} to select one", main_item(names)));
 }
 
 // A writer that needs a commit file records when it began, and later when it ended. Source:

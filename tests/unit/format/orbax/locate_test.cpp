@@ -43,7 +43,7 @@ TEST(OrbaxLocate, TheOnlyItemIsMeantWhateverItsName) {
   EXPECT_EQ(error.code(), ErrorCode::bad_input);
   EXPECT_EQ(error.file(), dir / "7");
   EXPECT_NE(error.sentence().find("default, items, state"), std::string::npos);
-  EXPECT_NE(error.hint_text().find("--items default"), std::string::npos);
+  EXPECT_EQ(error.hint_text(), "pass --items items to select one");
 }
 
 // Checkpointers without items save this way, under the user's name.
@@ -95,6 +95,13 @@ TEST(OrbaxLocate, ALoaderDefaultsToAUsualItemAndElseToTheFirstOfAModel) {
   EXPECT_EQ(locate(dir.path(), usual).item, dir / "7/policy");
   make_item(dir / "7/state");
   EXPECT_EQ(locate(dir.path(), usual).item, dir / "7/state");
+  make_item(dir / "7/pytree");  // the default of Orbax's v1 interface
+  EXPECT_EQ(locate(dir.path(), usual).item, dir / "7/pytree");
+  EXPECT_EQ(catch_error([&] { locate(dir.path()); }).hint_text(),
+            "pass --items pytree to select one");
+  write_text(dir / "7/items/notes.txt", "");  // not a tree
+  EXPECT_EQ(locate(dir.path(), usual).item, dir / "7/pytree");
+  std::filesystem::remove_all(dir / "7/pytree");
   const TempDir states;
   for (const char* item : {"7/optimizer", "7/optimizer_state"}) make_item(states / item);
   EXPECT_EQ(locate(states.path(), usual).item, states / "7/optimizer");
