@@ -48,12 +48,13 @@ int run_fetch(const FetchFlags& flags, const Session& session) {
   if (session.quiet) return 0;
   print_line(fmt::format("cached    {}", printable(report.snapshot)));
   if (report.fetched_files == 0) {
-    print_line(fmt::format("complete  {} files, {}: all were already here, with their sizes",
-                           report.files, human_bytes(report.bytes)));
+    print_line(fmt::format("complete  {}, {}: all were already here, with their sizes",
+                           counted(report.files, "file"), human_bytes(report.bytes)));
     return 0;
   }
-  print_line(fmt::format("fetched   {} of {} files, {} of {}", report.fetched_files, report.files,
-                         human_bytes(report.fetched_bytes), human_bytes(report.bytes)));
+  print_line(fmt::format("fetched   {} of {}, {} of {}", report.fetched_files,
+                         counted(report.files, "file"), human_bytes(report.fetched_bytes),
+                         human_bytes(report.bytes)));
   return 0;
 }
 

@@ -268,8 +268,8 @@ void print_checkpoint(const CheckpointInfo& checkpoint, const InspectFlags& flag
   if (checkpoint.step) print_line("step " + steps_text(*checkpoint.step, checkpoint.other_steps));
   if (!flags.summary)
     print_table(flags.chunks ? piece_table(checkpoint) : array_table(checkpoint), 2);
-  std::string counts = fmt::format("{} {}", checkpoint.arrays.size(), wording.arrays);
-  if (wording.has_cuts) counts += fmt::format(", {} chunks", checkpoint.chunks);
+  std::string counts = counted(checkpoint.arrays.size(), wording.array, wording.arrays);
+  if (wording.has_cuts) counts += ", " + counted(checkpoint.chunks, "chunk");
   if (wording.has_files) counts += ", " + counted(checkpoint.files.size(), "file");
   print_line(fmt::format("{}, {} ({} bytes)", counts, human_bytes(checkpoint.size_bytes),
                          checkpoint.size_bytes));

@@ -208,8 +208,8 @@ Json example_json(const ExampleOptions& options, const ExampleResult& result) {
 }
 
 void print_example(const ExampleOptions& options, const ExampleResult& result) {
-  print_line(fmt::format("{}: {} tensors in {} file{}, {} ({} bytes){}", printable(options.out),
-                         result.tensors, result.files, result.files == 1 ? "" : "s",
+  print_line(fmt::format("{}: {} in {}, {} ({} bytes){}", printable(options.out),
+                         counted(result.tensors, "tensor"), counted(result.files, "file"),
                          human_bytes(result.data_bytes), result.data_bytes,
                          options.sparse ? ", sparse: all zeros, no disk used" : ""));
 }

@@ -77,10 +77,10 @@ void print_verified(const VerifyResult& result) {
     print_line("step      " + steps_text(*result.step, result.other_steps));
   const std::string objects = result.objects == 0 ? "" : counted(result.objects, "object") + ", ";
   const std::string files = result.files == 0 ? "" : counted(result.files, "file") + ", ";
-  const std::string said =
-      fmt::format(" {}: {} in {} chunks, {} source tensors, {}{}{}", printable(result.path),
-                  human_bytes(result.checked_bytes), result.chunks, result.tensors, objects, files,
-                  counted(result.differences.size(), "difference"));
+  const std::string said = fmt::format(
+      " {}: {} in {}, {}, {}{}{}", printable(result.path), human_bytes(result.checked_bytes),
+      counted(result.chunks, "chunk"), counted(result.tensors, "source tensor"), objects, files,
+      counted(result.differences.size(), "difference"));
   if (result.differences.empty()) {
     print_line("verified " + said);
   } else {

@@ -17,6 +17,7 @@
 #include "tool/plan_flags.h"
 #include "tool/problem_groups.h"
 #include "tool/steps.h"
+#include "tool/text_table.h"
 
 #include "hfshard/hfshard.h"
 
@@ -165,16 +166,16 @@ Json checks_json(const std::vector<CheckReport>& reports, const CheckTotals& tot
 
 void print_checks(const std::vector<CheckReport>& reports, const CheckTotals& totals) {
   for (const CheckReport& report : reports) {
-    print_line(fmt::format("{:<5} {} {} {}, {}{}: {} rules, {} tensors, {} leaves, {} dropped",
+    print_line(fmt::format("{:<5} {} {} {}, {}{}: {}, {}, {}, {} dropped",
                            report.problems.empty() ? "ok" : "WRONG", report.family, report.config,
                            report.scheme, report.dialect.empty() ? report.layers : report.dialect,
                            report.with.empty() ? "" : " with " + join(report.with, ","),
-                           report.rules.size(), report.tensors, report.leaves,
-                           report.dropped.size()));
+                           counted(report.rules.size(), "rule"), counted(report.tensors, "tensor"),
+                           counted(report.leaves, "leaf", "leaves"), report.dropped.size()));
     print_problems(report);
   }
-  print_line(fmt::format("{} checks, {} model sizes, {} problems", reports.size(), totals.sizes,
-                         totals.problems));
+  print_line(fmt::format("{}, {}, {}", counted(reports.size(), "check"),
+                         counted(totals.sizes, "model size"), counted(totals.problems, "problem")));
 }
 
 // Returns all families, or only those of --mapping.

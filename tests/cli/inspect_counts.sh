@@ -32,3 +32,7 @@ printf '%s' '{"item_handlers":{"average":"a.First","state":"b.Second"},"metrics"
 for item in state average; do "$HFSHARD" inspect run --items $item --summary | grep written; done
 echo "-- chunks"
 "$HFSHARD" inspect in --chunks | grep -A1 'k_norm'
+echo "-- one of each"
+"$HFSHARD" convert in one --to dcp --scheme hf --include model.norm.weight --quiet >/dev/null 2>&1
+"$HFSHARD" inspect one | grep bytes
+"$HFSHARD" verify one | cut -d, -f1,2
