@@ -11,12 +11,16 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "mapping/resolve/bindings.h"
 #include "mapping/resolve/find.h"
 #include "mapping/tables/scheme_defaults.h"
 #include "mapping/tables/table.h"
+#include "plan/compile/compile_model.h"
 #include "plan/compile/kept_codes.h"
+#include "plan/compile/steps.h"
 #include "service/parts.h"
+#include "service/recorded.h"
 #include "service/source.h"
 #include "service/tree_names.h"
 
@@ -24,12 +28,61 @@
 
 namespace hfshard {
 
+namespace {
+
+// Returns the tensors for which compiling a model failed: those that no rule takes, or the one
+// whose values a tree has no place for.
+std::vector<std::string> without_place(const Error& error, const Catalog& catalog,
+                                       const MappingOptions& mapping) {
+  std::vector<std::string> out;
+  if (error.code() != ErrorCode::bad_input || error.tensor().empty()) return out;
+  if (left_out(mapping, error.tensor())) return out;
+  if (error.hint_text().find(kDropFlag) != std::string::npos) return {error.tensor()};
+  for (const CheckFinding& finding : check_names(catalog, mapping).findings) {
+    if (finding.rule.empty() && !left_out(mapping, finding.tensor)) out.push_back(finding.tensor);
+  }
+  if (std::ranges::find(out, error.tensor()) == out.end()) out.clear();
+  return out;
+}
+
+// Returns the error with options that diff has.
+Error for_diff(const Error& error, const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 8;
+  std::string flags;
+  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i)
+    flags += fmt::format(" --exclude {}", shell_word(glob_of(names[i])));
+  if (names.size() > kShown) flags += fmt::format(" and {} more", names.size() - kShown);
+  Error out(error.code(), error.sentence());  // its own hint is for a conversion
+  out.in_file(error.file()).in_tensor(error.tensor()).by_rule(error.rule());
+  return out.hint(
+      fmt::format("pass{} to compare without {}", flags, names.size() == 1 ? "it" : "them"));
+}
+
+}  // namespace
+
 CompiledModel compile_tree(const DiffSide& model, const MappingOptions& mapping,
-                           const DiffOptions& options) {
-  if (!options.config_text) return compile_source(model.catalog(), model.place, mapping);
+                           const DiffOptions& options, const LeftOutBefore& before) {
   Catalog catalog = model.catalog();
-  catalog.config_text = *options.config_text;
-  return compile_source(catalog, model.place, mapping);
+  if (options.config_text) catalog.config_text = *options.config_text;
+  MappingOptions asked;
+  asked.include = options.include;
+  asked.exclude = options.exclude;
+  MappingOptions kept = mapping;
+  while (true) {
+    try {
+      return compile_source(catalog, model.place, kept);
+    } catch (const Error& error) {
+      std::vector<std::string> names = without_place(error, catalog, kept);
+      if (names.empty()) throw;
+      const std::size_t count = kept.exclude.size();
+      std::erase_if(names, [&](const std::string& name) {
+        if (!left_out(asked, name) && !(before && before(name))) return false;
+        kept.exclude.push_back(glob_of(name));
+        return true;
+      });
+      if (kept.exclude.size() == count || !names.empty()) throw for_diff(error, names);
+    }
+  }
 }
 
 std::uint64_t shared_names(const std::vector<Leaf>& leaves, const Catalog& catalog) {
@@ -38,6 +91,15 @@ std::uint64_t shared_names(const std::vector<Leaf>& leaves, const Catalog& catal
 }
 
 namespace {
+
+// Returns the filter for what the conversion to a tree left out or dropped, by its record.
+LeftOutBefore left_out_before(const DiffSide& tree) {
+  const auto recorded = recorded_mapping(tree.place);
+  if (!recorded) return {};
+  return [mapping = *recorded](std::string_view name) {
+    return left_out(mapping, name).has_value() || accepted_loss(mapping, name) != nullptr;
+  };
+}
 
 // Compiles a model in the scheme whose names a tree has.
 class NearestTree {
@@ -70,7 +132,7 @@ class NearestTree {
   bool look(MappingOptions mapping) {
     mapping.flat_names = true;
     try {
-      CompiledModel found = compile_tree(model_, mapping, options_);
+      CompiledModel found = compile_tree(model_, mapping, options_, left_out_before(tree_));
       const std::uint64_t shared = shared_names(found.leaves, tree_.catalog());
       const bool all = shared == found.leaves.size();
       if (found.keeps_codes && !all) return false;  // the tree is another one
@@ -113,7 +175,7 @@ class NearestTree {
 
 CompiledModel compile_as(const DiffSide& model, const DiffSide& tree,
                          const std::optional<MappingOptions>& known, const DiffOptions& options) {
-  if (known) return compile_tree(model, *known, options);
+  if (known) return compile_tree(model, *known, options, left_out_before(tree));
   // Otherwise uses the scheme and layout that match the most names. Usual ones come first. The tree
   // can also have the names of the model's files if the model has those of a dialect.
   NearestTree nearest(model, tree, options);

@@ -17,9 +17,14 @@ namespace hfshard {
 /// The scheme of a model's own names.
 inline constexpr std::string_view kNamesScheme = "hf";
 
-/// Compiles the tree that a model becomes. Throws: as compile_source.
+/// Returns whether the conversion to a tree left out or dropped a tensor of its model.
+using LeftOutBefore = std::function<bool(std::string_view)>;
+
+/// Compiles the tree that a model becomes. Leaves out a tensor that the tree has no place for, if
+/// diff's own --include or --exclude or `before` does. Throws: as compile_source, with hints for
+/// diff.
 CompiledModel compile_tree(const DiffSide& model, const MappingOptions& mapping,
-                           const DiffOptions& options);
+                           const DiffOptions& options, const LeftOutBefore& before = {});
 
 /// Compiles the tree of a model that is compared with `tree`. Without a known mapping, uses the
 /// scheme and layout that match the most names. Throws: as compile_source, if no scheme fits.

@@ -145,9 +145,22 @@ void leave_out_others(const std::vector<Leaf>& parameters, std::string_view whic
 
 void note_drops(const CompiledModel& model, const Catalog& catalog, std::string_view which,
                 std::string_view made, SidesTogether& out) {
-  if (model.drops.empty()) return;
   std::set<std::uint32_t> dropped;
-  for (const Drop& drop : model.drops) dropped.insert(drop.source);
+  std::vector<std::string> excluded;
+  for (const Drop& drop : model.drops) {
+    if (model.rules[drop.rule] == "--exclude") {
+      excluded.push_back(catalog.tensors[drop.source].name);
+    } else {
+      dropped.insert(drop.source);
+    }
+  }
+  if (!excluded.empty()) {
+    out.notes.push_back(
+        fmt::format("not compared, because the conversion or --exclude leaves {} "
+                    "out: {} of {}",
+                    excluded.size() == 1 ? "it" : "them", quoted_list(excluded), which));
+  }
+  if (dropped.empty()) return;
   out.notes.push_back(fmt::format(
       "not compared in full, because the {} has no place for them: {} {} of {} ({}{})", made,
       dropped.size(), dropped.size() == 1 ? catalog.wording.array : catalog.wording.arrays, which,
