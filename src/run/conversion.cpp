@@ -350,16 +350,19 @@ void finish(const Plan& plan, const Format& target, const Staging& staging,
   const Placements& placed = packed ? static_cast<const Placements&>(*packed) : plan;
   const std::vector<std::string> objects = write_objects(plan, staging, options);
   OutputDigests digests = describe(plan, placed, target, staging, options, state.sums, objects);
+  LinkedShards linked;
   if (plan.options().link) {
     const std::string& step = staging.paths().step;
-    result.awaited = link_shards(plan, step, plan.item_directory(step), options.shards);
+    linked = link_shards(plan, step, plan.item_directory(step), options.shards);
     if (plan.options().digests) {
       digest_linked(*target.open(step), plan, options, state.sums, reporter);
       digests = describe(plan, placed, target, staging, options, state.sums, objects);
     }
   }
   packed.reset();
-  publish(plan, target, staging, options, [&] { write_record(plan, digests, staging, options); });
+  publish(plan, target, staging, options, linked.files,
+          [&] { write_record(plan, digests, staging, options); });
+  result.awaited = std::move(linked.awaited);
   result.published = true;
   result.journal_records = state.records;
   result.overflows = state.overflows;

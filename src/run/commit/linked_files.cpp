@@ -18,6 +18,7 @@
 #include "bytes/local/link_file.h"
 #include "bytes/local/output.h"
 #include "bytes/local/syscalls.h"
+#include "run/engine/sources.h"
 
 #include "hfshard/error.h"
 
@@ -95,6 +96,15 @@ void await_file(const std::string& later, const std::string& to) {
   }
 }
 
+// Returns a file with the link count and change time that our own link gave it. Throws: conflict
+// (more changed), io.
+CatalogFile identified_anew(CatalogFile file) {
+  const auto entry = file.path.find();
+  if (!entry || entry->identity != file.identity()) throw changed_source(file.path.text());
+  if (!file.inodes.empty()) file.inodes = entry->identity.inodes;  // else its times aren't exact
+  return file;
+}
+
 }  // namespace
 
 std::string linkable_path(const StorePath& file) {
@@ -130,9 +140,9 @@ void give_name(const std::string& from, const std::string& to, ShardLinks how) {
       .hint("pass --shards auto, or put the output on the source's file system");
 }
 
-std::vector<AwaitedFile> link_shards(const Plan& plan, const std::string& step,
-                                     const std::string& item, ShardLinks how) {
-  std::vector<AwaitedFile> awaited;
+LinkedShards link_shards(const Plan& plan, const std::string& step, const std::string& item,
+                         ShardLinks how) {
+  LinkedShards out;
   Json record;
   record["files"] = Json::Array{};
   for (const std::uint32_t index : plan.linked_files()) {
@@ -146,16 +156,18 @@ std::vector<AwaitedFile> link_shards(const Plan& plan, const std::string& step,
     if (const auto later = file.path.fetched_path(); later && !file.path.local_path()) {
       await_file(*later, to);
       entry["source"] = file.path.text();
-      awaited.push_back({*later, file.size_bytes});
+      out.awaited.push_back({*later, file.size_bytes});
     } else {
       const std::string from = linkable_path(file.path);
+      check_unchanged({file});
       give_name(from, to, plan.options().in_place ? ShardLinks::symbolic : how);
+      out.files.push_back(identified_anew(file));
       entry["mtime_ns"] = file_info(from)->stamp.mtime_ns;
     }
     record["files"].array().push_back(std::move(entry));
   }
   write_file_durably(join_path(step, kLinksName), dump_json_pretty(record));
-  return awaited;
+  return out;
 }
 
 StorePath as_fetched(const std::string& step) {

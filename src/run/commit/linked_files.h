@@ -15,11 +15,17 @@ namespace hfshard {
 /// of an output that holds a time: that of the source's file whose bytes are meant.
 inline constexpr const char* kLinksName = "hfshard.links.json";
 
+/// The result of link_shards.
+struct LinkedShards {
+  std::vector<AwaitedFile> awaited;  ///< files that are to be fetched
+  /// Files that are there, as they are now. Their own new links don't explain later changes.
+  std::vector<CatalogFile> files;
+};
 /// Makes the names of the source's files below the item directory, as the plan has them, and the
-/// record of what they were. Names of files that are to be fetched lead to where they will be;
-/// those files are returned. Throws: unsupported (the file system has no such links), io.
-std::vector<AwaitedFile> link_shards(const Plan& plan, const std::string& step,
-                                     const std::string& item, ShardLinks how);
+/// record of what they were. Names of files that are to be fetched lead to where they will be.
+/// Throws: unsupported (the file system has no such links), conflict (a file changed), io.
+LinkedShards link_shards(const Plan& plan, const std::string& step, const std::string& item,
+                         ShardLinks how);
 /// Whether link_shards will find something to link to. Throws: unsupported.
 void check_linkable(const Plan& plan, ShardLinks how);
 

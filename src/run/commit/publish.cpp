@@ -339,13 +339,20 @@ void check_names(const OutPaths& paths, const std::vector<std::string>& files) {
   }
 }
 
+// Throws: conflict (a file of the source changed).
+void check_sources(const Plan& plan, const std::vector<CatalogFile>& linked) {
+  check_unchanged(plan.catalog().files);
+  check_unchanged(linked);
+}
+
 void publish_in_place(const Plan& plan, const Format& target, const Staging& staging,
-                      const RunOptions& options, const std::function<void()>& staged) {
+                      const RunOptions& options, const std::vector<CatalogFile>& linked,
+                      const std::function<void()>& staged) {
   const OutPaths& paths = staging.paths();
   staged();
   sync_tree(paths.tree);
   check_staged(target, paths.step, options);
-  check_unchanged(plan.catalog());
+  check_sources(plan, linked);
   check_stop(options);
   check_output(plan, target, options);
   const IndexFiles index = index_files(plan, target, paths);
@@ -417,9 +424,11 @@ void write_staged(const Staging& staging, const RunOptions& options, const SideF
 }
 
 void publish(const Plan& plan, const Format& target, const Staging& staging,
-             const RunOptions& options, const std::function<void()>& staged) {
+             const RunOptions& options, const std::vector<CatalogFile>& linked,
+             const std::function<void()>& staged) {
   const OutPaths& paths = staging.paths();
-  if (plan.options().in_place) return publish_in_place(plan, target, staging, options, staged);
+  if (plan.options().in_place)
+    return publish_in_place(plan, target, staging, options, linked, staged);
   remove_carried(plan, target, paths);
   const std::string& side = plan.files().side_directory;
   carry_hf_files(plan, options, side.empty() ? paths.tree : join_path(paths.tree, side));
@@ -427,7 +436,7 @@ void publish(const Plan& plan, const Format& target, const Staging& staging,
   staged();
   sync_tree(paths.tree);
   check_staged(target, paths.step, options);
-  check_unchanged(plan.catalog());
+  check_sources(plan, linked);
   check_stop(options);
   check_output(plan, target, options);
   const bool absent = out_state(plan, target, paths.out) == OutState::absent;

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "catalog/format.h"
 #include "plan/plan.h"
@@ -22,10 +23,12 @@ void write_index(const Plan& plan, const Placements& placed, const Format& targe
 /// Reopens the staged tree with our reader and checks every chunk of every leaf, then renames it
 /// into place and removes the staging directory. The order is the protocol at the top of
 /// publish.cpp. Throws: conflict (a differing hf/; what stands at OUT may not be replaced), corrupt
-/// (a chunk is missing), io. Nothing is deleted before the rename. `staged`: is called when all
-/// files but the record are staged, and writes that.
+/// (a chunk is missing), io. Nothing is deleted before the rename. `linked`: the files that this
+/// run linked, which must be unchanged since. `staged`: is called when all files but the record are
+/// staged, and writes that.
 void publish(const Plan& plan, const Format& target, const Staging& staging,
-             const RunOptions& options, const std::function<void()>& staged);
+             const RunOptions& options, const std::vector<CatalogFile>& linked,
+             const std::function<void()>& staged);
 
 /// True if OUT carries this plan, whole.
 bool is_published(const Plan& plan, const Format& target, const OutPaths& paths);

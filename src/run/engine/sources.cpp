@@ -63,8 +63,8 @@ void check_unchanged(const OpenSources& sources) {
   for (const auto& source : sources) source->check_unchanged();
 }
 
-void check_unchanged(const Catalog& catalog) {
-  for (const CatalogFile& file : catalog.files) {
+void check_unchanged(const std::vector<CatalogFile>& files) {
+  for (const CatalogFile& file : files) {
     const auto entry = file.path.find();
     if (!entry || entry->identity != file.identity()) throw changed_source(file.path.text());
   }

@@ -54,7 +54,7 @@ OpenSources open_sources(const Catalog& catalog, IoMode mode = IoMode::automatic
 /// all reads were from one version. Throws: conflict (naming the file), io.
 void check_unchanged(const OpenSources& sources);
 /// Compares the files by name with the catalog. Throws: as above.
-void check_unchanged(const Catalog& catalog);
+void check_unchanged(const std::vector<CatalogFile>& files);
 /// Returns how they are read.
 std::vector<IoChoice> choices_of(const OpenSources& sources);
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -134,6 +135,32 @@ void edit_quietly(const std::string& path) {
   stream << 'x';
   stream.close();
   std::filesystem::last_write_time(path, time);
+}
+
+// Edits a linked file when the record is written, which is after it was hashed. Restores its time.
+std::string g_linked_file;
+int edit_linked(const char* call, const char* path) {
+  if (std::string_view(call) != "pwrite" || g_linked_file.empty()) return 0;
+  if (std::string_view(path).find(kManifestName) == std::string_view::npos) return 0;
+  edit_quietly(std::exchange(g_linked_file, {}));
+  return 0;
+}
+
+// A hard link of hfshard itself doesn't explain a later change.
+TEST(ChangedSourceOfLink, IsRefusedIfTheTimeWasPutBack) {
+  const TempDir dir;
+  PlanOptions options;
+  options.link = options.digests = true;
+  const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"), options);
+  const std::string file = plan.catalog().files[0].path.name();
+  g_linked_file = file;
+  sys::set_fault_hook(&edit_linked);
+  const Error error = catch_error([&] { convert(plan, to_output(dir / "out")); });
+  sys::set_fault_hook(nullptr);
+  EXPECT_EQ(g_linked_file, "");
+  EXPECT_EQ(error.code(), ErrorCode::conflict) << error.format();
+  EXPECT_EQ(error.file(), file);
+  EXPECT_FALSE(exists(dir / "out"));
 }
 
 // A tree has many files but one identity.

@@ -99,7 +99,7 @@ TEST(LinkShards, FilesThatAreAwaitedAreLinkedAgainByALaterRun) {
   const std::string step = dir / "step";
   make_directories(step);
   const auto link = [&] {
-    return link_shards(plan, step, plan.item_directory(step), ShardLinks::automatic);
+    return link_shards(plan, step, plan.item_directory(step), ShardLinks::automatic).awaited;
   };
   const std::vector<AwaitedFile> first = link();
   ASSERT_EQ(first.size(), 2U);
