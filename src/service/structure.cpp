@@ -256,10 +256,6 @@ void name_beyond_model(const Catalog& tree, CompiledModel& model) {
 }
 
 void keep_beside(Beside beside, TreeSource& tree, CompiledModel& model) {
-  // Records from hfshard's run describe this tree only, so another tree doesn't get them.
-  std::erase_if(beside.files, [](const std::string& name) {
-    return name == kManifestName || name == kOriginName;
-  });
   std::set<std::string> items;
   for (const auto* names : {&beside.files, &beside.empty})
     for (const std::string& name : *names) items.insert(name.substr(0, name.find('/')));

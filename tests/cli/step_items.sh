@@ -57,6 +57,15 @@ for name in {a..z}; do mkdir whole/5/of-$name; done
 shown diff several whole --items all | grep -E 'structure|more'
 shown diff several whole --all | grep -c 'only in B'
 
+echo "-- a linked checkpoint: its record of links isn't an item"
+"$HFSHARD" link hf linked --scheme hf --quiet
+for steps in "" "--steps all"; do
+  rm -rf unlinked
+  shown reshard linked unlinked $steps --items all
+  shown verify unlinked
+  ends inspect unlinked --data
+done
+
 echo "-- custom metadata of any kind"
 for metadata in '[1, {"a": null}]' '"a note"' 5; do
   rm -rf listed kept

@@ -436,6 +436,7 @@ Beside find_beside(const StorePath& path, const Choice& choice) {
   for (const std::string& name : at.step->list()) {
     if (name == entry_name(at.item.name()) || name == kStepFile || name == kCommitFile) continue;
     if (name == kDeletionFile || name == deleted) continue;
+    if (name.starts_with(kRecordPrefix)) continue;  // describes this tree only
     add_entry(name, out);
   }
   if (!has(*at.step, kStepFile)) return out;
