@@ -44,9 +44,10 @@ std::uint64_t heap_bytes(const ArraySharding& sharding) {
 
 std::uint64_t heap_bytes(const Catalog& catalog) {
   const Wording& wording = catalog.wording;
-  std::uint64_t out = heap_bytes(catalog.location) + heap_bytes(catalog.directory.name()) +
-                      heap_bytes(wording.kind) + heap_bytes(wording.array) +
-                      heap_bytes(wording.arrays) + heap_bytes(wording.name);
+  std::uint64_t out = heap_bytes(catalog.location) + heap_bytes(catalog.root) +
+                      heap_bytes(catalog.directory.name()) + heap_bytes(wording.kind) +
+                      heap_bytes(wording.array) + heap_bytes(wording.arrays) +
+                      heap_bytes(wording.name);
   out += heap_bytes(catalog.files, [](const CatalogFile& file) {
     return heap_bytes(file.path.name()) + heap_bytes(file.name) + heap_bytes(file.version) +
            heap_bytes(file.header_sha256) + heap_bytes(file.inodes);

@@ -88,6 +88,7 @@ struct SharedName {
 /// (bytewise).
 struct Catalog {
   std::string location;  ///< as given by the user
+  std::string root;      ///< directory of all steps that the user gave instead of `location`
   StorePath directory;   ///< base of side_files and file names
   Wording wording;
   std::vector<CatalogFile> files;

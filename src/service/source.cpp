@@ -331,6 +331,7 @@ std::optional<OpenedSource> open_tree_model(const StorePath& place, const PlanOp
     auto named = with_model_names(tree, options.tree, options.mapping);
     if (named != tree) tree = std::make_shared<TreeSource>(std::move(named), read, std::string());
   }
+  if (read.name() != place.name()) tree->set_root(place.name());
   OpenedSource out;
   out.model = compile_tree(*tree, read, options);
   if (std::string changed = check_linked(read); !changed.empty())

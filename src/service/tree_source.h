@@ -40,6 +40,8 @@ class TreeSource final : public Checkpoint {
 
   /// Allows the removal of a prefix.
   Catalog& names() noexcept { return catalog_; }
+  /// Names the directory of all steps, which the user gave.
+  void set_root(std::string root) { catalog_.root = std::move(root); }
   void keep(Beside beside) { catalog_.beside = std::move(beside); }
   /// Takes the model's config, tokenizer and similar files from this directory.
   void carry(const StorePath& directory, std::string config_text);

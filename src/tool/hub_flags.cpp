@@ -239,9 +239,9 @@ HubOptions hub_options(const Session& session) {
 SourceName source_name(const Session& session, std::string text, std::string revision) {
   SourceName out(std::move(text));
   out.revision = std::move(revision);
-  // A local source needs no token, so none is looked up.
+  // A local source needs no token, so none is looked up. Neither does a path that can't be.
   std::error_code error;
-  const bool local = out.text.empty() || std::filesystem::exists(out.text, error);
+  const bool local = out.text.empty() || std::filesystem::exists(out.text, error) || error;
   out.hub = local ? options_without_token(session) : hub_options(session);
   return out;
 }

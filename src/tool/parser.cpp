@@ -186,8 +186,10 @@ Error unknown_option(const Command& program, const Parsed& parsed, const std::st
   std::vector<std::string> names;
   for (const Option& option : parsed.command->options) names.push_back(option.name);
   const std::vector<std::string> near = meant_by(typed, names, 0);
-  return out.hint(near.empty() ? help
-                               : fmt::format("did you mean {}? {}", join(near, " or "), help));
+  if (!near.empty()) return out.hint(fmt::format("did you mean {}? {}", join(near, " or "), help));
+  if (typed.starts_with("--")) return out.hint(help);
+  return out.hint(
+      fmt::format("for a path with this name, pass {}; {}", shell_word("./" + typed), help));
 }
 
 // The en dash and em dash that word processors put in place of hyphens.

@@ -356,7 +356,12 @@ TreeOptions tree_options(const TreeFlags& flags) {
         .in_file(flags.config);
   }
   out.config_name = is_file ? flags.config : flags.config + "/config.json";
-  out.config_text = read_file(out.config_name);
+  try {
+    out.config_text = read_file(out.config_name);
+  } catch (const Error& error) {  // it names the file, and the option takes a directory
+    if (error.code() != ErrorCode::not_found) throw;
+    throw Error(error).hint("pass --config DIR, a directory with the model's config.json");
+  }
   return out;
 }
 

@@ -23,8 +23,12 @@ void check_whole(const std::string& text, std::string_view option, std::uint64_t
                  std::uint64_t most) {
   const auto value = parse_whole(text);
   if (value && *value >= least && *value <= most) return;
+  const bool is_less = value && *value < least;
   throw Error(ErrorCode::usage, fmt::format("{} needs a whole number from {} to {}, not {}", option,
-                                            least, most, quote(text)));
+                                            least, most, quote(text)))
+      .hint(value ? fmt::format("pass {} {} or {}", option, is_less ? least : most,
+                                is_less ? "more" : "less")
+                  : "write the number in digits, without a unit");
 }
 
 }  // namespace hfshard

@@ -20,7 +20,7 @@ show convert model .
 show convert out model
 show --nosuch=a/b model out
 echo "-- meshes"
-for mesh in 2x4 fsdp fsdp:2 '' fsdp=2, tp=2 'fsdp = 2'; do show plan model --mesh "$mesh"; done
+for mesh in 2x4 fsdp fsdp:2 '' fsdp=2, tp=2 'fsdp = 2' fsdp=2,fsdp=2; do show plan model --mesh "$mesh"; done
 echo "-- directories that are no model's"
 for source in . empty cache tokenizer diffusers shard; do show plan "$source"; done
 echo "-- config.json of something else"
@@ -54,6 +54,8 @@ show plan model --config model/model.safetensors
 show plan model --mapping torch
 HFSHARD_MAPPINGS=$T/nowhere show mappings list
 show convert model new --jobs 60000 --max-memory 512MiB
+show convert model new --jobs 1000000
+show convert model new --jobs all
 echo "-- words of other programs"
 for word in "--out new" "-o new" "--output-dir new" "--to pytorch new" "--to hf new" "--scheme huggingface new"; do show convert model $word; done
 echo "-- a file of a directory, a step of a root, one step of one"

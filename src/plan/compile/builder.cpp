@@ -153,7 +153,9 @@ CompiledModel ModelBuilder::finish() {
   if (catalog_.tensors.empty() && !has_objects()) {
     throw Error(ErrorCode::bad_input, "the checkpoint has no arrays")
         .in_file(catalog_.location)
-        .hint("copy the directory: nothing in it depends on a mesh or a dtype");
+        .hint(catalog_.wording.has_files
+                  ? "check that the download is complete: its weight files have no tensors"
+                  : "copy the directory: nothing in it depends on a mesh or a dtype");
   }
   if (model_.leaves.empty() && !has_objects()) {
     throw Error(ErrorCode::bad_input, "nothing is left to write: no rule has a tensor")

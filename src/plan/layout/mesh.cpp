@@ -99,7 +99,8 @@ Mesh parse_mesh(std::string_view text, const AxisRules& rules) {
     for (const Mesh::Axis& other : mesh.axes) {
       if (other.name == axis.name) {
         throw Error(ErrorCode::usage,
-                    fmt::format("mesh axis {} appears twice in {}", quote(axis.name), quote(text)));
+                    fmt::format("mesh axis {} appears twice in {}", quote(axis.name), quote(text)))
+            .hint("name each axis once; for several meshes, repeat --mesh");
       }
     }
     mesh.axes.push_back(std::move(axis));

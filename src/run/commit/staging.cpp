@@ -183,7 +183,7 @@ void check_same_plan(const Plan& plan, const OutPaths& paths) {
 void refuse_url(const std::string& out) {
   const std::string_view scheme = url_scheme(out);
   if (scheme.empty()) return;
-  std::string copy = "copy it there";
+  std::string copy = "then copy it there";
   if (scheme == "gs") copy = "then run: gcloud storage cp -r DIRECTORY " + out;
   if (scheme == "s3") copy = "then run: aws s3 cp --recursive DIRECTORY " + out;
   throw Error(ErrorCode::unsupported, "an output must be a local directory, not a URL")
@@ -377,18 +377,20 @@ void check_output(const Plan& plan, const Format& target, const RunOptions& opti
   refuse_source_in_staging(plan, paths);
   if (plan.options().in_place) return check_in_place(plan, options, paths);
   const fs::path out = canonical(paths.out);
-  const auto input = local_source(plan.catalog());
-  const bool directory = input && is_directory(plan.catalog().location);
-  if (input && (*input == out || (directory && inside(out, *input)))) {
+  const std::string& given =
+      plan.catalog().root.empty() ? plan.catalog().location : plan.catalog().root;
+  std::optional<fs::path> input;
+  if (local_source(plan.catalog())) input = canonical(given);
+  if (input && (*input == out || (is_directory(given) && inside(out, *input)))) {
     throw Error(ErrorCode::conflict,
                 *input == out ? "the output is the input" : "the output is inside the input")
         .in_file(paths.out)
-        .hint("pass an output outside of " + plan.catalog().location);
+        .hint("pass an output outside of " + given);
   }
   if (input && inside(*input, out)) {
     throw Error(ErrorCode::conflict, "the input is inside the output")
         .in_file(paths.out)
-        .hint("pass an output that doesn't contain " + plan.catalog().location);
+        .hint("pass an output that doesn't contain " + given);
   }
   if (is_symlink(paths.out)) {
     throw Error(ErrorCode::conflict,
