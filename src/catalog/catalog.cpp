@@ -59,9 +59,10 @@ std::uint64_t heap_bytes(const Catalog& catalog) {
   out += catalog.shardings.heap_bytes(
       [](const ArraySharding& sharding) { return heap_bytes(sharding); });
   return out + heap_bytes(catalog.attributes) + heap_bytes(catalog.config_text) +
-         heap_bytes(catalog.side_files) + heap_bytes(catalog.beside.files) +
-         heap_bytes(catalog.beside.empty) + heap_bytes(catalog.beside.root_files) +
-         heap_bytes(catalog.notes) + heap_bytes(catalog.objects) + heap_bytes(catalog.nested) +
+         heap_bytes(catalog.part) + heap_bytes(catalog.side_files) +
+         heap_bytes(catalog.beside.files) + heap_bytes(catalog.beside.empty) +
+         heap_bytes(catalog.beside.root_files) + heap_bytes(catalog.notes) +
+         heap_bytes(catalog.objects) + heap_bytes(catalog.nested) +
          heap_bytes(catalog.shared,
                     [](const SharedName& pair) {
                       return heap_bytes(pair.name) + heap_bytes(pair.stored);

@@ -102,7 +102,7 @@ struct Catalog {
   std::string writer;                   ///< the program that wrote it, if known
   Json attributes;                      ///< object of the format's metadata, or null
   std::string config_text;              ///< config.json verbatim, or empty
-  bool one_of_several = false;          ///< one file of a model that has more
+  std::string part;                     ///< "shard 1 of 2", if the model has more files
   std::vector<std::string> side_files;  ///< tokenizer and such, sorted
   /// Null if the format has no structure.
   std::shared_ptr<const TreeStructure> structure;

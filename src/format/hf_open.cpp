@@ -229,9 +229,9 @@ Catalog open_hf_file(const StorePath& location, const HeaderReader& read) {
   std::ranges::sort(catalog.tensors, {}, &TensorInfo::name);
   catalog.config_text = read_hf_config(directory);
   const std::vector<std::string> entries = directory.list();
-  catalog.one_of_several = is_one_of_several(directory, entries, name);
-  if (!catalog.one_of_several) catalog.side_files = find_side_files(directory, entries);
-  if (catalog.one_of_several && catalog.config_text.empty()) {
+  catalog.part = part_of_model(directory, entries, name);
+  if (catalog.part.empty()) catalog.side_files = find_side_files(directory, entries);
+  if (!catalog.part.empty() && catalog.config_text.empty()) {
     catalog.notes.push_back(fmt::format(
         "{} is one of several files of a model; pass the directory to convert all of them",
         quote(name)));

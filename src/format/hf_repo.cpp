@@ -397,19 +397,22 @@ HfFiles choose_with_index(const StorePath& directory, const Names& entries, cons
   return out;
 }
 
-bool is_one_of_several(const StorePath& directory, const Names& entries, const std::string& name) {
+std::string part_of_model(const StorePath& directory, const Names& entries,
+                          const std::string& name) {
   for (const WeightFiles* kind : {&kSafetensorsFiles, &kTorchFiles}) {
     const auto part = parse_part(name, *kind);
-    if (part && part->count > 1) return true;
+    if (part && part->count > 1)
+      return fmt::format("shard {} of {}", parse_whole(part->number).value_or(0), part->count);
     if (!contains(entries, kind->index())) continue;
     try {
       const Names listed = read_hf_index(directory / kind->index(), *kind).files;
-      if (listed.size() > 1 && contains(listed, name)) return true;
+      if (listed.size() > 1 && contains(listed, name))
+        return fmt::format("one of {} files", listed.size());
     } catch (const Error& error) {  // the index can't be read
       if (error.code() == ErrorCode::internal || error.code() == ErrorCode::cancelled) throw;
     }
   }
-  return false;
+  return {};
 }
 
 bool is_method_file(std::string_view name) {

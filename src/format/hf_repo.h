@@ -52,10 +52,10 @@ inline constexpr std::string_view kLeftBehind = "neither read nor copied: ";
 std::string note_left_behind(const StorePath& directory, const std::vector<std::string>& entries,
                              const std::vector<std::string>& known,
                              const std::vector<std::string>& notes);
-/// Returns whether a file is one of several that make a model. It is if its name is numbered, or if
-/// an index among the entries lists it and others.
-bool is_one_of_several(const StorePath& directory, const std::vector<std::string>& entries,
-                       const std::string& name);
+/// Returns which of a model's several files this one is, such as "shard 1 of 2", by its number or
+/// an index among the entries. Empty if it's the only one.
+std::string part_of_model(const StorePath& directory, const std::vector<std::string>& entries,
+                          const std::string& name);
 /// Refuses the entries of an adapter. Throws: unsupported.
 void refuse_adapter(const StorePath& directory, const std::vector<std::string>& entries);
 

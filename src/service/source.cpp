@@ -361,6 +361,20 @@ Completeness check_files(const Catalog& source, const MappingOptions& mapping) {
   }
 }
 
+// Compiles by the rules, also without the config's ties (--untie).
+CompiledModel compile_files(const Catalog& source, const StorePath& place,
+                            const MappingOptions& mapping, bool proves) {
+  CompiledModel (*compile)(const Catalog&, const MappingOptions&) = compile_model;
+  if (!proves) compile = compile_unproved;
+  if (!mapping.untie) return compile_source_by(source, place, mapping, compile);
+  Catalog untied = source;
+  untied.config_text = config_as_asked(source.config_text, source.location, mapping);
+  check_head(source, untied, mapping);
+  CompiledModel out = compile_source_by(untied, place, mapping, compile);
+  write_untied(mapping, untied, out);
+  return out;
+}
+
 // Reports what a model's files lack or add to config.json's tensors, if they are taken as they are.
 // The user can name one of several files of a model. Returns whether it is.
 bool note_completeness(const Catalog& source, const MappingOptions& mapping, CompiledModel& model) {
@@ -372,7 +386,7 @@ bool note_completeness(const Catalog& source, const MappingOptions& mapping, Com
   try {
     found = check_files(source, mapping);
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::not_found || !source.one_of_several) throw;
+    if (error.code() != ErrorCode::not_found || source.part.empty()) throw;
     part = true;
     model.warnings.push_back(fmt::format("the output is a part of the model: {}, such as {}",
                                          error.sentence(), quote(error.tensor())));
@@ -386,15 +400,16 @@ bool note_completeness(const Catalog& source, const MappingOptions& mapping, Com
 
 CompiledModel compile_source(const Catalog& source, const StorePath& place,
                              const MappingOptions& mapping, bool proves) {
-  CompiledModel (*compile)(const Catalog&, const MappingOptions&) = compile_model;
-  if (!proves) compile = compile_unproved;
-  if (!mapping.untie) return compile_source_by(source, place, mapping, compile);
-  Catalog untied = source;
-  untied.config_text = config_as_asked(source.config_text, source.location, mapping);
-  check_head(source, untied, mapping);
-  CompiledModel out = compile_source_by(untied, place, mapping, compile);
-  write_untied(mapping, untied, out);
-  return out;
+  try {
+    return compile_files(source, place, mapping, proves);
+  } catch (const Error& error) {  // the model's other files have what this one lacks
+    if (error.code() != ErrorCode::not_found || source.part.empty()) throw;
+    throw error
+        .reworded(error.code(),
+                  fmt::format("the file is {} of a model: {}", source.part, error.sentence()))
+        .rehinted(fmt::format("pass the directory: {}", shell_word(source.directory.text())))
+        .in_file(source.location);
+  }
 }
 
 OpenedSource open_source_model(const StorePath& place, const PlanOptions& options) {

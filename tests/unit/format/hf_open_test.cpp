@@ -19,21 +19,21 @@ TEST(OpenHfFile, IsAPartIfItsNumberOrAnIndexOfSeveralSaysSo) {
   for (const std::string& name : {numbered, other})
     SafetensorsBuilder().tensor("a", DType::bf16, {2}).write(dir / name);
   write_text(dir / "tokenizer.json", "{}");
-  const auto is_part = [&](const std::string& name) {
+  const auto part_of = [&](const std::string& name) {
     const Catalog catalog = safetensors::open_hf_catalog(dir / name);
-    EXPECT_EQ(catalog.side_files.empty(), catalog.one_of_several);
-    EXPECT_EQ(catalog.notes.empty(), !catalog.one_of_several);
-    return catalog.one_of_several;
+    EXPECT_EQ(catalog.side_files.empty(), !catalog.part.empty());
+    EXPECT_EQ(catalog.notes.empty(), catalog.part.empty());
+    return catalog.part;
   };
-  EXPECT_TRUE(is_part(numbered));
-  EXPECT_FALSE(is_part(other));
+  EXPECT_EQ(part_of(numbered), "shard 1 of 2");
+  EXPECT_EQ(part_of(other), "");
   const std::string index = dir / "model.safetensors.index.json";
   write_text(index, index_json({{"a", numbered}, {"b", "model-00002-of-00002.safetensors"}}));
-  EXPECT_FALSE(is_part(other)) << "not listed";
+  EXPECT_EQ(part_of(other), "") << "not listed";
   write_text(index, index_json({{"a", other}, {"b", "model-00002-of-00002.safetensors"}}));
-  EXPECT_TRUE(is_part(other));
+  EXPECT_EQ(part_of(other), "one of 2 files");
   write_text(index, index_json({{"a", other}}));
-  EXPECT_FALSE(is_part(other)) << "the only one";
+  EXPECT_EQ(part_of(other), "") << "the only one";
 }
 
 }  // namespace
