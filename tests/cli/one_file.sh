@@ -43,6 +43,7 @@ said convert shards/model-00001-of-00002.safetensors out --to safetensors
 ls out
 said convert shards/model-00001-of-00002.safetensors out --to safetensors --config in
 ls out
+said convert shards/model-00001-of-00002.safetensors out
 mv shards/config.json shards/model.safetensors.index.json .
 said convert shards/model-00001-of-00002.safetensors out --to safetensors
 mv config.json model.safetensors.index.json shards
@@ -60,3 +61,15 @@ sed -i 's/model-00001-of-00002/a/' shards/model.safetensors.index.json
 cp falcon/config.json shards
 said convert shards/a.safetensors out --to safetensors
 ls out
+echo "-- one file of a DCP checkpoint, which can be a whole archive"
+"$HFSHARD" convert in torch --to dcp --quiet 2>&1
+for name in torch/__00000_0.distcp torch/.metadata; do
+  said convert $name out
+  said inspect $name
+done
+cp zip.safetensors __0_0.distcp
+said convert __0_0.distcp out
+echo "-- no tensors"
+cp -r in void
+printf '\10\0\0\0\0\0\0\0{}      ' >void/model.safetensors
+said convert void out --scheme hf

@@ -209,7 +209,7 @@ bool has_torch_model(const StorePath& location) {
   if (!entry) return false;
   const auto ends = [&](std::string_view ending) { return location.name().ends_with(ending); };
   if (entry->kind == FileKind::regular)
-    return !ends(".safetensors") &&
+    return !ends(".safetensors") && !ends(".distcp") &&  // DCP's files are archives too
            begins_as_torch_file(location, !std::ranges::any_of(kEndings, ends));
   if (entry->kind != FileKind::directory) return false;
   const std::vector<std::string> entries = location.list();
