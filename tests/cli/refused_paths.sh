@@ -33,6 +33,21 @@ show link loop --in-place
 told convert model dangling
 for source in nothing dangling loop; do show reshard "$source" other; done
 show plan "file://$T/model"
+told convert model https://host/out
+"$HFSHARD" convert model root --quiet
+told convert root root/x --to safetensors
+told reshard root root/0/x
+told convert model root --config nope --to safetensors
+told convert -dash other
+echo "-- entries beside a source whose target can't be looked up"
+"$HFSHARD" convert model torch --to dcp --quiet
+ends convert torch from-torch --to safetensors
+ends verify torch model
+ends diff torch model
+ends convert model torch --to dcp --overwrite
+told convert model other --step 3
+ln -s ../loop model/loop
+ends convert model other
 echo "-- a directory beside the files that may not be looked into, as lost+found of a volume"
 # Root may look into every directory, unless that is taken from it.
 as=
@@ -45,6 +60,12 @@ for place in model out out/0 out/0/items; do
   done
   rmdir "$place/lost+found"
 done
+mkdir -p closed/model
+chmod 0 closed
+ln -s ../closed/x model/closed
+env -u HF_TOKEN HF_HOME=closed/hub $as "$HFSHARD" inspect closed/model 2>&1 || echo "exit $?"
+$as "$HFSHARD" inspect model >said.txt 2>&1 && echo "inspect model: exit 0"
+chmod 700 closed
 echo "-- a limit of the size of files"
 (ulimit -f 20 && told convert model limited)
 ends convert model limited --resume

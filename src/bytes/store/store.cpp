@@ -6,6 +6,8 @@
 
 #include "bytes/local/data_source.h"
 
+#include "hfshard/error.h"
+
 namespace hfshard {
 namespace {
 
@@ -16,8 +18,12 @@ class LocalStore final : public Store {
     return list_directory(name);
   }
   std::optional<StoreEntry> find(const std::string& name) const override {
-    if (const auto info = file_info(name))
-      return StoreEntry{info->kind, identity_of(info->stamp, info->state)};
+    try {
+      if (const auto info = file_info(name))
+        return StoreEntry{info->kind, identity_of(info->stamp, info->state)};
+    } catch (const Error&) {  // an unrelated link may lead nowhere; opening this one says why
+      if (!is_symlink(name)) throw;
+    }
     if (hfshard::exists(name)) return StoreEntry{FileKind::dangling, {}};
     return std::nullopt;
   }
