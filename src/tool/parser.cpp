@@ -187,7 +187,7 @@ Error unknown_option(const Command& program, const Parsed& parsed, const std::st
   for (const Option& option : parsed.command->options) names.push_back(option.name);
   const std::vector<std::string> near = meant_by(typed, names, 0);
   if (!near.empty()) return out.hint(fmt::format("did you mean {}? {}", join(near, " or "), help));
-  if (typed.starts_with("--")) return out.hint(help);
+  if (typed.size() == 2 || typed.starts_with("--")) return out.hint(help);
   return out.hint(
       fmt::format("for a path with this name, pass {}; {}", shell_word("./" + typed), help));
 }

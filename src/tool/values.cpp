@@ -28,7 +28,8 @@ void check_whole(const std::string& text, std::string_view option, std::uint64_t
                                             least, most, quote(text)))
       .hint(value ? fmt::format("pass {} {} or {}", option, is_less ? least : most,
                                 is_less ? "more" : "less")
-                  : "write the number in digits, without a unit");
+                  : fmt::format("pass a number, such as {} {}", option,
+                                std::max<std::uint64_t>(least, 1)));
 }
 
 }  // namespace hfshard
