@@ -52,14 +52,14 @@ TEST_F(DiffAroundTest, TheStepIsForSidesThatNameNone) {
   const std::string run = convert_to("run");
   std::filesystem::copy(run + "/0", run + "/5", std::filesystem::copy_options::recursive);
   SourceName first(run);
-  first.step = 0;
+  first.step = 5;
   DiffOptions options;
-  options.step = 5;
+  options.step = 0;  // not the highest
   const DiffResult found = compare(first, run, options);
-  EXPECT_EQ(found.a.step, 0U);
-  EXPECT_EQ(found.b.step, 5U);
-  EXPECT_EQ(found.a.other_steps, std::vector<std::uint64_t>{5});
-  EXPECT_EQ(found.b.other_steps, std::vector<std::uint64_t>{0});
+  EXPECT_EQ(found.a.step, 5U);
+  EXPECT_EQ(found.b.step, 0U);
+  EXPECT_EQ(found.a.other_steps, std::vector<std::uint64_t>{0});
+  EXPECT_EQ(found.b.other_steps, std::vector<std::uint64_t>{5});
   EXPECT_TRUE(found.equal());
 }
 
