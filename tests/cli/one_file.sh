@@ -43,6 +43,10 @@ said convert shards/model-00001-of-00002.safetensors out --to safetensors
 ls out
 said convert shards/model-00001-of-00002.safetensors out --to safetensors --config in
 ls out
+cp -r in other
+sed -i 's/{/{"another": 1,/' other/config.json
+said convert shards/model-00001-of-00002.safetensors out --to safetensors --config other
+ls out
 said convert shards/model-00001-of-00002.safetensors out
 mv shards/config.json shards/model.safetensors.index.json .
 said convert shards/model-00001-of-00002.safetensors out --to safetensors
