@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "mapping/tables/mtp_layers.h"
+#include "plan/compile/compile_model.h"
 #include "plan/compile/steps.h"
 #include "service/recorded_model.h"
 #include "service/with_config.h"
@@ -173,10 +174,7 @@ void write_without_codes(const Catalog& source, CompiledModel& model) {
 void write_without_leftover(const Catalog& tree, CompiledModel& model) {
   const std::string& text = text_of(tree, model);
   if (text.empty()) return;
-  Catalog made;
-  made.tensors.reserve(model.leaves.size());
-  for (const Leaf& leaf : model.leaves)
-    made.tensors.push_back({{leaf.name, leaf.dtype, leaf.shape}});
+  const Catalog made = tensors_of({model.leaves.begin(), model.leaves.end()}, {}, tree);
   const auto plain = without_leftover(parse_json(text, config_path(tree.location)), made);
   if (plain) model.config_text = dump_json_pretty(*plain);
 }
