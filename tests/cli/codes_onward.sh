@@ -1,4 +1,4 @@
-# A tree of codes that is converted once more gets the model's own names and decoded values on the way back.
+# A tree of codes that is converted once more still exports the model's own names, with decoded values.
 source "$TESTS/cli/lib.bash"
 said() { echo "$1: $(grep -c quantization_config "$1/config.json" || true) quantization_config"; }
 for model in gpt-oss-mxfp4 kimi-int4 llama-fp8 deepseek4-released; do
@@ -43,7 +43,7 @@ ends convert whole out --to safetensors
 ends diff direct out
 rm -r out
 show convert cut out --to safetensors --dtype bf16
-echo "-- what no rule took is named on the way back"
+echo "-- an export names the tensors that no rule took"
 rm -rf ./*
 for model in kimi-int4 deepseek3-fp8; do
   cp -r "$TESTS/oracle/$model" $model
