@@ -62,8 +62,12 @@ Error for_diff(const Error& error, const std::vector<std::string>& names) {
 
 CompiledModel compile_tree(const DiffSide& model, const MappingOptions& mapping,
                            const DiffOptions& options, const LeftOutBefore& before) {
-  Catalog catalog = model.catalog();
-  if (options.config_text) catalog.config_text = *options.config_text;
+  std::optional<Catalog> with_config;
+  if (options.config_text) {
+    with_config = model.catalog();
+    with_config->config_text = *options.config_text;
+  }
+  const Catalog& catalog = with_config ? *with_config : model.catalog();
   MappingOptions asked;
   asked.include = options.include;
   asked.exclude = options.exclude;
