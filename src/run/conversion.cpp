@@ -25,9 +25,9 @@
 #include "run/engine/budget.h"
 #include "run/engine/data_files.h"
 #include "run/engine/disk_space.h"
+#include "run/engine/far_reads.h"
 #include "run/engine/leading.h"
 #include "run/engine/packing.h"
-#include "run/engine/plan_feed.h"
 #include "run/engine/sources.h"
 #include "run/engine/stage_meter.h"
 #include "run/engine/stop.h"
@@ -153,43 +153,6 @@ void check_claims_in(const Plan& plan, const std::string& directory, const RunOp
   check_claims(plan, there);
 }
 
-// Reads ahead of need, for remote sources.
-class Ahead {
- public:
-  Ahead(const Plan& plan, const OpenSources& sources, const ByteRange& share,
-        const JournalState* done, const Budget& budget)
-      : plan_(plan), sources_(sources), feed_(plan, share.begin, share.end, done) {
-    if (budget.ahead_bytes == 0) return;
-    ahead_.emplace(sources, feed_, budget.ahead_bytes, plan.limits().request_bytes);
-  }
-  SourceReads reads() const { return {sources_, ahead_ ? &*ahead_ : nullptr}; }
-  // Once the run has ended.
-  std::optional<NetworkUse> network_use() {
-    auto use = plan_.catalog().directory.network_use();
-    if (!use) return use;
-    if (ahead_) {
-      use->used_bytes = ahead_->fed_bytes();
-    } else {  // each range was read by who wanted it
-      for (FileRange next; feed_.next(next);) use->used_bytes += next.range.end - next.range.begin;
-    }
-    use->unchecked_bytes = use->used_bytes;
-    return use;
-  }
-
- private:
-  const Plan& plan_;
-  const OpenSources& sources_;
-  PlanFeed feed_;
-  mutable std::optional<ReadAhead> ahead_;
-};
-
-// For a plan with a remote source.
-std::function<std::uint64_t()> link_bytes(const Plan& plan) {
-  const StorePath& directory = plan.catalog().directory;
-  if (std::ranges::count(far_files(plan.catalog()), true) == 0) return {};
-  return [&directory] { return directory.network_use().value_or(NetworkUse{}).bytes; };
-}
-
 struct Work {
   std::function<void(Tile&)> admitted;
   std::function<void(Tile&)> apply;
@@ -248,7 +211,7 @@ RunResult run_discarding(const Plan& plan, const Format& target, const RunOption
   StageMeter meter(reporter, threads, link_bytes(plan));
   const ByteRange share = worker_share(plan, options.worker, options.workers);
   UnpackedArrays unpacked(plan, options.scratch_directory, budget.unpack_bytes, sources, options);
-  Ahead ahead(plan, sources, share, nullptr, budget);
+  FarReads ahead(plan, sources, share, nullptr, budget);
   const UnitFiller filler(plan, ahead.reads(), &meter);
   const Work work = make_work(plan, target, filler, unpacked, arena);
   DiscardingSink sink(meter);
@@ -431,7 +394,7 @@ RunResult run_staged(const Plan& plan, const Format& target, const RunOptions& o
   StageMeter meter(reporter, threads, link_bytes(plan));
   const ByteRange share = worker_share(plan, options.worker, options.workers);
   UnpackedArrays unpacked(plan, paths.staging, budget.unpack_bytes, sources, options);
-  std::optional<Ahead> ahead(std::in_place, plan, sources, share, &done, budget);
+  std::optional<FarReads> ahead(std::in_place, plan, sources, share, &done, budget);
   const UnitFiller filler(plan, ahead->reads(), &meter);
   const Work work = make_work(plan, target, filler, unpacked, *arena);
   DataFiles files(plan, root, leading_of(plan, target), options.io, plan.limits().cached_bytes);
