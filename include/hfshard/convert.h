@@ -58,6 +58,8 @@ struct FoundWork {
   std::uint64_t total_bytes = 0;
   std::uint32_t workers = 0;  ///< that wrote the journals
   bool asked = false;         ///< RunOptions::resume
+  /// Source bytes that came over the network and aren't in the output yet.
+  std::uint64_t arrived_bytes = 0;
 };
 
 /// Receives progress events, from one thread at a time. The default implementation ignores them.

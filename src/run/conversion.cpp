@@ -49,11 +49,12 @@ constexpr std::uint64_t kFarCommitBytes = std::uint64_t{64} << 20;
 class StagingSink final : public TileSink {
  public:
   StagingSink(const Plan& plan, const OpenSources& sources, const JournalState& done,
-              DataFiles& files, JournalWriter& journal, StageMeter& meter)
+              DataFiles& files, JournalWriter& journal, Arrivals* arrivals, StageMeter& meter)
       : plan_(plan),
         sources_(sources),
         files_(files),
         journal_(journal),
+        arrivals_(arrivals),
         meter_(meter),
         since_(Clock::now()) {
     if (plan.is_packed()) packing_.emplace(plan, done);
@@ -101,6 +102,7 @@ class StagingSink final : public TileSink {
     pending_.digests.clear();
     for (const auto& [slot, sum] : sums_) pending_.digests.push_back({slot, sum});
     journal_.append(pending_);
+    if (arrivals_ != nullptr) arrivals_->recorded();
     ++records_;
     sums_.clear();
     pending_ = {};
@@ -115,6 +117,7 @@ class StagingSink final : public TileSink {
   const OpenSources& sources_;
   DataFiles& files_;
   JournalWriter& journal_;
+  Arrivals* arrivals_;  // null: none are kept
   StageMeter& meter_;
   std::optional<Packing> packing_;
   JournalRecord pending_;
@@ -258,6 +261,15 @@ void sync_down(const std::string& top, const std::string& bottom) {
   }
 }
 
+// Makes the staged item and the directory of its data files. Returns the item.
+std::string make_item(const Plan& plan, const OutPaths& paths, const std::string& known) {
+  std::string item = plan.item_directory(paths.step);
+  const std::string data = parent_path(join_path(item, plan.files().data_file(0, 1)));
+  make_directories(data);
+  sync_down(known, data);
+  return item;
+}
+
 RunResult published_result(const Plan& plan, const RunOptions& options) {
   RunResult result;
   result.output_bytes = plan.totals().output_bytes + plan.model().object_bytes();
@@ -384,27 +396,27 @@ RunResult run_staged(const Plan& plan, const Format& target, const RunOptions& o
   }
   staging.begin(plan);
   const JournalState done = read_journals(paths.staging, plan);
-  check_output_disk(plan, paths.parent, paths.tree, budget, done.done_bytes());
-  const std::string root = plan.item_directory(paths.step);
-  const std::string data = parent_path(join_path(root, plan.files().data_file(0, 1)));
-  make_directories(data);
-  sync_down(known, data);
+  const std::uint64_t spare =
+      check_output_disk(plan, paths.parent, paths.tree, budget, done.done_bytes());
+  const std::string root = make_item(plan, paths, known);
   if (options.worker == 0) check_claims_in(plan, paths.staging, options);
   auto arena = std::make_unique<Arena>(budget.arena_bytes);
   StageMeter meter(reporter, threads, link_bytes(plan));
   const ByteRange share = worker_share(plan, options.worker, options.workers);
   UnpackedArrays unpacked(plan, paths.staging, budget.unpack_bytes, sources, options);
+  // The journal exists first: without one, the next run takes nothing of this directory.
+  JournalWriter journal(paths.staging, plan.id(), options.worker, options.workers);
+  const auto arrivals = keep_arrivals(plan, sources, paths.staging, options, spare);
   std::optional<FarReads> ahead(std::in_place, plan, sources, share, &done, budget);
   const UnitFiller filler(plan, ahead->reads(), &meter);
   const Work work = make_work(plan, target, filler, unpacked, *arena);
   DataFiles files(plan, root, leading_of(plan, target), options.io, plan.limits().cached_bytes);
   make_empty_files(plan, files);
-  JournalWriter journal(paths.staging, plan.id(), options.worker, options.workers);
-  StagingSink sink(plan, sources, done, files, journal, meter);
+  StagingSink sink(plan, sources, done, files, journal, arrivals.get(), meter);
   TileCursor cursor(plan, share.begin, share.end, &done, arena->size_bytes());
   const FoundWork found{done.done_bytes(share.begin, share.end), share.end - share.begin,
-                        done.workers, options.resume};
-  if (found.bytes > 0 || found.asked) reporter.resumed(found);
+                        done.workers, options.resume, arrivals ? arrivals->found_bytes() : 0};
+  if (found.bytes > 0 || found.arrived_bytes > 0 || found.asked) reporter.resumed(found);
   reporter.started(found.total_bytes, found.bytes);
   const bool complete = is_complete(options, [&] {
     return run_pipeline(cursor, *arena, work.admitted, work.apply, sink,
@@ -412,6 +424,7 @@ RunResult run_staged(const Plan& plan, const Format& target, const RunOptions& o
   });
   sink.flush();
   if (!complete) throw_stopped(options);
+  if (arrivals) arrivals->remove();
   result.written_bytes = sink.written_bytes();
   result.skipped_bytes = stored_bytes(plan, done);
   result.writes = files.choices();

@@ -10,6 +10,7 @@
 #include "run/commit/journal.h"
 #include "run/commit/publish.h"
 #include "run/conversion.h"
+#include "run/engine/far_reads.h"
 
 #include "hfshard/error.h"
 
@@ -72,7 +73,8 @@ bool has_kept(const Plan& plan, const Format& target, const RunOptions& options)
   if (options.resume && is_published(plan, target, paths)) return true;
   const ByteRange share = worker_share(plan, options.worker, options.workers);
   return exists(paths.staging) &&
-         read_journals(paths.staging, plan).done_bytes(share.begin, share.end) > 0;
+         (read_journals(paths.staging, plan).done_bytes(share.begin, share.end) > 0 ||
+          arrived_bytes(paths.staging, options) > 0);
 }
 
 }  // namespace hfshard

@@ -34,7 +34,7 @@ class StepsProgress final : public Reporter {
   void resumed(const FoundWork& found) override {
     FoundWork told = found;
     told.asked = resume_;
-    if (found.bytes > 0) now_->resumed(told);
+    if (found.bytes > 0 || found.arrived_bytes > 0) now_->resumed(told);
   }
   void started(std::uint64_t total_bytes, std::uint64_t done_bytes) override {
     now_->started(total_bytes, done_bytes);

@@ -150,14 +150,16 @@ class Notes : public Progress {
   }
   void resumed(const FoundWork& found) override {
     release();
-    if (found.bytes == 0) {
-      note("nothing to resume: no earlier run with these options has written data here");
-      return;
-    }
-    note(fmt::format("{}: {} of {} are already written (by {} {}){}",
-                     found.asked ? "resuming" : "continuing a stopped run",
-                     human_bytes(found.bytes), human_bytes(found.total_bytes), found.workers,
-                     found.workers == 1 ? "worker" : "workers",
+    if (found.bytes == 0 && found.arrived_bytes == 0)
+      return note("nothing to resume: no earlier run with these options has written data here");
+    const std::string total = human_bytes(found.total_bytes);
+    const std::string done =
+        found.bytes > 0
+            ? fmt::format("{} of {} are already written (by {} {})", human_bytes(found.bytes),
+                          total, found.workers, found.workers == 1 ? "worker" : "workers")
+            : fmt::format("{} have arrived, and none of {} is written yet",
+                          human_bytes(found.arrived_bytes), total);
+    note(fmt::format("{}: {}{}", found.asked ? "resuming" : "continuing a stopped run", done,
                      found.asked ? "" : "; run hfshard clean OUT to start over"));
   }
   void note(const std::string& text) final { say(note_lines("note: " + text)); }

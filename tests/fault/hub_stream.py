@@ -84,9 +84,9 @@ class Stream:
                 "HF_HUB_DOWNLOAD_TIMEOUT": "60"}
         return testing.clean(**{**told, **more})
 
-    def command(self, name, *options, source=MODEL):
+    def command(self, name, *options, source=MODEL, limits=LIMITS):
         return self.fault.command("convert", source, self.fault.path(name), "--mesh", "fsdp=4", "--retry-ms", "20", "--limits",
-                                  LIMITS, *options)
+                                  limits, *options)
 
     def run(self, name, *options, source=MODEL, **environment):
         return subprocess.run(self.command(name, *options, source=source), capture_output=True, text=True, check=False,
@@ -249,6 +249,41 @@ class Stream:
         self.fault.expect(json.loads(done.stdout)["skipped_bytes"] > 0, "nothing was skipped")
         twice = first + second - os.path.getsize(self.fault.path("source/model.safetensors")) - 2 * (128 << 10)  # the headers
         self.fault.expect(twice <= 6_600_000, f"{twice} bytes came again, and a group of commits is of 6600000")
+
+    def arrived(self):
+        """Kills before the journal has any record. What came over the network isn't requested again, except a damaged part."""
+        name = self.fresh()
+        # Bytes are kept after 0.1 s. Until then, little comes.
+        limits = LIMITS.replace("request_bytes=330000", "request_bytes=660000") + ",commit_ms=250"
+        self.server.script("data", "GET", SHARD, ["slow:300000"], repeat=True)
+        process = self.fault.start(self.command(name, limits=limits), env=self.environment())
+        staging = self.fault.staging(name)
+
+        def kept_files():
+            return [os.path.join(staging, file) for file in sorted(os.listdir(staging)) if file.startswith("arrived.0-1.")]
+
+        def kept():
+            return sum(os.path.getsize(file) for file in kept_files()) if os.path.isdir(staging) else 0
+
+        self.fault.expect(testing.wait_for(process, lambda: kept() > 1_000_000, "bytes are kept"), "nothing was kept")
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        size = kept()
+        with open(kept_files()[0], "r+b") as file:
+            file.seek(1000)
+            byte = file.read(1)
+            file.seek(1000)
+            file.write(bytes([byte[0] ^ 1]))
+        self.server.reset()
+        done = self.fault.check(subprocess.run(self.command(name, "--resume", limits=limits), capture_output=True, text=True,
+                                               check=False, env=self.environment()))
+        self.fault.expect("have arrived" in done.stderr, done.stderr)
+        self.expect_same(name, "killed before a record, and resumed")
+        second = sum(entry.bytes_sent for entry in self.server.log(listener="data"))
+        whole = os.path.getsize(self.fault.path("source/model.safetensors")) + (128 << 10)  # the header
+        print(f"killed with {size} bytes kept of {whole}; {second} came when resumed")
+        damaged = 256 << 10  # a record, at most
+        self.fault.expect(second + size <= 1.01 * whole + damaged, f"{second} bytes of {whole} came, and {size} were kept")
 
     def direct(self):
         """Checks a hub that sends weights itself, as mirrors do: another ETag ends the run."""
@@ -614,6 +649,7 @@ def main():
             stream.survived()
             stream.refused()
             stream.killed()
+            stream.arrived()
             stream.direct()
             stream.complete()
             stream.interrupted()

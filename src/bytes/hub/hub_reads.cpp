@@ -30,6 +30,7 @@ constexpr std::uint64_t kMostSaidBytes = 512;  // of a data host's message
 constexpr std::chrono::milliseconds kRateWindow{500};
 constexpr double kWorthMore = 1.1;  // of the rate with half the connections
 constexpr unsigned kWindowsBetween = 20;
+constexpr std::size_t kKeepBytes = std::size_t{64} << 10;  // at least, at once
 
 }  // namespace
 
@@ -68,12 +69,13 @@ bool HubRead::is_done() const {
 class RangeRead : public std::enable_shared_from_this<RangeRead> {
  public:
   RangeRead(HubClient& client, HubReads& reads, std::shared_ptr<HubFile> file, std::uint64_t offset,
-            std::span<std::byte> out, std::shared_ptr<HubRead::State> told)
+            std::span<std::byte> out, KeptIn kept_in, std::shared_ptr<HubRead::State> told)
       : client_(client),
         reads_(reads),
         file_(std::move(file)),
         begin_(offset),
         out_(out),
+        kept_in_(std::move(kept_in)),
         told_(std::move(told)) {}
 
   void queue() {
@@ -172,7 +174,18 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
     filled_ += bytes.size();
     reads_.came(bytes.size());
     moved_ += bytes.size();
+    if (kept_in_.arrivals && kept_in_.arrivals->is_wanted()) keep();
     return true;
+  }
+
+  // Keeps what came since the last time.
+  void keep() {
+    if (!kept_in_.arrivals) return;
+    const std::size_t left = out_.size() - filled_;
+    if (filled_ - kept_ < kKeepBytes && left > 0) return;
+    kept_in_.arrivals->keep(kept_in_.file, begin_ + kept_,
+                            std::span(out_).subspan(kept_, filled_ - kept_));
+    kept_ = filled_;
   }
 
   void ended(const HttpEnd& end) {
@@ -274,7 +287,11 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
 
   void finish(const std::exception_ptr& failure) {
     if (std::exchange(ended_, true)) return;
-    if (!failure) reads_.failures_ = 0;
+    if (failure) {
+      keep();
+    } else {
+      reads_.failures_ = 0;
+    }
     {
       const std::lock_guard lock(told_->mutex);
       told_->failure = failure;
@@ -291,10 +308,12 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
   std::shared_ptr<HubFile> file_;
   std::uint64_t begin_;
   std::span<std::byte> out_;
+  KeptIn kept_in_;
   std::shared_ptr<HubRead::State> told_;
   HubFile::Target target_;
   std::string url_;
   std::size_t filled_ = 0;
+  std::size_t kept_ = 0;
   int status_ = 0;
   HttpHeaders headers_;
   std::string body_;         // of a refusal
@@ -322,13 +341,14 @@ void HubRead::end() noexcept {
 }
 
 HubRead HubReads::start(std::shared_ptr<HubFile> file, std::uint64_t offset_bytes,
-                        std::span<std::byte> out) {
+                        std::span<std::byte> out, const KeptIn& kept_in) {
   auto told = std::make_shared<HubRead::State>(client_.loop(), client_.options().stop);
   if (out.empty()) {
     told->done = true;
     return HubRead(std::move(told));
   }
-  auto read = std::make_shared<RangeRead>(client_, *this, std::move(file), offset_bytes, out, told);
+  auto read = std::make_shared<RangeRead>(client_, *this, std::move(file), offset_bytes, out,
+                                          kept_in, told);
   told->read = read;
   client_.loop().post([read] { read->queue(); });
   return HubRead(std::move(told));

@@ -11,10 +11,17 @@
 
 #include "bytes/hub/hub_client.h"
 #include "bytes/hub/hub_file.h"
+#include "bytes/local/arrivals.h"
 
 namespace hfshard {
 
 class RangeRead;
+
+/// The place for bytes of a file that a killed run would lose. Empty: nowhere.
+struct KeptIn {
+  std::shared_ptr<Arrivals> arrivals;
+  std::uint32_t file = 0;  ///< number of the file there
+};
 
 /// Reads bytes of a file into memory. Its destructor gives up an unfinished read, and nothing
 /// writes to the memory afterwards. Must not outlive the client.
@@ -43,8 +50,8 @@ class HubReads {
  public:
   explicit HubReads(HubClient& client) : client_(client) {}
   /// Starts to fill `out`.
-  HubRead start(std::shared_ptr<HubFile> file, std::uint64_t offset_bytes,
-                std::span<std::byte> out);
+  HubRead start(std::shared_ptr<HubFile> file, std::uint64_t offset_bytes, std::span<std::byte> out,
+                const KeptIn& kept_in = {});
 
  private:
   friend class RangeRead;

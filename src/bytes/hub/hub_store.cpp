@@ -63,11 +63,18 @@ class HubSource final : public SourceFile {
   bool is_far() const noexcept override { return true; }
   std::unique_ptr<PendingRead> start_read(std::uint64_t offset,
                                           std::span<std::byte> out) const override;
+  void keep_in(const std::shared_ptr<Arrivals>& arrivals, std::uint32_t file) override {
+    kept_in_ = {arrivals, file};
+  }
 
  private:
+  std::vector<HubRead> start_missing(std::uint64_t offset, std::span<std::byte> out,
+                                     std::uint64_t most) const;
+
   std::shared_ptr<const HubStore> store_;
   std::shared_ptr<HubFile> file_;
   std::shared_ptr<Head> head_;  // null: nothing was read ahead
+  KeptIn kept_in_;
 };
 
 // Without a listing and links, a snapshot doesn't tell its files' digests.
@@ -283,18 +290,37 @@ class HubStore final : public Store, public std::enable_shared_from_this<HubStor
 // Keeps the client alive, which the read needs until it ends.
 class HubPending final : public PendingRead {
  public:
-  HubPending(std::shared_ptr<const HubStore> store, HubRead read)
-      : store_(std::move(store)), read_(std::move(read)) {}
-  void wait() override { read_.wait(); }
+  HubPending(std::shared_ptr<const HubStore> store, std::vector<HubRead> parts)
+      : store_(std::move(store)), parts_(std::move(parts)) {}
+  void wait() override {
+    for (const HubRead& part : parts_) part.wait();
+  }
 
  private:
   std::shared_ptr<const HubStore> store_;
-  HubRead read_;
+  std::vector<HubRead> parts_;
 };
 
 std::unique_ptr<PendingRead> HubSource::start_read(std::uint64_t offset,
                                                    std::span<std::byte> out) const {
-  return std::make_unique<HubPending>(store_, store_->client().reads().start(file_, offset, out));
+  return std::make_unique<HubPending>(store_, start_missing(offset, out, UINT64_MAX));
+}
+
+// Starts reads of at most `most` bytes for what earlier runs haven't kept.
+std::vector<HubRead> HubSource::start_missing(std::uint64_t offset, std::span<std::byte> out,
+                                              std::uint64_t most) const {
+  std::vector<ByteRange> missing{{offset, offset + out.size()}};
+  if (kept_in_.arrivals) missing = kept_in_.arrivals->fill(kept_in_.file, offset, out);
+  std::vector<HubRead> parts;
+  for (const ByteRange& range : missing) {
+    for (std::uint64_t at = range.begin; at < range.end;) {
+      const std::uint64_t size = std::min(most, range.end - at);
+      parts.push_back(
+          store_->client().reads().start(file_, at, out.subspan(at - offset, size), kept_in_));
+      at += size;
+    }
+  }
+  return parts;
 }
 
 FileIdentity HubSource::identity() const { return identity_of(file_->listing()); }
@@ -313,12 +339,8 @@ void HubSource::read_at(std::uint64_t offset, std::span<std::byte> out) const {
     out = out.subspan(there);
     offset += there;
   }
-  std::vector<HubRead> parts;  // must end here: they fill the caller's memory
-  HubReads& reads = store_->client().reads();
-  for (std::size_t at = 0; at < out.size(); at += kPartBytes) {
-    parts.push_back(reads.start(
-        file_, offset + at, out.subspan(at, std::min<std::size_t>(kPartBytes, out.size() - at))));
-  }
+  // They must end here, since they fill the caller's memory.
+  const std::vector<HubRead> parts = start_missing(offset, out, kPartBytes);
   for (const HubRead& part : parts) part.wait();
 }
 

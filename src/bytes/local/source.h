@@ -18,6 +18,7 @@ struct stat;
 
 namespace hfshard {
 
+class Arrivals;
 class Source;
 
 /// A read-only mapping: a window into a file, or memory with a copy of its bytes. A window is
@@ -152,6 +153,9 @@ class SourceFile : public Source {
                                                   std::span<std::byte> /*out*/) const {
     return nullptr;
   }
+  /// Keeps the bytes that come over a network from now on, and looks for them there first. `file`
+  /// is the number of this file there.
+  virtual void keep_in(const std::shared_ptr<Arrivals>& /*arrivals*/, std::uint32_t /*file*/) {}
   /// Returns whether will_need has an effect. If not, callers needn't find ranges for it.
   virtual bool takes_hints() const noexcept { return true; }
   /// Returns how its data moves. Empty if there is no choice.

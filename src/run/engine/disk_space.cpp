@@ -25,14 +25,15 @@ std::uint64_t staged_disk_bytes(const std::string& tree) {
   return out;
 }
 
-void check_output_disk(const Plan& plan, const std::string& directory, const std::string& tree,
-                       const Budget& budget, std::uint64_t done_bytes) {
+std::uint64_t check_output_disk(const Plan& plan, const std::string& directory,
+                                const std::string& tree, const Budget& budget,
+                                std::uint64_t done_bytes) {
   const std::uint64_t whole = plan.is_packed() ? 0 : plan.totals().output_bytes;
   const std::uint64_t held = std::min(whole, std::max(done_bytes, staged_disk_bytes(tree)));
   const std::uint64_t output = whole - held + plan.model().object_bytes();
   const std::uint64_t scratch = scratch_disk_bytes(plan, budget);
   const std::uint64_t free = free_bytes(directory);
-  if (free >= output + scratch) return;
+  if (free >= output + scratch) return free - output - scratch;
   const std::string also = scratch == 0 ? ""
                                         : fmt::format(", and {} during the run for unpacked arrays",
                                                       human_bytes(scratch));

@@ -2,8 +2,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <string>
 
+#include "bytes/local/arrivals.h"
 #include "bytes/local/read_ahead.h"
 #include "plan/plan.h"
 #include "run/engine/budget.h"
@@ -32,6 +35,15 @@ class FarReads {
   PlanFeed feed_;
   mutable std::optional<ReadAhead> ahead_;
 };
+
+/// Keeps what comes over the network, and isn't in a record of the journal soon, in the directory
+/// `staging`. There it needs a part of the `spare_bytes` of the disk. Null for a plan without a
+/// remote source, or without space. Throws: io.
+std::shared_ptr<Arrivals> keep_arrivals(const Plan& plan, OpenSources& sources,
+                                        const std::string& staging, const RunOptions& options,
+                                        std::uint64_t spare_bytes);
+/// Returns the bytes that such runs have kept. Throws: io.
+std::uint64_t arrived_bytes(const std::string& staging, const RunOptions& options);
 
 /// Returns a function that tells the bytes that came over the network so far. Empty for a plan
 /// without a remote source.
