@@ -4,6 +4,7 @@
 
 #include "run/engine/unpacked.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -18,6 +19,7 @@
 
 #include "ops/source_rows.h"
 #include "plan/layout/source_choice.h"
+#include "run/engine/pipeline.h"
 #include "run/engine/unit_filler.h"
 #include "support/catch_error.h"
 #include "support/sizes.h"
@@ -54,16 +56,17 @@ class Bytes final : public PieceReader {
 
 class Stack final : public Checkpoint {
  public:
-  Stack(const Shape& shape, const Grid& grid, std::size_t arrays = 1, bool addressable = false) {
-    auto& cut = catalog_.cuts.emplace_back();
-    cut.grid = grid;
-    cut.codecs = {addressable ? "bytes" : "zstd"};
-    cut.addressable = addressable;
-    for (std::size_t i = 0; i < arrays; ++i) {
+  // Has an array for each grid.
+  Stack(const Shape& shape, const std::vector<Grid>& grids, bool addressable = false) {
+    for (const Grid& grid : grids) {
+      auto& cut = catalog_.cuts.emplace_back();
+      cut.grid = grid;
+      cut.codecs = {addressable ? "bytes" : "zstd"};
+      cut.addressable = addressable;
       TensorInfo& info = catalog_.tensors.emplace_back();
-      info.name = "stack" + std::to_string(i);
+      info.name = "stack" + std::to_string(catalog_.cuts.size());
       info.shape = shape;
-      info.cut = 0;
+      info.cut = static_cast<std::uint32_t>(catalog_.cuts.size() - 1);
     }
   }
   const Catalog& catalog() const override { return catalog_; }
@@ -72,16 +75,16 @@ class Stack final : public Checkpoint {
   std::unique_ptr<PieceReader> open_piece(std::uint32_t array, const Shape& piece, PieceSteps,
                                           std::span<std::byte>) const override {
     const Shape& shape = catalog_.tensors[0].shape;
-    const Grid& grid = catalog_.cuts[0].grid;
+    const Grid& grid = catalog_.cuts[array].grid;
     std::vector<std::uint16_t> values;
     for_each_chunk(chunk_counts(grid.chunk, grid.inner), [&](const Shape& cell) {
       Shape stored = grid.inner;  // its stored extents
-      for (std::size_t k = 0; k < 3; ++k) stored[k] = grid.inner[axis(k)];
+      for (std::size_t k = 0; k < 3; ++k) stored[k] = grid.inner[axis(array, k)];
       for_each_chunk(stored, [&](const Shape& at) {
         std::uint64_t element = 0;
         bool inside = true;
         for (std::size_t d = 0; d < 3; ++d) {
-          const std::size_t k = d == axis(0) ? 0 : d == axis(1) ? 1 : 2;
+          const std::size_t k = d == axis(array, 0) ? 0 : d == axis(array, 1) ? 1 : 2;
           const std::uint64_t x = piece[d] * grid.chunk[d] + cell[d] * grid.inner[d] + at[k];
           inside = inside && x < shape[d];
           element = element * shape[d] + x;
@@ -95,8 +98,8 @@ class Stack final : public Checkpoint {
   }
 
  private:
-  std::size_t axis(std::size_t k) const {
-    const auto& order = catalog_.cuts[0].grid.order;
+  std::size_t axis(std::uint32_t array, std::size_t k) const {
+    const auto& order = catalog_.cuts[array].grid.order;
     return order.empty() ? k : order[k];
   }
   Catalog catalog_;
@@ -219,7 +222,7 @@ TEST(UnpackedArrays, AreReadAsASlowReferenceSays) {
     const bool turned = random() % 2 == 0;
     const bool addressable = random() % 2 == 0;
     const Grid grid = random_grid(random, shape);
-    const auto model = make_model(std::make_shared<Stack>(shape, grid, 1, addressable),
+    const auto model = make_model(std::make_shared<Stack>(shape, std::vector{grid}, addressable),
                                   layers_of(shape, turned, random));
     Limits limits;
     if (random() % 4 != 0) {
@@ -273,22 +276,91 @@ TEST(UnpackedArrays, AreReadAsASlowReferenceSays) {
   EXPECT_GT(ways.spanned, 0U);
 }
 
-// Two stacks. Each layer is a leaf and a unit.
-class TwoStacks : public testing::Test {
- protected:
-  CompiledModel layers_of_two() const {
-    Random random(1);
-    CompiledModel out = layers_of(shape_, true, random);
-    CompiledModel more = layers_of(shape_, true, random);
+// Makes a leaf for every layer of several stacks.
+CompiledModel layers_of_stacks(const Shape& shape, std::uint32_t stacks, bool turned,
+                               Random& random) {
+  CompiledModel out;
+  out.rules = {"rule"};
+  for (std::uint32_t stack = 0; stack < stacks; ++stack) {
+    CompiledModel more = layers_of(shape, turned, random);
     for (std::size_t i = 0; i < more.leaves.size(); ++i) {
-      more.leaves[i].name += "b";
+      more.leaves[i].name += static_cast<char>('a' + stack);
       more.transfers[i].target += static_cast<std::uint32_t>(out.leaves.size());
-      more.transfers[i].sources = {1};
+      more.transfers[i].sources = {stack};
     }
     std::ranges::move(more.leaves, std::back_inserter(out.leaves));
     std::ranges::move(more.transfers, std::back_inserter(out.transfers));
-    return out;
   }
+  return out;
+}
+
+// Keeps the output in memory.
+class InMemory final : public TileSink {
+ public:
+  explicit InMemory(std::uint64_t bytes) : values(bytes / 2, 0xbeef) {}
+  void store(const Tile& tile, std::span<const std::byte> region) override {
+    std::ranges::copy(region,
+                      std::as_writable_bytes(std::span(values)).begin() + step(tile.begin_address));
+  }
+  void commit(Tile&) override {}
+  std::vector<std::uint16_t> values;
+};
+
+// Arrays with unlike pieces are unpacked while the threads of a run read others.
+TEST(UnpackedArrays, AreReadByManyThreads) {
+  constexpr std::uint32_t kStacks = 3;
+  constexpr std::uint64_t kPage = 4096;
+  Random random(20261129);
+  for (int round = 0; round < cases(20); ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    const Shape shape{pick(random, 2, 7), pick(random, 2, 7), pick(random, 2, 30)};
+    const bool turned = random() % 2 == 0;
+    std::vector<Grid> grids;
+    for (std::uint32_t i = 0; i < kStacks; ++i) grids.push_back(random_grid(random, shape));
+    const auto model = make_model(std::make_shared<Stack>(shape, grids),
+                                  layers_of_stacks(shape, kStacks, turned, random));
+    Limits limits;
+    limits.unpack_bytes = random() % 2 == 0 ? 0 : limits.unpack_bytes;
+    limits.segment_bytes = 2 * pick(random, 1, 40);
+    limits.merge_bytes = pick(random, 1, 200);
+    const Layout layout(model, cut_leaves(model, limits).cut, limits, false);
+    const TempDir dir;
+    OpenSources sources;
+    const RunOptions options;
+    UnpackedArrays unpacked(layout, dir / "", pick(random, 0, 3) * kPage, sources, options);
+    const UnitFiller filler(layout, sources);
+    Arena arena(pick(random, 16, 64) * kPage);  // for few tiles at once, or many
+    InMemory sink(layout.end_address());
+    TileCursor cursor(layout, 0, layout.end_address(), nullptr, arena.size_bytes());
+    EXPECT_TRUE(run_pipeline(
+        cursor, arena,
+        [&](Tile& tile) { tile.uses = unpacked.make_ready(tile.units.front(), arena); },
+        [&](Tile& tile) {
+          auto region = tile.region();
+          for (const UnitRef& unit : tile.units) {
+            const auto part = region.first(layout.region_bytes(unit));
+            filler.fill(unit, part, tile.scratch(), tile.digests);
+            region = region.subspan(part.size());
+          }
+        },
+        sink, {8, nullptr, {}, nullptr}));
+    for (const Group& group : layout.groups()) {
+      const auto stack = static_cast<std::uint32_t>(group.leaf / shape[1]);
+      const std::uint64_t layer = group.leaf % shape[1];
+      for (std::uint64_t i = 0; i < shape[0]; ++i) {
+        for (std::uint64_t j = 0; j < shape[2]; ++j) {
+          const std::uint64_t to = turned ? j * shape[0] + i : i * shape[2] + j;
+          ASSERT_EQ(sink.values[group.address / 2 + to],
+                    value_of((i * shape[1] + layer) * shape[2] + j, stack));
+        }
+      }
+    }
+  }
+}
+
+// Two stacks. Each layer is a leaf and a unit.
+class TwoStacks : public testing::Test {
+ protected:
   // Returns the first unit of an array's last layer.
   UnitRef unit_of(std::uint32_t array) const {
     for (UnitRef at; at.group < layout_.groups().size(); at = layout_.next(at)) {
@@ -312,11 +384,13 @@ class TwoStacks : public testing::Test {
   }
 
   static constexpr std::uint64_t kPage = 4096;
-  const Shape shape_{6, 4, 10};  // first, since other members need it
+  Random random_{1};  // these first, since other members need them
+  const Shape shape_{6, 4, 10};
   TempDir dir_;
   Limits limits_;
   std::shared_ptr<const Model> model_ = make_model(
-      std::make_shared<Stack>(shape_, Grid{{3, 4, 5}, {3, 4, 5}, {3, 4, 5}}, 2), layers_of_two());
+      std::make_shared<Stack>(shape_, std::vector(2, Grid{{3, 4, 5}, {3, 4, 5}, {3, 4, 5}})),
+      layers_of_stacks(shape_, 2, true, random_));
   Layout layout_{model_, cut_leaves(model_, limits_).cut, limits_, false};
   RunOptions options_;
   Arena arena_{std::uint64_t{1} << 20};
@@ -378,7 +452,7 @@ TEST(UnpackedForm, AnAxisThatEveryRulePicksIsTheSlowest) {
   const Grid grid{{3, 4, 5}, {3, 4, 5}, {3, 4, 5}};
   const std::vector<std::uint32_t> arrays{0};
   CompiledModel layers = layers_of(shape, true, random);
-  const auto model = make_model(std::make_shared<Stack>(shape, grid), layers);
+  const auto model = make_model(std::make_shared<Stack>(shape, std::vector{grid}), layers);
   const UnpackedForm form = split_arrays(*model, arrays, Limits{}).unpacked[0];
   EXPECT_EQ(form.grid.chunk, (Shape{3, 1, 5}));
   EXPECT_EQ(form.file_order, (std::vector<std::uint8_t>{1, 0, 2}));
@@ -388,7 +462,7 @@ TEST(UnpackedForm, AnAxisThatEveryRulePicksIsTheSlowest) {
   EXPECT_EQ(form.elements(shape), 240U);
   layers.transfers[0].map.digits.push_back({2, 10, 60});  // two layers become one leaf
   layers.leaves[0].shape = {20, 6};
-  const auto joined = make_model(std::make_shared<Stack>(shape, grid), layers);
+  const auto joined = make_model(std::make_shared<Stack>(shape, std::vector{grid}), layers);
   EXPECT_EQ(split_arrays(*joined, arrays, Limits{}).unpacked[0].grid.chunk, (Shape{3, 4, 5}));
 }
 
@@ -399,7 +473,7 @@ TEST(UnpackedForm, WhatIsDecodedIsOneTensor) {
   const Grid grid{{3, 4, 5}, {3, 4, 5}, {3, 4, 5}};
   CompiledModel layers = layers_of(shape, false, random);
   layers.transfers[1].decode = std::make_shared<const Decode>();
-  const auto model = make_model(std::make_shared<Stack>(shape, grid), layers);
+  const auto model = make_model(std::make_shared<Stack>(shape, std::vector{grid}), layers);
   const std::vector<std::uint32_t> arrays{0};
   EXPECT_TRUE(split_arrays(*model, arrays, Limits{}).unpacked[0].row_major);
 }
