@@ -233,17 +233,19 @@ std::string shell_word(std::string_view text) {
   return out + "'";
 }
 
+std::string three_digits(double value) {
+  return value >= 999.5 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
+}
+
 std::string human_bytes(std::uint64_t bytes) {
   constexpr std::array<std::string_view, 7> kNames{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   std::size_t unit = 0;
   auto value = static_cast<double>(bytes);
-  while (value >= 1024 && unit + 1 < kNames.size()) {
+  while (value >= 1023.5 && unit + 1 < kNames.size()) {
     value /= 1024;
     ++unit;
   }
-  const std::string digits =
-      value >= 999.5 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
-  return fmt::format("{} {}", digits, kNames[unit]);
+  return fmt::format("{} {}", three_digits(value), kNames[unit]);
 }
 
 std::optional<std::uint64_t> parse_bytes(std::string_view text) {

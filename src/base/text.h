@@ -33,6 +33,8 @@ std::string printable(std::string_view text);
 /// Quotes a word for a shell, if it needs quotes. Words with control characters become `$'...'`,
 /// which bash, zsh and POSIX 2024 read.
 std::string shell_word(std::string_view text);
+/// Formats a number with three significant digits, or with its whole part where that has four.
+std::string three_digits(double value);
 /// `64 MiB`, `1.19 GiB`, `20 B`: binary units, three significant digits.
 std::string human_bytes(std::uint64_t bytes);
 /// Parses `64MiB`, `2GiB`, `512K`, `1000000`, `1.5GiB`; K/M/G/T and KiB/MiB/... are binary,

@@ -42,8 +42,7 @@ std::string human_count(std::uint64_t count) {
     value /= kThousand;
     unit = next;
   }
-  return fmt::format(
-      "{} {}", value >= 99.5 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value), unit);
+  return fmt::format("{} {}", three_digits(value), unit);
 }
 
 namespace {

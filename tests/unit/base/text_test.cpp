@@ -30,6 +30,23 @@ TEST(Text, HumanBytesHasThreeDigits) {
   EXPECT_EQ(human_bytes(UINT64_MAX), "16 EiB");
 }
 
+TEST(Text, HumanBytesTakesTheNextUnitWhereItWouldSay1024) {
+  EXPECT_EQ(human_bytes(1024), "1 KiB");
+  std::uint64_t unit = 1024;
+  std::string name = "KiB";
+  for (const std::string next : {"MiB", "GiB", "TiB", "PiB", "EiB"}) {
+    EXPECT_EQ(human_bytes(unit * 999), "999 " + name);
+    EXPECT_EQ(human_bytes(unit * 1000), "1000 " + name);
+    EXPECT_EQ(human_bytes(unit * 1023 + unit / 4), "1023 " + name);
+    EXPECT_EQ(human_bytes(unit * 1023 + unit / 2), "1 " + next);
+    EXPECT_EQ(human_bytes(unit * 1024 - 1), "1 " + next);
+    EXPECT_EQ(human_bytes(unit * 1024), "1 " + next);
+    EXPECT_EQ(human_bytes(unit * 1034), "1.01 " + next);
+    unit *= 1024;
+    name = next;
+  }
+}
+
 TEST(Text, ParseBytesKnowsBinaryAndDecimalUnits) {
   EXPECT_EQ(parse_bytes("1000000"), 1000000U);
   EXPECT_EQ(parse_bytes("64MiB"), 64U << 20);
