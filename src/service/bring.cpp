@@ -158,17 +158,6 @@ CacheWait polite_wait(const HubOptions& hub) {
   return wait;
 }
 
-void check_cache_space(const std::string& root, std::uint64_t bytes) {
-  const std::uint64_t free = free_bytes(root);
-  if (free >= bytes) return;
-  throw Error(ErrorCode::limit, fmt::format("the download needs {}, and the cache has {} free",
-                                            human_bytes(bytes), human_bytes(free)))
-      .in_file(root)
-      .hint(
-          "free some space, set HF_HUB_CACHE to another directory, or pass --include to fetch some "
-          "of the files");
-}
-
 // The client's tools call a cached repository damaged if it has no snapshot. Without a listing,
 // they take an interrupted download for a complete one. So hfshard writes the listing with the
 // first file.
@@ -195,6 +184,16 @@ std::uint64_t bring_memory_bytes(std::uint64_t max_memory_bytes) {
   return std::clamp(left, kLeastPieceBytes, BringOptions().memory_bytes);
 }
 
+void check_cache_space(const std::string& root, std::uint64_t needed, std::uint64_t free) {
+  if (free >= needed) return;
+  throw Error(ErrorCode::limit, fmt::format("the download needs {}, and the cache has {} free",
+                                            human_bytes(needed), human_bytes(free)))
+      .in_file(root)
+      .hint(
+          "free some space, set HF_HUB_CACHE to another directory, or pass --include to fetch some "
+          "of the files");
+}
+
 FetchReport bring_files(HubClient& client, const HubRepo& repo, const std::string& revision,
                         const std::vector<TreeFile>& tree, const std::vector<TreeFile>& files,
                         const BringOptions& options) {
@@ -208,7 +207,7 @@ FetchReport bring_files(HubClient& client, const HubRepo& repo, const std::strin
     lacks.push_back(!writer.has(file));
     if (lacks.back()) lacking += file.size_bytes;
   }
-  check_cache_space(root, lacking);
+  check_cache_space(root, lacking, free_bytes(root));
   const BringReport report(options.reporter, client.traffic());
   if (lacking > 0) report.started(out.bytes, out.bytes - lacking);
   Download download(client, repo, options.memory_bytes, report);

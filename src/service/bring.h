@@ -20,6 +20,9 @@ struct BringOptions {
 /// Returns the rest of RunOptions::max_memory_bytes.
 std::uint64_t bring_memory_bytes(std::uint64_t max_memory_bytes);
 
+/// Throws: limit, if the cache at `root` has fewer `free` bytes than a download needs.
+void check_cache_space(const std::string& root, std::uint64_t needed, std::uint64_t free);
+
 /// Downloads `files` of a commit, whose whole listing is `tree`, into HubOptions::cache_directory.
 /// Records that `revision` (empty: the default one) is at this commit. Throws: as fetch.
 FetchReport bring_files(HubClient& client, const HubRepo& repo, const std::string& revision,
