@@ -43,6 +43,9 @@ struct TensorInfo : Array {
   ByteRange range() const noexcept { return {begin_bytes, begin_bytes + size_bytes}; }
 };
 
+/// The name of the one file that stands for a whole tree.
+inline constexpr const char* kWholeTree = ".";
+
 /// One file of a source, as errors and the plan id name it.
 struct CatalogFile {
   StorePath path;    ///< opens it

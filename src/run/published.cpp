@@ -61,7 +61,7 @@ void check_published(const Plan& plan, const OutPaths& paths, const RunOptions& 
   check_published(plan, paths, options);
   const Catalog& source = plan.catalog();
   // A tree is one file in its catalog, and its identity covers the content.
-  const bool is_tree = source.files.size() == 1 && source.files.front().name == ".";
+  const bool is_tree = source.files.size() == 1 && source.files.front().name == kWholeTree;
   if (is_tree || plan.options().in_place || !source.directory.revision().empty()) return;
   reporter.note(
       "hfshard compared the names, shapes and copied files of the source with the output, but no "

@@ -16,9 +16,6 @@
 
 namespace hfshard {
 
-/// The name of the one file that stands for the whole tree.
-inline constexpr const char* kWholeTree = ".";
-
 /// Returns globs of names below the key `root` as globs of whole names.
 std::vector<std::string> globs_below(const std::string& root, std::vector<std::string> globs);
 

@@ -360,9 +360,10 @@ std::string line_of_model(const Command& program, const Words& words, const Erro
   return {};
 }
 
+constexpr const char* kRecord = "hfshard.json";
+
 // Returns whether a directory, or one in it, has hfshard's record.
 bool has_record(const std::filesystem::path& directory) {
-  constexpr const char* kRecord = "hfshard.json";
   std::error_code ignored;
   if (std::filesystem::exists(directory / kRecord, ignored)) return true;
   const std::filesystem::directory_iterator entries(directory, ignored);
@@ -375,7 +376,7 @@ bool has_record(const std::filesystem::path& directory) {
 std::string line_in_order(const Command& program, const Words& words, const Error& error) {
   const bool lacks_record = error.code() == ErrorCode::not_found && words.size() >= 3 &&
                             words[0] == "verify" && error.file() == words[1] &&
-                            error.sentence().starts_with("no hfshard.json");
+                            error.sentence().starts_with(fmt::format("no {}", kRecord));
   if (!lacks_record || !has_record(words[2])) return {};
   Words line = words;
   std::swap(line[1], line[2]);

@@ -35,7 +35,8 @@ struct SafetensorsHeader {
 /// needed. One of them may have a dtype that is unknown.
 ///
 /// Throws: corrupt (cut or damaged), bad_input (well-formed, but not what the format allows; a
-/// git-lfs pointer), unsupported (dtype, rank), not_found, io; each names file, tensor and bytes.
+/// git-lfs pointer), unsupported (dtype, rank), conflict (it changed meanwhile), not_found, io;
+/// each names file, tensor and bytes.
 ///
 /// Source: huggingface/safetensors README.md and safetensors/src/tensor.rs.
 SafetensorsHeader parse_safetensors(const StorePath& path, bool despite_loss = false,

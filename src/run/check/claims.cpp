@@ -142,31 +142,24 @@ void check_same_as(const Plan& plan, const RunOptions& options) {
 }
 
 // Returns the bytes of a small tensor of the source, or nothing if it is in several pieces.
-std::vector<std::byte> bytes_of(const Plan& plan, std::uint32_t index, const OpenSources& sources) {
+std::vector<std::byte> bytes_of(const Plan& plan, std::uint32_t index) {
   const Catalog& catalog = plan.catalog();
   const TensorInfo& info = catalog.tensors[index];
-  if (info.is_whole()) {
-    std::vector<std::byte> out(info.size_bytes);
-    sources[info.file]->read_at(info.begin_bytes, out);
-    return out;
-  }
-  const Shape& chunk = catalog.cuts[info.cut].grid.chunk;
-  if (!(chunk == info.shape)) return {};
+  if (!(catalog.grid_of(index).chunk == info.shape)) return {};
   const Checkpoint& source = plan.model().source();
-  std::vector<std::byte> out(packed_bytes(info.dtype, chunk.numel()));
+  std::vector<std::byte> out(packed_bytes(info.dtype, info.shape.numel()));
   std::vector<std::byte> scratch(row_major_scratch_bytes(source, index));
-  Shape first = chunk;
+  Shape first = info.shape;
   std::fill_n(&first[0], first.rank(), 0);
   read_row_major(source, index, first, out, scratch);
   return out;
 }
 
 // Returns the integers of a small tensor. Empty without integers, or if it is in several pieces.
-std::vector<std::int64_t> integers_of(const Plan& plan, std::uint32_t index,
-                                      const OpenSources& sources) {
+std::vector<std::int64_t> integers_of(const Plan& plan, std::uint32_t index) {
   const DType dtype = plan.catalog().tensors[index].dtype;
   if (dtype != DType::i64 && dtype != DType::i32) return {};
-  const std::vector<std::byte> bytes = bytes_of(plan, index, sources);
+  const std::vector<std::byte> bytes = bytes_of(plan, index);
   std::vector<std::int64_t> out;
   for (std::size_t at = 0; at < bytes.size(); at += size_bits(dtype) / 8) {
     out.push_back(dtype == DType::i64 ? load_le<std::int64_t>(&bytes[at])
@@ -186,7 +179,7 @@ void check_stated_shapes(const Plan& plan, const RunOptions& options) {
     const TensorInfo& info = plan.catalog().tensors[drop.source];
     std::vector<std::int64_t> found;
     if (info.shape.rank() == 1 && info.shape[0] == drop.states->rank())
-      found = integers_of(plan, drop.source, sources);
+      found = integers_of(plan, drop.source);
     if (std::ranges::equal(found, *drop.states,
                            [](auto one, auto other) { return std::cmp_equal(one, other); }))
       continue;
