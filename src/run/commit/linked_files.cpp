@@ -96,15 +96,6 @@ void await_file(const std::string& later, const std::string& to) {
   }
 }
 
-// Returns a file with the link count and change time that our own link gave it. Throws: conflict
-// (more changed), io.
-CatalogFile identified_anew(CatalogFile file) {
-  const auto entry = file.path.find();
-  if (!entry || entry->identity != file.identity()) throw changed_source(file.path.text());
-  if (!file.inodes.empty()) file.inodes = entry->identity.inodes;  // else its times aren't exact
-  return file;
-}
-
 }  // namespace
 
 std::string linkable_path(const StorePath& file) {
@@ -159,9 +150,12 @@ LinkedShards link_shards(const Plan& plan, const std::string& step, const std::s
       out.awaited.push_back({*later, file.size_bytes});
     } else {
       const std::string from = linkable_path(file.path);
-      check_unchanged({file});
+      (void)unchanged_identity(file);
       give_name(from, to, plan.options().in_place ? ShardLinks::symbolic : how);
-      out.files.push_back(identified_anew(file));
+      // Our own link gave it another link count and change time.
+      FileIdentity now = unchanged_identity(file);
+      CatalogFile& linked = out.files.emplace_back(file);
+      if (!linked.inodes.empty()) linked.inodes = std::move(now.inodes);  // else times aren't exact
       entry["mtime_ns"] = file_info(from)->stamp.mtime_ns;
     }
     record["files"].array().push_back(std::move(entry));

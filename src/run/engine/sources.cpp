@@ -63,11 +63,14 @@ void check_unchanged(const OpenSources& sources) {
   for (const auto& source : sources) source->check_unchanged();
 }
 
+FileIdentity unchanged_identity(const CatalogFile& file) {
+  auto entry = file.path.find();
+  if (!entry || entry->identity != file.identity()) throw changed_source(file.path.text());
+  return std::move(entry->identity);
+}
+
 void check_unchanged(const std::vector<CatalogFile>& files) {
-  for (const CatalogFile& file : files) {
-    const auto entry = file.path.find();
-    if (!entry || entry->identity != file.identity()) throw changed_source(file.path.text());
-  }
+  for (const CatalogFile& file : files) (void)unchanged_identity(file);
 }
 
 std::vector<IoChoice> choices_of(const OpenSources& sources) {

@@ -53,6 +53,8 @@ OpenSources open_sources(const Catalog& catalog, IoMode mode = IoMode::automatic
 /// Compares every file with its state at opening, by descriptor and by name. If it is unchanged,
 /// all reads were from one version. Throws: conflict (naming the file), io.
 void check_unchanged(const OpenSources& sources);
+/// Returns what a file is now, compared by name with the catalog. Throws: as above.
+FileIdentity unchanged_identity(const CatalogFile& file);
 /// Compares the files by name with the catalog. Throws: as above.
 void check_unchanged(const std::vector<CatalogFile>& files);
 /// Returns how they are read.
