@@ -14,7 +14,8 @@ std::optional<std::uint32_t> Catalog::find(std::string_view name) const noexcept
 }
 
 const std::string& Catalog::file_name(const TensorInfo& array) const noexcept {
-  return files.empty() ? location : files[array.file].name;
+  if (files.empty() || files[array.file].name == kWholeTree) return location;
+  return files[array.file].name;
 }
 
 Grid Catalog::grid_of(std::uint32_t array) const {

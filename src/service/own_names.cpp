@@ -445,10 +445,9 @@ void refuse_adapter_tensors(const Catalog& catalog, const std::string& config_te
     if (count++ == 0) first = &tensor;
   }
   if (count == 0) return;
-  const std::string& file = catalog.file_name(*first);
   throw Error(ErrorCode::unsupported, fmt::format("{} of {} tensors belong to an unmerged adapter",
                                                   count, catalog.tensors.size()))
-      .in_file(file == kWholeTree ? catalog.location : file)
+      .in_file(catalog.file_name(*first))
       .in_tensor(first->name)
       .hint("merge the adapter first: model.merge_and_unload().save_pretrained(DIR)");
 }
