@@ -206,6 +206,9 @@ class Format {
   virtual bool is_tree(const StorePath& path) const { return recognise(path).has_value(); }
   /// Returns whether a place is a step with named items.
   virtual bool has_items(const StorePath& /*path*/) const { return false; }
+  /// Returns the metadata files of a tree that opening it parses whole. They may be absent. Throws:
+  /// as open.
+  virtual std::vector<StorePath> parsed_files(const StorePath& /*path*/) const { return {}; }
   /// Returns whether a file has nested dicts, of which Choice::root selects one.
   virtual bool takes_root() const { return false; }
   /// Returns whether its arrays are plain pieces (TensorInfo::is_whole), which a run reads in

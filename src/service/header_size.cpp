@@ -21,7 +21,7 @@ namespace hfshard {
 namespace {
 
 constexpr std::string_view kSuffix = ".safetensors";
-constexpr std::uint64_t kUsuallyEnoughMib = 512;  // as --help says
+constexpr std::uint64_t kUsuallyEnoughMib = 512;  // as --help says for usual headers
 
 // In a header, a tensor takes about 60 bytes and its name. In a plan it takes more than 700 bytes
 // and three times its name. The budget leaves a quarter of memory to plans (budget.h).
@@ -29,9 +29,6 @@ constexpr std::uint64_t kPlanBytesPerByte = 12;
 // The same for tensors that are only inspected, and for a tree, whose metadata hold more than its
 // tensors.
 constexpr std::uint64_t kSeenBytesPerByte = 4;
-// Files that DCP and Orbax parse whole, also in the usual items of a step.
-constexpr std::array<std::string_view, 4> kTreeMetadata{".metadata", "_METADATA", "items/_METADATA",
-                                                        "default/_METADATA"};
 
 // Returns the size of a file's header as the file states it. Returns 0 if it's invalid. Then the
 // reader reports the error.
@@ -66,7 +63,9 @@ void add_header_bytes(const StorePath& place, HeaderBytes& out) {
   for (const std::string& name : place.list()) {
     if (name.ends_with(kSuffix)) add(header_bytes(place / name), out.headers);
   }
-  for (const std::string_view name : kTreeMetadata) add(metadata_bytes(place / name), out.metadata);
+  for (const Format* format : all_formats())
+    for (const StorePath& file : format->parsed_files(place))
+      add(metadata_bytes(file), out.metadata);
 }
 
 }  // namespace

@@ -30,6 +30,10 @@ class DcpFormat final : public Format {
     return dcp::why_incomplete(step);
   }
 
+  std::vector<StorePath> parsed_files(const StorePath& path) const override {
+    return {path / kMetadataFile};
+  }
+
   bool writes() const override { return true; }
   std::string_view scheme() const override { return "hf"; }
 

@@ -51,6 +51,13 @@ class OrbaxFormat final : public Format {
   bool is_tree(const StorePath& path) const override { return is_item_place(path); }
   bool has_items(const StorePath& path) const override { return is_step_with_items(path); }
 
+  std::vector<StorePath> parsed_files(const StorePath& path) const override {
+    if (!is_tree(path) && !has_items(path)) return {};
+    Choice main;
+    main.usual_items = true;
+    return {locate(path, main).item / kTreeFile};
+  }
+
   bool writes() const override { return true; }
 
   PieceForm form(const Leaf& leaf, const Grid& grid, const Encoding& encoding) const override {

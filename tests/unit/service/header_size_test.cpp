@@ -44,6 +44,11 @@ TEST(HeaderSize, TooMuchForTheBudgetIsRefusedUnread) {
   run.max_memory_bytes = 256 * kMiB;
   EXPECT_NO_THROW(check_header_size(dir / "model-00001-of-00002.safetensors", {}, run));
   EXPECT_THROW(check_header_size(dir / "model-00002-of-00002.safetensors", {}, run), Error);
+  write_header(dir / "help.safetensors", 40 * kMiB);
+  run.max_memory_bytes = 512 * kMiB;
+  EXPECT_NO_THROW(check_header_size(dir / "help.safetensors", {}, run)) << "--help says so";
+  run.max_memory_bytes = 256 * kMiB;
+  std::filesystem::remove(dir / "help.safetensors");
   PlanOptions part;
   part.mapping.include = {"*.weight"};  // others are only looked at
   EXPECT_NO_THROW(check_header_size(dir.path(), part, run));
@@ -66,8 +71,8 @@ TEST(HeaderSize, MetadataOfATreeCount) {
   const TempDir dir;
   RunOptions run;
   run.max_memory_bytes = 512 * kMiB;
-  for (const char* name :
-       {"dcp/.metadata", "step/_METADATA", "0/items/_METADATA", "1/default/_METADATA"}) {
+  for (const char* name : {"dcp/.metadata", "step/_METADATA", "0/items/_METADATA",
+                           "1/default/_METADATA", "2/pytree/_METADATA", "3/own_name/_METADATA"}) {
     SCOPED_TRACE(name);
     const std::string path = dir / name;
     write_text(path, "");
