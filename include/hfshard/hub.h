@@ -14,7 +14,9 @@ struct HubOptions {
   std::string endpoint = "https://huggingface.co";
   /// Sent to the Hub only, and only over TLS or to this machine. Never printed.
   std::string token;
-  std::string token_from;       ///< for errors: "HF_TOKEN"
+  std::string token_from;  ///< for errors: "HF_TOKEN"
+  /// Sets `token` and `token_from` before the first request. May be empty.
+  std::function<void(HubOptions&)> find_token;
   std::string cache_directory;  ///< contains `models--org--name`, or empty
   bool offline = false;         ///< make no requests
   std::uint32_t metadata_timeout_seconds = 10;

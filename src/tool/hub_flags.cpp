@@ -207,9 +207,7 @@ Option keep_files_option(bool& keep_files) {
           .help = "download a Hub model into the cache first, and read it there"};
 }
 
-namespace {
-
-HubOptions options_without_token(const Session& session) {
+HubOptions hub_options(const Session& session) {
   HubOptions out;
   if (const auto endpoint = variable("HF_ENDPOINT")) out.endpoint = *endpoint;
   out.cache_directory = hub_cache();
@@ -225,24 +223,14 @@ HubOptions options_without_token(const Session& session) {
   }
   out.retry_ms = session.hub_retry_ms;
   out.note = [&session](const std::string& text) { print_note(session, "note: " + text); };
-  return out;
-}
-
-}  // namespace
-
-HubOptions hub_options(const Session& session) {
-  HubOptions out = options_without_token(session);
-  find_token(out);
+  out.find_token = find_token;  // only a source on the Hub needs one
   return out;
 }
 
 SourceName source_name(const Session& session, std::string text, std::string revision) {
   SourceName out(std::move(text));
   out.revision = std::move(revision);
-  // A local source needs no token, so none is looked up. Neither does a path that can't be.
-  std::error_code error;
-  const bool local = out.text.empty() || std::filesystem::exists(out.text, error) || error;
-  out.hub = local ? options_without_token(session) : hub_options(session);
+  out.hub = hub_options(session);
   return out;
 }
 

@@ -273,6 +273,7 @@ HubOptions checked(HubOptions options) {
                                               quote(shown_url(options.endpoint))))
         .hint("set HF_ENDPOINT to an address such as https://huggingface.co");
   }
+  if (options.find_token) options.find_token(options);
   return options;
 }
 

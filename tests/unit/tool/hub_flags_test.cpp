@@ -15,7 +15,7 @@
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
 
-#include "hfshard/hub.h"
+#include "hfshard/hfshard.h"
 
 namespace hfshard {
 namespace {
@@ -44,7 +44,11 @@ class HubFlags : public testing::Test {
     before_.emplace(name, now == nullptr ? std::nullopt : std::optional<std::string>(now));
     put(name, value);
   }
-  static HubOptions read() { return hub_options(Session{}); }
+  static HubOptions read() {
+    HubOptions out = hub_options(Session{});
+    out.find_token(out);
+    return out;
+  }
   std::string home(const std::string& name) const { return dir_.path() + "/" + name; }
 
   TempDir dir_;
@@ -176,12 +180,16 @@ TEST_F(HubFlags, TheTokenComesFromAVariableOrElseFromAFile) {
   EXPECT_EQ(error.format().find("two words"), std::string::npos) << "a token is never printed";
 }
 
-TEST_F(HubFlags, ALocalSourceNeedsNoToken) {
-  set("HF_TOKEN", "hf_secret");
-  EXPECT_EQ(source_name(Session{}, dir_.path(), "").hub.token, "");
-  const SourceName far = source_name(Session{}, "org/name", "v1");
-  EXPECT_EQ(far.hub.token, "hf_secret");
-  EXPECT_EQ(far.revision, "v1");
+TEST_F(HubFlags, OnlyASourceOnTheHubNeedsAToken) {
+  set("HF_TOKEN", "two words");
+  const Session session;
+  const auto code_of = [&](const std::string& source) {
+    const SourceName name = source_name(session, source, "");
+    return catch_error([&] { open(name); }).code();
+  };
+  EXPECT_EQ(code_of(dir_.path()), ErrorCode::not_found);
+  EXPECT_EQ(code_of(home("absent")), ErrorCode::not_found);
+  EXPECT_EQ(code_of("hf://org/name"), ErrorCode::usage);
 }
 
 // A browser login has an expiry, which the Python client stores next to the token.
