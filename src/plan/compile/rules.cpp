@@ -273,11 +273,15 @@ class RuleCompiler {
   // Notes dtypes that config.json decided.
   void note_mixed() {
     std::size_t mixed = 0;
-    for (const auto& [target, stored] : stored_) mixed += stored.is_by_config() ? 1U : 0U;
+    const StoredDTypes* first = nullptr;
+    for (const auto& [target, stored] : stored_) {
+      if (stored.is_by_config() && mixed++ == 0) first = &stored;
+    }
     if (mixed == 0) return;
     model_.notes.push_back(fmt::format(
-        "{} of several dtypes {} written in the dtype of config.json",
-        mixed == 1 ? "1 stack" : fmt::format("{} stacks", mixed), mixed == 1 ? "is" : "are"));
+        "{} of several dtypes {} written in the dtype of config.json, {} of {}",
+        mixed == 1 ? "1 stack" : fmt::format("{} stacks", mixed), mixed == 1 ? "is" : "are",
+        mixed == 1 ? "that" : "first that", first->tensors_text()));
   }
 
   [[noreturn]] static void fail_partly(const std::string& target, const std::string& name) {

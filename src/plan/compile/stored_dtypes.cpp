@@ -52,6 +52,14 @@ DType StoredDTypes::leaf_dtype(const std::string& name, const DTypeRule& rule,
   return become(*stated);
 }
 
+std::string StoredDTypes::tensors_text() const {
+  std::vector<std::string> out;
+  for (const auto& [dtype, tensor] : stored_)
+    out.push_back(
+        fmt::format("{} ({})", quote(builder_.catalog().tensors[tensor].name), to_string(dtype)));
+  return join(out, " and ");
+}
+
 void StoredDTypes::fail(const std::string& name, const std::string& pointer) const {
   const Catalog& catalog = builder_.catalog();
   const TensorInfo& first = catalog.tensors[stored_[0].second];

@@ -25,6 +25,8 @@ class StoredDTypes {
                    const std::string& pointer);
   /// Returns whether the config decided.
   bool is_by_config() const noexcept { return by_config_; }
+  /// Returns the first tensor of each dtype: `"a" (bf16) and "b" (f32)`.
+  std::string tensors_text() const;
 
  private:
   [[noreturn]] void fail(const std::string& name, const std::string& pointer) const;

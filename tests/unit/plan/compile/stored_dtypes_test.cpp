@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/text.h"
 #include "plan/compile/compile_model.h"
 #include "support/catch_error.h"
 #include "unit/plan/compile/compile_support.h"
@@ -64,6 +65,8 @@ TEST(StoredDTypes, LayersOfDifferentDtypesAreStackedInOneDtype) {
   EXPECT_EQ(dtypes_of_sources(by_config, kKernel), cut);
   ASSERT_EQ(by_config.notes.size(), 1U);
   EXPECT_NE(by_config.notes[0].find("dtype of config.json"), std::string::npos);
+  EXPECT_NE(by_config.notes[0].find(quote(kMixedQuery) + " (f32)"), std::string::npos)
+      << by_config.notes[0];
   MappingOptions options;
   options.dtype = DType::f32;
   const CompiledModel asked = compile_mixed(catalog, options);
