@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <string>
@@ -48,12 +49,14 @@ bool is_wanted(const DiffOptions& options, std::string_view name) {
   return options.include.empty() || std::ranges::any_of(options.include, fits);
 }
 
-void note_unreadable(const DiffSide& side, Reporter& reporter) {
+// Adds the notes of a side, and one on arrays that can't be read.
+void add_notes_of(const DiffSide& side, DiffResult& out) {
+  out.notes.insert(out.notes.end(), side.notes.begin(), side.notes.end());
   std::vector<std::string> names;
   for (const UnreadableArray& array : side.catalog().unreadable) names.push_back(array.name);
   if (names.empty()) return;
-  reporter.note(fmt::format("{}: not compared, since hfshard can't read it: {}", side.text,
-                            quoted_list(names)));
+  out.notes.push_back(fmt::format("{}: not compared, since hfshard can't read it: {}", side.text,
+                                  quoted_list(names)));
 }
 
 // Turns the differences into a report.
@@ -146,7 +149,7 @@ std::pair<SourceName, SourceName> with_step(SourceName a, SourceName b,
   if (!step) return {std::move(a), std::move(b)};
   bool any = false;
   for (SourceName* side : {&a, &b}) {
-    if (!has_steps(find_place(*side))) continue;
+    if (!has_steps(find_place(without_notes(*side)))) continue;
     any = true;
     if (!side->step) side->step = step;
   }
@@ -205,11 +208,11 @@ void note_files(const DiffSide& a, const DiffSide& b, DiffResult& out) {
 std::vector<std::string> compare_sides(const DiffSide& a, const DiffSide& b,
                                        const DiffOptions& options, const RunOptions& run,
                                        Reporter& reporter, DiffResult& out) {
-  note_unreadable(a, reporter);
-  note_unreadable(b, reporter);
+  add_notes_of(a, out);
+  add_notes_of(b, out);
   SidesTogether together = bring_together(a, b, options);
   out.through = std::move(together.through);
-  out.notes = std::move(together.notes);
+  std::ranges::move(together.notes, std::back_inserter(out.notes));
   const auto wanted = [&](std::string_view name) { return is_wanted(options, name); };
   std::vector<std::string> others = diff_objects(a, b, wanted, run, out);
   note_configs(a, b, out);
@@ -271,11 +274,12 @@ DiffResult diff(const SourceName& a, const SourceName& b, const DiffOptions& opt
                 const RunOptions& run, Reporter& reporter) {
   const auto [named_a, named_b] = with_step(a, b, options.step);
   DiffSide found_a = find_side(named_a, reporter);
-  DiffSide found_b = find_side(named_b, reporter);
+  const bool same = named_a.text == named_b.text && named_a.revision == named_b.revision;
+  DiffSide found_b = find_side(same ? without_notes(named_b) : named_b, reporter);
   const bool is_part = !options.include.empty() || !options.exclude.empty();
   check_header_size(std::array{found_a.place, found_b.place}, is_part, run);
-  const DiffSide side_a = open_side(std::move(found_a), named_a, named_b, options, reporter);
-  const DiffSide side_b = open_side(std::move(found_b), named_b, named_a, options, reporter);
+  const DiffSide side_a = open_side(std::move(found_a), named_a, named_b, options);
+  const DiffSide side_b = open_side(std::move(found_b), named_b, named_a, options);
   if (!options.items.empty() && !side_a.other_item && !side_b.other_item)
     throw Error(ErrorCode::usage,
                 "--items selects an item of a step, and neither checkpoint is a step")

@@ -39,10 +39,15 @@ void open_tree_of(const std::string& step, const DiffOptions& options, DiffSide&
 // Returns whether a name is that of a Hugging Face model. Doesn't ask the Hub, which has only
 // those.
 bool names_model(const SourceName& name) {
-  return !exists(name.text) || is_model_place(find_place(in_run(name)));
+  return !exists(name.text) || is_model_place(find_place(without_notes(in_run(name))));
 }
 
 }  // namespace
+
+SourceName without_notes(SourceName name) {
+  name.hub.note = {};
+  return name;
+}
 
 DiffSide find_side(const SourceName& named, Reporter& reporter) {
   const SourceName name = in_run(named);
@@ -54,7 +59,7 @@ DiffSide find_side(const SourceName& named, Reporter& reporter) {
 }
 
 DiffSide open_side(DiffSide found, const SourceName& named, const SourceName& other,
-                   const DiffOptions& options, Reporter& reporter) {
+                   const DiffOptions& options) {
   const SourceName name = in_run(named);
   DiffSide out = std::move(found);
   const std::string& tree = name.items.empty() ? options.items : name.items;
@@ -75,13 +80,14 @@ DiffSide open_side(DiffSide found, const SourceName& named, const SourceName& ot
                                   : with_model_names(opened, model, any);
     const std::vector<std::string>& notes = out.checkpoint->catalog().notes;
     for (std::size_t i = opened->catalog().notes.size(); i < notes.size(); ++i)
-      reporter.note(fmt::format("{}: {}", name.text, notes[i]));
+      out.notes.push_back(fmt::format("{}: {}", name.text, notes[i]));
     return out;
   }
   if (out.other_item) out.choice.items = tree;
   out.choice.usual_items = has_items && !out.other_item && !names_model(other);
   open_tree_of(step_directory(out.taken ? out.place.name() : name.text), options, out);
-  if (const std::string changed = check_linked(out.place); !changed.empty()) reporter.note(changed);
+  if (std::string changed = check_linked(out.place); !changed.empty())
+    out.notes.push_back(std::move(changed));
   return out;
 }
 

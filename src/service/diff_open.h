@@ -9,6 +9,9 @@
 
 namespace hfshard {
 
+/// Returns a name whose place is found without notes, since they were told already.
+SourceName without_notes(SourceName name);
+
 /// Finds the place of a checkpoint. Throws: not_found (an unfinished run), as find_place and
 /// read_step.
 DiffSide find_side(const SourceName& name, Reporter& reporter);
@@ -19,7 +22,7 @@ DiffSide find_side(const SourceName& name, Reporter& reporter);
 /// model, and this is a step with several trees of which none is selected, takes the usual tree or
 /// the first.
 DiffSide open_side(DiffSide found, const SourceName& name, const SourceName& other,
-                   const DiffOptions& options, Reporter& reporter);
+                   const DiffOptions& options);
 
 /// Opens another tree of the same step, by its path there.
 DiffSide open_other_tree(const DiffSide& side, const std::string& tree, const DiffOptions& options);

@@ -19,9 +19,10 @@ namespace hfshard {
 struct DiffSide : ReadStep {
   std::string text;  ///< as typed; for a run, its checkpoint
   std::shared_ptr<const Checkpoint> checkpoint;
-  bool is_model = false;    ///< a Hugging Face model with its own names
-  bool other_item = false;  ///< the selected tree of a step
-  Choice choice;            ///< with which the tree was opened, if there are several
+  bool is_model = false;           ///< a Hugging Face model with its own names
+  bool other_item = false;         ///< the selected tree of a step
+  Choice choice;                   ///< with which the tree was opened, if there are several
+  std::vector<std::string> notes;  ///< on how it was opened
   const Catalog& catalog() const noexcept { return checkpoint->catalog(); }
 };
 

@@ -130,8 +130,8 @@ TEST_F(DiffTest, PiecesThatAreAlikeAreComparedOneByOne) {
   const std::string b = convert_to("b");
   limits_.merge_bytes = 1;
   limits_.slab_bytes = 256;  // less than a row of embedding pieces
-  SidesTogether sides = bring_together(open_side(find_side(a, quiet_), a, b, {}, quiet_),
-                                       open_side(find_side(b, quiet_), b, a, {}, quiet_), {});
+  SidesTogether sides = bring_together(open_side(find_side(a, quiet_), a, b, {}),
+                                       open_side(find_side(b, quiet_), b, a, {}), {});
   const ModelPair pair =
       pair_models(std::move(sides.a), std::move(sides.b), false, [](auto) { return true; });
   const PairLayout layout(pair.left, pair.right, limits_);
