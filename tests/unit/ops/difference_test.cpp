@@ -141,6 +141,24 @@ TEST(CompareElements, NeighborsOfEveryKindAreOneApart) {
   }
 }
 
+// Its only NaN has the bits of a negative zero, and it has no infinity.
+TEST(CompareElements, TheEndsOfAKindWithoutNegativeZero) {
+  const auto of = [](std::uint8_t a, std::uint8_t b) {
+    return compare_elements(DType::f8_e5m2fnuz, {}, numbers_as_bytes<std::uint8_t>({a}),
+                            numbers_as_bytes<std::uint8_t>({b}));
+  };
+  EXPECT_EQ(of(0x00, 0x01).largest_absolute, std::ldexp(1.0, -17));  // the least
+  EXPECT_EQ(of(0x00, 0x03).largest_absolute, 3 * std::ldexp(1.0, -17));
+  EXPECT_EQ(of(0x03, 0x04).largest_absolute, std::ldexp(1.0, -17));  // the least normal number
+  EXPECT_EQ(of(0x00, 0x7f).largest_absolute, 57344.0);               // the largest
+  EXPECT_EQ(of(0x7f, 0xff).largest_absolute, 2 * 57344.0);
+  EXPECT_EQ(of(0x81, 0x01).largest_ulps, 2U);
+  EXPECT_EQ(of(0x80, 0x00).left_nans, 1U);
+  EXPECT_EQ(of(0x00, 0x80).right_nans, 1U);
+  EXPECT_EQ(of(0x80, 0x01).largest_ulps, 0U);
+  EXPECT_EQ(of(0x80, 0x80).count, 0U);
+}
+
 TEST(ElementText, ReadsBackAsItIs) {
   EXPECT_EQ(element_text(DType::f32, numbers_as_bytes<float>({0.1F})), "0.1");
   EXPECT_EQ(element_text(DType::f64, numbers_as_bytes<double>({0.1})), "0.1");
@@ -148,6 +166,8 @@ TEST(ElementText, ReadsBackAsItIs) {
   EXPECT_EQ(element_text(DType::f16, numbers_as_bytes<std::uint16_t>({0xfc00})), "-inf");
   EXPECT_EQ(element_text(DType::f8_e4m3, numbers_as_bytes<std::uint8_t>({0x7f})), "nan");
   EXPECT_EQ(element_text(DType::f8_e4m3fnuz, numbers_as_bytes<std::uint8_t>({0x40})), "1");
+  EXPECT_EQ(element_text(DType::f8_e5m2fnuz, numbers_as_bytes<std::uint8_t>({0x80})), "nan");
+  EXPECT_EQ(element_text(DType::f8_e5m2fnuz, numbers_as_bytes<std::uint8_t>({0xff})), "-57344");
   EXPECT_EQ(element_text(DType::f8_e8m0, numbers_as_bytes<std::uint8_t>({127})), "1");
   EXPECT_EQ(element_text(DType::i8, numbers_as_bytes<std::int8_t>({-7})), "-7");
   EXPECT_EQ(element_text(DType::u64, numbers_as_bytes<std::uint64_t>({UINT64_MAX})),

@@ -2,6 +2,7 @@
 // run, resumed, in shares, and discarded.
 
 #include <atomic>
+#include <filesystem>
 #include <limits>
 #include <span>
 #include <stdexcept>
@@ -62,6 +63,22 @@ TEST_F(OverflowCount, OfOneRun) {
   ASSERT_GT(plan.totals().units, 20U);
   EXPECT_EQ(convert(plan, to_output(dir_ / "out")).overflows, wanted_);
   EXPECT_EQ(convert(plan_to("null"), to_output("")).overflows, wanted_);
+}
+
+// A value that becomes infinite counts wherever it is: also at the ends of vectors, slices, units
+// and the tensor.
+TEST_F(OverflowCount, OfOneElementAtAnyBorder) {
+  constexpr std::uint64_t kCount = kTensors * kRows * kCols;
+  for (const std::uint64_t at : {0, 1, 15, 16, 2047, 2048, 4095, 4096, 8191, 8192, 9898, 9899}) {
+    SCOPED_TRACE(at);
+    std::string bytes(kCount * 4, '\0');
+    store_le(&std::as_writable_bytes(std::span(bytes))[4 * at], 65520.0F);  // the least
+    if (at > 0) store_le(&std::as_writable_bytes(std::span(bytes))[4 * at - 4], 65519.0F);
+    std::filesystem::remove_all(dir_ / "source");
+    SafetensorsBuilder builder;
+    builder.tensor("t", DType::f32, {kCount}, bytes).write(dir_ / "source/model.safetensors");
+    EXPECT_EQ(convert(plan_to("orbax"), to_output(dir_ / "at" + std::to_string(at))).overflows, 1U);
+  }
 }
 
 TEST_F(OverflowCount, OfARunThatWasInterrupted) {
