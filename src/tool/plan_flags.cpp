@@ -87,7 +87,7 @@ OptionTable memory_table(RunFlags& flags) {
            .to = &flags.max_memory,
            .value = "SIZE",
            .group = Group::run,
-           .help = "most memory that hfshard uses; 512MiB is always enough"},
+           .help = "most memory that hfshard uses; 512MiB is enough for headers of up to 40 MiB"},
           {.name = "--jobs",
            .letter = "-j",
            .to = &flags.jobs,
