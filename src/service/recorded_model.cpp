@@ -106,6 +106,7 @@ CompiledModel compile_recorded(const Recorded& recorded, const MappingOptions& m
   made_with.mapping.drop.clear();  // its globs match names of the first source
   if (takes_prefix_off(made_with.mapping)) made_with.mapping.prefix.clear();
   const bool has_dialect = has_rules(made_with.mapping);
+  if (has_dialect) check_has_leaves(forward.leaves, mapping, tree);
   // Arrays with the model's own names can still be codes, which a cast decodes. A reshard can have
   // decoded them.
   const bool decodes =

@@ -51,6 +51,11 @@ for to in orbax safetensors; do "$HFSHARD" convert half never --to $to --quiet 2
 "$HFSHARD" mappings check half || true
 "$HFSHARD" convert half whole --to safetensors --dialect modules 2>/dev/null | grep family
 "$HFSHARD" diff safetensors whole | tail -1
+echo "--- a tree that lacks an array"
+"$HFSHARD" convert hf whole-tree --scheme hf --dialect modules --quiet >/dev/null
+"$HFSHARD" reshard whole-tree lacking --exclude model.layers.0.mlp.experts.down_proj --quiet >/dev/null
+"$HFSHARD" convert lacking never --to safetensors --quiet 2>&1 || true
+"$HFSHARD" reshard lacking written --to safetensors 2>/dev/null | grep family
 echo "--- rules"
 "$HFSHARD" mappings show mixtral --scheme hf --dialect modules
 "$HFSHARD" mappings check hf --scheme hf --dialect modules
