@@ -63,6 +63,7 @@ show convert model/config.json new
 show inspect out/0/items/manifest.ocdbt
 show inspect model/absent.json
 show convert model out/0 --overwrite
+show convert model out/0/items
 show inspect out --step 3
 show inspect out --items state
 echo "-- values without an effect, or out of range"

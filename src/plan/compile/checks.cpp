@@ -149,7 +149,7 @@ std::vector<std::string> nearest_rules(const Scheme& scheme, const Bindings& bin
     const auto found = std::ranges::find(plain, near);
     if (found == plain.end()) continue;
     const std::string name = with_stars(written[static_cast<std::size_t>(found - plain.begin())]);
-    if (std::ranges::find(out, quote(name)) == out.end()) out.push_back(quote(name));
+    if (std::ranges::find(out, name) == out.end()) out.push_back(name);
   }
   return out;
 }
@@ -167,8 +167,12 @@ std::vector<std::string> nearest_rules(const Scheme& scheme, const Bindings& bin
     named.push_back(quote(unmatched[i]));
   }
   std::string hint;
-  const std::vector<std::string> near = nearest_rules(scheme, bindings, unmatched.front());
-  if (!near.empty()) {
+  std::vector<std::string> near = nearest_rules(scheme, bindings, unmatched.front());
+  const auto takes = [&](const std::string& glob) { return glob_match(glob, unmatched.front()); };
+  if (std::ranges::any_of(near, takes)) {
+    hint = "the rule for this name doesn't apply to this config.json; ";
+  } else if (!near.empty()) {
+    std::ranges::transform(near, near.begin(), [](const std::string& name) { return quote(name); });
     hint = fmt::format("the nearest {} for {}; ", near.size() == 1 ? "rule is" : "rules are",
                        join(near, " and "));
   }

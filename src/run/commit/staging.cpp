@@ -370,6 +370,15 @@ void check_step(const Plan& plan, const Format& target, const RunOptions& option
       .hint("pass another output, --output-step N, or --overwrite");
 }
 
+// Returns the hint for an output that is a step of a checkpoint, or an item of one.
+std::string hint_inside_checkpoint(const Format& target, const std::string& out) {
+  const std::string above = parent_path(out);
+  const bool is_item = target.is_tree(out) && target.has_items(above);
+  return fmt::format("it is {} step; pass {}, and the step with --output-step",
+                     is_item ? "an item of a" : "a",
+                     shell_word(is_item ? parent_path(above) : above));
+}
+
 }  // namespace
 
 void check_output(const Plan& plan, const Format& target, const RunOptions& options) {
@@ -414,7 +423,7 @@ void check_output(const Plan& plan, const Format& target, const RunOptions& opti
                   fmt::format("the output exists and is no {} checkpoint", target.name()))
           .in_file(paths.out)
           .hint(plan.files().has_steps && target.recognise(paths.out)
-                    ? "it is a step; pass its parent directory, and the step with --output-step"
+                    ? hint_inside_checkpoint(target, paths.out)
                     : "pass a path that doesn't exist; hfshard deletes only what it wrote");
   }
 }

@@ -219,6 +219,13 @@ TEST(CompileModel, TheNearestRulesAreThoseForAnyLayer) {
   }
 }
 
+TEST(CompileModel, ATensorIsNotNearestToItsOwnRule) {
+  const Error error = failure(qwen3().add("model.layers.12.mlp.up_proj.weight", {28, 26}));
+  EXPECT_TRUE(
+      error.hint_text().starts_with("the rule for this name doesn't apply to this config.json; "))
+      << error.hint_text();
+}
+
 TEST(CompileModel, TheConfigMustBeThereAndNameAFamily) {
   FakeCatalog catalog = qwen3();
   catalog.config_text = "";
