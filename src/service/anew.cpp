@@ -19,6 +19,7 @@
 #include "format/formats.h"
 #include "mapping/tables/scheme_defaults.h"
 #include "plan/compile/steps.h"
+#include "service/config_sizes.h"
 #include "service/described.h"
 #include "service/loadable.h"
 #include "service/structure.h"
@@ -67,8 +68,9 @@ void check_few_missing(const Catalog& tree, const CompiledModel& model) {
 }
 
 // Optimizer arrays have the name of their weight and can have another shape.
-void check_same_model(const Catalog& tree, const CompiledModel& model,
-                      const std::string& config_name) {
+void check_same_model(const Catalog& tree, const Described& described, const TreeOptions& asked,
+                      const MappingOptions& mapping) {
+  const CompiledModel& model = described.model;
   const auto other = std::ranges::find_if(model.leaves, [&](const Leaf& leaf) {
     auto array = std::ranges::lower_bound(tree.tensors, leaf.name, {}, &TensorInfo::name);
     for (; array != tree.tensors.end() && array->name == leaf.name; ++array) {
@@ -78,8 +80,9 @@ void check_same_model(const Catalog& tree, const CompiledModel& model,
   });
   if (other == model.leaves.end()) return;
   check_few_missing(tree, model);
+  check_sizes(tree, described, *asked.config_text, asked.config_name, mapping);
   throw Error(ErrorCode::bad_input, "the checkpoint doesn't belong to this config's model")
-      .in_file(config_name)
+      .in_file(asked.config_name)
       .in_tensor(other->name)
       .hint("pass the config of the checkpoint's model");
 }
@@ -89,6 +92,7 @@ Catalog under_names(const Catalog& tree, const std::vector<std::string>& names) 
   Catalog out;
   out.location = tree.location;
   out.directory = tree.directory;
+  out.wording = tree.wording;
   out.tensors = tree.tensors;
   for (std::size_t i = 0; i < names.size(); ++i) out.tensors[i].name = names[i];
   std::ranges::stable_sort(out.tensors, {}, &TensorInfo::name);
@@ -282,7 +286,7 @@ KnownModel known_by_config(const Catalog& tree, const PlanOptions& options) {
   known.own_names = !has_all(as_model, described.model) &&
                     has_own_names(as_model, described.catalog, asked.config_name);
   if (known.own_names) return known;
-  check_same_model(as_model, described.model, asked.config_name);
+  check_same_model(as_model, described, asked, any);
   known.leaves = leaves_in_tree(described.model, tree, names);
   known.wider = casts_of_wider(known.leaves, options.mapping.dtype, tree);
   known.loads = is_loaded(described.model, tree, names);

@@ -10,12 +10,12 @@
 #include "mapping/tables/scheme_defaults.h"
 #include "plan/compile/compile_model.h"
 #include "plan/compile/steps.h"
+#include "service/config_sizes.h"
 #include "service/described.h"
 #include "service/onward.h"
 #include "service/recorded.h"
 #include "service/recorded_model.h"
 #include "service/tree_names.h"
-#include "service/vocabulary.h"
 #include "service/written_config.h"
 
 #include "hfshard/plan.h"
@@ -77,7 +77,7 @@ OpenedSource by_names(const std::shared_ptr<const Checkpoint>& files,
   const Catalog& tensors = out.checkpoint->catalog();
   std::string config = config_as_asked(*asked.config_text, asked.config_name, mapping);
   const Described described = describe_numbers(tensors, config, asked.config_name, mapping);
-  check_vocabulary(tensors, described, config, asked.config_name, mapping);
+  check_sizes(tensors, described, config, asked.config_name, mapping);
   if (mapping.include.empty() && !has_all(tensors, described.model))
     refuse_missing(tensors, asked, mapping);
   const CompiledModel back =

@@ -19,6 +19,7 @@
 #include "plan/compile/steps.h"
 #include "service/anew.h"
 #include "service/complete.h"
+#include "service/config_sizes.h"
 #include "service/described.h"
 #include "service/dialect.h"
 #include "service/linked.h"
@@ -34,7 +35,6 @@
 #include "service/ties.h"
 #include "service/tree_names.h"
 #include "service/tree_source.h"
-#include "service/vocabulary.h"
 #include "service/with_config.h"
 #include "service/written_config.h"
 
@@ -135,7 +135,7 @@ CompiledModel compile_by_config(TreeSource& tree, std::optional<Described> descr
   std::string config = stated;
   if (!described || was_coded(described->model))
     described = describe_numbers(tree.catalog(), config, asked.config_name, options.mapping);
-  check_vocabulary(tree.catalog(), *described, config, asked.config_name, options.mapping);
+  check_sizes(tree.catalog(), *described, config, asked.config_name, options.mapping);
   if (!has_all(tree.catalog(), described->model))
     refuse_missing(tree.catalog(), asked, options.mapping);
   tree.carry(asked);

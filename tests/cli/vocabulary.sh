@@ -43,5 +43,22 @@ ends convert padded back --to safetensors --config good --vocab 30
 show convert padded never --to safetensors --config good --vocab 25
 show convert tree never --to safetensors --config other
 show convert titan never --to safetensors --config other
+show reshard tree never --config other
+show reshard padded never --config good
+echo "-- one other key of config.json is wrong"
+for change in "c['num_hidden_layers'] += 1" "c['num_hidden_layers'] -= 1" "c['num_key_value_heads'] *= 2" "c['num_key_value_heads'] = 1" \
+    "c['intermediate_size'] *= 3"; do
+  fresh "$change"
+  told convert tree never --to safetensors --config in
+  told reshard tree never --config in
+done
+fresh "c['num_attention_heads'] = 8; c['intermediate_size'] = 28"
+told convert tree never --to safetensors --config in
+told reshard tree never --config in
+fresh "c['num_key_value_heads'] = 1"
+told convert in never
+"$HFSHARD" convert good dcp --to dcp --quiet
+rm dcp/hfshard.json
+told convert dcp never --to safetensors --config in
 "$HFSHARD" convert good whole -q 2>/dev/null
 show convert whole never --to safetensors --vocab 20

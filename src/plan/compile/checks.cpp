@@ -23,6 +23,7 @@ struct AxisFault {
   ExprInputs inputs;
   std::uint64_t expected = 0;
   std::uint64_t actual = 0;
+  bool one_dim = true;  // else any of them can be wrong
 };
 
 AxisFault explain(const PatternNode& node, std::uint64_t expected, std::uint64_t actual,
@@ -46,7 +47,7 @@ AxisFault explain(const PatternNode& node, std::uint64_t expected, std::uint64_t
       if (std::ranges::find(all.keys, key) == all.keys.end()) all.keys.push_back(std::move(key));
     }
   }
-  return {std::move(all), expected, actual};
+  return {std::move(all), expected, actual, dims.size() == 1};
 }
 
 std::string sentence_of(const AxisFault& fault, const Shape& shape, const Bindings& bindings) {
@@ -59,7 +60,7 @@ std::string sentence_of(const AxisFault& fault, const Shape& shape, const Bindin
   for (const std::string& key : keys) {
     const ExprValue value = bindings.lookup(key);
     const auto* number = std::get_if<std::int64_t>(&value);
-    if (number != nullptr && static_cast<std::uint64_t>(*number) == fault.expected)
+    if (fault.one_dim && number != nullptr && static_cast<std::uint64_t>(*number) == fault.expected)
       equal.push_back(key);
   }
   if (equal.size() == 1)

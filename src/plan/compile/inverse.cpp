@@ -77,7 +77,8 @@ class Inverter {
                   fmt::format("the {} has {}, and the model has {}", tree_.wording.array,
                               to_string(tree_.tensors[*found].shape), to_string(leaf.shape)))
           .in_file(tree_.location)
-          .in_tensor(leaf.name);
+          .in_tensor(leaf.name)
+          .hint("check that config.json belongs to this checkpoint's model");
     }
     builder_.mark(*found, TensorUse::mapped);
     return *found;
