@@ -2,7 +2,7 @@
 """Plans every published model and many odd ones, and compares all that `plan` says with plans.txt.
 
 A published model is one that a mapping lists under `sizes`, or one of tests/oracle/hub. An odd one is the small example of a
-family whose config.json has one other value (VARIANTS). Each is planned for every scheme of its family, stacked and
+family whose config.json has one other value (VARIANTS), or one of family_variants.py. Each is planned for every scheme of its family, stacked and
 separate. plans.txt has the arguments for the loader, notes, warnings, reasons of drops, and errors. For an odd one, it has
 only the lines that the example doesn't have (+) and those that only the example has (-).
 
@@ -24,6 +24,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, os.pardir, "interop"))
+import family_variants  # noqa: E402
 import interop  # noqa: E402
 import next_words  # noqa: E402
 import oracle_dirs  # noqa: E402
@@ -31,9 +32,11 @@ import oracle_dirs  # noqa: E402
 LIST = os.path.join(HERE, "plans.txt")
 HUB = os.path.join(interop.ORACLE, "hub")
 SCHEMES = {"stacked": [], "separate": ["--layers", "separate"], "torchtitan": ["--scheme", "torchtitan"]}
-# `parts` are those that --with can name, and `variants` are (name, key, config).
+# `parts` are those that --with can name.
 Model = collections.namedtuple("Model", "name family config parts schemes variants")
-YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
+# `reshaped` if other tensors belong to the config. `options` are for `plan`.
+Variant = collections.namedtuple("Variant", "name config reshaped schemes parts options")
+YARN = family_variants.YARN
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
 # One other value of config.json: a key, dotted, and its value. FLIP negates a boolean, MORE adds one. A key that the example
 # lacks is added. None removes a key.
@@ -62,8 +65,10 @@ VARIANTS = [
 RESHAPES = {"tie_word_embeddings", "attention_bias", "mlp_bias", "use_bias", "qkv_bias", "vocab_size", "num_hidden_layers",
             "head_dim", "num_key_value_heads", "layer_types", "topk_method", "n_shared_experts", "moe_intermediate_size",
             "intermediate_size", "decoder_sparse_step", "first_k_dense_replace", "use_qk_norm", "num_nextn_predict_layers",
-            "num_kv_shared_layers", "attention_k_eq_v"}
-LEAST_MODELS, LEAST_VARIANTS = 100, 800
+            "num_kv_shared_layers", "attention_k_eq_v", "hidden_size", "model_type", "index_n_heads"}
+# Checkpoints with tensors that no example has.
+STORED = {os.path.join(interop.HERE, os.pardir, "torchtitan", "deepseek_v3"): [[], ["--with", "mtp"]]}
+LEAST_MODELS, LEAST_VARIANTS = 100, 900
 
 
 def planned(tool, source, options):
@@ -83,12 +88,12 @@ def planned(tool, source, options):
             *(f"left out: {count} x {why}" for why, count in drops.items())]
 
 
-def described(tool, source, schemes, parts):
+def described(tool, source, schemes, parts, more=()):
     """Returns what `plan` says of a source for each scheme, and with each part. Most forms say what the first does."""
     lines, first = [], None
     plans = [(scheme, SCHEMES[scheme]) for scheme in schemes] + [(f"with {part}", ["--with", part]) for part in parts]
     for form, options in plans:
-        said = planned(tool, source, options)
+        said = planned(tool, source, [*options, *more])
         if first is None or form == "torchtitan":
             lines += [f"{form}: {line}" for line in said]
             first = first or said
@@ -117,18 +122,23 @@ def facts_of(tool, model, source):
     refused = make_example(tool, model, source)
     base = [f"example: {refused}"] if refused else described(tool, source, model.schemes, model.parts)
     out = [(model.name, base)]
-    for name, key, config in model.variants:
-        other = model._replace(config=config)
+    for variant in model.variants:
         refused = ""
-        if key in RESHAPES:
+        if variant.reshaped:
             shutil.rmtree(source)
-            refused = make_example(tool, other, source)
+            refused = make_example(tool, model._replace(config=variant.config, parts=variant.parts), source)
         with open(os.path.join(source, "config.json"), "w", encoding="utf-8") as file:
-            json.dump(config, file)
-        lines = [f"example: {refused}"] if refused else described(tool, source, model.schemes, ())
-        out.append((name, differing(base, lines)))
+            json.dump(variant.config, file)
+        lines = [f"example: {refused}"] if refused else described(tool, source, variant.schemes, (), variant.options)
+        out.append((variant.name, differing([line for line in base if belongs(line, variant.schemes)], lines)))
     shutil.rmtree(source)
     return [(name, [line.replace(source, "SOURCE") for line in lines]) for name, lines in out]
+
+
+def belongs(line, schemes):
+    """Returns whether a line of a model is about one of these schemes, or about all."""
+    form = line.partition(":")[0]
+    return form in schemes or form == "example"
 
 
 def differing(base, lines):
@@ -151,12 +161,13 @@ def published(tool):
         sizes = oracle_dirs.read_json(next_words.MAPPINGS, file).get("sizes", {"models": {}})
         for name, facts in next_words.listed_models(sizes):
             config = next_words.nested(facts)
-            yield Model(name, file.removesuffix(".json"), config, towers(config), schemes[file.removesuffix(".json")], ())
+            yield with_variants(Model(name, file.removesuffix(".json"), config, towers(config),
+                                      schemes[file.removesuffix(".json")], []))
     for file in sorted(name for name in os.listdir(HUB) if name.endswith(".json")):
         config = oracle_dirs.read_json(HUB, file)
         config = config.get("config", config)
         family = families.get(config.get("model_type"), "llama")
-        yield Model(f"hub {file.removesuffix('.json')}", family, config, towers(config), schemes[family], ())
+        yield with_variants(Model(f"hub {file.removesuffix('.json')}", family, config, towers(config), schemes[family], []))
 
 
 def family_of_type(tool):
@@ -211,10 +222,31 @@ def odd(tool):
         config = oracle_dirs.read_json(source, "config.json")
         shutil.rmtree(source)
         others = ((key, changed(config, key, value)) for key, value in VARIANTS)
-        variants = [(f"{family} {key}={json.dumps(text_of(other).get(key), sort_keys=True)}", key, other)
+        forms = [form for form in schemes[family] if form != "separate"]
+        variants = [Variant(f"{family} {key}={json.dumps(text_of(other).get(key), sort_keys=True)}", other, key in RESHAPES, forms, (), ())
                     for key, other in others if other is not None]
-        variants.sort(key=lambda variant: variant[1] in RESHAPES)  # these replace the example
-        yield Model(family, family, config, (), [form for form in schemes[family] if form != "separate"], variants)
+        yield with_variants(Model(family, family, config, (), forms, variants))
+
+
+def with_variants(model):
+    """Returns a model with those of FAMILY_VARIANTS that are its own. The ones that replace its tensors come last."""
+    own = [variant_of(model, changes) for changes in family_variants.FAMILY_VARIANTS.get(model.name, [])]
+    return model._replace(variants=sorted([*model.variants, *own], key=lambda variant: variant.reshaped))
+
+
+def variant_of(model, changes):
+    config = json.loads(json.dumps(model.config))
+    keys = [key for key in changes if key != "only" and not key.startswith("--")]
+    for key in keys:
+        if changes[key] is None:
+            text_of(config).pop(key, None)
+        else:
+            text_of(config)[key] = changes[key]
+    options = [word for key, value in changes.items() if key.startswith("--") for word in (key, value)]
+    said = [f"{key}={json.dumps(changes[key], sort_keys=True)}" for key in keys] + options
+    parts = [changes["--with"]] if "--with" in changes else ()
+    schemes = [changes["only"]] if "only" in changes else [form for form in model.schemes if form != "separate"]
+    return Variant(" ".join([model.name, *said]), config, bool(parts) or bool(RESHAPES & set(keys)), schemes, parts, options)
 
 
 def all_facts(tool):
@@ -227,6 +259,10 @@ def all_facts(tool):
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for facts in pool.map(lambda task: facts_of(tool, task[1], tool.path(f"m{task[0]}")), enumerate(models)):
             out.update(facts)
+    for source, forms in STORED.items():
+        for options in forms:
+            name = " ".join([f"stored {os.path.basename(source)}", *options])
+            out[name] = described(tool, source, ["torchtitan"], (), options)
     return out
 
 

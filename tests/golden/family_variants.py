@@ -1,0 +1,97 @@
+"""Odd configs of single models, for plans.py: what their notes and warnings depend on.
+
+Each note has a config here, among VARIANTS of plans.py, or among the published ones, that it is said for. Each part of its
+condition has one that differs only in that part, so that the note isn't said. tests/lint/notes_test.py checks the first.
+"""
+
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
+# Equal values cancel out for transformers, others don't.
+MSCALE = {**YARN, "mscale": 1.0, "mscale_all_dim": 0.5}
+LINEAR = {"rope_type": "linear", "factor": 2.0}
+DEFAULT = {"rope_type": "default"}
+# The scaling of Llama 3.1, which MaxText's layers have built in.
+LLAMA_3_1 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+             "original_max_position_embeddings": 8192}
+OTHER_LLAMA_3_1 = [{"rope_scaling": {**LLAMA_3_1, **other}} for other in (
+    {}, {"factor": 4.0}, {"factor": 16.0}, {"low_freq_factor": 0.5}, {"low_freq_factor": 2.0}, {"high_freq_factor": 3.0},
+    {"high_freq_factor": 5.0}, {"original_max_position_embeddings": 4096}, {"original_max_position_embeddings": 16384})]
+SLIDING, FULL, LINEAR_LAYER = "sliding_attention", "full_attention", "linear_attention"
+# DeepSeek without an indexer, which torchtitan's lacks, and DeepSeek V2.
+V3 = {"model_type": "deepseek_v3", "index_n_heads": None, "index_head_dim": None}
+V2 = {**V3, "model_type": "deepseek_v2", "num_nextn_predict_layers": None, "topk_method": "greedy", "n_group": 7, "topk_group": 3}
+V2_GROUPS = {**V2, "topk_method": "group_limited_greedy"}
+FAR = {"rope_type": "dynamic", "factor": 2.0, "original_max_position_embeddings": 64}
+WINDOWS = {"use_sliding_window": True, "sliding_window": 7}
+LLAMA_70B = {"rope_scaling": LLAMA_3_1}
+
+
+def rotary(full, sliding):
+    """Returns a config with rotary facts for each kind of layers."""
+    return {"rope_parameters": {FULL: {"rope_theta": 1e6, **full}, SLIDING: {"rope_theta": 1e4, **sliding}}}
+
+
+def olmo3(changed_layer):
+    """Returns the layers of OLMo 3, twice, but for one in each period."""
+    types = [SLIDING, SLIDING, SLIDING, FULL] * 2
+    return {"layer_types": [FULL if kind == SLIDING and at % 4 == changed_layer else SLIDING if at % 4 == changed_layer else kind
+                            for at, kind in enumerate(types)]}
+
+
+# The model, which is the example of a family or a published one, and the values that change: None removes a key. A key that
+# begins with `--` is an option of `plan`. `only` names the only scheme to plan.
+FAMILY_VARIANTS = {
+    "deepseek": [
+        {"rope_scaling": MSCALE}, {"rope_scaling": {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}}, {"norm_topk_prob": False},
+        V3, {**V3, "rope_scaling": YARN}, {**V3, "rope_scaling": MSCALE},
+        {**V3, "rope_scaling": {**YARN, "attention_factor": 1.0}},
+        V2, {**V2, "norm_topk_prob": True}, {**V2, "norm_topk_prob": False}, V2_GROUPS, {**V2_GROUPS, "n_group": 1},
+        {**V2_GROUPS, "first_k_dense_replace": 5}, {**V2, "topk_method": None}],
+    "deepseek_v4": [
+        {"--maxtext": "0.2.4"}, {"--maxtext": "0.2.5"}, {"swiglu_limit": 0}, {"swiglu_limit": 0.5}, {"hc_eps": 1e-06}, {"hc_eps": 1e-07},
+        {"hc_eps": 1e-05}, {"rope_parameters": {"main": LINEAR, "compress": DEFAULT}},
+        {"rope_parameters": {"main": DEFAULT, "compress": LINEAR}}],
+    "gemma": [{"vocab_size": 256000}, {"vocab_size": 256128}, {"vocab_size": 256000, "--vocab": "256000"}],
+    "gemma2": [{"vocab_size": 256000}, {"vocab_size": 256128}, {"vocab_size": 256000, "--vocab": "256000"},
+               {"query_pre_attn_scalar": 10}],
+    "gemma3": [
+        rotary(DEFAULT, DEFAULT), rotary(LINEAR, DEFAULT), rotary(DEFAULT, LINEAR), {"vocab_size": 262208},
+        {"vocab_size": 262144}, {"vocab_size": 262208, "--vocab": "262208"},
+        {"hidden_size": 24, "query_pre_attn_scalar": 4}, {"hidden_size": 24, "query_pre_attn_scalar": 5}],
+    "gemma4": [
+        rotary(DEFAULT, DEFAULT), rotary({"rope_type": "proportional"}, DEFAULT), rotary(LINEAR, DEFAULT), rotary(DEFAULT, LINEAR),
+        rotary({"rope_type": "proportional"}, LINEAR), rotary({"rope_type": "proportional"}, {"rope_type": "proportional"})],
+    "gpt_oss": [
+        {"swiglu_limit": 7.0}, {"swiglu_limit": 6.5}, {"swiglu_limit": 7.5}, {"sliding_window": 128}, {"sliding_window": 129},
+        {"layer_types": [SLIDING, FULL] * 3}, {"layer_types": [FULL, SLIDING] * 3}, {"layer_types": [FULL] * 6},
+        {"layer_types": [SLIDING] * 6}, {"layer_types": [SLIDING, FULL, FULL] * 2}],
+    "llama": [
+        *OTHER_LLAMA_3_1, {"rope_scaling": None}, {"rope_scaling": None, "--option": "rope=interleave", "only": "stacked"},
+        {"--option": "rope=halves", "only": "stacked"},
+        {"rope_scaling": OTHER_LLAMA_3_1[1]["rope_scaling"], "--option": "rope=halves", "only": "stacked"},
+        {"rope_scaling": FAR}, {"hidden_size": 84}, {"hidden_act": "swish"}, {"hidden_act": "gelu_new"}, {"hidden_act": "gelu_fast"},
+        {"hidden_act": "gelu_pytorch_tanh"}, {"hidden_act": "quick_gelu"}, {"hidden_activation": "quick_gelu"}],
+    "llama3.1-70b": [
+        {"--option": "rope=halves", "only": "stacked"}, {"num_hidden_layers": 79}, {"hidden_size": 8320},
+        {"rope_scaling": None, "--option": "rope=interleave", "only": "stacked"}, {"--num-layers": "2"}],
+    "llama4": [
+        *OTHER_LLAMA_3_1, {"no_rope_layers": [1, 1, 1, 0] * 2}, {"no_rope_layers": [1, 1, 0, 0] * 2}, {"no_rope_layers": [1] * 8},
+        {"attn_scale": 0.05}, {"attn_scale": 0.1}, {"attn_scale": 0.2}, {"floor_scale": 4096}, {"floor_scale": 8192},
+        {"floor_scale": 16384}, {"attn_scale": 0.2, "attn_temperature_tuning": False},
+        {"attn_scale": 0.2, "no_rope_layers": [1] * 8}, {"attn_scale": 0.2, "no_rope_layers": [1, 1, 0, 0] * 2}],
+    "mistral": [{"rope_scaling": {**YARN, "attention_factor": 0.5}}, {"rope_scaling": {**YARN, "attention_factor": 1.0}}, {"rope_scaling": FAR}],
+    "hub mixtral-8x22b": [
+        {"hidden_size": 6192}, {"num_hidden_layers": 55}, {"vocab_size": 32001}, {"vocab_size": 32768}, {"--vocab": "32768"},
+        {"--num-layers": "2"}],
+    "mixtral": [{"sliding_window": 7, "max_position_embeddings": 7}, {"sliding_window": 7, "max_position_embeddings": 8},
+                {"sliding_window": 0, "max_position_embeddings": 8}],
+    "olmo3": [olmo3(changed) for changed in (4, 0, 1, 2, 3)] + [{"layer_types": [SLIDING, SLIDING, SLIDING, FULL] + [SLIDING] * 4}],
+    "qwen2": [
+        WINDOWS, {**WINDOWS, "sliding_window": 0}, {**WINDOWS, "use_sliding_window": False, "max_window_layers": 1},
+        {**WINDOWS, "sliding_window": 0, "max_window_layers": 1}, {**WINDOWS, "max_window_layers": 2},
+        {**WINDOWS, "max_window_layers": 3}, {**WINDOWS, "layer_types": [SLIDING] * 3}, {**WINDOWS, "layer_types": [FULL] * 3},
+        {**WINDOWS, "layer_types": [FULL, FULL, SLIDING]}, {**WINDOWS, "layer_types": [FULL] * 3, "max_window_layers": 1}],
+    "qwen3_5": [{"hidden_act": "swish"}, {"hidden_act": "quick_gelu"}, {"layer_types": ([LINEAR_LAYER] * 3 + [FULL]) * 2},
+                {"layer_types": [LINEAR_LAYER] * 3 + [FULL] * 2 + [LINEAR_LAYER] * 2 + [FULL]}],
+    "qwen3_next": [{"hidden_act": "swish"}, {"hidden_act": "quick_gelu"}, {"layer_types": ([LINEAR_LAYER] * 3 + [FULL]) * 2},
+                   {"layer_types": [LINEAR_LAYER] * 3 + [FULL] * 2 + [LINEAR_LAYER] * 2 + [FULL]}],
+}
