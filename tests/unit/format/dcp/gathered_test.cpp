@@ -153,6 +153,50 @@ TEST(DcpGathered, DataOfARankWithoutMetadataIsUnfinished) {
   EXPECT_NE(twelve.sentence().find("rank 12 "), std::string::npos) << twelve.sentence();
 }
 
+// Writes the metadata and data of a rank. torch writes them if no rank gathers the others'.
+void write_rank(const TempDir& dir, char rank, const TorchCheckpoint& made) {
+  const TempDir alone;
+  made.write(alone.path());
+  std::string metadata = read_text(alone / ".metadata");
+  std::string data = TorchCheckpoint::kDataFile;
+  const std::size_t at = metadata.find(data);
+  ASSERT_NE(at, std::string::npos);
+  data[2] = rank;
+  metadata.replace(at, data.size(), data);
+  write_text(dir / ("__" + std::string(1, rank) + ".metadata"), metadata);
+  write_text(dir / data, read_text(alone / TorchCheckpoint::kDataFile));
+}
+
+// Returns the notes on two ranks that both stored `w`, as far as they aren't about the metadata.
+std::vector<std::string> notes_on_copies(const std::string& first, bool first_packed,
+                                         const std::string& second, bool second_packed) {
+  const TempDir dir;
+  TorchCheckpoint one;
+  TorchCheckpoint other;
+  one.tensor("w", DType::u8, {4}).part({0}, {4}, first, first_packed);
+  other.tensor("w", DType::u8, {4}).part({0}, {4}, second, second_packed);
+  write_rank(dir, '0', one);
+  write_rank(dir, '1', other);
+  std::vector<std::string> out = open_checkpoint(dir.path())->catalog().notes;
+  std::erase_if(out, [](const std::string& note) { return note.starts_with("each of 2 ranks"); });
+  return out;
+}
+
+TEST(DcpGathered, PartsThatSeveralRanksStoredAreComparedByTheirChecksums) {
+  using Notes = std::vector<std::string>;
+  const Notes differ{
+      "ranks stored different values under one name; hfshard reads only the first rank's: \"w\""};
+  const Notes unknown{
+      "several ranks stored the same part, which hfshard reads from the first one and can't "
+      "compare: \"w\""};
+  EXPECT_EQ(notes_on_copies("abcd", false, "abcd", false), Notes());
+  EXPECT_EQ(notes_on_copies("abcd", false, "abce", false), differ);
+  // The checksum of a compressed part isn't known before it's read.
+  EXPECT_EQ(notes_on_copies("abcd", true, "abcd", false), unknown);
+  EXPECT_EQ(notes_on_copies("abcd", false, "abcd", true), unknown);
+  EXPECT_EQ(notes_on_copies("abcd", true, "abce", true), unknown);
+}
+
 // Only the same part counts as repeated. Otherwise the shorter one could hide different elements.
 TEST(DcpGathered, PartsThatBeginTogetherAndEndApartOverlap) {
   for (const auto& [first, second] : {std::pair<std::uint64_t, std::uint64_t>{3, 2}, {2, 3}}) {
