@@ -9,6 +9,7 @@ hub sees the token.
 
 import argparse
 import contextlib
+import fcntl
 import fnmatch
 import glob
 import json
@@ -141,6 +142,22 @@ class Fetch:
             self.expect(self.run()[0] == 0, f"{fault}: the same again fails")
             self.expect_whole(f"{fault}, and again")
 
+    def locked(self):
+        """Another client downloads a file, so hfshard waits for its lock and says which file that is."""
+        self.fresh()
+        etag = self.repo.commits[self.commit].files["model-1.safetensors"].etag
+        locks = os.path.join(self.cache, ".locks", FOLDER)
+        os.makedirs(locks)
+        with open(os.path.join(locks, f"{etag}.lock"), "wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            with self.start() as program:
+                told = next((line for line in program.stderr if "waiting" in line), "")
+                fcntl.flock(lock, fcntl.LOCK_UN)
+                said = program.communicate(timeout=testing.HANG_SECONDS)[1]
+        self.expect(told.startswith("note: waiting for another download: "), f"a lock: {told}{said}")
+        self.expect(program.returncode == 0, f"after the lock: {said}")
+        self.expect_whole("after the lock")
+
     def interrupted(self):
         for number, status in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
             self.fresh()
@@ -207,6 +224,7 @@ def main():
         test.plain()
         test.some()
         test.faults()
+        test.locked()
         test.interrupted()
         test.interrupted_early()
         test.refusals()

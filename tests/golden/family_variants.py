@@ -8,6 +8,7 @@ YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 
 # Equal values cancel out for transformers, others don't.
 MSCALE = {**YARN, "mscale": 1.0, "mscale_all_dim": 0.5}
 LINEAR = {"rope_type": "linear", "factor": 2.0}
+LONG = {"rope_type": "longrope", "factor": 2.0, "attention_factor": 0.5, "original_max_position_embeddings": 64}
 DEFAULT = {"rope_type": "default"}
 # The scaling of Llama 3.1, which MaxText's layers have built in.
 LLAMA_3_1 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
@@ -41,7 +42,8 @@ def olmo3(changed_layer):
 # begins with `--` is an option of `plan`. `only` names the only scheme to plan.
 FAMILY_VARIANTS = {
     "deepseek": [
-        {"rope_scaling": MSCALE}, {"rope_scaling": {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}}, {"norm_topk_prob": False},
+        {"rope_scaling": MSCALE}, {"rope_scaling": {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}}, {"rope_scaling": LONG},
+        {"norm_topk_prob": False},
         V3, {**V3, "rope_scaling": YARN}, {**V3, "rope_scaling": MSCALE},
         {**V3, "rope_scaling": {**YARN, "attention_factor": 1.0}},
         V2, {**V2, "norm_topk_prob": True}, {**V2, "norm_topk_prob": False}, V2_GROUPS, {**V2_GROUPS, "n_group": 1},
@@ -78,7 +80,8 @@ FAMILY_VARIANTS = {
         {"attn_scale": 0.05}, {"attn_scale": 0.1}, {"attn_scale": 0.2}, {"floor_scale": 4096}, {"floor_scale": 8192},
         {"floor_scale": 16384}, {"attn_scale": 0.2, "attn_temperature_tuning": False},
         {"attn_scale": 0.2, "no_rope_layers": [1] * 8}, {"attn_scale": 0.2, "no_rope_layers": [1, 1, 0, 0] * 2}],
-    "mistral": [{"rope_scaling": {**YARN, "attention_factor": 0.5}}, {"rope_scaling": {**YARN, "attention_factor": 1.0}}, {"rope_scaling": FAR}],
+    "mistral": [{"rope_scaling": {**YARN, "attention_factor": 0.5}}, {"rope_scaling": {**YARN, "attention_factor": 1.0}}, {"rope_scaling": FAR},
+                {"rope_scaling": LONG}],
     "hub mixtral-8x22b": [
         {"hidden_size": 6192}, {"num_hidden_layers": 55}, {"vocab_size": 32001}, {"vocab_size": 32768}, {"--vocab": "32768"},
         {"--num-layers": "2"}],

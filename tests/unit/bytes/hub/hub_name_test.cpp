@@ -181,6 +181,12 @@ TEST(HubName, SaysWhichPathLeadsElsewhere) {
         std::string("a\0b", 3), std::string("a\nb")}) {
     EXPECT_TRUE(repo_path_problem(bad)) << bad;
   }
+  EXPECT_EQ(repo_path_problem(""), "the path is empty");
+  EXPECT_EQ(repo_path_problem("a//b"),
+            "the path has an empty part, or begins or ends with a slash");
+  EXPECT_EQ(repo_path_problem("a/../b"), "the path has the part \"..\"");
+  EXPECT_EQ(repo_path_problem("a/C:b"), "the path has the drive \"C:\"");
+  EXPECT_EQ(repo_path_problem("a\nb"), "the path has \"\\x0a\"");
 }
 
 TEST(HubName, EscapesForUrls) {

@@ -186,8 +186,36 @@ TEST(OrbaxDirectories, WithoutATreeTheDirectoriesTellTheNames) {
   EXPECT_EQ(piece_of(*opened, 0, {0, 0}), kUpper);
   EXPECT_FALSE(opened->has_piece(0, {1, 0}));  // no tree allows missing chunks
   EXPECT_EQ(piece_of(*opened, 1, {1, 0}), kLower);
-  ASSERT_EQ(opened->catalog().notes.size(), 1U);
-  EXPECT_NE(opened->catalog().notes[0].find("_METADATA"), std::string::npos);
+  const std::string by_arrays =
+      "there is no _METADATA: the arrays are those whose metadata are there";
+  EXPECT_EQ(opened->catalog().notes, std::vector<std::string>{by_arrays});
+  write_text(made.dir / "checkpoint", "?");
+  EXPECT_EQ(made.open()->catalog().notes,
+            (std::vector<std::string>{by_arrays,
+                                      "not read: values that the file \"checkpoint\" itself holds "
+                                      "(msgpack, of an older Orbax)"}));
+}
+
+TEST(OrbaxDirectories, FilesBesideTheTreeAreNoted) {
+  const Directories made;
+  const auto notes = [&] { return made.open()->catalog().notes; };
+  EXPECT_TRUE(notes().empty());
+  write_text(made.dir / "tokenizer.json", "{}");
+  EXPECT_EQ(notes(), std::vector<std::string>{"not read, since they are no part of the tree: "
+                                              "\"tokenizer.json\" in its directory"});
+  std::filesystem::remove(made.dir / "tokenizer.json");
+  write_text(made.dir / "_sharding", "[]");
+  ASSERT_EQ(notes().size(), 1U);
+  EXPECT_TRUE(
+      notes()[0].starts_with("_sharding is not understood, so that it says nothing of axes"))
+      << notes()[0];
+  write_text(made.dir / "_sharding", "{}");
+  EXPECT_TRUE(notes().empty());
+  write_text(made.dir / "_strings.json", "[");
+  ASSERT_EQ(notes().size(), 1U);
+  EXPECT_TRUE(notes()[0].starts_with((made.dir / "_strings.json") +
+                                     " is not understood and not carried over: "))
+      << notes()[0];
 }
 
 TEST(OrbaxDirectories, AnArrayWithMetadataOfBothVersionsCountsOnce) {
@@ -218,8 +246,9 @@ TEST(OrbaxDirectories, ChunksThatMayBeLeftOutHaveTheFillValue) {
     EXPECT_FALSE(opened->has_piece(0, {2, 0}));
     EXPECT_EQ(piece_of(*opened, 0, {0, 0}), kUpper);
     EXPECT_EQ(piece_of(*opened, 0, {1, 0}), std::string(12, 'A'));
-    ASSERT_EQ(opened->catalog().notes.size(), 1U);
-    EXPECT_NE(opened->catalog().notes[0].find("1 chunk is not stored"), std::string::npos);
+    EXPECT_EQ(opened->catalog().notes,
+              std::vector<std::string>{
+                  "1 chunk is not stored: _METADATA allows it, so that they are fill values"});
   }
   // The fill value must be known.
   const Directories unknown("");

@@ -133,6 +133,18 @@ TEST(CompileHf, PackedExpertsDecodeToTheTensorsOfTheModel) {
   EXPECT_EQ(catch_error([&] { compile_model(catalog, options); }).code(), ErrorCode::bad_input);
 }
 
+// Blocks of a rank that no decoder has can't be decoded.
+TEST(CompileHf, CodesThatStayAsStoredAreNotedIfADtypeIsAsked) {
+  FakeCatalog catalog;
+  catalog.config_text = R"({"model_type": "gpt_oss"})";
+  catalog.add("odd_blocks", {10, 2, 16}, DType::u8).add("odd_scales", {10, 2}, DType::u8);
+  MappingOptions options = hf();
+  EXPECT_TRUE(compile_model(catalog, options).notes.empty());
+  options.dtype = DType::bf16;
+  EXPECT_EQ(compile_model(catalog, options).notes,
+            std::vector<std::string>{"some codes stay as stored, whatever --dtype says"});
+}
+
 TEST(CompileHf, PackedIntegersAreTheirWeightAndTheirShapeIsDropped) {
   MappingOptions options = hf();
   options.dtype = DType::bf16;
