@@ -182,9 +182,28 @@ std::optional<ExprValue> standard(const std::string& key) {
 struct Sections {
   std::string_view models;
   std::array<std::int64_t, 3> sizes;
-  double part;  // rotated part of a head; 1 if partial_rotary_factor doesn't count
+  double part;        // rotated part of a head; 1 if partial_rotary_factor doesn't count
+  std::int64_t head;  // width of a head without head_dim; 0 if that is hidden_size / heads
 };
-constexpr Sections kSections[] = {{"qwen3_5", {11, 11, 10}, 0.25}, {"", {24, 20, 20}, 1}};
+constexpr Sections kSections[] = {{"qwen3_5", {11, 11, 10}, 0.25, 256},
+                                  {"qwen3_vl_moe", {24, 20, 20}, 1, 0},
+                                  {"qwen3_omni", {24, 20, 20}, 1, 0},
+                                  {"", {24, 20, 20}, 1, 128}};
+
+// Returns a positive integer of config.json below kMostHead, or 0.
+std::int64_t small_size(const ConfigKey& find, const std::string& key) {
+  const Json* found = not_null(find(key));
+  const bool fits = found != nullptr && found->is_integer() && found->as_int() > 0;
+  return fits && found->as_int() <= kMostHead ? found->as_int() : 0;
+}
+
+// Returns the width of a head, or 0 if it isn't known.
+std::int64_t head_width(const ConfigKey& find, std::int64_t usual) {
+  if (not_null(find("head_dim")) != nullptr) return small_size(find, "head_dim");
+  if (usual != 0) return usual;
+  const std::int64_t heads = small_size(find, "num_attention_heads");
+  return heads == 0 ? 0 : small_size(find, "hidden_size") / heads;
+}
 
 std::optional<std::array<std::int64_t, 3>> stated_sections(const Json* list) {
   if (list == nullptr || !list->is_array() || list->as_array().size() != 3) return std::nullopt;
@@ -202,15 +221,14 @@ std::optional<std::array<std::int64_t, 3>> stated_sections(const Json* list) {
 // sum. Empty if the sections of config.json, or else the default ones, fit already.
 std::optional<std::string> fitted_sections(const ConfigKey& find, const RopeReader& reader) {
   const Json* model = find("model_type");
-  const Json* head = not_null(find("head_dim"));
-  if (head == nullptr || !head->is_integer() || head->as_int() < 2 || head->as_int() > kMostHead)
-    return std::nullopt;
   const std::string name = model != nullptr && model->is_string() ? model->as_string() : "";
   const Sections& usual = *std::ranges::find_if(
       kSections, [&](const Sections& item) { return name.starts_with(item.models); });
+  const std::int64_t head = head_width(find, usual.head);
+  if (head < 2) return std::nullopt;
   const double part =
       usual.part < 1 ? reader.number("partial_rotary_factor").value_or(usual.part) : 1;
-  const auto half = static_cast<std::int64_t>(static_cast<double>(head->as_int()) * part) / 2;
+  const auto half = static_cast<std::int64_t>(static_cast<double>(head) * part) / 2;
   const Json* list = reader.find("mrope_section");
   if (list != nullptr && !stated_sections(list)) return std::nullopt;
   const std::array<std::int64_t, 3> sizes = stated_sections(list).value_or(usual.sizes);
