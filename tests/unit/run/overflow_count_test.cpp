@@ -69,7 +69,8 @@ TEST_F(OverflowCount, OfOneRun) {
 // and the tensor.
 TEST_F(OverflowCount, OfOneElementAtAnyBorder) {
   constexpr std::uint64_t kCount = kTensors * kRows * kCols;
-  for (const std::uint64_t at : {0, 1, 15, 16, 2047, 2048, 4095, 4096, 8191, 8192, 9898, 9899}) {
+  for (const std::uint64_t at :
+       {0U, 1U, 15U, 16U, 2047U, 2048U, 4095U, 4096U, 8191U, 8192U, 9898U, 9899U}) {
     SCOPED_TRACE(at);
     std::string bytes(kCount * 4, '\0');
     store_le(&std::as_writable_bytes(std::span(bytes))[4 * at], 65520.0F);  // the least

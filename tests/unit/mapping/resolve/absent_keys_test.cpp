@@ -334,8 +334,8 @@ TEST_P(AbsentKey, HasTheDefaultOfTransformers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, AbsentKey, testing::ValuesIn(cases_of_defaults()),
-                         [](const testing::TestParamInfo<std::string>& info) {
-                           return info.param;
+                         [](const testing::TestParamInfo<std::string>& parameter) {
+                           return parameter.param;
                          });
 
 }  // namespace
