@@ -31,13 +31,15 @@ std::string hub_name(std::string_view location) {
   return fits ? name : std::string();
 }
 
-[[noreturn]] void throw_no_location(const StorePath& location) {
+[[noreturn]] void throw_no_location(const StorePath& location,
+                                    const std::optional<StoreEntry>& found) {
+  if (found && found->why) throw Error(*found->why);
   Error error(ErrorCode::not_found, "no such file or directory");
   error.in_file(location.text());
   if (const std::string model = hub_name(location.name());
       !model.empty() && !location.parent().exists()) {
     error.hint("for the Hub model of this name, pass hf://" + model);
-  } else if (location.exists()) {
+  } else if (found) {
     error.hint(broken_link_hint(location.name()));
   } else {
     error.hint(tilde_hint(location.name()));
@@ -241,7 +243,7 @@ Catalog open_hf_file(const StorePath& location, const HeaderReader& read) {
 
 bool is_one_file(const StorePath& location, const Choice& choice) {
   const auto entry = location.find();
-  if (!entry || entry->kind == FileKind::dangling) throw_no_location(location);
+  if (!entry || entry->kind == FileKind::dangling) throw_no_location(location, entry);
   const bool is_file = entry->kind != FileKind::directory;
   if (is_file && !choice.files.empty()) {
     throw Error(ErrorCode::usage, "the source is one file, so globs of files don't apply")

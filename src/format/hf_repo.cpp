@@ -120,14 +120,16 @@ std::optional<std::string> find_incomplete(const StorePath& directory) {
         .in_file(path.text())
         .hint("move it away and download the file again");
   }
-  if (const auto found = path.find(); found && found->kind == FileKind::other) {
+  const auto found = path.find();
+  if (found && found->why) throw Error(*found->why);
+  if (found && found->kind == FileKind::other) {
     throw Error(ErrorCode::bad_input, "not a regular file")
         .in_file(path.text())
         .hint("hfshard can't read pipes, sockets and devices; put a file there");
   }
   throw Error(ErrorCode::not_found, fmt::format("a file that {} is missing", what))
       .in_file(path.text())
-      .hint(path.exists() ? broken_link_hint(path.text()) : "the download may be partial" + also);
+      .hint(found ? broken_link_hint(path.text()) : "the download may be partial" + also);
 }
 
 // A file of a series, parsed from its name: `model-00002-of-00004.safetensors`,

@@ -88,7 +88,6 @@ std::string link_target(const std::string& path) {
 }
 
 std::string broken_link_hint(const std::string& path) {
-  (void)file_info(path);  // throws if a target may exist
   return fmt::format("it is a link to {}, which doesn't exist; download the file again",
                      quote(link_target(path)));
 }

@@ -37,7 +37,7 @@ bool exists(const std::string& path);
 bool is_symlink(const std::string& path);
 /// Returns the path in a symbolic link. Empty for other files, and if the link can't be read.
 std::string link_target(const std::string& path);
-/// Returns the hint for a link to a missing file. Throws: io (it can't follow the link).
+/// Returns the hint for a link to a missing file.
 std::string broken_link_hint(const std::string& path);
 /// Returns the names in a directory, sorted bytewise, without `.` and `..`. Throws: not_found, io.
 std::vector<std::string> list_directory(const std::string& path);

@@ -21,8 +21,9 @@ class LocalStore final : public Store {
     try {
       if (const auto info = file_info(name))
         return StoreEntry{info->kind, identity_of(info->stamp, info->state)};
-    } catch (const Error&) {  // an unrelated link may lead nowhere; opening this one says why
+    } catch (const Error& error) {  // an unrelated link may lead nowhere
       if (!is_symlink(name)) throw;
+      return StoreEntry{FileKind::dangling, {}, error};
     }
     if (hfshard::exists(name)) return StoreEntry{FileKind::dangling, {}};
     return std::nullopt;

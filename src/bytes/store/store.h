@@ -12,6 +12,7 @@
 #include "bytes/local/files.h"
 #include "bytes/local/source.h"
 
+#include "hfshard/error.h"
 #include "hfshard/io.h"
 
 namespace hfshard {
@@ -19,7 +20,8 @@ namespace hfshard {
 /// The file of a name in a store, with links followed.
 struct StoreEntry {
   FileKind kind = FileKind::other;
-  FileIdentity identity;  ///< of a regular file
+  FileIdentity identity;       ///< of a regular file
+  std::optional<Error> why{};  ///< why a link can't be followed, unless its target doesn't exist
 };
 
 /// Files that are read by name, on this machine or the network. Const and thread-safe. Names are
