@@ -44,7 +44,7 @@ FAMILY_VARIANTS = {
     "deepseek": [
         {"rope_scaling": MSCALE}, {"rope_scaling": {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}}, {"rope_scaling": LONG},
         {"norm_topk_prob": False},
-        V3, {**V3, "rope_scaling": YARN}, {**V3, "rope_scaling": MSCALE},
+        V3, {**V3, "rope_scaling": LONG}, {**V3, "rope_scaling": YARN}, {**V3, "rope_scaling": MSCALE},
         {**V3, "rope_scaling": {**YARN, "attention_factor": 1.0}},
         V2, {**V2, "norm_topk_prob": True}, {**V2, "norm_topk_prob": False}, V2_GROUPS, {**V2_GROUPS, "n_group": 1},
         {**V2_GROUPS, "first_k_dense_replace": 5}, {**V2, "topk_method": None}],
