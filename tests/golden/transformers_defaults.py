@@ -25,6 +25,10 @@ ASIDE = {"model_type", "architectures", "quantization_config", "torch_dtype", "d
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 8192}
+# What a class's null means to its layers.
+NULL_MEANS = {"use_bidirectional_attention": False, "sliding_window": 0, "final_logit_softcapping": 0, "attn_logit_softcapping": 0,
+              "n_group": 1, "topk_group": 1}
+OTHER_NULLS = {("gemma4", "use_bidirectional_attention")}
 # (name, family, directory of tests/oracle or None for the family's example, {dotted key: another value, or None for no key})
 CASES = []
 
@@ -198,7 +202,7 @@ def defaults_of(family, config):
             if found and word == "rope_theta":  # its config keeps the other rotary parameters
                 found = (plain(value_at(constructed(without(config, path)), place + "rope_parameters")[0]),)
             if found:
-                out[path] = found[0]
+                out[path] = NULL_MEANS.get(word) if found[0] is None and (family["family"], word) not in OTHER_NULLS else found[0]
     return out, refused
 
 
@@ -247,23 +251,30 @@ case("phi3", "phi3", **WIDE)
 case("gemma", "gemma", **WIDE)
 case("gemma2", "gemma2", **WIDE)
 case("gemma3", "gemma3", "gemma3", hidden_size=None)
+case("gemma3_wide", "gemma3", "gemma3", text_config__head_dim=256, text_config__num_attention_heads=6, text_config__hidden_size=24,
+     vision_config={"model_type": "siglip_vision_model", "hidden_size": 768, "num_attention_heads": 12, "num_hidden_layers": 2})
 case("gemma3_text", "gemma3", "gemma3-text")
+case("gemma3_text_deep", "gemma3", "gemma3-text", num_hidden_layers=12, layer_types=None, hidden_size=24, num_attention_heads=3, head_dim=256)
 case("gemma4", "gemma4", "gemma4-dense")
+case("gemma4_tower", "gemma4", "gemma4-dense", text_config__num_attention_heads=6,
+     vision_config={"model_type": "gemma4_vision", "hidden_size": 768, "num_attention_heads": 12, "head_dim": 64, "num_hidden_layers": 2})
 case("gemma4_e2b", "gemma4", "gemma4-e2b")
 case("gemma4_moe", "gemma4", "gemma4-moe")
-case("gemma4_text", "gemma4", "gemma4-text")
-case("qwen2", "qwen2", **WIDE)
-case("qwen2_windows", "qwen2", **WIDE, use_sliding_window=True)
+case("gemma4_text", "gemma4", "gemma4-text", num_attention_heads=6)
+case("qwen2", "qwen2", **WIDE, num_hidden_layers=29)
+case("qwen2_windows", "qwen2", **WIDE, num_hidden_layers=29, use_sliding_window=True)
 case("qwen2_vl", "qwen2_vl", "qwen2-vl", nested=True)
 case("qwen2_5_vl", "qwen2_vl", "qwen2-vl", nested=True, model_type="qwen2_5_vl")
-case("qwen2_vl_windows", "qwen2_vl", "qwen2-vl", nested=True, text_config__use_sliding_window=True)
-case("qwen3", "qwen3", **WIDE)
-case("qwen3_windows", "qwen3", **WIDE, use_sliding_window=True)
-case("qwen3_moe", "qwen3_moe", **WIDE)
+case("qwen2_vl_windows", "qwen2_vl", "qwen2-vl", nested=True, text_config__use_sliding_window=True, text_config__num_hidden_layers=29)
+case("qwen3", "qwen3", **WIDE, num_hidden_layers=29)
+case("qwen3_windows", "qwen3", **WIDE, num_hidden_layers=29, use_sliding_window=True)
+case("qwen3_moe", "qwen3_moe", **WIDE, num_hidden_layers=29)
+case("qwen3_moe_windows", "qwen3_moe", **WIDE, num_hidden_layers=29, use_sliding_window=True)
 case("qwen3_next", "qwen3_next", **WIDE, layer_types=None)
 case("qwen3_vl", "qwen3_vl", "qwen3-vl")
 case("qwen3_vl_moe", "qwen3_vl", "qwen3-vl-moe")
-case("qwen3_omni_moe", "qwen3_omni", "qwen3-omni")
+case("qwen3_omni_moe", "qwen3_omni", "qwen3-omni", thinker_config__text_config__num_attention_heads=6,
+     thinker_config__text_config__hidden_size=24)
 case("qwen3_5", "qwen3_5", "qwen3.5-dense")
 case("qwen3_5_moe", "qwen3_5", "qwen3.5")
 case("qwen3_5_moe_text", "qwen3_5", "qwen3.5-text", layer_types=None)

@@ -333,6 +333,20 @@ TEST_P(AbsentKey, HasTheDefaultOfTransformers) {
   }
 }
 
+// A window of null is no window, unlike one that is absent.
+TEST(AbsentKeys, ANullWindowIsNoWindow) {
+  for (const char* name : {"qwen2_windows", "qwen3_windows", "qwen3_moe_windows"}) {
+    const Json& item = case_named(name);
+    const MappingTable table = load_table(family_by_name(item.at("family").as_string()));
+    const Json& config = item.at("config");
+    const Lines null = plans(table, with(config, "sliding_window", {}));
+    EXPECT_EQ(difference(null, plans(table, with(config, "sliding_window", 0))), "") << name;
+    EXPECT_NE(difference(null, plans(table, without(config, "sliding_window"))), "") << name;
+    const auto warns = [](const std::string& line) { return line.find("windows") != line.npos; };
+    EXPECT_TRUE(std::ranges::none_of(null, warns)) << name;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Cases, AbsentKey, testing::ValuesIn(cases_of_defaults()),
                          [](const testing::TestParamInfo<std::string>& parameter) {
                            return parameter.param;
