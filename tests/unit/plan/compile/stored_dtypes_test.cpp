@@ -63,10 +63,18 @@ TEST(StoredDTypes, LayersOfDifferentDtypesAreStackedInOneDtype) {
   const CompiledModel by_config = compile_mixed(catalog);
   EXPECT_EQ(find_leaf(by_config, std::string(kKernel))->dtype, DType::bf16);
   EXPECT_EQ(dtypes_of_sources(by_config, kKernel), cut);
-  ASSERT_EQ(by_config.notes.size(), 1U);
-  EXPECT_NE(by_config.notes[0].find("dtype of config.json"), std::string::npos);
-  EXPECT_NE(by_config.notes[0].find(quote(kMixedQuery) + " (f32)"), std::string::npos)
-      << by_config.notes[0];
+  EXPECT_EQ(by_config.notes,
+            std::vector<std::string>{
+                "1 stack of several dtypes is written in the dtype of config.json, that of "
+                "\"model.layers.0.self_attn.q_proj.weight\" (bf16) and "
+                "\"model.layers.1.self_attn.q_proj.weight\" (f32)"});
+  FakeCatalog more = catalog;
+  more.get("model.layers.2.self_attn.k_proj.weight").dtype = DType::f32;
+  EXPECT_EQ(compile_mixed(more).notes,
+            std::vector<std::string>{
+                "2 stacks of several dtypes are written in the dtype of config.json, first that of "
+                "\"model.layers.0.self_attn.k_proj.weight\" (bf16) and "
+                "\"model.layers.2.self_attn.k_proj.weight\" (f32)"});
   MappingOptions options;
   options.dtype = DType::f32;
   const CompiledModel asked = compile_mixed(catalog, options);
