@@ -14,6 +14,7 @@
 #include "run/commit/staging.h"
 #include "run/commit/unfinished.h"
 #include "run/conversion.h"
+#include "service/enclosing.h"
 #include "service/loadable.h"
 #include "service/place.h"
 #include "service/prepare.h"
@@ -114,6 +115,7 @@ ConvertReport convert(const SourceName& source, const PlanOptions& options, cons
   const PlanOptions wanted = with_step(step, with_target(place, options));
   const Format& target = format_of(wanted.target);
   const Plan plan = make_plan(place, wanted, target, run);
+  refuse_in_checkpoint(plan, run.out);
   ConvertReport out{summarise(plan), {}};
   out.plan.other_steps = std::move(step.others);
   refuse_unloadable(plan);
@@ -134,6 +136,7 @@ ConvertReport link(const SourceName& source, const PlanOptions& options, const L
   const StorePath place =
       link.in_place ? StorePath(where.out) : find_place(source, bring_options(run, reporter));
   const Plan plan = make_plan(place, wanted, target, run);
+  if (!link.in_place) refuse_in_checkpoint(plan, run.out);
   ConvertReport out{summarise(plan), {}};
   refuse_unloadable(plan);
   reporter.planned(out.plan);

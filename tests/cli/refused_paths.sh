@@ -69,5 +69,14 @@ chmod 700 closed
 echo "-- a limit of the size of files"
 (ulimit -f 20 && told convert model limited)
 ends convert model limited --resume
+echo "-- outputs in another checkpoint, or with the name of one of its steps"
+for out in out/7 out/0/more out/0/items/more out/0/a/b; do
+  told convert model "$out"
+  told convert model "$out" --to dcp
+done
+ends verify out model
+for out in out/hf/7 out/seven torch/7; do ends convert model "$out"; done
+mkdir sweep
+for out in sweep/1 sweep/2; do ends convert model "$out"; done
 echo "-- outputs of another format"
 told convert model out --to dcp --overwrite
