@@ -9,13 +9,18 @@ only the lines that the example doesn't have (+) and those that only the example
 So a note, a warning or an argument that appears, vanishes or changes is seen, with its condition. The values come from
 hfshard itself. next_words.py and torchtitan_words.py give them to MaxText and torchtitan.
 
-`--update` writes the list again. Read every line of the difference: it is what users will read.
+trees.txt has a digest of the arrays that each plan makes (names, dtypes, shapes and axes), where a variant's differ. Of a
+model itself, it also has a digest of the rules that apply. A digest says only that something changed: compare what
+`plan --json` and `mappings show --json` say before and after.
+
+`--update` writes both lists again. Read every line of the difference: it is what users will read.
 """
 
 import argparse
 import collections
 import concurrent.futures
 import difflib
+import hashlib
 import json
 import os
 import shutil
@@ -30,8 +35,12 @@ import next_words  # noqa: E402
 import oracle_dirs  # noqa: E402
 
 LIST = os.path.join(HERE, "plans.txt")
+TREES = os.path.join(HERE, "trees.txt")
 HUB = os.path.join(interop.ORACLE, "hub")
-SCHEMES = {"stacked": [], "separate": ["--layers", "separate"], "torchtitan": ["--scheme", "torchtitan"]}
+SCHEMES = {"stacked": [], "separate": ["--layers", "separate"], "torchtitan": ["--scheme", "torchtitan"],
+           "modules": ["--scheme", "hf", "--dialect", "modules"]}
+# A variant is planned for them only if it names one.
+LEFT_OUT = ("separate", "modules")
 # `parts` are those that --with can name.
 Model = collections.namedtuple("Model", "name family config parts schemes variants")
 # `reshaped` if other tensors belong to the config. `options` are for `plan`.
@@ -65,7 +74,12 @@ VARIANTS = [
 RESHAPES = {"tie_word_embeddings", "attention_bias", "mlp_bias", "use_bias", "qkv_bias", "vocab_size", "num_hidden_layers",
             "head_dim", "num_key_value_heads", "layer_types", "topk_method", "n_shared_experts", "moe_intermediate_size",
             "intermediate_size", "decoder_sparse_step", "first_k_dense_replace", "use_qk_norm", "num_nextn_predict_layers",
-            "num_kv_shared_layers", "attention_k_eq_v", "hidden_size", "model_type", "index_n_heads"}
+            "num_kv_shared_layers", "attention_k_eq_v", "hidden_size", "model_type", "index_n_heads", "config.quantization_config"}
+# What the digests cover. The place of a rule in its file isn't there.
+ARRAY = ("path", "dtype", "shape", "axes")
+RULE = ("source", "source_pattern", "source_shape", "target", "target_pattern", "target_shape", "value", "count", "axes")
+# Begins a line for trees.txt.
+TREE, RULES = "makes ", "has "
 # Checkpoints with tensors that no example has.
 STORED = {os.path.join(interop.HERE, os.pardir, "torchtitan", "deepseek_v3"): [[], ["--with", "mtp"]]}
 LEAST_MODELS, LEAST_VARIANTS = 100, 900
@@ -85,21 +99,43 @@ def planned(tool, source, options):
     return [*(f"next {word}" for word in report["load_words"]),
             *([f"of next: {report['load_note']}"] if report.get("load_note") else []),
             *(f"note: {text}" for text in report["notes"]), *(f"warning: {text}" for text in report["warnings"]),
-            *(f"left out: {count} x {why}" for why, count in drops.items())]
+            *(f"left out: {count} x {why}" for why, count in drops.items()),
+            f"{TREE}{len(report['leaves'])} arrays of {report['tensors']} tensors: {digest(report['leaves'], ARRAY)}"]
+
+
+def digest(rows, keys):
+    """Returns a short hash of some members of each row."""
+    text = json.dumps([[row[key] for key in keys] for row in rows])
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def ruled(tool, model, source):
+    """Returns a line for each form: a digest of the rules that apply to a config, whatever tensors there are."""
+    lines = []
+    for form, options in forms_of(model.schemes, model.parts):
+        done = tool.run_any("mappings", "show", model.family, "--config", os.path.join(source, "config.json"), "--json", *options)
+        if done.returncode == 0:
+            rules = json.loads(done.stdout)["rules"]
+            lines.append(f"{form}: {RULES}{len(rules)} rules: {digest(rules, RULE)}")
+    return lines
+
+
+def forms_of(schemes, parts):
+    """Returns the name and the options of each form."""
+    return [(scheme, SCHEMES[scheme]) for scheme in schemes] + [(f"with {part}", ["--with", part]) for part in parts]
 
 
 def described(tool, source, schemes, parts, more=()):
     """Returns what `plan` says of a source for each scheme, and with each part. Most forms say what the first does."""
     lines, first = [], None
-    plans = [(scheme, SCHEMES[scheme]) for scheme in schemes] + [(f"with {part}", ["--with", part]) for part in parts]
-    for form, options in plans:
+    for form, options in forms_of(schemes, parts):
         said = planned(tool, source, [*options, *more])
-        if first is None or form == "torchtitan":
+        if first is None or form in ("torchtitan", "modules"):
             lines += [f"{form}: {line}" for line in said]
             first = first or said
             continue
         lines += [f"{form}: {line}" for line in said if line not in first]
-        lines += [f"{form}: not {line}" for line in first if line not in said]
+        lines += [f"{form}: not {line}" for line in first if line not in said and not line.startswith(TREE)]
     return lines
 
 
@@ -121,7 +157,8 @@ def facts_of(tool, model, source):
     """Returns what `plan` says of a model and of its variants: [(name, lines)]."""
     refused = make_example(tool, model, source)
     base = [f"example: {refused}"] if refused else described(tool, source, model.schemes, model.parts)
-    out = [(model.name, base)]
+    rules = [] if refused else ruled(tool, model, source)
+    out = [(model.name, base + rules)]
     for variant in model.variants:
         refused = ""
         if variant.reshaped:
@@ -130,9 +167,16 @@ def facts_of(tool, model, source):
         with open(os.path.join(source, "config.json"), "w", encoding="utf-8") as file:
             json.dump(variant.config, file)
         lines = [f"example: {refused}"] if refused else described(tool, source, variant.schemes, (), variant.options)
-        out.append((variant.name, differing([line for line in base if belongs(line, variant.schemes)], lines)))
+        kept = [line for line in base if belongs(line, variant.schemes) and not of_tree(line)]
+        trees = [line for line in lines if of_tree(line) and line not in base]
+        out.append((variant.name, [*differing(kept, [line for line in lines if not of_tree(line)]), *trees]))
     shutil.rmtree(source)
     return [(name, [line.replace(source, "SOURCE") for line in lines]) for name, lines in out]
+
+
+def of_tree(line):
+    """Returns whether a line is for trees.txt."""
+    return line.partition(": ")[2].startswith((TREE, RULES))
 
 
 def belongs(line, schemes):
@@ -182,7 +226,7 @@ def schemes_of_families():
         if file.endswith(".json"):
             has = oracle_dirs.read_json(next_words.MAPPINGS, file).get("schemes", {})
             out[file.removesuffix(".json")] = [
-                form for form, options in SCHEMES.items() if (options[-1] if form == "torchtitan" else "maxtext") in has]
+                form for form, options in SCHEMES.items() if (options[-1] if form in ("torchtitan", "modules") else "maxtext") in has]
     return out
 
 
@@ -222,10 +266,10 @@ def odd(tool):
         config = oracle_dirs.read_json(source, "config.json")
         shutil.rmtree(source)
         others = ((key, changed(config, key, value)) for key, value in VARIANTS)
-        forms = [form for form in schemes[family] if form != "separate"]
+        forms = [form for form in schemes[family] if form not in LEFT_OUT]
         variants = [Variant(f"{family} {key}={json.dumps(text_of(other).get(key), sort_keys=True)}", other, key in RESHAPES, forms, (), ())
                     for key, other in others if other is not None]
-        yield with_variants(Model(family, family, config, (), forms, variants))
+        yield with_variants(Model(family, family, config, (), schemes[family], variants))
 
 
 def with_variants(model):
@@ -238,14 +282,16 @@ def variant_of(model, changes):
     config = json.loads(json.dumps(model.config))
     keys = [key for key in changes if key != "only" and not key.startswith("--")]
     for key in keys:
+        at = config.get("thinker_config", config) if key.startswith("config.") else text_of(config)
         if changes[key] is None:
-            text_of(config).pop(key, None)
+            at.pop(key.removeprefix("config."), None)
         else:
-            text_of(config)[key] = changes[key]
+            at[key.removeprefix("config.")] = changes[key]
     options = [word for key, value in changes.items() if key.startswith("--") for word in (key, value)]
     said = [f"{key}={json.dumps(changes[key], sort_keys=True)}" for key in keys] + options
+    said += ["as modules"] if changes.get("only") == "modules" else []
     parts = [changes["--with"]] if "--with" in changes else ()
-    schemes = [changes["only"]] if "only" in changes else [form for form in model.schemes if form != "separate"]
+    schemes = [changes["only"]] if "only" in changes else [form for form in model.schemes if form not in LEFT_OUT]
     return Variant(" ".join([model.name, *said]), config, bool(parts) or bool(RESHAPES & set(keys)), schemes, parts, options)
 
 
@@ -288,23 +334,31 @@ def text_of_list(facts):
     return "".join(f"{', '.join(names)}\n{lines}\n" for lines, names in blocks.items())
 
 
+def lists_of(facts):
+    """Returns path -> text of the two lists."""
+    plans = {name: [line for line in lines if not of_tree(line)] for name, lines in facts.items()}
+    trees = "".join(f"{name}\n" + "".join(f"  {line}\n" for line in lines if of_tree(line))
+                    for name, lines in facts.items() if any(map(of_tree, lines)))
+    return {LIST: text_of_list(plans), TREES: trees}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hfshard", required=True)
-    parser.add_argument("--update", action="store_true", help="writes plans.txt")
+    parser.add_argument("--update", action="store_true", help="writes plans.txt and trees.txt")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="hfshard-plans-") as folder:
         tool = interop.Program(arguments.hfshard, folder)
         facts = all_facts(tool)
-        now = text_of_list(facts)
-        if arguments.update:
-            with open(LIST, "w", encoding="utf-8") as file:
-                file.write(now)
-            return tool.verdict()
-        with open(LIST, encoding="utf-8") as file:
-            before = file.read()
-        tool.expect(before == now, "what plan says differs (--update writes it):\n" + "\n".join(
-            list(difflib.unified_diff(before.splitlines(), now.splitlines(), "plans.txt", "now", lineterm="", n=3))[:200]))
+        for path, now in lists_of(facts).items():
+            if arguments.update:
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(now)
+                continue
+            with open(path, encoding="utf-8") as file:
+                before = file.read()
+            tool.expect(before == now, "what plan says differs (--update writes it):\n" + "\n".join(list(difflib.unified_diff(
+                before.splitlines(), now.splitlines(), os.path.basename(path), "now", lineterm="", n=3))[:200]))
         return tool.verdict()
 
 
