@@ -41,6 +41,11 @@ def kept(rows=1, columns=1, **more):
     return {"config.quantization_config": {"quant_method": "fp8", "weight_block_size": [rows, columns]}, "--dtype": "keep", "only": "stacked", **more}
 
 
+def named(*names, **more):
+    """Returns a config whose tensors have other names: pairs of a pattern and what replaces it."""
+    return {"stored": {"names": [list(pair) for pair in names], **more}, "only": "stacked"}
+
+
 def compressed(*ratios, **more):
     """Returns the layers of a DeepSeek V4."""
     return {"compress_ratios": list(ratios), "num_hidden_layers": len(ratios), **more}
@@ -58,6 +63,11 @@ def olmo3(changed_layer):
                             for at, kind in enumerate(types)]}
 
 
+FLAT = ("^model[.]language_model[.]", "model.")
+EXPERTS = [named(FLAT), named(turned=True), named(FLAT, turned=True), named(split="out_in"), named(FLAT, split="out_in")]
+EXPERTS_IN_OUT = [named(FLAT), named(turned=True), named(FLAT, turned=True), named(split="in_out"), named(FLAT, split="in_out")]
+
+
 # The model, which is the example of a family or a published one, and the values that change: None removes a key. A key that
 # begins with `--` is an option of `plan`, and one with `config.` is outside the text's config. `only` names the only scheme to plan.
 FAMILY_VARIANTS = {
@@ -68,6 +78,9 @@ FAMILY_VARIANTS = {
         {**V3, "rope_scaling": {**YARN, "attention_factor": 1.0}},
         V2, {**V2, "norm_topk_prob": True}, {**V2, "norm_topk_prob": False}, V2_GROUPS, {**V2_GROUPS, "n_group": 1},
         {**V2_GROUPS, "first_k_dense_replace": 5}, {**V2, "topk_method": None},
+        *(named(("^model[.]", prefix + "model."), ("^lm_head", prefix + "lm_head")) for prefix in ("language_model.", "other.")),
+        named(("^model[.]", "language_model.")), {"tie_word_embeddings": True, "--with": "mtp"},
+        *({"q_lora_rank": None, **V3, "only": "stacked", **stored} for stored in ({}, named(("^model[.]", "language_model.model.")))),
         {"use_mla": False}, {"use_mla": True}, {"use_mla": False, "only": "modules"}, {"moe_layer_freq": 2}, {"moe_layer_freq": None},
         {**V3, "n_shared_experts": 0}, {**V3, "n_shared_experts": 0, "first_k_dense_replace": 5}, {"q_lora_rank": 0}, {**V3, "q_lora_rank": 0},
         {"num_nextn_predict_layers": 2, "--with": "mtp"}, {**V3, "--with": "mtp"}, {"text_config": {"hidden_size": 43}, "only": "modules"},
@@ -75,7 +88,7 @@ FAMILY_VARIANTS = {
     "deepseek_v4": [
         {"--maxtext": "0.2.4"}, {"--maxtext": "0.2.5"}, {"swiglu_limit": 0}, {"swiglu_limit": 0.5}, {"hc_eps": 1e-06}, {"hc_eps": 1e-07},
         {"hc_eps": 1e-05}, {"rope_parameters": {"main": LINEAR, "compress": DEFAULT}},
-        {"rope_parameters": {"main": DEFAULT, "compress": LINEAR}}, {"num_key_value_heads": 2}, {"num_key_value_heads": None},
+        {"rope_parameters": {"main": DEFAULT, "compress": LINEAR}}, {"num_key_value_heads": 2},
         {"num_hash_layers": 4}, compressed(0, 0, 4, 128, num_hash_layers=4), compressed(0, 4, 128), compressed(1, 0, 4), compressed(0, 1, 4),
         compressed(0, 0, 1), compressed(128, 128, 128, 128, 4), compressed(0, 0, 4, 4, 4), compressed(0, 0, 4, 128, 128), compressed(0, 0, 4, 0, 4),
         *(compressed(*[128, 4] * 2, num_hash_layers=0, **{"index_n_heads": heads}) for heads in (13, 14)),
@@ -85,6 +98,10 @@ FAMILY_VARIANTS = {
     "gemma2": [{"use_bidirectional_attention": True}, {"vocab_size": 256000}, {"vocab_size": 256128}, {"vocab_size": 256000, "--vocab": "256000"},
                {"query_pre_attn_scalar": 10}],
     "gemma3": [
+        named(("^language_model[.]model", "model.language_model")), named(("^language_model[.]model", "model")),
+        {**named(("^vision_tower", "model.vision_tower"), ("^multi_modal", "model.multi_modal")), "--with": "vision"},
+        {**named(("^vision_tower[.]vision_model", "model.vision_tower")), "--with": "vision"},
+        {**named(("^vision_tower[.]vision_model", "vision_tower")), "--with": "vision"},
         {"use_bidirectional_attention": True}, {"sliding_window_pattern": 5}, {"sliding_window_pattern": 6}, {"_sliding_window_pattern": 5}, NO_TOWER,
         {"layer_types": [SLIDING] * 6}, {"layer_types": ([SLIDING] * 5 + [FULL] + [SLIDING] * 6)}, *(
             {"layer_types": [FULL if place == at else kind for place, kind in enumerate(([SLIDING] * 5 + [FULL]) * 2)]} for at in range(5)),
@@ -92,6 +109,8 @@ FAMILY_VARIANTS = {
         {"vocab_size": 262144}, {"vocab_size": 262208, "--vocab": "262208"},
         {"hidden_size": 24, "query_pre_attn_scalar": 4}, {"hidden_size": 24, "query_pre_attn_scalar": 5}],
     "gemma4": [
+        named(split="out_in"), named(FLAT), named(FLAT, split="out_in"), named(("^model[.]language_model", "language_model.model")),
+        {**named(("^model[.](vision_tower|embed_vision)", r"\1")), "--with": "vision"},
         {"use_bidirectional_attention": "all"}, {"use_bidirectional_attention": "vision"}, NO_TOWER, {"--with": "vision"},
         {"config.vision_config": {**GEMMA_4_TOWER, "head_dim": 10}, "--with": "vision"}, {"config.vision_config": GEMMA_4_TOWER, "--with": "vision"},
         {"config.vision_config": {**GEMMA_4_TOWER, "use_clipped_linears": True}, "--with": "vision"},
@@ -108,7 +127,7 @@ FAMILY_VARIANTS = {
         {"layer_types": [SLIDING, FULL] * 3}, {"layer_types": [FULL, SLIDING] * 3}, {"layer_types": [FULL] * 6},
         {"layer_types": [SLIDING] * 6}, {"layer_types": [SLIDING, FULL, FULL] * 2}],
     "llama": [
-        *OTHER_LLAMA_3_1, *PART_LLAMA_3_1, {"--option": "rope=other", "only": "stacked"}, {"--vocab": "24", "only": "torchtitan"},
+        *OTHER_LLAMA_3_1, *PART_LLAMA_3_1, {"--option": "rope=other", "only": "stacked"}, {"--vocab": "25", "only": "torchtitan"},
         {"--vocab": "24", "only": "stacked"}, {"--vocab": "20", "only": "stacked"}, {"tie_word_embeddings": True, "--vocab": "20", "only": "stacked"},
         {"rope_scaling": None}, {"rope_scaling": None, "--option": "rope=interleave", "only": "stacked"},
         {"--option": "rope=halves", "only": "stacked"},
@@ -119,6 +138,7 @@ FAMILY_VARIANTS = {
         {"--option": "rope=halves", "only": "stacked"}, {"num_hidden_layers": 79}, {"hidden_size": 8320},
         {"rope_scaling": None, "--option": "rope=interleave", "only": "stacked"}, {"--num-layers": "2"}],
     "llama4": [
+        named(("^language_model[.]", "")),
         {"interleave_moe_layer_step": 0}, {"interleave_moe_layer_step": 3}, {"interleave_moe_layer_step": 1}, {"interleave_moe_layer_step": 4},
         {"moe_layers": [0, 2, 4, 6]}, {"moe_layers": [1, 3, 5, 7]}, NO_TOWER,
         {"config.vision_config": LLAMA_4_TOWER, "--with": "vision"},
@@ -134,17 +154,20 @@ FAMILY_VARIANTS = {
         {"--num-layers": "2"}],
     "mixtral": [{"sliding_window": 7, "max_position_embeddings": 7}, {"sliding_window": 7, "max_position_embeddings": 8},
                 {"sliding_window": 0, "max_position_embeddings": 8}],
+    "muse_glimmer": [{**named(FLAT), "only": "torchtitan"}, {"--with": "vision", "only": "torchtitan"}],
     "olmo3": [olmo3(changed) for changed in (4, 0, 1, 2, 3)] + [{"layer_types": [SLIDING, SLIDING, SLIDING, FULL] + [SLIDING] * 4}],
     "qwen2": [
         WINDOWS, {**WINDOWS, "sliding_window": 0}, {**WINDOWS, "use_sliding_window": False, "max_window_layers": 1},
         {**WINDOWS, "sliding_window": 0, "max_window_layers": 1}, {**WINDOWS, "max_window_layers": 2},
         {**WINDOWS, "max_window_layers": 3}, {**WINDOWS, "layer_types": [SLIDING] * 3}, {**WINDOWS, "layer_types": [FULL] * 3},
         {**WINDOWS, "layer_types": [FULL, FULL, SLIDING]}, {**WINDOWS, "layer_types": [FULL] * 3, "max_window_layers": 1}],
-    "qwen3_omni": [NO_TOWER, {"config.audio_config": None, "--with": "audio", "only": "stacked"}],
-    "qwen3_vl": [NO_TOWER, {"--option": "experts=other", "only": "stacked"}, {"--option": "experts=out_in", "only": "stacked"},
+    "qwen3_omni": [
+        named(("^thinker[.]", "")), NO_TOWER, {"config.audio_config": None, "--with": "audio", "only": "stacked"}],
+    "qwen3_vl": [*EXPERTS_IN_OUT, NO_TOWER, {"--option": "experts=other", "only": "stacked"}, {"--option": "experts=out_in", "only": "stacked"},
                  {"--option": "experts=in_out", "only": "stacked"}],
     "qwen3_5": [
-        NO_TOWER, {"attn_output_gate": False}, {"attn_output_gate": True}, {"config.vision_config": QWEN_TOWER, "--with": "vision"},
+        *EXPERTS, {**named(("^model[.]visual[.]", "visual.")), "--with": "vision"}, NO_TOWER, {"attn_output_gate": False},
+        {"attn_output_gate": True}, {"config.vision_config": QWEN_TOWER, "--with": "vision"},
         {"config.vision_config": {**QWEN_TOWER, "deepstack_visual_indexes": [1]}, "--with": "vision"},
         kept(), {**kept(), "--maxtext": "0.2.4"}, {**kept(), "num_experts": 0, "intermediate_size": 34}, kept(20, 20), kept(20, 1),
         kept(20, 20, num_attention_heads=4, num_key_value_heads=2, hidden_size=40, head_dim=20, linear_key_head_dim=20, linear_value_head_dim=20,

@@ -33,6 +33,7 @@ import family_variants  # noqa: E402
 import interop  # noqa: E402
 import next_words  # noqa: E402
 import oracle_dirs  # noqa: E402
+import stored_otherwise  # noqa: E402
 
 LIST = os.path.join(HERE, "plans.txt")
 TREES = os.path.join(HERE, "trees.txt")
@@ -43,8 +44,8 @@ SCHEMES = {"stacked": [], "separate": ["--layers", "separate"], "torchtitan": ["
 LEFT_OUT = ("separate", "modules")
 # `parts` are those that --with can name.
 Model = collections.namedtuple("Model", "name family config parts schemes variants")
-# `reshaped` if other tensors belong to the config. `options` are for `plan`.
-Variant = collections.namedtuple("Variant", "name config reshaped schemes parts options")
+# `reshaped` if other tensors belong to the config. `options` are for `plan`. `stored` is for stored_otherwise.py.
+Variant = collections.namedtuple("Variant", "name config reshaped schemes parts options stored")
 YARN = family_variants.YARN
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
 # One other value of config.json: a key, dotted, and its value. FLIP negates a boolean, MORE adds one. A key that the example
@@ -164,9 +165,13 @@ def facts_of(tool, model, source):
         if variant.reshaped:
             shutil.rmtree(source)
             refused = make_example(tool, model._replace(config=variant.config, parts=variant.parts), source)
+            if variant.stored and not refused:
+                stored_otherwise.store(source, variant.stored)
         with open(os.path.join(source, "config.json"), "w", encoding="utf-8") as file:
             json.dump(variant.config, file)
         lines = [f"example: {refused}"] if refused else described(tool, source, variant.schemes, (), variant.options)
+        if variant.parts and not refused:
+            lines += ruled(tool, model._replace(schemes=variant.schemes, parts=variant.parts), source)
         kept = [line for line in base if belongs(line, variant.schemes) and not of_tree(line)]
         trees = [line for line in lines if of_tree(line) and line not in base]
         out.append((variant.name, [*differing(kept, [line for line in lines if not of_tree(line)]), *trees]))
@@ -267,7 +272,7 @@ def odd(tool):
         shutil.rmtree(source)
         others = ((key, changed(config, key, value)) for key, value in VARIANTS)
         forms = [form for form in schemes[family] if form not in LEFT_OUT]
-        variants = [Variant(f"{family} {key}={json.dumps(text_of(other).get(key), sort_keys=True)}", other, key in RESHAPES, forms, (), ())
+        variants = [Variant(f"{family} {key}={json.dumps(text_of(other).get(key), sort_keys=True)}", other, key in RESHAPES, forms, (), (), None)
                     for key, other in others if other is not None]
         yield with_variants(Model(family, family, config, (), schemes[family], variants))
 
@@ -280,7 +285,7 @@ def with_variants(model):
 
 def variant_of(model, changes):
     config = json.loads(json.dumps(model.config))
-    keys = [key for key in changes if key != "only" and not key.startswith("--")]
+    keys = [key for key in changes if key not in ("only", "stored") and not key.startswith("--")]
     for key in keys:
         at = config.get("thinker_config", config) if key.startswith("config.") else text_of(config)
         if changes[key] is None:
@@ -290,9 +295,11 @@ def variant_of(model, changes):
     options = [word for key, value in changes.items() if key.startswith("--") for word in (key, value)]
     said = [f"{key}={json.dumps(changes[key], sort_keys=True)}" for key in keys] + options
     said += ["as modules"] if changes.get("only") == "modules" else []
+    said += [f"stored {json.dumps(changes['stored'])}"] if "stored" in changes else []
     parts = [changes["--with"]] if "--with" in changes else ()
     schemes = [changes["only"]] if "only" in changes else [form for form in model.schemes if form not in LEFT_OUT]
-    return Variant(" ".join([model.name, *said]), config, bool(parts) or bool(RESHAPES & set(keys)), schemes, parts, options)
+    reshaped = bool(parts) or "stored" in changes or bool(RESHAPES & set(keys))
+    return Variant(" ".join([model.name, *said]), config, reshaped, schemes, parts, options, changes.get("stored"))
 
 
 def all_facts(tool):
@@ -304,6 +311,9 @@ def all_facts(tool):
     out = {}
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for facts in pool.map(lambda task: facts_of(tool, task[1], tool.path(f"m{task[0]}")), enumerate(models)):
+            names = [name for name, _ in facts]
+            twice = [name for name in names if name in out or names.count(name) > 1]
+            tool.expect(not twice, f"two configs have one name: {twice}")
             out.update(facts)
     for source, forms in STORED.items():
         for options in forms:
