@@ -66,6 +66,16 @@ def without_own_sum(text):
     return re.sub(r'"record_sha256":\s*\[[^]]*\]', "", text)
 
 
+def is_idle(pid):
+    """Returns whether each thread of a process waits. One that is only out of turn is runnable."""
+    folder = f"/proc/{pid}/task"
+    states = []
+    for thread in os.listdir(folder):
+        with open(f"{folder}/{thread}/stat", encoding="utf-8") as file:
+            states.append(file.read().rsplit(")", 1)[1].split()[0])
+    return set(states) == {"S"}
+
+
 class Stream:
     def __init__(self, fault):
         self.fault = fault
@@ -334,6 +344,24 @@ class Stream:
             if when == "first data":
                 self.fault.expect("hfshard kept nothing" in err and "--resume" not in err, f"{when}: {err}")
             self.expect_same(name, f"interrupted ({when}) and resumed")
+
+    def interrupted_early(self):
+        """Interrupts before bytes are kept of themselves. What the open requests got is kept then."""
+        name = self.fresh()
+        limits = LIMITS.replace("request_bytes=330000", "request_bytes=660000") + ",commit_ms=100000000"
+        fault = "stall:200000:600"
+        self.server.script("data", "GET", SHARD, ["ok", *[fault] * 60])  # the header comes
+        process = self.fault.start(self.command(name, limits=limits), env=self.environment(HF_HUB_DOWNLOAD_TIMEOUT="600"))
+        testing.wait_for(process, lambda: any(entry.fault == fault for entry in self.server.requests.begun()), "a request that hangs")
+        testing.wait_for(process, lambda: testing.stays(lambda: is_idle(process.pid)), "the end of what comes")
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=testing.HANG_SECONDS)
+        self.fault.expect(process.returncode == 130 and "kept everything written so far" in err, f"{process.returncode}: {err}")
+        self.server.reset()
+        done = self.fault.check(subprocess.run(self.command(name, "--resume", limits=limits), capture_output=True, text=True,
+                                               check=False, env=self.environment()))
+        self.fault.expect("have arrived" in done.stderr, done.stderr)
+        self.expect_same(name, "interrupted early and resumed")
 
     def fuzzed(self, rounds):
         """Sends random listings, headers and redirects. They give an error, never a crash, and the token stays with
@@ -653,6 +681,7 @@ def main():
             stream.direct()
             stream.complete()
             stream.interrupted()
+            stream.interrupted_early()
             stream.fuzzed(2 * fault.arguments.rounds)
             stream.workers()
             stream.people()
