@@ -109,6 +109,7 @@ FAMILY_VARIANTS = {
         {"vocab_size": 262144}, {"vocab_size": 262208, "--vocab": "262208"},
         {"hidden_size": 24, "query_pre_attn_scalar": 4}, {"hidden_size": 24, "query_pre_attn_scalar": 5}],
     "gemma4": [
+        {"config.tie_word_embeddings": False, "tie_word_embeddings": False},
         named(split="out_in"), named(FLAT), named(FLAT, split="out_in"), named(("^model[.]language_model", "language_model.model")),
         {**named(("^model[.](vision_tower|embed_vision)", r"\1")), "--with": "vision"},
         {"use_bidirectional_attention": "all"}, {"use_bidirectional_attention": "vision"}, NO_TOWER, {"--with": "vision"},
