@@ -1,17 +1,5 @@
 # Notes on what an output has, lacks or changes, each with a case that has it. `plan`'s own are in golden/plans.txt.
 source "$TESTS/cli/lib.bash"
-# Prints a command, its notes and warnings, and how it ends.
-noted() {
-  echo "\$ hfshard $*"
-  local status=0
-  "$HFSHARD" "$@" >/dev/null 2>"$T/.notes" || status=$?
-  grep -v '^note: reading step' "$T/.notes" || true
-  rm "$T/.notes"
-  echo "exit $status"
-}
-rename() { # DIRECTORY EXPRESSION
-  python3 "$TESTS/cli/rename_tensors.py" "$1/model.safetensors" "$2"
-}
 example qwen3 hf
 
 echo "-- exports say what the checkpoint never had, or only in part"

@@ -1,17 +1,5 @@
 # More notes and warnings, each with a case that has it: on trees, configs and torch's checkpoints.
 source "$TESTS/cli/lib.bash"
-# Prints a command, its notes and warnings, and how it ends.
-noted() {
-  echo "\$ hfshard $*"
-  local status=0
-  "$HFSHARD" "$@" >/dev/null 2>"$T/.notes" || status=$?
-  grep -v '^note: reading step' "$T/.notes" || true
-  rm "$T/.notes"
-  echo "exit $status"
-}
-rename() { # DIRECTORY EXPRESSION
-  python3 "$TESTS/cli/rename_tensors.py" "$1/model.safetensors" "$2"
-}
 add() { # FILE NAME: adds a tensor to a safetensors file
   python3 - "$@" <<'P'
 import json, struct, sys
