@@ -75,7 +75,7 @@ cp -r dcp acc/pytorch_model_fsdp_1
 show inspect acc
 mkdir none && mkdir none/checkpoints
 show inspect none
-mkdir -p trainer/checkpoint-10 && cp -r dcp trainer/checkpoint-10/pytorch_model_fsdp_0 && cp -r dcp trainer/model && example qwen3 trainer/hf
+mkdir -p trainer/checkpoint-10 && cp -r dcp trainer/.trash && cp -r dcp trainer/checkpoint-10/pytorch_model_fsdp_0 && cp -r dcp trainer/model && example qwen3 trainer/hf
 show inspect trainer
 
 echo "-- several steps"

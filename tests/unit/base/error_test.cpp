@@ -87,7 +87,7 @@ TEST(Error, AFailedCheckIsInternalAndNamesTheCondition) {
   const Error error = catch_error([&] { HFSHARD_CHECK(three == 4); });
   EXPECT_EQ(error.code(), ErrorCode::internal);
   EXPECT_EQ(error.sentence(), "check failed: three == 4");
-  EXPECT_NE(error.format().find("tests/unit/base/error_test.cpp:"), std::string::npos);
+  EXPECT_NE(error.format().find(" tests/unit/base/error_test.cpp:"), std::string::npos);
 }
 
 }  // namespace

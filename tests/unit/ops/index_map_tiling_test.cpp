@@ -134,6 +134,35 @@ TEST(TilesExactly, OneMapPerExpertAndLayer) {
   EXPECT_EQ(fault.element, within[776].dst_base);
 }
 
+// Steps of 2 across rows of 3, so no two rows are alike: {1, 4}, {0, 2}, and the rest by twos.
+std::vector<IndexMap> irregular(std::uint64_t numel) {
+  return {{0, 1, {{2, 1, 3}}},
+          {0, 0, {{2, 1, 2}}},
+          {0, 3, {{numel / 2 - 1, 1, 2}}},
+          {0, 6, {{numel / 2 - 3, 1, 2}}}};
+}
+
+TEST(TilesExactly, WhatIsTooIrregularIsCounted) {
+  constexpr std::uint64_t kMany = 600'000;
+  EXPECT_FALSE(tiles_exactly(kMany, irregular(kMany), Side::target).found);
+  std::vector<IndexMap> maps = irregular(kMany);
+  --maps[3].digits[0].extent;
+  const TilingFault hole = tiles_exactly(kMany, maps, Side::target);
+  EXPECT_TRUE(hole.found);
+  EXPECT_EQ(hole.element, kMany - 2);
+  EXPECT_EQ(hole.times, 0U);
+  maps[3].dst_base = 8;
+  maps.push_back(run(kMany - 2, 2));
+  maps.push_back(run(6, 1));
+  const TilingFault twice = tiles_exactly(kMany, maps, Side::target);
+  EXPECT_TRUE(twice.found);
+  EXPECT_EQ(twice.element, kMany - 2);
+  EXPECT_EQ(twice.times, 2U);
+  constexpr std::uint64_t kTooMany = 6'000'000;
+  EXPECT_EQ(tiles_exactly(kTooMany, irregular(kTooMany), Side::target).element, kTooMany)
+      << "unknown counts as a fault";
+}
+
 TEST(TilesExactly, RunsThatEndInsideRowsOfOthers) {
   // 10 rows of 7: a run of 2 rows and 3 elements, then columns of the rest.
   std::vector<IndexMap> maps{run(0, 17)};

@@ -30,6 +30,7 @@ TEST(RedirectOf, LeadsToHttpOnlyAndNeverDownFromHttps) {
     EXPECT_TRUE(lead("https://h/a", none).problem.ends_with("which isn't an HTTP address")) << none;
   }
   EXPECT_NE(redirect_of("https://h/a", {}).problem, "");
+  EXPECT_NE(lead("nowhere", "https://h/a").problem, "");
 }
 
 TEST(LifeOfUrl, IsByTheClockOfTheAnswer) {

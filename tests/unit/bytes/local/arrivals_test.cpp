@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <string_view>
 
 #include <gtest/gtest.h>
@@ -182,6 +183,15 @@ TEST(Arrivals, AFullDiskEndsThem) {
   sys::set_fault_hook(nullptr);
   EXPECT_TRUE(list_directory(directory.path()).empty());
   keep(arrivals, 0, 200, 300);
+  EXPECT_TRUE(list_directory(directory.path()).empty());
+}
+
+TEST(Arrivals, ARemovedDirectoryEndsThem) {
+  const TempDir directory;
+  std::filesystem::create_directory(directory / "gone");
+  Arrivals arrivals(directory / "gone", "arrived.0-1", kMost, milliseconds(0));
+  std::filesystem::remove(directory / "gone");
+  keep(arrivals, 0, 0, 100);
   EXPECT_TRUE(list_directory(directory.path()).empty());
 }
 

@@ -3,10 +3,14 @@
 #include "bytes/local/scratch_file.h"
 
 #include <array>
+#include <cerrno>
+#include <string_view>
 
 #include <gtest/gtest.h>
 
 #include "bytes/local/files.h"
+#include "bytes/local/syscalls.h"
+#include "support/catch_error.h"
 #include "support/temp_dir.h"
 
 namespace hfshard {
@@ -28,6 +32,28 @@ TEST(ScratchFile, HoldsWhatWasWrittenAndHasNoName) {
   EXPECT_TRUE(file.in_memory(0, 10).empty());
   file.clear();
   EXPECT_EQ(file.size_bytes(), 0U);
+}
+
+int g_refused = 0;
+
+TEST(ScratchFile, WhereUnnamedFilesAreUnknownTheNameIsRemovedAtOnce) {
+  const TempDir directory;
+  ScratchFile file("some array");
+  const auto reset = [&](int refused) {
+    g_refused = refused;
+    sys::set_fault_hook([](const char* call, const char* path) {
+      const bool unnamed = std::string_view(path).find("unpacked.") == std::string_view::npos;
+      return unnamed && std::string_view(call) == "open" ? g_refused : 0;
+    });
+    file.reset(directory.path(), 10);
+  };
+  for (const int unknown : {EOPNOTSUPP, EISDIR, EINVAL}) {
+    reset(unknown);
+    file.write_at(0, std::array<std::byte, 1>{});
+    EXPECT_TRUE(list_directory(directory.path()).empty());
+  }
+  EXPECT_EQ(catch_error([&] { reset(EACCES); }).file(), directory.path());
+  sys::set_fault_hook(nullptr);
 }
 
 TEST(ScratchFile, UsesMemoryThatItIsGiven) {

@@ -168,18 +168,22 @@ void write_rank(const TempDir& dir, char rank, const TorchCheckpoint& made) {
 }
 
 // Returns the notes on two ranks that both stored `w`, as far as they aren't about the metadata.
-std::vector<std::string> notes_on_copies(const std::string& first, bool first_packed,
-                                         const std::string& second, bool second_packed) {
+std::vector<std::string> notes_on_ranks(const TorchCheckpoint& one, const TorchCheckpoint& other) {
   const TempDir dir;
-  TorchCheckpoint one;
-  TorchCheckpoint other;
-  one.tensor("w", DType::u8, {4}).part({0}, {4}, first, first_packed);
-  other.tensor("w", DType::u8, {4}).part({0}, {4}, second, second_packed);
   write_rank(dir, '0', one);
   write_rank(dir, '1', other);
   std::vector<std::string> out = open_checkpoint(dir.path())->catalog().notes;
   std::erase_if(out, [](const std::string& note) { return note.starts_with("each of 2 ranks"); });
   return out;
+}
+
+std::vector<std::string> notes_on_copies(const std::string& first, bool first_packed,
+                                         const std::string& second, bool second_packed) {
+  TorchCheckpoint one;
+  TorchCheckpoint other;
+  one.tensor("w", DType::u8, {4}).part({0}, {4}, first, first_packed);
+  other.tensor("w", DType::u8, {4}).part({0}, {4}, second, second_packed);
+  return notes_on_ranks(one, other);
 }
 
 TEST(DcpGathered, PartsThatSeveralRanksStoredAreComparedByTheirChecksums) {
@@ -195,6 +199,12 @@ TEST(DcpGathered, PartsThatSeveralRanksStoredAreComparedByTheirChecksums) {
   EXPECT_EQ(notes_on_copies("abcd", true, "abcd", false), unknown);
   EXPECT_EQ(notes_on_copies("abcd", false, "abcd", true), unknown);
   EXPECT_EQ(notes_on_copies("abcd", true, "abce", true), unknown);
+  // A damaged copy is no reason to refuse the part that is read.
+  TorchCheckpoint sound;
+  TorchCheckpoint damaged;
+  sound.tensor("w", DType::u8, {4}).part({0}, {4}, "abcd", false);
+  damaged.tensor("w", DType::u8, {4}).box({0}, {4}, "no archive");
+  EXPECT_EQ(notes_on_ranks(sound, damaged), unknown);
 }
 
 // Only the same part counts as repeated. Otherwise the shorter one could hide different elements.

@@ -226,6 +226,25 @@ TEST(DcpPacked, AnOrderOfAxesIsThatOfAllPartsOrRefused) {
   EXPECT_EQ(error.file(), dir / "mixed/" + TorchCheckpoint::kDataFile);
 }
 
+// What lists losses reads the order from another part if one is lost. An item of another form isn't
+// lost.
+TEST(DcpPacked, OnlyALostPartLeavesTheOrderToTheNextOne) {
+  const std::string turned = torch_archive({turned_pickle(4, 3), "adgjbehkcfil"});
+  const auto order_after = [&](const std::string& first) {
+    const TempDir dir;
+    TorchCheckpoint made;
+    made.tensor("w", DType::u8, {8, 3}).box({0, 0}, {4, 3}, first).box({4, 0}, {4, 3}, turned);
+    made.write(dir.path());
+    Choice choice;
+    choice.despite_loss = true;
+    return open_checkpoint(dir.path(), choice)->catalog().grid_of(0).order;
+  };
+  EXPECT_EQ(order_after("no archive"), (std::vector<std::uint8_t>{1, 0}));
+  const std::string pickle = altered(tensor_pickle(DType::u8, {4, 3}), "ByteStorage", 0, "Lyte");
+  const std::string other = torch_archive({pickle, std::string(12, 'x')});
+  EXPECT_EQ(catch_error([&] { order_after(other); }).code(), ErrorCode::unsupported);
+}
+
 // Rows of a longer storage. The bytes between them are decoded and count for the CRC.
 TEST(DcpPacked, GapsBetweenElementsAreDecoded) {
   const TempDir dir;

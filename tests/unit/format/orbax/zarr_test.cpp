@@ -126,6 +126,12 @@ TEST(ZarrArray, HarmlessMembersArePassedOver) {
         parse_array(changed(kPlain, R"("codecs")", std::string(extra) + R"("codecs")"), "f", "w"),
         parse_array(kPlain, "f", "w"));
   }
+  for (const char* must : {"true", "null", "0"}) {
+    const std::string text = changed(
+        kPlain, R"("codecs")", R"("x":{"must_understand":)" + std::string(must) + R"(},"codecs")");
+    EXPECT_EQ(catch_error([&] { parse_array(text, "f", "w"); }).code(), ErrorCode::unsupported)
+        << must;
+  }
 }
 
 TEST(ZarrArray, WhatIsNotUnderstoodIsRefusedWithFileAndLeaf) {

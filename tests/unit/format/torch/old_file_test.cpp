@@ -1,5 +1,6 @@
 #include "format/torch/old_file.h"
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,7 +11,7 @@
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
 
-#include "hfshard/error.h"
+#include "hfshard/hfshard.h"
 
 namespace hfshard::format::torch {
 namespace {
@@ -50,6 +51,10 @@ TEST(OldTorchFile, StoragesFollowThePickles) {
     EXPECT_EQ(bytes.substr(file.tensors[0].begin_bytes), "abcdef");
     EXPECT_FALSE(file.tensors[0].crc.has_value());
   }
+  write_text(dir / "pytorch_model.bin", old_file(1001, true, 6));
+  std::string whole(6, '?');
+  open(dir.path()).read_rows(0, 0, std::as_writable_bytes(std::span(whole)));
+  EXPECT_EQ(whole, "abcdef") << "it has no checksum";
   write_text(dir / "x.bin", old_file(1001, true, 6, frame + frame));
   EXPECT_FALSE(begins_as_torch_file(dir / "x.bin"));
 }

@@ -37,6 +37,11 @@ TEST(FindRankFiles, NumbersAreThoseOfRanks) {
   EXPECT_EQ(
       catch_error([&] { find_rank_files(StorePath("x"), {"consolidated.65535.pth"}); }).code(),
       ErrorCode::not_found);
+  EXPECT_FALSE(find_rank_files(StorePath("x"), {"model_world_size_65537_rank_0.pt"}));
+  EXPECT_EQ(catch_error([&] {
+              find_rank_files(StorePath("x"), {"model_world_size_65536_rank_0.pt"});
+            }).file(),
+            "x/model_world_size_65536_rank_1.pt");
 }
 
 // verl writes the config below the files; a config next to them goes before it.

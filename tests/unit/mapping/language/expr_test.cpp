@@ -97,6 +97,8 @@ TEST(Expr, WhatIsTooLongOrTooDeepIsRefused) {
   EXPECT_EQ(integer(in_a_row("+1", 100)), 100);
   EXPECT_EQ(integer(in_a_row(" ?? D", 20)), 26);
   EXPECT_EQ(integer(std::string(20, '(') + "1" + std::string(20, ')')), 1);
+  EXPECT_EQ(integer(std::string(4095, ' ') + "1"), 1);
+  EXPECT_EQ(failure(std::string(4096, ' ') + "1").code(), ErrorCode::limit);
   for (const char* part : {"+1", "*1", "&&1", "||0", "==1", " ?? 1", " ?? absent"}) {
     for (const std::size_t count : {200U, 2000U, 200'000U}) {
       SCOPED_TRACE(std::string(part) + " " + std::to_string(count));

@@ -1,0 +1,84 @@
+// What a hub's refusal means, and what it says.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "bytes/hub/hub_client.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+using Lines = std::vector<std::pair<std::string, std::string>>;
+
+Error refused(int status, const Lines& lines, const std::string& body = {},
+              const std::string& token = {}, const std::string& file = {}) {
+  HubOptions options;
+  options.endpoint = "http://127.0.0.1:9";
+  options.token = token;
+  options.token_from = "HF_TOKEN";
+  HubAnswer answer;
+  answer.status = status;
+  for (const auto& [name, value] : lines) answer.headers.add(name, value);
+  answer.body = body;
+  answer.url = options.endpoint + "/o/m";
+  return HubClient(options).refusal(answer, "o/m", "main", file);
+}
+
+TEST(HubRefusal, HasTheWordsOfTheAnswer) {
+  const auto said = [](const Lines& lines, const std::string& body) {
+    return refused(418, lines, body).sentence();
+  };
+  EXPECT_EQ(said({{"X-Error-Message", "no tea"}}, "coffee"), "status 418: no tea");
+  EXPECT_EQ(said({}, R"({"error":"no tea"})"), "status 418: no tea");
+  EXPECT_EQ(said({}, R"({"error":["no tea","no milk"]})"), "status 418: no tea");
+  EXPECT_EQ(said({}, R"({"error_description":"no tea"})"), "status 418: no tea");
+  EXPECT_EQ(said({}, R"({"error":[]})"), R"(status 418: {"error":[]})");
+  EXPECT_EQ(said({}, "no tea"), "status 418: no tea");
+  EXPECT_EQ(said({{"Content-Type", "text/html"}}, "<p>no tea"), "status 418") << "a page";
+  EXPECT_EQ(said({}, ""), "status 418");
+  EXPECT_EQ(said({}, std::string(400, 'x')), "status 418: " + std::string(300, 'x'));
+  EXPECT_EQ(said({{"X-Request-Id", "7"}}, "no tea"), "status 418: no tea (request 7)");
+  EXPECT_EQ(said({}, "a\x1b[31mb").find('\x1b'), std::string::npos);
+}
+
+TEST(HubRefusal, IsAnErrorOfItsKind) {
+  const auto code = [](const std::string& value) { return Lines{{"X-Error-Code", value}}; };
+  const auto kind = [](const Error& error) { return error.code(); };
+  EXPECT_EQ(kind(refused(404, code("RevisionNotFound"))), ErrorCode::not_found);
+  EXPECT_EQ(refused(404, code("EntryNotFound"), {}, {}, "f").sentence(),
+            "o/m has no file \"f\" at this commit");
+  EXPECT_EQ(refused(404, {}, {}, {}, "f").sentence(), "o/m has no file \"f\" at this commit");
+  EXPECT_EQ(kind(refused(403, code("GatedRepo"))), ErrorCode::access);
+  EXPECT_EQ(refused(403, {}, "Access to this resource is disabled.").sentence(),
+            "the Hub disabled o/m");
+  EXPECT_EQ(kind(refused(404, code("RepoNotFound"))), ErrorCode::not_found);
+  EXPECT_EQ(kind(refused(404, {})), ErrorCode::not_found) << "a mirror without codes";
+  EXPECT_EQ(kind(refused(404, code("Other"))), ErrorCode::network);
+  EXPECT_EQ(kind(refused(401, {})), ErrorCode::not_found) << "as for private models";
+  EXPECT_EQ(kind(refused(401, {}, "Invalid credentials in Authorization header", "hf_x")),
+            ErrorCode::access);
+  EXPECT_EQ(refused(403, {}, "no").sentence(), "the Hub forbids this: no");
+  EXPECT_EQ(kind(refused(500, {})), ErrorCode::network);
+}
+
+// With a token, its source is named. Without one, HF_TOKEN is.
+TEST(HubRefusal, HintsAtTheToken) {
+  const auto hint = [](int status, const char* code, const char* token) {
+    const Lines lines = *code == '\0' ? Lines{} : Lines{{"X-Error-Code", code}};
+    return refused(status, lines, {}, token).hint_text();
+  };
+  const std::pair<int, const char*> refusals[] = {
+      {403, "GatedRepo"}, {404, "RepoNotFound"}, {403, ""}};
+  for (const auto& [status, code] : refusals) {
+    EXPECT_NE(hint(status, code, "").find("set HF_TOKEN"), std::string::npos) << code;
+    EXPECT_NE(hint(status, code, "hf_x").find("token from HF_TOKEN"), std::string::npos) << code;
+  }
+}
+
+}  // namespace
+}  // namespace hfshard
