@@ -328,7 +328,6 @@ std::vector<Naming> namings_of(const std::string& config_text, const std::string
   if (!family) return out;
   const MappingTable table = load_table(*family);
   MappingOptions options;
-  options.options = mapping.options;
   options.files = mapping.files;
   options.flat_names = true;
   std::optional<Catalog> files;

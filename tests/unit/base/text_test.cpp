@@ -59,8 +59,9 @@ TEST(Text, ParseBytesKnowsBinaryAndDecimalUnits) {
 }
 
 TEST(Text, ParseBytesRefusesWhatItCannotRead) {
-  for (const char* text : {"", "MiB", "-1", "1.5", "1.GiB", ".5GiB", "1e3", "12 apples", "+1",
-                           "0x10", "18446744073709551616", "99999999TiB", "1GiB ", " 1", "1  K"}) {
+  for (const char* text :
+       {"", "MiB", "-1", "1.5", "1.GiB", ".5GiB", "1e3", "12 apples", "+1", "0x10", "1.0000001GiB",
+        "18446744073709551616", "99999999TiB", "1GiB ", " 1", "1  K"}) {
     EXPECT_FALSE(parse_bytes(text)) << text;
   }
 }

@@ -1,4 +1,4 @@
-// What a hub's refusal means, and what it says.
+// The meaning of a hub's refusal, and its words.
 
 #include <string>
 #include <utility>
@@ -15,8 +15,8 @@ namespace {
 
 using Lines = std::vector<std::pair<std::string, std::string>>;
 
-Error refused(int status, const Lines& lines, const std::string& body = {},
-              const std::string& token = {}, const std::string& file = {}) {
+Error refusal_of(int status, const Lines& lines, const std::string& body = {},
+                 const std::string& token = {}, const std::string& file = {}) {
   HubOptions options;
   options.endpoint = "http://127.0.0.1:9";
   options.token = token;
@@ -31,7 +31,7 @@ Error refused(int status, const Lines& lines, const std::string& body = {},
 
 TEST(HubRefusal, HasTheWordsOfTheAnswer) {
   const auto said = [](const Lines& lines, const std::string& body) {
-    return refused(418, lines, body).sentence();
+    return refusal_of(418, lines, body).sentence();
   };
   EXPECT_EQ(said({{"X-Error-Message", "no tea"}}, "coffee"), "status 418: no tea");
   EXPECT_EQ(said({}, R"({"error":"no tea"})"), "status 418: no tea");
@@ -49,28 +49,28 @@ TEST(HubRefusal, HasTheWordsOfTheAnswer) {
 TEST(HubRefusal, IsAnErrorOfItsKind) {
   const auto code = [](const std::string& value) { return Lines{{"X-Error-Code", value}}; };
   const auto kind = [](const Error& error) { return error.code(); };
-  EXPECT_EQ(kind(refused(404, code("RevisionNotFound"))), ErrorCode::not_found);
-  EXPECT_EQ(refused(404, code("EntryNotFound"), {}, {}, "f").sentence(),
+  EXPECT_EQ(kind(refusal_of(404, code("RevisionNotFound"))), ErrorCode::not_found);
+  EXPECT_EQ(refusal_of(404, code("EntryNotFound"), {}, {}, "f").sentence(),
             "o/m has no file \"f\" at this commit");
-  EXPECT_EQ(refused(404, {}, {}, {}, "f").sentence(), "o/m has no file \"f\" at this commit");
-  EXPECT_EQ(kind(refused(403, code("GatedRepo"))), ErrorCode::access);
-  EXPECT_EQ(refused(403, {}, "Access to this resource is disabled.").sentence(),
+  EXPECT_EQ(refusal_of(404, {}, {}, {}, "f").sentence(), "o/m has no file \"f\" at this commit");
+  EXPECT_EQ(kind(refusal_of(403, code("GatedRepo"))), ErrorCode::access);
+  EXPECT_EQ(refusal_of(403, {}, "Access to this resource is disabled.").sentence(),
             "the Hub disabled o/m");
-  EXPECT_EQ(kind(refused(404, code("RepoNotFound"))), ErrorCode::not_found);
-  EXPECT_EQ(kind(refused(404, {})), ErrorCode::not_found) << "a mirror without codes";
-  EXPECT_EQ(kind(refused(404, code("Other"))), ErrorCode::network);
-  EXPECT_EQ(kind(refused(401, {})), ErrorCode::not_found) << "as for private models";
-  EXPECT_EQ(kind(refused(401, {}, "Invalid credentials in Authorization header", "hf_x")),
+  EXPECT_EQ(kind(refusal_of(404, code("RepoNotFound"))), ErrorCode::not_found);
+  EXPECT_EQ(kind(refusal_of(404, {})), ErrorCode::not_found) << "a mirror without codes";
+  EXPECT_EQ(kind(refusal_of(404, code("Other"))), ErrorCode::network);
+  EXPECT_EQ(kind(refusal_of(401, {})), ErrorCode::not_found) << "as for private models";
+  EXPECT_EQ(kind(refusal_of(401, {}, "Invalid credentials in Authorization header", "hf_x")),
             ErrorCode::access);
-  EXPECT_EQ(refused(403, {}, "no").sentence(), "the Hub forbids this: no");
-  EXPECT_EQ(kind(refused(500, {})), ErrorCode::network);
+  EXPECT_EQ(refusal_of(403, {}, "no").sentence(), "the Hub forbids this: no");
+  EXPECT_EQ(kind(refusal_of(500, {})), ErrorCode::network);
 }
 
 // With a token, its source is named. Without one, HF_TOKEN is.
 TEST(HubRefusal, HintsAtTheToken) {
   const auto hint = [](int status, const char* code, const char* token) {
     const Lines lines = *code == '\0' ? Lines{} : Lines{{"X-Error-Code", code}};
-    return refused(status, lines, {}, token).hint_text();
+    return refusal_of(status, lines, {}, token).hint_text();
   };
   const std::pair<int, const char*> refusals[] = {
       {403, "GatedRepo"}, {404, "RepoNotFound"}, {403, ""}};

@@ -1,10 +1,15 @@
 #include "bytes/local/syscalls.h"
 
+#include <bit>
 #include <cerrno>
+#include <cstdint>
+#include <fcntl.h>
 #include <string>
 #include <utility>
 
 #include <gtest/gtest.h>
+
+#include "support/temp_dir.h"
 
 #include "hfshard/error.h"
 
@@ -22,6 +27,17 @@ TEST(SystemFailure, SaysWhatToDo) {
     EXPECT_NE(error.hint_text().find(words), std::string::npos) << number << error.hint_text();
   }
   EXPECT_EQ(sys::failure("open", "a", EIO).hint_text(), "");
+}
+
+// Some file systems don't tell it.
+TEST(DirectAlignment, IsAPowerOfTwoOrUnknown) {
+  const TempDir dir;
+  const std::string path = dir / "f";
+  const sys::Descriptor file(
+      sys::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, sys::kFileMode));
+  std::uint64_t alignment = 0;
+  const bool is_known = sys::direct_alignment(file.get(), path.c_str(), &alignment) == 0;
+  EXPECT_TRUE(!is_known || std::has_single_bit(alignment)) << alignment;
 }
 
 }  // namespace

@@ -226,8 +226,7 @@ TEST(DcpPacked, AnOrderOfAxesIsThatOfAllPartsOrRefused) {
   EXPECT_EQ(error.file(), dir / "mixed/" + TorchCheckpoint::kDataFile);
 }
 
-// What lists losses reads the order from another part if one is lost. An item of another form isn't
-// lost.
+// If a part is lost, verify finds the order in the next one. An item of another form isn't lost.
 TEST(DcpPacked, OnlyALostPartLeavesTheOrderToTheNextOne) {
   const std::string turned = torch_archive({turned_pickle(4, 3), "adgjbehkcfil"});
   const auto order_after = [&](const std::string& first) {

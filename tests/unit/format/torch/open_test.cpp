@@ -76,6 +76,17 @@ TEST(OpenTorch, APartThatIsMissingIsNamed) {
   EXPECT_EQ(error.file(), dir / "pytorch_model-00002-of-00002.bin");
 }
 
+TEST(OpenTorch, OneRanksFileIsTheModelOnlyIfItIsTheOnlyOne) {
+  const TempDir dir;
+  const std::string first = dir / "consolidated.00.pth";
+  write_tensors(first, {"a"});
+  EXPECT_EQ(open_torch(first)->catalog().tensors.size(), 1U);
+  write_tensors(dir / "consolidated.01.pth", {"a"});
+  const Error error = catch_error([&] { (void)open_torch(first); });
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.file(), first);
+}
+
 TEST(OpenTorch, SafetensorsComeFirst) {
   const TempDir dir;
   write_tensors(dir / "pytorch_model.bin", {"a"});
@@ -98,6 +109,7 @@ TEST(OpenTorch, TensorsThatAreNoRunOfBytesArePutTogetherWhenTheyAreRead) {
   EXPECT_EQ(catalog.files[1].size_bytes, 18U);
   const auto source = catalog.files[1].path.open();
   EXPECT_EQ(source->identity(), catalog.files[1].identity());
+  EXPECT_EQ(catalog.files[1].inodes.size(), 1U) << "the file's, to tell a new ctime from new bytes";
   EXPECT_EQ(catalog.files[1].path.find().value().identity, catalog.files[1].identity());
   EXPECT_FALSE(catalog.files[1].path.local_path());
   const auto bytes_of = [&](const char* name) {
