@@ -161,7 +161,9 @@ FAMILY_VARIANTS = {
         WINDOWS, {**WINDOWS, "sliding_window": 0}, {**WINDOWS, "use_sliding_window": False, "max_window_layers": 1},
         {**WINDOWS, "sliding_window": 0, "max_window_layers": 1}, {**WINDOWS, "max_window_layers": 2},
         {**WINDOWS, "max_window_layers": 3}, {**WINDOWS, "layer_types": [SLIDING] * 3}, {**WINDOWS, "layer_types": [FULL] * 3},
-        {**WINDOWS, "layer_types": [FULL, FULL, SLIDING]}, {**WINDOWS, "layer_types": [FULL] * 3, "max_window_layers": 1}],
+        {**WINDOWS, "layer_types": [FULL, FULL, SLIDING]}, {**WINDOWS, "layer_types": [FULL] * 3, "max_window_layers": 1},
+        {**WINDOWS, "num_hidden_layers": 28}, {**WINDOWS, "num_hidden_layers": 29}],
+    "qwen2_vl": [{**WINDOWS, "num_hidden_layers": 80}, {**WINDOWS, "num_hidden_layers": 81}],
     "qwen3_omni": [
         named(("^thinker[.]", "")), NO_TOWER, {"config.audio_config": None, "--with": "audio", "only": "stacked"}],
     "qwen3_vl": [*EXPERTS_IN_OUT, NO_TOWER, {"--option": "experts=other", "only": "stacked"}, {"--option": "experts=out_in", "only": "stacked"},
