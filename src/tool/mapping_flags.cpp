@@ -274,11 +274,9 @@ MappingOptions mapping_options(const MappingFlags& flags, const std::string& sch
   set_release(flags, out);
   if (flags.vocab) set_option(out, "vocab", std::to_string(*flags.vocab));
   const bool as_stored = out.scheme == "hf" && out.dialect == MappingOptions().dialect;
-  if (!as_stored) {
-    out.files = own_mappings(flags);
-  } else if (!flags.files.empty()) {
+  if (as_stored && !flags.files.empty())
     throw Error(ErrorCode::usage, "--scheme hf keeps names and shapes, so it can't use --mapping");
-  }
+  out.files = own_mappings(flags);  // they also tell whether a model is complete
   out.prefix = flags.prefix;
   out.include = flags.include;
   out.exclude = flags.exclude;

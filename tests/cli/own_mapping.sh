@@ -48,6 +48,16 @@ example qwen3 built_in
 sed 's/"head_norms", "mlp"/"mlp"/' "$MAPPINGS/qwen3.json" > changed.json
 show mappings check built_in --mapping changed.json
 
+echo "-- names that stay the same: the family tells whether the model is complete"
+ends convert in part --to safetensors --scheme hf --exclude 'model.layers.1.self_attn.q_norm.*'
+rm part/hfshard.json
+HFSHARD_MAPPINGS=own show convert part whole --scheme hf
+ends convert in tree --scheme hf --exclude 'model.layers.1.self_attn.q_norm.*'
+rm tree/0/hfshard.json
+HFSHARD_MAPPINGS=own show convert tree whole --to safetensors --config in
+HFSHARD_MAPPINGS=own ends convert in whole --scheme hf
+[ "$(HFSHARD_MAPPINGS=own id --scheme hf)" = "$(id --scheme hf)" ] && echo "the plan is the same with and without it"
+
 echo "-- mistakes"
 show convert in other --mapping changed.json
 sed 's/"head_norms", "mlp"/"head_norms", "mpl"/' own/mine.json > bad.json
