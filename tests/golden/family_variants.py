@@ -130,6 +130,7 @@ FAMILY_VARIANTS = {
     "llama": [
         *OTHER_LLAMA_3_1, *PART_LLAMA_3_1, {"--option": "rope=other", "only": "stacked"}, {"--vocab": "25", "only": "torchtitan"},
         {"--vocab": "24", "only": "stacked"}, {"--vocab": "20", "only": "stacked"}, {"tie_word_embeddings": True, "--vocab": "20", "only": "stacked"},
+        *({"--vocab": vocab, "only": "stacked", **tied} for vocab in ("21", "23") for tied in ({}, {"tie_word_embeddings": True})),
         {"rope_scaling": None}, {"rope_scaling": None, "--option": "rope=interleave", "only": "stacked"},
         {"--option": "rope=halves", "only": "stacked"},
         {"rope_scaling": OTHER_LLAMA_3_1[1]["rope_scaling"], "--option": "rope=halves", "only": "stacked"},
