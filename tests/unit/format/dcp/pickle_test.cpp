@@ -85,6 +85,7 @@ TEST(DcpPickle, OtherOpcodesAreRefusedWithTheirPlace) {
   // Among the known ones BINPERSID is refused too, and three of the high ones are unknown.
   EXPECT_EQ(refused, 256 - (static_cast<int>(known.size()) - 1) - (22 - 3));
   EXPECT_EQ(code_of("\x80\x06N."), ErrorCode::unsupported);
+  EXPECT_EQ(parse("\x80\x05N.").kind(0), Kind::none) << "the newest protocol";
   EXPECT_EQ(parse("\x80\x02NQ.", Persistent::allowed).kind(1), Kind::persistent);
 }
 
@@ -345,6 +346,64 @@ TEST(DcpPickle, WhatIsNoPlainTensorIsRefused) {
   EXPECT_EQ(with("storage", "st0rage"), ErrorCode::corrupt);
   // Strides that reach beyond the storage: 3 becomes 4.
   EXPECT_EQ(with("K\x03K\x01\x86\x89", "K\x04K\x01\x86\x89"), ErrorCode::corrupt);
+  // A seventh argument: the flags of a conjugate view. Without flags, it changes nothing.
+  const std::string end = ")Rt";
+  EXPECT_EQ(with(end + "R.", ")R}X\4\0\0\0conj\x88stR."s), ErrorCode::unsupported);
+  std::string plain = good;
+  plain.replace(plain.find(end), end.size(), ")R}t");
+  EXPECT_EQ(read_tensor_pickle(parse(plain, Persistent::allowed)).shape, (Shape{2, 3}));
+}
+
+// torch.nn.Parameter and other classes have another function around the one of their values.
+TEST(DcpPickle, ATensorOfAClassIsThatOfItsValuesIfTheClassIsPlain) {
+  const std::string good = tensor_pickle(DType::bf16, {2, 3});
+  const auto of_class = [&](const std::string& name, bool with_state = true) {
+    std::string out = good;
+    out.replace(0, 2,
+                "\x80\x02"
+                "ctorch._tensor\n_rebuild_from_type_v2\n(");
+    const std::string function = "ctorch._utils\n_rebuild_tensor_v2\n";
+    const std::size_t end = out.find(function) + function.size();
+    out.insert(end, name);
+    return out.replace(out.size() - 2, 2, with_state ? "}tR." : "tR.");
+  };
+  for (const std::string& name : {"ctorch\nTensor\n"s, "ctorch.nn.parameter\nParameter\n"s,
+                                  "ctorch.nn.parameter\nBuffer\n"s}) {
+    const TensorPickle found = read_tensor_pickle(parse(of_class(name), Persistent::allowed));
+    EXPECT_EQ(found.shape, (Shape{2, 3})) << name;
+    EXPECT_EQ(found.dtype, DType::bf16) << name;
+  }
+  const auto refusal = [&](const std::string& stream) {
+    return catch_error([&] { read_tensor_pickle(parse(stream, Persistent::allowed)); });
+  };
+  const Error other = refusal(of_class("cmy\nTensor\n"));
+  EXPECT_EQ(other.code(), ErrorCode::unsupported);
+  EXPECT_NE(other.sentence().find("my.Tensor"), std::string::npos) << other.sentence();
+  EXPECT_EQ(refusal(of_class("ctorch\nTensor\n", false)).code(), ErrorCode::corrupt);
+}
+
+// torch.nn.Parameter is made of a tensor. A module can wrap it again, up to four times.
+TEST(DcpPickle, AParameterIsTheTensorInIt) {
+  const std::string good = tensor_pickle(DType::bf16, {2, 3});
+  const auto wrapped = [&](int times, const std::string& name) {
+    std::string front = "\x80\x02";
+    std::string end;
+    for (int i = 0; i < times; ++i) {
+      front += "ctorch._utils\n" + name + "\n";
+      end += "\x85R";
+    }
+    return front + good.substr(2, good.size() - 3) + end + ".";
+  };
+  for (const char* name : {"_rebuild_parameter", "_rebuild_parameter_with_state"}) {
+    EXPECT_EQ(read_tensor_pickle(parse(wrapped(1, name), Persistent::allowed)).shape,
+              (Shape{2, 3}));
+    EXPECT_EQ(read_tensor_pickle(parse(wrapped(4, name), Persistent::allowed)).shape,
+              (Shape{2, 3}));
+    EXPECT_EQ(catch_error([&] {
+                read_tensor_pickle(parse(wrapped(5, name), Persistent::allowed));
+              }).code(),
+              ErrorCode::unsupported);
+  }
 }
 
 }  // namespace

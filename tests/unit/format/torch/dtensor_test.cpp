@@ -14,6 +14,7 @@
 namespace hfshard::format::torch {
 namespace {
 
+using std::string_literals::operator""s;
 using Writer = dcp::PickleWriter;
 using Write = std::function<void(Writer&)>;
 
@@ -30,7 +31,7 @@ void mesh_object(Writer& write, const Write& state) {
 }
 
 // A DTensor of 4x3 with placements {replica, shard of dim 0}.
-DTensorPickle with_mesh(const Write& mesh) {
+std::string dtensor_stream(const Write& mesh) {
   std::string stream;
   Writer write(stream);
   write.begin().global("torch._tensor", "_rebuild_from_type_v2").op(Op::mark);
@@ -47,9 +48,15 @@ DTensorPickle with_mesh(const Write& mesh) {
     spec.op(Op::tuple2);
   });
   write.op(Op::set_items).op(Op::tuple).op(Op::reduce).op(Op::stop);
-  const Pickle pickle(stream, "memory", Persistent::allowed);
-  return find_dtensor(pickle, pickle.root()).value();
+  return stream;
 }
+
+std::optional<DTensorPickle> found_in(const std::string& stream) {
+  const Pickle pickle(stream, "memory", Persistent::allowed);
+  return find_dtensor(pickle, pickle.root());
+}
+
+DTensorPickle with_mesh(const Write& mesh) { return found_in(dtensor_stream(mesh)).value(); }
 
 // The mesh of torch 2.8 and earlier: a tensor of ranks.
 DTensorPickle with_tensor(const Shape& sizes, const Shape& ranks) {
@@ -125,6 +132,57 @@ TEST(DTensor, AMeshInAnUnknownFormIsAsIfNotStated) {
   EXPECT_TRUE(is_unknown(with_tensor({4}, {0, 1, 2, 3}))) << "not an axis for each placement";
   EXPECT_TRUE(is_unknown(with_layout({2}, {1}, {0, 1})));
   EXPECT_TRUE(is_unknown(with_axes({{2}, {2, 2}}, {{1}, {4, 2}}, {0, 1}))) << "a flattened axis";
+}
+
+// Returns a DTensor whose pickle has `to` where torch writes `from`.
+std::string changed_dtensor(const std::string& from, const std::string& to) {
+  std::string out = dtensor_stream([](Writer& write) { write.op(Op::none); });
+  EXPECT_NE(out.find(from), std::string::npos) << from;
+  return out.replace(out.find(from), from.size(), to);
+}
+
+TEST(DTensor, AShardsDimIsOneOfTheTensors) {
+  const auto placed = [](const std::string& dim) {
+    return found_in(changed_dtensor("dimK"s + '\0', "dim" + dim)).value().placements[1];
+  };
+  EXPECT_EQ(placed("K\1"), 1);
+  EXPECT_EQ(placed("J\xff\xff\xff\xff"), 1);
+  EXPECT_EQ(placed("J\xfe\xff\xff\xff"), 0);
+  for (const char* dim : {"K\2", "J\xfd\xff\xff\xff", "N"})
+    EXPECT_EQ(catch_error([&] { placed(dim); }).code(), ErrorCode::corrupt);
+  const std::string state = ")\x81}(X\3\0\0\0dimK\0ub"s;
+  const auto as_argument = found_in(changed_dtensor(state, "K\1\x85\x81"));
+  EXPECT_EQ(as_argument.value().placements[1], 1);
+}
+
+TEST(DTensor, WhatItLacksIsSaid) {
+  const auto refusal = [](const std::string& from, const std::string& to) {
+    return catch_error([&] { found_in(changed_dtensor(from, to)); });
+  };
+  for (const char* name : {"_local_tensor", "_spec", "placements", "dim"}) {
+    std::string other = name;
+    other[1] = 'x';
+    const Error error = refusal("\0\0"s + name, "\0\0"s + other);
+    EXPECT_EQ(error.code(), ErrorCode::corrupt) << name;
+    EXPECT_NE(error.sentence().find(name), std::string::npos) << error.sentence();
+  }
+  const std::string size = "K\4K\3\x86";
+  EXPECT_EQ(refusal(size, "K\4N\x86").code(), ErrorCode::corrupt);
+  EXPECT_EQ(refusal(size, "J\xff\xff\xff\xffK\3\x86").code(), ErrorCode::corrupt);
+  EXPECT_EQ(found_in(changed_dtensor(size, "K\0K\3\x86"s)).value().shape, (Shape{0, 3}));
+  EXPECT_EQ(refusal(size + "\x87", "\x86").code(), ErrorCode::corrupt) << "too few arguments";
+  const Error partial = refusal("types\nShard", "types\n_Partial");
+  EXPECT_EQ(partial.code(), ErrorCode::unsupported);
+  EXPECT_NE(partial.sentence().find("_Partial"), std::string::npos) << partial.sentence();
+  EXPECT_FALSE(partial.hint_text().empty());
+}
+
+TEST(DTensor, OtherObjectsAreNone) {
+  for (const char* name :
+       {"_rebuild_from_type_v2", "_rebuild_wrapper_subclass", ".tensor\nDTensor"})
+    EXPECT_FALSE(found_in(changed_dtensor(name, std::string(name) + "_x"))) << name;
+  EXPECT_FALSE(found_in(changed_dtensor("torch.distributed.tensor\nD", "my.distributed\nD")));
+  EXPECT_TRUE(found_in(changed_dtensor("tensor\nDTensor", "_tensor.api\nDTensor")));
 }
 
 // The runs of a list aren't places of elements, as those of a tuple are.

@@ -98,6 +98,14 @@ TEST(RankMeshes, OneTensorTellsTheMeshOfTheOthers) {
   EXPECT_EQ(joined_rows({middle(kOn124), pair})[1], (Rows::value_type{0, 0, 1, 2}));
 }
 
+TEST(RankMeshes, AMeshThatIsNotStatedHasAtMostFourAxes) {
+  const auto copies = [](std::size_t axes) {
+    return MeshTensor({4, 3}, std::vector<Placement>(axes, kCopies), {4, 3}, Crcs(2, 0));
+  };
+  EXPECT_EQ(joined_rows({copies(4)}), (Rows{{0, 0}}));
+  EXPECT_EQ(catch_error([&] { joined_rows({copies(5)}); }).code(), ErrorCode::corrupt);
+}
+
 TEST(RankMeshes, TheMeshThatTheFilesStateCounts) {
   EXPECT_EQ(joined_rows({middle(kNone, {1, 2, 4})}), (Rows{{0, 0, 4, 2}}));
   EXPECT_EQ(joined_rows({middle(kNone, {4, 2, 1})}), (Rows{{0, 0, 1, 2}}));

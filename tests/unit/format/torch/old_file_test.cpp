@@ -74,6 +74,20 @@ TEST(OldTorchFile, WhatIsCutOffOrContradictsItselfIsRefused) {
   EXPECT_EQ(code_of(old_file(1001, false, 6)), ErrorCode::unsupported);
   EXPECT_EQ(code_of(old_file(1001, true, 7)), ErrorCode::corrupt);
   EXPECT_EQ(code_of(old_file(1001, true, UINT64_MAX)), ErrorCode::corrupt);
+  const auto replaced = [&](const std::string& from, const std::string& to) {
+    std::string out = good;
+    return out.replace(out.find(from), from.size(), to);
+  };
+  const std::string key("X\2\0\0\00077", 7);
+  const std::string list = "]" + key + "a.";
+  const std::string twice = replaced(list, "]" + key + "a" + key + "a.");
+  EXPECT_EQ(code_of(twice + good.substr(good.size() - 14)), ErrorCode::corrupt)
+      << "a storage twice";
+  EXPECT_EQ(code_of(replaced(list, "].")), ErrorCode::corrupt) << "no storage";
+  EXPECT_EQ(code_of(replaced(list, key + ".")), ErrorCode::corrupt) << "no list";
+  EXPECT_EQ(code_of(replaced(list, "]K\7a.")), ErrorCode::corrupt) << "a number as a key";
+  EXPECT_EQ(code_of(replaced(key + "a", std::string("X\2\0\0\00078a", 8))), ErrorCode::corrupt);
+  EXPECT_EQ(code_of(replaced("K\6N", "K\6)")), ErrorCode::unsupported) << "a view of a storage";
 }
 
 }  // namespace

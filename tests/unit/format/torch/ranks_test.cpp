@@ -1,5 +1,6 @@
 #include "format/torch/ranks.h"
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,74 @@ TEST(FindRankFiles, NumbersAreThoseOfRanks) {
               find_rank_files(StorePath("x"), {"model_world_size_65536_rank_0.pt"});
             }).file(),
             "x/model_world_size_65536_rank_1.pt");
+}
+
+TEST(FindRankFiles, FilesOfTwoRunsAreRefused) {
+  const Error error = catch_error([] {
+    find_rank_files(StorePath("x"),
+                    {"model_world_size_2_rank_0.pt", "model_world_size_4_rank_1.pt"});
+  });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.file(), "x/model_world_size_4_rank_1.pt");
+}
+
+class MetaRanks {
+ public:
+  TorchFileBuilder& rank(std::size_t number) { return ranks_[number]; }
+  std::string file(std::size_t number) const { return dir_ / names_[number]; }
+  Catalog open() const {
+    for (std::size_t i = 0; i < names_.size(); ++i) ranks_[i].write(file(i));
+    return open_rank_files(StorePath(dir_.path()), names_, {names_, true}, {});
+  }
+
+ private:
+  TempDir dir_;
+  Entries names_{"consolidated.00.pth", "consolidated.01.pth"};
+  std::vector<TorchFileBuilder> ranks_{2};
+};
+
+TEST(OpenRankFiles, ATensorThatOneFileLacksIsNamedWithTheFileThatTells) {
+  for (const std::size_t full : {0U, 1U}) {
+    MetaRanks set;
+    for (const std::size_t i : {0U, 1U}) set.rank(i).tensor("norm.weight", DType::u8, {3}, "abc");
+    set.rank(full).tensor("zeta", DType::u8, {3}, "abc");
+    const Error error = catch_error([&] { (void)set.open(); });
+    EXPECT_EQ(error.code(), ErrorCode::not_found);
+    EXPECT_EQ(error.tensor(), "zeta");
+    EXPECT_EQ(error.file(), set.file(1));
+  }
+}
+
+TEST(OpenRankFiles, PartsAreJoinedWhenTheyAreRead) {
+  MetaRanks set;
+  for (const std::size_t i : {0U, 1U}) {
+    set.rank(i)
+        .tensor("layers.0.attention.wo.weight", DType::u8, {2, 2}, i == 0 ? "abcd" : "efgh")
+        .tensor("layers.0.attention.wq.weight", DType::u8, {0, 4}, "")
+        .tensor("norm.weight", DType::u8, {4}, "same");
+  }
+  const Catalog catalog = set.open();
+  ASSERT_EQ(catalog.tensors.size(), 3U);
+  ASSERT_EQ(catalog.files.size(), 3U);
+  EXPECT_EQ(catalog.tensors[0].shape, (Shape{2, 4}));
+  EXPECT_EQ(catalog.tensors[0].file, 2U);
+  EXPECT_EQ(catalog.tensors[1].shape, (Shape{0, 4}));
+  EXPECT_EQ(catalog.tensors[1].size_bytes, 0U);
+  EXPECT_EQ(catalog.tensors[2].file, 0U) << "it stays in the file";
+  std::string joined(8, '?');
+  catalog.files[2].path.open()->read_at(catalog.tensors[0].begin_bytes,
+                                        std::as_writable_bytes(std::span(joined)));
+  EXPECT_EQ(joined, "abefcdgh");
+}
+
+TEST(OpenRankFiles, AnErrorOfATensorNamesItAndTheDirectory) {
+  MetaRanks set;
+  set.rank(0).tensor("output.weight", DType::u8, {1, 3}, "abc");
+  set.rank(1).tensor("output.weight", DType::u8, {1, 2}, "ab");
+  const Error error = catch_error([&] { (void)set.open(); });
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  EXPECT_EQ(error.tensor(), "output.weight");
+  EXPECT_FALSE(error.file().empty());
 }
 
 // verl writes the config below the files; a config next to them goes before it.
