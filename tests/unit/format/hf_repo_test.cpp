@@ -1,5 +1,6 @@
 #include "format/hf_repo.h"
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,23 @@ TEST(NoteLeftBehind, OfManyFilesTheFirstAreNamed) {
   add(300);
   add(301);
   EXPECT_EQ(note_left_behind(dir.path(), names, {}, {}), all + " and 2 more");
+}
+
+TEST(FindSideFiles, PointersAndHugeFilesAreNoSideFiles) {
+  const TempDir dir;
+  const std::vector<std::string> entries{"tokenizer.json"};
+  const auto is_taken = [&](const std::string& begin, std::uint64_t size_bytes) {
+    write_text(dir / entries[0], begin);
+    std::filesystem::resize_file(dir / entries[0], size_bytes);
+    return !find_side_files(dir.path(), entries).empty();
+  };
+  const std::string pointer = "version https://git-lfs.github.com/spec/v1\n";
+  EXPECT_TRUE(is_taken("{}", 2));
+  EXPECT_FALSE(is_taken(pointer, pointer.size()));
+  EXPECT_FALSE(is_taken(pointer, 1023));
+  EXPECT_TRUE(is_taken(pointer, 1024)) << "larger than any pointer";
+  EXPECT_TRUE(is_taken("{}", 256U << 20));
+  EXPECT_FALSE(is_taken("{}", (256U << 20) + 1));
 }
 
 }  // namespace

@@ -105,6 +105,29 @@ TEST(DcpArchive, WhatIsNoArchiveIsCorrupt) {
   EXPECT_EQ(code_of(both), ErrorCode::unsupported);
 }
 
+TEST(DcpArchive, LimitsAreForTheDirectoryAndForARecord) {
+  std::string made = archive_of(DType::f32, {2}, "12345678");
+  const MemorySource good(made);
+  const Archive archive(good, {0, made.size()});
+  EXPECT_EQ(archive.read(*archive.find("data/0"), 8), "12345678");
+  EXPECT_EQ(catch_error([&] { (void)archive.read(*archive.find("data/0"), 7); }).code(),
+            ErrorCode::limit);
+  EXPECT_EQ(catch_error([&] {
+              const Archive longer(good, {1, made.size() + 1});
+            }).code(),
+            ErrorCode::corrupt);
+  const auto with_directory = [&](std::uint32_t size) {
+    const auto bytes = std::as_writable_bytes(std::span(made));
+    store_le(bytes.data() + made.size() - 10, size);
+    store_le(bytes.data() + made.find(zip::kWideEnd) + 40, std::uint64_t{size});
+    const MemorySource file(made);
+    return catch_error([&] { const Archive of(file, {0, made.size()}); }).code();
+  };
+  constexpr std::uint32_t kMost = 128U << 20;
+  EXPECT_EQ(with_directory(kMost), ErrorCode::corrupt) << "only the archive is shorter";
+  EXPECT_EQ(with_directory(kMost + 1), ErrorCode::limit);
+}
+
 // An edge piece is an archive of the tensor's part: shorter, with zeros after it.
 TEST(DcpArchive, EdgePiecesAreAsShortAsTheTensor) {
   const Leaf leaf{{"w", DType::i16, {3, 5}}, {}, {}};

@@ -270,5 +270,23 @@ TEST(DcpGathered, AFileThatChangesItsLengthAfterOpeningIsCorrupt) {
   }
 }
 
+TEST(DcpGathered, AShardsHeaderMustFitItsFileAndItself) {
+  const auto refused_shard = [](const std::string& from, const std::string& to, bool cut = false) {
+    const TempDir dir;
+    std::string bytes = shard_file(0, 3);
+    bytes.replace(bytes.find(from), from.size(), to);
+    if (cut) bytes.pop_back();
+    write_text(dir / name_of_shard(1), bytes);
+    const Error error = catch_error([&] { open_checkpoint(dir.path()); });
+    EXPECT_EQ(error.code(), ErrorCode::corrupt) << from;
+    EXPECT_EQ(error.file(), dir / name_of_shard(1)) << from;
+    return error.tensor();
+  };
+  EXPECT_EQ(refused_shard("[0,0]}", "[0  ]}"), "w") << "a place of another rank";
+  EXPECT_EQ(refused_shard("[0,6]", "[0,6]", true), "w") << "the last byte is missing";
+  EXPECT_EQ(refused_shard("[0,6]", "[6,0]"), "w") << "the end comes first";
+  EXPECT_EQ(refused_shard("[0,6]", "[0  ]"), "w") << "no end";
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -265,6 +265,14 @@ TEST(DcpMetadata, TransformsAreAListOfTexts) {
   EXPECT_EQ(refused(parts).code(), ErrorCode::unsupported) << "packed twice";
   with([](PickleWriter& write) { write.op(Op::empty_list).integer(1).op(Op::append); });
   EXPECT_EQ(refused(parts).code(), ErrorCode::unsupported) << "no text";
+  for (const int count : {64, 65}) {
+    with([count](PickleWriter& write) {
+      write.op(Op::empty_list).op(Op::mark);
+      for (int i = 0; i < count; ++i) write.text("x");
+      write.op(Op::appends);
+    });
+    EXPECT_EQ(refused(parts).code(), count == 64 ? ErrorCode::unsupported : ErrorCode::corrupt);
+  }
   with([](PickleWriter& write) { write.text("stream.zstd/1"); });
   EXPECT_EQ(refused(parts).code(), ErrorCode::corrupt) << "no list";
 }

@@ -238,6 +238,23 @@ TEST(DcpPickle, PlannerDataKeepTextsAndIndices) {
   EXPECT_EQ(nested_keys(nested.nested, "step"), "");
 }
 
+TEST(DcpPickle, APathInPlannerDataHasAtMost64KeysAndIsNoLargerThanItsPickleAllows) {
+  const auto path = [](int count, const std::string& key) {
+    return with_planner([&](PickleWriter& write) {
+      write.op(Op::mark).text(key).put(0);
+      for (int i = 1; i < count; ++i) write.get(0);
+      write.op(Op::tuple);
+    });
+  };
+  EXPECT_EQ(path(64, "a").nested.size(), 1U);
+  EXPECT_TRUE(path(65, "a").other_planner);
+  const std::string large(1000, 'x');
+  EXPECT_EQ(path(8, large).nested.size(), 1U);
+  const Error error = catch_error([&] { path(64, large); });
+  EXPECT_EQ(error.code(), ErrorCode::limit);
+  EXPECT_EQ(error.tensor(), "a.0");
+}
+
 TEST(DcpPickle, PlannerDataOfOtherPlannersAreNotKept) {
   const std::vector<std::function<void(PickleWriter&)>> others = {
       [](PickleWriter& write) { write.text("a"); },

@@ -47,6 +47,19 @@ TEST(DcpPieces, BoxesOfSeveralLengthsShareAPiece) {
   EXPECT_EQ(wheel.boxes.size(), 5U);
 }
 
+TEST(DcpPieces, AtMost4096BoxesNeedNotFormAGrid) {
+  const auto beside_one_row = [](std::uint64_t boxes) {
+    std::vector<std::pair<Shape, Shape>> out;
+    for (std::uint64_t i = 0; i + 1 < boxes; ++i) out.push_back({{0, i}, {1, 1}});
+    out.push_back({{1, 0}, {1, boxes - 1}});
+    return cut({2, boxes - 1}, out);
+  };
+  EXPECT_EQ(beside_one_row(4096).boxes.size(), 4096U);
+  const Error error = catch_error([&] { beside_one_row(4097); });
+  EXPECT_EQ(error.code(), ErrorCode::limit);
+  EXPECT_EQ(error.tensor(), "w");
+}
+
 TEST(DcpPieces, HolesAndOverlapsNameTheTensor) {
   const auto refused = [](const Shape& shape, const std::vector<std::pair<Shape, Shape>>& boxes,
                           const char* what) {

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "format/orbax/array_directories.h"
+#include "format/orbax/array_keys.h"
 #include "format/orbax/open.h"
 #include "format/orbax/orbax.h"
 #include "ops/read_piece.h"
@@ -95,6 +96,84 @@ TEST(OrbaxDirectories, AQuickLookFindsOneArrayAndOnlyAtTheTop) {
   for (const char* name : {"y", "z"}) write_text(dir / (std::string(name) + "/.zarray"), v2_text());
   EXPECT_EQ(find_array_directories(dir.path()), (Names{"a/b", "y", "z"}));
   EXPECT_EQ(find_array_directories(dir.path(), true).size(), 1U);
+}
+
+// Returns a path of so many directories, each named `n`.
+std::string deep_path(int directories) {
+  std::string out = "n";
+  for (int i = 1; i < directories; ++i) out += "/n";
+  return out;
+}
+
+TEST(OrbaxDirectories, ANameHasAtMostNineDirectories) {
+  const TempDir dir;
+  write_text(dir / ("nine/" + deep_path(9) + "/.zarray"), v2_text());
+  write_text(dir / ("ten/" + deep_path(10) + "/.zarray"), v2_text());
+  EXPECT_EQ(find_array_directories(dir / "nine"), std::vector<std::string>{deep_path(9)});
+  EXPECT_TRUE(find_array_directories(dir / "ten").empty());
+}
+
+TEST(OrbaxDirectories, AQuickLookLooksInto64Directories) {
+  const TempDir dir;
+  write_text(dir / "z/.zarray", v2_text());
+  const auto add = [&](int number) {
+    std::filesystem::create_directory(dir / ("d" + std::to_string(number)));
+  };
+  for (int i = 0; i < 63; ++i) add(100 + i);
+  EXPECT_EQ(find_array_directories(dir.path(), true).size(), 1U);
+  add(163);
+  EXPECT_TRUE(find_array_directories(dir.path(), true).empty());
+  EXPECT_EQ(find_array_directories(dir.path()).size(), 1U);
+}
+
+TEST(OrbaxDirectories, FilesOfAnArrayAreAtMostTenDirectoriesBelowIt) {
+  const TempDir dir;
+  const std::string ten = "w/" + deep_path(10) + "/x";
+  write_text(dir / ten, "?");
+  write_text(dir / ("w/" + deep_path(11) + "/y"), "?");
+  std::vector<std::string> keys;
+  ArrayDirectories(StorePath(dir.path()), {"w"}).walk([&](const Entry& entry) {
+    keys.emplace_back(entry.key);
+  });
+  EXPECT_EQ(keys, std::vector<std::string>{ten});
+}
+
+TEST(OrbaxDirectories, AKeyIsThatOfAnArraysFileOnlyWithItsWholeName) {
+  EXPECT_EQ(array_of_key("v/w/zarr.json", "zarr.json"), "v/w");
+  EXPECT_EQ(array_of_key("zarr.json", "zarr.json"), "");
+  EXPECT_FALSE(array_of_key("w/xzarr.json", "zarr.json"));
+  EXPECT_FALSE(array_of_key("w/zarr.jso", "zarr.json"));
+}
+
+TEST(OrbaxDirectories, AnArrayThatIsLeftOutChangesNoOther) {
+  const Directories made(kStored, {"a", "v", "w"});
+  write_text(made.dir / "a/.zarray",
+             R"({"chunks":[6],"dtype":"|u1","filters":null,"shape":[6],"zarr_format":2,)"
+             R"("compressor":null,"order":"C","fill_value":null})");
+  write_text(made.dir / "a/0", "single");
+  const std::string odd = v2_text(R"("compressor":{"id":"lzma"},"order":"C","fill_value":null)");
+  write_text(made.dir / "v/.zarray", odd);
+  write_text(made.dir / "v/0.0", "?");
+  EXPECT_EQ(made.error().code(), ErrorCode::unsupported);
+  EXPECT_EQ(made.error().tensor(), "v");
+  Choice choice;
+  choice.without = {"v"};
+  const auto open = [&] { return orbax_format().open_one(made.dir.path(), choice); };
+  const auto without = open();
+  ASSERT_EQ(without->catalog().tensors.size(), 2U);
+  ASSERT_EQ(without->catalog().unreadable.size(), 1U);
+  EXPECT_EQ(without->catalog().unreadable[0].name, "v");
+  EXPECT_EQ(piece_of(*without, 0, {0}), "single");
+  EXPECT_EQ(piece_of(*without, 1, {0, 0}), kUpper);
+  EXPECT_EQ(piece_of(*without, 1, {1, 0}), kLower);
+  // With another description that can be read, it stays.
+  write_text(made.dir / "v/zarr.json", v3_text());
+  write_text(made.dir / "v/c/0/0", kLower);
+  write_text(made.dir / "v/c/1/0", kLower);
+  const auto with = open();
+  EXPECT_TRUE(with->catalog().unreadable.empty());
+  ASSERT_EQ(with->catalog().tensors.size(), 3U);
+  EXPECT_EQ(piece_of(*with, 1, {0, 0}), kLower);
 }
 
 TEST(OrbaxDirectories, OfTwoDescriptionsThatOfTheTreesVersionCounts) {
@@ -262,6 +341,15 @@ TEST(OrbaxDirectories, ChunksThatMayBeLeftOutHaveTheFillValue) {
              v2_text(R"("compressor":null,"order":"C","fill_value":0)", "[99999999999999,6]"));
   EXPECT_EQ(many.error().code(), ErrorCode::limit);
   EXPECT_EQ(many.error().tensor(), "w");
+  // Two chunks of 2 rows are stored, and 2^24 aren't.
+  const auto rows = [&](const std::string& shape) {
+    write_text(many.dir / "w/.zarray",
+               v2_text(R"("compressor":null,"order":"C","fill_value":0)", "[" + shape + ",6]"));
+  };
+  rows("33554436");
+  EXPECT_TRUE(many.open()->catalog().notes.at(0).starts_with("16777216 chunks are not stored"));
+  rows("33554438");
+  EXPECT_EQ(many.error().code(), ErrorCode::limit);
 }
 
 TEST(OrbaxDirectories, FillValuesOfSeveralBytesComeInStepsOfAnyLength) {

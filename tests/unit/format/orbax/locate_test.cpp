@@ -1,4 +1,7 @@
+#include <algorithm>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -190,6 +193,56 @@ TEST(OrbaxLocate, AnUnfinishedStepOrItemIsCorruptHoweverItIsNamed) {
   const Error error = catch_error([&] { locate(root.path()); });
   EXPECT_EQ(error.code(), ErrorCode::not_found);
   EXPECT_FALSE(error.hint_text().empty());
+}
+
+// Orbax's v1 interface leaves a record while it deletes an item.
+TEST(OrbaxLocate, AnItemWhoseDeletionBeganIsNotRead) {
+  const TempDir dir;
+  for (const char* item : {"7/items", "7/opt"}) make_item(dir / item);
+  const std::string record = dir / "7/_CHECKPOINT_DELETION";
+  write_text(record, R"({"checkpointable_name":"opt"})");
+  EXPECT_EQ(being_deleted(StorePath(dir / "7")), "opt");
+  EXPECT_EQ(locate(dir.path(), {7, "items"}).item, dir / "7/items");
+  for (const Error& error : {catch_error([&] { locate(dir / "7/opt"); }), catch_error([&] {
+                               locate(dir.path(), {7, "opt"});
+                             })}) {
+    EXPECT_EQ(error.code(), ErrorCode::corrupt);
+    EXPECT_EQ(error.file(), dir / "7/opt");
+    EXPECT_FALSE(error.hint_text().empty());
+  }
+  const auto bad_record = [&] {
+    const Error error = catch_error([&] { being_deleted(StorePath(dir / "7")); });
+    EXPECT_EQ(error.code(), ErrorCode::corrupt);
+    EXPECT_EQ(error.file(), record);
+    EXPECT_FALSE(error.hint_text().empty());
+  };
+  for (const char* text :
+       {"[]", "{}", "{", R"({"checkpointable_name":3})", R"({"checkpointable_name":"../x"})"}) {
+    write_text(record, text);
+    bad_record();
+  }
+  std::filesystem::remove(record);
+  EXPECT_FALSE(being_deleted(StorePath(dir / "7")));
+  std::filesystem::create_directory(record);
+  bad_record();
+}
+
+TEST(OrbaxLocate, WhatIsNextToAnItemIsListedWithWhatIsBelowIt) {
+  const TempDir dir;
+  for (const char* item : {"7/items", "7/opt"}) make_item(dir / item);
+  write_text(dir / "7/notes.txt", "x");
+  write_text(dir / "7/deep/er/file", "x");
+  std::filesystem::create_directory(dir / "7/deep/none");
+  const auto beside = [&] { return find_beside(StorePath(dir.path()), {7, "items"}); };
+  std::vector<std::string> files = beside().files;
+  std::ranges::sort(files);
+  EXPECT_EQ(files, (std::vector<std::string>{"deep/er/file", "notes.txt", "opt/manifest.ocdbt"}));
+  EXPECT_EQ(beside().empty, std::vector<std::string>{"deep/none"});
+  EXPECT_EQ(beside().directory.name(), dir / "7");
+  std::filesystem::create_symlink("nowhere", dir / "7/deep/link");
+  const Error error = catch_error([&] { beside(); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.file(), dir / "7/deep/link");
 }
 
 }  // namespace

@@ -177,6 +177,17 @@ TEST(OrbaxMetadata, StepIsAnInlineScalarWithOrWithoutChecksum) {
   }
 }
 
+// Only with a structure can a key be empty, or have a slash.
+std::shared_ptr<const TreeStructure> structure_of(const std::vector<Leaf>& leaves) {
+  TreeStructure out;
+  for (const Leaf& leaf : leaves) {
+    TreeEntry& entry = out.entries.emplace_back();
+    entry.add_key(leaf.name, /*is_index=*/false);
+    entry.type = "np.ndarray";
+  }
+  return std::make_shared<const TreeStructure>(std::move(out));
+}
+
 // The leaves come in another order than their keys, which are written in byte order.
 TEST(OrbaxMetadata, TheEmptyNameIsAPrefixOfNamesBeforeTheSlash) {
   OrbaxBuilder builder;
@@ -185,13 +196,7 @@ TEST(OrbaxMetadata, TheEmptyNameIsAPrefixOfNamesBeforeTheSlash) {
   const std::vector<Leaf>& sorted = builder.leaves();
   const std::vector<Leaf> leaves{sorted[1], sorted[3], sorted[0], sorted[2]};
   builder.tree().leaves = &leaves;
-  TreeStructure structure;  // only with one can a key be empty
-  for (const Leaf& leaf : leaves) {
-    TreeEntry& entry = structure.entries.emplace_back();
-    entry.add_key(leaf.name, /*is_index=*/false);
-    entry.type = "np.ndarray";
-  }
-  builder.tree().structure = std::make_shared<const TreeStructure>(structure);
+  builder.tree().structure = structure_of(leaves);
   const TempDir dir;
   builder.write(dir / "0");
   std::vector<std::string> keys;
@@ -200,6 +205,38 @@ TEST(OrbaxMetadata, TheEmptyNameIsAPrefixOfNamesBeforeTheSlash) {
   });
   EXPECT_EQ(keys, (std::vector<std::string>{"-a/c", "-a/zarr.json", "-x/c", "-x/zarr.json", "-y/c",
                                             "-y/zarr.json", "c", "zarr.json"}));
+}
+
+// The keys of an array are between those of another one whose name it begins.
+TEST(OrbaxMetadata, AnArraysNameBeginsWithThoseOfAtMost64) {
+  const auto write = [](int arrays) {
+    OrbaxBuilder builder;
+    std::string name;
+    for (int i = 0; i < arrays; ++i) {
+      name += i == 0 ? "a" : "/a";
+      builder.leaf(name, DType::u8, {}, {});
+    }
+    builder.build().tree().extras = {};
+    builder.tree().structure = structure_of(builder.leaves());
+    for (const SideFile& side : side_files(builder.tree(), builder)) text_of(side);
+  };
+  write(65);
+  const Error error = catch_error([&] { write(66); });
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.tensor().size(), 131U) << "the innermost";
+}
+
+TEST(OrbaxMetadata, AnArrayCannotHaveTheKeysOfAnothersChunks) {
+  OrbaxBuilder builder;
+  builder.leaf("a", DType::u8, {4}, {4});
+  builder.leaf("a/c", DType::u8, {4}, {4}).build().tree().extras = {};
+  builder.tree().structure = structure_of(builder.leaves());
+  const Error error = catch_error([&] {
+    for (const SideFile& side : side_files(builder.tree(), builder)) text_of(side);
+  });
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.tensor(), "a/c");
+  EXPECT_NE(error.sentence().find("\"a/c/0\""), std::string::npos) << error.sentence();
 }
 
 TEST(OrbaxMetadata, PlanIdDecidesTheUuid) {

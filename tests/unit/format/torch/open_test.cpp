@@ -138,6 +138,33 @@ TEST(OpenTorch, TensorsThatAreNoRunOfBytesArePutTogetherWhenTheyAreRead) {
             ErrorCode::corrupt);
 }
 
+TEST(OpenTorch, ElementsAreComparedWithTheirCrcAtTheirEnd) {
+  const TempDir dir;
+  const std::string path = dir / "pytorch_model.bin";
+  TorchFileBuilder builder;
+  builder.tensor("w", DType::u8, {8}, "abcdefgh").write(path);
+  std::string out(8, '?');
+  const auto read = [&](std::size_t first, std::size_t skipped) {
+    const auto opened = open_torch(dir.path());
+    const auto reader = opened->open_piece(0, {0}, PieceSteps::any, {});
+    const auto to = std::as_writable_bytes(std::span(out));
+    reader->read(to.first(first));
+    reader->skip(skipped);
+    reader->read(to.subspan(first + skipped));
+  };
+  read(3, 0);
+  EXPECT_EQ(out, "abcdefgh");
+  std::string bytes = builder.bytes();
+  bytes[bytes.find("abcdefgh")] = 'A';
+  write_text(path, bytes);
+  read(3, 1);  // without all elements, nothing is compared
+  const Error error = catch_error([&] { read(3, 0); });
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  EXPECT_EQ(error.file(), path);
+  EXPECT_EQ(error.tensor(), "w");
+  EXPECT_EQ(error.range().value().end - error.range().value().begin, 8U);
+}
+
 TEST(OpenTorch, AFileThatChangesIsSeenByWhatIsPutTogether) {
   const TempDir dir;
   TorchFileBuilder builder;
