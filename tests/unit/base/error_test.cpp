@@ -70,6 +70,8 @@ TEST(Error, TheFirstFactWins) {
 TEST(Error, EveryCodeHasANameAndAnExitStatus) {
   const auto last = static_cast<int>(ErrorCode::access);
   for (int i = 0; i <= last; ++i) EXPECT_FALSE(to_string(static_cast<ErrorCode>(i)).empty());
+  EXPECT_EQ(to_string(static_cast<ErrorCode>(last + 1)), "internal");
+  EXPECT_EQ(exit_status(static_cast<ErrorCode>(last + 1)), 70);
   EXPECT_EQ(to_string(ErrorCode::bad_input), "bad_input");
   EXPECT_EQ(exit_status(ErrorCode::usage), 2);
   EXPECT_EQ(exit_status(ErrorCode::bad_input), 3);

@@ -82,6 +82,13 @@ TEST(Inflate, WhatIsNoStreamOfTheContentIsCorrupt) {
   EXPECT_EQ(inflated(DeflateWrap::gzip, gzip + "x", 3000), "bytes behind it");
 }
 
+TEST(Inflate, AStreamThatNeedsADictionaryIsCorrupt) {
+  const std::string stream("\x78\xbb\0\0\0\1abc", 9);
+  const Error error = catch_error([&] { inflated(DeflateWrap::zlib, stream, 3); });
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  EXPECT_NE(error.sentence().find("dictionary"), std::string::npos) << error.sentence();
+}
+
 // Gzip and zlib have checksums, so they detect every flip except in the header's unused bytes.
 TEST(Inflate, NoFlippedByteGivesOtherContent) {
   const std::string content = some_content(200);

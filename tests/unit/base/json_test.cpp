@@ -152,6 +152,8 @@ TEST(Json, NumbersOfPythonThatAreNotFinite) {
   EXPECT_EQ(dump_json(json), text);
   EXPECT_EQ(parse_json(dump_json_pretty(json), "t"), json);
   EXPECT_EQ(shown_json(numbers[1]), "\"Infinity\"");
+  const std::string marked = R"(["\u0000hfshard number x",NaN])";
+  EXPECT_EQ(dump_json(parse_json(marked, "t")), marked) << "a text with the mark of such numbers";
   for (const char* wrong : {"Nan", "inf", "+Infinity", "-NaN", "NaNN", "[NaN", "{NaN:1}"})
     EXPECT_THROW(parse_json(wrong, "t"), Error) << wrong;
 }

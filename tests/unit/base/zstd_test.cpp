@@ -262,5 +262,12 @@ TEST(Zstd, BoundsDoNotWrap) {
   EXPECT_EQ(zstd_least_bytes(1000), 0U);
 }
 
+// A header of one segment and four bytes of content, and one compressed block of three bytes.
+TEST(DecodeZstd, ADamagedBlockIsCorrupt) {
+  const std::string frame("\x28\xb5\x2f\xfd\x20\x04\x1d\0\0\xff\xff\xff", 12);
+  const Error error = catch_error([&] { (void)decode_zstd(as_bytes(frame), 100); });
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -103,6 +103,15 @@ TEST(CompareElements, WholeNumbersAreTheirDifferenceApart) {
                              numbers_as_bytes<std::int8_t>({1}))
                 .largest_ulps,
             2U);
+  EXPECT_EQ(compare_elements(DType::i16, {}, numbers_as_bytes<std::int16_t>({INT16_MIN, 7}),
+                             numbers_as_bytes<std::int16_t>({INT16_MAX, 7}))
+                .largest_absolute,
+            65535.0);
+  const auto unsigned_16 =
+      compare_elements(DType::u16, {}, numbers_as_bytes<std::uint16_t>({7, UINT16_MAX}),
+                       numbers_as_bytes<std::uint16_t>({7, 0}));
+  EXPECT_EQ(unsigned_16.first, 1U);
+  EXPECT_EQ(unsigned_16.largest_ulps, 65535U);
 }
 
 TEST(CompareElements, WholeNumbersThatOneDoubleStandsFor) {

@@ -142,6 +142,14 @@ std::vector<IndexMap> irregular(std::uint64_t numel) {
           {0, 6, {{numel / 2 - 3, 1, 2}}}};
 }
 
+TEST(TilesExactly, OnlyLessThan2To20ElementsAreCounted) {
+  constexpr std::uint64_t kLeast = std::uint64_t{1} << 20;
+  const TilingFault fault = tiles_exactly(kLeast, irregular(kLeast), Side::target);
+  EXPECT_TRUE(fault.found);
+  EXPECT_EQ(fault.element, kLeast) << "none is known";
+  EXPECT_EQ(fault.times, 0U);
+}
+
 TEST(TilesExactly, WhatIsTooIrregularIsCounted) {
   constexpr std::uint64_t kMany = 600'000;
   EXPECT_FALSE(tiles_exactly(kMany, irregular(kMany), Side::target).found);

@@ -161,6 +161,7 @@ TEST(HubName, SaysWhichRuleARevisionBreaks) {
   for (const std::string_view good : {"main", "v1.0", "refs/pr/1", "a/b/c", "x@y"}) {
     EXPECT_FALSE(revision_problem(good)) << good;
   }
+  EXPECT_FALSE(revision_problem(std::string(255, 'a')));
   for (const std::string& bad :
        {std::string(), std::string("/"), std::string("a/"), std::string("/a"), std::string("a//b"),
         std::string("a/../b"), std::string(".."), std::string("a/.b"), std::string("a.lock"),

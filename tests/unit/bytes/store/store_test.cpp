@@ -1,9 +1,12 @@
 #include "bytes/store/store.h"
 
 #include <filesystem>
+#include <memory>
+#include <string>
 
 #include <gtest/gtest.h>
 
+#include "bytes/store/open_files.h"
 #include "support/catch_error.h"
 #include "support/memory_store.h"
 #include "support/temp_dir.h"
@@ -57,6 +60,23 @@ TEST(StorePath, OfAnotherStoreIsNoneOfThisMachine) {
   EXPECT_EQ(f.parent().list(), (std::vector<std::string>{"f"}));
   EXPECT_EQ(f.parent() / "f", f);
   EXPECT_NE(f, StorePath("tree/d/f"));
+}
+
+TEST(OpenFiles, EachNumberIsItsOwnFileAlsoIfNotAllStayOpen) {
+  const TempDir dir;
+  const OpenFiles files;
+  std::weak_ptr<const SourceFile> first;
+  for (int round = 0; round < 2; ++round) {
+    for (std::uint32_t i = 0; i < 130; ++i) {
+      const std::string path = dir / std::to_string(i);
+      if (round == 0) write_text(path, std::to_string(i));
+      const auto file = files.open(i, StorePath(path));
+      EXPECT_EQ(file->name(), path);
+      if (i == 0 && round == 0) first = file;
+      EXPECT_EQ(first.expired(), round == 1 || i >= 64) << i;
+      EXPECT_EQ(files.open(i, StorePath(path)), file);
+    }
+  }
 }
 
 }  // namespace

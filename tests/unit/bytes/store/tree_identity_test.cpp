@@ -62,5 +62,16 @@ TEST(TreeIdentity, OfOtherNamesIsAnother) {
   EXPECT_NE(identify_tree(one.path()).content_sha256, identify_tree(other.path()).content_sha256);
 }
 
+TEST(TreeIdentity, TheContentsOfFilesUpToOneMebibyteCount) {
+  const TempDir directory;
+  const auto content = [&](std::size_t size, char byte) {
+    write_text(directory / "a", std::string(size, byte));
+    return identify_tree(directory.path()).content_sha256;
+  };
+  constexpr std::size_t kMost = std::size_t{1} << 20;
+  EXPECT_NE(content(kMost, 'x'), content(kMost, 'y'));
+  EXPECT_EQ(content(kMost + 1, 'x'), content(kMost + 1, 'y')) << "its size alone";
+}
+
 }  // namespace
 }  // namespace hfshard

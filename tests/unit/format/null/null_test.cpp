@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "format/formats.h"
 #include "support/catch_error.h"
 
 namespace hfshard::format::null {
@@ -30,6 +31,13 @@ TEST(NullFormat, NothingIsWrittenAndNothingOpens) {
   EXPECT_TRUE(target.discards());
   EXPECT_FALSE(target.layout().linked_prefix.has_value());
   EXPECT_EQ(catch_error([&] { target.open("x"); }).code(), ErrorCode::unsupported);
+}
+
+TEST(FormatOf, AnUnknownNameIsAnErrorOfUsageWithTheKnownNames) {
+  EXPECT_EQ(format_of("null").name(), "null");
+  const Error error = catch_error([] { (void)format_of("nul"); });
+  EXPECT_EQ(error.code(), ErrorCode::usage);
+  EXPECT_NE(error.hint_text().find("orbax"), std::string::npos) << error.hint_text();
 }
 
 }  // namespace

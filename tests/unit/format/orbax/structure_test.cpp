@@ -10,6 +10,7 @@
 
 #include "base/base64.h"
 #include "base/coding.h"
+#include "catalog/rich_types.h"
 #include "catalog/tree_structure.h"
 
 namespace hfshard::format::orbax {
@@ -88,6 +89,57 @@ TEST(TreeStructure, KindsOfArraysThatAreRestoredAlikeAreAlike) {
   EXPECT_EQ(structure_sha256(a), structure_sha256(b));
   b.entries[0].random_key = "rbg";
   EXPECT_EQ(said(a, b), (Texts{"step: an array in A, a random key (rbg) in B"}));
+}
+
+TEST(TreeStructure, StringsAreComparedByTheirValues) {
+  TreeStructure a;
+  a.entries = {entry({{"note", false}}, "string")};
+  a.texts["note"] = "hi";
+  TreeStructure b = a;
+  EXPECT_EQ(said(a, b), Texts());
+  b.texts["note"] = "ho";
+  EXPECT_EQ(said(a, b), (Texts{"note: the strings differ"}));
+  EXPECT_NE(structure_sha256(a), structure_sha256(b));
+}
+
+TEST(TreeStructure, TheMetadataOfTheStepCount) {
+  TreeStructure a = optimizer_state();
+  a.attributes = "a text";
+  EXPECT_EQ(custom_keys(a), Texts{"\"a text\""});
+  a.attributes = Json();
+  a.attributes["tree"] = 1;
+  TreeStructure b = a;
+  b.step["metrics"]["loss"] = 2;
+  EXPECT_EQ(custom_keys(a), Texts{"tree"});
+  EXPECT_EQ(custom_keys(b), (Texts{"loss", "tree"}));
+  EXPECT_NE(structure_sha256(a), structure_sha256(b));
+  TreeStructure c = a;
+  c.step["custom_metadata"]["loss"] = 2;
+  EXPECT_NE(structure_sha256(b), structure_sha256(c));
+}
+
+TEST(RichTypes, APathFindsNodesWhoseKeysHaveDots) {
+  const std::string rich = R"({"a":{"b.c":{"x":null},"d":null},"ab":{"y":null}})";
+  EXPECT_EQ(rich_types_below(rich, "a.b.c"), R"({"x":null})");
+  EXPECT_EQ(rich_types_below(rich, "ab"), R"({"y":null})");
+  EXPECT_EQ(rich_types_below(rich, "a.d"), "") << "a leaf";
+  EXPECT_EQ(rich_types_below(rich, "a.b"), "");
+  EXPECT_EQ(rich_types_below("", "a"), "");
+}
+
+TEST(RichTypes, TuplesAreNamedAndWhatCannotBeReadIsOneNode) {
+  const std::string tuple = R"({"category":"custom","clazz":"tuple","entries":[null,null]})";
+  const std::string named = R"({"category":"namedtuple","module":"optax","clazz":"State",)"
+                            R"("entries":[{"key":"mu","value":)" +
+                            tuple + "}]}";
+  const auto nodes = rich_nodes(R"({"opt":)" + named + "}");
+  Texts found;
+  for (const auto& [name, node] : nodes) found.push_back(node.path + ": " + node.what);
+  EXPECT_EQ(found, (Texts{"opt: a named tuple optax.State", "opt.mu: a tuple"}));
+  const auto bad = rich_nodes(R"({"opt":{"category":"namedtuple"}})");
+  ASSERT_EQ(bad.size(), 1U);
+  EXPECT_EQ(bad.begin()->first, "");
+  EXPECT_TRUE(bad.begin()->second.what.starts_with("node types that can't be read"));
 }
 
 TEST(TreeStructure, AListThatLosesElementsBecomesADict) {
