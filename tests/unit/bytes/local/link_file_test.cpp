@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "bytes/local/files.h"
+#include "support/catch_error.h"
 #include "support/syscall_faults.h"
 #include "support/temp_dir.h"
 #include "support/test_data.h"
@@ -31,6 +32,13 @@ class LinkFileTest : public testing::TestWithParam<LinkKind> {
   std::string other_ = dir_ / "other";
   std::string to_ = dir_ / "to";
 };
+
+TEST_P(LinkFileTest, NeedsAFile) {
+  const Error error = catch_error([&] { (void)link_file(dir_ / "nothing", to_, GetParam()); });
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_EQ(error.file(), dir_ / "nothing");
+  EXPECT_FALSE(exists(to_));
+}
 
 // Making a hard link anew would change the ctime of the source, so that a resumed run refuses it.
 TEST_P(LinkFileTest, KeepsALinkThatIsThere) {

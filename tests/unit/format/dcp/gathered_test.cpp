@@ -13,6 +13,7 @@
 
 #include "base/coding.h"
 #include "catalog/checkpoint.h"
+#include "format/dcp/dcp.h"
 #include "format/formats.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
@@ -286,6 +287,40 @@ TEST(DcpGathered, AShardsHeaderMustFitItsFileAndItself) {
   EXPECT_EQ(refused_shard("[0,6]", "[0,6]", true), "w") << "the last byte is missing";
   EXPECT_EQ(refused_shard("[0,6]", "[6,0]"), "w") << "the end comes first";
   EXPECT_EQ(refused_shard("[0,6]", "[0  ]"), "w") << "no end";
+}
+
+TEST(DcpGathered, ATensorThatIsLeftOutChangesNoOther) {
+  const TempDir dir;
+  write_shards(dir, 2);
+  for (const int rank : {1, 2, 3})
+    write_text(dir / name_of_shard(rank, 1, 2),
+               shard_file(static_cast<std::uint64_t>(2 * (rank - 1)), 2, "X9"));
+  EXPECT_EQ(code_of_place(dir), ErrorCode::unsupported);
+  Choice choice;
+  choice.without = {"w"};
+  const Catalog catalog = format::dcp::dcp_format().open_one(dir.path(), choice)->catalog();
+  ASSERT_EQ(catalog.tensors.size(), 1U);
+  EXPECT_EQ(catalog.tensors[0].name, "v");
+  EXPECT_EQ(catalog.tensors[0].shape, (Shape{6, 2}));
+  ASSERT_EQ(catalog.unreadable.size(), 1U);
+  EXPECT_EQ(catalog.unreadable[0].name, "w");
+}
+
+TEST(DcpSteps, AStepIsChosenByItsNumber) {
+  const TempDir dir;
+  for (const std::uint64_t step : {2U, 10U}) {
+    const std::string elements(step, 'x');
+    TorchCheckpoint made;
+    made.tensor("w", DType::u8, {step}).part({0}, {step}, elements, false);
+    made.write(dir / fmt::format("step-{}", step));
+  }
+  const auto shape_at = [&](const Choice& choice) {
+    return format::dcp::dcp_format().open_one(dir.path(), choice)->catalog().tensors[0].shape;
+  };
+  EXPECT_EQ(shape_at({}), Shape{10});
+  EXPECT_EQ(shape_at({2, ""}), Shape{2});
+  EXPECT_EQ(catch_error([&] { shape_at({3, ""}); }).code(), ErrorCode::not_found);
+  EXPECT_EQ(catch_error([&] { shape_at({2, "items"}); }).code(), ErrorCode::usage);
 }
 
 }  // namespace

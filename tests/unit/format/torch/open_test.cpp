@@ -9,6 +9,7 @@
 #include "support/catch_error.h"
 #include "support/safetensors_builder.h"
 #include "support/temp_dir.h"
+#include "support/torch_checkpoint.h"
 #include "support/torch_file_builder.h"
 
 #include "hfshard/error.h"
@@ -176,6 +177,63 @@ TEST(OpenTorch, AFileThatChangesIsSeenByWhatIsPutTogether) {
   EXPECT_EQ(catch_error([&] { source->check_unchanged(); }).code(), ErrorCode::conflict);
   EXPECT_NE(catalog.files[1].path.open()->identity(), catalog.files[1].identity());
   EXPECT_NE(catalog.files[1].path.find().value().identity, catalog.files[1].identity());
+}
+
+TEST(OpenTorch, NotesNameTheKeyOfTheModelAndWhatIsLeftOut) {
+  const TempDir dir;
+  const std::string path = dir / "pytorch_model.bin";
+  TorchFileBuilder plain;
+  plain.tensor("a", DType::u8, {3}, "abc").other("epoch").write(path);
+  EXPECT_EQ(open_torch(dir.path())->catalog().notes,
+            Names{"left out of \"pytorch_model.bin\", since they aren't tensors, or dicts of them, "
+                  "with text as keys: \"epoch\""});
+  TorchFileBuilder below = plain;
+  below.below("model").write(path);
+  const std::string left_out =
+      "left out of \"pytorch_model.bin\", since they aren't below \"model\", or aren't tensors: "
+      "\"model.epoch\"";
+  EXPECT_EQ(open_torch(dir.path())->catalog().notes,
+            (Names{"the tensors of \"pytorch_model.bin\" are below the key \"model\"",
+                   left_out + "; --root KEY takes what is below another key"}));
+  Choice choice;
+  choice.root = "model";
+  EXPECT_EQ(open_torch(dir.path(), choice)->catalog().notes, Names{left_out});
+  write_tensors(path, {"a"});
+  EXPECT_EQ(open_torch(dir.path())->catalog().notes, Names());
+}
+
+TEST(OpenTorch, AFileOfAnyNameIsTheModelIfNoOtherFileTellsMore) {
+  for (const std::string name : {"weights.pt", "weights.pth"}) {
+    const TempDir dir;
+    write_tensors(dir / "optimizer.pt", {"x"});
+    EXPECT_FALSE(has_torch_model(StorePath(dir.path())));
+    write_tensors(dir / name, {"a", "b"});
+    EXPECT_TRUE(has_torch_model(StorePath(dir.path())));
+    EXPECT_EQ(files_of(open_torch(dir.path())->catalog()), Names{name});
+    write_text(dir / ".metadata", "");
+    EXPECT_FALSE(has_torch_model(StorePath(dir.path()))) << "files next to a DCP checkpoint";
+  }
+}
+
+TEST(OpenTorch, AFileIsKnownByItsBeginningAndName) {
+  const TempDir dir;
+  const auto is_model = [&](const std::string& name, const std::string& bytes) {
+    write_text(dir / name, bytes);
+    return has_torch_model(StorePath(dir / name));
+  };
+  const std::string archive = TorchFileBuilder().tensor("a", DType::u8, {3}, "abc").bytes();
+  const std::string other = torch_records({{"x", "y"}});
+  for (const char* name : {"a.bin", "a.pt", "a.pth", "a.ckpt"}) {
+    EXPECT_TRUE(is_model(name, archive)) << name;
+    EXPECT_TRUE(is_model(name, other)) << name;
+    EXPECT_FALSE(is_model(name, "text")) << name;
+  }
+  EXPECT_TRUE(is_model("a.model", archive));
+  EXPECT_FALSE(is_model("a.model", other)) << "some zip archive";
+  EXPECT_FALSE(is_model("a.model", archive.substr(0, 20)));
+  EXPECT_FALSE(is_model("a.safetensors", archive));
+  EXPECT_FALSE(is_model("a.distcp", archive));
+  EXPECT_FALSE(has_torch_model(StorePath(dir / "nothing")));
 }
 
 }  // namespace
