@@ -68,9 +68,9 @@ TEST(TreeIdentity, TheContentsOfFilesUpToOneMebibyteCount) {
     write_text(directory / "a", std::string(size, byte));
     return identify_tree(directory.path()).content_sha256;
   };
-  constexpr std::size_t kMost = std::size_t{1} << 20;
-  EXPECT_NE(content(kMost, 'x'), content(kMost, 'y'));
-  EXPECT_EQ(content(kMost + 1, 'x'), content(kMost + 1, 'y')) << "its size alone";
+  constexpr std::size_t kSmall = std::size_t{1} << 20;
+  EXPECT_NE(content(kSmall, 'x'), content(kSmall, 'y'));
+  EXPECT_EQ(content(kSmall + 1, 'x'), content(kSmall + 1, 'y')) << "its size alone";
 }
 
 }  // namespace

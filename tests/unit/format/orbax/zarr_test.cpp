@@ -117,6 +117,13 @@ TEST(ZarrArray, KeyEncodingsOfOthersAreRead) {
   EXPECT_EQ(keys(R"({"name":"v2","configuration":{"separator":"/"}})"), (KeyEncoding{false, '/'}));
   EXPECT_EQ(keys(R"({"name":"default","configuration":{"separator":"."}})"),
             (KeyEncoding{true, '.'}));
+  for (const bool leading_c : {false, true}) {
+    for (const char separator : {'.', '/'}) {
+      Array array = parse_array(kPlain, "f", "w");
+      array.keys = {leading_c, separator};
+      EXPECT_EQ(parse_array(write_array(array), "f", "w").keys, array.keys);
+    }
+  }
 }
 
 TEST(ZarrArray, HarmlessMembersArePassedOver) {

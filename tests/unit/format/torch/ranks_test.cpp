@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "format/dcp/pickle_writer.h"
+#include "format/torch/open.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
 #include "support/torch_file_builder.h"
@@ -130,6 +132,56 @@ TEST(OpenRankFiles, TheConfigNextToTheFilesGoesFirst) {
   const Catalog beside = open({"config.json", name, "huggingface"});
   EXPECT_EQ(beside.config_text, "{}");
   EXPECT_EQ(beside.side_files, Entries{"config.json"});
+}
+
+// Writes a file with the DTensor "w" of `whole` elements, split along its only dim. Its rank has
+// `part`.
+void write_part_of_rank(const std::string& path, std::uint64_t whole, const std::string& part) {
+  std::string pickle;
+  dcp::PickleWriter write(pickle);
+  write.begin().op(Op::empty_dict).text("w");
+  write.global("torch._tensor", "_rebuild_from_type_v2").op(Op::mark);
+  write.global("torch._utils", "_rebuild_wrapper_subclass").op(Op::none);
+  write.global("torch.distributed.tensor", "DTensor").op(Op::none).integers({whole});
+  write.op(Op::tuple3).op(Op::empty_dict).op(Op::mark).text("_local_tensor");
+  write.global("torch._utils", "_rebuild_tensor_v2").op(Op::mark).op(Op::mark).text("storage");
+  write.global("torch", "ByteStorage").text("0").text("cpu").integer(part.size()).op(Op::tuple);
+  write.op(Op::bin_pers_id).integer(0).integers({part.size()}).integers({1});
+  write.op(Op::new_false).op(Op::none).op(Op::tuple).op(Op::reduce).text("_spec");
+  write.global("torch.distributed.tensor._dtensor_spec", "DTensorSpec").op(Op::empty_tuple);
+  write.op(Op::new_obj).op(Op::empty_dict).op(Op::mark).text("placements");
+  write.global("torch.distributed.tensor.placement_types", "Shard").integer(0).op(Op::tuple1);
+  write.op(Op::new_obj).op(Op::tuple1).op(Op::set_items).op(Op::build);
+  write.op(Op::set_items).op(Op::tuple).op(Op::reduce).op(Op::set_item).op(Op::stop);
+  TorchFileBuilder builder;
+  builder.tensor("w", DType::u8, {part.size()}, part).record("data.pkl", pickle).write(path);
+}
+
+TEST(OpenRankFiles, PartsOfADTensorFollowEachOtherByRank) {
+  const TempDir dir;
+  const Entries names{"model_world_size_2_rank_0.pt", "model_world_size_2_rank_1.pt"};
+  write_part_of_rank(dir / names[0], 5, "abc");
+  write_part_of_rank(dir / names[1], 5, "de");
+  const Catalog catalog = open_rank_files(StorePath(dir.path()), names, {names, false}, {});
+  ASSERT_EQ(catalog.tensors.size(), 1U);
+  EXPECT_EQ(catalog.tensors[0].shape, Shape{5});
+  std::string joined(5, '?');
+  catalog.files.at(2).path.open()->read_at(catalog.tensors[0].begin_bytes,
+                                           std::as_writable_bytes(std::span(joined)));
+  EXPECT_EQ(joined, "abcde");
+}
+
+TEST(OpenRankFiles, OneRanksPartIsNotReadAsTheTensor) {
+  const TempDir dir;
+  const std::string path = dir / "x.bin";
+  write_part_of_rank(path, 3, "abc");
+  EXPECT_EQ(open_torch(path)->catalog().tensors.at(0).shape, Shape{3});
+  write_part_of_rank(path, 4, "abc");
+  const Error error = catch_error([&] { (void)open_torch(path); });
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.file(), path);
+  EXPECT_EQ(error.tensor(), "w");
+  EXPECT_FALSE(error.hint_text().empty());
 }
 
 }  // namespace
