@@ -284,9 +284,8 @@ class Decoder {
     ItemPlace out;
     out.file = file_number(pickle_.text(path), name);
     out.offset_bytes = size_of(member(state, "offset", std::nullopt, name), "an offset", name);
+    // Both are less than 2^63, so the end of the item fits.
     out.length_bytes = size_of(member(state, "length", std::nullopt, name), "a length", name);
-    if (!checked_add(out.offset_bytes, out.length_bytes))
-      fail("an item that ends beyond all bytes", name);
     const auto stated = pickle_.find(state, "transform_descriptors");
     if (stated && !pickle_.is(*stated, Kind::none)) transforms = texts_of(*stated, name);
     return out;
