@@ -116,6 +116,20 @@ TEST(Expr, WhatIsTooLongOrTooDeepIsRefused) {
   }
 }
 
+TEST(Expr, TheLastSizeThatFitsIsAccepted) {
+  const auto nested = [](std::size_t count) {
+    return std::string(count, '(') + "1" + std::string(count, ')');
+  };
+  EXPECT_EQ(integer(nested(31)), 1);
+  EXPECT_EQ(integer("-" + std::string(92, '-') + "1"), -1);  // 96 levels
+  EXPECT_EQ(failure(nested(32)).code(), ErrorCode::bad_input);
+  EXPECT_EQ(failure("-" + nested(31)).code(), ErrorCode::bad_input);
+  EXPECT_NE(failure("-" + std::string(93, '-') + "1").sentence().find("a shallower nesting"),
+            std::string::npos);
+  EXPECT_EQ(integer(in_a_row("+1", 128)), 128);
+  EXPECT_EQ(failure(in_a_row("+1", 129)).code(), ErrorCode::limit);
+}
+
 TEST(Expr, WhereAllAlternativesAreAbsentTheFirstIsNamed) {
   EXPECT_NE(failure("(a.b ?? c) + 1").sentence().find("a.b"), std::string::npos);
 }
@@ -140,6 +154,12 @@ TEST(Expr, ElementsOfListsAreLookedUpByAnExpression) {
 TEST(Expr, RealsAreOrderedAndNothingElse) {
   EXPECT_TRUE(truth("ratio < 1"));
   EXPECT_FALSE(truth("1 <= ratio"));
+  EXPECT_FALSE(truth("ratio < 0.25"));
+  EXPECT_TRUE(truth("ratio <= 0.25"));
+  EXPECT_FALSE(truth("ratio > 0.25"));
+  EXPECT_TRUE(truth("ratio > 0"));
+  EXPECT_TRUE(truth("ratio >= 0.25"));
+  EXPECT_FALSE(truth("ratio >= 1"));
   EXPECT_EQ(failure("ratio == 1").code(), ErrorCode::bad_input);
   EXPECT_EQ(failure("ratio * 4").code(), ErrorCode::bad_input);
 }
@@ -207,6 +227,9 @@ TEST(Expr, ComparesAndChooses) {
   EXPECT_TRUE(truth("D > 25 && H <= 4 || false"));
   EXPECT_TRUE(truth("rope.type == 'llama3'"));
   EXPECT_FALSE(truth("rope.type != 'llama3'"));
+  EXPECT_FALSE(truth("D < 26") || truth("D > 26"));
+  EXPECT_TRUE(truth("D <= 26") && truth("D >= 26"));
+  EXPECT_FALSE(truth("D <= 25") || truth("D >= 27"));
   EXPECT_TRUE(truth("!(D == 4)"));
   EXPECT_TRUE(truth("tied == true"));
   EXPECT_EQ(integer("tied ? H : h"), 4);
@@ -244,6 +267,15 @@ TEST(Expr, ValuesAreComputedInReals) {
   EXPECT_EQ(Expr("1 / sqrt(h)", "").real(FixedScope()), 1.0 / std::sqrt(10.0));
   EXPECT_EQ(Expr("ratio * 2", "").real(FixedScope()), 0.5);
   EXPECT_EQ(Expr("1 / H", "").real(FixedScope()), 0.25);
+  EXPECT_EQ(Expr("ratio - 1", "").real(FixedScope()), -0.75);
+  EXPECT_EQ(Expr("-ratio + 1", "").real(FixedScope()), 0.75);
+}
+
+// Only an option that wasn't given is false. A key that's missing is an error.
+TEST(Expr, AConditionOnAMissingKeyNamesTheKey) {
+  for (const char* text : {"missing ? 1 : 2", "!missing", "true && missing", "false || missing"})
+    EXPECT_EQ(failure(text).sentence(), "config.json has no missing") << text;
+  EXPECT_EQ(shown_value(Absent{"config.json has no missing", false}), "absent");
 }
 
 TEST(Expr, ErrorsCarryTheExpressionAndItsPointer) {

@@ -29,9 +29,9 @@ class Dims final : public DimScope {
   bool is_stated(const std::string& /*path*/) const override { return false; }
   std::uint64_t extent(const std::string& dim) const override { return extents.at(dim); }
 
-  std::map<std::string, std::uint64_t> extents = {{"D", 7},    {"H", 3}, {"h", 4}, {"F", 5},
-                                                  {"V", 11},   {"r", 2}, {"K", 6}, {"Vm", 13},
-                                                  {"zero", 0}, {"l", 9}};
+  std::map<std::string, std::uint64_t> extents = {
+      {"D", 7}, {"H", 3},   {"h", 4},    {"F", 5}, {"V", 11},           {"r", 2},
+      {"K", 6}, {"Vm", 13}, {"zero", 0}, {"l", 9}, {"wide", 1ULL << 32}};
 };
 
 LaidOutPattern laid_out(const std::string& text, std::vector<std::uint64_t> stack = {},
@@ -122,6 +122,28 @@ TEST(Pattern, RefusesAWindowOutsideItsAxis) {
   EXPECT_EQ(catch_error([] { laid_out("[Vm@0:V]"); }).code(), ErrorCode::bad_input);
   EXPECT_EQ(catch_error([] { laid_out("[V@3:Vm]"); }).code(), ErrorCode::bad_input);
   EXPECT_EQ(catch_error([] { laid_out("[V@0-1:Vm]"); }).code(), ErrorCode::bad_input);
+}
+
+TEST(Pattern, RefusesASizeBeyond64Bits) {
+  const Error product = catch_error([] { laid_out("[D (wide 0/4294967296)]"); });
+  EXPECT_EQ(product.sentence(), "the size \"(wide 0/4294967296)\" doesn't fit in 64 bits");
+  EXPECT_EQ(product.code(), ErrorCode::bad_input);
+  EXPECT_EQ(product.rule(), "p");
+}
+
+TEST(Pattern, IsSpelledOut) {
+  for (const char* text : {"D", "1/3", "(H h)", "(K (r h)@0:(r+2)*h 0/2)", "V@0:Vm"})
+    EXPECT_EQ(to_text(parse_pattern(std::string("[") + text + "]", "p").axes.at(0)), text);
+}
+
+TEST(Pattern, ProductsNestUpToALimit) {
+  const auto nested = [](std::size_t count) {
+    return "[" + std::string(count, '(') + "D" + std::string(count, ')') + "]";
+  };
+  EXPECT_EQ(laid_out(nested(7)).shape, (Shape{7}));
+  EXPECT_NE(catch_error([&] { laid_out(nested(8)); }).sentence().find("a shallower nesting"),
+            std::string::npos);
+  EXPECT_EQ(laid_out("[(D F h H r K Vm l)]").shape.rank(), 1U);  // siblings don't nest
 }
 
 TEST(NameTemplate, EvaluatesItsExpressions) {

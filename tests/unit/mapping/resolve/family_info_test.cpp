@@ -150,6 +150,64 @@ TEST(ExpectedTensors, IntegersHaveTheDtypeOfTheirRule) {
       tensors, [](const ExpectedTensor& tensor) { return tensor.dtype == DType::i64; }));
 }
 
+TEST(ExpectedTensors, ATensorHasTheSameShapeInAllItsRules) {
+  const auto tensors = [](const std::string& other) {
+    const std::string text = tiny_family_with(R"(["norm.weight [D]", "norm.scale [D]"])",
+                                              R"(["norm.weight [D]", "norm.scale [D]"], )" + other);
+    return expected_tensors(tiny_file(text), parse_json(R"({"hidden_size": 7,
+                            "num_hidden_layers": 1, "num_experts": 1})",
+                                                        "config.json"));
+  };
+  const auto twice = tensors(R"(["norm.weight [D]", "norm.twin [D]"])");
+  ASSERT_EQ(twice.size(), 3U);
+  EXPECT_EQ(twice[2].name, "norm.weight");
+  const Error error = catch_error([&] { tensors(R"(["norm.weight [F]", "norm.twin [F]"])"); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.sentence(), "rules give \"norm.weight\" the shapes 7 and 5");
+  EXPECT_EQ(error.tensor(), "norm.weight");
+  EXPECT_EQ(error.rule(), "mappings/tiny.json#/schemes/maxtext/global/1");
+}
+
+TEST(ExpectedTensors, CodesHaveTheirShapesAndScales) {
+  const auto tensors = [](const std::string& decoder, const std::string& more = "") {
+    const std::string text =
+        tiny_family_with("\"dims\"", "\"decode\": [" + decoder + "], \"dims\"");
+    const Json config =
+        parse_json(R"({"hidden_size": 64, "num_hidden_layers": 1, "num_experts": 1)" + more + "}",
+                   "config.json");
+    std::string out;
+    for (const ExpectedTensor& tensor : expected_tensors(tiny_file(text), config)) {
+      out += tensor.name + " " + to_string(tensor.shape);
+      if (tensor.dtype) out += " " + std::string(to_string(*tensor.dtype));
+      out += tensor.scale ? " scale; " : "; ";
+    }
+    return out;
+  };
+  const std::string block =
+      R"({"kind": "block", "name": "*.up.weight", "dtype": "F8_E4M3", "scale": "{name}_s", "block": [2, 32]})";
+  const std::string plain =
+      "layers.0.experts.0.weight 5x64; layers.0.up.weight 5x64; norm.weight 64; ";
+  EXPECT_EQ(tensors(block), plain);
+  const std::string quantized = R"(, "quantization_config": {})";
+  EXPECT_EQ(tensors(block, R"(, "quantization_config": null)"), plain);
+  const std::string coded =
+      "layers.0.experts.0.weight 5x64; layers.0.up.weight 5x64 f8_e4m3; layers.0.up.weight_s 3x2 "
+      "f32 scale; norm.weight 64; ";
+  EXPECT_EQ(tensors(block, quantized), coded);
+  EXPECT_EQ(tensors(block, R"(, "text_config": {"quantization_config": {}})"), coded);
+  EXPECT_EQ(
+      tensors(
+          R"({"kind": "tensor", "name": "*.up.weight", "dtype": "F8_E5M2", "scale": "{name}_s"})",
+          quantized),
+      "layers.0.experts.0.weight 5x64; layers.0.up.weight 5x64 f8_e5m2; layers.0.up.weight_s "
+      "scalar f32 scale; norm.weight 64; ");
+  EXPECT_EQ(
+      tensors(R"({"kind": "mx", "name": "*.up.weight", "dtype": "U8", "scale": "{name}_s"})",
+              quantized),
+      "layers.0.experts.0.weight 5x64; layers.0.up.weight 5x32 u8; layers.0.up.weight_s 5x2 u8 "
+      "scale; norm.weight 64; ");
+}
+
 TEST(AllFamilies, AreSortedByNameWithTheUsersOwn) {
   const std::vector<MappingFile> own = {{"zebra", "zebra.json", "{}"},
                                         {"aardvark", "a.json", "{}"}};

@@ -289,6 +289,30 @@ TEST(Bindings, OptionsAreTyped) {
             "99999999999999999999.layers.3.up.weight");
 }
 
+TEST(Bindings, OptionsOfAFamilyHaveTheirValues) {
+  const auto check = [](const char* family, const char* name, const char* value) {
+    check_options(load_table(family_by_name(family)), {{name, value}});
+  };
+  EXPECT_NO_THROW(check("qwen3_5", "codes", "kept"));
+  EXPECT_NO_THROW(check("qwen3_5", "codes", "decoded"));
+  EXPECT_NO_THROW(check("deepseek_v4", "routers", "params"));
+  EXPECT_NO_THROW(check("deepseek_v4", "maxtext", "0.2.4"));
+  EXPECT_NO_THROW(check("deepseek", "mtp", "true"));
+  EXPECT_NO_THROW(check("deepseek", "mtp", "false"));
+  const auto refusal = [&](const char* family, const char* name, const char* value) {
+    const Error error = catch_error([&] { check(family, name, value); });
+    EXPECT_EQ(error.code(), ErrorCode::usage) << name;
+    return error.sentence();
+  };
+  EXPECT_EQ(refusal("qwen3_5", "codes", "keep"),
+            "option \"codes\" needs kept or decoded, not \"keep\"");
+  EXPECT_EQ(refusal("deepseek_v4", "routers", "param"),
+            "option \"routers\" is one of both, collections, params, not \"param\"");
+  EXPECT_EQ(refusal("deepseek_v4", "maxtext", "e591f30cbbf2"),
+            "option maxtext needs the release 0.2.4, not \"e591f30cbbf2\"");
+  EXPECT_EQ(refusal("deepseek", "mtp", "yes"), "option \"mtp\" needs true or false, not \"yes\"");
+}
+
 TEST(Bindings, NullIsAbsentAndOtherKindsAreErrors) {
   const auto with = [](const std::string& experts) {
     return Resolved(
@@ -301,6 +325,10 @@ TEST(Bindings, NullIsAbsentAndOtherKindsAreErrors) {
     SCOPED_TRACE(text);
     EXPECT_EQ(catch_error([&] { with(text); }).code(), ErrorCode::bad_input);
   }
+  EXPECT_EQ(catch_error([&] { with("{}"); }).sentence(),
+            "\"num_experts\" in config.json is an object instead of a value");
+  EXPECT_EQ(catch_error([&] { with("123456789012345678901"); }).sentence(),
+            "\"num_experts\" in config.json is an integer beyond 64 bits");
 }
 
 // The check comes before a million names are made.
@@ -333,6 +361,9 @@ TEST(Bindings, DimsThatLeadThroughTooManyOthersAreAnError) {
     for (int i = 0; i < length; ++i) dims += fmt::format(", \"d{}\": \"d{}\"", i, i + 1);
     return tiny_family_with("\"F\": 5", fmt::format("{}, \"d{}\": 5", dims, length));
   };
+  EXPECT_EQ(Resolved(chain(22)).find("params.decoder.layers.wi.kernel")->target_layout.shape,
+            (Shape{7, 4, 5}));  // F, d0 to d22: 24 dims
+  EXPECT_EQ(resolve_failure(chain(23)).code(), ErrorCode::limit);
   EXPECT_EQ(resolve_failure(chain(50)).code(), ErrorCode::limit);
   EXPECT_EQ(resolve_failure(chain(20'000)).code(), ErrorCode::limit);
 }

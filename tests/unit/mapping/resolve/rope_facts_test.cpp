@@ -91,6 +91,16 @@ TEST(RopeFacts, OneSetForEachKindOfLayers) {
   EXPECT_TRUE(no_rope_value(v4, "no_such_layers.theta"));
 }
 
+// Other kinds than these have no main one, so the first by name counts.
+TEST(RopeFacts, KindsOfLayersWithoutAMainOne) {
+  const std::string config =
+      R"({"rope_parameters": {"b": {"rope_theta": 2}, "a": {"rope_theta": 3, "rope_type": "yarn"},
+                              "full_attention": null}})";
+  EXPECT_EQ(rope_real(config, "theta"), 3);
+  EXPECT_EQ(rope_text(config, "type"), "yarn");
+  EXPECT_EQ(rope_real(config, "b.theta"), 2);
+}
+
 TEST(RopeFacts, WhatIsSaidOnceHoldsForFullAttention) {
   const std::string flat =
       R"({"rope_parameters": {"rope_type": "yarn", "factor": 4, "rope_theta": 9}})";
@@ -209,6 +219,13 @@ TEST(RopeFacts, SectionsFitTheHead) {
                          "rope_parameters": {"partial_rotary_factor": 0.5}})"),
             "[6,5,5]");
   EXPECT_EQ(sections(R"({"head_dim": 64, "rope_scaling": {"mrope_section": ["x"]}})"), "[\"x\"]");
+  // A size above 1048576 isn't taken for one.
+  EXPECT_EQ(sections(R"({"head_dim": 1048576})"), "[524248,20,20]");
+  EXPECT_TRUE(no_rope_value(R"({"head_dim": 1048577})", "mrope_section"));
+  EXPECT_EQ(sections(R"({"head_dim": 64, "rope_scaling": {"mrope_section": [1048576, 2, 2]}})"),
+            "[28,2,2]");
+  EXPECT_EQ(sections(R"({"head_dim": 64, "rope_scaling": {"mrope_section": [1048577, 2, 2]}})"),
+            "[1048577,2,2]");
 }
 
 }  // namespace

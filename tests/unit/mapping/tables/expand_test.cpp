@@ -165,6 +165,13 @@ TEST(ExpandFamily, SourcesAreWrittenOut) {
   const Json::Array& sources = family.at("schemes").at("maxtext").at("source").as_array();
   EXPECT_TRUE(sources[0].as_string().ends_with(" src/maxtext/models/tiny.py"));
   EXPECT_EQ(sources[1].as_string(), "x:y");
+  const Json rules =
+      expanded(tiny_family_with("\"norm.scale [D]\"",
+                                "\"norm.scale [D]\", {\"source\": \"maxtext:models/tiny.py\"}"))
+          .at("schemes")
+          .at("maxtext")
+          .at("global");
+  EXPECT_EQ(rules.as_array()[0].as_array()[2].at("source"), sources[0]);
 }
 
 TEST(ConfigAt, PlacesAreTriedInTurn) {

@@ -86,6 +86,26 @@ const std::vector<Broken> kBroken = {
     {"\"use\": [\"mlp\"]", "\"require\": [\"L\"]", "/schemes/maxtext/layer/require/0", "array"},
     {"\"use\": [\"mlp\"]", "\"fill\": [[\"0\", \"x [D]\"]]", "/schemes/maxtext/layer/fill/0/0",
      "number"},
+    {"\"use\": [\"mlp\"]", "\"fill\": [[0]]", "/schemes/maxtext/layer/fill/0",
+     "a fill must be [number, target]"},
+    {"\"use\": [\"mlp\"]", "\"fill\": [[0, \"x [*]\"]]", "/schemes/maxtext/layer/fill/0",
+     "only drops"},
+    {"\"global\"", "\"rename\": [[\"a*\"]], \"global\"", "/schemes/maxtext/rename/0",
+     "this must be [from*, to*]"},
+    {"\"global\"", "\"rename\": [[\"a*\", \"b*\", \"D > 1\", \"\"]], \"global\"",
+     "/schemes/maxtext/rename/0", "this must be [from*, to*]"},
+    {"\"global\"", "\"rename\": [[\"a\", \"b*\"]], \"global\"", "/schemes/maxtext/rename/0/0",
+     "ends in *"},
+    {"\"global\"", "\"rename\": [[\"a*\", \"b\"]], \"global\"", "/schemes/maxtext/rename/0/1",
+     "ends in *"},
+    {"\"stacked\": [\"decoder.layers.\", \"l\"],\n              \"separate\": "
+     "\"decoder.layers_{l}.\", ",
+     "", "/schemes/maxtext/layer", "\"stacked\" or \"separate\" is missing"},
+    {"\"stacked\": [\"decoder.layers.\", \"l\"],\n              \"separate\": "
+     "\"decoder.layers_{l}.\", ",
+     "\"stacked\": true, ", "/schemes/maxtext/layer/stacked", "only with a separate prefix"},
+    {"[\"decoder.layers.\", \"l\"]", "false", "/schemes/maxtext/layer/stacked",
+     "only with a separate prefix"},
 };
 
 TEST(LoadTable, ReadsWhatTheFileSays) {
@@ -118,6 +138,16 @@ TEST(LoadTable, NamesThePlaceOfAMistake) {
     EXPECT_EQ(error.rule(), "mappings/tiny.json#" + broken.rule);
     EXPECT_NE(error.sentence().find(broken.sentence), std::string::npos) << error.sentence();
   }
+}
+
+TEST(LoadTable, AGroupOfLayersHasRules) {
+  std::string text = tiny_family_with("\"use\": [\"mlp\"], ", "");
+  const std::size_t begin = text.find(",\n              \"rules\"");
+  ASSERT_NE(begin, std::string::npos);
+  text.erase(begin, text.find("}}},\n  \"example\"") - begin);
+  const Error error = catch_error([&] { load_table(tiny_file(text)); });
+  EXPECT_EQ(error.rule(), "mappings/tiny.json#/schemes/maxtext/layer");
+  EXPECT_EQ(error.sentence(), "a layer group needs rules or parts to use");
 }
 
 TEST(LoadTable, ADecoderMatchesByNameAndDtypeAndNamesItsScales) {
