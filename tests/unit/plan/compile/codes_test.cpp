@@ -264,6 +264,28 @@ TEST(Codes, WhatDoesNotFitIsRefusedByName) {
   EXPECT_EQ(catch_error([&] { compile_model(factor, {}); }).code(), ErrorCode::bad_input);
 }
 
+TEST(Codes, WithoutScalesTheyAreRefusedWithAHint) {
+  FakeCatalog catalog = model_with();
+  catalog.add(kGate, {14, 32}, DType::f8_e4m3);
+  MappingOptions options;
+  options.dtype = DType::bf16;
+  const Error error = catch_error([&] { compile_model(catalog, options); });
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.tensor(), kGate);
+  EXPECT_TRUE(error.hint_text().starts_with("scales must be next to the codes, such as \"" + kGate))
+      << error.hint_text();
+}
+
+TEST(Codes, CodesThatAreKeptHaveNoDtypeBesides) {
+  const FakeCatalog catalog = FakeCatalog::of("qwen3_5", example_config("qwen3_5"));
+  MappingOptions options;
+  options.options = {{"codes", "kept"}};
+  options.dtype = DType::bf16;
+  const Error error = catch_error([&] { compile_model(catalog, options); });
+  EXPECT_EQ(error.code(), ErrorCode::usage);
+  EXPECT_EQ(error.sentence(), "--option codes=kept can't be used with --dtype bf16");
+}
+
 TEST(Codes, ZeroPointsThatTheConfigPromisesCannotBeMissing) {
   const auto compile = [](const std::string& groups) {
     FakeCatalog catalog = model_with(

@@ -49,6 +49,19 @@ TEST(CompileHf, ATensorWithoutElementsComesBack) {
   }
 }
 
+TEST(CompileHf, ACastThatNothingComputesIsRefused) {
+  FakeCatalog catalog;
+  catalog.add("ids", {3}, DType::i64).add("weight", {3});
+  MappingOptions options = hf();
+  options.casts = {{"weight", DType::f8_e4m3}};
+  const Error error = catch_error([&] { compile_model(catalog, options); });
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.sentence(), "hfshard can't cast bf16 to f8_e4m3");
+  EXPECT_EQ(error.tensor(), "weight");
+  options.casts = {{"weight", DType::f32}};
+  EXPECT_EQ(compile_model(catalog, options).leaves.at(1).dtype, DType::f32);
+}
+
 TEST(CompileHf, ANameThatIsThePrefixOfAnotherIsRefused) {
   FakeCatalog catalog;
   catalog.add("a.b", {3}).add("a.b-x", {3}).add("a.b.c", {3});

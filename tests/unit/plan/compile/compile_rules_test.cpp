@@ -112,6 +112,13 @@ TEST(CompileRules, RulesOfOneLeafMustAgreeOnItsShapeAndDtype) {
       "[\"norm.weight [D]\", \"a.b [D@0:2*D]\"], [\"other.weight [D]\", \"a.b [D@D:2*D]\"]");
   EXPECT_EQ(catch_error([&] { compile_text(dtypes, catalog); }).code(), ErrorCode::bad_input);
   catalog.get("other.weight").dtype = DType::bf16;  // each of the two names its axis
+  const std::string wide = with_norm_rule(
+      "[\"norm.weight [D]\", \"a.b [D@0:2*D]\"], "
+      "[\"other.weight [D]\", \"a.b [D@D:2*D]\", {\"dtype\": \"f32\"}]");
+  const Error error = catch_error([&] { compile_text(wide, catalog); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.sentence(), "leaf \"params.a.b\" gets f32 here and bf16 from another rule");
+  EXPECT_EQ(error.rule(), "mappings/tiny.json#/schemes/maxtext/global/1");
   EXPECT_EQ(compile_text(dtypes, catalog).leaves.size(), 3U);
   const std::string axes = with_norm_rule(
       "[\"norm.weight [D]\", \"a.b [D@0:2*D]\"], "
@@ -266,6 +273,64 @@ TEST(CompileRules, OneScaleOfATensorIsOneNumber) {
     EXPECT_EQ(transfer_of(model, "params.decoder.layers.wi.kernel").decode->form,
               (BlockScale{Code::f8_e4m3, DType::f32, 5, 7, 5, 7}));
   }
+}
+
+TEST(CompileRules, ADecoderThatCannotReadTheCodesIsRefused) {
+  const auto refusal = [](const std::string& decoder) {
+    const Error error = catch_error([&] { compile_text(with_decoder(decoder), coded_catalog()); });
+    EXPECT_EQ(error.code(), ErrorCode::bad_input);
+    return error.sentence();
+  };
+  EXPECT_EQ(refusal(R"({"dtype": "F8_E4M3", "kind": "block", "scale": "{name}_s",
+                        "block": [4, "0 - 1"]})"),
+            "a block of -1 isn't possible");
+  EXPECT_EQ(refusal(R"({"name": "*.up.weight", "kind": "mx", "scale": "{name}_s"})"),
+            "expected mx packed codes of shape 5x7, found F8_E4M3 5x7");
+  FakeCatalog integers = coded_catalog();
+  for (const char* name : {"layers.0.up.weight", "layers.1.up.weight"})
+    integers.get(name).dtype = DType::i8;
+  const Error error = catch_error([&] {
+    compile_text(with_decoder(R"({"dtype": "I8", "kind": "block", "scale": "{name}_s"})"),
+                 integers);
+  });
+  EXPECT_NE(error.sentence().find("hfshard has no decoder for I8"), std::string::npos);
+  EXPECT_EQ(error.tensor(), "layers.0.up.weight");
+}
+
+TEST(CompileRules, ADecoderNeedsTheFactorOfItsScales) {
+  const std::string text = with_decoder(
+      R"({"name": "*.up.weight", "kind": "mx", "scale": "{name}_s", "divide": "{name}_f"})");
+  FakeCatalog catalog = tiny_catalog();
+  for (const char* name : {"layers.0.up.weight", "layers.1.up.weight"}) {
+    TensorInfo& codes = catalog.get(name);
+    codes.dtype = DType::f4;
+    catalog.add(std::string(name) + "_s", {5, 7}, DType::f32);
+  }
+  const Error error = catch_error([&] { compile_text(text, catalog); });
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_EQ(error.sentence(),
+            "the tensor is quantized (F4), and \"layers.0.up.weight_f\" is missing");
+  EXPECT_EQ(error.tensor(), "layers.0.up.weight");
+}
+
+// Experts in one tensor: each has its own scale.
+TEST(CompileRules, AListOfScalesIsForTheMatricesOfAStack) {
+  const std::string text = [] {
+    std::string out = with_decoder(R"({"dtype": "F8_E4M3", "kind": "block", "scale": "{name}_s"})");
+    const std::string old = "[\"norm.weight [D]\", \"norm.scale [D]\"]";
+    return out.replace(out.find(old), old.size(),
+                       "[\"all.weight [E F D]\", \"all.kernel [E D F]\", {\"axes\": {\"E\": "
+                       "\"exp\"}}]");
+  }();
+  FakeCatalog catalog = tiny_catalog();
+  catalog.remove("norm.weight").add("all.weight", {2, 5, 7}, DType::f8_e4m3);
+  catalog.add("all.weight_s", {2}, DType::f32);
+  const CompiledModel model = compile_text(text, catalog);
+  EXPECT_TRUE(prove(catalog, model).empty());
+  EXPECT_EQ(transfer_of(model, "params.all.kernel").decode->form,
+            (BlockScale{Code::f8_e4m3, DType::f32, 5, 7, 5, 7}));
+  catalog.get("all.weight_s").shape = {3};
+  EXPECT_EQ(catch_error([&] { compile_text(text, catalog); }).code(), ErrorCode::bad_input);
 }
 
 // Codes without a decoder would become meaningless numbers.

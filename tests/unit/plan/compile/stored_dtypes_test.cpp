@@ -85,6 +85,18 @@ TEST(StoredDTypes, LayersOfDifferentDtypesAreStackedInOneDtype) {
   EXPECT_EQ(find_leaf(model, "decoder.layers_1.self_attention.query.kernel")->dtype, DType::f32);
 }
 
+TEST(StoredDTypes, TheConfigNamesTheDtypeOfAMixedStack) {
+  const auto dtype = [](const Json::Object& stated) {
+    FakeCatalog catalog = plain_qwen3(stated);
+    catalog.get(kMixedQuery).dtype = DType::f32;
+    return find_leaf(compile_mixed(catalog), "decoder.layers.self_attention.query.kernel")->dtype;
+  };
+  EXPECT_EQ(dtype({{"torch_dtype", "float16"}}), DType::f16);
+  EXPECT_EQ(dtype({{"torch_dtype", "float32"}}), DType::f32);
+  EXPECT_EQ(dtype({{"torch_dtype", "float32"}, {"dtype", "bfloat16"}}), DType::bf16);
+  EXPECT_EQ(dtype({{"torch_dtype", "float32"}, {"dtype", "auto"}}), DType::f32);
+}
+
 TEST(StoredDTypes, LayersOfDifferentDtypesNeedADtypeThatSomethingNames) {
   FakeCatalog catalog = plain_qwen3({{"torch_dtype", Json()}});
   catalog.get(kMixedQuery).dtype = DType::f32;

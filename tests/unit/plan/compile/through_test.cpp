@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -278,6 +279,197 @@ TEST(CompileThrough, AStackOfOneLayerHasNoLoop) {
       for (const Digit& digit : transfer.map.digits) EXPECT_NE(digit.extent, 1U);
     }
   }
+}
+
+// Rows that the checkpoint was made without are zeros, wherever they come.
+TEST(CompileThrough, WhatWasCutBeforeIsFilledWithZeros) {
+  const FakeCatalog model = FakeCatalog::of("qwen3", family_info("qwen3").example);
+  MappingOptions cut;
+  cut.options = {{"vocab", "20"}};
+  MappingOptions separate;
+  separate.stacked = false;
+  const CompiledModel direct = compile_model(model, separate);
+  const Way way = between(model, compile_model(model, cut), separate);
+  ASSERT_EQ(way.through.fills.size(), 2U);
+  const Traces found = traced(traces_of(way.through), traces_of(compile_model(model, cut)));
+  Traces wanted = traces_of(direct);
+  for (std::size_t leaf = 0; leaf < direct.leaves.size(); ++leaf) {
+    const std::string& name = direct.leaves[leaf].name;
+    for (std::uint64_t i = 0; i < wanted[leaf].size(); ++i) {
+      const bool lost = (name.ends_with("token_embedder.embedding") && i >= 20 * 26) ||
+                        (name.ends_with("logits_dense.kernel") && i % 22 >= 20);
+      if (lost) wanted[leaf][i] = kFill;
+    }
+  }
+  EXPECT_TRUE(found == wanted);
+}
+
+// Arrays x, y and z of two elements each, and a leaf that is made of the tensors between.
+struct HandMade {
+  HandMade() {
+    for (const char* name : {"x", "y", "z"}) tree.add(name, {2});
+    back.rules = {"back"};
+    forward.rules = {"forward"};
+    forward.scheme = "maxtext";
+  }
+
+  // Adds a tensor whose elements from `at` on are those of an array.
+  void part(std::uint32_t tensor, std::uint32_t array, std::uint64_t at, Value value = {}) {
+    Transfer from;
+    from.target = tensor;
+    from.sources = {array};
+    from.source_shape = tree.tensors[array].shape;
+    from.source_dtype = tree.tensors[array].dtype;
+    from.map = {0, at, {{from.source_shape.numel(), 1, 1}}};
+    from.value = value;
+    back.transfers.push_back(from);
+  }
+
+  void tensor(const char* name, const Shape& shape) {
+    Leaf leaf;
+    leaf.name = name;
+    leaf.shape = shape;
+    back.leaves.push_back(leaf);
+  }
+
+  // Makes a leaf of the first tensors, one after another.
+  void onward(std::uint64_t tensors, std::uint64_t elements, Value value = {}) {
+    Leaf leaf;
+    leaf.name = "leaf";
+    leaf.shape = {tensors * elements};
+    forward.leaves = {leaf};
+    Transfer to;
+    to.source_shape = {elements};
+    to.map.digits = {{elements, 1, 1}};
+    to.value = value;
+    for (std::uint32_t i = 0; i < tensors; ++i) to.sources.push_back(i);
+    if (tensors > 1) to.loops = {{tensors, static_cast<std::int64_t>(elements)}};
+    forward.transfers = {to};
+  }
+
+  CompiledModel through() const { return compile_through(back, forward, tree); }
+
+  bool is_right(const CompiledModel& made) const {
+    return traces_of(made) == traced(traces_of(forward), traces_of(back));
+  }
+
+  FakeCatalog tree;
+  CompiledModel back;
+  CompiledModel forward;
+};
+
+TEST(CompileThrough, AFillOnTheWayIsComputedLikeTheValues) {
+  HandMade made;
+  made.tree.remove("y").remove("z");
+  made.tensor("t", {4});
+  made.part(0, 0, 0);
+  Fill fill;
+  fill.map = {0, 2, {{2, 0, 1}}};
+  fill.scalar = 3;
+  made.back.fills = {fill};
+  Value value;
+  value.mul = 2.0F;
+  value.add = 1.0F;
+  made.onward(1, 4, value);
+  const CompiledModel through = made.through();
+  ASSERT_EQ(through.fills.size(), 1U);
+  EXPECT_EQ(through.fills[0].scalar, 7.0);
+  EXPECT_EQ(through.fills[0].map.dst_base, 2U);
+  EXPECT_EQ(through.fills[0].map.count(), 2U);
+  EXPECT_EQ(through.rules.at(through.fills[0].rule), "forward");
+  ASSERT_EQ(through.transfers.size(), 1U);
+  EXPECT_EQ(through.transfers[0].value, value);
+}
+
+TEST(CompileThrough, TensorsInDifferentNumbersOfPartsAreTakenOneByOne) {
+  HandMade made;
+  made.tree.get("x").shape = {4};
+  made.tensor("whole", {4});
+  made.tensor("parts", {4});
+  made.part(0, 0, 0);
+  made.part(1, 1, 0);
+  made.part(1, 2, 2);
+  made.onward(2, 4);
+  const CompiledModel through = made.through();
+  EXPECT_EQ(through.transfers.size(), 3U);
+  EXPECT_TRUE(made.is_right(through));
+}
+
+TEST(CompileThrough, TensorsWithDifferentValuesOrArraysAreTakenOneByOne) {
+  HandMade made;
+  Value twice;
+  twice.mul = 2.0F;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    made.tensor("t", {2});
+    made.part(i, i, 0, i == 1 ? twice : Value{});
+  }
+  made.onward(3, 2);
+  const CompiledModel values = made.through();
+  ASSERT_EQ(values.transfers.size(), 3U);
+  EXPECT_TRUE(made.is_right(values));
+  EXPECT_TRUE(values.transfers[0].value.empty());
+  EXPECT_EQ(values.transfers[1].value, twice);
+  made.back.transfers[1].value = {};
+  EXPECT_EQ(made.through().transfers.size(), 1U);
+  made.tree.get("y").dtype = DType::f32;
+  const CompiledModel dtypes = made.through();
+  ASSERT_EQ(dtypes.transfers.size(), 3U);
+  EXPECT_TRUE(made.is_right(dtypes));
+  EXPECT_EQ(dtypes.transfers[1].source_dtype, DType::f32);
+  EXPECT_EQ(dtypes.transfers[2].source_dtype, DType::bf16);
+}
+
+TEST(CompileThrough, WhatItCannotComputeIsRefused) {
+  HandMade made;
+  made.tree.remove("z").get("x").dtype = DType::i64;
+  for (const std::uint32_t i : {0U, 1U}) {
+    made.tensor("t", {2});
+    made.part(i, i, 0);
+  }
+  made.onward(2, 2);
+  const Error cast = catch_error([&] { made.through(); });
+  EXPECT_EQ(cast.code(), ErrorCode::unsupported);
+  EXPECT_EQ(cast.sentence(), "hfshard can't cast i64 to bf16");
+  EXPECT_EQ(cast.tensor(), "leaf");
+  made.tree.get("x").dtype = DType::bf16;
+  EXPECT_NO_THROW(made.through());
+  made.back.transfers[1].decode = std::make_shared<const Decode>();
+  const Error codes = catch_error([&] { made.through(); });
+  EXPECT_EQ(codes.code(), ErrorCode::unsupported);
+  EXPECT_TRUE(codes.sentence().starts_with("the checkpoint has codes in other shapes"));
+  EXPECT_EQ(codes.tensor(), "t");
+}
+
+// A decoder reads whole arrays, as the model's files have them.
+TEST(CompileThrough, CodesThatAreNotOneArrayAreRefused) {
+  HandMade made;
+  made.tree.remove("z").get("x").dtype = DType::f8_e4m3;
+  made.tree.get("y").dtype = DType::f32;
+  made.tensor("codes", {2});
+  made.tensor("scales", {2});
+  made.back.leaves[0].dtype = DType::f8_e4m3;
+  made.back.leaves[1].dtype = DType::f32;
+  made.part(0, 0, 0);
+  made.part(1, 1, 0);
+  made.onward(1, 2);
+  Decode decode;
+  decode.form = {Code::f8_e4m3, DType::f32, 2, 1, 1, 1};
+  decode.scales = {1};
+  made.forward.transfers[0].decode = std::make_shared<const Decode>(decode);
+  made.forward.transfers[0].source_dtype = DType::f8_e4m3;
+  const auto refused = [&] {
+    const Error error = catch_error([&] { made.through(); });
+    EXPECT_TRUE(error.sentence().starts_with("the checkpoint has codes in other shapes"));
+    return error.tensor();
+  };
+  const CompiledModel through = made.through();
+  ASSERT_EQ(through.transfers.size(), 1U);
+  ASSERT_TRUE(through.transfers[0].decode);
+  EXPECT_EQ(through.transfers[0].decode->scales, (std::vector<std::uint32_t>{1}));
+  made.tree.get("y").dtype = DType::bf16;
+  EXPECT_EQ(refused(), "scales");
+  made.tree.get("x").shape = {1, 2};
+  EXPECT_EQ(refused(), "codes");
 }
 
 }  // namespace

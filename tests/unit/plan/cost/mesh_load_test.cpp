@@ -96,6 +96,7 @@ TEST_F(Load, NoMoreDevicesAreCountedThanThereAre) {
   EXPECT_EQ(catch_error([&] { cost("data=65537"); }).code(), ErrorCode::limit);
   EXPECT_EQ(catch_error([&] { cost("data=4294967296,fsdp=4294967296"); }).code(), ErrorCode::limit);
   EXPECT_EQ(catch_error([&] { cost("data=512", 257); }).code(), ErrorCode::limit);
+  EXPECT_EQ(cost("data=512", 256).hosts.size(), 2U);
 }
 
 TEST_F(Load, AFinerMeshReadsWholeChunks) {

@@ -1,0 +1,163 @@
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "plan/compile/compile_model.h"
+#include "plan/compile/steps.h"
+#include "support/catch_error.h"
+#include "unit/mapping/tiny_family.h"
+#include "unit/plan/compile/compile_support.h"
+
+#include "hfshard/error.h"
+
+namespace hfshard {
+namespace {
+
+// Compiles only these rules of the tiny family, with one tensor.
+CompiledModel compile_one(const std::string& rules, const Catalog& catalog) {
+  const std::string text = tiny_family_with("[\"norm.weight [D]\", \"norm.scale [D]\"]", rules);
+  const MappingTable table = load_table(tiny_file(text));
+  const Json config = parse_json(R"({"hidden_size": 6, "num_hidden_layers": 0})", "config.json");
+  const Bindings::Options none;
+  Bindings bindings(table, config, none, {});
+  const ResolvedModel resolved = resolve(table.schemes[0], bindings, true);
+  ModelBuilder builder(catalog, {});
+  compile_rules(table, table.schemes[0], bindings, resolved, builder);
+  return builder.finish();
+}
+
+Catalog tree_of(const CompiledModel& model) {
+  return tensors_of({model.leaves.begin(), model.leaves.end()}, "", FakeCatalog());
+}
+
+MappingOptions hf_names() {
+  MappingOptions out;
+  out.scheme = "hf";
+  return out;
+}
+
+TensorInfo& array_named(Catalog& tree, const char* name) {
+  return *std::ranges::find(tree.tensors, name, &TensorInfo::name);
+}
+
+TEST(CompileInverse, OnlyTheFirstOfRepeatedElementsComesBack) {
+  FakeCatalog catalog;
+  catalog.add("norm.weight", {6});
+  const CompiledModel forward = compile_one(
+      "[\"norm.weight [D]\", \"c.kernel [cyc D E]\", {\"repeat\": [\"cyc\", \"E\"], "
+      "\"axes\": {\"cyc\": null, \"E\": null}}]",
+      catalog);
+  const CompiledModel back = compile_inverse(forward, catalog, tree_of(forward), hf_names());
+  ASSERT_EQ(back.transfers.size(), 1U);
+  EXPECT_EQ(back.transfers[0].map.src_base, 0U);
+  EXPECT_EQ(back.transfers[0].map.digits, (DigitList{{6, 2, 1}}));
+  std::uint64_t dropped = 0;
+  for (const Drop& drop : back.drops) {
+    EXPECT_EQ(drop.why, "repeats what is written");
+    EXPECT_EQ(back.rules.at(drop.rule), forward.rules.at(forward.transfers[0].rule));
+    dropped += drop.map.count();
+  }
+  EXPECT_EQ(dropped, 18U);
+  EXPECT_TRUE(prove(tree_of(forward), back).empty());
+}
+
+TEST(CompileInverse, ATensorOfArraysWithDifferentDtypesNeedsOne) {
+  FakeCatalog catalog;
+  catalog.add("norm.weight", {12});
+  const CompiledModel forward = compile_one(
+      "[\"norm.weight [(D 0/2)]\", \"a.scale [D]\"], [\"norm.weight [(D 1/2)]\", \"b.scale "
+      "[D]\"]",
+      catalog);
+  Catalog tree = tree_of(forward);
+  MappingOptions keep = hf_names();
+  keep.keep_dtype = true;
+  EXPECT_EQ(compile_inverse(forward, catalog, tree, keep).leaves.at(0).dtype, DType::bf16);
+  array_named(tree, "params.b.scale").dtype = DType::f32;
+  EXPECT_EQ(compile_inverse(forward, catalog, tree, hf_names()).leaves.at(0).dtype, DType::bf16);
+  const Error error = catch_error([&] { compile_inverse(forward, catalog, tree, keep); });
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.sentence(), "the tensor comes from arrays of different dtypes, bf16 and f32");
+  EXPECT_EQ(error.tensor(), "norm.weight");
+  EXPECT_NE(error.hint_text().find("--dtype bf16"), std::string::npos);
+  keep.casts = {{"norm.weight", DType::f16}};
+  EXPECT_EQ(compile_inverse(forward, catalog, tree, keep).leaves.at(0).dtype, DType::f16);
+}
+
+TEST(CompileInverse, ACastThatNothingComputesIsRefused) {
+  FakeCatalog catalog;
+  catalog.add("norm.weight", {6});
+  const CompiledModel forward = compile_one("[\"norm.weight [D]\", \"norm.scale [D]\"]", catalog);
+  const auto refusal = [&](DType stored) {
+    Catalog tree = tree_of(forward);
+    array_named(tree, "params.norm.scale").dtype = stored;
+    const Error error = catch_error([&] { compile_inverse(forward, catalog, tree, hf_names()); });
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_EQ(error.tensor(), "norm.weight");
+    return error.sentence();
+  };
+  EXPECT_EQ(refusal(DType::i64), "hfshard can't cast i64 to bf16");
+  EXPECT_EQ(refusal(DType::f8_e4m3), "hfshard can't cast f8_e4m3 to bf16");
+  catalog.add("norm.weight_scale", {}, DType::f32);
+  EXPECT_EQ(refusal(DType::i64), "hfshard can't cast i64 to bf16");
+  EXPECT_EQ(refusal(DType::f8_e4m3),
+            "the tensor is stored as F8_E4M3 with the scales \"norm.weight_scale\", and an export "
+            "can't decode them");
+}
+
+// The head is a copy of the embedding, and so are the rows that were cut.
+TEST(CompileInverse, ATwinHasTheFillsOfItsTwin) {
+  FakeCatalog catalog =
+      FakeCatalog::of("qwen3", example_config("qwen3", {{"tie_word_embeddings", true}}));
+  catalog.add("lm_head.weight", {22, 26});
+  MappingOptions cut;
+  cut.options = {{"vocab", "20"}};
+  const CompiledModel forward = compile_model(catalog, cut);
+  MappingOptions names = hf_names();
+  names.flat_names = true;
+  const CompiledModel back = compile_inverse(forward, catalog, tree_of(forward), names);
+  std::vector<std::string> filled;
+  for (const Fill& fill : back.fills) {
+    filled.push_back(back.leaves[fill.target].name);
+    EXPECT_EQ(fill.map.dst_base, 20U * 26);
+    EXPECT_EQ(fill.map.count(), 2U * 26);
+    EXPECT_EQ(fill.scalar, 0.0);
+  }
+  std::ranges::sort(filled);
+  EXPECT_EQ(filled, (std::vector<std::string>{"lm_head.weight", "model.embed_tokens.weight"}));
+}
+
+TEST(CompileInverse, ScalesOfDecodedTensorsAreNotNotedAsMissing) {
+  const auto notes = [](bool coded) {
+    FakeCatalog catalog = FakeCatalog::of("qwen3", example_config("qwen3"));
+    const std::string name = "model.layers.1.mlp.gate_proj.weight";
+    if (coded) {
+      catalog.get(name).dtype = DType::f8_e4m3;
+      catalog.add(name + "_scale", {}, DType::f32);
+    }
+    const CompiledModel forward = compile_model(catalog, {});
+    MappingOptions names = hf_names();
+    names.flat_names = true;
+    return compile_inverse(forward, catalog, tree_of(forward), names).notes;
+  };
+  EXPECT_EQ(notes(true), notes(false));
+  EXPECT_TRUE(notes(true).empty());
+}
+
+TEST(DropHint, NamesEightTensorsAndCountsTheRest) {
+  std::vector<std::string> names;
+  std::string flags;
+  for (int i = 0; i < 8; ++i) {
+    names.push_back(fmt::format("t{}", i));
+    flags += fmt::format(" --drop 't{}'", i);
+  }
+  EXPECT_EQ(drop_hint({}, names), "pass" + flags + " to accept the loss");
+  names.emplace_back("t8");
+  EXPECT_EQ(drop_hint({}, names), "pass" + flags + " and 1 more to accept the loss");
+}
+
+}  // namespace
+}  // namespace hfshard
