@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "support/catch_error.h"
 #include "support/safetensors_builder.h"
 #include "support/temp_dir.h"
 #include "support/torch_checkpoint.h"
@@ -243,6 +244,47 @@ TEST_F(DiffAroundTest, ATensorThatCannotBeReadIsNotedForEitherSide) {
     EXPECT_EQ(found.notes,
               (std::vector{odd + ": not compared, since hfshard can't read it: \"bad\""}));
   }
+}
+
+TEST_F(DiffAroundTest, ItemsAreOfSteps) {
+  DiffOptions options;
+  options.items = "items";
+  const Error error = catch_error([&] { compare(source_, source_, options); });
+  EXPECT_EQ(error.code(), ErrorCode::usage);
+  EXPECT_EQ(error.hint_text(), "leave out --items");
+  const std::string a = convert_to("a");
+  EXPECT_TRUE(compare(a, a, options).equal());
+}
+
+TEST_F(DiffAroundTest, FilesOfAnItemAreComparedByTheirBytes) {
+  SafetensorsBuilder builder;
+  builder.tensor("x", DType::f32, {2});
+  write_text(dir_ / "small/model.safetensors", builder.build());
+  PlanOptions plain;
+  plain.mapping.scheme = "hf";
+  const std::string a = dir_ / "a";
+  const std::string b = dir_ / "b";
+  for (const std::string& run : {a, b}) {
+    hfshard::convert(dir_ / "small", plain, run_to(run), quiet_);
+    write_text(run + "/0/notes/text", "one");
+  }
+  EXPECT_TRUE(compare(a, b).equal());
+  write_text(b + "/0/notes/text", "two");
+  const DiffResult bytes = compare(a, b);
+  ASSERT_EQ(bytes.structure.size(), 1U);
+  EXPECT_EQ(bytes.structure[0].name, "notes/text");
+  EXPECT_EQ(bytes.structure[0].what, "the files hold different bytes");
+  EXPECT_EQ(to_string(bytes.structure[0].kind), "differs");
+  write_text(b + "/0/notes/more", "");
+  const DiffResult files = compare(a, b);
+  ASSERT_EQ(files.structure.size(), 1U);
+  EXPECT_EQ(files.structure[0].name, "notes");
+  EXPECT_EQ(files.structure[0].what, "the item has other files");
+  std::filesystem::remove_all(b + "/0/notes");
+  const DiffResult gone = compare(a, b);
+  ASSERT_EQ(gone.structure.size(), 1U);
+  EXPECT_EQ(to_string(gone.structure[0].kind), "only_a");
+  EXPECT_EQ(to_string(compare(b, a).structure.at(0).kind), "only_b");
 }
 
 }  // namespace

@@ -254,5 +254,20 @@ TEST(ExampleCatalog, LayersThatAreAllDenseHaveSeparateFormsOnly) {
   EXPECT_EQ(made[0].tensors.size(), made[1].tensors.size());
 }
 
+TEST(Example, OtherDtypesAndNoFamilyAreRefused) {
+  const TempDir dir;
+  ExampleOptions options = options_for(dir / "out");
+  options.dtype = DType::f64;
+  const Error dtype = catch_error([&] { write(options); });
+  EXPECT_EQ(dtype.code(), ErrorCode::usage);
+  EXPECT_EQ(dtype.sentence(), "pass --dtype bf16, f16 or f32, not f64");
+  options.dtype = DType::f32;
+  options.family = "";
+  const Error family = catch_error([&] { write(options); });
+  EXPECT_EQ(family.code(), ErrorCode::usage);
+  EXPECT_EQ(family.sentence(), "pass a FAMILY, or one --mapping FILE");
+  EXPECT_FALSE(exists(dir / "out"));
+}
+
 }  // namespace
 }  // namespace hfshard

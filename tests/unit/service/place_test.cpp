@@ -57,5 +57,65 @@ TEST(FindPlace, AnotherSnapshotWithABrokenLinkIsNotCalledWhole) {
   EXPECT_TRUE(names_other());
 }
 
+Error place_failure(const SourceName& source) {
+  return catch_error([&] { find_place(source); });
+}
+
+TEST(FindPlace, ARevisionIsOfAModelAndNamedOnce) {
+  const TempDir dir;
+  SourceName source(dir.path());
+  source.revision = "main";
+  const Error path = place_failure(source);
+  EXPECT_EQ(path.code(), ErrorCode::usage);
+  EXPECT_EQ(path.sentence(), "--revision requires a Hub model, and this is a path");
+  EXPECT_EQ(path.hint_text(), "for the Hub model of this name, pass hf://" + dir.path());
+  source.text = dir / "nothing";
+  const Error nothing = place_failure(source);
+  EXPECT_EQ(nothing.code(), ErrorCode::usage);
+  EXPECT_EQ(nothing.sentence(), "--revision requires a Hub model (ORG/NAME)");
+  source.text = "hf://org/name@old";
+  const Error two = place_failure(source);
+  EXPECT_EQ(two.code(), ErrorCode::usage);
+  EXPECT_EQ(two.sentence(), "--revision \"main\" and \"old\" name two revisions");
+}
+
+TEST(FindPlace, WithoutTheHubAModelIsInTheCacheOrNowhere) {
+  const TempDir dir;
+  SourceName source("hf://org/name");
+  source.hub.offline = true;
+  const Error none = place_failure(source);
+  EXPECT_EQ(none.code(), ErrorCode::not_found);
+  EXPECT_EQ(none.sentence(), "hfshard found no cache to read it from");
+  source.hub.cache_directory = dir.path();
+  source.revision = "v2";
+  const Error other = place_failure(source);
+  EXPECT_EQ(other.code(), ErrorCode::not_found);
+  EXPECT_EQ(other.sentence(), "org/name at \"v2\" isn't in the cache");
+}
+
+TEST(FindPlace, ARevisionOfACacheDirectoryIsOneOfItsSnapshots) {
+  const TempDir dir;
+  const std::string folder = dir / "models--org--name";
+  const std::string commit(40, 'c');
+  const std::string snapshot = join_path(folder, "snapshots/" + commit);
+  write_text(join_path(snapshot, "config.json"), "{}");
+  write_text(join_path(folder, "refs/main"), commit);
+  SourceName source(folder);
+  EXPECT_TRUE((find_place(source) / "config.json").find());
+  source.revision = "main";
+  EXPECT_TRUE((find_place(source) / "config.json").find());
+  source.revision = "v2";
+  const Error missing = place_failure(source);
+  EXPECT_EQ(missing.code(), ErrorCode::not_found);
+  EXPECT_EQ(missing.sentence(), "revision \"v2\" isn't in the cache");
+  EXPECT_EQ(missing.hint_text(), "pass another revision, or the model (ORG/NAME)");
+  source.text = snapshot;
+  const Error unlike = place_failure(source);
+  EXPECT_EQ(unlike.code(), ErrorCode::usage);
+  EXPECT_EQ(unlike.sentence(), "--revision \"v2\" isn't the revision of this snapshot");
+  source.revision = "main";
+  EXPECT_TRUE((find_place(source) / "config.json").find());
+}
+
 }  // namespace
 }  // namespace hfshard

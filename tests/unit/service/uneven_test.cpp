@@ -57,5 +57,13 @@ TEST(Uneven, ModulesThatDifferByDesignAreLeft) {
   EXPECT_EQ(uneven_modules(names), "") << "numbers that don't count modules";
 }
 
+TEST(Uneven, ThreeModulesOfFourTensorsAreCompared) {
+  Names names = tower("visual.blocks.", 3);
+  std::erase(names, "visual.blocks.1.mlp.fc1.weight");
+  EXPECT_TRUE(uneven_modules(names).starts_with("\"visual.blocks.1\" lacks a tensor"));
+  std::erase_if(names, [](const std::string& name) { return name.ends_with("fc2.weight"); });
+  EXPECT_EQ(uneven_modules(names), "") << "three tensors";
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "support/catch_error.h"
 #include "support/safetensors_builder.h"
 #include "support/temp_dir.h"
 #include "unit/run/run_support.h"
@@ -218,6 +219,20 @@ TEST_F(VerifyLostTest, DamagedPaddingHasNoPlace) {
   EXPECT_EQ(found[0].first, (Shape{101, 0}));
   EXPECT_FALSE(found[0].out);
   EXPECT_FALSE(found[0].source);
+}
+
+// The user wanted the highest step, and not the one that has a record.
+TEST_F(VerifyLostTest, TheHighestStepNeedsARecord) {
+  make(model_, "out", small_options());
+  EXPECT_TRUE(check(dir_ / "out").differences.empty());
+  std::filesystem::copy(dir_ / "out/0", dir_ / "out/5", std::filesystem::copy_options::recursive);
+  std::filesystem::remove(dir_ / "out/5/hfshard.json");
+  const Error error = catch_error([&] { check(dir_ / "out"); });
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_EQ(error.sentence(),
+            "step 5, the highest, has no hfshard.json, so hfshard can't verify it");
+  EXPECT_EQ(error.hint_text(), "pass --step 0 to verify the highest step that has one");
+  EXPECT_TRUE(check(dir_ / "out/0").differences.empty());
 }
 
 }  // namespace

@@ -1,10 +1,16 @@
+#include <cmath>
+#include <cstring>
 #include <filesystem>
+#include <limits>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "plan/layout/limits.h"
+#include "support/safetensors_builder.h"
 #include "support/temp_dir.h"
+#include "tool/element_report.h"
 #include "unit/tool/run_tool.h"
 
 namespace hfshard {
@@ -31,6 +37,49 @@ TEST(Diff, DamageNamesTheNumberOfItsPlaces) {
   const Json& damage = tensor.at("damage").as_array()[0];
   EXPECT_EQ(damage.at("side").as_string(), "b");
   EXPECT_GT(damage.at("places").as_uint(), 1U);
+}
+
+// The last class has no bound.
+TEST(Diff, DifferencesAreCountedInClassesOfUlps) {
+  const TempDir dir;
+  const auto model = [&](const char* name, const std::vector<float>& values) {
+    std::string bytes(values.size() * sizeof(float), '\0');
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    SafetensorsBuilder builder;
+    builder.tensor("x", DType::f32, {values.size()}, bytes);
+    write_text(dir / name, builder.build());
+    return dir / name;
+  };
+  const float one = 1.0F;
+  const float next = std::nextafter(one, 2.0F);
+  const float far = std::numeric_limits<float>::infinity();
+  const std::string a = model("a.safetensors", {one, one, one, one});
+  const std::string b = model("b.safetensors", {one, next, far, 2.0F});
+  const ToolRun run = run_tool({"diff", a, b, "--json", "--quiet"});
+  EXPECT_EQ(run.status, 5) << run.err;
+  const Json values = run.json().at("tensors").as_array().at(0).at("values");
+  EXPECT_EQ(values.at("count").as_uint(), 3U);
+  EXPECT_EQ(values.at("largest_absolute"), Json("inf"));
+  const Json::Array& steps = values.at("by_ulps").as_array();
+  ASSERT_EQ(steps.size(), 7U);
+  EXPECT_EQ(steps[0].at("most_ulps").as_uint(), 1U);
+  EXPECT_EQ(steps[0].at("count").as_uint(), 1U);
+  EXPECT_EQ(steps[5].at("most_ulps").as_uint(), 1024U);
+  EXPECT_EQ(steps[6].find("most_ulps"), nullptr);
+  EXPECT_EQ(steps[6].at("count").as_uint(), 2U);
+  const ToolRun text = run_tool({"diff", a, b, "--quiet"});
+  EXPECT_NE(text.out.find("apart     1 by up to 1 ulp, 2 by more\n"), std::string::npos)
+      << text.out;
+}
+
+TEST(Diff, TheBytesOfAnElementAreNamedIfTheyAreKnown) {
+  ElementPlace place;
+  place.file = "a file";
+  EXPECT_EQ(element_place_text(place), "a file");
+  place.range = ByteRange{16, 48};
+  EXPECT_EQ(element_place_text(place), "a file, in bytes [16, 48)");
+  place.byte = 20;
+  EXPECT_EQ(element_place_text(place), "a file, byte 20");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "support/temp_dir.h"
+#include "tool/family_table.h"
 #include "unit/tool/run_tool.h"
 
 namespace hfshard {
@@ -98,6 +99,26 @@ TEST(MappingsExample, WrongFlagsAreUsageErrors) {
   EXPECT_EQ(run_tool({"mappings", "example", "qwen3", dir / "q", "--shard-bytes", "0"}).status, 2);
   EXPECT_EQ(run_tool({"mappings", "example", "qwen3"}).status, 2);
   EXPECT_EQ(run_tool({"mappings"}).status, 2);
+}
+
+TEST(MappingsList, LayoutsAreShownUnlessAllFamiliesHaveBoth) {
+  FamilySummary usual;
+  usual.name = "usual";
+  usual.schemes = {"maxtext"};
+  usual.layers = {"stacked", "separate"};
+  FamilySummary other = usual;
+  other.name = "other";
+  other.layers = {"separate"};
+  const auto heading = [](const std::vector<FamilySummary>& families) {
+    testing::internal::CaptureStdout();
+    print_families(families);
+    const std::string out = testing::internal::GetCapturedStdout();
+    return out.substr(0, out.find('\n'));
+  };
+  EXPECT_EQ(heading({usual}).find("layers"), std::string::npos);
+  EXPECT_NE(heading({usual, other}).find("layers"), std::string::npos);
+  other.schemes = {"torchtitan"};
+  EXPECT_EQ(heading({usual, other}).find("layers"), std::string::npos);
 }
 
 }  // namespace

@@ -16,5 +16,27 @@ TEST(Fields, HumanCountHasThreeDigitsUpToEachBorder) {
   EXPECT_EQ(human_count(1000000000000000), "1000 T");
 }
 
+TEST(Fields, LeavesThatOrbaxRefusesAreAWarning) {
+  LoadReport load;
+  load.mesh = "fsdp=2";
+  load.hosts = {{100, 300, 4}, {200, 200, 7}};
+  load.needed_bytes = 300;
+  load.read_bytes = 600;
+  const std::vector<Field> fine = load_fields(load);
+  ASSERT_EQ(fine.size(), 1U);
+  EXPECT_EQ(fine[0].label, "load");
+  EXPECT_EQ(fine[0].text,
+            "on fsdp=2: each of 2 hosts needs up to 200 B and reads up to 300 B in 7 requests "
+            "(2.00x)");
+  load.refused = {"first", "second"};
+  load.largest_request_bytes = 2048;
+  const std::vector<Field> refused = load_fields(load);
+  ASSERT_EQ(refused.size(), 2U);
+  EXPECT_EQ(refused[1].label, "warning");
+  EXPECT_EQ(refused[1].text,
+            "Orbax's byte limiter refuses 2 leaves there, first first: requests take up to 2 KiB; "
+            "pass this mesh to --mesh, or raise restore_concurrent_gb above it");
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -56,6 +56,11 @@ TEST(MappingFlags, RepeatedFlagsLeaveThePositionalAlone) {
   EXPECT_EQ(options.options.at("rope"), "halves");
 }
 
+TEST(MappingFlags, PartsAreOptions) {
+  const auto options = mapping_options(parse("--with mtp,vision --with audio")).options;
+  for (const char* part : {"mtp", "vision", "audio"}) EXPECT_EQ(options.at(part), "true") << part;
+}
+
 TEST(MappingFlags, VocabIsAnOptionOfTheFamily) {
   EXPECT_EQ(mapping_options(parse("--vocab 32000")).options.at("vocab"), "32000");
 }
@@ -71,7 +76,7 @@ TEST(MappingFlags, UnknownWordsAreRefused) {
 
 TEST(MappingFlags, MalformedAndRepeatedOptionsAreUsageErrors) {
   for (const char* line : {"--option rope", "--option =halves", "--option a=1 --option a=2",
-                           "--vocab 5 --option vocab=6"}) {
+                           "--vocab 5 --option vocab=6", "--with mtp,", "--with ,mtp"}) {
     const MappingFlags flags = parse(line);
     EXPECT_EQ(catch_error([&] { mapping_options(flags); }).code(), ErrorCode::usage) << line;
   }

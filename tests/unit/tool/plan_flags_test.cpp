@@ -30,5 +30,17 @@ TEST(HelpCommand, OfHelpIsThatOfTheProgram) {
   EXPECT_EQ(run_tool({"help", "help", "plan"}).out, run_tool({"plan", "--help"}).out);
 }
 
+TEST(PlanFlags, LevelsOfZstdAreFrom1To22) {
+  const TempDir dir;
+  ASSERT_EQ(run_tool({"mappings", "example", "qwen3", dir / "in"}).status, 0);
+  const auto status = [&](const std::string& level) {
+    return run_tool({"plan", dir / "in", "--compress", level, "--quiet"}).status;
+  };
+  for (const char* level : {"none", "zstd", "zstd:1", "zstd:22"})
+    EXPECT_EQ(status(level), 0) << level;
+  for (const char* level : {"zstd:0", "zstd:23", "zstd:", "zstd:1x", "zstd:-1"})
+    EXPECT_EQ(status(level), 2) << level;
+}
+
 }  // namespace
 }  // namespace hfshard

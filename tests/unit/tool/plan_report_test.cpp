@@ -79,5 +79,51 @@ TEST(PrintPlan, TheDiskMustHoldTheOutputAndTheScratch) {
   EXPECT_EQ(disk(149, 50, true), "enough only if the data compresses well");
 }
 
+PlanReport small_report() {
+  PlanReport report;
+  report.summary.output_bytes = 100;
+  report.free_bytes = 200;
+  return report;
+}
+
+std::string printed_by(void (*print)(const PlanReport&), const PlanReport& report) {
+  testing::internal::CaptureStdout();
+  print(report);
+  return testing::internal::GetCapturedStdout();
+}
+
+TEST(PrintPlan, TimesHaveTheUnitThatSuitsThem) {
+  const auto about = [](double seconds) {
+    PlanReport report = small_report();
+    report.time = TimeEstimate{};
+    report.time->seconds = seconds;
+    report.time->limit = "reading";
+    const std::string out = printed_by([](const PlanReport& plan) { print_plan(plan); }, report);
+    const std::size_t begin = out.find("about ") + 6;
+    return out.substr(begin, out.find(',', begin) - begin);
+  };
+  EXPECT_EQ(about(0.99), "less than a second");
+  EXPECT_EQ(about(1), "1 s");
+  EXPECT_EQ(about(119), "119 s");
+  EXPECT_EQ(about(120), "2 min");
+  EXPECT_EQ(about(7190), "120 min");
+  EXPECT_EQ(about(7200), "2.0 h");
+}
+
+TEST(PrintPlan, LeavesBeyondThoseShownAreCounted) {
+  PlanReport report = small_report();
+  PlannedLeaf leaf;
+  leaf.path = "a.leaf";
+  report.leaves = {leaf};
+  report.summary.leaves = 1;
+  EXPECT_EQ(printed_by(print_leaves, report).find("... and"), std::string::npos);
+  report.summary.leaves = 2;
+  EXPECT_NE(printed_by(print_leaves, report).find("  ... and 1 more leaf (--json lists all)\n"),
+            std::string::npos);
+  report.summary.leaves = 4;
+  EXPECT_NE(printed_by(print_leaves, report).find("  ... and 3 more leaves (--json"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace hfshard

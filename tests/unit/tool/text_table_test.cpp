@@ -42,6 +42,8 @@ TEST(TextTable, InAPipeAFewLongCellsDoNotWidenTheirColumn) {
   EXPECT_EQ(lines[21], std::string(60, 'x') + "  2");
   EXPECT_EQ(table.lines(0, 80)[1], "layer" + std::string(57, ' ') + "1")
       << "a terminal has columns";
+  EXPECT_EQ(table.lines(0, 99999)[1], table.lines(0, 80)[1]);
+  EXPECT_EQ(table.lines(0, 100000)[1], "layer  1");
 }
 
 TEST(TextTable, ElidedKeepsBothEnds) {
