@@ -28,3 +28,6 @@ json.dump(metadata, open(path, "w"))
 P
 said convert orbax out --to safetensors --config hf
 said convert orbax out --config hf
+echo "-- a root that the tree doesn't have"
+told convert orbax out --to safetensors --config hf --root nothing
+told reshard orbax out --root state.nothing

@@ -49,3 +49,8 @@ with "$TESTS/oracle/qwen2.5" plain
 ends convert plain whole
 told diff other whole
 ends diff other whole --exclude lm_head.weight
+echo "-- eight and nine tensors that no rule has"
+with "$TESTS/oracle/qwen2.5" eight x.{1..8}=[1]
+with "$TESTS/oracle/qwen2.5" nine x.{1..9}=[1]
+told diff eight whole
+told diff nine whole

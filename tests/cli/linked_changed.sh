@@ -51,3 +51,7 @@ echo "-- a record without headers, as before"
 rm -r in && mv first in
 sed -i '/header_sha256/d' linked/0/hfshard.links.json
 show convert linked before --to safetensors
+echo "-- linked again"
+example llama again-in
+"$HFSHARD" link again-in again-out -q
+show link again-in again-out --resume 2>&1 | grep -E '^(linked|complete|published|exit)'

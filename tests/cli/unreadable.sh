@@ -42,3 +42,18 @@ echo "-- damaged in another way"
 spoil F7
 truncate -s -1 in/model.safetensors
 show convert in never --exclude 'optim*'
+echo "-- several"
+example qwen3 several
+python3 - several/model.safetensors <<'PY'
+import json, struct, sys
+with open(sys.argv[1], "rb") as file:
+    header, data = json.loads(file.read(struct.unpack("<Q", file.read(8))[0])), file.read()
+for name in ("optim.bad", "optim.worse"):
+    header[name] = {"dtype": "F7", "shape": [3], "data_offsets": [len(data), len(data) + 8]}
+    data += bytes(8)
+text = json.dumps(header).encode()
+with open(sys.argv[1], "wb") as file:
+    file.write(struct.pack("<Q", len(text)) + text + data)
+PY
+show inspect several --data --filter 'optim*'
+"$HFSHARD" inspect several --json | grep -o '"unreadable":[^]]*]'

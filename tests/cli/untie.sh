@@ -103,3 +103,8 @@ ends convert drop onward --to dcp --scheme torchtitan
 "$HFSHARD" reshard drop drop-again --mesh fsdp=2 -q
 ends convert drop-again back-again --to safetensors
 ends diff drop back
+echo "-- without a config.json to change"
+mkdir no-config
+cp plain/model.safetensors no-config
+told convert no-config never --scheme hf --untie
+ls -d never 2>/dev/null || true
