@@ -55,3 +55,5 @@ echo "-- linked again"
 example llama again-in
 "$HFSHARD" link again-in again-out -q
 show link again-in again-out --resume 2>&1 | grep -E '^(linked|complete|published|exit)'
+echo "-- nothing to link"
+told link again-in never --dtype f32

@@ -14,3 +14,10 @@ show convert in never --config other
 show convert in same --config in
 echo '{' >other/config.json
 show convert in never --config other
+echo "-- a size in text_config"
+example gemma3 gemma
+"$HFSHARD" convert gemma gemma-tree --quiet
+find gemma-tree -name 'hfshard*.json' -delete
+mkdir gemma-wrong
+sed 's/"intermediate_size": 34/"intermediate_size": 37/' gemma/config.json >gemma-wrong/config.json
+told convert gemma-tree never --to safetensors --config gemma-wrong

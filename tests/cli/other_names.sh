@@ -48,3 +48,17 @@ said convert tree out --to safetensors --config v4
 "$HFSHARD" diff out v4 --quiet && echo equal
 lacking v4 dcp head.weight --scheme hf
 said convert tree out --to safetensors --config v4
+echo "-- torchtitan's names of an earlier release"
+mkdir old
+cp in/model.safetensors old
+rename old "re.sub(r'^model\.', '', n).replace('self_attn.', 'attention.').replace('post_attention_layernorm', 'ffn_norm')"
+for pair in embed_tokens=tok_embeddings input_layernorm=attention_norm lm_head=output .q_proj=.wq .k_proj=.wk .v_proj=.wv .o_proj=.wo \
+  mlp.gate_proj=feed_forward.w1 mlp.down_proj=feed_forward.w2 mlp.up_proj=feed_forward.w3; do
+  rename old "n.replace('${pair%=*}', '${pair#*=}')"
+done
+for lost in '' layers.1.attention.wk.weight 'layers.1.attention.w*'; do
+  rm -rf tree
+  "$HFSHARD" convert old tree --to dcp --scheme hf ${lost:+--exclude "$lost"} --quiet
+  rm tree/hfshard.json
+  said convert tree out --to safetensors --config in
+done
