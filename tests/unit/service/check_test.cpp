@@ -264,5 +264,16 @@ TEST(CheckTree, AnUnknownOptionIsAnErrorNotAProblem) {
             ErrorCode::usage);
 }
 
+TEST(CheckFamily, AConfigOfAnotherFamilyIsAProblem) {
+  FamilyInfo info = family_info("qwen3");
+  info.sizes.clear();
+  info.name = "another";
+  const auto reports = check_family(family_by_name("qwen3"), info, {});
+  ASSERT_FALSE(reports.empty());
+  ASSERT_EQ(reports.front().problems.size(), 1U);
+  EXPECT_EQ(reports.front().problems[0].what,
+            "the config's model_type doesn't belong to the family");
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -191,5 +191,22 @@ TEST(CompileDialect, WhatIsNotKnownIsToldWithTheNextStep) {
   EXPECT_EQ(refused(R"({"model_type": "qwen3"})", options).code(), ErrorCode::usage);
 }
 
+// Names alone tell how many tensors there will be.
+TEST(CompileDialect, TensorsAreCountedByTheirNames) {
+  FakeCatalog catalog = FakeCatalog::of("qwen3_moe", example_config("qwen3_moe"));
+  const auto counted = [&] {
+    const NameCheck found = check_names(catalog, modules());
+    EXPECT_TRUE(found.findings.empty());
+    return found.leaves;
+  };
+  EXPECT_EQ(counted(), compile_model(catalog, modules()).leaves.size());
+  catalog.add("something.else", {2, 3});
+  EXPECT_EQ(counted(), compile_model(catalog, modules()).leaves.size());
+  std::erase_if(catalog.tensors, [](const TensorInfo& info) {
+    return info.name.starts_with("model.layers.1.mlp.experts.");
+  });
+  EXPECT_EQ(counted(), compile_model(catalog, modules()).leaves.size());
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -147,6 +147,23 @@ TEST(CompileInverse, ScalesOfDecodedTensorsAreNotNotedAsMissing) {
   EXPECT_TRUE(notes(true).empty());
 }
 
+TEST(CompileInverse, ScalesAreNotCastWithoutTheirCodes) {
+  FakeCatalog catalog;
+  catalog.add("m.q.weight", {4, 4}, DType::f8_e4m3).add("m.q.weight_scale", {4}, DType::f32);
+  catalog.add("m.q.bias", {4}, DType::f32);
+  const CompiledModel forward = compile_model(catalog, hf_names());
+  const auto back = [&](const char* glob) {
+    MappingOptions options = hf_names();
+    options.casts = {{glob, DType::bf16}};
+    return compile_inverse(forward, catalog, tree_of(forward), options);
+  };
+  const Error error = catch_error([&] { back("*_scale"); });
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.tensor(), "m.q.weight_scale");
+  EXPECT_EQ(error.hint_text(), "leave out --dtype and --cast to keep both");
+  EXPECT_EQ(back("*.bias").leaves.size(), 3U);
+}
+
 TEST(DropHint, NamesEightTensorsAndCountsTheRest) {
   std::vector<std::string> names;
   std::string flags;
