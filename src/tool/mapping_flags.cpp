@@ -27,7 +27,7 @@ void set_option(MappingOptions& options, const std::string& name, const std::str
 // The release is part of the options, even if it is the newest.
 void set_release(const MappingFlags& flags, MappingOptions& out) {
   const std::vector<std::string> releases = list_releases(out.scheme);
-  if (releases.empty() || out.options.contains(out.scheme)) return;
+  if (releases.empty() || (!flags.maxtext && out.options.contains(out.scheme))) return;
   set_option(out, out.scheme,
              flags.maxtext ? find_release(out.scheme, *flags.maxtext) : releases.front());
 }

@@ -75,3 +75,9 @@ ls -d out1[6-9]
 echo "-- a scheme's names next to a config.json"
 shown convert hf out20 --to safetensors --scheme torchtitan
 shown convert hf out21 --to safetensors --scheme maxtext
+echo "-- a release, as --maxtext or as an option"
+example deepseek_v4 released
+plan_id() { "$HFSHARD" plan released --json "$@" | grep -o '"plan_id":"[0-9a-f]*"'; }
+[ "$(plan_id --maxtext 0.2.4)" = "$(plan_id --option maxtext=0.2.4)" ] && echo "they are the same plan"
+[ "$(plan_id --maxtext 0.2.4)" != "$(plan_id)" ] && echo "the newest release is another one"
+show plan released --maxtext 0.2.4 --option maxtext=0.2.4
