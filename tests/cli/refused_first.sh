@@ -2,12 +2,7 @@
 source "$TESTS/cli/lib.bash"
 # Prints a command, the first words of its warnings and errors, and how it ends.
 warned() {
-  echo "\$ hfshard $*"
-  local status=0
-  "$HFSHARD" "$@" >/dev/null 2>"$T/.notes" || status=$?
-  grep -oE "^warning: MaxText's gelu|^hfshard: error .[a-z_]+.: .{20}" "$T/.notes" || true
-  rm "$T/.notes"
-  echo "exit $status"
+  noted "$@" | grep -oE "^[$] hfshard .*|^exit [0-9]+|^warning: MaxText's gelu|^hfshard: error .[a-z_]+.: .{20}"
 }
 example qwen3 in
 sed -i '1s/{/{"hidden_act": "gelu",/' in/config.json
