@@ -45,24 +45,25 @@ void check_copies(const Plan& plan, const std::string& step, const std::string& 
 
 }  // namespace
 
-void check_published(const Plan& plan, const OutPaths& paths, const RunOptions& options) {
+bool check_published(const Plan& plan, const OutPaths& paths, const RunOptions& options) {
   const std::string step = published_step(plan, paths);
   const Manifest manifest = read_intact_manifest(join_path(step, kManifestName));
   const bool same_commit = check_revision(plan, manifest, step);
-  if (plan.options().in_place) return;  // its files are the source's
+  if (plan.options().in_place) return same_commit;  // its files are the source's
   const std::string& side = plan.files().side_directory;
   const std::string copies = side.empty() ? step : join_path(paths.out, side);
   check_still_there(plan, manifest.files, step, copies, paths.out);
   if (!same_commit) check_copies(plan, step, copies, options);
+  return same_commit;
 }
 
 void check_published(const Plan& plan, const OutPaths& paths, const RunOptions& options,
                      Reporter& reporter) {
-  check_published(plan, paths, options);
+  const bool same_commit = check_published(plan, paths, options);
   const Catalog& source = plan.catalog();
   // A tree is one file in its catalog, and its identity covers the content.
   const bool is_tree = source.files.size() == 1 && source.files.front().name == kWholeTree;
-  if (is_tree || plan.options().in_place || !source.directory.revision().empty()) return;
+  if (same_commit || is_tree || plan.options().in_place) return;
   reporter.note(
       "hfshard compared the names, shapes and copied files of the source with the output, but no "
       "values; hfshard verify OUT SOURCE compares them");

@@ -1,7 +1,10 @@
 // Checkpoints in a store without paths, inodes and mappings.
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "format/formats.h"
@@ -84,6 +87,29 @@ TEST_F(StoreTest, AnOutputFromAnotherCommitIsNotTheFinishedOne) {
   EXPECT_NE(error.sentence().find("is at second"), std::string::npos) << error.sentence();
   store_->set_commit("");
   EXPECT_TRUE(convert(plan_of(place_), again).already_done) << "the source has no commit";
+}
+
+// Only a commit of both says that the values are the same.
+TEST_F(StoreTest, WithoutTheSameCommitAFinishedOutputWasComparedByNamesAlone) {
+  struct Noted : Reporter {
+    void note(const std::string& text) override { notes.push_back(text); }
+    std::vector<std::string> notes;
+  };
+  const auto noted = [&](const char* made_of, const char* asked) {
+    RunOptions options = to_output(dir_ / fmt::format("out of {}", made_of));
+    store_->set_commit(made_of);
+    if (!exists(options.out)) convert(plan_of(place_), options);
+    store_->set_commit(asked);
+    options.resume = true;
+    Noted reporter;
+    const Plan plan = plan_of(place_);
+    EXPECT_TRUE(run_convert(plan, format_of("orbax"), options, reporter, {}).already_done);
+    return reporter.notes.size();
+  };
+  EXPECT_EQ(noted("first", "first"), 0U);
+  EXPECT_EQ(noted("first", ""), 1U);
+  EXPECT_EQ(noted("", "first"), 1U);
+  EXPECT_EQ(noted("", ""), 1U);
 }
 
 TEST_F(StoreTest, WhatHasNoPathIsNotLinked) {
