@@ -91,7 +91,6 @@ void Items::check(const ItemPlace& place, const std::string& key) const {
 }
 
 std::shared_ptr<const SourceFile> Items::open(std::uint32_t number) const {
-  check_there(number);
   auto out = open_.open(number, files_[number].path);
   if (out->size_bytes() != files_[number].size_bytes) {
     throw Error(ErrorCode::corrupt, fmt::format("the file has {} bytes; it had {} when the "
