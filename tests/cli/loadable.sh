@@ -53,6 +53,7 @@ echo "-- no config.json"
 mkdir bare && cp hf/model.safetensors bare
 shown convert bare out6 --to safetensors
 shown convert bare out7 --to dcp
+shown convert bare out7a --to safetensors --exclude 'lm_head*'
 "$HFSHARD" convert bare out8 --to safetensors --json --quiet | grep -o '"warnings":\[[^]]*\]'
 echo "-- a part of a model"
 shown convert hf out9 --exclude 'lm_head*'

@@ -19,6 +19,12 @@ cp -rpL reflinked copied2 && python3 "$TESTS/cli/verify_files.py" "$HFSHARD" cop
 echo "--- in place: the index alone"
 mv inside/config.json inside/tokenizer.json inside/model.safetensors.index.json beside
 python3 "$TESTS/cli/verify_files.py" "$HFSHARD" inside
+echo "--- a file beside the tree: it is named once"
+cp -r orbax others && mkdir others/0/iter && printf '{"a": 1}' >others/0/iter/0
+"$HFSHARD" reshard others besides --items all -q >made
+show verify besides others
+rm besides/0/iter/0 && show verify besides others
+printf '{"a": 2}' >besides/0/iter/0 && show verify besides others
 echo "--- as it is printed"
 show verify orbax
 printf '{"a": 2}' >orbax/hf/tokenizer.json

@@ -122,6 +122,8 @@ TEST(Pattern, RefusesAWindowOutsideItsAxis) {
   EXPECT_EQ(catch_error([] { laid_out("[Vm@0:V]"); }).code(), ErrorCode::bad_input);
   EXPECT_EQ(catch_error([] { laid_out("[V@3:Vm]"); }).code(), ErrorCode::bad_input);
   EXPECT_EQ(catch_error([] { laid_out("[V@0-1:Vm]"); }).code(), ErrorCode::bad_input);
+  EXPECT_EQ(catch_error([] { laid_out("[F@0:D-V D]"); }).sentence(),
+            "window \"F@0:D-V\" of 5 at 0 passes its axis of -4");
 }
 
 TEST(Pattern, RefusesASizeBeyond64Bits) {

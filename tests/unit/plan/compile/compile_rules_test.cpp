@@ -56,6 +56,17 @@ TEST(CompileRules, ADtypeFloorWidensNarrowFloatsOnly) {
   EXPECT_EQ(compile_text(text, catalog).leaves[2].dtype, DType::f64);
 }
 
+// An axis that is a sum has no size for one dim to explain.
+TEST(CompileRules, ASizeThatIsPartlyAWindowNamesAllKeys) {
+  const std::string text = with_norm_rule(
+      "[\"norm.weight [(cyc D@0:D+F)]\", \"norm.scale [cyc D]\", {\"axes\": {\"cyc\": null}}]");
+  FakeCatalog catalog = tiny_catalog();
+  catalog.get("norm.weight").shape = {30};
+  EXPECT_EQ(catch_error([&] { compile_text(text, catalog); }).sentence(),
+            "config.json implies a size of 24 (hidden_size), and the tensor has 30 (30), which is "
+            "larger");
+}
+
 TEST(CompileRules, AConstantIsRoundedToItsDtype) {
   const std::string text = with_norm_rule(
       "[\"norm.weight [D]\", \"norm.scale [D]\", {\"value\": {\"mul\": {\"expr\": \"sqrt(D)\", "

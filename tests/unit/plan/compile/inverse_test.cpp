@@ -65,6 +65,26 @@ TEST(CompileInverse, OnlyTheFirstOfRepeatedElementsComesBack) {
   EXPECT_TRUE(prove(tree_of(forward), back).empty());
 }
 
+TEST(CompileInverse, EachPartOfAnArrayIsComparedWithTheFirstOfItsOwnElements) {
+  FakeCatalog catalog;
+  catalog.add("a.weight", {6}).add("b.weight", {6});
+  const CompiledModel forward = compile_one(
+      "[\"a.weight [D]\", \"c.kernel [0/2 cyc D]\", {\"repeat\": \"cyc\", \"axes\": {\"cyc\": "
+      "null}}],"
+      "[\"b.weight [D]\", \"c.kernel [1/2 cyc D]\", {\"repeat\": \"cyc\", \"axes\": {\"cyc\": "
+      "null}}]",
+      catalog);
+  const CompiledModel back = compile_inverse(forward, catalog, tree_of(forward), hf_names());
+  ASSERT_NE(back.claims, nullptr);
+  ASSERT_EQ(back.claims->transfers.size(), 2U);
+  for (const std::uint64_t part : {0U, 1U}) {
+    const IndexMap& map = back.claims->transfers[part].map;
+    EXPECT_EQ(map.src_base, part * 12);
+    EXPECT_EQ(map.dst_base, part * 12);
+    EXPECT_EQ(map.digits, (DigitList{{2, 0, 6}, {6, 1, 1}}));
+  }
+}
+
 TEST(CompileInverse, ATensorOfArraysWithDifferentDtypesNeedsOne) {
   FakeCatalog catalog;
   catalog.add("norm.weight", {12});
