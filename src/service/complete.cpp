@@ -153,13 +153,11 @@ std::string doubt_of_root(const Catalog& tree) {
   return {};
 }
 
-std::string why_unknown(const Catalog& tree) {
-  const Json config = parse_json(tree.config_text, config_path(tree.location));
+std::string why_unknown(const Json& config) {
   const Json* type = config.find("model_type");
-  return fmt::format("{}, so the arrays keep their names",
-                     type != nullptr && type->is_string()
-                         ? fmt::format("no family has model_type {}", quote(type->as_string()))
-                         : std::string("config.json has no model_type"));
+  return type != nullptr && type->is_string()
+             ? fmt::format("no family has model_type {}", quote(type->as_string()))
+             : std::string("config.json has no model_type");
 }
 
 // Adds the names that no rule has. Returns what is missing.
@@ -212,6 +210,7 @@ Compared compare_names(const Catalog& catalog, const MappingOptions& mapping) {
   const std::optional<FamilyFile> family = find_family(config, mapping.files);
   if (!family) {
     out.is_unknown = true;
+    out.unchecked = why_unknown(config);
     return made;
   }
   const MappingTable table = load_table(*family);
@@ -286,7 +285,7 @@ Completeness check_complete_tree(Catalog tree, std::string config_text,
   tree.config_text = std::move(config_text);
   Completeness found = check_complete(tree, mapping);
   if (found.is_unknown) {
-    found.unchecked = why_unknown(tree);
+    found.unchecked += ", so the arrays keep their names";
     found.doubt = doubt_of_root(tree);
   }
   if (found.others.empty()) return found;

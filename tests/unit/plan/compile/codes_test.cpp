@@ -173,12 +173,10 @@ TEST(Codes, AreRecognizedByWhatStandsBesideThem) {
 
 // Three blocks of 128 rows, the last with 44. Equal parts would have 100.
 TEST(Codes, BlocksThatAreCutOffAreThoseOfTheConfig) {
-  const auto compile = [](const Json::Object& quantization, const Shape& scales) {
-    FakeCatalog catalog = FakeCatalog::of(
-        "qwen3",
-        example_config("qwen3", {{"hidden_size", Json(192)}, {"intermediate_size", Json(300)}}));
+  const auto compile = [](const Json::Object& quantization, const Shape& scales, int rows = 300) {
     Json config =
-        example_config("qwen3", {{"hidden_size", Json(192)}, {"intermediate_size", Json(300)}});
+        example_config("qwen3", {{"hidden_size", Json(192)}, {"intermediate_size", Json(rows)}});
+    FakeCatalog catalog = FakeCatalog::of("qwen3", config);
     if (!quantization.empty()) config["quantization_config"] = Json(quantization);
     catalog.config_text = dump_json(config);
     catalog.get(kGate).dtype = DType::f8_e4m3;
@@ -193,6 +191,7 @@ TEST(Codes, BlocksThatAreCutOffAreThoseOfTheConfig) {
   EXPECT_EQ(form(compile({}, {3, 2})).col_block, 128U);
   EXPECT_EQ(form(compile(said, {3, 2})).row_block, 100U);
   EXPECT_EQ(form(compile(said, {3, 2})).col_block, 96U);
+  EXPECT_EQ(form(compile({}, {1, 2}, 1)).col_block, 96U) << "equal parts of the only row";
   EXPECT_EQ(form(compile(said, {300, 1})).row_block, 1U) << "another group of the same config";
   EXPECT_EQ(catch_error([&] { compile({}, {7, 2}); }).code(), ErrorCode::bad_input);
 }
