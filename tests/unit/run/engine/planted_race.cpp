@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <thread>
 
 #include "unit/run/run_support.h"
 
@@ -17,11 +18,13 @@ int main() {
     void commit(Tile&) override {}
   } sink;
   std::uint64_t shared = 0;
-  std::atomic<int> inside = 0;
+  std::atomic<int> entered = 0;
   const auto racing = [&](Tile&) {
-    // Two filters run at the same time. Relaxed, so that nothing orders them.
-    inside.fetch_add(1, std::memory_order_relaxed);
-    for (int i = 0; i < 10'000'000 && inside.load(std::memory_order_relaxed) < 2; ++i) continue;
+    constexpr int kPaired = 16;  // the first filters wait, each for the one it runs together with
+    // Relaxed, so that nothing orders the two.
+    const int number = entered.fetch_add(1, std::memory_order_relaxed);
+    const int partner = number < kPaired ? number | 1 : number;
+    while (entered.load(std::memory_order_relaxed) <= partner) std::this_thread::yield();
     ++shared;
   };
   TileCursor cursor(plan, 0, plan.end_address(), nullptr, arena.size_bytes());
