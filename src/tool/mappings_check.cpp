@@ -166,9 +166,10 @@ Json checks_json(const std::vector<CheckReport>& reports, const CheckTotals& tot
 
 void print_checks(const std::vector<CheckReport>& reports, const CheckTotals& totals) {
   for (const CheckReport& report : reports) {
-    print_line(fmt::format("{:<5} {} {} {}, {}{}: {}, {}, {}, {} dropped",
+    const std::string& form = report.dialect.empty() ? report.layers : report.dialect;
+    print_line(fmt::format("{:<5} {} {} {}{}{}: {}, {}, {}, {} dropped",
                            report.problems.empty() ? "ok" : "WRONG", report.family, report.config,
-                           report.scheme, report.dialect.empty() ? report.layers : report.dialect,
+                           report.scheme, form.empty() ? "" : ", " + form,
                            report.with.empty() ? "" : " with " + join(report.with, ","),
                            counted(report.rules.size(), "rule"), counted(report.tensors, "tensor"),
                            counted(report.leaves, "leaf", "leaves"), report.dropped.size()));

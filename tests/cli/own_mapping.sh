@@ -48,6 +48,11 @@ example qwen3 built_in
 sed 's/"head_norms", "mlp"/"mlp"/' "$MAPPINGS/qwen3.json" > changed.json
 show mappings check built_in --mapping changed.json
 
+echo "-- a family that asks for a key that no config has"
+sed 's/"K": "num_key_value_heads"/"K": "no_such_key"/' own/mine.json >broken.json
+show mappings check --mapping broken.json | tail -5
+"$HFSHARD" mappings check --mapping broken.json --json | grep -o '"problem_count":[0-9]*'
+
 echo "-- names that stay the same: the family tells whether the model is complete"
 ends convert in part --to safetensors --scheme hf --exclude 'model.layers.1.self_attn.q_norm.*'
 rm part/hfshard.json

@@ -12,6 +12,11 @@ cmp in/config.json out/config.json && echo "the same config.json"
 echo "-- one file"
 told convert out single --to safetensors
 tree single
+echo "-- a name that another one begins with"
+mkdir nested && cp single/model.safetensors nested
+python3 "$TESTS/cli/rename_tensors.py" nested/model.safetensors "'lm_head.weight.0' if n == 'model.norm.weight' else n"
+told convert nested renamed --to safetensors
+told verify renamed nested
 echo "-- workers"
 for share in 2/3 0/3 1/3; do
   ends convert in shared --to safetensors --shard-bytes 8kB --worker $share

@@ -234,7 +234,7 @@ void ModelBuilder::check_prefixes() const {
   for (const Leaf& leaf : model_.leaves) {
     while (!open.empty() && !leaf.name.starts_with(*open.back())) open.pop_back();
     for (const std::string* shorter : open) {
-      if (leaf.name.size() > shorter->size() && leaf.name[shorter->size()] != '.') continue;
+      if (leaf.name[shorter->size()] != '.') continue;  // names differ (check_twice)
       throw Error(ErrorCode::unsupported, fmt::format("leaf {} is also the branch of {}",
                                                       quote(*shorter), quote(leaf.name)))
           .in_tensor(*shorter)

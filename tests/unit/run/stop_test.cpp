@@ -103,6 +103,15 @@ TEST_F(StopTest, IsSeenWhileCopiesAreCompared) {
   EXPECT_LE(calls_after, 1);  // the other copy of the same segment
 }
 
+TEST_F(StopTest, WhatAnEarlierRunPublishedIsNotWhatThisOneKept) {
+  const Plan plan = with_copy(small_plan(source_)).build();
+  convert(plan, to_output(out_));
+  RunOptions again = stoppable();
+  again.overwrite = true;
+  press_at("pread", 5, ".safetensors");
+  EXPECT_EQ(catch_error([&] { convert(plan, again); }).sentence(), "stopped; hfshard kept nothing");
+}
+
 TEST_F(StopTest, IsSeenWhilePublishing) {
   write_text(join_path(source_, "tokenizer.json"), "{}");
   const Plan plan = small_plan(source_);

@@ -32,10 +32,11 @@ TEST(Inspect, AStepThatAwaitsItsFilesSaysHowToFetchThem) {
     options.step = step;
     link(source, options, {}, to_output(dir / "out"), quiet);
   }
-  const std::string name = "model-00001-of-00002.safetensors";
+  const std::string name = "model-00002-of-00002.safetensors";
   const std::string record = dir / "out/0/hfshard.links.json";
   Json links = parse_json(read_file(record), record);
-  links["files"].array().front()["source"] = "hf://org/name/" + name;
+  links["files"].array().front()["source"] = "hf://org/cached/model-00001-of-00002.safetensors";
+  links["files"].array().back()["source"] = "hf://org/name/" + name;
   write_text(record, dump_json(links));
   std::filesystem::remove(dir / ("out/0/items/d/" + name));
   SourceName lower(dir / "out");

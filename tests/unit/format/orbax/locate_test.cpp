@@ -162,6 +162,7 @@ TEST(OrbaxLocate, AFewDirectoriesOfOtherNamesAreNamed) {
   const TempDir dir;
   for (const char* name : {"a-1", "b-1", "c-1", "d-1", "e-1"})
     make_item(dir / (std::string(name) + "/items"));
+  write_text(dir / "README", "");
   const Error error = catch_error([&] { locate(dir.path()); });
   EXPECT_TRUE(error.hint_text().ends_with("a-1, b-1, c-1, d-1")) << error.hint_text();
 }

@@ -298,6 +298,14 @@ TEST(OcdbtReader, RelationsBetweenNodesAreChecked) {
   EXPECT_EQ(walk_with_root(again, kLeafA, again.size()).code(),
             ErrorCode::corrupt);  // repeated keys
 
+  Node far = root;
+  far.children[1].offset_bytes = std::uint64_t{1} << 63;
+  const std::string beyond = encode_node(far);
+  e = walk_with_root(beyond, kLeafA, beyond.size());
+  EXPECT_EQ(e.code(), ErrorCode::corrupt);
+  EXPECT_EQ(e.file(), dir / "d/root");
+  EXPECT_NE(e.sentence().find("pass 2^63"), std::string::npos) << e.sentence();
+
   e = walk_with_root(bytes, kLeafA.substr(0, 60), bytes.size());
   EXPECT_EQ(e.code(), ErrorCode::corrupt);
   EXPECT_EQ(e.range(), (ByteRange{0, kLeafA.size()}));

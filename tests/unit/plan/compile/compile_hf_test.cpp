@@ -35,6 +35,27 @@ TEST(CompileHf, KeepsNamesShapesAndDtypes) {
   EXPECT_EQ(model.transfers[1].map.digits, (DigitList{{3, 4, 4}, {4, 1, 1}}));
 }
 
+TEST(CompileSame, AxesOfTheUserReplaceThoseOfAKnownLeaf) {
+  FakeCatalog catalog;
+  catalog.add("a", {3, 4}).add("b", {3, 4}).add("c", {4, 3});
+  SameOptions same;
+  for (const char* name : {"a", "b", "c"}) {
+    Leaf& leaf = same.known.emplace_back();
+    leaf.name = name;
+    leaf.shape = {3, 4};
+    leaf.axes = {"layers", "embed"};
+    leaf.stacked = {true, false};
+  }
+  same.axes = {parse_axes("b=embed,mlp")};
+  const CompiledModel model = compile_same(catalog, hf(), same);
+  ASSERT_EQ(model.leaves.size(), 3U);
+  EXPECT_EQ(model.leaves[0].axes, (std::vector<std::string>{"layers", "embed"}));
+  EXPECT_EQ(model.leaves[0].stacked, (std::vector<bool>{true, false}));
+  EXPECT_EQ(model.leaves[1].axes, (std::vector<std::string>{"embed", "mlp"}));
+  EXPECT_TRUE(model.leaves[1].stacked.empty());
+  EXPECT_TRUE(model.leaves[2].axes.empty()) << "it has another shape";
+}
+
 TEST(CompileHf, ATensorWithoutElementsComesBack) {
   FakeCatalog catalog;
   catalog.add("bias", {0}).add("weight", {0, 4}).add("scalar", {});

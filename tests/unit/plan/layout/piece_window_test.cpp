@@ -137,6 +137,7 @@ TEST(PieceWindow, AUnitHoldsNoMoreThanItMust) {
   EXPECT_EQ(*piece_window(leaf, transfer, cells_of({4, 6})), (Shape{4, 6}));
   EXPECT_EQ(*piece_window(leaf, transfer, cells_of({1, 1})), (Shape{1, 1}));
   EXPECT_EQ(*piece_window(leaf, transfer, cells_of({5, 3})), (Shape{5, 3}));
+  EXPECT_EQ(*piece_window(leaf, transfer, cells_of({20, 7})), (Shape{16, 6}));
   const Limits limits;
   const Transfer* const all[] = {&transfer};
   const auto span = [&](std::uint64_t rows, std::uint64_t cell) {
