@@ -4,6 +4,8 @@
 
 #include <array>
 #include <cerrno>
+#include <filesystem>
+#include <iterator>
 #include <string_view>
 
 #include <gtest/gtest.h>
@@ -54,6 +56,21 @@ TEST(ScratchFile, WhereUnnamedFilesAreUnknownTheNameIsRemovedAtOnce) {
   }
   EXPECT_EQ(catch_error([&] { reset(EACCES); }).file(), directory.path());
   sys::set_fault_hook(nullptr);
+}
+
+TEST(ScratchFile, InMemoryItKeepsNoFile) {
+  const TempDir directory;
+  const auto open_files = [] {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+  };
+  const auto before = open_files();
+  ScratchFile file("some array");
+  file.reset(directory.path(), 10);
+  EXPECT_EQ(open_files(), before + 1);
+  std::array<std::byte, 10> memory{};
+  file.reset_in(memory);
+  EXPECT_EQ(open_files(), before);
 }
 
 TEST(ScratchFile, UsesMemoryThatItIsGiven) {

@@ -37,6 +37,7 @@ Sliced sliced(const Shape& shape, std::uint64_t wanted_bytes, DType dtype = DTyp
   form.cell_bytes = shape.numel() == 0 ? 0 : packed_bytes(dtype, shape.numel());
   const Transfer* const all[] = {&transfer};
   out.unit = make_sliced_unit(out.leaf, all, form, limits);
+  EXPECT_EQ(out.unit.form.cell_bytes, form.cell_bytes);
   return out;
 }
 
