@@ -76,6 +76,11 @@ const std::vector<StoredForm>& forms_of_bytes() {
          to.add(kGate, {14, 32}, DType::f8_e4m3).add(kGate + "_scale", {14}, DType::f32);
        },
        form_of(Code::f8_e4m3, DType::f32, 1, 32), DType::f8_e4m3},
+      {"FP8, a list for parts of the columns",
+       [](FakeCatalog& to) {
+         to.add(kGate, {14, 32}, DType::f8_e4m3).add(kGate + "_scale", {8}, DType::f32);
+       },
+       form_of(Code::f8_e4m3, DType::f32, 14, 4), DType::f8_e4m3},
       {"FP8, blocks",
        [](FakeCatalog& to) {
          to.add(kGate, {14, 32}, DType::f8_e4m3).add(kGate + "_scale", {2, 4}, DType::f32);
@@ -193,7 +198,13 @@ TEST(Codes, BlocksThatAreCutOffAreThoseOfTheConfig) {
   EXPECT_EQ(form(compile(said, {3, 2})).col_block, 96U);
   EXPECT_EQ(form(compile({}, {1, 2}, 1)).col_block, 96U) << "equal parts of the only row";
   EXPECT_EQ(form(compile(said, {300, 1})).row_block, 1U) << "another group of the same config";
+  // Only one axis fits blocks of 128, so both axes have equal parts.
+  EXPECT_EQ(form(compile({}, {5, 2})).row_block, 60U);
+  EXPECT_EQ(form(compile({}, {5, 2})).col_block, 96U);
+  EXPECT_EQ(form(compile({}, {3, 4})).row_block, 100U);
+  EXPECT_EQ(form(compile({}, {3, 4})).col_block, 48U);
   EXPECT_EQ(catch_error([&] { compile({}, {7, 2}); }).code(), ErrorCode::bad_input);
+  EXPECT_EQ(catch_error([&] { compile({}, {0, 4}); }).code(), ErrorCode::bad_input);
 }
 
 TEST(Codes, WhatStandsBesideThemIsDroppedByName) {
@@ -286,10 +297,11 @@ TEST(Codes, CodesThatAreKeptHaveNoDtypeBesides) {
 }
 
 TEST(Codes, ZeroPointsThatTheConfigPromisesCannotBeMissing) {
-  const auto compile = [](const std::string& groups) {
+  const auto compile = [](const std::string& groups, bool has_zeros = false) {
     FakeCatalog catalog = model_with(
         {{"quant_method", "compressed-tensors"}, {"config_groups", parse_json(groups, "c")}});
     catalog.add(kGate + "_packed", {14, 4}, DType::i32).add(kGate + "_scale", {14, 2});
+    if (has_zeros) catalog.add(kGate + "_zero_point", {2, 2}, DType::i32);
     return compile_model(catalog, {});
   };
   const std::string promised = R"({"weights": {"num_bits": 4, "symmetric": false}})";
@@ -300,12 +312,14 @@ TEST(Codes, ZeroPointsThatTheConfigPromisesCannotBeMissing) {
     const Error error = catch_error([&] { compile(groups); });
     EXPECT_EQ(error.code(), ErrorCode::not_found) << groups;
     EXPECT_EQ(error.tensor(), kGate + "_packed") << groups;
+    EXPECT_EQ(coded_transfer(compile(groups, true))->decode->form.zeros, ZeroPoints::packed4);
   }
   // The promise could be for other weights.
   for (const std::string& groups :
        {R"({"a": {"weights": {"symmetric": true}}, "b": )" + promised + "}",
         R"({"a": {"weights": {}}, "b": )" + promised + "}",
-        R"({"a": {"weights": {"symmetric": 0}}, "b": )" + promised + "}", std::string("{}")})
+        R"({"a": {"weights": {"symmetric": 0}}, "b": )" + promised + "}", std::string("{}"),
+        std::string("[]"), std::string("8")})
     EXPECT_NE(coded_transfer(compile(groups)), nullptr) << groups;
 }
 

@@ -56,6 +56,65 @@ TEST(CompileSame, AxesOfTheUserReplaceThoseOfAKnownLeaf) {
   EXPECT_TRUE(model.leaves[2].axes.empty()) << "it has another shape";
 }
 
+TEST(CompileSame, GlobsAreForObjectsToo) {
+  FakeCatalog catalog;
+  catalog.objects.emplace_back().name = "lr";
+  MappingOptions options = hf();
+  EXPECT_TRUE(compile_same(catalog, options, {}).leaves.empty()) << "an object alone is enough";
+  options.exclude = {"lr"};
+  EXPECT_EQ(catch_error([&] { compile_same(catalog, options, {}); }).code(), ErrorCode::bad_input);
+  catalog.add("a", {3});
+  EXPECT_EQ(compile_same(catalog, options, {}).leaves.size(), 1U);
+  options.exclude = {"rl"};
+  EXPECT_EQ(catch_error([&] { compile_same(catalog, options, {}); }).code(), ErrorCode::usage);
+}
+
+// A search for the name of a leaf ends at the next known one.
+TEST(CompileSame, ALeafThatIsNotKnownTakesNoAxesOfAnother) {
+  FakeCatalog catalog;
+  catalog.add("a", {3, 4}).add("z", {3, 4});
+  SameOptions same;
+  Leaf& leaf = same.known.emplace_back();
+  leaf.name = "b";
+  leaf.shape = {3, 4};
+  leaf.axes = {"layers", "embed"};
+  const CompiledModel model = compile_same(catalog, hf(), same);
+  ASSERT_EQ(model.leaves.size(), 2U);
+  EXPECT_TRUE(model.leaves[0].axes.empty());
+  EXPECT_TRUE(model.leaves[1].axes.empty());
+}
+
+TEST(CompileSame, ArraysWithoutOtherAxesKeepThoseOfTheirMesh) {
+  FakeCatalog catalog;
+  catalog.add("a", {3, 4}).add("b", {3, 4}).add("c", {3, 4});
+  catalog.shardings.push_back({{{}, {"x", "y"}}});
+  catalog.shardings.push_back({{{"x"}, {}}});
+  catalog.shardings.push_back({});
+  SameOptions same;
+  same.axes = {parse_axes("b=embed,mlp")};
+  const CompiledModel model = compile_same(catalog, hf(), same);
+  ASSERT_EQ(model.leaves.size(), 3U);
+  EXPECT_EQ(model.leaves[0].axes, (std::vector<std::string>{"", "mesh:x+y"}));
+  EXPECT_EQ(model.leaves[1].axes, (std::vector<std::string>{"embed", "mlp"}));
+  EXPECT_TRUE(model.leaves[2].axes.empty());
+}
+
+TEST(CompileSame, AxesHaveAGlobAndOneNameForEachDimension) {
+  const AxesOf axes = parse_axes("a=b.*=embed,,mlp");
+  EXPECT_EQ(axes.glob, "a=b.*");
+  EXPECT_EQ(axes.axes, (std::vector<std::string>{"embed", "", "mlp"}));
+  EXPECT_TRUE(parse_axes("scalar=").axes.empty());
+  for (const char* text : {"embed,mlp", "=embed", ""})
+    EXPECT_EQ(catch_error([&] { parse_axes(text); }).code(), ErrorCode::usage) << text;
+  FakeCatalog catalog;
+  catalog.add("a", {3, 4});
+  SameOptions same;
+  same.axes = {parse_axes("a=embed")};
+  const Error error = catch_error([&] { compile_same(catalog, hf(), same); });
+  EXPECT_EQ(error.code(), ErrorCode::usage);
+  EXPECT_EQ(error.tensor(), "a");
+}
+
 TEST(CompileHf, ATensorWithoutElementsComesBack) {
   FakeCatalog catalog;
   catalog.add("bias", {0}).add("weight", {0, 4}).add("scalar", {});
@@ -81,6 +140,12 @@ TEST(CompileHf, ACastThatNothingComputesIsRefused) {
   EXPECT_EQ(error.tensor(), "weight");
   options.casts = {{"weight", DType::f32}};
   EXPECT_EQ(compile_model(catalog, options).leaves.at(1).dtype, DType::f32);
+  options.casts = {{"*", DType::f32}};
+  EXPECT_EQ(compile_model(catalog, options).leaves.at(1).dtype, DType::f32) << "not for the ids";
+  options.casts = {{"ids", DType::f32}};
+  const Error integers = catch_error([&] { compile_model(catalog, options); });
+  EXPECT_EQ(integers.code(), ErrorCode::usage);
+  EXPECT_EQ(integers.sentence(), "--cast ids=f32 doesn't match any float array: \"ids\" is i64");
 }
 
 TEST(CompileHf, ANameThatIsThePrefixOfAnotherIsRefused) {

@@ -44,6 +44,27 @@ TensorInfo& array_named(Catalog& tree, const char* name) {
   return *std::ranges::find(tree.tensors, name, &TensorInfo::name);
 }
 
+// The elements have no more digits than the checkpoint stores.
+TEST(CompileInverse, ACheckpointMadeFromF64KeepsItsOwnDtype) {
+  FakeCatalog catalog;
+  catalog.add("norm.weight", {6}, DType::f64);
+  const CompiledModel forward = compile_one("[\"norm.weight [D]\", \"norm.scale [D]\"]", catalog);
+  Catalog tree = tree_of(forward);
+  ASSERT_EQ(tree.tensors.size(), 1U);
+  tree.tensors[0].dtype = DType::f32;
+  const CompiledModel back = compile_inverse(forward, catalog, tree, hf_names());
+  ASSERT_EQ(back.leaves.size(), 1U);
+  EXPECT_EQ(back.leaves[0].dtype, DType::f32);
+  catalog.get("norm.weight").dtype = DType::f32;
+  tree.tensors[0].dtype = DType::bf16;
+  EXPECT_EQ(compile_inverse(compile_one("[\"norm.weight [D]\", \"norm.scale [D]\"]", catalog),
+                            catalog, tree, hf_names())
+                .leaves.at(0)
+                .dtype,
+            DType::f32)
+      << "any other dtype is the model's";
+}
+
 TEST(CompileInverse, OnlyTheFirstOfRepeatedElementsComesBack) {
   FakeCatalog catalog;
   catalog.add("norm.weight", {6});

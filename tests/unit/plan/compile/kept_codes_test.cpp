@@ -51,10 +51,12 @@ TEST(KeptCodes, ValuesScalarsListsAndScalesAreNotCodes) {
 
 // Words are codes only next to scales: other integers, such as a router's table, aren't.
 TEST(KeptCodes, WordsOwnOnlyScales) {
-  const std::vector<TensorInfo> codes = {tensor("gate.tid2eid", DType::i32)};
-  EXPECT_EQ(owner(codes, "gate.temperature"), "");
-  EXPECT_EQ(owner(codes, "gate.weight"), "");
-  EXPECT_EQ(owner(codes, "gate.scales"), "gate.tid2eid");
+  for (const DType dtype : {DType::i32, DType::u32}) {
+    const std::vector<TensorInfo> codes = {tensor("gate.tid2eid", dtype)};
+    EXPECT_EQ(owner(codes, "gate.temperature"), "");
+    EXPECT_EQ(owner(codes, "gate.weight"), "");
+    EXPECT_EQ(owner(codes, "gate.scales"), "gate.tid2eid") << to_string(dtype);
+  }
 }
 
 TEST(KeptCodes, NamesWithoutModulesShareNothing) {

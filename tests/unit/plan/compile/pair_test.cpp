@@ -47,6 +47,7 @@ TEST(NarrowerDtype, IsTheOneThatHoldsLess) {
     EXPECT_EQ(narrower_dtype(b, a), narrow);
   }
   EXPECT_EQ(narrower_dtype(DType::f64, DType::i32), std::nullopt);
+  EXPECT_EQ(narrower_dtype(DType::i32, DType::f64), std::nullopt);
 }
 
 }  // namespace

@@ -128,6 +128,20 @@ TEST(CompileThrough, OneTransferTakesAStackOrItsLayers) {
   }
 }
 
+TEST(CompileThrough, NotesOfBothWaysAreKept) {
+  const FakeCatalog model = FakeCatalog::of("qwen3", family_info("qwen3").example);
+  const CompiledModel first = compile_model(model, {});
+  const Catalog tree = tree_catalog(first);
+  CompiledModel back = compile_inverse(first, model, tree, names());
+  const Catalog tensors =
+      tensors_of({back.leaves.begin(), back.leaves.end()}, model.config_text, tree);
+  CompiledModel forward = compile_model(tensors, {});
+  back.notes = {"one of the way back"};
+  forward.notes = {"one of the way on"};
+  EXPECT_EQ(compile_through(back, std::move(forward), tree).notes,
+            (std::vector<std::string>{"one of the way back", "one of the way on"}));
+}
+
 TEST(CompileThrough, AFactorAndItsInverseLeaveValuesAlone) {
   const FakeCatalog model = FakeCatalog::of("gemma2", family_info("gemma2").example);
   const CompiledModel first = compile_model(model, {});

@@ -1,5 +1,7 @@
 #include "plan/layout/mesh.h"
 
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include "mapping/tables/family.h"
@@ -50,10 +52,12 @@ TEST(Mesh, RefusesADimensionThatDoesNotDivideAndNamesIt) {
 TEST(Mesh, SizesWhoseProductOverflowsDoNotDivide) {
   const AxisRules rules = maxtext_rules();
   const Mesh mesh = parse_mesh("fsdp=4294967296,expert=4294967296", rules);
-  const Error error = catch_error([&] {
-    shard_counts(leaf_with_axes({64, 20}, {"embed", ""}), rules, mesh);
-  });
-  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  for (const bool uneven : {false, true}) {
+    const Error error = catch_error([&] {
+      shard_counts(leaf_with_axes({64, 20}, {"embed", ""}), rules, mesh, uneven);
+    });
+    EXPECT_EQ(error.code(), ErrorCode::bad_input) << uneven;
+  }
 }
 
 TEST(Mesh, AnAxisMayBeNamedByWhereItLies) {
@@ -75,10 +79,39 @@ TEST(Mesh, UnknownAndRepeatedAxesAreUsageErrors) {
   const AxisRules rules = maxtext_rules();
   const Error unknown = catch_error([&] { parse_mesh("fdsp=16", rules); });
   EXPECT_EQ(unknown.code(), ErrorCode::usage);
+  EXPECT_EQ(unknown.sentence(), "unknown mesh axis \"fdsp\"");
   EXPECT_NE(unknown.hint_text().find("fsdp"), std::string::npos);
   EXPECT_EQ(catch_error([&] { parse_mesh("fsdp=2,fsdp=4", rules); }).code(), ErrorCode::usage);
   EXPECT_EQ(catch_error([&] { parse_mesh("fsdp=0", rules); }).code(), ErrorCode::usage);
   EXPECT_EQ(catch_error([&] { parse_mesh("fsdp=2x", rules); }).code(), ErrorCode::usage);
+}
+
+TEST(Mesh, AKnownAxisWithoutASizeOrWithTooLargeAOneIsNamed) {
+  const AxisRules rules = maxtext_rules();
+  for (const std::string part : {"fsdp", "fsdp=", "fsdp=18446744073709551616", "fsdp=-1"}) {
+    const Error error = catch_error([&] { parse_mesh(part, rules); });
+    EXPECT_EQ(error.code(), ErrorCode::usage) << part;
+    EXPECT_EQ(error.sentence(), "mesh axis \"" + part + "\" needs a whole number of at least 1");
+  }
+}
+
+// The axes of a stored mesh are known by name alone. No dimension of a leaf is on them.
+TEST(Mesh, AxesOfAStoredMeshDoNotSplitADimensionWithoutAName) {
+  AxisRules rules;
+  add_mesh_axes({"x", "y"}, rules);
+  add_mesh_rules({leaf_with_axes({6, 4}, {"mesh:y", ""})}, rules);
+  const Mesh mesh = parse_mesh("x=2,y=3", rules);
+  EXPECT_EQ(shard_counts(leaf_with_axes({6, 4}, {"", "mesh:y"}), rules, parse_mesh("y=2", rules)),
+            (Shape{1, 2}));
+  EXPECT_EQ(shard_counts(leaf_with_axes({6, 4}, {"mesh:y", ""}), rules, mesh), (Shape{3, 1}));
+}
+
+TEST(Mesh, AnUnevenMeshMayLeaveARest) {
+  const AxisRules rules = maxtext_rules();
+  const Leaf leaf = leaf_with_axes({10, 6}, {"embed", "mlp"});
+  const Mesh mesh = parse_mesh("fsdp=4,tensor=3", rules);
+  EXPECT_EQ(shard_counts(leaf, rules, mesh, true), (Shape{4, 3}));
+  EXPECT_EQ(catch_error([&] { shard_counts(leaf, rules, mesh); }).code(), ErrorCode::bad_input);
 }
 
 TEST(Mesh, AnErrorInARuleHasItsIndex) {
@@ -92,6 +125,7 @@ TEST(Mesh, TheDefaultIsTheLargestPowerOfTwoThatDividesEveryEmbedDim) {
   EXPECT_EQ(to_string(default_mesh({leaf_with_axes({20, 3}, {"embed", ""})}, rules)), "fsdp=4");
   EXPECT_EQ(to_string(default_mesh({leaf_with_axes({1024, 3}, {"embed", ""})}, rules)), "fsdp=16");
   EXPECT_EQ(to_string(default_mesh({leaf_with_axes({21, 3}, {"", "norm"})}, rules)), "");
+  EXPECT_EQ(to_string(default_mesh({leaf_with_axes({21, 3}, {"embed", ""})}, rules)), "");
 }
 
 }  // namespace
