@@ -363,8 +363,9 @@ TEST(HfCacheWriter, RemovesTextsThatWereLeft) {
   const CacheWriter writer = cache.writer();
   put(writer, plain("x", "1"), "1");
   const std::string refs = cache.folder() + "/refs";
-  const Names kept = {"main.0123456g.tmp", "main.0123abcd.incomplete", "main.tmp",
-                      "other.0123abcd.tmp"};
+  const Names kept = {"main-0123abcd.tmp", "main.0123456g.tmp",   "main.0123abcd.incomplete",
+                      "main.0123abcd.tmq", "main.0123abcdef.tmp", "main.tmp",
+                      "mine.0123abcd.tmp", "other.0123abcd.tmp"};
   for (const std::string& name : kept) write_text(refs + "/" + name, "");
   for (const char* left : {"main.0123abcd.tmp", "main.fedcba98.tmp"})
     write_text(refs + "/" + left, "0123");

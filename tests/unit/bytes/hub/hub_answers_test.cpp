@@ -35,15 +35,20 @@ TEST(RedirectOf, LeadsToHttpOnlyAndNeverDownFromHttps) {
 
 TEST(LifeOfUrl, IsByTheClockOfTheAnswer) {
   const HttpHeaders dated = headers_of({{"Date", "Thu, 01 Jan 2026 00:00:00 GMT"}});
+  EXPECT_EQ(life_of_url("https://d/x?Expires_in=5&Expires=1767229200", dated), seconds(3600));
   EXPECT_EQ(life_of_url("https://d/x?Expires=1767229200&Signature=s", dated), seconds(3600));
   EXPECT_EQ(life_of_url("https://d/x?Expires=1767225590", dated), seconds(-10));
   EXPECT_EQ(
       life_of_url("https://d/x?X-Amz-Date=20260101T000100Z&X-Amz-Expires=600&X-Amz-Signature=s",
                   dated),
       seconds(660));
-  for (const char* unsaid : {"https://d/x", "https://d/x?Expires=soon", "https://d/x?Expires=",
-                             "https://d/x?X-Amz-Expires=600", "https://d/x?AExpires=1767229200",
-                             "https://d/x?Expires=123456789012"}) {
+  for (const char* unsaid :
+       {"https://d/x", "https://d/x?Expires=soon",
+        "https://d/x?Expires=", "https://d/x?X-Amz-Expires=600", "https://d/x?AExpires=1767229200",
+        "https://d/x?X-Amz-Date=now&X-Amz-Expires=600",
+        "https://d/x?X-Amz-Date=20260101T000100Z&X-Amz-Expires=soon",
+        "https://d/x?X-Amz-Date=20260101T000100Z", "https://d/x?Explores=1767229200",
+        "https://d/x?Expires=123456789012"}) {
     EXPECT_EQ(life_of_url(unsaid, dated), seconds(900)) << unsaid;
   }
 }

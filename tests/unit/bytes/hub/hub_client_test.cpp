@@ -75,6 +75,17 @@ HubOptions waiting_options(const DeafPort& port, Said& said) {
   return out;
 }
 
+TEST(IsTransient, AreTheStatusesThatAnotherTryCanChange) {
+  for (const int status : {408, 429, 500, 502, 503, 504}) EXPECT_TRUE(is_transient(status));
+  for (const int status : {200, 206, 400, 401, 403, 404, 416, 501, 505})
+    EXPECT_FALSE(is_transient(status)) << status;
+}
+
+TEST(IsRedirect, IsEachOfThemWithALocation) {
+  for (const int status : {301, 302, 303, 307, 308}) EXPECT_TRUE(is_redirect(status)) << status;
+  for (const int status : {200, 300, 304, 309}) EXPECT_FALSE(is_redirect(status)) << status;
+}
+
 TEST(HubClient, GivesUpSoonWhereNobodyListensAndSaysWhatItWaitsFor) {
   const DeafPort port(false);
   Said said;

@@ -29,6 +29,10 @@ TEST(Files, KnowsWhatAPathLeadsTo) {
   EXPECT_FALSE(file_info(dir / "dangling"));
   EXPECT_TRUE(exists(dir / "dangling"));
   EXPECT_FALSE(exists(dir / "f/below"));
+  EXPECT_TRUE(is_symlink(dir / "dangling"));
+  EXPECT_FALSE(is_symlink(dir / "f"));
+  EXPECT_FALSE(is_symlink(dir / "f/below"));
+  EXPECT_FALSE(is_symlink(dir / "none"));
   EXPECT_EQ(catch_error([&] { exists(dir / std::string(300, 'x')); }).code(), ErrorCode::io);
   EXPECT_EQ(catch_error([&] { file_info(dir / std::string(300, 'x')); }).code(), ErrorCode::io);
 }

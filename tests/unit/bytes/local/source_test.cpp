@@ -220,5 +220,15 @@ TEST_F(ChangedFile, IsNotOneThatGetsAnotherNameOrMode) {
   EXPECT_NO_THROW(source.check_unchanged());
 }
 
+TEST(WasWritten, OnlyIfTheTimeChangedAndNothingElseExplainsIt) {
+  const InodeState then{1, 2, 0644, 3, 4};
+  EXPECT_FALSE(was_written(then, then));
+  EXPECT_TRUE(was_written(then, {5, 2, 0644, 3, 4}));
+  EXPECT_FALSE(was_written(then, {5, 3, 0644, 3, 4})) << "another name";
+  EXPECT_FALSE(was_written(then, {5, 2, 0600, 3, 4})) << "another mode";
+  EXPECT_FALSE(was_written(then, {5, 2, 0644, 6, 4})) << "another owner";
+  EXPECT_FALSE(was_written(then, {5, 2, 0644, 3, 6})) << "another group";
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -60,6 +60,12 @@ TEST(StorePath, OfAnotherStoreIsNoneOfThisMachine) {
   EXPECT_EQ(f.parent().list(), (std::vector<std::string>{"f"}));
   EXPECT_EQ(f.parent() / "f", f);
   EXPECT_NE(f, StorePath("tree/d/f"));
+  EXPECT_TRUE(f.is_file());
+  EXPECT_FALSE(f.is_directory());
+  EXPECT_TRUE(f.parent().is_directory());
+  EXPECT_FALSE(f.parent().is_file());
+  EXPECT_FALSE((f.parent() / "g").is_file());
+  EXPECT_FALSE((f.parent() / "g").is_directory());
 }
 
 TEST(OpenFiles, EachNumberIsItsOwnFileAlsoIfNotAllStayOpen) {
