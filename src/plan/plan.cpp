@@ -175,7 +175,7 @@ Shape refined_shard(const Leaf& leaf, const AxisRules& rules, const std::vector<
   for (const Mesh& mesh : meshes) {
     const Shape counts = shard_counts(leaf, rules, mesh, uneven);
     for (std::size_t d = 0; d < shard.rank(); ++d) {
-      if (counts[d] == 1 || leaf.shape[d] == 0) continue;
+      if (counts[d] == 1) continue;
       // The first mesh that splits a dim need not divide it.
       const std::uint64_t part = ceil_div(leaf.shape[d], counts[d]);
       shard[d] = shard[d] == leaf.shape[d] ? part : std::gcd(shard[d], part);

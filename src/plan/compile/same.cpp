@@ -34,7 +34,7 @@ void name_axes(const SameOptions& same, Leaf& leaf) {
 
 // Sets the axes of the mesh on which the array was sharded when it was saved.
 void name_sharded_axes(const ArraySharding& sharding, Leaf& leaf) {
-  if (!leaf.axes.empty() || sharding.mesh_axes.empty()) return;
+  if (!leaf.axes.empty()) return;
   for (const std::vector<std::string>& axes : sharding.mesh_axes)
     leaf.axes.push_back(axes.empty() ? std::string() : axis_on_mesh(axes));
 }
