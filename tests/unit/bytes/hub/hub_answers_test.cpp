@@ -47,7 +47,7 @@ TEST(LifeOfUrl, IsByTheClockOfTheAnswer) {
         "https://d/x?Expires=", "https://d/x?X-Amz-Expires=600", "https://d/x?AExpires=1767229200",
         "https://d/x?X-Amz-Date=now&X-Amz-Expires=600",
         "https://d/x?X-Amz-Date=20260101T000100Z&X-Amz-Expires=soon",
-        "https://d/x?X-Amz-Date=20260101T000100Z", "https://d/x?Explores=1767229200",
+        "https://d/x?X-Amz-Date=20260101T000100Z", "https://d/x?Explore=1767229200",
         "https://d/x?Expires=123456789012"}) {
     EXPECT_EQ(life_of_url(unsaid, dated), seconds(900)) << unsaid;
   }
