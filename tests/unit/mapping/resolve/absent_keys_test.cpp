@@ -308,7 +308,7 @@ std::vector<std::string> cases_of_defaults() {
   return out;
 }
 
-const Json& case_named(const std::string& name) {
+const Json& case_named(std::string_view name) {
   const Json::Array& all = defaults().at("cases").as_array();
   return *std::ranges::find_if(
       all, [&](const Json& item) { return item.at("name").as_string() == name; });
