@@ -73,5 +73,56 @@ TEST(Copies, OnesThatDifferAreBadInputWithoutAnIndex) {
   EXPECT_NE(error.sentence().find(kSecond), std::string::npos);
 }
 
+// Equal bytes aren't enough. The copies must be the same tensor, up to their last byte.
+TEST(Copies, OnesOfAnotherDtypeOrWithAnotherLastByteDiffer) {
+  const std::string bytes((std::size_t{1} << 20) + 2, 'x');
+  const auto is_one = [&](DType dtype, const std::string& copy) {
+    const TempDir dir;
+    const Shape shape{bytes.size() / 2};
+    SafetensorsBuilder().tensor("a", DType::bf16, shape, bytes).write(dir / kFirst);
+    SafetensorsBuilder().tensor("a", dtype, shape, copy).write(dir / kSecond);
+    try {
+      return open_hf_catalog(dir.path()).tensors.size() == 1;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::bad_input);
+      return false;
+    }
+  };
+  std::string other = bytes;
+  other.back() = 'y';
+  EXPECT_TRUE(is_one(DType::bf16, bytes));
+  EXPECT_FALSE(is_one(DType::f16, bytes));
+  EXPECT_FALSE(is_one(DType::bf16, other));
+}
+
+// Files that are left of a damaged model follow the index too.
+TEST(Copies, TheIndexNamesTheFileDespiteLosses) {
+  Choice choice;
+  choice.despite_loss = true;
+  for (const char* named : {kFirst, kSecond}) {
+    const TempDir dir;
+    write_copies(dir / kFirst, {"a"});
+    write_copies(dir / kSecond, {"a"}, {4, 1});
+    write_text(
+        dir / kIndexName,
+        index_json({{"a", named}, {"b", "model-3.safetensors"}, {"c", kFirst}, {"d", kSecond}}));
+    const Catalog catalog = open_hf_catalog(dir.path(), choice);
+    EXPECT_EQ(file_of(catalog, "a"), named);
+    ASSERT_EQ(catalog.lost.size(), 1U);
+    EXPECT_EQ(catalog.lost[0].file(), dir / "model-3.safetensors");
+  }
+}
+
+// The index lists a tensor in a file that is gone, so it can't tell which copy is meant.
+TEST(Copies, AStaleIndexDoesNotChooseAmongThem) {
+  const TempDir dir;
+  write_copies(dir / kFirst, {"a"});
+  write_copies(dir / kSecond, {"a"}, {4, 1});
+  write_text(dir / kIndexName, index_json({{"a", "model-00001-of-00003.safetensors"}}));
+  const Error error = catch_error([&] { open_hf_catalog(dir.path()); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.tensor(), "a");
+}
+
 }  // namespace
 }  // namespace hfshard::format::safetensors

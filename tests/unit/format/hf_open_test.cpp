@@ -1,3 +1,5 @@
+#include "format/hf_open.h"
+
 #include <string>
 #include <vector>
 
@@ -5,11 +7,27 @@
 
 #include "bytes/local/files.h"
 #include "format/safetensors/open.h"
+#include "support/catch_error.h"
 #include "support/safetensors_builder.h"
 #include "support/temp_dir.h"
 
 namespace hfshard::format {
 namespace {
+
+using FileNames = std::vector<std::string>;
+
+void write_tensor(const std::string& path, const std::string& tensor = "a") {
+  SafetensorsBuilder().tensor(tensor, DType::bf16, {2}).write(path);
+}
+
+FileNames opened_files(const std::string& directory, const FileGlobs& globs = {}) {
+  Choice choice;
+  choice.files = globs;
+  FileNames out;
+  for (const CatalogFile& file : safetensors::open_hf_catalog(directory, choice).files)
+    out.push_back(file.name);
+  return out;
+}
 
 // Other weights can be in the directory of a model with several files.
 TEST(OpenHfFile, IsAPartIfItsNumberOrAnIndexOfSeveralSaysSo) {
@@ -34,6 +52,113 @@ TEST(OpenHfFile, IsAPartIfItsNumberOrAnIndexOfSeveralSaysSo) {
   EXPECT_EQ(part_of(other), "one of 2 files");
   write_text(index, index_json({{"a", other}}));
   EXPECT_EQ(part_of(other), "") << "the only one";
+  SafetensorsBuilder()
+      .tensor("a", DType::bf16, {2})
+      .write(dir / "model-00001-of-00001.safetensors");
+  EXPECT_EQ(part_of("model-00001-of-00001.safetensors"), "") << "one of one";
+  write_text(dir / "config.json", "{}");
+  EXPECT_TRUE(safetensors::open_hf_catalog(dir / numbered).notes.empty()) << "a config is there";
+}
+
+// A stale index lists no file that is there. Files that were left by another model can be.
+TEST(OpenHfDirectory, OnlyOneWholeSeriesReplacesAStaleIndex) {
+  const auto opens = [](const FileNames& names) {
+    const TempDir dir;
+    for (const std::string& name : names) write_tensor(dir / (name + ".safetensors"), name);
+    write_text(dir / "model.safetensors.index.json", index_json({{"a", "gone.safetensors"}}));
+    try {
+      EXPECT_EQ(opened_files(dir.path()).size(), names.size());
+      return true;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::not_found);
+      EXPECT_EQ(error.file(), dir / "gone.safetensors");
+      return false;
+    }
+  };
+  EXPECT_TRUE(opens({"model-1-of-2", "model-2-of-2"}));
+  EXPECT_TRUE(opens({"model-0-of-2", "model-1-of-2"}));
+  EXPECT_FALSE(opens({"model-2-of-2", "model-3-of-2"})) << "the first is missing";
+  EXPECT_FALSE(opens({"model-01-of-2", "model-1-of-2", "model-2-of-2"})) << "a number twice";
+  EXPECT_FALSE(opens({"model-01-of-3", "model-1-of-3", "model-3-of-3"})) << "and one missing";
+  EXPECT_FALSE(opens({"model-1-of-1", "model-1-of-2", "model-2-of-2"})) << "two series";
+}
+
+TEST(OpenHfDirectory, TheWholeFileIsOneOfThoseThatAnIndexMayList) {
+  const TempDir dir;
+  write_tensor(dir / "model.safetensors", "a");
+  write_tensor(dir / "more.safetensors", "b");
+  const std::string index = dir / "model.safetensors.index.json";
+  write_text(index, index_json({{"a", "model.safetensors"}, {"b", "more.safetensors"}}));
+  EXPECT_EQ(opened_files(dir.path()), (FileNames{"model.safetensors", "more.safetensors"}));
+  // An index that isn't read has no metadata to tell of.
+  write_text(index, R"({"metadata":{"origin":1},"weight_map":{"b":"more.safetensors"}})");
+  EXPECT_EQ(safetensors::open_hf_catalog(dir.path()).notes,
+            (FileNames{"ignored (not named model*.safetensors): \"more.safetensors\"",
+                       "ignored (transformers reads \"model.safetensors\" first): "
+                       "\"model.safetensors.index.json\""}));
+}
+
+// `model-09` is followed by `model-10`, which has no leading zero.
+TEST(OpenHfDirectory, NumbersArePaddedAsTheWidestIs) {
+  const TempDir dir;
+  const auto part = [](int number) {
+    return (number < 10 ? "model-0" : "model-") + std::to_string(number) + "-of-11.safetensors";
+  };
+  for (int i = 1; i <= 11; ++i) write_tensor(dir / part(i), part(i));
+  EXPECT_EQ(opened_files(dir.path()).size(), 11U);
+}
+
+TEST(OpenHfDirectory, OnlyPartsOfTheSameSeriesAreSaidToBeLeftOut) {
+  const TempDir dir;
+  for (const char* name : {"a-1-of-1", "a-1-of-2", "a-2-of-2", "b-1-of-1"})
+    write_tensor(dir / (std::string(name) + ".safetensors"), name);
+  const auto notes = [&](const std::string& glob) {
+    Choice choice;
+    choice.files.take = {glob};
+    return safetensors::open_hf_catalog(dir.path(), choice).notes;
+  };
+  EXPECT_EQ(notes("a-1-of-1.safetensors"), FileNames());
+  EXPECT_EQ(notes("b-1-of-1.safetensors"), FileNames());
+  EXPECT_EQ(notes("a-1-of-2.safetensors"),
+            FileNames{"left out by your globs, with the same parts: \"a-2-of-2.safetensors\""});
+}
+
+TEST(OpenHfDirectory, OneNoteNamesTheMetadataOfAllFiles) {
+  const TempDir dir;
+  for (const std::string part : {"1", "2"}) {
+    SafetensorsBuilder builder;
+    builder.tensor("t" + part, DType::bf16, {2}).metadata("recipe", part).metadata("format", "pt");
+    builder.write(dir / ("model-" + part + "-of-2.safetensors"));
+  }
+  EXPECT_EQ(safetensors::open_hf_catalog(dir.path()).notes,
+            FileNames{"neither read nor copied: \"recipe\" in the metadata of the files"});
+}
+
+TEST(OpenHfDirectory, ANoteNamesThePyTorchFilesOfTheModelOnly) {
+  const TempDir dir;
+  write_tensor(dir / "model.safetensors");
+  for (const char* name : {"pytorch_model.bin", "pytorch_model.bin.index.json", "other.bin"})
+    write_text(dir / name, "{}");
+  const FileNames notes = safetensors::open_hf_catalog(dir.path()).notes;
+  ASSERT_FALSE(notes.empty());
+  EXPECT_EQ(notes[0], "hfshard read the safetensors files instead of \"pytorch_model.bin\"");
+  Choice choice;
+  choice.files.take = {"model.safetensors"};
+  EXPECT_EQ(safetensors::open_hf_catalog(dir.path(), choice).notes, FileNames());
+}
+
+TEST(OpenHfNames, WeightsAnywhereMeanThatTheModelItselfIsOpened) {
+  const TempDir dir;
+  write_text(dir / "config.json", "{}");
+  const std::string index = dir / "model.safetensors.index.json";
+  write_text(index, index_json({{"a", "parts/1.safetensors"}}));
+  EXPECT_TRUE(open_hf_names(dir.path(), kSafetensorsFiles));
+  write_tensor(dir / "parts/1.safetensors");
+  EXPECT_FALSE(open_hf_names(dir.path(), kSafetensorsFiles)) << "in a folder";
+  write_text(index, index_json({{"a", "2.safetensors"}}));
+  EXPECT_TRUE(open_hf_names(dir.path(), kSafetensorsFiles));
+  write_tensor(dir / "3.safetensors");
+  EXPECT_FALSE(open_hf_names(dir.path(), kSafetensorsFiles)) << "the index is stale";
 }
 
 }  // namespace

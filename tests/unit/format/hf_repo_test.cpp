@@ -45,5 +45,13 @@ TEST(FindSideFiles, PointersAndHugeFilesAreNoSideFiles) {
   EXPECT_FALSE(is_taken("{}", (256U << 20) + 1));
 }
 
+TEST(FindSideFiles, OnlyTemplatesOfTheirDirectoryAreTaken) {
+  const TempDir dir;
+  for (const char* name : {"tool.jinja", "notes.txt", "a.jinja.bak"})
+    write_text(dir / (std::string("additional_chat_templates/") + name), "x");
+  EXPECT_EQ(find_side_files(dir.path(), {"additional_chat_templates"}),
+            std::vector<std::string>{"additional_chat_templates/tool.jinja"});
+}
+
 }  // namespace
 }  // namespace hfshard::format

@@ -75,8 +75,10 @@ TEST(DcpGathered, HolesOverlapsAndOtherDtypesAreErrors) {
   EXPECT_EQ(code_of_place(dir), ErrorCode::corrupt) << "a hole";
   write_text(dir / name_of_shard(3), shard_file(5, 2, "I8"));
   EXPECT_EQ(code_of_place(dir), ErrorCode::corrupt) << "another dtype";
-  write_text(dir / name_of_shard(3), shard_file(5, 2, "X9"));
-  EXPECT_EQ(code_of_place(dir), ErrorCode::unsupported);
+  for (const char* dtype : {"X9", "F6_E2M3"}) {  // torch has neither
+    write_text(dir / name_of_shard(3), shard_file(5, 2, dtype));
+    EXPECT_EQ(code_of_place(dir), ErrorCode::unsupported) << dtype;
+  }
   write_text(dir / name_of_shard(3), shard_file(UINT64_MAX, 2));
   EXPECT_EQ(code_of_place(dir), ErrorCode::corrupt);
   write_text(dir / name_of_shard(3), "short");
@@ -206,6 +208,26 @@ TEST(DcpGathered, PartsThatSeveralRanksStoredAreComparedByTheirChecksums) {
   sound.tensor("w", DType::u8, {4}).part({0}, {4}, "abcd", false);
   damaged.tensor("w", DType::u8, {4}).box({0}, {4}, "no archive");
   EXPECT_EQ(notes_on_ranks(sound, damaged), unknown);
+  // A part that differs on one rank differs, whatever is known of the others.
+  const TempDir dir;
+  for (const char rank : {'0', '1', '2'}) {
+    TorchCheckpoint made;
+    made.tensor("w", DType::u8, {4}).part({0}, {4}, rank == '2' ? "abce" : "abcd", rank == '1');
+    write_rank(dir, rank, made);
+  }
+  std::vector<std::string> notes = open_checkpoint(dir.path())->catalog().notes;
+  std::erase_if(notes, [](const std::string& note) { return note.starts_with("each of 3 ranks"); });
+  EXPECT_EQ(notes, differ);
+}
+
+// A file that only looks like a rank's data doesn't make a checkpoint unfinished.
+TEST(DcpGathered, OtherFilesWithANumberAreNotDataOfARank) {
+  const TempDir dir;
+  TorchCheckpoint made;
+  made.tensor("w", DType::u8, {4}).part({0}, {4}, "abcd", false);
+  write_rank(dir, '0', made);
+  for (const char* name : {"__7_0.txt", "of7_0.distcp"}) write_text(dir / name, "x");
+  EXPECT_EQ(open_checkpoint(dir.path())->catalog().tensors.size(), 1U);
 }
 
 // Only the same part counts as repeated. Otherwise the shorter one could hide different elements.
@@ -234,8 +256,13 @@ TEST(DcpGathered, AnItemInASafetensorsFileIsThePartThatTheMetadataName) {
   };
   write(shard_file(0, 4));
   EXPECT_EQ(read(), std::string("\0\1\2\3\4\5\6\7", 8));
-  for (const std::string& other : {shard_file(1, 4), shard_file(0, 3), shard_file(0, 5),
-                                   shard_file(0, 4, "I8"), shard_file(0, 4, "U8", "v")}) {
+  const auto altered = [](const std::string& from, const std::string& to) {
+    std::string out = shard_file(0, 4);
+    return out.replace(out.find(from), from.size(), to);
+  };
+  for (const std::string& other :
+       {shard_file(1, 4), shard_file(0, 3), shard_file(0, 5), shard_file(0, 4, "I8"),
+        shard_file(0, 4, "U8", "v"), altered("[4,2]", "[2,4]"), altered("[0,8]", "[0,7]")}) {
     write(other);
     const Error error = catch_error(read);
     EXPECT_EQ(error.code(), ErrorCode::corrupt) << error.format();
@@ -321,6 +348,31 @@ TEST(DcpSteps, AStepIsChosenByItsNumber) {
   EXPECT_EQ(shape_at({2, ""}), Shape{2});
   EXPECT_EQ(catch_error([&] { shape_at({3, ""}); }).code(), ErrorCode::not_found);
   EXPECT_EQ(catch_error([&] { shape_at({2, "items"}); }).code(), ErrorCode::usage);
+}
+
+// A step is complete if it has the metadata of all ranks, those of each, or shards without any.
+TEST(DcpSteps, AStepThatLacksItsMetadataOrIsEmptyIsNotComplete) {
+  const TempDir dir;
+  for (const char* file :
+       {"step-1/.metadata", "step-2/__0.metadata", "step-2/__0_0.distcp", "step-4/__0_0.distcp"})
+    write_text(dir / file, "");
+  write_text(dir / ("step-3/" + name_of_shard(1)), shard_file(0, 3));
+  std::filesystem::create_directory(dir / "step-5");
+  write_text(dir / "step-6/notes.txt", "");
+  write_text(dir / "step-7", "a file");
+  const auto& format = format::dcp::dcp_format();
+  const auto found = format.recognise(dir.path());
+  ASSERT_TRUE(found.has_value());
+  std::vector<std::pair<std::uint64_t, bool>> steps;
+  for (const Found::Step& step : found->steps) steps.emplace_back(step.number, step.published);
+  EXPECT_EQ(steps, (std::vector<std::pair<std::uint64_t, bool>>{
+                       {1, true}, {2, true}, {3, true}, {4, false}, {5, false}}));
+  EXPECT_EQ(format.why_incomplete(dir / "step-3"), "");
+  EXPECT_EQ(format.why_incomplete(dir / "step-5"), "is empty");
+  EXPECT_NE(format.why_incomplete(dir / "step-4"), "");
+  const TempDir empty;
+  std::filesystem::create_directory(empty / "step-1");
+  EXPECT_FALSE(format.recognise(empty.path()).has_value()) << "empty directories aren't a run";
 }
 
 }  // namespace

@@ -243,6 +243,23 @@ TEST(DcpMetadata, EverythingDescribedHasAPlaceAndOnlyThat) {
   EXPECT_EQ(refused(parts).code(), ErrorCode::corrupt) << "a key twice";
 }
 
+// Parts without elements have places too. Those belong to no other part.
+TEST(DcpMetadata, APlaceOfNoPartChangesNoOther) {
+  Parts parts;
+  parts.more_stored = [](PickleWriter& write) {
+    write_place(
+        write, "w",
+        [](PickleWriter& w) {
+          w.text("offset").integers({1, 0});
+        },
+        [](PickleWriter& w) {
+          w.text("relative_path").text("__9_0.distcp").text("offset").integer(0);
+          w.text("length").integer(8);
+        });
+  };
+  expect_two_chunks(parsed(parts));
+}
+
 TEST(DcpMetadata, TransformsAreAListOfTexts) {
   Parts parts;
   const auto with = [&](const Write& transforms) {

@@ -232,6 +232,11 @@ TEST(DcpPickle, PlannerDataKeepTextsAndIndices) {
   EXPECT_EQ(found.nested, (std::vector<NestedName>{{"a.0", R"(["a",0])"}}));
   const Metadata own = with_planner([](auto& write) { write.text("a.0").op(Op::tuple1); });
   EXPECT_TRUE(own.nested.empty() && !own.other_planner) << "a key of its own";
+  const Metadata renamed = with_planner([](auto& write) { write.text("b").op(Op::tuple1); });
+  EXPECT_EQ(renamed.nested, (std::vector<NestedName>{{"a.0", R"(["b"])"}}));
+  const Metadata below =
+      with_planner([](auto& write) { write.text("a.0").text("x").op(Op::tuple2); });
+  EXPECT_EQ(below.nested, (std::vector<NestedName>{{"a.0", R"(["a.0","x"])"}}));
   const Metadata nested = read_metadata(test_data("golden/dcp/nested.metadata"));
   EXPECT_EQ(nested_keys(nested.nested, "model.layers.1.b"), R"(["model","layers",1,"b"])");
   EXPECT_EQ(nested_keys(nested.nested, "many.lr"), R"(["many","lr"])");

@@ -78,6 +78,18 @@ TEST(JoinRanks, ReplicasWithOtherValuesAreCorrupt) {
   }
 }
 
+// A CRC is that of the stored bytes, so it tells nothing of elements in another order.
+TEST(JoinRanks, ReplicasInAnotherOrderAreNotCompared) {
+  for (const bool is_offset : {false, true}) {
+    auto views = ranks({4, 3}, {kReplicated}, {{4, 3}, {4, 3}});
+    views[1].crc = 2;
+    EXPECT_EQ(catch_error([&] { join_all(views); }).code(), ErrorCode::corrupt);
+    if (is_offset) views[1].offset_bytes = 1;
+    if (!is_offset) views[1].strides = {1, 4};
+    EXPECT_EQ(join_all(views).boxes.size(), 1U);
+  }
+}
+
 TEST(JoinRanks, TwoDimsAreCutByTwoAxes) {
   const auto views = ranks({3, 4}, {0, 1}, {{2, 2}, {2, 2}, {1, 2}, {1, 2}});
   EXPECT_EQ(begins(join_all(views)), (std::vector<Shape>{{0, 0}, {0, 2}, {2, 0}, {2, 2}}));
@@ -98,12 +110,20 @@ TEST(JoinRanks, WhatDoesNotMakeTheTensorIsCorrupt) {
   EXPECT_EQ(code_of(mixed), ErrorCode::corrupt);
   mixed[1].dtype = DType::i8;
   EXPECT_EQ(code_of(mixed), ErrorCode::corrupt);
+  mixed = ranks({4, 3}, {0}, {{2, 3}, {2, 3}});
+  EXPECT_EQ(join_all(mixed).boxes.size(), 2U);
+  mixed[1].dtype = DType::i8;
+  EXPECT_EQ(code_of(mixed), ErrorCode::corrupt) << "only the dtype";
 }
 
 TEST(JoinRanks, AnOrdinaryTensorIsTheSameInAllFiles) {
   const std::vector<StoredView> same{view("w", {3}), view("w", {3})};
   EXPECT_EQ(join_all(same).boxes.size(), 1U);
-  for (const StoredView& other : {view("w", {3}, 2), view("w", {4})}) {
+  StoredView reversed = view("w", {3});
+  reversed.strides = {2};
+  StoredView later = view("w", {3});
+  later.offset_bytes = 1;
+  for (const StoredView& other : {view("w", {3}, 2), view("w", {4}), reversed, later}) {
     const std::vector<StoredView> views{view("w", {3}), other};
     EXPECT_EQ(catch_error([&] { join_all(views); }).code(), ErrorCode::unsupported);
   }
@@ -120,6 +140,7 @@ TEST(JoinShards, ByTheRulesOfMetasLayers) {
   EXPECT_EQ(joined("tok_embeddings.weight", {16, 4}, 8), (Shape{16, 8}));
   EXPECT_EQ(joined("tok_embeddings.weight", {16, 8}, 8), (Shape{32, 8}));
   EXPECT_EQ(joined("norm.weight", {8}, 8), (Shape{8}));
+  EXPECT_EQ(joined("tok_embeddings.weight", {8}, 8), (Shape{8})) << "not a matrix";
   const std::vector<StoredView> unknown{view("x", {8}, 1), view("x", {8}, 2)};
   EXPECT_EQ(catch_error([&] { join_shards(parts_of(unknown), 8); }).code(), ErrorCode::unsupported);
   const std::vector<StoredView> odd{view("output.weight", {8, 2}), view("output.weight", {8, 3})};

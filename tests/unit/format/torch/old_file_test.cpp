@@ -57,6 +57,8 @@ TEST(OldTorchFile, StoragesFollowThePickles) {
   EXPECT_EQ(whole, "abcdef") << "it has no checksum";
   write_text(dir / "x.bin", old_file(1001, true, 6, frame + frame));
   EXPECT_FALSE(begins_as_torch_file(dir / "x.bin"));
+  write_text(dir / "x.bin", "x" + old_file(1001, true, 6, "").substr(0, kOldMagic.size()));
+  EXPECT_FALSE(begins_as_torch_file(dir / "x.bin")) << "not a pickle";
 }
 
 TEST(OldTorchFile, WhatIsCutOffOrContradictsItselfIsRefused) {

@@ -1,5 +1,6 @@
 #include "format/torch/open.h"
 
+#include <filesystem>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -212,6 +213,8 @@ TEST(OpenTorch, AFileOfAnyNameIsTheModelIfNoOtherFileTellsMore) {
     EXPECT_EQ(files_of(open_torch(dir.path())->catalog()), Names{name});
     write_text(dir / ".metadata", "");
     EXPECT_FALSE(has_torch_model(StorePath(dir.path()))) << "files next to a DCP checkpoint";
+    std::filesystem::rename(dir / ".metadata", dir / "__0_0.distcp");
+    EXPECT_FALSE(has_torch_model(StorePath(dir.path()))) << "next to an unfinished one";
   }
 }
 
