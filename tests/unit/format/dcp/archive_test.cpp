@@ -105,6 +105,73 @@ TEST(DcpArchive, WhatIsNoArchiveIsCorrupt) {
   EXPECT_EQ(code_of(both), ErrorCode::unsupported);
 }
 
+// Each number is in the directory and in a header, or in both end records.
+TEST(DcpArchive, WhatIsWrittenTwiceMustAgree) {
+  const std::string made = archive_of(DType::f32, {2}, "12345678");
+  const auto sentence = [](const std::string& bytes) {
+    const MemorySource file(bytes);
+    const Error error = catch_error([&] {
+      const Archive archive(file, {0, bytes.size()});
+      for (const Archive::Record& record : archive.records()) (void)archive.payload_bytes(record);
+    });
+    EXPECT_EQ(error.code(), ErrorCode::corrupt);
+    return error.sentence();
+  };
+  const auto with = [&](std::size_t at, char change) {
+    std::string bad = made;
+    bad[at] = static_cast<char>(bad[at] ^ change);
+    return sentence(bad);
+  };
+  const std::string ends = "the archive's two end records contradict each other";
+  const std::size_t wide = made.find(zip::kWideEnd);
+  EXPECT_EQ(with(wide + 40, 1), ends) << "the directory's size";
+  EXPECT_EQ(with(wide + 48, 1), ends) << "its place";
+  EXPECT_EQ(with(wide + 32, 1), ends) << "the number of entries";
+  const std::string first = "the header of the record \"data.pkl\" differs from the directory";
+  EXPECT_EQ(with(6, 4), first) << "the flags";
+  EXPECT_EQ(with(14, 1), first) << "the CRC";
+  EXPECT_EQ(with(made.find("data.pkl"), 1), first) << "the name";
+  const std::size_t entry = made.find(zip::kEntry);
+  const std::string name = made.substr(entry + zip::kEntryBytes, 8);
+  EXPECT_NE(with(made.find(name, entry + 2 * zip::kEntryBytes), 1).find("two folders"),
+            std::string::npos);
+  EXPECT_NE(with(entry + 20, 1).find("two sizes"), std::string::npos);
+}
+
+// A name that ends as the wanted one isn't the wanted one.
+TEST(DcpArchive, TheNameInAHeaderIsTheWholeName) {
+  std::string made = archive_of(DType::f32, {2}, "12345678");
+  made[made.find("/data/0")] = '_';
+  const MemorySource file(made);
+  const Archive archive(file, {0, made.size()});
+  EXPECT_EQ(catch_error([&] { (void)archive.payload_bytes(*archive.find("data/0")); }).code(),
+            ErrorCode::corrupt);
+}
+
+// Only the directory's end tells where the last record's bytes end.
+TEST(DcpArchive, ARecordDoesNotPassTheEnd) {
+  std::string made = archive_of(DType::f32, {2}, "12345678");
+  const std::size_t entry = made.rfind(zip::kEntry);
+  for (const std::size_t size : {20U, 24U})
+    store_le(std::as_writable_bytes(std::span(made)).data() + entry + size, std::uint32_t{100'000});
+  const MemorySource file(made);
+  const Archive archive(file, {0, made.size()});
+  const Error error = catch_error([&] { (void)archive.payload_bytes(archive.records().back()); });
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  EXPECT_NE(error.sentence().find("passes the end"), std::string::npos) << error.sentence();
+}
+
+// Old programs write only the short end record.
+TEST(DcpArchive, TheLongEndRecordMayBeMissing) {
+  std::string made = archive_of(DType::f32, {2}, "12345678");
+  const std::size_t wide = made.find(zip::kWideEnd);
+  const std::size_t end = made.rfind(zip::kEnd);
+  made.erase(wide, end - wide);
+  const MemorySource file(made);
+  const Archive archive(file, {0, made.size()});
+  EXPECT_EQ(archive.read(*archive.find("data/0")), "12345678");
+}
+
 TEST(DcpArchive, LimitsAreForTheDirectoryAndForARecord) {
   std::string made = archive_of(DType::f32, {2}, "12345678");
   const MemorySource good(made);

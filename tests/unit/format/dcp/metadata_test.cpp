@@ -241,6 +241,8 @@ TEST(DcpMetadata, EverythingDescribedHasAPlaceAndOnlyThat) {
   parts.more_stored = [](PickleWriter&) {};
   parts.more_described = [](PickleWriter& write) { write_object(write, "w"); };
   EXPECT_EQ(refused(parts).code(), ErrorCode::corrupt) << "a key twice";
+  parts.more_described = [](PickleWriter& write) { write_object(write, "w\xff"); };
+  EXPECT_EQ(refused(parts).code(), ErrorCode::unsupported) << "no Unicode";
 }
 
 // Parts without elements have places too. Those belong to no other part.

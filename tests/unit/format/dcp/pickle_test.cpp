@@ -237,6 +237,9 @@ TEST(DcpPickle, PlannerDataKeepTextsAndIndices) {
   const Metadata below =
       with_planner([](auto& write) { write.text("a.0").text("x").op(Op::tuple2); });
   EXPECT_EQ(below.nested, (std::vector<NestedName>{{"a.0", R"(["a.0","x"])"}}));
+  std::string odd = planner_pickle(two);
+  odd.replace(odd.find("float32"), 7, "float3x");
+  EXPECT_TRUE(read_metadata(odd, "memory", {"a.0"}).nested.empty()) << "the tensor is left out";
   const Metadata nested = read_metadata(test_data("golden/dcp/nested.metadata"));
   EXPECT_EQ(nested_keys(nested.nested, "model.layers.1.b"), R"(["model","layers",1,"b"])");
   EXPECT_EQ(nested_keys(nested.nested, "many.lr"), R"(["many","lr"])");

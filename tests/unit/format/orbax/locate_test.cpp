@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/json.h"
 #include "bytes/local/files.h"
 #include "format/orbax/open.h"
 #include "support/catch_error.h"
@@ -110,6 +111,7 @@ TEST(OrbaxLocate, ALoaderDefaultsToAUsualItemAndElseToTheFirstOfAModel) {
   EXPECT_EQ(locate(states.path(), usual).item, states / "7/optimizer");
   Choice alone;
   alone.model_alone = true;
+  EXPECT_EQ(catch_error([&] { locate(states.path(), alone); }).code(), ErrorCode::bad_input);
   EXPECT_EQ(catch_error([&] { locate(dir.path(), alone); }).code(), ErrorCode::bad_input);
   std::filesystem::remove_all(dir / "7/state");
   std::filesystem::remove_all(dir / "7/reward");
@@ -122,6 +124,7 @@ TEST(OrbaxLocate, StepsAreNamedAsOrbaxsNameFormatsDo) {
     const TempDir dir;
     for (const std::string& name : names) make_item(dir / (name + "/default"));
     write_text(dir / "model_000099/notes.txt", "");  // not a step
+    std::filesystem::create_directory(dir / "model_000098");
     const std::string item = locate(dir.path()).item.name();
     return item.substr(dir.path().size() + 1);
   };
@@ -228,6 +231,53 @@ TEST(OrbaxLocate, AnItemWhoseDeletionBeganIsNotRead) {
   bad_record();
 }
 
+// The item that Orbax deletes isn't the one that is meant, even if it alone has a usual name.
+TEST(OrbaxLocate, AnItemThatIsBeingDeletedIsNotChosen) {
+  Choice usual;
+  usual.usual_items = true;
+  const TempDir dir;
+  for (const char* item : {"7/items", "7/policy"}) make_item(dir / item);
+  write_text(dir / "7/_CHECKPOINT_DELETION", R"({"checkpointable_name":"items"})");
+  EXPECT_EQ(locate(dir.path(), usual).item, dir / "7/policy");
+  EXPECT_EQ(locate(dir.path()).item, dir / "7/policy");
+  write_text(dir / "8/items/notes.txt", "");
+  std::filesystem::create_directory(dir / "8/state");
+  write_text(dir / "8/_CHECKPOINT_DELETION", R"({"checkpointable_name":"items"})");
+  EXPECT_EQ(catch_error([&] { locate(dir.path(), usual); }).file(), dir / "8/state");
+}
+
+// Only a writer that notes when it began needs to note that it ended.
+TEST(OrbaxLocate, AStepIsIncompleteIfItsWriterBeganAndDidNotEnd) {
+  const auto why = [](const std::string& metadata, bool has_commit_file = false) {
+    const TempDir dir;
+    make_item(dir / "7/items");
+    write_text(dir / "7/_CHECKPOINT_METADATA", metadata);
+    if (has_commit_file) write_text(dir / "7/commit_success.txt", "");
+    return why_incomplete(StorePath(dir / "7"));
+  };
+  const std::string began = R"({"init_timestamp_nsecs":1,"commit_timestamp_nsecs":null})";
+  EXPECT_NE(why(began).find("never committed"), std::string::npos) << why(began);
+  EXPECT_EQ(why(began, true), "");
+  EXPECT_EQ(why("{}"), "");
+  EXPECT_EQ(why(R"({"init_timestamp_nsecs":1,"commit_timestamp_nsecs":2})"), "");
+  EXPECT_EQ(why("[]"), "");
+}
+
+TEST(OrbaxLocate, AStepWithoutATreeOrWithUnmergedPartsIsIncomplete) {
+  const TempDir dir;
+  const auto why = [&] { return why_incomplete(StorePath(dir / "7")); };
+  write_text(dir / "7/notes.txt", "");
+  EXPECT_EQ(why(), "doesn't hold a tree of arrays");
+  write_text(dir / "7/state/w/.zarray", "{}");  // a tree without metadata, under a usual name
+  EXPECT_EQ(why(), "");
+  make_item(dir / "7/opt/ocdbt.process_0");
+  EXPECT_NE(why().find("didn't merge them"), std::string::npos) << why();
+  make_item(dir / "7/opt");
+  EXPECT_EQ(why(), "");
+  make_item(dir / "flat");  // the step is its own item
+  EXPECT_EQ(why_incomplete(StorePath(dir / "flat")), "");
+}
+
 TEST(OrbaxLocate, WhatIsNextToAnItemIsListedWithWhatIsBelowIt) {
   const TempDir dir;
   for (const char* item : {"7/items", "7/opt"}) make_item(dir / item);
@@ -240,6 +290,16 @@ TEST(OrbaxLocate, WhatIsNextToAnItemIsListedWithWhatIsBelowIt) {
   EXPECT_EQ(files, (std::vector<std::string>{"deep/er/file", "notes.txt", "opt/manifest.ocdbt"}));
   EXPECT_EQ(beside().empty, std::vector<std::string>{"deep/none"});
   EXPECT_EQ(beside().directory.name(), dir / "7");
+  // Records of a deletion, of the step and of this tree aren't copied, nor is what Orbax deletes.
+  write_text(dir / "7/_CHECKPOINT_DELETION", R"({"checkpointable_name":"opt"})");
+  write_text(dir / "7/hfshard.json", "{}");
+  write_text(dir / "7/commit_success.txt", "");
+  write_text(dir / "7/_CHECKPOINT_METADATA",
+             R"({"item_handlers":{"items":"A","opt":"B","data":"C"},"metrics":{}})");
+  files = beside().files;
+  std::ranges::sort(files);
+  EXPECT_EQ(files, (std::vector<std::string>{"deep/er/file", "notes.txt"}));
+  EXPECT_EQ(dump_json(beside().attributes), R"({"item_handlers":{"data":"C"},"metrics":{}})");
   std::filesystem::create_symlink("nowhere", dir / "7/deep/link");
   const Error error = catch_error([&] { beside(); });
   EXPECT_EQ(error.code(), ErrorCode::bad_input);

@@ -167,6 +167,60 @@ TEST(OpenTorch, ElementsAreComparedWithTheirCrcAtTheirEnd) {
   EXPECT_EQ(error.range().value().end - error.range().value().begin, 8U);
 }
 
+// The CRC in the file is that of all four bytes.
+TEST(OpenTorch, APartOfAStorageIsNotComparedWithItsCrc) {
+  const TempDir dir;
+  TorchFileBuilder builder;
+  const std::size_t shared = builder.storage("abcdef");
+  builder.view("w", DType::u8, {2}, {1}, 1, shared).write(dir / "pytorch_model.bin");
+  const auto opened = open_torch(dir.path());
+  std::string out(2, '?');
+  opened->open_piece(0, {0}, PieceSteps::any, {})->read(std::as_writable_bytes(std::span(out)));
+  EXPECT_EQ(out, "bc");
+}
+
+// The index chooses the copy that is read, also if one of them isn't a run of bytes.
+TEST(OpenTorch, TheIndexTakesOneOfTwoCopies) {
+  const TempDir dir;
+  const Names parts{"pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"};
+  TorchFileBuilder turned;
+  turned.view("w", DType::u8, {2, 2}, {1, 2}, 0, turned.storage("abcd"));
+  turned.tensor("u", DType::u8, {1}, "x").write(dir / parts[0]);
+  TorchFileBuilder plain;
+  plain.tensor("w", DType::u8, {2, 2}, "efgh").tensor("v", DType::u8, {1}, "x");
+  plain.write(dir / parts[1]);
+  const auto elements = [&](const std::string& file) {
+    write_text(dir / "pytorch_model.bin.index.json",
+               index_json({{"u", parts[0]}, {"v", parts[1]}, {"w", file}}));
+    const auto opened = open_torch(dir.path());
+    std::string out(4, '?');
+    opened->open_piece(2, {0, 0}, PieceSteps::any, {})
+        ->read(std::as_writable_bytes(std::span(out)));
+    return out;
+  };
+  EXPECT_EQ(elements(parts[0]), "acbd");
+  EXPECT_EQ(elements(parts[1]), "efgh");
+}
+
+// Trainers keep other files next to the files of ranks. DeepSpeed's ranks have parts of a model.
+TEST(OpenTorch, AWholeModelIsReadNextToTheFilesOfRanks) {
+  const TempDir dir;
+  write_tensors(dir / "pytorch_model.bin", {"a"});
+  write_text(dir / "zero_pp_rank_0_mp_rank_00_optim_states.pt", "x");
+  write_tensors(dir / "consolidated.00.pth", {"b"});
+  EXPECT_EQ(files_of(open_torch(dir.path())->catalog()), Names{"pytorch_model.bin"});
+  std::filesystem::remove(dir / "pytorch_model.bin");
+  EXPECT_EQ(catch_error([&] { (void)open_torch(dir.path()); }).code(), ErrorCode::unsupported);
+}
+
+TEST(OpenTorch, TheIndexIsNotSaidToBeLeftBehind) {
+  const TempDir dir;
+  write_tensors(dir / "pytorch_model-00001-of-00001.bin", {"a"});
+  write_text(dir / "pytorch_model.bin.index.json",
+             index_json({{"a", "pytorch_model-00001-of-00001.bin"}}));
+  EXPECT_EQ(open_torch(dir.path())->catalog().notes, Names());
+}
+
 TEST(OpenTorch, AFileThatChangesIsSeenByWhatIsPutTogether) {
   const TempDir dir;
   TorchFileBuilder builder;

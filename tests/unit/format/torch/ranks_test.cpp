@@ -60,9 +60,11 @@ class MetaRanks {
  public:
   TorchFileBuilder& rank(std::size_t number) { return ranks_[number]; }
   std::string file(std::size_t number) const { return dir_ / names_[number]; }
-  Catalog open() const {
+  Catalog open(const Entries& without = {}) const {
     for (std::size_t i = 0; i < names_.size(); ++i) ranks_[i].write(file(i));
-    return open_rank_files(StorePath(dir_.path()), names_, {names_, true}, {});
+    Choice choice;
+    choice.without = without;
+    return open_rank_files(StorePath(dir_.path()), names_, {names_, true}, choice);
   }
 
  private:
@@ -103,6 +105,22 @@ TEST(OpenRankFiles, PartsAreJoinedWhenTheyAreRead) {
   catalog.files[2].path.open()->read_at(catalog.tensors[0].begin_bytes,
                                         std::as_writable_bytes(std::span(joined)));
   EXPECT_EQ(joined, "abefcdgh");
+}
+
+// Each file has the tensor that can't be read.
+TEST(OpenRankFiles, ATensorThatIsLeftOutIsNamed) {
+  MetaRanks set;
+  for (const std::size_t i : {0U, 1U}) {
+    set.rank(i).tensor("norm.weight", DType::u8, {3}, "abc").tensor("odd", DType::u8, {1}, "x");
+    std::string pickle = set.rank(i).pickle();
+    const std::size_t storage = pickle.rfind("ByteStorage");
+    set.rank(i).record("data.pkl", pickle.replace(storage, 4, "Nyte"));
+  }
+  EXPECT_EQ(catch_error([&] { (void)set.open(); }).tensor(), "odd");
+  const Catalog catalog = set.open({"odd"});
+  ASSERT_EQ(catalog.tensors.size(), 1U);
+  ASSERT_EQ(catalog.unreadable.size(), 1U);
+  EXPECT_EQ(catalog.unreadable[0].name, "odd");
 }
 
 TEST(OpenRankFiles, AnErrorOfATensorNamesItAndTheDirectory) {

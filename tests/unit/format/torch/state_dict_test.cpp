@@ -108,9 +108,11 @@ TEST(StateDict, KeysThatAreNoTextAreLeftOut) {
   const StateDict found = find([](DictWriter& write) {
     put_tensor(write, "w");
     write.integer(5).op(Op::empty_dict).op(Op::none).op(Op::empty_dict);
+    write.integer(6).global("torch._utils", "_rebuild_tensor_v2").op(Op::empty_tuple);
+    write.op(Op::reduce);
   });
   EXPECT_EQ(names_of_tensors(found), Keys{"w"});
-  EXPECT_EQ(found.others, (Keys{"5 (a number)", "(a key that isn't a string)"}));
+  EXPECT_EQ(found.others, (Keys{"5 (a number)", "(a key that isn't a string)", "6 (a number)"}));
 }
 
 TEST(StateDict, ARootIsTakenAsItIs) {

@@ -49,6 +49,38 @@ TEST(TorchFile, ViewsAreWhereTheirStorageIs) {
   EXPECT_FALSE(file.tensors[4].is_packed());
 }
 
+// The CRC of a record is that of a tensor only if the tensor is all of it.
+TEST(TorchFile, ATensorIsWholeIfItIsAllOfItsStorage) {
+  const TempDir dir;
+  TorchFileBuilder builder;
+  const std::size_t shared = builder.storage("abcd");
+  builder.view("all", DType::u8, {4}, {1}, 0, shared)
+      .view("front", DType::u8, {3}, {1}, 0, shared)
+      .view("late", DType::u8, {2}, {1}, 1, shared)
+      .view("twice", DType::u8, {2, 2}, {1, 1}, 1, shared)
+      .view("one", DType::u8, {1, 4}, {9, 1}, 0, shared);
+  builder.write(dir / "x.bin");
+  const TorchFile file = read_torch_file(dir / "x.bin");
+  std::vector<std::string> whole;
+  for (const StoredView& view : file.tensors) {
+    if (view.is_whole) whole.push_back(view.name);
+  }
+  EXPECT_EQ(whole, (std::vector<std::string>{"all", "one"}));
+  EXPECT_TRUE(file.tensors[3].is_packed()) << "one row has any stride";
+  EXPECT_FALSE(file.tensors[4].is_packed());
+}
+
+// The same pickle with other elements is another file.
+TEST(TorchFile, TheHashCoversTheDirectoryToo) {
+  const TempDir dir;
+  const auto hash_of = [&](const std::string& elements) {
+    TorchFileBuilder().tensor("a", DType::u8, {3}, elements).write(dir / "x.bin");
+    return read_torch_file(dir / "x.bin").sha256;
+  };
+  EXPECT_EQ(hash_of("abc"), hash_of("abc"));
+  EXPECT_NE(hash_of("abc"), hash_of("abd"));
+}
+
 TEST(TorchFile, TheModelIsBelowTheKeysThatTrainersUse) {
   const TempDir dir;
   TorchFileBuilder()
