@@ -124,6 +124,7 @@ TEST(RichTypes, APathFindsNodesWhoseKeysHaveDots) {
   EXPECT_EQ(rich_types_below(rich, "ab"), R"({"y":null})");
   EXPECT_EQ(rich_types_below(rich, "a.d"), "") << "a leaf";
   EXPECT_EQ(rich_types_below(rich, "a.b"), "");
+  EXPECT_EQ(rich_types_below(rich, "a_b.c"), "") << "no dot behind the key";
   EXPECT_EQ(rich_types_below("", "a"), "");
 }
 
@@ -140,6 +141,78 @@ TEST(RichTypes, TuplesAreNamedAndWhatCannotBeReadIsOneNode) {
   ASSERT_EQ(bad.size(), 1U);
   EXPECT_EQ(bad.begin()->first, "");
   EXPECT_TRUE(bad.begin()->second.what.starts_with("node types that can't be read"));
+}
+
+// A list or tuple without its first element has a gap. The members of a named tuple have names.
+TEST(RichTypes, WhatIsSelectedKeepsItsTypeIfItHasNoGap) {
+  const auto custom = [](const std::string& name, const std::string& entries) {
+    return R"({"category":"custom","clazz":")" + name + R"(","entries":)" + entries + "}";
+  };
+  const auto named = [](const std::string& entries) {
+    return R"({"category":"namedtuple","clazz":"S","entries":)" + entries + "}";
+  };
+  const auto without = [](const std::string& rich, const std::string& key) {
+    return select_rich_types(rich, [&](const auto& keys) { return keys.back().text != key; });
+  };
+  EXPECT_EQ(without(R"({"w":[null,null]})", "0"), R"({"w":{"1":null}})");
+  EXPECT_EQ(without(R"({"w":[null,null]})", "1"), R"({"w":[null]})");
+  const std::string tuple = R"({"w":)" + custom("tuple", "[null,null]") + "}";
+  EXPECT_EQ(without(tuple, "0"), R"({"w":{"1":null}})");
+  EXPECT_EQ(without(tuple, "1"), R"({"w":)" + custom("tuple", "[null]") + "}");
+  const std::string mu = R"({"key":"mu","value":null})";
+  const std::string nu = R"({"key":"nu","value":null})";
+  EXPECT_EQ(without(named("[" + mu + "," + nu + "]"), "mu"), named("[" + nu + "]"));
+  EXPECT_EQ(without(named("[" + mu + "]"), "mu"), "");
+  const std::string other = R"({"w":)" + custom("Other", "[null,null]") + "}";
+  EXPECT_EQ(without(other, "0"), other) << "a leaf";
+  EXPECT_TRUE(rich_nodes(other).empty());
+}
+
+TEST(TreeStructure, OnlyWhatBothSidesCanHaveIsCompared) {
+  const TreeStructure a = optimizer_state();
+  TreeStructure b = a;
+  b.entries.erase(b.entries.begin() + 1);
+  EXPECT_EQ(said(a, b), Texts()) << "an array that only one has";
+  b = a;
+  b.item = "params";
+  EXPECT_EQ(said(a, b), Texts());
+  EXPECT_EQ(said(b, a), Texts());
+  TreeStructure c = a;
+  c.item = "state";
+  EXPECT_EQ(said(b, c), Texts{": the item is \"params\" in A, \"state\" in B"});
+  b = a;
+  b.step["metrics"]["loss"] = 2;
+  EXPECT_EQ(said(a, b), Texts()) << "an item without its step";
+  EXPECT_EQ(said(b, a), Texts());
+  c = a;
+  c.step = Json::Object();
+  EXPECT_EQ(said(c, b), Texts{": metrics of the step \"loss\": absent in A, 2 in B"});
+  // hfshard writes the tree's metadata to a step without any.
+  b = c;
+  b.attributes["scan"] = c.attributes["scan"] = true;
+  b.step["custom_metadata"]["scan"] = true;
+  EXPECT_EQ(said(c, b), Texts());
+}
+
+TEST(TreeStructure, AListThatIsADictIsToldOnce) {
+  const TreeStructure a = optimizer_state();
+  TreeStructure b = a;
+  b.entries[1] = entry({{"opt", false}, {"1", false}, {"mu.x", false}});
+  b.entries[2] = entry({{"opt", false}, {"2", false}, {"count", false}}, "scalar");
+  EXPECT_EQ(said(a, b), Texts{"opt: a list in A, a dict in B"});
+  EXPECT_EQ(said(b, a), Texts{"opt: a dict in A, a list in B"});
+}
+
+TEST(TreeStructure, NodeTypesAreComparedWhereBothHaveTheNode) {
+  TreeStructure a = optimizer_state();
+  a.rich_types = R"({"opt":{"category":"custom","clazz":"tuple","entries":[null,null,null]}})";
+  TreeStructure b = optimizer_state();
+  EXPECT_EQ(said(a, b), Texts{"opt: a tuple in A, a plain list or dict in B"});
+  EXPECT_EQ(said(b, a), Texts{"opt: a plain list or dict in A, a tuple in B"});
+  EXPECT_NE(structure_sha256(a), structure_sha256(b));
+  b.entries.erase(b.entries.begin(), b.entries.begin() + 3);
+  EXPECT_EQ(said(a, b), Texts{"opt.0: an empty Dict in A"});
+  EXPECT_EQ(said(b, a), Texts{"opt.0: an empty Dict in B"});
 }
 
 TEST(TreeStructure, AListThatLosesElementsBecomesADict) {
