@@ -79,6 +79,11 @@ TEST(Json, TheGrammarAloneIsCheckedWhereTheValueIsNotWanted) {
     EXPECT_EQ(checked.format(), error.format()) << what;
   }
   check_json(R"({"a": [1, -2, 1.5, "x", null, true], "a": {}})", "t");
+  for (const std::string& text : {std::string("{}\0", 3), std::string("\xEF\xBB\xBF{}")}) {
+    const Error error = catch_error([&] { check_json(text, "t"); });
+    EXPECT_EQ(error.format(), catch_error([&] { parse_json(text, "t"); }).format());
+    EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  }
 }
 
 TEST(Json, DepthIsLimited) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -166,6 +167,30 @@ TEST(CompareElements, TheEndsOfAKindWithoutNegativeZero) {
   EXPECT_EQ(of(0x00, 0x80).right_nans, 1U);
   EXPECT_EQ(of(0x80, 0x01).largest_ulps, 0U);
   EXPECT_EQ(of(0x80, 0x80).count, 0U);
+}
+
+TEST(CompareElements, PartsAddUp) {
+  ElementDifferences a = of_f32({1, kNotANumber}, {1.5F, 1});
+  ElementDifferences b = of_f32({4, 2}, {kNotANumber, std::nextafter(2.0F, 3.0F)});
+  a.first = 7;
+  b.first = 3;
+  for (const auto& [left, right] : {std::pair(a, b), std::pair(b, a)}) {
+    ElementDifferences sum = left;
+    sum += right;
+    EXPECT_EQ(sum.count, 4U);
+    EXPECT_EQ(sum.first, 3U);
+    EXPECT_EQ(sum.left_nans, 1U);
+    EXPECT_EQ(sum.right_nans, 1U);
+    EXPECT_EQ(sum.largest_absolute, 0.5);
+    EXPECT_EQ(sum.largest_ulps, 0x400000U);
+    EXPECT_EQ(sum.by_ulps.front(), 1U);
+    EXPECT_EQ(sum.by_ulps.back(), 1U);
+  }
+}
+
+TEST(CompareElements, EqualComplexNumbersHaveNoFirstDifference) {
+  const std::vector<std::byte> pair = numbers_as_bytes<float>({1, 2});
+  EXPECT_EQ(compare_elements(DType::c64, {}, pair, pair).first, UINT64_MAX);
 }
 
 TEST(ElementText, ReadsBackAsItIs) {

@@ -98,6 +98,36 @@ TEST(OrbaxDirectories, AQuickLookFindsOneArrayAndOnlyAtTheTop) {
   EXPECT_EQ(find_array_directories(dir.path(), true).size(), 1U);
 }
 
+// Names of Orbax's directories have their meaning at the top only, and a tree isn't an array.
+TEST(OrbaxDirectories, AnArrayCanHaveTheNameOfADirectoryOfOrbax) {
+  const TempDir dir;
+  for (const char* name : {"d/w", "a/d", "tree"})
+    write_text(dir / (std::string(name) + "/.zarray"), v2_text());
+  write_text(dir / "tree/_METADATA", "{}");
+  EXPECT_EQ(find_array_directories(dir.path()), std::vector<std::string>{"a/d"});
+}
+
+// Elements of others can't be read where they lie.
+TEST(OrbaxDirectories, OnlyPlainChunksAreAddressable) {
+  const auto is_addressable = [](const std::string& codecs, std::size_t bytes) {
+    const Directories made;
+    std::filesystem::remove_all(made.dir / "w");
+    std::string text = v3_text();
+    const std::string plain = R"([{"name":"bytes"}])";
+    write_text(made.dir / "w/zarr.json", text.replace(text.find(plain), plain.size(), codecs));
+    for (const char* chunk : {"0", "1"})
+      write_text(made.dir / ("w/c/" + std::string(chunk) + "/0"), std::string(bytes, 'x'));
+    return made.open()->catalog().cuts.at(0).addressable;
+  };
+  EXPECT_TRUE(is_addressable(R"([{"name":"bytes"}])", 12));
+  EXPECT_FALSE(is_addressable(R"([{"name":"bytes"},{"name":"crc32c"}])", 16));
+  EXPECT_FALSE(
+      is_addressable(R"([{"name":"sharding_indexed","configuration":{"chunk_shape":[1,6],)"
+                     R"("codecs":[{"name":"bytes"}],)"
+                     R"("index_codecs":[{"name":"bytes","configuration":{"endian":"little"}}]}}])",
+                     44));
+}
+
 // Returns a path of so many directories, each named `n`.
 std::string deep_path(int directories) {
   std::string out = "n";
@@ -329,6 +359,13 @@ TEST(OrbaxDirectories, ChunksThatMayBeLeftOutHaveTheFillValue) {
               std::vector<std::string>{
                   "1 chunk is not stored: _METADATA allows it, so that they are fill values"});
   }
+  const Directories two("", {"v", "w"});  // chunks of all arrays count
+  for (const char* name : {"v", "w"})
+    write_text(two.dir / (std::string(name) + "/.zarray"),
+               v2_text(R"("compressor":null,"order":"C","fill_value":65)"));
+  EXPECT_TRUE(two.open()->catalog().notes.at(0).starts_with("2 chunks are not stored"));
+  std::filesystem::remove(two.dir / "w/0.0");
+  EXPECT_TRUE(two.open()->catalog().notes.at(0).starts_with("3 chunks are not stored"));
   // The fill value must be known.
   const Directories unknown("");
   write_text(unknown.dir / "w/.zarray",
