@@ -183,5 +183,12 @@ TEST(Json, DumpReplacesInvalidUtf8) {
             R"("a\ufffd\ufffd\ufffd\ufffd\ufffd\ufffdz")");
 }
 
+TEST(Json, KeysDifferInTheirValueOrInOneObjectOnly) {
+  const Json a = parse_json(R"({"same":1,"value":2,"only_a":3})", "a");
+  const Json b = parse_json(R"({"same":1,"value":3,"only_b":3})", "b");
+  EXPECT_EQ(differing_keys(a, b), (std::vector<std::string>{"only_a", "only_b", "value"}));
+  EXPECT_EQ(differing_keys(a, Json(1)), std::vector<std::string>());
+}
+
 }  // namespace
 }  // namespace hfshard

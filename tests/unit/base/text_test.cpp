@@ -198,5 +198,19 @@ TEST(Text, HintsCountWhatThereIs) {
   EXPECT_EQ(there_are({"7", "8"}), "there are 7, 8");
 }
 
+TEST(Globs, TheGlobOfANameMatchesOnlyThatName) {
+  EXPECT_EQ(glob_of("a*b?c[d]"), "a[*]b[?]c[[]d]");
+  for (const char* name : {"a*b", "a?b", "a[x]b"}) {
+    EXPECT_TRUE(glob_match(glob_of(name), name)) << name;
+    EXPECT_FALSE(glob_match(glob_of(name), "axb")) << name;
+  }
+  EXPECT_FALSE(glob_match(std::string("?\0x", 3), "a")) << "a pattern doesn't end at a NUL";
+}
+
+TEST(ShellWord, ABackslashIsEscapedOnlyNextToControls) {
+  EXPECT_EQ(shell_word("a\\b"), "'a\\b'");
+  EXPECT_EQ(shell_word("a\\\n"), "$'a\\\\\\012'");
+}
+
 }  // namespace
 }  // namespace hfshard
