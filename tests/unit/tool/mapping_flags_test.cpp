@@ -1,5 +1,9 @@
 #include "tool/mapping_flags.h"
 
+#include <optional>
+#include <string>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "base/text.h"
@@ -40,6 +44,9 @@ TEST(MappingFlags, ReleasesGoByTheirNameOrCommit) {
     EXPECT_EQ(mapping_options(parse(std::string("--maxtext ") + name)).options.at("maxtext"),
               "0.2.4");
   }
+  EXPECT_EQ(mapping_options(parse("--option maxtext=0.2.4")).options.at("maxtext"), "0.2.4");
+  const MappingFlags both = parse("--maxtext 0.2.4 --option maxtext=0.2.4");
+  EXPECT_EQ(catch_error([&] { mapping_options(both); }).code(), ErrorCode::usage);
   for (const char* name : {"0.2", "0.2.40", "e591f3", "e591f30d"}) {
     const MappingFlags flags = parse(std::string("--maxtext ") + name);
     EXPECT_EQ(catch_error([&] { mapping_options(flags); }).code(), ErrorCode::usage) << name;
@@ -80,6 +87,43 @@ TEST(MappingFlags, MalformedAndRepeatedOptionsAreUsageErrors) {
     const MappingFlags flags = parse(line);
     EXPECT_EQ(catch_error([&] { mapping_options(flags); }).code(), ErrorCode::usage) << line;
   }
+}
+
+TEST(MappingFlags, EveryFlagReachesTheMapping) {
+  const MappingOptions options =
+      mapping_options(parse("--scheme torchtitan --prefix model. --drop d* --untie --num-layers 2 "
+                            "--cast a*=f32 --cast b*=bf16 --cast c*=f16 --dtype f16 "
+                            "--layers separate"));
+  EXPECT_EQ(options.scheme, "torchtitan");
+  EXPECT_EQ(options.prefix, "model.");
+  EXPECT_EQ(options.drop, (std::vector<std::string>{"d*"}));
+  EXPECT_TRUE(options.untie);
+  EXPECT_EQ(options.num_layers, 2U);
+  ASSERT_EQ(options.casts.size(), 3U);
+  EXPECT_EQ(options.casts[0].glob, "a*");
+  EXPECT_EQ(options.casts[0].dtype, DType::f32);
+  EXPECT_EQ(options.casts[1].dtype, DType::bf16);
+  EXPECT_EQ(options.casts[2].dtype, DType::f16);
+  EXPECT_EQ(options.dtype, DType::f16);
+  EXPECT_FALSE(options.keep_dtype);
+  EXPECT_FALSE(options.stacked);
+  const MappingOptions kept = mapping_options(parse("--dtype keep --layers separate"));
+  EXPECT_TRUE(kept.keep_dtype);
+  EXPECT_EQ(kept.dtype, std::nullopt);
+  EXPECT_FALSE(kept.stacked);
+}
+
+// Only the default dialect keeps names and shapes, so only it can't have a mapping.
+TEST(MappingFlags, CastsAndFilesThatCantBeUsedAreUsageErrors) {
+  for (const char* line : {"--cast a*", "--cast a*=i8", "--cast a*=f64", "--cast a*="}) {
+    const MappingFlags flags = parse(line);
+    EXPECT_EQ(catch_error([&] { mapping_options(flags); }).code(), ErrorCode::usage) << line;
+  }
+  MappingFlags flags = parse("--scheme hf");
+  flags.files = {"nowhere.json"};
+  EXPECT_EQ(catch_error([&] { mapping_options(flags); }).code(), ErrorCode::usage);
+  flags.dialect = "modules";
+  EXPECT_EQ(catch_error([&] { mapping_options(flags); }).code(), ErrorCode::not_found);
 }
 
 }  // namespace
