@@ -140,7 +140,7 @@ std::string doubt_of_root(const Catalog& tree) {
     for (const TensorInfo& info : tree.tensors) {
       const bool below = info.name.starts_with(root) &&
                          std::string_view(info.name).substr(root.size()).starts_with('.');
-      all = all && below;
+      all = below;
       if (!below) break;
       const std::string_view rest = std::string_view(info.name).substr(root.size() + 1);
       nested = nested || rest.starts_with("model.") || rest.starts_with("lm_head.");

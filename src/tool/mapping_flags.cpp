@@ -269,7 +269,7 @@ MappingOptions mapping_options(const MappingFlags& flags, const std::string& sch
   }
   for (const std::string& cast : flags.casts) out.casts.push_back(read_cast(cast));
   out.keep_dtype = flags.dtype == "keep";
-  if (flags.dtype && !out.keep_dtype) out.dtype = dtype_from_string(*flags.dtype);
+  if (flags.dtype) out.dtype = dtype_from_string(*flags.dtype);  // nothing for "keep"
   out.num_layers = flags.num_layers;
   set_release(flags, out);
   if (flags.vocab) set_option(out, "vocab", std::to_string(*flags.vocab));
