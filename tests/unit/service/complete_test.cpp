@@ -1,6 +1,7 @@
 #include "service/complete.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,6 +45,55 @@ TEST(Complete, ATreeOfCodesThatCantBeDecodedIsNotChecked) {
   const Completeness found = check_complete_tree(tree, config, {});
   EXPECT_EQ(found.unchecked, "it is quantized with GPTQ or AWQ");
   EXPECT_EQ(found.others, Names{});
+}
+
+TEST(Complete, LackingTensorsAreCountedAndWithIncludeADoubt) {
+  Catalog tree = files_of("qwen3");
+  const std::string config = std::exchange(tree.config_text, {});
+  EXPECT_EQ(count_lacking(tree, config, {}), 0U);
+  erase_below(tree, "model.layers.0.mlp.");
+  EXPECT_EQ(count_lacking(tree, config, {}), 3U);
+  Catalog other = tree;
+  other.tensors[*other.find("model.norm.weight")].shape = {3};
+  EXPECT_EQ(count_lacking(other, config, {}), std::nullopt);
+
+  MappingOptions options;
+  EXPECT_EQ(catch_error([&] { check_complete_tree(tree, config, options); }).code(),
+            ErrorCode::not_found);
+  options.include = {"*"};
+  EXPECT_NE(
+      check_complete_tree(tree, config, options)
+          .doubt.find("3 tensors of the model, such as \"model.layers.0.mlp.gate_proj.weight"),
+      std::string::npos);
+  EXPECT_NE(check_complete_tree(other, config, options).doubt.find("\"model.norm.weight\": "),
+            std::string::npos);
+  options.include.clear();
+  options.num_layers = 1;
+  EXPECT_EQ(check_complete_tree(tree, config, options).doubt, "");
+}
+
+// Trainers save the model below such a key.
+TEST(Complete, AllNamesOfAModelBelowOneKeyAreADoubt) {
+  const auto doubt_of = [](const Names& names) {
+    Catalog tree;
+    for (const std::string& name : names) tree.tensors.emplace_back().name = name;
+    return check_complete_tree(tree, R"({"model_type": "nobody"})", {}).doubt;
+  };
+  for (const char* inner : {"model.norm", "lm_head.weight"}) {
+    const std::string doubt = doubt_of({std::string("app.") + inner, "app.z"});
+    EXPECT_NE(doubt.find("--root app "), std::string::npos) << doubt;
+  }
+  EXPECT_EQ(doubt_of({"app.a", "app.z"}), "");
+  EXPECT_EQ(doubt_of({"app.model.norm", "other"}), "");
+  EXPECT_EQ(doubt_of({"app_model.norm"}), "");
+  EXPECT_EQ(doubt_of({"zoo.model.norm"}), "");
+  EXPECT_EQ(doubt_of({}), "");
+  const auto unchecked = [](const char* config) {
+    return check_complete_tree({}, config, {}).unchecked;
+  };
+  EXPECT_NE(unchecked(R"({"model_type": "nobody"})").find("\"nobody\""), std::string::npos);
+  for (const char* config : {"{}", R"({"model_type": 5})"})
+    EXPECT_NE(unchecked(config).find("has no model_type"), std::string::npos) << config;
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,6 +57,53 @@ TEST(Link, CopiesAtMostAGibibyteWithoutASideFile) {
   Reporter quiet;
   const Error error = catch_error([&] { link(source, options, {.side_file = true}, run, quiet); });
   EXPECT_EQ(error.code(), ErrorCode::conflict) << error.format();
+}
+
+// Steps get their own numbers, so nothing else may choose one.
+TEST(ConvertSteps, NothingElseChoosesAStepAndOneProcessWrites) {
+  const TempDir dir;
+  SafetensorsBuilder().tensor("x", DType::u8, {4}).write(dir / "model.safetensors");
+  Reporter quiet;
+  std::size_t calls = 0;
+  PlanOptions plain;
+  plain.mapping.scheme = "hf";
+  RunOptions run;
+  run.out = dir / "root";
+  hfshard::convert(dir / "model.safetensors", plain, run, quiet);
+  const auto reshard = [&](const std::function<void(SourceName&, PlanOptions&, RunOptions&)>& set) {
+    SourceName source(dir / "root");
+    PlanOptions options = plain;
+    options.tree.same = true;
+    RunOptions again = run;
+    again.out = dir / "again";
+    set(source, options, again);
+    return convert_steps(source, options, {.all = true, .last = 0, .numbers = {}}, again, quiet,
+                         [&](const ConvertReport& /*report*/) { ++calls; });
+  };
+  const std::function<void(SourceName&, PlanOptions&, RunOptions&)> refused[] = {
+      [](auto&, auto& options, auto&) { options.tree.same = false; },
+      [](auto&, auto& options, auto&) { options.tree.step = 0; },
+      [](auto&, auto& options, auto&) { options.step = 0; },
+      [](auto& source, auto&, auto&) { source.step = 0; },
+      [](auto& source, auto&, auto&) { source.text += "/0/items"; },
+      [&](auto& source, auto&, auto&) { source.text = dir / "model.safetensors"; },
+      [](auto&, auto&, auto& again) { again.workers = 2; },
+  };
+  for (const auto& set : refused) {
+    EXPECT_EQ(catch_error([&] { reshard(set); }).code(), ErrorCode::usage) << &set - refused;
+    EXPECT_FALSE(std::filesystem::exists(dir / "again"));
+  }
+  std::filesystem::copy(dir / "root/0", dir / "root/5", std::filesystem::copy_options::recursive);
+  for (const bool is_done : {false, true}) {
+    const std::vector<ConvertReport> reports = reshard([](auto&, auto&, auto&) {});
+    ASSERT_EQ(reports.size(), 2U);
+    EXPECT_EQ(reports[0].plan.other_steps, std::vector<std::uint64_t>{5});
+    EXPECT_EQ(reports[1].plan.other_steps, std::vector<std::uint64_t>{0});
+    for (const ConvertReport& report : reports) EXPECT_EQ(report.run.already_done, is_done);
+    EXPECT_EQ(reports[0].run.path, dir / "again/0/items");
+    EXPECT_EQ(reports[1].run.path, dir / "again/5/items");
+  }
+  EXPECT_EQ(calls, 4U);
 }
 
 }  // namespace

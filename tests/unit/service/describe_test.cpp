@@ -1,6 +1,12 @@
 #include "service/describe.h"
 
+#include <memory>
+#include <string>
+#include <vector>
+
 #include <gtest/gtest.h>
+
+#include "base/json.h"
 
 namespace hfshard {
 namespace {
@@ -22,6 +28,75 @@ TEST(Describe, NamesTheInnerChunksOfArraysThatHaveThem) {
   EXPECT_EQ(info.arrays[1].inner, (Shape{2, 3}));
   EXPECT_EQ(info.arrays[1].chunk, (Shape{4, 6}));
   EXPECT_EQ(info.arrays[1].chunks, 2U);
+}
+
+// Returns the keys of one member of a checkpoint's metadata.
+std::vector<std::string> metadata_keys(const CheckpointInfo& info, const std::string& member) {
+  const Json metadata = parse_json(info.metadata, "metadata");
+  std::vector<std::string> out;
+  if (const Json* found = metadata.find(member)) {
+    for (const auto& [key, value] : found->as_object()) out.push_back(key);
+  }
+  return out;
+}
+
+TEST(Describe, AFilterSelectsArraysObjectsAndNodes) {
+  using Names = std::vector<std::string>;
+  Catalog catalog;
+  auto structure = std::make_shared<TreeStructure>();
+  for (const char* name : {"a.x", "b.x"}) {
+    TensorInfo& array = catalog.tensors.emplace_back();
+    array.name = name;
+    array.dtype = DType::bf16;
+    array.shape = {3};
+    structure->entries.emplace_back().add_key(name, false);
+  }
+  for (const char* name : {"a.text", "b.text"}) {
+    TreeEntry& entry = structure->entries.emplace_back();
+    entry.kind = TreeEntry::Kind::text;
+    entry.add_key(name, false);
+    catalog.objects.emplace_back().name = name;
+    catalog.unreadable.push_back({name, "why"});
+  }
+  catalog.structure = structure;
+  catalog.attributes =
+      parse_json(R"({"objects": {"a.text": "int", "b.text": "int"}, "more": {"b": 1}})", "");
+  const CheckpointInfo all = describe(catalog, "checkpoint", "");
+  EXPECT_EQ(all.elements, 6U);
+  EXPECT_EQ(all.unreadable.size(), 2U);
+  EXPECT_EQ(metadata_keys(all, "objects"), (Names{"a.text", "b.text"}));
+  EXPECT_EQ(metadata_keys(all, "tree nodes"), (Names{"a.text", "b.text"}));
+  const CheckpointInfo part = describe(catalog, "checkpoint", "a.*");
+  ASSERT_EQ(part.arrays.size(), 1U);
+  EXPECT_EQ(part.arrays[0].name, "a.x");
+  EXPECT_EQ(part.elements, 3U);
+  EXPECT_EQ(part.parameters, 3U);
+  EXPECT_EQ(part.size_bytes, 6U);
+  ASSERT_EQ(part.unreadable.size(), 1U);
+  EXPECT_EQ(part.unreadable[0].name, "a.text");
+  EXPECT_EQ(metadata_keys(part, "objects"), Names{"a.text"});
+  EXPECT_EQ(metadata_keys(part, "tree nodes"), Names{"a.text"});
+  EXPECT_EQ(metadata_keys(part, "more"), Names{"b"});
+  catalog.writer = "hfshard 0.2.0";
+  EXPECT_EQ(metadata_keys(describe(catalog, "checkpoint", ""), "tree nodes"), Names{});
+}
+
+TEST(Describe, ArraysOfOptimizersAndIntegersAreNotParameters) {
+  Catalog catalog;
+  const auto add = [&](const char* name, DType dtype, const Shape& shape) {
+    TensorInfo& array = catalog.tensors.emplace_back();
+    array.name = name;
+    array.dtype = dtype;
+    array.shape = shape;
+  };
+  add("opt_state.mu.w", DType::f32, {5});
+  add("optimizer.state.w.exp_avg", DType::f32, {7});
+  add("params.w", DType::f32, {11});
+  add("step", DType::i32, {1});
+  const CheckpointInfo info = describe(catalog, "checkpoint", "");
+  EXPECT_EQ(info.elements, 24U);
+  EXPECT_EQ(info.optimizer_elements, 12U);
+  EXPECT_EQ(info.parameters, 11U);
 }
 
 }  // namespace

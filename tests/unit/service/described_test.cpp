@@ -96,5 +96,25 @@ TEST(NamingsOf, CollectionsNextToTheHeadAreNamed) {
   EXPECT_EQ(collections_of("qwen3"), std::set<std::string>());
 }
 
+TEST(DescribeModel, ADtypeOfAPartIsTakenIfTheWholeStatesNone) {
+  Json config = parse_json(read_text(test_data("oracle/qwen3/config.json")), "config.json");
+  for (const char* key : {"dtype", "torch_dtype"}) config.object().erase(key);
+  const auto dtype_of = [](const Json& stated) {
+    return describe_model({}, dump_json(stated), "config.json", {}).catalog.tensors.front().dtype;
+  };
+  for (const char* part : {"text_config", "thinker_config"}) {
+    Json stated = config;
+    stated[part] = "none";
+    EXPECT_EQ(dtype_of(stated), DType::bf16) << part;
+    stated[part] = Json::Object();
+    stated[part]["dtype"] = "float32";
+    EXPECT_EQ(dtype_of(stated), DType::f32) << part;
+    stated["dtype"] = "float16";
+    EXPECT_EQ(dtype_of(stated), DType::f16) << part;
+    stated["dtype"] = 1;  // ignored
+    EXPECT_EQ(dtype_of(stated), DType::f32) << part;
+  }
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -287,5 +287,51 @@ TEST_F(DiffAroundTest, FilesOfAnItemAreComparedByTheirBytes) {
   EXPECT_EQ(to_string(compare(b, a).structure.at(0).kind), "only_b");
 }
 
+// Both items are trees. Only the one next to the main one differs.
+TEST_F(DiffAroundTest, AnotherTreeOfTheStepsAddsItsArraysAndCounts) {
+  const auto tree_of = [&](const std::string& name, const std::string& bytes) {
+    const std::string file = dir_ / (name + ".safetensors");
+    SafetensorsBuilder().tensor("x", DType::u8, {4}, bytes).write(file);
+    PlanOptions plain;
+    plain.mapping.scheme = "hf";
+    hfshard::convert(file, plain, run_to(dir_ / name), quiet_);
+    return dir_ / name;
+  };
+  const std::string a = tree_of("a", "abcd");
+  const std::string b = tree_of("b", "abcd");
+  const std::string other = tree_of("other", "abXY");
+  for (const auto& [from, to] : {std::pair(b, a), std::pair(other, b)}) {
+    std::filesystem::copy(from + "/0/items", to + "/0/average",
+                          std::filesystem::copy_options::recursive);
+  }
+  const DiffResult found = compare(a, b);
+  EXPECT_EQ(found.a.tensors, 2U);
+  EXPECT_EQ(found.b.tensors, 2U);
+  EXPECT_EQ(found.compared_tensors, 2U);
+  EXPECT_EQ(found.compared_bytes, 8U);
+  EXPECT_EQ(found.differing_tensors, 1U);
+  EXPECT_EQ(found.differing_elements, 2U);
+  ASSERT_EQ(found.tensors.size(), 2U);
+  EXPECT_EQ(found.tensors[0].name, "x");
+  EXPECT_EQ(found.tensors[1].name, "average/x");
+  EXPECT_EQ(found.tensors[1].kind, TensorDiff::Kind::values);
+  std::filesystem::remove_all(b + "/0/average");
+  const DiffResult same = compare(b, b);
+  EXPECT_EQ(same.a.tensors, 1U);
+  EXPECT_EQ(same.compared_bytes, 4U);
+
+  std::filesystem::remove_all(a + "/0/average");  // an item with a tree and a file next to it
+  for (const std::string& to : {a, b}) {
+    std::filesystem::create_directory(to + "/0/mixed");
+    std::filesystem::copy(to + "/0/items", to + "/0/mixed/tree",
+                          std::filesystem::copy_options::recursive);
+    write_text(to + "/0/mixed/zz", to == a ? "1" : "2");
+  }
+  const DiffResult mixed = compare(a, b);
+  EXPECT_EQ(mixed.compared_tensors, 2U);
+  ASSERT_EQ(mixed.structure.size(), 1U);
+  EXPECT_EQ(mixed.structure[0].name, "mixed/zz");
+}
+
 }  // namespace
 }  // namespace hfshard

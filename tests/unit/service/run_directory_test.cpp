@@ -1,0 +1,65 @@
+#include "service/run_directory.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "support/catch_error.h"
+#include "support/temp_dir.h"
+
+namespace hfshard {
+namespace {
+
+void write_steps(const std::string& root) {
+  for (const char* file : {"/7/_CHECKPOINT_METADATA", "/7/items/_METADATA"})
+    write_text(root + file, "{}");
+  write_text(root + "/7/items/manifest.ocdbt", "");
+}
+
+TEST(CheckpointOfRun, OnlyADirectoryWithSuchANameAndATreeIsTheCheckpoint) {
+  const TempDir dir;
+  const std::string run = dir / "run";
+  write_text(run + "/checkpoint", "a file");
+  write_text(run + "/pytorch_model_fsdp_0/notes.txt", "no tree");
+  write_text(run + "/logs/events", "");
+  EXPECT_EQ(checkpoint_of_run(run), run);
+  EXPECT_EQ(checkpoint_of_run(dir / "nothing"), dir / "nothing");
+  EXPECT_EQ(checkpoint_of_run(run + "/checkpoint"), run + "/checkpoint");
+  write_steps(run + "/checkpoints");
+  EXPECT_EQ(checkpoint_of_run(run), run + "/checkpoints");
+  EXPECT_EQ(checkpoint_of_run(run + "/checkpoints"), run + "/checkpoints") << "it is one";
+}
+
+TEST(CheckpointOfRun, DirectoriesOfOtherNamesAreOnlyProposed) {
+  const TempDir dir;
+  const std::string run = dir / "run";
+  write_steps(run + "/.trash");
+  write_text(run + "/empty/notes.txt", "");
+  EXPECT_EQ(checkpoint_of_run(run), run);
+  write_steps(run + "/mine");
+  const Error error = catch_error([&] { checkpoint_of_run(run); });
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_EQ(error.file(), run);
+  EXPECT_NE(error.hint_text().find(run + "/mine"), std::string::npos) << error.hint_text();
+  EXPECT_EQ(error.hint_text().find(".trash"), std::string::npos) << error.hint_text();
+  EXPECT_EQ(error.hint_text().find("empty"), std::string::npos) << error.hint_text();
+}
+
+TEST(InRun, OtherDirectoriesAreNamedAndTheModelsFilesAreNot) {
+  const TempDir dir;
+  const std::string run = dir / "run";
+  write_steps(run + "/checkpoints");
+  for (const char* name : {"config.json", ".hidden", "tensorboard/events"})
+    write_text(run + "/" + name, "{}");
+  std::vector<std::string> notes;
+  SourceName source(run);
+  source.hub.note = [&](const std::string& note) { notes.push_back(note); };
+  EXPECT_EQ(in_run(source).text, run + "/checkpoints");
+  EXPECT_EQ(notes,
+            std::vector<std::string>{"reading " + run + "/checkpoints; not read: \"tensorboard\""});
+  EXPECT_EQ(in_run(SourceName(run + "/checkpoints")).text, run + "/checkpoints");
+}
+
+}  // namespace
+}  // namespace hfshard
