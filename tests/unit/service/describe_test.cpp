@@ -18,6 +18,8 @@ TEST(Describe, NamesTheInnerChunksOfArraysThatHaveThem) {
     array.name = name;
     array.dtype = DType::u8;
     array.shape = {8, 6};
+    array.file = 3;
+    array.begin_bytes = 100;
     array.cut = static_cast<std::uint32_t>(catalog.cuts.size());
     catalog.cuts.emplace_back().grid = {{4, 6}, {4, 6}, {4, 6}};
   }
@@ -28,6 +30,13 @@ TEST(Describe, NamesTheInnerChunksOfArraysThatHaveThem) {
   EXPECT_EQ(info.arrays[1].inner, (Shape{2, 3}));
   EXPECT_EQ(info.arrays[1].chunk, (Shape{4, 6}));
   EXPECT_EQ(info.arrays[1].chunks, 2U);
+  EXPECT_EQ(info.chunks, 4U);
+  for (const StoredArray& array : info.arrays) {
+    EXPECT_EQ(array.dtype, DType::u8);
+    EXPECT_EQ(array.shape, (Shape{8, 6}));
+    EXPECT_EQ(array.file, 3U);
+    EXPECT_EQ(array.begin_bytes, 100U);
+  }
 }
 
 // Returns the keys of one member of a checkpoint's metadata.

@@ -246,6 +246,12 @@ TEST_F(DiffAroundTest, ATensorThatCannotBeReadIsNotedForEitherSide) {
   }
 }
 
+TEST_F(DiffAroundTest, AFilterThatLeavesOutEverythingIsAnError) {
+  DiffOptions options;
+  options.exclude = {"*"};
+  EXPECT_EQ(catch_error([&] { compare(source_, source_, options); }).code(), ErrorCode::not_found);
+}
+
 TEST_F(DiffAroundTest, ItemsAreOfSteps) {
   DiffOptions options;
   options.items = "items";
