@@ -193,8 +193,9 @@ class RuleMutants {
   }
 
   void fill() {
-    const Json& scalar = value_at(out_.family(), below(rule_, 0));
-    out_.set(Kind::scale, rule_, below(rule_, 0), scalar == Json(1) ? Json(0) : Json(1));
+    const Path at = below(rule_, 0);
+    const Json& scalar = value_at(out_.family(), at);
+    out_.set(Kind::scale, rule_, at, scalar == Json(1) ? Json(0) : Json(1));
   }
 
   Collector& out_;
