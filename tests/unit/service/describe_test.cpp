@@ -50,7 +50,7 @@ std::vector<std::string> metadata_keys(const CheckpointInfo& info, const std::st
 }
 
 TEST(Describe, AFilterSelectsArraysObjectsAndNodes) {
-  using Names = std::vector<std::string>;
+  using Selected = std::vector<std::string>;
   Catalog catalog;
   auto structure = std::make_shared<TreeStructure>();
   for (const char* name : {"a.x", "b.x"}) {
@@ -73,8 +73,8 @@ TEST(Describe, AFilterSelectsArraysObjectsAndNodes) {
   const CheckpointInfo all = describe(catalog, "checkpoint", "");
   EXPECT_EQ(all.elements, 6U);
   EXPECT_EQ(all.unreadable.size(), 2U);
-  EXPECT_EQ(metadata_keys(all, "objects"), (Names{"a.text", "b.text"}));
-  EXPECT_EQ(metadata_keys(all, "tree nodes"), (Names{"a.text", "b.text"}));
+  EXPECT_EQ(metadata_keys(all, "objects"), (Selected{"a.text", "b.text"}));
+  EXPECT_EQ(metadata_keys(all, "tree nodes"), (Selected{"a.text", "b.text"}));
   const CheckpointInfo part = describe(catalog, "checkpoint", "a.*");
   ASSERT_EQ(part.arrays.size(), 1U);
   EXPECT_EQ(part.arrays[0].name, "a.x");
@@ -83,11 +83,11 @@ TEST(Describe, AFilterSelectsArraysObjectsAndNodes) {
   EXPECT_EQ(part.size_bytes, 6U);
   ASSERT_EQ(part.unreadable.size(), 1U);
   EXPECT_EQ(part.unreadable[0].name, "a.text");
-  EXPECT_EQ(metadata_keys(part, "objects"), Names{"a.text"});
-  EXPECT_EQ(metadata_keys(part, "tree nodes"), Names{"a.text"});
-  EXPECT_EQ(metadata_keys(part, "more"), Names{"b"});
+  EXPECT_EQ(metadata_keys(part, "objects"), Selected{"a.text"});
+  EXPECT_EQ(metadata_keys(part, "tree nodes"), Selected{"a.text"});
+  EXPECT_EQ(metadata_keys(part, "more"), Selected{"b"});
   catalog.writer = "hfshard 0.2.0";
-  EXPECT_EQ(metadata_keys(describe(catalog, "checkpoint", ""), "tree nodes"), Names{});
+  EXPECT_EQ(metadata_keys(describe(catalog, "checkpoint", ""), "tree nodes"), Selected{});
 }
 
 TEST(Describe, ArraysOfOptimizersAndIntegersAreNotParameters) {

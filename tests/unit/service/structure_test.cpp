@@ -73,7 +73,7 @@ TreeEntry& add_entry(TreeStructure& tree, TreeEntry::Kind kind, const std::strin
 
 // hfshard marks the trees that it wrote from a nested state.
 TEST(NestedOf, AFlatStateOfHfshardHasKeysOnlyIfItHasLists) {
-  using Kind = TreeEntry::Kind;
+  using EntryKind = TreeEntry::Kind;
   const auto nested = [](const TreeStructure& tree) {
     std::vector<std::string> notes;
     std::string out;
@@ -82,29 +82,29 @@ TEST(NestedOf, AFlatStateOfHfshardHasKeysOnlyIfItHasLists) {
     return out;
   };
   TreeStructure tree;
-  add_entry(tree, Kind::array, "b", "c", false);
-  add_entry(tree, Kind::text, "t", "u", false);
+  add_entry(tree, EntryKind::array, "b", "c", false);
+  add_entry(tree, EntryKind::text, "t", "u", false);
   EXPECT_EQ(nested(tree), R"(b.c["b","c"];)") << "of another program";
   tree.attributes = parse_json(R"({"hfshard": {"nested": true}})", "");
   EXPECT_EQ(nested(tree), R"(b.c["b","c"];)");
   tree.attributes = parse_json(R"({"hfshard": {}})", "");
   EXPECT_EQ(nested(tree), "");
-  add_entry(tree, Kind::array, "a", "0", true);
+  add_entry(tree, EntryKind::array, "a", "0", true);
   EXPECT_EQ(nested(tree), R"(a.0["a",0];b.c["b","c"];)");
 }
 
 TEST(BeyondArraysOf, EachPartIsNamedUnlessTheLoaderNeedsIt) {
-  using Names = std::vector<std::string>;
+  using PartNames = std::vector<std::string>;
   TreeStructure tree;
   add_entry(tree, TreeEntry::Kind::array, "a", "number", false).type = "scalar";
   add_entry(tree, TreeEntry::Kind::array, "a", "random", false).random_key = "threefry2x32";
   add_entry(tree, TreeEntry::Kind::text, "a", "text", false);
   add_entry(tree, TreeEntry::Kind::empty, "a", "empty", false);
   const BeyondArrays found = beyond_arrays(tree, "a.empty");
-  EXPECT_EQ(found.nodes, Names{"a.text"});
-  EXPECT_EQ(found.numbers, Names{"a.number"});
-  EXPECT_EQ(found.random_keys, Names{"a.random"});
-  EXPECT_EQ(beyond_arrays(tree, "").nodes, (Names{"a.text", "a.empty"}));
+  EXPECT_EQ(found.nodes, PartNames{"a.text"});
+  EXPECT_EQ(found.numbers, PartNames{"a.number"});
+  EXPECT_EQ(found.random_keys, PartNames{"a.random"});
+  EXPECT_EQ(beyond_arrays(tree, "").nodes, (PartNames{"a.text", "a.empty"}));
 }
 
 }  // namespace
