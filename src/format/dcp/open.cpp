@@ -90,9 +90,7 @@ std::string other_files(const StorePath& directory, const std::vector<std::strin
   std::vector<std::string> known = find_side_files(directory, entries);
   known.insert(known.end(), files.begin(), files.end());
   for (const std::string& entry : entries) {
-    if (entry == kMetadataFile || entry == kManifestName || entry == kOriginName ||
-        is_rank_metadata(entry))
-      known.push_back(entry);
+    if (is_rank_metadata(entry)) known.push_back(entry);
   }
   std::ranges::sort(known);
   return note_left_behind(directory, entries, known, {});

@@ -80,8 +80,7 @@ Cut cut_of(const zarr::Array& array) {
   if (array.compressor != zarr::Compressor::none)
     out.codecs.emplace_back(zarr::to_string(array.compressor));
   if (array.crc32c) out.codecs.emplace_back("crc32c");
-  out.addressable = !array.sharded && !array.inner_crc32c && !array.crc32c &&
-                    array.compressor == zarr::Compressor::none;
+  out.addressable = !array.sharded && !array.crc32c && array.compressor == zarr::Compressor::none;
   return out;
 }
 
