@@ -28,7 +28,8 @@ TEST(Arena, BlocksDoNotOverlapAndComeBack) {
     EXPECT_EQ(b.bytes().front(), std::byte{2});
   }
   EXPECT_EQ(arena.take(8 * kPage).bytes().size(), 8 * kPage);  // coalesced again
-  EXPECT_EQ(arena.peak_bytes(), 8 * kPage);
+  (void)arena.take(kPage);
+  EXPECT_EQ(arena.peak_bytes(), 8 * kPage) << "the most, not the last";
 }
 
 // So a run touches no more pages than it held at one time, even with a large arena.

@@ -165,8 +165,8 @@ TEST(HubName, SaysWhichRuleARevisionBreaks) {
   for (const std::string& bad :
        {std::string(), std::string("/"), std::string("a/"), std::string("/a"), std::string("a//b"),
         std::string("a/../b"), std::string(".."), std::string("a/.b"), std::string("a.lock"),
-        std::string("a b"), std::string("a\\b"), std::string("a\tb"), std::string("a\0b", 3),
-        std::string("a?b"), std::string(256, 'a')}) {
+        std::string("a.lock/b"), std::string("a b"), std::string("a\\b"), std::string("a\tb"),
+        std::string("a\0b", 3), std::string("a?b"), std::string(256, 'a')}) {
     EXPECT_TRUE(revision_problem(bad)) << bad;
   }
 }

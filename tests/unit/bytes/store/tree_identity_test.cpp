@@ -71,6 +71,7 @@ TEST(TreeIdentity, TheContentsOfFilesUpToOneMebibyteCount) {
   constexpr std::size_t kSmall = std::size_t{1} << 20;
   EXPECT_NE(content(kSmall, 'x'), content(kSmall, 'y'));
   EXPECT_EQ(content(kSmall + 1, 'x'), content(kSmall + 1, 'y')) << "its size alone";
+  EXPECT_NE(content(kSmall + 1, 'x'), content(kSmall + 2, 'x'));
 }
 
 }  // namespace

@@ -138,6 +138,18 @@ TEST(DcpArchive, WhatIsWrittenTwiceMustAgree) {
   EXPECT_NE(with(entry + 20, 1).find("two sizes"), std::string::npos);
 }
 
+// Programs that write none set all of them to 0.
+TEST(DcpArchive, OneCrcMakesTheOthersCount) {
+  std::string made = archive_of(DType::f32, {2}, "12345678");
+  const std::size_t last = made.rfind(zip::kEntry);
+  store_le(std::as_writable_bytes(std::span(made)).data() + last + 16, std::uint32_t{0});
+  made[made.find("12345678")] = '0';
+  const MemorySource file(made);
+  const Archive archive(file, {0, made.size()});
+  EXPECT_EQ(catch_error([&] { (void)archive.read(*archive.find("data/0")); }).code(),
+            ErrorCode::corrupt);
+}
+
 // A name that ends as the wanted one isn't the wanted one.
 TEST(DcpArchive, TheNameInAHeaderIsTheWholeName) {
   std::string made = archive_of(DType::f32, {2}, "12345678");

@@ -59,6 +59,11 @@ TEST(DcpPickle, ValuesAreWhatTheStreamSays) {
   EXPECT_TRUE(four.is_global(four.root(), "os", "exit"));
 }
 
+TEST(DcpPickle, TheLastOfEqualKeysCounts) {
+  const Pickle twice = parse("\x80\x02}(X\1\0\0\0aK\1X\1\0\0\0aK\2u."s);
+  EXPECT_EQ(twice.integer(twice.find(twice.root(), "a").value()), 2);
+}
+
 TEST(DcpPickle, NothingIsCalled) {
   const Pickle call = parse(
       "\x80\x02"

@@ -126,6 +126,8 @@ TEST(RichTypes, APathFindsNodesWhoseKeysHaveDots) {
   EXPECT_EQ(rich_types_below(rich, "a.b"), "");
   EXPECT_EQ(rich_types_below(rich, "a_b.c"), "") << "no dot behind the key";
   EXPECT_EQ(rich_types_below("", "a"), "");
+  const std::string both = R"({"a":{"b":{"q":null}},"a.b":{"c":{"z":null}}})";
+  EXPECT_EQ(rich_types_below(both, "a.b.c"), R"({"z":null})");
 }
 
 TEST(RichTypes, TuplesAreNamedAndWhatCannotBeReadIsOneNode) {

@@ -127,6 +127,14 @@ TEST(JoinRanks, AnOrdinaryTensorIsTheSameInAllFiles) {
     const std::vector<StoredView> views{view("w", {3}), other};
     EXPECT_EQ(catch_error([&] { join_all(views); }).code(), ErrorCode::unsupported);
   }
+  StoredView unchecked = view("w", {3});
+  unchecked.crc.reset();
+  EXPECT_EQ(join_all({unchecked}).boxes.size(), 1U);
+  EXPECT_EQ(catch_error([&] {
+              join_all({unchecked, unchecked});
+            }).code(),
+            ErrorCode::unsupported)
+      << "nothing tells whether they are equal";
 }
 
 TEST(JoinShards, ByTheRulesOfMetasLayers) {

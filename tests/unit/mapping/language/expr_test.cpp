@@ -212,6 +212,7 @@ TEST(Expr, AListHasAPeriod) {
   EXPECT_EQ(period({"s", "f", "s", "f", "s"}), 2);
   EXPECT_EQ(period({"s", "f", "f", "s"}), 3);
   EXPECT_EQ(period({"s", "f", "f"}), 3);
+  EXPECT_EQ(period({"s", "s", "f", "s", "s", "s"}), 4);
   EXPECT_EQ(period({"s", "f", "s", "s"}), 3);
   EXPECT_EQ(period({"s", "s", "f", "s", "s", "f", "s", "s"}), 3);
   EXPECT_EQ(period({"s", "s", "f", "s", "f"}), 5);

@@ -28,6 +28,15 @@ TEST(Families, TheFileNameIsTheFamilyName) {
   EXPECT_TRUE(std::ranges::is_sorted(all, {}, &FamilyInfo::name));
 }
 
+TEST(Families, AFileOfTheSameNameReplacesTheBuiltInOne) {
+  const std::string text = R"({"family": "qwen3", "match": {"model_type": ["other"]}})";
+  const std::vector<MappingFile> own{{"qwen3", "own.json", text}};
+  EXPECT_EQ(find_family(parse_json(R"({"model_type": "other"})", "c"), own).value().path,
+            "own.json");
+  EXPECT_FALSE(find_family(parse_json(R"({"model_type": "qwen3"})", "c"), own));
+  EXPECT_EQ(find_family(parse_json(R"({"model_type": "llama"})", "c"), own).value().name, "llama");
+}
+
 Json config_of(const char* model_type, const char* architecture) {
   Json config;
   config["model_type"] = model_type;

@@ -51,9 +51,9 @@ TEST(FirstLayers, ListsWithAnEntryForEachLayerAreCut) {
   EXPECT_EQ(
       cut(R"({"num_hidden_layers": 3, "per_layer_config": {"01": 1, "02": 2, "x": 3}})", 3, 2),
       R"({"num_hidden_layers":2,"per_layer_config":{"01":1,"x":3}})");
-  EXPECT_EQ(
-      cut(R"({"layer_types": null, "mlp_only_layers": [0, 4, 2], "num_hidden_layers": 5})", 5, 3),
-      R"({"layer_types":null,"mlp_only_layers":[0,2],"num_hidden_layers":3})");
+  EXPECT_EQ(cut(R"({"layer_types": null, "mlp_only_layers": [0, 4, 2, 3], "num_hidden_layers": 5})",
+                5, 3),
+            R"({"layer_types":null,"mlp_only_layers":[0,2],"num_hidden_layers":3})");
 }
 
 TEST(FirstLayers, OnlyTheDecoderIsCut) {

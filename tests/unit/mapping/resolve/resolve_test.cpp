@@ -163,6 +163,21 @@ TEST(Resolve, TwoStackIndicesMakeTwoAxes) {
   EXPECT_EQ(leaf->stacked, (std::vector<bool>{false, true, true, false}));
 }
 
+TEST(Resolve, EachStackAxisHasTheLogicalNameOfItsLoop) {
+  std::string text = tiny_family_with(R"({"l": "L"}, "hf": "layers.{l}.")",
+                                      R"({"b": 2, "l": "cyc"}, "hf": "layers.{cyc * b + l}.")");
+  const auto put = [&](std::string_view old_text, std::string_view new_text) {
+    text.replace(text.find(old_text), old_text.size(), new_text);
+  };
+  put(R"("decoder.layers.", "l"])", R"("decoder.layers.", "b", "l"])");
+  put("layers_{l}", "layers_{cyc * b + l}");
+  put(R"("l": "layers"})", R"("l": "layers", "b": "local_layers"})");
+  const Resolved resolved(text);
+  const ResolvedRule* leaf = resolved.find("params.decoder.layers.wi.kernel");
+  ASSERT_NE(leaf, nullptr);
+  EXPECT_EQ(leaf->axes, (std::vector<std::string>{"embed", "local_layers", "layers", "mlp"}));
+}
+
 TEST(Resolve, ARuleMaySayWhereItsStackAxisGoes) {
   for (const std::size_t at : {0U, 1U, 2U}) {
     const Resolved resolved(tiny_family_with(
@@ -311,6 +326,8 @@ TEST(Bindings, OptionsOfAFamilyHaveTheirValues) {
   EXPECT_EQ(refusal("deepseek_v4", "maxtext", "e591f30cbbf2"),
             "option maxtext needs the release 0.2.4, not \"e591f30cbbf2\"");
   EXPECT_EQ(refusal("deepseek", "mtp", "yes"), "option \"mtp\" needs true or false, not \"yes\"");
+  const Error unknown = catch_error([&] { check("deepseek_v4", "zzz", "both"); });
+  EXPECT_EQ(unknown.hint_text().find("maxtext"), std::string::npos) << unknown.hint_text();
 }
 
 TEST(Bindings, NullIsAbsentAndOtherKindsAreErrors) {

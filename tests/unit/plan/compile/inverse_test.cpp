@@ -30,6 +30,15 @@ CompiledModel compile_one(const std::string& rules, const Catalog& catalog) {
   return builder.finish();
 }
 
+TEST(InverseValue, UndoesBothConstants) {
+  Value value;
+  value.mul = 2.0F;
+  value.add = 3.0F;
+  EXPECT_EQ(inverse_value(value).mul, 0.5F);
+  EXPECT_EQ(inverse_value(value).add, -1.5F);
+  EXPECT_TRUE(both_values(value, inverse_value(value)).empty());
+}
+
 Catalog tree_of(const CompiledModel& model) {
   return tensors_of({model.leaves.begin(), model.leaves.end()}, "", FakeCatalog());
 }

@@ -60,6 +60,9 @@ TEST_F(ObjectCheckTest, AShortFileIsFound) {
   store_->write("file", "aaabbb");
   ASSERT_EQ(found().size(), 1U);
   EXPECT_TRUE(found()[0].starts_with("step: ")) << found()[0];
+  const ObjectReader reader(catalog_.object_files);
+  const Error error = catch_error([&] { object_sha256(reader, catalog_.objects[1]); });
+  EXPECT_EQ(error.tensor(), "step");
 }
 
 TEST_F(ObjectCheckTest, MissingAndUnknownObjectsAreFound) {
