@@ -247,6 +247,8 @@ TEST(Storage, ChoicesAreCountedByModeAndReason) {
   ASSERT_EQ(choices.size(), 2U);
   EXPECT_EQ(choices[0].files, 2U);
   EXPECT_EQ(choices[1].mode, IoMode::buffered);
+  count_choice(choices, IoMode::direct, "b");
+  EXPECT_EQ(choices.size(), 3U);
 }
 
 }  // namespace

@@ -141,8 +141,13 @@ TEST(Files, SyncsDirectoriesAndToleratesFileSystemsThatCannot) {
     const SyscallFault fault("fsync", 1, EINVAL);
     fsync_directory(dir.path());
   }
-  const SyscallFault fault("fsync", 1, EIO);
-  EXPECT_EQ(catch_error([&] { fsync_directory(dir.path()); }).code(), ErrorCode::io);
+  {
+    const SyscallFault fault("fsync", 1, EIO);
+    EXPECT_EQ(catch_error([&] { fsync_directory(dir.path()); }).code(), ErrorCode::io);
+  }
+  make_directories(dir / "a/b");
+  const SyscallFault fault("fsync", 3, EIO);
+  EXPECT_EQ(catch_error([&] { sync_tree(dir.path()); }).code(), ErrorCode::io) << "all three";
 }
 
 TEST(Files, FreeSpaceIsAskedOfTheNearestParent) {

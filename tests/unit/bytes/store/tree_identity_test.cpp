@@ -54,6 +54,14 @@ TEST(TreeIdentity, ChangesIfTheTimeOfAWriteWasPutBack) {
   EXPECT_EQ(tree_version(directory.path()), second);
 }
 
+TEST(TreeIdentity, ChangesWithAName) {
+  const TempDir directory;
+  write_text(directory / "a", "x");
+  const FileIdentity first = tree_version(directory.path());
+  std::filesystem::rename(directory / "a", directory / "b");
+  EXPECT_NE(tree_version(directory.path()).version, first.version);
+}
+
 TEST(TreeIdentity, OfOtherNamesIsAnother) {
   const TempDir one;
   const TempDir other;

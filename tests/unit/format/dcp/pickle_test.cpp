@@ -249,6 +249,7 @@ TEST(DcpPickle, PlannerDataKeepTextsAndIndices) {
   EXPECT_EQ(nested_keys(nested.nested, "model.layers.1.b"), R"(["model","layers",1,"b"])");
   EXPECT_EQ(nested_keys(nested.nested, "many.lr"), R"(["many","lr"])");
   EXPECT_EQ(nested_keys(nested.nested, "step"), "");
+  EXPECT_EQ(nested_keys(nested.nested, "many"), "") << "only what the next name begins with";
 }
 
 TEST(DcpPickle, APathInPlannerDataHasAtMost64KeysAndIsNoLargerThanItsPickleAllows) {
