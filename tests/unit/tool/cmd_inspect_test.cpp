@@ -46,6 +46,15 @@ TEST_F(Inspect, TextNamesLeavesAndTotals) {
   EXPECT_NE(run.out.find("hfshard.plan_id"), std::string::npos);
 }
 
+TEST_F(Inspect, NestedMetadataIsNamedByAllItsKeys) {
+  const std::string path = out_ + "/0/items/_METADATA";
+  Json metadata = parse_json(read_text(path), path);
+  metadata["custom_metadata"] = parse_json(R"({"a": {"b": {"c": "deep"}}})", "custom_metadata");
+  write_text(path, dump_json(metadata));
+  const std::string out = run_tool({"inspect", out_}).out;
+  EXPECT_NE(out.find("\na.b.c  "), std::string::npos) << out;
+}
+
 TEST_F(Inspect, AFlippedBitIsFoundByDataOnly) {
   const std::string file = out_ + "/0/items/d/00000";
   std::string bytes = read_text(file);

@@ -208,6 +208,8 @@ TEST_F(HubFlags, AnExpiredLoginIsNamedWithItsToken) {
   EXPECT_FALSE(expired("[a]\nhf_token = hf_mine\n")) << "it never expires";
   EXPECT_FALSE(expired("[a]\nhf_token = hf_mine\n[b]\nhf_token = hf_other\nexpires_at = 1000\n"))
       << "another token has expired";
+  EXPECT_FALSE(expired("[b]\nhf_token = hf_other\nexpires_at = 1000\n[a]\nhf_token = hf_mine\n"))
+      << "another token, listed first, has expired";
   EXPECT_FALSE(expired("[a]\nhf_token = hf_mine\n[b]\nexpires_at = 1000\n")) << "not of this token";
   EXPECT_FALSE(expired("[a]\nhf_token = hf_mine\nexpires_at = soon\n"));
 }

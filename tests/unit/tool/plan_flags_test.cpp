@@ -47,6 +47,29 @@ TEST(PlanFlags, LevelsOfZstdAreFrom1To22) {
     EXPECT_EQ(status(level), 2) << level;
 }
 
+TEST(PlanFlags, TheSchemeThatIsAskedForReplacesTheOneOfTheFormat) {
+  const TempDir dir;
+  ASSERT_EQ(run_tool({"mappings", "example", "qwen3", dir / "in"}).status, 0);
+  EXPECT_EQ(run_tool({"plan", dir / "in", "--to", "dcp", "--layers", "separate"}).status, 2);
+  const ToolRun run =
+      run_tool({"plan", dir / "in", "--to", "dcp", "--scheme", "maxtext", "--layers", "separate"});
+  EXPECT_EQ(run.status, 0) << run.err;
+}
+
+TEST(PlanFlags, AnEmptyPrefixAddsNothing) {
+  const TempDir dir;
+  ASSERT_EQ(run_tool({"mappings", "example", "qwen3", dir / "in"}).status, 0);
+  const auto plan_id = [&](const std::string& prefix) {
+    const ToolRun run =
+        run_tool({"plan", dir / "in", "--scheme", "hf", "--prefix", prefix, "--json"});
+    EXPECT_EQ(run.status, 0) << run.err;
+    return run.json().at("plan_id");
+  };
+  const Json without = run_tool({"plan", dir / "in", "--scheme", "hf", "--json"}).json();
+  EXPECT_EQ(plan_id(""), without.at("plan_id"));
+  EXPECT_NE(plan_id("model."), without.at("plan_id"));
+}
+
 TEST(PlanFlags, AWorkerHasAShareOfSeveral) {
   RunFlags flags;
   flags.worker = "3/4";
