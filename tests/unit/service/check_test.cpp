@@ -13,6 +13,8 @@
 #include "unit/mapping/families.h"
 #include "unit/service/names_of_modules.h"
 
+#include "hfshard/mappings.h"
+
 namespace hfshard {
 namespace {
 
@@ -65,6 +67,16 @@ TEST(CheckFamily, ABrokenExampleIsAProblemNotAnError) {
   EXPECT_FALSE(reports.front().problems.empty());
   EXPECT_EQ(reports.back().config, "good");
   EXPECT_TRUE(reports.back().problems.empty());
+}
+
+TEST(CheckFamily, OnlyTheFamiliesThatTheUserNamesAreChecked) {
+  const auto own = [](const std::string& name, bool asked) {
+    return MappingFile{name, name + ".json", std::string(family_by_name(name).text), asked};
+  };
+  std::set<std::string> checked;
+  for (const CheckReport& report : check_mappings({own("llama", false), own("qwen3", true)}, false))
+    checked.insert(report.family);
+  EXPECT_EQ(checked, (std::set<std::string>{"qwen3"}));
 }
 
 // A dialect has no layouts and no parts to choose.

@@ -83,6 +83,10 @@ TEST(HeaderSize, MetadataOfATreeCount) {
     std::filesystem::resize_file(path, 129 * kMiB);
     EXPECT_EQ(catch_error([&] { check_header_size(places, false, run); }).hint_text(),
               "pass --max-memory 516MiB or more");
+    std::filesystem::resize_file(path, 129 * kMiB + 1);
+    EXPECT_EQ(catch_error([&] { check_header_size(places, false, run); }).hint_text(),
+              "pass --max-memory 517MiB or more")
+        << "516MiB would be too small again";
   }
 }
 

@@ -1,0 +1,34 @@
+#include "service/linked.h"
+
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "unit/run/run_support.h"
+
+#include "hfshard/hfshard.h"
+
+namespace hfshard {
+namespace {
+
+TEST(ChangedLinks, AHeaderThatCannotBeReadIsAChange) {
+  const TempDir dir;
+  const std::string source = copy_fixture("qwen3", dir / "source");
+  Reporter quiet;
+  PlanOptions options;
+  options.mapping.scheme = "hf";
+  link(source, options, {}, to_output(dir / "out"), quiet);
+  const std::string step = dir / "out/0";
+  ASSERT_TRUE(changed_links(step).empty());
+  const std::string file = source + "/model-00002-of-00002.safetensors";
+  const auto written = std::filesystem::last_write_time(file);
+  std::string bytes = read_file(file);
+  bytes[8] = '[';  // where its JSON begins
+  write_text(file, bytes);
+  std::filesystem::last_write_time(file, written);
+  EXPECT_EQ(changed_links(step).size(), 1U) << "with the same size and time";
+}
+
+}  // namespace
+}  // namespace hfshard
