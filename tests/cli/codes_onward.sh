@@ -43,6 +43,10 @@ ends convert whole out --to safetensors
 ends diff direct out
 rm -r out
 show convert cut out --to safetensors --dtype bf16
+rm -r cut
+"$HFSHARD" reshard codes cut --exclude '*layers.1.self_attn.*' -q 2>/dev/null
+ends convert cut out --to safetensors --dtype bf16 --exclude '*layers.1.*'
+ends diff direct out --exclude '*layers.1.*'
 echo "-- an export names the tensors that no rule took"
 rm -rf ./*
 for model in kimi-int4 deepseek3-fp8; do

@@ -13,3 +13,5 @@ done
 for tool in groff mandoc man; do command -v $tool >/dev/null || echo "PEER MISSING $tool" >&2; done
 show man convret
 show man --into nowhere
+ln -sf /dev/full pages/hfshard-clean.1
+show man --into pages

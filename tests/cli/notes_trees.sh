@@ -54,6 +54,8 @@ for name in ("decoder_norm.scale", "layers.pre_self_attention_layer_norm.scale")
     j[key] = json.dumps({"sharding_type": "NamedSharding", "shape": [2], "axis_names": ["fsdp"], "partition_spec": ["fsdp"]})'
 noted reshard sharded meshed --mesh data=2 --chunk-bytes 64
 noted reshard sharded meshed-alike --mesh fsdp=2
+sed -i 's/\[\\"fsdp\\"\]}/[[\\"fsdp\\", \\"tensor\\"]]}/g' sharded/0/items/_sharding
+noted reshard sharded meshed-on-one-axis --mesh fsdp=2
 cp -r tree keyed
 edit keyed/0/items/_METADATA '
 for name, node in j["tree_metadata"].items():
