@@ -21,9 +21,11 @@ def main():
         for number in range(fault.arguments.rounds):
             name = f"out{number}"
             call = fault.random.randint(1, calls)
-            process, stopped = fault.start_until(fault.convert(name), call)
+            option = "--resume" if number % 2 == 0 else "--overwrite"  # which continues a run too
+            asked = [option] if option == "--overwrite" else []
+            process, stopped = fault.start_until(fault.convert(name, *asked), call)
             fault.expect(stopped, f"a conversion ended before call {call}")
-            process.send_signal(signal.SIGINT if number % 2 == 0 else signal.SIGTERM)
+            process.send_signal(signal.SIGINT if number % 4 < 2 else signal.SIGTERM)
             said = fault.go_on(process)
             if process.returncode == 0:  # it was publishing
                 fault.expect_same(name, reference, f"a signal at call {call}")
@@ -31,7 +33,8 @@ def main():
                 continue
             fault.expect(process.returncode == 130, f"status {process.returncode} after a signal at call {call}:\n{said}")
             kept = "kept everything written so far" in said
-            fault.expect(("--resume" if kept else "hfshard kept nothing") in said, f"nothing says how to go on:\n{said}")
+            fault.expect((option if kept else "hfshard kept nothing") in said, f"nothing says how to go on:\n{said}")
+            fault.expect("--resume" not in said or not asked, f"{option} and --resume exclude each other:\n{said}")
             fault.expect(not os.path.lexists(fault.path(name)), "an interrupted conversion left an output")
             resume = fault.convert(name, "--resume", "--json")
             finished = subprocess.run(resume, capture_output=True, text=True, check=False)
