@@ -47,6 +47,15 @@ rm -r cut
 "$HFSHARD" reshard codes cut --exclude '*layers.1.self_attn.*' -q 2>/dev/null
 ends convert cut out --to safetensors --dtype bf16 --exclude '*layers.1.*'
 ends diff direct out --exclude '*layers.1.*'
+rm -r out
+ends convert cut out --to safetensors --exclude '*layers.1.*'
+ends diff coded out --exclude '*layers.1.*'
+rm -r out
+show convert cut out --to safetensors --exclude '*layers.1.mlp.*'
+"$HFSHARD" convert coded stacked -q 2>/dev/null
+"$HFSHARD" reshard stacked part --exclude 'params.params.decoder.layers.mlp.*' -q 2>/dev/null
+ends convert part out --to safetensors --exclude '*.mlp.*'
+ends diff out coded --exclude '*.mlp.*' --dtype-aware
 echo "-- an export names the tensors that no rule took"
 rm -rf ./*
 for model in kimi-int4 deepseek3-fp8; do

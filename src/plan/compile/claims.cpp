@@ -84,18 +84,10 @@ class ClaimBuilder {
 
   std::vector<bool> leaves_with_claims() const {
     std::vector<bool> out(forward_.leaves.size(), false);
-    std::vector<bool> unwanted(out.size(), false);  // the user left out its sources
+    const std::vector<bool> unwanted = left_out_leaves(forward_, source_, options_);
     for (const Fill& fill : forward_.fills) out[fill.target] = true;
     for (const Transfer& transfer : forward_.transfers) {
-      if (std::ranges::all_of(transfer.sources,
-                              [&](std::uint32_t tensor) { return is_left_out(tensor); })) {
-        unwanted[transfer.target] = true;
-      } else if (transfer.copy || repeats(transfer)) {
-        out[transfer.target] = true;
-      }
-    }
-    for (const Transfer& transfer : forward_.transfers) {
-      if (!is_left_out(transfer.sources.front())) unwanted[transfer.target] = false;
+      if (transfer.copy || repeats(transfer)) out[transfer.target] = true;
     }
     for (std::size_t leaf = 0; leaf < out.size(); ++leaf) out[leaf] = out[leaf] && !unwanted[leaf];
     for (std::size_t leaf = 0; leaf < out.size(); ++leaf) {
@@ -194,6 +186,22 @@ class ClaimBuilder {
 };
 
 }  // namespace
+
+std::vector<bool> left_out_leaves(const CompiledModel& forward, const Catalog& source,
+                                  const MappingOptions& options) {
+  std::vector<bool> out(forward.leaves.size(), false);
+  std::vector<bool> wanted(out.size(), false);
+  for (const Transfer& transfer : forward.transfers) {
+    out[transfer.target] = true;
+    if (!wanted[transfer.target]) {
+      wanted[transfer.target] = std::ranges::any_of(transfer.sources, [&](std::uint32_t tensor) {
+        return !left_out(options, source.tensors[tensor].name);
+      });
+    }
+  }
+  for (std::size_t leaf = 0; leaf < out.size(); ++leaf) out[leaf] = out[leaf] && !wanted[leaf];
+  return out;
+}
 
 Value inverse_value(const Value& value) {
   Value out;

@@ -38,7 +38,9 @@ class Inverter {
     model.family = forward_.family;
     model.stacked = forward_.stacked;
     model.config_text = forward_.config_text;
-    for (const Leaf& leaf : forward_.leaves) arrays_.push_back(array_of(leaf));
+    const std::vector<bool> unwanted = left_out_leaves(forward_, source_, options_);
+    for (std::size_t i = 0; i < forward_.leaves.size(); ++i)
+      arrays_.push_back(array_of(forward_.leaves[i], unwanted[i]));
     for (const Transfer& transfer : forward_.transfers) {
       for (std::uint64_t i = 0; i < transfer.sources.size(); ++i) add_source(transfer, i);
     }
@@ -63,8 +65,9 @@ class Inverter {
     return options;
   }
 
-  std::uint32_t array_of(const Leaf& leaf) {
+  std::uint32_t array_of(const Leaf& leaf, bool unwanted) {
     const auto found = tree_.find(leaf.name);
+    if (!found && unwanted) return kNoArray;
     if (!found) {
       throw Error(ErrorCode::not_found,
                   fmt::format("the checkpoint lacks a {} with this name", tree_.wording.array))
@@ -211,6 +214,7 @@ class Inverter {
 
   // Drops a region of an array. The target side of `map` is the leaf's.
   void drop_region(std::uint32_t leaf, std::uint32_t number, const IndexMap& map, std::string why) {
+    if (arrays_[leaf] == kNoArray) return;
     Drop drop;
     drop.source = arrays_[leaf];
     drop.rule = number;
@@ -398,8 +402,9 @@ class Inverter {
   const Catalog& tree_;
   const MappingOptions& options_;
   ModelBuilder builder_;
-  std::vector<std::uint32_t> arrays_;                  // of the tree, by leaf of `forward`
-  std::vector<std::optional<std::uint32_t>> leaf_of_;  // by tensor of the source
+  static constexpr std::uint32_t kNoArray = UINT32_MAX;  // nothing of the leaf is wanted
+  std::vector<std::uint32_t> arrays_;                    // of the tree, by leaf of `forward`
+  std::vector<std::optional<std::uint32_t>> leaf_of_;    // by tensor of the source
 };
 
 }  // namespace

@@ -159,6 +159,11 @@ Value inverse_value(const Value& value);
 /// Combines two value functions. A factor and its inverse leave values as they are.
 Value both_values(const Value& first, const Value& second);
 
+/// Returns for each leaf of `forward` whether it comes from tensors, and the user left out all of
+/// them.
+std::vector<bool> left_out_leaves(const CompiledModel& forward, const Catalog& source,
+                                  const MappingOptions& options);
+
 /// Returns the claims for a lossless export from a tree: copies, repeats and fills of `forward`,
 /// whose leaves are `arrays` of the tree. Null if there is nothing to compare. Throws: unsupported
 /// (a copy that can't be traced to the output).

@@ -115,6 +115,37 @@ TEST(CompileInverse, EachPartOfAnArrayIsComparedWithTheFirstOfItsOwnElements) {
   }
 }
 
+// A tree may lack what the user leaves out.
+TEST(CompileInverse, AnArrayIsNeededIfAnyOfItsTensorsIsWanted) {
+  FakeCatalog catalog;
+  catalog.add("norm.weight", {6}).add("a.weight", {6}).add("b.weight", {6});
+  const CompiledModel forward = compile_one(
+      "[\"norm.weight [D]\", \"norm.scale [D]\"],"
+      "[\"a.weight [D]\", \"c.kernel [0/2 cyc D]\", {\"repeat\": \"cyc\", \"axes\": {\"cyc\": "
+      "null}}],"
+      "[\"b.weight [D]\", \"c.kernel [1/2 cyc D]\", {\"repeat\": \"cyc\", \"axes\": {\"cyc\": "
+      "null}}]",
+      catalog);
+  Catalog tree = tree_of(forward);
+  std::erase_if(tree.tensors, [](const TensorInfo& each) {
+    return each.name.find("c.kernel") != std::string::npos;
+  });
+  ASSERT_EQ(tree.tensors.size(), 1U);
+  MappingOptions options = hf_names();
+  options.exclude = {"a.weight", "b.weight"};
+  const CompiledModel back = compile_inverse(forward, catalog, tree, options);
+  ASSERT_EQ(back.leaves.size(), 1U);
+  EXPECT_EQ(back.leaves[0].name, "norm.weight");
+  EXPECT_TRUE(prove(tree, back).empty());
+  for (const char* one : {"a.weight", "b.weight"}) {
+    options.exclude = {one};
+    EXPECT_EQ(catch_error([&] { compile_inverse(forward, catalog, tree, options); }).code(),
+              ErrorCode::not_found);
+    const CompiledModel half = compile_inverse(forward, catalog, tree_of(forward), options);
+    EXPECT_NE(half.claims, nullptr) << "the other one is repeated";
+  }
+}
+
 TEST(CompileInverse, ATensorOfArraysWithDifferentDtypesNeedsOne) {
   FakeCatalog catalog;
   catalog.add("norm.weight", {12});
