@@ -246,6 +246,25 @@ TEST(HubClient, HeaderLinesWithoutEndAreRefusedAtOnce) {
   EXPECT_EQ(hub.asked(), 1);
 }
 
+TEST(HubClient, AProxysRefusalIsNotRetried) {
+  const OneAnswer proxy([](int, const OneAnswer::Say& say) {
+    say("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n");
+  });
+  HubOptions options = options_of(proxy);
+  options.endpoint = "https://hub.example";
+  for (const char* name : {"no_proxy", "NO_PROXY"}) ::unsetenv(name);
+  ::setenv("https_proxy", proxy.endpoint().c_str(), 1);
+  const Error error = catch_error([&] {
+    HubClient client(options);
+    client.ask_now({client.endpoint() + "/x", {}});
+  });
+  ::unsetenv("https_proxy");
+  ::setenv("no_proxy", "*", 1);
+  EXPECT_EQ(error.code(), ErrorCode::network) << error.format();
+  EXPECT_NE(error.sentence().find("403"), std::string::npos) << error.format();
+  EXPECT_EQ(proxy.asked(), 1);
+}
+
 // At three bytes per second, a model would take a month.
 TEST(HubClient, AnAnswerThatDripsIsGivenUp) {
   const OneAnswer hub([](int, const OneAnswer::Say& say) {
@@ -309,6 +328,16 @@ TEST(HubReads, AFailureBetweenTwoTriesEndsEveryRead) {
   for (std::size_t at = 0; at < bytes.size(); at += 10)
     reads.push_back(client.reads().start(file, at, std::span(bytes).subspan(at, 10)));
   for (const HubRead& read : reads) EXPECT_THROW(read.wait(), std::bad_alloc);
+}
+
+TEST(HubFile, ETagsOfTheHubAndOfTheDataHostAreComparedApart) {
+  HubFile file(nullptr, HubRepo{"o/m", kCommitOfBusyHub}, TreeFile{"f", 100, {}, {}, {}});
+  const HubFile::Target hub{"hub", true, 1};
+  const HubFile::Target host{"host", false, 2};
+  file.check_etag(hub, "a");
+  EXPECT_NO_THROW(file.check_etag(host, "b"));
+  for (const HubFile::Target& target : {hub, host})
+    EXPECT_EQ(catch_error([&] { file.check_etag(target, "c"); }).code(), ErrorCode::conflict);
 }
 
 // A header is read ahead only for a file that is still to be opened.
