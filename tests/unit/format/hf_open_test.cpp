@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "bytes/local/files.h"
+#include "format/safetensors/format.h"
 #include "format/safetensors/open.h"
 #include "support/catch_error.h"
 #include "support/safetensors_builder.h"
@@ -96,6 +97,36 @@ TEST(OpenHfDirectory, TheWholeFileIsOneOfThoseThatAnIndexMayList) {
             (FileNames{"ignored (not named model*.safetensors): \"more.safetensors\"",
                        "ignored (transformers reads \"model.safetensors\" first): "
                        "\"model.safetensors.index.json\""}));
+}
+
+TEST(OpenHfDirectory, UnreadableTensorsMayBeInFilesInAnyOrder) {
+  const TempDir dir;
+  const auto write = [&](const std::string& tensor, const std::string& file) {
+    SafetensorsBuilder()
+        .tensor(tensor, DType::bf16, {2})
+        .lie_about(tensor, "dtype", "\"X9\"")
+        .write(dir / file);
+  };
+  write("z", "1.safetensors");
+  write("a", "2.safetensors");
+  write_tensor(dir / "3.safetensors", "m");
+  write_text(dir / "model.safetensors.index.json",
+             index_json({{"a", "2.safetensors"}, {"m", "3.safetensors"}, {"z", "1.safetensors"}}));
+  Choice choice;
+  choice.without = {"a", "z"};
+  const Catalog catalog = safetensors::open_hf_catalog(dir.path(), choice);
+  EXPECT_EQ(catalog.tensors.size(), 1U);
+  EXPECT_EQ(catalog.unreadable.size(), 2U);
+}
+
+TEST(OpenHfDirectory, AModelHasNeitherStepsNorItems) {
+  const TempDir dir;
+  write_tensor(dir / "model.safetensors");
+  for (const Choice& choice : {Choice{1, ""}, Choice{{}, "items"}}) {
+    EXPECT_EQ(
+        catch_error([&] { safetensors::safetensors_format().open_one(dir.path(), choice); }).code(),
+        ErrorCode::usage);
+  }
 }
 
 // `model-09` is followed by `model-10`, which has no leading zero.

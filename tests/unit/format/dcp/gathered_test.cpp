@@ -105,6 +105,11 @@ TEST(DcpGathered, AShardThatLeavesAHoleIsNamed) {
     EXPECT_EQ(error.tensor(), "v");
     EXPECT_NE(error.sentence().find("8 of 12"), std::string::npos) << error.sentence();
   }
+  // A part that two ranks stored counts once.
+  write_text(dir / name_of_shard(4, 2, 2), shard_file(4, 2, "U8", "v"));
+  const Error repeated = catch_error([&] { open_checkpoint(dir.path()); });
+  EXPECT_EQ(repeated.code(), ErrorCode::not_found);
+  EXPECT_EQ(repeated.file(), dir / name_of_shard(2, 2, 2));
 }
 
 // Files without saved parts don't exist, and no metadata state where a tensor ends.

@@ -281,5 +281,13 @@ TEST(OrbaxHandMade, TheItemsOwnMetadataGoesBeforeTheSteps) {
   EXPECT_EQ(made.open()->catalog().attributes.at("from").as_string(), "item");
 }
 
+TEST(OrbaxHandMade, ATreeThatIsItsOwnStepHasNoItem) {
+  const HandMade made([](ocdbt::TreeWriter& writer) {
+    writer.add_inline("w/zarr.json", packed_array({4}, {4}, {4}));
+  });
+  write_text(made.dir / "_CHECKPOINT_METADATA", R"({"item_handlers":"a.b.PyTree"})");
+  EXPECT_EQ(made.open()->catalog().structure->item, "");
+}
+
 }  // namespace
 }  // namespace hfshard::format::orbax

@@ -142,7 +142,9 @@ TEST(ZarrChain, AnIndexMayStandInFrontAndHaveNoChecksum) {
   std::string into = stored_shards(raw, true, false);
   into.replace(0, 8, number(63));
   const Array array = chain(shards_of("", kIndex + R"(],"index_location":"start")"));
-  EXPECT_EQ(catch_error([&] { read_chunk(array, {0, 0}, into); }).code(), ErrorCode::corrupt);
+  const Error error = catch_error([&] { read_chunk(array, {0, 0}, into); });
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  EXPECT_EQ(error.range(), (ByteRange{0, 16})) << "the entry in the index";
 }
 
 TEST(ZarrChain, BytesAfterSkippedOnesAreRead) {

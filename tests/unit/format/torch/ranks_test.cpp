@@ -107,6 +107,20 @@ TEST(OpenRankFiles, PartsAreJoinedWhenTheyAreRead) {
   EXPECT_EQ(joined, "abefcdgh");
 }
 
+TEST(OpenRankFiles, AChangeOfAnyFileIsNoticed) {
+  for (const std::size_t changed : {0U, 1U}) {
+    MetaRanks set;
+    for (const std::size_t i : {0U, 1U})
+      set.rank(i).tensor("output.weight", DType::u8, {1, 2}, "ab");
+    const auto source = set.open().files.at(2).path.open();
+    EXPECT_NO_THROW(source->check_unchanged());
+    write_text(set.file(changed), "another");
+    const Error error = catch_error([&] { source->check_unchanged(); });
+    EXPECT_EQ(error.code(), ErrorCode::conflict);
+    EXPECT_EQ(error.file(), set.file(changed));
+  }
+}
+
 // Each file has the tensor that can't be read.
 TEST(OpenRankFiles, ATensorThatIsLeftOutIsNamed) {
   MetaRanks set;
