@@ -142,6 +142,21 @@ TEST(CheckNames, NotesOfTheSchemeAreKept) {
   EXPECT_NE(notes_for(256000)[0].find("256128"), std::string::npos);
 }
 
+// A drop rule also matches the tensor, which --num-layers leaves out.
+TEST(CheckNames, ATensorOfALeftOutLayerHasOneReason) {
+  const std::string name = "model.layers.4.self_attn.rotary_emb.inv_freq";
+  NameList names = names_of(files_of("deepseek"));
+  names.names.push_back(name);
+  std::ranges::sort(names.names);
+  MappingOptions options;
+  options.num_layers = 4;
+  std::vector<std::string> rules;
+  for (const CheckReport::Dropped& drop : check_mapping(names, options).dropped) {
+    if (drop.tensor == name) rules.push_back(drop.rule);
+  }
+  EXPECT_EQ(rules, std::vector<std::string>{"--num-layers"});
+}
+
 TEST(CheckNames, ScalesBelongToTheirCodes) {
   const std::string gate = "model.layers.1.mlp.gate_proj.weight";
   const auto problems_with = [&](const std::vector<std::string>& stored) {

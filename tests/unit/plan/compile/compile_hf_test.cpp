@@ -244,6 +244,24 @@ TEST(CompileHf, CodesThatStayAsStoredAreNotedIfADtypeIsAsked) {
             std::vector<std::string>{"some codes stay as stored, whatever --dtype says"});
 }
 
+TEST(CompileHf, TheConfigTellsOfCodesAsLongAsSomeStay) {
+  const auto config_with = [](bool left) {
+    FakeCatalog catalog;
+    catalog.config_text =
+        R"({"model_type": "gpt_oss", "quantization_config": {"quant_method": "mxfp4"}})";
+    const std::string name = "model.layers.0.mlp.experts.down_proj";
+    catalog.add(name + "_blocks", {3, 10, 2, 16}, DType::u8)
+        .add(name + "_scales", {3, 10, 2}, DType::u8);
+    if (left) catalog.add("odd_blocks", {10, 2, 16}, DType::u8);
+    if (left) catalog.add("odd_scales", {10, 2}, DType::u8);
+    MappingOptions options = hf();
+    options.dtype = DType::bf16;
+    return compile_model(catalog, options).config_text;
+  };
+  EXPECT_EQ(config_with(true), "") << "the source's is right";
+  EXPECT_EQ(parse_json(config_with(false), "c"), parse_json(R"({"model_type": "gpt_oss"})", "c"));
+}
+
 TEST(CompileHf, PackedIntegersAreTheirWeightAndTheirShapeIsDropped) {
   MappingOptions options = hf();
   options.dtype = DType::bf16;

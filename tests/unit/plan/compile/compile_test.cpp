@@ -191,6 +191,15 @@ TEST(CompileModel, AMissingTensorIsNamedWithItsRule) {
   EXPECT_EQ(error.rule(), kQueryRule);
 }
 
+// Other tensors are missing too, so a shared embedding doesn't explain it.
+TEST(CompileModel, AMissingHeadIsOneOfSeveralMissingTensors) {
+  EXPECT_NE(failure(qwen3().remove("lm_head.weight")).hint_text().find("tie_word_embeddings"),
+            std::string::npos);
+  const Error error = failure(qwen3().remove("lm_head.weight").remove(kQuery));
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_EQ(error.sentence(), "the source lacks 2 tensors that rules need");
+}
+
 TEST(CompileModel, TensorsOfAnotherGenerationAreListedWithTheNearestRules) {
   FakeCatalog catalog = qwen3();
   for (int i = 0; i < 5; ++i) {

@@ -209,6 +209,9 @@ TEST(CompileInverse, ATwinHasTheFillsOfItsTwin) {
   }
   std::ranges::sort(filled);
   EXPECT_EQ(filled, (std::vector<std::string>{"lm_head.weight", "model.embed_tokens.weight"}));
+  names.exclude = {"lm_head.weight"};
+  const CompiledModel without = compile_inverse(forward, catalog, tree_of(forward), names);
+  EXPECT_EQ(std::ranges::count(without.leaves, "lm_head.weight", &Leaf::name), 0);
 }
 
 TEST(CompileInverse, ScalesOfDecodedTensorsAreNotNotedAsMissing) {
