@@ -11,6 +11,7 @@
 #include "run/check/output_manifest.h"
 #include "run/check/read_back.h"
 #include "support/catch_error.h"
+#include "support/sizes.h"
 #include "unit/run/run_support.h"
 
 namespace hfshard {
@@ -100,9 +101,10 @@ TEST_F(PublishTest, StepsOfOneRootBelongToOneModel) {
 }
 
 TEST_F(PublishTest, CarriedFilesAreComparedByTheirBytes) {
-  write_text(join_path(source_, "generation_config.json"), "{}");
+  const std::string rest(kMiB, ' ');
+  write_text(join_path(source_, "generation_config.json"), "{}" + rest);
   convert(plan_of_step(0), to_output(out_));
-  write_text(join_path(source_, "generation_config.json"), "[]");
+  write_text(join_path(source_, "generation_config.json"), "[]" + rest);
   const auto before = tree_of(out_);
   const Error error = catch_error([&] { convert(plan_of_step(1), to_output(out_)); });
   EXPECT_EQ(error.code(), ErrorCode::conflict);
@@ -112,7 +114,7 @@ TEST_F(PublishTest, CarriedFilesAreComparedByTheirBytes) {
   RunOptions options = to_output(out_);
   options.overwrite = true;
   convert(plan_of_step(0, 128), options);
-  EXPECT_EQ(read_file(join_path(out_, "hf/generation_config.json")), "[]");
+  EXPECT_EQ(read_file(join_path(out_, "hf/generation_config.json")), "[]" + rest);
 }
 
 // hf/ is a common name, and exchanged directories are removed in the end.

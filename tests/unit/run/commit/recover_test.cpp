@@ -74,5 +74,21 @@ TEST_F(RecoverTest, OnlyWhatIsExchangedGoesBack) {
   EXPECT_FALSE(exists(join_path(paths_.out, "evil")));
 }
 
+// hf/ is exchanged before the step is, and a run can end in between.
+TEST_F(RecoverTest, AnHfWithoutItsStepGoesBack) {
+  const std::string staged = join_path(paths_.tree, "hf");
+  const std::string hf = join_path(paths_.out, "hf");
+  write_text(join_path(staged, "x"), "staged");
+  write_text(join_path(hf, "x"), "old");
+  mark_publishing(paths_);
+  for (const bool exchanged : {false, true}) {
+    SCOPED_TRACE(exchanged);
+    if (exchanged) rename_exchange(staged, hf);
+    EXPECT_EQ(recover(paths_), StagingUse::go_on);
+    EXPECT_EQ(read_file(join_path(staged, "x")), "staged");
+    EXPECT_EQ(read_file(join_path(hf, "x")), "old");
+  }
+}
+
 }  // namespace
 }  // namespace hfshard

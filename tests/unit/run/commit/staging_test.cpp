@@ -12,6 +12,7 @@
 #include "bytes/local/syscalls.h"
 #include "run/commit/recover.h"
 #include "support/catch_error.h"
+#include "unit/run/plan_parts.h"
 #include "unit/run/run_support.h"
 
 namespace hfshard {
@@ -391,6 +392,26 @@ TEST_F(StagingTest, CleanLooksFirst) {
   EXPECT_TRUE(clean_staging(paths));
   EXPECT_FALSE(exists(paths.staging));
   EXPECT_EQ(differing(published, tree_of(out_)), "");
+}
+
+// Overwriting a step removes its items, so the new step must have each of them.
+TEST_F(StagingTest, AnItemIsReplacedByOneOfTheSameNameOnly) {
+  PlanParts parts(small_plan(source_));
+  convert(parts.build(), to_output(out_));
+  write_text(join_path(out_, "0/iter/state"), "mine");
+  RunOptions options = to_output(out_);
+  options.overwrite = true;
+  const Format& target = format_of("orbax");
+  for (const char* copied : {"iterator/state", "ite/state", "other/iter/state"}) {
+    parts.catalog.beside.files = {copied};
+    const Error error = catch_error([&] { check_output(parts.build(), target, options); });
+    EXPECT_EQ(error.code(), ErrorCode::conflict) << copied;
+    EXPECT_EQ(error.file(), join_path(out_, "0/iter"));
+  }
+  for (const char* copied : {"iter", "iter/state"}) {
+    parts.catalog.beside.files = {copied};
+    EXPECT_NO_THROW(check_output(parts.build(), target, options)) << copied;
+  }
 }
 
 TEST_F(StagingTest, FinalizeWithoutARunIsNotFound) {
