@@ -1,0 +1,30 @@
+#include "run/commit/unfinished.h"
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "unit/run/run_support.h"
+
+namespace hfshard {
+namespace {
+
+TEST(Unfinished, WorkersAreListedByTheirNumbers) {
+  const TempDir dir;
+  const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
+  RunOptions options = to_output(dir / "out");
+  options.workers = 11;
+  for (const std::uint32_t worker : {10U, 2U}) {
+    options.worker = worker;
+    convert(plan, options);
+  }
+  const auto found = find_unfinished(options.out);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->workers, 11U);
+  EXPECT_EQ(found->shares, (std::vector<std::uint32_t>{2, 10}));
+  const std::string sentence = unfinished_error(*found).sentence();
+  EXPECT_TRUE(sentence.ends_with(", 2 of 11 workers have begun (2, 10)")) << sentence;
+}
+
+}  // namespace
+}  // namespace hfshard
