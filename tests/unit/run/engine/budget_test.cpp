@@ -16,6 +16,7 @@
 #include "support/sizes.h"
 #include "unit/run/plan_parts.h"
 #include "unit/run/run_support.h"
+#include "unit/run/way_back.h"
 
 namespace hfshard {
 namespace {
@@ -24,17 +25,6 @@ namespace {
 std::uint64_t stated_bytes(const std::string& sentence) {
   const std::size_t at = sentence.rfind('(');
   return at == std::string::npos ? 0 : std::stoull(sentence.substr(at + 1));
-}
-
-// Plans an export of an Orbax checkpoint whose stacks are one frame each.
-Plan way_back(const TempDir& dir, const std::string& source) {
-  PlanOptions packed;
-  packed.encoding.zstd_level = 1;
-  convert(small_plan(source, packed, Limits{}), to_output(dir / "out"));
-  PlanOptions back;
-  back.target = "safetensors";
-  back.mapping.scheme = "hf";
-  return small_plan(dir / "out/0/items", back, Limits{});
 }
 
 TEST(Budget, TooLittleMemoryIsRefusedAndTheStatedNeedIsEnough) {
@@ -201,6 +191,21 @@ TEST(Budget, TwoArraysAreUnpackedWhereTheyFit) {
   EXPECT_EQ(with(65 * kMiB).unpack_bytes, kMiB);
   EXPECT_EQ(with(50 * kMiB).arena_bytes, 50 * kMiB);
   EXPECT_EQ(with(50 * kMiB).unpack_bytes, 0U);
+}
+
+// An array is in memory or in a file, never in both.
+TEST(Budget, AnArrayThatDoesNotFitInMemoryTakesItsWholeSizeOnDisk) {
+  const TempDir dir;
+  const Plan plan = way_back(dir, copy_fixture("qwen3", dir / "source"));
+  const std::uint64_t whole = plan.totals().unpacked_bytes;
+  ASSERT_GT(whole, 1U);
+  Budget budget;
+  for (const std::uint64_t memory : {std::uint64_t{0}, std::uint64_t{1}, whole - 1}) {
+    budget.unpack_bytes = memory;
+    EXPECT_EQ(scratch_disk_bytes(plan, budget), whole) << memory;
+  }
+  budget.unpack_bytes = whole;
+  EXPECT_EQ(scratch_disk_bytes(plan, budget), 0U);
 }
 
 // Two layouts whose units are read in pairs share one arena. Arrays that a side can't unpack in it

@@ -9,6 +9,7 @@
 #include "bytes/local/files.h"
 #include "support/sizes.h"
 #include "unit/run/run_support.h"
+#include "unit/run/way_back.h"
 
 #include "hfshard/error.h"
 
@@ -38,6 +39,26 @@ TEST(DiskSpace, WhatIsHeldIsNotNeededAgain) {
   const Budget budget = make_budget(plan, to_output(dir / "out").max_memory_bytes, 2, 0);
   EXPECT_NO_THROW(check_output_disk(plan, dir / "", dir / "tree", budget, 0));
   EXPECT_NO_THROW(check_output_disk(plan, dir / "", dir / "tree", budget, UINT64_MAX));
+}
+
+// The caller can fill the spare disk during the run.
+TEST(DiskSpace, TheSpareDiskLeavesRoomForUnpackedArrays) {
+  const TempDir dir;
+  const Plan plan = way_back(dir, copy_fixture("qwen3", dir / "source"));
+  Budget budget;
+  const auto free_with = [&](std::uint64_t memory_bytes) {
+    budget.unpack_bytes = memory_bytes;
+    return check_output_disk(plan, dir / "", dir / "tree", budget, 0);
+  };
+  const std::uint64_t unpacked = plan.totals().unpacked_bytes;
+  ASSERT_GT(unpacked, 0U);
+  std::uint64_t before = 0;
+  std::uint64_t with_files = 0;
+  do {  // other programs use the disk too
+    before = free_with(unpacked);
+    with_files = free_with(0);
+  } while (free_with(unpacked) != before);
+  EXPECT_EQ(before - with_files, unpacked);
 }
 
 }  // namespace
