@@ -4,6 +4,7 @@
 
 #include "support/catch_error.h"
 #include "support/safetensors_builder.h"
+#include "support/torch_checkpoint.h"
 #include "unit/run/run_support.h"
 
 namespace hfshard {
@@ -32,6 +33,25 @@ TEST(Bools, AByteThatIsNoBoolIsCorruptWhereverItIs) {
     std::string good(1000, '\0');
     good[7] = '\1';
     converted(good);
+  }
+}
+
+TEST(Bools, AByteOfAPieceThatIsNoBoolIsCorrupt) {
+  const TempDir dir;
+  std::string bytes(1000, '\1');
+  bytes[700] = '\2';
+  TorchCheckpoint made;
+  made.tensor("mask", DType::boolean, {1000});
+  for (const std::uint64_t begin : {0U, 500U}) made.part({begin}, {500}, bytes, false);
+  made.write(dir / "source");
+  PlanOptions options = small_options();
+  options.mapping.scheme = "hf";
+  for (const char* target : {"dcp", "orbax", "safetensors"}) {
+    options.target = target;
+    const Plan plan = small_plan(dir / "source", options);
+    const Error error = catch_error([&] { convert(plan, to_output(dir / target)); });
+    EXPECT_EQ(error.code(), ErrorCode::corrupt) << target;
+    EXPECT_NE(error.sentence().find("is the byte 2"), std::string::npos) << error.sentence();
   }
 }
 
