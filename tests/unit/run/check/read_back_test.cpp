@@ -330,5 +330,22 @@ TEST_F(VerifyTest, WhatIsOnlyLinkedIsCountedAsUnrecordedAndNotRead) {
   EXPECT_EQ(result.checked_bytes, converted);
 }
 
+// Two rules fill this leaf.
+TEST_F(VerifyTest, AnUnrecordedLeafIsCountedOnce) {
+  convert(small_plan(copy_fixture("qwen3.5", dir_ / "hybrid")), to_output(out_));
+  Manifest made = manifest();
+  const Model& model = *made.model;
+  const std::uint32_t leaf =
+      leaf_number(model, "params.params.decoder.layers.layer_0.attention.in_proj_ba.kernel");
+  ASSERT_EQ(model.transfers_of(leaf).size(), 2U);
+  for (const std::uint32_t t : model.transfers_of(leaf)) made.digests.recorded[t] = false;
+  made.digests.root = root_digest(model, made.digests);
+  const auto opened = format_of("orbax").open(out_);
+  const VerifyResult result = verify_digests(*opened, made, to_output(out_), reporter_);
+  EXPECT_TRUE(result.differences.empty());
+  const Leaf& info = model.leaves[leaf];
+  EXPECT_EQ(result.unrecorded_bytes, packed_bytes(info.dtype, info.shape.numel()));
+}
+
 }  // namespace
 }  // namespace hfshard
