@@ -88,6 +88,25 @@ TEST_F(StoredLoadTest, TheStepCountsAlone) {
   EXPECT_EQ(found.loads.at(0).needed_bytes, 2 * found.checkpoint.arrays[0].size_bytes);
 }
 
+TEST_F(StoredLoadTest, TheStepThatIsAskedForIsLoaded) {
+  PlanOptions options = small_options();
+  options.step = 9;
+  make("out", options);
+  options.step = 3;
+  options.mapping.exclude = {"model.norm.weight"};
+  make("out", options);
+  const std::uint64_t whole = loads("out").at(1).needed_bytes;
+  InspectOptions asked;
+  asked.load_meshes = kMeshes;
+  asked.devices_per_host = 2;
+  SourceName name(dir_ / "out");
+  for (const std::uint64_t step : {9U, 3U}) {
+    name.step = step;
+    const LoadReport load = inspect(name, asked, quiet_).loads.at(1);
+    EXPECT_EQ(load.needed_bytes < whole, step == 3) << step;
+  }
+}
+
 TEST_F(StoredLoadTest, AModelIsNotCut) {
   InspectOptions options;
   options.load_meshes = {"fsdp=2"};
