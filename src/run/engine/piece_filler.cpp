@@ -162,7 +162,8 @@ std::uint64_t PieceFiller::fill(const UnitRef& ref, const UnitPart& part,
   try {
     const StageSpan span(meter_, Busy::read);
     walk_pieces(walk, wants, use);
-  } catch (Error& error) {  // it doesn't know the rule
+  } catch (Error& error) {  // it doesn't know the rule, and its values have no name
+    error.in_tensor(layout_.catalog().tensors[array].name);
     throw error.by_rule(layout_.model().rules[transfer.rule]);
   }
   if (sum != nullptr && !rows.takes()) {

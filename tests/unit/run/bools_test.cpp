@@ -52,6 +52,7 @@ TEST(Bools, AByteOfAPieceThatIsNoBoolIsCorrupt) {
     const Error error = catch_error([&] { convert(plan, to_output(dir / target)); });
     EXPECT_EQ(error.code(), ErrorCode::corrupt) << target;
     EXPECT_NE(error.sentence().find("is the byte 2"), std::string::npos) << error.sentence();
+    EXPECT_EQ(error.tensor(), "mask");
   }
 }
 
