@@ -244,8 +244,8 @@ TEST(DcpPacked, OnlyALostPartLeavesTheOrderToTheNextOne) {
   EXPECT_EQ(catch_error([&] { order_after(other); }).code(), ErrorCode::unsupported);
 }
 
-// Rows of a longer storage. The bytes between them are decoded and count for the CRC.
-TEST(DcpPacked, GapsBetweenElementsAreDecoded) {
+// Rows of a longer storage. The bytes between them are read and count for the CRC.
+TEST(DcpPacked, GapsBetweenElementsAreRead) {
   const TempDir dir;
   std::string pickle = tensor_pickle(DType::u8, {3, 2});
   std::string plain;
@@ -256,17 +256,20 @@ TEST(DcpPacked, GapsBetweenElementsAreDecoded) {
   const std::size_t numel = pickle.find(std::string("K\6t"));
   ASSERT_NE(numel, std::string::npos);
   pickle[numel + 1] = 12;
-  const auto write = [&](const std::string& archive) {
-    TorchCheckpoint made;
-    made.tensor("w", DType::u8, {3, 2}).box({0, 0}, {3, 2}, packed(archive), kZstdTransform);
-    made.write(dir.path());
-  };
   const std::string archive = torch_archive({pickle, "ab..cd..ef.."});
-  write(archive);
-  EXPECT_EQ(whole_of(dir.path(), "w"), "abcdef");
-  for (const char* at : {"b..c", "f..P"}) {
-    write(altered(archive, at, 2, "?"));
-    EXPECT_EQ(catch_error([&] { whole_of(dir.path(), "w"); }).code(), ErrorCode::corrupt);
+  for (const bool is_packed : {true, false}) {
+    const auto write = [&](const std::string& item) {
+      TorchCheckpoint made;
+      made.tensor("w", DType::u8, {3, 2});
+      made.box({0, 0}, {3, 2}, is_packed ? packed(item) : item, is_packed ? kZstdTransform : "");
+      made.write(dir.path());
+    };
+    write(archive);
+    EXPECT_EQ(whole_of(dir.path(), "w"), "abcdef");
+    for (const char* at : {"b..c", "f..P"}) {
+      write(altered(archive, at, 2, "?"));
+      EXPECT_EQ(catch_error([&] { whole_of(dir.path(), "w"); }).code(), ErrorCode::corrupt);
+    }
   }
 }
 
@@ -284,6 +287,25 @@ TEST(DcpPacked, AStorageOfAnotherLengthThanItsPickleSaysIsCorrupt) {
       } else {
         EXPECT_EQ(catch_error([&] { whole_of(dir.path(), "w"); }).code(), ErrorCode::corrupt)
             << bytes;
+      }
+    }
+  }
+}
+
+TEST(DcpPacked, ElementsOfAnotherByteOrderAreRefused) {
+  const TempDir dir;
+  for (const bool is_packed : {true, false}) {
+    for (const std::string order : {"little", "big"}) {
+      const std::string archive = torch_records(
+          {{"data.pkl", tensor_pickle(DType::i16, {2})}, {"byteorder", order}, {"data/0", "abcd"}});
+      TorchCheckpoint made;
+      made.tensor("w", DType::i16, {2});
+      made.box({0}, {2}, is_packed ? packed(archive) : archive, is_packed ? kZstdTransform : "");
+      made.write(dir.path());
+      if (order == "little") {
+        EXPECT_EQ(whole_of(dir.path(), "w"), "abcd");
+      } else {
+        EXPECT_EQ(catch_error([&] { whole_of(dir.path(), "w"); }).code(), ErrorCode::unsupported);
       }
     }
   }
