@@ -60,6 +60,25 @@ TEST(DcpGathered, ShardsAreOneTensorAndNoModel) {
   EXPECT_EQ(opened->catalog().notes.size(), 1U);
 }
 
+TEST(DcpGathered, ShardsMayHaveColumns) {
+  const TempDir dir;
+  for (const int rank : {1, 2, 3}) {
+    std::string columns = shard_file(0, 4);
+    columns[columns.find("[0,0]") + 3] = static_cast<char>('0' + 2 * (rank - 1));
+    write_text(dir / name_of_shard(rank), columns);
+  }
+  EXPECT_EQ(open_checkpoint(dir.path())->catalog().tensors[0].shape, (Shape{4, 6}));
+}
+
+TEST(DcpGathered, AMissingShardIsNamedWithTheLeastNumberOfShards) {
+  const TempDir dir;
+  for (const int rank : {1, 3, 5})
+    write_text(dir / name_of_shard(rank), shard_file(static_cast<std::uint64_t>(rank), 1));
+  const Error error = catch_error([&] { open_checkpoint(dir.path()); });
+  EXPECT_EQ(error.file(), dir / name_of_shard(2));
+  EXPECT_EQ(error.sentence(), "shard 2 of at least 5 is missing");
+}
+
 TEST(DcpGathered, HolesOverlapsAndOtherDtypesAreErrors) {
   const TempDir dir;
   write_text(dir / name_of_shard(1), shard_file(0, 3));
