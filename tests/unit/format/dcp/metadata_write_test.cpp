@@ -50,7 +50,7 @@ TEST(DcpMetadataWriter, ObjectsAreReadAgain) {
                                        {"deep", R"(["d","e",1,2,"p"])"}};
   const Metadata found = read_metadata(
       metadata_of({object_of("a.0.lr", 5), object_of("deep", 1ULL << 33, {"stream.zstd/1", "x"}),
-                   object_of("flag", 7)},
+                   object_of("flag", 7, {"stream.zstd/1"})},
                   "__00003_0.distcp", nested),
       "memory");
   ASSERT_EQ(found.objects.size(), 3U);
@@ -60,6 +60,7 @@ TEST(DcpMetadataWriter, ObjectsAreReadAgain) {
   EXPECT_EQ(found.objects[0].place.range(), (ByteRange{0, 5}));
   EXPECT_EQ(found.objects[1].place.range(), (ByteRange{5, 5 + (1ULL << 33)}));
   EXPECT_EQ(found.objects[1].transforms, (std::vector<std::string>{"stream.zstd/1", "x"}));
+  EXPECT_EQ(found.objects[2].transforms, std::vector<std::string>{"stream.zstd/1"});
   EXPECT_EQ(found.objects[2].place.range(), (ByteRange{5 + (1ULL << 33), 12 + (1ULL << 33)}));
 }
 

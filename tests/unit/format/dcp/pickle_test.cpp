@@ -349,9 +349,11 @@ TEST(DcpPickle, ATensorIsWhatItsPickleSays) {
       EXPECT_EQ(found.storage_bytes, shape.numel() * size_bits(dtype) / 8);
     }
   }
-  EXPECT_EQ(
-      read_tensor_pickle(parse(tensor_pickle(DType::u8, {1ULL << 33}), Persistent::allowed)).shape,
-      (Shape{1ULL << 33}));
+  for (const std::uint64_t size : {1ULL << 31, 1ULL << 33}) {
+    EXPECT_EQ(
+        read_tensor_pickle(parse(tensor_pickle(DType::u8, {size}), Persistent::allowed)).shape,
+        Shape{size});
+  }
 }
 
 // torch wrote it before 0.4.
