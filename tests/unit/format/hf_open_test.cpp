@@ -84,6 +84,16 @@ TEST(OpenHfDirectory, OnlyOneWholeSeriesReplacesAStaleIndex) {
   EXPECT_FALSE(opens({"model-1-of-1", "model-1-of-2", "model-2-of-2"})) << "two series";
 }
 
+TEST(OpenHfDirectory, AnIndexOfOtherKindsOfFilesCanBeIgnored) {
+  const TempDir dir;
+  write_tensor(dir / "model-1-of-1.safetensors");
+  write_text(dir / "model.safetensors.index.json", index_json({{"a", "pytorch_model.bin"}}));
+  const Error error = catch_error([&] { opened_files(dir.path()); });
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.hint_text(),
+            "pass --ignore-index to read the files by their names, without the index");
+}
+
 TEST(OpenHfDirectory, TheWholeFileIsOneOfThoseThatAnIndexMayList) {
   const TempDir dir;
   write_tensor(dir / "model.safetensors", "a");

@@ -28,6 +28,13 @@ TEST(NoteLeftBehind, OfManyFilesTheFirstAreNamed) {
   EXPECT_EQ(note_left_behind(dir.path(), names, {}, {}), all + " and 2 more");
 }
 
+TEST(NoteLeftBehind, ADirectoryIsReadIfAFileInItIs) {
+  const TempDir dir;
+  for (const char* name : {"parts/m.safetensors", "part/notes"}) write_text(dir / name, "x");
+  EXPECT_EQ(note_left_behind(dir.path(), {"part", "parts"}, {"parts/m.safetensors"}, {}),
+            "neither read nor copied: \"part/\"");
+}
+
 TEST(FindSideFiles, PointersAndHugeFilesAreNoSideFiles) {
   const TempDir dir;
   const std::vector<std::string> entries{"tokenizer.json"};
