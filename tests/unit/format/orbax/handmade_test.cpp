@@ -257,6 +257,33 @@ TEST(OrbaxHandMade, PlacesOfPiecesAreToldAndWhatWouldTellOfOthers) {
   EXPECT_FALSE(opened->find_piece(0, {2})->range.has_value());
 }
 
+// Source: zarr-developers/zarr-python src/zarr/core/common.py.
+TEST(OrbaxHandMade, MetadataOfGroupsArePassedOver) {
+  const HandMade made([](ocdbt::TreeWriter& writer) {
+    for (const char* name : {".zattrs", ".zgroup", ".zmetadata"}) writer.add_inline(name, "{}");
+    writer.add_inline("w/.zattrs", "{}");
+    writer.add_inline("w/c/0", sealed("abcd"));
+    writer.add_inline("w/zarr.json", packed_array({4}, {4}, {4}));
+  });
+  EXPECT_EQ(read_first(*made.open()), "abcd");
+}
+
+TEST(OrbaxHandMade, ABoolIsZeroOrOne) {
+  const auto read = [](const std::string& values) {
+    const HandMade made([&](ocdbt::TreeWriter& writer) {
+      writer.add_inline("w/c/0", sealed(values));
+      writer.add_inline("w/zarr.json", zarr::write_array(zarr::make_array(DType::boolean, {4}, {4},
+                                                                          {4}, Encoding{})));
+    });
+    return read_first(*made.open());
+  };
+  const std::string bools("\0\1\1\0", 4);
+  EXPECT_EQ(read(bools), bools);
+  const Error error = catch_error([&] { read(std::string("\0\1\2\0", 4)); });
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  EXPECT_EQ(error.tensor(), "w");
+}
+
 TEST(OrbaxHandMade, WhoWroteItIsToldWhereItIsSaid) {
   const HandMade made([](ocdbt::TreeWriter& writer) {
     writer.add_inline("w/zarr.json", packed_array({4}, {4}, {4}));

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "bytes/local/files.h"
 #include "format/orbax/open.h"
+#include "format/orbax/orbax.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
 
@@ -97,6 +98,7 @@ TEST(OrbaxLocate, ALoaderDefaultsToAUsualItemAndElseToTheFirstOfAModel) {
   const TempDir dir;
   for (const char* item : {"7/optimizer", "7/policy", "7/reward"}) make_item(dir / item);
   EXPECT_EQ(locate(dir.path(), usual).item, dir / "7/policy");
+  EXPECT_EQ(orbax_format().parsed_files(dir / "7").at(0).text(), dir / "7/policy/_METADATA");
   make_item(dir / "7/state");
   EXPECT_EQ(locate(dir.path(), usual).item, dir / "7/state");
   make_item(dir / "7/pytree");  // the default of Orbax's v1 interface

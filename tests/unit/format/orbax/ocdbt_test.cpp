@@ -134,22 +134,27 @@ TEST(OcdbtExamples, BasePathsReachTheValues) {
                                            {"w/zarr.json", {true, "{}", "", 0, 2}}}));
 }
 
-TEST(OcdbtReader, BasePathOfAChildNodeIsPutInFrontOfItsFiles) {
+TEST(OcdbtReader, BasePathsOfParentsArePutInFrontOfTheFilesOfANode) {
   TempDir dir;
-  Node root;
-  root.height = 1;
-  root.files = {{"child/d/n", 6}};
-  root.keys = {{0, 9}};
-  root.suffixes = "w/.zarray";
-  root.children = {{0, 0, kLeafA.size(), 0, {}}};
+  Node above;
+  above.files = {{"in/d/n", 3}};
+  above.keys = {{0, 9}};
+  above.suffixes = "w/.zarray";
+  above.height = 1;
+  above.children = {{0, 0, kLeafA.size(), 0, {}}};
+  const std::string inner = encode_node(above);
+  above.height = 2;
+  above.files = {{"child/d/n", 6}};
+  above.children = {{0, 0, inner.size(), 0, {}}};
+  const std::string root = encode_node(above);
   Manifest manifest = example_manifest("d/root");
-  const std::string bytes = encode_node(root);
-  manifest.versions[0].root_height = 1;
-  manifest.versions[0].length_bytes = bytes.size();
+  manifest.versions[0].root_height = 2;
+  manifest.versions[0].length_bytes = root.size();
   write_text(dir / "manifest.ocdbt", encode_manifest(manifest));
-  write_text(dir / "d/root", bytes);
-  write_text(dir / "child/d/n", kLeafA);
-  EXPECT_EQ(list(dir.path()).at("w/0").path, "child/" + kFileA);
+  write_text(dir / "d/root", root);
+  write_text(dir / "child/d/n", inner);
+  write_text(dir / "child/in/d/n", kLeafA);
+  EXPECT_EQ(list(dir.path()).at("w/0").path, "child/in/" + kFileA);
 }
 
 TEST(OcdbtReader, AKeyMayEndWhereTheCommonPrefixEnds) {
