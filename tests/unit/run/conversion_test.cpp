@@ -11,6 +11,7 @@
 #include "bytes/local/syscalls.h"
 #include "run/check/output_manifest.h"
 #include "run/check/read_back.h"
+#include "support/safetensors_builder.h"
 #include "unit/run/run_support.h"
 
 namespace hfshard {
@@ -131,6 +132,17 @@ TEST(Convert, WhatIsWrittenIsWhatTheSourceSays) {
     EXPECT_TRUE(
         verify_digests(*opened, std::move(manifest), to_output(out), reporter).differences.empty());
   }
+}
+
+// Source: pytorch/pytorch torch/distributed/tensor/placement_types.py, Shard (torch.chunk).
+TEST(Convert, ADcpIsSplitAsShardSplitsIt) {
+  const TempDir dir;
+  SafetensorsBuilder().tensor("w", DType::f32, {10, 2}).write(dir / "model.safetensors");
+  PlanOptions options = small_options();
+  options.target = "dcp";
+  options.mapping.scheme = "hf";
+  options.meshes = {"fsdp=4"};
+  EXPECT_EQ(small_plan(dir.path(), options).grids()[0].shard, (Shape{3, 2})) << "3, 3, 3, 1 rows";
 }
 
 TEST(Convert, ADiscardedOutputIsAnnouncedAndCounted) {
