@@ -176,6 +176,13 @@ TEST(DcpPacked, OpeningReadsFrontsOnly) {
   std::vector<std::byte> out(1000000);
   const auto reader = opened->open_piece(0, {0, 0}, PieceSteps::any, scratch);
   EXPECT_EQ(catch_error([&] { reader->read(out); }).code(), ErrorCode::corrupt);
+  const std::string whole = packed(torch_archive(DType::u8, {300, 300}, noise_of(90000)));
+  TorchCheckpoint cut;
+  cut.tensor("w", DType::u8, {300, 300});
+  cut.box({0, 0}, {300, 300}, whole.substr(0, 80000), kZstdTransform);
+  cut.write(dir / "cut");
+  EXPECT_EQ(open_checkpoint(dir / "cut")->catalog().tensors.size(), 1U);
+  EXPECT_EQ(catch_error([&] { whole_of(dir / "cut", "w"); }).code(), ErrorCode::corrupt);
 }
 
 // Partly skipped items are decoded and checked. Wholly skipped pieces aren't read.
