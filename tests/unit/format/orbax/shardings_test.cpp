@@ -29,7 +29,7 @@ PerLeaf<ArraySharding> shardings_in(std::string_view text) {
 TEST(Shardings, NameTheMeshAxesOfEachDim) {
   const auto found = shardings_in(
       R"({"YQ==":"{\"sharding_type\": \"NamedSharding\", \"shape\": [2, 2], )"
-      R"(\"axis_names\": [\"x\", \"y\"], \"partition_spec\": [null, [\"x\", \"y\"]]}",)"
+      R"(\"axis_names\": [\"x\", \"y\"], \"partition_spec\": [null, [\"x\", \"y\"], null]}",)"
       R"("Yi5j":"{\"sharding_type\": \"NamedSharding\", \"partition_spec\": [\"y\"]}",)"
       R"("eA==":"{\"sharding_type\": \"NamedSharding\", \"partition_spec\": [\"y\"]}"})");
   ASSERT_EQ(found.size(), 2U);

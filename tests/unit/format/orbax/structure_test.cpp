@@ -1,6 +1,7 @@
 #include "format/orbax/structure.h"
 
 #include <array>
+#include <cerrno>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,6 +13,12 @@
 #include "base/coding.h"
 #include "catalog/rich_types.h"
 #include "catalog/tree_structure.h"
+#include "format/orbax/open.h"
+#include "support/catch_error.h"
+#include "support/syscall_faults.h"
+#include "support/temp_dir.h"
+
+#include "hfshard/error.h"
 
 namespace hfshard::format::orbax {
 namespace {
@@ -267,6 +274,36 @@ TEST(StructureFiles, AMeshReplacesTheShardingsOfTheSource) {
   tree.shardings.push_back({{{"x"}}});
   EXPECT_EQ(shardings_of().find("recorded"), std::string::npos);
   EXPECT_NE(shardings_of().find(R"(\"partition_spec\":[\"x\"])"), std::string::npos);
+}
+
+// Orbax writes shards and reads their chunks.
+TEST(StructureFiles, ArrayMetadataHasTheShapesOfShardsAndOfTheirChunks) {
+  TreeStructure structure;
+  structure.entries = {entry({{"w", false}}, "jax.Array")};
+  const std::vector<Leaf> leaves{{{"w", DType::u8, {8}}, {}, {}}};
+  PerLeaf<Grid> grids;
+  grids.push_back({{8}, {4}, {2}});
+  TreeSpec tree;
+  tree.leaves = &leaves;
+  tree.grids = &grids;
+  tree.structure = std::make_shared<const TreeStructure>(structure);
+  const std::vector<SideFile> files = structure_files(tree, "");
+  ASSERT_EQ(files.size(), 1U);
+  std::string text;
+  files[0].write([&](std::span<const std::byte> bytes) { text += as_text(bytes); });
+  EXPECT_NE(text.find(R"("write_shape":[4])"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"("chunk_shape":[2])"), std::string::npos) << text;
+}
+
+TEST(ReadStructure, AFailedReadIsNotANote) {
+  const TempDir dir;
+  write_text(dir / "_strings.json", "{}");
+  Tree tree;
+  std::vector<std::string> notes;
+  const SyscallFault fault("pread", 1, EIO);
+  const Error error = catch_error([&] { read_structure({dir.path(), {}}, tree, {}, notes); });
+  EXPECT_EQ(error.code(), ErrorCode::io);
+  EXPECT_EQ(notes, Texts());
 }
 
 TEST(Base64, NamesComeBack) {

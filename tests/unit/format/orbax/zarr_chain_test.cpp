@@ -1,6 +1,7 @@
 // Chains of codecs that hfshard doesn't write, as other tools write them.
 
 #include <functional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -145,6 +146,28 @@ TEST(ZarrChain, AnIndexMayStandInFrontAndHaveNoChecksum) {
   const Error error = catch_error([&] { read_chunk(array, {0, 0}, into); });
   EXPECT_EQ(error.code(), ErrorCode::corrupt);
   EXPECT_EQ(error.range(), (ByteRange{0, 16})) << "the entry in the index";
+}
+
+// The chunk is read in blocks of 1 MiB. The frame fills the first one.
+TEST(ZarrChain, ABlockAfterTheFrameIsCorrupt) {
+  constexpr std::size_t kBlock = std::size_t{1} << 20;
+  std::mt19937 random(7);
+  std::string cells(kBlock, '\0');
+  for (char& cell : cells) cell = static_cast<char>(random());
+  cells.resize(2 * kBlock - zstd_frame(cells).size());
+  const std::string frame = zstd_frame(cells);
+  ASSERT_EQ(frame.size(), kBlock);
+  const std::string size = std::to_string(cells.size());
+  const Array array = parse_array(
+      R"({"zarr_format":3,"node_type":"array","shape":[)" + size +
+          R"(],"data_type":"uint8","fill_value":0,"chunk_grid":{"name":"regular",)"
+          R"("configuration":{"chunk_shape":[)" +
+          size + R"(]}},"chunk_key_encoding":{"name":"default"},"codecs":[{"name":"bytes"})" +
+          kZstdCodec + "]}",
+      "f", "w");
+  EXPECT_EQ(read_chunk(array, {0}, frame), cells);
+  const auto longer = [&] { read_chunk(array, {0}, frame + "x"); };
+  EXPECT_EQ(catch_error(longer).code(), ErrorCode::corrupt);
 }
 
 TEST(ZarrChain, BytesAfterSkippedOnesAreRead) {
