@@ -1,6 +1,7 @@
 #include "format/pickle.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <random>
 #include <string>
@@ -57,6 +58,10 @@ TEST(DcpPickle, ValuesAreWhatTheStreamSays) {
   EXPECT_EQ(two.text(two.tuple(*pair)[1]), "xy");
   const Pickle four = parse("\x80\x04\x95\x0b\0\0\0\0\0\0\0\x8c\2os\x94\x8c\4exit\x94\x93."s);
   EXPECT_TRUE(four.is_global(four.root(), "os", "exit"));
+  const Pickle longest = parse("\x8a\x08\xfe\xff\xff\xff\xff\xff\xff\x7f."s);
+  EXPECT_EQ(longest.integer(longest.root()), INT64_MAX - 1);
+  const Pickle discarded = parse("K\1(NN1."s);  // POP_MARK
+  EXPECT_EQ(discarded.integer(discarded.root()), 1);
 }
 
 TEST(DcpPickle, TheLastOfEqualKeysCounts) {
