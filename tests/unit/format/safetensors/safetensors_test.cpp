@@ -61,6 +61,19 @@ TEST(SafetensorsHeader, ReadsNamesShapesAndAbsoluteRanges) {
   EXPECT_EQ(header.tensors[2].begin_bytes, bytes.size());
 }
 
+// save_model of safetensors adds an entry from each shared name to the stored one.
+TEST(SafetensorsHeader, AStoredTensorIsNotASharedName) {
+  const SafetensorsHeader header = parse_bytes_of_file(SafetensorsBuilder()
+                                                           .metadata("a", "b")
+                                                           .metadata("c", "b")
+                                                           .tensor("a", DType::u8, {1})
+                                                           .tensor("b", DType::u8, {1})
+                                                           .build());
+  EXPECT_EQ(header.metadata, std::vector<std::string>{"a"});
+  ASSERT_EQ(header.shared.size(), 1U);
+  EXPECT_EQ(header.shared[0].name, "c");
+}
+
 // An empty tensor can be anywhere, even before one that begins at the same byte, with any name.
 TEST(SafetensorsHeader, EmptyTensorsMayLieBetweenOthers) {
   for (const char* name : {"0", "m", "z"}) {

@@ -1,0 +1,25 @@
+#include "format/unreadable.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "base/text.h"
+#include "support/catch_error.h"
+
+namespace hfshard::format {
+namespace {
+
+TEST(AcceptUnreadable, TheHintLeavesOutThisTensorAlone) {
+  const std::string name = "a[0].*";
+  const Error why(ErrorCode::unsupported, "odd");
+  const Error error = catch_error([&] { accept_unreadable({}, name, why); });
+  const std::string& hint = error.hint_text();
+  const std::size_t begin = hint.find("--exclude '") + 11;
+  const std::string glob = hint.substr(begin, hint.rfind('\'') - begin);
+  EXPECT_EQ(accept_unreadable({glob}, name, why).name, name) << hint;
+  EXPECT_FALSE(glob_match(glob, "a[0].b")) << hint;
+}
+
+}  // namespace
+}  // namespace hfshard::format
