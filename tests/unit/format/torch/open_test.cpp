@@ -1,5 +1,6 @@
 #include "format/torch/open.h"
 
+#include <chrono>
 #include <filesystem>
 #include <string>
 
@@ -93,8 +94,10 @@ TEST(OpenTorch, SafetensorsComeFirst) {
   const TempDir dir;
   write_tensors(dir / "pytorch_model.bin", {"a"});
   EXPECT_EQ(recognise(dir.path()).value().format->name(), "torch");
+  EXPECT_TRUE(takes_root(dir.path())) << "its dicts can be nested";
   SafetensorsBuilder().tensor("b", DType::u8, {3}).write(dir / "model.safetensors");
   EXPECT_EQ(recognise(dir.path()).value().format->name(), "safetensors");
+  EXPECT_FALSE(takes_root(dir.path()));
   EXPECT_EQ(open_catalog(dir.path()).tensors[0].name, "b");
 }
 
@@ -232,6 +235,22 @@ TEST(OpenTorch, AFileThatChangesIsSeenByWhatIsPutTogether) {
   EXPECT_EQ(catch_error([&] { source->check_unchanged(); }).code(), ErrorCode::conflict);
   EXPECT_NE(catalog.files[1].path.open()->identity(), catalog.files[1].identity());
   EXPECT_NE(catalog.files[1].path.find().value().identity, catalog.files[1].identity());
+}
+
+// A new link explains the ctime but not the mtime.
+TEST(OpenTorch, AnEditInPlaceAndANewLinkAreSeenByWhatIsPutTogether) {
+  const TempDir dir;
+  const std::string path = dir / "pytorch_model.bin";
+  TorchFileBuilder builder;
+  builder.view("t", DType::u8, {4, 3}, {1, 4}, 0, builder.storage("abcdefghijkl"));
+  builder.write(path);
+  const CatalogFile file = open_torch(dir.path())->catalog().files[1];
+  std::filesystem::create_hard_link(path, dir / "link");
+  EXPECT_EQ(file.path.find().value().identity, file.identity());
+  std::filesystem::last_write_time(path,
+                                   std::filesystem::last_write_time(path) + std::chrono::hours(1));
+  EXPECT_NE(file.path.open()->identity(), file.identity());
+  EXPECT_NE(file.path.find().value().identity, file.identity());
 }
 
 TEST(OpenTorch, NotesNameTheKeyOfTheModelAndWhatIsLeftOut) {

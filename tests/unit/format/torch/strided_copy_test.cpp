@@ -95,6 +95,19 @@ TEST(StridedCopy, SparseRunsAreReadOneByOneAndDenseOnesTogether) {
   EXPECT_EQ(source.reads, 1U);
 }
 
+TEST(StridedCopy, ABoxLongerThanAWindowIsReadInSeveral) {
+  const std::string file = any_bytes(std::size_t{3} << 20);
+  const CountedSource source(file);
+  const std::vector<CopyAxis> axes{{1200, 2048, 1024}, {1024, 1, 1}};
+  std::string wanted(std::size_t{1200} * 1024, '\0');
+  copy_plainly(file, 5, axes, 0, 0, wanted);
+  std::string out(wanted.size(), '\0');
+  copy_strided(source, false, 5, axes, std::as_writable_bytes(std::span(out)));
+  EXPECT_EQ(out, wanted);
+  EXPECT_GT(source.reads, 1U);
+  EXPECT_LE(source.longest, kWindowBytes);
+}
+
 TEST(StridedCopy, ALongRunIsReadWhereItGoes) {
   const std::string file = any_bytes(std::size_t{3} << 20);
   const CountedSource source(file);
