@@ -176,6 +176,11 @@ TEST(IndexMap, SplitByAxesUndoesNormalize) {
   }
 }
 
+TEST(IndexMap, SplitByAxesKeepsAStepThatDoesNotDivideItsAxis) {
+  const IndexMap odd_columns{0, 0, {{4, 5, 5}, {3, 2, 2}}};
+  EXPECT_EQ(split_by_axes(odd_columns, Shape{4, 5}), odd_columns);
+}
+
 TEST(IndexMap, SplitByAxesRefusesUnevenDigits) {
   const std::vector<IndexMap> uneven = {
       {0, 0, {{9, 1, 1}}},   // one and a half rows
