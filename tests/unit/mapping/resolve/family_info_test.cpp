@@ -219,11 +219,13 @@ TEST(ExpectedTensors, CodesHaveTheirShapesAndScales) {
 
 TEST(AllFamilies, AreSortedByNameWithTheUsersOwn) {
   const std::vector<MappingFile> own = {{"zebra", "zebra.json", "{}"},
-                                        {"aardvark", "a.json", "{}"}};
+                                        {"aardvark", "a.json", "{}"},
+                                        {"llama", "my_llama.json", "{}"}};
   const std::vector<FamilyFile> all = all_families(own);
   EXPECT_TRUE(std::ranges::is_sorted(all, {}, &FamilyFile::name));
   EXPECT_EQ(all.front().name, "aardvark");
   EXPECT_EQ(all.back().name, "zebra");
+  EXPECT_EQ(std::ranges::count(all, "llama", &FamilyFile::name), 1) << "it replaces hfshard's";
 }
 
 TEST(ExpectedTensors, AMissingConfigKeyIsNamedWithTheFamily) {
@@ -255,6 +257,16 @@ TEST(ShowFamily, HasARowForEachRuleThatApplies) {
   ASSERT_NE(row, separate.end());
   EXPECT_EQ(row->count, 5U);
   EXPECT_EQ(row->target, "params.params.decoder.layers_{l}.self_attention.query.kernel");
+}
+
+TEST(ShowFamily, ARuleCountsItsTensorsInEitherLayout) {
+  for (const bool stacked : {false, true}) {
+    const FamilyFile tiny = tiny_file(kTinyFamily);
+    const auto rules = show_family(tiny, load_table(tiny).example, stacked).rules;
+    const auto row = std::ranges::find(rules, "layers.{l}.experts.{e}.weight", &ShownRule::source);
+    ASSERT_NE(row, rules.end());
+    EXPECT_EQ(row->count, 3U * 4U) << "layers and experts";
+  }
 }
 
 TEST(ShowFamily, OfAnotherSchemeHasItsNames) {

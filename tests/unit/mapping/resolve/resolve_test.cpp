@@ -196,6 +196,16 @@ TEST(Resolve, ARuleMaySayWhereItsStackAxisGoes) {
   }
 }
 
+TEST(Resolve, ANormScaleHasTheAxisNameOfItsRule) {
+  const auto axes = [](const std::string& modifiers) {
+    const Resolved resolved(
+        tiny_family_with(R"("norm.scale [D]")", R"("norm.scale [D]")" + modifiers));
+    return resolved.find("params.norm.scale")->axes;
+  };
+  EXPECT_EQ(axes(""), std::vector<std::string>{"norm"});
+  EXPECT_EQ(axes(R"(, {"axes": {"D": "mlp"}})"), std::vector<std::string>{"mlp"});
+}
+
 TEST(Resolve, AxesThatAreNamedByPlaceAreNumbered) {
   const MappingTable table = load_table(family_by_name("llama"));
   const Bindings::Options none;
@@ -321,6 +331,8 @@ TEST(Bindings, OptionsOfAFamilyHaveTheirValues) {
   };
   EXPECT_EQ(refusal("qwen3_5", "codes", "keep"),
             "option \"codes\" needs kept or decoded, not \"keep\"");
+  EXPECT_EQ(refusal("qwen3_5", "vocab", "0"),
+            "option \"vocab\" needs a whole number from 1, not \"0\"");
   EXPECT_EQ(refusal("deepseek_v4", "routers", "param"),
             "option \"routers\" is one of both, collections, params, not \"param\"");
   EXPECT_EQ(refusal("deepseek_v4", "maxtext", "e591f30cbbf2"),
