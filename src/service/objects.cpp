@@ -71,8 +71,9 @@ class Lists {
 };
 
 void refuse_gaps(const Catalog& source, const CompiledModel& model) {
-  if (model.leaves.size() + model.objects.size() == source.tensors.size() + source.objects.size())
-    return;
+  const std::size_t there =
+      source.tensors.size() + source.objects.size() + source.unreadable.size();
+  if (model.leaves.size() + model.objects.size() == there) return;
   const auto is_kept = [&](const std::string& name) {
     const auto leaf = std::ranges::lower_bound(model.leaves, name, {}, &Leaf::name);
     if (leaf != model.leaves.end() && leaf->name == name) return true;

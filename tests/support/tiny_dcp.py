@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Writes a small checkpoint of torch.distributed.checkpoint without torch: a model, and objects next to it.
 
-    tiny_dcp.py OUT [--lr X] [--as-dict] [--release N] [--pad N] [--cut N] [--packed] [--model FILE]
+    tiny_dcp.py OUT [--lr X] [--as-dict] [--release N] [--pad N] [--cut N] [--packed] [--odd] [--model FILE]
 
 The state is {"model": {"w": 4x3 of f32}, "optimizer": {"param_groups": [{"lr": X}]}, "layers": [2 of f32, "text"],
 "flag": True}. --as-dict: `layers` was a dict with the keys "0" and "1". --release: the archive has the records of
 another torch release. --pad: the last object's archive has this many more bytes. --cut: the metadata states that the
 last object is this many bytes longer than its file. --packed: objects went through zstd, which stored them unchanged.
---model: instead of w, `model` has the arrays of this
-safetensors file of f32.
+--odd: layers.0 has a dtype without plain elements. --model: instead of w, `model` has the arrays of this safetensors
+file of f32.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import pickle
 import struct
 import zipfile
 
-MODULES = {"torch": ("Size", "float32"), "torch.serialization": ("_get_layout",),
+MODULES = {"torch": ("Size", "float32", "qint8"), "torch.serialization": ("_get_layout",),
            "torch.distributed.checkpoint.metadata": ("Metadata", "TensorStorageMetadata", "TensorProperties", "ChunkStorageMetadata",
                                                      "BytesStorageMetadata", "MetadataIndex", "_MEM_FORMAT_ENCODING"),
            "torch.distributed.checkpoint.filesystem": ("_StorageInfo",)}
@@ -123,12 +123,13 @@ def main():
     parser.add_argument("--pad", type=int, default=0)
     parser.add_argument("--cut", type=int, default=0)
     parser.add_argument("--packed", action="store_true")
+    parser.add_argument("--odd", action="store_true")
     parser.add_argument("--model")
     args = parser.parse_args()
     known = {name: {each: Named(name, each) for each in names} for name, names in MODULES.items()}
     metadata, torch = known["torch.distributed.checkpoint.metadata"], known["torch"]
-    properties = Call(metadata["TensorProperties"], (), (torch["float32"], known["torch.serialization"]["_get_layout"]("torch.strided"),
-                                                         False, metadata["_MEM_FORMAT_ENCODING"](0), False))
+    layout, memory = known["torch.serialization"]["_get_layout"]("torch.strided"), metadata["_MEM_FORMAT_ENCODING"](0)
+    plain, odd = (Call(metadata["TensorProperties"], (), (torch[dtype], layout, False, memory, False)) for dtype in ("float32", "qint8"))
     index = str if args.as_dict else int
     model = arrays_of(args.model) if args.model else {"w": ((4, 3), struct.pack("<12f", *range(12)))}
     tensors = {"layers.0": ((2,), ("layers", index(0)), struct.pack("<2f", 0, 1)),
@@ -146,6 +147,7 @@ def main():
     for name, (shape, path, values) in tensors.items():
         size, zeros = torch["Size"](tuple(shape)), torch["Size"]((0,) * len(shape))
         chunk = metadata["ChunkStorageMetadata"].of(offsets=zeros, sizes=size)
+        properties = odd if args.odd and name == "layers.0" else plain
         described[name] = metadata["TensorStorageMetadata"].of(properties=properties, size=size, chunks=[chunk])
         planner[name] = path
         place(metadata["MetadataIndex"].of(fqn=name, offset=zeros, index=0), tensor_item(values, shape))

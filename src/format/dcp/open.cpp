@@ -210,8 +210,6 @@ void DcpCheckpoint::add_tensors(Metadata& metadata, const std::string& file, con
       order = order_of(tensor, choice.despite_loss);
     } catch (const Error& error) {
       metadata.unreadable.push_back(accept_unreadable(choice.without, tensor.name, error));
-      std::erase_if(metadata.nested,
-                    [&](const NestedName& nested) { return nested.name == tensor.name; });
       continue;
     }
     add(std::move(tensor), std::move(order), file);
