@@ -2,6 +2,7 @@
 """Puts many small defects into one build, each behind a switch, and counts how many of them the tests notice.
 
     switched.py make DIR [--seed N] [--count N]    copy the tracked files to DIR/tree, with the switches, and build them
+    switched.py make DIR --list FILE ...           the same with defects that somebody chose
     switched.py trace DIR                          run each test once, and note which defects it reaches
     switched.py run DIR [--seconds N]              turn on one defect after another, and run the tests that reach it
 
@@ -9,6 +10,10 @@ run.py needs a build for each patch of this folder. Here a build serves for all 
 are drawn at random from the places in src that the patterns below find. DIR/defects.json lists them, and DIR/found.json
 what found them. `run` stops for a defect at the first test that fails, or when its tests have taken --seconds (default
 60). It continues where it was stopped. Survivors may change nothing that a test could see: read them one by one.
+
+A list is JSON: [{"file": "src/base/text.cpp", "line": 12, "old": "  return a && b;", "new": "  return a && (@ || b);", "why":
+"names with a dot pass"}, ...]. `old` is a whole line or several, near this line, and @ in `new` is true if the defect is
+on. The best lists are from people who read the sources and don't know the tests.
 """
 
 import argparse
@@ -110,24 +115,52 @@ def candidates(path, lines):
             yield number, kind, changed
 
 
-def make(folder, seed, count):
-    """Copies the tree, puts the switches in, and builds."""
-    tree = run.Tree(folder, os.cpu_count())
-    tree.refresh()
+def read_lines(path):
+    """Returns the lines of a file."""
+    with open(path, encoding="utf-8") as file:
+        return file.read().split("\n")
+
+
+def drawn_at_random(top, seed, count):
+    """Returns (file, line number, number of lines, kind, new lines) for defects at random places."""
     found = []
-    for path in sorted(os.path.join(at, name) for at, _, names in os.walk(os.path.join(tree.top, "src")) for name in names):
+    for path in sorted(os.path.join(at, name) for at, _, names in os.walk(os.path.join(top, "src")) for name in names):
         if path.endswith(".cpp"):
-            with open(path, encoding="utf-8") as file:
-                lines = file.read().split("\n")
-            found += [(path, *each) for each in candidates(path, lines)]
+            found += [(path, at, 1, kind, changed) for at, kind, changed in candidates(path, read_lines(path))]
+    print(f"{len(found)} places")
     drawn, used = [], set()
     for each in random.Random(seed).sample(found, len(found)):
         if each[:2] not in used and len(drawn) < count:
             used.add(each[:2])
             drawn.append(each)
-    listed = [{"file": os.path.relpath(path, tree.top), "line": at + 1, "kind": kind} for path, at, kind, _ in drawn]
-    for number, (path, at, _, changed) in enumerate(drawn):
-        set_line(path, at, changed.replace("@", SWITCH.format(number)))
+    return drawn
+
+
+def chosen(top, file):
+    """Returns the same for the defects of a list."""
+    with open(file, encoding="utf-8") as text:
+        defects = json.load(text)
+    out = []
+    for each in defects:
+        path = os.path.join(top, each["file"])
+        lines, old = read_lines(path), each["old"].rstrip("\n").split("\n")
+        places = [at for at in range(len(lines)) if lines[at:at + len(old)] == old]
+        if not places:
+            sys.exit(f"{each['file']}:{each['line']} isn't {each['old'].strip()}")
+        at = min(places, key=lambda place: abs(place + 1 - each["line"]))
+        out.append((path, at, len(old), each["why"], each["new"].rstrip("\n")))
+    return out
+
+
+def make(folder, seed, count, lists):
+    """Copies the tree, puts the switches in, and builds."""
+    tree = run.Tree(folder, os.cpu_count())
+    tree.refresh()
+    drawn = [each for file in lists for each in chosen(tree.top, file)] or drawn_at_random(tree.top, seed, count)
+    listed = [{"file": os.path.relpath(path, tree.top), "line": at + 1, "lines": lines, "kind": kind}
+              for path, at, lines, kind, _ in drawn]
+    for number, (path, at, lines, _, changed) in enumerate(drawn):
+        set_lines(path, at, lines, changed.replace("@", SWITCH.format(number)))
     flags = f"-O1 -w -DHFSHARD_DEFECTS='\"{folder}\"' -include {HERE}/switches.h"
     build_folder = os.path.join(folder, "build")
     subprocess.run(["cmake", "-S", tree.top, "-B", build_folder, "-G", "Ninja", "-DHFSHARD_TESTS=ON", "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
@@ -136,23 +169,25 @@ def make(folder, seed, count):
         done = subprocess.run(["cmake", "--build", build_folder, "--", "-k", "0"], capture_output=True, text=True, check=False)
         if done.returncode == 0:
             break
-        wrong = set(re.findall(rf"{re.escape(tree.top)}/(src/\S+\.cpp):(\d+):\d+: (?:error|note: in expansion of macro)", done.stdout))
-        back = [each for each in listed if (each["file"], str(each["line"])) in wrong and each["kind"] != UNCOMPILED]
+        wrong = {(file, int(line)) for file, line in
+                 re.findall(rf"{re.escape(tree.top)}/(src/\S+\.cpp):(\d+):\d+: (?:error|note: in expansion of macro)", done.stdout)}
+        back = [each for each in listed if each["kind"] != UNCOMPILED and
+                any((each["file"], each["line"] + i) in wrong for i in range(each["lines"]))]
         if not back:
             sys.exit(done.stdout)
         for each in back:
             each["kind"] = UNCOMPILED
-            with open(os.path.join(ROOT, each["file"]), encoding="utf-8") as file:
-                set_line(os.path.join(tree.top, each["file"]), each["line"] - 1, file.read().split("\n")[each["line"] - 1])
+            at, end = each["line"] - 1, each["line"] - 1 + each["lines"]
+            set_lines(os.path.join(tree.top, each["file"]), at, end - at, "\n".join(read_lines(os.path.join(ROOT, each["file"]))[at:end]))
     write(folder, "defects", listed)
-    print(f"{sum(each['kind'] != UNCOMPILED for each in listed)} of {len(found)} places")
+    print(f"{sum(each['kind'] != UNCOMPILED for each in listed)} defects")
 
 
-def set_line(path, at, text):
-    """Replaces one line of a file."""
-    with open(path, encoding="utf-8") as file:
-        lines = file.read().split("\n")
-    lines[at] = text
+def set_lines(path, at, count, text):
+    """Replaces lines of a file. It has as many lines as before."""
+    lines = read_lines(path)
+    new = [line.split("  // ")[0] for line in text.split("\n")]
+    lines[at:at + count] = [*new[:count - 1], " ".join(new[count - 1:]), *[""] * (count - len(new))]
     with open(path, "w", encoding="utf-8") as file:
         file.write("\n".join(lines))
 
@@ -270,10 +305,11 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--list", nargs="+", default=[], metavar="FILE")
     options = parser.parse_args()
     folder = os.path.abspath(options.folder)
     if options.what == "make":
-        make(folder, options.seed, options.count)
+        make(folder, options.seed, options.count, options.list)
     elif options.what == "trace":
         trace(folder)
     else:
