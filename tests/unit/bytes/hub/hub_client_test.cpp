@@ -1,9 +1,11 @@
 #include "bytes/hub/hub_client.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -20,8 +22,10 @@
 #include "bytes/hub/hub_listing.h"
 #include "bytes/hub/hub_reads.h"
 #include "bytes/hub/hub_store.h"
+#include "bytes/local/arrivals.h"
 #include "bytes/local/syscalls.h"
 #include "support/catch_error.h"
+#include "support/temp_dir.h"
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -317,6 +321,48 @@ TEST(HubReads, ARangeIsGivenUpAfterSixTriesThatMoveNothing) {
   EXPECT_EQ(hub.asked(), 7) << "once for the place of the bytes";
 }
 
+TEST(HubReads, TriesThatMoveBytesDoNotCountAgainstARange) {
+  constexpr std::size_t kPart = 64 << 10;
+  constexpr std::size_t kAll = 10 * kPart;
+  const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
+    if (number == 1) return say_busy(number, say);
+    // Each answer promises all that is missing, and ends after one part.
+    say(
+        fmt::format("HTTP/1.1 206 Partial Content\r\nContent-Length: {}\r\n"
+                    "Content-Range: bytes {}-{}/{}\r\n\r\n{}",
+                    kPart, static_cast<std::size_t>(number - 2) * kPart, kAll - 1, kAll,
+                    std::string(kPart, 'x')));
+  });
+  HubOptions options = options_of(hub);
+  options.download_timeout_seconds = 60;  // a busy machine isn't a failed try
+  HubClient client(options);
+  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
+                                              TreeFile{"f", kAll, {}, {}, {}});
+  std::vector<std::byte> bytes(kAll);
+  EXPECT_NO_THROW(client.reads().start(file, 0, bytes).wait());
+  EXPECT_EQ(std::ranges::count(bytes, std::byte{'x'}), static_cast<std::ptrdiff_t>(kAll));
+}
+
+// A killed run goes on with everything that arrived.
+TEST(HubReads, TheEndOfARangeIsKeptForALaterRunToo) {
+  const OneAnswer hub([](int number, const OneAnswer::Say& say) {
+    say(json_answer(number == 1 ? "x" : std::string(100, 'x'),
+                    fmt::format("X-Repo-Commit: {}\r\n", kCommitOfBusyHub)));
+  });
+  HubOptions options = options_of(hub);
+  options.download_timeout_seconds = 60;  // a busy machine isn't a failed try
+  HubClient client(options);
+  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
+                                              TreeFile{"f", 100, {}, {}, {}});
+  const TempDir dir;
+  const auto arrivals = [&] {
+    return std::make_shared<Arrivals>(dir.path(), "arrived", 1 << 20, std::chrono::milliseconds(0));
+  };
+  std::array<std::byte, 100> bytes{};
+  client.reads().start(file, 0, bytes, {arrivals(), 0}).wait();
+  EXPECT_EQ(arrivals()->found_bytes(), 100U);
+}
+
 TEST(HubReads, AFailureBetweenTwoTriesEndsEveryRead) {
   const OneAnswer hub(say_busy);
   HubClient client(without_memory(options_of(hub)));
@@ -340,6 +386,37 @@ TEST(HubFile, ETagsOfTheHubAndOfTheDataHostAreComparedApart) {
     EXPECT_EQ(catch_error([&] { file.check_etag(target, "c"); }).code(), ErrorCode::conflict);
 }
 
+// A read that begins with a URL must end before the URL does.
+TEST(HubFile, AUrlThatSoonExpiresIsAskedForAgain) {
+  const auto asked = [](std::uint64_t seconds) {
+    const OneAnswer hub([&](int, const OneAnswer::Say& say) {
+      constexpr std::uint64_t kYear2026 = 1767225600;
+      say(
+          fmt::format("HTTP/1.1 302 Found\r\nContent-Length: 0\r\nX-Repo-Commit: {}\r\n"
+                      "Date: Thu, 01 Jan 2026 00:00:00 GMT\r\n"
+                      "Location: http://data.example/f?Expires={}\r\n\r\n",
+                      kCommitOfBusyHub, kYear2026 + seconds));
+    });
+    HubOptions options = options_of(hub);
+    options.download_timeout_seconds = 60;  // a busy machine isn't a failed try
+    HubClient client(options);
+    const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
+                                                TreeFile{"f", 100, {}, {}, {}});
+    for (int i = 0; i < 2; ++i) {
+      std::promise<bool> found;
+      client.loop().post([&] {
+        file->locate([&](const HubFile::Target& target, const std::exception_ptr&) {
+          found.set_value(target.url.starts_with("http://data.example/"));
+        });
+      });
+      EXPECT_TRUE(found.get_future().get());
+    }
+    return hub.asked();
+  };
+  EXPECT_EQ(asked(24 * 3600), 1);
+  EXPECT_EQ(asked(30), 2);
+}
+
 // A header is read ahead only for a file that is still to be opened.
 TEST(HubStore, OpeningAnEarlierFileReadsNoHeaderAgain) {
   const OneAnswer hub([](int, const OneAnswer::Say& say) {
@@ -356,6 +433,22 @@ TEST(HubStore, OpeningAnEarlierFileReadsNoHeaderAgain) {
                 {{"a.safetensors", 1, {}, {}, {}}, {"b.safetensors", 1, {}, {}, {}}}, {});
   for (const char* name : {"b.safetensors", "a.safetensors"}) EXPECT_EQ((model / name).read(), "x");
   EXPECT_EQ(model.network_use()->data_requests, 2U);
+}
+
+TEST(HubStore, AFileOfTheCacheWithAnotherSizeIsNotTheSource) {
+  const OneAnswer hub([](int, const OneAnswer::Say& say) {
+    say(json_answer("x", fmt::format("X-Repo-Commit: {}\r\n", kCommitOfBusyHub)));
+  });
+  HubOptions options = options_of(hub);
+  options.download_timeout_seconds = 60;  // a busy machine isn't a failed try
+  const TempDir dir;
+  write_text(dir / "whole", "c");
+  write_text(dir / "longer", "cc");
+  const StorePath model =
+      hub_place(std::make_shared<HubClient>(options), {"o/m", kCommitOfBusyHub},
+                {{"longer", 1, {}, {}, {}}, {"whole", 1, {}, {}, {}}}, dir.path());
+  EXPECT_EQ((model / "whole").read(), "c");
+  EXPECT_EQ((model / "longer").read(), "x");
 }
 
 }  // namespace

@@ -56,5 +56,11 @@ TEST(Speed, AWriteThatIsRefusedIsAnError) {
   EXPECT_TRUE(list_directory(dir.path()).empty());
 }
 
+TEST(Speed, TheFileSystemsOfTwoPathsAreCompared) {
+  const TempDir dir;
+  EXPECT_TRUE(on_one_file_system(file_of(dir, 1), dir.path()));
+  EXPECT_FALSE(on_one_file_system("/proc/self/status", dir.path()));
+}
+
 }  // namespace
 }  // namespace hfshard
