@@ -86,6 +86,8 @@ TEST(Unit, ARowThatFeedsMoreThanIsHeldAtOnceIsRefusedByName) {
   const Error error = catch_error([&] { unit_of(leaf, {3, 10}, transposed(40, 12), limits); });
   EXPECT_EQ(error.code(), ErrorCode::limit);
   EXPECT_EQ(error.tensor(), leaf.name);
+  EXPECT_NE(error.sentence().find(" 256 B "), std::string::npos) << error.sentence();
+  EXPECT_NE(error.sentence().find(" 191 B "), std::string::npos) << error.sentence();
   EXPECT_FALSE(error.hint_text().empty());
 }
 

@@ -1,0 +1,67 @@
+#include "plan/layout/source_choice.h"
+
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace hfshard {
+namespace {
+
+// Two compressed arrays of [8, 6] in two pieces each. Reading the first one needs more memory.
+class UnequalReaders final : public Checkpoint {
+ public:
+  static constexpr std::uint64_t kMuch = 1 << 20;
+  UnequalReaders() {
+    Cut& cut = catalog_.cuts.emplace_back();
+    cut.grid = {{8, 6}, {4, 6}, {4, 6}};
+    cut.codecs = {"zstd"};
+    for (const char* name : {"a", "b"}) {
+      TensorInfo& info = catalog_.tensors.emplace_back();
+      info.name = name;
+      info.shape = {8, 6};
+      info.cut = 0;
+    }
+  }
+  const Catalog& catalog() const override { return catalog_; }
+  bool has_piece(std::uint32_t, const Shape&) const override { return true; }
+  std::uint64_t scratch_bytes(std::uint32_t array, PieceSteps) const override {
+    return array == 0 ? kMuch : 0;
+  }
+  std::unique_ptr<PieceReader> open_piece(std::uint32_t, const Shape&, PieceSteps,
+                                          std::span<std::byte>) const override {
+    return nullptr;
+  }
+
+ private:
+  Catalog catalog_;
+};
+
+// Returns the memory for pieces of a leaf of both arrays, whose transfers are in this order.
+std::uint64_t piece_scratch(const std::vector<std::uint32_t>& order) {
+  CompiledModel compiled;
+  compiled.rules = {"rule"};
+  Leaf& leaf = compiled.leaves.emplace_back();
+  leaf.name = "both";
+  leaf.shape = {16, 6};
+  for (const std::uint32_t array : order) {
+    Transfer& transfer = compiled.transfers.emplace_back();
+    transfer.sources = {array};
+    transfer.source_shape = {8, 6};
+    transfer.map.dst_base = array * 48U;
+    transfer.map.digits = {{8, 6, 6}, {6, 1, 1}};
+  }
+  const auto model = make_model(std::make_shared<UnequalReaders>(), std::move(compiled));
+  const SourceChoice choice = choose_source(*model, model->leaves[0], model->leading_to(0), {}, {});
+  return choice.pieces ? choice.pieces->scratch_bytes : 0;
+}
+
+TEST(SourceChoice, TheMemoryForPiecesIsThatOfTheGreediestArray) {
+  EXPECT_GE(piece_scratch({0, 1}), UnequalReaders::kMuch);
+  EXPECT_EQ(piece_scratch({0, 1}), piece_scratch({1, 0}));
+}
+
+}  // namespace
+}  // namespace hfshard
