@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "catalog/tree_structure.h"
 #include "support/catch_error.h"
 
 #include "hfshard/error.h"
@@ -143,6 +144,18 @@ TEST(Plan, EveryOneOfSeveralMeshesMustDivide) {
     made.options.meshes = meshes;
     EXPECT_EQ(catch_error([&] { made.build(); }).code(), ErrorCode::bad_input);
   }
+}
+
+// A tree names axes that no rule has, if it was saved on another mesh.
+TEST(Plan, AMeshMayHaveTheAxesOfTheSavedTree) {
+  Made made;
+  made.leaf("x", {made.tensor(made.file("a"), {24, 40})}, {24, 40});
+  made.options.meshes = {"fsdp=2,replica=3"};
+  EXPECT_EQ(catch_error([&] { made.build(); }).code(), ErrorCode::usage);
+  TreeStructure structure;
+  structure.mesh_axes = {"replica"};
+  made.model.structure = std::make_shared<const TreeStructure>(structure);
+  EXPECT_NO_THROW(made.build());
 }
 
 // Compares all functions that place a chunk with one walk over all units.

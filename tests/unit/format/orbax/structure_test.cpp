@@ -96,6 +96,11 @@ TEST(TreeStructure, KindsOfArraysThatAreRestoredAlikeAreAlike) {
   EXPECT_EQ(structure_sha256(a), structure_sha256(b));
   b.entries[0].random_key = "rbg";
   EXPECT_EQ(said(a, b), (Texts{"step: an array in A, a random key (rbg) in B"}));
+  a.entries[3].random_key = "rbg";
+  EXPECT_EQ(said(a, b), Texts());
+  b.entries[0].type = "scalar";
+  EXPECT_EQ(said(a, b).size(), 1U);
+  EXPECT_NE(structure_sha256(a), structure_sha256(b));
 }
 
 TEST(TreeStructure, StringsAreComparedByTheirValues) {

@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "plan/compile/compile_model.h"
+#include "plan/compile/steps.h"
 #include "support/catch_error.h"
 #include "unit/plan/compile/compile_support.h"
 
@@ -260,6 +262,29 @@ TEST(CompileHf, TheConfigTellsOfCodesAsLongAsSomeStay) {
   };
   EXPECT_EQ(config_with(true), "") << "the source's is right";
   EXPECT_EQ(parse_json(config_with(false), "c"), parse_json(R"({"model_type": "gpt_oss"})", "c"));
+}
+
+// Codes that stay are loaded with the scales of their activations.
+TEST(CompileHf, TensorsBesideCodesStayAsLongAsSomeCodesDo) {
+  FakeCatalog catalog;
+  catalog.config_text = R"({"model_type": "gpt_oss"})";
+  const std::string name = "model.layers.0.mlp.experts.down_proj";
+  catalog.add(name + "_blocks", {3, 10, 2, 16}, DType::u8)
+      .add(name + "_scales", {3, 10, 2}, DType::u8);
+  catalog.add("odd.input_scale", {}, DType::bf16);
+  MappingOptions options = hf();
+  options.dtype = DType::bf16;
+  EXPECT_EQ(compile_model(catalog, options).drops.size(), 1U);
+  catalog.add("odd_blocks", {10, 2, 16}, DType::u8).add("odd_scales", {10, 2}, DType::u8);
+  const CompiledModel model = compile_model(catalog, options);
+  EXPECT_TRUE(model.drops.empty());
+  EXPECT_EQ(std::ranges::count(model.leaves, "odd.input_scale", &Leaf::name), 1);
+}
+
+TEST(CompileHf, AConfigLosesTheQuantizationOfItsTextPartToo) {
+  const Json config = parse_json(
+      R"({"text_config": {"quantization_config": {"quant_method": "fp8"}, "vocab_size": 5}})", "c");
+  EXPECT_EQ(without_quantization(config), parse_json(R"({"text_config": {"vocab_size": 5}})", "c"));
 }
 
 TEST(CompileHf, PackedIntegersAreTheirWeightAndTheirShapeIsDropped) {

@@ -82,7 +82,7 @@ inline std::map<std::string, std::vector<std::byte>> execute(const Catalog& cata
     const std::size_t to = size_bits(leaf.dtype) / 8;
     for (std::size_t s = 0; s < transfer.sources.size(); ++s) {
       const auto bytes = read_tensor(catalog, catalog.tensors[transfer.sources[s]]);
-      const std::uint64_t offset = loop_offset(transfer, s);
+      const std::uint64_t offset = reference::loop_offset(transfer, s);
       for_each_element(transfer.map, [&](std::uint64_t src, std::uint64_t dst) {
         std::byte* target = out[transfer.target].data() + (dst + offset) * to;
         const std::byte* source = bytes.data() + src * from;
