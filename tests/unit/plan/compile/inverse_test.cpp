@@ -189,6 +189,25 @@ TEST(CompileInverse, ACastThatNothingComputesIsRefused) {
             "can't decode them");
 }
 
+TEST(CompileInverse, OptimizerStateIsLeftOutAndOtherArraysAreRefused) {
+  FakeCatalog catalog;
+  catalog.add("norm.weight", {6});
+  const CompiledModel forward = compile_one("[\"norm.weight [D]\", \"norm.scale [D]\"]", catalog);
+  const auto back = [&](const char* other) {
+    FakeCatalog tree;
+    tree.tensors = tree_of(forward).tensors;
+    tree.add(other, {6}, DType::f32);
+    return compile_inverse(forward, catalog, tree, hf_names());
+  };
+  const CompiledModel model = back("opt_state.mu.norm.scale");
+  EXPECT_EQ(model.leaves.size(), 1U);
+  ASSERT_EQ(model.drops.size(), 1U);
+  EXPECT_EQ(model.drops[0].why, "no parameter of the model");
+  const Error error = catch_error([&] { back("average.norm.scale"); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.tensor(), "average.norm.scale");
+}
+
 // The head is a copy of the embedding, and so are the rows that were cut.
 TEST(CompileInverse, ATwinHasTheFillsOfItsTwin) {
   FakeCatalog catalog =
