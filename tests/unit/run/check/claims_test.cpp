@@ -9,7 +9,9 @@
 #include "run/engine/pipeline.h"
 #include "service/example.h"
 #include "support/catch_error.h"
+#include "support/safetensors_builder.h"
 #include "unit/mapping/families.h"
+#include "unit/run/plan_parts.h"
 #include "unit/run/run_support.h"
 
 namespace hfshard {
@@ -136,6 +138,36 @@ TEST_F(ClaimsTest, AStopWhileTheyAreComparedCanBeResumed) {
   const Error error = catch_error([&] { check_claims(plan, options); });
   EXPECT_EQ(error.code(), ErrorCode::cancelled);
   EXPECT_NE(error.hint_text().find("--resume"), std::string::npos) << error.hint_text();
+}
+
+// Compressed weights have a tensor that states the shape of the values.
+TEST(StatedShapes, AreIntegersOfEitherSize) {
+  const TempDir dir;
+  for (const auto& [dtype, bytes] : {std::pair{DType::i32, std::string("\3\0\0\0\5\0\0\0", 8)},
+                                     {DType::i64, std::string("\3\0\0\0\0\0\0\0"
+                                                              "\5\0\0\0\0\0\0\0",
+                                                              16)}}) {
+    const std::string source = dir / std::string(to_string(dtype));
+    SafetensorsBuilder()
+        .tensor("shape", dtype, {2}, bytes)
+        .tensor("weight", DType::f32, {3, 5})
+        .write(join_path(source, "model.safetensors"));
+    PlanOptions options;
+    options.mapping.scheme = "hf";
+    options.mapping.exclude = {"shape"};
+    PlanParts parts(small_plan(source, options));
+    const auto check = [&](const Shape& states) {
+      parts.model.drops.at(0).states = states;
+      check_claims({Layout(make_model(open_checkpoint(source), parts.model), parts.cut,
+                           parts.limits, parts.packed, parts.files),
+                    parts.facts},
+                   {});
+    };
+    EXPECT_NO_THROW(check({3, 5})) << to_string(dtype);
+    const Error error = catch_error([&] { check({3, 6}); });
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_NE(error.sentence().find("3x5"), std::string::npos) << error.sentence();
+  }
 }
 
 }  // namespace

@@ -70,6 +70,11 @@ TEST_F(ObjectCheckTest, MissingAndUnknownObjectsAreFound) {
   EXPECT_EQ(found(), (std::vector<std::string>{
                          "la: hfshard.json does not have this object (in memory://tree/file)",
                          "lr: the object is missing"}));
+  catalog_.objects[0].name = "lr";
+  catalog_.objects[1].name = "stop";  // behind all recorded ones
+  EXPECT_EQ(found(), (std::vector<std::string>{
+                         "step: the object is missing",
+                         "stop: hfshard.json does not have this object (in memory://tree/file)"}));
   catalog_.objects.clear();
   EXPECT_EQ(found().size(), 2U);
 }

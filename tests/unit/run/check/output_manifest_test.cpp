@@ -39,12 +39,14 @@ struct TwoRules {
   Plan build() const {
     PlanFacts facts;
     facts.options.digests = digests;
+    facts.options.mapping.files = files;
     return {Layout(make_model(catalog, model), cut, {}, false), facts};
   }
 
   Catalog catalog;
   CompiledModel model;
   CutLeaves cut;
+  std::vector<MappingFile> files;
   bool digests = true;
 };
 
@@ -147,6 +149,7 @@ TEST(WriteManifest, RecordsADecoderSoThatItCanBeReadBack) {
         {"factor", "q"},
         {"rounds", "i8"},
         {"zeros", Json::Array{Json(std::uint64_t{1})}},
+        {"factors", Json::Array{Json(std::uint64_t{4})}},
         {"factors", Json::Array{Json(std::uint64_t{9}), Json(std::uint64_t{9})}}}) {
     Json broken = json;
     broken[key] = value;
@@ -156,6 +159,14 @@ TEST(WriteManifest, RecordsADecoderSoThatItCanBeReadBack) {
               ErrorCode::corrupt)
         << key;
   }
+}
+
+// Two machines write the same record, wherever the user's files are.
+TEST(WriteManifest, RecordsAUsersFileWithoutItsFolder) {
+  TwoRules rules;
+  rules.files = {{"mine", "mine.json", "{}", true, "/home/me/mine.json"}};
+  rules.model.rules[0] = "/home/me/mine.json#/schemes/hf/0";
+  EXPECT_EQ(dump_json(manifest_of(rules).at("rules")), R"(["mine.json#/schemes/hf/0","r1"])");
 }
 
 TEST(WriteManifest, RecordsInnerChunksAndWhatIsLinked) {
