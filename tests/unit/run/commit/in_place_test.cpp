@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -134,6 +135,21 @@ TEST_F(InPlaceTest, OnlyAnIndexIsReplaced) {
     }
     remove_tree(join_path(source_, name));
   }
+}
+
+TEST(PlaceIndex, DirectoriesBelowEachOtherGoWithAnIndexThatIsTakenBack) {
+  const TempDir dir;
+  const OutPaths paths = out_paths(dir / "out");
+  make_directories(paths.out);
+  for (const char* file : {"a/b/data", "commit"}) write_text(join_path(paths.step, file), "new");
+  g_moves_left = 1;
+  sys::set_fault_hook(&stop_moving);
+  EXPECT_THROW(place_index(paths, {{"a/b/data", "commit"}, {}}), Error);
+  sys::set_fault_hook(nullptr);
+  EXPECT_TRUE(exists(join_path(paths.out, "a/b/data")));
+  const std::string note = join_path(paths.staging, "publishing.json");
+  EXPECT_EQ(take_back_index(paths, parse_json(read_file(note), note)), StagingUse::go_on);
+  EXPECT_EQ(list_directory(paths.out), std::vector<std::string>());
 }
 
 // A directory from elsewhere can have any note.

@@ -13,6 +13,7 @@
 #include "support/catch_error.h"
 #include "support/sizes.h"
 #include "unit/run/run_support.h"
+#include "unit/run/way_back.h"
 
 namespace hfshard {
 namespace {
@@ -109,10 +110,12 @@ TEST_F(PublishTest, CarriedFilesAreComparedByTheirBytes) {
   const Error error = catch_error([&] { convert(plan_of_step(1), to_output(out_)); });
   EXPECT_EQ(error.code(), ErrorCode::conflict);
   EXPECT_EQ(error.file(), join_path(out_, "hf"));
-  EXPECT_EQ(differing(before, tree_of(out_)), "");
-  EXPECT_TRUE(clean_staging(out_paths(out_)));
   RunOptions options = to_output(out_);
   options.overwrite = true;
+  EXPECT_EQ(catch_error([&] { convert(plan_of_step(1), options); }).code(), ErrorCode::conflict)
+      << "hf/ belongs to step 0 as well";
+  EXPECT_EQ(differing(before, tree_of(out_)), "");
+  EXPECT_TRUE(clean_staging(out_paths(out_)));
   convert(plan_of_step(0, 128), options);
   EXPECT_EQ(read_file(join_path(out_, "hf/generation_config.json")), "[]" + rest);
 }
@@ -288,6 +291,25 @@ TEST_F(PublishTest, ResumeOfAFinishedOutputDoesNothing) {
   EXPECT_EQ(differing(before, tree_of(out_)), "");
   EXPECT_EQ(catch_error([&] { convert(plan_of_step(0, 128), options); }).code(),
             ErrorCode::conflict);
+}
+
+// The identity of a tree covers its values, so no advice to compare them is due.
+TEST_F(PublishTest, ResumeOfAFinishedExportOfATreeHasNoNote) {
+  struct Notes : Reporter {
+    void note(const std::string& text) override { all += text; }
+    std::string all;
+  } notes;
+  const Plan model = plan_of_step(0);
+  const Plan back = way_back(dir_, source_);
+  convert(back, to_output(dir_ / "back"));
+  convert(model, to_output(dir_ / "again"));
+  RunOptions resume = to_output(dir_ / "back");
+  resume.resume = true;
+  EXPECT_TRUE(run_convert(back, format_of("safetensors"), resume, notes, {}).already_done);
+  EXPECT_EQ(notes.all, "");
+  resume.out = dir_ / "again";
+  EXPECT_TRUE(run_convert(model, format_of("orbax"), resume, notes, {}).already_done);
+  EXPECT_NE(notes.all.find("but no values"), std::string::npos) << notes.all;
 }
 
 // Resuming a finished output looks whether its files are still there.

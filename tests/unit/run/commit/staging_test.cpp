@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/json.h"
@@ -206,6 +207,19 @@ TEST_F(StagingTest, AnOutputThatIsNoCheckpointIsLeftAlone) {
   EXPECT_EQ(read_file(dir_ / "file"), "mine");
 }
 
+TEST_F(StagingTest, CopiedFilesAreReplacedWithTheirOutput) {
+  write_text(join_path(source_, "tokenizer.json"), "{}");
+  PlanOptions options;
+  options.target = "safetensors";
+  options.mapping.scheme = "hf";
+  const Plan plan = small_plan(source_, options);
+  convert(plan, to_output(out_));
+  EXPECT_TRUE(exists(join_path(out_, "tokenizer.json")));
+  RunOptions overwrite = to_output(out_);
+  overwrite.overwrite = true;
+  EXPECT_TRUE(convert(plan, overwrite).published);
+}
+
 TEST_F(StagingTest, AnEmptyDirectoryIsAnOutput) {
   make_directories(out_);
   EXPECT_TRUE(convert(small_plan(source_), to_output(out_)).published);
@@ -242,6 +256,9 @@ TEST_F(StagingTest, WorkersShareTheStagingAndOnlyFinalizePublishes) {
   }
   const Error error = catch_error([&] { run_finalize(plan, target, to_output(out_), reporter); });
   EXPECT_EQ(error.code(), ErrorCode::conflict);
+  const std::uint64_t file = plan.file_at(worker_share(plan, 1, 3).begin);
+  EXPECT_NE(error.sentence().find(fmt::format("from data file {} on", file)), std::string::npos)
+      << error.sentence();
   EXPECT_FALSE(exists(out_));
   options.worker = 1;
   convert(plan, options);
