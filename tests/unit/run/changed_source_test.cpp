@@ -14,6 +14,7 @@
 #include "bytes/local/files.h"
 #include "bytes/local/syscalls.h"
 #include "run/check/read_back.h"
+#include "run/engine/sources.h"
 #include "support/catch_error.h"
 #include "support/torch_checkpoint.h"
 #include "unit/run/run_support.h"
@@ -279,6 +280,18 @@ int edit_tokenizer(const char* call, const char* path) {
   std::fstream(path, std::ios::in | std::ios::out | std::ios::binary).seekp(0).write("new", 3);
   std::filesystem::last_write_time(path, time);
   return 0;
+}
+
+// Most readers open a source long after it was planned.
+TEST(ChangedSourceOfPlan, IsRefusedWhenItIsOpened) {
+  const TempDir dir;
+  const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
+  const std::string file = dir / "source/model-00002-of-00002.safetensors";
+  EXPECT_EQ(open_sources(plan.catalog(), IoMode::automatic).size(), plan.catalog().files.size());
+  std::ofstream(file, std::ios::app) << "more";
+  const Error error = catch_error([&] { open_sources(plan.catalog(), IoMode::automatic); });
+  EXPECT_EQ(error.code(), ErrorCode::conflict);
+  EXPECT_EQ(error.file(), file);
 }
 
 TEST(ChangedSourceOfCarriedFiles, IsRefusedWhileItIsCopied) {

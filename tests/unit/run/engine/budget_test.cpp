@@ -156,20 +156,24 @@ TEST(Budget, TheLengthsOfCompressedChunksAreCounted) {
             packing_heap_bytes(plan));
 }
 
+Plan with_scratch(const Plan& plan, std::uint64_t bytes) {
+  PlanParts large(plan);
+  large.cut.units = {};
+  for (std::size_t leaf = 0; leaf < plan.units().size(); ++leaf) {
+    UnitForm unit = plan.units()[leaf];
+    unit.scratch_bytes = bytes - unit.region_bytes();
+    large.cut.units.push_back(unit);
+  }
+  return large.build();
+}
+
 // Memory that wouldn't help is left to the page cache and to others.
 TEST(Budget, TheArenaIsAsLargeAsItHelpsAndNoLarger) {
   const TempDir dir;
   const Plan plan = small_plan(copy_fixture("qwen3", dir / "source"));
   const std::uint64_t all = 1000000 * kMiB;
   EXPECT_EQ(state_budget(plan, all, 5, 0).arena_bytes, 5 * 44 * kMiB);
-  PlanParts large(plan);
-  large.cut.units = {};
-  for (std::size_t leaf = 0; leaf < plan.units().size(); ++leaf) {
-    UnitForm unit = plan.units()[leaf];
-    unit.scratch_bytes = 500 * kMiB - unit.region_bytes();
-    large.cut.units.push_back(unit);
-  }
-  EXPECT_EQ(state_budget(large.build(), all, 5, 0).arena_bytes, 1000 * kMiB);
+  EXPECT_EQ(state_budget(with_scratch(plan, 500 * kMiB), all, 5, 0).arena_bytes, 1000 * kMiB);
 }
 
 // One thread unpacks, so the arrays of the current and the next tiles exist at the same time. The
@@ -225,6 +229,15 @@ TEST(Budget, TwoLayoutsShareOne) {
   const Budget both = make_pair_budget(coded, coded, 512 * kMiB, 2);
   EXPECT_EQ(both.unpack_bytes, one.unpack_bytes / 2);
   EXPECT_EQ(catch_error([&] { make_pair_budget(coded, plain, kMiB, 2); }).code(), ErrorCode::limit);
+}
+
+TEST(Budget, TheStatedNeedOfTwoLayoutsIsEnoughWhicheverIsLarger) {
+  const TempDir dir;
+  const Plan plain = small_plan(copy_fixture("qwen3", dir / "source"));
+  const Plan large = with_scratch(plain, 500 * kMiB);
+  const std::uint64_t need = pair_need_bytes(large, plain, 2, 0);
+  EXPECT_NO_THROW(make_pair_budget(large, plain, need, 2));
+  EXPECT_EQ(pair_need_bytes(plain, large, 2, 0), need);
 }
 
 // The plan and its catalog may be a quarter of the memory. Nothing else is known about the heap.

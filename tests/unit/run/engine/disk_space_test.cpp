@@ -7,7 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "bytes/local/files.h"
+#include "support/catch_error.h"
 #include "support/sizes.h"
+#include "unit/run/plan_parts.h"
 #include "unit/run/run_support.h"
 #include "unit/run/way_back.h"
 
@@ -39,6 +41,18 @@ TEST(DiskSpace, WhatIsHeldIsNotNeededAgain) {
   const Budget budget = make_budget(plan, to_output(dir / "out").max_memory_bytes, 2, 0);
   EXPECT_NO_THROW(check_output_disk(plan, dir / "", dir / "tree", budget, 0));
   EXPECT_NO_THROW(check_output_disk(plan, dir / "", dir / "tree", budget, UINT64_MAX));
+}
+
+TEST(DiskSpace, ObjectsNeedDiskToo) {
+  const TempDir dir;
+  PlanParts parts(small_plan(copy_fixture("llama3.1", dir / "source")));
+  parts.catalog.objects = {{"state", 0, {0, std::uint64_t{1} << 60}, {}}};
+  parts.model.objects = {0};
+  const Plan plan = parts.build();
+  const Budget budget = make_budget(plan, to_output(dir / "out").max_memory_bytes, 2, 0);
+  const Error error =
+      catch_error([&] { check_output_disk(plan, dir / "", dir / "tree", budget, 0); });
+  EXPECT_EQ(error.code(), ErrorCode::limit);
 }
 
 // The caller can fill the spare disk during the run.
