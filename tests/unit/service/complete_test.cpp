@@ -72,6 +72,15 @@ TEST(Complete, LackingTensorsAreCountedAndWithIncludeADoubt) {
   EXPECT_EQ(check_complete_tree(tree, config, options).doubt, "");
 }
 
+TEST(Complete, AHeadThatIsMissingIsNamed) {
+  Catalog tree = files_of("qwen3");  // its embeddings aren't tied
+  const std::string config = std::exchange(tree.config_text, {});
+  erase_below(tree, "lm_head.");
+  const Error error = catch_error([&] { check_complete_tree(tree, config, {}); });
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_EQ(error.tensor(), "lm_head.weight");
+}
+
 // Trainers save the model below such a key.
 TEST(Complete, AllNamesOfAModelBelowOneKeyAreADoubt) {
   const auto doubt_of = [](const Names& names) {

@@ -67,6 +67,20 @@ TEST(DescribeModel, ATreeThatLacksALeafHasTheLayoutOfTheOthers) {
   }
 }
 
+// A cast tree goes back to the model's dtypes.
+TEST(DescribeModel, ATreesDtypesAreTakenOnlyIfTheConfigStatesNone) {
+  const Catalog files = files_of("qwen3");  // bf16
+  const Catalog tree = leaves_of(compile_model(files, {}), files);
+  Json config = parse_json(files.config_text, "config.json");
+  const auto dtype_of = [&] {
+    return describe_model(tree, dump_json(config), "config.json", {}).catalog.tensors[0].dtype;
+  };
+  config["torch_dtype"] = "float32";
+  EXPECT_EQ(dtype_of(), DType::f32);
+  config.object().erase("torch_dtype");
+  EXPECT_EQ(dtype_of(), DType::bf16);
+}
+
 // Both layouts have these names, and the stacked one lacks fewer.
 TEST(DescribeModel, OfTwoLayoutsTheSmallerOneIsTaken) {
   const Catalog files = files_of("qwen3");
