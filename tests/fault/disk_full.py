@@ -146,6 +146,19 @@ def no_room_to_unpack(fault):
             fault.check(any_run(fault, "diff", source, packed, TMPDIR=scratch.path))
 
 
+def half_a_step_is_there(fault, size_bytes):
+    """Checks that several steps ask for room for the rest alone, after a worker wrote half of one."""
+    root = fault.path("root")
+    fault.run("convert", fault.path("source"), root, "--quiet")
+    with SmallDisk(fault.path("few"), size_bytes * 5 // 4):
+        limits = ("--limits", fault.arguments.limits) if fault.arguments.limits else ()
+        reshard = ("reshard", root, fault.path("few/out"), "--mesh", "fsdp=2", "--quiet", *limits)
+        fault.run(*reshard, "--worker", "1/2")  # in one file, this is all of it
+        staged = held(fault.path("few/.out.hfshard/out"))
+        fault.expect(staged > size_bytes // 3, f"the worker wrote {staged} of {size_bytes} bytes")
+        fault.run(*reshard, "--steps", "all")
+
+
 def main():
     with harness.Fault(__doc__.splitlines()[0]) as fault:
         too_small_from_the_start(fault)
@@ -160,6 +173,7 @@ def main():
             done += filled_during_the_run(fault, reference, size, attempts, calls)
         read_only(fault)
         no_room_to_unpack(fault)
+        half_a_step_is_there(fault, size)
         print(f"{done} conversions survived a disk that filled up")
         return 0
 
