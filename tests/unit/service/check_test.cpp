@@ -223,7 +223,9 @@ TEST(CheckMapping, AWrongShapeIsAProblemWithItsRule) {
 TEST(CheckMapping, CodesWithoutScalesAreAProblemWithTheirRule) {
   Catalog catalog = qwen3();
   catalog.tensors[*catalog.find("model.norm.weight")].dtype = DType::f8_e4m3;
-  const CheckReport report = check_mapping(catalog, kNowhere, {});
+  MappingOptions options;
+  options.dtype = DType::f32;
+  const CheckReport report = check_mapping(catalog, kNowhere, options);
   ASSERT_EQ(report.problems.size(), 1U);
   EXPECT_EQ(report.problems[0].tensor, "model.norm.weight");
   EXPECT_TRUE(report.problems[0].rule.starts_with("mappings/qwen3.json#/"));
