@@ -85,8 +85,11 @@ void compare_entries(const TreeStructure& a, const TreeEntry& in_a, const TreeSt
   }
   const std::string a_is = words_for(in_a);
   const std::string b_is = words_for(in_b);
-  if (a_is != b_is || restored_as(in_a) != restored_as(in_b))
-    return add(fmt::format("{} in A, {} in B", a_is, b_is));
+  if (a_is != b_is) return add(fmt::format("{} in A, {} in B", a_is, b_is));
+  if (restored_as(in_a) != restored_as(in_b)) {
+    return add(fmt::format("{}, restored as {} in A, {} in B", a_is, restored_as(in_a),
+                           restored_as(in_b)));
+  }
   if (in_a.kind == TreeEntry::Kind::text && !(text_of(a, in_a) == text_of(b, in_b)))
     add("the strings differ");
 }
