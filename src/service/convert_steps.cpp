@@ -182,19 +182,27 @@ Chosen prepare(const StorePath& place, const PlanOptions& options, const RunOpti
 
 void check_disk(const std::vector<Chosen>& steps, const std::string& out) {
   std::uint64_t needed = 0;
+  std::uint64_t held = 0;
   for (const Chosen& each : steps) {
     const std::uint64_t bytes = each.report.plan.output_bytes;
-    if (each.report.run.path.empty() && !each.report.plan.compresses)
-      needed += bytes - std::min(bytes, each.done_bytes);
+    if (!each.report.run.path.empty() || each.report.plan.compresses) continue;
+    const std::uint64_t done = std::min(bytes, each.done_bytes);
+    needed += bytes - done;
+    held += done;
   }
   std::string at = out;
   while (!exists(at) && parent_path(at) != at) at = parent_path(at);
   const std::uint64_t free = free_bytes(at);
   if (needed <= free) return;
-  throw Error(ErrorCode::limit, fmt::format("{} steps need {} more, and the disk has {} free",
-                                            steps.size(), human_bytes(needed), human_bytes(free)))
+  const std::string who =
+      steps.size() == 1 ? "the step needs" : fmt::format("{} steps need", steps.size());
+  throw Error(ErrorCode::limit, fmt::format("{} {} more, and the disk has {} free", who,
+                                            human_bytes(needed), human_bytes(free)))
       .in_file(at)
-      .hint("free some space, or pass fewer steps; hfshard has written nothing");
+      .hint(held == 0 ? "free some space, or pass fewer steps; hfshard has written nothing"
+                      : fmt::format("{} are already in staging: free some space and repeat the "
+                                    "command, or pass fewer steps",
+                                    human_bytes(held)));
 }
 
 // Names what the root has besides steps and what a run with all items copies.

@@ -150,12 +150,18 @@ def half_a_step_is_there(fault, size_bytes):
     """Checks that several steps ask for room for the rest alone, after a worker wrote half of one."""
     root = fault.path("root")
     fault.run("convert", fault.path("source"), root, "--quiet")
-    with SmallDisk(fault.path("few"), size_bytes * 5 // 4):
+    with SmallDisk(fault.path("few"), size_bytes * 5 // 4) as disk:
         limits = ("--limits", fault.arguments.limits) if fault.arguments.limits else ()
         reshard = ("reshard", root, fault.path("few/out"), "--mesh", "fsdp=2", "--quiet", *limits)
         fault.run(*reshard, "--worker", "1/2")  # in one file, this is all of it
         staged = held(fault.path("few/.out.hfshard/out"))
         fault.expect(staged > size_bytes // 3, f"the worker wrote {staged} of {size_bytes} bytes")
+        disk.fill(0)
+        command = fault.command(*reshard, "--steps", "all")
+        done = fault.check(subprocess.run(command, capture_output=True, text=True, check=False), 3)
+        for words in ("the step needs", "are already in staging"):
+            fault.expect(words in " ".join(done.stderr.split()), f"the message lacks {words}:\n{done.stderr}")
+        disk.empty()
         fault.run(*reshard, "--steps", "all")
 
 
