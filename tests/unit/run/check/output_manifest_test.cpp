@@ -164,8 +164,8 @@ TEST(WriteManifest, RecordsADecoderSoThatItCanBeReadBack) {
 // Two machines write the same record, wherever the user's files are.
 TEST(WriteManifest, RecordsAUsersFileWithoutItsFolder) {
   TwoRules rules;
-  rules.files = {{"mine", "mine.json", "{}", true, "/home/me/mine.json"}};
-  rules.model.rules[0] = "/home/me/mine.json#/schemes/hf/0";
+  rules.files = {{"mine", "mine.json", "{}", true, "/some/where/mine.json"}};
+  rules.model.rules[0] = "/some/where/mine.json#/schemes/hf/0";
   EXPECT_EQ(dump_json(manifest_of(rules).at("rules")), R"(["mine.json#/schemes/hf/0","r1"])");
 }
 
