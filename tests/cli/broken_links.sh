@@ -19,6 +19,7 @@ told convert $repo/snapshots/"$torn" out
 told convert hf://org/name out
 told convert $repo out
 ends convert hf://org/name@"$whole" out
+ends diff model org/name --revision "$whole"
 echo "-- config.json, and one snapshot"
 rm -r $repo/snapshots/"$whole"
 ln -sf ../../blobs/of-model.safetensors $repo/snapshots/"$torn"/model.safetensors

@@ -66,7 +66,7 @@ hint ./in -q
 hint rm out
 hint mapping list
 "$HFSHARD" convert in out >/dev/null 2>&1
-hint verify in out
+show verify in out
 rm -r out
 hint frobnicate in
 echo "-- models of the Hub"

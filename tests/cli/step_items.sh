@@ -32,7 +32,7 @@ ls out
 shown reshard run one --step 99
 echo {} >run/config.json
 cp -r tree/0 run/model_7
-shown reshard run last --steps -1 --items all
+shown reshard run last --steps -2 --items all
 mkdir run/2000
 shown reshard run two
 
