@@ -72,6 +72,18 @@ TEST(Diff, DifferencesAreCountedInClassesOfUlps) {
       << text.out;
 }
 
+TEST(Diff, JsonHasEqualArraysOnlyWithAll) {
+  const TempDir dir;
+  const std::string model = dir / "a.safetensors";
+  write_text(model, SafetensorsBuilder().tensor("x", DType::u8, {2}, "ab").build());
+  const ToolRun run = run_tool({"diff", model, model, "--json", "--quiet"});
+  EXPECT_TRUE(run.json().at("tensors").as_array().empty()) << run.out;
+  const ToolRun all = run_tool({"diff", model, model, "--json", "--quiet", "--all"});
+  const Json tensors = all.json().at("tensors");
+  ASSERT_EQ(tensors.as_array().size(), 1U) << all.out;
+  EXPECT_EQ(tensors.as_array()[0].at("kind").as_string(), "equal");
+}
+
 TEST(Diff, TheBytesOfAnElementAreNamedIfTheyAreKnown) {
   ElementPlace place;
   place.file = "a file";

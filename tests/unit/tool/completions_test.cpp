@@ -74,6 +74,16 @@ TEST(Completions, OfferWhatAValueCanBe) {
   EXPECT_NE(std::ranges::find(families.words, "qwen3"), families.words.end());
 }
 
+TEST(Completions, AShortOptionHasTheValuesOfItsLongForm) {
+  Command app{.name = "hfshard"};
+  app.commands = {{.name = "do"}};
+  app.commands[0].options = {
+      {.name = "--mode", .letter = "-m", .value = "MODE", .choices = {"a", "b"}}};
+  const std::string bash = completions(app, Shell::bash);
+  const std::string values = "      'do --mode' | 'do -m')\n        kind='words a b' ;;\n";
+  EXPECT_NE(bash.find(values), std::string::npos) << bash;
+}
+
 // Returns troff's output for a text with the escapes of hfshard's pages.
 std::string printed_page(const std::string& page) {
   std::string out;
@@ -120,6 +130,14 @@ TEST(ManualPages, HaveEveryOptionExampleAndArgument) {
       EXPECT_NE(text.find(pages[i].name + "-" + child.name + " (1)"), std::string::npos)
           << child.name;
   }
+}
+
+TEST(ManualPages, CommasAreBetweenReferences) {
+  Command app{.name = "hfshard"};
+  app.commands = {{.name = "first"}, {.name = "second"}};
+  const std::string text = printed_page(manual_page(app, {}).text);
+  const std::string see = ".SH SEE ALSO .BR hfshard-first (1), .BR hfshard-second (1) ";
+  EXPECT_NE(text.find(see), std::string::npos) << text;
 }
 
 TEST(ManualPages, TextIsNeverARequest) {

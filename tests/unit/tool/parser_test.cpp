@@ -88,6 +88,17 @@ TEST(Parser, ValuesOutOfTheTableAreUsageErrors) {
   }
 }
 
+TEST(Parser, AnOptionMustFollowItsCommand) {
+  Typed typed;
+  const Command app = program_of(typed);
+  for (const std::string option : {"--flag", "-f"}) {
+    const Parsed parsed = parse(app, {option, "do"});
+    ASSERT_TRUE(parsed.error) << option;
+    EXPECT_EQ(parsed.error->sentence(), option + " must follow its command");
+    EXPECT_EQ(parsed.error->hint_text(), "write program do ... " + option);
+  }
+}
+
 TEST(Parser, HelpAndVersionSayOfWhat) {
   Typed typed;
   const Command app = program_of(typed);

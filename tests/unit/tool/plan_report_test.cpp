@@ -79,6 +79,13 @@ TEST(PrintPlan, TheDiskMustHoldTheOutputAndTheScratch) {
   EXPECT_EQ(disk(149, 50, true), "enough only if the data compresses well");
 }
 
+TEST(Outcome, ACompleteOutputIsPublished) {
+  ConvertReport report;
+  EXPECT_FALSE(outcome_json(report).at("published").as_bool());
+  report.run.already_done = true;
+  EXPECT_TRUE(outcome_json(report).at("published").as_bool());
+}
+
 PlanReport small_report() {
   PlanReport report;
   report.summary.output_bytes = 100;
