@@ -110,6 +110,11 @@ class Fetch:
         with self.start() as program:
             out, said = program.communicate(timeout=testing.HANG_SECONDS)
         self.expect(f"complete  {len(FILES)} files" in out and "fetched   0" not in out, f"again, in words: {out} {said}")
+        self.fresh()
+        self.run("--include", "config.json")
+        with self.start("--include", "*.json", "--include", "sub/") as program:
+            out, said = program.communicate(timeout=testing.HANG_SECONDS)
+        self.expect("fetched   1 of 2 files, 4 B of 6 B\n" in out, f"the rest, in words: {out} {said}")
 
     def some(self):
         self.fresh()
