@@ -66,6 +66,7 @@ echo "-- metadata of an index, other than its counts"
 "$HFSHARD" mappings example qwen3 indexed --shard-bytes 8KiB --quiet >/dev/null
 sed -i 's/"metadata": {/"metadata": {"total_parameters": 9, "origin": "a merge",/' indexed/model.safetensors.index.json
 noted convert indexed indexed-out
+noted diff indexed hf
 
 echo "-- a factor that is a power of two is exact in bf16, and not in f16"
 cp hf/config.json factor.json

@@ -41,6 +41,9 @@ edit biased/config.json 'j["attention_bias"] = True'
 noted convert biased biased-alone --to safetensors
 add biased/model.safetensors extra.weight
 noted convert biased biased-files --to safetensors
+cp -r hf rotary
+add rotary/model.safetensors model.rotary_emb.inv_freq
+noted convert rotary rotary-tree
 
 echo "-- a tree without a record"
 "$HFSHARD" convert hf tree --quiet
@@ -72,6 +75,9 @@ noted diff keyed keyed-torch
 echo "-- steps and their trees"
 noted reshard recorded stepless --to dcp --exclude step
 noted diff recorded stepless
+noted reshard recorded stepless-run --exclude step
+noted diff recorded stepless-run
+noted diff hf tree
 for place in two twice; do
   cp -r recorded $place
   mkdir -p $place/0/other/w
@@ -111,4 +117,6 @@ cp -r tied wrapped
 rename wrapped 'n.removeprefix("model.").replace("self_attn.", "_orig_mod.self_attn.")'
 tiny wrapped-torch --model wrapped/model.safetensors
 noted diff wrapped-torch tied
+"$HFSHARD" convert tied tied-tree --quiet 2>/dev/null
+noted diff wrapped-torch tied-tree
 noted diff wrapped-torch tied --exclude layers.0

@@ -33,6 +33,7 @@ id() { "$HFSHARD" plan in --json "$@" | tr ',' '\n' | grep -o '"plan_id": *"[0-9
 [ "$(id --mapping own/mine.json)" = "$(id --mapping "$T/own/mine.json")" ] && echo "and by another path"
 sed 's/"example": {/"example":  {/' own/mine.json > mine.json
 [ "$(id --mapping own/mine.json)" != "$(id --mapping mine.json)" ] && echo "another plan from another text"
+[ "$(HFSHARD_MAPPINGS=own id --mapping mine.json)" = "$(id --mapping mine.json)" ] && echo "the flag comes before the directory"
 ends convert in shared --worker 0/2 --mapping own/mine.json
 ends convert in shared --worker 1/2 --mapping mine.json
 ends convert in shared --worker 1/2 --mapping own/mine.json
