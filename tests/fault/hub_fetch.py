@@ -120,6 +120,13 @@ class Fetch:
         self.fresh()
         second = self.repo.commit({"config.json": b"[]", "sub.txt": b"above", "sub-2/c.txt": b"beside"}, "refs/pr/1",
                                   parent=self.commit)
+        status, told, said = self.run("--include", "sub/", "--revision", "refs/pr/1")
+        self.expect(status == 0 and told["files"] == 1 and self.there(second) == {"sub/a b.txt": b"text"},
+                    f"a folder by its glob: {told} {said}")
+        refs = os.path.join(self.cache, FOLDER, "refs")
+        self.expect(os.path.exists(os.path.join(refs, "refs", "pr", "1")) and not os.path.exists(os.path.join(refs, "main")),
+                    "the reference isn't the fetched revision's")
+        self.fresh()
         status, told, said = self.run("--include", "*.json", "--include", "sub/", "--exclude", "*.txt", "--revision",
                                       "refs/pr/1")
         self.expect(status == 0 and told["files"] == 1 and self.there(second) == {"config.json": b"[]"}, f"some: {told} {said}")
