@@ -55,6 +55,8 @@ cp -r out bad && flip bad/__00001_0.distcp text
 show inspect bad --data | tail -5
 show verify bad
 show diff in bad
+rm bad/__00001_0.distcp
+show diff in bad
 cp -r in torn && flip torn/__0_0.distcp text
 show inspect torn --data | tail -5
 told reshard torn other
