@@ -10,6 +10,10 @@ for globs in layers.0 'layers.*'; do
   rm -rf out
   told reshard odd out --exclude "$globs" | grep -vE '^(digest|family|next)'
 done
+python3 "$TESTS/support/tiny_dcp.py" groups --groups
+rm -rf out
+ends reshard groups out --exclude '*.weight_decay'
+rm -rf out
 told convert in out --to dcp --scheme hf --exclude layers.0
 told plan in --to dcp --exclude layers.0
 "$HFSHARD" reshard in tree --to orbax --exclude layers.0 >/dev/null 2>&1 && echo "orbax: exit 0"

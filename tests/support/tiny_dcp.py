@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Writes a small checkpoint of torch.distributed.checkpoint without torch: a model, and objects next to it.
 
-    tiny_dcp.py OUT [--lr X] [--as-dict] [--release N] [--pad N] [--cut N] [--packed] [--odd] [--model FILE]
+    tiny_dcp.py OUT [--lr X] [--as-dict] [--release N] [--pad N] [--cut N] [--packed] [--odd] [--groups] [--model FILE]
 
 The state is {"model": {"w": 4x3 of f32}, "optimizer": {"param_groups": [{"lr": X}]}, "layers": [2 of f32, "text"],
 "flag": True}. --as-dict: `layers` was a dict with the keys "0" and "1". --release: the archive has the records of
 another torch release. --pad: the last object's archive has this many more bytes. --cut: the metadata states that the
 last object is this many bytes longer than its file. --packed: objects went through zstd, which stored them unchanged.
---odd: layers.0 has a dtype without plain elements. --model: instead of w, `model` has the arrays of this safetensors
-file of f32.
+--odd: layers.0 has a dtype without plain elements. --groups: param_groups is [{"lr": X, "weight_decay": X}, {"lr": X}]. --model:
+instead of w, `model` has the arrays of this safetensors file of f32.
 """
 
 import argparse
@@ -124,6 +124,7 @@ def main():
     parser.add_argument("--cut", type=int, default=0)
     parser.add_argument("--packed", action="store_true")
     parser.add_argument("--odd", action="store_true")
+    parser.add_argument("--groups", action="store_true")
     parser.add_argument("--model")
     args = parser.parse_args()
     known = {name: {each: Named(name, each) for each in names} for name, names in MODULES.items()}
@@ -136,6 +137,9 @@ def main():
                **{f"model.{name}": (shape, ("model", name), values) for name, (shape, values) in model.items()}}
     objects = {"flag": (True, ("flag",)), "layers.1": ("text", ("layers", index(1))),
                "optimizer.param_groups.0.lr": (args.lr, ("optimizer", "param_groups", 0, "lr"))}
+    if args.groups:
+        for group, key in ((0, "weight_decay"), (1, "lr")):
+            objects[f"optimizer.param_groups.{group}.{key}"] = (args.lr, ("optimizer", "param_groups", group, key))
     described, planner, places, data = {}, {}, {}, b""
     info = known["torch.distributed.checkpoint.filesystem"]["_StorageInfo"]
 
