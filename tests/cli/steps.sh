@@ -12,6 +12,7 @@ said reshard run other
 said reshard run other --step 50
 said reshard run renamed --step 50 --output-step 7
 said convert run separate --layers separate --step 50 --output-step 3
+said convert run unnumbered --layers separate --step 50
 said inspect run --step 50 --summary
 said verify run --step 50
 said diff run hf
