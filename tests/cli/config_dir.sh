@@ -17,7 +17,7 @@ ends verify out bare
 ends verify out
 told diff model out
 echo "-- its own tokenizer is not dropped silently"
-echo '{}' >bare/tokenizer.json
+echo '{}' | tee bare/tokenizer.json >bare/tokenizer_config.json
 show plan bare --config dir 2>&1 | grep 'not copied'
 echo "-- to files"
 ends convert bare files --config dir --to safetensors --scheme hf
