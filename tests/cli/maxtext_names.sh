@@ -53,6 +53,10 @@ ends convert base.safetensors base --to dcp
 rm base/hfshard.json
 show diff hf base
 show diff base bare --config hf
+named nnx.safetensors state.safetensors base. opt_state.mu.base.
+ends convert state.safetensors state --to dcp
+rm state/hfshard.json
+show diff hf state
 "$HFSHARD" convert hf stacked -q 2>/dev/null
 show diff base stacked --config hf
 echo "-- the model twice"
