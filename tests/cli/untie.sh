@@ -98,6 +98,7 @@ cp -r plain tied
 sed -i 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' tied/config.json
 "$HFSHARD" convert tied away --to dcp --scheme hf -q 2>/dev/null
 ends convert away drop --config tied --drop lm_head.weight
+ends convert away kept --to safetensors --drop lm_head.weight
 ends convert drop back --to safetensors
 ends convert drop onward --to dcp --scheme torchtitan
 "$HFSHARD" reshard drop drop-again --mesh fsdp=2 -q
