@@ -79,3 +79,6 @@ ends convert coded scaled --layers separate
 show diff scaled codes
 rm codes/hfshard.json scaled/0/hfshard.json
 ends diff codes scaled --config coded
+echo "-- a cast decodes codes that kept the model's own names"
+ends convert coded own --to dcp --scheme hf
+ends convert own cast --to safetensors --cast '*=f32'
