@@ -21,7 +21,9 @@ mv inside/config.json inside/tokenizer.json inside/model.safetensors.index.json 
 python3 "$TESTS/cli/verify_files.py" "$HFSHARD" inside
 echo "--- a file beside the tree: it is named once"
 cp -r orbax others && mkdir others/0/iter && printf '{"a": 1}' >others/0/iter/0
+mkdir others/metadata && printf '{"custom_metadata": {"a": 1}}' >others/metadata/_ROOT_METADATA
 "$HFSHARD" reshard others besides --items all -q >made
+python3 "$TESTS/cli/verify_files.py" "$HFSHARD" besides
 show verify besides others
 rm besides/0/iter/0 && show verify besides others
 printf '{"a": 2}' >besides/0/iter/0 && show verify besides others
