@@ -56,6 +56,7 @@ ends diff model tree
 echo "-- a directory with a scheme's names, whose codes were decoded, and its way back by names"
 quantized() { grep -q quantization_config "$1/config.json" && echo "$1: quantization_config" || echo "$1: not quantized"; }
 cp -r "$TESTS/oracle/gpt-oss-mxfp4" coded
+"$HFSHARD" plan coded 2>/dev/null | grep "decodes to" # with scales that two leaves share
 for scheme in torchtitan maxtext; do
   rm -rf named back
   ends convert coded named --to safetensors --scheme $scheme
