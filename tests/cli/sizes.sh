@@ -20,6 +20,7 @@ soon plan in --mesh fsdp=18446744073709551557
 soon plan in --load-mesh data=1000000000000
 soon plan in --load-mesh data=4294967296,expert=4294967296
 soon plan in --load-mesh data=512 --devices-per-host 512
+"$HFSHARD" plan in --link --layers separate --mesh fsdp=2 --devices-per-host 2 --json --quiet | grep -o '"hosts":[0-9]*'
 echo "-- config.json"
 for size in 400000000000000000 18446744073709551557 1000000000000000003; do
   mkdir "c$size"
