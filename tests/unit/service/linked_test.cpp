@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "support/catch_error.h"
 #include "unit/run/run_support.h"
 
 #include "hfshard/hfshard.h"
@@ -28,6 +29,7 @@ TEST(ChangedLinks, AHeaderThatCannotBeReadIsAChange) {
   write_text(file, bytes);
   std::filesystem::last_write_time(file, written);
   EXPECT_EQ(changed_links(step).size(), 1U) << "with the same size and time";
+  EXPECT_EQ(catch_error([&] { open(step); }).code(), ErrorCode::corrupt);
 }
 
 }  // namespace

@@ -91,6 +91,9 @@ TEST(FindPlace, WithoutTheHubAModelIsInTheCacheOrNowhere) {
   const Error other = place_failure(source);
   EXPECT_EQ(other.code(), ErrorCode::not_found);
   EXPECT_EQ(other.sentence(), "org/name at \"v2\" isn't in the cache");
+  source.revision.clear();
+  source.text = "hf://org/name@v3";
+  EXPECT_EQ(place_failure(source).sentence(), "org/name at \"v3\" isn't in the cache");
 }
 
 TEST(FindPlace, ARevisionOfACacheDirectoryIsOneOfItsSnapshots) {
@@ -102,6 +105,12 @@ TEST(FindPlace, ARevisionOfACacheDirectoryIsOneOfItsSnapshots) {
   write_text(join_path(folder, "refs/main"), commit);
   SourceName source(folder);
   EXPECT_TRUE((find_place(source) / "config.json").find());
+  std::filesystem::remove_all(folder + "/refs");
+  EXPECT_TRUE((find_place(source) / "config.json").find()) << "it has no other";
+  const std::string second = join_path(folder, "snapshots/" + std::string(40, 'd'));
+  write_text(join_path(second, "config.json"), "{}");
+  EXPECT_EQ(place_failure(source).code(), ErrorCode::not_found) << "either of two";
+  write_text(join_path(folder, "refs/main"), commit);
   source.revision = "main";
   EXPECT_TRUE((find_place(source) / "config.json").find());
   source.revision = "v2";

@@ -26,6 +26,7 @@ class PiecesByNumber final : public Checkpoint {
       info.name = name;
       info.shape = {8};
       catalog_.tensors.push_back(info);
+      catalog_.shardings.push_back({{{name}}});
     }
   }
   const Catalog& catalog() const override { return catalog_; }
@@ -76,12 +77,15 @@ TEST(Renamed, AnArrayKeepsItsPiecesWhateverItsName) {
   expect_array(*made, "b", 3);
 }
 
-TEST(TreeSource, ArraysBelowAKeyKeepTheirPieces) {
+TEST(TreeSource, ArraysBelowAKeyKeepTheirPiecesAndShardings) {
   const TempDir dir;
   const TreeSource below(std::make_shared<PiecesByNumber>(), StorePath(dir.path()), "b");
   EXPECT_EQ(below.catalog().tensors.size(), 2U);
   expect_array(below, "x", 1);
   expect_array(below, "y", 2);
+  ASSERT_EQ(below.catalog().shardings.size(), 2U);
+  EXPECT_EQ(below.catalog().shardings[0], (ArraySharding{{{"b.x"}}}));
+  EXPECT_EQ(below.catalog().shardings[1], (ArraySharding{{{"b.y"}}}));
   const TreeSource all(std::make_shared<PiecesByNumber>(), StorePath(dir.path()), "");
   expect_array(all, "c.x", 3);
   const Error error = catch_error(

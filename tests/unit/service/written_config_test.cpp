@@ -28,5 +28,18 @@ TEST(WriteDtype, ItIsTheOneOfMostElements) {
             parse_json(R"({"dtype": "float32", "vision_config": {"dtype": "bfloat16"}})", ""));
 }
 
+// transformers reads the flag of text_config, whose default can be true.
+TEST(WriteUntied, AConfigOfTextIsUntiedWithoutAFlagToo) {
+  Catalog source;
+  source.config_text = R"({"text_config": {"a": 1}, "vision_config": {"b": 2}})";
+  MappingOptions mapping;
+  mapping.untie = true;
+  CompiledModel model;
+  write_untied(mapping, source, model);
+  const Json written = parse_json(model.config_text, "config.json");
+  EXPECT_EQ(written.at("text_config").at("tie_word_embeddings"), Json(false));
+  EXPECT_EQ(written.at("vision_config"), parse_json(R"({"b": 2})", ""));
+}
+
 }  // namespace
 }  // namespace hfshard
