@@ -116,6 +116,22 @@ TEST(Example, SeedAndNameDecideTheBytes) {
   EXPECT_NE(bytes_of(dir / "a", name), bytes_of(dir / "a", "model.layers.2.mlp.up_proj.weight"));
 }
 
+// The writer's buffer is smaller than these tensors.
+TEST(Example, NoPartOfALargeTensorRepeats) {
+  const TempDir dir;
+  ExampleOptions options = options_for(dir / "out");
+  Json config = family_info("qwen3").example;
+  config["vocab_size"] = std::uint64_t{1} << 17;
+  options.config_text = dump_json(config);
+  write(options);
+  const Catalog catalog = open_catalog(dir / "out");
+  const TensorInfo& tensor = catalog.tensors[*catalog.find("model.embed_tokens.weight")];
+  ASSERT_GT(tensor.size_bytes, std::uint64_t{8} << 20);
+  const std::string file = read_text(catalog.files[tensor.file].path.name());
+  const std::string start = file.substr(tensor.begin_bytes, 64);
+  EXPECT_EQ(file.find(start, tensor.begin_bytes + 1), std::string::npos);
+}
+
 TEST(Example, SparseHasFullSizeAndNoData) {
   const TempDir dir;
   ExampleOptions options = options_for(dir / "full");

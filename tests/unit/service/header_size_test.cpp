@@ -167,5 +167,18 @@ TEST_F(HeadersOfCommands, ReshardReadsTheMetadataOfAStep) {
   EXPECT_EQ(again.code(), ErrorCode::limit) << again.format();
 }
 
+TEST_F(HeadersOfCommands, TheMetadataOfTheSelectedItemCount) {
+  const std::string out = written("orbax");
+  std::filesystem::copy(out + "/0/items", out + "/0/average",
+                        std::filesystem::copy_options::recursive);
+  std::filesystem::resize_file(out + "/0/average/_METADATA", 129 * kMiB);
+  PlanOptions options;
+  options.tree.same = true;
+  EXPECT_NO_THROW(check_header_size(out, options, run_));
+  options.tree.items = "average";
+  const Error error = catch_error([&] { check_header_size(out, options, run_); });
+  EXPECT_EQ(error.code(), ErrorCode::limit) << error.format();
+}
+
 }  // namespace
 }  // namespace hfshard

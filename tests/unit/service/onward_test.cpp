@@ -5,6 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include "base/json.h"
+#include "plan/compile/compile_model.h"
+#include "service/example.h"
+#include "unit/mapping/families.h"
+
 namespace hfshard {
 namespace {
 
@@ -33,6 +38,20 @@ TEST(Onward, TheWayToTheModelHasTheOptionsThatConcernIt) {
   EXPECT_EQ(model.dialect, MappingOptions().dialect);
   EXPECT_FALSE(model.dtype.has_value());
   EXPECT_TRUE(model.include.empty());
+}
+
+// Without a config of its own, the output would have the source's.
+TEST(Onward, AConfigThatTheModelChangedIsTheOutputs) {
+  Json config = family_info("qwen3").example;
+  Catalog source = example_catalog(family_by_name("qwen3"), config, DType::bf16);
+  source.config_text = dump_json(config);
+  MappingOptions mapping;
+  mapping.scheme = "torchtitan";
+  const CompiledModel back = compile_model(source, to_model(mapping));
+  EXPECT_EQ(compile_onward(back, source.config_text, source, mapping).config_text, "");
+  config["transformers_version"] = "0";
+  const std::string changed = dump_json(config);
+  EXPECT_EQ(compile_onward(back, changed, source, mapping).config_text, changed);
 }
 
 }  // namespace
