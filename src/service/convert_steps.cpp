@@ -194,10 +194,12 @@ void check_disk(const std::vector<Chosen>& steps, const std::string& out) {
   while (!exists(at) && parent_path(at) != at) at = parent_path(at);
   const std::uint64_t free = free_bytes(at);
   if (needed <= free) return;
-  const std::string who =
-      steps.size() == 1 ? "the step needs" : fmt::format("{} steps need", steps.size());
-  throw Error(ErrorCode::limit, fmt::format("{} {} more, and the disk has {} free", who,
-                                            human_bytes(needed), human_bytes(free)))
+  const std::string lacks = steps.size() == 1
+                                ? fmt::format("the step needs {} more, and the disk has {} free",
+                                              human_bytes(needed), human_bytes(free))
+                                : fmt::format("{} steps need {} more, and the disk has {} free",
+                                              steps.size(), human_bytes(needed), human_bytes(free));
+  throw Error(ErrorCode::limit, lacks)
       .in_file(at)
       .hint(held == 0 ? "free some space, or pass fewer steps; hfshard has written nothing"
                       : fmt::format("{} are already in staging: free some space and repeat the "

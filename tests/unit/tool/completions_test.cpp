@@ -75,8 +75,8 @@ TEST(Completions, OfferWhatAValueCanBe) {
 }
 
 TEST(Completions, AShortOptionHasTheValuesOfItsLongForm) {
-  Command app{.name = "hfshard"};
-  app.commands = {{.name = "do"}};
+  Command app{.name = "hfshard", .summary = {}};
+  app.commands = {{.name = "do", .summary = {}}};
   app.commands[0].options = {
       {.name = "--mode", .letter = "-m", .value = "MODE", .choices = {"a", "b"}}};
   const std::string bash = completions(app, Shell::bash);
@@ -133,8 +133,8 @@ TEST(ManualPages, HaveEveryOptionExampleAndArgument) {
 }
 
 TEST(ManualPages, CommasAreBetweenReferences) {
-  Command app{.name = "hfshard"};
-  app.commands = {{.name = "first"}, {.name = "second"}};
+  Command app{.name = "hfshard", .summary = {}};
+  app.commands = {{.name = "first", .summary = {}}, {.name = "second", .summary = {}}};
   const std::string text = printed_page(manual_page(app, {}).text);
   const std::string see = ".SH SEE ALSO .BR hfshard-first (1), .BR hfshard-second (1) ";
   EXPECT_NE(text.find(see), std::string::npos) << text;
