@@ -388,14 +388,14 @@ TEST(HubFile, ETagsOfTheHubAndOfTheDataHostAreComparedApart) {
 
 // A read that begins with a URL must end before the URL does.
 TEST(HubFile, AUrlThatSoonExpiresIsAskedForAgain) {
-  const auto asked = [](std::uint64_t seconds) {
+  const auto asked = [](std::uint64_t life_seconds) {
     const OneAnswer hub([&](int, const OneAnswer::Say& say) {
       constexpr std::uint64_t kYear2026 = 1767225600;
       say(
           fmt::format("HTTP/1.1 302 Found\r\nContent-Length: 0\r\nX-Repo-Commit: {}\r\n"
                       "Date: Thu, 01 Jan 2026 00:00:00 GMT\r\n"
                       "Location: http://data.example/f?Expires={}\r\n\r\n",
-                      kCommitOfBusyHub, kYear2026 + seconds));
+                      kCommitOfBusyHub, kYear2026 + life_seconds));
     });
     HubOptions options = options_of(hub);
     options.download_timeout_seconds = 60;  // a busy machine isn't a failed try
