@@ -48,8 +48,8 @@ class ClaimBuilder {
                const std::vector<std::uint32_t>& arrays, const MappingOptions& options)
       : forward_(forward), source_(source), tree_(tree), arrays_(arrays), options_(options) {}
 
-  std::shared_ptr<const CompiledModel> build() {
-    const std::vector<bool> wanted = leaves_with_claims();
+  std::shared_ptr<const CompiledModel> build(const std::vector<bool>& unwanted) {
+    const std::vector<bool> wanted = leaves_with_claims(unwanted);
     if (std::ranges::count(wanted, true) == 0) return nullptr;
     find_owners();
     out_.family = forward_.family;
@@ -82,16 +82,15 @@ class ClaimBuilder {
     return left_out(options_, source_.tensors[tensor].name).has_value();
   }
 
-  std::vector<bool> leaves_with_claims() const {
+  std::vector<bool> leaves_with_claims(const std::vector<bool>& unwanted) const {
     std::vector<bool> out(forward_.leaves.size(), false);
-    const std::vector<bool> unwanted = left_out_leaves(forward_, source_, options_);
     for (const Fill& fill : forward_.fills) out[fill.target] = true;
     for (const Transfer& transfer : forward_.transfers) {
       if (transfer.copy || repeats(transfer)) out[transfer.target] = true;
     }
-    for (std::size_t leaf = 0; leaf < out.size(); ++leaf) out[leaf] = out[leaf] && !unwanted[leaf];
     for (std::size_t leaf = 0; leaf < out.size(); ++leaf) {
-      if (accepted_loss(options_, forward_.leaves[leaf].name) != nullptr) out[leaf] = false;
+      if (unwanted[leaf] || accepted_loss(options_, forward_.leaves[leaf].name) != nullptr)
+        out[leaf] = false;
     }
     return out;
   }
@@ -244,8 +243,9 @@ void check_claims_cover(const CompiledModel& claims, const Catalog& tree) {
 std::shared_ptr<const CompiledModel> claims_of(const CompiledModel& forward, const Catalog& source,
                                                const Catalog& tree,
                                                const std::vector<std::uint32_t>& arrays,
+                                               const std::vector<bool>& unwanted,
                                                const MappingOptions& options) {
-  return ClaimBuilder(forward, source, tree, arrays, options).build();
+  return ClaimBuilder(forward, source, tree, arrays, options).build(unwanted);
 }
 
 }  // namespace hfshard

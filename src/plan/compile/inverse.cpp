@@ -53,7 +53,7 @@ class Inverter {
     note_missing();
     note_filled();
     note_inexact();
-    model.claims = claims_of(forward_, source_, tree_, arrays_, options_);
+    model.claims = claims_of(forward_, source_, tree_, arrays_, unwanted, options_);
     return builder_.finish();
   }
 

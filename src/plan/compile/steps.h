@@ -165,11 +165,12 @@ std::vector<bool> left_out_leaves(const CompiledModel& forward, const Catalog& s
                                   const MappingOptions& options);
 
 /// Returns the claims for a lossless export from a tree: copies, repeats and fills of `forward`,
-/// whose leaves are `arrays` of the tree. Null if there is nothing to compare. Throws: unsupported
-/// (a copy that can't be traced to the output).
+/// whose leaves are `arrays` of the tree. Those of left_out_leaves are `unwanted`. Null if there is
+/// nothing to compare. Throws: unsupported (a copy that can't be traced to the output).
 std::shared_ptr<const CompiledModel> claims_of(const CompiledModel& forward, const Catalog& source,
                                                const Catalog& tree,
                                                const std::vector<std::uint32_t>& arrays,
+                                               const std::vector<bool>& unwanted,
                                                const MappingOptions& options);
 /// Throws unless every element of the leaves is computed exactly once: unsupported.
 void check_claims_cover(const CompiledModel& claims, const Catalog& tree);
