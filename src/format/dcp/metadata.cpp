@@ -333,7 +333,7 @@ class Decoder {
       const std::string_view name = pickle_.is(key, Kind::text) ? pickle_.text(key) : "";
       const auto keys = keys_of(path);
       out_.other_planner = out_.other_planner || !keys;
-      if (!keys || !is_known(name)) return;
+      if (!keys || !known_.contains(name)) return;
       if (keys->size() == 1 && keys->front() == Json(name)) return;
       out_.nested.push_back({std::string(name), dump_json(Json(*keys))});
       // A short pickle can claim any number of bytes, since values can be shared.
@@ -346,8 +346,6 @@ class Decoder {
     if (twice != out_.nested.end()) fail("planner_data has the key twice", twice->name);
     if (out_.other_planner) out_.nested.clear();
   }
-
-  bool is_known(std::string_view name) const { return known_.find(name) != known_.end(); }
 
   std::optional<Json::Array> keys_of(Id path) const {
     if (!pickle_.is(path, Kind::tuple)) return std::nullopt;
