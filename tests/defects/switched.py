@@ -177,8 +177,8 @@ def make(folder, seed, count, lists):
             sys.exit(done.stdout)
         for each in back:
             each["kind"] = UNCOMPILED
-            at, end = each["line"] - 1, each["line"] - 1 + each["lines"]
-            set_lines(os.path.join(tree.top, each["file"]), at, end - at, "\n".join(read_lines(os.path.join(ROOT, each["file"]))[at:end]))
+            at, count = each["line"] - 1, each["lines"]
+            set_lines(os.path.join(tree.top, each["file"]), at, count, "\n".join(read_lines(os.path.join(ROOT, each["file"]))[at:at + count]))
     write(folder, "defects", listed)
     print(f"{sum(each['kind'] != UNCOMPILED for each in listed)} defects")
 

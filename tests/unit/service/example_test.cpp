@@ -30,6 +30,14 @@ ExampleOptions options_for(const std::string& out) {
   return options;
 }
 
+ExampleOptions with_vocab(const std::string& out, std::uint64_t rows) {
+  ExampleOptions options = options_for(out);
+  Json config = family_info("qwen3").example;
+  config["vocab_size"] = rows;
+  options.config_text = dump_json(config);
+  return options;
+}
+
 ExampleResult write(const ExampleOptions& options) {
   Reporter quiet;
   return write_example(options, quiet);
@@ -119,11 +127,7 @@ TEST(Example, SeedAndNameDecideTheBytes) {
 // The writer's buffer is smaller than these tensors.
 TEST(Example, NoPartOfALargeTensorRepeats) {
   const TempDir dir;
-  ExampleOptions options = options_for(dir / "out");
-  Json config = family_info("qwen3").example;
-  config["vocab_size"] = std::uint64_t{1} << 17;
-  options.config_text = dump_json(config);
-  write(options);
+  write(with_vocab(dir / "out", std::uint64_t{1} << 17));
   const Catalog catalog = open_catalog(dir / "out");
   const TensorInfo& tensor = catalog.tensors[*catalog.find("model.embed_tokens.weight")];
   ASSERT_GT(tensor.size_bytes, std::uint64_t{4} << 20);
@@ -189,10 +193,7 @@ TEST(Example, ANonEmptyOutIsAConflictAndAnEmptyOneIsNot) {
 
 TEST(Example, WhatDoesNotFitOnTheDiskIsRefusedBeforeAnythingIsWritten) {
   const TempDir dir;
-  ExampleOptions options = options_for(dir / "out");
-  Json config = family_info("qwen3").example;
-  config["vocab_size"] = std::uint64_t{1} << 50;
-  options.config_text = dump_json(config);
+  const ExampleOptions options = with_vocab(dir / "out", std::uint64_t{1} << 50);
   EXPECT_EQ(catch_error([&] { write(options); }).code(), ErrorCode::limit);
   EXPECT_FALSE(exists(dir / "out"));
 }

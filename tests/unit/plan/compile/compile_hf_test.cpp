@@ -209,20 +209,27 @@ TEST(CompileHf, NamesGetThePrefixWhichOtherSchemesRefuse) {
             ErrorCode::usage);
 }
 
+constexpr const char* kPackedExperts = "model.layers.0.mlp.experts.down_proj";
+
+// Adds codes of MXFP4 with their scales.
+void add_packed_experts(FakeCatalog& catalog) {
+  const std::string name = kPackedExperts;
+  catalog.add(name + "_blocks", {3, 10, 2, 16}, DType::u8)
+      .add(name + "_scales", {3, 10, 2}, DType::u8);
+}
+
 // MXFP4 as transformers dequantizes it: without the suffix, with transposed experts.
 TEST(CompileHf, PackedExpertsDecodeToTheTensorsOfTheModel) {
   FakeCatalog catalog;
   catalog.config_text = R"({"model_type": "gpt_oss"})";
-  const std::string name = "model.layers.0.mlp.experts.down_proj";
-  catalog.add(name + "_blocks", {3, 10, 2, 16}, DType::u8)
-      .add(name + "_scales", {3, 10, 2}, DType::u8);
+  add_packed_experts(catalog);
   catalog.add("model.norm.weight", {10});
   EXPECT_EQ(compile_model(catalog, hf()).leaves.size(), 3U) << "codes, as stored";
   MappingOptions options = hf();
   options.dtype = DType::bf16;
   const CompiledModel model = compile_model(catalog, options);
   ASSERT_EQ(model.leaves.size(), 2U);
-  EXPECT_EQ(model.leaves[0].name, name);
+  EXPECT_EQ(model.leaves[0].name, kPackedExperts);
   EXPECT_EQ(model.leaves[0].shape, (Shape{3, 64, 10}));
   EXPECT_EQ(model.leaves[0].dtype, DType::bf16);
   const Transfer& transfer = model.transfers[0];
@@ -230,7 +237,7 @@ TEST(CompileHf, PackedExpertsDecodeToTheTensorsOfTheModel) {
   EXPECT_EQ(transfer.source_dtype, DType::f4);
   EXPECT_EQ(transfer.source_shape, (Shape{3, 10, 64}));
   EXPECT_EQ(transfer.map.digits, (DigitList{{3, 640, 640}, {64, 1, 10}, {10, 64, 1}}));
-  catalog.add(name, {3}, DType::bf16);
+  catalog.add(kPackedExperts, {3}, DType::bf16);
   EXPECT_EQ(catch_error([&] { compile_model(catalog, options); }).code(), ErrorCode::bad_input);
 }
 
@@ -251,9 +258,7 @@ TEST(CompileHf, TheConfigTellsOfCodesAsLongAsSomeStay) {
     FakeCatalog catalog;
     catalog.config_text =
         R"({"model_type": "gpt_oss", "quantization_config": {"quant_method": "mxfp4"}})";
-    const std::string name = "model.layers.0.mlp.experts.down_proj";
-    catalog.add(name + "_blocks", {3, 10, 2, 16}, DType::u8)
-        .add(name + "_scales", {3, 10, 2}, DType::u8);
+    add_packed_experts(catalog);
     if (left) catalog.add("odd_blocks", {10, 2, 16}, DType::u8);
     if (left) catalog.add("odd_scales", {10, 2}, DType::u8);
     MappingOptions options = hf();
@@ -268,9 +273,7 @@ TEST(CompileHf, TheConfigTellsOfCodesAsLongAsSomeStay) {
 TEST(CompileHf, TensorsBesideCodesStayAsLongAsSomeCodesDo) {
   FakeCatalog catalog;
   catalog.config_text = R"({"model_type": "gpt_oss"})";
-  const std::string name = "model.layers.0.mlp.experts.down_proj";
-  catalog.add(name + "_blocks", {3, 10, 2, 16}, DType::u8)
-      .add(name + "_scales", {3, 10, 2}, DType::u8);
+  add_packed_experts(catalog);
   catalog.add("odd.input_scale", {}, DType::bf16);
   MappingOptions options = hf();
   options.dtype = DType::bf16;

@@ -1,17 +1,18 @@
 #include "plan/compile/model.h"
 
 #include <memory>
-#include <span>
 #include <utility>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "unit/plan/unread_arrays.h"
+
 namespace hfshard {
 namespace {
 
 // A tree with many arrays of one element.
-class ManyArrays final : public Checkpoint {
+class ManyArrays final : public UnreadArrays {
  public:
   ManyArrays() {
     for (int i = 0; i < 1000; ++i) {
@@ -20,16 +21,6 @@ class ManyArrays final : public Checkpoint {
       info.shape = {1};
     }
   }
-  const Catalog& catalog() const override { return catalog_; }
-  bool has_piece(std::uint32_t, const Shape&) const override { return true; }
-  std::uint64_t scratch_bytes(std::uint32_t, PieceSteps) const override { return 0; }
-  std::unique_ptr<PieceReader> open_piece(std::uint32_t, const Shape&, PieceSteps,
-                                          std::span<std::byte>) const override {
-    return nullptr;
-  }
-
- private:
-  Catalog catalog_;
 };
 
 // Returns a model that writes or claims the first array from the second one.

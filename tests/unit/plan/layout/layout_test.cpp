@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -11,34 +10,15 @@
 
 #include "plan/layout/split_arrays.h"
 #include "plan/layout/unit.h"
+#include "unit/plan/unread_arrays.h"
 
 namespace hfshard {
 namespace {
 
 // Two layers of [8, 6], each compressed in one piece.
-class TwoLayers final : public Checkpoint {
+class TwoLayers final : public UnreadArrays {
  public:
-  TwoLayers() {
-    auto& cut = catalog_.cuts.emplace_back();
-    cut.grid = {{8, 6}, {8, 6}, {8, 6}};
-    cut.codecs = {"zstd"};
-    for (const char* name : {"layers.0", "layers.1"}) {
-      TensorInfo& info = catalog_.tensors.emplace_back();
-      info.name = name;
-      info.shape = {8, 6};
-      info.cut = 0;
-    }
-  }
-  const Catalog& catalog() const override { return catalog_; }
-  bool has_piece(std::uint32_t, const Shape&) const override { return true; }
-  std::uint64_t scratch_bytes(std::uint32_t, PieceSteps) const override { return 0; }
-  std::unique_ptr<PieceReader> open_piece(std::uint32_t, const Shape&, PieceSteps,
-                                          std::span<std::byte>) const override {
-    return nullptr;
-  }
-
- private:
-  Catalog catalog_;
+  TwoLayers() { add_compressed({8, 6}, {"layers.0", "layers.1"}); }
 };
 
 // Returns the totals of a leaf of both layers, transposed.

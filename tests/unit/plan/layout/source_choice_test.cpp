@@ -1,42 +1,24 @@
 #include "plan/layout/source_choice.h"
 
 #include <memory>
-#include <span>
 #include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "unit/plan/unread_arrays.h"
+
 namespace hfshard {
 namespace {
 
 // Two compressed arrays of [8, 6] in two pieces each. Reading the first one needs more memory.
-class UnequalReaders final : public Checkpoint {
+class UnequalReaders final : public UnreadArrays {
  public:
   static constexpr std::uint64_t kMuch = 1 << 20;
-  UnequalReaders() {
-    Cut& cut = catalog_.cuts.emplace_back();
-    cut.grid = {{8, 6}, {4, 6}, {4, 6}};
-    cut.codecs = {"zstd"};
-    for (const char* name : {"a", "b"}) {
-      TensorInfo& info = catalog_.tensors.emplace_back();
-      info.name = name;
-      info.shape = {8, 6};
-      info.cut = 0;
-    }
-  }
-  const Catalog& catalog() const override { return catalog_; }
-  bool has_piece(std::uint32_t, const Shape&) const override { return true; }
-  std::uint64_t scratch_bytes(std::uint32_t array, PieceSteps) const override {
+  UnequalReaders() { add_compressed({4, 6}, {"a", "b"}); }
+  std::uint64_t scratch_bytes(std::uint32_t array, PieceSteps /*steps*/) const override {
     return array == 0 ? kMuch : 0;
   }
-  std::unique_ptr<PieceReader> open_piece(std::uint32_t, const Shape&, PieceSteps,
-                                          std::span<std::byte>) const override {
-    return nullptr;
-  }
-
- private:
-  Catalog catalog_;
 };
 
 // Returns the memory for pieces of a leaf of both arrays, whose transfers are in this order.
