@@ -133,6 +133,8 @@ class OneAnswer {
   OneAnswer& operator=(const OneAnswer&) = delete;
   std::string endpoint() const { return "http://" + port_.host(); }
   int asked() const { return asked_; }
+  // The request that is answered, for the answer.
+  const std::string& request() const { return request_; }
 
  private:
   void serve() {
@@ -148,12 +150,12 @@ class OneAnswer {
     }
   }
   // Reads one request without a body.
-  static bool hear(int with) {
-    std::string heard;
+  bool hear(int with) {
+    request_.clear();
     char next = 0;
-    while (!heard.ends_with("\r\n\r\n")) {
+    while (!request_.ends_with("\r\n\r\n")) {
       if (::recv(with, &next, 1, 0) != 1) return false;
-      heard += next;
+      request_ += next;
     }
     return true;
   }
@@ -162,6 +164,7 @@ class OneAnswer {
   std::function<void(int, const Say&)> answer_;
   std::atomic<bool> ending_ = false;
   std::atomic<int> asked_ = 0;
+  std::string request_;
   std::thread thread_;
 };
 
@@ -175,6 +178,13 @@ HubOptions options_of(const OneAnswer& hub) {
   out.endpoint = hub.endpoint();
   out.retry_ms = 1;
   out.download_timeout_seconds = 1;
+  return out;
+}
+
+// A busy machine isn't a failed try.
+HubOptions patient_options(const OneAnswer& hub) {
+  HubOptions out = options_of(hub);
+  out.download_timeout_seconds = 60;
   return out;
 }
 
@@ -234,6 +244,37 @@ TEST(HubClient, TheNextPageComesFromTheEndpointWhicheverHubTheLinkNames) {
   EXPECT_EQ(error.code(), ErrorCode::network);
   EXPECT_NE(error.sentence().find("example.org"), std::string::npos) << error.sentence();
   EXPECT_EQ(astray.asked(), 1);
+}
+
+TEST(HubClient, PagesInACircleAreRefused) {
+  const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
+    say(page_of(fmt::format("f{}", number), number % 2 == 1 ? "/page?cursor=1" : "/page?cursor=2"));
+  });
+  const Error error = catch_error([&] { listed_names(hub); });
+  EXPECT_EQ(error.code(), ErrorCode::network);
+  EXPECT_EQ(error.sentence(), "the listing's pages go in circles");
+  EXPECT_EQ(error.file(), hub.endpoint() + "/page");
+  EXPECT_EQ(hub.asked(), 3);
+}
+
+// What a proxy's page of a login answers is no commit.
+TEST(HubClient, ARevisionIsACommit) {
+  const std::string commit(40, 'c');
+  const auto resolved = [&](const std::string& answer, const std::string& revision) {
+    const OneAnswer hub([&](int, const OneAnswer::Say& say) { say(json_answer(answer)); });
+    HubClient client(patient_options(hub));
+    try {
+      return resolve_revision(client, "o/m", revision).commit;
+    } catch (const Error& error) {
+      return error.sentence();
+    }
+  };
+  EXPECT_EQ(resolved(fmt::format(R"({{"sha":"{}"}})", commit), "main"), commit);
+  EXPECT_EQ(resolved("not asked", commit), commit);
+  for (const char* answer : {R"({})", R"({"sha":1})", R"({"sha":"main"})"}) {
+    EXPECT_EQ(resolved(answer, ""), "the answer doesn't come from a Hub: it lacks a commit")
+        << answer;
+  }
 }
 
 TEST(HubClient, HeaderLinesWithoutEndAreRefusedAtOnce) {
@@ -308,9 +349,7 @@ void say_busy(int number, const OneAnswer::Say& say) {
 
 TEST(HubReads, ARangeIsGivenUpAfterSixTriesThatMoveNothing) {
   const OneAnswer hub(say_busy);
-  HubOptions options = options_of(hub);
-  options.download_timeout_seconds = 60;  // a busy machine isn't a failed try
-  HubClient client(options);
+  HubClient client(patient_options(hub));
   const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
                                               TreeFile{"f", 100, {}, {}, {}});
   std::array<std::byte, 100> bytes{};
@@ -333,9 +372,7 @@ TEST(HubReads, TriesThatMoveBytesDoNotCountAgainstARange) {
                     kPart, static_cast<std::size_t>(number - 2) * kPart, kAll - 1, kAll,
                     std::string(kPart, 'x')));
   });
-  HubOptions options = options_of(hub);
-  options.download_timeout_seconds = 60;  // a busy machine isn't a failed try
-  HubClient client(options);
+  HubClient client(patient_options(hub));
   const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
                                               TreeFile{"f", kAll, {}, {}, {}});
   std::vector<std::byte> bytes(kAll);
@@ -349,9 +386,7 @@ TEST(HubReads, TheEndOfARangeIsKeptForALaterRunToo) {
     say(json_answer(number == 1 ? "x" : std::string(100, 'x'),
                     fmt::format("X-Repo-Commit: {}\r\n", kCommitOfBusyHub)));
   });
-  HubOptions options = options_of(hub);
-  options.download_timeout_seconds = 60;  // a busy machine isn't a failed try
-  HubClient client(options);
+  HubClient client(patient_options(hub));
   const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
                                               TreeFile{"f", 100, {}, {}, {}});
   const TempDir dir;
@@ -386,6 +421,147 @@ TEST(HubFile, ETagsOfTheHubAndOfTheDataHostAreComparedApart) {
     EXPECT_EQ(catch_error([&] { file.check_etag(target, "c"); }).code(), ErrorCode::conflict);
 }
 
+// A mirror or a proxy that isn't the hub of the listing must not end in a mixture.
+TEST(HubFile, WhatIsNotAsListedIsRefused) {
+  const std::string sha(64, 'b');
+  const auto located = [&](const std::string& headers) {
+    const OneAnswer hub(
+        [&](int, const OneAnswer::Say& say) { say(json_answer("x", headers)); });
+    HubClient client(patient_options(hub));
+    const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
+                                                TreeFile{"f", 1, {}, sha, {}});
+    std::array<std::byte, 1> byte{};
+    std::string said;
+    try {
+      client.reads().start(file, 0, byte).wait();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.file(), error.code() == ErrorCode::conflict
+                                  ? fmt::format("hf://o/m@{}/f", kCommitOfBusyHub)
+                                  : fmt::format("{}/o/m/resolve/{}/f", hub.endpoint(),
+                                                kCommitOfBusyHub));
+      said = error.sentence();
+    }
+    return said;
+  };
+  const std::string of = fmt::format("X-Repo-Commit: {}\r\n", kCommitOfBusyHub);
+  const std::string other(64, 'c');
+  EXPECT_EQ(located(of + "X-Linked-Size: 1\r\nX-Linked-ETag: W/\"" + sha + "\"\r\n"), "");
+  EXPECT_EQ(located(of + "X-Linked-ETag: \"" + sha + "\"\r\n"), "");
+  EXPECT_EQ(located(of + "X-Linked-ETag: " + sha + "\r\n"), "");
+  EXPECT_EQ(located(of + "X-Linked-ETag: \"anything\"\r\n"), "");
+  EXPECT_EQ(located(""), "the answer doesn't come from a Hub: it lacks a commit");
+  EXPECT_EQ(located("X-Repo-Commit: cc\r\n"),
+            fmt::format("the Hub's commit of this file is now \"cc\", and was \"{}\"",
+                        kCommitOfBusyHub));
+  EXPECT_EQ(located(of + "X-Linked-Size: 2\r\n"),
+            "the Hub's size of this file is now \"2\", and was \"1\"");
+  EXPECT_EQ(located(of + "X-Linked-ETag: \"" + other + "\"\r\n"),
+            fmt::format("the Hub's sha256 of this file is now \"{}\", and was \"{}\"", other, sha));
+}
+
+// A data host beside the hub: the same server under another name.
+std::string data_host(const OneAnswer& hub) {
+  return fmt::format("http://localhost:{}", hub.endpoint().substr(hub.endpoint().rfind(':') + 1));
+}
+
+std::string leading_to(const std::string& url) {
+  return fmt::format(
+      "HTTP/1.1 302 Found\r\nConnection: close\r\nContent-Length: 0\r\nX-Repo-Commit: {}\r\nLocation: {}\r\n\r\n",
+      kCommitOfBusyHub, url);
+}
+
+std::string refusal(std::string_view status, std::string_view body,
+                    std::string_view type = "text/plain") {
+  return fmt::format("HTTP/1.1 {}\r\nConnection: close\r\nContent-Length: {}\r\nContent-Type: {}\r\n\r\n{}", status,
+                     body.size(), type, body);
+}
+
+struct ReadFromHost {
+  std::string sentence;  // of the failure
+  std::string hint;
+  std::vector<std::string> asked;  // "hub" or "host"
+};
+
+// Reads a file of one byte from a data host, which gives these answers.
+ReadFromHost read_from_host(const std::vector<std::string>& answers) {
+  ReadFromHost out;
+  std::size_t given = 0;
+  std::mutex mutex;
+  const OneAnswer* self = nullptr;
+  const OneAnswer hub([&](int, const OneAnswer::Say& say) {
+    const bool of_host = self->request().find("Host: localhost") != std::string::npos;
+    const std::lock_guard lock(mutex);
+    out.asked.push_back(of_host ? "host" : "hub");
+    say(of_host ? answers.at(std::min(given++, answers.size() - 1))
+                : leading_to(data_host(*self) + "/signed"));
+  });
+  self = &hub;
+  HubClient client(patient_options(hub));
+  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
+                                              TreeFile{"f", 1, {}, {}, {}});
+  std::array<std::byte, 1> byte{};
+  try {
+    client.reads().start(file, 0, byte).wait();
+    EXPECT_EQ(byte[0], std::byte{'x'});
+  } catch (const Error& error) {
+    out.sentence = error.sentence();
+    out.hint = error.hint_text();
+  }
+  return out;
+}
+
+// A signature can expire sooner than its URL says.
+TEST(HubReads, AUrlWhoseSignatureIsRefusedIsAskedForAgainOnce) {
+  const std::string whole = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx";
+  using Asked = std::vector<std::string>;
+  for (const char* status : {"403 Forbidden", "401 Unauthorized", "400 Bad Request"}) {
+    SCOPED_TRACE(status);
+    const std::string expired = refusal(status, "Signature has expired");
+    const ReadFromHost read = read_from_host({expired, whole});
+    EXPECT_EQ(read.sentence, "");
+    EXPECT_EQ(read.asked, (Asked{"hub", "host", "hub", "host"}));
+    const ReadFromHost refused = read_from_host({expired});
+    EXPECT_EQ(refused.sentence, fmt::format("localhost says: status {}: Signature has expired",
+                                            std::string_view(status).substr(0, 3)));
+    EXPECT_EQ(refused.asked, (Asked{"hub", "host", "hub", "host"}));
+  }
+  // 403 is enough without a word, the others aren't.
+  EXPECT_EQ(read_from_host({refusal("403 Forbidden", ""), whole}).sentence, "");
+  const ReadFromHost login = read_from_host({refusal("401 Unauthorized", "log in"), whole});
+  EXPECT_EQ(login.sentence, "localhost says: status 401: log in");
+  EXPECT_EQ(login.hint, "");
+  EXPECT_EQ(login.asked, (Asked{"hub", "host"}));
+}
+
+TEST(HubReads, ARefusalOfADataHostHasItsWords) {
+  const ReadFromHost large = read_from_host({refusal("400 Bad Request", "too large")});
+  EXPECT_EQ(large.sentence, "localhost says: status 400: too large");
+  EXPECT_EQ(large.hint, "the file may be too large for plain HTTP; fetch it with huggingface_hub");
+  EXPECT_EQ(read_from_host({refusal("404 Not Found", "<p>gone</p>", "text/html")}).sentence,
+            "localhost says: status 404");
+  const std::string lengthy(600, 'y');
+  EXPECT_EQ(read_from_host({refusal("404 Not Found", lengthy)}).sentence,
+            "localhost says: status 404: " + lengthy.substr(0, 512));
+}
+
+TEST(HubReads, MoreBytesThanWereRequestedAreRefused) {
+  const ReadFromHost read = read_from_host(
+      {"HTTP/1.1 206 Partial Content\r\nConnection: close\r\nContent-Length: 2\r\n"
+       "Content-Range: bytes 0-0/1\r\n\r\nxy"});
+  EXPECT_EQ(read.sentence,
+            "localhost says: the server sent more bytes than requested; hfshard tried 3 times");
+}
+
+TEST(HubReads, RedirectsInCirclesEnd) {
+  const std::string next =
+      "HTTP/1.1 302 Found\r\nConnection: close\r\nContent-Length: 0\r\nLocation: /next\r\n\r\n";
+  const ReadFromHost read = read_from_host({next});
+  EXPECT_EQ(read.sentence, "localhost says: the server redirects in circles");
+  EXPECT_EQ(std::ranges::count(read.asked, "host"), 6);
+  const std::string whole = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx";
+  EXPECT_EQ(read_from_host({next, next, next, next, next, whole}).sentence, "");
+}
+
 // A read that begins with a URL must end before the URL does.
 TEST(HubFile, AUrlThatSoonExpiresIsAskedForAgain) {
   const auto asked = [](std::uint64_t life_seconds) {
@@ -397,9 +573,7 @@ TEST(HubFile, AUrlThatSoonExpiresIsAskedForAgain) {
                       "Location: http://data.example/f?Expires={}\r\n\r\n",
                       kCommitOfBusyHub, kYear2026 + life_seconds));
     });
-    HubOptions options = options_of(hub);
-    options.download_timeout_seconds = 60;  // a busy machine isn't a failed try
-    HubClient client(options);
+    HubClient client(patient_options(hub));
     const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
                                                 TreeFile{"f", 100, {}, {}, {}});
     for (int i = 0; i < 2; ++i) {
@@ -426,8 +600,7 @@ TEST(HubStore, OpeningAnEarlierFileReadsNoHeaderAgain) {
                     "X-Repo-Commit: {}\r\n\r\nx",
                     kCommitOfBusyHub));
   });
-  HubOptions options = options_of(hub);
-  options.download_timeout_seconds = 60;  // a busy machine isn't a failed try
+  HubOptions options = patient_options(hub);
   const StorePath model =
       hub_place(std::make_shared<HubClient>(options), {"o/m", kCommitOfBusyHub},
                 {{"a.safetensors", 1, {}, {}, {}}, {"b.safetensors", 1, {}, {}, {}}}, {});
@@ -439,8 +612,7 @@ TEST(HubStore, AFileOfTheCacheWithAnotherSizeIsNotTheSource) {
   const OneAnswer hub([](int, const OneAnswer::Say& say) {
     say(json_answer("x", fmt::format("X-Repo-Commit: {}\r\n", kCommitOfBusyHub)));
   });
-  HubOptions options = options_of(hub);
-  options.download_timeout_seconds = 60;  // a busy machine isn't a failed try
+  HubOptions options = patient_options(hub);
   const TempDir dir;
   write_text(dir / "whole", "c");
   write_text(dir / "longer", "cc");
@@ -449,6 +621,42 @@ TEST(HubStore, AFileOfTheCacheWithAnotherSizeIsNotTheSource) {
                 {{"longer", 1, {}, {}, {}}, {"whole", 1, {}, {}, {}}}, dir.path());
   EXPECT_EQ((model / "whole").read(), "c");
   EXPECT_EQ((model / "longer").read(), "x");
+}
+
+TEST(HubStore, SaysWhatAModelDoesNotHave) {
+  const HubRepo repo{"o/m", kCommitOfBusyHub};
+  const std::string root = fmt::format("hf://o/m@{}", kCommitOfBusyHub);
+  const StorePath model = hub_place(nullptr, repo, {{"sub/f", 1, {}, {}, {}}}, {});
+  const Error open = catch_error([&] { (void)(model / "g").open(); });
+  EXPECT_EQ(open.code(), ErrorCode::not_found);
+  EXPECT_EQ(open.file(), root + "/g");
+  EXPECT_EQ(catch_error([&] { (void)(model / "none").list(); }).file(), root + "/none");
+  EXPECT_EQ((model / "sub").list(), (std::vector<std::string>{"f"}));
+  const Error offline = catch_error([&] { (void)(model / "sub/f").open(); });
+  EXPECT_EQ(offline.sentence(), "the cache lacks this file of the model");
+  EXPECT_EQ(offline.file(), root + "/sub/f");
+  const Error twice = catch_error(
+      [&] { (void)hub_place(nullptr, repo, {{"f", 1, {}, {}, {}}, {"f", 2, {}, {}, {}}}, {}); });
+  EXPECT_EQ(twice.code(), ErrorCode::network);
+  EXPECT_EQ(twice.sentence(), "the listing has \"f\" twice");
+  EXPECT_EQ(twice.file(), root);
+}
+
+TEST(HubStore, AReadBeyondTheEndIsRefused) {
+  const OneAnswer hub([](int, const OneAnswer::Say& say) {
+    say(json_answer("x", fmt::format("X-Repo-Commit: {}\r\n", kCommitOfBusyHub)));
+  });
+  const StorePath model = hub_place(std::make_shared<HubClient>(patient_options(hub)),
+                                    {"o/m", kCommitOfBusyHub}, {{"f", 1, {}, {}, {}}}, {});
+  const auto file = (model / "f").open();
+  std::array<std::byte, 2> bytes{};
+  for (const std::uint64_t offset : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{2}}) {
+    const Error error = catch_error([&] { file->read_at(offset, bytes); });
+    EXPECT_EQ(error.code(), ErrorCode::corrupt);
+    EXPECT_EQ(error.sentence(), "the file ends before this range");
+  }
+  EXPECT_NO_THROW(file->read_at(0, std::span(bytes).first(1)));
+  EXPECT_NO_THROW(file->read_at(1, {}));
 }
 
 }  // namespace
