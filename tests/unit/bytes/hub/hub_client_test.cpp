@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "base/coding.h"
 #include "bytes/hub/hub_file.h"
 #include "bytes/hub/hub_listing.h"
 #include "bytes/hub/hub_reads.h"
@@ -246,6 +247,15 @@ TEST(HubClient, TheNextPageComesFromTheEndpointWhicheverHubTheLinkNames) {
   EXPECT_EQ(astray.asked(), 1);
 }
 
+TEST(HubClient, AnAnswerHasNothingOfTheFailedTryBeforeIt) {
+  const OneAnswer hub([](int number, const OneAnswer::Say& say) {
+    say(number == 1 ? std::string("HTTP/1.1 503 busy\r\nContent-Length: 4\r\n\r\nbusy")
+                    : json_answer("{}"));
+  });
+  HubClient client(patient_options(hub));
+  EXPECT_EQ(client.ask_now({client.endpoint() + "/x", {}}).body, "{}");
+}
+
 TEST(HubClient, PagesInACircleAreRefused) {
   const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
     say(page_of(fmt::format("f{}", number), number % 2 == 1 ? "/page?cursor=1" : "/page?cursor=2"));
@@ -398,6 +408,45 @@ TEST(HubReads, TheEndOfARangeIsKeptForALaterRunToo) {
   EXPECT_EQ(arrivals()->found_bytes(), 100U);
 }
 
+// Answers requests for ranges of these bytes, and closes each connection.
+void say_range(const OneAnswer& hub, const std::string& of, const OneAnswer::Say& say) {
+  const std::string& request = hub.request();
+  const std::size_t at = request.find("bytes=");
+  const std::size_t first = std::stoul(request.substr(at + 6));
+  const std::size_t last = std::stoul(request.substr(request.find('-', at) + 1));
+  say(
+      fmt::format("HTTP/1.1 206 Partial Content\r\nConnection: close\r\nX-Repo-Commit: {}\r\n"
+                  "Content-Length: {}\r\nContent-Range: bytes {}-{}/{}\r\n\r\n{}",
+                  kCommitOfBusyHub, last - first + 1, first, last, of.size(),
+                  of.substr(first, last - first + 1)));
+}
+
+TEST(HubReads, NoMoreReadsAreUnderWayThanConnectionsAreInUse) {
+  const OneAnswer* self = nullptr;
+  HubClient* asking = nullptr;
+  std::atomic<std::uint64_t> most = 0;
+  const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
+    if (number == 2) {  // the first range; another read would now begin
+      for (int i = 0; i < 20 && asking->traffic().data_requests <= 4; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      most = asking->traffic().data_requests.load();
+    }
+    say_range(*self, "abcdefgh", say);
+  });
+  self = &hub;
+  HubClient client(patient_options(hub));
+  asking = &client;
+  const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
+                                              TreeFile{"f", 8, {}, {}, {}});
+  std::array<std::byte, 8> bytes{};
+  std::vector<HubRead> reads;
+  for (std::size_t at = 0; at < bytes.size(); ++at)
+    reads.push_back(client.reads().start(file, at, std::span(bytes).subspan(at, 1)));
+  for (const HubRead& read : reads) read.wait();
+  EXPECT_EQ(as_text(bytes), "abcdefgh");
+  EXPECT_EQ(most, 4U);
+}
+
 TEST(HubReads, AFailureBetweenTwoTriesEndsEveryRead) {
   const OneAnswer hub(say_busy);
   HubClient client(without_memory(options_of(hub)));
@@ -425,8 +474,7 @@ TEST(HubFile, ETagsOfTheHubAndOfTheDataHostAreComparedApart) {
 TEST(HubFile, WhatIsNotAsListedIsRefused) {
   const std::string sha(64, 'b');
   const auto located = [&](const std::string& headers) {
-    const OneAnswer hub(
-        [&](int, const OneAnswer::Say& say) { say(json_answer("x", headers)); });
+    const OneAnswer hub([&](int, const OneAnswer::Say& say) { say(json_answer("x", headers)); });
     HubClient client(patient_options(hub));
     const auto file = std::make_shared<HubFile>(&client, HubRepo{"o/m", kCommitOfBusyHub},
                                                 TreeFile{"f", 1, {}, sha, {}});
@@ -435,10 +483,10 @@ TEST(HubFile, WhatIsNotAsListedIsRefused) {
     try {
       client.reads().start(file, 0, byte).wait();
     } catch (const Error& error) {
-      EXPECT_EQ(error.file(), error.code() == ErrorCode::conflict
-                                  ? fmt::format("hf://o/m@{}/f", kCommitOfBusyHub)
-                                  : fmt::format("{}/o/m/resolve/{}/f", hub.endpoint(),
-                                                kCommitOfBusyHub));
+      EXPECT_EQ(error.file(),
+                error.code() == ErrorCode::conflict
+                    ? fmt::format("hf://o/m@{}/f", kCommitOfBusyHub)
+                    : fmt::format("{}/o/m/resolve/{}/f", hub.endpoint(), kCommitOfBusyHub));
       said = error.sentence();
     }
     return said;
@@ -450,9 +498,9 @@ TEST(HubFile, WhatIsNotAsListedIsRefused) {
   EXPECT_EQ(located(of + "X-Linked-ETag: " + sha + "\r\n"), "");
   EXPECT_EQ(located(of + "X-Linked-ETag: \"anything\"\r\n"), "");
   EXPECT_EQ(located(""), "the answer doesn't come from a Hub: it lacks a commit");
-  EXPECT_EQ(located("X-Repo-Commit: cc\r\n"),
-            fmt::format("the Hub's commit of this file is now \"cc\", and was \"{}\"",
-                        kCommitOfBusyHub));
+  EXPECT_EQ(
+      located("X-Repo-Commit: cc\r\n"),
+      fmt::format("the Hub's commit of this file is now \"cc\", and was \"{}\"", kCommitOfBusyHub));
   EXPECT_EQ(located(of + "X-Linked-Size: 2\r\n"),
             "the Hub's size of this file is now \"2\", and was \"1\"");
   EXPECT_EQ(located(of + "X-Linked-ETag: \"" + other + "\"\r\n"),
@@ -466,14 +514,16 @@ std::string data_host(const OneAnswer& hub) {
 
 std::string leading_to(const std::string& url) {
   return fmt::format(
-      "HTTP/1.1 302 Found\r\nConnection: close\r\nContent-Length: 0\r\nX-Repo-Commit: {}\r\nLocation: {}\r\n\r\n",
+      "HTTP/1.1 302 Found\r\nConnection: close\r\nContent-Length: 0\r\nX-Repo-Commit: "
+      "{}\r\nLocation: {}\r\n\r\n",
       kCommitOfBusyHub, url);
 }
 
 std::string refusal(std::string_view status, std::string_view body,
                     std::string_view type = "text/plain") {
-  return fmt::format("HTTP/1.1 {}\r\nConnection: close\r\nContent-Length: {}\r\nContent-Type: {}\r\n\r\n{}", status,
-                     body.size(), type, body);
+  return fmt::format(
+      "HTTP/1.1 {}\r\nConnection: close\r\nContent-Length: {}\r\nContent-Type: {}\r\n\r\n{}",
+      status, body.size(), type, body);
 }
 
 struct ReadFromHost {
@@ -545,9 +595,9 @@ TEST(HubReads, ARefusalOfADataHostHasItsWords) {
 }
 
 TEST(HubReads, MoreBytesThanWereRequestedAreRefused) {
-  const ReadFromHost read = read_from_host(
-      {"HTTP/1.1 206 Partial Content\r\nConnection: close\r\nContent-Length: 2\r\n"
-       "Content-Range: bytes 0-0/1\r\n\r\nxy"});
+  const ReadFromHost read =
+      read_from_host({"HTTP/1.1 206 Partial Content\r\nConnection: close\r\nContent-Length: 2\r\n"
+                      "Content-Range: bytes 0-0/1\r\n\r\nxy"});
   EXPECT_EQ(read.sentence,
             "localhost says: the server sent more bytes than requested; hfshard tried 3 times");
 }
@@ -635,11 +685,33 @@ TEST(HubStore, SaysWhatAModelDoesNotHave) {
   const Error offline = catch_error([&] { (void)(model / "sub/f").open(); });
   EXPECT_EQ(offline.sentence(), "the cache lacks this file of the model");
   EXPECT_EQ(offline.file(), root + "/sub/f");
-  const Error twice = catch_error(
-      [&] { (void)hub_place(nullptr, repo, {{"f", 1, {}, {}, {}}, {"f", 2, {}, {}, {}}}, {}); });
+  const Error twice = catch_error([&] {
+    (void)hub_place(nullptr, repo, {{"f", 1, {}, {}, {}}, {"f", 2, {}, {}, {}}}, {});
+  });
   EXPECT_EQ(twice.code(), ErrorCode::network);
   EXPECT_EQ(twice.sentence(), "the listing has \"f\" twice");
   EXPECT_EQ(twice.file(), root);
+}
+
+// A header can be longer than what is read ahead of it.
+TEST(HubStore, AReadAcrossTheEndOfWhatWasReadAheadIsWhole) {
+  std::string all(300'000, ' ');
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<char>('a' + i % 23);
+  const OneAnswer* self = nullptr;
+  const OneAnswer hub([&](int, const OneAnswer::Say& say) { say_range(*self, all, say); });
+  self = &hub;
+  const StorePath model = hub_place(std::make_shared<HubClient>(patient_options(hub)),
+                                    {"o/m", kCommitOfBusyHub}, {{"f", all.size(), {}, {}, {}}}, {});
+  const auto file = (model / "f").open();
+  for (const auto& [offset, size] : {std::pair<std::size_t, std::size_t>{0, 300'000},
+                                     {100'000, 100'000},
+                                     {131'072, 10},
+                                     {131'071, 2},
+                                     {131'062, 10}}) {
+    std::vector<std::byte> bytes(size);
+    file->read_at(offset, bytes);
+    EXPECT_EQ(as_text(bytes), std::string_view(all).substr(offset, size)) << offset;
+  }
 }
 
 TEST(HubStore, AReadBeyondTheEndIsRefused) {
