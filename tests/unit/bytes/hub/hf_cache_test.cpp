@@ -8,6 +8,7 @@
 
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
+#include <sys/stat.h>
 
 #include "hfshard/error.h"
 
@@ -69,6 +70,10 @@ TEST(HfCache, FindsTheCommitOfARevision) {
   EXPECT_EQ(repo.revisions(), (Names{"main", "refs/pr/1"}));
   write_text(cache.folder() + "/refs/main.12345678.tmp", "");
   EXPECT_EQ(repo.revisions(), (Names{"main", "refs/pr/1"}));
+  // What isn't a file is no reference.
+  std::filesystem::create_symlink("nowhere", cache.folder() + "/refs/broken");
+  ASSERT_EQ(::mkfifo((cache.folder() + "/refs/pipe").c_str(), 0600), 0);
+  EXPECT_EQ(repo.revisions(), (Names{"main", "refs/pr/1"}));
   for (const char* wrong : {"", "main", "0123", "ref: refs/heads/main"}) {
     write_text(cache.folder() + "/refs/bad", wrong);
     EXPECT_EQ(catch_error([&] { repo.commit_of("bad"); }).code(), ErrorCode::corrupt) << wrong;
@@ -87,10 +92,13 @@ TEST(HfCache, ListsTheFilesOfASnapshot) {
   write_text(cache.snapshot() + "/plain", "xyz");
   std::filesystem::create_symlink("../../blobs/none", cache.snapshot() + "/dangling");
   std::filesystem::create_directory_symlink(".", cache.snapshot() + "/circle");
+  ASSERT_EQ(::mkfifo((cache.snapshot() + "/pipe").c_str(), 0600), 0);
   EXPECT_EQ(repo.files(kCommit),
             (std::vector<CachedFile>{all[0], {"plain", 3}, {"sub/model.safetensors", 5}}));
   EXPECT_TRUE(repo.files(kOther).empty());
   EXPECT_TRUE(repo.files("../blobs").empty());
+  EXPECT_EQ(repo.broken_links(kCommit).size(), 1U);
+  EXPECT_TRUE(repo.broken_links(kOther).empty());
   EXPECT_FALSE(repo.has_snapshot("../blobs"));
 
   const CachedRepo none(cache.dir() / "hub", "org/other");
@@ -109,7 +117,8 @@ TEST(HfCache, ReadsTheListingOfACommit) {
   write_text(path, R"({"format_version": 1, "files": {
       "sub/model.safetensors": {"size": 5, "blob_id": "c", "lfs_sha256": ")" +
                        sha + R"(", "lfs_size": 5, "xet_hash": ")" + sha + R"("},
-      "config.json": {"size": 2, "blob_id": "d", "later": []}}})");
+      "config.json": {"size": 2, "blob_id": "d", "later": [], "lfs_sha256": null,
+                      "xet_hash": null}}})");
   const auto tree = repo.tree(kCommit);
   ASSERT_TRUE(tree);
   EXPECT_EQ(*tree, (std::vector<TreeFile>{{"config.json", 2, "d", "", ""},
@@ -131,6 +140,8 @@ TEST(HfCache, ReadsTheListingOfACommit) {
     EXPECT_FALSE(repo.tree(kCommit)) << damaged;
   }
   EXPECT_FALSE(repo.tree("../trees/" + kCommit));
+  std::filesystem::create_directories(repo.tree_path(kOther));
+  EXPECT_FALSE(repo.tree(kOther));
 }
 
 TEST(HfCache, KnowsWhatACommitDoesNotHave) {
@@ -140,12 +151,14 @@ TEST(HfCache, KnowsWhatACommitDoesNotHave) {
   EXPECT_FALSE(cache.repo().known_absent(kCommit, "x.json"));
   EXPECT_FALSE(cache.repo().known_absent(kOther, "sub/x.json"));
   EXPECT_FALSE(cache.repo().known_absent(kCommit, "../" + kCommit + "/sub/x.json"));
+  EXPECT_FALSE(cache.repo().known_absent("../.no_exist/" + kCommit, "sub/x.json"));
 }
 
 TEST(HfCache, RecognisesPlacesThatWereNamed) {
   const Cache cache;
   const std::string folder = cache.folder();
-  EXPECT_EQ(recognise_cache_place(folder + "/"), (CachePlace{"org/na-me", folder, "", ""}));
+  for (const char* end : {"", "/", "//"})
+    EXPECT_EQ(recognise_cache_place(folder + end), (CachePlace{"org/na-me", folder, "", ""}));
   EXPECT_EQ(recognise_cache_place(cache.snapshot()),
             (CachePlace{"org/na-me", folder, kCommit, ""}));
   EXPECT_EQ(recognise_cache_place(cache.snapshot() + "/sub/"),
@@ -155,7 +168,8 @@ TEST(HfCache, RecognisesPlacesThatWereNamed) {
   for (const std::string& path :
        {std::string(), std::string("/"), cache.dir().path(), cache.dir() / "hub", folder + "/blobs",
         folder + "/snapshots", folder + "/snapshots/main", folder + "x",
-        cache.dir() / "hub/models--org--other", cache.dir() / ("x/snapshots/" + kCommit)}) {
+        cache.dir() / "hub/models--org--other", cache.dir() / ("x/snapshots/" + kCommit),
+        cache.dir() / ("hub/models--org--other/snapshots/" + kCommit)}) {
     EXPECT_FALSE(recognise_cache_place(path)) << path;
   }
 }

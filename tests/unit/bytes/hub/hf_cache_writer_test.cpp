@@ -224,9 +224,28 @@ TEST(HfCacheWriter, GoesOnWithTheNewestOfWhatWasLeft) {
   EXPECT_EQ(read_text(writer.snapshot_path() + "/a.bin"), "0123456789");
   EXPECT_EQ(cache.blobs(), (Names{cache_etag(file), cache_etag(file) + ".incomplete"}));
 
-  // Different bytes are detected at the end, and the file is removed.
+  // One that is whole lacks only its name.
   out.reset();  // with its lock
   std::filesystem::remove(blob);
+  leave("00000006", "0123456789", 0);
+  out = writer.begin(file);
+  ASSERT_TRUE(out);
+  EXPECT_EQ(out->there_bytes(), 10U);
+  out->finish();
+  EXPECT_EQ(read_text(blob), "0123456789");
+
+  // A link could lead to a file of the user.
+  out.reset();
+  std::filesystem::remove(blob);
+  write_text(cache.root() + "/mine", "0123");
+  std::filesystem::create_symlink(cache.root() + "/mine", blob + ".00000007.incomplete");
+  out = writer.begin(file);
+  ASSERT_TRUE(out);
+  EXPECT_EQ(out->there_bytes(), 0U);
+  EXPECT_EQ(read_text(cache.root() + "/mine"), "0123");
+
+  // Different bytes are detected at the end, and the file is removed.
+  out.reset();
   leave("00000005", "xyz", 0);
   out = writer.begin(file);
   ASSERT_TRUE(out);
@@ -435,12 +454,17 @@ TEST(HfCacheWriter, MakesBytesDurableBeforeTheyHaveTheirName) {
 }
 
 TEST(HfCacheWriter, SaysWhatTheFileSystemLacks) {
+  for (const int number : {EPERM, ENOTSUP, ENOSYS, EEXIST}) {
+    const EmptyCache cache;
+    const SyscallFault fault("symlink", 1, number);
+    auto out = cache.writer().begin(plain("x", "1"));
+    out->write_at(0, as_bytes("1"));
+    EXPECT_EQ(catch_error([&] { out->finish(); }).code(),
+              number == EEXIST ? ErrorCode::io : ErrorCode::unsupported)
+        << number;
+  }
   const EmptyCache cache;
   const CacheWriter writer = cache.writer();
-  const SyscallFault fault("symlink", 1, EPERM);
-  auto out = writer.begin(plain("x", "1"));
-  out->write_at(0, as_bytes("1"));
-  EXPECT_EQ(catch_error([&] { out->finish(); }).code(), ErrorCode::unsupported);
   TreeFile huge = plain("y", "2");
   huge.size_bytes = std::uint64_t{1} << 60;
   EXPECT_EQ(catch_error([&] { writer.begin(huge); }).code(), ErrorCode::limit);

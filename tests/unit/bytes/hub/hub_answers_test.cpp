@@ -94,12 +94,14 @@ TEST(ListedFiles, AreFilesWithTheirSizesAndDigests) {
       listed_files(parse_json(R"([{"type": "directory", "path": "sub"},
       {"type": "file", "path": "a", "size": 3, "oid": ")" +
                                   oid + R"("},
+      {"type": "file", "path": "c", "size": 4, "oid": null, "lfs": null, "xetHash": null},
       {"type": "file", "path": "sub/b", "size": 134, "oid": ")" +
                                   oid + R"(", "lfs": {"oid": ")" + sha256 +
                                   R"(", "size": 99}, "xetHash": ")" + sha256 + R"("}])",
                               "page"));
   EXPECT_EQ(files,
-            (std::vector<TreeFile>{{"a", 3, oid, "", ""}, {"sub/b", 99, oid, sha256, sha256}}));
+            (std::vector<TreeFile>{
+                {"a", 3, oid, "", ""}, {"c", 4, "", "", ""}, {"sub/b", 99, oid, sha256, sha256}}));
   for (const char* none :
        {"{}", "[1]", R"([{"path": "a", "size": 1}])", R"([{"type": "file", "size": 1}])",
         R"([{"type": "file", "path": "a", "size": -1}])",

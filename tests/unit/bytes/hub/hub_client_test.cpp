@@ -169,6 +169,13 @@ class OneAnswer {
   std::thread thread_;
 };
 
+std::string refusal(std::string_view status, std::string_view body,
+                    std::string_view type = "text/plain") {
+  return fmt::format(
+      "HTTP/1.1 {}\r\nConnection: close\r\nContent-Length: {}\r\nContent-Type: {}\r\n\r\n{}",
+      status, body.size(), type, body);
+}
+
 std::string json_answer(const std::string& body, const std::string& header = {}) {
   return fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n{}\r\n{}", body.size(), header,
                      body);
@@ -265,6 +272,79 @@ TEST(HubClient, PagesInACircleAreRefused) {
   EXPECT_EQ(error.sentence(), "the listing's pages go in circles");
   EXPECT_EQ(error.file(), hub.endpoint() + "/page");
   EXPECT_EQ(hub.asked(), 3);
+}
+
+// The listing names what can't be requested once, and goes on.
+TEST(HubClient, FilesWhosePathsLeadElsewhereAreLeftOut) {
+  const OneAnswer hub([](int, const OneAnswer::Say& say) {
+    say(json_answer(R"([{"type":"file","path":"../a","size":1},{"type":"file","path":"b","size":1},
+                        {"type":"file","path":"c/../d","size":1}])"));
+  });
+  for (const bool noted : {true, false}) {
+    HubOptions options = patient_options(hub);
+    std::vector<std::string> said;
+    if (noted) options.note = [&](const std::string& line) { said.push_back(line); };
+    HubClient client(options);
+    const auto files = list_files(client, {"o/m", std::string(40, 'a')});
+    ASSERT_EQ(files.size(), 1U);
+    EXPECT_EQ(files[0].path, "b");
+    ASSERT_EQ(said.size(), noted ? 1U : 0U);
+    if (noted) {
+      EXPECT_TRUE(said[0].starts_with(R"(leaves out "../a" of o/m: )")) << said[0];
+    }
+  }
+}
+
+// Words that a refusal needs: the front of a long answer, and the names that were meant.
+TEST(HubClient, AMistypedRevisionIsAnsweredWithThoseThatThereAre) {
+  std::string names = R"({"name":"main"})";
+  for (int i = 0; i < 30; ++i) names += fmt::format(R"(,{{"name":"x{}"}})", i);
+  const OneAnswer hub([&](int number, const OneAnswer::Say& say) {
+    say(number % 2 == 1
+            ? "HTTP/1.1 404 Not Found\r\nX-Error-Code: RevisionNotFound\r\nContent-Length: "
+              "0\r\n\r\n"
+            : json_answer(
+                  fmt::format(R"({{"branches":[{}],"tags":[{{"name":"release-1"}}]}})", names)));
+  });
+  HubClient client(patient_options(hub));
+  const auto hint = [&](const std::string& revision) {
+    return catch_error([&] { resolve_revision(client, "o/m", revision); }).hint_text();
+  };
+  const std::string unlike = hint("quite-different");
+  EXPECT_NE(unlike.find("main, x0, "), std::string::npos) << unlike;
+  EXPECT_EQ(unlike.find("x29"), std::string::npos) << unlike;
+  names = R"({"name":"main"})";
+  EXPECT_EQ(hint("quite-different"), "pass one of main, release-1");
+  const std::string like = hint("release-2");
+  EXPECT_NE(like.find("release-1"), std::string::npos) << like;
+}
+
+TEST(HubClient, OfALongRefusalTheFrontIsEnough) {
+  for (const std::size_t size : {std::size_t{1000}, std::size_t{1} << 20}) {
+    const OneAnswer hub([&](int, const OneAnswer::Say& say) {
+      say(refusal("404 Not Found", std::string(size, 'x')));
+    });
+    HubClient client(patient_options(hub));
+    const HubAnswer answer = client.ask_now({client.endpoint() + "/x", {}});
+    EXPECT_EQ(answer.status, 404);
+    EXPECT_EQ(hub.asked(), 1);
+    EXPECT_EQ(answer.body.size() < (std::size_t{1} << 18), true);
+  }
+}
+
+TEST(HubClient, NamesTheProgramThatUsesTheLibrary) {
+  const OneAnswer* self = nullptr;
+  std::string request;
+  const OneAnswer hub([&](int, const OneAnswer::Say& say) {
+    request = self->request();
+    say(json_answer("{}"));
+  });
+  self = &hub;
+  HubOptions options = patient_options(hub);
+  options.user_agent_suffix = "trainer/1.0";
+  HubClient client(options);
+  (void)client.ask_now({client.endpoint() + "/x", {}});
+  EXPECT_NE(request.find("; trainer/1.0\r\n"), std::string::npos) << request;
 }
 
 // What a proxy's page of a login answers is no commit.
@@ -517,13 +597,6 @@ std::string leading_to(const std::string& url) {
       "HTTP/1.1 302 Found\r\nConnection: close\r\nContent-Length: 0\r\nX-Repo-Commit: "
       "{}\r\nLocation: {}\r\n\r\n",
       kCommitOfBusyHub, url);
-}
-
-std::string refusal(std::string_view status, std::string_view body,
-                    std::string_view type = "text/plain") {
-  return fmt::format(
-      "HTTP/1.1 {}\r\nConnection: close\r\nContent-Length: {}\r\nContent-Type: {}\r\n\r\n{}",
-      status, body.size(), type, body);
 }
 
 struct ReadFromHost {

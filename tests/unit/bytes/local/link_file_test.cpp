@@ -68,6 +68,36 @@ TEST_P(LinkFileTest, ReplacesAnythingElse) {
   EXPECT_EQ(read_text(other_), "other values");
 }
 
+// The errors of a file system without such links, or of links between two file systems, are for the
+// caller, who copies then. Any other one is an error.
+TEST_P(LinkFileTest, TellsWhatCannotBeLinkedFromWhatFails) {
+  const char* const call = GetParam() == LinkKind::hard ? "link" : "symlink";
+  for (const int number : {EXDEV, EPERM, EMLINK, EOPNOTSUPP, ENOSYS, EINVAL, ENOTTY}) {
+    const SyscallFault fault(call, 1, number);
+    EXPECT_FALSE(link_file(from_, to_, GetParam())) << number;
+    EXPECT_TRUE(fault.fired());
+    EXPECT_FALSE(exists(to_));
+  }
+  const SyscallFault fault(call, 1, EIO);
+  const Error error = catch_error([&] { (void)link_file(from_, to_, GetParam()); });
+  EXPECT_EQ(error.code(), ErrorCode::io);
+  EXPECT_EQ(error.file(), to_);
+  EXPECT_FALSE(exists(to_));
+}
+
+// If the copy can't be made, the source isn't written.
+TEST(LinkFile, AFailedCloneLeavesNothing) {
+  const TempDir dir;
+  write_text(dir / "from", "values");
+  for (const char* call : {"open", "clone"}) {
+    const SyscallFault fault(call, 1, EOPNOTSUPP);
+    EXPECT_FALSE(link_file(dir / "from", dir / "to", LinkKind::reflink)) << call;
+    EXPECT_TRUE(fault.fired());
+    EXPECT_FALSE(exists(dir / "to"));
+  }
+  EXPECT_EQ(read_text(dir / "from"), "values");
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, LinkFileTest, testing::Values(LinkKind::hard, LinkKind::symbolic));
 
 }  // namespace
