@@ -731,6 +731,36 @@ TEST(HubStore, OpeningAnEarlierFileReadsNoHeaderAgain) {
   EXPECT_EQ(model.network_use()->data_requests, 2U);
 }
 
+// Nor for one of another directory, or one that the cache has.
+TEST(HubStore, OnlyTheHeadersOfShardsToBeDownloadedAreReadAhead) {
+  const OneAnswer* self = nullptr;
+  const OneAnswer hub([&](int, const OneAnswer::Say& say) { say_range(*self, "x", say); });
+  self = &hub;
+  const TempDir dir;
+  write_text(dir / "b.safetensors", "x");
+  const StorePath model =
+      hub_place(std::make_shared<HubClient>(patient_options(hub)), {"o/m", kCommitOfBusyHub},
+                {{"a.safetensors", 1, {}, {}, {}},
+                 {"b.safetensors", 1, {}, {}, {}},
+                 {"d.safetensors", 1, {}, {}, {}},
+                 {"e.json", 1, {}, {}, {}},
+                 {"sub/c.safetensors", 1, {}, {}, {}}},
+                dir.path());
+  EXPECT_EQ((model / "a.safetensors").read(), "x");
+  EXPECT_EQ((model / "d.safetensors").read(), "x");
+  EXPECT_EQ((model / "b.safetensors").read(), "x");
+  EXPECT_EQ(model.network_use()->data_requests, 2U);
+}
+
+TEST(HubStore, FilesOfAModelHaveTheirPlaceInTheCache) {
+  const HubRepo repo{"o/m", kCommitOfBusyHub};
+  const std::vector<TreeFile> files{{"sub/f", 1, {}, {}, {}}};
+  const StorePath cached = hub_place(nullptr, repo, files, "/cache/x");
+  EXPECT_EQ((cached / "sub/f").fetched_path(), "/cache/x/sub/f");
+  EXPECT_FALSE((cached / "sub/g").fetched_path());
+  EXPECT_FALSE((hub_place(nullptr, repo, files, {}) / "sub/f").fetched_path());
+}
+
 TEST(HubStore, AFileOfTheCacheWithAnotherSizeIsNotTheSource) {
   const OneAnswer hub([](int, const OneAnswer::Say& say) {
     say(json_answer("x", fmt::format("X-Repo-Commit: {}\r\n", kCommitOfBusyHub)));
