@@ -95,6 +95,11 @@ TEST(Arrivals, OtherSharesHaveTheirOwn) {
     Arrivals arrivals = open(directory);
     keep(arrivals, 0, 0, 100);
   }
+  const std::string bytes = read_file(directory / "arrived.0-1.0000");
+  for (const char* name :
+       {"arrived.0-1.", "arrived.0-1.x", "arrived.0-1.0001x", "arrived.0-10.0001"})
+    write_text(directory / name, bytes);
+  EXPECT_EQ(open(directory).found_bytes(), 100U);
   Arrivals other(directory.path(), "arrived.1-2", kMost, milliseconds(0));
   EXPECT_EQ(other.found_bytes(), 0U);
   other.remove();

@@ -125,6 +125,13 @@ TEST(Files, RemovingATreeDoesNotFollowLinks) {
   remove_tree(dir / "tree");
   EXPECT_FALSE(exists(dir / "tree"));
   EXPECT_EQ(read_text(dir / "keep/f"), "x");
+  EXPECT_NO_THROW(remove_tree(dir / "keep/f/below"));
+  {
+    // Some systems refuse to unlink a directory as they refuse an immutable file.
+    const SyscallFault fault("unlink", 1, EPERM);
+    EXPECT_EQ(catch_error([&] { remove_tree(dir / "keep/f"); }).code(), ErrorCode::io);
+    EXPECT_EQ(read_text(dir / "keep/f"), "x");
+  }
   for (const char* call : {"unlink", "rmdir", "open"}) {
     SCOPED_TRACE(call);
     write_text(dir / "keep/f", "x");

@@ -1,6 +1,7 @@
 #include "bytes/local/owned_directory.h"
 
 #include <cerrno>
+#include <fcntl.h>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -163,6 +164,19 @@ TEST(OwnedDirectory, OneThatIsLockedIsInUse) {
     }
     EXPECT_FALSE(OwnedDirectory::in_use(dir / "a"));
     const OwnedDirectory other = OwnedDirectory::claim(dir / "b", mode);
+    EXPECT_FALSE(OwnedDirectory::in_use(dir / "a"));
+  }
+}
+
+// Programs of the user may lock the file in their own way.
+TEST(OwnedDirectory, ALockOfAnotherKindIsNobodysUse) {
+  const TempDir dir;
+  { const OwnedDirectory taken = OwnedDirectory::claim(dir / "a", Mode::shared); }
+  for (const std::string& name : list_directory(dir / "a")) {
+    const sys::Descriptor marker(::open((dir / "a/" + name).c_str(), O_RDWR | O_CLOEXEC));
+    struct flock all {};
+    all.l_type = F_WRLCK;
+    ASSERT_EQ(::fcntl(marker.get(), F_SETLK, &all), 0);
     EXPECT_FALSE(OwnedDirectory::in_use(dir / "a"));
   }
 }

@@ -90,6 +90,8 @@ TEST(FileSource, WhatIsNoFileIsRefused) {
   EXPECT_EQ(catch_error([&] { FileSource{dir.path()}; }).code(), ErrorCode::bad_input);
   ASSERT_EQ(::mkfifo((dir / "fifo").c_str(), 0600), 0);
   EXPECT_EQ(catch_error([&] { FileSource(dir / "fifo"); }).code(), ErrorCode::bad_input);
+  write_text(dir / "plain", "x");
+  EXPECT_EQ(catch_error([&] { FileSource(dir / "plain/below"); }).code(), ErrorCode::not_found);
   std::filesystem::create_symlink("nowhere", dir / "link");
   const Error dangling = catch_error([&] { FileSource(dir / "link"); });
   EXPECT_EQ(dangling.code(), ErrorCode::not_found);
