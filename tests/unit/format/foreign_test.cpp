@@ -65,8 +65,27 @@ TEST(ForeignCheckpoints, OfWhatIsNotKnownNothingIsSaid) {
   write_text(dir / "texts/checkpoint_100", "a text");
   write_text(dir / "texts/checkpoints", "\x81");
   write_text(dir / "texts/checkpoint_1/file", "\x81");
-  for (const char* name : {"short", "empty", "text.pt", "half", "texts", "nothing"})
+  write_text(dir / "steps/global_step1", "a file");
+  write_text(dir / "steps/global_step2/notes.txt", "x");
+  for (const char* name : {"short", "empty", "text.pt", "half", "texts", "steps", "nothing"})
     EXPECT_NO_THROW(refuse_foreign(dir / name)) << name;
+}
+
+TEST(ForeignCheckpoints, ADirectoryIsKnownByItsFiles) {
+  for (const auto& [name, what] : std::vector<std::pair<std::string, std::string>>{
+           {"global_step1/zero_pp_rank_0_mp_rank_00_model_states.pt", "DeepSpeed checkpoint (ZeRO)"},
+           {"easydel-model.parameters", "n EasyDeL checkpoint"},
+           {"tensorstore_index.json", "n EasyDeL checkpoint"},
+           {"saved_model.pb", "TensorFlow checkpoint"},
+           {"model.ckpt-7.data-00000-of-00001", "TensorFlow checkpoint"}}) {
+    const TempDir dir;
+    write_text(dir / name, "x");
+    const Error error = catch_error([&] { refuse_foreign(StorePath(dir.path())); });
+    EXPECT_EQ(error.code(), ErrorCode::unsupported) << name;
+    EXPECT_EQ(error.sentence(), "this is a" + std::string(what.starts_with("n ") ? "" : " ") + what +
+                                    ", which hfshard can't read");
+    EXPECT_EQ(error.file(), dir.path());
+  }
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "support/catch_error.h"
 #include "support/checkpoint_builder.h"
 #include "support/memory_source.h"
+#include "support/torch_checkpoint.h"
 
 namespace hfshard::format::dcp {
 namespace {
@@ -223,6 +224,158 @@ TEST(DcpArchive, EdgePiecesAreAsShortAsTheTensor) {
   const MemorySource file(stored.substr(0, length));
   const Archive archive(file, {0, length});
   EXPECT_EQ(archive.read(*archive.find("data/0")), "0a1b2c3d");
+}
+
+template <typename T>
+std::string little(std::initializer_list<T> values) {
+  std::string out(values.size() * sizeof(T), '\0');
+  std::byte* at = std::as_writable_bytes(std::span(out)).data();
+  for (const T value : values) {
+    store_le<T>(at, value);
+    at += sizeof(T);
+  }
+  return out;
+}
+
+std::string end_record(std::uint16_t entries, std::size_t begin, std::size_t size) {
+  return std::string(zip::kEnd) + little<std::uint16_t>({0, 0, entries, entries}) +
+         little<std::uint32_t>(
+             {static_cast<std::uint32_t>(size), static_cast<std::uint32_t>(begin)}) +
+         little<std::uint16_t>({0});
+}
+
+Error error_of_archive(const std::string& bytes) {
+  const MemorySource file(bytes);
+  return catch_error([&] { const Archive archive(file, {0, bytes.size()}); });
+}
+
+TEST(DcpArchive, AnEmptyDirectoryIsCorrupt) {
+  const std::string end = end_record(0, 0, 0);
+  EXPECT_EQ(error_of_archive(end).sentence(), "an archive without records");
+  // The end record follows a locator that points nowhere.
+  const std::string locator = std::string(zip::kLocator) + std::string(12, '\0') + "\1" +
+                              std::string(3, '\0');
+  ASSERT_EQ(locator.size(), zip::kLocatorBytes);
+  const std::string nowhere = "the archive has 56 bytes at 0, but the item has 42 in all";
+  EXPECT_EQ(error_of_archive(locator + end).sentence(), nowhere);
+}
+
+TEST(DcpArchive, AnEntryWithoutANameIsNotInAFolder) {
+  const std::string entry = std::string(zip::kEntry) + std::string(zip::kEntryBytes - 4, '\0');
+  EXPECT_EQ(error_of_archive(entry + end_record(1, 0, entry.size())).sentence(),
+            "a record of the archive isn't in a folder");
+}
+
+// The last entry of an archive with a short end record. Its numbers can be in a ZIP64 field.
+struct LastEntry {
+  std::uint32_t stored = 8;
+  std::uint32_t size = 8;
+  bool has_header = true;
+  std::string extra;
+};
+
+std::string archive_with(const LastEntry& last) {
+  std::string made = archive_of(DType::f32, {2}, "12345678");
+  const std::size_t begin = made.find(zip::kEntry);
+  made.resize(made.find(zip::kWideEnd));
+  const std::size_t entry = made.rfind(zip::kEntry);
+  const auto bytes = std::as_writable_bytes(std::span(made)).subspan(entry);
+  store_le(bytes.data() + 20, last.stored);
+  store_le(bytes.data() + 24, last.size);
+  store_le(bytes.data() + 30, static_cast<std::uint16_t>(last.extra.size()));
+  if (!last.has_header) store_le(bytes.data() + 42, UINT32_MAX);
+  made += last.extra;
+  std::uint16_t entries = 0;
+  for (std::size_t at = begin; (at = made.find(zip::kEntry, at)) != std::string::npos; ++at)
+    ++entries;
+  return made + end_record(entries, begin, made.size() - begin);
+}
+
+std::string wide_field(std::initializer_list<std::uint64_t> values) {
+  return little<std::uint16_t>({zip::kWideField, static_cast<std::uint16_t>(8 * values.size())}) +
+         little<std::uint64_t>(values);
+}
+
+TEST(DcpArchive, AWideFieldHasOnlyTheNumbersThatDoNotFit) {
+  const std::string made = archive_of(DType::f32, {2}, "12345678");
+  const std::size_t last = made.rfind(zip::kEntry);
+  const std::uint64_t header = load_le<std::uint32_t>(as_bytes(made).data() + last + 42);
+  const std::string pad = little<std::uint16_t>({zip::kPadField, 4}) + "pads";
+  for (const LastEntry& each :
+       {LastEntry{}, LastEntry{8, 8, true, pad}, LastEntry{UINT32_MAX, 8, true, wide_field({8})},
+        LastEntry{UINT32_MAX, UINT32_MAX, true, wide_field({8, 8})},
+        LastEntry{UINT32_MAX, UINT32_MAX, true, pad + wide_field({8, 8})},
+        LastEntry{8, 8, false, wide_field({header})},
+        LastEntry{UINT32_MAX, UINT32_MAX, false, wide_field({8, 8, header})}}) {
+    const std::string bytes = archive_with(each);
+    const MemorySource file(bytes);
+    const Archive archive(file, {0, bytes.size()});
+    EXPECT_EQ(archive.records().back().size_bytes, 8U);
+    EXPECT_EQ(archive.records().back().header_bytes, header);
+    EXPECT_EQ(archive.read(*archive.find("data/0")), "12345678");
+  }
+  const auto refused = [](const LastEntry& each) {
+    const Error error = error_of_archive(archive_with(each));
+    EXPECT_EQ(error.code(), ErrorCode::corrupt);
+    return error.sentence();
+  };
+  EXPECT_EQ(refused({UINT32_MAX, UINT32_MAX, true, wide_field({8})}),
+            "a ZIP64 field that is too short");
+  EXPECT_EQ(refused({UINT32_MAX, UINT32_MAX, true, wide_field({8, 9})}),
+            "a record whose two sizes differ");
+}
+
+TEST(DcpArchive, ACompressedProgramIsCalledTorchScript) {
+  for (const std::string name : {"code/model.py", "encode/model.py"}) {
+    std::string made = torch_records({{name, "x"}});
+    made[8] = made[made.find(zip::kEntry) + 10] = 8;
+    const Error error = error_of_archive(made);
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_EQ(error.sentence(), name.starts_with("code")
+                                    ? "a TorchScript program, which hfshard can't read"
+                                    : "the record \"archive/encode/model.py\" is compressed or "
+                                      "encrypted");
+  }
+}
+
+// torch.serialization.set_crc32_options(False) writes 0 for each CRC.
+TEST(DcpArchive, RecordsWithoutCrcsAreReadUnchecked) {
+  std::string made = torch_records({{"data.pkl", "pickle"}, {"data/0", "12345678"}});
+  for (std::size_t at = 0; (at = made.find(zip::kEntry, at)) != std::string::npos; ++at)
+    store_le(std::as_writable_bytes(std::span(made)).data() + at + 16, std::uint32_t{0});
+  const MemorySource file(made);
+  const Archive archive(file, {0, made.size()});
+  EXPECT_FALSE(archive.has_crcs());
+  EXPECT_EQ(archive.read(*archive.find("data/0")), "12345678");
+}
+
+// torch aligns elements to 64 bytes and puts nothing else between two records.
+TEST(DcpArchive, ARecordHasAPlaceOnlyIfTorchsLayoutAllowsOne) {
+  const std::string made =
+      torch_records({{"data.pkl", std::string(400, 'p')}, {"data/0", "12345678"}});
+  const std::size_t first = made.find(zip::kEntry);
+  const std::size_t second = made.rfind(zip::kEntry);
+  const auto placed = [&](std::uint32_t first_size, std::uint32_t second_header) {
+    std::string bytes = made;
+    std::byte* to = std::as_writable_bytes(std::span(bytes)).data();
+    store_le(to + first + 20, first_size);
+    store_le(to + first + 24, first_size);
+    store_le(to + second + 42, second_header);
+    const MemorySource file(bytes);
+    const Archive archive(file, {0, bytes.size()});
+    return archive.placed_bytes(archive.records().front());
+  };
+  const auto header = load_le<std::uint32_t>(as_bytes(made).data() + second + 42);
+  ASSERT_EQ(header, 64U + 400 + 16);
+  EXPECT_EQ(placed(400, header), 64U);
+  EXPECT_EQ(placed(400 - 128, header), std::nullopt) << "too much before it";
+  EXPECT_EQ(placed(100'000, 64 + 100'000 + 16), std::nullopt) << "beyond the archive";
+  const MemorySource file(made);
+  const Archive archive(file, {0, made.size()});
+  Archive::Record last = archive.records().back();
+  ASSERT_TRUE(archive.placed_bytes(last));
+  last.header_bytes = UINT64_MAX;
+  EXPECT_EQ(archive.placed_bytes(last), std::nullopt);
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ TEST(DcpItem, TheStrideOfAnAxisWithOneElementDoesNotCount) {
     EXPECT_TRUE(is_packed({2, 3, 1}, {3, 1, any}, {0, 1, 2})) << any;
     EXPECT_FALSE(is_packed({2, 3, 1}, {4, 1, any}, {0, 1, 2})) << any;
     EXPECT_EQ(order_of({1, 3, 2}, {any, 1, 3}), (Order{0, 2, 1})) << any;
+    EXPECT_EQ(order_of({1, 1, 3, 2}, {any, any, 1, 3}), (Order{0, 1, 3, 2})) << any;
     EXPECT_EQ(order_of({3, 1, 2}, {1, any, 3}), (Order{1, 2, 0})) << any;
   }
 }

@@ -25,6 +25,11 @@ void open_object(PickleWriter& write, std::string_view name, std::string_view mo
 }
 void close_object(PickleWriter& write) { write.op(Op::set_items).op(Op::build); }
 
+void write_minus_one(PickleWriter& write) {
+  write.op(static_cast<Op>('J'));
+  for (int i = 0; i < 4; ++i) write.op(static_cast<Op>('\xff'));
+}
+
 void write_layout(PickleWriter& write, std::string_view name) {
   write.global("torch.serialization", "_get_layout").text(name).op(Op::tuple1).op(Op::reduce);
 }
@@ -44,6 +49,7 @@ struct Parts {
   };
   Write more_described = [](PickleWriter&) {};
   Write more_stored = [](PickleWriter&) {};
+  Write planner = [](PickleWriter&) {};
 };
 
 void write_chunk(PickleWriter& write, const Shape& begin, const Shape& extent) {
@@ -98,6 +104,7 @@ Metadata parsed(const Parts& parts, const std::vector<std::string>& without = {}
   write_place(write, "w", parts.first_offset, parts.place);
   parts.more_stored(write);
   write.op(Op::set_items);
+  parts.planner(write);
   close_object(write);
   write.op(Op::stop);
   return read_metadata(out, "memory", without);
@@ -149,6 +156,21 @@ TEST(DcpMetadata, PropertiesAreATupleOrNamedMembers) {
     parts.properties = bad;
     EXPECT_EQ(refused(parts).code(), ErrorCode::corrupt);
     EXPECT_EQ(refused(parts).tensor(), "w");
+  }
+}
+
+TEST(DcpMetadata, PropertiesHaveAtMost64Members) {
+  Parts parts;
+  for (const int more : {62, 63}) {
+    parts.properties = [more](PickleWriter& write) {
+      write.op(Op::empty_dict).op(Op::mark).text("dtype").global("torch", "float32");
+      write.text("layout");
+      write_layout(write, "torch.strided");
+      for (int i = 0; i < more; ++i) write.integer(static_cast<std::uint64_t>(i)).op(Op::none);
+      write.op(Op::set_items);
+    };
+    if (more == 62) expect_two_chunks(parsed(parts));
+    if (more == 63) EXPECT_EQ(refused(parts).sentence(), "a tensor without a dtype");
   }
 }
 
@@ -206,6 +228,10 @@ TEST(DcpMetadata, SizesAreATorchSizeATupleOrAList) {
         Write([](auto& write) { write.text("4").text("2").op(Op::tuple2); }),
         Write([](auto& write) {
           write.global("torch", "Tensor").integers({4, 2}).op(Op::tuple1).op(Op::reduce);
+        }),
+        Write([](auto& write) {
+          write.global("torch", "Size").integers({4, 2}).integers({4, 2});
+          write.op(Op::tuple2).op(Op::reduce);
         }),
         Write([](auto& write) {
           write.integers({4, 3, 1});
@@ -308,6 +334,45 @@ TEST(DcpMetadata, PlacesAreSizes) {
   };
   EXPECT_EQ(refused(parts).code(), ErrorCode::corrupt) << "no offset";
   EXPECT_EQ(refused(parts).tensor(), "w");
+  parts.place = [](PickleWriter& write) {
+    write.text("relative_path").text("__0_0.distcp").text("offset");
+    write_minus_one(write);
+    write.text("length").integer(1);
+  };
+  EXPECT_EQ(refused(parts).sentence(), "an offset isn't a size");
+  EXPECT_EQ(refused(parts).tensor(), "w");
+}
+
+TEST(DcpMetadata, OnlyTheDefaultPlannersDataAreKept) {
+  const auto with = [](const Write& planner) {
+    Parts parts;
+    parts.planner = [planner](PickleWriter& write) {
+      write.text("planner_data");
+      planner(write);
+    };
+    return parsed(parts);
+  };
+  const auto with_index = [&](const Write& index) {
+    return with([index](PickleWriter& write) {
+      write.op(Op::empty_dict).op(Op::mark).text("w").op(Op::mark).text("model");
+      index(write);
+      write.op(Op::tuple).op(Op::set_items);
+    });
+  };
+  const Metadata nested = with_index([](auto& write) { write.integer(1); });
+  EXPECT_FALSE(nested.other_planner);
+  ASSERT_EQ(nested.nested.size(), 1U);
+  EXPECT_EQ(nested.nested[0].keys, R"(["model",1])");
+  for (const Metadata& other : {with([](auto& write) { write.text("of another planner"); }),
+                                with_index([](auto& write) { write_minus_one(write); }),
+                                with_index([](auto& write) { write.op(Op::none); })}) {
+    EXPECT_TRUE(other.other_planner);
+    EXPECT_TRUE(other.nested.empty());
+    expect_two_chunks(other);
+  }
+  const Metadata none = with([](auto& write) { write.op(Op::none); });
+  EXPECT_FALSE(none.other_planner);
+  EXPECT_TRUE(none.nested.empty());
 }
 
 }  // namespace

@@ -91,6 +91,22 @@ TEST(DcpObjectDigest, ADamagedRecordIsCorruptAndNamed) {
     EXPECT_EQ(error.code(), ErrorCode::corrupt) << error.format();
     EXPECT_EQ(error.tensor(), "o");
   }
+  const Error error = catch_error([] { digest_of("no frame", {std::string(kZstdTransform)}); });
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  EXPECT_EQ(error.tensor(), "o");
+  EXPECT_TRUE(error.file().ends_with("/data")) << error.file();
+}
+
+// hfshard unpacks at most 64 MiB of an object. It compares larger ones as they are stored.
+TEST(DcpObjectDigest, OnlyALargeObjectDependsOnItsCompression) {
+  const auto depends = [](std::size_t size) {
+    const std::string archive = object_archive(std::string(size, 'x'));
+    const std::string zstd(kZstdTransform);
+    return packed_digest(archive, 1) !=
+           digest_of(zstd_frame(archive, {1, 0, false}) + zstd_frame("", {1, 0, false}), {zstd});
+  };
+  EXPECT_FALSE(depends(std::size_t{3} << 20));
+  EXPECT_TRUE(depends(std::size_t{64} << 20));
 }
 
 // torch.serialization.set_crc32_options(False) writes 0 for each CRC.
