@@ -17,6 +17,12 @@ TEST(TorchDType, RowsOfPackedElementsFillUnits) {
     const Error error = catch_error([&] { (void)to_units(DType::f4, shape); });
     EXPECT_EQ(error.code(), ErrorCode::unsupported) << to_string(shape);
   }
+  EXPECT_EQ(from_units(DType::f4, Shape{}), Shape{});
+}
+
+TEST(TorchDType, ADTypeWithoutAStorageClassIsNotFoundByIt) {
+  EXPECT_EQ(torch_dtype_of_storage("HalfStorage")->dtype, DType::f16);
+  EXPECT_EQ(torch_dtype_of_storage(""), nullptr);
 }
 
 }  // namespace

@@ -74,6 +74,13 @@ TEST(DcpPickle, NothingIsCalled) {
       "\x80\x02"
       "cos\nsystem\nX\4\0\0\0true\x85R."s);
   EXPECT_EQ(call.global_name(call.callee(call.root())), "os.system");
+  // An OrderedDict with arguments would be read as an empty one.
+  const auto ordered = [](const std::string& arguments) {
+    const Pickle made = parse("ccollections\nOrderedDict\n" + arguments + "R.");
+    return made.kind(made.root());
+  };
+  EXPECT_EQ(ordered(")"), Kind::dict);
+  EXPECT_EQ(ordered("]\x85"), Kind::call);
 }
 
 // Every byte that isn't an opcode of checkpoints.
@@ -391,6 +398,53 @@ TEST(DcpPickle, WhatIsNoPlainTensorIsRefused) {
   std::string plain = good;
   plain.replace(plain.find(end), end.size(), ")R}t");
   EXPECT_EQ(read_tensor_pickle(parse(plain, Persistent::allowed)).shape, (Shape{2, 3}));
+}
+
+TEST(DcpPickle, ATensorThatCannotBeSaysWhy) {
+  const std::string good = tensor_pickle(DType::f32, {2, 3});
+  const auto changed = [&](const std::string& from, const std::string& to) {
+    std::string out = good;
+    EXPECT_NE(out.find(from), std::string::npos) << from;
+    return out.replace(out.find(from), from.size(), to);
+  };
+  const auto sentence = [&](const std::string& stream) {
+    return catch_error([&] { read_tensor_pickle(parse(stream, Persistent::allowed)); }).sentence();
+  };
+  const std::string size = "K\x02K\x03\x86";
+  EXPECT_EQ(sentence(changed(size, "K\x02J\xff\xff\xff\xff\x86")), "a size that isn't a size");
+  EXPECT_EQ(sentence(changed(size, "K\x02\x85")), "a tensor with strides of another rank");
+  EXPECT_EQ(sentence(changed("torch\nFloatStorage", "torch.storage\nUntypedStorage")),
+            "a tensor without a dtype");
+  const std::string large = "\x8a\x08\0\0\0\0\0\0\0\x40"s;  // 2^62
+  EXPECT_EQ(sentence(changed("K\x06", large)), "a storage of more than 2^64 bytes");
+  EXPECT_EQ(sentence(changed(size + "K\x03K\x01", large + "K\x03\x86" + large + "K\x01")),
+            "a tensor of 4611686018427387904x3 reaches beyond its storage of 24 bytes");
+  const std::size_t storage = good.find("((") + 1;
+  std::string other = good;
+  EXPECT_EQ(sentence(other.replace(storage, good.find('Q') - storage, "N")),
+            "a tensor without a storage");
+  EXPECT_EQ(sentence("\x80\x02"
+                     "ctorch._utils\n_rebuild_parameter\n]" +
+                     good.substr(2, good.size() - 3) + "aR."),
+            "a tensor is made of too few arguments");
+  const TensorPickle torch_size = read_tensor_pickle(
+      parse(changed(size, "ctorch\nSize\n" + size + "\x85R"), Persistent::allowed));
+  EXPECT_EQ(torch_size.shape, (Shape{2, 3}));
+}
+
+// Before torch 0.4, a sixth part says whether a storage is a view.
+TEST(DcpPickle, AStorageOfFivePartsIsNoView) {
+  const auto is_view = [](const std::string& sixth) {
+    const Pickle made = parse(
+        "(X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0"
+        "0X\3\0\0\0cpuK\6"s +
+            sixth + "tQ\x85.",
+        Persistent::allowed);
+    return read_storage_pickle(made, made.tuple(made.root())[0]).is_view;
+  };
+  EXPECT_FALSE(is_view(""));
+  EXPECT_FALSE(is_view("N"));
+  EXPECT_TRUE(is_view("K\1"));
 }
 
 // torch.nn.Parameter and other classes have another function around the one of their values.

@@ -89,17 +89,37 @@ DTensorPickle with_axes(const std::vector<Shape>& sizes, const std::vector<Shape
   });
 }
 
-// The same with one object for all axes.
-DTensorPickle with_layout(const Shape& sizes, const Shape& steps, const Shape& ranks) {
-  return with_mesh([&](Writer& write) {
+// A mesh whose layout has this state.
+std::string layout_stream(const Write& layout, const Shape& ranks) {
+  return dtensor_stream([&](Writer& write) {
     mesh_object(write, [&](Writer& state) {
       state.text("_layout");
-      object(state, "torch.distributed._mesh_layout", "_MeshLayout", [&](Writer& layout) {
-        layout.text("shape").integers(sizes).text("stride").integers(steps);
-      });
+      object(state, "torch.distributed._mesh_layout", "_MeshLayout", layout);
       state.text("_flatten_rank_map").integers(ranks);
     });
   });
+}
+
+std::string layout_stream(const Shape& sizes, const Shape& steps, const Shape& ranks) {
+  return layout_stream(
+      [&](Writer& layout) { layout.text("shape").integers(sizes).text("stride").integers(steps); },
+      ranks);
+}
+
+// The same with one object for all axes.
+DTensorPickle with_layout(const Shape& sizes, const Shape& steps, const Shape& ranks) {
+  return found_in(layout_stream(sizes, steps, ranks)).value();
+}
+
+// The mesh of torch 2.13 with these states of axes.
+DTensorPickle with_axis_states(const std::vector<Write>& axes) {
+  const auto layout = [&](Writer& write) {
+    write.text("axes").op(Op::mark);
+    for (const Write& axis : axes)
+      object(write, "torch.distributed._mesh_layout", "_FlatLayout", axis);
+    write.op(Op::tuple);
+  };
+  return found_in(layout_stream(layout, {})).value();
 }
 
 TEST(DTensor, ItsMeshIsReadInEachFormThatTorchWrites) {
@@ -111,6 +131,25 @@ TEST(DTensor, ItsMeshIsReadInEachFormThatTorchWrites) {
     EXPECT_EQ(each.placements, (std::vector<Placement>{kReplicated, 0}));
   }
   EXPECT_TRUE(with_axes({{1}, {2}}, {{7}, {1}}, {0, 1}).mesh.is_in_order) << "an axis of one";
+  // An axis can have plain numbers.
+  const DTensorPickle plain = with_axis_states(
+      {[](Writer& axis) { axis.text("shape").integer(2).text("stride").integer(3); },
+       [](Writer& axis) { axis.text("shape").integer(3).text("stride").integer(1); }});
+  EXPECT_EQ(plain.mesh.sizes, (DeviceMesh{2, 3}));
+  EXPECT_TRUE(plain.mesh.is_in_order);
+}
+
+TEST(DTensor, StepsThatDoNotFitTheAxesAreIgnored) {
+  const DTensorPickle each = with_layout({2, 3}, {9, 9, 9}, {0, 1, 2, 3, 4, 5});
+  EXPECT_EQ(each.mesh.sizes, (DeviceMesh{2, 3}));
+  EXPECT_TRUE(each.mesh.is_in_order);
+}
+
+TEST(DTensor, ALayoutWhoseAxesAreNoTupleHasSizesAndSteps) {
+  const auto layout = [](Writer& write) {
+    write.text("axes").op(Op::none).text("shape").integers({2, 3}).text("stride").integers({3, 1});
+  };
+  EXPECT_EQ(found_in(layout_stream(layout, {})).value().mesh.sizes, (DeviceMesh{2, 3}));
 }
 
 TEST(DTensor, RanksInAnotherOrderAreNoticed) {
@@ -132,6 +171,34 @@ TEST(DTensor, AMeshInAnUnknownFormIsAsIfNotStated) {
   EXPECT_TRUE(is_unknown(with_tensor({4}, {0, 1, 2, 3}))) << "not an axis for each placement";
   EXPECT_TRUE(is_unknown(with_layout({2}, {1}, {0, 1})));
   EXPECT_TRUE(is_unknown(with_axes({{2}, {2, 2}}, {{1}, {4, 2}}, {0, 1}))) << "a flattened axis";
+  EXPECT_TRUE(is_unknown(with_mesh([](Writer& write) {
+    write.global("torch.distributed.device_mesh", "DeviceMesh").op(Op::empty_tuple);
+    write.op(Op::new_obj);
+  }))) << "an object without a state";
+  EXPECT_TRUE(is_unknown(with_mesh([](Writer& write) {
+    write.global("torch.distributed.device_mesh", "DeviceMesh").op(Op::empty_tuple);
+    write.op(Op::new_obj).integer(INT32_MAX).op(Op::build);
+  }))) << "a state that is no dict";
+  EXPECT_TRUE(is_unknown(with_mesh([](Writer& write) {
+    mesh_object(write, [&](Writer& state) {
+      state.integers({2, 3}).put(0).op(Op::pop);
+      state.text("mesh").global("torch._utils", "_rebuild_tensor_v2");
+      state.op(Op::none).integer(0).op(Op::tuple2).op(Op::reduce);
+      state.get(0).op(Op::tuple1).op(Op::pop);  // the size isn't the next value of the pickle
+    });
+  }))) << "a tensor without a size";
+  const Write whole = [](Writer& axis) { axis.text("shape").integer(2).text("stride").integer(1); };
+  for (const Write& other :
+       {Write([](Writer& axis) { axis.text("shape").integer(2); }),
+        Write([](Writer& axis) { axis.text("stride").integer(2); }), Write([](Writer& axis) {
+          axis.text("shape").integer(2).text("stride").integers({2, 1});
+        })})
+    EXPECT_TRUE(is_unknown(with_axis_states({other, whole})));
+  for (const char* size : {"N", "J\xff\xff\xff\xff"}) {
+    std::string stream = layout_stream({5, 6}, {6, 1}, {});
+    stream.replace(stream.find("K\5K\6"), 2, size);
+    EXPECT_TRUE(is_unknown(found_in(stream).value())) << size;
+  }
 }
 
 // Returns a DTensor whose pickle has `to` where torch writes `from`.
@@ -171,13 +238,36 @@ TEST(DTensor, WhatItLacksIsSaid) {
   EXPECT_EQ(refusal(size, "J\xff\xff\xff\xffK\3\x86").code(), ErrorCode::corrupt);
   EXPECT_EQ(found_in(changed_dtensor(size, "K\0K\3\x86"s)).value().shape, (Shape{0, 3}));
   EXPECT_EQ(refusal(size + "\x87", "\x86").code(), ErrorCode::corrupt) << "too few arguments";
+  EXPECT_EQ(refusal("ub\x86ubu",
+                    "ub\x86"
+                    "0Nubu")
+                .sentence(),
+            "a DTensor has too few arguments")
+      << "no placements";
+  EXPECT_EQ(refusal("ub\x86ubu", "ub\x86u0u").sentence(), "a DTensor without a spec");
+  EXPECT_EQ(refusal("butR.", "bu0NtR.").sentence(), "a DTensor without a state");
   const Error partial = refusal("types\nShard", "types\n_Partial");
   EXPECT_EQ(partial.code(), ErrorCode::unsupported);
   EXPECT_NE(partial.sentence().find("_Partial"), std::string::npos) << partial.sentence();
   EXPECT_FALSE(partial.hint_text().empty());
 }
 
+// The state of a class with slots is a pair, and a size can be an object.
+TEST(DTensor, ItsStateAndItsSizeHaveTwoForms) {
+  const auto with_state = [](const std::string& front, const std::string& back) {
+    std::string out = changed_dtensor("\x86\x87}(", "\x86\x87" + front + "}(");
+    return found_in(out.replace(out.size() - 3, 0, back)).value();
+  };
+  EXPECT_EQ(with_state("N", "\x86").placements.size(), 2U);
+  const Error error = catch_error([&] { with_state("N", "N\x87"); });
+  EXPECT_EQ(error.sentence(), "a DTensor without a state");
+  const std::string size = "K\4K\3\x86";
+  const auto torch_size = changed_dtensor(size, "ctorch\nSize\n" + size + "\x85R");
+  EXPECT_EQ(found_in(torch_size).value().shape, (Shape{4, 3}));
+}
+
 TEST(DTensor, OtherObjectsAreNone) {
+  EXPECT_FALSE(found_in("\x80\x02K\0."s));
   for (const char* name :
        {"_rebuild_from_type_v2", "_rebuild_wrapper_subclass", ".tensor\nDTensor"})
     EXPECT_FALSE(found_in(changed_dtensor(name, std::string(name) + "_x"))) << name;

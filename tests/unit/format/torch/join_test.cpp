@@ -151,6 +151,19 @@ TEST(JoinShards, ByTheRulesOfMetasLayers) {
   EXPECT_EQ(joined("tok_embeddings.weight", {8}, 8), (Shape{8})) << "not a matrix";
   const std::vector<StoredView> unknown{view("x", {8}, 1), view("x", {8}, 2)};
   EXPECT_EQ(catch_error([&] { join_shards(parts_of(unknown), 8); }).code(), ErrorCode::unsupported);
+  const auto refusal = [](const std::string& name, const Shape& one, const Shape& other) {
+    const std::vector<StoredView> views{view(name, one), view(name, other)};
+    const Error error = catch_error([&] { join_shards(parts_of(views), 8); });
+    EXPECT_EQ(error.code(), ErrorCode::corrupt);
+    return error.sentence();
+  };
+  constexpr std::uint64_t kHalf = std::uint64_t{1} << 63;
+  EXPECT_EQ(refusal("layers.0.attention.wo.weight", {8}, {8}), "the tensor has too few dims");
+  EXPECT_EQ(refusal("output.weight", {}, {}), "the tensor has too few dims");
+  EXPECT_EQ(refusal("output.weight", {kHalf}, {kHalf}),
+            "the shards of the tensor end beyond all sizes");
+  EXPECT_EQ(refusal("norm.weight", {8}, {8, 1}),
+            "the tensor is u8 of 8 in one file and u8 of 8x1 in another");
   const std::vector<StoredView> odd{view("output.weight", {8, 2}), view("output.weight", {8, 3})};
   EXPECT_EQ(catch_error([&] { join_shards(parts_of(odd), 8); }).code(), ErrorCode::corrupt);
 }

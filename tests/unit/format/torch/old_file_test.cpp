@@ -17,18 +17,21 @@ namespace hfshard::format::torch {
 namespace {
 
 using dcp::PickleWriter;
+using std::string_literals::operator""s;
 
 const std::string kProtocol2 = "\x80\x02";
 
 // Returns a file with one tensor of six bytes, whose storage states `elements` elements. `head`:
-// the pickle opcodes before the magic number.
+// the pickle opcodes before the magic number. `note`: a text before the tensor.
 std::string old_file(std::uint64_t protocol, bool little, std::uint64_t elements,
-                     const std::string& head = kProtocol2) {
+                     const std::string& head = kProtocol2, const std::string& note = {}) {
   std::string out = head + std::string(kOldMagic);
   PickleWriter write(out);
   write.begin().integer(protocol).op(Op::stop);
   write.begin().op(Op::empty_dict).text("little_endian");
-  write.op(little ? Op::new_true : Op::new_false).op(Op::set_item).op(Op::stop);
+  write.op(little ? Op::new_true : Op::new_false).op(Op::set_item);
+  if (!note.empty()) write.text("note").text(note).op(Op::set_item);
+  write.op(Op::stop);
   write.begin().op(Op::empty_dict).text("a").global("torch._utils", "_rebuild_tensor_v2");
   write.op(Op::mark).op(Op::mark).text("storage").global("torch", "ByteStorage").text("77");
   write.text("cpu").integer(6).op(Op::none).op(Op::tuple).op(Op::bin_pers_id).integer(0);
@@ -59,6 +62,39 @@ TEST(OldTorchFile, StoragesFollowThePickles) {
   EXPECT_FALSE(begins_as_torch_file(dir / "x.bin"));
   write_text(dir / "x.bin", "x" + old_file(1001, true, 6, "").substr(0, kOldMagic.size()));
   EXPECT_FALSE(begins_as_torch_file(dir / "x.bin")) << "not a pickle";
+}
+
+TEST(OldTorchFile, ThePicklesCanBeLong) {
+  const TempDir dir;
+  const std::string bytes =
+      old_file(1001, true, 6, kProtocol2, std::string(std::size_t{2} << 20, 'x'));
+  write_text(dir / "x.bin", bytes);
+  const TorchFile file = read_torch_file(dir / "x.bin");
+  ASSERT_EQ(file.tensors.size(), 1U);
+  EXPECT_EQ(bytes.substr(file.tensors[0].begin_bytes), "abcdef");
+}
+
+TEST(OldTorchFile, ItIsKnownByItsMagicNumberUnderAnyName) {
+  const TempDir dir;
+  write_text(dir / "x", old_file(1001, true, 6));
+  EXPECT_TRUE(begins_as_torch_file(dir / "x", true));
+  EXPECT_TRUE(begins_as_torch_file(dir / "x", false));
+}
+
+TEST(OldTorchFile, ATensorThatNeedsMoreThanItsStorageHasIsRefused) {
+  const TempDir dir;
+  std::string bytes = old_file(1001, true, 6);
+  const std::size_t begin = bytes.find("X\1\0\0\0actorch"s);
+  const std::size_t end = bytes.find("tRs.", begin) + 3;
+  ASSERT_NE(begin, std::string::npos);
+  std::string other = bytes.substr(begin, end - begin);
+  other[5] = 'b';
+  other.replace(other.find("K\6N"), 2, "K\7");
+  write_text(dir / "x.bin", bytes.insert(end, other));
+  const Error error = catch_error([&] { read_torch_file(dir / "x.bin"); });
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  EXPECT_EQ(error.sentence(), "the file has no such storage");
+  EXPECT_EQ(error.tensor(), "b");
 }
 
 TEST(OldTorchFile, WhatIsCutOffOrContradictsItselfIsRefused) {

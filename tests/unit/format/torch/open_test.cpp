@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "format/formats.h"
+#include "format/torch/assembled.h"
 #include "format/weight_files.h"
 #include "support/catch_error.h"
 #include "support/safetensors_builder.h"
@@ -224,6 +225,59 @@ TEST(OpenTorch, TheIndexIsNotSaidToBeLeftBehind) {
   EXPECT_EQ(open_torch(dir.path())->catalog().notes, Names());
 }
 
+TEST(OpenTorch, TensorsOfSeveralFilesArePutTogetherFromTheirOwn) {
+  const TempDir dir;
+  const Names parts{"pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"};
+  for (const std::string name : {"v", "w"}) {
+    TorchFileBuilder turned;
+    turned.view(name, DType::u8, {2, 2}, {1, 2}, 0, turned.storage(name == "v" ? "abcd" : "efgh"));
+    turned.write(dir / parts[name == "v" ? 0 : 1]);
+  }
+  const Catalog catalog = open_torch(dir.path())->catalog();
+  ASSERT_EQ(catalog.files.size(), 3U);
+  std::string all(8, '?');
+  catalog.files[2].path.open()->read_at(0, std::as_writable_bytes(std::span(all)));
+  EXPECT_EQ(all, "acbdegfh");
+}
+
+// A view can repeat one element any number of times.
+TEST(OpenTorch, TensorsOfMoreBytesThanAFileCanHaveAreRefused) {
+  const TempDir dir;
+  const std::string path = dir / "pytorch_model.bin";
+  constexpr std::uint64_t kHalf = std::uint64_t{1} << 63;
+  TorchFileBuilder one;
+  one.view("w", DType::f32, {kHalf / 2}, {0}, 0, one.storage("abcd")).write(path);
+  const Error large = catch_error([&] { (void)open_torch(path); });
+  EXPECT_EQ(large.code(), ErrorCode::limit);
+  EXPECT_EQ(large.sentence(), "a tensor of more than 2^64 bytes");
+  EXPECT_EQ(large.tensor(), "w");
+  TorchFileBuilder two;
+  const std::size_t shared = two.storage("a");
+  for (const char* name : {"v", "w"}) two.view(name, DType::u8, {kHalf / 2, 2}, {0, 0}, 0, shared);
+  two.write(path);
+  const Error both = catch_error([&] { (void)open_torch(path); });
+  EXPECT_EQ(both.code(), ErrorCode::limit);
+  EXPECT_EQ(both.sentence(), "tensors of more than 2^64 bytes");
+  EXPECT_EQ(both.tensor(), "w");
+  Assembly assembly;
+  EXPECT_EQ(catch_error([&] { assembly.add({"w", {kHalf}, 4, 0, {}}); }).code(), ErrorCode::limit);
+}
+
+TEST(OpenTorch, NamedFilesAreReadAloneAndWithoutANoteOnTheOthers) {
+  const TempDir dir;
+  for (const char* name : {"consolidated.00.pth", "consolidated.01.pth"})
+    write_tensors(dir / name, {"a"});
+  Choice choice;
+  choice.files.take = {"consolidated.01.pth"};
+  const Catalog catalog = open_torch(dir.path(), choice)->catalog();
+  EXPECT_EQ(files_of(catalog), Names{"consolidated.01.pth"});
+  EXPECT_EQ(catalog.notes, Names());
+  const TempDir odd;
+  write_tensors(odd / "odd.bin", {"a"});
+  choice.files.take = {"odd.bin"};
+  EXPECT_EQ(files_of(open_torch(odd.path(), choice)->catalog()), Names{"odd.bin"});
+}
+
 TEST(OpenTorch, AFileThatChangesIsSeenByWhatIsPutTogether) {
   const TempDir dir;
   TorchFileBuilder builder;
@@ -235,6 +289,8 @@ TEST(OpenTorch, AFileThatChangesIsSeenByWhatIsPutTogether) {
   EXPECT_EQ(catch_error([&] { source->check_unchanged(); }).code(), ErrorCode::conflict);
   EXPECT_NE(catalog.files[1].path.open()->identity(), catalog.files[1].identity());
   EXPECT_NE(catalog.files[1].path.find().value().identity, catalog.files[1].identity());
+  std::filesystem::remove(dir / "pytorch_model.bin");
+  EXPECT_FALSE(catalog.files[1].path.find());
 }
 
 // A new link explains the ctime but not the mtime.
@@ -288,6 +344,13 @@ TEST(OpenTorch, AFileOfAnyNameIsTheModelIfNoOtherFileTellsMore) {
     EXPECT_FALSE(has_torch_model(StorePath(dir.path()))) << "files next to a DCP checkpoint";
     std::filesystem::rename(dir / ".metadata", dir / "__0_0.distcp");
     EXPECT_FALSE(has_torch_model(StorePath(dir.path()))) << "next to an unfinished one";
+    for (const char* rank : {"consolidated.00.pth", "model_world_size_2_rank_0.pt"}) {
+      write_text(dir / rank, "");
+      EXPECT_TRUE(has_torch_model(StorePath(dir.path()))) << rank;
+      std::filesystem::remove(dir / rank);
+    }
+    write_text(dir / "pytorch_model.bin.index.json", "");
+    EXPECT_TRUE(has_torch_model(StorePath(dir.path()))) << "only the index is there";
   }
 }
 

@@ -45,6 +45,15 @@ TEST(FindRankFiles, NumbersAreThoseOfRanks) {
               find_rank_files(StorePath("x"), {"model_world_size_65536_rank_0.pt"});
             }).file(),
             "x/model_world_size_65536_rank_1.pt");
+  const Entries both{"model_world_size_2_rank_0.pt", "model_world_size_2_rank_1.pt"};
+  EXPECT_EQ(find_rank_files(StorePath("x"), both).value().names, both);
+  for (const char* other :
+       {"model_world_size_1_rank_0.py", "model_world_size_1_rank_0xyz", "model_world_size_1.pt",
+        "model_world_size_x_rank_0.pt", "model_world_size_1_rank_x.pt", "consolidated.00.bin",
+        "consolidated.00.xyz"}) {
+    EXPECT_FALSE(find_rank_files(StorePath("x"), {other})) << other;
+    EXPECT_FALSE(is_rank_file(other)) << other;
+  }
 }
 
 TEST(FindRankFiles, FilesOfTwoRunsAreRefused) {
@@ -75,14 +84,41 @@ class MetaRanks {
 
 TEST(OpenRankFiles, ATensorThatOneFileLacksIsNamedWithTheFileThatTells) {
   for (const std::size_t full : {0U, 1U}) {
-    MetaRanks set;
-    for (const std::size_t i : {0U, 1U}) set.rank(i).tensor("norm.weight", DType::u8, {3}, "abc");
-    set.rank(full).tensor("zeta", DType::u8, {3}, "abc");
-    const Error error = catch_error([&] { (void)set.open(); });
-    EXPECT_EQ(error.code(), ErrorCode::not_found);
-    EXPECT_EQ(error.tensor(), "zeta");
-    EXPECT_EQ(error.file(), set.file(1));
+    for (const char* name : {"alpha", "zeta"}) {
+      MetaRanks set;
+      for (const std::size_t i : {0U, 1U}) set.rank(i).tensor("norm.weight", DType::u8, {3}, "abc");
+      set.rank(full).tensor(name, DType::u8, {3}, "abc");
+      const Error error = catch_error([&] { (void)set.open(); });
+      EXPECT_EQ(error.code(), ErrorCode::not_found);
+      EXPECT_EQ(error.tensor(), name);
+      EXPECT_EQ(error.file(), set.file(1));
+    }
   }
+}
+
+TEST(OpenRankFiles, TheWidthIsThatOfANormWithOneDim) {
+  MetaRanks set;
+  for (const std::size_t i : {0U, 1U}) {
+    set.rank(i)
+        .tensor("layers.0.attention_norm.weight", DType::u8, {2, 2}, "abcd")
+        .tensor("norm.weight", DType::u8, {1}, "c")
+        .tensor("tok_embeddings.weight", DType::u8, {3, 1}, i == 0 ? "abc" : "def");
+  }
+  EXPECT_EQ(set.open().tensors.at(2).shape, (Shape{6, 1}));
+}
+
+TEST(OpenRankFiles, ATensorOfOneFileThatIsNoRunOfBytesIsPutTogether) {
+  MetaRanks set;
+  for (const std::size_t i : {0U, 1U}) {
+    TorchFileBuilder& rank = set.rank(i);
+    rank.view("norm.weight", DType::u8, {2, 2}, {1, 2}, 0, rank.storage("abcd"));
+  }
+  const Catalog catalog = set.open();
+  const TensorInfo& info = catalog.tensors.at(0);
+  std::string turned(4, '?');
+  catalog.files.at(info.file).path.open()->read_at(info.begin_bytes,
+                                                   std::as_writable_bytes(std::span(turned)));
+  EXPECT_EQ(turned, "acbd");
 }
 
 TEST(OpenRankFiles, PartsAreJoinedWhenTheyAreRead) {
@@ -105,6 +141,14 @@ TEST(OpenRankFiles, PartsAreJoinedWhenTheyAreRead) {
   catalog.files[2].path.open()->read_at(catalog.tensors[0].begin_bytes,
                                         std::as_writable_bytes(std::span(joined)));
   EXPECT_EQ(joined, "abefcdgh");
+  for (std::size_t begin = 0; begin < joined.size(); ++begin) {
+    for (std::size_t end = begin + 1; end <= joined.size(); ++end) {
+      std::string part(end - begin, '?');
+      catalog.files[2].path.open()->read_at(catalog.tensors[0].begin_bytes + begin,
+                                            std::as_writable_bytes(std::span(part)));
+      EXPECT_EQ(part, joined.substr(begin, end - begin));
+    }
+  }
 }
 
 TEST(OpenRankFiles, AChangeOfAnyFileIsNoticed) {

@@ -113,6 +113,17 @@ TEST(StateDict, KeysThatAreNoTextAreLeftOut) {
   });
   EXPECT_EQ(names_of_tensors(found), Keys{"w"});
   EXPECT_EQ(found.others, (Keys{"5 (a number)", "(a key that isn't a string)", "6 (a number)"}));
+  const StateDict numbered = find([](DictWriter& write) {
+    put_tensor(write, "w");
+    write.text("model");
+    dict(write, [](DictWriter& model) {
+      model.integer(5).global("torch._utils", "_rebuild_tensor_v2").op(Op::empty_tuple);
+      model.op(Op::reduce);
+    });
+  });
+  EXPECT_EQ(numbered.below, "") << "no model is below the key";
+  EXPECT_EQ(names_of_tensors(numbered), Keys{"w"});
+  EXPECT_EQ(numbered.others, Keys{"model.5 (a number)"});
 }
 
 TEST(StateDict, ARootIsTakenAsItIs) {

@@ -108,6 +108,31 @@ TEST(StridedCopy, ABoxLongerThanAWindowIsReadInSeveral) {
   EXPECT_LE(source.longest, kWindowBytes);
 }
 
+// A window ends with its axis, which the outer one repeats.
+TEST(StridedCopy, SeveralBoxesLongerThanAWindowAreCopied) {
+  const std::string file = any_bytes(std::size_t{5} << 20);
+  const CountedSource source(file);
+  const std::vector<CopyAxis> axes{
+      {2, 1200 * 2048 + 64, 1200 * 1024}, {1200, 2048, 1024}, {1024, 1, 1}};
+  std::string wanted(std::size_t{2} * 1200 * 1024, '\0');
+  copy_plainly(file, 5, axes, 0, 0, wanted);
+  std::string out(wanted.size(), '\0');
+  copy_strided(source, false, 5, axes, std::as_writable_bytes(std::span(out)));
+  EXPECT_EQ(out, wanted);
+  EXPECT_LE(source.longest, kWindowBytes);
+}
+
+TEST(StridedCopy, RunsLongerThanAWindowAreReadOneByOne) {
+  const std::string file = any_bytes(std::size_t{4} << 20);
+  const CountedSource source(file);
+  const std::uint64_t run = kWindowBytes + 1;
+  std::string out(2 * run, '\0');
+  copy_strided(source, true, 0, {{2, run + 1, run}, {run, 1, 1}},
+               std::as_writable_bytes(std::span(out)));
+  EXPECT_EQ(out, file.substr(0, run) + file.substr(run + 1, run));
+  EXPECT_EQ(source.reads, 2U);
+}
+
 TEST(StridedCopy, ALongRunIsReadWhereItGoes) {
   const std::string file = any_bytes(std::size_t{3} << 20);
   const CountedSource source(file);
