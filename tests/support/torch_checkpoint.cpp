@@ -161,6 +161,12 @@ TorchCheckpoint& TorchCheckpoint::part(const Shape& begin, const Shape& extent,
                 : box(begin, extent, item);
 }
 
+TorchCheckpoint& TorchCheckpoint::object(std::string_view name, std::string_view item) {
+  objects_.push_back({std::string(name), data_.size(), item.size()});
+  data_ += item;
+  return *this;
+}
+
 void TorchCheckpoint::write(const std::string& path) const {
   std::string out;
   PickleWriter write(out);
@@ -187,6 +193,10 @@ void TorchCheckpoint::write(const std::string& path) const {
     write.op(Op::appends);
     end_object();
   }
+  for (const Object& each : objects_) {
+    write.text(each.name).global(kClasses, "BytesStorageMetadata");
+    write.op(Op::empty_tuple).op(Op::new_obj);
+  }
   write.op(Op::set_items).text("storage_data").op(Op::empty_dict).op(Op::mark);
   for (const Tensor& tensor : tensors_) {
     for (const Box& box : tensor.boxes) {
@@ -202,6 +212,15 @@ void TorchCheckpoint::write(const std::string& path) const {
       }
       end_object();
     }
+  }
+  for (const Object& each : objects_) {
+    object(kClasses, "MetadataIndex");
+    write.text("fqn").text(each.name);
+    end_object();
+    object("torch.distributed.checkpoint.filesystem", "_StorageInfo");
+    write.text("relative_path").text(kDataFile);
+    write.text("offset").integer(each.offset).text("length").integer(each.length);
+    end_object();
   }
   write.op(Op::set_items);
   end_object();

@@ -37,6 +37,8 @@ class TorchCheckpoint {
   /// Adds the elements that a tensor has there, packed by zstd or not.
   TorchCheckpoint& part(const Shape& begin, const Shape& extent, const std::string& tensor,
                         bool packed);
+  /// Adds an object that isn't a tensor, with these stored bytes.
+  TorchCheckpoint& object(std::string_view name, std::string_view item);
   void write(const std::string& path) const;
 
   static constexpr const char* kDataFile = "__0_0.distcp";
@@ -55,7 +57,13 @@ class TorchCheckpoint {
     Shape shape;
     std::vector<Box> boxes;
   };
+  struct Object {
+    std::string name;
+    std::size_t offset = 0;
+    std::size_t length = 0;
+  };
   std::vector<Tensor> tensors_;
+  std::vector<Object> objects_;
   std::string data_;
 };
 

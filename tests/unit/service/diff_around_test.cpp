@@ -246,6 +246,138 @@ TEST_F(DiffAroundTest, ATensorThatCannotBeReadIsNotedForEitherSide) {
   }
 }
 
+// Writes a DCP of one small tensor and of objects with these stored bytes.
+std::string write_objects(const std::string& path,
+                          const std::vector<std::pair<std::string, std::string>>& objects) {
+  TorchCheckpoint torch;
+  torch.tensor("w", DType::u8, {4}).part({0}, {4}, "abcd", false);
+  for (const auto& [name, bytes] : objects) torch.object(name, bytes);
+  torch.write(path);
+  return path;
+}
+
+TEST_F(DiffAroundTest, ObjectsThatOneSideLacksAreNamedAndTheOthersCompared) {
+  using Around = StructureDiff::Kind;
+  const std::string a = write_objects(dir_ / "a", {{"b", "one"}, {"d", "two"}, {"z", "last"}});
+  const std::string b = write_objects(dir_ / "b", {{"a", "first"}, {"b", "one"}, {"d", "TWO"}});
+  const DiffResult found = compare(a, b);
+  EXPECT_EQ(found.compared_objects, 2U);
+  ASSERT_EQ(found.structure.size(), 3U);
+  EXPECT_TRUE(differs(found, "a", Around::only_b));
+  EXPECT_TRUE(differs(found, "d", Around::differs));
+  EXPECT_TRUE(differs(found, "z", Around::only_a));
+}
+
+TEST_F(DiffAroundTest, AFilterCanSelectObjectsOnly) {
+  const std::string a = write_objects(dir_ / "a", {{"b", "one"}, {"only", "1"}});
+  const std::string b = write_objects(dir_ / "b", {{"b", "one"}});
+  DiffOptions options;
+  options.include = {"b"};
+  const DiffResult same = compare(a, b, options);
+  EXPECT_TRUE(same.equal());
+  EXPECT_EQ(same.compared_objects, 1U);
+  EXPECT_EQ(same.compared_tensors, 0U);
+  options.include = {"only"};
+  EXPECT_TRUE(differs(compare(a, b, options), "only", StructureDiff::Kind::only_a));
+}
+
+TEST_F(DiffAroundTest, AnObjectWhoseFileIsGoneIsDamagedOnThatSide) {
+  const std::string a = write_objects(dir_ / "a", {{"b", "one"}});
+  const std::string b = write_objects(dir_ / "b", {{"b", "one"}});
+  std::filesystem::remove(join_path(a, TorchCheckpoint::kDataFile));
+  for (const bool swap : {false, true}) {
+    const DiffResult found = swap ? compare(b, a) : compare(a, b);
+    ASSERT_EQ(found.structure.size(), 1U);
+    EXPECT_EQ(found.structure[0].kind, StructureDiff::Kind::damaged);
+    EXPECT_EQ(found.structure[0].name, "b");
+    EXPECT_TRUE(found.structure[0].what.starts_with(swap ? "B: " : "A: "))
+        << found.structure[0].what;
+  }
+}
+
+TEST_F(DiffAroundTest, AFilterAlsoSelectsNodesAndKeys) {
+  const std::string a = convert_to("a");
+  const std::string b = convert_to("b");
+  add_none(a);
+  DiffOptions options;
+  EXPECT_TRUE(differs(compare(a, b), "note", StructureDiff::Kind::only_a));
+  options.exclude = {"note"};
+  EXPECT_TRUE(compare(a, b, options).equal());
+  options.exclude.clear();
+  options.include = {"note"};  // a node, and no array
+  const DiffResult found = compare(a, b, options);
+  EXPECT_EQ(found.compared_tensors, 0U);
+  EXPECT_TRUE(differs(found, "note", StructureDiff::Kind::only_a));
+
+  const std::string flat = write_torch(dir_ / "flat", {"n", "n.b", "opt.0.x", "opt.1.x"});
+  const std::string tree = dir_ / "tree";
+  hfshard::convert(flat, reshard_options("orbax"), run_to(tree), quiet_);
+  make_list(tree, 2);
+  options.include.clear();
+  options.exclude = {"opt*"};
+  EXPECT_TRUE(compare(flat, tree, options).equal());
+  const std::string nested = dir_ / "nested";
+  hfshard::convert(tree, reshard_options("dcp"), run_to(nested), quiet_);
+  const DiffResult keys = compare(flat, nested);
+  EXPECT_TRUE(differs(keys, "opt.0.x", StructureDiff::Kind::differs));
+  EXPECT_TRUE(compare(flat, nested, options).equal());
+}
+
+TEST_F(DiffAroundTest, AFilterThatLeavesOutTheRootSkipsItsKind) {
+  const std::string flat = write_torch(dir_ / "flat", {"0.x", "1.x"});
+  const std::string tree = dir_ / "tree";
+  hfshard::convert(flat, reshard_options("orbax"), run_to(tree), quiet_);
+  make_list(tree, 1);
+  DiffOptions options;
+  options.include = {"0.x"};
+  const DiffResult found = compare(flat, tree, options);
+  EXPECT_TRUE(found.equal());
+  EXPECT_EQ(found.compared_tensors, 1U);
+}
+
+TEST_F(DiffAroundTest, AnItemIsSelectedOnTheSideThatHasSteps) {
+  DiffOptions options;
+  options.items = "items";
+  const std::string tree = convert_to("tree");
+  EXPECT_GT(compare(source_, tree, options).tensors.size(), 0U);
+  EXPECT_GT(compare(tree, source_, options).tensors.size(), 0U);
+}
+
+TEST_F(DiffAroundTest, ADamagedTreeNextToTheItemIsAnError) {
+  const std::string a = convert_to("a");
+  const std::string b = convert_to("b");
+  for (const std::string& to : {a, b}) {
+    std::filesystem::copy(to + "/0/items", to + "/0/average",
+                          std::filesystem::copy_options::recursive);
+  }
+  const std::string metadata = a + "/0/average/_METADATA";
+  write_text(metadata, "{");
+  const Error error = catch_error([&] { compare(a, b); });
+  EXPECT_NE(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.file(), metadata);
+}
+
+TEST_F(DiffAroundTest, AFileThatOnlyOneModelHasIsNoted) {
+  const std::string other = copy_fixture("qwen3", dir_ / "other");
+  write_text(other + "/tokenizer.json", "{}");
+  for (const bool swap : {false, true}) {
+    const DiffResult found = swap ? compare(other, source_) : compare(source_, other);
+    EXPECT_TRUE(found.equal());
+    EXPECT_EQ(found.notes,
+              std::vector<std::string>{"no arrays, but different: \"tokenizer.json\""});
+  }
+}
+
+// A run and a step: only one side was chosen from a root.
+TEST_F(DiffAroundTest, MetadataOfTheRunIsComparedBetweenRootsOnly) {
+  const std::string a = convert_to("a");
+  const std::string b = convert_to("b");
+  write_text(a + "/metadata/_ROOT_METADATA", R"({"custom_metadata": {"run": 1}})");
+  EXPECT_FALSE(compare(a, b).equal());
+  EXPECT_TRUE(compare(a + "/0", b).equal());
+  EXPECT_TRUE(compare(b, a + "/0").equal());
+}
+
 TEST_F(DiffAroundTest, AFilterThatLeavesOutEverythingIsAnError) {
   DiffOptions options;
   options.exclude = {"*"};
