@@ -286,5 +286,46 @@ TEST(Example, OtherDtypesAndNoFamilyAreRefused) {
   EXPECT_FALSE(exists(dir / "out"));
 }
 
+TEST(FillRandom, CodesAreSmallAndScalesAreNearOne) {
+  const auto filled = [](DType dtype, bool scale) {
+    std::vector<std::byte> out(4096);
+    fill_random(7, 0, dtype, out, scale);
+    return out;
+  };
+  for (const DType dtype : {DType::f8_e4m3, DType::f8_e5m2}) {
+    for (const std::byte code : filled(dtype, false))
+      ASSERT_EQ(std::to_integer<unsigned>(code) & 0x40U, 0U) << to_string(dtype);
+  }
+  for (const DType dtype : {DType::u8, DType::f4}) {
+    const std::vector<std::byte> codes = filled(dtype, false);
+    for (unsigned code = 0; code < 256; ++code)
+      EXPECT_GT(std::ranges::count(codes, std::byte(code)), 0) << to_string(dtype) << code;
+  }
+  for (const DType dtype : {DType::u8, DType::f8_e8m0}) {
+    for (const std::byte scale : filled(dtype, true)) {
+      ASSERT_GE(std::to_integer<unsigned>(scale), 125U) << to_string(dtype);
+      ASSERT_LE(std::to_integer<unsigned>(scale), 128U) << to_string(dtype);
+    }
+  }
+}
+
+TEST(Example, SizesThatNoNumberHoldsAreRefused) {
+  const TempDir dir;
+  ExampleOptions options = options_for(dir / "out");
+  options.sparse = true;
+  Json config = family_info("qwen3").example;
+  const std::uint64_t width = config.at("hidden_size").as_uint();
+  config["num_hidden_layers"] = 5;
+  config["intermediate_size"] = (std::uint64_t{1} << 60) / width - 1;  // almost 2^61 bytes
+  options.config_text = dump_json(config);
+  for (const std::uint64_t shard_bytes : {options.shard_bytes, ~std::uint64_t{0}}) {
+    options.shard_bytes = shard_bytes;
+    const Error error = catch_error([&] { write(options); });
+    EXPECT_EQ(error.code(), ErrorCode::limit);
+    EXPECT_EQ(error.sentence(), "the example has more than 2^64 bytes");
+    EXPECT_FALSE(exists(dir / "out"));
+  }
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -9,6 +9,9 @@
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
 
+#include "hfshard/fetch.h"
+#include "hfshard/hub.h"
+
 namespace hfshard {
 namespace {
 
@@ -124,6 +127,60 @@ TEST(FindPlace, ARevisionOfACacheDirectoryIsOneOfItsSnapshots) {
   EXPECT_EQ(unlike.sentence(), "--revision \"v2\" isn't the revision of this snapshot");
   source.revision = "main";
   EXPECT_TRUE((find_place(source) / "config.json").find());
+}
+
+TEST(FindPlace, ASnapshotWithoutWeightsIsNotCalledWhole) {
+  const TempDir dir;
+  const std::string folder = dir / "models--org--name";
+  const std::string torn = join_path(folder, "snapshots/" + std::string(40, 'a'));
+  const std::string other = join_path(folder, "snapshots/" + std::string(40, 'b'));
+  std::filesystem::create_directories(torn);
+  std::filesystem::create_symlink("../../blobs/gone", join_path(torn, "model.safetensors"));
+  write_text(join_path(other, "config.json"), "{}");
+  EXPECT_EQ(catch_error([&] { find_place(torn); }).hint_text(),
+            "hfshard fetch org/name --revision " + std::string(40, 'a') + " downloads it");
+  write_text(join_path(other, "pytorch_model.bin"), "");
+  EXPECT_EQ(catch_error([&] { find_place(torn); }).hint_text(),
+            "hfshard fetch org/name --revision " + std::string(40, 'a') +
+                " downloads it; or pass hf://org/name@" + std::string(40, 'b') +
+                ", which is whole");
+}
+
+TEST(FindPlace, ARevisionWithoutASnapshotIsNotInTheCache) {
+  const TempDir dir;
+  const std::string folder = dir / "models--org--name";
+  write_text(join_path(folder, "refs/main"), std::string(40, 'c'));
+  write_text(join_path(folder, "snapshots/" + std::string(40, 'd') + "/config.json"), "{}");
+  const Error named = place_failure(folder);
+  EXPECT_EQ(named.code(), ErrorCode::not_found);
+  EXPECT_EQ(named.sentence(), "revision \"main\" isn't in the cache");
+  SourceName source("hf://org/name");
+  source.hub.offline = true;
+  source.hub.cache_directory = dir.path();
+  const Error offline = place_failure(source);
+  EXPECT_EQ(offline.code(), ErrorCode::not_found);
+  EXPECT_EQ(offline.sentence(), "org/name at \"main\" isn't in the cache");
+}
+
+TEST(FindPlace, TheSameRevisionCanBeNamedTwice) {
+  const TempDir dir;
+  SourceName source("hf://org/name@v2");
+  source.revision = "v2";
+  source.hub.offline = true;
+  source.hub.cache_directory = dir.path();
+  EXPECT_EQ(place_failure(source).sentence(), "org/name at \"v2\" isn't in the cache");
+}
+
+TEST(Fetch, NeedsACacheAndTheHub) {
+  Reporter quiet;
+  SourceName source("hf://org/name");
+  source.hub.offline = true;
+  const auto failure = [&] { return catch_error([&] { fetch(source, {}, quiet); }); };
+  EXPECT_EQ(failure().code(), ErrorCode::usage);
+  EXPECT_EQ(failure().sentence(), "fetch needs a cache directory");
+  const TempDir dir;
+  source.hub.cache_directory = dir.path();
+  EXPECT_EQ(failure().sentence(), "HF_HUB_OFFLINE is set, so hfshard can't download");
 }
 
 }  // namespace
