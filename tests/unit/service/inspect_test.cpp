@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "support/catch_error.h"
+#include "support/safetensors_builder.h"
 #include "unit/run/run_support.h"
 
 #include "hfshard/hfshard.h"
@@ -49,6 +50,15 @@ TEST(Inspect, AStepThatAwaitsItsFilesSaysHowToFetchThem) {
         << place.text << error.format();
   }
   EXPECT_EQ(inspect(dir / "out", {}, quiet).checkpoint.step, 5U);
+}
+
+TEST(Inspect, AFilterOfNoTensorsFindsNone) {
+  const TempDir dir;
+  SafetensorsBuilder().write(dir / "model.safetensors");
+  Reporter quiet;
+  InspectOptions options;
+  options.filter = "a*";
+  EXPECT_TRUE(inspect(dir / "model.safetensors", options, quiet).checkpoint.arrays.empty());
 }
 
 }  // namespace

@@ -32,5 +32,25 @@ TEST(ChangedLinks, AHeaderThatCannotBeReadIsAChange) {
   EXPECT_EQ(catch_error([&] { open(step); }).code(), ErrorCode::corrupt);
 }
 
+TEST(ChangedLinks, OfAnOlderLinkOnlySizeAndTimeAreKnown) {
+  const TempDir dir;
+  Reporter quiet;
+  PlanOptions options;
+  options.mapping.scheme = "hf";
+  const std::string source = copy_fixture("qwen3", dir / "source");
+  link(source, options, {}, to_output(dir / "out"), quiet);
+  const std::string step = dir / "out/0";
+  const std::string record = step + "/hfshard.links.json";
+  Json links = parse_json(read_file(record), record);
+  for (Json& file : links["files"].array()) {
+    EXPECT_EQ(file.object().erase("header_sha256"), 1U);
+  }
+  write_text(record, dump_json(links));
+  EXPECT_TRUE(changed_links(step).empty());
+  EXPECT_EQ(check_linked(StorePath(step)), "");
+  std::filesystem::remove(source + "/model-00002-of-00002.safetensors");
+  EXPECT_EQ(check_linked(StorePath(step)), "") << "reading it is an error";
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -52,6 +52,9 @@ TEST(Onward, AConfigThatTheModelChangedIsTheOutputs) {
   config["transformers_version"] = "0";
   const std::string changed = dump_json(config);
   EXPECT_EQ(compile_onward(back, changed, source, mapping).config_text, changed);
+  source.config_text.clear();
+  EXPECT_EQ(compile_onward(back, changed, source, mapping).config_text, "")
+      << "the source has none";
 }
 
 }  // namespace

@@ -61,5 +61,13 @@ TEST(InRun, OtherDirectoriesAreNamedAndTheModelsFilesAreNot) {
   EXPECT_EQ(in_run(SourceName(run + "/checkpoints")).text, run + "/checkpoints");
 }
 
+TEST(CheckpointOfRun, FourOfManyDirectoriesAreProposed) {
+  const TempDir dir;
+  for (const char* name : {"a", "b", "c", "d", "e"}) write_steps(dir / name);
+  const Error error = catch_error([&] { checkpoint_of_run(dir.path()); });
+  EXPECT_EQ(error.hint_text(), "pass one of the checkpoints below it: " + (dir / "a") + ", " +
+                                   (dir / "b") + ", " + (dir / "c") + ", " + (dir / "d"));
+}
+
 }  // namespace
 }  // namespace hfshard

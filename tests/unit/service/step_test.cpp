@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "support/catch_error.h"
 #include "support/temp_dir.h"
 
 namespace hfshard {
@@ -44,6 +45,31 @@ TEST(OwnStep, IsThatOfTheStepsDirectlyAround) {
   }
   EXPECT_FALSE(own_step(StorePath(dir / "run")));
   EXPECT_FALSE(own_step(StorePath(dir / "run/hf")));
+}
+
+TEST(StepChoiceOf, APlaceWithoutACheckpointHasNoSteps) {
+  const TempDir dir;
+  EXPECT_FALSE(step_choice(dir.path(), dir.path()).taken);
+  EXPECT_FALSE(has_steps(StorePath(dir.path())));
+}
+
+TEST(ReadStepOf, AnIncompleteStepIsNamedWithOneThatIsComplete) {
+  const TempDir dir;
+  const auto failure = [&](std::optional<std::uint64_t> step) {
+    return catch_error([&] { read_step(StorePath(dir.path()), step); });
+  };
+  const std::string parts = "/items/ocdbt.process_0/manifest.ocdbt";
+  const std::string why = " is unfinished: its processes wrote their parts, but didn't merge them";
+  for (const std::string& step : {dir / "3", dir / "7"}) {
+    write_text(step + "/_CHECKPOINT_METADATA", "{}");
+    write_text(step + "/items/_METADATA", "{}");
+    write_text(step + parts, "");
+  }
+  EXPECT_EQ(failure(std::nullopt).sentence(), "step 7, the highest," + why);
+  EXPECT_EQ(failure(3).sentence(), "step 3" + why);
+  EXPECT_EQ(failure(3).hint_text(), "");
+  write_text(dir / "7/items/manifest.ocdbt", "");
+  EXPECT_EQ(failure(3).hint_text(), "pass --step 7 to read the highest complete step");
 }
 
 }  // namespace

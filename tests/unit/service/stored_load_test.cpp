@@ -140,5 +140,41 @@ TEST_F(StoredLoadTest, ParametersAreTheRealNumbers) {
   EXPECT_EQ(info.parameters, plan(source_, small_options(), {}, {}).summary.parameters);
 }
 
+TEST_F(StoredLoadTest, AHostHasADevice) {
+  make("out", small_options());
+  InspectOptions options;
+  options.load_meshes = {"fsdp=2"};
+  options.devices_per_host = 0;
+  const Error stored = catch_error([&] { inspect(dir_ / "out", options, quiet_); });
+  EXPECT_EQ(stored.code(), ErrorCode::usage);
+  EXPECT_EQ(stored.sentence(), "pass --devices-per-host 1 or more");
+  PlanQuestions questions;
+  questions.devices_per_host = 0;
+  const Error planned = catch_error([&] { plan(source_, small_options(), {}, questions); });
+  EXPECT_EQ(planned.code(), ErrorCode::usage);
+  EXPECT_EQ(planned.sentence(), "pass --devices-per-host 1 or more");
+}
+
+TEST_F(StoredLoadTest, AFileOfAModelIsNotCut) {
+  InspectOptions options;
+  options.load_meshes = {"fsdp=2"};
+  const Error error =
+      catch_error([&] { inspect(source_ + "/model-00001-of-00002.safetensors", options, quiet_); });
+  EXPECT_EQ(error.code(), ErrorCode::usage);
+  EXPECT_EQ(error.sentence(), "the arrays of this checkpoint aren't split into chunks");
+}
+
+TEST_F(StoredLoadTest, ALinkIsPlannedForTheMeshesThatAreAskedFor) {
+  PlanOptions options;
+  options.mapping.scheme = "hf";
+  options.link = true;
+  options.meshes = {"fsdp=4"};
+  PlanQuestions questions;
+  questions.load_meshes = {"fsdp=2"};
+  std::vector<LoadReport> found = plan(source_, options, {}, questions).loads;
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].mesh, "fsdp=2");
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 
 #include "base/json.h"
 #include "support/catch_error.h"
+#include "support/temp_dir.h"
 
 namespace hfshard {
 namespace {
@@ -105,6 +107,65 @@ TEST(BeyondArraysOf, EachPartIsNamedUnlessTheLoaderNeedsIt) {
   EXPECT_EQ(found.numbers, PartNames{"a.number"});
   EXPECT_EQ(found.random_keys, PartNames{"a.random"});
   EXPECT_EQ(beyond_arrays(tree, "").nodes, (PartNames{"a.text", "a.empty"}));
+}
+
+TEST(StructureOfKeys, ANameWithoutKeysInANestedStateIsOneKey) {
+  Catalog source;
+  for (const char* name : {"a.b", "list.0"}) source.tensors.emplace_back().name = name;
+  source.nested = {{"list.0", R"(["list", 0])"}};
+  const auto tree = structure_of_keys(source);
+  ASSERT_NE(tree, nullptr);
+  ASSERT_EQ(tree->entries.size(), 2U);
+  EXPECT_EQ(tree->entries[0].keys().size(), 1U);
+  EXPECT_EQ(tree->entries[1].keys().size(), 2U);
+}
+
+TEST(NestedOf, AnArrayAtTheRootHasNoKeys) {
+  TreeStructure tree;
+  tree.entries.emplace_back();
+  std::vector<std::string> notes;
+  EXPECT_TRUE(nested_of(tree, notes).empty());
+  EXPECT_TRUE(notes.empty());
+}
+
+TEST(KeepStructure, AStringNeedsItsText) {
+  TreeStructure tree;
+  add_entry(tree, TreeEntry::Kind::text, "a", "text", false);
+  Catalog source;
+  source.location = "place";
+  CompiledModel model;
+  const Error error = catch_error([&] { keep_structure(&tree, {}, source, model); });
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  EXPECT_EQ(error.sentence(),
+            "the text of the string \"a.text\" is missing in _strings.json next to the tree");
+  EXPECT_EQ(error.hint_text(),
+            "restore that file, or pass --exclude 'a.text' to leave the string out");
+  EXPECT_EQ(error.file(), "place");
+  tree.texts["a.text"] = "words";
+  keep_structure(&tree, {}, source, model);
+  ASSERT_NE(model.structure, nullptr);
+  EXPECT_EQ(model.structure->texts.at("a.text"), Json("words"));
+}
+
+TEST(NameBeyondModel, ANoteThatIsThereIsNotRepeated) {
+  TreeStructure structure;
+  add_entry(structure, TreeEntry::Kind::text, "a", "text", false);
+  Catalog tree;
+  tree.structure = std::make_shared<TreeStructure>(structure);
+  CompiledModel model;
+  name_beyond_model(tree, model);
+  const std::vector<std::string> notes{
+      "left out, because the output holds only arrays: the strings and empty nodes \"a.text\""};
+  EXPECT_EQ(model.notes, notes);
+  name_beyond_model(tree, model);
+  EXPECT_EQ(model.notes, notes);
+}
+
+TEST(NameOtherItems, APlaceWithoutATreeHasNone) {
+  const TempDir dir;
+  CompiledModel model;
+  name_other_items(StorePath(dir.path()), {}, true, model);
+  EXPECT_TRUE(model.notes.empty());
 }
 
 }  // namespace

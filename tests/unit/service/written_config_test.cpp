@@ -1,5 +1,10 @@
 #include "service/written_config.h"
 
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "base/json.h"
@@ -39,6 +44,53 @@ TEST(WriteUntied, AConfigOfTextIsUntiedWithoutAFlagToo) {
   const Json written = parse_json(model.config_text, "config.json");
   EXPECT_EQ(written.at("text_config").at("tie_word_embeddings"), Json(false));
   EXPECT_EQ(written.at("vision_config"), parse_json(R"({"b": 2})", ""));
+}
+
+// Returns the config and the notes after write_dtype for a model of one bf16 tensor.
+std::pair<std::string, std::vector<std::string>> with_dtype(const std::string& config,
+                                                            std::optional<DType> asked) {
+  Catalog source;
+  source.config_text = config;
+  CompiledModel model;
+  model.leaves = {leaf_with("a", DType::bf16, {3})};
+  write_dtype(source, asked, model);
+  return {model.config_text, model.notes};
+}
+
+TEST(WriteDtype, WhatIsNotATorchDtypeStays) {
+  for (const char* config :
+       {R"({"dtype": "auto"})", R"({"dtype": null})", R"({"dtype": "bfloat16"})", "[]"}) {
+    EXPECT_EQ(with_dtype(config, std::nullopt).first, "") << config;
+    EXPECT_TRUE(with_dtype(config, std::nullopt).second.empty()) << config;
+  }
+}
+
+TEST(WriteDtype, OnlyADtypeThatWasNotAskedForIsNoted) {
+  const std::string config = R"({"dtype": "float32"})";
+  EXPECT_TRUE(with_dtype(config, DType::bf16).second.empty());
+  const std::vector<std::string> note{
+      "config.json now says bfloat16, the dtype of the output, instead of float32"};
+  EXPECT_EQ(with_dtype(config, DType::f16).second, note);
+  EXPECT_EQ(with_dtype(config, std::nullopt).second, note);
+}
+
+TEST(WrittenConfig, AConfigThatIsNoObjectStays) {
+  MappingOptions mapping;
+  mapping.untie = true;
+  EXPECT_EQ(config_as_asked("[]", "config.json", mapping), "[]");
+  CompiledModel model;
+  note_lacking_parts("[]", model);
+  EXPECT_TRUE(model.notes.empty());
+}
+
+// A remaining quantization_config would send loaders to codes that aren't there.
+TEST(WriteWithoutLeftover, AConfigWithoutCodesStays) {
+  Catalog tree;
+  tree.config_text = R"({"a": 1})";
+  CompiledModel model;
+  model.leaves = {leaf_with("a", DType::bf16, {3})};
+  write_without_leftover(tree, model);
+  EXPECT_EQ(model.config_text, "");
 }
 
 }  // namespace
