@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -13,6 +14,7 @@
 #include "service/tree_source.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
+#include "unit/service/named_checkpoint.h"
 
 namespace hfshard {
 namespace {
@@ -91,6 +93,38 @@ TEST(TreeSource, ArraysBelowAKeyKeepTheirPiecesAndShardings) {
   const Error error = catch_error(
       [&] { TreeSource(std::make_shared<PiecesByNumber>(), StorePath(dir.path()), "b.x.z"); });
   EXPECT_EQ(error.code(), ErrorCode::not_found);
+}
+
+TEST(TreeSource, KeysOfANestedStateAreThoseBelowTheRoot) {
+  Catalog tree = catalog_named({"a.x", "b.0", "b.x", "b.x.y", "b.z"});
+  const auto nested = [&](const std::vector<NestedName>& names) {
+    tree.nested = names;
+    const TempDir dir;
+    std::vector<std::string> out;
+    const TreeSource below(checkpoint_of(tree), StorePath(dir.path()), "b");
+    for (const NestedName& name : below.catalog().nested) out.push_back(name.name + name.keys);
+    return std::pair(out, below.catalog().notes);
+  };
+  using Found = std::vector<std::string>;
+  EXPECT_EQ(nested({{"b.x.y", R"(["b", "x", "y"])"}, {"b.z", R"(["b", "z"])"}}),
+            std::pair(Found{R"(x.y["x","y"])"}, Found{}));
+  EXPECT_EQ(nested({{"b.z", R"(["b", "w"])"}}), std::pair(Found{R"(z["w"])"}, Found{}));
+  EXPECT_EQ(nested({{"b.x", R"(["c", "y"])"}, {"b.x.y", R"(["b"])"}, {"b.z", R"([""])"}}),
+            std::pair(Found{}, Found{}))
+      << "keys that don't show where the root ends";
+  EXPECT_EQ(nested({{"b.0", R"(["b", 0])"}}),
+            std::pair(Found{}, Found{root_becomes_dict("\"b\"")}));
+}
+
+TEST(TakeOff, ANameIsMoreThanThePrefix) {
+  Catalog tree = catalog_named({"a.", "a.x"});
+  const Error error = catch_error([&] { take_off("a.", tree); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.tensor(), "a.");
+  EXPECT_EQ(error.sentence(), "the name doesn't begin with the prefix \"a.\"");
+  tree = catalog_named({"a.x"});
+  take_off("a.", tree);
+  EXPECT_EQ(names_of_arrays(tree), std::vector<std::string>{"x"});
 }
 
 }  // namespace

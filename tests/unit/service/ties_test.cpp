@@ -1,9 +1,11 @@
 #include "service/ties.h"
 
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "support/catch_error.h"
 #include "unit/service/names_of_modules.h"
 
 namespace hfshard {
@@ -54,6 +56,47 @@ TEST(ClaimTies, AStoredHeadIsClaimedEqualToTheEmbedding) {
 TEST(ClaimTies, AHeadThatCannotBeComparedIsNotClaimed) {
   EXPECT_EQ(with_ties(tied_files(DType::i32, DType::bf16)).claims, nullptr);
   EXPECT_EQ(with_ties(files_of("qwen3")).claims, nullptr);
+}
+
+TEST(ClaimTies, AHeadWithoutItsEmbeddingIsNotClaimed) {
+  const Catalog tree = tied_files(DType::bf16, DType::bf16);
+  MappingOptions names;
+  names.scheme = "hf";
+  names.flat_names = true;
+  for (const char* include : {kTiedHead.c_str(), "*norm*", "model.*"}) {
+    names.include = {include};
+    CompiledModel model = compile_model(tree, names);
+    claim_ties(tree, tree.config_text, "config.json", names, model);
+    EXPECT_EQ(model.claims, nullptr) << include;
+  }
+}
+
+TEST(ClaimTies, AModelWithoutTensorsHasNoClaims) {
+  const Catalog tree = tied_files(DType::bf16, DType::bf16);
+  CompiledModel model;
+  claim_ties(tree, tree.config_text, "config.json", {}, model);
+  EXPECT_EQ(model.claims, nullptr);
+}
+
+TEST(MissingTwins, OnlyATensorThatIsAbsentIsMissing) {
+  const std::string config = files_of("qwen3", {{"tie_word_embeddings", Json(true)}}).config_text;
+  const std::vector<SharedName> missing = missing_twins({kTiedHead}, config, {});
+  ASSERT_EQ(missing.size(), 1U);
+  EXPECT_EQ(missing[0].name, kTiedTo);
+  EXPECT_EQ(missing[0].stored, kTiedHead);
+  EXPECT_TRUE(missing_twins({kTiedHead, kTiedTo}, config, {}).empty());
+  EXPECT_TRUE(missing_twins({kTiedTo}, config, {}).empty());
+}
+
+TEST(CheckHead, OnlyAModelThatLacksTheHeadAloneIsRefused) {
+  Catalog source = files_of("qwen3", {{"tie_word_embeddings", Json(true)}});
+  Catalog untied = source;
+  untied.config_text = files_of("qwen3", {{"tie_word_embeddings", Json(false)}}).config_text;
+  const Error error = catch_error([&] { check_head(source, untied, {}); });
+  EXPECT_EQ(error.code(), ErrorCode::usage);
+  EXPECT_EQ(error.tensor(), kTiedHead);
+  for (Catalog* files : {&source, &untied}) erase_below(*files, "model.norm.");
+  EXPECT_NO_THROW(check_head(source, untied, {})) << "compiling reports the norm";
 }
 
 }  // namespace

@@ -1,8 +1,20 @@
 #include "service/tree_names.h"
 
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include <gtest/gtest.h>
 
+#include "catalog/tree_structure.h"
+#include "service/described.h"
+#include "service/own_names.h"
+#include "support/catch_error.h"
 #include "support/temp_dir.h"
+#include "unit/service/named_checkpoint.h"
+#include "unit/service/names_of_modules.h"
 
 namespace hfshard {
 namespace {
@@ -15,6 +27,140 @@ TEST(WithConfigBeside, AConfigThatIsNamedIsKept) {
   TreeOptions asked;
   asked.config_text = R"({"b": 2})";
   EXPECT_EQ(with_config_beside(place, asked).config_text, R"({"b": 2})");
+}
+
+class WithModelNames : public testing::Test {
+ protected:
+  // Returns the first naming of MaxText, or the last one: the files'.
+  static Naming naming_of(bool nnx) {
+    const std::vector<Naming> all = namings_of(files().config_text, "config.json", {});
+    return nnx ? *std::ranges::find(all, true, &Naming::nnx) : all.back();
+  }
+  static Catalog files() { return files_of("qwen3"); }
+  static TreeOptions asked() {
+    TreeOptions out;
+    out.config_text = files().config_text;
+    out.config_name = "config.json";
+    return out;
+  }
+  static std::shared_ptr<const Checkpoint> renamed(Catalog tree) {
+    return with_model_names(checkpoint_of(std::move(tree)), asked(), {});
+  }
+};
+
+TEST_F(WithModelNames, ATensorWithAndWithoutItsWrapperIsRefused) {
+  std::vector<std::string> names;
+  for (const std::string& name : naming_of(false).names) names.push_back("_orig_mod." + name);
+  names.emplace_back("model.norm.weight");
+  const Error error = catch_error([&] { renamed(catalog_named(names)); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.sentence(),
+            "\"_orig_mod.model.norm.weight\" and \"model.norm.weight\" are the same tensor of the "
+            "model");
+  EXPECT_EQ(error.tensor(), "model.norm.weight");
+  names.pop_back();
+  EXPECT_EQ(names_of_arrays(renamed(catalog_named(names))->catalog()), naming_of(false).names);
+}
+
+TEST_F(WithModelNames, ArraysAsideAreInTheirPlaceUnlessItIsTaken) {
+  const Naming maxtext = naming_of(true);
+  const auto aside = [&](const std::string& name) {
+    return std::string(kAside) + name.substr(maxtext.head.size());
+  };
+  std::vector<std::string> names = maxtext.names;
+  ASSERT_TRUE(names[0].starts_with(maxtext.head) && names[1].starts_with(maxtext.head));
+  names.push_back(aside(names[0]));
+  names.push_back(std::string(kAside) + "other");
+  std::ranges::sort(names);
+  EXPECT_EQ(names_of_arrays(renamed(catalog_named(names))->catalog()), names);
+  std::erase(names, maxtext.names[0]);
+  auto tree = renamed(catalog_named(names));
+  std::vector<std::string> wanted = maxtext.names;
+  wanted.push_back(std::string(kAside) + "other");
+  std::ranges::sort(wanted);
+  EXPECT_EQ(names_of_arrays(tree->catalog()), wanted);
+  EXPECT_EQ(
+      tree->catalog().notes,
+      std::vector<std::string>{"1 array of the model was found below \"nnx_aux.model\", first \"" +
+                               aside(maxtext.names[0]) + "\""});
+  std::erase(names, maxtext.names[1]);
+  names.push_back(aside(maxtext.names[1]));
+  tree = renamed(catalog_named(names));
+  EXPECT_EQ(names_of_arrays(tree->catalog()), wanted);
+  EXPECT_EQ(tree->catalog().notes,
+            std::vector<std::string>{
+                "2 arrays of the model were found below \"nnx_aux.model\", first \"" +
+                aside(maxtext.names[0]) + "\""});
+}
+
+TEST_F(WithModelNames, ArraysThatTheModelComputesAreLeftOut) {
+  std::vector<std::string> names = naming_of(false).names;
+  const std::string computed = "model.layers.0.self_attn.rotary_emb.inv_freq";
+  names.push_back(computed);
+  const auto tree = renamed(catalog_named(names));
+  EXPECT_EQ(names_of_arrays(tree->catalog()), naming_of(false).names);
+  EXPECT_EQ(tree->catalog().notes, std::vector<std::string>{computed_note({computed})});
+}
+
+TEST_F(WithModelNames, StringsNextToTheModelAreNamedAndTheLoadersEmptyNodeIsNot) {
+  std::vector<std::string> names;
+  for (const std::string& name : naming_of(false).names) names.push_back("state." + name);
+  Catalog tree = catalog_named(names);
+  auto structure = std::make_shared<TreeStructure>();
+  for (const char* name : {"comment", "opt_state"}) {
+    TreeEntry& entry = structure->entries.emplace_back();
+    entry.kind = TreeEntry::Kind::empty;
+    entry.add_key(name, false);
+  }
+  tree.structure = structure;
+  EXPECT_EQ(renamed(std::move(tree))->catalog().notes,
+            (std::vector<std::string>{
+                "found the model below \"state\"",
+                "left out, because hfshard reads only the model's arrays: \"comment\""}));
+}
+
+// A tree of fewer layers was made for fewer layers.
+TEST_F(WithModelNames, NamesOfAnEarlierReleaseAreAllThereUnlessFewerLayersAreTaken) {
+  const std::string config = dump_json(family_info("llama").example);
+  TreeOptions options;
+  options.config_text = config;
+  options.config_name = "config.json";
+  const std::vector<Naming> all = namings_of(config, "config.json", {});
+  const auto former =
+      std::ranges::find_if(all, [](const Naming& naming) { return !naming.present.empty(); });
+  ASSERT_NE(former, all.end());
+  std::vector<std::string> names = former->names;
+  names.pop_back();
+  const auto with = [&](const MappingOptions& mapping) {
+    return with_model_names(checkpoint_of(catalog_named(names)), options, mapping)->catalog();
+  };
+  const Error error = catch_error([&] { with({}); });
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_EQ(error.tensor(), former->names.back());
+  MappingOptions fewer;
+  fewer.num_layers = 1;
+  EXPECT_EQ(with(fewer).tensors.size(), names.size());
+}
+
+TEST_F(WithModelNames, NamesOfAnUnknownModelStay) {
+  TreeOptions unknown;
+  unknown.config_text = R"({"model_type": "nobody"})";
+  unknown.config_name = "config.json";
+  const std::vector<std::string> names{"a.b", "state.model.norm.weight"};
+  EXPECT_EQ(names_in_model(catalog_named(names), unknown, {}), names);
+  std::vector<std::string> below;
+  for (const std::string& name : naming_of(false).names) below.push_back("state." + name);
+  EXPECT_EQ(names_in_model(catalog_named(below), asked(), {}), naming_of(false).names);
+}
+
+TEST_F(WithModelNames, OnlyATreeThatLacksNamesIsRefused) {
+  std::vector<std::string> names = naming_of(true).names;
+  EXPECT_NO_THROW(refuse_missing(catalog_named(names), asked(), {}));
+  const std::string last = names.back();
+  names.pop_back();
+  const Error error = catch_error([&] { refuse_missing(catalog_named(names), asked(), {}); });
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_EQ(error.tensor(), last);
 }
 
 }  // namespace
