@@ -29,9 +29,18 @@ class Dims final : public DimScope {
   bool is_stated(const std::string& /*path*/) const override { return false; }
   std::uint64_t extent(const std::string& dim) const override { return extents.at(dim); }
 
-  std::map<std::string, std::uint64_t> extents = {
-      {"D", 7}, {"H", 3},   {"h", 4},    {"F", 5}, {"V", 11},           {"r", 2},
-      {"K", 6}, {"Vm", 13}, {"zero", 0}, {"l", 9}, {"wide", 1ULL << 32}};
+  std::map<std::string, std::uint64_t> extents = {{"D", 7},
+                                                  {"H", 3},
+                                                  {"h", 4},
+                                                  {"F", 5},
+                                                  {"V", 11},
+                                                  {"r", 2},
+                                                  {"K", 6},
+                                                  {"Vm", 13},
+                                                  {"zero", 0},
+                                                  {"l", 9},
+                                                  {"wide", 1ULL << 32},
+                                                  {"n_k", 8}};
 };
 
 LaidOutPattern laid_out(const std::string& text, std::vector<std::uint64_t> stack = {},
@@ -49,6 +58,7 @@ std::uint64_t offset(const LaidOutPattern& layout, const std::map<std::string, s
 TEST(Pattern, APlainShapeHasRowMajorSteps) {
   const LaidOutPattern layout = laid_out("[D F h]");
   EXPECT_EQ(layout.shape, (Shape{7, 5, 4}));
+  EXPECT_EQ(laid_out("[n_k D]").shape, (Shape{8, 7}));
   EXPECT_EQ(offset(layout, {{"D", 2}, {"F", 3}, {"h", 1}}), 2U * 20 + 3 * 4 + 1);
 }
 
@@ -109,8 +119,8 @@ TEST(Pattern, ScalarsAndEmptyAxesAreLegal) {
 }
 
 TEST(Pattern, RefusesWhatDoesNotParse) {
-  for (const char* text : {"", "D", "[D", "[D] ", "[(D]", "[()]", "[D@0]", "[D@0:]", "[2/2]",
-                           "[1/]", "[D D]", "[(D h) D]", "[**]", "[D,F]"}) {
+  for (const char* text : {"", "D", "[D", "[D] ", "[(D]", "[()]", "[D@0]", "[D@0:]", "[V@0 :Vm]",
+                           "[2/2]", "[1/]", "[D D]", "[(D h) D]", "[**]", "[D,F]"}) {
     SCOPED_TRACE(text);
     const Error error = catch_error([&] { parse_pattern(text, "f.json#/r"); });
     EXPECT_EQ(error.code(), ErrorCode::bad_input);

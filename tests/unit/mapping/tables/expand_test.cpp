@@ -99,6 +99,9 @@ TEST(ExpandFamily, AnErrorNamesTheUseAndThePart) {
   const Error part = load_failure(with_use("\"mpl\""));
   EXPECT_EQ(part.rule(), "mappings/tiny.json#/schemes/maxtext/layer/use/1");
   EXPECT_NE(part.hint_text().find("mlp"), std::string::npos);
+  const Error far = load_failure(with_use("\"zzzzzzzzzzzz\""));
+  EXPECT_EQ(far.sentence(), "no part has the name \"zzzzzzzzzzzz\"");
+  EXPECT_EQ(far.hint_text(), "");
   const Error only = load_failure(with_use(R"({"part": "mlp", "only": ["gat"]})"));
   EXPECT_NE(only.hint_text().find("gate"), std::string::npos);
   EXPECT_EQ(load_failure(with_use(R"({"part": "mlp", "form": "x."})")).rule(),
@@ -125,6 +128,14 @@ TEST(ExpandFamily, RulesOfABlockShareAPrefixAndModifiers) {
           .at("global");
   EXPECT_EQ(dump_json(global),
             R"([["norm.weight [D]","deep.er.norm.scale [D]",{"when":"D > 1"}]])");
+}
+
+TEST(ExpandFamily, ABlockInABlockIsRefused) {
+  const Error error = load_failure(
+      tiny_family_with(R"(["norm.weight [D]", "norm.scale [D]"])",
+                       R"({"rules": [{"rules": [["norm.weight [D]", "norm.scale [D]"]]}]})"));
+  EXPECT_EQ(error.rule(), "mappings/tiny.json#/schemes/maxtext/global/0/rules/0");
+  EXPECT_EQ(error.sentence(), "this must be an array");
 }
 
 TEST(ExpandFamily, ADropOfAPartMayBeOfOneSchemeAlone) {

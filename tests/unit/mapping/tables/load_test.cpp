@@ -1,9 +1,11 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "mapping/resolve/bindings.h"
+#include "mapping/tables/load_reader.h"
 #include "mapping/tables/table.h"
 #include "support/catch_error.h"
 #include "unit/mapping/tiny_family.h"
@@ -106,6 +108,44 @@ const std::vector<Broken> kBroken = {
      "\"stacked\": true, ", "/schemes/maxtext/layer/stacked", "only with a separate prefix"},
     {"[\"decoder.layers.\", \"l\"]", "false", "/schemes/maxtext/layer/stacked",
      "only with a separate prefix"},
+    {R"({"model_type": "tiny", "hidden_size": 7, "num_hidden_layers": 3, "num_experts": 4})", "3",
+     "/example", "this must be an object"},
+    {R"("dims")", R"("sizes": {"x": 3}, "dims")", "/sizes/x", "this must be an object"},
+    {R"("maxtext": {)", R"("own": {"root": "", "scan_axis": 0, "source": "a.py"}, "maxtext": {)",
+     "/schemes/own", R"("axes" is missing)"},
+    {R"("maxtext": {)",
+     R"("own": {"root": "", "scan_axis": 0, "source": "a.py", "axes": {}, "axis_rules": [["embed"]]}, "maxtext": {)",
+     "/schemes/own/axis_rules/0", "an axis rule must be [logical axis, [mesh axis, ...]]"},
+    {R"("maxtext": {)",
+     R"("own": {"root": "", "scan_axis": 0, "source": "a.py", "axes": {}, "global":
+               [["a [D]", "b.scale [D]", {"collection": "c"}]]}, "maxtext": {)",
+     "/schemes/own/global/0/2/collection", "this scheme has no keys above its names"},
+    {R"("maxtext": {)", R"("own": 3, "maxtext": {)", "/schemes/own", "this must be an object"},
+    {R"("dims")", R"("decode": [{"kind": "mx", "dtype": "U9", "scale": "s"}], "dims")",
+     "/decode/0/dtype", R"("U9" isn't a dtype of safetensors)"},
+    {R"("dims")",
+     R"("decode": [{"kind": "mx", "dtype": "U8", "scale": "s", "multiply": "a", "divide": "b"}], "dims")",
+     "/decode/0", "a factor must multiply or divide scales"},
+    {R"("dims")",
+     R"("decode": [{"kind": "mx", "dtype": "U8", "scale": "s", "rounds": "code"}], "dims")",
+     "/decode/0/rounds", R"(a decoder can round only to "scale")"},
+    {R"("layer": {"for")", R"("la/y~er": {"fro")", "/schemes/maxtext/la~1y~0er",
+     R"(unknown key "fro")"},
+    {R"("norm.weight [D]")", R"(" [D]")", "/schemes/maxtext/global/0/0", "the form"},
+    {R"("norm.scale [D]")", R"("norm.scale [D]", {"source": 3})",
+     "/schemes/maxtext/global/0/2/source", "this must be an array"},
+    {R"("norm.scale [D]")", R"("norm.scale [D]", {"copy": 1})", "/schemes/maxtext/global/0/2/copy",
+     "this must be true or false"},
+    {R"("norm.scale [D]")", R"("norm.scale [*]")", "/schemes/maxtext/global/0", "only drops"},
+    {R"({"l": "L"})", "{}", "/schemes/maxtext/layer/for", "this must be a loop"},
+    {R"({"l": "L"})", "3", "/schemes/maxtext/layer/for", "this must be an object"},
+    {R"("experts.{e}.weight [F D]")", R"("experts.{e}.weight [l F D]")",
+     "/schemes/maxtext/layer/rules/0", R"(loop "l" can't be an axis)"},
+    {R"("experts [e D F]")", R"("experts [l e D F]")", "/schemes/maxtext/layer/rules/0",
+     R"(loop "l" can't be an axis)"},
+    {R"("use": ["mlp"])", R"("require": [["L"]])", "/schemes/maxtext/layer/require/0",
+     "a requirement must be [condition, sentence]"},
+    {R"(, {"why": "unused"}])", "]", "/drop/0", "a drop must be [source, modifiers]"},
 };
 
 TEST(LoadTable, ReadsWhatTheFileSays) {
@@ -138,6 +178,42 @@ TEST(LoadTable, NamesThePlaceOfAMistake) {
     EXPECT_EQ(error.rule(), "mappings/tiny.json#" + broken.rule);
     EXPECT_NE(error.sentence().find(broken.sentence), std::string::npos) << error.sentence();
   }
+}
+
+TEST(LoadTable, AFamilyHasAScheme) {
+  const Error error = catch_error([] {
+    load_table(tiny_file(R"({"schema": 1, "family": "tiny", "match": {"model_type": "tiny"},
+                             "dims": {}, "example": {}, "schemes": {"own": {
+                               "root": "", "rest": "maxtext", "scan_axis": 0, "source": "a.py",
+                               "axes": {}}}})"));
+  });
+  EXPECT_EQ(error.rule(), "mappings/tiny.json#/schemes");
+  EXPECT_EQ(error.sentence(), "this must be a scheme");
+}
+
+TEST(LoadTable, AFamilyMayHaveNoDrops) {
+  const MappingTable table =
+      load_table(tiny_file(tiny_family_with(R"("drop": [["old.* [*]", {"why": "unused"}]],)", "")));
+  EXPECT_TRUE(table.drops.empty());
+  EXPECT_TRUE(table.schemes[0].drops.empty());
+}
+
+// Without axis rules, a logical axis can have any name. Parts without a section for a scheme add
+// nothing to it.
+TEST(LoadTable, ASchemeThatHfshardDoesNotKnowNeedsNoAxisRules) {
+  const MappingTable table = load_table(tiny_file(tiny_family_with(
+      R"("maxtext": {)",
+      R"("own": {"root": "", "scan_axis": 0, "source": "a.py", "axes": {"D": "any"},
+                 "global": [["a [D]", "b [D]"]],
+                 "layer": {"for": {"i": "L"}, "hf": "h.{i}.", "separate": "s_{i}.",
+                           "use": ["mlp"], "rules": [["c [D]", "d [D]"]]}},
+         "maxtext": {)")));
+  const Scheme& own = table.scheme_or_main("own");
+  EXPECT_TRUE(own.axis_names.empty());
+  EXPECT_EQ(own.axes.at("D"), "any");
+  ASSERT_EQ(own.groups.size(), 1U);
+  ASSERT_EQ(own.groups[0].rules.size(), 1U);
+  EXPECT_EQ(own.groups[0].rules[0].pointer, "mappings/tiny.json#/schemes/own/layer/rules/0");
 }
 
 TEST(LoadTable, AGroupOfLayersHasRules) {
@@ -174,6 +250,25 @@ TEST(LoadTable, ADecoderMatchesByNameAndDtypeAndNamesItsScales) {
         catch_error([&] { load_table(tiny_file(tiny_family_with("\"dims\"", text))); });
     EXPECT_EQ(error.code(), ErrorCode::bad_input);
     EXPECT_NE(error.rule().find("#/decode/0"), std::string::npos);
+  }
+}
+
+TEST(LoadTable, ADecoderNamesTheStoredTensorOfAValue) {
+  DecodeRule rule;
+  rule.name = "*.weight_packed";
+  rule.as = "{stem}.weight";
+  EXPECT_EQ(rule.stored_name("a.weight"), "a.weight_packed");
+  EXPECT_EQ(rule.stored_name("a.biases"), "");
+}
+
+TEST(JsonAt, AnElementThatIsAbsentIsAnErrorWithThePlace) {
+  const Json list = parse_json("[5, 6]", "x");
+  const JsonAt at(list, "x#");
+  EXPECT_EQ(at.at(std::size_t{1}).integer(), 6);
+  for (const std::size_t index : {2U, 3U}) {
+    const Error error = catch_error([&] { static_cast<void>(at.at(index)); });
+    EXPECT_EQ(error.sentence(), fmt::format("element {} is missing; there are 2", index));
+    EXPECT_EQ(error.rule(), "x#");
   }
 }
 

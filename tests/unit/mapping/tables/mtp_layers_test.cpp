@@ -15,6 +15,8 @@ TEST(WithoutMtp, CountsOfLayersThatAreNotThereAreZero) {
             R"(num_nextn_predict_layers {"b":2,"num_nextn_predict_layers":0})");
   EXPECT_EQ(config_without(R"({"text_config": {"mtp_num_hidden_layers": 1}})", {}),
             R"(mtp_num_hidden_layers {"text_config":{"mtp_num_hidden_layers":0}})");
+  EXPECT_EQ(config_without(R"({"mtp_num_hidden_layers": 1, "num_nextn_predict_layers": 2})", {}),
+            R"(mtp_num_hidden_layers {"mtp_num_hidden_layers":0,"num_nextn_predict_layers":0})");
 }
 
 TEST(WithoutMtp, WhereTheyAreOrNoneAreCountedTheConfigStays) {

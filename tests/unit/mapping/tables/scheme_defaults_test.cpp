@@ -27,5 +27,11 @@ TEST(SchemeDefaults, BuffersAreKnownByTheEndOfTheirNames) {
     EXPECT_FALSE(is_computed_buffer(name)) << name;
 }
 
+TEST(SchemeDefaults, ALoaderIsNamedWithItsRelease) {
+  EXPECT_EQ(loader_name("maxtext", {{"maxtext", "0.2.4"}}), "MaxText 0.2.4");
+  EXPECT_EQ(loader_name("maxtext", {}), "MaxText " + releases_of("maxtext").front());
+  EXPECT_EQ(loader_name("torchtitan", {}), "torchtitan");
+}
+
 }  // namespace
 }  // namespace hfshard
