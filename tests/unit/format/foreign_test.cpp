@@ -73,7 +73,8 @@ TEST(ForeignCheckpoints, OfWhatIsNotKnownNothingIsSaid) {
 
 TEST(ForeignCheckpoints, ADirectoryIsKnownByItsFiles) {
   for (const auto& [name, what] : std::vector<std::pair<std::string, std::string>>{
-           {"global_step1/zero_pp_rank_0_mp_rank_00_model_states.pt", "DeepSpeed checkpoint (ZeRO)"},
+           {"global_step1/zero_pp_rank_0_mp_rank_00_model_states.pt",
+            "DeepSpeed checkpoint (ZeRO)"},
            {"easydel-model.parameters", "n EasyDeL checkpoint"},
            {"tensorstore_index.json", "n EasyDeL checkpoint"},
            {"saved_model.pb", "TensorFlow checkpoint"},
@@ -82,10 +83,20 @@ TEST(ForeignCheckpoints, ADirectoryIsKnownByItsFiles) {
     write_text(dir / name, "x");
     const Error error = catch_error([&] { refuse_foreign(StorePath(dir.path())); });
     EXPECT_EQ(error.code(), ErrorCode::unsupported) << name;
-    EXPECT_EQ(error.sentence(), "this is a" + std::string(what.starts_with("n ") ? "" : " ") + what +
-                                    ", which hfshard can't read");
+    EXPECT_EQ(error.sentence(), "this is a" + std::string(what.starts_with("n ") ? "" : " ") +
+                                    what + ", which hfshard can't read");
     EXPECT_EQ(error.file(), dir.path());
   }
+}
+
+TEST(OpenSource, ACheckpointOfTwoFormatsIsCalledTheFirst) {
+  const TempDir dir;
+  write_text(dir / ".metadata", "");
+  write_text(dir / "manifest.ocdbt", "");
+  const Error error = catch_error([&] { open_source(StorePath(dir.path())); });
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.sentence(), "a checkpoint in format orbax isn't a Hugging Face model");
+  EXPECT_FALSE(takes_root(StorePath(dir.path())));
 }
 
 }  // namespace

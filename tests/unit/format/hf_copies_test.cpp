@@ -8,10 +8,12 @@
 
 #include "bytes/local/files.h"
 #include "catalog/catalog.h"
+#include "format/formats.h"
 #include "format/safetensors/open.h"
 #include "support/catch_error.h"
 #include "support/safetensors_builder.h"
 #include "support/temp_dir.h"
+#include "support/torch_file_builder.h"
 
 namespace hfshard::format::safetensors {
 namespace {
@@ -111,6 +113,32 @@ TEST(Copies, TheIndexNamesTheFileDespiteLosses) {
     ASSERT_EQ(catalog.lost.size(), 1U);
     EXPECT_EQ(catalog.lost[0].file(), dir / "model-3.safetensors");
   }
+}
+
+TEST(Copies, ATensorThatTheIndexDoesNotListIsRefused) {
+  for (const char* name : {"0", "aa", "z"}) {
+    const TempDir dir;
+    write_copies(dir / kFirst, {"a", name});
+    write_copies(dir / kSecond, {"b", name});
+    write_text(dir / kIndexName, index_json({{"a", kFirst}, {"b", kSecond}}));
+    const Error error = catch_error([&] { open_hf_catalog(dir.path()); });
+    EXPECT_EQ(error.code(), ErrorCode::bad_input);
+    EXPECT_EQ(error.sentence(), "the file holds a tensor that the index doesn't list");
+    EXPECT_EQ(error.file(), dir / kFirst);
+    EXPECT_EQ(error.tensor(), name);
+  }
+}
+
+TEST(Copies, OnesInPyTorchFilesNeedAnIndex) {
+  const TempDir dir;
+  for (const char* name : {"pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"})
+    TorchFileBuilder().tensor("a", DType::u8, {2}, "xy").write(dir / name);
+  const Error error = catch_error([&] { open_source(StorePath(dir.path())); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.sentence(),
+            "the tensor is in two files, also in \"pytorch_model-00002-of-00002.bin\", and no "
+            "index tells which one to read");
+  EXPECT_EQ(error.tensor(), "a");
 }
 
 // The index lists a tensor in a file that is gone, so it can't tell which copy is meant.

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "bytes/local/files.h"
+#include "format/hf_index.h"
 #include "format/safetensors/format.h"
 #include "format/safetensors/open.h"
 #include "support/catch_error.h"
@@ -79,9 +80,34 @@ TEST(OpenHfDirectory, OnlyOneWholeSeriesReplacesAStaleIndex) {
   EXPECT_TRUE(opens({"model-1-of-2", "model-2-of-2"}));
   EXPECT_TRUE(opens({"model-0-of-2", "model-1-of-2"}));
   EXPECT_FALSE(opens({"model-2-of-2", "model-3-of-2"})) << "the first is missing";
+  EXPECT_FALSE(opens({"model-1-of-2", "model-3-of-2"})) << "the second is missing";
   EXPECT_FALSE(opens({"model-01-of-2", "model-1-of-2", "model-2-of-2"})) << "a number twice";
   EXPECT_FALSE(opens({"model-01-of-3", "model-1-of-3", "model-3-of-3"})) << "and one missing";
   EXPECT_FALSE(opens({"model-1-of-1", "model-1-of-2", "model-2-of-2"})) << "two series";
+}
+
+TEST(OpenHfDirectory, OtherFilesDoNotHideAWholeSeries) {
+  const TempDir dir;
+  const FileNames series{"model-1-of-2.safetensors", "model-2-of-2.safetensors"};
+  for (const std::string& name : series) write_tensor(dir / name, name);
+  for (const char* name : {"model-x.safetensors", "model-y-1-of-2.safetensors"})
+    write_tensor(dir / name, name);
+  write_text(dir / "model.safetensors.index.json", index_json({{"a", "gone.safetensors"}}));
+  EXPECT_EQ(opened_files(dir.path()), series);
+}
+
+TEST(ReadHfIndex, OnlyABadIndexHasTheHintToIgnoreIt) {
+  const TempDir dir;
+  const StorePath index(dir / "model.safetensors.index.json");
+  const auto refused = [&] {
+    return catch_error([&] { read_hf_index(index, kSafetensorsFiles); });
+  };
+  EXPECT_EQ(refused().code(), ErrorCode::not_found);
+  EXPECT_EQ(refused().hint_text(), "");
+  write_text(index.name(), "[]");
+  EXPECT_EQ(refused().code(), ErrorCode::bad_input);
+  EXPECT_EQ(refused().hint_text(),
+            "pass --ignore-index to read the files by their names, without the index");
 }
 
 TEST(OpenHfDirectory, AnIndexOfOtherKindsOfFilesCanBeIgnored) {

@@ -60,5 +60,18 @@ TEST(FindSideFiles, OnlyTemplatesOfTheirDirectoryAreTaken) {
             std::vector<std::string>{"additional_chat_templates/tool.jinja"});
 }
 
+// The listing of a directory can be older than what is there.
+TEST(FindSideFiles, AFileThatIsGoneIsNeitherCopiedNorNamed) {
+  const TempDir dir;
+  EXPECT_EQ(find_side_files(dir.path(), {"tokenizer.json"}), std::vector<std::string>());
+  EXPECT_EQ(note_left_behind(dir.path(), {"other.dat", "tokenizer.json"}, {}, {}), "");
+}
+
+TEST(FindSideFiles, AFileWithTheNameOfTheTemplatesIsNotListed) {
+  const TempDir dir;
+  write_text(dir / "additional_chat_templates", "a file");
+  EXPECT_EQ(find_side_files(dir.path(), {"additional_chat_templates"}), std::vector<std::string>());
+}
+
 }  // namespace
 }  // namespace hfshard::format

@@ -253,8 +253,8 @@ TEST(DcpArchive, AnEmptyDirectoryIsCorrupt) {
   const std::string end = end_record(0, 0, 0);
   EXPECT_EQ(error_of_archive(end).sentence(), "an archive without records");
   // The end record follows a locator that points nowhere.
-  const std::string locator = std::string(zip::kLocator) + std::string(12, '\0') + "\1" +
-                              std::string(3, '\0');
+  const std::string locator =
+      std::string(zip::kLocator) + std::string(12, '\0') + "\1" + std::string(3, '\0');
   ASSERT_EQ(locator.size(), zip::kLocatorBytes);
   const std::string nowhere = "the archive has 56 bytes at 0, but the item has 42 in all";
   EXPECT_EQ(error_of_archive(locator + end).sentence(), nowhere);
@@ -376,6 +376,16 @@ TEST(DcpArchive, ARecordHasAPlaceOnlyIfTorchsLayoutAllowsOne) {
   ASSERT_TRUE(archive.placed_bytes(last));
   last.header_bytes = UINT64_MAX;
   EXPECT_EQ(archive.placed_bytes(last), std::nullopt);
+}
+
+TEST(DcpPieces, CannotBeCompressed) {
+  const Leaf leaf{{"w", DType::i16, {3, 5}}, {}, {}};
+  const Grid grid{{2, 3}, {2, 3}, {2, 3}};
+  Encoding encoding;
+  encoding.zstd_level = 3;
+  const Error error = catch_error([&] { dcp_format().form(leaf, grid, encoding); });
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.sentence(), "DCP checkpoints can't be compressed");
 }
 
 }  // namespace

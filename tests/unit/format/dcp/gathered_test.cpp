@@ -14,7 +14,10 @@
 #include "base/coding.h"
 #include "catalog/checkpoint.h"
 #include "format/dcp/dcp.h"
+#include "format/dcp/shard_names.h"
+#include "format/dcp/tensor_pickle_write.h"
 #include "format/formats.h"
+#include "format/zip.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
 #include "support/torch_checkpoint.h"
@@ -102,6 +105,66 @@ TEST(DcpGathered, HolesOverlapsAndOtherDtypesAreErrors) {
   EXPECT_EQ(code_of_place(dir), ErrorCode::corrupt);
   write_text(dir / name_of_shard(3), "short");
   EXPECT_EQ(code_of_place(dir), ErrorCode::corrupt);
+  // The shortest file with a header, which isn't a JSON object.
+  write_text(dir / name_of_shard(3), std::string("\1\0\0\0\0\0\0\0{", 9));
+  const Error shortest = catch_error([&] { open_checkpoint(dir.path()); });
+  EXPECT_EQ(shortest.code(), ErrorCode::bad_input);
+  EXPECT_EQ(shortest.sentence().find("doesn't begin with a whole header"), std::string::npos)
+      << shortest.sentence();
+}
+
+TEST(DcpGathered, PartsOfOneTensorHaveOneRank) {
+  const TempDir dir;
+  write_text(dir / name_of_shard(1), shard_file(0, 3));
+  std::string flat = shard_file(0, 3);
+  const auto change = [&](const std::string& from, const std::string& to) {
+    flat.replace(flat.find(from), from.size(), to);
+  };
+  change("[0,0]}", "[3]  }");
+  change("[3,2]", "[6]  ");
+  write_text(dir / name_of_shard(2), flat);
+  const Error error = catch_error([&] { open_checkpoint(dir.path()); });
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  EXPECT_EQ(error.sentence(), "the tensor is u8 of 9 here, and u8 of 9x2 on another rank");
+  EXPECT_EQ(error.tensor(), "w");
+}
+
+// A name without numbers doesn't say which other shards must be there.
+TEST(DcpGathered, AShardWithoutNumbersInItsNameIsReadAlone) {
+  const TempDir dir;
+  write_text(dir / "shard-00001-model-a-of-b.safetensors", shard_file(0, 3));
+  const Catalog catalog = open_checkpoint(dir.path())->catalog();
+  ASSERT_EQ(catalog.tensors.size(), 1U);
+  EXPECT_EQ(catalog.tensors[0].shape, (Shape{3, 2}));
+  EXPECT_EQ(catalog.notes,
+            std::vector<std::string>{"these shards don't record the tensors' sizes; if the last "
+                                     "ones are missing, the tensors seem smaller"});
+  write_text(dir / "shard-00001-model-a-of-b.safetensors", shard_file(1, 3));
+  const Error hole = catch_error([&] { open_checkpoint(dir.path()); });
+  EXPECT_EQ(hole.code(), ErrorCode::corrupt);
+  EXPECT_EQ(hole.sentence(), "the chunks don't cover the tensor: they hold 6 of 8 elements");
+}
+
+TEST(DcpGathered, NamesOfShardsHaveThreeNumbers) {
+  const auto parsed = format::dcp::parse_shard_name(name_of_shard(2, 3, 4));
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(format::dcp::to_string(*parsed), name_of_shard(2, 3, 4));
+  for (const char* name :
+       {"model.safetensors", "shard-1-model-00001-of-00001.safetensors",
+        "shard-00001-model-a-of-00001.safetensors", "shard-00001-model-00001-of-b.safetensors"})
+    EXPECT_FALSE(format::dcp::parse_shard_name(name)) << name;
+}
+
+TEST(DcpGathered, PiecesBeyondATensorHaveNoPlace) {
+  const TempDir dir;
+  write_text(dir / name_of_shard(1), shard_file(0, 3));
+  write_text(dir / name_of_shard(2), shard_file(3, 3));
+  const auto opened = open_checkpoint(dir.path());
+  ASSERT_EQ(opened->catalog().tensors.size(), 1U);
+  EXPECT_EQ(opened->find_piece(0, {1, 0})->file, dir / name_of_shard(2));
+  EXPECT_TRUE(opened->find_piece(0, {1, 0})->range);
+  EXPECT_FALSE(opened->find_piece(0, {2, 0})->range);
+  EXPECT_FALSE(opened->find_piece(0, {0, 1})->range);
 }
 
 // Ranks 1 to 3 of a model with several files: w in the first, v in the second.
@@ -244,6 +307,67 @@ TEST(DcpGathered, PartsThatSeveralRanksStoredAreComparedByTheirChecksums) {
   EXPECT_EQ(notes, differ);
 }
 
+std::vector<std::string> notes_on_items(const Shape& shape, const std::string& first,
+                                        const std::string& second) {
+  TorchCheckpoint one;
+  TorchCheckpoint other;
+  const Shape begin = shape.rank() == 1 ? Shape{0} : Shape{0, 0};
+  one.tensor("w", DType::u8, shape).box(begin, shape, first);
+  other.tensor("w", DType::u8, shape).box(begin, shape, second);
+  return notes_on_ranks(one, other);
+}
+
+// A checksum is about all stored bytes. They are the same elements only if they are laid out alike.
+TEST(DcpGathered, ChecksumsOfOtherLayoutsAreNotCompared) {
+  const std::vector<std::string> unknown{
+      "several ranks stored the same part, which hfshard reads from the first one and can't "
+      "compare: \"w\""};
+  const auto altered = [](std::string pickle, const std::string& from, const std::string& to) {
+    const std::size_t at = pickle.rfind(from);
+    HFSHARD_CHECK(at != std::string::npos);
+    return pickle.replace(at, from.size(), to);
+  };
+  // A view of four elements from `begin` on, in a storage of eight.
+  const std::string four = format::dcp::tensor_pickle(DType::u8, {4});
+  const auto view = [&](char begin, const std::string& storage) {
+    const std::string place(1, begin);
+    const std::string of_four("K\4tQK\0", 6);
+    return torch_archive({altered(four, of_four, "K\10tQK" + place), storage});
+  };
+  const std::string from_front = view('\0', "abcdabcd");
+  const std::string whole = torch_archive(DType::u8, {4}, "abcd");
+  EXPECT_EQ(notes_on_items({4}, from_front, from_front), std::vector<std::string>());
+  EXPECT_EQ(notes_on_items({4}, from_front, view('\4', "abcdabcd")), unknown);
+  EXPECT_EQ(notes_on_items({4}, whole, from_front), unknown);
+  const std::string square = format::dcp::tensor_pickle(DType::u8, {2, 2});
+  const std::string columns = altered(square, "K\2K\1", "K\1K\2");
+  EXPECT_EQ(
+      notes_on_items({2, 2}, torch_archive({square, "abcd"}), torch_archive({columns, "abcd"})),
+      unknown);
+  // torch.serialization.set_crc32_options(False) writes 0 for each CRC.
+  std::string unchecked = whole;
+  for (std::size_t at = 0; (at = unchecked.find(format::zip::kEntry, at)) != std::string::npos;
+       ++at)
+    unchecked.replace(at + 16, 4, 4, '\0');
+  EXPECT_EQ(notes_on_items({4}, whole, unchecked), unknown);
+  EXPECT_EQ(notes_on_items({4}, unchecked, whole), unknown);
+}
+
+TEST(DcpGathered, RanksAgreeOnATensorsShape) {
+  const TempDir dir;
+  for (const char rank : {'0', '1'}) {
+    const std::uint64_t rows = rank == '0' ? 4 : 5;
+    TorchCheckpoint made;
+    made.tensor("w", DType::u8, {rows}).part({0}, {rows}, std::string(rows, 'x'), false);
+    write_rank(dir, rank, made);
+  }
+  const Error error = catch_error([&] { open_checkpoint(dir.path()); });
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  EXPECT_EQ(error.sentence(), "the tensor is u8 of 5 here, and u8 of 4 on another rank");
+  EXPECT_EQ(error.file(), dir / "__1.metadata");
+  EXPECT_EQ(error.tensor(), "w");
+}
+
 // A file that only looks like a rank's data doesn't make a checkpoint unfinished.
 TEST(DcpGathered, OtherFilesWithANumberAreNotDataOfARank) {
   const TempDir dir;
@@ -293,6 +417,21 @@ TEST(DcpGathered, AnItemInASafetensorsFileIsThePartThatTheMetadataName) {
     EXPECT_EQ(error.file(), dir / TorchCheckpoint::kDataFile);
     EXPECT_EQ(error.tensor(), "w");
   }
+}
+
+TEST(DcpGathered, ADamagedSafetensorsFileLosesOnlyItsTensors) {
+  const TempDir dir;
+  std::string damaged = shard_file(0, 4);
+  damaged.replace(damaged.find("[0,8]"), 5, "[0,9]");
+  TorchCheckpoint made;
+  made.tensor("w", DType::u8, {4, 2}).box({0, 0}, {4, 2}, damaged);
+  made.write(dir.path());
+  const Error error = catch_error([&] { open_checkpoint(dir.path()); });
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  EXPECT_EQ(error.sentence(), "tensor data passes the end of the file");
+  Choice choice;
+  choice.despite_loss = true;
+  EXPECT_EQ(open_checkpoint(dir.path(), choice)->catalog().tensors.size(), 1U);
 }
 
 // A read opens the file. Before, only its length was looked up, if no item is at its front.
@@ -380,6 +519,8 @@ TEST(DcpSteps, AStepThatLacksItsMetadataOrIsEmptyIsNotComplete) {
   for (const char* file :
        {"step-1/.metadata", "step-2/__0.metadata", "step-2/__0_0.distcp", "step-4/__0_0.distcp"})
     write_text(dir / file, "");
+  for (const char* name : {"step-x", "step-"})  // not a number
+    write_text(dir / (std::string(name) + "/.metadata"), "");
   write_text(dir / ("step-3/" + name_of_shard(1)), shard_file(0, 3));
   std::filesystem::create_directory(dir / "step-5");
   write_text(dir / "step-6/notes.txt", "");

@@ -353,5 +353,37 @@ TEST(DcpPackedItem, WhatIsAroundTheElementsIsBounded) {
   EXPECT_EQ(error_of(packed(many + archive), 500).code(), ErrorCode::limit);
 }
 
+// A source that can't be read now. Reading it later can work.
+class Unreadable final : public Source {
+ public:
+  explicit Unreadable(ErrorCode code) : code_(code) {}
+  std::uint64_t size_bytes() const override { return 100; }
+  const std::string& name() const override { return name_; }
+  void read_at(std::uint64_t /*offset_bytes*/, std::span<std::byte> /*out*/) const override {
+    throw Error(code_, "no answer").in_file("elsewhere").hint("try again");
+  }
+
+ private:
+  ErrorCode code_;
+  std::string name_ = "unreadable";
+};
+
+TEST(DcpPackedItem, ErrorsOfTheSourceAreNotAboutTheItem) {
+  for (const ErrorCode code : {ErrorCode::io, ErrorCode::network, ErrorCode::access}) {
+    const Unreadable file(code);
+    std::vector<std::byte> scratch(PackedItem::scratch_bytes());
+    ItemPlace place;
+    place.length_bytes = 100;
+    const Error error = catch_error([&] {
+      const PackedItem item(file, place, {DType::u8, {4}}, scratch);
+    });
+    EXPECT_EQ(error.code(), code);
+    EXPECT_EQ(error.sentence(), "no answer");
+    EXPECT_EQ(error.file(), "elsewhere");
+    EXPECT_EQ(error.hint_text(), "try again");
+    EXPECT_FALSE(error.range());
+  }
+}
+
 }  // namespace
 }  // namespace hfshard::format::dcp

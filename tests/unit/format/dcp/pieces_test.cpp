@@ -76,6 +76,9 @@ TEST(DcpPieces, HolesAndOverlapsNameTheTensor) {
   // The number of elements is right, but there is a hole.
   refused({4, 4}, {{{0, 0}, {2, 4}}, {{1, 0}, {2, 4}}}, "overlap");
   refused({2, 4}, {{{0, 0}, {1, 4}}, {{0, 1}, {2, 2}}}, "overlap");
+  // More elements than a number can count.
+  refused({8}, {{{0}, {8}}, {{8}, {UINT64_MAX}}}, "hold 0 of 8 elements");
+  refused({8}, {{{0}, {8}}, {{8}, {UINT64_MAX}}, {{9}, {0}}}, "hold 0 of 8 elements");
   EXPECT_EQ(catch_error([&] { cut({UINT64_MAX, 3}, {{{0, 0}, {1, 1}}}); }).tensor(), "w");
 }
 

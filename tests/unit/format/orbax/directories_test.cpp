@@ -463,5 +463,14 @@ TEST(OrbaxDirectories, NoCutOrChangedFileIsACrashOrShorterData) {
   EXPECT_EQ(read_all(made), whole);
 }
 
+TEST(OrbaxDirectories, ABrokenLinkIsNotAChunk) {
+  const Directories made;
+  std::filesystem::create_symlink("nowhere", made.dir / "w/link");
+  EXPECT_EQ(made.open()->data_files(), 2U);
+  std::filesystem::remove(made.dir / "w/1.0");
+  std::filesystem::create_symlink("nowhere", made.dir / "w/1.0");
+  EXPECT_EQ(made.open()->data_files(), 1U);
+}
+
 }  // namespace
 }  // namespace hfshard::format::orbax

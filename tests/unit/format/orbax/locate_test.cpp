@@ -11,6 +11,7 @@
 #include "format/orbax/orbax.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
+#include "unit/format/orbax/builder.h"
 
 namespace hfshard::format::orbax {
 namespace {
@@ -128,6 +129,7 @@ TEST(OrbaxLocate, StepsAreNamedAsOrbaxsNameFormatsDo) {
     write_text(dir / "model_000099/notes.txt", "");  // not a step
     std::filesystem::create_directory(dir / "model_000098");
     const std::string item = locate(dir.path()).item.name();
+    EXPECT_EQ(find_checkpoint(dir.path())->directory, item.substr(0, item.rfind('/')));
     return item.substr(dir.path().size() + 1);
   };
   EXPECT_EQ(highest({"00000009", "00000100"}), "00000100/default");
@@ -170,6 +172,48 @@ TEST(OrbaxLocate, AFewDirectoriesOfOtherNamesAreNamed) {
   write_text(dir / "README", "");
   const Error error = catch_error([&] { locate(dir.path()); });
   EXPECT_TRUE(error.hint_text().ends_with("a-1, b-1, c-1, d-1")) << error.hint_text();
+}
+
+TEST(OrbaxLocate, FilesNextToDirectoriesOfOtherNamesAreNotNamed) {
+  const TempDir dir;
+  make_item(dir / "b-1/items");
+  for (const char* name : {"a-1", "c-1"}) write_text(dir / name, "a file");
+  const Error error = catch_error([&] { locate(dir.path()); });
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_EQ(error.hint_text(), "pass one of the directories below it: b-1");
+}
+
+TEST(OrbaxLocate, AFileIsNeitherAnItemNorAStep) {
+  const TempDir dir;
+  make_item(dir / "7/items");
+  write_text(dir / "file", "x");
+  EXPECT_TRUE(is_item_place(StorePath(dir / "7/items")));
+  EXPECT_FALSE(is_item_place(StorePath(dir / "file")));
+  EXPECT_TRUE(is_step_with_items(StorePath(dir / "7")));
+  EXPECT_FALSE(is_step_with_items(StorePath(dir / "7/items")));
+  EXPECT_FALSE(is_step_with_items(StorePath(dir / "file")));
+}
+
+// Only a step by hfshard has a plan. Other values of its metadata are ignored.
+TEST(OrbaxLocate, APlanIsThatOfTheItemThatTheStepNames) {
+  const auto plan_of_step = [](const std::string& ours) {
+    const TempDir dir;
+    OrbaxBuilder builder;
+    builder.leaf("params.params.w", DType::f32, {4}, {4}).build();
+    builder.tree().custom_metadata = parse_json(R"({"hfshard":)" + ours + "}", "custom");
+    builder.write(dir / "7");
+    return find_checkpoint(dir.path())->plan_id;
+  };
+  const std::string plan_id(64, 'a');  // the builder's
+  const auto with = [&](const std::string& item) {
+    return plan_of_step(R"({"plan_id":")" + plan_id + R"(","item":)" + item + "}");
+  };
+  EXPECT_EQ(with(R"("items")"), plan_id);
+  EXPECT_EQ(with("7"), plan_id);
+  EXPECT_EQ(with(R"("../items")"), plan_id);
+  EXPECT_EQ(with(R"("other")"), "");
+  EXPECT_EQ(plan_of_step(R"({"plan_id":7})"), "");
+  EXPECT_EQ(plan_of_step(R"({"plan_id":")" + std::string(64, 'b') + R"("})"), "");
 }
 
 TEST(OrbaxLocate, AnItemKnowsItsStepByTheStepsOwnFile) {
@@ -263,6 +307,7 @@ TEST(OrbaxLocate, AStepIsIncompleteIfItsWriterBeganAndDidNotEnd) {
   EXPECT_EQ(why("{}"), "");
   EXPECT_EQ(why(R"({"init_timestamp_nsecs":1,"commit_timestamp_nsecs":2})"), "");
   EXPECT_EQ(why("[]"), "");
+  EXPECT_EQ(why("{"), "") << "opening it reports that";
 }
 
 TEST(OrbaxLocate, AStepWithoutATreeOrWithUnmergedPartsIsIncomplete) {
@@ -302,10 +347,46 @@ TEST(OrbaxLocate, WhatIsNextToAnItemIsListedWithWhatIsBelowIt) {
   std::ranges::sort(files);
   EXPECT_EQ(files, (std::vector<std::string>{"deep/er/file", "notes.txt"}));
   EXPECT_EQ(dump_json(beside().attributes), R"({"item_handlers":{"data":"C"},"metrics":{}})");
+  for (const std::string handlers : {"{}", R"({"item_handlers":"A"})"}) {
+    write_text(dir / "7/_CHECKPOINT_METADATA", handlers);
+    EXPECT_EQ(dump_json(beside().attributes), handlers);
+  }
   std::filesystem::create_symlink("nowhere", dir / "7/deep/link");
   const Error error = catch_error([&] { beside(); });
   EXPECT_EQ(error.code(), ErrorCode::bad_input);
   EXPECT_EQ(error.file(), dir / "7/deep/link");
+}
+
+TEST(OrbaxLocate, NothingIsNextToATreeWithoutAStep) {
+  const TempDir dir;
+  make_item(dir / "7/items");
+  write_text(dir / "7/notes.txt", "x");
+  const auto names_beside = [&](const std::string& path) {
+    const Beside beside = find_beside(StorePath(dir / path), {});
+    EXPECT_TRUE(beside.directory.name().empty());
+    return beside.files;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(names_beside("7/items"), Names()) << "the parent isn't a step";
+  make_item(dir / "flat");  // step and item in one
+  write_text(dir / "flat/_CHECKPOINT_METADATA", "{}");
+  write_text(dir / "flat/notes.txt", "x");
+  EXPECT_EQ(names_beside("flat"), Names());
+  EXPECT_EQ(find_other_items(StorePath(dir / "flat"), {}), Names());
+}
+
+TEST(OrbaxLocate, OtherItemsAreAllEntriesButRecordsAndWhatOrbaxDeletes) {
+  const TempDir dir;
+  for (const char* item : {"7/items", "7/opt", "7/gone", "7/new.orbax-checkpoint-tmp"})
+    make_item(dir / item);
+  write_text(dir / "7/data/notes.txt", "x");
+  for (const char* file :
+       {"_CHECKPOINT_METADATA", "commit_success.txt", "orbax.checkpoint", "hfshard.json", "notes"})
+    write_text(dir / ("7/" + std::string(file)), "{}");
+  write_text(dir / "7/_CHECKPOINT_DELETION", R"({"checkpointable_name":"gone"})");
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(find_other_items(StorePath(dir.path()), {7, "items"}), (Names{"data", "notes", "opt"}));
+  EXPECT_EQ(find_other_items(StorePath(dir / "7/items"), {}), Names());
 }
 
 }  // namespace

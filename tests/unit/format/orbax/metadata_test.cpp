@@ -53,6 +53,17 @@ TEST(OrbaxMetadata, SideFilesComeInCommitOrder) {
   EXPECT_EQ(layout.refused_request_bytes, std::uint64_t{96} * 1000 * 1000 * 1000);
 }
 
+// Only with a structure can a key be empty, or have a slash.
+std::shared_ptr<const TreeStructure> structure_of(const std::vector<Leaf>& leaves) {
+  TreeStructure out;
+  for (const Leaf& leaf : leaves) {
+    TreeEntry& entry = out.entries.emplace_back();
+    entry.add_key(leaf.name, /*is_index=*/false);
+    entry.type = "np.ndarray";
+  }
+  return std::make_shared<const TreeStructure>(std::move(out));
+}
+
 TEST(OrbaxMetadata, AnyOrderOfWritingGivesTheSameBytes) {
   OrbaxBuilder builder;
   builder.leaf("params.params.w", DType::f32, {40}, {2}).build();
@@ -127,6 +138,38 @@ TEST(OrbaxMetadata, StepFileHoldsHandlersAndConstants) {
   EXPECT_EQ(text_of(sides[3]), text_of(sides[5]));
 }
 
+TEST(OrbaxMetadata, HandlersOfOtherItemsAreKeptIfTheyAreNamed) {
+  OrbaxBuilder builder;
+  builder.leaf("params.params.w", DType::f32, {4}, {4}).build();
+  const auto handlers = [&](const std::string& beside) {
+    builder.tree().beside = parse_json(beside, "beside");
+    const auto sides = orbax_format().metadata(builder.tree(), builder);
+    std::vector<std::string> items;
+    for (const auto& [item, handler] :
+         parse_json(text_of(sides[4]), "step").at("item_handlers").as_object())
+      items.push_back(item);
+    return items;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(handlers(R"({"item_handlers":{"data":"C"}})"), (Names{"data", "items"}));
+  EXPECT_EQ(handlers(R"({"item_handlers":"A"})"), Names{"items"});
+  EXPECT_EQ(handlers("{}"), Names{"items"});
+}
+
+TEST(OrbaxMetadata, ATreeKeepsTheNodeTypesOfItsStructure) {
+  OrbaxBuilder builder;
+  builder.leaf("w", DType::u8, {}, {}).build().tree().extras = {};
+  for (const std::string types : {"", R"({"w":"a type"})"}) {
+    TreeStructure structure = *structure_of(builder.leaves());
+    structure.rich_types = types;
+    builder.tree().structure = std::make_shared<const TreeStructure>(std::move(structure));
+    const Json json = parse_json(tree_text(builder.tree()), "_METADATA");
+    const Json* kept = json.find("value_metadata_tree");
+    EXPECT_EQ(kept != nullptr ? kept->as_string() : "", types);
+    EXPECT_EQ(kept == nullptr, types.empty());
+  }
+}
+
 // An index in the source's own directory. Step and item are the same.
 TEST(OrbaxMetadata, AnItemThatIsItsOwnStepHasOneHandlerAndNoFolder) {
   OrbaxBuilder builder;
@@ -177,17 +220,6 @@ TEST(OrbaxMetadata, StepIsAnInlineScalarWithOrWithoutChecksum) {
   }
 }
 
-// Only with a structure can a key be empty, or have a slash.
-std::shared_ptr<const TreeStructure> structure_of(const std::vector<Leaf>& leaves) {
-  TreeStructure out;
-  for (const Leaf& leaf : leaves) {
-    TreeEntry& entry = out.entries.emplace_back();
-    entry.add_key(leaf.name, /*is_index=*/false);
-    entry.type = "np.ndarray";
-  }
-  return std::make_shared<const TreeStructure>(std::move(out));
-}
-
 // The leaves come in another order than their keys, which are written in byte order.
 TEST(OrbaxMetadata, TheEmptyNameIsAPrefixOfNamesBeforeTheSlash) {
   OrbaxBuilder builder;
@@ -205,6 +237,22 @@ TEST(OrbaxMetadata, TheEmptyNameIsAPrefixOfNamesBeforeTheSlash) {
   });
   EXPECT_EQ(keys, (std::vector<std::string>{"-a/c", "-a/zarr.json", "-x/c", "-x/zarr.json", "-y/c",
                                             "-y/zarr.json", "c", "zarr.json"}));
+}
+
+TEST(OrbaxMetadata, ArraysWithinAnotherOneAreBetweenItsKeys) {
+  OrbaxBuilder builder;
+  for (const char* name : {"a", "a/b", "a/d", "a/zz"}) builder.leaf(name, DType::u8, {}, {});
+  builder.build().tree().extras = {};
+  builder.tree().structure = structure_of(builder.leaves());
+  const TempDir dir;
+  builder.write(dir / "0");
+  std::vector<std::string> keys;
+  ocdbt::Database(dir / "0/items").walk([&](const ocdbt::Entry& entry) {
+    keys.emplace_back(entry.key);
+  });
+  EXPECT_EQ(keys,
+            (std::vector<std::string>{"a/b/c", "a/b/zarr.json", "a/c", "a/d/c", "a/d/zarr.json",
+                                      "a/zarr.json", "a/zz/c", "a/zz/zarr.json"}));
 }
 
 // The keys of an array are between those of another one whose name it begins.

@@ -311,7 +311,8 @@ TEST(OpenCatalog, WithoutAnIndexTheFirstAndTheLastNumberedPartMustBeThereToo) {
     }
   }
   for (const char* name : {"model-0000a-of-00009.safetensors", "model-of-00009.safetensors",
-                           "model-1-of-9a.safetensors", "model-1-of-1234567890.safetensors"}) {
+                           "model-1-of-9a.safetensors", "model-1-of-1234567890.safetensors",
+                           "model-1234567890-of-2.safetensors"}) {
     const TempDir dir;  // without a number there is no series
     write_model(dir / name, {"a"});
     EXPECT_EQ(open_hf_catalog(dir.path()).files.size(), 1U) << name;
