@@ -1,5 +1,7 @@
 // Parts of tensors that each rank wrote alone, in files of torch's Hugging Face writer.
 
+#include "format/dcp/gathered.h"
+
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -14,9 +16,11 @@
 #include "base/coding.h"
 #include "catalog/checkpoint.h"
 #include "format/dcp/dcp.h"
+#include "format/dcp/pickle_writer.h"
 #include "format/dcp/shard_names.h"
 #include "format/dcp/tensor_pickle_write.h"
 #include "format/formats.h"
+#include "format/pickle_opcodes.h"
 #include "format/zip.h"
 #include "support/catch_error.h"
 #include "support/temp_dir.h"
@@ -366,6 +370,88 @@ TEST(DcpGathered, RanksAgreeOnATensorsShape) {
   EXPECT_EQ(error.sentence(), "the tensor is u8 of 5 here, and u8 of 4 on another rank");
   EXPECT_EQ(error.file(), dir / "__1.metadata");
   EXPECT_EQ(error.tensor(), "w");
+}
+
+// The metadata of a rank with one object, and what its planner wrote.
+struct ObjectOfRank {
+  std::string file;
+  std::uint64_t length = 4;
+  std::string transform = {};
+  bool other_planner = false;
+};
+
+std::string metadata_of(const ObjectOfRank& rank) {
+  using format::Op;
+  const std::string classes = "torch.distributed.checkpoint.metadata";
+  std::string out;
+  format::dcp::PickleWriter write(out);
+  const auto object = [&](const std::string& module, std::string_view name) {
+    write.global(module, name).op(Op::empty_tuple).op(Op::new_obj).op(Op::empty_dict).op(Op::mark);
+  };
+  const auto end_object = [&] { write.op(Op::set_items).op(Op::build); };
+  write.begin();
+  object(classes, "Metadata");
+  write.text("state_dict_metadata").op(Op::empty_dict).op(Op::mark).text("o");
+  write.global(classes, "BytesStorageMetadata").op(Op::empty_tuple).op(Op::new_obj);
+  write.op(Op::set_items).text("storage_data").op(Op::empty_dict).op(Op::mark);
+  object(classes, "MetadataIndex");
+  write.text("fqn").text("o");
+  end_object();
+  object("torch.distributed.checkpoint.filesystem", "_StorageInfo");
+  write.text("relative_path").text(rank.file).text("offset").integer(0);
+  write.text("length").integer(rank.length);
+  if (!rank.transform.empty())
+    write.text("transform_descriptors").op(Op::empty_list).text(rank.transform).op(Op::append);
+  end_object();
+  write.op(Op::set_items).text("planner_data");
+  if (rank.other_planner) {
+    write.text("of another planner");
+  } else {
+    write.op(Op::empty_dict).op(Op::mark).text("o");
+    write.begin_tuple(2).text("model").text("o").end_tuple(2).op(Op::set_items);
+  }
+  end_object();
+  write.op(Op::stop);
+  return out;
+}
+
+TEST(DcpGathered, ObjectsOfTwoRanksAreTheSameIfTheirStoredBytesAre) {
+  const TempDir dir;
+  write_text(dir / "__0_0.distcp", "same");
+  write_text(dir / "__1_0.distcp", "same bytes");
+  write_text(dir / "__1_1.distcp", "sane");
+  write_text(dir / "__0.metadata", metadata_of({"__0_0.distcp"}));
+  const auto notes_on = [&](const ObjectOfRank& other) {
+    write_text(dir / "__1.metadata", metadata_of(other));
+    std::vector<std::string> notes;
+    format::dcp::gather_metadata(StorePath(dir.path()), {"__0.metadata", "__1.metadata"}, {},
+                                 notes);
+    return notes;
+  };
+  using Notes = std::vector<std::string>;
+  const Notes differ{
+      "ranks stored different objects under one name; hfshard reads only the first rank's: \"o\""};
+  EXPECT_EQ(notes_on({"__1_0.distcp"}), Notes());
+  EXPECT_EQ(notes_on({"__1_1.distcp"}), differ);
+  EXPECT_EQ(notes_on({"__1_0.distcp", 5}), differ);
+  EXPECT_EQ(notes_on({"__1_0.distcp", 4, "unknown"}), differ);
+  EXPECT_EQ(notes_on({"__1_2.distcp"}), differ) << "a missing file";
+}
+
+TEST(DcpGathered, OneRankWithAnotherPlannerIsEnoughToKeepNoPaths) {
+  const TempDir dir;
+  write_text(dir / "__0_0.distcp", "same");
+  for (const bool first : {false, true}) {
+    for (const bool second : {false, true}) {
+      write_text(dir / "__0.metadata", metadata_of({"__0_0.distcp", 4, "", first}));
+      write_text(dir / "__1.metadata", metadata_of({"__0_0.distcp", 4, "", second}));
+      std::vector<std::string> notes;
+      const format::dcp::Metadata gathered = format::dcp::gather_metadata(
+          StorePath(dir.path()), {"__0.metadata", "__1.metadata"}, {}, notes);
+      EXPECT_EQ(gathered.other_planner, first || second);
+      EXPECT_EQ(gathered.nested.empty(), first || second);
+    }
+  }
 }
 
 // A file that only looks like a rank's data doesn't make a checkpoint unfinished.

@@ -373,6 +373,8 @@ TEST(OrbaxLocate, NothingIsNextToATreeWithoutAStep) {
   write_text(dir / "flat/notes.txt", "x");
   EXPECT_EQ(names_beside("flat"), Names());
   EXPECT_EQ(find_other_items(StorePath(dir / "flat"), {}), Names());
+  make_item(dir / "8");
+  EXPECT_EQ(find_other_items(StorePath(dir.path()), {8, ""}), Names());
 }
 
 TEST(OrbaxLocate, OtherItemsAreAllEntriesButRecordsAndWhatOrbaxDeletes) {

@@ -170,6 +170,25 @@ TEST(OrbaxMetadata, ATreeKeepsTheNodeTypesOfItsStructure) {
   }
 }
 
+TEST(OrbaxMetadata, AStepKeepsItsOwnCustomMetadataIfTheyAreAnObject) {
+  OrbaxBuilder builder;
+  builder.leaf("w", DType::u8, {}, {}).build().tree().extras = {};
+  builder.tree().custom_metadata = parse_json(R"({"hfshard":1,"ours":2})", "custom");
+  const auto kept = [&](const std::string& step) {
+    TreeStructure structure = *structure_of(builder.leaves());
+    structure.step = parse_json(step, "step");
+    builder.tree().structure = std::make_shared<const TreeStructure>(std::move(structure));
+    for (const SideFile& side : side_files(builder.tree(), builder)) {
+      if (side.path == "_CHECKPOINT_METADATA")
+        return dump_json(parse_json(text_of(side), "step").at("custom_metadata"));
+    }
+    return std::string("no such file");
+  };
+  EXPECT_EQ(kept(R"({"custom_metadata":{"theirs":3}})"), R"({"hfshard":1,"theirs":3})");
+  EXPECT_EQ(kept(R"({"custom_metadata":7})"), R"({"hfshard":1,"ours":2})");
+  EXPECT_EQ(kept("{}"), R"({"hfshard":1,"ours":2})");
+}
+
 // An index in the source's own directory. Step and item are the same.
 TEST(OrbaxMetadata, AnItemThatIsItsOwnStepHasOneHandlerAndNoFolder) {
   OrbaxBuilder builder;
