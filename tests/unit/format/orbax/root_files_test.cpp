@@ -1,10 +1,15 @@
+#include <cerrno>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "format/orbax/open.h"
+#include "support/catch_error.h"
+#include "support/syscall_faults.h"
 #include "support/temp_dir.h"
+
+#include "hfshard/error.h"
 
 namespace hfshard::format::orbax {
 namespace {
@@ -27,6 +32,13 @@ TEST(OrbaxRootFiles, OnlyMetadataOfTheUserCount) {
   EXPECT_EQ(found(R"({"custom_metadata":{"run":"x"}})"), file);
   EXPECT_EQ(found(R"({"custom_metadata":)"), file) << "copied as it is";
   EXPECT_EQ(find_root_files(TempDir().path()), none);
+}
+
+TEST(OrbaxRootFiles, AFailedReadIsAnError) {
+  const TempDir dir;
+  write_text(dir / kFile, "{}");
+  const SyscallFault fault("pread", 1, EIO);
+  EXPECT_EQ(catch_error([&] { find_root_files(dir.path()); }).code(), ErrorCode::io);
 }
 
 }  // namespace

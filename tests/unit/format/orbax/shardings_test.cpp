@@ -1,8 +1,12 @@
 #include "format/orbax/shardings.h"
 
+#include <cerrno>
+
 #include <gtest/gtest.h>
 
 #include "support/catch_error.h"
+#include "support/syscall_faults.h"
+#include "support/temp_dir.h"
 
 #include "hfshard/error.h"
 
@@ -44,6 +48,8 @@ TEST(Shardings, WithoutAxesThereAreNone) {
           R"({"YQ==":"{\"sharding_type\": \"SingleDeviceSharding\", \"device_str\": \"cpu\"}",)"
           R"("Yi5j":"{\"sharding_type\": \"NamedSharding\", \"partition_spec\": [null]}"})")
           .empty());
+  EXPECT_TRUE(
+      shardings_in(R"({"YQ==":"{\"sharding_type\": \"NamedSharding\", \"shape\": [2]}"})").empty());
 }
 
 TEST(Shardings, WhatIsNoneIsRefused) {
@@ -55,6 +61,16 @@ TEST(Shardings, WhatIsNoneIsRefused) {
     EXPECT_TRUE(error.code() == ErrorCode::corrupt || error.code() == ErrorCode::bad_input) << text;
     EXPECT_EQ(error.file(), "_sharding") << text;
   }
+}
+
+TEST(Shardings, AFailedReadIsNotANote) {
+  const TempDir dir;
+  write_text(dir / "_sharding", "{}");
+  Catalog catalog = catalog_of_two();
+  const SyscallFault fault("pread", 1, EIO);
+  const Error error = catch_error([&] { read_shardings(dir.path(), catalog); });
+  EXPECT_EQ(error.code(), ErrorCode::io);
+  EXPECT_TRUE(catalog.notes.empty());
 }
 
 }  // namespace

@@ -258,6 +258,17 @@ TEST(TreeStructure, ASubtreeIsATreeOfItsOwn) {
   EXPECT_TRUE(below.rich_types.empty());
 }
 
+// Returns the text of a side file, or "none".
+std::string side_file(const TreeSpec& tree, std::string_view name) {
+  std::string out;
+  for (const SideFile& file : structure_files(tree, "")) {
+    if (file.path != name) continue;
+    file.write([&](std::span<const std::byte> bytes) { out += as_text(bytes); });
+    return out;
+  }
+  return "none";
+}
+
 TEST(StructureFiles, AMeshReplacesTheShardingsOfTheSource) {
   TreeStructure structure;
   structure.entries = {entry({{"w", false}}, "jax.Array")};
@@ -267,14 +278,7 @@ TEST(StructureFiles, AMeshReplacesTheShardingsOfTheSource) {
   TreeSpec tree;
   tree.leaves = &leaves;
   tree.structure = std::make_shared<const TreeStructure>(structure);
-  const auto shardings_of = [&] {
-    std::string out;
-    for (const SideFile& file : structure_files(tree, "")) {
-      if (file.path != kShardingFile) continue;
-      file.write([&](std::span<const std::byte> bytes) { out += as_text(bytes); });
-    }
-    return out;
-  };
+  const auto shardings_of = [&] { return side_file(tree, kShardingFile); };
   EXPECT_EQ(shardings_of(), R"({"dw==":"recorded"})");
   tree.mesh = {{"x", 2}};
   tree.shardings.push_back({{{"x"}}});
@@ -293,12 +297,97 @@ TEST(StructureFiles, ArrayMetadataHasTheShapesOfShardsAndOfTheirChunks) {
   tree.leaves = &leaves;
   tree.grids = &grids;
   tree.structure = std::make_shared<const TreeStructure>(structure);
-  const std::vector<SideFile> files = structure_files(tree, "");
-  ASSERT_EQ(files.size(), 1U);
-  std::string text;
-  files[0].write([&](std::span<const std::byte> bytes) { text += as_text(bytes); });
+  ASSERT_EQ(structure_files(tree, "").size(), 1U);
+  const std::string text = side_file(tree, "array_metadatas/process_0");
   EXPECT_NE(text.find(R"("write_shape":[4])"), std::string::npos) << text;
   EXPECT_NE(text.find(R"("chunk_shape":[2])"), std::string::npos) << text;
+}
+
+TEST(StructureFiles, WhatOnlySomeEntriesHaveIsWrittenForThem) {
+  TreeStructure structure;
+  structure.entries = {entry({{"a", false}}, "jax.Array"), entry({{"b", false}}, "jax.Array")};
+  structure.entries[0].sharding = 0;
+  structure.entries[1].random_key = "rbg";
+  structure.shardings = {"recorded"};
+  const std::vector<Leaf> leaves{{{"a", DType::u8, {4, 2}}, {}, {}},
+                                 {{"b", DType::u8, {4}}, {}, {}}};
+  PerLeaf<Grid> grids;
+  grids.push_back({{4, 2}, {4, 2}, {4, 2}});
+  grids.push_back({{4}, {4}, {4}});
+  TreeSpec tree;
+  tree.leaves = &leaves;
+  tree.grids = &grids;
+  const auto file = [&](std::string_view name) {
+    tree.structure = std::make_shared<const TreeStructure>(structure);
+    return side_file(tree, name);
+  };
+  EXPECT_EQ(file(kShardingFile), R"({"YQ==":"recorded"})");
+  const std::string arrays = file("array_metadatas/process_0");
+  EXPECT_NE(arrays.find(R"("ext_metadata":null,"param_name":"a")"), std::string::npos) << arrays;
+  EXPECT_NE(arrays.find(R"("ext_metadata":{"random_key_impl":"rbg"},"param_name":"b")"),
+            std::string::npos)
+      << arrays;
+  tree.mesh = {{"x", 2}};
+  tree.shardings.push_back({{{}, {"x"}}});
+  tree.shardings.push_back({{{}}});
+  EXPECT_NE(file(kShardingFile).find(R"(\"partition_spec\":[null,\"x\"])"), std::string::npos);
+  EXPECT_EQ(file("_strings.json"), "none");
+  structure.entries.push_back(entry({{"note", false}}, "string"));
+  structure.entries.push_back(entry({{"lost", false}}, "string"));
+  structure.texts = {{"note", Json("hi")}, {"a", Json("not a string of the tree")}};
+  EXPECT_EQ(file("_strings.json"), R"({"note":"hi"})");
+}
+
+TEST(StructureFiles, TheHandlerOfAnItemIsTheSourcesIfItNamesOne) {
+  const auto handler = [](const std::string& step) {
+    TreeStructure structure;
+    structure.item = "params";
+    structure.step = parse_json(step, "f");
+    TreeSpec tree;
+    tree.item = "state";
+    tree.structure = std::make_shared<const TreeStructure>(structure);
+    return dump_json(step_of_structure(tree, "own").at("item_handlers"));
+  };
+  EXPECT_EQ(handler("null"), R"({"state":"own"})");
+  EXPECT_EQ(handler("{}"), R"({"state":"own"})");
+  EXPECT_EQ(handler(R"({"item_handlers":"a.H"})"), R"({"state":"a.H"})");
+  EXPECT_EQ(handler(R"({"item_handlers":{"params":"a.H","x":"b.H"}})"), R"({"state":"a.H"})");
+  EXPECT_EQ(handler(R"({"item_handlers":{"x":"b.H"}})"), R"({"state":"own"})");
+  EXPECT_EQ(handler(R"({"item_handlers":{"params":3}})"), R"({"state":"own"})");
+}
+
+TEST(ReadStructure, RandomKeysAreThoseOfArraysInTheTree) {
+  const TempDir dir;
+  write_text(dir / "array_metadatas/process_0",
+             R"({"array_metadatas":[{"array_metadata":{"param_name":"a","ext_metadata":null}},)"
+             R"({"array_metadata":{"param_name":"b","ext_metadata":{"random_key_impl":"rbg"}}},)"
+             R"({"array_metadata":{"param_name":"z","ext_metadata":{"random_key_impl":"rbg"}}},)"
+             R"({"array_metadata":{"param_name":"a","ext_metadata":{"x":1}}}]})");
+  write_text(dir / "array_metadatas/process_1", "no random key, and no JSON");
+  Tree tree;
+  tree.entries = {entry({{"a", false}}), entry({{"b", false}})};
+  std::vector<std::string> notes;
+  const auto read = read_structure({dir.path(), {}}, tree, {}, notes);
+  EXPECT_EQ(notes, Texts());
+  EXPECT_EQ(read->entries[0].random_key, "");
+  EXPECT_EQ(read->entries[1].random_key, "rbg");
+}
+
+TEST(ReadStructure, ShardingsThatAreNotUnderstoodNameNoMesh) {
+  TreeStructure structure;
+  structure.entries = {entry({{"a", false}}), entry({{"b", false}}), entry({{"c", false}})};
+  Json json;
+  const auto set = [&](const std::string& name, const Json& value) {
+    json[encode_base64(name)] = value;
+  };
+  set("a", R"({"axis_names":[1,"x"]})");
+  set("b", "{}");
+  set("c", 3);
+  set("z", R"({"axis_names":["y"]})");
+  add_shardings(json, structure);
+  EXPECT_EQ(structure.mesh_axes, Texts{"x"});
+  EXPECT_EQ(structure.shardings, (Texts{R"({"axis_names":[1,"x"]})", "{}"}));
+  EXPECT_EQ(structure.entries[2].sharding, TreeEntry::kNone);
 }
 
 TEST(ReadStructure, AFailedReadIsNotANote) {

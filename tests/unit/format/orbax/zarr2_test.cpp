@@ -160,6 +160,7 @@ TEST(ZarrFill, ElementsAreAsTheTextStatesThem) {
   EXPECT_EQ(bytes("1.5", DType::f16), "0 62 ");
   EXPECT_EQ(bytes("1", DType::f64), "0 0 0 0 0 0 240 63 ");
   EXPECT_EQ(bytes(R"("NaN")", DType::bf16), "192 127 ");
+  EXPECT_EQ(bytes(R"("Infinity")", DType::f32), "0 0 128 127 ");
   EXPECT_EQ(bytes(R"("-Infinity")", DType::f32), "0 0 128 255 ");
   EXPECT_EQ(bytes(R"("0x7fc1")", DType::bf16), "193 127 ");
   EXPECT_EQ(bytes(R"("0x7f")", DType::f8_e4m3), "127 ");
@@ -176,6 +177,10 @@ TEST(ZarrFill, ElementsAreAsTheTextStatesThem) {
                                                   {"1.5", DType::i32},
                                                   {"1", DType::boolean},
                                                   {"[1]", DType::c64},
+                                                  {"1", DType::c64},
+                                                  {R"(["x",0])", DType::c64},
+                                                  {R"([0,"x"])", DType::c64},
+                                                  {"{}", DType::f32},
                                                   {"{}", DType::u8}}) {
     EXPECT_EQ(bytes(text, dtype), "unknown") << text;
   }

@@ -51,6 +51,18 @@ const std::string kGzip = R"(,{"name":"gzip","configuration":{"level":1}})";
 const std::string kZstdCodec = R"(,{"name":"zstd","configuration":{"level":1}})";
 const std::string kCrcCodec = R"(,{"name":"crc32c"})";
 
+// One chunk of so many u8.
+Array row_of(std::size_t cells, const std::string& codecs) {
+  const std::string size = std::to_string(cells);
+  return parse_array(
+      R"({"zarr_format":3,"node_type":"array","shape":[)" + size +
+          R"(],"data_type":"uint8","fill_value":0,"chunk_grid":{"name":"regular",)"
+          R"("configuration":{"chunk_shape":[)" +
+          size + R"(]}},"chunk_key_encoding":{"name":"default"},"codecs":[{"name":"bytes"})" +
+          codecs + "]}",
+      "f", "w");
+}
+
 // Returns consecutive cells with their index, in front or behind.
 std::string stored_shards(const std::vector<std::string>& cells, bool first, bool sum) {
   const std::uint64_t index_bytes = cells.size() * 16 + (sum ? 4 : 0);
@@ -157,17 +169,39 @@ TEST(ZarrChain, ABlockAfterTheFrameIsCorrupt) {
   cells.resize(2 * kBlock - zstd_frame(cells).size());
   const std::string frame = zstd_frame(cells);
   ASSERT_EQ(frame.size(), kBlock);
-  const std::string size = std::to_string(cells.size());
-  const Array array = parse_array(
-      R"({"zarr_format":3,"node_type":"array","shape":[)" + size +
-          R"(],"data_type":"uint8","fill_value":0,"chunk_grid":{"name":"regular",)"
-          R"("configuration":{"chunk_shape":[)" +
-          size + R"(]}},"chunk_key_encoding":{"name":"default"},"codecs":[{"name":"bytes"})" +
-          kZstdCodec + "]}",
-      "f", "w");
+  const Array array = row_of(cells.size(), kZstdCodec);
   EXPECT_EQ(read_chunk(array, {0}, frame), cells);
   const auto longer = [&] { read_chunk(array, {0}, frame + "x"); };
   EXPECT_EQ(catch_error(longer).code(), ErrorCode::corrupt);
+}
+
+// A gzip frame whose content is complete before the end of the first block.
+TEST(ZarrChain, AFrameMayEndInTheBlockAfterItsContent) {
+  constexpr std::size_t kBlock = std::size_t{1} << 20;
+  std::mt19937 random(7);
+  std::string cells(kBlock, '\0');
+  for (char& cell : cells) cell = static_cast<char>(random());
+  for (std::size_t after = 1; after <= 8; ++after) {
+    const std::size_t size = kBlock - 200;
+    const std::size_t longer = deflate_stream(cells.substr(0, size), true, 0).size() - size;
+    const std::string content = cells.substr(0, kBlock - longer + after);
+    const std::string stored = deflate_stream(content, true, 0);
+    ASSERT_EQ(stored.size(), kBlock + after);
+    EXPECT_EQ(read_chunk(row_of(content.size(), kGzip), {0}, stored), content);
+  }
+}
+
+TEST(ZarrChain, ADamagedFrameWithItsChecksumIsTheFramesError) {
+  constexpr std::size_t kMany = std::size_t{2} << 20;
+  std::mt19937 random(7);
+  std::string cells(kMany, '\0');
+  for (char& cell : cells) cell = static_cast<char>(random());
+  std::string frame = deflate_stream(cells, true, 0);
+  frame[0] = 'x';
+  const Array array = row_of(kMany, kGzip + kCrcCodec);
+  const Error error = catch_error([&] { read_chunk(array, {0}, summed(frame)); });
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  EXPECT_EQ(error.sentence().find("checksum mismatch"), std::string::npos) << error.sentence();
 }
 
 TEST(ZarrChain, BytesAfterSkippedOnesAreRead) {
@@ -221,6 +255,16 @@ TEST(ZarrChain, InnerChunksThatMayBeMissingHaveTheFillValue) {
   EXPECT_EQ(array.least_stored_bytes({0, 0}), 68U);
   for (const std::size_t step : {0U, 1U, 5U})
     EXPECT_EQ(read_chunk(array, {0, 0}, stored, step), "ABCDEFzzzzzzGHIJKLzzzzzz");
+  std::string odd = stored_shards({"ABCDEF", "none", "GHIJKL", "none"}, false, false);
+  array = chain(shards_of("", kIndex + "]"), "122");
+  array.may_lack = true;
+  odd.replace(odd.size() - 8, 8, number(6));  // only the offset of the last one is that of none
+  EXPECT_EQ(
+      catch_error([&] {
+        read_chunk(array, {0, 0}, odd);
+      }).sentence(),
+      "inner chunk 3 has offset 18446744073709551615 and length 6; it needs length 6 within 12 "
+      "bytes");
 }
 
 TEST(ZarrChain, ScratchDoesNotGrowWithTheChunk) {

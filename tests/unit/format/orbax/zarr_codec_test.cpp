@@ -34,8 +34,6 @@ TEST(ZarrTranspose, AnOrderThatIsNoPermutationIsCorrupt) {
     EXPECT_EQ(code(transpose(order) + "," + kBytes), ErrorCode::corrupt) << order;
   }
   EXPECT_EQ(code(transpose("\"A\"") + "," + kBytes), ErrorCode::corrupt);
-  EXPECT_EQ(array_with(transpose("\"F\"") + "," + kBytes).order,
-            (std::vector<std::uint8_t>{2, 1, 0}));
   EXPECT_EQ(code(transpose("[0,2,1]")), ErrorCode::corrupt);
   const std::string sharding =
       R"({"configuration":{"chunk_shape":[1,3,4],"codecs":[)" + kBytes +
@@ -45,6 +43,32 @@ TEST(ZarrTranspose, AnOrderThatIsNoPermutationIsCorrupt) {
   const std::string too_deep =
       std::string(sharding).replace(sharding.find(kBytes), kBytes.size(), sharding);
   EXPECT_EQ(code(too_deep), ErrorCode::unsupported);
+}
+
+TEST(ZarrTranspose, AnOrderInWordsIsThatOfTheLanguage) {
+  using Order = std::vector<std::uint8_t>;
+  EXPECT_EQ(array_with(transpose("\"C\"") + "," + kBytes).order, Order{});
+  EXPECT_EQ(array_with(transpose("\"F\"") + "," + kBytes).order, (Order{2, 1, 0}));
+}
+
+TEST(ZarrCodec, TheOrderOfSingleBytesIsThatOfTheirElements) {
+  const auto endian = [](const std::string& order) {
+    return array_with(R"({"name":"bytes","configuration":{"endian":")" + order + R"("}})");
+  };
+  EXPECT_EQ(endian("big"), endian("little"));
+  EXPECT_EQ(catch_error([&] { endian("middle"); }).sentence(),
+            "byte order \"middle\" isn't supported");
+}
+
+TEST(ZarrCodec, AListWithoutBytesIsCorrupt) {
+  const std::string cells =
+      R"({"configuration":{"chunk_shape":[1,3,4],"codecs":[],"index_codecs":[{"name":"bytes",)"
+      R"("configuration":{"endian":"little"}}]},"name":"sharding_indexed"})";
+  for (const std::string& codecs : {std::string(), transpose("[0,2,1]"), cells}) {
+    EXPECT_EQ(catch_error([&] { array_with(codecs); }).sentence(),
+              "a list of codecs without \"bytes\"")
+        << codecs;
+  }
 }
 
 // A codec's axes are those of its input, after all codecs before it. Source: the zarr3
