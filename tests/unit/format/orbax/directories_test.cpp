@@ -387,6 +387,27 @@ TEST(OrbaxDirectories, ChunksThatMayBeLeftOutHaveTheFillValue) {
   EXPECT_TRUE(many.open()->catalog().notes.at(0).starts_with("16777216 chunks are not stored"));
   rows("33554438");
   EXPECT_EQ(many.error().code(), ErrorCode::limit);
+  const Directories both("", {"w", "x"});
+  const std::string fill = R"("compressor":null,"order":"C","fill_value":0)";
+  write_text(both.dir / "x/.zarray", v2_text(fill, "[33554432,6]"));
+  EXPECT_TRUE(both.open()->catalog().notes.at(0).starts_with("16777216 chunks are not stored"));
+  write_text(both.dir / "w/.zarray", v2_text(fill, "[6,6]"));
+  EXPECT_EQ(both.error().code(), ErrorCode::limit);
+  EXPECT_EQ(both.error().tensor(), "x");
+}
+
+TEST(OrbaxDirectories, ATreeWithoutArraysNeedsNoDatabase) {
+  const TempDir dir;
+  std::string tree = plain_tree({});
+  tree.replace(tree.find("false"), 5, "true");
+  write_text(dir / "_METADATA", tree);
+  EXPECT_EQ(orbax_format().open(dir.path())->catalog().tensors.size(), 0U);
+}
+
+TEST(OrbaxDirectories, AnArrayBelowAnotherThatTheTreeDoesNotListIsPassedOver) {
+  const Directories made;
+  write_text(made.dir / "w/x/.zarray", v2_text());
+  EXPECT_EQ(made.open()->catalog().tensors.size(), 1U);
 }
 
 TEST(OrbaxDirectories, FillValuesOfSeveralBytesComeInStepsOfAnyLength) {

@@ -203,6 +203,40 @@ TEST(OrbaxHandMade, WhatIsNotSupportedOrMakesNoSenseIsNamed) {
   });
   EXPECT_EQ(countless.error().code(), ErrorCode::corrupt);
   EXPECT_EQ(countless.error().tensor(), "w");
+  const HandMade flat([&](ocdbt::TreeWriter& writer) {
+    writer.add_inline("w/zarr.json", packed_array({many, many, 1}, {1, 1, 1}, {1, 1, 1}));
+  });
+  EXPECT_EQ(flat.error().sentence(), "an array of more than 2^64 chunks");
+  const HandMade alone([](ocdbt::TreeWriter& writer) {
+    writer.add_inline("v/c/0", sealed("abcd"));
+    writer.add_inline("w/zarr.json", packed_array({4}, {4}, {4}));
+  });
+  EXPECT_EQ(alone.error().sentence(), "the index has an array that _METADATA does not list");
+  EXPECT_EQ(alone.error().tensor(), "v");
+}
+
+// msgpack is an older Orbax's.
+TEST(OrbaxHandMade, ADatabaseNextToAnOlderFileIsReadWithoutATree) {
+  const HandMade made([](ocdbt::TreeWriter& writer) {
+    writer.add_inline("w/c/0", sealed("abcd"));
+    writer.add_inline("w/zarr.json", packed_array({4}, {4}, {4}));
+  });
+  std::filesystem::remove(made.dir / "_METADATA");
+  write_text(made.dir / "checkpoint", "x");
+  EXPECT_EQ(made.open()->catalog().tensors.at(0).name, "w");
+  EXPECT_EQ(read_first(*made.open()), "abcd");
+}
+
+TEST(OrbaxHandMade, CodecsAreToldInTheirOrder) {
+  const HandMade made([](ocdbt::TreeWriter& writer) {
+    std::string text = packed_array({4}, {4}, {4});
+    const std::string crc = R"({"name":"crc32c"})";
+    const std::string gzip = R"({"name":"gzip","configuration":{"level":1}})";
+    text.replace(text.find(crc), crc.size(), crc + "," + gzip);
+    writer.add_inline("w/zarr.json", text);
+  });
+  EXPECT_EQ(made.open()->catalog().codecs_of(0),
+            (std::vector<std::string>{"bytes", "crc32c", "gzip"}));
 }
 
 // Keys in byte order. Names have slashes, and keys of one array are between those of another.
@@ -255,6 +289,8 @@ TEST(OrbaxHandMade, PlacesOfPiecesAreToldAndWhatWouldTellOfOthers) {
   EXPECT_EQ(opened->find_piece(0, {1})->range, (ByteRange{0, 8}));
   EXPECT_EQ(opened->find_piece(0, {2})->file, made.dir / "manifest.ocdbt");
   EXPECT_FALSE(opened->find_piece(0, {2})->range.has_value());
+  EXPECT_EQ(opened->find_piece(0, {9})->file, made.dir / "manifest.ocdbt");
+  EXPECT_FALSE(opened->find_piece(0, {9})->range.has_value());
 }
 
 // Source: zarr-developers/zarr-python src/zarr/core/common.py.
@@ -298,6 +334,11 @@ TEST(OrbaxHandMade, WhoWroteItIsToldWhereItIsSaid) {
   EXPECT_EQ(writer(R"({"item_handlers":{"items":"a.b.PyTree"}})"), "Orbax (PyTree)");
   EXPECT_EQ(writer(R"({"item_handlers":{}})"), "");
   EXPECT_EQ(writer(R"({"item_handlers":[3]})"), "");
+  std::string tree = read_text(made.dir / "_METADATA");
+  const std::string from = R"("from":"item")";
+  tree.replace(tree.find(from), from.size(), R"("hfshard":{"version":3})");
+  write_text(made.dir / "_METADATA", tree);
+  EXPECT_EQ(writer("{}"), "");
 }
 
 TEST(OrbaxHandMade, TheItemsOwnMetadataGoesBeforeTheSteps) {

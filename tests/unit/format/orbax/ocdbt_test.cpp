@@ -246,11 +246,13 @@ TEST(OcdbtWriter, RefusesWhatTheFormatCannotHold) {
 TEST(OcdbtWriter, HoldsKeysOfTheGreatestLength) {
   const std::string a = std::string(65534, 'k') + "a";
   const std::string b = std::string(65534, 'k') + "b";
-  const Database1 db({}, [&](TreeWriter& w) {
-    w.add_inline(a, "1");
-    w.add_inline(b, std::string(1 << 20, 'v'));
-  });
-  EXPECT_EQ(list(db.dir.path()).at(b).length, std::uint64_t{1} << 20);
+  for (const TreeLimits& limits : {TreeLimits{}, TreeLimits{1000, 1}}) {
+    const Database1 db(limits, [&](TreeWriter& w) {
+      w.add_inline(a, "12");
+      w.add_inline(b, std::string(1 << 20, 'v'));
+    });
+    EXPECT_EQ(list(db.dir.path()).at(b).length, std::uint64_t{1} << 20);
+  }
 }
 
 TEST(OcdbtManifest, SeveralVersionsAndOlderOnesAreReadOver) {
@@ -479,6 +481,7 @@ TEST(OcdbtDatabase, OfNumberedManifestsTheHighestCounts) {
   put(17, "manifest.0000000000000011");
   put(99, "manifest.0000000000000099x");
   put(99, "manifest.00000000000000AA");
+  put(99, "elements.0000000000000099");
   const Database database(dir.path());
   EXPECT_EQ(database.manifest().versions.back().generation, 17U);
   EXPECT_EQ(database.name(), dir / "manifest.0000000000000011");

@@ -111,6 +111,11 @@ TEST(SafetensorsWriting, WhatItCannotHoldIsRefusedByName) {
   EXPECT_EQ(catch_error([&] { put_in_files(leaves, in_order(leaves), 1000, 1000); }).code(),
             ErrorCode::limit);
   EXPECT_EQ(put_in_files(leaves, in_order(leaves), 16, 1000).leading_bytes.size(), 2U);
+  const std::uint64_t longest =
+      put_in_files(leaves, in_order(leaves), 1000, 10000).leading_bytes[0] - 8;
+  EXPECT_EQ(put_in_files(leaves, in_order(leaves), 1000, longest).leading_bytes.size(), 1U);
+  EXPECT_EQ(catch_error([&] { put_in_files(leaves, in_order(leaves), 1000, longest - 1); }).code(),
+            ErrorCode::limit);
 }
 
 TEST(SafetensorsWriting, NamesSayHowManyFilesThereAre) {
