@@ -135,6 +135,18 @@ TEST(OpenHfDirectory, TheWholeFileIsOneOfThoseThatAnIndexMayList) {
                        "\"model.safetensors.index.json\""}));
 }
 
+TEST(OpenHfFile, ASafetensorsFileIsKnownByItsBeginningUnderAnyName) {
+  const TempDir dir;
+  const auto sentence = [&](const std::string& bytes) {
+    write_text(dir / "weights", bytes);
+    return catch_error([&] { safetensors::open_hf_catalog(dir / "weights"); }).sentence();
+  };
+  const std::string length("\1\0\0\0\0\0\0\0", 8);
+  EXPECT_EQ(sentence(length + "{"), "this is a safetensors file with another name");
+  for (const std::string& other : {length, length + "[", "\2" + length.substr(1) + "{"})
+    EXPECT_EQ(sentence(other), "the file is neither a *.safetensors file nor one of torch.save");
+}
+
 TEST(OpenHfDirectory, UnreadableTensorsMayBeInFilesInAnyOrder) {
   const TempDir dir;
   const auto write = [&](const std::string& tensor, const std::string& file) {

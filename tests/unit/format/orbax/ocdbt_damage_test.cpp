@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include "base/coding.h"
+#include "format/orbax/ocdbt/reader.h"
 #include "support/catch_error.h"
+#include "support/temp_dir.h"
 #include "support/zstd_frames.h"
 #include "unit/format/orbax/ocdbt_objects.h"
 
@@ -271,6 +273,42 @@ TEST(OcdbtDamage, ManifestFieldsAreChecked) {
     EXPECT_EQ(e.code(), damage.code) << damage.what;
     EXPECT_EQ(e.file(), "manifest.ocdbt");
   }
+}
+
+// TensorStore copies a range of keys by naming its node again.
+TEST(OcdbtReader, ANodeCanBeNamedSixteenTimesMore) {
+  Node leaf;
+  leaf.keys = {{0, 1}};
+  leaf.suffixes = "k";
+  leaf.inline_bytes = std::string(std::size_t{1} << 18, 'v');
+  leaf.values = {{true, 0, 0, leaf.inline_bytes.size()}};
+  const std::string bytes = encode_node(leaf);
+  const TempDir dir;
+  write_text(dir / "d/leaf", bytes);
+  const auto keys_of = [&](std::size_t times) {
+    Node root;
+    root.height = 1;
+    root.files = {{"d/leaf", 0}};
+    for (std::size_t i = 0; i < times; ++i) {
+      root.keys.push_back({0, 1});
+      root.suffixes += static_cast<char>('a' + i);
+      root.children.push_back({0, 0, bytes.size(), 1, {}});
+    }
+    const std::string text = encode_node(root);
+    Manifest manifest = example_manifest("d/root");
+    manifest.versions[0].root_height = 1;
+    manifest.versions[0].length_bytes = text.size();
+    write_text(dir / "manifest.ocdbt", encode_manifest(manifest));
+    write_text(dir / "d/root", text);
+    std::string keys;
+    Database(dir.path()).walk([&](const Entry& entry) { keys += std::string(entry.key) + " "; });
+    return keys;
+  };
+  EXPECT_EQ(keys_of(3), "ak bk ck ");
+  EXPECT_EQ(keys_of(17).size(), 51U);
+  const Error error = catch_error([&] { keys_of(18); });
+  EXPECT_EQ(error.code(), ErrorCode::limit);
+  EXPECT_EQ(error.sentence(), "the index names its 2 nodes over and over");
 }
 
 }  // namespace
