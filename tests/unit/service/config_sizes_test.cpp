@@ -11,6 +11,30 @@ namespace hfshard {
 namespace {
 
 // More heads and wider heads both give the queries more rows, and only one fits the norms too.
+// Returns the tree of a config, and the error for it when another config is given.
+Error error_of_sizes(const Json::Object& stored, const Json::Object& given,
+                     const std::string& array = {}, const Shape& shape = {}) {
+  const Catalog files = files_of("qwen3", stored);
+  const CompiledModel model = compile_model(files, {});
+  Catalog tree = tensors_of({model.leaves.begin(), model.leaves.end()}, files.config_text, files);
+  if (!array.empty()) tree.tensors.at(tree.find(array).value()).shape = shape;
+  const std::string config = files_of("qwen3", given).config_text;
+  const Described described = describe_model(tree, config, "config.json", {});
+  return catch_error([&] { check_sizes(tree, described, config, "config.json", {}); });
+}
+
+TEST(CheckSizes, AVocabularyOfAnotherSizeIsNamed) {
+  const Error larger = error_of_sizes({{"vocab_size", Json(128)}}, {{"vocab_size", Json(96)}});
+  EXPECT_EQ(larger.sentence(),
+            "the checkpoint's vocabulary is larger: it has 128 rows, and vocab_size of config.json "
+            "says 96");
+  const Error smaller = error_of_sizes({{"vocab_size", Json(96)}}, {{"vocab_size", Json(128)}});
+  EXPECT_EQ(smaller.sentence(),
+            "the checkpoint's vocabulary is smaller: it has 96 rows, and vocab_size of config.json "
+            "says 128");
+  EXPECT_EQ(smaller.hint_text(), "set \"vocab_size\": 96 in config.json");
+}
+
 TEST(CheckSizes, TheKeyThatGivesAllSizesIsNamed) {
   const Catalog files = files_of("qwen3", {{"num_attention_heads", Json(8)}});
   const CompiledModel model = compile_model(files, {});

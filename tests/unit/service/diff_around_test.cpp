@@ -469,6 +469,15 @@ TEST_F(DiffAroundTest, AnotherTreeOfTheStepsAddsItsArraysAndCounts) {
   EXPECT_EQ(mixed.compared_tensors, 2U);
   ASSERT_EQ(mixed.structure.size(), 1U);
   EXPECT_EQ(mixed.structure[0].name, "mixed/zz");
+
+  std::filesystem::rename(b + "/0/mixed/tree", b + "/0/mixed/other");
+  const DiffResult renamed = compare(a, b);
+  EXPECT_EQ(renamed.compared_tensors, 1U);
+  ASSERT_EQ(renamed.structure.size(), 1U);
+  EXPECT_EQ(renamed.structure[0].name, "mixed");
+  EXPECT_EQ(renamed.structure[0].what, "the item has other files");
+  for (const std::string& to : {a, b}) std::filesystem::remove(to + "/0/mixed/zz");
+  EXPECT_EQ(compare(a, b).structure.size(), 1U) << "the same files, and other trees";
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 #include "service/diff_compile.h"
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -38,6 +40,23 @@ TEST(DiffCompile, ATreeThatLacksALeafIsComparedInItsOwnLayout) {
   }
 }
 
+// The tree has no record, so each scheme is tried.
+TEST(DiffCompile, AModelOfAnUnknownFamilySharesNoNameWithATree) {
+  const TempDir dir;
+  const std::string source = copy_fixture("qwen3", dir / "source");
+  const std::string tree = dir / "tree";
+  Reporter quiet;
+  PlanOptions options;
+  options.target = "dcp";
+  hfshard::convert(source, options, to_output(tree), quiet);
+  for (const char* name : {"hfshard.json", "config.json"})
+    std::filesystem::remove(join_path(tree, name));
+  write_text(source + "/config.json", R"({"model_type": "nobody"})");
+  const DiffResult found = diff(source, tree, {}, to_output(""), quiet);
+  EXPECT_EQ(found.compared_tensors, 0U);
+  EXPECT_EQ(found.through, "A is converted to the layout of B");
+}
+
 // A model with one leaf, which is its tensor multiplied by a constant.
 CompiledModel multiplied(std::optional<float> constant) {
   CompiledModel out;
@@ -70,6 +89,54 @@ TEST(WithParts, StoredValuesAreComparedWhereBothSidesComputeTheSame) {
     EXPECT_EQ(model->leaves[0].dtype, DType::bf16);
   }
   EXPECT_EQ(alike.through, "both are converted to scheme maxtext");
+}
+
+TEST(WithParts, LeavesOfOneSideDontCount) {
+  const SidesTogether found = with_parts([](const MappingOptions&) {
+    SidesTogether out;
+    out.a.model = multiplied(1.4F);
+    out.b.model = multiplied(1.4F);
+    out.a.model.leaves[0].name = "z";  // after all names of B
+    return out;
+  });
+  EXPECT_TRUE(found.a.model.transfers[0].value.empty());
+  EXPECT_EQ(found.b.model.leaves[0].dtype, DType::bf16);
+}
+
+// Codes aren't values.
+TEST(WithParts, ComputedValuesStayIfOneSideDecodes) {
+  for (const bool decodes_a : {true, false}) {
+    const SidesTogether found = with_parts([&](const MappingOptions&) {
+      SidesTogether out;
+      out.a.model = multiplied(1.4F);
+      out.b.model = multiplied(1.4F);
+      Transfer& coded = (decodes_a ? out.a : out.b).model.transfers[0];
+      coded.decode = std::make_shared<Decode>();
+      return out;
+    });
+    for (const CompiledModel* model : {&found.a.model, &found.b.model})
+      EXPECT_EQ(model->transfers[0].value.mul, 1.4F) << decodes_a;
+  }
+}
+
+TEST(WithParts, APartIsTakenIfBothSidesHaveItsLeaves) {
+  const auto count = [](bool more_in_a, bool more_in_b) {
+    const SidesTogether found = with_parts([&](const MappingOptions& mapping) {
+      SidesTogether out;
+      out.a.model = multiplied(std::nullopt);
+      out.b.model = multiplied(std::nullopt);
+      for (const auto& [more, side] : {std::pair(more_in_a, &out.a), {more_in_b, &out.b}}) {
+        if (!more || mapping.options.empty()) continue;
+        side->model.leaves.push_back(side->model.leaves.front());
+        side->model.leaves.back().name = "x";
+      }
+      return out;
+    });
+    return std::pair(found.a.model.leaves.size(), found.b.model.leaves.size());
+  };
+  EXPECT_EQ(count(true, true), (std::pair<std::size_t, std::size_t>(2, 2)));
+  EXPECT_EQ(count(true, false), (std::pair<std::size_t, std::size_t>(1, 1)));
+  EXPECT_EQ(count(false, true), (std::pair<std::size_t, std::size_t>(1, 1)));
 }
 
 TEST(WithParts, ComputedValuesStayIfOnlyOneSideComputesThem) {
