@@ -53,6 +53,25 @@ class AnewTest : public testing::Test {
   Reporter quiet_;
 };
 
+TEST_F(AnewTest, NumbersOfAStateAreNamedIfTheirDtypeWouldBecomeNarrower) {
+  TorchCheckpoint torch;
+  torch.tensor("count", DType::f32, {}).part({}, {}, std::string(4, '\1'), false);
+  torch.tensor("w", DType::f32, {2}).part({0}, {2}, std::string(8, '\1'), false);
+  torch.write(dir_ / "state");
+  const auto noted = [&](DType dtype) {
+    PlanOptions options;
+    options.target = "orbax";
+    options.mapping.scheme = "hf";
+    options.mapping.dtype = dtype;
+    options.tree.same = true;
+    const RunOptions run = run_to(dir_ / std::string(to_string(dtype)));
+    const auto notes = hfshard::convert(dir_ / "state", options, run, quiet_).plan.notes;
+    return std::ranges::count(notes, "numbers keep their dtype: \"count\"");
+  };
+  EXPECT_EQ(noted(DType::bf16), 1);
+  EXPECT_EQ(noted(DType::f32), 0);
+}
+
 // Orbax can hold both names, because a key of a tree can have a dot.
 TEST_F(AnewTest, ANameCanBeginWithTheNameOfAnotherArray) {
   const std::string bytes(16, '\1');

@@ -176,6 +176,16 @@ TEST(CheckNames, ScalesBelongToTheirCodes) {
   EXPECT_EQ(problems_with({gate + "_scale_inv"}), (Names{gate, gate + "_scale_inv"}));
 }
 
+TEST(CheckFamily, AModelThatTheMainSchemeDoesNotHaveIsAProblem) {
+  FamilyInfo info = family_info("qwen3");
+  info.sizes.clear();
+  info.example["attention_bias"] = true;
+  const std::vector<CheckReport> reports = check_built_in(info);
+  ASSERT_FALSE(reports.empty());
+  ASSERT_FALSE(reports.front().problems.empty());
+  EXPECT_EQ(reports.front().family, "qwen3");
+}
+
 TEST(CheckMapping, AnUnmatchedTensorIsAProblemThatNamesIt) {
   Catalog catalog = qwen3();
   catalog.tensors.push_back(catalog.tensors.back());

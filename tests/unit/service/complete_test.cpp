@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/json.h"
 #include "support/catch_error.h"
 #include "unit/service/names_of_modules.h"
 
@@ -79,6 +80,24 @@ TEST(Complete, AHeadThatIsMissingIsNamed) {
   const Error error = catch_error([&] { check_complete_tree(tree, config, {}); });
   EXPECT_EQ(error.code(), ErrorCode::not_found);
   EXPECT_EQ(error.tensor(), "lm_head.weight");
+}
+
+// Only a class without a head explains that the head is missing.
+TEST(Complete, AHeadIsWantedUnlessTheConfigNamesAClassWithoutOne) {
+  const auto code = [](Json classes) {
+    Catalog tree = files_of("qwen3", {{"architectures", std::move(classes)}});
+    const std::string config = std::exchange(tree.config_text, {});
+    erase_below(tree, "lm_head.");
+    return catch_error([&] {
+             check_complete_tree(tree, config, {});
+             throw Error(ErrorCode::usage, "nothing is missing");
+           })
+        .code();
+  };
+  for (const char* classes :
+       {"5", "[]", "[5]", R"(["Qwen3ForCausalLM"])", R"(["GPT2LMHeadModel"])"})
+    EXPECT_EQ(code(parse_json(classes, "")), ErrorCode::not_found) << classes;
+  EXPECT_EQ(code(parse_json(R"(["Qwen3Model"])", "")), ErrorCode::usage);
 }
 
 // Trainers save the model below such a key.

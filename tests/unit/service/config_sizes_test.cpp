@@ -20,7 +20,12 @@ Error error_of_sizes(const Json::Object& stored, const Json::Object& given,
   if (!array.empty()) tree.tensors.at(tree.find(array).value()).shape = shape;
   const std::string config = files_of("qwen3", given).config_text;
   const Described described = describe_model(tree, config, "config.json", {});
-  return catch_error([&] { check_sizes(tree, described, config, "config.json", {}); });
+  try {
+    check_sizes(tree, described, config, "config.json", {});
+  } catch (const Error& error) {
+    return error;
+  }
+  return {ErrorCode::internal, "no error was thrown"};
 }
 
 TEST(CheckSizes, AVocabularyOfAnotherSizeIsNamed) {
@@ -33,6 +38,20 @@ TEST(CheckSizes, AVocabularyOfAnotherSizeIsNamed) {
             "the checkpoint's vocabulary is smaller: it has 96 rows, and vocab_size of config.json "
             "says 128");
   EXPECT_EQ(smaller.hint_text(), "set \"vocab_size\": 96 in config.json");
+}
+
+// The numbers of rows and columns can't be compared one by one.
+TEST(CheckSizes, AnArrayOfAnotherRankNamesNoKey) {
+  const std::string norm = "params.params.decoder.decoder_norm.scale";
+  EXPECT_EQ(error_of_sizes({}, {}, norm, {3, 4}).sentence(), "no error was thrown");
+  EXPECT_EQ(error_of_sizes({}, {}, norm, {}).sentence(), "no error was thrown");
+}
+
+TEST(CheckSizes, TwoOtherSizesNameNoKey) {
+  EXPECT_EQ(error_of_sizes({{"vocab_size", Json(128)}, {"intermediate_size", Json(28)}},
+                           {{"vocab_size", Json(96)}})
+                .code(),
+            ErrorCode::internal);
 }
 
 TEST(CheckSizes, TheKeyThatGivesAllSizesIsNamed) {

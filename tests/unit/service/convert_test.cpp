@@ -59,6 +59,32 @@ TEST(Link, CopiesAtMostAGibibyteWithoutASideFile) {
   EXPECT_EQ(error.code(), ErrorCode::conflict) << error.format();
 }
 
+// With --in-place, nothing is copied without a side file, however small it is.
+TEST(Link, InPlaceNamesTheFirstLeavesThatItCannotLink) {
+  const TempDir dir;
+  for (const int count : {8, 9}) {
+    SafetensorsBuilder builder;
+    for (int i = 0; i < count; ++i) builder.tensor(fmt::format("cast{}", i), DType::bf16, {2});
+    const std::string source = dir / fmt::format("source{}", count);
+    write_text(source + "/model.safetensors", builder.tensor("kept", DType::bf16, {2}).build());
+    PlanOptions options;
+    options.mapping.scheme = "hf";
+    options.mapping.casts = {{"cast*", DType::f32}};
+    options.encoding.checksum = false;
+    RunOptions run;
+    Reporter quiet;
+    const Error error = catch_error([&] { link(source, options, {.in_place = true}, run, quiet); });
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    const std::string text = error.sentence();
+    EXPECT_TRUE(text.starts_with(fmt::format("{} leaves can't be linked (cast0: ", count))) << text;
+    EXPECT_EQ(text.ends_with("; and 1 more)"), count == 9) << text;
+    EXPECT_NE(text.find("; cast7: "), std::string::npos) << text;
+    EXPECT_EQ(text.find("cast8"), std::string::npos) << text;
+    EXPECT_EQ(error.hint_text(),
+              "pass --side-file to write converted copies next to the source's files");
+  }
+}
+
 // Steps get their own numbers, so nothing else may choose one.
 TEST(ConvertSteps, NothingElseChoosesAStepAndOneProcessWrites) {
   const TempDir dir;
@@ -104,6 +130,17 @@ TEST(ConvertSteps, NothingElseChoosesAStepAndOneProcessWrites) {
     EXPECT_EQ(reports[1].run.path, dir / "again/5/items");
   }
   EXPECT_EQ(calls, 4U);
+  // A directory that isn't a checkpoint takes them too.
+  write_text(dir / "torch/notes.txt", "mine");
+  for (const bool is_done : {false, true}) {
+    const std::vector<ConvertReport> reports =
+        reshard([&](auto& /*source*/, auto& options, auto& again) {
+          options.target = "dcp";
+          again.out = dir / "torch";
+        });
+    ASSERT_EQ(reports.size(), 2U);
+    for (const ConvertReport& report : reports) EXPECT_EQ(report.run.already_done, is_done);
+  }
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "support/catch_error.h"
 #include "support/safetensors_builder.h"
 #include "support/temp_dir.h"
+#include "support/torch_checkpoint.h"
 
 namespace hfshard {
 namespace {
@@ -210,6 +211,21 @@ TEST(ReadChunks, ListsEveryTensorOfAFileThatWasCut) {
   const auto last = open_checkpoint(dir.path());
   std::filesystem::remove(dir / "model.safetensors");
   EXPECT_EQ(read(*last).count, 3U);
+}
+
+TEST(AddDamagedObjects, CountsOnlyThoseThatTheFilterTakes) {
+  const TempDir dir;
+  TorchCheckpoint torch;
+  torch.tensor("w", DType::u8, {4}).part({0}, {4}, "abcd", false);
+  torch.object("a.x", "one").object("b.x", "two").write(dir.path());
+  const auto opened = open_checkpoint(dir.path());
+  std::filesystem::remove(dir / TorchCheckpoint::kDataFile);
+  DamageList found;
+  add_damaged_objects(*opened, dir.path(), "b.*", found);
+  EXPECT_EQ(found.checked, 1U);
+  ASSERT_EQ(found.count, 1U);
+  EXPECT_EQ(found.items.at(0).tensor, "b.x");
+  EXPECT_EQ(found.items.at(0).file, TorchCheckpoint::kDataFile);
 }
 
 TEST(ConfigFacts, AreThoseThatAreThere) {

@@ -90,6 +90,15 @@ TEST(Describe, AFilterSelectsArraysObjectsAndNodes) {
   EXPECT_EQ(metadata_keys(describe(catalog, "checkpoint", ""), "tree nodes"), Selected{});
 }
 
+TEST(Describe, ATreeOfArraysOnlyHasNoNodesToName) {
+  Catalog catalog;
+  auto structure = std::make_shared<TreeStructure>();
+  structure->entries.emplace_back().add_key("w", false);
+  catalog.structure = structure;
+  const CheckpointInfo info = describe(catalog, "checkpoint", "");
+  EXPECT_EQ(parse_json(info.metadata, "metadata").find("tree nodes"), nullptr);
+}
+
 TEST(Describe, ArraysOfOptimizersAndIntegersAreNotParameters) {
   Catalog catalog;
   const auto add = [&](const char* name, DType dtype, const Shape& shape) {
