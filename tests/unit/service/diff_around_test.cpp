@@ -335,6 +335,27 @@ TEST_F(DiffAroundTest, AFilterThatLeavesOutTheRootSkipsItsKind) {
   EXPECT_EQ(found.compared_tensors, 1U);
 }
 
+// Sets the metadata that a user gave a tree.
+void set_custom_metadata(const std::string& tree, const std::string& json) {
+  const std::string path = tree + "/0/items/_METADATA";
+  Json metadata = parse_json(read_text(path), path);
+  metadata["custom_metadata"] = parse_json(json, "custom");
+  write_text(path, dump_json(metadata));
+}
+
+TEST_F(DiffAroundTest, CustomMetadataThatIsNotComparedIsNotedUnlessHfshardWroteIt) {
+  const std::string tree = convert_to("tree");
+  const auto noted = [&] {
+    return std::ranges::count(compare(tree, source_).notes,
+                              "not compared, since the other side can't hold them: the custom "
+                              "metadata \"run\", \"scan_layers\" of A");
+  };
+  EXPECT_EQ(noted(), 0);
+  set_custom_metadata(tree, R"({"run": 7})");
+  std::filesystem::remove(tree + "/0/hfshard.json");  // so another program wrote it
+  EXPECT_EQ(noted(), 1);
+}
+
 TEST_F(DiffAroundTest, AnItemIsSelectedOnTheSideThatHasSteps) {
   DiffOptions options;
   options.items = "items";
