@@ -386,6 +386,7 @@ TEST(Codes, PackedBitsAreThoseOfTheConfigWhereNoRuleTellsThem) {
     EXPECT_EQ(packed_bits(config, "c"), 4U) << groups;
   }
   EXPECT_EQ(bits(R"("a": {"weights": {"num_bits": 8, "type": "int"}})"), 8U);
+  EXPECT_EQ(bits(R"("a": {"weights": {"num_bits": "8"}})"), 4U) << "a text states no number";
   EXPECT_EQ(
       bits(
           R"("a": {"weights": {"num_bits": 8, "type": "float"}}, "b": {"weights": {"num_bits": 4}})"),
@@ -394,6 +395,44 @@ TEST(Codes, PackedBitsAreThoseOfTheConfigWhereNoRuleTellsThem) {
        {R"("a": {"weights": {"num_bits": 8}}, "b": {"weights": {"num_bits": 4}})",
         R"("a": {"weights": {"num_bits": 3}})"})
     EXPECT_EQ(catch_error([&] { bits(groups); }).code(), ErrorCode::unsupported) << groups;
+}
+
+// Returns the error for qwen3's example with one coded projection.
+Error refusal_of(void (*store)(FakeCatalog&)) {
+  FakeCatalog catalog = model_with();
+  store(catalog);
+  return catch_error([&] { compile_model(catalog, {}); });
+}
+
+TEST(Codes, AFactorIsOneNumberOfF32) {
+  const Error error = refusal_of([](FakeCatalog& to) {
+    to.add(kGate + "_packed", {14, 16}, DType::u8)
+        .add(kGate + "_scale", {14, 2}, DType::f8_e4m3)
+        .add(kGate + "_global_scale", {1}, DType::bf16);
+  });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.sentence(), "\"" + kGate + "_packed\" needs one F32 number, and this is BF16 1");
+  EXPECT_EQ(error.tensor(), kGate + "_global_scale");
+}
+
+TEST(Codes, OfAnotherShapeThanTheConfigsAreRefused) {
+  const Error error = refusal_of([](FakeCatalog& to) {
+    to.add(kGate, {15, 32}, DType::f8_e4m3).add(kGate + "_scale", {}, DType::f32);
+  });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(
+      error.sentence(),
+      "intermediate_size in config.json is 14, and the tensor has 15 (15x32), which is larger");
+}
+
+TEST(Codes, ZeroPointsOfBlocksOfRowsAreRefused) {
+  const Error error = refusal_of([](FakeCatalog& to) {
+    to.add(kGate + "_packed", {14, 4}, DType::i32)
+        .add(kGate + "_scale", {7, 2})
+        .add(kGate + "_zero_point", {2, 2}, DType::i32);
+  });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.sentence(), "hfshard can't use zero points of dtype I32");
 }
 
 }  // namespace

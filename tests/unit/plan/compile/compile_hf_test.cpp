@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,6 +68,12 @@ TEST(CompileSame, GlobsAreForObjectsToo) {
   options.exclude = {"lr"};
   EXPECT_EQ(catch_error([&] { compile_same(catalog, options, {}); }).code(), ErrorCode::bad_input);
   catalog.add("a", {3});
+  EXPECT_EQ(compile_same(catalog, options, {}).leaves.size(), 1U);
+  TreeStructure structure;
+  structure.entries.emplace_back().path = "empty";
+  structure.entries.back().kind = TreeEntry::Kind::empty;
+  catalog.structure = std::make_shared<const TreeStructure>(structure);
+  options.exclude = {"empty"};
   EXPECT_EQ(compile_same(catalog, options, {}).leaves.size(), 1U);
   options.exclude = {"rl"};
   EXPECT_EQ(catch_error([&] { compile_same(catalog, options, {}); }).code(), ErrorCode::usage);
@@ -148,6 +156,10 @@ TEST(CompileHf, ACastThatNothingComputesIsRefused) {
   const Error integers = catch_error([&] { compile_model(catalog, options); });
   EXPECT_EQ(integers.code(), ErrorCode::usage);
   EXPECT_EQ(integers.sentence(), "--cast ids=f32 doesn't match any float array: \"ids\" is i64");
+  catalog.add("ids2", {3}, DType::i32);
+  options.casts = {{"ids*", DType::f32}};
+  EXPECT_EQ(catch_error([&] { compile_model(catalog, options); }).sentence(),
+            "--cast ids*=f32 doesn't match any float array: \"ids\" is i64");
 }
 
 TEST(CompileHf, ANameThatIsThePrefixOfAnotherIsRefused) {
@@ -251,6 +263,10 @@ TEST(CompileHf, CodesThatStayAsStoredAreNotedIfADtypeIsAsked) {
   options.dtype = DType::bf16;
   EXPECT_EQ(compile_model(catalog, options).notes,
             std::vector<std::string>{"some codes stay as stored, whatever --dtype says"});
+  catalog.get("odd_blocks").shape = {16};
+  catalog.get("odd_scales").shape = {1};
+  EXPECT_EQ(compile_model(catalog, options).notes,
+            std::vector<std::string>{"some codes stay as stored, whatever --dtype says"});
 }
 
 TEST(CompileHf, TheConfigTellsOfCodesAsLongAsSomeStay) {
@@ -324,6 +340,26 @@ TEST(CompileHf, ExcludedTensorsAreNamedDrops) {
   ASSERT_EQ(model.drops.size(), 2U);
   EXPECT_EQ(model.drops[0].why, "--exclude \"ab\"");
   EXPECT_EQ(model.drops[1].why, "not in --include");
+}
+
+TEST(CompileHf, TheRestOfAQuantizationIsTakenOutWithoutCodes) {
+  const Json config = parse_json(R"({"quantization_config": {"quant_method": "fp8"}})", "c");
+  const auto is_leftover = [&](const Shape& shape, DType dtype) {
+    return without_leftover(config, FakeCatalog().add("m.weight", shape, dtype)).has_value();
+  };
+  EXPECT_TRUE(is_leftover({4, 4}, DType::bf16));
+  EXPECT_TRUE(is_leftover({4, 4}, DType::boolean));
+  EXPECT_TRUE(is_leftover({4}, DType::i64));
+  EXPECT_TRUE(is_leftover({1, 4}, DType::i64)) << "positions";
+  EXPECT_FALSE(is_leftover({2, 4}, DType::i32));
+  EXPECT_FALSE(is_leftover({4, 4}, DType::f8_e4m3));
+  EXPECT_EQ(without_leftover(parse_json(R"({"quantization_config": null})", "c"), FakeCatalog()),
+            std::nullopt);
+  NameList list;
+  list.names = {"m.weight"};
+  EXPECT_EQ(without_leftover(config, list), parse_json("{}", "c"));
+  list.names = {"m.weight", "m.weight_scale"};
+  EXPECT_EQ(without_leftover(config, list), std::nullopt);
 }
 
 }  // namespace

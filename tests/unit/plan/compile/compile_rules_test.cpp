@@ -14,9 +14,9 @@ namespace {
 
 // Compiles a family file that only the test has, for features that no embedded family uses.
 CompiledModel compile_text(const std::string& text, const Catalog& catalog,
-                           const MappingOptions& options = {}) {
+                           const MappingOptions& options = {}, int hidden_size = 7) {
   const MappingTable table = load_table(tiny_file(text));
-  const Json config = parse_json(R"({"hidden_size": 7, "num_hidden_layers": 2})", "config.json");
+  const Json config = Json::Object{{"hidden_size", hidden_size}, {"num_hidden_layers", 2}};
   Bindings bindings(table, config, options.options, {});
   const ResolvedModel resolved = resolve(table.schemes[0], bindings, true);
   ModelBuilder builder(catalog, options);
@@ -65,6 +65,32 @@ TEST(CompileRules, ASizeThatIsPartlyAWindowNamesAllKeys) {
   EXPECT_EQ(catch_error([&] { compile_text(text, catalog); }).sentence(),
             "config.json implies a size of 24 (hidden_size), and the tensor has 30 (30), which is "
             "larger");
+}
+
+TEST(CompileRules, ASizeThatNoKeyStatesIsTheRules) {
+  FakeCatalog catalog = tiny_catalog();
+  catalog.get("layers.0.up.weight").shape = {6, 7};
+  EXPECT_EQ(catch_error([&] { compile_text(std::string(kTinyFamily), catalog); }).sentence(),
+            "the rule needs 5, and the tensor has 6 (6x7), which is larger");
+}
+
+TEST(CompileRules, AKeyOfSeveralSizesIsNamedOnce) {
+  std::string text = with_norm_rule(
+      "[\"norm.weight [(cyc D)]\", \"norm.scale [cyc D]\", {\"axes\": {\"cyc\": null}}]");
+  text.replace(text.find("\"cyc\": 2"), 8, "\"cyc\": \"hidden_size * 2\"");
+  FakeCatalog catalog = tiny_catalog();
+  catalog.get("norm.weight").shape = {99};
+  EXPECT_EQ(catch_error([&] { compile_text(text, catalog); }).sentence(),
+            "config.json implies a size of 98 (hidden_size), and the tensor has 99 (99), which is "
+            "larger");
+}
+
+TEST(CompileRules, ASizeOfZeroExplainsNoOther) {
+  const std::string text = with_norm_rule(
+      "[\"norm.weight [(cyc D)]\", \"norm.scale [cyc D]\", {\"axes\": {\"cyc\": null}}]");
+  EXPECT_EQ(
+      catch_error([&] { compile_text(text, tiny_catalog(), {}, 0); }).sentence(),
+      "config.json implies a size of 0 (hidden_size), and the tensor has 7 (7), which is larger");
 }
 
 TEST(CompileRules, AConstantIsRoundedToItsDtype) {
@@ -349,9 +375,11 @@ TEST(CompileRules, AQuantizationThatNothingDecodesIsRefused) {
   const auto check = [](const std::string& config) {
     check_quantization(parse_json(config, "config.json"), "x");
   };
-  for (const char* known : {"{}", R"({"quantization_config": {"quant_method": "fp8"}})",
-                            R"({"quantization_config": {"quant_method": "modelopt"}})",
-                            R"({"quantization_config": {"quant_method": "compressed-tensors",
+  for (const char* known :
+       {"{}", R"({"quantization_config": 8})", R"({"quantization_config": {"quant_method": 8}})",
+        R"({"quantization_config": {"quant_method": "fp8"}})",
+        R"({"quantization_config": {"quant_method": "modelopt"}})",
+        R"({"quantization_config": {"quant_method": "compressed-tensors",
                                 "format": "nvfp4-pack-quantized"}})"})
     EXPECT_NO_THROW(check(known)) << known;
   for (const char* unknown : {R"({"text_config": {"quantization_config": {"quant_method": "q7"}}})",
@@ -380,6 +408,8 @@ TEST(CompileRules, ScalesOfWhatIsLeftOutGoWithIt) {
   const CompiledModel model = compile_text(with_decoder(kBlocks), catalog, options);
   EXPECT_TRUE(prove(catalog, model).empty());
   EXPECT_EQ(model.drops.size(), 4U);
+  options.exclude = {"*.up.weight", "*.up.weight_s"};
+  EXPECT_EQ(compile_text(with_decoder(kBlocks), catalog, options).drops.size(), 4U);
 }
 
 TEST(CompileRules, CastsDecideOverDtypeAndFloor) {
@@ -417,6 +447,34 @@ TEST(CompileRules, WhatStaysIsNarrowedByACastOnly) {
   EXPECT_EQ(compile_text(text, catalog, options).leaves[2].dtype, DType::f32);
   options.casts = {{"*.scale", DType::bf16}};
   EXPECT_EQ(compile_text(text, catalog, options).leaves[2].dtype, DType::bf16);
+}
+
+// Layers of two dtypes become one leaf.
+TEST(CompileRules, AStackOfSeveralDtypesHasTheOneThatStays) {
+  const std::string text =
+      tiny_family_with("\"wi.kernel [D F]\"", "\"wi.kernel [D F]\", {\"stays\": \"f32\"}");
+  FakeCatalog catalog = tiny_catalog();
+  for (const char* wide : {"layers.0.up.weight", "layers.1.up.weight"}) {
+    catalog = tiny_catalog();
+    catalog.get(wide).dtype = DType::f32;
+    const CompiledModel model = compile_text(text, catalog);
+    EXPECT_EQ(model.leaves[1].name, "params.decoder.layers.wi.kernel");
+    EXPECT_EQ(model.leaves[1].dtype, DType::f32) << wide;
+  }
+}
+
+TEST(CompileRules, ALeafOfTwoRulesIsLeftOutWhole) {
+  const std::string text = with_norm_rule(
+      "[\"norm.weight [D]\", \"a.b [D@0:2*D]\"], [\"other.weight [D]\", \"a.b [D@D:2*D]\"]");
+  FakeCatalog catalog = tiny_catalog();
+  catalog.add("other.weight", {7});
+  MappingOptions options;
+  options.exclude = {"other.weight"};
+  const Error error = catch_error([&] { compile_text(text, catalog, options); });
+  EXPECT_EQ(error.code(), ErrorCode::usage);
+  EXPECT_EQ(error.tensor(), "other.weight");
+  options.exclude = {"other.weight", "norm.weight"};
+  EXPECT_EQ(compile_text(text, catalog, options).leaves.size(), 2U);
 }
 
 TEST(CompileRules, CastsLeaveIntegersAloneAndReadF64ButDoNotWriteIt) {

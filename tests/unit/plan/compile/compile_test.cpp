@@ -246,6 +246,8 @@ TEST(CompileModel, TheConfigMustBeThereAndNameAFamily) {
   EXPECT_NE(unknown.hint_text().find("--scheme hf"), std::string::npos);
   catalog.config_text = "{}";
   EXPECT_EQ(failure(catalog).code(), ErrorCode::unsupported);
+  catalog.config_text = R"({"model_type": 7})";
+  EXPECT_EQ(failure(catalog).sentence(), "config.json has no model_type");
   catalog.config_text = "{";
   EXPECT_EQ(failure(catalog).code(), ErrorCode::bad_input);
 }
@@ -415,6 +417,25 @@ TEST(CompileMixtral, ExpertsAreALoopInsideTheLayers) {
   EXPECT_EQ(transfer.loops[1].dst_step, 3 * 14 * 26);
   EXPECT_EQ(find_leaf(model, "decoder.layers.MoeBlock_0.gate.kernel")->axes,
             (std::vector<std::string>{"embed", "layers", ""}));
+}
+
+TEST(CompileModel, ATensorIsLeftOutOnce) {
+  const FakeCatalog catalog = qwen3();
+  MappingOptions options;
+  options.num_layers = 1;
+  const std::size_t layers = compile(catalog, options).drops.size();
+  options.exclude = {"model.layers.2.*"};
+  const CompiledModel both = compile(catalog, options);
+  EXPECT_EQ(both.drops.size(), layers);
+  const auto excluded = [](const Drop& drop) { return drop.why.starts_with("--exclude"); };
+  EXPECT_EQ(std::ranges::count_if(both.drops, excluded), 11);
+}
+
+TEST(CompileModel, ADtypeThatIsKeptKeepsCodesIfThereAreAny) {
+  FakeCatalog catalog = FakeCatalog::of("qwen3_5", example_config("qwen3_5"));
+  MappingOptions options;
+  options.keep_dtype = true;
+  EXPECT_FALSE(compile(catalog, options).keeps_codes);
 }
 
 }  // namespace

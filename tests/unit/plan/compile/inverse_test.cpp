@@ -37,6 +37,10 @@ TEST(InverseValue, UndoesBothConstants) {
   EXPECT_EQ(inverse_value(value).mul, 0.5F);
   EXPECT_EQ(inverse_value(value).add, -1.5F);
   EXPECT_TRUE(both_values(value, inverse_value(value)).empty());
+  Value both;
+  both.mul = 4.0F;
+  both.add = 9.0F;
+  EXPECT_EQ(both_values(value, value), both);
 }
 
 Catalog tree_of(const CompiledModel& model) {
@@ -193,10 +197,11 @@ TEST(CompileInverse, OptimizerStateIsLeftOutAndOtherArraysAreRefused) {
   FakeCatalog catalog;
   catalog.add("norm.weight", {6});
   const CompiledModel forward = compile_one("[\"norm.weight [D]\", \"norm.scale [D]\"]", catalog);
-  const auto back = [&](const char* other) {
+  const auto back = [&](const char* other, const char* second = nullptr) {
     FakeCatalog tree;
     tree.tensors = tree_of(forward).tensors;
     tree.add(other, {6}, DType::f32);
+    if (second != nullptr) tree.add(second, {6}, DType::f32);
     return compile_inverse(forward, catalog, tree, hf_names());
   };
   const CompiledModel model = back("opt_state.mu.norm.scale");
@@ -206,6 +211,13 @@ TEST(CompileInverse, OptimizerStateIsLeftOutAndOtherArraysAreRefused) {
   const Error error = catch_error([&] { back("average.norm.scale"); });
   EXPECT_EQ(error.code(), ErrorCode::bad_input);
   EXPECT_EQ(error.tensor(), "average.norm.scale");
+  EXPECT_EQ(error.hint_text(),
+            "pass --drop 'average.*' to accept the loss, or --root average to convert only what is "
+            "below it");
+  EXPECT_EQ(catch_error([&] { back("average"); }).hint_text(),
+            "pass --drop 'average' to accept the loss");
+  EXPECT_EQ(catch_error([&] { back("average.norm.scale", "lonely"); }).hint_text(),
+            "pass --drop 'average.*' --drop 'lonely' to accept the loss");
 }
 
 // The head is a copy of the embedding, and so are the rows that were cut.
@@ -231,6 +243,9 @@ TEST(CompileInverse, ATwinHasTheFillsOfItsTwin) {
   names.exclude = {"lm_head.weight"};
   const CompiledModel without = compile_inverse(forward, catalog, tree_of(forward), names);
   EXPECT_EQ(std::ranges::count(without.leaves, "lm_head.weight", &Leaf::name), 0);
+  names.exclude = {"model.embed_tokens.weight"};
+  const CompiledModel neither = compile_inverse(forward, catalog, tree_of(forward), names);
+  EXPECT_EQ(std::ranges::count(neither.leaves, "lm_head.weight", &Leaf::name), 0);
 }
 
 TEST(CompileInverse, ScalesOfDecodedTensorsAreNotNotedAsMissing) {
@@ -255,8 +270,9 @@ TEST(CompileInverse, ScalesAreNotCastWithoutTheirCodes) {
   catalog.add("m.q.weight", {4, 4}, DType::f8_e4m3).add("m.q.weight_scale", {4}, DType::f32);
   catalog.add("m.q.bias", {4}, DType::f32);
   const CompiledModel forward = compile_model(catalog, hf_names());
-  const auto back = [&](const char* glob) {
+  const auto back = [&](const char* glob, const char* exclude = nullptr) {
     MappingOptions options = hf_names();
+    if (exclude != nullptr) options.exclude = {exclude};
     options.casts = {{glob, DType::bf16}};
     return compile_inverse(forward, catalog, tree_of(forward), options);
   };
@@ -265,6 +281,7 @@ TEST(CompileInverse, ScalesAreNotCastWithoutTheirCodes) {
   EXPECT_EQ(error.tensor(), "m.q.weight_scale");
   EXPECT_EQ(error.hint_text(), "leave out --dtype and --cast to keep both");
   EXPECT_EQ(back("*.bias").leaves.size(), 3U);
+  EXPECT_EQ(back("*.bias", "*.q.weight").leaves.size(), 2U);
 }
 
 TEST(DropHint, NamesEightTensorsAndCountsTheRest) {
@@ -277,6 +294,36 @@ TEST(DropHint, NamesEightTensorsAndCountsTheRest) {
   EXPECT_EQ(drop_hint({}, names), "pass" + flags + " to accept the loss");
   names.emplace_back("t8");
   EXPECT_EQ(drop_hint({}, names), "pass" + flags + " and 1 more to accept the loss");
+}
+
+TEST(DropHint, NamesUntieForAHeadOutsideOfLayers) {
+  const std::string untie = "pass --untie to keep the output head next to the embedding, or ";
+  EXPECT_EQ(drop_hint({}, {"a.head.weight"}, true),
+            untie + "--drop 'a.head.weight' to accept the loss");
+  MappingOptions untied;
+  untied.untie = true;
+  EXPECT_EQ(drop_hint(untied, {"a.head.weight"}, true),
+            "pass --drop 'a.head.weight' to accept the loss");
+  EXPECT_EQ(drop_hint({}, {"layers.0.head.weight"}, true),
+            "pass --drop 'layers.0.head.weight' to accept the loss");
+}
+
+TEST(Claims, AnArrayThatTheyCoverInPartIsRefused) {
+  FakeCatalog catalog;
+  catalog.add("a", {6});
+  CompiledModel claims;
+  Leaf& leaf = claims.leaves.emplace_back();
+  leaf.name = "a";
+  leaf.shape = {6};
+  Transfer& transfer = claims.transfers.emplace_back();
+  transfer.sources = {0};
+  transfer.source_shape = {6};
+  transfer.map.digits = {{6, 1, 1}};
+  EXPECT_NO_THROW(check_claims_cover(claims, catalog));
+  transfer.map.digits = {{5, 1, 1}};
+  const Error error = catch_error([&] { check_claims_cover(claims, catalog); });
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_TRUE(error.sentence().ends_with("hfshard can't compare it with the output"));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "plan/compile/pair.h"
 
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <tuple>
@@ -8,14 +9,18 @@
 #include <gtest/gtest.h>
 
 #include "support/catch_error.h"
+#include "unit/plan/unread_arrays.h"
 
 #include "hfshard/error.h"
 
 namespace hfshard {
 namespace {
 
+class NoArrays final : public UnreadArrays {};
+
 ModelSide side_with(DType dtype) {
   ModelSide out;
+  out.checkpoint = std::make_shared<const NoArrays>();
   Leaf leaf;
   leaf.name = "w";
   leaf.shape = {4};
@@ -48,6 +53,19 @@ TEST(NarrowerDtype, IsTheOneThatHoldsLess) {
   }
   EXPECT_EQ(narrower_dtype(DType::f64, DType::i32), std::nullopt);
   EXPECT_EQ(narrower_dtype(DType::i32, DType::f64), std::nullopt);
+}
+
+// A dtype of both is no use if a source can't become it.
+TEST(PairModels, ADtypeThatASourceCannotBecomePairsNothing) {
+  const auto pair = [](DType source) {
+    ModelSide left = side_with(DType::f32);
+    Transfer& transfer = left.model.transfers.emplace_back();
+    transfer.source_dtype = source;
+    return pair_models(std::move(left), side_with(DType::bf16), true,
+                       [](std::string_view) { return true; });
+  };
+  EXPECT_EQ(pair(DType::f32).unlike.size(), 0U);
+  EXPECT_EQ(pair(DType::i64).unlike.size(), 1U);
 }
 
 }  // namespace
