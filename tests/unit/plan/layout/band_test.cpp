@@ -147,5 +147,12 @@ TEST(Rows, ScalarsAndVectorsAreOneRow) {
   EXPECT_EQ(row_length(Shape{3, 5}), 5U);
 }
 
+TEST(Rows, AMapWithoutElementsHasNone) {
+  const IndexMap none{0, 0, {{0, 7, 1}, {7, 1, 12}}};
+  RowCursor rows(none, 7);
+  EXPECT_EQ(rows.next(), nullptr);
+  EXPECT_EQ(without_holes(none, 7).count(), 0U);
+}
+
 }  // namespace
 }  // namespace hfshard

@@ -176,5 +176,21 @@ TEST(PieceWindow, AMisplacedPartClosesItsAxis) {
   EXPECT_EQ(*piece_window(leaf_with({12, 6}), transfer, cells_of({4, 6})), (Shape{4, 6}));
 }
 
+TEST(PieceWindow, ASourceWithoutElementsNeedsOneElement) {
+  Transfer transfer;
+  transfer.source_shape = {0, 4};
+  transfer.map.digits = {{0, 4, 4}, {4, 1, 1}};
+  EXPECT_EQ(piece_window(leaf_with({0, 4}), transfer, cells_of({1, 4})), (Shape{1, 1}));
+}
+
+TEST(PieceWindow, ElementsThatAreRepeatedHaveNone) {
+  Transfer transfer;
+  transfer.source_shape = {6};
+  transfer.map.digits = {{2, 0, 6}, {6, 1, 1}};
+  EXPECT_EQ(piece_window(leaf_with({2, 6}), transfer, cells_of({3})), std::nullopt);
+  transfer.map.digits = {{1, 0, 6}, {6, 1, 1}};
+  EXPECT_EQ(piece_window(leaf_with({1, 6}), transfer, cells_of({3})), (Shape{1, 3}));
+}
+
 }  // namespace
 }  // namespace hfshard

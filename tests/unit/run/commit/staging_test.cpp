@@ -86,6 +86,12 @@ TEST_F(StagingTest, ADamagedRecordIsRefusedAndStays) {
     write_text(path, dump_json(forged));  // finalize uses this
     EXPECT_EQ(catch_error([&] { read_staged_plan(out_); }).code(), ErrorCode::corrupt) << value;
   }
+  Json renamed = record;
+  renamed["sources"].array()[0]["name"] = "other.safetensors";
+  expect_refused(dump_json(renamed));
+  Json cut = record;
+  cut["sources"].array()[0]["inodes"] = parse_json("[[1, 2, 3, 4]]", "value");
+  expect_refused(dump_json(cut));
   Json shorter = record;
   shorter["sources"].array().pop_back();
   expect_refused(dump_json(shorter));
@@ -95,6 +101,29 @@ TEST_F(StagingTest, ADamagedRecordIsRefusedAndStays) {
   for (const char* text : {"", "{}", "[]", "{", "null"}) expect_refused(text);
   write_text(path, dump_json(record));
   EXPECT_TRUE(convert(small_plan(source_), to_output(out_)).published);
+}
+
+TEST_F(StagingTest, AFieldOfAnotherKindIsNamed) {
+  leave_halfway(small_plan(source_), out_);
+  const std::string path = join_path(out_paths(out_).staging, kPlanRecordName);
+  Json record = parse_json(read_file(path), path);
+  record["plan_id"] = "another";
+  record["identity"]["options"]["chunk_bytes"] = Json::Object{};
+  write_text(path, dump_json(record));
+  const std::string sentence = refused(small_plan(source_), to_output(out_)).sentence();
+  EXPECT_NE(sentence.find("options.chunk_bytes: {} there, 64 here"), std::string::npos) << sentence;
+}
+
+// The record of the workers is JSON.
+TEST_F(StagingTest, WorkersNeedASourceWhosePathIsUtf8) {
+  const std::string source = copy_fixture("qwen3", dir_ / "s\xff");
+  RunOptions options = to_output(out_);
+  options.workers = 2;
+  const Error error = refused(small_plan(source), options);
+  EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  EXPECT_EQ(error.sentence(),
+            "the path isn't UTF-8, so finalize couldn't find the file that workers read");
+  EXPECT_EQ(error.hint_text(), "pass a link to it whose name is UTF-8");
 }
 
 TEST_F(StagingTest, AnotherMeshIsRefusedAndNamed) {

@@ -18,6 +18,8 @@ TEST(Unfinished, WorkersAreListedByTheirNumbers) {
     options.worker = worker;
     convert(plan, options);
   }
+  for (const char* other : {"journal.x-11.1", "journal.4", "journal.4.1", "journal.5-x.1"})
+    write_text(join_path(out_paths(options.out).staging, other), "");
   const auto found = find_unfinished(options.out);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->workers, 11U);
@@ -25,6 +27,8 @@ TEST(Unfinished, WorkersAreListedByTheirNumbers) {
   const std::string sentence = unfinished_error(*found).sentence();
   EXPECT_TRUE(sentence.ends_with(", 2 of 11 workers have begun (2, 10)")) << sentence;
 }
+
+TEST(Unfinished, TheRootDirectoryIsNoOutput) { EXPECT_FALSE(find_unfinished("/")); }
 
 }  // namespace
 }  // namespace hfshard

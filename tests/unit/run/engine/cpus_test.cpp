@@ -39,9 +39,22 @@ TEST_F(CpusTest, WithoutGroupsThereIsNoQuota) {
   EXPECT_EQ(found(), std::nullopt);
   group("/sys/fs/cgroup/user.slice/cpu.max", "max 100000\n");
   EXPECT_EQ(found(), std::nullopt);
-  for (const char* damaged : {"", "\n", "100000\n", "x 100000\n", "100000 0\n", "1 2 3\n"}) {
+  for (const char* damaged : {"", "\n", "100000\n", "x 100000\n", "100000 0\n", "1 2 3\n",
+                              "100000x 100000\n", "100000 100000x\n"}) {
     group("/sys/fs/cgroup/user.slice/cpu.max", damaged);
     EXPECT_EQ(found(), std::nullopt) << damaged;
+  }
+}
+
+TEST_F(CpusTest, LinesThatAreCutOffAreSkipped) {
+  cgroup("0\n0:x\n0::/a\n");
+  group("/sys/fs/cgroup/a/cpu.max", "300000 100000\n");
+  for (const char* damaged : {"30 21 0:26 / /sys/fs/cgroup - cgroup2 cgroup2 rw\n",
+                              "30 21 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2\n"}) {
+    mounts(damaged);
+    EXPECT_EQ(found(), std::nullopt) << damaged;
+    mounts(damaged + std::string(kSecond));
+    EXPECT_EQ(found(), 3U) << damaged;
   }
 }
 
@@ -101,6 +114,17 @@ TEST_F(CpusTest, BothVersionsAreLookedAt) {
   group("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
   group("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "500000\n");
   EXPECT_EQ(found(), 5U);
+}
+
+// The hierarchy of the first version is mounted, and this process isn't in it.
+TEST_F(CpusTest, AHierarchyWithoutAGroupOfTheProcessHasNoQuota) {
+  cgroup("0::/\n");
+  mounts(kFirst + std::string(kSecond));
+  group("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
+  group("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "100000\n");
+  EXPECT_EQ(found(), std::nullopt);
+  group("/sys/fs/cgroup/cpu.max", "900000 100000\n");
+  EXPECT_EQ(found(), 9U);
 }
 
 TEST(Cpus, AreNoMoreThanTheAffinityMaskHas) {
